@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,6 +85,7 @@ type Executor struct {
 	stopped  map[sched.AttemptID]sched.Duration
 	seen     map[string]*nodeSeen // what was seen of each node
 	swept    bool                 // from now on a pod of which no task is known is a stray
+	looked   bool                 // all strays of the time before are known: nodes may be told to be up
 	adopted  chan struct{}        // closed when nothing that was known is open
 	known    int                  // tasks of an engine before of which nothing is said yet
 }
@@ -132,9 +134,7 @@ func (e *Executor) begin() {
 	if !cache.WaitForCacheSync(e.ctx.Done(), e.synced) {
 		return
 	}
-	for _, key := range e.nodes.ListKeys() {
-		health{e}.changed(key)
-	}
+	e.strays()
 	for range workers {
 		e.goes(e.work)
 	}
@@ -240,6 +240,7 @@ func (e *Executor) end(a sched.Action) {
 
 // fence has tasks end that count as lost. e.mu is held.
 func (e *Executor) fence(a sched.Action) {
+	nodes := map[string]bool{}
 	for _, n := range a.Lost {
 		name := e.maker.Name(a.Attempt, n)
 		t := e.tasks[name]
@@ -252,9 +253,15 @@ func (e *Executor) fence(a sched.Action) {
 		t.lost = true
 		if t.ts != nil {
 			e.seenOf(string(t.ts.Place.Node)).lost[name] = true
+			nodes[string(t.ts.Place.Node)] = true
 		}
 		e.queue.Add(name)
 	}
+	e.goes(func() {
+		for node := range nodes { // in any order
+			health{e}.changed(node)
+		}
+	})
 }
 
 // Adopted implements engine.Adopter.
@@ -291,7 +298,8 @@ func (e *Executor) Sweep([]sched.AttemptID) []string {
 	return e.strays()
 }
 
-// strays ends the pods of this cluster that no task is known of, and returns their names.
+// strays ends the pods of this cluster that no task is known of, and returns their names. A node is down while one is there: its GPUs may be given
+// to others.
 func (e *Executor) strays() (ended []string) {
 	e.mu.Lock()
 	may := e.swept
@@ -299,6 +307,7 @@ func (e *Executor) strays() (ended []string) {
 	if !may || !e.synced() {
 		return nil // what was not seen is not ended
 	}
+	nodes := map[string]bool{}
 	for _, key := range e.pods.ListKeys() {
 		pod := e.pod(baseOf(key))
 		if pod == nil {
@@ -312,10 +321,23 @@ func (e *Executor) strays() (ended []string) {
 		if e.tasks[pod.Name] == nil {
 			e.add(&task{name: pod.Name, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
 			e.seenOf(pods.NodeOf(pod)).lost[pod.Name] = true
+			nodes[pods.NodeOf(pod)] = true
 			ended = append(ended, fmt.Sprintf("%v/%d", at, n))
 			e.queue.Add(pod.Name)
 		}
 		e.mu.Unlock()
+	}
+	e.mu.Lock()
+	first := !e.looked
+	e.looked = true
+	e.mu.Unlock()
+	if first {
+		for _, key := range e.nodes.ListKeys() {
+			nodes[key] = true
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		health{e}.changed(node)
 	}
 	return ended
 }

@@ -73,7 +73,10 @@ type health struct{ *Executor }
 // changed tells whether a node can run tasks, where that has changed. A node that was never there is told of when
 // something is to start on it.
 func (h health) changed(name string) {
-	if h.synced == nil || !h.synced() {
+	h.mu.Lock()
+	looked := h.looked
+	h.mu.Unlock()
+	if !looked {
 		return // all are looked at when all are known
 	}
 	h.telling.Lock()
@@ -144,10 +147,12 @@ func (s *nodeSeen) look(n *corev1.Node, now time.Time) (why string, wait time.Du
 	}
 	s.downs = slices.DeleteFunc(s.downs, func(at time.Time) bool { return now.Sub(at) > oftenWithin })
 	switch {
-	case why != "" || s.why == "":
+	case why != "":
 		return why, 0
 	case len(s.lost) > 0:
 		return "pods of tasks that count as lost are still there", 0
+	case s.why == "":
+		return "", 0
 	case len(s.downs) >= often && now.Sub(s.downs[len(s.downs)-1]) < steady:
 		return s.why, steady - now.Sub(s.downs[len(s.downs)-1])
 	}

@@ -1,0 +1,406 @@
+package kube_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/kube"
+	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/simapi"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
+)
+
+const (
+	simNodes = 3
+	simGPUs  = 4
+)
+
+// gangOf is what the driver knows of one attempt.
+type gangOf struct {
+	start *sched.Start
+	done  map[int32]bool // tasks that need their GPUs no more
+	stop  bool
+}
+
+// driver gives GPUs to gangs as the core does: a GPU is free when the executor has told so, and a node takes no task while it is
+// told to be down.
+type driver struct {
+	t    *testing.T
+	r    *rand.Rand
+	api  *simapi.Server
+	open func() *kube.Executor
+	e    *kube.Executor
+
+	mu      sync.Mutex
+	gangs   map[sched.AttemptID]*gangOf
+	taken   map[string]sched.AttemptID // by node/device
+	down    map[string]bool
+	removed map[string]bool
+	silent  map[string]bool     // its kubelet is stopped
+	lost    map[string][]string // pods that count as lost, by node
+	next    sched.JobID
+	facts   map[string]int
+}
+
+func newDriver(t *testing.T, seed uint64) *driver {
+	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[sched.AttemptID]*gangOf{}, taken: map[string]sched.AttemptID{},
+		down: map[string]bool{}, removed: map[string]bool{}, silent: map[string]bool{}, lost: map[string][]string{}, facts: map[string]int{}}
+	for i := range simNodes {
+		d.api.AddNode(nodeOf(i))
+		d.down[nodeOf(i)] = true // until it is told to be up
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "kubeconfig")
+	text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}", d.api.URL)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.open = func() *kube.Executor {
+		client, err := api.Open(api.Options{Kubeconfig: config, Namespace: "comb", Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear,
+			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond, Gone: 300 * time.Millisecond}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	d.e = d.open()
+	d.e.Sweep(nil)
+	t.Cleanup(func() {
+		d.e.Close()
+		d.api.Close()
+	})
+	return d
+}
+
+func nodeOf(i int) string { return fmt.Sprint("n", i) }
+
+func keyOf(node cell.NodeName, device int32) string { return fmt.Sprintf("%s/%d", node, device) }
+
+// podOf is the name of a task's pod.
+func (d *driver) podOf(at sched.AttemptID, n int32) string {
+	for _, name := range d.api.Objects("pods") {
+		if strings.HasSuffix(name, fmt.Sprintf("-%d-%d-%d-%d", at.Job, at.Gang, at.N, n)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// hear takes what the executor tells.
+func (d *driver) hear(f sched.Fact) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.facts[strings.TrimPrefix(fmt.Sprintf("%T", f), "sched.")]++
+	switch f := f.(type) {
+	case sched.TaskExited:
+		d.free(f.Attempt, f.Task, fmt.Sprintf("ended with %+v", f.Exit))
+	case sched.TaskRefused:
+		d.free(f.Attempt, f.Task, "refused: "+f.Reason)
+	case sched.TaskUnknown:
+		d.t.Errorf("nothing is known of task %d of %v: %s", f.Task, f.Attempt, f.Reason)
+	case sched.NodeHealth:
+		for _, pod := range d.lost[string(f.Node)] {
+			if f.Up && d.api.Runs(pod) {
+				d.t.Errorf("node %s is told to be up, and a container of %s, which counts as lost, runs there", f.Node, pod)
+			}
+		}
+		d.down[string(f.Node)] = !f.Up
+	}
+}
+
+// free notes that a task needs its GPUs no more. d.mu is held.
+func (d *driver) free(at sched.AttemptID, n int32, why string) {
+	g := d.gangs[at]
+	if g == nil || g.done[n] {
+		return // it is told again
+	}
+	place := g.start.Tasks[n].Place
+	if pod := d.podOf(at, n); pod != "" && d.api.Runs(pod) && !d.removed[string(place.Node)] {
+		d.t.Errorf("task %d of %v is told to have %s, and its container runs on %s", n, at, why, place.Node)
+	}
+	d.release(g, at, n)
+}
+
+func (d *driver) release(g *gangOf, at sched.AttemptID, n int32) {
+	g.done[n] = true
+	place := g.start.Tasks[n].Place
+	for _, device := range place.Devices {
+		delete(d.taken, keyOf(place.Node, device))
+	}
+	if len(g.done) == len(g.start.Tasks) {
+		delete(d.gangs, at)
+	}
+}
+
+// begin starts a gang on free GPUs.
+func (d *driver) begin() {
+	d.mu.Lock()
+	d.next++
+	at := sched.AttemptID{Job: d.next, N: 1}
+	job := &sched.Job{Name: sched.JobName(fmt.Sprint("job", d.next)), User: "u", VC: "v", Grace: sched.Second,
+		Roles: []sched.Role{{Name: "worker", Tasks: 3, Launch: sched.Launch{Image: "image:1", MilliCPU: 100, MemoryMB: 64, Command: []string{"train"}}}}}
+	start := &sched.Start{ID: d.next, Job: job}
+	for n := range 1 + d.r.IntN(3) {
+		node := cell.NodeName(nodeOf(d.r.IntN(simNodes)))
+		var devices []int32
+		for i := range int32(simGPUs) {
+			if _, taken := d.taken[keyOf(node, i)]; !taken && !d.down[string(node)] && len(devices) < 1+d.r.IntN(2) {
+				devices = append(devices, i)
+			}
+		}
+		if len(devices) == 0 {
+			break
+		}
+		for _, i := range devices {
+			d.taken[keyOf(node, i)] = at
+		}
+		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(n), Index: int32(n), SKU: cell.SKU{Name: "GPU", Device: cell.NVIDIA, GPU: 1}, Place: cell.Task{Node: node, SKU: "GPU", Devices: devices}})
+	}
+	if len(start.Tasks) > 0 {
+		d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}
+	}
+	d.mu.Unlock()
+	if len(start.Tasks) > 0 {
+		d.e.Do(sched.Action{Attempt: at, Start: start})
+	}
+}
+
+// live are the attempts that hold GPUs, in order.
+func (d *driver) live() []sched.AttemptID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []sched.AttemptID
+	for at := range d.gangs {
+		list = append(list, at)
+	}
+	slices.SortFunc(list, func(a, b sched.AttemptID) int { return int(a.Job - b.Job) })
+	return list
+}
+
+// end has one attempt stop.
+func (d *driver) end(at sched.AttemptID) {
+	d.mu.Lock()
+	g := d.gangs[at]
+	if g != nil {
+		g.stop = true
+	}
+	d.mu.Unlock()
+	if g != nil {
+		d.e.Do(sched.Action{Attempt: at, Grace: sched.Duration(d.r.IntN(3)) * sched.Second})
+	}
+}
+
+// restart kills the executor and takes up what was there.
+func (d *driver) restart() {
+	d.e.Close()
+	for node, silent := range d.silent {
+		if silent && d.r.IntN(2) == 0 && d.api.Kubelet(node, true) {
+			d.silent[node] = false
+		}
+	}
+	d.e = d.open()
+	for _, at := range d.live() {
+		d.mu.Lock()
+		g, left := d.gangs[at], sched.Start{}
+		if g != nil {
+			left = *g.start
+			left.Tasks = slices.DeleteFunc(slices.Clone(left.Tasks), func(t sched.TaskStart) bool { return g.done[t.Task] })
+		}
+		d.mu.Unlock()
+		if g == nil {
+			continue
+		}
+		d.e.Do(sched.Action{Attempt: at, Start: &left, Known: true})
+		if g.stop {
+			d.e.Do(sched.Action{Attempt: at, Grace: sched.Second})
+		}
+	}
+	d.e.Sweep(nil)
+}
+
+// declareDead is a user's word that a node is dead that is told to be down: its GPUs are nobody's, and it takes nothing until it is up.
+func (d *driver) declareDead(node string) {
+	d.mu.Lock()
+	var lost []sched.Action
+	for at, g := range d.gangs {
+		a := sched.Action{Attempt: at}
+		for n := range g.start.Tasks {
+			if n := int32(n); d.down[node] && string(g.start.Tasks[n].Place.Node) == node && !g.done[n] {
+				a.Lost = append(a.Lost, n)
+			}
+		}
+		if len(a.Lost) > 0 {
+			lost = append(lost, a)
+		}
+	}
+	for _, a := range lost {
+		g := d.gangs[a.Attempt]
+		for _, n := range a.Lost {
+			d.lost[node] = append(d.lost[node], d.podOf(a.Attempt, n))
+			d.release(g, a.Attempt, n)
+		}
+	}
+	d.mu.Unlock()
+	for _, a := range lost {
+		d.e.Do(a)
+	}
+}
+
+// step does one random thing to the cluster.
+func (d *driver) step() {
+	node := nodeOf(d.r.IntN(simNodes))
+	switch k := d.r.IntN(100); {
+	case k < 45:
+		d.begin()
+	case k < 65:
+		if list := d.live(); len(list) > 0 {
+			d.end(list[d.r.IntN(len(list))])
+		}
+	case k < 72:
+		if list := d.api.Objects("pods"); len(list) > 0 {
+			d.api.DeletePod(list[d.r.IntN(len(list))])
+		}
+	case k < 75:
+		d.restart()
+	case k < 82:
+		if d.api.Kubelet(node, d.silent[node]) {
+			d.silent[node] = !d.silent[node]
+		}
+	case k < 87:
+		d.declareDead(node)
+	case k < 89:
+		d.api.PowerCycle(node)
+	case k < 90:
+		d.mu.Lock()
+		gone := !d.removed[node]
+		d.removed[node], d.down[node] = gone, true
+		d.mu.Unlock()
+		if d.silent[node] = false; gone {
+			d.api.RemoveNode(node)
+		} else {
+			d.api.AddNode(node)
+		}
+	case k < 91:
+		d.api.Away(true)
+		time.Sleep(time.Duration(d.r.IntN(200)) * time.Millisecond)
+		d.api.Away(false)
+	}
+	time.Sleep(time.Duration(d.r.IntN(40)) * time.Millisecond)
+}
+
+// finish heals the cluster, stops all, and waits until nothing is left.
+func (d *driver) finish() {
+	d.api.Fail(simapi.Faults{})
+	for i := range simNodes {
+		d.mu.Lock()
+		gone := d.removed[nodeOf(i)]
+		d.mu.Unlock()
+		if gone {
+			d.api.AddNode(nodeOf(i))
+		}
+		d.api.Kubelet(nodeOf(i), true)
+	}
+	for _, at := range d.live() {
+		d.end(at)
+	}
+	for end := time.Now().Add(45 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		d.e.Sweep(nil)
+		gangs, left := d.live(), d.api.Objects("pods")
+		if len(gangs)+len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			d.t.Errorf("attempts %v still hold GPUs, and pods %v are left", gangs, left)
+			for _, name := range left {
+				d.t.Log(d.api.Text("pods", name))
+			}
+			return
+		}
+	}
+}
+
+// TestFaultsOfTheAPI: whatever the API server, kubelets, machines and users do, no GPU has two containers at a time, what is told to
+// have ended has ended, nothing is unknown, and in the end nothing is left. The executor is killed in between.
+func TestFaultsOfTheAPI(t *testing.T) {
+	const steps = 250
+	for seed := range seeds.Of(t, 6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, seed)
+			d.api.Fail(simapi.Faults{Busy: 40, Broken: 40, Lost: 40, Cut: 3, Gone: 1, Twice: 30, Late: 30})
+			for range steps {
+				d.step()
+			}
+			d.finish()
+			for _, what := range d.api.Twice() {
+				t.Errorf("two containers had GPU %s", what)
+			}
+			if n := d.api.Began(); n < steps/25 {
+				t.Errorf("only %d containers were started", n)
+			}
+			t.Logf("%d gangs, %d containers; told %v; asked %v", d.next, d.api.Began(), d.facts, d.api.Asked())
+		})
+	}
+}
+
+// TestStraysOfADeadNode: a node is declared dead while its containers run on. The server is killed, and the node is back before it: it
+// is told to be up when the containers are gone.
+func TestStraysOfADeadNode(t *testing.T) {
+	for seed := range uint64(5) {
+		d := newDriver(t, seed)
+		d.until("a task runs on n0", func() bool {
+			d.begin()
+			return slices.ContainsFunc(d.live(), func(at sched.AttemptID) bool { return string(d.placeOf(at)) == "n0" && d.api.Runs(d.podOf(at, 0)) })
+		})
+		d.api.Kubelet("n0", false)
+		d.until("n0 is told to be down", func() bool { return d.isDown("n0") })
+		d.declareDead("n0")
+		d.silent["n0"] = true
+		d.e.Close()
+		d.api.Kubelet("n0", true)
+		d.silent["n0"] = false
+		d.restart()
+		d.until("n0 is told to be up", func() bool { return !d.isDown("n0") })
+		d.finish()
+	}
+}
+
+// until waits for something.
+func (d *driver) until(what string, f func() bool) {
+	d.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			d.t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+func (d *driver) isDown(node string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.down[node]
+}
+
+// placeOf is the node of an attempt's first task.
+func (d *driver) placeOf(at sched.AttemptID) cell.NodeName {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if g := d.gangs[at]; g != nil {
+		return g.start.Tasks[0].Place.Node
+	}
+	return ""
+}

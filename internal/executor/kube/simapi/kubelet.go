@@ -1,0 +1,276 @@
+package simapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// beat is the time between two looks of all kubelets.
+const beat = 2 * time.Millisecond
+
+// gcBeats is after how many beats the pods of a removed node are ended.
+const gcBeats = 50
+
+// machine is one with a kubelet.
+type machine struct {
+	kubelet    bool // it looks at pods, and says what they do
+	devices    map[string]types.UID
+	containers map[types.UID]*container
+}
+
+// container is one that was started.
+type container struct {
+	pod     string
+	devices []string
+	began   metav1.Time
+	ends    int64 // the beat at which it ends by itself
+	kill    int64 // or by its kubelet; 0 is never
+	code    int32
+	over    bool
+}
+
+// AddNode makes a node with a kubelet, or brings one back, without containers.
+func (s *Server) AddNode(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.machines[name] = &machine{kubelet: true, devices: map[string]types.UID{}, containers: map[types.UID]*container{}}
+	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint("node-", s.version))}}
+	s.ready(n, true)
+}
+
+func (s *Server) ready(n *corev1.Node, is bool) {
+	c := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
+	if !is {
+		c.Status, c.Message = corev1.ConditionFalse, "its kubelet has stopped"
+	}
+	n = n.DeepCopy()
+	n.Status.Conditions = []corev1.NodeCondition{c}
+	s.put("nodes", n)
+}
+
+// RemoveNode takes a machine away for good, with what runs on it.
+func (s *Server) RemoveNode(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.machines, name)
+	if n := s.objects["nodes"][name]; n != nil {
+		s.remove("nodes", n)
+	}
+}
+
+// Kubelet stops that of a node, or starts it again; containers run on meanwhile. It reports whether there is such a node.
+func (s *Server) Kubelet(name string, runs bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, n := s.machines[name], s.objects["nodes"][name]
+	if m == nil || n == nil {
+		return false
+	}
+	if m.kubelet != runs {
+		m.kubelet = runs
+		s.ready(n.(*corev1.Node), runs)
+	}
+	return true
+}
+
+// PowerCycle ends all that runs on a machine, at once; its kubelet is there again.
+func (s *Server) PowerCycle(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.machines[name]
+	if m == nil {
+		return
+	}
+	for uid, c := range m.containers {
+		if !c.over {
+			c.code = 137
+			m.end(uid, c)
+		}
+	}
+}
+
+// DeletePod is a user with kubectl.
+func (s *Server) DeletePod(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects["pods"][name]; o != nil {
+		_ = s.delete("pods", o, nil)
+	}
+}
+
+// Runs reports whether a container of a pod runs somewhere.
+func (s *Server) Runs(pod string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.machines {
+		for _, c := range m.containers {
+			if c.pod == pod && !c.over {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Twice tells which devices two containers held at the same time.
+func (s *Server) Twice() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.twice)
+}
+
+// Began counts the containers that were started and are known of.
+func (s *Server) Began() int { return s.Asked()["containers"] }
+
+// run is the clock of all kubelets, and of the scheduler.
+func (s *Server) run() {
+	for {
+		select {
+		case <-s.end:
+			return
+		case <-time.After(beat):
+		}
+		s.mu.Lock()
+		s.tick++
+		names := make([]string, 0, len(s.objects["pods"]))
+		for name := range s.objects["pods"] {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			s.see(s.objects["pods"][name].(*corev1.Pod).DeepCopy())
+		}
+		for _, m := range s.machines {
+			for uid, c := range m.containers { // with or without a kubelet
+				if !c.over && s.tick >= c.ends {
+					m.end(uid, c)
+				}
+			}
+		}
+		s.news.Broadcast()
+		s.mu.Unlock()
+	}
+}
+
+func (m *machine) end(uid types.UID, c *container) {
+	c.over = true
+	for _, d := range c.devices {
+		if m.devices[d] == uid {
+			delete(m.devices, d)
+		}
+	}
+}
+
+// see moves one pod on. s.mu is held.
+func (s *Server) see(pod *corev1.Pod) {
+	deleted := pod.DeletionTimestamp != nil
+	if deleted && len(pod.Finalizers) == 0 && (pod.Spec.NodeName == "" || ended(pod)) {
+		s.remove("pods", pod)
+		return
+	}
+	node := pod.Spec.NodeName
+	if node == "" {
+		node = asks(pod)
+		if m := s.machines[node]; m != nil && m.kubelet && !deleted && s.rand.IntN(4) == 0 {
+			pod.Spec.NodeName = node
+			s.put("pods", pod)
+		}
+		return
+	}
+	m := s.machines[node]
+	switch {
+	case m == nil:
+		if s.tick%gcBeats == 0 && !ended(pod) {
+			pod.Status.Phase = corev1.PodFailed
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
+			now := metav1.Now()
+			pod.DeletionTimestamp = &now
+			s.put("pods", pod)
+		}
+	case m.kubelet && !ended(pod):
+		s.sync(m, pod)
+	}
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// asks is the node to which a pod's affinity binds it.
+func asks(pod *corev1.Pod) string {
+	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
+}
+
+// sync is a kubelet that looks at one of its pods. s.mu is held.
+func (s *Server) sync(m *machine, pod *corev1.Pod) {
+	deleted := pod.DeletionTimestamp != nil
+	c := m.containers[pod.UID]
+	switch {
+	case c == nil && pod.Status.PodIP != "": // the machine came anew: its container is lost
+		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "NodeShutdown"
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}
+	case c == nil && deleted:
+		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Deleted"
+	case c == nil:
+		if s.rand.IntN(4) > 0 {
+			return
+		}
+		c = s.start(m, pod)
+		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, ContainerID: "sim://" + string(pod.UID),
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.began}}}}
+	case c.over:
+		pod.Status.Phase = corev1.PodSucceeded
+		if c.code != 0 {
+			pod.Status.Phase = corev1.PodFailed
+		}
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: c.code, StartedAt: c.began, FinishedAt: metav1.Now()}}
+	case deleted && c.kill == 0:
+		c.kill = s.tick + int64(s.rand.IntN(20))
+		return
+	case deleted && s.tick >= c.kill:
+		c.code = 143
+		m.end(pod.UID, c)
+		return
+	default:
+		return
+	}
+	s.put("pods", pod)
+}
+
+// start starts a container, and notes when it is given a device that another one has. s.mu is held.
+func (s *Server) start(m *machine, pod *corev1.Pod) *container {
+	c := &container{pod: pod.Name, began: metav1.Now(), ends: s.tick + 5 + int64(s.rand.IntN(1000)), code: []int32{0, 0, 1, 3}[s.rand.IntN(4)]}
+	for _, e := range pod.Spec.Containers[0].Env {
+		if e.Name == "NVIDIA_VISIBLE_DEVICES" {
+			c.devices = strings.Split(e.Value, ",")
+		}
+	}
+	for _, d := range c.devices {
+		if had, ok := m.devices[d]; ok {
+			s.twice = append(s.twice, fmt.Sprintf("%s of %s: %s and %s", d, pod.Spec.NodeName, m.containers[had].pod, pod.Name))
+		}
+		m.devices[d] = pod.UID
+	}
+	m.containers[pod.UID] = c
+	s.asked["containers"]++
+	return c
+}
+
+// log answers with what a container printed, when it has ended.
+func (s *Server) log(w http.ResponseWriter, r *http.Request, pod string) {
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	for r.Context().Err() == nil && s.Runs(pod) && !s.closed() {
+		time.Sleep(5 * beat)
+	}
+	fmt.Fprintf(w, "%s it has ended\n", time.Now().UTC().Format(time.RFC3339Nano))
+}

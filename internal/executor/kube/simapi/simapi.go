@@ -1,0 +1,440 @@
+// Package simapi is a Kubernetes API server in memory, with kubelets and containers, that fails as real ones do: it refuses for a
+// while, does what it is asked and loses the answer, closes watches, tells events twice or late, or answers nothing at all. It is
+// for tests only; no other code imports it. It must not know Comb.
+package simapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Faults are how many of 1,000 requests, or of 1,000 events of a watch, go wrong, each in its way.
+type Faults struct {
+	Busy   int // 429, with and without a time
+	Broken int // 500
+	Lost   int // it is done, and the connection is cut before the answer
+	Cut    int // the watch ends
+	Gone   int // the watch is told that it is too old: 410
+	Twice  int // the event comes again
+	Late   int // it comes later than it could
+}
+
+// Server is one.
+type Server struct {
+	URL string
+
+	http    *httptest.Server
+	decoder runtime.Decoder
+	end     chan struct{}
+	ended   sync.WaitGroup
+
+	mu       sync.Mutex
+	news     *sync.Cond
+	rand     *rand.Rand
+	faults   Faults
+	away     bool // nothing is answered
+	version  int64
+	objects  map[string]map[string]metav1.Object // by resource and name
+	events   map[string][]event                  // by resource
+	machines map[string]*machine
+	tick     int64
+	twice    []string // devices that two containers held at once
+	asked    map[string]int
+}
+
+type event struct {
+	version int64
+	kind    watch.EventType
+	body    []byte // of the object
+}
+
+// New makes one whose faults and kubelets follow a seed.
+func New(seed uint64) *Server {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		panic(err) // it has no other reason than a wrong build
+	}
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
+		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "secrets": {}},
+		events:   map[string][]event{},
+		machines: map[string]*machine{}, asked: map[string]int{}}
+	s.news = sync.NewCond(&s.mu)
+	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.URL = s.http.URL
+	s.ended.Go(s.run)
+	return s
+}
+
+// Close ends it.
+func (s *Server) Close() {
+	close(s.end)
+	s.mu.Lock()
+	s.news.Broadcast()
+	s.mu.Unlock()
+	s.ended.Wait()
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// Fail sets its faults from now on.
+func (s *Server) Fail(f Faults) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = f
+}
+
+// Away lets it answer nothing, and cuts all watches; or be back.
+func (s *Server) Away(away bool) {
+	s.mu.Lock()
+	s.away = away
+	s.news.Broadcast()
+	s.mu.Unlock()
+	if away {
+		s.http.CloseClientConnections()
+	}
+}
+
+// Objects are the names of what there is of a resource.
+func (s *Server) Objects(resource string) (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.objects[resource] {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Asked is how many requests there were, by method and resource, and how many went wrong, by fault.
+func (s *Server) Asked() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]int{}
+	for k, n := range s.asked {
+		out[k] = n
+	}
+	return out
+}
+
+// happens reports whether one of 1,000 goes wrong now, and counts it. s.mu is held.
+func (s *Server) happens(what string, of1000 int) bool {
+	if s.rand.IntN(1000) >= of1000 {
+		return false
+	}
+	s.asked[what]++
+	return true
+}
+
+// put keeps an object and tells of it. s.mu is held.
+func (s *Server) put(resource string, o metav1.Object) {
+	kind := watch.Modified
+	if s.objects[resource][o.GetName()] == nil {
+		kind = watch.Added
+	}
+	s.objects[resource][o.GetName()] = o
+	s.tell(resource, kind, o)
+}
+
+// remove forgets an object, and what it owns, and tells of it. s.mu is held.
+func (s *Server) remove(resource string, o metav1.Object) {
+	delete(s.objects[resource], o.GetName())
+	s.tell(resource, watch.Deleted, o)
+	for name, secret := range s.objects["secrets"] {
+		if slices.ContainsFunc(secret.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
+			delete(s.objects["secrets"], name)
+		}
+	}
+}
+
+func (s *Server) tell(resource string, kind watch.EventType, o metav1.Object) {
+	s.version++
+	o.SetResourceVersion(fmt.Sprint(s.version))
+	s.events[resource] = append(s.events[resource], event{s.version, kind, text(o)})
+	s.news.Broadcast()
+}
+
+func text(o any) []byte {
+	body, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // an object of Kubernetes' own
+	}
+	return body
+}
+
+// serve answers one request, or lets it go wrong.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // api v1 [namespaces N] RESOURCE [NAME [SUB]]
+	if len(parts) > 4 && parts[2] == "namespaces" {
+		parts = parts[2:]
+	}
+	resource, name, sub := at(parts, 2), at(parts, 3), at(parts, 4)
+	s.mu.Lock()
+	away, watches := s.away, r.URL.Query().Get("watch") == "true"
+	s.asked[r.Method+" "+resource]++
+	var refusal *apierrors.StatusError
+	after, lost := "", false
+	if !away && !watches {
+		switch {
+		case s.happens("busy", s.faults.Busy):
+			if refusal = apierrors.NewTooManyRequests("slow down", 0); s.rand.IntN(2) == 0 {
+				after = "0"
+			}
+		case s.happens("broken", s.faults.Broken):
+			refusal = apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+		default:
+			lost = s.happens("lost", s.faults.Lost)
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case away:
+		panic(http.ErrAbortHandler)
+	case refusal != nil:
+		if after != "" {
+			w.Header().Set("Retry-After", after)
+		}
+		answer(w, int(refusal.ErrStatus.Code), refusal.Status())
+		return
+	case watches:
+		s.watch(w, r, resource)
+		return
+	case sub == "log":
+		s.log(w, r, name)
+		return
+	}
+	out, err := s.do(r, resource, name)
+	if lost {
+		panic(http.ErrAbortHandler)
+	}
+	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+		answer(w, int(status.ErrStatus.Code), status.Status())
+		return
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer(w, http.StatusOK, out)
+}
+
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+func answer(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(text(v))
+}
+
+// do does what a request asks for.
+func (s *Server) do(r *http.Request, resource, name string) (out json.RawMessage, err error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 8<<20))
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	which := schema.GroupResource{Resource: resource}
+	had := s.objects[resource][name]
+	switch {
+	case r.Method == http.MethodPost:
+		o, err := decoded[metav1.Object](s, body)
+		if err != nil {
+			return nil, err
+		}
+		if s.objects[resource][o.GetName()] != nil {
+			return nil, apierrors.NewAlreadyExists(which, o.GetName())
+		}
+		if parts := strings.Split(r.URL.Path, "/"); at(parts, 3) == "namespaces" {
+			o.SetNamespace(at(parts, 4))
+		}
+		s.make(resource, o)
+		return text(o), nil
+	case name == "" && r.Method == http.MethodGet:
+		return s.list(resource), nil
+	case had == nil:
+		return nil, apierrors.NewNotFound(which, name)
+	case r.Method == http.MethodDelete:
+		err := s.delete(resource, had, body)
+		return text(had), err
+	case r.Method == http.MethodPatch:
+		err := s.patch(resource, had, body)
+		return text(had), err
+	}
+	return text(had), nil
+}
+
+func decoded[T any](s *Server, body []byte) (out T, err error) {
+	o, _, err := s.decoder.Decode(body, nil, nil)
+	if err != nil {
+		return out, err
+	}
+	out, ok := o.(T)
+	if !ok {
+		return out, fmt.Errorf("%T is not wanted", o)
+	}
+	return out, nil
+}
+
+// make keeps a new object. s.mu is held.
+func (s *Server) make(resource string, o metav1.Object) {
+	o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.version+1)))
+	o.SetCreationTimestamp(metav1.Now())
+	if pod, ok := o.(*corev1.Pod); ok {
+		pod.TypeMeta, pod.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, corev1.PodStatus{Phase: corev1.PodPending}
+	}
+	s.put(resource, o)
+}
+
+// list is all of a resource. s.mu is held.
+func (s *Server) list(resource string) json.RawMessage {
+	out := struct {
+		metav1.TypeMeta `json:",inline"`
+		metav1.ListMeta `json:"metadata"`
+		Items           []metav1.Object `json:"items"`
+	}{Items: []metav1.Object{}}
+	out.APIVersion, out.Kind = "v1", map[string]string{"pods": "PodList", "nodes": "NodeList"}[resource]
+	out.ResourceVersion = fmt.Sprint(s.version)
+	for _, o := range s.objects[resource] {
+		out.Items = append(out.Items, o)
+	}
+	return text(out)
+}
+
+// delete asks an object to go. s.mu is held.
+func (s *Server) delete(resource string, o metav1.Object, body []byte) error {
+	options := &metav1.DeleteOptions{}
+	if len(body) > 0 {
+		var err error
+		if options, err = decoded[*metav1.DeleteOptions](s, body); err != nil {
+			return err
+		}
+	}
+	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != o.GetUID() {
+		return apierrors.NewConflict(schema.GroupResource{Resource: resource}, o.GetName(), errors.New("another object has that name"))
+	}
+	if o.GetDeletionTimestamp() == nil {
+		now := metav1.Now()
+		o.SetDeletionTimestamp(&now)
+		s.put(resource, o)
+	}
+	if resource != "pods" {
+		s.remove(resource, o)
+	}
+	return nil
+}
+
+// patch takes finalizers off an object, which is all that is asked for. s.mu is held.
+func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
+	var p struct {
+		Metadata struct {
+			UID  types.UID `json:"uid"`
+			Drop []string  `json:"$deleteFromPrimitiveList/finalizers"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		return err
+	}
+	if p.Metadata.UID != o.GetUID() || s.happens("conflict", s.faults.Busy) {
+		return apierrors.NewConflict(schema.GroupResource{Resource: resource}, o.GetName(), errors.New("the object has been modified"))
+	}
+	o.SetFinalizers(slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return slices.Contains(p.Metadata.Drop, f) }))
+	s.put(resource, o)
+	return nil
+}
+
+// watch tells what happens to a resource, until something goes wrong.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource string) {
+	var from int64
+	_, _ = fmt.Sscan(r.URL.Query().Get("resourceVersion"), &from)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	frame := func(kind watch.EventType, object []byte) {
+		_, _ = w.Write(append(text(struct {
+			Type   watch.EventType `json:"type"`
+			Object json.RawMessage `json:"object"`
+		}{kind, object}), '\n'))
+		w.(http.Flusher).Flush()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.URL.Query().Get("sendInitialEvents") == "true" {
+		for _, o := range s.objects[resource] {
+			frame(watch.Added, text(o))
+		}
+		from = s.version
+		frame(watch.Bookmark, fmt.Appendf(nil, `{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}`,
+			map[string]string{"pods": "Pod", "nodes": "Node"}[resource], from))
+	}
+	for r.Context().Err() == nil && !s.away && !s.closed() {
+		list := s.events[resource]
+		next, _ := slices.BinarySearchFunc(list, from+1, func(e event, v int64) int { return int(e.version - v) })
+		if next == len(list) {
+			s.news.Wait() // the kubelets' clock wakes it
+			continue
+		}
+		if s.happens("gone", s.faults.Gone) {
+			status := apierrors.NewResourceExpired("too old resource version").Status()
+			status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			frame(watch.Error, text(status))
+			return
+		}
+		e := list[next]
+		from = e.version
+		times := 1
+		if s.happens("twice", s.faults.Twice) {
+			times = 2
+		}
+		late := s.happens("late", s.faults.Late)
+		s.mu.Unlock()
+		if late {
+			time.Sleep(50 * time.Millisecond)
+		}
+		for range times {
+			frame(e.kind, e.body)
+		}
+		s.mu.Lock()
+		if s.happens("cut", s.faults.Cut) {
+			return
+		}
+	}
+}
+
+func (s *Server) closed() bool {
+	select {
+	case <-s.end:
+		return true
+	default:
+		return false
+	}
+}
+
+// Text is an object as it is, for messages.
+func (s *Server) Text(resource, name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(text(s.objects[resource][name]))
+}
