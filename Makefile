@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo demo-kube demo-portal walk test test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo demo-kube demo-portal walk test test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -126,6 +126,9 @@ test-web: build ## checks that the portal's files are those of web/, and tries t
 	@test -z "$$(git status --porcelain internal/portal/dist | tee /dev/stderr)" || { echo 'what is committed is not what web/ makes: run make web, and commit the files above' >&2; exit 1; }
 	npm run --prefix web unit
 	npm run --prefix web test
+
+shots-web: ## takes pictures of the portal's pages, light and dark, on a screen and on a phone, of a server that make demo-portal opened (COMB_URL=http://127.0.0.1:8420 COMB_SHOTS=folder)
+	@npm exec --prefix web -c 'playwright test --config web/shots.config.ts'
 
 bench-web: build ## measures the portal in a browser, one figure a line (needs nodejs, npm and chromium; BENCH_WEB_JOBS=200000)
 	npm ci --prefix web --ignore-scripts --no-audit --no-fund

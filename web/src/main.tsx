@@ -31,7 +31,7 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { meQuery } from './api/people';
 import { cache } from './live/live';
-import { router } from './routes';
+import { begin, router } from './routes';
 import { renew } from './shell/renew';
 import { nonce } from './theme/nonce';
 import { resolver, theme } from './theme/theme';
@@ -43,7 +43,8 @@ const place = document.getElementById('root');
 
 window.addEventListener('vite:preloadError', () => void renew());
 
-void cache.prefetchQuery(meQuery); // while the page's own file is on its way
+begin(window.location.pathname); // who asks and the page's own file come while the rest is made
+void cache.prefetchQuery(meQuery);
 
 if (place !== null) {
   createRoot(place).render(

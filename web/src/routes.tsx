@@ -28,17 +28,39 @@ function address(search: Record<string, unknown>): Address {
 const root = createRootRoute({ component: Shell, notFoundComponent: NoPage, validateSearch: address });
 const under = { getParentRoute: () => root };
 
+const pages = {
+  '/': lazyPart(() => import('./pages/home/Page').then((m) => m.Home)),
+  '/jobs': lazyPart(() => import('./pages/jobs/Page').then((m) => m.Jobs)),
+  '/jobs/$job': lazyPart(() => import('./pages/job/Page').then((m) => m.JobPage)),
+  '/submit': lazyPart(() => import('./pages/submit/Page').then((m) => m.Submit)),
+  '/vcs': lazyPart(() => import('./pages/vcs/Page').then((m) => m.VCs)),
+  '/vcs/$vc': lazyPart(() => import('./pages/vcs/One').then((m) => m.OneVC)),
+  '/nodes': lazyPart(() => import('./pages/nodes/Page').then((m) => m.Nodes)),
+  '/users': lazyPart(() => import('./pages/users/Page').then((m) => m.Users)),
+  '/tokens': lazyPart(() => import('./pages/tokens/Page').then((m) => m.Tokens)),
+  '/configuration': lazyPart(() => import('./pages/config/Page').then((m) => m.Configuration)),
+};
+
+// begin asks for the file of the page at a path, before the router comes to it.
+export function begin(path: string): void {
+  const parts = path.split('/');
+  for (const [pattern, page] of Object.entries(pages)) {
+    const wanted = pattern.split('/');
+    if (wanted.length === parts.length && wanted.every((w, i) => w.startsWith('$') || w === parts[i])) void page.preload();
+  }
+}
+
 const tree = root.addChildren([
-  createRoute({ ...under, path: '/', component: lazyPart(() => import('./pages/home/Page').then((m) => m.Home)) }),
-  createRoute({ ...under, path: '/jobs', component: lazyPart(() => import('./pages/jobs/Page').then((m) => m.Jobs)) }),
-  createRoute({ ...under, path: '/jobs/$job', component: lazyPart(() => import('./pages/job/Page').then((m) => m.JobPage)) }),
-  createRoute({ ...under, path: '/submit', component: lazyPart(() => import('./pages/submit/Page').then((m) => m.Submit)) }),
-  createRoute({ ...under, path: '/vcs', component: lazyPart(() => import('./pages/vcs/Page').then((m) => m.VCs)) }),
-  createRoute({ ...under, path: '/vcs/$vc', component: lazyPart(() => import('./pages/vcs/One').then((m) => m.OneVC)) }),
-  createRoute({ ...under, path: '/nodes', component: lazyPart(() => import('./pages/nodes/Page').then((m) => m.Nodes)) }),
-  createRoute({ ...under, path: '/users', component: lazyPart(() => import('./pages/users/Page').then((m) => m.Users)) }),
-  createRoute({ ...under, path: '/tokens', component: lazyPart(() => import('./pages/tokens/Page').then((m) => m.Tokens)) }),
-  createRoute({ ...under, path: '/configuration', component: lazyPart(() => import('./pages/config/Page').then((m) => m.Configuration)) }),
+  createRoute({ ...under, path: '/', component: pages['/'] }),
+  createRoute({ ...under, path: '/jobs', component: pages['/jobs'] }),
+  createRoute({ ...under, path: '/jobs/$job', component: pages['/jobs/$job'] }),
+  createRoute({ ...under, path: '/submit', component: pages['/submit'] }),
+  createRoute({ ...under, path: '/vcs', component: pages['/vcs'] }),
+  createRoute({ ...under, path: '/vcs/$vc', component: pages['/vcs/$vc'] }),
+  createRoute({ ...under, path: '/nodes', component: pages['/nodes'] }),
+  createRoute({ ...under, path: '/users', component: pages['/users'] }),
+  createRoute({ ...under, path: '/tokens', component: pages['/tokens'] }),
+  createRoute({ ...under, path: '/configuration', component: pages['/configuration'] }),
 ]);
 
 export const router = createRouter({

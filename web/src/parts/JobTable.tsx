@@ -16,6 +16,7 @@ interface Props {
   may?: (job: Job) => boolean; // which can be chosen
   chosen?: ReadonlySet<string>; // of jobs that may be stopped; none: nothing can be chosen
   onChoose?: (refs: string[], on: boolean) => void;
+  without?: readonly string[]; // columns that would say the same in each row
   sorted?: string;
   ordered?: boolean; // the jobs come in that order
   onSort?: (by: string) => void;
@@ -81,6 +82,6 @@ function choiceOf({ jobs, may, chosen, onChoose }: Props): Column<Job>[] {
 }
 
 export function JobTable(props: Props) {
-  const { jobs, label, sorted, ordered = false, onSort } = props;
-  return <Table label={label} columns={[...choiceOf(props), ...columns]} rows={jobs} rowKey={(j) => String(j.id)} ordered={ordered} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
+  const { jobs, label, without = [], sorted, ordered = false, onSort } = props;
+  return <Table label={label} columns={[...choiceOf(props), ...columns.filter((c) => !without.includes(c.key))]} rows={jobs} rowKey={(j) => String(j.id)} ordered={ordered} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
 }

@@ -51,6 +51,7 @@ export const tokens = {
   nameHint: 'Such as that of the program',
   expires: 'Valid for',
   onlyReads: 'only reads',
+  thisOne: 'by which you are here',
   readOnly: 'It may only read',
   kind: 'Kind',
   kinds: { session: 'session', application: 'for a program', root: 'of the data directory' },

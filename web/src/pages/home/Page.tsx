@@ -55,7 +55,7 @@ function Mine({ user }: { user: string }) {
         {live.error && <Failed error={live.error} onRetry={() => void live.refetch()} />}
         {(live.isPending || soon.isPending) && <Loading />}
         {live.data && !soon.isPending && jobs.length === 0 && <Empty title={text.none}>{text.noneWhy}</Empty>}
-        {jobs.length > 0 && !soon.isPending && <JobTable jobs={jobs} label={text.mine} />}
+        {jobs.length > 0 && !soon.isPending && <JobTable jobs={jobs} label={text.mine} without={same} />}
       </Section>
       {ending.length > 0 && (
         <Section title={text.ending} aside={text.endingWhy}>
@@ -65,6 +65,8 @@ function Mine({ user }: { user: string }) {
     </>
   );
 }
+
+const same = ['user', 'submitted']; // all are the reader's, and how long each has waited stands beside
 
 const endings: Column<Job>[] = [
   { key: 'job', head: text.job, narrow: 'title', cell: (j) => <Link to="/jobs/$job" params={{ job: String(j.id) }}>{j.ref}</Link> },

@@ -112,7 +112,7 @@ function nodesOf(a: PastAttempt): string {
 
 function endOf(a: PastAttempt): string {
   const failed = (a.tasks ?? []).map((t) => `${t.task} ${[t.exit_class?.class, t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code), t.exit.message].filter(Boolean).join(', ')}`);
-  return [a.cause, a.why ?? a.message ?? failed[0]].filter(Boolean).join(': ') || '–';
+  return [a.cause, a.why ?? a.message ?? failed[0]].filter(Boolean).join(': ');
 }
 
 // attemptColumns tell an attempt by its number, and where a job has several gangs, by that of its gang before it.

@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { revokeToken, tokensQuery } from '../../api/people';
+import { meQuery, revokeToken, tokensQuery } from '../../api/people';
 import type { Token } from '../../api/wire';
 import { tokens as text } from '../../text/people';
 import { Ago } from '../../ui/Ago';
@@ -13,9 +13,9 @@ import { Page } from '../../ui/Page';
 import { type Column, Table } from '../../ui/Table';
 import { NewToken } from './NewToken';
 
-const facts: Column<Token>[] = [
+const facts = (own: string | undefined): Column<Token>[] => [
   { key: 'name', head: text.name, narrow: 'title', cell: (t) => t.name || t.id },
-  { key: 'kind', head: text.kind, grow: true, cell: (t) => text.kinds[t.kind] + (t.read_only ? ` · ${text.onlyReads}` : '') },
+  { key: 'kind', head: text.kind, grow: true, cell: (t) => [text.kinds[t.kind], t.read_only && text.onlyReads, t.id === own && text.thisOne].filter(Boolean).join(' · ') },
   { key: 'created', head: text.created, named: true, cell: (t) => <Ago at={t.created} /> },
   { key: 'used', head: text.used, named: true, cell: (t) => (t.used ? <Ago at={t.used} /> : <span className="muted">{text.never}</span>) },
   { key: 'ends', head: text.ends, named: true, cell: (t) => (t.expires ? <Ago at={t.expires} /> : <span className="muted">{text.never}</span>) },
@@ -23,6 +23,7 @@ const facts: Column<Token>[] = [
 
 export function Tokens() {
   const tokens = useQuery(tokensQuery);
+  const me = useQuery(meQuery);
   const [making, setMaking] = useState(false);
   const [going, setGoing] = useState<Token | null>(null);
   const cache = useQueryClient();
@@ -47,7 +48,7 @@ export function Tokens() {
       {tokens.error && <Failed error={tokens.error} onRetry={() => void tokens.refetch()} />}
       {tokens.isPending && <Loading />}
       {tokens.data && rows.length === 0 && <Empty title={text.none} />}
-      {rows.length > 0 && <Table label={text.title} columns={[...facts, act]} rows={rows} rowKey={(t) => t.id} />}
+      {rows.length > 0 && <Table label={text.title} columns={[...facts(me.data?.token?.id), act]} rows={rows} rowKey={(t) => t.id} />}
       {making && <NewToken onClose={() => setMaking(false)} />}
       {going && (
         <Ask title={text.revokeTitle(going.name || going.id)} act={revoke.isPending ? text.doing : text.revoke} busy={revoke.isPending} error={revoke.error} onAct={() => revoke.mutate(going.id)} onClose={() => (revoke.reset(), setGoing(null))}>

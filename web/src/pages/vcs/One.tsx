@@ -67,7 +67,7 @@ type Quota = NonNullable<VC['cells']>[number];
 const quota: Column<Quota>[] = [
   { key: 'cell', head: text.cell, narrow: 'title', cell: (q) => q.type },
   { key: 'chain', head: text.chain, cell: (q) => <span className="muted">{q.chain}</span> },
-  { key: 'pinned', head: text.pinned, named: true, cell: (q) => q.pinned ?? '–' },
+  { key: 'pinned', head: text.pinned, named: true, grow: true, cell: (q) => q.pinned ?? '–' },
   { key: 'bound', head: text.bound, align: 'right', cell: (q) => count(q.bound) },
   { key: 'total', head: text.total, align: 'right', cell: (q) => count(q.total) },
 ];
@@ -100,7 +100,7 @@ function Queue({ vc }: { vc: VC }) {
       {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
       {jobs.isPending && <Loading />}
       {jobs.data && rows.length === 0 && <p className="muted">{vc.waiting > 0 ? text.queueHidden(vc.waiting) : text.queueNone}</p>}
-      {rows.length > 0 && <JobTable jobs={rows} label={text.queue} />}
+      {rows.length > 0 && <JobTable jobs={rows} label={text.queue} without={['vc']} />}
     </Section>
   );
 }
@@ -113,7 +113,7 @@ function Running({ vc, active }: { vc: string; active: number }) {
       {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
       {jobs.isPending && <Loading />}
       {jobs.data && rows.length === 0 && <p className="muted">{active > 0 ? text.activeHidden(active) : text.activeNone}</p>}
-      {rows.length > 0 && <JobTable jobs={rows} label={text.active} />}
+      {rows.length > 0 && <JobTable jobs={rows} label={text.active} without={['vc']} />}
     </Section>
   );
 }
