@@ -336,6 +336,9 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate, names map[sched.JobID]re
 	if e.Basis != "" {
 		t.line("    rests on %s", e.Basis)
 	}
+	if e.AtLatest > e.Latest {
+		t.line("    if all run for as long as they declare: %s", a.when(e.AtLatest))
+	}
 	if e.Order != "" {
 		t.line("    starts %s", e.Order)
 	}

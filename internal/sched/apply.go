@@ -106,7 +106,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 		s.loners++
 	}
 	s.looks.chooses(j, 1)
-	s.slots.put(e.ID, slot)
+	s.slots.Put(e.ID, slot)
 	s.names.put(slot, s.jobs, s.now, s.seq)
 	s.nextJob = max(s.nextJob, e.ID+1)
 	for g := range j.gangs {
@@ -231,7 +231,7 @@ func (s *State) applyStopRequested(e StopRequested) {
 	if j == nil {
 		return
 	}
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	places{s}.recounting(slot, func() { j.stop = true })
 	if e.Reason != "" {
 		alter(&j.odd).stopReason = e.Reason

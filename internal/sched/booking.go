@@ -16,7 +16,7 @@ func (a GangRef) compare(b GangRef) int {
 }
 
 func (s *State) applyBooked(e Booked) {
-	slot, ok := s.slots.get(e.Job)
+	slot, ok := s.slots.Get(e.Job)
 	if !ok || int(e.Gang) >= len(s.jobs[slot].gangs) {
 		return
 	}
@@ -73,7 +73,7 @@ func (s *State) bookedBefore(j *job, g int32) []JobID {
 func (s *State) unbookAll() {
 	for len(s.booked) > 0 {
 		last := s.booked[len(s.booked)-1]
-		s.unbook(s.slots.of(last.Job), last.Gang)
+		s.unbook(s.slots.Of(last.Job), last.Gang)
 	}
 }
 

@@ -114,4 +114,4 @@ func (s *State) Attempts(id JobID) []int32 {
 }
 
 // IDs lists the jobs that have not ended.
-func (s *State) IDs() []JobID { return s.slots.ids() }
+func (s *State) IDs() []JobID { return s.slots.IDs() }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobs"
 )
 
 // A task gets as many leaves as cover what it asks for on the SKUs that it may use. A
@@ -143,7 +144,7 @@ func (s *State) dearer(r *Role) (amount.Carry, bool) {
 func (s *State) largestTask(j *job, g int, role string) int32 {
 	i := slices.IndexFunc(j.spec.Roles, func(r Role) bool { return r.Name == role })
 	fits := func(n int32) bool {
-		spec := withLeaves(j.spec, int32(i), n)
+		spec := jobs.WithLeaves(j.spec, int32(i), n)
 		with := s.newJob(j.id, spec, s.now, room{})
 		return s.judgeShape(&with, g) == nil
 	}

@@ -114,7 +114,7 @@ func (s *State) endOut() []Record {
 
 func (s *State) settleJobs() {
 	for len(s.dirty) > 0 {
-		if slot, ok := s.slots.get(s.dirty.Pop()); ok {
+		if slot, ok := s.slots.Get(s.dirty.Pop()); ok {
 			s.jobs[slot].touched = false
 			s.settle(slot)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/habit"
 	"github.com/combsched/comb/internal/heap"
 )
 
@@ -30,8 +31,15 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	}
 	e := Estimate{}
 	var sure, likely, open bool
-	missed := false
+	missed, sureBy := false, Time(0)
 	for _, p := range []pace{slow, prompt, quick} {
+		if p == prompt && draw(s, id, g, m, &e) {
+			if sure {
+				e.AtLatest = max(sureBy, e.Latest)
+			}
+			e.Unknown, e.Jobs, e.Bounded = "", nil, false
+			return e, true
+		}
 		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m}
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.steps)
@@ -45,7 +53,7 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 			continue
 		case p == slow:
 			sure, e.Ends = true, f.log
-			e.Latest = at
+			e.Latest, sureBy = at, at
 		case p == quick && f.mayBeSooner(id, g):
 			open = true
 		}
@@ -75,6 +83,7 @@ const (
 	slow pace = iota
 	prompt
 	quick
+	drawing // one of several draws
 )
 
 // forward lets what runs on a copy of the state end, one after the other.
@@ -84,6 +93,11 @@ type forward struct {
 	most     int // steps
 	measured Measured
 	declared bool // only what jobs declare counts
+	draw     habit.Draw
+	known    habit.Table // of draws
+	any      bool        // something may end otherwise in another draw
+	spread   bool        // and ended in this one
+	unsure   []AttemptID // of which only the limit is known, in a draw
 	ends     heap.Heap[plannedEnd]
 	seen     map[AttemptID]AttemptState // as of which the end was planned
 	began    map[JobID]Time             // when jobs first got cells
@@ -102,10 +116,11 @@ type basisCount struct {
 
 // plannedEnd is when the tasks of an attempt die.
 type plannedEnd struct {
-	at    Time
-	id    AttemptID
-	exit  Exit
-	basis basis
+	at     Time
+	id     AttemptID
+	exit   Exit
+	basis  basis
+	spread bool // it may be another time in another draw
 }
 
 // Before orders by time, then attempt.
@@ -167,10 +182,20 @@ func (f *forward) watch() {
 func (f *forward) expect(a *attempt) {
 	if a.state == AttemptStopping {
 		at := f.at
-		if f.pace == slow {
+		if f.pace == slow || f.draw.K%2 == 1 {
 			at = at.Add(f.jobs[a.job].spec.Grace)
 		}
 		f.ends.Push(plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: basisStop})
+		return
+	}
+	if f.pace == drawing {
+		e := f.drawn(a)
+		if e.open {
+			f.unsure = append(f.unsure, a.id)
+		}
+		if f.any = f.any || e.spread; e.at > 0 {
+			f.ends.Push(plannedEnd{at: e.at, id: a.id, basis: e.by, spread: e.spread})
+		}
 		return
 	}
 	b := f.span(a)
@@ -202,7 +227,8 @@ func (f *forward) end(p plannedEnd) {
 		b = basisLimit
 	}
 	f.ended++
-	f.open = f.open || b != basisStop && f.span(a).open
+	f.spread = f.spread || p.spread
+	f.open = f.open || b != basisStop && f.opens(a)
 	if b != basisStop {
 		f.count(b)
 	}
@@ -221,7 +247,7 @@ func (f *forward) mayBeSooner(id JobID, g int32) bool {
 	ids := f.endable(f.find(id), int(g))
 	for i := range f.attempts {
 		a := &f.attempts[i]
-		if a.job != none && a.id.Job != id && a.state != AttemptReserving && slices.Contains(ids, a.id.Job) && f.span(a).open {
+		if a.job != none && a.id.Job != id && a.state != AttemptReserving && slices.Contains(ids, a.id.Job) && f.opens(a) {
 			return true
 		}
 	}

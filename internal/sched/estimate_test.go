@@ -128,10 +128,9 @@ func TestEstimateBasis(t *testing.T) {
 	// Two earlier runs of the same work say how long train-7 takes.
 	m := sched.Measured{}
 	for i, d := range []sched.Duration{20 * sched.Minute, 40 * sched.Minute} {
-		m.Add(&sched.JobStatus{Name: sched.JobName(fmt.Sprint("train-", i)), User: "u", Phase: sched.Succeeded, Started: 1, Ended: sched.Time(1).Add(d)})
+		m.Add("u", sched.JobName(fmt.Sprint("train-", i)), d)
 	}
-	m.Add(&sched.JobStatus{Name: "train-3", User: "u", Phase: sched.Failed, Started: 1, Ended: 2})
-	m.Add(&sched.JobStatus{Name: "train-4", User: "v", Phase: sched.Succeeded, Started: 1, Ended: sched.Time(1).Add(sched.Hour)})
+	m.Add("v", "train-4", sched.Hour)
 	e = w.estimate(two, m)
 	want(t, "two by measure", fmt.Sprint(e.Earliest, " ", e.Latest), fmt.Sprint(w.now.Add(30*sched.Minute), " ", w.now.Add(40*sched.Minute)))
 	want(t, "its basis", strings.Contains(e.Basis, "the run times of earlier jobs of that name of 1 attempt"), true)

@@ -163,6 +163,7 @@ func (w *world) runTo(end sched.Time, runs map[sched.JobName]sched.Duration) {
 		for _, j := range w.s.Jobs() {
 			w.start(j.ID)
 			spec, _ := w.s.Spec(j.ID)
+			j, _ = w.s.Job(j.ID) // it may have started just now
 			for _, a := range j.Attempts {
 				if d := runs[j.Name]; d > 0 && due[a.ID] == 0 && a.State == sched.AttemptRunning {
 					due[a.ID] = a.Started.Add(d)

@@ -99,7 +99,7 @@ func (s *State) endable(j *job, g int) []JobID {
 	var all []holder
 	for i := range s.attempts {
 		a := &s.attempts[i]
-		if a.job == none || a.job == s.slots.of(j.id) || a.state == AttemptReserving {
+		if a.job == none || a.job == s.slots.Of(j.id) || a.state == AttemptReserving {
 			continue
 		}
 		al := s.cl.Alloc(a.alloc)

@@ -7,6 +7,7 @@ package sched
 
 import (
 	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/habit"
 	"github.com/combsched/comb/internal/jobs"
 	"github.com/combsched/comb/internal/setting"
 )
@@ -30,6 +31,9 @@ type (
 	Deadline        = jobs.Deadline
 	Sizes           = jobs.Sizes
 )
+
+// Measured are the run times of earlier jobs.
+type Measured = habit.Measured
 
 // Duration is microseconds.
 type Duration = setting.Duration

@@ -180,7 +180,7 @@ func (s *State) relist(slot, g int32) {
 func (s *State) relistMoved() {
 	s.mem.reading = false
 	for _, ref := range s.mem.moved {
-		if slot, ok := s.slots.get(ref.Job); ok {
+		if slot, ok := s.slots.Get(ref.Job); ok {
 			s.relist(slot, ref.Gang)
 		}
 	}

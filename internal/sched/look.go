@@ -235,7 +235,7 @@ func (s *State) touch(slot int32) {
 // untouch forgets which jobs were to be settled.
 func (s *State) untouch() {
 	for _, id := range s.dirty {
-		if slot, ok := s.slots.get(id); ok {
+		if slot, ok := s.slots.Get(id); ok {
 			s.jobs[slot].touched = false
 		}
 	}

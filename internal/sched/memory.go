@@ -24,6 +24,7 @@ type memory struct {
 	walker     walker          // of the VC that is walked
 	moving     moving          // of charges
 	reading    bool            // a policy reads the lines of its VC
+	recount    bool            // tallies are made anew: no time passes
 	asked      int32           // the space whose policy's code runs; 0 is none
 	moved      []GangRef       // who was promised cells when it began, and is not any more
 	heads      []head          // of Ordered

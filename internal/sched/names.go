@@ -1,8 +1,6 @@
 package sched
 
 import (
-	"math/bits"
-
 	"github.com/combsched/comb/internal/hashtable"
 	"github.com/combsched/comb/internal/mix"
 )
@@ -13,7 +11,7 @@ import (
 // anew, from the time and the number of an event, whenever a name comes to an empty table. The order of cells alone does.
 type nameTable struct {
 	hashtable.Table[nameCell]
-	key  uint64
+	key  mix.Keyed
 	veil func(*Job) bool // of a copy: whose names its texts hide; nil is none's
 }
 
@@ -32,39 +30,12 @@ type nameCell struct {
 // Hashed implements hashtable.Entry.
 func (c nameCell) Hashed() uint32 { return c.hash }
 
-// rekey takes another key; the table must be empty.
-func (t *nameTable) rekey(now Time, seq uint64) {
-	hi, lo := bits.Mul64(uint64(now)^0x9E3779B97F4A7C15, seq^0xD6E8FEB86659FD93)
-	t.key = (hi ^ lo) | 1
-}
-
-// hash is that of a user's name, in one row: how long the user is tells a~bc from ab~c.
-func (t *nameTable) hash(user Subject, name JobName) uint32 {
-	h := t.fold(t.fold(t.key^uint64(len(name))^uint64(len(user))<<32, string(user)), string(name))
-	hi, lo := bits.Mul64(h, 0x94D049BB133111EB)
-	return uint32(hi ^ lo)
-}
-
-// fold folds the halves of products with the key onto each other, eight bytes at a time.
-func (t *nameTable) fold(h uint64, s string) uint64 {
-	for ; len(s) > 8; s = s[8:] {
-		hi, lo := bits.Mul64(h^(mix.Four(s)<<32|mix.Four(s[4:])), t.key)
-		h = hi ^ lo
-	}
-	var x uint64
-	for i := range len(s) {
-		x = x<<8 | uint64(s[i])
-	}
-	hi, lo := bits.Mul64(h^x, t.key)
-	return hi ^ lo
-}
-
 // get returns the slot of the job of that name of a user; false when there is none.
 func (t *nameTable) get(user Subject, name JobName, jobs []job) (int32, bool) {
 	if len(t.Cells) == 0 {
 		return none, false
 	}
-	hash := t.hash(user, name)
+	hash := t.key.Pair(string(user), string(name))
 	for i := t.Home(hash); t.Cells[i].slot != 0; i = t.After(i) {
 		if c := t.Cells[i]; c.hash == hash && jobs[c.slot-1].spec.Name == name && jobs[c.slot-1].spec.User == user {
 			return c.slot - 1, true
@@ -77,10 +48,10 @@ func (t *nameTable) get(user Subject, name JobName, jobs []job) (int32, bool) {
 // number did it.
 func (t *nameTable) put(slot int32, jobs []job, now Time, seq uint64) {
 	if t.N == 0 {
-		t.rekey(now, seq)
+		t.key = mix.NewKeyed(uint64(now), seq)
 	}
 	j := &jobs[slot]
-	j.named = t.hash(j.spec.User, j.spec.Name)
+	j.named = t.key.Pair(string(j.spec.User), string(j.spec.Name))
 	if was, ok := t.get(j.spec.User, j.spec.Name, jobs); ok {
 		t.remove(&jobs[was], was)
 	}

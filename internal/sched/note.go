@@ -95,7 +95,7 @@ func (s *State) applyNoted(e Noted) {
 		s.stir(space)
 	}
 	if e.Job != 0 {
-		if slot, ok := s.slots.get(e.Job); ok {
+		if slot, ok := s.slots.Get(e.Job); ok {
 			s.applyJobNote(slot, e)
 		}
 		return

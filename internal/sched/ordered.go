@@ -64,7 +64,7 @@ func (v view) keyedLazies() []queued {
 
 // Gang implements View.
 func (v view) Gang(r GangRef) GangView {
-	slot, ok := v.s.slots.get(r.Job)
+	slot, ok := v.s.slots.Get(r.Job)
 	if !ok || r.Gang < 0 || int(r.Gang) >= len(v.s.jobs[slot].gangs) {
 		return GangView{Ref: r, Hints: &Hints{}}
 	}

@@ -97,7 +97,7 @@ func (s *State) applyUpgraded(e Upgraded) {
 
 // applyPlaced starts an attempt, on fresh cells or on those reserved for it.
 func (s *State) applyPlaced(e Placed) {
-	slot := s.slots.of(e.Attempt.Job)
+	slot := s.slots.Of(e.Attempt.Job)
 	j := &s.jobs[slot]
 	g := &j.gangs[e.Attempt.Gang]
 	var a *attempt
@@ -173,7 +173,7 @@ func (s *State) attemptSlot(slot int32, id AttemptID) int32 {
 }
 
 func (s *State) applyReserved(e Reserved) {
-	slot := s.slots.of(e.Attempt.Job)
+	slot := s.slots.Of(e.Attempt.Job)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	a.state, a.placed, a.since, a.odd = AttemptReserving, s.now, s.seq, &oddAttempt{victims: e.Victims, turn: rare(a.odd).turn}
 	s.promises = append(s.promises, s.slotOf(a))
@@ -254,6 +254,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	a := s.live(e.Attempt)
 	j := &s.jobs[a.job]
 	g := &j.gangs[e.Attempt.Gang]
+	noteTaken(s, a, e.Cause)
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
@@ -298,7 +299,7 @@ func (s *State) touchReserving() {
 }
 
 func (s *State) applyTaskRetried(e TaskRetried) {
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	g := &j.gangs[e.Gang]
 	g.done, g.after = false, e.After
@@ -326,7 +327,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 }
 
 func (s *State) applyCompleting(e JobCompleting) {
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	places{s}.recounting(slot, func() { j.completing = s.mem.completing.Keep(e) })
 	for g := range j.gangs {
@@ -336,7 +337,7 @@ func (s *State) applyCompleting(e JobCompleting) {
 }
 
 func (s *State) applyJobRetried(e JobRetried) {
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	places{s}.recounting(slot, func() { j.completing = nil })
 	j.retry++
@@ -357,7 +358,7 @@ func (s *State) applyJobRetried(e JobRetried) {
 }
 
 func (s *State) applyJobEnded(e JobEnded) {
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
@@ -370,7 +371,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 		s.loners--
 	}
 	s.looks.chooses(j, -1)
-	s.slots.remove(j.id, slot)
+	s.slots.Remove(j.id, slot)
 	s.names.remove(j, slot)
 	for g := range j.gangs {
 		if rare(j.gangs[g].odd).meant != nil {
@@ -395,7 +396,7 @@ func (s *State) applyAvoided(e NodeAvoided) {
 	all[i].Times++
 	alter(&g.odd).avoid = all
 	s.looks.avoiding = max(s.looks.avoiding, e.Until)
-	s.relist(s.slots.of(e.Job), e.Gang)
+	s.relist(s.slots.Of(e.Job), e.Gang)
 	s.at(e.Until, e.Job, e.Gang)
 }
 
@@ -408,7 +409,7 @@ func (s *State) applyQuarantined(e Quarantined) {
 	if again := e.Times - 1; again > rare(j.odd).aside {
 		alter(&j.odd).aside = again
 	}
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 		for _, at := range [...]int32{j.gangs[g].attempt, j.gangs[g].next} {

@@ -141,7 +141,7 @@ func (s *State) at(when Time, id JobID, gang int32) {
 func (s *State) expire(now Time) {
 	for len(s.timers) > 0 && s.timers[0].at <= now {
 		t := s.timers.Pop()
-		if slot, ok := s.slots.get(t.job); ok && s.meant(&s.jobs[slot], t) {
+		if slot, ok := s.slots.Get(t.job); ok && s.meant(&s.jobs[slot], t) {
 			s.touch(slot)
 			s.lookIn(s.jobs[slot].space, s.jobs[slot].spec.Priority)
 		} else if t.job == 0 && slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Suspect == t.at }) {

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"math/bits"
-	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -17,6 +16,8 @@ const (
 	basisMeasured
 	basisReported
 	basisStop
+	basisUsual
+	basisPart
 )
 
 func (b basis) text() string {
@@ -29,6 +30,10 @@ func (b basis) text() string {
 		return "the run times of earlier jobs of that name"
 	case basisReported:
 		return "the reported steps"
+	case basisUsual:
+		return "the usual part of the declared duration"
+	case basisPart:
+		return "the usual part of the time limit"
 	case basisStop:
 		return "its stop"
 	}
@@ -49,7 +54,7 @@ type span struct {
 // 0 leaves that out.
 func (s *State) spanOf(a *attempt, m Measured, reported Duration) span {
 	spec := s.jobs[a.job].spec
-	seen, measured := m[MeasuredKey{spec.User, namePrefix(spec.Name)}]
+	seen, measured := m.Of(spec.User, spec.Name)
 	limit, likely, overdue := spec.TimeLimit, spec.Hints.Duration, "runs longer than expected"
 	out := span{basis: basisDeclared}
 	if reported > 0 {
@@ -180,43 +185,4 @@ func (s *State) allocEnd(id cell.AllocID) Time {
 		last = max(last, end)
 	}
 	return last
-}
-
-// Measured are the run times of jobs that ended well, by user and by what their
-// names begin with.
-type Measured map[MeasuredKey]RunTimes
-
-// MeasuredKey names jobs that are likely to run for the same time.
-type MeasuredKey struct {
-	User   Subject
-	Prefix string
-}
-
-// RunTimes sums up the run times of equal jobs.
-type RunTimes struct {
-	N        int64
-	Sum, Max Duration
-}
-
-// Mean is the mean run time.
-func (r RunTimes) Mean() Duration { return r.Sum / Duration(max(r.N, 1)) }
-
-// Add counts a job that has ended, if it tells how long such a job runs.
-func (m Measured) Add(j *JobStatus) {
-	run := Duration(j.Ended - j.Started)
-	if j.Phase != Succeeded || j.Started == 0 || run <= 0 || run > 1<<50 {
-		return
-	}
-	key := MeasuredKey{j.User, namePrefix(j.Name)}
-	r := m[key]
-	m[key] = RunTimes{r.N + 1, r.Sum + run, max(r.Max, run)}
-}
-
-// namePrefix is a job's name without what counts its runs: "train-17" and
-// "train-18" are the same work.
-func namePrefix(n JobName) string {
-	if p := strings.TrimRight(string(n), "0123456789-_.~"); p != "" {
-		return p
-	}
-	return string(n)
 }

@@ -147,7 +147,7 @@ func (s *State) applyJoined(e Joined) {
 		panic(fmt.Sprintf("sched: attempt %v joins %v, which does not hold any leaves", e.Attempt, e.Host))
 	}
 	s.count(host, -1)
-	slot := s.slots.of(e.Attempt.Job)
+	slot := s.slots.Of(e.Attempt.Job)
 	j := &s.jobs[slot]
 	at := s.attemptSlot(slot, e.Attempt)
 	j.gangs[e.Attempt.Gang].n = e.Attempt.N

@@ -109,7 +109,7 @@ func (s *State) setSize(j *job) {
 // applySized lets the members within the size wait, if their minimum runs, and no
 // others.
 func (s *State) applySized(e Sized) {
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	j.size = e.Size
 	for g := int32(1); int(g) < len(j.gangs); g++ {

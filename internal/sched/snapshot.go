@@ -9,11 +9,12 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/habit"
 )
 
 // snapshotVersion is written into every snapshot; another one is refused, and
 // the log is folded instead.
-const snapshotVersion = 3
+const snapshotVersion = 4
 
 // image is a state without what follows from the rest: cells are taken again
 // from the placements, queues and timers are built anew. A snapshot is the image
@@ -41,6 +42,7 @@ type image struct {
 	Turns    int            `json:"turns,omitempty"`
 	Bookings int64          `json:"bookings,omitempty"`
 	Decided  Time           `json:"decided,omitempty"`
+	Habits   habit.Rows     `json:"habits,omitempty"`
 }
 
 // shareImage is how the members of an allocation take turns.
@@ -129,7 +131,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, AgainFor: s.againFor, Turns: s.turns, Bookings: s.bookings, Decided: s.decided}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, AgainFor: s.againFor, Turns: s.turns, Bookings: s.bookings, Decided: s.decided, Habits: s.habits.Rows()}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -138,7 +140,7 @@ func (s *State) Save() []byte {
 			im.Nodes = append(im.Nodes, n)
 		}
 	}
-	ids := s.slots.ids()
+	ids := s.slots.IDs()
 	im.Jobs = len(ids)
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none {
@@ -260,7 +262,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	if im.Config != nil {
 		s.loadCluster(&im)
 	}
-	s.debts, s.moved = im.Debts, im.Moved
+	s.debts, s.moved, s.habits = im.Debts, im.Moved, habit.Read(im.Habits)
 	return s, s.Verify()
 }
 
@@ -324,7 +326,7 @@ func (s *State) loadJob(im *jobImage) {
 	if im.Spec.Hints.Dedicated {
 		s.loners++
 	}
-	s.slots.put(im.ID, int32(len(s.jobs)))
+	s.slots.Put(im.ID, int32(len(s.jobs)))
 	s.jobs = append(s.jobs, j)
 	s.names.put(int32(len(s.jobs))-1, s.jobs, s.now, s.seq)
 }
@@ -349,7 +351,7 @@ func (s *State) loadCluster(im *image) {
 
 // loadAttempt puts an attempt back on its cells, or beside whom it shares them with.
 func (s *State) loadAttempt(a *attemptImage) {
-	slot := s.slots.of(a.ID.Job)
+	slot := s.slots.Of(a.ID.Job)
 	j := &s.jobs[slot]
 	at := int32(len(s.attempts))
 	promise := a.State == AttemptReserving

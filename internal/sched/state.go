@@ -6,7 +6,9 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/chunks"
 	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/habit"
 	"github.com/combsched/comb/internal/heap"
+	"github.com/combsched/comb/internal/slots"
 )
 
 // Version names the decision code. Journal entries of another version are
@@ -30,7 +32,7 @@ type State struct {
 	quanta   []Duration       // of these policies
 	jobs     []job            // slots; a free slot has no spec
 	spare    []int32          // free slots
-	slots    slotTable
+	slots    slots.Table
 	names    nameTable
 	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
@@ -58,8 +60,8 @@ type State struct {
 	running  []runners                  // by space
 	allocs   []allocations              // by space
 	moved    []moved                    // when gangs moved lately, sorted by VC
+	habits   habit.Table                // what part of what it declared work took; no decision depends on it
 	debts    []debt                     // what VCs borrowed over time, sorted by VC
-	recount  bool                       // tallies are made anew: no time passes
 	grew     askers                     // for which VCs Decide asks for another one
 	booked   []GangRef                  // gangs with a booking, sorted
 	bookings int64                      // the highest turn of a booking
@@ -420,7 +422,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	}
 	room.tasks, room.gangs = tasks, gangs
 	d.spare, d.spareAtt = slices.Clone(s.spare), slices.Clone(s.spareAtt)
-	d.slots, d.names = s.slots.cloneIn(&was.slots), s.names.cloneIn(&was.names)
+	d.slots, d.names = s.slots.CloneIn(&was.slots), s.names.cloneIn(&was.names)
 	d.promises = slices.Clone(s.promises)
 	d.attempts, d.byAlloc = chunks.Again(was.attempts, s.attempts), slices.Clone(s.byAlloc)
 	d.holders, d.shares = slices.Clone(s.holders), slices.Clone(s.shares)
@@ -445,7 +447,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	}
 	d.notes, d.debts, d.moved = slices.Clone(s.notes), slices.Clone(s.debts), slices.Clone(s.moved)
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
-	d.booked = slices.Clone(s.booked)
+	d.booked, d.habits = slices.Clone(s.booked), s.habits.Clone()
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
 	d.never, d.close, d.hungry, d.out, d.mem = nil, nil, nil, nil, memory{}
 	d.ranks, d.shapes, d.grew = ranking{}, nil, askers{}
@@ -454,7 +456,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 
 // find returns the job with that id, nil when it is unknown or ended.
 func (s *State) find(id JobID) *job {
-	if i, ok := s.slots.get(id); ok {
+	if i, ok := s.slots.Get(id); ok {
 		return &s.jobs[i]
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/fewest"
+	"github.com/combsched/comb/internal/jobs"
 )
 
 // Bounds on how many changes are tried for one explanation: each costs a copy of
@@ -187,14 +188,14 @@ func (t *suggester) sizes() {
 	spec, role := t.j.spec, t.role()
 	r := &spec.Roles[role]
 	if tasks := t.s.tasksOf(t.j, t.g, role); tasks > 1 && len(spec.Gangs[t.g].Tasks) > 1 {
-		with := func(n int32) *Job { return withTasks(spec, role, n) }
+		with := func(n int32) *Job { return jobs.WithTasks(spec, role, n) }
 		if n, preempts, ok := t.largest(r.Tasks-1, with); ok {
 			t.add(Suggestion{Kind: FewerTasks, Role: r.Name, Tasks: n}, preempts, "it would start with %s in role %s instead of %d",
 				amount.Plural(n, "task", "tasks"), r.Name, r.Tasks)
 		}
 	}
 	if r.Leaves > 1 && !t.j.gangs[t.g].shape.short {
-		with := func(n int32) *Job { return withLeaves(spec, role, n) }
+		with := func(n int32) *Job { return jobs.WithLeaves(spec, role, n) }
 		if n, preempts, ok := t.largest(r.Leaves-1, with); ok {
 			t.add(Suggestion{Kind: SmallerTasks, Role: r.Name, Leaves: n}, preempts, "it would start with %s per task in role %s instead of %s",
 				t.s.amountOf(r.SKUs, n), r.Name, t.s.amountOf(r.SKUs, r.Leaves))
@@ -237,47 +238,6 @@ func (t *suggester) largest(most int32, with func(int32) *Job) (int32, []Displac
 		best, found, low = try, preempts, try+1
 	}
 	return best, found, best > 0
-}
-
-// withTasks is a job with fewer tasks in one role: the last ones are left out.
-func withTasks(spec *Job, role, n int32) *Job {
-	out := *spec
-	out.Roles = slices.Clone(spec.Roles)
-	out.Roles[role].Tasks = n
-	out.Roles[role].MinFailed = min(out.Roles[role].MinFailed, n)
-	out.Roles[role].MinSucceeded = min(out.Roles[role].MinSucceeded, n)
-	var first int32
-	for _, r := range spec.Roles[:role] {
-		first += r.Tasks
-	}
-	gone := spec.Roles[role].Tasks - n
-	out.Gangs = nil
-	for _, g := range spec.Gangs {
-		kept := g
-		kept.Tasks = nil
-		for _, o := range g.Tasks {
-			switch {
-			case o < first+n:
-				kept.Tasks = append(kept.Tasks, o)
-			case o >= first+n+gone:
-				kept.Tasks = append(kept.Tasks, o-gone)
-			}
-		}
-		if len(kept.Tasks) > 0 {
-			out.Gangs = append(out.Gangs, kept)
-		}
-	}
-	return &out
-}
-
-// withLeaves is a job with smaller tasks in one role: each asks for what its leaves carry.
-func withLeaves(spec *Job, role, n int32) *Job {
-	out := *spec
-	out.Roles = slices.Clone(spec.Roles)
-	out.Roles[role].Leaves = n
-	l := &out.Roles[role].Launch
-	l.GPU, l.MilliCPU, l.MemoryMB = 0, 0, 0
-	return &out
 }
 
 // elsewhere tries the same job on other hardware, in other VCs, without its

@@ -71,7 +71,7 @@ func (s *State) Verify() error {
 
 func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 	j := &s.jobs[slot]
-	if named, _ := s.names.get(j.spec.User, j.spec.Name, s.jobs); s.slots.of(j.id) != slot || named != slot {
+	if named, _ := s.names.get(j.spec.User, j.spec.Name, s.jobs); s.slots.Of(j.id) != slot || named != slot {
 		add("job %d is not found by its id or name", j.id)
 	}
 	for g := range j.gangs {

@@ -245,7 +245,7 @@ func (w *walker) grant(wish Wish) {
 		s.only, s.near = wish.Only, wish.Within
 	}
 	defer func() { s.prefer, s.only, s.near, s.size = nil, nil, Anywhere, sized{} }()
-	slot, ok := s.slots.get(wish.Gang.Job)
+	slot, ok := s.slots.Get(wish.Gang.Job)
 	if !ok {
 		return
 	}

@@ -192,7 +192,7 @@ func (s wishes) checkPriority(j *job, p cell.Priority) *Refusal {
 
 func (s wishes) applyHeld(e JobHeld) {
 	if s.find(e.Job) != nil {
-		s.hold(s.slots.of(e.Job), e.On, e.Meta.Subject, e.Reason)
+		s.hold(s.slots.Of(e.Job), e.On, e.Meta.Subject, e.Reason)
 	}
 }
 
@@ -229,7 +229,7 @@ func (s wishes) applyRequeued(e JobRequeued) {
 	if j == nil {
 		return
 	}
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	for g := range j.gangs {
 		if at := j.gangs[g].attempt; at != none && s.attempts[at].state != AttemptReserving && s.attempts[at].cause == 0 {
 			alter(&s.attempts[at].odd).requeue = true
@@ -246,7 +246,7 @@ func (s wishes) applyUpdated(e JobUpdated) {
 	if j == nil {
 		return
 	}
-	slot := s.slots.of(e.Job)
+	slot := s.slots.Of(e.Job)
 	if e.Priority == nil {
 		j.spec = e.On(j.spec) // clones of the state share the one before
 		for g := range j.gangs {

@@ -191,6 +191,9 @@ func (s *Session) formatEstimate(e *sched.Estimate) string {
 	if e.Basis != "" {
 		out += "; it rests on " + e.Basis
 	}
+	if e.AtLatest > e.Latest {
+		out += "; at " + s.clock(e.AtLatest) + " if all run for as long as they declare"
+	}
 	if e.Order != "" {
 		out += "; starts " + e.Order
 	}

@@ -49,7 +49,9 @@ func (s *Server) measured(ctx context.Context) (sched.Measured, error) {
 	}
 	out := sched.Measured{}
 	for i := range jobs {
-		out.Add(&jobs[i])
+		if j := &jobs[i]; j.Phase == sched.Succeeded && j.Started > 0 {
+			out.Add(j.User, j.Name, sched.Duration(j.Ended-j.Started))
+		}
 	}
 	return out, nil
 }

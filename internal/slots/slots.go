@@ -1,0 +1,69 @@
+// Package slots finds the slots in which jobs are kept by their ids. It must not know what a slot holds.
+package slots
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/hashtable"
+	"github.com/combsched/comb/internal/jobs"
+)
+
+// Table finds the slots of jobs by id.
+type Table struct{ hashtable.Table[entry] }
+
+// entry is one entry; id 0 is none.
+type entry struct {
+	id   jobs.JobID
+	slot int32
+}
+
+// Hashed implements hashtable.Entry.
+func (c entry) Hashed() uint32 { return hashID(c.id) }
+
+// hashID spreads ids. They are given out one after the other, so they must not be their own hash: they would stand in
+// one long row, whose end every removal would have to look for.
+func hashID(id jobs.JobID) uint32 {
+	const golden = 0x9E3779B97F4A7C15 // multiples of the golden ratio lie evenly (Knuth, 6.4)
+	return uint32(uint64(id) * golden >> 32)
+}
+
+// Get returns a job's slot; false when it is unknown.
+func (t *Table) Get(id jobs.JobID) (int32, bool) {
+	if len(t.Cells) == 0 {
+		return -1, false
+	}
+	i := t.Home(hashID(id))
+	for t.Cells[i].id != 0 && t.Cells[i].id != id {
+		i = t.After(i)
+	}
+	return t.Cells[i].slot, t.Cells[i].id != 0
+}
+
+// Of returns the slot of a job that is known.
+func (t *Table) Of(id jobs.JobID) int32 {
+	slot, _ := t.Get(id)
+	return slot
+}
+
+// Put adds a job that is not there.
+func (t *Table) Put(id jobs.JobID, slot int32) { t.Add(entry{id, slot}) }
+
+// Remove takes out one that is.
+func (t *Table) Remove(id jobs.JobID, slot int32) { t.Drop(entry{id, slot}) }
+
+// IDs returns all ids, ascending.
+func (t *Table) IDs() []jobs.JobID {
+	out := make([]jobs.JobID, 0, t.N)
+	for _, c := range t.Cells {
+		if c.id != 0 {
+			out = append(out, c.id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// CloneIn returns a copy, in the memory of another table.
+func (t *Table) CloneIn(was *Table) Table {
+	return Table{t.Table.CloneIn(&was.Table)}
+}
