@@ -16,10 +16,10 @@ const (
 
 // cheap tries a shorter time limit, a higher priority and a free pinned cell.
 func (t *suggester) cheap(why ReasonCode) {
-	if why == PriorityAhead && t.j.spec.Priority >= cell.MinGuaranteed && books(t.s.vc(t.j.space)) {
+	if (why == PriorityAhead || why == Fragmented || why == HeldBack || why == BadHardware) && t.j.spec.Priority >= cell.MinGuaranteed && books(t.s.vc(t.j.space)) {
 		t.shorterLimit()
 	}
-	t.higherPriority()
+	t.higherPriority(false)
 	t.pinnedCell()
 }
 
@@ -56,9 +56,9 @@ func (t *suggester) shorterLimit() {
 		amount.Span(int64(limits[best])), was)
 }
 
-// higherPriority looks for the lowest priority with which the job would start and no other has to
-// give way: one above its own, and above each higher one in its VC.
-func (t *suggester) higherPriority() {
+// higherPriority looks for the lowest priority with which the job would start, and no other has to
+// give way unless that is let: one above its own, above each higher one in its VC, and above all that wait.
+func (t *suggester) higherPriority(lifting bool) {
 	own := t.j.spec.Priority
 	tries := []cell.Priority{own + 1}
 	for _, r := range slices.Backward(t.s.limits(t.j.space, cell.MaxGuaranteed)) {
@@ -71,11 +71,14 @@ func (t *suggester) higherPriority() {
 	tries = slices.DeleteFunc(slices.Compact(tries), func(p cell.Priority) bool {
 		return p <= own || p > cell.MaxGuaranteed || limits{t.s}.checkCap(t.j, p) != nil
 	})
-	for _, p := range tries[:min(len(tries), prioritiesMost)] {
+	if n := len(tries); n > prioritiesMost {
+		tries = append(tries[:prioritiesMost-1], tries[n-1])
+	}
+	for _, p := range tries {
 		out := *t.j.spec
 		out.Priority = p
-		if preempts, ok := t.ifFits(&out); ok && len(preempts) == 0 {
-			t.add(Suggestion{Kind: HigherPriority, Priority: p}, nil, "it would start with priority %d instead of %d", p, own)
+		if preempts, ok := t.ifFits(&out); ok && (lifting || len(preempts) == 0) {
+			t.add(Suggestion{Kind: HigherPriority, Priority: p}, preempts, "it would start with priority %d instead of %d", p, own)
 			return
 		}
 	}

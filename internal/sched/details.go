@@ -8,6 +8,7 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/fewest"
+	"github.com/combsched/comb/internal/habit"
 )
 
 // detailsMost bounds how many gangs of one job are explained in full: those of
@@ -167,12 +168,12 @@ func (s *State) brief(j *job) JobBrief {
 		}
 		a := &s.attempts[at]
 		end := s.spanOf(a, nil, byReports(s, a))
-		ends, basis := end.late, cmp.Or(end.why, end.basis.text())
+		ends, basis := end.late, cmp.Or(end.why, end.basis.Text())
 		b.Unknown = b.Unknown || a.state == AttemptUnknown
 		if known = known && ends > 0; known || ends == 0 {
 			b.Basis = basis
 		}
-		b.Ends, b.Likely = max(b.Ends, ends), b.Likely || end.basis == basisReported
+		b.Ends, b.Likely = max(b.Ends, ends), b.Likely || end.basis == habit.ByReported
 	}
 	if !known {
 		b.Ends, b.Likely = 0, false

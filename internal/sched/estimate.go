@@ -119,7 +119,7 @@ type plannedEnd struct {
 	at     Time
 	id     AttemptID
 	exit   Exit
-	basis  basis
+	basis  habit.Basis
 	spread bool // it may be another time in another draw
 }
 
@@ -185,7 +185,7 @@ func (f *forward) expect(a *attempt) {
 		if f.pace == slow || f.draw.K%2 == 1 {
 			at = at.Add(f.jobs[a.job].spec.Grace)
 		}
-		f.ends.Push(plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: basisStop})
+		f.ends.Push(plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: habit.ByStop})
 		return
 	}
 	if f.pace == drawing {
@@ -203,7 +203,7 @@ func (f *forward) expect(a *attempt) {
 	if f.pace == quick {
 		at, by = b.early, b.soon
 	}
-	if at > 0 && (f.pace == quick || b.basis != basisLimit) { // a time limit is kept by the core itself
+	if at > 0 && (f.pace == quick || b.basis != habit.ByLimit) { // a time limit is kept by the core itself
 		f.ends.Push(plannedEnd{at: max(at, f.at), id: a.id, basis: by})
 	}
 }
@@ -219,21 +219,21 @@ func (f *forward) span(a *attempt) span {
 // end lets an attempt's tasks die, and remembers what it was planned by.
 func (f *forward) end(p plannedEnd) {
 	a := f.live(p.id)
-	if a == nil || a.alive == 0 || a.state == AttemptStopping && p.basis != basisStop {
+	if a == nil || a.alive == 0 || a.state == AttemptStopping && p.basis != habit.ByStop {
 		return
 	}
 	b := p.basis
 	if a.cause == EndTimeLimit {
-		b = basisLimit
+		b = habit.ByLimit
 	}
 	f.ended++
 	f.spread = f.spread || p.spread
-	f.open = f.open || b != basisStop && f.opens(a)
-	if b != basisStop {
+	f.open = f.open || b != habit.ByStop && f.opens(a)
+	if b != habit.ByStop {
 		f.count(b)
 	}
 	if len(f.log) < maxNamed {
-		f.log = append(f.log, EstimatedEnd{Job: p.id.Job, Name: f.jobs[a.job].spec.Name, At: f.at, Basis: b.text()})
+		f.log = append(f.log, EstimatedEnd{Job: p.id.Job, Name: f.jobs[a.job].spec.Name, At: f.at, Basis: b.Text()})
 	}
 	f.kill(p.id, p.exit)
 }
@@ -254,8 +254,8 @@ func (f *forward) mayBeSooner(id JobID, g int32) bool {
 	return false
 }
 
-func (f *forward) count(b basis) {
-	text := b.text()
+func (f *forward) count(b habit.Basis) {
+	text := b.Text()
 	for i := range f.kinds {
 		if f.kinds[i].text == text {
 			f.kinds[i].n++

@@ -60,7 +60,7 @@ const (
 // drawnEnd is when an attempt ends in one draw; 0 is not before its limit.
 type drawnEnd struct {
 	at     Time
-	by     basis
+	by     habit.Basis
 	spread bool // another draw may say something else
 	open   bool // nothing but its limit is known
 	of     int  // earlier attempts like it say so
@@ -79,24 +79,24 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 		return e
 	case reported > 0: // what is left may take a tenth more or less
 		left := max(reported-f.ranFor(a), 0)
-		e.by, e.spread, total = basisReported, left > 0, reported-left/10+portion(left, int64(2*place+1), int64(f.draw.Of)*10)
+		e.by, e.spread, total = habit.ByReported, left > 0, reported-left/10+portion(left, int64(2*place+1), int64(f.draw.Of)*10)
 	case spec.Hints.Duration > 0:
 		if total = f.usual(a, habit.Duration, spec.Hints.Duration, &e); total == 0 {
-			e.by, total = basisDeclared, max(spec.Hints.Duration-savedBy(f.State, a), 1)
+			e.by, total = habit.ByDeclared, max(spec.Hints.Duration-savedBy(f.State, a), 1)
 		}
 	case measured:
 		most := max(seen.Max, seen.Mean())
 		least := max(2*seen.Mean()-most, 0)
-		e.by, e.spread, total = basisMeasured, true, max(least+portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(f.State, a), 1)
+		e.by, e.spread, total = habit.ByMeasured, true, max(least+portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(f.State, a), 1)
 	default:
 		total = f.usual(a, habit.Limit, limit, &e)
 		e.open = total == 0
 	}
 	switch {
 	case limit > 0 && total >= limit && e.spread: // it takes no grace
-		e.by, total = basisLimit, limit
+		e.by, total = habit.ByLimit, limit
 	case limit > 0 && (total == 0 || total >= limit):
-		e.by = basisLimit
+		e.by = habit.ByLimit
 		return e
 	}
 	if e.at = f.reaches(a, total); e.at < f.at { // it runs longer than was thought
@@ -114,9 +114,9 @@ func (f *forward) usual(a *attempt, of habit.Of, declared Duration, e *drawnEnd)
 	if !ok {
 		return 0
 	}
-	e.by, e.spread, e.of = basisUsual, true, u.N
+	e.by, e.spread, e.of = habit.ByUsual, true, u.N
 	if of == habit.Limit {
-		e.by = basisPart
+		e.by = habit.ByPart
 	}
 	return max(u.Takes(declared, f.draw.Place(int64(a.id.Job), int64(a.id.Gang)), f.draw.Of)-savedBy(f.State, a), f.ranFor(a), 1)
 }

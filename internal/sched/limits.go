@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/setting"
 )
@@ -78,7 +79,7 @@ func (s limits) limitReason(j *job, g int32) Reason {
 	r.Jobs = slices.Clone(u.jobs[:min(len(u.jobs), maxNamed)])
 	text := fmt.Sprintf("%s uses %d of the %d GPUs or CPU slots that one user may use in %s, and it asks for %d; in use by ", j.spec.User, u.leaves, l.GPUs, j.spec.VC, j.gangs[g].leaves)
 	if l.GPUs == 0 || u.leaves+int64(j.gangs[g].leaves) <= l.GPUs {
-		text = fmt.Sprintf("%s has %d jobs that run in %s, of the %d that one user may have there: ", j.spec.User, len(u.jobs), j.spec.VC, l.Running)
+		text = fmt.Sprintf("%s has %s in %s, of the %d that one user may have there: ", j.spec.User, amount.Plural(int32(len(u.jobs)), "job that runs", "jobs that run"), j.spec.VC, l.Running)
 	}
 	return r.Say(UserLimit, "%s", text+s.jobList(j.spec.User, r.Jobs))
 }

@@ -4,47 +4,14 @@ import (
 	"math/bits"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/habit"
 )
-
-// basis is what the expected end of an attempt rests on.
-type basis int8
-
-const (
-	basisNone basis = iota
-	basisLimit
-	basisDeclared
-	basisMeasured
-	basisReported
-	basisStop
-	basisUsual
-	basisPart
-)
-
-func (b basis) text() string {
-	switch b {
-	case basisLimit:
-		return "the time limit"
-	case basisDeclared:
-		return "the declared duration"
-	case basisMeasured:
-		return "the run times of earlier jobs of that name"
-	case basisReported:
-		return "the reported steps"
-	case basisUsual:
-		return "the usual part of the declared duration"
-	case basisPart:
-		return "the usual part of the time limit"
-	case basisStop:
-		return "its stop"
-	}
-	return "nothing"
-}
 
 // span is between when and when an attempt should end; 0 is not known, and why
 // says so. soon is what the early end rests on, basis the late one.
 type span struct {
 	early, late Time
-	soon, basis basis
+	soon, basis habit.Basis
 	open        bool // only its limit is known: it may end at any time before
 	why         string
 }
@@ -56,11 +23,11 @@ func (s *State) spanOf(a *attempt, m Measured, reported Duration) span {
 	spec := s.jobs[a.job].spec
 	seen, measured := m.Of(spec.User, spec.Name)
 	limit, likely, overdue := spec.TimeLimit, spec.Hints.Duration, "runs longer than expected"
-	out := span{basis: basisDeclared}
+	out := span{basis: habit.ByDeclared}
 	if reported > 0 {
-		likely, out.basis, overdue = reported, basisReported, "runs on after the time that its reported steps need"
+		likely, out.basis, overdue = reported, habit.ByReported, "runs on after the time that its reported steps need"
 	} else if likely == 0 && measured {
-		likely, out.basis = seen.Mean(), basisMeasured
+		likely, out.basis = seen.Mean(), habit.ByMeasured
 	}
 	if spec.Hints.Checkpoint && reported == 0 && likely > 0 { // what earlier attempts did is saved
 		likely = max(likely-s.jobs[a.job].gangs[a.id.Gang].ran, 1)
@@ -70,14 +37,14 @@ func (s *State) spanOf(a *attempt, m Measured, reported Duration) span {
 	case a.state == AttemptUnknown:
 		return span{why: "has tasks of which nothing proves whether they still live"}
 	case limit > 0:
-		out.late, out.basis = s.reaches(a, limit), basisLimit
+		out.late, out.basis = s.reaches(a, limit), habit.ByLimit
 		if out.open = likely == 0; out.open || likely >= limit {
-			likely, out.soon = limit, basisLimit
+			likely, out.soon = limit, habit.ByLimit
 		}
 		out.early = s.reaches(a, likely)
 	case likely > 0:
 		out.early, out.late = s.reaches(a, likely), s.reaches(a, likely)
-		if out.basis == basisMeasured {
+		if out.basis == habit.ByMeasured {
 			out.late = s.reaches(a, max(likely, seen.Max))
 		}
 		if out.late < s.now {
@@ -170,7 +137,7 @@ func attemptEnd(s *State, a *attempt) JobOutlook {
 	if b.early <= s.now { // later than was thought: only the limit is known
 		b.early, b.soon = b.late, b.basis
 	}
-	return JobOutlook{Ends: b.early, Last: b.soon == basisLimit, Basis: b.soon.text()}
+	return JobOutlook{Ends: b.early, Last: b.soon == habit.ByLimit, Basis: b.soon.Text()}
 }
 
 // allocEnd is when an allocation is given back by what the jobs of its members

@@ -85,6 +85,9 @@ func (t *suggester) suggest(why ReasonCode) ([]Suggestion, bool) {
 		if !t.anyway {
 			t.mended(why == BadHardware || !found)
 		}
+		if len(t.out) == 0 && t.base != nil { // nothing else helps
+			t.higherPriority(true)
+		}
 	}
 	return t.out, t.cut
 }
@@ -323,7 +326,7 @@ func (t *suggester) carries(name cell.TypeName, r *Role) bool {
 // do not, since hardware is out of service, those of other virtual clusters besides. It reports
 // whether its own sufficed.
 func (t *suggester) afterJobs() (found bool) {
-	ids := t.s.endable(t.j, int(t.g))
+	ids := t.endings(false)
 	if len(ids) > endsMost {
 		ids, t.cut = ids[:endsMost], true
 	}
@@ -342,6 +345,25 @@ func (t *suggester) afterJobs() (found bool) {
 		t.add(Suggestion{Kind: AfterJobs, Jobs: set}, preempts, "%s", text)
 	}
 	return found
+}
+
+// endings are the jobs whose end may let the gang start: what holds cells that it could use and, where its virtual
+// cluster limits its user, what else that user has there, and maybe what waits before it.
+func (t *suggester) endings(waiting bool) []JobID {
+	ids := t.s.endable(t.j, int(t.g))
+	if (limits{t.s}).userLimits(t.j) == nil {
+		return ids
+	}
+	more := slices.Clone(limits{t.s}.useOf(t.j.space, t.j.spec.User).jobs)
+	for _, id := range t.s.order(t.j.space) {
+		if !waiting || id == t.j.id {
+			break
+		}
+		if t.s.find(id).spec.User == t.j.spec.User {
+			more = append(more, id)
+		}
+	}
+	return append(ids, slices.DeleteFunc(more, func(id JobID) bool { return id == t.j.id || slices.Contains(ids, id) })...)
 }
 
 // withoutAhead looks for waiting jobs that alone keep the gang from starting.
@@ -461,7 +483,7 @@ func (t *suggester) mended(both bool) {
 // mendedAfter looks for the fewest jobs that have to end with all of some nodes mended, and then
 // for the fewest of these nodes.
 func (t *suggester) mendedAfter(nodes []int32) ([]int32, []JobID, []Displaced) {
-	ids := t.s.endable(t.j, int(t.g))
+	ids := t.endings(true)
 	jobs, _ := t.inOrder(nodes, ids[:min(len(ids), endsMost)])
 	if len(jobs) == 0 {
 		return nil, nil, nil
