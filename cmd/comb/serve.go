@@ -280,10 +280,15 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
 	}
 	d.replica.Store(d.engine.Replica())
+	d.configured()
+	return nil
+}
+
+// configured has what is known of the nodes that a new cluster file names told at once.
+func (d *daemon) configured() {
 	if d.pods != nil {
 		kube.LookAtLeaves(d.pods)
 	}
-	return nil
 }
 
 // secrets gives those of a job to what runs it.
@@ -489,7 +494,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	handler := server.New(server.Options{
 		Certified: d.cert.For, Provider: d.provider, ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor, Meter: d.executor,
-		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.Images, Runtime: d.runtime.Text,
+		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store},
 	})

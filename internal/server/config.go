@@ -150,6 +150,9 @@ func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine
 	}
 	reply, err := s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
 	v.end(ctx, reply.Seq, err)
+	if err == nil && s.opts.Configured != nil {
+		s.opts.Configured()
+	}
 	return reply, err
 }
 

@@ -61,6 +61,8 @@ type Options struct {
 	// CheckCluster, when set, refuses a cluster that this installation cannot
 	// carry, such as one larger than the machine.
 	CheckCluster func(*sched.Config) error
+	// Configured, when set, is called when a cluster file is in force that a user applied.
+	Configured func()
 	// SameFolder says why a task cannot run in the folder that a caller on this
 	// machine means; nil where tasks do not run on this machine.
 	SameFolder func(rest.Folder) error
