@@ -82,6 +82,7 @@ type Executor struct {
 	mu       sync.Mutex
 	tasks    map[string]*task             // by the name of the pod
 	attempts map[sched.AttemptID][]string // the names of those of each attempt
+	crews    map[sched.JobID]*crew
 	stopped  map[sched.AttemptID]sched.Duration
 	seen     map[string]*nodeSeen // what was seen of each node
 	swept    bool                 // from now on a pod of which no task is known is a stray
@@ -105,7 +106,7 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key},
-		tasks: map[string]*task{}, attempts: map[sched.AttemptID][]string{}, stopped: map[sched.AttemptID]sched.Duration{}, seen: map[string]*nodeSeen{},
+		tasks: map[string]*task{}, attempts: map[sched.AttemptID][]string{}, crews: map[sched.JobID]*crew{}, stopped: map[sched.AttemptID]sched.Duration{}, seen: map[string]*nodeSeen{},
 		adopted: make(chan struct{}),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
@@ -221,6 +222,7 @@ func (e *Executor) start(a sched.Action) {
 // add notes a task. e.mu is held.
 func (e *Executor) add(t *task) {
 	e.tasks[t.name] = t
+	e.crewOf(t.at.Job).tasks[t.name] = t
 	e.attempts[t.at] = append(e.attempts[t.at], t.name)
 }
 
@@ -397,9 +399,9 @@ func (e *Executor) Usage(ref executor.TaskRef) []executor.Usage {
 func (e *Executor) Forget(id sched.JobID) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, t := range e.tasks {
-		if t.at.Job == id {
-			return fmt.Errorf("a pod of job %d, %s, is not gone yet", id, t.name)
+	if c := e.crews[id]; c != nil {
+		for name := range c.tasks {
+			return fmt.Errorf("a pod of job %d, %s, is not gone yet", id, name)
 		}
 	}
 	return os.RemoveAll(e.jobDir(id))

@@ -551,6 +551,11 @@ func (e *Executor) drop(t *task) {
 	defer e.mu.Unlock()
 	e.taken(t)
 	delete(e.tasks, t.name)
+	if c := e.crewOf(t.at.Job); c.tasks[t.name] != nil {
+		if delete(c.tasks, t.name); len(c.tasks) == 0 {
+			delete(e.crews, t.at.Job)
+		}
+	}
 	left := slices.DeleteFunc(e.attempts[t.at], func(name string) bool { return name == t.name })
 	if e.attempts[t.at] = left; len(left) == 0 {
 		delete(e.attempts, t.at)

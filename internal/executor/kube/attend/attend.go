@@ -42,6 +42,9 @@ type Order struct {
 	Progress string `json:"progress"` // the file in which the task tells its progress
 	// Meets says that the addresses of its gang are asked for, and put in the place of their names.
 	Meets bool `json:"meets,omitempty"`
+	// Members is the file that says which tasks of the job run, "" where that does not change; Signal is that behind each change, "" for none.
+	Members string `json:"members,omitempty"`
+	Signal  string `json:"signal,omitempty"`
 }
 
 // Text is the order as an argument.
@@ -102,6 +105,12 @@ func Attend(args []string) int {
 	}
 	if o.Meets && !meet(ctx, server, stops) {
 		return unable(errStopped)
+	}
+	if o.Members != "" {
+		m := &members{server: server, file: o.Members, signal: o.Signal}
+		if err := m.begin(ctx); err != nil {
+			return unable(err)
+		}
 	}
 	t := &teller{server: server, file: o.Progress}
 	go measure(ctx, server)

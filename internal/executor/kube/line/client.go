@@ -87,19 +87,30 @@ func (c *Client) Code(ctx context.Context) (io.ReadCloser, error) {
 	return c.ask(ctx, http.MethodGet, "/v1/code", nil)
 }
 
-// maxGang is how long the answer of a gang's addresses may be, in bytes.
+// maxGang is how long the answer about other tasks may be, in bytes.
 const maxGang = 4 << 20
 
 // Gang asks for the addresses of the tasks of this task's gang, by the names under which they are told of each other.
 func (c *Client) Gang(ctx context.Context) (known map[string]string, err error) {
+	err = c.get(ctx, "/v1/gang", &known)
+	return known, err
+}
+
+// Members asks which tasks of this task's job run.
+func (c *Client) Members(ctx context.Context) (m Membership, err error) {
+	err = c.get(ctx, "/v1/members", &m)
+	return m, err
+}
+
+func (c *Client) get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	body, err := c.ask(ctx, http.MethodGet, "/v1/gang", nil)
+	body, err := c.ask(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer body.Close()
-	return known, json.NewDecoder(io.LimitReader(body, maxGang)).Decode(&known)
+	return json.NewDecoder(io.LimitReader(body, maxGang)).Decode(into)
 }
 
 // Tell tells lines of progress.

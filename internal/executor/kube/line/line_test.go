@@ -33,6 +33,11 @@ func serve(t *testing.T, told func(string, []byte) error) (url, pin string) {
 			return map[string]string{"a.gang": "10.0.0.1"}, nil
 		}
 		return nil, ErrSoon
+	}, Members: func(pod string) (Membership, error) {
+		if pod == "a" {
+			return Membership{7, []Member{{Role: "worker", Index: 1, Host: "10.0.0.1", Ports: map[string][]int32{"train": {20000}}, Leaving: true}}}, nil
+		}
+		return Membership{}, ErrSoon
 	}, Token: func(pod string) string { return pod + pod }, Told: told, Code: func(pod string) (io.ReadCloser, int64, error) {
 		if pod != "a" {
 			return nil, 0, fmt.Errorf("%w: no code", ErrNone)
@@ -81,6 +86,12 @@ func TestLine(t *testing.T) {
 	}
 	if _, err := NewClient(url, pin, "b", "bb").Gang(ctx); !Answered(err) || errors.Is(err, ErrNone) {
 		t.Errorf("a gang that is not there yet: %v", err)
+	}
+	if m, err := a.Members(ctx); err != nil || m.Version != 7 || len(m.Members) != 1 || m.Members[0].Ports["train"][0] != 20000 || !m.Members[0].Leaving {
+		t.Errorf("its job's members are %+v, %v", m, err)
+	}
+	if _, err := NewClient(url, pin, "b", "bb").Members(ctx); !Answered(err) || errors.Is(err, ErrNone) {
+		t.Errorf("members that are not known yet: %v", err)
 	}
 	heard = ""
 	if err := a.Tell(ctx, make([]byte, maxTold+1)); err == nil || heard != "" {

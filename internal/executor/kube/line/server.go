@@ -42,10 +42,27 @@ type Handler struct {
 	// Gang returns the addresses of the tasks of a pod's gang, by the names under which they are told of each other; ErrSoon
 	// says that one has none yet.
 	Gang func(pod string) (map[string]string, error)
+	// Members tells which tasks of a pod's job run; ErrSoon says that it is not known yet.
+	Members func(pod string) (Membership, error)
 	// Told takes lines of progress; the last may be without its end.
 	Told func(pod string, lines []byte) error
 	// Took takes what a pod's task took lately.
 	Took func(pod string, u Usage) error
+}
+
+// Membership is which tasks of a job run. Version rises with each change.
+type Membership struct {
+	Version int64    `json:"version"`
+	Members []Member `json:"members"`
+}
+
+// Member is one of them.
+type Member struct {
+	Role    string             `json:"role"`
+	Index   int32              `json:"index"`
+	Host    string             `json:"host"`
+	Ports   map[string][]int32 `json:"ports,omitempty"`
+	Leaving bool               `json:"leaving,omitempty"` // it was asked to stop
 }
 
 // Usage is what a task took in the seconds before it is told.
@@ -70,7 +87,8 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 			http.Error(w, "too many pods fetch their code: ask again", http.StatusServiceUnavailable)
 		}
 	}))
-	mux.HandleFunc("GET /v1/gang", h.known(h.gang))
+	mux.HandleFunc("GET /v1/gang", h.known(func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Gang) }))
+	mux.HandleFunc("GET /v1/members", h.known(func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Members) }))
 	mux.HandleFunc("POST /v1/progress", h.known(h.told))
 	mux.HandleFunc("POST /v1/usage", h.known(h.took))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
@@ -107,8 +125,9 @@ func (h *Handler) code(w http.ResponseWriter, pod string) {
 	_, _ = io.Copy(w, file) // a pod that got less asks again
 }
 
-func (h *Handler) gang(w http.ResponseWriter, _ *http.Request, pod string) {
-	known, err := h.Gang(pod)
+// tell answers with what is asked for.
+func tell[T any](w http.ResponseWriter, pod string, ask func(string) (T, error)) {
+	known, err := ask(pod)
 	if err != nil {
 		fail(w, err)
 		return

@@ -458,6 +458,18 @@ func portsOf(job *sched.Job, task int32, label string) (list []int32) {
 	return nil
 }
 
+// Ports are those of a task, by label; none is nil.
+func Ports(job *sched.Job, ts *sched.TaskStart) map[string][]int32 {
+	var out map[string][]int32
+	for _, p := range job.Roles[ts.Role].Launch.Ports {
+		if out == nil {
+			out = map[string][]int32{}
+		}
+		out[p.Label] = portsOf(job, ts.Task, p.Label)
+	}
+	return out
+}
+
 func graceSeconds(d sched.Duration) int64 {
 	if d <= 0 {
 		return int64(DefaultGrace / time.Second)

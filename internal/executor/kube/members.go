@@ -1,0 +1,71 @@
+package kube
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/kube/pods"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// crew are the tasks of one job, and what its pods were told last of those that run.
+type crew struct {
+	tasks  map[string]*task // by the name of the pod
+	looked time.Time
+	told   line.Membership
+}
+
+// countEvery is how often is looked at which tasks of a job run, however many of its pods ask.
+const countEvery = 300 * time.Millisecond
+
+// crewOf is that of a job. e.mu is held.
+func (e *Executor) crewOf(id sched.JobID) *crew {
+	c := e.crews[id]
+	if c == nil {
+		c = &crew{tasks: map[string]*task{}}
+		e.crews[id] = c
+	}
+	return c
+}
+
+// members tells which tasks of a pod's job run. The version rises over restarts, too: the first is the time, in seconds.
+func (h hears) members(pod string) (line.Membership, error) {
+	t, err := h.task(pod)
+	if err != nil {
+		return line.Membership{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known > 0 {
+		return line.Membership{}, line.ErrSoon // some may live of which nothing was heard yet
+	}
+	c := h.crewOf(t.at.Job)
+	if time.Since(c.looked) < countEvery {
+		return c.told, nil
+	}
+	c.looked = time.Now()
+	if now := h.count(c); !reflect.DeepEqual(now, c.told.Members) {
+		c.told = line.Membership{Version: max(c.told.Version+1, c.looked.Unix()), Members: now}
+	}
+	return c.told, nil
+}
+
+// count lists the tasks of a job that run, in their order. h.mu is held.
+func (h hears) count(c *crew) []line.Member {
+	var list []*task
+	for _, t := range c.tasks {
+		if pod := h.pod(t.name); !t.stray && !t.lost && pod != nil && pod.UID == t.uid && pods.Look(pod, false).Phase == pods.Runs {
+			list = append(list, t)
+		}
+	}
+	slices.SortFunc(list, func(a, b *task) int { return cmp.Compare(a.ts.Task, b.ts.Task) })
+	out := make([]line.Member, 0, len(list))
+	for _, t := range list {
+		job := t.start.Job
+		out = append(out, line.Member{Role: job.Roles[t.ts.Role].Name, Index: t.ts.Index, Host: h.pod(t.name).Status.PodIP, Ports: pods.Ports(job, t.ts), Leaving: t.stop})
+	}
+	return out
+}
