@@ -114,7 +114,7 @@ test('200,000 jobs', async ({ browser }) => {
     await page.goto(`${server.url}/jobs`);
     await rows.nth(5).waitFor();
     say(`portal_jobs_first_rows_seconds{jobs="${total}"}`, (Date.now() - at) / 1000, 's');
-    for (const filter of ['state=Waiting', 'vc=vc1', 'name=eval', 'state=Waiting&vc=vc1&name=eval-1']) {
+    for (const filter of ['state=Waiting', 'vc=vc1', 'name=eval', 'state=Waiting&vc=vc1&name=eval-1', 'sort=name', 'state=Waiting&sort=-gpus']) {
       at = Date.now();
       const answer = page.waitForResponse((r) => r.url().includes('/api/v1/jobs?') && r.url().includes(new URLSearchParams(filter).keys().next().value ?? ''));
       await page.evaluate((f) => {
