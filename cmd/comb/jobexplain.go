@@ -40,6 +40,9 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 		head += fmt.Sprintf(", number %d of %s there", ex.Position, waiting(ex))
 	}
 	t.line("%s", head)
+	if ex.Order != "" {
+		t.line("  that number is: %s", ex.Order)
+	}
 	if ex.Most > 0 {
 		t.line("  the policy lets it have %d of its %d members", ex.Size, ex.Most)
 	}

@@ -1,5 +1,11 @@
 package habit
 
+import (
+	"math/bits"
+
+	"github.com/combsched/comb/internal/jobs"
+)
+
 // Basis is what the expected end of an attempt rests on.
 type Basis int8
 
@@ -34,4 +40,14 @@ func (b Basis) Text() string {
 		return "its stop"
 	}
 	return "nothing"
+}
+
+// Portion is d times n by m, which is positive, at most 2^50 us (35 years).
+func Portion(d jobs.Duration, n, m int64) jobs.Duration {
+	hi, lo := bits.Mul64(uint64(d), uint64(n))
+	if hi >= uint64(m) {
+		return 1 << 50
+	}
+	q, _ := bits.Div64(hi, lo, uint64(m))
+	return jobs.Duration(min(q, 1<<50))
 }

@@ -54,7 +54,7 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		plain, first = append(plain, r.Reason.Message), append(first, i)
 		s.detail(j, r, e.Ahead)
 	}
-	e.Blockers = s.blockers(j, e.Gangs)
+	e.Blockers, e.Order = s.blockers(j, e.Gangs), orderText(s, j, &e)
 	return e, true
 }
 

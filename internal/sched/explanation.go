@@ -29,6 +29,7 @@ type Explanation struct {
 	VC       cell.VCName  `json:"vc"`
 	Phase    Phase        `json:"phase"`
 	Position int32        `json:"position,omitempty"` // in its VC's order, among the jobs that wait for the same, from 1
+	Order    string       `json:"order,omitempty"`    // where Position is not the order in which they start: what it is
 	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC for the same: for what it is guaranteed, or for what others leave
 	Borrower bool         `json:"borrower,omitempty"` // it waits for what others leave
 	Gangs    []GangReason `json:"gangs"`              // those that do not run

@@ -79,7 +79,7 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 		return e
 	case reported > 0: // what is left may take a tenth more or less
 		left := max(reported-f.ranFor(a), 0)
-		e.by, e.spread, total = habit.ByReported, left > 0, reported-left/10+portion(left, int64(2*place+1), int64(f.draw.Of)*10)
+		e.by, e.spread, total = habit.ByReported, left > 0, reported-left/10+habit.Portion(left, int64(2*place+1), int64(f.draw.Of)*10)
 	case spec.Hints.Duration > 0:
 		if total = f.usual(a, habit.Duration, spec.Hints.Duration, &e); total == 0 {
 			e.by, total = habit.ByDeclared, max(spec.Hints.Duration-savedBy(f.State, a), 1)
@@ -87,7 +87,7 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 	case measured:
 		most := max(seen.Max, seen.Mean())
 		least := max(2*seen.Mean()-most, 0)
-		e.by, e.spread, total = habit.ByMeasured, true, max(least+portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(f.State, a), 1)
+		e.by, e.spread, total = habit.ByMeasured, true, max(least+habit.Portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(f.State, a), 1)
 	default:
 		total = f.usual(a, habit.Limit, limit, &e)
 		e.open = total == 0

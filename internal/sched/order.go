@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"sort"
@@ -88,6 +89,29 @@ func (s *State) position(j *job) (at, waiting int32) {
 		return at - int32(guaranteed), waiting - int32(guaranteed)
 	}
 	return at, int32(guaranteed)
+}
+
+// orderText says what the position of a job is, where it is not the order in which they start: what keeps it waiting
+// holds up none behind it, or its policy has another order with time, or serves those behind what finds no room.
+func orderText(s *State, j *job, e *Explanation) string {
+	if e.Position == 0 || len(e.Gangs) == 0 {
+		return ""
+	}
+	what := map[ReasonCode]string{BadHardware: "what is out of service", Draining: "what drains", HeldUnknown: "what is lost", UserLimit: "its user's limit",
+		OnHold: "its hold", BackOff: "its delay", HeldBack: "its policy", NeverFits: "what it can never have", QuotaExceeded: "what it can never have"}[e.Gangs[0].Reason.Code]
+	vc := s.vc(j.space)
+	_, straight := s.pol[j.space].(Straight)
+	switch {
+	case what != "":
+		return "others may start before it while it waits for " + what
+	case e.Borrower:
+		return "the order in which what others leave is lent, by what each virtual cluster has borrowed; others may fit where it does not"
+	case books(vc):
+		return fmt.Sprintf("the order of %s as it is now; others may start before it where that does not make it later", vc.Policy)
+	case !straight:
+		return fmt.Sprintf("the order of %s as it is now, which may change; others may fit where it does not", vc.Policy)
+	}
+	return ""
 }
 
 // InLine goes through the jobs that wait in a VC in the order in which they are served: those for what the VC is

@@ -105,3 +105,29 @@ func crowd(t *testing.T, r *rand.Rand) (out []waits) {
 	}
 	return out
 }
+
+// A position says what it is, where jobs do not start in its order.
+func TestPositionSaysWhatItIs(t *testing.T) {
+	for _, c := range []struct {
+		policy, backfill string
+		cordon           bool
+		want             string
+	}{
+		{"fifo", "", false, ""},
+		{"fifo", "", true, "others may start before it while it waits for what is out of service"},
+		{"fifo", "easy", false, "the order of fifo as it is now; others may start before it where that does not make it later"},
+		{"las", "", false, "the order of las as it is now, which may change; others may fit where it does not"},
+	} {
+		cfg := cluster(2, map[cell.VCName]int32{"a": 2})
+		cfg.VCs[0].Policy, cfg.VCs[0].Backfill = c.policy, c.backfill
+		w := newWorld(t, cfg)
+		if c.cordon {
+			w.do(sched.Cordon{Node: "n1", On: true})
+		}
+		w.start(w.submit(limited(gangJob("runs", "a", 10, 1, 4), sched.Hour)))
+		id := w.submit(limited(gangJob("waits", "a", 10, 2, 4), sched.Hour))
+		e := w.explain(id)
+		want(t, c.policy+c.backfill, e.Order, c.want)
+		want(t, "its position", e.Position, int32(1))
+	}
+}

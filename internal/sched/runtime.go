@@ -1,8 +1,6 @@
 package sched
 
 import (
-	"math/bits"
-
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/habit"
 )
@@ -77,20 +75,10 @@ func byReports(s *State, a *attempt) (total Duration) {
 		later := s.ranSince(a, p.StepAt)
 		took := s.ranSince(a, since) - later
 		if took > 0 && p.Step > from {
-			total = max(total, s.ranFor(a)-later+portion(took, max(p.Total-p.Step, 0), p.Step-from))
+			total = max(total, s.ranFor(a)-later+habit.Portion(took, max(p.Total-p.Step, 0), p.Step-from))
 		}
 	}
 	return total
-}
-
-// portion is d times n by m, which is positive, at most 2^50 us (35 years).
-func portion(d Duration, n, m int64) Duration {
-	hi, lo := bits.Mul64(uint64(d), uint64(n))
-	if hi >= uint64(m) {
-		return 1 << 50
-	}
-	q, _ := bits.Div64(hi, lo, uint64(m))
-	return Duration(min(q, 1<<50))
 }
 
 // jobOutlook is how far a job is that runs or is being stopped, and when the last of its gangs ends; nil where
@@ -100,7 +88,7 @@ func (s *State) jobOutlook(j *job) *JobOutlook {
 	var done, told int64
 	for i := range j.tasks {
 		if p := j.tasks[i].progress; p != nil && p.Total > 0 {
-			done, told, out.At = done+int64(portion(1000, max(min(p.Step, p.Total), 0), p.Total)), told+1, max(out.At, p.StepAt)
+			done, told, out.At = done+int64(habit.Portion(1000, max(min(p.Step, p.Total), 0), p.Total)), told+1, max(out.At, p.StepAt)
 		}
 	}
 	out.Done = int32(done / max(told, 1))
