@@ -137,7 +137,7 @@ func (a *app) rows(v any, head []string, rows [][]string) error {
 
 func configCommand(a *app) *cobra.Command {
 	verbs := configcmd.Verbs(&configcmd.Kit{Client: a.client, Named: a.serverNamed, ShowYAML: a.showYAML, Format: func() string { return a.format }, Out: a.out, More: moreFormats,
-		When: a.when, Usage: usage, Confirm: a.confirm, Rows: a.rows,
+		When: a.when, Usage: usage, Confirm: a.confirm, Rows: a.rows, Errs: a.errs, Exit: func(code int) error { return outcome(code) },
 		ReadFile: a.readFile, InFile: inFile, Located: func(text string, err error) error { return &located{text, err} }, Warn: a.warn,
 		Show: func(v any, draw func(func(string, ...any))) error {
 			return a.show(v, func(t *table) { draw(t.line) })

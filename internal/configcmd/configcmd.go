@@ -29,11 +29,13 @@ type Kit struct {
 	Usage    func(c *cobra.Command, format string, args ...any) error
 	Rows     func(v any, head []string, rows [][]string) error // a table
 	Confirm  func(question string) error                       // asks on the terminal
+	Exit     func(code int) error                              // ends the program with it
 	ReadFile func(name string, most int64) ([]byte, error)
 	InFile   func(name string, err error) error // an error in the words of a file
 	Located  func(text string, err error) error
 	Warn     func(name string, warnings []string)
 	Out      io.Writer
+	Errs     io.Writer
 	More     string // the annotation of a command that has one more output format
 }
 
@@ -150,8 +152,17 @@ func (k *Kit) validateAlone(name string, src []byte) error {
 
 func (k *Kit) apply() *cobra.Command {
 	var change rest.ConfigChange
+	seen, yes := "", false
 	c := &cobra.Command{Use: "apply FILE", Short: "Replace the configuration; what still fits runs on",
+		Long: `Replace the configuration; what still fits runs on. Where that stops running work
+or takes its guarantee, the command shows what it would do and asks, unless --yes or
+--plan says that this is wanted. With --plan it is refused where jobs that came or
+went since would make something else of it.`,
+		Example: `  comb config plan cluster.yaml -o json > seen.json
+  comb config apply cluster.yaml --plan seen.json`,
 		Args: cobra.ExactArgs(1)}
+	c.Flags().StringVar(&seen, "plan", "", "apply only if it does what this plan says: a file that comb config plan -o json wrote")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.Flags().StringVar(&change.IfMatch, "if-match", "*", "apply only if the present configuration has this tag (see comb config show)")
 	c.Flags().Int64Var(&change.On, "on", 0, "the version that comb config plan planned on: a change of someone else since then is refused (default: any)")
 	c.Flags().StringVar(&change.Reason, "reason", "", "why; comb config history shows it")
@@ -162,6 +173,9 @@ func (k *Kit) apply() *cobra.Command {
 		}
 		client, err := k.Client()
 		if err != nil {
+			return err
+		}
+		if err := k.agree(c.Context(), client, agreed{args[0], file, seen, yes}, &change); err != nil {
 			return err
 		}
 		out, err := client.ApplyConfigAs(c.Context(), file, change)
@@ -182,11 +196,13 @@ func (k *Kit) apply() *cobra.Command {
 }
 
 func (k *Kit) plan() *cobra.Command {
-	return &cobra.Command{Use: "plan FILE", Short: "Show every effect that a cluster file would have on the running cluster",
+	coded := false
+	c := &cobra.Command{Use: "plan FILE", Short: "Show every effect that a cluster file would have on the running cluster",
 		Long: `Show every effect that a cluster file would have: virtual clusters, cells and
 nodes that come, go, change or get another name, running jobs that lose their
 guarantee or drain, and waiting jobs that can never start or now can. Nothing is
-changed; comb config apply does it.`,
+changed; comb config apply does it. With --exit-code the exit code is 0 where it changes
+nothing, 8 where no running work loses by it, and 9 where some is stopped or loses its guarantee.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := k.ReadFile(args[0], rest.MaxConfigBody)
@@ -202,12 +218,27 @@ changed; comb config apply does it.`,
 				return k.refusedFile(args[0], err)
 			}
 			k.Warn(args[0], out.Warnings)
-			return k.Show(out, func(line func(string, ...any)) {
+			err = k.Show(out, func(line func(string, ...any)) {
 				if !out.Changed {
 					line("%s: no change", args[0])
 					return
 				}
 				drawPlan(line, args[0], &out)
 			})
+			switch {
+			case err != nil || !coded || !out.Changed:
+				return err
+			case out.Loses():
+				return k.Exit(exitLoses)
+			}
+			return k.Exit(exitChanges)
 		}}
+	c.Flags().BoolVar(&coded, "exit-code", false, "tell by the exit code what the file would do: 0 nothing, 8 a change, 9 one that stops running work or takes its guarantee")
+	return c
 }
+
+// The exit codes of a plan, besides those of every command.
+const (
+	exitChanges = 8
+	exitLoses   = 9
+)

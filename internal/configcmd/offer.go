@@ -2,6 +2,10 @@ package configcmd
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/combsched/comb/internal/rest"
 )
@@ -42,6 +46,69 @@ func (k *Kit) offer(ctx context.Context, client *rest.Client, o offered) error {
 		line("%s %s", o.name, o.done)
 		effects(line, out.Effects)
 	})
+}
+
+// agreed is a cluster file that is applied, and what its user has seen of it.
+type agreed struct {
+	name string
+	file []byte
+	seen string // the file of a plan; "" is none
+	yes  bool
+}
+
+// agree asks before running work loses by a cluster file, or holds what the file would do now against a plan.
+func (k *Kit) agree(ctx context.Context, client *rest.Client, a agreed, change *rest.ConfigChange) error {
+	if a.yes && a.seen == "" {
+		return nil
+	}
+	plan, err := client.PlanConfig(ctx, a.file)
+	if err != nil {
+		return k.refusedFile(a.name, err)
+	}
+	if a.seen != "" {
+		err = k.asSeen(a, &plan)
+	} else if plan.Changed && plan.Loses() {
+		for _, text := range plan.Effects {
+			fmt.Fprintln(k.Errs, "  "+text)
+		}
+		err = k.Confirm(a.name + " would do this. Apply it?")
+	} else {
+		return nil
+	}
+	if err == nil && change.IfMatch == "*" {
+		change.IfMatch = plan.ETag
+	}
+	return err
+}
+
+// asSeen refuses where a plan is not the one that was seen.
+func (k *Kit) asSeen(a agreed, now *rest.ConfigPlanned) error {
+	data, err := k.ReadFile(a.seen, rest.MaxConfigBody)
+	if err != nil {
+		return err
+	}
+	var seen rest.ConfigPlanned
+	if err := json.Unmarshal(data, &seen); err != nil {
+		return fmt.Errorf("%s is no plan: comb config plan -o json writes one: %w", a.seen, err)
+	}
+	if seen.ETag != now.ETag {
+		return fmt.Errorf("%s was made for another configuration: it has changed since; nothing was applied: look at comb config plan again", a.seen)
+	}
+	lines := []string{fmt.Sprintf("%s would do something else now than %s says; nothing was applied:", a.name, a.seen)}
+	for _, t := range now.Effects {
+		if !slices.Contains(seen.Effects, t) {
+			lines = append(lines, "  now: "+t)
+		}
+	}
+	for _, t := range seen.Effects {
+		if !slices.Contains(now.Effects, t) {
+			lines = append(lines, "  no more: "+t)
+		}
+	}
+	if len(lines) == 1 {
+		return nil
+	}
+	return fmt.Errorf("%s", strings.Join(lines, "\n"))
 }
 
 // drawPlan shows every effect of a plan.

@@ -33,6 +33,13 @@ type ConfigPlan struct {
 	Seq    uint64       `json:"-"` // of the event Configured: what is decided next follows it
 }
 
+// Loses reports whether a plan stops running work, moves it or takes its guarantee.
+func (p *ConfigPlan) Loses() bool {
+	return slices.ContainsFunc(p.Running, func(r RunningEffect) bool {
+		return r.Demoted || r.Fate == IsStopped || r.Fate == Moves || r.Fate == Opportunistic || r.Fate == DrainsLazily
+	})
+}
+
 // Fate is what becomes of an attempt or of a waiting job.
 type Fate string
 

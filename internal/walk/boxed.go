@@ -50,7 +50,7 @@ func boxedStorage(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.must(ctx, "config", "apply", file); err != nil {
+	if _, err := w.must(ctx, "config", "apply", "--yes", file); err != nil {
 		return err
 	}
 	return readStorage(ctx, w)

@@ -35,7 +35,7 @@ func versions(ctx context.Context, w *walk) error {
 	v := after.Versions[0]
 	w.expect(v.Restores == before.Versions[1].Version && v.Present && v.Reason == "as it was in the morning",
 		"a rollback is a new version with its reason", "version %d restores %d: %s", v.Version, v.Restores, v.Reason)
-	_, err = w.must(ctx, "config", "apply", w.path("cluster.yaml"))
+	_, err = w.must(ctx, "config", "apply", "--yes", w.path("cluster.yaml"))
 	return err
 }
 

@@ -44,7 +44,7 @@ func configure(ctx context.Context, w *walk) error {
 		return err
 	}
 	w.expect(!slices.Contains(before, "red"), "planning changes nothing", "virtual clusters %v", before)
-	if _, err := w.must(ctx, "config", "apply", file); err != nil {
+	if _, err := w.must(ctx, "config", "apply", "--yes", file); err != nil {
 		return err
 	}
 	after, err := w.names(ctx)
@@ -128,7 +128,7 @@ func requota(ctx context.Context, w *walk) error {
 	}
 	w.expect(strings.Contains(plan.out, "2 -> 3") && strings.Contains(plan.out, "tenant"),
 		"the plan tells red's new guarantee, and what becomes of the job that runs", "%s", plan.all())
-	if _, err := w.must(ctx, "config", "apply", file); err != nil {
+	if _, err := w.must(ctx, "config", "apply", "--yes", file); err != nil {
 		return err
 	}
 	tenant, err := w.job(ctx, "tenant")
@@ -137,7 +137,7 @@ func requota(ctx context.Context, w *walk) error {
 	}
 	w.expect(tenant.Phase == "Active" && len(tenant.Attempts) == 1 && tenant.Attempts[0].Opportunistic,
 		"the job runs on without its guarantee", "tenant is %s, opportunistic %v", tenant.Phase, tenant.Attempts[0].Opportunistic)
-	if _, err := w.must(ctx, "config", "apply", w.path("cluster.yaml")); err != nil {
+	if _, err := w.must(ctx, "config", "apply", "--yes", w.path("cluster.yaml")); err != nil {
 		return err
 	}
 	if tenant, err = w.until(ctx, "tenant", "guaranteed again", func(j rest.Job) bool {
@@ -157,7 +157,7 @@ func turns(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.must(ctx, "config", "apply", file); err != nil {
+	if _, err := w.must(ctx, "config", "apply", "--yes", file); err != nil {
 		return err
 	}
 	names := []string{"turn-a", "turn-b"}
@@ -190,7 +190,7 @@ func turns(ctx context.Context, w *walk) error {
 		asleep := sched.Duration(j.Ended-j.Started) - j.Ran
 		w.expect(asleep >= sched.Second, "the other's turns are no time that it ran", "%s ran for %.1f s and was frozen for %.1f s", name, seconds(j.Ran), seconds(asleep))
 	}
-	_, err = w.must(ctx, "config", "apply", w.path("cluster.yaml"))
+	_, err = w.must(ctx, "config", "apply", "--yes", w.path("cluster.yaml"))
 	return err
 }
 

@@ -19,7 +19,7 @@ func apart(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.must(ctx, "config", "apply", file); err != nil {
+	if _, err := w.must(ctx, "config", "apply", "--yes", file); err != nil {
 		return err
 	}
 	users := map[string]string{"alice": "red", "bob": "blue"}
@@ -80,7 +80,7 @@ func apart(ctx context.Context, w *walk) error {
 		}
 		w.expect(a.code == 4, "a deleted user's session has ended", "exit code %d: %s", a.code, a.all())
 	}
-	_, err = w.must(ctx, "config", "apply", w.path("cluster.yaml"))
+	_, err = w.must(ctx, "config", "apply", "--yes", w.path("cluster.yaml"))
 	return err
 }
 
