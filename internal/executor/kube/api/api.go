@@ -194,9 +194,19 @@ func (c *Client) Get(ctx context.Context, name string) (*corev1.Pod, error) {
 func (c *Client) Delete(ctx context.Context, name string, uid types.UID, grace time.Duration) error {
 	seconds := int64((grace + time.Second - 1) / time.Second)
 	o := &metav1.DeleteOptions{GracePeriodSeconds: &seconds, Preconditions: &metav1.Preconditions{UID: &uid}}
-	err := c.rest.Delete().Namespace(c.namespace).Resource("pods").Name(name).Body(o).Do(ctx).Error()
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	return c.unlessGone(ctx, name, uid, c.rest.Delete().Namespace(c.namespace).Resource("pods").Name(name).Body(o).Do(ctx).Error())
+}
+
+// unlessGone is how a request about a pod ended; nil when there is none any more. A conflict alone does not say so: the API server answers likewise
+// when others changed the pod at the same time.
+func (c *Client) unlessGone(ctx context.Context, name string, uid types.UID, err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
+	case apierrors.IsConflict(err):
+		if pod, failed := c.Get(ctx, name); failed == nil && (pod == nil || pod.UID != uid) {
+			return nil
+		}
 	}
 	return err
 }
@@ -214,11 +224,7 @@ func (c *Client) Release(ctx context.Context, pod *corev1.Pod, finalizer string)
 	if err != nil {
 		return err
 	}
-	err = c.rest.Patch(types.StrategicMergePatchType).Namespace(c.namespace).Resource("pods").Name(pod.Name).Body(body).Do(ctx).Error()
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
+	return c.unlessGone(ctx, pod.Name, pod.UID, c.rest.Patch(types.StrategicMergePatchType).Namespace(c.namespace).Resource("pods").Name(pod.Name).Body(body).Do(ctx).Error())
 }
 
 // MakeService makes a service, unless there is one of that name.
