@@ -115,7 +115,10 @@ func (o *order) keyOf(st *sched.State, id sched.JobID, j *sched.Job) string {
 const lastKey = "9223372036854775807"
 
 // number writes a number so that texts have its order.
-func number(n int64) string { return fmt.Sprintf("%019d", n) }
+func number(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	return "0000000000000000000"[:len(lastKey)-len(digits)] + digits
+}
 
 // pastKey is what an ended job is ordered by.
 func (o *order) pastKey(j *sched.JobStatus) string {
