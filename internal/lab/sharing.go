@@ -69,7 +69,7 @@ func (l *Lab) submitted(id sched.JobID) (at sched.Time) {
 func gang(ctx context.Context, l *Lab, f *finding) error {
 	file := l.opts.cluster("one-vc.yaml")
 	pid := l.server.PID()
-	out, errOut, code, err := l.server.CLI(ctx, "config", "apply", file)
+	out, errOut, code, err := l.server.CLI(ctx, "config", "apply", "--yes", file)
 	if err != nil {
 		return err
 	}

@@ -31,19 +31,20 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	}
 	e := Estimate{}
 	var sure, likely, open bool
-	missed, sureBy := false, Time(0)
+	missed, sureBy, may := false, Time(0), false
 	for _, p := range []pace{slow, prompt, quick} {
-		if p == prompt && draw(s, id, g, m, &e) {
+		if p == prompt && may && draw(s, id, g, m, &e) {
 			if sure {
 				e.AtLatest = max(sureBy, e.Latest)
 			}
 			e.Unknown, e.Jobs, e.Bounded = "", nil, false
 			return e, true
 		}
-		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m}
+		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m, known: s.habits, draw: habit.Draw{Of: draws}}
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.steps)
 		e.Bounded = e.Bounded || f.bounded
+		may = may || f.any && !f.bounded
 		switch {
 		case !ok:
 			if !missed {
@@ -198,6 +199,7 @@ func (f *forward) expect(a *attempt) {
 		}
 		return
 	}
+	f.any = f.any || f.pace == slow && f.draw.Of > 0 && f.drawn(a).spread
 	b := f.span(a)
 	at, by := b.late, b.basis
 	if f.pace == quick {
