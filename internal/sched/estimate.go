@@ -33,7 +33,7 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	var sure, likely, open bool
 	missed, sureBy, may := false, Time(0), false
 	for _, p := range []pace{slow, prompt, quick} {
-		if p == prompt && may && draw(s, id, g, m, &e) {
+		if p == prompt && !e.Bounded && may && draw(s, id, g, m, &e) {
 			if sure {
 				e.AtLatest = max(sureBy, e.Latest)
 			}

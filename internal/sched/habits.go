@@ -98,6 +98,8 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 	case limit > 0 && (total == 0 || total >= limit):
 		e.by = habit.ByLimit
 		return e
+	case total == 0: // nothing is known
+		return e
 	}
 	if e.at = f.reaches(a, total); e.at < f.at { // it runs longer than was thought
 		e.at, e.open = 0, limit > 0
