@@ -95,10 +95,10 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 	switch {
 	case limit > 0 && total >= limit && e.spread: // it takes no grace
 		e.by, total = habit.ByLimit, limit
-	case limit > 0 && (total == 0 || total >= limit):
-		e.by = habit.ByLimit
-		return e
-	case total == 0: // nothing is known
+	case total == 0 || limit > 0 && total >= limit: // nothing is known but the limit, if there is one
+		if limit > 0 {
+			e.by = habit.ByLimit
+		}
 		return e
 	}
 	if e.at = f.reaches(a, total); e.at < f.at { // it runs longer than was thought

@@ -14,8 +14,6 @@ type whatIf struct {
 	took []JobID // that were given cells, or were promised some
 }
 
-func (s *State) whatIf() *whatIf { return &whatIf{State: s.Clone(), at: s.now} }
-
 // tell applies what would happen.
 func (w *whatIf) tell(events ...Event) {
 	for _, e := range events {
