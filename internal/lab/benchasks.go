@@ -18,7 +18,7 @@ import (
 
 const (
 	benchAsks     = 300
-	benchExplains = 50
+	benchExplains = 300
 	readStreams   = 1000 // event streams that are read,
 	userStreams   = 500  // of users with so many each, as many as one may have
 )
