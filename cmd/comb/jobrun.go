@@ -54,6 +54,7 @@ those of --env, count before the shell's.`,
 	f.StringVar(&q.Name, "name", "", "job name (default: made of the program's)")
 	f.StringVar(&q.VC, "vc", "", "virtual cluster")
 	f.StringVar(&q.SKU, "sku", "", "SKU to run on (default: any)")
+	f.StringVar(&q.Pinned, "pin", "", "pinned cell of the virtual cluster to run in; not with --sku")
 	f.StringVar(&q.Priority, "priority", "", "crit, prod, test, oppo or a number")
 	f.StringVar(&q.Image, "image", "", "run each task in a container of this image, such as python:3.12: neither this folder nor this shell's environment")
 	f.StringArrayVar(&q.Storages, "storage", nil, "a storage of the cluster file that its tasks see, in /mnt/NAME of a container and at $COMB_STORAGE_NAME (may repeat)")

@@ -20,6 +20,7 @@ type QuickJob struct {
 	VC       string
 	Priority string // a class (crit, prod, test, oppo) or an integer
 	SKU      string
+	Pinned   string // the pinned cell that it runs in; not with SKU
 	Tasks    int32
 	GPUs     int64
 	CPUs     string // a number with at most three decimals
@@ -103,16 +104,21 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 	class := q.Priority != "" && notNumber != nil
 	line(0, "extras:")
 	line(1, "submitFrom: comb")
-	if class || q.SKU != "" {
+	if class || q.SKU != "" || q.Pinned != "" {
 		line(1, "hivedScheduler:")
 	}
 	if class {
 		line(2, "jobPriorityClass: %s", quoteYAML(q.Priority))
 	}
-	if q.SKU != "" {
+	if q.SKU != "" || q.Pinned != "" {
 		line(2, "taskRoles:")
 		line(3, quickRole+":")
+	}
+	if q.SKU != "" {
 		line(4, "skuType: %s", quoteYAML(q.SKU))
+	}
+	if q.Pinned != "" {
+		line(4, "pinnedCellId: %s", quoteYAML(q.Pinned))
 	}
 	line(1, "comb:")
 	if q.Priority != "" && !class {

@@ -81,6 +81,7 @@ type QuickJob struct {
 	DiskMB     int64             `json:"disk_mb,omitempty" doc:"What the container of each task may write to its own disk"`
 	Tasks      int32             `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
 	SKU        string            `json:"sku,omitempty"`
+	Pinned     string            `json:"pinned,omitempty" doc:"The pinned cell of the virtual cluster that it runs in; not with sku"`
 	Priority   string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`
 	WorkDir    string            `json:"work_dir,omitempty"`
 	Image      string            `json:"image,omitempty" doc:"Of the container that each task runs in"`

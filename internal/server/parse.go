@@ -178,7 +178,7 @@ func documentProblem(detail string, ps document.Problems) *rest.Problem {
 // gets one of its program and a few letters of the key, random ones without it.
 func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	out := jobspec.QuickJob{
-		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
+		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Pinned: q.Pinned, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
 		MemoryMB: q.MemoryMB, DiskMB: q.DiskMB, Command: q.Command, WorkDir: q.WorkDir, Image: q.Image, Storages: q.Storages, Upload: q.Upload, TimeLimit: q.TimeLimit, Grace: q.Grace,
 		Retries: q.Retries, Checkpoint: q.Checkpoint,
 	}
