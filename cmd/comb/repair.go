@@ -84,7 +84,7 @@ func (a *app) repair(ctx context.Context, dir string, yes bool) error {
 		}
 	}
 	if !yes {
-		if err := a.confirm("Go on without what is lost?"); err != nil {
+		if err := a.confirm("Go on without what is lost?", "to go on without what is lost, repeat the command with --yes"); err != nil {
 			return err
 		}
 	}
@@ -102,10 +102,10 @@ func (a *app) repair(ctx context.Context, dir string, yes bool) error {
 	})
 }
 
-// confirm asks on the terminal. Without one it refuses.
-func (a *app) confirm(question string) error {
+// confirm asks on the terminal. Without one it refuses, and says what to do.
+func (a *app) confirm(question, otherwise string) error {
 	if !isTerminal(os.Stdin) || !a.tty {
-		return hint{fmt.Errorf("nothing was changed: there is no terminal to ask on"), "to go on without what is lost, repeat the command with --yes"}
+		return hint{fmt.Errorf("nothing was changed: there is no terminal to ask on"), otherwise}
 	}
 	fmt.Fprint(a.errs, question+" [y/N] ")
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')

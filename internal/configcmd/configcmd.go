@@ -28,7 +28,7 @@ type Kit struct {
 	When     func(sched.Time) string
 	Usage    func(c *cobra.Command, format string, args ...any) error
 	Rows     func(v any, head []string, rows [][]string) error // a table
-	Confirm  func(question string) error                       // asks on the terminal
+	Confirm  func(question, otherwise string) error            // asks on the terminal; without one it says what to do instead
 	Exit     func(code int) error                              // ends the program with it
 	ReadFile func(name string, most int64) ([]byte, error)
 	InFile   func(name string, err error) error // an error in the words of a file

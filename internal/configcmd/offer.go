@@ -1,12 +1,14 @@
 package configcmd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	about "github.com/combsched/comb/internal/effects"
 	"github.com/combsched/comb/internal/rest"
 )
 
@@ -33,7 +35,7 @@ func (k *Kit) offer(ctx context.Context, client *rest.Client, o offered) error {
 		if err := k.Show(plan, func(line func(string, ...any)) { drawPlan(line, o.name, &plan) }); err != nil {
 			return err
 		}
-		if err := k.Confirm("Apply it?"); err != nil {
+		if err := k.Confirm("Apply it?", "to apply it as it is shown, repeat the command with --yes"); err != nil {
 			return err
 		}
 	}
@@ -71,7 +73,7 @@ func (k *Kit) agree(ctx context.Context, client *rest.Client, a agreed, change *
 		for _, text := range plan.Effects {
 			fmt.Fprintln(k.Errs, "  "+text)
 		}
-		err = k.Confirm(a.name + " would do this. Apply it?")
+		err = k.Confirm(a.name+" would do this. Apply it?", "to apply it as it is shown, repeat the command with --yes")
 	} else {
 		return nil
 	}
@@ -91,8 +93,14 @@ func (k *Kit) asSeen(a agreed, now *rest.ConfigPlanned) error {
 	if err := json.Unmarshal(data, &seen); err != nil {
 		return fmt.Errorf("%s is no plan: comb config plan -o json writes one: %w", a.seen, err)
 	}
+	if seen.ETag == "" || seen.Effects == nil {
+		return fmt.Errorf("%s is no plan: comb config plan -o json writes one", a.seen)
+	}
 	if seen.ETag != now.ETag {
 		return fmt.Errorf("%s was made for another configuration: it has changed since; nothing was applied: look at comb config plan again", a.seen)
+	}
+	if alike(&seen, now) {
+		return nil
 	}
 	lines := []string{fmt.Sprintf("%s would do something else now than %s says; nothing was applied:", a.name, a.seen)}
 	for _, t := range now.Effects {
@@ -105,10 +113,22 @@ func (k *Kit) asSeen(a agreed, now *rest.ConfigPlanned) error {
 			lines = append(lines, "  no more: "+t)
 		}
 	}
-	if len(lines) == 1 {
-		return nil
-	}
 	return fmt.Errorf("%s", strings.Join(lines, "\n"))
+}
+
+// alike reports whether two plans do the same to the cluster and to jobs. How much work a stop loses grows while it runs, and which jobs
+// keep what they have is nothing that a change does: neither counts.
+func alike(a, b *rest.ConfigPlanned) bool {
+	var said [2][]byte
+	for i, p := range []rest.ConfigPlanned{*a, *b} {
+		p.Running = slices.DeleteFunc(slices.Clone(p.Running), func(r about.RunningEffect) bool { return r.Fate == about.Keeps && !r.Demoted })
+		for k := range p.Running {
+			p.Running[k].Unsaved = 0
+		}
+		p.Effects, p.Version, p.Warnings = nil, 0, nil
+		said[i], _ = json.Marshal(p) // it was read as such
+	}
+	return bytes.Equal(said[0], said[1])
 }
 
 // drawPlan shows every effect of a plan.

@@ -10,7 +10,7 @@ import (
 
 const minute = jobs.Duration(60_000_000)
 
-// Until 8 ended nothing is said; then by the nearest key that has enough.
+// Until enough have ended nothing is said; then by the nearest key that has enough.
 func TestNearestKey(t *testing.T) {
 	var all Table
 	ann := Work{VC: "a", User: "ann"}

@@ -27,7 +27,7 @@ type Kit struct {
 	Show    func(v any, as func(draw.Table)) error
 	When    func(sched.Time) string
 	State   func(*rest.NodeStatus) string
-	Confirm func(question string) error // asks on the terminal
+	Confirm func(question, otherwise string) error // asks on the terminal; without one it says what to do instead
 	Usage   func(c *cobra.Command, format string, args ...any) error
 }
 
@@ -154,7 +154,7 @@ run there, or start the machine anew.`,
 			} else if !slices.Contains(me.May, string(access.ChangeCluster)) { // before it is asked about what it may not do
 				return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "only an administrator of the cluster may declare a node dead")
 			}
-			if err := k.Confirm(fmt.Sprintf("%d attempts on %s count as ended then; if it lives, their tasks run twice. Is it dead?", len(n.Jobs)+n.Hidden, node)); err != nil {
+			if err := k.Confirm(fmt.Sprintf("%d attempts on %s count as ended then; if it lives, their tasks run twice. Is it dead?", len(n.Jobs)+n.Hidden, node), "when it is dead, repeat the command with --yes"); err != nil {
 				return err
 			}
 		}

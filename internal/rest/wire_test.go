@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,10 +18,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is kept of the wire's form; clients of before must still read it")
 
-// filled sets every field of a value, each list to two entries, so that nothing is left out for being empty. Each value is another one; with no n
-// they are alike, so that one more field changes one line of what is kept.
-func filled(v reflect.Value, n *int64) {
-	at := int64(7)
+// filled sets every field of a value, each list to two entries, so that nothing is left out for being empty. Each value is another
+// one: with no n by where it stands, so that one more field changes one line of what is kept.
+func filled(v reflect.Value, n *int64) { filledAt(v, n, "") }
+
+func filledAt(v reflect.Value, n *int64, path string) {
+	at := int64(crc32.ChecksumIEEE([]byte(path)) % 10_000)
 	if n != nil {
 		*n++
 		at = *n
@@ -33,7 +36,7 @@ func filled(v reflect.Value, n *int64) {
 		v.SetFloat(float64(at))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		filled(v.Elem(), n)
+		filledAt(v.Elem(), n, path)
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[[]sched.CellStatus]() { // which have cells
 			v.Set(reflect.ValueOf([]sched.CellStatus{{Address: "below"}}))
@@ -41,12 +44,12 @@ func filled(v reflect.Value, n *int64) {
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
-			filled(v.Index(i), n)
+			filledAt(v.Index(i), n, fmt.Sprint(path, "/", i))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				filled(v.Field(i), n)
+				filledAt(v.Field(i), n, path+"."+v.Type().Field(i).Name)
 			}
 		}
 	case reflect.String:

@@ -26,6 +26,7 @@ func (s *State) DryRun(spec *Job, m Measured) (Explanation, *Refusal) {
 		return e, no
 	}
 	all := w.Clone() // still undecided: the estimate begins here
+	all.mem.spare = s.mem.spare
 	preempts, _ := w.starts(id, 0)
 	e, ok := w.Explain(id)
 	if !ok {

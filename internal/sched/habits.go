@@ -131,15 +131,14 @@ func (f *forward) opens(a *attempt) bool {
 	return f.span(a).open
 }
 
-// draw runs copies forward with ends that are drawn from what is known, and tells between when and when the
-// gang starts in them; false where nothing is known but what jobs declare, or not enough.
+// draw runs copies forward with ends drawn from what is known, and tells when the gang starts in them; false where that is not enough.
 func draw(s *State, id JobID, g int32, m Measured, e *Estimate) bool {
 	of := int32(draws)
 	if len(s.jobs) > largeState {
 		of = fewDraws
 	}
 	var first, last Time
-	steps, spread := 0, false
+	steps, spread, said := 0, false, Estimate{}
 	for k := range of {
 		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: drawing, draw: habit.Draw{K: k, Of: of}, most: estimateSteps, measured: m, known: s.habits}
 		at, ok := f.run(id, g)
@@ -150,7 +149,7 @@ func draw(s *State, id JobID, g int32, m Measured, e *Estimate) bool {
 		}
 		if k == 0 {
 			first, last = at, at
-			e.Basis, e.Order, e.Ends = f.words(), f.against(s, s.find(id)), f.log
+			said.Basis, said.Order, said.Ends = f.words(), f.against(s, s.find(id)), f.log
 		}
 		first, last = min(first, at), max(last, at)
 	}
@@ -158,6 +157,6 @@ func draw(s *State, id JobID, g int32, m Measured, e *Estimate) bool {
 		return false
 	}
 	e.Earliest, e.Latest, e.Confidence = first, last, 100*(of-1)/(of+1)
-	e.Basis += fmt.Sprintf("; in %d of 100 cases, or more", e.Confidence)
+	e.Basis, e.Order, e.Ends = said.Basis+fmt.Sprintf("; in %d of 100 cases, or more", e.Confidence), said.Order, said.Ends
 	return true
 }

@@ -347,23 +347,23 @@ func (t *suggester) afterJobs() (found bool) {
 	return found
 }
 
-// endings are the jobs whose end may let the gang start: what holds cells that it could use and, where its virtual
-// cluster limits its user, what else that user has there, and maybe what waits before it.
+// endings are jobs whose end may let the gang start: its user's own where that is limited, maybe also those that wait, then what holds its cells.
 func (t *suggester) endings(waiting bool) []JobID {
 	ids := t.s.endable(t.j, int(t.g))
 	if (limits{t.s}).userLimits(t.j) == nil {
 		return ids
 	}
-	more := slices.Clone(limits{t.s}.useOf(t.j.space, t.j.spec.User).jobs)
+	own := slices.Clone(limits{t.s}.useOf(t.j.space, t.j.spec.User).jobs)
 	for _, id := range t.s.order(t.j.space) {
-		if !waiting || id == t.j.id {
+		if !waiting || id == t.j.id || len(own) > endsMost {
 			break
 		}
 		if t.s.find(id).spec.User == t.j.spec.User {
-			more = append(more, id)
+			own = append(own, id)
 		}
 	}
-	return append(ids, slices.DeleteFunc(more, func(id JobID) bool { return id == t.j.id || slices.Contains(ids, id) })...)
+	own = slices.DeleteFunc(own, func(id JobID) bool { return id == t.j.id })
+	return append(own, slices.DeleteFunc(ids, func(id JobID) bool { return slices.Contains(own, id) })...)
 }
 
 // withoutAhead looks for waiting jobs that alone keep the gang from starting.

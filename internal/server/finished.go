@@ -232,7 +232,8 @@ func (o *order) inLine(asOf, shown *sched.State, f *jobFilter) (out []engine.Pas
 	if o.after != nil {
 		from, _ = strconv.Atoi(o.after.Key)
 		for id := range line {
-			if at++; id == o.after.Job {
+			at++
+			if spec, ok := asOf.Spec(id); ok && id == o.after.Job && f.wants(id, spec, sched.Waiting) { // else a cursor would tell of jobs that are hidden
 				from = at
 				break
 			}

@@ -337,6 +337,11 @@ func (e *Executor) strays() (ended []string) {
 		for _, key := range e.nodes.ListKeys() {
 			nodes[key] = true
 		}
+		e.mu.Lock()
+		for name := range e.seen { // in any order: they are sorted below
+			nodes[name] = true
+		}
+		e.mu.Unlock()
 	}
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		health{e}.changed(node)

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -39,10 +40,15 @@ func (h hears) members(pod string) (line.Membership, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.known > 0 {
-		return line.Membership{}, line.ErrSoon // some may live of which nothing was heard yet
+	c := h.crews[t.at.Job]
+	if c == nil {
+		return line.Membership{}, fmt.Errorf("%w: %s is no task that runs", line.ErrNone, pod) // it ended meanwhile
 	}
-	c := h.crewOf(t.at.Job)
+	for _, other := range c.tasks {
+		if other.known {
+			return line.Membership{}, line.ErrSoon // it may live, and nothing was heard of it yet
+		}
+	}
 	if time.Since(c.looked) < countEvery {
 		return c.told, nil
 	}

@@ -67,6 +67,9 @@ const (
 	steady      = time.Minute
 )
 
+// stillThere is why a node is down that Kubernetes says to be ready.
+const stillThere = "pods of tasks that count as lost are still there"
+
 // health tells which nodes can run tasks.
 type health struct{ *Executor }
 
@@ -75,9 +78,10 @@ type health struct{ *Executor }
 func (h health) changed(name string) {
 	h.mu.Lock()
 	looked := h.looked
+	h.seenOf(name)
 	h.mu.Unlock()
 	if !looked {
-		return // all are looked at when all are known
+		return // all are looked at when all are known, those also that are asked for and not there
 	}
 	h.telling.Lock()
 	defer h.telling.Unlock()
@@ -107,7 +111,7 @@ func (h health) see(name string, n *corev1.Node) (why string, changed bool) {
 		h.lookAt(s, name, wait)
 	}
 	changed = !s.told || s.why != why
-	if changed && why != "" {
+	if changed && why != "" && why != stillThere {
 		s.downs = append(s.downs, time.Now())
 	}
 	s.told, s.why = true, why
@@ -142,7 +146,7 @@ func (s *nodeSeen) look(n *corev1.Node, now time.Time) (why string, wait time.Du
 	case s.silent.IsZero():
 		s.silent = now
 	}
-	if left := silence - now.Sub(s.silent); silent && s.told && s.why == "" && left > 0 {
+	if left := silence - now.Sub(s.silent); silent && s.told && s.why == "" && left > 0 && len(s.lost) == 0 {
 		return "", left
 	}
 	s.downs = slices.DeleteFunc(s.downs, func(at time.Time) bool { return now.Sub(at) > oftenWithin })
@@ -150,10 +154,10 @@ func (s *nodeSeen) look(n *corev1.Node, now time.Time) (why string, wait time.Du
 	case why != "":
 		return why, 0
 	case len(s.lost) > 0:
-		return "pods of tasks that count as lost are still there", 0
+		return stillThere, 0
 	case s.why == "":
 		return "", 0
-	case len(s.downs) >= often && now.Sub(s.downs[len(s.downs)-1]) < steady:
+	case s.why != stillThere && len(s.downs) >= often && now.Sub(s.downs[len(s.downs)-1]) < steady:
 		return s.why, steady - now.Sub(s.downs[len(s.downs)-1])
 	}
 	return "", 0

@@ -124,6 +124,7 @@ func syncFolder(path string) error {
 // wanted is what of a task is asked for now.
 type wanted struct {
 	stop, again, known bool
+	lost               bool // it counts as ended: what becomes of its pod matters to its node alone
 	grace              time.Duration
 }
 
@@ -134,7 +135,7 @@ func (e *Executor) wantedOf(name string) (*task, wanted) {
 	if t == nil {
 		return nil, wanted{}
 	}
-	w := wanted{t.stop, t.again, t.known, time.Duration(t.grace) * time.Microsecond}
+	w := wanted{t.stop, t.again, t.known, t.lost, time.Duration(t.grace) * time.Microsecond}
 	t.again = false
 	return t, w
 }
@@ -177,7 +178,7 @@ func (e *Executor) settle(name string) (time.Duration, error) {
 	case t.record.UID == "" && !t.stray:
 		return 0, e.claim(ctx, t, pod)
 	case pod.UID != t.record.UID && !t.stray:
-		return e.lost(t, "another pod has taken the place of its own")
+		return e.lost(t, w, "another pod has taken the place of its own")
 	}
 	return e.follow(ctx, t, w, pod)
 }
@@ -236,7 +237,7 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 		case pod != nil && pod.UID == t.record.UID:
 			return time.Second, nil // the watch will say so, too
 		case t.record.UID != "":
-			return e.lost(t, "its pod is gone, and its end was not seen")
+			return e.lost(t, w, "its pod is gone, and its end was not seen")
 		}
 	}
 	switch {
@@ -511,8 +512,13 @@ func (e *Executor) refuse(t *task, f sched.TaskRefused) error {
 	return nil
 }
 
-// lost tells, once, that nothing proves what has become of a task.
-func (e *Executor) lost(t *task, why string) (time.Duration, error) {
+// lost tells, once, that nothing proves what has become of a task. One that counts as ended already is forgotten: its user has said
+// that nothing of it lives.
+func (e *Executor) lost(t *task, w wanted, why string) (time.Duration, error) {
+	if w.lost {
+		e.drop(t)
+		return 0, nil
+	}
 	if !t.unknown {
 		t.unknown = true
 		e.tell(t, sched.TaskUnknown{Attempt: t.at, Task: t.ts.Task, Reason: why + "; look on its node, and say so with comb node declare-dead"})
@@ -551,7 +557,7 @@ func (e *Executor) drop(t *task) {
 	defer e.mu.Unlock()
 	e.taken(t)
 	delete(e.tasks, t.name)
-	if c := e.crewOf(t.at.Job); c.tasks[t.name] != nil {
+	if c := e.crews[t.at.Job]; c != nil {
 		if delete(c.tasks, t.name); len(c.tasks) == 0 {
 			delete(e.crews, t.at.Job)
 		}

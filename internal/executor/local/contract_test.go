@@ -66,18 +66,13 @@ func TestObligingJobsTakeTurns(t *testing.T) {
 	one.Start.Rotation, two.Start.Rotation = r, r
 	w.e.Do(one)
 	w.e.Do(two)
-	for range 2 {
-		w.grows(1)
-		w.grows(2)
+	for job := range sched.JobID(2) {
+		w.eventually("it left its memory and took it again", func() bool { return strings.HasPrefix(w.log(job+1), "small large") })
+		w.grows(job + 1)
 	}
 	rounds := int((now()-r.Epoch)/sched.Time(quantum)) + 1
 	w.end(one.Attempt, two.Attempt)
 	apart(t, w.ticks(1), w.ticks(2), rounds)
-	for job := range sched.JobID(2) {
-		if !strings.HasPrefix(w.log(job+1), "small large") {
-			t.Errorf("job %d saw %q", job+1, w.log(job+1))
-		}
-	}
 }
 
 // Who starts in a turn of its own waits until the one that was alone has made itself

@@ -41,7 +41,7 @@ func one(z *zip.Writer, at time.Time, l *Log) error {
 	switch {
 	case f.err != nil:
 		return f.err // the connection's
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && f.w == nil:
 		return nil
 	case err != nil:
 		why := l.Why(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,17 +22,15 @@ type members struct {
 	server *line.Client
 	file   string
 	signal string
-	has    int64 // version
+	has    line.Membership
 }
 
 // begin makes the file, as the server says it or else without any member, and keeps it from then on.
 func (m *members) begin(ctx context.Context) error {
-	if m.look(ctx) && m.has > 0 {
-		go m.keep(ctx)
-		return nil
-	}
-	if err := m.write(line.Membership{Members: []line.Member{}}); err != nil {
-		return fmt.Errorf("tell the task which others run: %w", err)
+	if !m.look(ctx) {
+		if err := m.write(line.Membership{Members: []line.Member{}}); err != nil {
+			return fmt.Errorf("tell the task which others run: %w", err)
+		}
 	}
 	go m.keep(ctx)
 	return nil
@@ -50,18 +49,19 @@ func (m *members) keep(ctx context.Context) {
 	}
 }
 
-// look asks once, and reports whether the file changed.
+// look asks once, and reports whether there are other members. A server that was restarted counts its versions anew.
 func (m *members) look(ctx context.Context) bool {
-	now, err := m.server.Members(ctx)
-	if err != nil || now.Version == m.has {
+	now, changed, err := m.server.Members(ctx, m.has.Version)
+	if err != nil || !changed {
 		return false
 	}
 	if err := m.write(now); err != nil {
 		fmt.Fprintln(os.Stderr, "comb: tell the task which others run:", err)
 		return false
 	}
-	m.has = now.Version
-	return true
+	others := m.has.Version == 0 || !reflect.DeepEqual(now.Members, m.has.Members)
+	m.has = now
+	return others
 }
 
 // write replaces the file as a whole. What the task put in its place is not followed.

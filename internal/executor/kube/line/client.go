@@ -96,10 +96,13 @@ func (c *Client) Gang(ctx context.Context) (known map[string]string, err error) 
 	return known, err
 }
 
-// Members asks which tasks of this task's job run.
-func (c *Client) Members(ctx context.Context) (m Membership, err error) {
-	err = c.get(ctx, "/v1/members", &m)
-	return m, err
+// Members asks which tasks of this task's job run; changed is false where that is the version that it has.
+func (c *Client) Members(ctx context.Context, has int64) (m Membership, changed bool, err error) {
+	err = c.get(ctx, fmt.Sprint("/v1/members?has=", has), &m)
+	if errors.Is(err, io.EOF) {
+		return m, false, nil
+	}
+	return m, err == nil, err
 }
 
 func (c *Client) get(ctx context.Context, path string, into any) error {

@@ -87,10 +87,13 @@ func TestLine(t *testing.T) {
 	if _, err := NewClient(url, pin, "b", "bb").Gang(ctx); !Answered(err) || errors.Is(err, ErrNone) {
 		t.Errorf("a gang that is not there yet: %v", err)
 	}
-	if m, err := a.Members(ctx); err != nil || m.Version != 7 || len(m.Members) != 1 || m.Members[0].Ports["train"][0] != 20000 || !m.Members[0].Leaving {
+	if m, changed, err := a.Members(ctx, 6); err != nil || !changed || m.Version != 7 || len(m.Members) != 1 || m.Members[0].Ports["train"][0] != 20000 || !m.Members[0].Leaving {
 		t.Errorf("its job's members are %+v, %v", m, err)
 	}
-	if _, err := NewClient(url, pin, "b", "bb").Members(ctx); !Answered(err) || errors.Is(err, ErrNone) {
+	if m, changed, err := a.Members(ctx, 7); err != nil || changed {
+		t.Errorf("the version that it has is told again: %+v, %v", m, err)
+	}
+	if _, _, err := NewClient(url, pin, "b", "bb").Members(ctx, 0); !Answered(err) || errors.Is(err, ErrNone) {
 		t.Errorf("members that are not known yet: %v", err)
 	}
 	heard = ""

@@ -88,7 +88,7 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 		}
 	}))
 	mux.HandleFunc("GET /v1/gang", h.known(func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Gang) }))
-	mux.HandleFunc("GET /v1/members", h.known(func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Members) }))
+	mux.HandleFunc("GET /v1/members", h.known(h.members))
 	mux.HandleFunc("POST /v1/progress", h.known(h.told))
 	mux.HandleFunc("POST /v1/usage", h.known(h.took))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
@@ -123,6 +123,16 @@ func (h *Handler) code(w http.ResponseWriter, pod string) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(codeTime))
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	_, _ = io.Copy(w, file) // a pod that got less asks again
+}
+
+// members answers with what is asked for, unless the pod has that already.
+func (h *Handler) members(w http.ResponseWriter, r *http.Request, pod string) {
+	now, err := h.Members(pod)
+	if err == nil && r.URL.Query().Get("has") == strconv.FormatInt(now.Version, 10) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	tell(w, pod, func(string) (Membership, error) { return now, err })
 }
 
 // tell answers with what is asked for.

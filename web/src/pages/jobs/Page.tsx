@@ -52,7 +52,7 @@ export function Jobs() {
       {jobs.data && rows.length === 0 && <Nothing filtered={Object.keys(address).length > 0} onClear={() => go({})} />}
       {rows.length > 0 && (
         <div className={css.list} data-old={jobs.isPlaceholderData || undefined} aria-busy={jobs.isPlaceholderData}>
-          <JobTable jobs={rows} label={address.sort ? text.title : text.list} may={(j) => mayWith(me.data, 'stop or change the job', j)} chosen={chosen} onChoose={choose} sorted={address.sort ?? ''} ordered={whole} onSort={(sort) => go({ ...address, sort, cursor: '' })} />
+          <JobTable jobs={rows} label={address.sort ? text.title : text.list} may={(j) => mayWith(me.data, 'stop or change the job', j)} chosen={chosen} onChoose={choose} sorted={address.sort ?? ''} ordered={whole} onSort={(sort) => go({ ...address, sort, cursor: whole || serverSort({ ...address, sort }) !== '' ? '' : (address.cursor ?? '') })} />
           <div className={css.foot}>
             <span className="meta">{text.page(rows.length, more)}{address.sort && more ? ` · ${whole ? text.sortedAll : text.sortedPage}` : ''}</span>
             {address.cursor && (
