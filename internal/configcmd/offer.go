@@ -69,7 +69,8 @@ func (k *Kit) agree(ctx context.Context, client *rest.Client, a agreed, change *
 	}
 	if a.seen != "" {
 		err = k.asSeen(a, &plan)
-	} else if plan.Changed && plan.Loses() {
+	} else if renamed := plan.Renamed(); plan.Changed && (plan.Loses() || len(renamed) > 0) {
+		k.Warn(a.name, renamed)
 		for _, text := range plan.Effects {
 			fmt.Fprintln(k.Errs, "  "+text)
 		}

@@ -223,7 +223,7 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 	if refusal != nil {
 		return nil, nil, refusalProblem(refusal)
 	}
-	out.ConfigPlan = *p
+	out.ConfigPlan, out.Warnings = *p, append(out.Warnings, p.Renamed()...)
 	return c, out, nil
 }
 
