@@ -246,7 +246,7 @@ func (d *driver) restart() {
 	d.e.Sweep(nil)
 }
 
-// declareDead is a user's word that a node is dead that is told to be down: its GPUs are nobody's, and it takes nothing until it is up.
+// declareDead is a user's word that a node is dead that is told to be down: its GPUs are free, and it takes nothing until it is up.
 func (d *driver) declareDead(node string) {
 	d.mu.Lock()
 	var lost []sched.Action
