@@ -230,3 +230,6 @@ type Deadline struct {
 	After Duration `json:"after"`
 	Value int64    `json:"value"`
 }
+
+// Varies reports whether tasks of a job may come and go while others of it run.
+func (j *Job) Varies() bool { return len(j.Gangs) > 1 }

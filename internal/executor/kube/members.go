@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
@@ -16,7 +17,7 @@ import (
 type crew struct {
 	tasks  map[string]*task // by the name of the pod
 	looked time.Time
-	told   line.Membership
+	told   executor.Membership
 }
 
 // countEvery is how often is looked at which tasks of a job run, however many of its pods ask.
@@ -33,20 +34,20 @@ func (e *Executor) crewOf(id sched.JobID) *crew {
 }
 
 // members tells which tasks of a pod's job run. The version rises over restarts, too: the first is the time, in seconds.
-func (h hears) members(pod string) (line.Membership, error) {
+func (h hears) members(pod string) (executor.Membership, error) {
 	t, err := h.task(pod)
 	if err != nil {
-		return line.Membership{}, err
+		return executor.Membership{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.crews[t.at.Job]
 	if c == nil {
-		return line.Membership{}, fmt.Errorf("%w: %s is no task that runs", line.ErrNone, pod) // it ended meanwhile
+		return executor.Membership{}, fmt.Errorf("%w: %s is no task that runs", line.ErrNone, pod) // it ended meanwhile
 	}
 	for _, other := range c.tasks {
 		if other.known {
-			return line.Membership{}, line.ErrSoon // it may live, and nothing was heard of it yet
+			return executor.Membership{}, line.ErrSoon // it may live, and nothing was heard of it yet
 		}
 	}
 	if time.Since(c.looked) < countEvery {
@@ -54,13 +55,13 @@ func (h hears) members(pod string) (line.Membership, error) {
 	}
 	c.looked = time.Now()
 	if now := h.count(c); !reflect.DeepEqual(now, c.told.Members) {
-		c.told = line.Membership{Version: max(c.told.Version+1, c.looked.Unix()), Members: now}
+		c.told = executor.Membership{Version: max(c.told.Version+1, c.looked.Unix()), Members: now}
 	}
 	return c.told, nil
 }
 
 // count lists the tasks of a job that run, in their order. h.mu is held.
-func (h hears) count(c *crew) []line.Member {
+func (h hears) count(c *crew) []executor.Member {
 	var list []*task
 	for _, t := range c.tasks {
 		if pod := h.pod(t.name); !t.stray && !t.lost && pod != nil && pod.UID == t.uid && pods.Look(pod, false).Phase == pods.Runs {
@@ -68,10 +69,10 @@ func (h hears) count(c *crew) []line.Member {
 		}
 	}
 	slices.SortFunc(list, func(a, b *task) int { return cmp.Compare(a.ts.Task, b.ts.Task) })
-	out := make([]line.Member, 0, len(list))
+	out := make([]executor.Member, 0, len(list))
 	for _, t := range list {
 		job := t.start.Job
-		out = append(out, line.Member{Role: job.Roles[t.ts.Role].Name, Index: t.ts.Index, Host: h.pod(t.name).Status.PodIP, Ports: pods.Ports(job, t.ts), Leaving: t.stop})
+		out = append(out, executor.Member{Role: job.Roles[t.ts.Role].Name, Index: t.ts.Index, Host: h.pod(t.name).Status.PodIP, Ports: pods.Ports(job, t.ts), Leaving: t.stop})
 	}
 	return out
 }

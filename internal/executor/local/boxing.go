@@ -168,7 +168,7 @@ func (b *boxes) folders(t *task) ([]container.Mount, error) {
 		err = errors.Join(err, os.MkdirAll(open[target], 0o700), os.Chmod(open[target], 0o777))
 		mounts = append(mounts, container.Mount{Source: open[target], Target: target})
 	}
-	if varies(t.at.start.Job) {
+	if t.at.start.Job.Varies() {
 		err = errors.Join(err, b.e.roster.share(t.at.id.Job))
 		mounts = append(mounts, container.Mount{Source: filepath.Join(jobDir, sharedMembers), Target: insideMembers, ReadOnly: true})
 	}

@@ -141,7 +141,7 @@ func platformEnv(t *task, seen paths) []sched.EnvVar {
 	if t.at.start.Job.Hints.Suspend != nil {
 		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: seen.files + "/" + ackFile})
 	}
-	if varies(t.at.start.Job) {
+	if t.at.start.Job.Varies() {
 		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: seen.members})
 	}
 	return env

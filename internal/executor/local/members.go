@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
@@ -25,20 +26,10 @@ const membersFile = "members.json"
 // was restarted finds tasks again.
 const membersPause = 100 * time.Millisecond
 
-// membership is what the file holds.
-type membership struct {
-	Version int64    `json:"version"`
-	Members []member `json:"members"`
-}
-
+// member is one, and what runs of it.
 type member struct {
-	Role    string             `json:"role"`
-	Index   int32              `json:"index"`
-	Host    string             `json:"host"`
-	Ports   map[string][]int32 `json:"ports,omitempty"`
-	Leaving bool               `json:"leaving,omitempty"` // it was asked to stop
-
-	top process.ID // what runs of it is below this one
+	executor.Member
+	top process.ID // all of it is below this one
 }
 
 // roster keeps the members of every job whose tasks may come and go.
@@ -62,19 +53,16 @@ type crew struct {
 	writing  bool // somebody will write
 }
 
-// varies reports whether tasks of a job may come and go while others run.
-func varies(j *sched.Job) bool { return len(j.Gangs) > 1 }
-
 // of returns the crew of a task's job, nil where nobody keeps one; r.mu is held.
 func (r *roster) of(t *task) *crew {
-	if t.start == nil || !varies(t.at.start.Job) {
+	if t.start == nil || !t.at.start.Job.Varies() {
 		return nil
 	}
 	id := t.at.id.Job
 	c := r.jobs[id]
 	if c == nil {
 		c = &crew{members: map[int32]*member{}, expected: map[int32]bool{}}
-		var before membership
+		var before executor.Membership
 		if record.Read(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 && before.Version < 1<<53 {
 			c.version = before.Version
 		}
@@ -88,7 +76,7 @@ func (r *roster) of(t *task) *crew {
 
 // ensure makes the file of a job that has none, so that its first task finds one.
 func (r *roster) ensure(t *task) error {
-	if !varies(t.at.start.Job) {
+	if !t.at.start.Job.Varies() {
 		return nil
 	}
 	r.files.Lock()
@@ -97,7 +85,7 @@ func (r *roster) ensure(t *task) error {
 	if _, err := os.Lstat(filepath.Join(dir, membersFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return record.Write(dir, membersFile, membership{Members: []member{}})
+	return record.Write(dir, membersFile, executor.Membership{Members: []executor.Member{}})
 }
 
 // expect says that a task may live already.
@@ -133,7 +121,7 @@ func (r *roster) join(t *task, host string, top process.ID) {
 		return
 	}
 	delete(c.expected, t.n)
-	m := &member{Role: t.at.start.Job.Roles[t.start.Role].Name, Index: t.start.Index, Host: host, top: top}
+	m := &member{executor.Member{Role: t.at.start.Job.Roles[t.start.Role].Name, Index: t.start.Index, Host: host}, top}
 	m.Ports = r.e.ports.Labelled(t.at.id.Job, t.n)
 	if before := c.members[t.n]; before != nil {
 		m.Leaving = before.Leaving
@@ -197,9 +185,11 @@ func (r *roster) write(id sched.JobID, c *crew) {
 		}
 		c.changed = false
 		c.version++
-		now := membership{Version: c.version, Members: []member{}}
+		var tops []process.ID
+		now := executor.Membership{Version: c.version, Members: []executor.Member{}}
 		for _, n := range slices.Sorted(maps.Keys(c.members)) {
-			now.Members = append(now.Members, *c.members[n])
+			now.Members = append(now.Members, c.members[n].Member)
+			tops = append(tops, c.members[n].top)
 		}
 		r.mu.Unlock()
 		r.files.Lock()
@@ -217,7 +207,7 @@ func (r *roster) write(id sched.JobID, c *crew) {
 		}
 		pause = membersPause
 		if c.signal != 0 {
-			tellMembers(now.Members, c.signal)
+			tellMembers(tops, c.signal)
 		}
 	}
 }
@@ -230,7 +220,7 @@ func (r *roster) share(id sched.JobID) error {
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
 		return err
 	}
-	var now membership
+	var now executor.Membership
 	if err := record.Read(r.e.place.job(id), membersFile, &now); err != nil {
 		return err
 	}
@@ -238,7 +228,7 @@ func (r *roster) share(id sched.JobID) error {
 }
 
 // put writes the file of a job, once more where containers see it; r.files is held.
-func (r *roster) put(id sched.JobID, now membership) error {
+func (r *roster) put(id sched.JobID, now executor.Membership) error {
 	dir := r.e.place.job(id)
 	if err := record.Write(dir, membersFile, now); err != nil {
 		return err
@@ -262,16 +252,16 @@ func (r *roster) put(id sched.JobID, now membership) error {
 }
 
 // tellMembers signals those of each task that catch the signal.
-func tellMembers(list []member, sig unix.Signal) {
+func tellMembers(tops []process.ID, sig unix.Signal) {
 	all, err := process.All()
 	if err != nil {
 		return // the file says it all
 	}
-	for _, m := range list {
-		if st, ok := all[m.top.PID]; !ok || st.Start != m.top.Start {
+	for _, top := range tops {
+		if st, ok := all[top.PID]; !ok || st.Start != top.Start {
 			continue
 		}
-		for _, p := range process.CatchersBelow(all, m.top.PID, sig) {
+		for _, p := range process.CatchersBelow(all, top.PID, sig) {
 			p.Signal(sig)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -56,7 +57,7 @@ func (w *world) sees(job sched.JobID, who int, want string) {
 	w.Fatalf("member %d sees %q, want %q; the file holds %s", who, got, want, file)
 }
 
-func (w *world) present(job sched.JobID) (m membership, indices []int32, leaving []int32) {
+func (w *world) present(job sched.JobID) (m executor.Membership, indices []int32, leaving []int32) {
 	w.Helper()
 	if err := record.Read(w.e.place.job(job), membersFile, &m); err != nil {
 		w.Fatal(err)
@@ -86,7 +87,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 	m, _, _ := w.present(1)
 	for i, x := range m.Members {
-		if x.Role != "worker" || x.Host != localHost || len(x.Ports["train"]) != 1 || slices.ContainsFunc(m.Members[:i], func(o member) bool { return o.Ports["train"][0] == x.Ports["train"][0] }) {
+		if x.Role != "worker" || x.Host != localHost || len(x.Ports["train"]) != 1 || slices.ContainsFunc(m.Members[:i], func(o executor.Member) bool { return o.Ports["train"][0] == x.Ports["train"][0] }) {
 			t.Errorf("member %+v", x)
 		}
 	}
@@ -187,7 +188,7 @@ func TestHostileMembersFile(t *testing.T) {
 		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 		w.exit()
 		w.eventually("the file is right", func() bool {
-			var m membership
+			var m executor.Membership
 			return record.Read(filepath.Dir(path), membersFile, &m) == nil && len(m.Members) == 1
 		})
 	}

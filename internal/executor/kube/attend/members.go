@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/executor/local/process"
 )
@@ -22,13 +23,13 @@ type members struct {
 	server *line.Client
 	file   string
 	signal string
-	has    line.Membership
+	has    executor.Membership
 }
 
 // begin makes the file, as the server says it or else without any member, and keeps it from then on.
 func (m *members) begin(ctx context.Context) error {
 	if !m.look(ctx) {
-		if err := m.write(line.Membership{Members: []line.Member{}}); err != nil {
+		if err := m.write(executor.Membership{Members: []executor.Member{}}); err != nil {
 			return fmt.Errorf("tell the task which others run: %w", err)
 		}
 	}
@@ -65,7 +66,7 @@ func (m *members) look(ctx context.Context) bool {
 }
 
 // write replaces the file as a whole. What the task put in its place is not followed.
-func (m *members) write(now line.Membership) error {
+func (m *members) write(now executor.Membership) error {
 	text, err := json.Marshal(now)
 	if err != nil {
 		return err

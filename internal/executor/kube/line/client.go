@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/combsched/comb/internal/executor"
 )
 
 // TokenFile is where a pod finds its token.
@@ -97,7 +99,7 @@ func (c *Client) Gang(ctx context.Context) (known map[string]string, err error) 
 }
 
 // Members asks which tasks of this task's job run; changed is false where that is the version that it has.
-func (c *Client) Members(ctx context.Context, has int64) (m Membership, changed bool, err error) {
+func (c *Client) Members(ctx context.Context, has int64) (m executor.Membership, changed bool, err error) {
 	err = c.get(ctx, fmt.Sprint("/v1/members?has=", has), &m)
 	if errors.Is(err, io.EOF) {
 		return m, false, nil

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/executor"
 )
 
 // serve answers pods whose token is their name twice.
@@ -33,11 +35,11 @@ func serve(t *testing.T, told func(string, []byte) error) (url, pin string) {
 			return map[string]string{"a.gang": "10.0.0.1"}, nil
 		}
 		return nil, ErrSoon
-	}, Members: func(pod string) (Membership, error) {
+	}, Members: func(pod string) (executor.Membership, error) {
 		if pod == "a" {
-			return Membership{7, []Member{{Role: "worker", Index: 1, Host: "10.0.0.1", Ports: map[string][]int32{"train": {20000}}, Leaving: true}}}, nil
+			return executor.Membership{Version: 7, Members: []executor.Member{{Role: "worker", Index: 1, Host: "10.0.0.1", Ports: map[string][]int32{"train": {20000}}, Leaving: true}}}, nil
 		}
-		return Membership{}, ErrSoon
+		return executor.Membership{}, ErrSoon
 	}, Token: func(pod string) string { return pod + pod }, Told: told, Code: func(pod string) (io.ReadCloser, int64, error) {
 		if pod != "a" {
 			return nil, 0, fmt.Errorf("%w: no code", ErrNone)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/combsched/comb/internal/executor"
 )
 
 // Bounds: tasks are strangers.
@@ -43,26 +45,11 @@ type Handler struct {
 	// says that one has none yet.
 	Gang func(pod string) (map[string]string, error)
 	// Members tells which tasks of a pod's job run; ErrSoon says that it is not known yet.
-	Members func(pod string) (Membership, error)
+	Members func(pod string) (executor.Membership, error)
 	// Told takes lines of progress; the last may be without its end.
 	Told func(pod string, lines []byte) error
 	// Took takes what a pod's task took lately.
 	Took func(pod string, u Usage) error
-}
-
-// Membership is which tasks of a job run. Version rises with each change.
-type Membership struct {
-	Version int64    `json:"version"`
-	Members []Member `json:"members"`
-}
-
-// Member is one of them.
-type Member struct {
-	Role    string             `json:"role"`
-	Index   int32              `json:"index"`
-	Host    string             `json:"host"`
-	Ports   map[string][]int32 `json:"ports,omitempty"`
-	Leaving bool               `json:"leaving,omitempty"` // it was asked to stop
 }
 
 // Usage is what a task took in the seconds before it is told.
@@ -132,7 +119,7 @@ func (h *Handler) members(w http.ResponseWriter, r *http.Request, pod string) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	tell(w, pod, func(string) (Membership, error) { return now, err })
+	tell(w, pod, func(string) (executor.Membership, error) { return now, err })
 }
 
 // tell answers with what is asked for.

@@ -48,7 +48,7 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	first := &pod.Spec.Containers[0]
 	o := attend.Order{URL: t.Line.URL, Pin: t.Line.Pin, Pod: pod.Name, Code: t.Start.Job.Upload, Dir: workDir, Limit: t.Line.Limit, From: t.runsIn(role), Progress: progressFile, Meets: len(t.Start.Tasks) > 1}
-	if varies(t.Start.Job) {
+	if t.Start.Job.Varies() {
 		o.Members, o.Signal = membersFile, t.Start.Job.Hints.MembersSignal
 	}
 	if last := len(first.Command) - 1; !strings.HasPrefix(first.Command[last], scriptDir+"/") {
@@ -64,9 +64,6 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 		VolumeMounts: []corev1.VolumeMount{{Name: "program", MountPath: layDir}},
 	}}
 }
-
-// varies reports whether tasks of a job may come and go while others run.
-func varies(j *sched.Job) bool { return len(j.Gangs) > 1 }
 
 // runsIn is the working directory of a task: one that is no path from / is a folder of its code.
 func (t *Task) runsIn(role *sched.Role) string {
@@ -101,7 +98,7 @@ func lineVariables(t Task) (env []sched.EnvVar) {
 		return nil
 	}
 	env = append(env, sched.EnvVar{Name: "COMB_PROGRESS_FILE", Value: progressFile})
-	if varies(t.Start.Job) {
+	if t.Start.Job.Varies() {
 		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: membersFile})
 	}
 	if t.Start.Job.Upload != "" {
