@@ -421,6 +421,8 @@ func TestFaultsOfTheAPI(t *testing.T) {
 			if n := d.api.Began(); n < 3 {
 				t.Errorf("only %d containers were started", n)
 			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			t.Logf("%d gangs, %d containers; told %v; asked %v", d.next, d.api.Began(), d.facts, d.api.Asked())
 		})
 	}

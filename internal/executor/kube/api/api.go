@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,10 +52,13 @@ type Client struct {
 	namespace string
 }
 
+// logger is set once: the client's libraries have one logger for the whole process, and set it without a lock.
+var logger sync.Once
+
 // Open reads the settings. Nothing is asked of the API server yet.
 func Open(o Options) (*Client, error) {
 	if o.Log != nil {
-		klog.SetSlogLogger(o.Log.With("part", "Kubernetes client"))
+		logger.Do(func() { klog.SetSlogLogger(o.Log.With("part", "Kubernetes client")) })
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
