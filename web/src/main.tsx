@@ -43,10 +43,9 @@ const place = document.getElementById('root');
 
 window.addEventListener('vite:preloadError', () => void renew());
 
-begin(window.location.pathname); // who asks and the page's own file come while the rest is made
-void cache.prefetchQuery(meQuery);
-
-if (place !== null) {
+// What is drawn first is the page itself, once: who asks and the page's own file come while the rest is made.
+void Promise.all([begin(window.location.pathname), cache.prefetchQuery(meQuery), router.load()]).then(() => {
+  if (place === null) return;
   createRoot(place).render(
     <StrictMode>
       <MantineProvider theme={theme} cssVariablesResolver={resolver} colorSchemeManager={scheme} defaultColorScheme="auto" getStyleNonce={nonce}>
@@ -56,4 +55,4 @@ if (place !== null) {
       </MantineProvider>
     </StrictMode>,
   );
-}
+});

@@ -41,12 +41,12 @@ const pages = {
   '/configuration': lazyPart(() => import('./pages/config/Page').then((m) => m.Configuration)),
 };
 
-// begin asks for the file of the page at a path, before the router comes to it.
-export function begin(path: string): void {
+// begin asks for the file of the page at a path, before the router comes to it. A file that does not come is for the page to say.
+export async function begin(path: string): Promise<void> {
   const parts = path.split('/');
   for (const [pattern, page] of Object.entries(pages)) {
     const wanted = pattern.split('/');
-    if (wanted.length === parts.length && wanted.every((w, i) => w.startsWith('$') || w === parts[i])) void page.preload();
+    if (wanted.length === parts.length && wanted.every((w, i) => w.startsWith('$') || w === parts[i])) await page.preload();
   }
 }
 

@@ -49,7 +49,7 @@ function Waited({ job }: { job: Job }) {
 
 const columns: Column<Job>[] = [
   {
-    key: 'name', head: text.name, narrow: 'title', order: (a, b) => words.compare(a.ref, b.ref),
+    key: 'name', head: text.name, narrow: 'title', order: (a, b) => words.compare(a.name, b.name) || words.compare(a.user, b.user),
     cell: (j) => (
       <Link to="/jobs/$job" params={{ job: String(j.id) }} title={j.ref}>
         {j.ref}

@@ -64,6 +64,12 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
               <Start estimate={e.estimate} />
             </Fact>
           )}
+          {e.estimate?.at_latest && e.estimate.at_latest > (e.estimate.latest ?? 0) ? (
+            <Fact name={text.declared}>
+              <Ago at={e.estimate.at_latest} />
+            </Fact>
+          ) : null}
+          {gangs.length > 0 && e.estimate?.order && <Fact name={text.order}>{e.estimate.order}</Fact>}
           {e.note && <Fact name={text.note}>{e.note}</Fact>}
         </div>
         {gangs.map((g) => (

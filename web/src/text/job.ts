@@ -80,6 +80,8 @@ export const why = {
   between: (a: string, b: string) => `between ${a} and ${b}`,
   latest: (t: string) => `at the latest ${t}`,
   earliest: (t: string) => `not before ${t}`,
+  declared: 'If all run for as long as they declare',
+  order: 'It starts',
   noEstimate: 'no estimate',
   cells: (gang: string) => `Cells for ${gang}`,
   allCells: 'Cells, level by level',
