@@ -28,7 +28,7 @@ export const text = {
   preemptions: 'Preempted',
   outcome: 'How it ended',
   class: 'Class',
-  nextStep: 'What to do',
+  nextStep: 'Next step',
   notices: 'Notices',
   tasks: 'Tasks',
   task: 'Task',

@@ -41,6 +41,6 @@ export const text = {
   stopWhy: 'Their tasks are asked to end, and killed when their grace is over. Stopped jobs do not start again.',
   stopping: 'Stopping…',
   position: (n: number) => `number ${count(n)} in line`,
-  ends: 'ends',
-  endsLast: 'ends at the latest',
+  ends: 'Ends',
+  endsLast: 'Ends at the latest',
 };
