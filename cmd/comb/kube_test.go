@@ -20,7 +20,7 @@ func clearPods(t *testing.T) {
 	const script = `kubectl delete pods -n comb --all --wait=false >&2
 for pod in $(kubectl get pods -n comb -o name); do kubectl patch -n comb "$pod" -p '{"metadata": {"finalizers": null}}'; done
 kubectl wait -n comb pods --all --for=delete --timeout=60s
-kubectl delete pvc -n comb --all && kubectl delete pv --all`
+kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
 	c := exec.Command("sh", "-c", script)
 	c.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig)
 	if out, err := c.CombinedOutput(); err != nil {

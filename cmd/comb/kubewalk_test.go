@@ -88,8 +88,8 @@ func command(t *testing.T, in string, argv ...string) {
 // load gives an image to the real node.
 func load(t *testing.T, file string) {
 	t.Helper()
-	_, at, _ := strings.Cut(os.Getenv("CLUSTER_AT"), " ") // see test/kube/run
-	command(t, "", "ctr", "-a", filepath.Join(at, "cri/containerd.sock"), "-n", "k8s.io", "images", "import", file)
+	rig, at, _ := strings.Cut(os.Getenv("CLUSTER_AT"), " ") // see test/kube/run
+	command(t, "", filepath.Join(rig, "ctr"), "-a", filepath.Join(at, "cri/containerd.sock"), "-n", "k8s.io", "images", "import", file)
 }
 
 // claim makes the claim walk, whose volume is the folder that is returned.

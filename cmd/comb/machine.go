@@ -68,6 +68,9 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 		}
 		return d.checkNodes(c)
 	}
+	if err := config.CheckNoPods(c); err != nil {
+		return err
+	}
 	kept := []string{d.flags.data}
 	if e := d.runtime.Engine; e != nil {
 		kept = append(kept, strings.TrimPrefix(e.Host(), "unix://"))

@@ -90,6 +90,15 @@ type SKU struct {
 	EnvVar      string     `json:"env_var,omitempty"` // set to the task's device indices
 	Part        PartKind   `json:"part,omitempty"`    // a leaf is this kind of part of a device; "" is a whole one
 	Files       []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
+	DRA         DRA        `json:"dra,omitzero"`
+}
+
+// DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device by device; zero is that they are not.
+type DRA struct {
+	Class     string `json:"class"`     // of devices, that claims ask for
+	Driver    string `json:"driver"`    // that publishes them
+	Device    string `json:"device"`    // what the driver calls one; "%d" stands for its index on the node
+	Attribute string `json:"attribute"` // that no other device of a node has, by which a claim names it
 }
 
 // IndexSpace names what the indices of a node's devices count: those of one kind, which a

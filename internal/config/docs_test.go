@@ -48,6 +48,7 @@ func TestPageNamesKeys(t *testing.T) {
 		"gpu", "cpu", "memory", "gpuMemory", "device", "envVar", "deviceFiles", "virtualCells", "pinnedCells", "cellNumber", "policy", "params",
 		"isDeviceLevel", "part", "formerly", "backfill", "minRunTime", "preemptionBudget", "opportunisticWeight", "placement", "defragmentation", "movesPerHour", "opportunisticHalfLife", "throughputs",
 		"storages", "folder", "readOnly", "perUser",
+		"dra", "deviceClass", "driver", "attribute",
 		"access", "administrators", "members", "viewers")
 	for _, key := range keys {
 		if !strings.Contains(string(text), key) {

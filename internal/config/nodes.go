@@ -163,3 +163,13 @@ func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 	}
 	return out
 }
+
+// CheckNoPods refuses what only a cluster whose tasks are pods can have.
+func CheckNoPods(c *sched.Config) error {
+	for i := range c.Cluster.SKUs {
+		if s := &c.Cluster.SKUs[i]; s.DRA.Class != "" {
+			return fmt.Errorf("skuTypes.%s.dra: devices are given by dynamic resource allocation on Kubernetes alone, and this server runs tasks on its machine; remove dra, or start it with --executor kubernetes", s.Name)
+		}
+	}
+	return nil
+}

@@ -112,8 +112,50 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 			s.Files = append(s.Files, file)
 		}
 	}
+	if n := m.Node("dra"); n != nil {
+		s.DRA = b.readDRA(n, &s)
+	}
 	m.Rest()
 	return s
+}
+
+// What Kubernetes takes as names: of objects, of devices, and of their attributes.
+var (
+	objectName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	deviceName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	attributeName = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+)
+
+// readDRA reads how devices are given to pods one by one.
+func (b *builder) readDRA(n *document.Node, s *cell.SKU) cell.DRA {
+	m := b.Map(n, "dra")
+	d := cell.DRA{Class: m.String("deviceClass", document.Text{Max: 253})}
+	switch {
+	case !m.Has("deviceClass"):
+		b.Problem(n, "dra needs deviceClass: the name of a DeviceClass of the cluster, such as gpu.nvidia.com; kubectl get deviceclasses lists them")
+	case !objectName.MatchString(d.Class):
+		b.Problem(m.Node("deviceClass"), "%s is no name of a DeviceClass: write one such as gpu.nvidia.com", document.Quote(d.Class))
+	}
+	d.Driver = m.String("driver", document.Text{Default: d.Class})
+	if m.Has("driver") && (!objectName.MatchString(d.Driver) || len(d.Driver) > 63) {
+		b.Problem(m.Node("driver"), "%s is no name of a driver: write one such as gpu.nvidia.com, of at most 63 letters", document.Quote(d.Driver))
+	}
+	d.Device = m.String("device", document.Text{Default: "gpu-%d"})
+	if strings.Count(d.Device, "%") != 1 || !deviceName.MatchString(strings.Replace(d.Device, "%d", "4096", 1)) {
+		b.Problem(m.Node("device"), "%s does not say what a driver calls its devices: write a name of small letters, digits and dashes with one %%d for the index, such as gpu-%%d", document.Quote(d.Device))
+	}
+	d.Attribute = m.String("attribute", document.Text{Default: "uuid"})
+	if !attributeName.MatchString(d.Attribute) {
+		b.Problem(m.Node("attribute"), "%s is no attribute of a device: write one such as uuid, that no two devices of a node share", document.Quote(d.Attribute))
+	}
+	switch {
+	case s.Device == cell.CPU:
+		b.Problem(n, "a SKU of device cpu has no devices that a driver could give; remove dra, or name the device and gpu: 1")
+	case s.Part != "":
+		b.Problem(n, "a part of a device is not given by dra; where the driver publishes each part as a device of its own, remove part and write its name as device")
+	}
+	m.Rest()
+	return d
 }
 
 // checkPart holds a part to what a device can be divided into.

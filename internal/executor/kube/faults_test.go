@@ -15,6 +15,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/executor/kube/simapi"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/seeds"
@@ -51,6 +52,8 @@ type driver struct {
 	lost    map[string][]string // pods that count as lost, by node
 	next    sched.JobID
 	facts   map[string]int
+	claims  int // tasks that started with claims
+	refused map[sched.AttemptID]string
 	// stripped are the pods that a user took away with their finalizers, unknown those of them of which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
 }
@@ -63,10 +66,10 @@ type taskOf struct {
 
 func newDriver(t *testing.T, seed uint64) *driver {
 	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[sched.AttemptID]*gangOf{}, taken: map[string]sched.AttemptID{},
-		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, facts: map[string]int{},
+		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, facts: map[string]int{}, refused: map[sched.AttemptID]string{},
 		stripped: map[taskOf]string{}, unknown: map[taskOf]string{}}
 	for i := range simNodes {
-		d.api.AddNode(nodeOf(i))
+		d.addNode(nodeOf(i))
 		d.down[nodeOf(i)] = true // until it is told to be up
 	}
 	dir := t.TempDir()
@@ -98,6 +101,26 @@ func newDriver(t *testing.T, seed uint64) *driver {
 
 func nodeOf(i int) string { return fmt.Sprint("n", i) }
 
+// claimed is the node whose GPUs are given by claims.
+const claimed = "n1"
+
+// addNode makes a node, or brings one back.
+func (d *driver) addNode(name string) {
+	d.api.AddNode(name)
+	if name == claimed {
+		d.api.AddDevices(name, "gpu.sim.test", simGPUs)
+	}
+}
+
+// skuOn is the type of the GPUs of a node.
+func skuOn(node string) cell.SKU {
+	s := cell.SKU{Name: "GPU", Device: cell.NVIDIA, GPU: 1}
+	if node == claimed {
+		s.DRA = cell.DRA{Class: "gpu", Driver: "gpu.sim.test", Device: "gpu-%d", Attribute: "uuid"}
+	}
+	return s
+}
+
 func keyOf(node cell.NodeName, device int32) string { return fmt.Sprintf("%s/%d", node, device) }
 
 // podOf is the name of a task's pod.
@@ -116,9 +139,12 @@ func (d *driver) hear(f sched.Fact) {
 	defer d.mu.Unlock()
 	d.facts[strings.TrimPrefix(fmt.Sprintf("%T", f), "sched.")]++
 	switch f := f.(type) {
+	case sched.TaskStarted:
+		d.hasDevices(f.Attempt, f.Task)
 	case sched.TaskExited:
 		d.free(f.Attempt, f.Task, fmt.Sprintf("ended with %+v", f.Exit))
 	case sched.TaskRefused:
+		d.refused[f.Attempt] = f.Reason
 		d.free(f.Attempt, f.Task, "refused: "+f.Reason)
 	case sched.TaskUnknown:
 		pod := d.stripped[taskOf{f.Attempt, f.Task}]
@@ -134,6 +160,19 @@ func (d *driver) hear(f sched.Fact) {
 		}
 		d.down[string(f.Node)], d.why[string(f.Node)] = !f.Up, f.Reason
 	}
+}
+
+// hasDevices looks at what a task was given that has started. d.mu is held.
+func (d *driver) hasDevices(at sched.AttemptID, n int32) {
+	g := d.gangs[at]
+	if g == nil || string(g.start.Tasks[n].Place.Node) != claimed {
+		return
+	}
+	want := dra.Names(skuOn(claimed).DRA, g.start.Tasks[n].Place.Devices)
+	if got := d.api.DevicesOf(d.podOf(at, n)); len(got) > 0 && !slices.Equal(got, want) {
+		d.t.Errorf("task %d of %v has the devices %v, want %v", n, at, got, want)
+	}
+	d.claims++
 }
 
 // free notes that a task needs its GPUs no more. d.mu is held.
@@ -182,7 +221,7 @@ func (d *driver) begin() {
 		for _, i := range devices {
 			d.taken[keyOf(node, i)] = at
 		}
-		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(n), Index: int32(n), SKU: cell.SKU{Name: "GPU", Device: cell.NVIDIA, GPU: 1}, Place: cell.Task{Node: node, SKU: "GPU", Devices: devices}})
+		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(n), Index: int32(n), SKU: skuOn(string(node)), Place: cell.Task{Node: node, SKU: "GPU", Devices: devices}})
 	}
 	if len(start.Tasks) > 0 {
 		d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}
@@ -309,7 +348,7 @@ func (d *driver) step() {
 		if d.silent[node] = false; gone {
 			d.api.RemoveNode(node)
 		} else {
-			d.api.AddNode(node)
+			d.addNode(node)
 		}
 	case k < 91:
 		d.api.Away(true)
@@ -378,7 +417,7 @@ func (d *driver) finish() {
 		gone := d.removed[nodeOf(i)]
 		d.mu.Unlock()
 		if gone {
-			d.api.AddNode(nodeOf(i))
+			d.addNode(nodeOf(i))
 		}
 		d.api.Kubelet(nodeOf(i), true)
 	}
@@ -388,7 +427,7 @@ func (d *driver) finish() {
 	for end := time.Now().Add(45 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		d.e.Sweep(nil)
 		d.give()
-		gangs, left := d.live(), d.api.Objects("pods")
+		gangs, left := d.live(), slices.DeleteFunc(append(d.api.Objects("pods"), d.api.Objects("resourceclaims")...), func(name string) bool { return name == simapi.Occupied })
 		if len(gangs)+len(left) == 0 && d.freed() {
 			return
 		}
@@ -418,11 +457,11 @@ func TestFaultsOfTheAPI(t *testing.T) {
 			for _, what := range d.api.Twice() {
 				t.Errorf("two containers had GPU %s", what)
 			}
-			if n := d.api.Began(); n < 3 {
-				t.Errorf("only %d containers were started", n)
-			}
 			d.mu.Lock()
 			defer d.mu.Unlock()
+			if n := d.api.Began(); n < 3 || d.claims < 1 {
+				t.Errorf("only %d containers were started, of them %d with claims", n, d.claims)
+			}
 			t.Logf("%d gangs, %d containers; told %v; asked %v", d.next, d.api.Began(), d.facts, d.api.Asked())
 		})
 	}

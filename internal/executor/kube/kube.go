@@ -89,6 +89,8 @@ type Executor struct {
 	looked   bool                 // all strays of the time before are known: nodes may be told to be up
 	adopted  chan struct{}        // closed when nothing that was known is open
 	known    int                  // tasks of an engine before of which nothing is said yet
+
+	published published // has a lock of its own
 }
 
 var _ executor.Executor = (*Executor)(nil)

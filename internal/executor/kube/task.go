@@ -2,12 +2,8 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/executor/kube/spool"
 	"github.com/combsched/comb/internal/jobspec"
@@ -53,72 +50,10 @@ type task struct {
 	waits   time.Time          // since when its pod waits, by the clock of this machine
 	bound   bool               // it waits on its node
 	log     *follower
+	checked bool // that its claims were given what they ask for
 
 	heard time.Time        // when its pod told its progress last; under Executor.mu
 	took  []executor.Usage // what it took in the last minutes, likewise
-}
-
-// record is what is kept of a task beside the API server: what a tenant can write there decides nothing.
-type record struct {
-	UID  types.UID   `json:"uid,omitempty"` // "" in one that is there: its pod may have been made
-	Exit *sched.Exit `json:"exit,omitempty"`
-	// Refused is told again, as an exit is. Refusing is to be told when the pod is gone.
-	Refused  *sched.TaskRefused `json:"refused,omitempty"`
-	Refusing *sched.TaskRefused `json:"refusing,omitempty"`
-}
-
-const recordFile = "pod.json"
-
-// load reads the record. begun is that there is one.
-func (t *task) load() (begun bool, err error) {
-	data, err := os.ReadFile(filepath.Join(t.dir, recordFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &t.record)
-	}
-	return err == nil, err
-}
-
-// note writes the record. A machine that dies may lose it: then the API server and the seal say what it said.
-func (t *task) note() error { return t.write(false) }
-
-// save writes the record; it is on the disk when this returns.
-func (t *task) save() error { return t.write(true) }
-
-func (t *task) write(sync bool) error {
-	data, err := json.Marshal(&t.record)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(t.dir, 0o700); err != nil {
-		return err
-	}
-	path := filepath.Join(t.dir, recordFile)
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(data); sync && err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil || !sync {
-		return err
-	}
-	return syncFolder(t.dir)
-}
-
-// syncFolder has what a folder holds on the disk.
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // wanted is what of a task is asked for now.
@@ -249,10 +184,10 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 	return 0, e.create(ctx, t)
 }
 
-// create makes the pod, and then its secrets, which are the pod's own and go with it. That it may exist is noted before, and its
+// create makes the pod, and then its secrets and claims, which are the pod's own and go with it. That it may exist is noted before, and its
 // UID when all is there: where this process ends in between, claim makes the rest.
 func (e *Executor) create(ctx context.Context, t *task) error {
-	pod, secrets, refused, err := e.made(t)
+	pod, own, refused, err := e.made(ctx, t)
 	switch {
 	case err != nil:
 		return err
@@ -265,7 +200,7 @@ func (e *Executor) create(ctx context.Context, t *task) error {
 	made, err := e.o.API.Create(ctx, pod)
 	switch {
 	case err == nil:
-		return e.supply(ctx, t, made, secrets)
+		return e.supply(ctx, t, made, own)
 	case api.Exists(err):
 		if made, err = e.o.API.Get(ctx, t.name); err != nil || made == nil {
 			return err
@@ -277,39 +212,56 @@ func (e *Executor) create(ctx context.Context, t *task) error {
 	return err
 }
 
-// made is a task as a pod with its secrets, or why it cannot be one.
-func (e *Executor) made(t *task) (*corev1.Pod, []*corev1.Secret, *sched.TaskRefused, error) {
+// owned is what a pod needs beside itself.
+type owned struct {
+	secrets []*corev1.Secret
+	claims  []*dra.Claim
+}
+
+// made is a task as a pod with what it owns, or why it cannot be one.
+func (e *Executor) made(ctx context.Context, t *task) (pod *corev1.Pod, own owned, refused *sched.TaskRefused, err error) {
 	node := e.node(string(t.ts.Place.Node))
 	if node == nil {
-		return nil, nil, &sched.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)}, nil
+		return nil, own, &sched.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)}, nil
 	}
 	known, err := e.secretsOf(t)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, own, nil, err
 	}
 	storages, why := e.storagesOf(t.start.Job)
 	if why != "" {
-		return nil, nil, &sched.TaskRefused{Reason: why}, nil
+		return nil, own, &sched.TaskRefused{Reason: why}, nil
 	}
-	pod, secrets, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Secrets: known, Storages: storages, Work: e.o.Work, Line: e.o.Line})
+	if own.claims, refused, err = (claims{e}).of(ctx, t); err != nil || refused != nil {
+		return nil, own, refused, err
+	}
+	pod, own.secrets, err = e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, Line: e.o.Line})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
-		return nil, nil, &sched.TaskRefused{Reason: cannot.Why, Job: true}, nil
+		return nil, own, &sched.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
-	return pod, secrets, nil, err
+	return pod, own, nil, err
 }
 
-// supply gives a pod its secrets, and notes that it is the task's.
-func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, secrets []*corev1.Secret) error {
-	for _, s := range secrets {
-		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
-		err := e.o.API.MakeSecret(ctx, s)
-		if err != nil && !api.Refuses(err) {
-			return fmt.Errorf("make the secret of pod %s: %w", t.name, err)
+// supply gives a pod what it owns, and notes that it is the task's.
+func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own owned) error {
+	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
+	what, err := "secret", error(nil)
+	for _, s := range own.secrets {
+		if s.OwnerReferences = owner; err == nil {
+			err = e.o.API.MakeSecret(ctx, s)
 		}
-		if err != nil {
-			t.record.UID = pod.UID
-			return e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: "Kubernetes refuses the secret of its pod: " + api.Words(err)})
+	}
+	for _, c := range own.claims {
+		if c.OwnerReferences = owner; err == nil {
+			what, err = "resource claim", e.o.API.MakeClaim(ctx, c)
 		}
+	}
+	switch {
+	case api.Refuses(err):
+		t.record.UID = pod.UID
+		return e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: fmt.Sprintf("Kubernetes refuses the %s of its pod: %s", what, api.Words(err))})
+	case err != nil:
+		return fmt.Errorf("make the %s of pod %s: %w", what, t.name, err)
 	}
 	t.record.UID = pod.UID
 	e.identify(t)
@@ -350,19 +302,24 @@ func (e *Executor) claim(ctx context.Context, t *task, pod *corev1.Pod) error {
 	if !e.maker.Sealed(pod) {
 		return e.refuse(t, sched.TaskRefused{Reason: "a pod named " + t.name + " is there already, and Comb did not make it: delete it"})
 	}
-	_, secrets, refused, err := e.made(t)
+	_, own, refused, err := e.made(ctx, t)
 	switch {
 	case err != nil:
 		return err
 	case refused != nil: // it could be made then: what is missing now does not end it
-		secrets = nil
+		own = owned{}
 	}
-	return e.supply(ctx, t, pod, secrets)
+	return e.supply(ctx, t, pod, own)
 }
 
 // follow is of a task that has a pod.
 func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	state := pods.Look(pod, w.stop)
+	if state.Phase != pods.Ended && !w.stop && t.refused == nil {
+		if err := (claims{e}).check(ctx, t, pod); err != nil {
+			return 0, err
+		}
+	}
 	if state.Ran && !t.begun && t.refused == nil {
 		t.begun = true
 		e.began(t, state)

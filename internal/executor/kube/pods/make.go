@@ -120,6 +120,7 @@ type Task struct {
 	Task     *sched.TaskStart
 	Secrets  map[string]string // of the job, by path
 	Resource string            // what the node's device plugin calls its GPUs; "" is that none does
+	Claims   []string          // by which its GPUs are given, one by one
 	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
 	Storages []storage.Storage
 	Work     string
@@ -186,6 +187,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		c.WorkingDir = role.Launch.WorkDir
 	}
 	pod.Spec.Containers = []corev1.Container{c}
+	useClaims(pod, t.Claims)
 	shareMemory(pod, role.Launch.ShmMB)
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
@@ -331,11 +333,27 @@ func limits(role *sched.Role, t Task) corev1.ResourceRequirements {
 	if n := role.Launch.DiskMB; n > 0 {
 		list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(n<<20, resource.BinarySI)
 	}
-	if n := len(devices(t)); n > 0 && t.Resource != "" {
+	if n := len(devices(t)); n > 0 && t.counted() {
 		list[corev1.ResourceName(t.Resource)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
 	}
 	return corev1.ResourceRequirements{Limits: list, Requests: list}
 }
+
+// counted reports whether a device plugin gives a task its GPUs, by their number.
+func (t *Task) counted() bool { return t.Resource != "" && len(t.Claims) == 0 }
+
+// useClaims gives a pod's task what claims have.
+func useClaims(pod *corev1.Pod, claims []string) {
+	first := &pod.Spec.Containers[0]
+	for i, name := range claims {
+		own := fmt.Sprintf("gpus-%d", i)
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: own, ResourceClaimName: &name})
+		first.Resources.Claims = append(first.Resources.Claims, corev1.ResourceClaim{Name: own})
+	}
+}
+
+// Devices are the indices of the GPUs that a task has on its node.
+func Devices(ts *sched.TaskStart) []int32 { return devices(Task{Task: ts}) }
 
 // devices are the indices of the GPUs that a task has on its node.
 func devices(t Task) (list []int32) {
@@ -411,13 +429,13 @@ func (m *Maker) own(t Task) []sched.EnvVar {
 	env = append(env, claimVariables(t)...)
 	env = append(env, lineVariables(t)...)
 	switch {
-	case t.Resource != "" && indices != "": // the device plugin says which
-	case indices == "" || t.Task.SKU.Device != cell.NVIDIA:
+	case t.counted() && indices != "": // the device plugin says which
+	case indices == "" || t.Task.SKU.Device != cell.NVIDIA || len(t.Claims) > 0: // what is claimed comes otherwise, and nothing else is to come
 		env = append(env, sched.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"})
 	default:
 		env = append(env, sched.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: indices})
 	}
-	if t.Task.SKU.EnvVar != "" && t.Resource == "" { // a device plugin's container counts its own devices from 0
+	if t.Task.SKU.EnvVar != "" && t.Resource == "" && len(t.Claims) == 0 { // else a container counts its own devices from 0
 		env = append(env, sched.EnvVar{Name: t.Task.SKU.EnvVar, Value: indices})
 	}
 	return env

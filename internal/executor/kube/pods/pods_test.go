@@ -243,3 +243,26 @@ func TestWhatAPodSays(t *testing.T) {
 		}
 	}
 }
+
+// GPUs that are claimed are neither counted nor named by a variable, and the container that copies Comb's program there has none.
+func TestClaimedGPUs(t *testing.T) {
+	task := sample()
+	task.Task.SKU.EnvVar, task.Resource, task.Claims = "CUDA_VISIBLE_DEVICES", "nvidia.com/gpu", []string{"pod-0", "pod-1"}
+	task.Line = &Line{Image: "comb:1", URL: "https://x", Pin: "p"}
+	pod, _, err := maker.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, first := pod.Spec.Containers[0], pod.Spec.InitContainers[0]
+	if len(pod.Spec.ResourceClaims) != 2 || *pod.Spec.ResourceClaims[1].ResourceClaimName != "pod-1" || len(c.Resources.Claims) != 2 || c.Resources.Claims[1].Name != pod.Spec.ResourceClaims[1].Name {
+		t.Errorf("the pod has the claims %v, its task %v", pod.Spec.ResourceClaims, c.Resources.Claims)
+	}
+	if n := c.Resources.Limits["nvidia.com/gpu"]; !n.IsZero() || len(first.Resources.Claims) > 0 {
+		t.Errorf("it also counts %v GPUs, and the first container has the claims %v", n, first.Resources.Claims)
+	}
+	for _, v := range c.Env {
+		if v.Name == "CUDA_VISIBLE_DEVICES" || v.Name == "NVIDIA_VISIBLE_DEVICES" && v.Value != "void" {
+			t.Errorf("%s is %q", v.Name, v.Value)
+		}
+	}
+}

@@ -63,6 +63,7 @@ func (s *Server) RemoveNode(name string) {
 	if n := s.objects["nodes"][name]; n != nil {
 		s.remove("nodes", n)
 	}
+	delete(s.objects["resourceslices"], name)
 }
 
 // Kubelet stops that of a node, or starts it again; containers run on meanwhile. It reports whether there is such a node.
@@ -163,6 +164,7 @@ func (s *Server) run() {
 		for _, name := range names {
 			s.see(s.objects["pods"][name].(*corev1.Pod).DeepCopy())
 		}
+		s.deallocate()
 		for _, m := range s.machines {
 			for uid, c := range m.containers { // with or without a kubelet
 				if !c.over && s.tick >= c.ends {
@@ -194,8 +196,14 @@ func (s *Server) see(pod *corev1.Pod) {
 	node := pod.Spec.NodeName
 	if node == "" {
 		node = asks(pod)
-		if m := s.machines[node]; m != nil && m.kubelet && !deleted && s.rand.IntN(4) == 0 {
-			pod.Spec.NodeName = node
+		m := s.machines[node]
+		switch {
+		case m == nil || !m.kubelet || deleted || s.rand.IntN(4) > 0:
+		case s.allocate(pod, node):
+			pod.Spec.NodeName, pod.Status.Conditions = node, nil
+			s.put("pods", pod)
+		case len(pod.Status.Conditions) == 0:
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available: 1 cannot allocate all claims"}}
 			s.put("pods", pod)
 		}
 		return
@@ -265,8 +273,13 @@ func (s *Server) sync(m *machine, pod *corev1.Pod) {
 func (s *Server) start(m *machine, pod *corev1.Pod) *container {
 	c := &container{pod: pod.Name, began: metav1.Now(), ends: s.tick + 5 + int64(s.rand.IntN(1000)), code: []int32{0, 0, 1, 3}[s.rand.IntN(4)]}
 	for _, e := range pod.Spec.Containers[0].Env {
-		if e.Name == "NVIDIA_VISIBLE_DEVICES" {
+		if e.Name == "NVIDIA_VISIBLE_DEVICES" && e.Value != "void" {
 			c.devices = strings.Split(e.Value, ",")
+		}
+	}
+	for _, claim := range s.claimsOf(pod) {
+		for _, given := range claim.Status.Allocation.Devices.Results {
+			c.devices = append(c.devices, given.Device)
 		}
 	}
 	for _, d := range c.devices {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,6 +57,7 @@ type Server struct {
 	events   map[string][]event                  // by resource
 	machines map[string]*machine
 	tick     int64
+	others   bool     // claims are given other devices than they ask for
 	twice    []string // devices that two containers held at once
 	asked    map[string]int
 }
@@ -69,12 +71,12 @@ type event struct {
 // New makes one whose faults and kubelets follow a seed.
 func New(seed uint64) *Server {
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), resourcev1.AddToScheme(scheme)); err != nil {
 		panic(err) // it has no other reason than a wrong build
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
-		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "secrets": {}},
+		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
 		machines: map[string]*machine{}, asked: map[string]int{}}
 	s.news = sync.NewCond(&s.mu)
@@ -158,9 +160,11 @@ func (s *Server) put(resource string, o metav1.Object) {
 func (s *Server) remove(resource string, o metav1.Object) {
 	delete(s.objects[resource], o.GetName())
 	s.tell(resource, watch.Deleted, o)
-	for name, secret := range s.objects["secrets"] {
-		if slices.ContainsFunc(secret.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
-			delete(s.objects["secrets"], name)
+	for _, of := range []string{"secrets", "resourceclaims"} {
+		for name, one := range s.objects[of] {
+			if slices.ContainsFunc(one.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
+				delete(s.objects[of], name)
+			}
 		}
 	}
 }
@@ -182,7 +186,7 @@ func text(o any) []byte {
 
 // serve answers one request, or lets it go wrong.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // api v1 [namespaces N] RESOURCE [NAME [SUB]]
+	parts := strings.Split(strings.Trim(strings.TrimPrefix(r.URL.Path, "/apis"), "/"), "/") // api v1 [namespaces N] RESOURCE [NAME [SUB]]
 	if len(parts) > 4 && parts[2] == "namespaces" {
 		parts = parts[2:]
 	}
@@ -268,8 +272,8 @@ func (s *Server) do(r *http.Request, resource, name string) (out json.RawMessage
 		if s.objects[resource][o.GetName()] != nil {
 			return nil, apierrors.NewAlreadyExists(which, o.GetName())
 		}
-		if parts := strings.Split(r.URL.Path, "/"); at(parts, 3) == "namespaces" {
-			o.SetNamespace(at(parts, 4))
+		if _, name, ok := strings.Cut(r.URL.Path, "/namespaces/"); ok {
+			o.SetNamespace(strings.Split(name, "/")[0])
 		}
 		s.make(resource, o)
 		return text(o), nil
@@ -317,6 +321,9 @@ func (s *Server) list(resource string) json.RawMessage {
 		Items           []metav1.Object `json:"items"`
 	}{Items: []metav1.Object{}}
 	out.APIVersion, out.Kind = "v1", map[string]string{"pods": "PodList", "nodes": "NodeList"}[resource]
+	if resource == "resourceslices" {
+		out.APIVersion, out.Kind = resourcev1.SchemeGroupVersion.String(), "ResourceSliceList"
+	}
 	out.ResourceVersion = fmt.Sprint(s.version)
 	for _, o := range s.objects[resource] {
 		out.Items = append(out.Items, o)

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// ofSKU is a cluster of one node with a leaf of a SKU.
+func ofSKU(sku string) []byte {
+	return fmt.Appendf(nil, "physicalCluster:\n  skuTypes:\n    G: %s\n  cellTypes: {N: {childCellType: G, childCellNumber: 1, isNodeLevel: true}}\n"+
+		"  physicalCells: [{cellType: N, cellAddress: n}]\nvirtualClusters: {v: {virtualCells: [{cellType: N, cellNumber: 1}]}}\n", sku)
+}
+
+func TestDRA(t *testing.T) {
+	for text, want := range map[string]cell.DRA{
+		"{gpu: 1}": {},
+		"{gpu: 1, dra: {deviceClass: gpu.nvidia.com}}":                                                         {Class: "gpu.nvidia.com", Driver: "gpu.nvidia.com", Device: "gpu-%d", Attribute: "uuid"},
+		`{gpu: 8, dra: {deviceClass: big, driver: d.example, device: "%d-of-8", attribute: example.org/slot}}`: {Class: "big", Driver: "d.example", Device: "%d-of-8", Attribute: "example.org/slot"},
+	} {
+		c, _, problems := Parse("f", ofSKU(text), known)
+		if len(problems) > 0 || c.Config.Cluster.SKUs[0].DRA != want {
+			t.Fatalf("%s: %v, %+v", text, problems, c)
+		}
+		if err := CheckNoPods(c.Config); (err == nil) != (want == cell.DRA{}) {
+			t.Errorf("%s on one machine: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"{gpu: 1, dra: gpu.nvidia.com}":                                   "f:3:22: physicalCluster.skuTypes.G.dra: ",
+		"{gpu: 1, dra: {}}":                                               "f:3:22: physicalCluster.skuTypes.G.dra: dra needs deviceClass",
+		"{gpu: 1, dra: {deviceClass: GPU}}":                               `f:3:36: physicalCluster.skuTypes.G.dra.deviceClass: "GPU" is no name of a DeviceClass`,
+		"{gpu: 1, dra: {deviceClass: a, driver: b_c}}":                    `f:3:47: physicalCluster.skuTypes.G.dra.driver: "b_c" is no name of a driver`,
+		"{gpu: 1, dra: {deviceClass: a, device: gpu}}":                    `f:3:47: physicalCluster.skuTypes.G.dra.device: "gpu" does not say`,
+		`{gpu: 1, dra: {deviceClass: a, device: "%d-%d"}}`:                `physicalCluster.skuTypes.G.dra.device: "%d-%d" does not say`,
+		`{gpu: 1, dra: {deviceClass: a, device: "gpu-%s"}}`:               `physicalCluster.skuTypes.G.dra.device: "gpu-%s" does not say`,
+		`{gpu: 1, dra: {deviceClass: a, attribute: "a b"}}`:               `physicalCluster.skuTypes.G.dra.attribute: "a b" is no attribute`,
+		"{gpu: 1, dra: {deviceClass: a, class: b}}":                       "physicalCluster.skuTypes.G.dra.class: unknown key",
+		"{cpu: 1, dra: {deviceClass: a}}":                                 "physicalCluster.skuTypes.G.dra: a SKU of device cpu has no devices that a driver could give",
+		"{gpu: 1, part: share, dra: {deviceClass: a}}":                    "physicalCluster.skuTypes.G.dra: a part of a device is not given by dra",
+		"{gpu: 1, dra: {deviceClass: a, driver: " + long + "}}":           "is no name of a driver",
+		"{gpu: 1, dra: {deviceClass: " + long + long + long + long + "}}": "deviceClass: ",
+	} {
+		_, _, problems := Parse("f", ofSKU(text), known)
+		if got := problems.Error(); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+var long = strings.Repeat("a", 64)

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/combsched/comb/internal/executor/kube/dra"
+)
+
+// What is asked about dynamic resource allocation is plain JSON: the types of that group and their protobuf are not in this program.
+const groupPath = "/apis/" + dra.Version
+
+func (c *Client) claims(r *rest.Request, name ...string) *rest.Request {
+	return r.AbsPath(append([]string{groupPath, "namespaces", c.namespace, "resourceclaims"}, name...)...).SetHeader("Content-Type", "application/json")
+}
+
+// Slices asks for what drivers publish of the devices of nodes: of one node and one driver, or of all where both are "".
+func (c *Client) Slices(ctx context.Context, node, driver string) ([]dra.Slice, error) {
+	r := c.plain.Get().AbsPath(groupPath, "resourceslices")
+	if node != "" {
+		r = r.Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+driver)
+	}
+	raw, err := r.Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []dra.Slice `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf("%s does not say which devices there are: %w", c.host, err)
+	}
+	return list.Items, nil
+}
+
+// Claim asks for a claim; nil where there is none.
+func (c *Client) Claim(ctx context.Context, name string) (*dra.Claim, error) {
+	raw, err := c.claims(c.plain.Get(), name).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &dra.Claim{}
+	return out, json.Unmarshal(raw, out)
+}
+
+// MakeClaim makes a claim that belongs to a pod, unless it is there. Another one of that name is deleted first.
+func (c *Client) MakeClaim(ctx context.Context, claim *dra.Claim) error {
+	body, err := json.Marshal(claim)
+	if err != nil {
+		return err
+	}
+	post := func() error { return c.claims(c.plain.Post()).Body(body).Do(ctx).Error() }
+	if err = post(); !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	had, failed := c.Claim(ctx, claim.Name)
+	switch {
+	case failed != nil:
+		return failed
+	case had == nil:
+		return post()
+	case slices.ContainsFunc(had.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == claim.OwnerReferences[0].UID }):
+		return nil
+	}
+	o, err := json.Marshal(&metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: &metav1.Preconditions{UID: &had.UID}})
+	if err != nil {
+		return err
+	}
+	if err := c.claims(c.plain.Delete(), claim.Name).Body(o).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return post()
+}

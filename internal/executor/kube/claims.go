@@ -1,0 +1,126 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/dra"
+	"github.com/combsched/comb/internal/executor/kube/pods"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// sliceTime is how long what drivers publish of a node is taken for true: it changes with hardware, and a claim that asks for what is not there
+// any more is not given anything.
+const sliceTime = 10 * time.Second
+
+// published is what drivers said lately.
+type published struct {
+	mu  sync.Mutex
+	has map[publisher]said
+}
+
+// publisher is a driver on a node.
+type publisher struct{ node, driver string }
+
+type said struct {
+	at      time.Time
+	devices map[string]dra.Device
+}
+
+// claims give tasks their GPUs by dynamic resource allocation: a claim of the pod asks for exactly those that the core chose.
+type claims struct{ *Executor }
+
+// of are the claims of a task, or why its devices cannot be claimed; none where they are given otherwise.
+func (c claims) of(ctx context.Context, t *task) ([]*dra.Claim, *sched.TaskRefused, error) {
+	names := dra.Names(t.ts.SKU.DRA, pods.Devices(t.ts))
+	if t.ts.SKU.DRA.Class == "" || len(names) == 0 {
+		return nil, nil, nil
+	}
+	node := string(t.ts.Place.Node)
+	have, err := c.devices(ctx, publisher{node, t.ts.SKU.DRA.Driver})
+	switch {
+	case api.Refuses(err):
+		return nil, &sched.TaskRefused{Reason: "Kubernetes does not say which devices its nodes have: " + api.Words(err)}, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("look for the devices of node %s: %w", node, err)
+	}
+	list, err := dra.Claims(t.ts.SKU.DRA, t.name, have, names)
+	if err != nil {
+		return nil, &sched.TaskRefused{Reason: fmt.Sprintf("node %s cannot give its devices: %v", node, err)}, nil
+	}
+	return list, nil, nil
+}
+
+// devices are those of a driver on a node.
+func (c claims) devices(ctx context.Context, p publisher) (map[string]dra.Device, error) {
+	c.published.mu.Lock()
+	had, known := c.published.has[p]
+	c.published.mu.Unlock()
+	if known && time.Since(had.at) < sliceTime {
+		return had.devices, nil
+	}
+	list, err := c.o.API.Slices(ctx, p.node, p.driver)
+	if err != nil {
+		return nil, err
+	}
+	now := said{time.Now(), dra.Devices(list, p.node, p.driver)}
+	c.published.mu.Lock()
+	defer c.published.mu.Unlock()
+	if len(now.devices) == 0 {
+		delete(c.published.has, p) // it is asked for again at once
+		return nil, nil
+	}
+	if c.published.has == nil {
+		c.published.has = map[publisher]said{}
+	}
+	c.published.has[p] = now
+	return now.devices, nil
+}
+
+// check looks, once, at what the claims of a bound pod were given, and has the pod go where it is not what they ask for. By then the
+// SKU is as it was when they were made.
+func (c claims) check(ctx context.Context, t *task, pod *corev1.Pod) error {
+	if t.checked || t.stray || pod.Spec.NodeName == "" || len(t.record.Devices) > 0 {
+		return nil
+	}
+	d := t.ts.SKU.DRA
+	names := dra.Names(d, pods.Devices(t.ts))
+	var given []string
+	for i := range pod.Spec.ResourceClaims {
+		name := pod.Spec.ResourceClaims[i].ResourceClaimName
+		if name == nil {
+			continue
+		}
+		claim, err := c.o.API.Claim(ctx, *name)
+		if err != nil {
+			return fmt.Errorf("look at the claim of pod %s: %w", t.name, err)
+		}
+		if claim == nil || !claim.Has() {
+			return nil // its pod ends, or it is heard of later
+		}
+		if other := claim.Other(d.Driver, names); other != "" {
+			return c.giveUp(ctx, t, pod, sched.TaskRefused{Reason: fmt.Sprintf("Kubernetes gave it %s, and Comb chose %v", other, names)})
+		}
+		for _, g := range claim.Status.Allocation.Devices.Results {
+			given = append(given, g.Pool+"/"+g.Device)
+		}
+	}
+	t.checked = true
+	if len(given) == 0 {
+		return nil
+	}
+	t.record.Devices = given
+	return t.note()
+}
+
+func namesOf(list []*dra.Claim) (names []string) {
+	for _, c := range list {
+		names = append(names, c.Name)
+	}
+	return names
+}

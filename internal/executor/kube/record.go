@@ -1,0 +1,78 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// record is what is kept of a task beside the API server: what a tenant can write there decides nothing.
+type record struct {
+	UID  types.UID   `json:"uid,omitempty"` // "" in one that is there: its pod may have been made
+	Exit *sched.Exit `json:"exit,omitempty"`
+	// Refused is told again, as an exit is. Refusing is to be told when the pod is gone.
+	Refused  *sched.TaskRefused `json:"refused,omitempty"`
+	Refusing *sched.TaskRefused `json:"refusing,omitempty"`
+	// Devices are those that its claims were given, each as POOL/DEVICE.
+	Devices []string `json:"devices,omitempty"`
+}
+
+const recordFile = "pod.json"
+
+// load reads the record. begun is that there is one.
+func (t *task) load() (begun bool, err error) {
+	data, err := os.ReadFile(filepath.Join(t.dir, recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &t.record)
+	}
+	return err == nil, err
+}
+
+// note writes the record. A machine that dies may lose it: then the API server and the seal say what it said.
+func (t *task) note() error { return t.write(false) }
+
+// save writes the record; it is on the disk when this returns.
+func (t *task) save() error { return t.write(true) }
+
+func (t *task) write(sync bool) error {
+	data, err := json.Marshal(&t.record)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(t.dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(t.dir, recordFile)
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); sync && err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil || !sync {
+		return err
+	}
+	return syncFolder(t.dir)
+}
+
+// syncFolder has what a folder holds on the disk.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
