@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -445,6 +446,12 @@ func (d *driver) finish() {
 // have ended has ended, nothing is unknown, and in the end nothing is left. The executor is killed in between.
 func TestFaultsOfTheAPI(t *testing.T) {
 	const steps = 250
+	var withClaims atomic.Int64
+	t.Cleanup(func() {
+		if withClaims.Load() == 0 { // of one seed their node may be down all the time
+			t.Error("no container was started with claims")
+		}
+	})
 	for seed := range seeds.Of(t, 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -459,9 +466,10 @@ func TestFaultsOfTheAPI(t *testing.T) {
 			}
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if n := d.api.Began(); n < 3 || d.claims < 1 {
-				t.Errorf("only %d containers were started, of them %d with claims", n, d.claims)
+			if n := d.api.Began(); n < 3 {
+				t.Errorf("only %d containers were started", n)
 			}
+			withClaims.Add(int64(d.claims))
 			t.Logf("%d gangs, %d containers; told %v; asked %v", d.next, d.api.Began(), d.facts, d.api.Asked())
 		})
 	}
