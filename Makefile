@@ -68,10 +68,10 @@ image: build ## writes bin/comb-image.tar, an image of Comb that engines and reg
 	@echo 'bin/comb-image.tar: docker load -i it, or push it to your registry'
 
 # The first build of the cluster takes 15 minutes of processor time; what it makes is kept outside the tree.
-rig-kube: ## builds a Kubernetes cluster from the Go module proxy, for test-kube (cold under 10 minutes; kept in $$XDG_CACHE_HOME/comb/kube)
+rig-kube: ## builds a Kubernetes cluster from the Go module proxy, for test-kube (cold under 12 minutes; kept in $$XDG_CACHE_HOME/comb/kube)
 	@nice -n 5 ./test/kube/build
 
-test-kube: rig-kube ## runs jobs as pods of a real Kubernetes cluster of this machine: needs root, and Debian's containerd, runc, containernetworking-plugins, busybox-static, iptables, openssh-server and kubernetes-client (under 10 minutes)
+test-kube: rig-kube ## runs jobs as pods of a real Kubernetes cluster of this machine: needs root, and Debian's runc, containernetworking-plugins, busybox-static, iptables, openssh-server and kubernetes-client (under 10 minutes)
 	$(GO) vet -tags kube ./cmd/comb ./internal/executor/kube
 	$(GO) test -tags kube -c -o bin/kube.test ./internal/executor/kube
 	$(GO) test -tags kube -c -o bin/comb-kube.test ./cmd/comb
