@@ -162,6 +162,9 @@ func rules(c sched.VCConfig) string {
 	if c.Weight > 0 {
 		text += fmt.Sprintf(", opportunisticWeight %d", c.Weight)
 	}
+	if c.Lending != "" {
+		text += ", lending " + c.Lending
+	}
 	if c.Users != nil {
 		text += ", userLimits " + c.Users.String()
 	}

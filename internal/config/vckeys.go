@@ -36,6 +36,7 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	if n := m.Node("opportunisticWeight"); n != nil && n.Kind != document.Null {
 		c.Weight = b.Int(n, document.Range{Min: 1, Max: maxWeight})
 	}
+	c.Lending = m.String("lending", document.Text{OneOf: []string{setting.LendIdle, setting.LendNothing}})
 	b.userLimits(m.Node("userLimits"), c)
 	if n := m.Node("access"); n != nil && n.Kind != document.Null {
 		b.access = append(b.access, readAccess(b.Reader, n, c.Name))

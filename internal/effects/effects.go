@@ -76,6 +76,8 @@ type RunningEffect struct {
 	// Cause and For say why it is stopped, and for which job; For also which one takes its guarantee.
 	Cause string     `json:"cause,omitempty"`
 	For   *JobCalled `json:"for,omitempty"`
+	// Lender is the virtual cluster whose cells it has, which lends nothing any more.
+	Lender cell.VCName `json:"lender,omitempty"`
 	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices: a stop
 	// loses that much work unless it saves in its grace.
 	Unsaved setting.Duration `json:"unsaved,omitempty"`

@@ -110,6 +110,8 @@ func (r *RunningEffect) stopped(reader jobs.Subject) string {
 	switch {
 	case r.For != nil:
 		text += " for job " + r.For.to(reader)
+	case r.Lender != "":
+		text += fmt.Sprintf(", since virtual cluster %s lends nothing", r.Lender)
 	case r.Cause == "resized":
 		text += ", since its policy gives its job another size"
 	case r.Fate != Moves:

@@ -84,6 +84,9 @@ func (f *Fold) Add(r *sched.Record) {
 			if e.Cause == sched.EndDrained {
 				a.Why = "its node is drained"
 			}
+			if e.For != "" {
+				a.Why = fmt.Sprintf("virtual cluster %s lends nothing", e.For)
+			}
 		}
 	case sched.StopRequested:
 		f.asked = askedBy(e.Meta.Subject, e.Reason)

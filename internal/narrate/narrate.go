@@ -159,6 +159,9 @@ func (n *Narrator) tellAttempt(event sched.Event) string {
 		if e.By != nil {
 			text += " for " + n.job(e.By.Job)
 		}
+		if e.For != "" {
+			text += fmt.Sprintf(": virtual cluster %s lends nothing", e.For)
+		}
 		return text
 	case sched.Joined:
 		return fmt.Sprintf("attempt %s joins attempt %s on %s", e.Attempt, e.Host, Places(e.Placement))

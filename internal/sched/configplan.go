@@ -252,7 +252,7 @@ func (s planning) stopEffect(p *ConfigPlan, e *StopSent) {
 		return
 	}
 	r.Demoted = r.Fate == effects.Opportunistic || r.Fate == effects.DrainsLazily
-	r.Fate, r.Cause, r.For = effects.IsStopped, e.Cause.String(), s.caller(e.By)
+	r.Fate, r.Cause, r.For, r.Lender = effects.IsStopped, e.Cause.String(), s.caller(e.By), e.For
 	if e.Cause == EndMigrated {
 		r.Fate = effects.Moves
 	}

@@ -50,6 +50,9 @@ func (s *State) Decide(now Time) []Record {
 		s.grew.all = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}
 	s.reordered()
+	if !s.grew.any() {
+		lenders{s}.recall()
+	}
 	if !s.grew.any() && s.mustLend() {
 		s.walkOpportunistic()
 	}
@@ -315,7 +318,10 @@ func (s *State) leafBad(l cell.LeafID) bool {
 }
 
 // stopAttempt sends a stop unless one was sent.
-func (s *State) stopAttempt(a *attempt, cause EndCause, by *AttemptID) {
+func (s *State) stopAttempt(a *attempt, cause EndCause, by *AttemptID) { s.stopFor(a, cause, by, "") }
+
+// stopFor is stopAttempt, maybe for a VC that lends nothing.
+func (s *State) stopFor(a *attempt, cause EndCause, by *AttemptID, lender cell.VCName) {
 	if a.cause != 0 {
 		return
 	}
@@ -325,7 +331,7 @@ func (s *State) stopAttempt(a *attempt, cause EndCause, by *AttemptID) {
 	if a.id.Gang == 0 {
 		s.unreserveExtras(a.job)
 	}
-	s.emit(StopSent{Attempt: a.id, Cause: cause, Grace: s.jobs[a.job].spec.Grace, By: by})
+	s.emit(StopSent{Attempt: a.id, Cause: cause, Grace: s.jobs[a.job].spec.Grace, By: by, For: lender})
 	if a.id.Gang == 0 {
 		s.stopExtras(a.job, cause, by)
 	}

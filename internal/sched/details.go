@@ -209,7 +209,7 @@ const (
 // clusters, where cells of its own could be bound.
 func (t *suggester) besides(r *Reason, ahead []JobBrief) {
 	switch r.Code {
-	case NeverFits, QuotaExceeded, QuarantinedJob, OnHold, BackOff, HeldBack, NotYetDecided:
+	case NeverFits, QuotaExceeded, QuarantinedJob, OnHold, BackOff, HeldBack, NotLent, NotYetDecided:
 		return
 	}
 	if t.j.spec.Gangs[t.g].Extra || slices.Contains(r.Jobs, t.j.id) || r.Code == HeldUnknown {

@@ -107,6 +107,9 @@ func (d *digest) event(e Event) {
 		for _, n := range e.Nodes {
 			d.Text(string(n))
 		}
+		if e.For != "" {
+			d.Text(string(e.For))
+		}
 	case Joined:
 		d.attempt(e.Attempt)
 		d.attempt(e.Host)

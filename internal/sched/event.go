@@ -137,6 +137,8 @@ type StopSent struct {
 	Cause   EndCause   `json:"cause"`
 	Grace   Duration   `json:"grace"`
 	By      *AttemptID `json:"by,omitempty"` // the preemptor
+	// For is the VC whose cells the attempt has, which lends nothing any more.
+	For cell.VCName `json:"for,omitempty"`
 	// Nodes are where a gang that is migrated runs next; Reserved says it in full.
 	Nodes []cell.NodeName `json:"nodes,omitempty"`
 }

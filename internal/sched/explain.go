@@ -75,7 +75,7 @@ type whatFits struct {
 
 func (s *State) judgeShape(j *job, g int) *Reason {
 	r := s.request(j, g)
-	r.Avoided, r.Reach, r.IgnoreHealth = nil, nil, true
+	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, s.keep, true
 	if s.mayFit(j, g, r) {
 		return nil // only a proven no is one
 	}
@@ -253,6 +253,9 @@ func (s *State) reason(j *job, g int32) Reason {
 			}
 		}
 		if why, ok := s.lentReason(r, j, g); ok {
+			return why
+		}
+		if why, ok := (lenders{s}).reason(r, q); ok {
 			return why
 		}
 		if why, ok := (places{s}).sparedReason(r, j, g); ok {

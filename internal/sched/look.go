@@ -116,7 +116,7 @@ func (v view) Undisturbed() bool {
 func (v view) Backfills() bool { return v.s.looks.always[v.space] }
 
 // mustLend reports whether the walk of the opportunistic gangs may.
-func (s *State) mustLend() bool { return s.look || s.looks.lend }
+func (s *State) mustLend() bool { return s.look || s.looks.lend || !(lenders{s}).none() }
 
 // resetLooks begins anew, after the VCs changed.
 func (s *State) resetLooks() {

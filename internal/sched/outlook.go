@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exchange"
 )
 
 // ending is when guaranteed work of a priority has left at the latest.
@@ -295,7 +296,7 @@ func (o *outlook) timedBook(a asking, t Time, res cell.Result) book {
 			res = busy
 		}
 		keep := o.kept(a, t, a.until(t))
-		o.exchange(&res.Placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.freeAt(a, t, l) },
+		exchange.Leaves(o.s.cl.Forest(), &res.Placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.freeAt(a, t, l) },
 			func(l cell.LeafID) Time { return o.busyUntil(a, l) })
 	}
 	b := o.newBook(a, t, leavesOf(&res.Placement), res.Placement.Binds)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exchange"
 )
 
 // Who starts beside the bookings of others: what a gang must leave alone, and what it takes
@@ -110,7 +111,7 @@ func (o *outlook) useKept(a asking, mask uint64, keep cell.LeafSet, p *plan) {
 	if in, ok := o.planOutside(a, keep.With(o.idle.Without(later))); ok && !in.disturbs() {
 		*p = in
 	}
-	o.exchange(&p.placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.idle.Has(l) && o.unused(l) },
+	exchange.Leaves(o.s.cl.Forest(), &p.placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.idle.Has(l) && o.unused(l) },
 		func(l cell.LeafID) Time {
 			if later.Has(l) {
 				return 1

@@ -38,6 +38,7 @@ func (s *State) request(j *job, g int) cell.Request {
 			r.Avoided = r.Avoided.Add(i)
 		}
 	}
+	r.Keep = lenders{s}.kept(&r)
 	return r
 }
 

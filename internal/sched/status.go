@@ -4,6 +4,7 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/life"
+	"github.com/combsched/comb/internal/status"
 	"github.com/combsched/comb/internal/why"
 )
 
@@ -28,6 +29,19 @@ type (
 	AttemptState = life.AttemptState
 	TaskState    = life.TaskState
 	EndCause     = life.EndCause
+)
+
+// What is told of attempts, VCs, nodes and cells is, too (status).
+type (
+	JobOutlook    = status.JobOutlook
+	TaskProgress  = status.TaskProgress
+	DeviceUse     = status.DeviceUse
+	AttemptStatus = status.AttemptStatus
+	VCUse         = status.VCUse
+	QuotaUse      = status.QuotaUse
+	NodeStatus    = status.NodeStatus
+	NodeSKU       = status.NodeSKU
+	CellStatus    = status.CellStatus
 )
 
 // Their names. A reservation is not an attempt yet.
@@ -71,15 +85,6 @@ type JobStatus struct {
 	Notices   []string        `json:"notices,omitempty"`
 }
 
-// JobOutlook is how far a job is, and when it ends.
-type JobOutlook struct {
-	Done  int32  `json:"done,omitempty"`  // of its steps, in parts per thousand: the mean of the tasks that report a total
-	At    Time   `json:"at,omitempty"`    // of the last step that was reported; 0 where none reports a total
-	Ends  Time   `json:"ends,omitempty"`  // likely, or at the latest; 0 is not known
-	Last  bool   `json:"last,omitempty"`  // Ends is when it ends at the latest
-	Basis string `json:"basis,omitempty"` // of Ends, or why it is not known
-}
-
 // TaskStatus is one task's present or last run.
 type TaskStatus struct {
 	Role          string        `json:"role"`
@@ -101,45 +106,6 @@ type TaskStatus struct {
 	amount.Limits               // of one that was started
 }
 
-// TaskProgress is the last progress a task reported.
-type TaskProgress struct {
-	At         Time   `json:"at"`
-	Step       int64  `json:"step"`
-	StepAt     Time   `json:"step_at,omitempty"` // when that was reported: At may be of something else
-	Total      int64  `json:"total,omitempty"`
-	From       int64  `json:"from,omitempty"`    // the first step that was reported in the attempt of the last
-	FromAt     Time   `json:"from_at,omitempty"` // when that was
-	Loss       string `json:"loss,omitempty"`
-	LossAt     Time   `json:"loss_at,omitempty"` // when that was reported
-	MemoryMB   int64  `json:"memory_mb,omitempty"`
-	Checkpoint Time   `json:"checkpoint,omitempty"` // of the last checkpoint
-	// Use is what its devices were seen to do; nil where nobody looks.
-	Use *DeviceUse `json:"use,omitempty"`
-}
-
-// DeviceUse is a sample of the devices of one task.
-type DeviceUse struct {
-	Util     int32 `json:"util"`      // mean, in parts per thousand
-	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while nobody shared them
-}
-
-// AttemptStatus is one attempt or reservation of a gang.
-type AttemptStatus struct {
-	ID            AttemptID    `json:"id"`
-	State         AttemptState `json:"state"`
-	Opportunistic bool         `json:"opportunistic,omitempty"` // by priority or lazily preempted
-	Lazy          bool         `json:"lazy,omitempty"`
-	Orphaned      bool         `json:"orphaned,omitempty"`
-	Cause         EndCause     `json:"cause,omitempty"`
-	Placed        Time         `json:"placed,omitempty"`
-	Started       Time         `json:"started,omitempty"`
-	Told          Time         `json:"told,omitempty"` // when it was told to stop
-	Ended         Time         `json:"ended,omitempty"`
-	Victims       []AttemptID  `json:"victims,omitempty"` // of a reservation, still alive
-	By            *AttemptID   `json:"by,omitempty"`      // the preemptor
-	Message       string       `json:"message,omitempty"`
-}
-
 // ReasonCode says why a job waits.
 type ReasonCode = why.Code
 
@@ -159,6 +125,7 @@ const (
 	PriorityAhead     ReasonCode = "PriorityAhead"     // it would fit, but jobs before it in the order come first
 	VCBusy            ReasonCode = "VCBusy"            // too few free leaves in its VC
 	ClusterBusy       ReasonCode = "ClusterBusy"       // opportunistic: too few free leaves anywhere
+	NotLent           ReasonCode = "NotLent"           // opportunistic: it would fit, but on cells of VCs that lend nothing
 	Fragmented        ReasonCode = "Fragmented"        // enough free leaves, but not in the shape
 	NotYetDecided     ReasonCode = "NotYetDecided"     // it fits; the next decision starts it
 )
@@ -186,66 +153,4 @@ type VCStatus struct {
 	Waiting       int32         `json:"waiting"`                  // jobs
 	Active        int32         `json:"active"`
 	Cells         []QuotaUse    `json:"cells"`
-}
-
-// VCUse counts a VC's leaves of one SKU.
-type VCUse struct {
-	amount.Carry
-	Guaranteed    int32 `json:"guaranteed"`
-	Used          int32 `json:"used"`          // of the guarantee
-	Opportunistic int32 `json:"opportunistic"` // borrowed
-	Lent          int32 `json:"lent"`          // of its bound cells, used by opportunistic jobs
-	Bad           int32 `json:"bad"`           // of its bound cells, see VCStatus
-}
-
-// QuotaUse is one line of a VC's guarantee.
-type QuotaUse struct {
-	Chain  cell.ChainName `json:"chain"`
-	Type   cell.TypeName  `json:"type"`
-	Level  cell.Level     `json:"level"`
-	Pinned cell.PinnedID  `json:"pinned,omitempty"`
-	Total  int32          `json:"total"` // cells
-	Bound  int32          `json:"bound"` // cells in use
-}
-
-// NodeStatus is one node.
-type NodeStatus struct {
-	Name     cell.NodeName `json:"name"`
-	Up       bool          `json:"up"`
-	Cordoned bool          `json:"cordoned,omitempty"`
-	Suspect  Time          `json:"suspect,omitempty"` // until
-	Drain    Time          `json:"drain,omitempty"`   // what runs there leaves it by then
-	Dead     bool          `json:"dead,omitempty"`    // a user says so
-	By       Subject       `json:"by,omitempty"`      // which user cordoned it,
-	Since    Time          `json:"since,omitempty"`   // and when
-	Reason   string        `json:"reason,omitempty"`
-	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration; tasks still run there
-	Orphaned int32         `json:"orphaned,omitempty"` // devices in use that the configuration lacks: they drain
-	SKUs     []NodeSKU     `json:"skus"`
-}
-
-// NodeSKU counts one SKU's leaves on a node, beside what one carries.
-type NodeSKU struct {
-	amount.Carry
-	Chain cell.ChainName `json:"chain"`
-	Total int32          `json:"total"`
-	Used  int32          `json:"used"`
-	Bad   int32          `json:"bad"`
-	Fault string         `json:"fault,omitempty"` // why one of them is bad, where that is known
-}
-
-// CellStatus is one physical cell with its children.
-type CellStatus struct {
-	Type     cell.TypeName `json:"type"`
-	Address  string        `json:"address"` // path from the top, joined by "/"
-	Level    cell.Level    `json:"level"`
-	Node     cell.NodeName `json:"node,omitempty"` // at and below node level
-	State    string        `json:"state"`          // Free, Used, Reserving, Reserved
-	Healthy  bool          `json:"healthy"`
-	Priority cell.Priority `json:"priority"`
-	VC       cell.VCName   `json:"vc,omitempty"`      // whose preassigned cell it is, or is inside
-	Virtual  string        `json:"virtual,omitempty"` // that preassigned cell: "<vc>/<root>"
-	Pinned   cell.PinnedID `json:"pinned,omitempty"`
-	Job      JobID         `json:"job,omitempty"` // of a used leaf
-	Children []CellStatus  `json:"children,omitempty"`
 }

@@ -394,6 +394,7 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 	v.Placement = a.oneOf("placement", v.Placement, []string{"pack", "spread"})
 	v.Moves = a.number("defragmentation", v.Moves)
 	v.Weight = int64(a.number("weight", int32(v.Weight)))
+	v.Lending = a.oneOf("lending", v.Lending, []string{setting.LendIdle, setting.LendNothing})
 	var highest *cell.Priority
 	if n := a.number("userPriority", -2); n >= -1 {
 		p := cell.Priority(n)

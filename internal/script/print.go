@@ -261,7 +261,11 @@ func (s *Session) decision(r sched.Record) {
 	case sched.Sized:
 		s.line(r.Time, "%s is to have %s", s.jobName(e.Job), count(e.Size, "member", "members"))
 	case sched.StopSent:
-		s.line(r.Time, "%s is told to stop (%s%s), grace %s", s.label(e.Attempt), e.Cause, s.by(e.By), formatDuration(e.Grace))
+		why := s.by(e.By)
+		if e.For != "" {
+			why = fmt.Sprintf(": %s lends nothing", e.For)
+		}
+		s.line(r.Time, "%s is told to stop (%s%s), grace %s", s.label(e.Attempt), e.Cause, why, formatDuration(e.Grace))
 	case sched.Joined:
 		s.line(r.Time, "%s joins %s on %s", s.label(e.Attempt), s.label(e.Host), formatPlacement(e.Placement))
 	case sched.Rotated:

@@ -246,6 +246,7 @@ func ruleChanges(was, is VCConfig) []RuleChange {
 	add("placement", cmp.Or(was.Placement, PlacePack), cmp.Or(is.Placement, PlacePack))
 	add("defragmentation", movesText(was.Moves), movesText(is.Moves))
 	add("opportunisticWeight", fmt.Sprint(max(was.Weight, 1)), fmt.Sprint(max(is.Weight, 1)))
+	add("lending", cmp.Or(was.Lending, LendIdle), cmp.Or(is.Lending, LendIdle))
 	add("preemptionBudget", fmt.Sprint(was.PreemptionBudget()), fmt.Sprint(is.PreemptionBudget()))
 	add("userLimits", was.Users.String(), is.Users.String())
 	return out

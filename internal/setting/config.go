@@ -63,6 +63,8 @@ type VCConfig struct {
 	Users *UserLimits `json:"users,omitempty"`
 	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
 	Weight int64 `json:"weight,omitempty"`
+	// Lending says whether opportunistic jobs of other VCs may have what this one does not use: "" and "idle", or "none".
+	Lending string `json:"lending,omitempty"`
 }
 
 // UserLimits bound what one user may have in a VC, not in those inside of it; 0 is no bound.
@@ -176,4 +178,10 @@ func OfVC(c *Config, name cell.VCName) *VCConfig {
 const (
 	PlacePack   = "pack"
 	PlaceSpread = "spread"
+)
+
+// Whether a VC lends its idle cells to opportunistic jobs of others (VCConfig.Lending). By default it does.
+const (
+	LendIdle    = "idle"
+	LendNothing = "none"
 )

@@ -1,4 +1,6 @@
-package sched
+// Package exchange gives tasks other leaves of the same cells, which are the same to them. It must not know jobs, or why one
+// leaf is better than another: its user says so by a score.
+package exchange
 
 import (
 	"cmp"
@@ -7,10 +9,9 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// exchange gives a gang other leaves of the same cells of its VC, which is the same to it:
-// of those that are to be had, the ones with the highest score.
-func (o *outlook) exchange(p *cell.Placement, free func(cell.LeafID) bool, score func(cell.LeafID) Time) {
-	x := exchanger{f: o.s.cl.Forest(), free: free, score: score, taken: map[cell.LeafID]bool{}}
+// Leaves gives a gang other leaves of the same cells of its VC: of those that are to be had, the ones with the highest score.
+func Leaves[S cmp.Ordered](f *cell.Forest, p *cell.Placement, free func(cell.LeafID) bool, score func(cell.LeafID) S) {
+	x := exchanger[S]{f: f, free: free, score: score, taken: map[cell.LeafID]bool{}}
 	p.Tasks = slices.Clone(p.Tasks)
 	for i := range p.Tasks {
 		p.Tasks[i].Leaves = slices.Clone(p.Tasks[i].Leaves)
@@ -25,15 +26,15 @@ func (o *outlook) exchange(p *cell.Placement, free func(cell.LeafID) bool, score
 	}
 }
 
-type exchanger struct {
+type exchanger[S cmp.Ordered] struct {
 	f     *cell.Forest
 	free  func(cell.LeafID) bool
-	score func(cell.LeafID) Time
+	score func(cell.LeafID) S
 	taken map[cell.LeafID]bool // leaves of the gang
 }
 
 // task exchanges one task's leaves, cell by cell.
-func (x *exchanger) task(t *cell.Task, binds []cell.Bind) {
+func (x *exchanger[S]) task(t *cell.Task, binds []cell.Bind) {
 	for from := 0; from < len(t.Leaves); {
 		parent := x.parent(t.Leaves[from])
 		to := from
@@ -54,10 +55,10 @@ func (x *exchanger) task(t *cell.Task, binds []cell.Bind) {
 	}
 }
 
-func (x *exchanger) parent(l cell.LeafID) cell.CellID { return x.f.Cells[x.f.Leaves[l]].Parent }
+func (x *exchanger[S]) parent(l cell.LeafID) cell.CellID { return x.f.Cells[x.f.Leaves[l]].Parent }
 
 // within exchanges leaves of one cell.
-func (x *exchanger) within(parent cell.CellID, leaves []cell.LeafID) {
+func (x *exchanger[S]) within(parent cell.CellID, leaves []cell.LeafID) {
 	node := x.f.Cells[x.f.Leaves[leaves[0]]].Node
 	for _, l := range leaves {
 		delete(x.taken, l)

@@ -1,0 +1,153 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
+)
+
+// lenders keeps the idle cells of VCs that lend nothing for their own jobs. Such a VC's cells are bound when they are
+// used, as those of any: so what it could claim is asked for anew at each decision.
+type lenders struct{ *State }
+
+// none reports whether all VCs lend what they do not use.
+func (s lenders) none() bool {
+	return s.cfg == nil || !slices.ContainsFunc(s.cfg.VCs, func(c VCConfig) bool { return c.Lending == setting.LendNothing })
+}
+
+// claim is what one VC that lends nothing could have at once: its bound cells, and others for those that are not bound.
+type claim struct {
+	space  int32
+	leaves cell.LeafSet
+}
+
+// claims finds leaves for all that VCs that lend nothing do not use: idle ones as far as they suffice, then such as
+// borrowers have. Nodes in far are asked first.
+func (s lenders) claims(far cell.NodeSet) (out []claim) {
+	var taken cell.LeafSet
+	f := s.cl.Forest()
+	for space := int32(1); space < s.cl.NumSpaces(); space++ {
+		if s.vc(space).Lending != setting.LendNothing {
+			continue
+		}
+		c := claim{space: space}
+		unbound := map[int16][]cell.Member{}
+		for _, r := range s.cl.Space(space).Roots {
+			if m := s.memberOf(&r); r.Cell == cell.None {
+				unbound[r.Chain] = append(unbound[r.Chain], m)
+				continue
+			}
+			for l := range cell.LeafID(f.NumLeaves(r.Cell)) {
+				c.leaves = c.leaves.Add(f.Cells[r.Cell].FirstLeaf + l)
+			}
+		}
+		for i := range f.Chains {
+			q := cell.Request{Space: space, Priority: cell.MaxGuaranteed, Members: unbound[int16(i)], Keep: taken.With(c.leaves), Preferred: far}
+			q.Blocked = slices.Repeat([]bool{true}, len(f.Chains))
+			q.Blocked[i] = false
+			held, leaves := s.claimed(q)
+			defer s.cl.Unhold(space, held)
+			c.leaves = c.leaves.With(leaves)
+		}
+		taken, out = taken.With(c.leaves), append(out, c)
+	}
+	return out
+}
+
+// memberOf is what fills a preassigned cell.
+func (s lenders) memberOf(r *cell.Root) cell.Member {
+	ch := &s.cl.Forest().Chains[r.Chain]
+	node := min(r.Level, ch.NodeLevel)
+	return cell.Member{Tasks: ch.LeavesAt(r.Level) / ch.LeavesAt(node), Leaves: ch.LeavesAt(node), Alike: true}
+}
+
+// claimed finds cells of one chain and holds them: all that are asked for together or, where they are not to be had, one
+// after the other.
+func (s lenders) claimed(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
+	all, own := q.Members, func(id cell.AllocID) bool { return s.cl.Alloc(id).Opportunistic() && s.cl.Alloc(id).Space == q.Space }
+	slices.SortStableFunc(all, func(a, b cell.Member) int { return int(b.Tasks*b.Leaves - a.Tasks*a.Leaves) })
+	try := func(members []cell.Member) bool {
+		q.Members, q.Gone = members, own
+		res, ok := s.cl.Place(&q)
+		if q.Gone = nil; !ok {
+			lifted := s.lifting(q, cell.MinGuaranteed)
+			res, ok = s.cl.Place(&lifted)
+		}
+		roots, fits := s.cl.Hold(q.Space, res.Placement.Binds)
+		for _, l := range leavesOf(&res.Placement) {
+			leaves = leaves.Add(l)
+		}
+		held, q.Keep = append(held, roots...), q.Keep.With(leaves)
+		return ok && fits
+	}
+	if len(all) > 0 && !try(all) {
+		for i := range all {
+			try(all[i : i+1])
+		}
+	}
+	return held, leaves
+}
+
+// kept are the leaves that a gang may not have: those of Keep and, for an opportunistic one, what others lend nobody.
+func (s lenders) kept(r *cell.Request) cell.LeafSet {
+	keep := r.Keep
+	if r.Priority >= cell.MinGuaranteed || s.none() {
+		return keep
+	}
+	var far cell.NodeSet
+	for i := range s.cl.Forest().Nodes {
+		if r.Allowed != nil && !r.Allowed.Has(int32(i)) {
+			far = far.Add(int32(i))
+		}
+	}
+	for _, c := range s.claims(far) {
+		if c.space != r.Space {
+			keep = keep.With(c.leaves)
+		}
+	}
+	return keep
+}
+
+// recall stops opportunistic work of other VCs on what a VC that lends nothing could claim.
+func (s lenders) recall() {
+	if s.none() || s.cl.Loose() == 0 {
+		return
+	}
+	for _, c := range s.claims(nil) {
+		for l := range c.leaves.All() {
+			id, _ := s.cl.Holder(l)
+			if id == cell.None || !s.cl.Alloc(id).Opportunistic() || s.cl.Alloc(id).Space == c.space {
+				continue
+			}
+			switch a := s.holder(id); {
+			case !s.steady(a):
+			case a.since > s.through: // it has just become opportunistic
+				s.grew.all = true
+			default:
+				s.stopFor(a, EndPreempted, nil, s.cl.Space(c.space).Name)
+			}
+		}
+	}
+}
+
+// reason: an opportunistic gang, for which there are no cells, would fit on what is lent to no other VC.
+func (s lenders) reason(r Reason, q cell.Request) (Reason, bool) {
+	if q.Priority >= cell.MinGuaranteed || s.none() {
+		return r, false
+	}
+	q.Keep = s.keep
+	res, ok := s.cl.Place(&q)
+	if !ok {
+		return r, false
+	}
+	var names []string
+	for _, c := range s.claims(nil) {
+		if c.space != q.Space && slices.ContainsFunc(leavesOf(&res.Placement), c.leaves.Has) {
+			names = append(names, string(s.cl.Space(c.space).Name))
+		}
+	}
+	lend := map[bool]string{true: "virtual cluster %s lends nothing", false: "virtual clusters %s lend nothing"}[len(names) == 1]
+	return r.Say(NotLent, "it would fit, but "+lend+": it starts when enough other cells are free; with priority 0 or more it would have cells that its own virtual cluster is guaranteed", amount.JoinAnd(names)), true
+}

@@ -1,0 +1,120 @@
+// Package status is what is told of attempts, virtual clusters, nodes and cells, as values. It must not know how these are found:
+// the core (sched) does.
+package status
+
+import (
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobs"
+	"github.com/combsched/comb/internal/life"
+)
+
+// JobOutlook is how far a job is, and when it ends.
+type JobOutlook struct {
+	Done  int32     `json:"done,omitempty"`  // of its steps, in parts per thousand: the mean of the tasks that report a total
+	At    jobs.Time `json:"at,omitempty"`    // of the last step that was reported; 0 where none reports a total
+	Ends  jobs.Time `json:"ends,omitempty"`  // likely, or at the latest; 0 is not known
+	Last  bool      `json:"last,omitempty"`  // Ends is when it ends at the latest
+	Basis string    `json:"basis,omitempty"` // of Ends, or why it is not known
+}
+
+// TaskProgress is the last progress a task reported.
+type TaskProgress struct {
+	At         jobs.Time `json:"at"`
+	Step       int64     `json:"step"`
+	StepAt     jobs.Time `json:"step_at,omitempty"` // when that was reported: At may be of something else
+	Total      int64     `json:"total,omitempty"`
+	From       int64     `json:"from,omitempty"`    // the first step that was reported in the attempt of the last
+	FromAt     jobs.Time `json:"from_at,omitempty"` // when that was
+	Loss       string    `json:"loss,omitempty"`
+	LossAt     jobs.Time `json:"loss_at,omitempty"` // when that was reported
+	MemoryMB   int64     `json:"memory_mb,omitempty"`
+	Checkpoint jobs.Time `json:"checkpoint,omitempty"` // of the last checkpoint
+	// Use is what its devices were seen to do; nil where nobody looks.
+	Use *DeviceUse `json:"use,omitempty"`
+}
+
+// DeviceUse is a sample of the devices of one task.
+type DeviceUse struct {
+	Util     int32 `json:"util"`      // mean, in parts per thousand
+	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while nobody shared them
+}
+
+// AttemptStatus is one attempt or reservation of a gang.
+type AttemptStatus struct {
+	ID            jobs.AttemptID    `json:"id"`
+	State         life.AttemptState `json:"state"`
+	Opportunistic bool              `json:"opportunistic,omitempty"` // by priority or lazily preempted
+	Lazy          bool              `json:"lazy,omitempty"`
+	Orphaned      bool              `json:"orphaned,omitempty"`
+	Cause         life.EndCause     `json:"cause,omitempty"`
+	Placed        jobs.Time         `json:"placed,omitempty"`
+	Started       jobs.Time         `json:"started,omitempty"`
+	Told          jobs.Time         `json:"told,omitempty"` // when it was told to stop
+	Ended         jobs.Time         `json:"ended,omitempty"`
+	Victims       []jobs.AttemptID  `json:"victims,omitempty"` // of a reservation, still alive
+	By            *jobs.AttemptID   `json:"by,omitempty"`      // the preemptor
+	Message       string            `json:"message,omitempty"`
+}
+
+// VCUse counts a VC's leaves of one SKU.
+type VCUse struct {
+	amount.Carry
+	Guaranteed    int32 `json:"guaranteed"`
+	Used          int32 `json:"used"`          // of the guarantee
+	Opportunistic int32 `json:"opportunistic"` // borrowed
+	Lent          int32 `json:"lent"`          // of its bound cells, used by opportunistic jobs
+	Bad           int32 `json:"bad"`           // of its bound cells, see VCStatus
+}
+
+// QuotaUse is one line of a VC's guarantee.
+type QuotaUse struct {
+	Chain  cell.ChainName `json:"chain"`
+	Type   cell.TypeName  `json:"type"`
+	Level  cell.Level     `json:"level"`
+	Pinned cell.PinnedID  `json:"pinned,omitempty"`
+	Total  int32          `json:"total"` // cells
+	Bound  int32          `json:"bound"` // cells in use
+}
+
+// NodeStatus is one node.
+type NodeStatus struct {
+	Name     cell.NodeName `json:"name"`
+	Up       bool          `json:"up"`
+	Cordoned bool          `json:"cordoned,omitempty"`
+	Suspect  jobs.Time     `json:"suspect,omitempty"` // until
+	Drain    jobs.Time     `json:"drain,omitempty"`   // what runs there leaves it by then
+	Dead     bool          `json:"dead,omitempty"`    // a user says so
+	By       jobs.Subject  `json:"by,omitempty"`      // which user cordoned it,
+	Since    jobs.Time     `json:"since,omitempty"`   // and when
+	Reason   string        `json:"reason,omitempty"`
+	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration; tasks still run there
+	Orphaned int32         `json:"orphaned,omitempty"` // devices in use that the configuration lacks: they drain
+	SKUs     []NodeSKU     `json:"skus"`
+}
+
+// NodeSKU counts one SKU's leaves on a node, beside what one carries.
+type NodeSKU struct {
+	amount.Carry
+	Chain cell.ChainName `json:"chain"`
+	Total int32          `json:"total"`
+	Used  int32          `json:"used"`
+	Bad   int32          `json:"bad"`
+	Fault string         `json:"fault,omitempty"` // why one of them is bad, where that is known
+}
+
+// CellStatus is one physical cell with its children.
+type CellStatus struct {
+	Type     cell.TypeName `json:"type"`
+	Address  string        `json:"address"` // path from the top, joined by "/"
+	Level    cell.Level    `json:"level"`
+	Node     cell.NodeName `json:"node,omitempty"` // at and below node level
+	State    string        `json:"state"`          // Free, Used, Reserving, Reserved
+	Healthy  bool          `json:"healthy"`
+	Priority cell.Priority `json:"priority"`
+	VC       cell.VCName   `json:"vc,omitempty"`      // whose preassigned cell it is, or is inside
+	Virtual  string        `json:"virtual,omitempty"` // that preassigned cell: "<vc>/<root>"
+	Pinned   cell.PinnedID `json:"pinned,omitempty"`
+	Job      jobs.JobID    `json:"job,omitempty"` // of a used leaf
+	Children []CellStatus  `json:"children,omitempty"`
+}
