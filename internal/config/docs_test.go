@@ -46,7 +46,7 @@ func TestPageNamesKeys(t *testing.T) {
 	keys := append(ignored(), "physicalCluster", "skuTypes", "cellTypes", "physicalCells", "virtualClusters", "nodes",
 		"childCellType", "childCellNumber", "isNodeLevel", "cellType", "cellAddress", "pinnedCellId", "cellChildren",
 		"gpu", "cpu", "memory", "gpuMemory", "device", "envVar", "deviceFiles", "virtualCells", "pinnedCells", "cellNumber", "policy", "params",
-		"isDeviceLevel", "part", "formerly", "backfill", "minRunTime", "preemptionBudget", "opportunisticWeight", "placement", "defragmentation", "movesPerHour", "opportunisticHalfLife", "throughputs",
+		"isDeviceLevel", "part", "formerly", "backfill", "minRunTime", "preemptionBudget", "opportunisticWeight", "lending", "placement", "defragmentation", "movesPerHour", "opportunisticHalfLife", "throughputs",
 		"storages", "folder", "readOnly", "perUser",
 		"dra", "deviceClass", "driver", "attribute",
 		"access", "administrators", "members", "viewers")

@@ -64,13 +64,25 @@ func (s lenders) memberOf(r *cell.Root) cell.Member {
 }
 
 // claimed finds cells of one chain and holds them: all that are asked for together or, where they are not to be had, one
-// after the other.
+// after the other. Where the VC has opportunistic work of its own that comes first: what is idle is left to others.
 func (s lenders) claimed(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
-	all, own := q.Members, func(id cell.AllocID) bool { return s.cl.Alloc(id).Opportunistic() && s.cl.Alloc(id).Space == q.Space }
+	if len(q.Members) == 0 {
+		return nil, nil
+	}
+	f, all, near := s.cl.Forest(), q.Members, cell.NodeSet(nil)
+	own := func(id cell.AllocID) bool { return s.cl.Alloc(id).Opportunistic() && s.cl.Alloc(id).Space == q.Space }
+	for l, at := range f.Leaves {
+		if id, _ := s.cl.Holder(cell.LeafID(l)); id != cell.None && own(id) {
+			near = near.Add(f.Cells[at].Node)
+		}
+	}
 	slices.SortStableFunc(all, func(a, b cell.Member) int { return int(b.Tasks*b.Leaves - a.Tasks*a.Leaves) })
 	try := func(members []cell.Member) bool {
-		q.Members, q.Gone = members, own
+		q.Members, q.Allowed, q.Gone = members, near, own
 		res, ok := s.cl.Place(&q)
+		if q.Allowed = nil; !ok && near != nil {
+			res, ok = s.cl.Place(&q)
+		}
 		if q.Gone = nil; !ok {
 			lifted := s.lifting(q, cell.MinGuaranteed)
 			res, ok = s.cl.Place(&lifted)
@@ -82,7 +94,7 @@ func (s lenders) claimed(q cell.Request) (held []cell.RootID, leaves cell.LeafSe
 		held, q.Keep = append(held, roots...), q.Keep.With(leaves)
 		return ok && fits
 	}
-	if len(all) > 0 && !try(all) {
+	if near != nil || !try(all) {
 		for i := range all {
 			try(all[i : i+1])
 		}
@@ -121,11 +133,9 @@ func (s lenders) recall() {
 			if id == cell.None || !s.cl.Alloc(id).Opportunistic() || s.cl.Alloc(id).Space == c.space {
 				continue
 			}
-			switch a := s.holder(id); {
-			case !s.steady(a):
-			case a.since > s.through: // it has just become opportunistic
+			if a := s.holder(id); a.since > s.through { // it has just become opportunistic
 				s.grew.all = true
-			default:
+			} else if s.steady(a) {
 				s.stopFor(a, EndPreempted, nil, s.cl.Space(c.space).Name)
 			}
 		}
@@ -134,12 +144,9 @@ func (s lenders) recall() {
 
 // reason: an opportunistic gang, for which there are no cells, would fit on what is lent to no other VC.
 func (s lenders) reason(r Reason, q cell.Request) (Reason, bool) {
-	if q.Priority >= cell.MinGuaranteed || s.none() {
-		return r, false
-	}
 	q.Keep = s.keep
 	res, ok := s.cl.Place(&q)
-	if !ok {
+	if !ok || q.Priority >= cell.MinGuaranteed || s.none() {
 		return r, false
 	}
 	var names []string

@@ -42,6 +42,7 @@ type (
 	NodeStatus    = status.NodeStatus
 	NodeSKU       = status.NodeSKU
 	CellStatus    = status.CellStatus
+	HoldStatus    = status.HoldStatus
 )
 
 // Their names. A reservation is not an attempt yet.

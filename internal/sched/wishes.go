@@ -76,13 +76,6 @@ func (JobUpdated) event() Kind  { return "JobUpdated" }
 // wishes are what State does about them.
 type wishes struct{ *State }
 
-// HoldStatus says since when a job is held, by which user and why.
-type HoldStatus struct {
-	By     Subject `json:"by"`
-	Since  Time    `json:"since"`
-	Reason string  `json:"reason,omitempty"`
-}
-
 // held reports whether a job is held: its gangs stand in no queue.
 func (j *job) held() bool { return j.odd != nil && j.odd.held != nil }
 

@@ -30,14 +30,14 @@ type TaskProgress struct {
 	LossAt     jobs.Time `json:"loss_at,omitempty"` // when that was reported
 	MemoryMB   int64     `json:"memory_mb,omitempty"`
 	Checkpoint jobs.Time `json:"checkpoint,omitempty"` // of the last checkpoint
-	// Use is what its devices were seen to do; nil where nobody looks.
+	// Use is what its devices were seen to do; nil where that is not looked at.
 	Use *DeviceUse `json:"use,omitempty"`
 }
 
 // DeviceUse is a sample of the devices of one task.
 type DeviceUse struct {
 	Util     int32 `json:"util"`      // mean, in parts per thousand
-	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while nobody shared them
+	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while no other task shared them
 }
 
 // AttemptStatus is one attempt or reservation of a gang.
@@ -117,4 +117,11 @@ type CellStatus struct {
 	Pinned   cell.PinnedID `json:"pinned,omitempty"`
 	Job      jobs.JobID    `json:"job,omitempty"` // of a used leaf
 	Children []CellStatus  `json:"children,omitempty"`
+}
+
+// HoldStatus says since when a job is held, by which user and why.
+type HoldStatus struct {
+	By     jobs.Subject `json:"by"`
+	Since  jobs.Time    `json:"since"`
+	Reason string       `json:"reason,omitempty"`
 }

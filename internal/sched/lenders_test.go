@@ -1,0 +1,159 @@
+package sched_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
+)
+
+// A VC that lends nothing has its whole unused quota at once, whatever others do: none of their jobs is
+// stopped for it, and while one of theirs waits for such cells its page says so, and what it suggests is true.
+func TestNothingIsLent(t *testing.T) {
+	n := truths{codes: map[sched.ReasonCode]int{}}
+	asked, recalled := 0, 0
+	for seed := range seeds.Of(t, 60) {
+		r := rand.New(rand.NewPCG(seed, 28))
+		w := stingy(t, r)
+		for i := range 30 {
+			w.now += sched.Time(r.IntN(60_000_000))
+			w.lends(r, i)
+			if i%6 == 5 {
+				w.runTo(w.now.Add(10*sched.Second), nil)
+				w.saysWhy(seed, &n)
+			}
+			if w.leaving() {
+				continue
+			}
+			for _, vc := range []cell.VCName{"b", "c"} {
+				if w.s.Config().VCs[slices.IndexFunc(w.s.Config().VCs, func(v sched.VCConfig) bool { return v.Name == vc })].Lending == "none" && w.idle(vc) {
+					asked++
+					w.hasAll(seed, i, vc)
+				}
+			}
+		}
+		w.replay()
+		for _, e := range w.log {
+			if s, ok := e.Event.(sched.StopSent); ok && s.For != "" {
+				recalled++
+			}
+		}
+	}
+	t.Logf("%d times all was asked for, %d attempts stopped for it before; %d pages: %v", asked, recalled, n.pages, n.codes)
+	if seeds.Modest() && (asked < 300 || recalled < 15 || n.codes[sched.NotLent] < 20) {
+		t.Errorf("too little was tried: %d asked, %d recalled, %v", asked, recalled, n.codes)
+	}
+}
+
+// stingy is a world of three VCs of which some lend nothing.
+func stingy(t *testing.T, r *rand.Rand) *world {
+	cfg := cluster(8, map[cell.VCName]int32{"a": 1 + int32(r.IntN(2)), "b": 1 + int32(r.IntN(2)), "c": 1 + int32(r.IntN(2))})
+	for i := range cfg.VCs {
+		cfg.VCs[i].Policy = []string{"fifo", "drf", "las", "sjf", "edf"}[r.IntN(5)]
+	}
+	if r.IntN(3) == 0 { // a whole rack
+		cfg.Cluster.VCs[1].Quota = []cell.QuotaSpec{{Chain: "RACK", Level: 4, Number: 1}}
+	} else if r.IntN(3) == 0 { // and parts of nodes
+		cfg.Cluster.VCs[1].Quota = append(cfg.Cluster.VCs[1].Quota, cell.QuotaSpec{Chain: "RACK", Level: 2, Number: 1})
+	}
+	w := newWorld(t, cfg)
+	w.once = true
+	return w
+}
+
+// lends does one random thing: a job comes or ends, or what the VCs lend changes.
+func (w *world) lends(r *rand.Rand, i int) {
+	switch k := r.IntN(12); {
+	case k == 0 || i == 4:
+		cfg := *w.s.Config()
+		cfg.VCs = slices.Clone(cfg.VCs)
+		for v := range cfg.VCs {
+			cfg.VCs[v].Lending = []string{"", "none"}[r.IntN(2)]
+		}
+		cfg.VCs[1].Lending = "none"
+		w.do(sched.Reconfigure{Config: &cfg})
+	case k < 4:
+		if live := w.s.Jobs(); len(live) > 0 {
+			w.exit(live[r.IntN(len(live))].ID, 0)
+		}
+	case k == 4:
+		w.runTo(w.now.Add(sched.Minute), nil)
+	default:
+		j := gangJob(fmt.Sprint("j", i), []cell.VCName{"a", "b", "c"}[r.IntN(3)], []cell.Priority{-1, -1, 10, 100}[r.IntN(4)], 1+int32(r.IntN(2)), []int32{1, 2, 4, 4}[r.IntN(4)])
+		j.LazyPreempt = r.IntN(3) == 0
+		if events, ans, no := w.s.Check(sched.Submit{Job: limited(j, sched.Hour)}, w.now); no == nil {
+			w.apply(events)
+			w.start(ans.Job)
+		}
+	}
+}
+
+// saysWhy checks what is said of the jobs that wait for such cells.
+func (w *world) saysWhy(seed uint64, n *truths) {
+	c := w.copyOf()
+	for _, j := range c.s.Jobs() {
+		if c.s = c.s.At(c.now); j.Phase == sched.Waiting && c.reason(j.ID) == sched.NotLent {
+			c.tellsTruth(seed, j.ID, n)
+			c.suggestsTruth(seed, j.ID)
+		}
+	}
+}
+
+// leaving reports whether an attempt was told to stop and has not, or waits for one that has not.
+func (w *world) leaving() bool {
+	return slices.ContainsFunc(w.s.Jobs(), func(j sched.JobStatus) bool {
+		return slices.ContainsFunc(j.Attempts, func(a sched.AttemptStatus) bool {
+			return a.State == sched.AttemptStopping || a.State == sched.AttemptReserving
+		})
+	})
+}
+
+// idle reports whether a VC has no job.
+func (w *world) idle(vc cell.VCName) bool {
+	return !slices.ContainsFunc(w.s.Jobs(), func(j sched.JobStatus) bool { return j.VC == vc })
+}
+
+// hasAll checks that an idle VC gets all its cells at once.
+func (w *world) hasAll(seed uint64, step int, vc cell.VCName) {
+	c := w.copyOf()
+	i := slices.IndexFunc(w.s.Config().Cluster.VCs, func(v cell.VCSpec) bool { return v.Name == vc })
+	j := gangJob("all", vc, 100, 0, 4)
+	j.Roles = nil
+	for _, q := range w.s.Config().Cluster.VCs[i].Quota {
+		size := map[cell.Level][2]int32{2: {1, 2}, 3: {1, 4}, 4: {2, 4}}[q.Level]
+		j.Roles = append(j.Roles, sched.Role{Name: fmt.Sprint("w", q.Level), Tasks: size[0] * q.Number, Leaves: size[1], MinFailed: 1, MinSucceeded: 1})
+		for range size[0] * q.Number {
+			j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, int32(len(j.Gangs[0].Tasks)))
+		}
+	}
+	n := len(c.log)
+	id := c.do(sched.Submit{Job: j}).Job
+	for _, r := range c.log[n:] {
+		if e, ok := r.Event.(sched.StopSent); ok {
+			w.t.Errorf("seed %d, step %d: all that %s has starts only when attempt %v has stopped", seed, step, vc, e.Attempt)
+			return
+		}
+	}
+	if !c.started(id, 0, "") {
+		w.t.Errorf("seed %d, step %d: %s lends nothing and cannot have all that it has: %s", seed, step, vc, c.reason(id))
+	}
+}
+
+// suggestsTruth checks each change that a page suggests by itself.
+func (w *world) suggestsTruth(seed uint64, id sched.JobID) {
+	e := w.explain(id)
+	for _, s := range e.Gangs[0].Suggestions {
+		c := w.copyOf()
+		now := c.applySuggestion(id, s)
+		for range 5 {
+			c.obey()
+		}
+		if !c.started(now, 0, s.Kind) {
+			w.t.Errorf("seed %d: %s waits; after %q it still waits", seed, e.Name, s.Message)
+		}
+	}
+}
