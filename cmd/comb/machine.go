@@ -154,14 +154,14 @@ func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 		return nil
 	}
 	_ = r.Read(context.Background(), 0, func(s *sched.State) {
-		gpus := map[cell.TypeName]int64{}
+		skus := map[cell.TypeName]cell.SKU{}
 		for _, sku := range skusOf(s) {
 			if sku.Device != cell.CPU {
-				gpus[sku.Name] = sku.GPU
+				skus[sku.Name] = sku
 			}
 		}
 		for _, l := range s.LeavesOf(node) {
-			list = append(list, kube.Leaf{LeafHealth: l, GPUs: gpus[l.SKU]})
+			list = append(list, kube.Leaf{LeafHealth: l, GPUs: skus[l.SKU].GPU, DRA: skus[l.SKU].DRA})
 		}
 	})
 	return list

@@ -31,8 +31,8 @@ const told = 10
 func (k *Kit) discover() *cobra.Command {
 	var flags connect.Flags
 	c := &cobra.Command{Use: "discover", Short: "Propose a cluster file for the nodes of a Kubernetes cluster",
-		Long: `Propose a cluster file for the nodes of a Kubernetes cluster: the GPUs of each as its device plugin and its labels
-tell, in cells by zone, block, rack and NVLink domain where labels say them. All belongs to one virtual cluster:
+		Long: `Propose a cluster file for the nodes of a Kubernetes cluster: the GPUs of each as its device plugin, a driver for
+dynamic resource allocation, or its labels tell, in cells by zone, block, rack and NVLink domain where labels say them. All belongs to one virtual cluster:
 say which team owns what, and start the server with the file. Nodes for the control plane are left out.`,
 		Example: "  comb cluster discover > cluster.yaml\n  comb config validate cluster.yaml\n  comb serve --executor kubernetes --cluster cluster.yaml", Args: cobra.NoArgs}
 	flags.AddFile(c.Flags())
@@ -45,7 +45,11 @@ say which team owns what, and start the server with the file. Nodes for the cont
 		if err != nil {
 			return fmt.Errorf("cannot ask %s for its nodes: %s", client.Host(), k.Clean(api.Words(err)))
 		}
-		p := discover.Propose(nodes)
+		published, err := client.Slices(c.Context(), "", "")
+		if err != nil && !api.Refuses(err) { // else it has none, or does not tell
+			return fmt.Errorf("cannot ask %s for the devices of its nodes: %s", client.Host(), k.Clean(api.Words(err)))
+		}
+		p := discover.Propose(nodes, published)
 		if p.Seen == 0 {
 			return fmt.Errorf("the Kubernetes cluster at %s has no node that jobs could run on (%d nodes are left out)%s", client.Host(), len(p.Left), k.Clean(list(p.Left)))
 		}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -116,6 +117,76 @@ func (c claims) check(ctx context.Context, t *task, pod *corev1.Pod) error {
 	}
 	t.record.Devices = given
 	return t.note()
+}
+
+func claimKey(d cell.DRA, gpu int32) string { return d.Driver + "/" + dra.Names(d, []int32{gpu})[0] }
+
+// look asks which devices can be claimed, where leaves are, and tells which leaves are bad. It asks for all nodes at once, and not at all where no leaf
+// is claimed.
+func (c claims) look() {
+	claimed := map[string][]Leaf{}
+	for _, node := range c.nodes.ListKeys() {
+		if c.o.Leaves == nil {
+			break
+		}
+		for _, l := range c.o.Leaves(cell.NodeName(node)) {
+			if l.DRA.Class != "" && l.GPUs > 0 {
+				claimed[node] = append(claimed[node], l)
+			}
+		}
+	}
+	var list []dra.Slice
+	if len(claimed) > 0 {
+		ctx, cancel := context.WithTimeout(c.ctx, lookEvery)
+		defer cancel()
+		var err error
+		if list, err = c.o.API.Slices(ctx, "", ""); err != nil {
+			if c.ctx.Err() == nil {
+				c.o.Log.Warn("it cannot be looked at which devices can be claimed", "error", api.Words(err))
+			}
+			health(c).leavesAgain()
+			return
+		}
+	}
+	published := map[string][]dra.Slice{}
+	for i := range list {
+		published[list[i].Spec.NodeName] = append(published[list[i].Spec.NodeName], list[i])
+	}
+	c.mu.Lock()
+	for node, s := range c.seen {
+		s.claims = cannotBeClaimed(node, claimed[node], published[node])
+	}
+	c.mu.Unlock()
+	health(c).leavesAgain()
+}
+
+// cannotBeClaimed says of devices of a node's leaves why they are not given, as fault has it.
+func cannotBeClaimed(node string, leaves []Leaf, published []dra.Slice) map[string]string {
+	var out map[string]string
+	drivers := map[string]map[string]dra.Device{}
+	for i := range leaves {
+		l := &leaves[i]
+		if drivers[l.DRA.Driver] == nil {
+			drivers[l.DRA.Driver] = dra.Devices(published, node, l.DRA.Driver)
+		}
+		first := int32(int64(l.Device) * l.GPUs)
+		for gpu := first; gpu < first+int32(min(l.GPUs, maxGPUs)); gpu++ {
+			name := dra.Names(l.DRA, []int32{gpu})[0]
+			one, ok := drivers[l.DRA.Driver][name]
+			why := one.Kept()
+			if !ok {
+				why = fmt.Sprintf("its driver %s publishes no device %s there", l.DRA.Driver, name)
+			}
+			if why == "" {
+				continue
+			}
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[claimKey(l.DRA, gpu)] = clipped(why)
+		}
+	}
+	return out
 }
 
 func namesOf(list []*dra.Claim) (names []string) {

@@ -368,7 +368,7 @@ func (e *Executor) lookAgain() {
 		for _, f := range (health{e}).down() {
 			e.o.Tell(f)
 		}
-		health{e}.leavesAgain()
+		claims{e}.look()
 	}
 }
 

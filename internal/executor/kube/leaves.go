@@ -15,15 +15,17 @@ import (
 
 // fault is what keeps GPUs, or CPU slots, of a node from new work while the node itself is up.
 type fault struct {
-	node    string           // why all leaves are; "" is that not all are
-	gpus    string           // why all GPUs are
-	devices map[int64]string // why single GPUs are, by their index on the node
+	node    string            // why all leaves are; "" is that not all are
+	gpus    string            // why all GPUs are
+	devices map[int64]string  // why single GPUs are, by their index on the node
+	claims  map[string]string // likewise, by driver and device, of those that are claimed
 }
 
 // Leaf is a leaf of a node: so many GPUs, with one index after the other; 0 is a slot of CPUs.
 type Leaf struct {
 	sched.LeafHealth
 	GPUs int64
+	DRA  cell.DRA // how they are claimed
 }
 
 // faultOf looks at a node as Kubernetes has it: cordoned, tainted, or with GPUs that a watcher found broken. What runs there goes on.
@@ -93,6 +95,9 @@ func (f *fault) of(l *Leaf) string {
 		if why := f.devices[gpu]; why != "" {
 			return why
 		}
+		if why := f.claims[claimKey(l.DRA, int32(gpu))]; why != "" {
+			return why
+		}
 	}
 	return f.gpus
 }
@@ -100,10 +105,12 @@ func (f *fault) of(l *Leaf) string {
 const maxGPUs = 1 << 10 // of a leaf that are looked at
 
 func (f *fault) same(g *fault) bool {
-	return f.node == g.node && f.gpus == g.gpus && maps.Equal(f.devices, g.devices)
+	return f.node == g.node && f.gpus == g.gpus && maps.Equal(f.devices, g.devices) && maps.Equal(f.claims, g.claims)
 }
 
-func (f *fault) none() bool { return f.node == "" && f.gpus == "" && len(f.devices) == 0 }
+func (f *fault) none() bool {
+	return f.node == "" && f.gpus == "" && len(f.devices) == 0 && len(f.claims) == 0
+}
 
 // leaves tells which leaves of a node are bad: all of them when that has changed or was never told, else those that are, once more, since a
 // configuration may have named them meanwhile. h.telling is held.
@@ -115,6 +122,7 @@ func (h health) leaves(name string, n *corev1.Node) {
 	h.mu.Lock()
 	s := h.seenOf(name)
 	had := s.fault
+	f.claims = s.claims
 	h.mu.Unlock()
 	changed := had == nil || !had.same(&f)
 	if !changed && f.none() {
@@ -139,6 +147,7 @@ func (h health) leaves(name string, n *corev1.Node) {
 func LookAtLeaves(e *Executor) {
 	if e.synced() { // else all nodes are looked at when they are known
 		health{e}.leavesAgain()
+		e.goes(claims{e}.look)
 	}
 }
 

@@ -39,13 +39,14 @@ func (e *Executor) node(name string) *corev1.Node {
 // nodeSeen is what was seen of a node.
 type nodeSeen struct {
 	told    bool
-	why     string          // what was told: why it is down; "" is that it is up
-	removed time.Time       // when it went, having been there
-	silent  time.Time       // since when Kubernetes hears nothing of it
-	downs   []time.Time     // when it went down lately
-	lost    map[string]bool // pods that must be gone before it is up
-	again   *time.Timer     // it is looked at again then
-	fault   *fault          // of its leaves, as it was told; nil is never
+	why     string            // what was told: why it is down; "" is that it is up
+	removed time.Time         // when it went, having been there
+	silent  time.Time         // since when Kubernetes hears nothing of it
+	downs   []time.Time       // when it went down lately
+	lost    map[string]bool   // pods that must be gone before it is up
+	again   *time.Timer       // it is looked at again then
+	fault   *fault            // of its leaves, as it was told; nil is never
+	claims  map[string]string // why devices cannot be claimed, as in fault
 }
 
 // seenOf is what was seen of a node. e.mu is held.

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/combsched/comb/internal/executor/kube/dra"
 )
 
 // level is one way in which nodes sit together, and the labels that may say it, the first that is there.
@@ -54,6 +56,7 @@ type kind struct {
 	product string // its name as a type's, whole: of two products the beginning can be the same
 	gpus    int64  // of a node; 0 is a node without
 	each    int64  // leaves of a node
+	claimed string // how its GPUs are claimed, as the file says it; "" is that they are not
 }
 
 // node is one that is proposed.
@@ -72,14 +75,16 @@ type Proposal struct {
 	Seen int      // nodes that are
 }
 
-// Propose writes the cluster file of some nodes. What of their CPUs and memory pods of others have is not known to it.
-func Propose(list []corev1.Node) Proposal {
+// Propose writes the cluster file of some nodes, of which drivers have published some devices. What of their CPUs and memory pods of others have is
+// not known to it.
+func Propose(list []corev1.Node, published []dra.Slice) Proposal {
 	var p Proposal
+	devices := byNode(published)
 	byKind := map[kind][]node{}
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b corev1.Node) int { return natural(a.Name, b.Name) })
 	for i := range list {
-		n, why := read(&list[i])
+		n, why := read(&list[i], devices[list[i].Name])
 		if why != "" {
 			p.Left = append(p.Left, list[i].Name+": "+why)
 			continue
@@ -88,7 +93,7 @@ func Propose(list []corev1.Node) Proposal {
 		p.Seen++
 	}
 	kinds := slices.SortedFunc(maps.Keys(byKind), func(a, b kind) int {
-		return cmp.Or(cmp.Compare(b.gpus, a.gpus), strings.Compare(a.product, b.product), cmp.Compare(b.each, a.each))
+		return cmp.Or(cmp.Compare(b.gpus, a.gpus), strings.Compare(a.product, b.product), cmp.Compare(b.each, a.each), strings.Compare(a.claimed, b.claimed))
 	})
 	f := file{types: map[string]string{}, skus: map[string]bool{}}
 	for _, k := range kinds {
@@ -124,7 +129,7 @@ func alike(nodes []node, amount func(node) int64) (parts [][]node) {
 }
 
 // read says what a node is, or why it is left out.
-func read(n *corev1.Node) (out node, why string) {
+func read(n *corev1.Node, published []dra.Slice) (out node, why string) {
 	for _, t := range n.Spec.Taints {
 		if t.Key == "node-role.kubernetes.io/control-plane" && t.Effect != corev1.TaintEffectPreferNoSchedule {
 			return out, "it is for the control plane"
@@ -143,10 +148,10 @@ func read(n *corev1.Node) (out node, why string) {
 	for _, l := range levels {
 		out.where = append(out.where, firstLabel(n, l.labels))
 	}
-	gpus, product := gpusOf(n)
+	gpus, product, claimed := gpusOf(n, published)
 	switch {
 	case gpus > 0:
-		out.kind = kind{product: nameOf(product), gpus: gpus, each: gpus}
+		out.kind = kind{product: nameOf(product), gpus: gpus, each: gpus, claimed: claimed}
 	case out.milliCPU < 1000:
 		return out, fmt.Sprintf("it has no GPU, and less than one CPU (%dm)", out.milliCPU)
 	default:
@@ -165,25 +170,28 @@ func read(n *corev1.Node) (out node, why string) {
 	return out, ""
 }
 
-// gpusOf is how many GPUs a node has, by its device plugin or else by its labels, and what they are called. More than a node of a
-// cluster file can have are some number that is more. A plugin that offers none is right against a label: its GPUs may be broken.
-func gpusOf(n *corev1.Node) (count int64, product string) {
+// gpusOf is how many GPUs a node has, by its device plugin, by the driver that claims are given by, or else by its labels, and what they are called.
+// More than a node of a cluster file can have are some number that is more. A plugin that offers none is right against a label: its GPUs may be broken.
+func gpusOf(n *corev1.Node, published []dra.Slice) (count int64, product, claimed string) {
 	for _, r := range resources {
 		q := n.Status.Allocatable[r.name]
 		if q.CmpInt64(maxLeaves) > 0 {
-			return maxLeaves + 1, r.plain
+			return maxLeaves + 1, r.plain, ""
 		}
 		if count := q.Value(); count > 0 {
-			return count, cmp.Or(firstLabel(n, r.products), r.plain)
+			return count, cmp.Or(firstLabel(n, r.products), r.plain), ""
 		}
 	}
+	if found := claimedOf(n.Name, published); found.count > 0 {
+		return found.count, cmp.Or(firstLabel(n, resources[0].products), found.product, resources[0].plain), found.text
+	}
 	if _, offered := n.Status.Allocatable[resources[0].name]; offered {
-		return 0, ""
+		return 0, "", ""
 	}
 	if count, err := strconv.ParseInt(n.Labels["nvidia.com/gpu.count"], 10, 64); err == nil && count > 0 {
-		return count, cmp.Or(firstLabel(n, resources[0].products), resources[0].plain)
+		return count, cmp.Or(firstLabel(n, resources[0].products), resources[0].plain), ""
 	}
-	return 0, ""
+	return 0, "", ""
 }
 
 func firstLabel(n *corev1.Node, names []string) string {

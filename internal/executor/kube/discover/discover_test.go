@@ -9,8 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/executor/kube/discover"
+	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/policy"
 )
 
@@ -35,9 +37,9 @@ const (
 )
 
 // accepted parses what is proposed: it must be a cluster file without a problem, with all the nodes.
-func accepted(t *testing.T, nodes []corev1.Node) (discover.Proposal, *config.Cluster) {
+func accepted(t *testing.T, nodes []corev1.Node, published ...dra.Slice) (discover.Proposal, *config.Cluster) {
 	t.Helper()
-	p := discover.Propose(nodes)
+	p := discover.Propose(nodes, published)
 	c, _, problems := config.Parse("proposed", []byte(p.File), config.Policies{Names: policy.Names(), New: policy.New})
 	if len(problems) > 0 {
 		t.Fatalf("the proposal is no cluster file: %v\n%s", problems, p.File)
@@ -233,5 +235,29 @@ func TestPluginAgainstLabel(t *testing.T) {
 	wants(t, p, "CPU-NODE: {childCellType: CPU, childCellNumber: 95, isNodeLevel: true}")
 	if strings.Contains(p.File, "T4") {
 		t.Errorf("GPUs that the device plugin does not offer are in\n%s", p.File)
+	}
+}
+
+// published are devices of a node as a driver names them, each with its own id.
+func published(node, driver, attribute string, names ...string) dra.Slice {
+	s := dra.Slice{Spec: dra.SliceSpec{Driver: driver, NodeName: node, Pool: dra.Pool{Name: node}}}
+	for _, name := range names {
+		id, product := "id-"+name, "Example GPU"
+		s.Spec.Devices = append(s.Spec.Devices, dra.Device{Name: name, Attributes: map[string]dra.Value{attribute: {String: &id}, "productName": {String: &product}}})
+	}
+	return s
+}
+
+// GPUs that a driver gives to claims are proposed so, but for those that a device plugin gives, and what has no names that count.
+func TestClaimedGPUs(t *testing.T) {
+	p, c := accepted(t, []corev1.Node{node("a", 0), node("b", 4, product, "T4"), node("c", 0, product, "L4", "nvidia.com/gpu.count", "2"), node("d", 0), node("e", 0)},
+		published("a", "gpu.nvidia.com", "uuid", "gpu-1", "gpu-0"), published("a", "dra.net", "uuid", "gpu-0"), published("b", "gpu.nvidia.com", "uuid", "gpu-0"),
+		published("c", "gpu.example.com", "example.com/serial", "0-card", "1-card"), published("d", "gpu.nvidia.com", "uuid", "gpu-0", "gpu-0-mig-1"), published("e", "gpu.nvidia.com", "uuid", "gpu-1", "gpu-2"))
+	wants(t, p, "Example-GPU: {gpu: 1, cpu: 47.7, memory: 512000Mi, dra: {deviceClass: gpu.nvidia.com}}", "T4: {gpu: 1, cpu: 23.8, memory: 256000Mi}",
+		`L4: {gpu: 1, cpu: 47.7, memory: 512000Mi, dra: {deviceClass: gpu.example.com, device: "%d-card", attribute: "example.com/serial"}}`, "CPU-NODE: {childCellType: CPU, childCellNumber: 95, isNodeLevel: true}")
+	for _, s := range c.Config.Cluster.SKUs {
+		if s.Name == "L4" && s.DRA != (cell.DRA{Class: "gpu.example.com", Driver: "gpu.example.com", Device: "%d-card", Attribute: "example.com/serial"}) {
+			t.Errorf("L4 is claimed by %+v", s.DRA)
+		}
 	}
 }

@@ -44,6 +44,29 @@ type Pool struct {
 type Device struct {
 	Name       string           `json:"name"`
 	Attributes map[string]Value `json:"attributes"`
+	Taints     []Taint          `json:"taints"`
+}
+
+// Taint keeps claims from a device that do not tolerate it, which those of Comb do not.
+type Taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Effect string `json:"effect"`
+}
+
+// Kept says why a device is not given to claims; "" is that it is.
+func (d *Device) Kept() string {
+	for _, t := range d.Taints {
+		if t.Effect != "NoSchedule" && t.Effect != "NoExecute" {
+			continue
+		}
+		text := t.Key
+		if t.Value != "" {
+			text += "=" + t.Value
+		}
+		return fmt.Sprintf("its device %s has the taint %s:%s in Kubernetes", d.Name, text, t.Effect)
+	}
+	return ""
 }
 
 // Value is that of an attribute; other kinds than these name no device.
@@ -182,6 +205,32 @@ func Claims(d cell.DRA, name string, have map[string]Device, names []string) (li
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+// Named is how some devices of a driver are named in claims, if their names count from 0 and some attribute tells each from the others. The class is
+// called as the driver is.
+func Named(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
+	if len(devices) == 0 {
+		return d, false
+	}
+	indices := make([]int32, len(devices))
+	for i := range indices {
+		indices[i] = int32(i)
+	}
+	first := slices.Min(slices.Collect(maps.Keys(devices)))
+	attributes := append([]string{"uuid"}, slices.Sorted(maps.Keys(devices[first].Attributes))...)
+	for i := range first {
+		if first[i] != '0' {
+			continue
+		}
+		for _, attribute := range attributes {
+			d = cell.DRA{Class: driver, Driver: driver, Device: first[:i] + "%d" + first[i+1:], Attribute: attribute}
+			if _, err := Claims(d, "", devices, Names(d, indices)); err == nil {
+				return d, true
+			}
+		}
+	}
+	return d, false
 }
 
 // Other says what a claim was given beside some devices of a driver, or what it lacks of them; "" where it has them, and also where it has

@@ -1,0 +1,61 @@
+package discover
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/executor/kube/dra"
+)
+
+// found are the GPUs of a node that a driver gives to claims.
+type found struct {
+	count   int64
+	product string // "" is that nothing says it
+	text    string // the key dra of a SKU
+}
+
+func byNode(list []dra.Slice) map[string][]dra.Slice {
+	out := map[string][]dra.Slice{}
+	for i := range list {
+		out[list[i].Spec.NodeName] = append(out[list[i].Spec.NodeName], list[i])
+	}
+	return out
+}
+
+// claimedOf looks for a driver of GPUs whose devices on a node can be leaves: their names count from 0, and some attribute tells each from the others. Other
+// drivers give networks, processors and more. A class with the driver's name is what such drivers come with.
+func claimedOf(node string, published []dra.Slice) found {
+	drivers := map[string]bool{}
+	for i := range published {
+		if name := published[i].Spec.Driver; strings.HasPrefix(name, "gpu.") || strings.HasPrefix(name, "tpu.") {
+			drivers[name] = true
+		}
+	}
+	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
+		devices := dra.Devices(published, node, driver)
+		if len(devices) == 0 || len(devices) > maxLeaves {
+			continue
+		}
+		d, ok := dra.Named(driver, devices)
+		if !ok {
+			continue
+		}
+		f := found{count: int64(len(devices)), text: fmt.Sprintf("{deviceClass: %s", quoted(driver))}
+		if d.Device != "gpu-%d" {
+			f.text += fmt.Sprintf(", device: %q", d.Device)
+		}
+		if d.Attribute != "uuid" {
+			f.text += fmt.Sprintf(", attribute: %q", d.Attribute)
+		}
+		f.text += "}"
+		for _, one := range devices { // a node has GPUs of one kind
+			if v := one.Attributes["productName"]; v.String != nil {
+				f.product = max(f.product, *v.String)
+			}
+		}
+		return f
+	}
+	return found{}
+}
