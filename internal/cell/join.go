@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // combines reports whether the VC has unbound cells below node level, and the part a
@@ -57,8 +58,7 @@ func (s *search) join(ci int16, p *part) bool {
 			break
 		}
 		mark := len(s.bound)
-		want, _ := within(rest, n.room)
-		got, left := within(rest, s.fillNode(ch, n, want))
+		got, left := within(rest, s.fillNode(ch, n, served(rest, n.room)))
 		if got == 0 {
 			s.undoBinds(mark)
 			continue
@@ -69,16 +69,29 @@ func (s *search) join(ci int16, p *part) bool {
 }
 
 // within returns how many leaves the tasks have that fit into a node's room, the
-// largest first, and the other tasks.
+// largest first, and the other tasks, which are for reading.
 func within(tasks []task, room int32) (leaves int32, others []task) {
-	for i := range tasks {
-		if n := tasks[i].leaves; leaves+n <= room {
-			leaves += n
-		} else {
-			others = append(others, tasks[i])
-		}
+	for i := fitting(tasks, room); i < len(tasks); i = fitting(tasks, room-leaves) {
+		others = append(others, tasks[:i]...)
+		leaves, tasks = leaves+tasks[i].leaves, tasks[i+1:]
 	}
-	return leaves, others
+	if len(others) == 0 { // equal tasks, of which there may be thousands
+		return leaves, tasks
+	}
+	return leaves, append(others, tasks...)
+}
+
+// served is the first of these alone.
+func served(tasks []task, room int32) (leaves int32) {
+	for i := fitting(tasks, room); i < len(tasks); i = fitting(tasks, room-leaves) {
+		leaves, tasks = leaves+tasks[i].leaves, tasks[i+1:]
+	}
+	return leaves
+}
+
+// fitting is the first of some tasks, the largest first, that fits into a room.
+func fitting(tasks []task, room int32) int {
+	return sort.Search(len(tasks), func(i int) bool { return tasks[i].leaves <= room })
 }
 
 // nodeRoom is a node with what the gang could take of it.
@@ -102,8 +115,7 @@ func (s *search) joinable(ci int16, p *part) []nodeRoom {
 		own := s.ownRoom(ch, id)
 		room, idle := s.freeRoom(ch, id)
 		if room += own; room > 0 {
-			serves, _ := within(p.tasks, room)
-			all = append(all, nodeRoom{id, own, room, own + idle, serves})
+			all = append(all, nodeRoom{id, own, room, own + idle, served(p.tasks, room)})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b nodeRoom) int {
