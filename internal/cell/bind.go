@@ -431,13 +431,12 @@ func serve(room []int32, p *part) int32 {
 	for _, r := range room {
 		total += r
 	}
-	for _, t := range p.tasks {
-		if n+t.leaves > total {
-			continue
-		}
-		if i := bestOpen(room, t.leaves); i >= 0 {
-			room[i] -= t.leaves
-			n += t.leaves
+	for tasks := p.tasks; len(tasks) > 0 && n < total; {
+		size := tasks[0].leaves
+		if i := bestOpen(room, size); i >= 0 {
+			room[i], n, tasks = room[i]-size, n+size, tasks[1:]
+		} else { // nor does any of the same size
+			tasks = tasks[fitting(tasks, size-1):]
 		}
 	}
 	return n

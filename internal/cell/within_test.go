@@ -32,3 +32,33 @@ func TestWithin(t *testing.T) {
 		}
 	}
 }
+
+// What fits into several rooms, the largest task first, each into the tightest.
+func TestServe(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		p := part{tasks: make([]task, 1+r.IntN(12))}
+		for i := range p.tasks {
+			p.tasks[i] = task{int32(i), 1 + int32(r.IntN(8))}
+		}
+		slices.SortStableFunc(p.tasks, func(a, b task) int { return cmp.Compare(b.leaves, a.leaves) })
+		room := make([]int32, 1+r.IntN(4))
+		for i := range room {
+			room[i] = int32(r.IntN(9))
+		}
+		var want int32
+		left := slices.Clone(room)
+		for _, x := range p.tasks {
+			if i := bestOpen(left, x.leaves); i >= 0 {
+				left[i] -= x.leaves
+				want += x.leaves
+			}
+		}
+		if p.smallest() == p.tasks[0].leaves { // any order fits as many
+			continue
+		}
+		if got := serve(slices.Clone(room), &p); got != want {
+			t.Fatalf("%v into %v: %d, want %d", p.tasks, room, got, want)
+		}
+	}
+}
