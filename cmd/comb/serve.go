@@ -502,6 +502,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		Certificate: d.cert.Ends, Room: d.store.Room})
 	h := handler.HTTP()
 	h.Handler = d.metrics.Over(server.OpenPAI(handler))
+	go server.EndLoans(ctx, handler)
 	e := contexts.Endpoint{URL: d.cert.Address(reachable(l.Addr())), TokenFile: v.token, PID: os.Getpid()}
 	failed := make(chan error, 2)
 	dir := filepath.Dir(v.token)

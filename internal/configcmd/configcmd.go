@@ -41,7 +41,7 @@ type Kit struct {
 
 // Verbs are the commands.
 func Verbs(k *Kit) []*cobra.Command {
-	return []*cobra.Command{k.validate(), k.plan(), k.apply(), k.show(), k.history(), k.diff(), k.rollback(), k.push(), k.id()}
+	return []*cobra.Command{k.validate(), k.plan(), k.apply(), k.keep(), k.show(), k.history(), k.diff(), k.rollback(), k.push(), k.id()}
 }
 
 func (k *Kit) show() *cobra.Command {
@@ -157,15 +157,19 @@ func (k *Kit) apply() *cobra.Command {
 		Long: `Replace the configuration; what still fits runs on. Where that stops running work
 or takes its guarantee, the command shows what it would do and asks, unless --yes or
 --plan says that this is wanted. With --plan it is refused where jobs that came or
-went since would make something else of it.`,
+went since would make something else of it. With --until the server goes back by itself:
+to the version that is in force now or, where that has an end too, to the last one that
+has none. A further apply drops such an end, and says so; comb config keep does, too.`,
 		Example: `  comb config plan cluster.yaml -o json > seen.json
-  comb config apply cluster.yaml --plan seen.json`,
+  comb config apply cluster.yaml --plan seen.json
+  comb config apply cluster.yaml --until 7d --reason 'two nodes for speech'`,
 		Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&seen, "plan", "", "apply only if it does what this plan says: a file that comb config plan -o json wrote")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.Flags().StringVar(&change.IfMatch, "if-match", "*", "apply only if the present configuration has this tag (see comb config show)")
 	c.Flags().Int64Var(&change.On, "on", 0, "the version that comb config plan planned on: a change of someone else since then is refused (default: any)")
 	c.Flags().StringVar(&change.Reason, "reason", "", "why; comb config history shows it")
+	c.Flags().StringVar(&change.Until, "until", "", "go back by itself then: a time such as 2026-03-06T18:00:00Z, or a duration such as 7d")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		file, err := k.ReadFile(args[0], rest.MaxConfigBody)
 		if err != nil {
@@ -195,8 +199,40 @@ went since would make something else of it.`,
 	return c
 }
 
+func (k *Kit) keep() *cobra.Command {
+	return &cobra.Command{Use: "keep", Short: "Keep the present configuration, which has an end (apply --until)", Args: cobra.NoArgs,
+		Long: `Keep the present configuration: the server does not go back at the end that it was given
+with comb config apply --until. It is the same as to apply its file again.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := k.Client()
+			if err != nil {
+				return err
+			}
+			now, err := client.Config(c.Context())
+			if err != nil {
+				return err
+			}
+			if now.Until == 0 {
+				return k.Show(rest.Done{}, func(line func(string, ...any)) { line("the present configuration has no end") })
+			}
+			file, err := client.ConfigFile(c.Context())
+			if err != nil {
+				return err
+			}
+			out, err := client.ApplyConfigAs(c.Context(), file, rest.ConfigChange{IfMatch: now.ETag})
+			if err != nil {
+				return err
+			}
+			return k.Show(out, func(line func(string, ...any)) {
+				for _, text := range out.Effects {
+					line("%s", text)
+				}
+			})
+		}}
+}
+
 func (k *Kit) plan() *cobra.Command {
-	coded := false
+	coded, until := false, ""
 	c := &cobra.Command{Use: "plan FILE", Short: "Show every effect that a cluster file would have on the running cluster",
 		Long: `Show every effect that a cluster file would have: virtual clusters, cells and
 nodes that come, go, change or get another name, running jobs that lose their
@@ -213,7 +249,7 @@ nothing, 8 where no running work loses by it, and 9 where some is stopped or los
 			if err != nil {
 				return err
 			}
-			out, err := client.PlanConfig(c.Context(), file)
+			out, err := client.PlanConfigUntil(c.Context(), file, until)
 			if err != nil {
 				return k.refusedFile(args[0], err)
 			}
@@ -221,6 +257,7 @@ nothing, 8 where no running work loses by it, and 9 where some is stopped or los
 			err = k.Show(out, func(line func(string, ...any)) {
 				if !out.Changed {
 					line("%s: no change", args[0])
+					effects(line, out.Ends)
 					return
 				}
 				drawPlan(line, args[0], &out)
@@ -233,6 +270,7 @@ nothing, 8 where no running work loses by it, and 9 where some is stopped or los
 			}
 			return k.Exit(exitChanges)
 		}}
+	c.Flags().StringVar(&until, "until", "", "as for comb config apply: what becomes of that end, and of the present one, is said")
 	c.Flags().BoolVar(&coded, "exit-code", false, "tell by the exit code what the file would do: 0 nothing, 8 a change, 9 one that stops running work or takes its guarantee")
 	return c
 }

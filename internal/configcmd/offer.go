@@ -63,15 +63,15 @@ func (k *Kit) agree(ctx context.Context, client *rest.Client, a agreed, change *
 	if a.yes && a.seen == "" {
 		return nil
 	}
-	plan, err := client.PlanConfig(ctx, a.file)
+	plan, err := client.PlanConfigUntil(ctx, a.file, change.Until)
 	if err != nil {
 		return k.refusedFile(a.name, err)
 	}
 	if a.seen != "" {
 		err = k.asSeen(a, &plan)
-	} else if renamed := plan.Renamed(); plan.Changed && (plan.Loses() || len(renamed) > 0) {
+	} else if renamed := plan.Renamed(); plan.Changed && (plan.Loses() || plan.Drops || len(renamed) > 0) {
 		k.Warn(a.name, renamed)
-		for _, text := range plan.Effects {
+		for _, text := range append(plan.Effects, plan.Ends...) {
 			fmt.Fprintln(k.Errs, "  "+text)
 		}
 		err = k.Confirm(a.name+" would do this. Apply it?", "to apply it as it is shown, repeat the command with --yes")
@@ -126,7 +126,7 @@ func alike(a, b *rest.ConfigPlanned) bool {
 		for k := range p.Running {
 			p.Running[k].Unsaved = 0
 		}
-		p.Effects, p.Version, p.Warnings = nil, 0, nil
+		p.Effects, p.Version, p.Warnings, p.Until, p.Ends = nil, 0, nil, 0, nil
 		said[i], _ = json.Marshal(p) // it was read as such
 	}
 	return bytes.Equal(said[0], said[1])
@@ -136,6 +136,7 @@ func alike(a, b *rest.ConfigPlanned) bool {
 func drawPlan(line func(string, ...any), name string, plan *rest.ConfigPlanned) {
 	line("%s would do this, on version %d:", name, plan.Version)
 	effects(line, plan.Effects)
+	effects(line, plan.Ends)
 }
 
 func effects(line func(string, ...any), texts []string) {

@@ -32,7 +32,7 @@ func (k *Kit) history() *cobra.Command {
 	before, limit := int64(0), 20
 	c := &cobra.Command{Use: "history", Short: "Show the versions of the cluster file: by which user each was applied, when and why", Args: cobra.NoArgs,
 		Long: `Show the versions of the cluster file, the latest first: by which user each was applied, when
-and why. The
+and why, and until when it is in force where it has an end. The
 server keeps the last 1,000, and 64 MiB of them.`,
 		Example: "  comb config history\n  comb config diff 3 5\n  comb config rollback 3 --reason 'the new rack is not there yet'"}
 	c.Flags().Int64Var(&before, "before", 0, "the versions before this one (default: from the latest)")
@@ -54,6 +54,9 @@ server keeps the last 1,000, and 64 MiB of them.`,
 			state, restores := "", ""
 			if v.Present {
 				state = "in force"
+			}
+			if v.Until > 0 {
+				state += " until " + k.When(v.Until)
 			}
 			if v.Restores > 0 {
 				restores = strconv.FormatInt(v.Restores, 10)

@@ -16,6 +16,14 @@ type Removed struct {
 	Rule string // in words, such as "kept 30d"
 }
 
+// ConfigEnd says until when a version of the cluster file is in force, and which version is then. It holds as long as that
+// version is the latest.
+type ConfigEnd struct {
+	Version int64      `json:"version"`
+	Back    int64      `json:"back"`
+	Until   sched.Time `json:"until"`
+}
+
 // ConfigVersion is a cluster file that was applied.
 type ConfigVersion struct {
 	Version  int64 // from 1, without gaps

@@ -267,6 +267,9 @@ func (c *Client) ApplyConfigAs(ctx context.Context, file []byte, change ConfigCh
 	if change.Reason != "" {
 		q.Set("reason", change.Reason)
 	}
+	if change.Until != "" {
+		q.Set("until", change.Until)
+	}
 	for name, n := range map[string]int64{"on": change.On, "restores": change.Restores} {
 		if n > 0 {
 			q.Set(name, strconv.FormatInt(n, 10))
@@ -306,8 +309,16 @@ func (c *Client) ValidateConfig(ctx context.Context, file []byte) (ConfigChecked
 
 // PlanConfig says every effect that a cluster file would have.
 func (c *Client) PlanConfig(ctx context.Context, file []byte) (ConfigPlanned, error) {
+	return c.PlanConfigUntil(ctx, file, "")
+}
+
+// PlanConfigUntil is PlanConfig of a file that is to be in force until a time, as in ConfigChange.
+func (c *Client) PlanConfigUntil(ctx context.Context, file []byte, until string) (ConfigPlanned, error) {
 	var out ConfigPlanned
 	k := call{method: http.MethodPost, path: "/config:plan", body: fileBody(file), media: mediaYAML}
+	if until != "" {
+		k.query = url.Values{"until": {until}}
+	}
 	err := c.do(ctx, k, &out)
 	return out, err
 }

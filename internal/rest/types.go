@@ -330,6 +330,8 @@ type CellList struct {
 type ClusterConfig struct {
 	Config *sched.Config `json:"config"`
 	ETag   string        `json:"etag" doc:"Send it as If-Match to change what you read"`
+	Until  sched.Time    `json:"until,omitempty" doc:"When the server goes back by itself"`
+	Back   int64         `json:"back,omitempty" doc:"The version to which it goes back then"`
 }
 
 // ConfigVersion is a cluster file that was applied.
@@ -342,6 +344,8 @@ type ConfigVersion struct {
 	Restores int64      `json:"restores,omitempty" doc:"The version whose file it brings back"`
 	Bytes    int        `json:"bytes" doc:"Of the file; 0: it was not made of one that is kept"`
 	Present  bool       `json:"present,omitempty" doc:"It is in force"`
+	Until    sched.Time `json:"until,omitempty" doc:"When the server goes back by itself"`
+	Back     int64      `json:"back,omitempty" doc:"The version to which it goes back then"`
 }
 
 // ConfigVersions is a page of the versions of the cluster file, the latest first.
@@ -356,6 +360,7 @@ type ConfigChange struct {
 	On       int64  // the version that was planned on; 0 is any
 	Reason   string // up to MaxReason bytes
 	Restores int64  // the version whose file it is; 0 is none
+	Until    string // when the server goes back by itself: RFC 3339, or a duration; "" is never
 }
 
 // MaxReason bounds the reason of a change, in bytes.
@@ -372,7 +377,11 @@ type ConfigChecked struct {
 // ConfigPlanned is every effect that a cluster file would have.
 type ConfigPlanned struct {
 	sched.ConfigPlan
-	Version  int64    `json:"version,omitempty" doc:"Of the present cluster file: apply with it as on, and a change of someone else between is not lost"`
-	ETag     string   `json:"etag" doc:"Of the present configuration: apply with it as If-Match, and what was planned is what happens, unless jobs came or went"`
-	Warnings []string `json:"warnings,omitempty"`
+	Version  int64      `json:"version,omitempty" doc:"Of the present cluster file: apply with it as on, and a change of someone else between is not lost"`
+	ETag     string     `json:"etag" doc:"Of the present configuration: apply with it as If-Match, and what was planned is what happens, unless jobs came or went"`
+	Until    sched.Time `json:"until,omitempty" doc:"When the server would go back by itself"`
+	Back     int64      `json:"back,omitempty" doc:"The version to which it would go back then"`
+	Drops    bool       `json:"drops,omitempty" doc:"The end of the present configuration would be dropped"`
+	Ends     []string   `json:"ends,omitempty" doc:"What becomes of such ends, in sentences"`
+	Warnings []string   `json:"warnings,omitempty"`
 }

@@ -9,7 +9,8 @@ import (
 // same subject and key the same answer again instead of a second effect.
 type Meta struct {
 	Subject Subject `json:"subject"`
-	Key     string  `json:"key,omitempty"` // "" is never remembered
+	Key     string  `json:"key,omitempty"`    // "" is never remembered
+	Reason  string  `json:"reason,omitempty"` // why the server did it by itself
 }
 
 // Command is a wish from outside. State.Check turns it into events or refuses it.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,11 @@ func (s *Server) getConfig(ctx context.Context, in *struct{ AfterSeq }) (*config
 	if c == nil {
 		return nil, notFound("there is no configuration yet; see comb config apply")
 	}
-	return &configAnswer{ETag: tag, Body: rest.ClusterConfig{Config: c, ETag: tag}}, nil
+	lent, err := loans{s}.active(ctx)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	return &configAnswer{ETag: tag, Body: rest.ClusterConfig{Config: c, ETag: tag, Until: lent.Until, Back: lent.Back}}, nil
 }
 
 // configFile is the answer of get-config-file.
@@ -106,54 +111,75 @@ type configInput struct {
 	Meta
 	IfMatch string `header:"If-Match" maxLength:"200" doc:"The tag of the configuration that is replaced; * replaces any"`
 	Changed
+	Until   string `query:"until" maxLength:"40" doc:"The server goes back by itself at that time: RFC 3339, or a duration such as 7d. Without it an end of the present configuration is dropped"`
 	RawBody []byte `contentType:"application/yaml"`
 }
 
 func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.Done], error) {
-	w, err := in.writeOf(ctx, "config", in.RawBody)
+	said := []any{in.RawBody}
+	if in.Until != "" {
+		said = append(said, in.Until)
+	}
+	w, err := in.writeOf(ctx, "config", said...)
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	reply, err := s.once(ctx, w, func() (engine.Reply, error) { return s.applyNew(ctx, w, in) })
+	var ends []string
+	reply, err := s.once(ctx, w, func() (r engine.Reply, err error) {
+		r, ends, err = s.applyNew(ctx, w, in)
+		return r, err
+	})
 	if err != nil {
 		return nil, err
 	}
 	out := doneOf(reply)
+	out.Body.Effects = append(slices.Clip(out.Body.Effects), ends...)
 	if _, warnings, err := s.parseConfig(in.RawBody); err == nil { // for a repeated request, too
 		out.Body.Warnings = warnings
 	}
 	return out, nil
 }
 
-// applyNew applies a cluster file for the first time.
-func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine.Reply, error) {
+// applyNew applies a cluster file for the first time. It also returns what becomes of the ends of configurations, in words.
+func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine.Reply, []string, error) {
 	c, _, err := s.parseConfig(in.RawBody)
 	if err != nil {
-		return engine.Reply{}, err
+		return engine.Reply{}, nil, err
 	}
 	if in.IfMatch == "" {
-		return engine.Reply{}, rest.NewProblem(http.StatusPreconditionRequired, rest.CodePreconditionReq,
+		return engine.Reply{}, nil, rest.NewProblem(http.StatusPreconditionRequired, rest.CodePreconditionReq,
 			"If-Match is needed: the tag that GET /config gave, so that no change is lost; * replaces any")
 	}
 	s.configMu.Lock()
 	defer s.configMu.Unlock()
-	v := versions{s}
+	v, l := versions{s}, loans{s}
 	if p := s.checkTag(ctx, in.IfMatch); p != nil {
-		return engine.Reply{}, p
+		return engine.Reply{}, nil, p
 	}
 	if p := v.check(ctx, in); p != nil {
-		return engine.Reply{}, p
+		return engine.Reply{}, nil, p
 	}
-	note := engine.ConfigVersion{Time: s.opts.Now(), Author: string(w.meta.Subject), Reason: in.Reason, Restored: in.Restores}
+	lent, err := l.loan(ctx, in.Until)
+	if err == nil {
+		err = l.begin(ctx, &lent, in.RawBody)
+	}
+	if err != nil {
+		return engine.Reply{}, nil, err
+	}
+	note := engine.ConfigVersion{Time: s.opts.Now(), Author: string(w.meta.Subject), Reason: lent.reason(in.Reason), Restored: in.Restores}
 	if err := s.store.BeginConfig(ctx, note, in.RawBody); err != nil {
-		return engine.Reply{}, s.fail(err)
+		return engine.Reply{}, nil, s.fail(err)
 	}
 	reply, err := s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
 	v.end(ctx, reply.Seq, err)
-	if err == nil && s.opts.Configured != nil {
+	if err != nil {
+		return reply, nil, err
+	}
+	if s.opts.Configured != nil {
 		s.opts.Configured()
 	}
-	return reply, err
+	ends, err := l.end(ctx, &lent)
+	return reply, ends, err
 }
 
 // checkTag compares If-Match with the present configuration.
@@ -182,6 +208,11 @@ type validateConfigInput struct {
 	RawBody []byte `contentType:"application/yaml"`
 }
 
+type planConfigInput struct {
+	Until   string `query:"until" maxLength:"40" doc:"As for applying it: a time in RFC 3339, or a duration such as 7d"`
+	RawBody []byte `contentType:"application/yaml"`
+}
+
 func (s *Server) validateConfig(ctx context.Context, in *validateConfigInput) (*body[rest.ConfigChecked], error) {
 	c, planned, err := s.plan(ctx, in.RawBody)
 	if err != nil {
@@ -190,11 +221,17 @@ func (s *Server) validateConfig(ctx context.Context, in *validateConfigInput) (*
 	return answer(rest.ConfigChecked{Config: c.Config, Changed: planned.Changed, Effects: planned.Effects, Warnings: planned.Warnings}), nil
 }
 
-func (s *Server) planConfig(ctx context.Context, in *validateConfigInput) (*body[rest.ConfigPlanned], error) {
+func (s *Server) planConfig(ctx context.Context, in *planConfigInput) (*body[rest.ConfigPlanned], error) {
 	_, planned, err := s.plan(ctx, in.RawBody)
 	if err != nil {
 		return nil, err
 	}
+	lent, err := loans{s}.loan(ctx, in.Until)
+	if err != nil {
+		return nil, err
+	}
+	planned.Until, planned.Back = lent.is.Until, lent.is.Back
+	planned.Drops, planned.Ends = lent.was.Version > 0 && planned.Changed, lent.sentences(planned.Changed)
 	return answer(*planned), nil
 }
 
@@ -347,10 +384,17 @@ func (s versions) list(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.fail(err)
 	}
+	lent, err := loans{s.Server}.active(ctx)
+	if err != nil {
+		return nil, s.fail(err)
+	}
 	out := rest.ConfigVersions{Versions: []rest.ConfigVersion{}}
 	for _, v := range list {
 		out.Versions = append(out.Versions, rest.ConfigVersion{Version: v.Version, Time: v.Time, Author: v.Author, Reason: v.Reason,
 			ETag: v.Tag, Restores: v.Restored, Bytes: v.Bytes, Present: v.Version == now})
+		if v.Version == lent.Version {
+			out.Versions[len(out.Versions)-1].Until, out.Versions[len(out.Versions)-1].Back = lent.Until, lent.Back
+		}
 	}
 	if n := len(list); n == in.Limit && list[n-1].Version > 1 {
 		out.Next = list[n-1].Version

@@ -117,7 +117,8 @@ type Server struct {
 	planning chan struct{} // holds a token while a cluster file is read and planned
 	warden   *warden.Warden
 	portal   *portal.Portal
-	configMu sync.Mutex // one change of the configuration at a time: If-Match is checked under it
+	lent     chan struct{} // wakes EndLoans
+	configMu sync.Mutex    // one change of the configuration at a time: If-Match is checked under it
 }
 
 // New makes the server of its parts.
@@ -139,7 +140,7 @@ func build(o Options) (*Server, huma.API) {
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
 		thinking: make(chan struct{}, thinkers), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers), packing: make(chan struct{}, packers),
 		streams:  seats.Seats{All: maxStreams, One: maxOneStreams, What: "streams"},
-		planning: make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
+		planning: make(chan struct{}, 1), lent: make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
