@@ -496,7 +496,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor, Meter: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
-		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store},
+		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store}, Ends: store.Ends{Store: d.store},
 	})
 	d.metrics.Observe(ctx, telemetry.Options{Replica: d.engine.Replica(), Version: versionText(), Streams: handler.Streams, Kept: d.keeper.Stats,
 		Certificate: d.cert.Ends, Room: d.store.Room})

@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/server/warden"
 )
 
@@ -159,14 +160,14 @@ func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine
 	if p := v.check(ctx, in); p != nil {
 		return engine.Reply{}, nil, p
 	}
-	lent, err := l.loan(ctx, in.Until)
+	lent, err := l.change(ctx, in.Until)
 	if err == nil {
 		err = l.begin(ctx, &lent, in.RawBody)
 	}
 	if err != nil {
 		return engine.Reply{}, nil, err
 	}
-	note := engine.ConfigVersion{Time: s.opts.Now(), Author: string(w.meta.Subject), Reason: lent.reason(in.Reason), Restored: in.Restores}
+	note := engine.ConfigVersion{Time: s.opts.Now(), Author: string(w.meta.Subject), Reason: lent.Reason(in.Reason), Restored: in.Restores}
 	if err := s.store.BeginConfig(ctx, note, in.RawBody); err != nil {
 		return engine.Reply{}, nil, s.fail(err)
 	}
@@ -193,7 +194,7 @@ func (s *Server) checkTag(ctx context.Context, match string) error {
 	}
 	since := ""
 	if v, err := (versions{s}).present(ctx, tag); err == nil && v.Version > 0 {
-		since = ": " + said(&v)
+		since = ": " + loan.Version(&v)
 	}
 	for one := range strings.SplitSeq(match, ",") {
 		if strings.TrimSpace(one) == tag {
@@ -226,12 +227,12 @@ func (s *Server) planConfig(ctx context.Context, in *planConfigInput) (*body[res
 	if err != nil {
 		return nil, err
 	}
-	lent, err := loans{s}.loan(ctx, in.Until)
+	lent, err := loans{s}.change(ctx, in.Until)
 	if err != nil {
 		return nil, err
 	}
-	planned.Until, planned.Back = lent.is.Until, lent.is.Back
-	planned.Drops, planned.Ends = lent.was.Version > 0 && planned.Changed, lent.sentences(planned.Changed)
+	planned.Until, planned.Back = lent.Is.Until, lent.Is.Back
+	planned.Drops, planned.Ends = lent.Was.Version > 0 && planned.Changed, lent.Sentences(planned.Changed)
 	return answer(*planned), nil
 }
 
@@ -319,15 +320,6 @@ func (s versions) now(ctx context.Context) (version int64, tag string, err error
 	return v.Version, tag, nil
 }
 
-// said tells a version in words.
-func said(v *engine.ConfigVersion) string {
-	text := fmt.Sprintf("version %d, applied by %s on %s", v.Version, v.Author, time.UnixMicro(int64(v.Time)).UTC().Format(time.RFC3339))
-	if v.Reason != "" {
-		text += fmt.Sprintf(" (%s)", v.Reason)
-	}
-	return text
-}
-
 // check refuses a change that was planned on another version, or says of its file that it is a version's and is not. The lock of
 // changes is held.
 func (s versions) check(ctx context.Context, in *configInput) error {
@@ -339,7 +331,7 @@ func (s versions) check(ctx context.Context, in *configInput) error {
 		if len(list) == 0 || list[0].Version != in.On {
 			is := "no version"
 			if len(list) > 0 {
-				is = said(&list[0])
+				is = loan.Version(&list[0])
 			}
 			return rest.NewProblem(http.StatusPreconditionFailed, rest.CodePrecondition,
 				fmt.Sprintf("it was planned on version %d, and in force is %s: see comb config diff %d, and plan again", in.On, is, in.On))
@@ -416,4 +408,192 @@ func (s versions) file(ctx context.Context, in *struct {
 		return nil, notFound("version %d was not made of a cluster file that is kept", in.Version)
 	}
 	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: v.Tag, Body: file}, nil
+}
+
+// loans are configurations that have an end, at which the server goes back by itself. What it is to go back to is kept in the
+// store before the configuration comes into force, under the number of the version that this makes; so an end holds while that
+// version is the latest, and is none as soon as another one is.
+type loans struct{ *Server }
+
+const (
+	loanLook  = time.Minute // between two looks while there is an end: the clock may be set
+	loanRetry = 10 * time.Minute
+)
+
+// EndLoans goes back from configurations whose end has come, until the server closes.
+func EndLoans(ctx context.Context, s *Server) {
+	l := loans{s}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.closing:
+			return
+		case <-s.lent:
+		case <-time.After(l.look(ctx)):
+		}
+	}
+}
+
+// look goes back if it is time, and says when to look again.
+func (l loans) look(ctx context.Context) time.Duration {
+	e, err := l.active(ctx)
+	if err == nil && e.Version == 0 {
+		return 24 * time.Hour // a change wakes it
+	}
+	if err == nil {
+		if left := time.Duration(e.Until-l.opts.Now()) * time.Microsecond; left > 0 {
+			return min(left+time.Millisecond, loanLook)
+		}
+		err = l.goBack(ctx, e)
+	}
+	if err != nil {
+		l.log.Warn("the configuration has an end, and the server cannot go back: it tries again in 10 minutes", "version", e.Version, "back", e.Back, "error", err)
+		return loanRetry
+	}
+	return time.Millisecond
+}
+
+// active is the end of the version that is in force; the zero one is none.
+func (l loans) active(ctx context.Context) (engine.ConfigEnd, error) {
+	_, tag, err := l.present(ctx, 0)
+	if err != nil {
+		return engine.ConfigEnd{}, err
+	}
+	v, err := versions{l.Server}.present(ctx, tag)
+	if err != nil {
+		return engine.ConfigEnd{}, err
+	}
+	ends, err := l.opts.Ends.Of(ctx)
+	if i := slices.IndexFunc(ends, func(e engine.ConfigEnd) bool { return e.Version == v.Version && v.Version > 0 }); i >= 0 {
+		return ends[i], err
+	}
+	return engine.ConfigEnd{}, err
+}
+
+// goBack applies the file of the version to which an end leads.
+func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
+	l.configMu.Lock()
+	defer l.configMu.Unlock()
+	if now, err := l.active(ctx); err != nil || now != e {
+		return err
+	}
+	_, file, ok, err := l.store.ConfigFile(ctx, e.Back)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		l.log.Warn("the configuration stays as it is: the version to go back to is not kept any more", "version", e.Version, "back", e.Back)
+		return l.opts.Ends.Set(ctx, nil)
+	}
+	c, _, err := l.parseConfig(file)
+	if err != nil {
+		return err
+	}
+	why := fmt.Sprintf("version %d was applied until %s", e.Version, loan.Instant(e.Until))
+	if err := l.store.BeginConfig(ctx, engine.ConfigVersion{Time: l.opts.Now(), Author: "system", Reason: why, Restored: e.Back}, file); err != nil {
+		return err
+	}
+	reply, err := l.do(ctx, write{}, engine.Input{Command: c.Command(sched.Meta{Subject: "system", Reason: why})})
+	versions{l.Server}.end(ctx, reply.Seq, err)
+	if err != nil {
+		return err
+	}
+	if l.opts.Configured != nil {
+		l.opts.Configured()
+	}
+	l.log.Info("the configuration has gone back", "from", e.Version, "to", e.Back, "effects", reply.Answer.Effects)
+	return l.opts.Ends.Set(ctx, nil)
+}
+
+// change says what a change would do; the version that it makes is the next one.
+func (l loans) change(ctx context.Context, until string) (out loan.Change, err error) {
+	if out.Was, err = l.active(ctx); err != nil {
+		return out, l.fail(err)
+	}
+	list, err := l.store.Configs(ctx, 0, 1)
+	if err != nil {
+		return out, l.fail(err)
+	}
+	if len(list) > 0 {
+		out.Latest = list[0].Version
+	}
+	if until == "" {
+		return out, nil
+	}
+	out.Is = engine.ConfigEnd{Version: out.Latest + 1, Back: out.Was.Back}
+	if out.Is.Until, err = loan.Until(until, l.opts.Now()); err != nil {
+		return out, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, err.Error())
+	}
+	if out.Is.Back > 0 {
+		return out, nil
+	}
+	_, tag, err := l.present(ctx, 0)
+	if err != nil {
+		return out, err
+	}
+	v, err := versions{l.Server}.present(ctx, tag)
+	if err != nil {
+		return out, l.fail(err)
+	}
+	if v.Bytes == 0 {
+		return out, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+			"the present configuration was not made of a cluster file that is kept, so nothing could be gone back to: apply a file without until first")
+	}
+	out.Is.Back = v.Version
+	return out, nil
+}
+
+// begin keeps what is to be gone back to, before a change is made.
+func (l loans) begin(ctx context.Context, o *loan.Change, file []byte) error {
+	if _, now, ok, err := l.store.ConfigFile(ctx, o.Latest); o.Is.Version > 0 && o.Was.Version == 0 && ok && err == nil && string(now) == string(file) {
+		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, "this file is in force already: until would undo nothing; apply the file that is to be in force for a while")
+	}
+	ends, err := l.opts.Ends.Of(ctx)
+	if err != nil {
+		return l.fail(err)
+	}
+	had := len(ends)
+	ends = slices.DeleteFunc(ends, func(e engine.ConfigEnd) bool { return e.Version > o.Latest }) // of a change that was refused
+	if o.Is.Version > 0 {
+		ends = append(ends, o.Is)
+	} else if had == len(ends) {
+		return nil
+	}
+	if err := l.opts.Ends.Set(ctx, ends); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+// end says what became of ends after a change was made, and forgets those that hold no more.
+func (l loans) end(ctx context.Context, o *loan.Change) ([]string, error) {
+	defer l.wake()
+	ctx = context.WithoutCancel(ctx)
+	list, err := l.store.Configs(ctx, 0, 1)
+	if err != nil {
+		return nil, l.fail(err)
+	}
+	changed := len(list) > 0 && list[0].Version > o.Latest
+	var ends []engine.ConfigEnd
+	switch {
+	case o.Is.Version > 0 && changed:
+		ends = append(ends, o.Is)
+	case o.Is.Version > 0 && o.Was.Version > 0:
+		ends = append(ends, engine.ConfigEnd{Version: o.Was.Version, Back: o.Was.Back, Until: o.Is.Until})
+	case o.Is.Version == 0 && o.Was.Version == 0:
+		return nil, nil
+	}
+	if err := l.opts.Ends.Set(ctx, ends); err != nil {
+		return nil, l.fail(err)
+	}
+	return o.Sentences(changed), nil
+}
+
+// wake lets EndLoans look at once.
+func (l loans) wake() {
+	select {
+	case l.lent <- struct{}{}:
+	default:
+	}
 }

@@ -202,7 +202,7 @@ func (o setup) open(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := server.New(server.Options{Tags: store.Tags{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
+	handler := server.New(server.Options{Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
 		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {

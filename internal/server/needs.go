@@ -77,11 +77,15 @@ type ClusterFiles interface {
 	// BeginConfig notes what is about to be applied; EndConfig makes a version of it, or forgets it for the tag "".
 	BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error
 	EndConfig(ctx context.Context, tag string) error
-	// SetConfigEnds keeps which versions have an end, in the place of those that were kept before.
-	SetConfigEnds(ctx context.Context, ends []engine.ConfigEnd) error
-	ConfigEnds(ctx context.Context) ([]engine.ConfigEnd, error)
 	// Configs returns up to limit versions before one, the latest first; 0 is from the latest.
 	Configs(ctx context.Context, before int64, limit int) ([]engine.ConfigVersion, error)
 	// ConfigFile returns a version with its file; false is that it is not kept.
 	ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error)
+}
+
+// Ends keeps until when versions of the cluster file are in force.
+type Ends interface {
+	Of(ctx context.Context) ([]engine.ConfigEnd, error)
+	// Set keeps ends in the place of all that were kept before.
+	Set(ctx context.Context, ends []engine.ConfigEnd) error
 }

@@ -88,6 +88,7 @@ type Options struct {
 	// Metrics answers Prometheus at /metrics, once the asker's right is known; nil: there are none.
 	Metrics http.Handler
 	Tags    Tags
+	Ends    Ends
 	Meter   Meter // nil: nothing is measured
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -162,41 +161,4 @@ func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVers
 		}
 	}
 	return s.EndConfig(ctx, tag)
-}
-
-// configEnds is the object in which the ends of versions are kept.
-const configEnds = "config/ends"
-
-// ConfigEnds returns which versions of the cluster file have an end.
-func (s *Store) ConfigEnds(ctx context.Context) (ends []engine.ConfigEnd, err error) {
-	_, ends, err = s.configEnds(ctx)
-	return ends, err
-}
-
-func (s *Store) configEnds(ctx context.Context) (version int64, ends []engine.ConfigEnd, err error) {
-	o := Object{ID: configEnds}
-	var kept digest
-	err = s.read.QueryRowContext(ctx, "SELECT version, data, sum FROM objects WHERE id = ?", configEnds).Scan(&o.Version, &o.Data, &kept)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return 0, nil, nil
-	case err != nil:
-		return 0, nil, s.explain("cannot read until when a configuration is in force", err)
-	case o.sum() != kept:
-		return 0, nil, s.damaged("the entry " + o.ID + " is not what was saved")
-	}
-	return o.Version, ends, json.Unmarshal(o.Data, &ends)
-}
-
-// SetConfigEnds keeps which versions have an end.
-func (s *Store) SetConfigEnds(ctx context.Context, ends []engine.ConfigEnd) error {
-	version, had, err := s.configEnds(ctx)
-	if err != nil || len(had)+len(ends) == 0 {
-		return err
-	}
-	data, err := json.Marshal(ends)
-	if err != nil {
-		return err
-	}
-	return s.PutObjects(ctx, []Object{{ID: configEnds, Version: version, Data: data}}, nil)
 }

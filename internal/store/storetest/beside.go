@@ -220,13 +220,6 @@ func (u *suite) clusterFiles() {
 	u.same("whether version 1 is kept", ok, true)
 	u.same("version 1", v, want[2])
 	u.same("its file", string(file), "a\nb\x00\n")
-	for _, ends := range [][]engine.ConfigEnd{nil, {{Version: 3, Back: 1, Until: 9}, {Version: 4, Back: 1, Until: 10}}, {{Version: 4, Back: 1, Until: 11}}, nil} {
-		u.must(u.s.SetConfigEnds(u.ctx, ends))
-		u.again()
-		got, err := u.s.ConfigEnds(u.ctx)
-		u.must(err)
-		u.same("ends of versions", got, ends)
-	}
 	for _, none := range []int64{0, -1, 4, 1 << 60} {
 		if _, _, ok, err := u.s.ConfigFile(u.ctx, none); ok || err != nil {
 			u.Errorf("version %d: %v %v", none, ok, err)

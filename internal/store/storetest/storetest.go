@@ -35,8 +35,6 @@ type Store interface {
 	RevokeToken(ctx context.Context, id string) (bool, error)
 	BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error
 	EndConfig(ctx context.Context, tag string) error
-	SetConfigEnds(ctx context.Context, ends []engine.ConfigEnd) error
-	ConfigEnds(ctx context.Context) ([]engine.ConfigEnd, error)
 	Configs(ctx context.Context, before int64, limit int) ([]engine.ConfigVersion, error)
 	ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error)
 	EndedOf(ctx context.Context, ids []sched.JobID) (map[sched.JobID]sched.Time, error)

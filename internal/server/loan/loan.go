@@ -1,0 +1,73 @@
+// Package loan is what is said of configurations that have an end, and until when one may be in force. It must not know how they
+// are kept.
+package loan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const longest = 366 * 24 * sched.Hour
+
+// Change is what a change of the configuration does to ends: to the present one, and its own.
+type Change struct {
+	Was, Is engine.ConfigEnd // the zero one is none
+	Latest  int64            // the version before the change, in force or not
+}
+
+// Reason is what is noted of a version: why, and until when.
+func (o *Change) Reason(why string) string {
+	if o.Is.Version == 0 {
+		return why
+	}
+	end := fmt.Sprintf("until %s, then version %d again", Instant(o.Is.Until), o.Is.Back)
+	if why == "" {
+		return end
+	}
+	return why + " (" + end + ")"
+}
+
+// Sentences say what becomes of ends, where the change is one, or none.
+func (o *Change) Sentences(changed bool) (out []string) {
+	switch {
+	case o.Is.Version > 0 && !changed && o.Was.Version == 0:
+	case o.Is.Version > 0:
+		out = append(out, fmt.Sprintf("the server goes back to version %d at %s, by itself and without asking, also where that stops running work then", o.Is.Back, Instant(o.Is.Until)))
+		if changed && o.Was.Version > 0 {
+			out = append(out, fmt.Sprintf("the end of version %d at %s is dropped for that", o.Was.Version, Instant(o.Was.Until)))
+		}
+	case o.Was.Version > 0:
+		out = append(out, fmt.Sprintf("the end of version %d is dropped: the server does not go back to version %d at %s, and this configuration stays", o.Was.Version, o.Was.Back, Instant(o.Was.Until)))
+	}
+	return out
+}
+
+// Instant is a time as users give it.
+func Instant(t sched.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
+
+// Until reads when a configuration is to end: an instant, or how long it is from now.
+func Until(text string, now sched.Time) (sched.Time, error) {
+	var at sched.Time
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		at = sched.Time(t.UnixMicro())
+	} else if d, ok := document.ParseDuration(text); ok && d <= int64(longest) {
+		at = now.Add(sched.Duration(d))
+	}
+	if at <= now || at > now.Add(longest) {
+		return 0, fmt.Errorf("until %q: want a time to come, at most 366 days from now, such as %s, or a duration such as 7d", text, Instant(now.Add(7*24*sched.Hour)))
+	}
+	return at, nil
+}
+
+// Version tells a version in words.
+func Version(v *engine.ConfigVersion) string {
+	text := fmt.Sprintf("version %d, applied by %s on %s", v.Version, v.Author, Instant(v.Time))
+	if v.Reason != "" {
+		text += fmt.Sprintf(" (%s)", v.Reason)
+	}
+	return text
+}
