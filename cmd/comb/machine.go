@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -144,7 +145,7 @@ func (d *daemon) checkNodes(c *sched.Config) error {
 	if len(away) > 0 {
 		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", kube.Some(away))
 	}
-	return err
+	return cmp.Or(err, kube.CheckClaims(d.pods, c.Cluster.SKUs))
 }
 
 // leavesOf are the leaves of a node in the present configuration.

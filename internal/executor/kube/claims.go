@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,6 +123,21 @@ func (c claims) check(ctx context.Context, t *task, pod *corev1.Pod) error {
 
 func claimKey(d cell.DRA, gpu int32) string { return d.Driver + "/" + dra.Names(d, []int32{gpu})[0] }
 
+// CheckClaims refuses a configuration whose devices are claimed where Comb lacks the rights for it. It says nothing while the API server is away.
+func CheckClaims(e *Executor, skus []cell.SKU) error {
+	i := slices.IndexFunc(skus, func(s cell.SKU) bool { return s.DRA.Class != "" })
+	if i < 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	defer cancel()
+	missing, err := e.o.API.MissingForClaims(ctx)
+	if err != nil || len(missing) == 0 {
+		return nil // where it is not known, a task says so
+	}
+	return fmt.Errorf("skuTypes.%s.dra: Comb lacks rights in the Kubernetes cluster (namespace %s): %s; deploy/kubernetes/rights.yaml has them", skus[i].Name, e.o.API.Namespace(), strings.Join(missing, ", "))
+}
+
 // look asks which devices can be claimed, where leaves are, and tells which leaves are bad. It asks for all nodes at once, and not at all where no leaf
 // is claimed.
 func (c claims) look() {
@@ -152,9 +169,13 @@ func (c claims) look() {
 	for i := range list {
 		published[list[i].Spec.NodeName] = append(published[list[i].Spec.NodeName], list[i])
 	}
+	why := map[string]map[string]string{}
+	for node, leaves := range claimed {
+		why[node] = cannotBeClaimed(node, leaves, published[node])
+	}
 	c.mu.Lock()
 	for node, s := range c.seen {
-		s.claims = cannotBeClaimed(node, claimed[node], published[node])
+		s.claims = why[node]
 	}
 	c.mu.Unlock()
 	health(c).leavesAgain()

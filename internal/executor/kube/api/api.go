@@ -27,6 +27,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/combsched/comb/internal/executor/kube/dra"
 )
 
 // Oldest is the minor version of the oldest Kubernetes that is known to do: 1.34.
@@ -125,17 +127,28 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 // right is something that must be allowed, with what it is for.
 type right struct {
 	verb, resource, sub string
-	nodes               bool // it is of the cluster and not of the namespace
+	nodes               bool   // it is of the cluster and not of the namespace
+	group               string // of the API; "" is the core
 }
 
 // rights are those without which nothing runs; that for commands in pods is not among them, since it may be kept from Comb on purpose.
-var rights = []right{{"list", "nodes", "", true}, {"watch", "nodes", "", true}, {"create", "pods", "", false}, {"get", "pods", "", false}, {"list", "pods", "", false}, {"watch", "pods", "", false},
-	{"patch", "pods", "", false}, {"delete", "pods", "", false}, {"get", "pods", "log", false}, {"create", "secrets", "", false}, {"delete", "secrets", "", false}, {"create", "services", "", false}}
+var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""}, {"create", "pods", "", false, ""}, {"get", "pods", "", false, ""}, {"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
+	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "services", "", false, ""}}
+
+// claimRights are those for devices that are claimed.
+var claimRights = []right{{"list", "resourceslices", "", true, dra.Group}, {"create", "resourceclaims", "", false, dra.Group}, {"get", "resourceclaims", "", false, dra.Group}, {"delete", "resourceclaims", "", false, dra.Group}}
 
 // Missing are the rights that Comb lacks, in words; none where the API server does not say.
-func (c *Client) Missing(ctx context.Context) (list []string, err error) {
-	for _, r := range rights {
-		where := map[string]string{"verb": r.verb, "resource": r.resource, "subresource": r.sub}
+func (c *Client) Missing(ctx context.Context) ([]string, error) { return c.missing(ctx, rights) }
+
+// MissingForClaims are those that Comb lacks to have devices claimed.
+func (c *Client) MissingForClaims(ctx context.Context) ([]string, error) {
+	return c.missing(ctx, claimRights)
+}
+
+func (c *Client) missing(ctx context.Context, wants []right) (list []string, err error) {
+	for _, r := range wants {
+		where := map[string]string{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
 		if !r.nodes {
 			where["namespace"] = c.namespace
 		}

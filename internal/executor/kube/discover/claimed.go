@@ -29,7 +29,7 @@ func byNode(list []dra.Slice) map[string][]dra.Slice {
 func claimedOf(node string, published []dra.Slice) found {
 	drivers := map[string]bool{}
 	for i := range published {
-		if name := published[i].Spec.Driver; strings.HasPrefix(name, "gpu.") || strings.HasPrefix(name, "tpu.") {
+		if name := published[i].Spec.Driver; strings.HasPrefix(name, "gpu.") || strings.HasPrefix(name, "npu.") || strings.HasPrefix(name, "tpu.") {
 			drivers[name] = true
 		}
 	}

@@ -15,8 +15,11 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// Version is what of the API is spoken.
-const Version = "resource.k8s.io/v1"
+// Group is that of the API, and Version what of it is spoken.
+const (
+	Group   = "resource.k8s.io"
+	Version = Group + "/v1"
+)
 
 // mostOfAClaim is how many devices Kubernetes takes in one claim.
 const mostOfAClaim = 32
