@@ -36,7 +36,7 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 		return nil, err
 	}
 	d.source = src
-	c, warnings, problems := config.Parse(d.flags.cluster, src, config.Policies{Names: policy.Names(), New: policy.New})
+	c, warnings, problems := config.Parse(d.flags.cluster, src, config.Policies{Names: policy.Names(), New: policy.New, Named: true})
 	for _, w := range warnings {
 		fmt.Fprintf(d.app.errs, "warning: %s\n", clean(w.String(), false))
 	}

@@ -210,7 +210,11 @@ func (e *expander) sibling(seen map[string]bool, address string, at *document.No
 func (e *expander) index(at spot) string {
 	if at.level == e.chain.node && !e.unnamed {
 		e.unnamed = true
-		e.Warn(at.near, "a node has no cellAddress and is named after its index, \"%d\"; write the machine's name", at.address)
+		if e.policies.Named {
+			e.Problem(at.near, "a node has no cellAddress, and would be called %q; write the machine's name, such as cellAddress: gpu-%d, and formerly: \"%d\" where it is in the present configuration", strconv.FormatInt(at.address, 10), at.address+1, at.address)
+		} else {
+			e.Warn(at.near, "a node has no cellAddress and is named after its index, \"%d\"; write the machine's name", at.address)
+		}
 	}
 	if e.isPart(at.level) {
 		return strconv.FormatInt(at.device, 10) + ":" + strconv.FormatInt(at.address, 10)

@@ -68,6 +68,7 @@ func Limits() document.Limits {
 type Policies struct {
 	Names []string
 	New   sched.Policies
+	Named bool // the nodes are machines: one without a name is refused
 }
 
 // Parse reads a cluster file. Warnings (accepted, but probably not meant) come with
