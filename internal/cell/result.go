@@ -37,6 +37,7 @@ func (s *search) result() Result {
 		}
 	}
 	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
+	res.Placement.Binds = slices.Compact(res.Placement.Binds)
 	s.t.binds = res.Placement.Binds
 	res.Placement.Binds = s.c.withOuter(s.r.Space, append(carve(&s.t.newBinds, len(s.t.binds)), s.t.binds...))
 	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
@@ -62,16 +63,14 @@ func carve[T any](from *[]T, n int) []T {
 	return out
 }
 
-// bindOf adds the preassigned cell of a leaf to a placement.
+// bindOf adds the preassigned cell of a leaf to a placement, perhaps once more.
 func (s *search) bindOf(pl *Placement, l LeafID) {
 	leaf := s.c.leaves[l].node
 	if cl := &s.c.f.Cells[leaf]; s.c.bins[cl.Chain][cl.Bin].whose != s.r.Space {
 		leaf = s.c.f.Leaves[l] // parts of the node are bound, or it is pinned
 	}
-	for i := len(pl.Binds) - 1; i >= 0; i-- {
-		if s.c.f.Contains(pl.Binds[i].Cell, leaf) {
-			return
-		}
+	if n := len(pl.Binds); n > 0 && s.c.f.Contains(pl.Binds[n-1].Cell, leaf) {
+		return
 	}
 	ref := s.c.rootOver(leaf)
 	pl.Binds = append(pl.Binds, Bind{Root: ref.root, Cell: s.c.spaces[ref.space].Roots[ref.root].Cell})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/hunt"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/simulate"
 )
@@ -60,7 +61,12 @@ func coreFigures() []coreFigure {
 		all = append(all, coreFigure{fmt.Sprintf("deep-%d", n), func(b *bench) { b.deep(n) }})
 	}
 	for _, n := range []int{120, 960} {
-		all = append(all, coreFigure{fmt.Sprintf("holders-%d", n), func(b *bench) { b.holders(n) }})
+		for _, of := range []int{2, 6, 12, 13, 40} {
+			all = append(all, coreFigure{fmt.Sprintf("holders-%d-%d", n, of), func(b *bench) { b.holders(n, of) }})
+		}
+	}
+	for _, n := range []int{1000, 4096} {
+		all = append(all, coreFigure{fmt.Sprintf("known-%d", n), func(b *bench) { b.known(n) }})
 	}
 	return append(all, coreFigure{"clone", func(b *bench) { b.clone(4096, 10_000) }})
 }
@@ -327,21 +333,36 @@ func (b *bench) reclaim(nodes int) {
 	b.Print("comb_core_reclaim_decide", float64(w.first.Microseconds())/1000, "ms", label...)
 }
 
-// holders measures the decision on a gang that preempts where a dozen gangs hold all nodes.
-func (b *bench) holders(nodes int) {
+// holders measures the decision on a gang that preempts where a few gangs hold all nodes.
+func (b *bench) holders(nodes, holders int) {
 	cfg := &sched.Config{Cluster: coreCells(nodes, 4)}
 	quota := cell.QuotaSpec{Chain: "RACK", Level: 5, Number: int32(nodes / 4)}
 	cfg.Cluster.VCs = []cell.VCSpec{{Name: "owner", Quota: []cell.QuotaSpec{quota}}}
 	cfg.VCs = []sched.VCConfig{{Name: "owner"}}
 	w := newCoreWorld(cfg)
-	for _, gpus := range []int{8, 4, 5, 3, 8, 6, 8, 4, 5, 3, 8, 6} {
-		w.submit(coreShape{gpus: gpus, tasks: nodes / 12, prio: testPriority})
+	for i := range holders {
+		w.submit(coreShape{gpus: []int{8, 4, 5, 3, 8, 6}[i%6], tasks: nodes / holders, prio: testPriority})
 	}
 	w.reset()
 	w.submit(coreShape{gpus: 5, tasks: 3 * nodes / 4, prio: prodPriority})
-	label := []string{"nodes", strconv.Itoa(nodes)}
+	label := []string{"nodes", strconv.Itoa(nodes), "holders", strconv.Itoa(holders)}
 	b.Print("comb_core_preempt_few_holders", float64(w.first.Microseconds())/1000, "ms", label...)
 	b.Print("comb_core_preempt_few_holders_stopped", float64(w.preempt), "gangs", label...)
+}
+
+// known measures the workloads in which decisions were slow once: the slowest command of each, with all that follows from it.
+func (b *bench) known(nodes int) {
+	for _, c := range hunt.Known(nodes) {
+		found, err := hunt.Run(c)
+		name, _, _ := strings.Cut(c.Name, "/")
+		label := []string{"case", name, "nodes", strconv.Itoa(nodes)}
+		if err != nil {
+			b.Print("comb_core_known_failed", 1, "cases", label...)
+			continue
+		}
+		b.Print("comb_core_known", float64(hunt.Worst(found, 1, true)[0].CPU.Microseconds())/1000, "ms", label...)
+		b.Print("comb_core_known_steps", float64(hunt.Worst(found, 1, false)[0].Steps), "steps", label...)
+	}
 }
 
 // clone measures a copy of a state with many jobs.
