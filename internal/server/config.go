@@ -376,7 +376,7 @@ func (s versions) list(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	lent, err := loans{s.Server}.active(ctx)
+	lent, err := loans(s).active(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -460,7 +460,7 @@ func (l loans) active(ctx context.Context) (engine.ConfigEnd, error) {
 	if err != nil {
 		return engine.ConfigEnd{}, err
 	}
-	v, err := versions{l.Server}.present(ctx, tag)
+	v, err := versions(l).present(ctx, tag)
 	if err != nil {
 		return engine.ConfigEnd{}, err
 	}
@@ -495,7 +495,7 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 		return err
 	}
 	reply, err := l.do(ctx, write{}, engine.Input{Command: c.Command(sched.Meta{Subject: "system", Reason: why})})
-	versions{l.Server}.end(ctx, reply.Seq, err)
+	versions(l).end(ctx, reply.Seq, err)
 	if err != nil {
 		return err
 	}
@@ -532,7 +532,7 @@ func (l loans) change(ctx context.Context, until string) (out loan.Change, err e
 	if err != nil {
 		return out, err
 	}
-	v, err := versions{l.Server}.present(ctx, tag)
+	v, err := versions(l).present(ctx, tag)
 	if err != nil {
 		return out, l.fail(err)
 	}
