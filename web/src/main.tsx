@@ -43,8 +43,12 @@ const place = document.getElementById('root');
 
 window.addEventListener('vite:preloadError', () => void renew());
 
-// What is drawn first is the page itself, once: who asks and the page's own file come while the rest is made.
-void Promise.all([begin(window.location.pathname), cache.prefetchQuery(meQuery), router.load()]).then(() => {
+// What is drawn first is the page itself, once: who asks and the page's own file come while the rest is made. What takes long is not waited for: then the
+// page says so itself.
+const ready = Promise.allSettled([begin(window.location.pathname), cache.prefetchQuery(meQuery), router.load()]);
+const patience = new Promise((resolve) => setTimeout(resolve, 1500));
+
+void Promise.race([ready, patience]).then(() => {
   if (place === null) return;
   createRoot(place).render(
     <StrictMode>

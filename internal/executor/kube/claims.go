@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,8 +24,9 @@ const sliceTime = 10 * time.Second
 
 // published is what drivers said lately.
 type published struct {
-	mu  sync.Mutex
-	has map[publisher]said
+	looks sync.Mutex // held by one look at all nodes
+	mu    sync.Mutex
+	has   map[publisher]said
 }
 
 // publisher is a driver on a node.
@@ -138,32 +140,35 @@ func CheckClaims(e *Executor, skus []cell.SKU) error {
 	return fmt.Errorf("skuTypes.%s.dra: Comb lacks rights in the Kubernetes cluster (namespace %s): %s; deploy/kubernetes/rights.yaml has them", skus[i].Name, e.o.API.Namespace(), strings.Join(missing, ", "))
 }
 
-// look asks which devices can be claimed, where leaves are, and tells which leaves are bad. It asks for all nodes at once, and not at all where no leaf
-// is claimed.
+// look asks which devices can be claimed, where leaves are, and tells which leaves are bad. It asks for all nodes at once, and only for drivers whose
+// devices are some leaves'.
 func (c claims) look() {
-	claimed := map[string][]Leaf{}
+	c.published.looks.Lock() // the later look is told later
+	defer c.published.looks.Unlock()
+	claimed, drivers := map[string][]Leaf{}, map[string]bool{}
 	for _, node := range c.nodes.ListKeys() {
 		if c.o.Leaves == nil {
 			break
 		}
 		for _, l := range c.o.Leaves(cell.NodeName(node)) {
 			if l.DRA.Class != "" && l.GPUs > 0 {
-				claimed[node] = append(claimed[node], l)
+				claimed[node], drivers[l.DRA.Driver] = append(claimed[node], l), true
 			}
 		}
 	}
+	ctx, cancel := context.WithTimeout(c.ctx, lookEvery)
+	defer cancel()
 	var list []dra.Slice
-	if len(claimed) > 0 {
-		ctx, cancel := context.WithTimeout(c.ctx, lookEvery)
-		defer cancel()
-		var err error
-		if list, err = c.o.API.Slices(ctx, "", ""); err != nil {
+	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
+		more, err := c.o.API.Slices(ctx, "", driver)
+		if err != nil {
 			if c.ctx.Err() == nil {
-				c.o.Log.Warn("it cannot be looked at which devices can be claimed", "error", api.Words(err))
+				c.o.Log.Warn("it cannot be looked at which devices can be claimed", "driver", driver, "error", api.Words(err))
 			}
 			health(c).leavesAgain()
 			return
 		}
+		list = append(list, more...)
 	}
 	published := map[string][]dra.Slice{}
 	for i := range list {

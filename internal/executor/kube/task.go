@@ -316,7 +316,7 @@ func (e *Executor) claim(ctx context.Context, t *task, pod *corev1.Pod) error {
 func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	state := pods.Look(pod, w.stop)
 	if state.Phase != pods.Ended && !w.stop && t.refused == nil {
-		if err := (claims{e}).check(ctx, t, pod); err != nil {
+		if err := (claims{e}).check(ctx, t, pod); err != nil || t.refused != nil {
 			return 0, err
 		}
 	}

@@ -10,6 +10,7 @@ import { text as common } from '../text/common';
 import { text } from '../text/signin';
 import { Dialog } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
+import { Loading } from '../ui/Loading';
 import { Bar } from './Bar';
 import { Nav } from './Nav';
 import { SignIn } from './SignIn';
@@ -19,7 +20,15 @@ import css from './shell.module.css';
 // Shell is what stands around every page. Nobody signed in sees the door instead, at the same address.
 export function Shell() {
   const me = useQuery(meQuery);
-  if (me.isPending) return null;
+  if (me.isPending) {
+    return (
+      <main className={css.gate}>
+        <div className={css.gateCard}>
+          <Loading rows={2} />
+        </div>
+      </main>
+    );
+  }
   if (me.data) return isOther(me.data.name) ? <Other /> : <House me={me.data} out={me.error instanceof Failure && me.error.status === 401} />;
   if (me.error) {
     return (

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,23 +22,41 @@ func (c *Client) claims(r *rest.Request, name ...string) *rest.Request {
 	return r.AbsPath(append([]string{groupPath, "namespaces", c.namespace, "resourceclaims"}, name...)...).SetHeader("Content-Type", "application/json")
 }
 
-// Slices asks for what drivers publish of the devices of nodes: of one node and one driver, or of all where both are "".
-func (c *Client) Slices(ctx context.Context, node, driver string) ([]dra.Slice, error) {
-	r := c.plain.Get().AbsPath(groupPath, "resourceslices")
+// slicesAtOnce is how many of them one answer brings: a driver makes one for each node at least, of up to 128 devices.
+const slicesAtOnce = 500
+
+// Slices asks for what drivers publish of the devices of nodes: of one node, of one driver, or of all where these are "".
+func (c *Client) Slices(ctx context.Context, node, driver string) (all []dra.Slice, err error) {
+	var of []string
 	if node != "" {
-		r = r.Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+driver)
+		of = append(of, "spec.nodeName="+node)
 	}
-	raw, err := r.Do(ctx).Raw()
-	if err != nil {
-		return nil, err
+	if driver != "" {
+		of = append(of, "spec.driver="+driver)
 	}
-	var list struct {
-		Items []dra.Slice `json:"items"`
+	for next := ""; ; {
+		r := c.plain.Get().AbsPath(groupPath, "resourceslices").Param("limit", strconv.Itoa(slicesAtOnce))
+		if len(of) > 0 {
+			r = r.Param("fieldSelector", strings.Join(of, ","))
+		}
+		if next != "" {
+			r = r.Param("continue", next)
+		}
+		raw, err := r.Do(ctx).Raw()
+		if err != nil {
+			return nil, err
+		}
+		var list struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []dra.Slice     `json:"items"`
+		}
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, fmt.Errorf("%s does not say which devices there are: %w", c.host, err)
+		}
+		if all, next = append(all, list.Items...), list.Metadata.Continue; next == "" {
+			return all, nil
+		}
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, fmt.Errorf("%s does not say which devices there are: %w", c.host, err)
-	}
-	return list.Items, nil
 }
 
 // Claim asks for a claim; nil where there is none.

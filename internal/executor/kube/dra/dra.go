@@ -178,10 +178,11 @@ func Claims(d cell.DRA, name string, have map[string]Device, names []string) (li
 		domain, attribute = d.Driver, d.Attribute
 	}
 	value := func(one Device) string {
-		return cmp.Or(one.Attributes[attribute].literal(), one.Attributes[domain+"/"+attribute].literal())
-	}
-	if found {
-		value = func(one Device) string { return one.Attributes[d.Attribute].literal() }
+		full := one.Attributes[domain+"/"+attribute].literal()
+		if domain != d.Driver {
+			return full
+		}
+		return cmp.Or(one.Attributes[attribute].literal(), full) // a driver may leave out its own domain
 	}
 	count := map[string]int{}
 	for one := range maps.Values(have) {
@@ -236,8 +237,8 @@ func Named(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
 	return d, false
 }
 
-// Other says what a claim was given beside some devices of a driver, or what it lacks of them; "" where it has them, and also where it has
-// nothing: it was not given anything yet, or it needs nothing any more.
+// Other says what a claim was given beside some devices of a driver; "" where it has nothing else, and also where it has nothing: it was not given
+// anything yet, or it needs nothing any more. That it has as many as it asks for is Kubernetes' to see to.
 func (c *Claim) Other(driver string, names []string) string {
 	left := slices.Clone(names)
 	for _, g := range c.Status.Allocation.Devices.Results {

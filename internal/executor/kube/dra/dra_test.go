@@ -51,6 +51,7 @@ func TestClaims(t *testing.T) {
 		attribute, want string
 	}{
 		{"uuid", `device.driver == "gpu.example.com" && "uuid" in device.attributes["gpu.example.com"] && device.attributes["gpu.example.com"]["uuid"] in ["GPU-\"0\"\u00e9", "GPU-\"2\"\u00e9"]`},
+		{driver + "/uuid", `device.driver == "gpu.example.com" && "uuid" in device.attributes["gpu.example.com"] && device.attributes["gpu.example.com"]["uuid"] in ["GPU-\"0\"\u00e9", "GPU-\"2\"\u00e9"]`},
 		{"number", `device.driver == "gpu.example.com" && "number" in device.attributes["gpu.example.com"] && device.attributes["gpu.example.com"]["number"] in [0, 2]`},
 		{"example.org/slot", `device.driver == "gpu.example.com" && "slot" in device.attributes["example.org"] && device.attributes["example.org"]["slot"] in [0, 2]`},
 	} {
