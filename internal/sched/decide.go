@@ -7,14 +7,12 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// Decide takes every decision that is due at now. It returns the records of its
-// decisions, already applied, numbered on from Seq, ending with Decided; it
-// returns nil when there was nothing to look at.
+// Decide takes every decision that is due at now. It returns the records of its decisions, already applied, numbered
+// on from Seq, ending with Decided; it returns nil when there was nothing to look at.
 //
-// First what happened is settled: attempts end, jobs complete, retry or end,
-// promises that cannot be kept are taken back. Then the walk places who waits with a
-// guarantee. What is left is lent last of all, once nothing asks for another look: else
-// who borrows could be started, and stopped by the next look for somebody guaranteed.
+// First what happened is settled: attempts end, jobs complete, retry or end, promises that cannot be kept are taken
+// back. Then the walk places who waits with a guarantee. What is left is lent last of all, once nothing asks for
+// another look: else who borrows could be started, and stopped by the next look for somebody guaranteed.
 func (s *State) Decide(now Time) []Record {
 	now = max(s.now, now)
 	s.expire(now)
@@ -131,9 +129,8 @@ func (s *State) emit(e Event) {
 	s.out = append(s.out, r)
 }
 
-// Blame is the value of a panic inside Decide when it is known which job was
-// being decided on: a bug of ours, which the engine answers by setting the job
-// aside (Quarantined).
+// Blame is the value of a panic inside Decide when it is known which job was being decided on: a bug of ours, which
+// the engine answers by setting the job aside (Quarantined).
 type Blame struct {
 	Job   JobID
 	Value any // of the original panic
@@ -290,8 +287,7 @@ func (s *State) settleReservation(a *attempt) {
 	}
 }
 
-// fulfil starts a gang whose reserved cells have all been left; false when some
-// have not.
+// fulfil starts a gang whose reserved cells have all been left; false when some have not.
 func (s *State) fulfil(a *attempt) bool {
 	if s.moving(a) {
 		return false
@@ -337,8 +333,7 @@ func (s *State) stopFor(a *attempt, cause EndCause, by *AttemptID, lender cell.V
 	}
 }
 
-// windDown ends what still runs of a job that is stopped or completing, and then
-// the job or its attempt.
+// windDown ends what still runs of a job that is stopped or completing, and then the job or its attempt.
 func (s *State) windDown(slot int32) {
 	j := &s.jobs[slot]
 	cause := EndStopped
@@ -381,8 +376,7 @@ func (s *State) windDown(slot int32) {
 	s.emit(JobEnded{Job: j.id, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
 }
 
-// settleNodes suspects nodes that refused several jobs, and ends suspicions; it
-// reports whether it changed any.
+// settleNodes suspects nodes that refused several jobs, and ends suspicions; it reports whether it changed any.
 func (s *State) settleNodes() bool {
 	before := s.seq
 	for i := range s.nodes {
@@ -398,8 +392,7 @@ func (s *State) settleNodes() bool {
 	return s.seq > before
 }
 
-// A node that refuses this many jobs within refusalsCount gets no work for so
-// long.
+// A node that refuses this many jobs within refusalsCount gets no work for so long.
 const (
 	suspectAfter  = 3
 	suspectFor    = 5 * Minute

@@ -24,18 +24,14 @@ func (s *State) lend(extras bool) {
 		return
 	}
 	borrowed := s.borrowed()
-	if s.mem.failed == nil {
-		s.mem.failed = map[string]bool{}
-	}
-	failed := s.mem.failed
-	clear(failed)
+	failed := lenders{s}.failed()
 	for {
 		space, e := 0, queued{}
 		for i := 1; i < len(waits); i++ {
 			if space > 0 && borrowed[i] >= borrowed[space] {
 				continue
 			}
-			if f, ok := waits[i].first(failed); ok {
+			if f, ok := waits[i].first(failed[i]); ok {
 				space, e = i, f
 			}
 		}
@@ -45,7 +41,7 @@ func (s *State) lend(extras bool) {
 		}
 		if s.jobs[e.slot].gangs[e.gang].leaves > rest {
 			waits[space].pass()
-		} else if s.grantOpportunistic(e, failed) {
+		} else if s.grantOpportunistic(e, failed[space]) {
 			borrowed[space] = s.loan(int32(space))
 		} else {
 			waits[space].next()
@@ -53,9 +49,8 @@ func (s *State) lend(extras bool) {
 	}
 }
 
-// opportunistic returns, by space, who waits for free leaves: full gangs, or
-// members above a minimum; nil when nobody does for whom there could be enough. What
-// it returns stands in the memory of the next call.
+// opportunistic returns, by space, who waits for free leaves: full gangs, or members above a minimum; nil when nobody
+// does for whom there could be enough. What it returns stands in the memory of the next call.
 func (s *State) opportunistic(extras bool) []merge {
 	for len(s.mem.waits) < len(s.queues) {
 		s.mem.waits = append(s.mem.waits, merge{})

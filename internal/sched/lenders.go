@@ -17,6 +17,20 @@ func (s lenders) none() bool {
 	return s.cfg == nil || !slices.ContainsFunc(s.cfg.VCs, func(c VCConfig) bool { return c.Lending == setting.LendNothing })
 }
 
+// failed are the shapes that found nothing, by space: one set for all VCs, unless one lends nothing. Then what
+// fits hangs on the VC.
+func (s lenders) failed() []map[string]bool {
+	if s.mem.failed == nil {
+		s.mem.failed = map[string]bool{}
+	}
+	clear(s.mem.failed)
+	out := slices.Repeat([]map[string]bool{s.mem.failed}, len(s.queues))
+	for i := 1; i < len(out) && !s.none(); i++ {
+		out[i] = map[string]bool{}
+	}
+	return out
+}
+
 // claim is what one VC that lends nothing could have at once: its bound cells, and others for those that are not bound.
 type claim struct {
 	space  int32

@@ -32,7 +32,8 @@ func TestNothingIsLent(t *testing.T) {
 			for _, vc := range []cell.VCName{"b", "c"} {
 				if w.s.Config().VCs[slices.IndexFunc(w.s.Config().VCs, func(v sched.VCConfig) bool { return v.Name == vc })].Lending == "none" && w.idle(vc) {
 					asked++
-					w.hasAll(seed, i, vc)
+					w.hasAll(seed, i, vc, 100)
+					w.hasAll(seed, i, vc, -1)
 				}
 			}
 		}
@@ -117,11 +118,11 @@ func (w *world) idle(vc cell.VCName) bool {
 	return !slices.ContainsFunc(w.s.Jobs(), func(j sched.JobStatus) bool { return j.VC == vc })
 }
 
-// hasAll checks that an idle VC gets all its cells at once.
-func (w *world) hasAll(seed uint64, step int, vc cell.VCName) {
+// hasAll checks that an idle VC gets all its cells at once, guaranteed or not.
+func (w *world) hasAll(seed uint64, step int, vc cell.VCName, prio cell.Priority) {
 	c := w.copyOf()
 	i := slices.IndexFunc(w.s.Config().Cluster.VCs, func(v cell.VCSpec) bool { return v.Name == vc })
-	j := gangJob("all", vc, 100, 0, 4)
+	j := gangJob("all", vc, prio, 0, 4)
 	j.Roles = nil
 	for _, q := range w.s.Config().Cluster.VCs[i].Quota {
 		size := map[cell.Level][2]int32{2: {1, 2}, 3: {1, 4}, 4: {2, 4}}[q.Level]
@@ -139,7 +140,7 @@ func (w *world) hasAll(seed uint64, step int, vc cell.VCName) {
 		}
 	}
 	if !c.started(id, 0, "") {
-		w.t.Errorf("seed %d, step %d: %s lends nothing and cannot have all that it has: %s", seed, step, vc, c.reason(id))
+		w.t.Errorf("seed %d, step %d: %s lends nothing and cannot have all that it has with priority %d: %s", seed, step, vc, prio, c.reason(id))
 	}
 }
 

@@ -7,9 +7,8 @@ import (
 	"github.com/combsched/comb/internal/heap"
 )
 
-// merge reads lines of one priority as if they were one, in order of submission.
-// A line whose shape found nothing is left out from then on. Gangs may leave their
-// lines meanwhile.
+// merge reads lines of one priority as if they were one, in order of submission. A line whose shape found nothing is
+// left out from then on. Gangs may leave their lines meanwhile.
 type merge struct {
 	s     *State
 	space int32
@@ -18,8 +17,7 @@ type merge struct {
 	heads heap.Heap[head] // by gang
 }
 
-// aloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose
-// policy gives nobody any.
+// aloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose policy gives nobody any.
 const aloneToo = " alone"
 
 // head is the next gang of one line.
@@ -32,10 +30,21 @@ type head struct {
 // Before implements heap.Item.
 func (h head) Before(o head) bool { return h.e.compare(o.e) < 0 }
 
-// add lets a merge read one more line, which is not empty; order is to be called
-// after the last.
+// add lets a merge read one more line, which is not empty; order is to be called after the last.
 func (m *merge) add(line int, l *line) {
 	m.heads = append(m.heads, head{line: int32(line), e: l.gangs[0]})
+}
+
+// addFull adds all lines of full gangs.
+func (m *merge) addFull() {
+	if up := m.s.lineup(m.space, m.prio); up != nil {
+		for i := range up.lines {
+			if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
+				m.add(i, l)
+			}
+		}
+	}
+	m.order()
 }
 
 func (m *merge) order() {
@@ -76,8 +85,7 @@ func (m *merge) next() {
 	m.settle(gangs)
 }
 
-// pass steps over the gang that first returned, for which there is no room, and so
-// over all of its shape.
+// pass steps over the gang that first returned, for which there is no room, and so over all of its shape.
 func (m *merge) pass() {
 	if m.line(&m.heads[0]).shape == "" {
 		m.next()

@@ -14,14 +14,7 @@ func (v view) Ordered(from int64) iter.Seq[Ranked] {
 		m := merge{s: s, space: v.space, prio: v.prio, heads: s.mem.heads[:0]}
 		s.mem.heads = nil // who reads a second time meanwhile takes other memory
 		defer func() { s.mem.heads = m.heads }()
-		if up := s.lineup(v.space, v.prio); up != nil {
-			for i := range up.lines {
-				if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
-					m.add(i, l)
-				}
-			}
-		}
-		m.order()
+		m.addFull()
 		lazies := v.keyedLazies()
 		for {
 			e, ok := m.first(v.w.fruitless())

@@ -229,14 +229,7 @@ func (v view) Queue() PartyGangs {
 	s := v.s
 	s.askLines(v.space, byKey)
 	u := &partyGangs{v: v, all: true, merge: merge{s: s, space: v.space, prio: v.prio}, lazies: s.laziesAt(v.space, v.prio, false)}
-	if up := s.lineup(v.space, v.prio); up != nil {
-		for i := range up.lines {
-			if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
-				u.merge.add(i, l)
-			}
-		}
-	}
-	u.merge.order()
+	u.merge.addFull()
 	return PartyGangs{Next: u.next, Pass: u.pass}
 }
 

@@ -88,8 +88,7 @@ func (v view) Leaving() iter.Seq[GangView] {
 func (v view) holding(which func(*attempt) bool) iter.Seq[GangView] {
 	return func(yield func(GangView) bool) {
 		s := v.s
-		for _, i := range s.holders[v.space] {
-			a := &s.attempts[i]
+		for a := range s.holding(v.space) {
 			if s.jobs[a.job].spec.Priority != v.prio || !which(a) {
 				continue
 			}
