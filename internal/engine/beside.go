@@ -16,8 +16,7 @@ type Removed struct {
 	Rule string // in words, such as "kept 30d"
 }
 
-// ConfigEnd says until when a version of the cluster file is in force, and which version is then. It holds as long as that
-// version is the latest.
+// ConfigEnd says until when a version of the cluster file is in force, and which version is then.
 type ConfigEnd struct {
 	Version int64      `json:"version"`
 	Back    int64      `json:"back"`
@@ -33,4 +32,7 @@ type ConfigVersion struct {
 	Tag      string // of the configuration that was made of it; "" while it is being applied
 	Restored int64  // the version whose file it brings back; 0: none
 	Bytes    int    // of the file; 0: it was not made of one that is kept
+
+	Until sched.Time // when the server goes back to the version Back by itself, as long as this one is the latest; 0: never
+	Back  int64
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -160,19 +161,17 @@ func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine
 	if p := v.check(ctx, in); p != nil {
 		return engine.Reply{}, nil, p
 	}
-	lent, err := l.change(ctx, in.Until)
-	if err == nil {
-		err = l.begin(ctx, &lent, in.RawBody)
-	}
+	lent, err := l.change(ctx, in.Until, in.RawBody)
 	if err != nil {
 		return engine.Reply{}, nil, err
 	}
-	note := engine.ConfigVersion{Time: s.opts.Now(), Author: string(w.meta.Subject), Reason: lent.Reason(in.Reason), Restored: in.Restores}
+	note := engine.ConfigVersion{Time: s.opts.Now(), Author: string(w.meta.Subject), Reason: lent.Reason(in.Reason), Restored: in.Restores,
+		Until: lent.Is.Until, Back: lent.Is.Back}
 	if err := s.store.BeginConfig(ctx, note, in.RawBody); err != nil {
 		return engine.Reply{}, nil, s.fail(err)
 	}
 	reply, err := s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
-	v.end(ctx, reply.Seq, err)
+	v.end(ctx, &reply)
 	if err != nil {
 		return reply, nil, err
 	}
@@ -227,12 +226,12 @@ func (s *Server) planConfig(ctx context.Context, in *planConfigInput) (*body[res
 	if err != nil {
 		return nil, err
 	}
-	lent, err := loans{s}.change(ctx, in.Until)
+	lent, err := loans{s}.change(ctx, in.Until, in.RawBody)
 	if err != nil {
 		return nil, err
 	}
 	planned.Until, planned.Back = lent.Is.Until, lent.Is.Back
-	planned.Drops, planned.Ends = lent.Was.Version > 0 && planned.Changed, lent.Sentences(planned.Changed)
+	planned.Drops, planned.Ends = lent.Was.Version > 0 && planned.Changed, lent.Sentences(planned.Changed || !lent.Same)
 	return answer(*planned), nil
 }
 
@@ -352,13 +351,18 @@ func (s versions) check(ctx context.Context, in *configInput) error {
 
 // end makes a version of what was begun, or forgets it where it was refused. The configuration is in force whether that
 // succeeds or not: the next start makes it good.
-func (s versions) end(ctx context.Context, seq uint64, refused error) {
+func (s versions) end(ctx context.Context, reply *engine.Reply) {
+	if reply.Err != nil {
+		return // the change may be under way still: what was begun stays for the next change, or the next start
+	}
 	ctx = context.WithoutCancel(ctx)
-	_, tag, err := s.Server.present(ctx, seq)
-	if err == nil && refused == nil {
+	tag, err := "", error(nil)
+	if reply.Refusal == nil {
+		_, tag, err = s.Server.present(ctx, reply.Seq)
+	}
+	if err == nil {
 		err = s.store.EndConfig(ctx, tag)
 	}
-	// After an error the change may be under way still: what was begun stays for the next change, or the next start.
 	if err != nil {
 		s.log.Warn("the version of the cluster file that was applied is noted at the next start", "error", err)
 	}
@@ -376,16 +380,12 @@ func (s versions) list(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	lent, err := loans(s).active(ctx)
-	if err != nil {
-		return nil, s.fail(err)
-	}
 	out := rest.ConfigVersions{Versions: []rest.ConfigVersion{}}
 	for _, v := range list {
 		out.Versions = append(out.Versions, rest.ConfigVersion{Version: v.Version, Time: v.Time, Author: v.Author, Reason: v.Reason,
 			ETag: v.Tag, Restores: v.Restored, Bytes: v.Bytes, Present: v.Version == now})
-		if v.Version == lent.Version {
-			out.Versions[len(out.Versions)-1].Until, out.Versions[len(out.Versions)-1].Back = lent.Until, lent.Back
+		if v.Version == now {
+			out.Versions[len(out.Versions)-1].Until, out.Versions[len(out.Versions)-1].Back = v.Until, v.Back
 		}
 	}
 	if n := len(list); n == in.Limit && list[n-1].Version > 1 {
@@ -410,9 +410,8 @@ func (s versions) file(ctx context.Context, in *struct {
 	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: v.Tag, Body: file}, nil
 }
 
-// loans are configurations that have an end, at which the server goes back by itself. What it is to go back to is kept in the
-// store before the configuration comes into force, under the number of the version that this makes; so an end holds while that
-// version is the latest, and is none as soon as another one is.
+// loans are configurations that have an end, at which the server goes back by itself. An end is kept with the version that has it,
+// and holds while that is the latest.
 type loans struct{ *Server }
 
 const (
@@ -438,16 +437,17 @@ func EndLoans(ctx context.Context, s *Server) {
 // look goes back if it is time, and says when to look again.
 func (l loans) look(ctx context.Context) time.Duration {
 	e, err := l.active(ctx)
-	if err == nil && e.Version == 0 {
+	if err != nil {
+		l.log.Warn("it cannot be read whether the configuration has an end: it is tried again in a minute", "error", err)
+		return loanLook
+	}
+	if e.Version == 0 {
 		return 24 * time.Hour // a change wakes it
 	}
-	if err == nil {
-		if left := time.Duration(e.Until-l.opts.Now()) * time.Microsecond; left > 0 {
-			return min(left+time.Millisecond, loanLook)
-		}
-		err = l.goBack(ctx, e)
+	if left := time.Duration(e.Until-l.opts.Now()) * time.Microsecond; left > 0 {
+		return min(left+time.Millisecond, loanLook)
 	}
-	if err != nil {
+	if err := l.goBack(ctx, e); err != nil {
 		l.log.Warn("the configuration has an end, and the server cannot go back: it tries again in 10 minutes", "version", e.Version, "back", e.Back, "error", err)
 		return loanRetry
 	}
@@ -461,33 +461,31 @@ func (l loans) active(ctx context.Context) (engine.ConfigEnd, error) {
 		return engine.ConfigEnd{}, err
 	}
 	v, err := versions(l).present(ctx, tag)
-	if err != nil {
-		return engine.ConfigEnd{}, err
-	}
-	ends, err := l.opts.Ends.Of(ctx)
-	if i := slices.IndexFunc(ends, func(e engine.ConfigEnd) bool { return e.Version == v.Version && v.Version > 0 }); i >= 0 {
-		return ends[i], err
-	}
-	return engine.ConfigEnd{}, err
+	return loan.End(&v), err
 }
 
-// goBack applies the file of the version to which an end leads.
+// goBack applies the file of the version to which an end leads. An end that leads to nothing is dropped.
 func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
-	l.configMu.Lock()
-	defer l.configMu.Unlock()
-	if now, err := l.active(ctx); err != nil || now != e {
-		return err
-	}
 	_, file, ok, err := l.store.ConfigFile(ctx, e.Back)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		l.log.Warn("the configuration stays as it is: the version to go back to is not kept any more", "version", e.Version, "back", e.Back)
-		return l.opts.Ends.Set(ctx, nil)
+		return l.opts.Ends.Drop(ctx, e.Version)
 	}
-	c, _, err := l.parseConfig(file)
+	c, _, err := l.parseConfig(file) // it may ask about machines, so no change waits for it
+	if bad := (*rest.Problem)(nil); errors.As(err, &bad) && len(bad.Errors) > 0 {
+		l.log.Warn("the configuration stays as it is: the file of the version to go back to is refused by this program, such as one with machines without a name",
+			"version", e.Version, "back", e.Back, "mistakes", bad.Errors)
+		return l.opts.Ends.Drop(ctx, e.Version)
+	}
 	if err != nil {
+		return err
+	}
+	l.configMu.Lock()
+	defer l.configMu.Unlock()
+	if now, err := l.active(ctx); err != nil || now != e {
 		return err
 	}
 	why := fmt.Sprintf("version %d was applied until %s", e.Version, loan.Instant(e.Until))
@@ -495,7 +493,7 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 		return err
 	}
 	reply, err := l.do(ctx, write{}, engine.Input{Command: c.Command(sched.Meta{Subject: "system", Reason: why})})
-	versions(l).end(ctx, reply.Seq, err)
+	versions(l).end(ctx, &reply)
 	if err != nil {
 		return err
 	}
@@ -503,12 +501,17 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 		l.opts.Configured()
 	}
 	l.log.Info("the configuration has gone back", "from", e.Version, "to", e.Back, "effects", reply.Answer.Effects)
-	return l.opts.Ends.Set(ctx, nil)
+	return nil
 }
 
-// change says what a change would do; the version that it makes is the next one.
-func (l loans) change(ctx context.Context, until string) (out loan.Change, err error) {
-	if out.Was, err = l.active(ctx); err != nil {
+// change says what the change to a file would do; the version that it makes is the next one.
+func (l loans) change(ctx context.Context, until string, file []byte) (out loan.Change, err error) {
+	_, tag, err := l.present(ctx, 0)
+	if err != nil {
+		return out, err
+	}
+	now, err := versions(l).present(ctx, tag)
+	if err != nil {
 		return out, l.fail(err)
 	}
 	list, err := l.store.Configs(ctx, 0, 1)
@@ -518,6 +521,14 @@ func (l loans) change(ctx context.Context, until string) (out loan.Change, err e
 	if len(list) > 0 {
 		out.Latest = list[0].Version
 	}
+	if now.Bytes > 0 {
+		_, is, _, err := l.store.ConfigFile(ctx, now.Version)
+		if err != nil {
+			return out, l.fail(err)
+		}
+		out.Same = string(is) == string(file)
+	}
+	out.Was = loan.End(&now)
 	if until == "" {
 		return out, nil
 	}
@@ -525,69 +536,28 @@ func (l loans) change(ctx context.Context, until string) (out loan.Change, err e
 	if out.Is.Until, err = loan.Until(until, l.opts.Now()); err != nil {
 		return out, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, err.Error())
 	}
-	if out.Is.Back > 0 {
-		return out, nil
-	}
-	_, tag, err := l.present(ctx, 0)
-	if err != nil {
-		return out, err
-	}
-	v, err := versions(l).present(ctx, tag)
-	if err != nil {
-		return out, l.fail(err)
-	}
-	if v.Bytes == 0 {
+	switch {
+	case out.Was.Version > 0:
+	case now.Bytes == 0:
 		return out, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
 			"the present configuration was not made of a cluster file that is kept, so nothing could be gone back to: apply a file without until first")
+	case out.Same:
+		return out, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+			"this file is in force already: until would undo nothing; apply the file that is to be in force for a while")
+	default:
+		out.Is.Back = now.Version
 	}
-	out.Is.Back = v.Version
 	return out, nil
 }
 
-// begin keeps what is to be gone back to, before a change is made.
-func (l loans) begin(ctx context.Context, o *loan.Change, file []byte) error {
-	if _, now, ok, err := l.store.ConfigFile(ctx, o.Latest); o.Is.Version > 0 && o.Was.Version == 0 && ok && err == nil && string(now) == string(file) {
-		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, "this file is in force already: until would undo nothing; apply the file that is to be in force for a while")
-	}
-	ends, err := l.opts.Ends.Of(ctx)
-	if err != nil {
-		return l.fail(err)
-	}
-	had := len(ends)
-	ends = slices.DeleteFunc(ends, func(e engine.ConfigEnd) bool { return e.Version > o.Latest }) // of a change that was refused
-	if o.Is.Version > 0 {
-		ends = append(ends, o.Is)
-	} else if had == len(ends) {
-		return nil
-	}
-	if err := l.opts.Ends.Set(ctx, ends); err != nil {
-		return l.fail(err)
-	}
-	return nil
-}
-
-// end says what became of ends after a change was made, and forgets those that hold no more.
+// end says what became of ends after a change was made.
 func (l loans) end(ctx context.Context, o *loan.Change) ([]string, error) {
 	defer l.wake()
-	ctx = context.WithoutCancel(ctx)
-	list, err := l.store.Configs(ctx, 0, 1)
+	list, err := l.store.Configs(context.WithoutCancel(ctx), 0, 1)
 	if err != nil {
 		return nil, l.fail(err)
 	}
-	changed := len(list) > 0 && list[0].Version > o.Latest
-	var ends []engine.ConfigEnd
-	switch {
-	case o.Is.Version > 0 && changed:
-		ends = append(ends, o.Is)
-	case o.Is.Version > 0 && o.Was.Version > 0:
-		ends = append(ends, engine.ConfigEnd{Version: o.Was.Version, Back: o.Was.Back, Until: o.Is.Until})
-	case o.Is.Version == 0 && o.Was.Version == 0:
-		return nil, nil
-	}
-	if err := l.opts.Ends.Set(ctx, ends); err != nil {
-		return nil, l.fail(err)
-	}
-	return o.Sentences(changed), nil
+	return o.Sentences(len(list) > 0 && list[0].Version > o.Latest), nil
 }
 
 // wake lets EndLoans look at once.

@@ -34,6 +34,7 @@ import (
 // what it is asked, so that a test says when tasks start and end.
 type world struct {
 	t       testing.TB
+	handler *server.Server
 	url     string
 	token   string
 	client  *rest.Client
@@ -160,6 +161,7 @@ type setup struct {
 	keys     int           // idempotency keys of one subject
 	slow     time.Duration // that a reader of events may take for a piece
 	now      func() sched.Time
+	named    bool // nodes without a name are refused
 	images   executor.Images
 	provider *oidc.Provider
 }
@@ -202,7 +204,7 @@ func (o setup) open(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := server.New(server.Options{Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
+	handler := server.New(server.Options{Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: o.named},
 		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {
@@ -211,7 +213,7 @@ func (o setup) open(t testing.TB) *world {
 	h := handler.HTTP()
 	h.Handler = server.OpenPAI(handler)
 	go h.Serve(l)
-	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, replica: e.Replica(), store: s, people: directory, logs: machine, dir: o.dir}
+	w := &world{t: t, handler: handler, url: "http://" + l.Addr().String(), token: token, live: live, replica: e.Replica(), store: s, people: directory, logs: machine, dir: o.dir}
 	if w.client, err = rest.NewClient(w.url, token); err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ type Tags interface {
 
 // ClusterFiles keeps the cluster files that were applied, as versions.
 type ClusterFiles interface {
-	// BeginConfig notes what is about to be applied; EndConfig makes a version of it, or forgets it for the tag "".
+	// BeginConfig notes what is about to be applied, and until when; EndConfig makes a version of it, or forgets it for the tag "".
 	BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error
 	EndConfig(ctx context.Context, tag string) error
 	// Configs returns up to limit versions before one, the latest first; 0 is from the latest.
@@ -83,9 +83,7 @@ type ClusterFiles interface {
 	ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error)
 }
 
-// Ends keeps until when versions of the cluster file are in force.
+// Ends lets a version of the cluster file that is in force until some time have no end any more.
 type Ends interface {
-	Of(ctx context.Context) ([]engine.ConfigEnd, error)
-	// Set keeps ends in the place of all that were kept before.
-	Set(ctx context.Context, ends []engine.ConfigEnd) error
+	Drop(ctx context.Context, version int64) error
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/combsched/comb/internal/engine"
 )
@@ -21,8 +22,8 @@ func configSum(v *engine.ConfigVersion, file []byte) digest {
 	return rowSum("configs", v.Version, int64(v.Time), v.Author, v.Reason, v.Tag, v.Restored, file)
 }
 
-// BeginConfig notes which cluster file is about to be applied, by whom and why: should the server end before EndConfig, the
-// next one knows. One that was begun before is forgotten.
+// BeginConfig notes which cluster file is about to be applied, by whom, why and until when: should the server end before
+// EndConfig, the next one knows. One that was begun before is forgotten, with its end.
 func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error {
 	if file == nil {
 		file = []byte{}
@@ -39,14 +40,23 @@ func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []
 		m.rows.add(sum)
 		_, err := tx.ExecContext(ctx, "INSERT INTO configs ("+configColumns+", file, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 			v.Version, v.Time, v.Author, v.Reason, v.Tag, v.Restored, file, sum[:])
-		return err
+		if err != nil {
+			return err
+		}
+		return changeEnds(ctx, tx, m, func(ends []engine.ConfigEnd) []engine.ConfigEnd {
+			ends = slices.DeleteFunc(ends, func(e engine.ConfigEnd) bool { return e.Version >= v.Version })
+			if v.Until > 0 {
+				ends = append(ends, engine.ConfigEnd{Version: v.Version, Back: v.Back, Until: v.Until})
+			}
+			return ends
+		})
 	})
 	return s.explain("cannot note the version of the cluster file", s.classify(err))
 }
 
 // EndConfig makes a version of what was begun, now that the configuration of that tag is in force; a tag of "" forgets it.
-// The same file with the same configuration as the version before is no new one. The oldest versions that are too many
-// are removed.
+// The same file with the same configuration as the version before is no new one, which then has the end of what was begun, or
+// none. Ends of earlier versions hold no more. The oldest versions that are too many are removed.
 func (s *Store) EndConfig(ctx context.Context, tag string) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		v, file, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag = ''"))
@@ -57,8 +67,11 @@ func (s *Store) EndConfig(ctx context.Context, tag string) error {
 		if none(err) != nil {
 			return err
 		}
-		if tag == "" || err == nil && last.Tag == tag && string(was) == string(file) {
-			return dropConfigs(ctx, tx, m, "tag = ''")
+		if tag == "" {
+			return forgetConfig(ctx, tx, m, v.Version, 0)
+		}
+		if err == nil && last.Tag == tag && string(was) == string(file) {
+			return forgetConfig(ctx, tx, m, v.Version, last.Version)
 		}
 		m.rows.remove(configSum(&v, file))
 		v.Tag = tag
@@ -67,9 +80,32 @@ func (s *Store) EndConfig(ctx context.Context, tag string) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE configs SET tag = ?, sum = ? WHERE version = ?", tag, sum[:], v.Version); err != nil {
 			return err
 		}
+		if err := changeEnds(ctx, tx, m, func(ends []engine.ConfigEnd) []engine.ConfigEnd {
+			return slices.DeleteFunc(ends, func(e engine.ConfigEnd) bool { return e.Version != v.Version })
+		}); err != nil {
+			return err
+		}
 		return boundConfigs(ctx, tx, m)
 	})
 	return s.explain("cannot keep the version of the cluster file", s.classify(err))
+}
+
+// forgetConfig removes what was begun; its end becomes that of another version, in the place of what that had, or of none (0).
+func forgetConfig(ctx context.Context, tx *sql.Conn, m *mark, begun, heir int64) error {
+	if err := dropConfigs(ctx, tx, m, "tag = ''"); err != nil {
+		return err
+	}
+	return changeEnds(ctx, tx, m, func(ends []engine.ConfigEnd) (out []engine.ConfigEnd) {
+		for _, e := range ends {
+			switch {
+			case heir == 0 && e.Version != begun:
+				out = append(out, e)
+			case heir > 0 && e.Version == begun:
+				out = append(out, engine.ConfigEnd{Version: heir, Back: e.Back, Until: e.Until})
+			}
+		}
+		return out
+	})
 }
 
 // boundConfigs removes the oldest versions that are too many.
@@ -123,7 +159,10 @@ func (s *reader) Configs(ctx context.Context, before int64, limit int) (list []e
 		}
 		list = append(list, v)
 	}
-	return list, s.explain("cannot list the versions of the cluster file", rows.Err())
+	if err := rows.Err(); err != nil {
+		return nil, s.explain("cannot list the versions of the cluster file", err)
+	}
+	return list, s.withEnds(ctx, list)
 }
 
 // ConfigFile returns a version of the cluster file with its file, byte for byte; false is that it is not kept.
@@ -132,18 +171,30 @@ func (s *reader) ConfigFile(ctx context.Context, version int64) (engine.ConfigVe
 	if errors.Is(err, sql.ErrNoRows) {
 		return v, nil, false, nil
 	}
-	return v, file, err == nil, s.explain("cannot read a version of the cluster file", err)
+	if err != nil {
+		return v, nil, false, s.explain("cannot read a version of the cluster file", err)
+	}
+	one := []engine.ConfigVersion{v}
+	err = s.withEnds(ctx, one)
+	return one[0], file, err == nil, err
 }
 
 // SettleConfig makes the versions fit to the configuration in force at a start, by its tag: what an earlier server had begun to
 // apply, and what came into force otherwise, becomes a version of its own, of the file that it was made of; nil is not known.
+// The latest version again keeps its end.
 func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVersion, file []byte) error {
 	list, err := s.Configs(ctx, 0, 1)
 	if err != nil {
 		return err
 	}
-	if len(list) == 1 && list[0].Tag == tag && file == nil {
-		return s.EndConfig(ctx, "")
+	if len(list) == 1 && list[0].Tag == tag {
+		_, was, _, err := s.ConfigFile(ctx, list[0].Version)
+		if err != nil {
+			return err
+		}
+		if file == nil || string(was) == string(file) {
+			return s.EndConfig(ctx, "")
+		}
 	}
 	var begun int
 	if err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM configs WHERE tag = ''").Scan(&begun); err != nil {

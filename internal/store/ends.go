@@ -5,46 +5,72 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/combsched/comb/internal/engine"
 )
 
 // Ends are those of versions of the cluster file: until when one is in force, and which one is then. They are one object beside
-// users and groups.
+// users and groups, which BeginConfig and EndConfig write together with the versions: an end is there exactly as long as its version.
 type Ends struct{ *Store }
 
 const endsID = "config/ends"
 
-// Of returns which versions have an end.
-func (s Ends) Of(ctx context.Context) (ends []engine.ConfigEnd, err error) {
-	_, ends, err = s.all(ctx)
-	return ends, err
+// Drop lets a version have no end.
+func (s Ends) Drop(ctx context.Context, version int64) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+		return changeEnds(ctx, tx, m, func(ends []engine.ConfigEnd) []engine.ConfigEnd {
+			return slices.DeleteFunc(ends, func(e engine.ConfigEnd) bool { return e.Version == version })
+		})
+	})
+	return s.explain("cannot drop the end of a version of the cluster file", s.classify(err))
 }
 
-func (s Ends) all(ctx context.Context) (version int64, ends []engine.ConfigEnd, err error) {
-	o := Object{ID: endsID}
+// endsOf returns the object of all ends, and what it says.
+func endsOf(ctx context.Context, c querier) (o Object, ends []engine.ConfigEnd, err error) {
+	o.ID = endsID
 	var kept digest
-	err = s.read.QueryRowContext(ctx, "SELECT version, data, sum FROM objects WHERE id = ?", endsID).Scan(&o.Version, &o.Data, &kept)
+	err = c.QueryRowContext(ctx, "SELECT version, data, sum FROM objects WHERE id = ?", endsID).Scan(&o.Version, &o.Data, &kept)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, nil, nil
+		return o, nil, nil
 	case err != nil:
-		return 0, nil, s.explain("cannot read until when a configuration is in force", err)
+		return o, nil, err
 	case o.sum() != kept:
-		return 0, nil, s.damaged("the entry " + o.ID + " is not what was saved")
+		return o, nil, fmt.Errorf("the entry %s is damaged: its checksum does not match; restore the data directory from a backup", o.ID)
 	}
-	return o.Version, ends, json.Unmarshal(o.Data, &ends)
+	return o, ends, json.Unmarshal(o.Data, &ends)
 }
 
-// Set keeps which versions have an end, in the place of those that were kept before.
-func (s Ends) Set(ctx context.Context, ends []engine.ConfigEnd) error {
-	version, had, err := s.all(ctx)
-	if err != nil || len(had)+len(ends) == 0 {
-		return err
-	}
-	data, err := json.Marshal(ends)
+// changeEnds keeps other ends in the place of those that are kept.
+func changeEnds(ctx context.Context, tx *sql.Conn, m *mark, f func([]engine.ConfigEnd) []engine.ConfigEnd) error {
+	o, had, err := endsOf(ctx, tx)
 	if err != nil {
 		return err
 	}
-	return s.PutObjects(ctx, []Object{{ID: endsID, Version: version, Data: data}}, nil)
+	ends := f(slices.Clone(had))
+	if slices.Equal(had, ends) {
+		return nil
+	}
+	o.Data = nil
+	if len(ends) > 0 {
+		if o.Data, err = json.Marshal(ends); err != nil {
+			return err
+		}
+	}
+	return putObject(ctx, tx, m, o)
+}
+
+// withEnds says in versions which end each has.
+func (s *reader) withEnds(ctx context.Context, list []engine.ConfigVersion) error {
+	_, ends, err := endsOf(ctx, s.read)
+	for i := range list {
+		for _, e := range ends {
+			if e.Version == list[i].Version {
+				list[i].Until, list[i].Back = e.Until, e.Back
+			}
+		}
+	}
+	return s.explain("cannot read until when a configuration is in force", err)
 }

@@ -17,6 +17,15 @@ const longest = 366 * 24 * sched.Hour
 type Change struct {
 	Was, Is engine.ConfigEnd // the zero one is none
 	Latest  int64            // the version before the change, in force or not
+	Same    bool             // it is the file that is in force, byte for byte
+}
+
+// End is that of a version; the zero one is none.
+func End(v *engine.ConfigVersion) engine.ConfigEnd {
+	if v.Until == 0 {
+		return engine.ConfigEnd{}
+	}
+	return engine.ConfigEnd{Version: v.Version, Back: v.Back, Until: v.Until}
 }
 
 // Reason is what is noted of a version: why, and until when.
