@@ -128,7 +128,7 @@ func (k *Kit) refusedFile(name string, err error) error {
 
 // validateAlone checks a cluster file when there is no server to hold it against.
 func (k *Kit) validateAlone(name string, src []byte) error {
-	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New})
+	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New, Named: true})
 	out := rest.ConfigChecked{Changed: true}
 	for _, w := range warnings {
 		out.Warnings = append(out.Warnings, w.String())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -104,20 +105,42 @@ func (k *Kit) asSeen(a agreed, now *rest.ConfigPlanned) error {
 		return nil
 	}
 	lines := []string{fmt.Sprintf("%s would do something else now than %s says; nothing was applied:", a.name, a.seen)}
-	for _, t := range now.Effects {
-		if !slices.Contains(seen.Effects, t) {
+	return fmt.Errorf("%s", strings.Join(append(lines, differences(&seen, now)...), "\n"))
+}
+
+// differences says what a plan does now, and what it did when it was seen.
+func differences(seen, now *rest.ConfigPlanned) (lines []string) {
+	switch {
+	case now.Until > 0 && seen.Until == 0:
+		lines = append(lines, "  it was planned without --until: plan it with --until, too")
+	case now.Until == 0 && seen.Until > 0:
+		lines = append(lines, "  it was planned with --until: give that to apply, too")
+	}
+	was, is := slices.Concat(seen.Effects, timeless(seen.Ends)), slices.Concat(now.Effects, timeless(now.Ends))
+	for _, t := range is {
+		if !slices.Contains(was, t) {
 			lines = append(lines, "  now: "+t)
 		}
 	}
-	for _, t := range seen.Effects {
-		if !slices.Contains(now.Effects, t) {
+	for _, t := range was {
+		if !slices.Contains(is, t) {
 			lines = append(lines, "  no more: "+t)
 		}
 	}
-	return fmt.Errorf("%s", strings.Join(lines, "\n"))
+	return lines
 }
 
-// alike reports whether two plans do the same to the cluster and to jobs. How much work a stop loses grows while it runs, and which jobs
+var instant = regexp.MustCompile(` at \d{4}-\d\d-\d\dT[0-9:]+Z`)
+
+// timeless are sentences about ends without their times: a duration ends at another time whenever it is said.
+func timeless(ends []string) (out []string) {
+	for _, t := range ends {
+		out = append(out, instant.ReplaceAllString(t, ""))
+	}
+	return out
+}
+
+// alike reports whether two plans do the same to the cluster, to jobs, and to ends apart from their times. How much work a stop loses grows while it runs, and which jobs
 // keep what they have is nothing that a change does: neither counts.
 func alike(a, b *rest.ConfigPlanned) bool {
 	var said [2][]byte
@@ -126,7 +149,7 @@ func alike(a, b *rest.ConfigPlanned) bool {
 		for k := range p.Running {
 			p.Running[k].Unsaved = 0
 		}
-		p.Effects, p.Version, p.Warnings, p.Until, p.Ends = nil, 0, nil, 0, nil
+		p.Effects, p.Version, p.Warnings, p.Until, p.Ends = nil, 0, nil, 0, timeless(p.Ends)
 		said[i], _ = json.Marshal(p) // it was read as such
 	}
 	return bytes.Equal(said[0], said[1])

@@ -29,6 +29,8 @@ export const text = {
   older: (n: number) => `The last ${count(n)} versions; comb config history has all.`,
   warnings: 'Accepted, but probably not meant',
   effects: 'In words',
+  ends: 'Until when',
+  drops: 'The end of the present configuration is dropped',
   running: 'Jobs that run',
   waiting: 'Jobs that wait',
   starting: 'Jobs that start',

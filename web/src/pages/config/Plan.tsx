@@ -25,6 +25,7 @@ export function Plan({ plan, error }: { plan: ConfigPlanned | undefined; error: 
   return (
     <>
       <Words title={text.effects} lines={plan.effects ?? []} none={text.nothing} />
+      <Words title={plan.drops ? text.drops : text.ends} lines={plan.ends ?? []} none="" />
       <Words title={text.warnings} lines={plan.warnings ?? []} none="" />
       {runs.length > 0 && <Table label={text.running} columns={running} rows={runs} rowKey={(r) => `${r.attempt.job} ${r.attempt.gang}`} />}
       {starts.length > 0 && <Table label={text.starting} columns={starting} rows={starts} rowKey={(s) => `${s.attempt.job} ${s.attempt.gang}`} />}
