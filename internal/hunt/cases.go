@@ -6,7 +6,7 @@ import "fmt"
 // have relatives of. nodes is a multiple of 8, and at least 24.
 func Known(nodes int) []Case {
 	return []Case{
-		partsAlone(nodes), tooLarge(nodes), manyShapes(nodes), priorities(nodes), queueEnds(nodes), largeHolders(nodes), deadlines(nodes), lent(nodes), scattered(nodes), lazyHolders(nodes),
+		partsAlone(nodes), tooLarge(nodes), manyShapes(nodes), priorities(nodes), queueEnds(nodes), largeHolders(nodes), deadlines(nodes), lent(nodes), scattered(nodes), lazyHolders(nodes), notLent(nodes),
 	}
 }
 
@@ -144,5 +144,24 @@ func lazyHolders(nodes int) Case {
 	c.add("submit g vc=a worker=%dx8 prio=prod", nodes/10)
 	c.add("assert g phase=Active")
 	c.add("assert waiting=0 active=%d", nodes/2+1)
+	return c
+}
+
+// notLent is opportunistic gangs of many shapes that wait, since the cells that they would have are lent to
+// nobody, and small jobs of another VC that come meanwhile.
+func notLent(nodes int) Case {
+	c := Case{Name: fmt.Sprintf("nolend/%d", nodes)}
+	b := nodes * 35 / 100
+	c.add("cluster nodes=%d gpus=8 switch=4 racks=%d vcs=a:%d,b:%d,c:%d lending=none", nodes, nodes/8, nodes/2, b, nodes-nodes/2-b)
+	c.add("submit o vc=a prio=oppo worker=%dx8", nodes/2-nodes/20)
+	c.add("assert o phase=Active")
+	shapes := min(30, nodes/4)
+	for i := range shapes {
+		c.add("submit w%d vc=a prio=oppo worker=%dx8", i, nodes/20+1+i)
+	}
+	for i := range 40 {
+		c.add("submit t%d vc=c", i)
+	}
+	c.add("assert waiting=%d active=41", shapes)
 	return c
 }

@@ -329,7 +329,7 @@ func (s *State) stopFor(a *attempt, cause EndCause, by *AttemptID, lender cell.V
 	}
 	s.emit(StopSent{Attempt: a.id, Cause: cause, Grace: s.jobs[a.job].spec.Grace, By: by, For: lender})
 	if a.id.Gang == 0 {
-		s.stopExtras(a.job, cause, by)
+		s.stopExtras(a.job, cause, by, lender)
 	}
 }
 

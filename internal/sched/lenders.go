@@ -37,6 +37,22 @@ type claim struct {
 	leaves cell.LeafSet
 }
 
+// claimed are the claims at one moment: they hang on everything that was decided until then, and on what that costs.
+type claimed struct {
+	cl  *cell.Cluster // a copy of it, with which a plan is tried, has its own
+	seq uint64
+	now Time
+	all []claim
+}
+
+// present returns the claims as all ask for them that may run on any node: found once for each moment.
+func (s lenders) present() []claim {
+	if m := &s.mem.claims; m.cl != s.cl || m.seq != s.seq || m.now != s.now {
+		*m = claimed{s.cl, s.seq, s.now, s.claims(nil)}
+	}
+	return s.mem.claims.all
+}
+
 // claims finds leaves for all that VCs that lend nothing do not use: idle ones as far as they suffice, then such as
 // borrowers have. Nodes in far are asked first.
 func (s lenders) claims(far cell.NodeSet) (out []claim) {
@@ -58,10 +74,13 @@ func (s lenders) claims(far cell.NodeSet) (out []claim) {
 			}
 		}
 		for i := range f.Chains {
+			if len(unbound[int16(i)]) == 0 {
+				continue
+			}
 			q := cell.Request{Space: space, Priority: cell.MaxGuaranteed, Members: unbound[int16(i)], Keep: taken.With(c.leaves), Preferred: far}
 			q.Blocked = slices.Repeat([]bool{true}, len(f.Chains))
 			q.Blocked[i] = false
-			held, leaves := s.claimed(q)
+			held, leaves := s.have(q)
 			defer s.cl.Unhold(space, held)
 			c.leaves = c.leaves.With(leaves)
 		}
@@ -77,17 +96,16 @@ func (s lenders) memberOf(r *cell.Root) cell.Member {
 	return cell.Member{Tasks: ch.LeavesAt(r.Level) / ch.LeavesAt(node), Leaves: ch.LeavesAt(node), Alike: true}
 }
 
-// claimed finds cells of one chain and holds them: all that are asked for together or, where they are not to be had, one
+// have finds cells of one chain and holds them: all that are asked for together or, where they are not to be had, one
 // after the other. Where the VC has opportunistic work of its own that comes first: what is idle is left to others.
-func (s lenders) claimed(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
-	if len(q.Members) == 0 {
-		return nil, nil
-	}
+func (s lenders) have(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
 	f, all, near := s.cl.Forest(), q.Members, cell.NodeSet(nil)
 	own := func(id cell.AllocID) bool { return s.cl.Alloc(id).Opportunistic() && s.cl.Alloc(id).Space == q.Space }
-	for l, at := range f.Leaves {
-		if id, _ := s.cl.Holder(cell.LeafID(l)); id != cell.None && own(id) {
-			near = near.Add(f.Cells[at].Node)
+	for a := range s.holding(q.Space) {
+		for _, l := range leavesOf(&s.cl.Alloc(a.alloc).Placement) {
+			if id, _ := s.cl.Holder(l); id == a.alloc && own(id) {
+				near = near.Add(f.Cells[f.Leaves[l]].Node)
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b cell.Member) int { return int(b.Tasks*b.Leaves - a.Tasks*a.Leaves) })
@@ -128,7 +146,11 @@ func (s lenders) kept(r *cell.Request) cell.LeafSet {
 			far = far.Add(int32(i))
 		}
 	}
-	for _, c := range s.claims(far) {
+	claims := s.present
+	if far != nil {
+		claims = func() []claim { return s.claims(far) }
+	}
+	for _, c := range claims() {
 		if c.space != r.Space {
 			keep = keep.With(c.leaves)
 		}
@@ -141,7 +163,7 @@ func (s lenders) recall() {
 	if s.none() || s.cl.Loose() == 0 {
 		return
 	}
-	for _, c := range s.claims(nil) {
+	for _, c := range s.present() {
 		for l := range c.leaves.All() {
 			id, _ := s.cl.Holder(l)
 			if id == cell.None || !s.cl.Alloc(id).Opportunistic() || s.cl.Alloc(id).Space == c.space {
@@ -150,7 +172,9 @@ func (s lenders) recall() {
 			if a := s.holder(id); a.since > s.through { // it has just become opportunistic
 				s.grew.all = true
 			} else if s.steady(a) {
-				s.stopFor(a, EndPreempted, nil, s.cl.Space(c.space).Name)
+				for _, m := range s.membersOf(id) {
+					s.stopFor(m, EndPreempted, nil, s.cl.Space(c.space).Name)
+				}
 			}
 		}
 	}
@@ -164,7 +188,7 @@ func (s lenders) reason(r Reason, q cell.Request) (Reason, bool) {
 		return r, false
 	}
 	var names []string
-	for _, c := range s.claims(nil) {
+	for _, c := range s.present() {
 		if c.space != q.Space && slices.ContainsFunc(leavesOf(&res.Placement), c.leaves.Has) {
 			names = append(names, string(s.cl.Space(c.space).Name))
 		}

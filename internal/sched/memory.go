@@ -32,6 +32,7 @@ type memory struct {
 	chosen     []chosen        // of Parties
 	counts     []int           // the same
 	failed     map[string]bool // shapes, of lend
+	claims     claimed         // of VCs that lend nothing
 	gang       GangView        // whose key is made
 	scratch    any             // of policies
 	also       []bool          // by allocation: those that planOver may lift

@@ -74,8 +74,7 @@ func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
 	return r.Reach
 }
 
-// nearness says, by chain, at which level leaves that are so near meet, and no lower
-// than so many can.
+// nearness says, by chain, at which level leaves that are so near meet, and no lower than so many can.
 func (s *State) nearness(members []cell.Member, near Within) []cell.Level {
 	f := s.cl.Forest()
 	out := make([]cell.Level, len(f.Chains))
@@ -122,9 +121,8 @@ func (s *State) allowedNodes(spec *Job) cell.NodeSet {
 	return out
 }
 
-// lifting returns the request with which holders below a limit may be made to
-// leave: opportunistic ones anywhere, guaranteed ones of the same VC whose
-// priority is below limit. What leaves anyway costs nothing; what may be alive
+// lifting returns the request with which holders below a limit may be made to leave: opportunistic ones anywhere,
+// guaranteed ones of the same VC whose priority is below limit. What leaves anyway costs nothing; what may be alive
 // on a lost node is never counted on.
 func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
@@ -238,12 +236,11 @@ func (p *plan) disturbs() bool {
 	return len(p.shift.Spared)+len(p.victims)+len(p.lazies)+len(p.cleared)+len(p.revoked) > 0
 }
 
-// plan finds cells for a gang, from harmless to disruptive: free cells; cells of
-// its VC whose holders may become opportunistic; cells of holders that are lifted,
-// opportunistic ones first, then rising priorities; and last the same with
-// reservations of lower priority revoked. Where charges of bad hardware keep it from
-// free cells, from stopping opportunistic work alone, or from all, they move first. A member above
-// a minimum gets free cells, or such as opportunistic work holds.
+// plan finds cells for a gang, from harmless to disruptive: free cells; cells of its VC whose holders may become
+// opportunistic; cells of holders that are lifted, opportunistic ones first, then rising priorities; and last the
+// same with reservations of lower priority revoked. Where charges of bad hardware keep it from free cells, from
+// stopping opportunistic work alone, or from all, they move first. A member above a minimum gets free cells, or such
+// as opportunistic work holds.
 func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	extra := j.spec.Gangs[g].Extra
 	if p := j.spec.Priority; !extra && p >= cell.MinGuaranteed && int64(j.gangs[g].leaves) > s.unheld(j.space, p) {
@@ -301,9 +298,8 @@ func (s *State) planGuaranteed(r *cell.Request) (plan, bool) {
 	return s.planRevoking(s.reservations(r.Space, r.Priority), func([]int32) (plan, bool) { return s.planHigher(r, r.Priority) })
 }
 
-// orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities
-// than theirs instead: what was only promised loses no work, and would be taken by whoever is
-// stopped, next.
+// orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities than theirs
+// instead: what was only promised loses no work, and would be taken by whoever is stopped, next.
 func (s *State) orRevoking(r *cell.Request, p plan) plan {
 	if len(s.promises) == 0 {
 		return p
@@ -339,9 +335,8 @@ func (s *State) planWish(j *job, wish Wish, blocked []bool) (plan, bool) {
 
 const trimMost = 64 // how often a victim may prove needed that was tried for being superfluous
 
-// planLifting makes room by stopping others: opportunistic work alone, then beside
-// it work that becomes opportunistic, then members above a minimum, then full
-// gangs of rising priorities.
+// planLifting makes room by stopping others: opportunistic work alone, then beside it work that becomes
+// opportunistic, then members above a minimum, then full gangs of rising priorities.
 func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 	limits := s.limits(r.Space, prio)
 	if r.Leaves() <= s.cl.Rest()+s.cl.Loose() { // else there is too little opportunistic work
@@ -431,8 +426,7 @@ func (s *State) planOf(q cell.Request, res cell.Result) plan {
 	return plan{placement: res.Placement, victims: res.Victims}
 }
 
-// steady reports whether an attempt, with all that share its leaves, starts or runs and
-// was not told to stop.
+// steady reports whether an attempt, with all that share its leaves, starts or runs and was not told to stop.
 func (s *State) steady(a *attempt) bool {
 	for at := s.first(a); at != none; at = s.attempts[at].mate {
 		if m := &s.attempts[at]; m.state != AttemptStarting && m.state != AttemptRunning {
@@ -454,9 +448,8 @@ func (s *State) limits(space int32, prio cell.Priority) []cell.Priority {
 	return limits
 }
 
-// lazies returns the allocations of a VC that may become opportunistic for a
-// preemptor: members above a minimum first, then the lowest priority, then the
-// last submitted.
+// lazies returns the allocations of a VC that may become opportunistic for a preemptor: members above a minimum
+// first, then the lowest priority, then the last submitted.
 func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	if !s.willingBelow(space, prio) {
 		return nil
@@ -464,8 +457,7 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, s.willing)
 }
 
-// holds reports whether an attempt runs with a guarantee below a priority, as the first of its
-// allocation.
+// holds reports whether an attempt runs with a guarantee below a priority, as the first of its allocation.
 func (s *State) holds(a *attempt, prio cell.Priority) bool {
 	p := s.jobs[a.job].spec.Priority
 	return p >= cell.MinGuaranteed && p < prio && !a.lazy && !a.joined && s.steady(a)
@@ -536,8 +528,7 @@ func (s *State) planHigher(r *cell.Request, prio cell.Priority) (plan, bool) {
 	return s.planLifting(r, prio)
 }
 
-// reservations returns the slots of the VC's reservations below a priority, the
-// lowest and latest first.
+// reservations returns the slots of the VC's reservations below a priority, the lowest and latest first.
 func (s *State) reservations(space int32, prio cell.Priority) []int32 {
 	var slots []int32
 	for _, slot := range s.promises {
