@@ -147,8 +147,8 @@ func lazyHolders(nodes int) Case {
 	return c
 }
 
-// notLent is opportunistic gangs of many shapes that wait, since the cells that they would have are lent to
-// nobody, and small jobs of another VC that come meanwhile.
+// notLent is opportunistic gangs of many shapes that wait, since the cells that they would have are not
+// lent, and small jobs of another VC that come meanwhile.
 func notLent(nodes int) Case {
 	c := Case{Name: fmt.Sprintf("nolend/%d", nodes)}
 	b := nodes * 35 / 100
