@@ -88,6 +88,13 @@ func (a *acked) tokens(ctx context.Context, t *testing.T, c *crash, name string)
 	}
 }
 
+// each reports whether something of each kind was acknowledged.
+func (a *acked) each() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.users) >= 3 && len(a.valid) > 0 && len(a.revoked) > 0
+}
+
 // TestServerKilledUnderSignIns kills the server again and again while users are made, sign in, and make and revoke tokens: what was
 // acknowledged holds afterwards, and the audit log is whole.
 func TestServerKilledUnderSignIns(t *testing.T) {
@@ -103,6 +110,9 @@ func TestServerKilledUnderSignIns(t *testing.T) {
 		time.Sleep(time.Duration(200+rand.IntN(700)) * time.Millisecond)
 		c.server.Kill()
 		c.start()
+	}
+	for end := time.Now().Add(2 * time.Minute); !a.each() && time.Now().Before(end); { // a slow machine needs longer
+		time.Sleep(50 * time.Millisecond)
 	}
 	stop()
 	group.Wait()
