@@ -448,7 +448,7 @@ func TestFaultsOfTheAPI(t *testing.T) {
 	const steps = 250
 	var withClaims atomic.Int64
 	t.Cleanup(func() {
-		if withClaims.Load() == 0 { // of one seed their node may be down all the time
+		if seeds.Modest() && withClaims.Load() == 0 { // of one seed their node may be down all the time
 			t.Error("no container was started with claims")
 		}
 	})
