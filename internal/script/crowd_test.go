@@ -29,6 +29,7 @@ const (
 // Every policy in its turn orders a crowd of one priority in one VC, with faults and other
 // configurations: what it does within a priority is met often enough to be judged.
 func TestCrowdedSeeds(t *testing.T) {
+	t.Parallel()
 	from, to := seeds.Range(t, seeds.Unit*2/3)
 	found := newFailures(crowd, seeds.Unit*2/3)
 	found.tryAll(t, from, to)
@@ -40,6 +41,7 @@ func TestCrowdedSeeds(t *testing.T) {
 // Where nothing goes wrong, jobs are as long as they say and checkpoints lose nothing,
 // chronus keeps every promise: who was guaranteed ends before the last of its deadlines.
 func TestPromisedSeeds(t *testing.T) {
+	t.Parallel()
 	from, to := seeds.Range(t, seeds.Unit/5)
 	found := newFailures(calm, seeds.Unit/5)
 	found.tryAll(t, from, to)

@@ -11,6 +11,7 @@ import (
 // and brings back, while gangs run on them, share them and are lost: by what each was started
 // with, no device has two owners.
 func TestDividedSeeds(t *testing.T) {
+	t.Parallel()
 	from, to := seeds.Range(t, seeds.Unit/8)
 	found := newFailures(divided, seeds.Unit/8)
 	found.tryAll(t, from, to)

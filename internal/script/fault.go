@@ -248,7 +248,7 @@ func (s *Session) doRestart(c command) (string, error) {
 
 // doCrash arms a crash: the next append to the journal, or with append=N the Nth
 // from now, fails as if the process died before or after it. Commands without an
-// answer are given again.
+// answer are given again. With every=N so does each Nth behind it, for ever.
 func (s *Session) doCrash(c command) (string, error) {
 	when := c.args.word(0)
 	if when != "before" && when != "after" {
@@ -258,11 +258,19 @@ func (s *Session) doCrash(c command) (string, error) {
 	if n < 1 {
 		return "", fmt.Errorf("crash: append=%d: the next append is number 1", n)
 	}
-	s.journal.when, s.journal.in = when, n-1
-	if n > 1 {
-		return fmt.Sprintf("armed: the process dies %s its append number %d from now\n", when, n), c.args.done(1)
+	every := c.args.number("every", 0)
+	if every != 0 && every < 2 {
+		return "", fmt.Errorf("crash: every=%d: at least every second append must go well, or nothing would ever be done", every)
 	}
-	return fmt.Sprintf("armed: the process dies %s its next append\n", when), c.args.done(1)
+	s.journal.when, s.journal.in, s.journal.every = when, n-1, every
+	text := fmt.Sprintf("armed: the process dies %s its next append", when)
+	if n > 1 {
+		text = fmt.Sprintf("armed: the process dies %s its append number %d from now", when, n)
+	}
+	if every > 0 {
+		text += fmt.Sprintf(", and each number %d behind it", every)
+	}
+	return text + "\n", c.args.done(1)
 }
 
 // doDisk makes the next appends to the journal fail: disk fail [times=1]. The

@@ -45,6 +45,7 @@ func (c *checker) measuredThere(id sched.AttemptID, a *attempt, now sched.Time) 
 // The same under chronus where GPUs are of several types, with faults and other
 // configurations.
 func TestMixedSeeds(t *testing.T) {
+	t.Parallel()
 	from, to := seeds.Range(t, seeds.Unit/8)
 	found := newFailures(mixed, seeds.Unit/8)
 	found.tryAll(t, from, to)

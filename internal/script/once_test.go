@@ -11,6 +11,7 @@ import (
 // Scenarios that failed once, as they were shrunk: whatever the seeds draw by now, these
 // are run with the checks of the random runs. Each file says what was wrong.
 func TestOnceFailed(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../../testdata/once/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)

@@ -61,9 +61,15 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// crashEvery is how many appends go well between two crashes of one run: enough that what is recovered has gone on for a while
+// before it is recovered again.
+const crashEvery = 12
+
 // A crash before or after any append of any script changes nothing that an
-// assert sees, starts nothing twice and leaves a sound journal.
+// assert sees, starts nothing twice and leaves a sound journal. A run crashes at each so manieth append, the next run at those behind
+// them, until each append had its crash.
 func TestCrashAtEveryAppend(t *testing.T) {
+	t.Parallel()
 	for _, file := range scriptFiles(t) {
 		src, err := os.ReadFile(file)
 		if err != nil {
@@ -73,13 +79,13 @@ func TestCrashAtEveryAppend(t *testing.T) {
 		if bytes.Contains(src, []byte("\ncrash ")) || bytes.Contains(src, []byte("\nprogress ")) {
 			continue
 		}
-		step := 1
+		runs, every := crashEvery, crashEvery
 		if testing.Short() || filepath.Base(filepath.Dir(file)) == "hived" {
-			step = 7 // also long scripts about what the core decides
+			runs, every = 1, 7 // also long scripts about what the core decides
 		}
 		for i, when := range []string{"before", "after"} {
-			for n, crashed := 1+i, true; crashed; n += step {
-				mode := fmt.Sprintf("crash %s append=%d\n\n", when, n)
+			for n, crashed := 1, true; crashed && n <= runs; n++ {
+				mode := fmt.Sprintf("crash %s append=%d every=%d\n\n", when, n+i, every)
 				out, err := transcript(file, append([]byte(mode), src...))
 				if crashed = bytes.Contains(out, []byte("crash; recovered")); err != nil {
 					t.Fatalf("%s, %s: %v\n%s", filepath.Base(file), strings.TrimSpace(mode), err, out)

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,14 @@ import (
 var first = flag.Bool("first", false, "stop at the first random run that fails, without shrinking it")
 
 var booked = flag.Bool("booked", false, "every virtual cluster of the random runs has backfill")
+
+// Random runs make much garbage and keep little: it is collected more seldom than usual, unless GOGC says how often.
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	os.Exit(m.Run())
+}
 
 // Random scenarios on simulated machines: the invariants hold after every event,
 // a second run gives the same bytes, and when everything is healed every job
@@ -37,6 +47,7 @@ func TestSeeds(t *testing.T) {
 // The same where everybody shares: gandiva in every virtual cluster, small gangs that
 // let themselves be suspended and packed, and much progress.
 func TestSharedSeeds(t *testing.T) {
+	t.Parallel()
 	from, to := seeds.Range(t, seeds.Unit/4)
 	found := newFailures(shared, seeds.Unit/4)
 	found.tryAll(t, from, to)
@@ -52,6 +63,7 @@ func TestSharedSeeds(t *testing.T) {
 // The same where gangs move for those who wait, in every virtual cluster: most save
 // their work, and need to run for seconds only before they may move.
 func TestMovingSeeds(t *testing.T) {
+	t.Parallel()
 	from, to := seeds.Range(t, seeds.Unit/8)
 	found := newFailures(moving, seeds.Unit/8)
 	found.tryAll(t, from, to)

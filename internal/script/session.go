@@ -69,10 +69,11 @@ type behavior struct {
 // crashing is a journal in memory one of whose appends may crash the process.
 type crashing struct {
 	*engine.Memory
-	when string // "", "before" or "after"
-	in   int32  // so many appends go well first
-	left int    // appends that the present command may still cause
-	sick int32  // so many appends fail, and nothing of them is kept
+	when  string // "", "before" or "after"
+	in    int32  // so many appends go well first
+	every int32  // each so manieth dies from then on; 0 is that none does
+	left  int    // appends that the present command may still cause
+	sick  int32  // so many appends fail, and nothing of them is kept
 }
 
 // errSick is what a disk says that cannot be written for a while.
@@ -99,6 +100,8 @@ func (c *crashing) Append(ctx context.Context, b engine.Batch) error {
 	case c.in > 0:
 		c.in--
 		when = ""
+	case c.every > 0:
+		c.in = c.every - 1
 	default:
 		c.when = ""
 	}

@@ -13,6 +13,7 @@ import (
 // Experiments under hypersched: trials come and go, report losses, are cut, paused, grow and
 // shrink, with faults and other configurations.
 func TestTrialSeeds(t *testing.T) {
+	t.Parallel()
 	from, to := seeds.Range(t, seeds.Unit/8)
 	found := newFailures(trials, seeds.Unit/8)
 	found.tryAll(t, from, to)

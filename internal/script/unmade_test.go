@@ -15,6 +15,7 @@ import (
 // policies but fifo, from its first event and from a snapshot: what runs keeps its cells, and
 // fifo goes on from there.
 func TestUnmadeSeeds(t *testing.T) {
+	t.Parallel()
 	from, to := seeds.Range(t, seeds.Unit/8)
 	unmade := 0
 	for seed := from; seed <= to && !t.Failed(); seed++ {
