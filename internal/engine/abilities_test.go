@@ -1,10 +1,13 @@
 package engine_test
 
 import (
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/cell"
+	clusterfile "github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
@@ -20,7 +23,17 @@ type able struct {
 	can []sched.Ability
 }
 
-func (a able) Abilities() []sched.Ability { return a.can }
+func (a able) Abilities(engine.Leaves) ([]sched.Ability, string) { return a.can, "" }
+
+// choosy can share CPUs alone.
+type choosy struct{ plain }
+
+func (choosy) Abilities(l engine.Leaves) ([]sched.Ability, string) {
+	if l.SKU.Device == cell.CPU {
+		return []sched.Ability{sched.CanSuspend, sched.CanPack}, ""
+	}
+	return nil, fmt.Sprintf("the nodes %v give each to one task", l.Nodes)
+}
 
 // needy is a policy that needs what its VC's policy is called.
 type needy struct{ needs []sched.Ability }
@@ -63,6 +76,47 @@ func TestPoliciesThatNeedWhatTheExecutorLacks(t *testing.T) {
 			if !strings.Contains(lines[i], want) || !strings.Contains(lines[i], "choose another policy") {
 				t.Errorf("%q does not say %q", lines[i], want)
 			}
+		}
+	}
+}
+
+// An executor that can do more on some leaves than on others is asked about those of each VC, pinned ones as well.
+func TestAbilitiesOfLeaves(t *testing.T) {
+	c, _, problems := clusterfile.Parse("cluster.yaml", []byte(`
+physicalCluster:
+  skuTypes:
+    A100: {gpu: 1, cpu: 4, memory: 8Gi}
+    slot: {gpu: 0, cpu: 1, memory: 1Gi}
+  cellTypes:
+    a-node: {childCellType: A100, childCellNumber: 2, isNodeLevel: true}
+    a-rack: {childCellType: a-node, childCellNumber: 2}
+    c-node: {childCellType: slot, childCellNumber: 2, isNodeLevel: true}
+  physicalCells:
+  - cellType: a-rack
+    cellChildren:
+    - {cellAddress: a1, pinnedCellId: own}
+    - cellAddress: a2
+  - {cellType: c-node, cellAddress: c1}
+virtualClusters:
+  cpus: {policy: gandiva, virtualCells: [{cellType: c-node, cellNumber: 1}]}
+  gpus: {policy: gandiva, virtualCells: [{cellType: a-rack.a-node, cellNumber: 1}]}
+  pinned: {policy: gandiva, pinnedCells: [{pinnedCellId: own}]}
+`), clusterfile.Policies{Names: policy.Names(), New: policy.New})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	err := engine.CheckAbilities(c.Config, policy.New, choosy{})
+	if err == nil {
+		t.Fatal("nothing is refused")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	want := []string{"virtual cluster gpus: ", "virtual cluster gpus: ", "virtual cluster pinned: ", "virtual cluster pinned: "}
+	if len(lines) != len(want) {
+		t.Fatalf("%v", err)
+	}
+	for i := range want {
+		if !strings.HasPrefix(lines[i], want[i]) || !strings.Contains(lines[i], "this one cannot on its leaves of type A100: the nodes [a1 a2] give each to one task; choose another policy") {
+			t.Errorf("line %d is %s", i, lines[i])
 		}
 	}
 }

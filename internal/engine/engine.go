@@ -7,8 +7,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -86,39 +84,6 @@ type Adopter interface {
 // Prepare must not block, and may be called often for one job. The job is not changed.
 type Preparer interface {
 	Prepare(sched.JobID, *sched.Job)
-}
-
-// Able is an Executor that can do more than start and stop. What Abilities returns
-// stays the same as long as the executor lives.
-type Able interface {
-	Abilities() []sched.Ability
-}
-
-// CheckAbilities returns an error that names every VC of a configuration whose policy
-// needs what the executor lacks; nil when there is none.
-func CheckAbilities(c *sched.Config, policies sched.Policies, x Executor) error {
-	var has []sched.Ability
-	if able, ok := x.(Able); ok {
-		has = able.Abilities()
-	}
-	var errs []error
-	for _, vc := range c.VCs {
-		p, err := policies.Make(vc)
-		if err != nil {
-			continue // whoever reads the configuration says so, with the place
-		}
-		n, ok := p.(sched.Needer)
-		if !ok {
-			continue
-		}
-		for _, need := range n.Needs() {
-			if !slices.Contains(has, need) {
-				errs = append(errs, fmt.Errorf("virtual cluster %s: the policy %s needs an executor that can %s, "+
-					"and this one cannot; choose another policy", vc.Name, vc.Policy, need.Words()))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Batch is what one round of the loop appends: all or nothing.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -54,11 +57,69 @@ func (c claims) of(ctx context.Context, t *task) ([]*dra.Claim, *sched.TaskRefus
 	case err != nil:
 		return nil, nil, fmt.Errorf("look for the devices of node %s: %w", node, err)
 	}
-	list, err := dra.Claims(t.ts.SKU.DRA, t.name, have, names)
+	name := t.name
+	if t.shares() {
+		name = c.maker.DevicesName(node, t.ts.SKU.DRA.Driver, names)
+	}
+	list, err := dra.Claims(t.ts.SKU.DRA, name, have, names)
 	if err != nil {
 		return nil, &sched.TaskRefused{Reason: fmt.Sprintf("node %s cannot give its devices: %v", node, err)}, nil
 	}
 	return list, nil, nil
+}
+
+// shares reports whether a task lets others on its devices: then its claims are those of its devices, and not its own.
+func (t *task) shares() bool {
+	h := &t.start.Job.Hints
+	return !h.Dedicated && (h.Suspendable || h.Packable)
+}
+
+// rotate notes with which others the tasks of an attempt share their devices, and when they run. c.mu is held.
+func (c claims) rotate(at sched.AttemptID, r *sched.Rotation) {
+	for _, name := range c.attempts[at] {
+		if t := c.tasks[name]; t != nil {
+			t.turns = r
+		}
+	}
+}
+
+// make makes a claim of a task's pod. One that others may have as well is shared with none but those with which the core shares the devices:
+// what else has it must be gone first.
+func (c claims) make(ctx context.Context, t *task, claim *dra.Claim) error {
+	if !t.shares() {
+		return c.o.API.MakeClaim(ctx, claim)
+	}
+	c.mu.Lock()
+	mates := t.turns
+	c.mu.Unlock()
+	beside := func(r metav1.OwnerReference) bool {
+		at, _, ok := c.maker.Parse(r.Name)
+		return ok && mates != nil && mates.Turn(at) >= 0
+	}
+	var failed error
+	gone := func(r metav1.OwnerReference) bool {
+		pod, err := c.o.API.Get(ctx, r.Name) // what is watched may be behind
+		failed = cmp.Or(failed, err)
+		return err == nil && (pod == nil || pod.UID != r.UID)
+	}
+	err := c.o.API.ShareClaim(ctx, claim, beside, gone)
+	return cmp.Or(failed, err)
+}
+
+// abilities are what can be done on leaves: a device plugin gives each GPU to one pod alone, and a pod without a process of Comb's cannot be
+// suspended.
+func (c claims) abilities(l engine.Leaves) ([]sched.Ability, string) {
+	if l.SKU.Device != cell.CPU && l.SKU.DRA.Class == "" {
+		for _, name := range l.Nodes {
+			if n := c.node(string(name)); n != nil && resourceOf(n) != "" {
+				return nil, fmt.Sprintf("the device plugin of node %s gives a GPU (%s) to one pod alone; a driver for dynamic resource allocation, named by dra in skuTypes.%s, lets pods share", name, resourceOf(n), l.SKU.Name)
+			}
+		}
+	}
+	if c.o.Line == nil {
+		return []sched.Ability{sched.CanPack}, "pods are suspended by a process of Comb's in them: start the server with --pod-image and --pod-url"
+	}
+	return []sched.Ability{sched.CanPack, sched.CanSuspend}, ""
 }
 
 // devices are those of a driver on a node.

@@ -29,10 +29,13 @@ const (
 
 // gangOf is what the driver knows of one attempt.
 type gangOf struct {
-	start *sched.Start
+	start *sched.Start   // replaced when it changes: the executor has it, too
 	done  map[int32]bool // tasks that need their GPUs no more
 	stop  bool
 }
+
+// pair are two attempts that were given the same GPUs, the older first.
+type pair [2]sched.AttemptID
 
 // driver gives GPUs to gangs as the core does: a GPU is free when the executor has told so, and a node takes no task while it is
 // told to be down.
@@ -45,7 +48,9 @@ type driver struct {
 
 	mu      sync.Mutex
 	gangs   map[sched.AttemptID]*gangOf
-	taken   map[string]sched.AttemptID // by node/device
+	taken   map[string]int // how many gangs have it, by node/device
+	mates   map[pair]bool
+	turned  bool // some rotation has a member less
 	down    map[string]bool
 	removed map[string]bool
 	why     map[string]string
@@ -66,7 +71,7 @@ type taskOf struct {
 }
 
 func newDriver(t *testing.T, seed uint64) *driver {
-	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[sched.AttemptID]*gangOf{}, taken: map[string]sched.AttemptID{},
+	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[sched.AttemptID]*gangOf{}, taken: map[string]int{}, mates: map[pair]bool{},
 		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, facts: map[string]int{}, refused: map[sched.AttemptID]string{},
 		stripped: map[taskOf]string{}, unknown: map[taskOf]string{}}
 	for i := range simNodes {
@@ -193,11 +198,120 @@ func (d *driver) release(g *gangOf, at sched.AttemptID, n int32) {
 	g.done[n] = true
 	place := g.start.Tasks[n].Place
 	for _, device := range place.Devices {
-		delete(d.taken, keyOf(place.Node, device))
+		if key := keyOf(place.Node, device); d.taken[key] > 1 {
+			d.taken[key]--
+		} else {
+			delete(d.taken, key)
+		}
 	}
 	if len(g.done) == len(g.start.Tasks) {
 		delete(d.gangs, at)
+		d.turned = d.turned || g.start.Rotation != nil
 	}
+}
+
+// join starts a gang on the GPUs of another, with which it takes turns.
+func (d *driver) join() {
+	d.mu.Lock()
+	var host sched.AttemptID
+	for at, g := range d.gangs { // any of them
+		unsteady := slices.ContainsFunc(g.start.Tasks, func(t sched.TaskStart) bool { return d.down[string(t.Place.Node)] })
+		if g.start.Job.Hints.Suspendable && !g.stop && len(g.done) == 0 && !unsteady {
+			host = at
+		}
+	}
+	if host.Job == 0 {
+		d.mu.Unlock()
+		return
+	}
+	d.next++
+	at := sched.AttemptID{Job: d.next, N: 1}
+	start := &sched.Start{ID: d.next, Job: d.gangs[host].start.Job, Tasks: d.gangs[host].start.Tasks}
+	turns := [][]sched.AttemptID{{host}}
+	if r := d.gangs[host].start.Rotation; r != nil {
+		turns = slices.DeleteFunc(slices.Clone(r.Turns), func(turn []sched.AttemptID) bool { return d.gangs[turn[0]] == nil })
+	}
+	for _, turn := range turns {
+		d.mates[pair{turn[0], at}] = true
+	}
+	d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}
+	for i := range start.Tasks {
+		for _, device := range start.Tasks[i].Place.Devices {
+			d.taken[keyOf(start.Tasks[i].Place.Node, device)]++
+		}
+	}
+	actions := d.rotate(append(turns, []sched.AttemptID{at}))
+	d.mu.Unlock()
+	d.e.Do(sched.Action{Attempt: at, Start: d.startOf(at)})
+	for _, a := range actions {
+		d.e.Do(a)
+	}
+}
+
+func (d *driver) startOf(at sched.AttemptID) *sched.Start {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gangs[at].start
+}
+
+// rotate lets gangs take turns. d.mu is held.
+func (d *driver) rotate(turns [][]sched.AttemptID) (actions []sched.Action) {
+	r := &sched.Rotation{Turns: turns, Quantum: sched.Second, Epoch: sched.Time(time.Now().UnixMicro())}
+	for _, turn := range turns {
+		start := *d.gangs[turn[0]].start
+		start.Rotation = r
+		d.gangs[turn[0]].start = &start
+		actions = append(actions, sched.Action{Attempt: turn[0], Rotation: r})
+	}
+	return actions
+}
+
+// turn tells those that shared with gangs that have ended.
+func (d *driver) turn() {
+	d.mu.Lock()
+	var actions []sched.Action
+	seen := map[*sched.Rotation]bool{nil: true}
+	for _, g := range d.gangs {
+		r := g.start.Rotation
+		if !d.turned || seen[r] {
+			continue
+		}
+		seen[r] = true
+		left := slices.DeleteFunc(slices.Clone(r.Turns), func(turn []sched.AttemptID) bool { return d.gangs[turn[0]] == nil })
+		if len(left) < len(r.Turns) {
+			more := d.rotate(left)
+			seen[more[0].Rotation] = true
+			actions = append(actions, more...)
+		}
+	}
+	d.turned = false
+	d.mu.Unlock()
+	for _, a := range actions {
+		d.e.Do(a)
+	}
+}
+
+// alone are the GPUs that two containers had at a time without having been given them together; with is how many had them so by claims.
+func (d *driver) alone() (alone []simapi.Both, with int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, b := range d.api.Twice() {
+		one, two := attemptOf(b.First), attemptOf(b.Second)
+		switch {
+		case !d.mates[pair{one, two}] && !d.mates[pair{two, one}]:
+			alone = append(alone, b)
+		case b.Node == claimed:
+			with++
+		}
+	}
+	return alone, with
+}
+
+// attemptOf reads the name of a pod.
+func attemptOf(pod string) (at sched.AttemptID) {
+	parts := strings.Split(pod, "-")
+	_, _ = fmt.Sscanf(strings.Join(parts[2:], "-"), "%d-%d-%d", &at.Job, &at.Gang, &at.N)
+	return at
 }
 
 // begin starts a gang on free GPUs.
@@ -207,12 +321,13 @@ func (d *driver) begin() {
 	at := sched.AttemptID{Job: d.next, N: 1}
 	job := &sched.Job{Name: sched.JobName(fmt.Sprint("job", d.next)), User: "u", VC: "v", Grace: sched.Second,
 		Roles: []sched.Role{{Name: "worker", Tasks: 3, Launch: sched.Launch{Image: "image:1", MilliCPU: 100, MemoryMB: 64, Command: []string{"train"}}}}}
+	job.Hints.Suspendable = d.r.IntN(2) == 0
 	start := &sched.Start{ID: d.next, Job: job}
 	for n := range 1 + d.r.IntN(3) {
 		node := cell.NodeName(nodeOf(d.r.IntN(simNodes)))
 		var devices []int32
 		for i := range int32(simGPUs) {
-			if _, taken := d.taken[keyOf(node, i)]; !taken && !d.down[string(node)] && len(devices) < 1+d.r.IntN(2) {
+			if d.taken[keyOf(node, i)] == 0 && !d.down[string(node)] && len(devices) < 1+d.r.IntN(2) {
 				devices = append(devices, i)
 			}
 		}
@@ -220,7 +335,7 @@ func (d *driver) begin() {
 			break
 		}
 		for _, i := range devices {
-			d.taken[keyOf(node, i)] = at
+			d.taken[keyOf(node, i)] = 1
 		}
 		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(n), Index: int32(n), SKU: skuOn(string(node)), Place: cell.Task{Node: node, SKU: "GPU", Devices: devices}})
 	}
@@ -317,10 +432,13 @@ func (d *driver) declareDead(node string) {
 // step does one random thing to the cluster.
 func (d *driver) step() {
 	d.give()
+	d.turn()
 	node := nodeOf(d.r.IntN(simNodes))
 	switch k := d.r.IntN(100); {
-	case k < 45:
+	case k < 35:
 		d.begin()
+	case k < 45:
+		d.join()
 	case k < 65:
 		if list := d.live(); len(list) > 0 {
 			d.end(list[d.r.IntN(len(list))])
@@ -442,14 +560,18 @@ func (d *driver) finish() {
 	}
 }
 
-// TestFaultsOfTheAPI: whatever the API server, kubelets, machines and users do, no GPU has two containers at a time, what is told to
+// TestFaultsOfTheAPI: whatever the API server, kubelets, machines and users do, no GPU has two containers at a time but those that were to
+// share it, what is told to
 // have ended has ended, nothing is unknown, and in the end nothing is left. The executor is killed in between.
 func TestFaultsOfTheAPI(t *testing.T) {
 	const steps = 250
-	var withClaims atomic.Int64
+	var withClaims, shared atomic.Int64
 	t.Cleanup(func() {
 		if seeds.Modest() && withClaims.Load() == 0 { // of one seed their node may be down all the time
 			t.Error("no container was started with claims")
+		}
+		if seeds.Modest() && shared.Load() == 0 {
+			t.Error("no two containers shared a claim")
 		}
 	})
 	for seed := range seeds.Of(t, 6) {
@@ -461,16 +583,18 @@ func TestFaultsOfTheAPI(t *testing.T) {
 				d.step()
 			}
 			d.finish()
-			for _, what := range d.api.Twice() {
-				t.Errorf("two containers had GPU %s", what)
+			alone, with := d.alone()
+			for _, what := range alone {
+				t.Errorf("two containers had a GPU that was not given to both: %+v", what)
 			}
+			shared.Add(int64(with))
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			if n := d.api.Began(); n < 3 {
 				t.Errorf("only %d containers were started", n)
 			}
 			withClaims.Add(int64(d.claims))
-			t.Logf("%d gangs, %d containers; told %v; asked %v", d.next, d.api.Began(), d.facts, d.api.Asked())
+			t.Logf("%d gangs, %d containers, %d shared a claim; told %v; asked %v", d.next, d.api.Began(), with, d.facts, d.api.Asked())
 		})
 	}
 }

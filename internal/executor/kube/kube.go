@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -194,7 +195,9 @@ func (e *Executor) Do(a sched.Action) {
 		e.start(a)
 	case a.Lost != nil:
 		e.fence(a)
-	case a.Rotation == nil:
+	case a.Rotation != nil:
+		claims{e}.rotate(a.Attempt, a.Rotation)
+	default:
 		e.end(a)
 	}
 }
@@ -219,6 +222,7 @@ func (e *Executor) start(a sched.Action) {
 		}
 		e.queue.Add(name)
 	}
+	claims{e}.rotate(a.Attempt, a.Start.Rotation)
 }
 
 // add notes a task. e.mu is held.
@@ -290,8 +294,10 @@ func (e *Executor) taken(t *task) {
 	}
 }
 
-// Abilities implements engine.Able: pods cannot be suspended, or share a GPU.
-func (e *Executor) Abilities() []sched.Ability { return nil }
+// Abilities implements engine.Able.
+func (e *Executor) Abilities(l engine.Leaves) ([]sched.Ability, string) {
+	return claims{e}.abilities(l)
+}
 
 // Sweep implements executor.Executor. What is live was started before: a pod of this cluster without a task is a stray, now and
 // later. Where the API server is away the strays are ended when it is back, and none is named.

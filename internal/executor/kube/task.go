@@ -37,7 +37,8 @@ type task struct {
 	known bool      // an engine before may have started it
 	stop  bool
 	grace sched.Duration
-	again bool // it was asked for once more: what is known is told again
+	again bool            // it was asked for once more: what is known is told again
+	turns *sched.Rotation // what it follows, with those that share its devices; nil: it runs all the time. It is replaced, never changed
 
 	read    bool // the record was read
 	record  record
@@ -111,7 +112,7 @@ func (e *Executor) settle(name string) (time.Duration, error) {
 	case pod == nil:
 		return e.missing(ctx, t, w)
 	case t.record.UID == "" && !t.stray:
-		return 0, e.claim(ctx, t, pod)
+		return e.claim(ctx, t, w, pod)
 	case pod.UID != t.record.UID && !t.stray:
 		return e.lost(t, w, "another pod has taken the place of its own")
 	}
@@ -168,7 +169,7 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 		case err != nil:
 			return 0, err
 		case pod != nil && t.record.UID == "":
-			return 0, e.claim(ctx, t, pod)
+			return e.claim(ctx, t, w, pod)
 		case pod != nil && pod.UID == t.record.UID:
 			return time.Second, nil // the watch will say so, too
 		case t.record.UID != "":
@@ -181,21 +182,21 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 	case w.stop:
 		return 0, e.finish(t, sched.Exit{Cause: sched.NeverStarted})
 	}
-	return 0, e.create(ctx, t)
+	return e.create(ctx, t, w)
 }
 
 // create makes the pod, and then its secrets and claims, which are the pod's own and go with it. That it may exist is noted before, and its
 // UID when all is there: where this process ends in between, claim makes the rest.
-func (e *Executor) create(ctx context.Context, t *task) error {
+func (e *Executor) create(ctx context.Context, t *task, w wanted) (time.Duration, error) {
 	pod, own, refused, err := e.made(ctx, t)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case refused != nil:
-		return e.refuse(t, *refused)
+		return 0, e.refuse(t, *refused)
 	}
 	if err := t.note(); err != nil {
-		return err
+		return 0, err
 	}
 	made, err := e.o.API.Create(ctx, pod)
 	switch {
@@ -203,14 +204,17 @@ func (e *Executor) create(ctx context.Context, t *task) error {
 		return e.supply(ctx, t, made, own)
 	case api.Exists(err):
 		if made, err = e.o.API.Get(ctx, t.name); err != nil || made == nil {
-			return err
+			return 0, err
 		}
-		return e.claim(ctx, t, made)
+		return e.claim(ctx, t, w, made)
 	case api.Refuses(err):
-		return e.refuse(t, sched.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.Words(err)})
+		return 0, e.refuse(t, sched.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.Words(err)})
 	}
-	return err
+	return 0, err
 }
+
+// claimPause is after how long a claim that others have is asked for again.
+const claimPause = 300 * time.Millisecond
 
 // owned is what a pod needs beside itself.
 type owned struct {
@@ -242,8 +246,8 @@ func (e *Executor) made(ctx context.Context, t *task) (pod *corev1.Pod, own owne
 	return pod, own, nil, err
 }
 
-// supply gives a pod what it owns, and notes that it is the task's.
-func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own owned) error {
+// supply gives a pod what it owns, and notes that it is the task's. What must wait for others to go is tried again after the time that it returns.
+func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own owned) (time.Duration, error) {
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
 	what, err := "secret", error(nil)
 	for _, s := range own.secrets {
@@ -253,23 +257,34 @@ func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own own
 	}
 	for _, c := range own.claims {
 		if c.OwnerReferences = owner; err == nil {
-			what, err = "resource claim", e.o.API.MakeClaim(ctx, c)
+			what, err = "resource claim", claims{e}.make(ctx, t, c)
 		}
 	}
-	switch {
-	case api.Refuses(err):
+	refuse := func(why string) (time.Duration, error) {
 		t.record.UID = pod.UID
-		return e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: fmt.Sprintf("Kubernetes refuses the %s of its pod: %s", what, api.Words(err))})
-	case err != nil:
-		return fmt.Errorf("make the %s of pod %s: %w", what, t.name, err)
+		return 0, e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: why})
 	}
-	t.record.UID = pod.UID
+	soon := (*api.Soon)(nil)
+	switch {
+	case errors.As(err, &soon) && t.waits.IsZero():
+		t.waits = time.Now()
+		return claimPause, nil
+	case errors.As(err, &soon) && time.Since(t.waits) < e.o.Limits.Binding:
+		return claimPause, nil
+	case errors.As(err, &soon):
+		return refuse(soon.Why)
+	case api.Refuses(err):
+		return refuse(fmt.Sprintf("Kubernetes refuses the %s of its pod: %s", what, api.Words(err)))
+	case err != nil:
+		return 0, fmt.Errorf("make the %s of pod %s: %w", what, t.name, err)
+	}
+	t.record.UID, t.waits = pod.UID, time.Time{}
 	e.identify(t)
 	if err := t.note(); err != nil {
-		return err
+		return 0, err
 	}
 	e.queue.Add(t.name)
-	return nil
+	return 0, nil
 }
 
 // giveUp has a pod go that will not run. What is to be told then is noted.
@@ -297,15 +312,18 @@ func (e *Executor) storagesOf(job *sched.Job) (list []storage.Storage, why strin
 	return list, ""
 }
 
-// claim takes a pod whose making was not noted, if it is ours.
-func (e *Executor) claim(ctx context.Context, t *task, pod *corev1.Pod) error {
+// claim takes a pod whose making was not noted, if it is ours. One that is to end needs nothing more.
+func (e *Executor) claim(ctx context.Context, t *task, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	if !e.maker.Sealed(pod) {
-		return e.refuse(t, sched.TaskRefused{Reason: "a pod named " + t.name + " is there already, and Comb did not make it: delete it"})
+		return 0, e.refuse(t, sched.TaskRefused{Reason: "a pod named " + t.name + " is there already, and Comb did not make it: delete it"})
+	}
+	if w.stop {
+		return e.supply(ctx, t, pod, owned{})
 	}
 	_, own, refused, err := e.made(ctx, t)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case refused != nil: // it could be made then: what is missing now does not end it
 		own = owned{}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
@@ -16,12 +17,12 @@ import (
 
 // Abilities implements engine.Able. Tasks can be suspended where there is a freezer
 // or where a process that is stopped stands still.
-func (e *Executor) Abilities() []sched.Ability {
+func (e *Executor) Abilities(engine.Leaves) ([]sched.Ability, string) {
 	can := []sched.Ability{sched.CanPack}
 	if e.suspends() {
 		can = append(can, sched.CanSuspend)
 	}
-	return can
+	return can, ""
 }
 
 // suspends looks once, when it is first asked.

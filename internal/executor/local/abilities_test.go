@@ -11,12 +11,12 @@ import (
 func TestAbilities(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*Options)) {
 		var x engine.Able = newWorld(t, change).e
-		if got := x.Abilities(); !slices.Contains(got, sched.CanSuspend) || !slices.Contains(got, sched.CanPack) {
+		if got, _ := x.Abilities(engine.Leaves{}); !slices.Contains(got, sched.CanSuspend) || !slices.Contains(got, sched.CanPack) {
 			t.Errorf("it can %v", got)
 		}
 	})
 	w := newWorld(t, func(o *Options) { o.NoSuspend = true })
-	if got := w.e.Abilities(); !slices.Equal(got, []sched.Ability{sched.CanPack}) {
+	if got, _ := w.e.Abilities(engine.Leaves{}); !slices.Equal(got, []sched.Ability{sched.CanPack}) {
 		t.Errorf("it can %v", got)
 	}
 }

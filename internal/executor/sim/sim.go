@@ -176,8 +176,8 @@ func (w *World) refeed() {
 }
 
 // Abilities implements engine.Able: the simulated world can do everything.
-func (w *World) Abilities() []sched.Ability {
-	return []sched.Ability{sched.CanSuspend, sched.CanPack}
+func (w *World) Abilities(engine.Leaves) ([]sched.Ability, string) {
+	return []sched.Ability{sched.CanSuspend, sched.CanPack}, ""
 }
 
 // Now returns the present instant.

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/combsched/comb/internal/executor/kube/dra"
@@ -91,12 +92,76 @@ func (c *Client) MakeClaim(ctx context.Context, claim *dra.Claim) error {
 	case slices.ContainsFunc(had.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == claim.OwnerReferences[0].UID }):
 		return nil
 	}
-	o, err := json.Marshal(&metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: &metav1.Preconditions{UID: &had.UID}})
-	if err != nil {
-		return err
-	}
-	if err := c.claims(c.plain.Delete(), claim.Name).Body(o).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
+	if err := c.deleteClaim(ctx, had); err != nil {
 		return err
 	}
 	return post()
+}
+
+// Soon says that what is asked for must wait for something else to go first, and for what.
+type Soon struct{ Why string }
+
+// Error implements error.
+func (s *Soon) Error() string { return s.Why }
+
+// ShareClaim makes a claim that belongs to a pod, or makes one that is there belong to that pod as well. It is shared only with those that
+// are beside the pod: all to which it belongs are that, or gone. One to which nothing belongs any more is deleted, and made anew by the next
+// call. *Soon says that it cannot be had yet.
+func (c *Client) ShareClaim(ctx context.Context, claim *dra.Claim, beside, gone func(metav1.OwnerReference) bool) error {
+	body, err := json.Marshal(claim)
+	if err != nil {
+		return err
+	}
+	if err = c.claims(c.plain.Post()).Body(body).Do(ctx).Error(); !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	own := claim.OwnerReferences[0]
+	had, err := c.Claim(ctx, claim.Name)
+	switch {
+	case err != nil:
+		return err
+	case had == nil:
+		return &Soon{"the claim " + claim.Name + " of its GPUs was there a moment ago"}
+	case had.DeletionTimestamp != nil:
+		return &Soon{"the claim " + claim.Name + " of its GPUs, of a task before, is not gone yet"}
+	case slices.ContainsFunc(had.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == own.UID }):
+		return nil
+	}
+	for _, r := range had.OwnerReferences {
+		if !beside(r) && !gone(r) {
+			return &Soon{fmt.Sprintf("the claim %s of its GPUs is still that of pod %s", claim.Name, r.Name)}
+		}
+	}
+	if slices.ContainsFunc(had.OwnerReferences, beside) {
+		return c.ownToo(ctx, had, own)
+	}
+	if err := c.deleteClaim(ctx, had); err != nil {
+		return err
+	}
+	return &Soon{"the claim " + claim.Name + " of its GPUs, of a task before, is being deleted"}
+}
+
+// ownToo makes a claim belong to one pod more, if nothing has changed of it.
+func (c *Client) ownToo(ctx context.Context, had *dra.Claim, own metav1.OwnerReference) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": had.UID, "resourceVersion": had.ResourceVersion, "ownerReferences": append(had.OwnerReferences, own)}})
+	if err != nil {
+		return err
+	}
+	err = c.claims(c.plain.Patch(types.MergePatchType), had.Name).SetHeader("Content-Type", string(types.MergePatchType)).Body(patch).Do(ctx).Error()
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return &Soon{"the claim " + had.Name + " of its GPUs has changed meanwhile"}
+	}
+	return err
+}
+
+// deleteClaim deletes a claim if nothing has changed of it.
+func (c *Client) deleteClaim(ctx context.Context, had *dra.Claim) error {
+	o, err := json.Marshal(&metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: &metav1.Preconditions{UID: &had.UID, ResourceVersion: &had.ResourceVersion}})
+	if err != nil {
+		return err
+	}
+	if err := c.claims(c.plain.Delete(), had.Name).Body(o).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return err
+	}
+	return nil
 }

@@ -77,19 +77,23 @@ func (t *Task) runsIn(role *sched.Role) string {
 func roomFor(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	if disk, ok := r.Limits[corev1.ResourceEphemeralStorage]; ok {
 		disk.Add(*resource.NewQuantity(programMB<<20, resource.BinarySI))
-		r.Limits[corev1.ResourceEphemeralStorage] = disk // requests are the same map
+		r.Limits[corev1.ResourceEphemeralStorage] = disk
+		r.Requests[corev1.ResourceEphemeralStorage] = disk // maybe the same map
 	}
 	return r
 }
 
 func withoutDevices(r corev1.ResourceRequirements) corev1.ResourceRequirements {
-	list := corev1.ResourceList{}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-		if n, ok := r.Limits[name]; ok {
-			list[name] = n
+	only := func(from corev1.ResourceList) corev1.ResourceList {
+		list := corev1.ResourceList{}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+			if n, ok := from[name]; ok {
+				list[name] = n
+			}
 		}
+		return list
 	}
-	return corev1.ResourceRequirements{Limits: list, Requests: list}
+	return corev1.ResourceRequirements{Limits: only(r.Limits), Requests: only(r.Requests)}
 }
 
 // lineVariables say where a task finds its code, and where it tells its progress.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,12 @@ type Maker struct {
 // Name is the name of a task's pod: of this cluster, job, attempt and task alone.
 func (m *Maker) Name(at sched.AttemptID, task int32) string {
 	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N, task)
+}
+
+// DevicesName is the name of what belongs to some devices of a node, whichever tasks have them: of this cluster and these devices alone.
+func (m *Maker) DevicesName(node, driver string, devices []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{node, driver}, devices...), "\n")))
+	return "comb-" + m.short() + "-at-" + hex.EncodeToString(sum[:8])
 }
 
 // short is so much of the cluster's name that two of them do not meet in one namespace.
@@ -336,7 +343,18 @@ func limits(role *sched.Role, t Task) corev1.ResourceRequirements {
 	if n := len(devices(t)); n > 0 && t.counted() {
 		list[corev1.ResourceName(t.Resource)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
 	}
-	return corev1.ResourceRequirements{Limits: list, Requests: list}
+	if !t.beside() {
+		return corev1.ResourceRequirements{Limits: list, Requests: list}
+	}
+	asked := maps.Clone(list)
+	asked[corev1.ResourceCPU], asked[corev1.ResourceMemory] = resource.Quantity{}, resource.Quantity{}
+	return corev1.ResourceRequirements{Limits: list, Requests: asked}
+}
+
+// beside reports whether a task starts on the leaves of others. What is set aside for these is set aside for it, too.
+func (t *Task) beside() bool {
+	r := t.Start.Rotation
+	return r != nil && (len(r.Turns) > 1 || len(r.Turns) == 1 && len(r.Turns[0]) > 1)
 }
 
 // counted reports whether a device plugin gives a task its GPUs, by their number.

@@ -266,3 +266,28 @@ func TestClaimedGPUs(t *testing.T) {
 		}
 	}
 }
+
+// What is set aside for those that have the leaves is set aside for a task that starts beside them, too: it asks for no CPU and no memory of
+// its own, and its limits are as ever.
+func TestBesideOthers(t *testing.T) {
+	task := sample()
+	other := sched.AttemptID{Job: task.Attempt.Job + 1, N: 1}
+	for _, turns := range [][][]sched.AttemptID{nil, {{task.Attempt}}, {{other}, {task.Attempt}}, {{other, task.Attempt}}} {
+		start := *task.Start
+		start.Rotation = &sched.Rotation{Turns: turns}
+		task.Start = &start
+		pod, _, err := maker.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := pod.Spec.Containers[0].Resources
+		_, asks := r.Requests["cpu"]
+		alone := len(turns) < 2 && (len(turns) == 0 || len(turns[0]) < 2)
+		if !asks || r.Limits.Cpu().IsZero() || r.Limits.Memory().IsZero() || r.Requests.Cpu().IsZero() == alone || r.Requests.Memory().IsZero() == alone {
+			t.Errorf("%v: it asks for %v of %v", turns, r.Requests, r.Limits)
+		}
+	}
+	if a, b := maker.DevicesName("n1", "d", []string{"gpu-0", "gpu-1"}), maker.DevicesName("n1", "d", []string{"gpu-0"}); a == b || a != maker.DevicesName("n1", "d", []string{"gpu-0", "gpu-1"}) || len(a) > 60 {
+		t.Errorf("the devices are called %s and %s", a, b)
+	}
+}

@@ -82,12 +82,18 @@ func (s *Server) allocate(pod *corev1.Pod, node string) bool {
 		if !ok || slice == nil {
 			return false
 		}
-		if had.Status.Allocation != nil {
+		claim := had.DeepCopy()
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+		switch {
+		case slices.ContainsFunc(had.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }):
+			continue
+		case had.DeletionTimestamp != nil:
+			return false
+		case had.Status.Allocation != nil:
+			s.put("resourceclaims", claim)
 			continue
 		}
-		claim := had.DeepCopy()
 		claim.Status.Allocation = &resourcev1.AllocationResult{}
-		claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
 		for _, r := range claim.Spec.Devices.Requests {
 			for _, value := range named.FindAllString(r.Exactly.Selectors[0].CEL.Expression, -1) {
 				device := s.free(slice, value)
@@ -130,19 +136,31 @@ func (s *Server) free(slice *resourcev1.ResourceSlice, quoted string) string {
 	return ""
 }
 
-// deallocate takes devices from claims whose pods have ended, some time later. s.mu is held.
-func (s *Server) deallocate() {
+// collect takes devices from claims whose pods have ended, some time later, and claims away whose owners are gone. s.mu is held.
+func (s *Server) collect() {
+	if s.tick%10 != 0 {
+		return
+	}
 	live := map[types.UID]bool{}
 	for _, o := range s.objects["pods"] {
 		live[o.GetUID()] = !ended(o.(*corev1.Pod))
 	}
 	for _, o := range s.objects["resourceclaims"] {
-		claim := o.(*resourcev1.ResourceClaim)
-		if claim.Status.Allocation == nil || claim.Name == Occupied || live[claim.Status.ReservedFor[0].UID] || s.tick%10 != 0 {
-			continue
+		claim := o.(*resourcev1.ResourceClaim).DeepCopy()
+		claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return !live[r.UID] })
+		owned := slices.ContainsFunc(claim.OwnerReferences, func(r metav1.OwnerReference) bool { _, ok := live[r.UID]; return ok })
+		reserved := len(claim.Status.ReservedFor) > 0
+		switch {
+		case claim.Name == Occupied:
+		case !reserved && (claim.DeletionTimestamp != nil || !owned):
+			s.remove("resourceclaims", claim)
+		case !owned && claim.DeletionTimestamp == nil:
+			now := metav1.Now()
+			claim.DeletionTimestamp = &now
+			s.put("resourceclaims", claim)
+		case !reserved && claim.Status.Allocation != nil:
+			claim.Status = resourcev1.ResourceClaimStatus{}
+			s.put("resourceclaims", claim)
 		}
-		claim = claim.DeepCopy()
-		claim.Status = resourcev1.ResourceClaimStatus{}
-		s.put("resourceclaims", claim)
 	}
 }

@@ -2,12 +2,14 @@ package simapi
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -20,8 +22,8 @@ const gcBeats = 50
 
 // machine is one with a kubelet.
 type machine struct {
-	kubelet    bool // it looks at pods, and says what they do
-	devices    map[string]types.UID
+	kubelet    bool                   // it looks at pods, and says what they do
+	devices    map[string][]types.UID // which containers have each
 	containers map[types.UID]*container
 }
 
@@ -40,7 +42,7 @@ type container struct {
 func (s *Server) AddNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.machines[name] = &machine{kubelet: true, devices: map[string]types.UID{}, containers: map[types.UID]*container{}}
+	s.machines[name] = &machine{kubelet: true, devices: map[string][]types.UID{}, containers: map[types.UID]*container{}}
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint("node-", s.version))}}
 	s.ready(n, true)
 }
@@ -52,6 +54,15 @@ func (s *Server) ready(n *corev1.Node, is bool) {
 	}
 	n = n.DeepCopy()
 	n.Status.Conditions = []corev1.NodeCondition{c}
+	s.put("nodes", n)
+}
+
+// Offer lets a device plugin offer so many of a resource on a node.
+func (s *Server) Offer(node string, name corev1.ResourceName, count int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.objects["nodes"][node].(*corev1.Node).DeepCopy()
+	n.Status.Capacity = corev1.ResourceList{name: *resource.NewQuantity(count, resource.DecimalSI)}
 	s.put("nodes", n)
 }
 
@@ -122,6 +133,13 @@ func (s *Server) Strip(name string) {
 	s.remove("pods", o)
 }
 
+// Linger lets the containers that start from now on run until they are ended.
+func (s *Server) Linger() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.linger = true
+}
+
 // Runs reports whether a container of a pod runs somewhere.
 func (s *Server) Runs(pod string) bool {
 	s.mu.Lock()
@@ -136,8 +154,11 @@ func (s *Server) Runs(pod string) bool {
 	return false
 }
 
+// Both is a device of a node that the containers of two pods held at the same time.
+type Both struct{ Device, Node, First, Second string }
+
 // Twice tells which devices two containers held at the same time.
-func (s *Server) Twice() []string {
+func (s *Server) Twice() []Both {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.twice)
@@ -164,7 +185,7 @@ func (s *Server) run() {
 		for _, name := range names {
 			s.see(s.objects["pods"][name].(*corev1.Pod).DeepCopy())
 		}
-		s.deallocate()
+		s.collect()
 		for _, m := range s.machines {
 			for uid, c := range m.containers { // with or without a kubelet
 				if !c.over && s.tick >= c.ends {
@@ -180,9 +201,7 @@ func (s *Server) run() {
 func (m *machine) end(uid types.UID, c *container) {
 	c.over = true
 	for _, d := range c.devices {
-		if m.devices[d] == uid {
-			delete(m.devices, d)
-		}
+		m.devices[d] = slices.DeleteFunc(m.devices[d], func(has types.UID) bool { return has == uid })
 	}
 }
 
@@ -272,6 +291,9 @@ func (s *Server) sync(m *machine, pod *corev1.Pod) {
 // start starts a container, and notes when it is given a device that another one has. s.mu is held.
 func (s *Server) start(m *machine, pod *corev1.Pod) *container {
 	c := &container{pod: pod.Name, began: metav1.Now(), ends: s.tick + 5 + int64(s.rand.IntN(1000)), code: []int32{0, 0, 1, 3}[s.rand.IntN(4)]}
+	if s.linger {
+		c.ends = math.MaxInt64
+	}
 	for _, e := range pod.Spec.Containers[0].Env {
 		if e.Name == "NVIDIA_VISIBLE_DEVICES" && e.Value != "void" {
 			c.devices = strings.Split(e.Value, ",")
@@ -283,10 +305,10 @@ func (s *Server) start(m *machine, pod *corev1.Pod) *container {
 		}
 	}
 	for _, d := range c.devices {
-		if had, ok := m.devices[d]; ok {
-			s.twice = append(s.twice, fmt.Sprintf("%s of %s: %s and %s", d, pod.Spec.NodeName, m.containers[had].pod, pod.Name))
+		for _, had := range m.devices[d] {
+			s.twice = append(s.twice, Both{d, pod.Spec.NodeName, m.containers[had].pod, pod.Name})
 		}
-		m.devices[d] = pod.UID
+		m.devices[d] = append(m.devices[d], pod.UID)
 	}
 	m.containers[pod.UID] = c
 	s.asked["containers"]++

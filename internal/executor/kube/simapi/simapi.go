@@ -57,8 +57,9 @@ type Server struct {
 	events   map[string][]event                  // by resource
 	machines map[string]*machine
 	tick     int64
-	others   bool     // claims are given other devices than they ask for
-	twice    []string // devices that two containers held at once
+	others   bool // claims are given other devices than they ask for
+	linger   bool // containers do not end by themselves
+	twice    []Both
 	asked    map[string]int
 }
 
@@ -160,11 +161,9 @@ func (s *Server) put(resource string, o metav1.Object) {
 func (s *Server) remove(resource string, o metav1.Object) {
 	delete(s.objects[resource], o.GetName())
 	s.tell(resource, watch.Deleted, o)
-	for _, of := range []string{"secrets", "resourceclaims"} {
-		for name, one := range s.objects[of] {
-			if slices.ContainsFunc(one.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
-				delete(s.objects[of], name)
-			}
+	for name, one := range s.objects["secrets"] { // claims go with the last of their owners: see collect
+		if slices.ContainsFunc(one.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
+			delete(s.objects["secrets"], name)
 		}
 	}
 }
@@ -340,7 +339,7 @@ func (s *Server) delete(resource string, o metav1.Object, body []byte) error {
 			return err
 		}
 	}
-	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != o.GetUID() {
+	if p := options.Preconditions; p != nil && (p.UID != nil && *p.UID != o.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion()) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: resource}, o.GetName(), errors.New("another object has that name"))
 	}
 	if o.GetDeletionTimestamp() == nil {
@@ -348,25 +347,30 @@ func (s *Server) delete(resource string, o metav1.Object, body []byte) error {
 		o.SetDeletionTimestamp(&now)
 		s.put(resource, o)
 	}
-	if resource != "pods" {
+	if resource != "pods" && resource != "resourceclaims" { // what is reserved goes later: see collect
 		s.remove(resource, o)
 	}
 	return nil
 }
 
-// patch takes finalizers off an object, which is all that is asked for. s.mu is held.
+// patch takes finalizers off an object, or gives it other owners, which is all that is asked for. s.mu is held.
 func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 	var p struct {
 		Metadata struct {
-			UID  types.UID `json:"uid"`
-			Drop []string  `json:"$deleteFromPrimitiveList/finalizers"`
+			UID     types.UID               `json:"uid"`
+			Version string                  `json:"resourceVersion"`
+			Drop    []string                `json:"$deleteFromPrimitiveList/finalizers"`
+			Owners  []metav1.OwnerReference `json:"ownerReferences"`
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(body, &p); err != nil {
 		return err
 	}
-	if p.Metadata.UID != o.GetUID() || s.happens("conflict", s.faults.Busy) {
+	if p.Metadata.UID != o.GetUID() || p.Metadata.Version != "" && p.Metadata.Version != o.GetResourceVersion() || s.happens("conflict", s.faults.Busy) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: resource}, o.GetName(), errors.New("the object has been modified"))
+	}
+	if p.Metadata.Owners != nil {
+		o.SetOwnerReferences(p.Metadata.Owners)
 	}
 	o.SetFinalizers(slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return slices.Contains(p.Metadata.Drop, f) }))
 	s.put(resource, o)

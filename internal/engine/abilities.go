@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Able is an Executor that can do more than start and stop.
+type Able interface {
+	// Abilities are what it can do on leaves, and what keeps it from the others, in words for whoever runs the server; "" where there is
+	// nothing to be done about it.
+	Abilities(Leaves) (has []sched.Ability, why string)
+}
+
+// Leaves are those of one type, and the nodes that have them.
+type Leaves struct {
+	SKU   cell.SKU
+	Nodes []cell.NodeName
+}
+
+// CheckAbilities returns an error that names every VC of a configuration whose policy needs what the executor lacks on some of the VC's
+// leaves; nil when there is none. Jobs share nothing but what is guaranteed to their VC, so no other leaves matter.
+func CheckAbilities(c *sched.Config, policies sched.Policies, x Executor) error {
+	var errs []error
+	for _, vc := range c.VCs {
+		p, err := policies.Make(vc)
+		if err != nil {
+			continue // whoever reads the configuration says so, with the place
+		}
+		n, ok := p.(sched.Needer)
+		if !ok || len(n.Needs()) == 0 {
+			continue
+		}
+		for _, leaves := range leavesOf(&c.Cluster, vc.Name) {
+			errs = append(errs, lacks(vc, n.Needs(), leaves, x)...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lacks says what of a policy's needs the executor cannot do on some leaves.
+func lacks(vc sched.VCConfig, needs []sched.Ability, leaves Leaves, x Executor) (errs []error) {
+	var has []sched.Ability
+	why := ""
+	if able, ok := x.(Able); ok {
+		has, why = able.Abilities(leaves)
+	}
+	where := ""
+	if leaves.SKU.Name != "" {
+		where = fmt.Sprintf(" on its leaves of type %s", leaves.SKU.Name)
+	}
+	if why != "" {
+		why = ": " + why
+	}
+	for _, need := range needs {
+		if !slices.Contains(has, need) {
+			errs = append(errs, fmt.Errorf("virtual cluster %s: the policy %s needs an executor that can %s, and this one cannot%s%s; choose another policy",
+				vc.Name, vc.Policy, need.Words(), where, why))
+		}
+	}
+	return errs
+}
+
+// leavesOf are the leaves that a VC may be given, by type; one without a name where it is given none.
+func leavesOf(spec *cell.Spec, vc cell.VCName) (list []Leaves) {
+	chains := chainsOf(spec, vc)
+	for i := range spec.Chains {
+		chain := &spec.Chains[i]
+		sku := slices.IndexFunc(spec.SKUs, func(s cell.SKU) bool { return s.Name == chain.Levels[0].Type })
+		if !chains[chain.Name] || sku < 0 {
+			continue
+		}
+		leaves := Leaves{SKU: spec.SKUs[sku]}
+		for k := range spec.Cells {
+			if spec.Cells[k].Type == chain.Levels[len(chain.Levels)-1].Type {
+				leaves.Nodes = nodesOf(chain, &spec.Cells[k], leaves.Nodes)
+			}
+		}
+		list = append(list, leaves)
+	}
+	if len(list) == 0 {
+		list = []Leaves{{}}
+	}
+	return list
+}
+
+// chainsOf are the chains of which a VC has cells.
+func chainsOf(spec *cell.Spec, vc cell.VCName) map[cell.ChainName]bool {
+	chains := map[cell.ChainName]bool{}
+	for i := range spec.VCs {
+		v := &spec.VCs[i]
+		if v.Name != vc {
+			continue
+		}
+		for _, q := range v.Quota {
+			chains[q.Chain] = true
+		}
+		for k := range spec.Cells {
+			if slices.ContainsFunc(v.Pinned, func(id cell.PinnedID) bool { return hasPinned(&spec.Cells[k], id) }) {
+				chains[cell.ChainName(spec.Cells[k].Type)] = true
+			}
+		}
+	}
+	return chains
+}
+
+func hasPinned(c *cell.CellSpec, id cell.PinnedID) bool {
+	for i := range c.Children {
+		if hasPinned(&c.Children[i], id) {
+			return true
+		}
+	}
+	return c.Pinned == id
+}
+
+// nodesOf appends the names of the nodes in a cell.
+func nodesOf(chain *cell.ChainSpec, c *cell.CellSpec, to []cell.NodeName) []cell.NodeName {
+	if slices.ContainsFunc(chain.Levels, func(l cell.LevelSpec) bool { return l.IsNode && l.Type == c.Type }) {
+		return append(to, cell.NodeName(c.Address))
+	}
+	for i := range c.Children {
+		to = nodesOf(chain, &c.Children[i], to)
+	}
+	return to
+}
