@@ -1,6 +1,10 @@
+let digits: Intl.NumberFormat | undefined; // made once, when first asked for
+
 // count writes a number with a comma each three digits: 200,000.
 export function count(n: number): string {
-  return n.toLocaleString('en-US');
+  if (Number.isInteger(n) && n > -1000 && n < 1000) return String(n);
+  digits ??= new Intl.NumberFormat('en-US');
+  return digits.format(n);
 }
 
 // plural writes a number with its noun.

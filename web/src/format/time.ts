@@ -34,9 +34,12 @@ export function clock(micros: number, at: number): string {
   return d.getFullYear() === today.getFullYear() ? `${day} ${time}` : `${day} ${d.getFullYear()}`;
 }
 
+let full: Intl.DateTimeFormat | undefined; // made once, when first asked for: each costs as much as a hundred texts
+
 // precise says when in full, with the zone.
 export function precise(micros: number): string {
-  return new Date(micros / 1000).toLocaleString('en-GB', { dateStyle: 'full', timeStyle: 'long' });
+  full ??= new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'long' });
+  return full.format(micros / 1000);
 }
 
 // stamp says when to the second: 14:20:05, on another day 12 Mar 14:20:05.

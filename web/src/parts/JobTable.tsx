@@ -1,4 +1,3 @@
-import { Checkbox } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { Job } from '../api/wire';
 import { count } from '../format/quantity';
@@ -6,6 +5,7 @@ import { duration, now, precise } from '../format/time';
 import { text } from '../text/jobs';
 import { useNow } from '../format/clock';
 import { Ago } from '../ui/Ago';
+import { Box } from '../ui/Box';
 import { State } from '../ui/State';
 import { type Column, Table } from '../ui/Table';
 import { hasEnded, stateOf, waited } from './state';
@@ -74,9 +74,9 @@ function choiceOf({ jobs, may, chosen, onChoose }: Props): Column<Job>[] {
   const on = all.filter((id) => chosen.has(id)).length;
   return [{
     key: 'choose', head: text.chosen, narrow: 'hidden',
-    top: <Checkbox size="xs" aria-label={text.selectAll} disabled={all.length === 0} checked={on > 0 && on === all.length} indeterminate={on > 0 && on < all.length} onChange={(e) => onChoose(all, e.currentTarget.checked)} />,
+    top: <Box label={text.selectAll} disabled={all.length === 0} on={on > 0 && on === all.length} some={on > 0 && on < all.length} onChange={(to) => onChoose(all, to)} />,
     cell: (j) => (
-      <Checkbox size="xs" aria-label={text.select(j.ref)} disabled={!able(j)} checked={chosen.has(String(j.id))} onChange={(e) => onChoose([String(j.id)], e.currentTarget.checked)} />
+      <Box label={text.select(j.ref)} disabled={!able(j)} on={chosen.has(String(j.id))} onChange={(to) => onChoose([String(j.id)], to)} />
     ),
   }];
 }
