@@ -274,7 +274,10 @@ func (c *checker) books(r sched.Record) {
 		for _, m := range e.Moves {
 			a := c.attempt(r, m.Attempt)
 			a.place = m.Placement
-			a.lazy = a.lazy || m.Lazy
+			if m.Regained && !a.lazy {
+				c.fail("I1: event %d gives attempt %v its guarantee back, which it has", r.Seq, m.Attempt)
+			}
+			a.lazy = m.Lazy || a.lazy && !m.Regained
 		}
 	case sched.Quarantined:
 		c.fail("job %d is quarantined: the core panicked", e.Job)
