@@ -2,7 +2,7 @@ package cell
 
 import "fmt"
 
-// addPhysical makes the space that everything else is part of.
+// addPhysical makes the space that everything else is part of. Its roots are whole cells.
 func (c *Cluster) addPhysical() {
 	f := c.f
 	s := Space{Parent: None, unbound: make([][]RootID, f.slots)}
@@ -10,9 +10,21 @@ func (c *Cluster) addPhysical() {
 	c.contain(0)
 	for ci := range f.Chains {
 		for _, top := range f.Chains[ci].Tops {
-			c.spaces[0].Roots = append(c.spaces[0].Roots, Root{Chain: int16(ci), Level: f.Chains[ci].Top, Cell: top})
-			c.setFree(0, top, true)
+			c.addWhole(top)
 		}
+	}
+}
+
+// addWhole adds the largest whole cells at or below a cell.
+func (c *Cluster) addWhole(id CellID) {
+	if cl := &c.f.Cells[id]; c.f.Whole(id) {
+		c.spaces[0].Roots = append(c.spaces[0].Roots, Root{Chain: cl.Chain, Level: cl.Level, Cell: id})
+		c.setFree(0, id, true)
+		return
+	}
+	first, step, n := c.f.Children(id)
+	for i := range CellID(n) {
+		c.addWhole(first + i*step)
 	}
 }
 

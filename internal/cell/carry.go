@@ -461,16 +461,13 @@ func (c *Cluster) rootFor(vc int32, cell CellID) (root RootID, fresh bool) {
 	cl := &c.f.Cells[cell]
 	for i := range c.spaces[vc].Roots {
 		r := &c.spaces[vc].Roots[i]
-		if r.Cell == None && r.Chain == cl.Chain && r.Level == cl.Level {
-			return c.tryRoot(vc, RootID(i), cell)
+		if r.Cell != None || r.Chain != cl.Chain || r.Level != cl.Level {
+			continue
 		}
-	}
-	return None, false
-}
-
-func (c *Cluster) tryRoot(vc int32, root RootID, cell CellID) (RootID, bool) {
-	if c.bind(vc, root, cell) {
-		return root, true
+		if c.bind(vc, RootID(i), cell) {
+			return RootID(i), true
+		}
+		break
 	}
 	return None, false
 }

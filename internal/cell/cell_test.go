@@ -32,6 +32,29 @@ func small(racks int, quotas ...[]QuotaSpec) *Spec {
 	return s
 }
 
+// lacking takes a node out of one rack.
+func lacking(s *Spec, rack, node int) *Spec {
+	s.Cells[rack].Children = slices.Delete(s.Cells[rack].Children, node, node+1)
+	return s
+}
+
+// podded puts every two racks into a pod; of an odd number one is missing in the last.
+func podded(s *Spec) *Spec {
+	levels := append(s.Chains[0].Levels, LevelSpec{Type: "POD", Fanout: 2})
+	s.Chains[0] = ChainSpec{Name: "POD", Levels: levels}
+	var pods []CellSpec
+	for racks := range slices.Chunk(s.Cells, 2) {
+		pods = append(pods, CellSpec{Type: "POD", Address: fmt.Sprint("p", len(pods)), Children: racks})
+	}
+	s.Cells = pods
+	for i := range s.VCs {
+		for k := range s.VCs[i].Quota {
+			s.VCs[i].Quota[k].Chain = "POD"
+		}
+	}
+	return s
+}
+
 func quota(levelNumber ...int32) []QuotaSpec {
 	var q []QuotaSpec
 	for i := 0; i < len(levelNumber); i += 2 {
@@ -94,7 +117,7 @@ func (c *Cluster) satisfiable(healthy bool) bool {
 			from = 0
 		}
 		for id := from; int(id) < len(c.f.Cells); id++ {
-			if c.f.Cells[id].Level == owed[i] && free(id) {
+			if c.f.Cells[id].Level == owed[i] && c.f.Whole(id) && free(id) {
 				mark(id, true)
 				ok := try(i+1, id+1)
 				mark(id, false)
@@ -205,7 +228,10 @@ func TestPlaceAgreesWithBruteForce(t *testing.T) {
 	for seed := range seeds.Of(t, 300) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		specs := []*Spec{small(1, quota(3, 1), quota(3, 1)), small(1, quota(2, 1, 1, 1), quota(3, 1)),
-			small(2, quota(4, 1), quota(3, 1, 2, 1)), small(1, quota(2, 2), quota(2, 1, 1, 2))}
+			small(2, quota(4, 1), quota(3, 1, 2, 1)), small(1, quota(2, 2), quota(2, 1, 1, 2)),
+			lacking(small(2, quota(4, 1), quota(2, 1, 1, 1)), 0, 0), lacking(small(1, quota(2, 1), quota(2, 1)), 0, 1),
+			podded(lacking(small(2, quota(4, 1), quota(3, 1)), 0, 1)), podded(lacking(small(1, quota(2, 1), quota(1, 1)), 0, 0)),
+			podded(lacking(small(3, quota(5, 1), quota(3, 1)), 2, 0))}
 		c := mustNew(t, specs[r.IntN(len(specs))])
 		var live []AllocID
 		for range 40 {
@@ -304,6 +330,45 @@ func sizes(q Request) []int32 {
 		}
 	}
 	return out
+}
+
+// What is missing in a cell is no leaf, no node and no child of it; the cells around it are
+// not whole, and never free as one.
+func TestCellsAreMissing(t *testing.T) {
+	c := mustNew(t, podded(lacking(small(4), 0, 0)))
+	f := c.Forest()
+	if len(f.Leaves) != 28 || len(f.Nodes) != 7 || c.Idle(f.Chains[0].Tops[0]) != 12 || c.Rest() != 28 {
+		t.Errorf("%d leaves, %d nodes, %d idle in the first pod, %d in all; want 28, 7, 12, 28", len(f.Leaves), len(f.Nodes), c.Idle(f.Chains[0].Tops[0]), c.Rest())
+	}
+	var roots []string
+	for _, r := range c.Space(0).Roots {
+		roots = append(roots, f.Path(r.Cell))
+	}
+	if got := fmt.Sprint(roots); got != "[p0/0/n1 p0/1 p1]" {
+		t.Errorf("the largest whole cells are %v", got)
+	}
+	for path, whole := range map[string]bool{"p0": false, "p0/0": false, "p0/0/n1": true, "p0/1": true, "p1": true} {
+		for id := range f.Cells {
+			if f.Cells[id].Level > 0 && f.Path(CellID(id)) == path && f.Whole(CellID(id)) != whole {
+				t.Errorf("%s is whole: %v", path, !whole)
+			}
+		}
+	}
+	for _, no := range []*Spec{small(1, quota(4, 1)), small(1, quota(3, 2)), small(2, quota(4, 2))} {
+		if _, err := New(lacking(no, 0, 1)); err == nil {
+			t.Errorf("%v is guaranteed, though a node is missing", no.VCs)
+		}
+	}
+	spec := small(1)
+	spec.Cells[0].Pinned, spec.VCs = "P", []VCSpec{{Name: "v", Pinned: []PinnedID{"P"}}}
+	if _, err := New(lacking(spec, 0, 1)); err == nil {
+		t.Error("a rack in which a node is missing is pinned")
+	}
+	spec = small(1)
+	spec.Cells[0].Children[0].Children = spec.Cells[0].Children[0].Children[:1]
+	if _, err := New(spec); err == nil {
+		t.Error("a node with one of two switches is accepted")
+	}
 }
 
 // Carving a cell and giving it back leaves exactly the same free lists.

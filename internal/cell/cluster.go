@@ -116,7 +116,9 @@ func New(s *Spec) (*Cluster, error) {
 		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]binSet, len(f.Chains))}
 	for i := range c.owner {
 		c.owner[i] = rootRef{None, None}
-		c.idle[i] = f.NumLeaves(CellID(i))
+		if f.Cells[i].Level > 0 {
+			c.idle[i] = f.NumLeaves(CellID(i))
+		}
 	}
 	for i, id := range f.Leaves {
 		cl := &f.Cells[id]
@@ -513,7 +515,10 @@ func (c *Cluster) SetLeafBad(l LeafID, bad bool) {
 // SetBlame adds (on) or removes faults of a node.
 func (c *Cluster) SetBlame(node int32, b Blame, on bool) {
 	old := c.nodes[node]
-	blame := old&^b | b*onBit(on)
+	blame := old &^ b
+	if on {
+		blame |= b
+	}
 	c.nodes[node] = blame
 	if (old == 0) == (blame == 0) {
 		return
@@ -549,13 +554,6 @@ func (c *Cluster) sicken(id CellID, from ailing, on bool) {
 	if space != None {
 		c.countBad(space, free, 1)
 	}
-}
-
-func onBit(on bool) Blame {
-	if on {
-		return 1
-	}
-	return 0
 }
 
 // Blame returns the faults of a node.

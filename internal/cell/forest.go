@@ -7,19 +7,24 @@ import (
 
 // Forest is the immutable shape of the physical cluster: all cells of all
 // chains in depth-first order. Cells of one type have equal subtrees, so the
-// children of a cell and the place of a cell inside its ancestor are arithmetic.
+// children of a cell and the place of a cell inside its ancestor are arithmetic. What
+// is missing in a cell above node level takes places in Cells, of level 0, behind its children.
 type Forest struct {
-	Chains []Chain
-	Cells  []Cell
-	Leaves []CellID // the level-1 cell of each leaf
-	Nodes  []Node
-	nodeOf map[NodeName]int32
-	parent []CellID // of each cell
-	names  []naming // of each cell
-	device []int32  // of each leaf: its device's index on its node
-	part   []int32  // of each leaf: which part of the device it is, 0 when whole
-	slots  int      // (chain, level) pairs
+	Chains  []Chain
+	Cells   []Cell
+	Leaves  []CellID // the level-1 cell of each leaf
+	Nodes   []Node
+	nodeOf  map[NodeName]int32
+	parent  []CellID // of each cell
+	names   []naming // of each cell
+	device  []int32  // of each leaf: its device's index on its node
+	part    []int32  // of each leaf: which part of the device it is, 0 when whole
+	slots   int      // (chain, level) pairs
+	lacking map[CellID]remains
 }
+
+// remains is what a cell has in which others are missing.
+type remains struct{ children, leaves int32 }
 
 // Chain is a chain of the forest.
 type Chain struct {
@@ -66,8 +71,16 @@ type Node struct {
 // LeavesAt returns how many leaves a cell of that level has.
 func (c *Chain) LeavesAt(l Level) int32 { return c.leaves[l-1] }
 
+// Whole reports whether no cell is missing in a cell: only such ones are guaranteed.
+func (f *Forest) Whole(c CellID) bool {
+	return len(f.lacking) == 0 || f.Cells[c].Node != None || f.lacking[c].children == 0
+}
+
 // NumLeaves returns how many leaves are below a cell.
 func (f *Forest) NumLeaves(c CellID) int32 {
+	if !f.Whole(c) {
+		return f.lacking[c].leaves
+	}
 	cl := &f.Cells[c]
 	return f.Chains[cl.Chain].leaves[cl.Level-1]
 }
@@ -80,7 +93,10 @@ func (f *Forest) Children(c CellID) (first, step CellID, n int32) {
 	if cl.Level == 1 {
 		return None, 0, 0
 	}
-	return c + 1, ch.size[cl.Level-2], ch.fanout[cl.Level-1]
+	if n = ch.fanout[cl.Level-1]; !f.Whole(c) {
+		n = f.lacking[c].children
+	}
+	return c + 1, ch.size[cl.Level-2], n
 }
 
 // Contains reports whether b is a or below it.
@@ -137,13 +153,7 @@ func (f *Forest) Part(l LeafID) int32 { return f.part[l] }
 // ChainOf returns the chain of a leaf.
 func (f *Forest) ChainOf(l LeafID) *Chain { return &f.Chains[f.Cells[f.Leaves[l]].Chain] }
 
-// FindLeaf returns the leaf of that SKU and device index on a node, or None; of
-// a device in parts it is the first.
-func (f *Forest) FindLeaf(n NodeName, sku TypeName, device int32) LeafID {
-	return f.FindPart(n, sku, device, 0)
-}
-
-// FindPart returns the leaf that is one part of a device, or None.
+// FindPart returns the leaf that is one part of a device of a node, or None; a whole device is its part 0.
 func (f *Forest) FindPart(n NodeName, sku TypeName, device, part int32) LeafID {
 	i := f.NodeIndex(n)
 	if i == None {
@@ -191,7 +201,7 @@ func (f *Forest) chainIndex(n ChainName) int {
 
 // newForest lays out a validated spec.
 func newForest(s *Spec) (*Forest, error) {
-	f := &Forest{nodeOf: map[NodeName]int32{}}
+	f := &Forest{nodeOf: map[NodeName]int32{}, lacking: map[CellID]remains{}}
 	for _, cs := range s.Chains {
 		ch, err := newChain(cs)
 		if err != nil {
@@ -316,8 +326,9 @@ func (f *Forest) add(s *CellSpec, at place) error {
 	if s.Type != ch.Types[at.level-1] {
 		return fmt.Errorf("cell %q has type %q, want %q", s.Address, s.Type, ch.Types[at.level-1])
 	}
-	if at.level > 1 && int32(len(s.Children)) != ch.fanout[at.level-1] {
-		return fmt.Errorf("cell %q of type %q has %d children, want %d", s.Address, s.Type, len(s.Children), ch.fanout[at.level-1])
+	n, want := int32(len(s.Children)), ch.fanout[at.level-1]
+	if at.level > 1 && n != want && (at.level <= ch.NodeLevel || n == 0 || n > want) {
+		return fmt.Errorf("cell %q of type %q has %d children, want %d", s.Address, s.Type, n, want)
 	}
 	id := CellID(len(f.Cells))
 	if at.level == ch.NodeLevel {
@@ -343,7 +354,23 @@ func (f *Forest) add(s *CellSpec, at place) error {
 			return err
 		}
 	}
+	f.fillUp(id, n)
 	return nil
+}
+
+// fillUp notes what a cell with so many children has, and lets what is missing take its places.
+func (f *Forest) fillUp(id CellID, children int32) {
+	cl := f.Cells[id]
+	ch := &f.Chains[cl.Chain]
+	leaves := int32(len(f.Leaves)) - int32(cl.FirstLeaf)
+	if leaves == ch.leaves[cl.Level-1] {
+		return
+	}
+	f.lacking[id] = remains{children, leaves}
+	for end := id + ch.size[cl.Level-1]; CellID(len(f.Cells)) < end; {
+		f.Cells = append(f.Cells, Cell{Parent: None, FirstLeaf: None, Node: None, Bin: None, Chain: cl.Chain})
+		f.names, f.parent = append(f.names, naming{}), append(f.parent, None)
+	}
 }
 
 // node returns the index of the node with that name and adds a cell to it.

@@ -77,9 +77,13 @@ func newMachine(t *rapid.T) *machine {
 // draw makes a cluster of one or two racks of two nodes of four leaves, with two
 // VCs, or three of which one is part of another, whose quotas are drawn cell by
 // cell as long as they fit. Leaves are whole devices or parts of devices, and a
-// second chain stands on machines of its own or on those of the first.
+// second chain stands on machines of its own or on those of the first. A node may be missing.
 func draw(t *rapid.T) (*cell.Cluster, *cell.Spec) {
 	spec := racks(rapid.IntRange(1, 2).Draw(t, "racks"))
+	if rapid.IntRange(0, 3).Draw(t, "missing") == 0 {
+		last := &spec.Cells[len(spec.Cells)-1].Children
+		*last = (*last)[:1]
+	}
 	if rapid.IntRange(0, 2).Draw(t, "parts") == 0 {
 		divide(spec, "G", 2, 0)
 	}
@@ -522,6 +526,9 @@ func (m *machine) emptied(t *rapid.T) {
 		}
 	}
 	for id := range m.c.Forest().Cells {
+		if m.c.Forest().Cells[id].Level == 0 {
+			continue // it is missing
+		}
 		if want := m.c.Forest().NumLeaves(cell.CellID(id)); m.c.Idle(cell.CellID(id)) != want {
 			t.Fatalf("nothing is in use, but cell %d has %d idle leaves of %d", id, m.c.Idle(cell.CellID(id)), want)
 		}

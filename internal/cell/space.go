@@ -7,7 +7,7 @@ import (
 )
 
 // Space is a part of the cluster: the physical cluster, whose roots are the
-// top-level cells, or a VC, whose roots (its preassigned cells) bind to cells of
+// top-level cells, or what is whole in them, or a VC, whose roots (its preassigned cells) bind to cells of
 // the space that it is part of while they are in use. A VC with child VCs is
 // there twice: as a container, which the children divide, and as the VC whose
 // jobs use what no child has.
@@ -193,7 +193,7 @@ func (c *Cluster) restore(space int32, id CellID) {
 			}
 		}
 		parent := c.f.parent[id]
-		if parent == None {
+		if parent == None || !c.f.Whole(parent) {
 			break
 		}
 		first, step, n := c.f.Children(parent)

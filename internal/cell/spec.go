@@ -125,7 +125,8 @@ type ChainSpec struct {
 }
 
 // CellSpec is one physical cell as configured, children and addresses filled in
-// (config does that). Every cell of one type has the same number of children.
+// (config does that). Every cell of one type has the same number of children, but above node
+// level some of them may be missing: then it is not whole, and guarantees rest on what is in it.
 // At node level Address is the node's name; at the leaf it is the device index.
 type CellSpec struct {
 	Type     TypeName   `json:"type"`

@@ -285,6 +285,9 @@ func (c *Cluster) verifyPartition(space int32, add func(string, ...any)) {
 		}
 	}
 	for id := range c.f.Cells {
+		if c.f.Cells[id].Level == 0 || !c.f.Whole(CellID(id)) {
+			continue
+		}
 		// Two roots of a container stay two, also side by side.
 		if first, _, _ := c.f.Children(CellID(id)); c.allChildrenFree(s, CellID(id)) && s.rootAtCell(first) == None {
 			add("cell %d is split although all its children are free", id)

@@ -124,7 +124,7 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 			spec.Pinned = e.pin(id, &at)
 		}
 		formerly = e.formerly(m.Node("formerly"), "a node")
-		children = e.written(m, t)
+		children = e.written(m, &at)
 		m.Rest()
 	}
 	if spec.Address == "" {
@@ -148,21 +148,30 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 		return spec
 	}
 	spec.Children = e.children(children, at)
+	if spec.Pinned != "" && !e.chain.whole(&spec, at.level) {
+		e.Problem(e.pins[spec.Pinned].at, "cells are missing in what %s names, so that it is no %s; write all of them, or pin what is in it", document.Quote(string(spec.Pinned)), t.name)
+	}
 	return spec
 }
 
-// written returns the children that the file writes out: all or none. Of a wrong number it
-// returns those that there may be, so that what else is wrong with them is told as well.
-func (e *expander) written(m *document.MapReader, t *cellType) []*document.Node {
-	children := m.List("cellChildren")
-	if len(children) == 0 || int64(len(children)) == t.number {
+// written returns the children that the file writes out: all or none, but above nodes some may be missing.
+// Of a wrong number it returns those that there may be, so that what else is wrong with them is told as well.
+func (e *expander) written(m *document.MapReader, at *spot) []*document.Node {
+	t, children := e.chain.levels[at.level], m.List("cellChildren")
+	n := int64(len(children))
+	if n == 0 || n == t.number {
+		return children
+	}
+	if n < t.number && at.level < e.chain.node && !t.broken {
+		e.Warn(m.Node("cellChildren"), "%d of the %d %s that a %s has: no virtual cluster can own this one as a whole, only what is in it", n, t.number, t.child, t.name)
+		e.chain.lacking = true
 		return children
 	}
 	if !t.broken {
 		e.Problem(m.Node("cellChildren"), "%d children are written here, but the type %s has childCellNumber %d%s",
 			len(children), t.name, t.number, childAdvice(t, len(children)))
 	}
-	return children[:min(int64(len(children)), t.number)]
+	return children[:min(n, t.number)]
 }
 
 func childAdvice(t *cellType, n int) string {

@@ -190,6 +190,34 @@ f:8:48: virtualClusters.b.virtualCells[0].cellNumber: this entry promises no cel
 	}
 }
 
+// A rack may lack a node: it is as if the rack were not, but its other nodes are there.
+func TestRackLacksNode(t *testing.T) {
+	c, warnings, problems := Parse("f", []byte(cluster(someTypes, "- {cellType: R, cellAddress: r0, cellChildren: [{cellAddress: a}]}\n- {cellType: R, cellAddress: r1, cellChildren: [{cellAddress: b}, {cellAddress: c}]}",
+		"v: {virtualCells: [{cellType: R, cellNumber: 1}, {cellType: R.N, cellNumber: 1}]}")), Policies{})
+	if c == nil || len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if got, want := warnings.Error(), "f:7:50: physicalCluster.physicalCells[0].cellChildren: 1 of the 2 N that a R has: no virtual cluster can own this one as a whole, only what is in it"; got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+	if _, err := cell.New(&c.Config.Cluster); err != nil {
+		t.Error(err)
+	}
+	want := `chain R: 2 R > (1 missing) 3 N (node) > 6 G; each G: device nvidia, 1 GPU, CPU not limited, memory not limited
+virtual cluster v (policy fifo): 1 R of R, 1 N of R
+total: 3 nodes, 6 devices, 1 chain, 1 virtual cluster
+`
+	if got := Summary(c); got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+	if got := Brief(c.Config); got != "3 nodes, 6 GPUs, virtual cluster v" {
+		t.Error(got)
+	}
+	if err := CheckMachine(c.Config, Capacity{MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: 5}); err == nil || !strings.Contains(err.Error(), "6 GPUs, but the machine has 5") {
+		t.Error(err)
+	}
+}
+
 func TestSingle(t *testing.T) {
 	c := Single("host", cell.SKU{Name: "GPU", GPU: 1, MilliCPU: 500, MemoryMB: 100}, 3)
 	if _, err := cell.New(&c.Cluster); err != nil {

@@ -63,30 +63,30 @@ func (b *builder) freeBesidePinned() map[*chain][]int64 {
 		if free[c] == nil {
 			free[c] = make([]int64, len(c.levels))
 		}
-		if !pinned[c] {
+		if !pinned[c] && !c.lacking {
 			free[c][0]++
 			continue
 		}
-		if whole := b.carve(&b.cells[i], 0, free[c]); whole {
+		if whole := b.carve(c, &b.cells[i], 0, free[c]); whole {
 			free[c][0]++
 		}
 	}
 	return free
 }
 
-// carve reports whether a cell holds no pinned cell; when it does, its whole
+// carve reports whether a cell is whole and holds no pinned cell; else its whole
 // children are counted as free.
-func (b *builder) carve(s *cell.CellSpec, level int, free []int64) bool {
+func (b *builder) carve(c *chain, s *cell.CellSpec, level int, free []int64) bool {
 	if p := b.pins[s.Pinned]; p != nil && p.by != "" {
 		return false
 	}
 	whole := 0
 	for i := range s.Children {
-		if b.carve(&s.Children[i], level+1, free) {
+		if b.carve(c, &s.Children[i], level+1, free) {
 			whole++
 		}
 	}
-	if whole == len(s.Children) {
+	if whole == len(s.Children) && (level >= c.node || int64(whole) == c.levels[level].number) {
 		return true
 	}
 	free[level+1] += int64(whole)
@@ -110,7 +110,7 @@ func (b *builder) checkChain(c *chain, free []int64, owner *vc, vcs []*vc) {
 				c.name, c.level(level), c.levels[level].name, plural(need, "cell")+" "+be(need), owner.spec.Name, cut(strings.Join(who, ", ")), fmt.Sprint(left)+" "+be(left), owner.spec.Name)
 		default:
 			b.Problem(last, "chain %s, level %d (%s): %s promised (%s), but only %s left after the levels above%s; lower a cellNumber or add cells",
-				c.name, c.level(level), c.levels[level].name, plural(need, "cell")+" "+be(need), cut(strings.Join(who, ", ")), fmt.Sprint(left)+" "+be(left), b.pinNote(c))
+				c.name, c.level(level), c.levels[level].name, plural(need, "cell")+" "+be(need), cut(strings.Join(who, ", ")), fmt.Sprint(left)+" "+be(left), b.splitNote(c))
 		}
 		left = max(0, left-need)
 	}
@@ -134,16 +134,24 @@ func claimed(vcs []*vc, c *chain, level int) (need int64, last *document.Node, w
 	return need, last, who
 }
 
-// pinNote says that pinned cells of the chain were taken out first.
-func (b *builder) pinNote(c *chain) string {
-	n := 0
+// splitNote says that pinned cells of the chain were taken out first, and cells in which some are missing.
+func (b *builder) splitNote(c *chain) (text string) {
+	n, lacking := 0, int64(0)
 	for _, p := range b.pins {
 		if p.chain == c && p.by != "" {
 			n++
 		}
 	}
-	if n == 0 {
-		return ""
+	if n > 0 {
+		text = fmt.Sprintf(" and %d pinned", n)
 	}
-	return fmt.Sprintf(" and %d pinned", n)
+	for i := range b.cells {
+		if b.chains[cell.ChainName(b.cells[i].Type)] == c && !c.whole(&b.cells[i], 0) {
+			lacking++
+		}
+	}
+	if lacking > 0 {
+		text += fmt.Sprintf("; cells are missing in %d of type %s, of which only what is inside counts", lacking, c.name)
+	}
+	return text
 }

@@ -86,21 +86,20 @@ func CheckMachine(c *sched.Config, m Capacity) error {
 	}
 	var milliCPU, memoryMB, gpu int64
 	divided, isNode := map[dividedDevice]bool{}, nodeTypes(&c.Cluster)
-	for i := range c.Cluster.Cells {
-		leaves, sku := int64(1), cell.TypeName("")
-		for s := &c.Cluster.Cells[i]; ; s = &s.Children[0] {
-			if len(s.Children) == 0 {
-				sku = s.Type
-				break
-			}
-			leaves *= int64(len(s.Children))
+	inChain := make([]cell.SKU, len(c.Cluster.Chains))
+	for i, counts := range cellCounts(&c.Cluster) {
+		sku := skus[c.Cluster.Chains[i].Levels[0].Type]
+		milliCPU += counts[0] * sku.MilliCPU
+		memoryMB += counts[0] * sku.MemoryMB
+		if sku.Part == "" {
+			gpu += counts[0] * sku.GPU
 		}
-		milliCPU += leaves * skus[sku].MilliCPU
-		memoryMB += leaves * skus[sku].MemoryMB
-		if skus[sku].Part == "" {
-			gpu += leaves * skus[sku].GPU
-		} else if skus[sku].GPU > 0 {
-			countDivided(&c.Cluster.Cells[i], isNode, dividedDevice{kind: skus[sku].Device}, divided)
+		inChain[i] = sku
+	}
+	for i := range c.Cluster.Cells {
+		top := &c.Cluster.Cells[i]
+		if sku := inChain[chainIndex(&c.Cluster, top)]; sku.Part != "" && sku.GPU > 0 {
+			countDivided(top, isNode, dividedDevice{kind: sku.Device}, divided)
 		}
 	}
 	gpu += int64(len(divided))

@@ -50,10 +50,14 @@ func TestMoreProblems(t *testing.T) {
 				"f:17:17: virtualClusters.q.formerly: \"a b\" is no good name for a virtual cluster: use at most 253 letters, digits, \"-\", \"_\" and \".\""},
 		"an empty name is nobody's parent": {cluster(someTypes, someCells, "\"\": \nb: {virtualCells: [{cellType: R, cellNumber: 1}]}"),
 			"f:10:3: virtualClusters: \"\" is no good name for a virtual cluster: use at most 253 letters, digits, \"-\", \"_\" and \".\""},
-		"a key given twice hides nothing": {cluster(someTypes, "- {cellType: R, cellChildren: [{cellAddress: a}]}", "v: {backfill: easy, backfill: none, policy: nope}"),
-			"f:7:33: physicalCluster.physicalCells[0].cellChildren: 1 children are written here, but the type R has childCellNumber 2; write all of them or none, or define another type with 1\n" +
+		"a key given twice hides nothing": {cluster(someTypes, "- {cellType: R, cellChildren: [{cellAddress: a}, {cellAddress: b}, {cellAddress: c}]}", "v: {backfill: easy, backfill: none, policy: nope}"),
+			"f:7:33: physicalCluster.physicalCells[0].cellChildren: 3 children are written here, but the type R has childCellNumber 2; write all of them or none, or define another type with 3\n" +
 				"f:9:23: the key \"backfill\" is already given at line 9, column 7; keep one of them\n" +
 				"f:9:47: virtualClusters.v.policy: there is no policy \"nope\"; known are drf, fifo"},
+		"a rack lacks a node": {cluster(someTypes, "- cellType: R\n  cellChildren: [{cellAddress: a}]\n- cellType: R\n  cellAddress: r\n  pinnedCellId: P\n  cellChildren: [{cellAddress: b}]\n- cellType: R\n  cellChildren: [{cellAddress: c, cellChildren: [{}]}, {cellAddress: d}]", "v: {virtualCells: [{cellType: R, cellNumber: 2}]}\nw: {pinnedCells: [{pinnedCellId: P}]}"),
+			"f:11:19: physicalCluster.physicalCells[1].pinnedCellId: cells are missing in what \"P\" names, so that it is no R; write all of them, or pin what is in it\n" +
+				"f:14:51: physicalCluster.physicalCells[2].cellChildren[0].cellChildren: 1 children are written here, but the type N has childCellNumber 2; write all of them or none, or define another type with 1\n" +
+				"f:16:48: virtualClusters.v.virtualCells[0].cellNumber: chain R, level 3 (R): 2 cells are promised (v 2), but only 1 is left after the levels above and 1 pinned; cells are missing in 2 of type R, of which only what is inside counts; lower a cellNumber or add cells"},
 		"what cannot be read has no other problems": {"physicalCluster:\n  skuTypes: {G: {gpu: 1, cpu: 0.0004}, H: {gpu: x, part: mig}}\n  cellTypes: {N: {childCellType: G, childCellNumber: 1, isNodeLevel: true}}\n  physicalCells: [{cellType: N, cellAddress: n}]\nvirtualClusters: {v: {virtualCells: [{cellType: N, cellNumber: 1.5}]}}\nnodes: {n: {cpu: many, memory: lots, gpu: none}}\n",
 			"f:2:31: physicalCluster.skuTypes.G.cpu: \"0.0004\" cores are too few: 1m is the smallest that counts, and 0 is not limited\n" +
 				"f:2:49: physicalCluster.skuTypes.H.gpu: expected an integer, found the text \"x\"\n" +

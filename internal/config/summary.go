@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
@@ -15,13 +16,10 @@ import (
 func Summary(c *Cluster) string {
 	spec := &c.Config.Cluster
 	var b strings.Builder
-	tops := map[cell.TypeName]int64{}
-	for i := range spec.Cells {
-		tops[spec.Cells[i].Type]++
-	}
 	var leaves int64
-	for i := range spec.Chains {
-		leaves += summarizeChain(&b, spec, &spec.Chains[i], tops)
+	for i, counts := range cellCounts(spec) {
+		summarizeChain(&b, spec, &spec.Chains[i], counts)
+		leaves += counts[0]
 	}
 	for i := range spec.VCs {
 		summarizeVC(&b, spec, &spec.VCs[i], c.Config.VCs[i])
@@ -35,19 +33,12 @@ func Summary(c *Cluster) string {
 // virtual clusters.
 func Brief(c *sched.Config) string {
 	spec := &c.Cluster
-	tops := map[cell.TypeName]int64{}
-	for i := range spec.Cells {
-		tops[spec.Cells[i].Type]++
-	}
 	var gpus, milli int64
-	for _, ch := range spec.Chains {
-		n := tops[cell.TypeName(ch.Name)]
-		for _, l := range ch.Levels[1:] {
-			n *= int64(l.Fanout)
-		}
+	for i, counts := range cellCounts(spec) {
+		n := counts[0]
 		for _, s := range spec.SKUs {
 			switch {
-			case s.Name != ch.Levels[0].Type:
+			case s.Name != spec.Chains[i].Levels[0].Type:
 			case s.GPU > 0:
 				gpus += n * int64(s.GPU)
 			default:
@@ -99,18 +90,53 @@ func be(n int64) string {
 	return "are"
 }
 
-func summarizeChain(b *strings.Builder, spec *cell.Spec, ch *cell.ChainSpec, tops map[cell.TypeName]int64) int64 {
+// cellCounts counts the cells of all chains by level, leaves first.
+func cellCounts(spec *cell.Spec) [][]int64 {
+	out := make([][]int64, len(spec.Chains))
+	for i := range out {
+		out[i] = make([]int64, len(spec.Chains[i].Levels))
+	}
+	var walk func(cells []cell.CellSpec, chain, l int)
+	walk = func(cells []cell.CellSpec, chain, l int) {
+		if out[chain][l] += int64(len(cells)); spec.Chains[chain].Levels[l].IsNode {
+			return
+		}
+		for i := range cells {
+			walk(cells[i].Children, chain, l-1)
+		}
+	}
+	for i := range spec.Cells {
+		chain := chainIndex(spec, &spec.Cells[i])
+		walk(spec.Cells[i:i+1], chain, len(out[chain])-1)
+	}
+	for i, n := range out {
+		levels := spec.Chains[i].Levels
+		for l := slices.IndexFunc(levels, func(l cell.LevelSpec) bool { return l.IsNode }); l > 0; l-- {
+			n[l-1] = n[l] * int64(levels[l].Fanout)
+		}
+	}
+	return out
+}
+
+// chainIndex is the chain of a top-level cell.
+func chainIndex(spec *cell.Spec, top *cell.CellSpec) int {
+	i, _ := slices.BinarySearchFunc(spec.Chains, top.Type, func(c cell.ChainSpec, t cell.TypeName) int { return strings.Compare(string(c.Name), string(t)) })
+	return i
+}
+
+func summarizeChain(b *strings.Builder, spec *cell.Spec, ch *cell.ChainSpec, counts []int64) {
 	fmt.Fprintf(b, "chain %s:", ch.Name)
-	n := tops[cell.TypeName(ch.Name)]
 	for i := len(ch.Levels) - 1; i >= 0; i-- {
 		l := ch.Levels[i]
-		fmt.Fprintf(b, " %d %s", n, l.Type)
+		fmt.Fprintf(b, " %d %s", counts[i], l.Type)
 		if l.IsNode {
 			b.WriteString(" (node)")
 		}
 		if i > 0 {
 			b.WriteString(" >")
-			n *= int64(l.Fanout)
+			if missing := counts[i]*int64(l.Fanout) - counts[i-1]; missing > 0 {
+				fmt.Fprintf(b, " (%d missing)", missing)
+			}
 		}
 	}
 	for _, s := range spec.SKUs {
@@ -119,7 +145,6 @@ func summarizeChain(b *strings.Builder, spec *cell.Spec, ch *cell.ChainSpec, top
 		}
 	}
 	b.WriteByte('\n')
-	return n
 }
 
 func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c sched.VCConfig) {

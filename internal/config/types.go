@@ -33,10 +33,20 @@ type chain struct {
 	nodes  map[cell.NodeName]*document.Node
 	// addresses of the top-level cells above node level
 	addresses map[string]bool
+	lacking   bool // in some cell others are missing
 }
 
 // level returns the cell package's number of the level at an index of levels.
 func (c *chain) level(i int) cell.Level { return cell.Level(len(c.levels) - i) }
+
+// whole reports whether no cell is missing in one at an index of levels.
+func (c *chain) whole(s *cell.CellSpec, i int) bool {
+	if i >= c.node {
+		return true
+	}
+	missing := func(k cell.CellSpec) bool { return !c.whole(&k, i+1) }
+	return int64(len(s.Children)) == c.levels[i].number && !slices.ContainsFunc(s.Children, missing)
+}
 
 // sku returns the leaf type.
 func (c *chain) sku() cell.TypeName { return c.levels[len(c.levels)-1].name }

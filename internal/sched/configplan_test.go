@@ -403,6 +403,15 @@ func randomConfig(r *rand.Rand) sched.Reconfigure {
 		node.Pinned = "P"
 		spec.VCs[len(spec.VCs)-1].Pinned = []cell.PinnedID{"P"}
 	}
+	if k := r.IntN(nodes); int(quota["a"]+quota[second]) < nodes-1 && k < nodes-2 { // a node is missing, not in the last rack
+		rack := &spec.Cells[k/2]
+		rack.Children = slices.Delete(rack.Children, k%2, k%2+1)
+	}
+	if len(spec.Cells[0].Children) == 2 && nodes > 2 && quota["a"] >= 2 && r.IntN(2) == 0 { // two nodes as one rack
+		q := &spec.VCs[0].Quota
+		*q = append(*q, cell.QuotaSpec{Chain: "RACK", Level: 4, Number: 1})
+		(*q)[0].Number -= 2
+	}
 	if r.IntN(3) == 0 {
 		out.RenamedNodes = append(out.RenamedNodes, sched.NodeRename{From: cell.NodeName(node.Address), To: cell.NodeName("m" + node.Address)})
 		node.Address = "m" + node.Address

@@ -2,9 +2,11 @@ package sched
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/why"
 )
 
 // levels counts, for one gang, the cells of every chain that it could use: how
@@ -24,8 +26,8 @@ func (s *State) levels(j *job, g int) []LevelUse {
 // cell of it.
 type scope struct {
 	chain   int16
-	level   cell.Level // of the tops
-	tops    []cell.CellID
+	level   cell.Level    // the highest
+	tops    []cell.CellID // whole cells
 	pinned  cell.PinnedID
 	members []cell.Member
 }
@@ -35,10 +37,15 @@ func (s *State) scopes(j *job, g int) []scope {
 	f := s.cl.Forest()
 	for ci := range f.Chains {
 		ch := &f.Chains[ci]
-		sc := scope{chain: int16(ci), level: ch.Top, tops: ch.Tops}
+		sc := scope{chain: int16(ci), level: ch.Top}
 		for _, m := range j.gangs[g].shape.members {
 			if m.Pinned == "" && (len(m.SKUs) == 0 || slices.Contains(m.SKUs, ch.SKU)) {
 				sc.members = append(sc.members, m)
+			}
+		}
+		for _, r := range s.cl.Space(0).Roots {
+			if r.Chain == sc.chain && len(sc.members) > 0 {
+				sc.tops = append(sc.tops, r.Cell)
 			}
 		}
 		if len(sc.members) > 0 {
@@ -165,11 +172,11 @@ func (s *State) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) Lev
 	ch := &s.cl.Forest().Chains[sc.chain]
 	size := ch.LeavesAt(l)
 	u := LevelUse{Chain: ch.Name, Pinned: sc.pinned, Level: l, Type: ch.Types[l-1],
-		Cells: int32(len(leaves)) / size, Wanted: wantedCells(sc.members, size)}
+		Wanted: why.WantedCells(sc.members, size)}
 	held := make([]int32, s.cl.NumSpaces())
 	scratch := make([]int32, s.cl.NumSpaces())
-	for i := range u.Cells {
-		c := leaves[i*size : (i+1)*size]
+	for c := range s.cellsIn(sc, leaves, size) {
+		u.Cells++
 		switch space, kind := judgeCell(c, scratch); kind {
 		case cellBad:
 			u.Bad++
@@ -203,6 +210,21 @@ func (s *State) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) Lev
 		u.Owned, u.Unused = s.owned(j, sc, leaves, l)
 	}
 	return u
+}
+
+// cellsIn yields the leaves of each cell of a size in a scope.
+func (s *State) cellsIn(sc *scope, leaves []leafView, size int32) iter.Seq[[]leafView] {
+	return func(yield func([]leafView) bool) {
+		for _, top := range sc.tops {
+			n := s.cl.Forest().NumLeaves(top)
+			for at := int32(0); at+size <= n; at += size {
+				if !yield(leaves[at : at+size]) {
+					return
+				}
+			}
+			leaves = leaves[n:]
+		}
+	}
 }
 
 type cellKind int8
@@ -290,9 +312,14 @@ func (s *State) owned(j *job, sc *scope, leaves []leafView, l cell.Level) (owned
 		if r.Cell == cell.None {
 			continue
 		}
-		top := f.Ancestor(r.Cell, sc.level)
-		i, _ := slices.BinarySearch(sc.tops, top)
-		first := int32(i)*ch.LeavesAt(sc.level) + int32(f.Cells[r.Cell].FirstLeaf-f.Cells[top].FirstLeaf)
+		first := int32(0)
+		for _, top := range sc.tops {
+			if f.Contains(top, r.Cell) {
+				first += int32(f.Cells[r.Cell].FirstLeaf - f.Cells[top].FirstLeaf)
+				break
+			}
+			first += f.NumLeaves(top)
+		}
 		for k := range n {
 			c := leaves[first+k*size : first+(k+1)*size]
 			if slices.ContainsFunc(c, func(v leafView) bool { return v.own }) {
@@ -301,44 +328,4 @@ func (s *State) owned(j *job, sc *scope, leaves []leafView, l cell.Level) (owned
 		}
 	}
 	return owned, unused
-}
-
-// wantedCells is how many cells of a size hold the members, if nothing else were
-// in them: a task larger than a cell takes whole ones, smaller ones share.
-func wantedCells(members []cell.Member, size int32) int32 {
-	type open struct{ room, cells int32 }
-	var rooms []open
-	var n int32
-	sorted := slices.SortedStableFunc(slices.Values(members), func(a, b cell.Member) int { return cmp.Compare(b.Leaves, a.Leaves) })
-	for _, m := range sorted {
-		tasks := m.Tasks
-		if m.Leaves >= size {
-			n += tasks * ((m.Leaves + size - 1) / size)
-			continue
-		}
-		had := len(rooms)
-		for i := range had {
-			o := &rooms[i]
-			per := o.room / m.Leaves
-			full := min(tasks, o.cells*per)
-			if full == 0 {
-				continue
-			}
-			took := (full + per - 1) / per
-			rooms = append(rooms, open{o.room - per*m.Leaves, full / per})
-			if rest := full % per; rest > 0 {
-				rooms = append(rooms, open{o.room - rest*m.Leaves, 1})
-			}
-			rooms[i].cells -= took
-			tasks -= full
-		}
-		per := size / m.Leaves
-		n += (tasks + per - 1) / per
-		rooms = append(rooms, open{size - per*m.Leaves, tasks / per})
-		if rest := tasks % per; rest > 0 {
-			rooms = append(rooms, open{size - rest*m.Leaves, 1})
-		}
-		rooms = slices.DeleteFunc(rooms, func(o open) bool { return o.cells == 0 || o.room == 0 })
-	}
-	return n
 }

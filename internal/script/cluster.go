@@ -287,9 +287,30 @@ func (p *plan) chain(name string, a *args) {
 		tops = len(names)
 	}
 	inRack := len(names) / tops
+	missing := a.list("missing")
 	for i := range tops {
 		p.spec.Cells = append(p.spec.Cells, grow(levels, names[i*inRack:(i+1)*inRack], strconv.Itoa(i)))
 	}
+	p.takeOut(name, missing, racks > 0)
+}
+
+// takeOut takes nodes out of the racks of the chain that was added last.
+func (p *plan) takeOut(name string, missing []string, racked bool) {
+	rack, found := cell.TypeName(name+"-rack"), 0
+	for i := range p.spec.Cells {
+		c := &p.spec.Cells[i]
+		if had := len(c.Children); racked && c.Type == rack && !allIn(missing, c.Children) {
+			c.Children = slices.DeleteFunc(c.Children, func(n cell.CellSpec) bool { return slices.Contains(missing, n.Address) })
+			found += had - len(c.Children)
+		}
+	}
+	if found != len(missing) {
+		p.fail("chain %s: missing=%s: each must be a node of a rack that has others", name, strings.Join(missing, ","))
+	}
+}
+
+func allIn(names []string, cells []cell.CellSpec) bool {
+	return !slices.ContainsFunc(cells, func(c cell.CellSpec) bool { return !slices.Contains(names, c.Address) })
 }
 
 func sku(name, device string, inParts bool) cell.SKU {

@@ -25,6 +25,15 @@ type floor struct {
 type floorChain struct {
 	name, prefix                                   string
 	nodes, gpus, parts, perSwitch, perRack, memory int
+	missing                                        int // a node that is not in its rack, 0 for none
+}
+
+// lacks is how many nodes are not in their racks.
+func (c *floorChain) lacks() int {
+	if c.perRack > 0 && 0 < c.missing && c.missing <= c.nodes {
+		return 1
+	}
+	return 0
 }
 
 // share is a part of a VC's quota: so many cells of a chain's level.
@@ -275,9 +284,11 @@ func (f *floor) change(g *generator) *floor {
 	v := g.pick(n.vcs...)
 	switch g.IntN(10) {
 	case 0:
-		c.nodes += step
+		c.nodes, c.missing = c.nodes+step, 0
 	case 1:
-		if c.nodes > step {
+		if c.perRack > 0 && g.chance(60) {
+			c.missing = 2 + g.IntN(c.nodes-1) // the first may be pinned
+		} else if c.nodes > step {
 			c.nodes -= step
 		}
 	case 2:
@@ -347,6 +358,9 @@ func (f *floor) text() string {
 		if c.perRack > 0 {
 			fmt.Fprintf(&b, " racks=%d", c.nodes/c.perRack)
 		}
+		if c.lacks() > 0 {
+			fmt.Fprintf(&b, " missing=%s%d", c.prefix, c.missing)
+		}
 		b.WriteString("\n")
 	}
 	for _, p := range f.pins {
@@ -400,7 +414,7 @@ func (f *floor) nodes() []string {
 func (f *floor) leaves() int {
 	n := 0
 	for _, c := range f.chains {
-		n += c.nodes * c.leaves()
+		n += (c.nodes - c.lacks()) * c.leaves()
 	}
 	return n
 }

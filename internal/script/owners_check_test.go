@@ -70,7 +70,7 @@ func (c *checker) owns(r sched.Record, id, host sched.AttemptID, p cell.Placemen
 // older reports whether the file in force says otherwise of a task's devices than the one
 // under which it was started, and another task is on its machine.
 func (o *owners) older(t, beside *cell.Started) bool {
-	return t.Node == beside.Node && (!o.cluster.Divides(t) || o.cluster.Forest().FindLeaf(t.Node, t.SKU, t.Devices[0]) == cell.None && len(t.Parts) == 0)
+	return t.Node == beside.Node && (!o.cluster.Divides(t) || o.cluster.Forest().FindPart(t.Node, t.SKU, t.Devices[0], 0) == cell.None && len(t.Parts) == 0)
 }
 
 // meet finds a device that two tasks would both have: one of the same kind and index, of
@@ -84,7 +84,7 @@ func (o *owners) meet(a, b *cell.Started) (int32, bool) {
 	for i, d := range a.Devices {
 		for k := range b.Devices {
 			apart := i < len(a.Parts) && k < len(b.Parts) && a.Parts[i] != b.Parts[k] && a.Origin.Division[i].Same(b.Origin.Division[k])
-			other := a.SKU != b.SKU && len(a.Parts)+len(b.Parts) == 0 && o.cluster.Forest().FindLeaf(a.Node, b.SKU, d) != cell.None
+			other := a.SKU != b.SKU && len(a.Parts)+len(b.Parts) == 0 && o.cluster.Forest().FindPart(a.Node, b.SKU, d, 0) != cell.None
 			if b.Devices[k] == d && !apart && !other {
 				return d, true
 			}

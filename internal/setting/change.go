@@ -48,14 +48,16 @@ type RuleChange struct {
 
 // ChainChange is how many cells a chain has at its top, and leaves.
 type ChainChange struct {
-	Name         cell.ChainName `json:"name"`
-	Kind         ChangeKind     `json:"kind"`
-	CellsBefore  int32          `json:"cells_before"`
-	CellsAfter   int32          `json:"cells_after"`
-	LeavesBefore int32          `json:"leaves_before"`
-	LeavesAfter  int32          `json:"leaves_after"`
-	Had          string         `json:"had,omitempty"` // what its leaves were, such as "8 GPUs"
-	Has          string         `json:"has,omitempty"` // what they are
+	Name          cell.ChainName `json:"name"`
+	Kind          ChangeKind     `json:"kind"`
+	CellsBefore   int32          `json:"cells_before"`
+	CellsAfter    int32          `json:"cells_after"`
+	LeavesBefore  int32          `json:"leaves_before"`
+	LeavesAfter   int32          `json:"leaves_after"`
+	LackingBefore int32          `json:"lacking_before,omitempty"` // of these cells, those in which a node is missing: no guarantee rests on them as a whole
+	LackingAfter  int32          `json:"lacking_after,omitempty"`
+	Had           string         `json:"had,omitempty"` // what its leaves were, such as "8 GPUs"
+	Has           string         `json:"has,omitempty"` // what they are
 	// The levels of a chain that stays, leaf first, where they differ.
 	LevelsBefore []cell.LevelSpec `json:"levels_before,omitempty"`
 	LevelsAfter  []cell.LevelSpec `json:"levels_after,omitempty"`

@@ -329,13 +329,13 @@ func (d *Pair) chains(old, now *cell.Forest) []ChainChange {
 		for i := range old.Chains {
 			c := at(old.Chains[i].Name)
 			c.CellsBefore = int32(len(old.Chains[i].Tops))
-			c.LeavesBefore = c.CellsBefore * old.Chains[i].LeavesAt(old.Chains[i].Top)
+			c.LeavesBefore, c.LackingBefore = inTops(old, &old.Chains[i])
 		}
 	}
 	for i := range now.Chains {
 		c := at(now.Chains[i].Name)
 		c.CellsAfter = int32(len(now.Chains[i].Tops))
-		c.LeavesAfter = c.CellsAfter * now.Chains[i].LeavesAt(now.Chains[i].Top)
+		c.LeavesAfter, c.LackingAfter = inTops(now, &now.Chains[i])
 	}
 	out := []ChainChange{}
 	for _, c := range counts { // sorted below
@@ -348,7 +348,7 @@ func (d *Pair) chains(old, now *cell.Forest) []ChainChange {
 		default:
 			if was, is := levelsOf(d.Before, c.Name), levelsOf(d.After, c.Name); !slices.Equal(was, is) {
 				c.LevelsBefore, c.LevelsAfter = was, is
-			} else if c.CellsBefore == c.CellsAfter {
+			} else if c.CellsBefore == c.CellsAfter && c.LeavesBefore == c.LeavesAfter && c.LackingBefore == c.LackingAfter {
 				continue
 			}
 		}
@@ -356,6 +356,16 @@ func (d *Pair) chains(old, now *cell.Forest) []ChainChange {
 	}
 	slices.SortFunc(out, func(a, b ChainChange) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// inTops counts the leaves of a chain, and those of its top-level cells in which some are missing.
+func inTops(f *cell.Forest, c *cell.Chain) (leaves, lacking int32) {
+	for _, top := range c.Tops {
+		if leaves += f.NumLeaves(top); !f.Whole(top) {
+			lacking++
+		}
+	}
+	return leaves, lacking
 }
 
 // chainAmount says what the leaves of a chain are; "" of one that a configuration lacks.
@@ -474,7 +484,7 @@ func leavesOfNodes(c *Config, f *cell.Forest) map[cell.NodeName]nodeLeaves {
 func (c *ChainChange) lines() (out []string) {
 	switch {
 	case c.Kind == Added:
-		return []string{fmt.Sprintf("chain %s is added: %s with %s", c.Name, amount.Plural(c.CellsAfter, "cell", "cells"), c.Has)}
+		out = append(out, fmt.Sprintf("chain %s is added: %s with %s", c.Name, amount.Plural(c.CellsAfter, "cell", "cells"), c.Has))
 	case c.Kind == Removed:
 		return []string{fmt.Sprintf("chain %s is removed, with %s", c.Name, c.Had)}
 	case c.CellsBefore != c.CellsAfter || c.LeavesBefore != c.LeavesAfter:
@@ -482,6 +492,13 @@ func (c *ChainChange) lines() (out []string) {
 	}
 	if len(c.LevelsAfter) > 0 {
 		out = append(out, fmt.Sprintf("chain %s: %s -> %s", c.Name, levelsText(c.LevelsBefore), levelsText(c.LevelsAfter)))
+	}
+	switch {
+	case c.LackingAfter == c.LackingBefore:
+	case c.LackingAfter > 0:
+		out = append(out, fmt.Sprintf("chain %s: nodes are missing in %d of %s: no %s is guaranteed there, only what is in it", c.Name, c.LackingAfter, amount.Plural(c.CellsAfter, "cell", "cells"), c.Name))
+	default:
+		out = append(out, fmt.Sprintf("chain %s: no node is missing in its cells any more", c.Name))
 	}
 	return out
 }

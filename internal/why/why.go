@@ -3,7 +3,9 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
@@ -184,4 +186,44 @@ type EstimatedEnd struct {
 func (r Reason) Say(c Code, format string, a ...any) Reason {
 	r.Code, r.Message = c, fmt.Sprintf(format, a...)
 	return r
+}
+
+// WantedCells is how many cells of a size hold the members, if nothing else were
+// in them: a task larger than a cell takes whole ones, smaller ones share.
+func WantedCells(members []cell.Member, size int32) int32 {
+	type open struct{ room, cells int32 }
+	var rooms []open
+	var n int32
+	sorted := slices.SortedStableFunc(slices.Values(members), func(a, b cell.Member) int { return cmp.Compare(b.Leaves, a.Leaves) })
+	for _, m := range sorted {
+		tasks := m.Tasks
+		if m.Leaves >= size {
+			n += tasks * ((m.Leaves + size - 1) / size)
+			continue
+		}
+		had := len(rooms)
+		for i := range had {
+			o := &rooms[i]
+			per := o.room / m.Leaves
+			full := min(tasks, o.cells*per)
+			if full == 0 {
+				continue
+			}
+			took := (full + per - 1) / per
+			rooms = append(rooms, open{o.room - per*m.Leaves, full / per})
+			if rest := full % per; rest > 0 {
+				rooms = append(rooms, open{o.room - rest*m.Leaves, 1})
+			}
+			rooms[i].cells -= took
+			tasks -= full
+		}
+		per := size / m.Leaves
+		n += (tasks + per - 1) / per
+		rooms = append(rooms, open{size - per*m.Leaves, tasks / per})
+		if rest := tasks % per; rest > 0 {
+			rooms = append(rooms, open{size - rest*m.Leaves, 1})
+		}
+		rooms = slices.DeleteFunc(rooms, func(o open) bool { return o.cells == 0 || o.room == 0 })
+	}
+	return n
 }

@@ -43,6 +43,9 @@ func Of(c *cell.Cluster) *Twin {
 	}
 	t.cells = make([]set, len(t.f.Cells))
 	for i := range t.cells {
+		if t.f.Cells[i].Level == 0 {
+			continue // it is missing
+		}
 		first := t.f.Cells[i].FirstLeaf
 		for l := first; l < first+cell.LeafID(t.f.NumLeaves(cell.CellID(i))); l++ {
 			t.cells[i] |= 1 << l
@@ -237,7 +240,7 @@ func (t *Twin) give(l *ledger, d claim, within set, from cell.CellID, next func(
 	up := l.grounds[d.up]
 	for id := from; int(id) < len(t.cells); id++ {
 		at := t.cells[id]
-		if c := &t.f.Cells[id]; c.Level != d.level || c.Chain != d.chain || at&(up.taken|^within) != 0 || !inside(at, up.roots) {
+		if c := &t.f.Cells[id]; c.Level != d.level || c.Chain != d.chain || !t.f.Whole(id) || at&(up.taken|^within) != 0 || !inside(at, up.roots) {
 			continue
 		}
 		up.taken |= at
