@@ -115,6 +115,7 @@ func (s *suite) start(id sched.AttemptID, p Program, nodes ...cell.NodeName) sch
 		Roles: []sched.Role{{Name: "worker", Tasks: int32(len(nodes)), Leaves: 1, MinFailed: 1, MinSucceeded: -1,
 			Launch: sched.Launch{Command: []string{string(p)}, MilliCPU: 100, MemoryMB: 64}}},
 		Grace: 2 * sched.Second,
+		Hints: sched.Hints{Suspendable: true, Packable: true},
 	}
 	start := &sched.Start{ID: id.Job, Job: job}
 	for i, n := range nodes {
@@ -275,7 +276,9 @@ func (s *suite) duplicateStop() {
 	a := s.start(attempt(1, 1), Stubborn, s.h.Nodes[0])
 	s.h.Executor.Do(a)
 	s.started(a.Attempt, 0)
-	s.silent()
+	if s.silent(); s.h.Ready != nil {
+		s.h.Ready(a.Attempt, 1)
+	}
 	stop := sched.Action{Attempt: a.Attempt, Grace: sched.Second}
 	s.h.Executor.Do(stop)
 	s.h.Executor.Do(stop)

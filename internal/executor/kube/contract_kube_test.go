@@ -3,13 +3,19 @@
 package kube_test
 
 import (
+	"context"
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +24,8 @@ import (
 	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -47,8 +55,79 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestConformanceWithComb runs the suite where process 1 of each pod is Comb: its tasks are suspended, too, and stopped as on one machine.
+func TestConformanceWithComb(t *testing.T) {
+	laid := loadComb(t)
+	executortest.Run(t, func(t *testing.T) *executortest.Harness {
+		listener, err := net.Listen("tcp", "10.215.0.1:0") // the address of the real node, which its pods reach
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, pin, err := line.Identity(filepath.Join(t.TempDir(), "pod-cert.pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		way := &pods.Line{Image: laid, URL: "https://" + listener.Addr().String(), Pin: pin, Limit: 1 << 20}
+		var now atomic.Pointer[kube.Executor]
+		h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode), cell.NodeName(*realNode)}, func(o *kube.Options) { o.Line = way }, now.Store)
+		h.Rotates = true
+		h.Ready = func(id sched.AttemptID, lines int) {
+			t.Helper()
+			waitFor(t, fmt.Sprintf("attempt %v has printed ready %d times", id, lines), func() bool {
+				l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Stream: executor.Stdout}, 0)
+				if err != nil {
+					return false
+				}
+				defer l.Close()
+				text, _ := io.ReadAll(l)
+				return strings.Count(string(text), "ready\n") >= lines
+			})
+		}
+		handler := func(pod string) *line.Handler { return now.Load().Line() }
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel)
+		go (&line.Handler{
+			Token:   func(pod string) string { return handler(pod).Token(pod) },
+			Code:    func(pod string) (io.ReadCloser, int64, error) { return handler(pod).Code(pod) },
+			Gang:    func(pod string) (map[string]string, error) { return handler(pod).Gang(pod) },
+			Members: func(pod string) (executor.Membership, error) { return handler(pod).Members(pod) },
+			Told:    func(pod string, lines []byte) error { return handler(pod).Told(pod, lines) },
+			Took:    func(pod string, u line.Usage) error { return handler(pod).Took(pod, u) },
+			Turn:    func(pod string, ask line.TurnAsk) (line.TurnSays, error) { return handler(pod).Turn(pod, ask) },
+		}).Serve(ctx, tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}), slog.New(slog.DiscardHandler))
+		return h
+	})
+}
+
+// loadComb brings an image of this program to the real node, and returns its name.
+func loadComb(t *testing.T) string {
+	t.Helper()
+	at := strings.Fields(os.Getenv("CLUSTER_AT")) // see test/kube/run
+	if len(at) != 2 {
+		t.Fatal("CLUSTER_AT does not say where the cluster is: make test-kube does")
+	}
+	const name = "local.test/comb:suite"
+	dir := t.TempDir()
+	program, file := filepath.Join(dir, "comb"), filepath.Join(dir, "comb.tar")
+	for _, argv := range [][]string{
+		{"go", "build", "-trimpath", "-o", program, "../../../cmd/comb"},
+		{"go", "run", "../../boximage", program, name, file},
+		{filepath.Join(at[0], "ctr"), "-a", filepath.Join(at[1], "cri", "containerd.sock"), "-n", "k8s.io", "images", "import", file},
+	} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", argv, err, out)
+		}
+	}
+	return name
+}
+
 // harness is an executor in a namespace that no other test uses.
 func harness(t *testing.T, nodes []cell.NodeName) *executortest.Harness {
+	return harnessOver(t, nodes, func(*kube.Options) {}, func(*kube.Executor) {})
+}
+
+// harnessOver is one whose executors are made in a way, each of which is told.
+func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options), made func(*kube.Executor)) *executortest.Harness {
 	client, err := api.Open(api.Options{Kubeconfig: *kubeconfig, Namespace: "comb"})
 	if err != nil {
 		t.Fatal(err)
@@ -56,11 +135,14 @@ func harness(t *testing.T, nodes []cell.NodeName) *executortest.Harness {
 	dir, cluster := t.TempDir(), fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
 	facts := make(chan sched.Fact, 10_000)
 	open := func() *kube.Executor {
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: cluster,
-			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Limits{Binding: 3 * time.Second, Image: 20 * time.Second, Log: 10 * time.Second, Gone: time.Second}})
+		o := kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: cluster,
+			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Limits{Binding: 3 * time.Second, Image: 20 * time.Second, Log: 10 * time.Second, Gone: time.Second}}
+		change(&o)
+		e, err := kube.New(o)
 		if err != nil {
 			t.Fatal(err)
 		}
+		made(e)
 		return e
 	}
 	h := &executortest.Harness{Nodes: nodes, SKU: cell.SKU{Name: "CPU", Device: cell.CPU},

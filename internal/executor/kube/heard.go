@@ -19,7 +19,7 @@ const hearEvery = 500 * time.Millisecond
 // Line answers the pods of this executor's tasks.
 func (e *Executor) Line() *line.Handler {
 	h := hears{e}
-	return &line.Handler{Token: e.maker.LineToken, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage}
+	return &line.Handler{Token: e.maker.LineToken, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
 }
 
 // hears answers pods.

@@ -78,6 +78,7 @@ type Executor struct {
 	stop        context.CancelFunc
 	running     sync.WaitGroup
 
+	opened  time.Time
 	telling sync.Mutex // held while the health of nodes is told, so that it is told in order; before mu
 
 	mu       sync.Mutex
@@ -110,7 +111,7 @@ func New(o Options) (*Executor, error) {
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key},
 		tasks: map[string]*task{}, attempts: map[sched.AttemptID][]string{}, crews: map[sched.JobID]*crew{}, stopped: map[sched.AttemptID]sched.Duration{}, seen: map[string]*nodeSeen{},
-		adopted: make(chan struct{}),
+		adopted: make(chan struct{}), opened: time.Now(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)

@@ -53,7 +53,8 @@ type task struct {
 	log     *follower
 	checked bool // that its claims were given what they ask for
 
-	heard time.Time        // when its pod told its progress last; under Executor.mu
+	turn  turn             // what its pod told of its turns; under Executor.mu
+	heard time.Time        // when its pod told its progress last, likewise
 	took  []executor.Usage // what it took in the last minutes, likewise
 }
 
@@ -457,6 +458,12 @@ func (e *Executor) lastWords(t *task) string {
 // finish notes and tells the end of a task.
 func (e *Executor) finish(t *task, x sched.Exit) error {
 	if !t.stray {
+		e.mu.Lock()
+		late := t.turn.why
+		e.mu.Unlock()
+		if late != "" && x.Cause == "" {
+			x.Cause, x.Message, x.Own = sched.SuspendTimeout, late, false
+		}
 		if x.Code != 0 && x.Cause == "" && x.Own && x.Message == "" {
 			x.Message = e.lastWords(t)
 		}

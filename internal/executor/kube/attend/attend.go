@@ -10,13 +10,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/kube/attend/early"
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/upload"
@@ -45,6 +45,7 @@ type Order struct {
 	// Members is the file that says which tasks of the job run, "" where that does not change; Signal is that behind each change, "" for none.
 	Members string `json:"members,omitempty"`
 	Signal  string `json:"signal,omitempty"`
+	Turns   *Turns `json:"turns,omitempty"` // nil: it is never suspended
 }
 
 // Text is the order as an argument.
@@ -90,8 +91,7 @@ func Attend(args []string) int {
 		fmt.Fprintln(os.Stderr, "attend takes an order and a command; Kubernetes starts it")
 		return exitUnable
 	}
-	stops := make(chan os.Signal, 8)
-	signal.Notify(stops, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	stops := early.Stops
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	server, err := line.Open(o.URL, o.Pin, o.Pod)
@@ -113,11 +113,29 @@ func Attend(args []string) int {
 		}
 	}
 	t := &teller{server: server, file: o.Progress}
+	turns := o.turner(ctx, server)
+	if turns != nil && !turns.await(stops) {
+		return 128 + int(unix.SIGTERM)
+	}
 	go measure(ctx, server)
 	stopTelling := t.begin(ctx)
-	code := run(args[1:], o.From, stops)
+	code := run(args[1:], o.From, stops, turns)
 	stopTelling()
+	if turns != nil {
+		turns.line.last()
+	}
 	return code
+}
+
+// turner takes up the task's turns; nil where it has none.
+func (o *Order) turner(ctx context.Context, server *line.Client) *turner {
+	if o.Turns == nil {
+		return nil
+	}
+	t := &turner{o: *o.Turns, line: newTurnLine(server)}
+	t.line.turns = len(t.o.Rotation.Turns) > 1
+	go t.line.run(ctx)
+	return t
 }
 
 func unable(err error) int {
@@ -183,7 +201,7 @@ func empty(dir string) error {
 }
 
 // run runs the task to its end. What it leaves behind ends with this process.
-func run(args []string, from string, stops <-chan os.Signal) int {
+func run(args []string, from string, stops <-chan os.Signal, turns *turner) int {
 	c := exec.Command(args[0], args[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = nil, os.Stdout, os.Stderr
 	c.Dir = from
@@ -195,14 +213,23 @@ func run(args []string, from string, stops <-chan os.Signal) int {
 	main, ended := c.Process.Pid, make(chan unix.WaitStatus, 1)
 	go reap(main, ended)
 	stop := stopping{main: process.Of(main)}
+	wheel := newWheel(turns, &stop)
 	for {
 		select {
 		case got := <-stops:
 			if got == unix.SIGTERM {
+				wheel.end()
 				stop.begin()
 			} else {
 				_ = unix.Kill(main, got.(syscall.Signal))
 			}
+		case says := <-wheel.says:
+			turns.take(says)
+			wheel.turn()
+		case <-wheel.next:
+			wheel.turn()
+		case <-wheel.kill:
+			stop.kill()
 		case <-stop.tick():
 			stop.follow()
 		case status := <-ended:
@@ -213,6 +240,45 @@ func run(args []string, from string, stops <-chan os.Signal) int {
 			return status.ExitStatus()
 		}
 	}
+}
+
+// wheel turns a task's turns while it runs; without any it stands still.
+type wheel struct {
+	turns *turner
+	stop  *stopping
+	says  <-chan line.TurnSays
+	next  <-chan time.Time
+	kill  <-chan time.Time // of a task that was stopped for not being suspended, and has not ended
+}
+
+func newWheel(turns *turner, stop *stopping) *wheel {
+	w := &wheel{turns: turns, stop: stop}
+	if turns != nil {
+		w.says, w.next = turns.line.says, time.After(0)
+	}
+	return w
+}
+
+// turn brings the task to what its rotation says, and stops it where that does not succeed.
+func (w *wheel) turn() {
+	pause, why := w.turns.step()
+	w.next = time.After(pause)
+	if why == "" {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "comb: the task is stopped:", why)
+	w.turns.line.give(why)
+	w.end()
+	w.kill = time.After(time.Duration(w.turns.o.Grace) * time.Microsecond)
+	w.stop.begin()
+}
+
+// end has the task take no turns any more, since it stops.
+func (w *wheel) end() {
+	if w.turns != nil && !w.turns.over {
+		w.turns.end()
+	}
+	w.next = nil
 }
 
 // reap takes the ends of all processes, as process 1 must, and tells that of the task.

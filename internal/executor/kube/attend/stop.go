@@ -57,6 +57,14 @@ func (s *stopping) begin() {
 
 // tellAll asks every process of the task, and wakes the shell.
 func (s *stopping) tellAll() {
+	signalAll(unix.SIGTERM)
+	s.main.Signal(unix.SIGCONT)
+}
+
+// kill ends every process of the task.
+func (s *stopping) kill() { signalAll(unix.SIGKILL) }
+
+func signalAll(sig unix.Signal) {
 	all, err := process.All()
 	if err != nil {
 		return
@@ -65,10 +73,9 @@ func (s *stopping) tellAll() {
 	process.Descend(all, found)
 	for pid := range found {
 		if pid != os.Getpid() {
-			process.Of(pid).Signal(unix.SIGTERM)
+			process.Of(pid).Signal(sig)
 		}
 	}
-	s.main.Signal(unix.SIGCONT)
 }
 
 // tick is when to look again whether those that were asked have ended; nil is never.

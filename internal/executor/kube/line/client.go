@@ -141,3 +141,19 @@ func (c *Client) post(ctx context.Context, path string, text []byte) error {
 	}
 	return body.Close()
 }
+
+// Turn tells how far a task is with its turns, and asks which there are.
+func (c *Client) Turn(ctx context.Context, ask TurnAsk) (says TurnSays, err error) {
+	text, err := json.Marshal(ask)
+	if err != nil {
+		return says, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := c.ask(ctx, http.MethodPost, "/v1/turn", text)
+	if err != nil {
+		return says, err
+	}
+	defer body.Close()
+	return says, json.NewDecoder(io.LimitReader(body, maxGang)).Decode(&says)
+}

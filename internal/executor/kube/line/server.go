@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/sched"
 )
 
 // Bounds: tasks are strangers.
@@ -50,6 +51,25 @@ type Handler struct {
 	Told func(pod string, lines []byte) error
 	// Took takes what a pod's task took lately.
 	Took func(pod string, u Usage) error
+	// Turn takes how far a pod's task is with its turns, and says which there are.
+	Turn func(pod string, ask TurnAsk) (TurnSays, error)
+}
+
+// TurnAsk is what a task says of its turns.
+type TurnAsk struct {
+	Has   string `json:"has,omitempty"`   // the rotation that it follows, as Is named it; "" is what it was started with
+	Holds bool   `json:"holds,omitempty"` // it uses its devices: it is not suspended
+	Wants bool   `json:"wants,omitempty"` // it has its turn, and would run
+	Why   string `json:"why,omitempty"`   // it did not let itself be suspended in time, and how: it is being stopped for that
+}
+
+// TurnSays is the answer.
+type TurnSays struct {
+	Is       string          `json:"is"`
+	Rotation *sched.Rotation `json:"rotation,omitempty"` // where it is another than the task has; without turns it runs all the time
+	Enter    bool            `json:"enter,omitempty"`    // it may run: those of the other turns are suspended
+	// Guard is how long those of the other turns may take to be that, for a task that hears nothing any more.
+	Guard sched.Duration `json:"guard,omitempty"`
 }
 
 // Usage is what a task took in the seconds before it is told.
@@ -78,6 +98,7 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 	mux.HandleFunc("GET /v1/members", h.known(h.members))
 	mux.HandleFunc("POST /v1/progress", h.known(h.told))
 	mux.HandleFunc("POST /v1/usage", h.known(h.took))
+	mux.HandleFunc("POST /v1/turn", h.known(h.turn))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
@@ -159,6 +180,16 @@ func (h *Handler) took(w http.ResponseWriter, r *http.Request, pod string) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *Handler) turn(w http.ResponseWriter, r *http.Request, pod string) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTime))
+	var ask TurnAsk
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4096)).Decode(&ask); err != nil {
+		http.Error(w, "how far it is with its turns is an object", http.StatusBadRequest)
+		return
+	}
+	tell(w, pod, func(pod string) (TurnSays, error) { return h.Turn(pod, ask) })
 }
 
 func fail(w http.ResponseWriter, err error) {

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,7 @@ const (
 	tokenKey     = "token"
 	progressFile = workDir + "/.comb-progress"
 	membersFile  = workDir + "/.comb-members.json"
+	suspendFile  = workDir + "/.comb-suspended"
 	// programMB is what of a pod's disk is for this program.
 	programMB = 128
 )
@@ -51,6 +53,7 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 	if t.Start.Job.Varies() {
 		o.Members, o.Signal = membersFile, t.Start.Job.Hints.MembersSignal
 	}
+	o.Turns = turnsOf(t)
 	if last := len(first.Command) - 1; !strings.HasPrefix(first.Command[last], scriptDir+"/") {
 		first.Command[last] += "\n\nexit $$?" // the shell stays: else it becomes its last program, and a stop finds another tree
 	}
@@ -63,6 +66,22 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 		SecurityContext: first.SecurityContext, Resources: withoutDevices(first.Resources),
 		VolumeMounts: []corev1.VolumeMount{{Name: "program", MountPath: layDir}},
 	}}
+}
+
+// turnsOf says how a task takes turns with others; nil is that its job does not let it.
+func turnsOf(t Task) *attend.Turns {
+	job := t.Start.Job
+	if !job.Hints.Suspendable {
+		return nil
+	}
+	turns := &attend.Turns{Attempt: t.Attempt, Grace: sched.Duration(graceSeconds(job.Grace)) * sched.Second}
+	if t.Start.Rotation != nil {
+		turns.Rotation = *t.Start.Rotation
+	}
+	if c := job.Hints.Suspend; c != nil {
+		turns.Signal, turns.Timeout, turns.File = cmp.Or(c.Signal, "USR1"), c.Timeout, suspendFile
+	}
+	return turns
 }
 
 // runsIn is the working directory of a task: one that is no path from / is a folder of its code.
@@ -104,6 +123,9 @@ func lineVariables(t Task) (env []sched.EnvVar) {
 	env = append(env, sched.EnvVar{Name: "COMB_PROGRESS_FILE", Value: progressFile})
 	if t.Start.Job.Varies() {
 		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: membersFile})
+	}
+	if t.Start.Job.Hints.Suspend != nil {
+		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: suspendFile})
 	}
 	if t.Start.Job.Upload != "" {
 		env = append(env, sched.EnvVar{Name: "COMB_CODE_DIR", Value: workDir})
