@@ -51,6 +51,8 @@ type Harness struct {
 	Log func(id sched.AttemptID, stream string) string
 	// Token is the value of each job's secret "token"; "" is that the executor keeps no secrets: their tests are left out.
 	Token string
+	// Beside is that each harness has a world of its own, or a part that no other touches: tests run side by side.
+	Beside bool
 	// Patience is how long to wait for a fact that must come, Silence how long to
 	// wait for one that must not.
 	Patience, Silence time.Duration
@@ -81,7 +83,12 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 	tests = append(tests, where(t, able.Log != nil, "its tasks are told nothing", members())...)
 	tests = append(tests, where(t, able.Token != "", "it keeps no secrets", secrets())...)
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
+		t.Run(test.name, func(t *testing.T) {
+			if able.Beside {
+				t.Parallel()
+			}
+			test.run(&suite{T: t, h: fresh(t)})
+		})
 	}
 }
 

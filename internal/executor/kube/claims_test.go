@@ -27,6 +27,11 @@ func (d *driver) onClaimed(gpu int32, beside ...sched.AttemptID) sched.AttemptID
 			turns = append(turns, []sched.AttemptID{other})
 		}
 		start.Rotation = &sched.Rotation{Turns: turns, Quantum: sched.Second}
+		for _, other := range beside {
+			changed := *d.gangs[other].start
+			changed.Rotation = start.Rotation
+			d.gangs[other].start = &changed
+		}
 	}
 	d.mu.Unlock()
 	d.e.Do(sched.Action{Attempt: at, Start: start})

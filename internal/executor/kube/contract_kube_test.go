@@ -147,7 +147,7 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 	}
 	h := &executortest.Harness{Nodes: nodes, SKU: cell.SKU{Name: "CPU", Device: cell.CPU},
 		Now:      func() sched.Time { return sched.Time(time.Now().UnixMicro()) },
-		Patience: 30 * time.Second, Silence: 700 * time.Millisecond,
+		Patience: 30 * time.Second, Silence: 700 * time.Millisecond, Beside: true, // pods of another Comb are none of its
 	}
 	var now *kube.Executor
 	begin := func() {

@@ -60,6 +60,7 @@ type driver struct {
 	facts   map[string]int
 	claims  int // tasks that started with claims
 	refused map[sched.AttemptID]string
+	ended   map[sched.AttemptID]sched.Exit // how the last of its tasks did
 	// stripped are the pods that a user took away with their finalizers, unknown those of them of which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
 }
@@ -72,7 +73,7 @@ type taskOf struct {
 
 func newDriver(t *testing.T, seed uint64) *driver {
 	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[sched.AttemptID]*gangOf{}, taken: map[string]int{}, mates: map[pair]bool{},
-		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, facts: map[string]int{}, refused: map[sched.AttemptID]string{},
+		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, facts: map[string]int{}, refused: map[sched.AttemptID]string{}, ended: map[sched.AttemptID]sched.Exit{},
 		stripped: map[taskOf]string{}, unknown: map[taskOf]string{}}
 	for i := range simNodes {
 		d.addNode(nodeOf(i))
@@ -148,6 +149,7 @@ func (d *driver) hear(f sched.Fact) {
 	case sched.TaskStarted:
 		d.hasDevices(f.Attempt, f.Task)
 	case sched.TaskExited:
+		d.ended[f.Attempt] = f.Exit
 		d.free(f.Attempt, f.Task, fmt.Sprintf("ended with %+v", f.Exit))
 	case sched.TaskRefused:
 		d.refused[f.Attempt] = f.Reason

@@ -22,7 +22,7 @@ const (
 	// deaf is after how long a pod that is not heard of goes by the clock: others then do, too.
 	deaf = 10 * time.Second
 	// leaving is how long a task may take to be held when it is asked for nothing.
-	leaving = 5 * sched.Second
+	leaving = sched.Second
 )
 
 // turn hears how far a task is with its turns, and lets it in when those of the other turns have left.
@@ -76,15 +76,16 @@ func (h hears) left(t *task, r *sched.Rotation) (free bool, guard sched.Duration
 
 // uses reports whether a task may use its devices now. One that was not heard of by this server may, for a while. h.mu is held.
 func (h hears) uses(o *task) bool {
-	pod := h.pod(o.name)
-	if pod == nil || pods.Look(pod, false).Phase != pods.Runs {
+	pod, heard := h.pod(o.name), o.turn.heard
+	switch {
+	case pod != nil && pods.Look(pod, false).Phase != pods.Runs:
 		return false // it enters by asking first
+	case !heard.IsZero():
+		return o.turn.holds && time.Since(heard) < deaf
+	case pod == nil && !o.known && h.synced():
+		return false // it is not made yet, or is gone
 	}
-	heard := o.turn.heard
-	if heard.IsZero() {
-		return time.Since(h.opened) < deaf
-	}
-	return o.turn.holds && time.Since(heard) < deaf
+	return time.Since(h.opened) < deaf
 }
 
 func digestOf(r *sched.Rotation) string {

@@ -44,7 +44,10 @@ const (
 	clockPause  = time.Second // so that a jump of the clock is noticed
 	// stillWithin is how long processes are tried to be held still: some may be woken again and again, and would keep others out for ever.
 	stillWithin = time.Minute
-	firstGuard  = 5 * time.Second
+	// firstGuard is how long those of the turn before may take to be still, as long as the server has not said so.
+	firstGuard = time.Second
+	// away is for how long the server is silent when it is away.
+	away = 3 * time.Second
 )
 
 // turner suspends a task while others have its devices. It goes by the clock; that those of the turn before are still is what it asks the
@@ -121,7 +124,7 @@ func (t *turner) allowed() bool {
 		t.wants = time.Now()
 		return false
 	}
-	if t.line.entered(t.wants) || t.line.silent(t.wants) {
+	if t.line.entered(t.wants) || t.line.silent(t.wants, time.Duration(t.o.Rotation.Quantum)*time.Microsecond/2) {
 		t.wants = time.Time{}
 		return true
 	}

@@ -27,7 +27,7 @@ type turnLine struct {
 	why   string        // what the task did not do in time; it is told until its end
 	heard time.Time     // when the server answered last: when it was asked
 	enter time.Time     // when it was asked to which it said that the task may run
-	guard time.Duration // for how long a server that is silent is waited for
+	guard time.Duration // how long those of another turn may take to leave
 	turns bool
 }
 
@@ -65,11 +65,12 @@ func (l *turnLine) entered(since time.Time) bool {
 	return l.enter.After(since)
 }
 
-// silent reports whether the server has not answered for so long since some moment that the others must be still by now, going by the clock.
-func (l *turnLine) silent(since time.Time) bool {
+// silent reports whether the server is away, and those of the turn that ended at some moment must be still by now, going by the clock. So
+// much of a turn is waited for that at most.
+func (l *turnLine) silent(since time.Time, most time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Since(since) > l.guard && time.Since(l.heard) > l.guard
+	return time.Since(l.heard) > away && time.Since(since) > min(l.guard, most)
 }
 
 // run asks until ctx is done.

@@ -1,0 +1,76 @@
+package kube_test
+
+import (
+	"testing"
+
+	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// A task is let in when those of the other turns say that they hold their devices no more, or have none; one of which a new server has not heard
+// may hold them. What it did not do in time is why it ended.
+func TestTurns(t *testing.T) {
+	d := newDriver(t, 5)
+	d.api.Linger()
+	one := d.onClaimed(1)
+	two := d.onClaimed(1, one)
+	pod := func(at sched.AttemptID) string { return d.podOf(at, 0) }
+	d.until("both run", func() bool { return d.api.Runs(pod(one)) && d.api.Runs(pod(two)) && d.told("TaskStarted") == 2 })
+	ask := func(at sched.AttemptID, a line.TurnAsk) line.TurnSays {
+		t.Helper()
+		says, err := d.e.Line().Turn(pod(at), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return says
+	}
+	says := ask(one, line.TurnAsk{Holds: true})
+	if says.Rotation == nil || len(says.Rotation.Turns) != 2 || says.Enter || says.Guard != sched.Second {
+		t.Fatalf("it is told %+v", says)
+	}
+	has := says.Is
+	if says := ask(one, line.TurnAsk{Has: has, Holds: true}); says.Rotation != nil || says.Is != has {
+		t.Errorf("it is told %+v again", says)
+	}
+	if says := ask(two, line.TurnAsk{Wants: true}); says.Enter || says.Rotation == nil {
+		t.Errorf("it is let in by a rotation that it does not follow yet, beside one that holds its devices: %+v", says)
+	}
+	wants := line.TurnAsk{Has: has, Wants: true}
+	if ask(two, wants).Enter {
+		t.Error("it is let in beside one that holds its devices")
+	}
+	ask(one, line.TurnAsk{Has: has})
+	if !ask(two, wants).Enter {
+		t.Error("it is not let in when the other has left")
+	}
+	if ask(one, wants).Enter {
+		t.Error("the other is let in beside it, which has just been")
+	}
+
+	// A new server has heard of none, until it has.
+	d.restart()
+	if ask(one, wants).Enter {
+		t.Error("it is let in beside one of which nothing is known")
+	}
+	ask(two, line.TurnAsk{Has: has})
+	if !ask(one, wants).Enter {
+		t.Error("it is not let in when the other is known to have left")
+	}
+	ask(two, line.TurnAsk{Has: has, Why: "it was too slow"})
+	d.end(two)
+	d.until("the other is gone", func() bool { return pod(two) == "" })
+	if why := d.ended[two]; why.Cause != sched.SuspendTimeout || why.Message != "it was too slow" || why.Own {
+		t.Errorf("it ended with %+v", why)
+	}
+	if _, err := d.e.Line().Turn(d.podOf(one, 0)+"0", wants); err == nil {
+		t.Error("a pod that is none is answered")
+	}
+	d.finish()
+}
+
+// told is how many facts of a kind were told.
+func (d *driver) told(kind string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.facts[kind]
+}
