@@ -51,7 +51,20 @@ type Depot struct {
 
 	mu     sync.Mutex      // of coming, and held while uploads are linked or erased
 	coming map[string]bool // subjects that send one, by the names of their folders
+
+	hashing sync.Mutex
+	whole   map[string]version // as which each upload was read and found to be what came, by its path
 }
+
+// version is what the file system says of a file that changes when the file does.
+type version struct {
+	inode   uint64
+	size    int64
+	changed time.Time
+}
+
+// settled is how old a file's last change is at least when a later one is sure to be told from it.
+const settled = time.Second
 
 const (
 	suffix = ".tar"
@@ -319,6 +332,50 @@ func (d *Depot) Read(subject, digest string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
+// ReadAgain is Read for readers that check the digest themselves: an upload that it has read once is not read as a whole again until it
+// changes, by what the file system says of it.
+func (d *Depot) ReadAgain(subject, digest string) (*os.File, error) {
+	if !upload.ValidDigest(digest) {
+		return nil, ErrNone
+	}
+	d.hashing.Lock()
+	defer d.hashing.Unlock()
+	path := filepath.Join(d.dir, Key(subject, digest))
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(d.whole, path)
+		return nil, ErrNone
+	}
+	if err != nil {
+		return nil, err
+	}
+	before := versionOf(f)
+	if before != nil && d.whole[path] == *before {
+		return f, nil
+	}
+	f.Close()
+	if f, err = d.Read(subject, digest); err != nil {
+		delete(d.whole, path)
+		return nil, err
+	}
+	if now := versionOf(f); now != nil && before != nil && *now == *before && time.Since(now.changed) > settled {
+		if d.whole == nil {
+			d.whole = map[string]version{}
+		}
+		d.whole[path] = *now
+	}
+	return f, nil
+}
+
+// versionOf is that of a file; nil where it is not known.
+func versionOf(f *os.File) *version {
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return nil
+	}
+	return &version{st.Ino, st.Size, time.Unix(st.Ctim.Unix())}
+}
+
 // Link gives a job its upload, as a file beside its own: it stays as long as these do, and takes no more room. One that
 // is there is left as it is. Errors are those of Read.
 func (d *Depot) Link(subject, digest, path string) error {
@@ -385,6 +442,9 @@ func (d *Depot) Tidy(ctx context.Context, used func(context.Context) (map[string
 // Sweep erases what no job has beside its files, what is not in use, by Key, and was not used for Options.Unused. It returns
 // how many it erased.
 func (d *Depot) Sweep(used map[string]bool) (erased int, err error) {
+	d.hashing.Lock()
+	clear(d.whole) // also of what is erased
+	d.hashing.Unlock()
 	found, err := filepath.Glob(filepath.Join(d.dir, "*", "*"+suffix))
 	if err != nil {
 		return 0, err

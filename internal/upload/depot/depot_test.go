@@ -307,3 +307,53 @@ func TestUnfinished(t *testing.T) {
 		t.Error("its file is there")
 	}
 }
+
+// An upload that is read again and again is hashed when it has changed, and a change is found.
+func TestReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	d, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, data := archive(t, "a", 10)
+	if _, err := d.ReadAgain("alice", digest); !errors.Is(err, ErrNone) {
+		t.Errorf("one that is not there: %v", err)
+	}
+	if _, err := d.Put("alice", digest, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	read := func() error {
+		f, err := d.ReadAgain("alice", digest)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		got, err := io.ReadAll(f)
+		if err == nil && !bytes.Equal(got, data) {
+			t.Errorf("it has %d bytes, want %d", len(got), len(data))
+		}
+		return err
+	}
+	if err := read(); err != nil || len(d.whole) != 0 {
+		t.Errorf("what has just come may change once more unseen, and is known to be whole: %v", err)
+	}
+	time.Sleep(settled + 100*time.Millisecond)
+	for range 2 {
+		if err := read(); err != nil || len(d.whole) != 1 {
+			t.Errorf("%d are known to be whole: %v", len(d.whole), err)
+		}
+	}
+	path := filepath.Join(dir, Key("alice", digest))
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Clone(data)
+	changed[0]++
+	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, changed, 0o600), os.Chtimes(path, st.ModTime(), st.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); !errors.Is(err, ErrDamaged) || len(d.whole) != 0 {
+		t.Errorf("one that was changed, and whose time was set back: %v", err)
+	}
+}
