@@ -54,6 +54,9 @@ func TestMoreProblems(t *testing.T) {
 			"f:7:33: physicalCluster.physicalCells[0].cellChildren: 3 children are written here, but the type R has childCellNumber 2; write all of them or none, or define another type with 3\n" +
 				"f:9:23: the key \"backfill\" is already given at line 9, column 7; keep one of them\n" +
 				"f:9:47: virtualClusters.v.policy: there is no policy \"nope\"; known are drf, fifo"},
+		"no weight": {cluster(someTypes, someCells, "v: {virtualCells: [{cellType: R, cellNumber: 1}], opportunisticWeight: 0}\nw: {opportunisticWeight: -1}"),
+			"f:10:74: virtualClusters.v.opportunisticWeight: a weight is at least 1; lending: none here keeps what \"v\" leaves unused from all others, lending: none at the others keeps what they leave unused from \"v\"\n" +
+				"f:11:28: virtualClusters.w.opportunisticWeight: \"-1\" is out of range: it must be 1 to 1000000"},
 		"a rack lacks a node": {cluster(someTypes, "- cellType: R\n  cellChildren: [{cellAddress: a}]\n- cellType: R\n  cellAddress: r\n  pinnedCellId: P\n  cellChildren: [{cellAddress: b}]\n- cellType: R\n  cellChildren: [{cellAddress: c, cellChildren: [{}]}, {cellAddress: d}]", "v: {virtualCells: [{cellType: R, cellNumber: 2}]}\nw: {pinnedCells: [{pinnedCellId: P}]}"),
 			"f:11:19: physicalCluster.physicalCells[1].pinnedCellId: cells are missing in what \"P\" names, so that it is no R; write all of them, or pin what is in it\n" +
 				"f:14:51: physicalCluster.physicalCells[2].cellChildren[0].cellChildren: 1 children are written here, but the type N has childCellNumber 2; write all of them or none, or define another type with 1\n" +

@@ -33,7 +33,9 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 		budget := int32(b.Int(n, document.Range{Max: maxBudget}))
 		c.Budget = &budget
 	}
-	if n := m.Node("opportunisticWeight"); n != nil && n.Kind != document.Null {
+	if n := m.Node("opportunisticWeight"); n != nil && n.Kind == document.Scalar && n.Text == "0" {
+		b.Problem(n, "a weight is at least 1; lending: none here keeps what %s leaves unused from all others, lending: none at the others keeps what they leave unused from %[1]s", document.Quote(string(c.Name)))
+	} else if n != nil && n.Kind != document.Null {
 		c.Weight = b.Int(n, document.Range{Min: 1, Max: maxWeight})
 	}
 	c.Lending = m.String("lending", document.Text{OneOf: []string{setting.LendIdle, setting.LendNothing}})
