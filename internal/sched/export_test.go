@@ -40,3 +40,6 @@ func (s *State) Copies() func() *State {
 	room := copyRoom{}
 	return func() *State { return s.cloneIn(&room) }
 }
+
+// CellSteps is what searches for cells took so far.
+func (s *State) CellSteps() int64 { return s.cl.Work().Taken() }

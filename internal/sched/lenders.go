@@ -5,6 +5,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/fewest"
 	"github.com/combsched/comb/internal/setting"
 )
 
@@ -96,8 +97,9 @@ func (s lenders) memberOf(r *cell.Root) cell.Member {
 	return cell.Member{Tasks: ch.LeavesAt(r.Level) / ch.LeavesAt(node), Leaves: ch.LeavesAt(node), Alike: true}
 }
 
-// have finds cells of one chain and holds them: all that are asked for together or, where they are not to be had, one
-// after the other. Where the VC has opportunistic work of its own that comes first: what is idle is left to others.
+// have finds cells of one chain and holds them: all that are asked for together or, where they are not to be had, as
+// many as are, the large ones first. Where the VC has opportunistic work of its own that comes first, and nothing is
+// asked for together: what is idle is left to others.
 func (s lenders) have(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
 	f, all, near := s.cl.Forest(), q.Members, cell.NodeSet(nil)
 	own := func(id cell.AllocID) bool { return s.cl.Alloc(id).Opportunistic() && s.cl.Alloc(id).Space == q.Space }
@@ -109,27 +111,38 @@ func (s lenders) have(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) 
 		}
 	}
 	slices.SortStableFunc(all, func(a, b cell.Member) int { return int(b.Tasks*b.Leaves - a.Tasks*a.Leaves) })
-	try := func(members []cell.Member) bool {
-		q.Members, q.Allowed, q.Gone = members, near, own
-		res, ok := s.cl.Place(&q)
-		if q.Allowed = nil; !ok && near != nil {
-			res, ok = s.cl.Place(&q)
+	try := func(members []cell.Member, allowed cell.NodeSet, lift bool) bool {
+		q.Members, q.Allowed, q.Gone = members, allowed, own
+		r := q
+		if lift {
+			r = s.lifting(q, cell.MinGuaranteed)
+			r.Gone = nil
 		}
-		if q.Gone = nil; !ok {
-			lifted := s.lifting(q, cell.MinGuaranteed)
-			res, ok = s.cl.Place(&lifted)
-		}
+		res, ok := s.cl.Place(&r)
 		roots, fits := s.cl.Hold(q.Space, res.Placement.Binds)
+		if !ok || !fits {
+			return false
+		}
 		for _, l := range leavesOf(&res.Placement) {
 			leaves = leaves.Add(l)
 		}
 		held, q.Keep = append(held, roots...), q.Keep.With(leaves)
-		return ok && fits
+		return true
 	}
-	if near != nil || !try(all) {
-		for i := range all {
-			try(all[i : i+1])
+	if near == nil && (try(all, nil, false) || try(all, nil, true)) {
+		return held, leaves
+	}
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].Tasks*all[n].Leaves == all[0].Tasks*all[0].Leaves {
+			n++
 		}
+		like := all[:n]
+		if all = all[n:]; near != nil {
+			like = fewest.Left(like, func(m []cell.Member) bool { return try(m, near, false) })
+		}
+		like = fewest.Left(like, func(m []cell.Member) bool { return try(m, nil, false) })
+		fewest.Left(like, func(m []cell.Member) bool { return try(m, nil, true) })
 	}
 	return held, leaves
 }

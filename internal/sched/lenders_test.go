@@ -15,7 +15,7 @@ import (
 // stopped for it, and while one of theirs waits for such cells its page says so, and what it suggests is true.
 func TestNothingIsLent(t *testing.T) {
 	n := truths{codes: map[sched.ReasonCode]int{}}
-	asked, recalled := 0, 0
+	asked, recalled, inner, broken := 0, 0, 0, 0
 	for seed := range seeds.Of(t, 60) {
 		r := rand.New(rand.NewPCG(seed, 28))
 		w := stingy(t, r)
@@ -26,10 +26,17 @@ func TestNothingIsLent(t *testing.T) {
 				w.runTo(w.now.Add(10*sched.Second), nil)
 				w.saysWhy(seed, &n)
 			}
-			if w.leaving() {
-				continue
+			if w.leaving() || slices.ContainsFunc(w.s.Nodes(), func(n sched.NodeStatus) bool { return n.Cordoned }) {
+				broken++
+				continue // what is charged for bad hardware is not kept elsewhere
 			}
-			for _, vc := range []cell.VCName{"b", "c"} {
+			for _, vc := range []cell.VCName{"b", "b.x", "c"} {
+				if w.s.Config().VCs[2].Name != "b.x" && vc == "b.x" {
+					continue
+				}
+				if vc == "b.x" {
+					inner++
+				}
 				if w.s.Config().VCs[slices.IndexFunc(w.s.Config().VCs, func(v sched.VCConfig) bool { return v.Name == vc })].Lending == "none" && w.idle(vc) {
 					asked++
 					w.hasAll(seed, i, vc, 100)
@@ -44,9 +51,9 @@ func TestNothingIsLent(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d times all was asked for, %d attempts stopped for it before; %d pages: %v", asked, recalled, n.pages, n.codes)
-	if seeds.Modest() && (asked < 300 || recalled < 15 || n.codes[sched.NotLent] < 20) {
-		t.Errorf("too little was tried: %d asked, %d recalled, %v", asked, recalled, n.codes)
+	t.Logf("%d times all was asked for, %d times one inside another could be asked, %d times something was out of service or leaving, %d attempts stopped for it before; %d pages: %v", asked, inner, broken, recalled, n.pages, n.codes)
+	if seeds.Modest() && (asked < 300 || inner < 100 || broken < 100 || recalled < 15 || n.codes[sched.NotLent] < 20) {
+		t.Errorf("too little was tried: %d asked, %d inside others, %d out of service or leaving, %d recalled, %v", asked, inner, broken, recalled, n.codes)
 	}
 }
 
@@ -58,6 +65,10 @@ func stingy(t *testing.T, r *rand.Rand) *world {
 	}
 	if r.IntN(3) == 0 { // a whole rack
 		cfg.Cluster.VCs[1].Quota = []cell.QuotaSpec{{Chain: "RACK", Level: 4, Number: 1}}
+	} else if r.IntN(3) == 0 { // and one inside, which says for itself whether it lends
+		cfg.Cluster.VCs[1].Quota[0].Number = 2
+		cfg.Cluster.VCs = slices.Insert(cfg.Cluster.VCs, 2, cell.VCSpec{Name: "b.x", Parent: "b", Quota: []cell.QuotaSpec{{Chain: "RACK", Level: 3, Number: 1}}})
+		cfg.VCs = slices.Insert(cfg.VCs, 2, sched.VCConfig{Name: "b.x", Policy: "fifo"})
 	} else if r.IntN(3) == 0 { // and parts of nodes
 		cfg.Cluster.VCs[1].Quota = append(cfg.Cluster.VCs[1].Quota, cell.QuotaSpec{Chain: "RACK", Level: 2, Number: 1})
 	}
@@ -68,7 +79,13 @@ func stingy(t *testing.T, r *rand.Rand) *world {
 
 // lends does one random thing: a job comes or ends, or what the VCs lend changes.
 func (w *world) lends(r *rand.Rand, i int) {
-	switch k := r.IntN(12); {
+	switch k := r.IntN(14); {
+	case k == 12: // a node is out of service for a while
+		w.do(sched.Cordon{Node: cell.NodeName(fmt.Sprintf("n%d", r.IntN(8))), On: true})
+	case k == 13:
+		for _, n := range w.s.Nodes() {
+			w.do(sched.Cordon{Node: n.Name})
+		}
 	case k == 0 || i == 4:
 		cfg := *w.s.Config()
 		cfg.VCs = slices.Clone(cfg.VCs)
@@ -84,7 +101,7 @@ func (w *world) lends(r *rand.Rand, i int) {
 	case k == 4:
 		w.runTo(w.now.Add(sched.Minute), nil)
 	default:
-		j := gangJob(fmt.Sprint("j", i), []cell.VCName{"a", "b", "c"}[r.IntN(3)], []cell.Priority{-1, -1, 10, 100}[r.IntN(4)], 1+int32(r.IntN(2)), []int32{1, 2, 4, 4}[r.IntN(4)])
+		j := gangJob(fmt.Sprint("j", i), w.s.Config().VCs[r.IntN(len(w.s.Config().VCs))].Name, []cell.Priority{-1, -1, 10, 100}[r.IntN(4)], 1+int32(r.IntN(2)), []int32{1, 2, 4, 4}[r.IntN(4)])
 		j.LazyPreempt = r.IntN(3) == 0
 		if events, ans, no := w.s.Check(sched.Submit{Job: limited(j, sched.Hour)}, w.now); no == nil {
 			w.apply(events)
@@ -125,6 +142,9 @@ func (w *world) hasAll(seed uint64, step int, vc cell.VCName, prio cell.Priority
 	j := gangJob("all", vc, prio, 0, 4)
 	j.Roles = nil
 	for _, q := range w.s.Config().Cluster.VCs[i].Quota {
+		if inside := w.s.Config().Cluster.VCs[min(i+1, len(w.s.Config().Cluster.VCs)-1)]; inside.Parent == vc {
+			q.Number -= inside.Quota[0].Number
+		}
 		size := map[cell.Level][2]int32{2: {1, 2}, 3: {1, 4}, 4: {2, 4}}[q.Level]
 		j.Roles = append(j.Roles, sched.Role{Name: fmt.Sprint("w", q.Level), Tasks: size[0] * q.Number, Leaves: size[1], MinFailed: 1, MinSucceeded: 1})
 		for range size[0] * q.Number {
@@ -156,5 +176,33 @@ func (w *world) suggestsTruth(seed uint64, id sched.JobID) {
 		if !c.started(now, 0, s.Kind) {
 			w.t.Errorf("seed %d: %s waits; after %q it still waits", seed, e.Name, s.Message)
 		}
+	}
+}
+
+// What is kept of a large quota that is not lent is found in steps that grow with the cluster, also where the VC
+// has opportunistic work of its own, near which it is looked for first.
+func TestKeepingIsLinear(t *testing.T) {
+	steps := func(nodes int) int64 {
+		cfg := cluster(nodes, map[cell.VCName]int32{"a": 1, "b": int32(nodes / 2)})
+		cfg.VCs[1].Lending = "none"
+		w := newWorld(t, cfg)
+		for range 3 {
+			w.start(w.submit(gangJob(fmt.Sprint("own", len(w.s.Jobs())), "b", -1, 1, 4)))
+		}
+		before := w.s.CellSteps()
+		for i := range 10 { // each of another shape, and too large for what is lent
+			w.submit(gangJob(fmt.Sprint("waits", i), "a", -1, int32(nodes-10+i), 4))
+		}
+		for _, j := range w.s.Jobs()[3:] {
+			if w.reason(j.ID) != sched.NotLent && w.reason(j.ID) != sched.ClusterBusy {
+				t.Errorf("%d nodes: %s waits for %s", nodes, j.Name, w.reason(j.ID))
+			}
+		}
+		return w.s.CellSteps() - before
+	}
+	small, large := steps(100), steps(400)
+	t.Logf("%d steps on 100 nodes, %d on 400", small, large)
+	if large > 6*small {
+		t.Errorf("%d steps on 100 nodes and %d on 400 are not linear", small, large)
 	}
 }
