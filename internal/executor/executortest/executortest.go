@@ -49,6 +49,8 @@ type Harness struct {
 	Ready func(id sched.AttemptID, lines int)
 	// Log is all that the first task of an attempt printed on a stream. It is nil where Ready is.
 	Log func(id sched.AttemptID, stream string) string
+	// OneStream is that what is printed on either stream is in Stdout, and nothing is in Stderr; in which order is not said.
+	OneStream bool
 	// Token is the value of each job's secret "token"; "" is that the executor keeps no secrets: their tests are left out.
 	Token string
 	// Beside is that each harness has a world of its own, or a part that no other touches: tests run side by side.

@@ -55,6 +55,9 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// secret is that of each job of the suite.
+const secret = "a-word-that-only-tasks-know"
+
 // TestConformanceWithComb runs the suite where process 1 of each pod is Comb: its tasks are suspended, too, and stopped as on one machine.
 func TestConformanceWithComb(t *testing.T) {
 	laid := loadComb(t)
@@ -69,18 +72,26 @@ func TestConformanceWithComb(t *testing.T) {
 		}
 		way := &pods.Line{Image: laid, URL: "https://" + listener.Addr().String(), Pin: pin, Limit: 1 << 20}
 		var now atomic.Pointer[kube.Executor]
-		h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode), cell.NodeName(*realNode)}, func(o *kube.Options) { o.Line = way }, now.Store)
-		h.Rotates = true
+		h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode), cell.NodeName(*realNode)}, func(o *kube.Options) {
+			o.Line, o.Secrets = way, func(sched.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
+		}, now.Store)
+		h.Rotates, h.OneStream, h.Token = true, true, secret
+		h.Log = func(id sched.AttemptID, stream string) string {
+			l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Stream: stream}, 0)
+			if err != nil {
+				return ""
+			}
+			defer l.Close()
+			text, err := io.ReadAll(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
 		h.Ready = func(id sched.AttemptID, lines int) {
 			t.Helper()
 			waitFor(t, fmt.Sprintf("attempt %v has printed ready %d times", id, lines), func() bool {
-				l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Stream: executor.Stdout}, 0)
-				if err != nil {
-					return false
-				}
-				defer l.Close()
-				text, _ := io.ReadAll(l)
-				return strings.Count(string(text), "ready\n") >= lines
+				return strings.Count(h.Log(id, executor.Stdout), "ready\n") >= lines
 			})
 		}
 		handler := func(pod string) *line.Handler { return now.Load().Line() }
@@ -136,7 +147,7 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 	facts := make(chan sched.Fact, 10_000)
 	open := func() *kube.Executor {
 		o := kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: cluster,
-			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Limits{Binding: 3 * time.Second, Image: 20 * time.Second, Log: 10 * time.Second, Gone: time.Second}}
+			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Limits{Binding: 3 * time.Second, Image: time.Minute, Log: 10 * time.Second, Gone: time.Second}}
 		change(&o)
 		e, err := kube.New(o)
 		if err != nil {
@@ -147,7 +158,7 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 	}
 	h := &executortest.Harness{Nodes: nodes, SKU: cell.SKU{Name: "CPU", Device: cell.CPU},
 		Now:      func() sched.Time { return sched.Time(time.Now().UnixMicro()) },
-		Patience: 30 * time.Second, Silence: 700 * time.Millisecond, Beside: true, // pods of another Comb are none of its
+		Patience: time.Minute, Silence: 700 * time.Millisecond, Beside: true, // pods of another Comb are none of its
 	}
 	var now *kube.Executor
 	begin := func() {

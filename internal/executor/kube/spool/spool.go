@@ -84,8 +84,8 @@ func (s *Spool) Copy(from io.Reader, ended bool) error {
 		if begins && len(part) > 0 {
 			when, rest, ok := cut(part)
 			known = !ok || !when.After(last) // without a time it is the kubelet's own word, such as that the container is gone
-			if part = rest; ok && !known {
-				at = when
+			if part = rest; ok && !known && when.After(at) {
+				at = when // lines of the two streams of a pod may stand in another order than their times
 			}
 		}
 		if !known {

@@ -112,3 +112,17 @@ func TestWhatIsNoLineOfTheTask(t *testing.T) {
 		t.Errorf("it is %q", got)
 	}
 }
+
+// A pod has two streams, whose lines may stand in another order than their times: none comes twice, whenever it is read again.
+func TestLinesOfTwoStreams(t *testing.T) {
+	dir := t.TempDir()
+	in := strings.SplitAfter(printed("one\n", "two\n", "three\n", "four\n"), "\n")
+	all := in[0] + in[2] + in[1] + in[3]
+	for _, text := range []string{all[:len(all)-len(in[3])], all, all} {
+		keep(t, dir, text, false)
+	}
+	keep(t, dir, all, true)
+	if got := read(t, dir, 0); got != "one\nthree\ntwo\nfour\n" {
+		t.Errorf("it is %q", got)
+	}
+}
