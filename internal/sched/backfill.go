@@ -7,25 +7,13 @@ import (
 	"github.com/combsched/comb/internal/setting"
 )
 
-// Backfill: who waits in the order of its VC is booked for a time, and those
-// behind it may start before it where that does not make it later.
+// Backfill, as docs/backfill.md describes it. Bookings stand in the order in which they were made (Booked.Turn), and a later
+// one gives way. A limit counts from the start of the tasks, which takes a while, so times move: who passes a booking must be
+// gone when its cells would be free if nobody had passed it (book.clear), however much later those who did have made it. So
+// they delay it by one slow start at most, not by one after another.
 //
-// Under `easy` the first gang that is blocked has a booking (one for each set of
-// chains), whose cells are found anew at each walk. Under `conservative` every
-// waiting gang has one, up to maxBookings, and keeps its cells until it starts.
-// A booking without a time (what is in the way declares no limit) keeps its
-// cells under both.
-//
-// Nobody's promise is broken by those who came later. Bookings stand in the order
-// in which they were made (Booked.Turn), and a later one gives way. A limit counts
-// from the start of the tasks, which takes a while, so times move: who passes a
-// booking must be gone when its cells would be free if nobody had passed it
-// (book.clear), however much later those who did have made it. So they delay it by
-// one slow start at most, not by one after another.
-//
-// What a booking keeps is kept by excluding its leaves from the searches of
-// others (Request.Keep) and by holding its preassigned cells bound meanwhile
-// (Cluster.Hold). It binds those of its priority and below; a higher one passes.
+// What a booking keeps is kept by excluding its leaves from the searches of others (Request.Keep) and by holding its
+// preassigned cells bound meanwhile (Cluster.Hold). It binds those of its priority and below; a higher one passes.
 
 // The bounds of the walk; docs/backfill.md prints them.
 const (
@@ -101,14 +89,22 @@ type outlook struct {
 	told      []int32 // attempts of the VC that were told to stop
 	moved     bool    // ends and idle must be read again
 	passed    []passed
+	heard     heard
 	changes   int    // bookings that ended or moved in this walk
 	aside     uint64 // bookings that hold no cells during a search
+	unsettled bool   // and hold them still
 }
 
 // passed is a gang that found nothing at its turn.
 type passed struct {
 	asking
 	changes int // of bookings, before its last try
+}
+
+// heard is what its policy said of a gang's wish: which bookings stand behind it.
+type heard struct {
+	of            GangRef
+	asked, behind uint64
 }
 
 // passKey names an attempt to pass: equal shapes that must leave the same
@@ -119,6 +115,8 @@ type passKey struct {
 	by    Time   // when it must have its cells, 0 for no promise
 	limit bool   // it has one: who has none leaves chains to those for whom nothing can be booked
 	aside uint64 // bookings that hold no cells
+	size  int32  // as it is wished for
+	takes bool   // it may stop some behind it
 }
 
 // books reports whether a VC books cells for gangs that wait.
@@ -146,6 +144,7 @@ func (o *outlook) deepEnough() bool { return o != nil && o.waiting >= maxPassing
 // that fails and it is its turn to be booked.
 func (w *walker) backfill(j *job, g int32, wish Wish) {
 	o := w.outlook
+	o.heard = heard{}
 	o.enter(j.spec.Priority)
 	a := o.asking(j, g)
 	a.over, a.behind, a.size = wish.Over != nil, wish.Passes, wish.Size
@@ -218,7 +217,7 @@ func (o *outlook) started(a asking) {
 	o.forget(a.ref)
 	var passed []int
 	for i := range o.books {
-		if o.passes(a, &o.books[i]) {
+		if o.passes(a, i) {
 			passed = append(passed, i)
 		}
 	}
@@ -238,7 +237,7 @@ func (o *outlook) started(a asking) {
 // where it took their cells: they are booked anew at their turn, as if they came then.
 func (o *outlook) displace(a asking) {
 	for i := range o.books {
-		if b := &o.books[i]; o.passes(a, b) && !o.obtainable(o.asking(o.s.find(b.ref.Job), b.ref.Gang), b) {
+		if b := &o.books[i]; o.passes(a, i) && !o.obtainable(o.asking(o.s.find(b.ref.Job), b.ref.Gang), b) {
 			o.end(b)
 			o.displaced = append(o.displaced, b.ref)
 		}
@@ -249,17 +248,25 @@ func (o *outlook) displace(a asking) {
 // passes reports whether a booking is no obstacle to a gang of its priority that
 // may stop those behind it: a rank is one for gangs that run and gangs that are
 // booked, or it would stop at the next look whom it lets start at this.
-func (o *outlook) passes(a asking, b *book) bool {
+func (o *outlook) passes(a asking, i int) bool {
+	b := &o.books[i]
 	if !a.over || b.over || b.ranked || b.prio != a.prio || b.ref == a.ref {
 		return false
 	}
 	if a.behind == nil {
 		return true
 	}
-	was := o.s.ask(o.space)
-	passes := a.behind(b.ref)
-	o.s.ask(was)
-	return passes
+	if o.heard.of != a.ref {
+		o.heard = heard{of: a.ref}
+	}
+	if o.heard.asked>>i&1 == 0 {
+		was := o.s.ask(o.space)
+		if o.heard.asked |= 1 << i; a.behind(b.ref) {
+			o.heard.behind |= 1 << i
+		}
+		o.s.ask(was)
+	}
+	return o.heard.behind>>i&1 != 0
 }
 
 // revisit tries those again that found nothing before a booking moved. Each round

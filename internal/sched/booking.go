@@ -124,7 +124,7 @@ func (o *outlook) elsewhere(a asking, find func(asking) (plan, bool)) (p plan, o
 	for i := range o.books {
 		b := &o.books[i]
 		own := b.ref == a.ref && !b.over
-		if len(b.binds) == 0 || !own && !o.passes(a, b) {
+		if len(b.binds) == 0 || !own && !o.passes(a, i) {
 			continue
 		}
 		if own {
@@ -135,10 +135,20 @@ func (o *outlook) elsewhere(a asking, find func(asking) (plan, bool)) (p plan, o
 	if o.aside == 0 {
 		return plan{}, false
 	}
-	o.rehold()
+	o.unsettled = true
 	p, ok = find(a)
-	if o.aside = 0; !ok {
+	o.aside = 0
+	if !ok && !o.unsettled {
 		o.rehold()
 	}
+	o.unsettled = false
 	return p, ok // whoever starts it ends its booking, and those that it passes, and says so
+}
+
+// settle gives the cells back of the bookings that are put aside, once something is searched for without them.
+func (o *outlook) settle() {
+	if o.unsettled {
+		o.unsettled = false
+		o.rehold()
+	}
 }

@@ -161,14 +161,25 @@ func (s *State) promisedLeaves(slots []int32) int64 {
 	return n
 }
 
-// planOver is the same beside the bookings of others.
-func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
+// planOver is the same beside the bookings of others. Who comes later in the order may stop fewer: where one found nothing, its
+// like that must leave as much alone finds nothing either.
+func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 	if !wish.takes() {
 		return plan{}, false
 	}
-	o.s.keep = o.kept(a, o.s.now, forever)
+	mask, gg := o.mask(a, o.s.now, forever), &a.j.gangs[a.g]
+	key := passKey{shape: wish.shape(gg.shape.text), mask: mask, limit: a.length > 0, aside: o.aside, size: a.size, takes: true}
+	alone := gg.avoids() || wish.Only != nil || wish.Free || (places{o.s}).sparesSome(a.j)
+	if !alone && o.failed[key] {
+		return plan{}, false
+	}
+	o.settle()
+	o.s.keep = o.union(mask)
 	defer func() { o.s.keep = nil }()
-	return o.s.planOver(a.j, int(a.g), wish, a.blocked)
+	if p, ok = o.s.planOver(a.j, int(a.g), wish, a.blocked); !ok && !alone {
+		o.failed[key] = true
+	}
+	return p, ok
 }
 
 // tail returns the allocations that may be lifted for a gang of their own

@@ -60,7 +60,7 @@ func (o *outlook) passing(a asking) (plan, bool) {
 		return p, ok
 	}
 	// It starts when its victims have left, and ends so much later.
-	later := end.Add(o.longestGrace(p.victims))
+	later := end.Add(graceOf(o.s, p.victims))
 	if o.mask(a, o.s.now, later) == o.mask(a, o.s.now, end) {
 		return p, true
 	}
@@ -80,6 +80,7 @@ func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	if !gg.avoids() && o.failed[key] {
 		return plan{}, false
 	}
+	o.settle()
 	keep := o.union(mask)
 	if key.by != 0 {
 		keep = keep.With(o.leaving(key.by)) // it must not wait for who leaves later
@@ -126,10 +127,11 @@ func (o *outlook) unused(l cell.LeafID) bool {
 	return hold == cell.None && promised == cell.None && !o.s.leafBad(l)
 }
 
-func (o *outlook) longestGrace(victims []cell.AllocID) Duration {
+// graceOf is how long it takes holders to leave that are told to.
+func graceOf(s *State, victims []cell.AllocID) Duration {
 	var most Duration
 	for _, v := range victims {
-		most = max(most, o.s.jobs[o.s.holder(v).job].spec.Grace)
+		most = max(most, s.jobs[s.holder(v).job].spec.Grace)
 	}
 	return most
 }
@@ -140,7 +142,7 @@ func (o *outlook) mask(a asking, from, to Time) uint64 {
 	var m uint64
 	for i := range o.books {
 		b := &o.books[i]
-		if !b.over && o.aside>>i&1 == 0 && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to && b.end > from && !o.passes(a, b) {
+		if !b.over && o.aside>>i&1 == 0 && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to && b.end > from && !o.passes(a, i) {
 			m |= 1 << i
 		}
 	}

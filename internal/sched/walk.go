@@ -19,6 +19,8 @@ import (
 func (s *State) walk() {
 	s.mem.moving.movers = nobody
 	clear(s.mem.moving.had)
+	s.cl.ShareBudget(true)
+	defer s.cl.ShareBudget(false)
 	var late []postponed
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		if s.mustWalk(space) {

@@ -8,6 +8,8 @@ type Meter struct {
 	taken int64
 	stop  int64 // how many there may be; 0 is no bound
 	last  int64 // how many with what is kept for More
+	whole int64 // how many all that follows may be given together, 0 for no such bound; then each has least
+	least int64
 }
 
 // Step counts n more.
@@ -31,10 +33,21 @@ func (m *Meter) Left(n int64) int64 {
 // was there, for Until. Beside the widest bound a quarter more is kept, for More.
 func (m *Meter) Within(n int64) (had int64) {
 	if had = m.stop; had == 0 {
+		if m.whole > 0 {
+			n = max(min(n, m.whole-m.taken), m.least)
+		}
 		m.last = m.taken + n + n/4
 	}
 	m.stop = max(m.taken+m.Left(n), 1)
 	return had
+}
+
+// Share bounds what follows to n steps together: each Within has what is left of them, or the least when nothing
+// is. 0 ends that.
+func (m *Meter) Share(n, least int64) {
+	if m.whole, m.least = 0, least; n > 0 {
+		m.whole = m.taken + n
+	}
 }
 
 // More lets what follows take one of so many parts of what is left with what is kept, where the bound
