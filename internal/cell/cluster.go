@@ -183,14 +183,11 @@ func (c *Cluster) Budget() (had int64) {
 	return c.work.Within(gangSteps + int64(nodeSteps*len(c.f.Nodes)))
 }
 
-// ShareBudget begins or ends a decision: its gangs may take four such budgets together. When these are used up, each may take a
-// twentieth of one, in which one that fits by number finds its cells.
-func (c *Cluster) ShareBudget(on bool) {
-	if n := gangSteps + int64(nodeSteps*len(c.f.Nodes)); on {
-		c.work.Share(4*n, n/20)
-	} else {
-		c.work.Share(0, 0)
-	}
+// ShareBudget begins a decision: its gangs may take four such budgets together. When these are used up, each may take a
+// twentieth of one, in which one that fits by number finds its cells. Work().Share(0, 0) ends it.
+func (c *Cluster) ShareBudget() {
+	n := gangSteps + int64(nodeSteps*len(c.f.Nodes))
+	c.work.Share(4*n, n/20)
 }
 
 // EndBudget ends that.

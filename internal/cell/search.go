@@ -88,19 +88,8 @@ type Cost struct {
 
 // Compare orders costs, the least first.
 func (a Cost) Compare(b Cost) int {
-	switch {
-	case a.Class != b.Class:
-		return cmp.Compare(a.Class, b.Class)
-	case a.Of != b.Of:
-		return cmp.Compare(a.Of, b.Of)
-	case a.Preempted != b.Preempted:
-		return cmp.Compare(a.Preempted, b.Preempted)
-	case a.Lost != b.Lost:
-		return cmp.Compare(a.Lost, b.Lost)
-	case a.Early != b.Early:
-		return cmp.Compare(a.Early, b.Early)
-	}
-	return cmp.Compare(a.Earlier, b.Earlier)
+	return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Preempted, b.Preempted),
+		cmp.Compare(a.Lost, b.Lost), cmp.Compare(a.Early, b.Early), cmp.Compare(a.Earlier, b.Earlier))
 }
 
 // Plus is what lifting both costs.
@@ -199,6 +188,9 @@ func (c *Cluster) save(r *Request, res Result) Result {
 func (c *Cluster) place(r *Request) (Result, bool) {
 	if r.Space == 0 && r.Priority >= MinGuaranteed {
 		return Result{}, false // its VC is gone: nobody owes it a cell
+	}
+	if r.Lift != nil && c.work.Over() { // which may look at each node anew
+		return Result{Bounded: true, Bounds: boundSteps}, false
 	}
 	res, ok := c.search(r)
 	if !ok && r.IgnoreHealth && len(c.charges) > 0 { // which costs something for each

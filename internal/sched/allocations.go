@@ -95,11 +95,7 @@ func (al *allocations) rank(p cell.Priority) *allocRank {
 	return r
 }
 
-func (a *Allocation) compare(b *Allocation) int { return compareRefs(a.Gangs[0], b.Gangs[0]) }
-
-func compareRefs(a, b GangRef) int {
-	return compareAttempts(AttemptID{Job: a.Job, Gang: a.Gang}, AttemptID{Job: b.Job, Gang: b.Gang})
-}
+func (a *Allocation) compare(b *Allocation) int { return a.Gangs[0].compare(b.Gangs[0]) }
 
 // allocated returns the first attempt that holds an allocation of a VC which its policy
 // sees; nil where there is none.

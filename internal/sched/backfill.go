@@ -11,7 +11,6 @@ import (
 // one gives way. A limit counts from the start of the tasks, which takes a while, so times move: who passes a booking must be
 // gone when its cells would be free if nobody had passed it (book.clear), however much later those who did have made it. So
 // they delay it by one slow start at most, not by one after another.
-//
 // What a booking keeps is kept by excluding its leaves from the searches of others (Request.Keep) and by holding its
 // preassigned cells bound meanwhile (Cluster.Hold). It binds those of its priority and below; a higher one passes.
 

@@ -64,8 +64,7 @@ func (o *outlook) passing(a asking) (plan, bool) {
 	if o.mask(a, o.s.now, later) == o.mask(a, o.s.now, end) {
 		return p, true
 	}
-	p, ok = o.planBeside(a, o.mask(a, o.s.now, forever))
-	return p, ok
+	return o.planBeside(a, o.mask(a, o.s.now, forever))
 }
 
 func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {

@@ -21,10 +21,7 @@ func (a queued) compare(b queued) int {
 	if c := cmp.Compare(b.prio, a.prio); c != 0 {
 		return c
 	}
-	if c := a.key.Compare(b.key); c != 0 {
-		return c
-	}
-	return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
+	return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
 }
 
 // search finds where an entry stands in a queue, or belongs: most come last and leave

@@ -207,13 +207,7 @@ func first(x, y bool) int {
 }
 
 func compareAttempts(a, b AttemptID) int {
-	switch {
-	case a.Job != b.Job:
-		return int(a.Job - b.Job)
-	case a.Gang != b.Gang:
-		return int(a.Gang - b.Gang)
-	}
-	return int(a.N - b.N)
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
 }
 
 // planMove decides where an attempt stands in the new cluster, and takes it there.
