@@ -39,6 +39,20 @@ func TestKnownWorkloads(t *testing.T) {
 	}
 }
 
+// Workloads of many kinds of jobs share one budget a decision.
+func TestMixedWorkloads(t *testing.T) {
+	for _, c := range hunt.Mixed(120) {
+		found, err := hunt.Run(c)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if w := hunt.Worst(found, 1, false)[0]; w.Steps > most {
+			t.Errorf("%d steps are more than %d\n%s", w.Steps, most, w)
+		}
+	}
+}
+
 // A quota of single GPUs serves a gang of any number of tasks that fit it by number.
 func TestQuotaOfGPUsServesManyTasks(t *testing.T) {
 	for _, tasks := range []int{512, 513, 571} {

@@ -91,7 +91,6 @@ type outlook struct {
 	heard     heard
 	changes   int    // bookings that ended or moved in this walk
 	aside     uint64 // bookings that hold no cells during a search
-	unsettled bool   // and hold them still
 }
 
 // passed is a gang that found nothing at its turn.
@@ -258,13 +257,12 @@ func (o *outlook) passes(a asking, i int) bool {
 	if o.heard.of != a.ref {
 		o.heard = heard{of: a.ref}
 	}
-	if o.heard.asked>>i&1 == 0 {
-		was := o.s.ask(o.space)
-		if o.heard.asked |= 1 << i; a.behind(b.ref) {
-			o.heard.behind |= 1 << i
-		}
-		o.s.ask(was)
+	was := o.s.ask(o.space)
+	if bit := uint64(1) << i; o.heard.asked&bit == 0 && a.behind(b.ref) {
+		o.heard.behind |= bit
 	}
+	o.heard.asked |= 1 << i
+	o.s.ask(was)
 	return o.heard.behind>>i&1 != 0
 }
 

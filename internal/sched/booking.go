@@ -135,20 +135,10 @@ func (o *outlook) elsewhere(a asking, find func(asking) (plan, bool)) (p plan, o
 	if o.aside == 0 {
 		return plan{}, false
 	}
-	o.unsettled = true
+	o.rehold()
 	p, ok = find(a)
-	o.aside = 0
-	if !ok && !o.unsettled {
+	if o.aside = 0; !ok {
 		o.rehold()
 	}
-	o.unsettled = false
 	return p, ok // whoever starts it ends its booking, and those that it passes, and says so
-}
-
-// settle gives the cells back of the bookings that are put aside, once something is searched for without them.
-func (o *outlook) settle() {
-	if o.unsettled {
-		o.unsettled = false
-		o.rehold()
-	}
 }

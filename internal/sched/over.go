@@ -173,7 +173,6 @@ func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 	if !alone && o.failed[key] {
 		return plan{}, false
 	}
-	o.settle()
 	o.s.keep = o.union(mask)
 	defer func() { o.s.keep = nil }()
 	if p, ok = o.s.planOver(a.j, int(a.g), wish, a.blocked); !ok && !alone {

@@ -79,7 +79,6 @@ func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	if !gg.avoids() && o.failed[key] {
 		return plan{}, false
 	}
-	o.settle()
 	keep := o.union(mask)
 	if key.by != 0 {
 		keep = keep.With(o.leaving(key.by)) // it must not wait for who leaves later

@@ -10,6 +10,7 @@ type Meter struct {
 	last  int64 // how many with what is kept for More
 	whole int64 // how many all that follows may be given together, 0 for no such bound; then each has least
 	least int64
+	spent bool // they were, last time
 }
 
 // Step counts n more.
@@ -45,10 +46,14 @@ func (m *Meter) Within(n int64) (had int64) {
 // Share bounds what follows to n steps together: each Within has what is left of them, or the least when nothing
 // is. 0 ends that.
 func (m *Meter) Share(n, least int64) {
-	if m.whole, m.least = 0, least; n > 0 {
-		m.whole = m.taken + n
+	if m.spent = m.whole > 0 && m.taken >= m.whole; n > 0 {
+		n += m.taken
 	}
+	m.whole, m.least = n, least
 }
+
+// Spent reports whether the steps of the Share that ended last were all taken.
+func (m *Meter) Spent() bool { return m.spent }
 
 // More lets what follows take one of so many parts of what is left with what is kept, where the bound
 // leaves less, and returns the bound that was there, for Until.

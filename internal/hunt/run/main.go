@@ -40,13 +40,13 @@ func search(most time.Duration, from uint64, nodes int, known bool) error {
 		if nodes == 0 {
 			nodes = 1000
 		}
-		for _, c := range hunt.Known(nodes) {
+		for _, c := range append(hunt.Known(nodes), hunt.Mixed(nodes)...) {
 			found, err := hunt.Run(c)
 			if err != nil {
 				return err
 			}
 			w, t := hunt.Worst(found, 1, false)[0], hunt.Worst(found, 1, true)[0]
-			fmt.Printf("%-12s %12d steps  %s\n%-12s %12s CPU    %s\n", c.Name, w.Steps, w.Line(), "", t.CPU.Round(time.Microsecond), t.Line())
+			fmt.Printf("%-22s %12d steps  %s\n%-22s %12s CPU    %s\n", c.Name, w.Steps, w.Line(), "", t.CPU.Round(time.Microsecond), t.Line())
 		}
 		return nil
 	}
