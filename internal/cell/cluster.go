@@ -183,13 +183,6 @@ func (c *Cluster) Budget() (had int64) {
 	return c.work.Within(gangSteps + int64(nodeSteps*len(c.f.Nodes)))
 }
 
-// ShareBudget begins a decision: its gangs may take four such budgets together. When these are used up, each may take a
-// twentieth of one, in which one that fits by number finds its cells. Work().Share(0, 0) ends it.
-func (c *Cluster) ShareBudget() {
-	n := gangSteps + int64(nodeSteps*len(c.f.Nodes))
-	c.work.Share(4*n, n/20)
-}
-
 // EndBudget ends that.
 func (c *Cluster) EndBudget(had int64) { c.work.Until(had) }
 

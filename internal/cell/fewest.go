@@ -8,6 +8,8 @@ const (
 	// maxTrim bounds how often a search finds that a victim is needed after all, which
 	// by numbers alone could stay; the dearest are tried first.
 	maxTrim = 64
+	// maxPriced is of how many leaves the holders are priced for one gang.
+	maxPriced = 1024
 )
 
 // fewest improves a result that needs victims. When at most maxExact holders could

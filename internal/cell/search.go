@@ -189,9 +189,6 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	if r.Space == 0 && r.Priority >= MinGuaranteed {
 		return Result{}, false // its VC is gone: nobody owes it a cell
 	}
-	if r.Lift != nil && c.work.Over() { // which may look at each node anew
-		return Result{Bounded: true, Bounds: boundSteps}, false
-	}
 	res, ok := c.search(r)
 	if !ok && r.IgnoreHealth && len(c.charges) > 0 { // which costs something for each
 		defer c.uncharged()()

@@ -55,33 +55,41 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 }
 
 // cheaper puts cheaper holders in the place of victims, the dearest of these first: they were
-// looked for on some of the nodes, and others may do as well.
+// looked for on some of the nodes, and others may do as well. Of more leaves than maxPriced it looks at so many, evenly spread.
 func (c *Cluster) cheaper(r *Request, res Result) Result {
-	byCost := func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) }
-	victims := c.holdersOf(res.Placement) // none, where all proved superfluous
-	slices.SortFunc(victims, byCost)
-	chosen := map[AllocID]bool{}
+	victims := c.holdersOf(res.Placement)
+	if len(victims) == 0 { // all proved superfluous
+		return res
+	}
+	slices.SortFunc(victims, func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) })
+	seen := map[AllocID]bool{None: true}
 	for _, v := range victims {
-		chosen[v] = true
+		seen[v] = true
 	}
-	var others []AllocID
-	for i := range c.allocs {
-		id, a := AllocID(i), &c.allocs[i]
-		if a.live && !a.Promised && a.mood != Leaving && !chosen[id] && r.allows(id, a) && c.near(r, a) && len(victims) > 0 && byCost(id, victims[len(victims)-1]) < 0 {
-			others = append(others, id)
+	type priced struct { // with what lifting it costs
+		id   AllocID
+		cost Cost
+	}
+	var others []priced
+	most := r.cost(victims[len(victims)-1])
+	for l := 0; l < len(c.leaves); l += max(len(c.leaves)/maxPriced, 1) {
+		id := c.leaves[l].hold
+		if a := &c.allocs[max(id, 0)]; !seen[id] && a.mood != Leaving && r.allows(id, a) && c.near(r, a) && r.cost(id).Compare(most) < 0 {
+			others = append(others, priced{id, r.cost(id)})
 		}
+		seen[id] = true
 	}
-	slices.SortFunc(others, byCost)
+	slices.SortStableFunc(others, func(a, b priced) int { return a.cost.Compare(b.cost) })
 	c.scratch().budget = setSteps
 	tries := maxTrim
 	for i := len(victims) - 1; i >= 0; i-- {
-		v, least := victims[i], min(c.leavesOf(victims[i]), r.Leaves())
-		for k := 0; k < len(others) && byCost(others[k], v) < 0 && tries > 0 && !c.work.Over(); k++ {
-			if c.leavesOf(others[k]) < least {
+		v, least, cost := victims[i], min(c.leavesOf(victims[i]), r.Leaves()), r.cost(victims[i])
+		for k := 0; k < len(others) && others[k].cost.Compare(cost) < 0 && tries > 0 && !c.work.Over(); k++ {
+			if c.leavesOf(others[k].id) < least {
 				continue
 			}
 			tries--
-			victims[i] = others[k]
+			victims[i] = others[k].id
 			if with, ok := c.with(r, victims); ok {
 				res.Placement, others = with.Placement, slices.Delete(others, k, k+1)
 				break

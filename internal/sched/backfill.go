@@ -8,11 +8,10 @@ import (
 )
 
 // Backfill, as docs/backfill.md describes it. Bookings stand in the order in which they were made (Booked.Turn), and a later
-// one gives way. A limit counts from the start of the tasks, which takes a while, so times move: who passes a booking must be
-// gone when its cells would be free if nobody had passed it (book.clear), however much later those who did have made it. So
-// they delay it by one slow start at most, not by one after another.
-// What a booking keeps is kept by excluding its leaves from the searches of others (Request.Keep) and by holding its
-// preassigned cells bound meanwhile (Cluster.Hold). It binds those of its priority and below; a higher one passes.
+// one gives way. A limit counts from the start of the tasks, which takes a while, so times move: what passes a booking must be
+// gone when its cells would be free if none had passed it (book.clear), however much later those that did have made it. So
+// they delay it by one slow start at most, not by one after another. What a booking keeps is kept by excluding its leaves from
+// the searches of others (Request.Keep) and by holding its preassigned cells bound meanwhile (Cluster.Hold).
 
 // The bounds of the walk; docs/backfill.md prints them.
 const (
@@ -274,7 +273,7 @@ func (o *outlook) revisit() {
 		for i := range o.passed {
 			p := &o.passed[i]
 			if g := &p.j.gangs[p.g]; !o.s.isPostponed() && p.changes != o.changes && g.waiting && g.attempt == none {
-				p.changes = o.changes
+				p.changes, o.heard = o.changes, heard{}
 				again = o.start(p.asking) || again
 			}
 		}

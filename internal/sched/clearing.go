@@ -43,7 +43,7 @@ func (s *State) manyBelow(space int32, prio cell.Priority, serves func(*attempt)
 // their leaves alone it would have found room before: it may run on other nodes only, or needs
 // larger cells than theirs are. Of few holders it finds those with whom fewest are stopped.
 func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool) {
-	if len(holders) > maxCleared || s.cl.Work().Over() {
+	if len(holders) > maxCleared {
 		return plan{}, false
 	}
 	q := s.lifting(r, cell.MinGuaranteed)

@@ -43,7 +43,7 @@ func (s *State) Decide(now Time) []Record {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew.all = s.grew.all || s.seq > before
 	}
-	s.grew.all = s.grew.all || s.mem.moving.inTheWay >= 0 && s.placedSince(s.mem.moving.inTheWay) || s.cl.Work().Spent() && s.placedSince(first)
+	s.grew.all = s.grew.all || s.mem.moving.inTheWay >= 0 && s.placedSince(s.mem.moving.inTheWay)
 	if s.cl.Doomed() > 0 && saysSince[Reserved](s, first) {
 		s.grew.all = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -161,14 +162,17 @@ func (s *State) promisedLeaves(slots []int32) int64 {
 	return n
 }
 
-// planOver is the same beside the bookings of others. Who comes later in the order may stop fewer: where one found nothing, its
+// planOver is the same beside the bookings of others. What comes later in the order may stop fewer: where one found nothing, its
 // like that must leave as much alone finds nothing either.
 func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 	if !wish.takes() {
-		return plan{}, false
+		return p, false
 	}
 	mask, gg := o.mask(a, o.s.now, forever), &a.j.gangs[a.g]
-	key := passKey{shape: wish.shape(gg.shape.text), mask: mask, limit: a.length > 0, aside: o.aside, size: a.size, takes: true}
+	key := passKey{shape: wish.shape(gg.shape.text) + fmt.Sprint(a.blocked, wish.Over != nil, wish.Due), mask: mask, limit: a.length > 0, aside: o.aside, size: a.size, takes: true}
+	if i := o.find(a.ref); i >= 0 {
+		key.by = o.books[i].free
+	}
 	alone := gg.avoids() || wish.Only != nil || wish.Free || (places{o.s}).sparesSome(a.j)
 	if !alone && o.failed[key] {
 		return plan{}, false

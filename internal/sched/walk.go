@@ -13,13 +13,11 @@ import (
 // by priority and then by the VC's policy.
 //
 // It terminates: a gang is placed or promised cells, and an attempt stopped, at most once, and a promise is taken back only for
-// a higher priority or for cells that are free (measure.go). All searches share one budget of steps. What it leaves may serve a
+// a higher priority or for cells that are free (measure.go). What it leaves may serve a
 // gang that was passed over: Decided then asks for another look at once, so that one decision never places and preempts the same.
 func (s *State) walk() {
 	s.mem.moving.movers = nobody
 	clear(s.mem.moving.had)
-	s.cl.ShareBudget()
-	defer s.cl.Work().Share(0, 0)
 	var late []postponed
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		if s.mustWalk(space) {

@@ -8,9 +8,6 @@ type Meter struct {
 	taken int64
 	stop  int64 // how many there may be; 0 is no bound
 	last  int64 // how many with what is kept for More
-	whole int64 // how many all that follows may be given together, 0 for no such bound; then each has least
-	least int64
-	spent bool // they were, last time
 }
 
 // Step counts n more.
@@ -34,26 +31,11 @@ func (m *Meter) Left(n int64) int64 {
 // was there, for Until. Beside the widest bound a quarter more is kept, for More.
 func (m *Meter) Within(n int64) (had int64) {
 	if had = m.stop; had == 0 {
-		if m.whole > 0 {
-			n = max(min(n, m.whole-m.taken), m.least)
-		}
 		m.last = m.taken + n + n/4
 	}
 	m.stop = max(m.taken+m.Left(n), 1)
 	return had
 }
-
-// Share bounds what follows to n steps together: each Within has what is left of them, or the least when nothing
-// is. 0 ends that.
-func (m *Meter) Share(n, least int64) {
-	if m.spent = m.whole > 0 && m.taken >= m.whole; n > 0 {
-		n += m.taken
-	}
-	m.whole, m.least = n, least
-}
-
-// Spent reports whether the steps of the Share that ended last were all taken.
-func (m *Meter) Spent() bool { return m.spent }
 
 // More lets what follows take one of so many parts of what is left with what is kept, where the bound
 // leaves less, and returns the bound that was there, for Until.

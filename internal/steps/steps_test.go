@@ -25,34 +25,6 @@ func TestMore(t *testing.T) {
 	m.Until(outer)
 }
 
-// What all are given together goes first to those that come first; then each has the least.
-func TestShare(t *testing.T) {
-	var m Meter
-	m.Step(3)
-	m.Share(100, 5)
-	for i, want := range []int64{60, 40, 5, 5} {
-		had := m.Within(60)
-		if got := m.Left(1000); got != want {
-			t.Errorf("the %d. has %d steps, want %d", i+1, got, want)
-		}
-		m.Step(int(want))
-		m.Until(had)
-	}
-	if m.Share(0, 0); !m.Spent() {
-		t.Error("110 of 100 steps are not all")
-	}
-	m.Share(100, 5)
-	m.Step(99)
-	if m.Share(0, 0); m.Spent() || m.Left(1000) != 1000 {
-		t.Error("99 of 100 steps are all, or the bound stays")
-	}
-	if had := m.Within(60); m.Left(1000) != 60 {
-		t.Error("the bound of a share that has ended holds")
-	} else {
-		m.Until(had)
-	}
-}
-
 func TestWithin(t *testing.T) {
 	var m Meter
 	m.Step(7)
