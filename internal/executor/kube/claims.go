@@ -71,7 +71,7 @@ func (c claims) of(ctx context.Context, t *task) ([]*dra.Claim, *sched.TaskRefus
 // shares reports whether a task lets others on its devices: then its claims are those of its devices, and not its own.
 func (t *task) shares() bool {
 	h := &t.start.Job.Hints
-	return !h.Dedicated && (h.Suspendable || h.Packable)
+	return h.Suspendable || h.Packable && !h.Dedicated
 }
 
 // rotate notes with which others the tasks of an attempt share their devices, and when they run. c.mu is held.

@@ -42,7 +42,7 @@ func (d *driver) onClaimed(gpu int32, beside ...sched.AttemptID) sched.AttemptID
 }
 
 // Tasks that share a GPU share its claim, which is there until the last of their pods is gone. A task to which the core did not give it does not
-// get it, whoever lives of those that have it.
+// get it, whichever of those that have it still live.
 func TestSharedClaim(t *testing.T) {
 	d := newDriver(t, 3)
 	d.api.Linger()

@@ -41,7 +41,7 @@ func (h hears) turn(pod string, ask line.TurnAsk) (says line.TurnSays, err error
 		says.Rotation = r
 	}
 	t.turn.holds, t.turn.heard = ask.Holds, time.Now()
-	if ask.Why != "" {
+	if ask.Why != "" && len(r.Turns) > 1 && t.turn.why == "" { // it has turns to keep to
 		t.turn.why = clipped(ask.Why)
 	}
 	free, guard := h.left(t, r)
@@ -77,11 +77,17 @@ func (h hears) left(t *task, r *sched.Rotation) (free bool, guard sched.Duration
 // uses reports whether a task may use its devices now. One that was not heard of by this server may, for a while. h.mu is held.
 func (h hears) uses(o *task) bool {
 	pod, heard := h.pod(o.name), o.turn.heard
+	var phase pods.Phase
+	if pod != nil {
+		phase = pods.Look(pod, false).Phase
+	}
 	switch {
-	case pod != nil && pods.Look(pod, false).Phase != pods.Runs:
-		return false // it enters by asking first
-	case !heard.IsZero():
+	case phase == pods.Ended:
+		return false
+	case !heard.IsZero(): // it may run already, though it is not seen to
 		return o.turn.holds && time.Since(heard) < deaf
+	case pod != nil && phase != pods.Runs:
+		return false // it enters by asking first
 	case pod == nil && !o.known && h.synced():
 		return false // it is not made yet, or is gone
 	}

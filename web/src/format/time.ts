@@ -38,6 +38,7 @@ let full: Intl.DateTimeFormat | undefined; // made once, when first asked for: e
 
 // precise says when in full, with the zone.
 export function precise(micros: number): string {
+  if (Number.isNaN(new Date(micros / 1000).getTime())) return '–';
   full ??= new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'long' });
   return full.format(micros / 1000);
 }

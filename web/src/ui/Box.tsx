@@ -13,7 +13,7 @@ interface Props {
 export function Box({ label, on, some = false, disabled = false, onChange }: Props) {
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    if (box.current) box.current.indeterminate = some;
-  }, [some]);
+    if (box.current) box.current.indeterminate = some; // anew each time: a click clears it
+  });
   return <input ref={box} type="checkbox" className={css.box} aria-label={label} disabled={disabled} checked={on} onChange={(e) => onChange(e.currentTarget.checked)} />;
 }

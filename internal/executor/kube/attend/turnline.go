@@ -32,7 +32,7 @@ type turnLine struct {
 }
 
 func newTurnLine(server *line.Client) *turnLine {
-	return &turnLine{server: server, says: make(chan line.TurnSays, 1), wake: make(chan struct{}, 1), guard: firstGuard}
+	return &turnLine{server: server, says: make(chan line.TurnSays, 1), wake: make(chan struct{}, 1), guard: firstGuard, heard: time.Now()} // which is not away before it had time to answer
 }
 
 // tell says how far the task is. What is news is told at once.
