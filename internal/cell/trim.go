@@ -72,7 +72,7 @@ func (c *Cluster) cheaper(r *Request, res Result) Result {
 	}
 	var others []priced
 	most := r.cost(victims[len(victims)-1])
-	for l := 0; l < len(c.leaves); l += max(len(c.leaves)/maxPriced, 1) {
+	for l := 0; l < len(c.leaves); l += (len(c.leaves)+maxPriced-1)/maxPriced | 1 { // odd, lest it is always the same device of a node
 		id := c.leaves[l].hold
 		if a := &c.allocs[max(id, 0)]; !seen[id] && a.mood != Leaving && r.allows(id, a) && c.near(r, a) && r.cost(id).Compare(most) < 0 {
 			others = append(others, priced{id, r.cost(id)})
