@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -254,6 +255,24 @@ func TestRealContainers(t *testing.T) {
 	}
 }
 
+// logged is what was logged so far.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // A pod that no task is known of is ended, whatever its record says, and its node is told to be up only then.
 func TestStrays(t *testing.T) {
 	client, err := api.Open(api.Options{Kubeconfig: *kubeconfig, Namespace: "comb"})
@@ -262,8 +281,9 @@ func TestStrays(t *testing.T) {
 	}
 	dir := t.TempDir()
 	facts := make(chan sched.Fact, 10_000)
+	var log logged
 	open := func() *kube.Executor {
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "strays",
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "strays", Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Within(time.Minute)})
 		if err != nil {
 			t.Fatal(err)
@@ -292,8 +312,8 @@ func TestStrays(t *testing.T) {
 	e = open()
 	defer e.Close()
 	named := false
-	waitFor(t, "the stray is named", func() bool {
-		named = named || slices.Contains(e.Sweep(nil), at.String()+"/0")
+	waitFor(t, "the stray is named, by the sweep or, where the pods were not seen yet, by the log", func() bool {
+		named = named || slices.Contains(e.Sweep(nil), at.String()+"/0") || strings.Contains(log.String(), "task="+at.String()+"/0")
 		return named
 	})
 	waitFor(t, "the stray is gone", func() bool { return e.Forget(7) == nil })

@@ -139,7 +139,7 @@ func (e *Executor) begin() {
 	if !cache.WaitForCacheSync(e.ctx.Done(), e.synced) {
 		return
 	}
-	e.strays()
+	e.endStrays()
 	for range workers {
 		e.goes(e.work)
 	}
@@ -301,7 +301,7 @@ func (e *Executor) Abilities(l engine.Leaves) ([]sched.Ability, string) {
 }
 
 // Sweep implements executor.Executor. What is live was started before: a pod of this cluster without a task is a stray, now and
-// later. Where the API server is away the strays are ended when it is back, and none is named.
+// later. Where the API server is away the strays are ended when it is back, and the log names them.
 func (e *Executor) Sweep([]sched.AttemptID) []string {
 	e.mu.Lock()
 	e.swept = true
@@ -358,6 +358,13 @@ func (e *Executor) strays() (ended []string) {
 	return ended
 }
 
+// endStrays ends strays of which no sweep has told.
+func (e *Executor) endStrays() {
+	for _, name := range e.strays() {
+		e.o.Log.Warn("a pod that no task is known of is ended", "task", name)
+	}
+}
+
 // lookEvery is how often is looked at what no event tells.
 const lookEvery = 30 * time.Second
 
@@ -369,9 +376,7 @@ func (e *Executor) lookAgain() {
 			return
 		case <-time.After(lookEvery):
 		}
-		for _, name := range e.strays() {
-			e.o.Log.Warn("a pod that no task is known of is ended", "task", name)
-		}
+		e.endStrays()
 		for _, f := range (health{e}).down() {
 			e.o.Tell(f)
 		}
