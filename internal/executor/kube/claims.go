@@ -76,9 +76,10 @@ func (t *task) shares() bool {
 
 // rotate notes with which others the tasks of an attempt share their devices, and when they run. c.mu is held.
 func (c claims) rotate(at sched.AttemptID, r *sched.Rotation) {
+	shared := rotaOf(r)
 	for _, name := range c.attempts[at] {
 		if t := c.tasks[name]; t != nil {
-			t.turns = r
+			t.turns = shared
 		}
 	}
 }
@@ -90,11 +91,11 @@ func (c claims) make(ctx context.Context, t *task, claim *dra.Claim) error {
 		return c.o.API.MakeClaim(ctx, claim)
 	}
 	c.mu.Lock()
-	mates := t.turns
+	mates := t.turns.rotation
 	c.mu.Unlock()
 	beside := func(r metav1.OwnerReference) bool {
 		at, _, ok := c.maker.Parse(r.Name)
-		return ok && mates != nil && mates.Turn(at) >= 0
+		return ok && mates.Turn(at) >= 0
 	}
 	var failed error
 	gone := func(r metav1.OwnerReference) bool {

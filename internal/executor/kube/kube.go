@@ -92,6 +92,8 @@ type Executor struct {
 	adopted  chan struct{}        // closed when nothing that was known is open
 	known    int                  // tasks of an engine before of which nothing is said yet
 
+	turning sync.Mutex // held while a pod is heard on its turns; beside mu, never with it
+
 	published published // has a lock of its own
 }
 
@@ -231,6 +233,9 @@ func (e *Executor) add(t *task) {
 	e.tasks[t.name] = t
 	e.crewOf(t.at.Job).tasks[t.name] = t
 	e.attempts[t.at] = append(e.attempts[t.at], t.name)
+	if t.ts != nil {
+		e.seenOf(string(t.ts.Place.Node)).tasks[t.name] = t
+	}
 }
 
 // end has the tasks of an attempt end. A stop may come before its start.

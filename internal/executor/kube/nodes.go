@@ -43,6 +43,7 @@ type nodeSeen struct {
 	removed time.Time         // when it went, having been there
 	silent  time.Time         // since when Kubernetes hears nothing of it
 	downs   []time.Time       // when it went down lately
+	tasks   map[string]*task  // that are placed there, by the name of the pod
 	lost    map[string]bool   // pods that must be gone before it is up
 	again   *time.Timer       // it is looked at again then
 	fault   *fault            // of its leaves, as it was told; nil is never
@@ -53,7 +54,7 @@ type nodeSeen struct {
 func (e *Executor) seenOf(name string) *nodeSeen {
 	s := e.seen[name]
 	if s == nil {
-		s = &nodeSeen{lost: map[string]bool{}}
+		s = &nodeSeen{tasks: map[string]*task{}, lost: map[string]bool{}}
 		e.seen[name] = s
 	}
 	return s

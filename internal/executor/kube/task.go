@@ -37,8 +37,8 @@ type task struct {
 	known bool      // an engine before may have started it
 	stop  bool
 	grace sched.Duration
-	again bool            // it was asked for once more: what is known is told again
-	turns *sched.Rotation // what it follows, with those that share its devices; nil: it runs all the time. It is replaced, never changed
+	again bool  // it was asked for once more: what is known is told again
+	turns *rota // what it follows, with those that share its devices; nil for a stray alone. It is replaced, never changed
 
 	read    bool // the record was read
 	record  record
@@ -53,8 +53,8 @@ type task struct {
 	log     *follower
 	checked bool // that its claims were given what they ask for
 
-	turn  turn             // what its pod told of its turns; under Executor.mu
-	heard time.Time        // when its pod told its progress last, likewise
+	turn  turn             // what its pod told of its turns; under Executor.turning
+	heard time.Time        // when its pod told its progress last; under Executor.mu
 	took  []executor.Usage // what it took in the last minutes, likewise
 }
 
@@ -458,9 +458,9 @@ func (e *Executor) lastWords(t *task) string {
 // finish notes and tells the end of a task.
 func (e *Executor) finish(t *task, x sched.Exit) error {
 	if !t.stray {
-		e.mu.Lock()
+		e.turning.Lock()
 		late := t.turn.why
-		e.mu.Unlock()
+		e.turning.Unlock()
 		if late != "" && x.Cause == "" {
 			x.Cause, x.Message, x.Own = sched.SuspendTimeout, late, false
 		}
@@ -539,6 +539,9 @@ func (e *Executor) drop(t *task) {
 	defer e.mu.Unlock()
 	e.taken(t)
 	delete(e.tasks, t.name)
+	if t.ts != nil {
+		delete(e.seenOf(string(t.ts.Place.Node)).tasks, t.name)
+	}
 	if c := e.crews[t.at.Job]; c != nil {
 		if delete(c.tasks, t.name); len(c.tasks) == 0 {
 			delete(e.crews, t.at.Job)

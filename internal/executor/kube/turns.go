@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/combsched/comb/internal/executor/kube/line"
@@ -25,26 +26,61 @@ const (
 	leaving = sched.Second
 )
 
-// turn hears how far a task is with its turns, and lets it in when those of the other turns have left.
+// rota is a rotation as the pods of an attempt are told of it.
+type rota struct {
+	rotation *sched.Rotation // without turns where nothing is shared
+	once     sync.Once
+	is       string // by what it is known
+	turn     map[sched.AttemptID]int
+}
+
+func rotaOf(r *sched.Rotation) *rota {
+	if r == nil {
+		r = &sched.Rotation{}
+	}
+	return &rota{rotation: r}
+}
+
+// read works out, once, what is told of it. A long rotation takes a while: no lock is held meanwhile.
+func (r *rota) read() {
+	r.once.Do(func() {
+		r.is, r.turn = digestOf(r.rotation), map[sched.AttemptID]int{}
+		for i, turn := range r.rotation.Turns {
+			for _, at := range turn {
+				r.turn[at] = i
+			}
+		}
+	})
+}
+
+// mate is a task on the same node that has another turn.
+type mate struct {
+	*task
+	known bool // as the task's, when it was looked
+}
+
+// turn hears how far a task is with its turns, and lets it in when those of the other turns have left. The lock of all that the executor does is
+// held for a look at the tasks of one node alone.
 func (h hears) turn(pod string, ask line.TurnAsk) (says line.TurnSays, err error) {
 	t, err := h.task(pod)
 	if err != nil {
 		return says, err
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	r := t.turns
-	if r == nil {
-		r = &sched.Rotation{}
+	h.mu.Unlock()
+	r.read()
+	if says.Is = r.is; says.Is != ask.Has {
+		says.Rotation = r.rotation
 	}
-	if says.Is = digestOf(r); says.Is != ask.Has {
-		says.Rotation = r
-	}
+	mates := h.mates(t, r)
+	h.turning.Lock()
+	defer h.turning.Unlock()
 	t.turn.holds, t.turn.heard = ask.Holds, time.Now()
-	if ask.Why != "" && len(r.Turns) > 1 && t.turn.why == "" { // it has turns to keep to
+	if ask.Why != "" && len(r.rotation.Turns) > 1 && t.turn.why == "" { // it has turns to keep to
 		t.turn.why = clipped(ask.Why)
 	}
-	free, guard := h.left(t, r)
+	free, guard := h.left(mates)
 	says.Guard = guard
 	if ask.Wants && says.Rotation == nil && free {
 		says.Enter, t.turn.holds = true, true
@@ -52,30 +88,36 @@ func (h hears) turn(pod string, ask line.TurnAsk) (says line.TurnSays, err error
 	return says, nil
 }
 
-// left reports whether none of the other turns of a rotation uses the devices of a task any more, and how long they may take to leave.
-// h.mu is held.
-func (h hears) left(t *task, r *sched.Rotation) (free bool, guard sched.Duration) {
-	free, guard = true, leaving
-	mine := r.Turn(t.at)
-	for i, others := range r.Turns {
-		for _, at := range others {
-			for _, name := range h.attempts[at] {
-				o := h.tasks[name]
-				if i == mine || o == nil || o.ts == nil || o.ts.Place.Node != t.ts.Place.Node {
-					continue
-				}
-				if c := o.start.Job.Hints.Suspend; c != nil {
-					guard = max(guard, leaving+c.Timeout)
-				}
-				free = free && !h.uses(o)
-			}
+// mates are the tasks on a task's node that have another turn of its rotation.
+func (h hears) mates(t *task, r *rota) (list []mate) {
+	if len(r.turn) == 0 {
+		return nil
+	}
+	mine, has := r.turn[t.at]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range h.seenOf(string(t.ts.Place.Node)).tasks { // in any order
+		if i, shares := r.turn[o.at]; shares && (!has || i != mine) {
+			list = append(list, mate{o, o.known})
 		}
+	}
+	return list
+}
+
+// left reports whether none of those of other turns uses the devices any more, and how long they may take to leave. h.turning is held.
+func (h hears) left(mates []mate) (free bool, guard sched.Duration) {
+	free, guard = true, leaving
+	for _, o := range mates {
+		if c := o.start.Job.Hints.Suspend; c != nil {
+			guard = max(guard, leaving+c.Timeout)
+		}
+		free = free && !h.uses(o)
 	}
 	return free, guard
 }
 
-// uses reports whether a task may use its devices now. One that was not heard of by this server may, for a while. h.mu is held.
-func (h hears) uses(o *task) bool {
+// uses reports whether a task may use its devices now. One that was not heard of by this server may, for a while. h.turning is held.
+func (h hears) uses(o mate) bool {
 	pod, heard := h.pod(o.name), o.turn.heard
 	var phase pods.Phase
 	if pod != nil {

@@ -1,7 +1,11 @@
 package kube_test
 
 import (
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/sched"
@@ -73,4 +77,55 @@ func (d *driver) told(kind string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.facts[kind]
+}
+
+// What one pod asks, however often and however long its rotation is, does not keep the executor from what it is to do for others.
+func TestAPodThatAsksAndAsks(t *testing.T) {
+	d := newDriver(t, 5)
+	d.api.Linger()
+	one := d.onClaimed(1)
+	two := d.onClaimed(2)
+	long := &sched.Rotation{Turns: [][]sched.AttemptID{{one}}, Quantum: sched.Second}
+	for i := range sched.JobID(20_000) {
+		long.Turns[0] = append(long.Turns[0], sched.AttemptID{Job: 1000 + i, N: 1})
+	}
+	pod, asks := d.podOf(one, 0), d.e.Line().Turn
+	d.e.Do(sched.Action{Attempt: one, Rotation: long})
+	stop := make(chan struct{})
+	var asked atomic.Int64
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := asks(pod, line.TurnAsk{Wants: true, Holds: true}); err != nil {
+					t.Error(err)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	began, times := time.Now(), []time.Duration{}
+	for (asked.Load() < 10_000 || len(times) < 100) && time.Since(began) < 10*time.Second {
+		at := time.Now()
+		d.e.Do(sched.Action{Attempt: two, Rotation: &sched.Rotation{Turns: [][]sched.AttemptID{{two}}}})
+		times = append(times, time.Since(at))
+		time.Sleep(100 * time.Microsecond)
+	}
+	close(stop)
+	all.Wait()
+	slices.Sort(times)
+	middle := times[len(times)/2]
+	t.Logf("%d asks; %d things done meanwhile, each in %v, the longest in %v", asked.Load(), len(times), middle, times[len(times)-1])
+	if asked.Load() < 10_000 || middle > time.Millisecond {
+		t.Errorf("in 10 s a pod is answered %d times, and what is to be done for another takes %v meanwhile", asked.Load(), middle)
+	}
+	d.end(one)
+	d.end(two)
+	d.finish()
 }

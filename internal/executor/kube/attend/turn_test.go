@@ -1,13 +1,18 @@
 package attend
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -168,5 +173,27 @@ func TestALateTaskLosesATurn(t *testing.T) {
 	h.reaches(running)
 	if took := time.Since(began); took < 500*time.Millisecond {
 		t.Errorf("it went on after %v, in the turn that it was to lose", took)
+	}
+}
+
+// A pod that asks too often waits, and does not take the server that says so for one that is away.
+func TestATaskThatAsksTooOften(t *testing.T) {
+	var asks atomic.Int64
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asks.Add(1)
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	l := newTurnLine(line.NewClient(server.URL, line.PinOf(server.Certificate().Raw), "a", "aa"))
+	l.heard = time.Now().Add(-away)
+	l.state.Wants = true
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	l.run(ctx)
+	if n := asks.Load(); n < 1 || n > 2 {
+		t.Errorf("it asked %d times in 1.5 s", n)
+	}
+	if l.silent(time.Now().Add(-time.Hour), time.Second) || !l.enter.IsZero() {
+		t.Error("it takes the server for away, or itself for let in")
 	}
 }

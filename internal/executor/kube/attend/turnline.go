@@ -2,6 +2,7 @@ package attend
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -82,11 +83,26 @@ func (l *turnLine) run(ctx context.Context) {
 		l.mu.Unlock()
 		ask.Has = has
 		says, err := l.server.Turn(ctx, ask)
-		if err == nil {
+		switch {
+		case err == nil:
 			has = says.Is
 			l.hear(ctx, says, asked)
+		case errors.Is(err, line.ErrSoon):
+			l.refused(ctx, asked)
+			continue
 		}
 		l.pause(ctx, ask.Wants)
+	}
+}
+
+// refused waits where this pod asks too often. The server that says so is not away: nothing is done without it.
+func (l *turnLine) refused(ctx context.Context, asked time.Time) {
+	l.mu.Lock()
+	l.heard = asked
+	l.mu.Unlock()
+	select {
+	case <-ctx.Done():
+	case <-time.After(turnEvery):
 	}
 }
 

@@ -66,8 +66,11 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.
 	defer a.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(a.Body, 512))
 	err = &saysNo{a.Status, string(bytes.TrimSpace(text))}
-	if a.StatusCode == http.StatusNotFound || a.StatusCode == http.StatusUnauthorized {
+	switch a.StatusCode {
+	case http.StatusNotFound, http.StatusUnauthorized:
 		err = fmt.Errorf("%w: %w", ErrNone, err)
+	case http.StatusTooManyRequests:
+		err = fmt.Errorf("%w: %w", ErrSoon, err)
 	}
 	return nil, err
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/executor"
 )
@@ -112,5 +113,49 @@ func TestLine(t *testing.T) {
 	}
 	if _, err := NewClient(url, strings.Repeat("0", 64), "a", "aa").Code(ctx); err == nil || !strings.Contains(err.Error(), "another server answers") {
 		t.Errorf("another certificate: %v", err)
+	}
+}
+
+// A pod that asks too often is told so, before anything is done for it; others are answered meanwhile, and it is again later.
+func TestAPodThatAsksTooOften(t *testing.T) {
+	heard := map[string]int{}
+	url, pin := serve(t, func(pod string, _ []byte) error {
+		heard[pod]++
+		return nil
+	})
+	ctx := context.Background()
+	a, b := NewClient(url, pin, "a", "aa"), NewClient(url, pin, "b", "bb")
+	began, refused := time.Now(), 0
+	for range 1000 {
+		switch err := a.Tell(ctx, nil); {
+		case errors.Is(err, ErrSoon) && Answered(err):
+			refused++
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	if most := askAtOnce + 1 + int(time.Since(began)/askEvery); heard["a"] > most || heard["a"] < askAtOnce || heard["a"]+refused != 1000 {
+		t.Errorf("of 1,000 requests within %v %d were heard, want %d to %d; %d were refused", time.Since(began), heard["a"], askAtOnce, most, refused)
+	}
+	if err := b.Tell(ctx, nil); err != nil {
+		t.Errorf("another is told: %v", err)
+	}
+	time.Sleep(4 * askEvery)
+	if err := a.Tell(ctx, nil); err != nil {
+		t.Errorf("later it is told: %v", err)
+	}
+}
+
+// What was noted of pods that ask no more goes.
+func TestPaceForgets(t *testing.T) {
+	now := time.Now()
+	p := newPace(func() time.Time { return now })
+	for i := range 100_000 {
+		if now = now.Add(time.Millisecond); !p.allows(fmt.Sprint(i)) {
+			t.Fatal("a pod that asks once is refused")
+		}
+	}
+	if len(p.until) > 3000 {
+		t.Errorf("%d of 100,000 pods are noted, of which few ask still", len(p.until))
 	}
 }

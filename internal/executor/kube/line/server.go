@@ -33,7 +33,7 @@ const (
 // ErrNone says that there is no such task, or nothing of what it asked for.
 var ErrNone = errors.New("there is nothing for this task")
 
-// ErrSoon says that a task asks too soon, or tells its progress too often.
+// ErrSoon says that a task asks too soon or too often. The server is there, and has not looked at what was asked.
 var ErrSoon = errors.New("it is too soon: ask again in a second")
 
 // Handler answers pods. Each speaks for itself alone.
@@ -83,8 +83,10 @@ type Usage struct {
 // Serve answers on a listener until ctx is done.
 func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) error {
 	slots := make(chan struct{}, maxCode)
+	asks := newPace(time.Now)
+	known := func(then podHandler) http.HandlerFunc { return h.known(asks, then) }
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/code", h.known(func(w http.ResponseWriter, _ *http.Request, pod string) {
+	mux.HandleFunc("GET /v1/code", known(func(w http.ResponseWriter, _ *http.Request, pod string) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -94,11 +96,11 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 			http.Error(w, "too many pods fetch their code: ask again", http.StatusServiceUnavailable)
 		}
 	}))
-	mux.HandleFunc("GET /v1/gang", h.known(func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Gang) }))
-	mux.HandleFunc("GET /v1/members", h.known(h.members))
-	mux.HandleFunc("POST /v1/progress", h.known(h.told))
-	mux.HandleFunc("POST /v1/usage", h.known(h.took))
-	mux.HandleFunc("POST /v1/turn", h.known(h.turn))
+	mux.HandleFunc("GET /v1/gang", known(func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Gang) }))
+	mux.HandleFunc("GET /v1/members", known(h.members))
+	mux.HandleFunc("POST /v1/progress", known(h.told))
+	mux.HandleFunc("POST /v1/usage", known(h.took))
+	mux.HandleFunc("POST /v1/turn", known(h.turn))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
@@ -108,13 +110,21 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 	return nil
 }
 
-// known lets in pods that show their token.
-func (h *Handler) known(then func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
+// podHandler answers a pod.
+type podHandler = func(w http.ResponseWriter, r *http.Request, pod string)
+
+// known lets in pods that show their token, as often as each may ask.
+func (h *Handler) known(asks *pace, then podHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		pod, token, _ := strings.Cut(shown, ":")
 		if pod == "" || !hmac.Equal([]byte(token), []byte(h.Token(pod))) {
 			http.Error(w, "this is for the tasks of Comb alone", http.StatusUnauthorized)
+			return
+		}
+		if !asks.allows(pod) {
+			w.Header().Set("Retry-After", "1")
+			fail(w, ErrSoon)
 			return
 		}
 		then(w, r, pod)
