@@ -85,6 +85,7 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 	d.api.Linger()
 	one := d.onClaimed(1)
 	two := d.onClaimed(2)
+	d.until("both run", func() bool { return d.told("TaskStarted") == 2 })
 	long := &sched.Rotation{Turns: [][]sched.AttemptID{{one}}, Quantum: sched.Second}
 	for i := range sched.JobID(20_000) {
 		long.Turns[0] = append(long.Turns[0], sched.AttemptID{Job: 1000 + i, N: 1})
