@@ -17,7 +17,9 @@ import (
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/store"
 )
 
 // readCluster looks at this machine and reads the cluster file, nil without one.
@@ -43,7 +45,7 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if err := d.checkCluster(c.Config); err != nil {
+	if err := d.checkCluster(c.Config); err != nil && !store.Begun(d.flags.data) { // else it may be in force there
 		return nil, fmt.Errorf("%s: %w", d.flags.cluster, err)
 	}
 	if !d.hasGPUs() && !d.flags.overcommit && !d.flags.kube.Used() {
@@ -90,6 +92,35 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 		return fmt.Errorf("%w; or start the server with --overcommit", err)
 	}
 	return nil
+}
+
+// fits refuses a configuration that asks for what cannot be done here; file is nil where it is of none. Of one that is in force already the log tells:
+// what has changed since it came, such as what nodes have, must not keep a server from its jobs.
+func (d *daemon) fits(c *sched.Config, file *config.Cluster, inForce bool) (err error) {
+	if file != nil {
+		if err = d.checkCluster(c); err != nil {
+			err = fmt.Errorf("%s: %w", d.flags.cluster, err)
+		}
+	} else {
+		err = engine.CheckAbilities(c, policy.New, d.executor)
+	}
+	if err == nil || !inForce {
+		return err
+	}
+	for line := range strings.Lines(err.Error()) {
+		d.log.Warn("the configuration in force asks for what cannot be done here; the server starts all the same", "problem", strings.TrimSuffix(line, "\n"))
+	}
+	return nil
+}
+
+// sameConfig reports whether a configuration is in force.
+func sameConfig(c, present *sched.Config) bool {
+	if present == nil {
+		return false
+	}
+	one, err := server.ETag(c)
+	other, otherErr := server.ETag(present)
+	return err == nil && otherErr == nil && one == other
 }
 
 // hasGPUs reports whether this machine has GPUs, real or pretended. Where it has

@@ -377,20 +377,15 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	if d.kube != nil && file == nil && present == nil {
 		return "", hint{errors.New("which nodes of Kubernetes are whose is not known"), "start with --cluster and a cluster file; comb cluster discover proposes one"}
 	}
-	if d.kube != nil && file != nil {
-		if err := d.checkCluster(file.Config); err != nil {
-			return "", fmt.Errorf("%s: %w", d.flags.cluster, err)
-		}
-	}
 	want, source := d.wanted(file, present)
 	if want == nil {
-		if err := engine.CheckAbilities(present, policy.New, d.executor); err != nil {
-			return "", hint{err, "start with --cluster and a file that gives it another policy"}
+		if err := d.fits(present, nil, true); err != nil {
+			return "", err
 		}
 		d.keepFile(ctx, 0, "in force when the server started")
 		return "kept in the data directory: " + config.Brief(present), nil
 	}
-	if err := engine.CheckAbilities(want.Config, policy.New, d.executor); err != nil {
+	if err := d.fits(want.Config, file, sameConfig(want.Config, present)); err != nil {
 		return "", err
 	}
 	change := want.Command(sched.Meta{Subject: "system"})

@@ -26,6 +26,12 @@ const (
 	jobsDir       = "jobs"
 )
 
+// Begun reports whether a directory may have a store already.
+func Begun(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, databaseFile))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // prepareDir makes sure that the directory exists, on a file system that keeps
 // what it says it kept.
 func prepareDir(dir string) error {
