@@ -13,57 +13,126 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/combsched/comb/internal/executor"
 )
 
+// A log is kept in so many files of so many bytes, as on one machine. What is older goes, but for the first lines, which say how a run was
+// configured: the last are those that say why it ended.
 const (
-	textFile = "stdout"
-	markFile = "stdout.mark"
+	fileBytes = 8 << 20
+	files     = 8
+	headBytes = 64 << 10
 )
 
-// Most is how much of one log is kept, in bytes.
-const Most = 256 << 20
+const markFile = "stdout.mark"
 
 // mark says how far a log is whole.
 type mark struct {
-	Size int64     `json:"size"` // bytes of the text
+	Size int64     `json:"size"` // bytes of the stream, with those that are not kept any more
 	At   time.Time `json:"at"`   // of its last line
-	Full bool      `json:"full,omitempty"`
 }
 
 // Spool writes one log. One goroutine may use it.
 type Spool struct {
-	text, marks *os.File
+	dir         string
+	kept        []segment
+	text, marks *os.File // text is the last of those kept
 	mark        mark
-	most        int64
+	bytes, head int64 // of one file, and of the first lines
 }
 
 // Open takes up the log in a folder where it ended.
 func Open(dir string) (*Spool, error) {
-	s := &Spool{most: Most}
+	s := &Spool{dir: dir, bytes: fileBytes, head: headBytes}
 	var err error
-	if s.text, err = os.OpenFile(filepath.Join(dir, textFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, err
-	}
 	if s.marks, err = os.OpenFile(filepath.Join(dir, markFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		s.text.Close()
 		return nil, err
 	}
 	if data, err := io.ReadAll(io.LimitReader(s.marks, 4096)); err == nil {
 		_ = json.Unmarshal(bytes.TrimRight(data, "\x00 \n"), &s.mark) // none yet: the log begins
 	}
-	if st, err := s.text.Stat(); err == nil && st.Size() < s.mark.Size {
-		s.mark = mark{} // the text was lost with the machine: it is read anew
+	if s.kept, err = segments(dir); err == nil {
+		err = s.takeUp()
 	}
-	if err := s.text.Truncate(s.mark.Size); err != nil {
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// takeUp cuts off what the mark does not tell of, and opens the last file.
+func (s *Spool) takeUp() error {
+	if n := len(s.kept); n == 0 || s.kept[n-1].end() < s.mark.Size {
+		s.mark = mark{} // the text was lost with the machine: it is read anew
+	}
+	for n := len(s.kept); n > 0 && (s.kept[n-1].base > s.mark.Size || s.mark.Size == 0); n-- {
+		if err := os.Remove(filepath.Join(s.dir, s.kept[n-1].name)); err != nil {
+			return err
+		}
+		s.kept = s.kept[:n-1]
+	}
+	if len(s.kept) == 0 {
+		return s.next()
+	}
+	last := &s.kept[len(s.kept)-1]
+	last.size = s.mark.Size - last.base
+	var err error
+	if s.text, err = os.OpenFile(filepath.Join(s.dir, last.name), os.O_RDWR, 0); err != nil {
+		return err
+	}
+	return s.text.Truncate(last.size)
+}
+
+// next begins a file, and makes room for it.
+func (s *Spool) next() error {
+	for len(s.kept) >= files {
+		oldest := 1
+		switch first := &s.kept[0]; {
+		case first.base > 0:
+			oldest = 0
+		case first.end() == s.kept[1].base:
+			if err := s.cutHead(first); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(filepath.Join(s.dir, s.kept[oldest].name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		s.kept = slices.Delete(s.kept, oldest, oldest+1)
+	}
+	now := segment{name: nameOf(s.mark.Size), base: s.mark.Size}
+	f, err := os.OpenFile(filepath.Join(s.dir, now.name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if s.text != nil {
+		s.text.Close()
+	}
+	s.text, s.kept = f, append(s.kept, now)
+	return nil
+}
+
+// cutHead shortens the first file to its first lines.
+func (s *Spool) cutHead(first *segment) error {
+	f, err := os.OpenFile(filepath.Join(s.dir, first.name), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, s.head)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if lines := bytes.LastIndexByte(head[:n], '\n') + 1; lines > 0 {
+		n = lines
+	}
+	first.size = int64(n)
+	return f.Truncate(first.size)
 }
 
 // Since is the time of the last line that is kept; zero where there is none. Lines up to it are left out by Copy.
@@ -73,17 +142,23 @@ func (s *Spool) Since() time.Time { return s.mark.At }
 const longestLine = 1 << 20
 
 // Copy appends lines, each behind its time and a blank, until they end. ended says that nothing follows: then the last line
-// counts without its end, too. Else a part of a line is left to the next Copy, since the stream may have been broken inside of it.
+// counts without its end, too. Else a part of a line is left to the next Copy, since the stream may have been broken inside of it. What is read
+// from Since on has the last line that is kept: where it has not, the log says that something is missing.
 func (s *Spool) Copy(from io.Reader, ended bool) error {
 	r := bufio.NewReaderSize(from, 64<<10)
 	last, at := s.mark.At, s.mark.At // of what is kept, and of the line that is read
 	var pending []byte
 	whole, known := 0, false // so many bytes of it are whole lines; the line that is read is kept already
+	met := last.IsZero()     // what is read goes on where the log ends
 	for begins := true; ; {
 		part, err := r.ReadSlice('\n')
 		if begins && len(part) > 0 {
 			when, rest, ok := cut(part)
 			known = !ok || !when.After(last) // without a time it is the kubelet's own word, such as that the container is gone
+			if ok && !known && !met {
+				pending = fmt.Appendf(pending, "[comb: what was printed from %s to %s is missing here: the node keeps the end of a log alone, and this server had not read it by then]\n", stamp(last), stamp(when))
+			}
+			met = met || ok
 			if part = rest; ok && !known && when.After(at) {
 				at = when // lines of the two streams of a pod may stand in another order than their times
 			}
@@ -110,13 +185,15 @@ func (s *Spool) Copy(from io.Reader, ended bool) error {
 	}
 }
 
+func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
 // cut takes the time off a line.
 func cut(line []byte) (at time.Time, rest []byte, ok bool) {
-	stamp, rest, found := bytes.Cut(line, []byte{' '})
+	text, rest, found := bytes.Cut(line, []byte{' '})
 	if !found {
 		return at, line, false
 	}
-	at, err := time.Parse(time.RFC3339Nano, string(stamp))
+	at, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {
 		return at, line, false
 	}
@@ -125,17 +202,20 @@ func cut(line []byte) (at time.Time, rest []byte, ok bool) {
 
 // write appends text, and then says that it is whole.
 func (s *Spool) write(text []byte) error {
-	if s.mark.Full {
-		return nil
+	for len(text) > 0 {
+		last := &s.kept[len(s.kept)-1]
+		if last.size >= s.bytes {
+			if err := s.next(); err != nil {
+				return err
+			}
+			continue
+		}
+		n, err := s.text.WriteAt(text[:min(int64(len(text)), s.bytes-last.size)], last.size)
+		if err != nil {
+			return err
+		}
+		last.size, s.mark.Size, text = last.size+int64(n), s.mark.Size+int64(n), text[n:]
 	}
-	if s.mark.Size+int64(len(text)) > s.most {
-		text, s.mark.Full = fmt.Appendf(nil, "[comb: what follows was left out: %d MiB of a log are kept]\n", s.most>>20), true
-	}
-	n, err := s.text.WriteAt(text, s.mark.Size)
-	if err != nil {
-		return err
-	}
-	s.mark.Size += int64(n)
 	data, err := json.Marshal(s.mark)
 	if err != nil {
 		return err
@@ -146,33 +226,10 @@ func (s *Spool) write(text []byte) error {
 
 // Close lets go of the files.
 func (s *Spool) Close() {
-	s.text.Close()
+	if s.text != nil {
+		s.text.Close()
+	}
 	s.marks.Close()
-}
-
-// Read opens the log in a folder at an offset; a negative one counts from the end. executor.ErrNoLog says that there is none.
-func Read(dir string, from int64) (executor.Log, error) {
-	f, err := os.Open(filepath.Join(dir, textFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return executor.Log{}, fmt.Errorf("%w: the task has not started", executor.ErrNoLog)
-	}
-	if err != nil {
-		return executor.Log{}, err
-	}
-	st, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return executor.Log{}, err
-	}
-	if from < 0 {
-		from = max(0, st.Size()+from)
-	}
-	from = min(from, st.Size())
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		f.Close()
-		return executor.Log{}, err
-	}
-	return executor.Log{ReadCloser: f, Start: from, End: st.Size()}, nil
 }
 
 // LastLine is the last line of the log in a folder that says something, for a message: without what does not print, and cut.

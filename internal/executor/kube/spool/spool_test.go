@@ -85,21 +85,157 @@ func TestReadFromSomewhere(t *testing.T) {
 	}
 }
 
+// whole reads all that is kept of a log, and checks that each byte of it stands where the task printed it.
+func whole(t *testing.T, dir, printed string) (from, to int64) {
+	t.Helper()
+	l, err := Read(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := io.ReadAll(l)
+	l.Close()
+	if l.GapEnd == 0 {
+		if string(first) != printed || err != nil {
+			t.Fatalf("%d bytes are read of %d, %v", len(first), len(printed), err)
+		}
+		return 0, 0
+	}
+	if !errors.Is(err, executor.ErrCut) || int64(len(first)) != l.GapStart || string(first) != printed[:l.GapStart] || l.End != int64(len(printed)) {
+		t.Fatalf("before the gap, which is from %d to %d of %d, %d bytes are read: %v", l.GapStart, l.GapEnd, l.End, len(first), err)
+	}
+	if rest := read(t, dir, l.GapStart); rest != printed[l.GapEnd:] {
+		t.Fatalf("behind the gap %d bytes are read, want %d", len(rest), int64(len(printed))-l.GapEnd)
+	}
+	return l.GapStart, l.GapEnd
+}
+
+// A log takes so much room at most, and has its first and its last lines, whenever its server is killed.
 func TestALogIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	var lines, texts []string
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i := range 1000 {
+		text := fmt.Sprintf("line %d%s\n", i, strings.Repeat(".", i%7))
+		texts, lines = append(texts, text), append(lines, at.Add(time.Duration(i)*time.Millisecond).Format(time.RFC3339Nano)+" "+text)
+	}
+	mark, gap := []byte(nil), int64(0)
+	for i := 0; i < len(lines); i += 7 {
+		s, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.bytes, s.head = 200, 50
+		done := min(i+7, len(lines))
+		if err := s.Copy(strings.NewReader(strings.Join(lines[max(i-20, 0):done], "")), false); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		_, to := whole(t, dir, strings.Join(texts[:done], ""))
+		gap = max(gap, to)
+		path := filepath.Join(dir, markFile)
+		if i%5 == 0 && mark != nil { // it is killed before it has noted what it wrote
+			if err := os.WriteFile(path, mark, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			i -= 7
+			mark = nil
+			continue
+		}
+		if mark, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := segments(dir)
+	if err != nil || len(list) != files || gap < 10_000 {
+		t.Errorf("it is kept in %d files, and so much is gone: %d, %v", len(list), gap, err)
+	}
+	if got := read(t, dir, -30); !strings.HasSuffix(got, texts[len(texts)-1]) || len(got) != 30 {
+		t.Errorf("its end is %q", got)
+	}
+	if got := LastLine(dir); got != strings.TrimSpace(texts[len(texts)-1]) {
+		t.Errorf("its last line is %q", got)
+	}
+}
+
+// A reader that is slower than the task gets no byte twice and none of another place.
+func TestASlowReader(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.most = 10
-	if err := s.Copy(strings.NewReader(printed("12345678\n")), false); err != nil {
+	defer s.Close()
+	s.bytes, s.head = 100, 30
+	var all strings.Builder
+	l, err := Read(dir, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Copy(strings.NewReader(printed("12345678\n", "more\n", "and more\n")), false); err != nil {
+	at, cuts := int64(0), 0
+	for i := range 4000 {
+		text := fmt.Sprintf("%d\n", i)
+		all.WriteString(text)
+		if err := s.write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 < 97 && i > 200 {
+			continue
+		}
+		part := make([]byte, 40)
+		n, err := l.Read(part)
+		if all.String()[at:at+int64(n)] != string(part[:n]) {
+			t.Fatalf("at %d it reads %q", at, part[:n])
+		}
+		at += int64(n)
+		if errors.Is(err, executor.ErrCut) {
+			cuts++
+			l.Close()
+			if l, err = Read(dir, at); err != nil || l.Start <= at {
+				t.Fatalf("it goes on at %d after %d, %v", l.Start, at, err)
+			}
+			at = l.Start
+		} else if err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	if cuts < 5 {
+		t.Errorf("it was overtaken %d times", cuts)
+	}
+}
+
+// A log of a version before has one file, which may be longer than one is now.
+func TestALogOfAVersionBefore(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, printed("one\n"), false)
+	text := read(t, dir, 0) + strings.Repeat("x", 500) + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "stdout"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, markFile), fmt.Appendf(nil, `{"size": %d, "at": "2026-01-02T03:04:05Z", "full": true}`, len(text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.bytes = 100
+	if err := s.Copy(strings.NewReader("2026-01-02T03:04:05Z it\n2026-01-02T03:04:06Z more\n"), true); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
-	if got := read(t, dir, 0); !strings.HasPrefix(got, "12345678\n[comb: what follows was left out") || strings.Count(got, "\n") != 2 {
+	whole(t, dir, text+"more\n")
+}
+
+// Where the node has not kept what was printed while no server read it, the log says so, once.
+func TestWhatTheNodeDropped(t *testing.T) {
+	dir := t.TempDir()
+	all := strings.SplitAfter(printed("one\n", "two\n", "three\n", "four\n"), "\n")
+	keep(t, dir, all[0], false)
+	for range 2 {
+		keep(t, dir, all[2]+all[3], true)
+	}
+	if got := read(t, dir, 0); got != "one\n[comb: what was printed from 2026-01-02T03:04:05Z to 2026-01-02T03:04:05Z is missing here: the node keeps the end of a log alone, and this server had not read it by then]\nthree\nfour\n" {
 		t.Errorf("it is %q", got)
 	}
 }
