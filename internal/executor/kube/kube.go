@@ -43,6 +43,7 @@ type Options struct {
 	Storage func(cell.VCName, string) (storage.Storage, bool)
 	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
 	Work    string                     // the claim in which checkpoints are kept; "" is that jobs can keep none
+	DiskMB  int64                      // what a task may write to its node, at most and when it asks for nothing; 0 is any amount
 	Line    *pods.Line                 // nil: nothing goes from pods to the server
 	// Code opens the code that a job brings, and says its size in bytes; nil has none.
 	Code   func(*sched.Job) (io.ReadCloser, int64, error)

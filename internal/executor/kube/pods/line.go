@@ -94,10 +94,11 @@ func (t *Task) runsIn(role *sched.Role) string {
 
 // roomFor adds this program to what a task may write.
 func roomFor(r corev1.ResourceRequirements) corev1.ResourceRequirements {
-	if disk, ok := r.Limits[corev1.ResourceEphemeralStorage]; ok {
-		disk.Add(*resource.NewQuantity(programMB<<20, resource.BinarySI))
-		r.Limits[corev1.ResourceEphemeralStorage] = disk
-		r.Requests[corev1.ResourceEphemeralStorage] = disk // maybe the same map
+	for _, list := range []corev1.ResourceList{r.Limits, r.Requests} {
+		if disk := list[corev1.ResourceEphemeralStorage]; !disk.IsZero() {
+			disk.Add(*resource.NewQuantity(programMB<<20, resource.BinarySI))
+			list[corev1.ResourceEphemeralStorage] = disk
+		}
 	}
 	return r
 }

@@ -55,7 +55,9 @@ func Look(pod *corev1.Pod, asked bool) State {
 		case c.Name != Container:
 		case c.State.Terminated != nil:
 			s.Phase, s.Ran = Ended, !c.State.Terminated.StartedAt.IsZero()
-			s.Exit = exitOf(c.State.Terminated, asked, pod.DeletionTimestamp != nil)
+			if s.Exit = exitOf(c.State.Terminated, asked, pod.DeletionTimestamp != nil); pod.Status.Reason == "Evicted" && !asked {
+				evicted(&s.Exit, pod.Status.Message)
+			}
 			return s
 		case c.State.Running != nil:
 			s.Phase, s.Ran = Runs, true
@@ -132,6 +134,15 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit 
 		e.Cause = sched.GraceOver
 	}
 	return e
+}
+
+// evicted says of a task that its kubelet ended why: it has written more than it may, which is its own fault, or its node had too little left.
+func evicted(e *sched.Exit, message string) {
+	if message = strings.TrimSpace(message); !strings.HasPrefix(message, "The node was low on") {
+		e.Message = words("", message) + " What it prints counts, too: write to a storage, or ask for more (--disk, extras.comb.taskRoles.NAME.disk)"
+		return
+	}
+	e.Cause, e.Message, e.Own = sched.NodeLost, "its node ended it: "+words("", message), false
 }
 
 // words joins a reason of Kubernetes with its message, bounded.

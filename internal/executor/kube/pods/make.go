@@ -2,6 +2,7 @@
 package pods
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -131,6 +132,7 @@ type Task struct {
 	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
 	Storages []storage.Storage
 	Work     string
+	DiskMB   int64 // what it may write at most, and where it asks for nothing; 0 is any amount
 	Line     *Line // nil is that process 1 of the pod is the task's shell, and nothing goes from the pod to the server
 }
 
@@ -293,6 +295,8 @@ func possible(t Task, role *sched.Role) error {
 	switch {
 	case role.Launch.Image == "":
 		return &CannotError{fmt.Sprintf("role %s names no image: on Kubernetes each task is a container; give it one", role.Name)}
+	case t.DiskMB > 0 && role.Launch.DiskMB > t.DiskMB:
+		return &CannotError{fmt.Sprintf("role %s asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", role.Name, role.Launch.DiskMB, t.DiskMB)}
 	case job.Upload != "" && t.Line == nil:
 		return &CannotError{"the job brings code of its own, and pods cannot fetch it from this server: an administrator starts it with --pod-image and --pod-url; or put the code into the image"}
 	case job.Hints.Checkpoint && t.Work == "":
@@ -328,7 +332,7 @@ func Tolerates(t *corev1.Taint, resource string) bool {
 	})
 }
 
-// limits are what a task may take, and what is set aside for it: the same.
+// limits are what a task may take, and what is set aside for it: the same, but for the disk of one that asks for none.
 func limits(role *sched.Role, t Task) corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
 	if n := role.Launch.MilliCPU; n > 0 {
@@ -337,17 +341,19 @@ func limits(role *sched.Role, t Task) corev1.ResourceRequirements {
 	if n := role.Launch.MemoryMB; n > 0 {
 		list[corev1.ResourceMemory] = *resource.NewQuantity(n<<20, resource.BinarySI)
 	}
-	if n := role.Launch.DiskMB; n > 0 {
+	if n := cmp.Or(role.Launch.DiskMB, t.DiskMB); n > 0 {
 		list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(n<<20, resource.BinarySI)
 	}
 	if n := len(devices(t)); n > 0 && t.counted() {
 		list[corev1.ResourceName(t.Resource)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
 	}
-	if !t.beside() {
-		return corev1.ResourceRequirements{Limits: list, Requests: list}
-	}
 	asked := maps.Clone(list)
-	asked[corev1.ResourceCPU], asked[corev1.ResourceMemory] = resource.Quantity{}, resource.Quantity{}
+	if _, limited := list[corev1.ResourceEphemeralStorage]; limited && role.Launch.DiskMB == 0 {
+		asked[corev1.ResourceEphemeralStorage] = resource.Quantity{}
+	}
+	if t.beside() {
+		asked[corev1.ResourceCPU], asked[corev1.ResourceMemory] = resource.Quantity{}, resource.Quantity{}
+	}
 	return corev1.ResourceRequirements{Limits: list, Requests: asked}
 }
 

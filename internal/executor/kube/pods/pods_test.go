@@ -92,6 +92,55 @@ func TestAPod(t *testing.T) {
 	}
 }
 
+// A task may write so much to its node at most, also where it asks for nothing: then nothing is set aside for it. Comb's own program is not counted.
+func TestDisk(t *testing.T) {
+	for _, tt := range []struct {
+		asked, most, limit, set int64
+		line                    bool
+	}{{0, 0, 0, 0, true}, {0, 100, 100, 0, false}, {0, 100, 100 + programMB, 0, true}, {40, 100, 40, 40, false}, {40, 0, 40 + programMB, 40 + programMB, true}} {
+		task := sample()
+		task.DiskMB = tt.most
+		if tt.line {
+			task.Line = &Line{}
+		}
+		role := &task.Start.Job.Roles[task.Task.Role]
+		role.Launch.DiskMB = tt.asked
+		pod, _, err := maker.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := pod.Spec.Containers[0].Resources
+		set, said := r.Requests["ephemeral-storage"]
+		if limit := r.Limits["ephemeral-storage"]; limit.Value() != tt.limit<<20 || set.Value() != tt.set<<20 || said != (tt.limit > 0) { // what is not said is the limit
+			t.Errorf("%+v: its limit is %v, and %v are set aside", tt, limit.Value()>>20, set.Value()>>20)
+		}
+	}
+	task := sample()
+	task.DiskMB = 100
+	task.Start.Job.Roles[task.Task.Role].Launch.DiskMB = 101
+	if _, _, err := maker.Make(task); err == nil || !strings.Contains(err.Error(), "asks for 101 MiB of disk, more than the 100 MiB") {
+		t.Errorf("more than that is answered with %v", err)
+	}
+}
+
+// A task that its kubelet evicts has written too much, or its node is to blame.
+func TestEvicted(t *testing.T) {
+	for message, own := range map[string]bool{
+		"Pod ephemeral local storage usage exceeds the total limit of containers 50Mi. ": true,
+		"The node was low on resource: memory. Threshold quantity: 100Mi.":               false,
+	} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: message,
+			ContainerStatuses: []corev1.ContainerStatus{{Name: Container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}}}}}
+		x := Look(pod, false).Exit
+		if x.Own != own || (x.Cause == "") != own || !strings.Contains(x.Message, strings.TrimSpace(message)) {
+			t.Errorf("%s: it is %+v", message, x)
+		}
+		if x := Look(pod, true).Exit; x.Message != "" {
+			t.Errorf("it was told to end, and is %+v", x)
+		}
+	}
+}
+
 // A seal is of one name on one node: it is of no use on another pod.
 func TestForgedSeal(t *testing.T) {
 	pod, _, err := maker.Make(sample())
