@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
@@ -18,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/setting"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/store"
 )
@@ -160,13 +162,14 @@ func skuName(device string) cell.TypeName {
 	return cell.TypeName(name[:min(len(name), 60)])
 }
 
-// checkNodes refuses new nodes that the Kubernetes cluster lacks; of those that were there it warns.
+// checkNodes refuses new nodes and namespaces that the Kubernetes cluster lacks; of those that were there it warns.
 func (d *daemon) checkNodes(c *sched.Config) error {
 	var had []cell.NodeName
+	var hadSpaces map[string]cell.VCName
 	if d.engine != nil {
 		if err := d.engine.Replica().Read(context.Background(), 0, func(s *sched.State) {
 			if present := s.Config(); present != nil {
-				had = config.NodeNames(present)
+				had, hadSpaces = config.NodeNames(present), setting.Namespaces(present)
 			}
 		}); err != nil {
 			return err
@@ -176,7 +179,26 @@ func (d *daemon) checkNodes(c *sched.Config) error {
 	if len(away) > 0 {
 		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", kube.Some(away))
 	}
-	return cmp.Or(err, kube.CheckClaims(d.pods, c.Cluster.SKUs))
+	claims := slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.DRA.Class != "" })
+	lost, without := kube.CheckNamespaces(d.pods, setting.Namespaces(c), hadSpaces, claims)
+	for _, why := range lost {
+		d.log.Warn("a namespace of the cluster file cannot be used now: nothing starts there", "namespace", why)
+	}
+	return cmp.Or(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
+}
+
+// namespaceOf is the namespace of a virtual cluster's pods in the present configuration, "" the server's own; known is that there is one.
+func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
+	r := d.replica.Load()
+	if r == nil {
+		return "", false
+	}
+	err := r.Read(context.Background(), 0, func(s *sched.State) {
+		if c := s.Config(); c != nil {
+			space, known = setting.NamespaceOf(c, vc), true
+		}
+	})
+	return space, known && err == nil
 }
 
 // leavesOf are the leaves of a node in the present configuration.
@@ -213,7 +235,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 		return f, d.uploads.Size(string(job.User), job.Upload), nil
 	}
 	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
-		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Storage: d.storage, Leaves: d.leavesOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk), Line: way, Code: code,
+		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk), Line: way, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 	d.executor = d.pods
 	if err == nil && listener != nil {

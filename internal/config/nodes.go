@@ -170,5 +170,10 @@ func CheckNoPods(c *sched.Config) error {
 			return fmt.Errorf("skuTypes.%s.dra: devices are given by dynamic resource allocation on Kubernetes alone, and this server runs tasks on its machine; remove dra, or start it with --executor kubernetes", s.Name)
 		}
 	}
+	for i := range c.VCs {
+		if v := &c.VCs[i]; v.Namespace != "" {
+			return fmt.Errorf("virtual cluster %s: namespace: tasks have a namespace on Kubernetes alone, and this server runs them on its machine; remove namespace, or start it with --executor kubernetes", v.Name)
+		}
+	}
 	return nil
 }

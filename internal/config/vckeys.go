@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,10 +40,27 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 		c.Weight = b.Int(n, document.Range{Min: 1, Max: maxWeight})
 	}
 	c.Lending = m.String("lending", document.Text{OneOf: []string{setting.LendIdle, setting.LendNothing}})
+	c.Namespace = b.namespace(m.Node("namespace"))
 	b.userLimits(m.Node("userLimits"), c)
 	if n := m.Node("access"); n != nil && n.Kind != document.Null {
 		b.access = append(b.access, readAccess(b.Reader, n, c.Name))
 	}
+}
+
+// aNamespace is what a namespace of Kubernetes may be called.
+var aNamespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// namespace reads the namespace of Kubernetes of a virtual cluster's pods, "" when absent.
+func (b *builder) namespace(n *document.Node) string {
+	if n == nil || n.Kind == document.Null {
+		return ""
+	}
+	name := b.String(n, document.Text{})
+	if n.Kind == document.Scalar && !aNamespace.MatchString(name) {
+		b.Problem(n, "%s cannot be a namespace of Kubernetes: its name has at most 63 small letters, digits and dashes, and begins and ends with none of the dashes", document.Quote(name))
+		return ""
+	}
+	return name
 }
 
 // userLimits reads "userLimits: {gpus: 8, running: 4, waiting: 100}".

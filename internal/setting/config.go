@@ -65,6 +65,9 @@ type VCConfig struct {
 	Weight int64 `json:"weight,omitempty"`
 	// Lending says whether opportunistic jobs of other VCs may have what this one does not use: "" and "idle", or "none".
 	Lending string `json:"lending,omitempty"`
+	// Namespace is that of Kubernetes in which tasks of the VC, and of those inside it, become pods; "" is that of the VC that it is inside of, or
+	// the server's own. The core only carries it.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // UserLimits bound what one user may have in a VC, not in those inside of it; 0 is no bound.
@@ -173,6 +176,27 @@ func OfVC(c *Config, name cell.VCName) *VCConfig {
 	return &VCConfig{Name: name}
 }
 
+// NamespaceOf is the namespace of a VC's pods, "" the server's own.
+func NamespaceOf(c *Config, name cell.VCName) string {
+	for _, vc := range storage.Within(c.Cluster.VCs, name) {
+		if space := OfVC(c, vc).Namespace; space != "" {
+			return space
+		}
+	}
+	return ""
+}
+
+// Namespaces are those that a configuration names, each with the first VC that does.
+func Namespaces(c *Config) map[string]cell.VCName {
+	out := map[string]cell.VCName{}
+	for i := range c.VCs {
+		if space := c.VCs[i].Namespace; space != "" && out[space] == "" {
+			out[space] = c.VCs[i].Name
+		}
+	}
+	return out
+}
+
 // The two ways in which a VC chooses among equal places (VCConfig.Placement). By
 // default it packs: the tightest fit, so that large holes stay whole.
 const (
@@ -185,3 +209,6 @@ const (
 	LendIdle    = "idle"
 	LendNothing = "none"
 )
+
+// ownSpace is the namespace of a VC that names none, in words: what it is depends on the server, and on the VC that it is inside of.
+const ownSpace = "none of its own"

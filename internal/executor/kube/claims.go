@@ -88,7 +88,7 @@ func (c claims) rotate(at sched.AttemptID, r *sched.Rotation) {
 // what else has it must be gone first.
 func (c claims) make(ctx context.Context, t *task, claim *dra.Claim) error {
 	if !t.shares() {
-		return c.o.API.MakeClaim(ctx, claim)
+		return t.in(c.Executor).MakeClaim(ctx, claim)
 	}
 	c.mu.Lock()
 	mates := t.turns.rotation
@@ -99,11 +99,11 @@ func (c claims) make(ctx context.Context, t *task, claim *dra.Claim) error {
 	}
 	var failed error
 	gone := func(r metav1.OwnerReference) bool {
-		pod, err := c.o.API.Get(ctx, r.Name) // what is watched may be behind
+		pod, err := t.in(c.Executor).Get(ctx, r.Name) // what is watched may be behind
 		failed = cmp.Or(failed, err)
 		return err == nil && (pod == nil || pod.UID != r.UID)
 	}
-	err := c.o.API.ShareClaim(ctx, claim, beside, gone)
+	err := t.in(c.Executor).ShareClaim(ctx, claim, beside, gone)
 	return cmp.Or(failed, err)
 }
 
@@ -163,7 +163,7 @@ func (c claims) check(ctx context.Context, t *task, pod *corev1.Pod) error {
 		if name == nil {
 			continue
 		}
-		claim, err := c.o.API.Claim(ctx, *name)
+		claim, err := t.in(c.Executor).Claim(ctx, *name)
 		if err != nil {
 			return fmt.Errorf("look at the claim of pod %s: %w", t.name, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/combsched/comb/internal/executor"
@@ -14,25 +15,26 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// runningPod is the name and the address of a task's pod that runs.
-func (e *Executor) runningPod(ref executor.TaskRef) (name, address string, err error) {
-	name = e.maker.Name(ref.Attempt, ref.Task)
+// runningPod is a task's pod that runs.
+func (e *Executor) runningPod(ref executor.TaskRef) (*corev1.Pod, error) {
+	name := e.maker.Name(ref.Attempt, ref.Task)
 	e.mu.Lock()
 	var uid types.UID
+	var space string
 	if t := e.tasks[name]; t != nil {
-		uid = t.uid
+		uid, space = t.uid, t.space
 	}
 	e.mu.Unlock()
-	pod := e.pod(name)
+	pod := e.spaces.pod(space, name)
 	if uid == "" || pod == nil || pod.UID != uid || pods.Look(pod, false).Phase != pods.Runs {
-		return "", "", executor.ErrNotRunning
+		return nil, executor.ErrNotRunning
 	}
-	return name, pod.Status.PodIP, nil
+	return pod, nil
 }
 
 // Exec implements executor.Executor, by the API server and the kubelet: a user with the right to it here needs none there.
 func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error) {
-	name, _, err := e.runningPod(ref)
+	pod, err := e.runningPod(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Co
 	if c.Terminal != nil && c.Term != "" {
 		argv = append([]string{"env", "TERM=" + c.Term}, argv...)
 	}
-	v, err := e.o.API.Exec(context.WithoutCancel(ctx), api.Ask{Pod: name, Container: pods.Container, Argv: argv, Terminal: c.Terminal != nil})
+	v, err := e.o.API.In(pod.Namespace).Exec(context.WithoutCancel(ctx), api.Ask{Pod: pod.Name, Container: pods.Container, Argv: argv, Terminal: c.Terminal != nil})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", executor.ErrRefused, api.Words(err))
 	}
@@ -72,11 +74,11 @@ const dialTime = 5 * time.Second
 // Dial implements executor.Executor. It goes to the pod's own address, at which nothing but the pod listens; a server outside
 // of the cluster's network does not reach it.
 func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error) {
-	_, address, err := e.runningPod(ref)
+	pod, err := e.runningPod(ref)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(int(port))))
+	conn, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w; the server must be in the network of the pods, such as in the cluster itself", executor.ErrRefused, err)
 	}

@@ -13,6 +13,8 @@ import (
 
 // follower copies what a pod prints.
 type follower struct {
+	key, pod, space string // of the task
+
 	stop  context.CancelFunc
 	hurry chan struct{} // closed when the pod has ended: what is left is read now or never
 	done  chan struct{}
@@ -30,28 +32,29 @@ const (
 
 func (e *Executor) followLog(t *task) *follower {
 	ctx, cancel := context.WithCancel(e.ctx)
-	f := &follower{cancel, make(chan struct{}), make(chan struct{})}
-	name, dir := t.name, t.dir
+	f := &follower{stop: cancel, hurry: make(chan struct{}), done: make(chan struct{})}
+	f.key, f.pod, f.space = t.key, t.name, t.space
+	dir := t.dir
 	e.goes(func() {
 		defer close(f.done)
-		defer e.queue.Add(name)
+		defer e.queue.Add(f.key)
 		s, err := spool.Open(dir)
 		if err != nil {
-			e.o.Log.Error("a log cannot be kept", "pod", name, "error", err)
+			e.o.Log.Error("a log cannot be kept", "pod", f.pod, "error", err)
 			return
 		}
 		defer s.Close()
-		e.copyLog(ctx, f, name, s)
+		e.copyLog(ctx, f, s)
 	})
 	return f
 }
 
 // copyLog copies until the pod has ended and all is read.
-func (e *Executor) copyLog(ctx context.Context, f *follower, name string, s *spool.Spool) {
+func (e *Executor) copyLog(ctx context.Context, f *follower, s *spool.Spool) {
 	failed, left := 0, lastTries
 	for ctx.Err() == nil && left > 0 {
-		ended := e.endedOrGone(name)
-		stream, err := e.o.API.Log(ctx, name, s.Since())
+		ended := e.endedOrGone(f)
+		stream, err := e.o.API.In(f.space).Log(ctx, f.pod, s.Since())
 		if err == nil {
 			err = s.Copy(stream, ended)
 			stream.Close()
@@ -83,8 +86,8 @@ func (e *Executor) copyLog(ctx context.Context, f *follower, name string, s *spo
 }
 
 // endedOrGone reports whether a pod prints no more.
-func (e *Executor) endedOrGone(name string) bool {
-	pod := e.pod(name)
+func (e *Executor) endedOrGone(f *follower) bool {
+	pod := e.spaces.pod(f.space, f.pod)
 	return pod == nil || pods.Look(pod, false).Phase == pods.Ended
 }
 

@@ -54,9 +54,9 @@ func (h hears) gang(pod string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]string{}
+	space, known := h.spaces.at(t), map[string]string{}
 	for i := range t.start.Tasks {
-		one := h.pod(h.maker.Name(t.at, t.start.Tasks[i].Task))
+		one := h.spaces.pod(space, h.maker.Name(t.at, t.start.Tasks[i].Task))
 		if one == nil || one.Status.PodIP == "" {
 			return nil, line.ErrSoon
 		}

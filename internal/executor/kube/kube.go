@@ -42,9 +42,11 @@ type Options struct {
 	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
 	Storage func(cell.VCName, string) (storage.Storage, bool)
 	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
-	Work    string                     // the claim in which checkpoints are kept; "" is that jobs can keep none
-	DiskMB  int64                      // what a task may write to its node, at most and when it asks for nothing; 0 is any amount
-	Line    *pods.Line                 // nil: nothing goes from pods to the server
+	// Namespace is where pods of a virtual cluster go now, "" the server's own; it is not known yet where it says so. nil has the own alone.
+	Namespace func(cell.VCName) (space string, known bool)
+	Work      string     // the claim in which checkpoints are kept; "" is that jobs can keep none
+	DiskMB    int64      // what a task may write to its node, at most and when it asks for nothing; 0 is any amount
+	Line      *pods.Line // nil: nothing goes from pods to the server
 	// Code opens the code that a job brings, and says its size in bytes; nil has none.
 	Code   func(*sched.Job) (io.ReadCloser, int64, error)
 	Log    *slog.Logger
@@ -72,19 +74,20 @@ type Executor struct {
 	o     Options
 	maker pods.Maker
 
-	pods, nodes cache.Store // as the API server told last
-	synced      func() bool
-	queue       workqueue.TypedRateLimitingInterface[string]
-	ctx         context.Context
-	stop        context.CancelFunc
-	running     sync.WaitGroup
+	spaces  *spaces     // where pods are
+	nodes   cache.Store // as the API server told last
+	synced  func() bool // it is known what there is
+	queue   workqueue.TypedRateLimitingInterface[string]
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
 
 	opened  time.Time
 	telling sync.Mutex // held while the health of nodes is told, so that it is told in order; before mu
 
 	mu       sync.Mutex
-	tasks    map[string]*task             // by the name of the pod
-	attempts map[sched.AttemptID][]string // the names of those of each attempt
+	tasks    map[string]*task             // by their keys: the name of the pod, and of strays the namespace before it
+	attempts map[sched.AttemptID][]string // the keys of those of each attempt
 	crews    map[sched.JobID]*crew
 	stopped  map[sched.AttemptID]sched.Duration
 	seen     map[string]*nodeSeen // what was seen of each node
@@ -112,19 +115,24 @@ func New(o Options) (*Executor, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key},
+	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
 		tasks: map[string]*task{}, attempts: map[sched.AttemptID][]string{}, crews: map[sched.JobID]*crew{}, stopped: map[sched.AttemptID]sched.Duration{}, seen: map[string]*nodeSeen{},
 		adopted: make(chan struct{}), opened: time.Now(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	podStore, podWatch := o.API.WatchPods(e.queue.Add)
-	nodeStore, nodeWatch := o.API.WatchNodes(health{e}.changed)
-	e.pods, e.nodes = podStore, nodeStore
-	e.synced = func() bool { return podWatch.HasSynced() && nodeWatch.HasSynced() }
-	e.goes(func() { podWatch.RunWithContext(e.ctx) })
-	e.goes(func() { nodeWatch.RunWithContext(e.ctx) })
+	nodes, watch := o.API.WatchNodes(health{e}.changed)
+	e.nodes = nodes
+	if e.spaces, err = openSpaces(e); err != nil {
+		e.Close()
+		return nil, err
+	}
+	first := e.spaces.all()
+	e.synced = func() bool {
+		return watch.HasSynced() && !slices.ContainsFunc(first, func(sp *space) bool { return !sp.seen() })
+	}
+	e.goes(func() { watch.RunWithContext(e.ctx) })
 	e.goes(e.begin)
 	return e, nil
 }
@@ -147,9 +155,6 @@ func (e *Executor) begin() {
 		e.goes(e.work)
 	}
 	e.goes(e.lookAgain)
-	if err := e.o.API.MakeService(e.ctx, e.maker.Service()); err != nil && e.ctx.Err() == nil {
-		e.o.Log.Warn("the tasks of a gang will not find each other by name: their service cannot be made", "error", api.Words(err))
-	}
 }
 
 func (e *Executor) work() {
@@ -210,11 +215,12 @@ func (e *Executor) Do(a sched.Action) {
 func (e *Executor) start(a sched.Action) {
 	grace, stopped := e.stopped[a.Attempt]
 	delete(e.stopped, a.Attempt)
+	h := &home{known: a.Known}
 	for i := range a.Start.Tasks {
 		ts := &a.Start.Tasks[i]
 		name := e.maker.Name(a.Attempt, ts.Task)
 		if e.tasks[name] == nil {
-			e.add(&task{name: name, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace})
+			e.add(&task{named: named{key: name, name: name, home: h}, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace})
 			delete(e.seenOf(string(ts.Place.Node)).lost, name)
 			if a.Known {
 				if e.known++; e.known == 1 {
@@ -231,11 +237,11 @@ func (e *Executor) start(a sched.Action) {
 
 // add notes a task. e.mu is held.
 func (e *Executor) add(t *task) {
-	e.tasks[t.name] = t
-	e.crewOf(t.at.Job).tasks[t.name] = t
-	e.attempts[t.at] = append(e.attempts[t.at], t.name)
+	e.tasks[t.key] = t
+	e.crewOf(t.at.Job).tasks[t.key] = t
+	e.attempts[t.at] = append(e.attempts[t.at], t.key)
 	if t.ts != nil {
-		e.seenOf(string(t.ts.Place.Node)).tasks[t.name] = t
+		e.seenOf(string(t.ts.Place.Node)).tasks[t.key] = t
 	}
 }
 
@@ -325,24 +331,17 @@ func (e *Executor) strays() (ended []string) {
 		return nil // what was not seen is not ended
 	}
 	nodes := map[string]bool{}
-	for _, key := range e.pods.ListKeys() {
-		pod := e.pod(baseOf(key))
-		if pod == nil {
-			continue
-		}
-		at, n, ok := e.maker.Parse(pod.Name)
-		if !ok || !e.maker.Sealed(pod) {
-			continue
-		}
-		e.mu.Lock()
-		if e.tasks[pod.Name] == nil {
-			e.add(&task{name: pod.Name, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
-			e.seenOf(pods.NodeOf(pod)).lost[pod.Name] = true
+	for _, sp := range e.spaces.all() {
+		for _, key := range sp.pods.ListKeys() {
+			pod := sp.pod(baseOf(key))
+			if pod == nil || !e.spaces.stray(sp, pod) {
+				continue
+			}
+			at, n, _ := e.maker.Parse(pod.Name)
 			nodes[pods.NodeOf(pod)] = true
 			ended = append(ended, fmt.Sprintf("%v/%d", at, n))
-			e.queue.Add(pod.Name)
+			e.queue.Add(strayKey(sp.name, pod.Name))
 		}
-		e.mu.Unlock()
 	}
 	e.mu.Lock()
 	first := !e.looked
@@ -387,6 +386,7 @@ func (e *Executor) lookAgain() {
 			e.o.Tell(f)
 		}
 		claims{e}.look()
+		e.spaces.close()
 	}
 }
 

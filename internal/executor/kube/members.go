@@ -64,7 +64,7 @@ func (h hears) members(pod string) (executor.Membership, error) {
 func (h hears) count(c *crew) []executor.Member {
 	var list []*task
 	for _, t := range c.tasks {
-		if pod := h.pod(t.name); !t.stray && !t.lost && pod != nil && pod.UID == t.uid && pods.Look(pod, false).Phase == pods.Runs {
+		if pod := h.spaces.pod(t.space, t.name); !t.stray && !t.lost && pod != nil && pod.UID == t.uid && pods.Look(pod, false).Phase == pods.Runs {
 			list = append(list, t)
 		}
 	}
@@ -72,7 +72,7 @@ func (h hears) count(c *crew) []executor.Member {
 	out := make([]executor.Member, 0, len(list))
 	for _, t := range list {
 		job := t.start.Job
-		out = append(out, executor.Member{Role: job.Roles[t.ts.Role].Name, Index: t.ts.Index, Host: h.pod(t.name).Status.PodIP, Ports: pods.Ports(job, t.ts), Leaving: t.stop})
+		out = append(out, executor.Member{Role: job.Roles[t.ts.Role].Name, Index: t.ts.Index, Host: h.spaces.pod(t.space, t.name).Status.PodIP, Ports: pods.Ports(job, t.ts), Leaving: t.stop})
 	}
 	return out
 }

@@ -98,9 +98,7 @@ func (h health) changed(name string) {
 		h.leaves(name, n)
 		return
 	}
-	for _, key := range h.pods.ListKeys() {
-		h.queue.Add(baseOf(key))
-	}
+	h.spaces.again()
 }
 
 // see notes what a node is now, and reports whether that is to be told.
@@ -172,7 +170,7 @@ func (h health) tellTasks(node string) {
 	for _, t := range h.tasks {
 		if t.ts != nil && string(t.ts.Place.Node) == node {
 			t.again = true
-			h.queue.Add(t.name)
+			h.queue.Add(t.key)
 		}
 	}
 }

@@ -19,6 +19,9 @@ type record struct {
 	// Refused is told again, as an exit is. Refusing is to be told when the pod is gone.
 	Refused  *sched.TaskRefused `json:"refused,omitempty"`
 	Refusing *sched.TaskRefused `json:"refusing,omitempty"`
+	// Namespace is that of the pod; "" is the server's own. Space is that what it is refused for is its namespace's, and not its node's.
+	Namespace string `json:"namespace,omitempty"`
+	Space     bool   `json:"space,omitempty"`
 	// Devices are those that its claims were given, each as POOL/DEVICE.
 	Devices []string `json:"devices,omitempty"`
 }

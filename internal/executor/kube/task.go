@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ import (
 // task is one run of one task. What is wanted of it is set under Executor.mu; all else is of the worker that settles
 // it, and the queue gives a name to one worker at a time.
 type task struct {
-	name  string
+	named
 	dir   string
 	at    sched.AttemptID
 	start *sched.Start     // nil for a stray
@@ -65,10 +66,10 @@ type wanted struct {
 	grace              time.Duration
 }
 
-func (e *Executor) wantedOf(name string) (*task, wanted) {
+func (e *Executor) wantedOf(key string) (*task, wanted) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := e.tasks[name]
+	t := e.tasks[key]
 	if t == nil {
 		return nil, wanted{}
 	}
@@ -77,27 +78,25 @@ func (e *Executor) wantedOf(name string) (*task, wanted) {
 	return t, w
 }
 
-// pod is what was last heard of a pod; nil is that there is none.
-func (e *Executor) pod(name string) *corev1.Pod {
-	obj, ok, err := e.pods.GetByKey(e.o.API.Namespace() + "/" + name)
-	if err != nil || !ok {
-		return nil
-	}
-	return obj.(*corev1.Pod)
-}
-
 // settle brings a task's pod nearer to what is wanted of it, and tells what has come of it. It may be called at any
 // time, and is called again after the time that it returns, and when the pod changes.
-func (e *Executor) settle(name string) (time.Duration, error) {
-	t, w := e.wantedOf(name)
+func (e *Executor) settle(key string) (time.Duration, error) {
+	t, w := e.wantedOf(key)
 	if t == nil {
 		return 0, nil // a pod of an attempt that is over, or not taken up yet
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
 	if !t.read {
-		if _, err := t.load(); err != nil {
+		begun, err := t.load()
+		if err != nil {
 			return 0, err
+		}
+		if begun && !t.stray {
+			if _, err := e.spaces.open(cmp.Or(t.record.Namespace, e.spaces.own())); err != nil {
+				return 0, err
+			}
+			e.spaces.set(t, cmp.Or(t.record.Namespace, e.spaces.own()))
 		}
 		t.read, t.over, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.again = w.again || t.over
@@ -106,7 +105,7 @@ func (e *Executor) settle(name string) (time.Duration, error) {
 	if w.again {
 		e.repeat(t)
 	}
-	pod := e.pod(name)
+	pod := e.spaces.pod(t.space, t.name)
 	switch {
 	case t.over:
 		return e.clean(ctx, t, pod)
@@ -164,8 +163,17 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	if begun || w.known {
-		pod, err := e.o.API.Get(ctx, t.name) // what is watched may be behind
+	if t.space == "" {
+		decided, err := e.spaces.settle(ctx, t, w.known)
+		switch {
+		case err != nil:
+			return 0, err
+		case !decided && !w.stop:
+			return spacePause, nil
+		}
+	}
+	if t.space != "" && (begun || w.known) {
+		pod, err := t.in(e).Get(ctx, t.name) // what is watched may be behind
 		switch {
 		case err != nil:
 			return 0, err
@@ -189,6 +197,18 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 // create makes the pod, and then its secrets and claims, which are the pod's own and go with it. That it may exist is noted before, and its
 // UID when all is there: where this process ends in between, claim makes the rest.
 func (e *Executor) create(ctx context.Context, t *task, w wanted) (time.Duration, error) {
+	sp, err := e.spaces.open(t.space)
+	switch {
+	case err != nil:
+		return 0, err
+	case sp.refused() != "":
+		return 0, e.putOff(t, fmt.Sprintf("Comb cannot see the pods of namespace %s: %s", t.space, sp.refused()))
+	case !sp.synced():
+		return spacePause, nil
+	}
+	if err := e.spaces.serve(ctx, sp); err != nil {
+		return 0, err
+	}
 	pod, own, refused, err := e.made(ctx, t)
 	switch {
 	case err != nil:
@@ -199,20 +219,25 @@ func (e *Executor) create(ctx context.Context, t *task, w wanted) (time.Duration
 	if err := t.note(); err != nil {
 		return 0, err
 	}
-	made, err := e.o.API.Create(ctx, pod)
+	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
 		return e.supply(ctx, t, made, own)
 	case api.Exists(err):
-		if made, err = e.o.API.Get(ctx, t.name); err != nil || made == nil {
+		if made, err = t.in(e).Get(ctx, t.name); err != nil || made == nil {
 			return 0, err
 		}
 		return e.claim(ctx, t, w, made)
+	case api.NotThere(err):
+		return 0, e.putOff(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s", t.space, api.Words(err)))
 	case api.Refuses(err):
 		return 0, e.refuse(t, sched.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.Words(err)})
 	}
 	return 0, err
 }
+
+// spacePause is after how long is looked again whether the pods of a namespace are known.
+const spacePause = 200 * time.Millisecond
 
 // claimPause is after how long a claim that others have is asked for again.
 const claimPause = 300 * time.Millisecond
@@ -240,7 +265,7 @@ func (e *Executor) made(ctx context.Context, t *task) (pod *corev1.Pod, own owne
 	if own.claims, refused, err = (claims{e}).of(ctx, t); err != nil || refused != nil {
 		return nil, own, refused, err
 	}
-	pod, own.secrets, err = e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, Line: e.o.Line})
+	pod, own.secrets, err = e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: resourceOf(node), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, Line: e.o.Line})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &sched.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
@@ -253,7 +278,7 @@ func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own own
 	what, err := "secret", error(nil)
 	for _, s := range own.secrets {
 		if s.OwnerReferences = owner; err == nil {
-			err = e.o.API.MakeSecret(ctx, s)
+			err = t.in(e).MakeSecret(ctx, s)
 		}
 	}
 	for _, c := range own.claims {
@@ -275,6 +300,7 @@ func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own own
 	case errors.As(err, &soon):
 		return refuse(soon.Why)
 	case api.Refuses(err):
+		t.record.Space = api.NotThere(err)
 		return refuse(fmt.Sprintf("Kubernetes refuses the %s of its pod: %s", what, api.Words(err)))
 	case err != nil:
 		return 0, fmt.Errorf("make the %s of pod %s: %w", what, t.name, err)
@@ -284,7 +310,7 @@ func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own own
 	if err := t.note(); err != nil {
 		return 0, err
 	}
-	e.queue.Add(t.name)
+	e.queue.Add(t.key)
 	return 0, nil
 }
 
@@ -294,7 +320,7 @@ func (e *Executor) giveUp(ctx context.Context, t *task, pod *corev1.Pod, f sched
 	if err := t.note(); err != nil {
 		return err
 	}
-	return e.o.API.Delete(ctx, pod.Name, pod.UID, time.Second)
+	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
 // storagesOf are those that a job names, or why it cannot have one.
@@ -316,7 +342,7 @@ func (e *Executor) storagesOf(job *sched.Job) (list []storage.Storage, why strin
 // claim takes a pod whose making was not noted, if it is ours. One that is to end needs nothing more.
 func (e *Executor) claim(ctx context.Context, t *task, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	if !e.maker.Sealed(pod) {
-		return 0, e.refuse(t, sched.TaskRefused{Reason: "a pod named " + t.name + " is there already, and Comb did not make it: delete it"})
+		return 0, e.putOff(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
 	}
 	if w.stop {
 		return e.supply(ctx, t, pod, owned{})
@@ -361,7 +387,7 @@ func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Po
 		return 0, e.finish(t, state.Exit)
 	case w.stop || t.refused != nil:
 		if pod.DeletionTimestamp == nil {
-			return 0, e.o.API.Delete(ctx, pod.Name, pod.UID, w.grace)
+			return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, w.grace)
 		}
 		return 0, nil
 	case state.Phase == pods.Waits:
@@ -426,6 +452,7 @@ func (e *Executor) wait(ctx context.Context, t *task, pod *corev1.Pod, s pods.St
 		}
 		return left + 100*time.Millisecond, nil
 	}
+	t.record.Space = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // it is missing on all nodes
 	return 0, e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: s.Why, Job: s.Job})
 }
 
@@ -474,7 +501,7 @@ func (e *Executor) finish(t *task, x sched.Exit) error {
 		e.tell(t, sched.TaskExited{Attempt: t.at, Task: t.ts.Task, Exit: x})
 	}
 	t.over = true
-	e.queue.Add(t.name)
+	e.queue.Add(t.key)
 	return nil
 }
 
@@ -483,6 +510,9 @@ func (e *Executor) refuse(t *task, f sched.TaskRefused) error {
 	if t.stray {
 		return e.finish(t, sched.Exit{})
 	}
+	if t.record.Space {
+		return e.putOff(t, f.Reason)
+	}
 	f.Attempt, f.Task = t.at, t.ts.Task
 	t.record.Refused = &f
 	if err := t.save(); err != nil {
@@ -490,7 +520,7 @@ func (e *Executor) refuse(t *task, f sched.TaskRefused) error {
 	}
 	e.tell(t, f)
 	t.over = true
-	e.queue.Add(t.name)
+	e.queue.Add(t.key)
 	return nil
 }
 
@@ -514,17 +544,18 @@ func (e *Executor) clean(ctx context.Context, t *task, pod *corev1.Pod) (time.Du
 		e.drop(t)
 		return 0, nil
 	}
+	e.unfence(t) // it has ended, whatever else keeps its pod
 	held := false
 	for _, f := range pod.Finalizers {
 		held = held || f == pods.Finalizer
 	}
 	if held {
-		if err := e.o.API.Release(ctx, pod, pods.Finalizer); err != nil {
+		if err := t.in(e).Release(ctx, pod, pods.Finalizer); err != nil {
 			return 0, err
 		}
 	}
 	if pod.DeletionTimestamp == nil {
-		return 0, e.o.API.Delete(ctx, pod.Name, pod.UID, 0)
+		return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, 0)
 	}
 	return 0, nil
 }
@@ -538,16 +569,16 @@ func (e *Executor) drop(t *task) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.taken(t)
-	delete(e.tasks, t.name)
+	delete(e.tasks, t.key)
 	if t.ts != nil {
-		delete(e.seenOf(string(t.ts.Place.Node)).tasks, t.name)
+		delete(e.seenOf(string(t.ts.Place.Node)).tasks, t.key)
 	}
 	if c := e.crews[t.at.Job]; c != nil {
-		if delete(c.tasks, t.name); len(c.tasks) == 0 {
+		if delete(c.tasks, t.key); len(c.tasks) == 0 {
 			delete(e.crews, t.at.Job)
 		}
 	}
-	left := slices.DeleteFunc(e.attempts[t.at], func(name string) bool { return name == t.name })
+	left := slices.DeleteFunc(e.attempts[t.at], func(key string) bool { return key == t.key })
 	if e.attempts[t.at] = left; len(left) == 0 {
 		delete(e.attempts, t.at)
 	}
@@ -559,7 +590,7 @@ func (e *Executor) unfence(t *task) {
 	var free []string
 	if t.lost || t.stray {
 		for node, s := range e.seen {
-			if delete(s.lost, t.name); len(s.lost) == 0 && s.why != "" {
+			if delete(s.lost, t.key); len(s.lost) == 0 && s.why != "" {
 				free = append(free, node)
 			}
 		}

@@ -56,7 +56,8 @@ func (r *rota) read() {
 // mate is a task on the same node that has another turn.
 type mate struct {
 	*task
-	known bool // as the task's, when it was looked
+	known bool   // as the task's, when it was looked
+	space string // likewise
 }
 
 // turn hears how far a task is with its turns, and lets it in when those of the other turns have left. The lock of all that the executor does is
@@ -98,7 +99,7 @@ func (h hears) mates(t *task, r *rota) (list []mate) {
 	defer h.mu.Unlock()
 	for _, o := range h.seenOf(string(t.ts.Place.Node)).tasks { // in any order
 		if i, shares := r.turn[o.at]; shares && (!has || i != mine) {
-			list = append(list, mate{o, o.known})
+			list = append(list, mate{o, o.known, o.space})
 		}
 	}
 	return list
@@ -118,7 +119,7 @@ func (h hears) left(mates []mate) (free bool, guard sched.Duration) {
 
 // uses reports whether a task may use its devices now. One that was not heard of by this server may, for a while. h.turning is held.
 func (h hears) uses(o mate) bool {
-	pod, heard := h.pod(o.name), o.turn.heard
+	pod, heard := h.spaces.pod(o.space, o.name), o.turn.heard
 	var phase pods.Phase
 	if pod != nil {
 		phase = pods.Look(pod, false).Phase

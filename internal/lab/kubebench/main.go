@@ -77,7 +77,7 @@ func (b *bench) alone(ctx context.Context) error {
 	}
 	const pods, workers = 1000, 24
 	bound := make(chan string, 100*pods)
-	store, watch := client.WatchPods(func(name string) { bound <- name })
+	store, watch := client.WatchPods(func(name string) { bound <- name }, func(error) {})
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go watch.RunWithContext(stop)

@@ -1,4 +1,4 @@
-// Package api is what Comb asks of a Kubernetes API server: pods of one namespace, nodes, and logs, of core/v1 alone. It
+// Package api is what Comb asks of a Kubernetes API server: pods of a namespace, nodes, and logs, of core/v1 alone. It
 // uses the machinery of client-go without its typed clients, which register every API group and would double the size of
 // the program. It must not know jobs.
 package api
@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -104,6 +105,13 @@ func (c *Client) Host() string { return c.host }
 // Namespace is where pods are made.
 func (c *Client) Namespace() string { return c.namespace }
 
+// In is the same API server for another namespace.
+func (c *Client) In(namespace string) *Client {
+	other := *c
+	other.namespace = namespace
+	return &other
+}
+
 // Version asks for the version of the API server, such as v1.36.3, and refuses one that is too old.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	raw, err := c.plain.Get().AbsPath("/version").Do(ctx).Raw()
@@ -144,6 +152,15 @@ func (c *Client) Missing(ctx context.Context) ([]string, error) { return c.missi
 // MissingForClaims are those that Comb lacks to have devices claimed.
 func (c *Client) MissingForClaims(ctx context.Context) ([]string, error) {
 	return c.missing(ctx, claimRights)
+}
+
+// MissingHere are those that Comb lacks in the namespace; claims is that devices are claimed there.
+func (c *Client) MissingHere(ctx context.Context, claims bool) ([]string, error) {
+	wants := slices.Clone(rights)
+	if claims {
+		wants = append(wants, claimRights...)
+	}
+	return c.missing(ctx, slices.DeleteFunc(wants, func(r right) bool { return r.nodes }))
 }
 
 func (c *Client) missing(ctx context.Context, wants []right) (list []string, err error) {
@@ -284,20 +301,21 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 }
 
 // WatchPods keeps a copy of the pods of the namespace, and calls changed with the name of each that came, changed or went. It is not
-// left to labels which of them: users may be able to change those.
-func (c *Client) WatchPods(changed func(name string)) (cache.Store, cache.Controller) {
-	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}}, changed)
+// left to labels which of them: users may be able to change those. It calls asked with how each request for them went.
+func (c *Client) WatchPods(changed func(name string), asked func(error)) (cache.Store, cache.Controller) {
+	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}, asked}, changed)
 }
 
 // WatchNodes is WatchPods for nodes.
 func (c *Client) WatchNodes(changed func(name string)) (cache.Store, cache.Controller) {
-	return c.watch(kind{"nodes", "", &corev1.Node{}, &corev1.NodeList{}}, changed)
+	return c.watch(kind{"nodes", "", &corev1.Node{}, &corev1.NodeList{}, func(error) {}}, changed)
 }
 
 // kind is what can be watched.
 type kind struct {
 	resource, namespace string
 	one, list           runtime.Object
+	asked               func(error)
 }
 
 func (c *Client) watch(k kind, changed func(string)) (cache.Store, cache.Controller) {
@@ -313,11 +331,15 @@ func (c *Client) watch(k kind, changed func(string)) (cache.Store, cache.Control
 		ListerWatcher: &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				into := k.list.DeepCopyObject()
-				return into, ask(o).Do(ctx).Into(into)
+				err := ask(o).Do(ctx).Into(into)
+				k.asked(err)
+				return into, err
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				o.Watch = true
-				return ask(o).Watch(ctx)
+				w, err := ask(o).Watch(ctx)
+				k.asked(err)
+				return w, err
 			},
 		},
 		ObjectType: k.one,
@@ -351,6 +373,9 @@ func Refuses(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
+
+// NotThere reports whether an API server refuses something for the namespace that it is to be in: there is none, Comb may not, or no more may be there.
+func NotThere(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
 
 // Exists reports whether there is something of that name already.
 func Exists(err error) bool { return apierrors.IsAlreadyExists(err) }

@@ -51,6 +51,7 @@ const (
 type Maker struct {
 	Cluster string // the cluster's own name among those that share a namespace
 	Key     []byte // for seals; secret
+	Space   string // the server's own namespace
 }
 
 // Name is the name of a task's pod: of this cluster, job, attempt and task alone.
@@ -92,17 +93,21 @@ func (m *Maker) Parse(name string) (at sched.AttemptID, task int32, ok bool) {
 	return at, task, m.Name(at, task) == name
 }
 
-// seal is what only this cluster can put on a pod of that name and node. It is asked for where a pod stands there
-// that no record tells of: its maker was killed in between.
-func (m *Maker) seal(name, node string) string {
+// seal is what only this cluster can put on a pod of that name, node and namespace. It is asked for where a pod stands there
+// that no record tells of: its maker was killed in between. It says nothing of the namespace where that is the server's own, as it did
+// when there was no other.
+func (m *Maker) seal(name, node, space string) string {
 	mac := hmac.New(sha256.New, m.Key)
 	fmt.Fprintf(mac, "%s\n%s\n%s", m.Cluster, name, node)
+	if space != m.Space {
+		fmt.Fprintf(mac, "\n%s", space)
+	}
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Sealed reports whether this cluster made a pod.
+// Sealed reports whether this cluster made a pod, there where it is.
 func (m *Maker) Sealed(pod *corev1.Pod) bool {
-	return hmac.Equal([]byte(pod.Annotations[sealNote]), []byte(m.seal(pod.Name, NodeOf(pod))))
+	return hmac.Equal([]byte(pod.Annotations[sealNote]), []byte(m.seal(pod.Name, NodeOf(pod), pod.Namespace)))
 }
 
 // NodeOf is the node that a pod asks for, "" for none.
@@ -126,6 +131,7 @@ type Task struct {
 	Attempt  sched.AttemptID
 	Start    *sched.Start
 	Task     *sched.TaskStart
+	Space    string            // the namespace
 	Secrets  map[string]string // of the job, by path
 	Resource string            // what the node's device plugin calls its GPUs; "" is that none does
 	Claims   []string          // by which its GPUs are given, one by one
@@ -163,8 +169,9 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
+			Namespace:   t.Space,
 			Labels:      map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))},
-			Annotations: map[string]string{sealNote: m.seal(name, node), "comb.dev/name": string(job.User) + "~" + string(job.Name)},
+			Annotations: map[string]string{sealNote: m.seal(name, node, t.Space), "comb.dev/name": string(job.User) + "~" + string(job.Name)},
 			Finalizers:  []string{Finalizer},
 		},
 		Spec: corev1.PodSpec{

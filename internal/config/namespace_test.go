@@ -1,0 +1,59 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
+)
+
+// ofVCs is a cluster of one node with some virtual clusters.
+func ofVCs(vcs string) []byte {
+	return fmt.Appendf(nil, "physicalCluster:\n  cellTypes: {N: {childCellType: G, childCellNumber: 1, isNodeLevel: true}}\n"+
+		"  physicalCells: [{cellType: N, cellAddress: n}]\nvirtualClusters:\n  %s\n", vcs)
+}
+
+func TestNamespaces(t *testing.T) {
+	c, _, problems := Parse("f", ofVCs("a: {namespace: team-a, virtualClusters: {x: , y: {namespace: y-1, virtualClusters: {z: }}}}\n  b: \n  c: {namespace: team-a}"), known)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for vc, want := range map[cell.VCName]string{"a": "team-a", "a.x": "team-a", "a.y": "y-1", "a.y.z": "y-1", "b": "", "c": "team-a", "gone": ""} {
+		if got := setting.NamespaceOf(c.Config, vc); got != want {
+			t.Errorf("the pods of %s are in %q, want %q", vc, got, want)
+		}
+	}
+	if got, want := setting.Namespaces(c.Config), map[string]cell.VCName{"team-a": "a", "y-1": "a.y"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if text := Summary(c); !strings.Contains(text, "virtual cluster a (policy fifo, namespace team-a)") {
+		t.Errorf("the summary does not name it:\n%s", text)
+	}
+	if err := CheckNoPods(c.Config); err == nil || !strings.Contains(err.Error(), "virtual cluster a: namespace: ") {
+		t.Errorf("on one machine: %v", err)
+	}
+	if c, _, _ := Parse("f", ofVCs("b: {}"), known); CheckNoPods(c.Config) != nil {
+		t.Errorf("on one machine, without a namespace: %v", CheckNoPods(c.Config))
+	}
+	for text, want := range map[string]string{
+		"a: {namespace: Team}":                            `f:5:18: virtualClusters.a.namespace: "Team" cannot be a namespace of Kubernetes: `,
+		"a: {namespace: a.b}":                             `virtualClusters.a.namespace: "a.b" cannot be`,
+		"a: {namespace: -a}":                              `"-a" cannot be`,
+		"a: {namespace: a-}":                              `"a-" cannot be`,
+		`a: {namespace: ""}`:                              `"" cannot be`,
+		"a: {namespace: [b]}":                             "virtualClusters.a.namespace: expected a string, found a list",
+		"a: {namespace: " + strings.Repeat("a", 64) + "}": "cannot be",
+		"a: {virtualClusters: {x: {namespace: X}}}":       `virtualClusters.a.virtualClusters.x.namespace: "X" cannot be`,
+	} {
+		_, _, problems := Parse("f", ofVCs(text), known)
+		if got := problems.Error(); len(problems) != 1 || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+	if _, _, problems := Parse("f", ofVCs("a: {namespace: "+strings.Repeat("a", 63)+"}"), known); len(problems) > 0 {
+		t.Error(problems)
+	}
+}

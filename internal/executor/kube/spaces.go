@@ -1,0 +1,419 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/pods"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// spaces are the namespaces in which pods are, or were lately. Each is watched by itself, so that Comb needs no rights in others, and one in
+// which it has none holds up no other. Their names are on the disk before a pod is made there: the next process looks for strays in them.
+type spaces struct {
+	e    *Executor
+	file string
+	mu   sync.Mutex // after Executor.mu
+	of   map[string]*space
+}
+
+// space is one namespace.
+type space struct {
+	name   string
+	api    *api.Client
+	pods   cache.Store // as the API server told last
+	synced func() bool
+	stop   context.CancelFunc
+	asked  atomic.Value // answer: how the last request for its pods went
+	served atomic.Bool  // the service of its pods was made
+}
+
+// answer is how a request went.
+type answer struct{ err error }
+
+// openSpaces watches the server's own namespace, and those in which pods were.
+func openSpaces(e *Executor) (*spaces, error) {
+	s := &spaces{e: e, file: filepath.Join(filepath.Dir(e.o.KeyFile), "pod-namespaces"), of: map[string]*space{}}
+	text, err := os.ReadFile(s.file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot read in which namespaces pods are: %w", err)
+	}
+	for _, name := range append(strings.Fields(string(text)), s.own()) {
+		s.watch(name)
+	}
+	return s, nil
+}
+
+// own is the namespace of the server.
+func (s *spaces) own() string { return s.e.o.API.Namespace() }
+
+// watch begins to watch a namespace, unless it is watched.
+func (s *spaces) watch(name string) {
+	if s.of[name] != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(s.e.ctx)
+	sp := &space{name: name, api: s.e.o.API.In(name), stop: stop}
+	store, controller := sp.api.WatchPods(func(pod string) { s.changed(name, pod) }, func(err error) { s.heard(sp, err) })
+	sp.pods, sp.synced = store, controller.HasSynced
+	s.of[name] = sp
+	s.e.goes(func() { controller.RunWithContext(ctx) })
+}
+
+// changed has the task of a pod settled, and a stray of that name.
+func (s *spaces) changed(space, pod string) {
+	s.e.queue.Add(pod)
+	key := strayKey(space, pod)
+	s.e.mu.Lock()
+	stray := s.e.tasks[key] != nil
+	s.e.mu.Unlock()
+	if stray {
+		s.e.queue.Add(key)
+	}
+}
+
+// strayKey is by what the executor knows a stray: a task of the same name may be in another namespace.
+func strayKey(space, pod string) string { return space + "/" + pod }
+
+// heard notes how a request for the pods of a namespace went, and says so when Comb may not see them any more, or may again.
+func (s *spaces) heard(sp *space, err error) {
+	before := sp.refused()
+	sp.asked.Store(answer{err})
+	switch now := sp.refused(); {
+	case now != "" && before == "":
+		s.e.o.Log.Warn("the pods of a namespace cannot be seen: nothing starts there, and what becomes of its pods is not known", "namespace", sp.name, "error", now)
+	case err == nil && before != "":
+		s.e.o.Log.Info("the pods of a namespace can be seen again", "namespace", sp.name)
+	}
+}
+
+// refused is why the API server does not let the pods of a namespace be seen; "" is that it does, or is away.
+func (sp *space) refused() string {
+	a, _ := sp.asked.Load().(answer)
+	if a.err == nil || !api.NotThere(a.err) {
+		return ""
+	}
+	return api.Words(a.err)
+}
+
+// seen reports whether it is known which pods there are, or that Comb may not know.
+func (sp *space) seen() bool { return sp.synced() || sp.refused() != "" }
+
+// all are the namespaces, in order.
+func (s *spaces) all() (list []*space) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.of)) {
+		list = append(list, s.of[name])
+	}
+	return list
+}
+
+// known reports whether all that are watched are seen.
+func (s *spaces) known() bool {
+	return !slices.ContainsFunc(s.all(), func(sp *space) bool { return !sp.seen() })
+}
+
+// pod is what was last heard of a pod; nil is that there is none, or that it is not decided where it will be.
+func (s *spaces) pod(space, name string) *corev1.Pod {
+	s.mu.Lock()
+	sp := s.of[space]
+	s.mu.Unlock()
+	if sp == nil {
+		return nil
+	}
+	return sp.pod(name)
+}
+
+func (sp *space) pod(name string) *corev1.Pod {
+	obj, ok, err := sp.pods.GetByKey(sp.name + "/" + name)
+	if err != nil || !ok {
+		return nil
+	}
+	return obj.(*corev1.Pod)
+}
+
+// again has all tasks settled that have pods.
+func (s *spaces) again() {
+	for _, sp := range s.all() {
+		for _, key := range sp.pods.ListKeys() {
+			s.changed(sp.name, baseOf(key))
+		}
+	}
+}
+
+// open returns a namespace that is watched from now on.
+func (s *spaces) open(name string) (*space, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[name] == nil {
+		s.watch(name)
+		if err := s.save(); err != nil {
+			s.of[name].stop()
+			delete(s.of, name)
+			return nil, fmt.Errorf("cannot note that pods are in namespace %s: %w", name, err)
+		}
+	}
+	return s.of[name], nil
+}
+
+// save writes the names; they are on the disk when this returns. s.mu is held.
+func (s *spaces) save() error {
+	text := strings.Join(slices.Sorted(maps.Keys(s.of)), "\n") + "\n"
+	f, err := os.OpenFile(s.file+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteString(text); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(s.file+".new", s.file); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(s.file))
+}
+
+// close forgets namespaces in which there is nothing any more.
+func (s *spaces) close() {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	used := map[string]bool{s.own(): true}
+	for _, t := range s.e.tasks {
+		used[t.space] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, sp := range s.of {
+		ours := slices.ContainsFunc(sp.pods.ListKeys(), func(key string) bool {
+			_, _, ok := s.e.maker.Parse(baseOf(key))
+			return ok
+		})
+		if used[name] || ours || !sp.synced() || sp.refused() != "" {
+			continue
+		}
+		sp.stop()
+		delete(s.of, name)
+		if err := s.save(); err != nil {
+			s.e.o.Log.Warn("it cannot be noted in which namespaces pods are", "error", err)
+		}
+	}
+}
+
+// serve makes the service by which the pods of a namespace find each other. Without the right to it they run, and do not.
+func (s *spaces) serve(ctx context.Context, sp *space) error {
+	if sp.served.Load() {
+		return nil
+	}
+	err := sp.api.MakeService(ctx, s.e.maker.Service())
+	if err != nil && !api.Refuses(err) {
+		return fmt.Errorf("make the service of the pods in namespace %s: %w", sp.name, err)
+	}
+	if sp.served.Swap(true) || err == nil {
+		return nil
+	}
+	s.e.o.Log.Warn("the tasks of a gang will not find each other by name: their service cannot be made", "namespace", sp.name, "error", api.Words(err))
+	return nil
+}
+
+// named is what a task is called, and where.
+type named struct {
+	key   string // by which the executor knows it: see strayKey
+	name  string // of its pod
+	space string // the namespace of its pod; "" is that it is not decided. It is set by the task's worker, under Executor.mu
+	home  *home  // of its attempt; nil for a stray
+}
+
+// in is what is asked of the API server about a task's pod.
+func (t *task) in(e *Executor) *api.Client { return e.o.API.In(t.space) }
+
+// putOff tells that a task never ran for what its namespace is like: its node is not to blame, and is as good for others. The job is tried
+// again after a while.
+func (e *Executor) putOff(t *task, why string) error {
+	return e.finish(t, sched.Exit{Cause: sched.NeverStarted, Message: clipped(why)})
+}
+
+// home is the namespace of an attempt: the tasks of a gang find each other by names that hold in one alone.
+type home struct {
+	mu    sync.Mutex
+	known bool   // an engine before may have started it
+	space string // "" is that it is not decided
+}
+
+// settle says where the pod of a task is that no record tells of, or will be, and watches there. decided is that it is known now.
+func (s *spaces) settle(ctx context.Context, t *task, known bool) (decided bool, err error) {
+	name := t.space
+	if name == "" && known {
+		if name, err = s.find(ctx, t); err != nil {
+			return false, err
+		}
+	}
+	if name == "" {
+		name = s.chosen(t)
+	}
+	if name == "" {
+		return false, nil
+	}
+	if _, err := s.open(name); err != nil {
+		return false, err
+	}
+	s.set(t, name)
+	return true, nil
+}
+
+// set notes where the pod of a task is.
+func (s *spaces) set(t *task, name string) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	t.space, t.record.Namespace = name, name
+}
+
+// at is the namespace of a task's pod, for others than its worker.
+func (s *spaces) at(t *task) string {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	return t.space
+}
+
+// find looks for the pod of a task whose record was lost; "" is that there is none.
+func (s *spaces) find(ctx context.Context, t *task) (string, error) {
+	for _, sp := range s.all() {
+		pod, err := sp.api.Get(ctx, t.name)
+		switch {
+		case err != nil && !api.NotThere(err):
+			return "", err
+		case err == nil && pod != nil && s.e.maker.Sealed(pod):
+			return sp.name, nil
+		}
+	}
+	return "", nil
+}
+
+// chosen is where the pods of a task's attempt are to be: where others of it are, or where those of its virtual cluster go now. "" is that it
+// is not known yet.
+func (s *spaces) chosen(t *task) string {
+	h := t.home
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.space == "" && h.known {
+		h.space = s.ofGang(t)
+	}
+	if h.space == "" {
+		space, ok := "", true
+		if s.e.o.Namespace != nil {
+			space, ok = s.e.o.Namespace(t.start.Job.VC)
+		}
+		if !ok {
+			return ""
+		}
+		h.space = cmp.Or(space, s.own())
+	}
+	return h.space
+}
+
+// ofGang is where other tasks of an attempt are or were, "" when none is known.
+func (s *spaces) ofGang(t *task) string {
+	gang := filepath.Dir(t.dir)
+	list, err := os.ReadDir(gang)
+	if err != nil {
+		return ""
+	}
+	for _, d := range list {
+		other := task{dir: filepath.Join(gang, d.Name())}
+		if begun, err := other.load(); begun && err == nil {
+			return cmp.Or(other.record.Namespace, s.own())
+		}
+	}
+	return ""
+}
+
+// forged reports whether a pod without a task is none of Comb's: it made one of that name, which was another.
+func (s *spaces) forged(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
+	was := task{dir: s.e.taskDir(at, n)}
+	begun, err := was.load()
+	return begun && err == nil && was.record.UID != "" && was.record.UID != pod.UID
+}
+
+// stray takes up a pod that no task is known of, and reports whether it did.
+func (s *spaces) stray(sp *space, pod *corev1.Pod) bool {
+	e := s.e
+	at, n, ok := e.maker.Parse(pod.Name)
+	if !ok || !e.maker.Sealed(pod) {
+		return false
+	}
+	key := strayKey(sp.name, pod.Name)
+	known := func() bool {
+		t := e.tasks[pod.Name]
+		return e.tasks[key] != nil || t != nil && (t.space == sp.name || t.space == "")
+	}
+	e.mu.Lock()
+	has := known()
+	e.mu.Unlock()
+	if has || s.forged(at, n, pod) {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if known() {
+		return false // meanwhile
+	}
+	e.add(&task{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
+	e.seenOf(pods.NodeOf(pod)).lost[key] = true
+	return true
+}
+
+// CheckNamespaces refuses a configuration that names namespaces which the Kubernetes cluster lacks, or in which Comb lacks rights, and returns those of them
+// that were named before: they may be made again. It says nothing of what it cannot ask for now. want has a virtual cluster for each.
+func CheckNamespaces(e *Executor, want, had map[string]cell.VCName, claims bool) (away []string, err error) {
+	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	defer cancel()
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		why := lacks(ctx, e.o.API.In(name), claims)
+		switch _, before := had[name]; {
+		case why == "":
+		case before:
+			away = append(away, name+": "+why)
+		default:
+			wrong = append(wrong, fmt.Sprintf("virtual cluster %s: namespace %s: %s", want[name], name, why))
+		}
+	}
+	if len(wrong) > 0 {
+		return away, errors.New(strings.Join(wrong, "\n"))
+	}
+	return away, nil
+}
+
+// lacks says what is missing for pods in a namespace, "" that nothing is, or that it cannot be said.
+func lacks(ctx context.Context, c *api.Client, claims bool) string {
+	there, err := c.HasNamespace(ctx)
+	switch {
+	case err != nil:
+		return ""
+	case !there:
+		return "the Kubernetes cluster has none of that name: make it with kubectl create namespace " + c.Namespace()
+	}
+	missing, err := c.MissingHere(ctx, claims)
+	if err != nil || len(missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Comb lacks rights there, or there is none of that name: %s; deploy/kubernetes/team.yaml has them", strings.Join(missing, ", "))
+}
