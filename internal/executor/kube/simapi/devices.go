@@ -62,7 +62,7 @@ func (s *Server) DevicesOf(pod string) []string {
 // claimsOf are the claims of a pod that have devices. s.mu is held.
 func (s *Server) claimsOf(pod *corev1.Pod) (list []*resourcev1.ResourceClaim) {
 	for i := range pod.Spec.ResourceClaims {
-		claim, ok := s.objects["resourceclaims"][*pod.Spec.ResourceClaims[i].ResourceClaimName].(*resourcev1.ResourceClaim)
+		claim, ok := s.objects["resourceclaims"][key(pod.Namespace, *pod.Spec.ResourceClaims[i].ResourceClaimName)].(*resourcev1.ResourceClaim)
 		if ok && claim.Status.Allocation != nil {
 			list = append(list, claim)
 		}
@@ -78,7 +78,7 @@ var named = regexp.MustCompile(`"GPU-[^"]*"`)
 func (s *Server) allocate(pod *corev1.Pod, node string) bool {
 	slice, _ := s.objects["resourceslices"][node].(*resourcev1.ResourceSlice)
 	for i := range pod.Spec.ResourceClaims {
-		had, ok := s.objects["resourceclaims"][*pod.Spec.ResourceClaims[i].ResourceClaimName].(*resourcev1.ResourceClaim)
+		had, ok := s.objects["resourceclaims"][key(pod.Namespace, *pod.Spec.ResourceClaims[i].ResourceClaimName)].(*resourcev1.ResourceClaim)
 		if !ok || slice == nil {
 			return false
 		}

@@ -109,19 +109,19 @@ func (s *Server) PowerCycle(name string) {
 }
 
 // DeletePod is a user with kubectl.
-func (s *Server) DeletePod(name string) {
+func (s *Server) DeletePod(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.objects["pods"][name]; o != nil {
+	if o := s.objects["pods"][key]; o != nil {
 		_ = s.delete("pods", o, nil)
 	}
 }
 
 // Strip is a user who takes the finalizers off a pod and deletes it: it is gone at once, and its kubelet ends its container after.
-func (s *Server) Strip(name string) {
+func (s *Server) Strip(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.objects["pods"][name]
+	o := s.objects["pods"][key]
 	if o == nil {
 		return
 	}
@@ -290,7 +290,7 @@ func (s *Server) sync(m *machine, pod *corev1.Pod) {
 
 // start starts a container, and notes when it is given a device that another one has. s.mu is held.
 func (s *Server) start(m *machine, pod *corev1.Pod) *container {
-	c := &container{pod: pod.Name, began: metav1.Now(), ends: s.tick + 5 + int64(s.rand.IntN(1000)), code: []int32{0, 0, 1, 3}[s.rand.IntN(4)]}
+	c := &container{pod: keyOf(pod), began: metav1.Now(), ends: s.tick + 5 + int64(s.rand.IntN(1000)), code: []int32{0, 0, 1, 3}[s.rand.IntN(4)]}
 	if s.linger {
 		c.ends = math.MaxInt64
 	}
@@ -320,7 +320,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, pod string) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
-	for r.Context().Err() == nil && s.Runs(pod) && !s.closed() {
+	for r.Context().Err() == nil && s.Runs(pod) && !s.over() {
 		time.Sleep(5 * beat)
 	}
 	fmt.Fprintf(w, "%s it has ended\n", time.Now().UTC().Format(time.RFC3339Nano))

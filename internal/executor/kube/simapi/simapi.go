@@ -53,7 +53,8 @@ type Server struct {
 	faults   Faults
 	away     bool // nothing is answered
 	version  int64
-	objects  map[string]map[string]metav1.Object // by resource and name
+	objects  map[string]map[string]metav1.Object // by resource and key
+	closed   map[string]bool                     // namespaces in which nothing is allowed
 	events   map[string][]event                  // by resource
 	machines map[string]*machine
 	tick     int64
@@ -66,7 +67,8 @@ type Server struct {
 type event struct {
 	version int64
 	kind    watch.EventType
-	body    []byte // of the object
+	space   string // the namespace of the object
+	body    []byte // of it
 }
 
 // New makes one whose faults and kubelets follow a seed.
@@ -79,7 +81,7 @@ func New(seed uint64) *Server {
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
 		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, asked: map[string]int{}}
+		machines: map[string]*machine{}, closed: map[string]bool{}, asked: map[string]int{}}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -105,6 +107,26 @@ func (s *Server) Fail(f Faults) {
 	s.faults = f
 }
 
+// Home is the namespace of what is called by its name alone; else a key is NAMESPACE/NAME.
+const Home = "comb"
+
+func key(space, name string) string {
+	if space == "" || space == Home {
+		return name
+	}
+	return space + "/" + name
+}
+
+func keyOf(o metav1.Object) string { return key(o.GetNamespace(), o.GetName()) }
+
+// Forbid lets nothing be asked for in a namespace, and cuts its watches, or allows it again.
+func (s *Server) Forbid(space string, forbidden bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed[space] = forbidden
+	s.news.Broadcast()
+}
+
 // Away lets it answer nothing, and cuts all watches; or be back.
 func (s *Server) Away(away bool) {
 	s.mu.Lock()
@@ -116,7 +138,7 @@ func (s *Server) Away(away bool) {
 	}
 }
 
-// Objects are the names of what there is of a resource.
+// Objects are the keys of what there is of a resource.
 func (s *Server) Objects(resource string) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,16 +172,16 @@ func (s *Server) happens(what string, of1000 int) bool {
 // put keeps an object and tells of it. s.mu is held.
 func (s *Server) put(resource string, o metav1.Object) {
 	kind := watch.Modified
-	if s.objects[resource][o.GetName()] == nil {
+	if s.objects[resource][keyOf(o)] == nil {
 		kind = watch.Added
 	}
-	s.objects[resource][o.GetName()] = o
+	s.objects[resource][keyOf(o)] = o
 	s.tell(resource, kind, o)
 }
 
 // remove forgets an object, and what it owns, and tells of it. s.mu is held.
 func (s *Server) remove(resource string, o metav1.Object) {
-	delete(s.objects[resource], o.GetName())
+	delete(s.objects[resource], keyOf(o))
 	s.tell(resource, watch.Deleted, o)
 	for name, one := range s.objects["secrets"] { // claims go with the last of their owners: see collect
 		if slices.ContainsFunc(one.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
@@ -171,7 +193,7 @@ func (s *Server) remove(resource string, o metav1.Object) {
 func (s *Server) tell(resource string, kind watch.EventType, o metav1.Object) {
 	s.version++
 	o.SetResourceVersion(fmt.Sprint(s.version))
-	s.events[resource] = append(s.events[resource], event{s.version, kind, text(o)})
+	s.events[resource] = append(s.events[resource], event{s.version, kind, o.GetNamespace(), text(o)})
 	s.news.Broadcast()
 }
 
@@ -186,8 +208,9 @@ func text(o any) []byte {
 // serve answers one request, or lets it go wrong.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(strings.TrimPrefix(r.URL.Path, "/apis"), "/"), "/") // api v1 [namespaces N] RESOURCE [NAME [SUB]]
+	space := ""
 	if len(parts) > 4 && parts[2] == "namespaces" {
-		parts = parts[2:]
+		space, parts = parts[3], parts[2:]
 	}
 	resource, name, sub := at(parts, 2), at(parts, 3), at(parts, 4)
 	s.mu.Lock()
@@ -195,7 +218,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.asked[r.Method+" "+resource]++
 	var refusal *apierrors.StatusError
 	after, lost := "", false
-	if !away && !watches {
+	if !away && s.closed[space] {
+		refusal = apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, fmt.Errorf("it may not be asked for in the namespace %q", space))
+	} else if !away && !watches {
 		switch {
 		case s.happens("busy", s.faults.Busy):
 			if refusal = apierrors.NewTooManyRequests("slow down", 0); s.rand.IntN(2) == 0 {
@@ -218,13 +243,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		answer(w, int(refusal.ErrStatus.Code), refusal.Status())
 		return
 	case watches:
-		s.watch(w, r, resource)
+		s.watch(w, r, resource, space)
 		return
 	case sub == "log":
-		s.log(w, r, name)
+		s.log(w, r, key(space, name))
 		return
 	}
-	out, err := s.do(r, resource, name)
+	out, err := s.do(r, path{resource, space, name})
 	if lost {
 		panic(http.ErrAbortHandler)
 	}
@@ -252,32 +277,34 @@ func answer(w http.ResponseWriter, code int, v any) {
 	_, _ = w.Write(text(v))
 }
 
+// path is what a request is about.
+type path struct{ resource, space, name string }
+
 // do does what a request asks for.
-func (s *Server) do(r *http.Request, resource, name string) (out json.RawMessage, err error) {
+func (s *Server) do(r *http.Request, p path) (out json.RawMessage, err error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 8<<20))
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	resource, name := p.resource, p.name
 	which := schema.GroupResource{Resource: resource}
-	had := s.objects[resource][name]
+	had := s.objects[resource][key(p.space, name)]
 	switch {
 	case r.Method == http.MethodPost:
 		o, err := decoded[metav1.Object](s, body)
 		if err != nil {
 			return nil, err
 		}
-		if s.objects[resource][o.GetName()] != nil {
+		o.SetNamespace(p.space)
+		if s.objects[resource][keyOf(o)] != nil {
 			return nil, apierrors.NewAlreadyExists(which, o.GetName())
-		}
-		if _, name, ok := strings.Cut(r.URL.Path, "/namespaces/"); ok {
-			o.SetNamespace(strings.Split(name, "/")[0])
 		}
 		s.make(resource, o)
 		return text(o), nil
 	case name == "" && r.Method == http.MethodGet:
-		return s.list(resource), nil
+		return s.list(resource, p.space), nil
 	case had == nil:
 		return nil, apierrors.NewNotFound(which, name)
 	case r.Method == http.MethodDelete:
@@ -312,8 +339,8 @@ func (s *Server) make(resource string, o metav1.Object) {
 	s.put(resource, o)
 }
 
-// list is all of a resource. s.mu is held.
-func (s *Server) list(resource string) json.RawMessage {
+// list is all of a resource in a namespace, or in all for "". s.mu is held.
+func (s *Server) list(resource, space string) json.RawMessage {
 	out := struct {
 		metav1.TypeMeta `json:",inline"`
 		metav1.ListMeta `json:"metadata"`
@@ -325,7 +352,9 @@ func (s *Server) list(resource string) json.RawMessage {
 	}
 	out.ResourceVersion = fmt.Sprint(s.version)
 	for _, o := range s.objects[resource] {
-		out.Items = append(out.Items, o)
+		if space == "" || o.GetNamespace() == space {
+			out.Items = append(out.Items, o)
+		}
 	}
 	return text(out)
 }
@@ -378,7 +407,7 @@ func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 }
 
 // watch tells what happens to a resource, until something goes wrong.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource string) {
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space string) {
 	var from int64
 	_, _ = fmt.Sscan(r.URL.Query().Get("resourceVersion"), &from)
 	w.Header().Set("Content-Type", "application/json")
@@ -394,13 +423,15 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource string) 
 	defer s.mu.Unlock()
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		for _, o := range s.objects[resource] {
-			frame(watch.Added, text(o))
+			if space == "" || o.GetNamespace() == space {
+				frame(watch.Added, text(o))
+			}
 		}
 		from = s.version
 		frame(watch.Bookmark, fmt.Appendf(nil, `{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}`,
 			map[string]string{"pods": "Pod", "nodes": "Node"}[resource], from))
 	}
-	for r.Context().Err() == nil && !s.away && !s.closed() {
+	for r.Context().Err() == nil && !s.away && !s.closed[space] && !s.over() {
 		list := s.events[resource]
 		next, _ := slices.BinarySearchFunc(list, from+1, func(e event, v int64) int { return int(e.version - v) })
 		if next == len(list) {
@@ -415,6 +446,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource string) 
 		}
 		e := list[next]
 		from = e.version
+		if space != "" && e.space != space {
+			continue
+		}
 		times := 1
 		if s.happens("twice", s.faults.Twice) {
 			times = 2
@@ -434,7 +468,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource string) 
 	}
 }
 
-func (s *Server) closed() bool {
+func (s *Server) over() bool {
 	select {
 	case <-s.end:
 		return true
@@ -444,8 +478,8 @@ func (s *Server) closed() bool {
 }
 
 // Text is an object as it is, for messages.
-func (s *Server) Text(resource, name string) string {
+func (s *Server) Text(resource, key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return string(text(s.objects[resource][name]))
+	return string(text(s.objects[resource][key]))
 }
