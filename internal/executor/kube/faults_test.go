@@ -57,6 +57,9 @@ type driver struct {
 	silent  map[string]bool     // its kubelet is stopped
 	lost    map[string][]string // pods that count as lost, by node
 	next    sched.JobID
+	forged  []string       // pods that are no task's
+	space   string         // the namespace of the VC moves now
+	began   map[string]int // tasks that started, by VC
 	facts   map[string]int
 	claims  int // tasks that started with claims
 	refused map[sched.AttemptID]string
@@ -73,7 +76,7 @@ type taskOf struct {
 
 func newDriver(t *testing.T, seed uint64) *driver {
 	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[sched.AttemptID]*gangOf{}, taken: map[string]int{}, mates: map[pair]bool{},
-		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, facts: map[string]int{}, refused: map[sched.AttemptID]string{}, ended: map[sched.AttemptID]sched.Exit{},
+		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, space: "red", began: map[string]int{}, facts: map[string]int{}, refused: map[sched.AttemptID]string{}, ended: map[sched.AttemptID]sched.Exit{},
 		stripped: map[taskOf]string{}, unknown: map[taskOf]string{}}
 	for i := range simNodes {
 		d.addNode(nodeOf(i))
@@ -90,7 +93,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear,
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf,
 			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond, Gone: 300 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)
@@ -104,6 +107,26 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		d.api.Close()
 	})
 	return d
+}
+
+// namespaceOf is where the pods of a virtual cluster go now.
+func (d *driver) namespaceOf(vc cell.VCName) (space string, known bool) {
+	switch vc {
+	case "red":
+		return "red", true
+	case "moves":
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.space, true
+	}
+	return "", true
+}
+
+// move gives a VC another namespace.
+func (d *driver) move(space string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.space = space
 }
 
 func nodeOf(i int) string { return fmt.Sprint("n", i) }
@@ -133,7 +156,7 @@ func keyOf(node cell.NodeName, device int32) string { return fmt.Sprintf("%s/%d"
 // podOf is the name of a task's pod.
 func (d *driver) podOf(at sched.AttemptID, n int32) string {
 	for _, name := range d.api.Objects("pods") {
-		if strings.HasSuffix(name, fmt.Sprintf("-%d-%d-%d-%d", at.Job, at.Gang, at.N, n)) {
+		if strings.HasSuffix(name, fmt.Sprintf("-%d-%d-%d-%d", at.Job, at.Gang, at.N, n)) && !slices.Contains(d.forged, name) {
 			return name
 		}
 	}
@@ -147,6 +170,9 @@ func (d *driver) hear(f sched.Fact) {
 	d.facts[strings.TrimPrefix(fmt.Sprintf("%T", f), "sched.")]++
 	switch f := f.(type) {
 	case sched.TaskStarted:
+		if g := d.gangs[f.Attempt]; g != nil {
+			d.began[string(g.start.Job.VC)]++
+		}
 		d.hasDevices(f.Attempt, f.Task)
 	case sched.TaskExited:
 		d.ended[f.Attempt] = f.Exit
@@ -321,7 +347,7 @@ func (d *driver) begin() {
 	d.mu.Lock()
 	d.next++
 	at := sched.AttemptID{Job: d.next, N: 1}
-	job := &sched.Job{Name: sched.JobName(fmt.Sprint("job", d.next)), User: "u", VC: "v", Grace: sched.Second,
+	job := &sched.Job{Name: sched.JobName(fmt.Sprint("job", d.next)), User: "u", VC: []cell.VCName{"v", "red", "moves"}[d.r.IntN(3)], Grace: sched.Second,
 		Roles: []sched.Role{{Name: "worker", Tasks: 3, Launch: sched.Launch{Image: "image:1", MilliCPU: 100, MemoryMB: 64, Command: []string{"train"}}}}}
 	job.Hints.Suspendable = d.r.IntN(2) == 0
 	start := &sched.Start{ID: d.next, Job: job}
@@ -475,6 +501,12 @@ func (d *driver) step() {
 		d.api.Away(true)
 		time.Sleep(time.Duration(d.r.IntN(200)) * time.Millisecond)
 		d.api.Away(false)
+	case k < 92:
+		d.move([]string{"red", "blue", ""}[d.r.IntN(3)])
+	case k < 93:
+		d.api.Forbid("red", true)
+		time.Sleep(time.Duration(d.r.IntN(200)) * time.Millisecond)
+		d.api.Forbid("red", false)
 	}
 	time.Sleep(time.Duration(d.r.IntN(40)) * time.Millisecond)
 }
@@ -596,6 +628,11 @@ func TestFaultsOfTheAPI(t *testing.T) {
 				t.Errorf("only %d containers were started", n)
 			}
 			withClaims.Add(int64(d.claims))
+			for _, vc := range []string{"v", "red", "moves"} {
+				if d.began[vc] == 0 && seeds.Modest() {
+					t.Errorf("no task of VC %s has started", vc)
+				}
+			}
 			t.Logf("%d gangs, %d containers, %d shared a claim; told %v; asked %v", d.next, d.api.Began(), with, d.facts, d.api.Asked())
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/combsched/comb/internal/storage"
 )
 
-var maker = Maker{Cluster: "cluster", Key: []byte("0123456789abcdef0123456789abcdef")}
+var maker = Maker{Cluster: "cluster", Key: []byte("0123456789abcdef0123456789abcdef"), Space: "comb"}
 
 func sample() Task {
 	job := &sched.Job{Name: "train", User: "ada", VC: "research/vision", Roles: []sched.Role{
@@ -31,7 +31,7 @@ func sample() Task {
 			Place: cell.Task{Node: "n1", SKU: "A100", Devices: []int32{int32(2 * i), int32(2*i + 1)}}}
 	}
 	at := sched.AttemptID{Job: 7, Gang: 1, N: 2}
-	return Task{Attempt: at, Start: &sched.Start{ID: 7, Job: job, Tasks: tasks}, Task: &tasks[2]}
+	return Task{Space: "comb", Attempt: at, Start: &sched.Start{ID: 7, Job: job, Tasks: tasks}, Task: &tasks[2]}
 }
 
 func TestNames(t *testing.T) {
@@ -141,17 +141,30 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// A seal is of one name on one node: it is of no use on another pod.
+// A seal is of one name on one node in one namespace: it is of no use on another pod.
 func TestForgedSeal(t *testing.T) {
-	pod, _, err := maker.Make(sample())
+	for _, space := range []string{"comb", "red"} {
+		forge(t, space)
+	}
+}
+
+func forge(t *testing.T, space string) {
+	task := sample()
+	task.Space = space
+	pod, _, err := maker.Make(task)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !maker.Sealed(pod) || pod.Namespace != space {
+		t.Errorf("a pod in namespace %s, %q, does not count as ours", space, pod.Namespace)
+	}
 	for what, change := range map[string]func(*corev1.Pod){
-		"another name":  func(p *corev1.Pod) { p.Name += "1" },
-		"another node":  func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{NodeAffinity: onNode("n2")} },
-		"no affinity":   func(p *corev1.Pod) { p.Spec.Affinity = nil },
-		"no annotation": func(p *corev1.Pod) { p.Annotations = nil },
+		"another namespace":         func(p *corev1.Pod) { p.Namespace = "blue" },
+		"another namespace of ours": func(p *corev1.Pod) { p.Namespace = map[string]string{"comb": "red", "red": "comb"}[p.Namespace] },
+		"another name":              func(p *corev1.Pod) { p.Name += "1" },
+		"another node":              func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{NodeAffinity: onNode("n2")} },
+		"no affinity":               func(p *corev1.Pod) { p.Spec.Affinity = nil },
+		"no annotation":             func(p *corev1.Pod) { p.Annotations = nil },
 	} {
 		forged := pod.DeepCopy()
 		change(forged)

@@ -133,6 +133,16 @@ func (s *Server) Strip(key string) {
 	s.remove("pods", o)
 }
 
+// Copy is a user who makes a pod of what another says, in a namespace, and returns its key.
+func (s *Server) Copy(from, space string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.objects["pods"][from].(*corev1.Pod).DeepCopy()
+	o.Namespace, o.Spec.NodeName, o.DeletionTimestamp, o.OwnerReferences = space, "", nil, nil
+	s.make("pods", o)
+	return keyOf(o)
+}
+
 // Linger lets the containers that start from now on run until they are ended.
 func (s *Server) Linger() {
 	s.mu.Lock()

@@ -240,7 +240,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		if after != "" {
 			w.Header().Set("Retry-After", after)
 		}
-		answer(w, int(refusal.ErrStatus.Code), refusal.Status())
+		said := refusal.Status()
+		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		answer(w, int(refusal.ErrStatus.Code), said)
 		return
 	case watches:
 		s.watch(w, r, resource, space)

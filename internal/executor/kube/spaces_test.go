@@ -1,0 +1,154 @@
+package kube_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/kube/simapi"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// of starts a gang of a virtual cluster, with a task on each of some nodes, and runs until it is ended.
+func (d *driver) of(vc cell.VCName, nodes ...cell.NodeName) sched.AttemptID {
+	for _, n := range nodes {
+		d.until(string(n)+" is told to be up", func() bool { return !d.isDown(string(n)) })
+	}
+	d.mu.Lock()
+	d.next++
+	at := sched.AttemptID{Job: d.next, N: 1}
+	job := &sched.Job{Name: "job", User: "u", VC: vc, Grace: sched.Second, Roles: []sched.Role{{Name: "main", Tasks: int32(len(nodes)), Launch: sched.Launch{Image: "image:1", Command: []string{"train"}}}}}
+	start := &sched.Start{ID: d.next, Job: job}
+	for i, n := range nodes {
+		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(i), Index: int32(i), SKU: skuOn(string(n)), Place: cell.Task{Node: n, SKU: "GPU", Devices: []int32{int32(d.next) % simGPUs}}})
+	}
+	d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}
+	d.mu.Unlock()
+	d.e.Do(sched.Action{Attempt: at, Start: start})
+	return at
+}
+
+// runsIn waits until a task runs, and wants its pod in a namespace.
+func (d *driver) runsIn(space string, at sched.AttemptID, n int32) {
+	d.t.Helper()
+	d.until("it runs", func() bool { return d.api.Runs(d.podOf(at, n)) })
+	in, _, other := strings.Cut(d.podOf(at, n), "/")
+	if !other {
+		in = simapi.Home
+	}
+	if in != space {
+		d.t.Errorf("task %d of %v is in namespace %s, want %s", n, at, in, space)
+	}
+}
+
+// Each virtual cluster's pods go to its own namespace. Those that run stay where they are when it has another, also for the next server.
+func TestNamespaces(t *testing.T) {
+	d := newDriver(t, 1)
+	d.api.Linger()
+	own, red, moves := d.of("v", "n0"), d.of("red", "n0"), d.of("moves", "n0", "n2")
+	d.runsIn("comb", own, 0)
+	d.runsIn("red", red, 0)
+	d.runsIn("red", moves, 0)
+	d.move("blue")
+	blue := d.of("moves", "n2")
+	d.runsIn("blue", blue, 0)
+	d.restart()
+	d.runsIn("red", moves, 1)
+	d.runsIn("blue", blue, 0)
+	if got := d.api.Objects("services"); len(got) != 3 {
+		t.Errorf("there are the services %v, want one for each namespace", got)
+	}
+	d.move("")
+	d.runsIn("comb", d.of("moves", "n0"), 0)
+	d.finish()
+}
+
+// A gang of which the server made some pods before it was killed goes on where these are.
+func TestNamespaceOfAGang(t *testing.T) {
+	d := newDriver(t, 2)
+	d.api.Linger()
+	at := d.of("moves", "n0")
+	d.runsIn("red", at, 0)
+	d.e.Close()
+	d.mu.Lock()
+	whole := *d.gangs[at].start
+	whole.Tasks = append(slices.Clone(whole.Tasks), sched.TaskStart{Task: 1, Index: 1, SKU: skuOn("n2"), Place: cell.Task{Node: "n2", SKU: "GPU", Devices: []int32{0}}})
+	d.gangs[at].start = &whole
+	d.mu.Unlock()
+	d.move("blue")
+	d.restart()
+	d.runsIn("red", at, 1)
+	d.finish()
+}
+
+// What the API server does not allow in a namespace holds up no other, and is no node's fault; it works once it is allowed.
+func TestNamespaceWithoutRights(t *testing.T) {
+	d := newDriver(t, 3)
+	d.api.Linger()
+	d.api.Forbid("red", true)
+	at, other := d.of("red", "n0"), d.of("v", "n0")
+	d.runsIn("comb", other, 0)
+	exit := func(at sched.AttemptID) sched.Exit {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.ended[at]
+	}
+	d.until("it is said why it does not start", func() bool {
+		e := exit(at)
+		return e.Cause == sched.NeverStarted && strings.Contains(e.Message, "Comb cannot see the pods of namespace red: ") && strings.Contains(e.Message, "may not be asked for")
+	})
+	if why := d.whyRefused(at); why != "" {
+		t.Errorf("its node is blamed: %s", why)
+	}
+	d.restart() // nor does it hold up the next server
+	d.runsIn("comb", other, 0)
+	d.until("n0 is told to be up", func() bool { return !d.isDown("n0") })
+	d.api.Forbid("red", false)
+	again := sched.AttemptID{}
+	d.until("it runs when it may", func() bool {
+		if again.Job == 0 || exit(again).Cause != "" {
+			again = d.of("red", "n0")
+		}
+		return d.api.Runs(d.podOf(again, 0))
+	})
+	d.finish()
+}
+
+// forge makes a pod that is a copy of another.
+func (d *driver) forge(from, space string) string {
+	key := d.api.Copy(from, space)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forged = append(d.forged, key)
+	return key
+}
+
+// A pod that a user makes of what Comb wrote on another counts for nothing: neither in another namespace, nor when that one has ended.
+func TestForgedPods(t *testing.T) {
+	d := newDriver(t, 4)
+	d.api.Linger()
+	red, blue := d.of("red", "n0"), d.of("moves", "n2")
+	d.runsIn("red", red, 0)
+	d.runsIn("red", blue, 0)
+	pod := d.podOf(red, 0)
+	copied := d.forge(pod, "blue")
+	d.move("blue")
+	d.runsIn("blue", d.of("moves", "n2"), 0) // so that it is watched
+	d.end(red)
+	d.until("the pod is gone", func() bool { return !slices.Contains(d.live(), red) && !slices.Contains(d.api.Objects("pods"), pod) })
+	later := d.forge(copied, "red")
+	d.restart()
+	if ended := d.e.Sweep(nil); len(ended) > 0 {
+		t.Errorf("what a user made is ended: %v", ended)
+	}
+	for _, key := range []string{copied, later} {
+		if !slices.Contains(d.api.Objects("pods"), key) {
+			t.Errorf("the pod %s, which is a user's, is gone", key)
+		}
+	}
+	d.until("n0 is told to be up", func() bool { return !d.isDown("n0") })
+	d.api.Strip(copied)
+	d.api.Strip(later)
+	d.finish()
+}
