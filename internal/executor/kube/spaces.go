@@ -279,6 +279,20 @@ func (s *spaces) settle(ctx context.Context, t *task, known bool) (decided bool,
 	return true, nil
 }
 
+// load reads the record of a task, and watches where its pod is.
+func (s *spaces) load(t *task) error {
+	begun, err := t.load()
+	if err != nil || !begun || t.stray {
+		return err
+	}
+	name := cmp.Or(t.record.Namespace, s.own())
+	if _, err := s.open(name); err != nil {
+		return err
+	}
+	s.set(t, name)
+	return nil
+}
+
 // set notes where the pod of a task is.
 func (s *spaces) set(t *task, name string) {
 	s.e.mu.Lock()

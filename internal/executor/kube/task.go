@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,15 +87,8 @@ func (e *Executor) settle(key string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
 	if !t.read {
-		begun, err := t.load()
-		if err != nil {
+		if err := e.spaces.load(t); err != nil {
 			return 0, err
-		}
-		if begun && !t.stray {
-			if _, err := e.spaces.open(cmp.Or(t.record.Namespace, e.spaces.own())); err != nil {
-				return 0, err
-			}
-			e.spaces.set(t, cmp.Or(t.record.Namespace, e.spaces.own()))
 		}
 		t.read, t.over, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.again = w.again || t.over
