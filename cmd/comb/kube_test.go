@@ -17,9 +17,12 @@ var kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster
 
 // clearPods removes what a test that failed left: pods outlive their server, on purpose.
 func clearPods(t *testing.T) {
-	const script = `kubectl delete pods -n comb --all --wait=false >&2
-for pod in $(kubectl get pods -n comb -o name); do kubectl patch -n comb "$pod" -p '{"metadata": {"finalizers": null}}'; done
-kubectl wait -n comb pods --all --for=delete --timeout=60s
+	const script = `for space in comb team-red team-new; do
+kubectl delete pods -n $space --all --wait=false >&2
+for pod in $(kubectl get pods -n $space -o name); do kubectl patch -n $space "$pod" -p '{"metadata": {"finalizers": null}}'; done
+kubectl wait -n $space pods --all --for=delete --timeout=60s
+done
+kubectl delete namespace team-red team-new --ignore-not-found
 kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
 	c := exec.Command("sh", "-c", script)
 	c.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig)

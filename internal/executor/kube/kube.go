@@ -299,11 +299,16 @@ func (e *Executor) Adopted(ctx context.Context) {
 
 // taken says of a task of an engine before that something is known of it now. e.mu is held.
 func (e *Executor) taken(t *task) {
-	if t.known {
-		t.known = false
-		if e.known--; e.known == 0 {
-			close(e.adopted)
-		}
+	if t.known && !t.unseen {
+		e.adopt()
+	}
+	t.known = false
+}
+
+// adopt counts a task less of which something is to be known before the work begins. e.mu is held.
+func (e *Executor) adopt() {
+	if e.known--; e.known == 0 {
+		close(e.adopted)
 	}
 }
 

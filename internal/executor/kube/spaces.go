@@ -125,11 +125,6 @@ func (s *spaces) all() (list []*space) {
 	return list
 }
 
-// known reports whether all that are watched are seen.
-func (s *spaces) known() bool {
-	return !slices.ContainsFunc(s.all(), func(sp *space) bool { return !sp.seen() })
-}
-
 // pod is what was last heard of a pod; nil is that there is none, or that it is not decided where it will be.
 func (s *spaces) pod(space, name string) *corev1.Pod {
 	s.mu.Lock()
@@ -240,6 +235,8 @@ type named struct {
 	name  string // of its pod
 	space string // the namespace of its pod; "" is that it is not decided. It is set by the task's worker, under Executor.mu
 	home  *home  // of its attempt; nil for a stray
+	// unseen is that its namespace cannot be seen, and the start of the server does not wait for it.
+	unseen bool
 }
 
 // in is what is asked of the API server about a task's pod.
@@ -291,6 +288,23 @@ func (s *spaces) load(t *task) error {
 	}
 	s.set(t, name)
 	return nil
+}
+
+// blind reports whether the namespace of a task cannot be seen. Nothing is asked about its pod until it can.
+func (s *spaces) blind(t *task) bool {
+	s.mu.Lock()
+	sp := s.of[t.space]
+	s.mu.Unlock()
+	if sp == nil || sp.refused() == "" {
+		return false
+	}
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	if t.known && !t.unseen {
+		t.unseen = true
+		s.e.adopt()
+	}
+	return true
 }
 
 // set notes where the pod of a task is.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/kube/simapi"
@@ -112,6 +113,17 @@ func TestNamespaceWithoutRights(t *testing.T) {
 		}
 		return d.api.Runs(d.podOf(again, 0))
 	})
+	d.api.Forbid("red", true)
+	d.restart()
+	began := time.Now()
+	d.e.Adopted(t.Context())
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("a server whose task cannot be seen began after %v", took)
+	}
+	if e := exit(again); e.Cause != "" || !d.api.Runs(d.podOf(again, 0)) {
+		t.Errorf("a task that cannot be seen is told to have ended: %+v", e)
+	}
+	d.api.Forbid("red", false)
 	d.finish()
 }
 

@@ -164,6 +164,9 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 			return spacePause, nil
 		}
 	}
+	if (begun || w.known) && e.spaces.blind(t) {
+		return blindPause, nil
+	}
 	if t.space != "" && (begun || w.known) {
 		pod, err := t.in(e).Get(ctx, t.name) // what is watched may be behind
 		switch {
@@ -228,8 +231,11 @@ func (e *Executor) create(ctx context.Context, t *task, w wanted) (time.Duration
 	return 0, err
 }
 
-// spacePause is after how long is looked again whether the pods of a namespace are known.
-const spacePause = 200 * time.Millisecond
+// spacePause is after how long is looked again whether the pods of a namespace are known, blindPause whether they can be seen.
+const (
+	spacePause = 200 * time.Millisecond
+	blindPause = 5 * time.Second
+)
 
 // claimPause is after how long a claim that others have is asked for again.
 const claimPause = 300 * time.Millisecond
