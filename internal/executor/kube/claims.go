@@ -80,6 +80,7 @@ func (c claims) rotate(at sched.AttemptID, r *sched.Rotation) {
 	for _, name := range c.attempts[at] {
 		if t := c.tasks[name]; t != nil {
 			t.turns = shared
+			c.queue.Add(name) // it may be the last of those that shared its leaves
 		}
 	}
 }

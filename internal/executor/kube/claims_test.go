@@ -17,7 +17,7 @@ func (d *driver) onClaimed(gpu int32, beside ...sched.AttemptID) sched.AttemptID
 	d.mu.Lock()
 	d.next++
 	at := sched.AttemptID{Job: d.next, N: 1}
-	job := &sched.Job{Name: "job", User: "u", VC: "v", Grace: sched.Second, Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{Image: "image:1", Command: []string{"train"}}}}}
+	job := &sched.Job{Name: "job", User: "u", VC: "v", Grace: sched.Second, Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{Image: "image:1", Command: []string{"train"}, MilliCPU: 1000, MemoryMB: 64}}}}
 	start := &sched.Start{ID: d.next, Job: job, Tasks: []sched.TaskStart{{SKU: skuOn(claimed), Place: cell.Task{Node: claimed, SKU: "GPU", Devices: []int32{gpu}}}}}
 	job.Hints.Suspendable = true
 	d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,4 +113,19 @@ func (e *Executor) logLeft(t *task) time.Duration {
 		return 0
 	}
 	return left
+}
+
+// lastWords is the last line that a task printed, without the values of its job's secrets.
+func (e *Executor) lastWords(t *task) string {
+	known, err := e.secretsOf(t)
+	if err != nil {
+		return "" // what is secret in it is not known
+	}
+	line := spool.LastLine(t.dir)
+	for _, value := range known {
+		if value != "" {
+			line = strings.ReplaceAll(line, value, "***")
+		}
+	}
+	return line
 }

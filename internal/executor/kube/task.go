@@ -16,7 +16,6 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/executor/kube/spool"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
@@ -52,6 +51,7 @@ type task struct {
 	bound   bool               // it waits on its node
 	log     *follower
 	checked bool // that its claims were given what they ask for
+	roomed  bool // that room was asked for it, which those had whose leaves it shares
 
 	turn  turn             // what its pod told of its turns; under Executor.turning
 	heard time.Time        // when its pod told its progress last; under Executor.mu
@@ -395,7 +395,7 @@ func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Po
 	e.mu.Lock()
 	e.taken(t)
 	e.mu.Unlock()
-	return 0, nil
+	return room{e}.take(ctx, t, pod)
 }
 
 // began tells the start of a task, and copies its log from then on. Of one that has ended meanwhile the end is what is known of it.
@@ -463,21 +463,6 @@ func (e *Executor) secretsOf(t *task) (map[string]string, error) {
 		return nil, fmt.Errorf("read the secrets of job %d: %w", t.at.Job, err)
 	}
 	return known, nil
-}
-
-// lastWords is the last line that a task printed, without the values of its job's secrets.
-func (e *Executor) lastWords(t *task) string {
-	known, err := e.secretsOf(t)
-	if err != nil {
-		return "" // what is secret in it is not known
-	}
-	line := spool.LastLine(t.dir)
-	for _, value := range known {
-		if value != "" {
-			line = strings.ReplaceAll(line, value, "***")
-		}
-	}
-	return line
 }
 
 // finish notes and tells the end of a task.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -384,7 +385,7 @@ func (s *Server) delete(resource string, o metav1.Object, body []byte) error {
 	return nil
 }
 
-// patch takes finalizers off an object, or gives it other owners, which is all that is asked for. s.mu is held.
+// patch takes finalizers off an object, gives it other owners, or sets more aside for a pod, which is all that is asked for. s.mu is held.
 func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 	var p struct {
 		Metadata struct {
@@ -393,6 +394,9 @@ func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 			Drop    []string                `json:"$deleteFromPrimitiveList/finalizers"`
 			Owners  []metav1.OwnerReference `json:"ownerReferences"`
 		} `json:"metadata"`
+		Spec struct {
+			Containers []struct{ Resources corev1.ResourceRequirements } `json:"containers"`
+		} `json:"spec"`
 	}
 	if err := json.Unmarshal(body, &p); err != nil {
 		return err
@@ -402,6 +406,9 @@ func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 	}
 	if p.Metadata.Owners != nil {
 		o.SetOwnerReferences(p.Metadata.Owners)
+	}
+	if pod, ok := o.(*corev1.Pod); ok && len(p.Spec.Containers) > 0 {
+		maps.Copy(pod.Spec.Containers[0].Resources.Requests, p.Spec.Containers[0].Resources.Requests)
 	}
 	o.SetFinalizers(slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return slices.Contains(p.Metadata.Drop, f) }))
 	s.put(resource, o)
