@@ -151,15 +151,12 @@ func TestForgedPods(t *testing.T) {
 	d.until("the pod is gone", func() bool { return !slices.Contains(d.live(), red) && !slices.Contains(d.api.Objects("pods"), pod) })
 	later := d.forge(copied, "red")
 	d.restart()
-	if ended := d.e.Sweep(nil); len(ended) > 0 {
-		t.Errorf("what a user made is ended: %v", ended)
-	}
+	d.runsIn("red", d.of("red", "n0"), 0)
 	for _, key := range []string{copied, later} {
-		if !slices.Contains(d.api.Objects("pods"), key) {
-			t.Errorf("the pod %s, which is a user's, is gone", key)
+		if !slices.Contains(d.api.Objects("pods"), key) || strings.Contains(d.api.Text("pods", key), "deletionTimestamp") {
+			t.Errorf("the pod %s, which is a user's, was deleted", key)
 		}
 	}
-	d.until("n0 is told to be up", func() bool { return !d.isDown("n0") })
 	d.api.Strip(copied)
 	d.api.Strip(later)
 	d.finish()
