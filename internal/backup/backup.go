@@ -74,9 +74,12 @@ var (
 	logFile    = regexp.MustCompile(`^jobs/([1-9][0-9]{0,18})/[0-9]{1,10}\.[0-9]{1,10}/[0-9]{1,10}/std(out|err)[0-9.]{0,32}$`)
 )
 
+// podFiles are those by which a server on Kubernetes knows its pods again, which run on while it is restored.
+var podFiles = []string{"pod-key", "pod-namespaces"}
+
 // kept reports whether a file of the data directory is part of backups.
 func kept(name string, logs bool) bool {
-	return slices.Contains(store.CopyFiles, name) || uploadFile.MatchString(name) || logs && logFile.MatchString(name)
+	return slices.Contains(store.CopyFiles, name) || slices.Contains(podFiles, name) || uploadFile.MatchString(name) || logs && logFile.MatchString(name)
 }
 
 // Create writes a backup of a data directory to a new file, which is complete or not there.
@@ -101,6 +104,11 @@ func Create(ctx context.Context, data, file string, o Options) (r Report, err er
 	if err != nil {
 		return r, err
 	}
+	pods, err := find(data, "pod-*", o)
+	if err != nil {
+		return r, err
+	}
+	beside = append(beside, pods...)
 	uploads, err := find(data, "uploads/*/*", o)
 	if err != nil {
 		return r, err
