@@ -136,7 +136,11 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	counted := s.counted(ci)
 	out := s.t.bins[:0]
 	s.t.bins = nil // nested calls make their own
+	few := s.few()
 	for i := range x.parts {
+		if few && s.partsHaveFewer(ch, &x.parts[i], n) {
+			continue
+		}
 		if b := s.partBin(ch, &x.parts[i]); b.avail >= n {
 			out = append(out, b)
 		}
@@ -151,13 +155,14 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 		if s.r.Lift != nil {
 			b.avail += b.soft
 		}
-		if counted && b.avail < n {
+		fewer := few && b.avail < n
+		if fewer && !s.lifts || counted && b.avail < n {
 			continue
 		}
 		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.soft
 		for o := places.next(0); o != None; o = places.next(o + 1) {
 			b.cell, b.place = ch.NodeCells[x.bin(o)], o
-			if !s.nodeOK(s.c.f.Cells[b.cell].Node) {
+			if !s.nodeOK(s.c.f.Cells[b.cell].Node) || fewer && !s.liftsOn(b.cell) {
 				continue
 			}
 			k := b
@@ -178,6 +183,52 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	s.order(out)
 	s.t.bins = out
 	return out
+}
+
+// few reports whether a gang can take no more of a node than is idle or soft there, but where liftsOn says so: then most nodes
+// of a full cluster need no look at their leaves.
+func (s *search) few() bool {
+	r := s.r
+	if r.Gone != nil || r.IgnoreHealth || r.IgnoreUse {
+		return false
+	}
+	if s.looked || r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed {
+		return true
+	}
+	s.looked = true
+	if len(s.t.lifting) < len(s.c.f.Nodes) {
+		s.t.lifting = make([]uint32, len(s.c.f.Nodes))
+	}
+	for i := range s.c.allocs {
+		a := &s.c.allocs[i]
+		if !a.live || a.Promised || a.soft() || !r.allows(AllocID(i), a) {
+			continue
+		}
+		s.lifts = true
+		for k := range a.Placement.Tasks {
+			l := a.Placement.Tasks[k].Leaves[0]
+			s.t.lifting[s.c.f.Cells[s.c.leaves[l].node].Node] = s.t.epoch
+		}
+	}
+	return true
+}
+
+// liftsOn reports whether a node has a holder that may be lifted though its leaves do not count as soft.
+func (s *search) liftsOn(node CellID) bool {
+	return s.lifts && s.t.lifting[s.c.f.Cells[node].Node] == s.t.epoch
+}
+
+// partsHaveFewer reports whether fewer than n leaves are idle or soft in parts of a node on which nothing else may be lifted.
+func (s *search) partsHaveFewer(ch *Chain, p *partBin, n int32) bool {
+	if s.liftsOn(ch.NodeCells[p.bin]) {
+		return false
+	}
+	for _, id := range p.cells {
+		if n -= s.c.idle[id]; s.r.Lift != nil {
+			n -= s.c.soft[id]
+		}
+	}
+	return n > 0
 }
 
 func (s *search) order(bins []bin) {

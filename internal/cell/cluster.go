@@ -409,11 +409,14 @@ func (c *Cluster) use(l LeafID) leafUse {
 	case at.hold == None:
 		return useIdle
 	}
-	if a := &c.allocs[at.hold]; a.mood == Leaving || a.mood == Staying && a.Opportunistic() {
+	if c.allocs[at.hold].soft() {
 		return useSoft
 	}
 	return useBusy
 }
+
+// soft reports whether the leaves of a holder count as soft.
+func (a *Alloc) soft() bool { return a.mood == Leaving || a.mood == Staying && a.Opportunistic() }
 
 // owner is where a leaf names its holder, or with promised to whom it is promised.
 func (l *leaf) owner(promised bool) *AllocID {

@@ -297,7 +297,8 @@ type scratch struct {
 	avail   []int32  // by cell within a node
 	holders []holder
 	bins    []bin
-	search  search // the one that runs
+	search  search   // the one that runs
+	lifting []uint32 // of nodes: when some holder there that does not count as soft may be lifted
 	request Request
 	one     [1]part
 	tasks   []task
@@ -327,6 +328,7 @@ func (c *Cluster) scratch() *scratch {
 	if t.epoch++; t.epoch == 0 {
 		clear(t.taken)
 		clear(t.lifted)
+		clear(t.lifting)
 		t.epoch = 1
 	}
 	if n := len(c.allocs); len(t.lifted) < n {
@@ -346,6 +348,8 @@ type search struct {
 	plain    bool      // what cells count is what this gang could take
 	fond     bool      // some nodes are preferred
 	picky    bool      // not every node will do
+	looked   bool      // lifts, and the scratch's lifting, are known
+	lifts    bool      // holders may be lifted whose leaves do not count as soft
 	roomy    bool      // how candidates for binding are ranked
 	steps    int       // binds tried by exhaust
 	tried    memory    // what it had bound
