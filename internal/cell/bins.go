@@ -206,8 +206,9 @@ func (s *search) few() bool {
 		}
 		s.lifts = true
 		for k := range a.Placement.Tasks {
-			l := a.Placement.Tasks[k].Leaves[0]
-			s.t.lifting[s.c.f.Cells[s.c.leaves[l].node].Node] = s.t.epoch
+			if leaves := a.Placement.Tasks[k].Leaves; len(leaves) > 0 {
+				s.t.lifting[s.c.f.Cells[s.c.leaves[leaves[0]].node].Node] = s.t.epoch
+			}
 		}
 	}
 	return true
@@ -224,11 +225,17 @@ func (s *search) partsHaveFewer(ch *Chain, p *partBin, n int32) bool {
 		return false
 	}
 	for _, id := range p.cells {
-		if n -= s.c.idle[id]; s.r.Lift != nil {
-			n -= s.c.soft[id]
-		}
+		n -= s.atMost(id)
 	}
 	return n > 0
+}
+
+// atMost is how many leaves of a cell are idle, or soft where these may be lifted.
+func (s *search) atMost(id CellID) int32 {
+	if s.r.Lift == nil {
+		return s.c.idle[id]
+	}
+	return s.c.idle[id] + s.c.soft[id]
 }
 
 func (s *search) order(bins []bin) {

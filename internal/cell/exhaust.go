@@ -118,7 +118,11 @@ func (s *search) roomFor(ci int16, size, n int32) bool {
 		}
 	}
 	takes, rooms := make([]int32, size+1), int32(0) // tasks that need so many
+	few := s.few()
 	for b, node := range ch.NodeCells {
+		if few && s.atMost(node) < size && !s.liftsOn(node) {
+			continue
+		}
 		s.c.work.Step(1)
 		var own, free int32
 		switch s.c.bins[ci][b].whose {

@@ -110,8 +110,12 @@ type nodeRoom struct {
 func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	ch := &s.c.f.Chains[ci]
 	all := s.t.rooms[:0]
-	s.c.work.Step(len(ch.NodeCells))
+	few, least := s.few(), p.smallest()
 	for _, id := range ch.NodeCells {
+		if few && s.atMost(id) < least && !s.liftsOn(id) {
+			continue
+		}
+		s.c.work.Step(1)
 		own := s.ownRoom(ch, id)
 		room, idle := s.freeRoom(ch, id)
 		if room += own; room > 0 {

@@ -257,12 +257,25 @@ func (m *machine) place(t *rapid.T, q *cell.Request) (cell.Result, bool) {
 	if after := m.c.Dump(); after != before {
 		t.Fatalf("Place changed the cluster from\n%s\nto\n%s", before, after)
 	}
+	m.overlooks(t, q)
 	for i := range res.Placement.Tasks {
 		if err := m.named(&res.Placement.Tasks[i]); ok && err != nil {
 			t.Fatalf("%v; %s", err, m.c.Dump())
 		}
 	}
 	return res, ok
+}
+
+// overlooks checks that no node is passed over of which a gang could take more than is idle or soft there, whatever else may
+// be stopped for it.
+func (m *machine) overlooks(t *rapid.T, q *cell.Request) {
+	more := *q
+	more.Lift = &cell.Lift{Opportunistic: true, Below: q.Priority, Also: func(id cell.AllocID) bool { return id%3 == 0 }}
+	for _, r := range []*cell.Request{q, &more} {
+		if node, counted, could := m.c.Overlooked(r); node != "" {
+			t.Fatalf("%+v could take %d leaves of %s, and %d are counted; %s", r.Members, could, node, counted, m.c.Dump())
+		}
+	}
 }
 
 // named checks what a placement calls a task's leaves against the file: their

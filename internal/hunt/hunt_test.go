@@ -39,7 +39,7 @@ func TestKnownWorkloads(t *testing.T) {
 	}
 }
 
-// Workloads of many kinds of jobs stay within what they take today: many gangs are looked at in one decision.
+// Workloads of many kinds of jobs do not stall it either, though many gangs are looked at in one decision.
 func TestMixedWorkloads(t *testing.T) {
 	for _, c := range hunt.Mixed(120) {
 		found, err := hunt.Run(c)
@@ -47,8 +47,8 @@ func TestMixedWorkloads(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if w := hunt.Worst(found, 1, false)[0]; w.Steps > most*3/2 {
-			t.Errorf("%d steps are more than %d\n%s", w.Steps, most*3/2, w)
+		if w := hunt.Worst(found, 1, false)[0]; w.Steps > most {
+			t.Errorf("%d steps are more than %d\n%s", w.Steps, most, w)
 		}
 	}
 }

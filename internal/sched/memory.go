@@ -37,6 +37,7 @@ type memory struct {
 	scratch    any             // of policies
 	also       []bool          // by allocation: those that planOver may lift
 	tail       tailing         // of planOver
+	yielding   yielding        // what may leave for its own priority
 	fact       [1]Event        // of Accept
 }
 

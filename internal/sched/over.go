@@ -50,6 +50,9 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 			return p, true
 		}
 	}
+	if missing > own+s.yielding(j) {
+		return plan{}, false // whatever stands behind it
+	}
 	tail, all := s.tail(j, &wish, hearMost(s, j, missing))
 	if !all { // mostly nothing but their number counts
 		if p, ok := s.planStopping(r, tail, missing); ok {
@@ -92,19 +95,24 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64)
 	}
 	chosen := slices.Clone(tail[:n])
 	spare := s.leavesOf(chosen) - missing
-	for i, missed := n-2, 0; i >= 0 && missed < trimMost; i-- {
-		if s.leavesOf(chosen[i:i+1]) > spare {
+	for i, missed, most := n-2, 0, 1; i >= 0 && missed < trimMost; { // several at once, as long as that goes well
+		k := min(most, i+1)
+		back := s.leavesOf(chosen[i+1-k : i+1])
+		if back <= spare {
+			fewer := slices.Delete(slices.Clone(chosen), i+1-k, i+1)
+			q := s.liftingThese(r, fewer)
+			if less, ok := s.cl.Try(&q); ok {
+				spare, chosen, found = spare-back, fewer, less
+				i, most = i-k, 2*k
+				continue
+			}
+		}
+		if most = k / 2; k > 1 {
 			continue
 		}
-		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		q := s.liftingThese(r, fewer)
-		less, ok := s.cl.Try(&q)
-		if !ok {
+		if i, most = i-1, 1; back <= spare {
 			missed++
-			continue
 		}
-		spare -= s.leavesOf(chosen[i : i+1])
-		chosen, found = fewer, less
 	}
 	q := s.liftingThese(r, chosen)
 	return s.planOf(q, s.cl.Settle(&q, found)), true
@@ -301,6 +309,36 @@ func (s *State) yields(j *job, a *attempt) bool {
 	return s.yieldsIn(j.space, s.vc(j.space), a)
 }
 
+// yielding is how many leaves work of a job's priority and VC holds that may have to leave for another job of it: no tail has more.
+func (s *State) yielding(j *job) int64 {
+	y := &s.mem.yielding
+	key := yieldKey{s.seq, s.now, j.space, j.spec.Priority}
+	if y.of == key {
+		return y.leaves
+	}
+	*y = yielding{of: key}
+	cfg := s.vc(j.space)
+	for i := range s.attempts {
+		if a := &s.attempts[i]; a.job != none && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yieldsIn(j.space, cfg, a) {
+			y.leaves += int64(s.jobs[a.job].gangs[a.id.Gang].leaves)
+		}
+	}
+	return y.leaves
+}
+
+// yielding is what was counted last.
+type yielding struct {
+	of     yieldKey
+	leaves int64
+}
+
+type yieldKey struct {
+	seq   uint64
+	now   Time
+	space int32
+	prio  cell.Priority
+}
+
 // yieldsIn is the same for a job of a VC. What this very decision gave stays.
 func (s *State) yieldsIn(space int32, cfg *VCConfig, a *attempt) bool {
 	v := &s.jobs[a.job]
@@ -421,7 +459,15 @@ func (s *State) shortest(r cell.Request, tail []cell.AllocID, missing int64) (n 
 	if found, ok = fits(len(tail)); !ok {
 		return 0, found, false
 	}
-	enough := len(tail) // suffices
+	enough := len(tail)                                                   // suffices
+	for step := 1; short+step < enough && step < len(tail)/4; step *= 2 { // the fewer may leave, the fewer nodes are looked at
+		less, ok := fits(short + step)
+		if ok {
+			enough, found = short+step, less
+			break
+		}
+		short += step
+	}
 	for short+1 < enough {
 		mid := (short + enough) / 2
 		if less, ok := fits(mid); ok {

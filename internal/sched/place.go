@@ -500,22 +500,40 @@ func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, boo
 	return p, ok
 }
 
-// planWithout revokes one reservation after the other until the gang fits.
+// planWithout revokes one reservation after the other until the gang fits; where it does not without the first, all are tried
+// before the next: mostly nothing is found then either.
 func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
-	twin := s.cl.Clone()
-	twin.CountWith(s.cl)
 	real := s.cl
-	s.cl = twin
 	defer func() { s.cl = real }()
-	for i, slot := range slots {
-		twin.Release(s.attempts[slot].alloc)
-		if i < len(slots)-1 && twin.Work().Over() {
+	begin := func() {
+		s.cl = real.Clone()
+		s.cl.CountWith(real)
+	}
+	release := func(slots []int32) {
+		for _, slot := range slots {
+			s.cl.Release(s.attempts[slot].alloc)
+		}
+	}
+	begin()
+	for i := range slots {
+		release(slots[i : i+1])
+		last := i == len(slots)-1
+		if !last && s.cl.Work().Over() {
 			continue // all at once
 		}
 		if p, ok := try(slots[:i+1]); ok {
 			p.revoked = slots[:i+1]
 			return p, true
 		}
+		if i > 0 || last {
+			continue
+		}
+		release(slots[1:])
+		if _, ok := try(slots); !ok {
+			break
+		}
+		begin()
+		release(slots[:1])
 	}
 	return plan{}, false
 }

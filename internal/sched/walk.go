@@ -85,7 +85,7 @@ func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
 	if s.looks.always[space] {
 		w.outlook = s.newOutlook(space, w)
 	}
-	s.hungry = s.hungry[:0]
+	s.hungry, s.mem.yielding = s.hungry[:0], yielding{}
 	w.walk()
 	s.hungry = s.hungry[:0]
 	if s.isPostponed() {
