@@ -55,10 +55,9 @@ func (s *search) nodeOK(node int32) bool {
 	return (s.r.Allowed == nil || s.r.Allowed.Has(node)) && !s.r.Avoided.Has(node)
 }
 
-// single places a whole part in one bin of an index: the one with the lowest
-// common ancestor, then the tightest, then the first. Opportunistic gangs go
-// beside other opportunistic work, away from guaranteed work (HiveD's order for
-// them). With want, only a bin whose ancestor is as low as that will do.
+// single places a whole part in one bin of an index: the one with the lowest common ancestor, then the tightest, then the first.
+// Opportunistic gangs go beside other opportunistic work, away from guaranteed work (HiveD's order for them). With want, only a
+// bin whose ancestor is as low as that will do.
 func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 	ch := &s.c.f.Chains[ci]
 	each := ch.LeavesAt(ch.NodeLevel)
@@ -89,7 +88,7 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 		chosen.cell = ch.NodeCells[bestBin]
 	}
 	for i := range x.parts {
-		b := s.partBin(ch, &x.parts[i])
+		b := s.newBin(ch.NodeCells[x.parts[i].bin], x.parts[i].cells)
 		if b.avail < p.total {
 			continue
 		}
@@ -117,7 +116,7 @@ func (s *search) better(a binKey, la Level, b binKey, lb Level) bool {
 // firstOf returns the first bin of a kind on a node that the gang may use.
 func (s *search) firstOf(x *binIndex, kind int32, ch *Chain) int32 {
 	places := &x.classes[kind]
-	for o := places.next(0); o != None; o = places.next(o + 1) {
+	for o := places.Next(0); o != None; o = places.Next(o + 1) {
 		if b := x.bin(o); s.nodeOK(s.c.f.Cells[ch.NodeCells[b]].Node) {
 			return b
 		}
@@ -128,21 +127,18 @@ func (s *search) firstOf(x *binIndex, kind int32, ch *Chain) int32 {
 // maxBins bounds how many bins one packing looks at.
 const maxBins = 8192
 
-// bins returns the bins of an index in which a task of n leaves would fit: the
-// fullest first; for opportunistic gangs those with most opportunistic work
-// first, then with least guaranteed work.
+// bins returns the bins of an index in which a task of n leaves would fit: the fullest first; for opportunistic gangs those with most
+// opportunistic work first, then with least guaranteed work.
 func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	ch := &s.c.f.Chains[ci]
 	counted := s.counted(ci)
 	out := s.t.bins[:0]
 	s.t.bins = nil // nested calls make their own
-	few := s.few()
 	for i := range x.parts {
-		if few && s.partsHaveFewer(ch, &x.parts[i], n) {
-			continue
-		}
-		if b := s.partBin(ch, &x.parts[i]); b.avail >= n {
-			out = append(out, b)
+		if p := &x.parts[i]; s.atMost(p.cells...) >= n || s.hidden(ch.NodeCells[p.bin]) {
+			if b := s.newBin(ch.NodeCells[p.bin], p.cells); b.avail >= n {
+				out = append(out, b)
+			}
 		}
 	}
 	kinds := &s.c.kinds[ci]
@@ -155,14 +151,13 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 		if s.r.Lift != nil {
 			b.avail += b.soft
 		}
-		fewer := few && b.avail < n
-		if fewer && !s.lifts || counted && b.avail < n {
+		if b.avail < n && (counted || s.few && !s.liftsMore()) {
 			continue
 		}
 		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.soft
-		for o := places.next(0); o != None; o = places.next(o + 1) {
+		for o := places.Next(0); o != None; o = places.Next(o + 1) {
 			b.cell, b.place = ch.NodeCells[x.bin(o)], o
-			if !s.nodeOK(s.c.f.Cells[b.cell].Node) || fewer && !s.liftsOn(b.cell) {
+			if !s.nodeOK(s.c.f.Cells[b.cell].Node) || b.avail < n && !s.hidden(b.cell) {
 				continue
 			}
 			k := b
@@ -185,15 +180,27 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	return out
 }
 
-// few reports whether a gang can take no more of a node than is idle or soft there, but where liftsOn says so: then most nodes
-// of a full cluster need no look at their leaves.
-func (s *search) few() bool {
-	r := s.r
-	if r.Gone != nil || r.IgnoreHealth || r.IgnoreUse {
-		return false
+// atMost is how many leaves of some cells of a node are idle, or soft where these may be lifted. A gang can take no more of them,
+// unless that is hidden: so most nodes of a full cluster need no look at their leaves.
+func (s *search) atMost(cells ...CellID) (n int32) {
+	for _, id := range cells {
+		if n += s.c.idle[id]; s.r.Lift != nil {
+			n += s.c.soft[id]
+		}
 	}
+	return n
+}
+
+// hidden reports whether a gang could take more of a node than counts tell: what is not healthy, or held by others that may be lifted.
+func (s *search) hidden(node CellID) bool {
+	return !s.few || s.liftsMore() && s.t.lifting[s.c.f.Cells[node].Node] == s.t.epoch
+}
+
+// liftsMore reports whether holders may be lifted whose leaves do not count as soft, and notes on which nodes, once.
+func (s *search) liftsMore() bool {
+	r := s.r
 	if s.looked || r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed {
-		return true
+		return s.lifts
 	}
 	s.looked = true
 	if len(s.t.lifting) < len(s.c.f.Nodes) {
@@ -211,31 +218,7 @@ func (s *search) few() bool {
 			}
 		}
 	}
-	return true
-}
-
-// liftsOn reports whether a node has a holder that may be lifted though its leaves do not count as soft.
-func (s *search) liftsOn(node CellID) bool {
-	return s.lifts && s.t.lifting[s.c.f.Cells[node].Node] == s.t.epoch
-}
-
-// partsHaveFewer reports whether fewer than n leaves are idle or soft in parts of a node on which nothing else may be lifted.
-func (s *search) partsHaveFewer(ch *Chain, p *partBin, n int32) bool {
-	if s.liftsOn(ch.NodeCells[p.bin]) {
-		return false
-	}
-	for _, id := range p.cells {
-		n -= s.atMost(id)
-	}
-	return n > 0
-}
-
-// atMost is how many leaves of a cell are idle, or soft where these may be lifted.
-func (s *search) atMost(id CellID) int32 {
-	if s.r.Lift == nil {
-		return s.c.idle[id]
-	}
-	return s.c.idle[id] + s.c.soft[id]
+	return s.lifts
 }
 
 func (s *search) order(bins []bin) {
@@ -295,8 +278,6 @@ func (s *search) nodeBins(bins []bin, id CellID) []bin {
 	return bins
 }
 
-func (s *search) partBin(ch *Chain, p *partBin) bin { return s.newBin(ch.NodeCells[p.bin], p.cells) }
-
 // newBin counts what a gang could take of a node, or of parts of it.
 func (s *search) newBin(id CellID, parts []CellID) bin {
 	s.c.work.Step(1)
@@ -315,7 +296,7 @@ func (s *search) newBin(id CellID, parts []CellID) bin {
 	return b
 }
 
-// sumCounts sums what the cells of parts of a node count.
+// sumCounts sums what parts of a node count.
 func (s *search) sumCounts(b *bin) {
 	c := s.c
 	node := &c.f.Cells[b.cell]

@@ -9,13 +9,10 @@ func (c *Cluster) Mood(id AllocID) Mood { return c.allocs[id].mood }
 // Overlooked names a node that a search passes without a look at its leaves, though the gang could take more of it than it counts.
 func (c *Cluster) Overlooked(q *Request) (node NodeName, counted, could int32) {
 	t := c.scratch()
-	s := &search{c: c, r: q, t: t}
-	if !s.few() {
-		return "", 0, 0
-	}
+	s := &search{c: c, r: q, t: t, few: q.Gone == nil && !q.IgnoreHealth && !q.IgnoreUse}
 	for i := range c.f.Chains {
 		for _, id := range c.f.Chains[i].NodeCells {
-			if b := s.newBin(id, nil); !s.liftsOn(id) && b.avail > s.atMost(id) {
+			if b := s.newBin(id, nil); !s.hidden(id) && b.avail > s.atMost(id) {
 				return c.f.Nodes[c.f.Cells[id].Node].Name, s.atMost(id), b.avail
 			}
 		}

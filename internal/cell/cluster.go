@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/combsched/comb/internal/bitset"
 	"github.com/combsched/comb/internal/steps"
 )
 
@@ -31,9 +32,9 @@ type Cluster struct {
 	soft    []int32 // of each cell: healthy leaves below that guaranteed work may have by lifting
 	sick    []int32 // of each cell: leaves below that are not healthy
 	bins    [][]nodeBin
-	kinds   []kinds    // by chain
-	all     []binIndex // by chain: every node
-	late    []binSet   // by chain: bins that may stand elsewhere there by now
+	kinds   []kinds         // by chain
+	all     []binIndex      // by chain: every node
+	late    []bitset.Sparse // by chain: bins that may stand elsewhere there by now
 	allocs  []Alloc
 	spare   []AllocID    // released ids, last released first
 	rest    int32        // leaves that are free and healthy
@@ -113,7 +114,7 @@ func New(s *Spec) (*Cluster, error) {
 	c := &Cluster{f: f, work: &steps.Meter{}, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
 		idle: make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
 		leaves: make([]leaf, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
-		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]binSet, len(f.Chains))}
+		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]bitset.Sparse, len(f.Chains))}
 	for i := range c.owner {
 		c.owner[i] = rootRef{None, None}
 		if f.Cells[i].Level > 0 {
@@ -139,7 +140,7 @@ func New(s *Spec) (*Cluster, error) {
 // indexChain puts every node of a chain into its index.
 func (c *Cluster) indexChain(ci int16) {
 	ch := &c.f.Chains[ci]
-	c.bins[ci], c.late[ci] = make([]nodeBin, len(ch.NodeCells)), newBinSet(len(ch.NodeCells))
+	c.bins[ci], c.late[ci] = make([]nodeBin, len(ch.NodeCells)), bitset.NewSparse(len(ch.NodeCells))
 	if len(ch.NodeCells) == 0 {
 		return
 	}
@@ -161,7 +162,7 @@ func (c *Cluster) Clone() *Cluster {
 	d.idle, d.soft, d.sick = slices.Clone(c.idle), slices.Clone(c.soft), slices.Clone(c.sick)
 	d.bins, d.kinds, d.all, d.late = slices.Clone(c.bins), slices.Clone(c.kinds), slices.Clone(c.all), slices.Clone(c.late)
 	for i := range d.bins {
-		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].clone()
+		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].Clone()
 	}
 	d.allocs, d.spare, d.charges = slices.Clone(c.allocs), slices.Clone(c.spare), slices.Clone(c.charges)
 	d.tmp, d.row, d.work = nil, nil, &steps.Meter{}

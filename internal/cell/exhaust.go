@@ -118,9 +118,8 @@ func (s *search) roomFor(ci int16, size, n int32) bool {
 		}
 	}
 	takes, rooms := make([]int32, size+1), int32(0) // tasks that need so many
-	few := s.few()
 	for b, node := range ch.NodeCells {
-		if few && s.atMost(node) < size && !s.liftsOn(node) {
+		if s.atMost(node) < size && !s.hidden(node) {
 			continue
 		}
 		s.c.work.Step(1)

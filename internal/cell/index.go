@@ -2,59 +2,10 @@ package cell
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
+
+	"github.com/combsched/comb/internal/bitset"
 )
-
-// binSet is a set of bins (node-level cells of one chain) as a bitmap with a
-// summary above it: adding, removing and finding the next one cost a few words,
-// however large the cluster is.
-type binSet struct {
-	words []uint64
-	sum   []uint64 // a bit for each word that is not zero
-}
-
-func newBinSet(bins int) binSet {
-	words := (bins + 63) / 64
-	both := make([]uint64, words+(words+63)/64)
-	return binSet{words: both[:words:words], sum: both[words:]}
-}
-
-func (s *binSet) add(b int32) {
-	w := b / 64
-	s.words[w] |= 1 << (b % 64)
-	s.sum[w/64] |= 1 << (w % 64)
-}
-
-func (s *binSet) remove(b int32) {
-	w := b / 64
-	if s.words[w] &^= 1 << (b % 64); s.words[w] == 0 {
-		s.sum[w/64] &^= 1 << (w % 64)
-	}
-}
-
-func (s *binSet) clone() binSet { return binSet{slices.Clone(s.words), slices.Clone(s.sum)} }
-
-// next returns the first bin that is not before b, or None.
-func (s *binSet) next(b int32) int32 {
-	w := int(b / 64)
-	if w >= len(s.words) {
-		return None
-	}
-	if rest := s.words[w] >> (b % 64); rest != 0 {
-		return b + int32(bits.TrailingZeros64(rest))
-	}
-	for w++; w < len(s.words); {
-		rest := s.sum[w/64] >> (w % 64)
-		if rest == 0 {
-			w = (w/64 + 1) * 64
-			continue
-		}
-		w += bits.TrailingZeros64(rest)
-		return int32(w*64 + bits.TrailingZeros64(s.words[w]))
-	}
-	return None
-}
 
 // binKey is, in the order of idle, wide and soft, what bins must have in common to be equally good, wherever they are:
 // idle leaves, the most idle leaves of any cell at the three levels below the
@@ -159,9 +110,9 @@ type nodeBin struct {
 // which of equally good nodes a VC takes never depends on where others left room:
 // alone on its cells it would take the same one.
 type binIndex struct {
-	classes []binSet // by the number of their key
-	size    []int32  // of each class
-	listed  int32    // places in all classes
+	classes []bitset.Sparse // by the number of their key
+	size    []int32         // of each class
+	listed  int32           // places in all classes
 	parts   []partBin
 	spare   []CellID // memory for the cells of a bin that is listed next
 	bins    []int32  // of VCs, by place: the bin, while it is bound
@@ -198,19 +149,19 @@ func (x *binIndex) ordered(ks *kinds, from int) []int32 {
 // places.
 func (x *binIndex) add(kind, place int32, places int) {
 	for int(kind) >= len(x.size) {
-		x.classes, x.size = append(x.classes, binSet{}), append(x.size, 0)
+		x.classes, x.size = append(x.classes, bitset.Sparse{}), append(x.size, 0)
 	}
-	if len(x.classes[kind].words) == 0 {
-		x.classes[kind] = newBinSet(places)
+	if x.classes[kind].Words() == 0 {
+		x.classes[kind] = bitset.NewSparse(places)
 	}
-	x.classes[kind].add(place)
+	x.classes[kind].Add(place)
 	x.size[kind]++
 	x.listed++
 }
 
 // remove takes a place out of the class in which it stands.
 func (x *binIndex) remove(kind, place int32) {
-	x.classes[kind].remove(place)
+	x.classes[kind].Remove(place)
 	x.size[kind]--
 	x.listed--
 }
@@ -253,15 +204,11 @@ func (x *binIndex) clone() binIndex {
 	}
 	var words int
 	for i := range x.classes {
-		words += len(x.classes[i].words) + len(x.classes[i].sum)
+		words += x.classes[i].Words()
 	}
 	slab := make([]uint64, words)
 	for i := range y.classes {
-		s := &y.classes[i]
-		n, m := len(s.words), len(s.sum)
-		copy(slab, s.words)
-		copy(slab[n:], s.sum)
-		s.words, s.sum, slab = slab[:n:n], slab[n:n+m:n+m], slab[n+m:]
+		y.classes[i], slab = y.classes[i].CloneIn(slab)
 	}
 	return y
 }
@@ -293,7 +240,7 @@ func (c *Cluster) refresh(node CellID) {
 	if b.kind = c.kinds[chain].number(c.key(&c.f.Chains[chain], node)); b.kind == was {
 		return
 	}
-	c.late[chain].add(bin)
+	c.late[chain].Add(bin)
 	if b.whose != None {
 		x := &c.spaces[b.whose].index[chain]
 		x.remove(was, b.seat)
@@ -305,8 +252,8 @@ func (c *Cluster) refresh(node CellID) {
 // brought up to date only here.
 func (c *Cluster) everywhere(chain int16) *binIndex {
 	x, late, bins := &c.all[chain], &c.late[chain], c.bins[chain]
-	for i := late.next(0); i != None; i = late.next(i + 1) {
-		late.remove(i)
+	for i := late.Next(0); i != None; i = late.Next(i + 1) {
+		late.Remove(i)
 		if b := &bins[i]; b.listed != b.kind {
 			x.remove(b.listed, i)
 			x.add(b.kind, i, len(bins))

@@ -110,9 +110,8 @@ type nodeRoom struct {
 func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	ch := &s.c.f.Chains[ci]
 	all := s.t.rooms[:0]
-	few, least := s.few(), p.smallest()
 	for _, id := range ch.NodeCells {
-		if few && s.atMost(id) < least && !s.liftsOn(id) {
+		if s.atMost(id) < p.smallest() && !s.hidden(id) {
 			continue
 		}
 		s.c.work.Step(1)
@@ -136,8 +135,7 @@ func (s *search) ownRoom(ch *Chain, node CellID) int32 {
 	if !found {
 		return 0
 	}
-	b := s.partBin(ch, &x.parts[i])
-	return b.avail
+	return s.newBin(node, x.parts[i].cells).avail
 }
 
 // freeRoom is what the gang could take of a node's cells that are free to bind: in

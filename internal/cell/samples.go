@@ -47,9 +47,9 @@ func (g *sampling) bound(ci int) {
 			continue
 		}
 		places := &x.classes[kind]
-		for n, at := 0, places.next(0); n < g.each && at != None; n++ {
+		for n, at := 0, places.Next(0); n < g.each && at != None; n++ {
 			seats = append(seats, at)
-			at = places.next(at + 1)
+			at = places.Next(at + 1)
 		}
 	}
 	slices.Sort(seats)

@@ -161,7 +161,7 @@ func (c *Cluster) verifyClasses(x *binIndex, ci int, place func(int) (int, bool)
 		}
 		n := 0
 		for kind := range x.classes {
-			if s := &x.classes[kind]; s.next(int32(at)) == int32(at) {
+			if s := &x.classes[kind]; s.Next(int32(at)) == int32(at) {
 				n++
 				if int32(kind) != c.bins[ci][b].kind {
 					add("bin %d stands in the wrong class", b)

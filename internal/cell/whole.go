@@ -46,7 +46,7 @@ func (s *search) tightest(x *binIndex, ch *Chain, l Level, enough int32) CellID 
 	list, last, at := t.groups[:0], CellID(None), int32(0)
 	places := &x.classes[wholeKind]
 	s.c.work.Step(int(x.size[wholeKind]) / 8)
-	for o := places.next(0); o != None; o = places.next(o + 1) {
+	for o := places.Next(0); o != None; o = places.Next(o + 1) {
 		anc := f.parent[ch.NodeCells[x.bin(o)]]
 		for up := ch.NodeLevel + 1; up < l; up++ {
 			anc = f.parent[anc]
@@ -75,14 +75,14 @@ func (s *search) tightest(x *binIndex, ch *Chain, l Level, enough int32) CellID 
 func (s *search) takeWholes(x *binIndex, ch *Chain, anc CellID, p *part) {
 	f := s.c.f
 	places := &x.classes[wholeKind]
-	o := places.next(0)
+	o := places.Next(0)
 	for _, t := range p.tasks {
 		node := ch.NodeCells[x.bin(o)]
 		for anc != None && !f.Contains(anc, node) {
-			o = places.next(o + 1)
+			o = places.Next(o + 1)
 			node = ch.NodeCells[x.bin(o)]
 		}
-		o = places.next(o + 1)
+		o = places.Next(o + 1)
 		first := f.Cells[node].FirstLeaf
 		leaves := carve(&s.t.newLeaves, int(t.leaves))
 		for l := first; l < first+LeafID(t.leaves); l++ {

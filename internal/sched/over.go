@@ -6,20 +6,18 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/fewest"
 )
 
-// Within one priority only the policy can say who gives way: Wish.Over names the
-// running gangs behind the wish. Two things hold them up, and nothing else: the
-// minimum run time, which is the VC's or the policy's quantum (quantum.go), and the
-// budget of preemptions.
+// Within one priority only the policy can say what gives way: Wish.Over names the running gangs behind the wish. Two things hold
+// them up, and nothing else: the minimum run time, which is the VC's or the policy's quantum (quantum.go), and the budget of preemptions.
 
 // takes reports whether a gang may have cells of its own priority.
 func (w *Wish) takes() bool { return w.Over != nil || w.Shrink }
 
-// planOver finds cells for a gang that found none otherwise, at the expense of its own
-// priority: of those who were promised cells and stand behind it, else of those who
-// run, else of both; last of the cells that are bound for those who run. If need be charges of
-// bad hardware move first.
+// planOver finds cells for a gang that found none otherwise, at the expense of its own priority: of what was promised cells and
+// stands behind it, else of what runs, else of both; last of the cells that are bound for what runs. If need be charges of bad
+// hardware move first.
 func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
 	if !wish.takes() || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
@@ -80,47 +78,43 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 	return p, ok
 }
 
-// planStopping stops gangs from the tail of the order, as many as suffice, and then
-// gives those back that were not needed, the best in the order first; so many leaves
-// are missing by their number alone.
+// planStopping stops gangs from the tail of the order, as many as suffice, and then gives those back that were not needed, the best
+// in the order first; so many leaves are missing by their number alone.
 func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64) (plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
 		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
 			return plan{placement: res.Placement, lazies: done}, true
 		}
 	}
-	n, found, ok := s.shortest(r, tail, missing)
-	if !ok {
+	least, lacks := 0, missing
+	for ; lacks > 0 && least < len(tail); least++ {
+		lacks -= s.leavesOf(tail[least : least+1])
+	}
+	if len(tail) == 0 || lacks > 0 {
 		return plan{}, false
 	}
-	chosen := slices.Clone(tail[:n])
-	spare := s.leavesOf(chosen) - missing
-	for i, missed, most := n-2, 0, 1; i >= 0 && missed < trimMost; { // several at once, as long as that goes well
-		k := min(most, i+1)
-		back := s.leavesOf(chosen[i+1-k : i+1])
-		if back <= spare {
-			fewer := slices.Delete(slices.Clone(chosen), i+1-k, i+1)
-			q := s.liftingThese(r, fewer)
-			if less, ok := s.cl.Try(&q); ok {
-				spare, chosen, found = spare-back, fewer, less
-				i, most = i-k, 2*k
-				continue
-			}
+	var found cell.Result
+	var chosen []cell.AllocID
+	fits := func(ids []cell.AllocID) bool {
+		q := s.liftingThese(r, ids)
+		res, ok := s.cl.Try(&q)
+		if ok {
+			found, chosen = res, ids
 		}
-		if most = k / 2; k > 1 {
-			continue
-		}
-		if i, most = i-1, 1; back <= spare {
-			missed++
-		}
+		return ok
 	}
+	n := fewest.First(max(least, 1), len(tail), func(n int) bool { return fits(tail[:n]) })
+	if n == 0 {
+		return plan{}, false
+	}
+	spare := func(some []cell.AllocID) bool { return s.leavesOf(some) <= s.leavesOf(chosen)-missing }
+	fewest.Spare(chosen, n-1, trimMost, spare, fits)
 	q := s.liftingThese(r, chosen)
 	return s.planOf(q, s.cl.Settle(&q, found)), true
 }
 
-// promisedBehind returns the reservations of a gang's own priority that it may have
-// taken back, the first to go first: members above a minimum, and those of whom the
-// policy says that they stand behind it. What this decision promised stays.
+// promisedBehind returns the reservations of a gang's own priority that it may have taken back, the first to go first: members above
+// a minimum, and those of which the policy says that they stand behind it. What this decision promised stays.
 func (s *State) promisedBehind(j *job, wish Wish) []int32 {
 	var out []int32
 	if len(s.promises) == 0 {
@@ -193,10 +187,9 @@ func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 	return p, ok
 }
 
-// tail returns the allocations that may be lifted for a gang of their own
-// priority, first to go first: members above a minimum, then those that the
-// policy names, until they hold so many leaves, or all; where it only lets jobs shrink,
-// members above the usual size. It stands in the memory of the next call.
+// tail returns the allocations that may be lifted for a gang of their own priority, first to go first: members above a minimum, then
+// those that the policy names, until they hold so many leaves, or all; where it only lets jobs shrink, members above the usual size.
+// It stands in the memory of the next call.
 func (s *State) tail(j *job, wish *Wish, most int64) (list []cell.AllocID, all bool) {
 	t := &s.mem.tail
 	if t.each == nil {
@@ -291,8 +284,7 @@ func (t *tailing) hear(ref GangRef) {
 	t.left -= s.leavesOf(t.out[len(t.out)-1:])
 }
 
-// membersAbove returns what the members above a job's minimum hold that may have to leave
-// for another job, the last first.
+// membersAbove returns what the members above a job's minimum hold that may have to leave for another job, the last first.
 func (s *State) membersAbove(by, of *job) []cell.AllocID {
 	var out []cell.AllocID
 	for g := len(of.gangs) - 1; g > 0; g-- {
@@ -303,40 +295,31 @@ func (s *State) membersAbove(by, of *job) []cell.AllocID {
 	return out
 }
 
-// yields reports whether an attempt may have to leave for a job of its own
-// priority and VC: it ran for the minimum, and its job's budget is not used up.
+// yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran for the minimum, and has budget.
 func (s *State) yields(j *job, a *attempt) bool {
 	return s.yieldsIn(j.space, s.vc(j.space), a)
 }
 
 // yielding is how many leaves work of a job's priority and VC holds that may have to leave for another job of it: no tail has more.
 func (s *State) yielding(j *job) int64 {
-	y := &s.mem.yielding
-	key := yieldKey{s.seq, s.now, j.space, j.spec.Priority}
-	if y.of == key {
+	y, cfg := &s.mem.yielding, s.vc(j.space)
+	if y.seq == s.seq && y.prio == j.spec.Priority {
 		return y.leaves
 	}
-	*y = yielding{of: key}
-	cfg := s.vc(j.space)
+	*y = yielding{seq: s.seq, prio: j.spec.Priority}
 	for i := range s.attempts {
-		if a := &s.attempts[i]; a.job != none && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yieldsIn(j.space, cfg, a) {
+		if a := &s.attempts[i]; a.job != none && s.jobs[a.job].spec.Priority == y.prio && s.yieldsIn(j.space, cfg, a) {
 			y.leaves += int64(s.jobs[a.job].gangs[a.id.Gang].leaves)
 		}
 	}
 	return y.leaves
 }
 
-// yielding is what was counted last.
+// yielding is what one walk counted last, before so many events.
 type yielding struct {
-	of     yieldKey
+	seq    uint64
+	prio   cell.Priority
 	leaves int64
-}
-
-type yieldKey struct {
-	seq   uint64
-	now   Time
-	space int32
-	prio  cell.Priority
 }
 
 // yieldsIn is the same for a job of a VC. What this very decision gave stays.
@@ -410,9 +393,8 @@ func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	return out
 }
 
-// liftingThese returns the request with which everything below the gang's
-// priority, and some allocations of its own, may be made to leave. It holds until
-// the next is made.
+// liftingThese returns the request with which everything below the gang's priority, and some allocations of its own, may be made to
+// leave. It holds until the next is made.
 func (s *State) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
 	q := s.lifting(r, r.Priority)
 	also := slices.Grow(s.mem.also[:0], len(s.byAlloc))[:len(s.byAlloc)]
@@ -435,53 +417,8 @@ func (s *State) leavesOf(ids []cell.AllocID) int64 {
 	return n
 }
 
-// shortest returns how many of the tail must be lifted at least, and what a search finds
-// then; so many leaves are missing by their number alone.
-func (s *State) shortest(r cell.Request, tail []cell.AllocID, missing int64) (n int, found cell.Result, ok bool) {
-	fits := func(n int) (cell.Result, bool) {
-		q := s.liftingThese(r, tail[:n])
-		return s.cl.Try(&q)
-	}
-	short := 0 // does not suffice
-	for ; missing > 0 && short < len(tail); short++ {
-		missing -= s.leavesOf(tail[short : short+1])
-	}
-	if len(tail) == 0 || missing > 0 {
-		return 0, found, false
-	}
-	short = max(short-1, 0)
-	if found, ok = fits(short + 1); ok { // it does where nothing but numbers counts
-		return short + 1, found, true
-	}
-	if short++; short == len(tail) {
-		return 0, found, false
-	}
-	if found, ok = fits(len(tail)); !ok {
-		return 0, found, false
-	}
-	enough := len(tail)                                                   // suffices
-	for step := 1; short+step < enough && step < len(tail)/4; step *= 2 { // the fewer may leave, the fewer nodes are looked at
-		less, ok := fits(short + step)
-		if ok {
-			enough, found = short+step, less
-			break
-		}
-		short += step
-	}
-	for short+1 < enough {
-		mid := (short + enough) / 2
-		if less, ok := fits(mid); ok {
-			enough, found = mid, less
-		} else {
-			short = mid
-		}
-	}
-	return enough, found, true
-}
-
-// countYield counts a stop against the budget of a job: one by its own priority in
-// its VC, of a full gang that runs with a guarantee. It counts when it is sent,
-// since it is not taken back, and the preemptor may be gone when it is obeyed.
+// countYield counts a stop against the budget of a job: one by its own priority in its VC, of a full gang that runs with a guarantee.
+// It counts when it is sent, since it is not taken back, and the preemptor may be gone when it is obeyed.
 func (s *State) countYield(a *attempt) {
 	if a.cause != EndPreempted || a.by == nil || s.isExtra(a) {
 		return

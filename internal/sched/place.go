@@ -517,23 +517,21 @@ func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool
 	begin()
 	for i := range slots {
 		release(slots[i : i+1])
-		last := i == len(slots)-1
-		if !last && s.cl.Work().Over() {
+		if i < len(slots)-1 && s.cl.Work().Over() {
 			continue // all at once
 		}
 		if p, ok := try(slots[:i+1]); ok {
 			p.revoked = slots[:i+1]
 			return p, true
 		}
-		if i > 0 || last {
-			continue
+		if i == 0 && len(slots) > 1 {
+			release(slots[1:])
+			if _, ok := try(slots); !ok {
+				break
+			}
+			begin()
+			release(slots[:1])
 		}
-		release(slots[1:])
-		if _, ok := try(slots); !ok {
-			break
-		}
-		begin()
-		release(slots[:1])
 	}
 	return plan{}, false
 }

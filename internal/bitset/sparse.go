@@ -1,0 +1,70 @@
+package bitset
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// Sparse is a set of small numbers as a bitmap with a summary above it: adding, removing and finding the next one cost a few
+// words, however many there may be. One that NewSparse did not make has room for none.
+type Sparse struct {
+	words []uint64
+	sum   []uint64 // a bit for each word that is not zero
+}
+
+// NewSparse returns an empty set with room for the numbers below n.
+func NewSparse(n int) Sparse {
+	words := (n + 63) / 64
+	both := make([]uint64, words+(words+63)/64)
+	return Sparse{words: both[:words:words], sum: both[words:]}
+}
+
+// Add puts a number into the set.
+func (s *Sparse) Add(n int32) {
+	w := n / 64
+	s.words[w] |= 1 << (n % 64)
+	s.sum[w/64] |= 1 << (w % 64)
+}
+
+// Remove takes a number out of it.
+func (s *Sparse) Remove(n int32) {
+	w := n / 64
+	if s.words[w] &^= 1 << (n % 64); s.words[w] == 0 {
+		s.sum[w/64] &^= 1 << (w % 64)
+	}
+}
+
+// Next returns the first number that is not before n, or -1.
+func (s *Sparse) Next(n int32) int32 {
+	w := int(n / 64)
+	if w >= len(s.words) {
+		return -1
+	}
+	if rest := s.words[w] >> (n % 64); rest != 0 {
+		return n + int32(bits.TrailingZeros64(rest))
+	}
+	for w++; w < len(s.words); {
+		rest := s.sum[w/64] >> (w % 64)
+		if rest == 0 {
+			w = (w/64 + 1) * 64
+			continue
+		}
+		w += bits.TrailingZeros64(rest)
+		return int32(w*64 + bits.TrailingZeros64(s.words[w]))
+	}
+	return -1
+}
+
+// Clone returns a copy.
+func (s *Sparse) Clone() Sparse { return Sparse{slices.Clone(s.words), slices.Clone(s.sum)} }
+
+// Words is how many words the set takes.
+func (s *Sparse) Words() int { return len(s.words) + len(s.sum) }
+
+// CloneIn returns a copy in so many words of a slab, and what is left of that.
+func (s *Sparse) CloneIn(slab []uint64) (Sparse, []uint64) {
+	n, m := len(s.words), s.Words()
+	copy(slab, s.words)
+	copy(slab[n:], s.sum)
+	return Sparse{words: slab[:n:n], sum: slab[n:m:m]}, slab[m:]
+}
