@@ -104,7 +104,7 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
-	if err := s.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(netutil.LimitListener(share(l, maxEach), maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
