@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -136,13 +137,22 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit 
 	return e
 }
 
-// evicted says of a task that its kubelet ended why: it has written more than it may, which is its own fault, or its node had too little left.
+// overuse are how kubelets say that a pod has written more than it may itself: all of it, a container of it, or a volume.
+var overuse = regexp.MustCompile(`^(Pod ephemeral local storage usage exceeds the total limit of containers |Container \S+ exceeded its local ephemeral storage limit |Usage of EmptyDir volume \S+ exceeds the limit )`)
+
+// evicted says of a task that its kubelet ended why: it has written more than it may, which is its own fault however it took its end, or anything else,
+// which is its node's.
 func evicted(e *sched.Exit, message string) {
-	if message = strings.TrimSpace(message); !strings.HasPrefix(message, "The node was low on") {
-		e.Message = words("", message) + " What it prints counts, too: write to a storage, or ask for more (--disk, extras.comb.taskRoles.NAME.disk)"
+	message = strings.TrimSpace(message)
+	if !overuse.MatchString(message) {
+		e.Cause, e.Message, e.Own = sched.NodeLost, "its node ended it: "+words("", message), false
 		return
 	}
-	e.Cause, e.Message, e.Own = sched.NodeLost, "its node ended it: "+words("", message), false
+	if e.Code == 0 {
+		e.Code, e.Signal = 137, 9
+	}
+	e.Cause, e.Own = "", true
+	e.Message = strings.TrimSuffix(words("", message), ".") + ". What it prints counts, too: write to a storage, or ask for more (--disk, extras.comb.taskRoles.NAME.disk)"
 }
 
 // words joins a reason of Kubernetes with its message, bounded.

@@ -123,20 +123,26 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// A task that its kubelet evicts has written too much, or its node is to blame.
+// A task that its kubelet evicts has written too much, however it took that, or its node is to blame.
 func TestEvicted(t *testing.T) {
 	for message, own := range map[string]bool{
 		"Pod ephemeral local storage usage exceeds the total limit of containers 50Mi. ": true,
+		`Container task exceeded its local ephemeral storage limit "50Mi". `:             true,
+		`Usage of EmptyDir volume "work" exceeds the limit "50Mi". `:                     true,
 		"The node was low on resource: memory. Threshold quantity: 100Mi.":               false,
+		"The node had condition: [DiskPressure]. ":                                       false,
+		"": false,
 	} {
-		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: message,
-			ContainerStatuses: []corev1.ContainerStatus{{Name: Container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}}}}}
-		x := Look(pod, false).Exit
-		if x.Own != own || (x.Cause == "") != own || !strings.Contains(x.Message, strings.TrimSpace(message)) {
-			t.Errorf("%s: it is %+v", message, x)
-		}
-		if x := Look(pod, true).Exit; x.Message != "" {
-			t.Errorf("it was told to end, and is %+v", x)
+		for _, end := range []corev1.ContainerStateTerminated{{ExitCode: 137}, {ExitCode: 0, Reason: "Completed"}, {ExitCode: 3}, {ExitCode: 137, Reason: "ContainerStatusUnknown"}} {
+			pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: message,
+				ContainerStatuses: []corev1.ContainerStatus{{Name: Container, State: corev1.ContainerState{Terminated: &end}}}}}
+			x := Look(pod, false).Exit
+			if x.Own != own || (x.Cause == "") != own || own && x.Code == 0 || !strings.Contains(x.Message, strings.TrimSpace(message)) || strings.Contains(x.Message, "..") {
+				t.Errorf("%s: with code %d and reason %q it is %+v", message, end.ExitCode, end.Reason, x)
+			}
+			if x := Look(pod, true).Exit; strings.Contains(x.Message, "disk") {
+				t.Errorf("it was told to end, and is %+v", x)
+			}
 		}
 	}
 }
