@@ -74,8 +74,8 @@ var (
 	logFile    = regexp.MustCompile(`^jobs/([1-9][0-9]{0,18})/[0-9]{1,10}\.[0-9]{1,10}/[0-9]{1,10}/std(out|err)[0-9.]{0,32}$`)
 )
 
-// podFiles are those by which a server on Kubernetes knows its pods again, which run on while it is restored.
-var podFiles = []string{"pod-key", "pod-namespaces"}
+// podFiles are those by which a server on Kubernetes knows its pods again, which run on while it is restored, and copies of others.
+var podFiles = []string{"pod-key", "pod-namespaces", "pod-forgotten"}
 
 // kept reports whether a file of the data directory is part of backups.
 func kept(name string, logs bool) bool {

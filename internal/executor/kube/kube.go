@@ -434,6 +434,9 @@ func (e *Executor) Forget(id sched.JobID) error {
 			return fmt.Errorf("a pod of job %d, %s, is not gone yet", id, name)
 		}
 	}
+	if err := e.spaces.past.note(id); err != nil {
+		return err
+	}
 	return os.RemoveAll(e.jobDir(id))
 }
 

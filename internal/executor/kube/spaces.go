@@ -31,6 +31,7 @@ type spaces struct {
 	file string
 	mu   sync.Mutex // after Executor.mu
 	of   map[string]*space
+	past *forgotten
 }
 
 // space is one namespace.
@@ -49,7 +50,11 @@ type answer struct{ err error }
 
 // openSpaces watches the server's own namespace, and those in which pods were.
 func openSpaces(e *Executor) (*spaces, error) {
-	s := &spaces{e: e, file: filepath.Join(filepath.Dir(e.o.KeyFile), "pod-namespaces"), of: map[string]*space{}}
+	past, err := openForgotten(filepath.Join(filepath.Dir(e.o.KeyFile), "pod-forgotten"))
+	if err != nil {
+		return nil, err
+	}
+	s := &spaces{e: e, file: filepath.Join(filepath.Dir(e.o.KeyFile), "pod-namespaces"), of: map[string]*space{}, past: past}
 	text, err := os.ReadFile(s.file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot read in which namespaces pods are: %w", err)
@@ -171,20 +176,7 @@ func (s *spaces) open(name string) (*space, error) {
 // save writes the names; they are on the disk when this returns. s.mu is held.
 func (s *spaces) save() error {
 	text := strings.Join(slices.Sorted(maps.Keys(s.of)), "\n") + "\n"
-	f, err := os.OpenFile(s.file+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.WriteString(text); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(s.file+".new", s.file); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(s.file))
+	return writeSynced(s.file, text)
 }
 
 // close forgets namespaces in which there is nothing any more.
@@ -373,8 +365,11 @@ func (s *spaces) ofGang(t *task) string {
 	return ""
 }
 
-// forged reports whether a pod without a task is none of Comb's: it made one of that name, which was another.
+// forged reports whether a pod without a task is none of Comb's: it made one of that name, which was another, or is gone.
 func (s *spaces) forged(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
+	if s.past.has(at.Job) {
+		return true
+	}
 	was := task{dir: s.e.taskDir(at, n)}
 	begun, err := was.load()
 	return begun && err == nil && was.record.UID != "" && was.record.UID != pod.UID

@@ -136,7 +136,8 @@ func (d *driver) forge(from, space string) string {
 	return key
 }
 
-// A pod that a user makes of what Comb wrote on another counts for nothing: neither in another namespace, nor when that one has ended.
+// A pod that a user makes of what Comb wrote on another counts for nothing: neither in another namespace, nor when that one has ended, nor when its job
+// is forgotten.
 func TestForgedPods(t *testing.T) {
 	d := newDriver(t, 4)
 	d.api.Linger()
@@ -152,6 +153,14 @@ func TestForgedPods(t *testing.T) {
 	later := d.forge(copied, "red")
 	d.restart()
 	d.runsIn("red", d.of("red", "n0"), 0)
+	d.until("its job is forgotten", func() bool { return d.e.Forget(red.Job) == nil })
+	for range 2 {
+		if d.e.Sweep(nil); d.isDown("n0") {
+			t.Fatal("a copy of a pod of a forgotten job takes its node down")
+		}
+		d.restart()
+		d.runsIn("red", d.of("red", "n0"), 0)
+	}
 	for _, key := range []string{copied, later} {
 		if !slices.Contains(d.api.Objects("pods"), key) || strings.Contains(d.api.Text("pods", key), "deletionTimestamp") {
 			t.Errorf("the pod %s, which is a user's, was deleted", key)

@@ -1,0 +1,116 @@
+package kube
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// forgotten are the jobs whose records are gone: their pods were all proven to be gone before. What stands there under the name of one is a
+// user's copy. They are in a file that outlives the jobs' folders, each line a job or a range of them.
+type forgotten struct {
+	mu   sync.Mutex
+	file string
+	jobs []jobRange // in order, and apart
+}
+
+// jobRange are jobs from a number to another, both among them.
+type jobRange struct{ from, to sched.JobID }
+
+// openForgotten reads the file, and writes it anew where it can be said with fewer lines, or its last one is torn.
+func openForgotten(file string) (*forgotten, error) {
+	f := &forgotten{file: file}
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot read which jobs are forgotten: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var r jobRange
+		whole, ends := strings.CutSuffix(line, "\n")
+		if n, _ := fmt.Sscanf(whole, "%d-%d", &r.from, &r.to); n == 1 {
+			r.to = r.from
+		}
+		if ends && r.String() == whole { // else a machine that died has left it torn
+			f.add(r)
+		}
+	}
+	if short := f.text(); short != string(text) {
+		if err := writeSynced(file, short); err != nil {
+			return nil, fmt.Errorf("cannot note which jobs are forgotten: %w", err)
+		}
+	}
+	return f, nil
+}
+
+func (r jobRange) String() string {
+	if r.from == r.to {
+		return fmt.Sprint(int64(r.from))
+	}
+	return fmt.Sprintf("%d-%d", int64(r.from), int64(r.to))
+}
+
+func (f *forgotten) text() string {
+	var b strings.Builder
+	for _, r := range f.jobs {
+		fmt.Fprintln(&b, r)
+	}
+	return b.String()
+}
+
+// add notes jobs in memory. f.mu is held, or f is of one alone.
+func (f *forgotten) add(r jobRange) {
+	// All from first to last meet what is new, or are beside it.
+	first, _ := slices.BinarySearchFunc(f.jobs, r.from, func(old jobRange, from sched.JobID) int { return cmp.Compare(old.to+1, from) })
+	last := first
+	for last < len(f.jobs) && f.jobs[last].from <= r.to+1 {
+		r.from, r.to = min(r.from, f.jobs[last].from), max(r.to, f.jobs[last].to)
+		last++
+	}
+	f.jobs = slices.Replace(f.jobs, first, last, r)
+}
+
+// has reports whether a job is forgotten.
+func (f *forgotten) has(id sched.JobID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, found := slices.BinarySearchFunc(f.jobs, id, func(r jobRange, id sched.JobID) int {
+		switch {
+		case r.to < id:
+			return -1
+		case r.from > id:
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// note has a job be forgotten. A machine that dies may lose it: it is one line, and nothing waits for the disk.
+func (f *forgotten) note(id sched.JobID) (err error) {
+	if f.has(id) {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cannot note that job %d is forgotten: %w", id, err)
+		}
+	}()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out, err := os.OpenFile(f.file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, int64(id))
+	if err = errors.Join(err, out.Close()); err == nil {
+		f.add(jobRange{id, id})
+	}
+	return err
+}
