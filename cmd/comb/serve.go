@@ -68,7 +68,7 @@ type serveFlags struct {
 	runtime      string
 	pullTimeout  time.Duration
 	imageBudget  memoryFlag
-	boxDisk      memoryFlag
+	boxDisk      diskFlag
 	uploadLimit  memoryFlag
 	uploadQuota  memoryFlag
 	log          telemetry.LogFlags
@@ -106,8 +106,8 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.StringVar(&s.runtime, "runtime", "auto", "auto: jobs with an image run in containers where an engine answers, all others as processes; container: every job needs an image and runs in a container; process: images are ignored")
 	f.DurationVar(&s.pullTimeout, "image-pull-timeout", 30*time.Minute, "how long the fetching of one image may take")
 	f.Var(&s.imageBudget, "image-budget", "what fetched images may take of the engine's disk, such as 500Gi; beyond, the least recently used are removed (default: no limit)")
-	s.boxDisk = 100 << 10
-	f.Var(&s.boxDisk, "container-disk", "what a container may write to its own disk, at most and when its task asks for nothing; 0 is any amount")
+	s.boxDisk.memoryFlag = 100 << 10
+	f.Var(&s.boxDisk, "container-disk", "what a container may write to its own disk, at most and when its task asks for nothing; 0 is any amount; on Kubernetes a task may ask for more than the default")
 	s.uploadLimit, s.uploadQuota = memoryFlag(upload.Default.Bytes>>20), 10<<10
 	f.Var(&s.uploadLimit, "upload-limit", "how large one upload may be, such as 100Mi")
 	f.Var(&s.uploadQuota, "upload-quota", "how large all uploads of one user may be together")
@@ -304,7 +304,7 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
 		Secrets: d.secrets(ctx),
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
-		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.Engine, ContainerDiskMB: int64(d.flags.boxDisk), Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
+		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.Engine, ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
 	})
 	return err
 }

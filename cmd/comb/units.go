@@ -63,3 +63,23 @@ func (m *memoryFlag) String() string {
 
 // Type implements pflag.Value.
 func (m *memoryFlag) Type() string { return "amount" }
+
+// diskFlag is what a container may write. Where it is not given, a pod may ask for more.
+type diskFlag struct {
+	memoryFlag
+	given bool
+}
+
+// Set implements pflag.Value.
+func (f *diskFlag) Set(text string) error {
+	f.given = true
+	return f.memoryFlag.Set(text)
+}
+
+// most is what a pod may ask for; 0 is any amount.
+func (f *diskFlag) most() int64 {
+	if !f.given {
+		return 0
+	}
+	return int64(f.memoryFlag)
+}

@@ -138,7 +138,8 @@ type Task struct {
 	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
 	Storages []storage.Storage
 	Work     string
-	DiskMB   int64 // what it may write at most, and where it asks for nothing; 0 is any amount
+	DiskMB   int64 // what it may write where it asks for nothing; 0 is any amount
+	MostMB   int64 // what it may ask for; 0 is any amount
 	Line     *Line // nil is that process 1 of the pod is the task's shell, and nothing goes from the pod to the server
 }
 
@@ -302,8 +303,8 @@ func possible(t Task, role *sched.Role) error {
 	switch {
 	case role.Launch.Image == "":
 		return &CannotError{fmt.Sprintf("role %s names no image: on Kubernetes each task is a container; give it one", role.Name)}
-	case t.DiskMB > 0 && role.Launch.DiskMB > t.DiskMB:
-		return &CannotError{fmt.Sprintf("role %s asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", role.Name, role.Launch.DiskMB, t.DiskMB)}
+	case t.MostMB > 0 && role.Launch.DiskMB > t.MostMB:
+		return &CannotError{fmt.Sprintf("role %s asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", role.Name, role.Launch.DiskMB, t.MostMB)}
 	case job.Upload != "" && t.Line == nil:
 		return &CannotError{"the job brings code of its own, and pods cannot fetch it from this server: an administrator starts it with --pod-image and --pod-url; or put the code into the image"}
 	case job.Hints.Checkpoint && t.Work == "":

@@ -97,7 +97,7 @@ func TestDisk(t *testing.T) {
 	for _, tt := range []struct {
 		asked, most, limit, set int64
 		line                    bool
-	}{{0, 0, 0, 0, true}, {0, 100, 100, 0, false}, {0, 100, 100 + programMB, 0, true}, {40, 100, 40, 40, false}, {40, 0, 40 + programMB, 40 + programMB, true}} {
+	}{{0, 0, 0, 0, true}, {0, 100, 100, 0, false}, {0, 100, 100 + programMB, 0, true}, {40, 100, 40, 40, false}, {40, 0, 40 + programMB, 40 + programMB, true}, {400, 100, 400, 400, false}} {
 		task := sample()
 		task.DiskMB = tt.most
 		if tt.line {
@@ -116,7 +116,7 @@ func TestDisk(t *testing.T) {
 		}
 	}
 	task := sample()
-	task.DiskMB = 100
+	task.DiskMB, task.MostMB = 50, 100
 	task.Start.Job.Roles[task.Task.Role].Launch.DiskMB = 101
 	if _, _, err := maker.Make(task); err == nil || !strings.Contains(err.Error(), "asks for 101 MiB of disk, more than the 100 MiB") {
 		t.Errorf("more than that is answered with %v", err)
