@@ -151,10 +151,11 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 		if s.r.Lift != nil {
 			b.avail += b.soft
 		}
-		if b.avail < n && (counted || s.few && !s.liftsMore()) {
+		if b.avail < n && (counted || s.r.byCounts() && !s.liftsMore()) {
 			continue
 		}
 		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.soft
+		s.c.work.Step(int(x.size[kind]) / 16)
 		for o := places.Next(0); o != None; o = places.Next(o + 1) {
 			b.cell, b.place = ch.NodeCells[x.bin(o)], o
 			if !s.nodeOK(s.c.f.Cells[b.cell].Node) || b.avail < n && !s.hidden(b.cell) {
@@ -193,7 +194,7 @@ func (s *search) atMost(cells ...CellID) (n int32) {
 
 // hidden reports whether a gang could take more of a node than counts tell: what is not healthy, or held by others that may be lifted.
 func (s *search) hidden(node CellID) bool {
-	return !s.few || s.liftsMore() && s.t.lifting[s.c.f.Cells[node].Node] == s.t.epoch
+	return !s.r.byCounts() || s.liftsMore() && s.t.lifting[s.c.f.Cells[node].Node] == s.t.epoch
 }
 
 // liftsMore reports whether holders may be lifted whose leaves do not count as soft, and notes on which nodes, once.
@@ -203,6 +204,7 @@ func (s *search) liftsMore() bool {
 		return s.lifts
 	}
 	s.looked = true
+	s.c.work.Step(len(s.c.allocs) / 16) // a look is less than a step
 	if len(s.t.lifting) < len(s.c.f.Nodes) {
 		s.t.lifting = make([]uint32, len(s.c.f.Nodes))
 	}

@@ -9,7 +9,7 @@ func (c *Cluster) Mood(id AllocID) Mood { return c.allocs[id].mood }
 // Overlooked names a node that a search passes without a look at its leaves, though the gang could take more of it than it counts.
 func (c *Cluster) Overlooked(q *Request) (node NodeName, counted, could int32) {
 	t := c.scratch()
-	s := &search{c: c, r: q, t: t, few: q.Gone == nil && !q.IgnoreHealth && !q.IgnoreUse}
+	s := &search{c: c, r: q, t: t}
 	for i := range c.f.Chains {
 		for _, id := range c.f.Chains[i].NodeCells {
 			if b := s.newBin(id, nil); !s.hidden(id) && b.avail > s.atMost(id) {

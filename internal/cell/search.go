@@ -59,6 +59,9 @@ type Lift struct {
 	Also func(AllocID) bool
 }
 
+// byCounts reports whether counts of cells bound what it can take where no more may be lifted than is soft.
+func (r *Request) byCounts() bool { return r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse }
+
 // allows reports whether an allocation may be lifted for a VC.
 func (r *Request) allows(id AllocID, a *Alloc) bool {
 	switch {
@@ -215,7 +218,6 @@ func (c *Cluster) search(r *Request) (Result, bool) {
 	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
 	s.plain = r.Keep == nil && (r.Lift == nil || r.Spared == nil) && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
 		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
-	s.few = r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse
 	c.blind = r.IgnoreHealth
 	s.picky = r.Allowed != nil || len(r.Avoided) > 0
 	s.fond = len(r.Preferred) > 0
@@ -349,7 +351,6 @@ type search struct {
 	plain    bool      // what cells count is what this gang could take
 	fond     bool      // some nodes are preferred
 	picky    bool      // not every node will do
-	few      bool      // a gang can take no more of a node than atMost, where hidden does not say so
 	looked   bool      // lifts, and the scratch's lifting, are known
 	lifts    bool      // holders may be lifted whose leaves do not count as soft
 	roomy    bool      // how candidates for binding are ranked

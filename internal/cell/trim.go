@@ -2,9 +2,8 @@ package cell
 
 import "slices"
 
-// trim makes a set of victims irredundant: it drops them, the dearest first, as long
-// as the gang still fits, while those that leave anyway are off their leaves. Whoever
-// is needed while others leave is needed when some of these stay: one round is enough.
+// trim makes a set of victims irredundant: it drops them, the dearest first, as long as the gang still fits, while those that leave
+// anyway are off their leaves. Whoever is needed while others leave is needed when some of these stay: one round is enough.
 func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	victims := c.staying(res.Victims)
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
@@ -54,30 +53,34 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	return res
 }
 
-// cheaper puts cheaper holders in the place of victims, the dearest of these first: they were
-// looked for on some of the nodes, and others may do as well. Of more leaves than maxPriced it looks at so many, evenly spread.
+// cheaper puts cheaper holders in the place of victims, the dearest of these first: they were looked for on some of the nodes, and
+// others may do as well. Of more leaves than maxPriced it looks at so many, evenly spread.
 func (c *Cluster) cheaper(r *Request, res Result) Result {
 	victims := c.holdersOf(res.Placement)
 	if len(victims) == 0 { // all proved superfluous
 		return res
 	}
 	slices.SortFunc(victims, func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) })
-	seen := map[AllocID]bool{None: true}
-	for _, v := range victims {
-		seen[v] = true
-	}
 	type priced struct { // with what lifting it costs
 		id   AllocID
 		cost Cost
 	}
 	var others []priced
-	most := r.cost(victims[len(victims)-1])
+	t, most := c.scratch(), r.cost(victims[len(victims)-1])
+	for _, v := range victims {
+		t.lifted[v] = t.epoch // or seen
+	}
 	for l := 0; l < len(c.leaves); l += (len(c.leaves)+maxPriced-1)/maxPriced | 1 { // odd, lest it is always the same device of a node
 		id := c.leaves[l].hold
-		if a := &c.allocs[max(id, 0)]; !seen[id] && a.mood != Leaving && r.allows(id, a) && c.near(r, a) && r.cost(id).Compare(most) < 0 {
-			others = append(others, priced{id, r.cost(id)})
+		if id == None || t.lifted[id] == t.epoch {
+			continue
 		}
-		seen[id] = true
+		t.lifted[id] = t.epoch
+		if a := &c.allocs[id]; a.mood != Leaving && r.allows(id, a) && c.near(r, a) {
+			if cost := r.cost(id); cost.Compare(most) < 0 {
+				others = append(others, priced{id, cost})
+			}
+		}
 	}
 	slices.SortStableFunc(others, func(a, b priced) int { return a.cost.Compare(b.cost) })
 	c.scratch().budget = setSteps

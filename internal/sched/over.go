@@ -95,11 +95,12 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64)
 	}
 	var found cell.Result
 	var chosen []cell.AllocID
+	var spare int64
 	fits := func(ids []cell.AllocID) bool {
 		q := s.liftingThese(r, ids)
 		res, ok := s.cl.Try(&q)
 		if ok {
-			found, chosen = res, ids
+			found, chosen, spare = res, ids, s.leavesOf(ids)-missing
 		}
 		return ok
 	}
@@ -107,8 +108,7 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64)
 	if n == 0 {
 		return plan{}, false
 	}
-	spare := func(some []cell.AllocID) bool { return s.leavesOf(some) <= s.leavesOf(chosen)-missing }
-	fewest.Spare(chosen, n-1, trimMost, spare, fits)
+	fewest.Spare(chosen, n-1, trimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
 	q := s.liftingThese(r, chosen)
 	return s.planOf(q, s.cl.Settle(&q, found)), true
 }
@@ -303,10 +303,10 @@ func (s *State) yields(j *job, a *attempt) bool {
 // yielding is how many leaves work of a job's priority and VC holds that may have to leave for another job of it: no tail has more.
 func (s *State) yielding(j *job) int64 {
 	y, cfg := &s.mem.yielding, s.vc(j.space)
-	if y.seq == s.seq && y.prio == j.spec.Priority {
+	if y.seq == s.seq && y.prio == j.spec.Priority && y.due == s.due {
 		return y.leaves
 	}
-	*y = yielding{seq: s.seq, prio: j.spec.Priority}
+	*y = yielding{seq: s.seq, prio: j.spec.Priority, due: s.due}
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && s.jobs[a.job].spec.Priority == y.prio && s.yieldsIn(j.space, cfg, a) {
 			y.leaves += int64(s.jobs[a.job].gangs[a.id.Gang].leaves)
@@ -319,6 +319,7 @@ func (s *State) yielding(j *job) int64 {
 type yielding struct {
 	seq    uint64
 	prio   cell.Priority
+	due    bool // for a gang that is
 	leaves int64
 }
 

@@ -121,9 +121,8 @@ func (s *State) allowedNodes(spec *Job) cell.NodeSet {
 	return out
 }
 
-// lifting returns the request with which holders below a limit may be made to leave: opportunistic ones anywhere,
-// guaranteed ones of the same VC whose priority is below limit. What leaves anyway costs nothing; what may be alive
-// on a lost node is never counted on.
+// lifting returns the request with which holders below a limit may be made to leave: opportunistic ones anywhere, guaranteed ones of
+// the same VC whose priority is below limit. What leaves anyway costs nothing; what may be alive on a lost node is never counted on.
 func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
 	r.Cost = func(id cell.AllocID) cell.Cost {
@@ -448,8 +447,8 @@ func (s *State) limits(space int32, prio cell.Priority) []cell.Priority {
 	return limits
 }
 
-// lazies returns the allocations of a VC that may become opportunistic for a preemptor: members above a minimum
-// first, then the lowest priority, then the last submitted.
+// lazies returns the allocations of a VC that may become opportunistic for a preemptor: members above a minimum first, then the
+// lowest priority, then the last submitted.
 func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	if !s.willingBelow(space, prio) {
 		return nil
@@ -484,8 +483,8 @@ func (s *State) holdersBelow(space int32, prio cell.Priority, serves func(*attem
 	return out
 }
 
-// planRevoking tries again as if reservations did not exist, the first named first,
-// and keeps those that need not be revoked, unless that would cost more victims.
+// planRevoking tries again as if reservations did not exist, the first named first, and keeps those that need not be revoked, unless
+// that would cost more victims.
 func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
 	if len(slots) == 0 {
 		return plan{}, false
