@@ -19,7 +19,8 @@ const hearEvery = 500 * time.Millisecond
 // Line answers the pods of this executor's tasks.
 func (e *Executor) Line() *line.Handler {
 	h := hears{e}
-	return &line.Handler{Token: e.maker.LineToken, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
+	runs := func(pod string) bool { _, err := h.task(pod); return err == nil }
+	return &line.Handler{Token: e.maker.LineToken, Runs: runs, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
 }
 
 // hears answers pods.

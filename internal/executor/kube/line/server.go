@@ -7,6 +7,7 @@ import (
 	"crypto/hmac"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -30,6 +31,12 @@ const (
 	headerTime = 10 * time.Second
 )
 
+// What the context of a request knows.
+type (
+	callerKey struct{} // its *caller
+	podKey    struct{} // the name of the pod that asks
+)
+
 // ErrNone says that there is no such task, or nothing of what it asked for.
 var ErrNone = errors.New("there is nothing for this task")
 
@@ -40,6 +47,8 @@ var ErrSoon = errors.New("it is too soon: ask again in a second")
 type Handler struct {
 	// Token is what a pod of a name shows.
 	Token func(pod string) string
+	// Runs reports whether there is such a task still: the token of one that has ended keeps no connection. Nil says that there is.
+	Runs func(pod string) bool
 	// Code opens the code of a pod's job, and says its size in bytes.
 	Code func(pod string) (io.ReadCloser, int64, error)
 	// Gang returns the addresses of the tasks of a pod's gang, by the names under which they are told of each other; ErrSoon
@@ -82,11 +91,16 @@ type Usage struct {
 
 // Serve answers on a listener until ctx is done.
 func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) error {
+	return h.serve(ctx, newCallers(netutil.LimitListener(l, maxConns), log, usual), log)
+}
+
+func (h *Handler) serve(ctx context.Context, l *callers, log *slog.Logger) error {
 	slots := make(chan struct{}, maxCode)
-	asks := newPace(time.Now)
-	known := func(then podHandler) http.HandlerFunc { return h.known(asks, then) }
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/code", known(func(w http.ResponseWriter, _ *http.Request, pod string) {
+	route := func(pattern string, then podHandler) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { then(w, r, r.Context().Value(podKey{}).(string)) })
+	}
+	route("GET /v1/code", func(w http.ResponseWriter, _ *http.Request, pod string) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -95,16 +109,18 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "too many pods fetch their code: ask again", http.StatusServiceUnavailable)
 		}
-	}))
-	mux.HandleFunc("GET /v1/gang", known(func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Gang) }))
-	mux.HandleFunc("GET /v1/members", known(h.members))
-	mux.HandleFunc("POST /v1/progress", known(h.told))
-	mux.HandleFunc("POST /v1/usage", known(h.took))
-	mux.HandleFunc("POST /v1/turn", known(h.turn))
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	})
+	route("GET /v1/gang", func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Gang) })
+	route("GET /v1/members", h.members)
+	route("POST /v1/progress", h.told)
+	route("POST /v1/usage", h.took)
+	route("POST /v1/turn", h.turn)
+	s := &http.Server{Handler: h.known(newPace(time.Now), mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
+		ReadHeaderTimeout: l.header, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, callerKey{}, c) },
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
-	if err := s.Serve(netutil.LimitListener(share(l, maxEach), maxConns)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -113,21 +129,33 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 // podHandler answers a pod.
 type podHandler = func(w http.ResponseWriter, r *http.Request, pod string)
 
-// known lets in pods that show their token, as often as each may ask.
-func (h *Handler) known(asks *pace, then podHandler) http.HandlerFunc {
+// known lets in pods that show their token, on few connections each and as often as each may ask. It stands before all that is answered: a
+// connection on which no token is shown ends with its first request.
+func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		c := r.Context().Value(callerKey{}).(*caller)
+		if r.ContentLength != 0 { // also where it is not known: what is not read in time is not waited for either
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.of.header))
+		}
 		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		pod, token, _ := strings.Cut(shown, ":")
-		if pod == "" || !hmac.Equal([]byte(token), []byte(h.Token(pod))) {
+		switch {
+		case pod == "" || !hmac.Equal([]byte(token), []byte(h.Token(pod))):
+			w.Header().Set("Connection", "close")
 			http.Error(w, "this is for the tasks of Comb alone", http.StatusUnauthorized)
-			return
-		}
-		if !asks.allows(pod) {
+		case !c.shows(pod):
+			w.Header().Set("Connection", "close")
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, fmt.Sprintf("this pod has %d connections, and may have no more: use those, or close one", c.of.pod), http.StatusTooManyRequests)
+		case !asks.allows(pod):
 			w.Header().Set("Retry-After", "1")
 			fail(w, ErrSoon)
-			return
+		case h.Runs != nil && !h.Runs(pod):
+			w.Header().Set("Connection", "close")
+			fail(w, ErrNone)
+		default:
+			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))
 		}
-		then(w, r, pod)
 	}
 }
 
@@ -165,7 +193,6 @@ func tell[T any](w http.ResponseWriter, pod string, ask func(string) (T, error))
 }
 
 func (h *Handler) told(w http.ResponseWriter, r *http.Request, pod string) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTime))
 	lines, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTold))
 	if err != nil {
 		http.Error(w, "progress is at most 64 KiB at a time", http.StatusRequestEntityTooLarge)
@@ -179,7 +206,6 @@ func (h *Handler) told(w http.ResponseWriter, r *http.Request, pod string) {
 }
 
 func (h *Handler) took(w http.ResponseWriter, r *http.Request, pod string) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTime))
 	var u Usage
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1024)).Decode(&u); err != nil || min(u.CPU, u.MemoryMB, u.Read, u.Written) < 0 {
 		http.Error(w, "usage is an object of four numbers from 0 up", http.StatusBadRequest)
@@ -193,7 +219,6 @@ func (h *Handler) took(w http.ResponseWriter, r *http.Request, pod string) {
 }
 
 func (h *Handler) turn(w http.ResponseWriter, r *http.Request, pod string) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTime))
 	var ask TurnAsk
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4096)).Decode(&ask); err != nil {
 		http.Error(w, "how far it is with its turns is an object", http.StatusBadRequest)
