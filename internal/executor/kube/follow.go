@@ -52,7 +52,7 @@ func (e *Executor) followLog(t *task) *follower {
 
 // copyLog copies until the pod has ended and all is read.
 func (e *Executor) copyLog(ctx context.Context, f *follower, s *spool.Spool) {
-	failed, left := 0, lastTries
+	failed, left, warned := 0, lastTries, false
 	for ctx.Err() == nil && left > 0 {
 		ended := e.endedOrGone(f)
 		stream, err := e.o.API.In(f.space).Log(ctx, f.pod, s.Since())
@@ -63,9 +63,13 @@ func (e *Executor) copyLog(ctx context.Context, f *follower, s *spool.Spool) {
 		if err == nil && ended {
 			return
 		}
+		if errors.Is(err, spool.ErrNotWritten) && !warned {
+			warned = true
+			e.o.Log.Warn("a log is not kept for now: it is tried again, and what the node drops meanwhile is missing", "pod", f.pod, "error", err)
+		}
 		pause := soon
 		if err == nil {
-			failed = 0
+			failed, warned = 0, false
 		} else {
 			pause = min(soon<<min(failed, 10), longestWait)
 			if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {

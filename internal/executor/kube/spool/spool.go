@@ -35,6 +35,9 @@ type mark struct {
 	At   time.Time `json:"at"`   // of its last line
 }
 
+// ErrNotWritten says that text could not be kept, such as on a full disk.
+var ErrNotWritten = errors.New("the log cannot be written")
+
 // Spool writes one log. One goroutine may use it.
 type Spool struct {
 	dir         string
@@ -42,6 +45,7 @@ type Spool struct {
 	text, marks *os.File // text is the last of those kept
 	mark        mark
 	bytes, head int64 // of one file, and of the first lines
+	torn        bool  // more may be in the files than the mark tells of, since a write failed
 }
 
 // Open takes up the log in a folder where it ended.
@@ -64,6 +68,26 @@ func Open(dir string) (*Spool, error) {
 	return s, nil
 }
 
+// goBack is what follows on a write that failed, such as on a full disk: the files are cut to the mark, as after a kill. What could not be
+// written is read once more, or said to be missing.
+func (s *Spool) goBack() error {
+	s.torn = true
+	if s.text != nil {
+		s.text.Close()
+		s.text = nil
+	}
+	kept, err := segments(s.dir)
+	if err != nil {
+		return err
+	}
+	s.kept = kept
+	if err := s.takeUp(); err != nil {
+		return err
+	}
+	s.torn = false
+	return nil
+}
+
 // takeUp cuts off what the mark does not tell of, and opens the last file.
 func (s *Spool) takeUp() error {
 	if n := len(s.kept); n == 0 || s.kept[n-1].end() < s.mark.Size {
@@ -76,7 +100,7 @@ func (s *Spool) takeUp() error {
 		s.kept = s.kept[:n-1]
 	}
 	if len(s.kept) == 0 {
-		return s.next()
+		return s.next(s.mark.Size)
 	}
 	last := &s.kept[len(s.kept)-1]
 	last.size = s.mark.Size - last.base
@@ -88,7 +112,7 @@ func (s *Spool) takeUp() error {
 }
 
 // next begins a file, and makes room for it.
-func (s *Spool) next() error {
+func (s *Spool) next(base int64) error {
 	for len(s.kept) >= files {
 		oldest := 1
 		switch first := &s.kept[0]; {
@@ -104,7 +128,7 @@ func (s *Spool) next() error {
 		}
 		s.kept = slices.Delete(s.kept, oldest, oldest+1)
 	}
-	now := segment{name: nameOf(s.mark.Size), base: s.mark.Size}
+	now := segment{name: nameOf(base), base: base}
 	f, err := os.OpenFile(filepath.Join(s.dir, now.name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -144,12 +168,19 @@ const longestLine = 1 << 20
 // Copy appends lines, each behind its time and a blank, until they end. ended says that nothing follows: then the last line
 // counts without its end, too. Else a part of a line is left to the next Copy, since the stream may have been broken inside of it. What is read
 // from Since on has the last line that is kept: where it has not, the log says that something is missing.
+// After an error it may be called again, and goes on behind what is kept.
 func (s *Spool) Copy(from io.Reader, ended bool) error {
+	if s.torn {
+		if err := s.goBack(); err != nil {
+			return errors.Join(ErrNotWritten, err)
+		}
+	}
 	r := bufio.NewReaderSize(from, 64<<10)
 	last, at := s.mark.At, s.mark.At // of what is kept, and of the line that is read
 	var pending []byte
-	whole, known := 0, false // so many bytes of it are whole lines; the line that is read is kept already
-	met := last.IsZero()     // what is read goes on where the log ends
+	whole, wholeAt := 0, at // so many bytes of it are whole lines, up to this time
+	known := false          // the line that is read is kept already
+	met := last.IsZero()    // what is read goes on where the log ends
 	for begins := true; ; {
 		part, err := r.ReadSlice('\n')
 		if begins && len(part) > 0 {
@@ -168,11 +199,11 @@ func (s *Spool) Copy(from io.Reader, ended bool) error {
 		}
 		begins = len(part) > 0 && part[len(part)-1] == '\n'
 		if begins || len(pending)-whole >= longestLine || ended && errors.Is(err, io.EOF) {
-			whole, s.mark.At = len(pending), at
+			whole, wholeAt = len(pending), at
 		}
 		if whole > 0 && (err != nil || r.Buffered() == 0 || whole >= 64<<10) {
-			if writeErr := s.write(pending[:whole]); writeErr != nil {
-				return writeErr
+			if writeErr := s.write(pending[:whole], wholeAt); writeErr != nil {
+				return errors.Join(ErrNotWritten, writeErr, s.goBack())
 			}
 			pending, whole = append(pending[:0], pending[whole:]...), 0
 		}
@@ -200,12 +231,13 @@ func cut(line []byte) (at time.Time, rest []byte, ok bool) {
 	return at, rest, true
 }
 
-// write appends text, and then says that it is whole.
-func (s *Spool) write(text []byte) error {
+// write appends text up to a time, and then says that it is whole. The mark is the one before until all is written.
+func (s *Spool) write(text []byte, at time.Time) error {
+	now := mark{Size: s.mark.Size, At: at}
 	for len(text) > 0 {
 		last := &s.kept[len(s.kept)-1]
 		if last.size >= s.bytes {
-			if err := s.next(); err != nil {
+			if err := s.next(now.Size); err != nil {
 				return err
 			}
 			continue
@@ -214,13 +246,15 @@ func (s *Spool) write(text []byte) error {
 		if err != nil {
 			return err
 		}
-		last.size, s.mark.Size, text = last.size+int64(n), s.mark.Size+int64(n), text[n:]
+		last.size, now.Size, text = last.size+int64(n), now.Size+int64(n), text[n:]
 	}
-	data, err := json.Marshal(s.mark)
+	data, err := json.Marshal(now)
 	if err != nil {
 		return err
 	}
-	_, err = s.marks.WriteAt(fmt.Appendf(nil, "%-120s\n", data), 0)
+	if _, err = s.marks.WriteAt(fmt.Appendf(nil, "%-120s\n", data), 0); err == nil {
+		s.mark = now
+	}
 	return err
 }
 

@@ -175,7 +175,7 @@ func TestASlowReader(t *testing.T) {
 	for i := range 4000 {
 		text := fmt.Sprintf("%d\n", i)
 		all.WriteString(text)
-		if err := s.write([]byte(text)); err != nil {
+		if err := s.write([]byte(text), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if i%100 < 97 && i > 200 {
@@ -261,4 +261,75 @@ func TestLinesOfTwoStreams(t *testing.T) {
 	if got := read(t, dir, 0); got != "one\nthree\ntwo\nfour\n" {
 		t.Errorf("it is %q", got)
 	}
+}
+
+// A write that fails, in the text, in the mark, or half done, loses no line and gives none twice: what was not kept is read again, and where the
+// node has it no more the log says so.
+func TestAWriteThatFails(t *testing.T) {
+	all := strings.SplitAfter(printed("one\n", strings.Repeat("2", 30)+"\n", strings.Repeat("3", 30)+"\n", "four\n"), "\n")
+	const gone = "one\n[comb: what was printed from 2026-01-02T03:04:05Z to 2026-01-02T03:04:05Z is missing here: the node keeps the end of a log alone, and this server had not read it by then]\nfour\n"
+	for name, broken := range map[string]func(t *testing.T, s *Spool) (mended func()){
+		"text": func(t *testing.T, s *Spool) func() {
+			s.text.Close()
+			s.text = readOnly(t, filepath.Join(s.dir, textFile))
+			return func() {}
+		},
+		"mark": func(t *testing.T, s *Spool) func() {
+			marks := s.marks
+			s.marks = readOnly(t, filepath.Join(s.dir, markFile))
+			return func() { s.marks.Close(); s.marks = marks }
+		},
+		"half": func(t *testing.T, s *Spool) func() { // the next file cannot be made, nor the way to it cleared
+			s.bytes = 20
+			inTheWay := filepath.Join(s.dir, nameOf(20))
+			if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return func() { s.bytes = fileBytes; os.RemoveAll(inTheWay) }
+		},
+	} {
+		for kept, want := range map[string]string{strings.Join(all, ""): strings.Join([]string{"one", strings.Repeat("2", 30), strings.Repeat("3", 30), "four\n"}, "\n"), all[3]: gone} {
+			t.Run(fmt.Sprintf("%s, then %d bytes", name, len(kept)), func(t *testing.T) {
+				dir := t.TempDir()
+				keep(t, dir, all[0], false)
+				s, err := Open(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				since := s.Since()
+				mended := broken(t, s)
+				if err := s.Copy(strings.NewReader(strings.Join(all[:3], "")), false); !errors.Is(err, ErrNotWritten) || !s.Since().Equal(since) {
+					t.Fatalf("it reads on from %v after a write that failed, want %v: %v", s.Since(), since, err)
+				}
+				if name != "half" && read(t, dir, 0) != "one\n" {
+					t.Fatalf("after a write that failed it is %q", read(t, dir, 0))
+				}
+				mended()
+				if err := s.Copy(strings.NewReader(kept), true); err != nil {
+					t.Fatal(err)
+				}
+				if got := read(t, dir, 0); got != want {
+					t.Errorf("it is %q, want %q", got, want)
+				}
+				again, err := Open(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer again.Close()
+				if again.Since() != s.Since() || again.mark.Size != int64(len(want)) {
+					t.Errorf("the next server goes on at %+v of %d bytes, want %v", again.mark, len(want), s.Since())
+				}
+			})
+		}
+	}
+}
+
+func readOnly(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
