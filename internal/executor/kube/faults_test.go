@@ -41,6 +41,7 @@ type pair [2]sched.AttemptID
 // told to be down.
 type driver struct {
 	t    *testing.T
+	dir  string // of its data
 	r    *rand.Rand
 	api  *simapi.Server
 	open func() *kube.Executor
@@ -83,6 +84,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		d.down[nodeOf(i)] = true // until it is told to be up
 	}
 	dir := t.TempDir()
+	d.dir = dir
 	config := filepath.Join(dir, "kubeconfig")
 	text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}", d.api.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

@@ -247,25 +247,35 @@ type home struct {
 	space string // "" is that it is not decided
 }
 
-// settle says where the pod of a task is that no record tells of, or will be, and watches there. decided is that it is known now.
-func (s *spaces) settle(ctx context.Context, t *task, known bool) (decided bool, err error) {
-	name := t.space
+// settle says where the pod of a task is that no record tells of, or will be, and watches there. It is not decided yet where it is to be tried again
+// after the time that it returns.
+func (s *spaces) settle(ctx context.Context, t *task, known bool) (again time.Duration, err error) {
+	name, hidden := t.space, ""
 	if name == "" && known {
-		if name, err = s.find(ctx, t); err != nil {
-			return false, err
+		if name, hidden, err = s.find(ctx, t); err != nil {
+			return 0, err
 		}
+	}
+	if name == "" && hidden != "" && s.decided(t) == "" {
+		s.unseen(t)
+		if !t.noticed {
+			t.noticed = true
+			s.e.o.Tell(sched.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits: its pod may be in namespace %s, which Comb cannot see; an administrator gives it the rights of deploy/kubernetes/team.yaml there again, also where the namespace was deleted", t.title(), t.at, hidden)})
+		}
+		return blindPause, nil
 	}
 	if name == "" {
 		name = s.chosen(t)
 	}
 	if name == "" {
-		return false, nil
+		return spacePause, nil
 	}
 	if _, err := s.open(name); err != nil {
-		return false, err
+		return 0, err
 	}
 	s.set(t, name)
-	return true, nil
+	t.noticed = false // that it waited for this
+	return 0, nil
 }
 
 // load reads the record of a task, and watches where its pod is.
@@ -290,13 +300,18 @@ func (s *spaces) blind(t *task) bool {
 	if sp == nil || sp.refused() == "" {
 		return false
 	}
+	s.unseen(t)
+	return true
+}
+
+// unseen has the start of the server not wait for a task.
+func (s *spaces) unseen(t *task) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	if t.known && !t.unseen {
 		t.unseen = true
 		s.e.adopt()
 	}
-	return true
 }
 
 // set notes where the pod of a task is.
@@ -313,29 +328,47 @@ func (s *spaces) at(t *task) string {
 	return t.space
 }
 
-// find looks for the pod of a task whose record was lost; "" is that there is none.
-func (s *spaces) find(ctx context.Context, t *task) (string, error) {
+// find looks for the pod of a task whose record was lost; "" is that it is not seen. hidden is a namespace that does not let it be seen whether it is
+// there.
+func (s *spaces) find(ctx context.Context, t *task) (name, hidden string, err error) {
 	for _, sp := range s.all() {
 		pod, err := sp.api.Get(ctx, t.name)
+		if err != nil && api.NotThere(err) {
+			var there bool
+			if there, err = sp.api.HasNamespace(ctx); err == nil && there {
+				hidden = sp.name
+			}
+		}
 		switch {
-		case err != nil && !api.NotThere(err):
-			return "", err
-		case err == nil && pod != nil && s.e.maker.Sealed(pod):
-			return sp.name, nil
+		case err != nil:
+			return "", "", err
+		case pod != nil && s.e.maker.Sealed(pod):
+			return sp.name, "", nil
 		}
 	}
-	return "", nil
+	return "", hidden, nil
 }
 
-// chosen is where the pods of a task's attempt are to be: where others of it are, or where those of its virtual cluster go now. "" is that it
-// is not known yet.
-func (s *spaces) chosen(t *task) string {
+// decided is where the pods of a task's attempt are to be, as it is known already: where others of it are; "" is that it is not.
+func (s *spaces) decided(t *task) string {
 	h := t.home
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.space == "" && h.known {
 		h.space = s.ofGang(t)
 	}
+	return h.space
+}
+
+// chosen is where the pods of a task's attempt are to be: where others of it are, or where those of its virtual cluster go now. "" is that it
+// is not known yet.
+func (s *spaces) chosen(t *task) string {
+	if name := s.decided(t); name != "" {
+		return name
+	}
+	h := t.home
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.space == "" {
 		space, ok := "", true
 		if s.e.o.Namespace != nil {

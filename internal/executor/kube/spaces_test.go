@@ -1,6 +1,8 @@
 package kube_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +127,45 @@ func TestNamespaceWithoutRights(t *testing.T) {
 	}
 	d.api.Forbid("red", false)
 	d.finish()
+}
+
+// A task whose record was lost is not started anew, nor said to have ended, while its pod may be in a namespace that cannot be seen.
+func TestLostRecordInANamespaceUnseen(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		d := newDriver(t, 5)
+		d.api.Linger()
+		at := d.of("moves", "n0")
+		d.runsIn("red", at, 0)
+		d.e.Close()
+		if err := os.RemoveAll(filepath.Join(d.dir, "jobs")); err != nil {
+			t.Fatal(err)
+		}
+		d.move("blue")
+		d.api.Forbid("red", true)
+		d.restart()
+		if stops {
+			d.end(at)
+		}
+		began := time.Now()
+		d.e.Adopted(t.Context())
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("a server whose task cannot be seen began after %v", took)
+		}
+		d.until("it is said what it waits for", func() bool { return d.told("Notice") > 0 })
+		d.runsIn("blue", d.of("moves", "n2"), 0)
+		time.Sleep(300 * time.Millisecond)
+		if pods := d.api.Objects("pods"); len(pods) != 2 || !slices.Contains(d.live(), at) {
+			t.Errorf("stopped %v: there are the pods %v for two tasks; of the first it is told that it ended: %v", stops, pods, !slices.Contains(d.live(), at))
+		}
+		d.api.Forbid("red", false)
+		if stops {
+			d.until("it has ended", func() bool { return !slices.Contains(d.live(), at) })
+		} else {
+			time.Sleep(300 * time.Millisecond)
+			d.runsIn("red", at, 0)
+		}
+		d.finish()
+	}
 }
 
 // forge makes a pod that is a copy of another.

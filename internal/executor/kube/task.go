@@ -58,6 +58,11 @@ type task struct {
 	took  []executor.Usage // what it took in the last minutes, likewise
 }
 
+// title is what its user calls a task, which is no stray.
+func (t *task) title() string {
+	return jobspec.RoleOf(t.start.Job, t.ts.Task) + "-" + fmt.Sprint(t.ts.Index)
+}
+
 // wanted is what of a task is asked for now.
 type wanted struct {
 	stop, again, known bool
@@ -156,12 +161,12 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 		return 0, err
 	}
 	if t.space == "" {
-		decided, err := e.spaces.settle(ctx, t, w.known)
+		again, err := e.spaces.settle(ctx, t, w.known)
 		switch {
 		case err != nil:
 			return 0, err
-		case !decided && !w.stop:
-			return spacePause, nil
+		case again == blindPause || again > 0 && !w.stop:
+			return again, nil
 		}
 	}
 	if (begun || w.known) && e.spaces.blind(t) {
@@ -446,7 +451,7 @@ func (e *Executor) wait(ctx context.Context, t *task, pod *corev1.Pod, s pods.St
 	case left > 0:
 		if !t.stray && !t.noticed {
 			t.noticed = true
-			e.o.Tell(sched.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits on node %s: %s", jobspec.RoleOf(t.start.Job, t.ts.Task)+"-"+fmt.Sprint(t.ts.Index), t.at, t.ts.Place.Node, s.Why)})
+			e.o.Tell(sched.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at, t.ts.Place.Node, s.Why)})
 		}
 		return left + 100*time.Millisecond, nil
 	}
