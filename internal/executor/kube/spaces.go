@@ -29,9 +29,11 @@ import (
 type spaces struct {
 	e    *Executor
 	file string
-	mu   sync.Mutex // after Executor.mu
-	of   map[string]*space
-	past *forgotten
+	// saving is held while the names change, and are written: nothing waits for the disk with another lock. It is taken before Executor.mu.
+	saving sync.Mutex
+	mu     sync.Mutex // after Executor.mu
+	of     map[string]*space
+	past   *forgotten
 }
 
 // space is one namespace.
@@ -132,9 +134,7 @@ func (s *spaces) all() (list []*space) {
 
 // pod is what was last heard of a pod; nil is that there is none, or that it is not decided where it will be.
 func (s *spaces) pod(space, name string) *corev1.Pod {
-	s.mu.Lock()
-	sp := s.of[space]
-	s.mu.Unlock()
+	sp := s.watched(space)
 	if sp == nil {
 		return nil
 	}
@@ -158,49 +158,82 @@ func (s *spaces) again() {
 	}
 }
 
-// open returns a namespace that is watched from now on.
-func (s *spaces) open(name string) (*space, error) {
+// watched is a namespace, nil where it is not.
+func (s *spaces) watched(name string) *space {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[name] == nil {
-		s.watch(name)
-		if err := s.save(); err != nil {
-			s.of[name].stop()
-			delete(s.of, name)
+	return s.of[name]
+}
+
+// open returns a namespace that is watched from now on.
+func (s *spaces) open(name string) (*space, error) {
+	if sp := s.watched(name); sp != nil {
+		return sp, nil
+	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	if s.watched(name) == nil { // else meanwhile
+		if err := s.save(name); err != nil {
 			return nil, fmt.Errorf("cannot note that pods are in namespace %s: %w", name, err)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch(name)
 	return s.of[name], nil
 }
 
-// save writes the names; they are on the disk when this returns. s.mu is held.
-func (s *spaces) save() error {
-	text := strings.Join(slices.Sorted(maps.Keys(s.of)), "\n") + "\n"
-	return writeSynced(s.file, text)
+// save writes the names, and some more; they are on the disk when this returns. s.saving is held.
+func (s *spaces) save(more ...string) error {
+	for _, sp := range s.all() {
+		more = append(more, sp.name)
+	}
+	slices.Sort(more)
+	return writeSynced(s.file, strings.Join(more, "\n")+"\n")
 }
 
 // close forgets namespaces in which there is nothing any more.
 func (s *spaces) close() {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	used := s.used()
+	s.e.mu.Unlock()
+	idle := slices.DeleteFunc(s.all(), func(sp *space) bool {
+		return used[sp.name] || !sp.synced() || sp.refused() != "" || slices.ContainsFunc(sp.pods.ListKeys(), func(key string) bool {
+			_, _, ours := s.e.maker.Parse(baseOf(key))
+			return ours
+		})
+	})
+	if len(idle) == 0 {
+		return
+	}
+	s.stop(idle)
+	if err := s.save(); err != nil {
+		s.e.o.Log.Warn("it cannot be noted in which namespaces pods are", "error", err)
+	}
+}
+
+// used are the namespaces of tasks, and the server's own. Executor.mu is held.
+func (s *spaces) used() map[string]bool {
 	used := map[string]bool{s.own(): true}
 	for _, t := range s.e.tasks {
 		used[t.space] = true
 	}
+	return used
+}
+
+// stop watches namespaces no more in which there is no task.
+func (s *spaces) stop(idle []*space) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	used := s.used() // there may be tasks since it was looked
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, sp := range s.of {
-		ours := slices.ContainsFunc(sp.pods.ListKeys(), func(key string) bool {
-			_, _, ok := s.e.maker.Parse(baseOf(key))
-			return ok
-		})
-		if used[name] || ours || !sp.synced() || sp.refused() != "" {
-			continue
-		}
-		sp.stop()
-		delete(s.of, name)
-		if err := s.save(); err != nil {
-			s.e.o.Log.Warn("it cannot be noted in which namespaces pods are", "error", err)
+	for _, sp := range idle {
+		if !used[sp.name] {
+			sp.stop()
+			delete(s.of, sp.name)
 		}
 	}
 }
@@ -270,12 +303,8 @@ func (s *spaces) settle(ctx context.Context, t *task, known bool) (again time.Du
 	if name == "" {
 		return spacePause, nil
 	}
-	if _, err := s.open(name); err != nil {
-		return 0, err
-	}
-	s.set(t, name)
 	t.noticed = false // that it waited for this
-	return 0, nil
+	return 0, s.put(t, name)
 }
 
 // load reads the record of a task, and watches where its pod is.
@@ -284,19 +313,22 @@ func (s *spaces) load(t *task) error {
 	if err != nil || !begun || t.stray {
 		return err
 	}
-	name := cmp.Or(t.record.Namespace, s.own())
-	if _, err := s.open(name); err != nil {
-		return err
-	}
+	return s.put(t, cmp.Or(t.record.Namespace, s.own()))
+}
+
+// put notes where the pod of a task is, so that the namespace is kept, and watches there.
+func (s *spaces) put(t *task, name string) error {
 	s.set(t, name)
-	return nil
+	_, err := s.open(name)
+	if err != nil {
+		s.set(t, "")
+	}
+	return err
 }
 
 // blind reports whether the namespace of a task cannot be seen. Nothing is asked about its pod until it can.
 func (s *spaces) blind(t *task) bool {
-	s.mu.Lock()
-	sp := s.of[t.space]
-	s.mu.Unlock()
+	sp := s.watched(t.space)
 	if sp == nil || sp.refused() == "" {
 		return false
 	}

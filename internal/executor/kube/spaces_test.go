@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/simapi"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -126,6 +128,99 @@ func TestNamespaceWithoutRights(t *testing.T) {
 		t.Errorf("a task that cannot be seen is told to have ended: %+v", e)
 	}
 	d.api.Forbid("red", false)
+	d.finish()
+}
+
+// noted are the namespaces that the next server looks into for pods.
+func (d *driver) noted() string {
+	text, err := os.ReadFile(filepath.Join(d.dir, "pod-namespaces"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(string(text)), " ")
+}
+
+// In which namespaces pods are is written without any of the executor's locks: a slow disk holds up what starts in a new one alone.
+func TestSlowDiskUnderNamespaces(t *testing.T) {
+	d := newDriver(t, 6)
+	d.api.Linger()
+	red := d.of("red", "n0")
+	d.runsIn("red", red, 0)
+	pipe := filepath.Join(d.dir, "pod-namespaces.new")
+	slow := func() (goesOn func()) { // the file cannot be opened before there is a reader
+		t.Helper()
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			t.Helper()
+			if err := os.Rename(pipe, pipe+".read"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.ReadFile(pipe + ".read"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(pipe + ".read"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	goesOn := slow()
+	d.move("blue")
+	blue := d.of("moves", "n2")
+	time.Sleep(200 * time.Millisecond)
+	more := d.of("red", "n0")
+	d.runsIn("red", more, 0)
+	if pod := d.podOf(blue, 0); pod != "" {
+		t.Errorf("the pod %s was made before it was noted that it may be there", pod)
+	}
+	goesOn()
+	d.runsIn("blue", blue, 0)
+	if got := d.noted(); got != "blue comb red" {
+		t.Errorf("the namespaces %s are noted", got)
+	}
+	d.end(blue)
+	d.until("nothing is there", func() bool { return d.podOf(blue, 0) == "" })
+	goesOn = slow()
+	done := make(chan struct{})
+	d.until("the namespace is closed", func() bool { // once the end of the task is settled
+		go func() {
+			defer close(done)
+			kube.CloseSpaces(d.e)
+		}()
+		select {
+		case <-done:
+			done = make(chan struct{})
+			return false
+		case <-time.After(200 * time.Millisecond):
+			return true
+		}
+	})
+	d.end(red)
+	d.until("it has ended", func() bool { return !slices.Contains(d.live(), red) })
+	goesOn()
+	<-done
+	d.finish()
+}
+
+// Namespaces without tasks are forgotten, those with tasks are not.
+func TestNamespacesAreForgotten(t *testing.T) {
+	d := newDriver(t, 7)
+	d.api.Linger()
+	red, blue := d.of("red", "n0"), sched.AttemptID{}
+	d.move("blue")
+	blue = d.of("moves", "n2")
+	d.runsIn("red", red, 0)
+	d.runsIn("blue", blue, 0)
+	d.end(red)
+	d.until("red is forgotten", func() bool {
+		kube.CloseSpaces(d.e)
+		return d.noted() == "blue comb"
+	})
+	d.runsIn("red", d.of("red", "n0"), 0)
+	if got := d.noted(); got != "blue comb red" {
+		t.Errorf("the namespaces %s are noted", got)
+	}
 	d.finish()
 }
 
