@@ -29,17 +29,18 @@ func (r room) take(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration
 	if !all {
 		return time.Second, nil // not all tasks of the time before are taken up yet
 	}
-	if r.others(t) {
-		return 0, nil
+	if before, seen := r.others(t); before && seen {
+		return 0, nil // it is looked again when those are told to share no more
+	} else if before {
+		return roomPause, nil
 	}
 	err := t.in(r.Executor).Resize(ctx, pod, pods.Container, list)
 	switch {
 	case api.Refuses(err):
-		level := slog.LevelWarn
-		if len(pod.Spec.Containers[0].Resources.Claims) > 0 {
-			level = slog.LevelDebug // Kubernetes up to 1.36 resizes no pod with claims: kubernetes/kubernetes#138641
+		r.refused(ctx, t, pod, err)
+		if api.NotThere(err) { // rights come, and quotas have room again
+			return roomPause, nil
 		}
-		r.o.Log.Log(ctx, level, "no CPUs and memory can be set aside for a task whose mates are gone: others may take them", "pod", t.name, "error", api.Words(err))
 	case err != nil:
 		return 0, fmt.Errorf("set CPUs and memory aside for pod %s: %w", t.name, err)
 	}
@@ -47,8 +48,25 @@ func (r room) take(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration
 	return 0, nil
 }
 
-// others reports whether another task on the same leaves has them set aside, or is to have them before this one.
-func (r room) others(t *task) bool {
+// roomPause is after how long it is tried again where nothing tells that it can be.
+var roomPause = 30 * time.Second
+
+// refused says, once, that nothing can be set aside for a task.
+func (r room) refused(ctx context.Context, t *task, pod *corev1.Pod, err error) {
+	if t.roomless {
+		return
+	}
+	t.roomless = true
+	level := slog.LevelWarn
+	if own := pods.Own(pod); own != nil && len(own.Resources.Claims) > 0 && !api.NotThere(err) {
+		level = slog.LevelDebug // Kubernetes up to 1.36 resizes no pod with claims: kubernetes/kubernetes#138641
+	}
+	r.o.Log.Log(ctx, level, "no CPUs and memory can be set aside for a task whose mates are gone: others may take them", "pod", t.name, "error", api.Words(err))
+}
+
+// others reports whether another task on the same leaves has them set aside, or is to have them before this one; seen is that this is not only since
+// nothing is known of one yet.
+func (r room) others(t *task) (before, seen bool) {
 	r.mu.Lock()
 	shared := t.turns
 	r.mu.Unlock()
@@ -61,13 +79,13 @@ func (r room) others(t *task) bool {
 		}
 		pod := r.spaces.pod(o.space, o.name)
 		if pod == nil && o.known { // it may be there, and is not seen
-			return true
+			before = true
 		}
 		if pod != nil && pods.Look(pod, false).Phase != pods.Ended && (pods.Room(pod) == nil || o.name < t.name) {
-			return true
+			return true, true
 		}
 	}
-	return false
+	return before, false
 }
 
 // overlap reports whether two tasks of one node have leaves in common.

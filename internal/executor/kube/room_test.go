@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -78,5 +79,29 @@ func TestRoomPassesOn(t *testing.T) {
 	if n := d.api.Asked()["PATCH pods"]; n > 5 {
 		t.Errorf("%d patches of pods for 3 ends and 2 rooms", n)
 	}
+	d.finish()
+}
+
+// Room that a right or a quota refuses is had when they allow it.
+func TestRoomIsAskedForAgain(t *testing.T) {
+	kube.SetRoomPause(100 * time.Millisecond)
+	t.Cleanup(func() { kube.SetRoomPause(30 * time.Second) })
+	d := newDriver(t, 12)
+	d.api.Linger()
+	one := d.onClaimed(1)
+	d.until("the first runs", func() bool { return d.told("TaskStarted") == 1 })
+	two := d.onClaimed(1, one)
+	d.until("both run", func() bool { return d.told("TaskStarted") == 2 })
+	d.api.Fix(true)
+	d.leaves(one, two)
+	time.Sleep(300 * time.Millisecond)
+	if cpu, _ := d.room(two); cpu != 0 {
+		t.Errorf("%d thousandths of a CPU are set aside where no pod may be resized", cpu)
+	}
+	d.api.Fix(false)
+	d.until("it has the room", func() bool {
+		cpu, memory := d.room(two)
+		return cpu == 1000 && memory == 63
+	})
 	d.finish()
 }

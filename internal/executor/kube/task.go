@@ -52,6 +52,8 @@ type task struct {
 	log     *follower
 	checked bool // that its claims were given what they ask for
 	roomed  bool // that room was asked for it, which those had whose leaves it shares
+	// roomless is that it was told that none can be had now.
+	roomless bool
 
 	turn  turn             // what its pod told of its turns; under Executor.turning
 	heard time.Time        // when its pod told its progress last; under Executor.mu

@@ -147,6 +147,23 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
+// A container that a webhook put before the task's is not taken for it.
+func TestRoomBesideASidecar(t *testing.T) {
+	task := sample()
+	role := &task.Start.Job.Roles[task.Task.Role]
+	role.Launch.MilliCPU, role.Launch.MemoryMB = 1000, 64
+	task.Start.Rotation = &sched.Rotation{Turns: [][]sched.AttemptID{{task.Attempt}, {{Job: 99, N: 1}}}}
+	pod, _, err := maker.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Room(pod)
+	pod.Spec.Containers = append([]corev1.Container{{Name: "mesh"}}, pod.Spec.Containers...)
+	if got := Room(pod); len(want) != 2 || len(got) != 2 || got.Cpu().MilliValue() != 1000 || got.Memory().Value() != 63<<20 {
+		t.Errorf("with a sidecar before it %v are set aside, alone %v", got, want)
+	}
+}
+
 // A seal is of one name on one node in one namespace: it is of no use on another pod.
 func TestForgedSeal(t *testing.T) {
 	for _, space := range []string{"comb", "red"} {

@@ -56,6 +56,7 @@ type Server struct {
 	version  int64
 	objects  map[string]map[string]metav1.Object // by resource and key
 	closed   map[string]bool                     // namespaces in which nothing is allowed
+	fixed    bool                                // no pod may be resized
 	events   map[string][]event                  // by resource
 	machines map[string]*machine
 	tick     int64
@@ -126,6 +127,13 @@ func (s *Server) Forbid(space string, forbidden bool) {
 	defer s.mu.Unlock()
 	s.closed[space] = forbidden
 	s.news.Broadcast()
+}
+
+// Fix lets no pod be resized, or allows it again.
+func (s *Server) Fix(fixed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fixed = fixed
 }
 
 // Away lets it answer nothing, and cuts all watches; or be back.
@@ -405,6 +413,9 @@ func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 	}
 	if p.Metadata.UID != o.GetUID() || p.Metadata.Version != "" && p.Metadata.Version != o.GetResourceVersion() || s.happens("conflict", s.faults.Busy) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: resource}, o.GetName(), errors.New("the object has been modified"))
+	}
+	if s.fixed && len(p.Spec.Containers) > 0 {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, o.GetName(), errors.New("it may not be resized"))
 	}
 	if p.Metadata.Owners != nil {
 		o.SetOwnerReferences(p.Metadata.Owners)
