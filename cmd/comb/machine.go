@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -180,11 +180,14 @@ func (d *daemon) checkNodes(c *sched.Config) error {
 		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", kube.Some(away))
 	}
 	claims := slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.DRA.Class != "" })
-	lost, without := kube.CheckNamespaces(d.pods, setting.Namespaces(c), hadSpaces, claims)
+	lost, unasked, without := kube.CheckNamespaces(d.pods, setting.Namespaces(c), hadSpaces, claims)
 	for _, why := range lost {
 		d.log.Warn("a namespace of the cluster file cannot be used now: nothing starts there", "namespace", why)
 	}
-	return cmp.Or(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
+	if len(unasked) > 0 {
+		d.log.Warn("the API server of Kubernetes did not say in time whether pods can be in namespaces of the cluster file", "namespaces", kube.Some(unasked))
+	}
+	return errors.Join(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
 }
 
 // namespaceOf is the namespace of a virtual cluster's pods in the present configuration, "" the server's own; known is that there is one.

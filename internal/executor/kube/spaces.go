@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
@@ -466,42 +465,4 @@ func (s *spaces) stray(sp *space, pod *corev1.Pod) bool {
 	e.add(&task{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
 	e.seenOf(pods.NodeOf(pod)).lost[key] = true
 	return true
-}
-
-// CheckNamespaces refuses a configuration that names namespaces which the Kubernetes cluster lacks, or in which Comb lacks rights, and returns those of them
-// that were named before: they may be made again. It says nothing of what it cannot ask for now. want has a virtual cluster for each.
-func CheckNamespaces(e *Executor, want, had map[string]cell.VCName, claims bool) (away []string, err error) {
-	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
-	defer cancel()
-	var wrong []string
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		why := lacks(ctx, e.o.API.In(name), claims)
-		switch _, before := had[name]; {
-		case why == "":
-		case before:
-			away = append(away, name+": "+why)
-		default:
-			wrong = append(wrong, fmt.Sprintf("virtual cluster %s: namespace %s: %s", want[name], name, why))
-		}
-	}
-	if len(wrong) > 0 {
-		return away, errors.New(strings.Join(wrong, "\n"))
-	}
-	return away, nil
-}
-
-// lacks says what is missing for pods in a namespace, "" that nothing is, or that it cannot be said.
-func lacks(ctx context.Context, c *api.Client, claims bool) string {
-	there, err := c.HasNamespace(ctx)
-	switch {
-	case err != nil:
-		return ""
-	case !there:
-		return "the Kubernetes cluster has none of that name: make it with kubectl create namespace " + c.Namespace()
-	}
-	missing, err := c.MissingHere(ctx, claims)
-	if err != nil || len(missing) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("Comb lacks rights there, or there is none of that name: %s; deploy/kubernetes/team.yaml has them", strings.Join(missing, ", "))
 }

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +58,8 @@ type Server struct {
 	objects  map[string]map[string]metav1.Object // by resource and key
 	closed   map[string]bool                     // namespaces in which nothing is allowed
 	fixed    bool                                // no pod may be resized
-	events   map[string][]event                  // by resource
+	review   func(space string) (allowed, answers bool)
+	events   map[string][]event // by resource
 	machines map[string]*machine
 	tick     int64
 	others   bool // claims are given other devices than they ask for
@@ -127,6 +129,34 @@ func (s *Server) Forbid(space string, forbidden bool) {
 	defer s.mu.Unlock()
 	s.closed[space] = forbidden
 	s.news.Broadcast()
+}
+
+// Review has reviews of rights answered by a function, for each namespace; without one all is allowed.
+func (s *Server) Review(f func(space string) (allowed, answers bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.review = f
+}
+
+// reviewed answers whether something is allowed.
+func (s *Server) reviewed(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	f := s.review
+	s.mu.Unlock()
+	var asked authorizationv1.SelfSubjectAccessReview
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Spec.ResourceAttributes == nil {
+		http.Error(w, "no review", http.StatusBadRequest)
+		return
+	}
+	allowed, answers := true, true
+	if f != nil {
+		allowed, answers = f(asked.Spec.ResourceAttributes.Namespace)
+	}
+	if asked.Status.Allowed = allowed; !answers {
+		http.Error(w, "it is slow", http.StatusInternalServerError)
+		return
+	}
+	answer(w, http.StatusCreated, asked)
 }
 
 // Fix lets no pod be resized, or allows it again.
@@ -255,6 +285,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	case watches:
 		s.watch(w, r, resource, space)
+		return
+	case resource == "selfsubjectaccessreviews":
+		s.reviewed(w, r)
 		return
 	case sub == "log":
 		s.log(w, r, key(space, name))

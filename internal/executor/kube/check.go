@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/kube/api"
+)
+
+// asking is of how many namespaces is asked at a time.
+const asking = 16
+
+// CheckNamespaces refuses a configuration that names namespaces which the Kubernetes cluster lacks, or in which Comb lacks rights, and returns those of them
+// that were named before: they may be made again. unasked are those of which the API server did not say it in time. want has a virtual cluster for each.
+func CheckNamespaces(e *Executor, want, had map[string]cell.VCName, claims bool) (away, unasked []string, err error) {
+	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(want))
+	lack, failed := make([]string, len(names)), make([]error, len(names))
+	turns, all := make(chan struct{}, asking), sync.WaitGroup{}
+	for i, name := range names {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			lack[i], failed[i] = lacks(ctx, e.o.API.In(name), claims)
+		}()
+	}
+	all.Wait()
+	var wrong []error
+	for i, name := range names {
+		_, before := had[name]
+		switch why := lack[i]; {
+		case failed[i] != nil:
+			unasked = append(unasked, name)
+		case why == "":
+		case before:
+			away = append(away, name+": "+why)
+		default:
+			wrong = append(wrong, fmt.Errorf("virtual cluster %s: namespace %s: %s", want[name], name, why))
+		}
+	}
+	return away, unasked, errors.Join(wrong...)
+}
+
+// lacks says what is missing for pods in a namespace, "" that nothing is.
+func lacks(ctx context.Context, c *api.Client, claims bool) (string, error) {
+	there, err := c.HasNamespace(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case !there:
+		return "the Kubernetes cluster has none of that name: make it with kubectl create namespace " + c.Namespace(), nil
+	}
+	missing, err := c.MissingHere(ctx, claims)
+	if err != nil || len(missing) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("Comb lacks rights there, or there is none of that name: %s; deploy/kubernetes/team.yaml has them", strings.Join(missing, ", ")), nil
+}
