@@ -75,7 +75,7 @@ var (
 )
 
 // podFiles are those by which a server on Kubernetes knows its pods again, which run on while it is restored, and copies of others.
-var podFiles = []string{"pod-key", "pod-namespaces", "pod-forgotten"}
+var podFiles = []string{"pod-key", "pod-namespaces", "pod-forgotten", "pod-fenced"}
 
 // kept reports whether a file of the data directory is part of backups.
 func kept(name string, logs bool) bool {

@@ -29,7 +29,7 @@ func made(t testing.TB) (file string, entries []*tar.Header, bodies [][]byte) {
 	for name, text := range map[string]string{
 		"uploads/alice/" + strings.Repeat("a", 64) + ".tar": "an upload", "uploads/alice/note": "none",
 		"jobs/1/0.1/0/stdout.0": "a log", "jobs/1/0.1/0/deeper/stdout.0": "none", "jobs/1/0.1/0/claim": "none", "admin-token": "none",
-		"pod-key": "a seal", "pod-namespaces": "a list", "pod-forgotten": "some", "pod-key.new": "none"} {
+		"pod-key": "a seal", "pod-namespaces": "a list", "pod-forgotten": "some", "pod-fenced": "a pod", "pod-key.new": "none"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(data, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"jobs/1/0.1/0/stdout.0": "a log", "uploads/alice/" + strings.Repeat("a", 64) + ".tar": "an upload",
-		"pod-key": "a seal", "pod-namespaces": "a list", "pod-forgotten": "some"} {
+		"pod-key": "a seal", "pod-namespaces": "a list", "pod-forgotten": "some", "pod-fenced": "a pod"} {
 		if got, err := os.ReadFile(filepath.Join(into, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

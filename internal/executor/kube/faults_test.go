@@ -678,6 +678,13 @@ func (d *driver) isDown(node string) bool {
 	return d.down[node]
 }
 
+// whyDown is what was told of a node last.
+func (d *driver) whyDown(node string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.why[node]
+}
+
 // placeOf is the node of an attempt's first task.
 func (d *driver) placeOf(at sched.AttemptID) cell.NodeName {
 	d.mu.Lock()

@@ -100,6 +100,7 @@ type Executor struct {
 	turning sync.Mutex // held while a pod is heard on its turns; beside mu, never with it
 
 	published published // has a lock of its own
+	fenced    *fenced   // likewise
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -123,6 +124,10 @@ func New(o Options) (*Executor, error) {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
 	e.ctx, e.stop = context.WithCancel(context.Background())
+	if e.fenced, err = openFenced(o.KeyFile); err != nil {
+		return nil, err
+	}
+	e.fenced.each(func(node, key string) { e.seenOf(node).lost[key] = true })
 	nodes, watch := o.API.WatchNodes(health{e}.changed)
 	e.nodes = nodes
 	if e.spaces, err = openSpaces(e); err != nil {
@@ -280,6 +285,7 @@ func (e *Executor) fence(a sched.Action) {
 		e.queue.Add(name)
 	}
 	e.goes(func() {
+		health{e}.keep()
 		for node := range nodes { // in any order
 			health{e}.changed(node)
 		}
@@ -336,7 +342,7 @@ func (e *Executor) strays() (ended []string) {
 	if !may || !e.synced() {
 		return nil // what was not seen is not ended
 	}
-	nodes := map[string]bool{}
+	nodes, unseen := map[string]bool{}, health{e}.unseen()
 	for _, sp := range e.spaces.all() {
 		for _, key := range sp.pods.ListKeys() {
 			pod := sp.pod(baseOf(key))
@@ -349,6 +355,10 @@ func (e *Executor) strays() (ended []string) {
 			e.queue.Add(strayKey(sp.name, pod.Name))
 		}
 	}
+	for _, node := range (health{e}).free(unseen) {
+		nodes[node] = true
+	}
+	health{e}.keep()
 	e.mu.Lock()
 	first := !e.looked
 	e.looked = true

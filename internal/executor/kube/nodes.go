@@ -188,6 +188,75 @@ func (h health) down() (list []sched.NodeHealth) {
 	return list
 }
 
+// keep notes for the next server what keeps nodes down, where that has changed. What cannot be written is tried again with the next look.
+func (h health) keep() {
+	err := h.fenced.keep(func() (lines []string) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for node, s := range h.seen {
+			for key := range s.lost {
+				if t := h.tasks[key]; t != nil {
+					key = strayKey(t.space, t.name)
+				}
+				lines = append(lines, node+" "+key+"\n")
+			}
+		}
+		return lines
+	})
+	if err != nil {
+		h.o.Log.Warn("it cannot be noted which pods keep nodes down", "error", err)
+	}
+}
+
+// before are the pods of servers before that keep nodes down, and of which this one knows no more than that.
+func (h health) before() (keys []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.seen {
+		for key := range s.lost {
+			if strings.Contains(key, "/") && h.tasks[key] == nil {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// unseen are those of them of which it cannot be said whether they are there.
+func (h health) unseen() map[string]bool {
+	ctx, cancel := context.WithTimeout(h.ctx, 10*time.Second)
+	defer cancel()
+	list, blind := map[string]bool{}, map[string]bool{}
+	for _, key := range h.before() {
+		name, _, _ := strings.Cut(key, "/")
+		if _, asked := blind[name]; !asked {
+			sp := h.spaces.watched(name)
+			blind[name] = sp != nil && (!sp.synced() || sp.refused() != "") && !sp.gone(ctx)
+		}
+		if blind[name] {
+			list[key] = true
+		}
+	}
+	return list
+}
+
+// free lets nodes go that nothing keeps down any more: of the pods of servers before, those that are not unseen, and of which no stray was taken up,
+// are gone. It returns these nodes.
+func (h health) free(unseen map[string]bool) (nodes []string) {
+	gone := slices.DeleteFunc(h.before(), func(key string) bool { return unseen[key] })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for node, s := range h.seen {
+		for _, key := range gone {
+			if s.lost[key] {
+				delete(s.lost, key)
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	return nodes
+}
+
 // goneFor is how long ago a node went; 0 is that it is there, or was never seen.
 func (e *Executor) goneFor(name string) time.Duration {
 	if name == "" || e.node(name) != nil {

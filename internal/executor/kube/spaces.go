@@ -121,6 +121,12 @@ func (sp *space) refused() string {
 // seen reports whether it is known which pods there are, or that Comb may not know.
 func (sp *space) seen() bool { return sp.synced() || sp.refused() != "" }
 
+// gone reports whether there is no such namespace any more, which is when no pod of it is left; false where that is not said.
+func (sp *space) gone(ctx context.Context) bool {
+	there, err := sp.api.HasNamespace(ctx)
+	return err == nil && !there
+}
+
 // all are the namespaces, in order.
 func (s *spaces) all() (list []*space) {
 	s.mu.Lock()
@@ -365,8 +371,7 @@ func (s *spaces) find(ctx context.Context, t *task) (name, hidden string, err er
 	for _, sp := range s.all() {
 		pod, err := sp.api.Get(ctx, t.name)
 		if err != nil && api.NotThere(err) {
-			var there bool
-			if there, err = sp.api.HasNamespace(ctx); err == nil && there {
+			if err = nil; !sp.gone(ctx) {
 				hidden = sp.name
 			}
 		}

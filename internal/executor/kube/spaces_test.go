@@ -306,3 +306,28 @@ func TestForgedPods(t *testing.T) {
 	d.api.Strip(later)
 	d.finish()
 }
+
+// A node stays down for a task that counts as lost also where the next server may not see the namespace of its pod.
+func TestLostInANamespaceUnseen(t *testing.T) {
+	d := newDriver(t, 8)
+	d.api.Linger()
+	red := d.of("red", "n0")
+	d.runsIn("red", red, 0)
+	d.api.Kubelet("n0", false)
+	d.until("n0 is told to be down", func() bool { return d.isDown("n0") })
+	d.declareDead("n0")
+	kept := filepath.Join(d.dir, "pod-fenced")
+	d.until("it is noted", func() bool { text, err := os.ReadFile(kept); return err == nil && len(text) > 0 })
+	d.api.Forbid("red", true)
+	d.restart()
+	d.api.Kubelet("n0", true)
+	d.until("it is said why n0 is down", func() bool { return strings.Contains(d.whyDown("n0"), "count as lost") })
+	d.runsIn("comb", d.of("v", "n2"), 0)
+	if time.Sleep(300 * time.Millisecond); !d.isDown("n0") {
+		t.Error("n0 is told to be up, and a container that counts as lost may run there")
+	}
+	d.api.Forbid("red", false)
+	d.until("n0 is told to be up", func() bool { d.e.Sweep(nil); return !d.isDown("n0") })
+	d.until("nothing is noted", func() bool { text, err := os.ReadFile(kept); return err == nil && len(text) == 0 })
+	d.finish()
+}

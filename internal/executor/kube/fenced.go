@@ -1,0 +1,57 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// fenced keeps for the next server which pods must be gone before their nodes are up: where the namespace of one cannot be seen then,
+// nothing else tells of it. Each line of the file is a node, and a pod as strayKey has it.
+type fenced struct {
+	mu   sync.Mutex // held while the file is written
+	file string
+	text string // what is in the file
+}
+
+// openFenced reads what a server before has kept, in the folder of a file.
+func openFenced(beside string) (*fenced, error) {
+	f := &fenced{file: filepath.Join(filepath.Dir(beside), "pod-fenced")}
+	text, err := os.ReadFile(f.file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot read which pods keep nodes down: %w", err)
+	}
+	f.text = string(text)
+	return f, nil
+}
+
+// each calls a function with each node and pod.
+func (f *fenced) each(do func(node, key string)) {
+	for line := range strings.Lines(f.text) {
+		if node, key, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			do(node, key)
+		}
+	}
+}
+
+// keep writes what lines returns, where that has changed.
+func (f *fenced) keep(lines func() []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := lines()
+	slices.Sort(list)
+	text := strings.Join(slices.Compact(list), "")
+	if text == f.text {
+		return nil
+	}
+	if err := writeSynced(f.file, text); err != nil {
+		return err
+	}
+	f.text = text
+	return nil
+}
