@@ -53,6 +53,11 @@ type Harness struct {
 	OneStream bool
 	// Token is the value of each job's secret "token"; "" is that the executor keeps no secrets: their tests are left out.
 	Token string
+	// Said are the reports of progress of an attempt so far, in order: see Reports. It is nil for an executor whose tasks cannot tell any: their tests
+	// are left out.
+	Said func(id sched.AttemptID) []sched.Progress
+	// Keeps is that jobs have a place for checkpoints; without it those tests are left out.
+	Keeps bool
 	// Beside is that each harness has a world of its own, or a part that no other touches: tests run side by side.
 	Beside bool
 	// Patience is how long to wait for a fact that must come, Silence how long to
@@ -83,6 +88,8 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 	tests = append(tests, where(t, able.Ready != nil, "its tasks have no processes", trees())...)
 	tests = append(tests, where(t, able.Log != nil, "its tasks print nothing", words())...)
 	tests = append(tests, where(t, able.Log != nil, "its tasks are told nothing", members())...)
+	tests = append(tests, where(t, able.Said != nil, "its tasks tell no progress", progress())...)
+	tests = append(tests, where(t, able.Keeps, "it keeps no checkpoints", kept())...)
 	tests = append(tests, where(t, able.Token != "", "it keeps no secrets", secrets())...)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -62,6 +62,7 @@ const secret = "a-word-that-only-tasks-know"
 // TestConformanceWithComb runs the suite where process 1 of each pod is Comb: its tasks are suspended, too, and stopped as on one machine.
 func TestConformanceWithComb(t *testing.T) {
 	laid := loadComb(t)
+	claim := shareFolder(t)
 	executortest.Run(t, func(t *testing.T) *executortest.Harness {
 		listener, err := net.Listen("tcp", "10.215.0.1:0") // the address of the real node, which its pods reach
 		if err != nil {
@@ -73,10 +74,13 @@ func TestConformanceWithComb(t *testing.T) {
 		}
 		way := &pods.Line{Image: laid, URL: "https://" + listener.Addr().String(), Pin: pin, Limit: 1 << 20}
 		var now atomic.Pointer[kube.Executor]
+		said := &executortest.Reports{}
 		h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode), cell.NodeName(*realNode)}, func(o *kube.Options) {
+			tell := o.Tell
+			o.Tell, o.Work = func(f sched.Fact) { said.Hear(f); tell(f) }, claim
 			o.Line, o.Secrets = way, func(sched.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
 		}, now.Store)
-		h.Rotates, h.OneStream, h.Token = true, true, secret
+		h.Rotates, h.OneStream, h.Token, h.Said, h.Keeps = true, true, secret, said.Of, true
 		h.Log = func(id sched.AttemptID, stream string) string {
 			l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Stream: stream}, 0)
 			if err != nil {
@@ -109,6 +113,33 @@ func TestConformanceWithComb(t *testing.T) {
 		}).Serve(ctx, tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}), slog.New(slog.DiscardHandler))
 		return h
 	})
+}
+
+// shareFolder makes a claim of a folder, and returns its name. It goes with the test.
+func shareFolder(t *testing.T) string {
+	t.Helper()
+	const name = "suite-checkpoints"
+	dir := t.TempDir()
+	for at := dir; at != "/"; at = filepath.Dir(at) { // a pod's user walks down to it
+		if err := os.Chmod(at, 0o1777); err != nil {
+			t.Fatal(err)
+		}
+		if at == os.TempDir() {
+			break
+		}
+	}
+	volume := fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %[1]s}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], storageClassName: \"\", persistentVolumeReclaimPolicy: Retain, hostPath: {path: %[2]s}}\n"+
+		"---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: %[1]s, namespace: comb}\nspec: {accessModes: [ReadWriteMany], storageClassName: \"\", volumeName: %[1]s, resources: {requests: {storage: 1Gi}}}\n", name, dir)
+	kubectl := func(in string, argv ...string) {
+		cmd := exec.Command("kubectl", append([]string{"--kubeconfig", *kubeconfig}, argv...)...)
+		cmd.Stdin = strings.NewReader(in)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", argv, err, out)
+		}
+	}
+	kubectl(volume, "apply", "-f", "-")
+	t.Cleanup(func() { kubectl(volume, "delete", "-f", "-", "--wait=true") })
+	return name
 }
 
 // loadComb brings an image of this program to the real node, and returns its name.
@@ -187,7 +218,7 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 	t.Cleanup(func() {
 		waitFor(t, "the pods of the test are gone", func() bool {
 			now.Sweep(nil)
-			return now.Forget(1) == nil
+			return now.Forget(1) == nil && now.Forget(2) == nil
 		})
 		now.Close()
 	})

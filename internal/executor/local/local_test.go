@@ -49,6 +49,7 @@ type world struct {
 	o     Options
 	e     *Executor
 	facts chan sched.Fact
+	said  executortest.Reports
 	next  sched.JobID
 }
 
@@ -64,7 +65,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.o = Options{
 		Dir: filepath.Join(t.TempDir(), "jobs"), Self: self, Leftover: 300 * time.Millisecond,
 		Cluster: fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()),
-		Tell:    func(f sched.Fact) { w.facts <- f },
+		Tell:    func(f sched.Fact) { w.said.Hear(f); w.facts <- f },
 		Log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	for _, f := range change {
@@ -266,7 +267,7 @@ func (w *world) harness(nodes []cell.NodeName) *executortest.Harness {
 		Executor: doer{w: w},
 		Next:     w.nextTaskFact,
 		Restart:  w.restart, Nodes: nodes, SKU: gpu(),
-		Now: now, Rotates: true, Ready: w.ready, Token: token,
+		Now: now, Rotates: true, Ready: w.ready, Token: token, Said: w.said.Of, Keeps: true,
 		Log:      func(id sched.AttemptID, stream string) string { return w.output(id, 0, stream) },
 		Patience: patience, Silence: 500 * time.Millisecond,
 	}
