@@ -218,7 +218,7 @@ func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 			}
 		}
 		for _, l := range s.LeavesOf(node) {
-			list = append(list, kube.Leaf{LeafHealth: l, GPUs: skus[l.SKU].GPU, DRA: skus[l.SKU].DRA})
+			list = append(list, kube.Leaf{LeafHealth: l, GPUs: skus[l.SKU].GPU, DRA: skus[l.SKU].DRA, Resource: skus[l.SKU].Resource})
 		}
 	})
 	return list

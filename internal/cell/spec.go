@@ -80,17 +80,17 @@ const (
 
 // SKU is a leaf type with what one leaf of it carries.
 type SKU struct {
-	Name     TypeName `json:"name"`
-	GPU      int64    `json:"gpu"`       // devices per leaf, 0 for a CPU slot
-	MilliCPU int64    `json:"milli_cpu"` // thousandths of a core
-	MemoryMB int64    `json:"memory_mb"` // MiB
-	// GPUMemoryMB is the memory of each device in MiB; 0 is not known.
-	GPUMemoryMB int64      `json:"gpu_memory_mb,omitempty"`
+	Name        TypeName   `json:"name"`
+	GPU         int64      `json:"gpu"`                     // devices per leaf, 0 for a CPU slot
+	MilliCPU    int64      `json:"milli_cpu"`               // thousandths of a core
+	MemoryMB    int64      `json:"memory_mb"`               // MiB
+	GPUMemoryMB int64      `json:"gpu_memory_mb,omitempty"` // memory of each device in MiB; 0 is not known
 	Device      DeviceKind `json:"device"`
 	EnvVar      string     `json:"env_var,omitempty"` // set to the task's device indices
 	Part        PartKind   `json:"part,omitempty"`    // a leaf is this kind of part of a device; "" is a whole one
 	Files       []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
 	DRA         DRA        `json:"dra,omitzero"`
+	Resource    string     `json:"resource,omitempty"` // what a device plugin of Kubernetes calls a device; "" is as its kind is called
 }
 
 // DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device by device; zero is that they are not.

@@ -50,4 +50,35 @@ func TestDRA(t *testing.T) {
 	}
 }
 
+func TestResource(t *testing.T) {
+	for text, want := range map[string]string{
+		"{gpu: 1}": "",
+		"{gpu: 1, resource: nvidia.com/mig-1g.5gb}":          "nvidia.com/mig-1g.5gb",
+		"{gpu: 2, device: other, resource: habana.ai/gaudi}": "habana.ai/gaudi",
+	} {
+		c, _, problems := Parse("f", ofSKU(text), known)
+		if len(problems) > 0 || c.Config.Cluster.SKUs[0].Resource != want {
+			t.Fatalf("%s: %v, %+v", text, problems, c)
+		}
+		if err := CheckNoPods(c.Config); (err == nil) != (want == "") {
+			t.Errorf("%s on one machine: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"{gpu: 1, resource: gpu}":                              `f:3:27: physicalCluster.skuTypes.G.resource: "gpu" is no name of what a device plugin offers`,
+		"{gpu: 1, resource: [a]}":                              "physicalCluster.skuTypes.G.resource: ",
+		"{gpu: 1, resource: requests.kubernetes.io/x}":         "is Kubernetes' own",
+		"{gpu: 1, resource: a/b/c}":                            `"a/b/c" is no name`,
+		"{gpu: 1, resource: a.b/" + long + "}":                 "is no name of what a device plugin offers",
+		"{cpu: 1, resource: a.b/c}":                            "a SKU of device cpu has no devices that a plugin could give",
+		"{gpu: 1, resource: a.b/c, dra: {deviceClass: a}}":     "by a device plugin or by dra, not by both",
+		"{gpu: 1, part: mig, resource: nvidia.com/mig-1g.5gb}": "a part of a device that a plugin gives is a device of its own",
+	} {
+		_, _, problems := Parse("f", ofSKU(text), known)
+		if got := problems.Error(); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 var long = strings.Repeat("a", 64)

@@ -166,8 +166,11 @@ func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 // CheckNoPods refuses what only a cluster whose tasks are pods can have.
 func CheckNoPods(c *sched.Config) error {
 	for i := range c.Cluster.SKUs {
-		if s := &c.Cluster.SKUs[i]; s.DRA.Class != "" {
-			return fmt.Errorf("skuTypes.%s.dra: devices are given by dynamic resource allocation on Kubernetes alone, and this server runs tasks on its machine; remove dra, or start it with --executor kubernetes", s.Name)
+		s := &c.Cluster.SKUs[i]
+		for key, has := range map[string]bool{"dra": s.DRA.Class != "", "resource": s.Resource != ""} { // it has one of them at most
+			if has {
+				return fmt.Errorf("skuTypes.%s.%s: devices are given so on Kubernetes alone, and this server runs tasks on its machine; remove %s, or start it with --executor kubernetes", s.Name, key, key)
+			}
 		}
 	}
 	for i := range c.VCs {

@@ -115,6 +115,10 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	if n := m.Node("dra"); n != nil {
 		s.DRA = b.readDRA(n, &s)
 	}
+	if n := m.Node("resource"); n != nil {
+		s.Resource = m.String("resource", document.Text{Max: 253 + 1 + 63})
+		b.checkResource(n, &s)
+	}
 	m.Rest()
 	return s
 }
@@ -123,6 +127,7 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 var (
 	objectName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	deviceName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	resourceName  = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 	attributeName = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 )
 
@@ -156,6 +161,23 @@ func (b *builder) readDRA(n *document.Node, s *cell.SKU) cell.DRA {
 	}
 	m.Rest()
 	return d
+}
+
+// checkResource holds the name of what a device plugin offers to what can be one.
+func (b *builder) checkResource(n *document.Node, s *cell.SKU) {
+	domain, _, _ := strings.Cut(s.Resource, "/")
+	switch {
+	case !resourceName.MatchString(s.Resource):
+		b.Problem(n, "%s is no name of what a device plugin offers: write one such as nvidia.com/mig-1g.5gb; kubectl describe node shows those of a node", document.Quote(s.Resource))
+	case domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io"):
+		b.Problem(n, "%s is Kubernetes' own: name what a device plugin offers, such as nvidia.com/mig-1g.5gb", document.Quote(s.Resource))
+	case s.Device == cell.CPU:
+		b.Problem(n, "a SKU of device cpu has no devices that a plugin could give; remove resource, or name the device and gpu: 1")
+	case s.DRA.Class != "":
+		b.Problem(n, "devices are given by a device plugin or by dra, not by both; remove one of the two")
+	case s.Part != "":
+		b.Problem(n, "a part of a device that a plugin gives is a device of its own; remove part")
+	}
 }
 
 // checkPart holds a part to what a device can be divided into.

@@ -113,8 +113,12 @@ func (c claims) make(ctx context.Context, t *task, claim *dra.Claim) error {
 func (c claims) abilities(l engine.Leaves) ([]sched.Ability, string) {
 	if l.SKU.Device != cell.CPU && l.SKU.DRA.Class == "" {
 		for _, name := range l.Nodes {
-			if n := c.node(string(name)); n != nil && resourceOf(n) != "" {
-				return nil, fmt.Sprintf("the device plugin of node %s gives a GPU (%s) to one pod alone; a driver for dynamic resource allocation, named by dra in skuTypes.%s, lets pods share", name, resourceOf(n), l.SKU.Name)
+			resource := l.SKU.Resource
+			if n := c.node(string(name)); n != nil {
+				resource = cmp.Or(resource, resourceOf(n))
+			}
+			if resource != "" {
+				return nil, fmt.Sprintf("the device plugin of node %s gives a GPU (%s) to one pod alone; a driver for dynamic resource allocation, named by dra in skuTypes.%s, lets pods share", name, resource, l.SKU.Name)
 			}
 		}
 	}

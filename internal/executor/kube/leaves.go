@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,8 @@ type Leaf struct {
 	sched.LeafHealth
 	GPUs int64
 	DRA  cell.DRA // how they are claimed
+	// Resource is what a device plugin calls them, where the cluster file says it: which GPU such a device is a part of is not known.
+	Resource string
 }
 
 // faultOf looks at a node as Kubernetes has it: cordoned, tainted, or with GPUs that a watcher found broken. What runs there goes on.
@@ -34,9 +37,8 @@ func faultOf(n *corev1.Node) (f fault) {
 		f.node = "its node is cordoned in Kubernetes, until kubectl uncordon " + n.Name
 		return f
 	}
-	resource := resourceOf(n)
 	for i := range n.Spec.Taints {
-		if t := &n.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !ownTaint(t.Key) && !pods.Tolerates(t, resource) {
+		if t := &n.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !ownTaint(t.Key) && !pods.Tolerates(t, offered(n)...) {
 			f.node = fmt.Sprintf("its node has the taint %s in Kubernetes, which pods of Comb do not tolerate", t.ToString())
 			return f
 		}
@@ -89,6 +91,14 @@ func clipped(text string) string {
 func (f *fault) of(l *Leaf) string {
 	if f.node != "" || l.GPUs == 0 {
 		return f.node
+	}
+	if l.Resource != "" && f.gpus == "" {
+		for _, gpu := range slices.Sorted(maps.Keys(f.devices)) {
+			return f.devices[gpu]
+		}
+	}
+	if l.Resource != "" {
+		return f.gpus
 	}
 	first := int64(l.Device) * l.GPUs
 	for gpu := first; gpu < first+min(l.GPUs, maxGPUs); gpu++ {

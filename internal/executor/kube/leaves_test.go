@@ -57,6 +57,22 @@ func TestFaultsOfLeaves(t *testing.T) {
 	}
 }
 
+// TestFaultsOfParts: which parts are of a broken GPU is not known, so all of its node are bad. A taint of the plugin's maker keeps pods that ask for parts
+// from no node.
+func TestFaultsOfParts(t *testing.T) {
+	n := node(corev1.ConditionTrue)
+	n.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0"), "nvidia.com/mig-1g.5gb": resource.MustParse("14")}
+	n.Spec.Taints = []corev1.Taint{{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule}}
+	leaf := &Leaf{LeafHealth: sched.LeafHealth{Device: 9}, GPUs: 1, Resource: "nvidia.com/mig-1g.5gb"}
+	if f := faultOf(n); f.of(leaf) != "" {
+		t.Errorf("a slice is bad: %s", f.of(leaf))
+	}
+	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "GpuMemWatch", Status: corev1.ConditionTrue, Reason: "GpuMemWatchIsNotHealthy", Message: "ErrorCode:A GPU:1;"})
+	if f := faultOf(n); f.of(leaf) != "Kubernetes says GpuMemWatch: ErrorCode:A GPU:1;" {
+		t.Errorf("a slice of a node with a broken GPU is %q", f.of(leaf))
+	}
+}
+
 // TestFaultsOfPairs: a leaf of two GPUs is bad when one of them is.
 func TestFaultsOfPairs(t *testing.T) {
 	f := fault{devices: map[int64]string{3: "broken"}}

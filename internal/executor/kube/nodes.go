@@ -11,21 +11,29 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
 )
-
-// Resources are what device plugins call GPUs.
-var Resources = []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "google.com/tpu"}
 
 // resourceOf is what a node calls its GPUs; "" is that no device plugin was ever seen there. One that offers none now still
 // counts: the GPUs are its to give.
 func resourceOf(n *corev1.Node) string {
-	for _, name := range Resources {
-		if q := n.Status.Capacity[name]; q.Value() > 0 {
-			return string(name)
+	for _, name := range pods.Resources {
+		if q := n.Status.Capacity[corev1.ResourceName(name)]; q.Value() > 0 {
+			return name
 		}
 	}
 	return ""
+}
+
+// offered is what the device plugins of a node call what they give, whatever it is.
+func offered(n *corev1.Node) (list []string) {
+	for name, q := range n.Status.Capacity {
+		if strings.Contains(string(name), "/") && q.Sign() > 0 {
+			list = append(list, string(name))
+		}
+	}
+	return list
 }
 
 func (e *Executor) node(name string) *corev1.Node {

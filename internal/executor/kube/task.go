@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -270,7 +271,7 @@ func (e *Executor) made(ctx context.Context, t *task) (pod *corev1.Pod, own owne
 	if own.claims, refused, err = (claims{e}).of(ctx, t); err != nil || refused != nil {
 		return nil, own, refused, err
 	}
-	pod, own.secrets, err = e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: resourceOf(node), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, Line: e.o.Line})
+	pod, own.secrets, err = e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, Line: e.o.Line})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &sched.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}

@@ -56,7 +56,7 @@ type kind struct {
 	product string // its name as a type's, whole: of two products the beginning can be the same
 	gpus    int64  // of a node; 0 is a node without
 	each    int64  // leaves of a node
-	claimed string // how its GPUs are claimed, as the file says it; "" is that they are not
+	given   string // how its GPUs are given, as keys of the file; "" is by a plugin for whole GPUs
 }
 
 // node is one that is proposed.
@@ -93,7 +93,7 @@ func Propose(list []corev1.Node, published []dra.Slice) Proposal {
 		p.Seen++
 	}
 	kinds := slices.SortedFunc(maps.Keys(byKind), func(a, b kind) int {
-		return cmp.Or(cmp.Compare(b.gpus, a.gpus), strings.Compare(a.product, b.product), cmp.Compare(b.each, a.each), strings.Compare(a.claimed, b.claimed))
+		return cmp.Or(cmp.Compare(b.gpus, a.gpus), strings.Compare(a.product, b.product), cmp.Compare(b.each, a.each), strings.Compare(a.given, b.given))
 	})
 	f := file{types: map[string]string{}, skus: map[string]bool{}}
 	for _, k := range kinds {
@@ -148,10 +148,12 @@ func read(n *corev1.Node, published []dra.Slice) (out node, why string) {
 	for _, l := range levels {
 		out.where = append(out.where, firstLabel(n, l.labels))
 	}
-	gpus, product, claimed := gpusOf(n, published)
-	switch {
+	gpus, product, given := gpusOf(n, published)
+	switch kinds := slices.Sorted(maps.Keys(parts(n))); {
 	case gpus > 0:
-		out.kind = kind{product: nameOf(product), gpus: gpus, each: gpus, claimed: claimed}
+		out.kind = kind{product: nameOf(product), gpus: gpus, each: gpus, given: given}
+	case len(kinds) > 1:
+		return out, fmt.Sprintf("its GPUs are divided in %d ways (%s): the leaves of a node in a cluster file are of one type", len(kinds), strings.Join(kinds, ", "))
 	case out.milliCPU < 1000:
 		return out, fmt.Sprintf("it has no GPU, and less than one CPU (%dm)", out.milliCPU)
 	default:
@@ -170,9 +172,30 @@ func read(n *corev1.Node, published []dra.Slice) (out node, why string) {
 	return out, ""
 }
 
+// parts are the parts of GPUs that a node's device plugin offers under names of their own: MIG slices, by their size, and turns on whole ones.
+func parts(n *corev1.Node) map[string]int64 {
+	list := map[string]int64{}
+	for name, q := range n.Status.Allocatable {
+		if (name == sharedGPU || strings.HasPrefix(string(name), slicePrefix)) && q.Sign() > 0 {
+			list[string(name)] = maxLeaves + 1
+			if q.CmpInt64(maxLeaves) <= 0 {
+				list[string(name)] = q.Value()
+			}
+		}
+	}
+	return list
+}
+
+// What NVIDIA's device plugin calls parts of GPUs.
+const (
+	sharedGPU   = "nvidia.com/gpu.shared"
+	slicePrefix = "nvidia.com/mig-"
+)
+
 // gpusOf is how many GPUs a node has, by its device plugin, by the driver that claims are given by, or else by its labels, and what they are called.
-// More than a node of a cluster file can have are some number that is more. A plugin that offers none is right against a label: its GPUs may be broken.
-func gpusOf(n *corev1.Node, published []dra.Slice) (count int64, product, claimed string) {
+// More than a node of a cluster file can have are some number that is more. Where it offers parts of GPUs, of one size, they are counted. A plugin that
+// offers none is right against a label: its GPUs may be broken.
+func gpusOf(n *corev1.Node, published []dra.Slice) (count int64, product, given string) {
 	for _, r := range resources {
 		q := n.Status.Allocatable[r.name]
 		if q.CmpInt64(maxLeaves) > 0 {
@@ -183,7 +206,13 @@ func gpusOf(n *corev1.Node, published []dra.Slice) (count int64, product, claime
 		}
 	}
 	if found := claimedOf(n.Name, published); found.count > 0 {
-		return found.count, cmp.Or(firstLabel(n, resources[0].products), found.product, resources[0].plain), found.text
+		return found.count, cmp.Or(firstLabel(n, resources[0].products), found.product, resources[0].plain), ", dra: " + found.text
+	}
+	if list := parts(n); len(list) == 1 {
+		for name, count := range list {
+			size := strings.TrimPrefix(name, "nvidia.com/")
+			return count, cmp.Or(firstLabel(n, []string{name + ".product"}), firstLabel(n, resources[0].products)+"-"+size), ", resource: " + name
+		}
 	}
 	if _, offered := n.Status.Allocatable[resources[0].name]; offered {
 		return 0, "", ""

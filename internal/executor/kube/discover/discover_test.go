@@ -77,6 +77,31 @@ func TestRacks(t *testing.T) {
 	}
 }
 
+// Parts of GPUs that have a name of their own are leaves, where a node has one kind of them.
+func TestParts(t *testing.T) {
+	divided := func(name string, parts ...string) corev1.Node {
+		n := node(name, 0, product, "NVIDIA-A100-SXM4-40GB", "nvidia.com/mig-2g.10gb.product", "NVIDIA-A100-SXM4-40GB-MIG-2g.10gb")
+		n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("0")
+		for _, part := range parts {
+			n.Status.Allocatable[corev1.ResourceName(part)] = resource.MustParse("6")
+		}
+		return n
+	}
+	p, _ := accepted(t, []corev1.Node{divided("slices", "nvidia.com/mig-2g.10gb"), divided("turns", "nvidia.com/gpu.shared"), divided("both", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb"), divided("none")})
+	for _, want := range []string{
+		"A100-SXM4-40GB-MIG-2g-10gb: {gpu: 1, cpu: 15.9, memory: 170666Mi, resource: nvidia.com/mig-2g.10gb}",
+		"A100-SXM4-40GB-gpu-shared: {gpu: 1, cpu: 15.9, memory: 170666Mi, resource: nvidia.com/gpu.shared}",
+		"CPU-NODE",
+	} {
+		if !strings.Contains(p.File, want) {
+			t.Errorf("%q is missing in\n%s", want, p.File)
+		}
+	}
+	if len(p.Left) != 1 || !strings.HasPrefix(p.Left[0], "both: its GPUs are divided in 2 ways (nvidia.com/mig-1g.5gb, nvidia.com/mig-2g.10gb)") {
+		t.Errorf("left out: %v", p.Left)
+	}
+}
+
 func TestWhatIsLeftOut(t *testing.T) {
 	plane := node("plane", 0)
 	plane.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}

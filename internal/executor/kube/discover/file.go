@@ -44,11 +44,7 @@ func (f *file) add(k kind, nodes []node) {
 		gpu = "gpu: 1, "
 	}
 	// A tenth of a CPU and a MiB are the smallest that is told apart.
-	claimed := ""
-	if k.claimed != "" {
-		claimed = ", dra: " + k.claimed
-	}
-	fmt.Fprintf(&f.skuText, "    %s: {%scpu: %d.%d, memory: %dMi%s}%s\n", sku, gpu, milliCPU/k.each/1000, milliCPU/k.each%1000/100, memoryMB/k.each, claimed, comment)
+	fmt.Fprintf(&f.skuText, "    %s: {%scpu: %d.%d, memory: %dMi%s}%s\n", sku, gpu, milliCPU/k.each/1000, milliCPU/k.each%1000/100, memoryMB/k.each, k.given, comment)
 	nodeType := f.cellType(sku+"-NODE", fmt.Sprintf("{childCellType: %s, childCellNumber: %d, isNodeLevel: true}", sku, k.each))
 	cells := make([]cell, len(nodes))
 	for i, n := range nodes {

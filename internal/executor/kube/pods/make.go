@@ -133,7 +133,7 @@ type Task struct {
 	Task     *sched.TaskStart
 	Space    string            // the namespace
 	Secrets  map[string]string // of the job, by path
-	Resource string            // what the node's device plugin calls its GPUs; "" is that none does
+	Resource string            // what the node's device plugin calls what it gives a task; "" is that none does
 	Claims   []string          // by which its GPUs are given, one by one
 	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
 	Storages []storage.Storage
@@ -327,16 +327,35 @@ func tolerations(resource string) []corev1.Toleration {
 		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	}
-	if resource != "" {
-		list = append(list, corev1.Toleration{Key: resource, Operator: corev1.TolerationOpExists})
+	for _, key := range taintsOf(resource) {
+		list = append(list, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 	}
 	return list
 }
 
-// Tolerates reports whether pods go on a node with a taint; resource is what its device plugin calls its GPUs.
-func Tolerates(t *corev1.Taint, resource string) bool {
-	return slices.ContainsFunc(tolerations(resource), func(o corev1.Toleration) bool {
-		return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect)
+// Resources are what device plugins call whole GPUs.
+var Resources = []string{"nvidia.com/gpu", "amd.com/gpu", "google.com/tpu"}
+
+// taintsOf are the taints that keep nodes with such devices free of pods without: of their name, and of their maker's for whole GPUs.
+func taintsOf(resource string) (keys []string) {
+	if resource != "" {
+		keys = append(keys, resource)
+	}
+	maker, _, _ := strings.Cut(resource, "/")
+	for _, whole := range Resources {
+		if of, _, _ := strings.Cut(whole, "/"); of == maker && whole != resource {
+			keys = append(keys, whole)
+		}
+	}
+	return keys
+}
+
+// Tolerates reports whether pods go on a node with a taint; resources are what its device plugins call what they give.
+func Tolerates(t *corev1.Taint, resources ...string) bool {
+	return slices.ContainsFunc(append(resources, ""), func(resource string) bool {
+		return slices.ContainsFunc(tolerations(resource), func(o corev1.Toleration) bool {
+			return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect)
+		})
 	})
 }
 
