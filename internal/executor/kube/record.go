@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -28,25 +29,48 @@ type record struct {
 
 const recordFile = "pod.json"
 
-// load reads the record. begun is that there is one.
+// load reads the record, which is the last whole line of its file. begun is that there is one.
 func (t *task) load() (begun bool, err error) {
 	data, err := os.ReadFile(filepath.Join(t.dir, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &t.record)
+	for err == nil && len(data) > 0 {
+		data = bytes.TrimSuffix(data, []byte("\n"))
+		from := bytes.LastIndexByte(data, '\n') + 1
+		r := record{}
+		if json.Unmarshal(data[from:], &r) == nil { // else it is torn: a machine died, or the disk was full
+			t.record = r
+			return true, nil
+		}
+		data = data[:from]
 	}
-	return err == nil, err
+	return false, err
 }
 
-// note writes the record. A machine that dies may lose it: then the API server and the seal say what it said.
-func (t *task) note() error { return t.write(false) }
+// note adds a line to the record. A machine that dies may lose it: then the API server and the seal say what it said.
+func (t *task) note() error {
+	data, err := json.Marshal(&t.record)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(t.dir, recordFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(t.dir, 0o700); err != nil {
+			return err
+		}
+		f, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(append([]byte("\n"), data...), '\n')) // what was torn before ends with this
+	return errors.Join(err, f.Close())
+}
 
-// save writes the record; it is on the disk when this returns.
-func (t *task) save() error { return t.write(true) }
-
-func (t *task) write(sync bool) error {
+// save writes the record anew; it is on the disk when this returns.
+func (t *task) save() error {
 	data, err := json.Marshal(&t.record)
 	if err != nil {
 		return err
@@ -54,19 +78,5 @@ func (t *task) write(sync bool) error {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return err
 	}
-	path := filepath.Join(t.dir, recordFile)
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(data); sync && err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil || !sync {
-		return err
-	}
-	return syncFolder(t.dir)
+	return writeSynced(filepath.Join(t.dir, recordFile), string(data)+"\n")
 }
