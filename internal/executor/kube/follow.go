@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -39,15 +40,30 @@ func (e *Executor) followLog(t *task) *follower {
 	e.goes(func() {
 		defer close(f.done)
 		defer e.queue.Add(f.key)
-		s, err := spool.Open(dir)
-		if err != nil {
-			e.o.Log.Error("a log cannot be kept", "pod", f.pod, "error", err)
-			return
+		if s := f.open(ctx, dir, e.o.Log); s != nil {
+			defer s.Close()
+			e.copyLog(ctx, f, s)
 		}
-		defer s.Close()
-		e.copyLog(ctx, f, s)
 	})
 	return f
+}
+
+// open opens the file that a log is kept in, and tries again where that cannot be: a disk is full for a while. nil is that it is over.
+func (f *follower) open(ctx context.Context, dir string, log *slog.Logger) *spool.Spool {
+	for warned := false; ; warned = true {
+		s, err := spool.Open(dir)
+		if err == nil {
+			return s
+		}
+		if !warned {
+			log.Warn("a log is not kept for now: it is tried again, and what the node drops meanwhile is missing", "pod", f.pod, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(refused):
+		}
+	}
 }
 
 // copyLog copies until the pod has ended and all is read.

@@ -10,10 +10,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/line"
@@ -124,10 +126,26 @@ func (k *Flags) imageOf(ctx context.Context, c *api.Client) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("--pod-image self: ask for the pod of this server: %s", api.Words(err))
-	case pod == nil || len(pod.Spec.Containers) == 0:
+	case pod == nil:
 		return "", fmt.Errorf("--pod-image self: this server is no pod of namespace %s (there is none named %s): name the image", k.Space, name)
 	}
-	return pod.Spec.Containers[0].Image, nil
+	image, ok := ownImage(pod)
+	if !ok {
+		return "", fmt.Errorf("--pod-image self: pod %s has %d containers, and none is named comb, so it is not known which is this server's: name the image", name, len(pod.Spec.Containers))
+	}
+	return image, nil
+}
+
+// ownImage is the image of the container named comb, or of the only one: others may be put into a pod, before it too.
+func ownImage(pod *corev1.Pod) (string, bool) {
+	list := pod.Spec.Containers
+	if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == "comb" }); i >= 0 {
+		return list[i].Image, true
+	}
+	if len(list) == 1 {
+		return list[0].Image, true
+	}
+	return "", false
 }
 
 // refusedError is what does not become better by waiting.
