@@ -1,4 +1,4 @@
-import '@mantine/core/styles/default-css-variables.css';
+import 'virtual:variables.css';
 import '@mantine/core/styles/baseline.css';
 import '@mantine/core/styles/global.css';
 import '@mantine/core/styles/UnstyledButton.css';
@@ -23,7 +23,6 @@ import '@mantine/core/styles/FloatingIndicator.css';
 import '@mantine/core/styles/ActionIcon.css';
 import '@mantine/core/styles/Button.css';
 import './theme/tokens.css';
-import { localStorageColorSchemeManager, MantineProvider } from '@mantine/core';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { setNonce } from 'get-nonce';
@@ -32,31 +31,32 @@ import { createRoot } from 'react-dom/client';
 import { meQuery } from './api/people';
 import { cache } from './live/live';
 import { begin, router } from './routes';
+import { SignInPage } from './shell/door';
 import { renew } from './shell/renew';
 import { nonce } from './theme/nonce';
-import { resolver, theme } from './theme/theme';
+import { Themed } from './theme/Themed';
 
 setNonce(nonce()); // for what locks scrolling behind a dialog
 
-const scheme = localStorageColorSchemeManager({ key: 'comb-scheme' });
 const place = document.getElementById('root');
 
 window.addEventListener('vite:preloadError', () => void renew());
 
 // What is drawn first is the page itself, once: who asks and the page's own file come while the rest is made. What takes long is not waited for: then the
 // page says so itself.
-const ready = Promise.allSettled([begin(window.location.pathname), cache.prefetchQuery(meQuery), router.load()]);
+const who = cache.prefetchQuery(meQuery).then(() => (cache.getQueryData(meQuery.queryKey) === null ? SignInPage.preload() : undefined));
+const ready = Promise.allSettled([begin(window.location.pathname), who, router.load()]);
 const patience = new Promise((resolve) => setTimeout(resolve, 1500));
 
 void Promise.race([ready, patience]).then(() => {
   if (place === null) return;
   createRoot(place).render(
     <StrictMode>
-      <MantineProvider theme={theme} cssVariablesResolver={resolver} colorSchemeManager={scheme} defaultColorScheme="auto" getStyleNonce={nonce}>
+      <Themed>
         <QueryClientProvider client={cache}>
           <RouterProvider router={router} />
         </QueryClientProvider>
-      </MantineProvider>
+      </Themed>
     </StrictMode>,
   );
 });

@@ -27,7 +27,12 @@ function sentence(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-const words = new Intl.Collator(undefined, { numeric: true });
+let words: Intl.Collator | undefined; // made once, when first asked for: it costs more than a page of rows
+
+function byWord(a: string, b: string): number {
+  words ??= new Intl.Collator(undefined, { numeric: true });
+  return words.compare(a, b);
+}
 
 // Why is what a person wants to know beside the state: why it waits, when it ends, or how it ended.
 function Why({ job }: { job: Job }) {
@@ -49,17 +54,17 @@ function Waited({ job }: { job: Job }) {
 
 const columns: Column<Job>[] = [
   {
-    key: 'name', head: text.name, narrow: 'title', order: (a, b) => words.compare(a.name, b.name) || words.compare(a.user, b.user),
+    key: 'name', head: text.name, narrow: 'title', order: (a, b) => byWord(a.name, b.name) || byWord(a.user, b.user),
     cell: (j) => (
       <Link to="/jobs/$job" params={{ job: String(j.id) }} title={j.ref}>
         {j.ref}
       </Link>
     ),
   },
-  { key: 'state', head: text.state, order: (a, b) => words.compare(stateOf(a), stateOf(b)) || (a.position ?? 0) - (b.position ?? 0), cell: (j) => <State state={stateOf(j)} detail={j.position ? text.position(j.position) : undefined} /> },
+  { key: 'state', head: text.state, order: (a, b) => byWord(stateOf(a), stateOf(b)) || (a.position ?? 0) - (b.position ?? 0), cell: (j) => <State state={stateOf(j)} detail={j.position ? text.position(j.position) : undefined} /> },
   { key: 'why', head: text.why, grow: true, cell: (j) => <Why job={j} /> },
-  { key: 'vc', head: text.vc, order: (a, b) => words.compare(a.vc, b.vc), cell: (j) => <span title={j.vc}>{j.vc}</span> },
-  { key: 'user', head: text.user, narrow: 'hidden', order: (a, b) => words.compare(a.user, b.user), cell: (j) => j.user },
+  { key: 'vc', head: text.vc, order: (a, b) => byWord(a.vc, b.vc), cell: (j) => <span title={j.vc}>{j.vc}</span> },
+  { key: 'user', head: text.user, narrow: 'hidden', order: (a, b) => byWord(a.user, b.user), cell: (j) => j.user },
   { key: 'gpus', head: text.gpus, align: 'right', order: (a, b) => a.gpus - b.gpus, cell: (j) => count(j.gpus) },
   { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', order: (a, b) => waited(a, now()) - waited(b, now()), cell: (j) => <Waited job={j} /> },
   { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', order: (a, b) => (a.ran ?? 0) - (b.ran ?? 0), cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },

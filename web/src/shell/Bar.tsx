@@ -1,4 +1,4 @@
-import { Button, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { Failure } from '../api/client';
@@ -6,6 +6,7 @@ import { signOut } from '../api/people';
 import type { Me } from '../api/wire';
 import { forgetDrafts } from '../parts/kept';
 import { text } from '../text/common';
+import { choose, useScheme } from '../theme/scheme';
 import { Mark } from './Mark';
 import { NavDrawer } from './Nav';
 import css from './shell.module.css';
@@ -18,8 +19,7 @@ function left(error: Error | null): void {
 }
 
 export function Bar({ me }: { me: Me }) {
-  const { setColorScheme } = useMantineColorScheme();
-  const scheme = useComputedColorScheme('light');
+  const scheme = useScheme();
   const leave = useMutation({ mutationFn: signOut, onSettled: (_, error) => left(error) });
   return (
     <header className={css.top}>
@@ -28,7 +28,7 @@ export function Bar({ me }: { me: Me }) {
         <Mark /> <span>{text.product}</span>
       </Link>
       <div className={css.topRight}>
-        <Button size="compact-sm" variant="transparent" className={`${css.scheme} ${css.quiet}`} onClick={() => setColorScheme(scheme === 'dark' ? 'light' : 'dark')}>
+        <Button size="compact-sm" variant="transparent" className={`${css.scheme} ${css.quiet}`} onClick={() => choose(scheme === 'dark' ? 'light' : 'dark')}>
           {scheme === 'dark' ? text.toLight : text.toDark}
         </Button>
         <span className={css.who} title={me.display ?? me.name}>

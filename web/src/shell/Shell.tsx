@@ -1,20 +1,17 @@
 import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
-import { useEffect } from 'react';
+import { Suspense, useEffect } from 'react';
 import { Failure } from '../api/client';
 import { meQuery } from '../api/people';
 import type { Me } from '../api/wire';
 import { now, stamp } from '../format/time';
 import { anew, isOther, listen, useConnection } from '../live/live';
 import { text as common } from '../text/common';
-import { text } from '../text/signin';
-import { Dialog } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
 import { Loading } from '../ui/Loading';
 import { Bar } from './Bar';
+import { Over, prepare, SignInPage } from './door';
 import { Nav } from './Nav';
-import { SignIn } from './SignIn';
-import { SignInPage } from './SignInPage';
 import css from './shell.module.css';
 
 // Shell is what stands around every page. Nobody signed in sees the door instead, at the same address.
@@ -37,7 +34,11 @@ export function Shell() {
       </main>
     );
   }
-  return <SignInPage />;
+  return (
+    <Suspense>
+      <SignInPage />
+    </Suspense>
+  );
 }
 
 // Other stands for a moment when another user has signed in, in this tab or another one: what is here is not theirs.
@@ -49,6 +50,7 @@ function Other() {
 function House({ me, out }: { me: Me; out: boolean }) {
   const { lost, over } = useConnection();
   useEffect(listen, []);
+  useEffect(prepare, []);
   return (
     <div className={css.house}>
       <a className={css.skip} href="#content">
@@ -64,10 +66,11 @@ function House({ me, out }: { me: Me; out: boolean }) {
         )}
         <Outlet />
       </main>
-      <Dialog opened={over || out} title={text.over}>
-        <p className={css.overWhy}>{text.overWhy}</p>
-        <SignIn user={me.name} />
-      </Dialog>
+      {(over || out) && (
+        <Suspense>
+          <Over user={me.name} />
+        </Suspense>
+      )}
     </div>
   );
 }

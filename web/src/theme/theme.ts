@@ -1,6 +1,6 @@
-import { Button, type CSSVariablesResolver, createTheme, type MantineColorsTuple } from '@mantine/core';
+import { Button, createTheme, type MantineColorsTuple } from '@mantine/core';
 
-// Ten shades of the one accent; pages use the two of tokens.css through the resolver below.
+// Ten shades of the one accent; pages use the two of tokens.css.
 const accent: MantineColorsTuple = [
   '#edf3ff', '#d9e5ff', '#b3ccff', '#8ab2ff', '#5f98ff', '#3f7ff5', '#1f5fe6', '#184fc4', '#133f9d', '#0e2f76',
 ];
@@ -28,18 +28,3 @@ export const theme = createTheme({
   },
   fontSizes: { xs: '12px', sm: '14px', md: '14px', lg: '16px', xl: '20px' },
 });
-
-const ground = {
-  '--mantine-color-body': 'var(--card)',
-  '--mantine-color-text': 'var(--ink)',
-  '--mantine-color-dimmed': 'var(--muted)',
-  '--mantine-color-placeholder': 'var(--muted)',
-  '--mantine-color-error': 'var(--failed)',
-  '--mantine-color-default': 'var(--card)',
-  '--mantine-color-default-color': 'var(--ink)',
-  '--mantine-color-default-border': 'var(--edge)',
-  '--mantine-color-default-hover': 'var(--hover)',
-  '--mantine-primary-color-contrast': 'var(--on-accent)',
-};
-
-export const resolver: CSSVariablesResolver = () => ({ variables: {}, light: ground, dark: ground });

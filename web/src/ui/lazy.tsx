@@ -40,10 +40,12 @@ export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>
     use(start());
     return null; // not reached before the part is there or has failed
   }
-  // preload is called by the router before a page is shown.
+  // preload is called before it is shown. Where it fails, what shows it tries again.
   LazyPart.preload = () => {
     if (error) forget();
-    return start();
+    return start().then(() => {
+      if (error) forget();
+    });
   };
   return LazyPart;
 }
