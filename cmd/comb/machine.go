@@ -204,6 +204,18 @@ func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
 	return space, known && err == nil
 }
 
+// infinibandOf reports whether tasks of a virtual cluster may have devices of networks with RDMA, in the present configuration.
+func (d *daemon) infinibandOf(vc cell.VCName) (may bool) {
+	if r := d.replica.Load(); r != nil {
+		_ = r.Read(context.Background(), 0, func(s *sched.State) {
+			if c := s.Config(); c != nil {
+				may = setting.HasInfiniBand(c, vc)
+			}
+		})
+	}
+	return may
+}
+
 // leavesOf are the leaves of a node in the present configuration.
 func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 	r := d.replica.Load()
@@ -238,7 +250,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 		return f, d.uploads.Size(string(job.User), job.Upload), nil
 	}
 	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
-		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.memoryFlag), MostMB: d.flags.boxDisk.most(), Line: way, Code: code,
+		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.memoryFlag), MostMB: d.flags.boxDisk.most(), Line: way, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 	d.executor = d.pods
 	if err == nil && listener != nil {

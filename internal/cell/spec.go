@@ -90,7 +90,8 @@ type SKU struct {
 	Part        PartKind   `json:"part,omitempty"`    // a leaf is this kind of part of a device; "" is a whole one
 	Files       []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
 	DRA         DRA        `json:"dra,omitzero"`
-	Resource    string     `json:"resource,omitempty"` // what a device plugin of Kubernetes calls a device; "" is as its kind is called
+	Resource    string     `json:"resource,omitempty"`   // what a device plugin of Kubernetes calls a device; "" is as its kind is called
+	InfiniBand  string     `json:"infiniband,omitempty"` // likewise one of a network with RDMA, of which a task may get one
 }
 
 // DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device by device; zero is that they are not.
@@ -117,8 +118,7 @@ type LevelSpec struct {
 	IsNode bool     `json:"is_node,omitempty"`
 }
 
-// ChainSpec is the path of types of one top-level cell type, leaf first:
-// Levels[0] is level 1. Exactly one level is the node level.
+// ChainSpec is the path of types of one top-level cell type, leaf first: Levels[0] is level 1. Exactly one level is the node level.
 type ChainSpec struct {
 	Name   ChainName   `json:"name"`
 	Levels []LevelSpec `json:"levels"`

@@ -48,7 +48,7 @@ func TestPageNamesKeys(t *testing.T) {
 		"gpu", "cpu", "memory", "gpuMemory", "device", "envVar", "deviceFiles", "virtualCells", "pinnedCells", "cellNumber", "policy", "params",
 		"isDeviceLevel", "part", "formerly", "backfill", "minRunTime", "preemptionBudget", "opportunisticWeight", "lending", "placement", "defragmentation", "movesPerHour", "opportunisticHalfLife", "throughputs",
 		"storages", "folder", "readOnly", "perUser", "namespace",
-		"resource", "dra", "deviceClass", "driver", "attribute",
+		"resource", "infiniband", "dra", "deviceClass", "driver", "attribute",
 		"access", "administrators", "members", "viewers")
 	for _, key := range keys {
 		if !strings.Contains(string(text), key) {

@@ -167,7 +167,7 @@ func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 func CheckNoPods(c *sched.Config) error {
 	for i := range c.Cluster.SKUs {
 		s := &c.Cluster.SKUs[i]
-		for key, has := range map[string]bool{"dra": s.DRA.Class != "", "resource": s.Resource != ""} { // it has one of them at most
+		for key, has := range map[string]bool{"dra": s.DRA.Class != "", "resource": s.Resource != "", "infiniband": s.InfiniBand != ""} { // one of them is told of
 			if has {
 				return fmt.Errorf("skuTypes.%s.%s: devices are given so on Kubernetes alone, and this server runs tasks on its machine; remove %s, or start it with --executor kubernetes", s.Name, key, key)
 			}

@@ -116,8 +116,11 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 		s.DRA = b.readDRA(n, &s)
 	}
 	if n := m.Node("resource"); n != nil {
-		s.Resource = m.String("resource", document.Text{Max: 253 + 1 + 63})
+		s.Resource = b.resource(n)
 		b.checkResource(n, &s)
+	}
+	if n := m.Node("infiniband"); n != nil {
+		s.InfiniBand = b.resource(n)
 	}
 	m.Rest()
 	return s
@@ -163,14 +166,23 @@ func (b *builder) readDRA(n *document.Node, s *cell.SKU) cell.DRA {
 	return d
 }
 
-// checkResource holds the name of what a device plugin offers to what can be one.
-func (b *builder) checkResource(n *document.Node, s *cell.SKU) {
-	domain, _, _ := strings.Cut(s.Resource, "/")
+// resource reads the name of what a device plugin offers.
+func (b *builder) resource(n *document.Node) string {
+	name := b.String(n, document.Text{Max: 253 + 1 + 63})
+	domain, _, _ := strings.Cut(name, "/")
 	switch {
-	case !resourceName.MatchString(s.Resource):
-		b.Problem(n, "%s is no name of what a device plugin offers: write one such as nvidia.com/mig-1g.5gb; kubectl describe node shows those of a node", document.Quote(s.Resource))
+	case n.Kind != document.Scalar: // it was told
+	case !resourceName.MatchString(name):
+		b.Problem(n, "%s is no name of what a device plugin offers: write one such as nvidia.com/mig-1g.5gb; kubectl describe node shows those of a node", document.Quote(name))
 	case domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io"):
-		b.Problem(n, "%s is Kubernetes' own: name what a device plugin offers, such as nvidia.com/mig-1g.5gb", document.Quote(s.Resource))
+		b.Problem(n, "%s is Kubernetes' own: name what a device plugin offers, such as nvidia.com/mig-1g.5gb", document.Quote(name))
+	}
+	return name
+}
+
+// checkResource holds devices that a plugin gives to what such can be.
+func (b *builder) checkResource(n *document.Node, s *cell.SKU) {
+	switch {
 	case s.Device == cell.CPU:
 		b.Problem(n, "a SKU of device cpu has no devices that a plugin could give; remove resource, or name the device and gpu: 1")
 	case s.DRA.Class != "":

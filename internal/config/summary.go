@@ -190,6 +190,9 @@ func rules(c sched.VCConfig) string {
 	if c.Lending != "" {
 		text += ", lending " + c.Lending
 	}
+	if c.InfiniBand {
+		text += ", infiniband true"
+	}
 	if c.Namespace != "" {
 		text += ", namespace " + c.Namespace
 	}

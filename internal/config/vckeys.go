@@ -41,6 +41,7 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	}
 	c.Lending = m.String("lending", document.Text{OneOf: []string{setting.LendIdle, setting.LendNothing}})
 	c.Namespace = b.namespace(m.Node("namespace"))
+	c.InfiniBand = b.Bool(m.Node("infiniband"), false)
 	b.userLimits(m.Node("userLimits"), c)
 	if n := m.Node("access"); n != nil && n.Kind != document.Null {
 		b.access = append(b.access, readAccess(b.Reader, n, c.Name))

@@ -174,6 +174,8 @@ type Launch struct {
 	ShmMB    int64    `json:"shm_mb,omitempty"`
 	DiskMB   int64    `json:"disk_mb,omitempty"`  // of a container; 0 is what the runtime gives
 	WorkDir  string   `json:"work_dir,omitempty"` // "" is the attempt's own directory
+	// InfiniBand is that it asks for the devices of RDMA networks that its nodes have.
+	InfiniBand bool `json:"infiniband,omitempty"`
 }
 
 // Asks is what a task asks of its machine.

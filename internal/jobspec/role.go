@@ -110,8 +110,9 @@ func (p *parser) readTaskRetries(m *document.MapReader, r *role) {
 func (p *parser) readContainer(m *document.MapReader, r *role) {
 	c := m.Map("extraContainerOptions", "extraContainerOptions")
 	r.Launch.ShmMB = c.Int("shmMB", document.Range{Max: maxMemoryMB})
-	if n := c.Node("infiniband"); p.r.Bool(n, false) {
-		p.r.Warn(n, "InfiniBand devices are not handed to a task by this key; a process sees those of its machine")
+	n := c.Node("infiniband")
+	if r.Launch.InfiniBand = p.r.Bool(n, false); r.Launch.InfiniBand {
+		p.r.Warn(n, "InfiniBand devices are given to pods of Kubernetes alone, where the cluster file lets the virtual cluster have them; elsewhere a process sees those of its machine")
 	}
 	c.Rest()
 }

@@ -249,6 +249,7 @@ func ruleChanges(was, is VCConfig) []RuleChange {
 	add("lending", cmp.Or(was.Lending, LendIdle), cmp.Or(is.Lending, LendIdle))
 	add("preemptionBudget", fmt.Sprint(was.PreemptionBudget()), fmt.Sprint(is.PreemptionBudget()))
 	add("userLimits", was.Users.String(), is.Users.String())
+	add("infiniband", fmt.Sprint(was.InfiniBand), fmt.Sprint(is.InfiniBand))
 	add("namespace", cmp.Or(was.Namespace, ownSpace), cmp.Or(is.Namespace, ownSpace))
 	return out
 }

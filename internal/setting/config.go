@@ -5,6 +5,7 @@ package setting
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/combsched/comb/internal/access"
@@ -68,6 +69,8 @@ type VCConfig struct {
 	// Namespace is that of Kubernetes in which tasks of the VC, and of those inside it, become pods; "" is that of the VC that it is inside of, or
 	// the server's own. The core only carries it.
 	Namespace string `json:"namespace,omitempty"`
+	// InfiniBand is that tasks of the VC, and of those inside it, may have devices of networks with RDMA. The core only carries it.
+	InfiniBand bool `json:"infiniband,omitempty"`
 }
 
 // UserLimits bound what one user may have in a VC, not in those inside of it; 0 is no bound.
@@ -184,6 +187,11 @@ func NamespaceOf(c *Config, name cell.VCName) string {
 		}
 	}
 	return ""
+}
+
+// HasInfiniBand reports whether tasks of a VC may have devices of networks with RDMA.
+func HasInfiniBand(c *Config, name cell.VCName) bool {
+	return slices.ContainsFunc(storage.Within(c.Cluster.VCs, name), func(vc cell.VCName) bool { return OfVC(c, vc).InfiniBand })
 }
 
 // Namespaces are those that a configuration names, each with the first VC that does.

@@ -44,10 +44,12 @@ type Options struct {
 	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
 	// Namespace is where pods of a virtual cluster go now, "" the server's own; it is not known yet where it says so. nil has the own alone.
 	Namespace func(cell.VCName) (space string, known bool)
-	Work      string     // the claim in which checkpoints are kept; "" is that jobs can keep none
-	DiskMB    int64      // what a task may write to its node when it asks for nothing; 0 is any amount
-	MostMB    int64      // what a task may ask for of that; 0 is any amount
-	Line      *pods.Line // nil: nothing goes from pods to the server
+	// InfiniBand reports whether tasks of a virtual cluster may have devices of networks with RDMA; nil lets none.
+	InfiniBand func(cell.VCName) bool
+	Work       string     // the claim in which checkpoints are kept; "" is that jobs can keep none
+	DiskMB     int64      // what a task may write to its node when it asks for nothing; 0 is any amount
+	MostMB     int64      // what a task may ask for of that; 0 is any amount
+	Line       *pods.Line // nil: nothing goes from pods to the server
 	// Code opens the code that a job brings, and says its size in bytes; nil has none.
 	Code   func(*sched.Job) (io.ReadCloser, int64, error)
 	Log    *slog.Logger

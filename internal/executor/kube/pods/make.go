@@ -135,6 +135,7 @@ type Task struct {
 	Secrets  map[string]string // of the job, by path
 	Resource string            // what the node's device plugin calls what it gives a task; "" is that none does
 	Claims   []string          // by which its GPUs are given, one by one
+	Network  string            // what the device plugin of networks with RDMA calls a device, where the task may have one; "" is that it may not
 	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
 	Storages []storage.Storage
 	Work     string
@@ -305,6 +306,8 @@ func possible(t Task, role *sched.Role) error {
 		return &CannotError{fmt.Sprintf("role %s names no image: on Kubernetes each task is a container; give it one", role.Name)}
 	case t.MostMB > 0 && role.Launch.DiskMB > t.MostMB:
 		return &CannotError{fmt.Sprintf("role %s asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", role.Name, role.Launch.DiskMB, t.MostMB)}
+	case role.Launch.InfiniBand && t.Network == "":
+		return &CannotError{fmt.Sprintf("role %s asks for InfiniBand, and virtual cluster %s may not use it, or the type %s names none: an administrator writes infiniband into both in the cluster file; or submit the job without it", role.Name, job.VC, t.Task.Place.SKU)}
 	case job.Upload != "" && t.Line == nil:
 		return &CannotError{"the job brings code of its own, and pods cannot fetch it from this server: an administrator starts it with --pod-image and --pod-url; or put the code into the image"}
 	case job.Hints.Checkpoint && t.Work == "":
@@ -370,6 +373,9 @@ func limits(role *sched.Role, t Task) corev1.ResourceRequirements {
 	}
 	if n := cmp.Or(role.Launch.DiskMB, t.DiskMB); n > 0 {
 		list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(n<<20, resource.BinarySI)
+	}
+	if role.Launch.InfiniBand {
+		list[corev1.ResourceName(t.Network)] = *resource.NewQuantity(1, resource.DecimalSI)
 	}
 	if n := len(devices(t)); n > 0 && t.counted() {
 		list[corev1.ResourceName(t.Resource)] = *resource.NewQuantity(int64(n), resource.DecimalSI)

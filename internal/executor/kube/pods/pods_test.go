@@ -105,6 +105,27 @@ func TestAPod(t *testing.T) {
 	}
 }
 
+// A task that asks for InfiniBand gets a device where it may have one, and its program's helper none.
+func TestInfiniBand(t *testing.T) {
+	asks := sample()
+	asks.Start.Job.Roles[asks.Task.Role].Launch.InfiniBand = true
+	if _, _, err := maker.Make(asks); err == nil || !strings.Contains(err.Error(), "may not use it, or the type") {
+		t.Errorf("one that may not have it: %v", err)
+	}
+	asks.Network = "rdma/hca"
+	asks.Line = &Line{Image: "comb:1", URL: "https://a:1", Pin: "p"}
+	pod, _, err := maker.Make(asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := pod.Spec.Containers[0].Resources.Limits["rdma/hca"]; n.Value() != 1 {
+		t.Errorf("it asks for %v devices", n.Value())
+	}
+	if n := pod.Spec.InitContainers[0].Resources.Limits["rdma/hca"]; !n.IsZero() {
+		t.Errorf("the container before it asks for %v devices", n.Value())
+	}
+}
+
 // A task may write so much to its node at most, also where it asks for nothing: then nothing is set aside for it. Comb's own program is not counted.
 func TestDisk(t *testing.T) {
 	for _, tt := range []struct {
