@@ -30,7 +30,7 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { meQuery } from './api/people';
 import { cache } from './live/live';
-import { begin, router } from './routes';
+import { ask, begin, router } from './routes';
 import { SignInPage } from './shell/door';
 import { renew } from './shell/renew';
 import { nonce } from './theme/nonce';
@@ -44,7 +44,12 @@ window.addEventListener('vite:preloadError', () => void renew());
 
 // What is drawn first is the page itself, once: who asks and the page's own file come while the rest is made. What takes long is not waited for: then the
 // page says so itself.
-const who = cache.prefetchQuery(meQuery).then(() => (cache.getQueryData(meQuery.queryKey) === null ? SignInPage.preload() : undefined));
+const who = cache.prefetchQuery(meQuery).then(() => {
+  const me = cache.getQueryData(meQuery.queryKey);
+  if (me === null) return SignInPage.preload();
+  if (me) ask(window.location.pathname, window.location.search);
+  return undefined;
+});
 const ready = Promise.allSettled([begin(window.location.pathname), who, router.load()]);
 const patience = new Promise((resolve) => setTimeout(resolve, 1500));
 

@@ -1,5 +1,8 @@
 import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
+import { jobsQuery } from './api/jobs';
+import { cache } from './live/live';
 import { Home } from './pages/home/Page';
+import { filterOf } from './pages/jobs/address';
 import { Broken } from './shell/Broken';
 import { NoPage } from './shell/NoPage';
 import { Shell } from './shell/Shell';
@@ -49,6 +52,11 @@ export async function begin(path: string): Promise<void> {
     const wanted = pattern.split('/');
     if (wanted.length === parts.length && wanted.every((w, i) => w.startsWith('$') || w === parts[i])) await page.preload();
   }
+}
+
+// ask asks for what the page at an address shows first, while its file comes. What Home shows is asked for by Home, which is here.
+export function ask(path: string, search: string): void {
+  if (path === '/jobs') void cache.prefetchQuery(jobsQuery(filterOf(parse(search))));
 }
 
 const tree = root.addChildren([

@@ -1,8 +1,8 @@
-let digits: Intl.NumberFormat | undefined; // made once, when first asked for
+let digits: Intl.NumberFormat | undefined; // made once, when first asked for: it takes longer than a page of rows
 
 // count writes a number with a comma each three digits: 200,000.
 export function count(n: number): string {
-  if (Number.isInteger(n) && n > -1000 && n < 1000) return String(n);
+  if (Number.isSafeInteger(n)) return String(n).replace(/\B(?=(\d{3})+$)/g, ',');
   digits ??= new Intl.NumberFormat('en-US');
   return digits.format(n);
 }
