@@ -142,6 +142,7 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 		}
 	}
 	kinds := &s.c.kinds[ci]
+	byNode := x.bins != nil && s.r.byCounts() && s.liftsMore() // and not all nodes of a class
 	for _, kind := range x.ordered(kinds, 0) {
 		if !x.some(kind) {
 			continue
@@ -151,7 +152,7 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 		if s.r.Lift != nil {
 			b.avail += b.soft
 		}
-		if b.avail < n && (counted || s.r.byCounts() && !s.liftsMore()) {
+		if b.avail < n && (counted || byNode || s.r.byCounts() && !s.liftsMore()) {
 			continue
 		}
 		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.soft
@@ -175,9 +176,28 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 			}
 		}
 	}
+	if byNode {
+		out = s.liftedBins(out, ci, n)
+	}
 	s.c.work.Step(len(out))
 	s.order(out)
 	s.t.bins = out
+	return out
+}
+
+// liftedBins appends the VC's bound nodes of a chain of which n leaves can be had only by lifting what does not count as soft.
+func (s *search) liftedBins(out []bin, ci int16, n int32) []bin {
+	s.c.work.Step(len(s.t.marked) / 16)
+	for _, node := range s.t.marked {
+		if cl := &s.c.f.Cells[node]; cl.Chain != ci || s.atMost(node) >= n || !s.nodeOK(cl.Node) {
+			continue
+		} else if at := &s.c.bins[ci][cl.Bin]; at.whose == s.r.Space {
+			if b := s.newBin(node, nil); b.avail >= n {
+				b.place = at.seat
+				out = append(out, b)
+			}
+		}
+	}
 	return out
 }
 
@@ -194,7 +214,7 @@ func (s *search) atMost(cells ...CellID) (n int32) {
 
 // hidden reports whether a gang could take more of a node than counts tell: what is not healthy, or held by others that may be lifted.
 func (s *search) hidden(node CellID) bool {
-	return !s.r.byCounts() || s.liftsMore() && s.t.lifting[s.c.f.Cells[node].Node] == s.t.epoch
+	return !s.r.byCounts() || s.liftsMore() && s.t.lifting[node] == s.t.epoch
 }
 
 // liftsMore reports whether holders may be lifted whose leaves do not count as soft, and notes on which nodes, once.
@@ -205,9 +225,10 @@ func (s *search) liftsMore() bool {
 	}
 	s.looked = true
 	s.c.work.Step(len(s.c.allocs) / 16) // a look is less than a step
-	if len(s.t.lifting) < len(s.c.f.Nodes) {
-		s.t.lifting = make([]uint32, len(s.c.f.Nodes))
+	if len(s.t.lifting) < len(s.c.f.Cells) {
+		s.t.lifting = make([]uint32, len(s.c.f.Cells))
 	}
+	s.t.marked = s.t.marked[:0]
 	for i := range s.c.allocs {
 		a := &s.c.allocs[i]
 		if !a.live || a.Promised || a.soft() || !r.allows(AllocID(i), a) {
@@ -216,7 +237,11 @@ func (s *search) liftsMore() bool {
 		s.lifts = true
 		for k := range a.Placement.Tasks {
 			if leaves := a.Placement.Tasks[k].Leaves; len(leaves) > 0 {
-				s.t.lifting[s.c.f.Cells[s.c.leaves[leaves[0]].node].Node] = s.t.epoch
+				node := s.c.leaves[leaves[0]].node
+				if at := &s.t.lifting[node]; *at != s.t.epoch {
+					*at = s.t.epoch
+					s.t.marked = append(s.t.marked, node)
+				}
 			}
 		}
 	}

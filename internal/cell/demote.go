@@ -46,12 +46,6 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) A
 	return done, res, ok
 }
 
-// PlaceDemoted is Place as if some allocations had become opportunistic. The cluster is unchanged.
-func (c *Cluster) PlaceDemoted(r *Request, ids []AllocID) (Result, bool) {
-	defer c.Demoted(ids)()
-	return c.Place(r)
-}
-
 // Demoted makes allocations opportunistic, and returns what makes them guaranteed again while
 // nothing else has changed.
 func (c *Cluster) Demoted(ids []AllocID) (back func()) {

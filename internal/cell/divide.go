@@ -3,6 +3,8 @@ package cell
 import (
 	"cmp"
 	"slices"
+
+	"github.com/combsched/comb/internal/packing"
 )
 
 // Parts are first placed one after the other, each as close together as it can be, so
@@ -51,7 +53,7 @@ type division struct {
 	asked []answer
 	lots  []lot
 	has   [][]int32 // by chain, tasks of each size
-	seen  memory
+	seen  packing.Memory
 	steps int
 	asks  int
 }
@@ -272,7 +274,7 @@ func (d *division) fresh(i int) bool {
 			key = append(key, int32(d.chainOf(p)))
 		}
 	}
-	return d.seen.add(slices.Concat(append(slices.Clone(d.has), key)...))
+	return d.seen.Add(slices.Concat(append(slices.Clone(d.has), key)...))
 }
 
 // most returns how much of what is left of a lot a chain can take besides what it has.

@@ -154,7 +154,7 @@ func (s *search) roomFor(ci int16, size, n int32) bool {
 func (s *search) bindAndTry(ci int16, p *part, outer []Bind, id CellID) bool {
 	mark := len(s.bound)
 	bound := s.bindInside(outer, id)
-	if bound && !s.tried.add(s.bindings(ci)) {
+	if bound && !s.tried.Add(s.bindings(ci)) {
 		s.undoBinds(mark)
 		return false
 	}

@@ -35,7 +35,7 @@ func (c *Cluster) fewest(r *Request, res Result) Result {
 	spare := c.slack(r, staying, leavers)
 	if !few {
 		res.Cut, res.Bounds = true, res.Bounds|boundExact
-		if !far && !slices.ContainsFunc(staying, func(v AllocID) bool { return c.superfluous(r, v, spare) }) {
+		if !far && !c.maySpare(r, staying, spare) {
 			return res // without any one of them there are not enough leaves
 		}
 	}

@@ -103,13 +103,24 @@ func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
 // PlaceInstead is Place as if one promised allocation had given its promise back: its leaves and
 // its preassigned cells are to be had. The cluster is unchanged.
 func (c *Cluster) PlaceInstead(id AllocID, r *Request) (Result, bool) {
-	defer c.kept([]AllocID{id})()
-	c.useRoots(id, -1)
-	defer func() {
-		c.bindAgain(&c.allocs[id])
-		c.useRoots(id, 1)
-	}()
+	defer c.Withdrawn([]AllocID{id})()
 	return c.Place(r)
+}
+
+// Withdrawn takes promises out of the picture, with the preassigned cells that are bound for them alone. It returns what brings
+// them back while nothing else has changed.
+func (c *Cluster) Withdrawn(promised []AllocID) (back func()) {
+	again := c.kept(promised)
+	for _, id := range promised {
+		c.useRoots(id, -1)
+	}
+	return func() {
+		for _, id := range slices.Backward(promised) {
+			c.bindAgain(&c.allocs[id])
+			c.useRoots(id, 1)
+		}
+		again()
+	}
 }
 
 // FitsLater reports whether PlaceLater finds anything. It does not ask for the fewest

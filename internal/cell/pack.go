@@ -3,6 +3,8 @@ package cell
 import (
 	"cmp"
 	"slices"
+
+	"github.com/combsched/comb/internal/packing"
 )
 
 // packSteps bounds the exact packing that is tried when the greedy one fails.
@@ -283,70 +285,26 @@ func (s *search) tighten(bins []bin, order []int, left []int32, open int) {
 // exact tries every assignment that differs (equal tasks and equally filled
 // bins count once) until packSteps are used up.
 func (s *search) exact(bins []bin, order []int, p *part) ([]int, int, bool) {
-	e := exactPack{tasks: p.tasks, left: make([]int32, len(order)), where: make([]int, len(p.tasks))}
-	for i, b := range order {
-		e.left[i] = bins[b].avail
+	sizes, room := make([]int32, len(p.tasks)), make([]int32, len(order))
+	for i, t := range p.tasks {
+		sizes[i] = t.leaves
 	}
-	fits := e.from(0, 0)
-	s.c.work.Step(e.steps)
+	for i, b := range order {
+		room[i] = bins[b].avail
+	}
+	where, took, fits := packing.Exact(sizes, room, packSteps)
+	s.c.work.Step(took)
 	if !fits {
-		if e.steps > packSteps {
+		if took > packSteps {
 			s.hit |= boundPacks
 		}
 		return nil, 0, false
 	}
 	assign := make([]int, len(p.tasks))
 	used := map[int]bool{}
-	for i, k := range e.where {
+	for i, k := range where {
 		assign[i] = order[k]
 		used[k] = true
 	}
 	return assign, len(used), true
-}
-
-type exactPack struct {
-	tasks []task
-	left  []int32
-	where []int
-	steps int
-	seen  memory // what was left, in any order, when the first task of a size was to be placed
-}
-
-// from places task i and all after it; equal tasks go to bins not before first.
-func (e *exactPack) from(i, first int) bool {
-	if i == len(e.tasks) {
-		return true
-	}
-	if i > 0 && e.tasks[i].leaves != e.tasks[i-1].leaves {
-		if first = 0; !e.fresh(i) {
-			return false
-		}
-	}
-	last, tried := int32(-1), uint64(0) // what was left in bins before
-	for k := first; k < len(e.left); k++ {
-		n := e.left[k]
-		if n < e.tasks[i].leaves || n == last || n < 64 && tried>>n&1 != 0 {
-			continue
-		}
-		if e.steps++; e.steps > packSteps {
-			return false
-		}
-		if last = n; n < 64 {
-			tried |= 1 << n
-		}
-		e.left[k] -= e.tasks[i].leaves
-		e.where[i] = k
-		if e.from(i+1, k) {
-			return true
-		}
-		e.left[k] = n
-	}
-	return false
-}
-
-// fresh reports whether something else was left whenever task i was to be placed.
-func (e *exactPack) fresh(i int) bool {
-	left := slices.Concat([]int32{int32(i)}, e.left)
-	slices.Sort(left[1:])
-	return e.seen.add(left)
 }

@@ -17,7 +17,7 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	for _, v := range victims {
 		c.vacate(v, true)
 	}
-	rooms, kept := c.rooms(r), map[AllocID]bool{}
+	rooms, kept := c.rooms(r, false), map[AllocID]bool{}
 	for missed := 0; len(may) > 0; may = may[1:] {
 		v := may[0]
 		if !c.superfluous(r, v, spare) || !c.spared(r, rooms, v) {
@@ -43,7 +43,7 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 		if c.owns(r, v) {
 			spare.own -= c.leavesOf(v)
 		}
-		rooms = c.rooms(r)
+		rooms = c.rooms(r, false)
 	}
 	for _, v := range victims {
 		if !kept[v] {
@@ -51,6 +51,23 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 		}
 	}
 	return res
+}
+
+// maySpare reports whether by numbers, of leaves and node by node, one of some victims may stay if all that is soft leaves.
+func (c *Cluster) maySpare(r *Request, victims []AllocID, spare slack) bool {
+	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
+	if len(may) == 0 {
+		return false
+	}
+	for _, v := range victims {
+		c.vacate(v, true)
+	}
+	rooms := c.rooms(r, true)
+	ok := slices.ContainsFunc(may, func(v AllocID) bool { return c.spared(r, rooms, v) })
+	for _, v := range victims {
+		c.vacate(v, false)
+	}
+	return ok
 }
 
 // cheaper puts cheaper holders in the place of victims, the dearest of these first: they were looked for on some of the nodes, and
@@ -110,14 +127,23 @@ type room struct {
 	size int32
 	need int32
 	have int64
+	soft bool // what is soft counts as idle
 }
 
-// rooms counts what is idle on the nodes that a gang could use, as it is now.
-func (c *Cluster) rooms(r *Request) []room {
+// at is how many leaves of a node count.
+func (k *room) at(c *Cluster, node CellID) int32 {
+	if k.soft {
+		return c.idle[node] + c.soft[node]
+	}
+	return c.idle[node]
+}
+
+// rooms counts what is idle on the nodes that a gang could use, as it is now, with soft also what is that.
+func (c *Cluster) rooms(r *Request, soft bool) []room {
 	var out []room
 	for _, m := range r.Members {
 		if m.Pinned == "" && !slices.ContainsFunc(out, func(k room) bool { return k.size == m.Leaves && slices.Equal(k.skus, m.SKUs) }) {
-			out = append(out, room{skus: m.SKUs, size: m.Leaves})
+			out = append(out, room{skus: m.SKUs, size: m.Leaves, soft: soft})
 		}
 	}
 	for i := range out {
@@ -129,7 +155,7 @@ func (c *Cluster) rooms(r *Request) []room {
 		}
 		for ci := range c.f.Chains {
 			if k.covers([]TypeName{c.f.Chains[ci].SKU}) {
-				k.have += c.roomIn(r, int16(ci), k.size)
+				k.have += c.roomIn(r, int16(ci), k)
 			}
 		}
 	}
@@ -141,15 +167,15 @@ func (k *room) covers(skus []TypeName) bool {
 	return len(k.skus) == 0 || len(skus) > 0 && !slices.ContainsFunc(skus, func(n TypeName) bool { return !slices.Contains(k.skus, n) })
 }
 
-// roomIn counts the tasks of a size that the idle leaves of a chain have room for.
-func (c *Cluster) roomIn(r *Request, ci int16, size int32) int64 {
+// roomIn counts the tasks of its size that a chain has room for.
+func (c *Cluster) roomIn(r *Request, ci int16, k *room) int64 {
 	var n int64
 	c.work.Step(len(c.f.Chains[ci].NodeCells) / 8)
 	for b, id := range c.f.Chains[ci].NodeCells {
 		if c.others(r, ci, int32(b)) {
 			continue
 		}
-		n += int64(c.idle[id] / size)
+		n += int64(k.at(c, id) / k.size)
 	}
 	return n
 }
@@ -176,7 +202,7 @@ func (c *Cluster) spared(r *Request, rooms []room, v AllocID) bool {
 		left := k.have
 		for node, n := range own { // a sum: the order does not matter
 			if k.covers([]TypeName{c.f.Chains[c.f.Cells[node].Chain].SKU}) {
-				left -= int64(c.idle[node]/k.size - (c.idle[node]-n)/k.size)
+				left -= int64(k.at(c, node)/k.size - (k.at(c, node)-n)/k.size)
 			}
 		}
 		if left < int64(k.need) {

@@ -1,6 +1,10 @@
 package cell
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/packing"
+)
 
 // aroundSteps bounds how many ways to put preassigned cells around an allocation
 // are tried.
@@ -56,8 +60,8 @@ type surround struct {
 	binds  []Bind   // of the VCs, so far, each with its space
 	found  [][]Bind // by VC
 	steps  int
-	failed bool   // something was tried that led nowhere
-	tried  memory // where it was since
+	failed bool           // something was tried that led nowhere
+	tried  packing.Memory // where it was since
 }
 
 // add says that cells of a VC must stand around a placement.
@@ -95,7 +99,7 @@ func (s *surround) from(i int) bool {
 	case ref.space == vc:
 		return s.with(i, Bind{Space: vc, Root: ref.root, Cell: c.spaces[vc].Roots[ref.root].Cell})
 	}
-	if s.failed && !s.tried.add(s.state(i)) {
+	if s.failed && !s.tried.Add(s.state(i)) {
 		return false
 	}
 	for id := leaf; id != None; id = c.f.parent[id] {

@@ -2,22 +2,30 @@ package fewest
 
 import "slices"
 
-// First returns how many of the first of n suffice, at least so many, or 0 where all do not. It asks for the least first, then for
-// all, and then for ever more than the least, since asking for few is cheap. The last yes that it hears is to what it returns.
+// askFew is how often First asks near the least before it asks for all.
+const askFew = 3
+
+// First returns how many of the first of n suffice, at least so many, or 0 where all do not. It asks for the least first and for a
+// few more, since asking for few is cheap, then for all, and then for ever more than the least. The last yes that it hears is to
+// what it returns.
 func First(least, n int, suffice func(n int) bool) int {
-	if suffice(least) {
-		return least
-	}
-	if least >= n || !suffice(n) {
-		return 0
-	}
-	short := least // does not suffice
-	for step := 1; step < n/4 && short+step < n; step *= 2 {
+	short, step, found := least-1, 1, false // short does not suffice; n does, when it was found to
+	for asked := 0; short+step < n && step <= max(n/4, 2); asked++ {
+		if asked == askFew {
+			if found = suffice(n); !found {
+				return 0
+			}
+		}
 		if suffice(short + step) {
-			n = short + step
+			n, found = short+step, true
 			break
 		}
-		short += step
+		if short += step; asked > 0 {
+			step *= 2
+		}
+	}
+	if !found && !suffice(n) {
+		return 0
 	}
 	for short+1 < n {
 		if mid := (short + n) / 2; suffice(mid) {

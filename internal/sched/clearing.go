@@ -115,7 +115,9 @@ func (s *State) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (p
 		}
 		return q.Cost(id)
 	}
-	res, ok := s.cl.PlaceDemoted(&try, ids)
+	back := s.cl.Demoted(ids)
+	res, ok := s.cl.Place(&try)
+	back()
 	if !ok {
 		return plan{}, false
 	}

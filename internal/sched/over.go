@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -52,23 +53,25 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 		return plan{}, false // whatever stands behind it
 	}
 	tail, all := s.tail(j, &wish, hearMost(s, j, missing))
+	tried := 0
 	if !all { // mostly nothing but their number counts
-		if p, ok := s.planStopping(r, tail, missing); ok {
+		if p, ok := s.planStopping(r, tail, missing, 0); ok {
 			p.over = true
 			return p, true
 		}
+		tried = len(tail)
 		tail, _ = s.tail(j, &wish, math.MaxInt64)
 	}
 	if len(tail) == 0 || missing > own+s.leavesOf(tail) {
 		return plan{}, false // as its VC's guarantee does not reach
 	}
-	p, ok := s.planStopping(r, tail, missing)
+	p, ok := s.planStopping(r, tail, missing, tried)
 	if !ok {
 		if len(lower) == 0 {
 			lower = s.reservations(r.Space, j.spec.Priority)
 		}
 		p, ok = s.planRevoking(lower, func(revoked []int32) (plan, bool) {
-			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)))
+			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)), 0)
 		})
 	}
 	if !ok { // cells that are bound for them may be what is in the way
@@ -79,8 +82,8 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 }
 
 // planStopping stops gangs from the tail of the order, as many as suffice, and then gives those back that were not needed, the best
-// in the order first; so many leaves are missing by their number alone.
-func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64) (plan, bool) {
+// in the order first; so many leaves are missing by their number alone, and so many of the tail do not suffice.
+func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64, tried int) (plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
 		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
 			return plan{placement: res.Placement, lazies: done}, true
@@ -90,7 +93,8 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64)
 	for ; lacks > 0 && least < len(tail); least++ {
 		lacks -= s.leavesOf(tail[least : least+1])
 	}
-	if len(tail) == 0 || lacks > 0 {
+	least = max(least, tried+1)
+	if least > len(tail) || lacks > 0 {
 		return plan{}, false
 	}
 	var found cell.Result
@@ -104,7 +108,7 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64)
 		}
 		return ok
 	}
-	n := fewest.First(max(least, 1), len(tail), func(n int) bool { return fits(tail[:n]) })
+	n := fewest.First(least, len(tail), func(n int) bool { return fits(tail[:n]) })
 	if n == 0 {
 		return plan{}, false
 	}
@@ -120,9 +124,9 @@ func (s *State) promisedBehind(j *job, wish Wish) []int32 {
 	if len(s.promises) == 0 {
 		return nil
 	}
-	for _, slot := range s.reservations(j.space, j.spec.Priority+1) {
+	for _, slot := range s.promises {
 		a := &s.attempts[slot]
-		if s.jobs[a.job].spec.Priority != j.spec.Priority || a.id.Job == j.id || a.since > s.through {
+		if a.since > s.through || a.id.Job == j.id || s.jobs[a.job].spec.Priority != j.spec.Priority || s.cl.Alloc(a.alloc).Space != j.space {
 			continue
 		}
 		ref := GangRef{a.id.Job, a.id.Gang}
@@ -134,7 +138,10 @@ func (s *State) promisedBehind(j *job, wish Wish) []int32 {
 			out = append(out, slot)
 		}
 	}
-	slices.SortStableFunc(out, func(x, y int32) int { return s.extraFirst(&s.attempts[x], &s.attempts[y]) })
+	slices.SortFunc(out, func(x, y int32) int {
+		a, b := &s.attempts[x], &s.attempts[y]
+		return cmp.Or(s.extraFirst(a, b), compareAttempts(b.id, a.id))
+	})
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/fewest"
 )
 
 // request asks for cells for one gang, with free leaves only.
@@ -499,40 +500,25 @@ func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, boo
 	return p, ok
 }
 
-// planWithout revokes one reservation after the other until the gang fits; where it does not without the first, all are tried
-// before the next: mostly nothing is found then either.
-func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
-	real := s.cl
-	defer func() { s.cl = real }()
-	begin := func() {
-		s.cl = real.Clone()
-		s.cl.CountWith(real)
+// planWithout revokes the fewest of the first reservations without which the gang fits; where it does not without the first, all are
+// tried before the next: mostly nothing is found then either.
+func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool)) (p plan, ok bool) {
+	fits := func(n int) bool {
+		ids := make([]cell.AllocID, n)
+		for i, slot := range slots[:n] {
+			ids[i] = s.attempts[slot].alloc
+		}
+		defer s.cl.Withdrawn(ids)()
+		q, ok := try(slots[:n])
+		if ok {
+			p, p.revoked = q, slots[:n]
+		}
+		return ok
 	}
-	release := func(slots []int32) {
-		for _, slot := range slots {
-			s.cl.Release(s.attempts[slot].alloc)
-		}
+	if n := len(slots); !fits(1) && n > 1 && fits(n) && n > 2 {
+		fewest.First(2, n, fits)
 	}
-	begin()
-	for i := range slots {
-		release(slots[i : i+1])
-		if i < len(slots)-1 && s.cl.Work().Over() {
-			continue // all at once
-		}
-		if p, ok := try(slots[:i+1]); ok {
-			p.revoked = slots[:i+1]
-			return p, true
-		}
-		if i == 0 && len(slots) > 1 {
-			release(slots[1:])
-			if _, ok := try(slots); !ok {
-				break
-			}
-			begin()
-			release(slots[:1])
-		}
-	}
-	return plan{}, false
+	return p, p.revoked != nil
 }
 
 // planHigher finds free cells, or such as lower priorities can be made to leave.

@@ -1,13 +1,13 @@
-package cell
+package packing
 
 import "encoding/binary"
 
-// memory is the states that a search was in: coming back to one it would find nothing
+// Memory is the states that a search was in: coming back to one it would find nothing
 // again.
-type memory map[string]struct{}
+type Memory map[string]struct{}
 
-// add notes a state and reports whether it is new.
-func (m *memory) add(state []int32) bool {
+// Add notes a state and reports whether it is new.
+func (m *Memory) Add(state []int32) bool {
 	key := make([]byte, 0, 4*len(state))
 	for _, n := range state {
 		key = binary.LittleEndian.AppendUint32(key, uint32(n))
@@ -16,7 +16,7 @@ func (m *memory) add(state []int32) bool {
 		return false
 	}
 	if *m == nil {
-		*m = memory{}
+		*m = Memory{}
 	}
 	(*m)[string(key)] = struct{}{}
 	return true

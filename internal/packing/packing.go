@@ -1,0 +1,61 @@
+// Package packing puts things of several sizes into bins, trying every way. It must not know
+// what they are.
+package packing
+
+import "slices"
+
+// Exact puts things, the largest first, into bins with some room: every assignment that differs is tried (equal
+// things and equally filled bins count once), in at most so many steps. It returns which bin each goes to, and
+// the steps; more than the most when these ended the search. room is used up.
+func Exact(sizes, room []int32, most int) (where []int, steps int, ok bool) {
+	e := exact{sizes: sizes, left: room, where: make([]int, len(sizes)), most: most}
+	ok = e.from(0, 0)
+	return e.where, e.steps, ok
+}
+
+type exact struct {
+	sizes       []int32
+	left        []int32
+	where       []int
+	steps, most int
+	seen        Memory // what was left, in any order, when the first thing of a size was to be placed
+}
+
+// from places thing i and all after it; equal things go to bins not before first.
+func (e *exact) from(i, first int) bool {
+	if i == len(e.sizes) {
+		return true
+	}
+	if i > 0 && e.sizes[i] != e.sizes[i-1] {
+		if first = 0; !e.fresh(i) {
+			return false
+		}
+	}
+	last, tried := int32(-1), uint64(0) // what was left in bins before
+	for k := first; k < len(e.left); k++ {
+		n := e.left[k]
+		if n < e.sizes[i] || n == last || n < 64 && tried>>n&1 != 0 {
+			continue
+		}
+		if e.steps++; e.steps > e.most {
+			return false
+		}
+		if last = n; n < 64 {
+			tried |= 1 << n
+		}
+		e.left[k] -= e.sizes[i]
+		e.where[i] = k
+		if e.from(i+1, k) {
+			return true
+		}
+		e.left[k] = n
+	}
+	return false
+}
+
+// fresh reports whether something else was left whenever thing i was to be placed.
+func (e *exact) fresh(i int) bool {
+	left := slices.Concat([]int32{int32(i)}, e.left)
+	slices.Sort(left[1:])
+	return e.seen.Add(left)
+}
