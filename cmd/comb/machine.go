@@ -204,16 +204,19 @@ func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
 	return space, known && err == nil
 }
 
-// infinibandOf reports whether tasks of a virtual cluster may have devices of networks with RDMA, in the present configuration.
-func (d *daemon) infinibandOf(vc cell.VCName) (may bool) {
-	if r := d.replica.Load(); r != nil {
-		_ = r.Read(context.Background(), 0, func(s *sched.State) {
-			if c := s.Config(); c != nil {
-				may = setting.HasInfiniBand(c, vc)
-			}
-		})
+// infinibandOf reports whether tasks of a virtual cluster may have devices of networks with RDMA, in the present configuration; known is that there
+// is one.
+func (d *daemon) infinibandOf(vc cell.VCName) (may, known bool) {
+	r := d.replica.Load()
+	if r == nil {
+		return false, false
 	}
-	return may
+	err := r.Read(context.Background(), 0, func(s *sched.State) {
+		if c := s.Config(); c != nil {
+			may, known = setting.HasInfiniBand(c, vc), true
+		}
+	})
+	return may, known && err == nil
 }
 
 // leavesOf are the leaves of a node in the present configuration.

@@ -68,6 +68,7 @@ func TestResource(t *testing.T) {
 		"{gpu: 1, resource: gpu}":                              `f:3:27: physicalCluster.skuTypes.G.resource: "gpu" is no name of what a device plugin offers`,
 		"{gpu: 1, resource: [a]}":                              "physicalCluster.skuTypes.G.resource: ",
 		"{gpu: 1, resource: requests.kubernetes.io/x}":         "is Kubernetes' own",
+		"{gpu: 1, infiniband: nvidia.com/gpu}":                 "\"nvidia.com/gpu\" is a GPU",
 		"{gpu: 1, infiniband: ib0}":                            `physicalCluster.skuTypes.G.infiniband: "ib0" is no name of what a device plugin offers`,
 		"{gpu: 1, resource: a/b/c}":                            `"a/b/c" is no name`,
 		"{gpu: 1, resource: a.b/" + long + "}":                 "is no name of what a device plugin offers",

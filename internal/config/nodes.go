@@ -167,14 +167,18 @@ func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 func CheckNoPods(c *sched.Config) error {
 	for i := range c.Cluster.SKUs {
 		s := &c.Cluster.SKUs[i]
-		for key, has := range map[string]bool{"dra": s.DRA.Class != "", "resource": s.Resource != "", "infiniband": s.InfiniBand != ""} { // one of them is told of
-			if has {
+		for key, value := range map[string]string{"dra": s.DRA.Class, "resource": s.Resource, "infiniband": s.InfiniBand} {
+			if value != "" {
 				return fmt.Errorf("skuTypes.%s.%s: devices are given so on Kubernetes alone, and this server runs tasks on its machine; remove %s, or start it with --executor kubernetes", s.Name, key, key)
 			}
 		}
 	}
 	for i := range c.VCs {
-		if v := &c.VCs[i]; v.Namespace != "" {
+		v := &c.VCs[i]
+		if v.InfiniBand {
+			return fmt.Errorf("virtual cluster %s: infiniband: devices are given so on Kubernetes alone, and this server runs tasks on its machine, where a process sees those that there are; remove infiniband, or start it with --executor kubernetes", v.Name)
+		}
+		if v.Namespace != "" {
 			return fmt.Errorf("virtual cluster %s: namespace: tasks have a namespace on Kubernetes alone, and this server runs them on its machine; remove namespace, or start it with --executor kubernetes", v.Name)
 		}
 	}

@@ -120,7 +120,9 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 		b.checkResource(n, &s)
 	}
 	if n := m.Node("infiniband"); n != nil {
-		s.InfiniBand = b.resource(n)
+		if s.InfiniBand = b.resource(n); strings.HasSuffix(s.InfiniBand, "/gpu") {
+			b.Problem(n, "%s is a GPU: write what an RDMA device plugin offers, such as rdma/hca_shared_devices_a", document.Quote(s.InfiniBand))
+		}
 	}
 	m.Rest()
 	return s

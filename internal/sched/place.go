@@ -516,7 +516,7 @@ func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool
 		return ok
 	}
 	if n := len(slots); !fits(1) && n > 1 && fits(n) && n > 2 {
-		fewest.First(2, n, fits)
+		fewest.First(2, n, func(k int) bool { return k == n || fits(k) })
 	}
 	return p, p.revoked != nil
 }

@@ -44,8 +44,8 @@ type Options struct {
 	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
 	// Namespace is where pods of a virtual cluster go now, "" the server's own; it is not known yet where it says so. nil has the own alone.
 	Namespace func(cell.VCName) (space string, known bool)
-	// InfiniBand reports whether tasks of a virtual cluster may have devices of networks with RDMA; nil lets none.
-	InfiniBand func(cell.VCName) bool
+	// InfiniBand reports whether tasks of a virtual cluster may have devices of networks with RDMA, as far as it is known yet; nil lets none.
+	InfiniBand func(cell.VCName) (may, known bool)
 	Work       string     // the claim in which checkpoints are kept; "" is that jobs can keep none
 	DiskMB     int64      // what a task may write to its node when it asks for nothing; 0 is any amount
 	MostMB     int64      // what a task may ask for of that; 0 is any amount
@@ -445,6 +445,13 @@ func (e *Executor) Forget(id sched.JobID) error {
 	if c := e.crews[id]; c != nil {
 		for name := range c.tasks {
 			return fmt.Errorf("a pod of job %d, %s, is not gone yet", id, name)
+		}
+	}
+	for node, s := range e.seen {
+		for key := range s.lost { // also of a pod that a server before knew: forgotten it would pass for a user's copy
+			if at, _, ok := e.maker.Parse(key[strings.LastIndexByte(key, '/')+1:]); ok && at.Job == id {
+				return fmt.Errorf("a pod of job %d, %s on node %s, is not proven gone yet", id, key, node)
+			}
 		}
 	}
 	if err := e.spaces.past.note(id); err != nil {

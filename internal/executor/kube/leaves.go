@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -92,12 +93,10 @@ func (f *fault) of(l *Leaf) string {
 	if f.node != "" || l.GPUs == 0 {
 		return f.node
 	}
-	if l.Resource != "" && f.gpus == "" {
+	if l.Resource != "" && !slices.Contains(pods.Resources, l.Resource) {
 		for _, gpu := range slices.Sorted(maps.Keys(f.devices)) {
 			return f.devices[gpu]
 		}
-	}
-	if l.Resource != "" {
 		return f.gpus
 	}
 	first := int64(l.Device) * l.GPUs
@@ -110,6 +109,21 @@ func (f *fault) of(l *Leaf) string {
 		}
 	}
 	return f.gpus
+}
+
+// networkOf is what the device plugin calls the device of a network with RDMA that a task asks for and may have; "" is that it has none.
+func networkOf(e *Executor, t *task) (string, error) {
+	if !t.start.Job.Roles[t.ts.Role].Launch.InfiniBand || e.o.InfiniBand == nil {
+		return "", nil
+	}
+	may, known := e.o.InfiniBand(t.start.Job.VC)
+	switch {
+	case !known:
+		return "", errors.New("it is not known yet whether its virtual cluster may have InfiniBand")
+	case !may:
+		return "", nil
+	}
+	return t.ts.SKU.InfiniBand, nil
 }
 
 const maxGPUs = 1 << 10 // of a leaf that are looked at

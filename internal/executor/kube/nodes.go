@@ -56,6 +56,7 @@ type nodeSeen struct {
 	again   *time.Timer       // it is looked at again then
 	fault   *fault            // of its leaves, as it was told; nil is never
 	claims  map[string]string // why devices cannot be claimed, as in fault
+	hidden  string            // a namespace in which some of lost may be, and that Comb cannot see
 }
 
 // seenOf is what was seen of a node. e.mu is held.
@@ -78,7 +79,14 @@ const (
 )
 
 // stillThere is why a node is down that Kubernetes says to be ready.
-const stillThere = "pods of tasks that count as lost are still there"
+const stillThere = "pods of tasks that count as lost "
+
+func (s *nodeSeen) stillThere() string {
+	if s.hidden != "" {
+		return stillThere + "may still be there, in namespace " + s.hidden + ", which Comb cannot see: give it its rights there again"
+	}
+	return stillThere + "are still there"
+}
 
 // health tells which nodes can run tasks.
 type health struct{ *Executor }
@@ -119,7 +127,7 @@ func (h health) see(name string, n *corev1.Node) (why string, changed bool) {
 		h.lookAt(s, name, wait)
 	}
 	changed = !s.told || s.why != why
-	if changed && why != "" && why != stillThere {
+	if changed && why != "" && !strings.HasPrefix(why, stillThere) {
 		s.downs = append(s.downs, time.Now())
 	}
 	s.told, s.why = true, why
@@ -162,10 +170,10 @@ func (s *nodeSeen) look(n *corev1.Node, now time.Time) (why string, wait time.Du
 	case why != "":
 		return why, 0
 	case len(s.lost) > 0:
-		return stillThere, 0
+		return s.stillThere(), 0
 	case s.why == "":
 		return "", 0
-	case s.why != stillThere && len(s.downs) >= often && now.Sub(s.downs[len(s.downs)-1]) < steady:
+	case !strings.HasPrefix(s.why, stillThere) && len(s.downs) >= often && now.Sub(s.downs[len(s.downs)-1]) < steady:
 		return s.why, steady - now.Sub(s.downs[len(s.downs)-1])
 	}
 	return "", 0
@@ -234,15 +242,28 @@ func (h health) before() (keys []string) {
 func (h health) unseen() map[string]bool {
 	ctx, cancel := context.WithTimeout(h.ctx, 10*time.Second)
 	defer cancel()
-	list, blind := map[string]bool{}, map[string]bool{}
-	for _, key := range h.before() {
-		name, _, _ := strings.Cut(key, "/")
-		if _, asked := blind[name]; !asked {
-			sp := h.spaces.watched(name)
-			blind[name] = sp != nil && (!sp.synced() || sp.refused() != "") && !sp.gone(ctx)
+	list, before := map[string]bool{}, h.before()
+	if len(before) == 0 {
+		return list
+	}
+	hidden := map[string]string{} // by namespace; that of a pod of which it is not known is ""
+	for _, sp := range h.spaces.all() {
+		if (!sp.synced() || sp.refused() != "") && !sp.gone(ctx) {
+			hidden[sp.name], hidden[""] = sp.name, sp.name
 		}
-		if blind[name] {
-			list[key] = true
+	}
+	for _, key := range before {
+		name, _, _ := strings.Cut(key, "/")
+		list[key] = hidden[name] != ""
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.seen {
+		s.hidden = ""
+		for key := range s.lost {
+			if name, _, _ := strings.Cut(key, "/"); list[key] {
+				s.hidden = max(s.hidden, hidden[name])
+			}
 		}
 	}
 	return list

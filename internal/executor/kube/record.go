@@ -38,7 +38,7 @@ func (t *task) load() (begun bool, err error) {
 	for err == nil && len(data) > 0 {
 		data = bytes.TrimSuffix(data, []byte("\n"))
 		from := bytes.LastIndexByte(data, '\n') + 1
-		r := record{}
+		r := t.record
 		if json.Unmarshal(data[from:], &r) == nil { // else it is torn: a machine died, or the disk was full
 			t.record = r
 			return true, nil

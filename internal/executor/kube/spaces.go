@@ -434,6 +434,13 @@ func (s *spaces) ofGang(t *task) string {
 	return ""
 }
 
+// made reports whether a record says that Comb made a pod: a tenant may have taken its seal away.
+func (s *spaces) made(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
+	was := task{dir: s.e.taskDir(at, n)}
+	begun, err := was.load()
+	return begun && err == nil && was.record.UID == pod.UID
+}
+
 // forged reports whether a pod without a task is none of Comb's: it made one of that name, which was another, or is gone.
 func (s *spaces) forged(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
 	if s.past.has(at.Job) {
@@ -448,7 +455,7 @@ func (s *spaces) forged(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
 func (s *spaces) stray(sp *space, pod *corev1.Pod) bool {
 	e := s.e
 	at, n, ok := e.maker.Parse(pod.Name)
-	if !ok || !e.maker.Sealed(pod) {
+	if !ok || !e.maker.Sealed(pod) && !s.made(at, n, pod) {
 		return false
 	}
 	key := strayKey(sp.name, pod.Name)

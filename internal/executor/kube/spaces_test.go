@@ -323,11 +323,36 @@ func TestLostInANamespaceUnseen(t *testing.T) {
 	d.api.Kubelet("n0", true)
 	d.until("it is said why n0 is down", func() bool { return strings.Contains(d.whyDown("n0"), "count as lost") })
 	d.runsIn("comb", d.of("v", "n2"), 0)
+	if err := d.e.Forget(red.Job); err == nil {
+		t.Error("its job is forgotten, and a pod of it may be there")
+	}
+	if why := d.whyDown("n0"); !strings.Contains(why, "may still be there, in namespace red") {
+		t.Errorf("n0 is down: %s", why)
+	}
 	if time.Sleep(300 * time.Millisecond); !d.isDown("n0") {
 		t.Error("n0 is told to be up, and a container that counts as lost may run there")
 	}
 	d.api.Forbid("red", false)
 	d.until("n0 is told to be up", func() bool { d.e.Sweep(nil); return !d.isDown("n0") })
 	d.until("nothing is noted", func() bool { text, err := os.ReadFile(kept); return err == nil && len(text) == 0 })
+	d.finish()
+}
+
+// A tenant that takes the seal off a pod does not free its node: the record says that Comb made it.
+func TestLostWithoutItsSeal(t *testing.T) {
+	d := newDriver(t, 9)
+	d.api.Linger()
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	d.api.Kubelet("n0", false)
+	d.until("n0 is told to be down", func() bool { return d.isDown("n0") })
+	pod := d.podOf(at, 0)
+	d.declareDead("n0")
+	d.e.Close()
+	d.api.Unmark(pod)
+	d.restart()
+	d.until("it is ended", func() bool { return strings.Contains(d.api.Text("pods", pod), "deletionTimestamp") })
+	d.api.Kubelet("n0", true)
+	d.until("n0 is told to be up", func() bool { d.e.Sweep(nil); return !d.isDown("n0") }) // not before its container has ended: hear says so
 	d.finish()
 }

@@ -271,11 +271,11 @@ func (e *Executor) made(ctx context.Context, t *task) (pod *corev1.Pod, own owne
 	if own.claims, refused, err = (claims{e}).of(ctx, t); err != nil || refused != nil {
 		return nil, own, refused, err
 	}
-	network := ""
-	if e.o.InfiniBand != nil && e.o.InfiniBand(t.start.Job.VC) {
-		network = t.ts.SKU.InfiniBand
+	network, err := networkOf(e, t)
+	if err != nil {
+		return nil, own, nil, err
 	}
-	pod, own.secrets, err = e.maker.Make(pods.Task{Network: network, Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, Line: e.o.Line})
+	pod, own.secrets, err = e.maker.Make(pods.Task{Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, Line: e.o.Line})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &sched.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}

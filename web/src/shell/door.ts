@@ -5,9 +5,19 @@ export const SignInPage = lazyPart(() => import('./SignInPage').then((m) => m.Si
 export const Over = lazyPart(() => import('./Over').then((m) => m.Over));
 
 const calm = 3000; // ms after which a page has what it shows
+const again = 30_000; // ms after which a file that did not come is asked for once more
 
 // prepare loads what is shown when the session ends; at that time the server may not have it any more.
 export function prepare(): () => void {
-  const timer = window.setTimeout(() => void Over.preload(), calm);
-  return () => window.clearTimeout(timer);
+  let timer = 0;
+  let over = false;
+  const load = () =>
+    void Over.preload().then((there) => {
+      if (!there && !over) timer = window.setTimeout(load, again);
+    });
+  timer = window.setTimeout(load, calm);
+  return () => {
+    over = true;
+    window.clearTimeout(timer);
+  };
 }

@@ -214,7 +214,7 @@ func gpusOf(n *corev1.Node, published []dra.Slice) (count int64, product, given 
 			return count, cmp.Or(firstLabel(n, []string{name + ".product"}), firstLabel(n, resources[0].products)+"-"+size), ", resource: " + name
 		}
 	}
-	if _, offered := n.Status.Allocatable[resources[0].name]; offered {
+	if _, offered := n.Status.Allocatable[resources[0].name]; offered || len(parts(n)) > 0 {
 		return 0, "", ""
 	}
 	if count, err := strconv.ParseInt(n.Labels["nvidia.com/gpu.count"], 10, 64); err == nil && count > 0 {

@@ -87,7 +87,10 @@ func TestParts(t *testing.T) {
 		}
 		return n
 	}
-	p, _ := accepted(t, []corev1.Node{divided("slices", "nvidia.com/mig-2g.10gb"), divided("turns", "nvidia.com/gpu.shared"), divided("both", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb"), divided("none")})
+	labelled := divided("labelled", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb")
+	labelled.Labels["nvidia.com/gpu.count"] = "8"
+	delete(labelled.Status.Allocatable, "nvidia.com/gpu")
+	p, _ := accepted(t, []corev1.Node{divided("slices", "nvidia.com/mig-2g.10gb"), divided("turns", "nvidia.com/gpu.shared"), labelled, divided("both", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb"), divided("none")})
 	for _, want := range []string{
 		"A100-SXM4-40GB-MIG-2g-10gb: {gpu: 1, cpu: 15.9, memory: 170666Mi, resource: nvidia.com/mig-2g.10gb}",
 		"A100-SXM4-40GB-gpu-shared: {gpu: 1, cpu: 15.9, memory: 170666Mi, resource: nvidia.com/gpu.shared}",
@@ -97,7 +100,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, p.File)
 		}
 	}
-	if len(p.Left) != 1 || !strings.HasPrefix(p.Left[0], "both: its GPUs are divided in 2 ways (nvidia.com/mig-1g.5gb, nvidia.com/mig-2g.10gb)") {
+	if len(p.Left) != 2 || !strings.HasPrefix(p.Left[0], "both: its GPUs are divided in 2 ways (nvidia.com/mig-1g.5gb, nvidia.com/mig-2g.10gb)") {
 		t.Errorf("left out: %v", p.Left)
 	}
 }

@@ -135,6 +135,7 @@ type Task struct {
 	Secrets  map[string]string // of the job, by path
 	Resource string            // what the node's device plugin calls what it gives a task; "" is that none does
 	Claims   []string          // by which its GPUs are given, one by one
+	Offers   []string          // what the node's device plugins offer: its taints of these names keep no pod of Comb's away
 	Network  string            // what the device plugin of networks with RDMA calls a device, where the task may have one; "" is that it may not
 	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
 	Storages []storage.Storage
@@ -178,7 +179,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		},
 		Spec: corev1.PodSpec{
 			Affinity:                      &corev1.Affinity{NodeAffinity: onNode(node)},
-			Tolerations:                   tolerations(t.Resource),
+			Tolerations:                   tolerations(append(t.Offers, t.Resource)...),
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			TerminationGracePeriodSeconds: &seconds,
 			AutomountServiceAccountToken:  &no,
@@ -324,13 +325,18 @@ func onNode(node string) *corev1.NodeAffinity {
 }
 
 // tolerations keep Kubernetes from deleting pods of a node of which nothing is heard, since Comb decides what becomes of them; and let them
-// on nodes that a taint with the name of their GPUs keeps free of pods without GPUs.
-func tolerations(resource string) []corev1.Toleration {
+// on nodes that a taint with the name of what their device plugins offer keeps free of pods that ask for nothing of it.
+func tolerations(resources ...string) []corev1.Toleration {
 	list := []corev1.Toleration{
 		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	}
-	for _, key := range taintsOf(resource) {
+	var keys []string
+	for _, resource := range resources {
+		keys = append(keys, taintsOf(resource)...)
+	}
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
 		list = append(list, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 	}
 	return list
@@ -355,10 +361,8 @@ func taintsOf(resource string) (keys []string) {
 
 // Tolerates reports whether pods go on a node with a taint; resources are what its device plugins call what they give.
 func Tolerates(t *corev1.Taint, resources ...string) bool {
-	return slices.ContainsFunc(append(resources, ""), func(resource string) bool {
-		return slices.ContainsFunc(tolerations(resource), func(o corev1.Toleration) bool {
-			return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect)
-		})
+	return slices.ContainsFunc(tolerations(resources...), func(o corev1.Toleration) bool {
+		return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect)
 	})
 }
 

@@ -91,14 +91,14 @@ func TestAPod(t *testing.T) {
 	if n := pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"]; n.Value() != 2 {
 		t.Errorf("it asks for %v GPUs of the device plugin", n.Value())
 	}
-	with.Resource = "nvidia.com/mig-1g.5gb"
+	with.Resource, with.Offers = "nvidia.com/mig-1g.5gb", []string{"rdma/hca", "nvidia.com/mig-1g.5gb"}
 	if pod, _, err = maker.Make(with); err != nil {
 		t.Fatal(err)
 	}
 	if n := pod.Spec.Containers[0].Resources.Limits["nvidia.com/mig-1g.5gb"]; n.Value() != 2 {
 		t.Errorf("it asks for %v slices of the device plugin", n.Value())
 	}
-	for _, key := range []string{"nvidia.com/mig-1g.5gb", "nvidia.com/gpu"} {
+	for _, key := range []string{"nvidia.com/mig-1g.5gb", "nvidia.com/gpu", "rdma/hca"} {
 		if !slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool { return o.Key == key }) {
 			t.Errorf("it does not tolerate the taint %s", key)
 		}

@@ -150,6 +150,17 @@ func (s *Server) Linger() {
 	s.linger = true
 }
 
+// Unmark takes all annotations off a pod, as a tenant may.
+func (s *Server) Unmark(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pod, ok := s.objects["pods"][key].(*corev1.Pod); ok {
+		pod = pod.DeepCopy()
+		pod.Annotations = nil
+		s.put("pods", pod)
+	}
+}
+
 // Runs reports whether a container of a pod runs somewhere.
 func (s *Server) Runs(pod string) bool {
 	s.mu.Lock()
