@@ -12,8 +12,8 @@ export function prepare(): () => void {
   let timer = 0;
   let over = false;
   const load = () =>
-    void Over.preload().then((there) => {
-      if (!there && !over) timer = window.setTimeout(load, again);
+    void Over.preload().then(() => {
+      if (!Over.there() && !over) timer = window.setTimeout(load, again);
     });
   timer = window.setTimeout(load, calm);
   return () => {

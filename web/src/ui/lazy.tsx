@@ -12,7 +12,7 @@ export class NotLoaded extends Failure {
   }
 }
 
-type Lazy<P> = ((props: P) => ReactNode) & { preload: () => Promise<boolean> };
+type Lazy<P> = ((props: P) => ReactNode) & { preload: () => Promise<void>; there: () => boolean };
 
 // lazyPart loads a part when it is first shown. Unlike React's own lazy, a failed load can be tried again.
 export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): Lazy<P> {
@@ -40,13 +40,13 @@ export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>
     use(start());
     return null; // not reached before the part is there or has failed
   }
-  // preload is called before it is shown, and says whether it is there. Where it fails, what shows it tries again.
+  // preload is called before it is shown. Where it fails, what shows it tries again; there says whether it came.
   LazyPart.preload = () => {
     if (error) forget();
     return start().then(() => {
       if (error) forget();
-      return part !== undefined;
     });
   };
+  LazyPart.there = () => part !== undefined;
   return LazyPart;
 }
