@@ -167,9 +167,9 @@ func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 func CheckNoPods(c *sched.Config) error {
 	for i := range c.Cluster.SKUs {
 		s := &c.Cluster.SKUs[i]
-		for key, value := range map[string]string{"dra": s.DRA.Class, "resource": s.Resource, "infiniband": s.InfiniBand} {
-			if value != "" {
-				return fmt.Errorf("skuTypes.%s.%s: devices are given so on Kubernetes alone, and this server runs tasks on its machine; remove %s, or start it with --executor kubernetes", s.Name, key, key)
+		for _, key := range []struct{ name, value string }{{"dra", s.DRA.Class}, {"resource", s.Resource}, {"infiniband", s.InfiniBand}} {
+			if key.value != "" {
+				return fmt.Errorf("skuTypes.%s.%s: devices are given so on Kubernetes alone, and this server runs tasks on its machine; remove %s, or start it with --executor kubernetes", s.Name, key.name, key.name)
 			}
 		}
 	}
