@@ -151,10 +151,7 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 		q.Preferred = nil
 		return c.Place(&q)
 	}
-	if ok {
-		res = c.save(r, res)
-	}
-	return res, ok
+	return c.save(r, res), ok
 }
 
 // Try reports whether Place finds leaves, and what it has then before it asks for the
@@ -231,6 +228,9 @@ func (c *Cluster) search(r *Request) (Result, bool) {
 		res = s.result()
 	}
 	res.Bounded, res.Cut = !ok && s.hit&^boundVictimBins != 0, s.hit&boundVictimBins != 0
+	if res.Bounded {
+		c.work.EndedEarly()
+	}
 	if res.Bounded || res.Cut {
 		res.Bounds = s.hit
 	}

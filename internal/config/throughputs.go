@@ -7,6 +7,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // The bounds of a table of throughputs.
@@ -47,15 +48,15 @@ func (b *builder) readThroughputs(n *document.Node) {
 					b.Problem(f.At(), "%s is not a number of GPUs from 1 to %d", document.Quote(f.Key), MaxLeaves)
 					continue
 				}
-				rate := b.Int(f.Value, document.Range{Min: 1, Max: sched.MaxRate})
+				rate := b.Int(f.Value, document.Range{Min: 1, Max: setting.MaxRate})
 				b.speeds = append(b.speeds, sched.Throughput{Model: model.Key, SKU: cell.TypeName(name), GPUs: int32(gpus), Rate: rate})
 			}
 		}
 	}
 	slices.SortStableFunc(b.speeds, sched.Throughput.Compare)
 	twice := func(x, y sched.Throughput) bool { return x.Compare(y) == 0 } // written as 2 and as 02
-	if len(b.speeds) > sched.MaxThroughputs || len(slices.CompactFunc(slices.Clone(b.speeds), twice)) < len(b.speeds) {
-		b.Problem(n, "at most %d throughputs are allowed, each once", sched.MaxThroughputs)
+	if len(b.speeds) > setting.MaxThroughputs || len(slices.CompactFunc(slices.Clone(b.speeds), twice)) < len(b.speeds) {
+		b.Problem(n, "at most %d throughputs are allowed, each once", setting.MaxThroughputs)
 	}
 }
 

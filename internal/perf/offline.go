@@ -8,6 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // Offline is what a model of speeds knows of types and numbers of GPUs, as policies may
@@ -24,7 +25,7 @@ func (m *Model) Offline(types []cell.TypeName) []sched.Throughput {
 			worker := t.worker(string(sku))
 			for _, a := range t.Alone {
 				if a.Worker == worker && a.Rate > 0 {
-					out = append(out, sched.Throughput{Model: a.Work.Model, SKU: sku, GPUs: a.Work.Scale, Rate: min(int64(a.Rate), sched.MaxRate)})
+					out = append(out, sched.Throughput{Model: a.Work.Model, SKU: sku, GPUs: a.Work.Scale, Rate: min(int64(a.Rate), setting.MaxRate)})
 				}
 			}
 		}
@@ -39,7 +40,7 @@ func (m *Model) Offline(types []cell.TypeName) []sched.Throughput {
 	}
 	slices.SortStableFunc(out, sched.Throughput.Compare)
 	out = slices.CompactFunc(out, func(a, b sched.Throughput) bool { return a.Compare(b) == 0 })
-	return out[:min(len(out), sched.MaxThroughputs)]
+	return out[:min(len(out), setting.MaxThroughputs)]
 }
 
 // typesOf are the types on which a model has speeds of its own; else the one that stands

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // What a note says of a forecast is read again as it was written, also where no time is long
 // enough, or any type will do.
 func TestForecastsAreReadAsWritten(t *testing.T) {
-	slow := []sched.Throughput{{Model: "m", GPUs: 8, Rate: sched.MaxRate}, {Model: "m", SKU: "b", GPUs: 1, Rate: 1}}
+	slow := []sched.Throughput{{Model: "m", GPUs: 8, Rate: setting.MaxRate}, {Model: "m", SKU: "b", GPUs: 1, Rate: 1}}
 	for _, c := range []struct {
 		to     place
 		speeds []sched.Throughput

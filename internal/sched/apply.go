@@ -8,6 +8,8 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/noes"
+	"github.com/combsched/comb/internal/packing"
 	"github.com/combsched/comb/internal/setting"
 )
 
@@ -161,6 +163,10 @@ type shape struct {
 	text    string
 	members []cell.Member
 	short   bool // no SKU carries what some member asks for
+	// What it asks for where that can be compared with what others do, with the SKUs; and whether not all nodes will do.
+	load       packing.Load
+	skus       string
+	restricted bool
 }
 
 // Most jobs look like one that was submitted before: so many shapes are kept, if
@@ -178,7 +184,10 @@ func (s *State) shapeOf(members []cell.Member, spec *Job) *shape {
 	if known, ok := s.shapes[string(text)]; ok {
 		return known
 	}
-	fresh := &shape{text: string(text), members: slices.Clone(members)}
+	fresh := &shape{text: string(text), members: slices.Clone(members), restricted: spec.Restricted()}
+	if !spec.Hints.Dedicated {
+		fresh.load, fresh.skus = noes.LoadOf(members)
+	}
 	for i := range fresh.members {
 		m := &fresh.members[i]
 		fresh.short = fresh.short || len(m.SKUs) > 0 && m.SKUs[0] == noSKU

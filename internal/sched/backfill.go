@@ -489,10 +489,7 @@ func (o *outlook) improve(a asking) {
 	r.Blocked, r.Keep = a.blocked, o.kept(a, s.now, a.until(s.now))
 	o.release()
 	defer o.again()
-	if s.fulfil(at) {
-		return
-	}
-	if !s.mayImprove(at) {
+	if s.fulfil(at) || s.cl.Rest() == 0 || s.missing(at) > s.cl.Rest() {
 		return
 	}
 	o.again()

@@ -31,6 +31,7 @@ type looks struct {
 	shut  []shut
 	turns uint64
 	freed uint64 // counts what may leave cells to somebody
+	idle  uint64 // counts what may leave free cells to somebody that are promised to none
 	// What lets a VC gain by cells that another one leaves unbound: its policy or its jobs say where, or
 	// it has cells that are parts of nodes.
 	placing  []bool // VCs whose policy says where
@@ -67,6 +68,7 @@ func (s *State) lookAll() {
 	s.look = true
 	s.looks.turns++
 	s.looks.freed++
+	s.looks.idle++
 }
 
 // arrived lets the walk look at a job that was submitted just now, unless the last walk
@@ -124,6 +126,7 @@ func (s *State) resetLooks() {
 	s.looks = looks{spaces: make([]bool, n), itself: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
 		ranks: make([]bool, n), lasts: make([]bool, n), placing: make([]bool, n), parts: make([]bool, n),
 		owned: make([]int64, n), changes: make([]turn, n)}
+	s.mem.notYet = nil // what counts begins anew
 	s.looks.drains = drainsOf(s.nodes)
 	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))
 	for _, l := range s.cl.Forest().Leaves {
@@ -203,7 +206,12 @@ func (s *State) release(id cell.AllocID) {
 	space, p := al.Space, al.Priority
 	own := s.looks.flat && space > 0 && p >= cell.MinGuaranteed && !al.Lazy
 	s.looks.freed++
-	if kept := s.cl.Release(id); !own {
+	rest := s.cl.Rest()
+	kept := s.cl.Release(id)
+	if !kept || s.cl.Rest() > rest {
+		s.looks.idle++
+	}
+	if !own {
 		s.lookAll()
 		s.grew.all = true
 		return

@@ -39,6 +39,7 @@ type memory struct {
 	tail       tailing         // of planOver
 	yielding   yielding        // what may leave for its own priority
 	fact       [1]Event        // of Accept
+	notYet     map[AttemptID]notYet
 }
 
 // text writes a digest as 16 hexadecimal digits.

@@ -75,3 +75,55 @@ func nodesOf(tasks []cell.Task) []cell.NodeName {
 	}
 	return out
 }
+
+// notYet is a gang that is promised cells and found no free ones: it does not until more are free, or more of
+// its own are.
+type notYet struct {
+	idle    uint64 // of looks, then
+	missing int32  // leaves, beside its own
+}
+
+// maxNotYet bounds how many are remembered.
+const maxNotYet = 4096
+
+// improve starts a gang that waits for victims when they have left, or at once
+// when free cells appeared.
+func (s *State) improve(j *job, g int32, blocked []bool) {
+	a := &s.attempts[j.gangs[g].attempt]
+	if s.fulfil(a) || s.cl.Rest() == 0 {
+		return // asked whenever one of many victims has left
+	}
+	now := notYet{s.looks.idle, s.missing(a)}
+	if now.missing > s.cl.Rest() || s.mem.notYet[a.id] == now {
+		return
+	}
+	r := s.request(j, int(g))
+	r.Blocked = blocked
+	early := s.cl.Work().Early()
+	res, ok := s.cl.PlaceInstead(a.alloc, &r)
+	if !ok {
+		if s.cl.Work().Early() == early && len(r.Avoided) == 0 && s.only == nil && r.Reach == nil && !slices.Contains(blocked, true) {
+			if s.mem.notYet == nil || len(s.mem.notYet) >= maxNotYet {
+				s.mem.notYet = map[AttemptID]notYet{}
+			}
+			s.mem.notYet[a.id] = now
+		}
+		return
+	}
+	id := a.id
+	s.emit(Unreserved{Attempt: id, Reason: "free cells appeared"})
+	s.emit(Placed{Attempt: id, Placement: res.Placement})
+}
+
+// missing is how many leaves a gang that is promised some needs beside those of them that were left.
+func (s *State) missing(a *attempt) int32 {
+	missing := s.jobs[a.job].gangs[a.id.Gang].leaves
+	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
+		for _, l := range t.Leaves {
+			if hold, _ := s.cl.Holder(l); hold == cell.None {
+				missing--
+			}
+		}
+	}
+	return missing
+}

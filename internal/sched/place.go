@@ -7,6 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/fewest"
+	"github.com/combsched/comb/internal/noes"
 )
 
 // request asks for cells for one gang, with free leaves only.
@@ -318,19 +319,28 @@ func (s *State) orRevoking(r *cell.Request, p plan) plan {
 	return p
 }
 
-// planWish finds cells for a gang as its policy wishes.
-func (s *State) planWish(j *job, wish Wish, blocked []bool) (plan, bool) {
-	g := int(wish.Gang.Gang)
+// planWish finds cells for a gang as its policy wishes, unless one before it answers for it. A picky one finds others than its
+// like, and how near a gang is to be hangs on its size.
+func (w *walker) planWish(j *job, wish Wish, blocked []bool, picky bool) (plan, bool) {
+	s, g, sh := w.s, wish.Gang.Gang, j.gangs[wish.Gang.Gang].shape
 	if wish.Free {
-		r := s.request(j, g)
+		r := s.request(j, int(g))
 		r.Blocked = blocked
 		res, ok := s.cl.Place(&r)
 		return plan{placement: res.Placement}, ok
 	}
-	if p, ok := s.plan(j, g, blocked); ok || s.isPostponed() {
-		return p, ok
+	// Where more hold cells than are looked at for it, fewer may do for lower priorities.
+	of := noes.No{SKUs: sh.skus, Load: sh.load, Rank: int32(j.spec.Priority), Level: len(s.holders[w.space]) > maxCleared}
+	early, like := s.cl.Work().Early(), !picky && sh.load != nil && wish.Within == Anywhere && !slices.Contains(blocked, true)
+	if !like || !w.noes.Answered(&of, s.looks.freed) {
+		if p, ok := s.plan(j, int(g), blocked); ok || s.isPostponed() {
+			return p, ok
+		}
+		if like && !sh.restricted && s.cl.Work().Early() == early && !s.cl.Work().Over() && s.cl.Doomed() == 0 {
+			w.noes.Add(of) // nothing else could have been found
+		}
 	}
-	return s.planOver(j, g, wish, blocked)
+	return s.planOver(j, int(g), wish, blocked)
 }
 
 const trimMost = 64 // how often a victim may prove needed that was tried for being superfluous

@@ -47,8 +47,8 @@ func (s *State) change(c *Reconfigure, now Time) (*change, *Refusal) {
 	if c.Config == nil {
 		return nil, refuse(Invalid, "there is no configuration")
 	}
-	if no := checkThroughputs(c.Config.Throughputs); no != nil {
-		return nil, no
+	if err := setting.CheckThroughputs(c.Config.Throughputs, maxLeaves); err != nil {
+		return nil, refuse(Invalid, "%v", err)
 	}
 	next, err := cell.New(&c.Config.Cluster)
 	if err != nil {

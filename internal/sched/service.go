@@ -2,6 +2,8 @@ package sched
 
 import (
 	"iter"
+
+	"github.com/combsched/comb/internal/setting"
 )
 
 // What the policies see of the gangs that hold cells: who runs in a VC, for how
@@ -111,7 +113,7 @@ func (s *State) gangView(e queued) GangView {
 		v.Since = max(v.Since, g.last.Ended)
 	}
 	if len(s.cfg.Throughputs) > 0 {
-		v.Speeds = s.speedsOf(j.spec)
+		v.Speeds = setting.Speeds(s.cfg.Throughputs, j.spec.Hints.Model)
 	}
 	if v.Gangs = int32(len(j.gangs)); e.gang == 0 && j.spec.Partial() {
 		v.Sizes = s.sizesOf(j)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/noes"
 	"github.com/combsched/comb/internal/setting"
 )
 
@@ -60,6 +61,7 @@ type walker struct {
 	blocked []JobID         // by chain: who waits for it first, 0 if nobody
 	pins    []pinWait       // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
+	noes    noes.Noes
 	freed   uint64          // of looks, when those were forgotten last
 	outlook *outlook        // what is booked; nil without backfill
 	sawIdle bool            // the policy read what is idle on nodes
@@ -81,7 +83,8 @@ func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
 	w := &s.mem.walker
 	clear(w.blocked)
 	clear(w.failed)
-	*w = walker{s: s, space: space, failed: w.failed, yield: w.yield, blocked: slices.Grow(w.blocked[:0], len(s.cl.Forest().Chains))[:len(s.cl.Forest().Chains)]}
+	w.noes.Clear()
+	*w = walker{s: s, space: space, failed: w.failed, noes: w.noes, yield: w.yield, blocked: slices.Grow(w.blocked[:0], len(s.cl.Forest().Chains))[:len(s.cl.Forest().Chains)]}
 	if s.looks.always[space] {
 		w.outlook = s.newOutlook(space, w)
 	}
@@ -284,7 +287,7 @@ func (w *walker) grant(wish Wish) {
 	var p plan
 	found := false
 	if turn {
-		p, found = s.planWish(j, wish, blocked)
+		p, found = w.planWish(j, wish, blocked, picky)
 	}
 	if found {
 		s.carryOut(j, g, p)
@@ -433,41 +436,6 @@ func (s *State) pinFits(m cell.Member, chain int16, space int32) bool {
 		}
 	}
 	return false
-}
-
-// improve starts a gang that waits for victims when they have left, or at once
-// when free cells appeared.
-func (s *State) improve(j *job, g int32, blocked []bool) {
-	a := &s.attempts[j.gangs[g].attempt]
-	if s.fulfil(a) || !s.mayImprove(a) {
-		return
-	}
-	r := s.request(j, int(g))
-	r.Blocked = blocked
-	res, ok := s.cl.PlaceInstead(a.alloc, &r)
-	if !ok {
-		return
-	}
-	id := a.id
-	s.emit(Unreserved{Attempt: id, Reason: "free cells appeared"})
-	s.emit(Placed{Attempt: id, Placement: res.Placement})
-}
-
-// mayImprove reports whether as many leaves are free as a gang needs, with those that were
-// left of what it is promised.
-func (s *State) mayImprove(a *attempt) bool {
-	missing := s.jobs[a.job].gangs[a.id.Gang].leaves
-	if s.cl.Rest() == 0 {
-		return false // asked whenever one of many victims has left
-	}
-	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
-		for _, l := range t.Leaves {
-			if hold, _ := s.cl.Holder(l); hold == cell.None {
-				missing--
-			}
-		}
-	}
-	return missing <= s.cl.Rest()
 }
 
 // carryOut turns a plan into events.

@@ -8,6 +8,7 @@ type Meter struct {
 	taken int64
 	stop  int64 // how many there may be; 0 is no bound
 	last  int64 // how many with what is kept for More
+	early int   // searches that ended before everything was tried, and found nothing
 }
 
 // Step counts n more.
@@ -18,6 +19,12 @@ func (m *Meter) Taken() int64 { return m.taken }
 
 // Over reports whether no more may be taken.
 func (m *Meter) Over() bool { return m.stop > 0 && m.taken >= m.stop }
+
+// EndedEarly counts a search that found nothing before everything was tried.
+func (m *Meter) EndedEarly() { m.early++ }
+
+// Early is how many did so far.
+func (m *Meter) Early() int { return m.early }
 
 // Left is how many may be taken, at most n.
 func (m *Meter) Left(n int64) int64 {

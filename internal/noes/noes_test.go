@@ -1,0 +1,45 @@
+package noes_test
+
+import (
+	"testing"
+
+	"github.com/combsched/comb/internal/noes"
+	"github.com/combsched/comb/internal/packing"
+)
+
+func load(things ...packing.Sized) packing.Load { return packing.LoadOf(things) }
+
+// A gang answers for those of its SKUs that ask for as much, of no higher rank.
+func TestAnswers(t *testing.T) {
+	o := noes.No{SKUs: "a", Load: load(packing.Sized{Size: 2, Count: 3}), Rank: 5}
+	for _, c := range []struct {
+		name string
+		of   noes.No
+		want bool
+	}{
+		{"the same", o, true},
+		{"more things", noes.No{SKUs: "a", Load: load(packing.Sized{Size: 2, Count: 4}), Rank: 5}, true},
+		{"larger things", noes.No{SKUs: "a", Load: load(packing.Sized{Size: 1, Count: 9}, packing.Sized{Size: 3, Count: 3}), Rank: 1}, true},
+		{"fewer things", noes.No{SKUs: "a", Load: load(packing.Sized{Size: 8, Count: 2}), Rank: 5}, false},
+		{"smaller things", noes.No{SKUs: "a", Load: load(packing.Sized{Size: 8, Count: 2}, packing.Sized{Size: 1, Count: 9}), Rank: 5}, false},
+		{"other SKUs", noes.No{SKUs: "b", Load: o.Load, Rank: 5}, false},
+		{"a higher rank", noes.No{SKUs: "a", Load: o.Load, Rank: 6}, false},
+	} {
+		var n noes.Noes
+		n.Answered(&o, 7)
+		n.Add(o)
+		if got := n.Answered(&c.of, 7); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		if n.Answered(&c.of, 8) {
+			t.Errorf("%s: it answers though things changed", c.name)
+		}
+	}
+	level := o
+	level.Level = true
+	lower := o
+	lower.Rank--
+	if level.Answers(&lower) || !level.Answers(&o) {
+		t.Error("one that answers for its own rank alone answers for a lower one, or not for its own")
+	}
+}
