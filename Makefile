@@ -75,8 +75,8 @@ test-kube: rig-kube ## runs jobs as pods of a real Kubernetes cluster of this ma
 	$(GO) vet -tags kube ./cmd/comb ./internal/executor/kube
 	$(GO) test -tags kube -c -o bin/kube.test ./internal/executor/kube
 	$(GO) test -tags kube -c -o bin/comb-kube.test ./cmd/comb
-	./test/kube/run sh -ec 'root=$$PWD; cd internal/executor/kube; $$root/bin/kube.test -test.timeout 8m -test.parallel 4 -kubeconfig $$KUBECONFIG; \
-	  cd $$root/cmd/comb; $$root/bin/comb-kube.test -test.timeout 15m -test.run TestKube -kubeconfig $$KUBECONFIG'
+	./test/kube/run sh -ec 'root=$$PWD; cd internal/executor/kube; $$root/bin/kube.test -test.timeout 15m -test.parallel 4 -kubeconfig $$KUBECONFIG; \
+	  cd $$root/cmd/comb; $$root/bin/comb-kube.test -test.timeout 30m -test.run TestKube -kubeconfig $$KUBECONFIG'
 
 # A file system with Debian's PyTorch, 1.3 GB.
 TORCH = $(CURDIR)/bin/torch.tar
