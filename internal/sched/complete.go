@@ -113,15 +113,17 @@ func (s *State) taskRetry(j *job, t *taskRun) (e TaskRetried, again bool) {
 func (s *State) failedBy(j *job) JobCompleting {
 	ordinal := firstFailure(j, func(t *taskRun) bool { return t.state == TaskFailed && s.final(j, t) })
 	t := &j.tasks[ordinal]
-	role := j.spec.Roles[t.role].Name
-	msg := fmt.Sprintf("task %s-%d failed with exit code %d", role, t.index, t.exit.Code)
-	if t.exit.Signal != 0 {
-		msg = fmt.Sprintf("task %s-%d was ended by signal %d", role, t.index, t.exit.Signal)
+	return JobCompleting{Job: j.id, Phase: Failed, Cause: EndFailed, Exit: *t.exit, Task: ordinal, Message: exit.Words(j.spec.Roles[t.role].Name, t.index, t.exit.Seen())}
+}
+
+// lastEnd says how the last attempt of a gang failed, where the end of a task says it.
+func (j *job) lastEnd(g int32) string {
+	for _, o := range j.spec.Gangs[g].Tasks {
+		if t := &j.tasks[o]; t.exit != nil && (t.exit.Code != 0 || t.exit.Cause != "") {
+			return ": " + exit.Words(j.spec.Roles[t.role].Name, t.index, t.exit.Seen())
+		}
 	}
-	if t.exit.Message != "" {
-		msg += ": " + t.exit.Message
-	}
-	return JobCompleting{Job: j.id, Phase: Failed, Cause: EndFailed, Exit: *t.exit, Task: ordinal, Message: msg}
+	return ""
 }
 
 // overTime reports whether an attempt of the job ran longer than its limit.

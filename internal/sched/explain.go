@@ -332,7 +332,7 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 	case rare(j.odd).after > s.now || gg.after > s.now:
 		r := s.newReason(j, g)
 		r.Until = max(rare(j.odd).after, gg.after)
-		return r.Say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until)), true
+		return r.Say(BackOff, "it is tried again in %d s, after its last attempt failed%s", secondsUntil(s.now, r.Until), j.lastEnd(g)), true
 	case gg.attempt != none:
 		return Reason{}, false
 	case limits{s}.overLimit(j, g):
