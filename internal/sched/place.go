@@ -320,7 +320,7 @@ func (s *State) orRevoking(r *cell.Request, p plan) plan {
 }
 
 // planWish finds cells for a gang as its policy wishes, unless one before it answers for it. A picky one finds others than its
-// like, and how near a gang is to be hangs on its size.
+// like, a member above a minimum fewer, and how near a gang is to be hangs on its size.
 func (w *walker) planWish(j *job, wish Wish, blocked []bool, picky bool) (plan, bool) {
 	s, g, sh := w.s, wish.Gang.Gang, j.gangs[wish.Gang.Gang].shape
 	if wish.Free {
@@ -331,7 +331,7 @@ func (w *walker) planWish(j *job, wish Wish, blocked []bool, picky bool) (plan, 
 	}
 	// Where more hold cells than are looked at for it, fewer may do for lower priorities.
 	of := noes.No{SKUs: sh.skus, Load: sh.load, Rank: int32(j.spec.Priority), Level: len(s.holders[w.space]) > maxCleared}
-	early, like := s.cl.Work().Early(), !picky && sh.load != nil && wish.Within == Anywhere && !slices.Contains(blocked, true)
+	early, like := s.cl.Work().Early(), !picky && sh.load != nil && !j.spec.Gangs[g].Extra && wish.Within == Anywhere && !slices.Contains(blocked, true)
 	if !like || !w.noes.Answered(&of, s.looks.freed) {
 		if p, ok := s.plan(j, int(g), blocked); ok || s.isPostponed() {
 			return p, ok
