@@ -55,18 +55,17 @@ export class Bare {
     return String(browserContextId);
   }
 
-  // load is after how many milliseconds a page shows a heading, on a processor that is some times slower.
-  async load(context: string, url: string, heading: string, slower: number): Promise<number> {
+  // load is after how many milliseconds something holds of a page, on a processor that is some times slower.
+  async load(context: string, url: string, expression: string, slower: number): Promise<number> {
     const { targetId } = await this.call('Target.createTarget', { url: 'about:blank', browserContextId: context });
     const session = String((await this.call('Target.attachToTarget', { targetId, flatten: true })).sessionId);
     await this.call('Emulation.setCPUThrottlingRate', { rate: slower }, session);
     const begin = Date.now();
     await this.call('Page.navigate', { url }, session);
-    const expression = `[...document.querySelectorAll('h1')].some((h) => h.textContent === ${JSON.stringify(heading)})`;
     for (;;) {
       const { result } = await this.call('Runtime.evaluate', { expression, returnByValue: true }, session);
       if ((result as { value?: unknown }).value === true) break;
-      if (Date.now() - begin > 30_000) throw new Error(`no heading ${heading} at ${url}`);
+      if (Date.now() - begin > 30_000) throw new Error(`${url} never had ${expression}`);
       await new Promise((resolve) => setTimeout(resolve, 30));
     }
     const took = Date.now() - begin;

@@ -30,6 +30,21 @@ async function shift(page: Page): Promise<number> {
   );
 }
 
+const home = `[...document.querySelectorAll('h1')].some((h) => h.textContent === 'Home')`;
+const tenRows = `document.querySelectorAll('tr, [role=row]').length > 10`;
+
+// firstRows measures a list in browsers that have none of the portal yet.
+async function firstRows(url: string, cookies: Cookie[]): Promise<number> {
+  const bare = new Bare();
+  try {
+    const all: number[] = [];
+    for (let i = 0; i < 5; i++) all.push(await bare.load(await bare.fresh(url, cookies), `${url}/jobs`, tenRows, 1));
+    return quantile(all, 0.5) / 1000;
+  } finally {
+    await bare.close();
+  }
+}
+
 // loads measures Home in browsers that do not have it yet, and in those that do.
 async function loads(url: string, cookies: Cookie[]): Promise<void> {
   const bare = new Bare();
@@ -38,8 +53,8 @@ async function loads(url: string, cookies: Cookie[]): Promise<void> {
     const later: number[] = [];
     for (let i = 0; i < 5; i++) {
       const context = await bare.fresh(url, cookies);
-      first.push(await bare.load(context, `${url}/`, 'Home', 4));
-      for (let k = 0; k < 2; k++) later.push(await bare.load(context, `${url}/`, 'Home', 4));
+      first.push(await bare.load(context, `${url}/`, home, 4));
+      for (let k = 0; k < 2; k++) later.push(await bare.load(context, `${url}/`, home, 4));
     }
     say('portal_first_load_seconds{cpu="4x slower",quantile="0.5"}', quantile(first, 0.5) / 1000, 's');
     say('portal_later_load_seconds{cpu="4x slower",quantile="0.5"}', quantile(later, 0.5) / 1000, 's');
@@ -126,13 +141,11 @@ test('200,000 jobs', async ({ browser }) => {
     say('portal_jobs_submitted_per_second', total / ((Date.now() - begin) / 1000), '1/s');
     const page = await (await browser.newContext()).newPage();
     await enter(server, page);
-    const rows = page.getByRole('table').getByRole('row');
-    let at = Date.now();
+    say(`portal_jobs_first_rows_seconds{jobs="${total}",quantile="0.5"}`, await firstRows(server.url, await page.context().cookies()), 's');
     await page.goto(`${server.url}/jobs`);
-    await rows.nth(5).waitFor();
-    say(`portal_jobs_first_rows_seconds{jobs="${total}"}`, (Date.now() - at) / 1000, 's');
+    await page.getByRole('table').getByRole('row').nth(5).waitFor();
     for (const filter of ['state=Waiting', 'vc=vc1', 'name=eval', 'state=Waiting&vc=vc1&name=eval-1', 'sort=name', 'state=Waiting&sort=-gpus']) {
-      at = Date.now();
+      const at = Date.now();
       const answer = page.waitForResponse((r) => r.url().includes('/api/v1/jobs?') && r.url().includes(new URLSearchParams(filter).keys().next().value ?? ''));
       await page.evaluate((f) => {
         history.pushState(null, '', `/jobs?${f}`);
