@@ -163,10 +163,9 @@ type shape struct {
 	text    string
 	members []cell.Member
 	short   bool // no SKU carries what some member asks for
-	// What it asks for where that can be compared with what others do, with the SKUs; and whether not all nodes will do.
-	load       packing.Load
-	skus       string
-	restricted bool
+	// What it asks for where that can be compared with what others do, with the SKUs.
+	load packing.Load
+	skus string
 }
 
 // Most jobs look like one that was submitted before: so many shapes are kept, if
@@ -184,7 +183,7 @@ func (s *State) shapeOf(members []cell.Member, spec *Job) *shape {
 	if known, ok := s.shapes[string(text)]; ok {
 		return known
 	}
-	fresh := &shape{text: string(text), members: slices.Clone(members), restricted: spec.Restricted()}
+	fresh := &shape{text: string(text), members: slices.Clone(members)}
 	if !spec.Hints.Dedicated {
 		fresh.load, fresh.skus = noes.LoadOf(members)
 	}

@@ -336,7 +336,7 @@ func (w *walker) planWish(j *job, wish Wish, blocked []bool, picky bool) (plan, 
 		if p, ok := s.plan(j, int(g), blocked); ok || s.isPostponed() {
 			return p, ok
 		}
-		if like && !sh.restricted && s.cl.Work().Early() == early && !s.cl.Work().Over() && s.cl.Doomed() == 0 {
+		if like && !j.spec.Restricted() && s.cl.Work().Early() == early && !s.cl.Work().Over() && s.cl.Doomed() == 0 {
 			w.noes.Add(of) // nothing else could have been found
 		}
 	}
