@@ -54,7 +54,7 @@ func tokenOf(ts *testscript.TestScript, _ bool, args []string) {
 
 // untilServing waits until the file in which a server says where it is is there.
 func untilServing(ts *testscript.TestScript, _ bool, args []string) {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
 			return
 		}
@@ -62,10 +62,11 @@ func untilServing(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("the server did not start: %s is not there", args[0])
 }
 
-// eventually repeats a command until its output matches a pattern.
+// eventually repeats a command until its output matches a pattern. It gives up late: a machine that is busy with other
+// tests takes several times as long for a task.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && want.MatchString(ts.ReadFile("stdout")) != neg {
 			return
