@@ -7,7 +7,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Long runs, outside `make test`. Each may be set on the command line.
 SEEDS            ?= 100000
-DEPTH            ?= 8
+DEPTH            ?= 7
 SERVER_KILLS     ?= 50
 SUPERVISOR_KILLS ?= 20
 FUZZTIME         ?= 30s
@@ -180,7 +180,7 @@ bench-kube: build rig-kube ## measures jobs as pods on simulated nodes of 8 GPUs
 bench-container: ## measures only containers, beside the bare engine (needs what make test-container needs; ONLY=Prefetch for a part, BENCH_ROUNDS=100)
 	@$(GO) test -count=1 -timeout 1h -tags container -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/lab/containers -rounds $(BENCH_ROUNDS)
 
-soak: soak-seeds soak-depth ## all random tests and the exhaustive search at full length (SEEDS=100000 or FROM:TO, DEPTH=8)
+soak: soak-seeds soak-depth ## all random tests and the exhaustive search at full length (SEEDS=100000 or FROM:TO, DEPTH=7)
 
 # The packages of the random tests, and these tests: who takes its seeds from -seeds.
 RANDOM_FILES = $$(grep -rlE 'seeds\.(Of|Range)\(t, |modest\(t, ' --include='*_test.go' internal)
@@ -193,7 +193,7 @@ soak-seeds: ## all random tests (SEEDS=100000, or a slice of it such as 20001:30
 	$(GO) test -count=1 -timeout 120h -run "^($(RANDOM_TESTS))$$" $$(dirname $(RANDOM_FILES) | sort -u | sed 's|^|./|') -args -seeds $(SEEDS) -covered $(COVERED); \
 	  failed=$$?; cat $(COVERED); exit $$failed
 
-soak-depth: ## the exhaustive search (DEPTH=8)
+soak-depth: ## the exhaustive search (DEPTH=7)
 	@mkdir -p bin
 	@echo "# depth $(DEPTH) at $(VERSION), $$(date -u '+%F %T')" >> $(COVERED)
 	$(GO) test -count=1 -timeout 24h -v -run '^TestExhaustive$$' ./internal/sched -args -depth $(DEPTH) -covered $(COVERED)

@@ -14,10 +14,10 @@ import (
 // shrink, with faults and other configurations.
 func TestTrialSeeds(t *testing.T) {
 	t.Parallel()
-	from, to := seeds.Range(t, seeds.Unit/8)
-	found := newFailures(trials, seeds.Unit/8)
+	from, to := seeds.Range(t, seeds.Unit/5)
+	found := newFailures(trials, seeds.Unit/5)
 	found.tryAll(t, from, to)
-	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.pauses < 5 {
+	if !t.Failed() && to-from+1 >= seeds.Unit/5 && found.met.pauses < 5 {
 		t.Errorf("%d trials were paused", found.met.pauses)
 	}
 	if !t.Failed() && seeds.Modest() && found.met.lates == 0 { // rare: not each slice meets it

@@ -18,7 +18,7 @@ import (
 
 // Unit is how many seeds a test has in `go test` by which all others are measured:
 // one with half as many there gets half of what -seeds says.
-const Unit = 300
+const Unit = 200
 
 var (
 	which   = flag.String("seeds", "", fmt.Sprintf("seeds of the random tests: N is 1:N, A:B is A to B, as multiples of what is modest: %d; empty is that", Unit))
