@@ -29,6 +29,7 @@ const look = EditorView.theme({
   '&': { fontSize: '13px', color: 'var(--ink)', backgroundColor: 'var(--card)', minHeight: '320px', maxHeight: '72vh' },
   '&.cm-focused': { outline: '2px solid var(--accent)', outlineOffset: '-1px' },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '20px' },
+  '.cm-scroller:focus-visible': { outline: '2px solid var(--accent)', outlineOffset: '-2px' }, // outside of it nothing is seen
   '.cm-gutters': { backgroundColor: 'var(--card)', color: 'var(--muted)', border: 'none' },
   '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'var(--hover)' },
   '.cm-cursor': { borderLeftColor: 'var(--ink)' },

@@ -57,7 +57,7 @@ export function Bench({ user, present, etag }: { user: string; present: string; 
           <YamlEditor text={file} label={text.file} marks={marks} onChange={type} />
         </Suspense>
       </section>
-      <section className={css.side} aria-label={text.plan} aria-busy={!plan.fresh}>
+      <section className={css.side} aria-label={text.plan} aria-busy={draft !== null && !plan.fresh}>
         <h2>{text.plan}</h2>
         {draft && draft.etag !== etag && <p className={css.stale} role="status">{text.stale}</p>}
         {draft ? <Plan plan={plan.data} error={plan.error} /> : <p className="muted">{text.same}</p>}

@@ -54,7 +54,7 @@ function Storages({ draft }: { draft: Draft }) {
   const chosen = listAt(draft.read, storagesPath);
   const names = [...new Set([...(known.data?.storages ?? []).map((s) => s.name), ...chosen])];
   if (names.length === 0) return null;
-  return <MultiSelect label={text.storages} title={text.storageHint} placeholder={chosen.length === 0 ? text.noStorages : ''} data={names} value={chosen}
+  return <MultiSelect classNames={{ input: css.chosen ?? '' }} label={text.storages} title={text.storageHint} placeholder={chosen.length === 0 ? text.noStorages : ''} data={names} value={chosen}
     onChange={(v) => draft.put(storagesPath, v.length === 0 ? undefined : v)} />;
 }
 
