@@ -193,7 +193,7 @@ test('the lab by clicking', async ({ browser, page: admin }) => {
   await test.step('the first configuration again', async () => {
     await admin.getByRole('link', { name: 'Configuration' }).click();
     await admin.reload();
-    await admin.getByRole('table', { name: 'Versions' }).getByRole('button', { name: 'Take up version 1', exact: true }).click();
+    await admin.getByRole('table', { name: 'Versions' }).getByRole('button', { name: 'Restore version 1', exact: true }).click();
     await apply(admin, 'the last part');
   });
 

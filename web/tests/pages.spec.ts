@@ -59,7 +59,7 @@ test('an administrator gives a user a new password, and deletes a user', async (
 
   await page.getByRole('button', { name: 'New password: frank' }).click();
   const dialog = page.getByRole('dialog');
-  await expect(dialog).toContainText('Its sessions and tokens end at once');
+  await expect(dialog).toContainText('Their sessions and tokens end at once');
   await accessible(page);
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   await frank.reload();
@@ -85,7 +85,7 @@ test('an administrator gives a user a new password, and deletes a user', async (
 
   // Deleted: gone from users and groups, its session ends, and it cannot sign in.
   await page.getByRole('button', { name: 'Delete: frank' }).click();
-  await expect(dialog).toContainText('Its jobs stay');
+  await expect(dialog).toContainText('Their jobs stay');
   await dialog.getByRole('button', { name: 'Delete' }).click();
   await expect(users.getByRole('row').filter({ hasText: 'frank' })).toHaveCount(0);
   await expect(users.getByRole('row').filter({ hasText: 'alice' })).toHaveCount(1);
@@ -108,8 +108,8 @@ test('a token is shown once and ends', async ({ page }) => {
   await dialog.getByRole('button', { name: 'Close' }).last().click();
   await expect(page.getByRole('row').filter({ hasText: 'nightly' })).toContainText('for a program');
   await accessible(page);
-  await page.getByRole('button', { name: 'End: nightly' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'End' }).click();
+  await page.getByRole('button', { name: 'Revoke: nightly' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
   await expect(page.getByRole('row').filter({ hasText: 'nightly' })).toHaveCount(0);
 });
 
@@ -165,9 +165,9 @@ test('a job is held, gets another priority, is released and requeued', async ({ 
   await expect(header.getByText('Held', { exact: true })).toBeVisible();
   await expect(header).toContainText('carol: no data yet');
   await expect(page.getByRole('region', { name: 'Why it waits' })).toContainText('carol holds it (no data yet)');
-  await page.getByRole('button', { name: 'Priority' }).click();
+  await page.getByRole('button', { name: 'Change priority' }).click();
   await ask.getByLabel('Priority, -1 to 1000').fill('200');
-  await ask.getByRole('button', { name: 'Priority' }).click();
+  await ask.getByRole('button', { name: 'Change priority' }).click();
   await expect(header).toContainText('200');
   await page.getByRole('button', { name: 'Release' }).click();
   await ask.getByRole('button', { name: 'Release' }).click();
@@ -205,13 +205,13 @@ test('the configuration: marks, a plan, apply, somebody who was faster', async (
   await page.goto(`${server.url}/configuration`);
   const versions = page.getByRole('table', { name: 'Versions' });
   await expect(versions.getByRole('row').filter({ hasText: 'in force' })).toContainText('carol');
-  await versions.getByRole('button', { name: 'Take up version 1', exact: true }).click();
+  await versions.getByRole('button', { name: 'Restore version 1', exact: true }).click();
   await expect(plan).toContainText('vc2');
   await plan.getByRole('button', { name: 'Apply' }).click();
   await page.getByRole('dialog').getByLabel('Reason, which stays with the version').fill('too early');
   await accessible(page);
   await page.getByRole('dialog').getByRole('button', { name: 'Apply' }).click();
-  await expect(versions.getByRole('row').filter({ hasText: 'in force' })).toContainText('too early, as version 1');
+  await expect(versions.getByRole('row').filter({ hasText: 'in force' })).toContainText('too early, version 1 restored');
 });
 
 test('hostile names and output are text', async ({ page }) => {

@@ -102,7 +102,7 @@ test('the list sorts what it shows, and finds jobs by a tag', async ({ page }) =
   await page.getByRole('link', { name: 'sorted', exact: true }).click();
   await expect.poll(names).toEqual(['admin~a-large', 'admin~b-small']);
   await accessible(page);
-  await page.getByRole('button', { name: 'Not only those with tag sorted' }).click();
+  await page.getByRole('button', { name: 'Remove the filter tag sorted' }).click();
   await expect.poll(async () => (await names()).length).toBeGreaterThan(2);
 });
 

@@ -1,3 +1,4 @@
+import { text } from '../text/common';
 import type { Problem } from './wire';
 
 // Failure is every way in which a call can go wrong. Status 0 is a server that does not answer.
@@ -69,7 +70,7 @@ async function attempt(path: string, init: RequestInit): Promise<Response> {
     return await fetch(`/api/v1${path}`, init);
   } catch (e) {
     if (init.signal?.aborted) throw e;
-    throw new Failure(0, 'The server does not answer.');
+    throw new Failure(0, text.noAnswerWhy);
   }
 }
 
@@ -91,7 +92,7 @@ async function read<T>(answer: Promise<T>, signal: AbortSignal | undefined): Pro
     return await answer;
   } catch (e) {
     if (signal?.aborted) throw e;
-    throw new Failure(0, 'The server does not answer.');
+    throw new Failure(0, text.noAnswerWhy);
   }
 }
 

@@ -21,7 +21,9 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
+const present = () => last;
+
 // useNow is the present time in microseconds, anew each second.
 export function useNow(): number {
-  return useSyncExternalStore(subscribe, () => last);
+  return useSyncExternalStore(subscribe, present, present);
 }

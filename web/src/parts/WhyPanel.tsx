@@ -1,17 +1,19 @@
 import { Link } from '@tanstack/react-router';
 import type { Estimate, Explanation, GangReason, JobBrief, LevelUse, Suggestion } from '../api/wire';
+import { useNow } from '../format/clock';
 import { count } from '../format/quantity';
+import { precise } from '../format/time';
 import { why as text } from '../text/job';
 import { Ago } from '../ui/Ago';
 import { Fact, Section } from '../ui/Page';
 import { type Column, Table } from '../ui/Table';
 import css from './parts.module.css';
+import { startWords } from './start';
 import { LinkButton } from '../ui/LinkButton';
-
-const minute = 60_000_000;
 
 // Start is when it starts, as far as anybody knows, and what that rests on.
 export function Start({ estimate }: { estimate: Estimate | undefined }) {
+  const now = useNow();
   if (!estimate?.earliest && !estimate?.latest) {
     return (
       <>
@@ -20,15 +22,10 @@ export function Start({ estimate }: { estimate: Estimate | undefined }) {
       </>
     );
   }
+  const { earliest = 0, latest = 0 } = estimate;
   return (
     <>
-      {estimate.earliest ? text.about : text.atTheLatest} <Ago at={estimate.earliest ?? estimate.latest} />
-      {estimate.latest && estimate.earliest && estimate.latest - estimate.earliest > minute ? (
-        <>
-          {' – '}
-          <Ago at={estimate.latest} />
-        </>
-      ) : null}
+      <span title={[earliest, latest].filter((t) => t > 0).map(precise).join(' – ')}>{startWords(earliest, latest, now)}</span>
       {estimate.basis && <span className="muted"> ({estimate.basis})</span>}
     </>
   );
@@ -75,11 +72,17 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
         {gangs.map((g) => (
           <Gang key={g.gang} gang={g} alone={gangs.length === 1} from={from} />
         ))}
+        {noFixOf(gangs) && <p>{text.noFix}</p>}
         <Briefs title={text.blockers} jobs={e.blockers ?? []} />
         <Briefs title={text.ahead} jobs={e.ahead ?? []} />
       </div>
     </Section>
   );
+}
+
+// noFixOf reports whether no change was found for any of the gangs. Of one that is held it is no news: it is released.
+function noFixOf(gangs: GangReason[]): boolean {
+  return gangs.length > 0 && gangs.every((g) => (g.suggestions ?? []).length === 0 && g.reason.code !== 'OnHold');
 }
 
 const levels: Column<LevelUse>[] = [

@@ -1,5 +1,3 @@
-import { plural } from '../format/quantity';
-
 export const text = {
   product: 'Comb',
   skip: 'Skip to content',
@@ -30,6 +28,7 @@ export const text = {
   noRight: 'You may not see this',
   notFound: 'This does not exist, or is not yours to see',
   noAnswer: 'The server does not answer',
+  noAnswerWhy: 'The server does not answer.',
   notLoaded: 'A part of the portal could not be loaded.',
   broken: 'This page has an error',
   loading: 'Loading',
@@ -39,12 +38,5 @@ export const text = {
   ago: (d: string) => `${d} ago`,
   in: (d: string) => `in ${d}`,
   place: (line: number, column: number) => `line ${line}, column ${column}`,
-  gpus: (n: number) => plural(n, 'GPU'),
-  jobs: (n: number) => plural(n, 'job'),
-  tasks: (n: number) => plural(n, 'task'),
-  cells: (n: number) => plural(n, 'cell'),
   shown: (n: number) => `first ${n} shown`,
-  copied: 'Copied',
-  copy: 'Copy',
-  search: 'Search',
 };

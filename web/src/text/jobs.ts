@@ -2,7 +2,7 @@ import { count } from '../format/quantity';
 
 export const text = {
   tag: (name: string) => `Tag ${name}`,
-  withoutTag: (name: string) => `Not only those with tag ${name}`,
+  withoutTag: (name: string) => `Remove the filter tag ${name}`,
   title: 'Jobs',
   list: 'Jobs, newest first',
   submit: 'Submit a job',
@@ -38,7 +38,10 @@ export const text = {
   page: (n: number, more: boolean) => (more ? `${count(n)} jobs on this page, of more` : `${count(n)} ${n === 1 ? 'job' : 'jobs'}`),
   stop: (n: number) => (n === 1 ? 'Stop 1 job' : `Stop ${count(n)} jobs`),
   stopTitle: (n: number) => (n === 1 ? 'Stop this job?' : `Stop these ${count(n)} jobs?`),
-  stopWhy: 'Their tasks are asked to end, and killed when their grace is over. Stopped jobs do not start again.',
+  stopWhy: (n: number) =>
+    n === 1
+      ? 'Its tasks are asked to end, and killed when their grace is over. A stopped job does not start again.'
+      : 'Their tasks are asked to end, and killed when their grace is over. Stopped jobs do not start again.',
   stopping: 'Stopping…',
   position: (n: number) => `number ${count(n)} in line`,
   ends: 'Ends',

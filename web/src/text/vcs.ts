@@ -40,5 +40,4 @@ export const text = {
   admins: 'Administrators',
   viewers: 'Viewers',
   role: 'You are',
-  params: 'Parameters',
 };

@@ -1,20 +1,15 @@
 import { useNow } from '../format/clock';
-import { clock, duration, precise, stamp } from '../format/time';
+import { when } from '../format/ago';
+import { precise, stamp } from '../format/time';
 import { text } from '../text/common';
-
-const hour = 3_600_000_000;
 
 // Ago is the one way to show a point in time: relative within an hour, else by the clock; in full on hover.
 export function Ago({ at }: { at: number | undefined }) {
   const now = useNow();
   if (!at) return <span className="muted">{text.none}</span>;
-  const gap = now - at;
-  let words = clock(at, now);
-  if (gap >= 0 && gap < hour) words = text.ago(duration(gap));
-  else if (gap < 0 && gap > -hour) words = text.in(duration(-gap));
   return (
     <time dateTime={new Date(at / 1000).toISOString()} title={precise(at)}>
-      {words}
+      {when(at, now)}
     </time>
   );
 }

@@ -60,8 +60,8 @@ const starting: Column<Starting>[] = [
 ];
 
 function howOf(s: Starting): string {
-  const after = (s.after ?? []).map((j) => j.name).join(', ');
-  return [s.guaranteed ? text.guaranteed : text.borrowed, s.moves && text.moves, after && text.after(after)].filter(Boolean).join(', ');
+  const after = (s.after ?? []).map((j) => j.name);
+  return [s.guaranteed ? text.guaranteed : text.borrowed, s.moves && text.moves, after.length > 0 && text.after(after)].filter(Boolean).join(', ');
 }
 
 const waiting: Column<Waiting>[] = [

@@ -42,12 +42,12 @@ function columns(take: (v: ConfigVersion) => void): Column<ConfigVersion>[] {
     { key: 'reason', head: text.reason, grow: true, cell: (v) => [v.reason, v.restores && text.restores(v.restores)].filter(Boolean).join(', ') || '–' },
     {
       key: 'take',
-      head: text.act,
+      head: text.restore,
       quiet: true,
       cell: (v) =>
         v.present || v.bytes === 0 ? null : (
-          <Button size="xs" variant="default" onClick={() => take(v)} aria-label={text.takeVersion(v.version)}>
-            {text.take}
+          <Button size="xs" variant="default" onClick={() => take(v)} aria-label={text.restoreVersion(v.version)}>
+            {text.restore}
           </Button>
         ),
     },

@@ -123,6 +123,6 @@ const attemptColumns = (gangs: boolean): Column<PastAttempt>[] => [
   { key: 'placed', head: text.placed, narrow: 'hidden', cell: (a) => <Ago at={a.placed} /> },
   { key: 'started', head: text.started, named: true, cell: (a) => <Ago at={a.started} /> },
   { key: 'ended', head: text.ended, named: true, cell: (a) => <Ago at={a.ended} /> },
-  { key: 'lost', head: text.lost, align: 'right', named: true, cell: (a) => (a.lost ? text.gpuSeconds(a.lost) : '–') },
+  { key: 'lost', head: text.lost, align: 'right', named: true, cell: (a) => (a.lost ? text.gpuTime(a.lost) : '–') },
   { key: 'cause', head: text.cause, grow: true, cell: endOf },
 ];

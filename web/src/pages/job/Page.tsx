@@ -92,7 +92,7 @@ function Facts({ job }: { job: Job }) {
           ))}
         </Fact>
       )}
-      {job.preempted > 0 && <Fact name={text.preemptions}>{job.preempted}</Fact>}
+      {job.preempted > 0 && <Fact name={text.preemptions}>{text.times(job.preempted)}</Fact>}
     </>
   );
 }

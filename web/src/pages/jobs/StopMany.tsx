@@ -27,7 +27,7 @@ export function StopMany({ refs, onDone }: { refs: string[]; onDone: () => void 
       </Button>
       {key && (
         <Ask title={text.stopTitle(refs.length)} act={stop.isPending ? text.stopping : text.stop(refs.length)} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => (stop.reset(), setKey(''))}>
-          <p>{text.stopWhy}</p>
+          <p>{text.stopWhy(refs.length)}</p>
         </Ask>
       )}
     </>

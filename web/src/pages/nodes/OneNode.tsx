@@ -25,7 +25,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
       <h2>{node.name}</h2>
       <State state={nodeState(node)} />
       {node.reason && <p className="muted">{node.reason}</p>}
-      {node.drain ? <p>{text.leaves} <Ago at={node.drain} /></p> : null}
+      {node.drain ? <p>{text.drains} <Ago at={node.drain} /></p> : null}
       <ul className={css.skus}>
         {(node.skus ?? []).map((s) => (
           <li key={`${s.chain} ${s.sku}`}>

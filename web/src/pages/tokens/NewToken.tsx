@@ -6,8 +6,6 @@ import { tokens as text } from '../../text/people';
 import { Ask } from '../../ui/Ask';
 import { Secret } from '../../ui/Secret';
 
-const lives = ['1d', '7d', '30d', '90d', '366d'];
-
 // NewToken makes a token and shows it this once.
 export function NewToken({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('');
@@ -22,7 +20,7 @@ export function NewToken({ onClose }: { onClose: () => void }) {
   return (
     <Ask title={text.create} act={create.isPending ? text.doing : text.create} busy={create.isPending} error={create.error} onAct={() => create.mutate()} onClose={onClose}>
       <TextInput label={text.name} description={text.nameHint} required withAsterisk={false} value={name} onChange={(e) => setName(e.currentTarget.value)} data-autofocus />
-      <Select label={text.expires} data={lives} value={life} onChange={(v) => setLife(v ?? '30d')} allowDeselect={false} />
+      <Select label={text.expires} data={text.lives} value={life} onChange={(v) => setLife(v ?? '30d')} allowDeselect={false} />
       <Checkbox label={text.readOnly} checked={readOnly} onChange={(e) => setReadOnly(e.currentTarget.checked)} />
     </Ask>
   );

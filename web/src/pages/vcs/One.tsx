@@ -96,7 +96,7 @@ function Queue({ vc }: { vc: VC }) {
   const jobs = useQuery(jobsQuery({ ...anyJob, vc: [vc.name], sort: 'place', limit: shownInLine }));
   const rows = jobs.data?.jobs ?? [];
   return (
-    <Section title={text.queue} aside={rows.length === shownInLine ? text.firstOf(rows.length, vc.waiting) : undefined}>
+    <Section title={text.queue} aside={rows.length === shownInLine && vc.waiting > shownInLine ? text.firstOf(rows.length, vc.waiting) : undefined}>
       {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
       {jobs.isPending && <Loading />}
       {jobs.data && rows.length === 0 && <p className="muted">{vc.waiting > 0 ? text.queueHidden(vc.waiting) : text.queueNone}</p>}
