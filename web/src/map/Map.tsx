@@ -6,12 +6,13 @@ import css from './map.module.css';
 export interface Sign {
   letter: string;
   colour: string; // "" is the usual one
+  fill?: boolean; // the leaf is painted in it, whatever uses it
 }
 
 interface Props {
   pieces: Piece[];
   chosen: string; // a node
-  sign: (leaf: Cell) => Sign; // of a leaf in use
+  sign: (leaf: Cell) => Sign;
   say: (leaf: Cell) => string; // what a leaf is, in words
   state: (node: string) => string; // in one word; "" where all is well
   onChoose: (node: string) => void;
@@ -83,10 +84,10 @@ function Group({ cell, top = false, draw }: { cell: Cell; top?: boolean; draw: (
 }
 
 function Leaf({ leaf, off, sign, words }: { leaf: Cell; off: boolean; sign: Sign; words: string }) {
-  const paint = paintOf(leaf);
-  const bad = !leaf.healthy && !off; // of a node that is out as a whole, that says so
+  const paint = sign.fill ? 'used' : paintOf(leaf);
+  const bad = !leaf.healthy && !off && !sign.fill; // of a node that is out as a whole, that says so
   return (
-    <span className={css.leaf} data-paint={paint} data-bad={bad || undefined} data-off={off || undefined} style={{ '--leaf': sign.colour || 'var(--edge)' }} title={words}>
+    <span className={css.leaf} data-paint={paint} data-bad={bad || undefined} data-off={(off && !sign.fill) || undefined} style={{ '--leaf': sign.colour || 'var(--edge)' }} title={words}>
       {bad ? '×' : sign.letter}
     </span>
   );

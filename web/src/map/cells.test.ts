@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Cell } from '../api/wire';
-import { boundTo, isNode, leavesOf, letters, ownName, paintOf } from './cells';
+import { boundTo, healthOf, isNode, leavesOf, letters, ownName, paintOf } from './cells';
 
 const leaf = (address: string, more: Partial<Cell> = {}): Cell => ({ type: 'GPU', address, level: 1, state: 'Free', healthy: true, priority: 0, node: 'n1', ...more });
 
@@ -15,6 +15,13 @@ test('a leaf is painted by what uses it', () => {
   expect(paintOf(leaf('a', { state: 'Used', priority: 10 }))).toBe('used');
   expect(paintOf(leaf('a', { state: 'Used', priority: -1 }))).toBe('borrowed');
   expect(paintOf(leaf('a', { state: 'Reserving' }))).toBe('reserved');
+});
+
+test('how a leaf is: what its node says goes before what it says itself', () => {
+  const used = leaf('a', { state: 'Used' });
+  const bad = leaf('a', { state: 'Used', healthy: false });
+  expect([leaf('a'), leaf('a', { state: 'Reserved' }), used, bad].map((l) => healthOf(l, 'Up'))).toEqual(['free', 'used', 'used', 'bad']);
+  expect(['Down', 'Dead', 'Suspect', 'Cordoned', 'Draining'].map((state) => healthOf(bad, state))).toEqual(['down', 'down', 'suspect', 'out', 'out']);
 });
 
 test('leaves, names and nodes', () => {

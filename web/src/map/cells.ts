@@ -10,6 +10,18 @@ export function paintOf(c: Cell): Paint {
   return 'reserved';
 }
 
+export type Health = 'free' | 'used' | 'bad' | 'suspect' | 'down' | 'out';
+
+// healthOf says how a leaf is, by the state of its node in one word: what is wrong with it or its node, else whether it is used. Of a
+// node that is out as a whole the leaves are bad, too: that is not said of each.
+export function healthOf(c: Cell, node: string): Health {
+  if (node === 'Down' || node === 'Dead') return 'down';
+  if (node === 'Suspect') return 'suspect';
+  if (node === 'Cordoned' || node === 'Draining') return 'out';
+  if (!c.healthy) return 'bad';
+  return c.state === 'Free' ? 'free' : 'used';
+}
+
 export function leavesOf(c: Cell): Cell[] {
   const children = c.children ?? [];
   return children.length === 0 ? [c] : children.flatMap(leavesOf);

@@ -3,11 +3,16 @@ import { text } from '../text/nodes';
 
 // nodeState is how a node stands, in one word.
 export function nodeState(n: Node): string {
+  if (n.dead) return 'Dead';
   if (!n.up) return 'Down';
   if (n.suspect) return 'Suspect';
-  if (n.dead) return 'Dead';
   if (n.drain) return 'Draining';
   return n.cordoned ? 'Cordoned' : 'Up';
+}
+
+// meaningOf says what a state of a node comes to, "" where its word says it.
+export function meaningOf(state: string): string {
+  return state === 'Down' || state === 'Dead' || state === 'Suspect' || state === 'Cordoned' ? text.means[state] : '';
 }
 
 export function badOf(n: Node): number {

@@ -20,6 +20,12 @@ export const text = {
   by: { vc: 'Virtual cluster', job: 'Job', priority: 'Priority', state: 'State', health: 'Health' },
   none: 'There are no nodes',
   noneWhy: 'The cluster file says which there are: see Configuration.',
+  means: {
+    Down: 'It does not answer. What runs there may live, and keeps its GPUs until something proves that it does not.',
+    Dead: 'An administrator says that it will not come back: what ran there counts as ended. Nothing starts there until it is put back into service.',
+    Suspect: 'It refused the tasks of several jobs: for a while nothing new starts there.',
+    Cordoned: 'Nothing new starts there. What runs goes on.',
+  },
   legend: 'Legend',
   free: 'free',
   inUse: 'in use',

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { nodesQuery } from '../../api/cluster';
 import type { Node } from '../../api/wire';
-import { badOf, badWords, nodeState, reasonOf } from '../../parts/node';
+import { badOf, badWords, meaningOf, nodeState, reasonOf } from '../../parts/node';
 import { text } from '../../text/home';
 import { text as nodes } from '../../text/nodes';
 import { Failed } from '../../ui/Failed';
@@ -12,7 +12,7 @@ import { type Column, Table } from '../../ui/Table';
 
 const columns: Column<Node>[] = [
   { key: 'node', head: nodes.node, narrow: 'title', cell: (n) => <Link to="/nodes" search={{ node: n.name }}>{n.name}</Link> },
-  { key: 'state', head: nodes.state, cell: (n) => <State state={nodeState(n)} /> },
+  { key: 'state', head: nodes.state, cell: (n) => <State state={nodeState(n)} means={meaningOf(nodeState(n))} /> },
   { key: 'bad', head: nodes.badDevices, named: true, cell: (n) => badWords(n) || '–' },
   { key: 'reason', head: nodes.reason, grow: true, cell: (n) => <span className="muted" title={reasonOf(n)}>{reasonOf(n)}</span> },
 ];

@@ -1,10 +1,11 @@
 import type { Cell, CellList, Node, VC } from '../../api/wire';
-import { type Bound, boundTo, leavesOf, letters, paintOf } from '../../map/cells';
+import { type Bound, boundTo, type Health, healthOf, leavesOf, letters, paintOf } from '../../map/cells';
 import { Map as CellMap, type Sign } from '../../map/Map';
 import { count } from '../../format/quantity';
 import { nodeState } from '../../parts/node';
 import { text } from '../../text/nodes';
 import { lookOf } from '../../theme/states';
+import { HealthLegend, healthSigns, Legend } from './Legend';
 import css from './nodes.module.css';
 
 interface Props {
@@ -28,19 +29,20 @@ export function Cells({ nodes, list, vcs, by, virtual, chosen, onChoose }: Props
   const known = by === 'vc' ? vcs.map((v) => v.name) : [];
   const signs = letters([...new Set([...known, ...leaves.filter((l) => l.state !== 'Free').map(keyOf)])].filter((k) => k !== ''));
   const states = new Map(nodes.map((n) => [n.name, nodeState(n)]));
-  const sign = (l: Cell): Sign => (paintOf(l) === 'free' ? { letter: '', colour: '' } : (signs.get(keyOf(l)) ?? { letter: '', colour: 'var(--running)' }));
+  const health = (l: Cell) => healthOf(l, states.get(l.node ?? '') ?? 'Up');
+  const sign = (l: Cell): Sign => (by === 'health' ? healthSigns[health(l)] : paintOf(l) === 'free' ? { letter: '', colour: '' } : (signs.get(keyOf(l)) ?? { letter: '', colour: 'var(--running)' }));
   const word = (name: string) => {
     const s = states.get(name) ?? 'Up';
     return s === 'Up' ? '' : lookOf(s).word;
   };
   return (
     <div className={css.cells}>
-      <Legend signs={[...signs.entries()]} />
+      {by === 'health' ? <HealthLegend /> : <Legend signs={[...signs.entries()]} used={by === 'state'} />}
       {(virtual ? virtualView(tops, vcs) : [{ vc: '', pieces: tops.map((cell) => ({ cell, within: false })) }]).map((part) => (
         <section key={part.vc} aria-label={virtual ? part.vc || text.unbound : text.map}>
           {virtual && <h2 className={css.boundTo}>{part.vc || text.unbound}</h2>}
           {virtual && <Unbound vc={vcs.find((v) => v.name === part.vc)} />}
-          <CellMap pieces={part.pieces} chosen={chosen} sign={sign} say={(l) => say(l, jobOf(l), vcOf(l))} state={word} onChoose={onChoose} />
+          <CellMap pieces={part.pieces} chosen={chosen} sign={sign} say={(l) => say(l, health(l), jobOf(l), vcOf(l))} state={word} onChoose={onChoose} />
         </section>
       ))}
     </div>
@@ -62,36 +64,11 @@ function Unbound({ vc }: { vc: VC | undefined }) {
 
 const paints = { free: text.free, used: text.inUse, borrowed: text.borrowed, reserved: text.reserved };
 
-function say(l: Cell, job: string, vc: string): string {
-  const parts = [text.leaf(l.type, l.address), l.healthy ? paints[paintOf(l)] : text.bad];
+// say is what a leaf is, in words: what uses it, and what is wrong with it or its node.
+function say(l: Cell, health: Health, job: string, vc: string): string {
+  const parts = [text.leaf(l.type, l.address), paints[paintOf(l)]];
+  if (health !== 'free' && health !== 'used') parts.push(text.health[health].word);
   if (job) parts.push(text.job(job));
   if (vc) parts.push(vc);
   return parts.join(', ');
-}
-
-const most = 24; // names in the legend
-
-function Legend({ signs }: { signs: [string, Sign][] }) {
-  return (
-    <ul className={css.legend} aria-label={text.legend}>
-      {signs.slice(0, most).map(([name, s]) => (
-        <li key={name}>
-          <span className={css.sign} style={{ background: s.colour }}>{s.letter}</span> {name}
-        </li>
-      ))}
-      {signs.length > most && <li>{text.moreSigns(signs.length - most)}</li>}
-      <li>
-        <span className={css.sign} data-paint="free" /> {text.free}
-      </li>
-      <li>
-        <span className={css.sign} data-paint="borrowed" /> {text.borrowed}
-      </li>
-      <li>
-        <span className={css.sign} data-paint="bad" /> {text.bad}
-      </li>
-      <li>
-        <span className={css.sign} data-paint="off" /> {text.off}
-      </li>
-    </ul>
-  );
 }

@@ -1,6 +1,6 @@
 import { UnstyledButton } from '@mantine/core';
 import type { Node } from '../../api/wire';
-import { badWords, nodeState, reasonOf } from '../../parts/node';
+import { badWords, meaningOf, nodeState, reasonOf } from '../../parts/node';
 import { text } from '../../text/nodes';
 import { State } from '../../ui/State';
 import { type Column, Table } from '../../ui/Table';
@@ -26,7 +26,7 @@ export function NodeTable({ nodes, chosen, onChoose }: Props) {
         </UnstyledButton>
       ),
     },
-    { key: 'state', head: text.state, cell: (n) => <State state={nodeState(n)} /> },
+    { key: 'state', head: text.state, cell: (n) => <State state={nodeState(n)} means={meaningOf(nodeState(n))} /> },
     { key: 'used', head: text.used, cell: used },
     { key: 'bad', head: text.badDevices, named: true, cell: (n) => badWords(n) || '–' },
     { key: 'reason', head: text.reason, grow: true, cell: (n) => <span className="muted" title={reasonOf(n)}>{reasonOf(n)}</span> },

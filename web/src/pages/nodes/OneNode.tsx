@@ -7,7 +7,7 @@ import { cordon, drain, uncordon } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import type { CellList, Node } from '../../api/wire';
 import { leavesOf } from '../../map/cells';
-import { nodeState } from '../../parts/node';
+import { meaningOf, nodeState } from '../../parts/node';
 import { may } from '../../parts/rights';
 import { text } from '../../text/nodes';
 import { Ago } from '../../ui/Ago';
@@ -24,6 +24,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
     <aside className={css.one} aria-label={node.name}>
       <h2>{node.name}</h2>
       <State state={nodeState(node)} />
+      {meaningOf(nodeState(node)) && <p>{meaningOf(nodeState(node))}</p>}
       {node.reason && <p className="muted">{node.reason}</p>}
       {node.drain ? <p>{text.drains} <Ago at={node.drain} /></p> : null}
       <ul className={css.skus}>
