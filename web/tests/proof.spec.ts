@@ -92,7 +92,7 @@ interface Stop {
 // stop says what has the focus. What had it at the last call is looked at once more: it, its label or something around it must have
 // had another ring then.
 function stop(page: Page): Promise<Stop> {
-  return page.evaluate(() => {
+  return page.evaluate(async () => {
     const rings = (e: Element) => {
       const around: Element[] = e instanceof HTMLInputElement ? [...(e.labels ?? [])] : [];
       for (let up: Element | null = e; up; up = up.parentElement) around.push(up);
@@ -101,6 +101,7 @@ function stop(page: Page): Promise<Stop> {
     const kept: { last?: { e: Element; at: string; rings: string } | undefined } = Reflect.get(window, 'kept') ?? {};
     Reflect.set(window, 'kept', kept);
     const { last } = kept;
+    if ([last?.e, document.activeElement].some((one) => one?.closest('.cm-editor'))) await new Promise((resolve) => setTimeout(resolve, 50)); // an editor shows it a little later
     const bare = last?.e.isConnected && last.e !== document.activeElement && rings(last.e) === last.rings ? last.at : '';
     const e = document.activeElement;
     kept.last = undefined;

@@ -6,18 +6,32 @@ export interface Piece {
   name: string; // with its number, such as "3 used"
 }
 
-// Bar is the one way to show shares of a whole: its numbers stand below it and are its name.
-export function Bar({ label, pieces, tick }: { label: string; pieces: Piece[]; tick?: number }) {
+interface Props {
+  label: string;
+  pieces: Piece[];
+  tick?: number; // where the guarantee ends
+}
+
+// Track is a bar alone, for where its numbers stand beside it; they are its name, too.
+export function Track({ label, pieces, tick }: Props) {
   const shown = pieces.filter((p) => p.size > 0);
   const whole = shown.reduce((sum, p) => sum + p.size, 0);
   return (
+    <div className={css.barTrack} role="img" aria-label={`${label}: ${shown.map((p) => p.name).join(', ')}`}>
+      {shown.map((p) => (
+        <span key={p.kind} className={css.piece} data-kind={p.kind} style={{ flexGrow: p.size }} />
+      ))}
+      {tick !== undefined && whole > tick && tick > 0 && <span className={css.tick} style={{ left: `${(100 * tick) / whole}%` }} />}
+    </div>
+  );
+}
+
+// Bar is the one way to show shares of a whole: its numbers stand below it.
+export function Bar(props: Props) {
+  const shown = props.pieces.filter((p) => p.size > 0);
+  return (
     <div className={css.bar}>
-      <div className={css.barTrack} role="img" aria-label={`${label}: ${shown.map((p) => p.name).join(', ')}`}>
-        {shown.map((p) => (
-          <span key={p.kind} className={css.piece} data-kind={p.kind} style={{ flexGrow: p.size }} />
-        ))}
-        {tick !== undefined && whole > tick && tick > 0 && <span className={css.tick} style={{ left: `${(100 * tick) / whole}%` }} />}
-      </div>
+      <Track {...props} />
       <div className={css.barLegend} aria-hidden="true">
         {shown.map((p) => (
           <span key={p.kind}>

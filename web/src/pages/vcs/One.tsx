@@ -10,6 +10,7 @@ import { may } from '../../parts/rights';
 import { VCBar } from '../../parts/VCBar';
 import { text as common } from '../../text/common';
 import { text } from '../../text/vcs';
+import { type Piece, Track } from '../../ui/Bar';
 import { Empty } from '../../ui/Empty';
 import { Failed } from '../../ui/Failed';
 import { Loading } from '../../ui/Loading';
@@ -64,10 +65,20 @@ function Members({ vc }: { vc: string }) {
 
 type Quota = NonNullable<VC['cells']>[number];
 
+// boundOf are the cells of a type that are bound to cells of the cluster at the moment, and those that are not.
+function boundOf(q: Quota): Piece[] {
+  const left = Math.max(0, q.total - q.bound);
+  return [
+    { kind: 'used', size: q.bound, name: text.boundOf(q.bound, q.total) },
+    { kind: 'free', size: left, name: text.notBound(left) },
+  ];
+}
+
 const quota: Column<Quota>[] = [
   { key: 'cell', head: text.cell, narrow: 'title', cell: (q) => q.type },
   { key: 'chain', head: text.chain, cell: (q) => <span className="muted">{q.chain}</span> },
-  { key: 'pinned', head: text.pinned, named: true, grow: true, cell: (q) => q.pinned ?? '–' },
+  { key: 'pinned', head: text.pinned, named: true, cell: (q) => q.pinned ?? '–' },
+  { key: 'use', head: text.use, grow: true, cell: (q) => <Track label={[q.type, q.pinned].filter(Boolean).join(' ')} pieces={boundOf(q)} /> },
   { key: 'bound', head: text.bound, align: 'right', cell: (q) => count(q.bound) },
   { key: 'total', head: text.total, align: 'right', cell: (q) => count(q.total) },
 ];
