@@ -1,7 +1,9 @@
 import { Button, Checkbox, TextInput } from '@mantine/core';
+import { useMutation } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { memo, useDeferredValue, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { log as text } from '../text/job';
+import { Failed } from '../ui/Failed';
 import { runsOf } from './ansi';
 import { Finder, type Lines as LogLines, nextOf } from './lines';
 import css from './parts.module.css';
@@ -12,12 +14,13 @@ const row = 20;
 interface Props {
   log: LogState;
   label: string;
+  rest: string; // where lines are that were not read
   follow: boolean;
   onFollow: (on: boolean) => void;
 }
 
 // LogScroll shows the lines of a log, those in view alone, and finds a text in them.
-export function LogScroll({ log, label, follow, onFollow }: Props) {
+export function LogScroll({ log, label, rest, follow, onFollow }: Props) {
   const [find, setFind] = useState('');
   const [only, setOnly] = useState(false); // the lines that were found, alone
   const [at, setAt] = useState(-1); // the line that was jumped to, counted from the log's first
@@ -40,7 +43,7 @@ export function LogScroll({ log, label, follow, onFollow }: Props) {
   const hits = useMemo(() => new Set(found), [found]);
   return (
     <>
-      <Find find={find} found={found} at={at - gone} only={only} onFind={(t) => { setFind(t); setAt(-1); }} onOnly={setOnly} onJump={jump} />
+      <Find find={find} found={found} of={log.cut ? log.lines.list.length : 0} at={at - gone} only={only} onFind={(t) => { setFind(t); setAt(-1); }} onOnly={setOnly} onJump={jump} />
       <div ref={box} className={css.logBox} role="log" aria-label={label} aria-live="off" tabIndex={0} {...scroll}>
         <div className={css.logInner} style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map((v) => {
@@ -49,10 +52,25 @@ export function LogScroll({ log, label, follow, onFollow }: Props) {
           })}
         </div>
       </div>
-      <p className="meta" role="status">
-        {statusOf(log)}
-        {log.cut && ` · ${text.cut(log.lines.list.length)}`}
-      </p>
+      <div className={css.logFoot}>
+        <p className="meta" role="status">
+          {statusOf(log)}
+          {log.cut && ` · ${text.cut(log.lines.list.length)}. ${rest}`}
+        </p>
+        {log.earlier && <EarlierLines read={log.earlier} onRead={() => onFollow(false)} />}
+      </div>
+    </>
+  );
+}
+
+function EarlierLines({ read, onRead }: { read: () => Promise<void>; onRead: () => void }) {
+  const reading = useMutation({ mutationFn: read, onMutate: onRead });
+  return (
+    <>
+      <Button size="xs" variant="default" disabled={reading.isPending} onClick={() => reading.mutate()}>
+        {reading.isPending ? text.loading : text.earlier}
+      </Button>
+      {reading.error && <Failed error={reading.error} />}
     </>
   );
 }
@@ -68,10 +86,10 @@ interface Scrolling {
   onFollow: (on: boolean) => void;
   version: number;
   total: number;
-  gone: number; // lines that were dropped before the first
+  gone: number; // lines that were dropped before the first; below 0 where earlier ones came
 }
 
-// useScroll keeps the end in view while it is followed, and else the lines that are read, also when earlier ones are dropped.
+// useScroll keeps the end in view while it is followed, and else the lines that are read, also when earlier ones are dropped or come.
 // Whoever scrolls up, by wheel, finger, key or bar, follows no more.
 function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFollow, version, total, gone }: Scrolling) {
   const before = useRef({ top: 0, gone });
@@ -79,7 +97,7 @@ function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFoll
     const el = box.current;
     if (!el) return;
     if (follow) el.scrollTop = el.scrollHeight;
-    else if (gone > before.current.gone) el.scrollTop -= (gone - before.current.gone) * row;
+    else el.scrollTop -= (gone - before.current.gone) * row;
     before.current = { top: el.scrollTop, gone };
   }, [box, follow, version, total, gone]);
   return {
@@ -98,6 +116,7 @@ function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFoll
 interface FindProps {
   find: string;
   found: number[];
+  of: number; // how many lines were searched, where they are not all; else 0
   at: number;
   only: boolean;
   onFind: (text: string) => void;
@@ -106,7 +125,7 @@ interface FindProps {
 }
 
 // Find counts the lines that have a text and goes from one to the next: Enter is the next one, Shift and Enter the one before.
-function Find({ find, found, at, only, onFind, onOnly, onJump }: FindProps) {
+function Find({ find, found, of, at, only, onFind, onOnly, onJump }: FindProps) {
   const none = found.length === 0;
   return (
     <div className={css.logFind} role="search" aria-label={text.finding}>
@@ -117,7 +136,7 @@ function Find({ find, found, at, only, onFind, onOnly, onJump }: FindProps) {
       <Button variant="default" disabled={none} onClick={() => onJump(true)}>{text.previous}</Button>
       <Button variant="default" disabled={none} onClick={() => onJump(false)}>{text.next}</Button>
       <Checkbox label={text.only} checked={only} onChange={(e) => onOnly(e.currentTarget.checked)} />
-      <span className="meta" role="status">{find ? text.found(found.length, found.indexOf(at) + 1) : ''}</span>
+      <span className="meta" role="status">{find ? text.found(found.length, found.indexOf(at) + 1, of) : ''}</span>
     </div>
   );
 }

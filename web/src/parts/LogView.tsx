@@ -82,7 +82,7 @@ interface Following {
 function AllLines({ job, stream, ...rest }: { job: Job; stream: string } & Following) {
   const places = (job.tasks ?? []).map((t) => ({ name: nameOf(t), place: { ref: String(job.id), role: t.role, index: t.index, stream, attempt: t.attempt } }));
   const log = useLogs(places, over.includes(job.phase));
-  return <Shown log={log} label={text.allLabel} {...rest} />;
+  return <Shown log={log} label={text.allLabel} rest={text.restOfAll} {...rest} />;
 }
 
 interface LinesProps extends Following {
@@ -95,11 +95,11 @@ interface LinesProps extends Following {
 function Lines({ job, task, stream, attempt, ...rest }: LinesProps) {
   const done = attempt < task.attempt || over.includes(task.state) || over.includes(job.phase);
   const log = useLog({ ref: String(job.id), role: task.role, index: task.index, stream, attempt }, done);
-  return <Shown log={log} label={text.label(nameOf(task))} {...rest} />;
+  return <Shown log={log} label={text.label(nameOf(task))} rest={text.rest} {...rest} />;
 }
 
-function Shown({ log, label, follow, onFollow }: { log: LogState; label: string } & Following) {
+function Shown({ log, label, rest, follow, onFollow }: { log: LogState; label: string; rest: string } & Following) {
   if (log.error instanceof Failure && log.error.status === 404) return <Empty title={log.reading ? text.empty : text.none}>{log.error.message}</Empty>;
   if (log.error) return <Failed error={log.error} />;
-  return <LogScroll log={log} label={label} follow={follow} onFollow={onFollow} />;
+  return <LogScroll log={log} label={label} rest={rest} follow={follow} onFollow={onFollow} />;
 }

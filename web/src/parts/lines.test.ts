@@ -60,6 +60,21 @@ test('found lines keep their places while the log grows and its beginning goes',
   expect(finder.find(log)).toEqual([0, 1]);
 });
 
+test('earlier lines come before the others, and are searched, too', () => {
+  const log = new Lines();
+  const finder = new Finder('b');
+  log.take('c\nb\nd');
+  expect(finder.find(log)).toEqual([1]);
+  log.before('a\nb\n');
+  expect([log.list, log.gone, log.dropped]).toEqual([['a', 'b', 'c', 'b', 'd'], -2, false]);
+  expect(finder.find(log)).toEqual([1, 3]);
+  log.take('b\nb');
+  expect(finder.find(log)).toEqual([1, 3, 4, 5]);
+  log.before('x\n'.repeat(keptLines));
+  expect([log.list.length, log.dropped, log.list.at(-1)]).toEqual([keptLines, true, 'b']);
+  expect(finder.find(log)).toEqual([keptLines - 5, keptLines - 3, keptLines - 2, keptLines - 1]);
+});
+
 test('from one line that was found to the next, and around', () => {
   const found = [3, 7, 20];
   expect(nextOf(found, -1, false)).toBe(2); // a log is read from its end

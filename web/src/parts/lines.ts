@@ -8,7 +8,8 @@ const keptChars = 32 << 20; // in all lines
 // Lines are the last lines of a log that grows, as a terminal would show them: a lone carriage return begins its line anew.
 export class Lines {
   list: string[] = [];
-  gone = 0; // lines before the first of the list that are not kept
+  gone = 0; // lines before the first of the list that are not kept; below 0 where earlier ones were put before what was read first
+  dropped = false; // some are not kept any more
   private chars = 0;
   private open = false; // the last line has not ended
   private back = false; // a carriage return ended what came: a line feed may follow it
@@ -21,6 +22,16 @@ export class Lines {
       if (!this.open) this.list.push('');
       this.open = this.back = false;
     }
+    this.drop();
+  }
+
+  // before puts text that stands before the first line, and ends one itself.
+  before(text: string): void {
+    const earlier = new Lines();
+    earlier.take(text);
+    this.list = earlier.list.concat(this.list);
+    this.chars += earlier.chars;
+    this.gone -= earlier.list.length;
     this.drop();
   }
 
@@ -59,6 +70,7 @@ export class Lines {
     for (let i = 0; i < n; i++) chars -= this.list[i]?.length ?? 0;
     for (; chars > keptChars; n++) chars -= this.list[n]?.length ?? 0;
     if (n > 0) this.list.splice(0, n);
+    this.dropped ||= n > 0;
     this.chars = chars;
     this.gone += n;
   }
@@ -67,7 +79,8 @@ export class Lines {
 // Finder finds the lines that have a text. It looks at each line once, and at the last again, which may have grown.
 export class Finder {
   private readonly want: string;
-  private found: number[] = []; // counted from the log's first line
+  private found: number[] = []; // counted from the first line that was read
+  private first = 0; // the first that was looked at
   private next = 0;
 
   constructor(want: string) {
@@ -77,11 +90,16 @@ export class Finder {
   // find gives the places in the list of lines.
   find(log: Lines): number[] {
     const end = log.gone + log.list.length;
-    while ((this.found.at(-1) ?? -1) >= this.next) this.found.pop();
+    if (log.gone < this.first) {
+      this.found = []; // earlier ones have come
+      this.next = log.gone;
+    }
+    this.first = log.gone;
+    while ((this.found.at(-1) ?? -Infinity) >= this.next) this.found.pop();
     for (let i = Math.max(this.next, log.gone); i < end; i++) {
       if (plain(log.list[i - log.gone] ?? '').toLowerCase().includes(this.want)) this.found.push(i);
     }
-    this.next = Math.max(0, end - 1);
+    this.next = Math.max(log.gone, end - 1);
     return this.found.filter((i) => i >= log.gone).map((i) => i - log.gone);
   }
 }

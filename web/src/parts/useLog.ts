@@ -1,14 +1,17 @@
 import { useEffect, useRef, useState } from 'react';
 import { Failure } from '../api/client';
 import { type LogPlace, openLog } from '../api/jobs';
+import { earlierOf } from './earlier';
 import { Lines } from './lines';
 
 const firstLines = 10_000;
+const earlierBytes = 1 << 20; // that are read at once of what stands before them
 
 export interface LogState {
   lines: Lines; // the same object, changed in place: look at version
   version: number;
   cut: boolean; // there were more lines before the first
+  earlier: (() => Promise<void>) | null; // reads some of these
   reading: boolean; // more may come
   error: Error | null;
 }
@@ -16,7 +19,8 @@ export interface LogState {
 // Reader follows one log and picks it up where it broke, by its offset in bytes.
 class Reader {
   lines = new Lines();
-  cut = false;
+  private start = 0; // the offset of what was read first
+  private long = false; // the line before that is longer than what is read at once
   private offset = -1;
   private decoder = new TextDecoder();
 
@@ -24,7 +28,7 @@ class Reader {
   async read(place: LogPlace, signal: AbortSignal, changed: () => void): Promise<void> {
     const r = await openLog(place, this.offset < 0 ? { tail: firstLines } : { offset: this.offset }, signal);
     const start = Number(r.headers.get('Comb-Log-Offset') ?? '0');
-    if (this.offset < 0) this.cut = start > 0;
+    if (this.offset < 0) this.start = start;
     this.offset = start;
     const reader = r.body?.getReader();
     while (reader) {
@@ -35,9 +39,25 @@ class Reader {
       changed();
     }
   }
+
+  get cut(): boolean {
+    return this.start > 0 || this.lines.dropped;
+  }
+
+  // before reads what stands before the first line. Once lines were dropped there is no room for it.
+  get before(): ((place: LogPlace, signal: AbortSignal) => Promise<void>) | null {
+    if (this.start === 0 || this.long || this.lines.dropped) return null;
+    return async (place, signal) => {
+      const { text, start } = await earlierOf(place, this.start, earlierBytes, signal);
+      this.long = start >= this.start;
+      if (this.long || this.lines.dropped) return;
+      this.start = start;
+      this.lines.before(text);
+    };
+  }
 }
 
-export const nothing: LogState = { lines: new Lines(), version: 0, cut: false, reading: true, error: null };
+export const nothing: LogState = { lines: new Lines(), version: 0, cut: false, earlier: null, reading: true, error: null };
 
 // useLog follows a task's log while the page is open. over says that the task has ended, so that nothing more comes.
 export function useLog(place: LogPlace, over: boolean): LogState {
@@ -50,9 +70,14 @@ export function useLog(place: LogPlace, over: boolean): LogState {
   useEffect(() => {
     const control = new AbortController();
     const reader = new Reader();
+    const at = { ref, role, index, stream, attempt };
     let frame = 0;
     const show = (change: Partial<LogState>) => {
-      if (!control.signal.aborted) setState((s) => ({ ...s, ...change, lines: reader.lines, cut: reader.cut || reader.lines.gone > 0, version: s.version + 1 }));
+      if (!control.signal.aborted) setState((s) => ({ ...s, ...change, lines: reader.lines, cut: reader.cut, earlier: reader.before && earlier, version: s.version + 1 }));
+    };
+    const earlier = async () => {
+      await reader.before?.(at, control.signal);
+      show({});
     };
     const changed = () => {
       frame ||= requestAnimationFrame(() => {
@@ -61,7 +86,7 @@ export function useLog(place: LogPlace, over: boolean): LogState {
       });
     };
     setState(nothing);
-    void follow(reader, { ref, role, index, stream, attempt }, control.signal, changed, show, () => ended.current);
+    void follow(reader, at, control.signal, changed, show, () => ended.current);
     return () => {
       control.abort();
       cancelAnimationFrame(frame);

@@ -12,6 +12,7 @@ const pause = 1000; // between rounds, in ms
 // lines of several tasks never run into each other.
 export class Part {
   missing = false; // it has no log yet
+  cut = false; // there were more lines before the first
   private offset = -1;
   private rest = '';
   private decoder = new TextDecoder();
@@ -26,7 +27,9 @@ export class Part {
 
   async read(into: Lines, signal: AbortSignal): Promise<boolean> {
     const r = await openLog(this.place, this.offset < 0 ? { tail: firstLines } : { offset: this.offset }, signal, false);
-    this.offset = Number(r.headers.get('Comb-Log-Offset') ?? '0');
+    const start = Number(r.headers.get('Comb-Log-Offset') ?? '0');
+    if (this.offset < 0) this.cut = start > 0;
+    this.offset = start;
     const reader = r.body?.getReader();
     let any = false;
     while (reader) {
@@ -97,7 +100,7 @@ export function useLogs(places: Named[], over: boolean): LogState {
     const lines = new Lines();
     let parts: Part[] = [];
     const show = (change: Partial<LogState>) => {
-      if (!control.signal.aborted) setState((s) => ({ ...s, ...change, lines, cut: lines.gone > 0, version: s.version + 1 }));
+      if (!control.signal.aborted) setState((s) => ({ ...s, ...change, lines, cut: lines.dropped || parts.some((p) => p.cut), version: s.version + 1 }));
     };
     setState(nothing);
     void (async () => {

@@ -128,7 +128,8 @@ export const log = {
   previous: 'Previous',
   next: 'Next',
   only: 'Only lines found',
-  found: (n: number, at: number) => (n === 0 ? 'No line has it' : at > 0 ? `${count(at)} of ${count(n)} found` : n === 1 ? '1 line found' : `${count(n)} lines found`),
+  found: (n: number, at: number, of: number) =>
+    (at > 0 ? `${count(at)} of ${count(n)} found` : n === 0 ? 'No line found' : `${plural(n, 'line')} found`) + (of > 0 ? ` in the last ${plural(of, 'line')}, which alone were read` : ''),
   download: 'Download',
   downloadAll: 'All logs',
   downloadAllWhy: 'The logs of all tasks, of the latest attempt of each, as a zip archive',
@@ -138,5 +139,8 @@ export const log = {
   empty: 'No output yet',
   ended: 'The task has ended',
   live: 'Live',
-  cut: (n: number) => `The last ${count(n)} lines are shown`,
+  cut: (n: number) => `The last ${plural(n, 'line')} were read`,
+  rest: 'Download saves the whole log.',
+  restOfAll: 'All logs saves the whole logs.',
+  earlier: 'Earlier lines',
 };
