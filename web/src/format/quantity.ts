@@ -23,8 +23,3 @@ export function bytes(n: number): string {
   }
   return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${units[unit] ?? ''}`;
 }
-
-// percent has no decimals.
-export function percent(part: number, whole: number): string {
-  return whole === 0 ? '–' : `${Math.round((100 * part) / whole)}%`;
-}
