@@ -100,6 +100,6 @@ function Lines({ job, task, stream, attempt, ...rest }: LinesProps) {
 
 function Shown({ log, label, rest, follow, onFollow }: { log: LogState; label: string; rest: string } & Following) {
   if (log.error instanceof Failure && log.error.status === 404) return <Empty title={log.reading ? text.empty : text.none}>{log.error.message}</Empty>;
-  if (log.error) return <Failed error={log.error} />;
+  if (log.error && (!log.reading || log.lines.list.length === 0)) return <Failed error={log.error} onRetry={log.again} />;
   return <LogScroll log={log} label={label} rest={rest} follow={follow} onFollow={onFollow} />;
 }

@@ -14,6 +14,7 @@ export interface LogState {
   earlier: (() => Promise<void>) | null; // reads some of these
   reading: boolean; // more may come
   error: Error | null;
+  again: () => void; // tries anew
 }
 
 // Reader follows one log and picks it up where it broke, by its offset in bytes.
@@ -30,6 +31,7 @@ class Reader {
     const start = Number(r.headers.get('Comb-Log-Offset') ?? '0');
     if (this.offset < 0) this.start = start;
     this.offset = start;
+    changed(); // also where nothing was printed yet
     const reader = r.body?.getReader();
     while (reader) {
       const { done, value } = await reader.read();
@@ -57,11 +59,12 @@ class Reader {
   }
 }
 
-export const nothing: LogState = { lines: new Lines(), version: 0, cut: false, earlier: null, reading: true, error: null };
+export const nothing: LogState = { lines: new Lines(), version: 0, cut: false, earlier: null, reading: true, error: null, again: () => {} };
 
 // useLog follows a task's log while the page is open. over says that the task has ended, so that nothing more comes.
 export function useLog(place: LogPlace, over: boolean): LogState {
   const [state, setState] = useState(nothing);
+  const [turn, setTurn] = useState(0);
   const ended = useRef(over);
   useEffect(() => {
     ended.current = over;
@@ -82,16 +85,16 @@ export function useLog(place: LogPlace, over: boolean): LogState {
     const changed = () => {
       frame ||= requestAnimationFrame(() => {
         frame = 0;
-        show({});
+        show({ error: null });
       });
     };
-    setState(nothing);
+    setState({ ...nothing, again: () => setTurn((n) => n + 1) });
     void follow(reader, at, control.signal, changed, show, () => ended.current);
     return () => {
       control.abort();
       cancelAnimationFrame(frame);
     };
-  }, [ref, role, index, stream, attempt]);
+  }, [ref, role, index, stream, attempt, turn]);
   return state;
 }
 
@@ -110,7 +113,7 @@ async function follow(reader: Reader, place: LogPlace, signal: AbortSignal, chan
       if (hidden.signal.aborted) continue;
       const failure = e instanceof Failure ? e : null;
       final = failure !== null && isFinal(failure.status);
-      show({ error: final ? failure : null, reading: !final });
+      show({ error: failure, reading: !final });
     } finally {
       hidden.forget();
     }

@@ -90,6 +90,7 @@ export function renewed(parts: Part[], places: Named[], into: Lines): Part[] {
 // nothing more comes.
 export function useLogs(places: Named[], over: boolean): LogState {
   const [state, setState] = useState(nothing);
+  const [turn, setTurn] = useState(0);
   const latest = useRef({ places, over });
   useEffect(() => {
     latest.current = { places, over };
@@ -102,7 +103,7 @@ export function useLogs(places: Named[], over: boolean): LogState {
     const show = (change: Partial<LogState>) => {
       if (!control.signal.aborted) setState((s) => ({ ...s, ...change, lines, cut: lines.dropped || parts.some((p) => p.cut), version: s.version + 1 }));
     };
-    setState(nothing);
+    setState({ ...nothing, again: () => setTurn((n) => n + 1) });
     void (async () => {
       for (;;) {
         await shown(control.signal);
@@ -112,31 +113,33 @@ export function useLogs(places: Named[], over: boolean): LogState {
         const { error, whole } = await round(parts, lines, control.signal, () => show({}));
         const final = ended && whole; // what could not be read now is read in the next round
         if (final) for (const p of parts) p.end(lines);
-        show({ error: parts.every((p) => p.missing) ? error : null, reading: !final });
+        show({ error, reading: !final });
         if (final || control.signal.aborted) return;
         await new Promise((resolve) => setTimeout(resolve, pause));
       }
     })();
     return () => control.abort();
-  }, [key]);
+  }, [key, turn]);
   return state;
 }
 
-// round reads each of them once, and tells whether all that there is was read. A task without a log yet is asked again in
-// the next one.
+// round reads each of them once, and tells whether all that there is was read, and of an error where none could be read. A task
+// without a log yet is asked again in the next one.
 async function round(parts: Part[], lines: Lines, signal: AbortSignal, changed: () => void): Promise<{ error: Error | null; whole: boolean }> {
   let error: Error | null = null;
   let whole = true;
+  let any = false;
   for (const p of parts) {
     if (signal.aborted) return { error: null, whole: false };
     try {
       if (await p.read(lines, signal)) changed();
       p.missing = false;
+      any = true;
     } catch (e) {
       p.missing = e instanceof Failure && isFinal(e.status);
-      if (p.missing && e instanceof Error) error = e;
+      if (e instanceof Failure) error = e;
       whole &&= p.missing;
     }
   }
-  return { error, whole };
+  return { error: any ? null : error, whole };
 }

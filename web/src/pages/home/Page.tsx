@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { vcsQuery } from '../../api/cluster';
 import { anyJob, jobsQuery } from '../../api/jobs';
@@ -48,11 +48,13 @@ function Mine({ user }: { user: string }) {
   const jobs = live.data?.jobs ?? [];
   const soon = useQuery(soonQuery(user));
   const ending = (soon.data?.jobs ?? []).filter((j) => j.outlook?.ends);
+  const cache = useQueryClient();
+  const error = live.error ?? soon.error;
   return (
     <>
       <Section title={text.mine} aside={<Link to="/jobs" search={{ user }}>{live.data?.next ? text.more(jobs.length) : text.all}</Link>}>
         <States user={user} />
-        {live.error && <Failed error={live.error} onRetry={() => void live.refetch()} />}
+        {error && <Failed error={error} onRetry={() => void cache.refetchQueries({ queryKey: ['jobs'] })} /> /* the counts above, too */}
         {(live.isPending || soon.isPending) && <Loading />}
         {live.data && !soon.isPending && jobs.length === 0 && <Empty title={text.none}>{text.noneWhy}</Empty>}
         {jobs.length > 0 && !soon.isPending && <JobTable jobs={jobs} label={text.mine} without={same} />}

@@ -14,8 +14,8 @@ export function ownVCs(me: Me | null | undefined, vcs: VC[]): string[] {
 export function useOwnVC(): string | undefined {
   const me = useQuery(meQuery);
   const vcs = useQuery(vcsQuery);
-  if (!me.data || (!vcs.data && !vcs.error)) return undefined;
-  return ownVCs(me.data, vcs.data?.vcs ?? [])[0] ?? '';
+  if (!me.data || !vcs.data) return undefined;
+  return ownVCs(me.data, vcs.data.vcs ?? [])[0] ?? '';
 }
 
 export function inVC(file: string, vc: string): string {
