@@ -36,7 +36,7 @@ test('ports, a storage, a second role, retries and a folder with code by the for
 
   const ports = page.getByLabel('Ports');
   await ports.fill('http, ssh x');
-  await expect(page.getByText('Want names, each with a number')).toBeVisible();
+  await expect(page.getByText('Not ports: write names')).toBeVisible();
   await ports.fill('http, ssh 2');
   await expect(file).toContainText('ssh: 2');
   await page.getByLabel('Tries again after failures').fill('2');

@@ -49,7 +49,7 @@ export function Code({ draft }: { draft: Draft }) {
           e.currentTarget.value = '';
           if (files.length > 0) act.mutate(files);
         }} />
-      <Button size="xs" variant="default" disabled={act.isPending} title={text.codeHint} onClick={() => input.current?.click()}>
+      <Button size="xs" variant="default" disabled={act.isPending} onClick={() => input.current?.click()}>
         {text.choose}
       </Button>
       {now !== '' && (
@@ -58,6 +58,7 @@ export function Code({ draft }: { draft: Draft }) {
         </Button>
       )}
       <span className="meta" role="status">{act.isPending || (said !== '' && now !== '') ? said : now === '' ? text.noCode : `${now.slice(0, 19)}…`}</span>
+      <p className={`meta ${css.wide ?? ''}`}>{text.codeHint}</p>
       {act.error && <Failed error={act.error} of="acting" />}
     </div>
   );

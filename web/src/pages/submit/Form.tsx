@@ -13,6 +13,7 @@ import css from './submit.module.css';
 const priorities = Object.entries(text.classes).map(([value, label]) => ({ value, label }));
 const vcPath = ['defaults', 'virtualCluster'];
 const classPath = ['extras', 'hivedScheduler', 'jobPriorityClass'];
+const ownPath = ['extras', 'comb', 'priority'];
 const limitPath = ['extras', 'comb', 'timeLimit'];
 
 // Form shows the keys of a job file that most jobs need. What it does not know stays in the file.
@@ -28,9 +29,9 @@ export function Form({ draft }: { draft: Draft }) {
       <div className={css.fields}>
         <TextInput label={text.name} value={textAt(draft.read, ['name'])} onChange={(e) => draft.put(['name'], e.currentTarget.value)} />
         <Select label={text.vc} data={vc && !names.includes(vc) ? [...names, vc] : names} value={vc || null} onChange={(v) => draft.put(vcPath, v ?? undefined)} allowDeselect={false} searchable={names.length > 10} />
-        <Select label={text.priority} data={priorities} value={textAt(draft.read, classPath) || 'test'} onChange={(v) => draft.put(classPath, v ?? undefined)} allowDeselect={false} />
-        <TextInput label={text.limit} title={text.limitHint} placeholder="90m" value={textAt(draft.read, limitPath)} onChange={(e) => draft.put(limitPath, e.currentTarget.value || undefined)} />
-        <NumberInput label={text.retries} min={-2} max={10_000} allowDecimal={false} value={textAt(draft.read, ['jobRetryCount']) || 0} onChange={(v) => draft.put(['jobRetryCount'], v === '' || v === 0 ? undefined : Number(v))} />
+        <Priority draft={draft} />
+        <TextInput label={text.limit} description={text.limitHint} placeholder="90m" value={textAt(draft.read, limitPath)} onChange={(e) => draft.put(limitPath, e.currentTarget.value || undefined)} />
+        <NumberInput label={text.retries} description={text.retriesHint} min={-2} max={10_000} allowDecimal={false} value={textAt(draft.read, ['jobRetryCount']) || 0} onChange={(v) => draft.put(['jobRetryCount'], v === '' || v === 0 ? undefined : Number(v))} />
         <Storages draft={draft} />
       </div>
       <Code draft={draft} />
@@ -46,6 +47,15 @@ export function Form({ draft }: { draft: Draft }) {
   );
 }
 
+// Priority is a class, or a number between them that the file has: a class that is chosen takes its place.
+function Priority({ draft }: { draft: Draft }) {
+  const own = textAt(draft.read, ownPath);
+  const choose = (name: string | null) => {
+    if (name !== null && name !== own) draft.setText(set(set(draft.text, ownPath, undefined), classPath, name));
+  };
+  return <Select label={text.priority} data={own ? [...priorities, { value: own, label: text.ownPriority(own) }] : priorities} value={own || textAt(draft.read, classPath) || 'test'} onChange={choose} allowDeselect={false} />;
+}
+
 const storagesPath = ['extras', 'comb', 'storages'];
 
 // Storages are those that the cluster has and the file names.
@@ -54,7 +64,7 @@ function Storages({ draft }: { draft: Draft }) {
   const chosen = listAt(draft.read, storagesPath);
   const names = [...new Set([...(known.data?.storages ?? []).map((s) => s.name), ...chosen])];
   if (names.length === 0) return null;
-  return <MultiSelect classNames={{ input: css.chosen ?? '' }} label={text.storages} title={text.storageHint} placeholder={chosen.length === 0 ? text.noStorages : ''} data={names} value={chosen}
+  return <MultiSelect classNames={{ input: css.chosen ?? '' }} label={text.storages} description={text.storageHint} placeholder={chosen.length === 0 ? text.noStorages : ''} data={names} value={chosen}
     onChange={(v) => draft.put(storagesPath, v.length === 0 ? undefined : v)} />;
 }
 

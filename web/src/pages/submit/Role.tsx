@@ -59,7 +59,7 @@ function Ports({ draft, role }: { draft: Draft; role: string }) {
   const [typed, setTyped] = useState<string | null>(null);
   const shown = typed ?? portsOf(draft.read, role);
   return (
-    <TextInput label={text.ports} title={text.portsHint} placeholder={text.noPorts} value={shown}
+    <TextInput label={text.ports} description={text.portsHint} placeholder={text.noPorts} value={shown}
       error={typed !== null && withPorts(draft.text, role, typed) === null ? text.badPorts : undefined}
       onChange={(e) => {
         const words = e.currentTarget.value;
@@ -90,5 +90,5 @@ function Count({ label, draft, path, min, decimal = false }: CountProps) {
 
 // Image is the address of the image that a role's prerequisite names.
 function Image({ draft, role }: { draft: Draft; role: string }) {
-  return <TextInput label={text.image} title={text.imageHint} placeholder={text.noImage} value={imageOf(draft.read, role).uri} onChange={(e) => draft.setText(withImage(draft.text, role, e.currentTarget.value))} />;
+  return <TextInput label={text.image} description={text.imageHint} placeholder={text.noImage} value={imageOf(draft.read, role).uri} onChange={(e) => draft.setText(withImage(draft.text, role, e.currentTarget.value))} />;
 }

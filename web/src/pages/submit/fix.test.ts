@@ -47,9 +47,9 @@ test('without the name of a role the first one is meant', () => {
 test('a priority is a class where there is one, and else a number of its own', () => {
   expect(changed({ priority: '-1' })).toEqual(['-jobPriorityClass: test', '+jobPriorityClass: oppo']);
   expect(changed({ priority: '100' })).toEqual(['-jobPriorityClass: test', '+jobPriorityClass: prod']);
-  expect(changed({ priority: '11' })).toEqual(['+comb:', '+priority: 11']);
+  expect(changed({ priority: '11' })).toEqual(['-jobPriorityClass: test', '+comb:', '+priority: 11']);
   const own = fixed(file, { priority: '11' });
-  expect(changed({ priority: '120' }, own)).toEqual(['-jobPriorityClass: test', '-priority: 11', '+jobPriorityClass: crit']);
+  expect(changed({ priority: '120' }, own)).toEqual(['-priority: 11', '+jobPriorityClass: crit']);
 });
 
 test('a file that is no YAML stays as it is', () => {

@@ -22,10 +22,12 @@ export function fixed(file: string, change: Address): string {
   return out;
 }
 
+// prioritised gives a file a priority: by its class where it has one, else by its number alone, which must not stand beside a class.
 function prioritised(file: string, priority: number): string {
   const own = ['extras', 'comb', 'priority'];
   const classes: Record<number, string> = { [-1]: 'oppo', 10: 'test', 100: 'prod', 120: 'crit' };
   const name = classes[priority];
-  if (name === undefined) return set(file, own, priority);
-  return set(set(file, own, undefined), ['extras', 'hivedScheduler', 'jobPriorityClass'], name);
+  const ofClass = ['extras', 'hivedScheduler', 'jobPriorityClass'];
+  if (name === undefined) return set(set(file, ofClass, undefined), own, priority);
+  return set(set(file, own, undefined), ofClass, name);
 }

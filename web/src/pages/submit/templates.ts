@@ -1,4 +1,4 @@
-import { text as words } from '../../text/submit';
+import { templates as names, text as words } from '../../text/submit';
 import labDefault from '../../../../testdata/lab/default-test.yaml?raw';
 import labGangFour from '../../../../testdata/lab/gang-four.yaml?raw';
 import labGangTwo from '../../../../testdata/lab/gang-two.yaml?raw';
@@ -54,7 +54,7 @@ extras:
     jobPriorityClass: test
 `;
 
-const opportunistic = `# Runs on cells that nobody uses at the moment. When their owner wants them, it is asked to save its work and goes.
+const opportunistic = `# Runs on cells that are idle at the moment. When their virtual cluster wants them back, it is asked to save its work and ends.
 protocolVersion: 2
 name: background
 type: job
@@ -112,7 +112,7 @@ extras:
     timeLimit: 5m
 `;
 
-const parameters = `# Values of their own place, and a secret that nobody else may see.
+const parameters = `# Values that the commands take by name, and a secret that no other user sees.
 protocolVersion: 2
 name: parameters
 type: job
@@ -220,27 +220,27 @@ extras:
 
 // The first is what a new job begins with.
 export const templates: [Template, ...Template[]] = [
-  { name: 'One task', text: one },
-  { name: 'A gang', text: gang },
-  { name: 'Opportunistic, with a checkpoint', text: opportunistic },
-  { name: 'In a container', text: container },
-  { name: 'With a time limit', text: limited },
-  { name: 'Parameters and a secret', text: parameters },
-  { name: 'Servers and workers', text: servers },
-  { name: 'A sweep: tasks one by one', text: single },
-  { name: 'A page, such as TensorBoard', text: board },
-  { name: 'With retries and a checkpoint', text: retried },
+  { name: names.one, text: one },
+  { name: names.gang, text: gang },
+  { name: names.opportunistic, text: opportunistic },
+  { name: names.container, text: container },
+  { name: names.limited, text: limited },
+  { name: names.parameters, text: parameters },
+  { name: names.servers, text: servers },
+  { name: names.single, text: single },
+  { name: names.board, text: board },
+  { name: names.retried, text: retried },
 ];
 
 export const lab: Template[] = [
-  { name: 'Lab: test job of vc1', text: labTest, bound: true },
-  { name: 'Lab: production job of vc1', text: labProd, bound: true },
-  { name: 'Lab: opportunistic job of vc1', text: labOppo, bound: true },
-  { name: 'Lab: test job of default', text: labDefault, bound: true },
-  { name: 'Lab: gang of two', text: labGangTwo, bound: true },
-  { name: 'Lab: gang of four', text: labGangFour, bound: true },
-  { name: 'Lab: two tasks, one by one', text: labIncrementalTwo, bound: true },
-  { name: 'Lab: four tasks, one by one', text: labIncrementalFour, bound: true },
+  { name: names.labTest, text: labTest, bound: true },
+  { name: names.labProd, text: labProd, bound: true },
+  { name: names.labOppo, text: labOppo, bound: true },
+  { name: names.labDefault, text: labDefault, bound: true },
+  { name: names.labGangTwo, text: labGangTwo, bound: true },
+  { name: names.labGangFour, text: labGangFour, bound: true },
+  { name: names.labIncrementalTwo, text: labIncrementalTwo, bound: true },
+  { name: names.labIncrementalFour, text: labIncrementalFour, bound: true },
 ];
 
 // groups are what a job can begin with, as one chooses it.
