@@ -1,0 +1,93 @@
+import { expect, test } from '@playwright/test';
+import { accessible, silent } from './axe';
+import { job, Server } from './server';
+
+const server = new Server();
+
+test.beforeAll(async () => {
+  await server.start();
+  await server.people();
+});
+
+test.afterEach(() => server.clear());
+
+test.afterAll(() => server.stop());
+
+interface CellOf {
+  node?: string;
+  healthy: boolean;
+  state: string;
+  children?: CellOf[];
+}
+
+function leavesOf(cells: CellOf[]): CellOf[] {
+  return cells.flatMap((c) => (c.children ? leavesOf(c.children) : [c]));
+}
+
+test('nodes by health: each state has a letter or a mark, which the legend tells', async ({ page }) => {
+  const said = silent(page);
+  await server.submit(job('on-a-node'));
+  await server.api('POST', '/nodes/node-b/cordon', { reason: 'a new fan' });
+  await server.signIn(page, 'carol', '/nodes');
+  await page.getByText('Health', { exact: true }).click();
+  await expect(page).toHaveURL(/by=health/);
+  const legend = page.getByRole('list', { name: 'Legend' });
+  for (const words of ['free', 'U in use', 'bad', 'S of a suspect node', 'D of a node that is down or declared dead', 'C of a node that is cordoned or drains']) await expect(legend.getByRole('listitem').filter({ hasText: new RegExp(`^\\s*${words}$`) })).toHaveCount(1);
+  await expect(page.getByTitle(/node-a.*in use/)).toHaveText('U');
+  await expect(page.getByTitle(/node-a.*, free/)).toHaveText('');
+  await expect(page.getByTitle(/node-b.*, free, of a node that is cordoned or drains/)).toHaveText(['C', 'C']);
+  await accessible(page);
+  await page.getByText('State', { exact: true }).click();
+  await expect(legend).toContainText('kept for a job');
+  await expect(legend).toContainText('in use');
+  await expect(page.getByTitle(/node-b.*, bad/)).toHaveCount(0); // its GPUs are well
+
+  // What a small cluster does not have by itself is put into the answers: a bad GPU, and a node that is down.
+  await page.route('**/api/v1/nodes', async (r) => {
+    const answer = await r.fetch();
+    const list = (await answer.json()) as { nodes: { name: string; up: boolean }[] };
+    for (const n of list.nodes) if (n.name === 'node-b') n.up = false;
+    await r.fulfill({ response: answer, json: list });
+  });
+  await page.route('**/api/v1/cells', async (r) => {
+    const answer = await r.fetch();
+    const list = (await answer.json()) as { cells: CellOf[] };
+    const free = leavesOf(list.cells).find((l) => l.node === 'node-a' && l.state === 'Free');
+    if (free) free.healthy = false;
+    await r.fulfill({ response: answer, json: list });
+  });
+  await page.goto(`${server.url}/nodes?by=health&node=node-b`);
+  await expect(page.getByTitle(/node-a.*, free, bad/)).toHaveText('×');
+  await expect(page.getByTitle(/node-b.*down or declared dead/)).toHaveText(['D', 'D']);
+  await expect(page.getByRole('complementary', { name: 'node-b' })).toContainText('It does not answer. What runs there may live');
+  await accessible(page);
+  await server.api('POST', '/nodes/node-b/uncordon', {});
+  expect(said).toEqual([]);
+});
+
+test('from a used GPU to its job, and what a drain hits', async ({ page }) => {
+  await server.submit(job('on-a-node'));
+  await server.signIn(page, 'carol', '/nodes');
+  await page.getByTitle(/node-[ab].*in use/).click();
+  const panel = page.getByRole('complementary', { name: /^node-[ab]$/ });
+  await expect(panel.getByRole('link', { name: 'admin~on-a-node' })).toBeVisible();
+  await panel.getByRole('button', { name: 'Drain' }).click();
+  const ask = page.getByRole('dialog');
+  await expect(ask).toContainText('What that hits');
+  await expect(ask.getByRole('link', { name: 'admin~on-a-node' })).toBeVisible();
+  await ask.getByLabel('Reason, which users see').fill('new memory');
+  await ask.getByRole('button', { name: 'Drain' }).click();
+  await expect(panel).toContainText(/It drains: what runs here must leave\. Deadline: (in 59 min|\d\d:\d\d)/);
+  await panel.getByRole('button', { name: 'Uncordon' }).click();
+  await ask.getByRole('button', { name: 'Uncordon' }).click();
+  await expect(panel).not.toContainText('It drains');
+  await panel.getByRole('link', { name: 'admin~on-a-node' }).click();
+  await expect(page.getByRole('heading', { name: 'on-a-node' })).toBeVisible();
+
+  // A node without jobs has nothing that a drain hits.
+  await page.goto(`${server.url}/nodes`);
+  await page.getByRole('button', { name: /^node-[ab] 0 \/ 2/ }).click();
+  await panel.getByRole('button', { name: 'Drain' }).click();
+  await expect(ask.getByLabel('Deadline in minutes; 0 is at once')).toBeVisible();
+  await expect(ask).not.toContainText('What that hits');
+});
