@@ -1,9 +1,14 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, type Page, test } from '@playwright/test';
 import { silent } from './axe';
 import * as hostile from './hostile';
 import { job, Server } from './server';
 
 const server = new Server();
+const folder = mkdtempSync(join(tmpdir(), 'comb-hostile-'));
+const storages = ['constructor', 'null', '662e41', `s-${'w'.repeat(61)}`];
 const vcs = ['__proto__', 'constructor', `vc-${'w'.repeat(60)}`];
 const nodes = ['constructor', '662E41', `node-${'w'.repeat(58)}`];
 
@@ -14,7 +19,8 @@ const cluster = `physicalCluster:
     __proto__: {childCellType: toString, childCellNumber: 2, isNodeLevel: true}
   physicalCells:
 ${nodes.map((n) => `  - {cellType: __proto__, cellAddress: '${n}'}\n`).join('')}virtualClusters:
-${vcs.map((v) => `  ${v}:\n    virtualCells: [{cellType: __proto__, cellNumber: 1}]\n    access: {members: [everyone]}\n`).join('')}exitRules:
+${vcs.map((v) => `  ${v}:\n    virtualCells: [{cellType: __proto__, cellNumber: 1}]\n    access: {members: [everyone]}\n`).join('')}storages:
+${storages.map((s) => `  '${s}': {folder: ${folder}, readOnly: true}\n`).join('')}exitRules:
 - {code: 75, class: permanent, means: '${hostile.texts[0]?.replaceAll("'", "''")}', next: '${hostile.texts[1]?.replaceAll("'", "''")}'}
 `;
 
@@ -55,7 +61,10 @@ test.beforeAll(async () => {
   }
 });
 
-test.afterAll(() => server.stop());
+test.afterAll(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
 
 // harmless wants that nothing ran, that nothing became an element, and that nothing pushes the page wider than it is.
 async function harmless(page: Page, where: string): Promise<void> {
@@ -171,6 +180,43 @@ test('hostile text that is typed stays text: forms, files, filters, configuratio
   await page.keyboard.insertText(`${JSON.stringify(hostile.texts[0])}: 1\n`);
   await expect(page.getByRole('region', { name: 'What it would do' })).toContainText('<img src=x');
   await harmless(page, 'Configuration, mistakes');
+  expect(said).toEqual([]);
+});
+
+test('hostile names of storages, ports and files of an upload', async ({ page }) => {
+  const said = silent(page);
+  const code = join(folder, '<b>code');
+  mkdirSync(code);
+  for (const name of ['<img src=x onerror="window.hit=1">', '__proto__', 'פרק', `${'w'.repeat(200)}`, "a 'quoted' $(name)"]) writeFileSync(join(code, name), 'echo of a file\n');
+  for (const node of nodes.slice(1)) await server.api('POST', `/nodes/${node}/uncordon`, {});
+  await server.signIn(page, 'carol', '/submit');
+  const file = page.getByRole('textbox', { name: 'Job file (YAML)' });
+  await page.getByLabel('Name', { exact: true }).fill('hostile-files');
+  await page.getByRole('combobox', { name: 'Virtual cluster' }).click();
+  await page.getByRole('option', { name: vcs[2] ?? '', exact: true }).click();
+  await page.getByRole('combobox', { name: 'Storages' }).click();
+  for (const name of storages) await page.getByRole('option', { name, exact: true }).click();
+  await page.keyboard.press('Escape');
+  for (const name of storages) await expect(file).toContainText(name);
+  const ports = page.getByLabel('Ports');
+  await ports.fill('constructor, __proto__ 2, toString, null');
+  await ports.blur();
+  await expect(ports).toHaveValue('constructor, __proto__ 2, toString, null');
+  await expect(file).toContainText('__proto__: 2');
+  await page.getByLabel('Choose a folder…').setInputFiles(code);
+  await expect(page.getByRole('group', { name: 'Code' }).getByRole('status')).toContainText('5 files');
+  await page.getByLabel('Commands').fill('ls');
+  await harmless(page, 'Submit, names');
+  await expect(page.getByRole('region', { name: 'What will happen' })).toContainText(/Starts now|Waits/);
+  await page.getByRole('button', { name: 'Submit' }).click();
+  await expect(page.getByRole('heading', { name: 'hostile-files' })).toBeVisible();
+  await expect(page.locator('header').getByText('Succeeded')).toBeVisible();
+  await expect(page.getByRole('table', { name: 'Tasks' })).toContainText(/\d{4,}, \d{4,}|__proto__/);
+  await harmless(page, 'a job with names');
+  await page.getByRole('navigation', { name: 'Parts of the job' }).getByRole('link', { name: 'Log' }).click();
+  await expect(page.getByRole('log')).toContainText('<img src=x onerror="window.hit=1">');
+  await expect(page.getByRole('log')).toContainText('w'.repeat(200));
+  await harmless(page, 'a log of names');
   expect(said).toEqual([]);
 });
 

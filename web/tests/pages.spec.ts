@@ -98,6 +98,50 @@ test('an administrator gives a user a new password, and deletes a user', async (
   await frank.context().close();
 });
 
+test('an administrator changes groups of a user, lets a blocked one in again, and deletes a group', async ({ page, browser }) => {
+  const said = silent(page);
+  await server.api('POST', '/groups', { name: 'robots' });
+  await server.api('POST', '/users', { users: [{ name: 'gil', groups: ['vision'], password: server.password }] });
+  await server.signIn(page, 'carol', '/users');
+  const gil = page.getByRole('table', { name: 'Users' }).getByRole('row').filter({ hasText: 'gil' });
+  const group = (name: string) => page.getByRole('table', { name: 'Groups' }).getByRole('row').filter({ has: page.getByRole('cell', { name, exact: true }) });
+  const dialog = page.getByRole('dialog');
+  await expect(group('vision')).toContainText('gil');
+
+  await page.getByRole('button', { name: 'Groups: gil' }).click();
+  await expect(dialog.getByLabel('Groups', { exact: true })).toHaveValue('vision');
+  await dialog.getByLabel('Groups', { exact: true }).fill('robots, none-such');
+  await dialog.getByRole('button', { name: 'Change' }).click();
+  await expect(dialog.getByRole('alert')).toContainText('none-such');
+  await dialog.getByLabel('Groups', { exact: true }).fill('robots; speech');
+  await dialog.getByRole('button', { name: 'Change' }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(gil).toContainText('robots, speech');
+  await expect(group('robots')).toContainText('gil');
+  await expect(group('vision')).not.toContainText('gil');
+
+  await page.getByRole('button', { name: 'Block: gil', exact: true }).click();
+  await dialog.getByRole('button', { name: 'Block' }).click();
+  await expect(gil).toContainText('Blocked');
+  await page.getByRole('button', { name: 'Unblock: gil' }).click();
+  await expect(dialog).toContainText('Let gil sign in again?');
+  await dialog.getByRole('button', { name: 'Unblock' }).click();
+  await expect(gil).not.toContainText('Blocked');
+  const other = await (await browser.newContext()).newPage();
+  await server.signIn(other, 'gil', '/');
+  await other.context().close();
+
+  await page.getByRole('button', { name: 'Delete: robots' }).click();
+  await expect(dialog).toContainText('Delete group robots?');
+  await dialog.getByRole('button', { name: 'Delete' }).click();
+  await expect(group('robots')).toHaveCount(0);
+  await expect(gil).toContainText('speech');
+  await expect(gil).not.toContainText('robots');
+  await expect(page.getByRole('button', { name: 'Delete: everyone' })).toHaveCount(0);
+  await server.api('DELETE', '/users/gil');
+  expect(said).toEqual([]);
+});
+
 test('a token is shown once and ends', async ({ page }) => {
   await server.signIn(page, 'alice', '/tokens');
   await page.getByRole('button', { name: 'Create a token' }).click();
@@ -105,7 +149,11 @@ test('a token is shown once and ends', async ({ page }) => {
   await dialog.getByLabel('Name').fill('nightly');
   await dialog.getByRole('button', { name: 'Create a token' }).click();
   await expect(dialog.locator('pre')).toContainText(/^comb_/);
+  const token = (await dialog.locator('pre').textContent()) ?? '';
   await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await expect(dialog).toHaveCount(0);
+  const kept = await page.evaluate(() => document.documentElement.outerHTML + JSON.stringify([sessionStorage, localStorage]) + window.location.href);
+  expect(kept).not.toContain(token);
   await expect(page.getByRole('row').filter({ hasText: 'nightly' })).toContainText('for a program');
   await accessible(page);
   await page.getByRole('button', { name: 'Revoke: nightly' }).click();

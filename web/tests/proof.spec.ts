@@ -36,7 +36,7 @@ test('ten tabs over HTTP/1.1 are all live, by one stream of events', async ({ pa
   for (const tab of tabs.slice(1)) await expect(tab.getByRole('row').filter({ hasText: 'after-the-first' })).toBeVisible();
 });
 
-test('a log of 100 MB: its end, a search, and back to the middle', async ({ page }) => {
+test('a log of 100 MB: its end, a search, back to the middle, and lines before those that were read', async ({ page }) => {
   const made = (await server.submit(
     job('large-log', { command: `'awk "BEGIN { for (i = 0; i < 1300000; i++) print \\"line \\" i \\" of a log that is long enough to fill one hundred megabytes, with a text\\" }"; echo the-last-line; sleep 600'` }),
   )) as { id: number };
@@ -56,6 +56,22 @@ test('a log of 100 MB: its end, a search, and back to the middle', async ({ page
   await expect(log).toContainText('the-last-line');
   const nodes = await log.evaluate((e) => e.querySelectorAll('*').length);
   expect(nodes).toBeLessThan(500); // what is not seen is not there
+
+  // A search is of the lines that were read, and says so; earlier ones come by a button, and what is read stays in sight.
+  await page.reload(); // it was read from its beginning on before
+  await expect(log).toContainText('the-last-line');
+  const find = page.getByRole('search', { name: 'Search' }).getByRole('status');
+  await page.getByLabel('Find in the log').fill('line 1288000 of');
+  await expect(find).toHaveText(/^No line found in the last 10,00\d lines, which alone were read$/);
+  await expect(page.getByText('Download saves the whole log')).toBeVisible();
+  await log.focus();
+  await page.keyboard.press('Home');
+  await expect(log).toContainText('line 1290010 of');
+  await page.getByRole('button', { name: 'Earlier lines' }).click();
+  await expect(find).toHaveText(/^1 line found in the last 2\d,\d\d\d lines, which alone were read$/);
+  await expect(log).toContainText('line 1290010 of');
+  await page.getByLabel('Find in the log').press('Enter');
+  await expect(log.locator('[data-mark=at]')).toContainText('line 1288000 of a log');
 });
 
 test('the logs of all tasks in one view, each line behind the name of its task', async ({ page }) => {

@@ -106,6 +106,35 @@ test('the list sorts what it shows, and finds jobs by a tag', async ({ page }) =
   await expect.poll(async () => (await names()).length).toBeGreaterThan(2);
 });
 
+test('the controls of the list’s filters: state, virtual cluster, own jobs', async ({ page }) => {
+  await server.submit(job('runs-here'));
+  await server.submit(job('runs-there', { vc: 'vc1' }));
+  await server.submit(job('waits-here', { gpus: 2 }));
+  await server.signIn(page, 'carol', '/jobs');
+  await page.evaluate(async (s) => (await fetch('/api/v1/jobs', { method: 'POST', headers: { 'Content-Type': 'application/yaml' }, body: s })).status, job('of-carol', { vc: 'vc1' }));
+  const names = async () => (await page.getByRole('table').getByRole('row').locator('td[data-narrow=title]').allTextContents()).filter((n) => /runs|waits|of-carol/.test(n)).sort();
+  const choose = async (box: string, option: string) => {
+    await page.getByRole('combobox', { name: box }).click();
+    await page.getByRole('option', { name: option, exact: true }).click();
+  };
+  await expect.poll(names).toEqual(['admin~runs-here', 'admin~runs-there', 'admin~waits-here', 'of-carol']);
+  await choose('State', 'Running');
+  await expect(page).toHaveURL(/state=Active/);
+  await expect.poll(names).toEqual(['admin~runs-here', 'admin~runs-there', 'of-carol']);
+  await choose('Virtual cluster', 'vc1');
+  await expect(page).toHaveURL(/vc=vc1/);
+  await expect.poll(names).toEqual(['admin~runs-there', 'of-carol']);
+  await page.getByText('Mine', { exact: true }).click();
+  await expect(page).toHaveURL(/user=carol/);
+  await expect.poll(names).toEqual(['of-carol']);
+  await choose('Virtual cluster', 'vc1'); // which is chosen no more
+  await page.getByText('All', { exact: true }).click();
+  await choose('State', 'Waiting');
+  await expect.poll(names).toEqual(['admin~waits-here']);
+  await choose('State', 'Waiting');
+  await expect.poll(names).toEqual(['admin~runs-here', 'admin~runs-there', 'admin~waits-here', 'of-carol']);
+});
+
 test('the parts of a job’s page: one is marked', async ({ page }) => {
   const made = (await server.submit(job('parts'))) as { id: number };
   await server.signIn(page, 'carol', `/jobs/${made.id}`);

@@ -12,7 +12,7 @@ export const text = {
   name: 'Name',
   vc: 'Virtual cluster',
   priority: 'Priority',
-  classes: { crit: 'Critical', prod: 'Production', test: 'Test', oppo: 'Opportunistic: on idle cells, may be preempted' },
+  classes: { crit: 'Critical', prod: 'Production', test: 'Test', oppo: 'Opportunistic: on borrowed cells, may be preempted' },
   ownPriority: (p: string) => `${p}, by the file`,
   retries: 'Tries again after failures',
   retriesHint: '-1: without end; -2: also after success',

@@ -41,7 +41,7 @@ export function Users() {
       {users.isPending && <Loading />}
       {users.data && rows.length === 0 && <Empty title={text.none}>{text.noneWhy}</Empty>}
       {rows.length > 0 && <Table label={text.title} columns={columns} rows={rows} rowKey={(u) => u.name} />}
-      {groups.error && <Failed error={groups.error} onRetry={() => void groups.refetch()} />}
+      {groups.error && !users.error && <Failed error={groups.error} onRetry={() => void groups.refetch()} />}
       {groups.data && <Groups groups={groups.data.groups ?? []} />}
       {making && <Create onClose={() => setMaking(false)} />}
     </Page>
