@@ -31,7 +31,7 @@ export function LogScroll({ log, label, rest, follow, onFollow }: Props) {
   const total = shown ? shown.length : log.lines.list.length;
   const box = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({ count: total, getScrollElement: () => box.current, estimateSize: () => row, overscan: 20 });
-  const scroll = useScroll(box, { follow, onFollow, version: log.version, total, gone: shown ? 0 : gone });
+  const scroll = useScroll(box, { follow, onFollow, version: log.version, total, gone, whole: !shown });
   const jump = (back: boolean) => {
     const next = nextOf(found, at - gone, back);
     const to = found[next];
@@ -87,19 +87,20 @@ interface Scrolling {
   version: number;
   total: number;
   gone: number; // lines that were dropped before the first; below 0 where earlier ones came
+  whole: boolean; // all lines are shown, not those alone that were found
 }
 
 // useScroll keeps the end in view while it is followed, and else the lines that are read, also when earlier ones are dropped or come.
 // Whoever scrolls up, by wheel, finger, key or bar, follows no more.
-function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFollow, version, total, gone }: Scrolling) {
-  const before = useRef({ top: 0, gone });
+function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFollow, version, total, gone, whole }: Scrolling) {
+  const before = useRef({ top: 0, gone, whole });
   useLayoutEffect(() => {
     const el = box.current;
     if (!el) return;
     if (follow) el.scrollTop = el.scrollHeight;
-    else el.scrollTop -= (gone - before.current.gone) * row;
-    before.current = { top: el.scrollTop, gone };
-  }, [box, follow, version, total, gone]);
+    else if (whole && before.current.whole) el.scrollTop -= (gone - before.current.gone) * row;
+    before.current = { top: el.scrollTop, gone, whole };
+  }, [box, follow, version, total, gone, whole]);
   return {
     onScroll: (e: React.UIEvent<HTMLDivElement>) => {
       const el = e.currentTarget;

@@ -17,7 +17,7 @@ export const text = {
   retries: 'Tries again after failures',
   retriesHint: '-1: without end; -2: also after success',
   limit: 'Time limit',
-  limitHint: 'Such as 90m or 12h. It may fill gaps then',
+  limitHint: 'Such as 90m; with one it may fill gaps',
   role: (name: string) => `Task role ${name}`,
   tasks: 'Tasks',
   gpu: 'GPUs of each',

@@ -23,7 +23,7 @@ export const text = {
   pinned: 'Pinned',
   total: 'Guaranteed',
   bound: 'Bound',
-  use: 'Bound of it',
+  use: 'Share bound',
   boundOf: (n: number, of: number) => `${count(n)} of ${count(of)} bound`,
   notBound: (n: number) => `${count(n)} not bound`,
   queue: 'What waits here',
