@@ -36,7 +36,7 @@ test('a job that waits: what would let it start opens in Submit with the change 
   await accessible(page);
 
   await fix(/^Open in Submit: it would start as an opportunistic job/).click();
-  await expect(page.getByText(`A copy of job ${id}`)).toBeVisible();
+  await expect(page.getByText(`A copy of job ${id}, which has not ended`)).toBeVisible();
   await expect(page.getByRole('combobox', { name: 'Priority' })).toHaveValue(/^Opportunistic/);
   await expect(editor(page)).toContainText('jobPriorityClass: oppo');
   await expect(editor(page)).toContainText(comment);
@@ -57,6 +57,7 @@ test('a job that waits: what would let it start opens in Submit with the change 
   await expect(verdict).toContainText('has not ended yet: stop it first, or choose another name');
   await server.api('POST', `/jobs/${id}/stop`, {});
   await expect(verdict).toContainText('Starts now');
+  await expect(page.getByText(`A copy of job ${id}`)).not.toContainText('has not ended');
   await page.getByRole('button', { name: 'Submit' }).click();
   await expect(page.getByRole('heading', { name: 'asks-for-two' })).toBeVisible();
   await expect(page.locator('header').getByText('Running')).toBeVisible();

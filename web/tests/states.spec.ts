@@ -10,7 +10,7 @@ let id = 0;
 test.beforeAll(async () => {
   await server.start();
   await server.people();
-  id = ((await server.submit(job('here', { command: "'echo a line of it; sleep 600'" }))) as { id: number }).id;
+  id = ((await server.submit(job('here', { instances: 2, command: "'echo a line of it; sleep 600'" }))) as { id: number }).id;
 });
 
 test.afterAll(() => server.stop());
@@ -29,6 +29,7 @@ const pages: Shown[] = [
   { name: 'Jobs', path: () => '/jobs', api: /v1\/jobs\?/, there: (p) => main(p).getByRole('link', { name: 'admin~here' }) },
   { name: 'a job', path: () => `/jobs/${id}`, api: /v1\/jobs\/\d+$/, there: (p) => main(p).getByRole('table', { name: 'Tasks' }) },
   { name: 'its log', path: () => `/jobs/${id}?tab=log`, api: /\/logs\?/, there: (p) => main(p).getByText('a line of it'), alone: true },
+  { name: 'the logs of all its tasks', path: () => `/jobs/${id}?tab=log&task=all`, api: /\/logs\?/, there: (p) => main(p).getByText('main-1 | a line of it'), alone: true },
   { name: 'its events', path: () => `/jobs/${id}?tab=events`, api: /v1\/jobs\/\d+\/events/, there: (p) => main(p).getByText('JobSubmitted') },
   { name: 'its file', path: () => `/jobs/${id}?tab=file`, api: /v1\/jobs\/\d+\/config/, there: (p) => main(p).getByText('protocolVersion: 2') },
   { name: 'Submit', path: () => '/submit', api: /v1\/vcs$/, there: (p) => main(p).getByRole('combobox', { name: 'Virtual cluster' }) },
@@ -126,7 +127,7 @@ test('what has nothing says so, and what to do', async ({ page }) => {
 });
 
 test('pages that no other test looks at: tabs of a job, one that failed, virtual clusters with jobs, the door above a page', async ({ page }) => {
-  const fails = (await server.submit(job('fails', { command: "'echo it ends badly >&2; exit 3'" }))) as { id: number };
+  const fails = (await server.submit(job('fails', { vc: 'vc1', command: "'echo it ends badly >&2; exit 3'" }))) as { id: number };
   await server.submit(job('waits-for-it', { gpus: 2 }));
   await server.signIn(page, 'carol', `/jobs/${fails.id}`);
   await expect(page.locator('header').getByText('Failed')).toBeVisible();

@@ -7,7 +7,7 @@ export const text = {
   fileHint: 'Form and file are two views of one thing: each changes the other.',
   template: 'Begin with',
   templates: 'A template',
-  from: (job: string) => `A copy of job ${job}`,
+  from: (job: string, live: boolean) => `A copy of job ${job}${live ? ', which has not ended: stop it, or give the copy another name' : ''}`,
   masked: 'Secrets of the job are masked (******): put them in again.',
   name: 'Name',
   vc: 'Virtual cluster',

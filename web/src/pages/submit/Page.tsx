@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import { vcsQuery } from '../../api/cluster';
-import { configOfJobQuery } from '../../api/jobs';
+import { configOfJobQuery, jobQuery } from '../../api/jobs';
 import { meQuery } from '../../api/people';
+import { hasEnded } from '../../parts/state';
 import type { Address } from '../../routes';
 import { text } from '../../text/submit';
 import { Failed } from '../../ui/Failed';
@@ -21,6 +22,7 @@ export function Submit() {
   const vcs = useQuery(vcsQuery);
   const user = useQuery(meQuery).data?.name ?? '';
   const source = useQuery({ ...configOfJobQuery(from), enabled: from !== '' });
+  const job = useQuery({ ...jobQuery(from), enabled: from !== '' });
   if (from === '') {
     return (
       <Page title={text.title}>
@@ -31,7 +33,7 @@ export function Submit() {
     );
   }
   return (
-    <Page title={text.title} facts={text.from(from)}>
+    <Page title={text.title} facts={text.from(from, job.data !== undefined && !hasEnded(job.data))}>
       {source.error && <Failed error={source.error} onRetry={() => void source.refetch()} />}
       {source.isPending && <Loading rows={8} />}
       {source.data !== undefined && <Desk key={JSON.stringify(search)} user={user} begin={fixed(source.data, search)} fresh />}
