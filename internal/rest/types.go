@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/why"
 )
 
 // Version is the name of this API in its paths.
@@ -137,6 +138,9 @@ type Validated struct {
 	Message  string        `json:"message"`
 	Reason   *sched.Reason `json:"reason,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
+	// Guaranteed and Standing are of a job that starts or waits.
+	Guaranteed bool   `json:"guaranteed,omitempty" doc:"It runs on cells that its virtual cluster is guaranteed; otherwise on what others leave"`
+	Standing   string `json:"standing,omitempty" doc:"The same in words, with what that means"`
 	// The job's number in it is the one that it would get.
 	Explanation *Explanation `json:"explanation,omitempty" doc:"Where it would start and which jobs would be stopped first, or why it waits and until when"`
 }
@@ -233,6 +237,12 @@ type Done struct {
 	Repeated bool     `json:"repeated,omitempty"`
 	Effects  []string `json:"effects,omitempty" doc:"What the change did to jobs"`
 	Warnings []string `json:"warnings,omitempty" doc:"What is accepted in a cluster file, but probably not meant"`
+}
+
+// Starts are when jobs are expected to start.
+type Starts struct {
+	AsOf   sched.Time     `json:"as_of" doc:"When this was worked out"`
+	Starts []why.Expected `json:"starts" doc:"Of those of the jobs that wait and of which something is known"`
 }
 
 // Explanation is the core's, with the blockers' names.

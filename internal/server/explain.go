@@ -3,10 +3,17 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
+	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/why"
 )
 
 const (
@@ -98,7 +105,13 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 			return
 		}
 		sched.Veil(st, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
-		f(st, func(ex *sched.Explanation) { hideBriefs(st, ex) })
+		f(st, func(ex *sched.Explanation) {
+			hideBriefs(st, ex)
+			for i := range ex.Gangs { // what its asker cannot do helps nothing
+				g := &ex.Gangs[i]
+				g.Suggestions = slices.DeleteFunc(g.Suggestions, func(to sched.Suggestion) bool { return to.VC != "" && !sight.Submits(to.VC) })
+			}
+		})
 	})
 }
 
@@ -136,6 +149,14 @@ func hideBriefs(st *sched.State, ex *sched.Explanation) {
 	}
 }
 
+// standing says on whose cells a job runs, and for whom it has to leave.
+func standing(job *sched.Job) (guaranteed bool, why string) {
+	if job.Priority >= cell.MinGuaranteed {
+		return true, fmt.Sprintf("guaranteed: it gets cells of VC %s, and no job of another VC can take them", job.VC)
+	}
+	return false, "borrowed: an opportunistic job gets cells that are free now, and gives way when a VC needs its own"
+}
+
 // dryRun says what came out for a job on a copy of the state: what the core would do now.
 func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sched.Refusal, out *rest.Validated) {
 	if refusal != nil {
@@ -146,6 +167,7 @@ func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sche
 		return
 	}
 	out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: append(namesIn(st, job.User, &ex), namedJob(job.User, ex.Job, job))}
+	out.Guaranteed, out.Standing = standing(job)
 	starting := ex.Starting()
 	switch {
 	case starting == 0 && len(ex.Gangs) > 0:
@@ -166,4 +188,79 @@ func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sche
 		}
 		out.Message += fmt.Sprintf(", with %d of its %d tasks", starting, all)
 	}
+}
+
+// foreseen is when the jobs that wait start, as it was worked out last: once for all that ask.
+type foreseen struct {
+	busy chan struct{} // holds a token while it is used
+	at   time.Time
+	took time.Duration
+	of   sched.Time
+	list map[sched.JobID]why.Expected
+}
+
+const (
+	// foreseenFor is how long it is told again, and foreseenRest that and so many times as long as it took, so that it never
+	// takes more than a twentieth of a processor.
+	foreseenFor  = 10 * time.Second
+	foreseenRest = 20
+)
+
+func (s *Server) registerStarts(api huma.API) {
+	huma.Register(api, operation(api, huma.Operation{OperationID: "list-starts", Method: http.MethodGet, Path: "/starts",
+		Summary: "When jobs that wait are expected to start", Tags: []string{"jobs"}}), s.starts)
+}
+
+type startsInput struct {
+	Job []int64 `query:"job,explode" maxItems:"400" doc:"Numbers of jobs; may repeat"`
+}
+
+// starts tells when jobs start, of those that are asked for and that the asker may see. What it says is some seconds old.
+func (s *Server) starts(ctx context.Context, in *startsInput) (*body[rest.Starts], error) {
+	sight, err := s.warden.Sight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case s.foreseen.busy <- struct{}{}:
+		defer func() { <-s.foreseen.busy }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	f := &s.foreseen
+	if rest := time.Since(f.at); f.list == nil || rest > foreseenFor && rest > foreseenRest*f.took {
+		if err := s.foresee(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	out := rest.Starts{AsOf: f.of, Starts: []why.Expected{}}
+	err = s.read(ctx, 0, func(st *sched.State) {
+		for _, id := range in.Job {
+			job, ok := st.Spec(sched.JobID(id))
+			if e, known := f.list[sched.JobID(id)]; ok && known && sight.Sees(job.VC, job.User) {
+				out.Starts = append(out.Starts, e)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer(out), nil
+}
+
+// foresee works it out anew.
+func (s *Server) foresee(ctx context.Context, f *foreseen) error {
+	known, err := s.measured(ctx)
+	if err != nil {
+		return err
+	}
+	return s.think(ctx, 0, func(st *sched.State) {
+		begin := time.Now()
+		f.of, f.list = s.opts.Now(), map[sched.JobID]why.Expected{}
+		for _, e := range sched.Starts(st, known) {
+			f.list[e.Job] = e
+		}
+		f.at = time.Now()
+		f.took = f.at.Sub(begin)
+	})
 }
