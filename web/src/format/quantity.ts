@@ -28,3 +28,9 @@ export function bytes(n: number): string {
 export function percent(part: number, whole: number): string {
   return whole === 0 ? '–' : `${Math.round((100 * part) / whole)}%`;
 }
+
+// ordinal says which one: 1st, 2nd, 3rd, 11th, 1,002nd.
+export function ordinal(n: number): string {
+  const teens = n % 100 > 10 && n % 100 < 14;
+  return count(n) + ((teens ? '' : ['', 'st', 'nd', 'rd'][n % 10]) || 'th');
+}

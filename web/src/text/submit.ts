@@ -63,7 +63,4 @@ export const text = {
   warnings: 'Accepted, but probably not meant',
   where: 'Where',
   preempts: 'These give way first',
-  guaranteed: 'on guaranteed cells',
-  borrowed: 'on borrowed cells',
-  whyNot: 'Why',
 };
