@@ -106,7 +106,10 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 		}
 		sched.Veil(st, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
 		f(st, func(ex *sched.Explanation) {
-			hideBriefs(st, ex)
+			rest.Hide(ex, func(id sched.JobID) bool {
+				spec, ok := st.Spec(id)
+				return ok && sched.Veiled(st, spec)
+			})
 			for i := range ex.Gangs { // what its asker cannot do helps nothing
 				g := &ex.Gangs[i]
 				g.Suggestions = slices.DeleteFunc(g.Suggestions, func(to sched.Suggestion) bool { return to.VC != "" && !sight.Submits(to.VC) })
@@ -115,41 +118,7 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 	})
 }
 
-// hideBriefs leaves names and users of veiled jobs out of an explanation.
-func hideBriefs(st *sched.State, ex *sched.Explanation) {
-	hidden := func(id sched.JobID) bool {
-		spec, ok := st.Spec(id)
-		return ok && sched.Veiled(st, spec)
-	}
-	hide := func(b *sched.JobBrief) {
-		if hidden(b.Job) {
-			b.Name, b.User = sched.JobName(fmt.Sprint("job ", b.Job)), ""
-		}
-	}
-	for i := range ex.Ahead {
-		hide(&ex.Ahead[i])
-	}
-	for i := range ex.Blockers {
-		hide(&ex.Blockers[i])
-	}
-	for i := range ex.Preempts {
-		hide(&ex.Preempts[i].JobBrief)
-	}
-	for i := range ex.Shares {
-		for k := range ex.Shares[i].With {
-			hide(&ex.Shares[i].With[k])
-		}
-	}
-	if ex.Estimate != nil {
-		for i := range ex.Estimate.Ends {
-			if e := &ex.Estimate.Ends[i]; hidden(e.Job) {
-				e.Name = sched.JobName(fmt.Sprint("job ", e.Job))
-			}
-		}
-	}
-}
-
-// standing says on whose cells a job runs, and for whom it has to leave.
+// standing says on whose cells a job runs, and when it has to leave them.
 func standing(job *sched.Job) (guaranteed bool, why string) {
 	if job.Priority >= cell.MinGuaranteed {
 		return true, fmt.Sprintf("guaranteed: it gets cells of VC %s, and no job of another VC can take them", job.VC)
@@ -190,57 +159,34 @@ func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sche
 	}
 }
 
-// foreseen is when the jobs that wait start, as it was worked out last: once for all that ask.
-type foreseen struct {
-	busy chan struct{} // holds a token while it is used
-	at   time.Time
-	took time.Duration
-	of   sched.Time
-	list map[sched.JobID]why.Expected
-}
+// starts are the routes that tell when jobs start.
+type starts struct{ *Server }
 
-const (
-	// foreseenFor is how long it is told again, and foreseenRest that and so many times as long as it took, so that it never
-	// takes more than a twentieth of a processor.
-	foreseenFor  = 10 * time.Second
-	foreseenRest = 20
-)
-
-func (s *Server) registerStarts(api huma.API) {
-	huma.Register(api, operation(api, huma.Operation{OperationID: "list-starts", Method: http.MethodGet, Path: "/starts",
-		Summary: "When jobs that wait are expected to start", Tags: []string{"jobs"}}), s.starts)
+func (s starts) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
+	huma.Register(api, op("list-starts", http.MethodGet, "/starts", "When jobs that wait are expected to start"), s.list)
 }
 
 type startsInput struct {
 	Job []int64 `query:"job,explode" maxItems:"400" doc:"Numbers of jobs; may repeat"`
 }
 
-// starts tells when jobs start, of those that are asked for and that the asker may see. What it says is some seconds old.
-func (s *Server) starts(ctx context.Context, in *startsInput) (*body[rest.Starts], error) {
+// list tells it of the jobs that are asked for and that the asker may see. What it says is some seconds old.
+func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], error) {
 	sight, err := s.warden.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case s.foreseen.busy <- struct{}{}:
-		defer func() { <-s.foreseen.busy }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	f := &s.foreseen
-	if rest := time.Since(f.at); f.list == nil || rest > foreseenFor && rest > foreseenRest*f.took {
-		if err := s.foresee(ctx, f); err != nil {
-			return nil, err
-		}
-	}
-	out := rest.Starts{AsOf: f.of, Starts: []why.Expected{}}
-	err = s.read(ctx, 0, func(st *sched.State) {
-		for _, id := range in.Job {
-			job, ok := st.Spec(sched.JobID(id))
-			if e, known := f.list[sched.JobID(id)]; ok && known && sight.Sees(job.VC, job.User) {
-				out.Starts = append(out.Starts, e)
+	out := rest.Starts{Starts: []why.Expected{}}
+	err = s.foreseen.Use(ctx, s.foresee, func(list map[sched.JobID]why.Expected, at time.Time) error {
+		out.AsOf = sched.Time(at.UnixMicro())
+		return s.read(ctx, 0, func(st *sched.State) {
+			for _, id := range in.Job {
+				e, known := list[sched.JobID(id)]
+				if job, ok := st.Spec(sched.JobID(id)); known && ok && sight.Sees(job.VC, job.User) {
+					out.Starts = append(out.Starts, e)
+				}
 			}
-		}
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -248,19 +194,11 @@ func (s *Server) starts(ctx context.Context, in *startsInput) (*body[rest.Starts
 	return answer(out), nil
 }
 
-// foresee works it out anew.
-func (s *Server) foresee(ctx context.Context, f *foreseen) error {
+func (s starts) foresee(ctx context.Context) (list []why.Expected, err error) {
 	known, err := s.measured(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.think(ctx, 0, func(st *sched.State) {
-		begin := time.Now()
-		f.of, f.list = s.opts.Now(), map[sched.JobID]why.Expected{}
-		for _, e := range sched.Starts(st, known) {
-			f.list[e.Job] = e
-		}
-		f.at = time.Now()
-		f.took = f.at.Sub(begin)
-	})
+	err = s.think(ctx, 0, func(st *sched.State) { list = sched.Starts(st, known) })
+	return list, err
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/accounts"
+	"github.com/combsched/comb/internal/server/foreseen"
 	"github.com/combsched/comb/internal/server/frames"
 	"github.com/combsched/comb/internal/server/seats"
 	"github.com/combsched/comb/internal/server/warden"
@@ -114,7 +115,7 @@ type Server struct {
 	telling  sync.Map      // callers to whom the history of a job is being told
 	thinking chan struct{} // holds a token for each explanation that is being worked out
 	packing  chan struct{} // holds a token for each archive of logs that is being sent
-	foreseen foreseen
+	foreseen foreseen.Starts
 	spares   sync.Pool     // of *sched.Spare, the memory of these
 	planning chan struct{} // holds a token while a cluster file is read and planned
 	warden   *warden.Warden
@@ -140,7 +141,7 @@ func build(o Options) (*Server, huma.API) {
 	s := &Server{
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
-		thinking: make(chan struct{}, thinkers), foreseen: foreseen{busy: make(chan struct{}, 1)}, slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers), packing: make(chan struct{}, packers),
+		thinking: make(chan struct{}, thinkers), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers), packing: make(chan struct{}, packers),
 		streams:  seats.Seats{All: maxStreams, One: maxOneStreams, What: "streams"},
 		planning: make(chan struct{}, 1), lent: make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
 	}
