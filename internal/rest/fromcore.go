@@ -2,6 +2,7 @@ package rest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
@@ -184,4 +185,19 @@ func Hide(ex *sched.Explanation, hidden func(sched.JobID) bool) {
 			e.Name = sched.JobName(fmt.Sprint("job ", e.Job))
 		}
 	}
+}
+
+// mostNotes bounds what an explanation tells of nodes.
+const mostNotes = 10
+
+// NotesOf is what was said of the nodes that an explanation names.
+func NotesOf(nodes []sched.NodeStatus, ex *sched.Explanation) (notes []NodeNote) {
+	for i := range nodes {
+		n := &nodes[i]
+		named := slices.ContainsFunc(ex.Gangs, func(g sched.GangReason) bool { return slices.Contains(g.Reason.Nodes, n.Name) })
+		if named && n.Reason != "" && len(notes) < mostNotes {
+			notes = append(notes, NodeNote{n.Name, n.Cordoned, n.By, n.Since, n.Reason})
+		}
+	}
+	return notes
 }

@@ -251,6 +251,18 @@ type Explanation struct {
 	Ref    string     `json:"ref" doc:"What its reader calls the job"`
 	Status *JobStatus `json:"status,omitempty" doc:"Of a job that runs, is being stopped, or has ended"`
 	Names  []NamedJob `json:"names,omitempty" doc:"The jobs that reasons name"`
+	// Notices are not in Status of a job that waits.
+	Notices []string   `json:"notices,omitempty" doc:"What went wrong with it before, such as why a start was refused"`
+	Nodes   []NodeNote `json:"nodes,omitempty" doc:"What was said of the first nodes that reasons name and that are out of service"`
+}
+
+// NodeNote says why a node is out of service.
+type NodeNote struct {
+	Name     cell.NodeName `json:"name"`
+	Cordoned bool          `json:"cordoned,omitempty" doc:"By a user; otherwise it is down or suspect"`
+	By       sched.Subject `json:"by,omitempty" doc:"That user"`
+	Since    sched.Time    `json:"since,omitempty"`
+	Reason   string        `json:"reason"`
 }
 
 // NamedJob ties a number in a reason to a name.
