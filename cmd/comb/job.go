@@ -163,6 +163,9 @@ func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, r
 	err := a.show(v, func(t *table) {
 		for i, one := range all {
 			t.line("%s: %s: %s", files[i], one.Verdict, one.Message)
+			if one.Standing != "" {
+				t.line("  %s", one.Standing)
+			}
 			if one.Explanation != nil {
 				a.drawDryRun(t, one.Explanation)
 			}

@@ -228,6 +228,16 @@ func (a *app) drawReasons(t *table, ex *rest.Explanation) {
 	for i := range ex.Gangs {
 		a.drawGang(t, &ex.Gangs[i], names)
 	}
+	for _, text := range ex.Notices {
+		t.line("  notice: %s", text)
+	}
+	for _, n := range ex.Nodes {
+		if n.Cordoned {
+			t.line("  node %s is cordoned by %s since %s: %s", n.Name, n.By, a.when(n.Since), n.Reason)
+		} else {
+			t.line("  node %s: %s", n.Name, n.Reason)
+		}
+	}
 	a.drawStanding(t, "ahead of it", ex.Ahead)
 	a.drawStanding(t, "in the way", ex.Blockers)
 	if ex.Estimate != nil {

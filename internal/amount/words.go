@@ -15,6 +15,14 @@ const (
 	hour        = 60 * minute
 )
 
+// Few lists the first of many names, and says how many more there are.
+func Few(names []string, most int) string {
+	if n := len(names) - most; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}
+
 // Span shows a span of so many microseconds in words: "1 h 5 min".
 func Span(d int64) string {
 	switch {

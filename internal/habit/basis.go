@@ -2,7 +2,9 @@ package habit
 
 import (
 	"math/bits"
+	"strings"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/jobs"
 )
 
@@ -40,6 +42,37 @@ func (b Basis) Text() string {
 		return "its stop"
 	}
 	return "nothing"
+}
+
+// Tally counts what ends rest on.
+type Tally struct{ kinds []counted }
+
+type counted struct {
+	Basis
+	n int32
+}
+
+// Any reports whether it counted something.
+func (t *Tally) Any() bool { return len(t.kinds) > 0 }
+
+// Add counts one.
+func (t *Tally) Add(b Basis) {
+	for i := range t.kinds {
+		if t.kinds[i].Basis == b {
+			t.kinds[i].n++
+			return
+		}
+	}
+	t.kinds = append(t.kinds, counted{b, 1})
+}
+
+// Text says them in the order in which they came: "the time limit of 2 attempts, its stop of 1 attempt".
+func (t *Tally) Text() string {
+	var parts []string
+	for _, k := range t.kinds {
+		parts = append(parts, k.Basis.Text()+" of "+amount.Plural(k.n, "attempt", "attempts"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Portion is d times n by m, which is positive, at most 2^50 us (35 years).

@@ -1,6 +1,9 @@
 package rest
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -151,4 +154,50 @@ func each[A, B any](list []A, f func(*A) B) []B {
 		out[i] = f(&list[i])
 	}
 	return out
+}
+
+// Hide leaves the names and users of hidden jobs out of an explanation.
+func Hide(ex *sched.Explanation, hidden func(sched.JobID) bool) {
+	hide := func(b *sched.JobBrief) {
+		if hidden(b.Job) {
+			b.Name, b.User = sched.JobName(fmt.Sprint("job ", b.Job)), ""
+		}
+	}
+	for i := range ex.Ahead {
+		hide(&ex.Ahead[i])
+	}
+	for i := range ex.Blockers {
+		hide(&ex.Blockers[i])
+	}
+	for i := range ex.Preempts {
+		hide(&ex.Preempts[i].JobBrief)
+	}
+	for i := range ex.Shares {
+		for k := range ex.Shares[i].With {
+			hide(&ex.Shares[i].With[k])
+		}
+	}
+	if ex.Estimate == nil {
+		return
+	}
+	for i := range ex.Estimate.Ends {
+		if e := &ex.Estimate.Ends[i]; hidden(e.Job) {
+			e.Name = sched.JobName(fmt.Sprint("job ", e.Job))
+		}
+	}
+}
+
+// mostNotes bounds what an explanation tells of nodes.
+const mostNotes = 10
+
+// NotesOf is what was said of the nodes that an explanation names.
+func NotesOf(nodes []sched.NodeStatus, ex *sched.Explanation) (notes []NodeNote) {
+	for i := range nodes {
+		n := &nodes[i]
+		named := slices.ContainsFunc(ex.Gangs, func(g sched.GangReason) bool { return slices.Contains(g.Reason.Nodes, n.Name) })
+		if named && n.Reason != "" && len(notes) < mostNotes {
+			notes = append(notes, NodeNote{n.Name, n.Cordoned, n.By, n.Since, n.Reason})
+		}
+	}
+	return notes
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/why"
 )
 
 // Version is the name of this API in its paths.
@@ -137,6 +138,9 @@ type Validated struct {
 	Message  string        `json:"message"`
 	Reason   *sched.Reason `json:"reason,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
+	// Guaranteed and Standing are of a job that starts or waits.
+	Guaranteed bool   `json:"guaranteed,omitempty" doc:"It runs on cells that its virtual cluster is guaranteed; otherwise on what others leave"`
+	Standing   string `json:"standing,omitempty" doc:"The same in words, with what that means"`
 	// The job's number in it is the one that it would get.
 	Explanation *Explanation `json:"explanation,omitempty" doc:"Where it would start and which jobs would be stopped first, or why it waits and until when"`
 }
@@ -235,12 +239,30 @@ type Done struct {
 	Warnings []string `json:"warnings,omitempty" doc:"What is accepted in a cluster file, but probably not meant"`
 }
 
+// Starts are when jobs are expected to start.
+type Starts struct {
+	AsOf   sched.Time     `json:"as_of" doc:"When this was worked out"`
+	Starts []why.Expected `json:"starts" doc:"Of those of the jobs that wait and of which something is known"`
+}
+
 // Explanation is the core's, with the blockers' names.
 type Explanation struct {
 	sched.Explanation
 	Ref    string     `json:"ref" doc:"What its reader calls the job"`
 	Status *JobStatus `json:"status,omitempty" doc:"Of a job that runs, is being stopped, or has ended"`
 	Names  []NamedJob `json:"names,omitempty" doc:"The jobs that reasons name"`
+	// Notices are not in Status of a job that waits.
+	Notices []string   `json:"notices,omitempty" doc:"What went wrong with it before, such as why a start was refused"`
+	Nodes   []NodeNote `json:"nodes,omitempty" doc:"What was said of the first nodes that reasons name and that are out of service"`
+}
+
+// NodeNote says why a node is out of service.
+type NodeNote struct {
+	Name     cell.NodeName `json:"name"`
+	Cordoned bool          `json:"cordoned,omitempty" doc:"By a user; otherwise it is down or suspect"`
+	By       sched.Subject `json:"by,omitempty" doc:"That user"`
+	Since    sched.Time    `json:"since,omitempty"`
+	Reason   string        `json:"reason"`
 }
 
 // NamedJob ties a number in a reason to a name.

@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/habit"
 	"github.com/combsched/comb/internal/heap"
+	"github.com/combsched/comb/internal/why"
 )
 
 // estimateSteps bounds an estimate: so many times a decision is taken on the
@@ -29,9 +30,8 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	if why := s.neverFits(j, int(g)); why != nil {
 		return Estimate{Unknown: why.Message}, true
 	}
-	e := Estimate{}
-	var sure, likely, open bool
-	missed, sureBy, may := false, Time(0), false
+	var sure, likely, open, missed, may bool
+	e, sureBy := Estimate{}, Time(0)
 	for _, p := range []pace{slow, prompt, quick} {
 		if p == prompt && !e.Bounded && may && draw(s, id, g, m, &e) {
 			if sure {
@@ -40,7 +40,7 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 			e.Unknown, e.Jobs, e.Bounded = "", nil, false
 			return e, true
 		}
-		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m, known: s.habits, draw: habit.Draw{Of: draws}}
+		f := ahead(s, p, m)
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.steps)
 		e.Bounded = e.Bounded || f.bounded
@@ -75,6 +75,33 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	return e, true
 }
 
+// Starts tells when the jobs that wait would start, as Estimate does for one, but without draws: each run goes on for all
+// of them, as far as its decisions reach. It must not be called in the loop.
+func Starts(s *State, m Measured) []why.Expected {
+	var ids []JobID
+	for space := range s.queues {
+		ids = append(ids, s.order(int32(space))...)
+	}
+	at := make([]why.Expected, len(ids))
+	for _, p := range []pace{slow, prompt, quick} {
+		f, left := ahead(s, p, m), len(ids)
+		f.until(func() bool {
+			for left > 0 && f.began[ids[left-1]] != 0 {
+				left--
+			}
+			return left == 0
+		})
+		for i, id := range ids {
+			at[i].Add(id, f.began[id], p == slow)
+		}
+	}
+	return slices.DeleteFunc(at, func(a why.Expected) bool { return a.Earliest == 0 })
+}
+
+func ahead(s *State, p pace, m Measured) forward {
+	return forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m, known: s.habits, draw: habit.Draw{Of: draws}}
+}
+
 // pace says how soon what runs ends: as late as its limit and its grace allow;
 // the same, but whoever is stopped ends at once; or as soon as is likely. How
 // a job ends can change who goes next, so all three are tried.
@@ -106,13 +133,8 @@ type forward struct {
 	bounded  bool
 	open     bool // an attempt ended of which only the limit is known
 	ended    int
-	kinds    []basisCount
+	kinds    habit.Tally
 	log      []EstimatedEnd
-}
-
-type basisCount struct {
-	text string
-	n    int
 }
 
 // plannedEnd is when the tasks of an attempt die.
@@ -131,6 +153,10 @@ func (p plannedEnd) Before(o plannedEnd) bool {
 
 // run goes on until the gang has its cells; it returns when that is.
 func (f *forward) run(id JobID, g int32) (Time, bool) {
+	return f.until(func() bool { return f.placed(id, g) })
+}
+
+func (f *forward) until(done func() bool) (Time, bool) {
 	f.seen, f.began = map[AttemptID]AttemptState{}, map[JobID]Time{}
 	for {
 		for _, r := range f.decide() {
@@ -139,7 +165,7 @@ func (f *forward) run(id JobID, g int32) (Time, bool) {
 			}
 		}
 		f.steps++
-		if f.placed(id, g) {
+		if done() {
 			return f.at, true
 		}
 		f.watch()
@@ -232,7 +258,7 @@ func (f *forward) end(p plannedEnd) {
 	f.spread = f.spread || p.spread
 	f.open = f.open || b != habit.ByStop && f.opens(a)
 	if b != habit.ByStop {
-		f.count(b)
+		f.kinds.Add(b)
 	}
 	if len(f.log) < maxNamed {
 		f.log = append(f.log, EstimatedEnd{Job: p.id.Job, Name: f.jobs[a.job].spec.Name, At: f.at, Basis: b.Text()})
@@ -243,7 +269,7 @@ func (f *forward) end(p plannedEnd) {
 // mayBeSooner reports whether a start rests on jobs of which only the time limit is known: one of
 // them ended first, or might have ended before those that did.
 func (f *forward) mayBeSooner(id JobID, g int32) bool {
-	if f.open || len(f.kinds) == 0 {
+	if f.open || !f.kinds.Any() {
 		return f.open
 	}
 	ids := f.endable(f.find(id), int(g))
@@ -256,37 +282,21 @@ func (f *forward) mayBeSooner(id JobID, g int32) bool {
 	return false
 }
 
-func (f *forward) count(b habit.Basis) {
-	text := b.Text()
-	for i := range f.kinds {
-		if f.kinds[i].text == text {
-			f.kinds[i].n++
-			return
-		}
-	}
-	f.kinds = append(f.kinds, basisCount{text, 1})
-}
-
 // words says what a run rests on.
 func (f *forward) words() string {
 	switch {
-	case len(f.kinds) == 0 && f.ended > 0:
+	case !f.kinds.Any() && f.ended > 0:
 		return "the grace of jobs that are stopped; if no job is submitted that goes before it"
-	case len(f.kinds) == 0:
+	case !f.kinds.Any():
 		return "nothing: no job that runs has to end first"
 	}
-	var parts []string
-	for _, k := range f.kinds {
-		parts = append(parts, fmt.Sprintf("%s of %s", k.text, amount.Plural(int32(k.n), "attempt", "attempts")))
-	}
-	return strings.Join(parts, ", ") + "; if no job is submitted that goes before it"
+	return f.kinds.Text() + "; if no job is submitted that goes before it"
 }
 
 // against says which jobs start before a gang's job that wait behind it now, and which after it
 // that wait before it: others find room where it does not, and an order changes with time.
 func (f *forward) against(was *State, j *job) string {
-	var sooner, later []string
-	behind := false
+	sooner, later, behind := []string(nil), []string(nil), false
 	for _, id := range was.order(was.space(j.spec.VC)) {
 		o := was.find(id)
 		at := f.began[id]
@@ -302,20 +312,12 @@ func (f *forward) against(was *State, j *job) string {
 	}
 	var texts []string
 	if len(sooner) > 0 {
-		texts = append(texts, "after "+few(sooner)+", behind it in the order of now")
+		texts = append(texts, "after "+amount.Few(sooner, maxNamed)+", behind it in the order of now")
 	}
 	if len(later) > 0 {
-		texts = append(texts, "before "+few(later)+", ahead of it in the order of now")
+		texts = append(texts, "before "+amount.Few(later, maxNamed)+", ahead of it in the order of now")
 	}
 	return strings.Join(texts, "; ")
-}
-
-// few lists the first names of many.
-func few(names []string) string {
-	if n := len(names) - maxNamed; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), n)
-	}
-	return strings.Join(names, ", ")
 }
 
 // missing says why a run did not come to the start of a gang.

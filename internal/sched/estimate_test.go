@@ -24,6 +24,19 @@ func (w *world) estimate(id sched.JobID, m sched.Measured) sched.Estimate {
 	return e
 }
 
+// starts are the earliest and the latest of all jobs that wait.
+func (w *world) starts() map[sched.JobID][2]sched.Time {
+	w.t.Helper()
+	w.s = w.s.At(w.now)
+	before := w.s.Digest()
+	all := map[sched.JobID][2]sched.Time{}
+	for _, at := range sched.Starts(w.s, nil) {
+		all[at.Job] = [2]sched.Time{at.Earliest, at.Latest}
+	}
+	want(w.t, "digest after the starts of all", w.s.Digest(), before)
+	return all
+}
+
 // placedAt is when a job first got its cells.
 func (w *world) placedAt(id sched.JobID) sched.Time {
 	for _, r := range w.log {
@@ -63,11 +76,15 @@ func TestEstimateComesTrue(t *testing.T) {
 			jobs = append(jobs, w.submit(j))
 			w.start(jobs[i])
 		}
+		list := w.starts()
 		for _, id := range jobs {
 			if j, ok := w.s.Job(id); !ok || j.Phase != sched.Waiting {
 				continue
 			}
 			e := w.estimate(id, nil)
+			if got := list[id]; got != [2]sched.Time{e.Earliest, e.Latest} {
+				t.Errorf("seed %d: job %d: in the list of all starts it has %v, alone %+v", seed, id, got, e)
+			}
 			if e.Earliest == 0 || e.Latest < e.Earliest {
 				t.Fatalf("seed %d: job %d: %+v", seed, id, e)
 			}
@@ -121,6 +138,7 @@ func TestEstimateBasis(t *testing.T) {
 
 	e = w.estimate(two, nil)
 	want(t, "two", fmt.Sprint(e.Earliest, e.Latest), "0 0")
+	want(t, "what is known of all", fmt.Sprint(w.starts()), fmt.Sprint(map[sched.JobID][2]sched.Time{one: {w.now.Add(10 * sched.Minute), w.now.Add(10 * sched.Minute)}}))
 	if e.Unknown != "job train-7 declares no time limit, and the end of 1 other is not known either" || !slices.Equal(e.Jobs, []sched.JobID{mute, one}) {
 		t.Errorf("why two has none: %+v", e)
 	}

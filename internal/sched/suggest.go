@@ -442,7 +442,7 @@ func (t *suggester) afterTime() {
 	if at, ok := f.run(t.j.id, t.g); t.uncut(w) && ok {
 		text := "it would start %s from now"
 		switch {
-		case len(f.kinds) > 0:
+		case f.kinds.Any():
 			text += ", when the jobs that run have reached the ends that they declare"
 		case f.ended > 0: // only stops
 			text += ", with the grace of jobs that are stopped until then"

@@ -3,10 +3,17 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
+	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/why"
 )
 
 const (
@@ -98,42 +105,25 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 			return
 		}
 		sched.Veil(st, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
-		f(st, func(ex *sched.Explanation) { hideBriefs(st, ex) })
+		f(st, func(ex *sched.Explanation) {
+			rest.Hide(ex, func(id sched.JobID) bool {
+				spec, ok := st.Spec(id)
+				return ok && sched.Veiled(st, spec)
+			})
+			for i := range ex.Gangs { // what its asker cannot do helps nothing
+				g := &ex.Gangs[i]
+				g.Suggestions = slices.DeleteFunc(g.Suggestions, func(to sched.Suggestion) bool { return to.VC != "" && !sight.Submits(to.VC) })
+			}
+		})
 	})
 }
 
-// hideBriefs leaves names and users of veiled jobs out of an explanation.
-func hideBriefs(st *sched.State, ex *sched.Explanation) {
-	hidden := func(id sched.JobID) bool {
-		spec, ok := st.Spec(id)
-		return ok && sched.Veiled(st, spec)
+// standing says on whose cells a job runs, and when it has to leave them.
+func standing(job *sched.Job) (guaranteed bool, why string) {
+	if job.Priority >= cell.MinGuaranteed {
+		return true, fmt.Sprintf("guaranteed: it gets cells of VC %s, and no job of another VC can take them", job.VC)
 	}
-	hide := func(b *sched.JobBrief) {
-		if hidden(b.Job) {
-			b.Name, b.User = sched.JobName(fmt.Sprint("job ", b.Job)), ""
-		}
-	}
-	for i := range ex.Ahead {
-		hide(&ex.Ahead[i])
-	}
-	for i := range ex.Blockers {
-		hide(&ex.Blockers[i])
-	}
-	for i := range ex.Preempts {
-		hide(&ex.Preempts[i].JobBrief)
-	}
-	for i := range ex.Shares {
-		for k := range ex.Shares[i].With {
-			hide(&ex.Shares[i].With[k])
-		}
-	}
-	if ex.Estimate != nil {
-		for i := range ex.Estimate.Ends {
-			if e := &ex.Estimate.Ends[i]; hidden(e.Job) {
-				e.Name = sched.JobName(fmt.Sprint("job ", e.Job))
-			}
-		}
-	}
+	return false, "borrowed: an opportunistic job gets cells that are free now, and gives way when a VC needs its own"
 }
 
 // dryRun says what came out for a job on a copy of the state: what the core would do now.
@@ -146,6 +136,7 @@ func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sche
 		return
 	}
 	out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: append(namesIn(st, job.User, &ex), namedJob(job.User, ex.Job, job))}
+	out.Guaranteed, out.Standing = standing(job)
 	starting := ex.Starting()
 	switch {
 	case starting == 0 && len(ex.Gangs) > 0:
@@ -166,4 +157,48 @@ func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sche
 		}
 		out.Message += fmt.Sprintf(", with %d of its %d tasks", starting, all)
 	}
+}
+
+// starts are the routes that tell when jobs start.
+type starts struct{ *Server }
+
+func (s starts) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
+	huma.Register(api, op("list-starts", http.MethodGet, "/starts", "When jobs that wait are expected to start"), s.list)
+}
+
+type startsInput struct {
+	Job []int64 `query:"job,explode" maxItems:"400" doc:"Numbers of jobs; may repeat"`
+}
+
+// list tells it of the jobs that are asked for and that the asker may see. What it says is some seconds old.
+func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], error) {
+	sight, err := s.warden.Sight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := rest.Starts{Starts: []why.Expected{}}
+	err = s.foreseen.Use(ctx, s.foresee, func(list map[sched.JobID]why.Expected, at time.Time) error {
+		out.AsOf = sched.Time(at.UnixMicro())
+		return s.read(ctx, 0, func(st *sched.State) {
+			for _, id := range in.Job {
+				e, known := list[sched.JobID(id)]
+				if job, ok := st.Spec(sched.JobID(id)); known && ok && sight.Sees(job.VC, job.User) {
+					out.Starts = append(out.Starts, e)
+				}
+			}
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer(out), nil
+}
+
+func (s starts) foresee(ctx context.Context) (list []why.Expected, err error) {
+	known, err := s.measured(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.think(ctx, 0, func(st *sched.State) { list = sched.Starts(st, known) })
+	return list, err
 }

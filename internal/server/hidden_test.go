@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -80,5 +81,55 @@ func TestHiddenAsAbsent(t *testing.T) {
 		if apart := (hidden - absent).Abs(); apart >= limit {
 			t.Errorf("%s %s: the answers about %s and %s are %v apart", ask.method, ask.path, ask.hidden, ask.absent, apart)
 		}
+	}
+}
+
+// When jobs start is told of those that were asked for and may be seen, and what helps to start only where the asker may do it.
+func TestStarts(t *testing.T) {
+	w := teams(t)
+	alice, bob := w.user("alice", "red"), w.user("bob", "blue")
+	file := func(name, vc string) string {
+		return fmt.Sprintf("protocolVersion: 2\nname: %s\ntype: job\ndefaults: {virtualCluster: %s}\nextras: {comb: {timeLimit: 10m, grace: 0s}}\ntaskRoles:\n  main:\n    resourcePerInstance: {gpu: 4, cpu: 1, memoryMB: 100}\n    commands: [work]\n", name, vc)
+	}
+	var ids []int64
+	for i, name := range []string{"one", "two", "three", "four"} {
+		asker, vc := alice, "a"
+		if i == 3 {
+			asker, vc = bob, "b"
+		}
+		status, text := w.as(asker, http.MethodPost, rest.Prefix+"/jobs", file(name, vc))
+		var job rest.Submitted
+		if err := json.Unmarshal([]byte(text), &job); err != nil || status != http.StatusCreated {
+			t.Fatal(status, text)
+		}
+		ids = append(ids, int64(job.ID))
+		w.client.See(job.Seq)
+		if name == "one" || name == "four" {
+			w.until("it runs", w.running(job.ID))
+		}
+	}
+	path := fmt.Sprintf(rest.Prefix+"/starts?job=%d&job=%d&job=%d&job=7777", ids[0], ids[1], ids[2])
+	read := func(token string) (out rest.Starts) {
+		t.Helper()
+		status, text := w.as(token, http.MethodGet, path, "")
+		if err := json.Unmarshal([]byte(text), &out); err != nil || status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+		return out
+	}
+	mine := read(alice)
+	if len(mine.Starts) != 2 {
+		t.Fatalf("of two jobs that wait: %+v", mine)
+	}
+	second := mine.Starts[1].Latest - mine.Starts[0].Latest
+	if mine.Starts[0].Latest <= mine.AsOf || time.Duration(second)*time.Microsecond < 10*time.Minute {
+		t.Errorf("the second starts %v after the first, which runs 10 min: %+v", time.Duration(second)*time.Microsecond, mine)
+	}
+	if others := read(bob); len(others.Starts) != 0 {
+		t.Errorf("bob learns of jobs of another VC: %+v", others)
+	}
+	status, text := w.as(alice, http.MethodGet, fmt.Sprintf(rest.Prefix+"/jobs/%d/explain", ids[1]), "")
+	if status != http.StatusOK || !strings.Contains(text, `"suggestions"`) || strings.Contains(text, "it would start in virtual cluster b") {
+		t.Errorf("alice may not submit jobs in b: %d %s", status, text)
 	}
 }

@@ -29,10 +29,8 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	if s.opts.Checkpoints != nil && slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Attempt > 0 }) {
 		j.CheckpointDir = s.opts.Checkpoints(j.ID)
 	}
-	if table, err := s.warden.Table(ctx); err != nil {
+	if j.Notices, err = s.warden.Notices(ctx, j.Notices); err != nil {
 		return nil, err
-	} else if a := warden.Of(ctx); !table.May(a.Principal, access.ReadJob, a.Object) {
-		j.Notices = nil // they hold commands that were run in it
 	}
 	if j.Upload, err = s.uploadOf(ctx, &j); err != nil {
 		return nil, s.fail(err)
@@ -243,7 +241,11 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	if err != nil {
 		return nil, err
 	}
-	out := rest.Explanation{Ref: j.Ref, Explanation: sched.Explanation{
+	notices, err := s.warden.Notices(ctx, j.Notices)
+	if err != nil {
+		return nil, err
+	}
+	out := rest.Explanation{Ref: j.Ref, Notices: notices, Explanation: sched.Explanation{
 		Job: j.ID, Name: j.Name, VC: j.VC, Phase: j.Phase, Gangs: []sched.GangReason{}}}
 	if j.Phase != sched.Waiting {
 		out.Status = &j.JobStatus
@@ -264,7 +266,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 			ex.Estimate = &est
 		}
 		hide(&ex)
-		out.Explanation, out.Names = ex, namesIn(st, warden.Subject(ctx), &ex)
+		out.Explanation, out.Names, out.Nodes = ex, namesIn(st, warden.Subject(ctx), &ex), rest.NotesOf(st.Nodes(), &ex)
 	})
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ func (s *Server) registerJobs(api huma.API) {
 		describeSources(api, api.OpenAPI().Paths[rest.Prefix+path].Post)
 	}
 	huma.Register(api, op("list-jobs", http.MethodGet, "/jobs", "List jobs, newest first"), s.listJobs)
+	starts{s}.register(api, op)
 	huma.Register(api, op("get-job", http.MethodGet, "/jobs/{ref}", "One job by number, or the newest of a user's name"), s.getJob)
 	huma.Register(api, op("stop-job", http.MethodPost, "/jobs/{ref}/stop", "Ask to end a job"), s.stop)
 	wishes{s}.register(api, op)

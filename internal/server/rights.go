@@ -17,6 +17,7 @@ var needs = map[string]need{
 	"submit-job":              {verb: access.SubmitJob, job: true},
 	"validate-job":            {verb: access.SubmitJob, job: true},
 	"list-jobs":               {verb: access.SeeJob, job: true},
+	"list-starts":             {verb: access.SeeJob, job: true},
 	"get-job":                 {verb: access.SeeJob, job: true},
 	"hold-job":                {verb: access.ChangeJob, job: true},
 	"release-job":             {verb: access.ChangeJob, job: true},

@@ -35,6 +35,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/accounts"
+	"github.com/combsched/comb/internal/server/foreseen"
 	"github.com/combsched/comb/internal/server/frames"
 	"github.com/combsched/comb/internal/server/seats"
 	"github.com/combsched/comb/internal/server/warden"
@@ -114,6 +115,7 @@ type Server struct {
 	telling  sync.Map      // callers to whom the history of a job is being told
 	thinking chan struct{} // holds a token for each explanation that is being worked out
 	packing  chan struct{} // holds a token for each archive of logs that is being sent
+	foreseen foreseen.Starts
 	spares   sync.Pool     // of *sched.Spare, the memory of these
 	planning chan struct{} // holds a token while a cluster file is read and planned
 	warden   *warden.Warden

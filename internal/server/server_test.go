@@ -117,6 +117,14 @@ func TestDryRunSaysWhatWouldHappen(t *testing.T) {
 		if err != nil || v.Verdict != c.verdict {
 			t.Errorf("%d GPUs: %+v, %v; want %s", c.gpus, v, err, c.verdict)
 		}
+		if !v.Guaranteed || !strings.HasPrefix(v.Standing, "guaranteed: it gets cells of VC ") {
+			t.Errorf("on whose cells it runs: %v, %q", v.Guaranteed, v.Standing)
+		}
+		borrows := quick(c.gpus)
+		borrows.Quick.Priority = "oppo"
+		if v, err = w.client.ValidateJob(ctx, borrows); err != nil || v.Guaranteed || !strings.HasPrefix(v.Standing, "borrowed: ") {
+			t.Errorf("on whose cells one without a guarantee runs: %v, %q, %v", v.Guaranteed, v.Standing, err)
+		}
 	}
 	if list, err := w.client.Jobs(ctx, rest.JobQuery{}); err != nil || len(list.Jobs) != 1 {
 		t.Errorf("a dry run left something behind: %+v, %v", list, err)

@@ -174,6 +174,30 @@ type Estimate struct {
 	Bounded bool  `json:"bounded,omitempty"`
 }
 
+// Expected is when a job that waits would start, as its estimate says without draws.
+type Expected struct {
+	Job      jobs.JobID `json:"job"`
+	Earliest jobs.Time  `json:"earliest"`         // as soon as is likely
+	Latest   jobs.Time  `json:"latest,omitempty"` // 0: not known
+}
+
+// Add takes what one more run says of the job; 0 is nothing. Of those that let all run as long as they may it comes first, and alone it says
+// when the job starts at the latest.
+func (s *Expected) Add(id jobs.JobID, at jobs.Time, slowest bool) {
+	s.Job = id
+	switch {
+	case at == 0:
+		return
+	case slowest:
+		s.Latest = at
+	case s.Latest > 0:
+		s.Latest = max(s.Latest, at)
+	}
+	if s.Earliest == 0 || at < s.Earliest {
+		s.Earliest = at
+	}
+}
+
 // EstimatedEnd is one end that an estimate counts on.
 type EstimatedEnd struct {
 	Job   jobs.JobID   `json:"job"`

@@ -28,6 +28,7 @@ test('sign in, submit by the form, see the job wait and why, read its log', asyn
   await page.getByLabel('Commands').fill('for i in $(seq 3); do echo "line $i of first"; done\nsleep 600');
   const verdict = page.getByRole('region', { name: 'What will happen' });
   await expect(verdict).toContainText('Starts now');
+  await expect(verdict).toContainText('Guaranteed: it gets cells of VC default');
   await expect(page.getByLabel('Job file (YAML)').last()).toContainText('gpu: 2');
   await accessible(page);
   await page.getByRole('button', { name: 'Submit' }).click();

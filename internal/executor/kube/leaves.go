@@ -13,6 +13,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // fault is what keeps GPUs, or CPU slots, of a node from new work while the node itself is up.
@@ -184,4 +185,20 @@ func (h health) leavesAgain() {
 			h.leaves(name, n)
 		}
 	}
+}
+
+// storagesOf are those that a job names, or why it cannot have one.
+func (e *Executor) storagesOf(job *sched.Job) (list []storage.Storage, why string) {
+	for _, name := range job.Storages {
+		var s storage.Storage
+		ok := false
+		if e.o.Storage != nil {
+			s, ok = e.o.Storage(job.VC, name)
+		}
+		if !ok || s.Claim == "" {
+			return nil, fmt.Sprintf("VC %s has no storage %s any more: an administrator adds it to the cluster file again, or submit the job without it", job.VC, name)
+		}
+		list = append(list, s)
+	}
+	return list, ""
 }

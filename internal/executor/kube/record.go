@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/combsched/comb/internal/sched"
@@ -15,7 +16,8 @@ import (
 
 // record is what is kept of a task beside the API server: what a tenant can write there decides nothing.
 type record struct {
-	UID  types.UID   `json:"uid,omitempty"` // "" in one that is there: its pod may have been made
+	UID  types.UID   `json:"uid,omitempty"`  // "" in one that is there: its pod may have been made
+	Made types.UID   `json:"made,omitempty"` // of its pod as soon as it is known, before it has what it needs
 	Exit *sched.Exit `json:"exit,omitempty"`
 	// Refused is told again, as an exit is. Refusing is to be told when the pod is gone.
 	Refused  *sched.TaskRefused `json:"refused,omitempty"`
@@ -67,6 +69,16 @@ func (t *task) note() error {
 	}
 	_, err = f.Write(append(append([]byte("\n"), data...), '\n')) // what was torn before ends with this
 	return errors.Join(err, f.Close())
+}
+
+// born notes which pod is a task's, before it is given what it needs to start. One that is gone after that was taken away by a user with
+// its finalizers, and may run on: no other is made in its place.
+func (t *task) born(pod *corev1.Pod) error {
+	if t.record.Made != "" {
+		return nil
+	}
+	t.record.Made = pod.UID
+	return t.note()
 }
 
 // save writes the record anew; it is on the disk when this returns.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -354,5 +355,43 @@ func TestLostWithoutItsSeal(t *testing.T) {
 	d.until("it is ended", func() bool { return strings.Contains(d.api.Text("pods", pod), "deletionTimestamp") })
 	d.api.Kubelet("n0", true)
 	d.until("n0 is told to be up", func() bool { d.e.Sweep(nil); return !d.isDown("n0") }) // not before its container has ended: hear says so
+	d.finish()
+}
+
+// A user takes a pod away, with its finalizers, before it is noted that it has all that it needs, and the server is killed: its container may
+// run on, so no other is made in its place.
+func TestTakenAwayWhileItIsMade(t *testing.T) {
+	d := newDriver(t, 9)
+	d.api.Linger()
+	at := d.of("red", "n0")
+	d.runsIn("red", at, 0)
+	pod := d.podOf(at, 0)
+	d.e.Close()
+	file := filepath.Join(d.dir, "jobs", strconv.FormatInt(int64(at.Job), 10), "0.1", "0", "pod.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, noted := strings.Cut(string(text), `{"uid"`)
+	if !noted || !strings.Contains(before, `"made"`) {
+		t.Fatalf("its record is %q: which pod was made is not noted before all else", text)
+	}
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	d.stripped[taskOf{at, 0}] = pod
+	d.mu.Unlock()
+	d.api.Strip(pod)
+	d.restart()
+	d.until("nothing is known of it", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		_, is := d.unknown[taskOf{at, 0}]
+		return is
+	})
+	if n := d.api.Began(); n != 1 {
+		t.Errorf("%d containers were started for one task", n)
+	}
 	d.finish()
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // task is one run of one task. What is wanted of it is set under Executor.mu; all else is of the worker that settles
@@ -184,7 +183,7 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 			return e.claim(ctx, t, w, pod)
 		case pod != nil && pod.UID == t.record.UID:
 			return time.Second, nil // the watch will say so, too
-		case t.record.UID != "":
+		case cmp.Or(t.record.UID, t.record.Made) != "":
 			return e.lost(t, w, "its pod is gone, and its end was not seen")
 		}
 	}
@@ -225,6 +224,9 @@ func (e *Executor) create(ctx context.Context, t *task, w wanted) (time.Duration
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
+		if err := t.born(made); err != nil {
+			return 0, err
+		}
 		return e.supply(ctx, t, made, own)
 	case api.Exists(err):
 		if made, err = t.in(e).Get(ctx, t.name); err != nil || made == nil {
@@ -333,26 +335,16 @@ func (e *Executor) giveUp(ctx context.Context, t *task, pod *corev1.Pod, f sched
 	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
-// storagesOf are those that a job names, or why it cannot have one.
-func (e *Executor) storagesOf(job *sched.Job) (list []storage.Storage, why string) {
-	for _, name := range job.Storages {
-		var s storage.Storage
-		ok := false
-		if e.o.Storage != nil {
-			s, ok = e.o.Storage(job.VC, name)
-		}
-		if !ok || s.Claim == "" {
-			return nil, fmt.Sprintf("VC %s has no storage %s any more: an administrator adds it to the cluster file again, or submit the job without it", job.VC, name)
-		}
-		list = append(list, s)
-	}
-	return list, ""
-}
-
 // claim takes a pod whose making was not noted, if it is ours. One that is to end needs nothing more.
 func (e *Executor) claim(ctx context.Context, t *task, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	if !e.maker.Sealed(pod) {
 		return 0, e.putOff(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
+	}
+	if err := t.born(pod); err != nil {
+		return 0, err
+	}
+	if pod.UID != t.record.Made {
+		return e.lost(t, w, "another pod has taken the place of its own")
 	}
 	if w.stop {
 		return e.supply(ctx, t, pod, owned{})

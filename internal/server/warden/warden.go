@@ -102,6 +102,15 @@ func (w *Warden) May(ctx context.Context, verb access.Verb, o access.Object, hid
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)
 }
 
+// Notices are those of the job that a request is about, for an asker that may read it: they hold commands that were run in it.
+func (w *Warden) Notices(ctx context.Context, notices []string) ([]string, error) {
+	table, err := w.Table(ctx)
+	if a := Of(ctx); err != nil || !table.May(a.Principal, access.ReadJob, a.Object) {
+		return nil, err
+	}
+	return notices, nil
+}
+
 // Sight is which jobs a reader may see; nil sees all.
 type Sight struct {
 	table *access.Table
@@ -111,6 +120,11 @@ type Sight struct {
 // Sees reports whether jobs of a user in a VC may be seen.
 func (s *Sight) Sees(vc cell.VCName, user sched.Subject) bool {
 	return s == nil || s.table.May(s.p, access.SeeJob, access.Object{VC: vc, Owner: string(user)})
+}
+
+// Submits reports whether its reader may submit jobs in a VC.
+func (s *Sight) Submits(vc cell.VCName) bool {
+	return s == nil || s.table.May(s.p, access.SubmitJob, access.Object{VC: vc, Owner: s.p.User})
 }
 
 // Within returns in which VCs, or of which user, jobs are that may be seen; nil is everywhere. There may be others

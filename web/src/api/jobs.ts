@@ -1,6 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { call, part, request, textOf } from './client';
-import type { Event, EventList, Explanation, Job, JobHistory, JobList, Submitted, UploadList, Validated } from './wire';
+import type { Event, EventList, Explanation, Job, JobHistory, JobList, Starts, Submitted, UploadList, Validated } from './wire';
 
 export interface JobFilter {
   state: string[];
@@ -38,6 +38,22 @@ export function jobsQuery(f: JobFilter) {
 
 export function jobQuery(ref: string) {
   return queryOptions({ queryKey: ['job', ref], queryFn: ({ signal }) => call<Job>('GET', `/jobs/${part(ref)}`, { signal }) });
+}
+
+// When jobs that wait start is worked out once for all that ask, and each 10 s at most: it is asked for again beside events, not with each.
+export function startsQuery(jobs: number[]) {
+  const most = jobs.slice(0, 400);
+  return queryOptions({
+    queryKey: ['starts', most],
+    queryFn: async ({ signal }) => {
+      const q = new URLSearchParams(most.map((id) => ['job', String(id)]));
+      const { starts } = await call<Starts>('GET', `/starts?${q.toString()}`, { signal });
+      return new Map((starts ?? []).map((s) => [s.job, s]));
+    },
+    enabled: most.length > 0,
+    refetchInterval: 15_000,
+    placeholderData: keepPreviousData,
+  });
 }
 
 export function explainQuery(ref: string) {

@@ -23,3 +23,9 @@ export function bytes(n: number): string {
   }
   return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${units[unit] ?? ''}`;
 }
+
+// ordinal says which one: 1st, 2nd, 3rd, 11th, 1,002nd.
+export function ordinal(n: number): string {
+  const teens = n % 100 > 10 && n % 100 < 14;
+  return count(n) + ((teens ? '' : ['', 'st', 'nd', 'rd'][n % 10]) || 'th');
+}

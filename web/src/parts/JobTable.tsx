@@ -1,6 +1,9 @@
+import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import type { Job } from '../api/wire';
+import { startsQuery } from '../api/jobs';
+import type { Expected, Job } from '../api/wire';
 import { count } from '../format/quantity';
+import { sentence } from '../format/sentence';
 import { duration, now, precise } from '../format/time';
 import { text } from '../text/jobs';
 import { useNow } from '../format/clock';
@@ -22,11 +25,6 @@ interface Props {
   onSort?: (by: string) => void;
 }
 
-// sentence begins with a capital; a text without one is no sentence of its own.
-function sentence(words: string): string {
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
 let words: Intl.Collator | undefined; // made once, when first asked for: it costs more than a page of rows
 
 function byWord(a: string, b: string): number {
@@ -34,19 +32,29 @@ function byWord(a: string, b: string): number {
   return words.compare(a, b);
 }
 
-// Why is what a person wants to know beside the state: why it waits, when it ends, or how it ended.
+// Why is what a person wants to know beside the state: why it waits, or how it ended.
 function Why({ job }: { job: Job }) {
   if (hasEnded(job)) return <span className="muted">{sentence(job.message ?? '')}</span>;
   if (job.reason) return <span title={job.reason.message}>{sentence(job.reason.message)}</span>;
-  if (job.outlook?.ends) {
-    return (
-      <span className="muted" title={job.outlook.basis}>
-        {job.outlook.last ? text.endsLast : text.ends} <Ago at={job.outlook.ends} />
-      </span>
-    );
-  }
   return null;
 }
+
+// nextIn is when a job starts, or ends, as far as that is known; null leaves its cell empty.
+function nextIn(job: Job, start: Expected | undefined) {
+  if (job.phase === 'Waiting' && start) {
+    const { earliest, latest } = start;
+    return <Until at={latest ?? earliest} most={!!latest} title={text.expected(precise(earliest), latest ? precise(latest) : '')} />;
+  }
+  if (hasEnded(job) || !job.outlook?.ends) return null;
+  return <Until at={job.outlook.ends} most={!!job.outlook.last} title={job.outlook.basis ?? ''} />;
+}
+
+function Until({ at, most, title }: { at: number; most: boolean; title: string }) {
+  const now = useNow();
+  return <span title={title}>{most ? text.atMost(at, now) : text.about(at, now)}</span>;
+}
+
+const none: ReadonlyMap<number, Expected> = new Map();
 
 function Waited({ job }: { job: Job }) {
   return <span title={precise(job.submitted)}>{duration(waited(job, useNow()))}</span>;
@@ -63,6 +71,7 @@ const columns: Column<Job>[] = [
   },
   { key: 'state', head: text.state, order: (a, b) => byWord(stateOf(a), stateOf(b)) || (a.position ?? 0) - (b.position ?? 0), cell: (j) => <State state={stateOf(j)} detail={j.position ? text.position(j.position) : undefined} /> },
   { key: 'why', head: text.why, grow: true, cell: (j) => <Why job={j} /> },
+  { key: 'when', head: text.when, named: true, cell: () => null },
   { key: 'vc', head: text.vc, order: (a, b) => byWord(a.vc, b.vc), cell: (j) => <span title={j.vc}>{j.vc}</span> },
   { key: 'user', head: text.user, narrow: 'hidden', order: (a, b) => byWord(a.user, b.user), cell: (j) => j.user },
   { key: 'gpus', head: text.gpus, align: 'right', order: (a, b) => a.gpus - b.gpus, cell: (j) => count(j.gpus) },
@@ -86,7 +95,15 @@ function choiceOf({ jobs, may, chosen, onChoose }: Props): Column<Job>[] {
   }];
 }
 
+// nextOf is that column with what is expected of the rows that wait.
+function nextOf(c: Column<Job>, starts: ReadonlyMap<number, Expected>): Column<Job> {
+  return c.key === 'when' ? { ...c, cell: (j) => nextIn(j, starts.get(j.id)) } : c;
+}
+
 export function JobTable(props: Props) {
   const { jobs, label, without = [], sorted, ordered = false, onSort } = props;
-  return <Table label={label} columns={[...choiceOf(props), ...columns.filter((c) => !without.includes(c.key))]} rows={jobs} rowKey={(j) => String(j.id)} ordered={ordered} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
+  const waiting = jobs.filter((j) => j.phase === 'Waiting').map((j) => j.id);
+  const starts = useQuery(startsQuery(waiting)).data ?? none;
+  const shown = columns.filter((c) => !without.includes(c.key)).map((c) => nextOf(c, starts));
+  return <Table label={label} columns={[...choiceOf(props), ...shown]} rows={jobs} rowKey={(j) => String(j.id)} ordered={ordered} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
 }

@@ -1,4 +1,13 @@
-import { count } from '../format/quantity';
+import { count, ordinal } from '../format/quantity';
+import { clock, duration } from '../format/time';
+
+const hour = 3_600_000_000;
+
+// until says when, relative within an hour, else by the clock.
+function until(within: string, by: string, at: number, now: number): string {
+  if (at <= now) return 'soon';
+  return at - now < hour ? `${within} ${duration(at - now)}` : `${by} ${clock(at, now)}`;
+}
 
 export const text = {
   tag: (name: string) => `Tag ${name}`,
@@ -8,7 +17,7 @@ export const text = {
   submit: 'Submit a job',
   name: 'Name',
   state: 'State',
-  why: 'Why, or until when',
+  why: 'Why',
   vc: 'Virtual cluster',
   user: 'User',
   gpus: 'GPUs',
@@ -43,7 +52,9 @@ export const text = {
       ? 'Its tasks are asked to end, and killed when their grace is over. A stopped job does not start again.'
       : 'Their tasks are asked to end, and killed when their grace is over. Stopped jobs do not start again.',
   stopping: 'Stopping…',
-  position: (n: number) => `number ${count(n)} in line`,
-  ends: 'Ends',
-  endsLast: 'Ends at the latest',
+  position: (n: number) => `${ordinal(n)} in line`,
+  when: 'Starts, ends',
+  atMost: (at: number, now: number) => until('within', 'by', at, now),
+  about: (at: number, now: number) => until('in about', 'about', at, now),
+  expected: (earliest: string, latest: string) => `As soon as is likely: ${earliest}.${latest ? ` At the latest: ${latest}.` : ''}`,
 };

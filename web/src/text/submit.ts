@@ -65,9 +65,6 @@ export const text = {
   warnings: 'Accepted, but probably not meant',
   where: 'Where',
   preempts: 'These give way first',
-  guaranteed: 'on guaranteed cells',
-  borrowed: 'on borrowed cells',
-  whyNot: 'Why',
 };
 
 // templates are the names of what a job can begin with.

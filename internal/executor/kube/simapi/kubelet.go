@@ -327,7 +327,7 @@ func (s *Server) start(m *machine, pod *corev1.Pod) *container {
 	}
 	for _, d := range c.devices {
 		for _, had := range m.devices[d] {
-			s.twice = append(s.twice, Both{d, pod.Spec.NodeName, m.containers[had].pod, pod.Name})
+			s.twice = append(s.twice, Both{d, pod.Spec.NodeName, m.containers[had].pod, c.pod})
 		}
 		m.devices[d] = append(m.devices[d], pod.UID)
 	}

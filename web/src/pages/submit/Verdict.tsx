@@ -1,5 +1,6 @@
 import { Failure } from '../../api/client';
 import type { Explanation, Validated } from '../../api/wire';
+import { sentence } from '../../format/sentence';
 import { Start } from '../../parts/WhyPanel';
 import { text } from '../../text/submit';
 import { why } from '../../text/job';
@@ -53,7 +54,8 @@ function Told({ data }: { data: Validated }) {
   return (
     <>
       <Head tone={head.tone} word={head.word} />
-      {data.message && <p>{data.message}</p>}
+      {data.message && <p>{sentence(data.message)}</p>}
+      {data.standing && <p className="muted">{sentence(data.standing)}.</p>}
       {data.verdict === 'waits' && (
         <p>
           <span className="muted">{why.start}</span> <Start estimate={data.explanation?.estimate} />

@@ -1,1 +1,0 @@
-import{n as e,t,y as n}from"./shared-CYPx-6iL.js";import{On as r,r as i}from"./index-BC6zYDUr.js";var a=r();function o({user:r}){return(0,a.jsxs)(n,{title:e.over,children:[(0,a.jsx)(`p`,{className:i.overWhy,children:e.overWhy}),(0,a.jsx)(t,{user:r})]})}export{o as Over};
