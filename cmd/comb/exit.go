@@ -104,6 +104,8 @@ func flagError(c *cobra.Command, err error) error {
 	f := value.GetFlag()
 	want := f.Value.Type()
 	switch {
+	case errors.Is(err, errEmpty):
+		return usage(c, "--%s is empty: give it a value, or leave it out", f.Name)
 	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"):
 		want = "a whole number"
 		if errors.Is(err, strconv.ErrRange) {

@@ -343,6 +343,7 @@ func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 	set.StringSliceVar(&f.users, "user", nil, "only of these users")
 	set.StringVar(&f.name, "name", "", "only names that contain this")
 	set.StringVar(&f.tag, "tag", "", "only jobs that have this tag")
+	neverEmpty(set, "state", "vc", "user", "name", "tag")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(jobStates, cobra.ShellCompDirectiveNoFileComp))
 	return set
 }
