@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/rest"
 )
 
@@ -19,6 +21,60 @@ import (
 func (a *app) endpointFiles(data, cluster string) []string {
 	return []string{filepath.Join(data, contexts.EndpointFile), filepath.Join(a.stateDir(), contexts.EndpointFile),
 		filepath.Join(a.stateDir(), "server-"+cluster+".json")}
+}
+
+// runs reports whether the server of an endpoint is there still: another process may have its number by now.
+func runs(e contexts.Endpoint) bool {
+	return e.Start != 0 && process.ID{PID: e.PID, Start: e.Start}.Alive()
+}
+
+// defaultDir is said of --data where a server may run on the directory.
+const defaultDir = "data directory (default: that of the server that the other commands find, else that of comb serve)"
+
+// dataDir is the data directory that a command reads, and the process of the server on it; 0 is none.
+type dataDir struct {
+	path   string
+	server int
+}
+
+// dataDir finds the data directory that was named; else that of the server which the other commands find, or that this user started last,
+// while it runs; else the default.
+func (a *app) dataDir(named string) dataDir {
+	d := dataDir{path: named}
+	if named == "" {
+		d.path = a.defaultData()
+		asked, _ := a.target()
+		last, _ := contexts.Wanted{State: a.stateDir(), Dir: "/nonexistent"}.Find()
+		for _, t := range []contexts.Target{last, asked} {
+			if t.Known != nil && runs(*t.Known) {
+				d.path = t.Known.Data()
+			}
+		}
+	}
+	if e, err := contexts.ReadEndpoint(filepath.Join(d.path, contexts.EndpointFile)); err == nil && runs(e) {
+		d.server = e.PID
+	}
+	return d
+}
+
+// hint is an error of a directory that was not named, with what to do.
+func (d dataDir) hint(err error) error {
+	if errors.Is(err, fs.ErrNotExist) && d.server == 0 {
+		return hint{err, "no server runs on it: name the data directory of the server with --data"}
+	}
+	return err
+}
+
+// draw says which directory it was, and whether a server runs on it.
+func (d dataDir) draw(t *table) {
+	if info, err := os.Stat(d.path); err == nil && !info.IsDir() {
+		return // the journal of a simulation
+	}
+	text := d.path + ", on which no server runs"
+	if d.server != 0 {
+		text = fmt.Sprintf("%s, of the server with process %d", d.path, d.server)
+	}
+	t.row("of directory", text)
 }
 
 // stateDir is where this user's commands look for the server started last.

@@ -66,6 +66,9 @@ the journal does not know run on until the next start of the server, which ends 
 }
 
 func (a *app) repair(ctx context.Context, dir string, yes bool) error {
+	if _, err := os.Stat(dir); err != nil { // it would be made
+		return cannotRead(dir, err)
+	}
 	s, err := store.Examine(ctx, dir, store.Options{})
 	if err != nil {
 		return err
@@ -76,7 +79,10 @@ func (a *app) repair(ctx context.Context, dir string, yes bool) error {
 		return err
 	}
 	if len(r.Problems) == 0 {
-		return a.show(r, func(t *table) { t.row("journal", "nothing is lost: there is nothing to repair") })
+		return a.show(r, func(t *table) {
+			t.row("data directory", r.Dir)
+			t.row("journal", "nothing is lost: there is nothing to repair")
+		})
 	}
 	if a.format == "table" || !yes {
 		if err := a.show(r, func(t *table) { r.draw(t) }); err != nil {

@@ -24,7 +24,11 @@ type Endpoint struct {
 	TokenFile string `json:"token_file"`
 	Socket    string `json:"socket,omitempty"` // for commands of the same user
 	PID       int    `json:"pid"`
+	Start     uint64 `json:"start,omitempty"` // of that process: another one may have its number later
 }
+
+// Data is the data directory of the server.
+func (e Endpoint) Data() string { return filepath.Dir(e.TokenFile) }
 
 // lives reports whether the server's process is there.
 func (e Endpoint) lives() bool {
