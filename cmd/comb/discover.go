@@ -14,6 +14,7 @@ import (
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/store"
 )
 
 // endpointFiles are where a server of a data directory says where it is: there, as
@@ -26,6 +27,22 @@ func (a *app) endpointFiles(data, cluster string) []string {
 // runs reports whether the server of an endpoint is there still: another process may have its number by now.
 func runs(e contexts.Endpoint) bool {
 	return e.Start != 0 && process.ID{PID: e.PID, Start: e.Start}.Alive()
+}
+
+// checkAlone refuses to serve a copy of the data directory of a server of this user that still runs here: each would end the tasks that
+// the other one started. That server has the lock of its own directory, so it is on another one, or on one that was moved away.
+func (a *app) checkAlone(dir, cluster string) error {
+	files := a.endpointFiles(dir, cluster)
+	e, err := contexts.ReadEndpoint(files[len(files)-1])
+	if err != nil || e.PID == os.Getpid() || !runs(e) {
+		return nil
+	}
+	where := "with the data directory " + e.Data()
+	if own, err := filepath.Abs(dir); err == nil && own == e.Data() {
+		where = "on the data directory that was here before"
+	}
+	return &store.Refused{Dir: dir, Problem: fmt.Sprintf("it is a copy of that of a server that still runs: process %d, %s; two would end each other's tasks", e.PID, where),
+		Advice: fmt.Sprintf("to go on with this copy, end that server first (kill -INT %d)", e.PID)}
 }
 
 // defaultDir is said of --data where a server may run on the directory.

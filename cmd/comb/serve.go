@@ -203,6 +203,9 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	defer d.store.Close()
+	if err := d.app.checkAlone(d.flags.data, d.store.ClusterID()); err != nil {
+		return err
+	}
 	if err := d.store.Room(); err != nil {
 		d.log.Warn("jobs are refused until there is more room", "error", err)
 	}
