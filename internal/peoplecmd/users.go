@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 )
@@ -300,9 +302,27 @@ func (k *Kit) groupNoun() *cobra.Command {
 			if err := people.DeleteGroup(c.Context(), args[0]); err != nil {
 				return k.Guess(c, err, args[0], groupNames)
 			}
+			k.stillGiven(c.Context(), args[0])
 			return k.Show(map[string]string{"deleted": args[0]}, func(t draw.Table) { t.Line("group %s deleted", args[0]) })
 		}}
 	return k.Noun("group", "Groups: sets of users, to which the cluster file gives virtual clusters", show, get, k.groupCreate(), k.groupUpdate(), gone)
+}
+
+// stillGiven warns of a group that was deleted and that the cluster file in force names: a group that is made by that name later gets
+// what it had.
+func (k *Kit) stillGiven(ctx context.Context, group string) {
+	client, err := k.Client()
+	if err != nil {
+		return
+	}
+	now, err := client.Config(ctx)
+	if err != nil || now.Config == nil {
+		return
+	}
+	if vcs := access.GivenTo(now.Config.Access, group); len(vcs) > 0 {
+		k.Say(fmt.Sprintf("warning: the cluster file in force names group %s in access of virtual clusters %s: take it out there (comb config show, comb config apply), or a later group of that name gets it",
+			group, strings.Join(vcs, ", ")))
+	}
 }
 
 func (k *Kit) drawGroup(t draw.Table, g *rest.Group) {

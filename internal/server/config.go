@@ -283,7 +283,7 @@ func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 		bad.Warnings = warnings
 		return nil, nil, bad
 	}
-	return cluster, warnings, nil
+	return cluster, append(warnings, missingGroups(cluster.Config.Access, s.opts.People)...), nil
 }
 
 // versions are those of the cluster file.
