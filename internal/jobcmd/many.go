@@ -26,6 +26,7 @@ const most = 1
 type wish struct {
 	verb  string               // of the question
 	done  string               // what is said of each job
+	idle  string               // said of a job that does not fit, and that is asked for by its name; "": it is refused, or changed all the same
 	fits  func(*rest.Job) bool // of the jobs of a filter
 	ask   func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error)
 	after func(ctx context.Context, refs []string) error // once all were asked; nil: nothing
@@ -128,7 +129,11 @@ func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, 
 			continue
 		}
 		out, asked = append(out, done), append(asked, ref)
-		lines = append(lines, fmt.Sprintf("job %s (%d): %s", jobs[i].Ref, jobs[i].ID, w.done))
+		said := w.done
+		if w.idle != "" && !w.fits(&jobs[i]) {
+			said = w.idle
+		}
+		lines = append(lines, fmt.Sprintf("job %s (%d): %s", jobs[i].Ref, jobs[i].ID, said))
 	}
 	var v any = out
 	if len(jobs) == 1 && len(out) == 1 {
@@ -191,7 +196,7 @@ comb job requeue --hold stops it first.`,
 func (k *Kit) release() *cobra.Command {
 	c := &cobra.Command{Use: "release [JOB...]", Short: "Let held jobs start",
 		Example: "  comb job release train\n  comb job release --vc vision --yes"}
-	return k.wish(c, &wish{verb: "release", done: "released", fits: func(j *rest.Job) bool { return j.Held != nil },
+	return k.wish(c, &wish{verb: "release", done: "released", idle: "nothing was changed: it was not held", fits: func(j *rest.Job) bool { return j.Held != nil },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Release(ctx, ref)
 		}})
