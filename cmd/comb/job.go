@@ -153,6 +153,9 @@ func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, r
 		if err != nil {
 			return inFile(files[i], err)
 		}
+		if r.Quick != nil {
+			v.Warnings = flagsWarned(v.Warnings)
+		}
 		a.warn(files[i], v.Warnings)
 		all = append(all, v)
 	}

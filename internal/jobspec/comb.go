@@ -274,6 +274,10 @@ func (p *parser) readCombRole(f document.Field) combRole {
 	return c
 }
 
+// deviceVariables say which devices a task uses.
+var deviceVariables = map[string]bool{"CUDA_VISIBLE_DEVICES": true, "NVIDIA_VISIBLE_DEVICES": true, "HIP_VISIBLE_DEVICES": true, "ROCR_VISIBLE_DEVICES": true,
+	"TPU_VISIBLE_CHIPS": true, "TPU_VISIBLE_DEVICES": true}
+
 func (p *parser) envValue(v document.Field) string {
 	value := p.r.String(v.Value, document.Text{})
 	switch {
@@ -285,6 +289,8 @@ func (p *parser) envValue(v document.Field) string {
 		p.r.Problem(v.Value, "<%% %%> tags are filled in in commands only: write export %s=... there", v.Key)
 	case strings.ContainsRune(value, 0):
 		p.r.Problem(v.Value, "the value of a variable cannot hold a zero byte")
+	case deviceVariables[v.Key]:
+		p.r.Warn(v.Value, "the system chooses the devices of each task and sets %s itself: this value does not count, leave it out", v.Key)
 	}
 	return value
 }
