@@ -246,8 +246,8 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 		}
 		if limit != "" {
 			micros, ok := document.ParseDuration(limit)
-			if !ok || micros < 0 || micros > jobspec.MaxTimeLimit {
-				return k.Usage(c, "--time-limit %q: want a time such as 90m or 1d12h, up to 10 years, or 0 for none", limit)
+			if !ok || micros < 0 || micros > jobspec.MaxTimeLimit || sched.Duration(micros)%sched.Second != 0 {
+				return k.Usage(c, "--time-limit %q: want a time such as 90m or 1d12h in whole seconds, up to 10 years, or 0 for none", limit)
 			}
 			d := sched.Duration(micros)
 			in.TimeLimit = &d

@@ -29,7 +29,10 @@ func (p *parser) readComb(m *document.MapReader) {
 	p.extras.node = m.Self()
 	p.readPriority(m.Node("priority"))
 	h := &p.job.Hints
-	p.job.TimeLimit = p.duration(m.Node("timeLimit"), sched.Millisecond, maxDuration)
+	p.job.TimeLimit = p.duration(m.Node("timeLimit"), sched.Second, maxDuration)
+	if p.job.TimeLimit%sched.Second != 0 {
+		p.r.Problem(m.Node("timeLimit"), "the time limit %s is not a whole number of seconds: write one", formatDuration(p.job.TimeLimit))
+	}
 	p.job.Grace = defaultGrace
 	if n := m.Node("grace"); n != nil && n.Kind != document.Null {
 		p.job.Grace = p.duration(n, 0, maxGrace)
