@@ -52,7 +52,8 @@ func (a *app) jobSubmit() *cobra.Command {
 	var wait, dryRun bool
 	var vc, name, key, code string
 	c := &cobra.Command{Use: "submit FILE...", Short: "Submit job files (- is standard input)",
-		Long: `Submit job files in OpenPAI's protocol v2; "-" reads standard input. Nothing is
+		Long: `Submit job files in OpenPAI's protocol v2; "-" reads standard input. Of up to 50
+files all are checked first, and none is submitted if one is wrong. Nothing is
 submitted by --dry-run, which says whether the job would start now, where, and which
 jobs would be stopped for it; or why it would wait, until when, and what would let it
 start.`,
@@ -233,6 +234,9 @@ type submissions struct {
 }
 
 func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions) error {
+	if err := s.check(ctx, client); err != nil {
+		return err
+	}
 	var done []rest.Submitted
 	for i, r := range s.requests {
 		out, err := a.accept(ctx, client, submission{r, s.key})
@@ -244,6 +248,9 @@ func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions)
 		if err != nil {
 			for _, one := range done {
 				fmt.Fprintf(a.errs, "job %s submitted, id %d\n", one.Name, one.ID)
+			}
+			if left := s.files[i+1:]; len(left) > 0 {
+				fmt.Fprintf(a.errs, "not tried: %s\n", clean(strings.Join(left, ", "), false))
 			}
 			return inFile(s.files[i], err)
 		}

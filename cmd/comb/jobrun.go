@@ -278,6 +278,33 @@ type submission struct {
 	key     string
 }
 
+// mostChecked is how many files are checked before the first is submitted: each check thinks as far as comb job explain does.
+const mostChecked = 50
+
+// check tells all that is wrong with several files, before the first is submitted.
+func (s *submissions) check(ctx context.Context, client *rest.Client) error {
+	if len(s.files) == 1 || len(s.files) > mostChecked {
+		return nil
+	}
+	var wrong []error
+	for i, r := range s.requests {
+		v, err := client.ValidateJob(ctx, r)
+		code := rest.CodeOf(err)
+		switch {
+		case err == nil && v.Verdict == rest.VerdictNever:
+			wrong = append(wrong, fmt.Errorf("%s: job %s: %s", s.files[i], v.Job.Name, v.Message))
+		case err != nil && (code == "" || code == rest.CodeUnauthorized || code == rest.CodeUnavailable):
+			return err // the server did not judge the file
+		case err != nil:
+			wrong = append(wrong, inFile(s.files[i], err))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return hint{errors.Join(wrong...), "no job was submitted"}
+}
+
 // learnWithin is how long an interrupted submission asks a server that does not
 // answer whether it took the job.
 const learnWithin = 30 * time.Second
