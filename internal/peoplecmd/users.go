@@ -11,6 +11,7 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
 )
 
 // userNames lists all users.
@@ -63,9 +64,32 @@ func (k *Kit) userNoun() *cobra.Command {
 			if err := people.DeleteUser(c.Context(), args[0]); err != nil {
 				return k.Guess(c, err, args[0], userNames)
 			}
+			k.stillThere(c.Context(), args[0])
 			return k.Show(map[string]string{"deleted": args[0]}, func(t draw.Table) { t.Line("user %s deleted", args[0]) })
 		}}
 	return k.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(), gone)
+}
+
+// stillThere warns of jobs of a user that was deleted.
+func (k *Kit) stillThere(ctx context.Context, user string) {
+	client, err := k.Client()
+	if err != nil {
+		return
+	}
+	list, err := client.Jobs(ctx, rest.JobQuery{Users: []sched.Subject{sched.Subject(user)}, States: []sched.Phase{sched.Waiting, sched.Active}, Limit: 1000})
+	if err != nil || len(list.Jobs) == 0 {
+		return
+	}
+	run, more := 0, ""
+	for i := range list.Jobs {
+		if list.Jobs[i].Phase == sched.Active {
+			run++
+		}
+	}
+	if list.Next != "" {
+		more = " or more"
+	}
+	k.Say(fmt.Sprintf("warning: user %s has jobs that have not ended (running: %d%s, waiting: %d%s): comb job stop --user %s stops them", user, run, more, len(list.Jobs)-run, more, user))
 }
 
 // standing says whether a user is an administrator, or may not sign in.
