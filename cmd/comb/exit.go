@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/simulate"
 )
 
 // The exit codes.
@@ -191,8 +192,9 @@ func nextStep(err error) string {
 func codeOf(err error) int {
 	var u usageError
 	var lost *rest.Unreachable
+	var late *simulate.NoVC
 	switch {
-	case errors.As(err, &u):
+	case errors.As(err, &u), errors.As(err, &late):
 		return exitUsage
 	case errors.As(err, &lost):
 		return exitUnreachable
