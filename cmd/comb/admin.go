@@ -25,9 +25,9 @@ that "comb sim run --journal" wrote. Nothing is written.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir := a.dataDir(data)
-			h, err := store.OpenHistory(c.Context(), dir.path)
+			h, err := store.OpenHistory(c.Context(), dir.Path)
 			if err != nil {
-				return dir.hint(err)
+				return unfound(err)
 			}
 			defer h.Close()
 			report, err := engine.Verify(c.Context(), h, policy.New)
@@ -35,7 +35,9 @@ that "comb sim run --journal" wrote. Nothing is written.`,
 				return err
 			}
 			err = errors.Join(err, a.show(report, func(t *table) {
-				dir.draw(t)
+				if text := dir.String(); text != "" {
+					t.row("of directory", text)
+				}
 				drawReport(t, &report)
 			}))
 			if err == nil && len(report.Problems) > 0 {

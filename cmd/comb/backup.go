@@ -29,12 +29,12 @@ Work and checkpoints of jobs are not in it; logs are with --logs.`,
 	create.RunE = func(c *cobra.Command, args []string) error {
 		o.Program, o.Now = versionText(), time.Now()
 		dir := a.dataDir(data)
-		r, err := backup.Create(c.Context(), dir.path, args[0], o)
+		r, err := backup.Create(c.Context(), dir.Path, args[0], o)
 		if err != nil {
-			return dir.hint(err)
+			return unfound(err)
 		}
 		return a.show(r, func(t *table) {
-			dir.draw(t)
+			t.row("of directory", dir.String())
 			drawBackup(t, &r, "made")
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/contexts"
-	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/store"
 )
@@ -24,74 +23,31 @@ func (a *app) endpointFiles(data, cluster string) []string {
 		filepath.Join(a.stateDir(), "server-"+cluster+".json")}
 }
 
-// runs reports whether the server of an endpoint is there still: another process may have its number by now.
-func runs(e contexts.Endpoint) bool {
-	return e.Start != 0 && process.ID{PID: e.PID, Start: e.Start}.Alive()
-}
-
-// checkAlone refuses to serve a copy of the data directory of a server of this user that still runs here: each would end the tasks that
-// the other one started. That server has the lock of its own directory, so it is on another one, or on one that was moved away.
+// checkAlone refuses to serve a copy of the data directory of a server of this user that still runs here.
 func (a *app) checkAlone(dir, cluster string) error {
 	files := a.endpointFiles(dir, cluster)
-	e, err := contexts.ReadEndpoint(files[len(files)-1])
-	if err != nil || e.PID == os.Getpid() || !runs(e) {
+	pid, where := contexts.Twin(files[len(files)-1], dir)
+	if pid == 0 {
 		return nil
 	}
-	where := "with the data directory " + e.Data()
-	if own, err := filepath.Abs(dir); err == nil && own == e.Data() {
-		where = "on the data directory that was here before"
-	}
-	return &store.Refused{Dir: dir, Problem: fmt.Sprintf("it is a copy of that of a server that still runs: process %d, %s; two would end each other's tasks", e.PID, where),
-		Advice: fmt.Sprintf("to go on with this copy, end that server first (kill -INT %d)", e.PID)}
+	return &store.Refused{Dir: dir, Problem: fmt.Sprintf("it is a copy of that of a server that still runs: process %d, %s; two would end each other's tasks", pid, where),
+		Advice: fmt.Sprintf("to go on with this copy, end that server first (kill -INT %d)", pid)}
 }
 
 // defaultDir is said of --data where a server may run on the directory.
 const defaultDir = "data directory (default: that of the server that the other commands find, else that of comb serve)"
 
-// dataDir is the data directory that a command reads, and the process of the server on it; 0 is none.
-type dataDir struct {
-	path   string
-	server int
+// dataDir is the data directory that a command reads.
+func (a *app) dataDir(named string) contexts.Directory {
+	return wanted(a).Directory(named, a.defaultData())
 }
 
-// dataDir finds the data directory that was named; else that of the server which the other commands find, or that this user started last,
-// while it runs; else the default.
-func (a *app) dataDir(named string) dataDir {
-	d := dataDir{path: named}
-	if named == "" {
-		d.path = a.defaultData()
-		asked, _ := a.target()
-		last, _ := contexts.Wanted{State: a.stateDir(), Dir: "/nonexistent"}.Find()
-		for _, t := range []contexts.Target{last, asked} {
-			if t.Known != nil && runs(*t.Known) {
-				d.path = t.Known.Data()
-			}
-		}
-	}
-	if e, err := contexts.ReadEndpoint(filepath.Join(d.path, contexts.EndpointFile)); err == nil && runs(e) {
-		d.server = e.PID
-	}
-	return d
-}
-
-// hint is an error of a directory that was not named, with what to do.
-func (d dataDir) hint(err error) error {
-	if errors.Is(err, fs.ErrNotExist) && d.server == 0 {
-		return hint{err, "no server runs on it: name the data directory of the server with --data"}
+// unfound is an error of a data directory, with what to do where it was not found.
+func unfound(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return hint{err, "name the data directory of the server with --data"}
 	}
 	return err
-}
-
-// draw says which directory it was, and whether a server runs on it.
-func (d dataDir) draw(t *table) {
-	if info, err := os.Stat(d.path); err == nil && !info.IsDir() {
-		return // the journal of a simulation
-	}
-	text := d.path + ", on which no server runs"
-	if d.server != 0 {
-		text = fmt.Sprintf("%s, of the server with process %d", d.path, d.server)
-	}
-	t.row("of directory", text)
 }
 
 // stateDir is where this user's commands look for the server started last.
@@ -153,9 +109,14 @@ func dial(t contexts.Target) (*rest.Client, error) {
 	return c, err
 }
 
+// wanted is what flags and environment say of the server that is meant.
+func wanted(a *app) contexts.Wanted {
+	return contexts.Wanted{Server: first(a.server, a.env("COMB_SERVER")), TokenFile: first(a.tokenFile, a.env("COMB_TOKEN_FILE")),
+		CAFile: first(a.tlsCA, a.env("COMB_TLS_CA")), State: a.stateDir(), Dir: contexts.Dir(a.env)}
+}
+
 func (a *app) target() (contexts.Target, error) {
-	t, err := contexts.Wanted{Server: first(a.server, a.env("COMB_SERVER")), TokenFile: first(a.tokenFile, a.env("COMB_TOKEN_FILE")),
-		CAFile: first(a.tlsCA, a.env("COMB_TLS_CA")), State: a.stateDir(), Dir: contexts.Dir(a.env)}.Find()
+	t, err := wanted(a).Find()
 	if errors.Is(err, contexts.ErrNone) {
 		err = hint{&rest.Unreachable{Err: err}, "start one with: comb serve    or name one with --server or COMB_SERVER"}
 	}

@@ -27,7 +27,6 @@ import (
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/engines"
 	"github.com/combsched/comb/internal/executor/local/images"
-	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
@@ -486,7 +485,8 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	h := handler.HTTP()
 	h.Handler = d.metrics.Over(server.OpenPAI(handler))
 	go server.EndLoans(ctx, handler)
-	e := contexts.Endpoint{URL: d.cert.Address(reachable(l.Addr())), TokenFile: v.token, PID: os.Getpid(), Start: process.Of(os.Getpid()).Start}
+	e := contexts.Self(v.token)
+	e.URL = d.cert.Address(reachable(l.Addr()))
 	failed := make(chan error, 2)
 	dir := filepath.Dir(v.token)
 	if s, err := server.ListenLocal(ctx, dir); err != nil {

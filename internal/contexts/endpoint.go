@@ -27,9 +27,6 @@ type Endpoint struct {
 	Start     uint64 `json:"start,omitempty"` // of that process: another one may have its number later
 }
 
-// Data is the data directory of the server.
-func (e Endpoint) Data() string { return filepath.Dir(e.TokenFile) }
-
 // lives reports whether the server's process is there.
 func (e Endpoint) lives() bool {
 	err := unix.Kill(e.PID, 0)
