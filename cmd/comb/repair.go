@@ -114,7 +114,10 @@ func (a *app) confirm(question, otherwise string) error {
 		return hint{fmt.Errorf("nothing was changed: there is no terminal to ask on"), otherwise}
 	}
 	fmt.Fprint(a.errs, question+" [y/N] ")
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(a.errs) // the line of the question has no end yet
+	}
 	if text := strings.ToLower(strings.TrimSpace(answer)); text != "y" && text != "yes" {
 		return fmt.Errorf("nothing was changed")
 	}

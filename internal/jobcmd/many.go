@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,7 +113,9 @@ func (k *Kit) agreed(verb string, jobs []rest.Job) bool {
 	}
 	fmt.Fprintf(k.Prompt, "%s these %d jobs? [y/N] ", verb, len(jobs))
 	answer := ""
-	_, _ = fmt.Fscanln(k.In, &answer)
+	if _, err := fmt.Fscanln(k.In, &answer); errors.Is(err, io.EOF) {
+		fmt.Fprintln(k.Prompt) // the line of the question has no end yet
+	}
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
 
