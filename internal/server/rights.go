@@ -1,15 +1,6 @@
 package server
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/combsched/comb/internal/access"
-	"github.com/combsched/comb/internal/document"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/people"
-)
+import "github.com/combsched/comb/internal/access"
 
 // need is what a route asks for: a verb, about the cluster or about the job that its path names.
 type need struct {
@@ -93,27 +84,4 @@ var needs = map[string]need{
 	"delete-group":            {verb: access.ChangePeople},
 	"list-audit":              {verb: access.ReadAudit},
 	"verify-audit":            {verb: access.ReadAudit},
-}
-
-// missingGroups warns of groups that a cluster file gives roles and that are not there. They may be made later: it is no mistake.
-func missingGroups(grants []access.Grant, directory *people.Directory) (warnings []string) {
-	known := []string{identity.Everyone}
-	for _, g := range directory.Groups() {
-		known = append(known, g.Name)
-	}
-	told := map[string]bool{}
-	for i := range grants {
-		for _, name := range grants[i].Groups() {
-			if slices.Contains(known, name) || told[name] {
-				continue
-			}
-			told[name] = true
-			next := document.DidYouMean(name, known)
-			if !strings.Contains(next, "did you mean") {
-				next = ": comb group create " + name + " makes it"
-			}
-			warnings = append(warnings, fmt.Sprintf("access of virtual clusters %s: there is no group %s%s", strings.Join(access.GivenTo(grants, name), ", "), name, next))
-		}
-	}
-	return warnings
 }
