@@ -74,6 +74,21 @@ func unknownVerb(c *cobra.Command, word string) error {
 	return usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
 }
 
+// helpOfKnown makes comb help refuse a command that is not there.
+func helpOfKnown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(c *cobra.Command, words []string) error {
+		if found, left, err := root.Find(words); err == nil && len(left) > 0 {
+			return unknownVerb(found, left[0])
+		}
+		show(c, words)
+		return nil
+	}
+}
+
 // args makes usage errors of a command's own check of its arguments: they say
 // what is wanted in the words of the command's usage line. No argument may be
 // empty: in scripts that is a variable that was not set.

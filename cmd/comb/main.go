@@ -95,6 +95,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 		configCommand(a), backupCommand(a), reportCommand(a), a.journalCommand(), a.scriptCommand(), a.traceCommand(), a.simCommand(), a.versionCommand())
 	root.AddCommand(ownCommands()...)
 	root.AddCommand(peopleCommands(a)...)
+	helpOfKnown(root)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
 	return root
 }
