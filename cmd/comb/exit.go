@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -114,13 +115,17 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 // flagError says in plain words which flag is wrong.
 func flagError(c *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
-	if !errors.As(err, &value) {
+	var gone *pflag.NotExistError
+	switch {
+	case errors.As(err, &gone):
+		return usage(c, "%w%s", err, flags.Near(c, gone.GetSpecifiedName()))
+	case !errors.As(err, &value):
 		return usageError{c, err}
 	}
 	f := value.GetFlag()
 	want := f.Value.Type()
 	switch {
-	case errors.Is(err, errEmpty):
+	case errors.Is(err, flags.ErrEmpty):
 		return usage(c, "--%s is empty: give it a value, or leave it out", f.Name)
 	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"):
 		want = "a whole number"

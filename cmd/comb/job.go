@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
@@ -189,6 +190,9 @@ func inFile(file string, err error) error {
 	if !errors.As(err, &p) || p.Code != rest.CodeInvalid && p.Code != rest.CodeNeverFits && p.Code != rest.CodeConflict {
 		return err
 	}
+	if slices.ContainsFunc(p.Errors, func(e rest.FieldError) bool { return strings.HasPrefix(e.Pointer, "query.") }) {
+		return err // of a flag beside the file
+	}
 	if file == "-" {
 		file = "standard input"
 	}
@@ -353,7 +357,7 @@ func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 	set.StringSliceVar(&f.users, "user", nil, "only of these users")
 	set.StringVar(&f.name, "name", "", "only names that contain this")
 	set.StringVar(&f.tag, "tag", "", "only jobs that have this tag")
-	neverEmpty(set, "state", "vc", "user", "name", "tag")
+	flags.NeverEmpty(set, "state", "vc", "user", "name", "tag")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(jobStates, cobra.ShellCompDirectiveNoFileComp))
 	return set
 }

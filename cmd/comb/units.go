@@ -2,12 +2,8 @@ package main
 
 import (
 	"errors"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/narrate"
@@ -86,29 +82,4 @@ func (f *diskFlag) most() int64 {
 		return 0
 	}
 	return int64(f.memoryFlag)
-}
-
-// filled is the value of a flag that chooses things. An empty value would choose all of them, and in a script it is a
-// variable that was not set.
-type filled struct{ pflag.Value }
-
-var errEmpty = errors.New("it is empty")
-
-// neverEmpty makes flags of a set refuse an empty value, and an empty one in a list.
-func neverEmpty(set *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		f := set.Lookup(name)
-		f.Value = filled{f.Value}
-		if f.DefValue == "[]" {
-			f.DefValue = "" // the help shows the default of a value that it does not know
-		}
-	}
-}
-
-// Set implements pflag.Value.
-func (f filled) Set(text string) error {
-	if slices.Contains(strings.Split(text, ","), "") {
-		return errEmpty
-	}
-	return f.Value.Set(text)
 }
