@@ -392,6 +392,9 @@ also when the filter matches none.`,
 		ValidArgsFunction: a.complete(jobNames)}
 	set := filter.flags(c, []string{"waiting", "active"})
 	c.RunE = func(c *cobra.Command, refs []string) error {
+		if slices.Contains(refs, "") {
+			return usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
+		}
 		byFilter := filtered(set)
 		if byFilter == (len(refs) > 0) {
 			return usage(c, "name jobs, or choose them with --state, --vc, --user and --name")

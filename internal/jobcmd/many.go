@@ -53,6 +53,9 @@ func (k *Kit) wish(c *cobra.Command, w *wish) *cobra.Command {
 	named := one.RunE
 	c.Args = nil
 	c.RunE = func(c *cobra.Command, refs []string) error {
+		if slices.Contains(refs, "") {
+			return k.Usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
+		}
 		if filter.Used() == (len(refs) > 0) {
 			return k.Usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
 		}
