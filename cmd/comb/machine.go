@@ -282,7 +282,7 @@ func (s *serveFlags) check(c *cobra.Command) error {
 	if (s.tlsCert == "") != (s.tlsKey == "") || s.tlsCert != "" && s.insecure {
 		return usage(c, "--tls-cert and --tls-key are given both or not at all, and not with --insecure-listen-without-tls")
 	}
-	if err := server.CheckAddress(c.Context(), s.listen, s.insecure || s.tlsCert != ""); err != nil {
+	if err := rest.CheckAddress(c.Context(), s.listen, s.insecure || s.tlsCert != ""); err != nil {
 		return usage(c, "%w", err)
 	}
 	if s.virtualGPUs < 0 || s.virtualGPUs > 4096 {
