@@ -24,22 +24,28 @@ The journal is that of a data directory, whose server may run meanwhile, or the 
 that "comb sim run --journal" wrote. Nothing is written.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := store.OpenHistory(c.Context(), first(data, a.defaultData()))
+			dir := a.dataDir(data)
+			h, err := store.OpenHistory(c.Context(), dir.Path)
 			if err != nil {
-				return err
+				return unfound(err)
 			}
 			defer h.Close()
 			report, err := engine.Verify(c.Context(), h, policy.New)
 			if err != nil && len(report.Problems) == 0 {
 				return err
 			}
-			err = errors.Join(err, a.show(report, func(t *table) { drawReport(t, &report) }))
+			err = errors.Join(err, a.show(report, func(t *table) {
+				if text := dir.String(); text != "" {
+					t.row("of directory", text)
+				}
+				drawReport(t, &report)
+			}))
 			if err == nil && len(report.Problems) > 0 {
 				return outcome(exitFailure)
 			}
 			return err
 		}}
-	verify.Flags().StringVar(&data, "data", "", "data directory, or the journal file of a simulation (default: that of comb serve)")
+	verify.Flags().StringVar(&data, "data", "", "data directory, or the journal file of a simulation (default: that of the server that the other commands find, else that of comb serve)")
 	return noun("journal", "The journal: the stream of events that is the database", verify, a.repairCommand())
 }
 

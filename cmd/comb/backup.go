@@ -23,16 +23,20 @@ event, uploads, and the key of secrets, which stay encrypted. Keep it as safe as
 Work and checkpoints of jobs are not in it; logs are with --logs.`,
 		Example: "  comb backup create /backup/comb-$(date +%F).tar.gz\n  comb backup verify /backup/comb-2026-03-02.tar.gz",
 		Args:    args(cobra.ExactArgs(1))}
-	create.Flags().StringVar(&data, "data", "", "data directory (default: that of comb serve)")
+	create.Flags().StringVar(&data, "data", "", defaultDir)
 	create.Flags().BoolVar(&o.Logs, "logs", false, "with the logs of jobs")
 	_ = create.MarkFlagDirname("data")
 	create.RunE = func(c *cobra.Command, args []string) error {
 		o.Program, o.Now = versionText(), time.Now()
-		r, err := backup.Create(c.Context(), first(data, a.defaultData()), args[0], o)
+		dir := a.dataDir(data)
+		r, err := backup.Create(c.Context(), dir.Path, args[0], o)
 		if err != nil {
-			return err
+			return unfound(err)
 		}
-		return a.show(r, func(t *table) { drawBackup(t, &r, "made") })
+		return a.show(r, func(t *table) {
+			t.row("of directory", dir.String())
+			drawBackup(t, &r, "made")
+		})
 	}
 	verify := &cobra.Command{Use: "verify FILE", Short: "Check that a backup is whole and that its journal replays", Args: args(cobra.ExactArgs(1)),
 		Long: `Check a backup: each file in it against its sum, then all that comb journal verify checks. It is

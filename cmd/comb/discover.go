@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/store"
 )
 
 // endpointFiles are where a server of a data directory says where it is: there, as
@@ -19,6 +21,33 @@ import (
 func (a *app) endpointFiles(data, cluster string) []string {
 	return []string{filepath.Join(data, contexts.EndpointFile), filepath.Join(a.stateDir(), contexts.EndpointFile),
 		filepath.Join(a.stateDir(), "server-"+cluster+".json")}
+}
+
+// checkAlone refuses to serve a copy of the data directory of a server of this user that still runs here.
+func (a *app) checkAlone(dir, cluster string) error {
+	files := a.endpointFiles(dir, cluster)
+	pid, where := contexts.Twin(files[len(files)-1], dir)
+	if pid == 0 {
+		return nil
+	}
+	return &store.Refused{Dir: dir, Problem: fmt.Sprintf("it is a copy of that of a server that still runs: process %d, %s; two would end each other's tasks", pid, where),
+		Advice: fmt.Sprintf("to go on with this copy, end that server first (kill -INT %d)", pid)}
+}
+
+// defaultDir is said of --data where a server may run on the directory.
+const defaultDir = "data directory (default: that of the server that the other commands find, else that of comb serve)"
+
+// dataDir is the data directory that a command reads.
+func (a *app) dataDir(named string) contexts.Directory {
+	return wanted(a).Directory(named, a.defaultData())
+}
+
+// unfound is an error of a data directory, with what to do where it was not found.
+func unfound(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return hint{err, "name the data directory of the server with --data"}
+	}
+	return err
 }
 
 // stateDir is where this user's commands look for the server started last.
@@ -80,9 +109,14 @@ func dial(t contexts.Target) (*rest.Client, error) {
 	return c, err
 }
 
+// wanted is what flags and environment say of the server that is meant.
+func wanted(a *app) contexts.Wanted {
+	return contexts.Wanted{Server: first(a.server, a.env("COMB_SERVER")), TokenFile: first(a.tokenFile, a.env("COMB_TOKEN_FILE")),
+		CAFile: first(a.tlsCA, a.env("COMB_TLS_CA")), State: a.stateDir(), Dir: contexts.Dir(a.env)}
+}
+
 func (a *app) target() (contexts.Target, error) {
-	t, err := contexts.Wanted{Server: first(a.server, a.env("COMB_SERVER")), TokenFile: first(a.tokenFile, a.env("COMB_TOKEN_FILE")),
-		CAFile: first(a.tlsCA, a.env("COMB_TLS_CA")), State: a.stateDir(), Dir: contexts.Dir(a.env)}.Find()
+	t, err := wanted(a).Find()
 	if errors.Is(err, contexts.ErrNone) {
 		err = hint{&rest.Unreachable{Err: err}, "start one with: comb serve    or name one with --server or COMB_SERVER"}
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/simulate"
 )
 
 // The exit codes.
@@ -73,6 +75,21 @@ func unknownVerb(c *cobra.Command, word string) error {
 	return usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
 }
 
+// helpOfKnown makes comb help refuse a command that is not there.
+func helpOfKnown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(c *cobra.Command, words []string) error {
+		if found, left, err := root.Find(words); err == nil && len(left) > 0 {
+			return unknownVerb(found, left[0])
+		}
+		show(c, words)
+		return nil
+	}
+}
+
 // args makes usage errors of a command's own check of its arguments: they say
 // what is wanted in the words of the command's usage line. No argument may be
 // empty: in scripts that is a variable that was not set.
@@ -98,12 +115,18 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 // flagError says in plain words which flag is wrong.
 func flagError(c *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
-	if !errors.As(err, &value) {
+	var gone *pflag.NotExistError
+	switch {
+	case errors.As(err, &gone):
+		return usage(c, "%w%s", err, flags.Near(c, gone.GetSpecifiedName()))
+	case !errors.As(err, &value):
 		return usageError{c, err}
 	}
 	f := value.GetFlag()
 	want := f.Value.Type()
 	switch {
+	case errors.Is(err, flags.ErrEmpty):
+		return usage(c, "--%s is empty: give it a value, or leave it out", f.Name)
 	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"):
 		want = "a whole number"
 		if errors.Is(err, strconv.ErrRange) {
@@ -189,8 +212,9 @@ func nextStep(err error) string {
 func codeOf(err error) int {
 	var u usageError
 	var lost *rest.Unreachable
+	var late *simulate.NoVC
 	switch {
-	case errors.As(err, &u):
+	case errors.As(err, &u), errors.As(err, &late):
 		return exitUsage
 	case errors.As(err, &lost):
 		return exitUnreachable

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
@@ -52,7 +53,8 @@ func (a *app) jobSubmit() *cobra.Command {
 	var wait, dryRun bool
 	var vc, name, key, code string
 	c := &cobra.Command{Use: "submit FILE...", Short: "Submit job files (- is standard input)",
-		Long: `Submit job files in OpenPAI's protocol v2; "-" reads standard input. Nothing is
+		Long: `Submit job files in OpenPAI's protocol v2; "-" reads standard input. Of up to 50
+files all are checked first, and none is submitted if one is wrong. Nothing is
 submitted by --dry-run, which says whether the job would start now, where, and which
 jobs would be stopped for it; or why it would wait, until when, and what would let it
 start.`,
@@ -153,6 +155,9 @@ func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, r
 		if err != nil {
 			return inFile(files[i], err)
 		}
+		if r.Quick != nil {
+			v.Warnings = flagsWarned(v.Warnings)
+		}
 		a.warn(files[i], v.Warnings)
 		all = append(all, v)
 	}
@@ -184,6 +189,9 @@ func inFile(file string, err error) error {
 	var p *rest.Problem
 	if !errors.As(err, &p) || p.Code != rest.CodeInvalid && p.Code != rest.CodeNeverFits && p.Code != rest.CodeConflict {
 		return err
+	}
+	if slices.ContainsFunc(p.Errors, func(e rest.FieldError) bool { return strings.HasPrefix(e.Pointer, "query.") }) {
+		return err // of a flag beside the file
 	}
 	if file == "-" {
 		file = "standard input"
@@ -230,6 +238,9 @@ type submissions struct {
 }
 
 func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions) error {
+	if err := s.check(ctx, client); err != nil {
+		return err
+	}
 	var done []rest.Submitted
 	for i, r := range s.requests {
 		out, err := a.accept(ctx, client, submission{r, s.key})
@@ -241,6 +252,9 @@ func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions)
 		if err != nil {
 			for _, one := range done {
 				fmt.Fprintf(a.errs, "job %s submitted, id %d\n", one.Name, one.ID)
+			}
+			if left := s.files[i+1:]; len(left) > 0 {
+				fmt.Fprintf(a.errs, "not tried: %s\n", clean(strings.Join(left, ", "), false))
 			}
 			return inFile(s.files[i], err)
 		}
@@ -343,6 +357,7 @@ func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 	set.StringSliceVar(&f.users, "user", nil, "only of these users")
 	set.StringVar(&f.name, "name", "", "only names that contain this")
 	set.StringVar(&f.tag, "tag", "", "only jobs that have this tag")
+	flags.NeverEmpty(set, "state", "vc", "user", "name", "tag")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(jobStates, cobra.ShellCompDirectiveNoFileComp))
 	return set
 }
@@ -377,6 +392,9 @@ also when the filter matches none.`,
 		ValidArgsFunction: a.complete(jobNames)}
 	set := filter.flags(c, []string{"waiting", "active"})
 	c.RunE = func(c *cobra.Command, refs []string) error {
+		if slices.Contains(refs, "") {
+			return usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
+		}
 		byFilter := filtered(set)
 		if byFilter == (len(refs) > 0) {
 			return usage(c, "name jobs, or choose them with --state, --vc, --user and --name")

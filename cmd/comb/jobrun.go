@@ -115,7 +115,7 @@ func (a *app) run(ctx context.Context, r *runFlags) error {
 	if err != nil {
 		return byFlag(err)
 	}
-	a.warn(string(out.Name), out.Warnings)
+	a.warn(string(out.Name), flagsWarned(out.Warnings))
 	if r.detach && ctx.Err() == nil {
 		return a.show(out, func(t *table) { t.line("job %s submitted, id %d", out.Name, out.ID) })
 	}
@@ -207,18 +207,33 @@ func byFlag(err error) error {
 	}
 	for i := range p.Errors {
 		e := &p.Errors[i]
-		e.Line, e.Column = 0, 0
-		if flag := flagOfKey[e.Pointer]; flag != "" {
-			e.Pointer = flag
-			continue
-		}
-		for prefix, flag := range map[string]string{"extras.comb.taskRoles.main.env.": "--env ", "taskRoles.main.resourcePerInstance.ports.": "--port ", "quick.env.": "--env ", "quick.command[": "argument "} {
-			if name, ok := strings.CutPrefix(e.Pointer, prefix); ok {
-				e.Pointer = flag + strings.TrimSuffix(name, "]")
-			}
-		}
+		e.Line, e.Column, e.Pointer = 0, 0, flagOf(e.Pointer)
 	}
 	return err
+}
+
+// flagOf is the flag by which a key of a job file was given; another key is itself.
+func flagOf(key string) string {
+	if flag := flagOfKey[key]; flag != "" {
+		return flag
+	}
+	for prefix, flag := range map[string]string{"extras.comb.taskRoles.main.env.": "--env ", "taskRoles.main.resourcePerInstance.ports.": "--port ", "quick.env.": "--env ", "quick.command[": "argument "} {
+		if name, ok := strings.CutPrefix(key, prefix); ok {
+			return flag + strings.TrimSuffix(name, "]")
+		}
+	}
+	return key
+}
+
+// flagsWarned are warnings of a job file that name flags instead of its keys.
+func flagsWarned(warnings []string) (out []string) {
+	for _, w := range warnings {
+		if key, text, ok := strings.Cut(w, ": "); ok {
+			w = flagOf(key) + ": " + text
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 func environment(c *cobra.Command, list []string) (map[string]string, error) {
@@ -261,6 +276,33 @@ func ports(c *cobra.Command, list []string) (map[string]int32, error) {
 type submission struct {
 	request rest.SubmitRequest
 	key     string
+}
+
+// mostChecked is how many files are checked before the first is submitted: each check thinks as far as comb job explain does.
+const mostChecked = 50
+
+// check tells all that is wrong with several files, before the first is submitted.
+func (s *submissions) check(ctx context.Context, client *rest.Client) error {
+	if len(s.files) == 1 || len(s.files) > mostChecked {
+		return nil
+	}
+	var wrong []error
+	for i, r := range s.requests {
+		v, err := client.ValidateJob(ctx, r)
+		code := rest.CodeOf(err)
+		switch {
+		case err == nil && v.Verdict == rest.VerdictNever:
+			wrong = append(wrong, fmt.Errorf("%s: job %s: %s", s.files[i], v.Job.Name, v.Message))
+		case err != nil && (code == "" || code == rest.CodeUnauthorized || code == rest.CodeUnavailable):
+			return err // the server did not judge the file
+		case err != nil:
+			wrong = append(wrong, inFile(s.files[i], err))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return hint{errors.Join(wrong...), "no job was submitted"}
 }
 
 // learnWithin is how long an interrupted submission asks a server that does not

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/config"
@@ -270,6 +273,32 @@ func (d *daemon) openKube(ctx context.Context) error {
 func skusOf(s *sched.State) []cell.SKU {
 	if c := s.Config(); c != nil {
 		return c.Cluster.SKUs
+	}
+	return nil
+}
+
+// check says what is wrong with the flags alone.
+func (s *serveFlags) check(c *cobra.Command) error {
+	if (s.tlsCert == "") != (s.tlsKey == "") || s.tlsCert != "" && s.insecure {
+		return usage(c, "--tls-cert and --tls-key are given both or not at all, and not with --insecure-listen-without-tls")
+	}
+	if err := rest.CheckAddress(c.Context(), s.listen, s.insecure || s.tlsCert != ""); err != nil {
+		return usage(c, "%w", err)
+	}
+	if s.virtualGPUs < 0 || s.virtualGPUs > 4096 {
+		return usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
+	}
+	if !slices.Contains([]string{"auto", "container", "process"}, s.runtime) {
+		return usage(c, "--runtime %q: want auto, container or process", s.runtime)
+	}
+	if err := s.kube.Check(s.virtualGPUs > 0); err != nil {
+		return usage(c, "%w", err)
+	}
+	if s.pullTimeout < time.Second || s.pullTimeout > 24*time.Hour {
+		return usage(c, "--image-pull-timeout %v: want 1s to 24h", s.pullTimeout)
+	}
+	if s.uploadLimit < 1 || s.uploadQuota < s.uploadLimit {
+		return usage(c, "--upload-limit %s, --upload-quota %s: want 1Mi or more, and no larger limit than quota", s.uploadLimit.String(), s.uploadQuota.String())
 	}
 	return nil
 }

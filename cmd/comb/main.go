@@ -17,6 +17,7 @@ import (
 
 	"github.com/combsched/comb/internal/configcmd"
 	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/imagecmd"
 	"github.com/combsched/comb/internal/kubecmd"
 	"github.com/combsched/comb/internal/machinereport"
@@ -33,7 +34,8 @@ func run() int {
 		tty: isTerminal(os.Stdout), interrupted: ctx.Done()}
 	root := a.root()
 	root.SetArgs(os.Args[1:])
-	return a.exit(root.ExecuteContext(ctx))
+	c, err := root.ExecuteContextC(ctx)
+	return a.exit(flags.Named(c, err))
 }
 
 // app is one run of the command line: its streams, its environment and the
@@ -95,6 +97,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 		configCommand(a), backupCommand(a), reportCommand(a), a.journalCommand(), a.scriptCommand(), a.traceCommand(), a.simCommand(), a.versionCommand())
 	root.AddCommand(ownCommands()...)
 	root.AddCommand(peopleCommands(a)...)
+	helpOfKnown(root)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
 	return root
 }

@@ -41,7 +41,7 @@ func (a *app) checkFlags(c *cobra.Command) error {
 
 // drawn prints the result of a command that lives in a package of its own.
 func (a *app) drawn(v any, as func(draw.Table)) error {
-	return a.show(v, func(t *table) { as(draw.Table{Head: t.head, Row: t.row, Line: t.line}) })
+	return a.show(v, func(t *table) { as(draw.Table{Head: t.head, Row: t.row, Line: t.line, Text: t.text}) })
 }
 
 // show prints a value as the user asked for: the API's own object as JSON or
@@ -115,6 +115,12 @@ func (t *table) row(cells ...string) {
 func (t *table) line(format string, args ...any) {
 	_ = t.w.Flush()
 	fmt.Fprintln(t.app.out, clean(fmt.Sprintf(format, args...), false))
+}
+
+// text prints the lines of a file as they are.
+func (t *table) text(lines string) {
+	_ = t.w.Flush()
+	fmt.Fprint(t.app.out, clean(lines, true))
 }
 
 // when shows a time: how long ago on a terminal, RFC 3339 otherwise.

@@ -66,6 +66,9 @@ the journal does not know run on until the next start of the server, which ends 
 }
 
 func (a *app) repair(ctx context.Context, dir string, yes bool) error {
+	if _, err := os.Stat(dir); err != nil { // it would be made
+		return cannotRead(dir, err)
+	}
 	s, err := store.Examine(ctx, dir, store.Options{})
 	if err != nil {
 		return err
@@ -76,7 +79,10 @@ func (a *app) repair(ctx context.Context, dir string, yes bool) error {
 		return err
 	}
 	if len(r.Problems) == 0 {
-		return a.show(r, func(t *table) { t.row("journal", "nothing is lost: there is nothing to repair") })
+		return a.show(r, func(t *table) {
+			t.row("data directory", r.Dir)
+			t.row("journal", "nothing is lost: there is nothing to repair")
+		})
 	}
 	if a.format == "table" || !yes {
 		if err := a.show(r, func(t *table) { r.draw(t) }); err != nil {
@@ -108,7 +114,10 @@ func (a *app) confirm(question, otherwise string) error {
 		return hint{fmt.Errorf("nothing was changed: there is no terminal to ask on"), otherwise}
 	}
 	fmt.Fprint(a.errs, question+" [y/N] ")
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(a.errs) // the line of the question has no end yet
+	}
 	if text := strings.ToLower(strings.TrimSpace(answer)); text != "y" && text != "yes" {
 		return fmt.Errorf("nothing was changed")
 	}

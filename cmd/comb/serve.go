@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -120,23 +119,8 @@ is; "comb config apply", or --cluster, replaces it.`,
 		if err != nil {
 			return usage(c, "%w", err)
 		}
-		if (s.tlsCert == "") != (s.tlsKey == "") || s.tlsCert != "" && s.insecure {
-			return usage(c, "--tls-cert and --tls-key are given both or not at all, and not with --insecure-listen-without-tls")
-		}
-		if s.virtualGPUs < 0 || s.virtualGPUs > 4096 {
-			return usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
-		}
-		if !slices.Contains([]string{"auto", "container", "process"}, s.runtime) {
-			return usage(c, "--runtime %q: want auto, container or process", s.runtime)
-		}
-		if err := s.kube.Check(s.virtualGPUs > 0); err != nil {
-			return usage(c, "%w", err)
-		}
-		if s.pullTimeout < time.Second || s.pullTimeout > 24*time.Hour {
-			return usage(c, "--image-pull-timeout %v: want 1s to 24h", s.pullTimeout)
-		}
-		if s.uploadLimit < 1 || s.uploadQuota < s.uploadLimit {
-			return usage(c, "--upload-limit %s, --upload-quota %s: want 1Mi or more, and no larger limit than quota", s.uploadLimit.String(), s.uploadQuota.String())
+		if err := s.check(c); err != nil {
+			return err
 		}
 		s.data = first(s.data, a.defaultData())
 		if strings.HasPrefix(s.data, "/nonexistent/") {
@@ -202,6 +186,9 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	defer d.store.Close()
+	if err := d.app.checkAlone(d.flags.data, d.store.ClusterID()); err != nil {
+		return err
+	}
 	if err := d.store.Room(); err != nil {
 		d.log.Warn("jobs are refused until there is more room", "error", err)
 	}
@@ -498,7 +485,8 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	h := handler.HTTP()
 	h.Handler = d.metrics.Over(server.OpenPAI(handler))
 	go server.EndLoans(ctx, handler)
-	e := contexts.Endpoint{URL: d.cert.Address(reachable(l.Addr())), TokenFile: v.token, PID: os.Getpid()}
+	e := contexts.Self(v.token)
+	e.URL = d.cert.Address(reachable(l.Addr()))
 	failed := make(chan error, 2)
 	dir := filepath.Dir(v.token)
 	if s, err := server.ListenLocal(ctx, dir); err != nil {

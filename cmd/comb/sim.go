@@ -89,6 +89,9 @@ func (s *simFlags) check(c *cobra.Command) error {
 	if s.file != "" {
 		wrong = append(wrong, checkTrace(s.file))
 	}
+	if c.Flags().Changed("load") && s.spec.Load == 0 { // which is the default elsewhere
+		wrong = append(wrong, errors.New("--load: want a number from 0.001 to 1000, found 0"))
+	}
 	s.spec.Throughputs, s.spec.GPU = s.trace.throughputs, s.trace.GPU
 	wrong = append(wrong, s.trace.check(), s.readVCPolicies(), s.spec.Check(policy.New))
 	if err := errors.Join(wrong...); err != nil {

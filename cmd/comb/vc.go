@@ -142,13 +142,19 @@ func (a *app) nodeCommand() *cobra.Command {
 		}}
 	reason := ""
 	cordon := a.nodeWrite("cordon NODE", "Take a node out of placement; what runs there goes on",
-		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, error) {
-			return c.Cordon(ctx, n, reason)
+		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, string, error) {
+			out, err := c.Cordon(ctx, n, reason)
+			return out, "cordoned", err
 		})
 	cordon.Flags().StringVar(&reason, "reason", "", "shown to users")
 	uncordon := a.nodeWrite("uncordon NODE", "Take a node back into placement",
-		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, error) {
-			return c.Uncordon(ctx, n)
+		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, string, error) {
+			said := "uncordoned"
+			if was, err := c.Node(ctx, n); err == nil && !was.Cordoned {
+				said = "nothing was changed: it was not cordoned"
+			}
+			out, err := c.Uncordon(ctx, n)
+			return out, said, err
 		})
 	more := nodecmd.Verbs(&nodecmd.Kit{When: a.when, State: a.nodeState, Confirm: a.confirm, Usage: usage,
 		Show: a.drawn,
@@ -169,19 +175,19 @@ func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Nodes: the machines", append([]*cobra.Command{list, cordon, uncordon}, more...)...)
 }
 
-// nodeWrite makes a command that changes one node.
-func (a *app) nodeWrite(use, short string, do func(context.Context, *rest.Client, cell.NodeName) (rest.Done, error)) *cobra.Command {
+// nodeWrite makes a command that changes one node, and says what became of it.
+func (a *app) nodeWrite(use, short string, do func(context.Context, *rest.Client, cell.NodeName) (rest.Done, string, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: args(cobra.ExactArgs(1)), ValidArgsFunction: a.complete(nodeNames),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			out, err := do(c.Context(), client, cell.NodeName(args[0]))
+			out, said, err := do(c.Context(), client, cell.NodeName(args[0]))
 			if err != nil {
 				return a.didYouMean(c.Context(), client, err, guess{args[0], nodeNames})
 			}
-			return a.show(out, func(t *table) { t.line("node %s: %sed", args[0], c.Name()) })
+			return a.show(out, func(t *table) { t.line("node %s: %s", args[0], said) })
 		}}
 }
 

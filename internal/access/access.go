@@ -110,6 +110,19 @@ func (g *Grant) String() string {
 	return strings.Join(parts, "; ")
 }
 
+// Groups are those that have a role by a grant.
+func (g *Grant) Groups() []string { return slices.Concat(g.Managers, g.Members, g.Viewers) }
+
+// GivenTo are the virtual clusters in which grants give a group a role.
+func GivenTo(grants []Grant, group string) (vcs []string) {
+	for i := range grants {
+		if slices.Contains(grants[i].Groups(), group) {
+			vcs = append(vcs, string(grants[i].VC))
+		}
+	}
+	return vcs
+}
+
 // Changes says in words what is another grant, a line each; both lists are in order of VC.
 func Changes(was, is []Grant) (lines []string) {
 	find := func(list []Grant, vc cell.VCName) string {

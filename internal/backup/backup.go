@@ -56,9 +56,10 @@ type Head struct {
 // Report is what was made, checked or restored.
 type Report struct {
 	Head
-	Path  string `json:"path"`
-	Files int    `json:"files"`
-	Bytes int64  `json:"bytes"` // of the files in it
+	Directory string `json:"directory,omitempty"` // of which it was made, of one that was made now
+	Path      string `json:"path"`
+	Files     int    `json:"files"`
+	Bytes     int64  `json:"bytes"` // of the files in it
 }
 
 // Options say what else goes into a backup.
@@ -113,7 +114,7 @@ func Create(ctx context.Context, data, file string, o Options) (r Report, err er
 	if err != nil {
 		return r, err
 	}
-	r = Report{Path: file, Head: Head{Format: Format, Program: o.Program, Cluster: copied.Cluster, Created: o.Now.UTC().Format(time.RFC3339),
+	r = Report{Directory: data, Path: file, Head: Head{Format: Format, Program: o.Program, Cluster: copied.Cluster, Created: o.Now.UTC().Format(time.RFC3339),
 		Event: copied.Event, Job: int64(copied.Job), Logs: o.Logs}}
 	out, err := os.OpenFile(filepath.Join(work, "new"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -98,6 +98,10 @@ func TestFind(t *testing.T) {
 	if err := os.WriteFile(token, []byte("root\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	other := filepath.Join(t.TempDir(), "nightly.token")
+	if err := os.WriteFile(other, []byte("nightly\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	here := Endpoint{URL: "http://127.0.0.1:8420", TokenFile: token, PID: os.Getpid()}
 	file := File{Contexts: []Context{{Name: "a", Server: "http://a:1", User: "alice", Token: "of-a"}, {Name: "h", Server: here.URL, User: "bob", Token: "of-h"},
 		{Name: "b1", Server: "https://b", Token: "of-b1"}, {Name: "b2", Server: "https://b", Token: "of-b2"}}}
@@ -118,6 +122,9 @@ func TestFind(t *testing.T) {
 		{"a", true, Wanted{Server: "https://b"}, "https://b", ""},
 		{"b2", true, Wanted{Server: "https://B/"}, "https://B", "of-b2"},
 		{"a", true, Wanted{TokenFile: token}, here.URL, "root"},
+		{"a", true, Wanted{TokenFile: other}, "http://a:1", "nightly"},
+		{"", true, Wanted{TokenFile: other}, here.URL, "nightly"},
+		{"a", true, Wanted{Server: "http://c", TokenFile: other}, "http://c", "nightly"},
 		{"", false, Wanted{Server: here.URL}, here.URL, "of-h"},
 	} {
 		file.Current = c.current

@@ -24,6 +24,7 @@ type Endpoint struct {
 	TokenFile string `json:"token_file"`
 	Socket    string `json:"socket,omitempty"` // for commands of the same user
 	PID       int    `json:"pid"`
+	Start     uint64 `json:"start,omitempty"` // of that process: another one may have its number later
 }
 
 // lives reports whether the server's process is there.
@@ -147,21 +148,21 @@ type Target struct {
 // ErrNone is the error of a server that is not said, where none is known either.
 var ErrNone = errors.New("this user has started none on this machine")
 
-// Find finds the server that is meant and its token: what is said, then the current context, then the server that
-// this user started last on this machine. A context's token goes to its own server alone.
+// Find finds the server that is meant and its token: what is said, then the server of the data directory whose token is named, then
+// the current context, then the server that this user started last on this machine. A context's token goes to its own server alone.
 func (w Wanted) Find() (Target, error) {
 	list, err := endpoints(w.State, w.TokenFile)
-	var file File
-	if w.TokenFile == "" {
-		var broken error
-		if file, broken = Load(w.Dir); broken != nil {
-			return Target{}, broken
-		}
+	file, broken := Load(w.Dir)
+	if broken != nil && (w.TokenFile == "" || w.Server == "") {
+		return Target{}, broken
 	}
 	out := Target{URL: w.Server}
 	now := file.Now()
+	own := slices.IndexFunc(list, func(e Endpoint) bool { return w.TokenFile != "" && sameFile(e.TokenFile, w.TokenFile) })
 	switch {
 	case out.URL != "":
+	case own >= 0: // the token of a data directory is for its server, and goes to no other
+		out.URL = list[own].URL
 	case now != nil:
 		out.URL = now.Server
 	case err != nil:
@@ -193,6 +194,12 @@ func (w Wanted) Find() (Target, error) {
 		return out, err
 	}
 	return out, nil
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // authorities reads the certificates that were named, else takes those of the server's context.

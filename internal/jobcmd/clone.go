@@ -55,7 +55,7 @@ func (k *Kit) submitClone(ctx context.Context, client *rest.Client, j *rest.Job,
 		return err
 	}
 	if show {
-		return k.Show(rest.SubmitRequest{Source: string(text)}, func(t draw.Table) { t.Line("%s", strings.TrimRight(string(text), "\n")) })
+		return k.Show(rest.SubmitRequest{Source: string(text)}, func(t draw.Table) { t.Text(string(text)) })
 	}
 	r := rest.SubmitRequest{Source: string(text)}
 	if j.Upload != nil {

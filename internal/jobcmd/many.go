@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ const most = 1
 type wish struct {
 	verb  string               // of the question
 	done  string               // what is said of each job
+	idle  string               // said of a job that does not fit, and that is asked for by its name; "": it is refused, or changed all the same
 	fits  func(*rest.Job) bool // of the jobs of a filter
 	ask   func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error)
 	after func(ctx context.Context, refs []string) error // once all were asked; nil: nothing
@@ -51,6 +53,9 @@ func (k *Kit) wish(c *cobra.Command, w *wish) *cobra.Command {
 	named := one.RunE
 	c.Args = nil
 	c.RunE = func(c *cobra.Command, refs []string) error {
+		if slices.Contains(refs, "") {
+			return k.Usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
+		}
 		if filter.Used() == (len(refs) > 0) {
 			return k.Usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
 		}
@@ -111,7 +116,9 @@ func (k *Kit) agreed(verb string, jobs []rest.Job) bool {
 	}
 	fmt.Fprintf(k.Prompt, "%s these %d jobs? [y/N] ", verb, len(jobs))
 	answer := ""
-	_, _ = fmt.Fscanln(k.In, &answer)
+	if _, err := fmt.Fscanln(k.In, &answer); errors.Is(err, io.EOF) {
+		fmt.Fprintln(k.Prompt) // the line of the question has no end yet
+	}
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
 
@@ -128,7 +135,11 @@ func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, 
 			continue
 		}
 		out, asked = append(out, done), append(asked, ref)
-		lines = append(lines, fmt.Sprintf("job %s (%d): %s", jobs[i].Ref, jobs[i].ID, w.done))
+		said := w.done
+		if w.idle != "" && !w.fits(&jobs[i]) {
+			said = w.idle
+		}
+		lines = append(lines, fmt.Sprintf("job %s (%d): %s", jobs[i].Ref, jobs[i].ID, said))
 	}
 	var v any = out
 	if len(jobs) == 1 && len(out) == 1 {
@@ -191,7 +202,7 @@ comb job requeue --hold stops it first.`,
 func (k *Kit) release() *cobra.Command {
 	c := &cobra.Command{Use: "release [JOB...]", Short: "Let held jobs start",
 		Example: "  comb job release train\n  comb job release --vc vision --yes"}
-	return k.wish(c, &wish{verb: "release", done: "released", fits: func(j *rest.Job) bool { return j.Held != nil },
+	return k.wish(c, &wish{verb: "release", done: "released", idle: "nothing was changed: it was not held", fits: func(j *rest.Job) bool { return j.Held != nil },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Release(ctx, ref)
 		}})
@@ -241,8 +252,8 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 		}
 		if limit != "" {
 			micros, ok := document.ParseDuration(limit)
-			if !ok || micros < 0 || micros > jobspec.MaxTimeLimit {
-				return k.Usage(c, "--time-limit %q: want a time such as 90m or 1d12h, up to 10 years, or 0 for none", limit)
+			if !ok || micros < 0 || micros > jobspec.MaxTimeLimit || sched.Duration(micros)%sched.Second != 0 {
+				return k.Usage(c, "--time-limit %q: want a time such as 90m or 1d12h in whole seconds, up to 10 years, or 0 for none", limit)
 			}
 			d := sched.Duration(micros)
 			in.TimeLimit = &d

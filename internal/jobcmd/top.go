@@ -24,6 +24,9 @@ all running jobs that can be read. --once shows it once, as do -o json and an ou
 	c = k.WithJob(c, nil) // completes names
 	c.Args = nil
 	c.RunE = func(c *cobra.Command, refs []string) error {
+		if slices.Contains(refs, "") {
+			return k.Usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
+		}
 		client, err := k.Client()
 		if err != nil {
 			return err

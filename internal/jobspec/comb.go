@@ -29,7 +29,10 @@ func (p *parser) readComb(m *document.MapReader) {
 	p.extras.node = m.Self()
 	p.readPriority(m.Node("priority"))
 	h := &p.job.Hints
-	p.job.TimeLimit = p.duration(m.Node("timeLimit"), sched.Millisecond, maxDuration)
+	p.job.TimeLimit = p.duration(m.Node("timeLimit"), sched.Second, maxDuration)
+	if p.job.TimeLimit%sched.Second != 0 {
+		p.r.Problem(m.Node("timeLimit"), "the time limit %s is not a whole number of seconds: write one", formatDuration(p.job.TimeLimit))
+	}
 	p.job.Grace = defaultGrace
 	if n := m.Node("grace"); n != nil && n.Kind != document.Null {
 		p.job.Grace = p.duration(n, 0, maxGrace)
@@ -274,6 +277,10 @@ func (p *parser) readCombRole(f document.Field) combRole {
 	return c
 }
 
+// deviceVariables say which devices a task uses.
+var deviceVariables = map[string]bool{"CUDA_VISIBLE_DEVICES": true, "NVIDIA_VISIBLE_DEVICES": true, "HIP_VISIBLE_DEVICES": true, "ROCR_VISIBLE_DEVICES": true,
+	"TPU_VISIBLE_CHIPS": true, "TPU_VISIBLE_DEVICES": true}
+
 func (p *parser) envValue(v document.Field) string {
 	value := p.r.String(v.Value, document.Text{})
 	switch {
@@ -285,6 +292,8 @@ func (p *parser) envValue(v document.Field) string {
 		p.r.Problem(v.Value, "<%% %%> tags are filled in in commands only: write export %s=... there", v.Key)
 	case strings.ContainsRune(value, 0):
 		p.r.Problem(v.Value, "the value of a variable cannot hold a zero byte")
+	case deviceVariables[v.Key]:
+		p.r.Warn(v.Value, "the system chooses the devices of each task and sets %s itself: this value does not count, leave it out", v.Key)
 	}
 	return value
 }

@@ -150,7 +150,7 @@ func TestDiskWithoutContainer(t *testing.T) {
 			t.Errorf("without an image: %v", problems)
 		}
 	}
-	boxed := QuickJob{Name: "q", Command: []string{"true"}, DiskMB: 100, Image: "box"}
+	boxed := QuickJob{Name: "q", Command: []string{"true"}, GPUs: 1, DiskMB: 100, Image: "box"}
 	result, problems := Quick(boxed, env)
 	if problems != nil || result.Job.Roles[0].Launch.DiskMB != 100 || len(result.Warnings) != 0 {
 		t.Errorf("in a container: %v, %+v", problems, result)

@@ -282,10 +282,15 @@ func (p *parser) warnOfCost(r *role) {
 		sku := p.catalogue.sku(name)
 		least, err := leavesFor(r.ask, sku)
 		enough := max(1, ceilDiv(r.ask.gpu, sku.GPU))
-		if err != nil || sku.GPU == 0 || least <= enough {
+		unasked := r.ask.gpu == 0 && r.place.pinned == "" && len(r.place.skus) == 0
+		if err != nil || sku.GPU == 0 || least <= enough && !unasked {
 			continue
 		}
 		c := amount.Of(sku)
+		if least <= enough {
+			p.r.Warn(r.resources, "a task of role %s asks for no GPU, and takes %s: there are no cells without GPUs for it", r.Name, c.Amount(r.Leaves))
+			return
+		}
 		p.r.Warn(r.resources, "a task of role %s asks for %s, and takes %s: %s; with neither CPUs nor memory asked for it takes %s", r.Name,
 			r.Launch.Asks(), c.Amount(r.Leaves), c.Share(), c.Full(int32(enough)))
 		return

@@ -234,8 +234,10 @@ func (d *Directory) CreateToken(ctx context.Context, user, name string, scope id
 	switch {
 	case len(name) == 0 || len(name) > identity.MaxName:
 		return "", store.Token{}, problem(ErrInvalid, "a token needs a name of 1 to %d bytes, such as the program that will use it", identity.MaxName)
-	case life < time.Minute || life > LongestToken:
-		return "", store.Token{}, problem(ErrInvalid, "a token is valid for 1m to 366d, not %v", life)
+	case life < time.Minute:
+		return "", store.Token{}, problem(ErrInvalid, "a token is valid for 1m to 366d: ask for a longer time")
+	case life > LongestToken:
+		return "", store.Token{}, problem(ErrInvalid, "a token is valid for 1m to 366d: ask for a shorter time")
 	case len(scope.VCs) > identity.MaxGroups:
 		return "", store.Token{}, problem(ErrInvalid, "%d VCs are too many for one token: at most %d", len(scope.VCs), identity.MaxGroups)
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
 )
 
 // userNames lists all users.
@@ -61,9 +64,32 @@ func (k *Kit) userNoun() *cobra.Command {
 			if err := people.DeleteUser(c.Context(), args[0]); err != nil {
 				return k.Guess(c, err, args[0], userNames)
 			}
+			k.stillThere(c.Context(), args[0])
 			return k.Show(map[string]string{"deleted": args[0]}, func(t draw.Table) { t.Line("user %s deleted", args[0]) })
 		}}
 	return k.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(), gone)
+}
+
+// stillThere warns of jobs of a user that was deleted.
+func (k *Kit) stillThere(ctx context.Context, user string) {
+	client, err := k.Client()
+	if err != nil {
+		return
+	}
+	list, err := client.Jobs(ctx, rest.JobQuery{Users: []sched.Subject{sched.Subject(user)}, States: []sched.Phase{sched.Waiting, sched.Active}, Limit: 1000})
+	if err != nil || len(list.Jobs) == 0 {
+		return
+	}
+	run, more := 0, ""
+	for i := range list.Jobs {
+		if list.Jobs[i].Phase == sched.Active {
+			run++
+		}
+	}
+	if list.Next != "" {
+		more = " or more"
+	}
+	k.Say(fmt.Sprintf("warning: user %s has jobs that have not ended (running: %d%s, waiting: %d%s): comb job stop --user %s stops them", user, run, more, len(list.Jobs)-run, more, user))
 }
 
 // standing says whether a user is an administrator, or may not sign in.
@@ -300,9 +326,27 @@ func (k *Kit) groupNoun() *cobra.Command {
 			if err := people.DeleteGroup(c.Context(), args[0]); err != nil {
 				return k.Guess(c, err, args[0], groupNames)
 			}
+			k.stillGiven(c.Context(), args[0])
 			return k.Show(map[string]string{"deleted": args[0]}, func(t draw.Table) { t.Line("group %s deleted", args[0]) })
 		}}
 	return k.Noun("group", "Groups: sets of users, to which the cluster file gives virtual clusters", show, get, k.groupCreate(), k.groupUpdate(), gone)
+}
+
+// stillGiven warns of a group that was deleted and that the cluster file in force names: a group that is made by that name later gets
+// what it had.
+func (k *Kit) stillGiven(ctx context.Context, group string) {
+	client, err := k.Client()
+	if err != nil {
+		return
+	}
+	now, err := client.Config(ctx)
+	if err != nil || now.Config == nil {
+		return
+	}
+	if vcs := access.GivenTo(now.Config.Access, group); len(vcs) > 0 {
+		k.Say(fmt.Sprintf("warning: the cluster file in force names group %s in access of virtual clusters %s: take it out there (comb config show, comb config apply), or a later group of that name gets it",
+			group, strings.Join(vcs, ", ")))
+	}
 }
 
 func (k *Kit) drawGroup(t draw.Table, g *rest.Group) {

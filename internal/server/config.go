@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/server/warden"
 )
@@ -283,7 +284,7 @@ func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 		bad.Warnings = warnings
 		return nil, nil, bad
 	}
-	return cluster, warnings, nil
+	return cluster, append(warnings, accounts.MissingGroups(cluster.Config.Access, s.opts.People)...), nil
 }
 
 // versions are those of the cluster file.

@@ -23,6 +23,9 @@ func problemTransform(_ huma.Context, _ string, v any) (any, error) {
 		return v, nil
 	}
 	p := rest.NewProblem(m.Status, rest.CodeForStatus(m.Status), m.Detail)
+	if p.Detail == "validation failed" {
+		p.Detail = "the request is not valid"
+	}
 	if m.Status >= 500 {
 		p.Detail = "an error of the server; its log says more"
 		return p, nil
@@ -38,6 +41,9 @@ func problemTransform(_ huma.Context, _ string, v any) (any, error) {
 // fieldError says what is wrong with a field, without the names that this program's types have.
 func fieldError(e *huma.ErrorDetail) rest.FieldError {
 	out := rest.FieldError{Detail: e.Message, Pointer: e.Location}
+	if most, ok := strings.CutPrefix(e.Message, "expected length <= "); ok {
+		out.Detail = "is too long: at most " + most + " characters"
+	}
 	text, found := strings.CutPrefix(e.Message, "json: cannot unmarshal ")
 	have, into, cut := strings.Cut(text, " into Go ")
 	if !found || !cut {

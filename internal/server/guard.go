@@ -45,7 +45,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
-	if r.TLS != nil && !loopback(r.TLS.ServerName) && onUsualPort(r) {
+	if r.TLS != nil && !rest.Loopback(r.TLS.ServerName) && onUsualPort(r) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers heed it for names alone
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))

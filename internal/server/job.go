@@ -216,6 +216,9 @@ func (s wishes) register(api huma.API, op func(id, method, path, summary string)
 		})
 	huma.Register(api, op("update-job", http.MethodPost, "/jobs/{ref}/update", "Change a job's priority or time limit"),
 		func(ctx context.Context, in *updateInput) (*body[rest.Done], error) {
+			if l := in.Body.TimeLimit; l != nil && *l%sched.Second != 0 {
+				return nil, invalid("time_limit", "a time limit is a whole number of seconds: want such as %d, or 0 for none", sched.Second)
+			}
 			return s.wish(ctx, wanted{&in.Meta, "update", in.Ref, in.Body}, func(m sched.Meta, id sched.JobID) sched.Command {
 				return sched.Update{Meta: m, Job: id, Priority: in.Body.Priority, TimeLimit: in.Body.TimeLimit}
 			})

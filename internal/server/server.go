@@ -258,22 +258,17 @@ func (s *Server) HTTP() *http.Server {
 
 // Listen opens the listener. An address that other machines reach is refused unless public: there is TLS, or the
 // operator wants it without.
-func Listen(ctx context.Context, address string, public bool) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("listen address %q: want HOST:PORT, such as 127.0.0.1:8420", address)
+func Listen(ctx context.Context, at string, public bool) (net.Listener, error) {
+	if err := rest.CheckAddress(ctx, at, public); err != nil {
+		return nil, err
 	}
-	if !public && !loopback(host) {
-		return nil, fmt.Errorf("listen address %q can be reached from other machines, and tokens would cross the network in clear: "+
-			"give a certificate with --tls-cert and --tls-key, use 127.0.0.1 and a tunnel or a TLS proxy, or say --insecure-listen-without-tls", address)
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	for until := time.Now().Add(listenWithin); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until) && ctx.Err() == nil; {
 		time.Sleep(20 * time.Millisecond)
-		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", address, rootOf(err))
+		return nil, fmt.Errorf("cannot listen on %s: %w", at, rootOf(err))
 	}
 	return listener{l}, nil
 }
@@ -282,14 +277,6 @@ func Listen(ctx context.Context, address string, public bool) (net.Listener, err
 // when it started a supervisor leaves its socket to that child until the child has become the
 // other program: the socket closes on exec, but not on fork, and no flag does that.
 const listenWithin = time.Second
-
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
 
 func rootOf(err error) error {
 	var op *net.OpError

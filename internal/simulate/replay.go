@@ -83,6 +83,9 @@ func ownPolicies(c *sched.Config) string {
 // What a flag does not say about a virtual cluster stays: its backfill, its least run
 // time and its budget of preemptions.
 func (s *Spec) overrides(old *past) (func(*sched.Config) *sched.Config, error) {
+	if err := s.known(old.config); err != nil {
+		return nil, err
+	}
 	var wrong problems
 	texts := map[cell.VCName]string{}
 	for i := range old.config.VCs {
@@ -91,9 +94,6 @@ func (s *Spec) overrides(old *past) (func(*sched.Config) *sched.Config, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
-		if !slices.ContainsFunc(old.config.VCs, func(v sched.VCConfig) bool { return string(v.Name) == name }) {
-			wrong.add(fmt.Errorf("--vc-policy: there is no virtual cluster %q; there are: %s", name, vcNames(old.config)))
-		}
 		texts[cell.VCName(name)] = s.VCPolicies[name]
 	}
 	read := map[string]sched.VCConfig{}

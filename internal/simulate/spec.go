@@ -238,15 +238,34 @@ func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Sha
 	return shares, err
 }
 
+// NoVC is the error of a policy for virtual clusters that are not there: a mistake in the flags, which shows late.
+type NoVC struct{ text string }
+
+// Error implements error.
+func (n *NoVC) Error() string { return n.text }
+
+// known checks that each virtual cluster that is given a policy is there.
+func (s *Spec) known(c *sched.Config) error {
+	var wrong problems
+	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
+		if !slices.ContainsFunc(c.VCs, func(v sched.VCConfig) bool { return string(v.Name) == name }) {
+			wrong.add(fmt.Errorf("--vc-policy: there is no virtual cluster %q; there are: %s", name, vcNames(c)))
+		}
+	}
+	if err := wrong.all(); err != nil {
+		return &NoVC{err.Error()}
+	}
+	return nil
+}
+
 // setPolicies gives single VCs policies of their own.
 func (s *Spec) setPolicies(p *plan, t *Trace) error {
+	if err := s.known(p.config); err != nil {
+		return err
+	}
 	var wrong problems
 	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
 		i := slices.IndexFunc(p.config.VCs, func(v sched.VCConfig) bool { return string(v.Name) == name })
-		if i < 0 {
-			wrong.add(fmt.Errorf("--vc-policy: there is no virtual cluster %q; there are: %s", name, vcNames(p.config)))
-			continue
-		}
 		vc, err := readPolicy(s.VCPolicies[name], t.medianService)
 		vc.Name = cell.VCName(name)
 		wrong.add(err)

@@ -1,0 +1,72 @@
+package contexts
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/combsched/comb/internal/executor/local/process"
+)
+
+// Data is the data directory of the server.
+func (e Endpoint) Data() string { return filepath.Dir(e.TokenFile) }
+
+// Self is the endpoint of this process, without its addresses.
+func Self(tokenFile string) Endpoint {
+	return Endpoint{TokenFile: tokenFile, PID: os.Getpid(), Start: process.Of(os.Getpid()).Start}
+}
+
+// Runs reports whether the server is there still: another process may have its number by now.
+func (e Endpoint) Runs() bool {
+	return e.Start != 0 && process.ID{PID: e.PID, Start: e.Start}.Alive()
+}
+
+// Twin says of the server that a file of its cluster names where it is, if it still runs and is another one than this process, which
+// has the lock of dir. That server has the lock of its own directory, so it is on another one, or on one that was moved away.
+func Twin(file, dir string) (pid int, where string) {
+	e, err := ReadEndpoint(file)
+	if err != nil || e.PID == os.Getpid() || !e.Runs() {
+		return 0, ""
+	}
+	if own, err := filepath.Abs(dir); err == nil && own == e.Data() {
+		return e.PID, "on the data directory that was here before"
+	}
+	return e.PID, "with the data directory " + e.Data()
+}
+
+// Directory is a data directory that a command reads, and the process of the server on it; 0 is none.
+type Directory struct {
+	Path   string
+	Server int
+}
+
+// Directory finds the data directory that was named; else that of the server which the other commands find, or which this user
+// started last, while it runs; else the default one.
+func (w Wanted) Directory(named, otherwise string) Directory {
+	d := Directory{Path: named}
+	if named == "" {
+		d.Path = otherwise
+		asked, _ := w.Find()
+		last, _ := Wanted{State: w.State, Dir: "/nonexistent"}.Find()
+		for _, t := range []Target{last, asked} {
+			if t.Known != nil && t.Known.Runs() {
+				d.Path = t.Known.Data()
+			}
+		}
+	}
+	if e, err := ReadEndpoint(filepath.Join(d.Path, EndpointFile)); err == nil && e.Runs() {
+		d.Server = e.PID
+	}
+	return d
+}
+
+// String says which directory it is, and whether a server runs on it; "" is a file, such as the journal of a simulation.
+func (d Directory) String() string {
+	if info, err := os.Stat(d.Path); err == nil && !info.IsDir() {
+		return ""
+	}
+	if d.Server == 0 {
+		return d.Path + ", on which no server runs"
+	}
+	return fmt.Sprintf("%s, of the server with process %d", d.Path, d.Server)
+}
