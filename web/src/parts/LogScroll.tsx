@@ -93,18 +93,19 @@ interface Scrolling {
 // useScroll keeps the end in view while it is followed, and else the lines that are read, also when earlier ones are dropped or come.
 // Whoever scrolls up, by wheel, finger, key or bar, follows no more.
 function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFollow, version, total, gone, whole }: Scrolling) {
-  const before = useRef({ top: 0, gone, whole });
+  const before = useRef({ top: 0, height: 0, gone, whole });
   useLayoutEffect(() => {
     const el = box.current;
     if (!el) return;
-    if (follow) el.scrollTop = el.scrollHeight;
+    if (follow && el.scrollHeight >= before.current.height && isUp(el, before.current)) onFollow(false); // its event has not come yet
+    else if (follow) el.scrollTop = el.scrollHeight;
     else if (whole && before.current.whole) el.scrollTop -= (gone - before.current.gone) * row;
-    before.current = { top: el.scrollTop, gone, whole };
-  }, [box, follow, version, total, gone, whole]);
+    before.current = { top: el.scrollTop, height: el.scrollHeight, gone, whole };
+  }, [box, follow, onFollow, version, total, gone, whole]);
   return {
     onScroll: (e: React.UIEvent<HTMLDivElement>) => {
       const el = e.currentTarget;
-      if (follow && el.scrollTop < before.current.top && el.scrollTop + el.clientHeight < el.scrollHeight - row) onFollow(false);
+      if (follow && isUp(el, { top: before.current.top, height: el.scrollHeight })) onFollow(false);
       before.current.top = el.scrollTop;
     },
     onKeyDown: (e: React.KeyboardEvent) => {
@@ -112,6 +113,11 @@ function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFoll
       if (e.key === 'End') onFollow(true);
     },
   };
+}
+
+// isUp reports whether a box was scrolled up from where it was, and away from its end.
+function isUp(el: HTMLElement, was: { top: number; height: number }): boolean {
+  return el.scrollTop < was.top && el.scrollTop + el.clientHeight < was.height - row;
 }
 
 interface FindProps {

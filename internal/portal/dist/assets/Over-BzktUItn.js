@@ -1,1 +1,0 @@
-import{n as e,t,y as n}from"./shared-BmvdBPd3.js";import{kn as r,r as i}from"./index-B0JRRJpR.js";var a=r();function o({user:r}){return(0,a.jsxs)(n,{title:e.over,children:[(0,a.jsx)(`p`,{className:i.overWhy,children:e.overWhy}),(0,a.jsx)(t,{user:r})]})}export{o as Over};
