@@ -293,10 +293,10 @@ func (s *submissions) check(ctx context.Context, client *rest.Client) error {
 		switch {
 		case err == nil && v.Verdict == rest.VerdictNever:
 			wrong = append(wrong, fmt.Errorf("%s: job %s: %s", s.files[i], v.Job.Name, v.Message))
-		case err != nil && (code == "" || code == rest.CodeUnauthorized || code == rest.CodeUnavailable):
-			return err // the server did not judge the file
-		case err != nil:
+		case code == rest.CodeInvalid || code == rest.CodeNeverFits || code == rest.CodeConflict || code == rest.CodeNotFound:
 			wrong = append(wrong, inFile(s.files[i], err))
+		case err != nil:
+			return inFile(s.files[i], err) // the server did not judge the file
 		}
 	}
 	if len(wrong) == 0 {

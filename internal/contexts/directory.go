@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/combsched/comb/internal/executor/local/process"
 )
@@ -13,12 +14,18 @@ func (e Endpoint) Data() string { return filepath.Dir(e.TokenFile) }
 
 // Self is the endpoint of this process, without its addresses.
 func Self(tokenFile string) Endpoint {
-	return Endpoint{TokenFile: tokenFile, PID: os.Getpid(), Start: process.Of(os.Getpid()).Start}
+	return Endpoint{TokenFile: tokenFile, PID: os.Getpid(), Start: process.Of(os.Getpid()).Start, Boot: boot()}
+}
+
+// boot is which start of the machine this is; "" where that is not said.
+func boot() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
 }
 
 // Runs reports whether the server is there still: another process may have its number by now.
 func (e Endpoint) Runs() bool {
-	return e.Start != 0 && process.ID{PID: e.PID, Start: e.Start}.Alive()
+	return e.Start != 0 && e.Boot == boot() && process.ID{PID: e.PID, Start: e.Start}.Alive()
 }
 
 // Twin says of the server that a file of its cluster names where it is, if it still runs and is another one than this process, which
@@ -40,16 +47,17 @@ type Directory struct {
 	Server int
 }
 
-// Directory finds the data directory that was named; else that of the server which the other commands find, or which this user
-// started last, while it runs; else the default one.
+// Directory finds the data directory that was named; else that of the server which is said or which is the current context's, if it
+// runs here; else the default one, if a server runs on it; else that of the server which this user started last, while it runs; else
+// the default one.
 func (w Wanted) Directory(named, otherwise string) Directory {
 	d := Directory{Path: named}
 	if named == "" {
 		d.Path = otherwise
-		asked, _ := w.Find()
-		last, _ := Wanted{State: w.State, Dir: "/nonexistent"}.Find()
-		for _, t := range []Target{last, asked} {
-			if t.Known != nil && t.Known.Runs() {
+		file, _ := Load(w.Dir)
+		meant := w.Server != "" || w.TokenFile != "" || file.Now() != nil
+		if e, err := ReadEndpoint(filepath.Join(otherwise, EndpointFile)); meant || err != nil || !e.Runs() { // else one that was started by the way is not taken for it
+			if t, _ := w.Find(); t.Known != nil && t.Known.Runs() {
 				d.Path = t.Known.Data()
 			}
 		}

@@ -1,6 +1,7 @@
 package contexts
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,11 +26,15 @@ type Endpoint struct {
 	Socket    string `json:"socket,omitempty"` // for commands of the same user
 	PID       int    `json:"pid"`
 	Start     uint64 `json:"start,omitempty"` // of that process: another one may have its number later
+	Boot      string `json:"boot,omitempty"`  // of the machine: Start counts from it
 }
 
 // lives reports whether the server's process is there.
 func (e Endpoint) lives() bool {
-	err := unix.Kill(e.PID, 0)
+	if e.Start != 0 {
+		return e.Runs()
+	}
+	err := unix.Kill(e.PID, 0) // of a server of a version that did not say more
 	return e.PID > 0 && (err == nil || errors.Is(err, unix.EPERM))
 }
 
@@ -148,6 +153,15 @@ type Target struct {
 // ErrNone is the error of a server that is not said, where none is known either.
 var ErrNone = errors.New("this user has started none on this machine")
 
+// errAway is the error of the token of a data directory of which no server says where it is.
+var errAway = errors.New("it is the token of a data directory, and no server of this user runs on that: start it, or name it with --server")
+
+// ofData reports whether a token's file lies in a data directory: it is for the server on that alone.
+func ofData(tokenFile string) bool {
+	_, err := os.Stat(filepath.Join(filepath.Dir(tokenFile), "cluster-id"))
+	return err == nil
+}
+
 // Find finds the server that is meant and its token: what is said, then the server of the data directory whose token is named, then
 // the current context, then the server that this user started last on this machine. A context's token goes to its own server alone.
 func (w Wanted) Find() (Target, error) {
@@ -163,6 +177,8 @@ func (w Wanted) Find() (Target, error) {
 	case out.URL != "":
 	case own >= 0: // the token of a data directory is for its server, and goes to no other
 		out.URL = list[own].URL
+	case w.TokenFile != "" && (err != nil || ofData(w.TokenFile)):
+		return out, cmp.Or(err, errAway)
 	case now != nil:
 		out.URL = now.Server
 	case err != nil:

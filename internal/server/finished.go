@@ -166,7 +166,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 		last := places[out.Jobs[f.limit-1].ID]
 		out.Next = fmt.Sprintf("%d.%s", last.Job, last.Key)
 	}
-	if err := (tags{s}).add(ctx, out.Jobs); err != nil {
+	if err := (tags{s}).add(ctx, withoutNotices(out.Jobs)); err != nil {
 		return nil, err
 	}
 	return answer(out), nil

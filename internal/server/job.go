@@ -248,6 +248,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	if err != nil {
 		return nil, err
 	}
+	j.Notices = notices
 	out := rest.Explanation{Ref: j.Ref, Notices: notices, Explanation: sched.Explanation{
 		Job: j.ID, Name: j.Name, VC: j.VC, Phase: j.Phase, Gangs: []sched.GangReason{}}}
 	if j.Phase != sched.Waiting {

@@ -340,10 +340,18 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 		out.Jobs = out.Jobs[:f.limit]
 		out.Next = rest.JobRef(out.Jobs[f.limit-1].ID)
 	}
-	if err := (tags{s}).add(ctx, out.Jobs); err != nil {
+	if err := (tags{s}).add(ctx, withoutNotices(out.Jobs)); err != nil {
 		return nil, err
 	}
 	return answer(out), nil
+}
+
+// withoutNotices takes notices out of a list: its reader may see jobs that it may not read.
+func withoutNotices(jobs []rest.Job) []rest.Job {
+	for i := range jobs {
+		jobs[i].Notices = nil
+	}
+	return jobs
 }
 
 // checkVCs refuses names of virtual clusters that there never were: a list that is

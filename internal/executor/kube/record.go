@@ -78,7 +78,11 @@ func (t *task) born(pod *corev1.Pod) error {
 		return nil
 	}
 	t.record.Made = pod.UID
-	return t.note()
+	err := t.note()
+	if err != nil {
+		t.record.Made = "" // it is not noted
+	}
+	return err
 }
 
 // save writes the record anew; it is on the disk when this returns.

@@ -438,7 +438,7 @@ func (s *spaces) ofGang(t *task) string {
 func (s *spaces) made(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
 	was := task{dir: s.e.taskDir(at, n)}
 	begun, err := was.load()
-	return begun && err == nil && was.record.UID == pod.UID
+	return begun && err == nil && cmp.Or(was.record.UID, was.record.Made) == pod.UID
 }
 
 // forged reports whether a pod without a task is none of Comb's: it made one of that name, which was another, or is gone.
@@ -448,7 +448,8 @@ func (s *spaces) forged(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
 	}
 	was := task{dir: s.e.taskDir(at, n)}
 	begun, err := was.load()
-	return begun && err == nil && was.record.UID != "" && was.record.UID != pod.UID
+	own := cmp.Or(was.record.UID, was.record.Made)
+	return begun && err == nil && own != "" && own != pod.UID
 }
 
 // stray takes up a pod that no task is known of, and reports whether it did.

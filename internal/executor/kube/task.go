@@ -337,14 +337,14 @@ func (e *Executor) giveUp(ctx context.Context, t *task, pod *corev1.Pod, f sched
 
 // claim takes a pod whose making was not noted, if it is ours. One that is to end needs nothing more.
 func (e *Executor) claim(ctx context.Context, t *task, w wanted, pod *corev1.Pod) (time.Duration, error) {
-	if !e.maker.Sealed(pod) {
+	switch {
+	case t.record.Made == "" && !e.maker.Sealed(pod):
 		return 0, e.putOff(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
+	case t.record.Made != "" && t.record.Made != pod.UID:
+		return e.lost(t, w, "another pod has taken the place of its own")
 	}
 	if err := t.born(pod); err != nil {
 		return 0, err
-	}
-	if pod.UID != t.record.Made {
-		return e.lost(t, w, "another pod has taken the place of its own")
 	}
 	if w.stop {
 		return e.supply(ctx, t, pod, owned{})

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// keep is how long it is told again, and also rest times as long as it took: so it never takes more than a twentieth of a
-	// processor, however many ask.
+	// keep is how long it is told again, and also rest times as long as it took, but not more than most: so it takes no more than a
+	// twentieth of a processor, however many ask, unless it takes seconds.
 	keep = 10 * time.Second
 	rest = 20
+	most = time.Minute
 )
 
 // Starts are when jobs start. Its zero value is ready; it may be used by many at a time.
@@ -36,7 +37,7 @@ func (s *Starts) Use(ctx context.Context, work func(context.Context) ([]why.Expe
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if age := time.Since(s.at); s.list == nil || age > keep && age > rest*s.took {
+	if age := time.Since(s.at); s.list == nil || age > keep && age > min(rest*s.took, most) {
 		begin := time.Now()
 		list, err := work(ctx)
 		if err != nil {

@@ -42,6 +42,8 @@ func TestStarts(t *testing.T) {
 	ask(3)
 	s.at, s.took = s.at.Add(-2*keep), keep // it took long: it is kept longer
 	ask(3)
+	s.at = s.at.Add(-most) // but not for ever
+	ask(4)
 	s.busy <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
