@@ -146,4 +146,16 @@ func TestFind(t *testing.T) {
 	if _, err := (Wanted{State: t.TempDir(), Dir: t.TempDir()}).Find(); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}
+	if err := os.WriteFile(filepath.Join(data, "cluster-id"), []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, current := range []string{"a", ""} { // its server does not run: its token goes to no other
+		file.Current = current
+		if err := Save(dir, file); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := (Wanted{State: t.TempDir(), Dir: dir, TokenFile: token}).Find(); !errors.Is(err, errAway) {
+			t.Errorf("current %q: the token of a data directory goes to %+v, %v", current, got, err)
+		}
+	}
 }

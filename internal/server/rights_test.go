@@ -157,6 +157,16 @@ func TestRightsInAVC(t *testing.T) {
 	w.until("it runs", w.running(job.ID))
 	w.logs.print(executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}, "loss 0.5\n")
 	path := rest.Prefix + "/jobs/" + rest.JobRef(job.ID)
+	w.live.Tell(sched.Notice{Job: job.ID, Message: "canary-notice"})
+	w.until("its owner reads the notice", func() bool {
+		_, text := w.as(alice, "GET", path, "")
+		return strings.Contains(text, "canary-notice")
+	})
+	for _, from := range []string{path, path + "/explain", rest.Prefix + "/jobs", rest.Prefix + "/jobs?sort=name"} {
+		if status, text := w.as(gus, "GET", from, ""); status != 200 || strings.Contains(text, "canary-notice") {
+			t.Errorf("a viewer reads at %s: %d %s", from, status, text)
+		}
+	}
 	for _, c := range []struct {
 		who, token, method, path string
 		want                     int

@@ -358,40 +358,63 @@ func TestLostWithoutItsSeal(t *testing.T) {
 	d.finish()
 }
 
-// A user takes a pod away, with its finalizers, before it is noted that it has all that it needs, and the server is killed: its container may
-// run on, so no other is made in its place.
-func TestTakenAwayWhileItIsMade(t *testing.T) {
-	d := newDriver(t, 9)
-	d.api.Linger()
-	at := d.of("red", "n0")
-	d.runsIn("red", at, 0)
-	pod := d.podOf(at, 0)
-	d.e.Close()
-	file := filepath.Join(d.dir, "jobs", strconv.FormatInt(int64(at.Job), 10), "0.1", "0", "pod.json")
-	text, err := os.ReadFile(file)
+// A server is killed before it is noted that a pod has all that it needs. A user takes the pod away meanwhile, with its finalizers: its
+// container may run on, so no other is made in its place. Without its seal the pod is still the task's.
+func TestKilledWhileAPodIsMade(t *testing.T) {
+	for seed, what := range []string{"the pod is taken away", "its annotations are"} {
+		t.Run(what, func(t *testing.T) {
+			d := newDriver(t, uint64(9+seed))
+			d.api.Linger()
+			at := d.of("red", "n0")
+			d.runsIn("red", at, 0)
+			pod := d.podOf(at, 0)
+			d.e.Close()
+			d.cutRecord(at)
+			if seed == 0 {
+				d.mu.Lock()
+				d.stripped[taskOf{at, 0}] = pod
+				d.mu.Unlock()
+				d.api.Strip(pod)
+			} else {
+				d.api.Unmark(pod)
+			}
+			d.restart()
+			d.until("it is known again, or told to be unknown", func() bool {
+				d.mu.Lock()
+				_, unknown := d.unknown[taskOf{at, 0}]
+				d.mu.Unlock()
+				text, err := os.ReadFile(d.recordOf(at))
+				return unknown || err == nil && strings.Contains(string(text), `"uid"`)
+			})
+			d.mu.Lock()
+			if exit, ended := d.ended[at]; ended || (len(d.unknown) == 1) != (seed == 0) {
+				t.Errorf("told to have ended: %v %+v; unknown: %v", ended, exit, d.unknown)
+			}
+			d.mu.Unlock()
+			if n := d.api.Began(); n != 1 {
+				t.Errorf("%d containers were started for one task", n)
+			}
+			d.finish()
+		})
+	}
+}
+
+func (d *driver) recordOf(at sched.AttemptID) string {
+	return filepath.Join(d.dir, "jobs", strconv.FormatInt(int64(at.Job), 10), "0.1", "0", "pod.json")
+}
+
+// cutRecord leaves of the record of a task what was noted before its pod had all that it needs.
+func (d *driver) cutRecord(at sched.AttemptID) {
+	d.t.Helper()
+	text, err := os.ReadFile(d.recordOf(at))
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	before, _, noted := strings.Cut(string(text), `{"uid"`)
 	if !noted || !strings.Contains(before, `"made"`) {
-		t.Fatalf("its record is %q: which pod was made is not noted before all else", text)
+		d.t.Fatalf("its record is %q: which pod was made is not noted before all else", text)
 	}
-	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
+	if err := os.WriteFile(d.recordOf(at), []byte(before), 0o600); err != nil {
+		d.t.Fatal(err)
 	}
-	d.mu.Lock()
-	d.stripped[taskOf{at, 0}] = pod
-	d.mu.Unlock()
-	d.api.Strip(pod)
-	d.restart()
-	d.until("nothing is known of it", func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		_, is := d.unknown[taskOf{at, 0}]
-		return is
-	})
-	if n := d.api.Began(); n != 1 {
-		t.Errorf("%d containers were started for one task", n)
-	}
-	d.finish()
 }
