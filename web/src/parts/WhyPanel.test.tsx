@@ -1,7 +1,7 @@
 import { MantineProvider } from '@mantine/core';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, test } from 'vitest';
-import type { GangReason } from '../api/wire';
+import type { Explanation, GangReason } from '../api/wire';
 import { why as text } from '../text/job';
 import { WhyPanel } from './WhyPanel';
 
@@ -10,7 +10,10 @@ function gang(code: string, suggestions: GangReason['suggestions'] = null): Gang
 }
 
 function panel(...gangs: GangReason[]): string {
-  const explanation = { ref: '1', job: 1, name: 'a', vc: 'v', phase: 'Waiting', gangs };
+  return panelOf({ ref: '1', job: 1, name: 'a', vc: 'v', phase: 'Waiting', gangs });
+}
+
+function panelOf(explanation: Explanation): string {
   return renderToStaticMarkup(<MantineProvider><WhyPanel explanation={explanation} title={text.title} from="" /></MantineProvider>);
 }
 
@@ -21,4 +24,10 @@ test('a job that no change would start says so; one that is held or has a sugges
   expect(panel(gang('VCBusy', fix))).toContain('it would start in virtual cluster b');
   expect(panel(gang('OnHold'))).not.toContain(text.noFix);
   expect(panel()).not.toContain(text.noFix);
+});
+
+test('what was said of nodes that are out of service stands there', () => {
+  const shown = panelOf({ ref: '1', job: 1, name: 'a', vc: 'v', phase: 'Waiting', gangs: [gang('BadHardware')], nodes: [{ name: 'n1', cordoned: true, by: 'carol', reason: 'new memory' }, { name: 'n2', reason: 'its kubelet is away' }] });
+  expect(shown).toContain('Node n1 is cordoned by carol: new memory');
+  expect(shown).toContain('Node n2: its kubelet is away');
 });

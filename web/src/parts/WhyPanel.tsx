@@ -54,6 +54,9 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
             {g.reason.message} <code className="muted">{g.reason.code}</code>
           </p>
         ))}
+        {(e.nodes ?? []).map((n) => (
+          <p key={n.name}>{n.cordoned ? text.cordonedBy(n.name, n.by ?? '', n.reason) : text.ofNode(n.name, n.reason)}</p>
+        ))}
         <div className={css.facts}>
           {e.position && e.waiting ? <Fact name={text.place}>{text.position(e.position, e.waiting, !!e.borrower)}</Fact> : null}
           {gangs.length > 0 && (

@@ -111,6 +111,8 @@ export const why = {
   cut: 'Not every possibility was tried',
   failed: 'The policy of the virtual cluster failed',
   note: 'Its policy says',
+  cordonedBy: (node: string, by: string, reason: string) => `Node ${node} is cordoned${by ? ` by ${by}` : ''}: ${reason}`,
+  ofNode: (node: string, reason: string) => `Node ${node}: ${reason}`,
 };
 
 export const log = {

@@ -33,7 +33,7 @@ export function Verdict({ verdict, failed }: Props) {
           <Mistakes error={error} />
         </>
       ) : (
-        error && <Failed error={error} />
+        error && <Failed error={error} of="acting" />
       )}
       {data && <Told data={data} />}
       {failed && failed.message !== error?.message && <Failed error={failed} of="acting" />}
