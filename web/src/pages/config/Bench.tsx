@@ -4,10 +4,10 @@ import { Suspense, useEffect, useState } from 'react';
 import { Failure, newKey } from '../../api/client';
 import { applyConfig, planConfig } from '../../api/cluster';
 import type { FieldError } from '../../api/wire';
+import { EditorPlace } from '../../parts/EditorPlace';
 import { text } from '../../text/config';
 import { Ask } from '../../ui/Ask';
 import { lazyPart } from '../../ui/lazy';
-import { Loading } from '../../ui/Loading';
 import css from './config.module.css';
 import { Plan } from './Plan';
 import { useDraft } from './useDraft';
@@ -53,7 +53,7 @@ export function Bench({ user, present, etag }: { user: string; present: string; 
     <div className={css.bench}>
       <section className={css.side} aria-label={text.file}>
         <h2>{text.file}</h2>
-        <Suspense fallback={<Loading rows={12} />}>
+        <Suspense fallback={<EditorPlace text={file} />}>
           <YamlEditor text={file} label={text.file} marks={marks} onChange={type} />
         </Suspense>
       </section>

@@ -6,9 +6,9 @@ import { Failure, newKey } from '../../api/client';
 import { submitJob } from '../../api/jobs';
 import type { FieldError } from '../../api/wire';
 import { text } from '../../text/submit';
+import { EditorPlace } from '../../parts/EditorPlace';
 import { forgetDraft } from '../../parts/kept';
 import { lazyPart } from '../../ui/lazy';
-import { Loading } from '../../ui/Loading';
 import { useDraft } from './draft';
 import { Form } from './Form';
 import css from './submit.module.css';
@@ -65,7 +65,7 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
       </form>
       <section className={css.side} aria-label={text.file}>
         <h2>{text.file}</h2>
-        <Suspense fallback={<Loading rows={10} />}>
+        <Suspense fallback={<EditorPlace text={draft.text} />}>
           <YamlEditor text={draft.text} label={text.file} marks={marks} onChange={draft.setText} />
         </Suspense>
         <p className="meta">{text.fileHint}</p>
