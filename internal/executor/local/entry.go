@@ -3,15 +3,17 @@ package local
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/enter"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 )
 
 // Exec implements executor.Executor.
 func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error) {
-	w, err := e.way(ref)
+	w, err := e.way(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -20,7 +22,7 @@ func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Co
 
 // Dial implements executor.Executor.
 func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error) {
-	w, err := e.way(ref)
+	w, err := e.way(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +30,7 @@ func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) 
 }
 
 // way is how to a running task.
-func (e *Executor) way(ref executor.TaskRef) (enter.Way, error) {
+func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (enter.Way, error) {
 	e.mu.Lock()
 	at := e.attempts[ref.Attempt]
 	e.mu.Unlock()
@@ -43,11 +45,30 @@ func (e *Executor) way(ref executor.TaskRef) (enter.Way, error) {
 		w := enter.Way{Dir: t.dir, Owner: t.supervisor()}
 		t.mu.Unlock()
 		if e.boxes.runs(&at.start.Job.Roles[t.start.Role]) {
-			_ = record.Read(t.dir, boxFile, &w.Owner) // a process has none: its supervisor listens
+			w.Owner = inBox(ctx, t.dir)
 		}
 		if w.Owner.PID > 0 {
 			return w, nil
 		}
 	}
 	return enter.Way{}, executor.ErrNotRunning
+}
+
+// boxKnown is how long it may take until process 1 of a container that runs is known: its first words may be there earlier.
+const boxKnown = 5 * time.Second
+
+// inBox is process 1 of a task's container, which listens there instead of its supervisor; none where it is not known in time.
+func inBox(ctx context.Context, dir string) process.ID {
+	ctx, cancel := context.WithTimeout(ctx, boxKnown)
+	defer cancel()
+	for one := (process.ID{}); ctx.Err() == nil; {
+		if err := record.Read(dir, boxFile, &one); err == nil {
+			return one
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return process.ID{}
 }
