@@ -15,26 +15,49 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// runningPod is a task's pod that runs.
-func (e *Executor) runningPod(ref executor.TaskRef) (*corev1.Pod, error) {
+// takenWithin is how long an ask waits for what a server that has just started takes up again.
+const takenWithin = 10 * time.Second
+
+// runningPod is a task's pod that runs. Just after a start of the server it waits until it is known what runs.
+func (e *Executor) runningPod(ctx context.Context, ref executor.TaskRef) (*corev1.Pod, error) {
+	for end := time.Now().Add(takenWithin); ; {
+		pod, soon := podNow(e, ref)
+		if pod != nil {
+			return pod, nil
+		}
+		if !soon || time.Now().After(end) {
+			return nil, executor.ErrNotRunning
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// podNow is that pod as it is known now, nil where it does not run; soon is that nothing is known of it yet.
+func podNow(e *Executor, ref executor.TaskRef) (pod *corev1.Pod, soon bool) {
 	name := e.maker.Name(ref.Attempt, ref.Task)
 	e.mu.Lock()
 	var uid types.UID
 	var space string
 	if t := e.tasks[name]; t != nil {
-		uid, space = t.uid, t.space
+		uid, space, soon = t.uid, t.space, t.known && !t.unseen
+	} else {
+		soon = !e.swept
 	}
 	e.mu.Unlock()
-	pod := e.spaces.pod(space, name)
+	pod = e.spaces.pod(space, name)
 	if uid == "" || pod == nil || pod.UID != uid || pods.Look(pod, false).Phase != pods.Runs {
-		return nil, executor.ErrNotRunning
+		return nil, soon
 	}
-	return pod, nil
+	return pod, false
 }
 
 // Exec implements executor.Executor, by the API server and the kubelet: a user with the right to it here needs none there.
 func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error) {
-	pod, err := e.runningPod(ref)
+	pod, err := e.runningPod(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +97,7 @@ const dialTime = 5 * time.Second
 // Dial implements executor.Executor. It goes to the pod's own address, at which nothing but the pod listens; a server outside
 // of the cluster's network does not reach it.
 func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error) {
-	pod, err := e.runningPod(ref)
+	pod, err := e.runningPod(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
