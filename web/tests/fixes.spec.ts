@@ -1,19 +1,10 @@
 import { expect, type Page, test } from '@playwright/test';
 import { accessible, silent } from './axe';
-import { job, Server } from './server';
+import { job, served } from './server';
 
 // What a waiting job could be changed to, and copies of jobs: both open in Submit with the job's own file.
 
-const server = new Server();
-
-test.beforeAll(async () => {
-  await server.start();
-  await server.people();
-});
-
-test.afterEach(() => server.clear());
-
-test.afterAll(() => server.stop());
+const server = served();
 
 // submitted submits a file as the one who is signed in.
 async function submitted(page: Page, source: string): Promise<number> {

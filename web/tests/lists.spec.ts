@@ -1,17 +1,8 @@
 import { expect, test } from '@playwright/test';
 import { accessible } from './axe';
-import { job, Server } from './server';
+import { job, served } from './server';
 
-const server = new Server();
-
-test.beforeAll(async () => {
-  await server.start();
-  await server.people();
-});
-
-test.afterEach(() => server.clear());
-
-test.afterAll(() => server.stop());
+const server = served();
 
 test('more jobs than a page has: it says so, for itself and for its order, and the older ones follow', async ({ page }) => {
   await server.submit(job('holds', { gpus: 2, priority: 'crit' }));

@@ -1,17 +1,8 @@
 import { expect, test } from '@playwright/test';
 import { accessible, silent } from './axe';
-import { job, Server } from './server';
+import { job, served } from './server';
 
-const server = new Server();
-
-test.beforeAll(async () => {
-  await server.start();
-  await server.people();
-});
-
-test.afterEach(() => server.clear());
-
-test.afterAll(() => server.stop());
+const server = served();
 
 interface CellOf {
   node?: string;

@@ -1,18 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { expect, type Page, test } from '@playwright/test';
 import { accessible } from './axe';
-import { job, Server } from './server';
+import { job, served } from './server';
 
-const server = new Server();
-
-test.beforeAll(async () => {
-  await server.start();
-  await server.people();
-});
-
-test.afterEach(() => server.clear());
-
-test.afterAll(() => server.stop());
+const server = served();
 
 test('ten tabs over HTTP/1.1 are all live, by one stream of events', async ({ page, context }) => {
   await server.signIn(page, 'carol', '/jobs');

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { expect, type Page } from '@playwright/test';
+import { expect, type Page, test } from '@playwright/test';
 
 // A real server with a data directory of its own, and its users.
 
@@ -123,6 +123,18 @@ export class Server {
   submit(source: string): Promise<unknown> {
     return this.api('POST', '/jobs', { source });
   }
+}
+
+// served is the server of a file's tests, with its users; what a test left there is ended after it.
+export function served(): Server {
+  const server = new Server();
+  test.beforeAll(async () => {
+    await server.start();
+    await server.people();
+  });
+  test.afterEach(() => server.clear());
+  test.afterAll(() => server.stop());
+  return server;
 }
 
 // job writes a job file of one task.
