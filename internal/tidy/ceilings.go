@@ -13,10 +13,16 @@ import (
 
 // The limits of a package as a whole.
 const (
-	maxMethods  = 60   // of a type
-	maxFields   = 30   // of a struct
-	maxCycle    = 12   // files of a package that need each other
-	maxPkgLines = 6000 // without tests
+	maxMethods = 60 // of a type
+	maxFields  = 30 // of a struct
+	maxCycle   = 12 // files of a package that need each other
+)
+
+// The limits of a line, in columns; a tab is four of them.
+const (
+	maxCodeWidth    = 120
+	maxCommentWidth = 100
+	tabWidth        = 4
 )
 
 // ceilingsFile has a line "RULE SUBJECT NUMBER" for each subject that broke a rule when the rule
@@ -36,7 +42,8 @@ var rules = []rule{
 	{"methods", maxMethods, 10, "methods", "move what belongs together to a type of its own"},
 	{"fields", maxFields, 2, "fields", "put what belongs together into a struct of its own"},
 	{"cycle", maxCycle, 2, "files that all need each other", "let one of them not use the others, or make a package of a part"},
-	{"lines", maxPkgLines, 250, "lines without tests", "make a package of a part, or delete"},
+	{"code", 0, 1, "lines of code wider than 120 columns", "break them; yours are in git diff main | grep -nE '^\\+.{121}'"},
+	{"comments", 0, 1, "comments wider than 100 columns", "wrap them; yours are in git diff main | grep -nE '^\\+.{101}'"},
 	{"pronouns", 0, 10, "personal pronouns", `a gang, job, VC or node is "it" or "the gang": find yours with git diff main | grep -wiE '` + pronouns + `'`},
 }
 
@@ -145,15 +152,11 @@ func (t *tree) measure() []measured {
 	var out []measured
 	for _, dir := range slices.Sorted(maps.Keys(t.pkgs)) {
 		p := t.pkgs[dir]
+		out = append(out, t.widths(dir, p.files)...)
 		files := slices.DeleteFunc(slices.Clone(p.files), func(f *file) bool { return f.test })
 		if len(files) == 0 {
 			continue
 		}
-		lines := 0
-		for _, f := range files {
-			lines += strings.Count(f.src, "\n")
-		}
-		out = append(out, measured{ruleOf("lines"), dir, lines, files[0].path, 1})
 		in, n := t.cycle(files)
 		out = append(out, measured{ruleOf("cycle"), dir, n, in, 1})
 		out = append(out, t.types(dir, files)...)

@@ -13,7 +13,7 @@ const (
 	// maxTestFuncLines is larger because a table of cases is data, not logic.
 	maxTestFuncLines = 150
 	// maxFileLines is what can be read in one sitting.
-	maxFileLines = 600
+	maxFileLines = 800
 	// maxTestFileLines is larger for the same reason as maxTestFuncLines.
 	maxTestFileLines = 900
 	// maxParams is what a caller can keep apart without looking.
