@@ -1,5 +1,3 @@
-//go:build python
-
 package examples
 
 import (
@@ -13,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // A run is a program of this folder.
@@ -66,6 +66,9 @@ var parameters = regexp.MustCompile(`(?m)^parameters .+$`)
 
 // resume.py saves when it is asked to stop, and comes to the parameters of a run that was not stopped.
 func TestPythonResume(t *testing.T) {
+	if !testkit.Live(t, "python") {
+		return
+	}
 	folder := func() string { return "COMB_CHECKPOINT_DIR=" + t.TempDir() }
 	want := parameters.FindString(start(t, []string{folder(), "STEPS=60"}, "python3", "resume.py").ends(0))
 	progress := filepath.Join(t.TempDir(), "progress")
@@ -86,6 +89,9 @@ func TestPythonResume(t *testing.T) {
 
 // suspend.py and suspend.sh answer, wait, and do all their work.
 func TestPythonSuspend(t *testing.T) {
+	if !testkit.Live(t, "python") {
+		return
+	}
 	python := parameters.FindString(start(t, []string{"STEPS=60"}, "python3", "suspend.py").ends(0))
 	for _, one := range []struct {
 		words []string
@@ -117,6 +123,9 @@ func catches(pid int, s syscall.Signal) bool {
 
 // progress.py finds the line, and reports each step.
 func TestPythonProgress(t *testing.T) {
+	if !testkit.Live(t, "python") {
+		return
+	}
 	progress := filepath.Join(t.TempDir(), "progress")
 	out := start(t, []string{"COMB_PROGRESS_FILE=" + progress}, "python3", "progress.py").ends(0)
 	data, err := os.ReadFile(progress)

@@ -1,5 +1,3 @@
-//go:build kube
-
 package main
 
 import (
@@ -11,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 var kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster")
@@ -33,6 +33,9 @@ kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete re
 
 // TestKube runs the command line against a server whose tasks are pods of a real Kubernetes cluster.
 func TestKube(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
 	if *kubeconfig == "" {
 		t.Fatal("no cluster is named: make test-kube makes one")
 	}
@@ -50,14 +53,7 @@ func TestKube(t *testing.T) {
 func combImage(t *testing.T) string {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "comb.tar")
-	for _, argv := range [][]string{
-		{"go", "build", "-trimpath", "-o", filepath.Join(dir, "comb"), "."},
-		{"go", "run", "../../internal/boximage", filepath.Join(dir, "comb"), "local.test/comb:test", file},
-	} {
-		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", argv, err, out)
-		}
-	}
+	command(t, "", "go", "run", "../../internal/boximage", filepath.Join(testkit.Bin(t), "comb"), "local.test/comb:test", file)
 	return file
 }
 

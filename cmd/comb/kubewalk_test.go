@@ -1,5 +1,3 @@
-//go:build kube
-
 package main
 
 import (
@@ -11,6 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/lab"
 	"github.com/combsched/comb/internal/lab/image"
+	"github.com/combsched/comb/internal/testkit"
 	"github.com/combsched/comb/internal/walk"
 )
 
@@ -37,6 +36,9 @@ spec:
 
 // TestKubeWalk goes the way of a user whose jobs become pods, as a black box.
 func TestKubeWalk(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
 	if *kubeconfig == "" {
 		t.Fatal("no cluster is named: make test-kube makes one")
 	}
@@ -44,7 +46,7 @@ func TestKubeWalk(t *testing.T) {
 	folder := claim(t)
 	load(t, image)
 	const box = "local.test/busybox:1"
-	if err := walk.InPods(t.Context(), walk.Options{Bin: filepath.Dir(image), Out: t.Output(), Images: [2]string{box, box}, Pods: &walk.Pods{
+	if err := walk.InPods(t.Context(), walk.Options{Bin: testkit.Bin(t), Out: t.Output(), Images: [2]string{box, box}, Pods: &walk.Pods{
 		Node: "real1", Claim: "walk", Folder: folder, Args: inPods,
 	}}); err != nil {
 		t.Fatal(err)
@@ -56,14 +58,16 @@ var inPods = []string{"--executor", "kubernetes", "--checkpoint-claim", "walk", 
 
 // TestKubeDemo runs the five experiments on two GPUs of a real node.
 func TestKubeDemo(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
 	if *kubeconfig == "" {
 		t.Fatal("no cluster is named: make test-kube makes one")
 	}
 	comb := combImage(t)
-	bin := filepath.Dir(comb)
+	bin := testkit.Bin(t)
 	claim(t)
-	command(t, "", "go", "build", "-trimpath", "-o", filepath.Join(bin, "train"), "../../examples/train")
-	train := filepath.Join(bin, "train.tar")
+	train := filepath.Join(t.TempDir(), "train.tar")
 	if err := image.Save(t.Context(), "local.test/train:test", train, filepath.Join(bin, "train")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,3 @@
-//go:build provider
-
 package main
 
 import (
@@ -20,10 +18,15 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // TestProvider runs the command line against servers that let a real OpenID provider say which user signs in.
 func TestProvider(t *testing.T) {
+	if !testkit.Live(t, "provider") {
+		return
+	}
 	program := filepath.Join(t.TempDir(), "provider")
 	build := exec.Command("go", "build", "-o", program, ".")
 	build.Dir = "../../internal/oidc/testdata/provider"

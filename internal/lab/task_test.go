@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // The test's own binary is also the task of the kill loops.
@@ -18,7 +20,6 @@ const (
 	taskDir    = "LAB_TASK_DIR"   // set: be a task and keep books in this folder
 	childOf    = "LAB_TASK_CHILD" // set: be a task's descendant
 	taskMillis = "LAB_TASK_MS"
-	builtBin   = "LAB_BIN" // set: the programs are in this folder, for tests that run once more in a process of their own
 )
 
 // bin is the folder with the programs under test, built once.
@@ -37,27 +38,9 @@ func TestMain(m *testing.M) {
 }
 
 func withPrograms(m *testing.M) int {
-	if bin = os.Getenv(builtBin); bin != "" {
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "comb-lab-bin-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	args, cgo := []string{"build", "-o", dir}, "CGO_ENABLED=0"
-	if raced {
-		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
-	}
-	cmd := exec.Command("go", append(args, "../../cmd/comb", "../../examples/train")...)
-	cmd.Env = append(os.Environ(), cgo)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "the programs under test do not build: %v\n%s", err, out)
-		return 1
-	}
-	bin = dir
-	if err := os.Setenv(builtBin, bin); err != nil {
+	defer testkit.Drop()
+	var err error
+	if bin, err = testkit.Programs(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -1,5 +1,3 @@
-//go:build pai
-
 package pai_test
 
 import (
@@ -23,6 +21,7 @@ import (
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 var client = flag.String("client", "", "the folder in which OpenPAI's client is installed")
@@ -61,7 +60,8 @@ extras:
 // cluster is a real server with alice in vision, bob in nlp, and carol, who administers it.
 type cluster struct {
 	*testing.T
-	dir   string // its programs, and its data
+	bin   string // its programs
+	dir   string // its data
 	uri   string
 	codes chan string // for the first administrator
 }
@@ -83,11 +83,9 @@ func serve(t *testing.T, dir string, args ...string) *cluster {
 	if *client == "" {
 		t.Fatal("say -client: make test-pai does")
 	}
-	if out, err := exec.Command("go", "build", "-o", dir+"/", "github.com/combsched/comb/cmd/comb", "github.com/combsched/comb/examples/train").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	c := exec.Command(filepath.Join(dir, "comb"), append([]string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--trust-users", "--runtime", "process"}, args...)...)
-	c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	bin := testkit.Bin(t)
+	c := exec.Command(filepath.Join(bin, "comb"), append([]string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--trust-users", "--runtime", "process"}, args...)...)
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	out, err := c.StdoutPipe()
@@ -109,7 +107,7 @@ func serve(t *testing.T, dir string, args ...string) *cluster {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if m := serves.FindStringSubmatch(lines.Text()); m != nil {
 			go pass(lines, codes)
-			return &cluster{t, dir, m[1], codes}
+			return &cluster{t, bin, dir, m[1], codes}
 		}
 	}
 	t.Fatal("the server does not serve: " + errs.String())
@@ -224,6 +222,9 @@ func (u *user) until(name, pattern string) string {
 // Alice and bob, in two VCs, sign in by OpenPAI's command, each runs a job named train, and neither sees the other's
 // on any route or stream.
 func TestClientOfTwoUsers(t *testing.T) {
+	if !testkit.Live(t, "pai") {
+		return
+	}
 	c := start(t)
 	alice, bob := c.user("alice", "vision"), c.user("bob", "nlp")
 	for _, u := range []*user{alice, bob} {
@@ -301,6 +302,9 @@ func (c *cluster) native(u, other *user) {
 
 // Every call of the client's library, each answer held against its own description of the API.
 func TestClientMakesEveryCall(t *testing.T) {
+	if !testkit.Live(t, "pai") {
+		return
+	}
 	c := start(t)
 	u := c.user("alice", "vision")
 	setup, err := json.Marshal(map[string]any{"uri": c.uri, "user": "alice", "password": password, "admin": "carol", "vc": "vision",

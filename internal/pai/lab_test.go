@@ -1,5 +1,3 @@
-//go:build pai
-
 package pai_test
 
 import (
@@ -14,12 +12,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // The lab of two machines, from the first step to the last, by OpenPAI's command where it has one, else by comb's: the first
 // administrator, a table of the machine, users, a first job, the configuration changed to two virtual clusters, the five
 // experiments, and the configuration changed back. Its two machines are two nodes of one GPU each on this one.
 func TestLab(t *testing.T) {
+	if !testkit.Live(t, "pai") {
+		return
+	}
 	dir := t.TempDir()
 	// Each virtual cluster is for a team.
 	own := strings.NewReplacer("  default:\n", "  default:\n    access: {members: [bob-team]}\n", "  vc1:\n", "  vc1:\n    access: {members: [alice-team]}\n")
@@ -62,7 +65,7 @@ func labFile(t *testing.T, name string) string {
 
 // comb runs our command as a user.
 func (u *user) comb(in string, args ...string) (string, error) {
-	c := exec.Command(filepath.Join(u.dir, "comb"), args...)
+	c := exec.Command(filepath.Join(u.bin, "comb"), args...)
 	c.Env = append(os.Environ(), "HOME="+u.home, "XDG_STATE_HOME="+filepath.Join(u.home, "state"), "XDG_CONFIG_HOME="+filepath.Join(u.home, "config"))
 	c.Stdin = strings.NewReader(in)
 	var errs bytes.Buffer

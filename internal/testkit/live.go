@@ -19,20 +19,26 @@ var live = flag.String("live", "", "what this machine has beside Go, of "+string
 // prints that: the make target of that world runs it.
 func Live(t testing.TB, world string) bool {
 	t.Helper()
-	if !slices.Contains(Worlds, world) {
-		t.Fatalf("%q is no world: %v", world, Worlds)
+	has, err := Has(world)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if *live == "" {
-		return false
-	}
-	has := strings.Split(*live, ",")
-	for _, w := range has {
-		if !slices.Contains(Worlds, w) {
-			t.Fatalf("-live %s: %q is none of %s", *live, w, strings.Join(Worlds, ", "))
-		}
-	}
-	if !slices.Contains(has, world) {
+	if !has {
 		fmt.Printf("not run: %s needs -live %s\n", t.Name(), world)
 	}
-	return slices.Contains(has, world)
+	return has
+}
+
+// Has is Live for a TestMain, which has parsed the flags. The error is about a world that is none.
+func Has(world string) (bool, error) {
+	var has []string
+	if *live != "" {
+		has = strings.Split(*live, ",")
+	}
+	for _, w := range append(has, world) {
+		if !slices.Contains(Worlds, w) {
+			return false, fmt.Errorf("-live %s: %q is none of %s", *live, w, strings.Join(Worlds, ", "))
+		}
+	}
+	return slices.Contains(has, world), nil
 }

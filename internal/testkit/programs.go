@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"testing"
 )
 
 // ProgramsEnv names a folder that has the programs under test, comb and train: one build serves
@@ -20,24 +21,40 @@ var built struct {
 
 // Programs returns the folder with the programs comb and train, as an absolute path. They are
 // built, once for a process, unless COMB_TEST_PROGRAMS names a folder that has them. Processes that
-// a test starts find the same ones, since the variable is set. Drop removes what was built.
+// TestMain starts find the same ones, since it is set then. Drop removes what was built.
 func Programs() (string, error) {
 	built.once.Do(func() {
 		if dir := os.Getenv(ProgramsEnv); dir != "" && !Raced {
 			built.dir, built.err = filepath.Abs(dir)
 			return
 		}
-		built.dir, built.err = build()
+		if built.dir, built.err = os.MkdirTemp("", "comb-programs-"); built.err == nil {
+			drop, built.err = built.dir, build(built.dir)
+			os.Setenv(ProgramsEnv, drop)
+		}
 	})
 	return built.dir, built.err
 }
 
-// build puts the programs into a folder of their own. Under the race detector they have it, too.
-func build() (string, error) {
-	dir, err := os.MkdirTemp("", "comb-programs-")
-	if err != nil {
-		return "", err
+// Bin is Programs for one test, in packages whose TestMain builds nothing.
+func Bin(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv(ProgramsEnv)
+	if dir == "" || Raced {
+		dir = t.TempDir()
+		if err := build(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// build puts the programs into a folder. Under the race detector they have it, too.
+func build(dir string) error {
 	args, cgo := []string{"build", "-trimpath", "-o", dir}, "CGO_ENABLED=0"
 	if Raced {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
@@ -46,11 +63,9 @@ func build() (string, error) {
 	c := exec.Command("go", append(args, module+"cmd/comb", module+"examples/train")...)
 	c.Env = append(os.Environ(), cgo)
 	if out, err := c.CombinedOutput(); err != nil {
-		os.RemoveAll(dir)
-		return "", fmt.Errorf("the programs under test do not build: %w\n%s", err, out)
+		return fmt.Errorf("the programs under test do not build: %w\n%s", err, out)
 	}
-	drop = dir
-	return dir, os.Setenv(ProgramsEnv, dir)
+	return nil
 }
 
 var drop string

@@ -1,5 +1,3 @@
-//go:build kube
-
 package kube_test
 
 import (
@@ -28,6 +26,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 var (
@@ -40,6 +39,9 @@ const image = "local.test/busybox:1"
 
 // TestConformance runs the suite of all executors on simulated nodes, and on a real one.
 func TestConformance(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
 	if *kubeconfig == "" {
 		t.Fatal("no cluster is named: make test-kube makes one")
 	}
@@ -61,6 +63,9 @@ const secret = "a-word-that-only-tasks-know"
 
 // TestConformanceWithComb runs the suite where process 1 of each pod is Comb: its tasks are suspended, too, and stopped as on one machine.
 func TestConformanceWithComb(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
 	laid := loadComb(t)
 	claim := shareFolder(t)
 	executortest.Run(t, func(t *testing.T) *executortest.Harness {
@@ -150,11 +155,9 @@ func loadComb(t *testing.T) string {
 		t.Fatal("CLUSTER_AT does not say where the cluster is: make test-kube does")
 	}
 	const name = "local.test/comb:suite"
-	dir := t.TempDir()
-	program, file := filepath.Join(dir, "comb"), filepath.Join(dir, "comb.tar")
+	file := filepath.Join(t.TempDir(), "comb.tar")
 	for _, argv := range [][]string{
-		{"go", "build", "-trimpath", "-o", program, "../../../cmd/comb"},
-		{"go", "run", "../../boximage", program, name, file},
+		{"go", "run", "../../boximage", filepath.Join(testkit.Bin(t), "comb"), name, file},
 		{filepath.Join(at[0], "ctr"), "-a", filepath.Join(at[1], "cri", "containerd.sock"), "-n", "k8s.io", "images", "import", file},
 	} {
 		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
@@ -248,6 +251,9 @@ func waitFor(t *testing.T, what string, done func() bool) {
 
 // TestRealContainers: what a container prints and how it ends comes back, also over a server that was gone meanwhile.
 func TestRealContainers(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
 	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
 	at := sched.AttemptID{Job: 1, N: 1}
 	job := &sched.Job{Name: "talker", User: "tester", VC: "default", Grace: 2 * sched.Second,
@@ -306,6 +312,9 @@ func (l *logged) String() string {
 
 // A pod that no task is known of is ended, whatever its record says, and its node is told to be up only then.
 func TestStrays(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
 	client, err := api.Open(api.Options{Kubeconfig: *kubeconfig, Namespace: "comb"})
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,3 @@
-//go:build container
-
 package local
 
 import (
@@ -11,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/enginetest"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 func init() { runTests = enginetest.Main }
@@ -32,6 +31,9 @@ func openBoxes(t *testing.T) *container.Engine {
 
 // What the core may rely on holds for tasks in containers as for processes.
 func TestContainerConformance(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
 	engine := openBoxes(t)
 	executortest.Run(t, func(t *testing.T) *executortest.Harness {
 		nodes := []cell.NodeName{"a", "b"}
@@ -47,6 +49,9 @@ func TestContainerConformance(t *testing.T) {
 
 // A task that forks without end is stopped by its limit, and ends.
 func TestContainerPids(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
 	engine := openBoxes(t)
 	w := newWorld(t, func(o *Options) { o.Engine, o.Pids = engine, 20 })
 	a := w.action(1, "i=0; while sleep 600 & do i=$((i+1)); echo started $i; done")
@@ -61,6 +66,9 @@ func TestContainerPids(t *testing.T) {
 
 // What is run beside a task in a container is frozen with it, as with a process.
 func TestContainerExecIsSuspended(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
 	engine := openBoxes(t)
 	w := newWorld(t, func(o *Options) { o.Engine = engine })
 	a := w.action(1, "echo ready; exec sleep 600")

@@ -1,5 +1,3 @@
-//go:build python
-
 package local
 
 import (
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // program is a changed copy of a file of examples/, and the command that runs it.
@@ -93,6 +92,9 @@ func (w *world) trained(a sched.Action) (out [2]string) {
 // that was not disturbed. One whose ranks answer each for itself is not: rank 0 waits at a step, and
 // rank 1 in the sum of the next.
 func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
+	if !testkit.Live(t, "python") {
+		return
+	}
 	w := newWorld(t)
 	whole := w.trained(w.training(60 * sched.Second))
 	if whole[0] != whole[1] {
@@ -123,6 +125,9 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 // A stop that finds the gang suspended, or at work, ends all ranks with a checkpoint of one step, and what
 // goes on from it comes to the parameters of a run that was not disturbed.
 func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
+	if !testkit.Live(t, "python") {
+		return
+	}
 	w := newWorld(t)
 	whole := w.trained(w.training(60 * sched.Second))
 	for _, suspend := range []bool{true, false} {
@@ -154,6 +159,9 @@ func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 
 // A failure just after a suspension says so: a time-out of the program may have counted while it was frozen.
 func TestPythonTimeoutShorterThanATurnIsTold(t *testing.T) {
+	if !testkit.Live(t, "python") {
+		return
+	}
 	bothWays(t, func(t *testing.T, change func(*Options)) {
 		w := newWorld(t, change)
 		program := filepath.Join(t.TempDir(), "collective.py")

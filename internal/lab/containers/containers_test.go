@@ -1,13 +1,11 @@
-//go:build container
-
 package containers
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,33 +16,29 @@ import (
 	"github.com/combsched/comb/internal/lab"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
-const (
-	image   = "local.test/busybox:1"
-	builtIn = "CONTAINERS_TEST_BIN"
-)
+const image = "local.test/busybox:1"
 
-// TestMain builds the program where there is a network, and runs the tests where there is none.
-func TestMain(m *testing.M) { os.Exit(withProgram(m)) }
+// bin is the folder with the programs under test.
+var bin string
 
-func withProgram(m *testing.M) int {
-	if os.Getenv(builtIn) != "" {
-		return enginetest.Main(m)
+// TestMain builds the programs where there is a network, and runs the tests where there is none.
+func TestMain(m *testing.M) { os.Exit(withPrograms(m)) }
+
+func withPrograms(m *testing.M) int {
+	flag.Parse()
+	has, err := testkit.Has("container")
+	if err == nil && !has {
+		fmt.Println("not run: tests of containers need -live container")
+		return 0
 	}
-	dir, err := os.MkdirTemp("", "comb-bin-")
+	defer testkit.Drop()
+	if err == nil {
+		bin, err = testkit.Programs()
+	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "../../../cmd/comb", "../../../examples/train")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "the program under test does not build: %v\n%s", err, out)
-		return 1
-	}
-	if err := os.Setenv(builtIn, dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -71,7 +65,7 @@ func newWorld(t testing.TB, cluster string, flags ...string) *world {
 	if err := os.WriteFile(file, []byte(cluster), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.server = &lab.Server{Bin: os.Getenv(builtIn), Data: filepath.Join(w.dir, "data"), Log: filepath.Join(w.dir, "log"),
+	w.server = &lab.Server{Bin: bin, Data: filepath.Join(w.dir, "data"), Log: filepath.Join(w.dir, "log"),
 		Args: []string{"--cluster", file, "--overcommit", "--runtime", "container"}}
 	t.Cleanup(w.server.Kill)
 	w.start()

@@ -1,11 +1,8 @@
-//go:build container
-
 package containers
 
 import (
 	"bytes"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -21,7 +18,7 @@ func TestDemoInContainers(t *testing.T) {
 	e := enginetest.Start(t, "--live-restore")
 	t.Setenv("DOCKER_HOST", e.Host())
 	var said bytes.Buffer
-	err := lab.Demo(t.Context(), lab.Options{Bin: os.Getenv(builtIn), Files: "../../../testdata/lab", Evidence: t.TempDir(), Out: io.MultiWriter(&said, t.Output())})
+	err := lab.Demo(t.Context(), lab.Options{Bin: bin, Files: "../../../testdata/lab", Evidence: t.TempDir(), Out: io.MultiWriter(&said, t.Output())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,3 @@
-//go:build container
-
 package containers
 
 import (
@@ -142,7 +140,7 @@ func TestPortForward(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	ref := w.submit(with("web", image, "echo hello from inside > index.html; exec httpd -f -p 127.0.0.1:8080"))
 	w.until(ref, "it runs", running(1))
-	cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv(builtIn), "comb"), "job", "port-forward", ref, "0:8080",
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "comb"), "job", "port-forward", ref, "0:8080",
 		"--server", w.client.URL(), "--token-file", filepath.Join(w.server.Data, "admin-token"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -1,5 +1,3 @@
-//go:build container && torch
-
 package containers
 
 import (
@@ -13,6 +11,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 var torchImage = flag.String("torch", "", "the file system that examples/pytorch/image.sh has written, as an archive")
@@ -51,6 +50,9 @@ func (w *world) printed(ref string, rank, attempt int) string {
 // Real PyTorch in a gang of two containers is preempted in the middle, goes on when its cells are free, and has the same losses,
 // step for step and digit for digit, and the same parameters as a run that was left alone.
 func TestTorch(t *testing.T) {
+	if !testkit.Live(t, "torch") {
+		return
+	}
 	w := newWorld(t, pair, "--live-restore")
 	w.patience = 15 * time.Minute
 	if out, err := w.docker(t.Context(), "import", *torchImage, "local.test/torch:1").CombinedOutput(); err != nil {

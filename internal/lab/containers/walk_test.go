@@ -1,9 +1,6 @@
-//go:build container
-
 package containers
 
 import (
-	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +17,7 @@ func TestWalkInContainers(t *testing.T) {
 	images := [2]string{"local.test/one:1", "local.test/two:1"}
 	e.Import(images[0], map[string]string{"etc/os-release": "ID=one\n"})
 	e.Import(images[1], map[string]string{"etc/os-release": "ID=two\n"})
-	if err := walk.InContainers(t.Context(), walk.Options{Bin: os.Getenv(builtIn), Out: t.Output(), Images: images}); err != nil {
+	if err := walk.InContainers(t.Context(), walk.Options{Bin: bin, Out: t.Output(), Images: images}); err != nil {
 		t.Fatal(err)
 	}
 }
