@@ -17,7 +17,10 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo demo-kube demo-portal walk test test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+# The same flags for all that is compiled, so that nothing is compiled twice.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
+.PHONY: hunt build demo demo-kube demo-portal walk test test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -26,11 +29,11 @@ build: ## builds bin/comb and bin/train
 	@echo 'build 1/4: modules (the first time they are downloaded)'
 	@$(GO) mod download
 	@echo 'build 2/4: libraries (the first time up to two minutes)'
-	@$(GO) build -trimpath $(LIBRARIES)
+	@$(GO) build $(LIBRARIES)
 	@echo 'build 3/4: bin/comb'
-	@$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
+	@$(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
 	@echo 'build 4/4: bin/train, the example job'
-	@$(GO) build -trimpath -o bin/train ./examples/train
+	@$(GO) build -o bin/train ./examples/train
 
 demo: build ## runs the five experiments on this machine, in containers where an engine answers, else as processes, live, with a report
 	$(GO) run ./internal/lab/run demo -bin bin -evidence bin/demo-evidence
@@ -41,26 +44,34 @@ demo-portal: build ## opens a server with a lively small cluster, and prints the
 walk: build ## goes the way of users through the whole product: command line, REST, real processes (under 5 minutes)
 	@$(GO) run ./internal/lab/run walk -bin bin
 
-# The packages that take longest begin first, so that none of them runs alone at the end.
-LONGEST = ./internal/lab ./internal/script ./internal/executor/local ./internal/simulate ./internal/sched
+# Packages whose tests have real processes, and wait for them: make test-live.
+LIVE = ./internal/lab ./internal/executor/local ./cmd/comb
 
-test: ## runs all tests (under 10 minutes on 2 cores; live tests wait most of their time, so four packages at a time)
-	$(GO) test -p 4 -timeout 20m $(LONGEST) ./...
+# The packages that take longest begin first, so that none of them runs alone at the end.
+LONGEST = ./internal/script ./internal/simulate ./internal/sched ./internal/cell
+
+# One story of a real server with real tasks; the others are those of LIVE.
+STORY = ./internal/lab -run '^TestReadme$$'
+
+test: ## runs the tests that need no real processes, and one story that has them (under 8 minutes on 2 cores)
+	$(GO) test -vet=off -p 3 -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -vE '/($(subst $() ,|,$(LIVE:./%=%)))$$')
+	$(GO) test -vet=off -timeout 5m $(STORY)
+
+test-live: ## runs the tests of real servers with real tasks as processes: experiments, kills, the command line
+	$(GO) test -vet=off -p 3 -timeout 20m $(LIVE)
 
 test-python: ## runs the programs of examples/, alone and as tasks (needs python3; under two minutes)
-	$(GO) vet -tags python ./examples ./internal/executor/local
-	$(GO) test -count=1 -timeout 10m -tags python -run Python ./examples ./internal/executor/local
+	$(GO) test -vet=off -count=1 -timeout 10m -run Python ./examples ./internal/executor/local -args -live python
 
 # Tests of containers wait most of their time, and each run of them has an engine in namespaces of its own: so half of
 # them run beside the others.
-CONTAINERS = $(GO) test -count=1 -timeout 15m -tags container
+CONTAINERS = $(GO) test -vet=off -count=1 -timeout 15m
 BESIDE     = Demo|Image|Walk
 
 test-container: ## runs the tests of containers: needs root, and Debian's docker.io, iptables and busybox-static (under 5 minutes)
-	$(GO) vet -tags container ./internal/lab/containers ./internal/executor/local
-	@failed=0; \
-	  { $(CONTAINERS) -run Container ./internal/executor/local && $(CONTAINERS) -run '$(BESIDE)' ./internal/lab/containers; } & beside=$$!; \
-	  $(CONTAINERS) -skip '$(BESIDE)' ./internal/lab/containers || failed=1; \
+	@failed=0; live='-args -live container'; \
+	  { $(CONTAINERS) -run Container ./internal/executor/local $$live && $(CONTAINERS) -run '$(BESIDE)' ./internal/lab/containers $$live; } & beside=$$!; \
+	  $(CONTAINERS) -skip '$(BESIDE)' ./internal/lab/containers $$live || failed=1; \
 	  wait $$beside || failed=1; exit $$failed
 
 image: build ## writes bin/comb-image.tar, an image of Comb that engines and registries take (IMAGE=comb:latest); no container engine is needed
@@ -71,12 +82,14 @@ image: build ## writes bin/comb-image.tar, an image of Comb that engines and reg
 rig-kube: ## builds a Kubernetes cluster from the Go module proxy, for test-kube (cold under 12 minutes; kept in $$XDG_CACHE_HOME/comb/kube)
 	@nice -n 5 ./test/kube/build
 
+# Tests of the executor that need the cluster; make test runs the others.
+IN_KUBE = Conformance|ClaimedTwice|RealContainers|Strays
+
 test-kube: rig-kube ## runs jobs as pods of a real Kubernetes cluster of this machine: needs root, and Debian's runc, containernetworking-plugins, busybox-static, iptables, openssh-server and kubernetes-client (under 10 minutes)
-	$(GO) vet -tags kube ./cmd/comb ./internal/executor/kube
-	$(GO) test -tags kube -c -o bin/kube.test ./internal/executor/kube
-	$(GO) test -tags kube -c -o bin/comb-kube.test ./cmd/comb
-	./test/kube/run sh -ec 'root=$$PWD; cd internal/executor/kube; $$root/bin/kube.test -test.timeout 15m -test.parallel 4 -kubeconfig $$KUBECONFIG; \
-	  cd $$root/cmd/comb; $$root/bin/comb-kube.test -test.timeout 30m -test.run TestKube -kubeconfig $$KUBECONFIG'
+	$(GO) test -vet=off -c -o bin/kube.test ./internal/executor/kube
+	$(GO) test -vet=off -c -o bin/comb-kube.test ./cmd/comb
+	./test/kube/run sh -ec 'root=$$PWD; cd internal/executor/kube; $$root/bin/kube.test -test.timeout 15m -test.parallel 4 -test.run "$(IN_KUBE)" -live kube -kubeconfig $$KUBECONFIG; \
+	  cd $$root/cmd/comb; $$root/bin/comb-kube.test -test.timeout 30m -test.run TestKube -live kube -kubeconfig $$KUBECONFIG'
 
 # A file system with Debian's PyTorch, 1.3 GB.
 TORCH = $(CURDIR)/bin/torch.tar
@@ -88,8 +101,7 @@ image-torch: $(TORCH) ## makes the image local.test/torch:1 of Debian's PyTorch,
 	docker import -c 'ENV PYTHONUNBUFFERED=1' $(TORCH) local.test/torch:1
 
 test-torch: $(TORCH) ## trains with real PyTorch in a gang of two containers that is preempted, and compares its losses (what image-torch and test-container need)
-	$(GO) vet -tags container,torch ./internal/lab/containers
-	$(GO) test -count=1 -timeout 1h -v -tags container,torch -run TestTorch ./internal/lab/containers -torch $(TORCH)
+	$(GO) test -count=1 -timeout 1h -v -run TestTorch ./internal/lab/containers -args -live container,torch -torch $(TORCH)
 
 test-gpu: build ## checks Comb on a machine with one NVIDIA GPU: what tasks see, what is measured, a real training that is preempted, and two that take turns (needs python3 with PyTorch, curl; under 5 minutes)
 	test/gpu/check bin/comb
@@ -101,15 +113,13 @@ test-pai: ## makes every call of OpenPAI's own client against a real server (nee
 	@mkdir -p $(PAI_CLIENT)
 	cp internal/pai/testdata/client/package.json internal/pai/testdata/client/package-lock.json $(PAI_CLIENT)
 	npm ci --prefix $(PAI_CLIENT) --ignore-scripts --no-audit --no-fund
-	$(GO) vet -tags pai ./internal/pai
-	$(GO) test -count=1 -timeout 15m -tags pai -run 'Client$(LAB)' ./internal/pai -args -client $(PAI_CLIENT)
+	$(GO) test -vet=off -count=1 -timeout 15m -run 'Client$(LAB)' ./internal/pai -args -live pai -client $(PAI_CLIENT)
 
 test-lab: LAB = |Lab
 test-lab: test-pai ## the same, and the lab of two machines from the first step to the last, by OpenPAI's client and the command line
 
 test-oidc: ## signs in by a real OpenID provider, the example server of zitadel/oidc (downloads it the first time; under 3 minutes)
-	$(GO) vet -tags provider ./cmd/comb
-	$(GO) test -count=1 -timeout 10m -tags provider -run Provider ./cmd/comb
+	$(GO) test -vet=off -count=1 -timeout 10m -run Provider ./cmd/comb -args -live provider
 
 test-alerts: ## checks the alert rules and tries them (needs promtool)
 	promtool check rules deploy/prometheus/comb.rules.yml
@@ -140,15 +150,18 @@ check: ## the quick loop: vet, format, tidy, short tests
 	$(GO) test -count=1 ./internal/tidy
 	$(GO) test -short -timeout 5m ./...
 
-# Packages that start goroutines, in their code or their tests. The pure core starts none
-# (tidy keeps that), and runs inside theirs. Each world of script is one goroutine's, and
-# simulate starts some for sweeps alone, which cmd/comb runs.
-UNRACED = cell|sched|policy|perf|walk|script|simulate
-RACED = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z])|\.Go\(|t\.Parallel|sync\.|atomic\.' --include='*.go' cmd examples internal | \
+# Packages whose own code starts goroutines or guards what several use. The pure core does neither
+# (tidy keeps that), and runs inside theirs. simulate starts some for sweeps alone, which cmd/comb runs.
+UNRACED = lab|walk|script|simulate|smalldisk|executor/local/enginetest
+RACED = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z])|\.Go\(|sync\.|atomic\.' --include='*.go' cmd examples internal | grep -v '_test\.go:*$$' | \
   xargs -n 1 dirname | grep -vE '^internal/($(UNRACED))(/|$$)' | sort -u | sed 's|^|./|')
 
+# The programs under load and kills, with the detector in them; the experiments ran without it.
+RACED_LAB = Kill|Away|GandivaLive
+
 race: ## runs the tests of all packages with goroutines under the race detector, in their short form (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -short -p 4 -timeout 40m ./internal/lab ./internal/executor/local $(RACED) # live tests wait most of their time
+	CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout 20m -run '$(RACED_LAB)' ./internal/lab
+	CGO_ENABLED=1 $(GO) test -vet=off -race -short -p 4 -timeout 40m ./internal/executor/local $(RACED) # live tests wait most of their time
 
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...
@@ -170,15 +183,15 @@ bench-sim: build ## measures only simulations (ONLY=philly-las for a part, BENCH
 	@$(GO) run ./internal/lab/run sim -bin bin -only '$(ONLY)' $(BENCH_FLAGS)
 
 demo-kube: rig-kube ## runs the five experiments as pods of a real node, with a report (see test-kube)
-	$(GO) test -tags kube -c -o bin/comb-kube.test ./cmd/comb
-	./test/kube/run sh -ec 'cd cmd/comb; ../../bin/comb-kube.test -test.v -test.timeout 10m -test.run TestKubeDemo -kubeconfig $$KUBECONFIG'
+	$(GO) test -vet=off -c -o bin/comb-kube.test ./cmd/comb
+	./test/kube/run sh -ec 'cd cmd/comb; ../../bin/comb-kube.test -test.v -test.timeout 10m -test.run TestKubeDemo -experiments -live kube -kubeconfig $$KUBECONFIG'
 
 bench-kube: build rig-kube ## measures jobs as pods on simulated nodes of 8 GPUs (NODES=500; needs what make test-kube needs)
-	@$(GO) build -trimpath -o bin/kubebench ./internal/lab/kubebench
+	@$(GO) build -o bin/kubebench ./internal/lab/kubebench
 	@NODES=$(or $(NODES),500) ./test/kube/run bin/kubebench -bin bin -nodes $(or $(NODES),500)
 
 bench-container: ## measures only containers, beside the bare engine (needs what make test-container needs; ONLY=Prefetch for a part, BENCH_ROUNDS=100)
-	@$(GO) test -count=1 -timeout 1h -tags container -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/lab/containers -rounds $(BENCH_ROUNDS)
+	@$(GO) test -count=1 -timeout 1h -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/lab/containers -args -live container -rounds $(BENCH_ROUNDS)
 
 soak: soak-seeds soak-depth ## all random tests and the exhaustive search at full length (SEEDS=100000 or FROM:TO, DEPTH=7)
 
@@ -186,6 +199,13 @@ soak: soak-seeds soak-depth ## all random tests and the exhaustive search at ful
 RANDOM_FILES = $$(grep -rlE 'seeds\.(Of|Range)\(t, |modest\(t, ' --include='*_test.go' internal)
 RANDOM_TESTS = $$(awk '/^func Test/ { split($$2, name, "(") } /seeds\.(Of|Range)\(t, |modest\(t, / { print name[1] }' $(RANDOM_FILES) | sort -u | paste -sd '|')
 COVERED = $(CURDIR)/bin/soak.txt
+
+# Histories that no run before had: the range moves with each commit, 10 of 200 seeds of each test.
+MOVING ?= $(shell n=$$(git rev-list --count HEAD 2>/dev/null || echo 0); echo $$((1001 + n * 10)):$$((1010 + n * 10)))
+
+test-seeds: ## all random tests on seeds that no run before had, for about 30 s (MOVING=FROM:TO repeats a range)
+	@echo 'seeds $(MOVING)'
+	$(GO) test -vet=off -count=1 -timeout 20m -run "^($(RANDOM_TESTS))$$" $$(dirname $(RANDOM_FILES) | sort -u | sed 's|^|./|') -args -seeds $(MOVING)
 
 soak-seeds: ## all random tests (SEEDS=100000, or a slice of it such as 20001:30000)
 	@mkdir -p bin

@@ -1,9 +1,10 @@
 import { defineConfig } from '@playwright/test';
 
-// One server a file of tests, one worker: a test looks at what a real scheduler does with real jobs.
+// Each file of tests has a server of its own, so files go side by side; a test looks at what a real scheduler does with
+// real jobs.
 export default defineConfig({
   testDir: 'tests',
-  workers: 1,
+  workers: Number(process.env.COMB_WORKERS ?? 2),
   timeout: 600_000,
   expect: { timeout: Number(process.env.COMB_PATIENCE ?? 60) * 1000 },
   reporter: [['list']],

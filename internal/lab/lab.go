@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/combsched/comb/internal/lab/image"
@@ -30,6 +31,8 @@ type Options struct {
 	Jobs     int       // of Bench: journalled before the recovery
 	Listen   string    // of Portal: the address; "" is a free port of 127.0.0.1
 	Only     string    // of BenchCore: figures whose name contains it; "" is all
+
+	Experiments []int // of Demo: which of the five, by number; nil is all
 
 	Pods *Pods // of Demo: tasks are pods of a Kubernetes cluster; nil: containers or processes of this machine
 
@@ -81,6 +84,9 @@ func Demo(ctx context.Context, o Options) (err error) {
 	report := &report{lab: l}
 	defer func() { err = errors.Join(err, l.close(), o.forget()) }()
 	for _, e := range experiments() {
+		if o.Experiments != nil && !slices.Contains(o.Experiments, e.number) {
+			continue
+		}
 		if err := l.conduct(ctx, e, report); err != nil {
 			return err
 		}
