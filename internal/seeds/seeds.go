@@ -4,6 +4,7 @@
 package seeds
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,6 +21,9 @@ import (
 // one with half as many there gets half of what -seeds says.
 const Unit = 200
 
+// RangeEnv says what -seeds does, for all packages of a run at once; the flag goes before it.
+const RangeEnv = "COMB_SEEDS"
+
 var (
 	which   = flag.String("seeds", "", fmt.Sprintf("seeds of the random tests: N is 1:N, A:B is A to B, as multiples of what is modest: %d; empty is that", Unit))
 	covered = flag.String("covered", "", "file to which every random test adds a line that says what it tried")
@@ -29,16 +33,19 @@ var (
 // `go test`, and a tenth in the short form. It notes what the test covers.
 func Range(t testing.TB, modest uint64) (from, to uint64) {
 	t.Helper()
-	from, to, err := slice(*which, modest)
+	from, to, err := slice(chosen(), modest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *which == "" && testing.Short() {
+	if chosen() == "" && testing.Short() {
 		to = max(1, modest/10)
 	}
 	Covered(t, "seeds %d to %d", from, to)
 	return from, to
 }
+
+// chosen is what -seeds says, or the environment.
+func chosen() string { return cmp.Or(*which, os.Getenv(RangeEnv)) }
 
 // slice reads -seeds for one test. Ranges that follow each other give ranges that
 // follow each other; a small one may give none, from after to.
@@ -81,7 +88,7 @@ func Of(t testing.TB, modest uint64) iter.Seq[uint64] {
 
 // Modest reports whether tests try their modest numbers in full: only then totals
 // over all seeds say that a test still looks at what it should.
-func Modest() bool { return *which == "" && !testing.Short() }
+func Modest() bool { return chosen() == "" && !testing.Short() }
 
 // Covered adds what a test tried, with its result and how long it took, to the file
 // of -covered when the test ends.
