@@ -129,7 +129,7 @@ func Changes(was, is []Grant) (lines []string) {
 		if i := slices.IndexFunc(list, func(g Grant) bool { return g.VC == vc }); i >= 0 {
 			return list[i].String()
 		}
-		return "administrators of the cluster alone"
+		return "no access of its own"
 	}
 	var vcs []cell.VCName
 	for _, list := range [][]Grant{was, is} {
@@ -151,6 +151,7 @@ type Table struct {
 	byVC   map[cell.VCName][]given       // each VC's own and inherited, the higher roles first
 	any    []given                       // the same of all VCs
 	around map[cell.VCName][]cell.VCName // each VC, and those that it is inside of
+	named  map[cell.VCName]bool          // VCs of the group of their name: no access is given in them, nor around them
 }
 
 type given struct {
@@ -158,7 +159,8 @@ type given struct {
 	role  Role
 }
 
-// NewTable makes the table of a configuration's grants. A VC inherits what those around it give.
+// NewTable makes the table of a configuration's grants. A VC inherits what those around it give. One in which nothing is given, nor around
+// it, is for the group of its own name, as in OpenPAI: so a user is given it without a change of the cluster file.
 func NewTable(grants []Grant, vcs []cell.VCSpec) *Table {
 	own := map[cell.VCName][]given{}
 	for i := range grants {
@@ -176,15 +178,24 @@ func NewTable(grants []Grant, vcs []cell.VCSpec) *Table {
 	for i := range vcs {
 		parent[vcs[i].Name] = vcs[i].Parent
 	}
-	t := &Table{byVC: map[cell.VCName][]given{}, around: map[cell.VCName][]cell.VCName{}}
+	t := &Table{byVC: map[cell.VCName][]given{}, around: map[cell.VCName][]cell.VCName{}, named: map[cell.VCName]bool{}}
 	for i := range vcs {
-		var all []given
 		at := vcs[i].Name
 		for range len(vcs) { // a chain of parents is no longer than that
-			all = append(all, own[at]...)
 			t.around[vcs[i].Name] = append(t.around[vcs[i].Name], at)
 			if at = parent[at]; at == "" {
 				break
+			}
+		}
+		gives := func(vc cell.VCName) bool { return len(own[vc]) > 0 }
+		t.named[vcs[i].Name] = !slices.ContainsFunc(t.around[vcs[i].Name], gives) && vcs[i].Name != identity.Everyone
+	}
+	for i := range vcs {
+		var all []given
+		for _, vc := range t.around[vcs[i].Name] {
+			all = append(all, own[vc]...)
+			if t.named[vc] {
+				all = append(all, given{string(vc), Member})
 			}
 		}
 		t.byVC[vcs[i].Name] = highest(all)
@@ -298,13 +309,29 @@ func (t *Table) RoleIn(p *identity.Principal, vc cell.VCName) Role {
 	return Stranger
 }
 
+// RoleOf returns the role that a group has in a VC.
+func (t *Table) RoleOf(group string, vc cell.VCName) Role {
+	if i := slices.IndexFunc(t.byVC[vc], func(g given) bool { return g.group == group }); i >= 0 {
+		return t.byVC[vc][i].role
+	}
+	return Stranger
+}
+
+// Submits reports whether a principal is of those that submit jobs to a VC, by a token for it. That the token is for reading only does not
+// matter: it reads what its user reads.
+func (t *Table) Submits(p *identity.Principal, vc cell.VCName) bool {
+	reader := *p
+	reader.Scope.ReadOnly = false
+	return t.May(&reader, SubmitJob, Object{VC: vc})
+}
+
 // inScope reports whether a principal's token may be used for a VC.
 func (t *Table) inScope(p *identity.Principal, vc cell.VCName) bool {
 	return len(p.Scope.VCs) == 0 || slices.Contains(p.Scope.VCs, string(vc)) ||
 		slices.ContainsFunc(t.around[vc], func(a cell.VCName) bool { return slices.Contains(p.Scope.VCs, string(a)) })
 }
 
-// refusal says why not, and which groups may.
+// refusal says why not, which groups may, and what gives the right.
 func (t *Table) refusal(p *identity.Principal, r right, o Object, role Role) string {
 	name := p.User
 	if r.least == Administrator {
@@ -320,13 +347,33 @@ func (t *Table) refusal(p *identity.Principal, r right, o Object, role Role) str
 	if r.owner < noOwner {
 		allowed += " or the job's own user"
 	}
-	if groups := t.groupsOf(o.VC, r.least); len(groups) > 0 && role >= Viewer {
-		return fmt.Sprintf("%s may not %s in VC %s: %s may, that is the %s %s", name, r.verb, o.VC, allowed, plural(len(groups), "group"), strings.Join(groups, ", "))
+	why := fmt.Sprintf("%s may not %s in VC %s: %s may", name, r.verb, o.VC, allowed)
+	switch groups := t.groupsOf(o.VC, r.least); {
+	case len(groups) > 0 && role >= Viewer:
+		why += fmt.Sprintf(", that is the %s %s", plural(len(groups), "group"), strings.Join(groups, ", "))
+	case role == Stranger:
+		why += fmt.Sprintf("; %s has no role there", name)
+	default:
+		why += fmt.Sprintf("; %s is a %s there", name, role)
 	}
-	if role == Stranger {
-		return fmt.Sprintf("%s may not %s in VC %s: %s may; %s has no role there", name, r.verb, o.VC, allowed, name)
+	return why + ". " + t.remedy(name, r, o.VC, role)
+}
+
+// remedy says what gives a user a right in a VC. Groups that the cluster file names are told to those that have a role there alone.
+func (t *Table) remedy(name string, r right, vc cell.VCName, role Role) string {
+	groups, key := t.groupsOf(vc, r.least), "members"
+	if r.least == Manager {
+		key = "administrators"
 	}
-	return fmt.Sprintf("%s may not %s in VC %s: %s may; %s is a %s there", name, r.verb, o.VC, allowed, name, role)
+	switch {
+	case t.named[vc] && r.least <= Member:
+		return fmt.Sprintf("An administrator of the cluster puts %s into the group %s, which is that of this VC: comb group update %[2]s --add %[1]s (comb group create %[2]s makes it)", name, vc)
+	case len(groups) == 0:
+		return fmt.Sprintf("No group has that right: the cluster file gives it, by access: {%s: [GROUP]} of VC %s", key, vc)
+	case role == Stranger:
+		return fmt.Sprintf("An administrator of the cluster puts %s into one of the groups that the cluster file names for VC %s (access): comb group update GROUP --add %[1]s", name, vc)
+	}
+	return fmt.Sprintf("An administrator of the cluster puts %s there: comb group update %s --add %[1]s", name, groups[0])
 }
 
 func plural(n int, word string) string {

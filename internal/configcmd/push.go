@@ -3,19 +3,24 @@ package configcmd
 import (
 	"fmt"
 	"os"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/paiconfig"
+	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 )
 
 func (k *Kit) push() *cobra.Command {
 	dir, what, yes, printed := "", "service", false, false
 	c := &cobra.Command{Use: "push -p DIR [-m service]", Short: "Apply the configuration of an OpenPAI cluster, from its folder", Args: cobra.NoArgs,
-		Long: `Make a cluster file of the folder in which an OpenPAI cluster keeps its configuration, show what is left out and what it would
-do, ask, and apply it: the scheduler's own configuration where services-configuration.yaml has one (hivedscheduler.config), else one
-virtual cluster of all workers of layout.yaml. --print only prints the cluster file.`,
+		Long: `Make a cluster file of the folder in which an OpenPAI cluster keeps its configuration, show in one table what of it is taken
+over, changed and left out and what is left to do, show what the file would do, ask, and apply it: the scheduler's own configuration where
+services-configuration.yaml has one (hivedscheduler.config), else one virtual cluster of all workers of layout.yaml. What is missing of it
+is added: access of virtual clusters, and makers of devices. --print only prints the cluster file, when it can be used.`,
 		Example: "  comb config push -p ./cluster-configuration -m service\n  comb config push -p ./cluster-configuration --print > cluster.yaml"}
 	c.Flags().StringVarP(&dir, "path", "p", "", "the folder with layout.yaml and services-configuration.yaml")
 	c.Flags().StringVarP(&what, "model", "m", what, "as paictl has it: service, machine or all; all do the same")
@@ -36,8 +41,13 @@ virtual cluster of all workers of layout.yaml. --print only prints the cluster f
 		if err != nil {
 			return k.Located(dir+": the configuration cannot be used\n"+err.Error(), err)
 		}
-		k.Warn("", made.Notes)
+		warnings, err := k.usable(dir, &made)
+		if err != nil {
+			return err
+		}
+		k.told(made.Rows)
 		if printed {
+			k.Warn(made.From, warnings)
 			_, err := k.Out.Write(made.File)
 			return err
 		}
@@ -49,6 +59,34 @@ virtual cluster of all workers of layout.yaml. --print only prints the cluster f
 			change: rest.ConfigChange{Reason: "pushed from " + made.From}})
 	}
 	return c
+}
+
+// usable looks whether a server can use what was made, as it would: a file that it refuses is not printed either. What is wrong has the
+// place in the user's own file, if it is wrong there already.
+func (k *Kit) usable(dir string, made *paiconfig.Converted) (warnings []string, err error) {
+	policies := config.Policies{Names: policy.Names(), New: policy.New, Named: true}
+	_, _, problems := config.Parse(made.Name, made.Source, policies)
+	if len(problems) == 0 {
+		var said document.Problems
+		_, said, problems = config.Parse("", made.File, policies)
+		for _, w := range said {
+			warnings = append(warnings, w.String())
+		}
+	}
+	if len(problems) > 0 {
+		return nil, k.Located(dir+": the cluster file cannot be used\n"+problems.Error(), problems)
+	}
+	return warnings, nil
+}
+
+// told shows what became of each part of the folder.
+func (k *Kit) told(rows []paiconfig.Row) {
+	t := tabwriter.NewWriter(k.Errs, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "BECAME\tWHAT\tHERE")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Fate, r.Where, r.Says)
+	}
+	_ = t.Flush()
 }
 
 func (k *Kit) id() *cobra.Command {

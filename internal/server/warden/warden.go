@@ -122,9 +122,9 @@ func (s *Sight) Sees(vc cell.VCName, user sched.Subject) bool {
 	return s == nil || s.table.May(s.p, access.SeeJob, access.Object{VC: vc, Owner: string(user)})
 }
 
-// Submits reports whether its reader may submit jobs in a VC.
+// Submits reports whether its reader is of those that submit jobs to a VC.
 func (s *Sight) Submits(vc cell.VCName) bool {
-	return s == nil || s.table.May(s.p, access.SubmitJob, access.Object{VC: vc, Owner: s.p.User})
+	return s == nil || s.table.Submits(s.p, vc)
 }
 
 // Within returns in which VCs, or of which user, jobs are that may be seen; nil is everywhere. There may be others
