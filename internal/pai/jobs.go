@@ -138,17 +138,20 @@ func (h *Handler) executionType(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "InvalidParametersError", "value: want START or STOP")
 		return
 	}
-	var err error
+	changed, err := true, error(nil)
 	if in.Value == "STOP" {
 		err = h.app.Stop(r.Context(), principalOf(r), of)
 	} else {
-		_, err = h.app.Job(r.Context(), principalOf(r), of) // each job that was submitted is started already
+		changed, err = h.app.Start(r.Context(), principalOf(r), of)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		fail(w, err, aboutJob)
-		return
+	case !changed:
+		done(w, http.StatusOK, "Job %s is started already: nothing is changed.", of)
+	default:
+		done(w, http.StatusAccepted, "Execute job %s successfully.", of)
 	}
-	done(w, http.StatusAccepted, "Execute job %s successfully.", of)
 }
 
 // tag gives a job the tag of a request's body, or takes it off.

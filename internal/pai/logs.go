@@ -15,7 +15,8 @@ import (
 const (
 	ticketPath  = "/logs/"
 	ticketLife  = 10 * time.Minute
-	mostTickets = 10_000
+	mostTickets = 10_000 // of all users
+	userTickets = 2_000  // of one
 )
 
 // streams are a task's logs, by their names in OpenPAI.
@@ -27,54 +28,72 @@ type ticket struct {
 	until time.Time
 }
 
-// tickets are kept in memory alone; the zero value is ready.
+// tickets are kept in memory alone; the zero value is ready. Each user has places of its own: who asks for many addresses ends its own
+// oldest ones, and where all places are taken those of the user that has most.
 type tickets struct {
 	mu  sync.Mutex
 	all map[string]ticket
+	of  map[string][]string // by user, the oldest first: they end in this order
 }
 
-// give makes a ticket.
-func (t *tickets) give(one ticket) string {
+// give makes a ticket for a user.
+func (t *tickets) give(user string, one ticket) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.all == nil {
-		t.all = map[string]ticket{}
+		t.all, t.of = map[string]ticket{}, map[string][]string{}
+	}
+	if len(t.of[user]) >= userTickets {
+		t.end(user)
 	}
 	if len(t.all) >= mostTickets {
-		t.drop(time.Now())
+		t.room(time.Now())
 	}
 	name := rand.Text()
 	t.all[name] = one
+	t.of[user] = append(t.of[user], name)
 	return name
 }
 
-// drop forgets what is over; where nothing is, what ends first. The mutex is held.
-func (t *tickets) drop(now time.Time) {
-	first := ""
-	for name, one := range t.all {
-		switch {
-		case now.After(one.until):
-			delete(t.all, name)
-		case first == "" || one.until.Before(t.all[first].until):
-			first = name
-		}
-	}
-	if len(t.all) >= mostTickets {
-		delete(t.all, first)
+// end forgets a user's oldest ticket. The mutex is held.
+func (t *tickets) end(user string) {
+	delete(t.all, t.of[user][0])
+	if t.of[user] = t.of[user][1:]; len(t.of[user]) == 0 {
+		delete(t.of, user)
 	}
 }
 
-func (t *tickets) of(name string) (ticket, bool) {
+// room forgets what is over; where nothing is, the oldest one of the user that has most. The mutex is held.
+func (t *tickets) room(now time.Time) {
+	most := ""
+	for user := range t.of {
+		for len(t.of[user]) > 0 && now.After(t.all[t.of[user][0]].until) {
+			t.end(user)
+		}
+		if n := len(t.of[user]); n > len(t.of[most]) || n > 0 && n == len(t.of[most]) && user < most {
+			most = user
+		}
+	}
+	if len(t.all) >= mostTickets {
+		t.end(most)
+	}
+}
+
+func (t *tickets) find(name string) (ticket, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one, ok := t.all[name]
 	return one, ok && time.Now().Before(one.until)
 }
 
-// logRef returns the log that a path names. Where there is none, the request is answered.
+// logRef returns the log that a path names. Where there is none, or the asker may not read it, the request is answered.
 func (h *Handler) logRef(w http.ResponseWriter, r *http.Request) (*LogRef, bool) {
 	j, i, ok := h.theTask(w, r)
 	if !ok {
+		return nil, false
+	}
+	if err := h.app.MayRead(r.Context(), principalOf(r), Ref{string(j.User), string(j.Name)}); err != nil {
+		fail(w, err, aboutJob)
 		return nil, false
 	}
 	t := &j.Tasks[i]
@@ -109,7 +128,7 @@ func (h *Handler) taskLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, s := range streams {
 		ref.Stream = s
-		name := h.tickets.give(ticket{tokenOf(r), *ref, time.Now().Add(ticketLife)})
+		name := h.tickets.give(principalOf(r).User, ticket{tokenOf(r), *ref, time.Now().Add(ticketLife)})
 		all = append(all, location{s, scheme + "://" + r.Host + Prefix + ticketPath + name})
 	}
 	answer(w, http.StatusOK, map[string]any{"locations": all})
@@ -132,7 +151,7 @@ func (h *Handler) taskLog(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) ticketLog(w http.ResponseWriter, r *http.Request) {
-	t, ok := h.tickets.of(r.PathValue("ticket"))
+	t, ok := h.tickets.find(r.PathValue("ticket"))
 	if ok {
 		if p, valid := h.people.Principal(r.Context(), t.token); valid {
 			if err := h.app.Log(w, r, p, &t.log); err != nil {

@@ -38,9 +38,13 @@ type App interface {
 	History(ctx context.Context, p *identity.Principal, of Ref) ([]rest.PastAttempt, error)
 	JobConfig(ctx context.Context, p *identity.Principal, of Ref) ([]byte, error)
 	Stop(ctx context.Context, p *identity.Principal, of Ref) error
+	// Start lets a held job start. Of another that has not ended it changes nothing, and says so.
+	Start(ctx context.Context, p *identity.Principal, of Ref) (changed bool, err error)
 	// Tag gives a job a tag, or takes it off.
 	Tag(ctx context.Context, p *identity.Principal, of Ref, tag string, on bool) error
 	Events(ctx context.Context, p *identity.Principal, of Ref) ([]rest.Event, error)
+	// MayRead refuses a principal that may not read a job's file, logs and events.
+	MayRead(ctx context.Context, p *identity.Principal, of Ref) error
 	// Log answers a request with what a task printed.
 	Log(w http.ResponseWriter, r *http.Request, p *identity.Principal, of *LogRef) error
 	VCs(context.Context, *identity.Principal) ([]rest.VCStatus, error)
@@ -83,83 +87,16 @@ type Handler struct {
 // New makes a handler. version is the program's.
 func New(app App, dir *people.Directory, version string) *Handler {
 	h := &Handler{app: app, people: dir, mux: http.NewServeMux()}
-	h.routes(version)
+	for pattern, r := range h.routes(version) {
+		h.mux.HandleFunc(pattern, h.guarded(r))
+	}
 	return h
-}
-
-func (h *Handler) routes(version string) {
-	for pattern, f := range map[string]http.HandlerFunc{
-		"GET /info":                              info(version),
-		"POST /authn/basic/login":                h.login,
-		"GET " + ticketPath + "{ticket}":         h.ticketLog,
-		"DELETE /authn/basic/logout":             h.logout,
-		"GET /tokens":                            h.listTokens,
-		"POST /tokens/application":               h.createToken,
-		"DELETE /tokens/{token}":                 h.revokeToken,
-		"POST /users":                            h.createUser,
-		"GET /users":                             h.listUsers,
-		"PUT /users":                             h.updateUser,
-		"PUT /users/me":                          h.updateMe,
-		"GET /users/{user}":                      h.getUser,
-		"DELETE /users/{user}":                   h.deleteUser,
-		"PUT /users/{user}/group":                h.addToGroup,
-		"DELETE /users/{user}/group":             h.removeFromGroup,
-		"PUT /users/{user}/grouplist":            h.setGroups,
-		"GET /groups":                            h.listGroups,
-		"POST /groups":                           h.createGroup,
-		"PUT /groups":                            h.updateGroup,
-		"GET /groups/{group}":                    h.getGroup,
-		"DELETE /groups/{group}":                 h.deleteGroup,
-		"GET /groups/{group}/userlist":           h.groupUsers,
-		"GET /virtual-clusters":                  h.listVCs,
-		"GET /virtual-clusters/{vc}":             h.getVC,
-		"GET /virtual-clusters/{vc}/sku-types":   h.skuTypes,
-		"GET /cluster/sku-types":                 h.skuTypes,
-		"GET /storages":                          h.listStorages,
-		"GET /storages/{storage}":                h.getStorage,
-		"GET /kubernetes/nodes":                  h.nodes,
-		"GET /kubernetes/pods":                   notHere("Comb runs no pods here: there is no list of them"),
-		"GET /alerts":                            alerts(h),
-		"GET /authn/oidc/login":                  notHere("users sign in with a name and a password here"),
-		"GET /authn/oidc/logout":                 notHere("users sign in with a name and a password here"),
-		"POST /jobs":                             h.submit,
-		"GET /jobs":                              h.listJobs,
-		"GET /jobs/{job}":                        h.getJob,
-		"GET /jobs/{job}/config":                 h.jobConfig,
-		"PUT /jobs/{job}/executionType":          h.executionType,
-		"PUT /jobs/{job}/tag":                    tag(h, true),
-		"DELETE /jobs/{job}/tag":                 tag(h, false),
-		"GET /jobs/{job}/ssh":                    h.ssh,
-		"GET /jobs/{job}/events":                 h.events,
-		"GET /jobs/{job}/job-attempts/healthz":   h.attemptsHealth,
-		"GET /jobs/{job}/job-attempts":           h.listAttempts,
-		"GET /jobs/{job}/job-attempts/{attempt}": h.getAttempt,
-		"GET /jobs/{job}/attempts/{attempt}":     h.getJob,
-		"GET /jobs/{job}/attempts/{attempt}" + ofTask + "/attempts":                     h.getTask,
-		"GET /jobs/{job}/attempts/{attempt}" + ofTask + "/attempts/{run}/logs":          h.taskLogs,
-		"GET /jobs/{job}/attempts/{attempt}" + ofTask + "/attempts/{run}/logs/{stream}": h.taskLog,
-	} {
-		method, rest, _ := strings.Cut(pattern, " ")
-		h.mux.HandleFunc(method+" "+Prefix+rest, f)
-	}
-	for rest, f := range map[string]http.HandlerFunc{
-		"/affinitygroups":                     h.affinityGroups,
-		"/affinitygroups/{name...}":           h.affinityGroups,
-		"/clusterstatus":                      h.clusterStatus,
-		"/clusterstatus/physicalcluster":      h.physicalCluster,
-		"/clusterstatus/virtualclusters":      h.virtualClusters,
-		"/clusterstatus/virtualclusters/{vc}": h.virtualClusters,
-	} {
-		h.mux.HandleFunc("GET "+Inspect+rest, f)
-	}
 }
 
 // Speaks reports whether a path is of OpenPAI's or of HiveD's.
 func Speaks(path string) bool {
 	return strings.HasPrefix(path+"/", Root+"/") || strings.HasPrefix(path+"/", Inspect+"/")
 }
-
-const ofTask = "/taskRoles/{role}/taskIndex/{index}"
 
 // principalKey carries the principal in a request's context.
 type principalKey struct{}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/amount"
@@ -29,6 +30,7 @@ const password = "correct horse battery"
 type memory struct {
 	past   []rest.PastAttempt
 	table  *access.Table
+	vcs    []cell.VCName
 	jobs   []*Job // the newest first
 	broken bool   // one GPU and one node
 }
@@ -36,7 +38,7 @@ type memory struct {
 var vcs = []cell.VCName{"nlp", "vision"}
 
 func (m *memory) Rights(context.Context) (*access.Table, []cell.VCName, error) {
-	return m.table, vcs, nil
+	return m.table, m.vcs, nil
 }
 
 func (m *memory) may(p *identity.Principal, verb access.Verb, j *Job) bool {
@@ -106,6 +108,20 @@ func (m *memory) Stop(_ context.Context, p *identity.Principal, of Ref) error {
 		j.Phase, j.Cause = sched.Stopped, sched.EndStopped
 		j.ExitClass = rest.StatusOf(&sched.JobStatus{Phase: j.Phase, Cause: j.Cause}).ExitClass
 	}
+	return err
+}
+
+func (m *memory) Start(_ context.Context, p *identity.Principal, of Ref) (bool, error) {
+	j, err := m.find(p, of, access.ChangeJob)
+	changed := err == nil && j.Held != nil
+	if changed {
+		j.Held = nil
+	}
+	return changed, err
+}
+
+func (m *memory) MayRead(_ context.Context, p *identity.Principal, of Ref) error {
+	_, err := m.find(p, of, access.ReadJob)
 	return err
 }
 
@@ -201,7 +217,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	table := access.NewTable([]access.Grant{{VC: "vision", Members: []string{"vision"}}, {VC: "nlp", Members: []string{"nlp"}}}, []cell.VCSpec{{Name: "nlp"}, {Name: "vision"}})
-	w := &world{TB: t, memory: &memory{table: table}, token: map[string]string{}}
+	w := &world{TB: t, memory: &memory{table: table, vcs: vcs}, token: map[string]string{}}
 	w.h = New(w.memory, d, "1.2.3")
 	for _, name := range []string{"alice", "bob", "carol"} {
 		var in struct{ Token string }
@@ -467,6 +483,137 @@ func TestAccounts(t *testing.T) {
 	w.ask("alice", "PUT", "/users/me", fmt.Sprintf(`{"patch":true,"data":{"newPassword":"another long one","oldPassword":%q}}`, password), 201)
 	w.refused("alice", "GET /jobs", "", 401, "UnauthorizedUserError") // sessions end with their password
 	w.refused("root", "GET /tokens", "", 403, "ForbiddenUserError")
+}
+
+// On a cluster file without access each virtual cluster has its group, as in OpenPAI: a user is given one by OpenPAI's own calls.
+func TestVCsHaveGroups(t *testing.T) {
+	w := newWorld(t)
+	w.vcs = []cell.VCName{"default", "open", "team", "vc1", "vc2"}
+	w.table = access.NewTable([]access.Grant{{VC: "open", Members: []string{identity.Everyone}}, {VC: "team", Members: []string{"leads"}}},
+		[]cell.VCSpec{{Name: "default"}, {Name: "open"}, {Name: "team"}, {Name: "vc1"}, {Name: "vc2"}})
+	has := func(name, groups, vcs string) {
+		t.Helper()
+		var u user
+		w.to(&u, w.ask("carol", "GET", "/users/"+name, "", 200))
+		if strings.Join(u.Grouplist, " ") != groups || strings.Join(u.VirtualCluster, " ") != vcs {
+			t.Errorf("%s is in %q and has %q; want %s and %s", name, u.Grouplist, u.VirtualCluster, groups, vcs)
+		}
+	}
+	w.ask("carol", "POST", "/users", `{"username":"dave","password":"a long password","virtualCluster":["vc1"]}`, 201)
+	has("dave", "default vc1", "default open vc1")
+	w.ask("carol", "POST", "/users", `{"username":"erin","password":"a long password"}`, 201)
+	has("erin", "default", "default open")
+	w.ask("carol", "PUT", "/users/dave/grouplist", `{"grouplist":["vc2"]}`, 201)
+	has("dave", "vc2", "open vc2")
+	w.ask("carol", "PUT", "/users/dave/group", `{"groupname":"vc1"}`, 201)
+	has("dave", "vc1 vc2", "open vc1 vc2")
+	w.ask("carol", "DELETE", "/users/dave/group", `{"groupname":"vc2"}`, 201)
+	w.ask("carol", "DELETE", "/groups/vc2", "", 201) // as long as the virtual cluster is there its group comes back
+	w.ask("carol", "PUT", "/users", `{"patch":true,"data":{"username":"dave","virtualCluster":["vc2","open"]}}`, 201)
+	has("dave", "default vc2", "default open vc2")
+	w.ask("carol", "PUT", "/users/dave/virtualcluster", `{"virtualCluster":[]}`, 201)
+	has("dave", "default", "default open")
+	var all []group
+	w.to(&all, w.ask("carol", "GET", "/groups", "", 200))
+	var names []string
+	for _, g := range all {
+		names = append(names, g.Groupname)
+	}
+	if got := strings.Join(names, " "); got != "default nlp vc1 vc2 vision" {
+		t.Errorf("the groups are %s", got)
+	}
+	w.ask("carol", "DELETE", "/groups/vc1", "", 201)
+	var one group
+	w.to(&one, w.ask("carol", "GET", "/groups/vc1", "", 200))
+	if string(one.Extension) != `{"acls":{"admin":false,"virtualClusters":["vc1"]}}` {
+		t.Errorf("the group of vc1: %+v", one)
+	}
+	if text := w.ask("carol", "GET", "/groups/vc1/userlist", "", 200); strings.TrimSpace(text) != "[]" {
+		t.Errorf("its users: %s", text)
+	}
+	for call, want := range map[string]string{
+		`POST /users {"username":"fred","password":"a long password","virtualCluster":["gone"]}`: "there is no virtual cluster \"gone\", and no group of that name; virtual clusters: default, open, team, vc1, vc2",
+		`POST /users {"username":"fred","password":"a long password","virtualCluster":["team"]}`: "gives virtual cluster team to other groups",
+		`PUT /users {"data":{"username":"dave","virtualCluster":["team"]}}`:                      "gives virtual cluster team to other groups",
+		`PUT /users/dave/grouplist {"grouplist":["admingroup"]}`:                                 "made with admin: true",
+		`PUT /users/dave/virtualcluster {"virtualCluster":["everyone"]}`:                         "there is no virtual cluster",
+	} {
+		method, rest, _ := strings.Cut(call, " ")
+		path, body, _ := strings.Cut(rest, " ")
+		if text := w.ask("carol", method, path, body, 400); !strings.Contains(text, "NoVirtualClusterError") || !strings.Contains(text, strings.ReplaceAll(want, `"`, `\"`)) {
+			t.Errorf("%s: %s; want %s", call, text, want)
+		}
+	}
+	has("dave", "default", "default open")
+	w.refused("carol", "GET /users/fred", "", 404, "NoUserError")
+	w.refused("carol", "GET /groups/team", "", 404, "NoGroupError") // the group of its name gives nothing
+	w.refused("carol", `PUT /users/nobody/grouplist`, `{"grouplist":["vc1"]}`, 404, "NoUserError")
+}
+
+// START is the release of a held job: of another it changes nothing and says so, and it needs the right to change the job.
+func TestStart(t *testing.T) {
+	w := newWorld(t)
+	w.ask("alice", "POST", "/jobs", "vc: vision", 202)
+	const at, start = "/jobs/alice~train/executionType", `{"value":"START"}`
+	if text := w.ask("alice", "PUT", at, start, 200); !strings.Contains(text, "is started already: nothing is changed") {
+		t.Error(text)
+	}
+	w.jobs[0].Held = &rest.Held{}
+	if text := w.ask("alice", "PUT", at, start, 202); w.jobs[0].Held != nil || !strings.Contains(text, "Execute job alice~train") {
+		t.Error(text)
+	}
+	w.refused("bob", "PUT "+at, start, 404, "NoJobError")
+}
+
+// Addresses of logs have places for each user: one that asks for many ends its own, and none of another's.
+func TestTicketsByUser(t *testing.T) {
+	var all tickets
+	soon := time.Now().Add(ticketLife)
+	give := func(user string) string { return all.give(user, ticket{until: soon}) }
+	valid := func(name string) bool { _, ok := all.find(name); return ok }
+	bobs, first := give("bob"), give("alice")
+	second := give("alice")
+	for range userTickets - 1 {
+		give("alice")
+	}
+	if !valid(bobs) || valid(first) || !valid(second) {
+		t.Errorf("after one more than alice may have: bob's %v, alice's first %v and second %v", valid(bobs), valid(first), valid(second))
+	}
+	for range 3 * mostTickets {
+		give("alice")
+	}
+	if n := len(all.of["alice"]); !valid(bobs) || n != userTickets || len(all.all) != userTickets+1 {
+		t.Errorf("bob's %v, alice has %d, all are %d", valid(bobs), n, len(all.all))
+	}
+	for u := range mostTickets / userTickets * 2 { // together they want twice of what there is
+		for range userTickets {
+			give(fmt.Sprint("u", u))
+		}
+	}
+	if len(all.all) != mostTickets || !valid(bobs) {
+		t.Errorf("%d are kept, bob's only one %v", len(all.all), valid(bobs))
+	}
+	n := 0
+	for _, names := range all.of {
+		n += len(names)
+	}
+	if n != mostTickets {
+		t.Errorf("%d are known by user, %d are kept", n, mostTickets)
+	}
+	// What is over makes room before what is not.
+	var later tickets
+	for range userTickets {
+		later.give("old", ticket{until: time.Now().Add(-time.Second)})
+	}
+	kept := later.give("bob", ticket{until: soon})
+	for u := range mostTickets / userTickets {
+		for range userTickets {
+			later.give(fmt.Sprint("u", u), ticket{until: soon})
+		}
+	}
+	if _, ok := later.find(kept); !ok || len(later.of["old"]) != 0 {
+		t.Errorf("what is valid ended (%v) before what is over (%d)", !ok, len(later.of["old"]))
+	}
 }
 
 // What is wrong with a body is said in the words of its sender.

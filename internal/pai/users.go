@@ -31,7 +31,7 @@ type user struct {
 func membershipsOf(t *access.Table, vcs []cell.VCName, p *identity.Principal) []string {
 	mine := []string{}
 	for _, v := range vcs {
-		if t.Allow(p, access.SubmitJob, access.Object{VC: v}).OK {
+		if t.Submits(p, v) {
 			mine = append(mine, string(v))
 		}
 	}
@@ -77,9 +77,6 @@ func (h *Handler) maySee(w http.ResponseWriter, r *http.Request, name string) bo
 }
 
 func (h *Handler) listUsers(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.SeePeople) {
-		return
-	}
 	out := []*user{}
 	for _, u := range h.people.Users() {
 		one, err := h.userOf(r, &u)
@@ -113,7 +110,7 @@ func (h *Handler) getUser(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, one)
 }
 
-// userFields are what can be said of an account. In OpenPAI's basic mode a group is a VC, so virtualCluster names groups.
+// userFields are what can be said of an account.
 type userFields struct {
 	Username       string          `json:"username"`
 	Password       *string         `json:"password"`
@@ -126,18 +123,7 @@ type userFields struct {
 	Extension      json.RawMessage `json:"extension"`
 }
 
-// groups returns the groups that are named; nil where none are.
-func (f *userFields) groups() *[]string {
-	if f.Grouplist != nil {
-		return f.Grouplist
-	}
-	return f.VirtualCluster
-}
-
 func (h *Handler) createUser(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.ChangePeople) {
-		return
-	}
 	var in userFields
 	if !read(w, r, &in) {
 		return
@@ -152,9 +138,15 @@ func (h *Handler) createUser(w http.ResponseWriter, r *http.Request) {
 	if in.Password != nil {
 		u.Password = *in.Password
 	}
-	if g := in.groups(); g != nil {
-		u.Groups = *g
+	if in.VirtualCluster == nil && in.Grouplist == nil {
+		in.VirtualCluster = &[]string{} // VC default, as there
 	}
+	groups, err := h.groupsOf(r, &in)
+	if err != nil {
+		fail(w, err, aboutGiven)
+		return
+	}
+	u.Groups = *groups
 	if err := h.people.CreateUsers(r.Context(), principalOf(r).User, []people.NewUser{u}); err != nil {
 		fail(w, err, aboutUser)
 		return
@@ -164,9 +156,6 @@ func (h *Handler) createUser(w http.ResponseWriter, r *http.Request) {
 
 // updateUser changes what is named, with patch and without: what is left out stays.
 func (h *Handler) updateUser(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.ChangePeople) {
-		return
-	}
 	var in struct {
 		Data userFields `json:"data"`
 	}
@@ -174,7 +163,24 @@ func (h *Handler) updateUser(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d := &in.Data
-	h.change(w, r, d.Username, people.UserChange{Email: d.Email, Admin: d.Admin, Groups: d.groups(), Password: d.Password, Extension: d.Extension})
+	if d.Password != nil && principalOf(r).Known && !h.inPerson(w, r) {
+		return
+	}
+	h.give(w, r, d.Username, d)
+}
+
+// give changes an account, its groups too, and answers.
+func (h *Handler) give(w http.ResponseWriter, r *http.Request, name string, f *userFields) {
+	if _, err := h.people.User(name); err != nil { // before groups are made for it
+		fail(w, err, aboutUser)
+		return
+	}
+	groups, err := h.groupsOf(r, f)
+	if err != nil {
+		fail(w, err, aboutGiven)
+		return
+	}
+	h.change(w, r, name, people.UserChange{Email: f.Email, Admin: f.Admin, Groups: groups, Password: f.Password, Extension: f.Extension})
 }
 
 // change changes an account and answers.
@@ -187,9 +193,6 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request, name string, c 
 }
 
 func (h *Handler) updateMe(w http.ResponseWriter, r *http.Request) {
-	if !h.inPerson(w, r) {
-		return
-	}
 	var in struct {
 		Data userFields `json:"data"`
 	}
@@ -216,9 +219,6 @@ func (h *Handler) updateMe(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) deleteUser(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.ChangePeople) {
-		return
-	}
 	if err := h.people.DeleteUser(r.Context(), principalOf(r).User, r.PathValue("user")); err != nil {
 		fail(w, err, aboutUser)
 		return
@@ -241,9 +241,6 @@ func (h *Handler) removeFromGroup(w http.ResponseWriter, r *http.Request) {
 // regroup puts a path's user into the group of the body, or takes it out. That one group alone: a list of all that was read before would
 // bring back what another administrator has taken away meanwhile.
 func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(group string, user []string) error) {
-	if !h.allowed(w, r, access.ChangePeople) {
-		return
-	}
 	var in struct {
 		Groupname string `json:"groupname"`
 	}
@@ -255,7 +252,14 @@ func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(group 
 		fail(w, err, aboutUser)
 		return
 	}
-	if err := to(in.Groupname, []string{name}); err != nil {
+	g, err := h.giving(r)
+	if err == nil {
+		err = h.ensure(r, &g, []string{in.Groupname})
+	}
+	if err == nil {
+		err = to(in.Groupname, []string{name})
+	}
+	if err != nil {
 		fail(w, err, aboutGroup)
 		return
 	}
@@ -263,9 +267,6 @@ func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(group 
 }
 
 func (h *Handler) setGroups(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.ChangePeople) {
-		return
-	}
 	var in struct {
 		Grouplist []string `json:"grouplist"`
 	}
@@ -273,7 +274,18 @@ func (h *Handler) setGroups(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	groups := list(in.Grouplist)
-	h.change(w, r, r.PathValue("user"), people.UserChange{Groups: &groups})
+	h.give(w, r, r.PathValue("user"), &userFields{Grouplist: &groups})
+}
+
+// setVCs is OpenPAI's older way to give a user virtual clusters.
+func (h *Handler) setVCs(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		VirtualCluster []string `json:"virtualCluster"`
+	}
+	if read(w, r, &in) {
+		vcs := list(in.VirtualCluster)
+		h.give(w, r, r.PathValue("user"), &userFields{VirtualCluster: &vcs})
+	}
 }
 
 var aboutGroup = codes{missing: "NoGroupError", conflict: "ConflictGroupError"}
@@ -291,36 +303,30 @@ func groupOf(g *identity.Group) group {
 }
 
 func (h *Handler) listGroups(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.SeePeople) {
+	all, err := h.groupsThere(r)
+	if err != nil {
+		fail(w, err, aboutGroup)
 		return
 	}
 	out := []group{}
-	for _, g := range h.people.Groups() {
-		out = append(out, groupOf(&g))
+	for i := range all {
+		out = append(out, groupOf(&all[i]))
 	}
 	answer(w, http.StatusOK, out)
 }
 
 func (h *Handler) getGroup(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.SeePeople) {
-		return
+	if g, ok := h.groupThere(w, r, r.PathValue("group")); ok {
+		answer(w, http.StatusOK, groupOf(&g))
 	}
-	g, err := h.people.Group(r.PathValue("group"))
-	if err != nil {
-		fail(w, err, aboutGroup)
-		return
-	}
-	answer(w, http.StatusOK, groupOf(&g))
 }
 
 func (h *Handler) groupUsers(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.SeePeople) {
-		return
-	}
 	name := r.PathValue("group")
-	if _, err := h.people.Group(name); err != nil && name != identity.Everyone {
-		fail(w, err, aboutGroup)
-		return
+	if name != identity.Everyone {
+		if _, ok := h.groupThere(w, r, name); !ok {
+			return
+		}
 	}
 	type member struct {
 		Username     string `json:"username"`
@@ -342,9 +348,6 @@ type groupFields struct {
 }
 
 func (h *Handler) createGroup(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.ChangePeople) {
-		return
-	}
 	var in groupFields
 	if !read(w, r, &in) {
 		return
@@ -365,9 +368,6 @@ func (h *Handler) createGroup(w http.ResponseWriter, r *http.Request) {
 
 // updateGroup takes the fields as data, as OpenPAI's description has it, or bare, as its client sends them.
 func (h *Handler) updateGroup(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.ChangePeople) {
-		return
-	}
 	var in struct {
 		Data *groupFields `json:"data"`
 		groupFields
@@ -389,9 +389,6 @@ func (h *Handler) updateGroup(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) deleteGroup(w http.ResponseWriter, r *http.Request) {
-	if !h.allowed(w, r, access.ChangePeople) {
-		return
-	}
 	if err := h.people.DeleteGroup(r.Context(), principalOf(r).User, r.PathValue("group")); err != nil {
 		fail(w, err, aboutGroup)
 		return

@@ -188,22 +188,8 @@ type updateInput struct {
 }
 
 func (s wishes) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
-	hold := func(on bool) func(context.Context, *stopInput) (*body[rest.Done], error) {
-		return func(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
-			reason, verb := "", "release"
-			if on {
-				verb = "hold"
-			}
-			if in.Body != nil {
-				reason = in.Body.Reason
-			}
-			return s.wish(ctx, wanted{&in.Meta, verb, in.Ref, reason}, func(m sched.Meta, id sched.JobID) sched.Command {
-				return sched.Hold{Meta: m, Job: id, On: on, Reason: reason}
-			})
-		}
-	}
-	huma.Register(api, op("hold-job", http.MethodPost, "/jobs/{ref}/hold", "Keep a waiting job from starting"), hold(true))
-	huma.Register(api, op("release-job", http.MethodPost, "/jobs/{ref}/release", "Let a held job start"), hold(false))
+	huma.Register(api, op("hold-job", http.MethodPost, "/jobs/{ref}/hold", "Keep a waiting job from starting"), s.hold)
+	huma.Register(api, op("release-job", http.MethodPost, "/jobs/{ref}/release", "Let a held job start"), s.release)
 	huma.Register(api, op("requeue-job", http.MethodPost, "/jobs/{ref}/requeue", "Stop what runs of a job, so that it waits again"),
 		func(ctx context.Context, in *requeueInput) (*body[rest.Done], error) {
 			var r rest.RequeueRequest
@@ -223,6 +209,24 @@ func (s wishes) register(api huma.API, op func(id, method, path, summary string)
 				return sched.Update{Meta: m, Job: id, Priority: in.Body.Priority, TimeLimit: in.Body.TimeLimit}
 			})
 		})
+}
+
+func (s wishes) hold(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
+	return s.holding(ctx, in, "hold", true)
+}
+
+func (s wishes) release(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
+	return s.holding(ctx, in, "release", false)
+}
+
+func (s wishes) holding(ctx context.Context, in *stopInput, verb string, on bool) (*body[rest.Done], error) {
+	reason := ""
+	if in.Body != nil {
+		reason = in.Body.Reason
+	}
+	return s.wish(ctx, wanted{&in.Meta, verb, in.Ref, reason}, func(m sched.Meta, id sched.JobID) sched.Command {
+		return sched.Hold{Meta: m, Job: id, On: on, Reason: reason}
+	})
 }
 
 // wish gives a command about a job.

@@ -193,6 +193,29 @@ func (a paiApp) Stop(ctx context.Context, p *identity.Principal, of pai.Ref) err
 	return err
 }
 
+// Start implements pai.App.
+func (a paiApp) Start(ctx context.Context, p *identity.Principal, of pai.Ref) (bool, error) {
+	ctx = as(ctx, p, access.ChangeJob)
+	j, err := a.s.find(ctx, of.String(), 0)
+	if err == nil && j.Stopping {
+		err = rest.NewProblem(http.StatusConflict, rest.CodeConflict, "job "+of.String()+" is being stopped, and does not start again: submit it again")
+	}
+	if err != nil {
+		return false, err
+	}
+	out, err := wishes{a.s}.release(ctx, &stopInput{Ref: of.String()})
+	if err != nil {
+		return false, err
+	}
+	return !out.Body.Repeated, nil
+}
+
+// MayRead implements pai.App.
+func (a paiApp) MayRead(ctx context.Context, p *identity.Principal, of pai.Ref) error {
+	_, err := a.s.find(as(ctx, p, access.ReadJob), of.String(), 0)
+	return err
+}
+
 // History implements pai.App.
 func (a paiApp) History(ctx context.Context, p *identity.Principal, of pai.Ref) ([]rest.PastAttempt, error) {
 	h, err := pastOf(as(ctx, p, access.ReadJob), a.s, &jobRead{Ref: of.String()})

@@ -53,7 +53,7 @@ var needs = map[string]need{
 	"get-config-version-file": {verb: access.SeeFile},
 	"validate-config":         {verb: access.ChangeCluster},
 	"plan-config":             {verb: access.ChangeCluster},
-	"list-uploads":            {verb: access.SubmitJob},
+	"list-uploads":            {verb: access.ReadJob}, // those that submit jobs, and their tokens that read alone
 	"put-upload":              {verb: access.SubmitJob},
 	"list-images":             {verb: access.SeeImages},
 	"image-history":           {verb: access.SeeImages},
