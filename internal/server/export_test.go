@@ -1,17 +1,28 @@
 package server
 
-import "github.com/danielgtaylor/huma/v2"
+import (
+	"github.com/danielgtaylor/huma/v2"
 
-// Needs returns which routes have a row of rights, as METHOD PATH.
-func Needs() map[string]bool {
+	"github.com/combsched/comb/internal/access"
+)
+
+// Need is a row of rights.
+type Need struct {
+	Verb      access.Verb
+	Job, Open bool
+}
+
+// Needs returns the routes that have a row of rights, as METHOD PATH.
+func Needs() map[string]Need {
 	_, api := build(Options{})
-	out := map[string]bool{}
+	out := map[string]Need{}
 	for path, item := range api.OpenAPI().Paths {
 		for _, o := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
-			if o != nil {
-				if _, ok := needs[o.OperationID]; ok {
-					out[o.Method+" "+path] = true
-				}
+			if o == nil {
+				continue
+			}
+			if n, ok := needs[o.OperationID]; ok {
+				out[o.Method+" "+path] = Need{n.verb, n.job, n.open}
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/rest"
 )
 
 // OpenPAI's routes are guarded as all others are: hosts, origins, bodies, tokens; and the answers are OpenPAI's.
@@ -36,6 +38,7 @@ func TestOpenPAIIsGuarded(t *testing.T) {
 		{200, `"virtualCluster":"default"`, "GET", "/jobs/alice~train/", "", nil},
 		{200, "name: train", "GET", "/jobs/alice~train/config", "", nil},
 		{200, `"JobSubmitted"`, "GET", "/jobs/alice~train/events", "", nil},
+		{200, "is started already: nothing is changed", "PUT", "/jobs/alice~train/executionType", `{"value":"START"}`, nil},
 		{202, "Execute job", "PUT", "/jobs/alice~train/executionType", `{"value":"STOP"}`, nil},
 		{200, `"default":{"capacity":100`, "GET", "/virtual-clusters", "", nil},
 		{404, "NoApiError", "GET", "/nothing", "", nil},
@@ -58,6 +61,33 @@ func TestOpenPAIIsGuarded(t *testing.T) {
 	}
 	if status, _, text := w.request("GET", "/rest-serverless", "", nil); status != http.StatusNotFound || strings.Contains(text, "NoApiError") {
 		t.Errorf("another path: %d %s", status, text)
+	}
+}
+
+// START releases a held job, as the own dialect does; one that has ended does not start again.
+func TestOpenPAIStarts(t *testing.T) {
+	w := newWorld(t, 1)
+	w.submit("first", 1)
+	second := w.submit("second", 1)
+	if _, err := w.client.Hold(t.Context(), "second", "the data is not there"); err != nil {
+		t.Fatal(err)
+	}
+	start := func(name string) (int, string) {
+		status, _, text := w.request("PUT", "/rest-server/api/v2/jobs/alice~"+name+"/executionType", `{"value":"START"}`, nil)
+		return status, text
+	}
+	if status, text := start("second"); status != http.StatusAccepted {
+		t.Errorf("of a held job: %d %s", status, text)
+	}
+	j, err := w.client.Job(t.Context(), rest.JobRef(second.ID))
+	if err != nil || j.Held != nil {
+		t.Errorf("it is held: %+v, %v", j.Held, err)
+	}
+	if _, err := w.client.Stop(t.Context(), "second", ""); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := start("second"); status != http.StatusConflict || !strings.Contains(text, "ReadOnlyJobError") {
+		t.Errorf("of one that has ended: %d %s", status, text)
 	}
 }
 
