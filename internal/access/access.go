@@ -159,8 +159,9 @@ type given struct {
 	role  Role
 }
 
-// NewTable makes the table of a configuration's grants. A VC inherits what those around it give. One in which nothing is given, nor around
-// it, is for the group of its own name, as in OpenPAI: so a user is given it without a change of the cluster file.
+// NewTable makes the table of a configuration's grants. A VC inherits what those around it give.
+// One in which nothing is given, nor around it, is for the group of its own name, as in OpenPAI: so
+// a user is given it without a change of the cluster file.
 func NewTable(grants []Grant, vcs []cell.VCSpec) *Table {
 	own := map[cell.VCName][]given{}
 	for i := range grants {
@@ -317,8 +318,8 @@ func (t *Table) RoleOf(group string, vc cell.VCName) Role {
 	return Stranger
 }
 
-// Submits reports whether a principal is of those that submit jobs to a VC, by a token for it. That the token is for reading only does not
-// matter: it reads what its user reads.
+// Submits reports whether a principal is of those that submit jobs to a VC, by a token for it. That
+// the token is for reading only does not matter: it reads what its user reads.
 func (t *Table) Submits(p *identity.Principal, vc cell.VCName) bool {
 	reader := *p
 	reader.Scope.ReadOnly = false
@@ -359,7 +360,8 @@ func (t *Table) refusal(p *identity.Principal, r right, o Object, role Role) str
 	return why + ". " + t.remedy(name, r, o.VC, role)
 }
 
-// remedy says what gives a user a right in a VC. Groups that the cluster file names are told to those that have a role there alone.
+// remedy says what gives a user a right in a VC. Groups that the cluster file names are told to
+// those that have a role there alone.
 func (t *Table) remedy(name string, r right, vc cell.VCName, role Role) string {
 	groups, key := t.groupsOf(vc, r.least), "members"
 	if r.least == Manager {
@@ -367,13 +369,17 @@ func (t *Table) remedy(name string, r right, vc cell.VCName, role Role) string {
 	}
 	switch {
 	case t.named[vc] && r.least <= Member:
-		return fmt.Sprintf("An administrator of the cluster puts %s into the group %s, which is that of this VC: comb group update %[2]s --add %[1]s (comb group create %[2]s makes it)", name, vc)
+		return fmt.Sprintf("An administrator of the cluster puts %s into the group %s, which is that of this VC: "+
+			"comb group update %[2]s --add %[1]s (comb group create %[2]s makes it)", name, vc)
 	case len(groups) == 0:
-		return fmt.Sprintf("No group has that right: the cluster file gives it, by access: {%s: [GROUP]} of VC %s", key, vc)
+		return fmt.Sprintf("No group has that right: the cluster file gives it, by access: {%s: [GROUP]} of VC %s",
+			key, vc)
 	case role == Stranger:
-		return fmt.Sprintf("An administrator of the cluster puts %s into one of the groups that the cluster file names for VC %s (access): comb group update GROUP --add %[1]s", name, vc)
+		return fmt.Sprintf("An administrator of the cluster puts %s into one of the groups that the cluster file "+
+			"names for VC %s (access): comb group update GROUP --add %[1]s", name, vc)
 	}
-	return fmt.Sprintf("An administrator of the cluster puts %s there: comb group update %s --add %[1]s", name, groups[0])
+	return fmt.Sprintf("An administrator of the cluster puts %s there: comb group update %s --add %[1]s",
+		name, groups[0])
 }
 
 func plural(n int, word string) string {

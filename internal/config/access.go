@@ -22,7 +22,9 @@ func readAccess(b *document.Reader, n *document.Node, vc cell.VCName) access.Gra
 	g.Members = readGroups(b, m, "members")
 	g.Viewers = readGroups(b, m, "viewers")
 	if g.String() == "" {
-		b.Problem(n, "no group stands here; write members: [GROUP], or leave access out: then the group of the virtual cluster's name uses it")
+		b.Problem(n,
+			"no group stands here; write members: [GROUP], or leave access out: then the group of the virtual "+
+				"cluster's name uses it")
 	}
 	m.Rest()
 	return g

@@ -17,10 +17,12 @@ import (
 func (k *Kit) push() *cobra.Command {
 	dir, what, yes, printed := "", "service", false, false
 	c := &cobra.Command{Use: "push -p DIR [-m service]", Short: "Apply the configuration of an OpenPAI cluster, from its folder", Args: cobra.NoArgs,
-		Long: `Make a cluster file of the folder in which an OpenPAI cluster keeps its configuration, show in one table what of it is taken
-over, changed and left out and what is left to do, show what the file would do, ask, and apply it: the scheduler's own configuration where
-services-configuration.yaml has one (hivedscheduler.config), else one virtual cluster of all workers of layout.yaml. What is missing of it
-is added: access of virtual clusters, and makers of devices. --print only prints the cluster file, when it can be used.`,
+		Long: `Make a cluster file of the folder in which an OpenPAI cluster keeps its configuration, show in
+one table what of it is taken over, changed and left out and what is left to do, show what the file
+would do, ask, and apply it: the scheduler's own configuration where services-configuration.yaml has
+one (hivedscheduler.config), else one virtual cluster of all workers of layout.yaml. What it lacks is
+added: access of virtual clusters, and makers of devices. --print only prints the cluster file, when
+it can be used.`,
 		Example: "  comb config push -p ./cluster-configuration -m service\n  comb config push -p ./cluster-configuration --print > cluster.yaml"}
 	c.Flags().StringVarP(&dir, "path", "p", "", "the folder with layout.yaml and services-configuration.yaml")
 	c.Flags().StringVarP(&what, "model", "m", what, "as paictl has it: service, machine or all; all do the same")
@@ -61,8 +63,8 @@ is added: access of virtual clusters, and makers of devices. --print only prints
 	return c
 }
 
-// usable looks whether a server can use what was made, as it would: a file that it refuses is not printed either. What is wrong has the
-// place in the user's own file, if it is wrong there already.
+// usable looks whether a server can use what was made, as it would: a file that it refuses is not
+// printed either. What is wrong has the place in the user's own file, if it is wrong there already.
 func (k *Kit) usable(dir string, made *paiconfig.Converted) (warnings []string, err error) {
 	policies := config.Policies{Names: policy.Names(), New: policy.New, Named: true}
 	_, _, problems := config.Parse(made.Name, made.Source, policies)

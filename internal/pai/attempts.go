@@ -85,7 +85,8 @@ func attemptsOf(h *Handler, w http.ResponseWriter, r *http.Request) ([]attempt, 
 	if !ok {
 		return nil, false
 	}
-	past, err := h.app.History(r.Context(), principalOf(r), of) // it asks for the right to read the job, also where there is one attempt alone
+	// The history asks for the right to read the job, also where there is one attempt alone.
+	past, err := h.app.History(r.Context(), principalOf(r), of)
 	var j *Job
 	if err == nil {
 		j, err = h.app.Job(r.Context(), principalOf(r), of)

@@ -28,8 +28,9 @@ type ticket struct {
 	until time.Time
 }
 
-// tickets are kept in memory alone; the zero value is ready. Each user has places of its own: who asks for many addresses ends its own
-// oldest ones, and where all places are taken those of the user that has most.
+// tickets are kept in memory alone; the zero value is ready. Each user has places of its own: a user
+// that asks for many addresses ends its own oldest ones, and where all places are taken those of the
+// user that has most.
 type tickets struct {
 	mu  sync.Mutex
 	all map[string]ticket
@@ -63,7 +64,8 @@ func (t *tickets) end(user string) {
 	}
 }
 
-// room forgets what is over; where nothing is, the oldest one of the user that has most. The mutex is held.
+// room forgets what is over; where nothing is, the oldest one of the user that has most. The mutex
+// is held.
 func (t *tickets) room(now time.Time) {
 	most := ""
 	for user := range t.of {
@@ -86,7 +88,8 @@ func (t *tickets) find(name string) (ticket, bool) {
 	return one, ok && time.Now().Before(one.until)
 }
 
-// logRef returns the log that a path names. Where there is none, or the asker may not read it, the request is answered.
+// logRef returns the log that a path names. Where there is none, or the asker may not read it, the
+// request is answered.
 func (h *Handler) logRef(w http.ResponseWriter, r *http.Request) (*LogRef, bool) {
 	j, i, ok := h.theTask(w, r)
 	if !ok {

@@ -88,7 +88,7 @@ type Handler struct {
 func New(app App, dir *people.Directory, version string) *Handler {
 	h := &Handler{app: app, people: dir, mux: http.NewServeMux()}
 	for pattern, r := range h.routes(version) {
-		h.mux.HandleFunc(pattern, h.guarded(r))
+		h.mux.HandleFunc(pattern, guarded(h, r))
 	}
 	return h
 }

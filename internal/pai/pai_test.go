@@ -485,7 +485,8 @@ func TestAccounts(t *testing.T) {
 	w.refused("root", "GET /tokens", "", 403, "ForbiddenUserError")
 }
 
-// On a cluster file without access each virtual cluster has its group, as in OpenPAI: a user is given one by OpenPAI's own calls.
+// On a cluster file without access each virtual cluster has its group, as in OpenPAI: a user is
+// given one by OpenPAI's own calls.
 func TestVCsHaveGroups(t *testing.T) {
 	w := newWorld(t)
 	w.vcs = []cell.VCName{"default", "open", "team", "vc1", "vc2"}
@@ -547,10 +548,11 @@ func TestVCsHaveGroups(t *testing.T) {
 	has("dave", "default", "default open")
 	w.refused("carol", "GET /users/fred", "", 404, "NoUserError")
 	w.refused("carol", "GET /groups/team", "", 404, "NoGroupError") // the group of its name gives nothing
-	w.refused("carol", `PUT /users/nobody/grouplist`, `{"grouplist":["vc1"]}`, 404, "NoUserError")
+	w.refused("carol", `PUT /users/none/grouplist`, `{"grouplist":["vc1"]}`, 404, "NoUserError")
 }
 
-// START is the release of a held job: of another it changes nothing and says so, and it needs the right to change the job.
+// START is the release of a held job: of another it changes nothing and says so, and it needs the
+// right to change the job.
 func TestStart(t *testing.T) {
 	w := newWorld(t)
 	w.ask("alice", "POST", "/jobs", "vc: vision", 202)
@@ -565,7 +567,8 @@ func TestStart(t *testing.T) {
 	w.refused("bob", "PUT "+at, start, 404, "NoJobError")
 }
 
-// Addresses of logs have places for each user: one that asks for many ends its own, and none of another's.
+// Addresses of logs have places for each user: one that asks for many ends its own, and none of
+// another's.
 func TestTicketsByUser(t *testing.T) {
 	var all tickets
 	soon := time.Now().Add(ticketLife)

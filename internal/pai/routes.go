@@ -7,7 +7,8 @@ import (
 	"github.com/combsched/comb/internal/access"
 )
 
-// Need is what a route asks for: a verb of the table of rights, about the cluster or about the job that its path names.
+// Need is what a route asks for: a verb of the table of rights, about the cluster or about the job
+// that its path names.
 type Need struct {
 	Verb     access.Verb
 	Job      bool // the app asks, once it knows the job
@@ -32,11 +33,11 @@ func (h *Handler) routes(version string) map[string]route {
 	open := func(do http.HandlerFunc) route { return route{Need{Open: true}, do} }
 	const see, change = access.SeePeople, access.ChangePeople
 	const attempts, task = "/jobs/{job}/job-attempts", "/jobs/{job}/attempts/{attempt}" + ofTask + "/attempts"
-	all := map[string]route{}
+	all := inspected(h)
 	for pattern, r := range map[string]route{
 		"GET /info":                            open(info(version)),
 		"POST /authn/basic/login":              open(h.login),
-		"GET " + ticketPath + "{ticket}":       open(h.ticketLog), // it asks for the right of the token for which it was made
+		"GET " + ticketPath + "{ticket}":       open(h.ticketLog), // by the rights of the asker for which it was made
 		"DELETE /authn/basic/logout":           person(h.logout),
 		"GET /tokens":                          about(access.OwnAccount, h.listTokens),
 		"POST /tokens/application":             person(h.createToken),
@@ -50,7 +51,7 @@ func (h *Handler) routes(version string) map[string]route {
 		"PUT /users/{user}/group":              about(change, h.addToGroup),
 		"DELETE /users/{user}/group":           about(change, h.removeFromGroup),
 		"PUT /users/{user}/grouplist":          about(change, h.setGroups),
-		"PUT /users/{user}/virtualcluster":     about(change, h.setVCs),
+		"PUT /users/{user}/virtualcluster":     about(change, setVCs(h)),
 		"GET /groups":                          about(see, h.listGroups),
 		"POST /groups":                         about(change, h.createGroup),
 		"PUT /groups":                          about(change, h.updateGroup),
@@ -64,10 +65,13 @@ func (h *Handler) routes(version string) map[string]route {
 		"GET /storages":                        about(access.SeeCluster, h.listStorages),
 		"GET /storages/{storage}":              about(access.SeeCluster, h.getStorage),
 		"GET /kubernetes/nodes":                about(access.SeeFile, h.nodes), // OpenPAI tells administrators alone
-		"GET /kubernetes/pods":                 about(access.OwnAccount, notHere("Comb runs no pods here: there is no list of them")),
-		"GET /alerts":                          about(access.SeeCluster, alerts(h)),
-		"GET /authn/oidc/login":                about(access.OwnAccount, notHere("users sign in with a name and a password here")),
-		"GET /authn/oidc/logout":               about(access.OwnAccount, notHere("users sign in with a name and a password here")),
+		"GET /kubernetes/pods": about(access.OwnAccount, notHere("Comb runs no pods here: there "+
+			"is no list of them")),
+		"GET /alerts": about(access.SeeCluster, alerts(h)),
+		"GET /authn/oidc/login": about(access.OwnAccount, notHere("users sign in with a name and "+
+			"a password here")),
+		"GET /authn/oidc/logout": about(access.OwnAccount, notHere("users sign in with a name and "+
+			"a password here")),
 		"POST /jobs":                           job(access.SubmitJob, h.submit),
 		"GET /jobs":                            job(access.SeeJob, h.listJobs),
 		"GET /jobs/{job}":                      job(access.SeeJob, h.getJob),
@@ -88,13 +92,20 @@ func (h *Handler) routes(version string) map[string]route {
 		method, at, _ := strings.Cut(pattern, " ")
 		all[method+" "+Prefix+at] = r
 	}
+	return all
+}
+
+// inspected are HiveD's routes.
+func inspected(h *Handler) map[string]route {
+	all := map[string]route{}
+	gangs, cells := Need{Verb: access.SeeJob, Job: true}, Need{Verb: access.SeeCluster}
 	for at, r := range map[string]route{
-		"/affinitygroups":                     job(access.SeeJob, h.affinityGroups),
-		"/affinitygroups/{name...}":           job(access.SeeJob, h.affinityGroups),
-		"/clusterstatus":                      about(access.SeeCluster, h.clusterStatus),
-		"/clusterstatus/physicalcluster":      about(access.SeeCluster, h.physicalCluster),
-		"/clusterstatus/virtualclusters":      about(access.SeeCluster, h.virtualClusters),
-		"/clusterstatus/virtualclusters/{vc}": about(access.SeeCluster, h.virtualClusters),
+		"/affinitygroups":                     {gangs, h.affinityGroups},
+		"/affinitygroups/{name...}":           {gangs, h.affinityGroups},
+		"/clusterstatus":                      {cells, h.clusterStatus},
+		"/clusterstatus/physicalcluster":      {cells, h.physicalCluster},
+		"/clusterstatus/virtualclusters":      {cells, h.virtualClusters},
+		"/clusterstatus/virtualclusters/{vc}": {cells, h.virtualClusters},
 	} {
 		all["GET "+Inspect+at] = r
 	}
@@ -110,8 +121,9 @@ func Needs() map[string]Need {
 	return all
 }
 
-// guarded asks for what a route needs before it is called. Routes about a job go on: the app asks once it knows the job.
-func (h *Handler) guarded(r route) http.HandlerFunc {
+// guarded asks for what a route needs before it is called. Routes about a job go on: the app asks
+// once it knows the job.
+func guarded(h *Handler, r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		switch n := r.need; {
 		case n.Open, n.Job, n.Own:

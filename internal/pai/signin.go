@@ -108,7 +108,8 @@ func (h *Handler) own(w http.ResponseWriter, r *http.Request) bool {
 	if principalOf(r).Known {
 		return true
 	}
-	refuse(w, http.StatusForbidden, "ForbiddenUserError", "the token of the data directory belongs to no user: sign in as one")
+	refuse(w, http.StatusForbidden, "ForbiddenUserError",
+		"the token of the data directory belongs to no user: sign in as one")
 	return false
 }
 

@@ -141,7 +141,11 @@ func (h *Handler) createUser(w http.ResponseWriter, r *http.Request) {
 	if in.VirtualCluster == nil && in.Grouplist == nil {
 		in.VirtualCluster = &[]string{} // VC default, as there
 	}
-	groups, err := h.groupsOf(r, &in)
+	g, err := givingOf(h, r)
+	var groups *[]string
+	if err == nil {
+		groups, err = g.groupsOf(r.Context(), in.Grouplist, in.VirtualCluster)
+	}
 	if err != nil {
 		fail(w, err, aboutGiven)
 		return
@@ -166,21 +170,35 @@ func (h *Handler) updateUser(w http.ResponseWriter, r *http.Request) {
 	if d.Password != nil && principalOf(r).Known && !h.inPerson(w, r) {
 		return
 	}
-	h.give(w, r, d.Username, d)
+	give(h, w, r, d.Username, d)
 }
 
+// givingOf says how virtual clusters are given, by a request.
+func givingOf(h *Handler, r *http.Request) (*giving, error) {
+	table, vcs, err := h.app.Rights(r.Context())
+	return &giving{h.people, principalOf(r).User, table, vcs}, err
+}
+
+// aboutGiven are the codes for a user and the virtual clusters that it is given.
+var aboutGiven = codes{missing: noUser, conflict: "ConflictUserError", invalid: noVC}
+
 // give changes an account, its groups too, and answers.
-func (h *Handler) give(w http.ResponseWriter, r *http.Request, name string, f *userFields) {
-	if _, err := h.people.User(name); err != nil { // before groups are made for it
-		fail(w, err, aboutUser)
-		return
+func give(h *Handler, w http.ResponseWriter, r *http.Request, name string, f *userFields) {
+	_, err := h.people.User(name) // before groups are made for it
+	var g *giving
+	if err == nil {
+		g, err = givingOf(h, r)
 	}
-	groups, err := h.groupsOf(r, f)
+	var groups *[]string
+	if err == nil {
+		groups, err = g.groupsOf(r.Context(), f.Grouplist, f.VirtualCluster)
+	}
 	if err != nil {
 		fail(w, err, aboutGiven)
 		return
 	}
-	h.change(w, r, name, people.UserChange{Email: f.Email, Admin: f.Admin, Groups: groups, Password: f.Password, Extension: f.Extension})
+	h.change(w, r, name, people.UserChange{Email: f.Email, Admin: f.Admin, Groups: groups, Password: f.Password,
+		Extension: f.Extension})
 }
 
 // change changes an account and answers.
@@ -252,9 +270,9 @@ func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(group 
 		fail(w, err, aboutUser)
 		return
 	}
-	g, err := h.giving(r)
+	g, err := givingOf(h, r)
 	if err == nil {
-		err = h.ensure(r, &g, []string{in.Groupname})
+		err = g.ensure(r.Context(), in.Groupname)
 	}
 	if err == nil {
 		err = to(in.Groupname, []string{name})
@@ -274,17 +292,19 @@ func (h *Handler) setGroups(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	groups := list(in.Grouplist)
-	h.give(w, r, r.PathValue("user"), &userFields{Grouplist: &groups})
+	give(h, w, r, r.PathValue("user"), &userFields{Grouplist: &groups})
 }
 
 // setVCs is OpenPAI's older way to give a user virtual clusters.
-func (h *Handler) setVCs(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		VirtualCluster []string `json:"virtualCluster"`
-	}
-	if read(w, r, &in) {
-		vcs := list(in.VirtualCluster)
-		h.give(w, r, r.PathValue("user"), &userFields{VirtualCluster: &vcs})
+func setVCs(h *Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			VirtualCluster []string `json:"virtualCluster"`
+		}
+		if read(w, r, &in) {
+			vcs := list(in.VirtualCluster)
+			give(h, w, r, r.PathValue("user"), &userFields{VirtualCluster: &vcs})
+		}
 	}
 }
 
@@ -303,28 +323,40 @@ func groupOf(g *identity.Group) group {
 }
 
 func (h *Handler) listGroups(w http.ResponseWriter, r *http.Request) {
-	all, err := h.groupsThere(r)
+	there, err := givingOf(h, r)
 	if err != nil {
 		fail(w, err, aboutGroup)
 		return
 	}
 	out := []group{}
-	for i := range all {
-		out = append(out, groupOf(&all[i]))
+	for _, g := range there.groups() {
+		out = append(out, groupOf(&g))
 	}
 	answer(w, http.StatusOK, out)
 }
 
 func (h *Handler) getGroup(w http.ResponseWriter, r *http.Request) {
-	if g, ok := h.groupThere(w, r, r.PathValue("group")); ok {
+	if g, ok := groupThere(h, w, r); ok {
 		answer(w, http.StatusOK, groupOf(&g))
 	}
+}
+
+// groupThere is the group that a path names. Where it is not there, the request is answered.
+func groupThere(h *Handler, w http.ResponseWriter, r *http.Request) (one identity.Group, ok bool) {
+	g, err := givingOf(h, r)
+	if err == nil {
+		one, err = g.group(r.PathValue("group"))
+	}
+	if err != nil {
+		fail(w, err, aboutGroup)
+	}
+	return one, err == nil
 }
 
 func (h *Handler) groupUsers(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("group")
 	if name != identity.Everyone {
-		if _, ok := h.groupThere(w, r, name); !ok {
+		if _, ok := groupThere(h, w, r); !ok {
 			return
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/combsched/comb/internal/document"
 )
 
-// group is a group of users of the authentication's group-manager, and the virtual clusters that it gives.
+// group is a group of users of the authentication's group-manager, and the virtual clusters that it
+// gives.
 type group struct {
 	name, external string
 	vcs            []string
@@ -17,8 +18,8 @@ type group struct {
 	at             *document.Node
 }
 
-// readGroups reads the groups that OpenPAI makes at its start. Each gives the virtual clusters of its extension.acls; one without gives the
-// one of its name.
+// readGroups reads the groups that OpenPAI makes at its start. Each gives the virtual clusters of
+// its extension.acls; one without gives the one of its name.
 func (c *converter) readGroups(n *document.Node) (out []group) {
 	manager := n.Get("group-manager")
 	add := func(g *document.Node, admin bool) {
@@ -27,7 +28,8 @@ func (c *converter) readGroups(n *document.Node) (out []group) {
 			return
 		}
 		acls := g.Get("extension").Get("acls")
-		one := group{name: name, external: text(g.Get("externalName")), admin: admin || text(acls.Get("admin")) == "true", at: g}
+		admin = admin || text(acls.Get("admin")) == "true"
+		one := group{name: name, external: text(g.Get("externalName")), admin: admin, at: g}
 		if list := acls.Get("virtualClusters"); list != nil {
 			for _, vc := range list.Items {
 				one.vcs = append(one.vcs, text(vc))
@@ -36,7 +38,8 @@ func (c *converter) readGroups(n *document.Node) (out []group) {
 			one.vcs = []string{name}
 		}
 		if configs := acls.Get("storageConfigs"); configs != nil && len(configs.Items) > 0 {
-			c.row(LeftOut, Services, configs, "storageConfigs of group "+name, "storages are folders that the cluster file gives to virtual clusters: see docs/storages.md")
+			c.row(LeftOut, place(Services, configs, "storageConfigs of group "+name),
+				"storages are folders that the cluster file gives to virtual clusters: see docs/storages.md")
 		}
 		out = append(out, one)
 	}
@@ -63,7 +66,8 @@ func (c *converter) readGroups(n *document.Node) (out []group) {
 // everyone is the group of all users.
 const everyone = "everyone"
 
-// accessOf are the groups whose users may submit to a virtual cluster, in order of name. None is the group of its own name.
+// accessOf are the groups whose users may submit to a virtual cluster, in order of name. None is
+// the group of its own name.
 func (c *converter) accessOf(vc string) (members []string) {
 	for _, g := range c.groups {
 		switch {
@@ -86,7 +90,7 @@ func (c *converter) accessOf(vc string) (members []string) {
 
 // groupName reports whether a group can be called so.
 func groupName(name string) bool {
-	return name != everyone && plain(name) && len(name) <= 64 && strings.Trim(name[:1]+name[len(name)-1:], "-_.") == name[:1]+name[len(name)-1:]
+	return name != everyone && plain(name) && len(name) <= 64 && strings.Trim(name, "-_.") == name
 }
 
 // accessKey is what is written of the members of a virtual cluster.
@@ -94,10 +98,11 @@ func accessKey(members []string) string {
 	return "access: {members: [" + strings.Join(members, ", ") + "]}"
 }
 
-// opened says for whom a virtual cluster is.
+// opened says which groups have a virtual cluster.
 func opened(vc string, members []string) string {
 	if members[0] == everyone {
-		return fmt.Sprintf("no group may use VC %s without it: %s is added, since in OpenPAI each user may submit there", vc, accessKey(members))
+		return fmt.Sprintf("no group may use VC %s without it: %s is added, since in OpenPAI each user may "+
+			"submit there", vc, accessKey(members))
 	}
 	return fmt.Sprintf("%s is added: these groups are given it by extension.acls.virtualClusters", accessKey(members))
 }
@@ -110,22 +115,28 @@ func (c *converter) tellGroups(vcs []string) {
 		}
 		key := "group " + g.name
 		if !groupName(g.name) {
-			c.row(LeftOut, Services, g.at, key, "no group here is called so: want 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first and last, and not everyone, which is each user")
+			c.row(LeftOut, place(Services, g.at, key),
+				"no group here is called so: want 1 to 64 letters, digits, '.', '_' and '-', a letter or digit "+
+					"first and last, and not everyone, which is each user")
 			continue
 		}
 		if g.admin {
-			c.row(ToDo, Services, g.at, key, "its users are administrators of the cluster: comb user create NAME --admin for each")
+			c.row(ToDo, place(Services, g.at, key),
+				"its users are administrators of the cluster: comb user create NAME --admin for each")
 			continue
 		}
 		for _, vc := range g.vcs {
 			if !slices.Contains(vcs, vc) {
-				c.row(LeftOut, Services, g.at, key, "it is given a virtual cluster %s, which is not there", document.Quote(vc))
+				c.row(LeftOut, place(Services, g.at, key),
+					"it is given a virtual cluster %s, which is not there", document.Quote(vc))
 			}
 		}
 		external := ""
 		if g.external != "" {
 			external = " --external " + document.Quote(g.external)
 		}
-		c.row(ToDo, Services, g.at, key, "comb group create %s%s makes it; its users are put in with comb user create or comb group update", g.name, external)
+		c.row(ToDo, place(Services, g.at, key),
+			"comb group create %s%s makes it; its users are put in with comb user create or comb group update",
+			g.name, external)
 	}
 }

@@ -3,7 +3,6 @@ package paiconfig
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -12,6 +11,11 @@ import (
 
 // layout reads the workers.
 func (c *converter) layout(n *document.Node) (out []machine) {
+	for _, f := range fields(n) {
+		if f.Key != "machine-list" && f.Key != "machine-sku" {
+			c.row(LeftOut, place(Layout, f.At(), f.Key), "nothing here is called so")
+		}
+	}
 	list := n.Get("machine-list")
 	if list == nil || list.Kind == document.Null {
 		return nil
@@ -25,9 +29,11 @@ func (c *converter) layout(n *document.Node) (out []machine) {
 		name, kind := text(m.Get("hostname")), text(m.Get("machine-type"))
 		switch {
 		case text(m.Get("pai-worker")) != "true":
-			c.row(LeftOut, Layout, m, cmp.Or(name, "a machine"), "it is no worker (pai-worker), so no job runs there")
+			c.row(LeftOut, place(Layout, m, cmp.Or(name, "a machine")),
+				"it is no worker (pai-worker), so no job runs there")
 		case !plain(name):
-			c.problem(cmp.Or(m.Get("hostname"), m), "hostname: a machine needs a name of letters, digits, '-', '_' and '.'")
+			c.problem(cmp.Or(m.Get("hostname"), m),
+				"hostname: a machine needs a name of letters, digits, '-', '_' and '.'")
 		case seen[name]:
 			c.problem(m.Get("hostname"), "hostname: there are two machines "+document.Quote(name))
 		case kind == "" || n.Get("machine-sku").Get(kind) == nil:
@@ -41,17 +47,19 @@ func (c *converter) layout(n *document.Node) (out []machine) {
 }
 
 func plain(name string) bool {
-	return name != "" && len(name) <= 253 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
+	return name != "" && len(name) <= 253 && strings.Trim(name,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
 }
 
-// device is who makes the devices of a machine, in the keys of a SKU.
+// device is the maker of a machine's devices, in the keys of a SKU.
 type device struct {
 	kind     string // nvidia, amd, tpu or other
 	resource string // what the device plugin calls them, where the kind does not say it
 	envVar   string // the variable in which programs look for them, where the kind does not say it
 }
 
-// makers are the devices that programs find by a variable that is known, by what stands before the slash of a device plugin's name.
+// makers are the devices that programs find by a variable that is known, by what stands before the
+// slash of a device plugin's name.
 var makers = map[string]device{
 	"nvidia.com":    {kind: "nvidia"},
 	"amd.com":       {kind: "amd"},
@@ -78,8 +86,9 @@ func (d device) keys() (keys []string) {
 	return keys
 }
 
-// deviceOf reads who makes the devices of a machine type: computing-device.type is what a device plugin calls them. The older key gpu is of
-// clusters that had NVIDIA's alone, and its type is a model.
+// deviceOf reads the maker of the devices of a machine type: computing-device.type is what a device
+// plugin calls them. The older key gpu is of clusters that had NVIDIA's alone, and its type is a
+// model.
 func (c *converter) deviceOf(n *document.Node) (d device, devices *document.Node) {
 	devices = n.Get("computing-device")
 	older := devices == nil
@@ -91,7 +100,9 @@ func (c *converter) deviceOf(n *document.Node) (d device, devices *document.Node
 	case devices == nil || older && !strings.Contains(name, "/"):
 		return makers["nvidia.com"], devices
 	case !pluginName(name):
-		c.problem(cmp.Or(devices.Get("type"), devices), "type: want what the device plugin calls the devices, such as nvidia.com/gpu, amd.com/gpu or huawei.com/Ascend910")
+		c.problem(cmp.Or(devices.Get("type"), devices),
+			"type: want what the device plugin calls the devices, such as nvidia.com/gpu, amd.com/gpu or "+
+				"huawei.com/Ascend910")
 		return device{kind: "other"}, devices
 	}
 	maker, _, _ := strings.Cut(name, "/")
@@ -130,7 +141,7 @@ func (c *converter) skuOf(n *document.Node) (out sku) {
 		}
 	}
 	if v := n.Get("cpu").Get("vcore"); v != nil {
-		if _, err := fmt.Sscan(v.Text, &out.cpu); err != nil || math.IsNaN(out.cpu) || out.cpu < 0 || out.cpu > 100_000 {
+		if _, err := fmt.Sscan(v.Text, &out.cpu); err != nil || !(out.cpu >= 0 && out.cpu <= 100_000) { // NaN is neither
 			c.problem(v, "want the number of processors")
 		}
 	}
@@ -171,25 +182,31 @@ func (c *converter) build() []byte {
 			keys = append(keys, fmt.Sprintf("memory: %dMi", max(s.memoryMiB/leaves, 1)))
 		}
 		fmt.Fprintf(&types, "    %s: {%s}\n", name, strings.Join(keys, ", "))
-		fmt.Fprintf(&cells, "    %s-NODE: {childCellType: %s, childCellNumber: %d, isNodeLevel: true}\n", name, name, leaves)
+		fmt.Fprintf(&cells,
+			"    %s-NODE: {childCellType: %s, childCellNumber: %d, isNodeLevel: true}\n", name, name, leaves)
 		for _, host := range kinds[kind] {
 			fmt.Fprintf(&nodes, "  - {cellType: %s-NODE, cellAddress: %q}\n", name, host)
 		}
 		fmt.Fprintf(&vc, "    - {cellType: %s-NODE, cellNumber: %d}\n", name, len(kinds[kind]))
-		c.row(TakenOver, Layout, at.At(), "machine-sku."+kind, "SKU %s: %s; nodes %s", name, of, some(kinds[kind]))
+		where := place(Layout, at.At(), "machine-sku."+kind)
+		c.row(TakenOver, where, "SKU %s: %s; nodes %s", name, of, some(kinds[kind]))
 		if s.gpus > 0 && s.kind == "other" && s.envVar == "" {
-			c.row(ToDo, Layout, at.At(), "machine-sku."+kind, "programs find their devices in COMB_DEVICES: give SKU %s the envVar that those of %s look at", name, s.resource)
+			c.row(ToDo, place(Layout, at.At(), "machine-sku."+kind),
+				"programs find their devices in COMB_DEVICES: give SKU %s the envVar that those of %s look at",
+				name, s.resource)
 		}
-		c.row(Changed, Layout, at.At(), "machine-sku."+kind, "all of its processors and memory are given to jobs; OpenPAI keeps some for its own services")
+		c.row(Changed, place(Layout, at.At(), "machine-sku."+kind),
+			"all of its processors and memory are given to jobs; OpenPAI keeps some for its own services")
 	}
 	access := ""
 	if open := c.accessOf("default"); len(open) > 0 {
 		access = "    " + accessKey(open) + "\n"
-		c.row(Changed, Layout, nil, "virtual cluster default", "%s", opened("default", open))
+		c.row(Changed, place(Layout, nil, "virtual cluster default"), "%s", opened("default", open))
 	}
 	c.tellGroups([]string{"default"})
-	return []byte("# Made of " + Layout + " of an OpenPAI cluster.\nphysicalCluster:\n  skuTypes:\n" + types.String() + "  cellTypes:\n" + cells.String() +
-		"  physicalCells:\n" + nodes.String() + "virtualClusters:\n  default:\n" + access + "    virtualCells:\n" + vc.String())
+	return []byte("# Made of " + Layout + " of an OpenPAI cluster.\nphysicalCluster:\n  skuTypes:\n" + types.String() +
+		"  cellTypes:\n" + cells.String() + "  physicalCells:\n" + nodes.String() +
+		"virtualClusters:\n  default:\n" + access + "    virtualCells:\n" + vc.String())
 }
 
 // skuAt is a machine type of the layout.
@@ -198,8 +215,9 @@ func (c *converter) skuAt(kind string) document.Field {
 	return fields[slices.IndexFunc(fields, func(f document.Field) bool { return f.Key == kind })]
 }
 
-// typeNames gives each machine type the name of its SKU, whose node's is that with -NODE behind it. Names that differ by letters' case or by
-// signs that a cell type has not would be one: the later ones get a number.
+// typeNames gives each machine type the name of its SKU, whose node's is that with -NODE behind it.
+// Names that differ by letters' case or by signs that a cell type has not would be one: the later
+// ones get a number.
 func (c *converter) typeNames(kinds map[string][]string) map[string]string {
 	all := sorted(kinds)
 	slices.SortStableFunc(all, func(a, b string) int { // one that is written so keeps its name
@@ -218,7 +236,8 @@ func (c *converter) typeNames(kinds map[string][]string) map[string]string {
 			name = fmt.Sprintf("%s-%d", upper(kind), n)
 		}
 		if first := cmp.Or(taken[upper(kind)], taken[upper(kind)+"-NODE"]); first != "" {
-			c.row(Changed, Layout, c.skuAt(kind).At(), "machine-sku."+kind, "SKU %s: machine-sku.%s at line %d has the name %s", name, first, c.skuAt(first).Line, upper(kind))
+			c.row(Changed, place(Layout, c.skuAt(kind).At(), "machine-sku."+kind),
+				"SKU %s: machine-sku.%s at line %d has the name %s", name, first, c.skuAt(first).Line, upper(kind))
 		}
 		names[kind], taken[name], taken[name+"-NODE"] = name, kind, kind
 	}

@@ -1,5 +1,6 @@
 // Package paiconfig makes a cluster file of the folder in which an OpenPAI cluster keeps its configuration: layout.yaml and
-// services-configuration.yaml, and says of each part what became of it. It must not know what becomes of the file.
+// services-configuration.yaml, and says of each part what became of it. It must not know what
+// becomes of the file.
 package paiconfig
 
 import (
@@ -43,15 +44,16 @@ type Converted struct {
 	File []byte // a cluster file
 	From string // what it was made of
 	Rows []Row  // in order of fate, then of place
-	// Source is what the cluster file stands in as its user wrote it, and Name that file: so what is wrong has its place. Where the file was
-	// made of machines it is the cluster file itself.
+	// Source is what the cluster file stands in as its user wrote it, and Name that file: so what
+	// is wrong has its place. Where the file was made of machines it is the cluster file itself.
 	Name   string
 	Source []byte
 }
 
-// Convert makes a cluster file: of the scheduler's configuration where services-configuration.yaml has one, as it is written but for what
-// the rows say; else of the machines in layout.yaml, as OpenPAI does: one virtual cluster "default" with all of them. The error tells all
-// mistakes, each with its file, line and key.
+// Convert makes a cluster file: of the scheduler's configuration where services-configuration.yaml
+// has one, as it is written but for what the rows say; else of the machines in layout.yaml, as
+// OpenPAI does: one virtual cluster "default" with all of them. The error tells all mistakes, each
+// with its file, line and key.
 func Convert(folder fs.FS) (Converted, error) {
 	c := converter{folder: folder}
 	c.file, _ = c.read(Layout)
@@ -102,16 +104,17 @@ func (c *converter) problem(n *document.Node, text string) {
 	c.problems = append(c.problems, n.Problem(text))
 }
 
-// row tells what became of what stands at a node.
-func (c *converter) row(fate Fate, file string, n *document.Node, key, format string, args ...any) {
-	where := file
-	if n != nil {
-		where = fmt.Sprintf("%s:%d", file, n.Line)
-	}
-	if key != "" {
-		where += " " + key
-	}
+// row tells what became of what stands at a place.
+func (c *converter) row(fate Fate, where, format string, args ...any) {
 	c.out.Rows = append(c.out.Rows, Row{fate, printable(where), printable(fmt.Sprintf(format, args...))})
+}
+
+// place is FILE:LINE KEY, as far as they are known.
+func place(file string, n *document.Node, key string) string {
+	if n != nil {
+		file = fmt.Sprintf("%s:%d", file, n.Line)
+	}
+	return strings.TrimSpace(file + " " + key)
 }
 
 // printable is a text in one line of a table.
@@ -128,7 +131,7 @@ func printable(s string) string {
 func (c *converter) read(name string) (*document.Node, []byte) {
 	src, err := fs.ReadFile(c.folder, name)
 	if err != nil {
-		c.row(LeftOut, name, nil, "", "it is not read: %v", err)
+		c.row(LeftOut, place(name, nil, ""), "it is not read: %v", err)
 		return nil, nil
 	}
 	if len(src) > mostFile {
@@ -164,7 +167,7 @@ var instead = map[string]string{
 	"cluster":                "comb serve has an identity of its own (comb config get-id)",
 	"rest-server":            "comb serve answers /rest-server itself",
 	"webportal":              "the portal is part of comb serve",
-	"authentication":         "its groups alone are used; users sign in with passwords here, or by comb serve --oidc FILE: see docs/people.md",
+	"authentication":         "its groups alone are used; comb serve --oidc FILE is the other way to sign in: see docs/people.md",
 	"prometheus":             "comb serve tells its metrics at /metrics; see docs/monitoring.md",
 	"alert-manager":          "deploy/prometheus has alert rules; see docs/monitoring.md",
 	"grafana":                "comb serve tells its metrics at /metrics; see docs/monitoring.md",
@@ -205,6 +208,6 @@ func (c *converter) leftOut(services *document.Node) {
 		case f.Key == "hivedscheduler" && len(f.Value.Fields) <= 1:
 			continue
 		}
-		c.row(LeftOut, Services, f.At(), f.Key, "%s", why)
+		c.row(LeftOut, place(Services, f.At(), f.Key), "%s", why)
 	}
 }

@@ -125,7 +125,8 @@ func parsed(t *testing.T, out Converted, err error) *sched.Config {
 	return c.Config
 }
 
-// Each maker of devices: what a device plugin calls them becomes device and resource, and is NVIDIA's only where it says so.
+// Each maker of devices: what a device plugin calls them becomes device and resource, and is
+// NVIDIA's only where it says so.
 func TestMakers(t *testing.T) {
 	for _, c := range []struct {
 		devices, sku string
@@ -150,7 +151,8 @@ func TestMakers(t *testing.T) {
 		if sku.Device != c.kind || sku.Resource != c.resource || sku.EnvVar != c.variable || sku.GPU != 1 || !strings.Contains(string(out.File), c.sku) {
 			t.Errorf("%s: %+v\n%s", c.devices, sku, out.File)
 		}
-		// The same machine under the scheduler's own configuration, in which a SKU with gpu alone is NVIDIA's; in lines and in braces.
+		// The same machine under the scheduler's own configuration, in which a SKU with gpu alone
+		// is NVIDIA's; in lines and in braces.
 		for _, file := range []string{hived, strings.Replace(hived, "K80: {gpu: 1, cpu: 6, memory: 51200Mi}", "K80:\n      gpu: 1\n      cpu: 6", 1), strings.Replace(hived, "skuTypes", "gpuTypes", 1)} {
 			out, err := Convert(folder(layout, "hivedscheduler:\n  config: |\n"+indented(file)))
 			sku := parsed(t, out, err).Cluster.SKUs[0]
@@ -164,7 +166,8 @@ func TestMakers(t *testing.T) {
 	says(t, out, "to do|layout.yaml:2 machine-sku.box|programs find their devices in COMB_DEVICES")
 }
 
-// Names of machine types that a cluster file would make one: each SKU and each node type has its own.
+// Names of machine types that a cluster file would make one: each SKU and each node type has its
+// own.
 func TestNames(t *testing.T) {
 	for _, names := range [][]string{{"gpu-machine", "GPU-MACHINE"}, {"a_b", "a-b", "a.b", "A-B"}, {"a", "a-node"}, {"a-node", "a", "A", "A-NODE-NODE"}, {"x", "x-2", "X", "X-2"}} {
 		layout, list := "machine-sku:\n", "machine-list:\n"
@@ -218,8 +221,8 @@ hivedscheduler:
       vc4: {access: {viewers: [guests]}}
 `
 
-// Groups: what extension.acls.virtualClusters gave becomes access, VC default is open to all where all sign in with passwords, and what is
-// left to do is told with its command.
+// Groups: what extension.acls.virtualClusters gave becomes access, VC default is open to all where
+// all sign in with passwords, and what is left to do is told with its command.
 func TestGroups(t *testing.T) {
 	for oidc, want := range map[bool]string{
 		false: "default members everyone|vc1 members research, vc1|vc2 members research, vc2|vc4 viewers guests",

@@ -9,15 +9,15 @@ import (
 	"github.com/combsched/comb/internal/document"
 )
 
-// scheduler takes the scheduler's configuration over as it is written, and adds what it does not say: for whom virtual clusters are, and
-// who makes the devices of machines.
+// scheduler takes the scheduler's configuration over as it is written, and adds what it does not
+// say: which groups have virtual clusters, and the makers of machines' devices.
 func (c *converter) scheduler(n *document.Node) []byte {
 	outer, problems := n.Inside(document.DefaultLimits())
 	if c.problems = append(c.problems, problems...); outer == nil || len(problems) > 0 {
 		return []byte(n.Text)
 	}
 	inner, _ := document.Parse("", []byte(n.Text), document.DefaultLimits()) // the same, with places in the text itself
-	c.row(TakenOver, Services, n, "hivedscheduler.config", "cells and virtual clusters, as they are written")
+	c.row(TakenOver, place(Services, n, "hivedscheduler.config"), "cells and virtual clusters, as they are written")
 	c.absent(outer)
 	var keys []added
 	var vcs []string
@@ -29,11 +29,12 @@ func (c *converter) scheduler(n *document.Node) []byte {
 		}
 		at := outer.Get("virtualClusters").Fields[i].At()
 		if len(members) == 0 {
-			c.row(TakenOver, Services, at, "VC "+f.Key, "it is for the group %s, as in OpenPAI; nobody is in it until an administrator gives a user the VC", f.Key)
+			c.row(TakenOver, place(Services, at, "VC "+f.Key),
+				"it is for the group %s, as in OpenPAI; that is empty until users are given the VC", f.Key)
 			continue
 		}
 		keys = append(keys, added{f.Value, []string{accessKey(members)}})
-		c.row(Changed, Services, at, "VC "+f.Key, "%s", opened(f.Key, members))
+		c.row(Changed, place(Services, at, "VC "+f.Key), "%s", opened(f.Key, members))
 	}
 	keys = append(keys, c.makersOf(inner, outer)...)
 	c.tellGroups(vcs)
@@ -52,6 +53,9 @@ func (c *converter) absent(n *document.Node) {
 	if len(c.machines) == 0 {
 		return
 	}
+	c.row(LeftOut, place(Layout, c.file.Get("machine-sku"), "machine-sku"),
+		"what devices bring is said by the scheduler's configuration (skuTypes); the makers of devices alone are "+
+			"looked at")
 	named := map[string]bool{}
 	for _, cells := range items(n.Get("physicalCluster").Get("physicalCells")) {
 		addresses(cells, named)
@@ -63,7 +67,8 @@ func (c *converter) absent(n *document.Node) {
 		}
 	}
 	if slices.Sort(missing); len(missing) > 0 {
-		c.row(LeftOut, Layout, nil, "machine-list", "workers that the scheduler's configuration does not name, so that no job runs there: %s", some(missing))
+		c.row(LeftOut, place(Layout, nil, "machine-list"),
+			"workers that the scheduler's configuration does not name, so that no job runs there: %s", some(missing))
 	}
 }
 
@@ -84,7 +89,8 @@ func addresses(cell *document.Node, into map[string]bool) {
 	}
 }
 
-// makersOf gives the SKUs of machines whose devices are not NVIDIA's, by the layout, the keys that say so: a SKU with gpu alone is NVIDIA's.
+// makersOf gives the SKUs of machines whose devices are not NVIDIA's, by the layout, the keys that
+// say so: a SKU with gpu alone is NVIDIA's.
 func (c *converter) makersOf(inner, outer *document.Node) (keys []added) {
 	makes := map[string]machine{} // by name, those of other makers
 	for _, m := range c.machines {
@@ -112,15 +118,20 @@ func (c *converter) makersOf(inner, outer *document.Node) (keys []added) {
 			at := outer.Get("physicalCluster").Get("physicalCells").Items[i]
 			switch {
 			case sku == nil || sku.Kind != document.Map:
-				c.problem(at, fmt.Sprintf("machine %s has %s (%s, line %d), and %s has no %s: add %s: {gpu: 1, %s} there",
-					name, text(devicesType(c.skuAt(m.sku).Value)), Layout, m.at.Line, key, document.Quote(leaf), leaf, said))
+				c.problem(at, fmt.Sprintf("machine %s has %s (%s, line %d), and %s has no %s: add %s: {gpu: 1, "+
+					"%s} there",
+					name, text(devicesType(c.skuAt(m.sku).Value)), Layout, m.at.Line, key, document.Quote(leaf),
+					leaf, said))
 			case sku.Get("device") != nil || seen[leaf] == said:
 			case seen[leaf] != "":
-				c.problem(at, fmt.Sprintf("machine %s has other devices (%s, line %d) than others of SKU %s: %s, and %s; give them SKUs of their own", name, Layout, m.at.Line, leaf, said, seen[leaf]))
+				c.problem(at, fmt.Sprintf("machine %s has other devices (%s, line %d) than others of SKU %s: %s, "+
+					"and %s; give them SKUs of their own", name, Layout, m.at.Line, leaf, said, seen[leaf]))
 			default:
 				seen[leaf] = said
 				keys = append(keys, added{sku, d.keys()})
-				c.row(Changed, Services, outer.Get("physicalCluster").Get(key).Get(leaf), "SKU "+leaf, "%s is added, by machine %s at %s:%d; without it the devices would be NVIDIA's", said, name, Layout, m.at.Line)
+				c.row(Changed, place(Services, outer.Get("physicalCluster").Get(key).Get(leaf), "SKU "+leaf),
+					"%s is added, by machine %s at %s:%d; without it the devices would be NVIDIA's",
+					said, name, Layout, m.at.Line)
 			}
 		}
 	}
@@ -151,7 +162,8 @@ type added struct {
 	keys []string
 }
 
-// insert writes keys into a text of YAML: a line each where the map has lines, else behind its brace. Nothing else of the text changes.
+// insert writes keys into a text of YAML: a line each where the map has lines, else behind its
+// brace. Nothing else of the text changes.
 func insert(src string, keys []added) []byte {
 	lines := strings.Split(src, "\n")
 	slices.SortFunc(keys, func(a, b added) int { // the last first, so that places stay

@@ -183,9 +183,10 @@ func matrixOf(t *testing.T, owner string, id, ended sched.JobID) (all []tried) {
 // fourOhFour are the routes that answer 404 to those that may ask: what they are for is not here.
 var fourOhFour = []string{"GET " + pai.Prefix + "/jobs/{job}/ssh"}
 
-// Every route of both dialects against each identity of docs/rights.md: what is allowed follows from the page's table alone. What may not
-// be seen is answered as what is not there, and no answer has a part of a job that its reader may not know: each job has a mark in its
-// name, and another in its file, its log and its notices.
+// Every route of both dialects against each identity of docs/rights.md: what is allowed follows
+// from the page's table alone. What may not be seen is answered as what is not there, and no answer
+// has a part of a job that its reader may not know: each job has a mark in its name, and another in
+// its file, its log and its notices.
 func TestRightsMatrix(t *testing.T) {
 	w := teams(t)
 	ctx := context.Background()

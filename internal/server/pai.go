@@ -198,7 +198,8 @@ func (a paiApp) Start(ctx context.Context, p *identity.Principal, of pai.Ref) (b
 	ctx = as(ctx, p, access.ChangeJob)
 	j, err := a.s.find(ctx, of.String(), 0)
 	if err == nil && j.Stopping {
-		err = rest.NewProblem(http.StatusConflict, rest.CodeConflict, "job "+of.String()+" is being stopped, and does not start again: submit it again")
+		err = rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+			"job "+of.String()+" is being stopped, and does not start again: submit it again")
 	}
 	if err != nil {
 		return false, err

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// The folder of a small OpenPAI cluster: a worker with two GPUs, of which VC default has one and vc1 the other.
+// The folder of a small OpenPAI cluster: a worker with two GPUs, of which VC default has one and
+// vc1 the other.
 const (
 	paiLayout = `machine-sku:
   master-machine: {mem: 1Gi, cpu: {vcore: 1}}
@@ -50,8 +51,9 @@ defaults: {virtualCluster: %[2]s}
 	paiPassword = "correct-horse-battery"
 )
 
-// fromOpenPAI: the configuration of an OpenPAI cluster is pushed, an administrator gives a user a virtual cluster by OpenPAI's own call, and
-// the user's job runs there. Another user has VC default alone, and is told what would give it the other.
+// fromOpenPAI: the configuration of an OpenPAI cluster is pushed, an administrator gives a user a
+// virtual cluster by OpenPAI's own call, and the user's job runs there. Another user has VC default
+// alone, and is told what would give it the other.
 func fromOpenPAI(ctx context.Context, w *walk) error {
 	folder := w.path("cluster-configuration")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -66,9 +68,14 @@ func fromOpenPAI(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(strings.Contains(pushed.errs, "taken over") && strings.Contains(pushed.errs, "changed") && strings.Contains(pushed.errs, "left out"),
+	all := true
+	for _, fate := range []string{"taken over", "changed", "left out"} {
+		all = all && strings.Contains(pushed.errs, "\n"+fate+"  ")
+	}
+	w.expect(all,
 		"one table says what was taken over, changed and left out", "%s", pushed.errs)
-	w.expect(strings.Contains(pushed.out, "access to VC default: no access of its own -> members everyone"), "VC default is open to all users, as there", "%s", pushed.all())
+	w.expect(strings.Contains(pushed.out, "access to VC default: no access of its own -> members everyone"),
+		"VC default is open to all users, as there", "%s", pushed.all())
 	made, err := w.as(ctx, "", paiPassword, "user", "create", "paula", "--admin", "--password-stdin")
 	if err != nil || made.code != 0 {
 		return fmt.Errorf("an administrator: %s, %w", made.all(), err)
@@ -78,7 +85,8 @@ func fromOpenPAI(ctx context.Context, w *walk) error {
 		return err
 	}
 	for name, vcs := range map[string]string{"vera": `,"virtualCluster":["vc1"]`, "dora": ""} {
-		status, text, err := w.pai(ctx, paula, "POST", "/users", fmt.Sprintf(`{"username":%q,"password":%q%s}`, name, paiPassword, vcs))
+		body := fmt.Sprintf(`{"username":%q,"password":%q%s}`, name, paiPassword, vcs)
+		status, text, err := w.pai(ctx, paula, "POST", "/users", body)
 		if err != nil {
 			return err
 		}
@@ -92,20 +100,28 @@ func fromOpenPAI(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range []struct{ token, user, vc string }{{vera, "vera", "vc1"}, {dora, "dora", "default"}} {
-		if err := w.paiRuns(ctx, c.token, c.user, c.vc); err != nil {
-			return err
-		}
+	if err := w.paiRuns(ctx, vera, "vera", "vc1"); err != nil {
+		return err
 	}
+	_, text, err := w.pai(ctx, dora, "GET", "/users/dora", "")
+	if err != nil {
+		return err
+	}
+	w.expect(strings.Contains(text, `"virtualCluster":["default"]`), "dora has VC default alone", "%s", text)
 	status, text, err := w.pai(ctx, dora, "POST", "/jobs", fmt.Sprintf(paiJob, "no", "vc1"))
 	if err != nil {
 		return err
 	}
-	w.expect(status == http.StatusForbidden && strings.Contains(text, "comb group update vc1 --add dora"), "a refusal says what gives dora the right", "%d %s", status, text)
-	for _, name := range []string{"vera", "dora", "paula"} {
-		if _, err := w.must(ctx, "user", "delete", name); err != nil {
-			return err
+	w.expect(status == http.StatusForbidden && strings.Contains(text, "comb group update vc1 --add dora"),
+		"a refusal says what gives dora the right", "%d %s", status, text)
+	for _, name := range []string{"vera", "dora"} {
+		status, text, err := w.pai(ctx, paula, "DELETE", "/users/"+name, "")
+		if err != nil || status != http.StatusOK {
+			return fmt.Errorf("%s is deleted: %d %s, %w", name, status, text, err)
 		}
+	}
+	if _, err := w.must(ctx, "user", "delete", "paula"); err != nil {
+		return err
 	}
 	_, err = w.must(ctx, "config", "apply", "--yes", w.path("cluster.yaml"))
 	return err
@@ -130,7 +146,8 @@ func (w *walk) paiRuns(ctx context.Context, token, user, vc string) error {
 		}
 	}
 	var logs struct{ Locations []struct{ URI string } }
-	_, text, err = w.pai(ctx, token, "GET", "/jobs/"+user+"~first/attempts/0/taskRoles/main/taskIndex/0/attempts/0/logs", "")
+	at := "/jobs/" + user + "~first/attempts/0/taskRoles/main/taskIndex/0/attempts/0/logs"
+	_, text, err = w.pai(ctx, token, "GET", at, "")
 	if err != nil {
 		return err
 	}
@@ -141,13 +158,15 @@ func (w *walk) paiRuns(ctx context.Context, token, user, vc string) error {
 	if err != nil {
 		return err
 	}
-	w.expect(status == http.StatusOK && strings.Contains(text, "by "+user+" in VC "+vc), "its log is at the address that OpenPAI's call gives", "%d %s", status, text)
+	w.expect(status == http.StatusOK && strings.Contains(text, "by "+user+" in VC "+vc),
+		"its log is at the address that OpenPAI's call gives", "%d %s", status, text)
 	return nil
 }
 
 // paiSignIn returns the token of a user, by OpenPAI's call.
 func (w *walk) paiSignIn(ctx context.Context, user string) (string, error) {
-	status, text, err := w.pai(ctx, "", "POST", "/authn/basic/login", url.Values{"username": {user}, "password": {paiPassword}, "expiration": {"600"}}.Encode())
+	form := url.Values{"username": {user}, "password": {paiPassword}, "expiration": {"600"}}
+	status, text, err := w.pai(ctx, "", "POST", "/authn/basic/login", form.Encode())
 	if err != nil {
 		return "", err
 	}
