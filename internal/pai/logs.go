@@ -28,9 +28,9 @@ type ticket struct {
 	until time.Time
 }
 
-// tickets are kept in memory alone; the zero value is ready. Each user has places of its own: a user
-// that asks for many addresses ends its own oldest ones, and where all places are taken those of the
-// user that has most.
+// tickets are kept in memory alone; the zero value is ready. Each user has places of its own. One
+// that asks for many addresses ends its own oldest ones; where all places are taken, those of the
+// user that has most end.
 type tickets struct {
 	mu  sync.Mutex
 	all map[string]ticket

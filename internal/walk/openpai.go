@@ -55,27 +55,9 @@ defaults: {virtualCluster: %[2]s}
 // virtual cluster by OpenPAI's own call, and the user's job runs there. Another user has VC default
 // alone, and is told what would give it the other.
 func fromOpenPAI(ctx context.Context, w *walk) error {
-	folder := w.path("cluster-configuration")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := w.push(ctx); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"layout.yaml": paiLayout, "services-configuration.yaml": paiServices} {
-		if _, err := w.write("cluster-configuration/"+name, text); err != nil {
-			return err
-		}
-	}
-	pushed, err := w.must(ctx, "config", "push", "-p", folder, "--yes")
-	if err != nil {
-		return err
-	}
-	all := true
-	for _, fate := range []string{"taken over", "changed", "left out"} {
-		all = all && strings.Contains(pushed.errs, "\n"+fate+"  ")
-	}
-	w.expect(all,
-		"one table says what was taken over, changed and left out", "%s", pushed.errs)
-	w.expect(strings.Contains(pushed.out, "access to VC default: no access of its own -> members everyone"),
-		"VC default is open to all users, as there", "%s", pushed.all())
 	made, err := w.as(ctx, "", paiPassword, "user", "create", "paula", "--admin", "--password-stdin")
 	if err != nil || made.code != 0 {
 		return fmt.Errorf("an administrator: %s, %w", made.all(), err)
@@ -125,6 +107,32 @@ func fromOpenPAI(ctx context.Context, w *walk) error {
 	}
 	_, err = w.must(ctx, "config", "apply", "--yes", w.path("cluster.yaml"))
 	return err
+}
+
+// push makes OpenPAI's configuration the cluster's.
+func (w *walk) push(ctx context.Context) error {
+	folder := w.path("cluster-configuration")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"layout.yaml": paiLayout, "services-configuration.yaml": paiServices} {
+		if _, err := w.write("cluster-configuration/"+name, text); err != nil {
+			return err
+		}
+	}
+	pushed, err := w.must(ctx, "config", "push", "-p", folder, "--yes")
+	if err != nil {
+		return err
+	}
+	all := true
+	for _, fate := range []string{"taken over", "changed", "left out"} {
+		all = all && strings.Contains(pushed.errs, "\n"+fate+"  ")
+	}
+	w.expect(all,
+		"one table says what was taken over, changed and left out", "%s", pushed.errs)
+	w.expect(strings.Contains(pushed.out, "access to VC default: no access of its own -> members everyone"),
+		"VC default is open to all users, as there", "%s", pushed.all())
+	return nil
 }
 
 // paiRuns submits a job as OpenPAI's clients do, waits until it has ended and reads its log.
