@@ -50,4 +50,9 @@ func (b *bench) deep(waiting int) {
 		all = append(all, w.clock()-began)
 	}
 	b.fine("comb_core_explain", all, label...)
+	c, began := w.s.At(w.now), w.clock()
+	for _, j := range c.Jobs() {
+		c.Why(j.ID)
+	}
+	b.fine("comb_core_reasons", []time.Duration{w.clock() - began}, label...) // one list of all
 }

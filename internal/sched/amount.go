@@ -58,9 +58,9 @@ func (s *State) rooms(j *job, g int) []Room {
 	f := s.cl.Forest()
 	var out []Room
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed
-	sp := s.cl.Space(0)
+	sp, used := s.cl.Space(0), []int32(nil)
 	if guaranteed {
-		sp = s.cl.Space(s.space(j.spec.VC))
+		sp, used = s.cl.Space(s.space(j.spec.VC)), inCommon(s).usedBy(s, s.space(j.spec.VC))
 	}
 	for i := range sp.Roots {
 		r := &sp.Roots[i]
@@ -71,7 +71,7 @@ func (s *State) rooms(j *job, g int) []Room {
 		total := ch.LeavesAt(r.Level)
 		free := int32(0)
 		if guaranteed {
-			free = total - s.usedIn(r)
+			free = total - used[i]
 		}
 		out = amount.AddRoom(out, s.carry(ch.SKU), free, total)
 	}
@@ -91,6 +91,58 @@ func (s *State) rooms(j *job, g int) []Room {
 func (s *State) reach(j *job, g int) int32 {
 	_, total := amount.SumRooms(s.rooms(j, g))
 	return total
+}
+
+// reasons is what those of a list have in common, as of one moment: they read the leaves of a
+// virtual cluster once, and count rooms and holders once for each shape. What follows from it is
+// only read.
+type reasons struct {
+	cl      *cell.Cluster
+	seq     uint64
+	now     Time
+	used    map[int32][]int32 // leaves in use of the preassigned cells, by space
+	rooms   map[whatFits][]Room
+	holders map[whatFits]holdersOf
+	read    int // leaves, in all
+}
+
+// holdersOf are the jobs that hold what a shape could use.
+type holdersOf struct{ own, others []JobID }
+
+// inCommon returns it, without what does not hold any more.
+func inCommon(s *State) *reasons {
+	if r := s.ranks.common; r != nil && r.cl == s.cl && r.seq == s.seq && r.now == s.now {
+		return r
+	}
+	r := &reasons{cl: s.cl, seq: s.seq, now: s.now,
+		used: map[int32][]int32{}, rooms: map[whatFits][]Room{}, holders: map[whatFits]holdersOf{}}
+	if was := s.ranks.common; was != nil {
+		r.read = was.read
+	}
+	s.ranks.common = r
+	return r
+}
+
+// usedBy returns how many leaves are in use of each preassigned cell of a VC.
+func (r *reasons) usedBy(s *State, space int32) []int32 {
+	if used, ok := r.used[space]; ok {
+		return used
+	}
+	sp := s.cl.Space(space)
+	used := make([]int32, len(sp.Roots))
+	for i := range sp.Roots {
+		used[i] = s.usedIn(&sp.Roots[i])
+		if root := sp.Roots[i].Cell; root != cell.None {
+			r.read += int(s.cl.Forest().NumLeaves(root))
+		}
+	}
+	r.used[space] = used
+	return used
+}
+
+// like is what the rooms and the holders of a gang hang on.
+func like(j *job, g int) whatFits {
+	return whatFits{j.space, min(j.spec.Priority, cell.MinGuaranteed), j.gangs[g].shape.text}
 }
 
 // usedIn counts the leaves of a preassigned cell that guaranteed work holds or

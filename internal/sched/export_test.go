@@ -43,3 +43,12 @@ func (s *State) Copies() func() *State {
 
 // CellSteps is what searches for cells took so far.
 func (s *State) CellSteps() int64 { return s.cl.Work().Taken() }
+
+// LeavesRead is how many leaves were read so far to say what is in use of what virtual clusters
+// are guaranteed.
+func (s *State) LeavesRead() int {
+	if s.ranks.common == nil {
+		return 0
+	}
+	return s.ranks.common.read
+}

@@ -12,6 +12,17 @@ import (
 // nodes that it may use. Where somebody stands on these and its VC has cells to bind there,
 // its own elsewhere are not in its way.
 func (s *State) holdersFor(j *job, g int) (own, others []JobID) {
+	r, key := inCommon(s), like(j, g)
+	h, ok := r.holders[key]
+	if !ok {
+		h.own, h.others = holdersNow(s, j, g)
+		r.holders[key] = h
+	}
+	return slices.Clone(h.own), slices.Clone(h.others)
+}
+
+// holdersNow finds them.
+func holdersNow(s *State, j *job, g int) (own, others []JobID) {
 	space, opportunistic := s.space(j.spec.VC), j.spec.Priority < cell.MinGuaranteed
 	its := s.itsNodes(j)
 	var elsewhere []JobID

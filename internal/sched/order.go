@@ -16,6 +16,7 @@ type ranking struct {
 	now    Time
 	spaces [][]JobID
 	at     map[JobID]int32 // place in its VC's order, from 1
+	common *reasons        // what the reasons of a list share, as of a moment of its own
 }
 
 // order returns the waiting jobs of a VC in the order in which they are served:
@@ -24,7 +25,8 @@ type ranking struct {
 func (s *State) order(space int32) []JobID {
 	r := &s.ranks
 	if r.seq != s.seq || r.now != s.now || len(r.spaces) != len(s.queues) {
-		*r = ranking{seq: s.seq, now: s.now, spaces: make([][]JobID, len(s.queues)), at: map[JobID]int32{}}
+		*r = ranking{seq: s.seq, now: s.now, common: r.common,
+			spaces: make([][]JobID, len(s.queues)), at: map[JobID]int32{}}
 	}
 	if r.spaces[space] == nil && len(s.queues[space]) > 0 {
 		for _, id := range s.rank(space) {

@@ -1,0 +1,86 @@
+package sched_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// crowded is a full virtual cluster of so many nodes with so many jobs of several shapes that wait.
+func crowded(t testing.TB, nodes, waiting int) *sched.State {
+	s := sched.New(policy.New)
+	now := sched.Time(1)
+	give := func(c sched.Command) {
+		events, _, no := s.Check(c, now)
+		if no != nil {
+			t.Fatal(no)
+		}
+		for _, e := range events {
+			s.Apply(sched.Record{Seq: s.Seq() + 1, Time: now, Event: e})
+		}
+	}
+	give(sched.Reconfigure{Config: cluster(nodes, map[cell.VCName]int32{"a": int32(nodes)})})
+	for i := range nodes {
+		give(sched.Submit{Job: gangJob(fmt.Sprint("runs", i), "a", 10, 1, 4)})
+	}
+	for i := range waiting {
+		give(sched.Submit{Job: gangJob(fmt.Sprint("waits", i), "a", 10, int32(1+i%4), int32(1+i%3))})
+	}
+	s.Settle(now)
+	return s
+}
+
+// reasonsOf asks why all of them wait.
+func reasonsOf(t testing.TB, s *sched.State) (n int) {
+	for _, j := range s.Jobs() {
+		if e, ok := s.Why(j.ID); ok && len(e.Gangs) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// The reasons of a list read each leaf once, however many wait and of whatever shapes.
+func TestReasonsReadLeavesOnce(t *testing.T) {
+	const nodes, waiting = 16, 200
+	s := crowded(t, nodes, waiting)
+	before := s.LeavesRead()
+	if n := reasonsOf(t, s); n != waiting {
+		t.Fatalf("%d wait, want %d", n, waiting)
+	}
+	if read := s.LeavesRead() - before; read != 4*nodes {
+		t.Errorf("the reasons of %d jobs read %d leaves, want those of the cluster once: %d", waiting, read, 4*nodes)
+	}
+}
+
+// What is remembered for a list does not outlive what happens: an ended job is named no more.
+func TestReasonsAreOfNow(t *testing.T) {
+	s := crowded(t, 2, 1)
+	id := s.Jobs()[2].ID
+	was, _ := s.Why(id)
+	if got := was.Gangs[0].Reason.Jobs; len(got) != 2 {
+		t.Fatalf("it waits for %v, want both that run", got)
+	}
+	for _, e := range s.Accept(sched.TaskExited{Attempt: sched.AttemptID{Job: 1, N: 1}, Task: 0}) {
+		s.Apply(sched.Record{Seq: s.Seq() + 1, Time: s.Now(), Event: e})
+	}
+	s.Settle(s.Now() + 1)
+	if is, _ := s.Why(id); len(is.Gangs) > 0 {
+		t.Errorf("it still waits: %s", is.Gangs[0].Reason.Message)
+	}
+	if j, ok := s.Job(id); !ok || j.Phase != sched.Active {
+		t.Errorf("it is %v", j.Phase)
+	}
+}
+
+// BenchmarkReasons asks why each of very many waits.
+func BenchmarkReasons(b *testing.B) {
+	s := crowded(b, 1000, 10_000)
+	for b.Loop() {
+		reasonsOf(b, s)
+		s = s.Clone() // which remembers nothing
+	}
+}
