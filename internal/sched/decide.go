@@ -229,7 +229,7 @@ func (s *State) endAttempt(slot, g, at int32) {
 		}
 	}
 	cause := s.endCause(a)
-	if cause != EndMigrated {
+	if !cause.Resumes() && cause != EndPlatform || s.jobs[slot].held() {
 		s.stay(&s.jobs[slot].gangs[g], "it does not move any more")
 	}
 	s.emit(AttemptEnded{Attempt: a.id, Cause: cause, Message: rare(a.odd).message})
@@ -289,7 +289,7 @@ func (s *State) settleReservation(a *attempt) {
 
 // fulfil starts a gang whose reserved cells have all been left; false when some have not.
 func (s *State) fulfil(a *attempt) bool {
-	if s.moving(a) {
+	if s.moving(a) || s.jobs[a.job].gangs[a.id.Gang].after > s.now {
 		return false
 	}
 	pl := s.cl.Alloc(a.alloc).Placement

@@ -295,7 +295,13 @@ func (s *State) lentReason(r Reason, j *job, g int32) (Reason, bool) {
 }
 
 func (s *State) newReason(j *job, g int32) Reason {
-	return s.roomReason(j, int(g), s.rooms(j, int(g)))
+	r, key := inCommon(s), like(j, int(g))
+	rooms, ok := r.rooms[key]
+	if !ok {
+		rooms = s.rooms(j, int(g))
+		r.rooms[key] = rooms
+	}
+	return s.roomReason(j, int(g), rooms)
 }
 
 // roomReason is a reason that has only the amounts yet.
@@ -347,7 +353,8 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 func (s *State) outside(j *job, g int32) bool {
 	gg := &j.gangs[g]
 	switch {
-	case s.neverFits(j, int(g)) != nil, j.quarantined, j.held(), rare(j.odd).after > s.now, gg.after > s.now:
+	case s.neverFits(j, int(g)) != nil, j.quarantined, j.held(), rare(j.odd).after > s.now,
+		gg.after > s.now && !waitsOutDelay(s, j, g):
 		return true
 	case gg.attempt != none:
 		return s.attempts[gg.attempt].state == AttemptUnknown
@@ -400,6 +407,10 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 			break // a member above a minimum stands behind its own priority only
 		}
 		r.Jobs = append(r.Jobs, id)
+	}
+	if back := backBefore(s, j); len(r.Jobs) == 0 && len(back) > 0 {
+		r.Jobs = back
+		return comesBefore(s, r, j)
 	}
 	if kept := s.bookedBefore(j, g); len(r.Jobs) == 0 && len(kept) > 0 {
 		r.Jobs = kept

@@ -187,6 +187,10 @@ func (w *walker) extras(prio cell.Priority) {
 			return
 		}
 		if s.extra(e) {
+			w.holdPlaces()
+			if w.comeFirst(prio, nil, false); s.isPostponed() {
+				return
+			}
 			w.grantExtra(e)
 		}
 	}

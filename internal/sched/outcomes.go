@@ -174,11 +174,21 @@ func (s *State) attemptSlot(slot int32, id AttemptID) int32 {
 
 func (s *State) applyReserved(e Reserved) {
 	slot := s.slots.Of(e.Attempt.Job)
+	leaves := s.jobs[slot].gangs[e.Attempt.Gang].attempt // with a promise it is counted otherwise
+	countAgain(s, leaves, -1)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
+	countAgain(s, leaves, 1)
 	a.state, a.placed, a.since, a.odd = AttemptReserving, s.now, s.seq, &oddAttempt{victims: e.Victims, turn: rare(a.odd).turn}
 	s.promises = append(s.promises, s.slotOf(a))
 	s.count(a, 1)
 	s.relist(slot, e.Attempt.Gang)
+}
+
+// countAgain counts an attempt of a gang whose promise for the time after it comes or goes.
+func countAgain(s *State, slot, sign int32) {
+	if slot != none {
+		s.count(&s.attempts[slot], sign)
+	}
 }
 
 // unpromise forgets that an attempt is a reservation.
@@ -192,7 +202,11 @@ func (s *State) unpromise(slot int32) {
 // freeAttempt gives an attempt's cells back, unless others share them, and forgets it.
 func (s *State) freeAttempt(a *attempt) {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
-	slot := s.slotOf(a)
+	slot, leaves := s.slotOf(a), int32(none)
+	if slot == g.next {
+		leaves = g.attempt
+	}
+	countAgain(s, leaves, -1)
 	s.count(a, -1)
 	if a.state == AttemptReserving {
 		s.unpromise(slot)
@@ -218,6 +232,7 @@ func (s *State) freeAttempt(a *attempt) {
 	} else {
 		g.attempt = none
 	}
+	countAgain(s, leaves, 1)
 	s.relist(a.job, a.id.Gang)
 	drains := rare(a.odd).drains
 	*a = attempt{job: none}

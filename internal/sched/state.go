@@ -11,9 +11,10 @@ import (
 	"github.com/combsched/comb/internal/slots"
 )
 
-// Version names the decision code. Journal entries of another version are
-// replayed but not decided again by `journal verify`.
-const Version = "38"
+// Version names the decision code. Journal entries of another version are replayed but not decided
+// again by `journal verify`. 39: what the platform stops keeps its place from the instant at which
+// its stop is decided (comeback.go).
+const Version = "39"
 
 // State is everything the core knows: a fold over events. It is not safe for concurrent use.
 type State struct {

@@ -12,6 +12,7 @@ import (
 // no decision needs to read all of them. Apply keeps it; Verify counts again.
 type tally struct {
 	partials int
+	leaving  int32   // attempts that were told to stop
 	borrowed int64   // leaves that opportunistic attempts hold
 	lent     []int64 // the same by chain, where the configuration has a half-life
 	ranks    []ranks // guaranteed attempts and promises, by rising priority
@@ -39,6 +40,9 @@ func (s *State) count(a *attempt, sign int32) {
 	space := s.cl.Alloc(a.alloc).Space
 	t := &s.tallies[space]
 	s.stir(space)
+	if a.cause != 0 {
+		t.leaving += sign
+	}
 	for by := By(1); t.holdings.asked>>by != 0; by++ {
 		if t.holdings.asked>>by&1 != 0 {
 			s.countHoldings(&t.holdings, by, a, int64(sign))
@@ -182,7 +186,9 @@ func (s *State) verifyTallies(add func(string, ...any)) {
 	now := s.tallies
 	s.tallies = was
 	for i, want := range now {
-		if got := s.tallies[i]; got.partials != want.partials || got.borrowed != want.borrowed || !equalLent(got.lent, want.lent) || !slices.Equal(got.ranks, want.ranks) || !got.holdings.equal(&want.holdings) {
+		if got := s.tallies[i]; got.partials != want.partials || got.leaving != want.leaving ||
+			got.borrowed != want.borrowed || !equalLent(got.lent, want.lent) ||
+			!slices.Equal(got.ranks, want.ranks) || !got.holdings.equal(&want.holdings) {
 			add("space %d is counted as %v, but has %v", i, got, want)
 		}
 	}

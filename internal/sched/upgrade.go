@@ -257,7 +257,8 @@ func (s places) standsBefore(a *attempt, j *job, g int) bool {
 // its job meanwhile, and no user holds it.
 func (s places) waitsAgain(a *attempt) bool {
 	j := &s.jobs[a.job]
-	return a.cause.Resumes() && !j.stop && j.completing == nil && !j.held() && !a.orphaned && !s.isExtra(a)
+	return a.cause.Resumes() && !j.stop && j.completing == nil && !j.held() && !a.orphaned &&
+		!s.isExtra(a) && j.gangs[a.id.Gang].next == none
 }
 
 // recounting changes what waitsAgain asks of a job, and counts what is being stopped of it anew. What waits no more
@@ -327,6 +328,11 @@ func (s places) comesBackReason(r Reason, j *job, g int32) (Reason, bool) {
 	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 {
 		return r, false
 	}
+	return comesBefore(s.State, r, j), true
+}
+
+// comesBefore says that there is room, but for jobs that are being stopped and wait again then.
+func comesBefore(s *State, r Reason, j *job) Reason {
 	return r.Say(PriorityAhead, "it would fit, but %s, which %s being stopped, %s again then, before it in %s",
-		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), verb(r.Jobs, "waits", "wait"), j.spec.VC), true
+		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), verb(r.Jobs, "waits", "wait"), j.spec.VC)
 }

@@ -56,21 +56,25 @@ func (s *State) keepPromise(a *attempt) {
 
 // walker is one VC's walk.
 type walker struct {
-	s       *State
-	space   int32
-	blocked []JobID         // by chain: who waits for it first, 0 if nobody
-	pins    []pinWait       // pinned cells that someone earlier waits for
-	failed  map[string]bool // shapes that found nothing since capacity last grew
-	noes    noes.Noes
-	freed   uint64          // of looks, when those were forgotten last
-	outlook *outlook        // what is booked; nil without backfill
-	sawIdle bool            // the policy read what is idle on nodes
-	moves   int             // gangs that were stopped to move
-	missed  []missed        // who found no cells, though enough leaves are free
-	passed  uint64          // when a gang that may stop others of its priority first found nothing; 0 is never
-	view    view            // what the policy sees of the priority that is walked
-	over    bool            // of it: nothing is left to those behind
-	yield   func(Wish) bool // hear, made once
+	s        *State
+	space    int32
+	blocked  []JobID         // by chain: who waits for it first, 0 if nobody
+	pins     []pinWait       // pinned cells that someone earlier waits for
+	failed   map[string]bool // shapes that found nothing since capacity last grew
+	noes     noes.Noes
+	freed    uint64     // of looks, when those were forgotten last
+	outlook  *outlook   // what is booked; nil without backfill
+	sawIdle  bool       // the policy read what is idle on nodes
+	moves    int        // gangs that were stopped to move
+	missed   []missed   // who found no cells, though enough leaves are free
+	passed   uint64     // when a gang that may stop others of its priority first found nothing; 0 is never
+	view     view       // what the policy sees of the priority that is walked
+	over     bool       // of it: nothing is left to those behind
+	waitOut  []Wish     // of gangs that were heard and wait for their next try
+	back     []comeback // of one priority, as of an event
+	backAt   uint64
+	backPrio cell.Priority
+	yield    func(Wish) bool // hear, made once
 }
 
 // walkVC walks one VC. It may stop at a gang for which charges would move (doom.go), which it
@@ -191,7 +195,11 @@ func (w *walker) hear(wish Wish) bool {
 		q := wish // which escapes, as the wish of most need not
 		w.adjust(&q)
 	case w.reaches(wish.Gang):
-		w.grant(wish)
+		w.holdPlaces()
+		w.comeFirst(w.view.prio, &wish.Gang, wish.Strict)
+		if !w.s.isPostponed() {
+			w.grant(wish)
+		}
 		w.over = w.over || w.s.isPostponed()
 	}
 	w.over = w.over || wish.Last
@@ -263,7 +271,7 @@ func (w *walker) grant(wish Wish) {
 		w.upgrade(&s.attempts[at])
 		return
 	}
-	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(j.id, &j.gangs[g]) || j.spec.Gangs[g].Extra && !s.extraEligible(j) {
+	if !w.mayGrant(j, wish) {
 		return
 	}
 	if w.outlook != nil {
@@ -441,6 +449,7 @@ func (s *State) pinFits(m cell.Member, chain int16, space int32) bool {
 // carryOut turns a plan into events.
 func (s *State) carryOut(j *job, g int32, p plan) {
 	id := AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
+	later := startsLater(s, j, g)
 	for _, slot := range p.revoked {
 		s.assertBehind(id, &s.attempts[slot], p.over)
 		why := "a job of higher priority needs the cells"
@@ -467,10 +476,10 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	if s.shiftCharges(p.shift); len(p.shift.Spared) > 0 {
 		s.grew.all = true // for others, who found nothing, they may lie better as well
 	}
-	if g == 0 {
+	if g == 0 && !later {
 		s.setSize(s.find(id.Job))
 	}
-	if len(p.victims) == 0 {
+	if len(p.victims) == 0 && !later {
 		s.emit(Placed{Attempt: id, Placement: p.placement})
 		s.stopAll(cleared, id)
 		return

@@ -211,6 +211,7 @@ func (s wishes) hold(slot int32, on bool, by Subject, reason string) {
 // giveBack takes back what is promised to a job that is held.
 func (s wishes) giveBack(slot int32) {
 	for g := range s.jobs[slot].gangs {
+		s.stay(&s.jobs[slot].gangs[g], "its job is held")
 		if at := s.jobs[slot].gangs[g].attempt; at != none && s.attempts[at].state == AttemptReserving {
 			s.emit(Unreserved{Attempt: s.attempts[at].id, Reason: "its job is held"})
 		}

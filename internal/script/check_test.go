@@ -64,6 +64,8 @@ type checker struct {
 	quietly   int
 	launched  int
 	probes    int
+	waitsFor  map[gangKey]sched.Time     // the next try of a gang whose attempt the platform ended
+	causes    map[gangKey]sched.EndCause // of a gang's last attempt
 }
 
 type gangKey struct {
@@ -78,6 +80,7 @@ type attempt struct {
 	gaveUp   *sched.AttemptID // for whom it became opportunistic
 	stop     bool
 	migrates bool // it was told to stop so that it runs elsewhere
+	returns  bool // the platform stops it, and its gang waits again then
 	place    cell.Placement
 	started  sched.Time // when the first of its tasks ran
 	turns    *sched.Rotation
@@ -119,6 +122,7 @@ func newChecker(s *script.Session) *checker {
 		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, filters: map[sched.JobID]sched.Time{}, last: map[gangKey]int32{},
 		sizes: map[sched.JobID]int32{}, resizedAt: map[sched.JobID]sched.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(), owners: newOwners(),
 		promises: map[sched.JobID]promise{}, cleared: map[sched.AttemptID]sched.AttemptID{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{}, lastLoss: map[sched.AttemptID]*falling{},
+		waitsFor: map[gangKey]sched.Time{}, causes: map[gangKey]sched.EndCause{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
 	}
 }
@@ -149,7 +153,9 @@ func (c *checker) batch(b engine.Batch) {
 			return
 		}
 		fmt.Fprintf(c.bytes, "%d %d %s %d %s\n", r.Seq, r.Time, kind, version, data)
+		before := c.beforePlace(r)
 		c.state.Apply(r)
+		c.keptPlaces(r, before)
 		if c.blind {
 			continue
 		}
@@ -246,6 +252,8 @@ func (c *checker) books(r sched.Record) {
 			}
 			a.lazy = false
 		}
+	case sched.TaskRetried:
+		c.tryAt(e)
 	case sched.TaskStarted:
 		if a := c.attempt(r, e.Attempt); a.started == 0 {
 			a.started = r.Time
@@ -255,6 +263,7 @@ func (c *checker) books(r sched.Record) {
 			c.ran[gangKey{e.Attempt.Job, e.Attempt.Gang}] += c.had(e.Attempt, a, r.Time)
 		}
 		c.ended[gangKey{e.Attempt.Job, e.Attempt.Gang}] = r.Time
+		c.ends(e)
 		delete(c.live, e.Attempt)
 		delete(c.owners.began, e.Attempt)
 	case sched.JobEnded:
@@ -300,24 +309,25 @@ func (c *checker) fresh(r sched.Record, id sched.AttemptID) {
 		c.fail("I8: event %d starts attempt %v of a job that is over", r.Seq, id)
 	}
 	for other, a := range c.live {
-		if other.Job == id.Job && other.Gang == id.Gang && !a.migrates {
+		if other.Job == id.Job && other.Gang == id.Gang && !a.migrates && !a.returns {
 			c.fail("I10: event %d starts attempt %v while %v lives", r.Seq, id, other)
 		}
 	}
 }
 
-// moves checks that a reservation waits for somebody: for victims, or for its own gang,
-// which leaves to run there. Its cells are nobody's until then.
+// moves checks that a reservation waits for something: for victims, for its own gang, which leaves
+// to run there or is being stopped and comes back, or for its next try. Its cells are nobody's
+// until then.
 func (c *checker) moves(r sched.Record, e sched.Reserved) {
-	for other := range c.live {
+	for other, a := range c.live {
 		if other.Job == e.Attempt.Job && other.Gang == e.Attempt.Gang {
-			if len(e.Victims) > 0 || other.N+1 != e.Attempt.N {
+			if len(e.Victims) > 0 && !a.returns || other.N+1 != e.Attempt.N {
 				c.fail("I10: event %d: attempt %v moves to %v, after %v", r.Seq, other, e.Attempt, e.Victims)
 			}
 			return
 		}
 	}
-	if len(e.Victims) == 0 {
+	if len(e.Victims) == 0 && !c.waitsOut(r.Time, e.Attempt) {
 		c.fail("I6: event %d: attempt %v is promised cells and waits for nobody", r.Seq, e.Attempt)
 	}
 }
@@ -379,7 +389,7 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	if victim.stop {
 		c.fail("event %d stops attempt %v a second time", r.Seq, e.Attempt)
 	}
-	victim.stop, victim.migrates = true, e.Cause == sched.EndMigrated
+	victim.stop, victim.migrates, victim.returns = true, e.Cause == sched.EndMigrated, returning(e.Cause)
 	if e.Cause == sched.EndMigrated && e.By != nil {
 		c.met.moves++
 		if p := c.promises[e.Attempt.Job]; p.word == "holds" || p.word == "profiles" {

@@ -25,6 +25,7 @@ type met struct {
 	shrinks  int // members of these that left for others of their priority
 	beside   int // starts on a machine of one that began when the file said otherwise of its devices
 	followed int // suggestions that came true
+	keeps    int // gangs beside which a later one was given cells while the platform stopped them
 	promoted int // gangs that starved, and began anew in the first queue
 }
 
@@ -58,6 +59,7 @@ func (m *met) add(o *met) {
 	}
 	m.grows, m.shrinks = m.grows+o.grows, m.shrinks+o.shrinks
 	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
+	m.keeps += o.keeps
 	m.beside, m.followed = m.beside+o.beside, m.followed+o.followed
 	m.kept, m.alone, m.moves = m.kept+o.kept, m.alone+o.alone, m.moves+o.moves
 	m.pauses, m.leased, m.promoted, m.lates = m.pauses+o.pauses, m.leased+o.leased, m.promoted+o.promoted, m.lates+o.lates

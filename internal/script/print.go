@@ -249,7 +249,9 @@ func (s *Session) decision(r sched.Record) {
 		}
 		s.line(r.Time, "%s starts on %s%s", s.label(e.Attempt), formatPlacement(e.Placement), n)
 	case sched.Reserved:
-		if len(e.Victims) == 0 {
+		if len(e.Victims) == 0 && s.over[sched.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] == e.Attempt.N-1 {
+			s.line(r.Time, "%s reserves %s for its next try", s.label(e.Attempt), formatPlacement(e.Placement))
+		} else if len(e.Victims) == 0 {
 			s.line(r.Time, "%s is to move to %s", s.label(e.Attempt), formatPlacement(e.Placement))
 		} else {
 			s.line(r.Time, "%s reserves %s after %s", s.label(e.Attempt), formatPlacement(e.Placement), s.labels(e.Victims))
@@ -279,6 +281,7 @@ func (s *Session) decision(r sched.Record) {
 	case sched.Spared:
 		s.line(r.Time, "what is out of service is no longer charged to %s (its cell %s/%d)", e.VC, e.VC, e.Root)
 	case sched.AttemptEnded:
+		s.over[sched.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] = e.Attempt.N
 		s.line(r.Time, "%s is over (%s)%s", s.label(e.Attempt), e.Cause, because(e.Message))
 	case sched.TaskRetried:
 		s.line(r.Time, "%s waits again%s", s.owners.gang(s.jobs[e.Job], e.Gang), s.again(e.Counted, e.After))
@@ -488,16 +491,26 @@ func (s *Session) printWaits() {
 		return
 	}
 	err := s.read(func(st *sched.State) {
-		for _, j := range st.Jobs() {
-			e, ok := st.Why(j.ID)
+		var ids []sched.JobID // the status of none is needed
+		for range sched.Newest(st, func(id sched.JobID, _ *sched.Job, _ sched.Phase) bool {
+			ids = append(ids, id)
+			return false
+		}) {
+			continue
+		}
+		for _, id := range slices.Backward(ids) {
+			e, ok := st.Why(id)
+			if s.ctx.Err() != nil {
+				return
+			}
 			if !ok {
 				continue
 			}
 			text := s.formatWait(e)
-			if text != s.waits[j.ID] && text != "" {
+			if text != s.waits[id] && text != "" {
 				s.reaction.WriteString(text)
 			}
-			s.waits[j.ID] = text
+			s.waits[id] = text
 		}
 	})
 	if err != nil {

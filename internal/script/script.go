@@ -6,6 +6,7 @@ package script
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,12 +22,13 @@ var ErrAssert = errors.New("an assert of the script failed")
 // Run runs a script, plain or a transcript, and writes its transcript to w. An
 // error names the script and the line; one that wraps ErrAssert comes after the
 // whole script ran.
-func Run(w io.Writer, name string, src []byte) error {
+func Run(ctx context.Context, w io.Writer, name string, src []byte) error {
 	stanzas, err := parse(src)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	s := New()
+	s.ctx = ctx
 	s.dir = filepath.Dir(name)
 	defer s.Close()
 	for i, st := range stanzas {
@@ -58,6 +60,9 @@ func (s *Session) stanza(w io.Writer, st stanza) error {
 	for _, c := range st.commands {
 		out, err := s.run(c)
 		b.WriteString(out)
+		if s.ctx.Err() != nil {
+			err = s.ctx.Err() // what it led to does not matter
+		}
 		if err != nil {
 			failed = fmt.Errorf("%d: %w", c.line, err)
 			break

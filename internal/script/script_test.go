@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -97,7 +98,7 @@ func TestCrashAtEveryAppend(t *testing.T) {
 
 func transcript(name string, src []byte) ([]byte, error) {
 	var out bytes.Buffer
-	err := script.Run(&out, name, src)
+	err := script.Run(context.Background(), &out, name, src)
 	return out.Bytes(), err
 }
 

@@ -25,6 +25,7 @@ var errCrash = fmt.Errorf("%w: a crash that the script asked for", engine.ErrFen
 // Session is one scenario: a world, a journal that survives, and the engine that
 // lives between two restarts.
 type Session struct {
+	ctx     context.Context // the script ends early when it is done
 	world   *sim.World
 	journal *crashing
 	engine  *engine.Engine
@@ -40,7 +41,8 @@ type Session struct {
 	latest    map[string]sched.JobID // by what the script calls it
 	owners    owners
 	finished  map[sched.JobID]sched.JobStatus
-	behaviors map[[2]string]behavior // by user and name
+	over      map[sched.GangRef]int32 // the last attempt of a gang that ended
+	behaviors map[[2]string]behavior  // by user and name
 	usual     sim.Behavior
 	waits     map[sched.JobID]string
 	reaction  strings.Builder
@@ -120,10 +122,12 @@ func (c *crashing) Append(ctx context.Context, b engine.Batch) error {
 // New returns a session without a cluster.
 func New() *Session {
 	s := &Session{
+		ctx:     context.Background(),
 		journal: &crashing{Memory: engine.NewMemory()},
 		jobs:    map[sched.JobID]*sched.Job{},
 		latest:  map[string]sched.JobID{}, owners: owners{},
 		finished:  map[sched.JobID]sched.JobStatus{},
+		over:      map[sched.GangRef]int32{},
 		behaviors: map[[2]string]behavior{},
 		usual:     sim.Behavior{StopDelay: sched.Second},
 		waits:     map[sched.JobID]string{},
@@ -198,7 +202,7 @@ func (s *Session) open() error {
 	// when nothing is left to happen, so the script stays deterministic.
 	s.resume, s.halt = iter.Pull(func(yield func(struct{}) bool) {
 		s.yield = yield
-		s.ended = e.Run(ctx)
+		s.ended = e.Run(s.ctx)
 	})
 	return nil
 }

@@ -1,0 +1,157 @@
+package script_test
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// What the platform stops never waits behind a later equal: it stands at its old place from the
+// instant at which its stop is decided. The check asks the core itself about another world: had
+// the tasks of what is being stopped been dead already, or its time come, when a later gang of its
+// VC and priority was given cells, would it have got its own? If so it must still.
+
+// returning reports whether the platform stops for this cause what waits again then.
+func returning(c sched.EndCause) bool {
+	switch c {
+	case sched.EndDrained, sched.EndRequeued, sched.EndPlatform, sched.EndPreempted, sched.EndRefused:
+		return true
+	}
+	return false
+}
+
+// ends notes how an attempt ended.
+func (c *checker) ends(e sched.AttemptEnded) {
+	c.causes[gangKey{e.Attempt.Job, e.Attempt.Gang}] = e.Cause
+}
+
+// tryAt notes when a gang is tried again whose attempt the platform ended.
+func (c *checker) tryAt(e sched.TaskRetried) {
+	key := gangKey{e.Job, e.Gang}
+	delete(c.waitsFor, key)
+	if c.causes[key] == sched.EndPlatform {
+		c.waitsFor[key] = e.After
+	}
+}
+
+// waitsOut reports whether a gang waits for its next try after the platform ended its attempt.
+func (c *checker) waitsOut(now sched.Time, id sched.AttemptID) bool {
+	return c.waitsFor[gangKey{id.Job, id.Gang}] > now
+}
+
+// keeper is a gang that must keep its place, in the world before a later one was given cells.
+type keeper struct {
+	key gangKey
+	at  sched.Time // when it would be placed
+}
+
+// keepsPlace reports whether the check holds of a VC's policy: one that says where gangs go, or
+// how large they are, wants to be asked first.
+func (c *checker) keepsPlace(vc cell.VCName) bool {
+	for _, v := range c.state.Config().VCs {
+		if v.Name == vc {
+			asks := []string{"gandiva", "philly", "themis", "chronus", "hypersched", "profile", "offers", "tetris"}
+			return !slices.Contains(asks, v.Policy)
+		}
+	}
+	return false
+}
+
+// beforePlace returns, when a gang is given cells, those of its VC and priority that were
+// submitted before, stand still at their old place, and would be placed if nothing of them lived
+// any more.
+func (c *checker) beforePlace(r sched.Record) []keeper {
+	id, fresh := gets(r.Event)
+	if c.blind || !fresh || c.live[id] != nil || c.jobs[id.Job] == nil || !c.keepsPlace(c.jobs[id.Job].VC) {
+		return nil
+	}
+	var out []keeper
+	for _, k := range c.returners(r.Time, id) {
+		if c.wouldStart(c.state, r.Time, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// gets returns the attempt that an event gives cells.
+func gets(e sched.Event) (id sched.AttemptID, is bool) {
+	switch e := e.(type) {
+	case sched.Placed:
+		return e.Attempt, true
+	case sched.Reserved:
+		return e.Attempt, true
+	}
+	return id, false
+}
+
+// returners lists those that must keep their place before a gang, and have no promise.
+func (c *checker) returners(now sched.Time, id sched.AttemptID) []keeper {
+	of := c.jobs[id.Job]
+	equal := func(j sched.JobID, gang int32) bool {
+		o := c.jobs[j]
+		return o != nil && !c.over[j] && j < id.Job && o.VC == of.VC && o.Priority == of.Priority &&
+			!o.Gangs[gang].Extra && !of.Gangs[id.Gang].Extra
+	}
+	promised := func(k gangKey) bool {
+		for other, a := range c.live {
+			if other.Job == k.job && other.Gang == k.gang && !a.placed {
+				return true
+			}
+		}
+		return false
+	}
+	var out []keeper
+	for other, a := range c.live {
+		if k := (gangKey{other.Job, other.Gang}); a.placed && a.stop && a.returns && equal(k.job, k.gang) && !promised(k) {
+			out = append(out, keeper{key: k, at: now})
+		}
+	}
+	for k, at := range c.waitsFor {
+		if at > now && equal(k.job, k.gang) && !promised(k) {
+			out = append(out, keeper{key: k, at: at})
+		}
+	}
+	slices.SortFunc(out, func(a, b keeper) int {
+		if a.key.job != b.key.job {
+			return int(a.key.job - b.key.job)
+		}
+		return int(a.key.gang - b.key.gang)
+	})
+	return out
+}
+
+// wouldStart asks the core whether a gang would be given cells once nothing of it lives, and its
+// time has come.
+func (c *checker) wouldStart(st *sched.State, now sched.Time, k keeper) bool {
+	w := st.Clone()
+	for id, a := range c.live {
+		if id.Job != k.key.job || !a.placed || !a.stop {
+			continue
+		}
+		for _, o := range c.jobs[id.Job].Gangs[id.Gang].Tasks {
+			for _, e := range w.Accept(sched.TaskExited{Attempt: id, Task: o, Exit: sched.Exit{Code: 143}}) {
+				w.Apply(sched.Record{Seq: w.Seq() + 1, Time: now, Event: e})
+			}
+		}
+	}
+	for _, r := range w.Settle(max(now, k.at)) {
+		if id, is := gets(r.Event); is && id.Job == k.key.job && id.Gang == k.key.gang {
+			return true
+		}
+	}
+	return false
+}
+
+// keptPlaces checks that those still would be, now that a later one was given cells.
+func (c *checker) keptPlaces(r sched.Record, before []keeper) {
+	for _, k := range before {
+		c.met.keeps++
+		if !c.wouldStart(c.state, r.Time, k) {
+			id, _ := gets(r.Event)
+			c.fail("P1: event %d gives attempt %v of %s the cells of gang %d of job %d, which came before and the platform stops",
+				r.Seq, id, c.jobs[id.Job].VC, k.key.gang, k.key.job)
+		}
+	}
+}
