@@ -160,10 +160,15 @@ func (s *Session) doNode(c command) (string, error) {
 			in = sched.DeclareDead{Meta: cordon.Meta, Node: name, Reason: reason}
 		}
 		r, err := s.give(engine.Input{Command: in})
-		if err != nil || r.Refusal == nil {
+		if err != nil {
 			return "", err
 		}
-		return s.refused(r.Refusal), nil
+		if r.Refusal != nil {
+			return s.refused(r.Refusal), nil
+		}
+		if what == "dead" {
+			s.world.Dead(name)
+		}
 	default:
 		return "", fmt.Errorf("node: %q is none of down, up, reboot, cordon, uncordon, drain, dead", what)
 	}

@@ -101,6 +101,17 @@ func (w *World) Reboot(name cell.NodeName) {
 	}
 }
 
+// Dead ends, without a word, what a user's word that a node is dead ends: all tasks of a node
+// that cannot be reached, else those of which nothing is known. It never comes back with them.
+func (w *World) Dead(name cell.NodeName) {
+	n := w.node(name)
+	for _, r := range w.on(name) {
+		if n.down || r.lost != "" {
+			w.end(r, sched.Exit{Code: 137, Cause: sched.NodeLost})
+		}
+	}
+}
+
 // Leaf makes one device bad or good.
 func (w *World) Leaf(h sched.LeafHealth) {
 	d := device{h.Node, h.SKU, h.Device, h.Part}
