@@ -77,7 +77,10 @@ func (a *app) scriptCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = script.Run(a.out, args[0], src)
+			err = script.Run(c.Context(), a.out, args[0], src)
+			if stopped := c.Context().Err(); stopped != nil {
+				return stopped
+			}
 			if err != nil && !errors.Is(err, script.ErrAssert) {
 				return hint{usageError{c, err}, "the commands are in docs/script.md"}
 			}

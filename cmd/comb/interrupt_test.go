@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -177,5 +180,45 @@ func TestInterruptedTwice(t *testing.T) {
 	}
 	if _, err := client.Stop(context.Background(), rest.JobRef(list.Jobs[0].ID), ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// A script ends on a signal in the middle of its work, however much of it is left.
+func TestInterruptedScript(t *testing.T) {
+	var src strings.Builder
+	src.WriteString("cluster nodes=200 gpus=8\n\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&src, "submit job%d gpus=8\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "long.txt")
+	if err := os.WriteFile(file, []byte(src.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		run := exec.Command("comb", "script", file)
+		out, err := run.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := bufio.NewReader(out)
+		if _, err := said.ReadString('\n'); err != nil { // the cluster is there: the jobs come next
+			t.Fatal(err)
+		}
+		if err := run.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = run.Wait(); run.ProcessState.ExitCode() != exitInterrupted {
+			t.Errorf("after %v it exits with %d, want %d", sig, run.ProcessState.ExitCode(), exitInterrupted)
+		}
+		if strings.Contains(string(rest), "job9999 is accepted") {
+			t.Errorf("after %v it did all of its work", sig)
+		}
 	}
 }
