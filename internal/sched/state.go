@@ -13,7 +13,7 @@ import (
 
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
-const Version = "38"
+const Version = "39"
 
 // State is everything the core knows: a fold over events. It is not safe for concurrent use.
 type State struct {
