@@ -67,7 +67,9 @@ and goes on later, unless it reported the last of its steps.`,
 	f.StringVar(&q.TimeLimit, "time-limit", "", "end it after this running time, such as 90m")
 	f.StringVar(&q.Grace, "grace", "", "between SIGTERM and SIGKILL, such as 30s")
 	f.Int32Var(&q.Retries, "retries", 0, "start it again so often after it failed by its own fault; -1 is without end")
-	f.BoolVar(&q.Checkpoint, "checkpoint", false, "it saves its work when it is asked to stop, in $COMB_CHECKPOINT_DIR: exit code 0 to make room then means saved, and it goes on later")
+	f.BoolVar(&q.Checkpoint, "checkpoint", false,
+		"it saves its work when it is asked to stop, in $COMB_CHECKPOINT_DIR: "+
+			"exit code 0 to make room then means saved, and it goes on later")
 	f.StringArrayVar(&r.ports, "port", nil, "LABEL or LABEL=NUMBER: so many ports for each task, in $PAI_PORT_LIST_main_INDEX_LABEL (may repeat)")
 	f.StringArrayVar(&r.env, "env", nil, "NAME=VALUE in its environment; NAME alone takes this shell's (may repeat)")
 	f.BoolVar(&r.clean, "clean", false, "neither this folder nor this shell's environment")

@@ -109,8 +109,8 @@ func (a *app) waitRun(j *rest.Job) string {
 // doneText is the part of a job's steps that is done.
 func doneText(o *rest.JobOutlook) string { return fmt.Sprintf("%d.%d%%", o.Done/10, o.Done%10) }
 
-// leftText is how far a job is, as it reports, and when it ends or has to leave its place, with what that rests on: in brief, such as
-// "12.5%, 1h4m (reported steps)", or "at most 59m (drain)".
+// leftText is how far a job is, as it reports, and when it ends or has to leave its place, with
+// what that rests on: in brief, such as "12.5%, 1h4m (reported steps)", or "at most 59m (drain)".
 func leftText(j *rest.Job, now time.Time, brief bool) string {
 	o := rest.JobOutlook{}
 	if j.Outlook != nil {

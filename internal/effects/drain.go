@@ -10,12 +10,13 @@ import (
 	"github.com/combsched/comb/internal/setting"
 )
 
-// DrainPlan is what a drain of a node does to each job: predicted by the code that decides, on a copy of the state. Jobs that are
-// submitted later, or end sooner than their limits say, change it.
+// DrainPlan is what a drain of a node does to each job: predicted by the code that decides, on a
+// copy of the state. Jobs that are submitted later, or end sooner than their limits say, change it.
 type DrainPlan struct {
 	Node cell.NodeName `json:"node"`
 	By   jobs.Time     `json:"by"` // the deadline
-	// Jobs are those with work there; Others give way to them elsewhere, or gain nothing by it and are in their way.
+	// Jobs are those with work there; Others give way to them elsewhere, or gain nothing by it and
+	// are in their way.
 	Jobs   []DrainEffect `json:"jobs"`
 	Others []DrainEffect `json:"others,omitempty"`
 }
@@ -42,12 +43,12 @@ type DrainEffect struct {
 	Ends       jobs.Time       `json:"ends,omitempty"`   // by itself, at the latest
 	Likely     jobs.Time       `json:"likely,omitempty"` // by itself before the deadline, as far as is known of it
 	Stopped    jobs.Time       `json:"stopped,omitempty"`
-	Starts     jobs.Time       `json:"starts,omitempty"` // again, where others that end first have time limits: at the latest
+	Starts     jobs.Time       `json:"starts,omitempty"` // again, at the latest
 	Nodes      []cell.NodeName `json:"nodes,omitempty"`  // where
 	After      []JobCalled     `json:"after,omitempty"`  // the jobs that are stopped for it
 	For        *JobCalled      `json:"for,omitempty"`    // of one of the others: for which job it is stopped
 	Back       bool            `json:"back,omitempty"`   // it would start at once if the node were back
-	There      bool            `json:"there,omitempty"`  // a part of what its virtual cluster is guaranteed is on the node
+	There      bool            `json:"there,omitempty"`  // a part of the guarantee is on the node
 	Reason     string          `json:"reason,omitempty"` // why it waits
 	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices.
 	Unsaved setting.Duration `json:"unsaved,omitempty"`
@@ -90,7 +91,8 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader jobs.Subject, when fun
 	}
 	text += e.goesOn(node, reader, when)
 	if e.Unsaved > 0 {
-		text += fmt.Sprintf("; it loses %s of work on %s, as far as it saves none in its grace", amount.Span(int64(e.Unsaved)), amount.Plural(e.Devices, "device", "devices"))
+		text += fmt.Sprintf("; it loses %s of work on %s, as far as it saves none in its grace",
+			amount.Span(int64(e.Unsaved)), amount.Plural(e.Devices, "device", "devices"))
 	}
 	return text
 }

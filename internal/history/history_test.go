@@ -29,7 +29,8 @@ func TestLeavesAreCounted(t *testing.T) {
 	}
 }
 
-// Work that a task saved when it was told to make room is not lost, though it told no checkpoint; with a task that failed it may be.
+// Work that a task saved when it was told to make room is not lost, though it told no checkpoint;
+// with a task that failed it may be.
 func TestSavedIsNotLost(t *testing.T) {
 	for code, lost := range map[int32]int64{0: 0, 1: 20} {
 		id := sched.AttemptID{Job: 1, N: 1}

@@ -200,7 +200,8 @@ type Hints struct {
 	Queue       string     `json:"queue,omitempty"`
 	App         string     `json:"app,omitempty"`
 	Checkpoint  bool       `json:"checkpoint,omitempty"`
-	// ExitZeroMeansDone says that a task which ends with 0 after it was told to make room has done its work, whatever it keeps.
+	// ExitZeroMeansDone says that a task which ends with 0 after it was told to make room has done
+	// its work, whatever it keeps.
 	ExitZeroMeansDone bool `json:"exit_zero_means_done,omitempty"`
 	Backfill          bool `json:"backfillable,omitempty"`
 	Packable          bool `json:"packable,omitempty"`

@@ -92,8 +92,8 @@ func (k *Kit) drain() *cobra.Command {
 	c := &cobra.Command{Use: "drain NODE", Short: "Take a node out of placement, and have what runs there leave it by a deadline",
 		Long: `Take a node out of placement. What runs there may end by itself until the deadline; then it is stopped with
 its grace for a checkpoint, as by a preemption, and starts elsewhere: no retry is counted. Without --deadline it is
-stopped at once. What becomes of each job there is shown, as the code that decides sees it now: where it starts again, or
-what it waits for. --dry-run shows that alone. comb node uncordon takes it back.`,
+stopped at once. What becomes of each job there is shown, as the code that decides sees it now: where it
+starts again, or what it waits for. --dry-run shows that alone. comb node uncordon takes it back.`,
 		Example: "  comb node drain n7 --deadline 2h --reason 'new memory'\n  comb node drain n7 --dry-run"}
 	c.Flags().StringVar(&within, "deadline", "0", "how long it may go on, such as 90m")
 	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")

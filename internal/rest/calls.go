@@ -214,7 +214,8 @@ func (c *Client) Drain(ctx context.Context, name cell.NodeName, in DrainRequest)
 // PlanDrain says what a drain would do to each job, and changes nothing.
 func (c *Client) PlanDrain(ctx context.Context, name cell.NodeName, in DrainRequest) (DrainPlanned, error) {
 	var out DrainPlanned
-	err := c.do(ctx, call{method: http.MethodPost, path: "/nodes/" + element(string(name)) + "/drain:plan", json: in}, &out)
+	path := "/nodes/" + element(string(name)) + "/drain:plan"
+	err := c.do(ctx, call{method: http.MethodPost, path: path, json: in}, &out)
 	return out, err
 }
 

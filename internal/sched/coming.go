@@ -10,8 +10,9 @@ import (
 	"github.com/combsched/comb/internal/setting"
 )
 
-// Foretold tells the owner of a job that runs what will happen to it, or that it will not: at such a time, and in one sentence. It
-// changes nothing: what holds at an instant is in the job's status (Coming).
+// Foretold tells the owner of a job that runs what will happen to it, or that it will not: at such
+// a time, and in one sentence. It changes nothing: what holds at an instant is in the job's status
+// (Coming).
 type Foretold struct {
 	Job JobID `json:"job"`
 	Coming
@@ -42,7 +43,8 @@ type Leaser interface {
 // foresight tells what will happen to jobs that run.
 type foresight struct{ *State }
 
-// coming is all that will happen to a job, as far as that is known: the first thing first, and what has no time last.
+// coming is all that will happen to a job, as far as that is known: the first thing first, and what
+// has no time last.
 func (s foresight) coming(j *job) []Coming {
 	var out []Coming
 	for g := range j.gangs {
@@ -73,7 +75,8 @@ func (s foresight) ofAttempt(a *attempt) (out []Coming) {
 		out = s.forced(a)
 	}
 	if a.orphaned {
-		out = append(out, Coming{Kind: ComesFile, Message: "it runs on devices that the configuration lacks: it may end there, and does not start there again"})
+		const says = "it runs on devices that the configuration lacks: it may end there, and does not start there again"
+		out = append(out, Coming{Kind: ComesFile, Message: says})
 	}
 	if len(s.leaves) > 0 || s.cl.Ailed() {
 		out = append(out, s.ills(a)...)
@@ -91,11 +94,13 @@ func (s foresight) forced(a *attempt) (out []Coming) {
 	}
 	if j.spec.TimeLimit > 0 && a.started > 0 {
 		out = append(out, Coming{Kind: ComesLimit, At: s.reaches(a, j.spec.TimeLimit),
-			Message: fmt.Sprintf("its time limit of %s is over then: it is stopped, and not tried again", amount.Span(int64(j.spec.TimeLimit)))})
+			Message: fmt.Sprintf("its time limit of %s is over then: it is stopped, and not tried again",
+				amount.Span(int64(j.spec.TimeLimit)))})
 	}
 	if p, ok := s.pol[j.space].(Leaser); ok && a.started > 0 && !a.lazy && j.spec.Priority >= cell.MinGuaranteed {
 		out = append(out, Coming{Kind: ComesLease, At: p.LeaseEnds(a.started, s.now),
-			Message: fmt.Sprintf("its lease under policy %s ends then: it has another one, or is stopped and waits again", setting.OfVC(s.cfg, j.spec.VC).Policy)})
+			Message: fmt.Sprintf("its lease under %s ends then: it has another one, or is stopped and waits again",
+				setting.OfVC(s.cfg, j.spec.VC).Policy)})
 	}
 	return out
 }
@@ -143,8 +148,9 @@ func (s foresight) drainOf(a *attempt) (first nodeNote, ok bool) {
 }
 
 func (s foresight) drained(j *job, n *nodeNote) Coming {
-	return Coming{Kind: ComesDrain, At: n.Drain, Message: fmt.Sprintf("node %s is drained%s: it is told to stop then, with its grace of %s, and waits again%s",
-		n.Name, inBrackets(n.Cordoned), amount.Span(int64(j.spec.Grace)), zeroEnds(j))}
+	const says = "node %s is drained%s: it is told to stop then, with its grace of %s, and waits again%s"
+	text := fmt.Sprintf(says, n.Name, inBrackets(n.Cordoned), amount.Span(int64(j.spec.Grace)), zeroEnds(j))
+	return Coming{Kind: ComesDrain, At: n.Drain, Message: text}
 }
 
 // ills are what is declared bad of that which an attempt runs on.
@@ -156,11 +162,15 @@ func (s foresight) ills(a *attempt) (out []Coming) {
 			continue
 		}
 		if n := s.noted(t.place.Node); n.Down {
-			out = append(out, Coming{Kind: ComesBad, Message: fmt.Sprintf("node %s does not answer%s: whether it lives there is not known, and it keeps its devices until that is", n.Name, inBrackets(n.Reason))})
+			const says = "node %s does not answer%s: whether it lives is not known, and it keeps its devices"
+			out = append(out, Coming{Kind: ComesBad, Message: fmt.Sprintf(says, n.Name, inBrackets(n.Reason))})
 		}
 		for i := range s.leaves {
 			if l := &s.leaves[i]; s.uses(t.place, l) {
-				out = append(out, Coming{Kind: ComesBad, Message: fmt.Sprintf("%s %d of node %s, on which it runs, is declared bad%s: it goes on, and nothing new starts there", l.SKU, l.Device, l.Node, inBrackets(l.Reason))})
+				const says = "%s %d of node %s, on which it runs, is declared bad%s: it goes on, and nothing new " +
+					"starts there"
+				text := fmt.Sprintf(says, l.SKU, l.Device, l.Node, inBrackets(l.Reason))
+				out = append(out, Coming{Kind: ComesBad, Message: text})
 			}
 		}
 	}
@@ -195,7 +205,8 @@ func (s foresight) warn(e *NodeCordoned) (out []Event) {
 		case e.On && e.Drain > s.now:
 			out = append(out, Foretold{on.Job, s.drained(j, &note)})
 		case before.Cordon && before.Drain > 0 && e.Drain == 0:
-			out = append(out, Foretold{on.Job, Coming{Kind: ComesDrain, Message: fmt.Sprintf("node %s is not drained any more: it goes on there", e.Node)}})
+			says := fmt.Sprintf("node %s is not drained any more: it goes on there", e.Node)
+			out = append(out, Foretold{on.Job, Coming{Kind: ComesDrain, Message: says}})
 		}
 	}
 	return out

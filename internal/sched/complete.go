@@ -28,7 +28,8 @@ func (s *State) complete(slot int32) {
 		case t.state == TaskSucceeded && s.final(j, t):
 			good = t
 			if roles[t.role].succeeded++; atLeast(roles[t.role].succeeded, j.spec.Roles[t.role].MinSucceeded) {
-				s.emit(JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Exit: *t.exit, Task: int32(o), Message: doneMessage(j)})
+				s.emit(JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Exit: *t.exit, Task: int32(o),
+					Message: doneMessage(j)})
 				return
 			}
 		case t.state == TaskFailed && s.final(j, t):

@@ -22,16 +22,17 @@ type draining struct {
 	runs map[AttemptID]bool // these run again
 }
 
-// PlanDrain says what a drain of a node by a time would do to each job that runs there, and to those that give way to them. The copy
-// is run forward: what runs ends at the latest time that its limit allows, what is stopped after its grace. It must not be called in
-// the loop.
+// PlanDrain says what a drain of a node by a time would do to each job that runs there, and to
+// those that give way to them. The copy is run forward: what runs ends at the latest time that its
+// limit allows, what is stopped after its grace. It must not be called in the loop.
 func PlanDrain(s *State, c Cordon) (*DrainPlan, *Refusal) {
 	events, _, no := s.checkCordon(c)
 	if no != nil {
 		return nil, no
 	}
 	p := &DrainPlan{Node: c.Node, By: max(c.Drain, s.now), Jobs: []DrainEffect{}}
-	d := draining{forward: ahead(s, slow, nil), node: c.Node, plan: p, over: map[AttemptID]Time{}, runs: map[AttemptID]bool{}}
+	d := draining{forward: ahead(s, slow, nil), node: c.Node, plan: p,
+		over: map[AttemptID]Time{}, runs: map[AttemptID]bool{}}
 	d.draw.Of = 0
 	d.declared = true
 	for _, on := range s.On(c.Node) {

@@ -1,10 +1,12 @@
 package sched
 
-// What the exit code 0 of a task means that was told to make room. Most programs that save on SIGTERM end with 0 then, as those do
-// that have just done their last step: what their job says of itself, and what they reported, tells them apart.
+// What the exit code 0 of a task means that was told to make room. Most programs that save on
+// SIGTERM end with 0 then, as those do that have just done their last step: what their job says of
+// itself, and what they reported, tells them apart.
 
-// savedOnly reports whether a task that ends now has work left although its exit code is 0: it was told to make room, and either
-// its reported steps are not all done, or its job keeps checkpoints and nothing says that it is done.
+// savedOnly reports whether a task that ends now has work left although its exit code is 0: it was
+// told to make room, and either its reported steps are not all done, or its job keeps checkpoints
+// and nothing says that it is done.
 func savedOnly(s *State, f TaskExited) bool {
 	a := s.live(f.Attempt)
 	hints := &s.jobs[a.job].spec.Hints
@@ -35,9 +37,10 @@ func (t *taskRun) finished(a *attempt, x *Exit, hints *Hints) bool {
 	return x.zero() && !x.Saved && (hints.ExitZeroMeansDone || !t.counts() || t.didAll(a))
 }
 
-// settleSaved looks at a gang that was told to make room and of which the last task has ended. In many gangs one task reports for
-// all: when all ended with 0, and each that announced its steps has done them, those that announced none are done, too. That is
-// known only now, since facts of several tasks come in any order.
+// settleSaved looks at a gang that was told to make room and of which the last task has ended. In
+// many gangs one task reports for all: when all ended with 0, and each that announced its steps has
+// done them, those that announced none are done, too. That is known only now, since facts of
+// several tasks come in any order.
 func settleSaved(s *State, a *attempt) {
 	j := &s.jobs[a.job]
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
@@ -56,7 +59,8 @@ func settleSaved(s *State, a *attempt) {
 	}
 }
 
-// zeroMeans says what the exit codes 0 of an attempt's tasks meant that was told to make room; "" where none ended so.
+// zeroMeans says what the exit codes 0 of an attempt's tasks meant that was told to make room; ""
+// where none ended so.
 func zeroMeans(s *State, a *attempt, cause EndCause) string {
 	if !a.cause.Resumes() {
 		return ""
@@ -74,7 +78,8 @@ func zeroMeans(s *State, a *attempt, cause EndCause) string {
 	case cause == EndSucceeded && done:
 		return "told to make room, it ended with exit code 0 and had done its work"
 	case cause.Resumes() && saved && hints.Checkpoint:
-		return "told to make room, it ended with exit code 0: it has saved its work and goes on later, since checkpoint is on"
+		return "told to make room, it ended with exit code 0: it has saved its work and goes on later, " +
+			"since checkpoint is on"
 	case cause.Resumes() && saved:
 		return "told to make room, it ended with exit code 0 before the last of its steps: it goes on later"
 	}
@@ -91,7 +96,8 @@ func allCounted(j *job, a *attempt) bool {
 	return true
 }
 
-// doneMessage is what is said of a job that has succeeded by tasks which were told to make room; "" for others.
+// doneMessage is what is said of a job that has succeeded by tasks which were told to make room; ""
+// for others.
 func doneMessage(j *job) string {
 	for g := range j.gangs {
 		if gg := &j.gangs[g]; gg.attempt == none && gg.last != nil && gg.last.Cause == EndSucceeded && gg.last.Told > 0 {

@@ -60,7 +60,8 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-// TestSavedOfBefore: in a journal of before this rule exit code 0 means what it meant then: the event does not say that work is left.
+// TestSavedOfBefore: in a journal of before this rule exit code 0 means what it meant then: the
+// event does not say that work is left.
 func TestSavedOfBefore(t *testing.T) {
 	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
 	j := gangJob("train", "a", 10, 1, 4)

@@ -208,7 +208,11 @@ func (s *Session) record(r sched.Record) {
 	case sched.PolicyFailed:
 		s.line(r.Time, "policy %s of %s failed", e.Policy, e.VC)
 	case sched.Foretold:
-		s.line(r.Time, "%s is told%s: %s", s.jobName(e.Job), map[bool]string{true: "", false: " what comes at " + s.clock(e.At)}[e.At == 0], e.Message)
+		when := ""
+		if e.At > 0 {
+			when = " what comes at " + s.clock(e.At)
+		}
+		s.line(r.Time, "%s is told%s: %s", s.jobName(e.Job), when, e.Message)
 	case sched.Notice:
 		s.line(r.Time, "%s notice: %s", s.jobName(e.Job), e.Message)
 	default:

@@ -211,7 +211,8 @@ func (s nodes) register(api huma.API) {
 				return sched.Cordon{Meta: m, Node: name, On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
 			})
 		})
-	huma.Register(api, op("plan-drain", http.MethodPost, "/nodes/{name}/drain:plan", "Say what a drain would do to each job, and change nothing"), s.plan)
+	huma.Register(api, op("plan-drain", http.MethodPost, "/nodes/{name}/drain:plan",
+		"Say what a drain would do to each job, and change nothing"), s.plan)
 	huma.Register(api, op("declare-node-dead", http.MethodPost, "/nodes/{name}/declare-dead", "Say that a node is dead: what is unknown there counts as ended"),
 		func(ctx context.Context, in *deadInput) (*body[rest.Done], error) {
 			return s.change(ctx, wanted{&in.Meta, "declare-dead", in.Name, in.Body}, func(m sched.Meta, name cell.NodeName) sched.Command {

@@ -522,7 +522,9 @@ func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
 			return nil, 0, nil // it is said when the end comes
 		}
 		var plan *sched.ConfigPlan
-		err = l.think(ctx, 0, func(st *sched.State) { plan, _ = st.PlanConfig(c.Command(sched.Meta{Subject: "system"})) })
+		err = l.think(ctx, 0, func(st *sched.State) {
+			plan, _ = st.PlanConfig(c.Command(sched.Meta{Subject: "system"}))
+		})
 		return plan, e.Until, err
 	}))
 }

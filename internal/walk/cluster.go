@@ -113,7 +113,8 @@ func cordoned(ctx context.Context, w *walk) error {
 	return w.stop(ctx, "stays")
 }
 
-// saver is a program that saves when it is told to stop and ends with 0, as most do. It reports when it is ready for that.
+// saver is a program that saves when it is told to stop and ends with 0, as most do. It reports
+// when it is ready for that.
 const saver = `n=$(cat "$COMB_CHECKPOINT_DIR/n" 2>/dev/null || echo 0)
 trap 'echo $((n+1)) > "$COMB_CHECKPOINT_DIR/n"; exit 0' TERM
 echo "{\"step\": $((n+1))}" >> "$COMB_PROGRESS_FILE"
@@ -126,7 +127,9 @@ func drained(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.must(ctx, "job", "run", "-d", "--name", "saver", "--vc", "red", "--gpus", "2", "--checkpoint", "--", "sh", program); err != nil {
+	run := []string{"job", "run", "-d", "--name", "saver", "--vc", "red", "--gpus", "2", "--checkpoint"}
+	run = append(run, "--", "sh", program)
+	if _, err := w.must(ctx, run...); err != nil {
 		return err
 	}
 	reports := func(step int64) func(rest.Job) bool {
@@ -153,14 +156,16 @@ func drained(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(strings.Contains(told.out, "node "+node+" is drained (new memory): it is told to stop then"), "its owner is told, and when", "%s", told.all())
+	w.expect(strings.Contains(told.out, "node "+node+" is drained (new memory): it is told to stop then"),
+		"its owner is told, and when", "%s", told.all())
 	if _, err := w.must(ctx, "node", "drain", node); err != nil {
 		return err
 	}
 	if saver, err = w.until(ctx, "saver", "at its second step", reports(2)); err != nil {
 		return err
 	}
-	w.expect(string(saver.Tasks[0].Node) == to && saver.Counted == 0 && saver.Tasks[0].Attempt == 2, "it has saved, ended with 0, and goes on where that was said",
+	w.expect(string(saver.Tasks[0].Node) == to && saver.Counted == 0 && saver.Tasks[0].Attempt == 2,
+		"it has saved, ended with 0, and goes on where that was said",
 		"on %s, said was %s; attempt %d, %d retries", saver.Tasks[0].Node, to, saver.Tasks[0].Attempt, saver.Counted)
 	if _, err := w.must(ctx, "node", "uncordon", node); err != nil {
 		return err

@@ -12,11 +12,12 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// keep is how long it is told again what the end of a configuration does to what runs: it is worked out on a copy of the state.
+// keep is how long it is told again what the end of a configuration does to what runs: it is worked
+// out on a copy of the state.
 const keep = 10 * time.Second
 
-// Ahead is what the end of the present configuration will do to attempts that run. Its zero value is ready; it may be used by many at
-// a time, and is some seconds old.
+// Ahead is what the end of the present configuration will do to attempts that run. Its zero value
+// is ready; it may be used by many at a time, and is some seconds old.
 type Ahead struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -30,8 +31,11 @@ func (a *Ahead) Forget() {
 	a.list = nil
 }
 
-// Tell adds to jobs what it will do to them. Work says it of the present configuration; no plan means that it has no end.
-func (a *Ahead) Tell(ctx context.Context, jobs []rest.Job, work func(context.Context) (*sched.ConfigPlan, sched.Time, error)) error {
+// Work says what going back would do, and when that is; no plan means that the present configuration has no end.
+type Work func(context.Context) (*sched.ConfigPlan, sched.Time, error)
+
+// Tell adds to jobs what it will do to them.
+func (a *Ahead) Tell(ctx context.Context, jobs []rest.Job, work Work) error {
 	if !slices.ContainsFunc(jobs, func(j rest.Job) bool { return j.Phase == sched.Active }) {
 		return nil
 	}
@@ -75,16 +79,19 @@ func ahead(p *sched.ConfigPlan, until sched.Time) map[sched.AttemptID]rest.Comin
 	}
 	for i := range p.Running {
 		if r := &p.Running[i]; fates[r.Fate] != "" {
-			out[r.Attempt] = rest.Coming{Kind: sched.ComesFile, At: until, Message: "an earlier cluster file comes back then: as it stands now, " + fates[r.Fate]}
+			says := "an earlier cluster file comes back then: as it stands now, " + fates[r.Fate]
+			out[r.Attempt] = rest.Coming{Kind: sched.ComesFile, At: until, Message: says}
 		}
 	}
 	return out
 }
 
+const leaves = "devices on which it runs leave the configuration"
+
 var fates = map[sched.Fate]string{
 	effects.IsStopped:     "it is told to stop, with its grace, and waits again",
 	effects.Moves:         "it is told to stop, with its grace, and goes on elsewhere",
 	effects.Opportunistic: "it loses its guarantee, and runs on as opportunistic",
-	effects.Drains:        "devices on which it runs leave the configuration: it may end there, and does not start there again",
-	effects.DrainsLazily:  "devices on which it runs leave the configuration, and it loses its guarantee: it may end there as opportunistic",
+	effects.Drains:        leaves + ": it may end there, and does not start there again",
+	effects.DrainsLazily:  leaves + ", and it loses its guarantee: it may end there as opportunistic",
 }
