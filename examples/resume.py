@@ -40,5 +40,5 @@ while state["step"] < STEPS:
     if stopping and state["step"] < STEPS:
         save(state)
         print("saved at step", state["step"])
-        sys.exit(143)  # not 0: there is work left
+        sys.exit(143)  # 0 would do as well: with --checkpoint, and as it reports its steps
 print("parameters", repr(state["slope"]), repr(state["offset"]))

@@ -100,7 +100,23 @@ func (t *table) standing(j *rest.JobStatus) {
 			t.line("  it likely ends %s, by %s", t.app.when(o.Ends), o.Basis)
 		}
 	}
+	t.coming(j)
 	t.often(j)
+}
+
+// coming tells what will happen to a job that runs.
+func (t *table) coming(j *rest.JobStatus) {
+	for i := range j.Coming {
+		t.line("  %s", comesText(&j.Coming[i], t.app.when))
+	}
+}
+
+// comesText is what will happen in a line: when, and what.
+func comesText(c *rest.Coming, when func(sched.Time) string) string {
+	if c.At == 0 {
+		return c.Message
+	}
+	return "by " + when(c.At) + ": " + c.Message
 }
 
 // ended tells how a job ended, and where to look.

@@ -41,7 +41,11 @@ A server that you started on this machine runs it in the present folder and with
 this shell's environment, which is kept like a secret of the job. With another
 server, which is told, or with --clean, it gets a folder of its own and a few
 variables of the server's. Variables that the system sets for every task, and
-those of --env, count before the shell's.`,
+those of --env, count before the shell's.
+
+A program that is stopped to make room gets SIGTERM. If it ends with exit code 0
+then, that counts as done, and it does not run again; with --checkpoint it waits
+and goes on later, unless it reported the last of its steps.`,
 		Example: "  comb job run --gpus 2 -- nvidia-smi\n  comb job run --image python:3.12 --gpus 2 -- python -c 'print(1)'\n  comb job run --image python:3.12 --upload . --gpus 2 -- python train.py\n  comb job run -d --name nightly --tasks 4 --gpus 1 -- python train.py",
 		Args:    args(cobra.MinimumNArgs(1))}
 	f := c.Flags()
@@ -63,7 +67,9 @@ those of --env, count before the shell's.`,
 	f.StringVar(&q.TimeLimit, "time-limit", "", "end it after this running time, such as 90m")
 	f.StringVar(&q.Grace, "grace", "", "between SIGTERM and SIGKILL, such as 30s")
 	f.Int32Var(&q.Retries, "retries", 0, "start it again so often after it failed by its own fault; -1 is without end")
-	f.BoolVar(&q.Checkpoint, "checkpoint", false, "it saves its work when it is asked to stop, in $COMB_CHECKPOINT_DIR")
+	f.BoolVar(&q.Checkpoint, "checkpoint", false,
+		"it saves its work when it is asked to stop, in $COMB_CHECKPOINT_DIR: "+
+			"exit code 0 to make room then means saved, and it goes on later")
 	f.StringArrayVar(&r.ports, "port", nil, "LABEL or LABEL=NUMBER: so many ports for each task, in $PAI_PORT_LIST_main_INDEX_LABEL (may repeat)")
 	f.StringArrayVar(&r.env, "env", nil, "NAME=VALUE in its environment; NAME alone takes this shell's (may repeat)")
 	f.BoolVar(&r.clean, "clean", false, "neither this folder nor this shell's environment")

@@ -24,7 +24,7 @@ func (a *app) drawJobs(t *table, list []rest.Job) {
 	for i := range list {
 		j := &list[i]
 		t.row(j.Ref, number(j.ID), string(j.User), string(j.VC), narrate.Priority(j.Priority), state(j),
-			reason(j), number(j.GPUs), tasksText(j), jobcmd.Nodes(j), a.waitRun(j), leftText(j.Outlook, a.now(), true), a.when(j.Submitted))
+			reason(j), number(j.GPUs), tasksText(j), jobcmd.Nodes(j), a.waitRun(j), leftText(j, a.now(), true), a.when(j.Submitted))
 	}
 }
 
@@ -109,15 +109,21 @@ func (a *app) waitRun(j *rest.Job) string {
 // doneText is the part of a job's steps that is done.
 func doneText(o *rest.JobOutlook) string { return fmt.Sprintf("%d.%d%%", o.Done/10, o.Done%10) }
 
-// leftText is how far a job is, as it reports, and when it ends, with what that rests on: in brief, such as
-// "12.5%, 1h4m (reported steps)".
-func leftText(o *rest.JobOutlook, now time.Time, brief bool) string {
-	if o == nil {
-		return ""
+// leftText is how far a job is, as it reports, and when it ends or has to leave its place, with
+// what that rests on: in brief, such as "12.5%, 1h4m (reported steps)", or "at most 59m (drain)".
+func leftText(j *rest.Job, now time.Time, brief bool) string {
+	o := rest.JobOutlook{}
+	if j.Outlook != nil {
+		o = *j.Outlook
 	}
 	var parts []string
 	if o.At != 0 {
-		parts = append(parts, doneText(o))
+		parts = append(parts, doneText(&o))
+	}
+	if len(j.Coming) > 0 && j.Coming[0].Kind != sched.ComesLimit && j.Coming[0].Kind != sched.ComesStop {
+		if c := &j.Coming[0]; c.At != 0 && (o.Ends == 0 || c.At < o.Ends) {
+			o.Ends, o.Last, o.Basis = c.At, true, "the "+c.Kind
+		}
 	}
 	switch most := ""; {
 	case o.Ends != 0:
@@ -188,8 +194,11 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	t.row("started", a.when(j.Started))
 	t.row("ended", a.when(j.Ended))
 	t.row("wait/run", a.waitRun(j))
-	if o := j.Outlook; o != nil {
-		t.row("left", leftText(o, a.now(), false))
+	if text := leftText(j, a.now(), false); text != "" {
+		t.row("left", text)
+	}
+	for i := range j.Coming {
+		t.row("comes", comesText(&j.Coming[i], a.when))
 	}
 	for _, often := range [][2]string{{"tags", strings.Join(j.Tags, " ")}, {"retries", retries(&j.JobStatus)}, {"preempted", preempted(&j.JobStatus)}} {
 		if often[1] != "" {

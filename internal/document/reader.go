@@ -318,7 +318,7 @@ func DidYouMean(word string, candidates []string) string {
 	if best := nearest(word, candidates); best != "" {
 		return best
 	}
-	if len(candidates) == 0 || len(candidates) > 24 {
+	if len(candidates) == 0 || len(candidates) > 32 {
 		return ""
 	}
 	known := slices.Compact(slices.Sorted(slices.Values(candidates)))

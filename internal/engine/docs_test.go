@@ -55,6 +55,7 @@ func examples() []sched.Event {
 		sched.LeafHealth{Node: "n1", SKU: "V100", Device: 1, Good: false, Reason: "Xid 79"},
 		sched.Progress{Attempt: id, Task: 0, Step: 400, Total: 1000, Loss: "0.231", Checkpoint: true, Use: &sched.DeviceUse{Util: 870, MemoryMB: 14200}},
 		sched.Notice{Job: 7, Message: "the memory limit is not enforced on this machine"},
+		sched.Foretold{Job: 7, Coming: sched.Coming{Kind: sched.ComesDrain, At: 1_790_003_600_000_000, Message: "node n1 is drained: it is told to stop then, with its grace of 30 s, and waits again"}},
 		sched.Placed{Attempt: id, Placement: place},
 		sched.Reserved{Attempt: by, Placement: place, Victims: []sched.AttemptID{id}},
 		sched.Unreserved{Attempt: by, Reason: "its job was stopped"},

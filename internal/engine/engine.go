@@ -186,6 +186,8 @@ func JobOf(e sched.Event) sched.JobID {
 		return e.Job
 	case sched.Notice:
 		return e.Job
+	case sched.Foretold:
+		return e.Job
 	case sched.Booked:
 		return e.Job
 	case sched.Sized:

@@ -15,8 +15,10 @@ const (
 // of causes are those of the core.
 var table = []Entry{
 	// What its attempt was stopped for.
-	{Code: -101, Phrase: "PodExternalDeleted", Class: Transient, Actor: None, Retry: Always, When: "preempted, migrated or resized",
-		Means: "it made room for other work", Next: wait, match: ended("preempted", "migrated", "resized")},
+	{Code: -101, Phrase: "PodExternalDeleted", Class: Transient, Actor: None, Retry: Always,
+		When:  "preempted, migrated, resized, requeued or drained",
+		Means: "it made room for other work", Next: wait,
+		match: ended("preempted", "migrated", "resized", "requeued", "drained")},
 	{Code: -210, Phrase: "StopFrameworkRequested", Class: User, Actor: None, Retry: Never, When: "stopped by a user, or before it had started",
 		Means: "a user asked to stop it", Next: "nothing; submit it again if that was a mistake", match: ended("stopped", "withdrawn")},
 	{Code: -210, Phrase: "StopFrameworkRequested", Class: Permanent, Actor: Owner, Retry: Never, When: "ended early by its virtual cluster's policy",

@@ -43,6 +43,7 @@ type Carry func(cell.TypeName) (int64, bool)
 type attempt struct {
 	rest.PastAttempt
 	exits []sched.Exit // as its tasks; none once it has ended
+	saved bool         // a task of it ended with 0 to make room, and has work left: it has saved that
 	most  int          // nodes, failures and successes each
 	count [2]int       // successes and failures that are kept
 }
@@ -208,6 +209,9 @@ func (f *Fold) named(gang int32) (n int64) {
 
 func (f *Fold) exited(id sched.AttemptID, task int32, x sched.Exit) {
 	a := f.live[id]
+	if a != nil {
+		a.saved = a.saved || x.Saved && f.job != nil && f.job.Hints.Checkpoint
+	}
 	switch {
 	case a == nil:
 	case !a.takes(failed(&x)):
@@ -244,7 +248,7 @@ func (f *Fold) ended(at sched.Time, e *sched.AttemptEnded) {
 		}
 	}
 	a.exits = nil
-	if a.Started == 0 || e.Cause == sched.EndSucceeded {
+	if a.Started == 0 || e.Cause == sched.EndSucceeded || a.saved && a.count[1] == 0 {
 		return
 	}
 	saved := max(a.Started, a.Checkpoint)

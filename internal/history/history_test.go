@@ -29,6 +29,31 @@ func TestLeavesAreCounted(t *testing.T) {
 	}
 }
 
+// Work that a task saved when it was told to make room is not lost, though it told no checkpoint;
+// with a task that failed it may be.
+func TestSavedIsNotLost(t *testing.T) {
+	for code, lost := range map[int32]int64{0: 0, 1: 20} {
+		id := sched.AttemptID{Job: 1, N: 1}
+		f := New(carry)
+		job := &sched.Job{VC: "a", Gangs: []sched.Gang{{Tasks: []int32{0, 1}}}, Roles: []sched.Role{{Name: "main", Tasks: 2, Launch: sched.Launch{GPU: 1}}}}
+		job.Hints.Checkpoint = true
+		for _, r := range []sched.Record{
+			{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: job}},
+			{Time: 2e6, Event: sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}}},
+			{Time: 3e6, Event: sched.TaskStarted{Attempt: id}},
+			{Time: 4e6, Event: sched.StopSent{Attempt: id, Cause: sched.EndDrained}},
+			{Time: 12e6, Event: sched.TaskExited{Attempt: id, Exit: sched.Exit{Saved: true}}},
+			{Time: 13e6, Event: sched.TaskExited{Attempt: id, Task: 1, Exit: sched.Exit{Code: code, Saved: code == 0}}},
+			{Time: 13e6, Event: sched.AttemptEnded{Attempt: id, Cause: sched.EndDrained}},
+		} {
+			f.Add(&r)
+		}
+		if list, _ := f.Attempts(); list[0].Lost != lost {
+			t.Errorf("exit code %d: %d GPU-seconds are lost, want %d", code, list[0].Lost, lost)
+		}
+	}
+}
+
 // TestFold: a job of two GPUs is preempted after a checkpoint, fails, is tried again and is stopped.
 func TestFold(t *testing.T) {
 	id := func(n int32) sched.AttemptID { return sched.AttemptID{Job: 1, N: n} }

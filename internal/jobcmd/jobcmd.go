@@ -117,6 +117,9 @@ func lost(n int64) string {
 
 // why is the rule by which an attempt was stopped, else how the task ended by which it ended.
 func (k *Kit) why(a *rest.PastAttempt) string {
+	if a.Why != "" && a.Message != "" {
+		return a.Why + "; " + a.Message
+	}
 	if a.Why != "" {
 		return a.Why
 	}

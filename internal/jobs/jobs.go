@@ -200,9 +200,12 @@ type Hints struct {
 	Queue       string     `json:"queue,omitempty"`
 	App         string     `json:"app,omitempty"`
 	Checkpoint  bool       `json:"checkpoint,omitempty"`
-	Backfill    bool       `json:"backfillable,omitempty"`
-	Packable    bool       `json:"packable,omitempty"`
-	Suspendable bool       `json:"suspendable,omitempty"`
+	// ExitZeroMeansDone says that a task which ends with 0 after it was told to make room has done
+	// its work, whatever it keeps.
+	ExitZeroMeansDone bool `json:"exit_zero_means_done,omitempty"`
+	Backfill          bool `json:"backfillable,omitempty"`
+	Packable          bool `json:"packable,omitempty"`
+	Suspendable       bool `json:"suspendable,omitempty"`
 	// Suspend is how its tasks are asked before they are suspended; nil asks for nothing.
 	Suspend *SuspendContract `json:"suspend,omitempty"`
 	// MembersSignal tells its tasks that a member came or went; "" tells them nothing.

@@ -38,6 +38,7 @@ func (p *parser) readComb(m *document.MapReader) {
 		p.job.Grace = p.duration(n, 0, maxGrace)
 	}
 	h.Checkpoint = m.Bool("checkpoint", false)
+	h.ExitZeroMeansDone = m.Bool("exitZeroMeansDone", false)
 	h.Backfill = m.Bool("backfillable", false)
 	h.Packable = m.Bool("packable", false)
 	h.Suspendable = m.Bool("suspendable", m.Has("suspend"))

@@ -95,6 +95,11 @@ func (n *Narrator) tellJob(event sched.Event) string {
 		return "set aside after a fault of the server: it is not placed any more; report it with this number: " + e.Stack
 	case sched.PolicyFailed:
 		return e.Words()
+	case sched.Foretold:
+		if e.At == 0 {
+			return e.Message
+		}
+		return "at " + clock(e.At) + ": " + e.Message
 	case sched.Notice:
 		return "note: " + e.Message
 	case sched.Noted:

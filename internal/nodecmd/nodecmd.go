@@ -92,18 +92,19 @@ func (k *Kit) drain() *cobra.Command {
 	c := &cobra.Command{Use: "drain NODE", Short: "Take a node out of placement, and have what runs there leave it by a deadline",
 		Long: `Take a node out of placement. What runs there may end by itself until the deadline; then it is stopped with
 its grace for a checkpoint, as by a preemption, and starts elsewhere: no retry is counted. Without --deadline it is
-stopped at once. The jobs that this hits are shown; --dry-run shows them alone. comb node uncordon takes it back.`,
+stopped at once. What becomes of each job there is shown, as the code that decides sees it now: where it
+starts again, or what it waits for. --dry-run shows that alone. comb node uncordon takes it back.`,
 		Example: "  comb node drain n7 --deadline 2h --reason 'new memory'\n  comb node drain n7 --dry-run"}
 	c.Flags().StringVar(&within, "deadline", "0", "how long it may go on, such as 90m")
 	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")
-	c.Flags().BoolVar(&try, "dry-run", false, "only show which jobs run there")
+	c.Flags().BoolVar(&try, "dry-run", false, "only show what would become of each job")
 	return k.On(c, func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
 		micros, ok := document.ParseDuration(within)
 		if !ok || micros < 0 || micros > 365*24*3600*1_000_000 {
 			return k.Usage(c, "--deadline %q: want a time such as 90m or 1d12h, up to 365d", within)
 		}
 		in.Within = sched.Duration(micros)
-		n, err := client.Node(ctx, node)
+		p, err := client.PlanDrain(ctx, node, in)
 		if err != nil {
 			return err
 		}
@@ -114,19 +115,31 @@ stopped at once. The jobs that this hits are shown; --dry-run shows them alone. 
 				return err
 			}
 		}
-		return k.Show(n, func(t draw.Table) {
+		return k.Show(p, func(t draw.Table) {
 			text := "at once, with its grace"
 			if micros > 0 {
 				text = "within " + document.FormatDuration(micros) + ", by itself or stopped with its grace"
 			}
-			if len(n.Jobs)+n.Hidden == 0 {
+			if len(p.Jobs) == 0 {
 				t.Line("node %s: nothing runs there", node)
 				return
 			}
-			t.Line("node %s: what runs there %s %s, and starts elsewhere", node, what, text)
-			jobs(t, &n)
+			t.Line("node %s: what runs there %s %s; as it stands now:", node, what, text)
+			fates(t, p.Jobs)
+			if len(p.Others) > 0 {
+				t.Line("for that, on other nodes:")
+				fates(t, p.Others)
+			}
 		})
 	})
+}
+
+// fates say what becomes of each job.
+func fates(t draw.Table, list []sched.DrainEffect) {
+	for i := range list {
+		e := &list[i]
+		t.Line("  job %s (%d) in virtual cluster %s, attempt %s: %s", e.Ref, e.Attempt.Job, e.VC, e.Attempt, e.Says)
+	}
 }
 
 func (k *Kit) dead() *cobra.Command {

@@ -472,3 +472,8 @@ func (c *chronus) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time
 	}
 	return "its deadlines are judged when the next slot begins", sched.Time((int64(v.Now())/int64(c.slot) + 1) * int64(c.slot))
 }
+
+// LeaseEnds implements sched.Leaser: all leases begin and end together.
+func (c *chronus) LeaseEnds(_, now sched.Time) sched.Time {
+	return sched.Time((int64(now)/int64(c.lease) + 1) * int64(c.lease))
+}

@@ -552,3 +552,8 @@ func (m *market) over(may func(*expired) bool) iter.Seq[sched.GangRef] {
 		}
 	}
 }
+
+// LeaseEnds implements sched.Leaser: leases are counted from a gang's start.
+func (t *themis) LeaseEnds(started, now sched.Time) sched.Time {
+	return started.Add((sched.Duration(max(now-started, 0))/t.lease + 1) * t.lease)
+}

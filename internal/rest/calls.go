@@ -211,6 +211,14 @@ func (c *Client) Drain(ctx context.Context, name cell.NodeName, in DrainRequest)
 	return c.done(ctx, "/nodes/"+element(string(name))+"/drain", in)
 }
 
+// PlanDrain says what a drain would do to each job, and changes nothing.
+func (c *Client) PlanDrain(ctx context.Context, name cell.NodeName, in DrainRequest) (DrainPlanned, error) {
+	var out DrainPlanned
+	path := "/nodes/" + element(string(name)) + "/drain:plan"
+	err := c.do(ctx, call{method: http.MethodPost, path: path, json: in}, &out)
+	return out, err
+}
+
 // DeclareDead says that a node is dead: what is unknown there counts as ended.
 func (c *Client) DeclareDead(ctx context.Context, name cell.NodeName, in DeadRequest) (Done, error) {
 	return c.done(ctx, "/nodes/"+element(string(name))+"/declare-dead", in)

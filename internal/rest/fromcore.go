@@ -18,7 +18,8 @@ func StatusOf(j *sched.JobStatus) JobStatus {
 		Submitted: j.Submitted, Started: j.Started, Ended: j.Ended, Ran: j.Ran, Leaves: j.Leaves, GPUs: j.GPUs,
 		Retry: j.Retry, Counted: j.Counted, Preempted: j.Preempted, Yielded: j.Yielded, Stopping: j.Stopping, Held: (*Held)(j.Held),
 		Cause: j.Cause, Exit: ExitOf(j.Exit), Message: j.Message, Outlook: (*JobOutlook)(j.Outlook),
-		Tasks: each(j.Tasks, taskOf), Attempts: each(j.Attempts, attemptOf), Notices: j.Notices,
+		Coming: each(j.Coming, comingOf),
+		Tasks:  each(j.Tasks, taskOf), Attempts: each(j.Attempts, attemptOf), Notices: j.Notices,
 	}
 	if j.Phase == sched.Failed || j.Phase == sched.Stopped {
 		out.ExitClass = ClassOf(j.Exit, j.Cause)
@@ -201,3 +202,5 @@ func NotesOf(nodes []sched.NodeStatus, ex *sched.Explanation) (notes []NodeNote)
 	}
 	return notes
 }
+
+func comingOf(c *sched.Coming) Coming { return Coming(*c) }

@@ -33,6 +33,7 @@ type JobStatus struct {
 	Message   string          `json:"message,omitempty"`
 	ExitClass *ExitClass      `json:"exit_class,omitempty"` // of one that failed or was stopped
 	Outlook   *JobOutlook     `json:"outlook,omitempty"`    // of one that runs or is being stopped
+	Coming    []Coming        `json:"coming,omitempty"`     // what will happen to it, the first thing first
 	Tasks     []TaskStatus    `json:"tasks"`
 	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
 	Held      *Held           `json:"held,omitempty" doc:"It does not start until it is released"`
@@ -47,6 +48,13 @@ type JobOutlook struct {
 	Ends  sched.Time `json:"ends,omitempty"`  // likely, or at the latest; 0 is not known
 	Last  bool       `json:"last,omitempty"`  // Ends is when it ends at the latest
 	Basis string     `json:"basis,omitempty"` // of Ends, or why it is not known
+}
+
+// Coming is what will happen to a job that runs: one sentence, and a time.
+type Coming struct {
+	Kind    string     `json:"kind" doc:"stop, drain, time limit, lease, configuration or hardware"`
+	At      sched.Time `json:"at,omitempty"` // left out where it has no time
+	Message string     `json:"message"`
 }
 
 // TaskStatus is one task's present or last run.

@@ -337,6 +337,11 @@ type DrainRequest struct {
 	Reason string         `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
 }
 
+// DrainPlanned is what a drain would do to each job.
+type DrainPlanned struct {
+	sched.DrainPlan
+}
+
 // DeadRequest says that a node is dead.
 type DeadRequest struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Shown to users"`

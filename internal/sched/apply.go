@@ -38,6 +38,7 @@ func (s *State) Apply(r Record) {
 		s.applyConfigured(e)
 	case NodeCordoned:
 		s.applyCordoned(e)
+	case Foretold: // what it tells follows from the rest
 	case Decided:
 		s.now, s.decided = max(s.now, e.Now), e.Now
 		s.settled()

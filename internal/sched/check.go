@@ -162,5 +162,6 @@ func (s *State) checkCordon(c Cordon) ([]Event, Answer, *Refusal) {
 	if c.On && c.Drain != 0 {
 		drain = max(c.Drain, 1)
 	}
-	return []Event{NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}}, Answer{}, nil
+	e := NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}
+	return append([]Event{e}, foresight{s}.warn(&e)...), Answer{}, nil
 }

@@ -114,6 +114,7 @@ var decoders = map[Kind]func([]byte) (Event, error){
 	"LeafHealth":      decode[LeafHealth],
 	"Progress":        decode[Progress],
 	"Notice":          decode[Notice],
+	"Foretold":        decode[Foretold],
 	"Placed":          decode[Placed],
 	"Reserved":        decode[Reserved],
 	"Unreserved":      decode[Unreserved],
@@ -142,5 +143,5 @@ var decoders = map[Kind]func([]byte) (Event, error){
 
 // Kinds returns the zero value of every event, in the order of event.go.
 func Kinds() []Event {
-	return []Event{JobSubmitted{}, StopRequested{}, JobHeld{}, JobRequeued{}, JobUpdated{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, Booked{}, Sized{}, StopSent{}, Joined{}, Rotated{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}, PolicyFailed{}, Lost{}}
+	return []Event{JobSubmitted{}, StopRequested{}, JobHeld{}, JobRequeued{}, JobUpdated{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Foretold{}, Placed{}, Reserved{}, Unreserved{}, Booked{}, Sized{}, StopSent{}, Joined{}, Rotated{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}, PolicyFailed{}, Lost{}}
 }

@@ -189,6 +189,10 @@ type Exit struct {
 	At Time `json:"at,omitempty"`
 	// Rule of the cluster file that fits it; it is found when the fact is accepted.
 	Rule *exit.Ruling `json:"rule,omitempty"`
+	// Saved is that it ended with 0 since it was told to make room, and has work left as far as is
+	// known; it is found when the fact is accepted, so that a journal of before this rule means
+	// what it meant.
+	Saved bool `json:"saved,omitempty"`
 }
 
 // ExitCause is a platform's reason for a task's end.

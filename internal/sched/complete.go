@@ -28,7 +28,8 @@ func (s *State) complete(slot int32) {
 		case t.state == TaskSucceeded && s.final(j, t):
 			good = t
 			if roles[t.role].succeeded++; atLeast(roles[t.role].succeeded, j.spec.Roles[t.role].MinSucceeded) {
-				s.emit(JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Exit: *t.exit, Task: int32(o)})
+				s.emit(JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Exit: *t.exit, Task: int32(o),
+					Message: doneMessage(j)})
 				return
 			}
 		case t.state == TaskFailed && s.final(j, t):
@@ -42,7 +43,7 @@ func (s *State) complete(slot int32) {
 		}
 	}
 	if done {
-		e := JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Task: none}
+		e := JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Task: none, Message: doneMessage(j)}
 		if good != nil {
 			e.Exit = *good.exit
 		}

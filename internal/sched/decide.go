@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -232,7 +233,7 @@ func (s *State) endAttempt(slot, g, at int32) {
 	if !cause.Resumes() && cause != EndPlatform || s.jobs[slot].held() {
 		s.stay(&s.jobs[slot].gangs[g], "it does not move any more")
 	}
-	s.emit(AttemptEnded{Attempt: a.id, Cause: cause, Message: rare(a.odd).message})
+	s.emit(AttemptEnded{Attempt: a.id, Cause: cause, Message: cmp.Or(rare(a.odd).message, zeroMeans(s, a, cause))})
 	if left != none {
 		s.settleTurns(left)
 	}

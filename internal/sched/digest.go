@@ -78,6 +78,9 @@ func (d *digest) exit(x *Exit) {
 	if x.Rule != nil {
 		d.Text(fmt.Sprint(*x.Rule))
 	}
+	if x.Saved {
+		d.Text("saved")
+	}
 }
 
 // event mixes in one decision. A kind that has no rule here is mixed in as it is

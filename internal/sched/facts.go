@@ -16,7 +16,7 @@ func (s *State) Accept(f Fact) []Event {
 		return nil
 	}
 	if x, ok := f.(TaskExited); ok {
-		x.Exit.Rule = s.exits.Match(x.Exit.Seen())
+		x.Exit.Rule, x.Exit.Saved = s.exits.Match(x.Exit.Seen()), savedOnly(s, x)
 		f = x
 	}
 	s.mem.fact[0] = f.(Event)
@@ -154,7 +154,7 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	t.exit = s.mem.exits.Keep(x)
 	a.alive--
 	switch {
-	case a.cause.Resumes() && t.finished(a, x):
+	case a.cause.Resumes() && t.finished(a, &x, &s.jobs[a.job].spec.Hints):
 		t.state = TaskSucceeded // within its grace: there is nothing left to run again
 	case a.cause != 0 && !x.Own:
 		t.state = TaskEnded
@@ -172,15 +172,11 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	default:
 		t.state = TaskFailed
 	}
+	if a.alive == 0 && a.cause.Resumes() {
+		settleSaved(s, a)
+	}
 	s.refreshState(a)
 	s.touch(a.job)
-}
-
-// finished reports whether a task that was asked to make room had done all its work
-// when it ended: with code 0, and not before the last step that it announced.
-func (t *taskRun) finished(a *attempt, x Exit) bool {
-	p := t.progress
-	return x.Code == 0 && x.Cause == "" && (p == nil || p.Total == 0 || p.Step >= p.Total && p.StepAt >= a.started)
 }
 
 func (s *State) applyRefused(e TaskRefused) {

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -272,7 +273,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	noteTaken(s, a, e.Cause)
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
-	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
+	st.State, st.Cause, st.Ended, st.Message = AttemptOver, e.Cause, s.now, cmp.Or(e.Message, st.Message)
 	g.last = s.mem.attempts.Keep(st)
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)

@@ -41,7 +41,7 @@ func (s *State) status(j *job) JobStatus {
 		}
 		st.Ran = max(st.Ran, ran)
 	}
-	st.Outlook = s.jobOutlook(j)
+	st.Outlook, st.Coming = s.jobOutlook(j), foresight{s}.coming(j)
 	for i := range j.tasks {
 		t := taskStatus(j, &j.tasks[i])
 		if t.State != TaskWaiting {

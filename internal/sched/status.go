@@ -34,6 +34,7 @@ type (
 // What is told of attempts, VCs, nodes and cells is, too (status).
 type (
 	JobOutlook    = status.JobOutlook
+	Coming        = status.Coming
 	TaskProgress  = status.TaskProgress
 	DeviceUse     = status.DeviceUse
 	AttemptStatus = status.AttemptStatus
@@ -80,6 +81,7 @@ type JobStatus struct {
 	Exit      *Exit           `json:"exit,omitempty"`
 	Message   string          `json:"message,omitempty"`
 	Outlook   *JobOutlook     `json:"outlook,omitempty"` // of one that runs or is being stopped
+	Coming    []Coming        `json:"coming,omitempty"`  // what will happen to it, the first thing first
 	Tasks     []TaskStatus    `json:"tasks"`
 	Attempts  []AttemptStatus `json:"attempts"`       // live ones and the last ended of each gang
 	Held      *HoldStatus     `json:"held,omitempty"` // by a user: it does not start

@@ -207,6 +207,12 @@ func (s *Session) record(r sched.Record) {
 		s.line(r.Time, "%s is quarantined", s.jobName(e.Job))
 	case sched.PolicyFailed:
 		s.line(r.Time, "policy %s of %s failed", e.Policy, e.VC)
+	case sched.Foretold:
+		when := ""
+		if e.At > 0 {
+			when = " what comes at " + s.clock(e.At)
+		}
+		s.line(r.Time, "%s is told%s: %s", s.jobName(e.Job), when, e.Message)
 	case sched.Notice:
 		s.line(r.Time, "%s notice: %s", s.jobName(e.Job), e.Message)
 	default:

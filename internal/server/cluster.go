@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/building"
+	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/storage"
 )
@@ -210,12 +211,47 @@ func (s nodes) register(api huma.API) {
 				return sched.Cordon{Meta: m, Node: name, On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
 			})
 		})
+	huma.Register(api, op("plan-drain", http.MethodPost, "/nodes/{name}/drain:plan",
+		"Say what a drain would do to each job, and change nothing"), s.plan)
 	huma.Register(api, op("declare-node-dead", http.MethodPost, "/nodes/{name}/declare-dead", "Say that a node is dead: what is unknown there counts as ended"),
 		func(ctx context.Context, in *deadInput) (*body[rest.Done], error) {
 			return s.change(ctx, wanted{&in.Meta, "declare-dead", in.Name, in.Body}, func(m sched.Meta, name cell.NodeName) sched.Command {
 				return sched.DeclareDead{Meta: m, Node: name, Reason: in.Body.Reason}
 			})
 		})
+}
+
+type drainPlanInput struct {
+	Name string             `path:"name"`
+	Body *rest.DrainRequest `required:"false"`
+}
+
+// plan runs a copy of the state forward on which a node is drained.
+func (s nodes) plan(ctx context.Context, in *drainPlanInput) (*body[rest.DrainPlanned], error) {
+	if err := checkName("node", in.Name); err != nil {
+		return nil, err
+	}
+	var r rest.DrainRequest
+	if in.Body != nil {
+		r = *in.Body
+	}
+	out := rest.DrainPlanned{}
+	var refusal *sched.Refusal
+	err := s.think(ctx, 0, func(st *sched.State) {
+		c := sched.Cordon{Node: cell.NodeName(in.Name), On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
+		var p *sched.DrainPlan
+		if p, refusal = sched.PlanDrain(st, c); refusal == nil {
+			p.Say(warden.Subject(ctx), loan.Instant)
+			out.DrainPlan = *p
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		return nil, refusalProblem(refusal)
+	}
+	return answer(out), nil
 }
 
 func (s nodes) cordon(on bool) func(context.Context, *cordonInput) (*body[rest.Done], error) {

@@ -495,6 +495,7 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 	}
 	reply, err := l.do(ctx, write{}, engine.Input{Command: c.Command(sched.Meta{Subject: "system", Reason: why})})
 	versions(l).end(ctx, &reply)
+	l.ahead.Forget()
 	if err != nil {
 		return err
 	}
@@ -503,6 +504,29 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 	}
 	l.log.Info("the configuration has gone back", "from", e.Version, "to", e.Back, "effects", reply.Answer.Effects)
 	return nil
+}
+
+// tell adds to jobs what the end of the present configuration will do to them.
+func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
+	return l.fail(l.ahead.Tell(ctx, jobs, func(ctx context.Context) (*sched.ConfigPlan, sched.Time, error) {
+		e, err := l.active(ctx)
+		if err != nil || e.Version == 0 {
+			return nil, 0, err
+		}
+		_, file, ok, err := l.store.ConfigFile(ctx, e.Back)
+		if err != nil || !ok {
+			return nil, 0, err
+		}
+		c, _, err := l.parseConfig(file)
+		if err != nil {
+			return nil, 0, nil // it is said when the end comes
+		}
+		var plan *sched.ConfigPlan
+		err = l.think(ctx, 0, func(st *sched.State) {
+			plan, _ = st.PlanConfig(c.Command(sched.Meta{Subject: "system"}))
+		})
+		return plan, e.Until, err
+	}))
 }
 
 // change says what the change to a file would do; the version that it makes is the next one.
@@ -563,6 +587,7 @@ func (l loans) end(ctx context.Context, o *loan.Change) ([]string, error) {
 
 // wake lets EndLoans look at once.
 func (l loans) wake() {
+	l.ahead.Forget()
 	select {
 	case l.lent <- struct{}{}:
 	default:

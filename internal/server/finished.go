@@ -169,6 +169,9 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 	if err := (tags{s}).add(ctx, withoutNotices(out.Jobs)); err != nil {
 		return nil, err
 	}
+	if err := (loans{s}).tell(ctx, out.Jobs); err != nil {
+		return nil, err
+	}
 	return answer(out), nil
 }
 

@@ -39,6 +39,9 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	if err := (tags{s}).add(ctx, one); err != nil {
 		return nil, err
 	}
+	if err := (loans{s}).tell(ctx, one); err != nil {
+		return nil, err
+	}
 	return answer(one[0]), nil
 }
 
@@ -253,6 +256,11 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 		return nil, err
 	}
 	j.Notices = notices
+	one := []rest.Job{j}
+	if err := (loans{s}).tell(ctx, one); err != nil {
+		return nil, err
+	}
+	j.Coming = one[0].Coming
 	out := rest.Explanation{Ref: j.Ref, Notices: notices, Explanation: sched.Explanation{
 		Job: j.ID, Name: j.Name, VC: j.VC, Phase: j.Phase, Gangs: []sched.GangReason{}}}
 	if j.Phase != sched.Waiting {

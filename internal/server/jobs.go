@@ -343,6 +343,9 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	if err := (tags{s}).add(ctx, withoutNotices(out.Jobs)); err != nil {
 		return nil, err
 	}
+	if err := (loans{s}).tell(ctx, out.Jobs); err != nil {
+		return nil, err
+	}
 	return answer(out), nil
 }
 

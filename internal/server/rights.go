@@ -43,6 +43,7 @@ var needs = map[string]need{
 	"list-cells":              {verb: access.SeeCluster},
 	"get-node":                {verb: access.SeeCluster},
 	"drain-node":              {verb: access.ChangeCluster},
+	"plan-drain":              {verb: access.ChangeCluster},
 	"declare-node-dead":       {verb: access.ChangeCluster},
 	"cordon-node":             {verb: access.ChangeCluster},
 	"uncordon-node":           {verb: access.ChangeCluster},

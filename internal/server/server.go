@@ -37,6 +37,7 @@ import (
 	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/foreseen"
 	"github.com/combsched/comb/internal/server/frames"
+	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/server/seats"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/upload/depot"
@@ -116,6 +117,7 @@ type Server struct {
 	thinking chan struct{} // holds a token for each explanation that is being worked out
 	packing  chan struct{} // holds a token for each archive of logs that is being sent
 	foreseen foreseen.Starts
+	ahead    loan.Ahead
 	spares   sync.Pool     // of *sched.Spare, the memory of these
 	planning chan struct{} // holds a token while a cluster file is read and planned
 	warden   *warden.Warden

@@ -18,6 +18,13 @@ type JobOutlook struct {
 	Basis string    `json:"basis,omitempty"` // of Ends, or why it is not known
 }
 
+// Coming is what will happen to a job that runs: one sentence, and a time.
+type Coming struct {
+	Kind    string    `json:"kind"`         // stop, drain, time limit, lease, configuration or hardware
+	At      jobs.Time `json:"at,omitempty"` // 0: it has no time
+	Message string    `json:"message"`
+}
+
 // TaskProgress is the last progress a task reported.
 type TaskProgress struct {
 	At         jobs.Time `json:"at"`

@@ -113,6 +113,66 @@ func cordoned(ctx context.Context, w *walk) error {
 	return w.stop(ctx, "stays")
 }
 
+// saver is a program that saves when it is told to stop and ends with 0, as most do. It reports
+// when it is ready for that.
+const saver = `n=$(cat "$COMB_CHECKPOINT_DIR/n" 2>/dev/null || echo 0)
+trap 'echo $((n+1)) > "$COMB_CHECKPOINT_DIR/n"; exit 0' TERM
+echo "{\"step\": $((n+1))}" >> "$COMB_PROGRESS_FILE"
+while :; do sleep 0.05; done
+`
+
+// drained: what a drain does to a job is told before it happens, and happens so.
+func drained(ctx context.Context, w *walk) error {
+	program, err := w.write("saver.sh", saver)
+	if err != nil {
+		return err
+	}
+	run := []string{"job", "run", "-d", "--name", "saver", "--vc", "red", "--gpus", "2", "--checkpoint"}
+	run = append(run, "--", "sh", program)
+	if _, err := w.must(ctx, run...); err != nil {
+		return err
+	}
+	reports := func(step int64) func(rest.Job) bool {
+		return func(j rest.Job) bool { return j.Tasks[0].Progress != nil && j.Tasks[0].Progress.Step == step }
+	}
+	saver, err := w.until(ctx, "saver", "ready", reports(1))
+	if err != nil {
+		return err
+	}
+	node := string(saver.Tasks[0].Node)
+	var plan rest.DrainPlanned
+	if err := w.read(ctx, &plan, "node", "drain", node, "--dry-run"); err != nil {
+		return err
+	}
+	if len(plan.Jobs) != 1 || plan.Jobs[0].Fate != "starts" || len(plan.Jobs[0].Nodes) != 1 {
+		return fmt.Errorf("a plan of the drain of %s is %+v", node, plan)
+	}
+	to := string(plan.Jobs[0].Nodes[0])
+	w.expect(to != node, "the plan says where it starts again", "%s: %s", node, plan.Jobs[0].Says)
+	if _, err := w.must(ctx, "node", "drain", node, "--deadline", "1h", "--reason", "new memory"); err != nil {
+		return err
+	}
+	told, err := w.must(ctx, "job", "explain", "saver")
+	if err != nil {
+		return err
+	}
+	w.expect(strings.Contains(told.out, "node "+node+" is drained (new memory): it is told to stop then"),
+		"its owner is told, and when", "%s", told.all())
+	if _, err := w.must(ctx, "node", "drain", node); err != nil {
+		return err
+	}
+	if saver, err = w.until(ctx, "saver", "at its second step", reports(2)); err != nil {
+		return err
+	}
+	w.expect(string(saver.Tasks[0].Node) == to && saver.Counted == 0 && saver.Tasks[0].Attempt == 2,
+		"it has saved, ended with 0, and goes on where that was said",
+		"on %s, said was %s; attempt %d, %d retries", saver.Tasks[0].Node, to, saver.Tasks[0].Attempt, saver.Counted)
+	if _, err := w.must(ctx, "node", "uncordon", node); err != nil {
+		return err
+	}
+	return w.stop(ctx, "saver")
+}
+
 // requota: blue loses its node to red while a job of blue's runs on it.
 func requota(ctx context.Context, w *walk) error {
 	if err := w.hold(ctx, "tenant", "--vc", "blue", "--gpus", "2"); err != nil {

@@ -65,6 +65,7 @@ func steps() []step {
 		{"an opportunistic job borrows and leaves", borrows},
 		{"the server is killed under load and comes back", killed},
 		{"a node is cordoned and comes back", cordoned},
+		{"a node is drained: its job is told what comes, saves, and goes on where that was said", drained},
 		{"a changed quota is planned, applied and taken back", requota},
 		{"an earlier cluster file comes back", versions},
 		{"two trainings take turns on the same GPUs, frozen and woken", turns},

@@ -64,21 +64,31 @@ test('from a used GPU to its job, and what a drain hits', async ({ page }) => {
   await expect(panel.getByRole('link', { name: 'admin~on-a-node' })).toBeVisible();
   await panel.getByRole('button', { name: 'Drain' }).click();
   const ask = page.getByRole('dialog');
-  await expect(ask).toContainText('What that hits');
+  await expect(ask).toContainText('What would become of each job');
+  await expect(ask.getByRole('listitem').filter({ hasText: 'admin~on-a-node' })).toContainText(/is stopped, and starts again on node-[ab]/);
   await expect(ask.getByRole('link', { name: 'admin~on-a-node' })).toBeVisible();
   await ask.getByLabel('Reason, which users see').fill('new memory');
   await ask.getByRole('button', { name: 'Drain' }).click();
   await expect(panel).toContainText(/It drains: what runs here must leave\. Deadline: (in 59 min|\d\d:\d\d)/);
+
+  // The owner of the job is told it on the job's page, and there is no such line when the drain is taken back.
+  const coming = page.getByText(/node node-[ab] is drained \(new memory\): it is told to stop then/);
+  await panel.getByRole('link', { name: 'admin~on-a-node' }).click();
+  await expect(page.getByRole('heading', { name: 'What will happen to it' })).toBeVisible();
+  await expect(coming).toBeVisible();
+  await page.goBack();
   await panel.getByRole('button', { name: 'Uncordon' }).click();
   await ask.getByRole('button', { name: 'Uncordon' }).click();
   await expect(panel).not.toContainText('It drains');
   await panel.getByRole('link', { name: 'admin~on-a-node' }).click();
   await expect(page.getByRole('heading', { name: 'on-a-node' })).toBeVisible();
+  await expect(coming).not.toBeVisible();
 
   // A node without jobs has nothing that a drain hits.
   await page.goto(`${server.url}/nodes`);
   await page.getByRole('button', { name: /^node-[ab] 0 \/ 2/ }).click();
   await panel.getByRole('button', { name: 'Drain' }).click();
   await expect(ask.getByLabel('Deadline in minutes; 0 is at once')).toBeVisible();
-  await expect(ask).not.toContainText('What that hits');
+  await expect(ask).toContainText('Nothing runs there.');
+  await expect(ask).not.toContainText('What would become of each job');
 });

@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
 import { call, part, textOf } from './client';
-import type { CellList, ClusterConfig, ConfigPlanned, ConfigVersions, Done, Info, NodeList, StorageList, VCList } from './wire';
+import type { CellList, ClusterConfig, ConfigPlanned, ConfigVersions, Done, DrainPlanned, Info, NodeList, StorageList, VCList } from './wire';
 
 export const vcsQuery = queryOptions({ queryKey: ['vcs'], queryFn: ({ signal }) => call<VCList>('GET', '/vcs', { signal }) });
 export const nodesQuery = queryOptions({ queryKey: ['nodes'], queryFn: ({ signal }) => call<NodeList>('GET', '/nodes', { signal }) });
@@ -53,3 +53,11 @@ export function configVersionFile(version: number): Promise<string> {
 export function drain(node: string, minutes: number, reason: string, key: string): Promise<unknown> {
   return call('POST', `/nodes/${part(node)}/drain`, { body: { within: minutes * 60_000_000, reason }, key });
 }
+
+// drainPlanQuery says what a drain would do to each job, and changes nothing.
+export const drainPlanQuery = (node: string, minutes: number) =>
+  queryOptions({
+    queryKey: ['nodes', node, 'drain', minutes],
+    queryFn: ({ signal }) => call<DrainPlanned>('POST', `/nodes/${part(node)}/drain:plan`, { body: { within: minutes * 60_000_000 }, signal }),
+    staleTime: 0,
+  });

@@ -46,6 +46,7 @@ export type TokenList = S['TokenList'];
 export type TokenMade = S['TokenMade'];
 export type ClusterConfig = S['ClusterConfig'];
 export type ConfigPlanned = S['ConfigPlanned'];
+export type DrainPlanned = S['DrainPlanned'];
 export type ConfigVersion = S['ConfigVersion'];
 export type ConfigVersions = S['ConfigVersions'];
 export type Done = S['Done'];

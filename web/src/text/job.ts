@@ -31,6 +31,7 @@ export const text = {
   class: 'Class',
   nextStep: 'Next step',
   notices: 'Notices',
+  coming: 'What will happen to it',
   tasks: 'Tasks',
   task: 'Task',
   state: 'State',

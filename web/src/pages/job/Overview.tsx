@@ -23,6 +23,7 @@ export function Overview({ job }: { job: Job }) {
     <>
       {!hasEnded(job) && <Waiting job={job} />}
       {hasEnded(job) && <Outcome job={job} />}
+      <Coming job={job} />
       {(job.notices ?? []).length > 0 && (
         <Section title={text.notices}>
           <ul className={css.plain}>
@@ -38,6 +39,24 @@ export function Overview({ job }: { job: Job }) {
       </Section>
       <Attempts job={job} />
     </>
+  );
+}
+
+// Coming is what will happen to a job that runs, the first thing first.
+function Coming({ job }: { job: Job }) {
+  const all = job.coming ?? [];
+  if (all.length === 0) return null;
+  return (
+    <Section title={text.coming}>
+      <ul className={css.plain}>
+        {all.map((c) => (
+          <li key={`${c.kind} ${c.message}`}>
+            {c.at ? <><Ago at={c.at} />{': '}</> : null}
+            {c.message}
+          </li>
+        ))}
+      </ul>
+    </Section>
   );
 }
 
@@ -112,7 +131,7 @@ function nodesOf(a: PastAttempt): string {
 
 function endOf(a: PastAttempt): string {
   const failed = (a.tasks ?? []).map((t) => `${t.task} ${[t.exit_class?.class, t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code), t.exit.message].filter(Boolean).join(', ')}`);
-  return [a.cause, a.why ?? a.message ?? failed[0]].filter(Boolean).join(': ');
+  return [a.cause, [a.why, a.message].filter(Boolean).join('; ') || failed[0]].filter(Boolean).join(': ');
 }
 
 // attemptColumns tell an attempt by its number, and where a job has several gangs, by that of its gang before it.

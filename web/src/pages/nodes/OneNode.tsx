@@ -3,7 +3,7 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { newKey } from '../../api/client';
-import { cordon, drain, uncordon } from '../../api/cluster';
+import { cordon, drain, drainPlanQuery, uncordon } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import type { CellList, Node } from '../../api/wire';
 import { leavesOf } from '../../map/cells';
@@ -12,6 +12,8 @@ import { may } from '../../parts/rights';
 import { text } from '../../text/nodes';
 import { Ago } from '../../ui/Ago';
 import { Ask } from '../../ui/Ask';
+import { Failed } from '../../ui/Failed';
+import { Loading } from '../../ui/Loading';
 import { State } from '../../ui/State';
 import css from './nodes.module.css';
 
@@ -36,7 +38,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
         ))}
       </ul>
       <Jobs title={text.jobs} jobs={jobs} />
-      {may(me.data, 'change the cluster') && <Change node={node} jobs={jobs} />}
+      {may(me.data, 'change the cluster') && <Change node={node} />}
     </aside>
   );
 }
@@ -70,7 +72,7 @@ const asks = {
   uncordon: { act: text.uncordon, title: text.uncordonTitle, why: text.uncordonWhy },
 };
 
-function Change({ node, jobs }: { node: Node; jobs: OnIt[] }) {
+function Change({ node }: { node: Node }) {
   const [open, setOpen] = useState<{ verb: Verb; key: string } | null>(null);
   const verbs: Verb[] = node.cordoned ? ['uncordon'] : ['cordon', 'drain'];
   return (
@@ -80,20 +82,40 @@ function Change({ node, jobs }: { node: Node; jobs: OnIt[] }) {
           {asks[verb].act}
         </Button>
       ))}
-      {open && <AskOne key={open.key} node={node} jobs={jobs} verb={open.verb} idempotency={open.key} onClose={() => setOpen(null)} />}
+      {open && <AskOne key={open.key} node={node} verb={open.verb} idempotency={open.key} onClose={() => setOpen(null)} />}
+    </div>
+  );
+}
+
+// Fates are what would become of each job, as the code that decides sees it now.
+function Fates({ node, minutes }: { node: string; minutes: number }) {
+  const plan = useQuery(drainPlanQuery(node, minutes));
+  if (plan.error) return <Failed error={plan.error} onRetry={() => void plan.refetch()} />;
+  if (!plan.data) return <Loading rows={2} />;
+  const all = [...(plan.data.jobs ?? []), ...(plan.data.others ?? [])];
+  if (all.length === 0) return <p>{text.hitsNone}</p>;
+  return (
+    <div>
+      <h3>{text.hits}</h3>
+      <ul className={css.skus}>
+        {all.map((e) => (
+          <li key={`${e.attempt.job} ${e.attempt.gang} ${e.attempt.n}`}>
+            <Link to="/jobs/$job" params={{ job: String(e.attempt.job) }}>{e.ref}</Link> {e.says}
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }
 
 interface AskProps {
   node: Node;
-  jobs: OnIt[];
   verb: Verb;
   idempotency: string;
   onClose: () => void;
 }
 
-function AskOne({ node, jobs, verb, idempotency, onClose }: AskProps) {
+function AskOne({ node, verb, idempotency, onClose }: AskProps) {
   const [reason, setReason] = useState('');
   const [minutes, setMinutes] = useState<number | string>(60);
   const act = useMutation({
@@ -109,7 +131,7 @@ function AskOne({ node, jobs, verb, idempotency, onClose }: AskProps) {
     <Ask title={a.title(node.name)} act={act.isPending ? text.doing : a.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
       <p>{a.why}</p>
       {verb === 'drain' && <NumberInput label={text.within} required withAsterisk={false} min={0} max={525_600} allowDecimal={false} value={minutes} onChange={setMinutes} />}
-      {verb === 'drain' && <Jobs title={text.hits} jobs={jobs} />}
+      {verb === 'drain' && <Fates node={node.name} minutes={Number(minutes)} />}
       {verb !== 'uncordon' && <TextInput label={text.why} maxLength={1000} required withAsterisk={false} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />}
     </Ask>
   );

@@ -1,1 +1,0 @@
-import{b as e,n as t,t as n}from"./shared-G5V2NuFP.js";import{Rn as r,r as i}from"./index-DYKYc-zx.js";var a=r();function o({user:r}){return(0,a.jsxs)(e,{title:t.over,children:[(0,a.jsx)(`p`,{className:i.overWhy,children:t.overWhy}),(0,a.jsx)(n,{user:r})]})}export{o as Over};

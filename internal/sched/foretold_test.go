@@ -1,0 +1,154 @@
+package sched_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// TestDrainIsForetold: what a plan says of each job is what happens then, when the node is drained.
+func TestDrainIsForetold(t *testing.T) {
+	at := func(sched.Time) string { return "then" }
+	on := func(j *sched.Job, nodes ...cell.NodeName) *sched.Job { j.AllowedNodes = nodes; return j }
+	limited := func(j *sched.Job, d sched.Duration) *sched.Job { j.TimeLimit = d; return j }
+	for name, c := range map[string]struct {
+		quota  map[cell.VCName]int32
+		jobs   []*sched.Job
+		within sched.Duration
+		says   []string // of those on n0, in order
+		others []string
+	}{
+		"it starts again elsewhere": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", 10, 1, 4)},
+			says: []string{"is stopped, and starts again on n1"}},
+		"its guarantee is there": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", 10, 1, 4), on(gangJob("y", "a", 10, 1, 4), "n1")},
+			says: []string{"is stopped, and waits until n0 is back, since a part of a's guarantee is there"}},
+		"until another one ends": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", 10, 1, 4), limited(on(gangJob("y", "a", 10, 1, 4), "n1"), sched.Hour)},
+			says: []string{"is stopped, and waits until then at the latest, and starts again on n1 then, or until n0 is back, since a part of a's guarantee is there"}},
+		"opportunistic": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", -1, 1, 4), on(gangJob("y", "a", 10, 1, 4), "n1")},
+			says: []string{"is stopped, opportunistic, and waits until n0 is back: "}},
+		"another one makes room": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", 100, 1, 4), on(gangJob("y", "a", 10, 1, 4), "n1")},
+			says: []string{"is stopped, and starts again on n1 when y made room"}, others: []string{"is stopped for x, and waits"}},
+		"it ends before": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{limited(gangJob("x", "a", 10, 1, 4), sched.Minute)}, within: sched.Hour,
+			says: []string{"ends by itself before that, at then at the latest"}},
+		"one that never fits elsewhere": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{on(gangJob("x", "a", 10, 1, 4), "n0")},
+			says: []string{"is stopped, and waits until n0 is back"}},
+	} {
+		w := newWorld(t, cluster(2, c.quota))
+		for _, j := range c.jobs {
+			j.User = "ann"
+			w.start(w.submit(j))
+		}
+		for _, j := range w.s.Jobs() {
+			if j.Phase != sched.Active {
+				t.Fatalf("%s: %s does not run", name, j.Name)
+			}
+		}
+		drain := sched.Cordon{Node: "n0", On: true, Drain: w.now.Add(c.within)}
+		before := w.s.Seq()
+		p, no := sched.PlanDrain(w.s.Clone(), drain)
+		if no != nil || w.s.Seq() != before {
+			t.Fatalf("%s: %v, %d events", name, no, w.s.Seq()-before)
+		}
+		p.Say("ann", at)
+		check := func(list []sched.DrainEffect, says []string) {
+			if len(list) != len(says) {
+				t.Fatalf("%s: %+v, want %q", name, list, says)
+			}
+			for i, want := range says {
+				if !strings.HasPrefix(list[i].Says, want) {
+					t.Errorf("%s: %q, want %q", name, list[i].Says, want)
+				}
+			}
+		}
+		check(p.Jobs, c.says)
+		check(p.Others, c.others)
+		if c.within > 0 {
+			continue
+		}
+		// It comes so: all that is told to stop ends, and what starts, starts where it was said.
+		w.do(drain)
+		for _, list := range [][]sched.DrainEffect{p.Jobs, p.Others} {
+			for _, e := range list {
+				w.exit(e.Attempt.Job, 143)
+			}
+		}
+		for _, e := range p.Jobs {
+			j, _ := w.s.Job(e.Attempt.Job)
+			runs := j.Phase == sched.Active
+			if runs != (e.Fate == "starts") || runs && j.Tasks[0].Node != e.Nodes[0] {
+				t.Errorf("%s: said was %q; it is %s on %q", name, e.Says, j.Phase, j.Tasks[0].Node)
+			}
+			if why := w.reason(j.ID); e.Back && why == "" {
+				t.Errorf("%s: it does not wait", name)
+			}
+		}
+		w.do(sched.Cordon{Node: "n0"})
+		for _, e := range p.Jobs {
+			if j, _ := w.s.Job(e.Attempt.Job); e.Back && (j.Phase != sched.Active || j.Tasks[0].Node != "n0") {
+				t.Errorf("%s: the node is back, and %s is %s", name, j.Name, j.Phase)
+			}
+		}
+	}
+}
+
+// TestComing: the owner of a job that runs is told what will happen to it, and when.
+func TestComing(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	j := gangJob("x", "a", 10, 1, 4)
+	j.TimeLimit = 2 * sched.Hour
+	id := w.submit(j)
+	expect := func(what string, want ...string) {
+		t.Helper()
+		st, _ := w.s.Job(id)
+		var got []string
+		for _, c := range st.Coming {
+			got = append(got, fmt.Sprintf("%s in %d s: %s", c.Kind, max(c.At-w.now, 0)/1_000_000, c.Message))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	expect("it starts")
+	w.start(id)
+	const limit = "time limit in 7200 s: its time limit of 2 h 0 min is over then: it is stopped, and not tried again"
+	expect("it runs", limit)
+	w.tell(sched.LeafHealth{Node: "n0", SKU: "G", Device: 1, Reason: "Xid 79"})
+	const bad = "hardware in 0 s: G 1 of node n0, on which it runs, is declared bad (Xid 79): it goes on, and nothing new starts there"
+	expect("a GPU of it is bad", limit, bad)
+	w.do(sched.Cordon{Node: "n0", On: true, Drain: w.now.Add(sched.Hour), Reason: "new memory"})
+	const zero = "; exit code 0 then means that it is done, since checkpoint is off"
+	const drain = "node n0 is drained (new memory): it is told to stop then, with its grace of 1 s, and waits again" + zero
+	expect("its node drains", "drain in 3600 s: "+drain, limit, bad)
+	if e, ok := w.log[len(w.log)-2].Event.(sched.Foretold); !ok || e.Job != id || e.Message != drain {
+		t.Errorf("its events do not say that: %+v", w.log[len(w.log)-2].Event)
+	}
+	w.do(sched.Cordon{Node: "n0"})
+	expect("it drains no more", limit, bad)
+	if e, ok := w.log[len(w.log)-2].Event.(sched.Foretold); !ok || e.Message != "node n0 is not drained any more: it goes on there" {
+		t.Errorf("its events do not say that: %+v", w.log[len(w.log)-2].Event)
+	}
+	w.do(sched.Requeue{Job: id})
+	expect("it is stopped", "stop in 1 s: it was told to stop (requeued): what has not ended by then is killed, and it waits again"+zero, bad)
+	w.do(sched.Stop{Job: id})
+	expect("for good", "stop in 1 s: it was told to stop (requeued): what has not ended by then is killed, and the job ends", bad)
+	w.exit(id, 143)
+	if len(w.ended) != 1 || w.ended[0].Coming != nil {
+		t.Errorf("of a job that has ended: %+v", w.ended)
+	}
+}
+
+// TestComingLease: who has its GPUs for a lease is told when that ends.
+func TestComingLease(t *testing.T) {
+	c := cluster(2, map[cell.VCName]int32{"a": 2})
+	c.VCs[0].Policy = "themis"
+	w := newWorld(t, c)
+	id := w.submit(gangJob("x", "a", 10, 1, 4))
+	w.start(id)
+	if st, _ := w.s.Job(id); len(st.Coming) != 1 || st.Coming[0].Kind != sched.ComesLease || st.Coming[0].At-st.Started != 1_200_000_000 {
+		t.Errorf("%+v", st.Coming)
+	}
+}

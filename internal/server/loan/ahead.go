@@ -1,0 +1,97 @@
+package loan
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/effects"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// keep is how long it is told again what the end of a configuration does to what runs: it is worked
+// out on a copy of the state.
+const keep = 10 * time.Second
+
+// Ahead is what the end of the present configuration will do to attempts that run. Its zero value
+// is ready; it may be used by many at a time, and is some seconds old.
+type Ahead struct {
+	mu   sync.Mutex
+	at   time.Time
+	list map[sched.AttemptID]rest.Coming
+}
+
+// Forget has it worked out anew: there is another configuration.
+func (a *Ahead) Forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = nil
+}
+
+// Work says what going back would do, and when that is; no plan means that the present configuration has no end.
+type Work func(context.Context) (*sched.ConfigPlan, sched.Time, error)
+
+// Tell adds to jobs what it will do to them.
+func (a *Ahead) Tell(ctx context.Context, jobs []rest.Job, work Work) error {
+	if !slices.ContainsFunc(jobs, func(j rest.Job) bool { return j.Phase == sched.Active }) {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.list == nil || time.Since(a.at) > keep {
+		plan, until, err := work(ctx)
+		if err != nil {
+			return err
+		}
+		a.at, a.list = time.Now(), ahead(plan, until)
+	}
+	for i := range jobs {
+		tell(&jobs[i], a.list)
+	}
+	return nil
+}
+
+func tell(j *rest.Job, list map[sched.AttemptID]rest.Coming) {
+	added := false
+	for k := range j.Attempts {
+		if c, ok := list[j.Attempts[k].ID]; ok && j.Attempts[k].Cause == 0 && !slices.Contains(j.Coming, c) {
+			j.Coming, added = append(slices.Clip(j.Coming), c), true
+		}
+	}
+	if added {
+		slices.SortStableFunc(j.Coming, func(a, b rest.Coming) int {
+			if (a.At == 0) != (b.At == 0) {
+				return cmp.Compare(b.At, a.At)
+			}
+			return cmp.Compare(a.At, b.At)
+		})
+	}
+}
+
+// ahead says it of each attempt that a plan stops, moves or takes the guarantee of.
+func ahead(p *sched.ConfigPlan, until sched.Time) map[sched.AttemptID]rest.Coming {
+	out := map[sched.AttemptID]rest.Coming{}
+	if p == nil {
+		return out
+	}
+	for i := range p.Running {
+		if r := &p.Running[i]; fates[r.Fate] != "" {
+			says := "an earlier cluster file comes back then: as it stands now, " + fates[r.Fate]
+			out[r.Attempt] = rest.Coming{Kind: sched.ComesFile, At: until, Message: says}
+		}
+	}
+	return out
+}
+
+const leaves = "devices on which it runs leave the configuration"
+
+var fates = map[sched.Fate]string{
+	effects.IsStopped:     "it is told to stop, with its grace, and waits again",
+	effects.Moves:         "it is told to stop, with its grace, and goes on elsewhere",
+	effects.Opportunistic: "it loses its guarantee, and runs on as opportunistic",
+	effects.Drains:        leaves + ": it may end there, and does not start there again",
+	effects.DrainsLazily:  leaves + ", and it loses its guarantee: it may end there as opportunistic",
+}
