@@ -326,6 +326,17 @@ func (t *Table) Submits(p *identity.Principal, vc cell.VCName) bool {
 	return t.May(&reader, SubmitJob, Object{VC: vc})
 }
 
+// HasRole reports whether a principal has a role in a VC or in one inside of it: a token that is
+// bounded to it can do something.
+func (t *Table) HasRole(p *identity.Principal, vc cell.VCName) bool {
+	for inside, around := range t.around { // in any order: whether there is one
+		if slices.Contains(around, vc) && t.RoleIn(p, inside) > Stranger {
+			return true
+		}
+	}
+	return false
+}
+
 // inScope reports whether a principal's token may be used for a VC.
 func (t *Table) inScope(p *identity.Principal, vc cell.VCName) bool {
 	return len(p.Scope.VCs) == 0 || slices.Contains(p.Scope.VCs, string(vc)) ||

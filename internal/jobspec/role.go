@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/combsched/comb/internal/amount"
@@ -16,6 +17,7 @@ type role struct {
 	node      *document.Node
 	resources *document.Node
 	ask       ask
+	shm       *document.Node
 	chosen    map[string]*document.Node // prerequisite by script, data and output
 	place     placement
 	comb      combRole
@@ -109,7 +111,8 @@ func (p *parser) readTaskRetries(m *document.MapReader, r *role) {
 
 func (p *parser) readContainer(m *document.MapReader, r *role) {
 	c := m.Map("extraContainerOptions", "extraContainerOptions")
-	r.Launch.ShmMB = c.Int("shmMB", document.Range{Max: maxMemoryMB})
+	r.shm = c.Node("shmMB")
+	r.Launch.ShmMB = p.r.Int(r.shm, document.Range{Max: maxMemoryMB})
 	n := c.Node("infiniband")
 	if r.Launch.InfiniBand = p.r.Bool(n, false); r.Launch.InfiniBand {
 		p.r.Warn(n, "InfiniBand devices are given to pods of Kubernetes alone, where the cluster file lets the virtual cluster have them; elsewhere a process sees those of its machine")
@@ -274,6 +277,11 @@ func (p *parser) sizeRole(r *role, opportunistic bool) {
 		defer p.warnOfCost(r)
 	}
 	r.Leaves = int32(leaves)
+	// A task that used more shared memory than it has memory would be ended as out of memory.
+	if mib := cmp.Or(r.ask.memoryMB, leaves*sku.MemoryMB); mib > 0 && r.Launch.ShmMB > mib {
+		p.r.Problem(r.shm, "%d MiB of shared memory are more than the %d MiB of memory of a task, "+
+			"of which they are a part: ask for less, or for more memoryMB", r.Launch.ShmMB, mib)
+	}
 }
 
 // warnOfCost says when CPUs or memory make a task take more GPUs than it asks for.

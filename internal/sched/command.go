@@ -210,7 +210,11 @@ const (
 	// SuspendTimeout is of a task that did not acknowledge its suspension in time: it
 	// was given its grace for a checkpoint and stopped. No retry is counted.
 	SuspendTimeout ExitCause = "suspend timed out"
+	// TooManyProcesses is the task's own limit, too: it refused a process, and the task failed.
+	TooManyProcesses ExitCause = "too many processes"
 )
 
 // Accountable reports whether a failure with this cause counts as the job's.
-func (c ExitCause) Accountable() bool { return c == "" || c == OutOfMemory || c == GraceOver }
+func (c ExitCause) Accountable() bool {
+	return c == "" || c == OutOfMemory || c == GraceOver || c == TooManyProcesses
+}

@@ -235,6 +235,14 @@ func TestTokens(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `vcs[1]: there is no VC "aa"`) || !strings.Contains(err.Error(), "vcs[2]") {
 		t.Errorf("%v", err)
 	}
+	_, err = alice.CreateToken(ctx, rest.NewToken{Name: "ci", VCs: []string{"b"}}, "")
+	if rest.CodeOf(err) != rest.CodeInvalid || !strings.Contains(err.Error(), "alice has no role in VC b") {
+		t.Errorf("of a VC in which alice has no role: %v", err)
+	}
+	_, err = people.CreateToken(ctx, rest.NewToken{Name: "ci", VCs: []string{"b"}}, "alice")
+	if rest.CodeOf(err) != rest.CodeInvalid {
+		t.Errorf("the same of an administrator: %v", err)
+	}
 	token, err := alice.CreateToken(ctx, rest.NewToken{Name: "ci", ReadOnly: true, VCs: []string{"a"}, Expires: "30d"}, "")
 	if err != nil || !strings.HasPrefix(token.Secret, "comb_"+token.ID+"_") || token.Kind != "application" || !token.ReadOnly {
 		t.Fatalf("%+v, %v", token, err)

@@ -58,7 +58,9 @@ func addAudit(ctx context.Context, tx *sql.Conn, m *mark, lines []AuditLine) err
 
 // AuditLines returns up to limit lines of the audit log before a line (0: from the newest), newest first.
 func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]AuditLine, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail FROM audit WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?", before, before, limit)
+	const fields = "seq, time, subject, verb, object, outcome, detail, link, sum"
+	rows, err := s.read.QueryContext(ctx, "SELECT "+fields+" FROM audit "+
+		"WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?", before, before, limit)
 	if err != nil {
 		return nil, s.explain("cannot read the audit log", err)
 	}
@@ -66,8 +68,13 @@ func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]Audi
 	var out []AuditLine
 	for rows.Next() {
 		var l AuditLine
-		if err := rows.Scan(&l.Seq, &l.Time, &l.Subject, &l.Verb, &l.Object, &l.Outcome, &l.Detail); err != nil {
+		var link, kept digest
+		err := rows.Scan(&l.Seq, &l.Time, &l.Subject, &l.Verb, &l.Object, &l.Outcome, &l.Detail, &link, &kept)
+		if err != nil {
 			return nil, s.explain("cannot read the audit log", err)
+		}
+		if l.sum(link) != kept {
+			return nil, s.damaged(fmt.Sprintf("line %d of the audit log is not what was saved", l.Seq))
 		}
 		out = append(out, l)
 	}

@@ -147,14 +147,15 @@ func scanConfig(row interface{ Scan(...any) error }) (v engine.ConfigVersion, fi
 // Configs returns up to limit versions of the cluster file before one (0: from the latest), the latest first. One that is
 // being applied is not among them.
 func (s *reader) Configs(ctx context.Context, before int64, limit int) (list []engine.ConfigVersion, err error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT "+configColumns+", length(file) FROM configs WHERE tag <> '' AND (? = 0 OR version < ?) ORDER BY version DESC LIMIT ?", before, before, limit)
+	rows, err := s.read.QueryContext(ctx, "SELECT "+configColumns+", file, sum FROM configs "+
+		"WHERE tag <> '' AND (? = 0 OR version < ?) ORDER BY version DESC LIMIT ?", before, before, limit)
 	if err != nil {
 		return nil, s.explain("cannot list the versions of the cluster file", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var v engine.ConfigVersion
-		if err := rows.Scan(&v.Version, &v.Time, &v.Author, &v.Reason, &v.Tag, &v.Restored, &v.Bytes); err != nil {
+		v, _, err := scanConfig(rows)
+		if err != nil {
 			return nil, s.explain("cannot list the versions of the cluster file", err)
 		}
 		list = append(list, v)

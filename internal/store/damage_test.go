@@ -17,8 +17,8 @@ import (
 
 // crashed is a data directory as a killed server leaves it, with part of everything in the main
 // file and part in the log: archive, snapshots, finished jobs, secrets, tokens, 200 jobs in 420
-// events.
-func crashed(t *testing.T) string {
+// events, and what more is given to the store.
+func crashed(t *testing.T, more ...func(*Store)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := open(t, dir)
@@ -47,6 +47,9 @@ func crashed(t *testing.T) string {
 	}
 	if _, _, err := s.CreateToken(ctx, "laptop", "ann", 1); err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range more {
+		f(s)
 	}
 	image := filepath.Join(t.TempDir(), "image")
 	copyDir(t, dir, image)
@@ -112,6 +115,17 @@ func verified(s *Store) (has []string, err error) {
 			return nil, err
 		}
 		has = append(has, fmt.Sprint(id, values))
+	}
+	versions, err := s.Configs(ctx, 0, 10)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range versions {
+		_, file, _, err := s.ConfigFile(ctx, v.Version)
+		if err != nil {
+			return nil, err
+		}
+		has = append(has, fmt.Sprint(v, string(file)))
 	}
 	for _, token := range s.ListTokens() {
 		has = append(has, fmt.Sprint(token))
@@ -191,7 +205,15 @@ func damages(image string) []damage {
 // TestDamageIsNeverSilent does everything to a directory that may happen to one, and compares what
 // it has then with what was acknowledged: it has all of that, or it says what is wrong.
 func TestDamageIsNeverSilent(t *testing.T) {
-	image := crashed(t)
+	image := crashed(t, func(s *Store) {
+		for _, tag := range []string{"one", "two"} {
+			v := engine.ConfigVersion{Time: 1, Author: "ann", Reason: "for " + tag}
+			file := []byte(strings.Repeat("file "+tag, 500))
+			if err := errors.Join(s.BeginConfig(ctx, v, file), s.EndConfig(ctx, tag)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 	whole := filepath.Join(t.TempDir(), "whole")
 	copyDir(t, image, whole)
 	end, want, err := all(whole)

@@ -239,7 +239,8 @@ func (s *Store) compare(ctx context.Context, head mark, sealErr error) (*Loss, e
 		}
 	}
 	if seal.changes == head.changes && seal.rows != head.rows {
-		return &Loss{Problem: fmt.Sprintf("its database %s has other finished jobs, secrets or tokens than its %s says", databaseFile, sealFile)}, nil
+		return &Loss{Problem: fmt.Sprintf("its database %s has other finished jobs, secrets, tokens, users, groups, tags, "+
+			"lines of the audit log or versions of the cluster file than its %s says", databaseFile, sealFile)}, nil
 	}
 	return nil, nil
 }

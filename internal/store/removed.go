@@ -60,19 +60,18 @@ func (s Retention) EndedOf(ctx context.Context, ids []sched.JobID) (map[sched.Jo
 	for i, id := range ids {
 		args[i] = int64(id)
 	}
-	rows, err := s.read.QueryContext(ctx, "SELECT id, ended FROM jobs WHERE id IN ("+marks(len(ids))+")", args...)
+	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id IN ("+marks(len(ids))+")", args...)
 	if err != nil {
 		return nil, s.explain("cannot read when jobs ended", err)
 	}
 	defer rows.Close()
 	out := map[sched.JobID]sched.Time{}
 	for rows.Next() {
-		var id sched.JobID
-		var at sched.Time
-		if err := rows.Scan(&id, &at); err != nil {
+		j, err := scanStatus(rows)
+		if err != nil {
 			return nil, s.explain("cannot read when jobs ended", err)
 		}
-		out[id] = at
+		out[j.ID] = j.Ended
 	}
 	return out, s.explain("cannot read when jobs ended", rows.Err())
 }

@@ -49,21 +49,33 @@ func (s Tags) Of(ctx context.Context, jobs []sched.JobID) (map[sched.JobID][]str
 	for i, id := range jobs {
 		args[i] = int64(id)
 	}
-	rows, err := s.read.QueryContext(ctx, "SELECT job, tag FROM tags WHERE job IN ("+marks(len(jobs))+") ORDER BY job, tag", args...)
+	rows, err := s.read.QueryContext(ctx, "SELECT id, job, tag, sum FROM tags WHERE job IN ("+marks(len(jobs))+") ORDER BY job, tag", args...)
 	if err != nil {
 		return nil, s.explain("cannot read tags", err)
 	}
 	defer rows.Close()
 	out := map[sched.JobID][]string{}
 	for rows.Next() {
-		var id sched.JobID
-		var tag string
-		if err := rows.Scan(&id, &tag); err != nil {
-			return nil, s.explain("cannot read tags", err)
+		job, tag, err := s.scanTag(rows)
+		if err != nil {
+			return nil, err
 		}
-		out[id] = append(out[id], tag)
+		out[job] = append(out[job], tag)
 	}
 	return out, s.explain("cannot read tags", rows.Err())
+}
+
+// scanTag reads a row of tags, which must be as it was written.
+func (s Tags) scanTag(rows *sql.Rows) (job sched.JobID, tag string, err error) {
+	var id int64
+	var kept digest
+	if err := rows.Scan(&id, &job, &tag, &kept); err != nil {
+		return 0, "", s.explain("cannot read tags", err)
+	}
+	if tagSum(id, job, tag) != kept {
+		return 0, "", s.damaged(fmt.Sprintf("a tag of job %d is not what was saved", job))
+	}
+	return job, tag, nil
 }
 
 // mostTagged bounds the jobs that a tag is looked up for.
@@ -71,18 +83,18 @@ const mostTagged = 100_000
 
 // With returns the latest jobs that have a tag.
 func (s Tags) With(ctx context.Context, tag string) (map[sched.JobID]bool, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT job FROM tags WHERE tag = ? ORDER BY job DESC LIMIT ?", tag, mostTagged)
+	rows, err := s.read.QueryContext(ctx, "SELECT id, job, tag, sum FROM tags WHERE tag = ? ORDER BY job DESC LIMIT ?", tag, mostTagged)
 	if err != nil {
 		return nil, s.explain("cannot read tags", err)
 	}
 	defer rows.Close()
 	out := map[sched.JobID]bool{}
 	for rows.Next() {
-		var id sched.JobID
-		if err := rows.Scan(&id); err != nil {
-			return nil, s.explain("cannot read tags", err)
+		job, _, err := s.scanTag(rows)
+		if err != nil {
+			return nil, err
 		}
-		out[id] = true
+		out[job] = true
 	}
 	return out, s.explain("cannot read tags", rows.Err())
 }

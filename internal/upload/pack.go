@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // longestIgnore bounds an ignore file, in bytes.
@@ -194,7 +195,7 @@ func (w *walker) one(name string, found fs.DirEntry, rules []rule) error {
 		return err
 	}
 	if why := checkName(name); why != "" {
-		return fmt.Errorf("%s %s: leave it out in .combignore, or move it", name, why)
+		return fmt.Errorf("%s %s: leave it out in .combignore, or move it", shown(name), why)
 	}
 	e := entry{name: name, mode: st.Mode()}
 	switch st.Mode().Type() {
@@ -204,6 +205,10 @@ func (w *walker) one(name string, found fs.DirEntry, rules []rule) error {
 	case fs.ModeSymlink:
 		if e.target, err = w.f.root.Readlink(name); err != nil {
 			return err
+		}
+		if strings.ContainsFunc(e.target, unicode.IsControl) {
+			w.leaveOut(name, "a link to a name with a control character")
+			return nil
 		}
 		if !staysInside(name, e.target) {
 			w.leaveOut(name, "a link that leads out of the folder")
@@ -222,6 +227,14 @@ func (w *walker) one(name string, found fs.DirEntry, rules []rule) error {
 		return w.folder(name, rules)
 	}
 	return nil
+}
+
+// shown is a name as a terminal may get it.
+func shown(name string) string {
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Sprintf("%q", name)
+	}
+	return name
 }
 
 func (w *walker) leaveOut(name, why string) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -172,6 +173,9 @@ func checkEntry(h *tar.Header, folders map[string]bool) string {
 	switch h.Typeflag {
 	case tar.TypeDir, tar.TypeReg:
 	case tar.TypeSymlink:
+		if strings.ContainsFunc(h.Linkname, unicode.IsControl) {
+			return fmt.Sprintf("is a link to %.200q, which has a control character in its name", h.Linkname)
+		}
 		if !staysInside(name, h.Linkname) {
 			return fmt.Sprintf("is a link to %.200q, which may lead out of the folder", h.Linkname)
 		}

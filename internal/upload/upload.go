@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Limits of what is packed and unpacked.
@@ -42,6 +43,8 @@ func checkName(name string) string {
 	switch {
 	case !Within(name) || strings.ContainsRune(name, 0):
 		return "is no name inside of the folder"
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return "has a control character in its name"
 	case len(name) > longestPath:
 		return fmt.Sprintf("has a name of %d bytes, more than %d", len(name), longestPath)
 	case slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return len(part) > longestPart }):

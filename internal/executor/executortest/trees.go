@@ -15,6 +15,9 @@ const (
 	Saved Program = "sh -c 'trap \"exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo more to do"
 	// Family are two programs that save by themselves, one of which takes longer.
 	Family Program = "for t in 0.1 0.6; do sh -c \"trap 'sleep $t; exit 0' TERM; echo ready; while :; do sleep 0.05; done\" & done; wait; wait; exit 0"
+	// Crowd are 199 processes, none of which does anything about signals.
+	Crowd Program = "mkfifo hold; f() { if [ $1 -gt 1 ]; then f $(($1/2)) & f $(($1-$1/2)) & " +
+		"else echo ready; fi; read x < hold; }; f 100"
 )
 
 // trees are the properties of what a stop reaches in a task's tree of processes.
@@ -23,6 +26,7 @@ func trees() []test {
 		{"A stop reaches the program that saves, not its helpers", func(s *suite) { s.stopped(Saver, 1, sched.Exit{Code: 5}) }},
 		{"A shell around the program ends with the program's code", func(s *suite) { s.stopped(Wrapped, 1, sched.Exit{Code: 7}) }},
 		{"A shell does not go on with another command", func(s *suite) { s.stopped(Chained, 1, sched.Exit{Code: 7}) }},
+		{"A crowd of processes ends at once", func(s *suite) { s.stopped(Crowd, 100, sched.Exit{Code: 143, Signal: 15}) }},
 		{"Of several programs that save each has its time", func(s *suite) { s.stopped(Family, 2, sched.Exit{Code: 143, Signal: 15}) }},
 		{"A program that saves does not end the script as a success", func(s *suite) { s.stopped(Saved, 1, sched.Exit{Code: 143, Signal: 15}) }},
 	}

@@ -77,3 +77,32 @@ func BenchmarkGang(b *testing.B) {
 	slices.Sort(all)
 	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "started-p50-ms")
 }
+
+// BenchmarkEndOfMany measures from the stop of a task with 4,000 processes, none of which ends by
+// SIGTERM, to the fact of its end, and counts its looks at all processes.
+func BenchmarkEndOfMany(b *testing.B) {
+	const n = 4000
+	for _, groups := range []bool{true, false} {
+		b.Run(fmt.Sprintf("cgroups=%v", groups), func(b *testing.B) {
+			w := newWorld(b, func(o *Options) { o.NoCgroups, o.Pids = !groups, n+96 })
+			var all []time.Duration
+			looks := int64(0)
+			for b.Loop() {
+				a := w.action(1, append(many(n), "wait")...)
+				w.e.Do(a)
+				want[sched.TaskStarted](w)
+				for w.output(a.Attempt, 0, Stdout) == "" { // shells start them, for minutes
+					time.Sleep(50 * time.Millisecond)
+				}
+				begin := time.Now()
+				w.e.Do(sched.Action{Attempt: a.Attempt})
+				w.exit()
+				all = append(all, time.Since(begin))
+				looks = max(looks, w.looks(a.Attempt))
+			}
+			slices.Sort(all)
+			b.ReportMetric(all[len(all)/2].Seconds(), "ended-p50-s")
+			b.ReportMetric(float64(looks), "looks")
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -345,6 +346,10 @@ func (c *caretaker) ended(st container.State) outcome {
 		return outcome{Exit: &x}
 	}
 	words := c.words()
+	if strings.Contains(words, noThread) {
+		x.Cause, x.Message = sched.TooManyProcesses, tooMany(c.spec.Limits.Pids)
+		return outcome{Exit: &x}
+	}
 	_, err := os.Lstat(filepath.Join(c.dir, runsFile))
 	if st.Code == exitTaken && err != nil {
 		return *unfit(c.spec.Boxed.Image, errTaken)
@@ -357,6 +362,9 @@ func (c *caretaker) ended(st container.State) outcome {
 	}
 	return outcome{Exit: &x}
 }
+
+// noThread is what process 1 says last where the task's processes left it no thread of its own.
+const noThread = "newosproc"
 
 // words is what process 1 said of itself; "" where that is not known.
 func (c *caretaker) words() (text string) {

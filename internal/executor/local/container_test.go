@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/enginetest"
+	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/testkit"
 )
 
@@ -56,11 +57,35 @@ func TestContainerPids(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Engine, o.Pids = engine, 20 })
 	a := w.action(1, "i=0; while sleep 600 & do i=$((i+1)); echo started $i; done")
 	doer{w, boxImage}.Do(a)
-	if x := w.exit(); x.Code == 0 {
+	if x := w.exit(); x.Code == 0 || x.Cause != sched.TooManyProcesses {
 		t.Errorf("it ended with %+v", x)
 	}
 	if n := strings.Count(w.output(a.Attempt, 0, Stdout), "started"); n < 5 || n > 20+insidePids {
 		t.Errorf("%d processes started, with a limit of 20", n)
+	}
+}
+
+// A container with hundreds of processes ends at once, with one look at them at most.
+func TestContainerOfManyProcesses(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
+	engine := openBoxes(t)
+	w := newWorld(t, func(o *Options) { o.Engine = engine })
+	for _, grace := range []sched.Duration{100 * sched.Millisecond, sched.Minute} {
+		a := w.action(1, append(many(200), "wait")...)
+		if grace == sched.Minute { // nothing keeps it from ending by SIGTERM
+			role(a).Command = role(a).Command[1:]
+		}
+		doer{w, boxImage}.Do(a)
+		w.ready(a.Attempt, 1)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: grace})
+		if x := w.exit(); x.Code == 0 || x.Own {
+			t.Errorf("it ended with %+v", x)
+		}
+		if got := w.looks(a.Attempt); got > 1 {
+			t.Errorf("its stop looked %d times", got)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/mounted"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // errImage says that an image cannot be used, whatever the machine: another start would not help.
@@ -88,6 +89,11 @@ func newInside(args []string) (*supervisor, error) {
 	if err := reserveOutcome(s.dir); err != nil {
 		return s, err
 	}
+	if s.spec.Boxed.writesStorages() {
+		if err := rights.RefuseBits(); err != nil {
+			return s, err
+		}
+	}
 	// An engine that died in the start may have left this container without its script.
 	late := time.AfterFunc(scriptWithin, func() { os.Exit(exitUnable) })
 	s.private, err = readPrivate(os.Stdin)
@@ -114,6 +120,14 @@ func newInside(args []string) (*supervisor, error) {
 		}
 	}
 	return s, nil
+}
+
+// writesStorages reports whether a task may write to a folder of the machine that others see: what
+// it leaves there must give no one its rights.
+func (b *boxed) writesStorages() bool {
+	return slices.ContainsFunc(b.Box.Mounts, func(m container.Mount) bool {
+		return !m.ReadOnly && strings.HasPrefix(m.Target, storage.Top+"/")
+	})
 }
 
 // meet waits until each task of the gang has an address, and puts them into the environment. A

@@ -135,11 +135,14 @@ func (s *supervisor) openDoor() {
 	}
 }
 
+// taskEnded is why a command beside a task ends with it.
+const taskEnded = "the task has ended"
+
 // letIn starts the commands that wait, when it is the task's turn: until then they would take the devices of others.
 func (s *supervisor) letIn() {
 	switch {
 	case s.ended != nil || s.killing || s.main == 0:
-		s.door.Shut("the task has ended")
+		s.door.Shut(taskEnded)
 	case s.part.phase == running:
 		s.door.LetIn(s.startBeside)
 	}

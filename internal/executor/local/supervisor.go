@@ -85,6 +85,10 @@ type supervisor struct {
 	status  *os.File
 	signals chan os.Signal
 
+	children chan os.Signal // some have ended
+	killer   process.Killer // of the end, once that has begun
+	looks    int64          // at all processes, before the end began
+
 	locks      []*os.File
 	part       suspension
 	captures   []*capture.Capture
@@ -303,53 +307,59 @@ func (s *supervisor) refuse(reason string, job bool) int {
 	return exitDone
 }
 
-// child is one reaped process; empty says that there is no child any more.
-type child struct {
-	pid    int
-	status unix.WaitStatus
-	empty  bool
+// reapAtOnce bounds how many ends are taken in a row: a task whose children end all the time must
+// not keep the supervisor from all else.
+const reapAtOnce = 10_000
+
+// reap takes the ends of all children that have ended, and says whether there is any child left.
+// Where the main process was among them the others are told to end.
+func (s *supervisor) reap() (left bool) {
+	running := s.ended == nil
+	if left = s.takeEnds(); left && running && s.ended != nil && s.own {
+		s.leftovers()
+	}
+	return left
 }
 
-// reap waits for children until there is none.
-func reap(out chan<- child) {
-	for {
-		var c child
-		pid, err := unix.Wait4(-1, &c.status, unix.WALL, nil)
+func (s *supervisor) takeEnds() (left bool) {
+	for range reapAtOnce {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOHANG, nil)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			out <- child{empty: true}
-			return
+			return false
+		case pid == 0:
+			return true
 		default:
-			c.pid = pid
-			out <- c
+			s.door.Ended(pid, status)
+			if pid == s.main {
+				s.ended, s.endedAt, s.own = &status, wallClock(), !s.stopped && !s.killing
+			}
 		}
 	}
+	select {
+	case s.children <- unix.SIGCHLD:
+	default:
+	}
+	return true
 }
 
 // run waits for the end of the task and of everything it started.
 func (s *supervisor) run() int {
-	children := make(chan child, 64)
-	go reap(children)
+	s.children = make(chan os.Signal, 1)
+	signal.Notify(s.children, unix.SIGCHLD)
 	s.takeOrder()
 	s.follow()
 	s.looked = time.Now()
 	for pause := 10 * time.Millisecond; ; {
 		s.letIn()
+		if !s.reap() {
+			return s.finish()
+		}
 		select {
 		case <-s.door.Bell():
-		case c := <-children:
-			if c.empty && s.door.Busy() { // a command came in behind the last child
-				go reap(children)
-				continue
-			}
-			if c.empty {
-				return s.finish()
-			}
-			s.door.Ended(c.pid, c.status)
-			if c.pid == s.main {
-				s.mainEnded(c.status)
-			}
+		case <-s.children:
 		case sig := <-s.signals:
 			if sig == unix.SIGUSR1 {
 				s.takeOrder()
@@ -360,6 +370,9 @@ func (s *supervisor) run() int {
 			}
 		case <-s.nextLook(pause):
 			s.looked = time.Now()
+			if !s.reap() {
+				return s.finish()
+			}
 			s.look()
 			if s.killing {
 				pause = min(2*pause, 200*time.Millisecond)
@@ -420,10 +433,8 @@ func (s *supervisor) look() {
 	}
 	s.followUp()
 	if s.killing {
-		for _, dir := range s.spec.groupDirs() {
-			cgroup.Kill(dir)
-		}
-		process.Strike(s.descendants)
+		s.beginEnd()
+		s.killer.Step()
 	}
 }
 
@@ -435,12 +446,15 @@ func (s *supervisor) descendants() map[int]process.Stat {
 		s.note("list processes: %v", err)
 		return nil
 	}
+	return s.among(all)
+}
+
+// among picks the task's processes from a list of all.
+func (s *supervisor) among(all map[int]process.Stat) map[int]process.Stat {
 	found := map[int]bool{os.Getpid(): true}
 	process.Descend(all, found)
-	for _, dir := range s.spec.groupDirs() {
-		for _, pid := range cgroup.Members(dir) {
-			found[pid] = true
-		}
+	for _, pid := range s.grouped() {
+		found[pid] = true
 	}
 	members := map[int]process.Stat{}
 	for pid := range found {
@@ -449,6 +463,14 @@ func (s *supervisor) descendants() map[int]process.Stat {
 		}
 	}
 	return members
+}
+
+// grouped are the processes in the task's groups.
+func (s *supervisor) grouped() (pids []int) {
+	for _, dir := range s.spec.groupDirs() {
+		pids = append(pids, cgroup.Members(dir)...)
+	}
+	return pids
 }
 
 // takeOrder obeys a stop that the server left.
@@ -470,27 +492,33 @@ func (s *supervisor) stop(grace time.Duration) {
 	}
 	again := s.stopped
 	s.stopped, s.deadln, s.grace = true, until, grace
+	s.beginEnd()
 	s.wake()
 	if !again || len(s.ask.progs) == 0 {
 		s.terminate()
 	}
 }
 
-// mainEnded leaves a short time to descendants that the main process left
+// leftovers leaves a short time to descendants that the main process left
 // behind; during a stop they have the rest of the grace.
-func (s *supervisor) mainEnded(status unix.WaitStatus) {
-	s.ended, s.endedAt = &status, wallClock()
-	s.own = !s.stopped && !s.killing
-	if s.stopped || s.killing {
-		return
-	}
+func (s *supervisor) leftovers() {
 	s.deadln = time.Now().Add(time.Duration(s.spec.Leftover) * time.Microsecond)
+	s.beginEnd()
 	s.wake()
 	s.tellAll(unix.SIGTERM)
 }
 
+// beginEnd notes that the end begins: how often all processes are looked at counts from there.
+func (s *supervisor) beginEnd() {
+	if s.killer.Below == nil {
+		s.killer = process.Killer{Groups: s.spec.groupDirs(), Below: s.descendants}
+		s.looks = process.Looks()
+	}
+}
+
 // finish records the end: there is no descendant any more.
 func (s *supervisor) finish() int {
+	s.door.Shut(taskEnded)
 	s.door.Close()
 	for _, c := range s.captures {
 		c.Finish()
@@ -502,7 +530,11 @@ func (s *supervisor) finish() int {
 		f.Close() // who reads the outcome may start another task there before this process is gone
 	}
 	s.locks = nil
-	s.record(outcome{Exit: &exit})
+	end := outcome{Exit: &exit}
+	if s.killer.Below != nil {
+		end.Looks = process.Looks() - s.looks
+	}
+	s.record(end)
 	return exitDone
 }
 
@@ -534,6 +566,8 @@ func (s *supervisor) exit() sched.Exit {
 	case (s.oom || s.spec.outOfMemory() > 0) && (!s.stopped || s.oom):
 		e.Cause = sched.OutOfMemory
 		e.Message = fmt.Sprintf("it needed more than its %d MiB of memory", s.spec.Limits.MemoryMB)
+	case s.own && s.spec.outOfProcesses():
+		e.Cause, e.Message = sched.TooManyProcesses, tooMany(s.spec.Limits.Pids)
 	case s.own && e.Code != 0 && s.part.justWoken(s.endedAt):
 		e.Message = fmt.Sprintf("it failed just after a suspension of %v: a time-out of its own may be shorter than that", s.part.slept.Round(time.Second))
 	case s.foreign:

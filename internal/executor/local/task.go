@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
@@ -576,6 +577,9 @@ func (t *task) refused(o outcome) {
 
 func (t *task) tellOutcome(o outcome) {
 	if o.Exit == nil {
+		if o.Job {
+			t.sayWhy(o.Refused)
+		}
 		t.ended(sched.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job}, 0)
 		return
 	}
@@ -588,6 +592,23 @@ func (t *task) tellOutcome(o outcome) {
 		}
 	}
 	t.exited(x, false)
+}
+
+// sayWhy puts into the log of a task that did not start why it did not: a user looks there first. A
+// log that has something says it already.
+func (t *task) sayWhy(why string) {
+	path := filepath.Join(t.dir, capture.Name(Stderr, 0))
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err == nil {
+		var st os.FileInfo
+		if st, err = f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() == 0 {
+			_, err = fmt.Fprintf(f, "comb: the task did not start: %s\n", why)
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.e.o.Log.Warn("write why a task did not start", "attempt", t.at.id, "task", t.n, "error", err)
+	}
 }
 
 func (t *task) unknown(why string) {

@@ -196,6 +196,10 @@ func TestRefusals(t *testing.T) {
 	if r := w.refused(); !r.Job || !strings.Contains(r.Reason, "/no/such/place") {
 		t.Errorf("%+v", r)
 	}
+	const why = "the working directory cannot be used: stat /no/such/place: no such file or directory"
+	if got := w.output(a.Attempt, 0, Stderr); got != "comb: the task did not start: "+why+"\n" {
+		t.Errorf("its log says %q", got)
+	}
 	// The same refusal from the next server.
 	w.restart()
 	a.Known = true

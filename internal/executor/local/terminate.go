@@ -35,12 +35,14 @@ func (s *supervisor) terminate() {
 	if err != nil {
 		s.note("list processes: %v", err)
 	}
+	members := s.among(all)
+	s.killer.Know(members)
 	s.ask = asking{progs: process.CatchersBelow(s.door.Hide(all), os.Getpid(), unix.SIGTERM)}
 	if len(s.ask.progs) == 0 {
-		s.tellAll(unix.SIGTERM)
+		tellGroups(members, unix.SIGTERM)
 		return
 	}
-	s.tellAll(0)
+	tellGroups(members, 0)
 	if one := s.ask.progs[0]; len(s.ask.progs) == 1 {
 		s.ask.under = process.Below(all, one.PID, s.main)
 	}
@@ -52,11 +54,31 @@ func (s *supervisor) terminate() {
 	}
 }
 
-// tellAll sends a signal to every process group of the task, and wakes it so that it
-// can act on it; 0 only wakes.
+// tellAll sends a signal to every process of the task, and wakes it so that it can act on it. It
+// needs no look at all processes where the task has a namespace or a cgroup of its own.
 func (s *supervisor) tellAll(sig unix.Signal) {
+	if os.Getpid() == 1 {
+		_ = unix.Kill(-1, sig) // there may be none any more
+		_ = unix.Kill(-1, unix.SIGCONT)
+		return
+	}
+	members := map[int]process.Stat{}
+	for _, pid := range s.grouped() {
+		if st, ok := process.ReadStat(pid); ok && !st.Dead() {
+			members[pid] = st
+		}
+	}
+	if len(members) == 0 {
+		members = s.descendants()
+	}
+	s.killer.Know(members)
+	tellGroups(members, sig)
+}
+
+// tellGroups sends a signal to the process groups of some processes, and wakes them; 0 only wakes.
+func tellGroups(members map[int]process.Stat, sig unix.Signal) {
 	groups := map[int]bool{}
-	for _, st := range s.descendants() {
+	for _, st := range members {
 		if st.Group > 1 && st.Group != unix.Getpgrp() {
 			groups[st.Group] = true
 		}

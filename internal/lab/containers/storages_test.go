@@ -25,6 +25,10 @@ try write-home put /mnt/homes/mine x
 try other-user ls /mnt/homes/../bob
 try link cat /mnt/data/out
 try host ls $FOLDER
+try setuid chmod u+s $FILE
+try setgid chmod g+s $FILE
+try sticky chmod 1777 $FILE
+try device mknod $FILE.device b 8 0
 `
 
 // A working directory is looked at as the task's user: one that process 1 may not enter can be used, and one that only
@@ -57,6 +61,10 @@ func TestWorkingDirectories(t *testing.T) {
 		if want == "" && (j.Phase != sched.Succeeded || strings.TrimSpace(out) != "/mnt/data/"+name) {
 			t.Errorf("%s: %s: %+v, it printed %q", name, j.Phase, j.Tasks[0].Exit, out)
 		}
+		why := "comb: the task did not start: the working directory /mnt/data/" + name + " " + want
+		if want != "" && !strings.Contains(out, why) {
+			t.Errorf("%s: its log says %q", name, out)
+		}
 		if x := j.Tasks[0].Exit; want != "" && (j.Phase != sched.Failed || x == nil || !strings.Contains(x.Message, "the working directory /mnt/data/"+name+" "+want)) {
 			t.Errorf("%s: %s: %+v", name, j.Phase, x)
 		}
@@ -86,8 +94,10 @@ storages:
   gone: {folder: %[1]s/gone}
 `, dir))
 	w.engine.Import("local.test/looks:1", map[string]string{"looks.sh": looks})
+	file := "/mnt/homes/mine"
 	asks := func(name, storages string) string {
-		return with(name, "local.test/looks:1", "FOLDER="+dir+" sh /looks.sh") + "extras: {comb: {storages: [" + storages + "]}}\n"
+		return with(name, "local.test/looks:1", "FOLDER="+dir+" FILE="+file+" sh /looks.sh") +
+			"extras: {comb: {storages: [" + storages + "]}}\n"
 	}
 	ref := w.submit(asks("looks", "data, homes"))
 	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
@@ -101,12 +111,23 @@ write-home may
 other-user may not
 link may not
 host may not
+setuid may not
+setgid may not
+sticky may
+device may not
 `
 	if got := strings.ReplaceAll(out, " \n", "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "homes/admin/mine")); err != nil || string(data) != "x\n" {
 		t.Errorf("the user's folder has %q, %v", data, err)
+	}
+	// What only reads storages keeps its files to itself: there the bits are its own matter.
+	file = "/looks.sh"
+	ref = w.submit(asks("own", "data"))
+	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+	if out, _, _ = w.cli("job", "logs", ref); !strings.Contains(out, "setuid may\nsetgid may\n") {
+		t.Errorf("of its own file it says\n%s", out)
 	}
 	// Folders are looked up when the image is here, however long that took.
 	h := newHub(t)

@@ -275,19 +275,31 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	_, vcs, err := a.rights(ctx)
+	table, vcs, err := a.rights(ctx)
 	if err != nil {
 		return nil, a.Fail(err)
 	}
+	u, err := a.Directory.User(user)
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	of := &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Known: true}
 	var names []string
 	for i := range vcs {
 		names = append(names, string(vcs[i].Name))
 	}
 	var wrong []rest.FieldError
 	for i, vc := range in.Body.VCs {
-		if !slices.Contains(names, vc) {
-			wrong = append(wrong, rest.FieldError{Pointer: fmt.Sprintf("vcs[%d]", i),
-				Detail: fmt.Sprintf("there is no VC %s%s", document.Quote(vc), document.DidYouMean(vc, names))})
+		text := ""
+		switch {
+		case !slices.Contains(names, vc):
+			text = fmt.Sprintf("there is no VC %s%s", document.Quote(vc), document.DidYouMean(vc, names))
+		case !table.HasRole(of, cell.VCName(vc)):
+			text = fmt.Sprintf("%s has no role in VC %s, so that the token could do nothing there: the cluster file "+
+				"gives groups their VCs (access), and an administrator puts users into groups", u.Name, vc)
+		}
+		if text != "" {
+			wrong = append(wrong, rest.FieldError{Pointer: fmt.Sprintf("vcs[%d]", i), Detail: text})
 		}
 	}
 	if len(wrong) > 0 {

@@ -3,6 +3,7 @@
 package attend
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ import (
 // Exits of its own, as shells have them.
 const (
 	exitUnable = 125
+	exitNoDir  = 126
 	exitNoFile = 127
 )
 
@@ -202,6 +204,11 @@ func empty(dir string) error {
 
 // run runs the task to its end. What it leaves behind ends with this process.
 func run(args []string, from string, stops <-chan os.Signal, turns *turner) int {
+	if st, err := os.Stat(cmp.Or(from, ".") + "/."); err != nil || !st.IsDir() {
+		fmt.Fprintf(os.Stderr, "comb: the task did not start: the working directory %s does not exist, "+
+			"is no directory or cannot be entered\n", from)
+		return exitNoDir
+	}
 	c := exec.Command(args[0], args[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = nil, os.Stdout, os.Stderr
 	c.Dir = from

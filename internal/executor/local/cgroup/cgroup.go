@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/combsched/comb/internal/amount"
 )
 
@@ -289,19 +291,24 @@ func OutOfMemory(parents []Parent, name string) (kills int64) {
 		}
 		files = append(files, filepath.Join(dir, file))
 	}
+	return counted(files, "oom_kill ")
+}
+
+// counted is the largest number behind a word that begins a line of one of the files.
+func counted(files []string, word string) (most int64) {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			continue
 		}
 		for line := range strings.Lines(string(data)) {
-			if n, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok {
+			if n, ok := strings.CutPrefix(strings.TrimSpace(line), word); ok {
 				v, _ := strconv.ParseInt(n, 10, 64)
-				kills = max(kills, v)
+				most = max(most, v)
 			}
 		}
 	}
-	return kills
+	return most
 }
 
 // Members returns the processes of a group; none when it does not exist.
@@ -319,10 +326,72 @@ func Members(dir string) []int {
 	return pids
 }
 
-// Kill forbids further forks in a group and, in version 2, kills it at once.
-func Kill(dir string) {
-	_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0)
-	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+// Kill forbids further forks in a task's groups and kills all that is in them, and says how many
+// processes there were: they may take a moment to die. A kernel that can kill a group does it in
+// one step; else each member is killed, and what these had started meanwhile.
+func Kill(dirs []string) (found int) {
+	for _, dir := range dirs {
+		_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0) // where it has that controller
+	}
+	for _, dir := range dirs {
+		n := len(Members(dir))
+		if n > 0 && os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
+			found = max(found, n)
+		}
+	}
+	if found > 0 {
+		return found
+	}
+	for _, dir := range dirs {
+		found = max(found, killEach(dir))
+	}
+	return found
+}
+
+// killEach kills the members of a group one by one, until a look at it finds none that is new.
+func killEach(dir string) int {
+	killed := map[int]bool{}
+	for round, grown := 0, true; grown && round < 50; round++ {
+		grown = false
+		for _, pid := range Members(dir) {
+			if !killed[pid] {
+				killed[pid], grown = true, true
+				killMember(pid, dir)
+			}
+		}
+	}
+	return len(killed)
+}
+
+// killMember kills that very member: a pidfd pins its number before its group is read.
+func killMember(pid int, dir string) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	text, gone := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	group := "/" + filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
+	if gone != nil || !strings.Contains(string(text)+"\n", group+"\n") {
+		return
+	}
+	if err != nil {
+		_ = unix.Kill(pid, unix.SIGKILL) // a kernel without pidfd; it may be gone
+		return
+	}
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+}
+
+// Refused counts the forks that a group's own limit of processes refused. Process 1 of a container
+// asks without parents, and sees its own group.
+func Refused(parents []Parent, name string) (forks int64) {
+	files := []string{"/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/pids.events"}
+	if len(parents) > 0 {
+		files = nil
+	}
+	for _, dir := range Dirs(parents, name) {
+		files = append(files, filepath.Join(dir, "pids.events"))
+	}
+	return counted(files, "max ")
 }
 
 // Remove removes a task's empty groups; the kernel may need a moment after

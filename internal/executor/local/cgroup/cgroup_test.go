@@ -2,9 +2,11 @@ package cgroup
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/combsched/comb/internal/amount"
@@ -56,13 +58,41 @@ func TestCgroup2(t *testing.T) {
 	if got := OutOfMemory(parents, "task"); got != 2 {
 		t.Errorf("%d kills", got)
 	}
-	Kill(dir)
-	if got, err := os.ReadFile(filepath.Join(dir, "cgroup.kill")); err != nil || string(got) != "1" {
-		t.Errorf("%q, %v", got, err)
+	for file, text := range map[string]string{"cgroup.procs": "4000000000\n4000000001\n", "pids.events": "max 7\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := Refused(parents, "task"); got != 7 {
+		t.Errorf("%d forks refused", got)
+	}
+	if n := Kill(Dirs(parents, "task")); n != 2 {
+		t.Errorf("it found %d processes", n)
+	}
+	for file, want := range map[string]string{"cgroup.kill": "1", "pids.max": "0"} {
+		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", file, got, err)
+		}
 	}
 	// A place where nothing can be written is said, limit by limit.
 	parents[0].Dir = "/proc/no-cgroup"
 	if got := Make(parents, "task", of); len(got) != 3 || !strings.HasPrefix(got[0], "cpu limit: ") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A process that a list of members names, and that is in another group by now, is not killed.
+func TestKillMember(t *testing.T) {
+	other := exec.Command("sleep", "600")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killMember(other.Process.Pid, filepath.Join(t.TempDir(), "comb", "task"))
+	if err := other.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait() // its state says how it ended
+	if got := other.ProcessState.Sys().(syscall.WaitStatus); got.Signal() != syscall.SIGTERM {
+		t.Errorf("it ended by %v", got.Signal())
 	}
 }

@@ -189,7 +189,9 @@ func (d *Door) command(c *net.UnixConn, command executor.Command) error {
 	ours = nil
 	select {
 	case end := <-g.ended:
-		g.kill() // what it left in its session
+		if !d.over() {
+			g.kill() // what it left in its session
+		}
 		_ = send(c, reply{Ended: &end})
 	case <-gone:
 		g.kill()
@@ -369,15 +371,25 @@ func (d *Door) Shut(why string) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.shut {
+		return
+	}
 	d.shut = true
 	for _, g := range d.queue {
 		g.begun <- errOver
 	}
 	d.queue = nil
-	for _, g := range d.inside {
+	for pid, g := range d.inside {
 		g.why = why
-		g.kill()
+		_ = unix.Kill(-pid, unix.SIGKILL) // what is not in its group ends with the task
 	}
+}
+
+// over reports whether the task ends, and with it all that commands left.
+func (d *Door) over() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shut
 }
 
 // Close waits a moment until all that were inside know how they ended. Shut was called, and their processes are gone.
