@@ -1,10 +1,21 @@
 package server
 
 import (
+	"net/http"
+
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/seats"
 )
+
+// Client is the address of a request's client.
+func (p Proxies) Client(r *http.Request) string { return hostOf(p.client(r)) }
+
+// Lanes are where requests wait for their turn.
+func (s *Server) Lanes() map[string]*seats.Seats {
+	return map[string]*seats.Seats{"look": &s.lanes.Look, "think": &s.lanes.Think, "plan": &s.lanes.Plan, "pack": &s.lanes.Pack}
+}
 
 // Need is a row of rights.
 type Need struct {
