@@ -515,7 +515,8 @@ func (m *Maker) Host(at sched.AttemptID, task int32) string {
 	return m.Name(at, task) + "." + m.service()
 }
 
-// portsOf are the ports of a label of a task. Each pod has an address of its own, so each task of a role has the same.
+// portsOf are the ports of a label of a task. Each pod has an address of its own, so each task of a role has the same: first
+// those that the role asks for, then those that each task has beside.
 func portsOf(job *sched.Job, task int32, label string) (list []int32) {
 	for i := range job.Roles {
 		r := &job.Roles[i]
@@ -531,6 +532,12 @@ func portsOf(job *sched.Job, task int32, label string) (list []int32) {
 				}
 				next++
 			}
+		}
+		for _, given := range jobspec.GivenPorts(job, r) {
+			if given == label {
+				list = append(list, next)
+			}
+			next++
 		}
 		return list
 	}
