@@ -76,6 +76,8 @@ func (i *Image) sane(places []string) error {
 			ErrUnfit, len(i.Env), size, mostVariables, longestEnv)
 	case slices.ContainsFunc(i.Env, func(v string) bool { return strings.ContainsRune(v, 0) }):
 		return fmt.Errorf("%w: its ENV has a zero byte: use another image", ErrUnfit)
+	case strings.ContainsRune(i.WorkDir, 0):
+		return fmt.Errorf("%w: its WORKDIR has a zero byte: use another image", ErrUnfit)
 	case len(i.Volumes) > mostVolumes:
 		return fmt.Errorf("%w: it has %d VOLUMEs, more than %d: use one with fewer", ErrUnfit, len(i.Volumes), mostVolumes)
 	}
