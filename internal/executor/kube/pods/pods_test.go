@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 )
@@ -102,6 +103,27 @@ func TestAPod(t *testing.T) {
 		if !slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool { return o.Key == key }) {
 			t.Errorf("it does not tolerate the taint %s", key)
 		}
+	}
+}
+
+// The same table holds for a task as a pod, where addresses are names until its process 1 knows them.
+func TestAPodFindsWhatOpenPAITells(t *testing.T) {
+	task := sample()
+	task.Start = &sched.Start{ID: 7, Job: executortest.OpenPAIJob(), Tasks: task.Start.Tasks[:2]}
+	task.Task = &task.Start.Tasks[0]
+	for i := range task.Start.Job.Roles {
+		task.Start.Job.Roles[i].Launch.Image = "i"
+	}
+	pod, _, err := maker.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{}
+	for _, v := range pod.Spec.Containers[0].Env {
+		env[v.Name] = strings.ReplaceAll(v.Value, "$$", "$")
+	}
+	for _, fault := range executortest.NotAsOpenPAI(env) {
+		t.Error(fault)
 	}
 }
 
