@@ -151,6 +151,9 @@ type CannotError struct{ Why string }
 // Error implements error.
 func (e *CannotError) Error() string { return e.Why }
 
+// inOwnFolder, in front of a script, has a task begin in its own folder where its image says no WORKDIR, and the container in the root.
+const inOwnFolder = `[ "$PWD" != / ] || cd ` + workDir + "; "
+
 // longest is the longest script that a command may be; a longer one is a file.
 const longest = 100_000
 
@@ -202,8 +205,11 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
 		Resources:    limits(role, t),
 	}
-	if role.Launch.WorkDir != "" {
+	switch {
+	case role.Launch.WorkDir != "":
 		c.WorkingDir = role.Launch.WorkDir
+	case job.Upload == "":
+		c.WorkingDir = "" // the image's own
 	}
 	pod.Spec.Containers = []corev1.Container{c}
 	useClaims(pod, t.Claims)
@@ -211,7 +217,12 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}
-	secrets := m.hidden(pod, t, role, hidden{script: script, own: script != lines || len(script) > longest})
+	h := hidden{script: script, own: script != lines || len(script) > longest}
+	if c.WorkingDir == "" && t.Line == nil {
+		h.script = inOwnFolder + script
+		pod.Spec.Containers[0].Command[2] = plain(h.script)
+	}
+	secrets := m.hidden(pod, t, role, h)
 	pull, err := m.pullSecret(name, role.Launch.Image, t.Secrets)
 	if err != nil {
 		return nil, nil, err
