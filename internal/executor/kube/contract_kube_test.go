@@ -228,13 +228,15 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 	return h
 }
 
-// withImage gives the jobs of the suite an image.
+// withImage gives the jobs of the suite an image, where they have none.
 type withImage struct{ *kube.Executor }
 
 func (e withImage) Do(a sched.Action) {
 	if a.Start != nil {
 		for i := range a.Start.Job.Roles {
-			a.Start.Job.Roles[i].Launch.Image = image
+			if l := &a.Start.Job.Roles[i].Launch; l.Image == "" {
+				l.Image = image
+			}
 		}
 	}
 	e.Executor.Do(a)
@@ -289,6 +291,44 @@ func TestRealContainers(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	if err != nil || len(lines) != 3 || !strings.HasSuffix(lines[0], " in talker") || strings.HasPrefix(lines[0], "$") || lines[1] != "later" {
 		t.Errorf("its log is %q, %v", text, err)
+	}
+}
+
+// TestWhatOfAnImageReachesAPod: the table of docs/kubernetes.md, by images that test/kube/cluster packs.
+func TestWhatOfAnImageReachesAPod(t *testing.T) {
+	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
+	run := func(id sched.JobID, launch sched.Launch) (sched.Exit, string) {
+		t.Helper()
+		launch.MilliCPU, launch.MemoryMB = 100, 64
+		at := sched.AttemptID{Job: id, N: 1}
+		h.Executor.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: id, Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}},
+			Job: &sched.Job{Name: "says", User: "tester", VC: "default", Grace: 2 * sched.Second, Roles: []sched.Role{{Name: "worker", Tasks: 1, Launch: launch}}}}})
+		for {
+			switch f := h.Next(h.Patience).(type) {
+			case sched.TaskExited:
+				l, err := h.Executor.(withImage).OpenLog(executor.LogRef{Attempt: at, Stream: executor.Stdout}, 0)
+				if err != nil {
+					return f.Exit, ""
+				}
+				defer l.Close()
+				text, err := io.ReadAll(l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return f.Exit, string(text)
+			case sched.TaskStarted:
+			default:
+				t.Fatalf("got %#v, want its end", f)
+			}
+		}
+	}
+	show := []string{"pwd; cat train.txt; id -u; echo $OWN"}
+	if exit, out := run(1, sched.Launch{Image: "local.test/app:1", Command: show}); exit.Code != 0 || out != "/app\nok\n1000\nown\n" {
+		t.Errorf("it ended with %+v, and printed %q", exit, out)
+	}
+	exit, out := run(2, sched.Launch{Image: "local.test/private:1", Command: show})
+	if exit.Code != 126 || exit.Cause != "" || !strings.HasPrefix(exit.Message, "its working directory cannot be entered by user 1000") {
+		t.Errorf("of a WORKDIR that its user may not enter it ended with %+v, and printed %q", exit, out)
 	}
 }
 
