@@ -86,8 +86,8 @@ func TestConformanceWithComb(t *testing.T) {
 			o.Line, o.Secrets = way, func(sched.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
 		}, now.Store)
 		h.Rotates, h.OneStream, h.Token, h.Said, h.Keeps = true, true, secret, said.Of, true
-		h.Log = func(id sched.AttemptID, stream string) string {
-			l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Stream: stream}, 0)
+		h.Log = func(id sched.AttemptID, task int32, stream string) string {
+			l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Task: task, Stream: stream}, 0)
 			if err != nil {
 				return ""
 			}
@@ -101,7 +101,7 @@ func TestConformanceWithComb(t *testing.T) {
 		h.Ready = func(id sched.AttemptID, lines int) {
 			t.Helper()
 			waitFor(t, fmt.Sprintf("attempt %v has printed ready %d times", id, lines), func() bool {
-				return strings.Count(h.Log(id, executor.Stdout), "ready\n") >= lines
+				return strings.Count(h.Log(id, 0, executor.Stdout), "ready\n") >= lines
 			})
 		}
 		handler := func(pod string) *line.Handler { return now.Load().Line() }
