@@ -117,11 +117,13 @@ func TestPAIEnvListsEveryVariableInOrder(t *testing.T) {
 	}
 }
 
-// A job of so many tasks that the older names would fill the environment, and each pod, has today's alone, and is told
-// so when it is submitted. Whatever it has, no variable is longer than the kernel takes.
+// A job of so many tasks that the older names would fill the environment, and each pod, has
+// today's alone, and is told so when it is submitted. Whatever it has, no variable is longer than
+// the kernel takes.
 func TestOlderNamesHaveABound(t *testing.T) {
 	source := func(tasks int, name string) string {
-		return fmt.Sprintf("protocolVersion: 2\nname: many\ntype: job\ntaskRoles:\n  %s: {instances: %d, resourcePerInstance: {gpu: 1}, commands: [x]}\n", name, tasks)
+		return fmt.Sprintf("protocolVersion: 2\nname: many\ntype: job\ntaskRoles:\n"+
+			"  %s: {instances: %d, resourcePerInstance: {gpu: 1}, commands: [x]}\n", name, tasks)
 	}
 	seen := map[bool]int{}
 	for _, name := range []string{"w", strings.Repeat("w", 200)} {
@@ -132,7 +134,9 @@ func TestOlderNamesHaveABound(t *testing.T) {
 			}
 			size, lists := 0, 0
 			vars := map[string]string{}
-			for _, v := range PAIEnv(EnvInput{Job: r.Job, Hosts: func(int32) string { return strings.Repeat("1", sizeAddress) }, Ports: func(int32, string) []int32 { return []int32{65535} }}) {
+			longest := EnvInput{Job: r.Job, Hosts: func(int32) string { return strings.Repeat("1", sizeAddress) },
+				Ports: func(int32, string) []int32 { return []int32{65535} }}
+			for _, v := range PAIEnv(longest) {
 				vars[v.Name] = v.Value
 			}
 			for name, value := range vars {
@@ -144,9 +148,12 @@ func TestOlderNamesHaveABound(t *testing.T) {
 					lists++
 				}
 			}
-			told := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "none of OpenPAI's older variables") })
-			if _, older := vars["PAI_"+name+"_0_http_PORT"]; older == told || (lists == 2) == told || older != (len(GivenPorts(r.Job, &r.Job.Roles[0])) == 2) {
-				t.Errorf("%d tasks of a name of %d letters: the older names are there: %v, lists: %d, warned: %v", tasks, len(name), older, lists, told)
+			const why = "none of OpenPAI's older variables"
+			told := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, why) })
+			_, older := vars["PAI_"+name+"_0_http_PORT"]
+			if older == told || (lists == 2) == told || older != (len(GivenPorts(r.Job, &r.Job.Roles[0])) == 2) {
+				t.Errorf("%d tasks of a name of %d letters: the older names are there: %v, lists: %d, warned: %v",
+					tasks, len(name), older, lists, told)
 			}
 			if !told && size > maxOlder {
 				t.Errorf("%d tasks: the variables take %d bytes, with the older names among them", tasks, size)
@@ -162,14 +169,17 @@ func TestOlderNamesHaveABound(t *testing.T) {
 	}
 }
 
-// Roles and labels may be called so that an older name of one thing is a name of today of another: today's counts.
+// Roles and labels may be called so that an older name of one thing is a name of today of
+// another: today's counts.
 func TestTodaysNameWins(t *testing.T) {
 	job := &sched.Job{Name: "j", User: "u", Roles: []sched.Role{
 		{Name: "PORT_LIST_w", Tasks: 1, Launch: sched.Launch{Ports: []sched.Port{{Label: "x", Count: 1}}}},
 		{Name: "w", Tasks: 1, Launch: sched.Launch{Ports: []sched.Port{{Label: "x_PORT", Count: 1}}}},
 	}}
 	last := map[string]string{}
-	for _, v := range PAIEnv(EnvInput{Job: job, Hosts: func(int32) string { return "h" }, Ports: func(task int32, _ string) []int32 { return []int32{100 + task} }}) {
+	in := EnvInput{Job: job, Hosts: func(int32) string { return "h" },
+		Ports: func(task int32, _ string) []int32 { return []int32{100 + task} }}
+	for _, v := range PAIEnv(in) {
 		last[v.Name] = v.Value
 	}
 	if got := last["PAI_PORT_LIST_w_0_x_PORT"]; got != "101" {

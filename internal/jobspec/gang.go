@@ -30,38 +30,13 @@ func (p *parser) checkTotals() {
 		return
 	}
 	if size := environmentSize(p.job.Roles); size > maxEnvironment {
-		p.r.Problem(at, "the PAI_* variables that tell each task where all others are would take %d bytes: at most %d are allowed; use shorter role names, fewer ports or fewer tasks", size, maxEnvironment)
+		p.r.Problem(at, "the PAI_* variables that tell each task where all others are would take %d bytes: "+
+			"at most %d are allowed; use shorter role names, fewer ports or fewer tasks", size, maxEnvironment)
 	} else if older := size + olderSize(p.job.Roles); older > maxOlder {
-		p.r.Warn(at, "the job has none of OpenPAI's older variables for each task (PAI_ROLE_INDEX_LABEL_PORT, the lists of hosts and instances) and no ports for ssh and http: with them the variables of each task would take %d bytes, and at most %d are allowed for that", older, maxOlder)
+		p.r.Warn(at, "the job has none of OpenPAI's older variables for each task (PAI_ROLE_INDEX_LABEL_PORT, the lists "+
+			"of hosts and instances) and no ports for ssh and http: with them the variables of each task would take %d "+
+			"bytes, and at most %d are allowed for that", older, maxOlder)
 	}
-}
-
-// What the bytes of a task's variables are counted with.
-const (
-	sizeFixed   = len("PAI_PORT_LIST___=") + len("12345") // names, index
-	sizeAddress = 45                                      // the longest IPv6 text
-	sizePort    = len("65535,")
-	sizePointer = 9 // and the final zero byte
-)
-
-// environmentSize bounds the bytes of one task's variables: every name, the
-// longest values, and what the system keeps for each; without the older names.
-func environmentSize(roles []sched.Role) int64 {
-	total, own := int64(0), int64(0)
-	for i := range roles {
-		r := &roles[i]
-		each := int64(sizeFixed + len(r.Name) + sizeAddress + sizePointer)
-		for _, l := range r.Launch.Ports {
-			each += int64(sizeFixed+len(r.Name)+len(l.Label)+sizePointer) + int64(l.Count)*int64(sizePort)
-		}
-		total += int64(r.Tasks) * each
-		size := int64(0)
-		for _, v := range r.Launch.Env {
-			size += int64(len(v.Name) + len(v.Value) + sizePointer + 1)
-		}
-		own = max(own, size)
-	}
-	return total + own
 }
 
 // stretch gives the elastic role of a job as many tasks as it may ever have: the job

@@ -16,7 +16,8 @@ const (
 	// maxEnvironment bounds the variables of one task. Linux refuses to start a
 	// process whose arguments and environment exceed 2 MiB.
 	maxEnvironment = 1 << 20
-	// maxOlder bounds them with OpenPAI's older names among them: a job that would need more has none of those.
+	// maxOlder bounds them with OpenPAI's older names among them: a job that would need more has
+	// none of those.
 	maxOlder     = 256 << 10
 	maxPorts     = 1000 // of one task
 	maxRetries   = 1_000_000

@@ -11,10 +11,12 @@ import (
 // longestVariable is what the kernel takes of one variable, in bytes.
 const longestVariable = 128<<10 - 1
 
-// givenLabels are those of the ports that OpenPAI gives each task beside what its role asks for, one of each, in its order.
+// givenLabels are those of the ports that OpenPAI gives each task beside what its role asks for,
+// one of each, in its order.
 func givenLabels() []string { return []string{"ssh", "http"} }
 
-// GivenPorts are the labels of the ports that each task of a role has although the role does not ask for them, one of each.
+// GivenPorts are the labels of the ports that each task of a role has although the role does not
+// ask for them, one of each.
 func GivenPorts(job *sched.Job, r *sched.Role) []string {
 	if !tellsOlder(job) {
 		return nil
@@ -33,9 +35,9 @@ func portLabels(job *sched.Job, r *sched.Role) []string {
 	return append(labels, GivenPorts(job, r)...)
 }
 
-// tellsOlder reports whether a job's tasks are told of each other by the older names too. They take several times the
-// room of today's, each task has all of them, and a pod keeps its own in Kubernetes' database: so a job of many tasks
-// has today's alone.
+// tellsOlder reports whether a job's tasks are told of each other by the older names too. They
+// take several times the room of today's, each task has all of them, and a pod keeps its own in
+// Kubernetes' database: so a job of many tasks has today's alone.
 func tellsOlder(job *sched.Job) bool {
 	return environmentSize(job.Roles)+olderSize(job.Roles) <= maxOlder
 }
@@ -61,8 +63,36 @@ func olderSize(roles []sched.Role) int64 {
 	return total
 }
 
-// olderEnv are the names that OpenPAI keeps for jobs written for its earlier versions: those of its REST server, and
-// those of its runtime.
+// What the bytes of a task's variables are counted with.
+const (
+	sizeFixed   = len("PAI_PORT_LIST___=") + len("12345") // names, index
+	sizeAddress = 45                                      // the longest IPv6 text
+	sizePort    = len("65535,")
+	sizePointer = 9 // and the final zero byte
+)
+
+// environmentSize bounds the bytes of one task's variables: every name, the
+// longest values, and what the system keeps for each; without the older names.
+func environmentSize(roles []sched.Role) int64 {
+	total, own := int64(0), int64(0)
+	for i := range roles {
+		r := &roles[i]
+		each := int64(sizeFixed + len(r.Name) + sizeAddress + sizePointer)
+		for _, l := range r.Launch.Ports {
+			each += int64(sizeFixed+len(r.Name)+len(l.Label)+sizePointer) + int64(l.Count)*int64(sizePort)
+		}
+		total += int64(r.Tasks) * each
+		size := int64(0)
+		for _, v := range r.Launch.Env {
+			size += int64(len(v.Name) + len(v.Value) + sizePointer + 1)
+		}
+		own = max(own, size)
+	}
+	return total + own
+}
+
+// olderEnv are the names that OpenPAI keeps for jobs written for its earlier versions: those of
+// its REST server, and those of its runtime.
 func olderEnv(v EnvInput) []sched.EnvVar {
 	tasks := int32(0)
 	for i := range v.Job.Roles {
@@ -130,7 +160,8 @@ func firstPort(v EnvInput, task int32, label string) string {
 	return ""
 }
 
-// othersEnv tells where all tasks are: a list of each role's addresses, each task's ports one by one, and who there is.
+// othersEnv tells where all tasks are: a list of each role's addresses, each task's ports one by
+// one, and which tasks there are.
 func othersEnv(v EnvInput) (env []sched.EnvVar) {
 	task := int32(0)
 	var instances []string

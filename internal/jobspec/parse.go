@@ -122,7 +122,7 @@ func (p *parser) read() {
 		}
 		return
 	}
-	if p.foreign() {
+	if foreign(p.r, p.root) {
 		return
 	}
 	p.readHeader(top)

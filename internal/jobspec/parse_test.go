@@ -106,8 +106,8 @@ func TestBadFiles(t *testing.T) {
 // newSecret is what checkSource writes in the place of each secret.
 const newSecret = "a-new-value"
 
-// checkSource checks that the job's source gives the same job again, once its secrets are there again, and holds no
-// secret's value.
+// checkSource checks that the job's source gives the same job again, once its secrets are there
+// again, and holds no secret's value.
 func checkSource(t *testing.T, r *Result) {
 	t.Helper()
 	if strings.Contains(strings.ReplaceAll(r.Job.Source, `"`+secretMask+`"`, ""), secretMask) {

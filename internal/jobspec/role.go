@@ -269,7 +269,8 @@ func (p *parser) sizeRole(r *role, opportunistic bool) {
 		if lacks := shortfall(r.ask, sku, r.place.number); lacks != "" {
 			why = ": that is " + lacks
 		}
-		p.r.Warn(number, "%s of SKU %s cannot hold a task%s; skuNum is passed over, and a task takes %s, as its resources need",
+		p.r.Warn(number, "%s of SKU %s cannot hold a task%s; skuNum is passed over, "+
+			"and a task takes %s, as its resources need",
 			plural(r.place.number, "leaf", "leaves"), sku.Name, why, plural(least, "leaf", "leaves"))
 	}
 	if r.place.number < least {

@@ -16,7 +16,7 @@ func (p *parser) readSecrets(n *document.Node) {
 	switch {
 	case n == nil || n.Kind == document.Null:
 	case isMasked(n):
-		p.refuseMasked(n)
+		refuseMasked(p.r, n)
 	case n.Kind == document.Map:
 		p.flatten("", n)
 	default:
@@ -41,7 +41,7 @@ func (p *parser) flatten(path string, n *document.Node) {
 		if strings.IndexByte(path+n.Text, 0) >= 0 {
 			p.r.Problem(n, "a secret cannot hold a zero byte")
 		}
-		p.refuseMasked(n)
+		refuseMasked(p.r, n)
 		p.secrets[path] = scalar(n)
 	}
 }

@@ -88,7 +88,8 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 	tests = append(tests, where(t, able.Ready != nil, "its tasks have no processes", trees())...)
 	tests = append(tests, where(t, able.Log != nil, "its tasks print nothing", words())...)
 	tests = append(tests, where(t, able.Log != nil, "its tasks are told nothing", members())...)
-	tests = append(tests, where(t, able.Log != nil, "its tasks are told nothing", []test{{"A task finds each variable that OpenPAI gives it", (*suite).openPAI}})...)
+	tests = append(tests, where(t, able.Log != nil, "its tasks are told nothing", []test{
+		{"A task finds each variable that OpenPAI gives it", (*suite).openPAI}})...)
 	tests = append(tests, where(t, able.Said != nil, "its tasks tell no progress", progress())...)
 	tests = append(tests, where(t, able.Keeps, "it keeps no checkpoints", kept())...)
 	tests = append(tests, where(t, able.Token != "", "it keeps no secrets", secrets())...)

@@ -12,12 +12,13 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// variable is a variable that OpenPAI gives a task. In its value ADDRESS and PORT stand for any, and $NAME for another one of the
-// same task: which addresses and ports there are is up to the executor, but all that is told of them agrees.
+// variable is a variable that OpenPAI gives a task. In its value ADDRESS and PORT stand for any,
+// and $NAME for another one of the same task: which addresses and ports there are is up to the
+// executor, but all that is told of them agrees.
 type variable struct{ name, want string }
 
-// openpai are all variables that OpenPAI gives the first task of OpenPAIJob: by its REST server, and by its runtime.
-// PAI_JOB_NAME is the one that differs: here a job's name stands alone.
+// openpai are all variables that OpenPAI gives the first task of OpenPAIJob: by its REST server,
+// and by its runtime. PAI_JOB_NAME is the one that differs: here a job's name stands alone.
 func openpai() []variable {
 	return []variable{
 		// Its REST server, of the job.
@@ -80,7 +81,8 @@ func openpai() []variable {
 		{"PAI_CONTAINER_HOST_rpc_PORT_LIST", "$PAI_PORT_LIST_ps_0_rpc"},
 		{"PAI_CONTAINER_HOST_ssh_PORT_LIST", "$PAI_PORT_LIST_ps_0_ssh"},
 		{"PAI_CONTAINER_HOST_http_PORT_LIST", "$PAI_PORT_LIST_ps_0_http"},
-		{"PAI_CONTAINER_HOST_PORT_LIST", "rpc:$PAI_PORT_LIST_ps_0_rpc;ssh:$PAI_PORT_LIST_ps_0_ssh;http:$PAI_PORT_LIST_ps_0_http;"},
+		{"PAI_CONTAINER_HOST_PORT_LIST",
+			"rpc:$PAI_PORT_LIST_ps_0_rpc;ssh:$PAI_PORT_LIST_ps_0_ssh;http:$PAI_PORT_LIST_ps_0_http;"},
 	}
 }
 
@@ -96,16 +98,18 @@ func OpenPAIJob() *sched.Job {
 		l.Command, l.GPU, l.MilliCPU, l.MemoryMB = []string{"env"}, 1, 1000, 128
 		return l
 	}
-	return &sched.Job{Name: "job-1", User: "tester", VC: "default", Grace: 2 * sched.Second, Gangs: []sched.Gang{{Name: "all", Tasks: []int32{0, 1}}},
+	return &sched.Job{Name: "job-1", User: "tester", VC: "default", Grace: 2 * sched.Second,
+		Gangs: []sched.Gang{{Name: "all", Tasks: []int32{0, 1}}},
 		Roles: []sched.Role{
-			{Name: "ps", Tasks: 1, Leaves: 1, MinFailed: 1, MinSucceeded: 1, Launch: ask(sched.Launch{Ports: []sched.Port{{Label: "rpc", Count: 1}}})},
+			{Name: "ps", Tasks: 1, Leaves: 1, MinFailed: 1, MinSucceeded: 1,
+				Launch: ask(sched.Launch{Ports: []sched.Port{{Label: "rpc", Count: 1}}})},
 			{Name: "worker", Tasks: 1, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
 				Launch: ask(sched.Launch{Ports: []sched.Port{{Label: "data", Count: 2}, {Label: "http", Count: 1}}})},
 		}}
 }
 
-// NotAsOpenPAI compares the environment of the first task of OpenPAIJob with what OpenPAI gives it, row by row, and says what
-// differs: values, what is missing, and what no row knows.
+// NotAsOpenPAI compares the environment of the first task of OpenPAIJob with what OpenPAI gives
+// it, row by row, and says what differs: values, what is missing, and what no row knows.
 func NotAsOpenPAI(env map[string]string) (faults []string) {
 	known := map[string]bool{}
 	for _, v := range openpai() {
@@ -121,7 +125,8 @@ func NotAsOpenPAI(env map[string]string) (faults []string) {
 		}
 	}
 	own := map[string]string{}
-	for _, name := range []string{"PAI_PORT_LIST_ps_0_rpc", "PAI_PORT_LIST_ps_0_ssh", "PAI_PORT_LIST_ps_0_http", "MASTER_PORT"} {
+	const list = "PAI_PORT_LIST_ps_0_"
+	for _, name := range []string{list + "rpc", list + "ssh", list + "http", "MASTER_PORT"} {
 		if of, twice := own[env[name]]; twice {
 			faults = append(faults, fmt.Sprintf("%s is the port of %s, too", name, of))
 		}

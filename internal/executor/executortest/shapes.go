@@ -15,8 +15,8 @@ import (
 	"github.com/combsched/comb/internal/storage"
 )
 
-// Stub is a program that stands for all that the jobs of Shapes call: it prints how it was called, and where, as whom and with which
-// variables.
+// Stub is a program that stands for all that the jobs of Shapes call: it prints how it was
+// called, where, as which user and with which variables.
 const Stub = `#!/bin/sh
 echo "runs ${0##*/} $*"
 echo "in $(pwd)"
@@ -32,7 +32,8 @@ func Stubs() []string {
 // ShapesIn is a world in which the public job files of OpenPAI run.
 type ShapesIn struct {
 	Folder string // of the files and their tables: see its README
-	// Image is what their image stands for, with Stubs; Dir and User are what a task has there of what OpenPAI gives it, as patterns.
+	// Image is what their image stands for, with Stubs; Dir and User are what a task has there of
+	// what OpenPAI gives it, as patterns.
 	Image, Dir, User string
 	// NoStorages leaves out those that a job names, which the world does not have.
 	NoStorages bool
@@ -53,7 +54,8 @@ func (in *ShapesIn) Run(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, problems := jobspec.Parse(filepath.Base(file), source, jobspec.Env{User: "ada", Config: aCluster(), Images: jobspec.ImagesUsed})
+			env := jobspec.Env{User: "ada", Config: aCluster(), Images: jobspec.ImagesUsed}
+			r, problems := jobspec.Parse(filepath.Base(file), source, env)
 			if problems != nil {
 				t.Fatalf("it is refused:\n%v", problems)
 			}
@@ -80,10 +82,11 @@ func aCluster() *sched.Config {
 		node.Children = append(node.Children, cell.CellSpec{Type: "GPU", Address: fmt.Sprint(i)})
 	}
 	return &sched.Config{Storages: []storage.Storage{{Name: "confignfs", Folder: "/srv"}}, Cluster: cell.Spec{
-		SKUs:   []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 8000, MemoryMB: 1 << 16, Device: cell.NVIDIA}},
-		Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{{Type: "GPU"}, {Type: "NODE", Fanout: 64, IsNode: true}}}},
-		Cells:  []cell.CellSpec{node},
-		VCs:    []cell.VCSpec{{Name: "default", Quota: []cell.QuotaSpec{{Chain: "NODE", Level: 2, Number: 1}}}},
+		SKUs: []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 8000, MemoryMB: 1 << 16, Device: cell.NVIDIA}},
+		Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{
+			{Type: "GPU"}, {Type: "NODE", Fanout: 64, IsNode: true}}}},
+		Cells: []cell.CellSpec{node},
+		VCs:   []cell.VCSpec{{Name: "default", Quota: []cell.QuotaSpec{{Chain: "NODE", Level: 2, Number: 1}}}},
 	}}
 }
 
@@ -125,7 +128,8 @@ func tables(t *testing.T, text string) (list []*shapeTable) {
 	return list
 }
 
-// shape starts all gangs of a job, waits for the ends of the tasks that have a table, stops the rest, and returns what each printed.
+// shape starts all gangs of a job, waits for the ends of the tasks that have a table, stops the
+// rest, and returns what each printed.
 func (s *suite) shape(job *sched.Job, image string, tables []*shapeTable) map[string]string {
 	s.Helper()
 	job.Grace = sched.Second
@@ -150,7 +154,8 @@ func (s *suite) shape(job *sched.Job, image string, tables []*shapeTable) map[st
 			one := tasks[n]
 			where[one.name] = id
 			start.Tasks = append(start.Tasks, sched.TaskStart{Task: n, Role: one.role, Index: one.index, SKU: s.h.SKU,
-				Place: cell.Task{Node: s.h.Nodes[0], SKU: s.h.SKU.Name, Leaves: []cell.LeafID{cell.LeafID(n)}, Devices: []int32{n}}})
+				Place: cell.Task{Node: s.h.Nodes[0], SKU: s.h.SKU.Name,
+					Leaves: []cell.LeafID{cell.LeafID(n)}, Devices: []int32{n}}})
 		}
 		s.h.Executor.Do(sched.Action{Attempt: id, Start: start})
 	}
@@ -216,7 +221,8 @@ func (in *ShapesIn) compare(t *testing.T, table *shapeTable, printed string) {
 		}
 	}
 	last := len(runs) - 1 // a shell's own steps are behind it
-	if dir := strings.Replace(table.in, "WORKDIR", in.Dir, 1); !regexp.MustCompile("^(?:" + dir + ")$").MatchString(dirs[last]) {
+	dir := strings.Replace(table.in, "WORKDIR", in.Dir, 1)
+	if !regexp.MustCompile("^(?:" + dir + ")$").MatchString(dirs[last]) {
 		t.Errorf("%s: it is in %q, want %s", table.task, dirs[last], dir)
 	}
 	if user := strings.Replace(table.as, "USER", in.User, 1); users[last] != user {

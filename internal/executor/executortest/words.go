@@ -73,7 +73,8 @@ func secrets() []test {
 		{"A secret reaches the task, and no message about it", func(s *suite) {
 			x := s.through(Keeper)
 			s.wantCode(x, 1)
-			if got := s.h.Log(attempt(1, 1), 0, executor.Stdout); s.h.OneStream && !strings.Contains(got, fmt.Sprintln(len(s.h.Token))) {
+			got := s.h.Log(attempt(1, 1), 0, executor.Stdout)
+			if s.h.OneStream && !strings.Contains(got, fmt.Sprintln(len(s.h.Token))) {
 				s.Fatalf("it printed %q", got)
 			} else if !s.h.OneStream {
 				s.printed(executor.Stdout, fmt.Sprintln(len(s.h.Token)))

@@ -294,15 +294,18 @@ func TestRealContainers(t *testing.T) {
 	}
 }
 
-// TestWhatOfAnImageReachesAPod: the table of docs/kubernetes.md, by images that test/kube/cluster packs.
+// TestWhatOfAnImageReachesAPod: the table of docs/kubernetes.md, by images that test/kube/cluster
+// packs.
 func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
 	run := func(id sched.JobID, launch sched.Launch) (sched.Exit, string) {
 		t.Helper()
 		launch.MilliCPU, launch.MemoryMB = 100, 64
 		at := sched.AttemptID{Job: id, N: 1}
-		h.Executor.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: id, Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}},
-			Job: &sched.Job{Name: "says", User: "tester", VC: "default", Grace: 2 * sched.Second, Roles: []sched.Role{{Name: "worker", Tasks: 1, Launch: launch}}}}})
+		h.Executor.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: id,
+			Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}},
+			Job: &sched.Job{Name: "says", User: "tester", VC: "default", Grace: 2 * sched.Second,
+				Roles: []sched.Role{{Name: "worker", Tasks: 1, Launch: launch}}}}})
 		for {
 			switch f := h.Next(h.Patience).(type) {
 			case sched.TaskExited:
@@ -323,11 +326,13 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 		}
 	}
 	show := []string{"pwd; cat train.txt; id -u; echo $OWN"}
-	if exit, out := run(1, sched.Launch{Image: "local.test/app:1", Command: show}); exit.Code != 0 || out != "/app\nok\n1000\nown\n" {
+	exit, out := run(1, sched.Launch{Image: "local.test/app:1", Command: show})
+	if exit.Code != 0 || out != "/app\nok\n1000\nown\n" {
 		t.Errorf("it ended with %+v, and printed %q", exit, out)
 	}
-	exit, out := run(2, sched.Launch{Image: "local.test/private:1", Command: show})
-	if exit.Code != 126 || exit.Cause != "" || !strings.HasPrefix(exit.Message, "its working directory cannot be entered by user 1000") {
+	exit, out = run(2, sched.Launch{Image: "local.test/private:1", Command: show})
+	const why = "its working directory cannot be entered by user 1000"
+	if exit.Code != 126 || exit.Cause != "" || !strings.HasPrefix(exit.Message, why) {
 		t.Errorf("of a WORKDIR that its user may not enter it ended with %+v, and printed %q", exit, out)
 	}
 }

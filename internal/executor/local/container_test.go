@@ -48,7 +48,8 @@ func TestContainerConformance(t *testing.T) {
 	})
 }
 
-// The shapes of OpenPAI's public job files do and find what they do and find there, in the WORKDIR of their image and as its user.
+// The shapes of OpenPAI's public job files do and find what they do and find there, in the
+// WORKDIR of their image and as its user.
 func TestContainerShapesOfOpenPAI(t *testing.T) {
 	if !testkit.Live(t, "container") {
 		return

@@ -256,7 +256,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The shapes of OpenPAI's public job files do and find what they do and find there, but for the folder and the user of a process.
+// The shapes of OpenPAI's public job files do and find what they do and find there, but for the
+// folder and the user of a process.
 func TestShapesOfOpenPAI(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range executortest.Stubs() {
@@ -264,7 +265,8 @@ func TestShapesOfOpenPAI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in := executortest.ShapesIn{Folder: "../../../testdata/openpai", Dir: "/.*/jobs/1/[0-9]+\\.1/[0-9]+/work", User: fmt.Sprint(os.Getuid()),
+	in := executortest.ShapesIn{Folder: "../../../testdata/openpai",
+		Dir: "/.*/jobs/1/[0-9]+\\.1/[0-9]+/work", User: fmt.Sprint(os.Getuid()),
 		Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
 			w := newWorld(t, func(o *Options) {
 				o.Path = bin + ":/usr/sbin:/usr/bin:/sbin:/bin"
@@ -279,7 +281,9 @@ func TestShapesOfOpenPAI(t *testing.T) {
 // folderFor is a storage for each name.
 func folderFor(t *testing.T) func(cell.VCName, string) (storage.Storage, bool) {
 	dir := t.TempDir()
-	return func(_ cell.VCName, name string) (storage.Storage, bool) { return storage.Storage{Name: name, Folder: dir}, true }
+	return func(_ cell.VCName, name string) (storage.Storage, bool) {
+		return storage.Storage{Name: name, Folder: dir}, true
+	}
 }
 
 // token is a secret of every job of a world that keepsToken.

@@ -21,17 +21,22 @@ CMD ["never"]
 STOPSIGNAL SIGQUIT
 `
 
-// What an image says reaches its task as the table of docs/containers.md has it: one row for each instruction. HEALTHCHECK, VOLUME
-// and what of ENV does not reach process 1 are in TestImageReachesItsTaskOnly.
+// What an image says reaches its task as the table of docs/containers.md has it: one row for each
+// instruction. HEALTHCHECK, VOLUME and what of ENV does not reach process 1 are in
+// TestImageReachesItsTaskOnly.
 func TestInstructionsOfAnImage(t *testing.T) {
 	w := newWorld(t, plain)
-	if _, errs, code := w.cli("image", "build", "-t", "lab/app:1", folder(t, map[string]string{"Dockerfile": instructions})); code != 0 {
+	dir := folder(t, map[string]string{"Dockerfile": instructions})
+	if _, errs, code := w.cli("image", "build", "-t", "lab/app:1", dir); code != 0 {
 		t.Fatal(errs)
 	}
-	ref := w.submit(with("says", "lab/app:1", "trap 'echo asked by TERM; exit 9' TERM", "trap 'echo asked by QUIT; exit 9' QUIT",
-		`echo "WORKDIR $(pwd) $(cat train.txt)"`, `echo "USER $(id -un)"`, `echo "ENV $OWN $PAI_JOB_NAME $HOME"`, `echo "ENTRYPOINT $(cat /proc/$PPID/comm)"`,
-		"touch /comb/checkpoint/ready", "while :; do sleep 0.1; done"))
-	w.until(ref, "it runs", func(j *rest.Job) bool { return j.Phase.Ended() || w.left(ref, "ready") != "none" && running(1)(j) && strings.Contains(w.printed1(ref), "ENTRYPOINT") })
+	ref := w.submit(with("says", "lab/app:1",
+		"trap 'echo asked by TERM; exit 9' TERM", "trap 'echo asked by QUIT; exit 9' QUIT",
+		`echo "WORKDIR $(pwd) $(cat train.txt)"`, `echo "USER $(id -un)"`, `echo "ENV $OWN $PAI_JOB_NAME $HOME"`,
+		`echo "ENTRYPOINT $(cat /proc/$PPID/comm)"`, "echo ready", "while :; do sleep 0.1; done"))
+	w.until(ref, "it runs", func(j *rest.Job) bool {
+		return j.Phase.Ended() || strings.Contains(w.printed1(ref), "ready\n")
+	})
 	if out, errs, code := w.cli("job", "exec", ref, "--", "pwd"); code != 0 || out != "/app\n" {
 		t.Errorf("a command beside it is in %q: %s", out, errs)
 	}
@@ -40,7 +45,8 @@ func TestInstructionsOfAnImage(t *testing.T) {
 	}
 	w.ends(ref)
 	out := w.printed1(ref)
-	for _, row := range []string{"WORKDIR /app ok", "USER ada", "ENV own says /", "ENTRYPOINT comb", "asked by TERM"} { // STOPSIGNAL
+	const stopSignal = "asked by TERM"
+	for _, row := range []string{"WORKDIR /app ok", "USER ada", "ENV own says /home/ada", "ENTRYPOINT comb", stopSignal} {
 		if !strings.Contains(out, row+"\n") {
 			t.Errorf("not there: %q\n%s", row, out)
 		}
@@ -57,8 +63,9 @@ func (w *world) printed1(ref string) string {
 	return out
 }
 
-// A task begins in the WORKDIR of its image, unless its job says otherwise. One that is not there is as an empty one, and the task's own
-// folder is that; one that its user may not enter ends it as its own failure, with what helps.
+// A task begins in the WORKDIR of its image, unless its job says otherwise. One that is not there
+// is as an empty one, and the task's own folder is that; one that its user may not enter ends it
+// as its own failure, with what helps.
 func TestWorkdirOfImages(t *testing.T) {
 	w := newWorld(t, plain)
 	app := map[string]string{"app/train.txt": "ok\n"}
@@ -77,14 +84,16 @@ func TestWorkdirOfImages(t *testing.T) {
 		"missing":  {"lab/missing:1", "", "/comb/work none", ""},
 		"file":     {"lab/file:1", "", "/comb/work none", ""},
 		"asked":    {"lab/app:1", "extras: {comb: {taskRoles: {worker: {workDir: /tmp}}}}\n", "/tmp none", ""},
-		"private":  {"lab/private:1", "", "", "the working directory /comb/private cannot be entered by user 1000 of its image"},
+		"private": {"lab/private:1", "", "",
+			"the working directory /comb/private cannot be entered by user 1000 of its image"},
 	} {
 		ref := w.submit(with(name, c.image, `echo "$(pwd) $(cat train.txt 2>/dev/null || echo none)"`) + c.extras)
 		j := w.ends(ref)
 		if out := w.printed1(ref); c.fails == "" && (j.Phase != sched.Succeeded || strings.TrimSpace(out) != c.want) {
 			t.Errorf("%s: %s, and it printed %q", name, j.Phase, out)
 		}
-		if x := j.Tasks[0].Exit; c.fails != "" && (j.Phase != sched.Failed || x == nil || !strings.Contains(x.Message, c.fails)) {
+		x := j.Tasks[0].Exit
+		if c.fails != "" && (j.Phase != sched.Failed || x == nil || !strings.Contains(x.Message, c.fails)) {
 			t.Errorf("%s: %s: %+v", name, j.Phase, x)
 		}
 	}

@@ -129,8 +129,8 @@ func Attend(args []string) int {
 	return code
 }
 
-// begins is where the task begins. A pod that says nothing begins in the WORKDIR of its image, and in the root where that says none: then
-// the task begins in its own folder.
+// begins is where the task begins. A pod that says nothing begins in the WORKDIR of its image,
+// and in the root where that says none: then the task begins in its own folder.
 func (o *Order) begins(here string) string {
 	if o.From == "" && (here == "/" || here == "") {
 		return o.Dir

@@ -23,9 +23,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Whatever the image says of how it is stopped, the task is asked by SIGTERM; other signals are handed on.
+// Whatever the image says of how it is stopped, the task is asked by SIGTERM; other signals are
+// handed on.
 func TestTaskIsAskedByEachStopSignal(t *testing.T) {
-	for sig, want := range map[unix.Signal]string{unix.SIGTERM: "asked", unix.SIGINT: "asked", unix.SIGHUP: "asked", unix.SIGQUIT: "asked",
+	const task = `trap 'echo asked; exit 7' TERM; trap 'echo told one; exit 7' USR1; ` +
+		`trap 'echo told two; exit 7' USR2; echo ready; while :; do sleep 0.02; done`
+	for sig, want := range map[unix.Signal]string{
+		unix.SIGTERM: "asked", unix.SIGINT: "asked", unix.SIGHUP: "asked", unix.SIGQUIT: "asked",
 		unix.SIGWINCH: "asked", unix.Signal(37): "asked", unix.SIGUSR1: "told one", unix.SIGUSR2: "told two"} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +37,7 @@ func TestTaskIsAskedByEachStopSignal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := exec.Command(self, "attend", "/bin/sh", "-c", `trap 'echo asked; exit 7' TERM; trap 'echo told one; exit 7' USR1; trap 'echo told two; exit 7' USR2; echo ready; while :; do sleep 0.02; done`)
+			c := exec.Command(self, "attend", "/bin/sh", "-c", task)
 			out, err := c.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

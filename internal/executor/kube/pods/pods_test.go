@@ -108,7 +108,8 @@ func TestAPod(t *testing.T) {
 	}
 }
 
-// The same table holds for a task as a pod, where addresses are names until its process 1 knows them.
+// The same table holds for a task as a pod, where addresses are names until its process 1 knows
+// them.
 func TestAPodFindsWhatOpenPAITells(t *testing.T) {
 	task := sample()
 	task.Start = &sched.Start{ID: 7, Job: executortest.OpenPAIJob(), Tasks: task.Start.Tasks[:2]}
@@ -151,12 +152,13 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 		folder bool   // the script goes to the task's own folder from the root
 		from   string // where process 1 begins the task; "" is where it is
 	}{
-		"neither":             {func(*Task) {}, "", true, ""},
-		"a workDir":           {func(t *Task) { role(t).WorkDir = "/data" }, "/data", false, ""},
-		"Comb is process 1":   {line, "", false, ""},
-		"and a workDir":       {func(t *Task) { line(t); role(t).WorkDir = "/data" }, workDir, false, "/data"},
-		"and code":            {func(t *Task) { line(t); t.Start.Job.Upload = "sha256:1" }, workDir, false, ""},
-		"and a folder of it":  {func(t *Task) { line(t); t.Start.Job.Upload, role(t).WorkDir = "sha256:1", "src" }, workDir, false, workDir + "/src"},
+		"neither":           {func(*Task) {}, "", true, ""},
+		"a workDir":         {func(t *Task) { role(t).WorkDir = "/data" }, "/data", false, ""},
+		"Comb is process 1": {line, "", false, ""},
+		"and a workDir":     {func(t *Task) { line(t); role(t).WorkDir = "/data" }, workDir, false, "/data"},
+		"and code":          {func(t *Task) { line(t); t.Start.Job.Upload = "sha256:1" }, workDir, false, ""},
+		"and a folder of it": {func(t *Task) { line(t); t.Start.Job.Upload, role(t).WorkDir = "sha256:1", "src" },
+			workDir, false, workDir + "/src"},
 		"a script of its own": {func(t *Task) { role(t).Command = []string{strings.Repeat("x", longest+1)} }, "", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,11 +166,17 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 			if len(got.Command) == 0 || got.Args != nil { // else ENTRYPOINT or CMD would run
 				t.Errorf("it runs %q %q", got.Command, got.Args)
 			}
-			if text := strings.Join(got.Command, "\n"); got.WorkingDir != c.dir || strings.Contains(text, plain(inOwnFolder)) != c.folder {
+			text := strings.Join(got.Command, "\n")
+			if got.WorkingDir != c.dir || strings.Contains(text, plain(inOwnFolder)) != c.folder {
 				t.Errorf("it begins in %q, with %q", got.WorkingDir, text)
 			}
 			var order attend.Order
-			if got.Command[1] == "attend" && json.Unmarshal([]byte(strings.ReplaceAll(got.Command[2], "$$", "$")), &order) != nil || order.From != c.from {
+			if got.Command[1] == "attend" {
+				if err := json.Unmarshal([]byte(strings.ReplaceAll(got.Command[2], "$$", "$")), &order); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if order.From != c.from {
 				t.Errorf("process 1 begins it in %q: %q", order.From, got.Command)
 			}
 			for _, v := range got.Env { // ENV: what the pod sets itself is its own, and nothing else of the image's is hidden
@@ -410,6 +418,7 @@ func TestClaimsOfAPod(t *testing.T) {
 }
 
 func TestWhatAPodSays(t *testing.T) {
+	const noDir = `chdir to cwd ("/root") set in config.json failed: permission denied`
 	then := metav1.NewTime(time.Unix(1000, 0))
 	ended := func(x corev1.ContainerStateTerminated) corev1.Pod {
 		x.StartedAt, x.FinishedAt = then, then
@@ -439,9 +448,11 @@ func TestWhatAPodSays(t *testing.T) {
 		{name: "its own code", pod: ended(corev1.ContainerStateTerminated{ExitCode: 3}), phase: Ended, exit: sched.Exit{Code: 3, Own: true}},
 		{name: "out of memory", pod: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Own: true, Cause: sched.OutOfMemory}},
 		{name: "no such program", pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: "no sh"}), phase: Ended, exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: no sh"}},
-		{name: "a WORKDIR of root's", pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: `chdir to cwd ("/root") set in config.json failed: permission denied`}), phase: Ended,
-			exit: sched.Exit{Code: 126, Own: true, Message: "its working directory cannot be entered by user 1000, as which tasks run here: name another one (extras.comb.taskRoles.NAME.workDir, such as /comb/work); " +
-				`StartError: chdir to cwd ("/root") set in config.json failed: permission denied`}},
+		{name: "a WORKDIR of root's", phase: Ended,
+			pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: noDir}),
+			exit: sched.Exit{Code: 126, Own: true,
+				Message: "its working directory cannot be entered by user 1000, as which tasks run here: name another one " +
+					"(extras.comb.taskRoles.NAME.workDir, such as /comb/work); StartError: " + noDir}},
 		{name: "told to end", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), asked: true, phase: Ended, exit: sched.Exit{Code: 143, Signal: 15}},
 		{name: "killed", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 137})), asked: true, phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}},
 		{name: "deleted by hand", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), phase: Ended, exit: sched.Exit{Code: 143, Signal: 15, Cause: sched.NodeLost, Message: "its pod was deleted, and not by Comb"}},

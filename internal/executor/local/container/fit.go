@@ -137,7 +137,8 @@ type looker struct {
 func (l *looker) make(ctx context.Context, mounts []mount.Mount) error {
 	l.seen = map[string]*container.PathStat{}
 	how := client.ContainerCreateOptions{Name: l.name, HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: mounts},
-		Config: &container.Config{Image: l.image, Entrypoint: []string{"/"}, Healthcheck: noCheck()}}
+		// An engine makes the WORKDIR of an image, and fails where a file is.
+		Config: &container.Config{Image: l.image, Entrypoint: []string{"/"}, WorkingDir: "/", Healthcheck: noCheck()}}
 	_, err := l.e.c.ContainerCreate(ctx, how)
 	if errdefs.IsConflict(err) {
 		if err := l.e.Remove(ctx, l.name); err != nil {

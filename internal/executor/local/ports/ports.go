@@ -23,7 +23,8 @@ const File = "ports.json"
 // since those are names.
 const Gang = "*gang"
 
-// given is in front of the label of a port that a task has although its role does not ask for it: see jobspec.GivenPorts.
+// given is in front of the label of a port that a task has although its role does not ask for it:
+// see jobspec.GivenPorts.
 const given = "+"
 
 // Block is the ports of one label of one task.
@@ -122,8 +123,9 @@ func (p *Register) Of(dir string, start *sched.Start) ([]Block, error) {
 	return want, nil
 }
 
-// giveAll gives blocks their first ports: those that the roles ask for before all others. One that they do not ask for
-// may get none, and those that are given beside leave half of the range to others.
+// giveAll gives blocks their first ports: those that the roles ask for before all others. One
+// that they do not ask for may get none, and those that are given beside leave half of the range
+// to others.
 func (p *Register) giveAll(id sched.JobID, blocks []Block) error {
 	half := int(p.max-p.min+1) / 2
 	for _, asked := range []bool{true, false} {
@@ -247,7 +249,8 @@ func Numbers(blocks []Block, task int32, label string) []int32 {
 	return list
 }
 
-// Table answers for blocks as Numbers does, by a table of them: who tells each task of all others asks for every one.
+// Table answers for blocks as Numbers does, by a table of them: a task is told of all others, and
+// each look at all blocks would be one too many.
 func Table(blocks []Block) func(task int32, label string) []int32 {
 	type key struct {
 		task  int32

@@ -20,8 +20,10 @@ func listen() chan os.Signal {
 	return stops
 }
 
-// Asks are the signals by which a task is asked to end: SIGTERM, and what images say in its place (STOPSIGNAL), which kubelets send
-// although the image's own program is not the one that runs. 37 is SIGRTMIN+3.
+// Asks are the signals by which a task is asked to end: SIGTERM, and what images say in its place
+// (STOPSIGNAL), which kubelets send although the image's own program is not the one that runs. 37
+// is SIGRTMIN+3.
 func Asks() []os.Signal {
-	return []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH, syscall.Signal(37)}
+	return []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
+		syscall.Signal(37)}
 }
