@@ -26,7 +26,7 @@ env | sed -n 's/^PAI_/has PAI_/p'
 
 // Stubs are the names under which jobs call it.
 func Stubs() []string {
-	return []string{"python", "git", "wget", "pip", "gunicorn", "horovodrun", "sshd", "jupyter", "tensorboard"}
+	return []string{"python", "git", "pip", "gunicorn", "horovodrun", "sshd", "jupyter", "tensorboard", "curl"}
 }
 
 // ShapesIn is a world in which the public job files of OpenPAI run.
