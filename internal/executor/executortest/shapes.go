@@ -15,18 +15,23 @@ import (
 	"github.com/combsched/comb/internal/storage"
 )
 
-// Stub is a program that stands for all that the jobs of Shapes call: it prints how it was
-// called, where, as which user and with which variables.
-const Stub = `#!/bin/sh
-echo "runs ${0##*/} $*"
-echo "in $(pwd)"
-echo "as $(id -u)"
-env | sed -n 's/^PAI_/has PAI_/p'
-`
-
-// Stubs are the names under which jobs call it.
-func Stubs() []string {
-	return []string{"python", "git", "pip", "gunicorn", "horovodrun", "sshd", "jupyter", "tensorboard", "curl"}
+// Stubs are the programs that the jobs of a folder call, by name: one stands for all of them, and
+// says how it was called, where, as which user and with which variables.
+func Stubs(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	names, err := os.ReadFile(filepath.Join(folder, "programs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stub, err := os.ReadFile(filepath.Join(folder, "stub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := map[string]string{}
+	for _, name := range strings.Fields(string(names)) {
+		list[name] = string(stub)
+	}
+	return list
 }
 
 // ShapesIn is a world in which the public job files of OpenPAI run.

@@ -294,9 +294,41 @@ func TestRealContainers(t *testing.T) {
 	}
 }
 
+// The shapes of OpenPAI's public job files do and find what they do and find there, but for the
+// user, in an image that test/kube/cluster packs.
+func TestShapesOfOpenPAIAsPods(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
+	in := executortest.ShapesIn{Folder: "../../../testdata/openpai", Image: "local.test/app:1", Dir: "/app", User: "1000",
+		NoStorages: true, Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
+			var now atomic.Pointer[kube.Executor]
+			h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode)}, func(o *kube.Options) {
+				o.Secrets = func(sched.JobID) (map[string]string, error) { return secrets, nil }
+			}, now.Store)
+			h.Log = func(id sched.AttemptID, task int32, stream string) string {
+				l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Task: task, Stream: stream}, 0)
+				if err != nil {
+					return ""
+				}
+				defer l.Close()
+				text, err := io.ReadAll(l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(text)
+			}
+			return h
+		}}
+	in.Run(t)
+}
+
 // TestWhatOfAnImageReachesAPod: the table of docs/kubernetes.md, by images that test/kube/cluster
 // packs.
 func TestWhatOfAnImageReachesAPod(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
 	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
 	run := func(id sched.JobID, launch sched.Launch) (sched.Exit, string) {
 		t.Helper()

@@ -56,8 +56,8 @@ func TestContainerShapesOfOpenPAI(t *testing.T) {
 	}
 	own := enginetest.Start(t, "--live-restore")
 	files := map[string]string{"app/digits.py": ""}
-	for _, name := range executortest.Stubs() {
-		files["usr/local/bin/"+name] = executortest.Stub
+	for name, text := range executortest.Stubs(t, openpaiFiles) {
+		files["usr/local/bin/"+name] = text
 	}
 	own.Import("lab/app:1", files, "WORKDIR /app", "USER 4242", "ENTRYPOINT /bin/false")
 	engine, err := container.Open(t.Context(), own.Host())
@@ -65,7 +65,7 @@ func TestContainerShapesOfOpenPAI(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
-	in := executortest.ShapesIn{Folder: "../../../testdata/openpai", Image: "lab/app:1", Dir: "/app", User: "4242",
+	in := executortest.ShapesIn{Folder: openpaiFiles, Image: "lab/app:1", Dir: "/app", User: "4242",
 		Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
 			w := newWorld(t, func(o *Options) {
 				o.Engine, o.Secrets = engine, func(sched.JobID) (map[string]string, error) { return secrets, nil }

@@ -256,16 +256,18 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+const openpaiFiles = "../../../testdata/openpai"
+
 // The shapes of OpenPAI's public job files do and find what they do and find there, but for the
 // folder and the user of a process.
 func TestShapesOfOpenPAI(t *testing.T) {
 	bin := t.TempDir()
-	for _, name := range executortest.Stubs() {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(executortest.Stub), 0o755); err != nil {
+	for name, text := range executortest.Stubs(t, openpaiFiles) {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	in := executortest.ShapesIn{Folder: "../../../testdata/openpai",
+	in := executortest.ShapesIn{Folder: openpaiFiles,
 		Dir: "/.*/jobs/1/[0-9]+\\.1/[0-9]+/work", User: fmt.Sprint(os.Getuid()),
 		Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
 			w := newWorld(t, func(o *Options) {

@@ -1,5 +1,3 @@
-//go:build container
-
 package containers
 
 import (
