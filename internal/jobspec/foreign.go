@@ -12,27 +12,30 @@ import (
 
 // What files of other kinds are, and the way from each to a job file.
 const (
-	isFramework = "this is a Framework of FrameworkController, and no job file: each entry of spec.taskRoles becomes a " +
-		"role of taskRoles, with taskNumber as instances, frameworkAttemptCompletionPolicy as completion, its " +
-		"container's image as a prerequisite of type dockerimage, its command in commands and its limits in " +
-		"resourcePerInstance; spec.retryPolicy.maxRetryCount becomes jobRetryCount"
-	isFrameworkOfJob = "this is a Framework of FrameworkController, and no job file: OpenPAI made it of one, which is the " +
-		"text of metadata.annotations.config; submit that, with the values of its secrets"
-	isObject = "this is an object of Kubernetes, and no job file: write a job file of protocol 2 with its image, its " +
-		"command and what it asks for"
-	isProtocol1 = "this is a job of OpenPAI's protocol 1, and Comb reads protocol 2: jobName becomes name, image a " +
-		"prerequisite of type dockerimage, each entry of taskRoles a role with taskNumber as instances, " +
-		"cpuNumber, memoryMB and gpuNumber in resourcePerInstance and command in commands, and retryCount " +
-		"becomes jobRetryCount"
-	isFirstTemplate = "this is a template of OpenPAI's first marketplace, and Comb reads protocol 2: each entry of tasks " +
-		"becomes a role of taskRoles, its resource.instances instances, its command commands, $$NAME$$ " +
-		"becomes <% $parameters.NAME %>, and retryCount jobRetryCount"
-	isPart = "this is a template for a part of a job, as OpenPAI's marketplace has them, and no job: put it into " +
-		"the list prerequisites of a job file, and name it in a role"
-	isItem = "this is an item of OpenPAI's marketplace, a template with its title and author: the job file is the " +
-		"value of protocol (of jobConfig in older ones); submit that"
-	isTemplate = " stands for a value that is not filled in, so that this looks like a template: have its program fill " +
-		"it in (helm template, jinja2), and submit what that writes; or put the text in quotes"
+	isFramework = "this is a Framework of FrameworkController, and no job file: each entry of " +
+		"spec.taskRoles becomes a role of taskRoles, with taskNumber as instances, " +
+		"frameworkAttemptCompletionPolicy as completion, its container's image as a prerequisite " +
+		"of type dockerimage, its command in commands and its limits in resourcePerInstance; " +
+		"spec.retryPolicy.maxRetryCount becomes jobRetryCount"
+	isFrameworkOfJob = "this is a Framework of FrameworkController, and no job file: OpenPAI made it of one, " +
+		"which is the text of metadata.annotations.config; submit that, with the values of its " +
+		"secrets"
+	isObject = "this is an object of Kubernetes, and no job file: write a job file of protocol 2 with " +
+		"its image, its command and what it asks for"
+	isProtocol1 = "this is a job of OpenPAI's protocol 1, and Comb reads protocol 2: jobName becomes name, " +
+		"image a prerequisite of type dockerimage, each entry of taskRoles a role with taskNumber " +
+		"as instances, cpuNumber, memoryMB and gpuNumber in resourcePerInstance and command in " +
+		"commands, and retryCount becomes jobRetryCount"
+	isFirstTemplate = "this is a template of OpenPAI's first marketplace, and Comb reads protocol 2: each entry " +
+		"of tasks becomes a role of taskRoles, its resource.instances instances, its command " +
+		"commands, $$NAME$$ becomes <% $parameters.NAME %>, and retryCount jobRetryCount"
+	isPart = "this is a template for a part of a job, as OpenPAI's marketplace has them, and no job: " +
+		"put it into the list prerequisites of a job file, and name it in a role"
+	isItem = "this is an item of OpenPAI's marketplace, a template with its title and author: the job " +
+		"file is the value of protocol (of jobConfig in older ones); submit that"
+	isTemplate = " stands for a value that is not filled in, so that this looks like a template: have its " +
+		"program fill it in (helm template, jinja2), and submit what that writes; or put the text " +
+		"in quotes"
 
 	// howTo is where each of them is put beside a job file, key by key.
 	howTo = " (docs/from-openpai.md, \"Files that are no job files\")"
@@ -58,7 +61,7 @@ func foreignKind(root *document.Node) (at *document.Node, is string) {
 	kindOfPart, item := root.Get("type"), cmp.Or(root.Get("protocol"), root.Get("jobConfig"))
 	switch {
 	case controller || textOf(kind) == "Framework":
-		if m := root.Get("metadata"); m != nil && m.Get("annotations") != nil && m.Get("annotations").Get("config") != nil {
+		if m := root.Get("metadata"); m != nil && hasKey(m.Get("annotations"), "config") {
 			return cmp.Or(kind, version), isFrameworkOfJob
 		}
 		return cmp.Or(kind, version), isFramework
@@ -84,9 +87,12 @@ func textOf(n *document.Node) string {
 	return n.Text
 }
 
+// hasKey reports whether a value is a map with such a key.
+func hasKey(n *document.Node, key string) bool { return n != nil && n.Get(key) != nil }
+
 // listHas reports whether a value is a list with a map that has such a key.
 func listHas(n *document.Node, key string) bool {
-	has := func(item *document.Node) bool { return item.Get(key) != nil }
+	has := func(item *document.Node) bool { return hasKey(item, key) }
 	return n != nil && n.Kind == document.List && slices.ContainsFunc(n.Items, has)
 }
 
@@ -102,7 +108,8 @@ func unfilled(file string, src []byte, problems document.Problems) document.Prob
 	}
 	before := string(src[:at[0]])
 	line := before[strings.LastIndex(before, "\n")+1:]
-	first := document.Problem{File: file, Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1,
+	first := document.Problem{File: file,
+		Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1,
 		Message: document.Quote(string(src[at[0]:at[1]])) + isTemplate}
 	return append(document.Problems{first}, problems...)
 }

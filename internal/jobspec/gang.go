@@ -33,9 +33,9 @@ func (p *parser) checkTotals() {
 		p.r.Problem(at, "the PAI_* variables that tell each task where all others are would take %d bytes: "+
 			"at most %d are allowed; use shorter role names, fewer ports or fewer tasks", size, maxEnvironment)
 	} else if older := size + olderSize(p.job.Roles); older > maxOlder {
-		p.r.Warn(at, "the job has none of OpenPAI's older variables for each task (PAI_ROLE_INDEX_LABEL_PORT, the lists "+
-			"of hosts and instances) and no ports for ssh and http: with them the variables of each task would take %d "+
-			"bytes, and at most %d are allowed for that", older, maxOlder)
+		p.r.Warn(at, "the job has none of OpenPAI's older variables for each task (PAI_ROLE_INDEX_LABEL_PORT, "+
+			"the lists of hosts and instances) and no ports for ssh and http: with them the variables of each task "+
+			"would take %d bytes, and at most %d are allowed for that", older, maxOlder)
 	}
 }
 

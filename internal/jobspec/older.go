@@ -172,7 +172,8 @@ func othersEnv(v EnvInput) (env []sched.EnvVar) {
 			instances = append(instances, r.Name+":"+decimal(index))
 			for _, label := range labels {
 				if list := portList(v.Ports(task, label)); list != "" {
-					env = append(env, sched.EnvVar{Name: "PAI_" + r.Name + "_" + decimal(index) + "_" + label + "_PORT", Value: list})
+					name := "PAI_" + r.Name + "_" + decimal(index) + "_" + label + "_PORT"
+					env = append(env, sched.EnvVar{Name: name, Value: list})
 				}
 			}
 			host, port := v.Hosts(task), firstPort(v, task, "http")
@@ -184,5 +185,7 @@ func othersEnv(v EnvInput) (env []sched.EnvVar) {
 		env = append(env, sched.EnvVar{Name: "PAI_TASK_ROLE_" + r.Name + "_HOST_LIST", Value: strings.Join(hosts, ",")})
 	}
 	env = append(env, sched.EnvVar{Name: "PAI_TASK_ROLE_INSTANCES", Value: strings.Join(instances, ",")})
-	return slices.DeleteFunc(env, func(e sched.EnvVar) bool { return len(e.Name)+len("=")+len(e.Value) > longestVariable })
+	return slices.DeleteFunc(env, func(e sched.EnvVar) bool {
+		return len(e.Name)+len("=")+len(e.Value) > longestVariable
+	})
 }

@@ -21,8 +21,8 @@ func isMasked(n *document.Node) bool {
 func refuseMasked(r *document.Reader, n *document.Node) {
 	if isMasked(n) {
 		r.Problem(n, "this file is an export of a job, which shows its secrets as %s: write the value in its place, "+
-			"or leave the secret out where nothing uses it (comb job clone --secrets FILE fills them in of a job that is here)",
-			secretMask)
+			"or leave the secret out where nothing uses it (comb job clone --secrets FILE fills them in of a job "+
+			"that is here)", secretMask)
 	}
 }
 

@@ -141,7 +141,8 @@ func (s *suite) openPAI() {
 	start := &sched.Start{ID: id.Job, Job: OpenPAIJob()}
 	for i, n := range s.h.Nodes {
 		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(i), Role: int32(i), SKU: s.h.SKU,
-			Place: cell.Task{Node: n, SKU: s.h.SKU.Name, Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{int32(i)}}})
+			Place: cell.Task{Node: n, SKU: s.h.SKU.Name,
+				Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{int32(i)}}})
 	}
 	s.h.Executor.Do(sched.Action{Attempt: id, Start: start})
 	for ended := 0; ended < len(s.h.Nodes); {

@@ -146,7 +146,8 @@ func (s *suite) shape(job *sched.Job, image string, tables []*shapeTable) map[st
 	var tasks []ordinal
 	for i := range job.Roles {
 		r := &job.Roles[i]
-		r.Launch.Image, r.Launch.MilliCPU = image, min(r.Launch.MilliCPU, 100) // so that all have room on a small machine
+		// Few CPUs, so that all have room on a small machine.
+		r.Launch.Image, r.Launch.MilliCPU = image, min(r.Launch.MilliCPU, 100)
 		for k := range r.Tasks {
 			tasks = append(tasks, ordinal{int32(i), k, fmt.Sprintf("%s-%d", r.Name, k)})
 		}
@@ -173,7 +174,8 @@ func (s *suite) shape(job *sched.Job, image string, tables []*shapeTable) map[st
 		if len(waits) == 0 && !stopped {
 			stopped = true
 			for g := range job.Gangs {
-				s.h.Executor.Do(sched.Action{Attempt: sched.AttemptID{Job: 1, Gang: int32(g), N: 1}, Grace: sched.Second})
+				id := sched.AttemptID{Job: 1, Gang: int32(g), N: 1}
+				s.h.Executor.Do(sched.Action{Attempt: id, Grace: sched.Second})
 			}
 		}
 		switch f := s.h.Next(s.h.Patience).(type) {

@@ -300,8 +300,8 @@ func TestShapesOfOpenPAIAsPods(t *testing.T) {
 	if !testkit.Live(t, "kube") {
 		return
 	}
-	in := executortest.ShapesIn{Folder: "../../../testdata/openpai", Image: "local.test/app:1", Dir: "/app", User: "1000",
-		NoStorages: true, Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
+	in := executortest.ShapesIn{Folder: "../../../testdata/openpai",
+		Image: "local.test/app:1", Dir: "/app", User: "1000", NoStorages: true, Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
 			var now atomic.Pointer[kube.Executor]
 			h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode)}, func(o *kube.Options) {
 				o.Secrets = func(sched.JobID) (map[string]string, error) { return secrets, nil }

@@ -179,7 +179,7 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 			if order.From != c.from {
 				t.Errorf("process 1 begins it in %q: %q", order.From, got.Command)
 			}
-			for _, v := range got.Env { // ENV: what the pod sets itself is its own, and nothing else of the image's is hidden
+			for _, v := range got.Env { // ENV: nothing of the image's is hidden but what the pod sets itself
 				if v.Name == "PATH" || v.Name == "LD_LIBRARY_PATH" || v.Name == "OWN" {
 					t.Errorf("the pod sets %s", v.Name)
 				}

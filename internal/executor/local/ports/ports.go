@@ -181,19 +181,24 @@ func wanted(j *sched.Job) []Block {
 	return want
 }
 
-// reusable says whether kept blocks are what is wanted, and free.
+// reusable says whether kept blocks are what is wanted, and free. Those that no role asks for may
+// be missing: there was no room for them.
 func (p *Register) reusable(kept, want []Block) bool {
-	if len(kept) != len(want) {
-		return false
-	}
-	for i, k := range kept {
-		w := want[i]
-		w.First = k.First
-		if k != w || k.First < 1 || k.First+k.Count-1 > 65535 || !p.free(k.First, k.Count) {
+	for _, w := range want {
+		if len(kept) > 0 {
+			w.First = kept[0].First
+		}
+		switch {
+		case len(kept) > 0 && kept[0] == w:
+			if w.First < 1 || w.First+w.Count-1 > 65535 || !p.free(w.First, w.Count) {
+				return false
+			}
+			kept = kept[1:]
+		case w.asked():
 			return false
 		}
 	}
-	return true
+	return len(kept) == 0
 }
 
 // give finds count free ports in a row.
