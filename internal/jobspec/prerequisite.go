@@ -89,6 +89,7 @@ func (p *parser) readAuth(m *document.MapReader, pre *prerequisite) {
 		if key != "password" {
 			continue
 		}
+		refuseMasked(p.r, n)
 		if login.Secret = secret; secret == "" {
 			p.passwords = append(p.passwords, n)
 			p.r.Warn(n, "the password stands in the job file for all to read; put it under secrets and write <%% $secrets.NAME %%> here")

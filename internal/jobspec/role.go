@@ -265,15 +265,18 @@ func (p *parser) sizeRole(r *role, opportunistic bool) {
 		p.r.Problem(r.resources, "the role %s", err)
 		return
 	}
-	leaves := least
-	if given := r.place.number; given > 0 {
-		if lacks := shortfall(r.ask, sku, given); lacks != "" {
-			p.r.Problem(r.place.numberNode, "%s of SKU %s cannot hold a task: that is %s; at least %d are needed, or leave skuNum out",
-				plural(given, "leaf", "leaves"), sku.Name, lacks, least)
-			return
+	leaves := max(least, r.place.number)
+	if number := r.place.numberNode; number != nil && number.Kind != document.Null && r.place.number < least {
+		// OpenPAI's portal writes a number beside any resources, and its server reads none of it.
+		why := ""
+		if lacks := shortfall(r.ask, sku, r.place.number); lacks != "" {
+			why = ": that is " + lacks
 		}
-		leaves = given
-	} else {
+		p.r.Warn(number, "%s of SKU %s cannot hold a task%s; skuNum is passed over, "+
+			"and a task takes %s, as its resources need",
+			plural(r.place.number, "leaf", "leaves"), sku.Name, why, plural(least, "leaf", "leaves"))
+	}
+	if r.place.number < least {
 		defer p.warnOfCost(r)
 	}
 	r.Leaves = int32(leaves)

@@ -12,6 +12,20 @@ import (
 // secretMask stands in Source where a secret's value was.
 const secretMask = "******"
 
+// isMasked reports whether a value is what an export shows in a secret's place.
+func isMasked(n *document.Node) bool {
+	return n != nil && n.Kind == document.Scalar && n.Text == secretMask
+}
+
+// refuseMasked reports a secret that its file does not show.
+func refuseMasked(r *document.Reader, n *document.Node) {
+	if isMasked(n) {
+		r.Problem(n, "this file is an export of a job, which shows its secrets as %s: write the value in its place, "+
+			"or leave the secret out where nothing uses it (comb job clone --secrets FILE fills them in of a job "+
+			"that is here)", secretMask)
+	}
+}
+
 // maskSecrets returns the file with every value under secrets replaced. In an
 // ordinary file only the lines of secrets change; comments there are dropped,
 // because they may hold old values. A file in which the lines of secrets hold

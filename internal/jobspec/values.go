@@ -15,6 +15,8 @@ import (
 func (p *parser) readSecrets(n *document.Node) {
 	switch {
 	case n == nil || n.Kind == document.Null:
+	case isMasked(n):
+		refuseMasked(p.r, n)
 	case n.Kind == document.Map:
 		p.flatten("", n)
 	default:
@@ -39,6 +41,7 @@ func (p *parser) flatten(path string, n *document.Node) {
 		if strings.IndexByte(path+n.Text, 0) >= 0 {
 			p.r.Problem(n, "a secret cannot hold a zero byte")
 		}
+		refuseMasked(p.r, n)
 		p.secrets[path] = scalar(n)
 	}
 }

@@ -47,8 +47,8 @@ type Harness struct {
 	// nil for an executor whose tasks have no processes: tests of what a signal reaches are
 	// left out.
 	Ready func(id sched.AttemptID, lines int)
-	// Log is all that the first task of an attempt printed on a stream. It is nil where Ready is.
-	Log func(id sched.AttemptID, stream string) string
+	// Log is all that a task of an attempt printed on a stream. It is nil where Ready is.
+	Log func(id sched.AttemptID, task int32, stream string) string
 	// OneStream is that what is printed on either stream is in Stdout, and nothing is in Stderr; in which order is not said.
 	OneStream bool
 	// Token is the value of each job's secret "token"; "" is that the executor keeps no secrets: their tests are left out.
@@ -88,6 +88,8 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 	tests = append(tests, where(t, able.Ready != nil, "its tasks have no processes", trees())...)
 	tests = append(tests, where(t, able.Log != nil, "its tasks print nothing", words())...)
 	tests = append(tests, where(t, able.Log != nil, "its tasks are told nothing", members())...)
+	tests = append(tests, where(t, able.Log != nil, "its tasks are told nothing", []test{
+		{"A task finds each variable that OpenPAI gives it", (*suite).openPAI}})...)
 	tests = append(tests, where(t, able.Said != nil, "its tasks tell no progress", progress())...)
 	tests = append(tests, where(t, able.Keeps, "it keeps no checkpoints", kept())...)
 	tests = append(tests, where(t, able.Token != "", "it keeps no secrets", secrets())...)

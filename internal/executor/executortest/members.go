@@ -66,7 +66,7 @@ func (s *suite) sees(want string) {
 	s.Helper()
 	got := ""
 	for end := time.Now().Add(s.h.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if got = s.h.Log(attempt(1, 1), executor.Stdout); got == want {
+		if got = s.h.Log(attempt(1, 1), 0, executor.Stdout); got == want {
 			return
 		}
 		if !strings.HasPrefix(want, got) {

@@ -48,7 +48,7 @@ func words() []test {
 			s.started(a.Attempt, 0)
 			s.wantCode(s.exited(a.Attempt, 0), 0)
 			s.talked()
-			if got := s.h.Log(a.Attempt, executor.Stdout); got != "" {
+			if got := s.h.Log(a.Attempt, 0, executor.Stdout); got != "" {
 				s.Fatalf("an attempt that printed nothing has %q", got)
 			}
 		}},
@@ -73,7 +73,8 @@ func secrets() []test {
 		{"A secret reaches the task, and no message about it", func(s *suite) {
 			x := s.through(Keeper)
 			s.wantCode(x, 1)
-			if got := s.h.Log(attempt(1, 1), executor.Stdout); s.h.OneStream && !strings.Contains(got, fmt.Sprintln(len(s.h.Token))) {
+			got := s.h.Log(attempt(1, 1), 0, executor.Stdout)
+			if s.h.OneStream && !strings.Contains(got, fmt.Sprintln(len(s.h.Token))) {
 				s.Fatalf("it printed %q", got)
 			} else if !s.h.OneStream {
 				s.printed(executor.Stdout, fmt.Sprintln(len(s.h.Token)))
@@ -110,7 +111,7 @@ func (s *suite) talked() {
 		s.printed(executor.Stderr, "other\n")
 		return
 	}
-	got := s.h.Log(attempt(1, 1), executor.Stdout)
+	got := s.h.Log(attempt(1, 1), 0, executor.Stdout)
 	if rest := strings.Replace(got, "other\n", "", 1); rest != "first\nready\nlast" || rest == got {
 		s.Fatalf("it printed %q", got)
 	}
@@ -119,7 +120,7 @@ func (s *suite) talked() {
 // printed wants that the first attempt of the first job printed so on a stream.
 func (s *suite) printed(stream, want string) {
 	s.Helper()
-	got := s.h.Log(attempt(1, 1), stream)
+	got := s.h.Log(attempt(1, 1), 0, stream)
 	if got == want {
 		return
 	}

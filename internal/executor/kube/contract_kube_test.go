@@ -86,8 +86,8 @@ func TestConformanceWithComb(t *testing.T) {
 			o.Line, o.Secrets = way, func(sched.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
 		}, now.Store)
 		h.Rotates, h.OneStream, h.Token, h.Said, h.Keeps = true, true, secret, said.Of, true
-		h.Log = func(id sched.AttemptID, stream string) string {
-			l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Stream: stream}, 0)
+		h.Log = func(id sched.AttemptID, task int32, stream string) string {
+			l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Task: task, Stream: stream}, 0)
 			if err != nil {
 				return ""
 			}
@@ -101,7 +101,7 @@ func TestConformanceWithComb(t *testing.T) {
 		h.Ready = func(id sched.AttemptID, lines int) {
 			t.Helper()
 			waitFor(t, fmt.Sprintf("attempt %v has printed ready %d times", id, lines), func() bool {
-				return strings.Count(h.Log(id, executor.Stdout), "ready\n") >= lines
+				return strings.Count(h.Log(id, 0, executor.Stdout), "ready\n") >= lines
 			})
 		}
 		handler := func(pod string) *line.Handler { return now.Load().Line() }
@@ -228,13 +228,15 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 	return h
 }
 
-// withImage gives the jobs of the suite an image.
+// withImage gives the jobs of the suite an image, where they have none.
 type withImage struct{ *kube.Executor }
 
 func (e withImage) Do(a sched.Action) {
 	if a.Start != nil {
 		for i := range a.Start.Job.Roles {
-			a.Start.Job.Roles[i].Launch.Image = image
+			if l := &a.Start.Job.Roles[i].Launch; l.Image == "" {
+				l.Image = image
+			}
 		}
 	}
 	e.Executor.Do(a)
@@ -289,6 +291,81 @@ func TestRealContainers(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	if err != nil || len(lines) != 3 || !strings.HasSuffix(lines[0], " in talker") || strings.HasPrefix(lines[0], "$") || lines[1] != "later" {
 		t.Errorf("its log is %q, %v", text, err)
+	}
+}
+
+// The shapes of OpenPAI's public job files do and find what they do and find there, but for the
+// user, in an image that test/kube/cluster packs.
+func TestShapesOfOpenPAIAsPods(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
+	in := executortest.ShapesIn{Folder: "../../../testdata/openpai",
+		Image: "local.test/app:1", Dir: "/app", User: "1000", NoStorages: true, Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
+			var now atomic.Pointer[kube.Executor]
+			h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode)}, func(o *kube.Options) {
+				o.Secrets = func(sched.JobID) (map[string]string, error) { return secrets, nil }
+			}, now.Store)
+			h.Log = func(id sched.AttemptID, task int32, stream string) string {
+				l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Task: task, Stream: stream}, 0)
+				if err != nil {
+					return ""
+				}
+				defer l.Close()
+				text, err := io.ReadAll(l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(text)
+			}
+			return h
+		}}
+	in.Run(t)
+}
+
+// TestWhatOfAnImageReachesAPod: the table of docs/kubernetes.md, by images that test/kube/cluster
+// packs.
+func TestWhatOfAnImageReachesAPod(t *testing.T) {
+	if !testkit.Live(t, "kube") {
+		return
+	}
+	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
+	run := func(id sched.JobID, launch sched.Launch) (sched.Exit, string) {
+		t.Helper()
+		launch.MilliCPU, launch.MemoryMB = 100, 64
+		at := sched.AttemptID{Job: id, N: 1}
+		h.Executor.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: id,
+			Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}},
+			Job: &sched.Job{Name: "says", User: "tester", VC: "default", Grace: 2 * sched.Second,
+				Roles: []sched.Role{{Name: "worker", Tasks: 1, Launch: launch}}}}})
+		for {
+			switch f := h.Next(h.Patience).(type) {
+			case sched.TaskExited:
+				l, err := h.Executor.(withImage).OpenLog(executor.LogRef{Attempt: at, Stream: executor.Stdout}, 0)
+				if err != nil {
+					return f.Exit, ""
+				}
+				defer l.Close()
+				text, err := io.ReadAll(l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return f.Exit, string(text)
+			case sched.TaskStarted:
+			default:
+				t.Fatalf("got %#v, want its end", f)
+			}
+		}
+	}
+	show := []string{"pwd; cat train.txt; id -u; echo $OWN"}
+	exit, out := run(1, sched.Launch{Image: "local.test/app:1", Command: show})
+	if exit.Code != 0 || out != "/app\nok\n1000\nown\n" {
+		t.Errorf("it ended with %+v, and printed %q", exit, out)
+	}
+	exit, out = run(2, sched.Launch{Image: "local.test/private:1", Command: show})
+	const why = "its working directory cannot be entered by user 1000"
+	if exit.Code != 126 || exit.Cause != "" || !strings.HasPrefix(exit.Message, why) {
+		t.Errorf("of a WORKDIR that its user may not enter it ended with %+v, and printed %q", exit, out)
 	}
 }
 

@@ -22,12 +22,13 @@ import (
 
 // boxed says that a task runs in a container, and how.
 type boxed struct {
-	Engine string        `json:"engine"` // its address
-	Keeper int           `json:"keeper"` // the user of process 1, which owns the task's folder
-	Image  string        `json:"image"`  // as the job names it
-	CPU    string        `json:"cpu"`    // that the image is for; "" is not known
-	User   string        `json:"user"`   // the image's, as which the task runs
-	Gang   []int32       `json:"gang"`   // the tasks that it meets, itself as well; empty: none
+	Engine string        `json:"engine"`            // its address
+	Keeper int           `json:"keeper"`            // the user of process 1, which owns the task's folder
+	Image  string        `json:"image"`             // as the job names it
+	CPU    string        `json:"cpu"`               // that the image is for; "" is not known
+	User   string        `json:"user"`              // the image's, as which the task runs
+	OwnDir bool          `json:"own_dir,omitempty"` // the task begins in the WORKDIR of its image
+	Gang   []int32       `json:"gang"`              // the tasks that it meets, itself as well; empty: none
 	Disk   diskuse.Limit `json:"disk"`
 	Turns  string        `json:"turns"` // the folder of the turns to start
 	Box    container.Box `json:"box"`

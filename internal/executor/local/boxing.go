@@ -79,7 +79,12 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	if err := b.engine.Fits(t.starting, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, storage.Top); err != nil {
 		return unfit(role.Launch.Image, err)
 	}
-	if s.Dir = s.Code.WorkDir(cmp.Or(role.Launch.WorkDir, insideWork), insideWork); !filepath.IsAbs(s.Dir) {
+	own := role.Launch.WorkDir == "" && s.Code == nil && image.WorkDir != ""
+	s.Dir = s.Code.WorkDir(cmp.Or(role.Launch.WorkDir, insideWork), insideWork)
+	if own {
+		s.Dir = image.WorkDir
+	}
+	if !filepath.IsAbs(s.Dir) {
 		return &outcome{Refused: fmt.Sprintf("the working directory %q is not an absolute path", s.Dir), Job: true}
 	}
 	disk, err := diskuse.For(role.Launch.DiskMB, b.e.o.ContainerDiskMB, filepath.Join(t.dir, workDir), filepath.Join(t.dir, sharedDir))
@@ -105,15 +110,17 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 		}
 	}
 	s.Parents = nil // the engine makes the groups
-	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Disk: disk, Turns: filepath.Join(b.e.o.Dir, locksFolder), Box: container.Box{
-		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
-		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
-		Runtime: b.engine.About().Plain,
-		Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi, ImageEnv: image.Env, Top: insideTop,
-		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
-		MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
-		Mounts: mounts,
-	}}
+	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU,
+		User: image.User, OwnDir: own, Gang: gang, Disk: disk, Turns: filepath.Join(b.e.o.Dir, locksFolder),
+		Box: container.Box{
+			Name: b.name(t), Image: image.ID, Labels: b.labels(t),
+			Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
+			Runtime: b.engine.About().Plain,
+			Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi, ImageEnv: image.Env, Top: insideTop,
+			Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
+			MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
+			Mounts: mounts,
+		}}
 	for _, m := range mounts { // process 1 cannot believe a file before it knows that these are all below insideTop
 		if strings.HasPrefix(m.Target, insideTop+"/") {
 			s.Boxed.Box.Command = append(s.Boxed.Box.Command, m.Target)

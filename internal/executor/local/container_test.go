@@ -48,6 +48,36 @@ func TestContainerConformance(t *testing.T) {
 	})
 }
 
+// The shapes of OpenPAI's public job files do and find what they do and find there, in the
+// WORKDIR of their image and as its user.
+func TestContainerShapesOfOpenPAI(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
+	own := enginetest.Start(t, "--live-restore")
+	files := map[string]string{"app/digits.py": ""}
+	for name, text := range executortest.Stubs(t, openpaiFiles) {
+		files["usr/local/bin/"+name] = text
+	}
+	own.Import("lab/app:1", files, "WORKDIR /app", "USER 4242", "ENTRYPOINT /bin/false")
+	engine, err := container.Open(t.Context(), own.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	in := executortest.ShapesIn{Folder: openpaiFiles, Image: "lab/app:1", Dir: "/app", User: "4242",
+		Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
+			w := newWorld(t, func(o *Options) {
+				o.Engine, o.Secrets = engine, func(sched.JobID) (map[string]string, error) { return secrets, nil }
+				o.Storage = folderFor(t)
+			})
+			h := w.harness([]cell.NodeName{"n1"})
+			h.Executor = doer{w, "lab/app:1"}
+			return h
+		}}
+	in.Run(t)
+}
+
 // A task that forks without end is stopped by its limit, and ends.
 func TestContainerPids(t *testing.T) {
 	if !testkit.Live(t, "container") {

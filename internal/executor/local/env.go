@@ -22,11 +22,12 @@ import (
 // first: it is what finds the task's processes again.
 func (t *task) environment(job *sched.Job, blocks []ports.Block, seen paths) (env, ignored []string) {
 	ts := t.start
-	env = []string{process.MarkerName + "=" + markerOf(t.e.o.Cluster, t.at.id, t.n)}
+	vars := variables{at: map[string]int{}}
+	vars.set(process.MarkerName, markerOf(t.e.o.Cluster, t.at.id, t.n))
 	role := &job.Roles[ts.Role]
 	fixed := append(platformEnv(t, seen), deviceEnv(ts.SKU, seen.place)...)
 	for _, v := range t.frameworkEnv(job, blocks, seen.host) {
-		env = setEnv(env, v.Name, v.Value)
+		vars.set(v.Name, v.Value)
 	}
 	for _, v := range role.Launch.Env {
 		switch {
@@ -35,20 +36,36 @@ func (t *task) environment(job *sched.Job, blocks []ports.Block, seen paths) (en
 		case reserved(v.Name):
 			ignored = append(ignored, v.Name)
 		default:
-			env = setEnv(env, v.Name, v.Value)
+			vars.set(v.Name, v.Value)
 		}
 	}
 	for _, v := range jobspec.PAIEnv(jobspec.EnvInput{
 		Job: job, Role: ts.Role, Index: ts.Index,
 		Hosts: seen.host,
-		Ports: func(task int32, label string) []int32 { return ports.Numbers(blocks, task, label) },
+		Ports: ports.Table(blocks),
 	}) {
-		env = setEnv(env, v.Name, v.Value)
+		vars.set(v.Name, v.Value)
 	}
 	for _, v := range fixed {
-		env = setEnv(env, v.Name, v.Value)
+		vars.set(v.Name, v.Value)
 	}
-	return env, ignored
+	return vars.list, ignored
+}
+
+// variables are an environment while it is put together: each name once.
+type variables struct {
+	list []string
+	at   map[string]int // where a name is
+}
+
+// set replaces a variable or appends it.
+func (v *variables) set(name, value string) {
+	i, ok := v.at[name]
+	if !ok {
+		i = len(v.list)
+		v.at[name], v.list = i, append(v.list, "")
+	}
+	v.list[i] = name + "=" + value
 }
 
 // surroundings are what a task has in its environment beside what environment

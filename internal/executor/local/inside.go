@@ -108,6 +108,9 @@ func newInside(args []string) (*supervisor, error) {
 		return s, fmt.Errorf("%w: its user is %d, with which Comb keeps the task's records: give it another USER", errImage, account.UID)
 	}
 	s.account = &account
+	if s.spec.Boxed.OwnDir && errors.Is(rights.Enterable(s.account, s.spec.Dir), rights.ErrNoDir) {
+		s.spec.Dir = insideWork // engines would make it, and it would be as empty
+	}
 	s.private.surroundings = surroundingsOf(s.spec.Boxed.Box.ImageEnv, account)
 	if s.spec.Shell = findShell(); s.spec.Shell == "" {
 		return s, fmt.Errorf("%w: it has neither /bin/bash nor /bin/sh, which run the job's commands: use an image with a shell", errImage)

@@ -21,6 +21,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // runTests runs the tests of this package; with an engine it does so in namespaces.
@@ -255,6 +256,38 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+const openpaiFiles = "../../../testdata/openpai"
+
+// The shapes of OpenPAI's public job files do and find what they do and find there, but for the
+// folder and the user of a process.
+func TestShapesOfOpenPAI(t *testing.T) {
+	bin := t.TempDir()
+	for name, text := range executortest.Stubs(t, openpaiFiles) {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := executortest.ShapesIn{Folder: openpaiFiles,
+		Dir: "/.*/jobs/1/[0-9]+\\.1/[0-9]+/work", User: fmt.Sprint(os.Getuid()),
+		Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
+			w := newWorld(t, func(o *Options) {
+				o.Path = bin + ":/usr/sbin:/usr/bin:/sbin:/bin"
+				o.Secrets = func(sched.JobID) (map[string]string, error) { return secrets, nil }
+				o.Storage = folderFor(t)
+			})
+			return w.harness([]cell.NodeName{"n1"})
+		}}
+	in.Run(t)
+}
+
+// folderFor is a storage for each name.
+func folderFor(t *testing.T) func(cell.VCName, string) (storage.Storage, bool) {
+	dir := t.TempDir()
+	return func(_ cell.VCName, name string) (storage.Storage, bool) {
+		return storage.Storage{Name: name, Folder: dir}, true
+	}
+}
+
 // token is a secret of every job of a world that keepsToken.
 const token = "c4n4ry-91b2"
 
@@ -268,7 +301,7 @@ func (w *world) harness(nodes []cell.NodeName) *executortest.Harness {
 		Next:     w.nextTaskFact,
 		Restart:  w.restart, Nodes: nodes, SKU: gpu(),
 		Now: now, Rotates: true, Ready: w.ready, Token: token, Said: w.said.Of, Keeps: true,
-		Log:      func(id sched.AttemptID, stream string) string { return w.output(id, 0, stream) },
+		Log:      func(id sched.AttemptID, task int32, stream string) string { return w.output(id, task, stream) },
 		Patience: patience, Silence: 500 * time.Millisecond,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -121,12 +122,22 @@ func Attend(args []string) int {
 	}
 	go measure(ctx, server)
 	stopTelling := t.begin(ctx)
-	code := run(args[1:], o.From, stops, turns)
+	here, _ := os.Getwd()
+	code := run(args[1:], o.begins(here), stops, turns)
 	stopTelling()
 	if turns != nil {
 		turns.line.last()
 	}
 	return code
+}
+
+// begins is where the task begins. A pod that says nothing begins in the WORKDIR of its image,
+// and in the root where that says none: then the task begins in its own folder.
+func (o *Order) begins(here string) string {
+	if o.From == "" && (here == "/" || here == "") {
+		return o.Dir
+	}
+	return o.From
 }
 
 // turner takes up the task's turns; nil where it has none.
@@ -224,7 +235,7 @@ func run(args []string, from string, stops <-chan os.Signal, turns *turner) int 
 	for {
 		select {
 		case got := <-stops:
-			if got == unix.SIGTERM {
+			if slices.Contains(early.Asks(), got) {
 				wheel.end()
 				stop.begin()
 			} else {

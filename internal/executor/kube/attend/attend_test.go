@@ -1,13 +1,80 @@
 package attend
 
 import (
+	"bufio"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/executor/kube/attend/early"
 	"github.com/combsched/comb/internal/executor/progress"
 )
+
+// TestMain makes the test binary process 1 of a task, without a server to speak to.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "attend" {
+		os.Exit(run(os.Args[2:], "", early.Stops, nil))
+	}
+	os.Exit(m.Run())
+}
+
+// Whatever the image says of how it is stopped, the task is asked by SIGTERM; other signals are
+// handed on.
+func TestTaskIsAskedByEachStopSignal(t *testing.T) {
+	const task = `trap 'echo asked; exit 7' TERM; trap 'echo told one; exit 7' USR1; ` +
+		`trap 'echo told two; exit 7' USR2; echo ready; while :; do sleep 0.02; done`
+	for sig, want := range map[unix.Signal]string{
+		unix.SIGTERM: "asked", unix.SIGINT: "asked", unix.SIGHUP: "asked", unix.SIGQUIT: "asked",
+		unix.SIGWINCH: "asked", unix.Signal(37): "asked", unix.SIGUSR1: "told one", unix.SIGUSR2: "told two"} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := exec.Command(self, "attend", "/bin/sh", "-c", task)
+			out, err := c.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && lines.Text() != "ready" {
+			}
+			if err := c.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			if lines.Scan(); lines.Text() != want {
+				t.Errorf("it printed %q, want %q", lines.Text(), want)
+			}
+			var exit *exec.ExitError
+			if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+// A task begins where its job says, else in the WORKDIR of its image, else in its own folder.
+func TestWhereATaskBegins(t *testing.T) {
+	for _, c := range []struct{ from, here, want string }{
+		{"", "/app", ""}, // where process 1 is
+		{"", "/", "/comb/work"},
+		{"/data", "/app", "/data"}, {"/data", "/", "/data"},
+	} {
+		o := Order{Dir: "/comb/work", From: c.from}
+		if got := o.begins(c.here); got != c.want {
+			t.Errorf("from %q, at %q: %q, want %q", c.from, c.here, got, c.want)
+		}
+	}
+}
 
 func TestWhatIsToldOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "progress")

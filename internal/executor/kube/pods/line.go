@@ -59,7 +59,9 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 	}
 	first.Command = append([]string{layDir + "/comb", "attend", plain(o.Text())}, first.Command...)
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "program", MountPath: layDir, ReadOnly: true})
-	first.WorkingDir = workDir
+	if first.WorkingDir != "" {
+		first.WorkingDir = workDir // where this program goes from there the order says
+	}
 	first.Resources = roomFor(first.Resources)
 	pod.Spec.InitContainers = []corev1.Container{{
 		Name: "comb", Image: t.Line.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"/usr/local/bin/comb", "lay", layDir},

@@ -151,6 +151,18 @@ type CannotError struct{ Why string }
 // Error implements error.
 func (e *CannotError) Error() string { return e.Why }
 
+// beginsIn is where a task's container begins; "" is the WORKDIR of its image.
+func (t *Task) beginsIn(role *sched.Role) string {
+	if role.Launch.WorkDir == "" && t.Start.Job.Upload != "" {
+		return workDir
+	}
+	return role.Launch.WorkDir
+}
+
+// inOwnFolder, in front of a script, has a task begin in its own folder where its image says no
+// WORKDIR, and the container in the root.
+const inOwnFolder = `[ "$PWD" != / ] || cd ` + workDir + "; "
+
 // longest is the longest script that a command may be; a longer one is a file.
 const longest = 100_000
 
@@ -165,6 +177,10 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	script, err := jobspec.RenderSecrets(lines, t.Secrets)
 	if err != nil {
 		return nil, nil, &CannotError{err.Error()}
+	}
+	own := script != lines || len(script) > longest
+	if t.beginsIn(role) == "" && t.Line == nil {
+		script = inOwnFolder + script
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
 	no, yes, uid, seconds := false, true, int64(user), graceSeconds(job.Grace)
@@ -195,15 +211,12 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	c := corev1.Container{
 		Name: Container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:    []string{"/bin/sh", "-c", plain(script)},
-		WorkingDir: workDir,
+		WorkingDir: t.beginsIn(role),
 		Env:        m.environment(t, role),
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Privileged: &no,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
 		Resources:    limits(role, t),
-	}
-	if role.Launch.WorkDir != "" {
-		c.WorkingDir = role.Launch.WorkDir
 	}
 	pod.Spec.Containers = []corev1.Container{c}
 	useClaims(pod, t.Claims)
@@ -211,7 +224,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}
-	secrets := m.hidden(pod, t, role, hidden{script: script, own: script != lines || len(script) > longest})
+	secrets := m.hidden(pod, t, role, hidden{script: script, own: own})
 	pull, err := m.pullSecret(name, role.Launch.Image, t.Secrets)
 	if err != nil {
 		return nil, nil, err
@@ -515,7 +528,8 @@ func (m *Maker) Host(at sched.AttemptID, task int32) string {
 	return m.Name(at, task) + "." + m.service()
 }
 
-// portsOf are the ports of a label of a task. Each pod has an address of its own, so each task of a role has the same.
+// portsOf are the ports of a label of a task. Each pod has an address of its own, so each task of
+// a role has the same: first those that the role asks for, then those that each task has beside.
 func portsOf(job *sched.Job, task int32, label string) (list []int32) {
 	for i := range job.Roles {
 		r := &job.Roles[i]
@@ -531,6 +545,12 @@ func portsOf(job *sched.Job, task int32, label string) (list []int32) {
 				}
 				next++
 			}
+		}
+		for _, given := range jobspec.GivenPorts(job, r) {
+			if given == label {
+				list = append(list, next)
+			}
+			next++
 		}
 		return list
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/executortest"
+	"github.com/combsched/comb/internal/executor/kube/attend"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 )
@@ -71,7 +74,7 @@ func TestAPod(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
 		}
 	}
-	if got := c.Command[2]; got != "echo $$$$ $$(date)\nexit 3" {
+	if got := c.Command[2]; got != `[ "$$PWD" != / ] || cd /comb/work; `+"echo $$$$ $$(date)\nexit 3" {
 		t.Errorf("the command is %q", got)
 	}
 	if c.Resources.Limits.Cpu().MilliValue() != 1500 || c.Resources.Limits.Memory().Value() != 64<<20 {
@@ -101,6 +104,105 @@ func TestAPod(t *testing.T) {
 	for _, key := range []string{"nvidia.com/mig-1g.5gb", "nvidia.com/gpu", "rdma/hca"} {
 		if !slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool { return o.Key == key }) {
 			t.Errorf("it does not tolerate the taint %s", key)
+		}
+	}
+}
+
+// The same table holds for a task as a pod, where addresses are names until its process 1 knows
+// them.
+func TestAPodFindsWhatOpenPAITells(t *testing.T) {
+	task := sample()
+	task.Start = &sched.Start{ID: 7, Job: executortest.OpenPAIJob(), Tasks: task.Start.Tasks[:2]}
+	task.Task = &task.Start.Tasks[0]
+	for i := range task.Start.Job.Roles {
+		task.Start.Job.Roles[i].Launch.Image = "i"
+	}
+	pod, _, err := maker.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{}
+	for _, v := range pod.Spec.Containers[0].Env {
+		env[v.Name] = strings.ReplaceAll(v.Value, "$$", "$")
+	}
+	for _, fault := range executortest.NotAsOpenPAI(env) {
+		t.Error(fault)
+	}
+}
+
+// What an image says reaches its task in a pod as the table of docs/kubernetes.md has it.
+func TestWhatOfAnImageReachesAPod(t *testing.T) {
+	made := func(change func(*Task)) corev1.Container {
+		task := sample()
+		change(&task)
+		pod, _, err := maker.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by := pod.Spec.SecurityContext.RunAsUser; by == nil || *by != user { // USER: nothing
+			t.Errorf("it runs as %v", by)
+		}
+		return pod.Spec.Containers[0]
+	}
+	role := func(t *Task) *sched.Launch { return &t.Start.Job.Roles[1].Launch }
+	line := func(t *Task) { t.Line = &Line{Image: "comb", URL: "https://server", Pin: "p", Limit: 1 << 20} }
+	for name, c := range map[string]struct {
+		change func(*Task)
+		dir    string // of the container; "" is the image's WORKDIR
+		folder bool   // the script goes to the task's own folder from the root
+		from   string // where process 1 begins the task; "" is where it is
+	}{
+		"neither":           {func(*Task) {}, "", true, ""},
+		"a workDir":         {func(t *Task) { role(t).WorkDir = "/data" }, "/data", false, ""},
+		"Comb is process 1": {line, "", false, ""},
+		"and a workDir":     {func(t *Task) { line(t); role(t).WorkDir = "/data" }, workDir, false, "/data"},
+		"and code":          {func(t *Task) { line(t); t.Start.Job.Upload = "sha256:1" }, workDir, false, ""},
+		"and a folder of it": {func(t *Task) { line(t); t.Start.Job.Upload, role(t).WorkDir = "sha256:1", "src" },
+			workDir, false, workDir + "/src"},
+		"a script of its own": {func(t *Task) { role(t).Command = []string{strings.Repeat("x", longest+1)} }, "", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := made(c.change)
+			if len(got.Command) == 0 || got.Args != nil { // else ENTRYPOINT or CMD would run
+				t.Errorf("it runs %q %q", got.Command, got.Args)
+			}
+			text := strings.Join(got.Command, "\n")
+			if got.WorkingDir != c.dir || strings.Contains(text, plain(inOwnFolder)) != c.folder {
+				t.Errorf("it begins in %q, with %q", got.WorkingDir, text)
+			}
+			var order attend.Order
+			if got.Command[1] == "attend" {
+				if err := json.Unmarshal([]byte(strings.ReplaceAll(got.Command[2], "$$", "$")), &order); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if order.From != c.from {
+				t.Errorf("process 1 begins it in %q: %q", order.From, got.Command)
+			}
+			for _, v := range got.Env { // ENV: nothing of the image's is hidden but what the pod sets itself
+				if v.Name == "PATH" || v.Name == "LD_LIBRARY_PATH" || v.Name == "OWN" {
+					t.Errorf("the pod sets %s", v.Name)
+				}
+			}
+		})
+	}
+	long := sample()
+	role(&long).Command = []string{strings.Repeat("x", longest+1)}
+	_, secrets, err := maker.Make(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(secrets[0].Data[scriptKey]); !strings.HasPrefix(text, inOwnFolder+"xxx") {
+		t.Errorf("a script that is a file begins with %.60q", text)
+	}
+	work, app := t.TempDir(), t.TempDir()
+	for from, want := range map[string]string{"/": work, app: app} {
+		c := exec.Command("/bin/sh", "-c", strings.ReplaceAll(inOwnFolder, workDir, work)+"pwd\nexit 3")
+		c.Dir, c.Env = from, []string{}
+		out, err := c.Output()
+		var exit *exec.ExitError
+		if string(out) != want+"\n" || !errors.As(err, &exit) || exit.ExitCode() != 3 {
+			t.Errorf("a shell that is started in %s is in %q: %v", from, out, err)
 		}
 	}
 }
@@ -316,6 +418,7 @@ func TestClaimsOfAPod(t *testing.T) {
 }
 
 func TestWhatAPodSays(t *testing.T) {
+	const noDir = `chdir to cwd ("/root") set in config.json failed: permission denied`
 	then := metav1.NewTime(time.Unix(1000, 0))
 	ended := func(x corev1.ContainerStateTerminated) corev1.Pod {
 		x.StartedAt, x.FinishedAt = then, then
@@ -345,6 +448,11 @@ func TestWhatAPodSays(t *testing.T) {
 		{name: "its own code", pod: ended(corev1.ContainerStateTerminated{ExitCode: 3}), phase: Ended, exit: sched.Exit{Code: 3, Own: true}},
 		{name: "out of memory", pod: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Own: true, Cause: sched.OutOfMemory}},
 		{name: "no such program", pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: "no sh"}), phase: Ended, exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: no sh"}},
+		{name: "a WORKDIR of root's", phase: Ended,
+			pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: noDir}),
+			exit: sched.Exit{Code: 126, Own: true,
+				Message: "its working directory cannot be entered by user 1000, as which tasks run here: name another one " +
+					"(extras.comb.taskRoles.NAME.workDir, such as /comb/work); StartError: " + noDir}},
 		{name: "told to end", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), asked: true, phase: Ended, exit: sched.Exit{Code: 143, Signal: 15}},
 		{name: "killed", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 137})), asked: true, phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}},
 		{name: "deleted by hand", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), phase: Ended, exit: sched.Exit{Code: 143, Signal: 15, Cause: sched.NodeLost, Message: "its pod was deleted, and not by Comb"}},

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -209,6 +210,7 @@ type Image struct {
 	// Env and Volumes are as the image says, and may be anything: see Fits.
 	Env     []string
 	Volumes []string
+	WorkDir string // as the image says; "" where it says none, or the root, as builders do that were told nothing
 }
 
 // Image looks up an image by name, tag or digest. ErrNoImage says that it is not here, ErrNotName
@@ -231,6 +233,9 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	i := Image{ID: r.ID, CPU: r.Architecture, Digests: r.RepoDigests}
 	if r.Config != nil {
 		i.User, i.Env, i.Volumes = r.Config.User, r.Config.Env, slices.Sorted(maps.Keys(r.Config.Volumes))
+		if dir := path.Clean("/" + r.Config.WorkingDir); dir != "/" {
+			i.WorkDir = dir
+		}
 	}
 	return i, nil
 }

@@ -76,6 +76,8 @@ func (i *Image) sane(places []string) error {
 			ErrUnfit, len(i.Env), size, mostVariables, longestEnv)
 	case slices.ContainsFunc(i.Env, func(v string) bool { return strings.ContainsRune(v, 0) }):
 		return fmt.Errorf("%w: its ENV has a zero byte: use another image", ErrUnfit)
+	case strings.ContainsRune(i.WorkDir, 0):
+		return fmt.Errorf("%w: its WORKDIR has a zero byte: use another image", ErrUnfit)
 	case len(i.Volumes) > mostVolumes:
 		return fmt.Errorf("%w: it has %d VOLUMEs, more than %d: use one with fewer", ErrUnfit, len(i.Volumes), mostVolumes)
 	}
@@ -135,7 +137,8 @@ type looker struct {
 func (l *looker) make(ctx context.Context, mounts []mount.Mount) error {
 	l.seen = map[string]*container.PathStat{}
 	how := client.ContainerCreateOptions{Name: l.name, HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: mounts},
-		Config: &container.Config{Image: l.image, Entrypoint: []string{"/"}, Healthcheck: noCheck()}}
+		// An engine makes the WORKDIR of an image, and fails where a file is.
+		Config: &container.Config{Image: l.image, Entrypoint: []string{"/"}, WorkingDir: "/", Healthcheck: noCheck()}}
 	_, err := l.e.c.ContainerCreate(ctx, how)
 	if errdefs.IsConflict(err) {
 		if err := l.e.Remove(ctx, l.name); err != nil {

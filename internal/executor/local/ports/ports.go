@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -20,6 +23,10 @@ const File = "ports.json"
 // since those are names.
 const Gang = "*gang"
 
+// given is in front of the label of a port that a task has although its role does not ask for it:
+// see jobspec.GivenPorts.
+const given = "+"
+
 // Block is the ports of one label of one task.
 type Block struct {
 	Task  int32  `json:"task"`
@@ -27,6 +34,9 @@ type Block struct {
 	First int32  `json:"first"`
 	Count int32  `json:"count"`
 }
+
+// asked reports whether the role asks for the block, so that the task cannot be without.
+func (b *Block) asked() bool { return b.Label != Gang && !strings.HasPrefix(b.Label, given) }
 
 // Register gives every live job ports of its own. All tasks of a job get theirs at
 // its first start, so that each task knows the others' from the beginning, and
@@ -100,29 +110,44 @@ func (p *Register) Of(dir string, start *sched.Start) ([]Block, error) {
 		p.register(start.ID, kept)
 		return kept, nil
 	}
-	got := want[:0]
-	for _, b := range want {
-		first, err := p.give(b.Count)
-		if err != nil && b.Label == Gang {
-			continue // the job did not ask for it
-		}
-		if err != nil {
-			p.forget(got)
-			return nil, err
-		}
-		b.First = first
-		for n := range b.Count {
-			p.taken[first+n] = start.ID
-		}
-		got = append(got, b)
+	if err := p.giveAll(start.ID, want); err != nil {
+		p.forget(want)
+		return nil, err
 	}
-	want = got
+	want = slices.DeleteFunc(want, func(b Block) bool { return b.First == 0 })
 	if err := record.Write(dir, File, want); err != nil {
 		p.forget(want)
 		return nil, fmt.Errorf("keep the ports: %w", err)
 	}
 	p.register(start.ID, want)
 	return want, nil
+}
+
+// giveAll gives blocks their first ports: those that the roles ask for before all others. One
+// that they do not ask for may get none, and those that are given beside leave half of the range
+// to others.
+func (p *Register) giveAll(id sched.JobID, blocks []Block) error {
+	half := int(p.max-p.min+1) / 2
+	for _, asked := range []bool{true, false} {
+		for i := range blocks {
+			b := &blocks[i]
+			if b.asked() != asked || strings.HasPrefix(b.Label, given) && len(p.taken) >= half {
+				continue
+			}
+			first, err := p.give(b.Count)
+			if err != nil && asked {
+				return err
+			}
+			if err != nil {
+				continue
+			}
+			b.First = first
+			for n := range b.Count {
+				p.taken[first+n] = id
+			}
+		}
+	}
+	return nil
 }
 
 func (p *Register) forget(blocks []Block) {
@@ -137,12 +162,17 @@ func (p *Register) forget(blocks []Block) {
 func wanted(j *sched.Job) []Block {
 	var want []Block
 	var task int32
-	for _, r := range j.Roles {
+	for i := range j.Roles {
+		r := &j.Roles[i]
+		beside := jobspec.GivenPorts(j, r)
 		for range r.Tasks {
 			for _, port := range r.Launch.Ports {
 				if port.Count > 0 {
 					want = append(want, Block{Task: task, Label: port.Label, Count: port.Count})
 				}
+			}
+			for _, label := range beside {
+				want = append(want, Block{Task: task, Label: given + label, Count: 1})
 			}
 			want = append(want, Block{Task: task, Label: Gang, Count: 1})
 			task++
@@ -151,19 +181,24 @@ func wanted(j *sched.Job) []Block {
 	return want
 }
 
-// reusable says whether kept blocks are what is wanted, and free.
+// reusable says whether kept blocks are what is wanted, and free. Those that no role asks for may
+// be missing: there was no room for them.
 func (p *Register) reusable(kept, want []Block) bool {
-	if len(kept) != len(want) {
-		return false
-	}
-	for i, k := range kept {
-		w := want[i]
-		w.First = k.First
-		if k != w || k.First < 1 || k.First+k.Count-1 > 65535 || !p.free(k.First, k.Count) {
+	for _, w := range want {
+		if len(kept) > 0 {
+			w.First = kept[0].First
+		}
+		switch {
+		case len(kept) > 0 && kept[0] == w:
+			if w.First < 1 || w.First+w.Count-1 > 65535 || !p.free(w.First, w.Count) {
+				return false
+			}
+			kept = kept[1:]
+		case w.asked():
 			return false
 		}
 	}
-	return true
+	return len(kept) == 0
 }
 
 // give finds count free ports in a row.
@@ -210,7 +245,7 @@ func (p *Register) free(first, count int32) bool {
 func Numbers(blocks []Block, task int32, label string) []int32 {
 	var list []int32
 	for _, b := range blocks {
-		if b.Task == task && (label == b.Label || label == All && b.Label != Gang) {
+		if b.Task == task && (label == b.Label || given+label == b.Label || label == All && b.asked()) {
 			for n := range b.Count {
 				list = append(list, b.First+n)
 			}
@@ -219,13 +254,29 @@ func Numbers(blocks []Block, task int32, label string) []int32 {
 	return list
 }
 
+// Table answers for blocks as Numbers does, by a table of them: a task is told of all others, and
+// each look at all blocks would be one too many.
+func Table(blocks []Block) func(task int32, label string) []int32 {
+	type key struct {
+		task  int32
+		label string
+	}
+	first := make(map[key]Block, len(blocks))
+	for _, b := range blocks {
+		first[key{b.Task, strings.TrimPrefix(b.Label, given)}] = b
+	}
+	return func(task int32, label string) []int32 {
+		return Numbers([]Block{first[key{task, label}]}, task, label)
+	}
+}
+
 // Labelled returns the ports of one task of a job by label.
 func (p *Register) Labelled(id sched.JobID, task int32) map[string][]int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list map[string][]int32
 	for _, b := range p.jobs[id] {
-		if b.Task == task && b.Label != Gang {
+		if b.Task == task && b.asked() {
 			if list == nil {
 				list = map[string][]int32{}
 			}

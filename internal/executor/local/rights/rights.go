@@ -100,5 +100,8 @@ func Enterable(a *Account, dir string) (err error) {
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("cannot be entered by %s: allow that user to, or name another one", user)
 	}
-	return errors.New("does not exist or is no directory")
+	return ErrNoDir
 }
+
+// ErrNoDir says that a directory is not there.
+var ErrNoDir = errors.New("does not exist or is no directory")

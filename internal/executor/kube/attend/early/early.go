@@ -16,6 +16,14 @@ func listen() chan os.Signal {
 		return nil
 	}
 	stops := make(chan os.Signal, 8)
-	signal.Notify(stops, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(stops, append(Asks(), syscall.SIGUSR1, syscall.SIGUSR2)...)
 	return stops
+}
+
+// Asks are the signals by which a task is asked to end: SIGTERM, and what images say in its place
+// (STOPSIGNAL), which kubelets send although the image's own program is not the one that runs. 37
+// is SIGRTMIN+3.
+func Asks() []os.Signal {
+	return []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
+		syscall.Signal(37)}
 }
