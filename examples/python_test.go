@@ -2,6 +2,7 @@ package examples
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,7 @@ import (
 type run struct {
 	*testing.T
 	cmd *exec.Cmd
-	out bytes.Buffer // read when it has ended
+	out testkit.Output
 }
 
 func start(t *testing.T, env []string, words ...string) *run {
@@ -47,11 +48,7 @@ func (r *run) ends(code int) string {
 // until waits for something that the program does.
 func (r *run) until(what string, done func() bool) {
 	r.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.Fatalf("in vain: %s", what)
-		}
-	}
+	testkit.WaitFor(r, func() string { return fmt.Sprintf("%s: %s", what, &r.out) }, done)
 }
 
 func (r *run) signal(s syscall.Signal) {
@@ -102,7 +99,7 @@ func TestPythonSuspend(t *testing.T) {
 		r.until("it catches the signal", func() bool { return catches(r.cmd.Process.Pid, syscall.SIGUSR1) })
 		r.signal(syscall.SIGUSR1)
 		r.until("it acknowledges", func() bool { return exists(ack) })
-		time.Sleep(300 * time.Millisecond) // the turn of others
+		time.Sleep(300 * time.Millisecond) // the turn of others: it takes time, and nothing is waited for
 		if err := os.Remove(ack); err != nil {
 			t.Fatal(err)
 		}

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // pair is a pseudo terminal: the user's side, and the one of a program.
@@ -47,15 +47,13 @@ func TestExecAtTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	testkit.Wait(t, "the job runs", func() bool {
 		j, err := client.Job(t.Context(), rest.JobRef(out.ID))
-		if err != nil || time.Now().After(end) {
-			t.Fatal("the job does not run", err)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if j.Tasks[0].State == sched.TaskRunning {
-			break
-		}
-	}
+		return j.Tasks[0].State == sched.TaskRunning
+	})
 	user, program := pair(t)
 	before, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // slowWay passes requests on to a server. What it does with the answer to the first
@@ -80,22 +81,19 @@ func served(t *testing.T, gpus string) (client *rest.Client, token string) {
 		_ = server.Process.Signal(os.Interrupt)
 		_ = server.Wait()
 	})
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		e, err := contexts.ReadEndpoint(filepath.Join(dir, "data", contexts.EndpointFile))
-		if err == nil {
-			token, err := contexts.ReadToken(e.TokenFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if client, err = rest.NewClient(e.URL, token); err != nil {
-				t.Fatal(err)
-			}
-			return client, e.TokenFile
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
+	var at contexts.Endpoint
+	var err error
+	testkit.WaitFor(t, func() string { return fmt.Sprint("the server says where it is: ", err) }, func() bool {
+		at, err = contexts.ReadEndpoint(filepath.Join(dir, "data", contexts.EndpointFile))
+		return err == nil
+	})
+	if token, err = contexts.ReadToken(at.TokenFile); err != nil {
+		t.Fatal(err)
 	}
+	if client, err = rest.NewClient(at.URL, token); err != nil {
+		t.Fatal(err)
+	}
+	return client, at.TokenFile
 }
 
 // One Ctrl-C while a job is being submitted ends in a stopped job or in none,
@@ -116,7 +114,7 @@ func TestInterruptedSubmission(t *testing.T) {
 	} {
 		way := newSlowWay(t, client.URL(), c.lose)
 		run := exec.Command("comb", append([]string{"job", "--server", way.URL, "--token-file", token}, c.args...)...)
-		var said bytes.Buffer
+		var said testkit.Output
 		run.Stdout, run.Stderr = &said, &said
 		if err := run.Start(); err != nil {
 			t.Fatal(err)
@@ -126,7 +124,8 @@ func TestInterruptedSubmission(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.name != "refused" {
-			time.Sleep(100 * time.Millisecond) // the signal is there before the answer, mostly; both orders must do
+			testkit.WaitFor(t, func() string { return "the command says that it waits; it said " + said.String() },
+				func() bool { return strings.Contains(said.String(), "interrupted: waiting for the server's word") })
 		}
 		close(way.release)
 		_ = run.Wait()

@@ -12,12 +12,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // glass is what a terminal shows of what was written to it: it knows line ends, carriage returns, cursor up and
@@ -131,7 +131,7 @@ printf '\r100%% done\n' >&2
 // that are complete stand above; in a file each state is a line.
 func TestProgressBarsOfAGang(t *testing.T) {
 	client, token := served(t, "2")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience)
 	defer cancel()
 	comb := func(args ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, "comb", append([]string{"job", "--server", client.URL(), "--token-file", token}, args...)...)
@@ -140,13 +140,14 @@ func TestProgressBarsOfAGang(t *testing.T) {
 		"--name", "bars", "--", "sh", "-c", progressJob).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	j, err := client.Job(ctx, "bars")
-	for ; err == nil && j.CheckpointDir == ""; time.Sleep(50 * time.Millisecond) {
-		j, err = client.Job(ctx, "bars")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	var j rest.Job
+	testkit.Wait(t, "the job has a folder for checkpoints", func() bool {
+		var err error
+		if j, err = client.Job(ctx, "bars"); err != nil {
+			t.Fatal(err)
+		}
+		return j.CheckpointDir != ""
+	})
 
 	keeper, side := openTerminal(t, 40, 10)
 	var mu sync.Mutex
@@ -172,11 +173,9 @@ func TestProgressBarsOfAGang(t *testing.T) {
 	}
 	until := func(want ...string) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !slices.Equal(shown(), want); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the terminal shows\n%s\nwant\n%s", strings.Join(shown(), "\n"), strings.Join(want, "\n"))
-			}
-		}
+		testkit.WaitFor(t, func() string {
+			return fmt.Sprintf("the terminal shows\n%s\nit shows\n%s", strings.Join(want, "\n"), strings.Join(shown(), "\n"))
+		}, func() bool { return slices.Equal(shown(), want) })
 	}
 	var file bytes.Buffer
 	onTerminal, inFile := comb("logs", "-f", "bars"), comb("logs", "-f", "bars")

@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
@@ -54,26 +55,20 @@ func tokenOf(ts *testscript.TestScript, _ bool, args []string) {
 
 // untilServing waits until the file in which a server says where it is is there.
 func untilServing(ts *testscript.TestScript, _ bool, args []string) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
-			return
-		}
+	if !testkit.Within(testkit.Patience, func() bool { _, err := os.Stat(ts.MkAbs(args[0])); return err == nil }) {
+		ts.Fatalf("the server did not start: %s is not there", args[0])
 	}
-	ts.Fatalf("the server did not start: %s is not there", args[0])
 }
 
 // eventually repeats a command until its output matches a pattern. It gives up late: a machine that is busy with other
 // tests takes several times as long for a task.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
-	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	if !testkit.Within(3*time.Minute, func() bool {
 		err := ts.Exec(args[1], args[2:]...)
-		if err == nil && want.MatchString(ts.ReadFile("stdout")) != neg {
-			return
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("%s: never matches %q; at last:\n%s", strings.Join(args[1:], " "), args[0], ts.ReadFile("stdout"))
-		}
+		return err == nil && want.MatchString(ts.ReadFile("stdout")) != neg
+	}) {
+		ts.Fatalf("%s: never matches %q; at last:\n%s", strings.Join(args[1:], " "), args[0], ts.ReadFile("stdout"))
 	}
 }
 

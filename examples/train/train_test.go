@@ -14,10 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // asTrain makes the test's own binary run the program, so that every test here
@@ -36,32 +36,14 @@ func TestMain(m *testing.M) {
 type proc struct {
 	t   *testing.T
 	cmd *exec.Cmd
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-// Write collects the output of the process.
-func (p *proc) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.Write(b)
-}
-
-func (p *proc) text() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.String()
+	out testkit.Output
 }
 
 // waitFor waits until the output contains s.
 func (p *proc) waitFor(s string) {
 	p.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if strings.Contains(p.text(), s) {
-			return
-		}
-	}
-	p.t.Fatalf("no %q in the output:\n%s", s, p.text())
+	testkit.WaitFor(p.t, func() string { return fmt.Sprintf("%q in the output:\n%s", s, &p.out) },
+		func() bool { return strings.Contains(p.out.String(), s) })
 }
 
 // end waits for the exit and returns its code.
@@ -79,7 +61,7 @@ func start(t *testing.T, env []string, args ...string) *proc {
 	t.Helper()
 	p := &proc{t: t, cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
 	p.cmd.Env = append([]string{asTrain + "=1"}, env...)
-	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +105,7 @@ func wantCodes(t *testing.T, gang []*proc, want int) {
 	t.Helper()
 	for i, p := range gang {
 		if got := p.end(); got != want {
-			t.Fatalf("task %d exits with %d, want %d:\n%s", i, got, want, p.text())
+			t.Fatalf("task %d exits with %d, want %d:\n%s", i, got, want, &p.out)
 		}
 	}
 }
@@ -133,9 +115,9 @@ var doneLine = regexp.MustCompile(`done: step (\d+) loss (\S+) weights (\w+)`)
 // result reads the last line of the output: the loss and the weights' checksum.
 func result(t *testing.T, p *proc) (loss float64, weights string) {
 	t.Helper()
-	m := doneLine.FindStringSubmatch(p.text())
+	m := doneLine.FindStringSubmatch(p.out.String())
 	if m == nil {
-		t.Fatalf("no result in the output:\n%s", p.text())
+		t.Fatalf("no result in the output:\n%s", &p.out)
 	}
 	loss, err := strconv.ParseFloat(m[2], 64)
 	if err != nil {
@@ -186,9 +168,9 @@ func TestStopAndResumeChangeNothing(t *testing.T) {
 	gang = startGang(t, 3, dir, args...)
 	wantCodes(t, gang, 0)
 	for i, p := range gang {
-		m := regexp.MustCompile(`resumed at step (\d+)`).FindStringSubmatch(p.text())
+		m := regexp.MustCompile(`resumed at step (\d+)`).FindStringSubmatch(p.out.String())
 		if m == nil || m[1] == "0" || len(m[1]) > 2 && m[1] >= "150" {
-			t.Fatalf("task %d did not resume in the middle:\n%s", i, p.text())
+			t.Fatalf("task %d did not resume in the middle:\n%s", i, &p.out)
 		}
 		if _, got := result(t, p); got != want {
 			t.Errorf("task %d: weights %s after a stop, %s without", i, got, want)
@@ -209,8 +191,8 @@ func TestPartialGangHangsAndSaysSo(t *testing.T) {
 	second := start(t, gangEnv(2, 3, port, ""))
 	first.waitFor("waiting for worker 1 ...")
 	second.waitFor("waiting for worker 0 ...")
-	if strings.Contains(first.text(), "training") {
-		t.Fatalf("a partial gang trains:\n%s", first.text())
+	if strings.Contains(first.out.String(), "training") {
+		t.Fatalf("a partial gang trains:\n%s", &first.out)
 	}
 	first.cmd.Process.Signal(syscall.SIGTERM)
 	second.cmd.Process.Signal(syscall.SIGTERM)
@@ -257,8 +239,8 @@ func TestLostPeerIsAFailure(t *testing.T) {
 	gang[0].waitFor("step 3/")
 	gang[1].cmd.Process.Kill()
 	gang[1].cmd.Wait()
-	if code := gang[0].end(); code != exitFailed || !strings.Contains(gang[0].text(), "lost worker 1 in step") {
-		t.Errorf("exits with %d:\n%s", code, gang[0].text())
+	if code := gang[0].end(); code != exitFailed || !strings.Contains(gang[0].out.String(), "lost worker 1 in step") {
+		t.Errorf("exits with %d:\n%s", code, &gang[0].out)
 	}
 }
 

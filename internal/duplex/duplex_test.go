@@ -3,12 +3,15 @@ package duplex
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 const limit = 256 << 10
@@ -39,8 +42,8 @@ func comes(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatalf("%s takes more than a minute", what)
+	case <-time.After(testkit.Patience):
+		t.Fatalf("%s takes more than %v", what, testkit.Patience)
 	}
 }
 
@@ -68,9 +71,14 @@ func TestSlow(t *testing.T) {
 			}
 		}()
 	}
-	end := time.Now().Add(7 * time.Second)
-	for time.Now().Before(end) {
-		if s := max(server.Silent(), client.Silent()); s > 5*time.Second { // a busy machine may hold up a ping
+	full := func(c *Conn) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.full
+	}
+	testkit.Wait(t, "neither side has room for more", func() bool { return full(server) && full(client) })
+	for range 140 { // for 7 s, which is longer than a ping may take
+		if s := max(server.Silent(), client.Silent()); s > 0 {
 			t.Errorf("a side that is not read counts as silent for %v", s)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -89,21 +97,17 @@ func TestSlow(t *testing.T) {
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	server, client := pair(t)
-	time.Sleep(300 * time.Millisecond)
-	if s := server.Silent(); s < 200*time.Millisecond {
-		t.Fatalf("nothing came for 300 ms, and it is silent for %v", s)
-	}
+	testkit.Wait(t, "it is silent", func() bool { return server.Silent() >= 200*time.Millisecond })
 	go client.Keep(50 * time.Millisecond)
 	heard, before := 0, server.Silent()
-	for end := time.Now().Add(time.Minute); heard < 10; time.Sleep(5 * time.Millisecond) {
+	testkit.WaitFor(t, func() string { return fmt.Sprintf("the client is heard 10 times; it was %d times", heard) }, func() bool {
 		now := server.Silent()
 		if now < before {
 			heard++
 		}
-		if before = now; time.Now().After(end) {
-			t.Fatalf("the client pings each 50 ms, and was heard %d times in a minute", heard)
-		}
-	}
+		before = now
+		return heard >= 10
+	})
 }
 
 // TestGone: that the other side leaves is noticed while nothing is read, and what it had sent is there; also behind a full queue.
@@ -157,7 +161,7 @@ func TestLastWord(t *testing.T) {
 	}()
 	for i := range 40 {
 		if i < 7 {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // the pace of the reader: slower than a goodbye may take
 			_ = client.Write(t.Context(), websocket.MessageBinary, []byte("unread"))
 		}
 		if _, data, err := client.Read(t.Context()); err != nil || !bytes.Equal(data, text) {

@@ -20,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // serverVar makes this test binary a server instead of a test.
@@ -195,18 +196,13 @@ func collect(t *testing.T, lines *bufio.Scanner, acked map[sched.JobID]sched.Job
 // waitIdle waits until, at event seq or later, no job is left.
 func waitIdle(t testing.TB, d *durable, seq uint64) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		left := -1
+	left := -1
+	testkit.WaitFor(t, func() string { return fmt.Sprintf("all jobs end; %d are left", left) }, func() bool {
 		if err := d.engine.Replica().Read(ctx, seq, func(s *sched.State) { left = len(s.Jobs()) }); err != nil {
 			t.Fatal(err)
 		}
-		if left == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d jobs do not end", left)
-		}
-	}
+		return left == 0
+	})
 }
 
 // TestRestartFromStore ends a server in good order and begins it again.

@@ -29,7 +29,7 @@ func TestLiveKeepsOrderAndWakes(t *testing.T) {
 			t.Errorf("a wake in the past: %d %v", now, err)
 		}
 		go func() {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // of the bubble's clock
 			for i := range int64(5000) {
 				l.Tell(sched.Progress{Step: i})
 			}

@@ -512,7 +512,7 @@ func readTail(replica *engine.Replica, m *engine.Memory, limit int, delay time.D
 				return err
 			}
 		}
-		time.Sleep(delay)
+		time.Sleep(delay) // the pace of the reader
 		if after < tail.End {
 			continue
 		}

@@ -212,7 +212,7 @@ func TestSecretsAreKept(t *testing.T) {
 	c.await(job+1, "it runs", func(j rest.Job) bool { return j.Started > 0 })
 	for range 20 {
 		k.processes(c.server.PID())
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the pace of the looks
 	}
 	k.look(c, "a backup while they run")
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {

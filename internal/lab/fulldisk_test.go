@@ -13,6 +13,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/smalldisk"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 const (
@@ -83,7 +84,7 @@ func TestFullDiskHeals(t *testing.T) {
 	for i := range 4 {
 		c.submit(fmt.Sprintf(gateJob, fmt.Sprintf("gate-%d", i), c.books))
 	}
-	c.ran(4, time.Minute)
+	c.ran(4, testkit.Patience)
 	var waiting []sched.JobID
 	for i := range 8 {
 		waiting = append(waiting, c.submit(fmt.Sprintf(whenJobs[i%len(whenJobs)], i, c.books)))
@@ -92,14 +93,14 @@ func TestFullDiskHeals(t *testing.T) {
 	heal := smalldisk.Fill(t, disk, 0)
 	c.refusesJobs()
 	write(c.books, "gate", "open")
-	c.noneBlamed(4 * time.Second)
+	c.noneBlamed(40)
 	if _, err := c.client.Stop(t.Context(), rest.JobRef(stopped), "enough"); err != nil {
 		t.Fatalf("a stop on a full disk: %v", err)
 	}
 	c.await(stopped, "it is stopped", func(j rest.Job) bool { return j.Phase == sched.Stopped })
 	c.server.Kill()
 	c.start()
-	c.noneBlamed(time.Second)
+	c.noneBlamed(10)
 	healed := time.Now()
 	heal()
 	c.ran(4+8, healTime)
@@ -118,13 +119,13 @@ func TestFullDiskHeals(t *testing.T) {
 func (c *crash) ran(n int, patience time.Duration) {
 	c.t.Helper()
 	var text []byte
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	if testkit.Within(patience, func() bool {
 		text, _ = os.ReadFile(filepath.Join(c.books, "ran")) // it is not there at first
 		lines := strings.Fields(string(text))
 		slices.Sort(lines)
-		if len(slices.Compact(lines)) >= n {
-			return
-		}
+		return len(slices.Compact(lines)) >= n
+	}) {
+		return
 	}
 	c.t.Fatalf("%d jobs have not run within %v:\n%s\n%s", n, patience, text, c.server.tail(0))
 }
@@ -132,32 +133,31 @@ func (c *crash) ran(n int, patience time.Duration) {
 // refusesJobs submits until a job is refused, with what to do.
 func (c *crash) refusesJobs() {
 	c.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	testkit.Wait(c.t, "a job is refused on a full disk", func() bool {
 		s, err := c.client.Submit(c.t.Context(), rest.SubmitRequest{Source: fmt.Sprintf(gateJob, "late", c.books)}, "")
 		var p *rest.Problem
 		if errors.As(err, &p) {
 			if p.Code != rest.CodeStorageFull || !strings.Contains(p.Detail, "free space there and try again") {
 				c.t.Errorf("refused with %s: %s", p.Code, p.Detail)
 			}
-			return
+			return true
 		}
 		if err != nil {
 			c.t.Fatal(err)
-		}
-		if time.Now().After(end) {
-			c.t.Fatalf("job %d is accepted on a full disk", s.ID)
 		}
 		if _, err := c.client.Stop(c.t.Context(), rest.JobRef(s.ID), ""); err != nil {
 			c.t.Fatal(err)
 		}
 		c.acked[fmt.Sprintf("late-%d", s.ID)] = s.ID
-	}
+		return false
+	})
 }
 
-// noneBlamed looks for a while whether the server holds its own disk against a node.
-func (c *crash) noneBlamed(d time.Duration) {
+// noneBlamed looks so many times, ten a second, whether the server holds its own disk against a node.
+func (c *crash) noneBlamed(looks int) {
 	c.t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for range looks {
+		time.Sleep(100 * time.Millisecond)
 		list, err := c.client.Nodes(c.t.Context())
 		if err != nil {
 			c.t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // TestGandivaLive runs two training gangs on the same four GPUs by turns of a second.
@@ -63,15 +64,11 @@ func (c *crash) takeTurns(ids ...sched.JobID) {
 	}
 	c.server.Kill()
 	before := c.logged(ids)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		now := c.logged(ids)
-		if now[0] > before[0] && now[1] > before[1] {
-			break
-		}
-		if time.Now().After(end) {
-			c.t.Fatalf("without the server the jobs do not get on: %v, then %v", before, now)
-		}
-	}
+	now := before
+	testkit.WaitFor(c.t, func() string { return fmt.Sprintf("both jobs get on without the server: %v, then %v", before, now) }, func() bool {
+		now = c.logged(ids)
+		return now[0] > before[0] && now[1] > before[1]
+	})
 	c.start()
 }
 
@@ -102,7 +99,7 @@ func packed(t *testing.T) {
 	}
 	c.untilRotated("both are packed", func(r sched.Rotation) bool { return len(r.Turns) == 1 && len(r.Turns[0]) == 2 })
 	c.server.Kill()
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // without a server
 	c.start()
 	for _, id := range ids {
 		j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })

@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 var (
@@ -119,7 +120,7 @@ func (c *crash) start() {
 func (c *crash) load(ctx context.Context, prefix string, millis int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
-		for key := rest.NewKey(); ; time.Sleep(20 * time.Millisecond) {
+		for key := rest.NewKey(); ; time.Sleep(20 * time.Millisecond) { // the pace of a client
 			s, err := c.client.Submit(c.t.Context(), rest.SubmitRequest{Source: c.job(name, millis)}, key)
 			if err == nil {
 				c.mu.Lock()
@@ -135,7 +136,7 @@ func (c *crash) load(ctx context.Context, prefix string, millis int) {
 				return
 			}
 		}
-		time.Sleep(time.Duration(50+rand.IntN(250)) * time.Millisecond)
+		pace(50, 300)
 	}
 }
 
@@ -149,9 +150,10 @@ func (c *crash) job(name string, millis int) string {
 func (c *crash) drain() map[string]rest.Job {
 	c.t.Helper()
 	out := map[string]rest.Job{}
-	const patience = 2 * time.Minute
-	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
-		waiting := 0
+	waiting := len(c.acked)
+	for waiting > 0 && testkit.Within(testkit.Patience, func() bool {
+		before := waiting
+		waiting = 0
 		for name, id := range c.acked {
 			if j, ok := out[name]; ok && j.Phase.Ended() {
 				continue
@@ -163,18 +165,19 @@ func (c *crash) drain() map[string]rest.Job {
 			out[name] = j
 			if !j.Phase.Ended() {
 				waiting++
-			} else {
-				end = time.Now().Add(patience)
 			}
 		}
-		if waiting == 0 {
-			return out
-		}
-		if time.Now().After(end) {
-			c.t.Fatalf("%d of %d jobs do not end, none did for %v:\n%s", waiting, len(c.acked), patience, c.stuck(out))
-		}
+		return waiting < before
+	}) {
 	}
+	if waiting > 0 {
+		c.t.Fatalf("%d of %d jobs do not end, none did for %v:\n%s", waiting, len(c.acked), testkit.Patience, c.stuck(out))
+	}
+	return out
 }
+
+// pace lets some milliseconds pass, so that what comes next comes at any moment: nothing is waited for.
+func pace(least, most int) { time.Sleep(time.Duration(least+rand.IntN(most-least)) * time.Millisecond) }
 
 // stuck says of every job that has not ended why, and what the server last wrote.
 func (c *crash) stuck(jobs map[string]rest.Job) string {
@@ -325,9 +328,9 @@ func TestServerKilled(t *testing.T) {
 		group.Go(func() { c.load(ctx, fmt.Sprintf("client-%d", i), 400) })
 	}
 	for range few(*serverKills) {
-		time.Sleep(time.Duration(50+rand.IntN(700)) * time.Millisecond)
+		pace(50, 750)
 		c.server.Kill()
-		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		pace(0, 300)
 		c.start()
 	}
 	stop()
@@ -370,11 +373,14 @@ func TestEndedWhileAway(t *testing.T) {
 	for i := range 4 {
 		id := c.submit(fmt.Sprintf(inTimeJob, i, limit))
 		ids = append(ids, id)
-		c.await(id, "runs", func(j rest.Job) bool { return j.Phase.Ended() || j.Phase == sched.Active })
 	}
-	time.Sleep(time.Second) // until it is known that they run
+	for _, id := range ids {
+		c.await(id, "it is known that it runs", func(j rest.Job) bool {
+			return j.Phase.Ended() || len(j.Tasks) == 1 && j.Tasks[0].State == sched.TaskRunning
+		})
+	}
 	c.server.Kill()
-	time.Sleep(limit)
+	time.Sleep(limit) // without a server
 	c.start()
 	for _, id := range ids {
 		if j := c.await(id, "ended", func(j rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Succeeded {
@@ -395,7 +401,7 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 	want, killed, early := few(*supervisorKills), 0, 0
 	for end := time.Now().Add(time.Minute + time.Duration(want)*2*time.Second); killed < want && time.Now().Before(end); {
-		time.Sleep(time.Duration(100+rand.IntN(400)) * time.Millisecond)
+		pace(100, 500)
 		pids := c.supervisors()
 		if len(pids) == 0 {
 			continue

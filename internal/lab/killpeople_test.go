@@ -3,12 +3,12 @@ package lab
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // acked are what a server said of people before it was killed.
@@ -33,8 +33,8 @@ func (a *acked) visit(ctx context.Context, t *testing.T, c *crash, n int) {
 		name := fmt.Sprintf("user-%d-%d", n, i)
 		_, err := c.client.People().CreateUsers(t.Context(), rest.NewUser{Name: name, Password: killPassword})
 		if unanswered(err) {
-			time.Sleep(20 * time.Millisecond)
-			continue // it may be there, or not
+			time.Sleep(20 * time.Millisecond) // the pace of a client
+			continue                          // it may be there, or not
 		}
 		if err != nil {
 			t.Errorf("%s is not made: %v", name, err)
@@ -107,13 +107,11 @@ func TestServerKilledUnderSignIns(t *testing.T) {
 		group.Go(func() { a.visit(ctx, t, c, i) })
 	}
 	for range few(*serverKills) {
-		time.Sleep(time.Duration(200+rand.IntN(700)) * time.Millisecond)
+		pace(200, 900)
 		c.server.Kill()
 		c.start()
 	}
-	for end := time.Now().Add(2 * time.Minute); !a.each() && time.Now().Before(end); { // a slow machine needs longer
-		time.Sleep(50 * time.Millisecond)
-	}
+	testkit.Within(testkit.Patience, a.each) // a slow machine needs longer
 	stop()
 	group.Wait()
 	if len(a.users) < 3 || len(a.valid) == 0 || len(a.revoked) == 0 {

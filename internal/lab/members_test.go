@@ -10,6 +10,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // elasticJob has one member that it needs and two that come and go. Each member
@@ -66,7 +67,7 @@ func growAndShrink(t *testing.T, policy string) {
 	large := c.submit(largeJob)
 	c.sees("0,1,2 0")
 	c.server.Kill()
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // without a server
 	c.start()
 	c.await(large, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
 	c.sees("0,1,2 0 0,1,2")
@@ -82,7 +83,7 @@ func growAndShrink(t *testing.T, policy string) {
 func (c *crash) sees(want string) {
 	c.t.Helper()
 	var text []byte
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	testkit.WaitFor(c.t, func() string { return fmt.Sprintf("the first member sees %q; it saw:\n%s", want, text) }, func() bool {
 		text, _ = os.ReadFile(filepath.Join(c.books, "seen.0")) // it is not there at first
 		left := strings.Fields(want)
 		for line := range strings.Lines(string(text)) {
@@ -90,9 +91,6 @@ func (c *crash) sees(want string) {
 				left = left[1:]
 			}
 		}
-		if len(left) == 0 {
-			return
-		}
-	}
-	c.t.Fatalf("the first member saw not %q but:\n%s", want, text)
+		return len(left) == 0
+	})
 }

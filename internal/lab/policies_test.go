@@ -13,6 +13,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // policyCluster is one node whose virtual cluster has the policy under test.
@@ -85,7 +86,7 @@ func (l lived) run(t *testing.T) {
 	c.await(first, "it is preempted", func(j rest.Job) bool { return j.Preempted+j.Yielded > 0 })
 	c.await(second, "it runs", func(j rest.Job) bool { return j.Started > 0 })
 	c.server.Kill()
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // without a server
 	c.start()
 	for _, id := range []sched.JobID{second, first} {
 		j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
@@ -112,19 +113,16 @@ func (c *crash) submit(source string) sched.JobID {
 func (c *crash) await(id sched.JobID, what string, f func(rest.Job) bool) rest.Job {
 	c.t.Helper()
 	var j rest.Job
-	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	if is := false; !testkit.Within(2*testkit.Patience, func() bool {
 		var err error
 		if j, err = c.client.Job(c.t.Context(), rest.JobRef(id)); err != nil {
 			c.t.Fatal(err)
 		}
-		if f(j) {
-			return j
-		}
-		if j.Phase.Ended() {
-			break
-		}
+		is = f(j)
+		return is || j.Phase.Ended()
+	}) || !is {
+		c.t.Fatalf("waited in vain until of job %d %s: %+v", id, what, j)
 	}
-	c.t.Fatalf("waited in vain until of job %d %s: %+v", id, what, j)
 	return j
 }
 

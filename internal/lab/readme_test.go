@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // step is one command of a console block with the output that the page shows.
@@ -111,12 +113,9 @@ func serveFor(t *testing.T, home string, s step) {
 			t.Errorf("README.md:%d: processes are left behind: %v", s.line, left)
 		}
 	})
-	for end := time.Now().Add(startTime); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if homeCommand(t.Context(), home, "bin/comb job list").Run() == nil {
-			return
-		}
+	if !testkit.Within(testkit.Patience, func() bool { return homeCommand(t.Context(), home, "bin/comb job list").Run() == nil }) {
+		t.Fatalf("README.md:%d: the server does not answer", s.line)
 	}
-	t.Fatalf("README.md:%d: the server does not answer", s.line)
 }
 
 func runStep(t *testing.T, home string, s step) {

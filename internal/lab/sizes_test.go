@@ -12,6 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // sizedCluster knows how fast a model is with so many GPUs.
@@ -128,16 +129,14 @@ func running(j rest.Job) int {
 func (c *crash) explains(id sched.JobID, want ...string) {
 	c.t.Helper()
 	var out string
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	testkit.WaitFor(c.t, func() string { return fmt.Sprintf("job explain says all of %q:\n%s", want, out) }, func() bool {
 		text, errs, code, err := c.server.CLI(c.t.Context(), "job", "explain", fmt.Sprint(id))
 		if err != nil || code != 0 {
 			c.t.Fatalf("job explain ends with %d, %v: %s", code, err, errs)
 		}
-		if out = text; !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(out, w) }) {
-			return
-		}
-	}
-	c.t.Fatalf("job explain does not say all of %q:\n%s", want, out)
+		out = text
+		return !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(out, w) })
+	})
 }
 
 // killAt kills the server as soon as it tells of an event, past or to come, and starts it again.
@@ -158,7 +157,7 @@ func (c *crash) killAt(what string, f func(sched.Event) bool) {
 	if !found {
 		c.t.Fatalf("waited in vain until %s: %v", what, err)
 	}
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // without a server
 	c.start()
 }
 

@@ -134,11 +134,7 @@ func TestBooksNotice(t *testing.T) {
 		return cmd
 	}
 	first := task("1", "600")
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil || time.Now().After(end) {
-			break
-		}
-	}
+	testkit.Wait(t, "the first task runs", func() bool { _, err := os.Stat(filepath.Join(dir, "runs")); return err == nil })
 	second := task("2", "10")
 	if err := first.Wait(); err != nil {
 		t.Error(err)

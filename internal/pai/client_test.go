@@ -210,13 +210,11 @@ func (u *user) file(name, last string) string {
 func (u *user) until(name, pattern string) string {
 	u.Helper()
 	out := ""
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if out = u.pai("getj", "--user", u.name, "comb", name); regexp.MustCompile(pattern).MatchString(out) {
-			return out
-		}
-	}
-	u.Fatalf("%s waits in vain for %s: %s", u.name, pattern, out)
-	return ""
+	testkit.WaitFor(u, func() string { return fmt.Sprintf("%s sees %s: %s", u.name, pattern, out) }, func() bool {
+		out = u.pai("getj", "--user", u.name, "comb", name)
+		return regexp.MustCompile(pattern).MatchString(out)
+	})
+	return out
 }
 
 // Alice and bob, in two VCs, sign in by OpenPAI's command, each runs a job named train, and neither sees the other's

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/testkit"
 )
@@ -300,12 +299,10 @@ func (u *user) waits(name string) {
 func (u *user) ended(name string) (d labJob) {
 	u.Helper()
 	out := ""
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	testkit.WaitFor(u, func() string { return fmt.Sprintf("%s of %s ends: %s", name, u.name, out) }, func() bool {
 		out = u.pai("getj", "--user", u.name, "comb", name)
-		if i := strings.Index(out, "{"); i >= 0 && json.Unmarshal([]byte(out[i:]), &d) == nil && d.JobStatus.CompletedTime != 0 {
-			return d
-		}
-	}
-	u.Fatalf("%s: %s does not end: %s", u.name, name, out)
+		i := strings.Index(out, "{")
+		return i >= 0 && json.Unmarshal([]byte(out[i:]), &d) == nil && d.JobStatus.CompletedTime != 0
+	})
 	return d
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // described gives the routes of the API's description, so that a route without a row in the tests below cannot
@@ -310,15 +311,14 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	w := newWorld(t, 1)
 	slow := w.dial()
 	fmt.Fprintf(slow, "GET /api/v1/info HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-	begun := time.Now()
 	for range 50 {
 		fmt.Fprintf(w.dial(), "POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
 	}
 	if status, _, body := w.request("GET", "/api/v1/info", "", nil); status != 200 {
 		t.Fatalf("beside slow clients: %d %s", status, body)
 	}
-	_ = slow.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = slow.SetReadDeadline(time.Now().Add(testkit.Patience))
 	if _, err := io.ReadAll(slow); err != nil {
-		t.Errorf("the slow connection is still open after %s: %v", time.Since(begun), err)
+		t.Errorf("the slow connection stays open: %v", err)
 	}
 }

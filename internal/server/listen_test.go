@@ -20,7 +20,7 @@ func TestListenWaitsForWhoIsLeaving(t *testing.T) {
 		t.Errorf("an address in use: %v, %v", l, err)
 	}
 	go func() {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // it leaves while it is waited for; earlier does no harm
 		_ = old.Close()
 	}()
 	l, err := Listen(context.Background(), address, false)

@@ -377,7 +377,7 @@ func TestFollowedLogIsCompleteAtTheEnd(t *testing.T) {
 	go func() {
 		for i := range 5 {
 			w.logs.print(ref, strings.Repeat("x", i*1000)+"\n")
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // the pace of the task
 		}
 		w.exit(job.ID, 1, 0)
 	}()

@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // Exec implements server.Entry: a command prints what it is, and then what it is sent, until it is closed. "refused" is,
@@ -201,7 +202,7 @@ func TestVisitWaits(t *testing.T) {
 	e.Close()
 	select {
 	case <-w.logs.abandoned:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the client left, and its command still waits")
 	}
 
@@ -231,7 +232,8 @@ func TestVisitWaits(t *testing.T) {
 	fmt.Fprint(e, "some ")
 	fmt.Fprint(e, "keys")
 	_ = e.CloseWrite()
-	time.Sleep(300 * time.Millisecond)
+	w.until("it waits", func() bool { return w.logs.waits.Load() == 3 })
+	time.Sleep(300 * time.Millisecond) // the keys come meanwhile, and nothing tells when: later they must do as well
 	close(w.logs.turn)
 	var out bytes.Buffer
 	if end, err := e.Follow(&out, io.Discard); err != nil || end.Code != 3 || out.String() != "suspended\nsome keys" {
@@ -324,7 +326,7 @@ func TestPorts(t *testing.T) {
 		here.Close()
 		select {
 		case <-done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(testkit.Patience):
 			t.Fatal("a connection that is closed goes on")
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -73,7 +74,7 @@ func TestKillLosesNothingAcked(t *testing.T) {
 		delay := time.Duration(random.IntN(120)) * time.Millisecond
 		kill := sync.OnceFunc(func() {
 			go func() {
-				time.Sleep(delay)
+				time.Sleep(delay) // a kill comes at any moment
 				_ = cmd.Process.Kill()
 			}()
 		})
@@ -114,7 +115,7 @@ func TestKilledInitialisation(t *testing.T) {
 	for i := range 12 {
 		dir := filepath.Join(t.TempDir(), "data")
 		cmd, _ := lines(t, "hold", dir)
-		time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+		time.Sleep(time.Duration(i) * 3 * time.Millisecond) // a kill comes at any moment
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		s, err := Open(context.Background(), dir, Options{ReserveBytes: 1 << 20})
@@ -241,11 +242,8 @@ func fillDisk(dir string) error {
 		return err
 	}
 	freed := time.Now()
-	for s.Room() != nil {
-		if time.Since(freed) > 10*time.Second {
-			return fmt.Errorf("not recovered 10 s after space was freed: %w", s.Room())
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !testkit.Within(testkit.Patience, func() bool { return s.Room() == nil }) {
+		return fmt.Errorf("not recovered %v after space was freed: %w", testkit.Patience, s.Room())
 	}
 	recovery := time.Since(freed)
 	if err := s.Append(ctx, submission(s, acked+1, sched.JobID(acked+1), "more")); err != nil {

@@ -94,7 +94,7 @@ func TestClaimsThatAreNotGiven(t *testing.T) {
 	began := time.Now()
 	at := d.onClaimed(2)
 	d.until("it is refused", func() bool { return strings.Contains(d.whyRefused(at), "cannot allocate all claims") })
-	if waited := time.Since(began); waited < 2*time.Second {
+	if waited := time.Since(began); waited < 2*time.Second { // a busy machine only adds to it
 		t.Errorf("it was refused after %v, and the limit is 3 s", waited)
 	}
 	at = d.onClaimed(simGPUs)

@@ -5,5 +5,29 @@ import "time"
 // CloseSpaces looks which namespaces are needed no more, as is done each half minute.
 func CloseSpaces(e *Executor) { e.spaces.close() }
 
+// Notes reports whether it is being noted in which namespaces pods are.
+func Notes(e *Executor) bool {
+	if e.spaces.saving.TryLock() {
+		e.spaces.saving.Unlock()
+		return false
+	}
+	return true
+}
+
+// Watches reports whether the pods of a namespace are watched.
+func Watches(e *Executor, space string) bool { return e.spaces.watched(space) != nil }
+
+// AllAdopted reports whether something is known of each task of the server before.
+func AllAdopted(e *Executor) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.adopted:
+		return true
+	default:
+		return false
+	}
+}
+
 // SetRoomPause sets after how long it is tried again to set CPUs and memory aside. No executor may be open.
 func SetRoomPause(d time.Duration) { roomPause = d }

@@ -20,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/simapi"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 const (
@@ -501,17 +502,20 @@ func (d *driver) step() {
 		}
 	case k < 91:
 		d.api.Away(true)
-		time.Sleep(time.Duration(d.r.IntN(200)) * time.Millisecond)
+		d.pace(200)
 		d.api.Away(false)
 	case k < 92:
 		d.move([]string{"red", "blue", ""}[d.r.IntN(3)])
 	case k < 93:
 		d.api.Forbid("red", true)
-		time.Sleep(time.Duration(d.r.IntN(200)) * time.Millisecond)
+		d.pace(200)
 		d.api.Forbid("red", false)
 	}
-	time.Sleep(time.Duration(d.r.IntN(40)) * time.Millisecond)
+	d.pace(40)
 }
+
+// pace lets faults come at any moment: some time passes, and nothing is waited for.
+func (d *driver) pace(most int) { time.Sleep(time.Duration(d.r.IntN(most)) * time.Millisecond) }
 
 // strip takes a pod away with its finalizers.
 func (d *driver) strip() {
@@ -579,19 +583,17 @@ func (d *driver) finish() {
 	for _, at := range d.live() {
 		d.end(at)
 	}
-	for end := time.Now().Add(45 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	var gangs []sched.AttemptID
+	var left []string
+	if !testkit.Within(testkit.Patience, func() bool {
 		d.e.Sweep(nil)
 		d.give()
-		gangs, left := d.live(), slices.DeleteFunc(append(d.api.Objects("pods"), d.api.Objects("resourceclaims")...), func(name string) bool { return name == simapi.Occupied })
-		if len(gangs)+len(left) == 0 && d.freed() {
-			return
-		}
-		if time.Now().After(end) {
-			d.t.Errorf("attempts %v still hold GPUs, pods %v are left, nodes are down: %v", gangs, left, d.why)
-			for _, name := range left {
-				d.t.Log(d.api.Text("pods", name))
-			}
-			return
+		gangs, left = d.live(), slices.DeleteFunc(append(d.api.Objects("pods"), d.api.Objects("resourceclaims")...), func(name string) bool { return name == simapi.Occupied })
+		return len(gangs)+len(left) == 0 && d.freed()
+	}) {
+		d.t.Errorf("attempts %v still hold GPUs, pods %v are left, nodes are down: %v", gangs, left, d.why)
+		for _, name := range left {
+			d.t.Log(d.api.Text("pods", name))
 		}
 	}
 }
@@ -665,11 +667,7 @@ func TestStraysOfADeadNode(t *testing.T) {
 // until waits for something.
 func (d *driver) until(what string, f func() bool) {
 	d.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			d.t.Fatalf("not within 30 s: %s", what)
-		}
-	}
+	testkit.Wait(d.t, what, f)
 }
 
 func (d *driver) isDown(node string) bool {

@@ -50,7 +50,7 @@ func TestRoomPassesOn(t *testing.T) {
 	}
 	check := func(when string, held ...sched.AttemptID) {
 		t.Helper()
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // that no other takes the room: nothing tells when one would have
 		for _, at := range []sched.AttemptID{one, two, three} {
 			want := int64(0)
 			for _, h := range held {
@@ -94,7 +94,8 @@ func TestRoomIsAskedForAgain(t *testing.T) {
 	d.until("both run", func() bool { return d.told("TaskStarted") == 2 })
 	d.api.Fix(true)
 	d.leaves(one, two)
-	time.Sleep(300 * time.Millisecond)
+	before := d.api.Asked()["PATCH pods"]
+	d.until("it has asked for the room some times", func() bool { return d.api.Asked()["PATCH pods"] >= before+3 })
 	if cpu, _ := d.room(two); cpu != 0 {
 		t.Errorf("%d thousandths of a CPU are set aside where no pod may be resized", cpu)
 	}

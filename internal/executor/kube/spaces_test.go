@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/kube"
@@ -120,10 +119,8 @@ func TestNamespaceWithoutRights(t *testing.T) {
 	})
 	d.api.Forbid("red", true)
 	d.restart()
-	began := time.Now()
-	d.e.Adopted(t.Context())
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("a server whose task cannot be seen began after %v", took)
+	if d.e.Adopted(t.Context()); !kube.AllAdopted(d.e) {
+		t.Error("a server waits for a task that cannot be seen")
 	}
 	if e := exit(again); e.Cause != "" || !d.api.Runs(d.podOf(again, 0)) {
 		t.Errorf("a task that cannot be seen is told to have ended: %+v", e)
@@ -169,7 +166,7 @@ func TestSlowDiskUnderNamespaces(t *testing.T) {
 	goesOn := slow()
 	d.move("blue")
 	blue := d.of("moves", "n2")
-	time.Sleep(200 * time.Millisecond)
+	d.until("it is being noted", func() bool { return kube.Notes(d.e) })
 	more := d.of("red", "n0")
 	d.runsIn("red", more, 0)
 	if pod := d.podOf(blue, 0); pod != "" {
@@ -189,13 +186,19 @@ func TestSlowDiskUnderNamespaces(t *testing.T) {
 			defer close(done)
 			kube.CloseSpaces(d.e)
 		}()
-		select {
-		case <-done:
+		returned := false
+		d.until("it is closed, or not", func() bool {
+			select {
+			case <-done:
+				returned = true
+			default:
+			}
+			return returned || !kube.Watches(d.e, "blue")
+		})
+		if returned {
 			done = make(chan struct{})
-			return false
-		case <-time.After(200 * time.Millisecond):
-			return true
 		}
+		return !returned // it is about to note that
 	})
 	d.end(red)
 	d.until("it has ended", func() bool { return !slices.Contains(d.live(), red) })
@@ -242,14 +245,12 @@ func TestLostRecordInANamespaceUnseen(t *testing.T) {
 		if stops {
 			d.end(at)
 		}
-		began := time.Now()
-		d.e.Adopted(t.Context())
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("a server whose task cannot be seen began after %v", took)
+		if d.e.Adopted(t.Context()); !kube.AllAdopted(d.e) {
+			t.Error("a server waits for a task that cannot be seen")
 		}
 		d.until("it is said what it waits for", func() bool { return d.told("Notice") > 0 })
 		d.runsIn("blue", d.of("moves", "n2"), 0)
-		time.Sleep(300 * time.Millisecond)
+		d.looks("red", 1, false)
 		if pods := d.api.Objects("pods"); len(pods) != 2 || !slices.Contains(d.live(), at) {
 			t.Errorf("stopped %v: there are the pods %v for two tasks; of the first it is told that it ended: %v", stops, pods, !slices.Contains(d.live(), at))
 		}
@@ -257,11 +258,26 @@ func TestLostRecordInANamespaceUnseen(t *testing.T) {
 		if stops {
 			d.until("it has ended", func() bool { return !slices.Contains(d.live(), at) })
 		} else {
-			time.Sleep(300 * time.Millisecond)
+			d.looks("red", 2, true) // a list, and behind it what is watched
 			d.runsIn("red", at, 0)
 		}
 		d.finish()
 	}
+}
+
+// looks waits until the pods of a namespace were asked for so many times more, and that was allowed, or was not.
+func (d *driver) looks(space string, more int, allowed bool) {
+	d.t.Helper()
+	looks := func() int {
+		asked := d.api.Asked()
+		refused := asked["GET pods refused in "+space]
+		if allowed {
+			return asked["GET pods in "+space] - refused
+		}
+		return refused
+	}
+	before := looks()
+	d.until("the pods of namespace "+space+" are asked for", func() bool { return looks() >= before+more })
 }
 
 // forge makes a pod that is a copy of another.
@@ -330,7 +346,8 @@ func TestLostInANamespaceUnseen(t *testing.T) {
 	if why := d.whyDown("n0"); !strings.Contains(why, "may still be there, in namespace red") {
 		t.Errorf("n0 is down: %s", why)
 	}
-	if time.Sleep(300 * time.Millisecond); !d.isDown("n0") {
+	d.looks("red", 1, false)
+	if d.e.Sweep(nil); !d.isDown("n0") {
 		t.Error("n0 is told to be up, and a container that counts as lost may run there")
 	}
 	d.api.Forbid("red", false)

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // A task is let in when those of the other turns say that they hold their devices no more, or have none; one of which a new server has not heard
@@ -111,22 +114,34 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 			}
 		})
 	}
-	began, times := time.Now(), []time.Duration{}
-	for (asked.Load() < 10_000 || len(times) < 100) && time.Since(began) < 10*time.Second {
+	began, used, times := time.Now(), cpuTime(t), []time.Duration{}
+	for (asked.Load() < 10_000 || len(times) < 100) && time.Since(began) < testkit.Patience {
 		at := time.Now()
 		d.e.Do(sched.Action{Attempt: two, Rotation: &sched.Rotation{Turns: [][]sched.AttemptID{{two}}}})
 		times = append(times, time.Since(at))
-		time.Sleep(100 * time.Microsecond)
+		time.Sleep(100 * time.Microsecond) // the pace of what is done for another
 	}
 	close(stop)
 	all.Wait()
+	took := cpuTime(t) - used
 	slices.Sort(times)
 	middle := times[len(times)/2]
 	t.Logf("%d asks; %d things done meanwhile, each in %v, the longest in %v", asked.Load(), len(times), middle, times[len(times)-1])
-	if asked.Load() < 10_000 || middle > time.Millisecond {
-		t.Errorf("in 10 s a pod is answered %d times, and what is to be done for another takes %v meanwhile", asked.Load(), middle)
+	// The time of the processor does not grow with what else runs on the machine, and of many times the middle one hardly.
+	if each := took / time.Duration(max(asked.Load(), 1)); asked.Load() < 10_000 || each > time.Millisecond || middle > time.Millisecond {
+		t.Errorf("a pod is answered %d times for %v of the processor each, and what is to be done for another takes %v meanwhile", asked.Load(), each, middle)
 	}
 	d.end(one)
 	d.end(two)
 	d.finish()
+}
+
+// cpuTime is how long this process has run on processors.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/executor/local/container"
 )
@@ -37,12 +36,8 @@ func TestHungEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	began := time.Now()
 	end()
-	if err := <-done; err == nil || !errors.Is(ctx.Err(), context.Canceled) {
-		t.Errorf("it is answered: %v", err)
-	}
-	if d := time.Since(began); d > 25*time.Second { // one call may take 30 s
-		t.Errorf("the end was held up for %v", d)
+	if err := <-done; !errors.Is(err, context.Canceled) { // and not by the time that a call may take
+		t.Errorf("it ends with: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -237,6 +236,5 @@ func TestDamagedRotation(t *testing.T) {
 	}
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.suspended(1)
-	time.Sleep(time.Millisecond)
 	w.end(a.Attempt)
 }

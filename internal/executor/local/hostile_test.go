@@ -44,7 +44,7 @@ func TestStopReachesAHostileTask(t *testing.T) {
 			if name != "no directory" {
 				w.line(a.Attempt, "ready")
 			} else {
-				time.Sleep(200 * time.Millisecond)
+				w.eventually("its folder is gone", func() bool { _, err := os.Stat(w.e.place.task(a.Attempt, 0)); return os.IsNotExist(err) })
 			}
 			called := make(chan struct{})
 			go func() {
@@ -53,7 +53,7 @@ func TestStopReachesAHostileTask(t *testing.T) {
 			}()
 			select {
 			case <-called:
-			case <-time.After(5 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("the call that stops a task hangs")
 			}
 			w.exit()
@@ -70,7 +70,8 @@ func TestHeldSupervisor(t *testing.T) {
 	w := newWorld(t)
 	a := w.start(`(echo ready; sleep 0.2; while kill -STOP $PPID; do :; done) & sleep 600`)
 	w.line(a.Attempt, "ready")
-	time.Sleep(400 * time.Millisecond) // by now it is being held
+	held := w.supervisor(a.Attempt).PID
+	w.eventually("its supervisor is held", func() bool { st, ok := process.ReadStat(held); return ok && st.Stopped() })
 	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 	w.exit()
 }

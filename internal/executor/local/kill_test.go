@@ -89,7 +89,7 @@ func (w *world) killedServer(after time.Duration, actions ...sched.Action) {
 	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
 		w.Fatalf("%q, %v", buf[:n], err)
 	}
-	time.Sleep(after)
+	time.Sleep(after) // the moment of the kill
 	_ = server.Process.Kill()
 	_ = server.Wait() // it was killed
 }
@@ -184,12 +184,7 @@ func TestFilesRemovedByTheTask(t *testing.T) {
 		w.e.Do(a)
 		want[sched.TaskStarted](w)
 		points := filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint")
-		for range 500 {
-			if _, err := os.Stat(filepath.Join(points, "done")); err == nil {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		w.eventually("it has removed them", func() bool { _, err := os.Stat(filepath.Join(points, "done")); return err == nil })
 		text, err := os.ReadFile(filepath.Join(points, "pid"))
 		if err != nil {
 			t.Fatal(err)

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // watching tells each time that the list of members changes, from inside a task: it
@@ -45,10 +45,11 @@ func (w *world) sees(job sched.JobID, who int, want string) {
 	w.Helper()
 	path := filepath.Join(w.e.place.job(job), "checkpoint", fmt.Sprintf("sees.%d", who))
 	got := []byte{}
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if got, _ = os.ReadFile(path); strings.TrimSpace(string(got)) == want {
-			return
-		}
+	if testkit.Within(patience, func() bool {
+		got, _ = os.ReadFile(path)
+		return strings.TrimSpace(string(got)) == want
+	}) {
+		return
 	}
 	for len(w.facts) > 0 {
 		w.Logf("meanwhile %+v", <-w.facts)

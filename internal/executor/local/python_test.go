@@ -181,7 +181,7 @@ raise TimeoutError("all_reduce took longer than 3 s")
 		w.e.Do(a)
 		w.ready(a.Attempt, 1)
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // of a suspension: longer than the program bears
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 		x := w.exit()
 		if x.Code != 1 || !strings.HasPrefix(x.Message, "TimeoutError: all_reduce took longer than 3 s; it failed just after a suspension of ") {

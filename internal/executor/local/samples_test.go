@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // fakeDriver is a program that answers as nvidia-smi does, from two files.
@@ -19,7 +20,7 @@ type fakeDriver struct {
 
 func newFakeDriver(t testing.TB) *fakeDriver {
 	f := &fakeDriver{t, t.TempDir()}
-	f.write("smi", "#!/bin/sh\ncd "+f.dir+"\ncase $1 in --query-gpu=index,uuid,*) cat gpus;; --query-compute-apps=gpu_uuid,*) cat apps;; *) exit 9;; esac\n")
+	f.write("smi", "#!/bin/sh\ncd "+f.dir+"\ncase $1 in --query-gpu=index,uuid,*) echo >> looks; cat gpus;; --query-compute-apps=gpu_uuid,*) cat apps;; *) exit 9;; esac\n")
 	if err := os.Chmod(filepath.Join(f.dir, "smi"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +37,17 @@ func (f *fakeDriver) write(name, text string) {
 	if err := os.Rename(path+".new", path); err != nil {
 		f.t.Fatal(err)
 	}
+}
+
+// looks waits until so many looks that begin from now on were made, and what they saw was told.
+func (f *fakeDriver) looks(more int) {
+	f.t.Helper()
+	begun := func() int {
+		text, _ := os.ReadFile(filepath.Join(f.dir, "looks")) // there is none before the first
+		return len(text)
+	}
+	before := begun()
+	testkit.Wait(f.t, "the GPUs are looked at", func() bool { return begun() >= before+more+1 }) // a look is over when the next one begins
 }
 
 func (f *fakeDriver) options(o *Options) {
@@ -65,7 +77,7 @@ func TestSamplesAreToldWhenTheyChange(t *testing.T) {
 	}
 	// Too little to tell, then by utilization, then by memory.
 	f.write("gpus", "0, GPU-a, 45, 1000, 10000\n1, GPU-b, 80, 3400, 10000\n")
-	time.Sleep(300 * time.Millisecond)
+	f.looks(2)
 	f.write("gpus", "0, GPU-a, 20, 1000, 10000\n1, GPU-b, 80, 3400, 10000\n")
 	if got := w.use(a.Attempt, 0); got != (sched.DeviceUse{Util: 500, MemoryMB: 3400}) {
 		t.Errorf("less busy: %+v", got)
@@ -110,12 +122,11 @@ func TestSuspendedTaskIsNotSampled(t *testing.T) {
 	a.Start.Rotation = never(a.Attempt)
 	w.e.Do(a)
 	want[sched.TaskStarted](w)
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		select {
-		case x := <-w.facts:
-			t.Fatalf("got %+v", x)
-		default:
-		}
+	f.looks(20)
+	select {
+	case x := <-w.facts:
+		t.Fatalf("got %+v", x)
+	default:
 	}
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 	if got := w.use(a.Attempt, 0); got.Util != 900 {
@@ -133,7 +144,7 @@ func TestHostileSamples(t *testing.T) {
 	w.e.Do(a)
 	w.use(a.Attempt, 0)
 	f.write("gpus", strings.Repeat("x", 3<<20))
-	time.Sleep(200 * time.Millisecond)
+	f.looks(2)
 	f.write("gpus", "0, GPU-a, 90, 100, 1000\n")
 	if got := w.use(a.Attempt, 0); got.Util != 900 {
 		t.Errorf("%+v", got)

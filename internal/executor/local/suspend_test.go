@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // Two ways to suspend: by the freezer of a cgroup, where there is one, and by signals.
@@ -65,7 +66,7 @@ func (w *world) still(job sched.JobID, names ...string) {
 	for _, name := range names {
 		before[name] = size(name)
 	}
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // nothing tells that it would have grown; on a busy machine it only grows less
 	for _, name := range names {
 		if now := size(name); now != before[name] {
 			w.Errorf("job %d: %s grows from %d to %d bytes while it is suspended", job, name, before[name], now)
@@ -76,12 +77,7 @@ func (w *world) still(job sched.JobID, names ...string) {
 // eventually waits until f holds.
 func (w *world) eventually(what string, f func() bool) {
 	w.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if f() {
-			return
-		}
-	}
-	w.Fatalf("in vain: %s", what)
+	testkit.Wait(w, what, f)
 }
 
 // grows waits until a job works.
@@ -91,16 +87,49 @@ func (w *world) grows(job sched.JobID) {
 	w.eventually(fmt.Sprintf("job %d works", job), func() bool { return len(w.ticks(job)) > before+2 })
 }
 
-// suspended waits until a job stands still.
+// suspended waits until a job stands still: at two looks, since a process that has just begun may be missed at one.
 func (w *world) suspended(job sched.JobID) {
 	w.Helper()
-	last, since := -1, time.Now()
+	looks := 0
 	w.eventually(fmt.Sprintf("job %d stands still", job), func() bool {
-		if n := len(w.ticks(job)); n != last {
-			last, since = n, time.Now()
+		if looks++; !w.held(job) {
+			looks = 0
 		}
-		return time.Since(since) > 500*time.Millisecond
+		return looks == 2
 	})
+}
+
+// held reports whether all processes of a job are stopped, frozen, or wait for one that is.
+func (w *world) held(job sched.JobID) bool {
+	w.Helper()
+	all, err := process.All()
+	if err != nil {
+		w.Fatal(err)
+	}
+	members := map[int]process.Stat{}
+	for pid, st := range all {
+		if !st.Dead() && strings.HasPrefix(process.MarkerIn(pid), fmt.Sprintf("%s/%d.", w.o.Cluster, job)) {
+			members[pid] = st
+		}
+	}
+	for pid, st := range members {
+		if !st.Stopped() && !w.frozen(pid) && !(st.State == 'D' && process.WaitsForStart(pid, members)) {
+			return false
+		}
+	}
+	return len(members) > 0
+}
+
+// frozen reports whether a process is in a group of a task that is.
+func (w *world) frozen(pid int) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	for _, p := range w.e.parents {
+		if _, below, ok := strings.Cut(cgroup.ParseOwn(string(text))[""]+"/", "/"+filepath.Base(p.Dir)+"/"); ok && p.V2 {
+			group, _, _ := strings.Cut(below, "/")
+			return isFrozen(filepath.Join(p.Dir, group))
+		}
+	}
+	return false
 }
 
 func now() sched.Time { return sched.Time(time.Now().UnixMicro()) }
@@ -378,16 +407,16 @@ func TestStoppedBetweenForkAndExec(t *testing.T) {
 	s := &supervisor{dir: t.TempDir(), spec: &spec{}}
 	waited := 0
 	for round := range 300 {
-		for end := time.Now().Add(5 * time.Second); s.part.phase != frozen; {
+		for end := time.Now().Add(patience); s.part.phase != frozen; {
 			if s.freeze(); time.Now().After(end) {
-				t.Fatalf("round %d: the shell is not still after five seconds", round)
+				t.Fatalf("round %d: the shell is not still after %v", round, patience)
 			}
 		}
 		if st, ok := process.ReadStat(c.Process.Pid); ok && st.State == 'D' {
 			waited++
 		}
 		s.wake()
-		time.Sleep(time.Duration(round%7) * 300 * time.Microsecond)
+		time.Sleep(time.Duration(round%7) * 300 * time.Microsecond) // the moment of the next stop
 	}
 	t.Logf("it waited for its child in %d of 300 rounds", waited)
 }

@@ -159,19 +159,20 @@ func (w *world) childOf(parent int) int {
 	if err != nil {
 		w.Fatal(err)
 	}
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	child := 0
+	w.eventually(fmt.Sprintf("process %d has a child", parent), func() bool {
 		all, err := process.All()
 		if err != nil {
 			w.Fatal(err)
 		}
 		for p, s := range all {
 			if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p)); err == nil && s.Parent == parent && exe != own {
-				return p
+				child = p
 			}
 		}
-	}
-	w.Fatalf("process %d has no child", parent)
-	return 0
+		return child != 0
+	})
+	return child
 }
 
 func (w *world) refused() sched.TaskRefused {
@@ -459,7 +460,7 @@ func TestStopsAtEveryMoment(t *testing.T) {
 	for i := range 25 {
 		a := w.action(1, "sleep 600")
 		w.e.Do(a)
-		time.Sleep(time.Duration(i) * time.Millisecond)
+		time.Sleep(time.Duration(i) * time.Millisecond) // the moment of the stop
 		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 		if got := want[sched.TaskExited](w); got.Attempt != a.Attempt || got.Exit.Cause != sched.NeverStarted && got.Exit.Signal != 15 {
 			t.Errorf("after %d ms: %+v", i, got)
@@ -550,18 +551,16 @@ func TestCheckpointSurvivesARestart(t *testing.T) {
 	if p := want[sched.Progress](w); p.Step != 1 || !p.Checkpoint {
 		t.Errorf("%+v", p)
 	}
-	time.Sleep(1500 * time.Millisecond) // until the offset is kept
+	w.eventually("how far it was told is kept", func() bool {
+		var kept told
+		return record.Read(w.e.place.task(a.Attempt, 0), toldFile, &kept) == nil && kept.Offset > 0
+	})
 	w.e.Close()
 	work := filepath.Join(w.e.place.task(a.Attempt, 0), workDir)
 	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 500 {
-		if _, err := os.Stat(filepath.Join(work, "done")); err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	w.eventually("the next checkpoint is written", func() bool { _, err := os.Stat(filepath.Join(work, "done")); return err == nil })
 	w.open()
 	a.Known = true
 	w.e.Do(a)
@@ -578,13 +577,13 @@ func TestFloodIsSlowedDown(t *testing.T) {
 	begin := time.Now()
 	w.e.Do(a)
 	want[sched.TaskStarted](w)
-	time.Sleep(2 * time.Second)
+	w.eventually("it has printed 4 MiB", func() bool { return len(w.output(a.Attempt, 0, Stdout)) >= 4<<20 })
+	n, took := len(w.output(a.Attempt, 0, Stdout)), time.Since(begin)
+	if most := (took.Seconds() + 2) * (1 << 20); float64(n) > most { // a busy machine only adds to it
+		t.Errorf("%d bytes in %v at 1 MiB/s", n, took)
+	}
 	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 	w.exit()
-	most := int(time.Since(begin)/time.Second+4) << 20 // however long a busy machine took
-	if n := len(w.output(a.Attempt, 0, Stdout)); n < 1<<20 || n > most {
-		t.Errorf("%d bytes in %v at 1 MiB/s", n, time.Since(begin))
-	}
 }
 
 func TestFollowLog(t *testing.T) {

@@ -95,18 +95,27 @@ func (w *world) submit(source string) string {
 // until polls the job until a condition holds.
 func (w *world) until(ref, what string, ok func(*rest.Job) bool) *rest.Job {
 	w.Helper()
-	for end := time.Now().Add(w.patience); ; time.Sleep(50 * time.Millisecond) {
-		j, err := w.client.Job(w.Context(), ref)
-		if err != nil {
+	var j rest.Job
+	if !testkit.Within(w.patience, func() bool {
+		var err error
+		if j, err = w.client.Job(w.Context(), ref); err != nil {
 			w.Fatal(err)
 		}
-		if ok(&j) {
-			return &j
-		}
-		if time.Now().After(end) {
-			w.Fatalf("never: %s; the job is %+v\n%s", what, j, w.log())
-		}
+		return ok(&j)
+	}) {
+		w.Fatalf("never: %s; the job is %+v\n%s", what, j, w.log())
 	}
+	return &j
+}
+
+// says waits until a command says something.
+func (w *world) says(want string, args ...string) {
+	w.Helper()
+	out := ""
+	testkit.WaitFor(w, func() string { return fmt.Sprintf("%v says %q; it says\n%s\n%s", args, want, out, w.log()) }, func() bool {
+		out, _, _ = w.cli(args...)
+		return strings.Contains(out, want)
+	})
 }
 
 func (w *world) log() string {
@@ -129,15 +138,11 @@ func (w *world) cli(args ...string) (stdout, stderr string, code int) {
 // engine was away then.
 func (w *world) noContainers() {
 	w.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		left := w.engine.Containers()
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			w.Fatalf("containers are left: %v", left)
-		}
-	}
+	var left []string
+	testkit.WaitFor(w, func() string { return fmt.Sprintf("no containers are left; there are %v", left) }, func() bool {
+		left = w.engine.Containers()
+		return len(left) == 0
+	})
 }
 
 // supervisors are the processes that care for a task in this world.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // waiting is a gang of two whose tasks print, wait for the file "go" and end with 7 and 8.
@@ -71,7 +72,7 @@ func TestGangOutlivesEngine(t *testing.T) {
 	ref := w.submit(waiting("outlives"))
 	w.until(ref, "both tasks run", running(2))
 	w.engine.Kill()
-	time.Sleep(2 * time.Second) // longer than caretakers take to look again
+	time.Sleep(2 * time.Second) // caretakers look again, which nothing tells; on a busy machine that comes later and does no harm
 	if j := w.until(ref, "both tasks still run", running(2)); !alive(j) || w.held() != 2 {
 		t.Fatalf("%d leaves are held by %+v", w.held(), j.Tasks)
 	}
@@ -99,9 +100,9 @@ func TestEngineIsKilledInAStart(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	for i, after := range []time.Duration{200, 450} {
 		ref := w.submit(with(fmt.Sprintf("start-%d", i), image, "mkdir /comb/checkpoint/runs || exit 9", "sleep 1", "rmdir /comb/checkpoint/runs"))
-		time.Sleep(after * time.Millisecond)
+		time.Sleep(after * time.Millisecond) // the moment of the kill
 		w.engine.Kill()
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // without an engine
 		w.engine.Run()
 		j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
 		if j.Phase != sched.Succeeded {
@@ -126,15 +127,11 @@ func TestServerStartsWithoutEngine(t *testing.T) {
 	w.start()
 	w.until(ref, "both tasks run under the next server", running(2))
 	later := w.submit(with("later", image, "test -e /comb/bin/comb"))
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		out, _, _ := w.cli("job", "get", later)
-		if strings.Contains(out, "attempt 2.0.1: ") && strings.Contains(out, "docker.sock") {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("never refused:\n%s\n%s", out, w.log())
-		}
-	}
+	out := ""
+	testkit.WaitFor(t, func() string { return fmt.Sprintf("it is refused:\n%s\n%s", out, w.log()) }, func() bool {
+		out, _, _ = w.cli("job", "get", later)
+		return strings.Contains(out, "attempt 2.0.1: ") && strings.Contains(out, "docker.sock")
+	})
 	nodes, _, _ := w.cli("node", "list")
 	if !strings.Contains(nodes, "no engine answers at "+w.engine.Host()+" now: what is to start in a container waits for it") {
 		t.Error(nodes)
@@ -156,9 +153,7 @@ func TestStopWithoutEngine(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	ref := w.submit(with("stopped", image, "trap 'echo saved > /comb/checkpoint/saved; exit 5' TERM", "echo ready", "while :; do sleep 0.05; done"))
 	w.until(ref, "it runs", running(1))
-	for out := ""; !strings.Contains(out, "ready"); time.Sleep(50 * time.Millisecond) {
-		out, _, _ = w.cli("job", "logs", ref)
-	}
+	w.says("ready", "job", "logs", ref)
 	w.engine.Kill()
 	w.cli("job", "stop", ref, "--wait")
 	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Stopped })

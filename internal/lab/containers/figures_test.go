@@ -199,7 +199,7 @@ func BenchmarkGang(b *testing.B) {
 // memory prints what a task costs that runs and says nothing.
 func (w *world) memory(j *rest.Job) {
 	w.Helper()
-	time.Sleep(5 * time.Second) // behind the start
+	time.Sleep(5 * time.Second) // what a start takes is given back by then: this is a measurement
 	pids := map[string][]int{"supervisor": w.supervisors()}
 	for _, t := range j.Tasks {
 		pids["process 1"] = append(pids["process 1"], int(t.PID))

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -174,16 +173,7 @@ func TestProcessOneSpeaks(t *testing.T) {
 	}
 	w := newWorld(t, plain, "--seccomp-profile", profile)
 	ref := w.submit(with("speaks", image, "echo never"))
-	const says = "process 1 of its container could not start the task: keep the capabilities"
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		out, _, _ := w.cli("job", "get", ref)
-		if strings.Contains(out, says) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("never said: %s\n%s\n%s", says, out, w.log())
-		}
-	}
+	w.says("process 1 of its container could not start the task: keep the capabilities", "job", "get", ref)
 }
 
 // Images whose own paths are links or files lead mounts, devices and process 1 nowhere else: the

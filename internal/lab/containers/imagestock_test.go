@@ -2,13 +2,14 @@ package containers
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // longAgo has the server believe that images were last used then: the first of the list first.
@@ -114,11 +115,8 @@ func TestImageStock(t *testing.T) {
 	w.server.Args = append(w.server.Args, "--image-budget", "1Mi")
 	w.longAgo(a, m.ID)
 	w.cli("image", "pull", names[1])
-	for end := time.Now().Add(20 * time.Second); w.engine.Has(names[0]) || w.engine.Has(names[2]); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("beyond the budget: %+v\n%s", w.stored(), w.log())
-		}
-	}
+	testkit.WaitFor(t, func() string { return fmt.Sprintf("nothing is beyond the budget: %+v\n%s", w.stored(), w.log()) },
+		func() bool { return !w.engine.Has(names[0]) && !w.engine.Has(names[2]) })
 	if !w.engine.Has(names[1]) || !w.engine.Has(image) {
 		t.Errorf("left: %+v", w.stored())
 	}

@@ -197,7 +197,7 @@ func TestImageReachesItsTaskOnly(t *testing.T) {
 	if !strings.Contains(string(env), "NVIDIA_VISIBLE_DEVICES=void") {
 		t.Errorf("a runtime that gives devices by variables finds %q", env)
 	}
-	time.Sleep(3 * time.Second) // for the check, which would come each second
+	time.Sleep(3 * time.Second) // for the check, which would come each second, and which nothing tells of that does not come
 	w.letGo(ref)
 	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Succeeded })
 	out, _, _ := w.cli("job", "logs", ref)

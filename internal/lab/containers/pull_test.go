@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // noticed reports whether a job was told something.
@@ -170,9 +170,6 @@ func TestPullWithCredentials(t *testing.T) {
 // that is stopped meanwhile ends at once.
 func TestPullInTrouble(t *testing.T) {
 	w, h := newWorld(t, plain), newHub(t)
-	w.server.Kill()
-	w.server.Args = append(w.server.Args, "--image-pull-timeout", "3s")
-	w.start()
 	names := make([]string, 4)
 	for i := range names {
 		names[i] = h.ref(fmt.Sprintf("team/box-%d:1", i))
@@ -185,28 +182,20 @@ func TestPullInTrouble(t *testing.T) {
 	w.engine.ImportOnly(names[3], "s390x", map[string]string{"bin/sh": foreign(t)})
 	w.engine.Push(names[3], "", "")
 	h.set(func() { h.hangs = true })
-	slow, stopped := w.submit(with("slow", names[0], "cat /etc/motd")), w.submit(with("stopped", names[1], "true"))
-	for end := time.Now().Add(30 * time.Second); h.copies() == 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the registry was never asked")
-		}
-	}
+	stopped := w.submit(with("stopped", names[1], "true"))
+	testkit.Wait(t, "the registry is asked", func() bool { return h.copies() > 0 })
 	if j := w.ends(w.submit(with("beside", image, "true"))); j.Phase != sched.Succeeded {
 		t.Errorf("beside a fetch that hangs it is %s", j.Phase)
 	}
-	began := time.Now()
-	w.cli("job", "stop", stopped, "--wait")
-	j := w.until(stopped, "it is stopped", func(j *rest.Job) bool { return j.Phase.Ended() })
-	if d := time.Since(began); j.Phase != sched.Stopped || d > 3*time.Second {
-		t.Errorf("stopped while its image came it is %s after %v", j.Phase, d)
+	w.cli("job", "stop", stopped, "--wait") // its image would be waited for half an hour
+	if j := w.until(stopped, "it is stopped", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Stopped {
+		t.Errorf("stopped while its image came it is %s", j.Phase)
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if out, _, _ := w.cli("job", "get", slow); strings.Contains(out, "was not fetched within 3s: its registry is slow or hangs") {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("never refused:\n%s", out)
-		}
-	}
+	w.server.Kill()
+	w.server.Args = append(w.server.Args, "--image-pull-timeout", "3s")
+	w.start()
+	slow := w.submit(with("slow", names[0], "cat /etc/motd"))
+	w.says("was not fetched within 3s: its registry is slow or hangs", "job", "get", slow)
 	h.set(func() { h.hangs, h.down = false, true })
 	h.CloseClientConnections() // an engine goes on only then: it waits for what it has begun to read
 	away := w.submit(with("away", names[2], "true"))
@@ -232,16 +221,12 @@ func TestPullForPromisedCells(t *testing.T) {
 	w.engine.Import(name, nil)
 	w.engine.Push(name, "", "")
 	holds := w.submit(with("holds", image, "trap 'while [ ! -e /comb/checkpoint/go ]; do sleep 0.1; done; exit 0' TERM", "echo ready", "while :; do sleep 0.1; done"))
-	for out := ""; !strings.Contains(out, "ready"); time.Sleep(50 * time.Millisecond) {
-		out, _, _ = w.cli("job", "logs", holds)
-	}
+	w.says("ready", "job", "logs", holds)
 	next := w.submit(with("next", name, "true") + "extras: {hivedScheduler: {jobPriorityClass: prod}}\n")
-	for end := time.Now().Add(20 * time.Second); !w.engine.Has(name); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			out, _, _ := w.cli("job", "explain", next)
-			t.Fatalf("not fetched before the cells are free:\n%s\n%s", out, w.log())
-		}
-	}
+	testkit.WaitFor(t, func() string {
+		out, _, _ := w.cli("job", "explain", next)
+		return fmt.Sprintf("it is fetched before the cells are free:\n%s\n%s", out, w.log())
+	}, func() bool { return w.engine.Has(name) })
 	if j, err := w.client.Job(w.Context(), holds); err != nil || !running(1)(&j) && j.Tasks[0].Exit != nil {
 		t.Errorf("the cells are free: %+v, %v", j, err)
 	}

@@ -95,7 +95,7 @@ func (s *slowly) Write(p []byte) (n int, err error) {
 		}
 		if ahead := time.Duration(s.wrote)*time.Second/time.Duration(s.rate) - time.Since(s.began); ahead > time.Second/slices {
 			_ = http.NewResponseController(s.ResponseWriter).Flush()
-			time.Sleep(ahead)
+			time.Sleep(ahead) // the pace of a slow registry
 		}
 	}
 	return n, nil

@@ -69,10 +69,8 @@ func TestTorch(t *testing.T) {
 	t.Logf("left alone: %s ... %s", want[0], want[torchSteps-1])
 
 	ref := w.train()
-	for end := time.Now().Add(w.patience); !strings.Contains(w.printed(ref, 0, 1), "\nstep 50 "); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it does not train: %s", w.printed(ref, 0, 1))
-		}
+	if !testkit.Within(w.patience, func() bool { return strings.Contains(w.printed(ref, 0, 1), "\nstep 50 ") }) {
+		t.Fatalf("it does not train: %s", w.printed(ref, 0, 1))
 	}
 	first := w.submit(many(2, with("first", image, "while [ ! -e /comb/checkpoint/go ]; do sleep 0.1; done")) +
 		"extras: {hivedScheduler: {jobPriorityClass: prod}}\n")

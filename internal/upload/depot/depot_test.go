@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/smalldisk"
+	"github.com/combsched/comb/internal/testkit"
 	"github.com/combsched/comb/internal/upload"
 )
 
@@ -334,16 +335,34 @@ func TestReadAgain(t *testing.T) {
 		}
 		return err
 	}
-	if err := read(); err != nil || len(d.whole) != 0 {
-		t.Errorf("what has just come may change once more unseen, and is known to be whole: %v", err)
-	}
-	time.Sleep(settled + 100*time.Millisecond)
+	path := filepath.Join(dir, Key("alice", digest))
+	testkit.Wait(t, "it is read so soon behind a change that a later one may go unseen", func() bool {
+		clear(d.whole)
+		if err := errors.Join(os.Chmod(path, 0o600), read()); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		soon := time.Since(versionOf(f).changed) <= settled
+		if soon && len(d.whole) != 0 {
+			t.Fatal("what has just come may change once more unseen, and is known to be whole")
+		}
+		return soon
+	})
+	testkit.Wait(t, "it is known to be whole", func() bool {
+		if err := read(); err != nil {
+			t.Fatal(err)
+		}
+		return len(d.whole) == 1
+	})
 	for range 2 {
 		if err := read(); err != nil || len(d.whole) != 1 {
 			t.Errorf("%d are known to be whole: %v", len(d.whole), err)
 		}
 	}
-	path := filepath.Join(dir, Key("alice", digest))
 	st, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)

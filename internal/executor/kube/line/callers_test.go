@@ -1,7 +1,6 @@
 package line
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,33 +8,16 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/combsched/comb/internal/testkit"
 )
-
-// text is a log that may be read while it is written.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *text) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *text) count(words string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), words)
-}
 
 // called is a server for pods whose token is their name twice; the pod "ended" has ended.
 type called struct {
 	*callers
-	log *text
+	log *testkit.Output
 }
 
 func call(t *testing.T, n limits) called {
@@ -44,7 +26,7 @@ func call(t *testing.T, n limits) called {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &text{}
+	out := &testkit.Output{}
 	log := slog.New(slog.NewTextHandler(out, nil))
 	h := &Handler{Token: func(pod string) string { return pod + pod }, Took: func(string, Usage) error { return nil },
 		Runs: func(pod string) bool { return pod != "ended" }}
@@ -57,17 +39,15 @@ func call(t *testing.T, n limits) called {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for range 1000 { // what was answered last may be under way still
-			if s.waiting.Len()+len(s.pods.of)+len(s.unknown.of)+len(s.everyone.of) == 0 {
-				return
-			}
-			s.mu.Unlock()
-			time.Sleep(10 * time.Millisecond)
+		if !testkit.Within(testkit.Patience, func() bool { // what was answered last may be under way still
 			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.waiting.Len()+len(s.pods.of)+len(s.unknown.of)+len(s.everyone.of) == 0
+		}) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.Errorf("when all are closed there are still %d that wait, %v of pods, %v of addresses", s.waiting.Len(), s.pods.of, s.unknown.of)
 		}
-		t.Errorf("when all are closed there are still %d that wait, %v of pods, %v of addresses", s.waiting.Len(), s.pods.of, s.unknown.of)
 	})
 	return called{s, out}
 }
@@ -139,19 +119,14 @@ func TestAPodHasFewConnections(t *testing.T) {
 			t.Fatalf("pod %s is answered %d, %v", pod, status, err)
 		}
 	}
-	if n := s.log.count("pod=a connections=8"); n != 1 {
+	if n := strings.Count(s.log.String(), "pod=a connections=8"); n != 1 {
 		t.Errorf("it is warned of %d times", n)
 	}
 	has[0].Close()
-	for end := time.Now().Add(10 * time.Second); ; {
-		if status, _ := ask(s.dial(t, "127.0.0.1"), "a", "/v1/usage"); status == http.StatusNoContent {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("a pod that closed one gets no other")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	testkit.Wait(t, "a pod that closed one gets another", func() bool {
+		status, _ := ask(s.dial(t, "127.0.0.1"), "a", "/v1/usage")
+		return status == http.StatusNoContent
+	})
 }
 
 // What shows no token ends, whatever it asks and however slowly; so does what an ended pod holds.
@@ -197,10 +172,12 @@ func TestConnectionsWithoutATokenAreBounded(t *testing.T) {
 	for _, c := range holds["127.0.0.1"][:len(holds["127.0.0.1"])-4] {
 		ends(t, "the oldest of an address", c)
 	}
-	if n := s.log.count("address=127.0.0.1 connections=4"); n != 1 {
+	if n := strings.Count(s.log.String(), "address=127.0.0.1 connections=4"); n != 1 {
 		t.Errorf("the address is warned of %d times", n)
 	}
-	time.Sleep(1100 * time.Millisecond) // one line a second
+	s.mu.Lock()
+	s.said = s.said.Add(-time.Second) // there is one line a second: this is a second later
+	s.mu.Unlock()
 	for i := range 20 {
 		s.dial(t, fmt.Sprintf("127.0.1.%d", i+1))
 	}
@@ -215,7 +192,7 @@ func TestConnectionsWithoutATokenAreBounded(t *testing.T) {
 	if s.waiting.Len() > 10 || s.everyone.of[""] != s.waiting.Len() || s.unknown.of["127.0.0.1"] > 4 {
 		t.Errorf("%d wait, of %v", s.waiting.Len(), s.unknown.of)
 	}
-	if n := s.log.count("connections=10"); n != 1 {
+	if n := strings.Count(s.log.String(), "connections=10"); n != 1 {
 		t.Errorf("all are warned of %d times", n)
 	}
 }

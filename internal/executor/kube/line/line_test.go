@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // serve answers pods whose token is their name twice.
@@ -134,16 +135,20 @@ func TestAPodThatAsksTooOften(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// The bound grows with the time that a busy machine takes.
 	if most := askAtOnce + 1 + int(time.Since(began)/askEvery); heard["a"] > most || heard["a"] < askAtOnce || heard["a"]+refused != 1000 {
 		t.Errorf("of 1,000 requests within %v %d were heard, want %d to %d; %d were refused", time.Since(began), heard["a"], askAtOnce, most, refused)
 	}
 	if err := b.Tell(ctx, nil); err != nil {
 		t.Errorf("another is told: %v", err)
 	}
-	time.Sleep(4 * askEvery)
-	if err := a.Tell(ctx, nil); err != nil {
-		t.Errorf("later it is told: %v", err)
-	}
+	testkit.Wait(t, "it is heard again", func() bool {
+		err := a.Tell(ctx, nil)
+		if err != nil && !errors.Is(err, ErrSoon) {
+			t.Fatalf("later it is told: %v", err)
+		}
+		return err == nil
+	})
 }
 
 // What was noted of pods that ask no more goes.

@@ -188,7 +188,7 @@ func (s *Server) Objects(resource string) (names []string) {
 	return names
 }
 
-// Asked is how many requests there were, by method and resource, and how many went wrong, by fault.
+// Asked is how many requests there were, by method and resource, also in each namespace and refused there, and how many went wrong, by fault.
 func (s *Server) Asked() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,10 +254,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	resource, name, sub := at(parts, 2), at(parts, 3), at(parts, 4)
 	s.mu.Lock()
 	away, watches := s.away, r.URL.Query().Get("watch") == "true"
-	s.asked[r.Method+" "+resource]++
+	what := r.Method + " " + resource
+	s.asked[what]++
+	s.asked[what+" in "+space]++
 	var refusal *apierrors.StatusError
 	after, lost := "", false
 	if !away && (s.closed[space] || resource == "namespaces" && s.closed[name]) {
+		s.asked[what+" refused in "+space]++
 		refusal = apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, fmt.Errorf("it may not be asked for in the namespace %q", space))
 	} else if !away && !watches {
 		switch {

@@ -22,11 +22,14 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.file, c.kept = full, []int64{0}
-	go c.Run()
-	if _, err := pipe.WriteString("one\ntwo\n"); err != nil {
-		t.Fatal(err)
+	began := time.Now()
+	c.write([]byte("one\n"))
+	c.write([]byte("two\n"))
+	if c.retryAt.Sub(began) < time.Second || time.Until(c.retryAt) > time.Second {
+		t.Errorf("it is tried again %v after the log could not be written first", c.retryAt.Sub(began))
 	}
-	time.Sleep(1200 * time.Millisecond)
+	c.retryAt = time.Now() // that is now
+	go c.Run()
 	if err := unix.Dup3(mustOpen(t, filepath.Join(dir, Name("stdout", 0))), int(full.Fd()), unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}

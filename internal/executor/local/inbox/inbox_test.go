@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // Files are told of when they come by rename, also where the kernel has no watch left.
@@ -43,7 +45,7 @@ func TestWatch(t *testing.T) {
 				put(name)
 				select {
 				case <-told:
-				case <-time.After(10 * time.Second):
+				case <-time.After(testkit.Patience):
 					t.Fatalf("%s came and was not told", name)
 				}
 			}

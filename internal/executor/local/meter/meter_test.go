@@ -14,6 +14,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // TestBusy: a process below the carer that computes takes about a CPU, also what it computed in children that ended; one that sleeps
@@ -42,18 +43,16 @@ func TestBusy(t *testing.T) {
 		}
 		return cpu, memory, len(list)
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		cpu, memory, n := most(busy)
-		rest, _, _ := most(idle)
-		if cpu > 200 && cpu < 4000 && memory < 100 && n >= 3 {
-			if rest > 50 {
-				t.Errorf("what sleeps takes %d thousandths of a CPU", rest)
-			}
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("what computes takes %d thousandths of a CPU, %d MiB, in %d samples", cpu, memory, n)
-		}
+	var cpu, memory int64
+	n := 0
+	testkit.WaitFor(t, func() string {
+		return fmt.Sprintf("what computes is measured: it takes %d thousandths of a CPU, %d MiB, in %d samples", cpu, memory, n)
+	}, func() bool {
+		cpu, memory, n = most(busy)
+		return cpu > 200 && cpu < 4000 && memory < 100 && n >= 3
+	})
+	if rest, _, _ := most(idle); rest > 50 {
+		t.Errorf("what sleeps takes %d thousandths of a CPU", rest)
 	}
 	forget()
 	if list := m.Usage(executor.TaskRef{Attempt: busy}); list != nil {

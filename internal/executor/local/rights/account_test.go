@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/testkit"
 )
 
 func files(t *testing.T, passwd, group string) (string, string) {
@@ -89,7 +91,7 @@ func TestLookupOfOtherThings(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "use one with a") {
 				t.Errorf("%s: %v", path, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(testkit.Patience):
 			t.Fatalf("%s is waited for", path)
 		}
 	}
