@@ -15,8 +15,12 @@ import (
 	"github.com/combsched/comb/internal/executor/progress"
 )
 
-// TestMain makes the test binary process 1 of a task, without a server to speak to.
+// TestMain makes the test binary process 1 of a task, without a server to speak to; alone also that
+// of a namespace, as in a pod.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "alone" {
+		os.Exit(alone(os.Args[2]))
+	}
 	if len(os.Args) > 2 && os.Args[1] == "attend" {
 		os.Exit(run(os.Args[2:], "", early.Stops, nil))
 	}

@@ -15,14 +15,6 @@ import (
 	"github.com/combsched/comb/internal/executor/local/process"
 )
 
-// TestMain makes the test binary process 1 of a namespace, as in a pod.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "alone" {
-		os.Exit(alone(os.Args[2]))
-	}
-	os.Exit(m.Run())
-}
-
 // alone runs a script as process 1 does, and says how often it looked at all processes.
 func alone(script string) int {
 	err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, "")
