@@ -97,9 +97,9 @@ func (n *Narrator) tellJob(event sched.Event) string {
 		return e.Words()
 	case sched.Foretold:
 		if e.At == 0 {
-			return e.Message
+			return "told: " + e.Message
 		}
-		return "at " + clock(e.At) + ": " + e.Message
+		return "told what comes at " + clock(e.At) + ": " + e.Message
 	case sched.Notice:
 		return "note: " + e.Message
 	case sched.Noted:

@@ -7,7 +7,8 @@ import "github.com/combsched/comb/internal/cell"
 // that turns events into state. An event names everything it changes, so that
 // nothing is decided again at replay.
 //
-//	inputs:    JobSubmitted StopRequested JobHeld JobRequeued JobUpdated Configured NodeCordoned Foretold, and every Fact
+//	inputs:    JobSubmitted StopRequested JobHeld JobRequeued JobUpdated Configured NodeCordoned
+//	           Foretold, and every Fact
 //	decisions: Placed Joined Rotated Reserved Unreserved Booked Sized StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
 //	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
 //	           Decided Quarantined PolicyFailed

@@ -1,8 +1,14 @@
 package sched
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/habit"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // span is between when and when an attempt should end; 0 is not known, and why
@@ -140,4 +146,206 @@ func (s *State) allocEnd(id cell.AllocID) Time {
 		last = max(last, end)
 	}
 	return last
+}
+
+// Foretold tells the owner of a job that runs what will happen to it, or that it will not: at such
+// a time, and in one sentence. It changes nothing: what holds at an instant is in the job's status
+// (Coming).
+type Foretold struct {
+	Job JobID `json:"job"`
+	Coming
+}
+
+func (Foretold) event() Kind { return "Foretold" }
+
+// The kinds of what comes.
+const (
+	ComesStop  = "stop"          // it is being stopped
+	ComesDrain = "drain"         // its node is drained
+	ComesLimit = "time limit"    // it may not run for longer
+	ComesLease = "lease"         // its policy gave it its GPUs for a while
+	ComesFile  = "configuration" // the cluster file
+	ComesBad   = "hardware"      // what it runs on is declared bad, or does not answer
+)
+
+// mostComing bounds what is told of one job.
+const mostComing = 16
+
+// Leaser is a Policy that gives a gang its cells for a time.
+type Leaser interface {
+	Policy
+	// LeaseEnds is when the lease ends that a gang has which started then.
+	LeaseEnds(started, now Time) Time
+}
+
+// foresight tells what will happen to jobs that run.
+type foresight struct{ *State }
+
+// coming is all that will happen to a job, as far as that is known: the first thing first, and what
+// has no time last.
+func (s foresight) coming(j *job) []Coming {
+	var out []Coming
+	for g := range j.gangs {
+		at := j.gangs[g].attempt
+		if at == none || s.attempts[at].state == AttemptReserving || len(out) >= mostComing {
+			continue
+		}
+		for _, c := range s.ofAttempt(&s.attempts[at]) {
+			if !slices.Contains(out, c) {
+				out = append(out, c)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Coming) int {
+		if (a.At == 0) != (b.At == 0) {
+			return cmp.Compare(b.At, a.At)
+		}
+		return cmp.Compare(a.At, b.At)
+	})
+	return out
+}
+
+func (s foresight) ofAttempt(a *attempt) (out []Coming) {
+	j := &s.jobs[a.job]
+	if a.cause != 0 {
+		out = append(out, Coming{Kind: ComesStop, At: a.told.Add(j.spec.Grace), Message: s.stops(a)})
+	} else {
+		out = s.forced(a)
+	}
+	if a.orphaned {
+		const says = "it runs on devices that the configuration lacks: it may end there, and does not start there again"
+		out = append(out, Coming{Kind: ComesFile, Message: says})
+	}
+	if len(s.leaves) > 0 || s.cl.Ailed() {
+		out = append(out, s.ills(a)...)
+	}
+	return out
+}
+
+// forced are the times at which an attempt that runs is told to stop.
+func (s foresight) forced(a *attempt) (out []Coming) {
+	j := &s.jobs[a.job]
+	if s.looks.drains > 0 {
+		if n, ok := s.drainOf(a); ok {
+			out = append(out, s.drained(j, &n))
+		}
+	}
+	if j.spec.TimeLimit > 0 && a.started > 0 {
+		out = append(out, Coming{Kind: ComesLimit, At: s.reaches(a, j.spec.TimeLimit),
+			Message: fmt.Sprintf("its time limit of %s is over then: it is stopped, and not tried again",
+				amount.Span(int64(j.spec.TimeLimit)))})
+	}
+	if p, ok := s.pol[j.space].(Leaser); ok && a.started > 0 && !a.lazy && j.spec.Priority >= cell.MinGuaranteed {
+		out = append(out, Coming{Kind: ComesLease, At: p.LeaseEnds(a.started, s.now),
+			Message: fmt.Sprintf("its lease under %s ends then: it has another one, or is stopped and waits again",
+				setting.OfVC(s.cfg, j.spec.VC).Policy)})
+	}
+	return out
+}
+
+// stops says what becomes of an attempt that is being stopped.
+func (s foresight) stops(a *attempt) string {
+	j := &s.jobs[a.job]
+	text := fmt.Sprintf("it was told to stop (%s): what has not ended by then is killed", a.cause)
+	switch {
+	case j.stop || a.cause == EndStopped || a.cause == EndTimeLimit || a.cause == EndEarly || j.completing != nil:
+		return text + ", and the job ends"
+	case a.cause == EndCompleted:
+		return text
+	}
+	return text + ", and it waits again" + zeroEnds(j)
+}
+
+// zeroEnds says that exit code 0 after a stop is a job's end, where it is.
+func zeroEnds(j *job) string {
+	if j.spec.Hints.Checkpoint && !j.spec.Hints.ExitZeroMeansDone {
+		return ""
+	}
+	for i := range j.tasks {
+		if j.tasks[i].counts() && !j.spec.Hints.ExitZeroMeansDone {
+			return "" // its reports say it
+		}
+	}
+	if j.spec.Hints.ExitZeroMeansDone {
+		return "; exit code 0 then means that it is done, as its job file says"
+	}
+	return "; exit code 0 then means that it is done, since checkpoint is off"
+}
+
+// drainOf is the node that an attempt has to leave first, by a deadline that is still to come.
+func (s foresight) drainOf(a *attempt) (first nodeNote, ok bool) {
+	j := &s.jobs[a.job]
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		if t := &j.tasks[o]; t.place != nil && !t.dead {
+			if n := s.noted(t.place.Node); n.Cordon && n.Drain > 0 && (!ok || n.Drain < first.Drain) {
+				first, ok = n, true
+			}
+		}
+	}
+	return first, ok
+}
+
+func (s foresight) drained(j *job, n *nodeNote) Coming {
+	const says = "node %s is drained%s: it is told to stop then, with its grace of %s, and waits again%s"
+	text := fmt.Sprintf(says, n.Name, inBrackets(n.Cordoned), amount.Span(int64(j.spec.Grace)), zeroEnds(j))
+	return Coming{Kind: ComesDrain, At: n.Drain, Message: text}
+}
+
+// ills are what is declared bad of that which an attempt runs on.
+func (s foresight) ills(a *attempt) (out []Coming) {
+	j := &s.jobs[a.job]
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		t := &j.tasks[o]
+		if t.place == nil || t.dead {
+			continue
+		}
+		if n := s.noted(t.place.Node); n.Down {
+			const says = "node %s does not answer%s: whether it lives is not known, and it keeps its devices"
+			out = append(out, Coming{Kind: ComesBad, Message: fmt.Sprintf(says, n.Name, inBrackets(n.Reason))})
+		}
+		for i := range s.leaves {
+			if l := &s.leaves[i]; s.uses(t.place, l) {
+				const says = "%s %d of node %s, on which it runs, is declared bad%s: it goes on, and nothing new " +
+					"starts there"
+				text := fmt.Sprintf(says, l.SKU, l.Device, l.Node, inBrackets(l.Reason))
+				out = append(out, Coming{Kind: ComesBad, Message: text})
+			}
+		}
+	}
+	return out
+}
+
+// uses reports whether a task was started on a leaf.
+func (s foresight) uses(on *cell.Task, l *leafNote) bool {
+	if on.Node != l.Node || on.SKU != l.SKU {
+		return false
+	}
+	for i, d := range on.Devices {
+		if d == l.Device && (len(on.Parts) == 0 || on.Parts[i] == l.Part) {
+			return true
+		}
+	}
+	return false
+}
+
+// warn tells the owners of the jobs that run on a node what a change of it means for them.
+func (s foresight) warn(e *NodeCordoned) (out []Event) {
+	before := s.noted(e.Node)
+	note := nodeNote{Name: e.Node, Cordoned: e.Reason, Drain: e.Drain}
+	told := map[JobID]bool{}
+	for _, on := range s.On(e.Node) {
+		j := s.find(on.Job)
+		if told[on.Job] || s.live(on.Attempt).cause != 0 {
+			continue
+		}
+		told[on.Job] = true
+		switch {
+		case e.On && e.Drain > s.now:
+			out = append(out, Foretold{on.Job, s.drained(j, &note)})
+		case before.Cordon && before.Drain > 0 && e.Drain == 0:
+			says := fmt.Sprintf("node %s is not drained any more: it goes on there", e.Node)
+			out = append(out, Foretold{on.Job, Coming{Kind: ComesDrain, Message: says}})
+		}
+	}
+	return out
 }

@@ -31,7 +31,8 @@ func (a *Ahead) Forget() {
 	a.list = nil
 }
 
-// Work says what going back would do, and when that is; no plan means that the present configuration has no end.
+// Work says what going back would do, and when that is; no plan means that the present
+// configuration has no end.
 type Work func(context.Context) (*sched.ConfigPlan, sched.Time, error)
 
 // Tell adds to jobs what it will do to them.
