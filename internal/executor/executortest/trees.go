@@ -26,7 +26,9 @@ func trees() []test {
 		{"A stop reaches the program that saves, not its helpers", func(s *suite) { s.stopped(Saver, 1, sched.Exit{Code: 5}) }},
 		{"A shell around the program ends with the program's code", func(s *suite) { s.stopped(Wrapped, 1, sched.Exit{Code: 7}) }},
 		{"A shell does not go on with another command", func(s *suite) { s.stopped(Chained, 1, sched.Exit{Code: 7}) }},
-		{"A crowd of processes ends at once", func(s *suite) { s.stopped(Crowd, 100, sched.Exit{Code: 143, Signal: 15}) }},
+		{"A crowd of processes ends at once", func(s *suite) {
+			s.stopped(Crowd, 100, sched.Exit{Code: 143, Signal: 15})
+		}},
 		{"Of several programs that save each has its time", func(s *suite) { s.stopped(Family, 2, sched.Exit{Code: 143, Signal: 15}) }},
 		{"A program that saves does not end the script as a success", func(s *suite) { s.stopped(Saved, 1, sched.Exit{Code: 143, Signal: 15}) }},
 	}
