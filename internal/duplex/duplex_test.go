@@ -77,11 +77,11 @@ func TestSlow(t *testing.T) {
 		return c.full
 	}
 	testkit.Wait(t, "neither side has room for more", func() bool { return full(server) && full(client) })
-	for range 140 { // for 7 s, which is longer than a ping may take
+	for range 140 {
 		if s := max(server.Silent(), client.Silent()); s > 0 {
 			t.Errorf("a side that is not read counts as silent for %v", s)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // 7 s together, which is longer than a ping may take
 	}
 	for name, c := range map[string]*Conn{"server": server, "client": client} {
 		for i := range messages {

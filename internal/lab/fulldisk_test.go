@@ -153,11 +153,12 @@ func (c *crash) refusesJobs() {
 	})
 }
 
-// noneBlamed looks so many times, ten a second, whether the server holds its own disk against a node.
+// noneBlamed looks so many times, ten a second, whether the server holds its own disk against a
+// node.
 func (c *crash) noneBlamed(looks int) {
 	c.t.Helper()
 	for range looks {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // the pace of the looks
 		list, err := c.client.Nodes(c.t.Context())
 		if err != nil {
 			c.t.Fatal(err)

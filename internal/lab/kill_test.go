@@ -176,8 +176,10 @@ func (c *crash) drain() map[string]rest.Job {
 	return out
 }
 
-// pace lets some milliseconds pass, so that what comes next comes at any moment: nothing is waited for.
-func pace(least, most int) { time.Sleep(time.Duration(least+rand.IntN(most-least)) * time.Millisecond) }
+// pace lets some milliseconds pass, so that what comes next comes at any moment.
+func pace(least, most int) {
+	time.Sleep(time.Duration(least+rand.IntN(most-least)) * time.Millisecond) // nothing is waited for
+}
 
 // stuck says of every job that has not ended why, and what the server last wrote.
 func (c *crash) stuck(jobs map[string]rest.Job) string {

@@ -75,6 +75,7 @@ func beTask(dir string) int {
 	h := fnv.New32a()
 	h.Write([]byte(name))
 	length, _ := time.ParseDuration(os.Getenv(taskMillis) + "ms")
+	// This is the task's work.
 	time.Sleep(length/2 + length*time.Duration(h.Sum32()%1000)/1000)
 	w.Write([]byte{1})
 	child.Wait()
@@ -84,7 +85,7 @@ func beTask(dir string) int {
 // beChild ends when its parent says so; when the parent just dies it stays.
 func beChild() int {
 	if n, err := os.Stdin.Read(make([]byte, 1)); n == 0 || err == io.EOF {
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // it stays
 	}
 	return 0
 }

@@ -41,7 +41,7 @@ func beTrial(dir string) int {
 	write(dir, "runs", fmt.Sprintf("%s/%s %s %d", name, me, attempt, os.Getpid()))
 	if me != "0" {
 		<-stop
-		time.Sleep(trialLeave)
+		time.Sleep(trialLeave) // it takes its time
 		return 128 + int(syscall.SIGTERM)
 	}
 	t, err := openTrial()
@@ -82,7 +82,7 @@ func (t *trial) train(dir string, stop <-chan os.Signal) int {
 	for tick := time.NewTicker(trialTick); t.step < t.total; {
 		select {
 		case <-stop:
-			time.Sleep(trialLeave)
+			time.Sleep(trialLeave) // it takes its time
 			if err := errors.Join(os.WriteFile(t.saved, []byte(strconv.Itoa(t.step)), 0o600), t.report(true)); err != nil {
 				write(dir, "bad", err.Error())
 				return 1

@@ -13,8 +13,10 @@ import (
 	"github.com/combsched/comb/internal/rest"
 )
 
-// TestHiddenAsAbsent: what a user may not see is answered as what is not there, word for word and in the same time: the medians
-// of 1,000 answers each, one asked after the other, are less than a millisecond apart.
+// TestHiddenAsAbsent: what a user may not see is answered as what is not there, word for word and in
+// the same time. Of 1,000 answers each, one asked after the other, those that a tenth is faster than
+// are less than a millisecond apart: more work would show in all, and what else runs on a busy
+// machine shows in the slower ones.
 func TestHiddenAsAbsent(t *testing.T) {
 	answers, limit := 1000, time.Millisecond
 	if testing.Short() { // and maybe with the race detector
@@ -76,7 +78,7 @@ func TestHiddenAsAbsent(t *testing.T) {
 		for i := range took {
 			slices.Sort(took[i])
 		}
-		hidden, absent := took[0][answers/2], took[1][answers/2]
+		hidden, absent := took[0][answers/10], took[1][answers/10]
 		t.Logf("%s %s: %s %v, %s %v", ask.method, ask.path, ask.hidden, hidden, ask.absent, absent)
 		if apart := (hidden - absent).Abs(); apart >= limit {
 			t.Errorf("%s %s: the answers about %s and %s are %v apart", ask.method, ask.path, ask.hidden, ask.absent, apart)

@@ -156,9 +156,9 @@ func TestBodiesAreBounded(t *testing.T) {
 		all.Go(func() { _, _ = c.Write(text) })
 	}
 	most := 0.0
-	for range 40 { // looks, as the bodies come
+	for range 40 {
 		most = max(most, heap()-before)
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // the pace of the looks, as the bodies come
 	}
 	if most > 128 {
 		t.Errorf("bodies of 40 requests hold %.0f MiB", most)

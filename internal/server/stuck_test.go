@@ -78,9 +78,9 @@ func TestStuckReadersHoldLittle(t *testing.T) {
 	before := heap()
 	conns := w.stuck(readers)
 	most := 0.0
-	for range 40 { // looks, as the streams come to a stop
+	for range 40 {
 		most = max(most, heap()-before)
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // the pace of the looks, as the streams come to a stop
 	}
 	if most > limit && !raced { // 21 without the detector, more with it
 		t.Errorf("%d stuck readers hold %.0f MiB; want at most %d", readers, most, limit)
@@ -133,7 +133,7 @@ func TestLargeEventsOfStuckReaders(t *testing.T) {
 	w := history(t, 40, 256<<10, 6*time.Second)
 	before := heap()
 	w.stuck(80)
-	// What they make at first is garbage soon: what counts is what stays. On a busy machine it is less by then, and no more.
+	// What they make at first is garbage soon: what counts is what stays.
 	time.Sleep(3 * time.Second)
 	held := heap() - before
 	if held > 64 && !raced { // 23 without the detector, up to 73 with it

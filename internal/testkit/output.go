@@ -11,12 +11,14 @@ type Output struct {
 	text bytes.Buffer
 }
 
+// Write implements io.Writer.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
+// String is what was said up to now.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,3 +1,6 @@
+// Package testkit is what tests of several packages share: waiting for a condition, the programs
+// under test, what they say, and which worlds this run of the tests has. It is for tests only; no
+// other code imports it.
 package testkit
 
 import (

@@ -44,6 +44,7 @@ var rules = []rule{
 	{"cycle", maxCycle, 2, "files that all need each other", "let one of them not use the others, or make a package of a part"},
 	{"code", 0, 1, "lines of code wider than 120 columns", "break them; yours are in git diff main | grep -nE '^\\+.{121}'"},
 	{"comments", 0, 1, "comments wider than 100 columns", "wrap them; yours are in git diff main | grep -nE '^\\+.{101}'"},
+	{"sleeps", 0, 1, "unexplained sleeps of tests", "wait by internal/testkit, or say why it sleeps"},
 	{"pronouns", 0, 10, "personal pronouns", `a gang, job, VC or node is "it" or "the gang": find yours with git diff main | grep -wiE '` + pronouns + `'`},
 }
 
@@ -153,6 +154,7 @@ func (t *tree) measure() []measured {
 	for _, dir := range slices.Sorted(maps.Keys(t.pkgs)) {
 		p := t.pkgs[dir]
 		out = append(out, t.widths(dir, p.files)...)
+		out = append(out, t.sleeps(dir, p.files))
 		files := slices.DeleteFunc(slices.Clone(p.files), func(f *file) bool { return f.test })
 		if len(files) == 0 {
 			continue

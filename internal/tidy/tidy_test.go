@@ -91,6 +91,7 @@ func TestRules(t *testing.T) {
 		{"wide comment of a test", "internal/edge/a_test.go", "package edge\n\n// " + strings.Repeat("x", maxCommentWidth) + "\n", "1 comments wider than 100 columns"},
 		{"as wide as may be", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\nfunc f() {\n\t// " + strings.Repeat("x", maxCommentWidth-7) + "\n\t_ = \"" + strings.Repeat("y", maxCodeWidth-10) + "\"\n}\n", ""},
 		{"wide table of a test", "internal/core/z_test.go", "package core\n\nvar s = \"" + strings.Repeat("x", maxCodeWidth) + "\"\n", ""},
+		{"sleep", "internal/edge/a_test.go", "package edge\n\nimport \"time\"\n\nfunc f() {\n\ttime.Sleep(1) // the pace of the task\n\n\t// so is this\n\ttime.Sleep(2)\n\n\ttime.Sleep(3)\n}\n", "1 unexplained sleeps of tests, more than 0"},
 		{"pronoun", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\n// f stops a gang w" + "ho waits.\nfunc f() {}\n", "1 personal pronouns, more than 0"},
 		{"pronoun in a message", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\nconst m = \"no" + "body waits\"\n", "1 personal pronouns, more than 0"},
 		{"a person", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\n// f tells the user w" + "ho asked.\nfunc f() {}\n", ""},

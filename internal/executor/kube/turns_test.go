@@ -127,7 +127,8 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 	slices.Sort(times)
 	middle := times[len(times)/2]
 	t.Logf("%d asks; %d things done meanwhile, each in %v, the longest in %v", asked.Load(), len(times), middle, times[len(times)-1])
-	// The time of the processor does not grow with what else runs on the machine, and of many times the middle one hardly.
+	// The time of the processor does not grow with what else runs on the machine, and of many
+	// times the middle one hardly.
 	if each := took / time.Duration(max(asked.Load(), 1)); asked.Load() < 10_000 || each > time.Millisecond || middle > time.Millisecond {
 		t.Errorf("a pod is answered %d times for %v of the processor each, and what is to be done for another takes %v meanwhile", asked.Load(), each, middle)
 	}

@@ -188,7 +188,8 @@ func (s *Server) Objects(resource string) (names []string) {
 	return names
 }
 
-// Asked is how many requests there were, by method and resource, also in each namespace and refused there, and how many went wrong, by fault.
+// Asked is how many requests there were, by method and resource, also in each namespace and refused
+// there, and how many went wrong, by fault.
 func (s *Server) Asked() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
