@@ -98,7 +98,7 @@ func (w *world) signsInUnder(guesses, signIn func(i int) From, most int) {
 		if _, _, err := w.SignIn(ctx, "alice", password, signIn(i), 0); err != nil {
 			w.Errorf("sign-in %d: %v", i, err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // played time
 	}
 	if read, refused := stop(); read > most || read < 5 || read+refused < 3000 {
 		w.Errorf("%d guesses were looked at, at most %d may be, and %d refused", read, most, refused)
@@ -113,13 +113,13 @@ func TestTicketsPass(t *testing.T) {
 		w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "carol"}, Password: password}}))
 		kept := w.KeepTicket(w.Ticket("carol"), "alice")
 		stop := w.guess("alice", 50*time.Millisecond, func(int) From { return from("10.0.0.1") })
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // played time
 		for i := range 200 {
 			begun := time.Now()
 			if _, _, err := w.SignIn(ctx, "alice", password, From{"10.0.0.1", kept}, 0); err != nil || !time.Now().Equal(begun) {
 				t.Errorf("sign-in %d with a ticket: %v after %v", i, err, time.Since(begun))
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // played time
 		}
 		var slow *Slow
 		for name, ticket := range map[string]string{"another user's": w.Ticket("carol"), "a changed one": kept[:len(kept)-1], "none": ""} {
@@ -152,14 +152,14 @@ func TestTicketsAreBounded(t *testing.T) {
 	besieged(t, func(w *world) {
 		ticket := w.Ticket("alice")
 		stop := w.guess("alice", 50*time.Millisecond, func(i int) From { return From{fmt.Sprintf("203.0.113.%d", i%250), ticket} })
-		time.Sleep(200 * time.Second)
+		time.Sleep(200 * time.Second) // played time
 		if read, _ := stop(); read < maxFails || read > 40 {
 			t.Errorf("%d guesses were looked at", read)
 		}
 		if _, _, err := w.SignIn(ctx, "alice", password, from("10.0.0.1"), 0); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(TicketLife)
+		time.Sleep(TicketLife) // played time
 		if _, ok := w.holder(&identity.User{Name: "alice"}, ticket); ok {
 			t.Error("an old ticket holds")
 		}
@@ -193,7 +193,7 @@ func TestGuessesWait(t *testing.T) {
 		if time.Since(begun) != 0 {
 			t.Errorf("after the right one five wrong ones waited %v", time.Since(begun))
 		}
-		time.Sleep(failsForget + time.Second)
+		time.Sleep(failsForget + time.Second) // played time
 		begun = time.Now()
 		if _, _, err := w.SignIn(ctx, "alice", "a wrong one", from("10.0.0.1"), 0); !errors.Is(err, ErrSignIn) || time.Since(begun) != 0 {
 			t.Errorf("after a quarter of an hour: %v, %v", err, time.Since(begun))

@@ -87,7 +87,7 @@ func TestTurns(t *testing.T) {
 					return
 				}
 				count(1)
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // played time
 				count(-1)
 				leave()
 			}

@@ -13,9 +13,9 @@ import (
 	"github.com/combsched/comb/internal/rest"
 )
 
-// TestHiddenAsAbsent: what a user may not see is answered as what is not there, word for word and in
-// the same time. Of 1,000 answers each, one asked after the other, those that a tenth is faster than
-// are less than a millisecond apart: more work would show in all, and what else runs on a busy
+// TestHiddenAsAbsent: what a user may not see is answered as what is not there, word for word and
+// in the same time. Of 1,000 answers each, one asked after the other, those that a tenth is faster
+// than are less than a millisecond apart: more work would show in all, and what else runs on a busy
 // machine shows in the slower ones.
 func TestHiddenAsAbsent(t *testing.T) {
 	answers, limit := 1000, time.Millisecond

@@ -2,9 +2,11 @@ package tidy
 
 import (
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/token"
 	"go/types"
+	"os/exec"
 	"slices"
 	"strings"
 )
@@ -23,6 +25,7 @@ var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc"
 // tell a range over a map from one over a slice.
 func (t *tree) checkPurity() {
 	table := t.importTable()
+	findStandardLibrary()
 	world := &world{tree: t, std: importer.ForCompiler(t.fset, "source", nil), done: map[string]*checked{}}
 	for _, dir := range pureRows(table) {
 		p := t.pkgs[dir]
@@ -39,6 +42,17 @@ func (t *tree) checkPurity() {
 				(&purity{t, f, c}).check()
 			}
 		}
+	}
+}
+
+// findStandardLibrary asks the go command where it is: a binary that was built with -trimpath does
+// not know. Where the command does not say it either, type-checking tells what it lacks.
+func findStandardLibrary() {
+	if build.Default.GOROOT != "" {
+		return
+	}
+	if root, err := exec.Command("go", "env", "GOROOT").Output(); err == nil {
+		build.Default.GOROOT = strings.TrimSpace(string(root))
 	}
 }
 

@@ -265,8 +265,8 @@ func TestLostRecordInANamespaceUnseen(t *testing.T) {
 	}
 }
 
-// looks waits until the pods of a namespace were asked for so many times more, and that was allowed,
-// or was not.
+// looks waits until the pods of a namespace were asked for so many times more, and that was
+// allowed, or was not.
 func (d *driver) looks(space string, more int, allowed bool) {
 	d.t.Helper()
 	looks := func() int {

@@ -22,6 +22,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // runTests runs the tests of this package; with an engine it does so in namespaces.
@@ -639,12 +640,10 @@ func TestRemoveJob(t *testing.T) {
 	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 	w.exit()
 	var err error
-	for range 100 { // the attempt is forgotten just after its exit was told
-		if err = w.e.Forget(a.Attempt.Job); err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testkit.Within(testkit.Patience, func() bool { // the attempt is forgotten just after its exit was told
+		err = w.e.Forget(a.Attempt.Job)
+		return err == nil
+	})
 	if _, stat := os.Stat(w.e.place.job(a.Attempt.Job)); err != nil || !errors.Is(stat, fs.ErrNotExist) {
 		t.Errorf("%v, %v", err, stat)
 	}

@@ -87,8 +87,8 @@ func (w *world) grows(job sched.JobID) {
 	w.eventually(fmt.Sprintf("job %d works", job), func() bool { return len(w.ticks(job)) > before+2 })
 }
 
-// suspended waits until a job stands still: at two looks, since a process that has just begun may be
-// missed at one.
+// suspended waits until a job stands still: at two looks, since a process that has just begun may
+// be missed at one.
 func (w *world) suspended(job sched.JobID) {
 	w.Helper()
 	looks := 0
