@@ -14,7 +14,8 @@ func (p Proxies) Client(r *http.Request) string { return hostOf(p.client(r)) }
 
 // Lanes are where requests wait for their turn.
 func (s *Server) Lanes() map[string]*seats.Seats {
-	return map[string]*seats.Seats{"look": &s.lanes.Look, "think": &s.lanes.Think, "plan": &s.lanes.Plan, "pack": &s.lanes.Pack}
+	l := s.lanes
+	return map[string]*seats.Seats{"look": &l.Look, "think": &l.Think, "plan": &l.Plan, "pack": &l.Pack}
 }
 
 // Need is a row of rights.

@@ -27,6 +27,9 @@ func (w *world) status(ctx context.Context, token, call, body string) (int, http
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/yaml")
+	if strings.HasPrefix(body, "{") {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return 0, nil
@@ -85,6 +88,7 @@ var dearReads = []dearRead{
 	{"GET /starts?job=2", "", "think", 16},
 	{"POST /jobs:validate", turnJob, "think", 16},
 	{"GET /jobs/runs/logs", "", "think", 2}, // others wait for a place to be sent from
+	{"POST /nodes/n1/drain:plan", "{}", "think", 16},
 	{"POST /config:plan", turnJob, "plan", 16},
 	{"POST /config:validate", turnJob, "plan", 16},
 	{"GET /events", "", "look", 16},

@@ -66,6 +66,8 @@ var Dear = map[string]bool{
 	"GET " + rest.Prefix + "/jobs/{ref}/explain": true,
 	"GET " + rest.Prefix + "/starts":             true,
 	"POST " + rest.Prefix + "/jobs:validate":     true,
+
+	"POST " + rest.Prefix + "/nodes/{name}/drain:plan": true,
 }
 
 // Of is the lane of a request to a route; nil is none.
