@@ -285,6 +285,9 @@ func (s *serveFlags) check(c *cobra.Command) error {
 	if err := rest.CheckAddress(c.Context(), s.listen, s.insecure || s.tlsCert != ""); err != nil {
 		return usage(c, "%w", err)
 	}
+	if _, err := server.ParseProxies(s.proxies); err != nil {
+		return usage(c, "--trusted-proxy: %w", err)
+	}
 	if s.virtualGPUs < 0 || s.virtualGPUs > 4096 {
 		return usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
 	}

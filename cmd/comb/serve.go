@@ -59,6 +59,7 @@ type serveFlags struct {
 	tlsKey       string
 	oidc         string
 	hosts        []string
+	proxies      []string
 	cluster      string
 	virtualGPUs  int
 	overcommit   bool
@@ -97,6 +98,8 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.StringVar(&s.tlsKey, "tls-key", "", "file with the private key of --tls-cert, PEM; read again when it changes")
 	f.StringVar(&s.oidc, "oidc", "", "let an OpenID Connect provider say who signs in: file of settings, as in docs/people.md")
 	f.StringSliceVar(&s.hosts, "host", nil, "another name under which clients reach this server (may repeat)")
+	f.StringSliceVar(&s.proxies, "trusted-proxy", nil,
+		"network or address of a proxy whose X-Forwarded-For says from where a request comes (may repeat)")
 	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, in place of the configuration that the data directory has")
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
@@ -473,11 +476,16 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	if err != nil {
 		return err
 	}
+	proxies, err := server.ParseProxies(d.flags.proxies)
+	if err != nil {
+		return err
+	}
 	handler := server.New(server.Options{
 		Certified: d.cert.For, Provider: d.provider, ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor, Meter: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: true}, CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
-		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
+		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, Proxies: proxies,
+		AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store}, Ends: store.Ends{Store: d.store},
 	})
 	d.metrics.Observe(ctx, telemetry.Options{Replica: d.engine.Replica(), Version: versionText(), Streams: handler.Streams, Kept: d.keeper.Stats,

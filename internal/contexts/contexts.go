@@ -36,6 +36,7 @@ type Context struct {
 	Token   string `yaml:"token" json:"-"`
 	Expires int64  `yaml:"expires,omitempty" json:"expires,omitempty"` // microseconds since 1970
 	CA      string `yaml:"ca,omitempty" json:"-"`                      // certificates of the server's authority, PEM; "" are those of the machine
+	Ticket  string `yaml:"ticket,omitempty" json:"-"`                  // for the next sign-in of the user
 }
 
 // File is what a user's commands know. The zero File has no context but Local.

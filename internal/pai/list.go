@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
@@ -26,37 +25,10 @@ const (
 	longList    = 1000    // jobs; a longer one keeps its turn until it is sent
 	mostLists   = 8       // that have a turn at a time: each holds what it may answer with
 	userLists   = 2       // and of one user
+	lineLists   = 64      // that wait for one, of one user
+	allLists    = 1024    // and of all
 	listWait    = 2 * time.Second
 )
-
-// turns bounds what lists hold in memory; the zero value is ready.
-type turns struct {
-	mu  sync.Mutex
-	of  map[string]int
-	all int
-}
-
-// take takes a turn of a user's; false says that there is none. The function gives it back, once.
-func (t *turns) take(user string) (func(), bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.all >= mostLists || t.of[user] >= userLists {
-		return nil, false
-	}
-	if t.of == nil {
-		t.of = map[string]int{}
-	}
-	t.of[user]++
-	t.all++
-	return sync.OnceFunc(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.all--
-		if t.of[user]--; t.of[user] == 0 {
-			delete(t.of, user)
-		}
-	}), true
-}
 
 // listQuery is what a list asks for.
 type listQuery struct {
@@ -173,24 +145,15 @@ func (q *listQuery) wants(s *summary) bool {
 		strings.Contains(strings.ToLower(s.Username), q.keyword) || strings.Contains(strings.ToLower(s.VirtualCluster), q.keyword)
 }
 
-// wait takes a turn, or says after listWait that there is none.
-func (t *turns) wait(ctx context.Context, user string) (func(), bool) {
-	for end := time.Now().Add(listWait); ; time.Sleep(20 * time.Millisecond) {
-		free, ok := t.take(user)
-		if ok || ctx.Err() != nil || time.Now().After(end) {
-			return free, ok
-		}
-	}
-}
-
 func (h *Handler) listJobs(w http.ResponseWriter, r *http.Request) {
 	q, err := parseList(r.URL.Query())
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "InvalidParametersError", err.Error())
 		return
 	}
-	free, ok := h.lists.wait(r.Context(), principalOf(r).User)
-	if !ok {
+	begin, cancel := context.WithTimeout(r.Context(), listWait)
+	free, err := h.lists.Wait(begin, principalOf(r).User)
+	if cancel(); err != nil {
 		setRetry(w, 1)
 		refuse(w, http.StatusTooManyRequests, "UnknownError", fmt.Sprintf("%d lists of jobs are on their way, or %d of yours: try again, or ask for fewer jobs", mostLists, userLists))
 		return

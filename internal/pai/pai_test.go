@@ -290,7 +290,24 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	for range 4 {
 		w.refused("", "POST /authn/basic/login", "expiration=1&username=alice&password=wrong+password", 400, "IncorrectPasswordError")
 	}
-	w.refused("", "POST /authn/basic/login", "expiration=1&username=alice&password=wrong+password", 429, "ForbiddenUserError")
+	// Those behind them wait in line, and are refused where that is full.
+	client, gone := context.WithCancel(t.Context())
+	answers := make(chan *httptest.ResponseRecorder, 20)
+	var guesses sync.WaitGroup
+	for range cap(answers) {
+		guesses.Go(func() {
+			r := httptest.NewRequestWithContext(client, "POST", "http://comb"+Prefix+"/authn/basic/login", strings.NewReader("expiration=1&username=alice&password=wrong+password"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			out := httptest.NewRecorder()
+			w.h.Serve(out, r, nil)
+			answers <- out
+		})
+	}
+	if out := <-answers; out.Code != http.StatusTooManyRequests || out.Header().Get("Retry-After") == "" || !strings.Contains(out.Body.String(), "ForbiddenUserError") {
+		t.Errorf("the first answer to one guess of many is %d %v %s", out.Code, out.Header(), out.Body)
+	}
+	gone()
+	guesses.Wait()
 	w.refused("alice", "GET /nothing", "", 404, "NoApiError")
 	w.refused("alice", "PATCH /jobs", "", 404, "NoApiError")
 	w.refused("alice", "GET /jobs/../users", "", 404, "NoApiError")
@@ -430,9 +447,9 @@ func TestLists(t *testing.T) {
 		t.Errorf("%+v", both)
 	}
 	for range userLists {
-		free, ok := w.h.lists.take("alice")
-		if !ok {
-			t.Fatal("no turn is left")
+		free, why := w.h.lists.Take("alice")
+		if why != "" {
+			t.Fatal(why)
 		}
 		defer free()
 	}

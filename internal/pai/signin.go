@@ -31,7 +31,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
-	token, _, fault := h.people.SignIn(r.Context(), name, form.Get("password"), from, life)
+	token, _, fault := h.people.SignIn(r.Context(), name, form.Get("password"), people.From{Address: from}, life)
 	if fault != nil {
 		signInFault(w, fault)
 		return

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
@@ -224,11 +223,7 @@ func (h *Handler) updateMe(w http.ResponseWriter, r *http.Request) {
 	}
 	if d.NewPassword != nil {
 		// The old password is asked for as if to sign in, so guesses are bounded alike.
-		_, session, err := h.people.SignIn(r.Context(), me, d.OldPassword, "profile of "+me, time.Minute)
-		if err == nil {
-			err = h.people.Revoke(r.Context(), me, me, session.ID)
-		}
-		if err != nil {
+		if err := h.people.Confirm(r.Context(), me, d.OldPassword); err != nil {
 			signInFault(w, err)
 			return
 		}

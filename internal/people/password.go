@@ -11,12 +11,19 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// What argon2id costs: at least what OWASP's password storage page names for one pass more (19 MiB, 2 passes).
+// Cost is what argon2id takes for one password.
+type Cost struct {
+	KiB    uint32
+	Passes uint32
+}
+
+// usual is at least what OWASP's password storage page names for one pass more (19 MiB, 2 passes).
+var usual = Cost{KiB: 19 << 10, Passes: 2}
+
+// Sizes of hashes and passwords.
 const (
-	hashMemory = 19 << 10 // KiB
-	hashPasses = 2
-	hashBytes  = 32
-	saltBytes  = 16
+	hashBytes = 32
+	saltBytes = 16
 	// MinPassword and MaxPassword bound a password, in bytes.
 	MinPassword = 10
 	MaxPassword = 256
@@ -38,12 +45,13 @@ func checkPassword(user, password string) string {
 }
 
 // hash makes a PHC string of a password.
-func hash(password string) string {
+func (c Cost) hash(password string) string {
 	salt := make([]byte, saltBytes)
 	rand.Read(salt) // never fails
-	sum := argon2.IDKey([]byte(password), salt, hashPasses, hashMemory, 1, hashBytes)
+	sum := argon2.IDKey([]byte(password), salt, c.Passes, c.KiB, 1, hashBytes)
 	e := base64.RawStdEncoding
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=1$%s$%s", argon2.Version, hashMemory, hashPasses, e.EncodeToString(salt), e.EncodeToString(sum))
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=1$%s$%s",
+		argon2.Version, c.KiB, c.Passes, e.EncodeToString(salt), e.EncodeToString(sum))
 }
 
 // matches reports whether a password is the one of a PHC string. It takes the same time for each.

@@ -45,9 +45,17 @@ type Directory struct {
 	mu    sync.RWMutex
 	users map[string]*entry[identity.User]
 	group map[string]*entry[identity.Group]
-	gate  gate
+	gate  *gate
 	setup setup
+	cost  Cost
+
+	noOnes sync.Once
+	noOne  string // the hash that no password has
 }
+
+// Cheaper lets passwords be hashed at another cost than usual, for tests that sign in often; it is
+// called before the first one is.
+func (d *Directory) Cheaper(c Cost) { d.cost = c }
 
 var _ Store = (*store.Store)(nil)
 
@@ -83,7 +91,8 @@ func problem(kind error, format string, args ...any) error {
 
 // Open reads the directory from its store.
 func Open(ctx context.Context, s Store, now func() sched.Time) (*Directory, error) {
-	d := &Directory{store: s, now: now, users: map[string]*entry[identity.User]{}, group: map[string]*entry[identity.Group]{}, gate: newGate()}
+	d := &Directory{store: s, now: now, gate: newGate(), cost: usual,
+		users: map[string]*entry[identity.User]{}, group: map[string]*entry[identity.Group]{}}
 	objects, err := s.Objects(ctx)
 	if err != nil {
 		return nil, err
@@ -244,7 +253,7 @@ func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) 
 	}
 	for i := range changes {
 		if p := list[i].Password; p != "" {
-			sum, err := d.gate.hash(ctx, p)
+			sum, err := d.hash(ctx, by, p)
 			if err != nil {
 				return err
 			}
@@ -317,7 +326,7 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 		return was, &Problem{ErrInvalid, wrong}
 	}
 	if c.Password != nil {
-		if u.Hash, err = d.gate.hash(ctx, *c.Password); err != nil {
+		if u.Hash, err = d.hash(ctx, by, *c.Password); err != nil {
 			return was, err
 		}
 	}

@@ -130,7 +130,7 @@ func TestWrongUsers(t *testing.T) {
 func TestSigningIn(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	token, made, err := w.SignIn(ctx, "alice", password, "10.0.0.1", time.Hour)
+	token, made, err := w.SignIn(ctx, "alice", password, From{Address: "10.0.0.1"}, time.Hour)
 	w.must(err)
 	p, ok := w.Principal(ctx, token)
 	if diff := cmp.Diff(&identity.Principal{User: "alice", Groups: []string{"vision"}, Token: made.ID, Known: true}, p); !ok || diff != "" {
@@ -138,7 +138,7 @@ func TestSigningIn(t *testing.T) {
 	}
 	// A user without a password, a name that is not there and a wrong password are one error.
 	for _, c := range [][2]string{{"bob", ""}, {"bob", password}, {"zoe", password}, {"alice", "wrong"}, {"alice", strings.Repeat("x", 300)}} {
-		if _, _, err := w.SignIn(ctx, c[0], c[1], "10.0.0.2", 0); !errors.Is(err, ErrSignIn) {
+		if _, _, err := w.SignIn(ctx, c[0], c[1], From{Address: "10.0.0.2"}, 0); !errors.Is(err, ErrSignIn) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -147,7 +147,7 @@ func TestSigningIn(t *testing.T) {
 		t.Error("the session did not end")
 	}
 	for name, change := range map[string]UserChange{"a new password": {Password: ptr("another good password")}, "blocked": {Blocked: ptr(true)}} {
-		token, _, err := w.SignIn(ctx, "alice", password, "10.0.0.1", 0)
+		token, _, err := w.SignIn(ctx, "alice", password, From{Address: "10.0.0.1"}, 0)
 		w.must(err)
 		_, err = w.UpdateUser(ctx, "admin", "alice", change)
 		w.must(err)
@@ -163,20 +163,17 @@ func TestSigningIn(t *testing.T) {
 func TestGivenUpIsNotWrong(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	for range hashers {
-		w.gate.turns <- struct{}{}
-	}
+	leave, err := w.gate.strangers.Wait(ctx, "elsewhere")
+	w.must(err)
 	client, gone := context.WithCancel(ctx)
 	gone()
 	for range maxFails + 1 {
-		if _, _, err := w.SignIn(client, "alice", password, "10.0.0.1", 0); !errors.Is(err, context.Canceled) {
+		if _, _, err := w.SignIn(client, "alice", password, From{Address: "10.0.0.1"}, 0); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	}
-	for range hashers {
-		<-w.gate.turns
-	}
-	_, _, err := w.SignIn(ctx, "alice", password, "10.0.0.1", 0)
+	leave()
+	_, _, err = w.SignIn(ctx, "alice", password, From{Address: "10.0.0.1"}, 0)
 	w.must(err)
 }
 
@@ -206,7 +203,7 @@ func TestHangingUpKeepsNoSession(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.make()
-		token, _, err := w.SignIn(ctx, "alice", password, "10.0.0.1", 0)
+		token, _, err := w.SignIn(ctx, "alice", password, From{Address: "10.0.0.1"}, 0)
 		w.must(err)
 		client, gone := context.WithCancel(ctx)
 		w.Directory.store = &hangsUp{w.store, gone}
@@ -221,36 +218,6 @@ func TestHangingUpKeepsNoSession(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
-
-// Guesses wait longer and longer, for the name and for the address; a right password meanwhile is not looked at.
-func TestGuessesWait(t *testing.T) {
-	w := newWorld(t)
-	w.make()
-	for range maxFails {
-		if _, _, err := w.SignIn(ctx, "alice", "a wrong one", "10.0.0.1", 0); !errors.Is(err, ErrSignIn) {
-			t.Fatal(err)
-		}
-	}
-	var slow *Slow
-	if _, _, err := w.SignIn(ctx, "alice", password, "10.0.0.9", 0); !errors.As(err, &slow) || slow.For != time.Second {
-		t.Errorf("the sixth: %v", err)
-	}
-	if _, _, err := w.SignIn(ctx, "bob", password, "10.0.0.1", 0); !errors.Is(err, ErrSignIn) {
-		t.Errorf("another name from that address does not wait yet: %v", err)
-	}
-	w.later(time.Second)
-	if _, _, err := w.SignIn(ctx, "alice", "a wrong one", "10.0.0.2", 0); !errors.Is(err, ErrSignIn) {
-		t.Error(err)
-	}
-	w.later(time.Second)
-	if _, _, err := w.SignIn(ctx, "alice", password, "10.0.0.2", 0); !errors.As(err, &slow) || slow.For != time.Second {
-		t.Errorf("the seventh waits two seconds: %v", err)
-	}
-	w.later(failsForget + time.Second)
-	if _, _, err := w.SignIn(ctx, "alice", password, "10.0.0.1", 0); err != nil {
-		t.Error(err)
-	}
-}
 
 func TestTokensOfPrograms(t *testing.T) {
 	w := newWorld(t)
@@ -279,13 +246,13 @@ func TestTokensOfPrograms(t *testing.T) {
 
 // No password and no token is in the database's files, nor in the audit log.
 func TestHashesAlone(t *testing.T) {
-	for phc, want := range map[string]bool{hash(password): true, hash("x"): false, "": false, "$argon2id$v=19$m=19456,t=2,p=1$$": false,
+	for phc, want := range map[string]bool{usual.hash(password): true, usual.hash("x"): false, "": false, "$argon2id$v=19$m=19456,t=2,p=1$$": false,
 		"$argon2id$v=19$m=99999999,t=2,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA": false} {
 		if matches(phc, password) != want {
 			t.Errorf("%q: want %v", phc, want)
 		}
 	}
-	if one, other := hash(password), hash(password); one == other {
+	if one, other := usual.hash(password), usual.hash(password); one == other {
 		t.Error("no salt")
 	}
 }

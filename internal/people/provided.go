@@ -146,13 +146,19 @@ func clipText(s string) string {
 	return s
 }
 
-// Try counts a sign-in that an address begins by the identity provider, before that is asked. A right one is taken back.
-func (d *Directory) Try(from string) (right func(), err error) {
-	k := key{"provider from " + from, maxFrom}
-	if wait := d.gate.begin(d.time(), k); wait > 0 {
-		return nil, &Slow{wait}
+// Try counts a sign-in that an address begins by the identity provider, before that is asked, and
+// waits for its turn. A right one is taken back.
+func (d *Directory) Try(ctx context.Context, from string) (right func(), err error) {
+	b := bound{"provider from " + Network(from), maxFrom, strangePause}
+	wait, err := d.gate.begin(d.time(), patience, b)
+	if err != nil {
+		return nil, err
 	}
-	return func() { d.gate.back(k) }, nil
+	if err := sleep(ctx, wait); err != nil {
+		d.gate.back(b)
+		return nil, err
+	}
+	return func() { d.gate.back(b) }, nil
 }
 
 // Admit makes a session of a user that its identity provider has just named.

@@ -54,7 +54,7 @@ func TestWelcome(t *testing.T) {
 	if lines, err = w.Log(ctx, 0, 100); err != nil || len(lines) != before {
 		t.Errorf("what is as before is written down: %d lines after %d, %v", len(lines), before, err)
 	}
-	if _, _, err := w.SignIn(ctx, "alice", "", "here", 0); !errors.Is(err, ErrSignIn) {
+	if _, _, err := w.SignIn(ctx, "alice", "", From{Address: "here"}, 0); !errors.Is(err, ErrSignIn) {
 		t.Errorf("without a password: %v", err)
 	}
 }
@@ -117,30 +117,5 @@ func TestExternalNames(t *testing.T) {
 	}
 	if _, err := w.UpdateGroup(ctx, "test", "vision", GroupChange{External: &external}); err != nil {
 		t.Errorf("its own name again: %v", err)
-	}
-}
-
-// What an address begins by the provider and does not end well is counted, apart from passwords; what ends well is not.
-func TestTry(t *testing.T) {
-	w := newWorld(t)
-	for range 2 * maxFrom {
-		right, err := w.Try("10.0.0.7")
-		w.must(err)
-		right()
-	}
-	for range maxFrom {
-		_, err := w.Try("10.0.0.7")
-		w.must(err)
-	}
-	var slow *Slow
-	if _, err := w.Try("10.0.0.7"); !errors.As(err, &slow) {
-		t.Errorf("after %d that failed: %v", maxFrom, err)
-	}
-	if _, err := w.Try("10.0.0.8"); err != nil {
-		t.Errorf("another address: %v", err)
-	}
-	w.must(w.CreateUsers(ctx, "test", []NewUser{{User: identity.User{Name: "bob"}, Password: password}}))
-	if _, _, err := w.SignIn(ctx, "bob", password, "10.0.0.7", 0); err != nil {
-		t.Errorf("a password from the same address: %v", err)
 	}
 }

@@ -21,9 +21,10 @@ var ErrCode = errors.New("the code is wrong, or has expired; the server prints a
 
 // setup is the code that makes the first administrator: its hash, in memory alone. The zero setup has none.
 type setup struct {
-	mu    sync.Mutex
-	hash  [sha256.Size]byte
-	until time.Time
+	making sync.Mutex // while an administrator is made
+	mu     sync.Mutex // for what follows
+	hash   [sha256.Size]byte
+	until  time.Time
 }
 
 // WantsAdministrator reports whether no user is an administrator. The holder of the data directory's token is no user.
@@ -57,31 +58,56 @@ func plainCode(code string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(code))
 }
 
+func errSetUp() error {
+	return problem(ErrExists, "there is an administrator already: sign in, or ask one of them for an account")
+}
+
+// isCode reports whether a code is the present one. It has 100 random bits and costs nothing to
+// look at, so that a right one waits for no wrong ones.
+func (d *Directory) isCode(code string) bool {
+	s := &d.setup
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hash := sha256.Sum256([]byte(plainCode(code)))
+	return subtle.ConstantTimeCompare(hash[:], s.hash[:]) == 1 && d.time().Before(s.until)
+}
+
+// wrongCode notes a wrong code from an address, or refuses to where there were many.
+func (d *Directory) wrongCode(ctx context.Context, from string) error {
+	network := Network(from)
+	bounds := []bound{{"code from " + network, maxFails, longestPause}, {"codes", maxStrange, strangePause}}
+	if _, err := d.gate.begin(d.time(), 0, bounds...); err != nil {
+		return err
+	}
+	line := store.AuditLine{Subject: "setup code", Verb: "create user", Object: "from " + from, Outcome: Refused}
+	if err := d.Note(ctx, line); err != nil {
+		return err
+	}
+	return ErrCode
+}
+
 // SetUp makes the first administrator, and a session of it. The code is good for one, and until it has made one. from is the
-// client's address; wrong codes are slowed down as wrong passwords are.
+// client's address; wrong codes are slowed down as wrong passwords are, and no right one is.
 func (d *Directory) SetUp(ctx context.Context, code string, first NewUser, from string, life time.Duration) (string, store.Token, error) {
 	life, err := sessionLife(life)
 	if err != nil {
 		return "", store.Token{}, err
 	}
-	s := &d.setup
-	s.mu.Lock() // two at once would both be the first
-	defer s.mu.Unlock()
 	if !d.WantsAdministrator() {
-		return "", store.Token{}, problem(ErrExists, "there is an administrator already: sign in, or ask one of them for an account")
+		return "", store.Token{}, errSetUp()
 	}
-	keys := []key{{"code from " + from, maxFails}, {"from " + from, maxFrom}}
-	if wait := d.gate.begin(d.time(), keys...); wait > 0 {
-		return "", store.Token{}, &Slow{wait}
+	if !d.isCode(code) {
+		return "", store.Token{}, d.wrongCode(ctx, from)
 	}
-	hash := sha256.Sum256([]byte(plainCode(code)))
-	if subtle.ConstantTimeCompare(hash[:], s.hash[:]) != 1 || !d.time().Before(s.until) {
-		if err := d.Note(ctx, store.AuditLine{Subject: "setup code", Verb: "create user", Object: "from " + from, Outcome: Refused}); err != nil {
-			return "", store.Token{}, err
-		}
+	s := &d.setup
+	s.making.Lock() // two at once would both be the first
+	defer s.making.Unlock()
+	switch {
+	case !d.WantsAdministrator():
+		return "", store.Token{}, errSetUp()
+	case !d.isCode(code): // it was used meanwhile
 		return "", store.Token{}, ErrCode
 	}
-	d.gate.right(keys...)
 	first.Admin = true
 	if first.Password == "" {
 		return "", store.Token{}, problem(ErrInvalid, "the first administrator needs a password")
@@ -89,7 +115,9 @@ func (d *Directory) SetUp(ctx context.Context, code string, first NewUser, from 
 	if err := d.CreateUsers(ctx, "setup code", []NewUser{first}); err != nil {
 		return "", store.Token{}, err
 	}
+	s.mu.Lock()
 	s.hash, s.until = [sha256.Size]byte{}, time.Time{}
+	s.mu.Unlock()
 	u, err := d.User(first.Name)
 	if err != nil {
 		return "", store.Token{}, err

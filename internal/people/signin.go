@@ -3,25 +3,17 @@ package people
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/store"
 )
 
-// What signing in is bounded by.
+// How long sign-ins and tokens last.
 const (
-	maxFails    = 5                // wrong passwords of one name before each next one waits,
-	maxFrom     = 100              // and from one address, behind which there may be many users
-	failsForget = 15 * time.Minute // after which they are forgotten
-	maxQueue    = 64               // sign-ins that wait for their turn
-	hashers     = 2                // passwords that are looked at, at a time: each takes 19 MiB
-	maxGates    = 10_000           // names and addresses that are remembered
 	// DefaultSession and LongestSession are how long a sign-in lasts.
 	DefaultSession = 12 * time.Hour
 	LongestSession = 30 * 24 * time.Hour
@@ -34,166 +26,133 @@ const (
 // from a wrong password.
 var ErrSignIn = errors.New("the user name or the password is wrong")
 
-// Slow is the error of a sign-in that must wait.
-type Slow struct{ For time.Duration }
-
-// Error implements error.
-func (s *Slow) Error() string {
-	return fmt.Sprintf("too many wrong passwords or codes: wait %v", s.For.Round(time.Second))
+// From is where a sign-in comes from.
+type From struct {
+	Address string // of the client
+	Ticket  string // what the client kept of earlier sign-ins
 }
 
-// gate bounds guesses, and how many passwords are looked at together.
-type gate struct {
-	mu    sync.Mutex
-	fails map[string]*fails
-	turns chan struct{}
-	queue atomic.Int32
-}
-
-func newGate() gate { return gate{fails: map[string]*fails{}, turns: make(chan struct{}, hashers)} }
-
-type fails struct {
-	n    int
-	last time.Time
-}
-
-// turn waits for one of the places at which passwords are looked at; too many that wait are refused.
-func (g *gate) turn(ctx context.Context) (func(), error) {
-	if g.queue.Add(1) > maxQueue {
-		g.queue.Add(-1)
-		return nil, &Slow{time.Second}
-	}
-	defer g.queue.Add(-1)
-	select {
-	case g.turns <- struct{}{}:
-		return func() { <-g.turns }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (g *gate) hash(ctx context.Context, password string) (string, error) {
-	leave, err := g.turn(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
-	return hash(password), nil
-}
-
-func (g *gate) matches(ctx context.Context, phc, password string) (bool, error) {
-	leave, err := g.turn(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer leave()
-	return matches(phc, password), nil
-}
-
-// nothing is a hash that no password has: a name that is not there takes as long as one that is.
-var nothing = sync.OnceValue(func() string { return hash("no user has this password") })
-
-// key is what tries are counted by, and how many may be wrong before the next one waits.
-type key struct {
-	name string
-	most int
-}
-
-// begin counts a try before it is made, so that many at once are not looked at together; a right one is taken back.
-// It returns how long the next one must wait.
-func (g *gate) begin(now time.Time, keys ...key) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, k := range keys {
-		f := g.fails[k.name]
-		if f == nil || now.Sub(f.last) > failsForget {
-			delete(g.fails, k.name)
-			continue
-		}
-		if f.n < k.most {
-			continue
-		}
-		// Each wrong one beyond doubles the wait, up to a minute.
-		if wait := min(time.Second<<min(f.n-k.most, 6), time.Minute) - now.Sub(f.last); wait > 0 {
-			return wait
-		}
-	}
-	for _, k := range keys {
-		f := g.fails[k.name]
-		if f == nil {
-			g.makeRoom()
-			f = &fails{}
-			g.fails[k.name] = f
-		}
-		f.n, f.last = f.n+1, now
-	}
-	return 0
-}
-
-// makeRoom forgets what is oldest.
-func (g *gate) makeRoom() {
-	if len(g.fails) < maxGates {
-		return
-	}
-	oldest := ""
-	for k, v := range g.fails {
-		if oldest == "" || v.last.Before(g.fails[oldest].last) {
-			oldest = k
-		}
-	}
-	delete(g.fails, oldest)
-}
-
-// right takes a try back: the first key, the user's, begins anew.
-func (g *gate) right(keys ...key) {
-	g.mu.Lock()
-	delete(g.fails, keys[0].name)
-	g.mu.Unlock()
-	g.back(keys[1:]...)
-}
-
-// back takes one try of each key back.
-func (g *gate) back(keys ...key) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, k := range keys {
-		if f := g.fails[k.name]; f != nil && f.n > 0 {
-			f.n--
-		}
-	}
-}
-
-// SignIn makes a session of a user with its password. from is the client's address; life 0 is DefaultSession.
-func (d *Directory) SignIn(ctx context.Context, name, password, from string, life time.Duration) (string, store.Token, error) {
+// SignIn makes a session of a user with its password. life 0 is DefaultSession. What others try
+// decides neither whether a password is looked at nor, where the user signed in before from that
+// place or has a ticket, when.
+func (d *Directory) SignIn(ctx context.Context, name, password string, from From, life time.Duration) (
+	string, store.Token, error) {
 	life, err := sessionLife(life)
 	if err != nil {
 		return "", store.Token{}, err
 	}
-	if len(name) > identity.MaxName || len(password) > MaxPassword {
+	if len(name) > identity.MaxName {
 		return "", store.Token{}, ErrSignIn
 	}
-	keys := []key{{"user " + name, maxFails}, {"from " + from, maxFrom}}
-	if wait := d.gate.begin(d.time(), keys...); wait > 0 {
-		return "", store.Token{}, &Slow{wait}
+	u, _ := d.User(name)
+	t := d.tryOf(&u, name, from)
+	if err := d.check(ctx, &u, password, t); err != nil {
+		return "", store.Token{}, err
 	}
-	kept := nothing()
-	u, err := d.User(name)
-	if err == nil && u.Hash != "" {
-		kept = u.Hash
+	if t.known != "" {
+		d.gate.learn(t.known, d.time())
 	}
-	ok, gateErr := d.gate.matches(ctx, kept, password)
-	if gateErr != nil {
-		d.gate.back(keys...) // the password was not looked at: it was not wrong
-		return "", store.Token{}, gateErr
+	return d.enter(ctx, u, from.Address, life)
+}
+
+// Confirm looks at the password of a user that has signed in already, for what needs it once more.
+func (d *Directory) Confirm(ctx context.Context, name, password string) error {
+	u, _ := d.User(name)
+	return d.check(ctx, &u, password, try{name: name, from: "the session of " + name, by: name, host: true,
+		bounds: []bound{{"session of " + name, maxFails, longestPause}}})
+}
+
+// try is one look at a password: by what it is counted, and in whose turn it comes.
+type try struct {
+	name, from, by string
+	host           bool   // its client signed in before
+	known          string // the place that a right password makes known
+	bounds         []bound
+}
+
+// tryOf says how a sign-in counts: with a ticket by that alone, from a known address by name and
+// address, else also by the name from all strange places and by the address for all names. u is no
+// user where there is none of the name.
+func (d *Directory) tryOf(u *identity.User, name string, from From) try {
+	network := Network(from.Address)
+	t := try{name: name, from: from.Address, by: network, known: network + " " + u.Hash + " " + name}
+	if device, ok := d.holder(u, from.Ticket); ok && u.Hash != "" {
+		t.by, t.host, t.known = "ticket "+device, true, ""
+		t.bounds = []bound{{t.by, maxFails, longestPause}}
+		return t
 	}
-	if !ok || err != nil || u.Hash == "" || u.Blocked {
-		if err := d.Note(ctx, store.AuditLine{Subject: clip(name), Verb: "sign in", Object: "from " + from, Outcome: Refused}); err != nil {
-			return "", store.Token{}, err
+	t.bounds = []bound{{"at " + network + " " + name, maxFails, longestPause}}
+	if t.host = d.gate.knows(t.known, d.time()); t.host {
+		t.by = network + " " + name
+		return t
+	}
+	t.bounds = append(t.bounds,
+		bound{"user " + name, maxStrange, strangePause}, bound{"from " + network, maxFrom, strangePause})
+	return t
+}
+
+// check waits for a try's turn and looks at its password. u is the zero user where there is none of
+// the name: that takes as long.
+func (d *Directory) check(ctx context.Context, u *identity.User, password string, t try) error {
+	if len(password) > MaxPassword {
+		return ErrSignIn
+	}
+	wait, err := d.gate.begin(d.time(), patience, t.bounds...)
+	if err != nil {
+		return err
+	}
+	kept := u.Hash
+	if kept == "" {
+		kept = d.nothing()
+	}
+	ok := false
+	if err = sleep(ctx, wait); err == nil {
+		err = d.hashing(ctx, t.host, t.by, func() { ok = matches(kept, password) })
+	}
+	if err != nil {
+		d.gate.back(t.bounds...) // the password was not looked at: it was not wrong
+		return err
+	}
+	if !ok || u.Hash == "" || u.Blocked {
+		line := store.AuditLine{Subject: clip(t.name), Verb: "sign in", Object: "from " + t.from, Outcome: Refused}
+		if err := d.Note(ctx, line); err != nil {
+			return err
 		}
-		return "", store.Token{}, ErrSignIn
+		return ErrSignIn
 	}
-	d.gate.right(keys...)
-	return d.enter(ctx, u, from, life)
+	d.gate.right(t.bounds...)
+	return nil
+}
+
+// hashing waits for one of the places at which passwords are looked at, in turn.
+func (d *Directory) hashing(ctx context.Context, host bool, by string, look func()) error {
+	lane := &d.gate.strangers
+	if host {
+		lane = &d.gate.hosts
+	}
+	leave, err := lane.Wait(ctx, by)
+	var full *seats.Full
+	if errors.As(err, &full) {
+		return &Slow{time.Second}
+	}
+	if err != nil {
+		return err
+	}
+	defer leave()
+	look()
+	return nil
+}
+
+// hash makes the hash of a new password, for one that may.
+func (d *Directory) hash(ctx context.Context, by, password string) (phc string, err error) {
+	err = d.hashing(ctx, true, by, func() { phc = d.cost.hash(password) })
+	return phc, err
+}
+
+// nothing is a hash that no password has: a name that is not there takes as long as one that is.
+func (d *Directory) nothing() string {
+	d.noOnes.Do(func() { d.noOne = d.cost.hash("no user has this password") })
+	return d.noOne
 }
 
 // enter makes a session of a user whose password was right, unless that was changed meanwhile.

@@ -110,6 +110,9 @@ func (k *Kit) setUp(c *cobra.Command, file *contexts.File, t contexts.Target, as
 
 // enter signs in and keeps the session as the current context. was is the one that it replaces.
 func (k *Kit) enter(ctx context.Context, file *contexts.File, t contexts.Target, in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
+	if before := file.Find(contexts.NameOf(in.User, t.URL)); before != nil {
+		in.Ticket = before.Ticket
+	}
 	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn, error) {
 		out, err := client.People().SignIn(ctx, in)
 		if rest.CodeOf(err) == rest.CodeUnauthorized {
@@ -130,8 +133,8 @@ func (k *Kit) keep(file *contexts.File, t contexts.Target, made func(*rest.Clien
 		return out, was, err
 	}
 	was = file.Put(contexts.Context{Name: contexts.NameOf(out.User, t.URL), Server: t.URL, User: out.User,
-		Token: out.Token, Expires: int64(out.Expires), CA: string(t.CA)})
-	out.Token = "" // it is not shown
+		Token: out.Token, Expires: int64(out.Expires), CA: string(t.CA), Ticket: out.Ticket})
+	out.Token, out.Ticket = "", "" // they are not shown
 	return out, was, contexts.Save(k.Contexts, *file)
 }
 

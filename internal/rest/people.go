@@ -19,6 +19,7 @@ type SignIn struct {
 	Password string `json:"password" minLength:"1" maxLength:"1024"`
 	Cookie   bool   `json:"cookie,omitempty" doc:"Set the token as a cookie that no script can read, and leave it out of the answer"`
 	Expires  string `json:"expires,omitempty" maxLength:"40" doc:"How long it lasts, from 1m to 30d, such as 90m; 12h if empty"`
+	Ticket   string `json:"ticket,omitempty" maxLength:"512" doc:"Of the sign-in before"`
 }
 
 // SetUp makes the first administrator, and signs it in.
@@ -53,6 +54,7 @@ type SignedIn struct {
 	ID      string     `json:"id" doc:"Of the session among the user's tokens"`
 	Expires sched.Time `json:"expires"`
 	Token   string     `json:"token,omitempty" doc:"Shown this once; none with a cookie"`
+	Ticket  string     `json:"ticket,omitempty" doc:"For the user's next sign-in, which waits for no stranger"`
 }
 
 // Me is the asker's own account.

@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/accounts"
+	"github.com/combsched/comb/internal/server/lanes"
 	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/server/warden"
 )
@@ -239,12 +240,11 @@ func (s *Server) planConfig(ctx context.Context, in *planConfigInput) (*body[res
 // plan holds a cluster file against the present state, on a copy and one file at a time:
 // a small file may describe a million devices, and nobody waits for it but the next file.
 func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.ConfigPlanned, error) {
-	select {
-	case s.planning <- struct{}{}:
-		defer func() { <-s.planning }()
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+	leave, err := lanes.Await(ctx, &s.lanes.Plan, warden.Subject(ctx))
+	if err != nil {
+		return nil, nil, s.fail(err)
 	}
+	defer leave()
 	c, warnings, err := s.parseConfig(src)
 	if err != nil {
 		return nil, nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/server/lanes"
 )
 
 // refusals say what each status means that requests meet before their handler does.
@@ -38,6 +39,9 @@ func operation(api huma.API, o huma.Operation, more ...int) huma.Operation {
 	}
 	if o.Method != http.MethodGet {
 		more = append(more, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests)
+	}
+	if _, dear := lanes.Dear[o.Method+" "+o.Path]; dear {
+		more = append(more, http.StatusTooManyRequests)
 	}
 	for _, status := range more {
 		o.Responses[strconv.Itoa(status)] = refusal(api, strconv.Itoa(status), refusals[status])

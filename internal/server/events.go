@@ -15,6 +15,7 @@ import (
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/lanes"
 	"github.com/combsched/comb/internal/server/warden"
 )
 
@@ -248,16 +249,22 @@ func fold(ctx context.Context, s *Server, id sched.JobID) (*history.Fold, error)
 		n, ok := carry[sku]
 		return n, ok
 	})
-	for seq := uint64(0); ; {
-		page, err := s.history(ctx, seq, id, eventPage)
-		if err != nil || len(page) == 0 {
+	for seq, more := uint64(0), true; more; {
+		leave, err := lanes.Await(ctx, &s.lanes.Look, warden.Subject(ctx)) // one for each page
+		if err != nil {
 			return past, err
 		}
+		page, err := s.history(ctx, seq, id, eventPage)
 		for i := range page {
 			past.Add(&page[i])
+			seq = page[i].Seq
 		}
-		seq = page[len(page)-1].Seq
+		more = err == nil && len(page) > 0
+		if leave(); err != nil {
+			return past, err
+		}
 	}
+	return past, nil
 }
 
 // otherOf is another job as the asker may know it: without its name where it may not be seen.

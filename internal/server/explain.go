@@ -17,22 +17,13 @@ import (
 )
 
 const (
-	// thinkers is how many explanations, dry runs and estimates are worked out at
-	// a time: each takes decisions on copies of the state.
-	thinkers = 2
 	// measuredJobs is how many ended jobs estimates learn run times from.
 	measuredJobs = 500
 )
 
 // think calls f with a copy of the state as of now, which f may do with as it
-// likes, but keep: neither the loop nor other readers wait for it.
+// likes, but keep: neither the loop nor other readers wait for it. Routes that think take turns.
 func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) error {
-	select {
-	case s.thinking <- struct{}{}:
-		defer func() { <-s.thinking }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	var copied *sched.State
 	spare, _ := s.spares.Get().(*sched.Spare)
 	if spare == nil {

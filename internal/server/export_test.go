@@ -1,10 +1,22 @@
 package server
 
 import (
+	"net/http"
+
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/seats"
 )
+
+// Client is the address of a request's client.
+func (p Proxies) Client(r *http.Request) string { return hostOf(p.client(r)) }
+
+// Lanes are where requests wait for their turn.
+func (s *Server) Lanes() map[string]*seats.Seats {
+	l := s.lanes
+	return map[string]*seats.Seats{"look": &l.Look, "think": &l.Think, "plan": &l.Plan, "pack": &l.Pack}
+}
 
 // Need is a row of rights.
 type Need struct {

@@ -20,9 +20,12 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/oidc"
+	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/server/accounts"
+	"github.com/combsched/comb/internal/server/lanes"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/telemetry"
 )
@@ -43,6 +46,7 @@ const (
 // host and a valid token. It fails closed.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
+	r = s.opts.Proxies.client(r)
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
 	if r.TLS != nil && !rest.Loopback(r.TLS.ServerName) && onUsualPort(r) {
@@ -84,8 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	caller := warden.Subject(r.Context())
 	if isOpen(r) {
-		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		limit, caller = maxSignIn, sched.Subject("address "+host)
+		limit, caller = maxSignIn, sched.Subject("address "+people.Network(hostOf(r)))
 	}
 	free, p := s.bodies.receive(w, r, caller, limit)
 	if p != nil {
@@ -184,6 +187,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
 		telemetry.Route(r, pattern)
+		if lane := s.lanes.Of(r, pattern); lane != nil {
+			serveInTurn(s, lane, w, r)
+			return
+		}
 		s.mux.ServeHTTP(w, r)
 		return
 	}
@@ -198,6 +205,25 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 	writeProblem(w, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound,
 		"no such path; see docs/rest.md for the paths of "+rest.Prefix))
+}
+
+// serveInTurn gives a request to its handler when its user's turn has come, and ends the turn with
+// the answer's first byte: no user waits for a client that is slow in reading.
+func serveInTurn(s *Server, lane *seats.Seats, w http.ResponseWriter, r *http.Request) {
+	if after := lanes.Asked(r); after > 0 { // what is not there yet is waited for outside
+		if err := s.read(r.Context(), after, func(*sched.State) {}); err != nil {
+			writeProblem(w, problemOf(err))
+			return
+		}
+	}
+	leave, err := lanes.Await(r.Context(), lane, warden.Subject(r.Context()))
+	if err != nil {
+		writeProblem(w, problemOf(s.fail(err)))
+		return
+	}
+	defer leave()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	s.mux.ServeHTTP(&lanes.Turned{ResponseWriter: w, Leave: leave}, r)
 }
 
 // statusProbe takes the router's own answer to learn its status.

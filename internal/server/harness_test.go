@@ -164,6 +164,7 @@ type setup struct {
 	named    bool // nodes without a name are refused
 	images   executor.Images
 	provider *oidc.Provider
+	proxies  server.Proxies
 }
 
 func (o setup) open(t testing.TB) *world {
@@ -204,7 +205,8 @@ func (o setup) open(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := server.New(server.Options{Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: o.named},
+	directory.Cheaper(people.Cost{KiB: 8, Passes: 1})
+	handler := server.New(server.Options{Proxies: o.proxies, Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: o.named},
 		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {

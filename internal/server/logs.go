@@ -22,7 +22,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/server/seats"
+	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/server/visit"
 	"github.com/combsched/comb/internal/server/warden"
 )

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"time"
 
@@ -13,8 +12,10 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/pai"
+	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/lanes"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/telemetry"
 )
@@ -43,6 +44,7 @@ func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	telemetry.Route(r, "rest-server")
 	defer o.recover(w, r)
+	r = o.opts.Proxies.client(r)
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -76,8 +78,7 @@ func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), 
 	case who != nil:
 		caller = sched.Subject(who.User)
 	case pai.Open(r):
-		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		caller, limit = sched.Subject("address "+host), maxLogin // no user has a space in its name
+		caller, limit = sched.Subject("address "+people.Network(hostOf(r))), maxLogin // no user has a space in its name
 	default: // it is refused whatever its body is
 		hurry(w, r)
 		return func() {}, nil, nil
@@ -145,26 +146,47 @@ func (a paiApp) Jobs(ctx context.Context, p *identity.Principal, q *rest.JobQuer
 	for _, user := range q.Users {
 		in.User = append(in.User, string(user))
 	}
-	for {
-		page, err := a.s.listJobs(ctx, in)
+	for more := true; more; {
+		err := a.inTurn(ctx, func() error { // a turn for each page
+			page, err := a.s.listJobs(ctx, in)
+			if err != nil {
+				return err
+			}
+			for i := range page.Body.Jobs {
+				if !each(&page.Body.Jobs[i]) {
+					more = false
+					return nil
+				}
+			}
+			in.Cursor = page.Body.Next
+			more = in.Cursor != ""
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		for i := range page.Body.Jobs {
-			if !each(&page.Body.Jobs[i]) {
-				return nil
-			}
-		}
-		if in.Cursor = page.Body.Next; in.Cursor == "" {
-			return nil
-		}
 	}
+	return nil
+}
+
+// inTurn looks at what is dear to look at when it is the asker's turn.
+func (a paiApp) inTurn(ctx context.Context, look func() error) error {
+	leave, err := lanes.Await(ctx, &a.s.lanes.Look, warden.Subject(ctx))
+	if err != nil {
+		return a.s.fail(err)
+	}
+	defer leave()
+	return look()
 }
 
 // Job implements pai.App.
 func (a paiApp) Job(ctx context.Context, p *identity.Principal, of pai.Ref) (*pai.Job, error) {
-	j, err := a.s.find(as(ctx, p, access.SeeJob), of.String(), 0)
-	if err != nil {
+	ctx = as(ctx, p, access.SeeJob)
+	var j rest.Job
+	if err := a.inTurn(ctx, func() (err error) {
+		j, err = a.s.find(ctx, of.String(), 0)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	spec, _, err := a.s.store.Spec(ctx, j.ID)
@@ -242,7 +264,11 @@ func (a paiApp) Events(ctx context.Context, p *identity.Principal, of pai.Ref) (
 	if err != nil {
 		return nil, err
 	}
-	page, err := jobPage(ctx, a.s, &j, 0)
+	var page rest.EventList
+	err = a.inTurn(ctx, func() (err error) {
+		page, err = jobPage(ctx, a.s, &j, 0)
+		return err
+	})
 	return page.Events, a.s.fail(err)
 }
 
@@ -267,8 +293,11 @@ func (a paiApp) VCs(ctx context.Context, p *identity.Principal) ([]rest.VCStatus
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.s.listVCs(ctx, &struct{ AfterSeq }{})
-	if err != nil {
+	var out *body[rest.VCList]
+	if err = a.inTurn(ctx, func() (err error) {
+		out, err = a.s.listVCs(ctx, &struct{ AfterSeq }{})
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return out.Body.VCs, nil
@@ -280,8 +309,11 @@ func (a paiApp) Cells(ctx context.Context, p *identity.Principal) ([]rest.CellSt
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.s.listCells(ctx, &struct{ AfterSeq }{})
-	if err != nil {
+	var out *body[rest.CellList]
+	if err = a.inTurn(ctx, func() (err error) {
+		out, err = a.s.listCells(ctx, &struct{ AfterSeq }{})
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return out.Body.Cells, nil
@@ -293,8 +325,11 @@ func (a paiApp) Nodes(ctx context.Context, p *identity.Principal) ([]rest.NodeSt
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.s.listNodes(ctx, &struct{ AfterSeq }{})
-	if err != nil {
+	var out *body[rest.NodeList]
+	if err = a.inTurn(ctx, func() (err error) {
+		out, err = a.s.listNodes(ctx, &struct{ AfterSeq }{})
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return out.Body.Nodes, nil

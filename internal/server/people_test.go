@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/combsched/comb/internal/rest"
@@ -96,23 +98,30 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// Guesses are slowed down, and the answer says for how long.
+// Guesses wait in line; where that is full the answer says for how long.
 func TestSignInSlow(t *testing.T) {
 	w, people := admin(t)
 	made(t, people, nil, "alice")
-	for i := range 7 {
-		status, header, text := w.request("POST", rest.Prefix+"/sessions", `{"user": "alice", "password": "guess-guess"}`, map[string]string{"Authorization": "", "Content-Type": "application/json"})
-		switch {
-		case i < 5 && status != http.StatusUnauthorized:
-			t.Fatalf("guess %d: %d %s", i, status, text)
-		case status == http.StatusTooManyRequests:
-			if header.Get("Retry-After") != "1" || !strings.Contains(text, "too many wrong passwords") {
-				t.Errorf("%s: %s", header.Get("Retry-After"), text)
-			}
-			return
+	for i := range 5 {
+		if _, err := w.with("").SignIn(t.Context(), rest.SignIn{User: "alice", Password: "guess-guess"}); rest.CodeOf(err) != rest.CodeUnauthorized {
+			t.Fatalf("guess %d: %v", i, err)
 		}
 	}
-	t.Error("no guess was slowed down")
+	client, gone := context.WithCancel(t.Context())
+	answers := make(chan error, 20)
+	var guesses sync.WaitGroup
+	for range cap(answers) {
+		guesses.Go(func() {
+			_, err := w.with("").SignIn(client, rest.SignIn{User: "alice", Password: "guess-guess"})
+			answers <- err
+		})
+	}
+	var p *rest.Problem
+	if err := <-answers; !errors.As(err, &p) || p.Status != http.StatusTooManyRequests || p.Seconds < 1 || p.Seconds > 16 || !strings.Contains(p.Detail, "too many wrong passwords") {
+		t.Errorf("the first answer to one guess of many: %v", err)
+	}
+	gone()
+	guesses.Wait()
 }
 
 // A browser gets the token as a cookie that no script can read; it is good for every route, but not for the page

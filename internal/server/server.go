@@ -34,11 +34,12 @@ import (
 	"github.com/combsched/comb/internal/portal"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/foreseen"
 	"github.com/combsched/comb/internal/server/frames"
+	"github.com/combsched/comb/internal/server/lanes"
 	"github.com/combsched/comb/internal/server/loan"
-	"github.com/combsched/comb/internal/server/seats"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/upload/depot"
 )
@@ -81,6 +82,8 @@ type Options struct {
 	// AnyAddress also allows any literal IP address, for a public listener.
 	Hosts      []string
 	AnyAddress bool
+	// Proxies say in X-Forwarded-For from where a request comes.
+	Proxies Proxies
 	// Certified reports whether the server's certificate is for a host: clients may call it by that, too. nil is without TLS.
 	Certified func(host string) bool
 	Now       func() sched.Time
@@ -113,13 +116,11 @@ type Server struct {
 	bodies   bodies
 	closing  chan struct{} // closed by Close: streams end
 	closed   sync.Once
-	telling  sync.Map      // callers to whom the history of a job is being told
-	thinking chan struct{} // holds a token for each explanation that is being worked out
-	packing  chan struct{} // holds a token for each archive of logs that is being sent
+	telling  sync.Map // callers to whom the history of a job is being told
+	lanes    *lanes.Lanes
 	foreseen foreseen.Starts
 	ahead    loan.Ahead
-	spares   sync.Pool     // of *sched.Spare, the memory of these
-	planning chan struct{} // holds a token while a cluster file is read and planned
+	spares   sync.Pool // of *sched.Spare, the memory of these
 	warden   *warden.Warden
 	portal   *portal.Portal
 	lent     chan struct{} // wakes EndLoans
@@ -143,9 +144,9 @@ func build(o Options) (*Server, huma.API) {
 	s := &Server{
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
-		thinking: make(chan struct{}, thinkers), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers), packing: make(chan struct{}, packers),
-		streams:  seats.Seats{All: maxStreams, One: maxOneStreams, What: "streams"},
-		planning: make(chan struct{}, 1), lent: make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
+		lanes: lanes.New(), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
+		streams: seats.Seats{All: maxStreams, One: maxOneStreams, What: "streams"},
+		lent:    make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -23,6 +23,8 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/bundle"
+	"github.com/combsched/comb/internal/server/lanes"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 // What one stream may hold in memory. A reader that is stuck holds its piece and no events;
@@ -368,9 +370,6 @@ func (b *budget) leave(t *turn) {
 	}
 }
 
-// packers is how many archives of logs are packed at a time.
-const packers = 8
-
 // registerBundle has the logs of all tasks of a job as one archive.
 func registerBundle(s *Server, api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
@@ -398,23 +397,22 @@ func registerBundle(s *Server, api huma.API) {
 		if p != nil {
 			return nil, withHeaders(p)
 		}
-		select {
-		case s.packing <- struct{}{}:
-		default:
+		leave, err := lanes.Await(ctx, &s.lanes.Pack, warden.Subject(ctx))
+		if err != nil {
 			done()
-			p := rest.NewProblem(http.StatusTooManyRequests, rest.CodeBusy, fmt.Sprintf("the server packs %d archives of logs, as many as it does at a time; try again in a moment", packers))
-			p.Seconds = 5
-			return nil, withHeaders(p)
+			return nil, s.fail(err)
 		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			defer done()
-			defer func() { <-s.packing }()
+			defer leave()
 			r, w := humago.Unwrap(c)
 			w.Header().Set("Content-Type", "application/zip")
 			w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%d-logs.zip"`, j.Name, j.ID))
 			rc := http.NewResponseController(w)
 			_ = rc.SetReadDeadline(time.Time{}) // that of the request would end the answer
-			if err := bundle.Write(&pushed{w, rc}, time.Now(), s.logsOf(r.Context(), &j, rc)); err != nil {
+			pack := func(w io.Writer) error { return bundle.Write(w, time.Now(), s.logsOf(r.Context(), &j, rc)) }
+			err := lanes.PackInTurn(r.Context(), &s.lanes.Think, warden.Subject(ctx), &pushed{w, rc}, pack)
+			if err != nil {
 				s.log.Debug("logs could not be sent", "job", j.ID, "err", err)
 				panic(http.ErrAbortHandler) // else what was sent would look whole
 			}

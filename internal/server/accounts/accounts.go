@@ -25,6 +25,7 @@ import (
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/store"
 )
@@ -48,22 +49,27 @@ type House struct {
 // accounts has the routes.
 type accounts struct {
 	House
-	signing   chan struct{} // holds a token for each password that is looked at, or waits for that
-	finishing chan struct{} // and for each answer of the provider: it may be long in taking a code back, and passwords do not wait for it
-	match     sync.Mutex    // If-Match is checked under it
+	finishing seats.Seats // answers of the provider: it may be long in taking a code back
+	match     sync.Mutex  // If-Match is checked under it
 	codes     codes
 }
 
-// maxSigning is how many passwords may be looked at, or wait for that: one takes some hundredths of a second, and
-// those that ask need no token. maxFinishing is how many answers of the provider are, each for up to 15 seconds.
+// What keeps a browser's tickets, over TLS and without.
 const (
-	maxSigning   = 32
-	maxFinishing = 256
+	secureDevice = "__Host-comb_device"
+	plainDevice  = "comb_device"
+)
+
+// Answers of the provider that are worked on at a time, each for up to 15 seconds: of all, and of
+// one address.
+const (
+	maxFinishing    = 1000
+	maxFinishingOne = 100
 )
 
 // Register registers the routes.
 func Register(api huma.API, h House) {
-	a := &accounts{House: h, signing: make(chan struct{}, maxSigning), finishing: make(chan struct{}, maxFinishing)}
+	a := &accounts{House: h, finishing: seats.Seats{All: maxFinishing, One: maxFinishingOne, What: "sign-ins"}}
 	op := func(id, method, path, summary string) huma.Operation {
 		return h.Operation(huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"people"}})
 	}

@@ -226,17 +226,16 @@ func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 	if a.Provider == nil {
 		return nil, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "this server has no identity provider: sign in with a password")
 	}
-	right, err := a.Directory.Try(in.from)
+	right, err := a.Directory.Try(ctx, in.from)
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	select {
-	case a.finishing <- struct{}{}:
-		defer func() { <-a.finishing }()
-	default:
+	leave, refusal := a.finishing.Take(people.Network(in.from))
+	if refusal != "" {
 		right()
-		return nil, a.Fail(busy(1, "many are signing in at once; try again"))
+		return nil, a.Fail(busy(1, refusal))
 	}
+	defer leave()
 	who, under, err := a.Provider.Finish(ctx, in.kept(a.Provider.OverTLS()), in.query)
 	if err != nil {
 		if f := (*oidc.Failed)(nil); !errors.As(err, &f) {

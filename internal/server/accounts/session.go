@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -23,8 +24,9 @@ import (
 
 // Origin notes where a request comes from.
 type Origin struct {
-	from   string
-	secure bool // it came over TLS, or from a page that did
+	from    string
+	secure  bool   // it came over TLS, or from a page that did
+	tickets string // what its browser kept of earlier sign-ins
 }
 
 // Resolve implements huma.Resolver.
@@ -37,6 +39,12 @@ func (o *Origin) Resolve(c huma.Context) []error {
 		o.from = "the server's socket"
 	}
 	o.secure = c.TLS() != nil || strings.HasPrefix(c.Header("Origin"), "https://")
+	cookies := http.Request{Header: http.Header{"Cookie": {c.Header("Cookie")}}}
+	for _, name := range []string{plainDevice, secureDevice} {
+		if kept, err := cookies.Cookie(name); err == nil {
+			o.tickets = kept.Value
+		}
+	}
 	return nil
 }
 
@@ -50,7 +58,8 @@ func (a *accounts) signIn(ctx context.Context, in *struct {
 	Body rest.SignIn
 }) (*signedIn, error) {
 	return a.open(&in.Origin, &in.Body, func(life time.Duration) (string, store.Token, error) {
-		return a.Directory.SignIn(ctx, in.Body.User, in.Body.Password, in.from, life)
+		from := people.From{Address: in.from, Ticket: cmp.Or(in.Body.Ticket, in.tickets)}
+		return a.Directory.SignIn(ctx, in.Body.User, in.Body.Password, from, life)
 	})
 }
 
@@ -78,21 +87,31 @@ func (a *accounts) open(o *Origin, in *rest.SignIn, enter func(time.Duration) (s
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case a.signing <- struct{}{}:
-		defer func() { <-a.signing }()
-	default:
-		return nil, a.Fail(busy(1, "many are signing in at once; try again"))
-	}
 	text, t, err := enter(last)
 	if err != nil {
 		return nil, a.fail(err)
 	}
 	out := &signedIn{Body: rest.SignedIn{User: string(t.Subject), ID: t.ID, Expires: t.Expires, Token: text}}
-	if in.Cookie {
-		out.SetCookie, out.Body.Token = []http.Cookie{sessionCookie(o.secure || a.Provider.OverTLS(), text, &t)}, ""
+	if !in.Cookie {
+		out.Body.Ticket = a.Directory.Ticket(out.Body.User)
+		return out, nil
+	}
+	secure := o.secure || a.Provider.OverTLS()
+	out.SetCookie, out.Body.Token = []http.Cookie{sessionCookie(secure, text, &t)}, ""
+	if kept := a.Directory.KeepTicket(o.tickets, out.Body.User); kept != "" {
+		out.SetCookie = append(out.SetCookie, deviceCookie(secure, kept))
 	}
 	return out, nil
+}
+
+// deviceCookie keeps a browser's tickets, also when it signs out.
+func deviceCookie(secure bool, tickets string) http.Cookie {
+	c := cookie(secure, tickets)
+	if c.Name = plainDevice; secure {
+		c.Name = secureDevice
+	}
+	c.MaxAge = int(people.TicketLife.Seconds())
+	return c
 }
 
 func sessionCookie(secure bool, text string, t *store.Token) http.Cookie {
@@ -200,17 +219,16 @@ func (a *accounts) inPerson(p *identity.Principal, what string) error {
 	return nil
 }
 
-// changePassword signs in with the old one, so that guesses are as slow as there.
+// changePassword looks at the old one first; guesses are as slow as those of a sign-in.
 func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.PasswordChange }) (*struct{}, error) {
 	p := warden.Of(ctx).Principal
 	if err := a.inPerson(p, "change a password"); err != nil {
 		return nil, err
 	}
-	_, _, err := a.Directory.SignIn(ctx, p.User, in.Body.Old, "the session of "+p.User, 0)
-	if err != nil {
+	if err := a.Directory.Confirm(ctx, p.User, in.Body.Old); err != nil {
 		return nil, a.fail(err)
 	}
-	_, err = a.Directory.UpdateUser(ctx, p.User, p.User, people.UserChange{Password: &in.Body.New})
+	_, err := a.Directory.UpdateUser(ctx, p.User, p.User, people.UserChange{Password: &in.Body.New})
 	return nil, a.fail(err)
 }
 

@@ -1,0 +1,202 @@
+// Package seats counts what users have open at one time and lets them wait for it in turn, so that
+// no user keeps all others out. It must not open or close anything itself.
+package seats
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Seats are places of one kind. The exported fields are set before the first Take or Wait.
+type Seats struct {
+	All  int    // places that there are
+	One  int    // of them for one user
+	What string // what takes one, for a sentence: "streams"
+	// Line is how many requests of one user may wait for a place, Lines of all users together.
+	Line, Lines int
+	// Given, where it is set, is told whose turn it is, one at a time and in order.
+	Given func(by string)
+
+	mu      sync.Mutex
+	open    int
+	by      map[string]int
+	lines   map[string][]*place
+	next    []string // users that wait, the one whose turn is next first
+	waiting int
+}
+
+// place is one request that waits.
+type place struct {
+	ready chan struct{} // closed when the place is given, or lost
+	lost  bool
+}
+
+// Full is the error of a request for which there is no room in the line.
+type Full struct{ text string }
+
+// Error implements error.
+func (f *Full) Error() string { return f.text }
+
+// Take counts a user in, until leave is called, which may be done more than once. refusal says why
+// it may not be.
+func (s *Seats) Take(by string) (leave func(), refusal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.by[by] >= s.One:
+		return nil, fmt.Sprintf(
+			"%s has %d %s open, the most that one user may have; close one or try again", by, s.One, s.What)
+	case s.open >= s.All:
+		return nil, fmt.Sprintf(
+			"%d %s are open, the most that this server allows; close one or try again", s.All, s.What)
+	}
+	return s.give(by), ""
+}
+
+// Wait counts a user in as Take does, and waits for that in turn: each user that waits is served
+// once before any of them is served twice, and one user's own requests as they came. The error is a
+// Full, or that of ctx.
+func (s *Seats) Wait(ctx context.Context, by string) (leave func(), err error) {
+	s.mu.Lock()
+	if s.open < s.All && s.by[by] < s.One { // then none waits that could have it
+		defer s.mu.Unlock()
+		return s.give(by), nil
+	}
+	p, err := s.join(by)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		if s.quit(by, p) {
+			return nil, ctx.Err()
+		}
+	}
+	if p.lost {
+		return nil, s.full()
+	}
+	return sync.OnceFunc(func() { s.free(by) }), nil
+}
+
+// give gives a place; the mutex is held.
+func (s *Seats) give(by string) (leave func()) {
+	if s.by == nil {
+		s.by = map[string]int{}
+	}
+	s.open++
+	s.by[by]++
+	if s.Given != nil {
+		s.Given(by)
+	}
+	return sync.OnceFunc(func() { s.free(by) })
+}
+
+// join puts a request at the end of its user's line. Where all lines together are full the longest
+// one gives way to a shorter one. The mutex is held.
+func (s *Seats) join(by string) (*place, error) {
+	if len(s.lines[by]) >= s.Line {
+		return nil, &Full{fmt.Sprintf(
+			"%s has %d requests waiting for their turn (%s), the most that one user may have; try again",
+			by, s.Line, s.What)}
+	}
+	if s.waiting >= s.Lines && !s.shorten(len(s.lines[by])+1) {
+		return nil, s.full()
+	}
+	if s.lines == nil {
+		s.lines = map[string][]*place{}
+	}
+	if len(s.lines[by]) == 0 {
+		s.next = append(s.next, by)
+	}
+	p := &place{ready: make(chan struct{})}
+	s.lines[by] = append(s.lines[by], p)
+	s.waiting++
+	return p, nil
+}
+
+func (s *Seats) full() error {
+	return &Full{fmt.Sprintf(
+		"%d requests wait for their turn (%s), the most that this server allows; try again", s.Lines, s.What)}
+}
+
+// shorten takes the last place of the longest line, if that is longer than n.
+func (s *Seats) shorten(n int) bool {
+	longest := ""
+	for _, user := range s.next {
+		if len(s.lines[user]) > n {
+			longest, n = user, len(s.lines[user])
+		}
+	}
+	line := s.lines[longest]
+	if len(line) == 0 {
+		return false
+	}
+	last := line[len(line)-1]
+	last.lost = true
+	close(last.ready)
+	s.leave(longest, last)
+	return true
+}
+
+// leave takes a request out of its line; the mutex is held.
+func (s *Seats) leave(by string, p *place) {
+	line := slices.DeleteFunc(s.lines[by], func(q *place) bool { return q == p })
+	s.waiting--
+	if s.lines[by] = line; len(line) == 0 {
+		delete(s.lines, by)
+		s.next = slices.DeleteFunc(s.next, func(user string) bool { return user == by })
+	}
+}
+
+// quit takes a request out of its line whose client has gone; false is that its turn has come
+// meanwhile.
+func (s *Seats) quit(by string, p *place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.lines[by], p) {
+		return false
+	}
+	s.leave(by, p)
+	return true
+}
+
+// Taken returns how many places are taken.
+func (s *Seats) Taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
+// Waiting returns how many requests of a user wait.
+func (s *Seats) Waiting(by string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lines[by])
+}
+
+func (s *Seats) free(by string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+	if s.by[by]--; s.by[by] == 0 {
+		delete(s.by, by)
+	}
+	for s.open < s.All {
+		i := slices.IndexFunc(s.next, func(user string) bool { return s.by[user] < s.One })
+		if i < 0 {
+			return
+		}
+		user := s.next[i]
+		p := s.lines[user][0]
+		s.leave(user, p)
+		if len(s.lines[user]) > 0 { // behind all others that wait
+			s.next = append(slices.Delete(s.next, i, i+1), user)
+		}
+		s.give(user)
+		close(p.ready)
+	}
+}
