@@ -57,13 +57,13 @@ func TestWorkingDirectories(t *testing.T) {
 		ref := w.submit(with(strings.ReplaceAll("in-"+name, "/", "-"), "local.test/user:1", "pwd") +
 			"extras: {comb: {storages: [data], taskRoles: {worker: {workDir: /mnt/data/" + name + "}}}}\n")
 		j := w.ends(ref)
-		out, _, _ := w.cli("job", "logs", ref)
+		out, said, _ := w.cli("job", "logs", ref)
 		if want == "" && (j.Phase != sched.Succeeded || strings.TrimSpace(out) != "/mnt/data/"+name) {
 			t.Errorf("%s: %s: %+v, it printed %q", name, j.Phase, j.Tasks[0].Exit, out)
 		}
 		why := "comb: the task did not start: the working directory /mnt/data/" + name + " " + want
-		if want != "" && !strings.Contains(out, why) {
-			t.Errorf("%s: its log says %q", name, out)
+		if want != "" && !strings.Contains(said, why) {
+			t.Errorf("%s: its log says %q", name, said)
 		}
 		if x := j.Tasks[0].Exit; want != "" && (j.Phase != sched.Failed || x == nil || !strings.Contains(x.Message, "the working directory /mnt/data/"+name+" "+want)) {
 			t.Errorf("%s: %s: %+v", name, j.Phase, x)
