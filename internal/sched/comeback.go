@@ -85,11 +85,11 @@ func choosesPlaces(s *State, space int32) bool {
 // comebacks lists those of one priority, in order.
 func (w *walker) comebacks(prio cell.Priority) []comeback {
 	s := w.s
-	if w.backAt == s.seq && w.backPrio == prio {
+	if w.backAt == s.seq && w.backFor == prio {
 		return w.back
 	}
 	was := w.back
-	w.back, w.backAt, w.backPrio = nil, s.seq, prio
+	w.back, w.backAt, w.backFor = nil, s.seq, prio
 	for a := range s.holding(w.space) {
 		if s.jobs[a.job].spec.Priority != prio || !comesBack(s, a) || s.jobs[a.job].space != w.space {
 			continue

@@ -56,25 +56,25 @@ func (s *State) keepPromise(a *attempt) {
 
 // walker is one VC's walk.
 type walker struct {
-	s        *State
-	space    int32
-	blocked  []JobID         // by chain: who waits for it first, 0 if nobody
-	pins     []pinWait       // pinned cells that someone earlier waits for
-	failed   map[string]bool // shapes that found nothing since capacity last grew
-	noes     noes.Noes
-	freed    uint64     // of looks, when those were forgotten last
-	outlook  *outlook   // what is booked; nil without backfill
-	sawIdle  bool       // the policy read what is idle on nodes
-	moves    int        // gangs that were stopped to move
-	missed   []missed   // who found no cells, though enough leaves are free
-	passed   uint64     // when a gang that may stop others of its priority first found nothing; 0 is never
-	view     view       // what the policy sees of the priority that is walked
-	over     bool       // of it: nothing is left to those behind
-	waitOut  []Wish     // of gangs that were heard and wait for their next try
-	back     []comeback // of one priority, as of an event
-	backAt   uint64
-	backPrio cell.Priority
-	yield    func(Wish) bool // hear, made once
+	s       *State
+	space   int32
+	blocked []JobID         // by chain: who waits for it first, 0 if nobody
+	pins    []pinWait       // pinned cells that someone earlier waits for
+	failed  map[string]bool // shapes that found nothing since capacity last grew
+	noes    noes.Noes
+	freed   uint64     // of looks, when those were forgotten last
+	outlook *outlook   // what is booked; nil without backfill
+	sawIdle bool       // the policy read what is idle on nodes
+	moves   int        // gangs that were stopped to move
+	missed  []missed   // who found no cells, though enough leaves are free
+	passed  uint64     // when a gang that may stop others of its priority first missed; 0 is never
+	view    view       // what the policy sees of the priority that is walked
+	over    bool       // of it: nothing is left to those behind
+	waitOut []Wish     // of gangs that were heard and wait for their next try
+	back    []comeback // of one priority, as of an event
+	backAt  uint64
+	backFor cell.Priority
+	yield   func(Wish) bool // hear, made once
 }
 
 // walkVC walks one VC. It may stop at a gang for which charges would move (doom.go), which it

@@ -1,10 +1,15 @@
 package script_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
+	"testing"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // What the platform stops never waits behind a later equal: it stands at its old place from the
@@ -154,4 +159,67 @@ func (c *checker) keptPlaces(r sched.Record, before []keeper) {
 				r.Seq, id, c.jobs[id.Job].VC, k.key.gang, k.key.job)
 		}
 	}
+}
+
+// stoppedUnit is how many seeds TestStoppedSeeds has in go test.
+const stoppedUnit = seeds.Unit / 2
+
+// Random runs in which little happens but what makes the platform stop something: on four small
+// machines every gang is in another's way.
+func TestStoppedSeeds(t *testing.T) {
+	t.Parallel()
+	from, to := seeds.Range(t, stoppedUnit)
+	kept := 0
+	for seed := from; seed <= to; seed++ {
+		lines, sc := stopped(seed)
+		kept += sc.check.met.keeps
+		if sc.err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, sc.err, strings.Join(lines, "\n"))
+		}
+	}
+	if to-from+1 >= stoppedUnit && kept == 0 {
+		t.Error("no later gang was given cells while the platform stopped one before it")
+	}
+	t.Logf("%d times a later gang was given cells beside one that was stopped", kept)
+}
+
+// stopped gives the steps of one such run.
+func stopped(seed uint64) (lines []string, sc *scenario) {
+	r := rand.New(rand.NewPCG(seed, 41))
+	sc = begin(plain)
+	defer sc.s.Close()
+	do := func(format string, a ...any) {
+		lines = append(lines, fmt.Sprintf(format, a...))
+		sc.do(step{line: lines[len(lines)-1]})
+	}
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	do("set start=%s stop=%s", pick("0s", "2s"), pick("1s", "20s"))
+	policy := pick("a:fifo", "a:fifo", "a:fifo:preempt", "a:drf", "a:firstfit", "a:las", "a:srtf", "a:fifo backfill=easy")
+	do("cluster nodes=4 gpus=2 vcs=a:4 policy=%s", policy)
+	var names []string
+	for range 60 {
+		node := fmt.Sprintf("n%d", 1+r.IntN(4))
+		switch n := r.IntN(100); {
+		case n < 40 || len(names) == 0:
+			names = append(names, fmt.Sprintf("j%d", len(names)+1))
+			do("submit %s vc=a prio=%s w=%s%dx%d duration=%ds grace=30s", names[len(names)-1],
+				pick("test", "test", "test", "prod"), pick("", "", "", "1.."), 1+r.IntN(3), 1+r.IntN(2), 60+r.IntN(2000))
+		case n < 50:
+			do("requeue %s", names[r.IntN(len(names))])
+		case n < 60:
+			do("node %s drain", node)
+		case n < 72:
+			do("node %s uncordon", node)
+		case n < 80:
+			do("node %s reboot", node)
+		default:
+			do("wait %ds", 1+r.IntN(60))
+		}
+	}
+	for i := range 4 {
+		do("node n%d uncordon", i+1)
+	}
+	do("wait 1h")
+	do("verify")
+	return lines, sc
 }
