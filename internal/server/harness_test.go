@@ -26,6 +26,7 @@ import (
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/testkit"
 	"github.com/combsched/comb/internal/upload"
 	"github.com/combsched/comb/internal/upload/depot"
 )
@@ -312,21 +313,10 @@ func (w *world) submit(name string, gpus int64) rest.Submitted {
 	return out
 }
 
-// until polls until f holds.
+// until waits until f holds.
 func (w *world) until(what string, f func() bool) {
 	w.t.Helper()
-	w.untilIn(10*time.Second, what, f)
-}
-
-// untilIn is until with a limit of its own.
-func (w *world) untilIn(limit time.Duration, what string, f func() bool) {
-	w.t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if f() {
-			return
-		}
-	}
-	w.t.Fatalf("waited in vain until %s", what)
+	testkit.Wait(w.t, what, f)
 }
 
 // exit ends a task of a job's first gang.

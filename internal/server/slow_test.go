@@ -166,5 +166,5 @@ func TestBodiesAreBounded(t *testing.T) {
 	t.Logf("bodies of 40 requests held %.0f MiB at most", most)
 	w.submit("beside", 1)
 	all.Wait()
-	w.untilIn(time.Minute, "bodies are forgotten", func() bool { return heap()-before < 16 })
+	w.until("bodies are forgotten", func() bool { return heap()-before < 16 })
 }

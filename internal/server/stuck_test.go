@@ -85,7 +85,7 @@ func TestStuckReadersHoldLittle(t *testing.T) {
 	if most > limit && !raced { // 21 without the detector, more with it
 		t.Errorf("%d stuck readers hold %.0f MiB; want at most %d", readers, most, limit)
 	}
-	w.untilIn(time.Minute, "the streams are dropped", func() bool { return heap()-before < 8 })
+	w.until("the streams are dropped", func() bool { return heap()-before < 8 })
 	debug.FreeOSMemory()
 	t.Logf("%d stuck readers held %.1f MiB at most", readers, most)
 

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,7 +99,7 @@ func TestConformanceWithComb(t *testing.T) {
 		}
 		h.Ready = func(id sched.AttemptID, lines int) {
 			t.Helper()
-			waitFor(t, fmt.Sprintf("attempt %v has printed ready %d times", id, lines), func() bool {
+			testkit.Wait(t, fmt.Sprintf("attempt %v has printed ready %d times", id, lines), func() bool {
 				return strings.Count(h.Log(id, 0, executor.Stdout), "ready\n") >= lines
 			})
 		}
@@ -219,7 +218,7 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 		begin()
 	}
 	t.Cleanup(func() {
-		waitFor(t, "the pods of the test are gone", func() bool {
+		testkit.Wait(t, "the pods of the test are gone", func() bool {
 			now.Sweep(nil)
 			return now.Forget(1) == nil && now.Forget(2) == nil
 		})
@@ -240,15 +239,6 @@ func (e withImage) Do(a sched.Action) {
 		}
 	}
 	e.Executor.Do(a)
-}
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
 }
 
 // TestRealContainers: what a container prints and how it ends comes back, also over a server that was gone meanwhile.
@@ -369,24 +359,6 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	}
 }
 
-// logged is what was logged so far.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // A pod that no task is known of is ended, whatever its record says, and its node is told to be up only then.
 func TestStrays(t *testing.T) {
 	if !testkit.Live(t, "kube") {
@@ -398,7 +370,7 @@ func TestStrays(t *testing.T) {
 	}
 	dir := t.TempDir()
 	facts := make(chan sched.Fact, 10_000)
-	var log logged
+	var log testkit.Output
 	open := func() *kube.Executor {
 		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "strays", Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Within(time.Minute)})
@@ -420,7 +392,7 @@ func TestStrays(t *testing.T) {
 			return false
 		}
 	}
-	waitFor(t, "the task has started", started)
+	testkit.Wait(t, "the task has started", started)
 	e.Close()
 	record := filepath.Join(dir, "jobs", "7", "0.1", "0", "pod.json")
 	if err := os.WriteFile(record, []byte(`{"exit":{"code":3}}`), 0o600); err != nil {
@@ -429,9 +401,9 @@ func TestStrays(t *testing.T) {
 	e = open()
 	defer e.Close()
 	named := false
-	waitFor(t, "the stray is named, by the sweep or, where the pods were not seen yet, by the log", func() bool {
+	testkit.Wait(t, "the stray is named, by the sweep or, where the pods were not seen yet, by the log", func() bool {
 		named = named || slices.Contains(e.Sweep(nil), at.String()+"/0") || strings.Contains(log.String(), "task="+at.String()+"/0")
 		return named
 	})
-	waitFor(t, "the stray is gone", func() bool { return e.Forget(7) == nil })
+	testkit.Wait(t, "the stray is gone", func() bool { return e.Forget(7) == nil })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // BenchmarkStart measures from Do to the task's first instruction, and from the
@@ -91,8 +92,8 @@ func BenchmarkEndOfMany(b *testing.B) {
 				a := w.action(1, append(many(n), "wait")...)
 				w.e.Do(a)
 				want[sched.TaskStarted](w)
-				for w.output(a.Attempt, 0, Stdout) == "" { // shells start them, for minutes
-					time.Sleep(50 * time.Millisecond)
+				if !testkit.Within(10*time.Minute, func() bool { return w.output(a.Attempt, 0, Stdout) != "" }) {
+					b.Fatal("shells have not started them all")
 				}
 				begin := time.Now()
 				w.e.Do(sched.Action{Attempt: a.Attempt})

@@ -55,7 +55,7 @@ type world struct {
 	next  sched.JobID
 }
 
-const patience = 2 * time.Minute // of a machine at load 20
+const patience = testkit.Patience
 
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
@@ -91,7 +91,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 
 // settle gives supervisors that have told their end a moment to go.
 func (w *world) settle() {
-	for range 100 {
+	testkit.Within(10*time.Second, func() bool { // what stays is found by others
 		all, err := process.All()
 		if err != nil {
 			w.Fatal(err)
@@ -101,11 +101,8 @@ func (w *world) settle() {
 			_, _, ok := w.e.supervises(pid)
 			busy = busy || ok
 		}
-		if !busy {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return !busy
+	})
 }
 
 func (w *world) open() {
@@ -205,20 +202,38 @@ func (w *world) ready(a sched.AttemptID, lines int) {
 // line waits until a stream holds a line with the prefix and returns its rest.
 func (w *world) line(a sched.AttemptID, prefix string) string {
 	w.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	rest := ""
+	testkit.WaitFor(w, func() string { return fmt.Sprintf("a line %q in %q", prefix, w.output(a, 0, Stdout)) }, func() bool {
 		log, err := w.e.openLog(ref(a, 0, Stdout), 0)
 		if err != nil {
-			continue // it has not started yet
+			return false // it has not started yet
 		}
 		log.Close()
 		for l := range strings.Lines(w.output(a, 0, Stdout)) {
-			if rest, ok := strings.CutPrefix(l, prefix); ok && strings.HasSuffix(rest, "\n") {
-				return strings.TrimSpace(rest)
+			after, ok := strings.CutPrefix(l, prefix)
+			if rest = strings.TrimSpace(after); ok && strings.HasSuffix(after, "\n") {
+				return true
 			}
 		}
+		return false
+	})
+	return rest
+}
+
+// processes are those of all jobs that run a program.
+func (w *world) processes(program string) (n int) {
+	w.Helper()
+	all, err := process.All()
+	if err != nil {
+		w.Fatal(err)
 	}
-	w.Fatalf("no line %q in %q", prefix, w.output(a, 0, Stdout))
-	return ""
+	for pid, st := range all {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // it may be gone
+		if !st.Dead() && strings.TrimSpace(string(name)) == program && strings.HasPrefix(process.MarkerIn(pid), w.o.Cluster+"/") {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *world) supervisor(a sched.AttemptID) process.ID {
@@ -428,7 +443,7 @@ func TestIgnoredStop(t *testing.T) {
 	if got := w.exit(); got.Signal != 9 || got.Own {
 		t.Errorf("exit %+v", got)
 	}
-	if d := time.Since(begin); d < 300*time.Millisecond {
+	if d := time.Since(begin); d < 300*time.Millisecond { // a busy machine only adds to it
 		t.Errorf("killed after %v, before the grace was over", d)
 	}
 	dead(t, child)
@@ -460,7 +475,7 @@ func TestForkBombEnds(t *testing.T) {
 		a := w.action(1, bomb, "echo ready", "bomb 6")
 		w.e.Do(a)
 		w.line(a.Attempt, "ready")
-		time.Sleep(500 * time.Millisecond)
+		w.eventually("it forks", func() bool { return w.processes("sleep") >= 20 })
 		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * sched.Millisecond})
 		w.exit()
 		all, err := process.All()
@@ -489,7 +504,7 @@ func TestSupervisorKilled(t *testing.T) {
 		if strings.HasPrefix(lines[0], "env") {
 			pids = append(pids, number(t, w.line(a.Attempt, "daemon ")))
 		}
-		time.Sleep(50 * time.Millisecond)
+		w.eventually("all that it starts runs", func() bool { return w.processes("sleep") == 3 })
 		w.supervisor(a.Attempt).Signal(unix.SIGKILL)
 		if got := w.exit(); got.Cause != sched.SupervisorLost || got.Code == 0 {
 			t.Errorf("exit %+v", got)
@@ -530,8 +545,12 @@ func TestAdoption(t *testing.T) {
 	}
 	pid := number(t, w.line(runs.Attempt, "main "))
 	w.e.Close()
-	w.supervisor(loses.Attempt).Signal(unix.SIGKILL)
-	time.Sleep(time.Second)
+	lost := w.supervisor(loses.Attempt)
+	lost.Signal(unix.SIGKILL)
+	w.eventually("one ends, and one loses its supervisor", func() bool {
+		_, err := os.Stat(filepath.Join(w.e.place.task(ends.Attempt, 0), outcomeFile))
+		return err == nil && !lost.Alive()
+	})
 	w.open()
 	for _, a := range []sched.Action{runs, ends, loses, stops} {
 		a.Known = true

@@ -58,7 +58,7 @@ type world struct {
 
 func newWorld(t testing.TB, cluster string, flags ...string) *world {
 	t.Helper()
-	w := &world{TB: t, engine: enginetest.Start(t, flags...), dir: t.TempDir(), patience: 90 * time.Second}
+	w := &world{TB: t, engine: enginetest.Start(t, flags...), dir: t.TempDir(), patience: 2 * testkit.Patience}
 	t.Setenv("DOCKER_HOST", w.engine.Host())
 	w.engine.Import(image, nil, `CMD ["/bin/sh"]`)
 	file := filepath.Join(w.dir, "cluster.yaml")
@@ -125,7 +125,7 @@ func (w *world) log() string {
 
 func (w *world) cli(args ...string) (stdout, stderr string, code int) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), w.patience)
 	defer cancel()
 	stdout, stderr, code, err := w.server.CLI(ctx, args...)
 	if err != nil {
