@@ -133,16 +133,14 @@ func (w *walker) comeFirst(prio cell.Priority, before *GangRef, strict bool) {
 			limit.key = s.policyKey(w.space, queued{prio: prio, job: before.Job, gang: before.Gang, slot: slot})
 		}
 	}
-	for i := 0; i < len(w.comebacks(prio)) && !s.isPostponed(); i++ {
-		c := &w.back[i]
-		if before != nil && c.compare(&limit) >= 0 {
+	for !s.isPostponed() {
+		// the list is another one after each promise
+		i := slices.IndexFunc(w.comebacks(prio), func(c comeback) bool { return !c.tried })
+		if i < 0 || before != nil && w.back[i].compare(&limit) >= 0 {
 			return
 		}
-		if c.tried {
-			continue
-		}
-		c.tried = true
-		w.comeBack(s.find(c.job), c.gang, strict)
+		w.back[i].tried = true
+		w.comeBack(s.find(w.back[i].job), w.back[i].gang, strict)
 	}
 }
 
