@@ -150,28 +150,18 @@ func (c *crash) job(name string, millis int) string {
 func (c *crash) drain() map[string]rest.Job {
 	c.t.Helper()
 	out := map[string]rest.Job{}
-	waiting := len(c.acked)
-	for waiting > 0 && testkit.Within(testkit.Patience, func() bool {
-		before := waiting
-		waiting = 0
-		for name, id := range c.acked {
-			if j, ok := out[name]; ok && j.Phase.Ended() {
-				continue
-			}
+	for name, id := range c.acked { // one after the other: each is asked for until it has ended
+		ended := testkit.Within(testkit.Patience, func() bool {
 			j, err := c.client.Job(c.t.Context(), rest.JobRef(id))
 			if err != nil {
 				c.t.Fatalf("the acknowledged job %s (%d) is lost: %v", name, id, err)
 			}
 			out[name] = j
-			if !j.Phase.Ended() {
-				waiting++
-			}
+			return j.Phase.Ended()
+		})
+		if !ended {
+			c.t.Fatalf("job %s (%d) does not end within %v:\n%s", name, id, testkit.Patience, c.stuck(out))
 		}
-		return waiting < before
-	}) {
-	}
-	if waiting > 0 {
-		c.t.Fatalf("%d of %d jobs do not end, none did for %v:\n%s", waiting, len(c.acked), testkit.Patience, c.stuck(out))
 	}
 	return out
 }
