@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
@@ -25,7 +26,7 @@ func TestJobWithoutItsGuarantee(t *testing.T) {
 	j.Attempts = []rest.AttemptStatus{{State: sched.AttemptOver, Opportunistic: true}}
 	show := func() string {
 		var out strings.Builder
-		a := &app{out: &out, format: "table"}
+		a := &app{out: &out, format: "table", now: time.Now}
 		if err := a.show(j, func(t *table) { a.drawJob(t, &j) }); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,7 @@ func TestRulesOfAVCAreShown(t *testing.T) {
 			{Carry: amount.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1, MilliCPU: 4500, MemoryMB: 16384}, Guaranteed: 8, Used: 2},
 			{Carry: amount.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 2000, MemoryMB: 512}, Guaranteed: 3, Opportunistic: 2}}}
 	var out strings.Builder
-	a := &app{out: &out, format: "table"}
+	a := &app{out: &out, format: "table", now: time.Now}
 	if err := a.show(v, func(t *table) { drawVC(t, &v) }); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestAmountsAreToldByType(t *testing.T) {
 	v100 := amount.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1}
 	slot := amount.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 1500}
 	var out strings.Builder
-	a := &app{out: &out, format: "table"}
+	a := &app{out: &out, format: "table", now: time.Now}
 	ex := rest.Explanation{}
 	ex.Gangs = []sched.GangReason{{Name: "g", Reason: sched.Reason{Code: sched.VCBusy, Need: 6, Free: 4, Total: 12, Asks: "6 GPUs",
 		Rooms: []sched.Room{{Carry: v100, Free: 3, Total: 8}, {Carry: slot, Free: 1, Total: 4}}}}}
@@ -99,7 +100,7 @@ func TestExplanationOfADemotedJob(t *testing.T) {
 	for _, demoted := range []bool{false, true} {
 		ex.Demoted = demoted
 		var out strings.Builder
-		a := &app{out: &out, format: "table"}
+		a := &app{out: &out, format: "table", now: time.Now}
 		if err := a.show(ex, func(t *table) { a.drawExplanation(t, &ex) }); err != nil {
 			t.Fatal(err)
 		}

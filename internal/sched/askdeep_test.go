@@ -72,7 +72,7 @@ func TestSpareMemory(t *testing.T) {
 			t.Errorf("said %s; it became %s", was, now)
 		}
 	}
-	if len(said) < 50 && !testing.Short() {
+	if len(said) < 50 && seeds.Modest() {
 		t.Errorf("only %d answers", len(said))
 	}
 }
