@@ -33,7 +33,7 @@ func (c *comeback) compare(o *comeback) int {
 func comesBack(s *State, a *attempt) bool {
 	j := &s.jobs[a.job]
 	over := j.stop || j.completing != nil || j.held() || j.quarantined
-	if a.state != AttemptStopping || over || a.joined || s.shared(a) || s.isExtra(a) || s.moving(a) {
+	if !ordersAhead(s, j.space) || a.state != AttemptStopping || over || a.joined || s.shared(a) || s.isExtra(a) || s.moving(a) {
 		return false
 	}
 	if j.spec.Priority < cell.MinGuaranteed || j.gangs[a.id.Gang].next != none {
