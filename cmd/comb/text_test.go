@@ -15,6 +15,8 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // TestJobWithoutItsGuarantee checks that a job says when it runs on without its
@@ -127,7 +129,8 @@ func TestNotesAreWords(t *testing.T) {
 	}
 }
 
-// TestEnvironmentPage holds docs/environment.md to the variables of the code, tests left out.
+// TestEnvironmentPage holds docs/environment.md to the variables of the code. What tests alone
+// read stands in docs/testing.md.
 func TestEnvironmentPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "environment.md"))
 	if err != nil {
@@ -158,6 +161,12 @@ func TestEnvironmentPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, v := range []string{seeds.RangeEnv, testkit.ProgramsEnv} {
+		if !want[v] {
+			t.Errorf("the code names no %s any more: docs/testing.md speaks of it", v)
+		}
+		delete(want, v)
 	}
 	if len(want) < 15 || !maps.Equal(have, want) {
 		t.Errorf("docs/environment.md has rows of %v; the code names %v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(want)))
