@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -150,7 +152,9 @@ func (c *crash) job(name string, millis int) string {
 func (c *crash) drain() map[string]rest.Job {
 	c.t.Helper()
 	out := map[string]rest.Job{}
-	for name, id := range c.acked { // one after the other: each is asked for until it has ended
+	inOrder := slices.SortedFunc(maps.Keys(c.acked), func(a, b string) int { return cmp.Compare(c.acked[a], c.acked[b]) })
+	for _, name := range inOrder { // each is asked for until it has ended
+		id := c.acked[name]
 		ended := testkit.Within(testkit.Patience, func() bool {
 			j, err := c.client.Job(c.t.Context(), rest.JobRef(id))
 			if err != nil {

@@ -155,6 +155,7 @@ func (w *walker) comeBack(j *job, g int32, strict bool) {
 		o.heard = heard{}
 		o.enter(j.spec.Priority)
 		a := o.asking(j, g)
+		a.over = true // what is booked for those behind it is no obstacle
 		o.keepToType(&a, "")
 		if may && o.start(a) {
 			return
@@ -245,6 +246,7 @@ func (w *walker) holdPlace(wish Wish) {
 		o.heard = heard{}
 		o.enter(j.spec.Priority)
 		a := o.asking(j, g)
+		a.over = true
 		o.keepToType(&a, wish.SKU)
 		if turn && o.start(a) {
 			return

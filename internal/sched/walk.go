@@ -197,6 +197,7 @@ func (w *walker) hear(wish Wish) bool {
 	case w.reaches(wish.Gang):
 		w.holdPlaces()
 		w.comeFirst(w.view.prio, &wish.Gang, wish.Strict)
+		w.outlook.reach(wish.Gang, w.view.prio) // what is booked for it stood behind those
 		if !w.s.isPostponed() {
 			w.grant(wish)
 		}
@@ -214,10 +215,10 @@ func (w *walker) reaches(ref GangRef) bool {
 		w.over = true
 		return false
 	}
-	w.outlook.reach(ref, w.view.prio)
 	if !w.allBlocked(ref.Job) {
 		return true
 	}
+	w.outlook.reach(ref, w.view.prio)
 	w.over = !w.outlook.any()
 	return !w.over && w.outlook.find(ref) >= 0 // only what is booked for it can be left to a gang
 }
