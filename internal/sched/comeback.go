@@ -28,26 +28,20 @@ func (c *comeback) compare(o *comeback) int {
 }
 
 // comesBack reports whether an attempt is being stopped by the platform, and its gang is to have
-// cells again then without a word of its policy. What its own priority stopped stands where its
-// policy says, which only an order by submission or by a key tells before it waits.
+// cells again then without a word of its policy: only an order by submission or by a key tells
+// its place before it waits.
 func comesBack(s *State, a *attempt) bool {
 	j := &s.jobs[a.job]
-	over := j.stop || j.completing != nil || j.held() || j.quarantined
-	if !ordersAhead(s, j.space) || a.state != AttemptStopping || over || a.joined || s.shared(a) || s.isExtra(a) || s.moving(a) {
+	over := j.stop || j.completing != nil || j.held() || j.quarantined || a.state != AttemptStopping
+	if over || !ordersAhead(s, j.space) || a.joined || s.shared(a) || s.isExtra(a) || s.moving(a) {
 		return false
 	}
 	if j.spec.Priority < cell.MinGuaranteed || j.gangs[a.id.Gang].next != none {
 		return false
 	}
 	switch a.cause {
-	case EndDrained, EndRequeued, EndPlatform, EndRefused:
+	case EndDrained, EndRequeued, EndPlatform, EndRefused, EndPreempted:
 		return true
-	case EndPreempted:
-		if by := a.by; by == nil || ordersAhead(s, j.space) {
-			return true
-		} else if p := s.find(by.Job); p != nil {
-			return p.space != j.space || p.spec.Priority != j.spec.Priority
-		}
 	}
 	return false
 }

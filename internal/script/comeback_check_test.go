@@ -52,8 +52,8 @@ type keeper struct {
 }
 
 // keepsPlace reports whether the check holds of a VC: where the order is that of submission, and
-// one that waits blocks those behind it, or is booked before them. Other policies may have asked for
-// the later gang first. With backfill, one that may stop others does so only once it waits, and
+// one that waits blocks those behind it, or is booked before them. Other policies may have asked
+// for the later gang first. With backfill, one that may stop others does so only once it waits, and
 // its promise is made before: there the two worlds differ.
 func (c *checker) keepsPlace(vc cell.VCName) bool {
 	for _, v := range c.state.Config().VCs {
