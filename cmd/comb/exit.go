@@ -102,6 +102,8 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 				return usage(c, "%s takes no arguments, but there is %q", c.CommandPath(), list[0])
 			case len(list) == 0:
 				return usage(c, "%s needs %s", c.CommandPath(), want)
+			case len(list) == 1:
+				return usage(c, "%s wants %s, but there is the argument %q", c.CommandPath(), want, list[0])
 			}
 			return usage(c, "%s wants %s, but there are %d arguments", c.CommandPath(), want, len(list))
 		}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	startTime = 20 * time.Second // until a server answers
-	stopTime  = 20 * time.Second // until it is gone after SIGTERM
+	startTime = 2 * time.Minute // of a busy machine, until a server answers
+	stopTime  = 2 * time.Minute // until it is gone after SIGTERM
 	poll      = 10 * time.Millisecond
 )
 
