@@ -85,11 +85,15 @@ func attemptsOf(h *Handler, w http.ResponseWriter, r *http.Request) ([]attempt, 
 	if !ok {
 		return nil, false
 	}
-	// The history asks for the right to read the job, also where there is one attempt alone.
-	past, err := h.app.History(r.Context(), principalOf(r), of)
+	// The right is that to read the job, also where there is one attempt alone and no history.
 	var j *Job
+	var past []rest.PastAttempt
+	err := h.app.MayRead(r.Context(), principalOf(r), of)
 	if err == nil {
 		j, err = h.app.Job(r.Context(), principalOf(r), of)
+	}
+	if err == nil && j.Retry > 0 {
+		past, err = h.app.History(r.Context(), principalOf(r), of)
 	}
 	if err != nil {
 		fail(w, err, aboutJob)

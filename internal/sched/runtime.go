@@ -187,7 +187,10 @@ func (s foresight) coming(j *job) []Coming {
 	var out []Coming
 	for g := range j.gangs {
 		at := j.gangs[g].attempt
-		if at == none || s.attempts[at].state == AttemptReserving || len(out) >= mostComing {
+		if len(out) >= mostComing {
+			break
+		}
+		if at == none || s.attempts[at].state == AttemptReserving {
 			continue
 		}
 		for _, c := range s.ofAttempt(&s.attempts[at]) {
@@ -202,7 +205,7 @@ func (s foresight) coming(j *job) []Coming {
 		}
 		return cmp.Compare(a.At, b.At)
 	})
-	return out
+	return out[:min(len(out), mostComing)]
 }
 
 func (s foresight) ofAttempt(a *attempt) (out []Coming) {
@@ -226,7 +229,7 @@ func (s foresight) ofAttempt(a *attempt) (out []Coming) {
 func (s foresight) forced(a *attempt) (out []Coming) {
 	j := &s.jobs[a.job]
 	if s.looks.drains > 0 {
-		if n, ok := s.drainOf(a); ok {
+		if n, ok := s.drainOf(a, ""); ok {
 			out = append(out, s.drained(j, &n))
 		}
 	}
@@ -272,11 +275,12 @@ func zeroEnds(j *job) string {
 	return "; exit code 0 then means that it is done, since checkpoint is off"
 }
 
-// drainOf is the node that an attempt has to leave first, by a deadline that is still to come.
-func (s foresight) drainOf(a *attempt) (first nodeNote, ok bool) {
+// drainOf is the node that an attempt has to leave first, by a deadline that is still to come; one
+// node does not count.
+func (s foresight) drainOf(a *attempt, but cell.NodeName) (first nodeNote, ok bool) {
 	j := &s.jobs[a.job]
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
-		if t := &j.tasks[o]; t.place != nil && !t.dead {
+		if t := &j.tasks[o]; t.place != nil && !t.dead && t.place.Node != but {
 			if n := s.noted(t.place.Node); n.Cordon && n.Drain > 0 && (!ok || n.Drain < first.Drain) {
 				first, ok = n, true
 			}
@@ -298,6 +302,9 @@ func (s foresight) ills(a *attempt) (out []Coming) {
 		t := &j.tasks[o]
 		if t.place == nil || t.dead {
 			continue
+		}
+		if len(out) >= mostComing {
+			break
 		}
 		if n := s.noted(t.place.Node); n.Down {
 			const says = "node %s does not answer%s: whether it lives is not known, and it keeps its devices"
@@ -343,6 +350,10 @@ func (s foresight) warn(e *NodeCordoned) (out []Event) {
 		case e.On && e.Drain > s.now:
 			out = append(out, Foretold{on.Job, s.drained(j, &note)})
 		case before.Cordon && before.Drain > 0 && e.Drain == 0:
+			if other, ok := s.drainOf(s.live(on.Attempt), e.Node); ok {
+				out = append(out, Foretold{on.Job, s.drained(j, &other)})
+				continue
+			}
 			says := fmt.Sprintf("node %s is not drained any more: it goes on there", e.Node)
 			out = append(out, Foretold{on.Job, Coming{Kind: ComesDrain, Message: says}})
 		}

@@ -69,7 +69,8 @@ func (c *checker) keepsPlace(vc cell.VCName) bool {
 // any more.
 func (c *checker) beforePlace(r sched.Record) []keeper {
 	id, fresh := gets(r.Event)
-	if c.blind || !fresh || c.live[id] != nil || c.jobs[id.Job] == nil || !c.keepsPlace(c.jobs[id.Job].VC) {
+	of := c.jobs[id.Job]
+	if c.blind || !fresh || c.live[id] != nil || of == nil || of.Priority < cell.MinGuaranteed || !c.keepsPlace(of.VC) {
 		return nil
 	}
 	var out []keeper

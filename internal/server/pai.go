@@ -182,11 +182,8 @@ func (a paiApp) inTurn(ctx context.Context, look func() error) error {
 // Job implements pai.App.
 func (a paiApp) Job(ctx context.Context, p *identity.Principal, of pai.Ref) (*pai.Job, error) {
 	ctx = as(ctx, p, access.SeeJob)
-	var j rest.Job
-	if err := a.inTurn(ctx, func() (err error) {
-		j, err = a.s.find(ctx, of.String(), 0)
-		return err
-	}); err != nil {
+	j, err := a.find(ctx, of)
+	if err != nil {
 		return nil, err
 	}
 	spec, _, err := a.s.store.Spec(ctx, j.ID)
@@ -218,7 +215,7 @@ func (a paiApp) Stop(ctx context.Context, p *identity.Principal, of pai.Ref) err
 // Start implements pai.App.
 func (a paiApp) Start(ctx context.Context, p *identity.Principal, of pai.Ref) (bool, error) {
 	ctx = as(ctx, p, access.ChangeJob)
-	j, err := a.s.find(ctx, of.String(), 0)
+	j, err := a.find(ctx, of)
 	if err == nil && j.Stopping {
 		err = rest.NewProblem(http.StatusConflict, rest.CodeConflict,
 			"job "+of.String()+" is being stopped, and does not start again: submit it again")
@@ -235,8 +232,17 @@ func (a paiApp) Start(ctx context.Context, p *identity.Principal, of pai.Ref) (b
 
 // MayRead implements pai.App.
 func (a paiApp) MayRead(ctx context.Context, p *identity.Principal, of pai.Ref) error {
-	_, err := a.s.find(as(ctx, p, access.ReadJob), of.String(), 0)
+	_, err := a.find(as(ctx, p, access.ReadJob), of)
 	return err
+}
+
+// find is a job when it is the asker's turn.
+func (a paiApp) find(ctx context.Context, of pai.Ref) (j rest.Job, err error) {
+	err = a.inTurn(ctx, func() (err error) {
+		j, err = a.s.find(ctx, of.String(), 0)
+		return err
+	})
+	return j, err
 }
 
 // History implements pai.App.
@@ -250,7 +256,7 @@ func (a paiApp) History(ctx context.Context, p *identity.Principal, of pai.Ref) 
 
 // Tag implements pai.App.
 func (a paiApp) Tag(ctx context.Context, p *identity.Principal, of pai.Ref, tag string, on bool) error {
-	j, err := a.s.find(as(ctx, p, access.ChangeJob), of.String(), 0)
+	j, err := a.find(as(ctx, p, access.ChangeJob), of)
 	if err == nil {
 		_, err = tags{a.s}.set(ctx, &j, tag, on)
 	}
@@ -260,7 +266,7 @@ func (a paiApp) Tag(ctx context.Context, p *identity.Principal, of pai.Ref, tag 
 // Events implements pai.App: a job's first page of them.
 func (a paiApp) Events(ctx context.Context, p *identity.Principal, of pai.Ref) ([]rest.Event, error) {
 	ctx = as(ctx, p, access.ReadJob)
-	j, err := a.s.find(ctx, of.String(), 0)
+	j, err := a.find(ctx, of)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,11 @@ const keep = 10 * time.Second
 // Ahead is what the end of the present configuration will do to attempts that run. Its zero value
 // is ready; it may be used by many at a time, and is some seconds old.
 type Ahead struct {
-	mu   sync.Mutex
-	at   time.Time
-	list map[sched.AttemptID]rest.Coming
+	mu      sync.Mutex
+	at      time.Time
+	list    map[sched.AttemptID]rest.Coming
+	working bool // one asker works it out: the others are told what was known before
+	changes int  // of the configuration
 }
 
 // Forget has it worked out anew: there is another configuration.
@@ -29,6 +31,7 @@ func (a *Ahead) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.list = nil
+	a.changes++
 }
 
 // Work says what going back would do, and when that is; no plan means that the present
@@ -40,19 +43,41 @@ func (a *Ahead) Tell(ctx context.Context, jobs []rest.Job, work Work) error {
 	if !slices.ContainsFunc(jobs, func(j rest.Job) bool { return j.Phase == sched.Active }) {
 		return nil
 	}
+	list, err := a.known(ctx, work)
+	for i := range jobs {
+		tell(&jobs[i], list)
+	}
+	return err
+}
+
+// known is what was worked out last; it works it out itself where that is old and no other asker does so
+// yet. Lists of others wait for it in no case: on a large cluster it takes a while.
+func (a *Ahead) known(ctx context.Context, work Work) (map[sched.AttemptID]rest.Coming, error) {
+	a.mu.Lock()
+	list, changes := a.list, a.changes
+	old := !a.working && (list == nil || time.Since(a.at) > keep)
+	a.working = a.working || old
+	a.mu.Unlock()
+	if !old {
+		return list, nil
+	}
+	defer a.worked()
+	plan, until, err := work(ctx)
+	if err != nil {
+		return nil, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.list == nil || time.Since(a.at) > keep {
-		plan, until, err := work(ctx)
-		if err != nil {
-			return err
-		}
-		a.at, a.list = time.Now(), ahead(plan, until)
+	if list = ahead(plan, until); changes == a.changes { // else it is about an earlier configuration
+		a.at, a.list = time.Now(), list
 	}
-	for i := range jobs {
-		tell(&jobs[i], a.list)
-	}
-	return nil
+	return list, nil
+}
+
+func (a *Ahead) worked() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.working = false
 }
 
 func tell(j *rest.Job, list map[sched.AttemptID]rest.Coming) {

@@ -1,12 +1,14 @@
 package loan_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/loan"
 )
@@ -78,5 +80,44 @@ func TestSentences(t *testing.T) {
 		if diff := cmp.Diff(c.want, c.change.Sentences(c.changed)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
+	}
+}
+
+// Lists of others do not wait for what one asker works out: they are told what was known before.
+func TestOneAskerWorksItOut(t *testing.T) {
+	var a loan.Ahead
+	jobs := func() []rest.Job { return []rest.Job{{JobStatus: rest.JobStatus{Phase: sched.Active}}} }
+	begun, may, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- a.Tell(t.Context(), jobs(), func(context.Context) (*sched.ConfigPlan, sched.Time, error) {
+			close(begun)
+			<-may
+			return nil, 0, nil
+		})
+	}()
+	<-begun
+	never := func(context.Context) (*sched.ConfigPlan, sched.Time, error) {
+		t.Error("two work it out at a time")
+		return nil, 0, nil
+	}
+	if err := a.Tell(t.Context(), jobs(), never); err != nil {
+		t.Error(err)
+	}
+	a.Forget()
+	close(may)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	anew := 0
+	for range 2 {
+		if err := a.Tell(t.Context(), jobs(), func(context.Context) (*sched.ConfigPlan, sched.Time, error) {
+			anew++
+			return nil, 0, nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	if anew != 1 {
+		t.Errorf("worked out %d times after a change; want once", anew)
 	}
 }
