@@ -50,8 +50,8 @@ func (a *Ahead) Tell(ctx context.Context, jobs []rest.Job, work Work) error {
 	return err
 }
 
-// known is what was worked out last; it works it out itself where that is old and no other asker does so
-// yet. Lists of others wait for it in no case: on a large cluster it takes a while.
+// known is what was worked out last. Where that is old, and no other asker works it out already,
+// this one does. No other list waits for it: on a large cluster it takes a while.
 func (a *Ahead) known(ctx context.Context, work Work) (map[sched.AttemptID]rest.Coming, error) {
 	a.mu.Lock()
 	list, changes := a.list, a.changes
