@@ -99,7 +99,8 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.StringVar(&s.oidc, "oidc", "", "let an OpenID Connect provider say who signs in: file of settings, as in docs/people.md")
 	f.StringSliceVar(&s.hosts, "host", nil, "another name under which clients reach this server (may repeat)")
 	f.StringSliceVar(&s.proxies, "trusted-proxy", nil,
-		"network or address of a proxy whose X-Forwarded-For says from where a request comes (may repeat)")
+		"network or address of a proxy whose X-Forwarded-For says from where a request comes: of proxies only, "+
+			"since clients there could invent addresses (may repeat)")
 	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, in place of the configuration that the data directory has")
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")

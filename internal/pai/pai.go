@@ -196,7 +196,13 @@ type codes struct {
 func fail(w http.ResponseWriter, err error, c codes) {
 	status, code, text := faultOf(err, c)
 	var p *rest.Problem
-	if errors.As(err, &p) && p.Seconds > 0 {
+	var slow *people.Slow
+	switch {
+	case errors.As(err, &slow):
+		setRetry(w, slow.Seconds())
+	case errors.Is(err, people.ErrBusy):
+		setRetry(w, 1)
+	case errors.As(err, &p) && p.Seconds > 0:
 		setRetry(w, p.Seconds)
 	}
 	refuse(w, status, code, text)
@@ -211,7 +217,12 @@ func faultOf(err error, c codes) (status int, code, text string) {
 	}
 	var p *rest.Problem
 	var of *people.Problem
+	var slow *people.Slow
 	switch {
+	case errors.As(err, &slow):
+		return http.StatusTooManyRequests, "ForbiddenUserError", err.Error()
+	case errors.Is(err, people.ErrBusy):
+		return http.StatusTooManyRequests, "UnknownError", err.Error()
 	case errors.As(err, &of):
 		switch of.Kind {
 		case people.ErrNotFound:

@@ -284,6 +284,20 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	if info["authnMethod"] != "basic" || info["launcherType"] != "k8s" || info["version"] != "1.2.3" {
 		t.Errorf("%v", info)
 	}
+	var device *http.Cookie
+	for _, c := range w.login(nil).Result().Cookies() {
+		if c.Name == "comb_device" && c.HttpOnly && c.SameSite == http.SameSiteStrictMode && c.Path == "/" && !c.Secure {
+			device = c
+		}
+	}
+	if device == nil {
+		t.Fatal("a sign-in gives no cookie for the next one")
+	}
+	for _, c := range w.login(device, "Origin", "https://comb").Result().Cookies() {
+		if c.Name != "__Host-comb_device" || !c.Secure || c.Value == device.Value {
+			t.Errorf("to a page over TLS: %+v", c)
+		}
+	}
 	w.refused("", "POST /authn/basic/login", "expiration=4000&username=alice&password=wrong+password", 400, "IncorrectPasswordError")
 	w.refused("", "POST /authn/basic/login", "expiration=4000&username=nobody&password=wrong+password", 400, "IncorrectPasswordError")
 	w.refused("", "POST /authn/basic/login", "expiration=soon&username=alice&password=x", 400, "InvalidParametersError")
@@ -306,6 +320,10 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	if out := <-answers; out.Code != http.StatusTooManyRequests || out.Header().Get("Retry-After") == "" || !strings.Contains(out.Body.String(), "ForbiddenUserError") {
 		t.Errorf("the first answer to one guess of many is %d %v %s", out.Code, out.Header(), out.Body)
 	}
+	// A browser that signed in before passes them.
+	if out := w.login(device); out.Code != http.StatusOK {
+		t.Errorf("with the cookie of the sign-in before: %d %s", out.Code, out.Body)
+	}
 	gone()
 	guesses.Wait()
 	w.refused("alice", "GET /nothing", "", 404, "NoApiError")
@@ -314,6 +332,42 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	w.refused("alice", "GET /jobs/protocolversion/config", "", 404, "NoJobError")
 	w.ask("alice", "DELETE", "/authn/basic/logout", "", 200)
 	w.refused("alice", "GET /jobs", "", 401, "UnauthorizedUserError")
+}
+
+// login signs alice in, from a browser that kept a cookie.
+func (w *world) login(kept *http.Cookie, header ...string) *httptest.ResponseRecorder {
+	form := url.Values{"username": {"alice"}, "password": {password}, "expiration": {"4000"}}.Encode()
+	r := httptest.NewRequest("POST", "http://comb"+Prefix+"/authn/basic/login", strings.NewReader(form))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if kept != nil {
+		r.AddCookie(kept)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	out := httptest.NewRecorder()
+	w.h.Serve(out, r, nil)
+	return out
+}
+
+// TestPasswordsWaitTheirTurn: where a password is not looked at the answer says when to try again,
+// whatever the password was for.
+func TestPasswordsWaitTheirTurn(t *testing.T) {
+	for _, c := range []struct {
+		err              error
+		code, text, wait string
+	}{
+		{&people.Slow{For: 1200 * time.Millisecond}, "ForbiddenUserError", "too many wrong passwords or codes: wait 2s", "2"},
+		{people.ErrBusy, "UnknownError", "many passwords are being looked at", "1"},
+	} {
+		out := httptest.NewRecorder()
+		fail(out, c.err, aboutUser)
+		text := out.Body.String()
+		if out.Code != http.StatusTooManyRequests || out.Header().Get("Retry-After") != c.wait ||
+			!strings.Contains(text, c.code) || !strings.Contains(text, c.text) {
+			t.Errorf("%v: %d %v %s", c.err, out.Code, out.Header(), text)
+		}
+	}
 }
 
 func TestTwoUsersOfOneName(t *testing.T) {

@@ -3,7 +3,6 @@ package pai
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
+	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/store"
 )
 
@@ -31,7 +31,9 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
-	token, _, fault := h.people.SignIn(r.Context(), name, form.Get("password"), people.From{Address: from}, life)
+	kept := rest.Tickets(r.Header)
+	token, _, fault := h.people.SignIn(r.Context(), name, form.Get("password"),
+		people.From{Address: from, Ticket: kept}, life)
 	if fault != nil {
 		signInFault(w, fault)
 		return
@@ -41,21 +43,21 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		fail(w, fault, codes{missing: noUser})
 		return
 	}
+	if kept = h.people.KeepTicket(kept, name); kept != "" {
+		overTLS := r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")
+		c := rest.DeviceCookie(overTLS, kept, people.TicketLife)
+		http.SetCookie(w, &c)
+	}
 	answer(w, http.StatusOK, map[string]any{"token": token, "user": u.Name, "admin": u.Admin, "hasGitHubPAT": false})
 }
 
 // signInFault answers where a password was not taken.
 func signInFault(w http.ResponseWriter, err error) {
-	var slow *people.Slow
-	switch {
-	case errors.As(err, &slow):
-		setRetry(w, int(math.Ceil(slow.For.Seconds())))
-		refuse(w, http.StatusTooManyRequests, "ForbiddenUserError", slow.Error())
-	case errors.Is(err, people.ErrSignIn):
+	if errors.Is(err, people.ErrSignIn) {
 		refuse(w, http.StatusBadRequest, "IncorrectPasswordError", err.Error())
-	default:
-		fail(w, err, codes{missing: noToken})
+		return
 	}
+	fail(w, err, codes{missing: noToken})
 }
 
 // loginForm reads the fields of a sign-in. Where it cannot, the request is answered.

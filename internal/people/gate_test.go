@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,7 +71,8 @@ func (w *world) guess(name string, each time.Duration, where func(i int) From) (
 }
 
 // TestNobodyIsLockedOut: 200 sign-ins with the right password, one a second, under 20 guesses a
-// second. None is refused, and the guesses are bounded.
+// second. None is refused, and the guesses are bounded: a hundred, then one a second. Sign-ins from
+// new places take longer, so there are more guesses beside them.
 func TestNobodyIsLockedOut(t *testing.T) {
 	elsewhere := func(int) From { return from("203.0.113.6") }
 	for name, c := range map[string]struct {
@@ -84,6 +86,15 @@ func TestNobodyIsLockedOut(t *testing.T) {
 			func(int) From { return from("2001:db8:0:1::1") }, 40},
 		"guesses from an address each": {func(i int) From { return from(fmt.Sprintf("203.0.%d.%d", i/250, i%250)) },
 			func(int) From { return from("10.0.0.1") }, 400},
+		"guesses from 20 addresses, each sign-in from a new one": {
+			func(i int) From { return from(fmt.Sprintf("198.51.%d.7", i%20)) },
+			func(i int) From { return from(fmt.Sprintf("10.%d.1.1", i)) }, 800},
+		"guesses from 20 neighbours, each sign-in from a new address": {
+			func(i int) From { return from(fmt.Sprintf("198.51.100.%d", i%20)) },
+			func(i int) From { return from(fmt.Sprintf("10.%d.1.1", i)) }, 800},
+		"guesses from a company's networks of IPv6, each sign-in from a new one": {
+			func(i int) From { return from(fmt.Sprintf("2001:db8:0:%x::1", i%256)) },
+			func(i int) From { return from(fmt.Sprintf("2001:db8:1:%x::1", i)) }, 800},
 	} {
 		t.Run(name, func(t *testing.T) {
 			besieged(t, func(w *world) { w.signsInUnder(c.guesses, c.signIn, c.most) })
@@ -143,6 +154,53 @@ func TestTicketsPass(t *testing.T) {
 		w.must(err)
 		if _, ok := w.holder(&u, kept); !ok || len(kept) > 512 {
 			t.Errorf("one user's sign-ins push out another's ticket: %q", kept)
+		}
+	})
+}
+
+// TestTicketsTakeOneTurn: a user with 600 tickets and a right sign-in for each has the turn of one
+// user. Other users, a password that is looked at once more and new passwords come in turn.
+func TestTicketsTakeOneTurn(t *testing.T) {
+	besieged(t, func(w *world) {
+		mallory := NewUser{User: identity.User{Name: "mallory"}, Password: password}
+		w.must(w.CreateUsers(ctx, "admin", []NewUser{mallory}))
+		leave, err := w.gate.hosts.Wait(ctx, "first")
+		w.must(err)
+		var order []string
+		w.gate.hosts.Given = func(by string) { order = append(order, by) }
+		var all sync.WaitGroup
+		enter := func(try func() error) {
+			all.Go(func() {
+				if err := try(); err != nil && !errors.Is(err, ErrBusy) {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		for i := range 600 {
+			from := From{fmt.Sprintf("2001:db8::%x:0:0:0:1", i), w.Ticket("mallory")}
+			enter(func() error { _, _, err := w.SignIn(ctx, "mallory", password, from, 0); return err })
+		}
+		busy := 0
+		others := func(try func() error) {
+			enter(func() error {
+				err := try()
+				if err != nil {
+					busy++
+				}
+				return err
+			})
+		}
+		alice := From{"10.0.0.1", w.Ticket("alice")}
+		others(func() error { _, _, err := w.SignIn(ctx, "alice", password, alice, 0); return err })
+		others(func() error { return w.Confirm(ctx, "alice", password) })
+		others(func() error {
+			return w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "dave"}, Password: password}})
+		})
+		leave()
+		all.Wait()
+		if busy > 0 || len(order) != 3+hashLine || fmt.Sprint(order[:4]) != "[mallory alice admin mallory]" {
+			t.Errorf("%d of others were refused; %d turns: %v", busy, len(order), order)
 		}
 	})
 }
@@ -280,6 +338,48 @@ func TestPasswordsAreLookedAtInTurn(t *testing.T) {
 	})
 }
 
+// TestOneNetworkFillsNoLine: 600 networks of IPv6 that one company has, with a name each, hold no
+// line full against others; who finds no room is told so, and of no wrong password.
+func TestOneNetworkFillsNoLine(t *testing.T) {
+	besieged(t, func(w *world) {
+		leave, err := w.gate.strangers.Wait(ctx, "first")
+		w.must(err)
+		var order []string
+		w.gate.strangers.Given = func(by string) { order = append(order, by) }
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		refused := map[string]int{}
+		enter := func(name, address string) {
+			all.Go(func() {
+				_, _, err := w.SignIn(ctx, name, password, from(address), 0)
+				if err == nil || errors.Is(err, ErrSignIn) {
+					return
+				}
+				if !errors.Is(err, ErrBusy) || strings.Contains(err.Error(), "wrong") {
+					t.Errorf("%s: %v", name, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				refused[name]++
+			})
+			synctest.Wait()
+		}
+		for i := range 600 {
+			enter(fmt.Sprintf("user%d", i), fmt.Sprintf("2001:db8:0:%x::1", i))
+		}
+		enter("alice", "10.0.0.1")
+		enter("bob", "10.0.0.2")
+		leave()
+		all.Wait()
+		if refused["alice"]+refused["bob"] > 0 || len(refused) != 600-hashLines+2 {
+			t.Errorf("refused: %v", refused)
+		}
+		if len(order) < 4 || order[1] != "10.0.0.1" || order[3] != "10.0.0.2" {
+			t.Errorf("turns: %v", order)
+		}
+	})
+}
+
 // TestRightCodesWaitForNone: whatever is guessed, and from where, the code makes the first
 // administrator.
 func TestRightCodesWaitForNone(t *testing.T) {
@@ -347,6 +447,26 @@ func TestTry(t *testing.T) {
 			t.Errorf("a password from the same address: %v", err)
 		}
 	})
+}
+
+// TestSlowSaysHowLong: a wait is rounded up, so that who waits as long as is said finds room.
+func TestSlowSaysHowLong(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		time.Millisecond: "1s", time.Second: "1s", 1400 * time.Millisecond: "2s"} {
+		if got := (&Slow{wait}).Error(); got != "too many wrong passwords or codes: wait "+want {
+			t.Errorf("%v: %s", wait, got)
+		}
+	}
+}
+
+func TestWider(t *testing.T) {
+	for network, want := range map[string]string{
+		"10.0.0.1": "10.0.0.0/24", "2001:db8:1:2::/64": "2001:db8:1::/48",
+		"the server's socket": "the server's socket", "": ""} {
+		if got := wider(network); got != want {
+			t.Errorf("%s is in %s; want %s", network, got, want)
+		}
+	}
 }
 
 func TestNetwork(t *testing.T) {

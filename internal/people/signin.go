@@ -32,9 +32,9 @@ type From struct {
 	Ticket  string // what the client kept of earlier sign-ins
 }
 
-// SignIn makes a session of a user with its password. life 0 is DefaultSession. What others try
-// decides neither whether a password is looked at nor, where the user signed in before from that
-// place or has a ticket, when.
+// SignIn makes a session of a user with its password. life 0 is DefaultSession. A user with a
+// ticket, or at a place where it signed in before, waits for no stranger. From elsewhere it waits
+// for its turn while strangers try the name.
 func (d *Directory) SignIn(ctx context.Context, name, password string, from From, life time.Duration) (
 	string, store.Token, error) {
 	life, err := sessionLife(life)
@@ -65,29 +65,30 @@ func (d *Directory) Confirm(ctx context.Context, name, password string) error {
 // try is one look at a password: by what it is counted, and in whose turn it comes.
 type try struct {
 	name, from, by string
-	host           bool   // its client signed in before
+	host           bool   // its client signed in before: by is its name, else its network
 	known          string // the place that a right password makes known
 	bounds         []bound
 }
 
 // tryOf says how a sign-in counts: with a ticket by that alone, from a known address by name and
-// address, else also by the name from all strange places and by the address for all names. u is no
-// user where there is none of the name.
+// address, else also by the name from all strange places and by the address for all names. A client
+// that signed in before comes in its user's turn: a user has as many tickets and places as it
+// likes. u is no user where there is none of the name.
 func (d *Directory) tryOf(u *identity.User, name string, from From) try {
 	network := Network(from.Address)
 	t := try{name: name, from: from.Address, by: network, known: network + " " + u.Hash + " " + name}
 	if device, ok := d.holder(u, from.Ticket); ok && u.Hash != "" {
-		t.by, t.host, t.known = "ticket "+device, true, ""
-		t.bounds = []bound{{t.by, maxFails, longestPause}}
+		t.by, t.host, t.known = name, true, ""
+		t.bounds = []bound{{"ticket " + device, maxFails, longestPause}}
 		return t
 	}
-	t.bounds = []bound{{"at " + network + " " + name, maxFails, longestPause}}
+	t.bounds = []bound{{placeBound(network, name), maxFails, longestPause}}
 	if t.host = d.gate.knows(t.known, d.time()); t.host {
-		t.by = network + " " + name
+		t.by = name
 		return t
 	}
-	t.bounds = append(t.bounds,
-		bound{"user " + name, maxStrange, strangePause}, bound{"from " + network, maxFrom, strangePause})
+	t.bounds = append(t.bounds, bound{"from " + network, maxFrom, strangePause},
+		bound{name: groupBound(network, name)}, bound{name: nameBound(name)})
 	return t
 }
 
@@ -107,7 +108,7 @@ func (d *Directory) check(ctx context.Context, u *identity.User, password string
 	}
 	ok := false
 	if err = sleep(ctx, wait); err == nil {
-		err = d.hashing(ctx, t.host, t.by, func() { ok = matches(kept, password) })
+		ok, err = d.look(ctx, kept, password, &t)
 	}
 	if err != nil {
 		d.gate.back(t.bounds...) // the password was not looked at: it was not wrong
@@ -124,6 +125,23 @@ func (d *Directory) check(ctx context.Context, u *identity.User, password string
 	return nil
 }
 
+// look looks at a password when it is its turn.
+func (d *Directory) look(ctx context.Context, kept, password string, t *try) (ok bool, err error) {
+	end := func(time.Duration) {}
+	if !t.host {
+		if end, err = d.gate.turn(ctx, t.by, t.name); err != nil {
+			return false, err
+		}
+	}
+	err = d.hashing(ctx, t.host, t.by, func() { ok = matches(kept, password) })
+	pause := time.Duration(0)
+	if err == nil && !ok {
+		pause = strangePause
+	}
+	end(pause)
+	return ok, err
+}
+
 // hashing waits for one of the places at which passwords are looked at, in turn.
 func (d *Directory) hashing(ctx context.Context, host bool, by string, look func()) error {
 	lane := &d.gate.strangers
@@ -133,7 +151,7 @@ func (d *Directory) hashing(ctx context.Context, host bool, by string, look func
 	leave, err := lane.Wait(ctx, by)
 	var full *seats.Full
 	if errors.As(err, &full) {
-		return &Slow{time.Second}
+		return ErrBusy
 	}
 	if err != nil {
 		return err

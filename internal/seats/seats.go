@@ -18,6 +18,12 @@ type Seats struct {
 	Line, Lines int
 	// Given, where it is set, is told whose turn it is, one at a time and in order.
 	Given func(by string)
+	// Group, where it is set, is a user's group. Groups take turns, and in each its users. Where
+	// all lines are full the group with the most requests gives way.
+	Group func(by string) string
+	// Order, where it is set, says which of two users that wait comes first: below 0 is a. Equal
+	// ones take turns.
+	Order func(a, b string) int
 
 	mu      sync.Mutex
 	open    int
@@ -96,14 +102,14 @@ func (s *Seats) give(by string) (leave func()) {
 }
 
 // join puts a request at the end of its user's line. Where all lines together are full the longest
-// one gives way to a shorter one. The mutex is held.
+// one gives way to a shorter one, of the largest group. The mutex is held.
 func (s *Seats) join(by string) (*place, error) {
 	if len(s.lines[by]) >= s.Line {
 		return nil, &Full{fmt.Sprintf(
 			"%s has %d requests waiting for their turn (%s), the most that one user may have; try again",
 			by, s.Line, s.What)}
 	}
-	if s.waiting >= s.Lines && !s.shorten(len(s.lines[by])+1) {
+	if s.waiting >= s.Lines && !s.shorten(by) {
 		return nil, s.full()
 	}
 	if s.lines == nil {
@@ -123,11 +129,26 @@ func (s *Seats) full() error {
 		"%d requests wait for their turn (%s), the most that this server allows; try again", s.Lines, s.What)}
 }
 
-// shorten takes the last place of the longest line, if that is longer than n.
-func (s *Seats) shorten(n int) bool {
-	longest := ""
+// shorten takes the last place of the longest line, if that is longer than the line of a user with
+// one more. It is a line of the group in which most wait, if that is more than in the user's own.
+func (s *Seats) shorten(by string) bool {
+	sizes := map[string]int{}
 	for _, user := range s.next {
-		if len(s.lines[user]) > n {
+		sizes[s.group(user)] += len(s.lines[user])
+	}
+	own := s.group(by)
+	from, most := own, sizes[own]+1
+	for _, user := range s.next {
+		if g := s.group(user); sizes[g] > most {
+			from, most = g, sizes[g]
+		}
+	}
+	longest, n := "", 0
+	if from == own {
+		n = len(s.lines[by]) + 1
+	}
+	for _, user := range slices.Backward(s.next) {
+		if s.group(user) == from && len(s.lines[user]) > n {
 			longest, n = user, len(s.lines[user])
 		}
 	}
@@ -140,6 +161,13 @@ func (s *Seats) shorten(n int) bool {
 	close(last.ready)
 	s.leave(longest, last)
 	return true
+}
+
+func (s *Seats) group(by string) string {
+	if s.Group == nil {
+		return by
+	}
+	return s.Group(by)
 }
 
 // leave takes a request out of its line; the mutex is held.
@@ -186,17 +214,46 @@ func (s *Seats) free(by string) {
 		delete(s.by, by)
 	}
 	for s.open < s.All {
-		i := slices.IndexFunc(s.next, func(user string) bool { return s.by[user] < s.One })
-		if i < 0 {
+		user, ok := s.first()
+		if !ok {
 			return
 		}
-		user := s.next[i]
 		p := s.lines[user][0]
 		s.leave(user, p)
-		if len(s.lines[user]) > 0 { // behind all others that wait
-			s.next = append(slices.Delete(s.next, i, i+1), user)
-		}
+		s.behind(user)
 		s.give(user)
 		close(p.ready)
 	}
+}
+
+// first returns the user whose turn it is; false where none may have a place. The mutex is held.
+func (s *Seats) first() (user string, ok bool) {
+	for _, one := range s.next {
+		if s.by[one] < s.One && (!ok || s.Order(one, user) < 0) {
+			user, ok = one, true
+			if s.Order == nil {
+				break
+			}
+		}
+	}
+	return user, ok
+}
+
+// behind puts the group of a user that was served behind all others that wait, and in it the user
+// last. The mutex is held.
+func (s *Seats) behind(served string) {
+	of := s.group(served)
+	next, last := make([]string, 0, len(s.next)), []string(nil)
+	for _, user := range s.next {
+		if s.group(user) != of {
+			next = append(next, user)
+		} else if user != served {
+			last = append(last, user)
+		}
+	}
+	next = append(next, last...)
+	if len(s.lines[served]) > 0 {
+		next = append(next, served)
+	}
+	s.next = next
 }

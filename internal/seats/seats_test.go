@@ -172,3 +172,62 @@ func TestLinesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestGroupsTakeTurns: groups of users take turns, and in each its users; where all lines are full
+// the group with the most requests gives way, and of it the longest line.
+func TestGroupsTakeTurns(t *testing.T) {
+	for name, c := range map[string]struct{ enter, turns, refused string }{
+		"in turn":             {"a/1 a/2 a/3 b/1 a/1 b/2", "a/1 b/1 a/2 b/2 a/3 a/1", ""},
+		"the group gives way": {"a/1 a/2 a/3 a/4 a/5 a/6 b/1 b/2 b/3", "a/1 b/1 a/2 b/2 a/3 b/3", "a/6 a/5 a/4"},
+		"none has more":       {"a/1 a/2 a/3 b/1 b/2 b/3 a/4 b/4", "a/1 b/1 a/2 b/2 a/3 b/3", "a/4 b/4"},
+		"its longest line":    {"a/1 a/2 a/2 a/3 b/1 b/2 b/3 a/4", "a/1 b/1 a/2 b/2 a/3 b/3", "a/2 a/4"},
+		"its own longest":     {"a/1 a/1 a/1 b/1 b/1 b/1 a/2", "a/1 b/1 a/2 b/1 a/1 b/1", "a/1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := Seats{All: 1, One: 1, Line: 4, Lines: 6, Group: func(by string) string { return by[:1] }}
+				turns, refused := enter(t, &s, c.enter)
+				if turns != c.turns || refused != c.refused {
+					t.Errorf("turns %s; refused %s", turns, refused)
+				}
+			})
+		})
+	}
+}
+
+// enter lets users wait one after another behind one that holds a place, and gives it to them.
+func enter(t *testing.T, s *Seats, users string) (turns, refused string) {
+	order, release := line(t, s)
+	var done sync.WaitGroup
+	var mu sync.Mutex
+	var lost []string
+	for _, user := range strings.Fields(users) {
+		done.Go(func() {
+			leave, err := s.Wait(t.Context(), user)
+			if err == nil {
+				leave()
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			lost = append(lost, user)
+		})
+		synctest.Wait()
+	}
+	release()
+	done.Wait()
+	if len(s.next)+len(s.lines)+len(s.by)+s.waiting != 0 {
+		t.Errorf("something is left: %+v", s)
+	}
+	return strings.Join(*order, " "), strings.Join(lost, " ")
+}
+
+// TestOrder: of users that wait the first by Order is next, equal ones in turn.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Seats{All: 1, One: 1, Line: 4, Lines: 6, Order: strings.Compare}
+		if turns, refused := enter(t, &s, "c b b a"); turns != "a b b c" || refused != "" {
+			t.Errorf("turns %s; refused %s", turns, refused)
+		}
+	})
+}

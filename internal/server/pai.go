@@ -36,7 +36,8 @@ func OpenPAI(s *Server) http.Handler {
 	return &openPAI{s, pai.New(paiApp{s}, s.opts.People, s.opts.Version)}
 }
 
-// ServeHTTP guards OpenPAI's routes as Server.ServeHTTP does its own; a cookie counts for nothing here.
+// ServeHTTP guards OpenPAI's routes as Server.ServeHTTP does its own. Of cookies only a device's
+// counts here, when its user signs in.
 func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !pai.Speaks(r.URL.Path) {
 		o.Server.ServeHTTP(w, r)

@@ -54,12 +54,6 @@ type accounts struct {
 	codes     codes
 }
 
-// What keeps a browser's tickets, over TLS and without.
-const (
-	secureDevice = "__Host-comb_device"
-	plainDevice  = "comb_device"
-)
-
 // Answers of the provider that are worked on at a time, each for up to 15 seconds: of all, and of
 // one address.
 const (
@@ -168,7 +162,9 @@ func (a *accounts) fail(err error) error {
 	case errors.Is(err, people.ErrSignIn), errors.Is(err, people.ErrCode), errors.Is(err, people.ErrRedeem):
 		return a.Fail(rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, err.Error()))
 	case errors.As(err, &slow):
-		return a.Fail(busy(int((slow.For+time.Second-1)/time.Second), err.Error()))
+		return a.Fail(busy(slow.Seconds(), err.Error()))
+	case errors.Is(err, people.ErrBusy):
+		return a.Fail(busy(1, err.Error()))
 	case errors.Is(err, store.ErrStale):
 		return a.Fail(rest.NewProblem(http.StatusConflict, rest.CodeConflict, "it was changed meanwhile; try again"))
 	case !errors.As(err, &p):

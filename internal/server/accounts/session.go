@@ -39,12 +39,7 @@ func (o *Origin) Resolve(c huma.Context) []error {
 		o.from = "the server's socket"
 	}
 	o.secure = c.TLS() != nil || strings.HasPrefix(c.Header("Origin"), "https://")
-	cookies := http.Request{Header: http.Header{"Cookie": {c.Header("Cookie")}}}
-	for _, name := range []string{plainDevice, secureDevice} {
-		if kept, err := cookies.Cookie(name); err == nil {
-			o.tickets = kept.Value
-		}
-	}
+	o.tickets = rest.Tickets(http.Header{"Cookie": {c.Header("Cookie")}})
 	return nil
 }
 
@@ -99,19 +94,9 @@ func (a *accounts) open(o *Origin, in *rest.SignIn, enter func(time.Duration) (s
 	secure := o.secure || a.Provider.OverTLS()
 	out.SetCookie, out.Body.Token = []http.Cookie{sessionCookie(secure, text, &t)}, ""
 	if kept := a.Directory.KeepTicket(o.tickets, out.Body.User); kept != "" {
-		out.SetCookie = append(out.SetCookie, deviceCookie(secure, kept))
+		out.SetCookie = append(out.SetCookie, rest.DeviceCookie(secure, kept, people.TicketLife))
 	}
 	return out, nil
-}
-
-// deviceCookie keeps a browser's tickets, also when it signs out.
-func deviceCookie(secure bool, tickets string) http.Cookie {
-	c := cookie(secure, tickets)
-	if c.Name = plainDevice; secure {
-		c.Name = secureDevice
-	}
-	c.MaxAge = int(people.TicketLife.Seconds())
-	return c
 }
 
 func sessionCookie(secure bool, text string, t *store.Token) http.Cookie {
