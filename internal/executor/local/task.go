@@ -360,12 +360,7 @@ func (t *task) outcome(s *spec) (o outcome, ok bool) {
 		return o, false
 	}
 	mine := spec{Attempt: t.at.id, Task: t.n, Parents: append(slices.Clone(t.e.parents), s.Parents...)}
-	for _, dir := range mine.groupDirs() {
-		if len(cgroup.Members(dir)) > 0 {
-			return o, false
-		}
-	}
-	return o, true
+	return o, cgroup.Left(mine.groupDirs()) == ""
 }
 
 // spec reads what was started. Where that cannot be read, what finds the task's

@@ -157,7 +157,7 @@ func handDown(base, dir string) []string {
 // version 2 hands controllers down only from a group without processes. A group
 // with others in it is not ours to arrange.
 func leaveForServer(base string) {
-	members := Members(base)
+	members := direct(base)
 	if len(members) != 1 || members[0] != os.Getpid() {
 		return
 	}
@@ -311,13 +311,33 @@ func counted(files []string, word string) (most int64) {
 	return most
 }
 
-// Members returns the processes of a group; none when it does not exist.
-func Members(dir string) []int {
+// Members returns the processes of a group and of those below it; none when it does not exist. It is
+// no proof that there are none: what moves from one group to another meanwhile may be missed.
+func Members(dir string) (pids []int) {
+	for _, group := range below(dir) {
+		pids = append(pids, direct(group)...)
+	}
+	return pids
+}
+
+// below are a group and all groups below it, the deepest first: a task may make some.
+func below(dir string) (groups []string) {
+	entries, _ := os.ReadDir(dir) // of a group that is gone there are none
+	for _, e := range entries {
+		if e.IsDir() {
+			groups = append(groups, below(filepath.Join(dir, e.Name()))...)
+		}
+	}
+	return append(groups, dir)
+}
+
+// direct returns the processes of one group. Of a threaded one of version 2 the kernel names only
+// the threads: each stands for its process.
+func direct(dir string) (pids []int) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
-		return nil
+		data, _ = os.ReadFile(filepath.Join(dir, "cgroup.threads"))
 	}
-	var pids []int
 	for line := range strings.Lines(string(data)) {
 		if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 {
 			pids = append(pids, pid)
@@ -326,16 +346,17 @@ func Members(dir string) []int {
 	return pids
 }
 
-// Kill forbids further forks in a task's groups and kills all that is in them, and says how many
-// processes there were: they may take a moment to die. A kernel that can kill a group does it in
-// one step; else each member is killed, and what these had started meanwhile.
+// Kill forbids further forks in a task's groups and kills all that is in them and below them, and
+// says how many processes there were: they may take a moment to die. A kernel that can kill a group
+// does it in one step; else each member is killed, and what these had started meanwhile.
 func Kill(dirs []string) (found int) {
 	for _, dir := range dirs {
 		_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0) // where it has that controller
 	}
 	for _, dir := range dirs {
 		n := len(Members(dir))
-		if n > 0 && os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
+		// The kernel knows better than the list who is there: it is told whatever that says.
+		if os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
 			found = max(found, n)
 		}
 	}
@@ -370,15 +391,40 @@ func killMember(pid int, dir string) {
 		defer unix.Close(fd)
 	}
 	text, gone := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	group := "/" + filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
-	if gone != nil || !strings.Contains(string(text)+"\n", group+"\n") {
+	if gone != nil || !within(string(text), dir) {
 		return
 	}
 	if err != nil {
-		_ = unix.Kill(pid, unix.SIGKILL) // a kernel without pidfd; it may be gone
+		_ = unix.Kill(pid, unix.SIGKILL) // a thread's number, or a kernel without pidfd; it may be gone
 		return
 	}
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+}
+
+// within reports whether a process's groups have that of a directory among them, or one below it.
+func within(text, dir string) bool {
+	group := "/" + filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir) + "/"
+	for line := range strings.Lines(text) {
+		if strings.Contains(strings.TrimSpace(line)+"/", group) {
+			return true
+		}
+	}
+	return false
+}
+
+// Left names a group in which, or below which, something may be left; "" is none. Only the kernel's
+// word is believed: version 2 says it, and of both versions only empty groups can be removed.
+func Left(dirs []string) string {
+	for _, dir := range dirs {
+		events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
+		if err == nil && strings.Contains("\n"+string(events), "\npopulated 0\n") {
+			continue
+		}
+		if err == nil || !remove(dir) {
+			return dir
+		}
+	}
+	return ""
 }
 
 // Refused counts the forks that a group's own limit of processes refused. Process 1 of a container
@@ -394,18 +440,26 @@ func Refused(parents []Parent, name string) (forks int64) {
 	return counted(files, "max ")
 }
 
-// Remove removes a task's empty groups; the kernel may need a moment after
-// the last process is gone. The last task takes the parents with it, so that a
+// Remove removes a task's empty groups, with those that it made below them; the kernel may need a
+// moment after the last process is gone. The last task takes the parents with it, so that a
 // server that is killed leaves nothing behind.
 func Remove(dirs []string) {
 	for _, dir := range dirs {
 		for range 50 {
-			err := os.Remove(dir)
-			if err == nil || errors.Is(err, fs.ErrNotExist) {
+			if remove(dir) {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		os.Remove(filepath.Dir(dir)) // fails while other tasks are in it
 	}
+}
+
+// remove reports whether a group is gone, with all below it: those that are not empty stay.
+func remove(dir string) bool {
+	var err error
+	for _, group := range below(dir) {
+		err = os.Remove(group)
+	}
+	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
