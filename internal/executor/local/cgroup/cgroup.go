@@ -427,17 +427,56 @@ func Left(dirs []string) string {
 	return ""
 }
 
-// Refused counts the forks that a group's own limit of processes refused. Process 1 of a container
-// asks without parents, and sees its own group.
+// Refused counts the forks that a group's own limit of processes refused, until Kill. Process 1 of a
+// container asks without parents, and sees its own group.
 func Refused(parents []Parent, name string) (forks int64) {
-	files := []string{"/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/pids.events"}
+	dirs := []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"}
 	if len(parents) > 0 {
-		files = nil
+		dirs = Dirs(parents, name)
 	}
-	for _, dir := range Dirs(parents, name) {
-		files = append(files, filepath.Join(dir, "pids.events"))
+	for _, dir := range dirs {
+		if !reached(dir) {
+			continue
+		}
+		file := filepath.Join(dir, "pids.events.local") // of its own limit alone
+		if _, err := os.Stat(file); err != nil {
+			// A kernel before 6.11, or version 1: of its own limit and of those above it.
+			file = filepath.Join(dir, "pids.events")
+		}
+		forks = max(forks, counted([]string{file}, "max "))
 	}
-	return counted(files, "max ")
+	return forks
+}
+
+// reached reports whether a group had as many processes as it may have: else a limit above it
+// refused a fork. A kernel before 6.1 does not say that. There no limit above may be one.
+func reached(dir string) bool {
+	limit, ok := number(dir, "pids.max")
+	if !ok || limit == 0 { // none, or Kill's
+		return false
+	}
+	if peak, ok := number(dir, "pids.peak"); ok {
+		return peak >= limit
+	}
+	for {
+		dir = filepath.Dir(dir)
+		if _, err := os.Stat(filepath.Join(dir, "pids.max")); err != nil {
+			return true // the top has none
+		}
+		if _, limited := number(dir, "pids.max"); limited {
+			return false
+		}
+	}
+}
+
+// number reads a file of a group that holds one; false where it holds "max" or is not there.
+func number(dir, file string) (int64, bool) {
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	return n, err == nil
 }
 
 // Remove removes a task's empty groups, with those that it made below them; the kernel may need a

@@ -59,10 +59,7 @@ func TestCgroup2(t *testing.T) {
 	if got := OutOfMemory(parents, "task"); got != 2 {
 		t.Errorf("%d kills", got)
 	}
-	lay(t, dir, map[string]string{"cgroup.procs": "4000000000\n4000000001\n", "pids.events": "max 7\n"})
-	if got := Refused(parents, "task"); got != 7 {
-		t.Errorf("%d forks refused", got)
-	}
+	lay(t, dir, map[string]string{"cgroup.procs": "4000000000\n4000000001\n"})
 	if n := Kill(Dirs(parents, "task")); n != 2 {
 		t.Errorf("it found %d processes", n)
 	}
@@ -122,6 +119,31 @@ func TestGroupsBelow(t *testing.T) {
 		told, _ := os.ReadFile(filepath.Join(dir, "cgroup.kill"))
 		if _, v2 := c.files["cgroup.events"]; v2 && string(told) != "1" {
 			t.Errorf("%s: the kernel was not told to kill the group", name)
+		}
+	}
+}
+
+// Only a fork that a group's own limit refused counts.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"none":                      {nil, 0},
+		"no limit":                  {map[string]string{"pids.max": "max\n", "pids.events": "max 7\n"}, 0},
+		"its own":                   {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 7\n"}, 7},
+		"one above it":              {map[string]string{"pids.max": "100\n", "pids.peak": "40\n", "pids.events": "max 7\n"}, 0},
+		"one below it":              {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 7\n", "pids.events.local": "max 0\n"}, 0},
+		"its own, of all":           {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 7\n", "pids.events.local": "max 2\n"}, 2},
+		"a kernel without peak":     {map[string]string{"pids.max": "100\n", "pids.events": "max 7\n", "../pids.max": "max\n"}, 7},
+		"without peak, one above":   {map[string]string{"pids.max": "100\n", "pids.events": "max 7\n", "../pids.max": "max\n", "../../pids.max": "90\n"}, 0},
+		"a limit of Kill":           {map[string]string{"pids.max": "0\n", "pids.peak": "40\n", "pids.events": "max 7\n"}, 0},
+		"a limit that refused none": {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 0\n"}, 0},
+	} {
+		dir := filepath.Join(t.TempDir(), "top", "comb")
+		lay(t, filepath.Join(dir, "task"), c.files)
+		if got := Refused([]Parent{{Dir: dir, V2: true}}, "task"); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
 }
