@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -580,9 +581,13 @@ func (t *task) tellOutcome(o outcome) {
 	}
 	x := *o.Exit
 	if x.Own && x.Code != 0 && x.Cause == "" {
-		if words := t.lastWords(); words != "" && x.Message != "" {
+		words := t.lastWords()
+		switch {
+		case o.Forks > 0 && exit.SaysNoProcess(words): // also long after the limit refused one
+			x.Cause, x.Message = sched.TooManyProcesses, tooMany(t.e.o.Pids)
+		case words != "" && x.Message != "":
 			x.Message = words + "; " + x.Message
-		} else {
+		default:
 			x.Message += words
 		}
 	}
