@@ -31,7 +31,7 @@ func TestJudge(t *testing.T) {
 		"an unlisted signal":   {Seen{Code: 138, Signal: 10}, User, Counted, Owner, 138, "FailedByUser"},
 		"out of memory":        {Seen{Code: 137, Signal: 9, Cause: "out of memory"}, Resource, Never, Owner, -1200, "UserContainerDockerOOMKilled"},
 		"too many processes":   {Seen{Code: 254, Own: true, Cause: "too many processes"}, Resource, Never, Owner, 254, "TooManyProcesses"},
-		"no thread":            {Seen{Code: 1, Words: "RuntimeError: can't start new thread"}, Resource, Counted, Owner, 1, "TooManyProcesses"},
+		"no thread":            {Seen{Code: 1, Words: "can't start new thread"}, Resource, Counted, Owner, 1, "TooManyProcesses"},
 		"no process":           {Seen{Code: 254, Words: "/proc/self/fd/3: fork: Resource temporarily unavailable"}, Resource, Counted, Owner, 254, "TooManyProcesses"},
 		"no process, again":    {Seen{Code: 254, Words: "bash: fork: retry: Resource temporarily unavailable"}, Resource, Counted, Owner, 254, "TooManyProcesses"},
 		"a socket of no data":  {Seen{Code: 1, Words: "read: Resource temporarily unavailable"}, User, Counted, Owner, 1, "FailedByUser"},

@@ -46,7 +46,8 @@ var table = []Entry{
 	{Code: -1200, Phrase: "UserContainerDockerOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "out of memory",
 		Means: "it needed more memory than it had asked for", Next: "ask for more memoryMB, or use less", match: lost("out of memory")},
 	{Phrase: "TooManyProcesses", Class: Resource, Actor: Owner, Retry: Never, When: "too many processes",
-		Means: "it started more processes and threads than it may have", Next: fewer, match: lost("too many processes")},
+		Means: "it started more processes and threads than it may have", Next: fewer,
+		match: lost("too many processes")},
 
 	{Code: -310, Phrase: "PodCreationUnknownError", Class: Platform, Actor: Administrator, Retry: Counted, When: "nothing is known of its end",
 		Means: "how it ended is not known", Next: tellThem, match: func(s *Seen) bool { return s.End == "failed" && s.Code == 0 && s.Cause == "" }},

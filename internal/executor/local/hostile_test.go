@@ -240,7 +240,7 @@ func TestGroupsBelowATask(t *testing.T) {
 				w := newWorld(t)
 				w.e.parents = slices.DeleteFunc(w.e.parents, func(p cgroup.Parent) bool { return !groups(p) })
 				if len(w.e.parents) == 0 {
-					t.Skip("this machine has no such groups")
+					return // TestStrayWithoutCgroups has the rest
 				}
 				a := w.action(1, "")
 				role(a).Command = append(w.hides(a.Attempt), "sleep 600")

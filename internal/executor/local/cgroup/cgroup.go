@@ -311,8 +311,8 @@ func counted(files []string, word string) (most int64) {
 	return most
 }
 
-// Members returns the processes of a group and of those below it; none when it does not exist. It is
-// no proof that there are none: what moves from one group to another meanwhile may be missed.
+// Members returns the processes of a group and of those below it; none when it does not exist. It
+// is no proof that there are none: what moves from one group to another meanwhile may be missed.
 func Members(dir string) (pids []int) {
 	for _, group := range below(dir) {
 		pids = append(pids, direct(group)...)
@@ -355,7 +355,7 @@ func Kill(dirs []string) (found int) {
 	}
 	for _, dir := range dirs {
 		n := len(Members(dir))
-		// The kernel knows better than the list who is there: it is told whatever that says.
+		// It is told whatever the list says: that does not show all that the kernel kills.
 		if os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
 			found = max(found, n)
 		}
@@ -412,8 +412,8 @@ func within(text, dir string) bool {
 	return false
 }
 
-// Left names a group in which, or below which, something may be left; "" is none. Only the kernel's
-// word is believed: version 2 says it, and of both versions only empty groups can be removed.
+// Left names a group in which, or below which, something may be left; "" is none. Only the
+// kernel's word is believed: version 2 says it, and only empty groups can be removed.
 func Left(dirs []string) string {
 	for _, dir := range dirs {
 		events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
@@ -427,8 +427,8 @@ func Left(dirs []string) string {
 	return ""
 }
 
-// Refused counts the forks that a group's own limit of processes refused, until Kill. Process 1 of a
-// container asks without parents, and sees its own group.
+// Refused counts the forks that a group's own limit of processes refused, until Kill. Process 1 of
+// a container asks without parents, and sees its own group.
 func Refused(parents []Parent, name string) (forks int64) {
 	dirs := []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"}
 	if len(parents) > 0 {
