@@ -8,10 +8,8 @@ const (
 	wait     = again + " by itself"
 	readLog  = "read its log (comb job logs), mend the program and submit the job again"
 	mendFile = "mend the job file and submit it again"
-	// Of a limit of processes: the same job would meet it again.
-	manyMeans = "it started more processes and threads than it may have"
-	manyNext  = "start fewer at a time, such as fewer workers of a data loader, and submit the job again"
-	tellThem  = wait + "; tell an administrator if it goes on"
+	fewer    = "start fewer at a time, such as fewer workers of a data loader, and submit the job again"
+	tellThem = wait + "; tell an administrator if it goes on"
 )
 
 // table is read from the top: what stopped it, what the platform saw, what it said last, its exit code. The words
@@ -48,7 +46,8 @@ var table = []Entry{
 	{Code: -1200, Phrase: "UserContainerDockerOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "out of memory",
 		Means: "it needed more memory than it had asked for", Next: "ask for more memoryMB, or use less", match: lost("out of memory")},
 	{Phrase: "TooManyProcesses", Class: Resource, Actor: Owner, Retry: Never, When: "too many processes",
-		Means: manyMeans, Next: manyNext, match: lost("too many processes")},
+		Means: "it started more processes and threads than it may have", Next: fewer,
+		match: lost("too many processes")},
 
 	{Code: -310, Phrase: "PodCreationUnknownError", Class: Platform, Actor: Administrator, Retry: Counted, When: "nothing is known of its end",
 		Means: "how it ended is not known", Next: tellThem, match: func(s *Seen) bool { return s.End == "failed" && s.Code == 0 && s.Cause == "" }},
@@ -69,11 +68,11 @@ var table = []Entry{
 	{Code: 221, Phrase: "ContainerTensorflowOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "says `ResourceExhaustedError` or `ran out of memory trying to allocate`",
 		Means: "TensorFlow found too little memory", Next: "use less of it, such as by a smaller batch, or ask for more",
 		match: says("resourceexhaustederror|ran out of memory trying to allocate")},
-	{Phrase: "TooManyProcesses", Class: Resource, Actor: Owner, Retry: Never,
+	// That its own limit refused it was not seen: what else runs there may have met another one.
+	{Phrase: "TooManyProcesses", Class: Resource, Actor: Owner, Retry: Counted,
 		When:  "says `fork: Resource temporarily unavailable`, `can't start new thread` or the like",
-		Means: manyMeans, Next: manyNext,
-		match: says("(fork|thread|pthread_create)[^:]*(failed)?: (retry: )?resource temporarily unavailable|" +
-			"can't start new thread|failed to create new os thread|unable to create (new )?native thread")},
+		Means: "it could start no further process or thread there, by its own limit or by another", Next: fewer,
+		match: says(noProcess)},
 	{Code: 224, Phrase: "ContainerCudaVersionMismatch", Class: User, Actor: Owner, Retry: Never, When: "says `CUDA driver version is insufficient`",
 		Means: "its image needs a newer driver than its machine has", Next: "take an image with an older CUDA",
 		match: says("cuda driver version is insufficient")},
@@ -134,6 +133,16 @@ var table = []Entry{
 	{Code: -1005, Phrase: "PodNodeAdmissionForbidden", Class: User, Actor: Owner, Retry: Never, Means: "the kubelet does not allow such a pod", Next: mendFile},
 	{Code: -1006, Phrase: "PodNodeAdmissionUnexpectedError", Class: Transient, Actor: None, Retry: Always, Means: "the kubelet failed to take the pod", Next: wait},
 }
+
+// noProcess is what programs say that can start no process or thread.
+const noProcess = "(fork|thread|pthread_create)[^:]*(failed)?: (retry: )?resource temporarily unavailable|" +
+	"can't start new thread|failed to create new os thread|unable to create (new )?native thread"
+
+var saysNoProcess = says(noProcess)
+
+// SaysNoProcess reports whether a program that failed with such a last line could start no process
+// or thread.
+func SaysNoProcess(words string) bool { return saysNoProcess(&Seen{Code: 1, Words: words}) }
 
 // last is what no other line is about.
 var last = Entry{Phrase: "FailedByUser", Class: User, Actor: Owner, Retry: Counted, When: "any other exit code, or `grace over`",

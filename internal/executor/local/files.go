@@ -94,11 +94,6 @@ func (s *spec) outOfMemory() int64 {
 	return cgroup.OutOfMemory(s.Parents, s.groupName())
 }
 
-// outOfProcesses reports whether the task's limit of processes refused one.
-func (s *spec) outOfProcesses() bool {
-	return (s.Boxed != nil || len(s.Parents) > 0) && cgroup.Refused(s.Parents, s.groupName()) > 0
-}
-
 // tooMany says that a task ended since its limit of processes refused one.
 func tooMany(limit int64) string {
 	return fmt.Sprintf("it may have %d processes and threads, and started more", limit)
@@ -133,6 +128,8 @@ type outcome struct {
 	Refused string      `json:"refused,omitempty"`
 	Job     bool        `json:"job,omitempty"` // the refusal is the job's own fault
 	Exit    *sched.Exit `json:"exit,omitempty"`
+	// Forks is how many its own limit of processes refused before its main process ended.
+	Forks int64 `json:"forks,omitempty"`
 	// Looks is how often its end took a look at all processes of the machine, or of its container.
 	Looks int64 `json:"looks,omitempty"`
 

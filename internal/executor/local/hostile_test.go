@@ -3,12 +3,14 @@ package local
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
@@ -213,5 +215,52 @@ func TestStrayWithoutCgroups(t *testing.T) {
 	process.Of(pid).Signal(unix.SIGKILL)
 	if got := w.exit(); got.Cause != sched.SupervisorLost {
 		t.Errorf("exit %+v", got)
+	}
+}
+
+// hides are lines of a script: it goes to a group below each of the task's groups, and a process
+// that leaves what names it goes to one below that and says its number.
+func (w *world) hides(a sched.AttemptID) []string {
+	s := spec{Attempt: a, Parents: w.e.parents}
+	into := "for g in " + strings.Join(s.groupDirs(), " ") + "; do mkdir -p $g/a/b; echo $$ > $g/a"
+	return []string{into + "/cgroup.procs; done",
+		`(env -i setsid sh -c 'trap "" TERM HUP; ` + into + `/b/cgroup.procs; done; echo hidden $$; exec sleep 600' &)`}
+}
+
+// What a task moved to groups below its own is killed with it, and no end is told before. Nothing
+// of the groups stays.
+func TestGroupsBelowATask(t *testing.T) {
+	for name, groups := range map[string]func(cgroup.Parent) bool{
+		"both versions": func(cgroup.Parent) bool { return true },
+		"version 1":     func(p cgroup.Parent) bool { return !p.V2 },
+		"version 2":     func(p cgroup.Parent) bool { return p.V2 },
+	} {
+		for _, end := range []string{"stopped", "its supervisor is killed", "its end is forged"} {
+			t.Run(name+", "+end, func(t *testing.T) {
+				w := newWorld(t)
+				w.e.parents = slices.DeleteFunc(w.e.parents, func(p cgroup.Parent) bool { return !groups(p) })
+				if len(w.e.parents) == 0 {
+					return // TestStrayWithoutCgroups has the rest
+				}
+				a := w.action(1, "")
+				role(a).Command = append(w.hides(a.Attempt), "sleep 600")
+				if end == "its end is forged" {
+					role(a).Command = append([]string{
+						`echo '{"exit":{"Code":0}}' > $(dirname $COMB_PROGRESS_FILE)/outcome.json`}, role(a).Command...)
+				}
+				w.e.Do(a)
+				want[sched.TaskStarted](w)
+				pid := number(t, w.line(a.Attempt, "hidden "))
+				if end == "stopped" {
+					w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * sched.Millisecond})
+				} else {
+					w.supervisor(a.Attempt).Signal(unix.SIGKILL)
+				}
+				if x := w.exit(); x.Code == 0 {
+					t.Errorf("exit %+v", x)
+				}
+				dead(t, pid)
+			})
+		}
 	}
 }

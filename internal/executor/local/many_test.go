@@ -1,9 +1,15 @@
 package local
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
@@ -46,7 +52,7 @@ func TestManyProcessesEnd(t *testing.T) {
 			stopped := w.start(append(many(n), "wait")...)
 			w.ready(stopped.Attempt, 1)
 			w.e.Do(sched.Action{Attempt: stopped.Attempt, Grace: 100 * sched.Millisecond})
-			if x := w.exit(); x.Signal != 9 && x.Code == 0 {
+			if x := w.exit(); x.Signal != 9 {
 				t.Errorf("stopped it ended with %+v", x)
 			}
 			if got := w.looks(stopped.Attempt); got > 1 {
@@ -89,6 +95,109 @@ func TestLimitOfProcesses(t *testing.T) {
 		t.Errorf("its end looked %d times", got)
 	}
 	w.none()
+}
+
+// A task whose fork another limit refused than its own is not said to have met its own.
+func TestLimitOfOthers(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Pids = 300 })
+	i := slices.IndexFunc(w.e.parents, func(p cgroup.Parent) bool { return cgroup.Held([]cgroup.Parent{p}, "pids") })
+	if i < 0 {
+		return // nothing would bound it
+	}
+	above := w.e.parents[i].Dir
+	err := os.MkdirAll(above, 0o755)
+	if err := errors.Join(err, os.WriteFile(filepath.Join(above, "pids.max"), []byte("40"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	a := w.action(1, "mkfifo hold; : > said", "f() { f | f & }", "f 2> said",
+		"until [ -s said ]; do read -t 0.1 x <> hold; done; exit 3")
+	w.e.Do(a)
+	if x := w.exit(); x.Code != 3 || !x.Own || x.Cause != "" {
+		t.Errorf("it ended with %+v", x)
+	}
+	w.none()
+}
+
+// A refused fork is the cause of an end that comes within a minute, and of no later one.
+func TestForksBeforeTheEnd(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		looks []int64 // each after 10 s
+		final bool
+	}{
+		"none":                       {[]int64{0, 0, 0}, false},
+		"at the end":                 {[]int64{0, 0, 4}, true},
+		"before the first look":      {[]int64{4}, true},
+		"a minute before":            {[]int64{0, 4, 4, 4, 4, 4, 4, 4}, true},
+		"more than a minute before":  {[]int64{0, 4, 4, 4, 4, 4, 4, 4, 4}, false},
+		"at the beginning and again": {[]int64{4, 4, 4, 4, 4, 4, 4, 4, 4, 5}, true},
+	} {
+		var f forks
+		now := begin
+		for _, n := range c.looks[:len(c.looks)-1] {
+			now = now.Add(forksPause)
+			f.look(n, now)
+		}
+		if f.end(c.looks[len(c.looks)-1], now.Add(forksPause)); f.final != c.final {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// Forks that are refused when the rest of a task is killed say nothing of why it failed.
+func TestForksAfterTheEnd(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		s := &supervisor{main: 1, spec: &spec{Limits: cgroup.Limits{Pids: 9},
+			Parents: []cgroup.Parent{{Dir: t.TempDir(), V2: true, Controllers: []string{"pids"}}}}}
+		refused := func(n string) {
+			dir := s.spec.groupDirs()[0]
+			err := os.MkdirAll(dir, 0o700)
+			for file, text := range map[string]string{"pids.max": "9", "pids.peak": "9", "pids.events": "max " + n} {
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused("0")
+		if before {
+			refused("2")
+		}
+		s.mainEnded(unix.WaitStatus(3 << 8))
+		refused("7")
+		s.killing = true
+		s.look()
+		if x := s.exit(); x.Code != 3 || !x.Own || (x.Cause == sched.TooManyProcesses) != before {
+			t.Errorf("refused before: %v; it ended with %+v", before, x)
+		}
+	}
+}
+
+// A task that says at its end that it could start no process, and whose limit refused one once, met
+// that limit, however long it took.
+func TestForksInLastWords(t *testing.T) {
+	for words, cause := range map[string]sched.ExitCause{
+		"RuntimeError: can't start new thread": sched.TooManyProcesses, "ValueError: no data": ""} {
+		w := newWorld(t)
+		a := w.action(1, `echo "`+words+`" >&2; exit 1`)
+		w.e.Do(a)
+		if x := w.exit(); x.Cause != "" || x.Message != words {
+			t.Errorf("%s: with no fork refused it ended with %+v", words, x)
+		}
+		var o outcome
+		dir := w.e.place.task(a.Attempt, 0)
+		err := record.Read(dir, outcomeFile, &o)
+		o.Forks = 3
+		if err := errors.Join(err, record.Write(dir, outcomeFile, o)); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		a.Known = true
+		w.e.Do(a)
+		if x := w.exit(); x.Cause != cause {
+			t.Errorf("%s: with three forks refused it ended with %+v", words, x)
+		}
+	}
 }
 
 // none requires that no process of any task is left.

@@ -98,6 +98,7 @@ type supervisor struct {
 
 	ended   *unix.WaitStatus // of the main process
 	endedAt sched.Time
+	forks   forks // that its limit of processes refused, while the main process ran
 	looked  time.Time
 	deadln  time.Time     // when to begin killing; zero is never
 	grace   time.Duration // of the stop
@@ -334,7 +335,7 @@ func (s *supervisor) takeEnds() (left bool) {
 		default:
 			s.door.Ended(pid, status)
 			if pid == s.main {
-				s.ended, s.endedAt, s.own = &status, wallClock(), !s.stopped && !s.killing
+				s.mainEnded(status)
 			}
 		}
 	}
@@ -343,6 +344,14 @@ func (s *supervisor) takeEnds() (left bool) {
 	default:
 	}
 	return true
+}
+
+// mainEnded notes what is known of the main process, before anything else of the task is ended.
+func (s *supervisor) mainEnded(status unix.WaitStatus) {
+	s.ended, s.endedAt, s.own = &status, wallClock(), !s.stopped && !s.killing
+	if s.own {
+		s.forks.end(s.spec.refusedForks(), time.Now())
+	}
 }
 
 // run waits for the end of the task and of everything it started.
@@ -382,7 +391,8 @@ func (s *supervisor) run() int {
 }
 
 // nextLook says when to look again by itself: at the deadline, often while
-// killing, and once a second where the kernel tells nobody of memory kills. It
+// killing, once a second where the kernel tells nobody of memory kills, and now
+// and then where it counts refused forks. It
 // counts from the last look: a task whose children end all the time must not
 // put it off.
 func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
@@ -392,6 +402,8 @@ func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
 		next = s.looked.Add(pause)
 	case s.watchesMemory():
 		next = s.looked.Add(time.Second)
+	case s.watchesForks():
+		next = s.looked.Add(forksPause)
 	}
 	if !s.killing && !s.deadln.IsZero() && (next.IsZero() || s.deadln.Before(next)) {
 		next = s.deadln
@@ -421,7 +433,15 @@ func (s *supervisor) watchesMemory() bool {
 	return false
 }
 
+// watchesForks is true while a refused fork can make the main process fail.
+func (s *supervisor) watchesForks() bool {
+	return s.ended == nil && !s.killing && s.spec.countsForks()
+}
+
 func (s *supervisor) look() {
+	if s.watchesForks() {
+		s.forks.look(s.spec.refusedForks(), time.Now())
+	}
 	if turn := s.part.next; !turn.IsZero() && !time.Now().Before(turn) {
 		s.follow()
 	}
@@ -530,7 +550,7 @@ func (s *supervisor) finish() int {
 		f.Close() // who reads the outcome may start another task there before this process is gone
 	}
 	s.locks = nil
-	end := outcome{Exit: &exit}
+	end := outcome{Exit: &exit, Forks: s.forks.refused}
 	if s.killer.Below != nil {
 		end.Looks = process.Looks() - s.looks
 	}
@@ -566,7 +586,7 @@ func (s *supervisor) exit() sched.Exit {
 	case (s.oom || s.spec.outOfMemory() > 0) && (!s.stopped || s.oom):
 		e.Cause = sched.OutOfMemory
 		e.Message = fmt.Sprintf("it needed more than its %d MiB of memory", s.spec.Limits.MemoryMB)
-	case s.own && s.spec.outOfProcesses():
+	case s.own && s.forks.final:
 		e.Cause, e.Message = sched.TooManyProcesses, tooMany(s.spec.Limits.Pids)
 	case s.own && e.Code != 0 && s.part.justWoken(s.endedAt):
 		e.Message = fmt.Sprintf("it failed just after a suspension of %v: a time-out of its own may be shorter than that", s.part.slept.Round(time.Second))

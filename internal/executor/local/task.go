@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -360,12 +361,7 @@ func (t *task) outcome(s *spec) (o outcome, ok bool) {
 		return o, false
 	}
 	mine := spec{Attempt: t.at.id, Task: t.n, Parents: append(slices.Clone(t.e.parents), s.Parents...)}
-	for _, dir := range mine.groupDirs() {
-		if len(cgroup.Members(dir)) > 0 {
-			return o, false
-		}
-	}
-	return o, true
+	return o, cgroup.Left(mine.groupDirs()) == ""
 }
 
 // spec reads what was started. Where that cannot be read, what finds the task's
@@ -585,9 +581,13 @@ func (t *task) tellOutcome(o outcome) {
 	}
 	x := *o.Exit
 	if x.Own && x.Code != 0 && x.Cause == "" {
-		if words := t.lastWords(); words != "" && x.Message != "" {
+		words := t.lastWords()
+		switch {
+		case o.Forks > 0 && exit.SaysNoProcess(words): // also long after the limit refused one
+			x.Cause, x.Message = sched.TooManyProcesses, tooMany(t.e.o.Pids)
+		case words != "" && x.Message != "":
 			x.Message = words + "; " + x.Message
-		} else {
+		default:
 			x.Message += words
 		}
 	}

@@ -216,8 +216,9 @@ func empty(dir string) error {
 // run runs the task to its end. What it leaves behind ends with this process.
 func run(args []string, from string, stops <-chan os.Signal, turns *turner) int {
 	if st, err := os.Stat(cmp.Or(from, ".") + "/."); err != nil || !st.IsDir() {
+		here, _ := unix.Getwd() // os.Getwd fails where it cannot be entered
 		fmt.Fprintf(os.Stderr, "comb: the task did not start: the working directory %s does not exist, "+
-			"is no directory or cannot be entered\n", from)
+			"is no directory or cannot be entered\n", cmp.Or(from, here, "of its image"))
 		return exitNoDir
 	}
 	c := exec.Command(args[0], args[1:]...)

@@ -3,10 +3,12 @@ package attend
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +22,9 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "alone" {
 		os.Exit(alone(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == "astray" {
+		os.Exit(astray(os.Args[2]))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "attend" {
 		os.Exit(run(os.Args[2:], "", early.Stops, nil))
@@ -77,6 +82,35 @@ func TestWhereATaskBegins(t *testing.T) {
 		if got := o.begins(c.here); got != c.want {
 			t.Errorf("from %q, at %q: %q, want %q", c.from, c.here, got, c.want)
 		}
+	}
+}
+
+// astray runs a task from the WORKDIR of an image that the image's user may not enter.
+func astray(dir string) int {
+	err := errors.Join(os.Chdir(dir), os.Chmod(dir, 0))
+	if os.Geteuid() == 0 {
+		err = errors.Join(err, syscall.Setuid(65534))
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return run([]string{"/bin/true"}, "", early.Stops, nil)
+}
+
+// A task that cannot begin where it should is told where that is.
+func TestNoSuchDirectory(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	defer os.Chmod(dir, 0o700)
+	text, err := exec.Command(self, "astray", dir).CombinedOutput()
+	want := "the working directory " + dir + " does not exist, is no directory or cannot be entered"
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitNoDir || !strings.Contains(string(text), want) {
+		t.Errorf("it ended with %v and %q, want %q", err, text, want)
 	}
 }
 

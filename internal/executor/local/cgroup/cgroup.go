@@ -157,7 +157,7 @@ func handDown(base, dir string) []string {
 // version 2 hands controllers down only from a group without processes. A group
 // with others in it is not ours to arrange.
 func leaveForServer(base string) {
-	members := Members(base)
+	members := direct(base)
 	if len(members) != 1 || members[0] != os.Getpid() {
 		return
 	}
@@ -311,13 +311,33 @@ func counted(files []string, word string) (most int64) {
 	return most
 }
 
-// Members returns the processes of a group; none when it does not exist.
-func Members(dir string) []int {
+// Members returns the processes of a group and of those below it; none when it does not exist. It
+// is no proof that there are none: what moves from one group to another meanwhile may be missed.
+func Members(dir string) (pids []int) {
+	for _, group := range below(dir) {
+		pids = append(pids, direct(group)...)
+	}
+	return pids
+}
+
+// below are a group and all groups below it, the deepest first: a task may make some.
+func below(dir string) (groups []string) {
+	entries, _ := os.ReadDir(dir) // of a group that is gone there are none
+	for _, e := range entries {
+		if e.IsDir() {
+			groups = append(groups, below(filepath.Join(dir, e.Name()))...)
+		}
+	}
+	return append(groups, dir)
+}
+
+// direct returns the processes of one group. Of a threaded one of version 2 the kernel names only
+// the threads: each stands for its process.
+func direct(dir string) (pids []int) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
-		return nil
+		data, _ = os.ReadFile(filepath.Join(dir, "cgroup.threads"))
 	}
-	var pids []int
 	for line := range strings.Lines(string(data)) {
 		if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 {
 			pids = append(pids, pid)
@@ -326,16 +346,17 @@ func Members(dir string) []int {
 	return pids
 }
 
-// Kill forbids further forks in a task's groups and kills all that is in them, and says how many
-// processes there were: they may take a moment to die. A kernel that can kill a group does it in
-// one step; else each member is killed, and what these had started meanwhile.
+// Kill forbids further forks in a task's groups and kills all that is in them and below them, and
+// says how many processes there were: they may take a moment to die. A kernel that can kill a group
+// does it in one step; else each member is killed, and what these had started meanwhile.
 func Kill(dirs []string) (found int) {
 	for _, dir := range dirs {
 		_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0) // where it has that controller
 	}
 	for _, dir := range dirs {
 		n := len(Members(dir))
-		if n > 0 && os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
+		// It is told whatever the list says: that does not show all that the kernel kills.
+		if os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
 			found = max(found, n)
 		}
 	}
@@ -370,42 +391,114 @@ func killMember(pid int, dir string) {
 		defer unix.Close(fd)
 	}
 	text, gone := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	group := "/" + filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
-	if gone != nil || !strings.Contains(string(text)+"\n", group+"\n") {
+	if gone != nil || !within(string(text), dir) {
 		return
 	}
 	if err != nil {
-		_ = unix.Kill(pid, unix.SIGKILL) // a kernel without pidfd; it may be gone
+		_ = unix.Kill(pid, unix.SIGKILL) // a thread's number, or a kernel without pidfd; it may be gone
 		return
 	}
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }
 
-// Refused counts the forks that a group's own limit of processes refused. Process 1 of a container
-// asks without parents, and sees its own group.
-func Refused(parents []Parent, name string) (forks int64) {
-	files := []string{"/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/pids.events"}
-	if len(parents) > 0 {
-		files = nil
+// within reports whether a process's groups have that of a directory among them, or one below it.
+func within(text, dir string) bool {
+	group := "/" + filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir) + "/"
+	for line := range strings.Lines(text) {
+		if strings.Contains(strings.TrimSpace(line)+"/", group) {
+			return true
+		}
 	}
-	for _, dir := range Dirs(parents, name) {
-		files = append(files, filepath.Join(dir, "pids.events"))
-	}
-	return counted(files, "max ")
+	return false
 }
 
-// Remove removes a task's empty groups; the kernel may need a moment after
-// the last process is gone. The last task takes the parents with it, so that a
+// Left names a group in which, or below which, something may be left; "" is none. Only the
+// kernel's word is believed: version 2 says it, and only empty groups can be removed.
+func Left(dirs []string) string {
+	for _, dir := range dirs {
+		events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
+		if err == nil && strings.Contains("\n"+string(events), "\npopulated 0\n") {
+			continue
+		}
+		if err == nil || !remove(dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// Refused counts the forks that a group's own limit of processes refused, until Kill. Process 1 of
+// a container asks without parents, and sees its own group.
+func Refused(parents []Parent, name string) (forks int64) {
+	dirs := []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"}
+	if len(parents) > 0 {
+		dirs = Dirs(parents, name)
+	}
+	for _, dir := range dirs {
+		if !reached(dir) {
+			continue
+		}
+		file := filepath.Join(dir, "pids.events.local") // of its own limit alone
+		if _, err := os.Stat(file); err != nil {
+			// A kernel before 6.11, or version 1: of its own limit and of those above it.
+			file = filepath.Join(dir, "pids.events")
+		}
+		forks = max(forks, counted([]string{file}, "max "))
+	}
+	return forks
+}
+
+// reached reports whether a group had as many processes as it may have: else a limit above it
+// refused a fork. A kernel before 6.1 does not say that. There no limit above may be one.
+func reached(dir string) bool {
+	limit, ok := number(dir, "pids.max")
+	if !ok || limit == 0 { // none, or Kill's
+		return false
+	}
+	if peak, ok := number(dir, "pids.peak"); ok {
+		return peak >= limit
+	}
+	for {
+		dir = filepath.Dir(dir)
+		if _, err := os.Stat(filepath.Join(dir, "pids.max")); err != nil {
+			return true // the top has none
+		}
+		if _, limited := number(dir, "pids.max"); limited {
+			return false
+		}
+	}
+}
+
+// number reads a file of a group that holds one; false where it holds "max" or is not there.
+func number(dir, file string) (int64, bool) {
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	return n, err == nil
+}
+
+// Remove removes a task's empty groups, with those that it made below them; the kernel may need a
+// moment after the last process is gone. The last task takes the parents with it, so that a
 // server that is killed leaves nothing behind.
 func Remove(dirs []string) {
 	for _, dir := range dirs {
 		for range 50 {
-			err := os.Remove(dir)
-			if err == nil || errors.Is(err, fs.ErrNotExist) {
+			if remove(dir) {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		os.Remove(filepath.Dir(dir)) // fails while other tasks are in it
 	}
+}
+
+// remove reports whether a group is gone, with all below it: those that are not empty stay.
+func remove(dir string) bool {
+	var err error
+	for _, group := range below(dir) {
+		err = os.Remove(group)
+	}
+	return err == nil || errors.Is(err, fs.ErrNotExist)
 }

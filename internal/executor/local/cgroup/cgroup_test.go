@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,14 +59,7 @@ func TestCgroup2(t *testing.T) {
 	if got := OutOfMemory(parents, "task"); got != 2 {
 		t.Errorf("%d kills", got)
 	}
-	for file, text := range map[string]string{"cgroup.procs": "4000000000\n4000000001\n", "pids.events": "max 7\n"} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := Refused(parents, "task"); got != 7 {
-		t.Errorf("%d forks refused", got)
-	}
+	lay(t, dir, map[string]string{"cgroup.procs": "4000000000\n4000000001\n"})
 	if n := Kill(Dirs(parents, "task")); n != 2 {
 		t.Errorf("it found %d processes", n)
 	}
@@ -78,6 +72,91 @@ func TestCgroup2(t *testing.T) {
 	parents[0].Dir = "/proc/no-cgroup"
 	if got := Make(parents, "task", of); len(got) != 3 || !strings.HasPrefix(got[0], "cpu limit: ") {
 		t.Errorf("%q", got)
+	}
+}
+
+// lay writes files that the kernel would have. One without text cannot be read.
+func lay(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for file, text := range files {
+		path := filepath.Join(dir, file)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if text == "" {
+			err = errors.Join(err, os.MkdirAll(path, 0o700))
+		} else {
+			err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What is below a task's group is the task's, too, whatever the list of the group says.
+func TestGroupsBelow(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		found int
+		left  bool
+	}{
+		"a member below":           {map[string]string{"a/b/cgroup.procs": "4000000000\n", "cgroup.events": "populated 1\n"}, 1, true},
+		"below, of version 1":      {map[string]string{"a/b/cgroup.procs": "4000000000\n"}, 1, true},
+		"a threaded one below":     {map[string]string{"a/cgroup.procs": "", "a/cgroup.threads": "4000000000\n", "cgroup.events": "populated 1\n"}, 1, true},
+		"nothing can be read":      {map[string]string{"cgroup.procs": "", "cgroup.events": "populated 1\nfrozen 0\n"}, 0, true},
+		"empty":                    {map[string]string{"cgroup.procs": "\n", "cgroup.events": "populated 0\nfrozen 0\n"}, 0, false},
+		"empty, of version 1":      {map[string]string{"a/b/": ""}, 0, false},
+		"empty, and not removable": {map[string]string{"cgroup.procs": "\n"}, 0, true},
+		"gone":                     {nil, 0, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "comb", "task")
+		lay(t, dir, c.files)
+		if left := Left([]string{dir}); (left != "") != c.left {
+			t.Errorf("%s: left is %q", name, left)
+		}
+		if found := Kill([]string{dir}); found != c.found {
+			t.Errorf("%s: it found %d processes", name, found)
+		}
+		told, _ := os.ReadFile(filepath.Join(dir, "cgroup.kill"))
+		if _, v2 := c.files["cgroup.events"]; v2 && string(told) != "1" {
+			t.Errorf("%s: the kernel was not told to kill the group", name)
+		}
+	}
+}
+
+// Only a fork that a group's own limit refused counts.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"none":                      {nil, 0},
+		"no limit":                  {map[string]string{"pids.max": "max\n", "pids.events": "max 7\n"}, 0},
+		"its own":                   {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 7\n"}, 7},
+		"one above it":              {map[string]string{"pids.max": "100\n", "pids.peak": "40\n", "pids.events": "max 7\n"}, 0},
+		"one below it":              {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 7\n", "pids.events.local": "max 0\n"}, 0},
+		"its own, of all":           {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 7\n", "pids.events.local": "max 2\n"}, 2},
+		"a kernel without peak":     {map[string]string{"pids.max": "100\n", "pids.events": "max 7\n", "../pids.max": "max\n"}, 7},
+		"without peak, one above":   {map[string]string{"pids.max": "100\n", "pids.events": "max 7\n", "../pids.max": "max\n", "../../pids.max": "90\n"}, 0},
+		"a limit of Kill":           {map[string]string{"pids.max": "0\n", "pids.peak": "40\n", "pids.events": "max 7\n"}, 0},
+		"a limit that refused none": {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 0\n"}, 0},
+	} {
+		dir := filepath.Join(t.TempDir(), "top", "comb")
+		lay(t, filepath.Join(dir, "task"), c.files)
+		if got := Refused([]Parent{{Dir: dir, V2: true}}, "task"); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A process is in a group where that is its own or above its own.
+func TestWithin(t *testing.T) {
+	for text, want := range map[string]bool{
+		"4:pids:/comb-1/task\n0::/other\n": true, "0::/a/comb-1/task/x/y\n": true,
+		"4:pids:/comb-1/task2\n": false, "4:pids:/comb-1\n0::/task\n": false, "": false,
+	} {
+		if within(text, "/sys/fs/cgroup/pids/comb-1/task") != want {
+			t.Errorf("%q: %v", text, !want)
+		}
 	}
 }
 

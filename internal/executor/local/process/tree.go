@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -90,14 +91,15 @@ func (t Tree) owns(all map[int]Stat, pid int, s Stat) bool {
 	return MarkerIn(pid) == t.Marker
 }
 
-// End kills the tree and returns true when two looks in a row find none of it.
-// When that does not come within d it returns false and what stands against it.
+// End kills the tree and returns true when two looks in a row find none of it, and the kernel says
+// that its groups are empty. When that does not come within d it returns false and what stands
+// against it.
 func (t Tree) End(d time.Duration) (proven bool, why string) {
 	until := time.Now().Add(d)
 	// A group can be removed only when it is empty: one that goes away
 	// meanwhile proves as much as an empty one.
 	grouped := slices.ContainsFunc(t.Groups, isDir)
-	clean := 0
+	clean, why := 0, ""
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if cgroup.Kill(t.Groups) > 0 && time.Now().Before(until) {
 			clean = 0
@@ -119,18 +121,22 @@ func (t Tree) End(d time.Duration) (proven bool, why string) {
 		case failed != nil:
 			return false, "the list of processes cannot be read: " + failed.Error()
 		case n > 0:
-			clean = 0
+			clean, why = 0, "processes of the task do not die of SIGKILL"
 		default:
 			clean++
 		}
-		if clean == 2 && grouped {
-			return true, ""
-		}
-		if clean == 2 {
+		if clean >= 2 && !grouped {
 			return t.doubts()
 		}
+		if clean >= 2 {
+			left := cgroup.Left(t.Groups)
+			if left == "" {
+				return true, ""
+			}
+			why = "the kernel does not say that its cgroup " + left + " is empty"
+		}
 		if time.Now().After(until) {
-			return false, "processes of the task do not die of SIGKILL"
+			return false, cmp.Or(why, "processes of the task do not die of SIGKILL")
 		}
 		time.Sleep(pause)
 	}

@@ -1,0 +1,48 @@
+package local
+
+import (
+	"time"
+
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+)
+
+const (
+	forksPause = 10 * time.Second // between looks at the count
+	// forksWithin is how long before its end a task must have met its limit of processes to have
+	// failed by it: many programs try again, or do with fewer.
+	forksWithin = time.Minute
+)
+
+// forks are those of a task that its own limit of processes refused.
+type forks struct {
+	refused int64
+	rose    time.Time // a look found more than the one before
+	final   bool      // they were refused just before its main process ended
+}
+
+// look takes a count.
+func (f *forks) look(refused int64, now time.Time) {
+	if refused > f.refused {
+		f.refused, f.rose = refused, now
+	}
+}
+
+// end takes the last count, when the main process has ended and nothing was killed: a killed group
+// refuses forks as well.
+func (f *forks) end(refused int64, now time.Time) {
+	f.look(refused, now)
+	f.final = f.refused > 0 && now.Sub(f.rose) <= forksWithin
+}
+
+// countsForks reports whether a task has a limit of processes that the kernel counts.
+func (s *spec) countsForks() bool {
+	return s.Limits.Pids > 0 && (s.Boxed != nil || cgroup.Held(s.Parents, "pids"))
+}
+
+// refusedForks is how many there were until now.
+func (s *spec) refusedForks() int64 {
+	if !s.countsForks() {
+		return 0
+	}
+	return cgroup.Refused(s.Parents, s.groupName())
+}
