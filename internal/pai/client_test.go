@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -64,6 +65,8 @@ type cluster struct {
 	dir   string // its data
 	uri   string
 	codes chan string // for the first administrator
+	// slowest is how long the slowest call of the client took.
+	slowest atomic.Int64
 }
 
 var setupCode = regexp.MustCompile(`^no administrator account yet: .* the code (\S+),`)
@@ -107,7 +110,7 @@ func serve(t *testing.T, dir string, args ...string) *cluster {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if m := serves.FindStringSubmatch(lines.Text()); m != nil {
 			go pass(lines, codes)
-			return &cluster{t, bin, dir, m[1], codes}
+			return &cluster{T: t, bin: bin, dir: dir, uri: m[1], codes: codes}
 		}
 	}
 	t.Fatal("the server does not serve: " + errs.String())
@@ -160,7 +163,7 @@ type user struct {
 
 func (c *cluster) user(name, vc string) *user {
 	c.Helper()
-	u := &user{c, name, vc, c.TempDir(), ""}
+	u := &user{cluster: c, name: name, vc: vc, home: c.TempDir()}
 	form := fmt.Sprintf("username=%s&password=%s&expiration=4000", name, strings.ReplaceAll(password, " ", "+"))
 	resp, err := http.Post(c.uri+"/rest-server/api/v2/authn/basic/login", "application/x-www-form-urlencoded", strings.NewReader(form))
 	if err != nil {
@@ -179,7 +182,9 @@ func (c *cluster) user(name, vc string) *user {
 // pai runs OpenPAI's command.
 func (u *user) pai(args ...string) string {
 	u.Helper()
+	began := time.Now()
 	out, err := u.node(append([]string{filepath.Join(*client, "node_modules/@microsoft/openpai-js-sdk/lib/src/cli.js")}, args...)...)
+	u.slowest.Store(max(u.slowest.Load(), int64(time.Since(began))))
 	if err != nil {
 		u.Fatalf("%s: pai %q: %v: %s", u.name, args, err, out)
 	}

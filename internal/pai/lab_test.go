@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/testkit"
 )
@@ -118,7 +120,7 @@ func (l *labWalk) firstJob() {
 	if d.JobStatus.State != "SUCCEEDED" || d.JobStatus.VirtualCluster != "default" {
 		l.Errorf("the first job: %+v", d)
 	}
-	l.bob.says("done: step 60 ", "", "job", "logs", "first")
+	l.bob.says(`done: step \d+ `, "", "job", "logs", "first")
 	if out := l.bob.pai("listj", "comb"); !strings.Contains(out, "first") {
 		l.Errorf("the list lacks the first job: %s", out)
 	}
@@ -267,15 +269,22 @@ func (d *labJob) node() string {
 	return ""
 }
 
-// lab is a file of the lab under another name.
+// lab is a file of the lab under another name. Its jobs take 2 to 8 s; on a busy machine they take
+// as much longer as the client does, so that it sees them run and wait.
 func (u *user) lab(file, name string) string {
 	u.Helper()
 	text, err := os.ReadFile(labFile(u.T, file))
 	if err != nil {
 		u.Fatal(err)
 	}
+	text = regexp.MustCompile(`(?m)^name: .*$`).ReplaceAll(text, []byte("name: "+name))
+	longer := 1 + int(8*time.Duration(u.slowest.Load())/(3*time.Second))
+	text = regexp.MustCompile(`-steps \d+`).ReplaceAllFunc(text, func(flag []byte) []byte {
+		n, _ := strconv.Atoi(string(flag[len("-steps "):]))
+		return fmt.Appendf(nil, "-steps %d", n*longer)
+	})
 	at := filepath.Join(u.home, name+".yaml")
-	if err := os.WriteFile(at, regexp.MustCompile(`(?m)^name: .*$`).ReplaceAll(text, []byte("name: "+name)), 0o600); err != nil {
+	if err := os.WriteFile(at, text, 0o600); err != nil {
 		u.Fatal(err)
 	}
 	return at
