@@ -278,7 +278,7 @@ func (u *user) lab(file, name string) string {
 		u.Fatal(err)
 	}
 	text = regexp.MustCompile(`(?m)^name: .*$`).ReplaceAll(text, []byte("name: "+name))
-	longer := 1 + int(8*time.Duration(u.slowest.Load())/(3*time.Second))
+	longer := 1 + int(5*time.Duration(u.call.Load())/(3*time.Second))
 	text = regexp.MustCompile(`-steps \d+`).ReplaceAllFunc(text, func(flag []byte) []byte {
 		n, _ := strconv.Atoi(string(flag[len("-steps "):]))
 		return fmt.Appendf(nil, "-steps %d", n*longer)
@@ -304,14 +304,17 @@ func (u *user) waits(name string) {
 	u.says(`\d GPU`, "", "job", "explain", name)
 }
 
-// ended is a job once it has ended.
+// ended is a job once it has ended: one after others, each of which is longer on a busy machine.
 func (u *user) ended(name string) (d labJob) {
 	u.Helper()
 	out := ""
-	testkit.WaitFor(u, func() string { return fmt.Sprintf("%s of %s ends: %s", name, u.name, out) }, func() bool {
+	ended := testkit.Within(5*testkit.Patience, func() bool {
 		out = u.pai("getj", "--user", u.name, "comb", name)
 		i := strings.Index(out, "{")
 		return i >= 0 && json.Unmarshal([]byte(out[i:]), &d) == nil && d.JobStatus.CompletedTime != 0
 	})
+	if !ended {
+		u.Fatalf("%s of %s does not end: %s", name, u.name, out)
+	}
 	return d
 }
