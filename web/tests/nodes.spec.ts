@@ -17,7 +17,7 @@ function leavesOf(cells: CellOf[]): CellOf[] {
 
 test('nodes by health: each state has a letter or a mark, which the legend tells', async ({ page }) => {
   const said = silent(page);
-  await server.submit(job('on-a-node'));
+  await server.submit(job('on-a-node', { time: '3h' })); // longer than the deadline that is offered
   await server.api('POST', '/nodes/node-b/cordon', { reason: 'a new fan' });
   await server.signIn(page, 'carol', '/nodes');
   await page.getByText('Health', { exact: true }).click();
@@ -57,7 +57,7 @@ test('nodes by health: each state has a letter or a mark, which the legend tells
 });
 
 test('from a used GPU to its job, and what a drain hits', async ({ page }) => {
-  await server.submit(job('on-a-node'));
+  await server.submit(job('on-a-node', { time: '3h' })); // longer than the deadline that is offered
   await server.signIn(page, 'carol', '/nodes');
   await page.getByTitle(/node-[ab].*in use/).click();
   const panel = page.getByRole('complementary', { name: /^node-[ab]$/ });
