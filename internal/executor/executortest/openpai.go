@@ -37,8 +37,8 @@ func openpai() []variable {
 		{"PAI_JOB_TASK_COUNT", "2"},
 		{"PAI_TASK_ROLE_TASK_COUNT_ps", "1"},
 		{"PAI_TASK_ROLE_TASK_COUNT_worker", "1"},
-		{"PAI_RESOURCE_ps", "1,1,128,0"},
-		{"PAI_RESOURCE_worker", "1,1,128,0"},
+		{"PAI_RESOURCE_ps", "1,0.4,128,0"},
+		{"PAI_RESOURCE_worker", "1,0.4,128,0"},
 		{"PAI_MIN_FAILED_TASK_COUNT_ps", "1"},
 		{"PAI_MIN_FAILED_TASK_COUNT_worker", "1"},
 		{"PAI_MIN_SUCCEEDED_TASK_COUNT_ps", "1"},
@@ -49,7 +49,7 @@ func openpai() []variable {
 		{"PAI_TASK_INDEX", "0"},
 		{"PAI_CURRENT_TASK_ROLE_TASK_COUNT", "1"},
 		{"PAI_CURRENT_TASK_ROLE_GPU_COUNT", "1"},
-		{"PAI_CURRENT_TASK_ROLE_CPU_COUNT", "1"},
+		{"PAI_CURRENT_TASK_ROLE_CPU_COUNT", "0.4"},
 		{"PAI_CURRENT_TASK_ROLE_MEM_MB", "128"},
 		{"PAI_CURRENT_TASK_ROLE_SHM_MB", "0"},
 		{"PAI_CURRENT_TASK_ROLE_MIN_FAILED_TASK_COUNT", "1"},
@@ -95,7 +95,7 @@ func ports(n int) string { return `[0-9]{4,5}` + strings.Repeat(`,[0-9]{4,5}`, n
 // OpenPAIJob is the job of which OpenPAI says; the executor's tests give it their places.
 func OpenPAIJob() *sched.Job {
 	ask := func(l sched.Launch) sched.Launch {
-		l.Command, l.GPU, l.MilliCPU, l.MemoryMB = []string{"env"}, 1, 1000, 128
+		l.Command, l.GPU, l.MilliCPU, l.MemoryMB = []string{"env"}, 1, 400, 128
 		return l
 	}
 	return &sched.Job{Name: "job-1", User: "tester", VC: "default", Grace: 2 * sched.Second,
