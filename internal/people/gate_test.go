@@ -310,14 +310,21 @@ func TestOneAddressTriesManyNames(t *testing.T) {
 	})
 }
 
+// strangersWait takes the one place of strangers: those that come wait until leave is called, and
+// order then has their turns.
+func (w *world) strangersWait() (leave func(), order *[]string) {
+	leave, err := w.gate.strangers.Wait(ctx, "first")
+	w.must(err)
+	order = &[]string{}
+	w.gate.strangers.Given = func(by string) { *order = append(*order, by) }
+	return leave, order
+}
+
 // TestPasswordsAreLookedAtInTurn: those that wait for their turn are served by network, and who
 // signed in before waits for no stranger.
 func TestPasswordsAreLookedAtInTurn(t *testing.T) {
 	besieged(t, func(w *world) {
-		leave, err := w.gate.strangers.Wait(ctx, "first")
-		w.must(err)
-		var order []string
-		w.gate.strangers.Given = func(by string) { order = append(order, by) }
+		leave, order := w.strangersWait()
 		var all sync.WaitGroup
 		enter := func(name, address string) {
 			all.Go(func() { _, _, _ = w.SignIn(ctx, name, password, from(address), 0) })
@@ -332,8 +339,8 @@ func TestPasswordsAreLookedAtInTurn(t *testing.T) {
 		}
 		leave()
 		all.Wait()
-		if len(order) != 9 || order[0] != "2001:db8::/64" || order[1] != "10.0.0.1" {
-			t.Errorf("turns: %v", order)
+		if len(*order) != 9 || (*order)[0] != "2001:db8::/64" || (*order)[1] != "10.0.0.1" {
+			t.Errorf("turns: %v", *order)
 		}
 	})
 }
@@ -342,10 +349,7 @@ func TestPasswordsAreLookedAtInTurn(t *testing.T) {
 // line full against others; who finds no room is told so, and of no wrong password.
 func TestOneNetworkFillsNoLine(t *testing.T) {
 	besieged(t, func(w *world) {
-		leave, err := w.gate.strangers.Wait(ctx, "first")
-		w.must(err)
-		var order []string
-		w.gate.strangers.Given = func(by string) { order = append(order, by) }
+		leave, order := w.strangersWait()
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		refused := map[string]int{}
@@ -374,8 +378,8 @@ func TestOneNetworkFillsNoLine(t *testing.T) {
 		if refused["alice"]+refused["bob"] > 0 || len(refused) != 600-hashLines+2 {
 			t.Errorf("refused: %v", refused)
 		}
-		if len(order) < 4 || order[1] != "10.0.0.1" || order[3] != "10.0.0.2" {
-			t.Errorf("turns: %v", order)
+		if len(*order) < 4 || (*order)[1] != "10.0.0.1" || (*order)[3] != "10.0.0.2" {
+			t.Errorf("turns: %v", *order)
 		}
 	})
 }

@@ -240,7 +240,7 @@ func (w *walker) holdPlace(wish Wish) {
 		o.heard = heard{}
 		o.enter(j.spec.Priority)
 		a := o.asking(j, g)
-		a.over = true
+		a.over = true // as above: it stands before those that are booked
 		o.keepToType(&a, wish.SKU)
 		if turn && o.start(a) {
 			return
