@@ -350,8 +350,8 @@ func (d doer) Do(a sched.Action) {
 		start.Job, a.Start = &job, &start
 		for i := range job.Roles {
 			l := &job.Roles[i].Launch
-			if l.Image = d.image; d.image != "" {
-				l.MilliCPU = max(l.MilliCPU, 1000) // process 1 starts within it
+			if l.Image = d.image; d.image != "" && l.MilliCPU == 0 {
+				l.MilliCPU = 1000 // process 1 starts within it
 			}
 		}
 	}

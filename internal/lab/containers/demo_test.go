@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/combsched/comb/internal/executor/local/enginetest"
 	"github.com/combsched/comb/internal/lab"
 )
@@ -16,7 +14,6 @@ import (
 // gone at the end. Here those in which what runs the tasks matters: a job is preempted and goes on,
 // and a gang starts as a whole; all five run as processes.
 func TestDemoInContainers(t *testing.T) {
-	machineDevices(t, unix.LOCK_SH)
 	e := enginetest.Start(t, "--live-restore")
 	t.Setenv("DOCKER_HOST", e.Host())
 	var said bytes.Buffer

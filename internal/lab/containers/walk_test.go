@@ -3,15 +3,12 @@ package containers
 import (
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/combsched/comb/internal/executor/local/enginetest"
 	"github.com/combsched/comb/internal/walk"
 )
 
 // The way of a user with images, as a black box.
 func TestWalkInContainers(t *testing.T) {
-	machineDevices(t, unix.LOCK_SH)
 	e := enginetest.Start(t, "--live-restore")
 	t.Setenv("DOCKER_HOST", e.Host())
 	images := [2]string{"local.test/one:1", "local.test/two:1"}

@@ -82,11 +82,23 @@ func static(name string) error {
 	return nil
 }
 
+// ownDevices lays a folder of this mount namespace over /dev, so that a device file that a test
+// makes is in no other's way.
+const ownDevices = `
+own="$ENGINE_TEST_DIR/devices"
+mkdir "$own" && mount -t tmpfs tmpfs "$own" && mkdir "$own/upper" "$own/work" "$own/all" || exit 1
+mount -t overlay -o "lowerdir=/dev,upperdir=$own/upper,workdir=$own/work" overlay "$own/all" || exit 1
+for dir in /dev/*; do
+  if mountpoint -q "$dir"; then mount --rbind "$dir" "$own/all/${dir#/dev/}" || exit 1; fi
+done
+mount --move "$own/all" /dev || exit 1
+`
+
 // goApart runs this program again. The shell is process 1 there and takes the exits of
 // those that lost their parent; when it ends the kernel kills all others.
 func goApart(dir string) int {
 	args := []string{"--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--",
-		"/bin/sh", "-c", `busybox ip link set lo up || exit 1; "$@"; exit $?`, "apart", os.Args[0]}
+		"/bin/sh", "-c", ownDevices + `busybox ip link set lo up || exit 1; "$@"; exit $?`, "apart", os.Args[0]}
 	runtime.LockOSThread() // Pdeathsig is sent at the end of this thread
 	cmd := exec.Command("unshare", append(args, os.Args[1:]...)...)
 	cmd.Env = append(os.Environ(), apartDir+"="+dir)
