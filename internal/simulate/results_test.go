@@ -212,9 +212,10 @@ func TestFaults(t *testing.T) {
 		if both := run(t, file, s); both.Summary.Finished != 40 || both.Records <= a.Records {
 			t.Errorf("%s: with bad devices as well %d jobs ended, in %d records after %d", p, both.Summary.Finished, both.Records, a.Records)
 		}
+		// Jobs may even end earlier, since others are placed otherwise; but faults cost attempts.
 		s.Faults = ""
-		if calm := run(t, file, s); p == "fifo" && calm.Summary.JCTAvg >= a.Summary.JCTAvg {
-			t.Errorf("%s: JCT %v with faults, %v without", p, a.Summary.JCTAvg, calm.Summary.JCTAvg)
+		if calm := run(t, file, s); calm.Summary.Events >= a.Summary.Events {
+			t.Errorf("%s: %d starts and ends with faults, %d without", p, a.Summary.Events, calm.Summary.Events)
 		}
 	}
 }
