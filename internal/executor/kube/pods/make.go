@@ -163,6 +163,14 @@ func (t *Task) beginsIn(role *sched.Role) string {
 // WORKDIR, and the container in the root.
 const inOwnFolder = `[ "$PWD" != / ] || cd ` + workDir + "; "
 
+// Beside is a command that is run beside a pod's task, so that it begins where the task begins.
+func Beside(pod *corev1.Pod, argv []string) []string {
+	if len(pod.Spec.Containers) == 0 || pod.Spec.Containers[0].WorkingDir != "" {
+		return argv
+	}
+	return append([]string{"/bin/sh", "-c", inOwnFolder + `exec "$@"`, "sh"}, argv...)
+}
+
 // longest is the longest script that a command may be; a longer one is a file.
 const longest = 100_000
 
