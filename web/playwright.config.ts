@@ -6,12 +6,12 @@ export default defineConfig({
   testDir: 'tests',
   workers: Number(process.env.COMB_WORKERS ?? 2),
   timeout: 600_000,
-  expect: { timeout: Number(process.env.COMB_PATIENCE ?? 60) * 1000 },
+  expect: { timeout: Number(process.env.COMB_PATIENCE ?? 180) * 1000 },
   reporter: [['list']],
   outputDir: 'test-results',
   use: {
     viewport: { width: 1440, height: 900 },
-    actionTimeout: Number(process.env.COMB_PATIENCE ?? 60) * 1000,
+    actionTimeout: Number(process.env.COMB_PATIENCE ?? 180) * 1000,
     trace: process.env.COMB_TRACE ? 'retain-on-failure' : 'off', // taking it costs more than the tests
     launchOptions: {
       executablePath: process.env.COMB_CHROMIUM ?? '/usr/bin/chromium',

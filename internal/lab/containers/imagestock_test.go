@@ -25,6 +25,9 @@ func (w *world) longAgo(ids ...string) {
 	if err == nil {
 		err = json.Unmarshal(data, &book)
 	}
+	if err != nil {
+		w.Fatal(err)
+	}
 	for i, id := range ids {
 		if book.Images[id] == nil {
 			w.Fatalf("the image %s is not known: %s", id, data)

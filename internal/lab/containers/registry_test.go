@@ -24,7 +24,6 @@ type hub struct {
 	rate  int            // bytes a second of one layer; 0 is as fast as it can
 	blobs map[string]int // how often a layer or configuration was begun to be read, by digest
 	asked int            // requests
-	seen  []string       // what it was asked with
 }
 
 func newHub(t testing.TB) *hub {

@@ -29,7 +29,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
       {meaningOf(nodeState(node)) && <p>{meaningOf(nodeState(node))}</p>}
       {node.reason && <p className="muted">{node.reason}</p>}
       {node.drain ? <p>{text.drains} <Ago at={node.drain} /></p> : null}
-      <ul className={css.skus}>
+      <ul className={css.fates}>
         {(node.skus ?? []).map((s) => (
           <li key={`${s.chain} ${s.sku}`}>
             {s.sku}: {text.onNode(s.used, s.total)}
