@@ -141,7 +141,8 @@ func (c *crash) load(ctx context.Context, prefix string, millis int) {
 			}
 		}
 		pace(50, 300)
-		// A busy machine ends fewer jobs than clients can submit: what waits would be drained for long.
+		// A busy machine ends fewer jobs than clients can submit, and what waits would be drained
+		// for long.
 		for ctx.Err() == nil && len(unended) >= 4 {
 			j, err := c.client.Job(ctx, rest.JobRef(unended[0]))
 			if err == nil && j.Phase.Ended() {
