@@ -83,6 +83,10 @@ func TestHyperschedLive(t *testing.T) {
 	t.Parallel()
 	c := newCrashOn(t, fmt.Sprintf(sizedCluster, "{name: hypersched, params: {rf: 2, rungs: 2, round: 1, restart: 1}}"))
 	more := "    app: search\n    deadlines: [{after: 2h, value: 1}]"
+	hold := filepath.Join(c.books, trialHold) // the worst waits for as long as the others run
+	if err := os.WriteFile(hold, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	worst := c.submit(c.trial("worst", 1, 1200, "0.9", more))
 	c.await(worst, "it has all GPUs", func(j rest.Job) bool { return running(j) == 4 })
 	middle := c.submit(c.trial("middle", 1, 1200, "0.5", more))
@@ -94,6 +98,9 @@ func TestHyperschedLive(t *testing.T) {
 	})
 	c.await(worst, "it waits", func(j rest.Job) bool { return j.Phase == sched.Waiting })
 	c.explains(worst, "its loss of 0.9 at rung", "is not among the best of its experiment")
+	if err := os.Remove(hold); err != nil {
+		t.Fatal(err)
+	}
 	c.killAt("a trial has grown", func(e sched.Event) bool {
 		s, ok := e.(sched.Sized)
 		return ok && s.Job != worst && s.Size > 1

@@ -20,6 +20,9 @@ const (
 	trialDir   = "LAB_TRIAL_DIR"   // set: be a member and keep books in this folder
 	trialSteps = "LAB_TRIAL_STEPS" // of all members together
 	trialLoss  = "LAB_TRIAL_LOSS"  // that it reports at every step
+
+	// trialHold is a file of that folder: while it is there no trial makes its last step.
+	trialHold = "hold"
 )
 
 const (
@@ -93,7 +96,11 @@ func (t *trial) train(dir string, stop <-chan os.Signal) int {
 		}
 		now, err := t.members()
 		if err == nil {
-			t.step = min(t.step+now, t.total)
+			last := t.total
+			if _, held := os.Stat(filepath.Join(dir, trialHold)); held == nil {
+				last--
+			}
+			t.step = min(t.step+now, last)
 			err = t.report(false)
 		}
 		if err != nil {
