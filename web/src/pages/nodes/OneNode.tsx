@@ -29,7 +29,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
       {meaningOf(nodeState(node)) && <p>{meaningOf(nodeState(node))}</p>}
       {node.reason && <p className="muted">{node.reason}</p>}
       {node.drain ? <p>{text.drains} <Ago at={node.drain} /></p> : null}
-      <ul className={css.fates}>
+      <ul className={css.skus}>
         {(node.skus ?? []).map((s) => (
           <li key={`${s.chain} ${s.sku}`}>
             {s.sku}: {text.onNode(s.used, s.total)}
@@ -97,7 +97,7 @@ function Fates({ node, minutes }: { node: string; minutes: number }) {
   return (
     <div>
       <h3>{text.hits}</h3>
-      <ul className={css.skus}>
+      <ul className={css.fates}>
         {all.map((e) => (
           <li key={`${e.attempt.job} ${e.attempt.gang} ${e.attempt.n}`}>
             <Link to="/jobs/$job" params={{ job: String(e.attempt.job) }}>{e.ref}</Link> {e.says}
