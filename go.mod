@@ -2,7 +2,10 @@ module github.com/combsched/comb
 
 go 1.26.0
 
-ignore ./web/node_modules
+ignore (
+	./bin
+	./web/node_modules
+)
 
 require (
 	github.com/coder/websocket v1.8.14
