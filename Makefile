@@ -159,7 +159,7 @@ check: ## the quick loop: vet, format, tidy, short tests
 	$(GO) vet ./...
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'not formatted: run gofmt -w on the files above' >&2; exit 1; }
 	$(GO) test -count=1 ./internal/tidy
-	$(GO) test -short -timeout $(HANGS) ./...
+	$(GO) test -short -timeout 5m ./...
 
 # Packages whose own code starts goroutines or guards what several use. The pure core does neither
 # (tidy keeps that), and runs inside theirs. simulate starts some for sweeps alone, which cmd/comb runs.
@@ -195,7 +195,7 @@ bench-sim: build ## measures only simulations (ONLY=philly-las for a part, BENCH
 
 demo-kube: rig-kube ## runs the five experiments as pods of a real node, with a report (see test-kube)
 	$(GO) test -vet=off -c -o bin/comb-kube.test ./cmd/comb
-	./test/kube/run sh -ec 'cd cmd/comb; ../../bin/comb-kube.test -test.v -test.timeout $(HANGS) -test.run TestKubeDemo -experiments -live kube -kubeconfig $$KUBECONFIG'
+	./test/kube/run sh -ec 'cd cmd/comb; ../../bin/comb-kube.test -test.v -test.timeout 10m -test.run TestKubeDemo -experiments -live kube -kubeconfig $$KUBECONFIG'
 
 bench-kube: build rig-kube ## measures jobs as pods on simulated nodes of 8 GPUs (NODES=500; needs what make test-kube needs)
 	@$(GO) build -o bin/kubebench ./internal/lab/kubebench
