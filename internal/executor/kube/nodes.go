@@ -320,10 +320,8 @@ func notReady(n *corev1.Node) (why string, silent bool) {
 // CheckNodes refuses nodes of a configuration that the cluster lacks, and returns those of them that had been configured already: they
 // may be away for a while.
 func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err error) {
-	soon, cancel := context.WithTimeout(e.ctx, 20*time.Second)
-	defer cancel()
-	if !cache.WaitForCacheSync(soon.Done(), e.synced) {
-		return nil, nil // it cannot be said now: the API server is away
+	if !e.Known() {
+		return nil, nil // it cannot be said now
 	}
 	var lacks []string
 	for _, n := range nodes {
@@ -342,6 +340,14 @@ func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err er
 	}
 	slices.Sort(lacks)
 	return away, fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", Some(lacks))
+}
+
+// Known waits until it is known which nodes there are, and what they offer; false is that the API
+// server is away.
+func (e *Executor) Known() bool {
+	soon, cancel := context.WithTimeout(e.ctx, 20*time.Second)
+	defer cancel()
+	return cache.WaitForCacheSync(soon.Done(), e.synced)
 }
 
 // Some are the first of many names, in words.
