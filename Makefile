@@ -172,7 +172,7 @@ RACED_LAB = Kill|Away|GandivaLive
 
 race: ## runs the tests of all packages with goroutines under the race detector, in their short form (needs gcc)
 	CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(HANGS) -run '$(RACED_LAB)' ./internal/lab
-	CGO_ENABLED=1 $(GO) test -vet=off -race -short -p 4 -timeout $(HANGS) ./internal/executor/local $(RACED) # live tests wait most of their time
+	CGO_ENABLED=1 COMB_TURN=$$(git rev-list --count HEAD) $(GO) test -vet=off -race -short -p 4 -timeout $(HANGS) ./internal/executor/local $(RACED) # live tests wait most of their time
 
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...

@@ -88,6 +88,13 @@ func (s *Seats) Wait(ctx context.Context, by string) (leave func(), err error) {
 	return sync.OnceFunc(func() { s.free(by) }), nil
 }
 
+// Tell has a function told whose turn it is, as Given is, of seats that are in use; nil tells none.
+func (s *Seats) Tell(f func(by string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Given = f
+}
+
 // give gives a place; the mutex is held.
 func (s *Seats) give(by string) (leave func()) {
 	if s.by == nil {

@@ -44,7 +44,7 @@ func (w *world) status(ctx context.Context, token, call, body string) (int, http
 // hold takes all places of a lane, and notes whose turns come after them.
 func hold(t *testing.T, lane *seats.Seats) (turns func() []string, release func()) {
 	t.Helper()
-	lane.Given = nil
+	lane.Tell(nil) // requests of the test before may be on their way
 	var held []func()
 	for range lane.All {
 		leave, err := lane.Wait(t.Context(), "the test")
@@ -55,11 +55,11 @@ func hold(t *testing.T, lane *seats.Seats) (turns func() []string, release func(
 	}
 	var mu sync.Mutex
 	var order []string
-	lane.Given = func(by string) {
+	lane.Tell(func(by string) {
 		mu.Lock()
 		defer mu.Unlock()
 		order = append(order, by)
-	}
+	})
 	return func() []string {
 			mu.Lock()
 			defer mu.Unlock()
