@@ -320,7 +320,7 @@ func notReady(n *corev1.Node) (why string, silent bool) {
 // CheckNodes refuses nodes of a configuration that the cluster lacks, and returns those of them that had been configured already: they
 // may be away for a while.
 func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err error) {
-	if !e.Known() {
+	if !Known(e) {
 		return nil, nil // it cannot be said now
 	}
 	var lacks []string
@@ -344,7 +344,7 @@ func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err er
 
 // Known waits until it is known which nodes there are, and what they offer; false is that the API
 // server is away.
-func (e *Executor) Known() bool {
+func Known(e *Executor) bool {
 	soon, cancel := context.WithTimeout(e.ctx, 20*time.Second)
 	defer cancel()
 	return cache.WaitForCacheSync(soon.Done(), e.synced)
