@@ -106,7 +106,7 @@ func (d *daemon) fits(c *sched.Config, file *config.Cluster, inForce bool) (err 
 		if err = d.checkCluster(c); err != nil {
 			err = fmt.Errorf("%s: %w", d.flags.cluster, err)
 		}
-	} else if d.pods == nil || kube.Known(d.pods) { // what pods can do is the nodes' to say
+	} else if d.pods == nil || kube.Known(d.pods) { // nodes say what pods can do
 		err = engine.CheckAbilities(c, policy.New, d.executor)
 	}
 	if err == nil || !inForce {

@@ -47,8 +47,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// ofTurn are the scripts of a test in its short form, under the race detector: each third, by turns,
-// of which COMB_TURN numbers one. In full they are all.
+// ofTurn are the scripts of a test in its short form, under the race detector: a third, by turns,
+// which COMB_TURN numbers. In full they are all.
 func ofTurn(files []string) (some []string) {
 	if !testing.Short() {
 		return files
@@ -78,8 +78,8 @@ func untilServing(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// eventually repeats a command until its output matches a pattern. It gives up late: a machine that is busy with other
-// tests takes several times as long for a task.
+// eventually repeats a command until its output matches a pattern. It gives up late: a machine that
+// is busy with other tests takes several times as long for a task.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
 	if !testkit.Within(3*time.Minute, func() bool {

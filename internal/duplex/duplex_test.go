@@ -65,7 +65,8 @@ func TestSlow(t *testing.T) {
 		go write(c)
 		go func() { // also while bytes wait, as clients of other kinds do
 			for t.Context().Err() == nil {
-				// Without an end of its own: one that comes while its bytes wait closes the connection.
+				// Without an end of its own: one that comes while its bytes wait closes
+				// the connection.
 				_ = c.ws.Ping(t.Context())
 			}
 		}()
