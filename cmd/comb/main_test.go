@@ -47,13 +47,16 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// turnEnv numbers a run under the race detector.
+const turnEnv = "COMB_TURN"
+
 // ofTurn are the scripts of a test in its short form, under the race detector: a third, by turns,
-// which COMB_TURN numbers. In full they are all.
+// which turnEnv numbers. In full they are all.
 func ofTurn(files []string) (some []string) {
 	if !testing.Short() {
 		return files
 	}
-	turn, _ := strconv.Atoi(os.Getenv("COMB_TURN")) // else the first
+	turn, _ := strconv.Atoi(os.Getenv(turnEnv)) // else the first
 	for i := turn % 3; i < len(files); i += 3 {
 		some = append(some, files[i])
 	}

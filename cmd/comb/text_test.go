@@ -162,7 +162,7 @@ func TestEnvironmentPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, v := range []string{seeds.RangeEnv, testkit.ProgramsEnv} {
+	for _, v := range []string{seeds.RangeEnv, testkit.ProgramsEnv, turnEnv} {
 		if !want[v] {
 			t.Errorf("the code names no %s any more: docs/testing.md speaks of it", v)
 		}
