@@ -280,7 +280,7 @@ func (u *user) lab(file, name string) string {
 		u.Fatal(err)
 	}
 	text = regexp.MustCompile(`(?m)^name: .*$`).ReplaceAll(text, []byte("name: "+name))
-	longer := 1 + int(5*time.Duration(u.call.Load())/(3*time.Second))
+	longer := 1 + int(8*time.Duration(u.call.Load())/(3*time.Second))
 	text = regexp.MustCompile(`-steps \d+`).ReplaceAllFunc(text, func(flag []byte) []byte {
 		n, _ := strconv.Atoi(string(flag[len("-steps "):]))
 		return fmt.Appendf(nil, "-steps %d", n*longer)

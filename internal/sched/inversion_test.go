@@ -67,13 +67,26 @@ func TestManyHoldNobodyUp(t *testing.T) {
 	}
 }
 
+// comesBack reports whether a job is being stopped that stands before a gang: it keeps its place
+// from the instant its stop is decided, and so the gang is not the first of its VC.
+func (w *world) comesBack(q *sched.InLine) bool {
+	return slices.ContainsFunc(w.s.Held(), func(h sched.Held) bool {
+		return h.State == sched.AttemptStopping && h.Cause == sched.EndPreempted && standsBefore(&h, q)
+	})
+}
+
+// standsBefore reports whether a job stands before a gang in the order of its VC.
+func standsBefore(h *sched.Held, q *sched.InLine) bool {
+	return h.Spec.VC == q.Spec.VC && (h.Spec.Priority > q.Spec.Priority || h.Spec.Priority == q.Spec.Priority && h.ID.Job < q.Job)
+}
+
 // firstInLine returns the first gang that waits for the guarantee of each VC, and was promised
 // nothing.
 func (w *world) firstInLine() []sched.InLine {
 	var out []sched.InLine
 	seen := map[int32]bool{}
 	for _, q := range w.s.Waiting() {
-		if !seen[q.Space] && q.Spec.Priority >= cell.MinGuaranteed && !q.Promise && !q.Spec.Gangs[q.Gang].Extra {
+		if !seen[q.Space] && q.Spec.Priority >= cell.MinGuaranteed && !q.Promise && !q.Spec.Gangs[q.Gang].Extra && !w.comesBack(&q) {
 			out = append(out, q)
 		}
 		seen[q.Space] = seen[q.Space] || q.Spec.Priority >= cell.MinGuaranteed
@@ -92,7 +105,8 @@ func (w *world) withoutLower(q sched.InLine) (below int, fits bool) {
 		if lower {
 			below++
 		}
-		if lower || oppo && runs {
+		before := h.Lazy && standsBefore(&h, &q) // it would come back before the gang
+		if lower || oppo && runs && !before {
 			cl.Release(h.Alloc)
 		}
 	}
