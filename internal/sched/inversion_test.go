@@ -105,8 +105,7 @@ func (w *world) withoutLower(q sched.InLine) (below int, fits bool) {
 		if lower {
 			below++
 		}
-		before := h.Lazy && standsBefore(&h, &q) // it would come back before the gang
-		if lower || oppo && runs && !before {
+		if lower || oppo && runs {
 			cl.Release(h.Alloc)
 		}
 	}

@@ -76,7 +76,7 @@ func TestRoomPassesOn(t *testing.T) {
 	d.leaves(next, last)
 	d.until("the last has it", func() bool { return is(last, 1000, 63) })
 	d.leaves(last)
-	if n := d.api.Asked()["PATCH pods"]; n > 10 { // where a watch is late one is made twice
+	if n := d.api.Asked()["PATCH pods"]; n > 5 {
 		t.Errorf("%d patches of pods for 3 ends and 2 rooms", n)
 	}
 	d.finish()
