@@ -70,6 +70,27 @@ func backBefore(s *State, j *job) []JobID {
 	return out[:min(len(out), maxNamed)]
 }
 
+// askForStopped asks for another look at VCs below a number, which were walked already, where one
+// that was walked after them stopped a gang that comes back: from the record (first) on. It stands
+// before those of its priority that wait.
+func askForStopped(s *State, first int, walked int32) {
+	for i := first; i < len(s.out); i++ {
+		stop, is := s.out[i].Event.(StopSent)
+		if !is || stop.By == nil {
+			continue
+		}
+		a := s.live(stop.Attempt)
+		j := &s.jobs[a.job]
+		if j.space >= walked || j.space == s.find(stop.By.Job).space || !comesBack(s, a) {
+			continue
+		}
+		waits := func(e queued) bool { return e.prio == j.spec.Priority }
+		if slices.ContainsFunc(s.queues[j.space], waits) || slices.ContainsFunc(s.lazy[j.space], waits) {
+			s.grew.by(j.space)
+		}
+	}
+}
+
 // choosesPlaces reports whether a VC's policy says more of a gang than its place in the order:
 // where it goes, or how large it is.
 func choosesPlaces(s *State, space int32) bool {

@@ -78,7 +78,9 @@ func (s *State) walkPostponed(late []postponed) {
 		if len(late) > 1 && n < postponedMost {
 			s.mem.moving.movers = late[1].at
 		}
-		if at, stopped := s.walkVC(late[0].space); stopped {
+		first := len(s.out)
+		at, stopped := s.walkVC(late[0].space)
+		if askForStopped(s, first, s.cl.NumSpaces()); stopped {
 			late[0].at = at
 			delete(s.mem.moving.had, at.GangRef)
 			continue

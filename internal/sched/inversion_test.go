@@ -13,7 +13,8 @@ import (
 
 // Nobody of a lower priority holds up the first gang that waits in a VC: if all of them in its
 // VC were gone, with what they were promised, and all opportunistic work, it would still find no
-// cells. What may be alive on a lost node stays, and who leaves already.
+// cells. What may be alive on a lost node stays, and who leaves already; so does what gave its
+// guarantee up and has a higher priority in that VC, which no gang behind it stops.
 func TestNobodyIsHeldUpFromBelow(t *testing.T) {
 	asked, beside := 0, 0
 	for seed := range seeds.Of(t, 60) {
@@ -105,7 +106,8 @@ func (w *world) withoutLower(q sched.InLine) (below int, fits bool) {
 		if lower {
 			below++
 		}
-		if lower || oppo && runs {
+		stays := h.Lazy && h.Spec.VC == q.Spec.VC && h.Spec.Priority > q.Spec.Priority
+		if lower || oppo && runs && !stays {
 			cl.Release(h.Alloc)
 		}
 	}

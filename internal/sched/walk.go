@@ -22,10 +22,12 @@ func (s *State) walk() {
 	var late []postponed
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		if s.mustWalk(space) {
+			first := len(s.out)
 			if at, stopped := s.walkVC(space); stopped {
 				late = append(late, postponed{at, space})
 				delete(s.mem.moving.had, at.GangRef)
 			}
+			askForStopped(s, first, space)
 		}
 	}
 	s.walkPostponed(late)
