@@ -443,8 +443,10 @@ func (d *daemon) wanted(file *config.Cluster, present *sched.Config) (*config.Cl
 	return nil, ""
 }
 
-// sweep ends what runs here for attempts that the journal does not know.
+// sweep ends what runs here for attempts that the journal does not know, once the executor knows
+// of those that the journal does.
 func (d *daemon) sweep(ctx context.Context) {
+	<-d.engine.TakenUp()
 	var live []sched.AttemptID
 	err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
 		for _, j := range s.Jobs() {

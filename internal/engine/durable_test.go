@@ -62,12 +62,16 @@ type durable struct {
 }
 
 func openDurable(dir string, every uint64) (*durable, error) {
+	return openWith(dir, every, func(live *engine.Live) engine.Executor { return instant{live} })
+}
+
+func openWith(dir string, every uint64, runs func(*engine.Live) engine.Executor) (*durable, error) {
 	s, err := store.Open(ctx, dir, store.Options{Now: clock()})
 	if err != nil {
 		return nil, err
 	}
 	d := &durable{store: s, live: engine.NewLive(clock)}
-	d.engine, err = engine.Open(ctx, engine.Options{Inputs: d.live, Executor: instant{d.live}, Journal: s,
+	d.engine, err = engine.Open(ctx, engine.Options{Inputs: d.live, Executor: runs(d.live), Journal: s,
 		Policies: policy.New, Epoch: s.Epoch(), SnapshotEvery: every})
 	if err != nil {
 		return nil, err
@@ -259,6 +263,51 @@ func TestRestartFromStore(t *testing.T) {
 	}
 	if kinds[0] != "JobSubmitted" || !slices.Contains(kinds, "Placed") || kinds[len(kinds)-1] != "JobEnded" {
 		t.Errorf("events of job 1: %v", kinds)
+	}
+}
+
+// asked is an executor whose tasks run on. It says when it is asked for something, and waits then.
+type asked struct{ comes, goes chan struct{} }
+
+func (x asked) Do(sched.Action) {
+	x.comes <- struct{}{}
+	<-x.goes
+}
+
+// TestTakenUp: what is a stray is said no sooner than the executor knows of all that was live.
+func TestTakenUp(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for life := range 2 {
+		x := asked{make(chan struct{}), make(chan struct{})}
+		d, err := openWith(dir, 50, func(*engine.Live) engine.Executor { return x })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if life == 0 {
+			if err := d.configure(); err != nil {
+				t.Fatal(err)
+			}
+			<-d.engine.TakenUp() // there was nothing
+			for i := range 2 {
+				go d.live.Do(ctx, submit(job(fmt.Sprint("job", i), "b", 1, 0)), nil)
+				<-x.comes
+				x.goes <- struct{}{}
+			}
+		} else {
+			for range 2 {
+				<-x.comes
+				select {
+				case <-d.engine.TakenUp():
+					t.Error("all is taken up while the executor is still told of something")
+				default:
+				}
+				x.goes <- struct{}{}
+			}
+			<-d.engine.TakenUp()
+		}
+		if err := d.end(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

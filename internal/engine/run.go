@@ -62,6 +62,7 @@ type Engine struct {
 	mem      roundMemory
 	failing  []sched.PolicyFailed // policies that broke the present round, which brings them
 	heaviest int64                // the most steps of one check or decision
+	takenUp  chan struct{}        // closed when the executor knows of all that was live before
 }
 
 // Health says what is wrong with an engine; all zero is well.
@@ -88,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	for _, p := range core.Unmade() {
 		o.Log.Error(p.Words(), "vc", p.VC, "policy", p.Policy)
 	}
-	e := &Engine{o: o, core: core, durable: core.Seq(), checked: from, last: core.Now()}
+	e := &Engine{o: o, core: core, durable: core.Seq(), checked: from, last: core.Now(), takenUp: make(chan struct{})}
 	if c, ok := o.Inputs.(interface{ NotBefore(sched.Time) }); ok {
 		c.NotBefore(core.Now())
 	}
@@ -98,6 +99,10 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e.snapshot = snapshotter{journal: o.Journal, log: o.Log}
 	return e, nil
 }
+
+// TakenUp is closed when the executor was told of all that was live before: only then is what it
+// does not know a stray.
+func (e *Engine) TakenUp() <-chan struct{} { return e.takenUp }
 
 // Replica returns the read replica, nil for an engine alone.
 func (e *Engine) Replica() *Replica { return e.replica }
@@ -131,6 +136,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	for _, a := range e.core.Outstanding() {
 		e.o.Executor.Do(a)
 	}
+	close(e.takenUp)
 	if a, ok := e.o.Executor.(Adopter); ok {
 		a.Adopted(ctx)
 	}
