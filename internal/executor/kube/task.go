@@ -54,6 +54,8 @@ type task struct {
 	roomed  bool // that room was asked for it, which those had whose leaves it shares
 	// roomless is that it was told that none can be had now.
 	roomless bool
+	// released is the version of its pod off which Comb's finalizer was taken.
+	released string
 
 	turn  turn             // what its pod told of its turns; under Executor.turning
 	heard time.Time        // when its pod told its progress last; under Executor.mu
@@ -536,10 +538,11 @@ func (e *Executor) clean(ctx context.Context, t *task, pod *corev1.Pod) (time.Du
 	for _, f := range pod.Finalizers {
 		held = held || f == pods.Finalizer
 	}
-	if held {
+	if held && t.released != pod.ResourceVersion { // what is seen may be older than that
 		if err := t.in(e).Release(ctx, pod, pods.Finalizer); err != nil {
 			return 0, err
 		}
+		t.released = pod.ResourceVersion
 	}
 	if pod.DeletionTimestamp == nil {
 		return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, 0)
