@@ -225,6 +225,9 @@ func TestSuspendedTreeIsStill(t *testing.T) {
 		a := w.action(2, `for i in 1 2 3; do (while :; do /bin/true; echo x >> $COMB_CHECKPOINT_DIR/forks; done) & done`,
 			ticking()[0], ticking()[1])
 		w.e.Do(a)
+		for range 2 { // one that is not there yet at the looks begins to work behind them
+			want[sched.TaskStarted](w)
+		}
 		w.grows(1)
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.suspended(1)
