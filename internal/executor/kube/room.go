@@ -20,7 +20,7 @@ type room struct{ *Executor }
 // take sets it aside for a task whose pod runs, if it is its turn to have it. It is tried again after the time that it returns.
 func (r room) take(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration, error) {
 	list := pods.Room(pod)
-	if t.stray || t.roomed || list == nil {
+	if t.stray || t.room.done || list == nil {
 		return 0, nil
 	}
 	r.mu.Lock()
@@ -44,7 +44,7 @@ func (r room) take(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration
 	case err != nil:
 		return 0, fmt.Errorf("set CPUs and memory aside for pod %s: %w", t.name, err)
 	}
-	t.roomed = true
+	t.room.done = true
 	return 0, nil
 }
 
@@ -53,10 +53,10 @@ var roomPause = 30 * time.Second
 
 // refused says, once, that nothing can be set aside for a task.
 func (r room) refused(ctx context.Context, t *task, pod *corev1.Pod, err error) {
-	if t.roomless {
+	if t.room.none {
 		return
 	}
-	t.roomless = true
+	t.room.none = true
 	level := slog.LevelWarn
 	if own := pods.Own(pod); own != nil && len(own.Resources.Claims) > 0 && !api.NotThere(err) {
 		level = slog.LevelDebug // Kubernetes up to 1.36 resizes no pod with claims: kubernetes/kubernetes#138641

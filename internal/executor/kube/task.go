@@ -51,9 +51,7 @@ type task struct {
 	bound   bool               // it waits on its node
 	log     *follower
 	checked bool // that its claims were given what they ask for
-	roomed  bool // that room was asked for it, which those had whose leaves it shares
-	// roomless is that it was told that none can be had now.
-	roomless bool
+	room    roomAsked
 	// released is the version of its pod off which Comb's finalizer was taken.
 	released string
 
@@ -61,6 +59,10 @@ type task struct {
 	heard time.Time        // when its pod told its progress last; under Executor.mu
 	took  []executor.Usage // what it took in the last minutes, likewise
 }
+
+// roomAsked says that room was asked for a task, which those had whose leaves it shares, and that
+// it was told that none can be had now.
+type roomAsked struct{ done, none bool }
 
 // title is what its user calls a task, which is no stray.
 func (t *task) title() string {
