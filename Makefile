@@ -146,7 +146,7 @@ test-web: build ## checks that the portal's files are those of web/, and tries t
 	$(MAKE) web
 	@test -z "$$(git status --porcelain internal/portal/dist | tee /dev/stderr)" || { echo 'what is committed is not what web/ makes: run make web, and commit the files above' >&2; exit 1; }
 	npm run --prefix web unit
-	npm run --prefix web test
+	test/alone npm run --prefix web test
 
 shots-web: ## takes pictures of the portal's pages, light and dark, on a screen and on a phone, of a server that make demo-portal opened (COMB_URL=http://127.0.0.1:8420 COMB_SHOTS=folder)
 	@npm exec --prefix web -c 'playwright test --config web/shots.config.ts'
