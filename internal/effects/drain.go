@@ -90,7 +90,7 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader jobs.Subject, when fun
 		text += ", opportunistic"
 	}
 	text += e.goesOn(node, reader, when)
-	if e.Unsaved >= setting.Millisecond {
+	if e.Unsaved > 0 {
 		text += fmt.Sprintf("; it loses %s of work on %s, as far as it saves none in its grace",
 			amount.Span(int64(e.Unsaved)), amount.Plural(e.Devices, "device", "devices"))
 	}

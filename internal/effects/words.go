@@ -8,7 +8,6 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/jobs"
-	"github.com/combsched/comb/internal/setting"
 )
 
 // Sentences says a plan in words, one line for each effect; what is the same for many
@@ -118,7 +117,7 @@ func (r *RunningEffect) stopped(reader jobs.Subject) string {
 	case r.Fate != Moves:
 		text += fmt.Sprintf(" (%s)", r.Cause)
 	}
-	if r.Unsaved < setting.Millisecond { // which would be written as 0 ms
+	if r.Unsaved == 0 {
 		return text + ": nothing is lost"
 	}
 	return text + fmt.Sprintf(": it loses %s of work on %s, as far as it saves none in its grace", amount.Span(int64(r.Unsaved)), amount.Plural(r.Devices, "device", "devices"))

@@ -256,11 +256,7 @@ func (s planning) stopEffect(p *ConfigPlan, e *StopSent) {
 	if e.Cause == EndMigrated {
 		r.Fate = effects.Moves
 	}
-	from := a.checkpoint
-	if from == a.started {
-		from = a.placed
-	}
-	r.Unsaved, r.Devices = s.ranSince(a, from), s.jobs[a.job].gangs[a.id.Gang].leaves
+	r.Unsaved, r.Devices = unsavedBy(s.State, a), s.jobs[a.job].gangs[a.id.Gang].leaves
 }
 
 // startEffect says of a gang where it starts, maybe when others have stopped.

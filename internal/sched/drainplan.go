@@ -159,11 +159,7 @@ func (d *draining) stopped(e *StopSent) {
 		return
 	}
 	t.Stopped = d.at
-	from := a.checkpoint
-	if from == a.started {
-		from = a.placed
-	}
-	t.Unsaved, t.Devices = d.ranSince(a, from), d.jobs[a.job].gangs[a.id.Gang].leaves
+	t.Unsaved, t.Devices = unsavedBy(d.State, a), d.jobs[a.job].gangs[a.id.Gang].leaves
 }
 
 // ended notes that an attempt is over.

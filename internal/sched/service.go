@@ -31,6 +31,18 @@ func (s *State) ranSince(a *attempt, from Time) Duration {
 	return before + sh.rotation.Ran(a.id, max(from, sh.since), s.now)
 }
 
+// unsavedBy is how long an attempt has run since its last checkpoint or its start, in whole
+// milliseconds, for plans: what a decision asks for is decided a microsecond later, which is no
+// work.
+func unsavedBy(s *State, a *attempt) Duration {
+	from := a.checkpoint
+	if from == a.started {
+		from = a.placed
+	}
+	d := s.ranSince(a, from)
+	return d - d%Millisecond
+}
+
 // link puts an attempt, or a promise, into the list of its VC.
 func (s *State) link(slot int32) {
 	a := &s.attempts[slot]
