@@ -23,7 +23,7 @@ export CGO_ENABLED = 0
 # The same flags for all that is compiled, so that nothing is compiled twice.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
-.PHONY: hunt build demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -155,8 +155,10 @@ bench-web: build ## measures the portal in a browser, one figure a line (needs n
 	npm ci --prefix web --ignore-scripts --no-audit --no-fund
 	@npm exec --prefix web -c 'playwright test --config web/bench.config.ts'
 
-check: ## the quick loop: vet, format, tidy, short tests
+vet: ## vets all packages, with the flags of the build, so that what it compiled is not compiled again
 	$(GO) vet ./...
+
+check: vet ## the quick loop: vet, format, tidy, short tests
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'not formatted: run gofmt -w on the files above' >&2; exit 1; }
 	$(GO) test -count=1 ./internal/tidy
 	$(GO) test -short -timeout 5m ./...
