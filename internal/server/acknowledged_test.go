@@ -17,7 +17,11 @@ import (
 // that has not seen the submission, while thousands of jobs wait. Names are used again, so
 // that an answer may also be about an older job.
 func TestReadsSeeWhatWasAcknowledged(t *testing.T) {
-	const waiting, clients, rounds = 2000, 24, 25
+	const clients = 24
+	waiting, rounds := 2000, 25
+	if testing.Short() {
+		waiting, rounds = 400, 5
+	}
 	w := newWorld(t, 1)
 	ctx := context.Background()
 	flood(t, w, waiting)
