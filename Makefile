@@ -144,7 +144,7 @@ web: ## builds the portal's files of web/ into internal/portal/dist, which are c
 
 test-web: build ## checks that the portal's files are those of web/, and tries the portal in a browser against a real server (needs nodejs, npm and chromium)
 	$(MAKE) web
-	@test -z "$$(git status --porcelain internal/portal/dist | tee /dev/stderr)" || { echo 'what is committed is not what web/ makes: run make web, and commit the files above' >&2; exit 1; }
+	@test -z "$$(git status --porcelain internal/portal/dist | tee -a /dev/stderr)" || { echo 'what is committed is not what web/ makes: run make web, and commit the files above' >&2; exit 1; }
 	npm run --prefix web unit
 	test/alone npm run --prefix web test
 
@@ -159,7 +159,7 @@ vet: ## vets all packages, with the flags of the build, so that what it compiled
 	$(GO) vet ./...
 
 check: vet ## the quick loop: vet, format, tidy, short tests
-	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'not formatted: run gofmt -w on the files above' >&2; exit 1; }
+	@test -z "$$(gofmt -l . | tee -a /dev/stderr)" || { echo 'not formatted: run gofmt -w on the files above' >&2; exit 1; }
 	$(GO) test -count=1 ./internal/tidy
 	$(GO) test -short -timeout 5m ./...
 
