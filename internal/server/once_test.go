@@ -144,8 +144,8 @@ func TestSameKeyAtOnce(t *testing.T) {
 	}
 }
 
-// TestKeysAreKeptForADay remembers a key beside 20,100 others of the same subject (in the short form
-// a tenth of them), over a restart, for a day by time.
+// TestKeysAreKeptForADay remembers a key beside 20,100 others of the same subject (in the short
+// form a tenth of them), over a restart, for a day by time.
 func TestKeysAreKeptForADay(t *testing.T) {
 	var c clock
 	others := 20_100
