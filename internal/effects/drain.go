@@ -53,6 +53,8 @@ type DrainEffect struct {
 	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices.
 	Unsaved setting.Duration `json:"unsaved,omitempty"`
 	Devices int32            `json:"devices,omitempty"`
+	// ZeroEnds is why its job is done if it ends with exit code 0 when it is told to stop.
+	ZeroEnds string `json:"zero_ends,omitempty"`
 	Says    string           `json:"says"` // all of it in a sentence
 }
 
@@ -94,7 +96,15 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader jobs.Subject, when fun
 		text += fmt.Sprintf("; it loses %s of work on %s, as far as it saves none in its grace",
 			amount.Span(int64(e.Unsaved)), amount.Plural(e.Devices, "device", "devices"))
 	}
-	return text
+	return text + ExitZero(e.ZeroEnds)
+}
+
+// ExitZero ends a sentence of a stop: exit code 0 is then the end of a job, for a reason; "" where there is none.
+func ExitZero(why string) string {
+	if why == "" {
+		return ""
+	}
+	return "; exit code 0 then means that it is done, " + why
 }
 
 // goesOn says where, or when, one that is stopped goes on.

@@ -82,6 +82,8 @@ type RunningEffect struct {
 	// loses that much work unless it saves in its grace.
 	Unsaved setting.Duration `json:"unsaved,omitempty"`
 	Devices int32            `json:"devices,omitempty"`
+	// ZeroEnds is why its job is done if it ends with exit code 0 when it is told to stop.
+	ZeroEnds string `json:"zero_ends,omitempty"`
 
 	Lazy     bool        `json:"-"` // it was opportunistic before, with a priority that is guaranteed
 	Settled  bool        `json:"-"` // it drained before, and drains no more

@@ -118,9 +118,9 @@ func (r *RunningEffect) stopped(reader jobs.Subject) string {
 		text += fmt.Sprintf(" (%s)", r.Cause)
 	}
 	if r.Unsaved == 0 {
-		return text + ": nothing is lost"
+		return text + ": nothing is lost" + ExitZero(r.ZeroEnds)
 	}
-	return text + fmt.Sprintf(": it loses %s of work on %s, as far as it saves none in its grace", amount.Span(int64(r.Unsaved)), amount.Plural(r.Devices, "device", "devices"))
+	return text + fmt.Sprintf(": it loses %s of work on %s, as far as it saves none in its grace", amount.Span(int64(r.Unsaved)), amount.Plural(r.Devices, "device", "devices")) + ExitZero(r.ZeroEnds)
 }
 
 // like reports whether two gangs of one job start under the same conditions.

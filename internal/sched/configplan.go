@@ -256,7 +256,8 @@ func (s planning) stopEffect(p *ConfigPlan, e *StopSent) {
 	if e.Cause == EndMigrated {
 		r.Fate = effects.Moves
 	}
-	r.Unsaved, r.Devices = unsavedBy(s.State, a), s.jobs[a.job].gangs[a.id.Gang].leaves
+	j := &s.jobs[a.job]
+	r.Unsaved, r.Devices, r.ZeroEnds = unsavedBy(s.State, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j)
 }
 
 // startEffect says of a gang where it starts, maybe when others have stopped.

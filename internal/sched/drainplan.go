@@ -159,7 +159,8 @@ func (d *draining) stopped(e *StopSent) {
 		return
 	}
 	t.Stopped = d.at
-	t.Unsaved, t.Devices = unsavedBy(d.State, a), d.jobs[a.job].gangs[a.id.Gang].leaves
+	j := &d.jobs[a.job]
+	t.Unsaved, t.Devices, t.ZeroEnds = unsavedBy(d.State, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j)
 }
 
 // ended notes that an attempt is over.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/effects"
 	"github.com/combsched/comb/internal/habit"
 	"github.com/combsched/comb/internal/setting"
 )
@@ -260,19 +261,18 @@ func (s foresight) stops(a *attempt) string {
 }
 
 // zeroEnds says that exit code 0 after a stop is a job's end, where it is.
-func zeroEnds(j *job) string {
-	if j.spec.Hints.Checkpoint && !j.spec.Hints.ExitZeroMeansDone {
+func zeroEnds(j *job) string { return effects.ExitZero(whyZeroEnds(j)) }
+
+// whyZeroEnds is why exit code 0 after a stop is a job's end; "" where it is not.
+func whyZeroEnds(j *job) string {
+	if j.spec.Hints.ExitZeroMeansDone {
+		return "as its job file says"
+	}
+	reports := func(t taskRun) bool { return t.counts() } // its reports say whether it is done
+	if j.spec.Hints.Checkpoint || slices.ContainsFunc(j.tasks, reports) {
 		return ""
 	}
-	for i := range j.tasks {
-		if j.tasks[i].counts() && !j.spec.Hints.ExitZeroMeansDone {
-			return "" // its reports say it
-		}
-	}
-	if j.spec.Hints.ExitZeroMeansDone {
-		return "; exit code 0 then means that it is done, as its job file says"
-	}
-	return "; exit code 0 then means that it is done, since checkpoint is off"
+	return "since checkpoint is off"
 }
 
 // drainOf is the node that an attempt has to leave first, by a deadline that is still to come; one
