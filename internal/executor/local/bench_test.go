@@ -2,11 +2,17 @@ package local
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/testkit"
@@ -80,9 +86,11 @@ func BenchmarkGang(b *testing.B) {
 }
 
 // BenchmarkEndOfMany measures from the stop of a task with 4,000 processes, none of which ends by
-// SIGTERM, to the fact of its end, and counts its looks at all processes.
+// SIGTERM, to the fact of its end, and counts its looks at all processes. The kernel alone says what
+// no supervisor can save: one signal to the same processes, until all are reaped.
 func BenchmarkEndOfMany(b *testing.B) {
 	const n = 4000
+	b.Run("kernel", func(b *testing.B) { benchKernelEnds(b, n) })
 	for _, groups := range []bool{true, false} {
 		b.Run(fmt.Sprintf("cgroups=%v", groups), func(b *testing.B) {
 			w := newWorld(b, func(o *Options) { o.NoCgroups, o.Pids = !groups, n+96 })
@@ -106,4 +114,33 @@ func BenchmarkEndOfMany(b *testing.B) {
 			b.ReportMetric(float64(looks), "looks")
 		})
 	}
+}
+
+func benchKernelEnds(b *testing.B, n int) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+	var all []time.Duration
+	for b.Loop() {
+		dir := b.TempDir()
+		cmd := exec.Command("bash", "-c", strings.Join(append(many(n), ": > all", "wait"), "\n"))
+		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		if !testkit.Within(10*time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "all")); return err == nil }) {
+			b.Fatal("shells have not started them all")
+		}
+		begin := time.Now()
+		if err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL); err != nil {
+			b.Fatal(err)
+		}
+		for err := error(nil); err != unix.ECHILD; {
+			_, err = unix.Wait4(-1, nil, 0, nil)
+		}
+		all = append(all, time.Since(begin))
+	}
+	slices.Sort(all)
+	b.ReportMetric(all[len(all)/2].Seconds(), "ended-p50-s")
 }

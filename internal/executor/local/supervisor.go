@@ -514,8 +514,8 @@ func (s *supervisor) stop(grace time.Duration) {
 	s.stopped, s.deadln, s.grace = true, until, grace
 	s.beginEnd()
 	s.wake()
-	if !again || len(s.ask.progs) == 0 {
-		s.terminate()
+	if grace > 0 && (!again || len(s.ask.progs) == 0) {
+		s.terminate() // without a grace nothing could answer: it is killed at once
 	}
 }
 

@@ -19,10 +19,11 @@ type Killer struct {
 	// Below names the processes below this one; it looks at all processes.
 	Below func() map[int]Stat
 
-	known  []ID // what a look found, and was not dead since
-	looked bool // by a step
-	idle   bool // the last step found nothing that was dying
-	least  int  // so few were dying at the least
+	known  []ID      // what a look found, and was not dead since
+	struck time.Time // when they were killed
+	looked bool      // by a step
+	idle   bool      // the last step found nothing that was dying
+	least  int       // so few were dying at the least
 	since  time.Time
 }
 
@@ -32,7 +33,7 @@ const dyingWithin = 2 * time.Second
 
 // Know notes what a look found that was made for something else.
 func (k *Killer) Know(members map[int]Stat) {
-	k.known = k.known[:0]
+	k.known, k.struck = k.known[:0], time.Time{}
 	for pid, st := range members {
 		k.known = append(k.known, ID{PID: pid, Start: st.Start})
 	}
@@ -46,7 +47,7 @@ func (k *Killer) Step() {
 	}
 	dying := cgroup.Kill(k.Groups)
 	if dying == 0 {
-		dying = k.strike()
+		dying = k.left()
 	}
 	if k.waits(dying) {
 		return
@@ -66,7 +67,7 @@ func (k *Killer) Step() {
 	}
 	k.looked = true
 	k.Know(k.Below())
-	k.strike()
+	k.left()
 }
 
 // waits reports whether so many that are dying are worth waiting for: they become fewer.
@@ -81,8 +82,25 @@ func (k *Killer) waits(dying int) bool {
 	return time.Since(k.since) < dyingWithin
 }
 
-// strike kills the process groups of the known, each in one step that no fork escapes, and then
-// each of them. It forgets those that are dead, and returns how many are not.
+// left returns how many of the known may live. It kills them now and then, since one may leave its
+// group meanwhile. Between, it waits for the first of them alone: to read the state of thousands in
+// each step would slow their end.
+func (k *Killer) left() int {
+	if time.Since(k.struck) > dyingWithin/2 {
+		k.struck = time.Now()
+		return k.strike()
+	}
+	first := slices.IndexFunc(k.known, ID.Alive)
+	if first < 0 {
+		first = len(k.known)
+	}
+	k.known = k.known[first:]
+	return len(k.known)
+}
+
+// strike kills the process groups of the known, each in one step that no fork escapes, and those
+// that have none of their own. It forgets those that are dead, and returns how many are not: one
+// that leaves its group meanwhile is found in the next step's.
 func (k *Killer) strike() int {
 	own, done := unix.Getpgrp(), map[int]bool{}
 	k.known = slices.DeleteFunc(k.known, func(p ID) bool {
@@ -90,11 +108,15 @@ func (k *Killer) strike() int {
 		if !ok || st.Start != p.Start || st.Dead() {
 			return true
 		}
-		if g := st.Group; g > 1 && g != own && !done[g] {
+		g := st.Group
+		if g <= 1 || g == own {
+			p.Signal(unix.SIGKILL)
+			return false
+		}
+		if !done[g] {
 			_ = unix.Kill(-g, unix.SIGKILL) // a group that is gone is what is wanted
 			done[g] = true
 		}
-		p.Signal(unix.SIGKILL)
 		return false
 	})
 	return len(k.known)
