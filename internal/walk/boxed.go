@@ -180,7 +180,7 @@ func boxedGang(ctx context.Context, w *walk) error {
 
 func boxedKill(ctx context.Context, w *walk) error {
 	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "red", "--name", "boxed-survivor", "--image", w.Images[0], "--gpus", "1", "--",
-		"sh", "-c", "while [ ! -e go ]; do sleep 0.1; done; echo survived; exit 7"); err != nil {
+		"sh", "-c", "until [ -s go ]; do sleep 0.1; done; while kill -0 $(cat go) 2>/dev/null; do sleep 0.1; done; echo survived; exit 7"); err != nil {
 		return err
 	}
 	before, err := w.until(ctx, "boxed-survivor", "running", running)
@@ -197,7 +197,8 @@ func boxedKill(ctx context.Context, w *walk) error {
 	}
 	w.expect(before.Tasks[0].PID == after.Tasks[0].PID && after.Tasks[0].Attempt == 1, "the same process runs",
 		"process %d, then %d, attempt %d", before.Tasks[0].PID, after.Tasks[0].PID, after.Tasks[0].Attempt)
-	if _, err := w.must(ctx, "job", "exec", "boxed-survivor", "--", "touch", "go"); err != nil {
+	// It waits for the command's end: a command beside a task ends with it.
+	if _, err := w.must(ctx, "job", "exec", "boxed-survivor", "--", "sh", "-c", "echo $$ > go"); err != nil {
 		return err
 	}
 	j, err := w.ended(ctx, "boxed-survivor")

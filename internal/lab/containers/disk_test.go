@@ -16,7 +16,7 @@ func TestDiskOfContainers(t *testing.T) {
 	w.server.Args = append(w.server.Args, "--container-disk", "100Mi")
 	w.start()
 	w.engine.Import("local.test/volume:1", nil, "VOLUME /data")
-	other := w.submit(with("other", image, "head -c 30000000 /dev/zero > /mine; while [ ! -e $COMB_CHECKPOINT_DIR/go ]; do sleep 0.1; done; echo went on"))
+	other := w.submit(with("other", image, "head -c 30000000 /dev/zero > /mine; cd $COMB_CHECKPOINT_DIR; until [ -s go ]; do sleep 0.1; done; while kill -0 $(cat go) 2>/dev/null; do sleep 0.1; done; echo went on"))
 	asks := func(name, image, disk, command string) string {
 		return with(name, image, command) + fmt.Sprintf("extras: {comb: {taskRoles: {worker: {disk: %s}}}}\n", disk)
 	}
@@ -54,7 +54,8 @@ func TestDiskOfContainers(t *testing.T) {
 		!strings.Contains(j.Exit.Message, "asks for 1024 MiB of disk, more than the 100 MiB that a container may have here") {
 		t.Errorf("more than the server allows: %s, %+v", j.Phase, j.Exit)
 	}
-	if _, errs, code := w.cli("job", "exec", other, "--", "sh", "-c", "touch $COMB_CHECKPOINT_DIR/go"); code != 0 {
+	// The task waits for the command's end: a command beside a task ends with it.
+	if _, errs, code := w.cli("job", "exec", other, "--", "sh", "-c", "echo $$ > $COMB_CHECKPOINT_DIR/go"); code != 0 {
 		t.Fatal(errs)
 	}
 	if j := w.until(other, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Succeeded {
