@@ -226,6 +226,13 @@ func TestRightsMatrix(t *testing.T) {
 		{name: "a member's token for another VC", user: "bea", token: scoped("bea", identity.Scope{VCs: []string{"b"}}), column: member, bounded: true},
 		{name: "an administrator's token for another VC", user: "carol", token: scoped("carol", identity.Scope{VCs: []string{"b"}}), column: cluster, bounded: true},
 	}
+	if testing.Short() { // maybe with the race detector
+		var third []asker
+		for i := 0; i < len(askers); i += 3 {
+			third = append(third, askers[i])
+		}
+		askers = third
+	}
 	defer http.DefaultClient.CloseIdleConnections()
 	calls := map[string][]tried{}
 	for owner, token := range map[string]string{"alice": alice, "lou": lou} {
