@@ -55,7 +55,7 @@ type DrainEffect struct {
 	Devices int32            `json:"devices,omitempty"`
 	// ZeroEnds is why its job is done if it ends with exit code 0 when it is told to stop.
 	ZeroEnds string `json:"zero_ends,omitempty"`
-	Says    string           `json:"says"` // all of it in a sentence
+	Says     string `json:"says"` // all of it in a sentence
 }
 
 // Say writes the sentence of each effect: reader is the one that reads them, when tells an instant.
@@ -99,7 +99,8 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader jobs.Subject, when fun
 	return text + ExitZero(e.ZeroEnds)
 }
 
-// ExitZero ends a sentence of a stop: exit code 0 is then the end of a job, for a reason; "" where there is none.
+// ExitZero ends a sentence of a stop: exit code 0 is then the end of a job, for a reason; "" where
+// there is none.
 func ExitZero(why string) string {
 	if why == "" {
 		return ""

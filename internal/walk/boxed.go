@@ -180,7 +180,8 @@ func boxedGang(ctx context.Context, w *walk) error {
 
 func boxedKill(ctx context.Context, w *walk) error {
 	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "red", "--name", "boxed-survivor", "--image", w.Images[0], "--gpus", "1", "--",
-		"sh", "-c", "until [ -s go ]; do sleep 0.1; done; while kill -0 $(cat go) 2>/dev/null; do sleep 0.1; done; echo survived; exit 7"); err != nil {
+		"sh", "-c", "until [ -s go ]; do sleep 0.1; done; while kill -0 $(cat go) 2>/dev/null; do sleep 0.1; done; "+
+			"echo survived; exit 7"); err != nil {
 		return err
 	}
 	before, err := w.until(ctx, "boxed-survivor", "running", running)

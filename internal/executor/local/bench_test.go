@@ -86,8 +86,8 @@ func BenchmarkGang(b *testing.B) {
 }
 
 // BenchmarkEndOfMany measures from the stop of a task with 4,000 processes, none of which ends by
-// SIGTERM, to the fact of its end, and counts its looks at all processes. The kernel alone says what
-// no supervisor can save: one signal to the same processes, until all are reaped.
+// SIGTERM, to the fact of its end, and counts its looks at all processes. The kernel alone says
+// what no supervisor can save: one signal to the same processes, until all are reaped.
 func BenchmarkEndOfMany(b *testing.B) {
 	const n = 4000
 	b.Run("kernel", func(b *testing.B) { benchKernelEnds(b, n) })

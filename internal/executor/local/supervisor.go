@@ -514,8 +514,9 @@ func (s *supervisor) stop(grace time.Duration) {
 	s.stopped, s.deadln, s.grace = true, until, grace
 	s.beginEnd()
 	s.wake()
+	// Without a grace nothing could answer: it is killed at once.
 	if grace > 0 && (!again || len(s.ask.progs) == 0) {
-		s.terminate() // without a grace nothing could answer: it is killed at once
+		s.terminate()
 	}
 }
 
