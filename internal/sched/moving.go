@@ -76,11 +76,12 @@ func nodesOf(tasks []cell.Task) []cell.NodeName {
 	return out
 }
 
-// notYet is a gang that is promised cells and found no free ones: it does not until more are free, or more of
-// its own are.
+// notYet is a gang that is promised cells and found no free ones: it does not until more are free, more of its
+// own are, or others have left the preassigned cells that are promised to it.
 type notYet struct {
 	idle    uint64 // of looks, then
 	missing int32  // leaves, beside its own
+	used    int32  // leaves that its VC uses in the preassigned cells that are promised to it
 }
 
 // maxNotYet bounds how many are remembered.
@@ -93,7 +94,7 @@ func (s *State) improve(j *job, g int32, blocked []bool) {
 	if s.fulfil(a) || s.cl.Rest() == 0 {
 		return // asked whenever one of many victims has left
 	}
-	now := notYet{s.looks.idle, s.missing(a)}
+	now := notYet{s.looks.idle, s.missing(a), s.used(a)}
 	if now.missing > s.cl.Rest() || s.mem.notYet[a.id] == now {
 		return
 	}
@@ -113,6 +114,18 @@ func (s *State) improve(j *job, g int32, blocked []bool) {
 	id := a.id
 	s.emit(Unreserved{Attempt: id, Reason: "free cells appeared"})
 	s.emit(Placed{Attempt: id, Placement: res.Placement})
+}
+
+// used counts the leaves that a VC uses in the preassigned cells of a promise: where the promise is alone
+// in one, another cell may be bound instead.
+func (s *State) used(a *attempt) (n int32) {
+	al := s.cl.Alloc(a.alloc)
+	for _, b := range al.Placement.Binds {
+		if b.Space == 0 {
+			n += s.cl.Space(al.Space).Roots[b.Root].Used
+		}
+	}
+	return n
 }
 
 // missing is how many leaves a gang that is promised some needs beside those of them that were left.
