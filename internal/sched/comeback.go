@@ -217,7 +217,8 @@ func waitsOutDelay(s *State, j *job, g int32) bool {
 }
 
 // mayGrant reports whether a gang that is wished for may be tried now. One that waits for its next
-// try is remembered: it has its turn before the next wish.
+// try is remembered: it has its turn before the next wish, or at once where its policy may ask for
+// another gang only when this one has cells.
 func (w *walker) mayGrant(j *job, wish Wish) bool {
 	s, g := w.s, wish.Gang.Gang
 	extra := j.spec.Gangs[g].Extra
@@ -227,6 +228,10 @@ func (w *walker) mayGrant(j *job, wish Wish) bool {
 	if waitsOutDelay(s, j, g) {
 		wish.Over, wish.Passes = nil, nil // they are read at once, or never
 		w.waitOut = append(w.waitOut, wish)
+		if !ordersAhead(s, w.space) {
+			w.holdPlaces()
+			return false
+		}
 	}
 	return s.eligible(j, g)
 }

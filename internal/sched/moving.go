@@ -76,8 +76,8 @@ func nodesOf(tasks []cell.Task) []cell.NodeName {
 	return out
 }
 
-// notYet is a gang that is promised cells and found no free ones: it does not until more are free, more of its
-// own are, or others have left the preassigned cells that are promised to it.
+// notYet is a gang that is promised cells and found no free ones: it does not until more are free,
+// more of its own are, or others have left the preassigned cells that are promised to it.
 type notYet struct {
 	idle    uint64 // of looks, then
 	missing int32  // leaves, beside its own
@@ -116,8 +116,8 @@ func (s *State) improve(j *job, g int32, blocked []bool) {
 	s.emit(Placed{Attempt: id, Placement: res.Placement})
 }
 
-// used counts the leaves that a VC uses in the preassigned cells of a promise: where the promise is alone
-// in one, another cell may be bound instead.
+// used counts the leaves that a VC uses in the preassigned cells of a promise: where the promise is
+// alone in one, another cell may be bound instead.
 func (s *State) used(a *attempt) (n int32) {
 	al := s.cl.Alloc(a.alloc)
 	for _, b := range al.Placement.Binds {
