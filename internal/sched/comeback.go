@@ -46,6 +46,17 @@ func comesBack(s *State, a *attempt) bool {
 	return false
 }
 
+// lookBehind looks at those behind a job's gangs that come back, which will not any more: they are
+// in no queue that they could leave.
+func (s *State) lookBehind(j *job) {
+	for g := range j.gangs {
+		if at := j.gangs[g].attempt; at != none && comesBack(s, &s.attempts[at]) {
+			s.lookIn(j.space, j.spec.Priority)
+			return
+		}
+	}
+}
+
 // ordersAhead reports whether a VC's policy orders what waits by submission or by a key.
 func ordersAhead(s *State, space int32) bool {
 	_, straight := s.pol[space].(Straight)

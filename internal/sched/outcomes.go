@@ -345,6 +345,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 func (s *State) applyCompleting(e JobCompleting) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
+	s.lookBehind(j)
 	places{s}.recounting(slot, func() { j.completing = s.mem.completing.Keep(e) })
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
@@ -421,6 +422,7 @@ func (s *State) applyQuarantined(e Quarantined) {
 	if j == nil {
 		return
 	}
+	s.lookBehind(j)
 	j.quarantined = true
 	if again := e.Times - 1; again > rare(j.odd).aside {
 		alter(&j.odd).aside = again
