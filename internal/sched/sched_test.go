@@ -289,6 +289,15 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
+// Histories in which somebody that could start was not asked: another gang had left the cells that
+// both were promised, a policy heard too late that a gang in its delay had cells, one that came back
+// came back no more.
+func TestHistoriesOfBefore(t *testing.T) {
+	for _, seed := range []uint64{64535, 70090, 70919, 71061} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { randomHistory(t, seed) })
+	}
+}
+
 func randomHistory(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	cfgs := []*sched.Config{cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}), cluster(4, map[cell.VCName]int32{"a": 1, "b": 3}),
