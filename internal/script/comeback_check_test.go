@@ -112,8 +112,8 @@ func (c *checker) returners(now sched.Time, id sched.AttemptID) []keeper {
 	var out []keeper
 	for other, a := range c.live {
 		k := gangKey{other.Job, other.Gang}
-		if !a.placed || !a.stop || !a.returns || !equal(k.job, k.gang) {
-			continue
+		if !a.placed || !a.stop || !a.returns || !equal(k.job, k.gang) || a.lazy && c.unknown(other) {
+			continue // what runs without its guarantee keeps nothing of its VC while it is unknown
 		}
 		if c.met.keeps++; !promised(k) {
 			out = append(out, keeper{key: k, at: now})
@@ -131,6 +131,14 @@ func (c *checker) returners(now sched.Time, id sched.AttemptID) []keeper {
 		return int(a.key.gang - b.key.gang)
 	})
 	return out
+}
+
+// unknown reports whether nothing says if an attempt still lives.
+func (c *checker) unknown(id sched.AttemptID) bool {
+	j, _ := c.state.Job(id.Job)
+	return slices.ContainsFunc(j.Attempts, func(a sched.AttemptStatus) bool {
+		return a.ID == id && a.State == sched.AttemptUnknown
+	})
 }
 
 // wouldStart asks the core whether a gang would be given cells once nothing of it lives, and its
