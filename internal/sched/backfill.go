@@ -359,7 +359,7 @@ func (o *outlook) turn(a asking) {
 		o.displace(a)
 		return
 	case ok, !behind: // or it has to be bound in another order than bookings are
-		o.w.block(a.j, int(a.g), false)
+		o.w.block(a.j, int(a.g))
 	default:
 		o.crowd(a)
 	}

@@ -198,7 +198,7 @@ func (w *walker) comeBack(j *job, g int32, strict bool) {
 		}
 	}
 	if !s.isPostponed() && (strict || w.outlook != nil) {
-		w.block(j, int(g), true)
+		w.block(j, int(g))
 	}
 }
 
@@ -289,7 +289,7 @@ func (w *walker) holdPlace(wish Wish) {
 		}
 	}
 	if !s.isPostponed() && (wish.Strict || w.outlook != nil) {
-		w.block(j, int(g), false)
+		w.block(j, int(g))
 	}
 }
 

@@ -61,7 +61,6 @@ type walker struct {
 	s       *State
 	space   int32
 	blocked []JobID         // by chain: who waits for it first, 0 if nobody
-	waiting []JobID         // the same without those that are still being stopped, which hold up their own priority
 	pins    []pinWait       // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	noes    noes.Noes
@@ -89,12 +88,9 @@ func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
 	}
 	w := &s.mem.walker
 	clear(w.blocked)
-	clear(w.waiting)
 	clear(w.failed)
 	w.noes.Clear()
-	chains := len(s.cl.Forest().Chains)
-	*w = walker{s: s, space: space, failed: w.failed, noes: w.noes, yield: w.yield,
-		blocked: slices.Grow(w.blocked[:0], chains)[:chains], waiting: slices.Grow(w.waiting[:0], chains)[:chains]}
+	*w = walker{s: s, space: space, failed: w.failed, noes: w.noes, yield: w.yield, blocked: slices.Grow(w.blocked[:0], len(s.cl.Forest().Chains))[:len(s.cl.Forest().Chains)]}
 	if s.looks.always[space] {
 		w.outlook = s.newOutlook(space, w)
 	}
@@ -151,7 +147,6 @@ func (w *walker) walk() {
 		if s.isPostponed() {
 			return
 		}
-		goOn = w.endHolds() || goOn
 		if _, limits := s.pol[space].(Restrainer); limits && s.placedSince(ranked) {
 			s.grew.by(space) // a gang that was held at a limit may have what that changed
 		}
@@ -320,7 +315,7 @@ func (w *walker) grant(wish Wish) {
 		w.fails(shape)
 	}
 	if wish.Strict {
-		w.block(j, int(g), false)
+		w.block(j, int(g))
 	}
 }
 
@@ -337,34 +332,21 @@ func (s *State) eligible(j *job, g int32) bool {
 	return !j.quarantined && rare(j.odd).after <= s.now && j.gangs[g].after <= s.now && !limits{s}.overLimit(j, g)
 }
 
-// endHolds lets those of lower priorities pass what is still being stopped: its own cells are kept
-// from them anyway (unheld). It reports whether that alone left nothing to them.
-func (w *walker) endHolds() bool {
-	all := w.allBlocked(0)
-	copy(w.blocked, w.waiting)
-	w.pins = slices.DeleteFunc(w.pins, func(p pinWait) bool { return p.back })
-	return all && !w.allBlocked(0)
-}
-
 // block makes those behind a gang wait for the chains it could use, unless what
-// it waits for is not in the hands of those before or behind it. It waits, or with back comes back
-// later: then only those of its priority wait.
-func (w *walker) block(j *job, g int, back bool) {
+// it waits for is not in the hands of those before or behind it.
+func (w *walker) block(j *job, g int) {
 	if w.s.outside(j, int32(g)) {
 		return
 	}
 	chains, pins := w.s.wants(j, int32(g))
 	for _, pin := range pins {
-		if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == pin && (back || !p.back) }) {
-			w.pins = append(w.pins, pinWait{pin, j.id, back})
+		if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == pin }) {
+			w.pins = append(w.pins, pinWait{pin, j.id})
 		}
 	}
 	for ci, could := range chains {
 		if could && w.blocked[ci] == 0 {
 			w.blocked[ci] = j.id
-		}
-		if could && !back && w.waiting[ci] == 0 {
-			w.waiting[ci] = j.id
 		}
 	}
 }
@@ -437,9 +419,8 @@ func (w *walker) fails(shape string) {
 // pinWait is a pinned cell with the job that waits for it; the gangs of one job do not hold each
 // other up.
 type pinWait struct {
-	pin  cell.PinnedID
-	by   JobID
-	back bool // it is still being stopped
+	pin cell.PinnedID
+	by  JobID
 }
 
 // pinBlocked reports whether a gang wants a pinned cell that someone earlier
