@@ -53,7 +53,7 @@ type DrainEffect struct {
 	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices.
 	Unsaved setting.Duration `json:"unsaved,omitempty"`
 	Devices int32            `json:"devices,omitempty"`
-	// ZeroEnds is why its job is done if it ends with exit code 0 when it is told to stop.
+	// ZeroEnds is why its gang is done if it ends with exit code 0 when it is told to stop.
 	ZeroEnds string `json:"zero_ends,omitempty"`
 	Says     string `json:"says"` // all of it in a sentence
 }

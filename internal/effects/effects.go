@@ -82,7 +82,7 @@ type RunningEffect struct {
 	// loses that much work unless it saves in its grace.
 	Unsaved setting.Duration `json:"unsaved,omitempty"`
 	Devices int32            `json:"devices,omitempty"`
-	// ZeroEnds is why its job is done if it ends with exit code 0 when it is told to stop.
+	// ZeroEnds is why its gang is done if it ends with exit code 0 when it is told to stop.
 	ZeroEnds string `json:"zero_ends,omitempty"`
 
 	Lazy     bool        `json:"-"` // it was opportunistic before, with a priority that is guaranteed

@@ -257,7 +257,10 @@ func (s planning) stopEffect(p *ConfigPlan, e *StopSent) {
 		r.Fate = effects.Moves
 	}
 	j := &s.jobs[a.job]
-	r.Unsaved, r.Devices, r.ZeroEnds = unsavedBy(s.State, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j)
+	r.Unsaved, r.Devices = unsavedBy(s.State, a), j.gangs[a.id.Gang].leaves
+	if e.Cause.Resumes() {
+		r.ZeroEnds = whyZeroEnds(j, a.id.Gang)
+	}
 }
 
 // startEffect says of a gang where it starts, maybe when others have stopped.

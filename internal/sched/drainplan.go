@@ -160,7 +160,7 @@ func (d *draining) stopped(e *StopSent) {
 	}
 	t.Stopped = d.at
 	j := &d.jobs[a.job]
-	t.Unsaved, t.Devices, t.ZeroEnds = unsavedBy(d.State, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j)
+	t.Unsaved, t.Devices, t.ZeroEnds = unsavedBy(d.State, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j, a.id.Gang)
 }
 
 // ended notes that an attempt is over.

@@ -81,7 +81,7 @@ func nodesOf(tasks []cell.Task) []cell.NodeName {
 type notYet struct {
 	idle    uint64 // of looks, then
 	missing int32  // leaves, beside its own
-	used    int32  // leaves that its VC uses in the preassigned cells that are promised to it
+	used    uint64 // of the leaves that its VC uses in each of the preassigned cells that are promised to it
 }
 
 // maxNotYet bounds how many are remembered.
@@ -116,16 +116,16 @@ func (s *State) improve(j *job, g int32, blocked []bool) {
 	s.emit(Placed{Attempt: id, Placement: res.Placement})
 }
 
-// used counts the leaves that a VC uses in the preassigned cells of a promise: where the promise is
-// alone in one, another cell may be bound instead.
-func (s *State) used(a *attempt) (n int32) {
+// used tells apart how many leaves a VC uses in each of the preassigned cells of a promise: where the
+// promise is alone in one, another cell may be bound instead.
+func (s *State) used(a *attempt) (sum uint64) {
 	al := s.cl.Alloc(a.alloc)
 	for _, b := range al.Placement.Binds {
 		if b.Space == 0 {
-			n += s.cl.Space(al.Space).Roots[b.Root].Used
+			sum = (sum ^ uint64(s.cl.Space(al.Space).Roots[b.Root].Used)) * 0x100000001b3
 		}
 	}
-	return n
+	return sum
 }
 
 // missing is how many leaves a gang that is promised some needs beside those of them that were left.

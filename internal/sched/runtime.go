@@ -231,7 +231,7 @@ func (s foresight) forced(a *attempt) (out []Coming) {
 	j := &s.jobs[a.job]
 	if s.looks.drains > 0 {
 		if n, ok := s.drainOf(a, ""); ok {
-			out = append(out, s.drained(j, &n))
+			out = append(out, s.drained(j, a.id.Gang, &n))
 		}
 	}
 	if j.spec.TimeLimit > 0 && a.started > 0 {
@@ -241,8 +241,8 @@ func (s foresight) forced(a *attempt) (out []Coming) {
 	}
 	if p, ok := s.pol[j.space].(Leaser); ok && a.started > 0 && !a.lazy && j.spec.Priority >= cell.MinGuaranteed {
 		out = append(out, Coming{Kind: ComesLease, At: p.LeaseEnds(a.started, s.now),
-			Message: fmt.Sprintf("its lease under %s ends then: it has another one, or is stopped and waits again",
-				setting.OfVC(s.cfg, j.spec.VC).Policy)})
+			Message: fmt.Sprintf("its lease under %s ends then: it has another one, or is stopped and waits again%s",
+				setting.OfVC(s.cfg, j.spec.VC).Policy, zeroEnds(j, a.id.Gang))})
 	}
 	return out
 }
@@ -257,19 +257,23 @@ func (s foresight) stops(a *attempt) string {
 	case a.cause == EndCompleted:
 		return text
 	}
-	return text + ", and it waits again" + zeroEnds(j)
+	return text + ", and it waits again" + zeroEnds(j, a.id.Gang)
 }
 
-// zeroEnds says that exit code 0 after a stop is a job's end, where it is.
-func zeroEnds(j *job) string { return effects.ExitZero(whyZeroEnds(j)) }
+// zeroEnds says that exit code 0 after a stop is the end of a gang, where it is.
+func zeroEnds(j *job, g int32) string { return effects.ExitZero(whyZeroEnds(j, g)) }
 
-// whyZeroEnds is why exit code 0 after a stop is a job's end; "" where it is not.
-func whyZeroEnds(j *job) string {
+// whyZeroEnds is why exit code 0 after a stop is the end of a gang; "" where it is not, or no task
+// has time to answer.
+func whyZeroEnds(j *job, g int32) string {
+	if j.spec.Grace <= 0 {
+		return ""
+	}
 	if j.spec.Hints.ExitZeroMeansDone {
 		return "as its job file says"
 	}
-	reports := func(t taskRun) bool { return t.counts() } // its reports say whether it is done
-	if j.spec.Hints.Checkpoint || slices.ContainsFunc(j.tasks, reports) {
+	reports := func(o int32) bool { return j.tasks[o].counts() } // its reports say whether it is done
+	if j.spec.Hints.Checkpoint || slices.ContainsFunc(j.spec.Gangs[g].Tasks, reports) {
 		return ""
 	}
 	return "since checkpoint is off"
@@ -289,9 +293,9 @@ func (s foresight) drainOf(a *attempt, but cell.NodeName) (first nodeNote, ok bo
 	return first, ok
 }
 
-func (s foresight) drained(j *job, n *nodeNote) Coming {
+func (s foresight) drained(j *job, g int32, n *nodeNote) Coming {
 	const says = "node %s is drained%s: it is told to stop then, with its grace of %s, and waits again%s"
-	text := fmt.Sprintf(says, n.Name, inBrackets(n.Cordoned), amount.Span(int64(j.spec.Grace)), zeroEnds(j))
+	text := fmt.Sprintf(says, n.Name, inBrackets(n.Cordoned), amount.Span(int64(j.spec.Grace)), zeroEnds(j, g))
 	return Coming{Kind: ComesDrain, At: n.Drain, Message: text}
 }
 
@@ -348,10 +352,10 @@ func (s foresight) warn(e *NodeCordoned) (out []Event) {
 		told[on.Job] = true
 		switch {
 		case e.On && e.Drain > s.now:
-			out = append(out, Foretold{on.Job, s.drained(j, &note)})
+			out = append(out, Foretold{on.Job, s.drained(j, on.Attempt.Gang, &note)})
 		case before.Cordon && before.Drain > 0 && e.Drain == 0:
 			if other, ok := s.drainOf(s.live(on.Attempt), e.Node); ok {
-				out = append(out, Foretold{on.Job, s.drained(j, &other)})
+				out = append(out, Foretold{on.Job, s.drained(j, on.Attempt.Gang, &other)})
 				continue
 			}
 			says := fmt.Sprintf("node %s is not drained any more: it goes on there", e.Node)

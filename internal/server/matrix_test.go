@@ -227,11 +227,9 @@ func TestRightsMatrix(t *testing.T) {
 		{name: "an administrator's token for another VC", user: "carol", token: scoped("carol", identity.Scope{VCs: []string{"b"}}), column: cluster, bounded: true},
 	}
 	if testing.Short() { // maybe with the race detector
-		var third []asker
-		for i := 0; i < len(askers); i += 3 {
-			third = append(third, askers[i])
-		}
-		askers = third
+		few := []string{"a member", "the job's own user, which has left the VC", "a member of another VC",
+			"the holder of the data directory's token", "a member's token that reads alone"}
+		askers = slices.DeleteFunc(askers, func(a asker) bool { return !slices.Contains(few, a.name) })
 	}
 	defer http.DefaultClient.CloseIdleConnections()
 	calls := map[string][]tried{}

@@ -416,6 +416,21 @@ func TestStopIsPassedOn(t *testing.T) {
 	}
 }
 
+// Without a grace a task is killed at once: nothing of it is asked.
+func TestStopWithoutGrace(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, `trap 'echo asked; exit 7' TERM`, "echo ready", "while :; do sleep 0.05; done")
+	w.e.Do(a)
+	w.line(a.Attempt, "ready")
+	w.e.Do(sched.Action{Attempt: a.Attempt})
+	if got := w.exit(); got.Signal != 9 || got.Cause != sched.GraceOver {
+		t.Errorf("exit %+v", got)
+	}
+	if out := w.output(a.Attempt, 0, Stdout); out != "ready\n" {
+		t.Errorf("output %q", out)
+	}
+}
+
 // TestGraceOutlivesTheShell: the shell does not go on, and what it ran has the whole
 // grace to write its checkpoint.
 func TestGraceOutlivesTheShell(t *testing.T) {
