@@ -81,7 +81,7 @@ func nodesOf(tasks []cell.Task) []cell.NodeName {
 type notYet struct {
 	idle    uint64 // of looks, then
 	missing int32  // leaves, beside its own
-	used    uint64 // of the leaves that its VC uses in each of the preassigned cells that are promised to it
+	used    uint64 // of the leaves that its VC uses in each preassigned cell of the promise
 }
 
 // maxNotYet bounds how many are remembered.
@@ -116,8 +116,8 @@ func (s *State) improve(j *job, g int32, blocked []bool) {
 	s.emit(Placed{Attempt: id, Placement: res.Placement})
 }
 
-// used tells apart how many leaves a VC uses in each of the preassigned cells of a promise: where the
-// promise is alone in one, another cell may be bound instead.
+// used tells apart how many leaves a VC uses in each preassigned cell of a promise: where that is
+// alone in one, another cell may be bound instead.
 func (s *State) used(a *attempt) (sum uint64) {
 	al := s.cl.Alloc(a.alloc)
 	for _, b := range al.Placement.Binds {

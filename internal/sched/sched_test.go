@@ -289,9 +289,9 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// Histories in which somebody that could start was not asked: another gang had left the cells that
-// both were promised, a policy heard too late that a gang in its delay had cells, one that came back
-// came back no more.
+// Histories in which a gang that could start was not asked: another one had left the cells that
+// both were promised, a policy heard too late that a gang in its delay had cells, one that came
+// back came back no more.
 func TestHistoriesOfBefore(t *testing.T) {
 	for _, seed := range []uint64{64535, 70090, 70919, 71061} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { randomHistory(t, seed) })
