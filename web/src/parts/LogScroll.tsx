@@ -108,9 +108,11 @@ function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFoll
       if (follow && isUp(el, { top: before.current.top, height: el.scrollHeight })) onFollow(false);
       before.current.top = el.scrollTop;
     },
-    onKeyDown: (e: React.KeyboardEvent) => {
+    onKeyDown: (e: React.KeyboardEvent<HTMLDivElement>) => {
       if (e.key === 'ArrowUp' || e.key === 'PageUp' || e.key === 'Home') onFollow(false);
-      if (e.key === 'End') onFollow(true);
+      if (e.key !== 'End') return;
+      before.current.top = e.currentTarget.scrollTop; // what was scrolled up before, and its event has not come yet, counts no more
+      onFollow(true);
     },
   };
 }
