@@ -99,7 +99,7 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader jobs.Subject, when fun
 	return text + ExitZero(e.ZeroEnds)
 }
 
-// ExitZero ends a sentence of a stop: exit code 0 is then the end of a job, for a reason; "" where
+// ExitZero ends a sentence of a stop: exit code 0 is then the end of a gang, for a reason; "" where
 // there is none.
 func ExitZero(why string) string {
 	if why == "" {

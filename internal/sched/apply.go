@@ -241,7 +241,6 @@ func (s *State) applyStopRequested(e StopRequested) {
 		return
 	}
 	slot := s.slots.Of(e.Job)
-	s.lookBehind(j)
 	places{s}.recounting(slot, func() { j.stop = true })
 	if e.Reason != "" {
 		alter(&j.odd).stopReason = e.Reason

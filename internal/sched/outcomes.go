@@ -345,7 +345,6 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 func (s *State) applyCompleting(e JobCompleting) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
-	s.lookBehind(j)
 	places{s}.recounting(slot, func() { j.completing = s.mem.completing.Keep(e) })
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))

@@ -265,6 +265,7 @@ func (s places) waitsAgain(a *attempt) bool {
 // leaves its room to others.
 func (s places) recounting(slot int32, change func()) {
 	j := &s.jobs[slot]
+	s.lookBehind(j)
 	var leaving []*attempt
 	for g := range j.gangs {
 		at := j.gangs[g].attempt

@@ -192,7 +192,6 @@ func (s wishes) applyHeld(e JobHeld) {
 // hold takes the gangs of a job out of their queues, or puts those back that would wait.
 func (s wishes) hold(slot int32, on bool, by Subject, reason string) {
 	j := &s.jobs[slot]
-	s.lookBehind(j)
 	places(s).recounting(slot, func() {
 		alter(&j.odd).held = nil
 		if on {
