@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,7 @@ func (c *crash) trial(name string, instances, steps int, loss string, more strin
 func TestGenieLive(t *testing.T) {
 	t.Parallel()
 	c := newCrashOn(t, fmt.Sprintf(sizedCluster, "genie"))
+	release := c.holdTrials(300) // else tight may have too little left to need its member again
 	// 107 minutes on 2 GPUs, 204 on one; as declared, since what they do takes some seconds.
 	tight := c.submit(c.trial("tight", 4, 1500, "1", "    duration: 60m\n    deadlines: [{after: 150m, value: 1}]"))
 	c.await(tight, "it trains", func(j rest.Job) bool { return stepOf(j) > 0 })
@@ -64,6 +66,7 @@ func TestGenieLive(t *testing.T) {
 	c.await(large, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
 	c.await(tight, "its member is there again", func(j rest.Job) bool { return running(j) == 2 })
 	late := c.submit(c.trial("late", 4, 4000, "1", "    duration: 60m\n    deadlines: [{after: 10m, value: 1}]"))
+	release()
 	for _, id := range []sched.JobID{tight, wide, late} {
 		c.ended(id)
 	}
@@ -83,10 +86,7 @@ func TestHyperschedLive(t *testing.T) {
 	t.Parallel()
 	c := newCrashOn(t, fmt.Sprintf(sizedCluster, "{name: hypersched, params: {rf: 2, rungs: 2, round: 1, restart: 1}}"))
 	more := "    app: search\n    deadlines: [{after: 2h, value: 1}]"
-	hold := filepath.Join(c.books, trialHold) // the worst waits for as long as the others run
-	if err := os.WriteFile(hold, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	release := c.holdTrials(1199) // the worst waits for as long as the others run
 	worst := c.submit(c.trial("worst", 1, 1200, "0.9", more))
 	c.await(worst, "it has all GPUs", func(j rest.Job) bool { return running(j) == 4 })
 	middle := c.submit(c.trial("middle", 1, 1200, "0.5", more))
@@ -98,9 +98,7 @@ func TestHyperschedLive(t *testing.T) {
 	})
 	c.await(worst, "it waits", func(j rest.Job) bool { return j.Phase == sched.Waiting })
 	c.explains(worst, "its loss of 0.9 at rung", "is not among the best of its experiment")
-	if err := os.Remove(hold); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	c.killAt("a trial has grown", func(e sched.Event) bool {
 		s, ok := e.(sched.Sized)
 		return ok && s.Job != worst && s.Size > 1
@@ -113,6 +111,20 @@ func TestHyperschedLive(t *testing.T) {
 		t.Errorf("the worst trial began at steps %v: it did not go on from its checkpoint", began)
 	}
 	c.checkTrials(began, 2)
+}
+
+// holdTrials keeps trials from going beyond a step until the function that it returns is called.
+func (c *crash) holdTrials(step int) (release func()) {
+	c.t.Helper()
+	hold := filepath.Join(c.books, trialHold)
+	if err := os.WriteFile(hold, []byte(strconv.Itoa(step)), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(hold); err != nil {
+			c.t.Fatal(err)
+		}
+	}
 }
 
 // has waits until a job has so many members and no others.

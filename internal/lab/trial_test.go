@@ -21,7 +21,7 @@ const (
 	trialSteps = "LAB_TRIAL_STEPS" // of all members together
 	trialLoss  = "LAB_TRIAL_LOSS"  // that it reports at every step
 
-	// trialHold is a file of that folder: while it is there no trial makes its last step.
+	// trialHold is a file of that folder: while it is there no trial goes beyond the step in it.
 	trialHold = "hold"
 )
 
@@ -97,10 +97,12 @@ func (t *trial) train(dir string, stop <-chan os.Signal) int {
 		now, err := t.members()
 		if err == nil {
 			last := t.total
-			if _, held := os.Stat(filepath.Join(dir, trialHold)); held == nil {
-				last--
+			if text, held := os.ReadFile(filepath.Join(dir, trialHold)); held == nil {
+				last, err = strconv.Atoi(string(text))
 			}
-			t.step = min(t.step+now, last)
+			t.step = max(t.step, min(t.step+now, last))
+		}
+		if err == nil {
 			err = t.report(false)
 		}
 		if err != nil {
