@@ -109,6 +109,10 @@ func (r *Reader) String(n *Node, t Text) string {
 		return t.Default
 	}
 	if len(t.OneOf) > 0 && !slices.Contains(t.OneOf, n.Text) {
+		if len(t.OneOf) == 1 {
+			r.Problem(n, "%s is not %s, which alone is possible here", Quote(n.Text), t.OneOf[0])
+			return t.Default
+		}
 		r.Problem(n, "%s is not one of %s%s", Quote(n.Text), strings.Join(t.OneOf, ", "), nearest(n.Text, t.OneOf))
 		return t.Default
 	}

@@ -81,6 +81,15 @@ func TestReaderOfNothing(t *testing.T) {
 	}
 }
 
+func TestOnlyValue(t *testing.T) {
+	n, _ := Parse("f", []byte("type: template\n"), Limits{})
+	r := NewReader()
+	r.Map(n, "the job").String("type", Text{OneOf: []string{"job"}})
+	if got := r.Problems().Error(); got != `f:1:7: type: "template" is not job, which alone is possible here` {
+		t.Error(got)
+	}
+}
+
 func TestManyProblems(t *testing.T) {
 	n, problems := Parse("f", []byte(numbered(4000)), Limits{})
 	if len(problems) > 0 {
