@@ -122,25 +122,19 @@ func write(dir, file, line string) {
 	fmt.Fprintln(f, line)
 }
 
-// TestBooksNotice holds the kill loops' own instrument to its purpose: two tasks
-// of one job on one GPU at the same time must show in the books.
+// TestBooksNotice holds the kill loops' own instrument to its purpose: a task beside an owner of its
+// job and its GPU must show in the books.
 func TestBooksNotice(t *testing.T) {
 	dir := t.TempDir()
-	task := func(attempt, millis string) *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = []string{taskDir + "=" + dir, taskMillis + "=" + millis, "PAI_JOB_NAME=a", "COMB_TASK=" + attempt, "CUDA_VISIBLE_DEVICES=0"}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		return cmd
+	for _, what := range []string{"job a", "gpu 0"} {
+		defer lock(dir, what, "1").Close()
 	}
-	first := task("1", "600")
-	testkit.Wait(t, "the first task runs", func() bool { _, err := os.Stat(filepath.Join(dir, "runs")); return err == nil })
-	second := task("2", "10")
-	if err := first.Wait(); err != nil {
-		t.Error(err)
+	if bad, err := os.ReadFile(filepath.Join(dir, "bad")); err == nil {
+		t.Fatalf("the first owner is not alone: %s", bad)
 	}
-	if err := second.Wait(); err != nil {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{taskDir + "=" + dir, taskMillis + "=10", "PAI_JOB_NAME=a", "COMB_TASK=2", "CUDA_VISIBLE_DEVICES=0"}
+	if err := cmd.Run(); err != nil {
 		t.Error(err)
 	}
 	bad, err := os.ReadFile(filepath.Join(dir, "bad"))
