@@ -1,4 +1,4 @@
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { draftOf, keepDraft } from '../../parts/kept';
 import { data, type Path, set, type Value, withoutSecrets } from './patch';
 
@@ -13,12 +13,14 @@ export interface Draft {
 // useDraft begins with a text of its own, or goes on with what the user typed before in this tab.
 export function useDraft(user: string, begin: string, fresh: boolean): Draft {
   const [text, setOwn] = useState(() => (fresh ? begin : draftOf(user, 'job') || begin));
+  const latest = useRef(text); // also of a change that is not shown yet: two may come at once, as a typed one and the end of an upload
   const setText = (next: string) => {
+    latest.current = next;
     const kept = withoutSecrets(next);
     if (kept !== null) keepDraft(user, 'job', kept); // else what was kept before stays
     setOwn(next);
   };
-  return { text, read: data(text), setText, put: (path, value) => setText(set(text, path, value)) };
+  return { text, read: data(text), setText, put: (path, value) => setText(set(latest.current, path, value)) };
 }
 
 function isMap(v: unknown): v is Record<string, unknown> {
