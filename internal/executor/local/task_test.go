@@ -710,9 +710,11 @@ func TestEndsOfAnAbsenceAreToldInOrder(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(w.e.place.job(1), "checkpoint", fmt.Sprintf("go.%d", n)), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.eventually("it has ended", func() bool {
-			_, err := os.Stat(filepath.Join(w.e.place.task(a.Attempt, n), outcomeFile))
-			return err == nil
+		dir := w.e.place.task(a.Attempt, n)
+		w.eventually("it has ended, and its supervisor", func() bool {
+			var c claim
+			_, err := os.Stat(filepath.Join(dir, outcomeFile))
+			return err == nil && record.Read(dir, claimFile, &c) == nil && !c.Supervisor.Alive()
 		})
 	}
 	w.open()
