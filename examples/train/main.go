@@ -52,6 +52,7 @@ type options struct {
 	seed            uint64
 	port            string
 	alone           bool
+	until           string
 }
 
 func main() {
@@ -88,6 +89,7 @@ func parse(args []string) (options, error) {
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the data and of the first weights")
 	f.StringVar(&o.port, "port", "train", "label of the port in resourcePerInstance.ports")
 	f.BoolVar(&o.alone, "alone", false, "train without the other tasks: each task is a run of its own")
+	f.StringVar(&o.until, "until", "", "a file: until it is there, half of the steps are made and no more")
 	if err := f.Parse(args); err != nil {
 		return o, fmt.Errorf("%w: %v", errUsage, err)
 	}
@@ -147,6 +149,7 @@ func (t *trainer) train(ctx context.Context) error {
 	}
 	fmt.Fprintf(t.out, "training: task %d of %d, %d steps\n", t.world.rank, len(t.world.tasks), t.steps)
 	for t.step < t.steps {
+		t.wait(ctx)
 		began := time.Now()
 		loss, stop, err := t.oneStep(ctx.Err() != nil)
 		if err != nil {
@@ -163,6 +166,22 @@ func (t *trainer) train(ctx context.Context) error {
 	}
 	fmt.Fprintf(t.out, "done: step %d loss %.12g weights %08x\n", t.step, t.model.evaluate(t.seed), t.model.sum())
 	return nil
+}
+
+// wait keeps a training from its second half until the file of -until is there, for those who have
+// to see it run. The tasks beside the first one wait for it in their next step.
+func (t *trainer) wait(ctx context.Context) {
+	var said time.Time
+	for t.until != "" && t.world.rank == 0 && t.step >= t.steps/2 && ctx.Err() == nil {
+		if _, err := os.Stat(t.until); err == nil {
+			return
+		}
+		if time.Since(said) >= waitTick {
+			said = time.Now()
+			fmt.Fprintf(t.out, "waiting at step %d for %s ...\n", t.step, t.until)
+		}
+		time.Sleep(filePause)
+	}
 }
 
 // oneStep computes this task's share of the batch, averages with the others and

@@ -20,6 +20,7 @@ const (
 	maxGreeting = 64
 	waitTick    = time.Second
 	dialPause   = 100 * time.Millisecond
+	filePause   = 50 * time.Millisecond // between looks for the file of -until
 )
 
 // helloSize is magic, the job's hash, the rank and the number of tasks.

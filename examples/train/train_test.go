@@ -185,6 +185,29 @@ func TestStopAndResumeChangeNothing(t *testing.T) {
 	}
 }
 
+// A training that waits for a file makes half of its steps, says so, and is stopped as any other;
+// when the file is there it goes on.
+func TestUntil(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "go")
+	args := []string{"-steps", "40", "-log-every", "1", "-until", file}
+	gang := startGang(t, 2, dir, args...)
+	gang[0].waitFor("waiting at step 20 for " + file)
+	for _, p := range gang {
+		p.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	wantCodes(t, gang, exitStopped)
+	gang = startGang(t, 2, dir, args...)
+	gang[0].waitFor("waiting at step 21 for " + file)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantCodes(t, gang, 0)
+	if loss, _ := result(t, gang[1]); loss < reference(40)*(1-1e-9) || loss > reference(40)*(1+1e-9) {
+		t.Errorf("loss %g, the reference has %g", loss, reference(40))
+	}
+}
+
 func TestPartialGangHangsAndSaysSo(t *testing.T) {
 	port := freePort(t)
 	first := start(t, gangEnv(0, 3, port, ""))
