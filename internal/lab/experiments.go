@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -28,7 +29,7 @@ func experiments() []experiment {
 
 // submit submits a job file under a name by the command line.
 func (l *Lab) submit(ctx context.Context, f *finding, file, name string) (sched.JobID, error) {
-	path, err := l.file(file)
+	path, err := l.file(file, name)
 	if err != nil {
 		return 0, err
 	}
@@ -224,6 +225,7 @@ func spans(all []interval, err error) string {
 // preemption: vc1 runs a test job; a prod job arrives: the first is stopped with
 // grace and checkpoints, the second runs, then the first resumes and both end.
 func preemption(ctx context.Context, l *Lab, f *finding) error {
+	l.hold("preempted")
 	first, err := l.submit(ctx, f, "vc1-test.yaml", "preempted")
 	if err != nil {
 		return err
@@ -235,7 +237,7 @@ func preemption(ctx context.Context, l *Lab, f *finding) error {
 	if err != nil {
 		return err
 	}
-	if err := l.untilEnded(ctx, first, second); err != nil {
+	if err := errors.Join(l.untilRuns(ctx, second, 1), l.release(first), l.untilEnded(ctx, first, second)); err != nil {
 		return err
 	}
 	a, b := l.runs(first), l.runs(second)

@@ -19,8 +19,8 @@ import (
 const (
 	diskMiB = 96
 	// healTime is from room on the disk to the starts, on a busy machine: 10 s is the aim, and
-	// what a node that was blamed waits for is minutes.
-	healTime = time.Minute
+	// what a node that was blamed waits for is five minutes.
+	healTime = testkit.Patience
 )
 
 // gateJob runs until the gate in the books opens, whenJob as soon as it may; what

@@ -33,13 +33,19 @@ func TestGandivaLive(t *testing.T) {
 			t.Parallel()
 			c := newCrashOn(t, fmt.Sprintf(policyCluster, "{name: gandiva, params: {quantum: 1}}"))
 			const steps = 250
-			first := c.submit(fmt.Sprintf(trainJob, "first", steps, how))
+			// Both are there for as long as they are looked at.
+			first := c.submit(c.heldTraining("first", steps, how))
 			c.await(first, "it trains", func(j rest.Job) bool { return stepOf(j) >= 10 })
-			second := c.submit(fmt.Sprintf(trainJob, "second", steps, how))
+			second := c.submit(c.heldTraining("second", steps, how))
 			if name == "frozen" {
 				c.takeTurns(first, second)
 				c.preempts(first, second)
+			} else {
+				testkit.Wait(t, "one is stopped since it does not acknowledge", func() bool {
+					return slices.Contains(c.causes(first, second), sched.SuspendTimeout)
+				})
 			}
+			c.release()
 			for _, id := range []sched.JobID{first, second} {
 				j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
 				if j.Phase != sched.Succeeded || j.Counted != 0 {
@@ -60,6 +66,7 @@ func TestGandivaLive(t *testing.T) {
 func (c *crash) takeTurns(ids ...sched.JobID) {
 	c.t.Helper()
 	for _, id := range ids {
+		c.await(id, "it trains", func(j rest.Job) bool { return stepOf(j) > 0 })
 		c.await(id, "it is suspended", func(j rest.Job) bool { return j.Attempts[0].State == sched.AttemptSuspended })
 	}
 	c.server.Kill()
@@ -93,7 +100,10 @@ func packed(t *testing.T) {
 	c := newCrashOn(t, packedCluster, withDriver(t))
 	const steps = 700
 	how := "    suspendable: true\n    packable: true\n    gpuMemory: 4000"
-	ids := []sched.JobID{c.submit(fmt.Sprintf(trainJob, "first", steps, how)), c.submit(fmt.Sprintf(trainJob, "second", steps, how))}
+	var ids []sched.JobID
+	for _, name := range []string{"first", "second"} {
+		ids = append(ids, c.submit(fmt.Sprintf(trainJob, name, steps, "", how)))
+	}
 	for _, id := range ids {
 		c.await(id, "it is suspended", func(j rest.Job) bool { return j.Attempts[0].State == sched.AttemptSuspended })
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/lab/image"
+	"github.com/combsched/comb/internal/sched"
 )
 
 // Options say where things are and go.
@@ -54,6 +55,7 @@ type Lab struct {
 	server *Server
 	watch  *watch
 	start  time.Time
+	held   map[string]bool // names of jobs: see hold
 }
 
 // experiment is one of the five.
@@ -115,26 +117,54 @@ func (o *Options) forget() error {
 	return o.image.Remove(context.Background())
 }
 
-// file is the path of a job file; of one for containers a copy, which names the image.
-func (l *Lab) file(name string) (string, error) {
+// file is the path of a job file for a job: for containers, of a copy that names the image; of one
+// that is held, of a copy that waits for what release writes.
+func (l *Lab) file(name, job string) (string, error) {
 	path, image := filepath.Join(l.opts.Files, name), ""
 	switch {
 	case l.opts.Pods != nil:
 		image = l.opts.Pods.Image
 	case l.opts.image != nil:
 		image = l.opts.image.Name
-	default:
+	case !l.held[job]:
 		return path, nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
+	if l.held[job] {
+		text = bytes.ReplaceAll(text, []byte("exec train "), []byte("exec train -until $COMB_CHECKPOINT_DIR/go "))
+	}
 	if l.opts.Pods != nil && name == "vc1-prod.yaml" { // a pod needs seconds to start, and others start while this one runs
 		text = bytes.ReplaceAll(text, []byte("-step-time 50ms"), []byte("-step-time 200ms"))
 	}
-	path = filepath.Join(l.dir, name)
-	return path, os.WriteFile(path, bytes.ReplaceAll(text, []byte("uri: example/train"), []byte("uri: "+image)), 0o600)
+	if image != "" {
+		text = bytes.ReplaceAll(text, []byte("uri: example/train"), []byte("uri: "+image))
+	}
+	path = filepath.Join(l.dir, job+".yaml")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+// hold keeps the jobs of these names, of the experiment that begins, from the second half of their
+// training until they are released: a busy machine takes longer to look at them than they train.
+// The checkpoints of pods are elsewhere, and pods train on.
+func (l *Lab) hold(jobs ...string) {
+	l.held = map[string]bool{}
+	for _, job := range jobs {
+		l.held[job] = l.opts.Pods == nil
+	}
+}
+
+// release lets jobs that are held and run go on.
+func (l *Lab) release(jobs ...sched.JobID) (err error) {
+	for _, id := range jobs {
+		if l.opts.Pods == nil {
+			at := filepath.Join(l.server.Data, "jobs", fmt.Sprint(id), "checkpoint", "go")
+			err = errors.Join(err, os.WriteFile(at, nil, 0o644))
+		}
+	}
+	return err
 }
 
 // cluster is the path of a cluster file: of two nodes with a GPU each, or as pods of one node with two.
@@ -145,13 +175,8 @@ func (o *Options) cluster(name string) string {
 	return filepath.Join(o.Files, "cluster-"+name)
 }
 
-// within is how long an experiment may take.
-func (o *Options) within() time.Duration {
-	if o.Pods != nil {
-		return 3 * time.Minute
-	}
-	return time.Minute
-}
+// experimentTime is how long an experiment may take on a busy machine.
+const experimentTime = 3 * time.Minute
 
 // open starts a server on a throw-away data directory.
 func open(ctx context.Context, o Options, cluster string) (*Lab, error) {
@@ -195,9 +220,10 @@ func (l *Lab) close() error {
 
 // conduct runs one experiment and writes its evidence whatever comes of it.
 func (l *Lab) conduct(ctx context.Context, e experiment, r *report) error {
-	ctx, cancel := context.WithTimeout(ctx, l.opts.within())
+	ctx, cancel := context.WithTimeout(ctx, experimentTime)
 	defer cancel()
 	f := &finding{number: e.number, title: e.title, since: l.watch.seq()}
+	l.hold()
 	l.watch.heading(fmt.Sprintf("Experiment %d: %s", e.number, e.title))
 	if err := e.run(ctx, l, f); err != nil {
 		f.check(false, "the experiment ran to its end", "%v", err)

@@ -64,11 +64,13 @@ func growAndShrink(t *testing.T, policy string) {
 	c := newCrashOn(t, fmt.Sprintf(policyCluster, policy))
 	elastic := c.submit(fmt.Sprintf(elasticJob, c.books))
 	c.sees("0,1,2")
-	large := c.submit(largeJob)
+	gate := filepath.Join(c.books, "gate") // it runs until the first member has seen it
+	large := c.submit(strings.Replace(largeJob, "sleep 3", "while [ ! -e "+gate+" ]; do sleep 0.05; done", 1))
 	c.sees("0,1,2 0")
 	c.server.Kill()
 	time.Sleep(300 * time.Millisecond) // without a server
 	c.start()
+	write(c.books, "gate", "open")
 	c.await(large, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
 	c.sees("0,1,2 0 0,1,2")
 	if _, err := c.client.Stop(t.Context(), rest.JobRef(elastic), "enough"); err != nil {

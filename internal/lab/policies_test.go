@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -41,7 +42,7 @@ taskRoles:
     completion: {minFailedInstances: 1, minSucceededInstances: 2}
     resourcePerInstance: {gpu: 2, cpu: 0, memoryMB: 512, ports: {train: 1}}
     commands:
-    - exec train -steps %d -step-time 50ms -log-every 5
+    - exec train -steps %d -step-time 50ms -log-every 5%s
 extras:
   comb:
     checkpoint: true
@@ -65,7 +66,7 @@ func TestPoliciesLive(t *testing.T) {
 		"las": {policy: "{name: las, params: {limits: 8, quantum: 2}}", steps: 150},
 		"themis": {policy: "{name: themis, params: {lease: 4, round: 1}}", steps: 200,
 			first: "    duration: 10s", second: "    duration: 2s"},
-		"chronus": {policy: "{name: chronus, params: {lease: 60, slot: 1, restart: 1, quantum: 2}}", steps: 1500,
+		"chronus": {policy: "{name: chronus, params: {lease: 60, slot: 1, restart: 1, quantum: 2}}", steps: 600,
 			first: "    duration: 75s", second: "    duration: 5s\n    class: soft\n    deadlines: [{after: 5m, value: 1}]"},
 	} {
 		if name == "chronus" && testing.Short() {
@@ -80,10 +81,12 @@ func TestPoliciesLive(t *testing.T) {
 
 func (l lived) run(t *testing.T) {
 	c := newCrashOn(t, fmt.Sprintf(policyCluster, l.policy))
-	first := c.submit(fmt.Sprintf(trainJob, "first", l.steps, l.first))
+	// Else the first may have ended before the policy has looked.
+	first := c.submit(c.heldTraining("first", l.steps, l.first))
 	c.await(first, "it trains", func(j rest.Job) bool { return stepOf(j) >= 20 })
-	second := c.submit(fmt.Sprintf(trainJob, "second", 40, l.second))
+	second := c.submit(fmt.Sprintf(trainJob, "second", 40, "", l.second))
 	c.await(first, "it is preempted", func(j rest.Job) bool { return j.Preempted+j.Yielded > 0 })
+	c.release()
 	c.await(second, "it runs", func(j rest.Job) bool { return j.Started > 0 })
 	c.server.Kill()
 	time.Sleep(500 * time.Millisecond) // without a server
@@ -96,6 +99,20 @@ func (l lived) run(t *testing.T) {
 	}
 	c.learned(first, l.steps, true)
 	c.checkAfter()
+}
+
+// heldTraining writes the job of a gang that trains, and makes no more than half of its steps until
+// it is released.
+func (c *crash) heldTraining(name string, steps int, more string) string {
+	return fmt.Sprintf(trainJob, name, steps, " -until "+filepath.Join(c.books, "go"), more)
+}
+
+// release lets all that is held go on.
+func (c *crash) release() {
+	c.t.Helper()
+	if err := os.WriteFile(filepath.Join(c.books, "go"), nil, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // submit submits a job and returns its number.

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/testkit"
 )
@@ -109,7 +108,7 @@ func serveFor(t *testing.T, home string, s step) {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("README.md:%d: the server ends with %v:\n%s", s.line, err, log)
 		}
-		if left := leftovers(home, 5*time.Second); len(left) > 0 {
+		if left := leftovers(home, goneTime); len(left) > 0 {
 			t.Errorf("README.md:%d: processes are left behind: %v", s.line, left)
 		}
 	})
@@ -120,7 +119,7 @@ func serveFor(t *testing.T, home string, s step) {
 
 func runStep(t *testing.T, home string, s step) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	out, err := homeCommand(ctx, home, s.command).CombinedOutput()
 	if err != nil {

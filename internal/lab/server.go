@@ -18,6 +18,7 @@ import (
 const (
 	startTime = 2 * time.Minute // of a busy machine, until a server answers
 	stopTime  = 2 * time.Minute // until it is gone after SIGTERM
+	goneTime  = time.Minute     // until what its tasks began is gone after them
 	poll      = 10 * time.Millisecond
 )
 
@@ -188,7 +189,7 @@ func (s *Server) CLI(ctx context.Context, args ...string) (stdout, stderr string
 
 // Sweep fails when processes that mention a folder are left, and ends them.
 func Sweep(dir string) error {
-	left := leftovers(dir, 5*time.Second)
+	left := leftovers(dir, goneTime)
 	if len(left) == 0 {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 // opportunistic: vc1 runs a prod job; an oppo job of vc1 starts at once on the
 // idle node of default; a test job of default preempts it; it runs later.
 func opportunistic(ctx context.Context, l *Lab, f *finding) error {
+	l.hold("owner", "borrower")
 	prod, err := l.submitRunning(ctx, f, "vc1-prod.yaml", "owner")
 	if err != nil {
 		return err
@@ -28,7 +29,8 @@ func opportunistic(ctx context.Context, l *Lab, f *finding) error {
 	if err != nil {
 		return err
 	}
-	if err := l.untilEnded(ctx, prod, oppo, test); err != nil {
+	err = errors.Join(l.untilRuns(ctx, test, 1), l.release(prod, oppo), l.untilEnded(ctx, prod, oppo, test))
+	if err != nil {
 		return err
 	}
 	p, o, d := l.runs(prod), l.runs(oppo), l.runs(test)
@@ -75,6 +77,7 @@ func gang(ctx context.Context, l *Lab, f *finding) error {
 	}
 	f.check(code == 0 && l.server.PID() == pid, "the running server takes the new cluster file", "exit code %d, %s",
 		code, oneLine(out+errOut))
+	l.hold("busy")
 	busy, err := l.submitRunning(ctx, f, "default-test.yaml", "busy")
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func gang(ctx context.Context, l *Lab, f *finding) error {
 	if err != nil {
 		return err
 	}
-	if err := l.untilEnded(ctx, busy, two); err != nil {
+	if err := errors.Join(l.untilReason(ctx, two), l.release(busy), l.untilEnded(ctx, busy, two)); err != nil {
 		return err
 	}
 	b, g := l.runs(busy), l.runs(two)
@@ -105,9 +108,22 @@ func gang(ctx context.Context, l *Lab, f *finding) error {
 	return nil
 }
 
+// untilReason waits until it was seen why a job waits, or until it waits no more.
+func (l *Lab) untilReason(ctx context.Context, id sched.JobID) error {
+	for len(l.watch.codes(id)) == 0 && len(l.runs(id)) == 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain until job %d says why it waits", id)
+		case <-time.After(poll):
+		}
+	}
+	return nil
+}
+
 // incremental: one node is busy; one task starts at once, the other later. A
 // gang of four on two GPUs is refused; four incremental tasks run two at a time.
 func incremental(ctx context.Context, l *Lab, f *finding) error {
+	l.hold("busy", "four")
 	busy, err := l.submitRunning(ctx, f, "default-test.yaml", "busy")
 	if err != nil {
 		return err
@@ -117,7 +133,7 @@ func incremental(ctx context.Context, l *Lab, f *finding) error {
 		return err
 	}
 	l.checkRefusal(ctx, f)
-	if err := l.untilEnded(ctx, busy, two); err != nil {
+	if err := errors.Join(l.untilRuns(ctx, two, 1), l.release(busy), l.untilEnded(ctx, busy, two)); err != nil {
 		return err
 	}
 	b, g := l.runs(busy), l.runs(two)
@@ -133,7 +149,7 @@ func incremental(ctx context.Context, l *Lab, f *finding) error {
 	if err != nil {
 		return err
 	}
-	if err := l.untilEnded(ctx, four); err != nil {
+	if err := errors.Join(l.untilRuns(ctx, four, 2), l.release(four), l.untilEnded(ctx, four)); err != nil {
 		return err
 	}
 	l.checkTwoAtATime(f, four)
