@@ -108,10 +108,13 @@ func boxedSystems(ctx context.Context, w *walk) error {
 	return w.stop(ctx, "system-0", "system-1")
 }
 
-// boxedSaver counts to 60 and goes on where its last attempt was asked to stop.
+// boxedSaver counts to 60 and goes on where its last attempt was asked to stop; the first attempt
+// counts no further than to 30, so that it is there to be asked.
 const boxedSaver = `n=$(cat $COMB_CHECKPOINT_DIR/n 2>/dev/null || echo 0); echo from $n
 trap 'echo $n > $COMB_CHECKPOINT_DIR/n; echo saved $n; exit 0' TERM
-while [ $n -lt 60 ]; do n=$((n+1)); sleep 0.1; done; echo counted $n`
+while [ $n -lt 60 ]; do
+  if [ $n -lt 30 ] || [ -e $COMB_CHECKPOINT_DIR/n ]; then n=$((n+1)); fi; sleep 0.1
+done; echo counted $n`
 
 const boxedGangFile = `protocolVersion: 2
 name: boxed-gang

@@ -222,13 +222,23 @@ func turns(ctx context.Context, w *walk) error {
 	}
 	names := []string{"turn-a", "turn-b"}
 	for _, name := range names {
-		text := strings.NewReplacer("red}", "blue}", "checkpoint: true", "checkpoint: true, suspendable: true").Replace(fmt.Sprintf(jobFile, name, 150))
+		text := strings.NewReplacer("red}", "blue}", "checkpoint: true", "checkpoint: true, suspendable: true").Replace(w.heldTraining(name, 150))
 		if file, err = w.write(name+".yaml", text); err != nil {
 			return err
 		}
 		if _, err := w.must(ctx, "job", "submit", file); err != nil {
 			return err
 		}
+	}
+	for _, name := range names {
+		if _, err := w.until(ctx, name, "frozen", func(j rest.Job) bool {
+			return len(j.Attempts) > 0 && j.Attempts[0].State == sched.AttemptSuspended
+		}); err != nil {
+			return err
+		}
+	}
+	if err := w.release(names...); err != nil {
+		return err
 	}
 	whole, err := w.must(ctx, "job", "logs", "whole")
 	if err != nil {

@@ -2,6 +2,7 @@ package walk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 )
 
-// jobFile trains on one GPU of red with checkpoints: %d steps of 20 ms.
+// jobFile trains on GPUs of red with checkpoints: %d steps of 20 ms.
 const jobFile = `protocolVersion: 2
 name: %s
 type: job
@@ -20,7 +21,7 @@ taskRoles:
     completion: {minFailedInstances: 1, minSucceededInstances: 1}
     resourcePerInstance: {cpu: 1, memoryMB: 256, gpu: 2}
     commands:
-    - exec train -alone -steps %d -step-time 20ms -seed 7
+    - exec train -alone -steps %d -step-time 20ms -seed 7%s
 defaults: {virtualCluster: red}
 extras:
   hivedScheduler: {jobPriorityClass: test}
@@ -31,7 +32,22 @@ func (w *walk) path(name string) string { return filepath.Join(w.dir, name) }
 
 // trainFile writes a job file of so many steps.
 func (w *walk) trainFile(name string, steps int) (string, error) {
-	return w.write(name+".yaml", fmt.Sprintf(jobFile, name, steps))
+	return w.write(name+".yaml", fmt.Sprintf(jobFile, name, steps, ""))
+}
+
+// heldTraining is the text of a job file of so many steps, of which half are made until the job is
+// released: so it is there for as long as a busy machine needs to look at it.
+func (w *walk) heldTraining(name string, steps int) string {
+	return fmt.Sprintf(jobFile, name, steps, " -until "+w.path("go-"+name))
+}
+
+// release lets trainings that are held go on.
+func (w *walk) release(names ...string) (err error) {
+	for _, name := range names {
+		_, failed := w.write("go-"+name, "")
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // hold starts a job that holds its GPUs until it is stopped, and waits until it runs.

@@ -2,6 +2,7 @@ package walk
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 
@@ -45,7 +46,7 @@ func gangWaits(ctx context.Context, w *walk) error {
 
 // preempted: a gang of higher priority needs both nodes of red, one of which trains.
 func preempted(ctx context.Context, w *walk) error {
-	file, err := w.trainFile("resumes", 150)
+	file, err := w.write("resumes.yaml", w.heldTraining("resumes", 150))
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func preempted(ctx context.Context, w *walk) error {
 		return err
 	}
 	urgent, err := w.ended(ctx, "urgent")
-	if err != nil {
+	if err = errors.Join(err, w.release("resumes")); err != nil {
 		return err
 	}
 	resumes, err := w.ended(ctx, "resumes")

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	patience = 60 * time.Second // until what a step waits for has happened
+	patience = 3 * time.Minute // until what a step waits for has happened, on a busy machine
 	glance   = 20 * time.Millisecond
 )
 
