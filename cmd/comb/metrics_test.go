@@ -8,15 +8,24 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/testkit"
 )
 
-// fetch writes what the server answers to GET PATH into a file, its status first: fetch FILE PATH [TOKENFILE].
+// fetch writes what the server answers to GET PATH into a file, its status first: fetch FILE PATH
+// [TOKENFILE [PATTERN...]]. With patterns it asks until there is a line for each.
 func fetch(ts *testscript.TestScript, _ bool, args []string) {
+	if !testkit.Within(testkit.Patience, func() bool { return fetchOnce(ts, args) }) {
+		ts.Fatalf("%s never matches all of %q; at last:\n%s", args[1], args[3:], ts.ReadFile(args[0]))
+	}
+}
+
+func fetchOnce(ts *testscript.TestScript, args []string) (all bool) {
 	var e contexts.Endpoint
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("state/comb/server.json")), &e))
 	r, err := http.NewRequest(http.MethodGet, e.URL+args[1], nil)
@@ -32,6 +41,9 @@ func fetch(ts *testscript.TestScript, _ bool, args []string) {
 	body, err := io.ReadAll(answer.Body)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), append(fmt.Appendf(nil, "%d\n", answer.StatusCode), body...), 0o600))
+	return !slices.ContainsFunc(args[min(3, len(args)):], func(want string) bool {
+		return !regexp.MustCompile("(?m)" + want).Match(body)
+	})
 }
 
 // rules wants every metric that the alert rules use to be in a file with what a server told: rules FILE.
