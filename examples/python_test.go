@@ -67,9 +67,10 @@ func TestPythonResume(t *testing.T) {
 		return
 	}
 	folder := func() string { return "COMB_CHECKPOINT_DIR=" + t.TempDir() }
-	want := parameters.FindString(start(t, []string{folder(), "STEPS=60"}, "python3", "resume.py").ends(0))
+	const steps = "STEPS=300" // of 20 ms, so that a busy machine stops it in time
+	whole := start(t, []string{folder(), steps}, "python3", "resume.py")
 	progress := filepath.Join(t.TempDir(), "progress")
-	env := []string{folder(), "STEPS=60", "COMB_PROGRESS_FILE=" + progress}
+	env := []string{folder(), steps, "COMB_PROGRESS_FILE=" + progress}
 	first := start(t, env, "python3", "resume.py")
 	first.until("its tenth step", func() bool {
 		data, _ := os.ReadFile(progress)
@@ -78,6 +79,7 @@ func TestPythonResume(t *testing.T) {
 	first.signal(syscall.SIGTERM)
 	saved := first.ends(143)
 	out := start(t, env, "python3", "resume.py").ends(0)
+	want := parameters.FindString(whole.ends(0))
 	step, _ := strings.CutPrefix(strings.TrimSpace(saved), "saved at step ")
 	if !strings.HasPrefix(out, "goes on at step "+step+"\n") || want == "" || parameters.FindString(out) != want {
 		t.Errorf("it says %q, then %q; undisturbed %q", saved, out, want)
@@ -89,13 +91,18 @@ func TestPythonSuspend(t *testing.T) {
 	if !testkit.Live(t, "python") {
 		return
 	}
-	python := parameters.FindString(start(t, []string{"STEPS=60"}, "python3", "suspend.py").ends(0))
+	const python, shell = "STEPS=250", "STEPS=50" // of 20 ms and 100 ms, so that a busy machine asks in time
+	whole := start(t, []string{python}, "python3", "suspend.py")
 	for _, one := range []struct {
+		steps string
 		words []string
-		want  string
-	}{{[]string{"python3", "suspend.py"}, python}, {[]string{"sh", "suspend.sh"}, "did 30"}} {
+		want  func() string
+	}{
+		{python, []string{"python3", "suspend.py"}, func() string { return parameters.FindString(whole.ends(0)) }},
+		{shell, []string{"sh", "suspend.sh"}, func() string { return "did 50" }},
+	} {
 		ack := filepath.Join(t.TempDir(), "ack")
-		r := start(t, []string{"COMB_SUSPEND_FILE=" + ack, "STEPS=" + map[bool]string{true: "60", false: "30"}[one.want == python]}, one.words...)
+		r := start(t, []string{"COMB_SUSPEND_FILE=" + ack, one.steps}, one.words...)
 		r.until("it catches the signal", func() bool { return catches(r.cmd.Process.Pid, syscall.SIGUSR1) })
 		r.signal(syscall.SIGUSR1)
 		r.until("it acknowledges", func() bool { return exists(ack) })
@@ -103,8 +110,9 @@ func TestPythonSuspend(t *testing.T) {
 		if err := os.Remove(ack); err != nil {
 			t.Fatal(err)
 		}
-		if out := r.ends(0); one.want == "" || !strings.Contains(out, one.want) {
-			t.Errorf("%v prints %q; want %q", one.words, out, one.want)
+		out, want := r.ends(0), one.want()
+		if want == "" || !strings.Contains(out, want) {
+			t.Errorf("%v prints %q; want %q", one.words, out, want)
 		}
 	}
 }

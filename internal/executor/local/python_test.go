@@ -45,6 +45,23 @@ def receive(`}
 // single makes each rank answer for itself, as a program of one process does.
 var single = []string{"if all_asked == size:", "if asked:"}
 
+// pausing keeps rank 0 of gang.py at a step until it is asked for something, while there is a file:
+// else it may have ended before a busy machine has asked it. From then on its steps are slow.
+func (w *world) pausing() (file string, changes []string) {
+	w.Helper()
+	file = filepath.Join(w.TempDir(), "hold")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		w.Fatal(err)
+	}
+	step := "    time.sleep(0.02)  # a step of a real training takes longer\n"
+	return file, []string{step, fmt.Sprintf(`    time.sleep(0.02)
+    while rank == 0 and state["step"] >= 20 and os.path.exists(%[1]q) and not (asked or stopping):
+        time.sleep(0.02)
+    if state["step"] >= 20 and os.path.exists(%[1]q):
+        time.sleep(0.1)
+`, file)}
+}
+
 // training is a gang of two ranks of a program that may be asked.
 func (w *world) training(timeout sched.Duration, changes ...string) sched.Action {
 	a := cooperative(w.action(2, w.program("gang.py", changes...)), timeout)
@@ -100,17 +117,23 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 	if whole[0] != whole[1] {
 		t.Errorf("the ranks have %v", whole)
 	}
-	a := w.training(60*sched.Second, late...)
+	hold, pause := w.pausing()
+	a := w.training(60*sched.Second, append(pause, late...)...)
 	for range 2 {
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.acknowledged(a, true, 0, 1)
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 		w.acknowledged(a, false, 0, 1) // each has heard of it
 	}
+	if err := os.Remove(hold); err != nil {
+		t.Fatal(err)
+	}
 	if got := w.trained(a); got != whole {
 		t.Errorf("suspended and resumed it has %v, undisturbed %v", got, whole)
 	}
-	b := w.training(5*sched.Second, append(append(single, late...), "peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
+	_, pause = w.pausing()
+	b := w.training(5*sched.Second, append(append(append(pause, single...), late...),
+		"peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
 	w.ready(b.Attempt, 1) // else the time to suspend passes while Python starts
 	w.e.Do(sched.Action{Attempt: b.Attempt, Rotation: never(b.Attempt)})
 	w.acknowledged(b, true, 0)
@@ -131,7 +154,9 @@ func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 	w := newWorld(t)
 	whole := w.trained(w.training(60 * sched.Second))
 	for _, suspend := range []bool{true, false} {
-		a := w.training(60*sched.Second, append(late, "peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
+		hold, pause := w.pausing()
+		a := w.training(60*sched.Second,
+			append(append(pause, late...), "peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
 		w.ready(a.Attempt, 1)
 		if suspend {
 			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
@@ -144,6 +169,9 @@ func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 			if x := w.exit(); x != (sched.Exit{Code: 143}) && x != (sched.Exit{Code: 143, Signal: 15}) {
 				t.Errorf("suspended %v: %+v", suspend, x)
 			}
+		}
+		if err := os.Remove(hold); err != nil {
+			t.Fatal(err)
 		}
 		again := a
 		again.Attempt.N++
@@ -181,7 +209,8 @@ raise TimeoutError("all_reduce took longer than 3 s")
 		w.e.Do(a)
 		w.ready(a.Attempt, 1)
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
-		time.Sleep(5 * time.Second) // of a suspension: longer than the program bears
+		w.suspended(1)
+		time.Sleep(4 * time.Second) // of a suspension: longer than the program bears
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 		x := w.exit()
 		if x.Code != 1 || !strings.HasPrefix(x.Message, "TimeoutError: all_reduce took longer than 3 s; it failed just after a suspension of ") {
