@@ -11,7 +11,7 @@ import (
 // The programs of these tests.
 const (
 	// Teller says how far it is and that it saved, among lines that are no progress, and goes on.
-	Teller Program = `echo '{"step": 3, "total": 10, "loss": 0.5}' >> $COMB_PROGRESS_FILE; sleep 2; echo '{"step": 7, "total": 10, "loss": 0.25, "checkpoint": true}' >> $COMB_PROGRESS_FILE; ` +
+	Teller Program = `echo '{"step": 3, "total": 10, "loss": 0.5}' >> $COMB_PROGRESS_FILE; sleep 4; echo '{"step": 7, "total": 10, "loss": 0.25, "checkpoint": true}' >> $COMB_PROGRESS_FILE; ` +
 		`echo 'step 8' >> $COMB_PROGRESS_FILE; echo '{"step": "many"}' >> $COMB_PROGRESS_FILE; head -c 9000 /dev/zero | tr '\000' 9 >> $COMB_PROGRESS_FILE; echo >> $COMB_PROGRESS_FILE; echo ready; exec sleep 600`
 	// Counter says each of its steps.
 	Counter Program = `i=0; while :; do i=$((i+1)); echo "{\"step\": $i}" >> $COMB_PROGRESS_FILE; sleep 0.2; done`

@@ -12,7 +12,7 @@ import (
 // cooperative makes an action's job one that is asked before it is suspended.
 func cooperative(a sched.Action, timeout sched.Duration) sched.Action {
 	a.Start.Job.Hints.Suspend = &sched.SuspendContract{Signal: "USR1", Timeout: timeout}
-	a.Start.Job.Grace = 10 * sched.Second
+	a.Start.Job.Grace = sched.Minute
 	return a
 }
 
@@ -76,18 +76,27 @@ func TestObligingJobsTakeTurns(t *testing.T) {
 
 // Who starts in a turn of its own waits until the one that was alone has made itself
 // small: it was told of the rotation only now. For a moment the guest's shell may run
-// before it is held.
+// before it is held: so it works only when the test has seen that it is.
 func TestStartWaitsForTheOther(t *testing.T) {
 	w := newWorld(t)
-	slow := strings.Split(strings.ReplaceAll(strings.Join(obliging(), "\n"), "left=30", "left=300"), "\n")
-	host, guest := cooperative(w.action(1, slow...), 60*sched.Second), w.action(1, append([]string{"sleep 1"}, ticking()...)...)
+	slow := strings.NewReplacer("left=30", "left=1000000", "case $left in",
+		"if [ -e $COMB_CHECKPOINT_DIR/go ] && [ $left -gt 0 ]; then left=1; fi; case $left in").
+		Replace(strings.Join(obliging(), "\n"))
+	host := cooperative(w.action(1, strings.Split(slow, "\n")...), sched.Hour)
+	guest := w.action(1, append([]string{"until [ -e $COMB_CHECKPOINT_DIR/go ]; do sleep 0.02; done"}, ticking()...)...)
 	w.e.Do(host)
 	w.grows(1)
-	r := &sched.Rotation{Turns: [][]sched.AttemptID{{host.Attempt}, {guest.Attempt}}, Quantum: 60 * sched.Second}
+	r := &sched.Rotation{Turns: [][]sched.AttemptID{{host.Attempt}, {guest.Attempt}}, Quantum: sched.Hour}
 	r.Epoch = now() - sched.Time(r.Quantum) - sched.Time(sched.Second)
 	guest.Start.Rotation = r
 	w.e.Do(sched.Action{Attempt: host.Attempt, Rotation: r})
 	w.e.Do(guest)
+	w.suspended(2)
+	for _, job := range []sched.JobID{2, 1} { // the guest may work from now on, but for the host, which may leave
+		if err := os.WriteFile(filepath.Join(w.e.place.job(job), "checkpoint", "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.grows(2)
 	if before, after := w.ticks(1), w.ticks(2); before[len(before)-1] >= after[0] {
 		t.Errorf("the guest runs since %d, the host until %d", after[0], before[len(before)-1])
@@ -104,7 +113,8 @@ func TestStopLeavesTheAcknowledgement(t *testing.T) {
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.eventually("it is asked", func() bool { return w.log(1) == "small" })
 	w.suspended(1)
-	w.end(a.Attempt)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
+	w.exit()
 	if got := w.log(1); got != "small term" {
 		t.Errorf("it saw %q", got)
 	}
@@ -207,7 +217,7 @@ func TestRotationEndsWhileATaskIsAsked(t *testing.T) {
 	w.grows(1)
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.eventually("it is asked again", func() bool { return w.log(1) == "asked asked" })
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
 	if x := w.exit(); x.Cause != "" || x.Signal != 15 {
 		t.Errorf("exit %+v", x)
 	}

@@ -57,6 +57,9 @@ type world struct {
 
 const patience = testkit.Patience
 
+// ample is a grace for what ends when it is asked to: on a busy machine that may take seconds.
+const ample = sched.Duration(patience / time.Microsecond)
+
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	self, err := os.Executable()
@@ -91,7 +94,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 
 // settle gives supervisors that have told their end a moment to go.
 func (w *world) settle() {
-	testkit.Within(10*time.Second, func() bool { // what stays is found by others
+	testkit.Within(patience, func() bool { // what stays is found by others
 		all, err := process.All()
 		if err != nil {
 			w.Fatal(err)
@@ -406,7 +409,7 @@ func TestStopIsPassedOn(t *testing.T) {
 		`sh -c 'trap "echo child asked; exit 0" TERM; echo ready; while :; do sleep 0.05; done' &`, `wait; wait`)
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 10 * sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
 	if got := w.exit(); got != (sched.Exit{Code: 7}) {
 		t.Errorf("exit %+v", got)
 	}
@@ -438,7 +441,7 @@ func TestGraceOutlivesTheShell(t *testing.T) {
 	a := w.action(1, `sh -c 'trap "sleep 1; echo saved; exit 0" TERM; echo ready; while :; do sleep 0.05; done'`, "echo not reached")
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 10 * sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
 	if got := w.exit(); got.Signal != 15 {
 		t.Errorf("exit %+v", got)
 	}
@@ -464,13 +467,14 @@ func TestIgnoredStop(t *testing.T) {
 	dead(t, child)
 }
 
-// daemon detaches a process by double fork and setsid, and without the marker.
-const daemon = `env -i setsid sh -c '(trap "" TERM HUP; echo $$ >/dev/null; echo daemon $(cut -d" " -f4 /proc/self/stat); exec sleep 600) & '`
+// daemon detaches a process by double fork and setsid, and without the marker. When it has said its
+// number there is a file up.
+const daemon = `env -i setsid sh -c '(trap "" TERM HUP; echo $$ >/dev/null; echo daemon $(cut -d" " -f4 /proc/self/stat); : > up; exec sleep 600) & '`
 
 func TestDaemonsEndWithTheirTask(t *testing.T) {
 	for _, groups := range []bool{true, false} {
 		w := newWorld(t, func(o *Options) { o.NoCgroups = !groups })
-		a := w.action(1, daemon, "sleep 0.2", "exit 5")
+		a := w.action(1, daemon, "until [ -e up ]; do sleep 0.02; done", "exit 5")
 		w.e.Do(a)
 		pid := number(t, w.line(a.Attempt, "daemon "))
 		if got := w.exit(); got != (sched.Exit{Code: 5, Own: true}) {
@@ -572,7 +576,7 @@ func TestAdoption(t *testing.T) {
 		a.Known = true
 		w.e.Do(a)
 	}
-	w.e.Do(sched.Action{Attempt: stops.Attempt, Grace: sched.Second, Known: true})
+	w.e.Do(sched.Action{Attempt: stops.Attempt, Grace: ample, Known: true})
 	exits := map[sched.AttemptID]sched.Exit{}
 	for len(exits) < 3 {
 		e := want[sched.TaskExited](w)

@@ -129,16 +129,19 @@ func TestMembersComeAndGo(t *testing.T) {
 func TestLeavingMember(t *testing.T) {
 	w := newWorld(t)
 	stubborn := w.elastic(1, 1)
-	role(stubborn).Command = []string{"trap '' TERM", "while :; do sleep 0.05; done"}
+	role(stubborn).Command = []string{"trap '' TERM", "until [ -e $COMB_CHECKPOINT_DIR/go ]; do sleep 0.05; done"}
 	first := w.elastic(1, 0)
 	w.e.Do(first)
 	w.e.Do(stubborn)
 	w.sees(1, 0, "0,1")
-	w.e.Do(sched.Action{Attempt: stubborn.Attempt, Grace: 5 * sched.Second})
+	w.e.Do(sched.Action{Attempt: stubborn.Attempt, Grace: ample})
 	w.eventually("it is leaving", func() bool {
 		_, who, leaving := w.present(1)
 		return slices.Equal(who, []int32{0, 1}) && slices.Equal(leaving, []int32{1})
 	})
+	if err := os.WriteFile(filepath.Join(w.e.place.job(1), "checkpoint", "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	w.exit()
 	w.sees(1, 0, "0")
 	w.end(first.Attempt)

@@ -461,7 +461,7 @@ func TestStopsAtEveryMoment(t *testing.T) {
 		a := w.action(1, "sleep 600")
 		w.e.Do(a)
 		time.Sleep(time.Duration(i) * time.Millisecond) // the moment of the stop
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
 		if got := want[sched.TaskExited](w); got.Attempt != a.Attempt || got.Exit.Cause != sched.NeverStarted && got.Exit.Signal != 15 {
 			t.Errorf("after %d ms: %+v", i, got)
 		}
@@ -687,7 +687,7 @@ func TestLastWords(t *testing.T) {
 		w.e.Do(a)
 		want[sched.TaskStarted](w)
 		if strings.Contains(c.line, "stopped") {
-			w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+			w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
 		}
 		if x := w.exit(); x.Message != c.want {
 			t.Errorf("%s: %q, want %q", c.line, x.Message, c.want)
@@ -775,7 +775,11 @@ func TestPlainCommandIsItsProgram(t *testing.T) {
 		a := w.action(1, c.line)
 		w.e.Do(a)
 		w.ready(a.Attempt, 1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		grace := ample
+		if c.want.Cause == sched.GraceOver {
+			grace = sched.Second
+		}
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: grace})
 		if got := w.exit(); got != c.want {
 			t.Errorf("%q: %+v, want %+v", c.line, got, c.want)
 		}
