@@ -114,7 +114,7 @@ test('what others do shows to those who do not see their jobs', async ({ page })
   const bar = page.getByRole('img', { name: /^vc1, / });
   await expect(bar).toHaveAttribute('aria-label', /2 free/);
   await made(job('of-others', { vc: 'vc1', gpus: 2 }));
-  await expect(bar).toHaveAttribute('aria-label', /2 of 2 used/, { timeout: 20_000 });
+  await expect(bar).toHaveAttribute('aria-label', /2 of 2 used/);
 });
 
 test('cleared filters are cleared, and a dialog opens without the error of the one before', async ({ page }) => {
