@@ -87,7 +87,7 @@ func TestRefusalsAreDescribed(t *testing.T) {
 			}
 			c := w.dial()
 			go func() { _, _ = io.WriteString(c, route+head+"\r\n"+strings.Repeat("a", 9<<20)) }()
-			_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+			_ = c.SetReadDeadline(time.Now().Add(testkit.Patience))
 			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil || resp.StatusCode != want || !slices.Contains(statuses, strconv.Itoa(want)) {
 				t.Errorf("%s: %v %v, where %v are described; want %d", route, resp, err, statuses, want)
@@ -275,7 +275,7 @@ func TestRawConnections(t *testing.T) {
 		"body that is left": {"GARBAGE\r\n\r\n" + strings.Repeat("a", 256<<10), 400, "HTTP/1.1"},
 	} {
 		conn := w.dial()
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
 		go func() { _, _ = io.WriteString(conn, c.text) }()
 		from := bufio.NewReader(conn)
 		resp, err := http.ReadResponse(from, nil)

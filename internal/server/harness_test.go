@@ -278,7 +278,7 @@ func (w *world) request(method, path, body string, header map[string]string) (in
 	if host, ok := header["Host"]; ok {
 		req.Host = host
 	}
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		w.t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
@@ -18,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // user makes a user in groups, which are made with it, and returns its token.
@@ -215,7 +215,7 @@ func TestSightOfListsAndStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	c.See(own.Seq)
 	list, err := c.Jobs(ctx, rest.JobQuery{})

@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 func TestJobLife(t *testing.T) {
@@ -249,7 +249,7 @@ func TestListenRefusesOtherMachines(t *testing.T) {
 
 func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	w := newWorld(t, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	seen := make(chan struct{}, 16)
 	done := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // tokenOf makes a token of another user.
@@ -52,7 +53,7 @@ func trickle(t *testing.T, c net.Conn, piece string) (status int, p rest.Problem
 	})
 	defer sender.Wait()
 	defer close(stop)
-	_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(testkit.Patience))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Error(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 var errEnough = errors.New("enough")
@@ -24,7 +25,7 @@ var errEnough = errors.New("enough")
 // collect follows until n events came.
 func collect(t *testing.T, c *rest.Client, after uint64, n int) []rest.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	var out []rest.Event
 	err := c.Follow(ctx, "", after, rest.Follower{Event: func(e rest.Event) error {
@@ -60,7 +61,7 @@ func TestEventStreamResumesWithoutGapOrRepeat(t *testing.T) {
 
 func TestStreamAheadOfTheJournalSaysResync(t *testing.T) {
 	w := newWorld(t, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	err := w.client.Follow(ctx, "", 1<<40, rest.Follower{
 		Event: func(rest.Event) error { return nil },
@@ -77,7 +78,7 @@ func TestStreamAheadOfTheJournalSaysResync(t *testing.T) {
 
 func TestJobStreamEndsWithTheJob(t *testing.T) {
 	w := newWorld(t, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	job, other := w.submit("mine", 1), w.submit("other", 1)
 	w.until("it runs", w.running(job.ID))
@@ -136,7 +137,7 @@ func TestStreamsAreCounted(t *testing.T) {
 
 func TestLogs(t *testing.T) {
 	w := newWorld(t, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	job := w.submit("chatty", 1)
 	w.until("it runs", w.running(job.ID))
@@ -230,7 +231,7 @@ func TestJobLogs(t *testing.T) {
 // on at the right place, also when it is overtaken or its connection breaks.
 func TestLogWithAGap(t *testing.T) {
 	w := newWorld(t, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	job := w.submit("long", 1)
 	w.until("it runs", w.running(job.ID))
@@ -355,7 +356,7 @@ func TestLogsThatCannotBeRead(t *testing.T) {
 
 func TestFollowedLogIsCompleteAtTheEnd(t *testing.T) {
 	w := newWorld(t, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	blocker := w.submit("blocker", 1)
 	w.until("it runs", w.running(blocker.ID))
@@ -418,7 +419,7 @@ func TestRevokedTokenEndsItsStreams(t *testing.T) {
 		if rest.CodeOf(err) != rest.CodeUnauthorized {
 			t.Errorf("the stream ended with %v; want unauthorized at the reconnect", err)
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Error("the stream of a revoked token goes on")
 	}
 }

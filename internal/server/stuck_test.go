@@ -18,6 +18,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // history submits n jobs whose files have so many bytes, and opens the server anew, so that
@@ -101,7 +102,7 @@ func TestStuckReadersHoldLittle(t *testing.T) {
 // readStream reads a stream to its end and returns its last event and what dropped it.
 func readStream(t *testing.T, c net.Conn) (last uint64, dropped rest.Dropped) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(testkit.Patience))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -175,7 +175,7 @@ func TestVisit(t *testing.T) {
 func TestLeftover(t *testing.T) {
 	w, task := visited(t)
 	e := w.enters(task, "leftover")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	context.AfterFunc(ctx, e.Close)
 	if end, err := e.Follow(io.Discard, io.Discard); err != nil || end.Code != 4 || end.Why != "" {
