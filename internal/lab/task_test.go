@@ -122,8 +122,8 @@ func write(dir, file, line string) {
 	fmt.Fprintln(f, line)
 }
 
-// TestBooksNotice holds the kill loops' own instrument to its purpose: a task beside an owner of its
-// job and its GPU must show in the books.
+// TestBooksNotice holds the kill loops' own instrument to its purpose: a task beside an owner of
+// its job and its GPU must show in the books.
 func TestBooksNotice(t *testing.T) {
 	dir := t.TempDir()
 	for _, what := range []string{"job a", "gpu 0"} {
