@@ -56,6 +56,12 @@ const (
 	Stderr = "stderr"
 )
 
+// Turn says that a stream of a task had so many bytes when the other one went on.
+type Turn struct {
+	Stream string
+	To     int64
+}
+
 // Log is an open log: it reads up to where the log ended when it was opened, or further, but not over a gap:
 // there it says ErrCut.
 type Log struct {
@@ -66,6 +72,10 @@ type Log struct {
 	// GapStart and GapEnd are the part that rotation had dropped by then; both are 0 when there was none.
 	// What stands before it are the first lines.
 	GapStart, GapEnd int64
+	// Turns says in which order both streams of the task were printed: each is how far one was when
+	// the other went on. What is behind the last one, or has none, is not told. Lengths that were
+	// read before hold nothing of which a turn is still to come. nil is that it is not known.
+	Turns func() ([]Turn, error)
 }
 
 // ErrCut says that rotation has dropped what follows in a log: it can be opened again there, and goes on behind it.

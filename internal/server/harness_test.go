@@ -55,9 +55,10 @@ type fakeMachine struct {
 	live    *engine.Live
 	actions []sched.Action
 	logs    map[string]string
-	gap     [2]int64     // dropped of each log
-	broken  error        // of every log
-	read    atomic.Int64 // bytes of logs
+	turns   []executor.Turn // of all tasks
+	gap     [2]int64        // dropped of each log
+	broken  error           // of every log
+	read    atomic.Int64    // bytes of logs
 
 	turn      chan struct{} // closed when the command "suspended" may run
 	waits     atomic.Int32  // how many have waited for that
@@ -106,8 +107,9 @@ func (m *fakeMachine) OpenLog(ref executor.LogRef, from int64) (executor.Log, er
 	if !ok {
 		return executor.Log{}, fs.ErrNotExist
 	}
-	end := int64(len(text))
-	out := executor.Log{Start: min(max(from, 0), end), End: end, GapStart: m.gap[0], GapEnd: m.gap[1]}
+	end, turns := int64(len(text)), m.turns
+	out := executor.Log{Start: min(max(from, 0), end), End: end, GapStart: m.gap[0], GapEnd: m.gap[1],
+		Turns: func() ([]executor.Turn, error) { return turns, nil }}
 	var cut error
 	switch {
 	case out.Start < m.gap[0]:

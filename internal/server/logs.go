@@ -23,6 +23,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/seats"
+	"github.com/combsched/comb/internal/server/merged"
 	"github.com/combsched/comb/internal/server/visit"
 	"github.com/combsched/comb/internal/server/warden"
 )
@@ -44,6 +45,10 @@ func (s *Server) registerTasks(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-task-log", Method: http.MethodGet, Path: "/jobs/{ref}/tasks/{role}/{index}/logs",
 		Summary: "A task's log, as text; with follow until the task's end (trailer Comb-Log-Complete)", Tags: []string{"jobs"},
+		Description: "With stream=both, standard output and standard error come line by line in the order in " +
+			"which they were printed. With frames, too, each piece stands behind a line STREAM OFFSET BYTES, so " +
+			"that a reader knows which stream it is of and goes on with offset and errors behind the last piece of " +
+			"each; a piece of the stream comb is the server's own word on what is missing.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The log; the header Comb-Log-Offset and the bytes of the answer add up to the offset at which to go on",
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: "string"}}},
@@ -58,8 +63,10 @@ type logInput struct {
 	Role    string `path:"role"`
 	Index   int64  `path:"index" minimum:"0" maximum:"2147483647"`
 	Attempt int64  `query:"attempt" minimum:"0" maximum:"2147483647" doc:"Attempt of the task's gang; the latest if not given"`
-	Stream  string `query:"stream" enum:"stdout,stderr" default:"stdout"`
-	Offset  int64  `query:"offset" minimum:"0" doc:"First byte"`
+	Stream  string `query:"stream" enum:"stdout,stderr,both" default:"stdout"`
+	Offset  int64  `query:"offset" minimum:"0" doc:"First byte; of both, that of standard output"`
+	Errors  int64  `query:"errors" minimum:"0" doc:"First byte of standard error, where both are asked for"`
+	Frames  bool   `query:"frames" doc:"Of both: each piece behind a line STREAM OFFSET BYTES"`
 	Tail    string `query:"tail" maxLength:"9" pattern:"^[0-9]+$" doc:"Only the last lines"`
 	Follow  bool   `query:"follow"`
 }
@@ -88,7 +95,11 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 	if p != nil {
 		return nil, withHeaders(p)
 	}
-	if err := l.begin(); err != nil && !(in.Follow && !j.Phase.Ended() && errors.Is(err, fs.ErrNotExist)) {
+	begin, serve := l.begin, l.serve
+	if in.Stream == bothStreams {
+		begin, serve = l.both([2]int64{in.Offset, in.Errors}, in.Frames)
+	}
+	if err := begin(); err != nil && !(in.Follow && !j.Phase.Ended() && errors.Is(err, fs.ErrNotExist)) {
 		done()
 		name := fmt.Sprintf("attempt %d of task %s-%d", l.ref.Attempt.N, in.Role, in.Index)
 		if gone, goneErr := removedOf(ctx, s, j.ID); goneErr == nil && gone != nil {
@@ -98,7 +109,7 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer done()
-		l.serve(humago.Unwrap(c))
+		serve(humago.Unwrap(c))
 	}}, nil
 }
 
@@ -239,24 +250,72 @@ func (l *logWriter) readAt(from int64, buf []byte) (start int64, text []byte, er
 }
 
 func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {
+	if !l.begun {
+		l.head = l.offset
+	}
+	w.Header().Set(rest.HeaderLogOffset, strconv.FormatInt(l.head, 10))
+	l.answer(r, w, l.begin, l.copy)
+}
+
+// bothStreams asks for standard output and standard error in the order in which they were printed.
+const bothStreams = "both"
+
+// both is how an answer with both streams begins, and is served. Without frames no client can tell
+// where it would go on.
+func (l *logWriter) both(at [2]int64, frames bool) (begin func() error, serve server) {
+	if !frames {
+		at = [2]int64{}
+	}
+	m := merged.New(merged.Source{
+		Open: func(stream string, from int64) (executor.Log, error) {
+			l.ref.Stream = stream
+			return l.open(from)
+		},
+		Tail: func(stream string, first, end int64) (int64, error) {
+			l.ref.Stream = stream
+			return l.tailOffset(first, end)
+		},
+		Cut: cutText,
+	}, sender{l}, at, frames)
+	begin = func() error { return m.Begin(l.tail) }
+	return begin, func(r *http.Request, w http.ResponseWriter) {
+		l.answer(r, w, begin, m.More)
+		if err := m.Finish(); err != nil {
+			l.server.log.Debug("a log could not be sent", "err", err)
+		}
+	}
+}
+
+// server serves an answer.
+type server func(*http.Request, http.ResponseWriter)
+
+// sender writes to a client, which has its time for each piece.
+type sender struct{ l *logWriter }
+
+// Write implements io.Writer.
+func (s sender) Write(p []byte) (int, error) {
+	if err := s.l.send(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// answer sends what there is, and with follow what comes.
+func (l *logWriter) answer(r *http.Request, w http.ResponseWriter, begin func() error, more func() (int64, error)) {
 	l.w, l.rc = w, http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", "inline") // a page that saves it says under which name
-	if !l.begun {
-		l.head = l.offset
-	}
-	h.Set(rest.HeaderLogOffset, strconv.FormatInt(l.head, 10))
 	if l.follow {
 		h.Set("Trailer", rest.TrailerLogDone)
 		_ = l.rc.SetReadDeadline(time.Time{})
 		_ = l.rc.Flush()
-		if l.followAll(r.Context()) == nil {
+		if l.followAll(r.Context(), begin, more) == nil {
 			h.Set(rest.TrailerLogDone, "true")
 		}
 		return
 	}
-	if _, err := l.copy(); err != nil {
+	if _, err := more(); err != nil {
 		l.server.log.Debug("a log could not be sent", "err", err)
 	}
 }
@@ -320,7 +379,7 @@ func (l *logWriter) send(p []byte) error {
 }
 
 // followAll sends the log until its task has ended and all of it is sent (nil).
-func (l *logWriter) followAll(ctx context.Context) error {
+func (l *logWriter) followAll(ctx context.Context, begin func() error, more func() (int64, error)) error {
 	tick := time.NewTicker(logPoll)
 	defer tick.Stop()
 	checked := time.Now()
@@ -330,8 +389,8 @@ func (l *logWriter) followAll(ctx context.Context) error {
 			return err
 		}
 		n := int64(0)
-		if err = l.begin(); err == nil {
-			n, err = l.copy()
+		if err = begin(); err == nil {
+			n, err = more()
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

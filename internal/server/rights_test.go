@@ -172,6 +172,8 @@ func TestRightsInAVC(t *testing.T) {
 		want                     int
 	}{
 		{"a viewer", gus, "GET", path, 200}, {"a viewer", gus, "GET", path + "/explain", 200}, {"a viewer", gus, "GET", path + "/tasks/main/0/logs", 403},
+		{"a viewer", gus, "GET", path + "/tasks/main/0/logs?stream=both", 403},
+		{"a member", anna, "GET", path + "/tasks/main/0/logs?stream=both", 200},
 		{"a viewer", gus, "GET", path + "/config", 403}, {"a viewer", gus, "POST", path + "/stop", 403}, {"a viewer", gus, "GET", path + "/events", 403},
 		{"a member", anna, "GET", path + "/tasks/main/0/logs", 200}, {"a member", anna, "GET", path + "/config", 200}, {"a member", anna, "POST", path + "/stop", 403},
 		{"a member", anna, "GET", path + "/tasks/main/0/exec", 403}, {"a member", anna, "PUT", rest.Prefix + "/config", 403},

@@ -2,6 +2,7 @@ package local
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -43,8 +44,52 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 		return executor.Log{}, err
 	}
 	out := executor.Log{ReadCloser: l, Start: l.at, End: l.end()}
+	out.Turns = func() ([]executor.Turn, error) { return turnsOfLog(e, ref) }
 	out.GapStart, out.GapEnd = l.gap()
 	return out, nil
+}
+
+// turnsOfLog reads in which order the streams of a task were printed. The task may write the file
+// itself: what is not in order is where the order ends.
+func turnsOfLog(e *Executor, ref executor.LogRef) ([]executor.Turn, error) {
+	root, err := openTaskDir(e.o.Dir, e.place.task(ref.Attempt, ref.Task))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := openIn(root, capture.OrderName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, capture.MaxOrder))
+	if err != nil {
+		return nil, err
+	}
+	return turnsIn(data), nil
+}
+
+// turnsIn reads the records of an order.
+func turnsIn(data []byte) []executor.Turn {
+	list := make([]executor.Turn, 0, len(data)/capture.RecordBytes)
+	streams := [2]string{Stdout, Stderr}
+	reached := [2]int64{}
+	for ; len(data) >= capture.RecordBytes; data = data[capture.RecordBytes:] {
+		n := binary.BigEndian.Uint64(data)
+		stream, to := n/capture.SecondBit, int64(n%capture.SecondBit)
+		if to <= reached[stream] || to > maxBase {
+			break
+		}
+		reached[stream] = to
+		list = append(list, executor.Turn{Stream: streams[stream], To: to})
+	}
+	return list
 }
 
 // openLog opens a log for Read from an offset in its stream, or from the next

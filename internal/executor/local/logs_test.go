@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/sched"
 )
 
 func TestLogIsCapped(t *testing.T) {
@@ -121,6 +124,59 @@ func TestFirstLinesAreCutWhereTheyWere(t *testing.T) {
 		}
 		want := strings.Repeat("0123456789abcde\n", 31) + strings.Repeat("0123456789abcde\n", 260)[3000:]
 		w.eventually("the log has its first and last lines", func() bool { return w.output(a.Attempt, 0, Stdout) == want })
+	}
+}
+
+// TestTurnsOfStreams wants to know in which order the streams of a task were printed, where each
+// line was seen before the next one was printed; a task that writes its own order gets what is
+// sound of it.
+func TestTurnsOfStreams(t *testing.T) {
+	w := newWorld(t)
+	mark := filepath.Join(t.TempDir(), "seen")
+	wait := func(n string) string { return "until test -e " + mark + n + "; do sleep 0.01; done" }
+	a := w.action(1, "echo one", wait("1"), "echo E1 >&2", wait("2"), "echo two", "echo three", wait("3"),
+		"echo E2 >&2")
+	w.e.Do(a)
+	for i, c := range []struct{ stream, want string }{
+		{Stdout, "one\n"}, {Stderr, "E1\n"}, {Stdout, "one\ntwo\nthree\n"},
+	} {
+		w.eventually(c.want, func() bool {
+			l, err := w.e.openLog(ref(a.Attempt, 0, c.stream), 0)
+			return err == nil && l.Close() == nil && l.end() == int64(len(c.want))
+		})
+		if err := os.WriteFile(mark+strconv.Itoa(i+1), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.exit()
+	turns := []executor.Turn{{Stream: Stdout, To: 4}, {Stream: Stderr, To: 3}, {Stream: Stdout, To: 14}}
+	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout)); err != nil || !slices.Equal(got, turns) {
+		t.Errorf("turns %v, %v; want %v", got, err, turns)
+	}
+	file := filepath.Join(w.e.place.task(a.Attempt, 0), capture.OrderName)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, with := range map[string][]byte{
+		"twice": append(slices.Clone(data), data...), "half a record": append(slices.Clone(data), 1, 2, 3),
+		"a length that no log has": append(slices.Clone(data), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff),
+	} {
+		if err := os.WriteFile(file, with, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout)); err != nil || !slices.Equal(got, turns) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if err := errors.Join(os.Remove(file), os.Symlink("/etc/passwd", file)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout)); !errors.Is(err, executor.ErrReplaced) {
+		t.Errorf("a link in its place: %v, %v", got, err)
+	}
+	if got, err := turnsOfLog(w.e, ref(sched.AttemptID{Job: 7, N: 1}, 0, Stdout)); err != nil || len(got) != 0 {
+		t.Errorf("a task that has not been: %v, %v", got, err)
 	}
 }
 

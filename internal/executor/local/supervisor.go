@@ -92,6 +92,7 @@ type supervisor struct {
 	locks      []*os.File
 	part       suspension
 	captures   []*capture.Capture
+	order      *capture.Order // of what they capture
 	unenforced []string
 	main       int
 	door       *enter.Door
@@ -218,12 +219,14 @@ func (s *supervisor) start() (refused string, job bool) {
 	}
 	s.unenforced = cgroup.Make(s.spec.Parents, s.spec.groupName(), s.spec.Limits)
 	var writers []*os.File
-	for _, stream := range []string{Stdout, Stderr} {
+	s.order = capture.NewOrder(s.dir)
+	for i, stream := range []string{Stdout, Stderr} {
 		c, w, err := capture.New(s.dir, stream, s.spec.Logs)
 		if err != nil {
 			return "capture output: " + err.Error(), false
 		}
 		defer w.Close()
+		s.order.Join(c, i)
 		err = s.patiently(c.Rotate)
 		if s.stopped {
 			return "", false
@@ -543,6 +546,9 @@ func (s *supervisor) finish() int {
 	s.door.Close()
 	for _, c := range s.captures {
 		c.Finish()
+	}
+	if s.order != nil {
+		s.order.Close()
 	}
 	exit := s.exit()
 	s.part.locks.remove()

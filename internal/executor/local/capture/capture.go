@@ -47,6 +47,9 @@ type Capture struct {
 	lost    int64 // bytes dropped
 	lines   int64 // and the line ends in them
 	retryAt time.Time
+
+	order  *Order // nil is none
+	number int    // of this stream in it
 }
 
 // New returns a capture of a stream, to be logged in dir, and the end of its pipe that the task gets.
@@ -104,6 +107,10 @@ func (c *Capture) throttle(n int64) {
 
 // write appends to the log, or counts what it could not append.
 func (c *Capture) write(p []byte) {
+	if c.order != nil && len(p)+int(c.lost) > 0 {
+		c.order.begin(c.number)
+		defer func() { c.order.end(c.number, c.offset) }()
+	}
 	if c.lost > 0 {
 		if time.Now().Before(c.retryAt) || !c.mark() {
 			c.drop(p)

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,4 +52,49 @@ func mustOpen(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	return fd
+}
+
+// TestOrderIsBounded wants of streams that change more often than an order has room for the later
+// turns, and none where the order cannot be written: the logs themselves do not suffer.
+func TestOrderIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	o := NewOrder(dir)
+	file := filepath.Join(dir, OrderName)
+	const rounds = MaxOrder/RecordBytes + 10
+	for n := int64(1); n <= rounds; n++ {
+		o.begin(int(n % 2))
+		o.end(int(n%2), n)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || len(data) > MaxOrder || len(data) < MaxOrder/2 {
+		t.Fatalf("%d bytes: %v", len(data), err)
+	}
+	last := binary.BigEndian.Uint64(data[len(data)-RecordBytes:])
+	if last&^SecondBit != rounds-1 || last&SecondBit == 0 != ((rounds-1)%2 == 0) {
+		t.Errorf("the last record is %x", last)
+	}
+	o.Close()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(file, 0o700); err != nil { // as a task may
+		t.Fatal(err)
+	}
+	o = NewOrder(dir)
+	c, pipe, err := New(dir, "stdout", Caps{FileBytes: 1 << 20, Files: 2, Rate: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Join(c, 0)
+	o.begin(1)
+	o.end(1, 5)
+	go c.Run()
+	if _, err := pipe.WriteString("printed\n"); err != nil {
+		t.Fatal(err)
+	}
+	pipe.Close()
+	c.Finish()
+	if text, err := os.ReadFile(filepath.Join(dir, Name("stdout", 0))); err != nil || string(text) != "printed\n" {
+		t.Errorf("%q, %v", text, err)
+	}
 }

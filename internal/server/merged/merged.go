@@ -1,0 +1,288 @@
+// Package merged puts the two streams of a task's log into one, in the order in which they were
+// printed. It must not know jobs, requests or rights.
+package merged
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/combsched/comb/internal/executor"
+)
+
+var streams = [2]string{executor.Stdout, executor.Stderr}
+
+// Source is where the streams come from.
+type Source struct {
+	// Open opens a stream at an offset. One that there is none of is an fs.ErrNotExist.
+	Open func(stream string, from int64) (executor.Log, error)
+	// Tail gives where the last lines of a stream begin, between two offsets.
+	Tail func(stream string, first, end int64) (int64, error)
+	// Cut is the text in the place of so many bytes that were removed.
+	Cut func(bytes int64) string
+}
+
+// Writer writes both streams of a task, up to where they are. It reads their lengths, then in which
+// turns they came, and writes what is below the lengths: so each byte has its place, also while
+// more is printed.
+type Writer struct {
+	from    Source
+	out     *bufio.Writer
+	frames  bool     // each piece stands behind a line STREAM OFFSET BYTES
+	at      [2]int64 // the next byte of each stream
+	begun   bool
+	counts  bool      // lines are counted, and nothing is written
+	pending [2][]byte // without frames: of a line that has not ended yet
+	turns   func() ([]executor.Turn, error)
+}
+
+// New returns a writer that begins at an offset of each stream.
+func New(from Source, out io.Writer, at [2]int64, frames bool) *Writer {
+	return &Writer{from: from, out: bufio.NewWriterSize(out, piece), at: at, frames: frames}
+}
+
+const piece = 64 << 10
+
+// Begin finds where to begin: with a tail of 0 or more, at the last lines of both together.
+func (w *Writer) Begin(tail int64) error {
+	if w.begun {
+		return nil
+	}
+	ends, err := w.ends()
+	if err != nil {
+		return err
+	}
+	w.begun = true
+	if tail < 0 {
+		return nil
+	}
+	for i, stream := range streams { // no line before these is among the last of both
+		log, err := w.from.Open(stream, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_ = log.Close()
+		if w.at[i], err = w.from.Tail(stream, max(log.Start, log.GapEnd), ends[i]); err != nil {
+			return err
+		}
+	}
+	return w.skip(ends, tail)
+}
+
+// More writes what there is behind what was written, and says how many bytes of the streams that
+// were.
+func (w *Writer) More() (total int64, err error) {
+	ends, err := w.ends()
+	if err != nil {
+		return 0, err
+	}
+	err = w.pass(ends, func(stream int, p []byte) (int, error) {
+		total += int64(len(p))
+		return len(p), w.write(stream, p)
+	})
+	return total, errors.Join(err, w.out.Flush())
+}
+
+// Finish writes lines that nothing ended.
+func (w *Writer) Finish() error {
+	for i := range w.pending {
+		_, _ = w.out.Write(w.pending[i]) // Flush has its error
+	}
+	return w.out.Flush()
+}
+
+// ends are the present lengths of both. It is an error that there is none of the two.
+func (w *Writer) ends() (ends [2]int64, err error) {
+	none := 0
+	for i, stream := range streams {
+		log, openErr := w.from.Open(stream, 0)
+		if errors.Is(openErr, fs.ErrNotExist) {
+			if none++; none == len(streams) {
+				return ends, openErr
+			}
+			continue
+		}
+		if openErr != nil {
+			return ends, openErr
+		}
+		_ = log.Close()
+		ends[i], w.turns = log.End, log.Turns
+	}
+	return ends, nil
+}
+
+// skip leaves out the first lines of those that both streams have from their offsets on, so that no
+// more are left than are wanted.
+func (w *Writer) skip(ends [2]int64, wanted int64) error {
+	w.counts = true
+	defer func() { w.counts = false }()
+	from, have, open := w.at, int64(0), [2]bool{}
+	if err := w.pass(ends, func(stream int, p []byte) (int, error) {
+		have += int64(bytes.Count(p, []byte{'\n'}))
+		open[stream] = p[len(p)-1] != '\n'
+		return len(p), nil
+	}); err != nil {
+		return err
+	}
+	if w.at = from; open[0] || open[1] { // what has not ended counts as a line
+		have++
+	}
+	left := have - wanted
+	if left <= 0 {
+		return nil
+	}
+	err := w.pass(ends, func(_ int, p []byte) (int, error) {
+		for i, c := range p {
+			if c != '\n' {
+				continue
+			}
+			if left--; left == 0 {
+				return i + 1, errEnough
+			}
+		}
+		return len(p), nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// errEnough ends a pass.
+var errEnough = errors.New("enough was read")
+
+// pass goes through what is between the offsets and the lengths of both streams, in order, and
+// moves the offsets. take says how much of a piece it took.
+func (w *Writer) pass(ends [2]int64, take func(stream int, p []byte) (int, error)) error {
+	if w.at[0] >= ends[0] && w.at[1] >= ends[1] {
+		return nil
+	}
+	turns, err := w.order(ends)
+	if err != nil {
+		return err
+	}
+	var logs [2]io.ReadCloser
+	defer func() {
+		for _, log := range logs {
+			if log != nil {
+				_ = log.Close()
+			}
+		}
+	}()
+	for _, t := range turns {
+		i := indexOf(t.Stream)
+		if err := w.run(i, min(t.To, ends[i]), &logs[i], take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// order is in which turns both streams come to their lengths. Where no turn is known, such as
+// where a task has written over them, they come one after the other.
+func (w *Writer) order(ends [2]int64) (turns []executor.Turn, err error) {
+	if w.turns != nil {
+		if turns, err = w.turns(); err != nil && !errors.Is(err, executor.ErrReplaced) {
+			return nil, err
+		}
+	}
+	now := 0
+	if n := len(turns); n > 0 {
+		now = 1 - indexOf(turns[n-1].Stream)
+	}
+	for _, i := range []int{now, 1 - now} {
+		turns = append(turns, executor.Turn{Stream: streams[i], To: ends[i]})
+	}
+	return turns, nil
+}
+
+func indexOf(stream string) int {
+	if stream == executor.Stderr {
+		return 1
+	}
+	return 0
+}
+
+// run goes through a stream up to an offset. log is open where the stream is, nil where it was not
+// read yet.
+func (w *Writer) run(stream int, to int64, log *io.ReadCloser, take func(int, []byte) (int, error)) error {
+	buf := make([]byte, min(piece, max(0, to-w.at[stream])))
+	for w.at[stream] < to {
+		if *log == nil {
+			if err := w.open(stream, log); err != nil {
+				return err
+			}
+		}
+		n, err := (*log).Read(buf[:max(0, min(int64(len(buf)), to-w.at[stream]))])
+		if n > 0 {
+			took, takeErr := take(stream, buf[:n])
+			w.at[stream] += int64(took)
+			if takeErr != nil {
+				return takeErr
+			}
+		}
+		switch {
+		case errors.Is(err, executor.ErrCut):
+			_ = (*log).Close()
+			*log = nil
+		case err == io.EOF:
+			return nil // rotation took the rest
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// open opens a stream where it goes on, and says what is missing before that.
+func (w *Writer) open(stream int, log *io.ReadCloser) error {
+	opened, err := w.from.Open(streams[stream], w.at[stream])
+	if err != nil {
+		return err
+	}
+	*log = opened
+	missing := opened.Start - w.at[stream]
+	if missing <= 0 {
+		return nil
+	}
+	w.at[stream] = opened.Start
+	if w.counts {
+		return nil
+	}
+	text := w.from.Cut(missing)
+	if w.frames {
+		text = fmt.Sprintf("comb 0 %d\n%s", len(text), text)
+	}
+	_, err = w.out.WriteString(text)
+	return err
+}
+
+// write writes a piece of a stream. Without frames whole lines are written: one stream does not
+// go on within a line of the other.
+func (w *Writer) write(stream int, p []byte) error {
+	if w.frames {
+		if _, err := fmt.Fprintf(w.out, "%s %d %d\n", streams[stream], w.at[stream], len(p)); err != nil {
+			return err
+		}
+		_, err := w.out.Write(p)
+		return err
+	}
+	whole := bytes.LastIndexByte(p, '\n') + 1
+	if whole == 0 && len(w.pending[stream])+len(p) > piece {
+		whole = len(p)
+	}
+	if whole > 0 {
+		if _, err := w.out.Write(append(w.pending[stream], p[:whole]...)); err != nil {
+			return err
+		}
+		w.pending[stream] = nil
+	}
+	w.pending[stream] = append(w.pending[stream], p[whole:]...)
+	return nil
+}
