@@ -388,7 +388,12 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	}); err != nil {
 		return "", err
 	}
-	reply := d.live.Do(ctx, change, nil)
+	in := engine.Input{Command: change}
+	if changed {
+		in.Audit = &engine.Audit{Subject: "system", Verb: "apply configuration", Object: "the cluster file",
+			Outcome: people.Done, Detail: "comb serve: " + source}
+	}
+	reply := d.live.Give(ctx, in)
 	switch {
 	case reply.Refusal != nil:
 		return "", fmt.Errorf("the configuration cannot be applied: %s", reply.Refusal.Message)

@@ -38,6 +38,9 @@ type Input struct {
 	// zero: the command itself does. Note comes back with every answer to it.
 	Request Request
 	Note    []byte
+	// Audit, when set, is the line of the audit log about an accepted command: it is durable with
+	// the command's events, or neither is. Its time is the round's.
+	Audit *Audit
 	// Reply, when set, is called once after the batch is durable (or refused).
 	// It must not block.
 	Reply func(Reply)
@@ -101,6 +104,18 @@ type Batch struct {
 	// Answers are to be remembered by a journal that is an Answers. A batch may have
 	// answers and no records: its commands were accepted and changed nothing.
 	Answers []Answered
+	// Audit are lines for the audit log, for a journal that keeps one.
+	Audit []Audit
+}
+
+// Empty reports whether nothing is to be appended.
+func (b *Batch) Empty() bool { return len(b.Records) == 0 && len(b.Answers) == 0 && len(b.Audit) == 0 }
+
+// Audit is a line of the audit log: which subject did what to what, from which address, and what
+// changed.
+type Audit struct {
+	Time                                         sched.Time
+	Subject, Verb, Object, Outcome, Detail, From string
 }
 
 // Last is the sequence number of the batch's last record.

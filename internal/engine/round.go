@@ -157,11 +157,22 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 			return
 		}
 		t.replies[at].Answer, t.replies[at].Note = answer, in.Note
+		t.audit(now, in.Audit)
 		e.apply(t, now, events)
 		if submit && len(events) > 0 && len(in.Secrets) > 0 {
 			t.batch.Secrets = append(t.batch.Secrets, JobSecrets{Job: answer.Job, Values: in.Secrets})
 		}
 	}
+}
+
+// audit adds what is to be said of an accepted command.
+func (t *tentative) audit(now sched.Time, line *Audit) {
+	if line == nil {
+		return
+	}
+	said := *line
+	said.Time = now
+	t.batch.Audit = append(t.batch.Audit, said)
 }
 
 // replace lets the fallback serve those whose policies cannot be made, and those whose policies

@@ -246,7 +246,7 @@ func (e *Engine) round(ctx context.Context, now sched.Time, in []Input) error {
 }
 
 func (e *Engine) append(ctx context.Context, b *Batch) error {
-	if len(b.Records) == 0 && len(b.Answers) == 0 {
+	if b.Empty() {
 		return nil
 	}
 	if err := e.o.Journal.Append(ctx, *b); err != nil {

@@ -4,6 +4,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,8 +47,13 @@ type Directory struct {
 	users map[string]*entry[identity.User]
 	group map[string]*entry[identity.Group]
 	gate  *gate
+	trail trail
 	setup setup
 	cost  Cost
+	// Crowded, when set, is given the lines of the audit log that are more than one user's are
+	// written one by one; it writes them together by WriteTogether. It is set before the first
+	// request.
+	Crowded func(store.AuditLine)
 
 	noOnes sync.Once
 	noOne  string // the hash that no password has
@@ -92,7 +98,8 @@ func problem(kind error, format string, args ...any) error {
 // Open reads the directory from its store.
 func Open(ctx context.Context, s Store, now func() sched.Time) (*Directory, error) {
 	d := &Directory{store: s, now: now, gate: newGate(), cost: usual,
-		users: map[string]*entry[identity.User]{}, group: map[string]*entry[identity.Group]{}}
+		users: map[string]*entry[identity.User]{}, group: map[string]*entry[identity.Group]{},
+		trail: trail{paced: map[string]*pace{}, places: map[string]places{}}}
 	objects, err := s.Objects(ctx)
 	if err != nil {
 		return nil, err
@@ -108,6 +115,8 @@ func Open(ctx context.Context, s Store, now func() sched.Time) (*Directory, erro
 			e := &entry[identity.Group]{version: o.Version}
 			err = json.Unmarshal(o.Data, &e.value)
 			d.group[name] = e
+		case "places":
+			err = d.loadPlaces(&o)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the entry %s of the data directory cannot be read: %w", o.ID, err)
@@ -487,9 +496,10 @@ func (d *Directory) commit(ctx context.Context, by string, changes []change) err
 			o.Data = data
 		}
 		objects = append(objects, o)
-		lines = append(lines, store.AuditLine{Time: d.now(), Subject: by, Verb: c.verb, Object: strings.Replace(o.ID, "/", " ", 1), Outcome: Done, Detail: c.detail})
+		lines = append(lines, store.AuditLine{Time: d.now(), Subject: by, Verb: c.verb,
+			Object: strings.Replace(o.ID, "/", " ", 1), Outcome: Done, Detail: c.detail, From: CameFrom(ctx)})
 	}
-	if err := d.store.PutObjects(ctx, objects, lines); err != nil {
+	if err := d.store.PutObjects(ctx, objects, d.bounded(lines)); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -519,8 +529,26 @@ const (
 	Failed  = "failed"
 )
 
-// Note writes lines of the audit log, as of now.
+// Verbs of the audit log that several places write.
+const (
+	signIn   = "sign in"
+	useToken = "use token from a new address"
+)
+
+// Note writes lines of the audit log, as of now and from where the request comes. Those beyond
+// their user's bound are counted with others.
 func (d *Directory) Note(ctx context.Context, lines ...store.AuditLine) error {
+	for i := range lines {
+		lines[i].From = cmp.Or(lines[i].From, CameFrom(ctx))
+	}
+	if lines = d.bounded(lines); len(lines) == 0 {
+		return nil
+	}
+	return d.WriteTogether(ctx, lines...)
+}
+
+// WriteTogether writes lines of the audit log that stand for many, as of now.
+func (d *Directory) WriteTogether(ctx context.Context, lines ...store.AuditLine) error {
 	for i := range lines {
 		lines[i].Time = d.now()
 	}

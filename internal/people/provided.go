@@ -31,7 +31,8 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (identity.User, erro
 	defer d.write.Unlock()
 	u, known := d.provided(c.Issuer, c.Subject)
 	if known && u.Blocked {
-		if err := d.Note(ctx, store.AuditLine{Subject: u.Name, Verb: "sign in", Object: "from " + byProvider(c.From), Outcome: Refused, Detail: "it is blocked"}); err != nil {
+		if err := d.Note(ctx, store.AuditLine{Subject: u.Name, Verb: signIn, Object: byProvider, Outcome: Refused,
+			Detail: "it is blocked", From: c.From}); err != nil {
 			return u, err
 		}
 		return u, problem(ErrBlocked, "%s may not sign in: an administrator has blocked it", u.Name)
@@ -85,8 +86,8 @@ func (d *Directory) unwelcome(err error, name string) error {
 		"(its jobs stay, and are of the new one), else the identity provider must give another name", users[i].Name, whose)
 }
 
-// byProvider is what the audit log says of where a person signs in from.
-func byProvider(from string) string { return from + " by the identity provider" }
+// byProvider is how such a person signs in, for the audit log.
+const byProvider = "by the identity provider"
 
 // provided finds the user of a person at a provider.
 func (d *Directory) provided(issuer, subject string) (identity.User, bool) {
@@ -167,5 +168,5 @@ func (d *Directory) Admit(ctx context.Context, u identity.User, from string, lif
 	if err != nil {
 		return "", store.Token{}, err
 	}
-	return d.enter(ctx, u, byProvider(from), life)
+	return d.enter(ctx, u, byProvider, from, life)
 }

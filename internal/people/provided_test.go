@@ -93,7 +93,8 @@ func TestWelcomeRefuses(t *testing.T) {
 	lines, err := w.Log(ctx, 0, 100)
 	w.must(err)
 	if !slices.ContainsFunc(lines, func(l AuditLine) bool {
-		return l.Subject == "alice" && l.Verb == "sign in" && l.Object == "from 10.0.0.7 by the identity provider" && l.Outcome == Refused
+		return l.Subject == "alice" && l.Verb == "sign in" && l.Object == "by the identity provider" &&
+			l.From == "10.0.0.7" && l.Outcome == Refused
 	}) {
 		t.Errorf("that a blocked user came is not in the audit log: %+v", lines)
 	}

@@ -79,7 +79,8 @@ func (d *Directory) wrongCode(ctx context.Context, from string) error {
 	if _, err := d.gate.begin(d.time(), 0, bounds...); err != nil {
 		return err
 	}
-	line := store.AuditLine{Subject: "setup code", Verb: "create user", Object: "from " + from, Outcome: Refused}
+	line := store.AuditLine{Subject: "setup code", Verb: "create user", Object: "the first administrator",
+		Outcome: Refused, From: from}
 	if err := d.Note(ctx, line); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (d *Directory) SetUp(ctx context.Context, code string, first NewUser, from 
 	if err != nil {
 		return "", store.Token{}, err
 	}
-	return d.enter(ctx, u, from, life)
+	return d.enter(ctx, u, byPassword, from, life)
 }
 
 // sessionLife is how long a session lasts; 0 is the default.

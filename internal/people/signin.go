@@ -26,6 +26,9 @@ const (
 // from a wrong password.
 var ErrSignIn = errors.New("the user name or the password is wrong")
 
+// byPassword is how a user signs in, for the audit log.
+const byPassword = "by password"
+
 // From is where a sign-in comes from.
 type From struct {
 	Address string // of the client
@@ -52,19 +55,21 @@ func (d *Directory) SignIn(ctx context.Context, name, password string, from From
 	if t.known != "" {
 		d.gate.learn(t.known, d.time())
 	}
-	return d.enter(ctx, u, from.Address, life)
+	return d.enter(ctx, u, byPassword, from.Address, life)
 }
 
 // Confirm looks at the password of a user that has signed in already, for what needs it once more.
 func (d *Directory) Confirm(ctx context.Context, name, password string) error {
 	u, _ := d.User(name)
-	return d.check(ctx, &u, password, try{name: name, from: "the session of " + name, by: name, host: true,
+	return d.check(ctx, &u, password, try{name: name, from: CameFrom(ctx), how: "by password, once more", by: name,
+		host:   true,
 		bounds: []bound{{"session of " + name, maxFails, longestPause}}})
 }
 
 // try is one look at a password: by what it is counted, and in whose turn it comes.
 type try struct {
 	name, from, by string
+	how            string // for the audit log
 	host           bool   // its client signed in before: by is its name, else its network
 	known          string // the place that a right password makes known
 	bounds         []bound
@@ -76,7 +81,7 @@ type try struct {
 // likes. u is no user where there is none of the name.
 func (d *Directory) tryOf(u *identity.User, name string, from From) try {
 	network := Network(from.Address)
-	t := try{name: name, from: from.Address, by: network, known: network + " " + u.Hash + " " + name}
+	t := try{name: name, from: from.Address, how: byPassword, by: network, known: network + " " + u.Hash + " " + name}
 	if device, ok := d.holder(u, from.Ticket); ok && u.Hash != "" {
 		t.by, t.host, t.known = name, true, ""
 		t.bounds = []bound{{"ticket " + device, maxFails, longestPause}}
@@ -115,7 +120,7 @@ func (d *Directory) check(ctx context.Context, u *identity.User, password string
 		return err
 	}
 	if !ok || u.Hash == "" || u.Blocked {
-		line := store.AuditLine{Subject: clip(t.name), Verb: "sign in", Object: "from " + t.from, Outcome: Refused}
+		line := store.AuditLine{Subject: clip(t.name), Verb: signIn, Object: t.how, Outcome: Refused, From: t.from}
 		if err := d.Note(ctx, line); err != nil {
 			return err
 		}
@@ -174,17 +179,20 @@ func (d *Directory) nothing() string {
 }
 
 // enter makes a session of a user whose password was right, unless that was changed meanwhile.
-func (d *Directory) enter(ctx context.Context, u identity.User, from string, life time.Duration) (string, store.Token, error) {
+func (d *Directory) enter(ctx context.Context, u identity.User, how, from string, life time.Duration) (
+	string, store.Token, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
 	if is, err := d.User(u.Name); err != nil || is.Blocked || is.Hash != u.Hash {
 		return "", store.Token{}, ErrSignIn
 	}
-	if err := d.Note(ctx, store.AuditLine{Subject: u.Name, Verb: "sign in", Object: "from " + from, Outcome: Done}); err != nil {
+	if err := d.Note(ctx, store.AuditLine{Subject: u.Name, Verb: signIn, Object: how, Outcome: Done,
+		From: from}); err != nil {
 		return "", store.Token{}, err
 	}
 	return d.store.CreateBoundedToken(ctx, "session", sched.Subject(u.Name),
-		store.TokenBounds{Kind: identity.Session, Expires: d.now().Add(sched.Duration(life.Microseconds()))}, d.now())
+		store.TokenBounds{Kind: identity.Session, Expires: d.now().Add(sched.Duration(life.Microseconds())),
+			From: Network(from)}, d.now())
 }
 
 // Principal returns whose token a text is; false if it is of none.
@@ -194,12 +202,14 @@ func (d *Directory) Principal(ctx context.Context, text string) (*identity.Princ
 		return nil, false
 	}
 	if t.Kind == identity.Root {
+		d.notePlace(ctx, &t)
 		return &identity.Principal{User: string(t.Subject), Admin: true, Token: t.ID}, true
 	}
 	u, err := d.User(string(t.Subject))
 	if err != nil || u.Blocked {
 		return nil, false
 	}
+	d.notePlace(ctx, &t)
 	return &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Token: t.ID, Scope: t.Scope, Known: true}, true
 }
 
@@ -238,7 +248,8 @@ func (d *Directory) CreateToken(ctx context.Context, user, name string, scope id
 		return "", store.Token{}, err
 	}
 	return d.store.CreateBoundedToken(ctx, name, sched.Subject(user),
-		store.TokenBounds{Kind: identity.Application, Expires: d.now().Add(sched.Duration(life.Microseconds())), Scope: scope}, d.now())
+		store.TokenBounds{Kind: identity.Application, Expires: d.now().Add(sched.Duration(life.Microseconds())),
+			Scope: scope, From: Network(CameFrom(ctx))}, d.now())
 }
 
 // Tokens returns the valid tokens of a user, sessions among them, oldest first; of all users where user is "".

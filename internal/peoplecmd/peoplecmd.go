@@ -198,9 +198,9 @@ func (k *Kit) auditNoun() *cobra.Command {
 				return err
 			}
 			return k.Show(out, func(t draw.Table) {
-				t.Head("LINE", "TIME", "USER", "VERB", "OBJECT", "OUTCOME", "DETAIL")
+				t.Head("LINE", "TIME", "USER", "FROM", "VERB", "OBJECT", "OUTCOME", "DETAIL")
 				for _, l := range out.Lines {
-					t.Row(fmt.Sprint(l.Seq), k.When(l.Time), l.User, l.Verb, l.Object, l.Outcome, l.Detail)
+					t.Row(fmt.Sprint(l.Seq), k.When(l.Time), l.User, l.From, l.Verb, l.Object, l.Outcome, l.Detail)
 				}
 				if out.Next > 0 {
 					k.Say(fmt.Sprintf("there are older lines: comb audit list --before %d", out.Next))

@@ -201,6 +201,7 @@ type AuditLine struct {
 	Object  string     `json:"object,omitempty"`
 	Outcome string     `json:"outcome" enum:"done,refused,failed"`
 	Detail  string     `json:"detail,omitempty"`
+	From    string     `json:"from,omitempty" doc:"The client's address; empty over the server's socket"`
 }
 
 // AuditLog is a page of the audit log, newest first.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -271,7 +272,10 @@ func (s nodes) change(ctx context.Context, in wanted, command func(sched.Meta, c
 	if err := checkName("node", in.ref); err != nil {
 		return nil, err
 	}
-	return s.Server.command(ctx, in, func(m sched.Meta) (sched.Command, error) { return command(m, cell.NodeName(in.ref)), nil })
+	return s.Server.command(ctx, in, func(m sched.Meta) (sched.Command, *engine.Audit, error) {
+		c := command(m, cell.NodeName(in.ref))
+		return c, lineOfNode(ctx, s.opts.People, c, in.ref), nil
+	})
 }
 
 func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error) {

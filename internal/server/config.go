@@ -172,7 +172,8 @@ func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine
 	if err := s.store.BeginConfig(ctx, note, in.RawBody); err != nil {
 		return engine.Reply{}, nil, s.fail(err)
 	}
-	reply, err := s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
+	reply, err := s.do(ctx, w, engine.Input{Command: c.Command(w.meta),
+		Audit: lineOfConfig(ctx, s.opts.People, in.Restores, in.Reason, &lent)})
 	v.end(ctx, &reply)
 	if err != nil {
 		return reply, nil, err
@@ -493,7 +494,8 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 	if err := l.store.BeginConfig(ctx, engine.ConfigVersion{Time: l.opts.Now(), Author: "system", Reason: why, Restored: e.Back}, file); err != nil {
 		return err
 	}
-	reply, err := l.do(ctx, write{}, engine.Input{Command: c.Command(sched.Meta{Subject: "system", Reason: why})})
+	reply, err := l.do(ctx, write{}, engine.Input{Command: c.Command(sched.Meta{Subject: "system", Reason: why}),
+		Audit: lineOfEnd(e.Back, why)})
 	versions(l).end(ctx, &reply)
 	l.ahead.Forget()
 	if err != nil {

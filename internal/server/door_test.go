@@ -161,10 +161,10 @@ func guessesByProxy(t *testing.T, d *dialect) {
 	seen := map[string]int{}
 	for _, l := range log.Lines {
 		if l.Verb == "sign in" {
-			seen[l.Object+" "+l.Outcome]++
+			seen[l.From+" "+l.Outcome]++
 		}
 	}
-	if seen["from 192.0.2.1 done"] != right || seen["from 203.0.113.6 refused"] < 5 || len(seen) != 2 {
+	if seen["192.0.2.1 done"] != right || seen["203.0.113.6 refused"] < 5 || len(seen) != 2 {
 		t.Errorf("the audit log has %v", seen)
 	}
 }

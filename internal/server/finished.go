@@ -321,6 +321,11 @@ func (s tags) set(ctx context.Context, j *rest.Job, tag string, on bool) ([]stri
 	if why := rest.CheckTag(tag); why != "" {
 		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, why)
 	}
+	if j.User != warden.Subject(ctx) { // first: what is not recorded is not done
+		if err := s.opts.People.Note(ctx, lineOfTag(ctx, j, tag, on)); err != nil {
+			return nil, s.fail(err)
+		}
+	}
 	err := s.opts.Tags.Tag(ctx, j.ID, tag, on, mostTags)
 	if errors.Is(err, engine.ErrTooMany) {
 		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict, fmt.Sprintf("job %s has %d tags, the most that one may have: take one off first", j.Ref, mostTags))

@@ -47,6 +47,7 @@ const (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	r = s.opts.Proxies.client(r)
+	r = r.WithContext(people.Came(r.Context(), hostOf(r)))
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
 	if r.TLS != nil && !rest.Loopback(r.TLS.ServerName) && onUsualPort(r) {

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -234,15 +235,17 @@ func (s wishes) holding(ctx context.Context, in *stopInput, verb string, on bool
 
 // wish gives a command about a job.
 func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, sched.JobID) sched.Command) (*body[rest.Done], error) {
-	return s.command(ctx, in, func(m sched.Meta) (sched.Command, error) {
+	return s.command(ctx, in, func(m sched.Meta) (sched.Command, *engine.Audit, error) {
 		j, err := s.find(ctx, in.ref, 0)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if j.Phase.Ended() {
-			return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict, "job "+j.Ref+" has ended already: "+string(j.Phase))
+			return nil, nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+				"job "+j.Ref+" has ended already: "+string(j.Phase))
 		}
-		return command(m, j.ID), nil
+		c := command(m, j.ID)
+		return c, lineOfJob(ctx, s.opts.People, c, &j), nil
 	})
 }
 

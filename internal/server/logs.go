@@ -468,6 +468,12 @@ func registerVisits(s *Server, api huma.API) {
 		if err != nil {
 			return nil, err
 		}
+		if v.job.User != v.by { // what is not recorded does not run
+			if err := s.opts.People.Note(ctx, lineOfVisit(ctx, &v.job, v.task)); err != nil {
+				v.done()
+				return nil, s.fail(err)
+			}
+		}
 		return v.answer((*visit.Visit).Exec), nil
 	})
 	huma.Register(api, operation(api, huma.Operation{

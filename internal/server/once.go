@@ -39,18 +39,20 @@ type wanted struct {
 	what      any
 }
 
-// command gives the core a command once for its idempotency key. make makes it of the request.
-func (s *Server) command(ctx context.Context, in wanted, make func(sched.Meta) (sched.Command, error)) (*body[rest.Done], error) {
+// command gives the core a command once for its idempotency key. make makes it of the request,
+// with its line for the audit log.
+func (s *Server) command(ctx context.Context, in wanted, make func(sched.Meta) (sched.Command, *engine.Audit, error)) (
+	*body[rest.Done], error) {
 	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
 	if err != nil {
 		return nil, s.fail(err)
 	}
 	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
-		c, err := make(w.meta)
+		c, line, err := make(w.meta)
 		if err != nil {
 			return engine.Reply{}, err
 		}
-		return s.do(ctx, w, engine.Input{Command: c})
+		return s.do(ctx, w, engine.Input{Command: c, Audit: line})
 	})
 	if err != nil {
 		return nil, err

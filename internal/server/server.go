@@ -154,6 +154,9 @@ func build(o Options) (*Server, huma.API) {
 	s.warden = &warden.Warden{People: o.People, Log: s.log,
 		Read: func(ctx context.Context, f func(*sched.State)) error { return s.read(ctx, 0, f) },
 		Past: func(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
+	if o.People != nil {
+		o.People.Crowded = s.warden.Crowd
+	}
 	for _, h := range o.Hosts {
 		s.hosts = append(s.hosts, strings.ToLower(h))
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -19,15 +21,36 @@ type AuditLine struct {
 	Object  string
 	Outcome string // "done" or "refused"
 	Detail  string
+	From    string // the address that the request came from; "" is not known, or the server itself
+}
+
+// fromMark parts the detail of a row from the address behind it. The address came later than the
+// table: in the same column the digests cover it, and those of lines before it stay what they
+// were.
+const fromMark = "\x1f"
+
+// kept is the detail as its column has it.
+func (l *AuditLine) kept() string {
+	if l.From == "" {
+		return l.Detail
+	}
+	return l.Detail + fromMark + l.From
+}
+
+// took reads the detail as its column has it.
+func (l *AuditLine) took() {
+	if i := strings.LastIndex(l.Detail, fromMark); i >= 0 {
+		l.Detail, l.From = l.Detail[:i], l.Detail[i+len(fromMark):]
+	}
 }
 
 // sum is the line's own; link that of the line and all before it.
 func (l *AuditLine) sum(link digest) digest {
-	return rowSum("audit", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.Detail, link[:])
+	return rowSum("audit", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.kept(), link[:])
 }
 
 func (l *AuditLine) link(before digest) digest {
-	own := rowSum("audit line", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.Detail)
+	own := rowSum("audit line", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.kept())
 	return sumOf(before[:], own[:])
 }
 
@@ -45,15 +68,29 @@ func addAudit(ctx context.Context, tx *sql.Conn, m *mark, lines []AuditLine) err
 	for _, l := range lines {
 		last++
 		l.Seq = last
+		l.Detail = strings.ReplaceAll(l.Detail, fromMark, " ")
 		link = l.link(link)
 		sum := l.sum(link)
 		m.rows.add(sum)
 		if _, err := tx.ExecContext(ctx, "INSERT INTO audit (seq, time, subject, verb, object, outcome, detail, link, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			l.Seq, l.Time, l.Subject, l.Verb, l.Object, l.Outcome, l.Detail, link[:], sum[:]); err != nil {
+			l.Seq, l.Time, l.Subject, l.Verb, l.Object, l.Outcome, l.kept(), link[:], sum[:]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Audit is a line that is written with a batch of events.
+type Audit = engine.Audit
+
+// auditOf are the lines of a batch.
+func auditOf(of []engine.Audit) (lines []AuditLine) {
+	for _, a := range of {
+		lines = append(lines, AuditLine{Time: a.Time, Subject: a.Subject, Verb: a.Verb, Object: a.Object,
+			Outcome: a.Outcome,
+			Detail:  a.Detail, From: a.From})
+	}
+	return lines
 }
 
 // AuditLines returns up to limit lines of the audit log before a line (0: from the newest), newest first.
@@ -76,6 +113,7 @@ func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]Audi
 		if l.sum(link) != kept {
 			return nil, s.damaged(fmt.Sprintf("line %d of the audit log is not what was saved", l.Seq))
 		}
+		l.took()
 		out = append(out, l)
 	}
 	return out, s.explain("cannot read the audit log", rows.Err())

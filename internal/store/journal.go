@@ -60,7 +60,7 @@ func (s *Store) fenced(ctx context.Context, tx *sql.Conn) error {
 
 // Append implements engine.Journal: one transaction with one fsync, and then the seal.
 func (s *Store) Append(ctx context.Context, b engine.Batch) error {
-	if len(b.Records) == 0 && len(b.Answers) == 0 {
+	if b.Empty() {
 		return nil
 	}
 	var gone *forgotten
@@ -76,6 +76,9 @@ func (s *Store) Append(ctx context.Context, b engine.Batch) error {
 			return err
 		}
 		if err := s.saveSecrets(ctx, tx, &b, &m.rows); err != nil {
+			return err
+		}
+		if err := addAudit(ctx, tx, m, auditOf(b.Audit)); err != nil {
 			return err
 		}
 		var err error

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/sched"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -121,5 +123,43 @@ func TestTokensExpire(t *testing.T) {
 	}
 	if p := problems(t, s); len(p) > 0 {
 		t.Error(p)
+	}
+}
+
+// A line of the audit log about a command is there with the batch of its events or not at all, also
+// without events. Its address is in the digests, and an older line, which has none, is as it was.
+func TestAuditWithEvents(t *testing.T) {
+	s := open(t, t.TempDir())
+	if err := s.PutObjects(ctx, nil, []AuditLine{{Time: 1, Subject: "old", Verb: "v", Outcome: "done",
+		Detail: "d"}}); err != nil {
+		t.Fatal(err)
+	}
+	line := engine.Audit{Time: 2, Subject: "carol", Verb: "drain node", Object: "node n1", Outcome: "done",
+		Detail: "a\x1fforged", From: "10.0.0.1"}
+	b := engine.Batch{First: 1, Epoch: s.Epoch(), Audit: []engine.Audit{line}}
+	bad := b
+	bad.Ended = []sched.JobStatus{{ID: 9}, {ID: 9}} // no job ends twice
+	if err := s.Append(ctx, bad); err == nil {
+		t.Fatal("appended")
+	}
+	if err := s.Append(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	want := []AuditLine{
+		{Seq: 2, Time: 2, Subject: "carol", Verb: "drain node", Object: "node n1", Outcome: "done", Detail: "a forged",
+			From: "10.0.0.1"},
+		{Seq: 1, Time: 1, Subject: "old", Verb: "v", Outcome: "done", Detail: "d"}}
+	if got, err := s.AuditLines(ctx, 0, 10); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if p, err := s.VerifyAudit(ctx); err != nil || p.Problem != "" || p.Lines != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := s.writer.conn.ExecContext(ctx,
+		"UPDATE audit SET detail = replace(detail, '10.0.0.1', '10.0.0.2')"); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.VerifyAudit(ctx); err != nil || p.Problem == "" {
+		t.Errorf("a forged address: %+v, %v", p, err)
 	}
 }

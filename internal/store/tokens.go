@@ -39,6 +39,7 @@ type TokenBounds struct {
 	Kind    identity.TokenKind `json:"kind,omitempty"`
 	Expires sched.Time         `json:"expires,omitempty"` // 0: never
 	Scope   identity.Scope     `json:"scope,omitzero"`
+	From    string             `json:"from,omitempty"` // the network of the request that asked for it; "" is not known
 }
 
 // text is how the bounds are kept; "" is none.

@@ -107,6 +107,12 @@ func (w *walk) refused(ctx context.Context) error {
 		}
 		last = a.all()
 	}
+	log, err := w.must(ctx, "audit", "list", "--limit", "1000")
+	if err != nil {
+		return err
+	}
+	w.expect(strings.Contains(log.out, "apply configuration"),
+		"the audit log has each cluster file that was applied", "%.200s", log.all())
 	a, err := w.must(ctx, "audit", "verify")
 	if err != nil {
 		return err

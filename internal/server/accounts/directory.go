@@ -240,7 +240,8 @@ func (a *accounts) audit(ctx context.Context, in *struct {
 	}
 	out := rest.AuditLog{Lines: []rest.AuditLine{}}
 	for _, l := range lines {
-		out.Lines = append(out.Lines, rest.AuditLine{Seq: l.Seq, Time: l.Time, User: l.Subject, Verb: l.Verb, Object: l.Object, Outcome: l.Outcome, Detail: l.Detail})
+		out.Lines = append(out.Lines, rest.AuditLine{Seq: l.Seq, Time: l.Time, User: l.Subject, Verb: l.Verb,
+			Object: l.Object, Outcome: l.Outcome, Detail: l.Detail, From: l.From})
 	}
 	if n := len(lines); n == in.Limit && lines[n-1].Seq > 1 {
 		out.Next = lines[n-1].Seq

@@ -13,8 +13,9 @@ import (
 	"github.com/combsched/comb/internal/people"
 )
 
-// What is written of refusals: that a program asks again and again for what it may not do is a line a minute, not one for
-// each request.
+// What is written of refusals, and of what is more than one user's lines are written one by one:
+// that a program asks again and again for what it may not do is a line a minute, not one for each
+// request.
 const (
 	refusalsEvery = time.Second // a first refusal is written within this,
 	againEvery    = time.Minute // and how often it came again, within that
@@ -23,7 +24,8 @@ const (
 	noteWait      = 10 * time.Second
 )
 
-// refusals collects what was refused for want of a right, and writes it to the audit log together.
+// refusals collects what was refused for want of a right, and what a user does too often for a
+// line each, and writes it to the audit log together.
 type refusals struct {
 	mu    sync.Mutex
 	kinds map[refusal]*refused
@@ -32,11 +34,12 @@ type refusals struct {
 }
 
 // refusal is what makes two refusals one kind.
-type refusal struct{ subject, verb, object string }
+type refusal struct{ subject, verb, object, outcome string }
 
 // refused is a kind that was met. It is forgotten when it did not come again for againEvery.
 type refused struct {
 	why   string    // of the first one
+	from  string    // where that came from
 	n     int       // that are not written yet
 	first time.Time // of these
 	wrote time.Time // zero: never
@@ -46,7 +49,7 @@ type refused struct {
 const others = "more than is told apart"
 
 // note notes that a right was missing.
-func (w *Warden) note(p *identity.Principal, verb access.Verb, o access.Object, why string) {
+func (w *Warden) note(ctx context.Context, p *identity.Principal, verb access.Verb, o access.Object, why string) {
 	object := "the cluster"
 	if o.VC != "" {
 		object = "VC " + string(o.VC)
@@ -54,12 +57,19 @@ func (w *Warden) note(p *identity.Principal, verb access.Verb, o access.Object, 
 			object += ", job of " + o.Owner
 		}
 	}
-	w.refusals.add(refusal{p.User, string(verb), object}, why, time.Now())
+	w.refusals.add(refusal{p.User, string(verb), object, people.Refused}, why, people.CameFrom(ctx), time.Now())
+	w.later(refusalsEvery)
+}
+
+// Crowd notes a line of the audit log that is not written by itself, since its user has too many.
+func (w *Warden) Crowd(l people.AuditLine) {
+	w.refusals.add(refusal{l.Subject, l.Verb, "several", l.Outcome}, "more than are written one by one", l.From,
+		time.Now())
 	w.later(refusalsEvery)
 }
 
 // add counts a refusal.
-func (r *refusals) add(k refusal, why string, now time.Time) {
+func (r *refusals) add(k refusal, why, from string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kinds == nil {
@@ -69,12 +79,12 @@ func (r *refusals) add(k refusal, why string, now time.Time) {
 	if e == nil {
 		switch {
 		case len(r.kinds) >= mostRefusals:
-			k = refusal{others, "several", others}
+			k = refusal{others, "several", others, k.outcome}
 		case r.of[k.subject] >= mostKinds:
 			k.verb, k.object = "several", others
 		}
 		if e = r.kinds[k]; e == nil {
-			e = &refused{why: why, first: now}
+			e = &refused{why: why, from: from, first: now}
 			r.kinds[k] = e
 			r.of[k.subject]++
 		}
@@ -106,11 +116,13 @@ func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more 
 		if e.n > 1 || !e.wrote.IsZero() {
 			detail = fmt.Sprintf("%d times since %s: %s", e.n, e.first.UTC().Format(time.RFC3339), e.why)
 		}
-		lines = append(lines, people.AuditLine{Subject: k.subject, Verb: k.verb, Object: k.object, Outcome: people.Refused, Detail: detail})
+		lines = append(lines, people.AuditLine{Subject: k.subject, Verb: k.verb, Object: k.object,
+			Outcome: k.outcome, Detail: detail, From: e.from})
 		e.n, e.wrote, more = 0, now, true
 	}
 	slices.SortFunc(lines, func(a, b people.AuditLine) int {
-		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Object, b.Object))
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Object,
+			b.Object), cmp.Compare(a.Outcome, b.Outcome))
 	})
 	return lines, more
 }
@@ -139,7 +151,7 @@ func (w *Warden) write(all bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
 	defer cancel()
-	if err := w.People.Note(ctx, lines...); err != nil {
+	if err := w.People.WriteTogether(ctx, lines...); err != nil {
 		w.Log.Error("refusals cannot be written to the audit log", "lines", len(lines), "first", lines[0].Subject+" "+lines[0].Detail, "err", err)
 	}
 }

@@ -27,11 +27,11 @@ func TestRefusalWhileWriting(t *testing.T) {
 func TestRefusalsComeTogether(t *testing.T) {
 	var r refusals
 	now := time.Date(2026, 11, 26, 1, 0, 0, 0, time.UTC)
-	poll := refusal{"alice", "list nodes", "the cluster"}
+	poll := refusal{"alice", "list nodes", "the cluster", "refused"}
 	var lines []string
 	for second := range 180 {
 		for range 50 {
-			r.add(poll, "no right", now)
+			r.add(poll, "no right", "10.0.0.7", now)
 		}
 		now = now.Add(time.Second)
 		got, more := r.due(now, false)
@@ -53,15 +53,15 @@ func TestRefusalsComeTogether(t *testing.T) {
 		t.Errorf("what came no more is remembered: %v, %v, %v", got, r.kinds, r.of)
 	}
 	for i := range 500 {
-		r.add(refusal{"mallory", "see job", fmt.Sprint("VC ", i)}, "no right", now)
+		r.add(refusal{"mallory", "see job", fmt.Sprint("VC ", i), "refused"}, "no right", "10.0.0.7", now)
 	}
-	r.add(poll, "no right", now)
+	r.add(poll, "no right", "10.0.0.7", now)
 	got, _ := r.due(now, false)
 	if len(got) != mostKinds+2 || got[0].Detail != "no right" || got[len(got)-1].Verb != "several" || !strings.HasPrefix(got[len(got)-1].Detail, "490 times since") {
 		t.Errorf("500 kinds of one principal are %d lines, the last %+v", len(got), got[len(got)-1])
 	}
 	for i := range 3000 {
-		r.add(refusal{fmt.Sprint("u", i), "see job", "VC a"}, "no right", now)
+		r.add(refusal{fmt.Sprint("u", i), "see job", "VC a", "refused"}, "no right", "10.0.0.7", now)
 	}
 	if len(r.kinds) > mostRefusals+1 {
 		t.Errorf("%d kinds are remembered", len(r.kinds))

@@ -95,7 +95,7 @@ func (w *Warden) May(ctx context.Context, verb access.Verb, o access.Object, hid
 	if a.OK {
 		return nil
 	}
-	w.note(p, verb, o, a.Why)
+	w.note(ctx, p, verb, o, a.Why)
 	if !a.Seen && hidden != nil {
 		return hidden
 	}

@@ -1,0 +1,215 @@
+package people
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+// Bounds of what one user, or one network, has written to the audit log in full. What comes
+// beyond them goes to Crowded. Administrators of the cluster have none: they could change the
+// cluster as well.
+const (
+	mostLines  = 600
+	linesEvery = sched.Hour
+	mostPaced  = 10_000 // users and networks that are counted at a time; others are as beyond theirs
+)
+
+// Networks in which a token was used.
+const (
+	mostPlaces = 16                // of one token that are known; the oldest goes
+	placeRetry = 10 * sched.Minute // after a line that could not be written
+)
+
+type fromKey struct{}
+
+// Came puts the client's address of a request into its context, for the audit log; "" is this
+// machine, by the server's socket.
+func Came(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, fromKey{}, address)
+}
+
+// CameFrom is the client's address of a request; "" where none is known.
+func CameFrom(ctx context.Context) string {
+	from, _ := ctx.Value(fromKey{}).(string)
+	if _, err := netip.ParseAddr(from); err != nil {
+		return ""
+	}
+	return from
+}
+
+// trail is what bounds the audit log: how much of it is of which user, and where each token was
+// used.
+type trail struct {
+	mu     sync.Mutex
+	paced  map[string]*pace
+	places map[string]places // by token
+}
+
+type pace struct {
+	since sched.Time
+	n     int
+}
+
+// places are the networks in which a token was used, the one that was learnt first first. They
+// are kept as an object of the store, together with the line that tells of the last one.
+type places struct {
+	networks []string
+	version  int64
+	later    sched.Time // until then nothing is told: a place could not be written, or too many came
+}
+
+// inFull reports whether one more line of a user, or a network, is written as it is.
+func (t *trail) inFull(whose string, now sched.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.paced[whose]
+	if p == nil && len(t.paced) >= mostPaced {
+		for key, old := range t.paced { // in any order: all that are over go
+			if now >= old.since.Add(linesEvery) {
+				delete(t.paced, key)
+			}
+		}
+	}
+	switch {
+	case p == nil && len(t.paced) >= mostPaced:
+		return false
+	case p == nil, now >= p.since.Add(linesEvery), now < p.since:
+		t.paced[whose] = &pace{now, 1}
+		return true
+	}
+	p.n++
+	return p.n <= mostLines
+}
+
+// bounded leaves out what is beyond its user's bound, and gives that to Crowded. Guesses at a
+// name count for the network that they come from: they must not hide what the user does.
+func (d *Directory) bounded(lines []store.AuditLine) []store.AuditLine {
+	return slices.DeleteFunc(lines, func(l store.AuditLine) bool {
+		whose, e := "user "+l.Subject, find(d, d.users, l.Subject)
+		if l.Outcome == Refused && (l.Verb == signIn || e == nil) {
+			whose = "network " + Network(l.From)
+		} else if e == nil || e.value.Admin {
+			return false // an administrator, or the server itself
+		}
+		if d.Crowded == nil || d.trail.inFull(whose, d.now()) {
+			return false
+		}
+		d.Crowded(l)
+		return true
+	})
+}
+
+// Line makes a line for a command that the engine writes with its events; nil where it is counted
+// with others.
+func (d *Directory) Line(ctx context.Context, l store.AuditLine) *store.Audit {
+	l.From = CameFrom(ctx)
+	if len(d.bounded([]store.AuditLine{l})) == 0 {
+		return nil
+	}
+	return &store.Audit{Subject: l.Subject, Verb: l.Verb, Object: l.Object, Outcome: l.Outcome, Detail: l.Detail,
+		From: l.From}
+}
+
+// placesID is the object with a token's networks.
+func placesID(token string) string { return "places/" + token }
+
+// loadPlaces reads where a token was used. Those of tokens that are gone are removed when others
+// are written.
+func (d *Directory) loadPlaces(o *store.Object) error {
+	p := places{version: o.Version}
+	err := json.Unmarshal(o.Data, &p.networks)
+	_, token, _ := strings.Cut(o.ID, "/")
+	d.trail.places[token] = p
+	return err
+}
+
+// notePlace has the audit log tell that a token is used from a network for the first time. The
+// one where it was made is known, and for the token of the data directory this machine. A place
+// that cannot be written is told at a later use.
+func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
+	from := CameFrom(ctx)
+	if from == "" {
+		return // by the server's socket: its own user alone can
+	}
+	if at, err := netip.ParseAddr(from); t.Kind == identity.Root && err == nil && at.Unmap().IsLoopback() {
+		return
+	}
+	network := Network(from)
+	if network == t.From || d.trail.knows(t.ID, network, d.now()) {
+		return
+	}
+	d.write.Lock()
+	defer d.write.Unlock()
+	d.learnPlace(context.WithoutCancel(ctx), t, network, from)
+}
+
+// knows reports whether nothing is to be told of a token in a network now.
+func (t *trail) knows(token, network string, now sched.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.places[token]
+	return slices.Contains(p.networks, network) || now < p.later
+}
+
+// learnPlace is notePlace under the write lock, where the network was not known a moment ago.
+func (d *Directory) learnPlace(ctx context.Context, t *store.Token, network, from string) {
+	d.trail.mu.Lock()
+	p := d.trail.places[t.ID]
+	d.trail.mu.Unlock()
+	if slices.Contains(p.networks, network) {
+		return // by a request beside this one
+	}
+	line := store.AuditLine{Time: d.now(), Subject: string(t.Subject), Verb: useToken, Object: t.Name + " " + t.ID,
+		Outcome: Done,
+		Detail:  "the first time from there", From: from}
+	lines := d.bounded([]store.AuditLine{line})
+	var data []byte
+	err := errors.New("it is counted alone")
+	if len(lines) > 0 { // else neither lines nor rows are written of many addresses
+		networks := append(slices.Clone(p.networks), network)
+		networks = networks[max(0, len(networks)-mostPlaces):]
+		if data, err = json.Marshal(networks); err == nil {
+			err = d.store.PutObjects(ctx, append(d.gonePlaces(), store.Object{ID: placesID(t.ID),
+				Version: p.version, Data: data}), lines)
+		}
+		if err == nil {
+			p = places{networks: networks, version: p.version + 1}
+		}
+	}
+	if err != nil {
+		p.later = d.now().Add(placeRetry)
+	}
+	d.trail.mu.Lock()
+	defer d.trail.mu.Unlock()
+	d.trail.places[t.ID] = p
+}
+
+// gonePlaces forgets where tokens were used that are not valid any more, and returns the objects
+// to remove.
+func (d *Directory) gonePlaces() (gone []store.Object) {
+	valid := map[string]bool{}
+	for _, t := range d.store.ListTokens() {
+		valid[t.ID] = true
+	}
+	d.trail.mu.Lock()
+	defer d.trail.mu.Unlock()
+	for token, p := range d.trail.places { // in any order: all of them
+		if valid[token] {
+			continue
+		}
+		if p.version > 0 {
+			gone = append(gone, store.Object{ID: placesID(token), Version: p.version})
+		}
+		delete(d.trail.places, token)
+	}
+	return gone
+}

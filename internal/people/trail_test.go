@@ -1,0 +1,142 @@
+package people
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+// verbs are those of the audit log, the newest first, each with its user and the address.
+func (w *world) verbs(verb string) (out []string) {
+	w.Helper()
+	lines, err := w.Log(ctx, 0, 1000)
+	w.must(err)
+	for _, l := range lines {
+		if l.Verb == verb {
+			out = append(out, l.Subject+" "+l.From+" "+l.Object)
+		}
+	}
+	return out
+}
+
+// uses shows a token from an address.
+func (w *world) uses(text, from string) {
+	w.Helper()
+	if _, ok := w.Principal(Came(ctx, from), text); !ok {
+		w.Fatal("the token is not valid")
+	}
+}
+
+// A token that is used from a network for the first time is a line, once, also over a restart.
+// Where it was made is no new place, nor is the other address of a /64, nor the server's socket;
+// of the data directory's token this machine is none.
+func TestTokenFromNewAddress(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	text, token, err := w.CreateToken(Came(ctx, "10.0.0.1"), "alice", "nightly", identity.Scope{}, time.Hour)
+	w.must(err)
+	root, _, err := w.store.CreateToken(ctx, "root", "admin", w.time())
+	w.must(err)
+	object := " nightly " + token.ID
+	for _, step := range []struct {
+		from string
+		want []string
+	}{
+		{"10.0.0.1", nil}, {"@", nil},
+		{"10.0.0.2", []string{"alice 10.0.0.2" + object}},
+		{"10.0.0.2", []string{"alice 10.0.0.2" + object}},
+		{"2001:db8::1", []string{"alice 2001:db8::1" + object, "alice 10.0.0.2" + object}},
+		{"2001:db8::ffff", []string{"alice 2001:db8::1" + object, "alice 10.0.0.2" + object}},
+	} {
+		w.uses(text, step.from)
+		if got := w.verbs(useToken); !slices.Equal(got, step.want) {
+			t.Errorf("from %s: %q, want %q", step.from, got, step.want)
+		}
+	}
+	w.store.Close()
+	w.open()
+	before := len(w.verbs(useToken))
+	for _, from := range []string{"10.0.0.1", "10.0.0.2", "2001:db8::2"} {
+		w.uses(text, from)
+	}
+	for _, from := range []string{"127.0.0.1", "::1", "::ffff:127.0.0.1", "", "@"} {
+		w.uses(root, from)
+	}
+	if got := w.verbs(useToken); len(got) != before {
+		t.Errorf("after a restart: %q", got)
+	}
+	w.uses(root, "10.0.0.9")
+	if got := w.verbs(useToken); len(got) != before+1 || got[0][:len("admin 10.0.0.9")] != "admin 10.0.0.9" {
+		t.Errorf("the data directory's token from elsewhere: %q", got)
+	}
+}
+
+// Where tokens were used is bounded for each, and forgotten with it.
+func TestPlacesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	text, token, err := w.CreateToken(ctx, "alice", "nightly", identity.Scope{}, time.Hour)
+	w.must(err)
+	for i := range 40 {
+		w.uses(text, fmt.Sprint("10.0.0.", i))
+	}
+	p := w.trail.places[token.ID]
+	if len(p.networks) != mostPlaces || p.networks[mostPlaces-1] != "10.0.0.39" {
+		t.Errorf("known are %q", p.networks)
+	}
+	w.must(w.Revoke(ctx, "alice", "alice", token.ID))
+	other, _, err := w.CreateToken(ctx, "bob", "other", identity.Scope{}, time.Hour)
+	w.must(err)
+	w.uses(other, "10.0.0.1")
+	objects, err := w.store.Objects(ctx)
+	w.must(err)
+	if n := len(slices.DeleteFunc(objects, func(o store.Object) bool { return o.ID[:6] != "places" })); n != 1 ||
+		len(w.trail.places) != 1 {
+		t.Errorf("%d rows of places and %v are left", n, w.trail.places)
+	}
+}
+
+// A user writes so many lines an hour; more are counted. Guesses at its name, from whatever
+// networks, count for those, and administrators are not bounded.
+func TestLinesOfOneUser(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	crowded := map[string]int{}
+	w.Crowded = func(l store.AuditLine) { crowded[l.Subject+" "+l.Verb+" "+l.From]++ }
+	note := func(n int, l store.AuditLine) {
+		t.Helper()
+		for range n {
+			w.must(w.Note(ctx, l))
+		}
+	}
+	note(mostLines+3, store.AuditLine{Subject: "alice", Verb: signIn, Outcome: Refused, From: "10.0.0.6"})
+	note(2, store.AuditLine{Subject: "alice", Verb: signIn, Outcome: Refused, From: "10.0.0.7"})
+	note(mostLines+5, store.AuditLine{Subject: "bob", Verb: "tag job", Outcome: Done, From: "10.0.0.8"})
+	note(mostLines+5, store.AuditLine{Subject: "admin", Verb: "drain node", Outcome: Done})
+	note(1, store.AuditLine{Subject: "alice", Verb: "tag job", Outcome: Done})
+	if len(crowded) != 2 || crowded["alice sign in 10.0.0.6"] != 3 || crowded["bob tag job 10.0.0.8"] != 5 {
+		t.Errorf("counted: %v", crowded)
+	}
+	if l := w.Line(ctx, store.AuditLine{Subject: "bob", Verb: "stop job"}); l != nil || crowded["bob stop job "] != 1 {
+		t.Errorf("one more by the engine: %v, %v", l, crowded)
+	}
+	w.later(time.Hour)
+	if l := w.Line(Came(ctx, "10.0.0.8"), store.AuditLine{Subject: "bob", Verb: "stop job"}); l == nil ||
+		l.From != "10.0.0.8" {
+		t.Errorf("an hour later: %v", l)
+	}
+	for i := range mostPaced {
+		w.trail.inFull(fmt.Sprint("network ", i), w.time())
+	}
+	if n := len(w.trail.paced); n > mostPaced || w.trail.inFull("one more", w.time()) {
+		t.Errorf("%d are counted at a time", n)
+	}
+	if !w.trail.inFull("one more", w.time().Add(2*sched.Hour)) {
+		t.Error("none is forgotten")
+	}
+}
