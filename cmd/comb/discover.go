@@ -93,6 +93,7 @@ func (a *app) reach() (reached, error) {
 	if r.client, err = dial(t); err != nil {
 		return r, err
 	}
+	r.client.DefaultVC = t.VC
 	r.client.OnWait = func(err error) { fmt.Fprintf(a.errs, "comb: %v; trying again\n", err) }
 	return r, nil
 }

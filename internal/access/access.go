@@ -326,6 +326,18 @@ func (t *Table) Submits(p *identity.Principal, vc cell.VCName) bool {
 	return t.May(&reader, SubmitJob, Object{VC: vc})
 }
 
+// SubmitsTo returns the VCs to which a principal submits jobs, in order; none is not nil.
+func (t *Table) SubmitsTo(p *identity.Principal) []cell.VCName {
+	vcs := []cell.VCName{}
+	for vc := range t.byVC { // sorted below
+		if t.Submits(p, vc) {
+			vcs = append(vcs, vc)
+		}
+	}
+	slices.Sort(vcs)
+	return vcs
+}
+
 // HasRole reports whether a principal has a role in a VC or in one inside of it: a token that is
 // bounded to it can do something.
 func (t *Table) HasRole(p *identity.Principal, vc cell.VCName) bool {

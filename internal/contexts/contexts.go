@@ -4,6 +4,7 @@ package contexts
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,11 +38,13 @@ type Context struct {
 	Expires int64  `yaml:"expires,omitempty" json:"expires,omitempty"` // microseconds since 1970
 	CA      string `yaml:"ca,omitempty" json:"-"`                      // certificates of the server's authority, PEM; "" are those of the machine
 	Ticket  string `yaml:"ticket,omitempty" json:"-"`                  // for the next sign-in of the user
+	VC      string `yaml:"vc,omitempty" json:"vc,omitempty"`           // of jobs that name none; "": the server says it
 }
 
 // File is what a user's commands know. The zero File has no context but Local.
 type File struct {
 	Current  string    `yaml:"current,omitempty"` // a name; "" is Local
+	LocalVC  string    `yaml:"localVC,omitempty"` // the VC of Local
 	Contexts []Context `yaml:"contexts,omitempty"`
 }
 
@@ -216,9 +219,11 @@ func NameOf(user, server string) string {
 	return user + "@" + host
 }
 
-// Put adds a context, or replaces that of its name, and makes it the current one. It returns the one before, if any.
+// Put adds a context, or replaces that of its name, and makes it the current one; the VC stays
+// where c has none. It returns the one before, if any.
 func (f *File) Put(c Context) (was Context) {
 	if old := f.Find(c.Name); old != nil {
+		c.VC = cmp.Or(c.VC, old.VC)
 		was, *old = *old, c
 	} else {
 		f.Contexts = append(f.Contexts, c)
@@ -237,6 +242,20 @@ func (f *File) Use(name string) error {
 		return f.missing(name)
 	}
 	f.Current = name
+	return nil
+}
+
+// SetVC has jobs in a context be of a VC where they name none.
+func (f *File) SetVC(name, vc string) error {
+	c := f.Find(name)
+	switch {
+	case name == Local:
+		f.LocalVC = vc
+	case c == nil:
+		return f.missing(name)
+	default:
+		c.VC = vc
+	}
 	return nil
 }
 

@@ -38,6 +38,15 @@ func TestContexts(t *testing.T) {
 	if err := back.Use("alice@a:2"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "did you mean alice@a:1?") {
 		t.Error(err)
 	}
+	if err := back.SetVC("bob@b:1", "vision"); err != nil {
+		t.Error(err)
+	}
+	if back.Put(Context{Name: "bob@b:1", Server: "http://b:1", User: "bob", Token: "four"}); back.Now().VC != "vision" {
+		t.Errorf("another sign-in forgets the VC: %+v", back.Now())
+	}
+	if err := back.SetVC("bob@b:2", "vision"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
 	if err := back.Use(Local); err != nil || back.Now() != nil {
 		t.Errorf("%v, %+v", err, back.Now())
 	}

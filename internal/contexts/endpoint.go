@@ -148,6 +148,7 @@ type Target struct {
 	Token string
 	CA    []byte    // certificates of its authority, PEM; nil are those of the machine
 	Known *Endpoint // nil: this user did not start it here
+	VC    string    // of jobs that name none; "" leaves it to the server
 }
 
 // ErrNone is the error of a server that is not said, where none is known either.
@@ -196,6 +197,7 @@ func (w Wanted) Find() (Target, error) {
 		return out, err
 	}
 	from := w.TokenFile
+	out.VC = file.vcOf(&out, from != "")
 	switch c := file.For(out.URL); {
 	case from != "":
 	case now != nil && Same(now.Server, out.URL):
@@ -210,6 +212,23 @@ func (w Wanted) Find() (Target, error) {
 		return out, err
 	}
 	return out, nil
+}
+
+// vcOf is the VC of jobs that name none at a server: that of the context whose token is used;
+// none with another token.
+func (f *File) vcOf(t *Target, otherToken bool) string {
+	now, c := f.Now(), f.For(t.URL)
+	switch {
+	case otherToken:
+		return ""
+	case now != nil && Same(now.Server, t.URL):
+		return now.VC
+	case t.Known != nil:
+		return f.LocalVC
+	case c != nil:
+		return c.VC
+	}
+	return ""
 }
 
 func sameFile(a, b string) bool {

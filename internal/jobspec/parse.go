@@ -18,8 +18,10 @@ type Env struct {
 	// Config is the cluster: its VCs, chains, SKUs, pinned cells and nodes are what
 	// a job may name. Nil is an empty cluster, on which every job is refused.
 	Config *sched.Config
-	// DefaultVC is the VC of a job that names none; "" is "default".
+	// DefaultVC is the VC of a job that names none; "" is the only one of VCs, else "default".
 	DefaultVC cell.VCName
+	// VCs are those to which the user may submit jobs, in order; nil is not known.
+	VCs []cell.VCName
 	// Name and VC, when set, replace what the file says, as a submission may ask.
 	Name   string
 	VC     cell.VCName
@@ -190,20 +192,29 @@ func notCallable(name string) string {
 }
 
 func (p *parser) readVC(at *document.Node) {
-	vc := string(p.env.DefaultVC)
-	if vc == "" {
-		vc = "default"
-	}
-	p.job.VC = cell.VCName(p.r.String(at, document.Text{Default: vc}))
+	vc := p.defaultVC()
+	p.job.VC = cell.VCName(p.r.String(at, document.Text{Default: string(vc)}))
 	if p.env.VC != "" {
 		p.job.VC = p.env.VC
 	}
-	if _, ok := p.catalogue.vc(p.job.VC); ok {
+	unnamed := at == nil && p.env.VC == ""
+	choose := unnamed && p.env.DefaultVC == "" && len(p.env.VCs) > 1 && !slices.Contains(p.env.VCs, p.job.VC)
+	if _, ok := p.catalogue.vc(p.job.VC); ok && !choose {
 		return
 	}
-	const message = "there is no virtual cluster %s; the cluster has %s"
-	quoted, names := document.Quote(string(p.job.VC)), list(p.catalogue.vcNames())
+	message, names := "there is no virtual cluster %s; the cluster has %s", list(p.catalogue.vcNames())
+	if p.env.VCs != nil {
+		message, names = "there is no virtual cluster %s; you may use %s", list(p.env.VCs)
+	}
+	quoted := document.Quote(string(p.job.VC))
 	switch {
+	case choose:
+		p.outside("vc", "no virtual cluster is named, and you may use several: name one with --vc: %s", names)
+	case unnamed && p.env.DefaultVC != "":
+		p.outside("vc", message+"; comb context use NAME --vc VC sets another", quoted, names)
+	case unnamed && p.env.VCs != nil:
+		p.outside("vc", "you may use no virtual cluster: an administrator of the cluster puts users into groups, "+
+			"with comb group update GROUP --add USER")
 	case p.env.VC != "":
 		p.outside("vc", message, quoted, names)
 	case at == nil:
@@ -211,6 +222,17 @@ func (p *parser) readVC(at *document.Node) {
 	default:
 		p.r.Problem(at, message, quoted, names)
 	}
+}
+
+// defaultVC is the VC of a job that names none.
+func (p *parser) defaultVC() cell.VCName {
+	switch {
+	case p.env.DefaultVC != "":
+		return p.env.DefaultVC
+	case len(p.env.VCs) == 1:
+		return p.env.VCs[0]
+	}
+	return "default"
 }
 
 // outside reports a problem of something that does not stand in the file.

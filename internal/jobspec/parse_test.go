@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -212,6 +213,27 @@ defaults: {virtualCluster: nowhere}
 	result, problems = Parse("", []byte(strings.Replace(src, "virtualCluster: nowhere", "", 1)), env)
 	if problems != nil || result.Job.VC != "cpu" {
 		t.Errorf("the default VC: %+v, %v", result, problems)
+	}
+	for _, c := range []struct {
+		what        string
+		byDefault   cell.VCName
+		mine        []cell.VCName
+		vc, problem string
+	}{
+		{"the only one", "", []cell.VCName{"cpu"}, "cpu", ""},
+		{"one of several that is called default", "", []cell.VCName{"cpu", "default"}, "default", ""},
+		{"the context's before the only one", "mixed", []cell.VCName{"cpu"}, "mixed", ""},
+		{"several", "", []cell.VCName{"cpu", "mixed"}, "",
+			"vc: no virtual cluster is named, and you may use several: name one with --vc: cpu, mixed"},
+		{"a context's that is gone", "gone", []cell.VCName{"cpu"}, "",
+			`vc: there is no virtual cluster "gone"; you may use cpu; comb context use NAME --vc VC sets another`},
+	} {
+		env = Env{User: "ada", DefaultVC: c.byDefault, VCs: c.mine, Config: testCluster()}
+		result, problems = Parse("", []byte(strings.Replace(src, "virtualCluster: nowhere", "", 1)), env)
+		if got := problems.Error(); problems != nil && got != c.problem || problems == nil &&
+			string(result.Job.VC) != c.vc {
+			t.Errorf("%s: %q, %+v", c.what, got, result)
+		}
 	}
 	if _, problems := Parse("", []byte(src), Env{}); len(problems) == 0 {
 		t.Error("a job is accepted without a cluster")

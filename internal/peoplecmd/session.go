@@ -1,6 +1,7 @@
 package peoplecmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ printed in a browser. Where the browser is on another machine, type the code tha
 	c.Flags().StringVar(&in.user, "user", "", "the user's name (default: asked for)")
 	c.Flags().BoolVar(&in.stdin, "password-stdin", false, "read the password from standard input; with --setup the code and the password, one a line")
 	c.Flags().BoolVar(&in.setup, "setup", false, "make the first administrator, with the code that the server printed")
+	c.Flags().StringVar(&in.vc, "vc", "",
+		"the virtual cluster of jobs that name none (comb context use NAME --vc VC sets it later)")
 	c.Flags().BoolVar(&in.web, "web", false, "sign in by a browser, with the server's identity provider")
 	return c
 }
@@ -43,6 +46,7 @@ type asked struct {
 	stdin bool
 	setup bool
 	web   bool
+	vc    string
 }
 
 func (k *Kit) signIn(c *cobra.Command, asked asked) error {
@@ -83,6 +87,11 @@ func (k *Kit) signIn(c *cobra.Command, asked asked) error {
 	}
 	if err != nil {
 		return err
+	}
+	if asked.vc != "" {
+		if err := errors.Join(file.SetVC(file.Current, asked.vc), contexts.Save(k.Contexts, file)); err != nil {
+			return err
+		}
 	}
 	if was.Token != "" { // its session would go on in vain
 		if old, err := k.Dial(was.Target()); err == nil {
@@ -301,12 +310,12 @@ func (k *Kit) contextNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := []shownContext{{contexts.Context{Name: contexts.Local}, file.Now() == nil}}
+			out := []shownContext{{contexts.Context{Name: contexts.Local, VC: file.LocalVC}, file.Now() == nil}}
 			for _, c := range file.Contexts {
 				out = append(out, shownContext{c, c.Name == file.Current})
 			}
 			return k.Show(out, func(t draw.Table) {
-				t.Head("CURRENT", "NAME", "SERVER", "USER", "EXPIRES")
+				t.Head("CURRENT", "NAME", "SERVER", "USER", "VC", "EXPIRES")
 				for _, c := range out {
 					mark, server, user := "", c.Server, c.User
 					if c.Current {
@@ -315,24 +324,9 @@ func (k *Kit) contextNoun() *cobra.Command {
 					if server == "" {
 						server, user = "the one started on this machine", "by its token file"
 					}
-					t.Row(mark, c.Name, server, user, k.When(sched.Time(c.Expires)))
+					t.Row(mark, c.Name, server, user, c.VC, k.When(sched.Time(c.Expires)))
 				}
 			})
-		}}
-	use := &cobra.Command{Use: "use NAME", Short: "Make a context the current one; local is the server started on this machine", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: k.contextNames,
-		RunE: func(_ *cobra.Command, args []string) error {
-			file, err := contexts.Load(k.Contexts)
-			if err != nil {
-				return err
-			}
-			if err := file.Use(args[0]); err != nil {
-				return err
-			}
-			if err := contexts.Save(k.Contexts, file); err != nil {
-				return err
-			}
-			return k.Show(map[string]string{"current": args[0]}, func(t draw.Table) { t.Line("the current context is %s", args[0]) })
 		}}
 	forget := &cobra.Command{Use: "delete NAME", Short: "End the session of a context, and forget it", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: k.contextNames,
@@ -350,7 +344,48 @@ func (k *Kit) contextNoun() *cobra.Command {
 			}
 			return k.forget(c.Context(), &file, *found)
 		}}
-	return k.Noun("context", "Contexts: the servers that this user is signed in to", show, use, forget)
+	return k.Noun("context", "Contexts: the servers that this user is signed in to", show, k.contextUse(), forget)
+}
+
+// contextUse makes a context the current one.
+func (k *Kit) contextUse() *cobra.Command {
+	vc := ""
+	c := &cobra.Command{Use: "use NAME",
+		Short: "Make a context the current one; local is the server started on this machine",
+		Args:  cobra.ExactArgs(1),
+		Long: `Make a context the current one: other commands ask its server, as its user. local is the server
+started on this machine.
+
+With --vc jobs that name no virtual cluster are of that one; --vc "" leaves it to the server again.
+A job's virtual cluster is the first that is said: --vc of the command, the job file, the context;
+else it is the only one that the user may submit to, else the one that is called default.`,
+		Example:           "  comb context use alice@comb.example.com\n  comb context use local --vc vision",
+		ValidArgsFunction: k.contextNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := contexts.Load(k.Contexts)
+			if err != nil {
+				return err
+			}
+			if err := file.Use(args[0]); err != nil {
+				return err
+			}
+			if c.Flags().Changed("vc") {
+				if err := file.SetVC(args[0], vc); err != nil {
+					return err
+				}
+			}
+			if err := contexts.Save(k.Contexts, file); err != nil {
+				return err
+			}
+			of := ""
+			if now := cmp.Or(file.Now(), &contexts.Context{VC: file.LocalVC}); now.VC != "" {
+				of = "; jobs that name no virtual cluster are of " + now.VC
+			}
+			return k.Show(map[string]string{"current": args[0]},
+				func(t draw.Table) { t.Line("the current context is %s%s", args[0], of) })
+		}}
+	c.Flags().StringVar(&vc, "vc", "", "the virtual cluster of jobs that name none")
+	return c
 }
 
 func (k *Kit) contextNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

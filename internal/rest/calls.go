@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -31,6 +32,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 // Submit submits a job. key "" makes a fresh one.
 func (c *Client) Submit(ctx context.Context, r SubmitRequest, key string) (Submitted, error) {
 	var out Submitted
+	r.DefaultVC = cmp.Or(r.DefaultVC, c.DefaultVC)
 	k := submission("/jobs", r)
 	if key != "" {
 		k.header = map[string]string{HeaderIdempotency: key}
@@ -47,7 +49,7 @@ func submission(path string, r SubmitRequest) call {
 		return call{method: http.MethodPost, path: path, json: r}
 	}
 	q := url.Values{}
-	for _, kv := range [][2]string{{"name", r.Name}, {"vc", r.VC}, {"upload", r.Upload}} {
+	for _, kv := range [][2]string{{"name", r.Name}, {"vc", r.VC}, {"default_vc", r.DefaultVC}, {"upload", r.Upload}} {
 		if kv[1] != "" {
 			q.Set(kv[0], kv[1])
 		}
@@ -58,6 +60,7 @@ func submission(path string, r SubmitRequest) call {
 // ValidateJob checks a job without submitting it.
 func (c *Client) ValidateJob(ctx context.Context, r SubmitRequest) (Validated, error) {
 	var out Validated
+	r.DefaultVC = cmp.Or(r.DefaultVC, c.DefaultVC)
 	err := c.do(ctx, submission("/jobs:validate", r), &out)
 	return out, err
 }

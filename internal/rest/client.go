@@ -42,8 +42,10 @@ type Client struct {
 	// OnWait, when set, is told why a stream broke each time it starts to wait for
 	// the server. Set it before the first call.
 	OnWait func(error)
-	http   *http.Client
-	seq    atomic.Uint64
+	// DefaultVC is the virtual cluster of jobs that name none. Set it before the first call.
+	DefaultVC string
+	http      *http.Client
+	seq       atomic.Uint64
 }
 
 // Unreachable says that no answer came: nobody listens, the connection broke, or

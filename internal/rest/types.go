@@ -67,7 +67,10 @@ type SubmitRequest struct {
 	Quick  *QuickJob `json:"quick,omitempty"`
 	Name   string    `json:"name,omitempty" doc:"Replaces the job's name"`
 	VC     string    `json:"vc,omitempty" doc:"Replaces the job's virtual cluster"`
-	Upload string    `json:"upload,omitempty" doc:"Replaces the job's upload: the digest of one of the caller's"`
+	// DefaultVC counts where nothing names one: then the only one that the caller may submit to,
+	// else "default".
+	DefaultVC string `json:"default_vc,omitempty" doc:"The virtual cluster of a job that names none"`
+	Upload    string `json:"upload,omitempty" doc:"Replaces the job's upload: the digest of one of the caller's"`
 }
 
 // QuickJob is a job of one role, without a file. Empty fields take defaults.

@@ -66,6 +66,7 @@ type submitInput struct {
 	Meta
 	Name        string `query:"name" doc:"Replaces the job's name (with a YAML body)"`
 	VC          string `query:"vc" doc:"Replaces the job's virtual cluster (with a YAML body)"`
+	DefaultVC   string `query:"default_vc" doc:"As in JSON (with a YAML body)"`
 	Upload      string `query:"upload" maxLength:"71" doc:"Replaces the job's upload (with a YAML body)"`
 	ContentType string `header:"Content-Type"`
 	RawBody     []byte `contentType:"application/yaml"`
@@ -88,7 +89,8 @@ func (in *submitInput) request() (rest.SubmitRequest, error) {
 		if len(in.RawBody) == 0 {
 			return rest.SubmitRequest{}, invalid("", "the body is empty: send a job file")
 		}
-		return rest.SubmitRequest{Source: string(in.RawBody), Name: in.Name, VC: in.VC, Upload: in.Upload}, nil
+		return rest.SubmitRequest{Source: string(in.RawBody), Name: in.Name, VC: in.VC, DefaultVC: in.DefaultVC,
+			Upload: in.Upload}, nil
 	}
 	return rest.SubmitRequest{}, rest.NewProblem(http.StatusUnsupportedMediaType, rest.CodeMediaType,
 		"send a job file as application/yaml, or application/json with source or quick")

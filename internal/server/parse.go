@@ -35,7 +35,8 @@ const maxProblems = 100
 // name gets one that follows from the idempotency key, if there is one: the same
 // request again must be the same job.
 func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string) (*jobspec.Result, error) {
-	env := jobspec.Env{User: warden.Subject(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC), Upload: r.Upload}
+	env := jobspec.Env{User: warden.Subject(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC),
+		DefaultVC: cell.VCName(r.DefaultVC), Upload: r.Upload}
 	if s.opts.Uploads != nil {
 		env.Uploaded = func(digest string) bool {
 			_, ok := s.opts.Uploads.Has(string(env.User), digest)
@@ -46,6 +47,11 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if err != nil {
 		return nil, err
 	}
+	table, err := s.warden.Table(ctx)
+	if err != nil {
+		return nil, err
+	}
+	env.VCs = table.SubmitsTo(warden.Of(ctx).Principal)
 	var result *jobspec.Result
 	var problems document.Problems
 	if r.Quick != nil {
