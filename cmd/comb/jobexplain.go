@@ -41,7 +41,7 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 	}
 	t.line("%s", head)
 	if ex.Order != "" {
-		t.line("  that number is: %s", ex.Order)
+		t.line("  %s", ex.Order)
 	}
 	if ex.Most > 0 {
 		t.line("  the policy lets it have %d of its %d members", ex.Size, ex.Most)
@@ -363,7 +363,7 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate, names map[sched.JobID]re
 		return
 	}
 	if e.Basis != "" {
-		t.line("    rests on %s", e.Basis)
+		t.line("    %s", e.Basis)
 	}
 	if e.AtLatest > e.Latest {
 		t.line("    if all run for as long as they declare: %s", a.when(e.AtLatest))

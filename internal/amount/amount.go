@@ -87,10 +87,10 @@ func (c Carry) Dearer(l Ask, n int32) bool {
 	return l.GPU <= fewer*c.GPU && (c.MilliCPU > 0 && l.MilliCPU > fewer*c.MilliCPU || c.MemoryMB > 0 && l.MemoryMB > fewer*c.MemoryMB)
 }
 
-// Share says what comes with one GPU, such as "one GPU comes with 4 CPUs, 16 GiB".
+// Share says what comes with one GPU, such as "each GPU (type A100) comes with 4 CPUs, 16 GiB".
 func (c Carry) Share() string {
 	_, rest, _ := strings.Cut(c.Full(1), ", ")
-	return "one " + c.Unit() + " of " + string(c.SKU) + " comes with " + rest
+	return "each " + c.Unit() + " (type " + string(c.SKU) + ") comes with " + rest
 }
 
 // Limits are what a task may use of its machine; 0 is not limited.

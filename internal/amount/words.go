@@ -36,6 +36,20 @@ func Span(d int64) string {
 	return fmt.Sprintf("%d h %d min", d/hour, d%hour/minute)
 }
 
+// AtMost is Span rounded up: to seconds below a minute, else to minutes.
+func AtMost(d int64) string {
+	switch n := (d + minute - 1) / minute; {
+	case d <= second:
+		return "1 s"
+	case d < minute:
+		return Span(d)
+	case n < 60:
+		return fmt.Sprintf("%d min", n)
+	default:
+		return fmt.Sprintf("%d h %d min", n/60, n%60)
+	}
+}
+
 // Nodes lists nodes.
 func Nodes(ns []cell.NodeName) string {
 	if len(ns) == 0 {

@@ -107,11 +107,11 @@ without one the file alone is checked, and what it describes is shown.`,
 			}
 			k.Warn(args[0], out.Warnings)
 			return k.Show(out, func(line func(string, ...any)) {
-				text := "is the present configuration"
+				text := "%s is valid: it is the present configuration"
 				if out.Changed {
-					text = "is sound and changes the configuration"
+					text = "%s is valid. Applying it would:"
 				}
-				line("%s: %s", args[0], text)
+				line(text, args[0])
 				effects(line, out.Effects)
 			})
 		}}
@@ -143,7 +143,7 @@ func (k *Kit) validateAlone(name string, src []byte) error {
 	}
 	out.Config = c.Config
 	return k.Show(out, func(line func(string, ...any)) {
-		line("%s: is sound; no server runs here that it could change", name)
+		line("%s is valid; no server runs here to compare it with", name)
 		for text := range strings.Lines(config.Summary(c)) {
 			line("  %s", strings.TrimSuffix(text, "\n"))
 		}

@@ -71,13 +71,13 @@ func (p *DrainPlan) Say(reader jobs.Subject, when func(jobs.Time) string) {
 func (e *DrainEffect) sentence(node cell.NodeName, reader jobs.Subject, when func(jobs.Time) string) string {
 	switch e.Fate {
 	case EndsBefore:
-		return "ends by itself before that, at " + when(e.Ends) + " at the latest"
+		return "ends by itself before that, by " + when(e.Ends)
 	case StaysUnsure:
-		return "does not answer: it keeps its devices until its end is proven, or the node is declared dead"
+		return "does not answer: it keeps its devices until its end is proven or the node is declared dead"
 	case EndsThen:
-		return "is stopped, and ends"
+		return "is stopped and ends"
 	case "":
-		return "goes on until then; what follows is more than is looked at"
+		return "goes on until then; the plan looks no further ahead"
 	}
 	text := "is stopped"
 	if e.Likely > 0 {
@@ -93,8 +93,7 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader jobs.Subject, when fun
 	}
 	text += e.goesOn(node, reader, when)
 	if e.Unsaved > 0 {
-		text += fmt.Sprintf("; it loses %s of work on %s, as far as it saves none in its grace",
-			amount.Span(int64(e.Unsaved)), amount.Plural(e.Devices, "device", "devices"))
+		text += "; " + Loses(e.Unsaved, e.Devices)
 	}
 	return text + ExitZero(e.ZeroEnds)
 }
@@ -105,7 +104,7 @@ func ExitZero(why string) string {
 	if why == "" {
 		return ""
 	}
-	return "; exit code 0 then means that it is done, " + why
+	return "; exit code 0 then counts as done, " + why
 }
 
 // goesOn says where, or when, one that is stopped goes on.
@@ -119,16 +118,16 @@ func (e *DrainEffect) goesOn(node cell.NodeName, reader jobs.Subject, when func(
 		for i := range e.After {
 			after = append(after, e.After[i].to(reader))
 		}
-		return text + " when " + amount.JoinAnd(after) + " made room"
+		return text + " after " + amount.JoinAnd(after) + " made room"
 	}
 	var until []string
 	if e.Starts > 0 {
-		until = append(until, when(e.Starts)+" at the latest, and starts again on "+amount.Nodes(e.Nodes)+" then")
+		until = append(until, when(e.Starts)+" at the latest, to start again on "+amount.Nodes(e.Nodes))
 	}
 	if e.Back {
 		back := fmt.Sprintf("%s is back", node)
 		if e.There {
-			back += fmt.Sprintf(", since a part of %s's guarantee is there", e.VC)
+			back += fmt.Sprintf(" (it has a part of %s's guarantee)", e.VC)
 		}
 		until = append(until, back)
 	}

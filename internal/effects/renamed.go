@@ -17,8 +17,8 @@ func (p *ConfigPlan) Renamed() (texts []string) {
 		})
 		if was >= 0 {
 			from := p.VCs[was].Name
-			texts = append(texts, fmt.Sprintf("virtual cluster %s has the cells that %s had, and %s is gone: if it is the same team under another name, say \"formerly: %s\" there, "+
-				"else its jobs are left without a virtual cluster", now.Name, from, from, from))
+			texts = append(texts, fmt.Sprintf("virtual cluster %s has the cells of %s, which is gone: if it is the same team, write \"formerly: %s\" there; "+
+				"else the jobs of %s have no virtual cluster any more", now.Name, from, from, from))
 		}
 	}
 	return texts

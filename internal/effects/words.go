@@ -8,6 +8,7 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/jobs"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // Sentences says a plan in words, one line for each effect; what is the same for many
@@ -25,15 +26,15 @@ func (p *ConfigPlan) Sentences() []string {
 	for _, w := range p.Waiting {
 		switch {
 		case w.Fate == CanStart:
-			out = append(out, fmt.Sprintf("job %s, which waits, could never start and now can", w.Name.To(p.Reader, w.User)))
+			out = append(out, fmt.Sprintf("waiting job %s could never start, and now can", w.Name.To(p.Reader, w.User)))
 		case w.Fate == Unbooked:
-			out = append(out, fmt.Sprintf("job %s, which waits, loses the cells that were booked for it: %s has no backfill any more", w.Name.To(p.Reader, w.User), w.VC))
+			out = append(out, fmt.Sprintf("waiting job %s loses the cells kept for it: %s has no backfill any more", w.Name.To(p.Reader, w.User), w.VC))
 		case !w.Already:
-			out = append(out, fmt.Sprintf("job %s, which waits, can never start: %s", w.Name.To(p.Reader, w.User), strings.TrimPrefix(w.Reason, "it can never start: ")))
+			out = append(out, fmt.Sprintf("waiting job %s can never start: %s", w.Name.To(p.Reader, w.User), strings.TrimPrefix(w.Reason, "it can never start: ")))
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, "cells have other addresses or another order, which changes nothing for jobs")
+		out = append(out, "nothing changes for jobs: only addresses or the order of cells do")
 	}
 	return out
 }
@@ -57,7 +58,7 @@ func (p *ConfigPlan) runningSentences() []string {
 	for _, r := range p.Running {
 		if r.Never != "" && !said[r.Attempt.Job] {
 			said[r.Attempt.Job] = true
-			out = append(out, fmt.Sprintf("job %s, which runs, could not start again: %s", r.Name.To(p.Reader, r.User), strings.TrimPrefix(r.Never, "it can never start: ")))
+			out = append(out, fmt.Sprintf("running job %s could not start again: %s", r.Name.To(p.Reader, r.User), strings.TrimPrefix(r.Never, "it can never start: ")))
 		}
 	}
 	if keep > 0 {
@@ -66,7 +67,7 @@ func (p *ConfigPlan) runningSentences() []string {
 	return out
 }
 
-const drainsNoMore = "drains no more: its devices are in the configuration again"
+const drainsNoMore = "keeps its devices: they are in the file again"
 
 // sentence says what becomes of an attempt or a promise; "" where nothing does.
 func (r *RunningEffect) sentence(reader jobs.Subject) string {
@@ -74,26 +75,26 @@ func (r *RunningEffect) sentence(reader jobs.Subject) string {
 	case Drains:
 		switch {
 		case r.Already && r.Lazy && r.Guaranteed:
-			return "is guaranteed again on the devices that the new configuration has"
+			return "is guaranteed again on its devices that are in the file"
 		case r.Already:
 			return ""
 		}
-		return fmt.Sprintf("runs on %s that the new configuration lacks: it drains there", lostText(r.Lost))
+		return fmt.Sprintf("uses %s no longer in the file; it may finish there", lostText(r.Lost))
 	case DrainsLazily:
-		return fmt.Sprintf("runs on %s that the new configuration lacks: it drains there; the rest no longer fits the guarantee of %s and is opportunistic", lostText(r.Lost), r.VC)
+		return fmt.Sprintf("uses %s no longer in the file; it may finish there, without the guarantee of %s", lostText(r.Lost), r.VC)
 	case DrainsNoMore:
 		return drainsNoMore
 	case Opportunistic:
 		if r.For != nil {
-			return fmt.Sprintf("gives its guarantee up for job %s: it runs on as opportunistic", r.For.to(reader))
+			return fmt.Sprintf("loses its guarantee to job %s and runs on as opportunistic", r.For.to(reader))
 		}
-		return fmt.Sprintf("no longer fits the guarantee of %s: it runs on as opportunistic", r.VC)
+		return fmt.Sprintf("no longer fits the guarantee of %s and runs on as opportunistic", r.VC)
 	case Regains:
 		return "is guaranteed again"
 	case IsStopped, Moves:
 		return r.stopped(reader)
 	case WaitsAgain:
-		return "was promised cells: it is planned anew"
+		return "loses its reserved cells and is planned anew"
 	}
 	return ""
 }
@@ -120,7 +121,13 @@ func (r *RunningEffect) stopped(reader jobs.Subject) string {
 	if r.Unsaved == 0 {
 		return text + ": nothing is lost" + ExitZero(r.ZeroEnds)
 	}
-	return text + fmt.Sprintf(": it loses %s of work on %s, as far as it saves none in its grace", amount.Span(int64(r.Unsaved)), amount.Plural(r.Devices, "device", "devices")) + ExitZero(r.ZeroEnds)
+	return text + ": " + Loses(r.Unsaved, r.Devices) + ExitZero(r.ZeroEnds)
+}
+
+// Loses says what a stop costs at most.
+func Loses(unsaved setting.Duration, devices int32) string {
+	return fmt.Sprintf("it loses %s of work on %s, unless it saves that in its grace period", amount.Span(int64(unsaved)),
+		amount.Plural(devices, "device", "devices"))
 }
 
 // like reports whether two gangs of one job start under the same conditions.
@@ -144,7 +151,7 @@ func startSentence(gangs []StartEffect, reader jobs.Subject) string {
 		text += " as opportunistic"
 	}
 	if e.Moves {
-		return text + " when it has stopped where it is"
+		return text + " after it has stopped where it is"
 	}
 	var after []string
 	for i := range e.After {
@@ -154,9 +161,9 @@ func startSentence(gangs []StartEffect, reader jobs.Subject) string {
 	case 0:
 		return text
 	case 1:
-		return text + " when " + after[0] + " has stopped"
+		return text + " after " + after[0] + " has stopped"
 	}
-	return text + " when " + amount.JoinAnd(after) + " have stopped"
+	return text + " after " + amount.JoinAnd(after) + " have stopped"
 }
 
 // to is the job as its reader calls it.

@@ -2,7 +2,6 @@ package habit
 
 import (
 	"math/bits"
-	"strings"
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/jobs"
@@ -22,6 +21,25 @@ const (
 	ByUsual          // the usual part of its declared duration
 	ByPart           // the usual part of its time limit
 )
+
+// one is what it is called where it is counted, of one attempt and of several.
+func (b Basis) one() (one, many string) {
+	switch b {
+	case ByLimit:
+		return "time limit", "time limits"
+	case ByDeclared:
+		return "declared duration", "declared durations"
+	case ByMeasured:
+		return "earlier run time", "earlier run times"
+	case ByReported:
+		return "job's reported steps", "jobs' reported steps"
+	case ByUsual:
+		return "usual part of a duration", "usual parts of durations"
+	case ByPart:
+		return "usual part of a time limit", "usual parts of time limits"
+	}
+	return "stop", "stops"
+}
 
 // Text says it in words.
 func (b Basis) Text() string {
@@ -52,6 +70,9 @@ type counted struct {
 	n int32
 }
 
+// Only reports whether it counted one kind, and nothing else.
+func (t *Tally) Only(b Basis) bool { return len(t.kinds) == 1 && t.kinds[0].Basis == b }
+
 // Any reports whether it counted something.
 func (t *Tally) Any() bool { return len(t.kinds) > 0 }
 
@@ -66,13 +87,14 @@ func (t *Tally) Add(b Basis) {
 	t.kinds = append(t.kinds, counted{b, 1})
 }
 
-// Text says them in the order in which they came: "the time limit of 2 attempts, its stop of 1 attempt".
+// Text says them in the order in which they came: "2 time limits and 1 declared duration".
 func (t *Tally) Text() string {
 	var parts []string
 	for _, k := range t.kinds {
-		parts = append(parts, k.Basis.Text()+" of "+amount.Plural(k.n, "attempt", "attempts"))
+		one, many := k.one()
+		parts = append(parts, amount.Plural(k.n, one, many))
 	}
-	return strings.Join(parts, ", ")
+	return amount.JoinAnd(parts)
 }
 
 // Portion is d times n by m, which is positive, at most 2^50 us (35 years).

@@ -302,11 +302,11 @@ func (f *Fold) Why(a *rest.PastAttempt, by Other) string {
 	case f.job == nil || a.By == nil:
 		return ""
 	case f.job.Priority < cell.MinGuaranteed || a.Lazy:
-		return fmt.Sprintf("job %s of VC %s got cells back that were lent to it", by.Ref, by.VC)
+		return fmt.Sprintf("its GPUs were borrowed from VC %s, and job %s there needed them", by.VC, by.Ref)
 	case by.VC != f.job.VC:
-		return fmt.Sprintf("VC %s is guaranteed the cells, for job %s", by.VC, by.Ref)
+		return fmt.Sprintf("its GPUs are guaranteed to VC %s, and job %s there needed them", by.VC, by.Ref)
 	case by.Priority > f.job.Priority:
-		return fmt.Sprintf("job %s has a higher priority: %d, its own is %d", by.Ref, by.Priority, f.job.Priority)
+		return fmt.Sprintf("job %s has a higher priority (%d, and this one %d)", by.Ref, by.Priority, f.job.Priority)
 	}
 	return fmt.Sprintf("the policy of VC %s put job %s first", by.VC, by.Ref)
 }

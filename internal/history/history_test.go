@@ -100,8 +100,8 @@ func TestFold(t *testing.T) {
 		by   Other
 		want string
 	}{
-		{Other{"7 (bob~x)", "a", 100}, "job 7 (bob~x) has a higher priority: 100, its own is 10"},
-		{Other{"7", "b", 0}, "VC b is guaranteed the cells, for job 7"},
+		{Other{"7 (bob~x)", "a", 100}, "job 7 (bob~x) has a higher priority (100, and this one 10)"},
+		{Other{"7", "b", 0}, "its GPUs are guaranteed to VC b, and job 7 there needed them"},
 		{Other{"7", "a", 10}, "the policy of VC a put job 7 first"},
 	} {
 		if got := f.Why(&list[0], c.by); got != c.want {
@@ -109,7 +109,7 @@ func TestFold(t *testing.T) {
 		}
 	}
 	list[0].Lazy = true
-	if got := f.Why(&list[0], Other{"7", "b", 0}); got != "job 7 of VC b got cells back that were lent to it" {
+	if got := f.Why(&list[0], Other{"7", "b", 0}); got != "its GPUs were borrowed from VC b, and job 7 there needed them" {
 		t.Error(got)
 	}
 }

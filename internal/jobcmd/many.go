@@ -163,7 +163,7 @@ and --name. More than one job of a filter is shown first, and stopped after a ye
 		Example: "  comb job stop train\n  comb job stop --user alice --name sweep- --yes"}
 	c.Flags().StringVar(&reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until they have ended")
-	return k.wish(c, &wish{verb: "stop", done: "stop asked",
+	return k.wish(c, &wish{verb: "stop", done: "stop requested",
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Stop(ctx, ref, reason)
 		},
@@ -216,7 +216,7 @@ on from their checkpoints. No retry is counted. With --hold they are held from t
 		Example: "  comb job requeue train --reason 'node n7 is slow'\n  comb job requeue train --hold"}
 	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&in.Hold, "hold", false, "and hold them")
-	return k.wish(c, &wish{verb: "requeue", done: "is stopped and waits again", fits: func(j *rest.Job) bool { return j.Phase == sched.Active },
+	return k.wish(c, &wish{verb: "requeue", done: "stopped and back in the queue", fits: func(j *rest.Job) bool { return j.Phase == sched.Active },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Requeue(ctx, ref, in)
 		}})

@@ -299,10 +299,10 @@ func (p *parser) warnOfCost(r *role) {
 		}
 		c := amount.Of(sku)
 		if least <= enough {
-			p.r.Warn(r.resources, "a task of role %s asks for no GPU, and takes %s: there are no cells without GPUs for it", r.Name, c.Amount(r.Leaves))
+			p.r.Warn(r.resources, "a task of role %s asks for no GPU but occupies %s: the cluster has no CPU-only nodes for it", r.Name, c.Amount(r.Leaves))
 			return
 		}
-		p.r.Warn(r.resources, "a task of role %s asks for %s, and takes %s: %s; with neither CPUs nor memory asked for it takes %s", r.Name,
+		p.r.Warn(r.resources, "a task of role %s asks for %s and occupies %s: %s; without its CPUs and memory it would get %s", r.Name,
 			r.Launch.Asks(), c.Amount(r.Leaves), c.Share(), c.Full(int32(enough)))
 		return
 	}

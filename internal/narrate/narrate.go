@@ -65,11 +65,11 @@ func (n *Narrator) tellJob(event sched.Event) string {
 		}
 		return fmt.Sprintf("submitted by %s to %s with priority %s", e.Meta.Subject, e.Job.VC, Priority(e.Job.Priority))
 	case sched.StopRequested:
-		return "stop asked by " + string(e.Meta.Subject) + Because(e.Reason)
+		return "stop requested by " + string(e.Meta.Subject) + Because(e.Reason)
 	case sched.JobHeld:
 		return map[bool]string{true: "held by ", false: "released by "}[e.On] + string(e.Meta.Subject) + Because(e.Reason)
 	case sched.JobRequeued:
-		return "requeue asked by " + string(e.Meta.Subject) + Because(e.Reason)
+		return "requeue requested by " + string(e.Meta.Subject) + Because(e.Reason)
 	case sched.JobUpdated:
 		var parts []string
 		if e.Priority != nil {
@@ -78,13 +78,13 @@ func (n *Narrator) tellJob(event sched.Event) string {
 		if e.TimeLimit != nil {
 			parts = append(parts, "time limit "+document.FormatDuration(int64(*e.TimeLimit)))
 		}
-		return string(e.Meta.Subject) + " gave it " + strings.Join(parts, " and ")
+		return string(e.Meta.Subject) + " set " + strings.Join(parts, " and ")
 	case sched.JobCompleting:
-		return "the result is known: it " + phase(e.Phase, e.Cause) + Because(e.Message)
+		return "result: it " + phase(e.Phase, e.Cause) + Because(e.Message)
 	case sched.JobRetried:
-		text := "the job is tried again"
+		text := "the job is queued again"
 		if !e.Counted {
-			text += ", which counts no retry"
+			text += " (not counted as a retry)"
 		}
 		return text + notBefore(e.After) + Because(e.Message)
 	case sched.JobEnded:
@@ -92,18 +92,18 @@ func (n *Narrator) tellJob(event sched.Event) string {
 	case sched.Booked:
 		return n.booked(e)
 	case sched.Quarantined:
-		return "set aside after a fault of the server: it is not placed any more; report it with this number: " + e.Stack
+		return "set aside after an internal error: the scheduler skips it; report it with this number: " + e.Stack
 	case sched.PolicyFailed:
 		return e.Words()
 	case sched.Foretold:
 		if e.At == 0 {
-			return "told: " + e.Message
+			return "notice: " + e.Message
 		}
-		return "told what comes at " + clock(e.At) + ": " + e.Message
+		return "notice for " + clock(e.At) + ": " + e.Message
 	case sched.Notice:
 		return "note: " + e.Message
 	case sched.Noted:
-		return "remembered by the policy " + e.Policy
+		return "note of the policy " + e.Policy
 	}
 	return ""
 }
@@ -111,15 +111,15 @@ func (n *Narrator) tellJob(event sched.Event) string {
 func (n *Narrator) booked(e sched.Booked) string {
 	switch {
 	case e.Over != "":
-		return "the cells kept for it are given back" + Because(e.Over)
+		return "no cells are kept for it any more" + Because(e.Over)
 	case e.Start != 0:
-		return "cells are kept for it: they are free at " + clock(e.Start) + " at the latest"
+		return "cells are kept for it, free at " + clock(e.Start) + " at the latest"
 	}
 	var after []string
 	for _, id := range e.After {
 		after = append(after, n.job(id))
 	}
-	return "cells are kept for it until they are left by " + strings.Join(after, ", ")
+	return "cells are kept for it until the end of " + strings.Join(after, ", ")
 }
 
 func (n *Narrator) tellTask(event sched.Event) string {
@@ -131,7 +131,7 @@ func (n *Narrator) tellTask(event sched.Event) string {
 	case sched.TaskRefused:
 		return n.task(e.Task) + " could not be started" + Because(e.Reason)
 	case sched.TaskUnknown:
-		return n.task(e.Task) + ": not known whether it lives" + Because(e.Reason)
+		return n.task(e.Task) + ": contact lost, it may still run" + Because(e.Reason)
 	case sched.Progress:
 		text := n.task(e.Task) + ":"
 		if e.Step > 0 || e.Loss != "" {
@@ -154,11 +154,11 @@ func (n *Narrator) tellAttempt(event sched.Event) string {
 		return fmt.Sprintf("attempt %s placed on %s", e.Attempt, Places(e.Placement))
 	case sched.Reserved:
 		if len(e.Victims) == 0 {
-			return fmt.Sprintf("attempt %s is to run on %s, once the one before it stopped", e.Attempt, Places(e.Placement))
+			return fmt.Sprintf("attempt %s gets %s after the one before it has stopped", e.Attempt, Places(e.Placement))
 		}
-		return fmt.Sprintf("attempt %s gets %s once %s stopped", e.Attempt, Places(e.Placement), victims(e.Victims))
+		return fmt.Sprintf("attempt %s gets %s after %s stopped", e.Attempt, Places(e.Placement), victims(e.Victims))
 	case sched.Unreserved:
-		return fmt.Sprintf("attempt %s: its reservation is taken back", e.Attempt) + Because(e.Reason)
+		return fmt.Sprintf("attempt %s: its reservation is cancelled", e.Attempt) + Because(e.Reason)
 	case sched.StopSent:
 		text := fmt.Sprintf("attempt %s told to stop within %s: %s", e.Attempt, Span(e.Grace), Cause(e.Cause))
 		if e.By != nil {
@@ -171,22 +171,22 @@ func (n *Narrator) tellAttempt(event sched.Event) string {
 	case sched.Joined:
 		return fmt.Sprintf("attempt %s joins attempt %s on %s", e.Attempt, e.Host, Places(e.Placement))
 	case sched.LazilyPreempted:
-		text := fmt.Sprintf("attempt %s runs on as opportunistic", e.Attempt)
+		text := fmt.Sprintf("attempt %s goes on as opportunistic", e.Attempt)
 		if e.By != nil {
 			text += ": its guaranteed cells go to " + n.job(e.By.Job)
 		}
 		return text
 	case sched.Upgraded:
-		return fmt.Sprintf("attempt %s is guaranteed again, where it runs", e.Attempt)
+		return fmt.Sprintf("attempt %s is guaranteed again", e.Attempt)
 	case sched.AttemptEnded:
 		if e.Cause == sched.EndPlatform && e.Message != "" { // which says what it was
 			return fmt.Sprintf("attempt %s over: %s", e.Attempt, e.Message)
 		}
 		return fmt.Sprintf("attempt %s over: %s", e.Attempt, Cause(e.Cause)) + Because(e.Message)
 	case sched.TaskRetried:
-		text := "waits again"
+		text := "queued again"
 		if !e.Counted {
-			text += ", which counts no retry"
+			text += " (not counted as a retry)"
 		}
 		return text + notBefore(e.After)
 	case sched.Sized:

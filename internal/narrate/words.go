@@ -133,7 +133,7 @@ func Cause(c sched.EndCause) string {
 	case sched.EndResized:
 		return "its policy gave the job another size, or paused it"
 	case sched.EndEarly:
-		return "its policy saw that it brings nothing more"
+		return "its policy expects no more gain"
 	case sched.EndRefused:
 		return "a start was refused"
 	case sched.EndPlatform:

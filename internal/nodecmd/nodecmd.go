@@ -52,14 +52,21 @@ func (k *Kit) draw(t draw.Table, n *rest.Node) {
 		t.Row("cordoned", "by "+string(n.By)+" since "+k.When(n.Since))
 	}
 	if n.Drain > 0 {
-		t.Row("drains", "what runs there leaves it by "+k.When(n.Drain))
+		t.Row("drains", "by "+k.When(n.Drain)+": jobs left there then are stopped and queued again")
 	}
 	if n.Reason != "" {
 		t.Row("reason", n.Reason)
 	}
 	for i := range n.SKUs {
 		s := &n.SKUs[i]
-		text := fmt.Sprintf("%s of %s; %s used", s.Amount(s.Total), s.Full(1), s.Number(s.Used))
+		text, each := fmt.Sprintf("%d x %s", s.Total, s.SKU), s.Full(1)
+		if s.GPU == 1 {
+			_, each, _ = strings.Cut(each, ", ")
+		}
+		if each != "" {
+			text += " (each with " + each + ")"
+		}
+		text += fmt.Sprintf("; %d in use", s.Used)
 		if s.Bad > 0 {
 			text += ", " + s.Number(s.Bad) + " bad"
 			if s.Fault != "" {
@@ -108,23 +115,27 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 		if err != nil {
 			return err
 		}
-		what := "would leave it"
+		what := "would have"
 		if !try {
-			what = "leaves it"
+			what = "have"
 			if _, err := client.Drain(ctx, node, in); err != nil {
 				return err
 			}
 		}
 		return k.Show(p, func(t draw.Table) {
-			text := "at once, with its grace"
+			text := "are stopped at once (with their grace period) and queued again"
+			if try {
+				text = "would be" + strings.TrimPrefix(text, "are")
+			}
 			if micros > 0 {
-				text = "within " + document.FormatDuration(micros) + ", by itself or stopped with its grace"
+				text = what + " " + document.FormatDuration(micros) + " to end. " +
+					"Then they are stopped (with their grace period) and queued again"
 			}
 			if len(p.Jobs) == 0 {
 				t.Line("node %s: nothing runs there", node)
 				return
 			}
-			t.Line("node %s: what runs there %s %s; as it stands now:", node, what, text)
+			t.Line("node %s: jobs there %s. As of now:", node, text)
 			fates(t, p.Jobs)
 			if len(p.Others) > 0 {
 				t.Line("for that, on other nodes:")

@@ -276,14 +276,14 @@ func (c *capacity) Restrains(v sched.View, ref sched.GangRef) (string, sched.Tim
 	}
 	for at := q; at >= 0; at = c.tree.queues[at].up {
 		if queue := &c.tree.queues[at]; queue.most < fullShare && u.used[at] > 0 && (u.used[at]+need)*fullShare > u.total*queue.most {
-			return fmt.Sprintf("queue %s uses %s and may use %d at most", queue.name, v.Amount(u.used[at]), u.total*queue.most/fullShare), 0
+			return fmt.Sprintf("queue %s uses %s of at most %d", queue.name, v.Amount(u.used[at]), u.total*queue.most/fullShare), 0
 		}
 	}
 	limit := u.limit(q, need)
 	if limit >= u.total { // the VC is full, which says all
 		return "", 0
 	}
-	return fmt.Sprintf("user %s holds %s in queue %s and may hold %d there", g.User, v.Amount(t.used), c.tree.queues[q].name, limit), 0
+	return fmt.Sprintf("user %s holds %s in queue %s, of at most %d", g.User, v.Amount(t.used), c.tree.queues[q].name, limit), 0
 }
 
 // find returns a gang that waits.

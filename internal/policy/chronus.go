@@ -461,14 +461,14 @@ func (c *chronus) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time
 	r := readRecord(g.Note)
 	switch f := c.forecast(&g); {
 	case elastic(&g) && r.guaranteed() && int64(f.at.gpus) > v.Free():
-		return fmt.Sprintf("it is guaranteed leases with %d of its %d members, on %d GPUs; free are %d",
+		return fmt.Sprintf("its leases are for %d of its %d members, on %d GPUs, and %d are free",
 			membersOn(&g, f.at.gpus), g.Sizes.Most, f.at.gpus, v.Free()), 0
 	case r.guaranteed() && typed(v.Pools(), &r) && !v.Room(ref, r.sku):
-		return fmt.Sprintf("it is guaranteed leases of %s, so it gets no other type, and there is no room on these", r.sku), 0
+		return fmt.Sprintf("its leases are for %s alone, and there is no room on these", r.sku), 0
 	case c.Key(&g).Rank != rankUndecided:
 		return "", 0
 	case !c.profiled(&g):
-		return "it runs in the profiler's pool first, and waits for room there", 0
+		return "it runs in the profiler's pool first, and there is no room there", 0
 	}
 	return "its deadlines are judged when the next slot begins", sched.Time((int64(v.Now())/int64(c.slot) + 1) * int64(c.slot))
 }

@@ -141,11 +141,11 @@ func (p *genie) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) 
 	w := p.fewest(v, &g)
 	switch {
 	case w.SKU != "" && !v.Room(ref, w.SKU):
-		return fmt.Sprintf("to meet its deadline it needs %s, and there is no room on these", w.SKU), sched.Time(p.key(&g).Rank) + 1
+		return fmt.Sprintf("it needs %s to meet its deadline, and there is no room on these", w.SKU), sched.Time(p.key(&g).Rank) + 1
 	case short(v, &g, w.Size) == 0:
 		return "", 0
 	}
-	return fmt.Sprintf("to meet its deadline it needs %d of its %d members at once, on %d GPUs; free are %d",
+	return fmt.Sprintf("it needs %d of its %d members at once to meet its deadline, on %d GPUs, and %d are free",
 		w.Size, g.Sizes.Most, gpusOf(&g, w.Size), max(v.Free(), 0)), sched.Time(p.key(&g).Rank) + 1
 }
 

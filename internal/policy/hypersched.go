@@ -518,9 +518,9 @@ func (p *hypersched) Restrains(v sched.View, ref sched.GangRef) (string, sched.T
 		switch {
 		case t.g.Ref != ref || t.target > 0:
 		case e.cut(t):
-			return fmt.Sprintf("its loss of %s at rung %d is not among the best of its experiment: it goes on when it is, or when others leave GPUs", amount(t.at[len(t.at)-1]), len(t.at)), 0
+			return fmt.Sprintf("its loss of %s at rung %d is not among the best of its experiment: it goes on when that changes or GPUs are idle", amount(t.at[len(t.at)-1]), len(t.at)), 0
 		case e.exploit:
-			return "its experiment starts no more trials before its deadline", e.deadline
+			return "its experiment starts no new trials before its deadline", e.deadline
 		}
 	}
 	return "", 0

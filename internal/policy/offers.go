@@ -228,7 +228,7 @@ func (o *offers) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time)
 	for _, u := range o.frameworks(v) {
 		if p := u.gangs.Party; p == (sched.Party{User: g.User}) || o.by == sched.ByApp && p.App == g.Hints.App {
 			if u.until > v.Now() && v.Free() <= u.leaves {
-				return "its framework declined an offer and is made no other for a while", u.until
+				return "its framework declined an offer and gets no other for a while", u.until
 			}
 		}
 	}

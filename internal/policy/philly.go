@@ -146,11 +146,11 @@ func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time)
 	}
 	switch w, until := p.insists(v, &g); w {
 	case sched.OneSwitch:
-		return "it insists on cells under one switch", until
+		return "it waits for room under one switch", until
 	case sched.OneNode:
-		return "it insists on one node, or as few as may be", until
+		return "it waits for room on one node, or on as few as possible", until
 	case sched.OneRack:
-		return "it insists on one rack, or as few as may be", until
+		return "it waits for room in one rack, or in as few as possible", until
 	}
 	return "", 0
 }

@@ -95,7 +95,7 @@ func (p *proving) why(v sched.View, g *sched.GangView) string {
 	if !p.holds(g) {
 		return ""
 	}
-	return fmt.Sprintf("its first attempt runs in a pool of %s, of which %d are free", v.Amount(p.share), max(p.share-p.used, 0))
+	return fmt.Sprintf("its first attempt runs in a pool of %s, and %d are free", v.Amount(p.share), max(p.share-p.used, 0))
 }
 
 // wish adds to a wish how many members a gang begins with, and counts it in the pool once

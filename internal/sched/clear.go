@@ -211,7 +211,7 @@ func (s *State) movesText(name cell.VCName) string {
 		return ""
 	}
 	left := max(int(vc.Moves)-len(s.movesOf(name, s.now)), 0)
-	return fmt.Sprintf("; %d of %d moves of this hour are left, and no job that may move makes room", left, vc.Moves)
+	return fmt.Sprintf("; %d of %d moves of this hour are left, but no movable job makes room", left, vc.Moves)
 }
 
 // nextClear is when more gangs of a VC may move than at the last decision, if somebody

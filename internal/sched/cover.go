@@ -94,7 +94,7 @@ func (s *State) uncovered(j *job, g int) *Reason {
 			names = s.skuNames()
 		}
 		why.Asks = r.Launch.Asks().String()
-		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, more than the %s of SKU %s that it was sized for carry now; submit it again, and it gets what it needs",
+		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, more than its %s of SKU %s carry now; submit it again to size it anew",
 			r.Name, why.Asks, s.amountOf(names, r.Leaves), skuText(names))
 		break
 	}

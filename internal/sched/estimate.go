@@ -286,11 +286,11 @@ func (f *forward) mayBeSooner(id JobID, g int32) bool {
 func (f *forward) words() string {
 	switch {
 	case !f.kinds.Any() && f.ended > 0:
-		return "the grace of jobs that are stopped; if no job is submitted that goes before it"
+		return "based on the grace of stopped jobs; a job submitted later may delay it"
 	case !f.kinds.Any():
-		return "nothing: no job that runs has to end first"
+		return "no running job has to end first"
 	}
-	return f.kinds.Text() + "; if no job is submitted that goes before it"
+	return "based on " + f.kinds.Text() + "; a job submitted later may delay it"
 }
 
 // against says which jobs start before a gang's job that wait behind it now, and which after it
@@ -312,10 +312,10 @@ func (f *forward) against(was *State, j *job) string {
 	}
 	var texts []string
 	if len(sooner) > 0 {
-		texts = append(texts, "after "+amount.Few(sooner, maxNamed)+", behind it in the order of now")
+		texts = append(texts, "after "+amount.Few(sooner, maxNamed)+" (behind it now)")
 	}
 	if len(later) > 0 {
-		texts = append(texts, "before "+amount.Few(later, maxNamed)+", ahead of it in the order of now")
+		texts = append(texts, "before "+amount.Few(later, maxNamed)+" (ahead of it now)")
 	}
 	return strings.Join(texts, "; ")
 }
@@ -323,7 +323,7 @@ func (f *forward) against(was *State, j *job) string {
 // missing says why a run did not come to the start of a gang.
 func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 	if f.bounded {
-		return fmt.Sprintf("%d decisions ahead it still waits, and no more are looked at", f.most), nil
+		return fmt.Sprintf("it still waits after %d decisions, the most that an estimate looks ahead", f.most), nil
 	}
 	j := f.find(id)
 	if j == nil {
@@ -350,7 +350,7 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 	}
 	text := whys[0]
 	if len(whys) > 1 {
-		text += fmt.Sprintf(", and the end of %s is not known either", amount.Plural(int32(len(whys)-1), "other", "others"))
+		text += fmt.Sprintf("; nor is the end of %s known", amount.Plural(int32(len(whys)-1), "other job", "other jobs"))
 	}
 	return text, ids[:min(len(ids), maxNamed)]
 }

@@ -133,13 +133,13 @@ func TestEstimateBasis(t *testing.T) {
 
 	e := w.estimate(one, nil)
 	want(t, "one", fmt.Sprint(e.Earliest, " ", e.Latest), fmt.Sprint(w.now.Add(10*sched.Minute), " ", w.now.Add(10*sched.Minute)))
-	want(t, "its basis", strings.HasPrefix(e.Basis, "the declared duration of 1 attempt"), true)
+	want(t, "its basis", strings.HasPrefix(e.Basis, "based on 1 declared duration; "), true)
 	want(t, "its end", e.Ends[0].Name, "hinted")
 
 	e = w.estimate(two, nil)
 	want(t, "two", fmt.Sprint(e.Earliest, e.Latest), "0 0")
 	want(t, "what is known of all", fmt.Sprint(w.starts()), fmt.Sprint(map[sched.JobID][2]sched.Time{one: {w.now.Add(10 * sched.Minute), w.now.Add(10 * sched.Minute)}}))
-	if e.Unknown != "job train-7 declares no time limit, and the end of 1 other is not known either" || !slices.Equal(e.Jobs, []sched.JobID{mute, one}) {
+	if e.Unknown != "job train-7 declares no time limit; nor is the end of 1 other job known" || !slices.Equal(e.Jobs, []sched.JobID{mute, one}) {
 		t.Errorf("why two has none: %+v", e)
 	}
 
@@ -151,7 +151,7 @@ func TestEstimateBasis(t *testing.T) {
 	m.Add("v", "train-4", sched.Hour)
 	e = w.estimate(two, m)
 	want(t, "two by measure", fmt.Sprint(e.Earliest, " ", e.Latest), fmt.Sprint(w.now.Add(30*sched.Minute), " ", w.now.Add(40*sched.Minute)))
-	want(t, "its basis", strings.Contains(e.Basis, "the run times of earlier jobs of that name of 1 attempt"), true)
+	want(t, "its basis", strings.Contains(e.Basis, "1 earlier run time"), true)
 
 	// What runs on past its declared duration says nothing any more.
 	w.now = w.now.Add(11 * sched.Minute)
@@ -211,7 +211,7 @@ func TestEstimateBound(t *testing.T) {
 	}
 	e := w.estimate(last, nil)
 	want(t, "bounded", e.Bounded, true)
-	want(t, "why", strings.Contains(e.Unknown, "400 decisions ahead it still waits"), true)
+	want(t, "why", strings.Contains(e.Unknown, "it still waits after 400 decisions"), true)
 }
 
 // A dry run says where a job would start, what gives way, or why it waits, and

@@ -86,24 +86,24 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 		why.Message = "it can never start: " + unknown
 		return &why
 	}
-	whose := fmt.Sprintf("the %s of the cluster", amount.TotalText(rooms))
+	whose := fmt.Sprintf("the cluster's %s", amount.TotalText(rooms))
 	if j.spec.Priority >= cell.MinGuaranteed {
-		whose = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", amount.TotalText(rooms), j.spec.VC)
+		whose = fmt.Sprintf("the %s guaranteed to virtual cluster %s", amount.TotalText(rooms), j.spec.VC)
 		if setting.Divided(s.cfg, j.spec.VC) {
 			whose += " for its own jobs, beside the virtual clusters inside it"
 		}
 	}
-	if len(rooms) == 0 {
-		whose = strings.Replace(whose, "the nothing that", "what", 1)
+	if why.Need > why.Total && j.spec.Priority >= cell.MinGuaranteed {
+		why.Code = QuotaExceeded
 	}
-	if why.Need > why.Total {
-		if j.spec.Priority >= cell.MinGuaranteed {
-			why.Code = QuotaExceeded
-		}
-		why.Message = fmt.Sprintf("it can never start: %s asks for %s, more than %s", s.shapeText(j, g), why.Asks, whose)
-		return &why
+	switch {
+	case len(rooms) == 0 && j.spec.Priority >= cell.MinGuaranteed:
+		why.Message = fmt.Sprintf("it can never start: virtual cluster %s is guaranteed nothing that fits %s", j.spec.VC, s.shapeText(j, g))
+	case why.Need > why.Total:
+		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(s, j, g), whose)
+	default:
+		why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even if all are free", s.shapeText(j, g), whose)
 	}
-	why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even when all are free", s.shapeText(j, g), whose)
 	return &why
 }
 
@@ -164,6 +164,15 @@ func (s *State) shapeText(j *job, g int) string {
 		text += " off " + amount.Plural(int32(n), "avoided node", "avoided nodes")
 	}
 	return text
+}
+
+// asShape is a gang's shape in brackets; "" where it says no more than what the gang asks for.
+func asShape(s *State, j *job, g int) string {
+	text := s.shapeText(j, g)
+	if text == "1 task x "+s.needText(j, g) {
+		return ""
+	}
+	return " (" + text + ")"
 }
 
 // usableChain reports whether any member of a gang could use a chain.
@@ -268,7 +277,7 @@ func (s *State) reason(j *job, g int32) Reason {
 	}
 	if q.Blocked = s.otherTypes(j, g); q.Blocked != nil {
 		if _, ok := s.cl.Place(&q); !ok {
-			return r.Say(HeldBack, "it would fit, but in %s the members of a job run on the same SKU", j.spec.VC)
+			return r.Say(HeldBack, "it would fit, but in %s all members of a job run on one SKU", j.spec.VC)
 		}
 	}
 	return s.aheadReason(r, j, g)
@@ -290,7 +299,7 @@ func (s *State) lentReason(r Reason, j *job, g int32) (Reason, bool) {
 	if why.Code != PriorityAhead && (why.Code != HeldBack || s.paced(j) > 0) {
 		return r, false
 	}
-	why.Message = strings.Replace(why.Message, "it would fit", "it would fit on cells that are lent", 1)
+	why.Message = strings.Replace(why.Message, "it would fit", "it would fit on lent cells", 1)
 	return why, true
 }
 
@@ -326,19 +335,19 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 	}
 	switch {
 	case j.quarantined && rare(j.odd).aside+1 >= maxAside:
-		return s.newReason(j, g).Say(QuarantinedJob, "it was set aside after three internal errors: nothing is decided on it any more, and it keeps the cells that it has; report it"), true
+		return s.newReason(j, g).Say(QuarantinedJob, "set aside after three internal errors: the scheduler skips it, and it keeps its cells; report the errors"), true
 	case j.quarantined:
-		return s.newReason(j, g).Say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again"), true
+		return s.newReason(j, g).Say(QuarantinedJob, "set aside after an internal error: stop it and submit it again"), true
 	case j.held() && gg.attempt == none:
 		h := j.odd.held
 		r := s.newReason(j, g)
-		return r.Say(OnHold, "%s holds it%s: comb job release lets it start", h.By, inBrackets(h.Reason)), true
+		return r.Say(OnHold, "on hold by %s%s; comb job release lets it start", h.By, inBrackets(h.Reason)), true
 	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
 		return s.heldReason(s.newReason(j, g), gg), true
 	case rare(j.odd).after > s.now || gg.after > s.now:
 		r := s.newReason(j, g)
 		r.Until = max(rare(j.odd).after, gg.after)
-		return r.Say(BackOff, "it is tried again in %d s, after its last attempt failed%s", secondsUntil(s.now, r.Until), j.lastEnd(g)), true
+		return r.Say(BackOff, "next try in %d s; its last attempt failed%s", secondsUntil(s.now, r.Until), j.lastEnd(g)), true
 	case gg.attempt != none:
 		return Reason{}, false
 	case limits{s}.overLimit(j, g):
@@ -375,7 +384,7 @@ func (s *State) heldReason(r Reason, g *gang) Reason {
 			r.Nodes = append(r.Nodes, t.place.Node)
 		}
 	}
-	return r.Say(HeldUnknown, "nothing proves whether its tasks on %s still live; its cells stay held until that is known", amount.Nodes(r.Nodes))
+	return r.Say(HeldUnknown, "contact lost with its tasks on %s: they may still run, so their cells stay held", amount.Nodes(r.Nodes))
 }
 
 func (s *State) reservedReason(r Reason, g *gang) Reason {
@@ -385,7 +394,7 @@ func (s *State) reservedReason(r Reason, g *gang) Reason {
 			r.Jobs = append(r.Jobs, v.Job)
 		}
 	}
-	return r.Say(WaitingPreemption, "its cells are reserved; it starts when %s %s stopped", s.jobList(s.jobs[a.job].spec.User, r.Jobs), verb(r.Jobs, "has", "have"))
+	return r.Say(WaitingPreemption, "its cells are reserved: it starts when %s %s stopped", s.jobList(s.jobs[a.job].spec.User, r.Jobs), verb(r.Jobs, "has", "have"))
 }
 
 // verb is that of a sentence about one job or many.
@@ -415,18 +424,18 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	if kept := s.bookedBefore(j, g); len(r.Jobs) == 0 && len(kept) > 0 {
 		r.Jobs = kept
 		if slices.Equal(kept, []JobID{j.id}) {
-			return r.Say(PriorityAhead, "it would fit, but its cells are kept for another gang of its job, which was booked first")
+			return r.Say(PriorityAhead, "it would fit, but its cells are kept for another gang of its job")
 		}
-		return r.Say(PriorityAhead, "it would fit, but its cells are kept for %s, booked in %s before it began to wait", s.jobList(j.spec.User, kept), j.spec.VC)
+		return r.Say(PriorityAhead, "it would fit, but %[2]s keeps its cells for %[1]s, in line before it", s.jobList(j.spec.User, kept), j.spec.VC)
 	}
 	if at := s.paced(j); len(r.Jobs) == 0 && at > 0 {
 		r.Until = at
-		return r.Say(HeldBack, "it would fit since jobs of %s reported how far they are, which its policy looks at again within %d s", j.spec.VC, secondsUntil(s.now, at))
+		return r.Say(HeldBack, "it would fit by the latest progress of the jobs of %s; their policy reads that again within %d s", j.spec.VC, secondsUntil(s.now, at))
 	}
 	if len(r.Jobs) == 0 {
-		return r.Say(NotYetDecided, "it fits and starts with the next decision")
+		return r.Say(NotYetDecided, "it fits: the next decision starts it")
 	}
-	return r.Say(PriorityAhead, "it would fit, but %s %s before it in the order of %s", s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "stands", "stand"), j.spec.VC)
+	return r.Say(PriorityAhead, "it would fit, but %s %s ahead of it in %s", s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.spec.VC)
 }
 
 // paced is when the VC of a job is looked at for what jobs reported since it was looked
@@ -452,20 +461,20 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	case r.Free < r.Need && guaranteed:
 		besides := ""
 		if len(others) > 0 {
-			besides = fmt.Sprintf("; the nodes that it may use are in use by %s, too", s.jobList(j.spec.User, others))
+			besides = "; also on its nodes: " + s.jobList(j.spec.User, others)
 		}
-		return r.Say(VCBusy, "%s needs %s; of what %s is guaranteed, %s; %s%s", s.shapeText(j, g), r.Asks,
-			j.spec.VC, amount.IsFree(r.Rooms), s.usedBy(j, own), besides)
+		return r.Say(VCBusy, "%s: %s free; it needs %s%s; %s%s", j.spec.VC, amount.FreeText(r.Rooms), r.Asks,
+			asShape(s, j, g), s.usedBy(j, own), besides)
 	case r.Free < r.Need:
-		return r.Say(ClusterBusy, "%s needs %s; of the cluster %s; as an opportunistic job it takes what others leave",
-			s.shapeText(j, g), r.Asks, amount.IsFree(r.Rooms))
+		return r.Say(ClusterBusy, "cluster: %s free; it needs %s%s; an opportunistic job gets only what nobody else uses",
+			amount.FreeText(r.Rooms), r.Asks, asShape(s, j, g))
 	}
-	where := ""
-	if j.spec.Restricted() {
-		where = " on the nodes that it may use"
+	whose := string(j.spec.VC)
+	if !guaranteed {
+		whose = "cluster"
 	}
-	return r.Say(Fragmented, "%s needs %s; %s, but not in that shape%s; %s%s", s.shapeText(j, g), r.Asks,
-		amount.IsFree(r.Rooms), where, s.usedBy(j, r.Jobs), s.movesText(j.spec.VC))
+	return r.Say(Fragmented, "%s: %s free, but not in the shape of %s; %s%s", whose, amount.FreeText(r.Rooms),
+		s.shapeText(j, g), s.usedBy(j, r.Jobs), s.movesText(j.spec.VC))
 }
 
 func (s *State) usedBy(j *job, jobs []JobID) string {

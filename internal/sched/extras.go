@@ -372,11 +372,11 @@ func (s *State) extraFirst(a, b *attempt) int {
 func (s *State) minimumReason(j *job, g int32) Reason {
 	r := s.newReason(j, g)
 	if at := j.gangs[0].attempt; at != none && s.attempts[at].lazy {
-		return r.Say(VCBusy, "the minimum of its job runs without a guarantee; members above it start when it is guaranteed again")
+		return r.Say(VCBusy, "the minimum of its job runs without a guarantee; more members start when it is guaranteed again")
 	}
 	if at := j.gangs[0].attempt; at != none && s.attempts[at].state == AttemptUnknown {
 		r = s.heldReason(r, &j.gangs[0])
-		return r.Say(HeldUnknown, "nothing proves whether the minimum of its job on %s still lives; members above it start beside it", amount.Nodes(r.Nodes))
+		return r.Say(HeldUnknown, "contact lost with the minimum of its job on %s; more members start only beside it", amount.Nodes(r.Nodes))
 	}
 	return r.Say(WaitingPreemption, "the minimum of its job is about to end")
 }

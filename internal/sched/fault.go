@@ -36,7 +36,7 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	}
 	by := s.heldBy(j, g)
 	r.Jobs = by
-	return r.Say(HeldUnknown, "it would fit, but nothing proves whether tasks of %s still live, and their cells stay held until that is known", s.jobList(j.spec.User, by)), true
+	return r.Say(HeldUnknown, "it would fit, but contact is lost with tasks of %s: they may still run, so their cells stay held", s.jobList(j.spec.User, by)), true
 }
 
 // fault says what keeps a gang that does not fit from its cells: what, taken away,
@@ -372,5 +372,5 @@ func (s *State) avoidedReason(r Reason, j *job, g int32) Reason {
 	if len(r.Nodes) == 0 {
 		return s.aloneReason(r, j)
 	}
-	return r.Say(BackOff, "%s refused to start it; it is tried there again in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
+	return r.Say(BackOff, "%s refused to start it; next try there in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
 }

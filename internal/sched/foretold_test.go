@@ -25,15 +25,15 @@ func TestDrainIsForetold(t *testing.T) {
 		"it starts again elsewhere": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", 10, 1, 4)},
 			says: []string{"is stopped, and starts again on n1"}},
 		"its guarantee is there": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", 10, 1, 4), on(gangJob("y", "a", 10, 1, 4), "n1")},
-			says: []string{"is stopped, and waits until n0 is back, since a part of a's guarantee is there"}},
+			says: []string{"is stopped, and waits until n0 is back (it has a part of a's guarantee)"}},
 		"until another one ends": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", 10, 1, 4), limited(on(gangJob("y", "a", 10, 1, 4), "n1"), sched.Hour)},
-			says: []string{"is stopped, and waits until then at the latest, and starts again on n1 then, or until n0 is back, since a part of a's guarantee is there"}},
+			says: []string{"is stopped, and waits until then at the latest, to start again on n1, or until n0 is back (it has a part of a's guarantee)"}},
 		"opportunistic": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", -1, 1, 4), on(gangJob("y", "a", 10, 1, 4), "n1")},
 			says: []string{"is stopped, opportunistic, and waits until n0 is back: "}},
 		"another one makes room": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{gangJob("x", "a", 100, 1, 4), on(gangJob("y", "a", 10, 1, 4), "n1")},
-			says: []string{"is stopped, and starts again on n1 when y made room"}, others: []string{"is stopped for x, and waits"}},
+			says: []string{"is stopped, and starts again on n1 after y made room"}, others: []string{"is stopped for x, and waits"}},
 		"it ends before": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{limited(gangJob("x", "a", 10, 1, 4), sched.Minute)}, within: sched.Hour,
-			says: []string{"ends by itself before that, at then at the latest"}},
+			says: []string{"ends by itself before that, by then"}},
 		"one that never fits elsewhere": {quota: map[cell.VCName]int32{"a": 2}, jobs: []*sched.Job{on(gangJob("x", "a", 10, 1, 4), "n0")},
 			says: []string{"is stopped, and waits until n0 is back"}},
 	} {
@@ -114,27 +114,27 @@ func TestComing(t *testing.T) {
 	}
 	expect("it starts")
 	w.start(id)
-	const limit = "time limit in 7200 s: its time limit of 2 h 0 min is over then: it is stopped, and not tried again"
+	const limit = "time limit in 7200 s: its time limit of 2 h 0 min is over: it is stopped, and not tried again"
 	expect("it runs", limit)
 	w.tell(sched.LeafHealth{Node: "n0", SKU: "G", Device: 1, Reason: "Xid 79"})
-	const bad = "hardware in 0 s: G 1 of node n0, on which it runs, is declared bad (Xid 79): it goes on, and nothing new starts there"
+	const bad = "hardware in 0 s: G 1 of node n0 is declared bad (Xid 79): the job goes on there, and nothing new starts on it"
 	expect("a GPU of it is bad", limit, bad)
 	w.do(sched.Cordon{Node: "n0", On: true, Drain: w.now.Add(sched.Hour), Reason: "new memory"})
-	const zero = "; exit code 0 then means that it is done, since checkpoint is off"
-	const drain = "node n0 is drained (new memory): it is told to stop then, with its grace of 1 s, and waits again" + zero
+	const zero = "; exit code 0 then counts as done, since checkpoint is off"
+	const drain = "node n0 is drained (new memory): the job is told to stop, has a grace period of 1 s, and is queued again" + zero
 	expect("its node drains", "drain in 3600 s: "+drain, limit, bad)
 	if e, ok := w.log[len(w.log)-2].Event.(sched.Foretold); !ok || e.Job != id || e.Message != drain {
 		t.Errorf("its events do not say that: %+v", w.log[len(w.log)-2].Event)
 	}
 	w.do(sched.Cordon{Node: "n0"})
 	expect("it drains no more", limit, bad)
-	if e, ok := w.log[len(w.log)-2].Event.(sched.Foretold); !ok || e.Message != "node n0 is not drained any more: it goes on there" {
+	if e, ok := w.log[len(w.log)-2].Event.(sched.Foretold); !ok || e.Message != "the drain of node n0 is cancelled: the job goes on there" {
 		t.Errorf("its events do not say that: %+v", w.log[len(w.log)-2].Event)
 	}
 	w.do(sched.Requeue{Job: id})
-	expect("it is stopped", "stop in 1 s: it was told to stop (requeued): what has not ended by then is killed, and it waits again"+zero, bad)
+	expect("it is stopped", "stop in 1 s: it was told to stop (requeued): tasks still running then are killed, and it is queued again"+zero, bad)
 	w.do(sched.Stop{Job: id})
-	expect("for good", "stop in 1 s: it was told to stop (requeued): what has not ended by then is killed, and the job ends", bad)
+	expect("for good", "stop in 1 s: it was told to stop (requeued): tasks still running then are killed, and the job ends", bad)
 	w.exit(id, 143)
 	if len(w.ended) != 1 || w.ended[0].Coming != nil {
 		t.Errorf("of a job that has ended: %+v", w.ended)

@@ -157,6 +157,6 @@ func draw(s *State, id JobID, g int32, m Measured, e *Estimate) bool {
 		return false
 	}
 	e.Earliest, e.Latest, e.Confidence = first, last, 100*(of-1)/(of+1)
-	e.Basis, e.Order, e.Ends = said.Basis+fmt.Sprintf("; in %d of 100 cases, or more", e.Confidence), said.Order, said.Ends
+	e.Basis, e.Order, e.Ends = said.Basis+fmt.Sprintf("; right in at least %d of 100 cases", e.Confidence), said.Order, said.Ends
 	return true
 }

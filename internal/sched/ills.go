@@ -111,7 +111,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 		}
 	}
 	if suspects {
-		return r.Say(BackOff, "%s refused several jobs; it is trusted again in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
+		return r.Say(BackOff, "%s refused several jobs; new jobs start there again in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
 	}
 	r.Until = 0
 	var holders []JobID
@@ -139,7 +139,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 // illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
 // out besides, the jobs that hold what it could use: then no part of that is enough.
 func (s *State) illText(j *job, bad []int32, drainers, holders []JobID, crowded bool) string {
-	lacks := ", which " + verb(drainers, "runs", "run") + " on devices that the configuration lacks"
+	const lacks = " (on devices no longer in the configuration)"
 	var ifs, inWay []string
 	if len(holders) > 0 {
 		inWay = append(inWay, s.jobList(j.spec.User, holders))
@@ -149,22 +149,19 @@ func (s *State) illText(j *job, bad []int32, drainers, holders []JobID, crowded 
 		ifs, inWay = append(ifs, what+" were in service"), append(inWay, what)
 	}
 	if len(drainers) > 0 {
-		ifs = append(ifs, s.jobList(j.spec.User, drainers)+" had ended"+lacks)
+		ifs = append(ifs, s.jobList(j.spec.User, drainers)+lacks+" had ended")
 		inWay = append(inWay, s.jobList(j.spec.User, drainers)+lacks)
 	}
-	switch {
-	case !crowded:
+	if !crowded {
 		return "it would fit if " + strings.Join(ifs, " and ")
-	case len(inWay) == 1 && len(drainers) < 2:
-		return "in its way is " + inWay[0]
 	}
-	return "in its way are " + strings.Join(inWay, ", and ")
+	return "in its way: " + strings.Join(inWay, ", and ")
 }
 
-// outOfService says what is wrong with which nodes: "what is cordoned on n1, n2 and what is bad on n3".
+// outOfService says what is wrong with which nodes: "n1, n2 (cordoned) and bad hardware on n3".
 func outOfService(cl *cell.Cluster, bad []leafNote, nodes []int32) string {
 	if len(nodes) == 0 {
-		return "what is out of service"
+		return "hardware that is out of service"
 	}
 	var parts []string
 	names := map[string][]cell.NodeName{}
@@ -176,10 +173,15 @@ func outOfService(cl *cell.Cluster, bad []leafNote, nodes []int32) string {
 		names[fault] = append(names[fault], cl.Forest().Nodes[i].Name)
 	}
 	for i, fault := range parts {
-		parts[i] = "what is " + fault + " on " + amount.Nodes(names[fault])
+		if parts[i] = amount.Nodes(names[fault]) + " (" + fault + ")"; fault == badWord {
+			parts[i] = "bad hardware on " + amount.Nodes(names[fault])
+		}
 	}
 	return strings.Join(parts, " and ")
 }
+
+// badWord is what a node is called on which a leaf was declared bad.
+const badWord = "bad"
 
 // faultOf names what keeps a node, or leaves of it, out of service.
 func faultOf(cl *cell.Cluster, bad []leafNote, node int32) string {
@@ -197,7 +199,7 @@ func faultOf(cl *cell.Cluster, bad []leafNote, node int32) string {
 		return n.Node == f.Nodes[node].Name && f.FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None
 	})
 	if noted || len(words) == 0 {
-		words = append(words, "bad")
+		words = append(words, badWord)
 	}
 	return strings.Join(words, " and ")
 }

@@ -207,5 +207,5 @@ func (s lenders) reason(r Reason, q cell.Request) (Reason, bool) {
 		}
 	}
 	lend := map[bool]string{true: "virtual cluster %s lends nothing", false: "virtual clusters %s lend nothing"}[len(names) == 1]
-	return r.Say(NotLent, "it would fit, but "+lend+": it starts when enough other cells are free; with priority 0 or more it would have cells that its own virtual cluster is guaranteed", amount.JoinAnd(names)), true
+	return r.Say(NotLent, "it would fit, but "+lend+": it starts when enough other cells are free; with priority 0 or more it would use its own virtual cluster's guarantee", amount.JoinAnd(names)), true
 }

@@ -77,9 +77,9 @@ func (s limits) limitReason(j *job, g int32) Reason {
 	l, u := s.userLimits(j), s.useOf(j.space, j.spec.User)
 	r := s.newReason(j, g)
 	r.Jobs = slices.Clone(u.jobs[:min(len(u.jobs), maxNamed)])
-	text := fmt.Sprintf("%s uses %d of the %d GPUs or CPU slots that one user may use in %s, and it asks for %d; in use by ", j.spec.User, u.leaves, l.GPUs, j.spec.VC, j.gangs[g].leaves)
+	text := fmt.Sprintf("limit of a user in %s: %s uses %d of %d GPUs or CPU slots, and it asks for %d; in use by ", j.spec.VC, j.spec.User, u.leaves, l.GPUs, j.gangs[g].leaves)
 	if l.GPUs == 0 || u.leaves+int64(j.gangs[g].leaves) <= l.GPUs {
-		text = fmt.Sprintf("%s has %s in %s, of the %d that one user may have there: ", j.spec.User, amount.Plural(int32(len(u.jobs)), "job that runs", "jobs that run"), j.spec.VC, l.Running)
+		text = fmt.Sprintf("limit of a user in %s: %s runs %d of %s: ", j.spec.VC, j.spec.User, len(u.jobs), amount.Plural(int32(l.Running), "job", "jobs"))
 	}
 	return r.Say(UserLimit, "%s", text+s.jobList(j.spec.User, r.Jobs))
 }
@@ -90,7 +90,7 @@ func (s limits) checkCap(j *job, p cell.Priority) *Refusal {
 	if l == nil || l.Priority == nil || p <= *l.Priority {
 		return nil
 	}
-	return refuse(Never, "the priority is %d, and jobs of %s may have %d at most", p, j.spec.VC, *l.Priority)
+	return refuse(Never, "the priority is %d, and jobs in %s may have at most %d", p, j.spec.VC, *l.Priority)
 }
 
 // checkLimits refuses a job that its VC's limits of users keep out.
@@ -104,7 +104,7 @@ func (s limits) checkLimits(j *job) *Refusal {
 	}
 	for g := range j.gangs {
 		if n := int64(j.gangs[g].leaves); l.GPUs > 0 && n > l.GPUs {
-			why := s.newReason(j, int32(g)).Say(UserLimit, "it can never start: it asks for %d GPUs or CPU slots at once, more than the %d that one user may use in %s", n, l.GPUs, j.spec.VC)
+			why := s.newReason(j, int32(g)).Say(UserLimit, "it can never start: it asks for %d GPUs or CPU slots at once, more than the %d of one user in %s", n, l.GPUs, j.spec.VC)
 			return &Refusal{Kind: Never, Message: why.Message, Reason: &why}
 		}
 	}
@@ -115,7 +115,7 @@ func (s limits) checkLimits(j *job) *Refusal {
 	for _, q := range s.queues[j.space] {
 		if o := &s.jobs[q.slot]; o.spec.User == j.spec.User && s.phase(o) == Waiting && !slices.Contains(waits, o.id) {
 			if waits = append(waits, o.id); int64(len(waits)) >= l.Waiting {
-				return refuse(Busy, "%s has %d jobs that wait in %s, the most that one user may have there: stop one, or submit it when one has started", j.spec.User, l.Waiting, j.spec.VC)
+				return refuse(Busy, "%s has %d waiting jobs in %s, the most for one user: stop one, or submit this one when one has started", j.spec.User, l.Waiting, j.spec.VC)
 			}
 		}
 	}

@@ -99,19 +99,22 @@ func orderText(s *State, j *job, e *Explanation) string {
 	if e.Position == 0 || len(e.Gangs) == 0 {
 		return ""
 	}
-	what := map[ReasonCode]string{BadHardware: "what is out of service", Draining: "what drains", HeldUnknown: "what is lost", UserLimit: "its user's limit",
-		OnHold: "its hold", BackOff: "its delay", HeldBack: "its policy", NeverFits: "what it can never have", QuotaExceeded: "what it can never have"}[e.Gangs[0].Reason.Code]
+	what := map[ReasonCode]string{BadHardware: "waits for hardware to return", Draining: "waits for devices that drain",
+		HeldUnknown: "waits for news of lost tasks", OnHold: "is on hold", BackOff: "waits for its next try",
+		HeldBack: "is kept back by its policy", NeverFits: "can never start", QuotaExceeded: "can never start"}[e.Gangs[0].Reason.Code]
 	vc := s.vc(j.space)
 	_, straight := s.pol[j.space].(Straight)
 	switch {
+	case e.Gangs[0].Reason.Code == UserLimit:
+		return "jobs of other users may start first: this one waits for its user's limit"
 	case what != "":
-		return "others may start before it while it waits for " + what
+		return "jobs behind this one may start first: it " + what
 	case e.Borrower:
-		return "the order in which what others leave is lent, by what each virtual cluster has borrowed; others may fit where it does not"
+		return "idle GPUs go first to the team that has borrowed least; a smaller job behind this one may start earlier"
 	case books(vc):
-		return fmt.Sprintf("the order of %s as it is now; others may start before it where that does not make it later", vc.Policy)
+		return fmt.Sprintf("in the order of %s; a job behind this one may start earlier where that does not delay it", vc.Policy)
 	case !straight:
-		return fmt.Sprintf("the order of %s as it is now, which may change; others may fit where it does not", vc.Policy)
+		return fmt.Sprintf("in the order of %s, which changes with time; a smaller job behind this one may start earlier", vc.Policy)
 	}
 	return ""
 }

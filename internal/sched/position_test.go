@@ -114,9 +114,9 @@ func TestPositionSaysWhatItIs(t *testing.T) {
 		want             string
 	}{
 		{"fifo", "", false, ""},
-		{"fifo", "", true, "others may start before it while it waits for what is out of service"},
-		{"fifo", "easy", false, "the order of fifo as it is now; others may start before it where that does not make it later"},
-		{"las", "", false, "the order of las as it is now, which may change; others may fit where it does not"},
+		{"fifo", "", true, "jobs behind this one may start first: it waits for hardware to return"},
+		{"fifo", "easy", false, "in the order of fifo; a job behind this one may start earlier where that does not delay it"},
+		{"las", "", false, "in the order of las, which changes with time; a smaller job behind this one may start earlier"},
 	} {
 		cfg := cluster(2, map[cell.VCName]int32{"a": 2})
 		cfg.VCs[0].Policy, cfg.VCs[0].Backfill = c.policy, c.backfill

@@ -102,7 +102,7 @@ func (s *State) sheltered(j *job, g int32) (string, Time) {
 	if len(each) == 0 {
 		return "", 0
 	}
-	return fmt.Sprintf("its own priority leaves alone what has run for less than %d s: %s", least/Second, strings.Join(each, ", ")), first
+	return fmt.Sprintf("jobs of its own priority are not preempted in their first %d s: %s", least/Second, strings.Join(each, ", ")), first
 }
 
 // overFor lists the attempts that the policy of a gang's VC would have stopped for it, were

@@ -30,7 +30,7 @@ func (s *State) spanOf(a *attempt, m Measured, reported Duration) span {
 	limit, likely, overdue := spec.TimeLimit, spec.Hints.Duration, "runs longer than expected"
 	out := span{basis: habit.ByDeclared}
 	if reported > 0 {
-		likely, out.basis, overdue = reported, habit.ByReported, "runs on after the time that its reported steps need"
+		likely, out.basis, overdue = reported, habit.ByReported, "runs longer than its reported steps need"
 	} else if likely == 0 && measured {
 		likely, out.basis = seen.Mean(), habit.ByMeasured
 	}
@@ -40,7 +40,7 @@ func (s *State) spanOf(a *attempt, m Measured, reported Duration) span {
 	out.soon = out.basis
 	switch {
 	case a.state == AttemptUnknown:
-		return span{why: "has tasks of which nothing proves whether they still live"}
+		return span{why: "has lost contact with its tasks"}
 	case limit > 0:
 		out.late, out.basis = s.reaches(a, limit), habit.ByLimit
 		if out.open = likely == 0; out.open || likely >= limit {
@@ -217,7 +217,7 @@ func (s foresight) ofAttempt(a *attempt) (out []Coming) {
 		out = s.forced(a)
 	}
 	if a.orphaned {
-		const says = "it runs on devices that the configuration lacks: it may end there, and does not start there again"
+		const says = "it runs on devices no longer in the configuration: it may finish there, but not start there again"
 		out = append(out, Coming{Kind: ComesFile, Message: says})
 	}
 	if len(s.leaves) > 0 || s.cl.Ailed() {
@@ -236,12 +236,12 @@ func (s foresight) forced(a *attempt) (out []Coming) {
 	}
 	if j.spec.TimeLimit > 0 && a.started > 0 {
 		out = append(out, Coming{Kind: ComesLimit, At: s.reaches(a, j.spec.TimeLimit),
-			Message: fmt.Sprintf("its time limit of %s is over then: it is stopped, and not tried again",
+			Message: fmt.Sprintf("its time limit of %s is over: it is stopped, and not tried again",
 				amount.Span(int64(j.spec.TimeLimit)))})
 	}
 	if p, ok := s.pol[j.space].(Leaser); ok && a.started > 0 && !a.lazy && j.spec.Priority >= cell.MinGuaranteed {
 		out = append(out, Coming{Kind: ComesLease, At: p.LeaseEnds(a.started, s.now),
-			Message: fmt.Sprintf("its lease under %s ends then: it has another one, or is stopped and waits again%s",
+			Message: fmt.Sprintf("its lease under %s ends: it gets another one, or is stopped and queued again%s",
 				setting.OfVC(s.cfg, j.spec.VC).Policy, zeroEnds(j, a.id.Gang))})
 	}
 	return out
@@ -250,14 +250,14 @@ func (s foresight) forced(a *attempt) (out []Coming) {
 // stops says what becomes of an attempt that is being stopped.
 func (s foresight) stops(a *attempt) string {
 	j := &s.jobs[a.job]
-	text := fmt.Sprintf("it was told to stop (%s): what has not ended by then is killed", a.cause)
+	text := fmt.Sprintf("it was told to stop (%s): tasks still running then are killed", a.cause)
 	switch {
 	case j.stop || a.cause == EndStopped || a.cause == EndTimeLimit || a.cause == EndEarly || j.completing != nil:
 		return text + ", and the job ends"
 	case a.cause == EndCompleted:
 		return text
 	}
-	return text + ", and it waits again" + zeroEnds(j, a.id.Gang)
+	return text + ", and it is queued again" + zeroEnds(j, a.id.Gang)
 }
 
 // zeroEnds says that exit code 0 after a stop is the end of a gang, where it is.
@@ -294,7 +294,7 @@ func (s foresight) drainOf(a *attempt, but cell.NodeName) (first nodeNote, ok bo
 }
 
 func (s foresight) drained(j *job, g int32, n *nodeNote) Coming {
-	const says = "node %s is drained%s: it is told to stop then, with its grace of %s, and waits again%s"
+	const says = "node %s is drained%s: the job is told to stop, has a grace period of %s, and is queued again%s"
 	text := fmt.Sprintf(says, n.Name, inBrackets(n.Cordoned), amount.Span(int64(j.spec.Grace)), zeroEnds(j, g))
 	return Coming{Kind: ComesDrain, At: n.Drain, Message: text}
 }
@@ -311,13 +311,12 @@ func (s foresight) ills(a *attempt) (out []Coming) {
 			break
 		}
 		if n := s.noted(t.place.Node); n.Down {
-			const says = "node %s does not answer%s: whether it lives is not known, and it keeps its devices"
+			const says = "node %s does not answer%s: the job may still run there, and keeps its devices"
 			out = append(out, Coming{Kind: ComesBad, Message: fmt.Sprintf(says, n.Name, inBrackets(n.Reason))})
 		}
 		for i := range s.leaves {
 			if l := &s.leaves[i]; s.uses(t.place, l) {
-				const says = "%s %d of node %s, on which it runs, is declared bad%s: it goes on, and nothing new " +
-					"starts there"
+				const says = "%s %d of node %s is declared bad%s: the job goes on there, and nothing new starts on it"
 				text := fmt.Sprintf(says, l.SKU, l.Device, l.Node, inBrackets(l.Reason))
 				out = append(out, Coming{Kind: ComesBad, Message: text})
 			}
@@ -358,7 +357,7 @@ func (s foresight) warn(e *NodeCordoned) (out []Event) {
 				out = append(out, Foretold{on.Job, s.drained(j, on.Attempt.Gang, &other)})
 				continue
 			}
-			says := fmt.Sprintf("node %s is not drained any more: it goes on there", e.Node)
+			says := fmt.Sprintf("the drain of node %s is cancelled: the job goes on there", e.Node)
 			out = append(out, Foretold{on.Job, Coming{Kind: ComesDrain, Message: says}})
 		}
 	}

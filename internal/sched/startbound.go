@@ -18,13 +18,13 @@ func (s *State) startBound(j *job, g int32) (Time, string, bool) {
 	case b == nil:
 		return 0, "", false
 	case b.Start != 0:
-		return s.keptUntil(j, b), fmt.Sprintf("cells are kept for it in the order of %s: by their time limits they are free by then", j.spec.VC), true
+		return s.keptUntil(j, b), fmt.Sprintf("%s keeps cells for it; they are free by then, by time limits", j.spec.VC), true
 	}
 	after := slices.DeleteFunc(slices.Clone(b.After), func(id JobID) bool { return s.find(id) == nil })
 	if len(after) == 0 {
-		return 0, fmt.Sprintf("cells are kept for it in the order of %s", j.spec.VC), true
+		return 0, fmt.Sprintf("%s keeps cells for it", j.spec.VC), true
 	}
-	return 0, fmt.Sprintf("cells are kept for it in the order of %s, after %s, which %s no time limit", j.spec.VC, s.jobList(j.spec.User, after), verb(after, "declares", "declare")), true
+	return 0, fmt.Sprintf("%s keeps cells for it until the end of %s, without a time limit", j.spec.VC, s.jobList(j.spec.User, after)), true
 }
 
 // bookedBy is the same for the page of a job. A booking knows when those end that use its cells: what starts again on
@@ -38,9 +38,9 @@ func (s places) bookedBy(j *job, g int32) (Time, string) {
 	f := forward{whatIf: &whatIf{State: s.Clone(), at: s.now}, pace: slow, most: estimateSteps, declared: true}
 	switch starts, ok := f.run(j.id, g); {
 	case !ok:
-		return 0, fmt.Sprintf("cells are kept for it in the order of %s; when it has them is not known, since others may come before it", j.spec.VC)
+		return 0, fmt.Sprintf("%s keeps cells for it; no start time can be promised, since others may come first", j.spec.VC)
 	case starts > at+bookedSlack:
-		return starts, fmt.Sprintf("cells are kept for it in the order of %s, and others come before it that were stopped: by the time limits of all they are free by then", j.spec.VC)
+		return starts, fmt.Sprintf("%s keeps cells for it, after stopped jobs; they are free by then, by time limits", j.spec.VC)
 	}
 	return at, bound
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/fewest"
+	"github.com/combsched/comb/internal/habit"
 	"github.com/combsched/comb/internal/jobs"
 )
 
@@ -123,7 +124,7 @@ func (t *suggester) add(g Suggestion, preempts []Displaced, format string, a ...
 		g.Preempts = append(g.Preempts, d.Job)
 	}
 	if len(preempts) > 0 {
-		g.Message += fmt.Sprintf(", once it has taken the cells of %s", t.s.jobList(t.j.spec.User, g.Preempts))
+		g.Message += fmt.Sprintf(", after preempting %s", t.s.jobList(t.j.spec.User, g.Preempts))
 	}
 	t.out = append(t.out, g)
 }
@@ -267,7 +268,7 @@ func (t *suggester) elsewhere() {
 		out := *spec
 		out.Priority = cell.Opportunistic
 		if preempts, ok := t.ifFits(&out); ok {
-			t.add(Suggestion{Kind: AsBorrower}, preempts, "it would start as an opportunistic job, which may be stopped at any time")
+			t.add(Suggestion{Kind: AsBorrower}, preempts, "it would start as an opportunistic job, without a guarantee")
 		}
 	}
 	if len(spec.AllowedNodes) > 0 || len(spec.AvoidedNodes) > 0 {
@@ -340,7 +341,7 @@ func (t *suggester) afterJobs() (found bool) {
 		yet := slices.DeleteFunc(slices.Clone(set), func(id JobID) bool { return t.s.phase(t.s.find(id)) == Active })
 		text := fmt.Sprintf("it would start when %s %s", t.s.jobList(t.j.spec.User, set), verb(set, "ends", "have ended"))
 		if len(yet) > 0 {
-			text += fmt.Sprintf(", of which %s %s yet to start", t.s.jobList(t.j.spec.User, yet), verb(yet, "has", "have"))
+			text += fmt.Sprintf(" (not started yet: %s)", t.s.jobList(t.j.spec.User, yet))
 		}
 		t.add(Suggestion{Kind: AfterJobs, Jobs: set}, preempts, "%s", text)
 	}
@@ -374,7 +375,7 @@ func (t *suggester) withoutAhead() {
 		ids, t.cut = ids[:aheadMost], true
 	}
 	if set, preempts := t.inOrder(nil, ids); len(set) > 0 {
-		t.add(Suggestion{Kind: WithoutAhead, Jobs: set}, preempts, "it would start if %s, which %s withdrawn", t.s.jobList(t.j.spec.User, set), verb(set, "stands before it, were", "stand before it, were all"))
+		t.add(Suggestion{Kind: WithoutAhead, Jobs: set}, preempts, "it would start if %s, ahead of it, %s withdrawn", t.s.jobList(t.j.spec.User, set), verb(set, "were", "were all"))
 	}
 }
 
@@ -440,14 +441,16 @@ func (t *suggester) afterTime() {
 	}
 	f := forward{whatIf: w, pace: slow, most: forwardMost, declared: true}
 	if at, ok := f.run(t.j.id, t.g); t.uncut(w) && ok {
-		text := "it would start %s from now"
+		text := "it starts in at most %s"
 		switch {
+		case f.kinds.Only(habit.ByLimit):
+			text += ", when running jobs reach their time limits"
 		case f.kinds.Any():
-			text += ", when the jobs that run have reached the ends that they declare"
+			text += ", when running jobs reach their declared ends"
 		case f.ended > 0: // only stops
-			text += ", with the grace of jobs that are stopped until then"
+			text += ", when stopped jobs have had their grace period"
 		}
-		t.add(Suggestion{Kind: AfterTime, At: at}, nil, text, amount.Span(int64(at-t.s.now)))
+		t.add(Suggestion{Kind: AfterTime, At: at}, nil, text, amount.AtMost(int64(at-t.s.now)))
 	}
 }
 

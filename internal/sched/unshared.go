@@ -24,7 +24,7 @@ func (s *State) unshared(j *job, g int32) string {
 	case j.spec.Partial():
 		return "jobs with members above a minimum share no GPUs"
 	case !j.spec.Hints.Suspendable:
-		return "it does not say that it is suspendable, so it shares no GPUs"
+		return "it is not suspendable, so it shares no GPUs"
 	case j.spec.Hints.Dedicated:
 		return "it is dedicated, so it shares no GPUs"
 	case j.gangs[g].alone:
@@ -62,11 +62,11 @@ func (s *State) noHost(j *job, g int32) string {
 	}
 	switch {
 	case !alike && older:
-		return "no job joins those of its shape, whose devices the cluster file called or divided otherwise when they were started, so it shares none"
+		return "the jobs of its shape started under other names of their devices, so it shares no GPUs"
 	case !alike:
-		return "no job of its priority has as many GPUs in the same tasks, where it may run, so it shares none"
+		return "no job of its priority and shape runs where it may run, so it shares no GPUs"
 	case !willing:
-		return "of those of its shape none is suspendable, so it shares none"
+		return "no job of its shape is suspendable, so it shares no GPUs"
 	}
-	return "its memory does not fit beside that of those of its shape, so it shares none"
+	return "its memory does not fit beside the jobs of its shape, so it shares no GPUs"
 }

@@ -310,8 +310,8 @@ func (s places) sparedReason(r Reason, j *job, g int32) (Reason, bool) {
 	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 || len(r.Jobs) > maxNamed {
 		return r, false
 	}
-	return r.Say(PriorityAhead, "it would fit on cells that are lent, but %s, which %s there, lost the guarantee and %s before it in %s",
-		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "runs", "run"), verb(r.Jobs, "stands", "stand"), j.spec.VC), true
+	return r.Say(PriorityAhead, "it would fit on lent cells, but %s lost the guarantee there and %s ahead of it in %s",
+		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.spec.VC), true
 }
 
 // comesBackReason: there is room for a gang while others of its VC are being stopped that wait before it then.
@@ -334,6 +334,6 @@ func (s places) comesBackReason(r Reason, j *job, g int32) (Reason, bool) {
 
 // comesBefore says that there is room, but for jobs that are being stopped and wait again then.
 func comesBefore(s *State, r Reason, j *job) Reason {
-	return r.Say(PriorityAhead, "it would fit, but %s, which %s being stopped, %s again then, before it in %s",
-		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), verb(r.Jobs, "waits", "wait"), j.spec.VC)
+	return r.Say(PriorityAhead, "it would fit, but %s %s being stopped, and then ahead of it in %s",
+		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.spec.VC)
 }

@@ -48,7 +48,7 @@ func TestTwoUsersOfOneName(t *testing.T) {
 		t.Fatal(no)
 	}
 	said := strings.Join(plan.Effects, "\n")
-	for _, text := range []string{"job train (attempt 1.0.1)", "job train, which runs,", "job bob~train, which waits,", "job other, which waits,"} {
+	for _, text := range []string{"job train (attempt 1.0.1)", "running job train ", "waiting job bob~train ", "waiting job other "} {
 		want(t, text+" in\n"+said, strings.Contains(said, text), true)
 	}
 

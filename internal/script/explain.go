@@ -189,7 +189,7 @@ func (s *Session) formatEstimate(e *sched.Estimate) string {
 		out = "at a time that is not known"
 	}
 	if e.Basis != "" {
-		out += "; it rests on " + e.Basis
+		out += "; " + e.Basis
 	}
 	if e.AtLatest > e.Latest {
 		out += "; at " + s.clock(e.AtLatest) + " if all run for as long as they declare"

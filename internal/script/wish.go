@@ -52,7 +52,7 @@ func cordoned(now sched.Time, e sched.NodeCordoned) string {
 	case e.Dead:
 		return "declared dead"
 	case e.Drain > 0:
-		return fmt.Sprintf("cordoned, and what runs there leaves it within %s", formatDuration(sched.Duration(max(e.Drain-now, 0))))
+		return fmt.Sprintf("cordoned; jobs there have %s to end", formatDuration(sched.Duration(max(e.Drain-now, 0))))
 	case e.On:
 		return "cordoned"
 	}

@@ -42,9 +42,25 @@ func (d *Pair) Compare() Changes {
 		old = d.Was.Forest()
 	}
 	now := d.Is.Forest()
-	others := append(access.Changes(d.Before.Access, d.After.Access), exit.Changes(d.Before.ExitRules, d.After.ExitRules)...)
+	others := append(access.Changes(d.access(), d.After.Access), exit.Changes(d.Before.ExitRules, d.After.ExitRules)...)
 	return Changes{VCs: d.vcs(), SKUs: d.skus(), Chains: d.chains(old, now), Nodes: d.nodes(old, now), Rules: d.rules(),
 		Throughputs: d.throughputs(), Others: append(storage.Changes(d.Before.Storages, d.After.Storages), others...)}
+}
+
+// access is what groups had in the virtual clusters that go on, under their new names: of one that
+// is removed there is nothing to say.
+func (d *Pair) access() (out []access.Grant) {
+	for i := range d.After.Cluster.VCs {
+		name := d.After.Cluster.VCs[i].Name
+		for _, g := range d.Before.Access {
+			if g.VC == d.vcWas(name) {
+				g.VC = name
+				out = append(out, g)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b access.Grant) int { return cmp.Compare(a.VC, b.VC) })
+	return out
 }
 
 // Sentences says all of it in words, one line for each change.
@@ -413,11 +429,11 @@ const noHalfLife = "none"
 func halfLifeText(r RuleChange) string {
 	switch {
 	case r.Before == noHalfLife:
-		return fmt.Sprintf("what virtual clusters borrow counts from now on, with a half-life of %s", r.After)
+		return fmt.Sprintf("borrowed GPUs count from now on, with a half-life of %s", r.After)
 	case r.After == noHalfLife:
-		return "what virtual clusters borrowed counts no longer: the virtual cluster that borrows least at the moment comes first"
+		return "borrowed GPUs are not remembered any more: the virtual cluster that borrows least at the moment comes first"
 	}
-	return fmt.Sprintf("what virtual clusters borrowed is forgotten with a half-life of %s, no longer %s", r.After, r.Before)
+	return fmt.Sprintf("the half-life of borrowed GPUs is %s instead of %s", r.After, r.Before)
 }
 
 // nodes compares the machines by name and by what they carry.
@@ -498,9 +514,9 @@ func (c *ChainChange) lines() (out []string) {
 	switch {
 	case c.LackingAfter == c.LackingBefore:
 	case c.LackingAfter > 0:
-		out = append(out, fmt.Sprintf("chain %s: nodes are missing in %d of %s: no %s is guaranteed there, only what is in it", c.Name, c.LackingAfter, amount.Plural(c.CellsAfter, "cell", "cells"), c.Name))
+		out = append(out, fmt.Sprintf("chain %s: nodes are missing in %d of %s: only parts of a %s are guaranteed there", c.Name, c.LackingAfter, amount.Plural(c.CellsAfter, "cell", "cells"), c.Name))
 	default:
-		out = append(out, fmt.Sprintf("chain %s: no node is missing in its cells any more", c.Name))
+		out = append(out, fmt.Sprintf("chain %s: no nodes are missing any more", c.Name))
 	}
 	return out
 }
@@ -567,7 +583,7 @@ func (c *VCChange) lines() []string {
 		out = append(out, name+" is "+string(c.Kind))
 	}
 	if c.Kind != Renamed && c.Was != "" {
-		out = append(out, fmt.Sprintf("jobs of the virtual cluster %s, which is gone, go to %s", c.Was, c.Name))
+		out = append(out, fmt.Sprintf("jobs of the removed virtual cluster %s go to %s", c.Was, c.Name))
 	}
 	for _, q := range c.Cells {
 		out = append(out, fmt.Sprintf("%s: %s of %s %d -> %d", name, q.Type, q.Chain, q.Before, q.After))
@@ -588,9 +604,9 @@ func (c *VCChange) lines() []string {
 	for _, r := range c.Rules {
 		switch {
 		case r.Key == parentKey && r.After == "":
-			out = append(out, fmt.Sprintf("%s is no longer inside %s: its cells are no part of those of %s", name, r.Before, r.Before))
+			out = append(out, fmt.Sprintf("%s is no longer inside %s, and its cells are no part of those of %s", name, r.Before, r.Before))
 		case r.Key == parentKey:
-			out = append(out, fmt.Sprintf("%s is inside %s now: its cells are part of those of %s", name, r.After, r.After))
+			out = append(out, fmt.Sprintf("%s is inside %s, and its cells are part of those of %s", name, r.After, r.After))
 		default:
 			out = append(out, fmt.Sprintf("%s: %s %s -> %s", name, r.Key, r.Before, r.After))
 		}

@@ -49,7 +49,7 @@ func throughputSentences(list []ThroughputChange) (out []string) {
 		}
 	}
 	if models > most {
-		out = append(out, fmt.Sprintf("throughputs of %s change", amount.Plural(int32(models-most), "model more", "models more")))
+		out = append(out, fmt.Sprintf("throughputs of %s change", amount.Plural(int32(models-most), "more model", "more models")))
 	}
 	return out
 }

@@ -122,16 +122,16 @@ func (s *Storage) String() string {
 func Changes(was, is []Storage) (lines []string) {
 	for i := range was {
 		if _, ok := Find(is, was[i].Name); !ok {
-			lines = append(lines, fmt.Sprintf("storage %s is removed: jobs that name it cannot start any more", was[i].Name))
+			lines = append(lines, fmt.Sprintf("storage %s is removed: jobs with it cannot start any more", was[i].Name))
 		}
 	}
 	for i := range is {
 		before, ok := Find(was, is[i].Name)
 		switch {
 		case !ok:
-			lines = append(lines, fmt.Sprintf("storage %s is new: %s", is[i].Name, &is[i]))
+			lines = append(lines, fmt.Sprintf("storage %s is added: %s", is[i].Name, &is[i]))
 		case before.String() != is[i].String():
-			lines = append(lines, fmt.Sprintf("storage %s is changed for what starts from now on: %s -> %s", is[i].Name, &before, &is[i]))
+			lines = append(lines, fmt.Sprintf("storage %s changes for tasks started from now on: %s -> %s", is[i].Name, &before, &is[i]))
 		}
 	}
 	return lines
