@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
@@ -31,7 +32,9 @@ import (
 func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	var err error
 	if !d.flags.kube.Used() {
-		if d.machine, err = local.Discover(ctx); err != nil {
+		if d.machine, err = local.Discover(ctx); errors.Is(err, local.ErrDriver) && store.Begun(d.flags.data) {
+			d.log.Warn("the GPUs of this machine are out of use until their driver answers", "error", err)
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -43,7 +46,7 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 		return nil, err
 	}
 	d.source = src
-	c, warnings, problems := config.Parse(d.flags.cluster, src, config.Policies{Names: policy.Names(), New: policy.New, Named: true})
+	c, warnings, problems := config.Parse(d.flags.cluster, src, d.policies())
 	for _, w := range warnings {
 		fmt.Fprintf(d.app.errs, "warning: %s\n", clean(w.String(), false))
 	}
@@ -53,10 +56,27 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	if err := d.checkCluster(c.Config); err != nil && !store.Begun(d.flags.data) { // else it may be in force there
 		return nil, fmt.Errorf("%s: %w", d.flags.cluster, err)
 	}
-	if !d.hasGPUs() && !d.flags.overcommit && !d.flags.kube.Used() {
-		d.log.Warn("no GPU is found on this machine: those of the cluster file are pretended", "file", d.flags.cluster)
-	}
 	return c, nil
+}
+
+// policies say how cluster files are read.
+func (d *daemon) policies() config.Policies {
+	return config.Policies{Names: policy.Names(), New: policy.New, Named: true, Pretend: d.pretends}
+}
+
+// pretends reports whether GPUs of a file that does not say it are pretended: the server was
+// started so, or all GPUs in force are.
+func (d *daemon) pretends() (yes bool) {
+	r := d.replica.Load()
+	if r == nil || d.flags.virtualGPUs > 0 {
+		return d.flags.virtualGPUs > 0
+	}
+	err := r.Read(context.Background(), 0, func(s *sched.State) {
+		c := s.Config()
+		yes = c != nil && config.RealGPUs(c) == "" &&
+			slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.Pretended })
+	})
+	return yes && err == nil
 }
 
 // checkCluster refuses a cluster that has more than this machine, on which all
@@ -86,12 +106,20 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 	if err := storages.Apart(c.Storages, kept...); err != nil {
 		return err
 	}
+	if real := config.RealGPUs(c); real != "" && len(d.machine.GPUs) == 0 {
+		return fmt.Errorf("no NVIDIA GPU is found on this machine, and those of %s are real ones: write pretended: true "+
+			"at %s in skuTypes, or start the server with --virtual-gpus, so that they are pretended; "+
+			"if the machine has GPUs, see that nvidia-smi lists them and start the server again", real, real)
+	}
 	if d.flags.overcommit {
 		return nil
 	}
-	have := config.Capacity{MilliCPU: int64(d.machine.Cores) * 1000, MemoryMB: d.machine.MemoryMB, GPU: config.Unlimited}
-	if d.hasGPUs() {
-		have.GPU = int64(max(d.flags.virtualGPUs, len(d.machine.GPUs)))
+	have := config.Capacity{MilliCPU: int64(d.machine.Cores) * 1000, MemoryMB: d.machine.MemoryMB,
+		GPU: int64(len(d.machine.GPUs))}
+	if d.flags.virtualGPUs > 0 {
+		have.GPU, have.Pretended = int64(max(d.flags.virtualGPUs, len(d.machine.GPUs))), true
+	} else if have.GPU == 0 {
+		have.GPU = config.Unlimited // those of other makers are not counted
 	}
 	if err := config.CheckMachine(c, have); err != nil {
 		return fmt.Errorf("%w; or start the server with --overcommit", err)
@@ -128,10 +156,6 @@ func sameConfig(c, present *sched.Config) bool {
 	return err == nil && otherErr == nil && one == other
 }
 
-// hasGPUs reports whether this machine has GPUs, real or pretended. Where it has
-// none, the GPUs of a cluster file are pretended too.
-func (d *daemon) hasGPUs() bool { return d.flags.virtualGPUs > 0 || len(d.machine.GPUs) > 0 }
-
 // ownConfig is the configuration without a file: this machine is one node, and
 // all of it belongs to one virtual cluster. Its leaves are its GPUs, each with an
 // equal part of its cores and memory; without GPUs they are its cores.
@@ -142,7 +166,7 @@ func (d *daemon) ownConfig() *sched.Config {
 	if gpus := max(len(m.GPUs), d.flags.virtualGPUs); gpus > 0 {
 		sku = cell.SKU{Name: "GPU", GPU: 1, Device: cell.NVIDIA}
 		leaves = gpus
-		if len(m.GPUs) > 0 && d.flags.virtualGPUs == 0 {
+		if sku.Pretended = d.flags.virtualGPUs > 0; !sku.Pretended {
 			sku.Name = skuName(m.GPUs[0].Name)
 		}
 	}
@@ -220,6 +244,26 @@ func (d *daemon) infinibandOf(vc cell.VCName) (may, known bool) {
 		}
 	})
 	return may, known && err == nil
+}
+
+// leaves are those of the present configuration.
+func (d *daemon) leaves() (list []guard.Leaf) {
+	r := d.replica.Load()
+	if r == nil { // nothing is configured yet
+		return nil
+	}
+	_ = r.Read(context.Background(), 0, func(s *sched.State) {
+		skus := map[cell.TypeName]cell.SKU{}
+		for _, sku := range skusOf(s) {
+			skus[sku.Name] = sku
+		}
+		for _, n := range s.Nodes() {
+			for _, l := range s.LeavesOf(n.Name) {
+				list = append(list, guard.Leaf{LeafHealth: l, SKU: skus[l.SKU]})
+			}
+		}
+	})
+	return list
 }
 
 // leavesOf are the leaves of a node in the present configuration.

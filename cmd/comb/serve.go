@@ -62,6 +62,7 @@ type serveFlags struct {
 	proxies      []string
 	cluster      string
 	virtualGPUs  int
+	dev          string
 	overcommit   bool
 	requireImage bool
 	trustUsers   bool
@@ -103,6 +104,8 @@ is; "comb config apply", or --cluster, replaces it.`,
 			"since clients there could invent addresses (may repeat)")
 	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, in place of the configuration that the data directory has")
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
+	f.StringVar(&s.dev, "dev", "/dev", "folder of the machine's device files")
+	_ = f.MarkHidden("dev") // of tests
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
 	f.BoolVar(&s.requireImage, "require-image", false, "refuse jobs with a container image, instead of ignoring the image with a warning")
 	f.BoolVar(&s.trustUsers, "trust-users", false, "let the jobs of several users run as processes, which can read and end each other's")
@@ -277,8 +280,11 @@ func (d *daemon) openEngine(ctx context.Context) error {
 
 // configured has what is known of the nodes that a new cluster file names told at once.
 func (d *daemon) configured() {
-	if d.pods != nil {
-		kube.LookAtLeaves(d.pods)
+	switch e := d.executor.(type) {
+	case *kube.Executor:
+		kube.LookAtLeaves(e)
+	case *local.Executor:
+		local.Renewed(e)
 	}
 }
 
@@ -295,7 +301,7 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
 		Secrets: d.secrets(ctx),
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
-		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.Engine, ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
+		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.Engine, ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
 	})
 	return err
 }
@@ -439,6 +445,9 @@ func (d *daemon) wanted(file *config.Cluster, present *sched.Config) (*config.Cl
 	case present == nil:
 		return &config.Cluster{Config: d.ownConfig()}, "this machine"
 	case gpus == 0:
+		if older := config.PretendedBefore(present); older != nil {
+			return &config.Cluster{Config: older}, "this machine with pretended GPUs"
+		}
 	case config.IsSingle(present):
 		return &config.Cluster{Config: d.ownConfig()}, fmt.Sprintf("this machine with --virtual-gpus %d", gpus)
 	default:
@@ -491,7 +500,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	handler := server.New(server.Options{
 		Certified: d.cert.For, Provider: d.provider, ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor, Meter: d.executor,
-		Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: true}, CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
+		Policies: d.policies(), CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, Proxies: proxies,
 		AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store}, Ends: store.Ends{Store: d.store},
@@ -519,6 +528,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	go func() { failed <- h.Serve(l) }()
 	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, clean(v.text, true))
+	d.sayPretended(ctx)
 	if code, until := directory.SetupCode(); code != "" {
 		fmt.Fprintf(d.app.out, "no administrator account yet: make one with comb login --setup and the code %s, until %s\n", code, until.UTC().Format(time.RFC3339))
 	}
@@ -538,6 +548,16 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		_ = h.Close()
 	}
 	return err
+}
+
+// sayPretended says which GPUs of the configuration in force do not exist.
+func (d *daemon) sayPretended(ctx context.Context) {
+	_ = d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+		if list := pretended(rest.NodesOf(s.Nodes())); len(list) > 0 {
+			fmt.Fprintf(d.app.out, "GPUs: those of %s are pretended: tasks get their numbers, and no device\n",
+				clean(strings.Join(list, ", "), false))
+		}
+	})
 }
 
 // sameFolder says why a task on this machine would not be in the folder that a

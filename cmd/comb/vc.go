@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -134,6 +135,10 @@ func (a *app) nodeCommand() *cobra.Command {
 			}
 			return a.show(out, func(t *table) {
 				a.drawNodes(t, out.Nodes)
+				if list := pretended(out.Nodes); len(list) > 0 && !a.noHeaders {
+					t.line("")
+					t.line("the GPUs of %s are pretended: tasks get their numbers, and no device", strings.Join(list, ", "))
+				}
 				if out.Runtime != "" && !a.noHeaders {
 					t.line("")
 					t.line("tasks run as %s", out.Runtime)
@@ -209,6 +214,19 @@ func (a *app) drawNodes(t *table, list []rest.NodeStatus) {
 			t.row(name, state, string(s.SKU), string(s.Chain), s.Full(1), s.Amount(s.Total), s.Number(s.Used), s.Number(s.Bad), reason)
 		}
 	}
+}
+
+// pretended are the SKUs whose GPUs do not exist.
+func pretended(nodes []rest.NodeStatus) []string {
+	set := map[string]bool{}
+	for i := range nodes {
+		for _, s := range nodes[i].SKUs {
+			if s.Pretended {
+				set[string(s.SKU)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
 }
 
 func (a *app) nodeState(n *rest.NodeStatus) string {

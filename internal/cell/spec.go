@@ -92,6 +92,8 @@ type SKU struct {
 	DRA         DRA        `json:"dra,omitzero"`
 	Resource    string     `json:"resource,omitempty"`   // what a device plugin of Kubernetes calls a device; "" is as its kind is called
 	InfiniBand  string     `json:"infiniband,omitempty"` // likewise one of a network with RDMA, of which a task may get one
+	// Pretended is that its devices do not exist: tasks get their indices, and nothing else.
+	Pretended bool `json:"pretended,omitempty"`
 }
 
 // DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device by device; zero is that they are not.

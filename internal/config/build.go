@@ -88,6 +88,9 @@ func SingleFile(c *sched.Config) []byte {
 	if sku.GPU > 0 {
 		carries = "gpu: " + strconv.FormatInt(int64(sku.GPU), 10) + ", " + carries
 	}
+	if sku.Pretended {
+		carries += ", pretended: true"
+	}
 	return fmt.Appendf(nil, `# This machine is one node; all of it belongs to the virtual cluster default.
 physicalCluster:
   skuTypes:                     # what one device brings with it
@@ -102,4 +105,28 @@ virtualClusters:                # which team owns what
     virtualCells:
     - {cellType: %[3]s, cellNumber: 1}
 `, sku.Name, carries, machine.Type, len(machine.Children), machine.Address)
+}
+
+// RealGPUs is the first SKU whose leaves are NVIDIA's GPUs and not pretended; "" is that there is
+// none.
+func RealGPUs(c *sched.Config) cell.TypeName {
+	for i := range c.Cluster.SKUs {
+		if s := &c.Cluster.SKUs[i]; s.Device == cell.NVIDIA && s.GPU > 0 && !s.Pretended {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// PretendedBefore is a configuration of one machine of a version that did not note that its GPUs
+// are pretended, with that noted; nil is that it is none. Such a version named real ones after
+// their device.
+func PretendedBefore(c *sched.Config) *sched.Config {
+	if !IsSingle(c) || c.Cluster.SKUs[0].Name != "GPU" || RealGPUs(c) == "" {
+		return nil
+	}
+	out := *c
+	out.Cluster.SKUs = slices.Clone(c.Cluster.SKUs)
+	out.Cluster.SKUs[0].Pretended = true
+	return &out
 }

@@ -27,6 +27,8 @@ type Capacity struct {
 	MilliCPU int64 // thousandths of a core
 	MemoryMB int64 // MiB
 	GPU      int64 // devices
+	// Pretended is that GPUs that do not exist count, too.
+	Pretended bool
 }
 
 // Cluster is a cluster file that was read and found right.
@@ -69,6 +71,8 @@ type Policies struct {
 	Names []string
 	New   sched.Policies
 	Named bool // the nodes are machines: one without a name is refused
+	// Pretend says whether GPUs are pretended of which a file does not say it; nil: they are real.
+	Pretend func() bool
 }
 
 // Parse reads a cluster file. Warnings (accepted, but probably not meant) come with

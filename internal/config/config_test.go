@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -332,5 +333,65 @@ virtualClusters:
 	}
 	if c, _, problems := Parse("f", file(MaxNodeLeaves+1), Policies{}); c != nil || !strings.Contains(problems.Error(), "at most 4096") {
 		t.Errorf("accepted, or told otherwise: %v", problems)
+	}
+}
+
+// TestPretendedGPUs: a file says whether its GPUs are real; where it says nothing, the server does.
+func TestPretendedGPUs(t *testing.T) {
+	src := []byte(`physicalCluster:
+  skuTypes: {A: {gpu: 1}, B: {gpu: 1, pretended: true}, C: {gpu: 1, pretended: false}, S: {cpu: 1}}
+  cellTypes:
+    AN: {childCellType: A, childCellNumber: 1, isNodeLevel: true}
+    BN: {childCellType: B, childCellNumber: 1, isNodeLevel: true}
+    CN: {childCellType: C, childCellNumber: 1, isNodeLevel: true}
+    DN: {childCellType: D, childCellNumber: 1, isNodeLevel: true}
+    SN: {childCellType: S, childCellNumber: 1, isNodeLevel: true}
+  physicalCells:
+  - {cellType: AN, cellAddress: a}
+  - {cellType: BN, cellAddress: b}
+  - {cellType: CN, cellAddress: c}
+  - {cellType: DN, cellAddress: d}
+  - {cellType: SN, cellAddress: s}
+virtualClusters: {v: {virtualCells: [{cellType: SN, cellNumber: 1}]}}
+`)
+	for text, pretend := range map[string]func() bool{
+		"A false B true C false D false S false ": nil,
+		"A true B true C false D true S false ":   func() bool { return true },
+	} {
+		c, _, problems := Parse("f", src, Policies{Pretend: pretend})
+		if c == nil {
+			t.Fatal(problems)
+		}
+		got := ""
+		for _, s := range c.Config.Cluster.SKUs {
+			got += fmt.Sprintf("%s %v ", s.Name, s.Pretended)
+		}
+		if got != text {
+			t.Errorf("%q, not %q", got, text)
+		}
+		if RealGPUs(c.Config) == "" { // C is real in either case
+			t.Error("no real GPUs")
+		}
+		have := Capacity{MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: 1}
+		if err := CheckMachine(c.Config, have); (err == nil) == (pretend == nil) {
+			t.Errorf("%s: on a machine with one GPU: %v", text, err)
+		}
+	}
+	wrong := bytes.Replace(src, []byte("S: {cpu: 1}"), []byte("S: {cpu: 1, pretended: true}"), 1)
+	if _, _, problems := Parse("f", wrong, Policies{}); !strings.Contains(problems.Error(), "that could be pretended") {
+		t.Error(problems)
+	}
+	older := Single("n", cell.SKU{Name: "GPU", GPU: 1}, 2)
+	c := PretendedBefore(older)
+	if c == nil || RealGPUs(c) != "" || RealGPUs(older) != "GPU" || PretendedBefore(c) != nil {
+		t.Error("a configuration of an older version")
+	}
+	if c := PretendedBefore(Single("n", cell.SKU{Name: "NVIDIA-H200", GPU: 1}, 2)); c != nil {
+		t.Error("real GPUs of an older version")
+	}
+	want := Single("n", cell.SKU{Name: "GPU", GPU: 1, Pretended: true}, 2)
+	own, _, problems := Parse("own.yaml", SingleFile(want), Policies{})
+	if own == nil || !own.Config.Cluster.SKUs[0].Pretended {
+		t.Error(problems)
 	}
 }

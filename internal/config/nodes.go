@@ -91,6 +91,9 @@ func CheckMachine(c *sched.Config, m Capacity) error {
 		sku := skus[c.Cluster.Chains[i].Levels[0].Type]
 		milliCPU += counts[0] * sku.MilliCPU
 		memoryMB += counts[0] * sku.MemoryMB
+		if sku.Pretended && !m.Pretended {
+			sku.GPU = 0
+		}
 		if sku.Part == "" {
 			gpu += counts[0] * sku.GPU
 		}

@@ -17,6 +17,7 @@ type skuEntry struct {
 	at   *document.Node
 	sku  cell.SKU
 	used bool
+	says bool // whether its GPUs are pretended
 }
 
 // bareSKU is a leaf type without an entry: one NVIDIA GPU, nothing else limited.
@@ -68,6 +69,7 @@ func (b *builder) readSKUs(n *document.Node) {
 		e := &skuEntry{at: f.At()}
 		b.typeName(e.at, f.Key)
 		e.sku = b.readSKU(f)
+		e.says = f.Value.Get("pretended") != nil
 		b.skus[e.sku.Name] = e
 		if b.types[e.sku.Name] != nil {
 			b.Problem(e.at, "%s is a cell type with children; skuTypes describes leaf types, one device each", document.Quote(f.Key))
@@ -106,6 +108,11 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	s.EnvVar = m.String("envVar", document.Text{Default: partVar(s)})
 	if !variable.MatchString(s.EnvVar) {
 		b.Problem(m.Node("envVar"), "%s is no name of an environment variable", document.Quote(s.EnvVar))
+	}
+	s.Pretended = m.Bool("pretended", false)
+	if s.Pretended && s.GPU == 0 {
+		b.Problem(m.Node("pretended"), "a SKU without GPUs has none that could be pretended; "+
+			"remove pretended, or write gpu: 1")
 	}
 	for _, item := range m.List("deviceFiles") {
 		if file := b.deviceFile(item); file != "" {
@@ -279,7 +286,11 @@ func (b *builder) usedSKUs() []cell.SKU {
 	}
 	out := make([]cell.SKU, 0, len(set))
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		out = append(out, set[name])
+		s, e := set[name], b.skus[name]
+		if s.GPU > 0 && (e == nil || !e.says) && b.policies.Pretend != nil {
+			s.Pretended = b.policies.Pretend()
+		}
+		out = append(out, s)
 	}
 	return out
 }

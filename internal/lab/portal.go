@@ -43,7 +43,9 @@ func Portal(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	s := &Server{Bin: o.Bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"), Listen: o.Listen,
-		Args: []string{"--overcommit", "--trust-users", "--runtime", "process", "--cluster", filepath.Join(o.Files, "cluster-demo.yaml")}}
+		Args: []string{"--virtual-gpus", "8",
+			"--overcommit", "--trust-users", "--runtime", "process",
+			"--cluster", filepath.Join(o.Files, "cluster-demo.yaml")}}
 	defer func() { err = errors.Join(err, s.Stop(), Sweep(dir), os.RemoveAll(dir)) }()
 	if err := s.Start(ctx); err != nil {
 		return err

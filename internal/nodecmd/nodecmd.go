@@ -73,6 +73,9 @@ func (k *Kit) draw(t draw.Table, n *rest.Node) {
 				text += ": " + s.Fault
 			}
 		}
+		if s.Pretended {
+			text += "; pretended: tasks get their numbers, and no device"
+		}
 		t.Row("cells", string(s.Chain)+": "+text)
 	}
 	jobs(t, n)

@@ -78,7 +78,7 @@ func start(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, dir, "--cluster", file)
+	return serve(t, dir, "--cluster", file, "--overcommit", "--virtual-gpus", "2")
 }
 
 // serve starts a real server, whose programs, home and data are in a folder.

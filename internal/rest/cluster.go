@@ -75,6 +75,8 @@ type NodeSKU struct {
 	Used  int32          `json:"used"`
 	Bad   int32          `json:"bad"`
 	Fault string         `json:"fault,omitempty"` // why one of them is bad, where that is known
+	// Pretended is that its GPUs do not exist.
+	Pretended bool `json:"pretended,omitempty"`
 }
 
 // CellStatus is one physical cell with its children.

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -125,6 +126,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 		slices.Sort(holders)
 	}
 	code, text := BadHardware, s.illText(j, ill.nodes, ill.drainers, holders, crowded)
+	text += knownFault(f, s.leaves, ill.nodes)
 	if len(r.Nodes) == 0 && len(ill.drainers) > 0 {
 		code = Draining
 	}
@@ -156,6 +158,18 @@ func (s *State) illText(j *job, bad []int32, drainers, holders []JobID, crowded 
 		return "it would fit if " + strings.Join(ifs, " and ")
 	}
 	return "in its way: " + strings.Join(inWay, ", and ")
+}
+
+// knownFault is why a leaf of nodes is bad, where that is known of one of them.
+func knownFault(f *cell.Forest, bad []leafNote, nodes []int32) string {
+	for _, i := range nodes[:min(len(nodes), maxNamed)] {
+		for _, n := range bad {
+			if n.Node == f.Nodes[i].Name && n.Reason != "" && f.FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None {
+				return fmt.Sprintf(" (%s: %s)", n.Node, n.Reason)
+			}
+		}
+	}
+	return ""
 }
 
 // outOfService says what is wrong with which nodes: "n1, n2 (cordoned) and bad hardware on n3".

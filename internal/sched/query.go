@@ -369,7 +369,7 @@ func (s *State) Nodes() []NodeStatus {
 func (s *State) nodeSKU(c cell.CellID) NodeSKU {
 	f := s.cl.Forest()
 	ch := &f.Chains[f.Cells[c].Chain]
-	out := NodeSKU{Carry: s.carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c)}
+	out := NodeSKU{Carry: s.carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c), Pretended: s.cl.SKU(ch.SKU).Pretended}
 	for l := f.Cells[c].FirstLeaf; l < f.Cells[c].FirstLeaf+cell.LeafID(out.Total); l++ {
 		if h, _ := s.cl.Holder(l); h != cell.None {
 			out.Used++

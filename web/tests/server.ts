@@ -41,7 +41,7 @@ export class Server {
     const listen = this.url === '' ? '127.0.0.1:0' : this.url.replace('http://', '');
     const first = this.url === '' ? ['--cluster', file] : [];
     const bin = process.env.COMB_BIN ?? join(import.meta.dirname, '../../bin/comb');
-    const child = spawn(bin, ['serve', '--data', join(this.home, 'data'), '--listen', listen, '--trust-users', '--overcommit', ...first, ...more], {
+    const child = spawn(bin, ['serve', '--data', join(this.home, 'data'), '--listen', listen, '--trust-users', '--overcommit', '--virtual-gpus', '64', ...first, ...more], {
       env: { ...process.env, PATH: `${dirname(bin)}:${process.env.PATH ?? ''}`, XDG_STATE_HOME: join(this.home, 'state'), DOCKER_HOST: 'unix:///nonexistent' },
     });
     this.child = child;

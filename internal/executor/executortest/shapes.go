@@ -87,7 +87,8 @@ func aCluster() *sched.Config {
 		node.Children = append(node.Children, cell.CellSpec{Type: "GPU", Address: fmt.Sprint(i)})
 	}
 	return &sched.Config{Storages: []storage.Storage{{Name: "confignfs", Folder: "/srv"}}, Cluster: cell.Spec{
-		SKUs: []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 8000, MemoryMB: 1 << 16, Device: cell.NVIDIA}},
+		SKUs: []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 8000, MemoryMB: 1 << 16,
+			Device: cell.NVIDIA, Pretended: true}},
 		Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{
 			{Type: "GPU"}, {Type: "NODE", Fanout: 64, IsNode: true}}}},
 		Cells: []cell.CellSpec{node},

@@ -173,6 +173,9 @@ func (c *caretaker) start(script *private) *outcome {
 	if errors.Is(err, container.ErrInTheWay) {
 		return unfit(c.spec.Boxed.Image, errTaken)
 	}
+	if errors.Is(err, container.ErrUnfit) {
+		return unfit(c.spec.Boxed.Image, err)
+	}
 	if errors.Is(err, container.ErrUnsure) {
 		c.note("%v", err)
 		return nil // the engine is asked once it answers

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"github.com/combsched/comb/internal/executor/local/guard"
+
 	"cmp"
 	"errors"
 	"fmt"
@@ -117,7 +119,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 			Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
 			Runtime: b.engine.About().Plain,
 			Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi, ImageEnv: image.Env, Top: insideTop,
-			Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
+			Devices: guard.Files(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
 			MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
 			Mounts: mounts,
 		}}

@@ -40,9 +40,14 @@ func Discover(ctx context.Context) (Machine, error) {
 	if m.MemoryMB, err = parseMemory(string(text)); err != nil {
 		return m, err
 	}
-	m.GPUs, err = nvidia.List(ctx, "nvidia-smi")
+	if m.GPUs, err = nvidia.List(ctx, "nvidia-smi"); err != nil {
+		err = fmt.Errorf("%w: %w", ErrDriver, err)
+	}
 	return m, err
 }
+
+// ErrDriver says that NVIDIA's driver does not answer; what else the machine has is known.
+var ErrDriver = errors.New("NVIDIA's driver does not answer")
 
 func parseMemory(text string) (int64, error) {
 	for line := range strings.Lines(text) {

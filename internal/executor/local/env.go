@@ -9,6 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/code"
+	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/storages"
@@ -145,7 +146,7 @@ func platformEnv(t *task, seen paths) []sched.EnvVar {
 		{Name: "COMB_NODE", Value: string(ts.Place.Node)},
 		{Name: "COMB_SKU", Value: string(ts.Place.SKU)},
 		{Name: "COMB_LEAVES", Value: leavesText(ts.Place)},
-		{Name: "COMB_DEVICE_FILES", Value: strings.Join(deviceFiles(ts.SKU, ts.Place), ",")},
+		{Name: "COMB_DEVICE_FILES", Value: strings.Join(guard.Files(ts.SKU, ts.Place), ",")},
 		{Name: "COMB_CHECKPOINT_DIR", Value: seen.checkpoints},
 		{Name: "COMB_PROGRESS_FILE", Value: seen.files + "/" + progressFile},
 	}
@@ -186,7 +187,7 @@ func deviceKinds() []deviceKind {
 // for as many consecutive ones; slices are named "device:slice", as NVIDIA's
 // container toolkit does, and of shares the devices, each once.
 func deviceEnv(sku cell.SKU, place cell.Task) []sched.EnvVar {
-	list := join(devicesOf(sku, place))
+	list := join(guard.Devices(sku, place))
 	mig := sku.Part == cell.MIG
 	if mig {
 		list = leavesText(place)
@@ -199,7 +200,7 @@ func deviceEnv(sku cell.SKU, place cell.Task) []sched.EnvVar {
 				env = append(env, sched.EnvVar{Name: name, Value: k.none[i]})
 			case mig && name == "CUDA_VISIBLE_DEVICES":
 				// CUDA knows slices by other names: it is shown the device.
-				env = append(env, sched.EnvVar{Name: name, Value: join(devicesOf(sku, place))})
+				env = append(env, sched.EnvVar{Name: name, Value: join(guard.Devices(sku, place))})
 			case k.kind == cell.AMD && i > 0:
 				// ROCR filters before HIP counts: both together would filter twice.
 			default:
@@ -229,49 +230,13 @@ func leavesText(place cell.Task) string {
 	return strings.Join(text, ",")
 }
 
-// deviceFiles returns the files of the devices that leaves stand for: "%d" in an
-// SKU's file is each device's index.
-func deviceFiles(sku cell.SKU, place cell.Task) []string {
-	var files []string
-	for _, pattern := range sku.Files {
-		if !strings.Contains(pattern, "%d") {
-			files = append(files, pattern)
-			continue
-		}
-		for _, d := range devicesOf(sku, place) {
-			files = append(files, strings.ReplaceAll(pattern, "%d", fmt.Sprint(d)))
-		}
-	}
-	return files
-}
-
-// devicesOf returns the indices of the devices that leaves stand for, or are
-// parts of, each once. What has no GPU, such as a CPU slot, is one device: its
-// index is the leaf's own.
-func devicesOf(sku cell.SKU, place cell.Task) []int32 {
-	each := int32(max(sku.GPU, 1))
-	var list []int32
-	for _, l := range place.Devices {
-		if sku.Part != "" {
-			if !slices.Contains(list, l) {
-				list = append(list, l)
-			}
-			continue
-		}
-		for i := range each {
-			list = append(list, l*each+i)
-		}
-	}
-	return list
-}
-
 // ownGPUs are the NVIDIA GPUs of a task as its engine is asked for them; none where device files are
-// given instead, or where GPUs are pretended since there is no driver.
+// given instead, or where GPUs are pretended.
 func ownGPUs(ts *sched.TaskStart) []string {
-	if _, err := os.Stat("/dev/nvidiactl"); err != nil || ts.SKU.Device != cell.NVIDIA || len(ts.SKU.Files) > 0 {
+	if !guard.Real(&ts.SKU) || len(ts.SKU.Files) > 0 {
 		return nil
 	}
-	list := join(devicesOf(ts.SKU, ts.Place))
+	list := join(guard.Devices(ts.SKU, ts.Place))
 	if ts.SKU.Part == cell.MIG {
 		list = leavesText(ts.Place)
 	}

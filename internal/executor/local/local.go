@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/executor/local/meter"
 	"github.com/combsched/comb/internal/executor/local/ports"
@@ -49,6 +50,9 @@ type Options struct {
 	// started until it says nil. It must be quick, and may be called from many goroutines;
 	// nil is a disk that always has room.
 	Room func() error
+	// Leaves are those of the present configuration, whose devices are looked at now and then; nil
+	// looks at none. A start looks in either case.
+	Leaves func() []guard.Leaf
 	// HasNode says whether tasks of a node run here; nil takes every node.
 	HasNode      func(cell.NodeName) bool
 	RequireImage bool // refuse a job with a dockerImage instead of warning, where there is no Engine
@@ -71,6 +75,7 @@ type Options struct {
 	NoCgroups   bool          // leave cgroups alone
 	Sampler     string        // program that is asked what GPUs do, as nvidia-smi is [nvidia-smi]
 	SampleEvery time.Duration // how often [10 s]
+	Dev         string        // folder of the machine's device files; tests have another [/dev]
 	NoSuspend   bool          // say that tasks cannot be suspended here
 	ProveWithin time.Duration // how long a kill may take before the task is called unknown [5 s]
 }
@@ -104,6 +109,9 @@ func (o *Options) fill() error {
 	if o.Sampler == "" {
 		o.Sampler = "nvidia-smi"
 	}
+	if o.Dev == "" {
+		o.Dev = "/dev"
+	}
 	if o.PortMin < 1024 || o.PortMax > 65535 || o.PortMin > o.PortMax {
 		return fmt.Errorf("ports %d to %d are not a range within 1024 to 65535", o.PortMin, o.PortMax)
 	}
@@ -135,6 +143,7 @@ type Executor struct {
 
 	boxes   boxes
 	samples *sampler
+	guard   *guard.Guard
 	roster  roster
 	// diskWaits is true while starts wait for the disk.
 	diskWaits atomic.Bool
@@ -200,9 +209,14 @@ func New(o Options) (*Executor, error) {
 	e.samples = newSampler(e, o.Sampler)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.Meter = meter.New(e.ctx, o.SampleEvery)
+	e.guard = guard.New(guard.Options{Dir: o.Dir, Boot: boot, Dev: o.Dev, Program: o.Sampler, Every: o.SampleEvery,
+		Leaves: o.Leaves, HasNode: o.HasNode, Log: o.Log, Tell: func(f sched.LeafHealth) { e.tell(f) }})
 	if err := e.boxes.open(e, o.Engine); err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("make ready for containers: %w", err)
+	}
+	if o.Leaves != nil {
+		e.wg.Go(func() { e.guard.Run(e.ctx) })
 	}
 	return e, nil
 }
@@ -359,6 +373,9 @@ func (e *Executor) Adopted(ctx context.Context) {
 
 // adoptWithin is how long the tasks of a server before may be looked for.
 const adoptWithin = 5 * time.Second
+
+// Renewed looks at all devices again, as a new configuration names them.
+func Renewed(e *Executor) { e.guard.Renew() }
 
 func (e *Executor) run(at *attempt) {
 	e.attempts[at.id] = at

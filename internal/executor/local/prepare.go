@@ -118,10 +118,9 @@ func (t *task) check() (*sched.Role, *outcome) {
 		return nil, &outcome{Job: true, Refused: fmt.Sprintf(
 			"role %s asks for the image %s, and this server runs plain processes and was told to refuse images", role.Name, role.Launch.Image)}
 	}
-	for _, file := range deviceFiles(ts.SKU, ts.Place) {
-		if _, err := os.Stat(file); err != nil {
-			return nil, &outcome{Refused: fmt.Sprintf("device file %s of SKU %s: %v", file, ts.SKU.Name, errors.Unwrap(err))}
-		}
+	if why := t.e.guard.Missing(t.starting, ts.SKU, ts.Place); why != "" {
+		t.e.guard.Soon()
+		return nil, &outcome{Refused: why}
 	}
 	return role, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/executor/local/nvidia"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
@@ -132,7 +133,7 @@ func (s *sampler) tell(seen map[int32]*device) {
 	defer s.mu.Unlock()
 	owners := map[int32]int{}
 	for t := range s.tasks {
-		for _, d := range devicesOf(t.start.SKU, t.start.Place) {
+		for _, d := range guard.Devices(t.start.SKU, t.start.Place) {
 			owners[d]++
 		}
 	}
@@ -153,7 +154,7 @@ func (s *sampler) tell(seen map[int32]*device) {
 // nil where that is not known. What a task has of a device with several is told
 // by its processes.
 func useOf(t *task, seen map[int32]*device, owners map[int32]int) (use *sched.DeviceUse, total int64) {
-	mine := devicesOf(t.start.SKU, t.start.Place)
+	mine := guard.Devices(t.start.SKU, t.start.Place)
 	util := int64(0)
 	use = &sched.DeviceUse{}
 	for _, i := range mine {

@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
@@ -101,7 +102,7 @@ func TestNoDevicesAreSeenWithoutLeaves(t *testing.T) {
 				t.Errorf("parts of devices (%s): %s", tt.sku.Part, v.Value)
 			}
 		}
-		if got := strings.Join(deviceFiles(tt.sku, parts), " "); got != "/dev/nvidia3 /dev/nvidia5 /dev/nvidiactl" {
+		if got := strings.Join(guard.Files(tt.sku, parts), " "); got != "/dev/nvidia3 /dev/nvidia5 /dev/nvidiactl" {
 			t.Errorf("device files: %s", got)
 		}
 	}

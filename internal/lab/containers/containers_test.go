@@ -66,7 +66,7 @@ func newWorld(t testing.TB, cluster string, flags ...string) *world {
 		t.Fatal(err)
 	}
 	w.server = &lab.Server{Bin: bin, Data: filepath.Join(w.dir, "data"), Log: filepath.Join(w.dir, "log"),
-		Args: []string{"--cluster", file, "--overcommit", "--runtime", "container"}}
+		Args: []string{"--cluster", file, "--overcommit", "--virtual-gpus", "2", "--runtime", "container"}}
 	t.Cleanup(w.server.Kill)
 	w.start()
 	return w

@@ -366,6 +366,9 @@ func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 	if err != nil && inTheWay(err) {
 		return ErrInTheWay // the engine's words name folders of this machine
 	}
+	if err != nil && unfitForGPUs(err) {
+		return errNoPlace
+	}
 	if err != nil && noGPUs(err) {
 		return ErrNoGPUs
 	}

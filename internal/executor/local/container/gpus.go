@@ -54,3 +54,16 @@ func (b *Box) requests() []container.DeviceRequest {
 func noGPUs(err error) bool {
 	return strings.Contains(err.Error(), "could not select device driver") || strings.Contains(err.Error(), "unresolvable CDI devices")
 }
+
+// errNoPlace says that an image cannot take what a GPU needs inside: the machine's GPUs are well.
+var errNoPlace = fmt.Errorf("%w: NVIDIA's container toolkit cannot put the files of the GPUs' driver into it, "+
+	"since its own are in the way or its CUDA needs a newer driver: use another one", ErrUnfit)
+
+// unfitForGPUs reports that a start failed in NVIDIA's hook by what the image has, not by the
+// machine. Hooks say that in words only.
+func unfitForGPUs(err error) bool {
+	_, hook, ok := strings.Cut(err.Error(), "nvidia-c") // -container-cli, -ctk or -cdi-hook
+	has := func(text string) bool { return strings.Contains(hook, text) }
+	return ok && (has("requirement error") || has("ldcache error") || has("update-ldcache") ||
+		has("mount error") && has("/merged/"))
+}

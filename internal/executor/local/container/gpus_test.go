@@ -32,3 +32,25 @@ func TestRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoseFaultAHookIs: what an image has in the way of the driver's files is the image's fault,
+// what the machine lacks is not.
+func TestWhoseFaultAHookIs(t *testing.T) {
+	const hook = "OCI runtime create failed: error running hook #0: exit status 1, stderr: mode 'legacy'\n"
+	for text, image := range map[string]bool{
+		"nvidia-container-cli: mount error: file creation failed: /d/1f/merged/usr/lib/libnvidia-ml.so.1: file exists": true,
+		"nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0, please update your driver":        true,
+		"nvidia-container-cli: ldcache error: process /sbin/ldconfig failed with error code: 1":                        true,
+		"nvidia-ctk hook update-ldcache: exit status 1":                                                                true,
+		"nvidia-container-cli: initialization error: nvml error: driver not loaded":                                    false,
+		"nvidia-container-cli: device error: 7: unknown device":                                                        false,
+		"nvidia-container-cli: mount error: stat failed: /dev/nvidia0: no such file or directory":                      false,
+	} {
+		if got := unfitForGPUs(errors.New(hook + text)); got != image {
+			t.Errorf("%s: the image's fault: %v", text, got)
+		}
+	}
+	if !errors.Is(errNoPlace, ErrUnfit) {
+		t.Error(errNoPlace)
+	}
+}
