@@ -316,7 +316,7 @@ type VCList struct {
 // NodeList lists nodes.
 type NodeList struct {
 	Nodes   []NodeStatus `json:"nodes"`
-	Runtime string       `json:"runtime,omitempty" doc:"What runs tasks, in words"`
+	Runtime string       `json:"runtime,omitempty" doc:"What runs tasks; administrators get the details"`
 }
 
 // Node is one node with what runs there.

@@ -42,18 +42,18 @@ func TestBothStreams(t *testing.T) {
 		"&tail=0":  "",
 		"&tail=1":  "E3", // which has not ended
 		"&tail=99": "one\nE1\ntwo\nE2\nthree\nfour\nE3",
-		"&frames=true": "stdout 0 4\none\nstderr 0 3\nE1\n" +
+		"&frames=true": "stdout 0 0\nstderr 0 0\nstdout 0 4\none\nstderr 0 3\nE1\n" +
 			"stdout 4 7\ntwo\nthrstderr 3 3\nE2\nstdout 11 8\nee\nfour\nstderr 6 2\nE3",
-		"&frames=true&offset=11&errors=3": "stderr 3 3\nE2\nstdout 11 8\nee\nfour\nstderr 6 2\nE3",
-		"&frames=true&offset=99&errors=8": "",
-		"&frames=true&tail=2":             "stdout 14 5\nfour\nstderr 6 2\nE3",
+		"&frames=true&offset=11&errors=3": "stdout 11 0\nstderr 3 0\nstderr 3 3\nE2\nstdout 11 8\nee\nfour\nstderr 6 2\nE3",
+		"&frames=true&offset=99&errors=8": "stdout 99 0\nstderr 8 0\n",
+		"&frames=true&tail=2":             "stdout 14 0\nstderr 6 0\nstdout 14 5\nfour\nstderr 6 2\nE3",
 	} {
 		if got := get(query); got != want {
 			t.Errorf("%s:\n%q\nwant\n%q", query, got, want)
 		}
 	}
 	w.logs.cut(4, 8)
-	if got, want := get("&frames=true&errors=8"), "stdout 0 4\none\ncomb 0 93\n"+
+	if got, want := get("&frames=true&errors=8"), "stdout 0 0\nstderr 8 0\nstdout 0 4\none\ncomb 0 93\n"+
 		"\n[comb: 4 bytes of output are missing here: they were removed to make room for what follows]\n"+
 		"stdout 8 3\nthrstdout 11 8\nee\nfour\n"; got != want {
 		t.Errorf("with a gap:\n%q\nwant\n%q", got, want)

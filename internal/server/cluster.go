@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -109,11 +110,23 @@ func (s *Server) getVC(ctx context.Context, in *namedRead) (*body[rest.VCStatus]
 
 func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.NodeList], error) {
 	out := rest.NodeList{Runtime: s.opts.Runtime}
+	if !warden.SeesAll(ctx) {
+		out.Runtime = plainRuntime(out.Runtime)
+	}
 	err := s.read(ctx, in.after(), func(st *sched.State) { out.Nodes = rest.NodesOf(st.Nodes()) })
 	if err != nil {
 		return nil, err
 	}
 	return answer(out), nil
+}
+
+// plainRuntime leaves out of what runs tasks where the engine listens and what is wrong with it:
+// that is for administrators.
+func plainRuntime(text string) string {
+	for _, more := range []string{" (", ": ", "; "} {
+		text, _, _ = strings.Cut(text, more)
+	}
+	return text
 }
 
 func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.CellList], error) {

@@ -49,6 +49,9 @@ type world struct {
 	stop func()
 }
 
+// saidRuntime is what the servers of tests say of themselves to administrators.
+const saidRuntime = "processes: the engine at unix:///run/canary.sock does not answer; build with CGO_ENABLED=0"
+
 // fakeMachine takes actions and holds logs.
 type fakeMachine struct {
 	mu      sync.Mutex
@@ -209,7 +212,7 @@ func (o setup) open(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	directory.Cheaper(people.Cost{KiB: 8, Passes: 1})
-	handler := server.New(server.Options{Proxies: o.proxies, Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: o.named},
+	handler := server.New(server.Options{Runtime: saidRuntime, Proxies: o.proxies, Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: o.named},
 		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -289,5 +290,19 @@ func TestEventsDoNotNameStrangers(t *testing.T) {
 	}
 	if text := told(w.token); !strings.Contains(text, " for "+number+" (bob~canary-job)\n") {
 		t.Errorf("the administrator is told\n%s", text)
+	}
+}
+
+// TestServerInternals: where the engine listens and what is wrong with it is told to
+// administrators; others learn in plain words what runs tasks.
+func TestServerInternals(t *testing.T) {
+	w := teams(t)
+	tokens := map[string]string{w.user("alice", "red"): "processes", w.user("lena", "leads"): "processes", w.token: saidRuntime}
+	for token, want := range tokens {
+		status, text := w.as(token, "GET", rest.Prefix+"/nodes", "")
+		var list rest.NodeList
+		if err := json.Unmarshal([]byte(text), &list); err != nil || status != 200 || list.Runtime != want {
+			t.Errorf("%d %v: tasks run as %q, want %q", status, err, list.Runtime, want)
+		}
 	}
 }

@@ -34,6 +34,7 @@ type Writer struct {
 	frames  bool     // each piece stands behind a line STREAM OFFSET BYTES
 	at      [2]int64 // the next byte of each stream
 	begun   bool
+	told    bool      // with frames: where each stream begins
 	counts  bool      // lines are counted, and nothing is written
 	pending [2][]byte // without frames: of a line that has not ended yet
 	turns   func() ([]executor.Turn, error)
@@ -81,6 +82,12 @@ func (w *Writer) More() (total int64, err error) {
 	ends, err := w.ends()
 	if err != nil {
 		return 0, err
+	}
+	if w.frames && !w.told {
+		w.told = true
+		for i, stream := range streams {
+			fmt.Fprintf(w.out, "%s %d 0\n", stream, w.at[i]) // Flush has its error
+		}
 	}
 	err = w.pass(ends, func(stream int, p []byte) (int, error) {
 		total += int64(len(p))
