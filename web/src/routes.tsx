@@ -42,6 +42,7 @@ const pages = {
   '/nodes': lazyPart(() => import('./pages/nodes/Page').then((m) => m.Nodes)),
   '/users': lazyPart(() => import('./pages/users/Page').then((m) => m.Users)),
   '/tokens': lazyPart(() => import('./pages/tokens/Page').then((m) => m.Tokens)),
+  '/system': lazyPart(() => import('./pages/system/Page').then((m) => m.System)),
   '/configuration': lazyPart(() => import('./pages/config/Page').then((m) => m.Configuration)),
 };
 
@@ -69,6 +70,7 @@ const tree = root.addChildren([
   createRoute({ ...under, path: '/nodes', component: pages['/nodes'] }),
   createRoute({ ...under, path: '/users', component: pages['/users'] }),
   createRoute({ ...under, path: '/tokens', component: pages['/tokens'] }),
+  createRoute({ ...under, path: '/system', component: pages['/system'] }),
   createRoute({ ...under, path: '/configuration', component: pages['/configuration'] }),
 ]);
 

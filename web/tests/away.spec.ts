@@ -14,7 +14,7 @@ test.beforeAll(async () => {
 
 test.afterAll(() => server.stop());
 
-const banner = (page: Page) => page.getByText('The server does not answer. What you see');
+const banner = (page: Page) => page.getByText('The server does not answer. This page shows');
 
 // back starts the server, and gives the moment since which it answers.
 async function back(): Promise<number> {
@@ -63,12 +63,12 @@ test('a killed server: a banner on each page, live within 4 s of its first answe
   await users.getByRole('dialog').getByLabel('Users', { exact: true }).fill('typed,In the dialog');
   const one = await tab(`/jobs/${waits.id}`);
   await one.getByRole('button', { name: 'Requeue' }).click();
-  await one.getByRole('dialog').getByLabel('Reason, which users see').fill('typed as a reason');
+  await one.getByRole('dialog').getByLabel('Reason (users see it)').fill('typed as a reason');
   const home = await tab('/');
   const nodes = await tab('/nodes');
   await page.bringToFront();
   const holds = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'admin~holds', exact: true }) });
-  await page.getByLabel('Name has').fill('s');
+  await page.getByLabel('Search by name').fill('s');
   await expect(page).toHaveURL(/name=s$/);
   await expect(holds).toBeVisible();
   await expect(page.locator('[aria-busy=true]')).toHaveCount(0);
@@ -89,8 +89,8 @@ test('a killed server: a banner on each page, live within 4 s of its first answe
   await expect(submit.getByRole('textbox', { name: 'Job file (YAML)' })).toContainText('# typed in the file');
   await expect(editor).toContainText('# typed in the configuration');
   await expect(users.getByRole('dialog').getByLabel('Users', { exact: true })).toHaveValue('typed,In the dialog');
-  await expect(one.getByRole('dialog').getByLabel('Reason, which users see')).toHaveValue('typed as a reason');
-  await expect(page.getByLabel('Name has')).toHaveValue('s');
+  await expect(one.getByRole('dialog').getByLabel('Reason (users see it)')).toHaveValue('typed as a reason');
+  await expect(page.getByLabel('Search by name')).toHaveValue('s');
   // What is asked for then is done.
   await one.getByRole('dialog').getByRole('button', { name: 'Requeue' }).click();
   await expect(one.getByRole('dialog')).toHaveCount(0);

@@ -51,7 +51,7 @@ test('a log: from the list of tasks, found lines one by one, whoever scrolls up 
   expect(await log.evaluate((e) => e.scrollTop)).toBe(top);
 
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click(), server.api('POST', `/jobs/${id}/stop`, {})]);
-  expect(file.suggestedFilename()).toBe('talks-main-1-stdout.log');
+  expect(file.suggestedFilename()).toBe('talks-main-1.log');
   expect(readFileSync(await file.path(), 'utf8')).toMatch(/^line 1 of 1\nline 2 of 1\n/);
 });
 
@@ -76,7 +76,7 @@ test('the log of an attempt before the latest', async ({ page }) => {
 test('another virtual cluster shows nothing of the one before, however late its answers are', async ({ page }) => {
   await made(job('of-default'));
   await server.signIn(page, 'carol', '/vcs/default');
-  await expect(page.getByRole('region', { name: 'What runs here' })).toContainText('of-default');
+  await expect(page.getByRole('region', { name: 'Running jobs' })).toContainText('of-default');
   await page.route(/\/api\/v1\/jobs\?.*vc=vc1/, async (r) => {
     await new Promise((resolve) => setTimeout(resolve, 3000));
     await r.continue();
@@ -87,7 +87,7 @@ test('another virtual cluster shows nothing of the one before, however late its 
   });
   await expect(page.getByRole('heading', { name: 'vc1' })).toBeVisible();
   expect(await page.locator('main').textContent()).not.toContain('of-default');
-  await expect(page.getByText('Nothing runs here')).toBeVisible();
+  await expect(page.getByText('No job runs')).toBeVisible();
 });
 
 test('what ends soon is sought among all jobs, and a line is that of its virtual cluster', async ({ page }) => {
@@ -98,11 +98,11 @@ test('what ends soon is sought among all jobs, and a line is that of its virtual
   await mine(job('short', { time: '1h', priority: 'crit' }));
   for (let i = 0; i < 25; i++) await mine(job(`waits-${i}`, { gpus: 2, priority: i === 24 ? 'prod' : 'test' }));
   await page.goto(`${server.url}/`);
-  const ends = page.getByRole('table', { name: 'What ends soon' }).getByRole('row');
+  const ends = page.getByRole('table', { name: 'Jobs that end soon' }).getByRole('row');
   await expect(ends.nth(1)).toContainText('short');
   await expect(ends.nth(2)).toContainText('long');
   await page.goto(`${server.url}/vcs/default`);
-  const line = page.getByRole('region', { name: 'What waits here' }).getByRole('row');
+  const line = page.getByRole('region', { name: 'Waiting jobs' }).getByRole('row');
   await expect(line.nth(1)).toContainText('waits-24');
   await expect(line.nth(1)).toContainText(/within \d+|by (\w+ )?\d\d:\d\d/); // when the one of 3 h has ended
   await expect(line.nth(2)).toContainText('waits-0');
@@ -120,7 +120,7 @@ test('what others do shows to those who do not see their jobs', async ({ page })
 test('cleared filters are cleared, and a dialog opens without the error of the one before', async ({ page }) => {
   const id = await made(job('stays'));
   await server.signIn(page, 'carol', '/jobs?name=no-such');
-  const name = page.getByLabel('Name has');
+  const name = page.getByLabel('Search by name');
   await expect(name).toHaveValue('no-such');
   await page.getByRole('button', { name: 'Clear the filters' }).click();
   await expect(name).toHaveValue('');
@@ -160,7 +160,7 @@ test('a refusal goes with the text that was refused', async ({ page }) => {
 test('a script with indented lines goes through the form as it is', async ({ page }) => {
   await server.signIn(page, 'alice', '/submit');
   await page.getByLabel('Name', { exact: true }).fill('script');
-  await page.getByLabel('CPUs of each').pressSequentially('0.5');
+  await page.getByLabel('CPUs per task').pressSequentially('0.5');
   await page.getByLabel('Commands').fill('cat <<X\nif:\n    four spaces\nX\nsleep 600');
   await expect(page.getByRole('textbox', { name: 'Job file (YAML)' })).toContainText('cpu: 0.5');
   await expect(page.getByRole('region', { name: 'What will happen' })).toContainText('Starts now');
@@ -175,7 +175,7 @@ test('a configuration that was typed stays, tells what starts, and that another 
   await made(job('waits', { gpus: 2 }));
   await server.signIn(page, 'carol', '/configuration');
   const editor = page.getByRole('textbox', { name: 'Cluster file (YAML)' });
-  const plan = page.getByRole('region', { name: 'What it would do' });
+  const plan = page.getByRole('region', { name: 'What would change' });
   await expect(editor).toContainText('virtualClusters');
   await editor.click();
   await page.keyboard.press('Control+Home');
@@ -183,7 +183,7 @@ test('a configuration that was typed stays, tells what starts, and that another 
   await page.keyboard.press('Control+a');
   await page.keyboard.press('Delete');
   await page.keyboard.insertText(present);
-  await expect(plan.getByRole('table', { name: 'Jobs that start' }).getByRole('row').nth(1)).toContainText('waits');
+  await expect(plan.getByRole('table', { name: 'Starting jobs' }).getByRole('row').nth(1)).toContainText('waits');
   await accessible(page);
 
   // Another page and a reload leave it.
@@ -201,13 +201,13 @@ test('a configuration that was typed stays, tells what starts, and that another 
   await other.getByRole('textbox', { name: 'Cluster file (YAML)' }).click();
   await other.keyboard.press('Control+End');
   await other.keyboard.insertText('  vc3: {policy: drf}\n');
-  await other.getByRole('region', { name: 'What it would do' }).getByRole('button', { name: 'Apply' }).click();
+  await other.getByRole('region', { name: 'What would change' }).getByRole('button', { name: 'Apply' }).click();
   await other.getByRole('dialog').getByRole('button', { name: 'Apply' }).click();
-  await expect(other.getByText('This is what the cluster has now')).toBeVisible();
-  await expect(plan).toContainText('Somebody changed the configuration since you began');
+  await expect(other.getByText('Edit the file to see what would change')).toBeVisible();
+  await expect(plan).toContainText('Someone else changed the configuration');
   await expect(editor).not.toContainText('vc3');
   await accessible(page);
-  await plan.getByRole('button', { name: 'Back to the present file' }).click();
+  await plan.getByRole('button', { name: 'Discard changes' }).click();
   await expect(editor).toContainText('vc3');
 });
 
@@ -236,7 +236,7 @@ virtualClusters:
     await expect(halves.getByRole('button')).toHaveText(/^n1 SWITCH [01] 2 \/ 2/);
     const pieces = page.getByRole('region', { name: 'pieces' });
     await expect(pieces.getByRole('button')).toHaveText(/^n1 GPU [0-3] 1 \/ 1/);
-    await expect(pieces).toContainText('Guaranteed and not bound at the moment: 1 × GPU');
+    await expect(pieces).toContainText('Guaranteed, not in use: 1 × GPU');
     await accessible(page);
     await pieces.getByRole('button').click();
     await expect(page.getByRole('complementary', { name: 'n1' })).toContainText('one-gpu');

@@ -22,12 +22,12 @@ test('a job that waits: what would let it start opens in Submit with the change 
   await page.goto(`${server.url}/jobs/${id}`);
   const why = page.getByRole('region', { name: 'Why it waits' });
   const fix = (name: RegExp) => why.getByRole('link', { name });
-  await expect(why).toContainText('What would let it start');
-  await expect(why).not.toContainText('No change was found');
+  await expect(why).toContainText('What you can change');
+  await expect(why).not.toContainText('No change of the job');
   await accessible(page);
 
   await fix(/^Open in Submit: it would start as an opportunistic job/).click();
-  await expect(page.getByText(`A copy of job ${id}, which has not ended`)).toBeVisible();
+  await expect(page.getByText(`A copy of job ${id}. That job has not ended`)).toBeVisible();
   await expect(page.getByRole('combobox', { name: 'Priority' })).toHaveValue(/^Opportunistic/);
   await expect(editor(page)).toContainText('jobPriorityClass: oppo');
   await expect(editor(page)).toContainText(comment);
@@ -40,7 +40,7 @@ test('a job that waits: what would let it start opens in Submit with the change 
   await page.goBack();
 
   await fix(/^Open in Submit: it would start with 1 GPU per task/).click();
-  await expect(page.getByLabel('GPUs of each')).toHaveValue('1');
+  await expect(page.getByLabel('GPUs per task')).toHaveValue('1');
   await expect(page.getByLabel('Name', { exact: true })).toHaveValue('asks-for-two');
   await expect(editor(page)).toContainText('gpu: 1');
   await expect(editor(page)).toContainText(comment);
@@ -60,7 +60,7 @@ test('a priority between the classes is shown as it is, and a class takes its pl
   const id = await submitted(page, job('own-priority').replace('hivedScheduler: {jobPriorityClass: test}', 'hivedScheduler:\n    jobPriorityClass: test'));
   await page.goto(`${server.url}/submit?from=${id}&priority=11`); // as a suggestion has it
   const priority = page.getByRole('combobox', { name: 'Priority' });
-  await expect(priority).toHaveValue('11, by the file');
+  await expect(priority).toHaveValue('11 (from the file)');
   const verdict = page.getByRole('region', { name: 'What will happen' });
   await page.getByLabel('Name', { exact: true }).fill('of-another-name');
   await expect(verdict).toContainText('Starts now');
@@ -80,12 +80,12 @@ test('a clone opens with the job’s file; its secrets are to be put in again', 
   await page.getByRole('link', { name: 'Clone' }).click();
   await expect(page.getByLabel('Name', { exact: true })).toHaveValue('plain');
   await expect(editor(page)).toContainText(comment);
-  await expect(page.getByText('Secrets of the job are masked')).toHaveCount(0);
+  await expect(page.getByText('The secrets of the job are masked')).toHaveCount(0);
 
   const secret = await submitted(page, `${job('with-a-secret')}secrets: {token: not-for-all}\n`);
   await page.goto(`${server.url}/jobs/${secret}`);
   await page.getByRole('link', { name: 'Clone' }).click();
-  await expect(page.getByText('Secrets of the job are masked')).toBeVisible();
+  await expect(page.getByText('The secrets of the job are masked')).toBeVisible();
   await expect(editor(page)).toContainText('******');
   expect(await page.content()).not.toContain('not-for-all');
   await accessible(page);

@@ -13,7 +13,7 @@ test.afterAll(() => server.stop());
 
 test('bad nodes and GPUs on Home', async ({ page }) => {
   await server.signIn(page, 'alice', '/');
-  const bad = page.getByRole('region', { name: 'What is out of service' });
+  const bad = page.getByRole('region', { name: 'Nodes out of service' });
   await expect(bad).toContainText('All nodes are in service');
   // What happens to nodes shows without a reload, also to users who may change nothing.
   await server.api('POST', '/nodes/node-a/cordon', { reason: 'a new fan' });
@@ -52,7 +52,7 @@ test('a node that refuses to start tasks is suspect on Home', async ({ page }) =
   try {
     for (let i = 0; i < 6; i++) await other.submit(job(`refused-${i}`));
     await other.signIn(page, 'carol', '/');
-    const bad = page.getByRole('region', { name: 'What is out of service' });
+    const bad = page.getByRole('region', { name: 'Nodes out of service' });
     await expect(bad.getByRole('row').filter({ hasText: /node-[ab]/ }).first()).toContainText('Suspect');
     await accessible(page);
   } finally {

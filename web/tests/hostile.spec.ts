@@ -178,7 +178,7 @@ test('hostile text that is typed stays text: forms, files, filters, configuratio
   await file.click();
   await page.keyboard.press('Control+End');
   await page.keyboard.insertText(`${JSON.stringify(hostile.texts[0])}: 1\n`);
-  await expect(page.getByRole('region', { name: 'What it would do' })).toContainText('<img src=x');
+  await expect(page.getByRole('region', { name: 'What would change' })).toContainText('<img src=x');
   await harmless(page, 'Configuration, mistakes');
   expect(said).toEqual([]);
 });
@@ -240,11 +240,11 @@ test('hostile reasons of versions, and names of tokens', async ({ page }) => {
     await file.click();
     await page.keyboard.press('Control+Home');
     await page.keyboard.insertText(`# ${text}\n`);
-    const plan = page.getByRole('region', { name: 'What it would do' });
+    const plan = page.getByRole('region', { name: 'What would change' });
     await plan.getByRole('button', { name: 'Apply' }).click();
-    await page.getByRole('dialog').getByLabel('Reason, which stays with the version').fill(text);
+    await page.getByRole('dialog').getByLabel('Reason (kept with the version)').fill(text);
     await page.getByRole('dialog').getByRole('button', { name: 'Apply' }).click();
-    await expect(plan).toContainText('This is what the cluster has now');
+    await expect(plan).toContainText('Edit the file to see what would change');
   }
   await widths(page, '/configuration', hostile.texts.slice(0, 3));
   expect(said).toEqual([]);

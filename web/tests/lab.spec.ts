@@ -48,7 +48,7 @@ async function person(browser: Browser, name: string, password: string): Promise
 // submit begins with a template of the lab and gives the job a name.
 async function submit(page: Page, template: string, name: string, verdict: RegExp): Promise<void> {
   await page.getByRole('link', { name: 'Submit', exact: true }).click();
-  await page.getByRole('combobox', { name: 'Begin with' }).click();
+  await page.getByRole('combobox', { name: 'Start from' }).click();
   await page.getByRole('option', { name: `Lab: ${template}`, exact: true }).click();
   await page.getByLabel('Name', { exact: true }).fill(name);
   await expect(page.getByRole('textbox', { name: 'Job file (YAML)' })).toContainText(`name: ${name}`);
@@ -99,10 +99,10 @@ async function change(page: Page, text: string, reason: string): Promise<void> {
 }
 
 async function apply(page: Page, reason: string): Promise<void> {
-  const plan = page.getByRole('region', { name: 'What it would do' });
+  const plan = page.getByRole('region', { name: 'What would change' });
   await expect(plan).toContainText('vc1');
   await plan.getByRole('button', { name: 'Apply' }).click();
-  await page.getByRole('dialog').getByLabel('Reason, which stays with the version').fill(reason);
+  await page.getByRole('dialog').getByLabel('Reason (kept with the version)').fill(reason);
   await page.getByRole('dialog').getByRole('button', { name: 'Apply' }).click();
   await expect(page.getByRole('table', { name: 'Versions' }).getByRole('row').filter({ hasText: 'in force' })).toContainText(reason);
 }
@@ -166,7 +166,7 @@ test('the lab by clicking', async ({ browser, page: admin }) => {
     await expect(alice.page.getByRole('region', { name: 'What will happen' })).toContainText('Starts now');
     await alice.page.getByRole('button', { name: 'Submit' }).click();
     await expect(alice.page.locator('header').getByText('Running')).toBeVisible();
-    await submit(alice.page, 'production job of vc1', 'urgent', /Starts now|give way/);
+    await submit(alice.page, 'production job of vc1', 'urgent', /Starts now|Stopped first/);
     const [urgent] = await runs(alice.page, 'urgent');
     release('stopped');
     const stopped = await runs(alice.page, 'stopped');

@@ -10,16 +10,16 @@ test('more jobs than a page has: it says so, for itself and for its order, and t
   await server.signIn(page, 'carol', '/jobs');
   const rows = page.getByRole('table', { name: /^Jobs/ }).getByRole('row');
   await expect(rows).toHaveCount(101); // with the head
-  await expect(page.getByText('100 jobs on this page, of more')).toBeVisible();
+  await expect(page.getByText('100 jobs on this page; there are more')).toBeVisible();
   await page.getByRole('columnheader', { name: 'Waited' }).getByRole('button').click();
-  await expect(page.getByText('100 jobs on this page, of more · sorted within this page alone')).toBeVisible();
+  await expect(page.getByText('100 jobs on this page; there are more · only this page is in this order')).toBeVisible();
   // Chosen jobs of a page that is left are not stopped with those of the next.
   await page.getByLabel('Select admin~waits-50').check();
   await expect(page.getByRole('button', { name: 'Stop 1 job' })).toBeVisible();
   await page.getByRole('button', { name: 'Older' }).click();
   await expect(rows).toHaveCount(6);
   await expect(page.getByRole('button', { name: 'Stop 1 job' })).toHaveCount(0);
-  await expect(page.getByText('5 jobs on this page, of more')).toBeVisible();
+  await expect(page.getByText('5 jobs on this page; there are more')).toBeVisible();
   await accessible(page);
   await page.getByRole('button', { name: 'Newest' }).click();
   await expect(rows).toHaveCount(101);
@@ -34,7 +34,7 @@ test('an order over all pages', async ({ page }) => {
   await expect(rows).toHaveCount(101);
   const head = (name: string) => page.getByRole('columnheader', { name }).getByRole('button');
   await head('Name').click();
-  await expect(page.getByText('in this order over all pages')).toBeVisible();
+  await expect(page.getByText('all pages are in this order')).toBeVisible();
   await expect(rows.nth(1)).toContainText('m-000');
   await expect(rows.nth(100)).toContainText('m-099');
   await page.getByRole('button', { name: 'Next page' }).click();
@@ -59,9 +59,9 @@ test('several jobs are stopped at once, those alone that were chosen and are sho
   await expect(row(0)).toContainText('Running');
   for (const i of [0, 2, 4, 5]) await page.getByLabel(`Select admin~many-${i}`).check();
   // What a filter takes out of sight is not stopped with the rest.
-  await page.getByLabel('Name has').fill('many-5');
+  await page.getByLabel('Search by name').fill('many-5');
   await expect(page.getByRole('button', { name: 'Stop 1 job' })).toBeVisible();
-  await page.getByLabel('Name has').fill('many-');
+  await page.getByLabel('Search by name').fill('many-');
   await page.getByLabel('Select admin~many-5').uncheck();
   await page.getByRole('button', { name: 'Stop 3 jobs' }).click();
   const ask = page.getByRole('dialog', { name: 'Stop these 3 jobs?' });

@@ -23,7 +23,7 @@ test('nodes by health: each state has a letter or a mark, which the legend tells
   await page.getByText('Health', { exact: true }).click();
   await expect(page).toHaveURL(/by=health/);
   const legend = page.getByRole('list', { name: 'Legend' });
-  for (const words of ['free', 'U in use', 'bad', 'S of a suspect node', 'D of a node that is down or declared dead', 'C of a node that is cordoned or drains']) await expect(legend.getByRole('listitem').filter({ hasText: new RegExp(`^\\s*${words}$`) })).toHaveCount(1);
+  for (const words of ['free', 'U in use', 'bad', 'S on a suspect node', 'D on a node that is down or declared dead', 'C on a node that is cordoned or drains']) await expect(legend.getByRole('listitem').filter({ hasText: new RegExp(`^\\s*${words}$`) })).toHaveCount(1);
   await expect(page.getByTitle(/node-a.*in use/)).toHaveText('U');
   await expect(page.getByTitle(/node-a.*, free/)).toHaveText('');
   await expect(page.getByTitle(/node-b.*, free, of a node that is cordoned or drains/)).toHaveText(['C', 'C']);
@@ -50,7 +50,7 @@ test('nodes by health: each state has a letter or a mark, which the legend tells
   await page.goto(`${server.url}/nodes?by=health&node=node-b`);
   await expect(page.getByTitle(/node-a.*, free, bad/)).toHaveText('×');
   await expect(page.getByTitle(/node-b.*down or declared dead/)).toHaveText(['D', 'D']);
-  await expect(page.getByRole('complementary', { name: 'node-b' })).toContainText('It does not answer. What runs there may live');
+  await expect(page.getByRole('complementary', { name: 'node-b' })).toContainText('The node does not answer. Its jobs may still run');
   await accessible(page);
   await server.api('POST', '/nodes/node-b/uncordon', {});
   expect(said).toEqual([]);
@@ -64,22 +64,22 @@ test('from a used GPU to its job, and what a drain hits', async ({ page }) => {
   await expect(panel.getByRole('link', { name: 'admin~on-a-node' })).toBeVisible();
   await panel.getByRole('button', { name: 'Drain' }).click();
   const ask = page.getByRole('dialog');
-  await expect(ask).toContainText('What would become of each job');
+  await expect(ask).toContainText('Affected jobs');
   await expect(ask.getByRole('listitem').filter({ hasText: 'admin~on-a-node' })).toContainText(/is stopped, and starts again on node-[ab]/);
   await expect(ask.getByRole('link', { name: 'admin~on-a-node' })).toBeVisible();
-  await ask.getByLabel('Reason, which users see').fill('new memory');
+  await ask.getByLabel('Reason (users see it)').fill('new memory');
   await ask.getByRole('button', { name: 'Drain' }).click();
-  await expect(panel).toContainText(/It drains: what runs here must leave\. Deadline: (in 5\d min|\d\d:\d\d)/);
+  await expect(panel).toContainText(/Running jobs must leave the node\. Deadline: (in 5\d min|\d\d:\d\d)/);
 
   // The owner of the job is told it on the job's page, and there is no such line when the drain is taken back.
-  const coming = page.getByText(/node node-[ab] is drained \(new memory\): it is told to stop then/);
+  const coming = page.getByText(/node node-[ab] is drained \(new memory\): the job is told to stop/);
   await panel.getByRole('link', { name: 'admin~on-a-node' }).click();
-  await expect(page.getByRole('heading', { name: 'What will happen to it' })).toBeVisible();
+  await expect(page.getByRole('heading', { name: 'What happens next' })).toBeVisible();
   await expect(coming).toBeVisible();
   await page.goBack();
   await panel.getByRole('button', { name: 'Uncordon' }).click();
   await ask.getByRole('button', { name: 'Uncordon' }).click();
-  await expect(panel).not.toContainText('It drains');
+  await expect(panel).not.toContainText('must leave the node');
   await panel.getByRole('link', { name: 'admin~on-a-node' }).click();
   await expect(page.getByRole('heading', { name: 'on-a-node' })).toBeVisible();
   await expect(coming).not.toBeVisible();
@@ -88,7 +88,7 @@ test('from a used GPU to its job, and what a drain hits', async ({ page }) => {
   await page.goto(`${server.url}/nodes`);
   await page.getByRole('button', { name: /^node-[ab] 0 \/ 2/ }).click();
   await panel.getByRole('button', { name: 'Drain' }).click();
-  await expect(ask.getByLabel('Deadline in minutes; 0 is at once')).toBeVisible();
-  await expect(ask).toContainText('Nothing runs there.');
-  await expect(ask).not.toContainText('What would become of each job');
+  await expect(ask.getByLabel('Deadline in minutes (0: at once)')).toBeVisible();
+  await expect(ask).toContainText('No job runs on it.');
+  await expect(ask).not.toContainText('Affected jobs');
 });

@@ -168,7 +168,7 @@ test('nodes: cells, table, what runs, cordon', async ({ page }) => {
   await expect(page.getByRole('list', { name: 'Legend' })).toContainText('test (10)');
   await accessible(page);
   await panel.getByRole('button', { name: 'Cordon' }).click();
-  await page.getByRole('dialog').getByLabel('Reason, which users see').fill('a new fan');
+  await page.getByRole('dialog').getByLabel('Reason (users see it)').fill('a new fan');
   await page.getByRole('dialog').getByRole('button', { name: 'Cordon' }).click();
   await expect(panel).toContainText('a new fan');
   await page.getByText('Table', { exact: true }).click();
@@ -179,8 +179,8 @@ test('nodes: cells, table, what runs, cordon', async ({ page }) => {
   await expect(page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: name })).toContainText('In service');
   // Drained at once, what runs there leaves it, and runs on the other one.
   await panel.getByRole('button', { name: 'Drain' }).click();
-  await page.getByRole('dialog').getByLabel('Deadline in minutes; 0 is at once').fill('0');
-  await page.getByRole('dialog').getByLabel('Reason, which users see').fill('new memory');
+  await page.getByRole('dialog').getByLabel('Deadline in minutes (0: at once)').fill('0');
+  await page.getByRole('dialog').getByLabel('Reason (users see it)').fill('new memory');
   await accessible(page);
   await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
   await expect(page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: name })).toContainText('Draining');
@@ -198,7 +198,7 @@ test('a job is held, gets another priority, is released and requeued', async ({ 
   const header = page.locator('main header');
   const ask = page.getByRole('dialog');
   await page.getByRole('button', { name: 'Hold' }).click();
-  await ask.getByLabel('Reason, which users see').fill('no data yet');
+  await ask.getByLabel('Reason (users see it)').fill('no data yet');
   await accessible(page);
   await ask.getByRole('button', { name: 'Hold' }).click();
   await expect(header.getByText('Held', { exact: true })).toBeVisible();
@@ -213,7 +213,7 @@ test('a job is held, gets another priority, is released and requeued', async ({ 
   await expect(header.getByText('Running')).toBeVisible();
   await accessible(page);
   await page.getByRole('button', { name: 'Requeue' }).click();
-  await ask.getByLabel('Reason, which users see').fill('a slow node');
+  await ask.getByLabel('Reason (users see it)').fill('a slow node');
   await ask.getByRole('button', { name: 'Requeue' }).click();
   await expect(page.getByRole('table', { name: 'Tasks' }).getByRole('row').filter({ hasText: 'Running' })).toContainText('2');
 });
@@ -226,7 +226,7 @@ test('the configuration: marks, a plan, apply, somebody who was faster', async (
   await editor.click();
   await page.keyboard.press('Control+End');
   await page.keyboard.insertText('  vc2: {polcy: drf}\n');
-  const plan = page.getByRole('region', { name: 'What it would do' });
+  const plan = page.getByRole('region', { name: 'What would change' });
   await expect(plan).toContainText('did you mean policy');
   await page.keyboard.press('Control+z');
   await page.keyboard.insertText('  vc2: {policy: drf}\n');
@@ -234,7 +234,7 @@ test('the configuration: marks, a plan, apply, somebody who was faster', async (
   await accessible(page);
   await plan.getByRole('button', { name: 'Apply' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Apply' }).click();
-  await expect(plan).toContainText('This is what the cluster has now');
+  await expect(plan).toContainText('Edit the file to see what would change');
   await page.getByRole('link', { name: 'Virtual clusters' }).click();
   await page.getByRole('link', { name: 'vc2' }).click();
   await expect(page.getByRole('heading', { name: 'vc2' })).toBeVisible();
@@ -247,7 +247,7 @@ test('the configuration: marks, a plan, apply, somebody who was faster', async (
   await versions.getByRole('button', { name: 'Restore version 1', exact: true }).click();
   await expect(plan).toContainText('vc2');
   await plan.getByRole('button', { name: 'Apply' }).click();
-  await page.getByRole('dialog').getByLabel('Reason, which stays with the version').fill('too early');
+  await page.getByRole('dialog').getByLabel('Reason (kept with the version)').fill('too early');
   await accessible(page);
   await page.getByRole('dialog').getByRole('button', { name: 'Apply' }).click();
   await expect(versions.getByRole('row').filter({ hasText: 'in force' })).toContainText('too early, version 1 restored');

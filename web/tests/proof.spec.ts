@@ -54,13 +54,13 @@ test('a log of 100 MB: its end, a search, back to the middle, and lines before t
   await expect(log).toContainText('the-last-line');
   const find = page.getByRole('search', { name: 'Search' }).getByRole('status');
   await page.getByLabel('Find in the log').fill('line 1288000 of');
-  await expect(find).toHaveText(/^No line found in the last 10,00\d lines, which alone were read$/);
-  await expect(page.getByText('Download saves the whole log')).toBeVisible();
+  await expect(find).toHaveText(/^No line found in the last 10,00\d lines \(older lines not searched\)$/);
+  await expect(page.getByText('Download has the complete log')).toBeVisible();
   await log.focus();
   await page.keyboard.press('Home');
   await expect(log).toContainText('line 1290010 of');
   await page.getByRole('button', { name: 'Earlier lines' }).click();
-  await expect(find).toHaveText(/^1 line found in the last 2\d,\d\d\d lines, which alone were read$/);
+  await expect(find).toHaveText(/^1 line found in the last 2\d,\d\d\d lines \(older lines not searched\)$/);
   await expect(log).toContainText('line 1290010 of');
   await page.getByLabel('Find in the log').press('Enter');
   await expect(log.locator('[data-mark=at]')).toContainText('line 1288000 of a log');
@@ -152,7 +152,7 @@ test('by keyboard alone through all pages', async ({ page }) => {
 
 test('what is not there, what cannot be read, and what is too much, is said', async ({ page }) => {
   await server.signIn(page, 'bob', '/jobs/999999');
-  await expect(page.getByRole('alert')).toContainText('not yours');
+  await expect(page.getByRole('alert')).toContainText('you may not see it');
   await page.goto(`${server.url}/nothing-here`);
   await expect(page.getByRole('heading').first()).toBeVisible();
   await accessible(page);

@@ -40,12 +40,12 @@ test('the first administrator comes by the code that the server printed', async 
   await page.getByLabel('Code').fill('aaaaa-bbbbb-ccccc-ddddd');
   await page.getByLabel('User name').fill('carol');
   await page.getByLabel('New password').fill(server.password);
-  await page.getByRole('button', { name: 'Make the administrator' }).click();
+  await page.getByRole('button', { name: 'Create the administrator' }).click();
   await expect(page.getByRole('alert')).toContainText('code');
   await expect(page.getByLabel('User name')).toHaveValue('carol');
   const code = /the code ([a-z0-9-]{20,})/.exec(server.said)?.[1] ?? '';
   await page.getByLabel('Code').fill(code);
-  await page.getByRole('button', { name: 'Make the administrator' }).click();
+  await page.getByRole('button', { name: 'Create the administrator' }).click();
   // It is signed in, at the page that was asked for.
   await expect(page.getByRole('heading', { name: 'Nodes' })).toBeVisible();
   await expect(page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Configuration' })).toBeVisible();
@@ -77,7 +77,7 @@ test('a session that ends by the provider goes on by another tab, with the text 
   await expect(other.getByRole('navigation', { name: 'Pages' })).toBeVisible();
   // What was asked for when the session ended is done now.
   await expect(over).toBeHidden();
-  await expect(page.getByText('The token is shown this once').first()).toBeVisible();
+  await expect(page.getByText('The token is shown only once').first()).toBeVisible();
 });
 
 test('a followed log asks nothing while the session is over, and goes on', async ({ page, context }) => {

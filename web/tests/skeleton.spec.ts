@@ -24,7 +24,7 @@ test('sign in, submit by the form, see the job wait and why, read its log', asyn
 
   // The first takes both GPUs of its node.
   await page.getByLabel('Name', { exact: true }).fill('first');
-  await page.getByLabel('GPUs of each').fill('2');
+  await page.getByLabel('GPUs per task').fill('2');
   await page.getByLabel('Commands').fill('for i in $(seq 3); do echo "line $i of first"; done\nsleep 600');
   const verdict = page.getByRole('region', { name: 'What will happen' });
   await expect(verdict).toContainText('Starts now');
@@ -48,7 +48,7 @@ test('sign in, submit by the form, see the job wait and why, read its log', asyn
   const why = page.getByRole('region', { name: 'Why it waits' });
   await expect(why).toContainText('VCBusy');
   await expect(why.getByRole('table', { name: 'In the way' })).toContainText('first');
-  await expect(why).toContainText('Number 1 of 1 job');
+  await expect(why).toContainText('1st of 1 job');
   await accessible(page);
 
   // When the first is stopped, the second starts without a reload.
@@ -89,7 +89,7 @@ test('a foreign job does not exist, and nothing of it is sent', async ({ page })
     if (r.url().includes('/api/v1/') && !r.url().includes('/events')) bodies.push(r.text().catch(() => ''));
   });
   await server.signIn(page, 'bob', `/jobs/${made.id}`);
-  await expect(page.getByRole('alert')).toContainText('not yours');
+  await expect(page.getByRole('alert')).toContainText('you may not see it');
   await page.getByRole('link', { name: 'Jobs', exact: true }).click();
   await expect(page.getByText('No jobs yet')).toBeVisible();
   await page.getByRole('link', { name: 'Virtual clusters' }).click();
@@ -101,9 +101,9 @@ test('a killed server: a banner, and live again when it is back', async ({ page 
   await server.signIn(page, 'alice', '/submit');
   await page.getByLabel('Name', { exact: true }).fill('typed-before-the-kill');
   await server.kill();
-  await expect(page.getByText('The server does not answer. What you see')).toBeVisible();
+  await expect(page.getByText('The server does not answer. This page shows')).toBeVisible();
   await server.start();
-  await expect(page.getByText('The server does not answer. What you see')).toBeHidden();
+  await expect(page.getByText('The server does not answer. This page shows')).toBeHidden();
   await expect(page.getByLabel('Name', { exact: true })).toHaveValue('typed-before-the-kill');
   await expect(page.getByRole('region', { name: 'What will happen' })).toContainText(/Starts now|Waits/);
 });
@@ -113,7 +113,7 @@ test('a session that is over asks for the password above the page', async ({ pag
   await page.getByLabel('Name', { exact: true }).fill('typed-before-the-end');
   await page.context().clearCookies();
   const dialog = page.getByRole('dialog', { name: 'Your session is over' });
-  await page.getByLabel('GPUs of each').fill('1');
+  await page.getByLabel('GPUs per task').fill('1');
   await expect(dialog).toBeVisible();
   await dialog.getByLabel('Password', { exact: true }).fill(server.password);
   await dialog.getByRole('button', { name: 'Sign in' }).click();

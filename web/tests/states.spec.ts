@@ -96,7 +96,7 @@ test('what has nothing says so, and what to do', async ({ page }) => {
   await server.api('POST', '/users', { users: [{ name: 'eve', password: server.password }] });
   await server.signIn(page, 'eve', '/');
   await expect(page.getByText('You have no jobs that wait or run')).toBeVisible();
-  await expect(page.getByText('You are a member of no virtual cluster')).toBeVisible();
+  await expect(page.getByText('You are in no virtual cluster')).toBeVisible();
   await expect(main(page).getByRole('link', { name: 'Submit a job' })).toBeVisible();
   await accessible(page);
   await page.goto(`${server.url}/jobs`);
@@ -106,10 +106,10 @@ test('what has nothing says so, and what to do', async ({ page }) => {
   await page.getByRole('button', { name: 'Clear the filters' }).click();
   await expect(page.getByText('No jobs yet')).toBeVisible();
   await page.goto(`${server.url}/vcs/vc1`);
-  await expect(page.getByText('Nothing waits here')).toBeVisible();
-  await expect(page.getByText('Nothing runs here')).toBeVisible();
+  await expect(page.getByText('No job waits')).toBeVisible();
+  await expect(page.getByText('No job runs')).toBeVisible();
   await page.goto(`${server.url}/vcs/none-such`);
-  await expect(page.getByText('This does not exist, or is not yours to see')).toBeVisible();
+  await expect(page.getByText('This does not exist, or you may not see it')).toBeVisible();
 
   await page.context().clearCookies();
   await server.signIn(page, 'carol', '/');
@@ -143,7 +143,7 @@ test('pages that no other test looks at: tabs of a job, one that failed, virtual
   await expect(main(page).getByRole('listitem').filter({ hasText: 'default' })).toContainText('1 waiting');
   await accessible(page);
   await page.goto(`${server.url}/vcs/default`);
-  await expect(page.getByRole('region', { name: 'What waits here' })).toContainText('waits-for-it');
+  await expect(page.getByRole('region', { name: 'Waiting jobs' })).toContainText('waits-for-it');
   const bound = page.getByRole('region', { name: 'Guaranteed cells' });
   await expect(bound.getByRole('img', { name: 'LAB-NODE: 1 of 1 bound' })).toBeVisible();
   await expect(bound.getByRole('row').last()).toContainText(/LAB-NODE.*11$/);

@@ -36,10 +36,10 @@ test('ports, a storage, a second role, retries and a folder with code by the for
 
   const ports = page.getByLabel('Ports');
   await ports.fill('http, ssh x');
-  await expect(page.getByText('Not ports: write names')).toBeVisible();
+  await expect(page.getByText('Not ports. Write names')).toBeVisible();
   await ports.fill('http, ssh 2');
   await expect(file).toContainText('ssh: 2');
-  await page.getByLabel('Tries again after failures').fill('2');
+  await page.getByLabel('Retries after a failure').fill('2');
   await expect(file).toContainText('jobRetryCount: 2');
   await page.getByRole('combobox', { name: 'Storages' }).click();
   await page.getByRole('option', { name: 'data' }).click();
@@ -68,7 +68,7 @@ test('ports, a storage, a second role, retries and a folder with code by the for
 
 test('templates: each is a job file without a mistake', async ({ page }) => {
   await server.signIn(page, 'alice', '/submit');
-  const begin = page.getByRole('combobox', { name: 'Begin with' });
+  const begin = page.getByRole('combobox', { name: 'Start from' });
   const verdict = page.getByRole('region', { name: 'What will happen' });
   await begin.click();
   const names = await page.getByRole('option').allTextContents();

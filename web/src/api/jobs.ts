@@ -155,7 +155,7 @@ export interface LogPlace {
   ref: string;
   role: string;
   index: number;
-  stream: string;
+  stream: string; // stdout, stderr or both
   attempt: number; // 0 is the latest
 }
 
@@ -173,11 +173,14 @@ export function logsFile(ref: string): string {
   return `/api/v1/jobs/${part(ref)}/logs`;
 }
 
-// openLog opens a task's log from an offset on, or from its last lines; with follow the answer goes on while the task prints.
-export async function openLog(p: LogPlace, from: { offset: number } | { tail: number }, signal: AbortSignal, follow = true): Promise<Response> {
+// openLog opens a task's log from an offset on, of both streams from one of each, or from its last lines; with follow the answer goes
+// on while the task prints.
+export async function openLog(p: LogPlace, from: { offset: number; errors?: number } | { tail: number }, signal: AbortSignal, follow = true): Promise<Response> {
   const q = new URLSearchParams({ stream: p.stream, follow: String(follow) });
   if (p.attempt > 0) q.set('attempt', String(p.attempt));
   if ('tail' in from) q.set('tail', String(from.tail));
   else q.set('offset', String(from.offset));
+  if (p.stream === 'both') q.set('frames', 'true');
+  if ('errors' in from) q.set('errors', String(from.errors));
   return request('GET', `${logPath(p)}?${q.toString()}`, { signal });
 }

@@ -11,6 +11,7 @@ import { Ago } from '../ui/Ago';
 import { Box } from '../ui/Box';
 import { State } from '../ui/State';
 import { type Column, Table } from '../ui/Table';
+import { pointOf } from './point';
 import { hasEnded, stateOf, waited } from './state';
 
 interface Props {
@@ -35,16 +36,19 @@ function byWord(a: string, b: string): number {
 // Why is what a person wants to know beside the state: why it waits, or how it ended.
 function Why({ job }: { job: Job }) {
   if (hasEnded(job)) return <span className="muted">{sentence(job.message ?? '')}</span>;
-  if (job.reason) return <span title={job.reason.message}>{sentence(job.reason.message)}</span>;
+  if (job.reason) return <span title={sentence(job.reason.message)}>{pointOf(job, job.reason)}</span>;
   return null;
 }
 
-// nextIn is when a job starts, or ends, as far as that is known; null leaves its cell empty.
-function nextIn(job: Job, start: Expected | undefined) {
-  if (job.phase === 'Waiting' && start) {
-    const { earliest, latest } = start;
-    return <Until at={latest ?? earliest} most={!!latest} title={text.expected(precise(earliest), latest ? precise(latest) : '')} />;
-  }
+// startIn is when a job that waits starts, as far as that is known; null leaves its cell empty.
+function startIn(job: Job, start: Expected | undefined) {
+  if (job.phase !== 'Waiting' || !start) return null;
+  const { earliest, latest } = start;
+  return <Until at={latest ?? earliest} most={!!latest} title={text.expected(precise(earliest), latest ? precise(latest) : '')} />;
+}
+
+// endIn is the same of the end of a job that runs.
+function endIn(job: Job) {
   if (hasEnded(job) || !job.outlook?.ends) return null;
   return <Until at={job.outlook.ends} most={!!job.outlook.last} title={job.outlook.basis ?? ''} />;
 }
@@ -71,12 +75,13 @@ const columns: Column<Job>[] = [
   },
   { key: 'state', head: text.state, order: (a, b) => byWord(stateOf(a), stateOf(b)) || (a.position ?? 0) - (b.position ?? 0), cell: (j) => <State state={stateOf(j)} detail={j.position ? text.position(j.position) : undefined} /> },
   { key: 'why', head: text.why, grow: true, cell: (j) => <Why job={j} /> },
-  { key: 'when', head: text.when, named: true, cell: () => null },
+  { key: 'starts', head: text.starts, named: true, cell: () => null },
+  { key: 'ends', head: text.ends, named: true, cell: endIn },
   { key: 'vc', head: text.vc, order: (a, b) => byWord(a.vc, b.vc), cell: (j) => <span title={j.vc}>{j.vc}</span> },
-  { key: 'user', head: text.user, narrow: 'hidden', order: (a, b) => byWord(a.user, b.user), cell: (j) => j.user },
+  { key: 'user', head: text.user, narrow: 'hidden', wide: true, order: (a, b) => byWord(a.user, b.user), cell: (j) => j.user },
   { key: 'gpus', head: text.gpus, align: 'right', order: (a, b) => a.gpus - b.gpus, cell: (j) => count(j.gpus) },
   { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', order: (a, b) => waited(a, now()) - waited(b, now()), cell: (j) => <Waited job={j} /> },
-  { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', order: (a, b) => (a.ran ?? 0) - (b.ran ?? 0), cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },
+  { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', wide: true, order: (a, b) => (a.ran ?? 0) - (b.ran ?? 0), cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },
   { key: 'submitted', head: text.submitted, align: 'right', narrow: 'hidden', order: (a, b) => a.submitted - b.submitted, cell: (j) => <Ago at={j.submitted} /> },
 ];
 
@@ -95,15 +100,15 @@ function choiceOf({ jobs, may, chosen, onChoose }: Props): Column<Job>[] {
   }];
 }
 
-// nextOf is that column with what is expected of the rows that wait.
-function nextOf(c: Column<Job>, starts: ReadonlyMap<number, Expected>): Column<Job> {
-  return c.key === 'when' ? { ...c, cell: (j) => nextIn(j, starts.get(j.id)) } : c;
+// startOf is that column with what is expected of the rows that wait.
+function startOf(c: Column<Job>, starts: ReadonlyMap<number, Expected>): Column<Job> {
+  return c.key === 'starts' ? { ...c, cell: (j) => startIn(j, starts.get(j.id)) } : c;
 }
 
 export function JobTable(props: Props) {
   const { jobs, label, without = [], sorted, ordered = false, onSort } = props;
   const waiting = jobs.filter((j) => j.phase === 'Waiting').map((j) => j.id);
   const starts = useQuery(startsQuery(waiting)).data ?? none;
-  const shown = columns.filter((c) => !without.includes(c.key)).map((c) => nextOf(c, starts));
+  const shown = columns.filter((c) => !without.includes(c.key)).map((c) => startOf(c, starts));
   return <Table label={label} columns={[...choiceOf(props), ...shown]} rows={jobs} rowKey={(j) => String(j.id)} ordered={ordered} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
 }

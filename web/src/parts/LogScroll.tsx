@@ -1,10 +1,12 @@
 import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { memo, useDeferredValue, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import { memo, type ReactNode, useDeferredValue, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { log as text } from '../text/job';
 import { Failed } from '../ui/Failed';
 import { runsOf } from './ansi';
+import { firstErrorOf } from './firstError';
+import { errors } from './frames';
 import { Finder, type Lines as LogLines, nextOf } from './lines';
 import css from './parts.module.css';
 import type { LogState } from './useLog';
@@ -15,12 +17,13 @@ interface Props {
   log: LogState;
   label: string;
   rest: string; // where lines are that were not read
+  failed: boolean; // it begins at its first error
   follow: boolean;
   onFollow: (on: boolean) => void;
 }
 
 // LogScroll shows the lines of a log, those in view alone, and finds a text in them.
-export function LogScroll({ log, label, rest, follow, onFollow }: Props) {
+export function LogScroll({ log, label, rest, failed, follow, onFollow }: Props) {
   const [find, setFind] = useState('');
   const [only, setOnly] = useState(false); // the lines that were found, alone
   const [at, setAt] = useState(-1); // the line that was jumped to, counted from the log's first
@@ -32,23 +35,38 @@ export function LogScroll({ log, label, rest, follow, onFollow }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({ count: total, getScrollElement: () => box.current, estimateSize: () => row, overscan: 20 });
   const scroll = useScroll(box, { follow, onFollow, version: log.version, total, gone, whole: !shown });
+  const show = (line: number, place: number) => {
+    onFollow(false);
+    setAt(line + gone);
+    rows.scrollToIndex(place, { align: 'center' });
+  };
   const jump = (back: boolean) => {
     const next = nextOf(found, at - gone, back);
     const to = found[next];
-    if (to === undefined) return;
-    onFollow(false);
-    setAt(to + gone);
-    rows.scrollToIndex(shown ? next : to, { align: 'center' });
+    if (to !== undefined) show(to, shown ? next : to);
   };
+  const error = useFirstError(log, failed);
+  const toError = () => {
+    setOnly(false);
+    show(error, error);
+  };
+  const opened = useRef(false);
+  useLayoutEffect(() => {
+    if (error < 0 || opened.current) return;
+    opened.current = true;
+    toError();
+  });
   const hits = useMemo(() => new Set(found), [found]);
   return (
     <>
-      <Find find={find} found={found} of={log.cut ? log.lines.list.length : 0} at={at - gone} only={only} onFind={(t) => { setFind(t); setAt(-1); }} onOnly={setOnly} onJump={jump} />
+      <Find find={find} found={found} of={log.cut ? log.lines.list.length : 0} at={at - gone} only={only} onFind={(t) => { setFind(t); setAt(-1); }} onOnly={setOnly} onJump={jump}>
+        {error >= 0 && <Button variant="default" onClick={toError}>{text.firstError}</Button>}
+      </Find>
       <div ref={box} className={css.logBox} role="log" aria-label={label} aria-live="off" tabIndex={0} {...scroll}>
         <div className={css.logInner} style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map((v) => {
             const i = shown ? (shown[v.index] ?? 0) : v.index;
-            return <Line key={v.key} text={log.lines.list[i] ?? ''} top={v.start} mark={i === at - gone ? 'at' : !shown && hits.has(i) ? 'found' : ''} />;
+            return <Line key={v.key} text={log.lines.list[i] ?? ''} top={v.start} error={log.both && log.lines.from[i] === errors} mark={i === at - gone ? 'at' : !shown && hits.has(i) ? 'found' : ''} />;
           })}
         </div>
       </div>
@@ -131,10 +149,11 @@ interface FindProps {
   onFind: (text: string) => void;
   onOnly: (on: boolean) => void;
   onJump: (back: boolean) => void;
+  children: ReactNode;
 }
 
 // Find counts the lines that have a text and goes from one to the next: Enter is the next one, Shift and Enter the one before.
-function Find({ find, found, of, at, only, onFind, onOnly, onJump }: FindProps) {
+function Find({ find, found, of, at, only, onFind, onOnly, onJump, children }: FindProps) {
   const none = found.length === 0;
   return (
     <div className={css.logFind} role="search" aria-label={text.finding}>
@@ -144,6 +163,7 @@ function Find({ find, found, of, at, only, onFind, onOnly, onJump }: FindProps) 
         }} />
       <Button variant="default" disabled={none} onClick={() => onJump(true)}>{text.previous}</Button>
       <Button variant="default" disabled={none} onClick={() => onJump(false)}>{text.next}</Button>
+      {children}
       <Checkbox label={text.only} checked={only} onChange={(e) => onOnly(e.currentTarget.checked)} />
       <span className="meta" role="status">{find ? text.found(found.length, found.indexOf(at) + 1, of) : ''}</span>
     </div>
@@ -155,9 +175,27 @@ function useFound(lines: LogLines, find: string, version: number): number[] {
   return useMemo(() => (find && version >= 0 ? finder.finder.find(finder.of) : []), [finder, find, version]);
 }
 
-const Line = memo(function Line({ text: line, top, mark }: { text: string; top: number; mark: string }) {
+// useFirstError is the line at which the reader of a failed task's log begins, -1 where there is none. It is looked for when nothing
+// more comes, and stays the same one while earlier lines come.
+function useFirstError(log: LogState, failed: boolean): number {
+  const final = failed && !log.reading && log.version > 0;
+  const first = useMemo(() => {
+    const i = final ? firstErrorOf(log.lines) : -1;
+    return i < 0 ? null : i + log.lines.gone;
+  }, [log.lines, final]);
+  return first === null ? -1 : first - log.lines.gone;
+}
+
+interface LineProps {
+  text: string;
+  top: number;
+  error: boolean; // it is of standard error, beside lines that are not
+  mark: string;
+}
+
+const Line = memo(function Line({ text: line, top, error, mark }: LineProps) {
   return (
-    <div className={css.line} data-mark={mark || undefined} style={{ transform: `translateY(${top}px)` }}>
+    <div className={css.line} data-mark={mark || undefined} data-error={error || undefined} title={error ? text.isError : undefined} style={{ transform: `translateY(${top}px)` }}>
       {runsOf(line).map((r, i) =>
         r.colour || r.bold ? (
           <span key={i} style={{ color: r.colour || undefined, fontWeight: r.bold ? 600 : undefined }}>

@@ -1,4 +1,4 @@
-import { Button, Checkbox, Select } from '@mantine/core';
+import { Button, Checkbox, SegmentedControl, Select } from '@mantine/core';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import { Failure } from '../api/client';
@@ -8,6 +8,7 @@ import { log as text } from '../text/job';
 import { Empty } from '../ui/Empty';
 import { Failed } from '../ui/Failed';
 import { LogScroll } from './LogScroll';
+import { firstFailed } from './state';
 import css from './parts.module.css';
 import { type LogState, useLog } from './useLog';
 import { useLogs } from './useLogs';
@@ -33,10 +34,10 @@ export function LogView({ job }: { job: Job }) {
   const address: LogAddress = useSearch({ strict: false });
   const navigate = useNavigate();
   const [follow, setFollow] = useState(true);
-  const task = tasks.find((t) => nameOf(t) === address.task) ?? tasks[0];
+  const task = tasks.find((t) => nameOf(t) === address.task) ?? firstFailed(job) ?? tasks[0];
   if (!task) return <Empty title={text.empty} />;
   const together = address.task === all && tasks.length > 1;
-  const stream = address.output === 'stderr' ? 'stderr' : 'stdout';
+  const stream = text.streams.find((s) => s.value === address.output)?.value ?? 'both';
   const attempt = attemptOf(task, address.attempt);
   const go = (change: LogAddress) => void navigate({ to: '/jobs/$job', params: { job: String(job.id) }, search: { tab: 'log', ...address, ...change }, replace: true, resetScroll: false });
   const choices = [...(tasks.length > 1 ? [{ value: all, label: text.all }] : []), ...tasks.map((t) => ({ value: nameOf(t), label: nameOf(t) }))];
@@ -44,14 +45,13 @@ export function LogView({ job }: { job: Job }) {
     <div className={css.log}>
       <div className={css.logBar}>
         <Select label={text.task} data={choices} value={together ? all : nameOf(task)} onChange={(v) => go({ task: v ?? '', attempt: '' })} allowDeselect={false} searchable={tasks.length > 10} />
-        <Select label={text.stream} allowDeselect={false} value={stream} onChange={(v) => go({ output: v === 'stderr' ? 'stderr' : '' })}
-          data={[{ value: 'stdout', label: text.stdout }, { value: 'stderr', label: text.stderr }]} />
+        <SegmentedControl aria-label={text.stream} value={stream} onChange={(v) => go({ output: v === 'both' ? '' : v })} data={text.streams} />
         {!together && task.attempt > 1 && (
           <Select label={text.attempt} allowDeselect={false} value={String(attempt)} onChange={(v) => go({ attempt: v === String(task.attempt) ? '' : (v ?? '') })}
             data={Array.from({ length: Math.min(task.attempt, attemptsShown) }, (_, i) => ({ value: String(task.attempt - i), label: i === 0 ? text.latest(task.attempt) : String(task.attempt - i) }))} />
         )}
         {!together && attempt > 0 && (
-          <Button component="a" variant="default" href={logFile({ ref: String(job.id), role: task.role, index: task.index, stream, attempt })} download={`${job.name}-${nameOf(task)}-${stream}.log`}>
+          <Button component="a" variant="default" href={logFile({ ref: String(job.id), role: task.role, index: task.index, stream, attempt })} download={`${job.name}-${nameOf(task)}${stream === 'both' ? '' : `-${stream}`}.log`}>
             {text.download}
           </Button>
         )}
@@ -82,7 +82,7 @@ interface Following {
 function AllLines({ job, stream, ...rest }: { job: Job; stream: string } & Following) {
   const places = (job.tasks ?? []).map((t) => ({ name: nameOf(t), place: { ref: String(job.id), role: t.role, index: t.index, stream, attempt: t.attempt } }));
   const log = useLogs(places, over.includes(job.phase));
-  return <Shown log={log} label={text.allLabel} rest={text.restOfAll} {...rest} />;
+  return <Shown log={log} label={text.allLabel} rest={text.restOfAll} failed={job.phase === 'Failed'} {...rest} />;
 }
 
 interface LinesProps extends Following {
@@ -95,11 +95,12 @@ interface LinesProps extends Following {
 function Lines({ job, task, stream, attempt, ...rest }: LinesProps) {
   const done = attempt < task.attempt || over.includes(task.state) || over.includes(job.phase);
   const log = useLog({ ref: String(job.id), role: task.role, index: task.index, stream, attempt }, done);
-  return <Shown log={log} label={text.label(nameOf(task))} rest={text.rest} {...rest} />;
+  const failed = attempt === task.attempt && task.state === 'Failed';
+  return <Shown log={log} label={text.label(nameOf(task))} rest={text.rest} failed={failed} {...rest} />;
 }
 
-function Shown({ log, label, rest, follow, onFollow }: { log: LogState; label: string; rest: string } & Following) {
+function Shown({ log, ...more }: { log: LogState; label: string; rest: string; failed: boolean } & Following) {
   if (log.error instanceof Failure && log.error.status === 404) return <Empty title={log.reading ? text.empty : text.none}>{log.error.message}</Empty>;
   if (log.error && (!log.reading || log.lines.list.length === 0)) return <Failed error={log.error} onRetry={log.again} />;
-  return <LogScroll log={log} label={label} rest={rest} follow={follow} onFollow={onFollow} />;
+  return <LogScroll log={log} {...more} />;
 }

@@ -8,6 +8,7 @@ import { Ago } from '../ui/Ago';
 import { Fact, Section } from '../ui/Page';
 import { type Column, Table } from '../ui/Table';
 import css from './parts.module.css';
+import { changesOf } from './changes';
 import { startWords } from './start';
 import { LinkButton } from '../ui/LinkButton';
 
@@ -129,23 +130,8 @@ function Gang({ gang, alone, from }: { gang: GangReason; alone: boolean; from: s
   );
 }
 
-// changes is what a suggestion changes in the job file; those that change nothing in it have none.
-function changes(s: Suggestion): Record<string, string> | undefined {
-  const out: Record<string, string> = {};
-  if (s.role) out.role = s.role;
-  if (s.tasks) out.tasks = String(s.tasks);
-  if (s.leaves) out.gpus = String(s.leaves);
-  if (s.sku) out.sku = s.sku;
-  if (s.vc) out.vc = s.vc;
-  if (s.pinned) out.pinned = s.pinned;
-  if (s.time_limit) out.limit = `${Math.floor(s.time_limit / 1_000_000)}s`;
-  if (s.kind === 'higher_priority' && s.priority !== undefined) out.priority = String(s.priority);
-  if (s.kind === 'opportunistic') out.priority = '-1';
-  return Object.keys(out).some((k) => k !== 'role') ? out : undefined;
-}
-
 function Fix({ fix, from }: { fix: Suggestion; from: string }) {
-  const set = changes(fix);
+  const set = changesOf(fix);
   return (
     <li>
       <span>{fix.message}</span>

@@ -24,27 +24,44 @@ function serving(log: string, gap?: { from: number; to: number }) {
   return { asked, open };
 }
 
+// read is what earlierOf gives, as text.
+async function read(before: number, most: number, open: typeof openLog) {
+  const { lines, start } = await earlierOf(place, [before], most, signal, open);
+  return { text: lines.list.join('\n'), start: start[0] ?? -1 };
+}
+
 const log = Array.from({ length: 100 }, (_, i) => `line ${i}\n`).join('');
 
 test('what stands before an offset, in whole lines, to the beginning', async () => {
   const { open } = serving(log);
   const at = log.indexOf('line 50');
-  const first = await earlierOf(place, at, 100, signal, open);
-  expect(first.text).toMatch(/^line 38\n[^]*line 49\n$/);
+  const first = await read(at, 100, open);
+  expect(first.text).toMatch(/^line 38\n[^]*line 49$/);
   expect(log.slice(first.start).startsWith('line 38\n')).toBe(true);
-  const next = await earlierOf(place, first.start, 1000, signal, open);
-  expect(next).toEqual({ text: log.slice(0, first.start), start: 0 });
+  const next = await read(first.start, 1000, open);
+  expect(next).toEqual({ text: log.slice(0, first.start - 1), start: 0 });
 });
 
 test('a line that is longer than what is read at once', async () => {
   const { open } = serving('x'.repeat(50) + '\nend\n');
-  expect(await earlierOf(place, 51, 20, signal, open)).toEqual({ text: '', start: 51 });
+  expect(await read(51, 20, open)).toEqual({ text: '', start: 51 });
 });
 
 test('where something was removed, from the beginning on', async () => {
   const { asked, open } = serving(log, { from: log.indexOf('line 2\n'), to: log.indexOf('line 40') });
-  const before = await earlierOf(place, log.indexOf('line 50'), 200, signal, open);
-  expect(before.text).toMatch(/^line 0\nline 1\n\[removed\]\nline 40\n[^]*line 49\n$/);
+  const before = await read(log.indexOf('line 50'), 200, open);
+  expect(before.text).toMatch(/^line 0\nline 1\n\[removed\]\nline 40\n[^]*line 49$/);
   expect(before.start).toBe(0);
   expect(asked).toEqual([log.indexOf('line 50') - 200, 0]);
+});
+
+test('of both streams, each to its offset, without the part of a line with which either begins', async () => {
+  const told = 'stdout 6 0\nstderr 4 0\nstdout 6 9\nne\nout 2\nstderr 4 13\nor 1\nerror 2\nstdout 15 12\nout 3\nout 4\n';
+  const { lines, start } = await earlierOf({ ...place, stream: 'both' }, [21, 17], 15, signal, async (_, from) => {
+    expect(from).toEqual({ offset: 6, errors: 2 });
+    return new Response(told.replaceAll('stderr 4', 'stderr 2').replace('13\nor 1', '15\nrror 1'));
+  });
+  expect(lines.list).toEqual(['out 2', 'error 2', 'out 3']);
+  expect(lines.from).toEqual([0, 1, 0]);
+  expect(start).toEqual([9, 9]);
 });

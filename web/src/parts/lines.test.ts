@@ -7,6 +7,12 @@ function linesOf(...texts: string[]): string[] {
   return log.list;
 }
 
+function taken(text: string): Lines {
+  const lines = new Lines();
+  lines.take(text);
+  return lines;
+}
+
 test('lines come in any pieces', () => {
   const text = 'one\ntwo\r\n\n10%\r20%\rdone\nlast';
   const want = ['one', 'two', '', 'done', 'last'];
@@ -65,12 +71,12 @@ test('earlier lines come before the others, and are searched, too', () => {
   const finder = new Finder('b');
   log.take('c\nb\nd');
   expect(finder.find(log)).toEqual([1]);
-  log.before('a\nb\n');
+  log.before(taken('a\nb\n'));
   expect([log.list, log.gone, log.dropped]).toEqual([['a', 'b', 'c', 'b', 'd'], -2, false]);
   expect(finder.find(log)).toEqual([1, 3]);
   log.take('b\nb');
   expect(finder.find(log)).toEqual([1, 3, 4, 5]);
-  log.before('x\n'.repeat(keptLines));
+  log.before(taken('x\n'.repeat(keptLines)));
   expect([log.list.length, log.dropped, log.list.at(-1)]).toEqual([keptLines, true, 'b']);
   expect(finder.find(log)).toEqual([keptLines - 5, keptLines - 3, keptLines - 2, keptLines - 1]);
 });

@@ -5,63 +5,74 @@ export const keptLines = 100_000;
 export const longest = 8192; // characters of a line; what is longer goes on in the next
 const keptChars = 32 << 20; // in all lines
 
-// Lines are the last lines of a log that grows, as a terminal would show them: a lone carriage return begins its line anew.
+// Lines are the last lines of a log that grows, as a terminal would show them: a lone carriage return begins its line anew. Those of
+// several streams are kept apart: a line stands where it began, and goes on there while others come.
 export class Lines {
   list: string[] = [];
+  from: number[] = []; // which stream each is of
   gone = 0; // lines before the first of the list that are not kept; below 0 where earlier ones were put before what was read first
   dropped = false; // some are not kept any more
   private chars = 0;
-  private open = false; // the last line has not ended
-  private back = false; // a carriage return ended what came: a line feed may follow it
+  private open = new Map<number, number>(); // the lines that have not ended, by stream, counted as gone is
+  private back = new Set<number>(); // the streams in which a carriage return ended what came: a line feed may follow it
 
-  take(text: string): void {
+  take(text: string, source = 0): void {
     const pieces = text.split('\n');
     for (const [i, piece] of pieces.entries()) {
-      this.grow(piece);
+      this.grow(piece, source);
       if (i === pieces.length - 1) break;
-      if (!this.open) this.list.push('');
-      this.open = this.back = false;
+      if (!this.open.has(source)) this.write('', source);
+      this.open.delete(source);
+      this.back.delete(source);
     }
     this.drop();
   }
 
-  // before puts text that stands before the first line, and ends one itself.
-  before(text: string): void {
-    const earlier = new Lines();
-    earlier.take(text);
+  // before puts lines that stand before the first one.
+  before(earlier: Lines): void {
     this.list = earlier.list.concat(this.list);
+    this.from = earlier.from.concat(this.from);
     this.chars += earlier.chars;
     this.gone -= earlier.list.length;
     this.drop();
   }
 
-  private grow(piece: string): void {
+  // growing are the lines that have not ended.
+  growing(): number[] {
+    return [...this.open.values()];
+  }
+
+  private grow(piece: string, source: number): void {
     let end = piece.length;
     while (piece[end - 1] === '\r') end--;
     if (end > 0) {
       const from = piece.lastIndexOf('\r', end - 1) + 1;
-      if (from > 0 || this.back) this.write('');
-      let line = this.open ? (this.list.at(-1) ?? '') : '';
+      if (from > 0 || this.back.has(source)) this.write('', source);
+      const open = this.open.get(source);
+      let line = open === undefined ? '' : (this.list[open - this.gone] ?? '');
       for (let at = from; at < end; ) {
         if (line.length === longest) {
-          this.open = false;
+          this.open.delete(source);
           line = '';
         }
         const next = Math.min(end, at + longest - line.length);
         line += piece.slice(at, next);
         at = next;
-        this.write(line);
+        this.write(line, source);
       }
     }
-    if (piece !== '') this.back = end < piece.length;
+    if (piece === '') return;
+    if (end < piece.length) this.back.add(source);
+    else this.back.delete(source);
   }
 
-  // write puts a line in the place of the open one, or behind the last.
-  private write(line: string): void {
-    const old = this.open ? (this.list.pop() ?? '') : '';
-    this.list.push(line);
-    this.chars += line.length - old.length;
-    this.open = true;
+  // write puts a line in the place of its stream's open one, or behind the last.
+  private write(line: string, source: number): void {
+    const at = this.open.get(source) ?? this.gone + this.list.length;
+    this.chars += line.length - (this.list[at - this.gone] ?? '').length;
+    this.list[at - this.gone] = line;
+    this.from[at - this.gone] = source;
+    this.open.set(source, at);
   }
 
   private drop(): void {
@@ -70,18 +81,21 @@ export class Lines {
     for (let i = 0; i < n; i++) chars -= this.list[i]?.length ?? 0;
     for (; chars > keptChars; n++) chars -= this.list[n]?.length ?? 0;
     if (n > 0) this.list.splice(0, n);
+    if (n > 0) this.from.splice(0, n);
     this.dropped ||= n > 0;
     this.chars = chars;
     this.gone += n;
+    for (const [source, at] of this.open) if (at < this.gone) this.open.delete(source);
   }
 }
 
-// Finder finds the lines that have a text. It looks at each line once, and at the last again, which may have grown.
+// Finder finds the lines that have a text. It looks at each line once, and again at those that may have grown.
 export class Finder {
   private readonly want: string;
   private found: number[] = []; // counted from the first line that was read
   private first = 0; // the first that was looked at
   private next = 0;
+  private grew: number[] = []; // had not ended when they were looked at
 
   constructor(want: string) {
     this.want = want.toLowerCase();
@@ -95,11 +109,16 @@ export class Finder {
       this.next = log.gone;
     }
     this.first = log.gone;
-    while ((this.found.at(-1) ?? -Infinity) >= this.next) this.found.pop();
-    for (let i = Math.max(this.next, log.gone); i < end; i++) {
+    const again = this.grew.filter((i) => i >= log.gone && i < this.next);
+    this.found = this.found.filter((i) => !again.includes(i));
+    const look = (i: number) => {
       if (plain(log.list[i - log.gone] ?? '').toLowerCase().includes(this.want)) this.found.push(i);
-    }
-    this.next = Math.max(log.gone, end - 1);
+    };
+    again.forEach(look);
+    for (let i = Math.max(this.next, log.gone); i < end; i++) look(i);
+    if (again.length > 0) this.found.sort((a, b) => a - b);
+    this.next = end;
+    this.grew = log.growing();
     return this.found.filter((i) => i >= log.gone).map((i) => i - log.gone);
   }
 }

@@ -1,4 +1,4 @@
-import type { Job } from '../api/wire';
+import type { Job, Task } from '../api/wire';
 
 const ended = ['Succeeded', 'Failed', 'Stopped'];
 
@@ -21,4 +21,13 @@ export function stateOf(job: Job): string {
 export function waited(job: Job, now: number): number {
   if (job.phase === 'Waiting') return now - job.submitted - (job.ran ?? 0);
   return (job.started ?? job.ended ?? now) - job.submitted;
+}
+
+// firstFailed is the task of a failed job at whose log its reader begins: the one that failed first. Those that were stopped since
+// another had failed did not end by themselves.
+export function firstFailed(job: Job): Task | undefined {
+  if (job.phase !== 'Failed') return undefined;
+  const failed = (job.tasks ?? []).filter((t) => t.attempt > 0 && t.state === 'Failed');
+  const when = (t: Task) => t.exit?.at ?? Infinity;
+  return failed.sort((a, b) => Number(b.exit?.own ?? false) - Number(a.exit?.own ?? false) || when(a) - when(b))[0];
 }

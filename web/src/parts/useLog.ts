@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'react';
 import { Failure } from '../api/client';
 import { type LogPlace, openLog } from '../api/jobs';
 import { earlierOf } from './earlier';
+import { goOn, own, readPieces } from './frames';
 import { Lines } from './lines';
 
 const firstLines = 10_000;
@@ -10,6 +11,7 @@ const earlierBytes = 1 << 20; // that are read at once of what stands before the
 export interface LogState {
   lines: Lines; // the same object, changed in place: look at version
   version: number;
+  both: boolean; // its lines are of both streams
   cut: boolean; // there were more lines before the first
   earlier: (() => Promise<void>) | null; // reads some of these
   reading: boolean; // more may come
@@ -20,46 +22,43 @@ export interface LogState {
 // Reader follows one log and picks it up where it broke, by its offset in bytes.
 class Reader {
   lines = new Lines();
-  private start = 0; // the offset of what was read first
+  private start: number[] = []; // the offset of what was read first, of each stream
   private long = false; // the line before that is longer than what is read at once
-  private offset = -1;
-  private decoder = new TextDecoder();
+  private at: number[] = []; // where each stream goes on; empty before the first answer
+  private decoders = [new TextDecoder(), new TextDecoder(), new TextDecoder()];
 
   // read reads to the end of one answer.
   async read(place: LogPlace, signal: AbortSignal, changed: () => void): Promise<void> {
-    const r = await openLog(place, this.offset < 0 ? { tail: firstLines } : { offset: this.offset }, signal);
-    const start = Number(r.headers.get('Comb-Log-Offset') ?? '0');
-    if (this.offset < 0) this.start = start;
-    this.offset = start;
+    const r = await openLog(place, this.at.length === 0 ? { tail: firstLines } : goOn(place, this.at), signal);
     changed(); // also where nothing was printed yet
-    const reader = r.body?.getReader();
-    while (reader) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      this.offset += value.length;
-      this.lines.take(this.decoder.decode(value, { stream: true }));
+    await readPieces(r, place.stream, (source, offset, bytes) => {
+      if (source !== own) {
+        this.start[source] ??= offset;
+        this.at[source] = offset + bytes.length;
+      }
+      this.lines.take(this.decoders[source]?.decode(bytes, { stream: true }) ?? '', source);
       changed();
-    }
+    });
   }
 
   get cut(): boolean {
-    return this.start > 0 || this.lines.dropped;
+    return this.start.some((n) => n > 0) || this.lines.dropped;
   }
 
   // before reads what stands before the first line. Once lines were dropped there is no room for it.
   get before(): ((place: LogPlace, signal: AbortSignal) => Promise<void>) | null {
-    if (this.start === 0 || this.long || this.lines.dropped) return null;
+    if (this.start.every((n) => n === 0) || this.long || this.lines.dropped) return null;
     return async (place, signal) => {
-      const { text, start } = await earlierOf(place, this.start, earlierBytes, signal);
-      this.long = start >= this.start;
+      const { lines, start } = await earlierOf(place, this.start, earlierBytes, signal);
+      this.long = start.every((n, i) => n >= (this.start[i] ?? 0));
       if (this.long || this.lines.dropped) return;
       this.start = start;
-      this.lines.before(text);
+      this.lines.before(lines);
     };
   }
 }
 
-export const nothing: LogState = { lines: new Lines(), version: 0, cut: false, earlier: null, reading: true, error: null, again: () => {} };
+export const nothing: LogState = { lines: new Lines(), version: 0, both: false, cut: false, earlier: null, reading: true, error: null, again: () => {} };
 
 // useLog follows a task's log while the page is open. over says that the task has ended, so that nothing more comes.
 export function useLog(place: LogPlace, over: boolean): LogState {
@@ -88,7 +87,7 @@ export function useLog(place: LogPlace, over: boolean): LogState {
         show({ error: null });
       });
     };
-    setState({ ...nothing, again: () => setTurn((n) => n + 1) });
+    setState({ ...nothing, both: stream === 'both', again: () => setTurn((n) => n + 1) });
     void follow(reader, at, control.signal, changed, show, () => ended.current);
     return () => {
       control.abort();

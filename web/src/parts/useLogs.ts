@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'react';
 import { Failure } from '../api/client';
 import { type LogPlace, openLog } from '../api/jobs';
+import { goOn, own, readPieces } from './frames';
 import { Lines, longest } from './lines';
 import { type LogState, isFinal, nothing, shown } from './useLog';
 
@@ -13,9 +14,9 @@ const pause = 1000; // between rounds, in ms
 export class Part {
   missing = false; // it has no log yet
   cut = false; // there were more lines before the first
-  private offset = -1;
-  private rest = '';
-  private decoder = new TextDecoder();
+  private at: number[] = []; // where each stream goes on; empty before the first answer
+  private rest = ['', '', ''];
+  private decoders = [new TextDecoder(), new TextDecoder(), new TextDecoder()];
 
   readonly name: string;
   readonly place: LogPlace;
@@ -26,40 +27,38 @@ export class Part {
   }
 
   async read(into: Lines, signal: AbortSignal): Promise<boolean> {
-    const r = await openLog(this.place, this.offset < 0 ? { tail: firstLines } : { offset: this.offset }, signal, false);
-    const start = Number(r.headers.get('Comb-Log-Offset') ?? '0');
-    if (this.offset < 0) this.cut = start > 0;
-    this.offset = start;
-    const reader = r.body?.getReader();
+    const first = this.at.length === 0;
+    const r = await openLog(this.place, first ? { tail: firstLines } : goOn(this.place, this.at), signal, false);
     let any = false;
-    while (reader) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      this.offset += value.length;
-      any = this.take(this.decoder.decode(value, { stream: true }), into) || any;
-    }
+    await readPieces(r, this.place.stream, (source, offset, bytes) => {
+      if (source !== own) {
+        if (first && this.at[source] === undefined) this.cut ||= offset > 0;
+        this.at[source] = offset + bytes.length;
+      }
+      any = this.take(this.decoders[source]?.decode(bytes, { stream: true }) ?? '', into, source) || any;
+    });
     return any;
   }
 
   // take hands whole lines on, as a terminal would show them: what stands before a lone carriage return is gone. It reports
   // whether there were any.
-  take(text: string, into: Lines): boolean {
-    const pieces = (this.rest + text).split('\n');
+  take(text: string, into: Lines, source = 0): boolean {
+    const pieces = ((this.rest[source] ?? '') + text).split('\n');
     let rest = last(pieces.pop() ?? '');
-    for (const line of pieces) into.take(`${this.name} | ${last(line)}\n`);
+    for (const line of pieces) into.take(`${this.name} | ${last(line)}\n`, source);
     let any = pieces.length > 0;
     for (const room = longest - this.name.length - 3; rest.length > room; rest = rest.slice(room)) {
-      into.take(`${this.name} | ${rest.slice(0, room)}\n`); // of one that has no line feeds it would keep everything
+      into.take(`${this.name} | ${rest.slice(0, room)}\n`, source); // of one that has no line feeds it would keep everything
       any = true;
     }
-    this.rest = rest;
+    this.rest[source] = rest;
     return any;
   }
 
-  // end hands on the last line, which nothing ends.
+  // end hands on the last lines, which nothing ends.
   end(into: Lines): void {
-    if (this.rest !== '') into.take(`${this.name} | ${last(this.rest)}\n`);
-    this.rest = '';
+    for (const [source, rest] of this.rest.entries()) if (rest !== '') into.take(`${this.name} | ${last(rest)}\n`, source);
+    this.rest = ['', '', ''];
   }
 }
 
@@ -103,7 +102,7 @@ export function useLogs(places: Named[], over: boolean): LogState {
     const show = (change: Partial<LogState>) => {
       if (!control.signal.aborted) setState((s) => ({ ...s, ...change, lines, cut: lines.dropped || parts.some((p) => p.cut), version: s.version + 1 }));
     };
-    setState({ ...nothing, again: () => setTurn((n) => n + 1) });
+    setState({ ...nothing, both: latest.current.places[0]?.place.stream === 'both', again: () => setTurn((n) => n + 1) });
     void (async () => {
       for (;;) {
         await shown(control.signal);

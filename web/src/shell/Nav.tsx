@@ -15,6 +15,7 @@ const pages = [
   { to: '/tokens', name: text.nav.tokens, admin: false },
   { to: '/users', name: text.nav.users, admin: true, verb: 'see users and groups' },
   { to: '/configuration', name: text.nav.config, admin: true, verb: 'see the cluster file' },
+  { to: '/system', name: text.nav.system, admin: true, verb: 'change the cluster' },
 ] as const;
 
 function Links({ me, onGo }: { me: Me; onGo?: () => void }) {

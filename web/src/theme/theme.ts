@@ -11,6 +11,8 @@ const dark: MantineColorsTuple = [
 ];
 
 // The scheme decides at the place of use, which a colour that is worked out here could not.
+const red = { '--button-bg': 'var(--failed)', '--button-hover': 'color-mix(in srgb, var(--failed) 85%, var(--ink))', '--button-color': 'var(--on-vc)' };
+const redLine = { '--button-color': 'var(--failed)', '--button-bd': '1px solid var(--failed)' };
 const filled = { '--button-bg': 'var(--accent)', '--button-hover': 'var(--accent-hover)', '--button-color': 'var(--on-accent)' };
 
 export const theme = createTheme({
@@ -23,7 +25,12 @@ export const theme = createTheme({
   respectReducedMotion: true,
   components: {
     Button: Button.extend({
-      vars: (_, props) => ({ root: props.variant === undefined || props.variant === 'filled' ? filled : {} }),
+      vars: (_, props) => {
+        const whole = props.variant === undefined || props.variant === 'filled';
+        // What ends or removes something is red.
+        if (props.color === 'red') return { root: whole ? red : redLine };
+        return { root: whole ? filled : {} };
+      },
     }),
   },
   fontSizes: { xs: '12px', sm: '14px', md: '14px', lg: '16px', xl: '20px' },

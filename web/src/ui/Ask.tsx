@@ -9,6 +9,7 @@ interface Props {
   title: string;
   act: string;
   busy?: boolean;
+  ends?: boolean; // it ends or removes something
   error?: Error | null;
   children: ReactNode;
   onAct: () => void;
@@ -16,7 +17,7 @@ interface Props {
 }
 
 // Ask is the one dialog: it says what will happen before it does.
-export function Ask({ title, act, busy = false, error, children, onAct, onClose }: Props) {
+export function Ask({ title, act, busy = false, ends = false, error, children, onAct, onClose }: Props) {
   return (
     <Dialog title={title} onClose={onClose}>
       <form
@@ -32,7 +33,7 @@ export function Ask({ title, act, busy = false, error, children, onAct, onClose 
           <Button variant="default" onClick={onClose}>
             {text.cancel}
           </Button>
-          <Button type="submit" disabled={busy} data-autofocus>
+          <Button type="submit" disabled={busy} {...(ends ? { color: 'red' } : {})} data-autofocus>
             {act}
           </Button>
         </div>

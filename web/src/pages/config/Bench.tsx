@@ -9,7 +9,7 @@ import { text } from '../../text/config';
 import { Ask } from '../../ui/Ask';
 import { lazyPart } from '../../ui/lazy';
 import css from './config.module.css';
-import { Plan } from './Plan';
+import { Plan, stopsOf } from './Plan';
 import { useDraft } from './useDraft';
 import { Versions } from './Versions';
 
@@ -47,6 +47,7 @@ export function Bench({ user, present, etag }: { user: string; present: string; 
     },
   });
   const marks = plan.error instanceof Failure ? (plan.error.problem?.errors ?? nothing) : nothing;
+  const stops = stopsOf(plan.data);
   const type = (next: string) => setDraft(next === present ? null : { file: next, etag: draft?.etag ?? etag, restores: next === draft?.file ? draft.restores : 0 });
   return (
     <>
@@ -63,13 +64,13 @@ export function Bench({ user, present, etag }: { user: string; present: string; 
         {draft ? <Plan plan={plan.data} error={plan.error} /> : <p className="muted">{text.same}</p>}
         {draft && (
           <div className={css.buttons}>
-            <Button disabled={!plan.data || !plan.fresh} onClick={() => setKey(newKey())}>{text.apply}</Button>
+            <Button disabled={!plan.data || !plan.fresh} {...(stops ? { color: 'red' } : {})} onClick={() => setKey(newKey())}>{text.apply}</Button>
             <Button variant="default" onClick={() => setDraft(null)}>{text.reset}</Button>
           </div>
         )}
       </section>
       {key && (
-        <Ask title={text.applyTitle} act={apply.isPending ? text.applying : text.apply} busy={apply.isPending} error={apply.error} onAct={() => apply.mutate()} onClose={() => (apply.reset(), setKey(''))}>
+        <Ask ends={stops > 0} title={stops > 0 ? text.applyStops(stops) : text.applyTitle} act={apply.isPending ? text.applying : text.apply} busy={apply.isPending} error={apply.error} onAct={() => apply.mutate()} onClose={() => (apply.reset(), setKey(''))}>
           <p>{text.applyWhy}</p>
           <TextInput label={text.applyReason} maxLength={1000} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />
         </Ask>

@@ -27,6 +27,7 @@ export function Plan({ plan, error }: { plan: ConfigPlanned | undefined; error: 
       <Words title={text.effects} lines={plan.effects ?? []} none={text.nothing} />
       <Words title={plan.drops ? text.drops : text.ends} lines={plan.ends ?? []} none="" />
       <Words title={text.warnings} lines={plan.warnings ?? []} none="" />
+      {runs.length + starts.length + waits.length > 0 && <h3>{text.hits}</h3>}
       {runs.length > 0 && <Table label={text.running} columns={running} rows={runs} rowKey={(r) => `${r.attempt.job} ${r.attempt.gang}`} />}
       {starts.length > 0 && <Table label={text.starting} columns={starting} rows={starts} rowKey={(s) => `${s.attempt.job} ${s.attempt.gang}`} />}
       {waits.length > 0 && <Table label={text.waiting} columns={waiting} rows={waits} rowKey={(w) => String(w.job)} />}
@@ -47,9 +48,14 @@ type Running = NonNullable<ConfigPlanned['running']>[number];
 type Waiting = NonNullable<ConfigPlanned['waiting']>[number];
 type Starting = NonNullable<ConfigPlanned['starting']>[number];
 
+// stopsOf is how many jobs a plan stops, for good or until there is room for them.
+export function stopsOf(plan: ConfigPlanned | undefined): number {
+  return new Set((plan?.running ?? []).filter((r) => r.fate === 'stopped' || r.fate === 'moves').map((r) => r.attempt.job)).size;
+}
+
 const running: Column<Running>[] = [
   { key: 'job', head: text.running, narrow: 'title', cell: (r) => <Job id={r.attempt.job} name={r.name} /> },
-  { key: 'fate', head: text.fate, grow: true, cell: (r) => <Cut words={[r.fate, r.never].filter(Boolean).join(': ')} /> },
+  { key: 'fate', head: text.fate, grow: true, cell: (r) => <Cut words={[text.fates[r.fate] ?? r.fate, r.never].filter(Boolean).join(': ')} /> },
 ];
 
 const starting: Column<Starting>[] = [
@@ -66,7 +72,7 @@ function howOf(s: Starting): string {
 
 const waiting: Column<Waiting>[] = [
   { key: 'job', head: text.waiting, narrow: 'title', cell: (w) => <Job id={w.job} name={w.name} /> },
-  { key: 'fate', head: text.fate, grow: true, cell: (w) => <Cut words={w.fate} /> },
+  { key: 'fate', head: text.fate, grow: true, cell: (w) => <Cut words={text.fates[w.fate] ?? w.fate} /> },
 ];
 
 function Words({ title, lines, none }: { title: string; lines: string[]; none: string }) {

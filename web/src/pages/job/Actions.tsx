@@ -25,12 +25,12 @@ export function Actions({ job }: { job: Job }) {
       )}
       {!hasEnded(job) && mayWith(me.data, 'stop or change the job', job) && <Wishes job={job} />}
       {!hasEnded(job) && mayWith(me.data, 'stop or change the job', job) && (
-        <Button variant="default" disabled={!!job.stopping} onClick={() => setKey(newKey())}>
+        <Button variant="default" color="red" disabled={!!job.stopping} onClick={() => setKey(newKey())}>
           {job.stopping ? text.stopping : text.stop}
         </Button>
       )}
       {key && (
-        <Ask title={text.stopTitle(job.ref)} act={stop.isPending ? text.stopping : text.stop} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => (stop.reset(), setKey(''))}>
+        <Ask ends title={text.stopTitle(job.ref)} act={stop.isPending ? text.stopping : text.stop} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => (stop.reset(), setKey(''))}>
           <p>{text.stopWhy}</p>
         </Ask>
       )}

@@ -9,10 +9,11 @@ import { text, why } from '../../text/job';
 import { Ago } from '../../ui/Ago';
 import { Failed } from '../../ui/Failed';
 import { Loading } from '../../ui/Loading';
-import { Fact, Section } from '../../ui/Page';
+import { Section } from '../../ui/Page';
 import { State } from '../../ui/State';
 import { type Column, Table } from '../../ui/Table';
 import css from './job.module.css';
+import { Outcome } from './Outcome';
 
 const most = 500; // tasks in the list
 
@@ -68,23 +69,6 @@ function Waiting({ job }: { job: Job }) {
   return <WhyPanel explanation={e.data} title={job.phase === 'Waiting' ? why.title : why.ran} from={String(job.id)} />;
 }
 
-function Outcome({ job }: { job: Job }) {
-  const words = [job.message, job.exit?.message].filter((w, i, all) => w && !all.some((other, j) => j !== i && other?.includes(w) && (other !== w || j < i)));
-  const kind = job.exit_class;
-  if (words.length === 0 && !kind) return null;
-  return (
-    <Section title={text.outcome}>
-      <div className={css.outcome} data-phase={job.phase}>
-        {words.map((w) => (
-          <p key={w}>{w}</p>
-        ))}
-        {kind && <Fact name={text.class}>{`${kind.class}: ${kind.means}`}</Fact>}
-        {kind && <Fact name={text.nextStep}>{`${kind.actor}: ${kind.next}`}</Fact>}
-      </div>
-    </Section>
-  );
-}
-
 function exitOf(t: Task): string {
   if (!t.exit) return '–';
   const how = t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code);
@@ -96,13 +80,20 @@ function progressOf(t: Task): string {
   return [text.steps(t.progress.step, t.progress.total), t.progress.loss && text.loss(t.progress.loss)].filter(Boolean).join(', ');
 }
 
+// Devices is how many GPUs a task has; which they are on its node is told on hover.
+function Devices({ task }: { task: Task }) {
+  const list = task.devices ?? [];
+  if (list.length === 0) return '–';
+  return <span title={text.devicesOn(task.node ?? '', list)}>{count(list.length)}</span>;
+}
+
 function tasks(job: Job): Column<Task>[] {
   return [
     { key: 'task', head: text.task, narrow: 'title', cell: (t) => <Link to="/jobs/$job" params={{ job: String(job.id) }} search={{ tab: 'log', task: `${t.role}-${t.index}` }}>{`${t.role}-${t.index}`}</Link> },
     { key: 'state', head: text.state, cell: (t) => <State state={t.state} /> },
     { key: 'attempt', head: text.attempt, align: 'right', narrow: 'hidden', cell: (t) => (t.attempt ? t.attempt : '–') },
     { key: 'node', head: text.node, named: true, cell: (t) => t.node ?? '–' },
-    { key: 'devices', head: text.devices, named: true, cell: (t) => (t.devices ?? []).join(', ') || '–' },
+    { key: 'devices', head: text.devices, align: 'right', cell: (t) => <Devices task={t} /> },
     { key: 'ports', head: text.ports, narrow: 'hidden', cell: (t) => (t.ports ?? []).join(', ') || '–' },
     { key: 'progress', head: text.progress, named: true, cell: progressOf },
     { key: 'exit', head: text.exit, named: true, grow: true, cell: exitOf },

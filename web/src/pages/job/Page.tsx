@@ -1,10 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
+import { useState } from 'react';
 import { jobQuery } from '../../api/jobs';
+import { meQuery } from '../../api/people';
 import type { Job } from '../../api/wire';
 import { count } from '../../format/quantity';
 import { LogView } from '../../parts/LogView';
-import { stateOf } from '../../parts/state';
+import { mayWith } from '../../parts/rights';
+import { firstFailed, stateOf } from '../../parts/state';
 import { text } from '../../text/job';
 import { Ago } from '../../ui/Ago';
 import { Failed } from '../../ui/Failed';
@@ -15,6 +18,7 @@ import { Actions } from './Actions';
 import { Events } from './Events';
 import { JobFile } from './JobFile';
 import css from './job.module.css';
+import { Outcome } from './Outcome';
 import { Overview } from './Overview';
 
 const tabs = [
@@ -37,16 +41,21 @@ export function JobPage() {
 
 function OneJob({ job }: { job: Job }) {
   const search: { tab?: string } = useSearch({ strict: false });
-  const tab = search.tab ?? '';
+  const me = useQuery(meQuery).data;
+  // A failed job opens at its first error. One that fails while its page is read leaves it as it is.
+  const [atError] = useState(() => firstFailed(job) !== undefined && mayWith(me, "read the job's file, logs and events", job));
+  const home = atError ? 'log' : '';
+  const tab = search.tab === 'overview' ? '' : (search.tab ?? home);
   return (
     <Page title={job.ref} beside={<State state={stateOf(job)} />} facts={<Facts job={job} />} actions={<Actions job={job} />}>
       <nav className={css.tabs} aria-label={text.tabs}>
         {tabs.map((t) => (
-          <Link key={t.id} to="/jobs/$job" params={{ job: String(job.id) }} search={t.id ? { tab: t.id } : {}} activeOptions={{ exact: true, includeSearch: true }} aria-current={t.id === tab ? 'page' : undefined} resetScroll={false}>
+          <Link key={t.id} to="/jobs/$job" params={{ job: String(job.id) }} search={t.id || atError ? { tab: t.id || 'overview' } : {}} activeOptions={{ exact: true, includeSearch: true }} aria-current={t.id === tab ? 'page' : undefined} resetScroll={false}>
             {t.name}
           </Link>
         ))}
       </nav>
+      {tab === 'log' && atError && <Outcome job={job} />}
       {tab === 'log' && <LogView job={job} />}
       {tab === 'events' && <Events id={String(job.id)} />}
       {tab === 'file' && <JobFile id={String(job.id)} />}

@@ -22,11 +22,11 @@ export function StopMany({ refs, onDone }: { refs: string[]; onDone: () => void 
   });
   return (
     <>
-      <Button variant="default" onClick={() => setKey(newKey())}>
+      <Button variant="default" color="red" onClick={() => setKey(newKey())}>
         {text.stop(refs.length)}
       </Button>
       {key && (
-        <Ask title={text.stopTitle(refs.length)} act={stop.isPending ? text.stopping : text.stop(refs.length)} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => (stop.reset(), setKey(''))}>
+        <Ask ends title={text.stopTitle(refs.length)} act={stop.isPending ? text.stopping : text.stop(refs.length)} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => (stop.reset(), setKey(''))}>
           <p>{text.stopWhy(refs.length)}</p>
         </Ask>
       )}

@@ -78,7 +78,7 @@ function Change({ node }: { node: Node }) {
   return (
     <div className={css.verbs}>
       {verbs.map((verb) => (
-        <Button key={verb} variant="default" onClick={() => setOpen({ verb, key: newKey() })}>
+        <Button key={verb} variant="default" {...(verb === 'drain' ? { color: 'red' } : {})} onClick={() => setOpen({ verb, key: newKey() })}>
           {asks[verb].act}
         </Button>
       ))}
@@ -128,7 +128,7 @@ function AskOne({ node, verb, idempotency, onClose }: AskProps) {
   });
   const a = asks[verb];
   return (
-    <Ask title={a.title(node.name)} act={act.isPending ? text.doing : a.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
+    <Ask ends={verb === 'drain'} title={a.title(node.name)} act={act.isPending ? text.doing : a.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
       <p>{a.why}</p>
       {verb === 'drain' && <NumberInput label={text.within} required withAsterisk={false} min={0} max={525_600} allowDecimal={false} value={minutes} onChange={setMinutes} />}
       {verb === 'drain' && <Fates node={node.name} minutes={Number(minutes)} />}

@@ -10,11 +10,12 @@ import { EditorPlace } from '../../parts/EditorPlace';
 import { forgetDraft } from '../../parts/kept';
 import { lazyPart } from '../../ui/lazy';
 import { useDraft } from './draft';
+import { fixed } from './fix';
 import { Form } from './Form';
 import css from './submit.module.css';
 import { inVC, useOwnVC } from './own';
 import { begun, groups } from './templates';
-import { useVerdict } from './useVerdict';
+import { isOff, useVerdict } from './useVerdict';
 import { Verdict } from './Verdict';
 
 const YamlEditor = lazyPart(() => import('../../parts/YamlEditor').then((m) => m.YamlEditor));
@@ -49,16 +50,14 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
         aria-label={text.form}
         onSubmit={(e) => {
           e.preventDefault();
-          submit.mutate(draft.text);
+          if (!(verdict.fresh && isOff(verdict))) submit.mutate(draft.text);
         }}
       >
-        <Select label={text.template} placeholder={text.templates} data={groups} value={null}
-          onChange={(name) => draft.setText(begun(name, vc ?? '', inVC) ?? draft.text)} />
         {masked && <p className={css.warn}>{text.masked}</p>}
-        <Form draft={draft} />
+        <Form draft={draft} template={<Template onTake={(name) => draft.setText(begun(name, vc ?? '', inVC) ?? draft.text)} />} />
         <div className={css.foot}>
-          <Verdict verdict={verdict} failed={submit.variables === draft.text ? submit.error : null} />
-          <Button type="submit" fullWidth disabled={submit.isPending}>
+          <Verdict verdict={verdict} failed={submit.variables === draft.text ? submit.error : null} onUse={(change) => draft.setText(fixed(draft.text, change))} />
+          <Button type="submit" fullWidth disabled={submit.isPending || (verdict.fresh && isOff(verdict))}>
             {submit.isPending ? text.submitting : text.submit}
           </Button>
         </div>
@@ -72,4 +71,8 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
       </section>
     </div>
   );
+}
+
+function Template({ onTake }: { onTake: (name: string | null) => void }) {
+  return <Select label={text.template} placeholder={text.templates} data={groups} value={null} onChange={onTake} />;
 }

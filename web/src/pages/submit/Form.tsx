@@ -1,5 +1,6 @@
 import { Button, MultiSelect, NumberInput, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
 import { storagesQuery, vcsQuery } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import { text } from '../../text/submit';
@@ -17,24 +18,21 @@ const ownPath = ['extras', 'comb', 'priority'];
 const limitPath = ['extras', 'comb', 'timeLimit'];
 
 // Form shows the keys of a job file that most jobs need. What it does not know stays in the file.
-export function Form({ draft }: { draft: Draft }) {
+// What is run, and on how much, comes first: it is seen without scrolling.
+export function Form({ draft, template }: { draft: Draft; template: ReactNode }) {
   const vcs = useQuery(vcsQuery);
   const me = useQuery(meQuery);
-  if (draft.read === null) return <p className={css.warn}>{text.notYaml}</p>;
+  if (draft.read === null) return <><p className={css.warn}>{text.notYaml}</p>{template}</>;
   const names = ownVCs(me.data, vcs.data?.vcs ?? []);
   const vc = textAt(draft.read, vcPath);
   const roles = keysAt(draft.read, ['taskRoles']);
   return (
     <div className={css.form}>
       <div className={css.fields}>
+        {template}
         <TextInput label={text.name} value={textAt(draft.read, ['name'])} onChange={(e) => draft.put(['name'], e.currentTarget.value)} />
         <Select label={text.vc} data={vc && !names.includes(vc) ? [...names, vc] : names} value={vc || null} onChange={(v) => draft.put(vcPath, v ?? undefined)} allowDeselect={false} searchable={names.length > 10} />
-        <Priority draft={draft} />
-        <TextInput label={text.limit} description={text.limitHint} placeholder="90m" value={textAt(draft.read, limitPath)} onChange={(e) => draft.put(limitPath, e.currentTarget.value || undefined)} />
-        <NumberInput label={text.retries} description={text.retriesHint} min={-2} max={10_000} allowDecimal={false} value={textAt(draft.read, ['jobRetryCount']) || 0} onChange={(v) => draft.put(['jobRetryCount'], v === '' || v === 0 ? undefined : Number(v))} />
-        <Storages draft={draft} />
       </div>
-      <Code draft={draft} />
       {roles.map((name) => (
         <Role key={name} name={name} draft={draft} alone={roles.length === 1} vc={vcs.data?.vcs?.find((v) => v.name === vc)} />
       ))}
@@ -43,6 +41,13 @@ export function Form({ draft }: { draft: Draft }) {
           {text.addRole}
         </Button>
       </div>
+      <div className={css.more}>
+        <Priority draft={draft} />
+        <TextInput label={text.limit} description={text.limitHint} placeholder="90m" value={textAt(draft.read, limitPath)} onChange={(e) => draft.put(limitPath, e.currentTarget.value || undefined)} />
+        <NumberInput label={text.retries} description={text.retriesHint} min={-2} max={10_000} allowDecimal={false} value={textAt(draft.read, ['jobRetryCount']) || 0} onChange={(v) => draft.put(['jobRetryCount'], v === '' || v === 0 ? undefined : Number(v))} />
+        <Storages draft={draft} />
+      </div>
+      <Code draft={draft} />
     </div>
   );
 }

@@ -27,11 +27,6 @@ export function Role({ name, draft, alone, vc }: Props) {
       <div className={css.fields}>
         <Count label={text.tasks} draft={draft} path={[...path, 'instances']} min={1} />
         <Count label={text.gpu} draft={draft} path={[...path, 'resourcePerInstance', 'gpu']} min={0} />
-        <Count label={text.cpu} draft={draft} path={[...path, 'resourcePerInstance', 'cpu']} min={0} decimal />
-        <Count label={text.memory} draft={draft} path={[...path, 'resourcePerInstance', 'memoryMB']} min={0} />
-        <Select label={text.sku} placeholder={text.anySku} clearable clearButtonProps={{ 'aria-label': text.anySku }} data={chosen && !skus.includes(chosen) ? [...skus, chosen] : skus} value={chosen || null} onChange={(v) => draft.put(sku, v ?? undefined)} />
-        <Image draft={draft} role={name} />
-        <Ports draft={draft} role={name} />
       </div>
       <Textarea
         label={text.commands}
@@ -43,6 +38,13 @@ export function Role({ name, draft, alone, vc }: Props) {
         value={listAt(draft.read, [...path, 'commands']).join('\n')}
         onChange={(e) => draft.put([...path, 'commands'], commandsOf(e.currentTarget.value, listAt(draft.read, [...path, 'commands'])))}
       />
+      <div className={css.fields}>
+        <Count label={text.cpu} draft={draft} path={[...path, 'resourcePerInstance', 'cpu']} min={0} decimal />
+        <Count label={text.memory} draft={draft} path={[...path, 'resourcePerInstance', 'memoryMB']} min={0} />
+        <Select label={text.sku} placeholder={text.anySku} clearable clearButtonProps={{ 'aria-label': text.anySku }} data={chosen && !skus.includes(chosen) ? [...skus, chosen] : skus} value={chosen || null} onChange={(v) => draft.put(sku, v ?? undefined)} />
+        <Image draft={draft} role={name} />
+        <Ports draft={draft} role={name} />
+      </div>
       {!alone && (
         <div>
           <Button size="xs" variant="default" onClick={() => draft.put(path, undefined)}>

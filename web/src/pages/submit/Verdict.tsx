@@ -1,6 +1,9 @@
+import { Button } from '@mantine/core';
+import { useId } from 'react';
 import { Failure } from '../../api/client';
 import type { Explanation, Validated } from '../../api/wire';
 import { sentence } from '../../format/sentence';
+import { changesOf } from '../../parts/changes';
 import { Start } from '../../parts/WhyPanel';
 import { text } from '../../text/submit';
 import { why } from '../../text/job';
@@ -12,6 +15,7 @@ import css from './submit.module.css';
 interface Props {
   verdict: { data: Validated | undefined; error: Error | null; fresh: boolean };
   failed: Error | null;
+  onUse: (change: Record<string, string>) => void; // changes the job as a suggestion says
 }
 
 const heads: Record<Validated['verdict'], { tone: Tone; word: string }> = {
@@ -21,7 +25,7 @@ const heads: Record<Validated['verdict'], { tone: Tone; word: string }> = {
 };
 
 // Verdict says, while one types, what the server would do with the job.
-export function Verdict({ verdict, failed }: Props) {
+export function Verdict({ verdict, failed, onUse }: Props) {
   const { data, error, fresh } = verdict;
   const mistakes = error instanceof Failure ? (error.problem?.errors ?? []) : [];
   return (
@@ -35,7 +39,7 @@ export function Verdict({ verdict, failed }: Props) {
       ) : (
         error && <Failed error={error} of="acting" />
       )}
-      {data && <Told data={data} />}
+      {data && <Told data={data} onUse={onUse} />}
       {failed && failed.message !== error?.message && <Failed error={failed} of="acting" />}
     </section>
   );
@@ -49,7 +53,7 @@ function Head({ tone, word }: { tone: Tone; word: string }) {
   );
 }
 
-function Told({ data }: { data: Validated }) {
+function Told({ data, onUse }: { data: Validated; onUse: Props['onUse'] }) {
   const head = heads[data.verdict];
   return (
     <>
@@ -61,6 +65,7 @@ function Told({ data }: { data: Validated }) {
           <span className="muted">{why.start}</span> <Start estimate={data.explanation?.estimate} />
         </p>
       )}
+      {data.explanation && <Fits explanation={data.explanation} onUse={onUse} />}
       {data.explanation && <Where explanation={data.explanation} />}
       {(data.warnings ?? []).length > 0 && (
         <div className={css.warnings}>
@@ -73,6 +78,36 @@ function Told({ data }: { data: Validated }) {
         </div>
       )}
     </>
+  );
+}
+
+const mostFits = 3;
+
+// Fits are changes of the job with which the deciding code was seen to start it.
+function Fits({ explanation, onUse }: { explanation: Explanation; onUse: Props['onUse'] }) {
+  const fits = (explanation.gangs ?? []).flatMap((g) => g.suggestions ?? []).flatMap((s) => {
+    const change = changesOf(s);
+    return change ? [{ message: s.message, change }] : [];
+  });
+  if (fits.length === 0) return null;
+  return (
+    <ul className={css.fits} aria-label={text.fits}>
+      {fits.slice(0, mostFits).map((f) => (
+        <Fit key={f.message} says={sentence(f.message)} onUse={() => onUse(f.change)} />
+      ))}
+    </ul>
+  );
+}
+
+function Fit({ says, onUse }: { says: string; onUse: () => void }) {
+  const id = useId();
+  return (
+    <li>
+      <span id={id}>{says}</span>
+      <Button size="compact-sm" variant="default" aria-describedby={id} onClick={onUse}>
+        {text.use}
+      </Button>
+    </li>
   );
 }
 

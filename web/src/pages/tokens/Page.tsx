@@ -37,7 +37,7 @@ export function Tokens() {
   const act: Column<Token> = {
     key: 'act', head: text.act, quiet: true,
     cell: (t) => (
-      <Button size="compact-xs" variant="default" aria-label={`${text.revoke}: ${t.name || t.id}`} onClick={() => setGoing(t)}>
+      <Button size="compact-xs" variant="default" color="red" aria-label={`${text.revoke}: ${t.name || t.id}`} onClick={() => setGoing(t)}>
         {text.revoke}
       </Button>
     ),
@@ -51,7 +51,7 @@ export function Tokens() {
       {rows.length > 0 && <Table label={text.title} columns={[...facts(me.data?.token?.id), act]} rows={rows} rowKey={(t) => t.id} />}
       {making && <NewToken onClose={() => setMaking(false)} />}
       {going && (
-        <Ask title={text.revokeTitle(going.name || going.id)} act={revoke.isPending ? text.doing : text.revoke} busy={revoke.isPending} error={revoke.error} onAct={() => revoke.mutate(going.id)} onClose={() => (revoke.reset(), setGoing(null))}>
+        <Ask ends title={text.revokeTitle(going.name || going.id)} act={revoke.isPending ? text.doing : text.revoke} busy={revoke.isPending} error={revoke.error} onAct={() => revoke.mutate(going.id)} onClose={() => (revoke.reset(), setGoing(null))}>
           <p>{text.revokeWhy}</p>
         </Ask>
       )}

@@ -56,15 +56,15 @@ export function Change({ user }: { user: User }) {
       <Act name={text.groups} user={user} onClick={() => setWhat('groups')} />
       <Act name={text.reset} user={user} onClick={() => setWhat('reset')} />
       <Act name={user.blocked ? text.unblock : text.block} user={user} onClick={() => setWhat('block')} />
-      <Act name={text.remove} user={user} onClick={() => setWhat('remove')} />
+      <Act name={text.remove} user={user} ends onClick={() => setWhat('remove')} />
       {what && <Sure what={what} user={user} onClose={() => setWhat('')} />}
     </span>
   );
 }
 
-function Act({ name, user, onClick }: { name: string; user: User; onClick: () => void }) {
+function Act({ name, user, ends = false, onClick }: { name: string; user: User; ends?: boolean; onClick: () => void }) {
   return (
-    <Button size="compact-xs" variant="default" aria-label={`${name}: ${user.name}`} onClick={onClick}>
+    <Button size="compact-xs" variant="default" {...(ends ? { color: 'red' } : {})} aria-label={`${name}: ${user.name}`} onClick={onClick}>
       {name}
     </Button>
   );
@@ -83,7 +83,7 @@ function Sure({ what, user, onClose }: { what: What; user: User; onClose: () => 
   const words = wordsOf(what, user);
   if (act.data) return <Secret title={text.passwords} say={text.made} secret={act.data} onClose={onClose} />;
   return (
-    <Ask title={words.title} act={act.isPending ? text.doing : words.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
+    <Ask ends={what === 'remove' || (what === 'block' && !user.blocked)} title={words.title} act={act.isPending ? text.doing : words.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
       {words.why && <p>{words.why}</p>}
       {what === 'groups' && <TextInput label={text.groups} value={groups} onChange={(e) => setGroups(e.currentTarget.value)} data-autofocus />}
     </Ask>

@@ -29,7 +29,7 @@ export function Groups({ groups }: { groups: Group[] }) {
       key: 'act', head: text.act, quiet: true,
       cell: (g) =>
         g.name !== always && (
-          <Button size="compact-xs" variant="default" aria-label={`${text.remove}: ${g.name}`} onClick={() => setGoing(g.name)}>
+          <Button size="compact-xs" variant="default" color="red" aria-label={`${text.remove}: ${g.name}`} onClick={() => setGoing(g.name)}>
             {text.remove}
           </Button>
         ),
@@ -51,7 +51,7 @@ export function Groups({ groups }: { groups: Group[] }) {
         </Button>
       </form>
       {going && (
-        <Ask title={text.removeGroup(going)} act={remove.isPending ? text.doing : text.remove} busy={remove.isPending} error={remove.error} onAct={() => remove.mutate()} onClose={() => (remove.reset(), setGoing(''))}>
+        <Ask ends title={text.removeGroup(going)} act={remove.isPending ? text.doing : text.remove} busy={remove.isPending} error={remove.error} onAct={() => remove.mutate()} onClose={() => (remove.reset(), setGoing(''))}>
           <p>{text.removeGroupWhy}</p>
         </Ask>
       )}

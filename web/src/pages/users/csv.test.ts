@@ -7,7 +7,7 @@ test('lines of users', () => {
     { name: 'bob', display: '', email: '', administrator: false, groups: [], password: 'p' },
   ]);
   expect(usersOf('erin,Erin E.,erin@example.com,vision,true', () => 'p')[0]).toMatchObject({ display: 'Erin E.', administrator: true });
-  expect(() => usersOf('a\n,b', () => 'p')).toThrow('Line 2: a name is missing');
+  expect(() => usersOf('a\n,b', () => 'p')).toThrow('Line 2 has no name');
 });
 
 test('lines as a spreadsheet writes them', () => {

@@ -1,1 +1,0 @@
-import{b as e,n as t,t as n}from"./shared-DzBK_tA-.js";import{r,zn as i}from"./index-BVJJAZky.js";var a=i();function o({user:i}){return(0,a.jsxs)(e,{title:t.over,children:[(0,a.jsx)(`p`,{className:r.overWhy,children:t.overWhy}),(0,a.jsx)(n,{user:i})]})}export{o as Over};
