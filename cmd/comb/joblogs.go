@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type logFlags struct {
 	offset  int64
 	follow  bool
 	zip     string // the file of an archive, "-" for standard output
+	onto    *lines.Screen
 }
 
 func (a *app) jobLogs() *cobra.Command {
@@ -131,7 +133,7 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 	if l.follow && len(tasks) > maxFollowed {
 		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Ref, len(tasks), maxFollowed)
 	}
-	onto := lines.NewScreen(terminal(a.out), terminal(a.errs))
+	onto := cmp.Or(l.onto, lines.NewScreen(terminal(a.out), terminal(a.errs)))
 	var wg sync.WaitGroup
 	errs := make(chan error, 2*len(tasks))
 	for _, t := range tasks {

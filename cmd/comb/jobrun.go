@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/jobcmd"
+	"github.com/combsched/comb/internal/lines"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/upload/send"
 )
@@ -32,10 +35,11 @@ type runFlags struct {
 func (a *app) jobRun() *cobra.Command {
 	r := runFlags{}
 	q := &r.job
-	c := &cobra.Command{Use: "run [flags] -- PROGRAM [ARGUMENT...]", Short: "Run a command as a job and follow it",
+	c := &cobra.Command{Use: "run [flags] [-- PROGRAM [ARGUMENT...]]", Short: "Run a command as a job and follow it",
 		Long: `Run a command as a job: submit it, follow what it prints, and exit with its
 outcome (0, 10 failed, 11 stopped). Ctrl-C asks to stop the job; a second one
 leaves it. Each argument reaches the program as it is, and must be UTF-8 text.
+With --image and without a program the image's own runs: its ENTRYPOINT and CMD.
 
 A server that you started on this machine runs it in the present folder and with
 this shell's environment, which is kept like a secret of the job. With another
@@ -47,7 +51,7 @@ A program that is stopped to make room gets SIGTERM. If it ends with exit code 0
 then, that counts as done, and it does not run again; with --checkpoint it waits
 and goes on later, unless it reported the last of its steps.`,
 		Example: "  comb job run --gpus 2 -- nvidia-smi\n  comb job run --image python:3.12 --gpus 2 -- python -c 'print(1)'\n  comb job run --image python:3.12 --upload . --gpus 2 -- python train.py\n  comb job run -d --name nightly --tasks 4 --gpus 1 -- python train.py",
-		Args:    args(cobra.MinimumNArgs(1))}
+		Args:    cobra.ArbitraryArgs}
 	f := c.Flags()
 	f.SetInterspersed(false)
 	f.Var(rest.GPUs{Of: q}, "gpus", "GPUs of each task; all is as many as one node has that the virtual cluster may use")
@@ -61,6 +65,8 @@ and goes on later, unless it reported the last of its steps.`,
 	f.StringVar(&q.Pinned, "pin", "", "pinned cell of the virtual cluster to run in; not with --sku")
 	f.StringVar(&q.Priority, "priority", "", "crit, prod, test, oppo or a number")
 	f.StringVar(&q.Image, "image", "", "run each task in a container of this image, such as python:3.12: neither this folder nor this shell's environment")
+	f.StringVar(&q.Pull, "pull", "", "missing: fetch the image where it is not on the machine; "+
+		"always: when the job starts first, though one is there (default: missing)")
 	f.StringArrayVar(&q.Storages, "storage", nil, "a storage of the cluster file that its tasks see, in /mnt/NAME of a container and at $COMB_STORAGE_NAME (may repeat)")
 	f.StringVar(&r.upload, "upload", "", "run it in a copy of this folder, without what its .gitignore and .combignore leave out: neither in this folder nor with this shell's environment")
 	f.StringVar(&q.WorkDir, "workdir", "", "working directory (default: this one; with --clean the attempt's own; with --upload it may be a folder of that)")
@@ -77,13 +83,10 @@ and goes on later, unless it reported the last of its steps.`,
 	f.BoolVarP(&r.detach, "detach", "d", false, "only submit")
 	c.RunE = func(c *cobra.Command, command []string) error {
 		q.Command = command
-		if command[0] == "" {
-			return usage(c, "the name of the program is empty")
+		err := checkRun(c, q)
+		if err != nil {
+			return err
 		}
-		if q.Tasks < 1 {
-			return usage(c, "--tasks %d: want 1 or more", q.Tasks)
-		}
-		var err error
 		if q.Env, err = environment(c, r.env); err != nil {
 			return err
 		}
@@ -93,6 +96,21 @@ and goes on later, unless it reported the last of its steps.`,
 		return a.run(c.Context(), &r)
 	}
 	return c
+}
+
+// checkRun says what is wrong with a command line before anything is asked of a server.
+func checkRun(c *cobra.Command, q *rest.QuickJob) error {
+	switch {
+	case len(q.Command) == 0 && q.Image == "":
+		return usage(c, "%s needs a program behind --, or an --image whose own program runs", c.CommandPath())
+	case len(q.Command) > 0 && q.Command[0] == "":
+		return usage(c, "the name of the program is empty")
+	case q.Pull != "" && q.Image == "":
+		return usage(c, "--pull %s: it is for the image of --image", q.Pull)
+	case q.Tasks < 1:
+		return usage(c, "--tasks %d: want 1 or more", q.Tasks)
+	}
+	return nil
 }
 
 // run submits a command and follows it.
@@ -115,7 +133,8 @@ func (a *app) run(ctx context.Context, r *runFlags) error {
 		if r.job.Caller != nil {
 			r.job.Caller.Env = nil
 		}
-		return a.dryRun(ctx, client, []string{first(r.job.Name, r.job.Command[0])}, []rest.SubmitRequest{request})
+		called := first(r.job.Name, append(r.job.Command, r.job.Image)[0])
+		return a.dryRun(ctx, client, []string{called}, []rest.SubmitRequest{request})
 	}
 	out, err := a.accept(ctx, client, submission{request, ""})
 	if err != nil {
@@ -126,7 +145,7 @@ func (a *app) run(ctx context.Context, r *runFlags) error {
 		return a.show(out, func(t *table) { t.line("job %s submitted, id %d", out.Name, out.ID) })
 	}
 	fmt.Fprintf(a.errs, "job %s submitted, id %d\n", out.Name, out.ID)
-	return a.attend(ctx, client, rest.JobRef(out.ID))
+	return a.attend(ctx, client, rest.JobRef(out.ID), r.job.Image != "")
 }
 
 // sendCode uploads a folder and returns its digest; "" is none.
@@ -182,6 +201,8 @@ var flagOfKey = map[string]string{
 	"extras.comb.priority":                         "--priority",
 	"extras.comb.timeLimit":                        "--time-limit",
 	"extras.comb.grace":                            "--grace",
+	"extras.comb.pull":                             "--pull",
+	"taskRoles.main.commands":                      "the program",
 	"jobRetryCount":                                "--retries",
 	"taskRoles.main.resourcePerInstance.ports":     "--port",
 	"extras.comb.taskRoles.main.workDir":           "--workdir",
@@ -191,7 +212,7 @@ var flagOfKey = map[string]string{
 	"quick.caller.folder.path":                     "the present folder",
 	"taskRoles.main":                               "--image",
 	"taskRoles.main.dockerImage":                   "--image",
-	"prerequisites.0.uri":                          "--image",
+	"prerequisites[0].uri":                         "--image",
 	"quick.name":                                   "--name",
 	"quick.vc":                                     "--vc",
 	"quick.cpus":                                   "--cpus",
@@ -366,13 +387,13 @@ func unsure(err error) bool {
 	return errors.As(err, &lost) && !lost.Refused() || rest.CodeOf(err) == rest.CodeUnavailable || errors.Is(err, context.DeadlineExceeded)
 }
 
-// attend follows a job to its end. An interrupt asks to stop it and goes on
-// following; what it prints while it ends is still shown.
-func (a *app) attend(ctx context.Context, client *rest.Client, ref string) error {
+// attend follows a job to its end; boxed is that it runs in containers. An interrupt asks to stop
+// it and goes on following; what it prints while it ends is still shown.
+func (a *app) attend(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- a.followJob(follow, client, ref) }()
+	go func() { done <- a.followJob(follow, client, ref, boxed) }()
 	select {
 	case err := <-done:
 		return err
@@ -395,23 +416,38 @@ func (a *app) attend(ctx context.Context, client *rest.Client, ref string) error
 	return outcome(exitInterrupted)
 }
 
-func (a *app) followJob(ctx context.Context, client *rest.Client, ref string) error {
+func (a *app) followJob(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
 	j, err := client.Job(ctx, ref)
 	if err != nil {
 		return err
 	}
-	if j.Reason != nil {
-		fmt.Fprintf(a.errs, "waiting: %s\n", clean(j.Reason.Message, false))
-	}
-	if err := a.logs(ctx, client, &j, logFlags{follow: true}); err != nil {
+	onto := lines.NewScreen(terminal(a.out), terminal(a.errs))
+	w := newWaitLines(onto, a.errs, boxed)
+	w.Show(&j)
+	look, cancel := context.WithCancel(ctx)
+	defer cancel()
+	shown := make(chan struct{})
+	go func() {
+		w.Follow(look, client, ref)
+		close(shown)
+	}()
+	if err := a.logs(ctx, client, &j, logFlags{follow: true, onto: onto}); err != nil {
 		return err
 	}
+	cancel()
+	<-shown
 	j, err = a.waitFor(ctx, client, ref)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(a.errs, clean(ending(&j), false))
 	return jobOutcome(j.Phase)
+}
+
+func newWaitLines(onto *lines.Screen, out io.Writer, boxed bool) *jobcmd.WaitLines {
+	w := &jobcmd.WaitLines{Terminal: terminal(out) != nil, Boxed: boxed,
+		Clean: func(text string) string { return clean(text, false) }}
+	return w.On(onto, out)
 }
 
 // again is a channel for the next interrupt.

@@ -238,7 +238,9 @@ func (d *daemon) run(ctx context.Context) error {
 // findRuntime finds what runs tasks.
 func (d *daemon) findRuntime(ctx context.Context) (err error) {
 	if d.flags.kube.Used() {
-		d.runtime.Images = jobspec.ImagesNeeded
+		if d.runtime.Images = jobspec.ImagesNeeded; d.flags.kube.Image != "" {
+			d.runtime.Images = jobspec.ImagesWrapped
+		}
 		d.kube, d.runtime.Text, err = d.flags.kube.Open(ctx, d.log)
 		return err
 	}

@@ -164,8 +164,11 @@ type Port struct {
 // Launch is what the executor needs to start a task; the core only carries it.
 // Command may hold <% $secrets.x %> references, which only the executor fills.
 type Launch struct {
-	Command  []string `json:"command"` // shell lines, run in order by one shell with -e off, as OpenPAI does
+	// Command are shell lines, run in order by one shell with -e off, as OpenPAI does; none is what
+	// the image runs by itself.
+	Command  []string `json:"command"`
 	Image    string   `json:"image,omitempty"`
+	Pull     string   `json:"pull,omitempty"` // "always": the job's first start fetches it though it is there
 	Env      []EnvVar `json:"env,omitempty"`
 	Ports    []Port   `json:"ports,omitempty"`
 	GPU      int64    `json:"gpu,omitempty"`

@@ -52,6 +52,7 @@ func (p *parser) readComb(m *document.MapReader) {
 	h.GPUMemoryMB = p.memory(m.Node("gpuMemory"))
 	p.readDeadlines(m)
 	p.readNodes(m)
+	p.extras.pull = m.String("pull", document.Text{OneOf: []string{"missing", "always"}})
 	for _, item := range m.List("storages") {
 		p.addStorage(item)
 	}

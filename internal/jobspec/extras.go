@@ -15,6 +15,7 @@ type extras struct {
 	priority *document.Node // where HiveD's priority class stands, nil if nowhere
 	places   map[string]placement
 	comb     map[string]combRole
+	pull     string
 	node     *document.Node // extras.comb, nil if there is none
 }
 

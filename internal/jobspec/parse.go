@@ -35,12 +35,14 @@ type Env struct {
 type ImageUse uint8
 
 // Where tasks run as plain processes an image is ignored, with a warning, or refused.
-// Where they may run in containers it is used, or every role must have one.
+// Where they may run in containers it is used, or every role must have one; or that and
+// commands, where it is not known what an image runs by itself.
 const (
 	ImagesIgnored ImageUse = iota
 	ImagesRefused
 	ImagesUsed
 	ImagesNeeded
+	ImagesWrapped
 )
 
 // Result is a job file that was accepted.

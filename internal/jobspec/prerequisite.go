@@ -2,7 +2,10 @@ package jobspec
 
 import (
 	"cmp"
+	"errors"
 	"strings"
+
+	"github.com/distribution/reference"
 
 	"github.com/combsched/comb/internal/document"
 )
@@ -64,6 +67,26 @@ func (p *parser) readURI(m *document.MapReader, pre *prerequisite) {
 		return
 	}
 	pre.uri = p.r.String(n, document.Text{})
+	if why := notImage(pre.uri); pre.kind == "dockerimage" && pre.uri != "" && why != "" {
+		p.r.Problem(n, "%s is not the name of an image: %s", document.Quote(pre.uri), why)
+	}
+}
+
+// notImage says why a text cannot name an image; "" is that it can.
+func notImage(name string) string {
+	_, err := reference.ParseAnyReference(name)
+	_, lower := reference.ParseAnyReference(strings.ToLower(name))
+	switch {
+	case err == nil:
+		return ""
+	case strings.Contains(name, "<%"):
+		return "<% %> tags are filled in in commands only; write one such as python:3.12"
+	case lower == nil:
+		return "it has capital letters in front of its tag; write one such as python:3.12"
+	case errors.Is(err, reference.ErrNameTooLong):
+		return "it is too long; write one such as python:3.12"
+	}
+	return "write one such as python:3.12 or registry.example.com/team/train:3"
 }
 
 func (p *parser) readAuth(m *document.MapReader, pre *prerequisite) {

@@ -34,7 +34,8 @@ type QuickJob struct {
 	Retries    int32
 	Checkpoint bool
 	WorkDir    string
-	Image      string // of the container that it runs in
+	Image      string // of the container that it runs in; without a command it runs what the image says
+	Pull       string // missing or always
 	Storages   []string
 	Upload     string // the digest of its code
 	// TimeLimit and Grace are durations as extras.comb takes them.
@@ -92,8 +93,10 @@ func (q QuickJob) Source() string {
 	for _, p := range q.Ports {
 		line(4, "%s: %d", quoteYAML(p.Label), p.Count)
 	}
-	line(2, "commands:")
-	line(3, "- %s", quoteYAML(ShellCommand(q.Command)))
+	if q.Image == "" || len(q.Command) > 0 {
+		line(2, "commands:")
+		line(3, "- %s", quoteYAML(ShellCommand(q.Command)))
+	}
 	q.extras(line)
 	return b.String()
 }
@@ -124,7 +127,7 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 	if q.Priority != "" && !class {
 		line(2, "priority: %s", q.Priority)
 	}
-	for _, kv := range [][2]string{{"timeLimit", q.TimeLimit}, {"grace", q.Grace}} {
+	for _, kv := range [][2]string{{"timeLimit", q.TimeLimit}, {"grace", q.Grace}, {"pull", q.Pull}} {
 		if kv[1] != "" {
 			line(2, "%s: %s", kv[0], quoteYAML(kv[1]))
 		}

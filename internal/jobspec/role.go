@@ -55,7 +55,7 @@ func (p *parser) readRole(f document.Field) role {
 	if f.Value.Kind == document.Null {
 		p.r.Problem(f.Value, "a task role needs the keys \"resourcePerInstance\" and \"commands\"")
 	} else {
-		m.Require("resourcePerInstance", "commands")
+		m.Require("resourcePerInstance")
 	}
 	r.Tasks = int32(m.Int("instances", document.Range{Min: 1, Max: maxTasks, Default: 1}))
 	r.instances = r.Tasks
@@ -65,6 +65,7 @@ func (p *parser) readRole(f document.Field) role {
 	p.readResources(m, &r)
 	image := p.readChoices(m, &r)
 	p.checkImage(m, image, &r)
+	bare := checkBare(p, m, &r)
 	used := p.ordered(m.List("prerequisites"))
 	own := p.commandNodes(m.Node("commands"))
 	if n := m.Node("commands"); n != nil && n.Kind == document.List && len(n.Items) == 0 {
@@ -74,6 +75,13 @@ func (p *parser) readRole(f document.Field) role {
 	if len(own) > 0 && len(r.Launch.Command) == 0 && p.budget >= 0 && p.r.Problems() == nil {
 		p.r.Problem(m.Node("commands"), "every command is empty; at least one is needed")
 	}
+	if bare && len(r.Launch.Command) > 0 {
+		p.r.Problem(m.Self(),
+			"the role has no commands, so that its image's own program runs, which no other commands "+
+				"can stand around: write its commands, "+
+				"or leave out those of its prerequisites and of its deployment")
+	}
+	r.Launch.Pull = p.extras.pull
 	r.Launch.Env, r.Launch.WorkDir, r.Launch.DiskMB = r.comb.env, r.comb.workDir, r.comb.diskMB
 	m.Rest()
 	return r
@@ -235,7 +243,7 @@ func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role)
 		if r.comb.diskMB > 0 {
 			p.r.Problem(r.comb.disk, "disk bounds what a container writes to its own disk, and the role names no image: leave it out, or give it a dockerImage")
 		}
-		if p.env.Images == ImagesNeeded {
+		if p.env.Images >= ImagesNeeded {
 			p.r.Problem(m.Self(), "the role names no image, and every task runs in a container here: give it a dockerImage, which names a prerequisite of type dockerimage")
 		}
 		return
@@ -252,6 +260,27 @@ func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role)
 		p.r.Problem(at, "the image %s cannot be used: tasks run as plain processes of the machine here; leave it out, "+
 			"or have the server started where a container engine answers (comb serve --runtime container)", document.Quote(image.uri))
 	}
+}
+
+// checkBare reports whether a role leaves what is run to its image, and refuses that where it
+// cannot be.
+func checkBare(p *parser, m *document.MapReader, r *role) bool {
+	n := m.Node("commands")
+	if n != nil && n.Kind != document.Null || m.Self() == nil || m.Self().Kind != document.Map {
+		return false
+	}
+	switch {
+	case r.Launch.Image == "":
+		m.Require("commands")
+	case p.env.Images == ImagesIgnored:
+		p.r.Problem(m.Self(), "the role has no commands, and tasks run as plain processes of the machine here, for "+
+			"which no image says what they run: write its commands")
+	case p.env.Images == ImagesWrapped:
+		p.r.Problem(m.Self(), "the role has no commands, and what an image runs by itself is not known where Comb's "+
+			"own "+
+			"program starts the tasks of pods (--pod-image): write its commands")
+	}
+	return true
 }
 
 // sizeRole finds the role's SKU and how many leaves a task needs.

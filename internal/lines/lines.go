@@ -63,6 +63,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 	defer w.screen.mu.Unlock()
 	switch {
 	case w.prefix == "":
+		// What changes has no place below what is not known to end in a line feed.
+		if err := w.screen.clear(); err != nil {
+			return 0, err
+		}
 		return w.out.Write(p)
 	case w.term:
 		return len(p), w.screen.print(w, w.update(p), string(lastState(w.rest)))
@@ -154,15 +158,10 @@ func blank(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }
 
 // print puts complete lines of a task on the terminal, and draws the lines that change below them.
 func (s *Screen) print(w *Writer, lines []string, live string) error {
-	var out strings.Builder
-	if s.drawn > 0 {
-		fmt.Fprintf(&out, "\x1b[%dA\r\x1b[J", s.drawn)
-	}
-	if _, err := io.WriteString(s.term, out.String()); err != nil {
+	if err := s.undraw(); err != nil {
 		return err
 	}
-	s.drawn = 0
-	out.Reset()
+	var out strings.Builder
 	for _, line := range lines {
 		fmt.Fprintf(&out, "%s%s\n", w.prefix, printable(line, true))
 	}
@@ -172,6 +171,22 @@ func (s *Screen) print(w *Writer, lines []string, live string) error {
 	s.keep(w, live)
 	_, err := io.WriteString(s.term, s.draw())
 	return err
+}
+
+// undraw takes the lines that change from the terminal.
+func (s *Screen) undraw() error {
+	if s.drawn == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(s.term, "\x1b[%dA\r\x1b[J", s.drawn)
+	s.drawn = 0
+	return err
+}
+
+// clear takes them from the terminal for good.
+func (s *Screen) clear() error {
+	s.live = nil
+	return s.undraw()
 }
 
 // keep remembers what a task has printed of a line; what its other stream had there gives way to it.

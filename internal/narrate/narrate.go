@@ -101,6 +101,9 @@ func (n *Narrator) tellJob(event sched.Event) string {
 		}
 		return "notice for " + clock(e.At) + ": " + e.Message
 	case sched.Notice:
+		if e.Message == "" {
+			return e.About + " is over"
+		}
 		return "note: " + e.Message
 	case sched.Noted:
 		return "note of the policy " + e.Policy

@@ -19,7 +19,7 @@ func StatusOf(j *sched.JobStatus) JobStatus {
 		Retry: j.Retry, Counted: j.Counted, Preempted: j.Preempted, Yielded: j.Yielded, Stopping: j.Stopping, Held: (*Held)(j.Held),
 		Cause: j.Cause, Exit: ExitOf(j.Exit), Message: j.Message, Outlook: (*JobOutlook)(j.Outlook),
 		Coming: each(j.Coming, comingOf),
-		Tasks:  each(j.Tasks, taskOf), Attempts: each(j.Attempts, attemptOf), Notices: j.Notices,
+		Tasks:  each(j.Tasks, taskOf), Attempts: each(j.Attempts, attemptOf), Notices: j.Notices, Lasting: j.Lasting,
 	}
 	if j.Phase == sched.Failed || j.Phase == sched.Stopped {
 		out.ExitClass = ClassOf(j.Exit, j.Cause)

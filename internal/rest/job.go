@@ -38,6 +38,7 @@ type JobStatus struct {
 	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
 	Held      *Held           `json:"held,omitempty" doc:"It does not start until it is released"`
 	Notices   []string        `json:"notices,omitempty"`
+	Lasting   int             `json:"lasting,omitempty" doc:"So many of the notices, the last ones, go again"`
 	Tags      []string        `json:"tags,omitempty"`
 }
 

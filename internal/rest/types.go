@@ -77,7 +77,7 @@ type SubmitRequest struct {
 type QuickJob struct {
 	Name       string            `json:"name,omitempty" doc:"Made of the command if empty"`
 	VC         string            `json:"vc,omitempty"`
-	Command    []string          `json:"command" doc:"Program and arguments, not a shell line"`
+	Command    []string          `json:"command,omitempty" doc:"Program and arguments; without it the image's own runs"`
 	GPUs       int64             `json:"gpus,omitempty" doc:"Of each task"`
 	AllGPUs    bool              `json:"all_gpus,omitempty" doc:"As many GPUs for each task as one node has with which the job could ever start; not with gpus"`
 	CPUs       string            `json:"cpus,omitempty" doc:"Of each task, such as 0.5"`
@@ -89,6 +89,7 @@ type QuickJob struct {
 	Priority   string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`
 	WorkDir    string            `json:"work_dir,omitempty"`
 	Image      string            `json:"image,omitempty" doc:"Of the container that each task runs in"`
+	Pull       string            `json:"pull,omitempty" doc:"Of the image: missing, or always at the first start"`
 	Storages   []string          `json:"storages,omitempty" doc:"Those of the cluster file that its tasks see"`
 	Upload     string            `json:"upload,omitempty" doc:"The digest of the code that its tasks find in their working directory: one of the caller's uploads"`
 	TimeLimit  string            `json:"time_limit,omitempty" doc:"Such as 90m"`

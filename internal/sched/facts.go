@@ -41,7 +41,7 @@ func (s *State) isNews(f Fact) bool {
 		return s.present(f.Attempt, f.Task) != nil
 	case Notice:
 		j := s.find(f.Job)
-		return j != nil && len(rare(j.odd).notices) < maxNotices && !slices.Contains(rare(j.odd).notices, f.Message)
+		return j != nil && rare(j.odd).news(f)
 	case NodeHealth:
 		return s.cl != nil && s.cl.Forest().NodeIndex(f.Node) != cell.None && s.noted(f.Node).Down == f.Up
 	case LeafHealth:
@@ -253,10 +253,43 @@ func (s *State) applyProgress(e Progress) {
 // maxNotices bounds the warnings kept for one job.
 const maxNotices = 20
 
-func (s *State) applyNotice(e Notice) {
-	if o := alter(&s.find(e.Job).odd); len(o.notices) < maxNotices {
-		o.notices = append(slices.Clip(o.notices), e.Message)
+// maxLasting bounds those that hold while something lasts.
+const maxLasting = 8
+
+// news reports whether a notice says something that is not kept already.
+func (o oddJob) news(f Notice) bool {
+	at := slices.IndexFunc(o.lasting, func(l lasting) bool { return l.About == f.About })
+	switch {
+	case f.About == "":
+		return len(o.notices) < maxNotices && !slices.Contains(o.notices, f.Message)
+	case at < 0:
+		return f.Message != "" && len(o.lasting) < maxLasting
 	}
+	return o.lasting[at].Message != f.Message
+}
+
+func (s *State) applyNotice(e Notice) {
+	o := alter(&s.find(e.Job).odd)
+	if e.About == "" {
+		o.notices = append(slices.Clip(o.notices), e.Message)
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(o.lasting), func(l lasting) bool { return l.About == e.About })
+	if o.lasting = kept; e.Message != "" {
+		o.lasting = append(kept, lasting{e.About, e.Message})
+	}
+}
+
+// told are a job's notices, those behind that hold while something lasts.
+func (o oddJob) told() []string {
+	if len(o.lasting) == 0 {
+		return o.notices
+	}
+	all := slices.Clone(o.notices)
+	for _, l := range o.lasting {
+		all = append(all, l.Message)
+	}
+	return all
 }
 
 // applyNodeHealth also makes what runs on a node that went down unknown.

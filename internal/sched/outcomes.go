@@ -271,6 +271,9 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	j := &s.jobs[a.job]
 	g := &j.gangs[e.Attempt.Gang]
 	noteTaken(s, a, e.Cause)
+	if rare(j.odd).lasting != nil {
+		alter(&j.odd).lasting = nil
+	}
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended, st.Message = AttemptOver, e.Cause, s.now, cmp.Or(e.Message, st.Message)

@@ -31,7 +31,8 @@ func (s *State) phase(j *job) Phase {
 func (s *State) status(j *job) JobStatus {
 	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
-		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Held: rare(j.odd).held, Notices: rare(j.odd).notices,
+		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Held: rare(j.odd).held,
+		Notices: rare(j.odd).told(), Lasting: len(rare(j.odd).lasting),
 		Tasks: s.mem.tasks.Take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
 	st.Leaves, st.GPUs = s.takes(j)
 	for g := range j.gangs {

@@ -3,6 +3,7 @@ package sched_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -149,6 +150,46 @@ func TestNoticesAreBounded(t *testing.T) {
 		}
 	}
 	want(t, "notices", n, 20)
+}
+
+// A notice about something gives way to the next one about it, goes when that is over, and with the
+// attempt that it was about.
+func TestNoticesGo(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	g := w.submit(gangJob("g", "a", 10, 1, 1))
+	tell := func(about, message string, news bool) {
+		t.Helper()
+		events := w.s.Accept(sched.Notice{Job: g, About: about, Message: message})
+		want(t, about+" "+message+" is news", len(events) > 0, news)
+		w.apply(events)
+	}
+	have := func(notices ...string) {
+		t.Helper()
+		status, _ := w.s.Job(g)
+		want(t, "notices", strings.Join(status.Notices, "; "), strings.Join(notices, "; "))
+		again, err := sched.Load(w.s.Save(), policy.New)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, _ = again.Job(g)
+		want(t, "notices of the snapshot", strings.Join(status.Notices, "; "), strings.Join(notices, "; "))
+	}
+	tell("x", "x begins", true)
+	tell("x", "x begins", false)
+	tell("y", "y begins", true)
+	tell("x", "x is half done", true)
+	tell("", "a warning", true)
+	have("a warning", "y begins", "x is half done")
+	tell("x", "", true)
+	tell("x", "", false)
+	have("a warning", "y begins")
+	for i := range 20 {
+		tell(fmt.Sprint("z", i), "more", i < 7) // beside y
+	}
+	w.start(g)
+	w.exit(g, 1)
+	want(t, "ended", len(w.ended), 1)
+	want(t, "notices of what ended", strings.Join(w.ended[0].Notices, "; "), "a warning")
 }
 
 // A job that ran too long has no exit code: least of all that of success.

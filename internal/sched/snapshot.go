@@ -70,6 +70,7 @@ type jobImage struct {
 	Gangs       []gangImage    `json:"gangs"`
 	Tasks       []taskImage    `json:"tasks"`
 	Notices     []string       `json:"notices"`
+	Lasting     []lasting      `json:"lasting,omitempty"`
 	Note        *note          `json:"note,omitempty"`
 	Size        int32          `json:"size,omitempty"` // where it is not the usual one
 }
@@ -211,7 +212,7 @@ func imageOf(j *job) *jobImage {
 	odd := rare(j.odd)
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: odd.stopReason, Quarantined: j.quarantined, Completing: j.completing,
-		Held: odd.held, Aside: odd.aside, After: odd.after, Notices: odd.notices, Note: odd.note}
+		Held: odd.held, Aside: odd.aside, After: odd.after, Notices: odd.notices, Lasting: odd.lasting, Note: odd.note}
 	if j.size != j.spec.UsualSize() {
 		out.Size = j.size
 	}
@@ -291,8 +292,9 @@ func (s *State) loadJob(im *jobImage) {
 		j.size = im.Size
 	}
 	j.stop, j.quarantined, j.completing = im.Stop, im.Quarantined, im.Completing
-	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Note != nil || im.Aside != 0 || im.Held != nil {
-		j.odd = &oddJob{im.After, im.StopReason, im.Notices, im.Note, im.Aside, im.Held}
+	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Lasting != nil ||
+		im.Note != nil || im.Aside != 0 || im.Held != nil {
+		j.odd = &oddJob{im.After, im.StopReason, im.Notices, im.Lasting, im.Note, im.Aside, im.Held}
 	}
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]

@@ -121,9 +121,16 @@ type oddJob struct {
 	after      Time // no gang is placed before
 	stopReason string
 	notices    []string
+	lasting    []lasting   // what is told while it lasts
 	note       *note       // of its VC's policy
 	aside      int32       // how often it was set aside after the first time
 	held       *HoldStatus // by a user; nil: it is not
+}
+
+// lasting is a notice that goes when what it is about is over.
+type lasting struct {
+	About   string `json:"about"`
+	Message string `json:"message"`
 }
 
 // rare returns what few jobs, gangs or attempts have, to read.

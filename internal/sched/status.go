@@ -86,6 +86,7 @@ type JobStatus struct {
 	Attempts  []AttemptStatus `json:"attempts"`       // live ones and the last ended of each gang
 	Held      *HoldStatus     `json:"held,omitempty"` // by a user: it does not start
 	Notices   []string        `json:"notices,omitempty"`
+	Lasting   int             `json:"lasting,omitempty"` // of the notices, at their end: those that go again
 }
 
 // TaskStatus is one task's present or last run.

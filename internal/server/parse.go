@@ -90,7 +90,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 
 // checkTrust refuses a process where the jobs of strangers share the machine: it could read and end theirs.
 func (s *Server) checkTrust(job *sched.Job) error {
-	boxed := s.opts.Images == jobspec.ImagesUsed || s.opts.Images == jobspec.ImagesNeeded
+	boxed := s.opts.Images >= jobspec.ImagesUsed
 	bare := slices.ContainsFunc(job.Roles, func(r sched.Role) bool { return r.Launch.Image == "" })
 	if s.opts.TrustUsers || boxed && !bare || !s.opts.People.Strangers() {
 		return nil
@@ -185,14 +185,15 @@ func documentProblem(detail string, ps document.Problems) *rest.Problem {
 func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	out := jobspec.QuickJob{
 		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Pinned: q.Pinned, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
-		MemoryMB: q.MemoryMB, DiskMB: q.DiskMB, Command: q.Command, WorkDir: q.WorkDir, Image: q.Image, Storages: q.Storages, Upload: q.Upload, TimeLimit: q.TimeLimit, Grace: q.Grace,
+		MemoryMB: q.MemoryMB, DiskMB: q.DiskMB, Command: q.Command, WorkDir: q.WorkDir, Image: q.Image, Pull: q.Pull,
+		Storages: q.Storages, Upload: q.Upload, TimeLimit: q.TimeLimit, Grace: q.Grace,
 		Retries: q.Retries, Checkpoint: q.Checkpoint,
 	}
 	for _, label := range slices.Sorted(maps.Keys(q.Ports)) {
 		out.Ports = append(out.Ports, sched.Port{Label: label, Count: q.Ports[label]})
 	}
 	if out.Name == "" {
-		out.Name = quickName(q.Command, key)
+		out.Name = quickName(q, key)
 	}
 	if q.Caller != nil {
 		out.Caller = q.Caller.Env
@@ -204,10 +205,14 @@ func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	return out
 }
 
-func quickName(command []string, key string) string {
+// quickName is a name for a job, made of that of its program, or of its image.
+func quickName(q *rest.QuickJob, key string) string {
 	base := "job"
-	if len(command) > 0 {
-		base = path.Base(command[0])
+	if len(q.Command) > 0 {
+		base = path.Base(q.Command[0])
+	} else if q.Image != "" {
+		base, _, _ = strings.Cut(path.Base(q.Image), "@")
+		base, _, _ = strings.Cut(base, ":")
 	}
 	base = strings.Map(func(r rune) rune {
 		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {

@@ -28,6 +28,7 @@ type boxed struct {
 	CPU    string        `json:"cpu"`               // that the image is for; "" is not known
 	User   string        `json:"user"`              // the image's, as which the task runs
 	OwnDir bool          `json:"own_dir,omitempty"` // the task begins in the WORKDIR of its image
+	Runs   []string      `json:"runs,omitempty"`    // the image's own program, in the place of commands
 	Gang   []int32       `json:"gang"`              // the tasks that it meets, itself as well; empty: none
 	Disk   diskuse.Limit `json:"disk"`
 	Turns  string        `json:"turns"` // the folder of the turns to start

@@ -81,6 +81,10 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	if err := b.engine.Fits(t.starting, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, storage.Top); err != nil {
 		return unfit(role.Launch.Image, err)
 	}
+	runs, refusal := ownProgram(role, &image)
+	if refusal != nil {
+		return refusal
+	}
 	own := role.Launch.WorkDir == "" && s.Code == nil && image.WorkDir != ""
 	s.Dir = s.Code.WorkDir(cmp.Or(role.Launch.WorkDir, insideWork), insideWork)
 	if own {
@@ -113,7 +117,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	}
 	s.Parents = nil // the engine makes the groups
 	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU,
-		User: image.User, OwnDir: own, Gang: gang, Disk: disk, Turns: filepath.Join(b.e.o.Dir, locksFolder),
+		User: image.User, OwnDir: own, Runs: runs, Gang: gang, Disk: disk, Turns: filepath.Join(b.e.o.Dir, locksFolder),
 		Box: container.Box{
 			Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 			Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
@@ -132,6 +136,19 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 		s.Boxed.Box.MemoryMB = mb + insideMB
 	}
 	return nil
+}
+
+// ownProgram is what a role without commands runs: what its image says. One with commands runs
+// those alone.
+func ownProgram(role *sched.Role, image *container.Image) ([]string, *outcome) {
+	if len(role.Launch.Command) > 0 {
+		return nil, nil
+	}
+	if len(image.Runs) == 0 || image.Runs[0] == "" {
+		return nil, &outcome{Job: true, Refused: fmt.Sprintf("the image %s has neither ENTRYPOINT nor CMD, and role %s "+
+			"has no commands: write what it runs", role.Launch.Image, role.Name)}
+	}
+	return image.Runs, nil
 }
 
 // bind looks a job's storages up, and puts them where a container sees them; b is nil for a process.
@@ -305,7 +322,10 @@ func (b *boxes) secrets(id sched.JobID) (map[string]string, error) {
 // want is a job's wish for an image, with its credentials.
 func (b *boxes) want(id sched.JobID, job *sched.Job, name string, secrets map[string]string) (*images.Want, error) {
 	w := &images.Want{Name: name, Dir: b.e.place.job(id), VC: string(job.VC),
-		Tell: func(text string) { b.e.tell(sched.Notice{Job: id, Message: text}) }}
+		Always: slices.ContainsFunc(job.Roles, func(r sched.Role) bool {
+			return r.Launch.Image == name && r.Launch.Pull == "always"
+		}),
+		Tell: func(about, text string) { b.e.tell(sched.Notice{Job: id, About: about, Message: text}) }}
 	login, err := jobspec.LoginOf(secrets, name)
 	if login != nil {
 		w.Login = &images.Login{Login: container.Login{User: login.User, Password: login.Password}, Secret: login.Secret}

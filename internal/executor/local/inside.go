@@ -112,7 +112,10 @@ func newInside(args []string) (*supervisor, error) {
 		s.spec.Dir = insideWork // engines would make it, and it would be as empty
 	}
 	s.private.surroundings = surroundingsOf(s.spec.Boxed.Box.ImageEnv, account)
-	if s.spec.Shell = findShell(); s.spec.Shell == "" {
+	s.spec.Shell = findShell()
+	if runs := s.spec.Boxed.Runs; len(runs) > 0 {
+		s.findProgram(runs)
+	} else if s.spec.Shell == "" {
 		return s, fmt.Errorf("%w: it has neither /bin/bash nor /bin/sh, which run the job's commands: use an image with a shell", errImage)
 	}
 	for i := range s.spec.Locks {
@@ -123,6 +126,34 @@ func newInside(args []string) (*supervisor, error) {
 		}
 	}
 	return s, nil
+}
+
+// findProgram puts the path of an image's own program in the place of its name, as the task's user
+// finds it. What is not found keeps its name: its start says so.
+func (s *supervisor) findProgram(runs []string) {
+	if strings.Contains(runs[0], "/") {
+		return
+	}
+	env := within(s.spec.Env, s.private.surroundings)
+	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
+	if i < 0 {
+		return
+	}
+	for folder := range strings.SplitSeq(strings.TrimPrefix(env[i], "PATH="), ":") {
+		path := filepath.Join("/", s.spec.Dir, folder, runs[0])
+		if filepath.IsAbs(folder) {
+			path = filepath.Join(folder, runs[0])
+		}
+		found := false
+		rights.As(s.account, func() {
+			st, err := os.Stat(path)
+			found = err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
+		})
+		if found {
+			runs[0] = path
+			return
+		}
+	}
 }
 
 // writesStorages reports whether a task may write to a folder of the machine that others see: what
@@ -162,22 +193,30 @@ func (s *supervisor) ofImage(fault error) string {
 	return fmt.Sprintf("the image %s %v", s.spec.Boxed.Image, fault)
 }
 
-// shellFault says what is wrong with an image whose shell could not be started; nil is that it
-// is not the image.
-func (s *supervisor) shellFault(err error) error {
+// startFault says what is wrong with an image whose shell, or own program, could not be started;
+// nil is that it is not the image.
+func (s *supervisor) startFault(err error) error {
 	if !s.boxed() {
 		return nil
 	}
-	shell, made := s.spec.Shell, s.spec.Boxed.CPU
+	program, made := s.spec.Shell, s.spec.Boxed.CPU
+	runs := s.spec.Boxed.Runs
+	if len(runs) > 0 {
+		program = runs[0]
+	}
 	switch {
 	case errors.Is(err, unix.ENOEXEC) && made != "" && made != runtime.GOARCH:
 		return fmt.Errorf("%w: it is for %s, and this machine is %s: use one for this machine", errImage, made, runtime.GOARCH)
 	case errors.Is(err, unix.ENOEXEC):
-		return fmt.Errorf("%w: its %s is not a program for this machine (%s): use another image", errImage, shell, runtime.GOARCH)
+		return fmt.Errorf("%w: its %s is not a program for this machine (%s): use another "+
+			"image", errImage, program, runtime.GOARCH)
+	case errors.Is(err, unix.ENOENT) && len(runs) > 0:
+		return fmt.Errorf("%w: what its ENTRYPOINT and CMD name, %s, is not there, or lacks what it is started with: "+
+			"write the role's commands, or use another image", errImage, program)
 	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("%w: it lacks a library that its %s is started with: use a whole image", errImage, shell)
+		return fmt.Errorf("%w: it lacks a library that its %s is started with: use a whole image", errImage, program)
 	case errors.Is(err, unix.EACCES):
-		return fmt.Errorf("%w: its user may not run its %s: use another image", errImage, shell)
+		return fmt.Errorf("%w: its user may not run its %s: use another image", errImage, program)
 	}
 	return nil
 }

@@ -118,6 +118,10 @@ func (t *task) check() (*sched.Role, *outcome) {
 		return nil, &outcome{Job: true, Refused: fmt.Sprintf(
 			"role %s asks for the image %s, and this server runs plain processes and was told to refuse images", role.Name, role.Launch.Image)}
 	}
+	if len(role.Launch.Command) == 0 && !t.e.boxes.runs(role) {
+		return nil, &outcome{Job: true, Refused: fmt.Sprintf("role %s has no commands, and this server runs plain "+
+			"processes, for which no image says what they run: write its commands", role.Name)}
+	}
 	if why := t.e.guard.Missing(t.starting, ts.SKU, ts.Place); why != "" {
 		t.e.guard.Soon()
 		return nil, &outcome{Refused: why}

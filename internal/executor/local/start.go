@@ -18,15 +18,10 @@ import (
 	"github.com/combsched/comb/internal/executor/local/spawn"
 )
 
-// startMain starts the task's shell in a session of its own and in its cgroups
-// from the first instruction on. out and err are its streams, who is as whom it runs: nil
-// is as this process.
+// startMain starts the task's shell, or what its image runs by itself, in a session of its own and
+// in its cgroups from the first instruction on. out and err are its streams, who is as whom it
+// runs: nil is as this process.
 func startMain(s *spec, own *private, out, errs *os.File, who *rights.Account) (pid int, err error) {
-	text, err := scriptFile(own.script)
-	if err != nil {
-		return 0, err
-	}
-	defer text.Close()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return 0, err
@@ -34,9 +29,18 @@ func startMain(s *spec, own *private, out, errs *os.File, who *rights.Account) (
 	defer null.Close()
 	attr := &syscall.ProcAttr{
 		Dir: s.Dir, Env: within(s.Env, own.surroundings),
-		Files: []uintptr{null.Fd(), out.Fd(), errs.Fd(), text.Fd()},
+		Files: []uintptr{null.Fd(), out.Fd(), errs.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
+	if s.Boxed != nil && len(s.Boxed.Runs) > 0 {
+		return spawn.In(s.Parents, s.groupName(), s.Boxed.Runs, as(who, attr))
+	}
+	text, err := scriptFile(own.script)
+	if err != nil {
+		return 0, err
+	}
+	defer text.Close()
+	attr.Files = append(attr.Files, text.Fd())
 	return spawn.In(s.Parents, s.groupName(), []string{s.Shell, "/proc/self/fd/3"}, as(who, attr))
 }
 

@@ -240,7 +240,7 @@ func (s *supervisor) start() (refused string, job bool) {
 	s.openDoor()
 	pid, err := startMain(s.spec, s.private, writers[0], writers[1], s.account)
 	s.private.script = nil
-	if fault := s.shellFault(err); fault != nil {
+	if fault := s.startFault(err); fault != nil {
 		return s.ofImage(fault), true
 	}
 	if err != nil {

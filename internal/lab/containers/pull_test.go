@@ -37,10 +37,11 @@ func TestPull(t *testing.T) {
 	h.set(func() { h.rate = 400_000 })
 
 	ref := w.submit(strings.Replace(with("eight", first, "cat /etc/motd"), "    dockerImage: box", "    instances: 8\n    dockerImage: box", 1))
-	if j := w.ends(ref); j.Phase != sched.Succeeded || !noticed(j, "is being fetched: ") || !noticed(j, "was fetched: 1 layers") {
+	w.until(ref, "it is told how far its image is", func(j *rest.Job) bool {
+		return noticed(j, "the image "+first+" is being fetched from "+h.Listener.Addr().String()+": 0 of 1 layers are here, ")
+	})
+	if j := w.ends(ref); j.Phase != sched.Succeeded || noticed(j, "is being fetched") || !noticed(j, "was fetched: 1 layers") {
 		t.Errorf("it is %s and was told %q", j.Phase, j.Notices)
-	} else {
-		t.Logf("told: %q", j.Notices)
 	}
 	if n := h.copies(); n != 1 {
 		t.Errorf("8 tasks read a layer %d times", n)
@@ -189,8 +190,8 @@ func TestPullInTrouble(t *testing.T) {
 		t.Errorf("beside a fetch that hangs it is %s", j.Phase)
 	}
 	w.cli("job", "stop", stopped, "--wait") // its image would be waited for half an hour
-	if j := w.until(stopped, "it is stopped", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Stopped {
-		t.Errorf("stopped while its image came it is %s", j.Phase)
+	if j := w.until(stopped, "it is stopped", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Stopped || noticed(j, "is being fetched") {
+		t.Errorf("stopped while its image came it is %s, and was told %q", j.Phase, j.Notices)
 	}
 	w.server.Kill()
 	patient := w.server.Args
@@ -207,8 +208,9 @@ func TestPullInTrouble(t *testing.T) {
 	w.until(away, "it was told", func(j *rest.Job) bool { return noticed(j, "is not fetched yet, since its registry cannot be used") })
 	h.set(func() { h.down = false })
 	other := w.submit(with("foreign", names[3], "true"))
-	if j := w.ends(away); j.Phase != sched.Succeeded || j.Counted != 0 {
-		t.Errorf("behind a registry that was away it is %s, with %d failures of its own", j.Phase, j.Counted)
+	if j := w.ends(away); j.Phase != sched.Succeeded || j.Counted != 0 || noticed(j, "is not fetched yet") {
+		t.Errorf("behind a registry that was away it is %s, with %d failures of its own, and was told "+
+			"%q", j.Phase, j.Counted, j.Notices)
 	}
 	if j := w.ends(slow); j.Phase != sched.Succeeded || j.Counted != 0 {
 		t.Errorf("behind a registry that hung it is %s, with %d failures of its own", j.Phase, j.Counted)
@@ -242,4 +244,107 @@ func TestPullForPromisedCells(t *testing.T) {
 	if n := h.copies(); n != 1 {
 		t.Errorf("a layer was read %d times", n)
 	}
+}
+
+// An image with the tag latest is looked up in its registry when a job starts first, and the job is
+// told of another one there; pull: always fetches that. What a job began with it goes on with. comb
+// job run prints what it is told.
+func TestPullPolicy(t *testing.T) {
+	w, h := newWorld(t, plain), newHub(t)
+	latest, tagged := h.ref("team/latest"), h.ref("team/tagged:1")
+	h.set(func() { h.users = map[string]string{"ada": "s3cret-of-ada"} })
+	for _, name := range []string{latest + ":latest", tagged} { // the registry has the second, and the machine the first
+		w.engine.Import(name, map[string]string{"etc/motd": "second", "etc/name": name})
+		w.engine.Push(name, "ada", "s3cret-of-ada")
+		w.engine.Import(name, map[string]string{"etc/motd": "first", "etc/name": name})
+	}
+	if made := w.stored()[tagged]; len(made.Digests) > 0 {
+		t.Fatalf("what was made here is of a registry: %+v", made)
+	}
+	login := func(name, vcImage, pull string) string {
+		return strings.Replace(strings.Replace(as("default", "ada", "s3cret-of-ada", vcImage), "name: login", "name: "+name, 1), "echo ran", "cat /etc/motd", 1) +
+			"extras: {comb: {pull: " + pull + "}}\n"
+	}
+	ran := func(ref, want string, newer bool) {
+		t.Helper()
+		j := w.ends(ref)
+		if out := w.printed1(ref); j.Phase != sched.Succeeded || out != want {
+			t.Errorf("%s: it is %s and printed %q, want %q", j.Name, j.Phase, out, want)
+		}
+		if newer != noticed(j, "the registry has a newer image for ") {
+			t.Errorf("%s was told %q", j.Name, j.Notices)
+		}
+	}
+	asked := h.requests()
+	ran(w.submit(login("made-here", latest, "missing")), "first", false)
+	ran(w.submit(login("tagged", tagged, "missing")), "first", false)
+	if n := h.requests(); n != asked {
+		t.Errorf("of images that were made here the registry was asked %d times", n-asked)
+	}
+	ran(w.submit(login("always", latest, "always")), "second", false)
+	ran(w.submit(login("as-it-is", latest, "missing")), "second", false)
+	second := w.stored()[latest+":latest"].ID
+	w.engine.Import(latest+":latest", map[string]string{"etc/motd": "third"})
+	w.engine.Push(latest+":latest", "ada", "s3cret-of-ada")
+	w.engine.Tag(second, latest+":latest")
+	ref := w.submit(strings.Replace(login("older", latest, "missing"), "cat /etc/motd", "cat /etc/motd; while [ ! -e "+
+		"/comb/checkpoint/go ]; do sleep 0.1; done", 1))
+	j := w.until(ref, "it is told of the newer one", func(j *rest.Job) bool { return noticed(j, "the registry has a newer image for "+latest+": sha256:") })
+	if !noticed(j, "; this job runs the one on the machine; --pull always fetches it") {
+		t.Errorf("it was told %q", j.Notices)
+	}
+	w.letGo(ref)
+	ran(ref, "second", true)
+	h.set(func() { h.users = nil })
+	out, errs, code := w.cli("job", "run", "--image", latest, "--pull", "always", "--cpus", "1", "--memory", "128", "--", "cat", "/etc/motd")
+	if code != 0 || out != "third" || !strings.Contains(errs, "notice: the image "+latest+" was fetched: ") {
+		t.Errorf("comb job run ended with %d and printed %q, %q", code, out, errs)
+	}
+}
+
+// requests is how often the registry was asked for anything.
+func (h *hub) requests() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked
+}
+
+// A job without a command runs what its image runs by itself, as the image's user, in its folder
+// and with its variables; no shell is needed for that. What an image has not ends the job as its
+// own failure.
+func TestOwnProgramOfImages(t *testing.T) {
+	w := newWorld(t, plain)
+	w.engine.Import("lab/serve:1", map[string]string{"app/bin/serve": "#!/bin/sh\necho \"$0 $* in $(pwd) as $(id " +
+		"-un), $MODE\"\nexit 7\n"},
+		`ENTRYPOINT ["serve", "--port"]`, `CMD ["80 81"]`, "ENV PATH=/bin:bin MODE=quick", "WORKDIR /app", "USER ada")
+	w.engine.Import("lab/line:1", nil, "CMD echo one word $PAI_JOB_NAME")
+	w.engine.Import("lab/none:1", nil)
+	w.engine.Import("lab/lacks:1", nil, `ENTRYPOINT ["serve"]`)
+	w.engine.ImportBare("lab/bare:1", map[string]string{"true": "x"}, `CMD ["/true"]`)
+	for name, c := range map[string]struct {
+		code          int32
+		prints, fails string
+	}{
+		"serve": {7, "/app/bin/serve --port 80 81 in /app as ada, quick\n", ""},
+		"line":  {0, "one word line\n", ""},
+		"none": {126, "", "the image lab/none:1 has neither ENTRYPOINT nor CMD, and role worker has no commands: write " +
+			"what it runs"},
+		"lacks": {126, "", "what its ENTRYPOINT and CMD name, serve, is not there, or lacks what it is started with: " +
+			"write the role's commands, or use another image"},
+		"bare": {126, "", "its /true is not a program for this machine"},
+	} {
+		ref := w.submit(strings.Replace(with(name, "lab/"+name+":1"), "    commands: []\n", "", 1))
+		j := w.ends(ref)
+		if x := j.Tasks[0].Exit; x == nil || x.Code != c.code || !strings.Contains(x.Message, c.fails) {
+			t.Errorf("%s: %s: %+v", name, j.Phase, x)
+		}
+		if out := w.printed1(ref); out != c.prints {
+			t.Errorf("%s printed %q", name, out)
+		}
+	}
+	out, errs, code := w.cli("job", "run", "--image", "lab/line:1", "--name", "cli", "--cpus", "1", "--memory", "128")
+	if code != 0 || out != "one word cli\n" {
+		t.Errorf("comb job run ended with %d and printed %q, %q", code, out, errs)
+	}
+	w.noContainers()
 }

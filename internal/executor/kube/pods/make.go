@@ -226,7 +226,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
 		Resources:    limits(role, t),
 	}
-	pod.Spec.Containers = []corev1.Container{c}
+	pod.Spec.Containers = []corev1.Container{asImage(c, role)}
 	useClaims(pod, t.Claims)
 	shareMemory(pod, role.Launch.ShmMB)
 	if err := m.mountClaims(pod, t); err != nil {
@@ -242,6 +242,17 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: pull.Name}}
 	}
 	return pod, secrets, nil
+}
+
+// asImage leaves to the image what a role leaves to it.
+func asImage(c corev1.Container, role *sched.Role) corev1.Container {
+	if len(role.Launch.Command) == 0 {
+		c.Command = nil
+	}
+	if role.Launch.Pull == "always" {
+		c.ImagePullPolicy = corev1.PullAlways
+	}
+	return c
 }
 
 // hidden is what of a task is in no pod.
@@ -326,6 +337,9 @@ func possible(t Task, role *sched.Role) error {
 	switch {
 	case role.Launch.Image == "":
 		return &CannotError{fmt.Sprintf("role %s names no image: on Kubernetes each task is a container; give it one", role.Name)}
+	case len(role.Launch.Command) == 0 && t.Line != nil:
+		return &CannotError{fmt.Sprintf("role %s has no commands, and what an image runs by itself is not known where "+
+			"Comb's own program starts the task (--pod-image): write its commands", role.Name)}
 	case t.MostMB > 0 && role.Launch.DiskMB > t.MostMB:
 		return &CannotError{fmt.Sprintf("role %s asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", role.Name, role.Launch.DiskMB, t.MostMB)}
 	case role.Launch.InfiniBand && t.Network == "":

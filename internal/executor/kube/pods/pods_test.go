@@ -55,6 +55,29 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// A role without commands runs what its image says, where Kubernetes starts it; pull: always
+// reaches the kubelet.
+func TestOwnProgramOfAPod(t *testing.T) {
+	task := sample()
+	launch := &task.Start.Job.Roles[1].Launch
+	if pod, _, err := maker.Make(task); err != nil || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullIfNotPresent {
+		t.Errorf("%v, %+v", err, pod)
+	}
+	launch.Command, launch.Pull = nil, "always"
+	pod, secrets, err := maker.Make(task)
+	if err != nil || len(secrets) != 0 {
+		t.Fatalf("%v, %d secrets", err, len(secrets))
+	}
+	if c := pod.Spec.Containers[0]; c.Command != nil || c.Args != nil || c.ImagePullPolicy != corev1.PullAlways || c.WorkingDir != "" {
+		t.Errorf("%+v", c)
+	}
+	task.Line = &Line{Image: "comb", URL: "https://comb"}
+	var cannot *CannotError
+	if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, "role worker has no commands") {
+		t.Errorf("behind Comb's own program: %v", err)
+	}
+}
+
 func TestAPod(t *testing.T) {
 	pod, _, err := maker.Make(sample())
 	if err != nil {

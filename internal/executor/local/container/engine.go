@@ -210,7 +210,8 @@ type Image struct {
 	// Env and Volumes are as the image says, and may be anything: see Fits.
 	Env     []string
 	Volumes []string
-	WorkDir string // as the image says; "" where it says none, or the root, as builders do that were told nothing
+	WorkDir string   // as the image says; "" where it says none, or the root, as builders do that were told nothing
+	Runs    []string // its ENTRYPOINT, and its CMD behind it
 }
 
 // Image looks up an image by name, tag or digest. ErrNoImage says that it is not here, ErrNotName
@@ -233,6 +234,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	i := Image{ID: r.ID, CPU: r.Architecture, Digests: r.RepoDigests}
 	if r.Config != nil {
 		i.User, i.Env, i.Volumes = r.Config.User, r.Config.Env, slices.Sorted(maps.Keys(r.Config.Volumes))
+		i.Runs = slices.Concat(r.Config.Entrypoint, r.Config.Cmd)
 		if dir := path.Clean("/" + r.Config.WorkingDir); dir != "/" {
 			i.WorkDir = dir
 		}

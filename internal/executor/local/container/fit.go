@@ -22,7 +22,7 @@ var ErrUnfit = errors.New("cannot be used")
 const (
 	mostVolumes   = 32
 	mostVariables = 1000
-	longestEnv    = 128 << 10 // in bytes, all of them
+	longestEnv    = 128 << 10 // in bytes, all of them; also of ENTRYPOINT and CMD
 	longestFile   = 1 << 20   // of /etc/passwd and /etc/group, in bytes
 	mostSteps     = 512       // that are looked at of paths, in all
 	mostKnown     = 1000      // images whose check is remembered
@@ -66,7 +66,7 @@ func (e *Engine) Fits(ctx context.Context, i *Image, name string, tops ...string
 
 // sane is what can be said of an image by its configuration.
 func (i *Image) sane(places []string) error {
-	size := 0
+	size, runs := 0, strings.Join(i.Runs, "")
 	for _, v := range i.Env {
 		size += len(v)
 	}
@@ -76,6 +76,9 @@ func (i *Image) sane(places []string) error {
 			ErrUnfit, len(i.Env), size, mostVariables, longestEnv)
 	case slices.ContainsFunc(i.Env, func(v string) bool { return strings.ContainsRune(v, 0) }):
 		return fmt.Errorf("%w: its ENV has a zero byte: use another image", ErrUnfit)
+	case len(i.Runs) > mostVariables || len(runs) > longestEnv || strings.ContainsRune(runs, 0):
+		return fmt.Errorf("%w: its ENTRYPOINT and CMD have a zero byte, or more than %d words or %d bytes: use another "+
+			"image", ErrUnfit, mostVariables, longestEnv)
 	case strings.ContainsRune(i.WorkDir, 0):
 		return fmt.Errorf("%w: its WORKDIR has a zero byte: use another image", ErrUnfit)
 	case len(i.Volumes) > mostVolumes:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -127,11 +128,42 @@ func told(err error) string {
 		}
 		return r
 	}, reason(err))
-	text = strings.TrimPrefix(text, "Error response from daemon: ")
+	text = once(strings.TrimPrefix(text, "Error response from daemon: "))
 	if len(text) > longestError {
 		text = strings.ToValidUTF8(text[:longestError], "") + "..."
 	}
 	return text
+}
+
+// once leaves out what an error has said before: engines wrap errors in others of the same words.
+func once(text string) string {
+	var said []string
+	for part := range strings.SplitSeq(text, ": ") {
+		if !slices.ContainsFunc(said, func(s string) bool { return strings.EqualFold(s, part) }) {
+			said = append(said, part)
+		}
+	}
+	return strings.Join(said, ": ")
+}
+
+// outages are an engine's words for trouble on the way to a registry, or of the resolver of its
+// name.
+func outages() []string {
+	return []string{"server misbehaving", "temporary failure in name resolution", "i/o timeout", "timeout exceeded",
+		"deadline exceeded", "handshake timeout", "connection refused", "connection reset", "network is unreachable", "no route to host"}
+}
+
+const noHost = "no such host"
+
+func has(text string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+}
+
+// NoHost reports whether an error of Pull says that the name of the registry is not known to the
+// network, and nothing else: a resolver that is out of order is no fault of the name.
+func NoHost(err error) bool {
+	words := strings.ToLower(Words(err))
+	return errors.Is(err, ErrRegistry) && has(words, noHost) && !has(words, outages()...)
 }
 
 // pullError says what kept the engine from fetching. Engines give registries' refusals other codes from version
@@ -140,26 +172,23 @@ func pullError(ref, text string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	kind := ErrRegistry
-	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(strings.ToLower(text), w) {
-				return true
-			}
-		}
-		return false
+	kind, words := ErrRegistry, strings.ToLower(text)
+	if name, err := reference.ParseNormalizedNamed(ref); err == nil { // which may hold any word
+		words = strings.ReplaceAll(words, reference.Path(name), "")
 	}
 	switch {
-	case has("no space left on device", "disk quota exceeded"):
+	case has(words, "no space left on device", "disk quota exceeded"):
 		kind = ErrFull
-	case has("no matching manifest", "no match for platform", "cannot be used on this platform"):
+	case has(words, "no matching manifest", "no match for platform", "cannot be used on this platform"):
 		return fmt.Errorf("the image %s %w", ref, ErrForeign)
-	case has("toomanyrequests", "too many requests"):
-	case has("unauthorized", "denied", "no basic auth credentials", "authentication required", "incorrect username or password", "forbidden"), errdefs.IsUnauthorized(err):
+	case has(words, "toomanyrequests", "too many requests", noHost), has(words, outages()...):
+	case has(words, "unauthorized", "denied", "no basic auth credentials", "authentication required",
+		"incorrect username or password", "forbidden"), errdefs.IsUnauthorized(err):
 		kind = ErrDenied
-	case has("manifest unknown", "name unknown", "not found", "name_unknown", "manifest_unknown"), errdefs.IsNotFound(err):
+	case has(words, "manifest unknown", "name unknown", "not found", "name_unknown", "manifest_unknown"),
+		errdefs.IsNotFound(err):
 		kind = ErrAbsent
-	case has("invalid reference format"):
+	case has(words, "invalid reference format"):
 		kind = ErrNotName
 	}
 	return &pullFault{ref: ref, kind: kind, text: text}
@@ -183,4 +212,21 @@ func Words(err error) string {
 		return f.text
 	}
 	return ""
+}
+
+// Newest asks an image's registry, through the engine, which image a name stands for there, and
+// returns its digest. Nothing is fetched. Errors are those of Pull.
+func (e *Engine) Newest(ctx context.Context, ref string, login *Login) (digest string, err error) {
+	if _, err := reference.ParseNormalizedNamed(ref); err != nil {
+		return "", fmt.Errorf("%q %w", ref, ErrNotName)
+	}
+	auth, err := login.header()
+	if err != nil {
+		return "", err
+	}
+	r, err := e.c.DistributionInspect(ctx, ref, client.DistributionInspectOptions{EncodedRegistryAuth: auth})
+	if err != nil {
+		return "", pullError(ref, login.hide(told(err)), err)
+	}
+	return r.Descriptor.Digest.String(), nil
 }

@@ -12,16 +12,26 @@ import (
 // What engines say, each as one of them has said it.
 func TestPullError(t *testing.T) {
 	for text, want := range map[string]error{
-		"manifest for 127.0.0.1:5000/box:2 not found: manifest unknown: Unknown manifest":                                     ErrAbsent,
-		"pull access denied for box, repository does not exist or may require 'docker login': denied: requested access":       ErrDenied,
-		`Head "http://127.0.0.1:5000/v2/box/manifests/1": no basic auth credentials`:                                          ErrDenied,
-		`Head "http://127.0.0.1:5000/v2/box/manifests/1": unauthorized: authentication required`:                              ErrDenied,
-		"no matching manifest for linux/amd64 in the manifest list entries":                                                   ErrForeign,
-		"failed to register layer: Error processing tar file(exit status 1): write /x: no space left on device":               ErrFull,
-		"toomanyrequests: You have reached your pull rate limit; access denied":                                               ErrRegistry,
-		`Get "http://127.0.0.1:5000/v2/": dial tcp 127.0.0.1:5000: connect: connection refused`:                               ErrRegistry,
-		`Get "https://registry.example.com/v2/": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`: ErrRegistry,
-		"received unexpected HTTP status: 503 Service Unavailable":                                                            ErrRegistry,
+		"manifest for 127.0.0.1:5000/box:2 not found: manifest unknown: Unknown " +
+			"manifest": ErrAbsent,
+		"pull access denied for box, repository does not exist or may require 'docker login': denied: requested " +
+			"access": ErrDenied,
+		`Head "http://127.0.0.1:5000/v2/box/manifests/1": no basic auth credentials`:             ErrDenied,
+		`Head "http://127.0.0.1:5000/v2/box/manifests/1": unauthorized: authentication required`: ErrDenied,
+		"no matching manifest for linux/amd64 in the manifest list " +
+			"entries": ErrForeign,
+		"failed to register layer: Error processing tar file(exit status 1): write /x: no space left on " +
+			"device": ErrFull,
+		"toomanyrequests: You have reached your pull rate limit; access " +
+			"denied": ErrRegistry,
+		`Get "http://127.0.0.1:5000/v2/": dial tcp 127.0.0.1:5000: connect: connection refused`:                                     ErrRegistry,
+		`Get "https://registry.example.com/v2/": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`:       ErrRegistry,
+		"received unexpected HTTP status: 503 Service Unavailable":                                                                  ErrRegistry,
+		`Get "https://registry.example.com/v2/": dial tcp: lookup registry.example.com on 10.0.0.2:53: server misbehaving`:          ErrRegistry,
+		`Get "https://registry.example.com/v2/": dial tcp: lookup registry.example.com: Temporary failure in name resolution`:       ErrRegistry,
+		`Get "https://registry.example.com/v2/": dial tcp: lookup registry.example.com on 10.0.0.2:53: no such host`:                ErrRegistry,
+		`Get "https://not found.example.com/v2/": dial tcp: lookup x on 10.0.0.2:53: read udp 10.0.0.1:1->10.0.0.2:53: i/o timeout`: ErrRegistry,
+		`Get "http://127.0.0.1:5000/v2/box/manifests/1": EOF`:                                                                       ErrRegistry,
 		"unexpected EOF": ErrRegistry,
 		"":               ErrRegistry,
 	} {
@@ -32,6 +42,41 @@ func TestPullError(t *testing.T) {
 	}
 	if err := pullError("box", "", context.Canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("a pull that was given up is %v", err)
+	}
+}
+
+// Only a name that the network does not know is at fault itself.
+func TestNoHost(t *testing.T) {
+	for text, want := range map[string]bool{
+		"dial tcp: lookup registry.example.com on 10.0.0.2:53: no such host": true,
+		"dial tcp: lookup registry.example.com on 10.0.0.2:53: server " +
+			"misbehaving": false,
+		"dial tcp: lookup registry.example.com: Temporary failure in name " +
+			"resolution": false,
+		"lookup a on 10.0.0.2:53: no such host; lookup a on 10.0.0.3:53: read udp 10.0.0.1:1->10.0.0.3:53: i/o " +
+			"timeout": false,
+		"dial tcp 10.0.0.9:443: connect: connection refused": false,
+		"manifest unknown": false,
+	} {
+		if got := NoHost(pullError("registry.example.com/no-such-host:1", text, errors.New(text))); got != want {
+			t.Errorf("%q is a fault of the name: %v", text, got)
+		}
+	}
+	if err := pullError("registry.example.com/denied:1", "registry.example.com/denied: 503", errors.New("503")); !errors.Is(err, ErrRegistry) {
+		t.Errorf("a word of the name decides: %v", err)
+	}
+}
+
+// What was said is not said again in the same line.
+func TestOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"manifest for box:2 not found: manifest unknown: manifest unknown": "manifest for box:2 not found: manifest unknown",
+		"denied: requested access: Denied":                                 "denied: requested access",
+		"":                                                                 "",
+	} {
+		if got := told(errors.New(text)); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
 	}
 }
 

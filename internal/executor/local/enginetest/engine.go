@@ -324,6 +324,14 @@ func (e *Engine) Push(ref, user, password string) {
 	e.Forget(ref)
 }
 
+// Tag gives an image of the engine a name.
+func (e *Engine) Tag(id, ref string) {
+	e.t.Helper()
+	if _, err := e.c.ImageTag(context.Background(), client.ImageTagOptions{Source: id, Target: ref}); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
 // Has reports whether an image is there.
 func (e *Engine) Has(ref string) bool {
 	_, err := e.c.ImageInspect(context.Background(), ref)

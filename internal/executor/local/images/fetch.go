@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,9 +37,18 @@ type flight struct {
 	done   chan struct{} // closed when err is known
 	err    error
 
-	waiting int                     // under the store's lock
-	tell    map[string]func(string) // of the jobs that wait, by folder; under the store's lock
+	waiting int // under the store's lock
 	steps   progress
+
+	saying sync.Mutex       // held while jobs are told
+	jobs   map[string]*told // that wait, by folder
+}
+
+// told is a job that waits for a fetch, and is told of it.
+type told struct {
+	tell  func(about, text string)
+	tasks int  // that wait
+	some  bool // it was told how far the fetch is: to be taken back
 }
 
 // fetch waits until the engine has an image, or cannot have it. One that nothing waits for any more is given up.
@@ -54,7 +62,7 @@ func (s *Store) fetch(ctx context.Context, w *Want, source string) error {
 	if err != nil {
 		return err
 	}
-	defer s.leave(key, f)
+	defer s.leave(key, f, w)
 	select {
 	case <-f.done:
 		return f.err
@@ -75,18 +83,19 @@ func (s *Store) join(key flightKey, login *container.Login, w *Want) (*flight, e
 			}
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, s.within)
-		f = &flight{source: key.source, cancel: cancel, done: make(chan struct{}), tell: map[string]func(string){}}
+		f = &flight{source: key.source, cancel: cancel, done: make(chan struct{}), jobs: map[string]*told{}}
 		f.steps.begin()
 		s.flights[key] = f
 		go s.fly(ctx, f, login)
-		go s.report(f)
+		go f.report()
 	}
 	f.waiting++
-	f.tell[w.Dir] = w.Tell
+	f.hears(w)
 	return f, nil
 }
 
-func (s *Store) leave(key flightKey, f *flight) {
+func (s *Store) leave(key flightKey, f *flight, w *Want) {
+	f.left(w)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.waiting--; f.waiting == 0 {
@@ -101,21 +110,22 @@ func (s *Store) leave(key flightKey, f *flight) {
 func (s *Store) fly(ctx context.Context, f *flight, login *container.Login) {
 	defer f.cancel()
 	defer close(f.done)
-	began := time.Now()
+	began, unknown := time.Now(), true
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		f.err = s.engine.Pull(ctx, f.source, login, f.steps.step)
 		if ctx.Err() != nil {
 			f.err = ctx.Err()
 		}
 		if f.err == nil {
-			s.say(f, f.steps.ended(f.source))
+			f.end()
 			defer func() { go s.trim() }()
 		}
 		if !errors.Is(f.err, container.ErrRegistry) {
 			return
 		}
 		wait := patience
-		if strings.Contains(f.err.Error(), "no such host") {
+		// By each try: a resolver that is out of order may say anything.
+		if unknown = unknown && container.NoHost(f.err); unknown {
 			f.err, wait = fmt.Errorf("%w: %w", errNoHost, f.err), patienceHost
 		}
 		if time.Since(began)+pause > wait {
@@ -123,7 +133,8 @@ func (s *Store) fly(ctx context.Context, f *flight, login *container.Login) {
 		}
 		if pause == firstPause {
 			s.log.Warn("an image is not fetched yet; it is tried again", "error", f.err)
-			s.say(f, fmt.Sprintf("the image %s is not fetched yet, since %v (%s); it is tried again", f.source, container.ErrRegistry, container.Words(f.err)))
+			f.say(fmt.Sprintf("the image %s is not fetched yet, since %v (%s); it is tried "+
+				"again", f.source, container.ErrRegistry, container.Words(f.err)))
 		}
 		select {
 		case <-ctx.Done():
@@ -134,29 +145,66 @@ func (s *Store) fly(ctx context.Context, f *flight, login *container.Login) {
 	}
 }
 
-// say tells each job that waits.
-func (s *Store) say(f *flight, text string) {
-	s.mu.Lock()
-	var tell []func(string)
-	for _, t := range f.tell {
-		tell = append(tell, t)
+// about is what a fetch's notices are about.
+func (f *flight) about() string { return "the fetch of the image " + f.source }
+
+// hears notes that a task of a job waits.
+func (f *flight) hears(w *Want) {
+	f.saying.Lock()
+	defer f.saying.Unlock()
+	t := f.jobs[w.Dir]
+	if t == nil {
+		t = &told{tell: w.Tell}
+		f.jobs[w.Dir] = t
 	}
-	s.mu.Unlock()
-	for _, t := range tell {
-		t(text)
+	t.tasks++
+}
+
+// left notes that a task of a job waits no more: with the last one goes what its job was told.
+func (f *flight) left(w *Want) {
+	f.saying.Lock()
+	defer f.saying.Unlock()
+	t := f.jobs[w.Dir]
+	if t.tasks--; t.tasks > 0 {
+		return
+	}
+	delete(f.jobs, w.Dir)
+	if t.some {
+		t.tell(f.about(), "")
+	}
+}
+
+// say tells each job that waits how the fetch is now.
+func (f *flight) say(text string) {
+	f.saying.Lock()
+	defer f.saying.Unlock()
+	for _, t := range f.jobs {
+		t.some = true
+		t.tell(f.about(), text)
+	}
+}
+
+// end tells each job that waits that the image is here.
+func (f *flight) end() {
+	f.saying.Lock()
+	defer f.saying.Unlock()
+	for _, t := range f.jobs {
+		if t.some {
+			t.tell(f.about(), "")
+		}
+		t.some = false
+		t.tell("", f.steps.ended(f.source))
 	}
 }
 
 // report tells how far a fetch is.
-func (s *Store) report(f *flight) {
+func (f *flight) report() {
 	for pause := firstWord; ; pause = max(2*pause, nextWord) {
 		select {
 		case <-f.done:
 			return
 		case <-time.After(pause):
-			if text := f.steps.text(f.source); text != "" {
-				s.say(f, text)
-			}
+			f.say(f.steps.text(f.source))
 		}
 	}
 }
@@ -220,16 +268,16 @@ func (p *progress) now() Progress {
 	return out
 }
 
-// text is what a job is told; "" is that nothing came of the image yet.
+// text is what a job is told.
 func (p *progress) text(source string) string {
-	n := p.now()
+	n, from := p.now(), registry(source)
 	if n.Layers == 0 {
-		return ""
+		return fmt.Sprintf("the image %s is being fetched from %s, which has not said yet what it consists of", source, from)
 	}
 	p.mu.Lock()
 	p.at, p.bytes = time.Now(), n.Bytes
 	p.mu.Unlock()
-	return fmt.Sprintf("the image %s is being fetched: %s", source, n)
+	return fmt.Sprintf("the image %s is being fetched from %s: %s", source, from, n)
 }
 
 // String is for people.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -62,11 +63,16 @@ func Open(ctx context.Context, dir string, engine *container.Engine, o Options) 
 
 // Want is a job that needs an image.
 type Want struct {
-	Name  string       // as the job says it
-	Dir   string       // the job's folder, where it is noted what the name stands for
-	VC    string       // that the job belongs to
-	Login *Login       // nil: none
-	Tell  func(string) // takes notices for the job's user
+	Name string // as the job says it
+	Dir  string // the job's folder, where it is noted what the name stands for
+	VC   string // that the job belongs to
+	// Always is that its first start fetches what the registry has by that name then, though one is
+	// here.
+	Always bool
+	Login  *Login // nil: none
+	// Tell takes notices for the job's user. What is about something gives way to what is told next
+	// about it, and goes with "".
+	Tell func(about, text string)
 }
 
 // Login is what a job's registry is asked with.
@@ -99,13 +105,51 @@ func (s *Store) Get(ctx context.Context, w *Want) (container.Image, error) {
 		if err != nil {
 			return container.Image{}, err
 		}
-		image, err := s.find(ctx, w, before)
+		image, fetched, err := s.find(ctx, w, before)
 		if err != nil {
 			return container.Image{}, err
 		}
-		if same, err := s.note(w, image); same || err != nil {
+		first, same, err := s.note(w, image)
+		if first && !fetched && moves(w.Name, &image) {
+			go s.compare(w, image)
+		}
+		if same || err != nil {
 			return image, err
 		}
+	}
+}
+
+// compareWithin is how long a registry may take to say what it has.
+const compareWithin = 30 * time.Second
+
+// moves reports whether what a name stands for changes in its registry without that it was meant
+// so: one without a tag, or with the usual one, of an image that came from there.
+func moves(name string, image *container.Image) bool {
+	ref, err := reference.ParseNormalizedNamed(name)
+	if err != nil || !reference.IsNameOnly(ref) && !strings.HasSuffix(ref.String(), ":latest") {
+		return false
+	}
+	return slices.ContainsFunc(image.Digests, func(d string) bool { return repository(d) == ref.Name() })
+}
+
+// compare tells a job whose image is the one on this machine when its registry has another one by
+// now.
+func (s *Store) compare(w *Want, image container.Image) {
+	ctx, cancel := context.WithTimeout(s.ctx, compareWithin)
+	defer cancel()
+	var login *container.Login
+	if w.Login != nil {
+		login = &w.Login.Login
+	}
+	newest, err := s.engine.Newest(ctx, w.Name, login)
+	if err != nil {
+		s.log.Info("ask a registry whether it has a newer image", "image", w.Name, "error", err)
+		return
+	}
+	same := func(d string) bool { return repository(d) == repository(w.Name) && strings.HasSuffix(d, "@"+newest) }
+	if !slices.ContainsFunc(image.Digests, same) {
+		w.Tell("", fmt.Sprintf("the registry has a newer image for %s: %s; this job runs the one on the machine; --pull "+
+			"always fetches it", w.Name, newest))
 	}
 }
 
@@ -114,42 +158,50 @@ func (s *Store) Get(ctx context.Context, w *Want) (container.Image, error) {
 func (s *Store) Ready(ctx context.Context, w *Want) error {
 	before, err := s.noted(w)
 	if err == nil {
-		_, err = s.find(ctx, w, before)
+		early := *w
+		early.Always = false // that is up to the start: this may come each minute
+		_, _, err = s.find(ctx, &early, before)
 	}
 	return err
 }
 
-// find looks the image up, and fetches it where it is missing or not this VC's yet.
-func (s *Store) find(ctx context.Context, w *Want, before note) (container.Image, error) {
+// find looks the image up, and fetches it where it is missing, not this VC's yet, or to be fetched
+// anyway.
+func (s *Store) find(ctx context.Context, w *Want, before note) (image container.Image, fetched bool, err error) {
 	lookup, source := cmp.Or(before.ID, w.Name), cmp.Or(before.Digest, w.Name)
-	image, err := s.engine.Image(ctx, lookup)
+	image, err = s.engine.Image(ctx, lookup)
 	here := err == nil
+	anew := w.Always && before.ID == "" && !isID(w.Name)
 	switch {
 	case ctx.Err() != nil:
-		return image, ctx.Err()
-	case here && s.allowed(&image, w.VC):
-		return image, nil
+		return image, false, ctx.Err()
+	case here && !anew && s.allowed(&image, w.VC):
+		return image, false, nil
 	case !here && !errors.Is(err, container.ErrNoImage):
-		return image, s.fault(w, source, err)
+		return image, false, s.fault(w, source, err)
 	case before.ID != "" && before.Digest == "":
-		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s was %s when the job started first, and that %v any more; "+
+		return image, false, &Fault{Job: true, Say: fmt.Sprintf("the image %s was %s when the job started first, and "+
+			"that %v any more; "+
 			"it came from no registry: submit the job again", w.Name, before.ID, container.ErrNoImage)}
 	case here && isID(w.Name):
-		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s was fetched with credentials that are not of VC %s: name it as its registry does, with an auth of your own", w.Name, w.VC)}
+		return image, false, &Fault{Job: true, Say: fmt.Sprintf("the image %s was fetched with credentials that are not "+
+			"of VC %s: name it as its registry does, with an auth of your own", w.Name, w.VC)}
 	case isID(w.Name):
-		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s %v, and an ID cannot be fetched: name the image as its registry does", w.Name, container.ErrNoImage)}
+		return image, false, &Fault{Job: true, Say: fmt.Sprintf("the image %s %v, and an ID cannot be fetched: name the "+
+			"image as its registry does", w.Name, container.ErrNoImage)}
 	}
 	if err := s.fetch(ctx, w, source); err != nil {
-		return image, s.fault(w, source, err)
+		return image, false, s.fault(w, source, err)
 	}
 	image, err = s.engine.Image(ctx, lookup)
 	switch {
 	case err != nil && before.ID != "":
-		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s was %s when the job started first, and %s is another one now: submit the job again", w.Name, before.ID, source)}
+		return image, false, &Fault{Job: true, Say: fmt.Sprintf("the image %s was %s when the job started first, and %s "+
+			"is another one now: submit the job again", w.Name, before.ID, source)}
 	case err != nil:
-		return image, s.fault(w, source, err)
+		return image, false, s.fault(w, source, err)
 	}
-	return image, s.grant(&image, w)
+	return image, true, s.grant(&image, w)
 }
 
 // isID reports whether a name is that of no registry's image, but of one on this machine.
@@ -171,23 +223,24 @@ func readNotes(dir string) (map[string]note, error) {
 	return notes, nil
 }
 
-// note keeps what the name stands for, and that it is used; false is that another task of the job noted another image.
-func (s *Store) note(w *Want, image container.Image) (bool, error) {
+// note keeps what the name stands for, and that it is used. first is that no task of the job had
+// noted it before; same is false where another one noted another image.
+func (s *Store) note(w *Want, image container.Image) (first, same bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	notes, err := readNotes(w.Dir)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	if n, ok := notes[w.Name]; ok {
-		return n.ID == image.ID, s.book.used(image.ID)
+		return false, n.ID == image.ID, s.book.used(image.ID)
 	}
 	notes[w.Name] = note{ID: image.ID, Digest: digestOf(&image, w.Name)}
 	if err := record.Write(w.Dir, NotesFile, notes); err != nil {
-		return false, err
+		return false, false, err
 	}
-	w.Tell(strings.TrimSpace(fmt.Sprintf("the image %s is %s %s", w.Name, image.ID, notes[w.Name].Digest)))
-	return true, s.book.used(image.ID)
+	w.Tell("", strings.TrimSpace(fmt.Sprintf("the image %s is %s %s", w.Name, image.ID, notes[w.Name].Digest)))
+	return true, true, s.book.used(image.ID)
 }
 
 // digestOf is the name by which a registry gives this very image: of the repository that a name
@@ -212,6 +265,15 @@ func repository(name string) string {
 		return ""
 	}
 	return ref.Name()
+}
+
+// registry is where an image of that name is fetched from; "" is that it is no name.
+func registry(name string) string {
+	ref, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return ""
+	}
+	return reference.Domain(ref)
 }
 
 // fault makes a sentence of what went wrong, and says whether the job is to be changed.

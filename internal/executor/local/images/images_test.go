@@ -114,7 +114,8 @@ func TestProgress(t *testing.T) {
 		t.Error(text) // how much a has is not known
 	}
 	p.step(container.Step{Layer: "a", State: container.Loads, Current: 0, Total: 20e6})
-	if text := p.text("box"); !strings.HasPrefix(text, "the image box is being fetched: 1 of 3 layers are here, 5.0 MB of 30.0 MB, 500 kB/s, about ") {
+	if text := p.text("box"); !strings.HasPrefix(text, "the image box is being fetched from docker.io: 1 of 3 layers "+
+		"are here, 5.0 MB of 30.0 MB, 500 kB/s, about ") {
 		t.Error(text)
 	}
 	for _, s := range []container.Step{{Layer: "a", State: container.Loads, Current: -1}, {Layer: "a", State: container.Unpacked}, {Layer: "b", State: container.Unpacked}} {

@@ -97,7 +97,7 @@ func (s *Store) History(ctx context.Context, name string) ([]executor.ImageLayer
 // Fetch implements executor.Images.
 func (s *Store) Fetch(ctx context.Context, name string) (executor.Fetching, error) {
 	out := executor.Fetching{Name: name}
-	w := &Want{Name: name, Tell: func(string) {}}
+	w := &Want{Name: name, Tell: func(string, string) {}}
 	if isID(name) || repository(name) == "" {
 		return out, s.fault(w, name, fmt.Errorf("%q %w", name, container.ErrNotName))
 	}
@@ -109,7 +109,7 @@ func (s *Store) Fetch(ctx context.Context, name string) (executor.Fetching, erro
 	got := make(chan error, 1)
 	go func() { // it goes on without the one that asked
 		<-f.done
-		s.leave(key, f)
+		s.leave(key, f, w)
 		got <- s.keep(w, f.err)
 	}()
 	select {

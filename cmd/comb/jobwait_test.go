@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/combsched/comb/internal/lines"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
+)
+
+// waits is a job that waits: for a reason, "" is none, and with notices, of which so many last.
+func waits(reason string, lasting int, notices ...string) *rest.Job {
+	j := &rest.Job{}
+	j.Phase, j.Notices, j.Lasting = sched.Waiting, notices, lasting
+	if reason != "" {
+		j.Reason = &rest.Reason{Message: reason}
+	}
+	return j
+}
+
+// TestWaitLinesOfAFile: why a job waits and what it is told is printed when it changes, each line
+// once.
+func TestWaitLinesOfAFile(t *testing.T) {
+	var out bytes.Buffer
+	for _, boxed := range []bool{true, false} {
+		w := newWaitLines(lines.NewScreen(nil, nil), &out, boxed)
+		for _, j := range []*rest.Job{
+			waits("1 of 2 GPUs free", 0), waits("1 of 2 GPUs free", 0), waits("0 of 2 GPUs free", 0, "a limit"),
+			waits("", 1, "a limit", "box is being fetched: 1 layer"), waits("", 1, "a limit", "box is being fetched: 1 layer"),
+			waits("", 1, "a limit", "box is being fetched: 2 layers\x1b[2J"), waits("", 0, "a limit", "box was fetched"), waits("1 of 2 GPUs free", 5, "a limit"),
+		} {
+			w.Show(j)
+		}
+		out.WriteString("--\n")
+	}
+	want := `waiting: 1 of 2 GPUs free
+waiting: 0 of 2 GPUs free
+notice: a limit
+notice: box is being fetched: 1 layer
+notice: box is being fetched: 2 layers [2J
+notice: box was fetched
+waiting: 1 of 2 GPUs free
+--
+waiting: 1 of 2 GPUs free
+waiting: 0 of 2 GPUs free
+notice: box is being fetched: 1 layer
+notice: box is being fetched: 2 layers [2J
+waiting: 1 of 2 GPUs free
+notice: a limit
+--
+`
+	if out.String() != want {
+		t.Errorf("it prints\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestWaitLinesOfATerminal: there they are lines that change in their place, and that are gone when
+// the job prints.
+func TestWaitLinesOfATerminal(t *testing.T) {
+	keeper, side := openTerminal(t, 60, 10)
+	var mu sync.Mutex
+	g := &glass{width: 60}
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := keeper.Read(buf)
+			mu.Lock()
+			g.write(string(buf[:n]))
+			mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	onto := lines.NewScreen(side)
+	w, job := newWaitLines(onto, side, true), onto.Writer(side, true, "")
+	see := func(want ...string) {
+		t.Helper()
+		testkit.Wait(t, "the terminal shows "+strings.Join(want, " / "), func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Join(g.shows(), "\n") == strings.Join(want, "\n")
+		})
+	}
+	w.Show(waits("1 of 2 GPUs free", 0))
+	see("waiting: 1 of 2 GPUs free")
+	w.Show(waits("0 of 2 GPUs free", 0))
+	see("waiting: 0 of 2 GPUs free")
+	w.Show(waits("", 1, "box is being fetched: 1 layer"))
+	see("notice: box is being fetched: 1 layer")
+	w.Show(waits("", 1, "box is being fetched: 2 layers"))
+	see("notice: box is being fetched: 2 layers")
+	w.Show(waits("its start was refused", 0, "box was fetched"))
+	see("notice: box was fetched", "waiting: its start was refused")
+	if _, err := job.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	see("notice: box was fetched", "hello")
+	began := waits("", 0, "box was fetched")
+	began.Started = 1
+	w.Show(began)
+	if _, err := job.Write([]byte(" world\n")); err != nil {
+		t.Fatal(err)
+	}
+	see("notice: box was fetched", "hello world")
+	again := waits("it makes room", 0, "box was fetched")
+	again.Started = 1
+	w.Show(again)
+	see("notice: box was fetched", "hello world", "waiting: it makes room")
+	side.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	if g.fault != "" {
+		t.Error(g.fault)
+	}
+}
