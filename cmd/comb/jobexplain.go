@@ -216,7 +216,7 @@ func (a *app) noteText(note string) string {
 func (a *app) drawShare(t *table, g *sched.GangShare, names map[sched.JobID]rest.NamedJob) {
 	var with []string
 	for i := range g.With {
-		with = append(with, fmt.Sprintf("%s (%d)", names[g.With[i].Job].Ref, g.With[i].Job))
+		with = append(with, called(names[g.With[i].Job].Ref, g.With[i].Job))
 	}
 	others := strings.Join(with, ", ")
 	switch {
@@ -336,7 +336,11 @@ func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief) {
 }
 
 func (a *app) brief(j *sched.JobBrief) string {
-	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %s", j.Name, j.Job, j.User, j.VC, narrate.Priority(j.Priority), j.Takes)
+	text := called(string(j.Name), j.Job)
+	if j.User != "" { // else the reader may not see the job
+		text += " of " + string(j.User)
+	}
+	text += fmt.Sprintf(" in %s, %s, %s", j.VC, narrate.Priority(j.Priority), j.Takes)
 	switch {
 	case j.Ends != 0 && j.Likely:
 		text += fmt.Sprintf(", likely ends %s (%s)", a.when(j.Ends), j.Basis)
@@ -346,6 +350,14 @@ func (a *app) brief(j *sched.JobBrief) string {
 		text += ", " + j.Basis
 	}
 	return text
+}
+
+// called is a job by its name and number; of one that its reader may not see by the number alone.
+func called(name string, id sched.JobID) string {
+	if name == "" || name == fmt.Sprint("job ", id) {
+		return fmt.Sprint("job ", id)
+	}
+	return fmt.Sprintf("%s (%d)", name, id)
 }
 
 func (a *app) drawEstimate(t *table, e *sched.Estimate, names map[sched.JobID]rest.NamedJob) {
@@ -379,7 +391,7 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate, names map[sched.JobID]re
 			t.line("    after these ends:")
 		}
 		if e.Latest != 0 {
-			t.line("      %s (%d) %s, by %s", names[end.Job].Ref, end.Job, a.when(end.At), end.Basis)
+			t.line("      %s %s, by %s", called(names[end.Job].Ref, end.Job), a.when(end.At), end.Basis)
 		}
 	}
 }
@@ -405,16 +417,9 @@ func (a *app) drawDryRun(t *table, ex *rest.Explanation) {
 	a.drawReasons(t, ex)
 }
 
-// waiting says how many jobs wait with one, and for what.
+// waiting says how many jobs wait with one.
 func waiting(ex *rest.Explanation) string {
-	what := ""
-	if ex.Borrower {
-		what = "opportunistic "
-	}
-	if ex.Waiting == 1 {
-		return "1 " + what + "job that waits"
-	}
-	return fmt.Sprintf("%d %sjobs that wait", ex.Waiting, what)
+	return count(int(ex.Waiting), "waiting job", "waiting jobs")
 }
 
 func blockers(ids []sched.JobID, names map[sched.JobID]rest.NamedJob) string {
@@ -424,10 +429,13 @@ func blockers(ids []sched.JobID, names map[sched.JobID]rest.NamedJob) string {
 			out = append(out, fmt.Sprintf("and %d more", len(ids)-i))
 			break
 		}
-		if n, ok := names[id]; ok {
-			out = append(out, fmt.Sprintf("%s (%d, %s)", n.Ref, id, n.VC))
-		} else {
+		switch n, ok := names[id]; {
+		case !ok:
 			out = append(out, number(id))
+		case called(n.Ref, id) == n.Ref:
+			out = append(out, fmt.Sprintf("%s (%s)", n.Ref, n.VC))
+		default:
+			out = append(out, fmt.Sprintf("%s (%d, %s)", n.Ref, id, n.VC))
 		}
 	}
 	return strings.Join(out, ", ")

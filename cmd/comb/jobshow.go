@@ -93,17 +93,20 @@ func tasksText(j *rest.Job) string {
 	return fmt.Sprintf("%d/%d", running, len(j.Tasks))
 }
 
-// waitRun is how long the job waited until its first start and, once started, how long it has
-// run: not while it waited again or was suspended.
+// waitRun is how long the job waited, in all, and once it has started how long it has run: not
+// while it waited again or was suspended.
 func (a *app) waitRun(j *rest.Job) string {
 	if j.Started == 0 {
 		return a.span(j.Submitted, j.Ended)
 	}
-	ran := narrate.Short(time.Duration(j.Ran) * time.Microsecond)
-	if j.Ran == 0 && j.Phase.Ended() {
-		ran = a.span(j.Started, j.Ended) // it ended before this was measured: all the time since its start
+	if j.Waited == 0 { // it ended before this was measured: all its waits but the first count as run
+		ran := narrate.Span(j.Ran)
+		if j.Ran == 0 && j.Phase.Ended() {
+			ran = a.span(j.Started, j.Ended)
+		}
+		return a.span(j.Submitted, j.Started) + "/" + ran
 	}
-	return a.span(j.Submitted, j.Started) + "/" + ran
+	return narrate.Span(j.Waited) + "/" + narrate.Span(j.Ran)
 }
 
 // doneText is the part of a job's steps that is done.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"io/fs"
 	"maps"
 	"os"
@@ -196,5 +197,44 @@ func TestReasonsOfEnds(t *testing.T) {
 		if got := reason(c.job); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.job.Exit, got, c.want)
 		}
+	}
+}
+
+// WAIT counts all waits, also those after a preemption.
+func TestWaitIsAllWaits(t *testing.T) {
+	a := &app{now: func() time.Time { return time.UnixMicro(200e6) }}
+	j := rest.Job{}
+	j.Submitted, j.Started, j.Phase = 10e6, 20e6, sched.Active
+	for waited, want := range map[sched.Duration]string{40e6: "40s/1m", 0: "10s/1m"} {
+		j.Waited, j.Ran = waited, 60e6
+		if got := a.waitRun(&j); got != want {
+			t.Errorf("waited %d: %q, want %q", waited, got, want)
+		}
+	}
+}
+
+// A job that its reader may not see is called by its number alone: no word is empty or said twice.
+func TestHiddenJobHasNoEmptyWords(t *testing.T) {
+	ex := rest.Explanation{}
+	hidden := func() sched.JobBrief {
+		return sched.JobBrief{Job: 2, Name: "trains", User: "ann", VC: "speech", Priority: 10, Takes: "4 GPUs"}
+	}
+	ex.Ahead, ex.Blockers, ex.Preempts = []sched.JobBrief{hidden()}, []sched.JobBrief{hidden()}, []sched.Displaced{{JobBrief: hidden()}}
+	ex.Shares = []sched.GangShare{{Name: "all", With: []sched.JobBrief{hidden()}}}
+	ex.Estimate = &sched.Estimate{Latest: 5, Ends: []sched.EstimatedEnd{{Job: 2, Name: "trains", At: 4}}}
+	ex.Gangs = []sched.GangReason{{Name: "all", Reason: sched.Reason{Jobs: []sched.JobID{2}}}}
+	ex.Names = []rest.NamedJob{{ID: 2, Ref: "job 2", VC: "speech"}}
+	rest.Hide(&ex.Explanation, func(sched.JobID) bool { return true })
+	var out strings.Builder
+	a := &app{out: &out, format: "table", now: time.Now}
+	if err := a.show(ex, func(t *table) { a.drawExplanation(t, &ex); a.drawDryRun(t, &ex) }); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if strings.Contains(text, " of  ") || strings.Contains(text, "job 2 (2") || strings.Contains(text, "ann") || !strings.Contains(text, "    job 2 in speech, test, 4 GPUs") {
+		t.Error(text)
+	}
+	if data, err := json.Marshal(ex); err != nil || strings.Contains(string(data), `"user":""`) {
+		t.Errorf("%s %v", data, err)
 	}
 }

@@ -210,7 +210,8 @@ func (f *Fold) named(gang int32) (n int64) {
 func (f *Fold) exited(id sched.AttemptID, task int32, x sched.Exit) {
 	a := f.live[id]
 	if a != nil {
-		a.saved = a.saved || x.Saved && f.job != nil && f.job.Hints.Checkpoint
+		kept := a.Told > 0 && x.Code == 0 && x.Cause == "" && !x.Own && f.job != nil && f.job.Hints.Checkpoint
+		a.saved = a.saved || x.Saved || kept
 	}
 	switch {
 	case a == nil:

@@ -30,26 +30,33 @@ func TestLeavesAreCounted(t *testing.T) {
 }
 
 // Work that a task saved when it was told to make room is not lost, though it told no checkpoint;
-// with a task that failed it may be.
+// with a task that failed it may be. Where checkpoint is off, its steps said that work was left;
+// where its user stopped it, that it saves is said by checkpoint alone.
 func TestSavedIsNotLost(t *testing.T) {
-	for code, lost := range map[int32]int64{0: 0, 1: 20} {
+	for _, c := range []struct {
+		code       int32
+		checkpoint bool
+		cause      sched.EndCause
+		lost       int64
+	}{{0, true, sched.EndDrained, 0}, {1, true, sched.EndDrained, 20}, {0, false, sched.EndPreempted, 0}, {0, true, sched.EndStopped, 0}, {0, false, sched.EndStopped, 20}} {
+		code, lost, saved := c.code, c.lost, c.cause != sched.EndStopped
 		id := sched.AttemptID{Job: 1, N: 1}
 		f := New(carry)
 		job := &sched.Job{VC: "a", Gangs: []sched.Gang{{Tasks: []int32{0, 1}}}, Roles: []sched.Role{{Name: "main", Tasks: 2, Launch: sched.Launch{GPU: 1}}}}
-		job.Hints.Checkpoint = true
+		job.Hints.Checkpoint = c.checkpoint
 		for _, r := range []sched.Record{
 			{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: job}},
 			{Time: 2e6, Event: sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}}},
 			{Time: 3e6, Event: sched.TaskStarted{Attempt: id}},
-			{Time: 4e6, Event: sched.StopSent{Attempt: id, Cause: sched.EndDrained}},
-			{Time: 12e6, Event: sched.TaskExited{Attempt: id, Exit: sched.Exit{Saved: true}}},
-			{Time: 13e6, Event: sched.TaskExited{Attempt: id, Task: 1, Exit: sched.Exit{Code: code, Saved: code == 0}}},
-			{Time: 13e6, Event: sched.AttemptEnded{Attempt: id, Cause: sched.EndDrained}},
+			{Time: 4e6, Event: sched.StopSent{Attempt: id, Cause: c.cause}},
+			{Time: 12e6, Event: sched.TaskExited{Attempt: id, Exit: sched.Exit{Saved: saved}}},
+			{Time: 13e6, Event: sched.TaskExited{Attempt: id, Task: 1, Exit: sched.Exit{Code: code, Saved: saved && code == 0}}},
+			{Time: 13e6, Event: sched.AttemptEnded{Attempt: id, Cause: c.cause}},
 		} {
 			f.Add(&r)
 		}
 		if list, _ := f.Attempts(); list[0].Lost != lost {
-			t.Errorf("exit code %d: %d GPU-seconds are lost, want %d", code, list[0].Lost, lost)
+			t.Errorf("%+v: %d GPU-seconds are lost", c, list[0].Lost)
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 func StatusOf(j *sched.JobStatus) JobStatus {
 	out := JobStatus{
 		ID: j.ID, Name: j.Name, User: j.User, VC: j.VC, Priority: j.Priority, Phase: j.Phase,
-		Submitted: j.Submitted, Started: j.Started, Ended: j.Ended, Ran: j.Ran, Leaves: j.Leaves, GPUs: j.GPUs,
+		Submitted: j.Submitted, Started: j.Started, Ended: j.Ended, Ran: j.Ran, Waited: j.Waited,
+		Leaves: j.Leaves, GPUs: j.GPUs,
 		Retry: j.Retry, Counted: j.Counted, Preempted: j.Preempted, Yielded: j.Yielded, Stopping: j.Stopping, Held: (*Held)(j.Held),
 		Cause: j.Cause, Exit: ExitOf(j.Exit), Message: j.Message, Outlook: (*JobOutlook)(j.Outlook),
 		Coming: each(j.Coming, comingOf),

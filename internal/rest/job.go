@@ -11,20 +11,22 @@ import (
 
 // JobStatus is a job as clients see it.
 type JobStatus struct {
-	ID        sched.JobID     `json:"id"`
-	Name      sched.JobName   `json:"name"`
-	User      sched.Subject   `json:"user"`
-	VC        cell.VCName     `json:"vc"`
-	Priority  cell.Priority   `json:"priority"`
-	Phase     sched.Phase     `json:"phase"`
-	Submitted sched.Time      `json:"submitted"`
-	Started   sched.Time      `json:"started,omitempty"` // first task of the first attempt
-	Ended     sched.Time      `json:"ended,omitempty"`
-	Ran       sched.Duration  `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
-	Leaves    int32           `json:"leaves"`        // of all tasks
-	GPUs      int64           `json:"gpus"`          // that all tasks take; CPU slots have none
-	Retry     int32           `json:"retry"`         // the job's attempt, from 0
-	Counted   int32           `json:"counted"`       // retries that counted
+	ID        sched.JobID    `json:"id"`
+	Name      sched.JobName  `json:"name"`
+	User      sched.Subject  `json:"user"`
+	VC        cell.VCName    `json:"vc"`
+	Priority  cell.Priority  `json:"priority"`
+	Phase     sched.Phase    `json:"phase"`
+	Submitted sched.Time     `json:"submitted"`
+	Started   sched.Time     `json:"started,omitempty"` // first task of the first attempt
+	Ended     sched.Time     `json:"ended,omitempty"`
+	Ran       sched.Duration `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
+	// Waited is the rest of the time since it was submitted, until now or its end: all its waits.
+	Waited    sched.Duration  `json:"waited,omitempty"`
+	Leaves    int32           `json:"leaves"`  // of all tasks
+	GPUs      int64           `json:"gpus"`    // that all tasks take; CPU slots have none
+	Retry     int32           `json:"retry"`   // the job's attempt, from 0
+	Counted   int32           `json:"counted"` // retries that counted
 	Preempted int32           `json:"preempted"`
 	Yielded   int32           `json:"yielded,omitempty"`  // stops by its own priority, which its VC's budget bounds
 	Stopping  bool            `json:"stopping,omitempty"` // a stop was asked

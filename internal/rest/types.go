@@ -272,8 +272,8 @@ type NodeNote struct {
 // NamedJob ties a number in a reason to a name.
 type NamedJob struct {
 	ID   sched.JobID   `json:"id"`
-	Name sched.JobName `json:"name"`
-	User sched.Subject `json:"user"`
+	Name sched.JobName `json:"name,omitempty" doc:"None of a job that its reader may not see"`
+	User sched.Subject `json:"user,omitempty"`
 	Ref  string        `json:"ref" doc:"What its reader calls it: NAME or USER~NAME"`
 	VC   cell.VCName   `json:"vc"`
 }

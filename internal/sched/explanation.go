@@ -28,9 +28,9 @@ type Explanation struct {
 	Name     JobName      `json:"name"`
 	VC       cell.VCName  `json:"vc"`
 	Phase    Phase        `json:"phase"`
-	Position int32        `json:"position,omitempty"` // in its VC's order, among the jobs that wait for the same, from 1
+	Position int32        `json:"position,omitempty"` // in its VC's order, among all jobs that wait there, from 1
 	Order    string       `json:"order,omitempty"`    // where Position is not the order in which they start: what it is
-	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC for the same: for what it is guaranteed, or for what others leave
+	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC
 	Borrower bool         `json:"borrower,omitempty"` // it waits for what others leave
 	Gangs    []GangReason `json:"gangs"`              // those that do not run
 	// Size is how many of the Most members of an elastic job its policy lets it have; both

@@ -133,3 +133,38 @@ func (w *world) holds(id sched.JobID, runs map[sched.JobName]sched.Duration) (h 
 	}
 	return h
 }
+
+// How long a job waited is all its waits: also the one after it was requeued, until now or its end.
+func TestWaitedIsAllWaits(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	id := w.submit(gangJob("x", "a", 10, 1, 4))
+	later := func(d sched.Duration) sched.JobStatus {
+		w.now = w.now.Add(d)
+		j, ok := w.s.AsOf(w.now).Job(id)
+		if !ok {
+			t.Fatal("it is gone")
+		}
+		return j
+	}
+	near := func(what string, got, want sched.Duration) {
+		if got < want || got > want+sched.Millisecond {
+			t.Errorf("%s: waited %d us, want %d", what, got, want)
+		}
+	}
+	near("before it starts", later(10*sched.Second).Waited, 10*sched.Second)
+	w.start(id)
+	near("while it runs", later(20*sched.Second).Waited, 10*sched.Second)
+	for _, n := range []cell.NodeName{"n0", "n1"} {
+		w.do(sched.Cordon{Node: n, On: true})
+	}
+	w.do(sched.Requeue{Job: id})
+	w.exit(id, 143)
+	j := later(30 * sched.Second)
+	near("while it waits again", j.Waited, 40*sched.Second)
+	near("ran", j.Ran, 20*sched.Second)
+	w.do(sched.Stop{Job: id})
+	if len(w.ended) != 1 {
+		t.Fatal("it has not ended")
+	}
+	near("after its end", w.ended[0].Waited, 40*sched.Second)
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sort"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -78,19 +77,14 @@ func (s *State) jobsOf(list []JobID, q []queued) []JobID {
 	return list
 }
 
-// position is a job's place among the jobs that wait in its VC for the same as it does, for
-// cells that the VC is guaranteed or for what others leave, from 1.
+// position is a job's place among all jobs that wait in its VC, from 1: no two have the same. Those
+// that wait for what others leave stand behind those that wait for what the VC is guaranteed.
 func (s *State) position(j *job) (at, waiting int32) {
 	order := s.order(s.space(j.spec.VC))
-	guaranteed := sort.Search(len(order), func(i int) bool { return s.find(order[i]).spec.Priority < cell.MinGuaranteed })
-	at, waiting = s.ranks.at[j.id], int32(len(order))
-	switch {
-	case at == 0:
+	if at = s.ranks.at[j.id]; at == 0 {
 		return 0, 0
-	case j.spec.Priority < cell.MinGuaranteed:
-		return at - int32(guaranteed), waiting - int32(guaranteed)
 	}
-	return at, int32(guaranteed)
+	return at, int32(len(order))
 }
 
 // orderText says what the position of a job is, where it is not the order in which they start: what keeps it waiting

@@ -82,6 +82,18 @@ func names(text, begins, name string) bool {
 // crowd lets jobs of one priority and of none come to two VCs, and returns what is told of those
 // that wait and whose start is one instant.
 func crowd(t *testing.T, r *rand.Rand) (out []waits) {
+	s := crowded12(t, r)
+	for _, j := range s.Jobs() {
+		est, ok := s.Estimate(j.ID, nil)
+		if e, _ := s.Why(j.ID); ok && est.Latest != 0 && est.Earliest == est.Latest {
+			out = append(out, waits{j.Name, j.User, fmt.Sprint(j.VC, e.Borrower), j.Priority, e.Position, est.Latest, e.Gangs[0].Reason.Code, est.Order})
+		}
+	}
+	return out
+}
+
+// crowded12 is the state in which twelve jobs came.
+func crowded12(t *testing.T, r *rand.Rand) *sched.State {
 	cfg := cluster(4, map[cell.VCName]int32{"a": 2, "b": 1})
 	for i := range cfg.VCs {
 		cfg.VCs[i].Policy = policy.Names()[r.IntN(len(policy.Names()))]
@@ -96,14 +108,40 @@ func crowd(t *testing.T, r *rand.Rand) (out []waits) {
 		j.Hints.Duration = j.TimeLimit // else nothing says that it does not end sooner
 		w.start(w.submit(j))
 	}
-	w.s = w.s.At(w.now)
-	for _, j := range w.s.Jobs() {
-		est, ok := w.s.Estimate(j.ID, nil)
-		if e, _ := w.s.Why(j.ID); ok && est.Latest != 0 && est.Earliest == est.Latest {
-			out = append(out, waits{j.Name, j.User, fmt.Sprint(j.VC, e.Borrower), j.Priority, e.Position, est.Latest, e.Gangs[0].Reason.Code, est.Order})
+	return w.s.At(w.now)
+}
+
+// On random states no two jobs of one VC have the same place, whatever they wait for: the places
+// are the numbers from 1 to how many wait there.
+func TestPlacesAreDistinct(t *testing.T) {
+	mixed := 0
+	for seed := range seeds.Of(t, 60) {
+		s := crowded12(t, rand.New(rand.NewPCG(seed, 11)))
+		places, of, borrow := map[cell.VCName][]int32{}, map[cell.VCName]int32{}, map[cell.VCName]int{}
+		for _, j := range s.Jobs() {
+			if e, ok := s.Why(j.ID); ok && e.Position > 0 {
+				places[e.VC], of[e.VC] = append(places[e.VC], e.Position), e.Waiting
+				if e.Borrower {
+					borrow[e.VC]++
+				}
+			}
+		}
+		for vc, list := range places {
+			if n := borrow[vc]; n > 0 && n < len(list) {
+				mixed++
+			}
+			slices.Sort(list)
+			for i, at := range list {
+				if at != int32(i)+1 || of[vc] != int32(len(list)) {
+					t.Errorf("seed %d: in %s the places are %v of %d", seed, vc, list, of[vc])
+					break
+				}
+			}
 		}
 	}
-	return out
+	if seeds.Modest() && mixed < 20 {
+		t.Errorf("in %d VCs both kinds of jobs wait, want 20", mixed)
+	}
 }
 
 // A position says what it is, where jobs do not start in its order.

@@ -42,6 +42,7 @@ func (s *State) status(j *job) JobStatus {
 		}
 		st.Ran = max(st.Ran, ran)
 	}
+	st.Waited = waitedFor(&st, s.now)
 	st.Outlook, st.Coming = s.jobOutlook(j), foresight{s}.coming(j)
 	for i := range j.tasks {
 		t := taskStatus(j, &j.tasks[i])
@@ -57,11 +58,17 @@ func (s *State) status(j *job) JobStatus {
 	return st
 }
 
+// waitedFor is how long nothing of a job ran, until an instant.
+func waitedFor(st *JobStatus, until Time) Duration {
+	return max(Duration(until-st.Submitted)-st.Ran, 0)
+}
+
 // finalStatus is a job that is over as users see it.
 func (s *State) finalStatus(j *endedJob) JobStatus {
 	e := &j.end
 	st := s.status(&j.job)
 	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping, st.Outlook = e.Phase, e.Cause, e.Message, j.at, false, nil
+	st.Waited = waitedFor(&st, j.at)
 	if e.Cause == EndSucceeded || e.Cause == EndFailed {
 		if c := j.completing; c != nil && c.Exit == e.Exit {
 			st.Exit = &c.Exit // which never changes

@@ -60,20 +60,22 @@ const (
 // JobStatus is a job as users see it: computed from State, and kept as it is in
 // the table of finished jobs.
 type JobStatus struct {
-	ID        JobID           `json:"id"`
-	Name      JobName         `json:"name"`
-	User      Subject         `json:"user"`
-	VC        cell.VCName     `json:"vc"`
-	Priority  cell.Priority   `json:"priority"`
-	Phase     Phase           `json:"phase"`
-	Submitted Time            `json:"submitted"`
-	Started   Time            `json:"started,omitempty"` // first task of the first attempt
-	Ended     Time            `json:"ended,omitempty"`
-	Ran       Duration        `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
-	Leaves    int32           `json:"leaves"`        // of all tasks
-	GPUs      int64           `json:"gpus"`          // that all tasks take; CPU slots have none
-	Retry     int32           `json:"retry"`         // the job's attempt, from 0
-	Counted   int32           `json:"counted"`       // retries that counted
+	ID        JobID         `json:"id"`
+	Name      JobName       `json:"name"`
+	User      Subject       `json:"user"`
+	VC        cell.VCName   `json:"vc"`
+	Priority  cell.Priority `json:"priority"`
+	Phase     Phase         `json:"phase"`
+	Submitted Time          `json:"submitted"`
+	Started   Time          `json:"started,omitempty"` // first task of the first attempt
+	Ended     Time          `json:"ended,omitempty"`
+	Ran       Duration      `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
+	// Waited is the rest of the time since it was submitted, until now or its end: all its waits.
+	Waited    Duration        `json:"waited,omitempty"`
+	Leaves    int32           `json:"leaves"`  // of all tasks
+	GPUs      int64           `json:"gpus"`    // that all tasks take; CPU slots have none
+	Retry     int32           `json:"retry"`   // the job's attempt, from 0
+	Counted   int32           `json:"counted"` // retries that counted
 	Preempted int32           `json:"preempted"`
 	Yielded   int32           `json:"yielded,omitempty"`  // stops by its own priority, which its VC's budget bounds
 	Stopping  bool            `json:"stopping,omitempty"` // a stop was asked

@@ -81,11 +81,7 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s is %s", s.jobName(e.Job), e.Phase)
 	if e.Position > 0 {
-		kind := ""
-		if e.Borrower {
-			kind = "opportunistic "
-		}
-		fmt.Fprintf(&out, ", %d of %d %swaiting in VC %s", e.Position, e.Waiting, kind, e.VC)
+		fmt.Fprintf(&out, ", %d of %d waiting in VC %s", e.Position, e.Waiting, e.VC)
 	}
 	if e.Most > 0 {
 		fmt.Fprintf(&out, ", may have %d of its %d members", e.Size, e.Most)

@@ -35,7 +35,7 @@ type GangShare struct {
 type JobBrief struct {
 	Job      jobs.JobID    `json:"job"`
 	Name     jobs.JobName  `json:"name"`
-	User     jobs.Subject  `json:"user"`
+	User     jobs.Subject  `json:"user,omitempty"` // "" of one that the reader may not see
 	VC       cell.VCName   `json:"vc"`
 	Priority cell.Priority `json:"priority"`
 	Leaves   int32         `json:"leaves"`            // of all its tasks
