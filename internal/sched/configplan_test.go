@@ -452,3 +452,60 @@ func TestPlanOfThePresentNamesEverybody(t *testing.T) {
 		t.Errorf("it changes nothing: %+v", plan.Effects)
 	}
 }
+
+// What changes of a type (its CPUs, its memory, or that its devices come in parts) is planned as it
+// is carried out at the same instant, with the same figures of what a stop loses.
+func TestPlanOfTypesAgreesWithApply(t *testing.T) {
+	fates, lost := map[sched.Fate]int{}, 0
+	for seed := range seeds.Of(t, 40) {
+		r := rand.New(rand.NewPCG(seed, 23))
+		w := newWorld(t, otherType(r).Config)
+		for i := range 24 {
+			w.now += sched.Time(r.IntN(200_000_000))
+			j := gangJob(fmt.Sprint("j", i), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{-1, 0, 10}[r.IntN(3)], 1, 1+r.Int32N(2))
+			j.Roles[0].Launch.GPU = int64(j.Roles[0].Leaves)
+			j.Roles[0].Launch.MilliCPU = 500 * r.Int64N(4) * j.Roles[0].Launch.GPU
+			if events, _, no := w.s.Check(sched.Submit{Job: j}, w.now); no == nil {
+				w.apply(events)
+				w.decide()
+			}
+			for _, st := range w.s.Jobs() {
+				if len(st.Attempts) > 0 && st.Attempts[0].State == sched.AttemptStarting {
+					w.start(st.ID)
+				}
+			}
+			if r.IntN(3) > 0 {
+				continue
+			}
+			w.now += sched.Time(r.IntN(200_000_000))
+			c := otherType(r)
+			for _, e := range w.checkPlan(c).Running {
+				fates[e.Fate]++
+				if e.Unsaved > 0 {
+					lost++
+				}
+			}
+			w.do(c)
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	for _, f := range []sched.Fate{effects.Keeps, effects.Opportunistic, effects.Regains, effects.IsStopped} {
+		if seeds.Modest() && (fates[f] == 0 || lost == 0) {
+			t.Errorf("no change made an attempt %q, or none loses work (%d): %v", f, lost, fates)
+		}
+	}
+}
+
+// otherType is a cluster whose only type varies.
+func otherType(r *rand.Rand) sched.Reconfigure {
+	n := 1 + r.Int32N(3)
+	c := cluster(4, map[cell.VCName]int32{"a": n, "b": 4 - n})
+	sku := &c.Cluster.SKUs[0]
+	sku.MilliCPU, sku.MemoryMB = 500*r.Int64N(4), 1024*r.Int64N(2)
+	if r.IntN(3) == 0 {
+		sku.Part = cell.Share
+	}
+	return sched.Reconfigure{Config: c}
+}

@@ -59,7 +59,8 @@ func (s *Session) doPlan(c command) (string, error) {
 	}
 	var p *sched.ConfigPlan
 	var no *sched.Refusal
-	if err := s.read(func(st *sched.State) { p, no = st.PlanConfig(cluster.Command(m)) }); err != nil {
+	read := func(st *sched.State) { p, no = st.At(s.world.Now()).PlanConfig(cluster.Command(m)) }
+	if err := s.read(read); err != nil {
 		return "", err
 	}
 	if no != nil {
