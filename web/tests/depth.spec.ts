@@ -143,18 +143,19 @@ test('cleared filters are cleared, and a dialog opens without the error of the o
   await expect(dialog.getByRole('alert')).toHaveCount(0);
 });
 
-test('a refusal goes with the text that was refused', async ({ page }) => {
+test('a file that would be refused cannot be submitted, and mistakes go with the text that had them', async ({ page }) => {
   await server.signIn(page, 'alice', '/submit');
   await page.getByLabel('Name', { exact: true }).fill('not a name');
   await page.getByLabel('Time limit').fill('soon');
   const verdict = page.getByRole('region', { name: 'What will happen' });
   await expect(verdict).toContainText('2 mistakes');
-  await page.getByRole('button', { name: 'Submit' }).click();
   await expect(verdict).toContainText('is not a name');
+  await expect(page.getByRole('button', { name: 'Submit' })).toBeDisabled();
   await page.getByLabel('Name', { exact: true }).fill('a-name');
   await page.getByLabel('Time limit').fill('1h');
   await expect(verdict).toContainText('Starts now');
   await expect(verdict).not.toContainText('is not a name');
+  await expect(page.getByRole('button', { name: 'Submit' })).toBeEnabled();
 });
 
 test('a script with indented lines goes through the form as it is', async ({ page }) => {

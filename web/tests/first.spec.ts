@@ -55,6 +55,7 @@ test('the list says why in a few words, and when jobs start and end in columns o
   await server.submit(job('waits', { gpus: 2 }));
   await server.signIn(page, 'carol', '/jobs');
   const row = (name: string) => page.getByRole('row').filter({ has: page.getByRole('link', { name }) });
+  await expect(row('admin~waits')).toBeVisible();
   const heads = await page.getByRole('columnheader').allTextContents();
   const cell = (name: string, head: string) => row(name).getByRole('cell').nth(heads.indexOf(head));
   expect(heads).toContain('Starts');
@@ -69,6 +70,7 @@ test('the list says why in a few words, and when jobs start and end in columns o
 
   await page.goto(`${server.url}/jobs/${holds.id}`);
   const tasks = page.getByRole('table', { name: 'Tasks' });
+  await expect(tasks).toBeVisible();
   const at = (await tasks.getByRole('columnheader').allTextContents()).indexOf('GPUs');
   await expect(tasks.getByRole('row').nth(1).getByRole('cell').nth(at)).toHaveText('1');
 });

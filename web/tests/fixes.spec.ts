@@ -22,7 +22,7 @@ test('a job that waits: what would let it start opens in Submit with the change 
   await page.goto(`${server.url}/jobs/${id}`);
   const why = page.getByRole('region', { name: 'Why it waits' });
   const fix = (name: RegExp) => why.getByRole('link', { name });
-  await expect(why).toContainText('What you can change');
+  await expect(why).toContainText('What would let it start');
   await expect(why).not.toContainText('No change of the job');
   await accessible(page);
 

@@ -11,7 +11,7 @@ test('more jobs than a page has: it says so, for itself and for its order, and t
   const rows = page.getByRole('table', { name: /^Jobs/ }).getByRole('row');
   await expect(rows).toHaveCount(101); // with the head
   await expect(page.getByText('100 jobs on this page; there are more')).toBeVisible();
-  await page.getByRole('columnheader', { name: 'Waited' }).getByRole('button').click();
+  await page.getByRole('columnheader', { name: 'State' }).getByRole('button').click();
   await expect(page.getByText('100 jobs on this page; there are more · only this page is in this order')).toBeVisible();
   // Chosen jobs of a page that is left are not stopped with those of the next.
   await page.getByLabel('Select admin~waits-50').check();

@@ -26,7 +26,7 @@ test('nodes by health: each state has a letter or a mark, which the legend tells
   for (const words of ['free', 'U in use', 'bad', 'S on a suspect node', 'D on a node that is down or declared dead', 'C on a node that is cordoned or drains']) await expect(legend.getByRole('listitem').filter({ hasText: new RegExp(`^\\s*${words}$`) })).toHaveCount(1);
   await expect(page.getByTitle(/node-a.*in use/)).toHaveText('U');
   await expect(page.getByTitle(/node-a.*, free/)).toHaveText('');
-  await expect(page.getByTitle(/node-b.*, free, of a node that is cordoned or drains/)).toHaveText(['C', 'C']);
+  await expect(page.getByTitle(/node-b.*, free, on a node that is cordoned or drains/)).toHaveText(['C', 'C']);
   await accessible(page);
   await page.getByText('State', { exact: true }).click();
   await expect(legend).toContainText('kept for a job');

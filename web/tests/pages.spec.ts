@@ -203,7 +203,7 @@ test('a job is held, gets another priority, is released and requeued', async ({ 
   await ask.getByRole('button', { name: 'Hold' }).click();
   await expect(header.getByText('Held', { exact: true })).toBeVisible();
   await expect(header).toContainText('carol: no data yet');
-  await expect(page.getByRole('region', { name: 'Why it waits' })).toContainText('carol holds it (no data yet)');
+  await expect(page.getByRole('region', { name: 'Why it waits' })).toContainText('on hold by carol (no data yet)');
   await page.getByRole('button', { name: 'Change priority' }).click();
   await ask.getByLabel('Priority, -1 to 1000').fill('200');
   await ask.getByRole('button', { name: 'Change priority' }).click();

@@ -26,5 +26,10 @@ export function badWords(n: Node): string {
 
 // reasonOf says why it takes nothing new, and what its bad devices have.
 export function reasonOf(n: Node): string {
-  return [...new Set([n.reason, ...(n.skus ?? []).map((s) => s.fault)])].filter(Boolean).join('; ');
+  return [...new Set([n.reason, ...(n.skus ?? []).map((s) => s.fault), isPretended(n) && text.pretended])].filter(Boolean).join('; ');
+}
+
+// isPretended reports whether it has GPUs that do not exist.
+export function isPretended(n: Node): boolean {
+  return (n.skus ?? []).some((s) => s.pretended);
 }

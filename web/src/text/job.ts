@@ -107,7 +107,7 @@ export const why = {
   ends: 'Ends',
   basis: 'Based on',
   unknownEnd: 'not known',
-  fixes: 'What you can change',
+  fixes: 'What would let it start',
   openFix: 'Open in Submit',
   noFix: 'No change of the job lets it start sooner.',
   cut: 'Not all changes were tried',

@@ -5,7 +5,7 @@ const hour = 3_600_000_000;
 
 // until says when, relative within an hour, else by the clock.
 function until(within: string, by: string, at: number, now: number): string {
-  if (at <= now) return 'soon';
+  if (at - now < 1_000_000) return 'soon';
   return at - now < hour ? `${within} ${duration(at - now)}` : `${by} ${clock(at, now)}`;
 }
 

@@ -5,5 +5,5 @@ export const text = {
   version: 'Version',
   api: 'REST API',
   decisions: 'Version of the scheduler',
-  cluster: 'Data directory',
+  cluster: 'Id of the data directory',
 };

@@ -37,7 +37,7 @@ export const text = {
   lentTo: 'Lent to',
   to: 'Virtual cluster',
   toOthers: 'other virtual clusters',
-  devices: 'Devices',
+  devices: 'GPUs',
   jobs: 'Jobs',
   members: 'Members',
   admins: 'Administrators',

@@ -55,8 +55,12 @@ function OneJob({ job }: { job: Job }) {
           </Link>
         ))}
       </nav>
-      {tab === 'log' && atError && <Outcome job={job} />}
-      {tab === 'log' && <LogView job={job} />}
+      {tab === 'log' && (
+        <div className={css.log} data-outcome={atError || undefined}>
+          {atError && <Outcome job={job} />}
+          <LogView job={job} />
+        </div>
+      )}
       {tab === 'events' && <Events id={String(job.id)} />}
       {tab === 'file' && <JobFile id={String(job.id)} />}
       {tab === '' && <Overview job={job} />}

@@ -7,7 +7,7 @@ import { cordon, drain, drainPlanQuery, uncordon } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import type { CellList, Node } from '../../api/wire';
 import { leavesOf } from '../../map/cells';
-import { meaningOf, nodeState } from '../../parts/node';
+import { isPretended, meaningOf, nodeState } from '../../parts/node';
 import { may } from '../../parts/rights';
 import { text } from '../../text/nodes';
 import { Ago } from '../../ui/Ago';
@@ -28,6 +28,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
       <State state={nodeState(node)} />
       {meaningOf(nodeState(node)) && <p>{meaningOf(nodeState(node))}</p>}
       {node.reason && <p className="muted">{node.reason}</p>}
+      {isPretended(node) && <p className="muted">{text.pretended}.</p>}
       {node.drain ? <p>{text.drains} <Ago at={node.drain} /></p> : null}
       <ul className={css.skus}>
         {(node.skus ?? []).map((s) => (

@@ -111,7 +111,7 @@ function Queue({ vc }: { vc: VC }) {
       {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
       {jobs.isPending && <Loading />}
       {jobs.data && rows.length === 0 && <p className="muted">{vc.waiting > 0 ? text.queueHidden(vc.waiting) : text.queueNone}</p>}
-      {rows.length > 0 && <JobTable jobs={rows} label={text.queue} without={['vc']} />}
+      {rows.length > 0 && <JobTable jobs={rows} label={text.queue} without={['vc', 'ends']} />}
     </Section>
   );
 }
@@ -124,7 +124,7 @@ function Running({ vc, active }: { vc: string; active: number }) {
       {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
       {jobs.isPending && <Loading />}
       {jobs.data && rows.length === 0 && <p className="muted">{active > 0 ? text.activeHidden(active) : text.activeNone}</p>}
-      {rows.length > 0 && <JobTable jobs={rows} label={text.active} without={['vc']} />}
+      {rows.length > 0 && <JobTable jobs={rows} label={text.active} without={['vc', 'starts']} />}
     </Section>
   );
 }
