@@ -254,8 +254,8 @@ func (a *app) drawReasons(t *table, ex *rest.Explanation) {
 			t.line("  node %s: %s", n.Name, n.Reason)
 		}
 	}
-	a.drawStanding(t, "ahead of it", ex.Ahead)
-	a.drawStanding(t, "in the way", ex.Blockers)
+	a.drawStanding(t, "ahead of it", ex.Ahead, ex.AheadMore)
+	a.drawStanding(t, "in the way", ex.Blockers, ex.BlockersMore)
 	if ex.Estimate != nil {
 		a.drawEstimate(t, ex.Estimate, names)
 	}
@@ -270,10 +270,10 @@ func (a *app) drawGang(t *table, g *sched.GangReason, names map[sched.JobID]rest
 		t.line("    until: %s", a.when(g.Reason.Until))
 	}
 	if len(g.Reason.Jobs) > 0 {
-		t.line("    jobs: %s", blockers(g.Reason.Jobs, names))
+		t.line("    jobs: %s%s", blockers(g.Reason.Jobs, names), andMore(g.Reason.More))
 	}
 	if len(g.Reason.Nodes) > 0 {
-		t.line("    nodes: %s", nodeList(g.Reason.Nodes))
+		t.line("    nodes: %s%s", nodeList(g.Reason.Nodes), andMore(g.Reason.MoreNodes))
 	}
 	if g.Cut != "" {
 		t.line("    %s", g.Cut)
@@ -324,14 +324,25 @@ func (a *app) drawLevels(t *table, levels []sched.LevelUse) {
 	}
 }
 
-// drawStanding lists jobs that stand in the way.
-func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief) {
+// andMore says how many a list leaves out.
+func andMore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more", n)
+}
+
+// drawStanding lists jobs that stand in the way, and says how many more do.
+func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief, more int) {
 	if len(jobs) == 0 {
 		return
 	}
 	t.line("  %s:", what)
 	for i := range jobs {
 		t.line("    %s", a.brief(&jobs[i]))
+	}
+	if more > 0 {
+		t.line("    and %d more", more)
 	}
 }
 

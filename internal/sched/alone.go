@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -28,14 +27,14 @@ func (s *State) alone(j *job) bool {
 func (s *State) aloneReason(r Reason, j *job) Reason {
 	f, closed := s.cl.Forest(), s.closed(j)
 	for i := range f.Nodes {
-		if closed.Has(int32(i)) && len(r.Nodes) < maxNamed {
+		if closed.Has(int32(i)) {
 			r.Nodes = append(r.Nodes, f.Nodes[i].Name)
 		}
 	}
 	if s.alone(j) {
-		return r.Say(HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", amount.Nodes(r.Nodes))
+		return r.Say(HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", fewNodes(r.Nodes))
 	}
-	return r.Say(HeldBack, "it would fit, but jobs have %s for themselves", amount.Nodes(r.Nodes))
+	return r.Say(HeldBack, "it would fit, but jobs have %s for themselves", fewNodes(r.Nodes))
 }
 
 // closed are the nodes that others have for themselves, or for a job that wants to be alone

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,11 +104,18 @@ type reasons struct {
 	used    map[int32][]int32 // leaves in use of the preassigned cells, by space
 	rooms   map[whatFits][]Room
 	holders map[whatFits]holdersOf
-	read    int // leaves, in all
+	lies    map[int32][]lie     // where of the preassigned cells leaves are free, by space
+	apart   map[whatFits]string // how what is free lies on nodes
+	read    int                 // leaves, in all
 }
 
-// holdersOf are the jobs that hold what a shape could use.
-type holdersOf struct{ own, others []JobID }
+// holdersOf are the jobs that hold what a shape could use, and how many of each there are besides.
+type holdersOf struct {
+	own, others         []JobID
+	moreOwn, moreOthers int
+}
+
+func (h *holdersOf) more() int { return h.moreOwn + h.moreOthers }
 
 // inCommon returns it, without what does not hold any more.
 func inCommon(s *State) *reasons {
@@ -115,7 +123,8 @@ func inCommon(s *State) *reasons {
 		return r
 	}
 	r := &reasons{cl: s.cl, seq: s.seq, now: s.now,
-		used: map[int32][]int32{}, rooms: map[whatFits][]Room{}, holders: map[whatFits]holdersOf{}}
+		used: map[int32][]int32{}, rooms: map[whatFits][]Room{}, holders: map[whatFits]holdersOf{},
+		lies: map[int32][]lie{}, apart: map[whatFits]string{}}
 	if was := s.ranks.common; was != nil {
 		r.read = was.read
 	}
@@ -131,10 +140,14 @@ func (r *reasons) usedBy(s *State, space int32) []int32 {
 	sp := s.cl.Space(space)
 	used := make([]int32, len(sp.Roots))
 	for i := range sp.Roots {
-		used[i] = s.usedIn(&sp.Roots[i])
-		if root := sp.Roots[i].Cell; root != cell.None {
-			r.read += int(s.cl.Forest().NumLeaves(root))
-		}
+		lies, free := r.lies[space], int32(0)
+		used[i], free = usedIn(s, &sp.Roots[i], func(node int32) {
+			if n := len(lies); n == 0 || lies[n-1].root != int32(i) || lies[n-1].node != node {
+				lies = append(lies, lie{root: int32(i), node: node})
+			}
+			lies[len(lies)-1].free++
+		})
+		r.lies[space], r.read = lies, r.read+int(used[i]+free)
 	}
 	r.used[space] = used
 	return used
@@ -146,21 +159,23 @@ func like(j *job, g int) whatFits {
 }
 
 // usedIn counts the leaves of a preassigned cell that guaranteed work holds or
-// was promised, those that are both once.
-func (s *State) usedIn(r *cell.Root) int32 {
+// was promised, those that are both once; of the others it names the nodes.
+func usedIn(s *State, r *cell.Root, idle func(node int32)) (used, free int32) {
 	if r.Cell == cell.None {
-		return 0
+		return 0, 0
 	}
-	var n int32
 	f := s.cl.Forest()
 	first := f.Cells[r.Cell].FirstLeaf
 	for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
 		hold, promised := s.cl.Holder(l)
 		if promised != cell.None || hold != cell.None && !s.cl.Alloc(hold).Opportunistic() {
-			n++
+			used++
+			continue
 		}
+		free++
+		idle(f.Cells[f.Leaves[l]].Node)
 	}
-	return n
+	return used, free
 }
 
 // takenBy counts the leaves of a job's tasks by SKU: where they run or ran last, else the first
@@ -215,4 +230,156 @@ func (s *State) unitsIn(space int32, leaves int64) string {
 	}
 	slices.Sort(units)
 	return fmt.Sprintf("%d %s", leaves, strings.Join(units, " or "))
+}
+
+// lie is how many leaves of a preassigned cell are free on a node.
+type lie struct{ root, node, free int32 }
+
+// apart says how the leaves that are free to a gang lie on nodes: "2 on n1 and 2 on n2". It is
+// empty where that does not keep the gang from them: where its tasks would fit by their numbers
+// alone, or where cells that are free lie on no node yet.
+func apart(s *State, j *job, g int, free int32) string {
+	r, key := inCommon(s), like(j, g)
+	text, ok := r.apart[key]
+	if !ok {
+		text = apartNow(s, j, g, free)
+		r.apart[key] = text
+	}
+	return text
+}
+
+func apartNow(s *State, j *job, g int, free int32) string {
+	on, exact := freeOn(s, j, g)
+	if len(on) < 2 || fitByNumber(j.gangs[g].shape.members, on) {
+		return ""
+	}
+	var texts []string
+	sum, most := int32(0), int32(0)
+	for _, l := range on {
+		sum, most = sum+l.free, max(most, l.free)
+	}
+	if !exact || sum != free {
+		return fmt.Sprintf("at most %d on one node", most)
+	}
+	for _, l := range on[:min(len(on), maxNamed)] {
+		texts = append(texts, fmt.Sprintf("%d on %s", l.free, s.cl.Forest().Nodes[l.node].Name))
+		sum -= l.free
+	}
+	if more := int32(len(on) - len(texts)); more > 0 {
+		texts = append(texts, fmt.Sprintf("%d on %s", sum, amount.Plural(more, "other node", "other nodes")))
+	}
+	return amount.JoinAnd(texts)
+}
+
+// freeOn counts what is free to a gang on each node, in order of the nodes, with what could be bound
+// there; exact is false where more could be bound than its VC has cells.
+func freeOn(s *State, j *job, g int) (on []lie, exact bool) {
+	f := s.cl.Forest()
+	add := func(node, free int32) {
+		if free > 0 {
+			on = append(on, lie{node: node, free: free})
+		}
+	}
+	exact = true
+	if j.spec.Priority < cell.MinGuaranteed {
+		for i := range f.Nodes {
+			for _, c := range f.Nodes[i].Cells {
+				if s.usableChain(j, g, f.Cells[c].Chain) {
+					add(int32(i), s.cl.Idle(c))
+				}
+			}
+		}
+	} else {
+		space := s.space(j.spec.VC)
+		inCommon(s).usedBy(s, space)
+		for _, l := range inCommon(s).lies[space] {
+			if r := &s.cl.Space(space).Roots[l.root]; s.usableChain(j, g, r.Chain) && s.rootServes(j, g, r) {
+				add(l.node, l.free)
+			}
+		}
+		exact = unboundOn(s, j, g, add)
+	}
+	slices.SortStableFunc(on, func(a, b lie) int { return cmp.Compare(a.node, b.node) })
+	out := on[:0]
+	for _, l := range on {
+		if n := len(out); n > 0 && out[n-1].node == l.node {
+			out[n-1].free += l.free
+			continue
+		}
+		out = append(out, l)
+	}
+	return out, exact
+}
+
+// unboundOn adds where cells of a gang's VC could be bound that are not yet, and reports whether all
+// of these places are taken then.
+func unboundOn(s *State, j *job, g int, add func(node, free int32)) (exact bool) {
+	type kind struct {
+		chain int16
+		level cell.Level
+	}
+	var kinds []kind
+	var leaves []int32
+	sp, f := s.cl.Space(s.space(j.spec.VC)), s.cl.Forest()
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		if r.Cell != cell.None || !s.usableChain(j, g, r.Chain) || !s.rootServes(j, g, r) {
+			continue
+		}
+		k := slices.Index(kinds, kind{r.Chain, r.Level})
+		if k < 0 {
+			k, kinds, leaves = len(kinds), append(kinds, kind{r.Chain, r.Level}), append(leaves, 0)
+		}
+		leaves[k] += f.Chains[r.Chain].LeavesAt(r.Level)
+	}
+	exact = len(kinds) < 2
+	for k := range kinds {
+		ch, sum := &f.Chains[kinds[k].chain], int32(0)
+		if kinds[k].level > ch.NodeLevel {
+			return false
+		}
+		for _, c := range ch.NodeCells {
+			n := looseIn(s, c, ch.LeavesAt(kinds[k].level))
+			sum += n
+			add(f.Cells[c].Node, min(n, leaves[k]))
+		}
+		exact = exact && sum == leaves[k]
+	}
+	return exact
+}
+
+// looseIn counts the leaves of the cells of a size on a node that could be bound: they are healthy,
+// in no bound cell, and used by opportunistic work at most.
+func looseIn(s *State, node cell.CellID, size int32) (n int32) {
+	f := s.cl.Forest()
+	first := f.Cells[node].FirstLeaf
+	for from := first; from < first+cell.LeafID(f.NumLeaves(node)); from += cell.LeafID(size) {
+		loose := true
+		for l := from; loose && l < from+cell.LeafID(size); l++ {
+			hold, promised := s.cl.Holder(l)
+			space, _ := s.cl.RootOver(f.Leaves[l])
+			loose = space == cell.None && promised == cell.None && !s.leafBad(l) &&
+				(hold == cell.None || s.cl.Alloc(hold).Opportunistic())
+		}
+		if loose {
+			n += size
+		}
+	}
+	return n
+}
+
+// fitByNumber reports whether tasks fit by the number of leaves alone, the largest first.
+func fitByNumber(members []cell.Member, on []lie) bool {
+	left := slices.Clone(on)
+	larger := func(a, b cell.Member) int { return cmp.Compare(b.Leaves, a.Leaves) }
+	for _, m := range slices.SortedStableFunc(slices.Values(members), larger) {
+		for range m.Tasks {
+			i := slices.IndexFunc(left, func(l lie) bool { return l.free >= m.Leaves })
+			if i < 0 {
+				return false
+			}
+			left[i].free -= m.Leaves
+		}
+	}
+	return true
 }

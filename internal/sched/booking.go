@@ -63,7 +63,7 @@ func (s *State) bookedBefore(j *job, g int32) []JobID {
 	var out []JobID
 	for _, ref := range s.booked {
 		o := s.find(ref.Job)
-		if ref != (GangRef{j.id, g}) && o.spec.VC == j.spec.VC && o.spec.Priority >= j.spec.Priority && !slices.Contains(out, o.id) && len(out) < maxNamed {
+		if ref != (GangRef{j.id, g}) && o.spec.VC == j.spec.VC && o.spec.Priority >= j.spec.Priority && !slices.Contains(out, o.id) {
 			out = append(out, o.id)
 		}
 	}

@@ -77,8 +77,7 @@ func backBefore(s *State, j *job) []JobID {
 		}
 	}
 	slices.Sort(out)
-	out = slices.Compact(out)
-	return out[:min(len(out), maxNamed)]
+	return slices.Compact(out)
 }
 
 // askForStopped asks for another look at VCs below a number, which were walked already, where one

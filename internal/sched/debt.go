@@ -51,7 +51,7 @@ func (s *State) borrows(t *tally, a *attempt, sign int64) {
 
 // accrue brings the debt of a VC up to date, before what it borrows changes.
 func (s *State) accrue(space int32) {
-	if s.cfg == nil || s.cfg.HalfLife == 0 || space == 0 || s.mem.recount {
+	if s.cfg == nil || s.cfg.HalfLife == 0 || space == 0 || s.mem.mode.recount {
 		return
 	}
 	name := s.cl.Space(space).Name

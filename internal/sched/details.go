@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/fewest"
 	"github.com/combsched/comb/internal/habit"
 )
 
@@ -20,12 +19,43 @@ const detailsMost = 4
 // it, and who holds what it could use. It takes decisions on copies, so it must
 // not be called in the loop.
 func (s *State) Explain(id JobID) (Explanation, bool) {
-	e, ok := s.Why(id)
+	t, ok := explainAll(s, id)
 	if !ok {
+		return t.Explanation, false
+	}
+	e := &t.Explanation
+	for i := range e.Gangs {
+		e.Gangs[i].Reason = shortened(s, e.Gangs[i].Reason)
+	}
+	var ahead []JobID
+	ahead, e.AheadMore = few(s, t.ahead)
+	for _, id := range ahead {
+		e.Ahead = append(e.Ahead, s.brief(s.find(id)))
+	}
+	e.Blockers = briefs(s, t.blockers)
+	if e.BlockersMore = len(e.Blockers) - maxNamed; e.BlockersMore > 0 {
+		e.Blockers = slices.Clone(e.Blockers[:maxNamed])
+	}
+	e.BlockersMore = max(e.BlockersMore, 0)
+	return *e, true
+}
+
+// explained is an explanation with all that it names, however many that are.
+type explained struct {
+	Explanation
+	ahead, blockers []JobID
+}
+
+func explainAll(s *State, id JobID) (e explained, ok bool) {
+	s.mem.mode.whole = true
+	defer func() { s.mem.mode.whole = false }()
+	if e.Explanation, ok = s.Why(id); !ok {
 		return e, false
 	}
 	j := s.find(id)
-	e.Ahead = s.ahead(j)
+	if slices.ContainsFunc(j.gangs, func(g gang) bool { return g.waiting }) { // else nobody is served before it
+		e.ahead = aheadOf(s, j)
+	}
 	var shapes, besides, plain []string
 	var first []int // of each shape
 	for i := range e.Gangs {
@@ -52,20 +82,26 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		shapes, besides = append(shapes, gg.shape.text), append(besides, why)
 		addBesides(&r.Reason, why)
 		plain, first = append(plain, r.Reason.Message), append(first, i)
-		s.detail(j, r, e.Ahead)
+		blockers := s.detail(j, r, e.ahead)
+		if len(e.blockers) == 0 { // the gangs of one job wait for about the same
+			e.blockers = blockers
+		}
 	}
-	e.Blockers, e.Order = s.blockers(j, e.Gangs), orderText(s, j, &e)
+	e.Order = orderText(s, j, &e.Explanation)
 	return e, true
 }
 
-func (s *State) detail(j *job, r *GangReason, ahead []JobBrief) {
+// detail fills what is told of a gang in full, and returns the jobs that run and are in its way.
+func (s *State) detail(j *job, r *GangReason, ahead []JobID) []JobID {
 	r.Levels = s.levels(j, int(r.Gang))
 	if b := s.cutShort(j, r.Gang); b != 0 {
 		r.Cut = fmt.Sprintf("not every placement was tried: the search ends after %s", b)
 	}
+	alone := newSuggester(s, j, r.Gang).alone(&r.Reason, ahead)
 	t := newSuggester(s, j, r.Gang)
-	t.besides(&r.Reason, ahead)
+	t.besides(&r.Reason, ahead, alone)
 	r.Suggestions, r.Untried = t.suggest(r.Reason.Code)
+	return union(inTheWay(s, j, int(r.Gang), &r.Reason), alone)
 }
 
 // cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on those of all
@@ -94,35 +130,14 @@ func (s *State) cutShort(j *job, g int32) (hit cell.Bounds) {
 	return hit
 }
 
-// ahead tells who is served before a job: nobody when nothing of it waits. Of one
-// whose members above the minimum wait, those are all of its priority.
-func (s *State) ahead(j *job) []JobBrief {
-	var out []JobBrief
-	if !slices.ContainsFunc(j.gangs, func(g gang) bool { return g.waiting }) {
-		return out
-	}
-	for _, id := range s.order(s.space(j.spec.VC)) {
-		o := s.find(id)
-		if id == j.id || o.spec.Priority < j.spec.Priority || len(out) == maxNamed {
-			break
-		}
-		out = append(out, s.brief(o))
-	}
-	return out
-}
-
-// blockers tells who holds what the gangs could use, the first to end first, and
-// whom the reasons name besides.
-func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
-	var ids []JobID
-	for _, g := range gangs {
-		if ids = s.inTheWay(j, int(g.Gang), &g.Reason); len(ids) > 0 {
-			break // the gangs of one job wait for about the same
-		}
-	}
+// briefs tells of jobs that stand in somebody's way, the first to end first.
+func briefs(s *State, ids []JobID) []JobBrief {
 	var out []JobBrief
 	for _, id := range ids {
 		out = append(out, s.brief(s.find(id)))
+		if s.phase(s.find(id)) == Waiting {
+			out[len(out)-1].Basis = "waits itself"
+		}
 	}
 	slices.SortStableFunc(out, func(a, b JobBrief) int {
 		return cmp.Or(cmp.Compare(uint64(a.Ends-1), uint64(b.Ends-1)), cmp.Compare(a.Job, b.Job))
@@ -130,23 +145,24 @@ func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
 	return out
 }
 
-// inTheWay returns the jobs that run and hold what a gang could use, which waits for a reason; at
-// most 10.
-func (s *State) inTheWay(j *job, g int, why *Reason) []JobID {
+// inTheWay returns the jobs that run and hold what a gang could use, which waits for a reason, and
+// those whom the reason names besides.
+func inTheWay(s *State, j *job, g int, why *Reason) []JobID {
 	var all, out []JobID
 	switch {
 	case outer(why): // only where the reason names it
 	case !j.spec.Restricted():
-		all = s.endable(j, g)
+		all, _ = few(s, s.endable(j, g))
 	case why.Code != VCBusy && why.Code != Fragmented: // these name what stands on its nodes
-		own, others := s.holdersFor(j, g)
-		all = append(own, others...)
+		h := s.holdersFor(j, g)
+		all = append(h.own, h.others...)
 	}
-	for _, id := range append(all[:min(len(all), maxNamed)], why.Jobs...) {
-		if b := s.find(id); b != nil && b != j && s.phase(b) == Active && !slices.Contains(out, id) && len(out) < maxNamed {
+	for _, id := range union(all, why.Jobs) {
+		if b := s.find(id); b != nil && b != j && s.phase(b) == Active {
 			out = append(out, id)
 		}
 	}
+	out, _ = few(s, out)
 	return out
 }
 
@@ -196,154 +212,4 @@ func addBesides(r *Reason, why string) {
 	if why != "" && (r.Code == VCBusy || r.Code == Fragmented) {
 		r.Message += "; besides, " + why
 	}
-}
-
-const (
-	besidesMost = 3 // times that what is missing is looked for
-	firstMost   = 4 // times that jobs are looked for which would get the room first
-	othersEnds  = 8 // jobs of other virtual clusters that might end
-)
-
-// besides tries whether the gang starts when all is gone that its page names, and names what is
-// missing: jobs that would get the room first; hardware out of service, or work of other virtual
-// clusters, where cells of its own could be bound.
-func (t *suggester) besides(r *Reason, ahead []JobBrief) {
-	switch r.Code {
-	case NeverFits, QuotaExceeded, QuarantinedJob, OnHold, BackOff, HeldBack, NotLent, NotYetDecided:
-		return
-	}
-	if t.j.spec.Gangs[t.g].Extra || slices.Contains(r.Jobs, t.j.id) || r.Code == HeldUnknown {
-		return // it waits for its own job
-	}
-	was := t.cut
-	for range besidesMost { // what is named besides may be of use to others
-		nodes, jobs := t.named(r, ahead)
-		if len(jobs) >= maxNamed || len(r.Nodes) >= maxNamed {
-			break // there may be more than are named
-		}
-		first, ok := t.gone(nodes, jobs)
-		if !ok && t.cut == was {
-			first, ok = t.missing(r, nodes, append(jobs, first...))
-		}
-		switch {
-		case t.cut != was:
-			return
-		case !ok:
-			r.Message += "; more keeps it waiting than is named here"
-			return
-		case len(first) > 0:
-			r.Message += "; " + t.s.jobList(t.j.spec.User, first) + " would get that room first"
-			r.Jobs = append(r.Jobs, first...)
-		}
-		r.Jobs, r.Nodes = r.Jobs[:min(len(r.Jobs), maxNamed)], r.Nodes[:min(len(r.Nodes), maxNamed)]
-		if _, more := t.named(r, ahead); len(more) == len(jobs) && len(r.Nodes) == len(nodes) {
-			return
-		}
-	}
-}
-
-// named returns all that a page names: what keeps the gang waiting, as far as that is told.
-func (t *suggester) named(r *Reason, ahead []JobBrief) (nodes []int32, jobs []JobID) {
-	jobs = slices.Concat(r.Jobs, t.s.inTheWay(t.j, int(t.g), r))
-	for i := range ahead {
-		jobs = append(jobs, ahead[i].Job)
-	}
-	slices.Sort(jobs)
-	for _, n := range r.Nodes {
-		nodes = append(nodes, t.s.cl.Forest().NodeIndex(n))
-	}
-	return nodes, slices.Compact(jobs)
-}
-
-// missing names nodes that must be in service besides, or jobs of other virtual clusters that must
-// end, or both where neither suffices. It returns the jobs that would get the room first even so.
-func (t *suggester) missing(r *Reason, nodes []int32, jobs []JobID) (first []JobID, ok bool) {
-	bad, others := t.s.illsFor(t.j, int(t.g), nil).nodes, t.elsewhereEnds()
-	bad = slices.DeleteFunc(bad, func(n int32) bool { return slices.Contains(nodes, n) })
-	others = slices.DeleteFunc(others, func(id JobID) bool { return slices.Contains(jobs, id) })
-	mended := func(more ...int32) ([]JobID, bool) { return t.gone(slices.Concat(nodes, more), jobs) }
-	ended := func(more ...JobID) ([]JobID, bool) { return t.gone(nodes, slices.Concat(jobs, more)) }
-	set, first := fewest.Of(bad, mended)
-	ends, after := fewest.Of(others, ended)
-	word := " or "
-	switch {
-	case len(set)+len(ends) == 0:
-		word = " and "
-		all := slices.Concat(jobs, others)
-		if set, first = fewest.Of(bad, func(more ...int32) ([]JobID, bool) { return t.gone(slices.Concat(nodes, more), all) }); len(set) > 0 {
-			some := slices.Concat(nodes, set)
-			ends, first = fewest.Of(others, func(more ...JobID) ([]JobID, bool) { return t.gone(some, slices.Concat(jobs, more)) })
-		}
-		if len(ends) == 0 {
-			return nil, false
-		}
-	case len(set) == 0:
-		first = after
-	case len(ends) > 0: // either will do; both, too, since both are named
-		if first, ok = t.gone(slices.Concat(nodes, set), slices.Concat(jobs, ends)); !ok {
-			ends = nil
-			first, _ = mended(set...)
-		}
-	}
-	text := ""
-	if len(set) > 0 {
-		text = outOfService(t.s.cl, t.s.leaves, set) + " must be in service"
-		for _, n := range set {
-			r.Nodes = append(r.Nodes, t.s.cl.Forest().Nodes[n].Name)
-		}
-	}
-	if len(ends) > 0 {
-		if text != "" {
-			text += word
-		}
-		text += t.s.jobList(t.j.spec.User, ends) + " must end"
-		r.Jobs = append(r.Jobs, ends...)
-	}
-	r.Message += "; besides, " + text
-	return first, true
-}
-
-// gone reports whether the gang starts when nodes are in service and jobs have ended; those that
-// take the room before it leave as well then, and are returned.
-func (t *suggester) gone(nodes []int32, jobs []JobID) (first []JobID, ok bool) {
-	for range firstMost {
-		w := t.changing(nodes, slices.Concat(jobs, first))
-		if w == nil {
-			return first, false
-		}
-		_, ok = w.starts(t.j.id, t.g)
-		if ok = t.uncut(w) && ok; ok {
-			return first, true
-		}
-		had := len(first)
-		for _, id := range w.took {
-			if o := t.s.find(id); o != nil && id != t.j.id && t.stronger(o) && !slices.Contains(first, id) {
-				first = append(first, id)
-			}
-		}
-		if len(first) == had {
-			break
-		}
-	}
-	return first, false
-}
-
-// stronger reports whether a gang that starts may keep cells from this one.
-func (t *suggester) stronger(o *job) bool {
-	return t.j.spec.Priority < cell.MinGuaranteed || o.spec.Priority >= cell.MinGuaranteed
-}
-
-// elsewhereEnds returns jobs of other virtual clusters that run with a guarantee where the gang could.
-func (t *suggester) elsewhereEnds() (out []JobID) {
-	for i := range t.s.attempts {
-		a := &t.s.attempts[i]
-		if a.job == none || a.state == AttemptReserving || len(out) == othersEnds {
-			continue
-		}
-		al := t.s.cl.Alloc(a.alloc)
-		if al.Space != t.j.space && !al.Opportunistic() && !slices.Contains(out, a.id.Job) && t.s.onUsableChain(t.j, int(t.g), a) {
-			out = append(out, a.id.Job)
-		}
-	}
-	return out
 }

@@ -332,7 +332,7 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 	why := f.reason(j, g)
 	var ids []JobID
 	var whys []string
-	for _, b := range f.inTheWay(j, int(g), &why) {
+	for _, b := range inTheWay(f.State, j, int(g), &why) {
 		h := f.find(b)
 		for k := range h.gangs {
 			at := h.gangs[k].attempt

@@ -37,7 +37,8 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 		}
 		unknown := gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown
 		if gg.waiting || unknown || (j.quarantined || j.held() && !gg.done) && gg.attempt == none {
-			e.Gangs = append(e.Gangs, GangReason{Gang: int32(g), Name: j.spec.Gangs[g].Name, Reason: s.reason(j, int32(g))})
+			why := shortened(s, s.reason(j, int32(g)))
+			e.Gangs = append(e.Gangs, GangReason{Gang: int32(g), Name: j.spec.Gangs[g].Name, Reason: why})
 		}
 	}
 	return e, true
@@ -384,7 +385,7 @@ func (s *State) heldReason(r Reason, g *gang) Reason {
 			r.Nodes = append(r.Nodes, t.place.Node)
 		}
 	}
-	return r.Say(HeldUnknown, "contact lost with its tasks on %s: they may still run, so their cells stay held", amount.Nodes(r.Nodes))
+	return r.Say(HeldUnknown, "contact lost with its tasks on %s: they may still run, so their cells stay held", fewNodes(r.Nodes))
 }
 
 func (s *State) reservedReason(r Reason, g *gang) Reason {
@@ -411,12 +412,7 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 		r.Until = until
 		return r.Say(HeldBack, "it would fit, but %s", why)
 	}
-	for _, id := range s.order(s.space(j.spec.VC)) {
-		if o := s.find(id); id == j.id || len(r.Jobs) == maxNamed || o != nil && o.spec.Priority < j.spec.Priority {
-			break // a member above a minimum stands behind its own priority only
-		}
-		r.Jobs = append(r.Jobs, id)
-	}
+	r.Jobs, r.More = few(s, aheadOf(s, j))
 	if back := backBefore(s, j); len(r.Jobs) == 0 && len(back) > 0 {
 		r.Jobs = back
 		return comesBefore(s, r, j)
@@ -435,7 +431,7 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	if len(r.Jobs) == 0 {
 		return r.Say(NotYetDecided, "it fits: the next decision starts it")
 	}
-	return r.Say(PriorityAhead, "it would fit, but %s %s ahead of it in %s", s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.spec.VC)
+	return r.Say(PriorityAhead, "it would fit, but %s %s ahead of it in %s", listed(s, j.spec.User, r.Jobs, r.More), verb(r.Jobs, "is", "are"), j.spec.VC)
 }
 
 // paced is when the VC of a job is looked at for what jobs reported since it was looked
@@ -448,23 +444,21 @@ func (s *State) paced(j *job) Time {
 	return s.nextChange(space)
 }
 
-// maxNamed bounds how many jobs or nodes a reason names.
-const maxNamed = 10
-
 func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed
-	own, others := s.holdersFor(j, g)
-	r.Jobs = append(own, others...)
+	h := s.holdersFor(j, g)
+	r.Jobs = append(slices.Clone(h.own), h.others...)
 	slices.Sort(r.Jobs)
-	r.Jobs = r.Jobs[:min(len(r.Jobs), maxNamed)]
+	r.Jobs, r.More = few(s, r.Jobs)
+	r.More += h.more()
 	switch {
 	case r.Free < r.Need && guaranteed:
 		besides := ""
-		if len(others) > 0 {
-			besides = "; also on its nodes: " + s.jobList(j.spec.User, others)
+		if len(h.others) > 0 {
+			besides = "; also on its nodes: " + listed(s, j.spec.User, h.others, h.moreOthers)
 		}
 		return r.Say(VCBusy, "%s: %s free; it needs %s%s; %s%s", j.spec.VC, amount.FreeText(r.Rooms), r.Asks,
-			asShape(s, j, g), s.usedBy(j, own), besides)
+			asShape(s, j, g), usedBy(s, j, h.own, h.moreOwn), besides)
 	case r.Free < r.Need:
 		return r.Say(ClusterBusy, "cluster: %s free; it needs %s%s; an opportunistic job gets only what nobody else uses",
 			amount.FreeText(r.Rooms), r.Asks, asShape(s, j, g))
@@ -473,15 +467,19 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	if !guaranteed {
 		whose = "cluster"
 	}
-	return r.Say(Fragmented, "%s: %s free, but not in the shape of %s; %s%s", whose, amount.FreeText(r.Rooms),
-		s.shapeText(j, g), s.usedBy(j, r.Jobs), s.movesText(j.spec.VC))
+	where := "not in the shape of " + s.shapeText(j, g)
+	if text := apart(s, j, g, r.Free); text != "" && len(r.Rooms) == 1 && !j.spec.Restricted() {
+		where = fmt.Sprintf("%s; it needs %s", text, s.shapeText(j, g))
+	}
+	return r.Say(Fragmented, "%s: %s free, but %s; %s%s", whose, amount.FreeText(r.Rooms), where,
+		usedBy(s, j, r.Jobs, r.More), s.movesText(j.spec.VC))
 }
 
-func (s *State) usedBy(j *job, jobs []JobID) string {
+func usedBy(s *State, j *job, jobs []JobID, more int) string {
 	if len(jobs) == 0 {
 		return "the rest is in use"
 	}
-	return "in use by " + s.jobList(j.spec.User, jobs)
+	return "in use by " + listed(s, j.spec.User, jobs, more)
 }
 
 // pinAround returns the pinned cell of a VC that a leaf is in, "" if none.
@@ -497,16 +495,7 @@ func (s *State) pinAround(at cell.CellID, space int32) cell.PinnedID {
 }
 
 // jobList names jobs to a reader.
-func (s *State) jobList(reader Subject, ids []JobID) string {
-	if len(ids) == 0 {
-		return "no job"
-	}
-	var out []string
-	for _, id := range ids {
-		out = append(out, s.nameTo(reader, id))
-	}
-	return strings.Join(out, ", ")
-}
+func (s *State) jobList(reader Subject, ids []JobID) string { return listed(s, reader, ids, 0) }
 
 // nameTo is how a reader calls a job: by its number where it may not know more.
 func (s *State) nameTo(reader Subject, id JobID) string {

@@ -46,6 +46,9 @@ type Explanation struct {
 
 	Ahead    []JobBrief `json:"ahead,omitempty"`    // who is served before it, the next first; at most 10
 	Blockers []JobBrief `json:"blockers,omitempty"` // who holds what it could use, the first to end first; at most 10
+	// AheadMore and BlockersMore are how many there are besides.
+	AheadMore    int `json:"ahead_more,omitempty"`
+	BlockersMore int `json:"blockers_more,omitempty"`
 
 	Places   []GangPlace `json:"places,omitempty"`   // where its gangs would run
 	Preempts []Displaced `json:"preempts,omitempty"` // who would have to give way

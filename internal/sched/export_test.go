@@ -52,3 +52,9 @@ func (s *State) LeavesRead() int {
 	}
 	return s.ranks.common.read
 }
+
+// Whole is an explanation of which no list is cut, with the numbers of those ahead and in the way.
+func Whole(s *State, id JobID) (e Explanation, ahead, blockers []JobID) {
+	all, _ := explainAll(s, id)
+	return all.Explanation, all.ahead, all.blockers
+}

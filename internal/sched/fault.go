@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -372,5 +371,5 @@ func (s *State) avoidedReason(r Reason, j *job, g int32) Reason {
 	if len(r.Nodes) == 0 {
 		return s.aloneReason(r, j)
 	}
-	return r.Say(BackOff, "%s refused to start it; next try there in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
+	return r.Say(BackOff, "%s refused to start it; next try there in %d s", fewNodes(r.Nodes), secondsUntil(s.now, r.Until))
 }

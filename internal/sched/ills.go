@@ -13,7 +13,7 @@ import (
 type ills struct {
 	nodes    []int32 // something there is bad or suspect, or they are down or cordoned
 	drained  []int32 // nodes that are well, but for what jobs drain from
-	drainers []JobID // those jobs, by id; at most 10
+	drainers []JobID // those jobs, by id
 }
 
 // illsFor looks at the cells that a gang could use, on some nodes, nil for all.
@@ -25,7 +25,6 @@ func (s *State) illsFor(j *job, g int, on cell.NodeSet) (out ills) {
 		}
 	}
 	slices.Sort(out.drainers)
-	out.drainers = out.drainers[:min(len(out.drainers), maxNamed)]
 	for i := range f.Nodes {
 		if on != nil && !on.Has(int32(i)) {
 			continue
@@ -103,7 +102,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 	}
 	r.Free, r.Total = amount.SumRooms(r.Rooms)
 	suspects := len(ill.nodes) > 0 && len(ill.drainers) == 0
-	for _, i := range ill.nodes[:min(len(ill.nodes), maxNamed)] {
+	for _, i := range ill.nodes {
 		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
 		until := s.noted(f.Nodes[i].Name).Suspect
 		suspects = suspects && until > 0 && s.cl.Blame(i) == cell.Suspect
@@ -112,39 +111,42 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 		}
 	}
 	if suspects {
-		return r.Say(BackOff, "%s refused several jobs; new jobs start there again in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
+		return r.Say(BackOff, "%s refused several jobs; new jobs start there again in %d s", fewNodes(r.Nodes), secondsUntil(s.now, r.Until))
 	}
 	r.Until = 0
 	var holders []JobID
 	if crowded {
-		own, others := s.holdersFor(j, g)
-		if holders = append(own, others...); j.spec.Priority < cell.MinGuaranteed { // all who hold anything are
-			holders = s.endable(j, g)
+		h := s.holdersFor(j, g)
+		holders, r.More = append(slices.Clone(h.own), h.others...), h.more()
+		if j.spec.Priority < cell.MinGuaranteed { // all who hold anything are
+			holders, r.More = s.endable(j, g), 0
 		}
 		holders = slices.DeleteFunc(holders, func(id JobID) bool { return slices.Contains(ill.drainers, id) })
-		holders = holders[:min(len(holders), maxNamed)]
 		slices.Sort(holders)
 	}
-	code, text := BadHardware, s.illText(j, ill.nodes, ill.drainers, holders, crowded)
+	inWay := ""
+	if len(holders) > 0 {
+		inWay = listed(s, j.spec.User, holders, r.More)
+	}
+	code, text := BadHardware, s.illText(j, ill.nodes, ill.drainers, inWay, crowded)
 	text += knownFault(f, s.leaves, ill.nodes)
 	if len(r.Nodes) == 0 && len(ill.drainers) > 0 {
 		code = Draining
 	}
-	for _, i := range ill.drained[:min(len(ill.drained), maxNamed-len(r.Nodes))] {
+	for _, i := range ill.drained {
 		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
 	}
 	r.Jobs = append(ill.drainers, holders...)
-	r.Jobs = r.Jobs[:min(len(r.Jobs), maxNamed)]
 	return r.Say(code, "%s", text)
 }
 
 // illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
 // out besides, the jobs that hold what it could use: then no part of that is enough.
-func (s *State) illText(j *job, bad []int32, drainers, holders []JobID, crowded bool) string {
+func (s *State) illText(j *job, bad []int32, drainers []JobID, holders string, crowded bool) string {
 	const lacks = " (on devices no longer in the configuration)"
 	var ifs, inWay []string
-	if len(holders) > 0 {
-		inWay = append(inWay, s.jobList(j.spec.User, holders))
+	if holders != "" {
+		inWay = append(inWay, holders)
 	}
 	if len(bad) > 0 || len(drainers) == 0 {
 		what := outOfService(s.cl, s.leaves, bad)
@@ -179,7 +181,7 @@ func outOfService(cl *cell.Cluster, bad []leafNote, nodes []int32) string {
 	}
 	var parts []string
 	names := map[string][]cell.NodeName{}
-	for _, i := range nodes[:min(len(nodes), maxNamed)] {
+	for _, i := range nodes {
 		fault := faultOf(cl, bad, i)
 		if names[fault] == nil {
 			parts = append(parts, fault)
@@ -187,8 +189,8 @@ func outOfService(cl *cell.Cluster, bad []leafNote, nodes []int32) string {
 		names[fault] = append(names[fault], cl.Forest().Nodes[i].Name)
 	}
 	for i, fault := range parts {
-		if parts[i] = amount.Nodes(names[fault]) + " (" + fault + ")"; fault == badWord {
-			parts[i] = "bad hardware on " + amount.Nodes(names[fault])
+		if parts[i] = fewNodes(names[fault]) + " (" + fault + ")"; fault == badWord {
+			parts[i] = "bad hardware on " + fewNodes(names[fault])
 		}
 	}
 	return strings.Join(parts, " and ")

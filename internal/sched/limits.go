@@ -76,12 +76,12 @@ func (s limits) left(j *job) int64 {
 func (s limits) limitReason(j *job, g int32) Reason {
 	l, u := s.userLimits(j), s.useOf(j.space, j.spec.User)
 	r := s.newReason(j, g)
-	r.Jobs = slices.Clone(u.jobs[:min(len(u.jobs), maxNamed)])
+	r.Jobs, r.More = few(s.State, u.jobs)
 	text := fmt.Sprintf("limit of a user in %s: %s uses %d of %d GPUs or CPU slots, and it asks for %d; in use by ", j.spec.VC, j.spec.User, u.leaves, l.GPUs, j.gangs[g].leaves)
 	if l.GPUs == 0 || u.leaves+int64(j.gangs[g].leaves) <= l.GPUs {
 		text = fmt.Sprintf("limit of a user in %s: %s runs %d of %s: ", j.spec.VC, j.spec.User, len(u.jobs), amount.Plural(int32(l.Running), "job", "jobs"))
 	}
-	return r.Say(UserLimit, "%s", text+s.jobList(j.spec.User, r.Jobs))
+	return r.Say(UserLimit, "%s", text+listed(s.State, j.spec.User, r.Jobs, r.More))
 }
 
 // checkCap refuses a priority above that which a job's VC lets its users have.

@@ -167,7 +167,7 @@ func (s *State) relist(slot, g int32) {
 	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || gg.avoids()) {
 		return
 	}
-	if s.mem.reading && j.gangs[g].single {
+	if s.mem.mode.reading && j.gangs[g].single {
 		s.mem.moved = append(s.mem.moved, GangRef{j.id, g})
 		return
 	}
@@ -178,7 +178,7 @@ func (s *State) relist(slot, g int32) {
 
 // relistMoved puts those where they belong who stayed while a policy read the lines.
 func (s *State) relistMoved() {
-	s.mem.reading = false
+	s.mem.mode.reading = false
 	for _, ref := range s.mem.moved {
 		if slot, ok := s.slots.Get(ref.Job); ok {
 			s.relist(slot, ref.Gang)

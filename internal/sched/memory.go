@@ -22,8 +22,7 @@ type memory struct {
 	spare      *Spare          // for copies of this copy
 	walker     walker          // of the VC that is walked
 	moving     moving          // of charges
-	reading    bool            // a policy reads the lines of its VC
-	recount    bool            // tallies are made anew: no time passes
+	mode       mode            // what goes on
 	asked      int32           // the space whose policy's code runs; 0 is none
 	moved      []GangRef       // who was promised cells when it began, and is not any more
 	heads      []head          // of Ordered
@@ -40,6 +39,13 @@ type memory struct {
 	yielding   yielding        // what may leave for its own priority
 	fact       [1]Event        // of Accept
 	notYet     map[AttemptID]notYet
+}
+
+// mode is what goes on while it is true.
+type mode struct {
+	reading bool // a policy reads the lines of its VC
+	recount bool // tallies are made anew: no time passes
+	whole   bool // reasons name all that they know of, for what is tried with them
 }
 
 // text writes a digest as 16 hexadecimal digits.

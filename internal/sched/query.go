@@ -280,7 +280,8 @@ func (s *State) vcStatus(space int32) VCStatus {
 		ch := &f.Chains[r.Chain]
 		use := v.use(s.carry(ch.SKU))
 		use.Guaranteed += ch.LeavesAt(r.Level)
-		use.Used += s.usedIn(r)
+		used, _ := usedIn(s, r, func(int32) {})
+		use.Used += used
 		u := QuotaUse{Chain: ch.Name, Type: ch.Types[r.Level-1], Level: r.Level, Pinned: r.Pinned}
 		k := slices.IndexFunc(v.Cells, func(q QuotaUse) bool { return q.Chain == u.Chain && q.Level == u.Level && q.Pinned == u.Pinned })
 		if k < 0 {

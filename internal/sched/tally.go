@@ -105,7 +105,7 @@ func (s *State) willing(a *attempt) bool {
 // recounted returns the tallies as they follow from the attempts and jobs.
 func (s *State) recounted() []tally {
 	was := s.tallies
-	s.tallies, s.mem.recount = make([]tally, s.cl.NumSpaces()), true
+	s.tallies, s.mem.mode.recount = make([]tally, s.cl.NumSpaces()), true
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && !a.joined {
 			s.count(a, 1)
@@ -117,7 +117,7 @@ func (s *State) recounted() []tally {
 		}
 	}
 	now := s.tallies
-	s.tallies, s.mem.recount = was, false
+	s.tallies, s.mem.mode.recount = was, false
 	return now
 }
 

@@ -307,7 +307,7 @@ func (s places) sparedReason(r Reason, j *job, g int32) (Reason, bool) {
 		}
 	}
 	slices.Sort(r.Jobs)
-	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 || len(r.Jobs) > maxNamed {
+	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 {
 		return r, false
 	}
 	return r.Say(PriorityAhead, "it would fit on lent cells, but %s lost the guarantee there and %s ahead of it in %s",
@@ -321,7 +321,7 @@ func (s places) comesBackReason(r Reason, j *job, g int32) (Reason, bool) {
 	}
 	for _, slot := range s.holders[j.space] {
 		a := &s.attempts[slot]
-		if s.jobs[a.job].spec.Priority > j.spec.Priority && !a.lazy && s.waitsAgain(a) && len(r.Jobs) < maxNamed {
+		if s.jobs[a.job].spec.Priority > j.spec.Priority && !a.lazy && s.waitsAgain(a) {
 			r.Jobs = append(r.Jobs, a.id.Job)
 		}
 	}

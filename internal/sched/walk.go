@@ -175,7 +175,7 @@ func (w *walker) rank(prio cell.Priority) bool {
 	if w.yield == nil {
 		w.yield = w.hear
 	}
-	w.s.mem.reading = true
+	w.s.mem.mode.reading = true
 	was := w.s.ask(w.space)
 	w.s.pol[w.space].Rank(&w.view)(w.yield)
 	w.s.ask(was)

@@ -107,6 +107,9 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 		}
 		out.WriteString("\n")
 	}
+	if e.BlockersMore > 0 {
+		fmt.Fprintf(&out, "  in the way: %d more\n", e.BlockersMore)
+	}
 	if e.Estimate != nil {
 		fmt.Fprintf(&out, "  starts %s\n", s.formatEstimate(e.Estimate))
 	}

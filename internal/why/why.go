@@ -142,13 +142,19 @@ type Reason struct {
 	Code    Code            `json:"code"`
 	Message string          `json:"message"` // one sentence with the numbers
 	Until   jobs.Time       `json:"until,omitempty"`
-	Jobs    []jobs.JobID    `json:"jobs,omitempty"`  // those ahead, or those leaving
-	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes
-	Need    int32           `json:"need"`            // leaves the gang asks for
-	Free    int32           `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
-	Total   int32           `json:"total"`           // leaves it may ever use, counted likewise
-	Asks    string          `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
-	Rooms   []amount.Room   `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
+	Jobs    []jobs.JobID    `json:"jobs,omitempty"`  // those ahead, in the way, or leaving; at most 10
+	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes; at most 10
+	// More and MoreNodes are how many jobs and nodes there are besides, which are not named.
+	More      int `json:"more,omitempty"`
+	MoreNodes int `json:"more_nodes,omitempty"`
+	// Besides are the codes of what would keep it waiting when all is gone that is named, and
+	// neither job nor node is.
+	Besides []Code        `json:"besides,omitempty"`
+	Need    int32         `json:"need"`            // leaves the gang asks for
+	Free    int32         `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
+	Total   int32         `json:"total"`           // leaves it may ever use, counted likewise
+	Asks    string        `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
+	Rooms   []amount.Room `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
 }
 
 // Estimate is when a job would start, if those that run end as they declare and
