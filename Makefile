@@ -23,29 +23,28 @@ export CGO_ENABLED = 0
 # The same flags for all that is compiled, so that nothing is compiled twice.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
-.PHONY: hunt build demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build lab demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
-# Packages of others that take most of the first build's time: the database.
-LIBRARIES = modernc.org/sqlite
+# Builds a program, and says how far it is.
+BUILD = GO='$(GO)' ./internal/lab/run/build
 
 build: ## builds bin/comb and bin/train
-	@echo 'build 1/4: modules (the first time they are downloaded)'
+	@echo 'build 1/3: modules (the first time they are downloaded)'
 	@$(GO) mod download
-	@echo 'build 2/4: libraries (the first time up to two minutes)'
-	@$(GO) build $(LIBRARIES)
-	@echo 'build 3/4: bin/comb'
-	@$(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
-	@echo 'build 4/4: bin/train, the example job'
-	@$(GO) build -o bin/train ./examples/train
+	@$(BUILD) 'build 2/3: bin/comb (the first time a few minutes)' -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
+	@$(BUILD) 'build 3/3: bin/train, the example job' -o bin/train ./examples/train
 
-demo: build ## runs the five experiments on this machine, in containers where an engine answers, else as processes, live, with a report
-	$(GO) run ./internal/lab/run demo -bin bin -evidence bin/demo-evidence
+lab: build
+	@$(BUILD) 'build: bin/lab, the program behind make demo and make walk' -o bin/lab ./internal/lab/run
 
-demo-portal: build ## opens a server with a lively small cluster, and prints the address of its portal (LISTEN=127.0.0.1:8420)
-	@$(GO) run ./internal/lab/run portal -bin bin -listen $(or $(LISTEN),127.0.0.1:8420)
+demo: lab ## runs the five experiments on this machine, in containers where an engine answers, else as processes, live, with a report
+	bin/lab demo -bin bin -evidence bin/demo-evidence
 
-walk: build ## goes the way of users through the whole product: command line, REST, real processes (under 5 minutes)
-	@$(GO) run ./internal/lab/run walk -bin bin
+demo-portal: lab ## opens a server with a lively small cluster, and prints the address of its portal (LISTEN=127.0.0.1:8420)
+	@bin/lab portal -bin bin -listen $(or $(LISTEN),127.0.0.1:8420)
+
+walk: lab ## goes the way of users through the whole product: command line, REST, real processes (under 5 minutes)
+	@bin/lab walk -bin bin
 
 # Packages whose tests have real processes, and wait for them: make test-live.
 LIVE = ./internal/lab ./internal/executor/local ./cmd/comb
