@@ -68,6 +68,11 @@ func (p *parser) syntax(message string, read int) {
 		end = f.quote(message)
 	default:
 		end = f.shortest(message)
+		if above, open := f.openAbove(message, end); open {
+			message, end = unclosed, above
+		} else if above, found := noColonAbove(p.src, message, end); found {
+			message, end = "could not find expected ':'", above
+		}
 	}
 	end = mistake(p.src, end, message)
 	line, column := placeOf(p.src, end)
@@ -92,6 +97,46 @@ func mistake(src string, end int, message string) int {
 		}
 	}
 	return end
+}
+
+// noColonAbove finds the line to which a fault belongs that the library sees in the next one: a
+// key without its colon becomes the beginning of a text, in which the colon of the next key is
+// the fault.
+func noColonAbove(src, message string, end int) (at int, found bool) {
+	if !strings.Contains(message, "mapping values are not allowed") {
+		return 0, false
+	}
+	start := strings.LastIndexByte(src[:end], '\n') + 1
+	for level := indent(src[start:]); start > 0; {
+		above := strings.LastIndexByte(src[:start-1], '\n') + 1
+		text := strings.TrimSpace(src[above : start-1])
+		if text == "" || indent(src[above:]) != level || strings.Contains(text+" ", ": ") ||
+			strings.IndexByte("-#?\"'[]{}&*!|>%@`,", text[0]) >= 0 {
+			break
+		}
+		start, at, found = above, above+level, true
+	}
+	return at, found
+}
+
+// indent counts the spaces before a line's text.
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// openAbove finds the bracket that is open where a key of what is around it follows in a later
+// line.
+func (f *finder) openAbove(message string, end int) (at int, found bool) {
+	start := strings.LastIndexByte(f.src[:end], '\n') + 1
+	line := f.src[start : start+lineEnd(f.src[start:])]
+	key, _, colon := strings.Cut(strings.TrimSpace(line)+" ", ": ")
+	if !inBrackets(message) || start == 0 || !colon || strings.ContainsAny(key, "[]{},\"' ") {
+		return 0, false
+	}
+	above := &finder{src: f.src[:start], read: start, budget: f.budget}
+	if fault(above.src) == "" || !above.closable(above.src) {
+		return 0, false
+	}
+	at = above.opening()
+	return at, indent(line) <= indent(f.src[strings.LastIndexByte(f.src[:at], '\n')+1:])
 }
 
 // findBudget bounds the bytes that are read again to find one place.
