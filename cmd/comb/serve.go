@@ -64,7 +64,7 @@ type serveFlags struct {
 	virtualGPUs  int
 	dev          string
 	overcommit   bool
-	requireImage bool
+	refuseImages bool
 	trustUsers   bool
 	runtime      string
 	pullTimeout  time.Duration
@@ -107,7 +107,10 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.StringVar(&s.dev, "dev", "/dev", "folder of the machine's device files")
 	_ = f.MarkHidden("dev") // of tests
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
-	f.BoolVar(&s.requireImage, "require-image", false, "refuse jobs with a container image, instead of ignoring the image with a warning")
+	f.BoolVar(&s.refuseImages, "refuse-images", false,
+		"refuse jobs with a container image, instead of ignoring the image with a warning")
+	f.BoolVar(&s.refuseImages, "require-image", false, "")
+	_ = f.MarkDeprecated("require-image", "its name says the opposite of what it does: use --refuse-images")
 	f.BoolVar(&s.trustUsers, "trust-users", false, "let the jobs of several users run as processes, which can read and end each other's")
 	f.StringVar(&s.runtime, "runtime", "auto", "auto: jobs with an image run in containers where an engine answers, all others as processes; container: every job needs an image and runs in a container; process: images are ignored")
 	f.DurationVar(&s.pullTimeout, "image-pull-timeout", 30*time.Minute, "how long the fetching of one image may take")
@@ -244,7 +247,7 @@ func (d *daemon) findRuntime(ctx context.Context) (err error) {
 		d.kube, d.runtime.Text, err = d.flags.kube.Open(ctx, d.log)
 		return err
 	}
-	if d.runtime.Images = jobspec.ImagesIgnored; d.flags.requireImage {
+	if d.runtime.Images = jobspec.ImagesIgnored; d.flags.refuseImages {
 		d.runtime.Images = jobspec.ImagesRefused
 	}
 	if err = d.runtime.Find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST"), engines.Had(d.flags.data)); err != nil {
@@ -303,7 +306,9 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
 		Secrets: d.secrets(ctx),
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
-		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.Engine, ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
+		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room, RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
+		ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: images.Options{Within: d.flags.pullTimeout,
+			Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
 	})
 	return err
 }
