@@ -72,7 +72,53 @@ func unknownVerb(c *cobra.Command, word string) error {
 			known = append(known, sub.Name())
 		}
 	}
+	if at := meant(c, word); len(at) > 0 {
+		return usage(c, "unknown command %q; did you mean %s?", word, strings.Join(at, " or "))
+	}
 	return usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
+}
+
+// foreign are words of slurm and kubectl, and the commands that do the like.
+var foreign = map[string][]string{
+	"sbatch": {"job submit"}, "srun": {"job run"}, "salloc": {"job run"}, "squeue": {"job list"},
+	"sacct":   {"job list --state all"},
+	"scancel": {"job stop"}, "sinfo": {"node list"}, "scontrol": {"job update", "node drain"},
+	"sshare": {"vc list"}, "sprio": {"job explain"},
+	"sstat": {"job top"}, "sacctmgr": {"user", "group"}, "sattach": {"job logs --follow"}, "qsub": {"job submit"},
+	"qstat": {"job list"}, "qdel": {"job stop"},
+	"describe": {"job explain", "job get"}, "apply": {"config apply"}, "delete": {"job stop"},
+	"create": {"job submit"}, "get": {"job list", "node list"},
+	"top": {"job top"}, "ps": {"job list"}, "kill": {"job stop"}, "cancel": {"job stop"},
+	"scale": {"config apply"}, "rollout": {"config rollback"},
+	"attach": {"job logs --follow"}, "status": {"job list", "vc list"}, "queue": {"job list"}, "list": {"job list",
+		"vc list", "node list"},
+	"plan": {"config plan"}, "validate": {"config validate"}, "show": {"job get", "config show"},
+	"auth": {"whoami"}, "nodes": {"node list"},
+	"jobs": {"job list"}, "vcs": {"vc list"}, "gpus": {"vc list", "node list"}, "suspend": {"job hold",
+		"job requeue"}, "resume": {"job release"},
+}
+
+// meant returns the commands that a word at the top, or below the jobs, most likely means: a word
+// of another scheduler, else the verb of one noun.
+func meant(c *cobra.Command, word string) (at []string) {
+	word = strings.ToLower(word)
+	if c.HasParent() && (c.Name() != "job" || foreign[word] == nil || !strings.HasPrefix(foreign[word][0], "job ")) {
+		return nil
+	}
+	for _, words := range foreign[word] {
+		at = append(at, "comb "+words)
+	}
+	if len(at) > 0 || c.HasParent() {
+		return at
+	}
+	for _, noun := range c.Commands() {
+		for _, verb := range noun.Commands() {
+			if verb.Name() == word && verb.IsAvailableCommand() {
+				at = append(at, verb.CommandPath())
+			}
+		}
+	}
+	return at
 }
 
 // helpOfKnown makes comb help refuse a command that is not there.

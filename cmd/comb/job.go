@@ -341,7 +341,10 @@ func filtered(set *pflag.FlagSet) bool {
 }
 
 // jobStates are the values of --state.
-var jobStates = []string{"waiting", "active", "succeeded", "failed", "stopped"}
+var jobStates = []string{"waiting", "held", "active", "succeeded", "failed", "stopped", allStates}
+
+// allStates is the value of --state that chooses every job.
+const allStates = "all"
 
 // jobFilter is which jobs a command is about.
 type jobFilter struct {
@@ -352,7 +355,8 @@ type jobFilter struct {
 // flags adds those of the filter to a command's; states is the default of --state.
 func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 	set := c.Flags()
-	set.StringSliceVar(&f.states, "state", states, "only these: waiting, active, succeeded, failed, stopped")
+	set.StringSliceVar(&f.states, "state", states,
+		"only these: waiting, held, active, succeeded, failed, stopped, or all")
 	set.StringSliceVar(&f.vcs, "vc", nil, "only of these virtual clusters")
 	set.StringSliceVar(&f.users, "user", nil, "only of these users")
 	set.StringVar(&f.name, "name", "", "only names that contain this")
@@ -364,12 +368,18 @@ func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 
 // query is the filter as the server takes it.
 func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
-	q := rest.JobQuery{Name: f.name, Tag: f.tag}
+	q, every := rest.JobQuery{Name: f.name, Tag: f.tag}, false
 	for _, s := range f.states {
 		if !slices.Contains(jobStates, strings.ToLower(s)) {
 			return q, usage(c, "--state %q: want %s", s, strings.Join(jobStates, ", "))
 		}
+		if strings.EqualFold(s, allStates) {
+			every = true
+		}
 		q.States = append(q.States, sched.Phase(s))
+	}
+	if every {
+		q.States = nil
 	}
 	for _, s := range f.vcs {
 		q.VCs = append(q.VCs, cell.VCName(s))

@@ -134,6 +134,13 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Ref, len(tasks), maxFollowed)
 	}
 	onto := cmp.Or(l.onto, lines.NewScreen(terminal(a.out), terminal(a.errs)))
+	said := ""
+	earlier := func(text string) { // once for both streams
+		if text != said {
+			said = text
+			fmt.Fprintln(a.errs, clean(text, false))
+		}
+	}
 	var wg sync.WaitGroup
 	errs := make(chan error, 2*len(tasks))
 	for _, t := range tasks {
@@ -149,7 +156,7 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 				prefix = fmt.Sprintf("%s-%d | ", t.Role, t.Index)
 			}
 			w := onto.Writer(out, terminal(out) != nil, prefix)
-			tail := &logTail{client: client, job: j, out: w, follow: l.follow, task: t,
+			tail := &logTail{client: client, job: j, out: w, follow: l.follow, task: t, earlier: earlier,
 				query: rest.LogQuery{Job: rest.JobRef(j.ID), Role: t.Role, Index: t.Index, Attempt: l.attempt,
 					Stream: s, Offset: l.offset, Tail: l.tail, Follow: l.follow}}
 			run := func() {
@@ -203,6 +210,16 @@ type logTail struct {
 	query  rest.LogQuery
 	follow bool
 	out    io.Writer
+	// earlier is told where an attempt is asked for that has no log yet, and one before it ran.
+	earlier func(string)
+}
+
+// tellEarlier says which attempt has a log.
+func (l *logTail) tellEarlier() {
+	if n := cmp.Or(l.query.Attempt, l.task.Attempt); n > 1 && l.task.Attempt > 0 {
+		l.earlier(fmt.Sprintf("attempt %d of task %s-%d has printed nothing; see an earlier one: comb job logs %s --attempt %d",
+			n, l.task.Role, l.task.Index, l.job.Ref, min(n-1, l.task.Attempt)))
+	}
 }
 
 func (l *logTail) run(ctx context.Context, one bool) error {
@@ -211,6 +228,9 @@ func (l *logTail) run(ctx context.Context, one bool) error {
 			return nil // it has not run yet
 		}
 		_, err := l.client.Logs(ctx, l.query, l.out)
+		if rest.CodeOf(err) == rest.CodeNotFound {
+			l.tellEarlier()
+		}
 		if rest.CodeOf(err) == rest.CodeNotFound && l.query.Attempt == 0 {
 			return nil // the latest attempt has printed nothing yet
 		}

@@ -84,13 +84,16 @@ func clip(text string) string {
 
 // tasksText is "running/all".
 func tasksText(j *rest.Job) string {
-	running := 0
+	counts, n := sched.TaskRunning, 0
+	if j.Phase.Ended() {
+		counts = sched.TaskSucceeded
+	}
 	for _, t := range j.Tasks {
-		if t.State == sched.TaskRunning {
-			running++
+		if t.State == counts {
+			n++
 		}
 	}
-	return fmt.Sprintf("%d/%d", running, len(j.Tasks))
+	return fmt.Sprintf("%d/%d", n, len(j.Tasks))
 }
 
 // waitRun is how long the job waited, in all, and once it has started how long it has run: not

@@ -84,14 +84,22 @@ with its tag. With the number of a version, the cluster file of that version.`,
 }
 
 func (k *Kit) validate() *cobra.Command {
-	return &cobra.Command{Use: "validate FILE", Short: "Check a cluster file and say what it would do to the server's jobs",
-		Long: `Check a cluster file. A running server says what the file would do to its jobs;
-without one the file alone is checked, and what it describes is shown.`,
-		Args: cobra.ExactArgs(1),
+	offline := false
+	c := &cobra.Command{Use: "validate FILE",
+		Short: "Check a cluster file and say what it would do to the server's jobs",
+		Long: `Check a cluster file. A running server says what the file would do to its jobs, and
+refuses one that this installation cannot carry, such as a node with more GPUs than the
+machine has. Without a server, or with --offline, the file alone is checked, and what it
+describes is shown: so a file for other machines can be checked anywhere.`,
+		Example: "  comb config validate cluster.yaml --offline",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := k.ReadFile(args[0], rest.MaxConfigBody)
 			if err != nil {
 				return err
+			}
+			if offline {
+				return k.validateAlone(args[0], file, "no server was asked")
 			}
 			client, err := k.Client()
 			var out rest.ConfigChecked
@@ -100,21 +108,27 @@ without one the file alone is checked, and what it describes is shown.`,
 			}
 			var gone *rest.Unreachable
 			if errors.As(err, &gone) && !k.Named() {
-				return k.validateAlone(args[0], file)
+				return k.validateAlone(args[0], file, "no server runs here that it could change")
 			}
 			if err != nil {
 				return k.refusedFile(args[0], err)
 			}
 			k.Warn(args[0], out.Warnings)
 			return k.Show(out, func(line func(string, ...any)) {
-				text := "%s is valid: it is the present configuration"
-				if out.Changed {
-					text = "%s is valid. Applying it would:"
+				switch {
+				case !out.Changed:
+					line("%s is valid, and in force already", args[0])
+				case len(out.Effects) == 0:
+					line("%s is valid. Applying it would change no job", args[0])
+				default:
+					line("%s is valid. Applying it would:", args[0])
 				}
-				line(text, args[0])
 				effects(line, out.Effects)
 			})
 		}}
+	c.Flags().BoolVar(&offline, "offline", false,
+		"check the file alone: ask no server, and do not compare it with a machine")
+	return c
 }
 
 // refusedFile shows the warnings of a file that a server refuses, and returns its mistakes.
@@ -127,7 +141,7 @@ func (k *Kit) refusedFile(name string, err error) error {
 }
 
 // validateAlone checks a cluster file when there is no server to hold it against.
-func (k *Kit) validateAlone(name string, src []byte) error {
+func (k *Kit) validateAlone(name string, src []byte, why string) error {
 	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New, Named: true})
 	out := rest.ConfigChecked{Changed: true}
 	for _, w := range warnings {
@@ -143,7 +157,7 @@ func (k *Kit) validateAlone(name string, src []byte) error {
 	}
 	out.Config = c.Config
 	return k.Show(out, func(line func(string, ...any)) {
-		line("%s is valid; no server runs here to compare it with", name)
+		line("%s is valid; %s", name, why)
 		for text := range strings.Lines(config.Summary(c)) {
 			line("  %s", strings.TrimSuffix(text, "\n"))
 		}

@@ -166,6 +166,12 @@ func Newest(s *State, want func(JobID, *Job, Phase) bool) iter.Seq[JobStatus] {
 	}
 }
 
+// Held reports whether a user holds a job.
+func Held(s *State, id JobID) bool {
+	j := s.find(id)
+	return j != nil && rare(j.odd).held != nil
+}
+
 // newest goes through the numbers of jobs from the highest down, and some of jobs that have ended with them where those are few.
 func newest(s *State) iter.Seq[JobID] {
 	return func(yield func(JobID) bool) {

@@ -221,7 +221,7 @@ func aboutJob(name sched.JobName, err error) error {
 
 type listInput struct {
 	AfterSeq
-	State  []string `query:"state,explode" doc:"Waiting, Active, Succeeded, Failed or Stopped; may repeat"`
+	State  []string `query:"state,explode" doc:"Waiting, Held (of those that wait), Active, Succeeded, Failed or Stopped; may repeat"`
 	VC     []string `query:"vc,explode" doc:"May repeat"`
 	User   []string `query:"user,explode" doc:"May repeat"`
 	Name   string   `query:"name" maxLength:"255" doc:"A part of the name"`
@@ -234,6 +234,8 @@ type listInput struct {
 // jobFilter is a list's question in the core's types.
 type jobFilter struct {
 	states []sched.Phase
+	held   bool // of those that wait only the ones that a user holds
+	isHeld func(sched.JobID) bool
 	vcs    []string
 	users  []string
 	name   string
@@ -247,11 +249,19 @@ type jobFilter struct {
 func (in *listInput) filter() (jobFilter, error) {
 	f := jobFilter{vcs: in.VC, users: in.User, name: in.Name, tag: in.Tag, limit: cmp.Or(in.Limit, defaultPage)}
 	for _, state := range in.State {
+		if strings.EqualFold(state, heldState) {
+			f.held = true
+			continue
+		}
 		i := slices.IndexFunc(phases(), func(p sched.Phase) bool { return strings.EqualFold(string(p), state) })
 		if i < 0 {
-			return f, invalid("query.state", "%q is not a state: want Waiting, Active, Succeeded, Failed or Stopped", clip(state))
+			return f, invalid("query.state",
+				"%q is not a state: want Waiting, Held, Active, Succeeded, Failed or Stopped", clip(state))
 		}
 		f.states = append(f.states, phases()[i])
+	}
+	if f.held = f.held && !slices.Contains(f.states, sched.Waiting); f.held {
+		f.states = append(f.states, sched.Waiting)
 	}
 	if in.Cursor != "" && in.Sort == "" {
 		n, err := strconv.ParseInt(in.Cursor, 10, 64)
@@ -262,6 +272,9 @@ func (in *listInput) filter() (jobFilter, error) {
 	}
 	return f, nil
 }
+
+// heldState chooses jobs that wait and that a user holds.
+const heldState = "held"
 
 func phases() []sched.Phase {
 	return []sched.Phase{sched.Waiting, sched.Active, sched.Succeeded, sched.Failed, sched.Stopped}
@@ -279,14 +292,17 @@ func (f *jobFilter) wants(id sched.JobID, j *sched.Job, phase sched.Phase) bool 
 	return (f.before == 0 || id < f.before) &&
 		(f.tag == "" || f.tagged[id]) &&
 		(len(f.states) == 0 || slices.Contains(f.states, phase)) &&
+		(!f.held || phase != sched.Waiting || f.isHeld(id)) &&
 		(len(f.vcs) == 0 || slices.Contains(f.vcs, string(j.VC))) &&
 		(len(f.users) == 0 || slices.Contains(f.users, string(j.User))) &&
 		strings.Contains(string(j.Name), f.name) && f.sight.Sees(j.VC, j.User)
 }
 
-// knows notes which virtual clusters there are, if any is asked for. Those that are gone, and have jobs still, are looked for
-// only where one of the configuration's is not enough: that goes through all jobs.
+// knows notes which virtual clusters there are, if any is asked for, and where jobs that are held
+// are found. Those that are gone, and have jobs still, are looked for only where one of the
+// configuration's is not enough: that goes through all jobs.
 func (f *jobFilter) knows(st *sched.State, known map[string]bool) {
+	f.isHeld = func(id sched.JobID) bool { return sched.Held(st, id) }
 	if c := st.Config(); c != nil {
 		for _, v := range c.Cluster.VCs {
 			known[string(v.Name)] = true
@@ -319,8 +335,8 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	known := map[string]bool{}
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
-		out.Jobs = append(out.Jobs, liveJobs(st, warden.Subject(ctx), s.opts.Now(), &f)...)
 		f.knows(st, known)
+		out.Jobs = append(out.Jobs, liveJobs(st, warden.Subject(ctx), s.opts.Now(), &f)...)
 	})
 	if err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/testkit"
 )
 
-// fakeGo stands for the go command: it lists LEFT packages that are to be compiled, and compiles half
-// of them before a file comes.
+// fakeGo stands for the go command: it lists LEFT packages that are to be compiled, and compiles
+// half of them before a file comes.
 const fakeGo = `#!/bin/sh
 case "$1 $*" in
 list*-f*) for i in $(seq $LEFT); do printf x; echo; done ;;
