@@ -8,7 +8,8 @@ import (
 
 // What words of slurm and kubectl are said to mean is there, and none of them is a command itself.
 func TestForeignWords(t *testing.T) {
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{}, env: func(string) string { return "" }}
+	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{},
+		env: func(string) string { return "" }}
 	root := a.root()
 	for word, list := range foreign {
 		if c, _, err := root.Find([]string{word}); err == nil && c != root {

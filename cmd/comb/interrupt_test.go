@@ -125,7 +125,9 @@ func TestInterruptedSubmission(t *testing.T) {
 		}
 		if c.name != "refused" {
 			testkit.WaitFor(t, func() string { return "the command says that it waits; it said " + said.String() },
-				func() bool { return strings.Contains(said.String(), "interrupted: waiting for the server's word") })
+				func() bool {
+					return strings.Contains(said.String(), "Ctrl-C: waiting for the server to confirm the job")
+				})
 		}
 		close(way.release)
 		_ = run.Wait()

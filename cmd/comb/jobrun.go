@@ -369,7 +369,7 @@ func (a *app) accept(ctx context.Context, client *rest.Client, s submission) (re
 	if !a.wasInterrupted() {
 		return rest.Submitted{}, fmt.Errorf("%w: %w", unknown, ctx.Err())
 	}
-	fmt.Fprintln(a.errs, "interrupted: waiting for the server's word on the job; interrupt again to leave it")
+	fmt.Fprintln(a.errs, "Ctrl-C: waiting for the server to confirm the job. Press Ctrl-C again to leave it running.")
 	select {
 	case err := <-done:
 		if unsure(err) {

@@ -306,7 +306,8 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
 		Secrets: d.secrets(ctx),
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
-		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room, RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
+		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room,
+		RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
 		ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: images.Options{Within: d.flags.pullTimeout,
 			Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
 	})

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The unit of systemd keeps jobs alive when it is restarted, closes nothing that GPUs, control groups
-// and jobs need, and calls the server with flags that it has.
+// The unit of systemd keeps jobs alive when it is restarted, closes nothing that GPUs, control
+// groups and jobs need, and calls the server with flags that it has.
 func TestSystemdUnit(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/systemd/comb.service")
 	if err != nil {
@@ -26,13 +26,15 @@ func TestSystemdUnit(t *testing.T) {
 			t.Errorf("%s is %q, want %q: else jobs die with the server, or lose their limits", key, set[key], want)
 		}
 	}
-	for _, key := range []string{"PrivateDevices", "ProtectClock", "DevicePolicy", "DeviceAllow", "ProtectControlGroups", "ProtectHome",
+	for _, key := range []string{"PrivateDevices", "ProtectClock", "DevicePolicy", "DeviceAllow",
+		"ProtectControlGroups", "ProtectHome",
 		"PrivateTmp", "MemoryDenyWriteExecute", "SystemCallFilter", "MemoryMax", "OOMScoreAdjust", "PrivateNetwork"} {
 		if value, ok := set[key]; ok {
 			t.Errorf("%s=%s: jobs that run as processes inherit it", key, value)
 		}
 	}
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{}, env: func(string) string { return "" }}
+	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{},
+		env: func(string) string { return "" }}
 	words := strings.Fields(set["ExecStart"])
 	c, left, err := a.root().Find(words[1:])
 	if err != nil || c.Name() != "serve" {

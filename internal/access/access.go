@@ -359,28 +359,33 @@ func (t *Table) inScope(p *identity.Principal, vc cell.VCName) bool {
 func (t *Table) refusal(p *identity.Principal, r right, o Object, role Role) string {
 	name := p.User
 	if r.least == Administrator {
-		return fmt.Sprintf("%s may not %s: that is for administrators of the cluster", name, r.verb)
+		return fmt.Sprintf("%s cannot %s: only an administrator of the cluster can", name, r.verb)
 	}
 	if o.VC == "" {
-		return fmt.Sprintf("%s may not %s: it is a %s of no VC; the cluster file gives groups their VCs (access), and an administrator puts users into groups", name, r.verb, r.least)
+		return fmt.Sprintf("%s cannot %s: it is a %s of no virtual cluster. The cluster file gives groups their virtual clusters (access), "+
+			"and an administrator puts users into groups", name, r.verb, r.least)
 	}
-	allowed := "a " + r.least.String()
+	may := "a " + r.least.String() + " of it"
 	if r.least == Manager {
-		allowed = "an " + r.least.String()
+		may = "an administrator of it"
 	}
+	groups := t.groupsOf(o.VC, r.least)
+	if len(groups) > 0 && role >= Viewer {
+		may = "a member of " + strings.Join(groups, " or ")
+	}
+	what := "submit jobs in VC " + string(o.VC)
 	if r.owner < noOwner {
-		allowed += " or the job's own user"
+		may = "its owner, or " + may + ","
+		what = strings.Replace(string(r.verb), "the job", "this job", 1) + " in VC " + string(o.VC)
 	}
-	why := fmt.Sprintf("%s may not %s in VC %s: %s may", name, r.verb, o.VC, allowed)
-	switch groups := t.groupsOf(o.VC, r.least); {
-	case len(groups) > 0 && role >= Viewer:
-		why += fmt.Sprintf(", that is the %s %s", plural(len(groups), "group"), strings.Join(groups, ", "))
+	why := fmt.Sprintf("%s cannot %s: %s can. ", name, what, may)
+	switch {
 	case role == Stranger:
-		why += fmt.Sprintf("; %s has no role there", name)
-	default:
-		why += fmt.Sprintf("; %s is a %s there", name, role)
+		why += name + " has no role there. "
+	case len(groups) == 0:
+		why += fmt.Sprintf("%s is a %s there. ", name, role)
 	}
-	return why + ". " + t.remedy(name, r, o.VC, role)
+	return why + t.remedy(name, r, o.VC, role)
 }
 
 // remedy says what gives a user a right in a VC. Groups that the cluster file names are told to

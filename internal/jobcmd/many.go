@@ -139,6 +139,11 @@ func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, 
 		if w.idle != "" && !w.fits(&jobs[i]) {
 			said = w.idle
 		}
+		if strings.Contains(said, "{job}") {
+			lines = append(lines, strings.ReplaceAll(said, "{job}", fmt.Sprintf("job %s (%d)", jobs[i].Ref,
+				jobs[i].ID)))
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("job %s (%d): %s", jobs[i].Ref, jobs[i].ID, said))
 	}
 	var v any = out
@@ -163,7 +168,7 @@ and --name. More than one job of a filter is shown first, and stopped after a ye
 		Example: "  comb job stop train\n  comb job stop --user alice --name sweep- --yes"}
 	c.Flags().StringVar(&reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until they have ended")
-	return k.wish(c, &wish{verb: "stop", done: "stop requested",
+	return k.wish(c, &wish{verb: "stop", done: "asked {job} to stop",
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Stop(ctx, ref, reason)
 		},

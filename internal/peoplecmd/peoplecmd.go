@@ -123,9 +123,9 @@ func (k *Kit) tokenNoun() *cobra.Command {
 
 // may says what a token may be used for.
 func may(t *rest.Token) string {
-	text := "all that its user may"
+	text := "full access"
 	if t.ReadOnly {
-		text = "read"
+		text = "reads only"
 	}
 	if len(t.VCs) > 0 {
 		text += ", in " + list(t.VCs)

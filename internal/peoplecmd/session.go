@@ -235,7 +235,7 @@ func (k *Kit) drawMe(t draw.Table, server string, me *rest.Me) {
 		t.Row("groups", strings.Join(me.Groups, ", "))
 	}
 	if o := me.Token; o != nil && me.Account {
-		t.Row("token", o.Kind+" "+o.ID+", may do "+may(o))
+		t.Row("token", may(o)+" ("+o.Kind+" "+o.ID+")")
 		t.Row("until", k.When(o.Expires))
 	}
 	t.Line("")

@@ -166,7 +166,7 @@ func TestBuildEnds(t *testing.T) {
 		return strings.HasSuffix(all[len(all)-1], "failed: the connection ended, and the build with it")
 	})
 	bob := w.user("bob")
-	if status, text := w.as(bob, "POST", rest.Prefix+"/images:build", fmt.Sprintf(`{"name": "x", "upload": %q}`, order.Upload)); status != 403 || !strings.Contains(text, "bob may not build images: that is for administrators of the cluster") {
+	if status, text := w.as(bob, "POST", rest.Prefix+"/images:build", fmt.Sprintf(`{"name": "x", "upload": %q}`, order.Upload)); status != 403 || !strings.Contains(text, "bob cannot build images: only an administrator of the cluster can") {
 		t.Errorf("bob's build: %d %s", status, text)
 	}
 	over := make(chan error, 1)

@@ -31,7 +31,7 @@ func TestTheOnlyVC(t *testing.T) {
 	const file = "protocolVersion: 2\nname: filed\ntype: job\ntaskRoles: {main: {resourcePerInstance: {gpu: 1}, commands: ['true']}}\n"
 	for _, c := range []struct{ user, byDefault, vc, want string }{
 		{"one", "", "a", ""},
-		{"one", "b", "", "one may not submit jobs in VC b"},
+		{"one", "b", "", "one cannot submit jobs in VC b"},
 		{"both", "", "", "no virtual cluster is named, and you may use several: name one with --vc: a, b"},
 		{"both", "b", "b", ""},
 		{"guest", "", "", "you may use no virtual cluster: an administrator of the cluster puts users into groups, " +
