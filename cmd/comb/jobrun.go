@@ -57,6 +57,8 @@ and goes on later, unless it reported the last of its steps.`,
 	f.Var(rest.GPUs{Of: q}, "gpus", "GPUs of each task; all is as many as one node has that the virtual cluster may use")
 	f.StringVar(&q.CPUs, "cpus", "", "CPUs of each task, such as 0.5")
 	f.Var((*memoryFlag)(&q.MemoryMB), "memory", "memory of each task, such as 16Gi or 500M; a bare number is MiB")
+	f.Var((*memoryFlag)(&q.ShmMB), "shm",
+		"/dev/shm of each task's container, a part of its memory, such as 8Gi (default: as much as its memory)")
 	f.Var((*memoryFlag)(&q.DiskMB), "disk", "what the container of each task may write to its own disk, such as 20Gi (default: what the server allows)")
 	f.Int32Var(&q.Tasks, "tasks", 1, "how many equal tasks, started together")
 	f.StringVar(&q.Name, "name", "", "job name (default: made of the program's)")
@@ -208,6 +210,7 @@ var flagOfKey = map[string]string{
 	"extras.comb.taskRoles.main.workDir":           "--workdir",
 	"extras.comb.upload":                           "--upload",
 	"extras.comb.taskRoles.main.disk":              "--disk",
+	"taskRoles.main.extraContainerOptions.shmMB":   "--shm",
 	"quick.caller.folder":                          "the present folder",
 	"quick.caller.folder.path":                     "the present folder",
 	"taskRoles.main":                               "--image",

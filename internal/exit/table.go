@@ -68,6 +68,10 @@ var table = []Entry{
 	{Code: 221, Phrase: "ContainerTensorflowOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "says `ResourceExhaustedError` or `ran out of memory trying to allocate`",
 		Means: "TensorFlow found too little memory", Next: "use less of it, such as by a smaller batch, or ask for more",
 		match: says("resourceexhaustederror|ran out of memory trying to allocate")},
+	{Phrase: "TooLittleSharedMemory", Class: Resource, Actor: Owner, Retry: Never,
+		When:  "says `insufficient shared memory`, `out of shared memory` or `killed by signal: Bus error`",
+		Means: "its /dev/shm was full, such as by the workers of a data loader", Next: moreShm,
+		match: says(`insufficient shared memory|out of shared memory|killed by signal: bus error`)},
 	// That its own limit refused it was not seen: what else runs there may have met another one.
 	{Phrase: "TooManyProcesses", Class: Resource, Actor: Owner, Retry: Counted,
 		When:  "says `fork: Resource temporarily unavailable`, `can't start new thread` or the like",
@@ -100,7 +104,7 @@ var table = []Entry{
 	{Code: 132, Phrase: "ContainerSigIllReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGILL",
 		Means: "its program used an instruction that the processor lacks", Next: "take a build for this machine's processor", match: signal(4)},
 	{Code: 135, Phrase: "ContainerSigBusReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGBUS",
-		Means: "its program used memory that is not there, such as a full /dev/shm", Next: "ask for more shmMB, or read its log", match: signal(7)},
+		Means: "its program used memory that is not there, such as a full /dev/shm", Next: moreShm, match: signal(7)},
 	{Code: 136, Phrase: "ContainerSigFpeReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGFPE",
 		Means: "its program divided by zero", Next: readLog, match: signal(8)},
 	{Code: 139, Phrase: "ContainerSigSegvReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGSEGV",
@@ -133,6 +137,10 @@ var table = []Entry{
 	{Code: -1005, Phrase: "PodNodeAdmissionForbidden", Class: User, Actor: Owner, Retry: Never, Means: "the kubelet does not allow such a pod", Next: mendFile},
 	{Code: -1006, Phrase: "PodNodeAdmissionUnexpectedError", Class: Transient, Actor: None, Retry: Always, Means: "the kubelet failed to take the pod", Next: wait},
 }
+
+// moreShm is what to do about a full /dev/shm: it is as large as the memory by default.
+const moreShm = "ask for more memory, or for more shared memory where the job limits it (--shm, shmMB), " +
+	"or start fewer workers of a data loader"
 
 // noProcess is what programs say that can start no process or thread.
 const noProcess = "(fork|thread|pthread_create)[^:]*(failed)?: (retry: )?resource temporarily unavailable|" +

@@ -26,6 +26,7 @@ type QuickJob struct {
 	CPUs     string // a number with at most three decimals
 	MemoryMB int64
 	DiskMB   int64    // of its container
+	ShmMB    int64    // of its /dev/shm
 	Command  []string // program and arguments; the shell gets each as one word
 	Env      []sched.EnvVar
 	// Ports are how many each task gets, by label; Retries how often the job is tried again
@@ -92,6 +93,10 @@ func (q QuickJob) Source() string {
 	}
 	for _, p := range q.Ports {
 		line(4, "%s: %d", quoteYAML(p.Label), p.Count)
+	}
+	if q.ShmMB != 0 {
+		line(2, "extraContainerOptions:")
+		line(3, "shmMB: %d", q.ShmMB)
 	}
 	if q.Image == "" || len(q.Command) > 0 {
 		line(2, "commands:")

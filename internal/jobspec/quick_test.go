@@ -14,7 +14,7 @@ import (
 
 func TestQuick(t *testing.T) {
 	q := QuickJob{
-		Name: "quick-1", VC: "mixed", Priority: "prod", SKU: "K80", Tasks: 2, GPUs: 2, CPUs: "1.5", MemoryMB: 100,
+		Name: "quick-1", VC: "mixed", Priority: "prod", SKU: "K80", Tasks: 2, GPUs: 2, CPUs: "1.5", MemoryMB: 100, ShmMB: 50,
 		Command:   []string{"python3", "-c", "print('<% $secrets.x %>')", "$HOME", "a\nb", "", "é"},
 		Env:       []sched.EnvVar{{Name: "A", Value: "b: c # d"}, {Name: "EMPTY", Value: ""}},
 		WorkDir:   "/srv/it's here",
@@ -30,7 +30,7 @@ func TestQuick(t *testing.T) {
 			Name: "main", Tasks: 2, Leaves: 2, SKUs: []cell.TypeName{"K80"}, MinFailed: 1, MinSucceeded: 2,
 			Launch: sched.Launch{
 				Command: []string{`python3 -c 'print('\''<''% $secrets.x %>'\'')' '$HOME' 'a` + "\n" + `b' '' 'é'`},
-				GPU:     2, MilliCPU: 1500, MemoryMB: 100, WorkDir: "/srv/it's here",
+				GPU:     2, MilliCPU: 1500, MemoryMB: 100, ShmMB: 50, WorkDir: "/srv/it's here",
 				Env: q.Env,
 			},
 		}},

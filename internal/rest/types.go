@@ -83,6 +83,7 @@ type QuickJob struct {
 	CPUs       string            `json:"cpus,omitempty" doc:"Of each task, such as 0.5"`
 	MemoryMB   int64             `json:"memory_mb,omitempty" doc:"Of each task"`
 	DiskMB     int64             `json:"disk_mb,omitempty" doc:"What the container of each task may write to its own disk"`
+	ShmMB      int64             `json:"shm_mb,omitempty" doc:"/dev/shm of each task; 0: as much as its memory"`
 	Tasks      int32             `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
 	SKU        string            `json:"sku,omitempty"`
 	Pinned     string            `json:"pinned,omitempty" doc:"The pinned cell of the virtual cluster that it runs in; not with sku"`

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/diskuse"
@@ -124,7 +126,8 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 			Runtime: b.engine.About().Plain,
 			Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi, ImageEnv: image.Env, Top: insideTop,
 			Devices: guard.Files(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
-			MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
+			MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids,
+			ShmMB:  cmp.Or(role.Launch.ShmMB, s.Limits.MemoryMB, hostShmMB()),
 			Mounts: mounts,
 		}}
 	for _, m := range mounts { // process 1 cannot believe a file before it knows that these are all below insideTop
@@ -149,6 +152,16 @@ func ownProgram(role *sched.Role, image *container.Image) ([]string, *outcome) {
 			"has no commands: write what it runs", role.Launch.Image, role.Name)}
 	}
 	return image.Runs, nil
+}
+
+// hostShmMB is the /dev/shm of a task whose memory is not limited, in MiB: half of the machine's
+// memory, as machines themselves have.
+func hostShmMB() int64 {
+	var i unix.Sysinfo_t
+	if unix.Sysinfo(&i) != nil {
+		return 0 // the engine's own default
+	}
+	return int64(uint64(i.Totalram) * uint64(i.Unit) >> 21)
 }
 
 // bind looks a job's storages up, and puts them where a container sees them; b is nil for a process.

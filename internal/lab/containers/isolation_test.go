@@ -170,6 +170,13 @@ func TestMemoryOfContainers(t *testing.T) {
 	if x := j.Tasks[0].Exit; x == nil || x.Cause != sched.OutOfMemory || !strings.Contains(x.Message, "128 MiB") {
 		t.Errorf("it ended with %+v", x)
 	}
+	// /dev/shm is as large as the memory, of which it is a part.
+	ref = w.submit(with("shares", image, "df -k /dev/shm | tail -1 | awk '{print \"shm\", $2}'",
+		"dd if=/dev/zero of=/dev/shm/x bs=1M count=96 2>/dev/null && echo fits"))
+	j = w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+	if out, _, _ := w.cli("job", "logs", ref); j.Phase != sched.Succeeded || out != "shm 131072\nfits\n" {
+		t.Errorf("%s, and it said %q", j.Phase, out)
+	}
 	w.until(beside, "it still runs", running(2))
 	w.letGo(beside)
 	w.until(beside, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })

@@ -228,7 +228,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	pod.Spec.Containers = []corev1.Container{asImage(c, role)}
 	useClaims(pod, t.Claims)
-	shareMemory(pod, role.Launch.ShmMB)
+	shareMemory(pod, cmp.Or(role.Launch.ShmMB, role.Launch.MemoryMB))
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}
@@ -289,12 +289,13 @@ func showSecret(pod *corev1.Pod, key, folder string) {
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: key, MountPath: folder, ReadOnly: true})
 }
 
-// shareMemory gives a pod a /dev/shm of so many MiB; 0 leaves what the runtime gives.
+// shareMemory gives a pod a /dev/shm of so many MiB, which count as its memory; 0 is as much as the
+// kubelet allows, which is no more than the node has for pods.
 func shareMemory(pod *corev1.Pod, mb int64) {
-	if mb <= 0 {
-		return
+	var size *resource.Quantity
+	if mb > 0 {
+		size = resource.NewQuantity(mb<<20, resource.BinarySI)
 	}
-	size := resource.NewQuantity(mb<<20, resource.BinarySI)
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}}})
 	first := &pod.Spec.Containers[0]
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})

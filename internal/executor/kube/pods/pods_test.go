@@ -541,3 +541,31 @@ func TestBesideOthers(t *testing.T) {
 		t.Errorf("the devices are called %s and %s", a, b)
 	}
 }
+
+// TestSharedMemory: /dev/shm of a pod is what its job asks for, else as much as its memory.
+func TestSharedMemory(t *testing.T) {
+	for _, c := range []struct{ shm, memory, want int64 }{{16, 64, 16}, {0, 64, 64}, {0, 0, 0}} {
+		in := sample()
+		l := &in.Start.Job.Roles[1].Launch
+		l.ShmMB, l.MemoryMB = c.shm, c.memory
+		pod, _, err := maker.Make(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := int64(-1)
+		for _, v := range pod.Spec.Volumes {
+			if v.Name == "shm" && v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory {
+				got = 0
+				if v.EmptyDir.SizeLimit != nil {
+					got = v.EmptyDir.SizeLimit.Value() >> 20
+				}
+			}
+		}
+		mounted := slices.ContainsFunc(pod.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == "shm" && m.MountPath == "/dev/shm"
+		})
+		if got != c.want || !mounted {
+			t.Errorf("%+v: %d MiB, mounted: %v", c, got, mounted)
+		}
+	}
+}
