@@ -8,6 +8,12 @@
 // goroutine, no I/O. It must not know jobs, users or policies.
 package cell
 
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
 // TypeName names a cell type, for example "DGX2-V100-NODE". A leaf's type is
 // also the name of its SKU.
 type TypeName string
@@ -92,8 +98,37 @@ type SKU struct {
 	DRA         DRA        `json:"dra,omitzero"`
 	Resource    string     `json:"resource,omitempty"`   // what a device plugin of Kubernetes calls a device; "" is as its kind is called
 	InfiniBand  string     `json:"infiniband,omitempty"` // likewise one of a network with RDMA, of which a task may get one
+	Limits      TaskLimits `json:"limits,omitzero"`
 	// Pretended is that its devices do not exist: tasks get their indices, and nothing else.
 	Pretended bool `json:"pretended,omitempty"`
+}
+
+// TaskLimits are of each process of a task; 0 is what the runtime gives, -1 no limit.
+type TaskLimits struct {
+	NoFile    int64 `json:"nofile,omitempty"`     // open files
+	StackMB   int64 `json:"stack_mb,omitempty"`   // MiB
+	MemLockMB int64 `json:"memlock_mb,omitempty"` // MiB of memory that cannot be swapped out
+}
+
+// Or is the limits where they are set, else others.
+func (l TaskLimits) Or(o TaskLimits) TaskLimits {
+	return TaskLimits{NoFile: cmp.Or(l.NoFile, o.NoFile), StackMB: cmp.Or(l.StackMB, o.StackMB),
+		MemLockMB: cmp.Or(l.MemLockMB, o.MemLockMB)}
+}
+
+// FilePattern splits the pattern of a device file at the number in it: "%d" is a device's index,
+// and "{128}" that index counted from 128. each is false for a file that all devices have.
+func FilePattern(pattern string) (head, tail string, first int64, each bool) {
+	if head, tail, each = strings.Cut(pattern, "%d"); each {
+		return head, tail, 0, true
+	}
+	head, rest, ok := strings.Cut(pattern, "{")
+	number, tail, closed := strings.Cut(rest, "}")
+	first, err := strconv.ParseInt(number, 10, 32)
+	if !ok || !closed || err != nil || first < 0 {
+		return pattern, "", 0, false
+	}
+	return head, tail, first, true
 }
 
 // DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device by device; zero is that they are not.

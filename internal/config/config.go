@@ -110,6 +110,7 @@ type builder struct {
 	speeds   []sched.Throughput
 	storages []storage.Storage
 	exits    []exit.Rule
+	limits   cell.TaskLimits
 	access   []access.Grant
 	divides  bool // some type is a device with parts
 	full     bool // there are more than MaxVCs
@@ -168,6 +169,7 @@ func (b *builder) read(root *document.Node) {
 	b.storages = readStorages(b.Reader, m.Node("storages"), func(name string) bool {
 		return b.full || slices.ContainsFunc(b.vcs, func(v vc) bool { return string(v.spec.Name) == name })
 	})
+	b.limits = readLimits(b.Reader, m.Node("limits"))
 	b.exits = readExitRules(b.Reader, m.Node("exitRules"))
 	for _, key := range ignored() {
 		if n := m.Node(key); n != nil {

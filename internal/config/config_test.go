@@ -395,3 +395,28 @@ virtualClusters: {v: {virtualCells: [{cellType: SN, cellNumber: 1}]}}
 		t.Error(problems)
 	}
 }
+
+// TestLimitsOfProcesses: what a SKU does not say is the cluster's.
+func TestLimitsOfProcesses(t *testing.T) {
+	src := `limits: {nofile: 65536, memlock: unlimited}
+physicalCluster:
+  skuTypes: {A: {gpu: 1, deviceFiles: ["/dev/dri/renderD{128}"], limits: {nofile: 1024, stack: 64Mi}}}
+  cellTypes: {AN: {childCellType: A, childCellNumber: 1, isNodeLevel: true}}
+  physicalCells: [{cellType: AN, cellAddress: a}]
+virtualClusters: {v: {virtualCells: [{cellType: AN, cellNumber: 1}]}}
+`
+	c, _, problems := Parse("f", []byte(src), Policies{})
+	if c == nil {
+		t.Fatal(problems)
+	}
+	want := cell.TaskLimits{NoFile: 1024, StackMB: 64, MemLockMB: -1}
+	if got := c.Config.Cluster.SKUs[0].Limits; got != want {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+	for from, to := range map[string]string{"nofile: 65536": "nofile: 3", "stack: 64Mi": "stack: much",
+		"memlock: unlimited": "rss: 1", "D{128}": "D{x}", "D{128}\"": "D{128}{1}\""} {
+		if c, _, _ := Parse("f", []byte(strings.Replace(src, from, to, 1)), Policies{}); c != nil {
+			t.Errorf("%s is taken", to)
+		}
+	}
+}

@@ -119,6 +119,7 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 			s.Files = append(s.Files, file)
 		}
 	}
+	s.Limits = readLimits(b.Reader, m.Node("limits"))
 	if n := m.Node("dra"); n != nil {
 		s.DRA = b.readDRA(n, &s)
 	}
@@ -214,12 +215,15 @@ func (b *builder) checkPart(m *document.MapReader, s *cell.SKU) {
 	}
 }
 
-// deviceFile checks a device file: below /dev, with at most one "%d".
+// deviceFile checks a device file: below /dev, with at most one number of a device.
 func (b *builder) deviceFile(n *document.Node) string {
 	file := b.String(n, document.Text{Max: 256})
-	plain := strings.Replace(file, "%d", "0", 1)
-	if !strings.HasPrefix(file, "/dev/") || strings.ContainsAny(plain, "%\x00\n:,") || strings.Contains(file, "..") {
-		b.Problem(n, "%s is no device file: write a path below /dev/, with %%d for the device's index", document.Quote(file))
+	plain := file
+	if head, tail, _, each := cell.FilePattern(file); each {
+		plain = head + "0" + tail
+	}
+	if !strings.HasPrefix(file, "/dev/") || strings.ContainsAny(plain, "%{}\x00\n:,") || strings.Contains(file, "..") {
+		b.Problem(n, "%s is no device file: write a path below /dev/, with %%d for the device's index, or {128} for one that counts from 128", document.Quote(file))
 		return ""
 	}
 	return file
@@ -290,6 +294,7 @@ func (b *builder) usedSKUs() []cell.SKU {
 		if s.GPU > 0 && (e == nil || !e.says) && b.policies.Pretend != nil {
 			s.Pretended = b.policies.Pretend()
 		}
+		s.Limits = s.Limits.Or(b.limits)
 		out = append(out, s)
 	}
 	return out

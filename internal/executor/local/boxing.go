@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/diskuse"
@@ -111,6 +112,10 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	if err != nil {
 		return &outcome{Refused: err.Error()}
 	}
+	each, err := ulimits(t.start.SKU, b.engine.Most)
+	if err != nil {
+		return &outcome{Refused: err.Error()}
+	}
 	gpus, cdi := ownGPUs(t.start), false
 	if len(gpus) > 0 {
 		if cdi, err = b.engine.ByCDI(t.starting); err != nil {
@@ -127,7 +132,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 			Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi, ImageEnv: image.Env, Top: insideTop,
 			Devices: guard.Files(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
 			MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids,
-			ShmMB:  cmp.Or(role.Launch.ShmMB, s.Limits.MemoryMB, hostShmMB()),
+			ShmMB: cmp.Or(role.Launch.ShmMB, s.Limits.MemoryMB, hostShmMB()), Ulimits: each,
 			Mounts: mounts,
 		}}
 	for _, m := range mounts { // process 1 cannot believe a file before it knows that these are all below insideTop
@@ -152,6 +157,39 @@ func ownProgram(role *sched.Role, image *container.Image) ([]string, *outcome) {
 			"has no commands: write what it runs", role.Launch.Image, role.Name)}
 	}
 	return image.Runs, nil
+}
+
+// ulimits are the limits of each process of a container. What a cluster file says and the engine
+// cannot give is an error; locked memory is as much as it gives where nothing is said: RDMA and
+// pinned memory need it.
+func ulimits(sku cell.SKU, most func(string) int64) (list []container.Ulimit, err error) {
+	for _, l := range []struct {
+		name        string
+		value, unit int64
+	}{
+		{"nofile", sku.Limits.NoFile, 1}, {"stack", sku.Limits.StackMB, 1 << 20},
+		{"memlock", sku.Limits.MemLockMB, 1 << 20},
+	} {
+		value, said := l.value, l.value != 0
+		if value > 0 {
+			value *= l.unit
+		}
+		if !said && l.name != "memlock" {
+			continue
+		}
+		if !said {
+			value = container.Unlimited
+		}
+		if m := most(l.name); container.Exceeds(value, m) {
+			if said {
+				return nil, fmt.Errorf("limits.%s of SKU %s is more than the container engine can give, %d: "+
+					"raise the engine's own limit, or lower it in the cluster file", l.name, sku.Name, m)
+			}
+			value = m
+		}
+		list = append(list, container.Ulimit{Name: l.name, Value: value})
+	}
+	return list, nil
 }
 
 // hostShmMB is the /dev/shm of a task whose memory is not limited, in MiB: half of the machine's

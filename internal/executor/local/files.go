@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
@@ -57,6 +58,7 @@ type spec struct {
 	Locks    []deviceLock    `json:"locks,omitempty"`
 	Parents  []cgroup.Parent `json:"parents,omitempty"`
 	Limits   cgroup.Limits   `json:"limits"`
+	Each     cell.TaskLimits `json:"each,omitzero"` // of each process
 	Logs     capture.Caps    `json:"logs"`
 	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`

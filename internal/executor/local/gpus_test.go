@@ -1,12 +1,14 @@
 package local
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -184,5 +186,48 @@ func TestDeviceFileThatIsNotThere(t *testing.T) {
 	f.write("kfd", "")
 	if got := w.leaves(1); got[0] != "" {
 		t.Errorf("with the file again: %q", got)
+	}
+}
+
+// Files that count from another number, as those of AMD do.
+func TestDeviceFilesFromANumber(t *testing.T) {
+	sku := cell.SKU{Device: cell.AMD, GPU: 1, Files: []string{"/dev/kfd", "/dev/dri/renderD{128}", "/dev/dri/card%d"}}
+	got := strings.Join(guard.Files(sku, cell.Task{Devices: []int32{0, 3}}), " ")
+	if got != "/dev/kfd /dev/dri/renderD128 /dev/dri/renderD131 /dev/dri/card0 /dev/dri/card3" {
+		t.Error(got)
+	}
+}
+
+// A limit that the engine cannot give is refused with its number; locked memory is what it can
+// give.
+func TestLimitsOfContainers(t *testing.T) {
+	most := func(name string) int64 {
+		return map[string]int64{"nofile": 20000, "memlock": 1 << 23, "stack": -1}[name]
+	}
+	got, err := ulimits(cell.SKU{Limits: cell.TaskLimits{NoFile: 4096, StackMB: 64}}, most)
+	if fmt.Sprint(got, err) != "[{nofile 4096} {stack 67108864} {memlock 8388608}] <nil>" {
+		t.Error(got, err)
+	}
+	if _, err := ulimits(cell.SKU{Name: "A", Limits: cell.TaskLimits{NoFile: 65536}}, most); err == nil ||
+		!strings.Contains(err.Error(), "limits.nofile of SKU A is more than the container engine can give, 20000") {
+		t.Error(err)
+	}
+	if _, err := ulimits(cell.SKU{Name: "A", Limits: cell.TaskLimits{MemLockMB: -1}}, most); err == nil {
+		t.Error("memlock: unlimited is taken")
+	}
+	all := func(string) int64 { return container.Unlimited }
+	if got, err := ulimits(cell.SKU{}, all); fmt.Sprint(got, err) != "[{memlock -1}] <nil>" {
+		t.Error(got, err)
+	}
+}
+
+// A process has the limits of its SKU.
+func TestLimitsOfProcesses(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, "test $(ulimit -n) = 777 && test $(ulimit -s) = 4096 && test $(ulimit -l) = $(ulimit -Hl)")
+	a.Start.Tasks[0].SKU.Limits = cell.TaskLimits{NoFile: 777, StackMB: 4}
+	w.e.Do(a)
+	if x := want[sched.TaskExited](w); x.Exit.Code != 0 {
+		t.Errorf("%+v", x)
 	}
 }

@@ -66,10 +66,10 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents, Code: order,
 		Limits:   cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
+		Each:     t.start.SKU.Limits,
 		Logs:     capture.Caps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
-		Suspend:  contractOf(job),
-		Grace:    job.Grace,
+		Suspend:  contractOf(job), Grace: job.Grace,
 	}
 	var ignored []string
 	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, code: work, place: t.start.Place}

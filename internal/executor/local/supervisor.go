@@ -135,6 +135,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 		return nil, exitUnable, err
 	}
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	rights.Limit(s.spec.Each.NoFile, s.spec.Each.StackMB, s.spec.Each.MemLockMB)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, exitUnable, fmt.Errorf("become a subreaper: %w", err)
 	}

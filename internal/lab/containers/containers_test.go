@@ -58,6 +58,12 @@ type world struct {
 
 func newWorld(t testing.TB, cluster string, flags ...string) *world {
 	t.Helper()
+	return newWorldOn(t, cluster, nil, flags...)
+}
+
+// newWorldOn is one whose server has arguments of its own; flags are the engine's.
+func newWorldOn(t testing.TB, cluster string, args []string, flags ...string) *world {
+	t.Helper()
 	w := &world{TB: t, engine: enginetest.Start(t, flags...), dir: t.TempDir(), patience: 2 * testkit.Patience}
 	t.Setenv("DOCKER_HOST", w.engine.Host())
 	w.engine.Import(image, nil, `CMD ["/bin/sh"]`)
@@ -66,7 +72,7 @@ func newWorld(t testing.TB, cluster string, flags ...string) *world {
 		t.Fatal(err)
 	}
 	w.server = &lab.Server{Bin: bin, Data: filepath.Join(w.dir, "data"), Log: filepath.Join(w.dir, "log"),
-		Args: []string{"--cluster", file, "--overcommit", "--virtual-gpus", "2", "--runtime", "container"}}
+		Args: append([]string{"--cluster", file, "--overcommit", "--virtual-gpus", "2", "--runtime", "container"}, args...)}
 	t.Cleanup(w.server.Kill)
 	w.start()
 	return w

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/combsched/comb/internal/rest"
@@ -20,7 +19,7 @@ echo >> "%DIR%/given"
 
 const gpus = `
 physicalCluster:
-  skuTypes: {GPU: {gpu: 1, cpu: 1, memory: 512Mi}}
+  skuTypes: {GPU: {gpu: 1, cpu: 1, memory: 512Mi, pretended: false}}
   cellTypes: {GPU-NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}}
   physicalCells: [{cellType: GPU-NODE, cellAddress: here}]
 virtualClusters:
@@ -52,18 +51,35 @@ func TestDefaultRuntimeGivesNothing(t *testing.T) {
 	}
 }
 
+// driver stands for NVIDIA's, with four GPUs: its program, and a folder in the place of /dev. It
+// returns the arguments of a server that has it.
+func driver(t *testing.T) []string {
+	dir := t.TempDir()
+	cards := ""
+	for i, name := range []string{"0", "1", "2", "3", "ctl"} {
+		if err := os.WriteFile(filepath.Join(dir, "nvidia"+name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if i < 4 {
+			cards += "echo '" + name + ", GPU-" + name + ", 1000'\n"
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+cards), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return []string{"--dev", dir}
+}
+
 // Where there is NVIDIA's driver each container is given its own GPUs, by the engine, and counts them from 0. An
 // engine without NVIDIA's toolkit says what is missing, and that is no fault of the job.
 func TestGPUsOfContainers(t *testing.T) {
-	if err := syscall.Mknod("/dev/nvidiactl", syscall.S_IFCHR|0o666, 1<<8|3); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.Remove("/dev/nvidiactl") })
+	dev := driver(t)
 	source := func(name, image string) string {
 		return strings.Replace(with(name, image, `echo "$CUDA_VISIBLE_DEVICES of $COMB_LEAVES"`), "gpu: 0,", "gpu: 2,", 1)
 	}
 	t.Run("none", func(t *testing.T) {
-		w := newWorld(t, gpus)
+		w := newWorldOn(t, gpus, dev)
 		ref := w.submit(source("none", image))
 		w.until(ref, "it is refused", func(*rest.Job) bool {
 			out, _, _ := w.cli("job", "get", ref)
@@ -76,7 +92,7 @@ func TestGPUsOfContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-		w := newWorld(t, gpus)
+		w := newWorldOn(t, gpus, dev)
 		w.engine.Import("local.test/all:1", nil, "ENV NVIDIA_VISIBLE_DEVICES=all")
 		for i, want := range []string{"0,1 of 0,1\n", "0,1 of 2,3\n"} {
 			name := []string{"first", "second"}[i]

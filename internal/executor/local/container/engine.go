@@ -274,6 +274,8 @@ type Box struct {
 	MemoryMB int64 `json:"memory_mb,omitempty"`
 	Pids     int64 `json:"pids,omitempty"`
 	ShmMB    int64 `json:"shm_mb,omitempty"`
+	// Ulimits are of each process.
+	Ulimits []Ulimit `json:"ulimits,omitempty"`
 }
 
 // host says what the container may use of this machine: its limits, its devices and no
@@ -296,6 +298,9 @@ func (b *Box) host() *container.HostConfig {
 	}
 	if b.Pids > 0 {
 		h.PidsLimit = &b.Pids
+	}
+	for _, u := range b.Ulimits {
+		h.Ulimits = append(h.Ulimits, &container.Ulimit{Name: u.Name, Soft: u.Value, Hard: u.Value})
 	}
 	for _, m := range b.Mounts {
 		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly,

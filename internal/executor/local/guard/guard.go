@@ -265,17 +265,18 @@ func (g *Guard) ask(ctx context.Context) (map[int32]card, error) {
 	return g.cards, g.err
 }
 
-// Files returns the files of the devices that leaves stand for: "%d" in an
-// SKU's file is each device's index.
+// Files returns the files of the devices that leaves stand for. In an SKU's file "%d" is each
+// device's index, and "{128}" that index counted from 128.
 func Files(sku cell.SKU, place cell.Task) []string {
 	var files []string
 	for _, pattern := range sku.Files {
-		if !strings.Contains(pattern, "%d") {
+		head, tail, first, each := cell.FilePattern(pattern)
+		if !each {
 			files = append(files, pattern)
 			continue
 		}
 		for _, d := range Devices(sku, place) {
-			files = append(files, strings.ReplaceAll(pattern, "%d", fmt.Sprint(d)))
+			files = append(files, fmt.Sprintf("%s%d%s", head, first+int64(d), tail))
 		}
 	}
 	return files
