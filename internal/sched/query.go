@@ -166,8 +166,8 @@ func Newest(s *State, want func(JobID, *Job, Phase) bool) iter.Seq[JobStatus] {
 	}
 }
 
-// Held reports whether a user holds a job.
-func Held(s *State, id JobID) bool {
+// IsHeld reports whether a user holds a job.
+func IsHeld(s *State, id JobID) bool {
 	j := s.find(id)
 	return j != nil && rare(j.odd).held != nil
 }

@@ -302,7 +302,7 @@ func (f *jobFilter) wants(id sched.JobID, j *sched.Job, phase sched.Phase) bool 
 // are found. Those that are gone, and have jobs still, are looked for only where one of the
 // configuration's is not enough: that goes through all jobs.
 func (f *jobFilter) knows(st *sched.State, known map[string]bool) {
-	f.isHeld = func(id sched.JobID) bool { return sched.Held(st, id) }
+	f.isHeld = func(id sched.JobID) bool { return sched.IsHeld(st, id) }
 	if c := st.Config(); c != nil {
 		for _, v := range c.Cluster.VCs {
 			known[string(v.Name)] = true
