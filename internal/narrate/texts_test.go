@@ -53,7 +53,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// textsOf are the literals of a package that hold words, but for those of its own checks, each once.
+// textsOf are the literals of a package that hold words, but for those of its own checks.
 func textsOf(t *testing.T, pkg string) (out []string) {
 	files, err := filepath.Glob("../" + pkg + "/*.go")
 	if err != nil {

@@ -184,7 +184,7 @@ func (s *State) brief(j *job) JobBrief {
 		}
 		a := &s.attempts[at]
 		end := s.spanOf(a, nil, byReports(s, a))
-		ends, basis := end.late, cmp.Or(end.why, end.basis.Text())
+		ends, basis := goneBy(s, a, end)
 		b.Unknown = b.Unknown || a.state == AttemptUnknown
 		if known = known && ends > 0; known || ends == 0 {
 			b.Basis = basis
@@ -195,6 +195,19 @@ func (s *State) brief(j *job) JobBrief {
 		b.Ends, b.Likely = 0, false
 	}
 	return b
+}
+
+// goneBy is when an attempt has left its cells at the latest, its grace included, and
+// what that rests on: the instant from which others count on these cells.
+func goneBy(s *State, a *attempt, end span) (at Time, basis string) {
+	grace := s.jobs[a.job].spec.Grace
+	switch {
+	case a.state == AttemptStopping:
+		return a.told.Add(grace), "the grace of its stop"
+	case end.late > 0 && end.basis == habit.ByLimit && grace > 0:
+		return end.late.Add(grace), end.basis.Text() + " and the grace"
+	}
+	return end.late, cmp.Or(end.why, end.basis.Text())
 }
 
 // restrained asks the policy of a gang's VC why it makes it wait.

@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -268,4 +269,37 @@ func TestDryRunDemotes(t *testing.T) {
 	if no != nil || len(e.Places) != 1 || len(e.Preempts) != 1 || !e.Preempts[0].Lazily {
 		t.Errorf("prod makes lazy opportunistic: %+v, %v", e, no)
 	}
+}
+
+// The times of one answer agree: what holds the cells has left them, with its grace, when the gang
+// that waits for them starts; also when it is being stopped.
+func TestTimesOfOneAnswerAgree(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1}))
+	runs := limited(gangJob("runs", "a", 10, 1, 4), 10*sched.Minute)
+	runs.Grace, runs.Hints.Duration = 30*sched.Second, 10*sched.Minute
+	id := w.submit(runs)
+	w.start(id)
+	waits := w.submit(limited(gangJob("waits", "a", 10, 1, 4), sched.Minute))
+	agree := func(what string, at sched.Time, basis string) {
+		e, _ := w.s.At(w.now).Explain(waits)
+		b, levels, helps := e.Blockers[0], e.Gangs[0].Levels, e.Gangs[0].Suggestions
+		want(t, what+": its basis", b.Basis, basis)
+		times := []sched.Time{b.Ends, w.estimate(waits, nil).Latest}
+		for i := range levels {
+			times = append(times, cmp.Or(levels[i].Until, b.Ends)) // none is told while all of it leaves
+		}
+		for _, g := range helps {
+			if g.Kind == sched.AfterTime {
+				times = append(times, g.At)
+			}
+		}
+		for _, told := range times {
+			if told < at || told > at+10 {
+				t.Errorf("%s: told are %v, want %v", what, times, at)
+			}
+		}
+	}
+	agree("it runs", w.now.Add(10*sched.Minute+30*sched.Second), "the time limit and the grace")
+	w.do(sched.Stop{Job: id})
+	agree("it is being stopped", w.now.Add(30*sched.Second), "the grace of its stop")
 }

@@ -364,7 +364,7 @@ func TestLevels(t *testing.T) {
 	if !strings.Contains(held, "{a 1}") || !strings.Contains(held, "{b 1}") {
 		t.Errorf("held: %s", held)
 	}
-	want(t, "until", node.Until, w.now.Add(sched.Hour))
+	want(t, "until", node.Until, w.now.Add(sched.Hour+sched.Second))
 	want(t, "leaves wanted", got[3].Wanted, 8)
 }
 

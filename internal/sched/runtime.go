@@ -140,7 +140,8 @@ func attemptEnd(s *State, a *attempt) JobOutlook {
 func (s *State) allocEnd(id cell.AllocID) Time {
 	var last Time
 	for at := s.byAlloc[id]; at != none; at = s.attempts[at].mate {
-		end := s.spanOf(&s.attempts[at], nil, 0).late
+		a := &s.attempts[at]
+		end, _ := goneBy(s, a, s.spanOf(a, nil, 0))
 		if end == 0 {
 			return 0
 		}
