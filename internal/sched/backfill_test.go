@@ -412,3 +412,82 @@ func table(jobs []work) string {
 	}
 	return out
 }
+
+// What is booked is journalled once while nothing changes: also where one that must leave stays for
+// longer than its grace, and what is booked behind that begins later with each moment.
+func TestBookingIsToldOnce(t *testing.T) {
+	booked := 0
+	for seed := range seeds.Of(t, 60) {
+		r := rand.New(rand.NewPCG(seed, 42))
+		w := varied(t, r)
+		for i := range 8 {
+			w.runTo(w.now.Add(sched.Duration(1+r.IntN(20))*sched.Minute), nil)
+			w.arrives(r, 40+i)
+		}
+		n, again := toldAgain(w.log)
+		booked += n
+		for _, r := range again {
+			t.Errorf("seed %d: it is told again what is booked, while nothing happens: %s", seed, encoded(t, r))
+		}
+	}
+	if t.Logf("%d bookings", booked); seeds.Modest() && booked < 150 {
+		t.Error("too little was tried")
+	}
+}
+
+// toldAgain counts the bookings of a history, and returns those of the same cells that were told
+// within a minute in which nothing else happened.
+func toldAgain(log []sched.Record) (booked int, again []sched.Record) {
+	told := map[sched.GangRef]sched.Booked{}
+	var at sched.Time // when something else happened last
+	for _, rec := range log {
+		switch e := rec.Event.(type) {
+		case sched.Decided, sched.Noted, sched.Sized:
+		case sched.Booked:
+			ref := sched.GangRef{Job: e.Job, Gang: e.Gang}
+			was, ok := told[ref]
+			same := ok && e.Over == "" && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.After, e.After)
+			if booked++; same && rec.Time > at && rec.Time < at.Add(sched.Minute) {
+				again = append(again, rec)
+			}
+			told[ref] = e
+		default:
+			at = rec.Time
+			clear(told)
+		}
+	}
+	return booked, again
+}
+
+// The same in a history of its own: the victim of a promise does not leave, and others are booked
+// behind the promise.
+func TestBookingBehindLateVictim(t *testing.T) {
+	cfg := cluster(2, map[cell.VCName]int32{"a": 1})
+	cfg.VCs[0].Backfill = "conservative"
+	w := newWorld(t, cfg)
+	w.once = true
+	w.start(w.submit(limited(gangJob("low", "a", 10, 1, 4), sched.Hour)))
+	w.submit(limited(gangJob("high", "a", 100, 1, 4), 10*sched.Minute))
+	w.do(sched.Requeue{Job: 1, Hold: true}) // else it comes back before what is booked
+	waits := w.submit(limited(gangJob("waits", "a", 10, 1, 2), 5*sched.Minute))
+	e, _ := w.s.Explain(waits)
+	if e.Gangs[0].ReservedAt == 0 {
+		t.Fatalf("it is not booked: %+v", e.Gangs[0])
+	}
+	w.now += sched.Time(2 * sched.Minute) // long after the grace
+	w.submit(gangJob("other", "a", -1, 1, 1))
+	n := len(w.log)
+	for i := range 20 {
+		w.now += sched.Time(sched.Second)
+		w.submit(gangJob(fmt.Sprint("other", i), "a", -1, 1, 1))
+	}
+	told := 0
+	for _, r := range w.log[n:] {
+		if _, ok := r.Event.(sched.Booked); ok {
+			told++
+		}
+	}
+	if told > 1 { // a minute may begin meanwhile
+		t.Errorf("its booking is told %d times in 20 s", told)
+	}
+}

@@ -33,7 +33,10 @@ func (s *State) overBy(a *attempt) (Time, bool) {
 		return s.reaches(a, spec.TimeLimit).Add(spec.Grace), true
 	}
 	if a.state == AttemptReserving {
-		begin = max(begin.Add(s.longestGrace(rare(a.odd).victims)), s.now)
+		begin = begin.Add(s.longestGrace(rare(a.odd).victims))
+		if late := s.now - begin; late > 0 { // they take their time to leave: another instant once a minute, not each time
+			begin += late - late%Time(maxUntold)
+		}
 	}
 	end := begin.Add(Duration(Time(spec.TimeLimit).Add(spec.Grace)))
 	if a.started == 0 && end <= s.now { // it takes its time to start: nobody leaves before he came

@@ -12,10 +12,9 @@ import (
 )
 
 // Version names the decision code. Journal entries of another version are replayed but not decided
-// again by `journal verify`. 40: what the platform stops keeps its place from the instant at which
-// its stop is decided (comeback.go), a task that saved its work and ended with 0 waits again, and a
-// promise looks at free cells again when it is left alone in its preassigned ones (moving.go).
-const Version = "40"
+// again by `journal verify`. 41: what is booked behind a promise whose victims stay for longer than
+// their grace is told anew once a minute, not with each decision (outlook.go).
+const Version = "41"
 
 // State is everything the core knows: a fold over events. It is not safe for concurrent use.
 type State struct {
