@@ -59,7 +59,7 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
           <p key={n.name}>{n.cordoned ? text.cordonedBy(n.name, n.by ?? '', n.reason) : text.ofNode(n.name, n.reason)}</p>
         ))}
         <div className={css.facts}>
-          {e.position && e.waiting ? <Fact name={text.place}>{text.position(e.position, e.waiting, !!e.borrower)}</Fact> : null}
+          {e.position && e.waiting ? <Fact name={text.place}>{text.position(e.position, e.waiting)}</Fact> : null}
           {gangs.length > 0 && (
             <Fact name={text.start}>
               <Start estimate={e.estimate} />

@@ -73,8 +73,7 @@ export const wish = {
 export const why = {
   title: 'Why it waits',
   ran: 'Why a part of it waits',
-  position: (n: number, of: number, borrower: boolean) =>
-    `${ordinal(n)} of ${plural(of, 'job')} waiting for ${borrower ? 'borrowed GPUs' : 'guaranteed GPUs of the virtual cluster'}`,
+  position: (n: number, of: number) => `${ordinal(n)} of ${plural(of, 'job')} waiting in its virtual cluster`,
   place: 'In line',
   start: 'Starts',
   latest: (t: string) => `at the latest ${t}`,
