@@ -168,7 +168,7 @@ func (l *Lab) checkRefusal(ctx context.Context, f *finding) {
 	taken := false
 	l.watch.look(func(t *timeline) { taken = t.byName["too-large"] != nil })
 	f.check(err != nil && !errors.Is(err, ctx.Err()) && !taken &&
-		strings.Contains(text, "asks for 4 GPUs") && strings.Contains(text, "the 2 GPUs that"),
+		strings.Contains(text, "asks for 4 GPUs") && strings.Contains(text, "more than the 2 GPUs"),
 		"a gang of four on two GPUs is refused with the reason", "%s", oneLine(text))
 }
 

@@ -60,7 +60,7 @@ func TestGenieLive(t *testing.T) {
 	c.has(tight, 2)
 	c.explains(tight, "the policy lets it have 2 of its 4 members")
 	wide := c.submit(c.trial("wide", 4, 300, "1", "    duration: 60m\n    deadlines: [{after: 90m, value: 1}]"))
-	c.explains(wide, "HeldBack", "it needs 3 of its 4 members at once, on 3 GPUs; free are 2", "until:")
+	c.explains(wide, "HeldBack", "it needs 3 of its 4 members at once to meet its deadline, on 3 GPUs, and 2 are free", "until:")
 	large := c.submit(largeJob)
 	c.killAt("a member is told to leave", func(e sched.Event) bool { s, ok := e.(sched.StopSent); return ok && s.Attempt.Job == tight })
 	c.await(large, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })

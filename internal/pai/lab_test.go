@@ -169,7 +169,7 @@ func (l *labWalk) preemption() {
 	if a, b := first.JobStatus, second.JobStatus; a.State != "SUCCEEDED" || b.State != "SUCCEEDED" || a.CompletedTime < b.CompletedTime || a.RetryDetails.User != 0 {
 		l.Errorf("%+v, %+v; want the preempted one to end last, and no retry of its own", a, b)
 	}
-	l.alice.says(`preempted .*\(urgent\) has a higher priority: 100, its own is 10`, "", "job", "history", "stopped")
+	l.alice.says(`preempted .*\(urgent\) has a higher priority \(100, and this one 10\)`, "", "job", "history", "stopped")
 	l.alice.says(`resumed at step \d+`, "", "job", "logs", "stopped")
 }
 

@@ -169,8 +169,8 @@ func TestCapacityUserLimit(t *testing.T) {
 func TestCapacitySaysWhatHolds(t *testing.T) {
 	for _, c := range []struct{ params, want string }{
 		{"", ""},
-		{"queues=a:50/b:50", "user ann holds 16 GPUs in queue a and may hold 8 there"},
-		{"queues=a:50:80/b:50 userLimitFactor=5", "queue a uses 16 GPUs and may use 12 at most"},
+		{"queues=a:50/b:50", "user ann holds 16 GPUs in queue a, of at most 8"},
+		{"queues=a:50:80/b:50 userLimitFactor=5", "queue a uses 16 GPUs of at most 12"},
 		{"queues=a:50/b:50 userLimitFactor=5", ""},
 	} {
 		b := newBoard(16)

@@ -268,7 +268,7 @@ func TestSuggestionsForABusyVC(t *testing.T) {
 	e := w.explain(behind)
 	want(t, "ahead", fmt.Sprintf("%d %s %d %s", len(e.Ahead), e.Ahead[0].Name, e.Ahead[0].Leaves, e.Ahead[0].User), "1 wait 4 u")
 	want(t, "first to end", e.Blockers[0].Name, "one")
-	want(t, "its end", e.Blockers[0].Ends, w.now.Add(10*sched.Minute))
+	want(t, "its end, with its grace", e.Blockers[0].Ends, w.now.Add(10*sched.Minute+sched.Second))
 	want(t, "the other declares nothing", fmt.Sprintf("%d %s", e.Blockers[1].Ends, e.Blockers[1].Basis), "0 declares no time limit")
 	e = w.explain(wait)
 	if sug := e.Gangs[0].Suggestions[0]; sug.Leaves != 1 {

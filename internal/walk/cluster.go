@@ -156,7 +156,7 @@ func drained(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(strings.Contains(told.out, "node "+node+" is drained (new memory): it is told to stop then"),
+	w.expect(strings.Contains(told.out, "node "+node+" is drained (new memory): the job is told to stop"),
 		"its owner is told, and when", "%s", told.all())
 	if _, err := w.must(ctx, "node", "drain", node); err != nil {
 		return err

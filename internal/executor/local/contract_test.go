@@ -69,6 +69,8 @@ func TestObligingJobsTakeTurns(t *testing.T) {
 		w.eventually("it left its memory and took it again", func() bool { return strings.HasPrefix(w.log(job+1), "small large") })
 		w.grows(job + 1)
 	}
+	// One that takes its memory again may lose that turn before it works in it.
+	w.eventually("they took turns", func() bool { return hands(w.ticks(1), w.ticks(2)) >= 3 })
 	rounds := int((now()-r.Epoch)/sched.Time(quantum)) + 1
 	w.end(one.Attempt, two.Attempt)
 	apart(t, w.ticks(1), w.ticks(2), rounds)

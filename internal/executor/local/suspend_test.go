@@ -160,6 +160,13 @@ func (w *world) end(ids ...sched.AttemptID) {
 // other tick. Where the machine is busy the end of a turn comes late, and both have a tick or two more.
 func apart(t testing.TB, a, b []int, rounds int) {
 	t.Helper()
+	if changes := hands(a, b); changes < 3 || changes > 3*rounds+2 {
+		t.Errorf("%d and %d ticks change hands %d times in %d rounds", len(a), len(b), changes, rounds)
+	}
+}
+
+// hands counts how often one job's ticks follow the other's.
+func hands(a, b []int) int {
 	type tick struct{ at, who int }
 	var all []tick
 	for _, x := range a {
@@ -175,9 +182,7 @@ func apart(t testing.TB, a, b []int, rounds int) {
 			changes++
 		}
 	}
-	if changes < 3 || changes > 3*rounds+2 {
-		t.Errorf("%d and %d ticks change hands %d times in %d rounds", len(a), len(b), changes, rounds)
-	}
+	return changes
 }
 
 // TestTakingTurns lets a job that runs share its device with another, kills the
