@@ -436,9 +436,10 @@ func TestBookingIsToldOnce(t *testing.T) {
 }
 
 // toldAgain counts the bookings of a history, and returns those of the same cells that were told
-// within a minute in which nothing else happened.
+// within a minute in which nothing else happened. One more is no fault: that a victim stays for
+// longer than its grace is no event.
 func toldAgain(log []sched.Record) (booked int, again []sched.Record) {
-	told := map[sched.GangRef]sched.Booked{}
+	told, late := map[sched.GangRef]sched.Booked{}, map[sched.GangRef]bool{}
 	var at sched.Time // when something else happened last
 	for _, rec := range log {
 		switch e := rec.Event.(type) {
@@ -448,12 +449,16 @@ func toldAgain(log []sched.Record) (booked int, again []sched.Record) {
 			was, ok := told[ref]
 			same := ok && e.Over == "" && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.After, e.After)
 			if booked++; same && rec.Time > at && rec.Time < at.Add(sched.Minute) {
-				again = append(again, rec)
+				if late[ref] {
+					again = append(again, rec)
+				}
+				late[ref] = true
 			}
 			told[ref] = e
 		default:
 			at = rec.Time
 			clear(told)
+			clear(late)
 		}
 	}
 	return booked, again

@@ -34,8 +34,11 @@ func (s *State) overBy(a *attempt) (Time, bool) {
 	}
 	if a.state == AttemptReserving {
 		begin = begin.Add(s.longestGrace(rare(a.odd).victims))
-		if late := s.now - begin; late > 0 { // they take their time to leave: another instant once a minute, not each time
-			begin += late - late%Time(maxUntold)
+		switch late := s.now - begin; { // they take their time to leave
+		case late > Time(maxUntold): // another instant once a minute, not each time
+			begin += (late + Time(maxUntold) - 1) / Time(maxUntold) * Time(maxUntold)
+		case late > 0:
+			begin = s.now
 		}
 	}
 	end := begin.Add(Duration(Time(spec.TimeLimit).Add(spec.Grace)))

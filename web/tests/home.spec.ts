@@ -1,6 +1,6 @@
 import { expect, test } from '@playwright/test';
 import { accessible } from './axe';
-import { job, Server, twoVCs } from './server';
+import { Server, twoVCs } from './server';
 
 const server = new Server();
 
@@ -45,15 +45,14 @@ test('bad nodes and GPUs on Home', async ({ page }) => {
   await expect(page.getByRole('complementary', { name: 'node-b' })).toContainText('uncorrectable errors');
 });
 
-test('a node that refuses to start tasks is suspect on Home', async ({ page }) => {
+test('a node without the device files of its GPUs is out of service on Home, with the reason', async ({ page }) => {
   const other = new Server();
   await other.start(twoVCs.replace('LAB-GPU: {gpu: 1}', "LAB-GPU: {gpu: 1, deviceFiles: ['/dev/none-such-%d']}"));
   await other.people();
   try {
-    for (let i = 0; i < 6; i++) await other.submit(job(`refused-${i}`));
     await other.signIn(page, 'carol', '/');
     const bad = page.getByRole('region', { name: 'Nodes out of service' });
-    await expect(bad.getByRole('row').filter({ hasText: /node-[ab]/ }).first()).toContainText('Suspect');
+    await expect(bad.getByRole('row').filter({ hasText: /node-[ab]/ }).first()).toContainText('device file /dev/none-such-0 of SKU LAB-GPU: no such file or directory');
     await accessible(page);
   } finally {
     await other.stop();

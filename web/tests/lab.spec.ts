@@ -142,7 +142,7 @@ test('the lab by clicking', async ({ browser, page: admin }) => {
 
   await test.step('two virtual clusters', async () => {
     await change(admin, forTeams(lab('cluster-two-vcs.yaml')), 'a team of its own');
-    await submit(bob.page, 'test job of vc1', 'stranger', /may not submit|Never|never/);
+    await submit(bob.page, 'test job of vc1', 'stranger', /cannot submit|Never|never/);
   });
 
   await test.step('1: safety of virtual clusters', async () => {
