@@ -21,7 +21,8 @@ func TestSystemdUnit(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{"KillMode": "process", "SendSIGKILL": "no", "Delegate": "cpu memory pids",
-		"TasksMax": "infinity", "OOMPolicy": "continue"} {
+		"DelegateSubgroup": "comb-server",
+		"TasksMax":         "infinity", "OOMPolicy": "continue"} {
 		if set[key] != want {
 			t.Errorf("%s is %q, want %q: else jobs die with the server, or lose their limits", key, set[key], want)
 		}

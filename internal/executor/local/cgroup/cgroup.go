@@ -109,7 +109,7 @@ func openV1(parents []Parent, list []Mount, paths map[string]string, w v1Want, m
 // group when controllers can be handed down there, else below the top.
 func openV2(m Mount, own, name string, missing map[string]string) []Parent {
 	var best []Parent
-	for _, base := range []string{m.Below(own), m.dir} {
+	for _, base := range []string{m.delegated(own), m.dir} {
 		dir := filepath.Join(base, name)
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			for _, c := range Wanted() {
@@ -153,6 +153,21 @@ func handDown(base, dir string) []string {
 	return slices.DeleteFunc(Wanted(), func(c string) bool { return !slices.Contains(on, c) })
 }
 
+// serverGroup is the child in which a server is alone. A unit of systemd starts it there at once
+// (DelegateSubgroup): a later start could not be in the unit's own group, which hands controllers
+// down to the groups of tasks that live.
+const serverGroup = "comb-server"
+
+// delegated is the group below which a server's groups are: its own, or the one above where it is
+// in its child already.
+func (m Mount) delegated(own string) string {
+	dir := m.Below(own)
+	if filepath.Base(own) == serverGroup && dir != filepath.Clean(m.dir) {
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
 // leaveForServer moves this process into a child when it is alone in its group:
 // version 2 hands controllers down only from a group without processes. A group
 // with others in it is not ours to arrange.
@@ -161,7 +176,7 @@ func leaveForServer(base string) {
 	if len(members) != 1 || members[0] != os.Getpid() {
 		return
 	}
-	server := filepath.Join(base, "comb-server")
+	server := filepath.Join(base, serverGroup)
 	if err := os.Mkdir(server, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
 		_ = os.WriteFile(filepath.Join(server, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
 	}

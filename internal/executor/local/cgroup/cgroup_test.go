@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -173,5 +174,40 @@ func TestKillMember(t *testing.T) {
 	_ = other.Wait() // its state says how it ended
 	if got := other.ProcessState.Sys().(syscall.WaitStatus); got.Signal() != syscall.SIGTERM {
 		t.Errorf("it ended by %v", got.Signal())
+	}
+}
+
+// The groups of tasks stand beside the server's, where they stood before a restart: also for a
+// server that systemd starts in the child that the one before moved into.
+func TestServerStartsBesideItsTasks(t *testing.T) {
+	top := t.TempDir()
+	unit := filepath.Join(top, "system.slice", "comb.service")
+	lay(t, unit, map[string]string{"cgroup.procs": fmt.Sprintln(os.Getpid())})
+	all := Mount{root: "/", dir: top, V2: true}
+	dirOf := func(m Mount, own string) string {
+		t.Helper()
+		parents := openV2(m, own, "comb-tasks", map[string]string{})
+		if len(parents) != 1 {
+			t.Fatalf("%s: %+v", own, parents)
+		}
+		return parents[0].Dir
+	}
+	tasks := filepath.Join(unit, "comb-tasks")
+	if dir := dirOf(all, "/system.slice/comb.service"); dir != tasks {
+		t.Errorf("at the first start: %s", dir)
+	}
+	moved := filepath.Join(unit, serverGroup, "cgroup.procs")
+	if _, err := os.Stat(moved); err != nil {
+		t.Errorf("the server stays where controllers are handed down: %v", err)
+	}
+	// From now on the unit's own group holds no process, and the next server begins in the child.
+	lay(t, unit, map[string]string{"cgroup.procs": "\n"})
+	if dir := dirOf(all, "/system.slice/comb.service/comb-server"); dir != tasks {
+		t.Errorf("at the second start: %s", dir)
+	}
+	// A server that sees nothing above its own group has its tasks below that.
+	alone := Mount{root: "/system.slice/comb.service/comb-server", dir: filepath.Dir(moved), V2: true}
+	if dir := dirOf(alone, alone.root); dir != filepath.Join(alone.dir, "comb-tasks") {
+		t.Errorf("in a namespace of its own: %s", dir)
 	}
 }
