@@ -116,6 +116,8 @@ func (b *Batch) Empty() bool { return len(b.Records) == 0 && len(b.Answers) == 0
 type Audit struct {
 	Time                                         sched.Time
 	Subject, Verb, Object, Outcome, Detail, From string
+	// Changes has a line left out whose command has no events.
+	Changes bool
 }
 
 // Last is the sequence number of the batch's last record.

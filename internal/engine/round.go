@@ -157,7 +157,7 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 			return
 		}
 		t.replies[at].Answer, t.replies[at].Note = answer, in.Note
-		t.audit(now, in.Audit)
+		t.audit(now, in.Audit, len(events) > 0)
 		e.apply(t, now, events)
 		if submit && len(events) > 0 && len(in.Secrets) > 0 {
 			t.batch.Secrets = append(t.batch.Secrets, JobSecrets{Job: answer.Job, Values: in.Secrets})
@@ -165,9 +165,9 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 	}
 }
 
-// audit adds what is to be said of an accepted command.
-func (t *tentative) audit(now sched.Time, line *Audit) {
-	if line == nil {
+// audit adds what is to be said of an accepted command, which changes something or does not.
+func (t *tentative) audit(now sched.Time, line *Audit, changes bool) {
+	if line == nil || line.Changes && !changes {
 		return
 	}
 	said := *line

@@ -99,7 +99,7 @@ func problem(kind error, format string, args ...any) error {
 func Open(ctx context.Context, s Store, now func() sched.Time) (*Directory, error) {
 	d := &Directory{store: s, now: now, gate: newGate(), cost: usual,
 		users: map[string]*entry[identity.User]{}, group: map[string]*entry[identity.Group]{},
-		trail: trail{paced: map[string]*pace{}, places: map[string]places{}}}
+		trail: trail{users: paces{}, guests: paces{}, places: map[string]places{}}}
 	objects, err := s.Objects(ctx)
 	if err != nil {
 		return nil, err
@@ -538,7 +538,7 @@ const (
 // Note writes lines of the audit log, as of now and from where the request comes. Those beyond
 // their user's bound are counted with others.
 func (d *Directory) Note(ctx context.Context, lines ...store.AuditLine) error {
-	for i := range lines {
+	for i := range lines { // a network's bound is by it
 		lines[i].From = cmp.Or(lines[i].From, CameFrom(ctx))
 	}
 	if lines = d.bounded(lines); len(lines) == 0 {
@@ -547,10 +547,11 @@ func (d *Directory) Note(ctx context.Context, lines ...store.AuditLine) error {
 	return d.WriteTogether(ctx, lines...)
 }
 
-// WriteTogether writes lines of the audit log that stand for many, as of now.
+// WriteTogether writes lines of the audit log that stand for many, or that are never counted with
+// others, as of now.
 func (d *Directory) WriteTogether(ctx context.Context, lines ...store.AuditLine) error {
 	for i := range lines {
-		lines[i].Time = d.now()
+		lines[i].Time, lines[i].From = d.now(), cmp.Or(lines[i].From, CameFrom(ctx))
 	}
 	return d.store.PutObjects(ctx, nil, lines)
 }

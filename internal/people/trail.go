@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,19 +15,20 @@ import (
 	"github.com/combsched/comb/internal/store"
 )
 
-// Bounds of what one user, or one network, has written to the audit log in full. What comes
-// beyond them goes to Crowded. Administrators of the cluster have none: they could change the
-// cluster as well.
+// Bounds of what one user has written to the audit log in full of each verb, and one network of
+// wrong passwords. What comes beyond them goes to Crowded. Administrators of the cluster have
+// none: they could change the cluster as well.
 const (
-	mostLines  = 600
-	linesEvery = sched.Hour
-	mostPaced  = 10_000 // users and networks that are counted at a time; others are as beyond theirs
+	mostLines    = 600
+	linesEvery   = sched.Hour
+	mostNetworks = 10_000 // that are counted at a time; others are as beyond theirs
 )
 
 // Networks in which a token was used.
 const (
-	mostPlaces = 16                // of one token that are known; the oldest goes
-	placeRetry = 10 * sched.Minute // after a line that could not be written
+	mostPlaces  = 16                // of one token that are known; the least recently used goes
+	placesEvery = sched.Hour        // between two lines of a token that is used from more
+	placeRetry  = 10 * sched.Minute // after a line that could not be written
 )
 
 type fromKey struct{}
@@ -50,57 +52,72 @@ func CameFrom(ctx context.Context) string {
 // used.
 type trail struct {
 	mu     sync.Mutex
-	paced  map[string]*pace
+	users  paces             // by user and verb
+	guests paces             // by network: of wrong passwords
 	places map[string]places // by token
 }
+
+// paces count lines. Users have their own: what comes from any number of networks fills nothing of
+// theirs.
+type paces map[string]*pace
 
 type pace struct {
 	since sched.Time
 	n     int
 }
 
-// places are the networks in which a token was used, the one that was learnt first first. They
-// are kept as an object of the store, together with the line that tells of the last one.
+// places are the networks in which a token was used, the least recently used first. They are kept
+// as an object of the store, together with the line that tells of the last one.
 type places struct {
 	networks []string
 	version  int64
 	later    sched.Time // until then nothing is told: a place could not be written, or too many came
 }
 
-// inFull reports whether one more line of a user, or a network, is written as it is.
-func (t *trail) inFull(whose string, now sched.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.paced[whose]
-	if p == nil && len(t.paced) >= mostPaced {
-		for key, old := range t.paced { // in any order: all that are over go
+// inFull reports whether one more line is written as it is. Of more than so many, all that are over
+// are forgotten; where that makes no room, bound has the new one be none in full.
+func (p paces) inFull(whose string, now sched.Time, most int, bound bool) bool {
+	have := p[whose]
+	if have == nil && len(p) >= most {
+		for key, old := range p { // in any order: all that are over go
 			if now >= old.since.Add(linesEvery) {
-				delete(t.paced, key)
+				delete(p, key)
 			}
 		}
 	}
 	switch {
-	case p == nil && len(t.paced) >= mostPaced:
+	case have == nil && len(p) >= most && bound:
 		return false
-	case p == nil, now >= p.since.Add(linesEvery), now < p.since:
-		t.paced[whose] = &pace{now, 1}
+	case have == nil, now >= have.since.Add(linesEvery), now < have.since:
+		p[whose] = &pace{now, 1}
 		return true
 	}
-	p.n++
-	return p.n <= mostLines
+	have.n++
+	return have.n <= mostLines
 }
 
-// bounded leaves out what is beyond its user's bound, and gives that to Crowded. Guesses at a
-// name count for the network that they come from: they must not hide what the user does.
+// inFull reports whether a line is within the bound of its user, or network. Guesses at a name
+// count for the network that they come from: they must not hide what the user does.
+func (d *Directory) inFull(l *store.AuditLine) bool {
+	e := find(d, d.users, l.Subject)
+	guess := l.Outcome == Refused && (l.Verb == signIn || e == nil)
+	if !guess && (e == nil || e.value.Admin) {
+		return true // an administrator, or the server itself
+	}
+	d.trail.mu.Lock()
+	defer d.trail.mu.Unlock()
+	if guess {
+		return d.trail.guests.inFull(Network(l.From), d.now(), mostNetworks, true)
+	}
+	// Of each verb: what a user does often hides nothing else. There are as many as users and
+	// verbs.
+	return d.trail.users.inFull(l.Verb+" by "+l.Subject, d.now(), MaxUsers, false)
+}
+
+// bounded leaves out what is beyond its user's bound, and gives that to Crowded.
 func (d *Directory) bounded(lines []store.AuditLine) []store.AuditLine {
 	return slices.DeleteFunc(lines, func(l store.AuditLine) bool {
-		whose, e := "user "+l.Subject, find(d, d.users, l.Subject)
-		if l.Outcome == Refused && (l.Verb == signIn || e == nil) {
-			whose = "network " + Network(l.From)
-		} else if e == nil || e.value.Admin {
-			return false // an administrator, or the server itself
-		}
-		if d.Crowded == nil || d.trail.inFull(whose, d.now()) {
+		if d.Crowded == nil || d.inFull(&l) {
 			return false
 		}
 		d.Crowded(l)
@@ -108,15 +125,13 @@ func (d *Directory) bounded(lines []store.AuditLine) []store.AuditLine {
 	})
 }
 
-// Line makes a line for a command that the engine writes with its events; nil where it is counted
-// with others.
+// Line makes a line for a command that the engine writes with its events. It is never counted with
+// others: the journal has as much of the command. Beyond its user's bound a command that changes
+// nothing has none.
 func (d *Directory) Line(ctx context.Context, l store.AuditLine) *store.Audit {
 	l.From = CameFrom(ctx)
-	if len(d.bounded([]store.AuditLine{l})) == 0 {
-		return nil
-	}
 	return &store.Audit{Subject: l.Subject, Verb: l.Verb, Object: l.Object, Outcome: l.Outcome, Detail: l.Detail,
-		From: l.From}
+		From: l.From, Changes: d.Crowded != nil && !d.inFull(&l)}
 }
 
 // placesID is the object with a token's networks.
@@ -152,37 +167,50 @@ func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
 	d.learnPlace(context.WithoutCancel(ctx), t, network, from)
 }
 
-// knows reports whether nothing is to be told of a token in a network now.
+// knows reports whether nothing is to be told of a token in a network now. That it was used there
+// is noted in memory alone: no request is a write because of that.
 func (t *trail) knows(token, network string, now sched.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.places[token]
-	return slices.Contains(p.networks, network) || now < p.later
+	i := slices.Index(p.networks, network)
+	if i < 0 {
+		return now < p.later
+	}
+	if last := len(p.networks) - 1; i < last {
+		copy(p.networks[i:], p.networks[i+1:])
+		p.networks[last] = network
+	}
+	return true
 }
 
 // learnPlace is notePlace under the write lock, where the network was not known a moment ago.
 func (d *Directory) learnPlace(ctx context.Context, t *store.Token, network, from string) {
-	d.trail.mu.Lock()
-	p := d.trail.places[t.ID]
-	d.trail.mu.Unlock()
-	if slices.Contains(p.networks, network) {
+	if d.trail.knows(t.ID, network, d.now()) {
 		return // by a request beside this one
 	}
+	d.trail.mu.Lock()
+	p := d.trail.places[t.ID]
+	networks := append(slices.Clone(p.networks), network)
+	d.trail.mu.Unlock()
 	line := store.AuditLine{Time: d.now(), Subject: string(t.Subject), Verb: useToken, Object: t.Name + " " + t.ID,
 		Outcome: Done,
 		Detail:  "the first time from there", From: from}
+	later := sched.Time(0)
+	if len(networks) > mostPlaces {
+		networks, later = networks[len(networks)-mostPlaces:], d.now().Add(placesEvery)
+		line.Detail = fmt.Sprintf("from more than %d networks; of others nothing is said for an hour", mostPlaces)
+	}
 	lines := d.bounded([]store.AuditLine{line})
 	var data []byte
 	err := errors.New("it is counted alone")
 	if len(lines) > 0 { // else neither lines nor rows are written of many addresses
-		networks := append(slices.Clone(p.networks), network)
-		networks = networks[max(0, len(networks)-mostPlaces):]
 		if data, err = json.Marshal(networks); err == nil {
 			err = d.store.PutObjects(ctx, append(d.gonePlaces(), store.Object{ID: placesID(t.ID),
 				Version: p.version, Data: data}), lines)
 		}
 		if err == nil {
-			p = places{networks: networks, version: p.version + 1}
+			p = places{networks: networks, version: p.version + 1, later: later}
 		}
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/store"
 )
 
@@ -80,13 +79,30 @@ func TestTokenFromNewAddress(t *testing.T) {
 func TestPlacesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	text, token, err := w.CreateToken(ctx, "alice", "nightly", identity.Scope{}, time.Hour)
+	text, token, err := w.CreateToken(ctx, "alice", "nightly", identity.Scope{}, time.Hour*24)
 	w.must(err)
+	address := func(i int) string { return fmt.Sprint("10.0.0.", i) }
 	for i := range 40 {
-		w.uses(text, fmt.Sprint("10.0.0.", i))
+		w.uses(text, address(i))
 	}
+	if got := w.verbs(useToken); len(got) != mostPlaces+1 {
+		t.Errorf("%d lines of 40 networks in an hour: %q", len(got), got)
+	}
+	lines, err := w.Log(ctx, 0, 1)
+	w.must(err)
+	const more = "from more than 16 networks; of others nothing is said for an hour"
+	if lines[0].Detail != more || lines[0].From != address(mostPlaces) {
+		t.Errorf("beyond the bound: %+v", lines[0])
+	}
+	// The least recently used goes: 10.0.0.1 and 10.0.0.2 are in use, so it is 10.0.0.3.
+	w.uses(text, address(1))
+	w.uses(text, address(2))
+	w.later(time.Hour)
+	w.uses(text, address(99))
 	p := w.trail.places[token.ID]
-	if len(p.networks) != mostPlaces || p.networks[mostPlaces-1] != "10.0.0.39" {
+	if len(p.networks) != mostPlaces || p.networks[mostPlaces-1] != address(99) ||
+		slices.Contains(p.networks, address(3)) ||
+		!slices.Contains(p.networks, address(1)) || !slices.Contains(p.networks, address(2)) {
 		t.Errorf("known are %q", p.networks)
 	}
 	w.must(w.Revoke(ctx, "alice", "alice", token.ID))
@@ -101,8 +117,29 @@ func TestPlacesAreBounded(t *testing.T) {
 	}
 }
 
-// A user writes so many lines an hour; more are counted. Guesses at its name, from whatever
-// networks, count for those, and administrators are not bounded.
+// A token that takes turns from one network more than are known has a line an hour, and no write
+// at each use.
+func TestPlacesByTurns(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	text, token, err := w.CreateToken(ctx, "alice", "ci", identity.Scope{}, time.Hour*24)
+	w.must(err)
+	for hour := range 3 {
+		for i := range 5 * (mostPlaces + 1) {
+			w.uses(text, fmt.Sprint("10.0.0.", i%(mostPlaces+1)))
+		}
+		want := mostPlaces + 1 + hour
+		said, written := len(w.verbs(useToken)), int(w.trail.places[token.ID].version)
+		if said != want || written != want {
+			t.Errorf("hour %d: %d lines and %d writes, want %d", hour, said, written, want)
+		}
+		w.later(time.Hour)
+	}
+}
+
+// A user writes so many lines of a verb in an hour; more are counted. They hide no other verb, and
+// none that the engine writes. Guesses at its name, from whatever networks, count for those, and
+// administrators are not bounded.
 func TestLinesOfOneUser(t *testing.T) {
 	w := newWorld(t)
 	w.make()
@@ -117,26 +154,52 @@ func TestLinesOfOneUser(t *testing.T) {
 	note(mostLines+3, store.AuditLine{Subject: "alice", Verb: signIn, Outcome: Refused, From: "10.0.0.6"})
 	note(2, store.AuditLine{Subject: "alice", Verb: signIn, Outcome: Refused, From: "10.0.0.7"})
 	note(mostLines+5, store.AuditLine{Subject: "bob", Verb: "tag job", Outcome: Done, From: "10.0.0.8"})
+	note(1, store.AuditLine{Subject: "bob", Verb: "create token", Outcome: Done, From: "10.0.0.8"})
 	note(mostLines+5, store.AuditLine{Subject: "admin", Verb: "drain node", Outcome: Done})
 	note(1, store.AuditLine{Subject: "alice", Verb: "tag job", Outcome: Done})
 	if len(crowded) != 2 || crowded["alice sign in 10.0.0.6"] != 3 || crowded["bob tag job 10.0.0.8"] != 5 {
 		t.Errorf("counted: %v", crowded)
 	}
-	if l := w.Line(ctx, store.AuditLine{Subject: "bob", Verb: "stop job"}); l != nil || crowded["bob stop job "] != 1 {
-		t.Errorf("one more by the engine: %v, %v", l, crowded)
+	for n := range mostLines + 2 {
+		l := w.Line(Came(ctx, "10.0.0.8"), store.AuditLine{Subject: "bob", Verb: "stop job"})
+		if l.Changes != (n >= mostLines) || l.From != "10.0.0.8" {
+			t.Fatalf("line %d by the engine: %+v", n, l)
+		}
+	}
+	if len(crowded) != 2 {
+		t.Errorf("lines of the engine are counted: %v", crowded)
 	}
 	w.later(time.Hour)
-	if l := w.Line(Came(ctx, "10.0.0.8"), store.AuditLine{Subject: "bob", Verb: "stop job"}); l == nil ||
-		l.From != "10.0.0.8" {
+	if l := w.Line(ctx, store.AuditLine{Subject: "bob", Verb: "stop job"}); l.Changes {
 		t.Errorf("an hour later: %v", l)
 	}
-	for i := range mostPaced {
-		w.trail.inFull(fmt.Sprint("network ", i), w.time())
+}
+
+// Wrong passwords from more networks than are counted take no line of any user, also of one that
+// has none yet.
+func TestNetworksFillNothingOfUsers(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	crowded := map[string]int{}
+	w.Crowded = func(l store.AuditLine) { crowded[l.Subject]++ }
+	guess := func(i int) bool {
+		return w.inFull(&store.AuditLine{Subject: "alice", Verb: signIn, Outcome: Refused,
+			From: fmt.Sprintf("2001:db8:%x::1", i)})
 	}
-	if n := len(w.trail.paced); n > mostPaced || w.trail.inFull("one more", w.time()) {
-		t.Errorf("%d are counted at a time", n)
+	for i := range mostNetworks {
+		if !guess(i) {
+			t.Fatalf("network %d is counted", i)
+		}
 	}
-	if !w.trail.inFull("one more", w.time().Add(2*sched.Hour)) {
-		t.Error("none is forgotten")
+	if len(w.trail.guests) != mostNetworks || guess(mostNetworks) {
+		t.Errorf("%d networks are counted at a time", len(w.trail.guests))
+	}
+	w.must(w.Note(ctx, store.AuditLine{Subject: "bob", Verb: "tag job", Outcome: Done}))
+	if len(crowded) != 0 || len(w.verbs("tag job")) != 1 {
+		t.Errorf("counted: %v", crowded)
+	}
+	w.later(time.Hour)
+	if !guess(mostNetworks) || len(w.trail.guests) != 1 {
+		t.Errorf("none is forgotten: %d", len(w.trail.guests))
 	}
 }

@@ -469,7 +469,8 @@ func registerVisits(s *Server, api huma.API) {
 			return nil, err
 		}
 		if v.job.User != v.by { // what is not recorded does not run
-			if err := s.opts.People.Note(ctx, lineOfVisit(ctx, &v.job, v.task)); err != nil {
+			// Each is named, however many there are: the journal does not have them.
+			if err := s.opts.People.WriteTogether(ctx, lineOfVisit(ctx, &v.job, v.task)); err != nil {
 				v.done()
 				return nil, s.fail(err)
 			}

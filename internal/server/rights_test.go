@@ -207,6 +207,53 @@ func TestRightsInAVC(t *testing.T) {
 	})
 }
 
+// However much a VC's administrator has written, each command that changes a job of another user,
+// or runs in it, is named. Of those that change nothing, and of tags, there are no more lines.
+func TestNoCommandIsHidden(t *testing.T) {
+	w := teams(t)
+	alice, lena := w.user("alice", "red"), w.user("lena", "leads")
+	runs := w.submitAs(alice, "train", "a", 1)
+	w.until("it runs", w.running(runs.ID))
+	waits := w.submitAs(alice, "train-2", "a", 4)
+	verbs := []string{"tag job", "hold job", "run a command in job"}
+	for _, verb := range verbs {
+		lines := make([]people.AuditLine, 600)
+		for i := range lines {
+			lines[i] = people.AuditLine{Subject: "lena", Verb: verb, Object: "another job", Outcome: people.Done}
+		}
+		if err := w.people.Note(context.Background(), lines...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		method string
+		job    sched.JobID
+		path   string
+		want   int
+	}{
+		{"PUT", runs.ID, "/tags/hidden", 200}, {"GET", runs.ID, "/tasks/main/0/exec", 426},
+		{"GET", runs.ID, "/tasks/main/0/exec", 426}, {"POST", waits.ID, "/hold", 200}, {"POST", waits.ID, "/hold", 200},
+	} {
+		path := rest.Prefix + "/jobs/" + rest.JobRef(c.job) + c.path
+		if status, text := w.as(lena, c.method, path, ""); status != c.want {
+			t.Errorf("%s %s: %d %s, want %d", c.method, path, status, text, c.want)
+		}
+	}
+	lines, err := w.people.Log(context.Background(), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]int{}
+	for _, l := range lines {
+		if l.Subject == "lena" && strings.Contains(l.Object, "alice~train") {
+			named[l.Verb]++
+		}
+	}
+	if named["tag job"] != 0 || named["hold job"] != 1 || named["run a command in job"] != 2 {
+		t.Errorf("named are %v", named)
+	}
+}
+
 // Lists and streams show what the asker may see, and nothing when that is taken back.
 func TestSightOfListsAndStreams(t *testing.T) {
 	w := teams(t)
