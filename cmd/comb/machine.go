@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/guard"
+	"github.com/combsched/comb/internal/executor/local/nvidia"
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
@@ -65,18 +66,54 @@ func (d *daemon) policies() config.Policies {
 }
 
 // pretends reports whether GPUs of a file that does not say it are pretended: the server was
-// started so, or all GPUs in force are.
-func (d *daemon) pretends() (yes bool) {
-	r := d.replica.Load()
-	if r == nil || d.flags.virtualGPUs > 0 {
-		return d.flags.virtualGPUs > 0
+// started so, or all GPUs in force are and this machine has none. Where its driver does not answer
+// it may have some. from says in words what makes them pretended, "" the server's flag.
+func (d *daemon) pretends() (yes bool, from string) {
+	if d.flags.virtualGPUs > 0 {
+		return true, ""
 	}
-	err := r.Read(context.Background(), 0, func(s *sched.State) {
-		c := s.Config()
-		yes = c != nil && config.RealGPUs(c) == "" &&
-			slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.Pretended })
-	})
-	return yes && err == nil
+	c := d.inForce()
+	if c == nil || config.RealGPUs(c, nil) != "" ||
+		!slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.Pretended }) {
+		return false, ""
+	}
+	if d.flags.kube.Used() {
+		return true, "those in force are"
+	}
+	if gpus, err := d.gpus(); len(gpus) > 0 || err != nil {
+		return false, ""
+	}
+	return true, "those in force are, and none is found on this machine"
+}
+
+// inForce is the present configuration; nil: there is none, or it is not known yet.
+func (d *daemon) inForce() (c *sched.Config) {
+	if r := d.replica.Load(); r != nil {
+		_ = r.Read(context.Background(), 0, func(s *sched.State) { c = s.Config() })
+	}
+	return c
+}
+
+// gpus are this machine's. Where none was found at the start its driver is asked anew: it may have
+// been away.
+func (d *daemon) gpus() ([]nvidia.GPU, error) {
+	if len(d.machine.GPUs) > 0 {
+		return d.machine.GPUs, nil
+	}
+	return nvidia.List(context.Background(), "nvidia-smi")
+}
+
+// settled is the cluster file of the start as it is read now that the configuration in force is
+// known: that may say which of its GPUs are pretended.
+func (d *daemon) settled(file *config.Cluster) (*config.Cluster, error) {
+	if file == nil {
+		return nil, nil
+	}
+	c, _, problems := config.Parse(d.flags.cluster, d.source, d.policies()) // its warnings are told already
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return c, nil
 }
 
 // checkCluster refuses a cluster that has more than this machine, on which all
@@ -106,18 +143,23 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 	if err := storages.Apart(c.Storages, kept...); err != nil {
 		return err
 	}
-	if real := config.RealGPUs(c); real != "" && len(d.machine.GPUs) == 0 {
-		return fmt.Errorf("no NVIDIA GPU is found on this machine, and those of %s are real ones: write pretended: true "+
+	gpus, away := d.gpus()
+	if real := config.RealGPUs(c, d.inForce()); real != "" && len(gpus) == 0 {
+		problem := "no NVIDIA GPU is found on this machine"
+		if away != nil {
+			problem = "NVIDIA's driver does not answer on this machine"
+		}
+		return fmt.Errorf("%s, and those of %s are real ones: write pretended: true "+
 			"at %s in skuTypes, or start the server with --virtual-gpus, so that they are pretended; "+
-			"if the machine has GPUs, see that nvidia-smi lists them and start the server again", real, real)
+			"if the machine has GPUs, see that nvidia-smi lists them and try again", problem, real, real)
 	}
 	if d.flags.overcommit {
 		return nil
 	}
 	have := config.Capacity{MilliCPU: int64(d.machine.Cores) * 1000, MemoryMB: d.machine.MemoryMB,
-		GPU: int64(len(d.machine.GPUs))}
+		GPU: int64(len(gpus))}
 	if d.flags.virtualGPUs > 0 {
-		have.GPU, have.Pretended = int64(max(d.flags.virtualGPUs, len(d.machine.GPUs))), true
+		have.GPU, have.Pretended = int64(max(d.flags.virtualGPUs, len(gpus))), true
 	} else if have.GPU == 0 {
 		have.GPU = config.Unlimited // those of other makers are not counted
 	}

@@ -382,6 +382,10 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	if d.kube != nil && file == nil && present == nil {
 		return "", hint{errors.New("which nodes of Kubernetes are whose is not known"), "start with --cluster and a cluster file; comb cluster discover proposes one"}
 	}
+	file, err := d.settled(file)
+	if err != nil {
+		return "", err
+	}
 	want, source := d.wanted(file, present)
 	if want == nil {
 		if err := d.fits(present, nil, true); err != nil {
@@ -537,6 +541,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, clean(v.text, true))
 	d.sayPretended(ctx)
+	d.sayMissing()
 	if code, until := directory.SetupCode(); code != "" {
 		fmt.Fprintf(d.app.out, "no administrator account yet: make one with comb login --setup and the code %s, until %s\n", code, until.UTC().Format(time.RFC3339))
 	}
@@ -566,6 +571,23 @@ func (d *daemon) sayPretended(ctx context.Context) {
 				clean(strings.Join(list, ", "), false))
 		}
 	})
+}
+
+// sayMissing says how GPUs that are real by the configuration in force, and not there, are
+// pretended: an older server did not note which are.
+func (d *daemon) sayMissing() {
+	c := d.inForce()
+	if d.kube != nil || c == nil {
+		return
+	}
+	if gpus, err := d.gpus(); len(gpus) > 0 || err != nil {
+		return // the guard says what is wrong with those that do not answer
+	}
+	if real := config.RealGPUs(c, nil); real != "" {
+		fmt.Fprintf(d.app.out, "GPUs: those of %[1]s are real by the configuration in force, and none is found on this machine, "+
+			"so they are out of use;\n  to pretend them apply its file with pretended: true at %[1]s in skuTypes, "+
+			"or start the server with --virtual-gpus N and --cluster FILE\n", real)
+	}
 }
 
 // sameFolder says why a task on this machine would not be in the folder that a

@@ -108,21 +108,25 @@ virtualClusters:                # which team owns what
 }
 
 // RealGPUs is the first SKU whose leaves are NVIDIA's GPUs and not pretended; "" is that there is
-// none.
-func RealGPUs(c *sched.Config) cell.TypeName {
+// none. It leaves out those that are so in another configuration already, nil for none.
+func RealGPUs(c, already *sched.Config) cell.TypeName {
 	for i := range c.Cluster.SKUs {
-		if s := &c.Cluster.SKUs[i]; s.Device == cell.NVIDIA && s.GPU > 0 && !s.Pretended {
+		s := &c.Cluster.SKUs[i]
+		same := func(o cell.SKU) bool { return o.Name == s.Name && realGPU(&o) }
+		if realGPU(s) && (already == nil || !slices.ContainsFunc(already.Cluster.SKUs, same)) {
 			return s.Name
 		}
 	}
 	return ""
 }
 
+func realGPU(s *cell.SKU) bool { return s.Device == cell.NVIDIA && s.GPU > 0 && !s.Pretended }
+
 // PretendedBefore is a configuration of one machine of a version that did not note that its GPUs
 // are pretended, with that noted; nil is that it is none. Such a version named real ones after
 // their device.
 func PretendedBefore(c *sched.Config) *sched.Config {
-	if !IsSingle(c) || c.Cluster.SKUs[0].Name != "GPU" || RealGPUs(c) == "" {
+	if !IsSingle(c) || c.Cluster.SKUs[0].Name != "GPU" || RealGPUs(c, nil) == "" {
 		return nil
 	}
 	out := *c

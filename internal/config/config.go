@@ -71,8 +71,9 @@ type Policies struct {
 	Names []string
 	New   sched.Policies
 	Named bool // the nodes are machines: one without a name is refused
-	// Pretend says whether GPUs are pretended of which a file does not say it; nil: they are real.
-	Pretend func() bool
+	// Pretend says whether GPUs are pretended of which a file does not say it, and from what that
+	// is, in words for a warning; "" is none. nil: they are real.
+	Pretend func() (yes bool, from string)
 }
 
 // Parse reads a cluster file. Warnings (accepted, but probably not meant) come with

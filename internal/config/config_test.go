@@ -354,9 +354,9 @@ func TestPretendedGPUs(t *testing.T) {
   - {cellType: SN, cellAddress: s}
 virtualClusters: {v: {virtualCells: [{cellType: SN, cellNumber: 1}]}}
 `)
-	for text, pretend := range map[string]func() bool{
+	for text, pretend := range map[string]func() (bool, string){
 		"A false B true C false D false S false ": nil,
-		"A true B true C false D true S false ":   func() bool { return true },
+		"A true B true C false D true S false ":   func() (bool, string) { return true, "" },
 	} {
 		c, _, problems := Parse("f", src, Policies{Pretend: pretend})
 		if c == nil {
@@ -369,7 +369,7 @@ virtualClusters: {v: {virtualCells: [{cellType: SN, cellNumber: 1}]}}
 		if got != text {
 			t.Errorf("%q, not %q", got, text)
 		}
-		if RealGPUs(c.Config) == "" { // C is real in either case
+		if RealGPUs(c.Config, nil) == "" { // C is real in either case
 			t.Error("no real GPUs")
 		}
 		have := Capacity{MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: 1}
@@ -377,13 +377,22 @@ virtualClusters: {v: {virtualCells: [{cellType: SN, cellNumber: 1}]}}
 			t.Errorf("%s: on a machine with one GPU: %v", text, err)
 		}
 	}
+	asked := 0
+	likeOthers := func() (bool, string) { asked++; return true, "those in force are" }
+	_, warnings, _ := Parse("f", src, Policies{Pretend: likeOthers})
+	if text := warnings.Error(); asked != 1 || strings.Count(text, "are pretended: those in force are; write") != 2 ||
+		!strings.Contains(text, "f:2:14: physicalCluster.skuTypes.A: the GPUs of A are pretended") ||
+		!strings.Contains(text, "f:7:5: physicalCluster.cellTypes.DN: the GPUs of D are pretended") {
+		t.Errorf("asked %d times, warned: %s", asked, text)
+	}
 	wrong := bytes.Replace(src, []byte("S: {cpu: 1}"), []byte("S: {cpu: 1, pretended: true}"), 1)
 	if _, _, problems := Parse("f", wrong, Policies{}); !strings.Contains(problems.Error(), "that could be pretended") {
 		t.Error(problems)
 	}
 	older := Single("n", cell.SKU{Name: "GPU", GPU: 1}, 2)
 	c := PretendedBefore(older)
-	if c == nil || RealGPUs(c) != "" || RealGPUs(older) != "GPU" || PretendedBefore(c) != nil {
+	if c == nil || RealGPUs(c, nil) != "" || RealGPUs(older, nil) != "GPU" || RealGPUs(older, older) != "" ||
+		PretendedBefore(c) != nil {
 		t.Error("a configuration of an older version")
 	}
 	if c := PretendedBefore(Single("n", cell.SKU{Name: "NVIDIA-H200", GPU: 1}, 2)); c != nil {

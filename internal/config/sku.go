@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
@@ -276,10 +277,12 @@ func (b *builder) sku(t cell.TypeName) cell.SKU {
 // usedSKUs returns the SKUs of all chains, sorted, and warns of the others.
 func (b *builder) usedSKUs() []cell.SKU {
 	set := map[cell.TypeName]cell.SKU{}
+	above := map[cell.TypeName]*document.Node{} // what has these leaves
 	var leaves []string
-	for _, c := range b.chains {
-		if c != nil {
+	for _, name := range slices.Sorted(maps.Keys(b.chains)) {
+		if c := b.chains[name]; c != nil {
 			set[c.sku()] = b.sku(c.sku())
+			above[c.sku()] = c.levels[max(0, len(c.levels)-2)].at
 			leaves = append(leaves, string(c.sku()))
 		}
 	}
@@ -288,14 +291,30 @@ func (b *builder) usedSKUs() []cell.SKU {
 			b.Warn(e.at, "no cell has this leaf type%s", document.DidYouMean(string(name), leaves))
 		}
 	}
+	pretend := sync.OnceValues(b.policies.Pretend) // it may ask a driver
 	out := make([]cell.SKU, 0, len(set))
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		s, e := set[name], b.skus[name]
 		if s.GPU > 0 && (e == nil || !e.says) && b.policies.Pretend != nil {
-			s.Pretended = b.policies.Pretend()
+			var from string
+			if s.Pretended, from = pretend(); s.Pretended && from != "" {
+				at := above[name]
+				if e != nil {
+					at = e.at
+				}
+				b.inherits(at, name, from)
+			}
 		}
 		s.Limits = s.Limits.Or(b.limits)
 		out = append(out, s)
 	}
 	return out
+}
+
+// inherits warns of GPUs that are pretended although the file does not say it.
+func (b *builder) inherits(at *document.Node, name cell.TypeName, from string) {
+	if at != nil {
+		b.Warn(at, "the GPUs of %s are pretended: %s; write pretended: true or false at it in skuTypes, "+
+			"so that the file says which", name, from)
+	}
 }
