@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/lines"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -22,32 +23,49 @@ func waits(reason string, lasting int, notices ...string) *rest.Job {
 	return j
 }
 
-// TestWaitLinesOfAFile: why a job waits and what it is told is printed when it changes, each line
-// once.
+// behind is a job that waits for a reason of a code, and for jobs.
+func behind(code sched.ReasonCode, message string, jobs ...sched.JobID) *rest.Job {
+	j := waits(message, 0)
+	j.Reason.Code, j.Reason.Jobs = code, jobs
+	return j
+}
+
+func onNode(j *rest.Job, node cell.NodeName) *rest.Job {
+	j.Reason.Nodes = []cell.NodeName{node}
+	return j
+}
+
+// TestWaitLinesOfAFile: why a job waits is printed when another reason, or other jobs or nodes, are
+// in the way, not when a time or a number changes; what it is told is printed once.
 func TestWaitLinesOfAFile(t *testing.T) {
 	var out bytes.Buffer
 	for _, boxed := range []bool{true, false} {
 		w := newWaitLines(lines.NewScreen(nil, nil), &out, boxed)
 		for _, j := range []*rest.Job{
-			waits("1 of 2 GPUs free", 0), waits("1 of 2 GPUs free", 0), waits("0 of 2 GPUs free", 0, "a limit"),
-			waits("", 1, "a limit", "box is being fetched: 1 layer"), waits("", 1, "a limit", "box is being fetched: 1 layer"),
+			behind(sched.BackOff, "next try there in 29 s"), behind(sched.BackOff, "next try there in 28 s"),
+			behind(sched.VCBusy, "1 of 2 GPUs free"), behind(sched.VCBusy, "0 of 2 GPUs free"),
+			behind(sched.PriorityAhead, "job 3, for another 12 s", 3), behind(sched.PriorityAhead, "job 3, for another 11 s", 3),
+			behind(sched.PriorityAhead, "job 4", 4), onNode(behind(sched.PriorityAhead, "job 4 on n1", 4), "n1"),
+			waits("", 0, "a limit"), waits("", 1, "a limit", "box is being fetched: 1 layer"), waits("", 1, "a limit", "box is being fetched: 1 layer"),
 			waits("", 1, "a limit", "box is being fetched: 2 layers\x1b[2J"), waits("", 0, "a limit", "box was fetched"), waits("1 of 2 GPUs free", 5, "a limit"),
 		} {
 			w.Show(j)
 		}
 		out.WriteString("--\n")
 	}
-	want := `waiting: 1 of 2 GPUs free
-waiting: 0 of 2 GPUs free
-notice: a limit
+	const reasons = `waiting: next try there in 29 s
+waiting: 1 of 2 GPUs free
+waiting: job 3, for another 12 s
+waiting: job 4
+waiting: job 4 on n1
+`
+	want := reasons + `notice: a limit
 notice: box is being fetched: 1 layer
 notice: box is being fetched: 2 layers [2J
 notice: box was fetched
 waiting: 1 of 2 GPUs free
 --
-waiting: 1 of 2 GPUs free
-waiting: 0 of 2 GPUs free
-notice: box is being fetched: 1 layer
+` + reasons + `notice: box is being fetched: 1 layer
 notice: box is being fetched: 2 layers [2J
 waiting: 1 of 2 GPUs free
 notice: a limit

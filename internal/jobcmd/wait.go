@@ -14,15 +14,15 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// WaitLines show why a job waits, and what it is told: each line once, and on a terminal as lines
-// that change in their place until the job runs.
+// WaitLines show why a job waits, and what it is told: each kind of reason and each notice once,
+// and on a terminal as lines that change in their place until the job runs.
 type WaitLines struct {
 	Terminal bool
 	Boxed    bool // the job runs in containers: all notices are shown, else those that last
 	Clean    func(string) string
 	reason   *lines.Writer
 	notice   *lines.Writer
-	last     string // the reason that is shown
+	last     string // what kind of reason is shown
 	told     map[string]bool
 }
 
@@ -37,14 +37,16 @@ func (w *WaitLines) On(onto *lines.Screen, out io.Writer) *WaitLines {
 // Show shows what is new.
 func (w *WaitLines) Show(j *rest.Job) {
 	changes, lasting := w.Terminal && j.Started == 0, min(j.Lasting, len(j.Notices))
-	reason := ""
-	if j.Reason != nil && !j.Phase.Ended() {
-		reason = w.Clean(j.Reason.Message)
+	reason, kind := "", ""
+	if r := j.Reason; r != nil && !j.Phase.Ended() {
+		reason = w.Clean(r.Message)
+		// The message has times and numbers that change with each look.
+		kind = fmt.Sprint(r.Code, r.Jobs, r.Nodes)
 	}
-	if reason != w.last && !changes {
+	if kind != w.last && !changes {
 		stay(w.reason, reason)
 	}
-	w.last = reason
+	w.last = kind
 	var now []string
 	for i, text := range j.Notices {
 		text = w.Clean(text)
