@@ -14,11 +14,13 @@ import (
 	"github.com/combsched/comb/internal/testkit"
 )
 
-// fakeGo stands for the go command: it lists LEFT packages that are to be compiled, and compiles
-// half of them before a file comes.
+// fakeGo stands for the go command: it lists LEFT packages that are to be compiled once a file
+// comes, and compiles half of them before another one does.
 const fakeGo = `#!/bin/sh
 case "$1 $*" in
-list*-f*) for i in $(seq $LEFT); do printf x; echo; done ;;
+list*-f*)
+	while [ ! -e said ]; do sleep 0.05; done
+	for i in $(seq $LEFT); do printf x; echo; done ;;
 list*) seq -f p%g 20 ;;
 *)
 	for i in $(seq 10); do echo p$i >&2; done
@@ -63,19 +65,21 @@ func TestBuildSaysHowFar(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			goOn := func() {
-				if err := os.WriteFile(filepath.Join(dir, "go-on"), nil, 0o600); err != nil {
+			come := func(file string) {
+				if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
 					t.Error(err)
 				}
 			}
 			if !c.waits {
-				goOn()
+				come("go-on")
 			}
 			var lines []string
 			for s := bufio.NewScanner(out); s.Scan(); {
-				lines = append(lines, s.Text())
+				if lines = append(lines, s.Text()); len(lines) == 1 {
+					come("said") // the label, before anything is asked that takes time
+				}
 				if strings.HasPrefix(s.Text(), "  10 of 20 packages (50 %, ") {
-					goOn()
+					come("go-on")
 				}
 			}
 			if err := cmd.Wait(); (err != nil) != (c.bad != "") || errs.String() != c.errs {
