@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/mounted"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/executor/local/spawn"
 	"github.com/combsched/comb/internal/storage"
 )
 
@@ -193,32 +194,41 @@ func (s *supervisor) ofImage(fault error) string {
 	return fmt.Sprintf("the image %s %v", s.spec.Boxed.Image, fault)
 }
 
+// program is what the task's main process is to be: the image's own one, or the shell.
+func (s *spec) program() string {
+	if s.Boxed != nil && len(s.Boxed.Runs) > 0 {
+		return s.Boxed.Runs[0]
+	}
+	return s.Shell
+}
+
 // startFault says what is wrong with an image whose shell, or own program, could not be started;
-// nil is that it is not the image.
-func (s *supervisor) startFault(err error) error {
-	if !s.boxed() {
+// nil is that it is not the image. All that the kernel refuses is the image's, as far as the
+// machine lacks nothing: else an image could have nodes put aside.
+func startFault(s *spec, err error) error {
+	var fault spawn.Fault
+	if s.Boxed == nil || !errors.As(err, &fault) || fault.OfMachine() {
 		return nil
 	}
-	program, made := s.spec.Shell, s.spec.Boxed.CPU
-	runs := s.spec.Boxed.Runs
-	if len(runs) > 0 {
-		program = runs[0]
-	}
-	switch {
-	case errors.Is(err, unix.ENOEXEC) && made != "" && made != runtime.GOARCH:
+	program, made := container.Shorten(s.program()), s.Boxed.CPU
+	switch own := len(s.Boxed.Runs) > 0; {
+	case fault.Errno == unix.ENOEXEC && made != "" && made != runtime.GOARCH:
 		return fmt.Errorf("%w: it is for %s, and this machine is %s: use one for this machine", errImage, made, runtime.GOARCH)
-	case errors.Is(err, unix.ENOEXEC):
+	case fault.Errno == unix.ENOEXEC:
 		return fmt.Errorf("%w: its %s is not a program for this machine (%s): use another "+
 			"image", errImage, program, runtime.GOARCH)
-	case errors.Is(err, unix.ENOENT) && len(runs) > 0:
+	case fault.Errno == unix.ENOENT && own:
 		return fmt.Errorf("%w: what its ENTRYPOINT and CMD name, %s, is not there, or lacks what it is started with: "+
 			"write the role's commands, or use another image", errImage, program)
-	case errors.Is(err, unix.ENOENT):
+	case fault.Errno == unix.ENOENT:
 		return fmt.Errorf("%w: it lacks a library that its %s is started with: use a whole image", errImage, program)
-	case errors.Is(err, unix.EACCES):
+	case fault.Errno == unix.EACCES:
 		return fmt.Errorf("%w: its user may not run its %s: use another image", errImage, program)
+	case own:
+		return fmt.Errorf("%w: what its ENTRYPOINT and CMD name, %s, cannot be run (%w): "+
+			"write the role's commands, or use another image", errImage, program, fault)
 	}
-	return nil
+	return fmt.Errorf("%w: its %s cannot be run (%w): use another image", errImage, program, fault)
 }
 
 // imagePath is where programs are in an image that does not say it.

@@ -320,6 +320,7 @@ func TestOwnProgramOfImages(t *testing.T) {
 	w.engine.Import("lab/line:1", nil, "CMD echo one word $PAI_JOB_NAME")
 	w.engine.Import("lab/none:1", nil)
 	w.engine.Import("lab/lacks:1", nil, `ENTRYPOINT ["serve"]`)
+	w.engine.Import("lab/below:1", map[string]string{"app/file": ""}, `ENTRYPOINT ["/app/file/x"]`)
 	w.engine.ImportBare("lab/bare:1", map[string]string{"true": "x"}, `CMD ["/true"]`)
 	for name, c := range map[string]struct {
 		code          int32
@@ -332,6 +333,8 @@ func TestOwnProgramOfImages(t *testing.T) {
 		"lacks": {126, "", "what its ENTRYPOINT and CMD name, serve, is not there, or lacks what it is started with: " +
 			"write the role's commands, or use another image"},
 		"bare": {126, "", "its /true is not a program for this machine"},
+		"below": {126, "", "what its ENTRYPOINT and CMD name, /app/file/x, cannot be run (not a directory): write the " +
+			"role's commands, or use another image"},
 	} {
 		ref := w.submit(strings.Replace(with(name, "lab/"+name+":1"), "    commands: []\n", "", 1))
 		j := w.ends(ref)

@@ -22,10 +22,10 @@ var ErrUnfit = errors.New("cannot be used")
 const (
 	mostVolumes   = 32
 	mostVariables = 1000
-	longestEnv    = 128 << 10 // in bytes, all of them; also of ENTRYPOINT and CMD
-	longestFile   = 1 << 20   // of /etc/passwd and /etc/group, in bytes
-	mostSteps     = 512       // that are looked at of paths, in all
-	mostKnown     = 1000      // images whose check is remembered
+	longestEnv    = 128<<10 - 1 // in bytes, all of them; also of ENTRYPOINT and CMD: Linux takes no longer word
+	longestFile   = 1 << 20     // of /etc/passwd and /etc/group, in bytes
+	mostSteps     = 512         // that are looked at of paths, in all
+	mostKnown     = 1000        // images whose check is remembered
 )
 
 // Fits reports why containers of an image cannot be used; nil is that they can. The mounts will be in the folders
@@ -88,7 +88,7 @@ func (i *Image) sane(places []string) error {
 		at := path.Clean("/" + v)
 		taken := slices.Contains([]string{"/", "/etc", "/etc/passwd", "/etc/group"}, at) || within(at, places)
 		if taken || strings.ContainsRune(v, 0) {
-			return fmt.Errorf("%w: its VOLUME %q is in a place that containers need themselves: use one without", ErrUnfit, shorten(v))
+			return fmt.Errorf("%w: its VOLUME %q is in a place that containers need themselves: use one without", ErrUnfit, Shorten(v))
 		}
 	}
 	return nil
@@ -101,8 +101,8 @@ func within(at string, places []string) bool {
 	})
 }
 
-// shorten makes a name from an image fit into a message.
-func shorten(text string) string {
+// Shorten makes a name from an image fit into a message.
+func Shorten(text string) string {
 	if len(text) > 100 {
 		return strings.ToValidUTF8(text[:100], "") + "..."
 	}
@@ -174,7 +174,7 @@ func (l *looker) all(ctx context.Context, volumes []string) error {
 	for _, v := range volumes {
 		_, err := l.walk(ctx, v, false)
 		if errors.Is(err, errLink) {
-			return fmt.Errorf("%w: its VOLUME %q %w: use one without", ErrUnfit, shorten(v), errLink)
+			return fmt.Errorf("%w: its VOLUME %q %w: use one without", ErrUnfit, Shorten(v), errLink)
 		}
 		if err != nil {
 			return err

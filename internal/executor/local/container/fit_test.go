@@ -37,12 +37,23 @@ func TestSane(t *testing.T) {
 		"as many volumes":  {many(32, "/v%d"), nil, ""},
 		"too many volumes": {many(33, "/v%d"), nil, "it has 33 VOLUMEs, more than 32: use one with fewer"},
 		"many variables":   {nil, many(1001, "V%d="), "its ENV has 1001 variables"},
-		"a long variable":  {nil, []string{"V=" + strings.Repeat("x", longestEnv)}, "its ENV has 1 variables of 131074 bytes together, more than 1000 or 131072"},
+		"a long variable":  {nil, []string{"V=" + strings.Repeat("x", longestEnv)}, "its ENV has 1 variables of 131073 bytes together, more than 1000 or 131071"},
+		"as long as may":   {nil, []string{"V=" + strings.Repeat("x", longestEnv-2)}, ""},
 		"a zero in one":    {nil, []string{"V=\x00"}, "its ENV has a zero byte"},
 	} {
 		err := (&Image{Volumes: c.volumes, Env: c.env}).sane(slices.Clone(places))
 		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %v; want %q", name, err, c.says)
+		}
+	}
+}
+
+// No word of what an image runs by itself is longer than Linux takes it.
+func TestWordsOfImages(t *testing.T) {
+	for n, says := range map[int]string{128<<10 - 1: "", 128 << 10: "a zero byte, or more than 1000 words or 131071 bytes"} {
+		err := (&Image{Runs: []string{strings.Repeat("x", n)}}).sane(nil)
+		if says == "" && err != nil || says != "" && (!errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%d bytes: %v, want %q", n, err, says)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,10 +18,21 @@ import (
 	"github.com/combsched/comb/internal/executor/local/rights"
 )
 
+// Fault is why the kernel did not start a program, once all before that had been done.
+type Fault struct{ syscall.Errno }
+
+// Unwrap lets errors.Is find the number.
+func (f Fault) Unwrap() error { return f.Errno }
+
+// OfMachine reports whether the machine lacks what any program needs.
+func (f Fault) OfMachine() bool {
+	return slices.Contains([]syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}, f.Errno)
+}
+
 // In starts a program in the group of a name below each parent, without a right to gain. It forks from a thread
 // that is in the version 1 groups: the child is born in them, without a helper process
 // in between and without this process itself being counted. The thread goes back afterwards. With
-// a credential the program has no capability, either.
+// a credential the program has no capability, either. A Fault is the program's own, or its words'.
 func In(parents []cgroup.Parent, name string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	dirs, unified := cgroup.Dirs(parents, name), -1
 	for i, dir := range dirs {
@@ -51,6 +63,9 @@ func In(parents []cgroup.Parent, name string, argv []string, attr *syscall.ProcA
 		}
 		pid, err := fork(argv, attr, unified)
 		leaveGroups(parents, string(before), tid)
+		if number := syscall.Errno(0); errors.As(err, &number) {
+			err = Fault{number}
+		}
 		done <- result{pid, err}
 	}()
 	r := <-done
