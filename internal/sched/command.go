@@ -117,6 +117,9 @@ type TaskRefused struct {
 	// Job is true when the fault is the job's own (no such directory, say) and
 	// another node would not help; the node is then not blamed.
 	Job bool `json:"job,omitempty"`
+	// Fetch is true when its image did not come from its registry. A user names that: the job keeps
+	// off the node for a while, and the node is not blamed.
+	Fetch bool `json:"fetch,omitempty"`
 }
 
 // TaskUnknown says that nothing proves whether the task still lives; its leaves
@@ -196,6 +199,8 @@ type Exit struct {
 	// known; it is found when the fact is accepted, so that a journal of before this rule means
 	// what it meant.
 	Saved bool `json:"saved,omitempty"`
+	// Fetch is of a start that was refused: its image did not come, which is not the node's fault.
+	Fetch bool `json:"fetch,omitempty"`
 }
 
 // ExitCause is a platform's reason for a task's end.

@@ -81,6 +81,9 @@ func (d *digest) exit(x *Exit) {
 	if x.Saved {
 		d.Text("saved")
 	}
+	if x.Fetch {
+		d.Text("fetch")
+	}
 }
 
 // event mixes in one decision. A kind that has no rule here is mixed in as it is

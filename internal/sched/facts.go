@@ -187,7 +187,7 @@ func (s *State) applyRefused(e TaskRefused) {
 	}
 	t := s.task(a, e.Task)
 	t.dead, t.state = true, TaskEnded
-	t.exit = s.mem.exits.Keep(Exit{Cause: StartRefused, Message: e.Reason})
+	t.exit = s.mem.exits.Keep(Exit{Cause: StartRefused, Message: e.Reason, Fetch: e.Fetch})
 	a.alive--
 	a.refused = true
 	a.say(e.Reason)

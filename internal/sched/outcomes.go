@@ -297,10 +297,11 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	s.touchReserving()
 }
 
-// noteRefusal counts a refusing node's jobs.
+// noteRefusal counts a refusing node's jobs. An image that does not come counts for none: else a
+// team whose jobs name a registry that is away would put nodes aside for all.
 func (s *State) noteRefusal(j *job, ordinal int32) {
 	t := &j.tasks[ordinal]
-	if t.exit == nil || t.exit.Cause != StartRefused {
+	if t.exit == nil || t.exit.Cause != StartRefused || t.exit.Fetch {
 		return
 	}
 	n := s.node(t.place.Node)

@@ -49,6 +49,29 @@ func TestOnlyTheRefusingNodeIsBlamed(t *testing.T) {
 	want(t, "nodes avoided", avoided, 1)
 }
 
+// Jobs whose image does not come put no node aside, however many they are.
+func TestImagesThatDoNotComeBlameNoNode(t *testing.T) {
+	for _, fetch := range []bool{true, false} {
+		w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+		for i := range 3 {
+			id := w.submit(gangJob(fmt.Sprint("j", i), "a", 10, 1, 4))
+			for range 2 { // each node refuses it
+				w.tell(sched.TaskRefused{Attempt: w.attempt(id, 0), Task: 0, Reason: "its registry is away", Fetch: fetch})
+			}
+			want(t, "it waits", w.reason(id), sched.BackOff)
+		}
+		for _, n := range w.s.Nodes() {
+			if aside := n.Suspect > 0; aside == fetch {
+				t.Errorf("behind fetches that failed (%v), is %s aside: %v", fetch, n.Name, aside)
+			}
+		}
+		other := w.submit(gangJob("other", "a", 10, 1, 4))
+		if waits := w.reason(other) == sched.BackOff; waits == fetch {
+			t.Errorf("behind fetches that failed (%v), another job waits: %v", fetch, waits)
+		}
+	}
+}
+
 // A refusal proves that a task never ran, also when nothing was known of it.
 func TestRefusedWhileUnknown(t *testing.T) {
 	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))

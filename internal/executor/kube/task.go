@@ -459,7 +459,7 @@ func (e *Executor) wait(ctx context.Context, t *task, pod *corev1.Pod, s pods.St
 		return left + 100*time.Millisecond, nil
 	}
 	t.record.Space = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // it is missing on all nodes
-	return 0, e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: s.Why, Job: s.Job})
+	return 0, e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: s.Why, Job: s.Job, Fetch: s.Fetch})
 }
 
 func (e *Executor) secretsOf(t *task) (map[string]string, error) {

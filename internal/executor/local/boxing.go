@@ -353,7 +353,7 @@ func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
 		var f *images.Fault
 		switch {
 		case errors.As(err, &f):
-			return found, &outcome{Refused: f.Say, Job: f.Job}
+			return found, &outcome{Refused: f.Say, Job: f.Job, Fetch: f.Fetch}
 		case err != nil:
 			return found, unable("note the job's image", err)
 		case n == name:

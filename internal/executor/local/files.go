@@ -128,7 +128,8 @@ type stopOrder struct {
 // outcome is the end: a refusal or an exit.
 type outcome struct {
 	Refused string      `json:"refused,omitempty"`
-	Job     bool        `json:"job,omitempty"` // the refusal is the job's own fault
+	Job     bool        `json:"job,omitempty"`   // the refusal is the job's own fault
+	Fetch   bool        `json:"fetch,omitempty"` // the refusal is that its image did not come
 	Exit    *sched.Exit `json:"exit,omitempty"`
 	// Forks is how many its own limit of processes refused before its main process ended.
 	Forks int64 `json:"forks,omitempty"`

@@ -576,7 +576,7 @@ func (t *task) tellOutcome(o outcome) {
 		if o.Job {
 			t.sayWhy(o.Refused)
 		}
-		t.ended(sched.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job}, 0)
+		t.ended(sched.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job, Fetch: o.Fetch}, 0)
 		return
 	}
 	x := *o.Exit

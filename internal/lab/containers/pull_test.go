@@ -281,13 +281,26 @@ func TestPullPolicy(t *testing.T) {
 	if n := h.requests(); n != asked {
 		t.Errorf("of images that were made here the registry was asked %d times", n-asked)
 	}
+	// Nor is what was made here replaced by whoever owns its name in the registry.
+	ref := w.submit(login("kept", latest, "always"))
+	ran(ref, "first", false)
+	if j := w.ends(ref); !noticed(j, "the image "+latest+" on this machine was not fetched by Comb, and is not replaced by what its registry has") {
+		t.Errorf("it was told %q", j.Notices)
+	}
+	if _, errs, code := w.cli("image", "pull", latest); code == 0 || !strings.Contains(errs, "was not fetched by Comb") {
+		t.Errorf("pull of what was made here: %d %s", code, errs)
+	}
+	if n := h.requests(); n != asked {
+		t.Errorf("of images that were made here the registry was asked %d times", n-asked)
+	}
+	w.engine.Forget(latest + ":latest")
 	ran(w.submit(login("always", latest, "always")), "second", false)
 	ran(w.submit(login("as-it-is", latest, "missing")), "second", false)
 	second := w.stored()[latest+":latest"].ID
 	w.engine.Import(latest+":latest", map[string]string{"etc/motd": "third"})
 	w.engine.Push(latest+":latest", "ada", "s3cret-of-ada")
 	w.engine.Tag(second, latest+":latest")
-	ref := w.submit(strings.Replace(login("older", latest, "missing"), "cat /etc/motd", "cat /etc/motd; while [ ! -e "+
+	ref = w.submit(strings.Replace(login("older", latest, "missing"), "cat /etc/motd", "cat /etc/motd; while [ ! -e "+
 		"/comb/checkpoint/go ]; do sleep 0.1; done", 1))
 	j := w.until(ref, "it is told of the newer one", func(j *rest.Job) bool { return noticed(j, "the registry has a newer image for "+latest+": sha256:") })
 	if !noticed(j, "; this job runs the one on the machine; --pull always fetches it") {

@@ -29,8 +29,9 @@ type State struct {
 	// Refused is why a pod that has ended never ran; "" is that it did, or was asked to end.
 	Refused string
 	// Why says what a pod that waits is waiting for, where that is not what pods always do; Job is that its job is to blame.
-	Why string
-	Job bool
+	// Fetch is that its image does not come.
+	Why        string
+	Job, Fetch bool
 }
 
 // Look reads a pod. asked is that Comb has told it to end.
@@ -45,7 +46,7 @@ func Look(pod *corev1.Pod, asked bool) State {
 	for i := range pod.Status.InitContainerStatuses {
 		if w := pod.Status.InitContainerStatuses[i].State.Waiting; w != nil {
 			s.wait(w)
-			if s.Job = false; s.Why != "" {
+			if s.Job, s.Fetch = false, false; s.Why != "" {
 				s.Why = "the container with Comb's program, " + s.Why
 			}
 		}
@@ -108,6 +109,7 @@ func (s *State) wait(w *corev1.ContainerStateWaiting) {
 		return
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable":
 		s.Why, s.Job = "its image does not come: "+words(w.Reason, w.Message), w.Reason != "RegistryUnavailable"
+		s.Fetch = true
 	default:
 		s.Why, s.Job = "its container does not start: "+words(w.Reason, w.Message), strings.HasPrefix(w.Reason, "CreateContainerConfig")
 	}

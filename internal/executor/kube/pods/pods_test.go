@@ -467,6 +467,7 @@ func TestWhatAPodSays(t *testing.T) {
 		exit  sched.Exit
 		why   string
 		job   bool
+		fetch bool
 	}{
 		{name: "its own code", pod: ended(corev1.ContainerStateTerminated{ExitCode: 3}), phase: Ended, exit: sched.Exit{Code: 3, Own: true}},
 		{name: "out of memory", pod: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Own: true, Cause: sched.OutOfMemory}},
@@ -483,12 +484,17 @@ func TestWhatAPodSays(t *testing.T) {
 		{name: "told before it had a node", pod: deleted(unbound), asked: true, phase: Ended, exit: sched.Exit{Cause: sched.NeverStarted, Message: "its pod was deleted before it had a node"}},
 		{name: "told before it ran", pod: deleted(waits("ContainerCreating", "")), asked: true},
 		{name: "not bound", pod: unbound, why: "kube-scheduler does not bind its pod: 0/5 nodes"},
-		{name: "no image", pod: waits("ErrImagePull", "not found"), why: "its image does not come: ErrImagePull: not found", job: true},
+		{name: "no image", pod: waits("ErrImagePull", "not found"), why: "its image does not come: ErrImagePull: not found", job: true, fetch: true},
+		{name: "no registry", pod: waits("RegistryUnavailable", "503"), fetch: true,
+			why: "its image does not come: RegistryUnavailable: 503"},
+		{name: "no runtime", pod: waits("CreateContainerError", "x"),
+			why: "its container does not start: CreateContainerError: x"},
 		{name: "as usual", pod: waits("ContainerCreating", "")},
 	} {
 		got := Look(&test.pod, test.asked)
 		got.Exit.At = 0
-		if got.Phase != test.phase || got.Exit != test.exit || got.Why != test.why || got.Job != test.job {
+		if got.Phase != test.phase || got.Exit != test.exit || got.Why != test.why || got.Job != test.job ||
+			got.Fetch != test.fetch {
 			t.Errorf("%s: %+v", test.name, got)
 		}
 	}

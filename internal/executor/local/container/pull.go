@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -162,8 +163,74 @@ func has(text string, words ...string) bool {
 // NoHost reports whether an error of Pull says that the name of the registry is not known to the
 // network, and nothing else: a resolver that is out of order is no fault of the name.
 func NoHost(err error) bool {
-	words := strings.ToLower(Words(err))
-	return errors.Is(err, ErrRegistry) && has(words, noHost) && !has(words, outages()...)
+	var f *pullFault
+	return errors.As(err, &f) && f.kind == ErrRegistry && has(f.own, noHost) && !has(f.own, outages()...)
+}
+
+// answers are what a registry's refusals begin with, behind the engine's own words, and what they
+// mean. What follows one is the registry's text, which may say anything.
+var answers = map[string]error{
+	"unauthorized": ErrDenied, "denied": ErrDenied,
+	"manifest unknown": ErrAbsent, "manifest_unknown": ErrAbsent, "name unknown": ErrAbsent, "name_unknown": ErrAbsent,
+	"toomanyrequests": ErrRegistry, "too many requests": ErrRegistry, "unavailable": ErrRegistry,
+	"unsupported": ErrRegistry, "unknown": ErrRegistry, "blob unknown": ErrRegistry, "name invalid": ErrRegistry,
+	"tag invalid": ErrRegistry, "manifest invalid": ErrRegistry, "manifest unverified": ErrRegistry,
+	"digest invalid": ErrRegistry, "size invalid": ErrRegistry,
+}
+
+// statuses begin the engine's words for an answer that has none of these, with its status behind.
+var statuses = []string{"received unexpected http status", "unexpected status", "error parsing http "}
+
+// quoted is an address, or what a registry answered, in an engine's words.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// split returns the engine's own words, in small letters and without the image's name, which may
+// hold any word; and what a registry's answer means that is behind them, nil where there is none.
+func split(ref, text string) (own string, answer error) {
+	var kept []string
+	parts := strings.Split(unnamed(ref, quoted.ReplaceAllString(strings.ToLower(text), "")), ": ")
+	for i, part := range parts {
+		if kind, known := answers[strings.TrimSpace(part)]; known {
+			return strings.Join(kept, ": "), kind
+		}
+		if slices.ContainsFunc(statuses, func(s string) bool { return strings.HasPrefix(part, s) }) {
+			return strings.Join(kept, ": "), statusIn(strings.Join(parts[i:], ": "))
+		}
+		kept = append(kept, part)
+	}
+	return strings.Join(kept, ": "), nil
+}
+
+var httpStatus = regexp.MustCompile(`(?:^|[ :])([1-5][0-9][0-9])(?: |$)`)
+
+// statusIn is what the HTTP status in an engine's words means.
+func statusIn(words string) error {
+	if m := httpStatus.FindStringSubmatch(words); m != nil {
+		switch m[1] {
+		case "401", "403":
+			return ErrDenied
+		case "404":
+			return ErrAbsent
+		}
+	}
+	return ErrRegistry
+}
+
+// unnamed takes an image's name out of an engine's words: a whole one wherever it is, and one as
+// users write it, which may be a letter, where engines put it.
+func unnamed(ref, words string) string {
+	name, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return words
+	}
+	for _, whole := range []string{name.String(), name.Name()} {
+		words = strings.ReplaceAll(words, strings.ToLower(whole), "")
+	}
+	for _, short := range []string{ref, reference.FamiliarString(name), reference.FamiliarName(name)} {
+		short = regexp.QuoteMeta(strings.ToLower(short))
+		words = regexp.MustCompile(`(for|image|reference) `+short+`([ ,:]|$)`).ReplaceAllString(words, "$1 $2")
+	}
+	return words
 }
 
 // pullError says what kept the engine from fetching. Engines give registries' refusals other codes from version
@@ -172,32 +239,32 @@ func pullError(ref, text string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	kind, words := ErrRegistry, strings.ToLower(text)
-	if name, err := reference.ParseNormalizedNamed(ref); err == nil { // which may hold any word
-		words = strings.ReplaceAll(words, reference.Path(name), "")
-	}
+	kind := ErrRegistry
+	own, answer := split(ref, text)
 	switch {
-	case has(words, "no space left on device", "disk quota exceeded"):
+	case has(own, "no space left on device", "disk quota exceeded"):
 		kind = ErrFull
-	case has(words, "no matching manifest", "no match for platform", "cannot be used on this platform"):
+	case has(own, "no matching manifest", "no match for platform", "cannot be used on this platform"):
 		return fmt.Errorf("the image %s %w", ref, ErrForeign)
-	case has(words, "toomanyrequests", "too many requests", noHost), has(words, outages()...):
-	case has(words, "unauthorized", "denied", "no basic auth credentials", "authentication required",
+	case has(own, noHost), has(own, outages()...):
+	case answer != nil:
+		kind = answer
+	case has(own, "unauthorized", "denied", "no basic auth credentials", "authentication required",
 		"incorrect username or password", "forbidden"), errdefs.IsUnauthorized(err):
 		kind = ErrDenied
-	case has(words, "manifest unknown", "name unknown", "not found", "name_unknown", "manifest_unknown"),
-		errdefs.IsNotFound(err):
+	case has(own, "not found"), errdefs.IsNotFound(err):
 		kind = ErrAbsent
-	case has(words, "invalid reference format"):
+	case has(own, "invalid reference format"):
 		kind = ErrNotName
 	}
-	return &pullFault{ref: ref, kind: kind, text: text}
+	return &pullFault{ref: ref, kind: kind, text: text, own: own}
 }
 
-// pullFault keeps an engine's words beside what they mean.
+// pullFault keeps an engine's words beside what they mean. own are those of them that no registry
+// said.
 type pullFault struct {
-	ref, text string
-	kind      error
+	ref, text, own string
+	kind           error
 }
 
 func (f *pullFault) Error() string {

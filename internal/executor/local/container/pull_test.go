@@ -45,6 +45,39 @@ func TestPullError(t *testing.T) {
 	}
 }
 
+// Whatever a registry writes, and whatever an image is called, the engine's own words decide.
+func TestWordsOfRegistries(t *testing.T) {
+	for _, c := range []struct {
+		ref, text string
+		want      error
+	}{
+		{"reg.example/e:1", "pull access denied for reg.example/e, repository does not exist or may require 'docker " +
+			"login': denied: requested access to the resource is denied", ErrDenied},
+		{"reg.example/e:1", "manifest for reg.example/e:1 not found: manifest unknown: manifest unknown", ErrAbsent},
+		{"reg.example/e:1", `Get "https://reg.example/v2/": dial tcp: lookup reg.example on 10.0.0.2:53: no such host`, ErrRegistry},
+		{"e", "pull access denied for e, repository does not exist or may require 'docker login'", ErrDenied},
+		{"denied", "manifest for denied:latest not found", ErrAbsent},
+		{"denied/not-found:1", `failed to resolve reference "docker.io/denied/not-found:1": docker.io/denied/not-found:1: ` +
+			`unexpected status from HEAD request to https://docker.io/v2/denied/not-found/manifests/1: 500 Internal`, ErrRegistry},
+		{"box", `failed to resolve reference "docker.io/library/box:1": docker.io/library/box:1: not found`, ErrAbsent},
+		{"box", "unexpected status from HEAD request to https://reg.example/v2/box/manifests/1: 403 Forbidden", ErrDenied},
+		{"box", "error parsing HTTP 404 response body: invalid character '<': \"<html>no space left on device\"", ErrAbsent},
+		{"box", "unknown: no space left on device", ErrRegistry},
+		{"box", "unknown: lookup reg.example: no such host", ErrRegistry},
+		{"box", "denied: connection refused: no matching manifest", ErrDenied},
+		{"box", `Head "https://reg.example/v2/box/manifests/1": unauthorized: no such host`, ErrDenied},
+		{"box", "received unexpected HTTP status: 503 no such host", ErrRegistry},
+	} {
+		err := pullError(c.ref, c.text, errors.New(c.text))
+		if !errors.Is(err, c.want) || Words(err) != c.text {
+			t.Errorf("%s: %q is %v, want %v", c.ref, c.text, err, c.want)
+		}
+		if got, want := NoHost(err), strings.Contains(c.text, "dial tcp"); got != want {
+			t.Errorf("%s: %q is a fault of the registry's name: %v", c.ref, c.text, got)
+		}
+	}
+}
+
 // Only a name that the network does not know is at fault itself.
 func TestNoHost(t *testing.T) {
 	for text, want := range map[string]bool{

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/combsched/comb/internal/executor/local/container"
@@ -117,6 +118,21 @@ func (s *Store) allowed(image *container.Image, vc string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(image.Digests, func(d string) bool { return s.book.Lost || s.book.Asked[repository(d)] })
+}
+
+// replaceable reports whether what a registry has by a name may stand in the place of an image
+// that is here by it: only where Comb fetched that from the same repository. Else the owner of the
+// name there could replace what the machine's administrator made or put here. A name with a digest
+// replaces nothing.
+func (s *Store) replaceable(image *container.Image, name string) bool {
+	if strings.Contains(name, "@") {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.book.Images[image.ID]
+	return l != nil && (l.Public || len(l.VCs) > 0) &&
+		slices.ContainsFunc(image.Digests, func(d string) bool { return repository(d) == repository(name) })
 }
 
 // grant notes that a registry gave an image to a job.

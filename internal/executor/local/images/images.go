@@ -67,7 +67,7 @@ type Want struct {
 	Dir  string // the job's folder, where it is noted what the name stands for
 	VC   string // that the job belongs to
 	// Always is that its first start fetches what the registry has by that name then, though one is
-	// here.
+	// here that Comb fetched. Any other one here stays: it is its administrator's.
 	Always bool
 	Login  *Login // nil: none
 	// Tell takes notices for the job's user. What is about something gives way to what is told next
@@ -85,6 +85,9 @@ type Login struct {
 type Fault struct {
 	Say string
 	Job bool // another try would end alike: the job is to be changed
+	// Fetch is that the image did not come: its registry, which a user names, is in trouble, or the
+	// image is too large. The machine is not to blame.
+	Fetch bool
 }
 
 // Error implements error.
@@ -110,7 +113,11 @@ func (s *Store) Get(ctx context.Context, w *Want) (container.Image, error) {
 			return container.Image{}, err
 		}
 		first, same, err := s.note(w, image)
-		if first && !fetched && moves(w.Name, &image) {
+		switch {
+		case !first || fetched:
+		case w.Always && !isID(w.Name):
+			w.Tell("", staysAsIs(w.Name)+": the job runs the one here")
+		case moves(w.Name, &image):
 			go s.compare(w, image)
 		}
 		if same || err != nil {
@@ -147,9 +154,13 @@ func (s *Store) compare(w *Want, image container.Image) {
 		return
 	}
 	same := func(d string) bool { return repository(d) == repository(w.Name) && strings.HasSuffix(d, "@"+newest) }
+	how := "--pull always fetches it"
+	if !s.replaceable(&image, w.Name) {
+		how = "Comb did not fetch that, and only an administrator replaces it"
+	}
 	if !slices.ContainsFunc(image.Digests, same) {
-		w.Tell("", fmt.Sprintf("the registry has a newer image for %s: %s; this job runs the one on the machine; --pull "+
-			"always fetches it", w.Name, newest))
+		w.Tell("", fmt.Sprintf("the registry has a newer image for %s: %s; this job runs the one on the machine; %s",
+			w.Name, newest, how))
 	}
 }
 
@@ -171,7 +182,7 @@ func (s *Store) find(ctx context.Context, w *Want, before note) (image container
 	lookup, source := cmp.Or(before.ID, w.Name), cmp.Or(before.Digest, w.Name)
 	image, err = s.engine.Image(ctx, lookup)
 	here := err == nil
-	anew := w.Always && before.ID == "" && !isID(w.Name)
+	anew := w.Always && before.ID == "" && !isID(w.Name) && s.replaceable(&image, w.Name)
 	switch {
 	case ctx.Err() != nil:
 		return image, false, ctx.Err()
@@ -191,7 +202,7 @@ func (s *Store) find(ctx context.Context, w *Want, before note) (image container
 			"image as its registry does", w.Name, container.ErrNoImage)}
 	}
 	if err := s.fetch(ctx, w, source); err != nil {
-		return image, false, s.fault(w, source, err)
+		return image, false, ofFetch(s.fault(w, source, err))
 	}
 	image, err = s.engine.Image(ctx, lookup)
 	switch {
@@ -202,6 +213,12 @@ func (s *Store) find(ctx context.Context, w *Want, before note) (image container
 		return image, false, s.fault(w, source, err)
 	}
 	return image, true, s.grant(&image, w)
+}
+
+// staysAsIs says why an image is not fetched although one is here.
+func staysAsIs(name string) string {
+	return fmt.Sprintf("the image %s on this machine was not fetched by Comb, and is not replaced by what its registry "+
+		"has", name)
 }
 
 // isID reports whether a name is that of no registry's image, but of one on this machine.
@@ -306,6 +323,15 @@ func (s *Store) fault(w *Want, source string, err error) error {
 		f.Job, f.Say = false, err.Error()
 	}
 	return f
+}
+
+// ofFetch marks what s.fault made of an error of a fetch.
+func ofFetch(err error) error {
+	var f *Fault
+	if errors.As(err, &f) {
+		f.Fetch = true
+	}
+	return err
 }
 
 func (l *Login) which() string {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,5 +140,111 @@ func TestSize(t *testing.T) {
 		if got := Size(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
+	}
+}
+
+// machine is a store on an engine that has images by name, and pulls as pull says.
+func machine(t *testing.T, have map[string]string, pull func(w http.ResponseWriter)) *Store {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "engine.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("API-Version", "1.41")
+		w.Header().Set("Content-Type", "application/json")
+		_, name, _ := strings.Cut(r.URL.Path, "/images/")
+		switch name, inspect := strings.CutSuffix(name, "/json"); {
+		case strings.HasSuffix(r.URL.Path, "/_ping"):
+		case name == "create":
+			pull(w)
+		case inspect && have[name] != "":
+			fmt.Fprint(w, have[name])
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"message": "no such image"}`)
+		}
+	})}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Close() })
+	engine, err := container.Open(t.Context(), "unix://"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	s, err := Open(t.Context(), t.TempDir(), engine, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What was made on the machine is replaced by nothing that its name stands for in a registry,
+// whose owner could use that; what Comb fetched from there is.
+func TestOnlyWhatWasFetchedIsReplaced(t *testing.T) {
+	const name, madeID, fetchedID = "team/train:3", "sha256:1", "sha256:2"
+	digest := func(repo string) string { return repo + "@sha256:" + strings.Repeat("a", 64) }
+	for what, c := range map[string]struct {
+		id, digest string
+		replaced   bool
+	}{
+		"made here":             {madeID, "", false},
+		"put here by others":    {madeID, digest("team/train"), false},
+		"of another repository": {fetchedID, digest("other/train"), false},
+		"fetched from there":    {fetchedID, digest("team/train"), true},
+	} {
+		var pulls atomic.Int32
+		have := fmt.Sprintf(`{"Id": %q, "RepoDigests": [%q]}`, c.id, c.digest)
+		if c.digest == "" {
+			have = fmt.Sprintf(`{"Id": %q}`, c.id)
+		}
+		s := machine(t, map[string]string{name: have, c.id: have}, func(w http.ResponseWriter) {
+			pulls.Add(1)
+			fmt.Fprint(w, `{"status": "Status: Image is up to date"}`)
+		})
+		if err := s.grant(&container.Image{ID: fetchedID}, &Want{VC: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		w := &Want{Name: name, Dir: t.TempDir(), VC: "a", Always: true,
+			Tell: func(_, text string) { told = append(told, text) }}
+		for range 2 { // the second task is told nothing
+			if image, err := s.Get(t.Context(), w); err != nil || image.ID != c.id {
+				t.Errorf("%s: the job runs %v, %v", what, image, err)
+			}
+		}
+		said := strings.Count(strings.Join(told, "\n"), "the image team/train:3 on this machine was not fetched by "+
+			"Comb, and is not replaced by what its registry has: the job runs the one here")
+		if replaced := pulls.Load() > 0; replaced != c.replaced || said == 0 == !c.replaced || said > 1 {
+			t.Errorf("%s: it was replaced: %v; the job was told %q", what, replaced, told)
+		}
+		pulls.Store(0)
+		_, err := s.Fetch(t.Context(), name)
+		refused := err != nil && strings.Contains(err.Error(), "remove it there first")
+		if refused == c.replaced || pulls.Load() > 0 == refused {
+			t.Errorf("%s: it is pulled %d times, and %v", what, pulls.Load(), err)
+		}
+	}
+}
+
+// What keeps an image from coming is no fault of the machine; an engine that is out of order is.
+func TestFaultsOfFetches(t *testing.T) {
+	for says, job := range map[string]bool{"denied: no": true, "write /x: no space left on device": false} {
+		s := machine(t, nil, func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprintf(w, `{"message": %q}`, says)
+		})
+		_, err := s.Get(t.Context(), &Want{Name: "box", Dir: t.TempDir(), Tell: func(string, string) {}})
+		var f *Fault
+		if !errors.As(err, &f) || !f.Fetch || f.Job != job {
+			t.Errorf("%s: %+v", says, err)
+		}
+	}
+	s := machine(t, map[string]string{"box": "no JSON"}, nil)
+	_, err := s.Get(t.Context(), &Want{Name: "box", Dir: t.TempDir(), Tell: func(string, string) {}})
+	var f *Fault
+	if !errors.As(err, &f) || f.Fetch || f.Job {
+		t.Errorf("an engine out of order: %+v", err)
 	}
 }

@@ -101,6 +101,14 @@ func (s *Store) Fetch(ctx context.Context, name string) (executor.Fetching, erro
 	if isID(name) || repository(name) == "" {
 		return out, s.fault(w, name, fmt.Errorf("%q %w", name, container.ErrNotName))
 	}
+	image, err := s.engine.Image(ctx, name)
+	switch {
+	case err == nil && !s.replaceable(&image, name):
+		return out, &Fault{Job: true, Say: staysAsIs(name) +
+			": remove it there first (docker image rm), or use another name"}
+	case err != nil && !errors.Is(err, container.ErrNoImage):
+		return out, s.fault(w, name, err)
+	}
 	key := flightKey{source: name, anonymous: true}
 	f, err := s.join(key, nil, w)
 	if err != nil {
