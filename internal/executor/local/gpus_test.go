@@ -1,16 +1,19 @@
 package local
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // realDriver is a driver with two GPUs: its program, and a folder that stands for /dev. A file
@@ -120,6 +123,32 @@ func TestGPUThatIsNotThere(t *testing.T) {
 	w.restart() // the next server knows it, too
 	if got := w.leaves(2); got[0] != said[0] {
 		t.Errorf("another GPU, behind a restart: %q", got)
+	}
+}
+
+// A start that is stopped while the driver is asked says nothing to the others: they ask anew.
+func TestStopWhileTheDriverIsAsked(t *testing.T) {
+	f := realDriver(t)
+	f.write("smi", "#!/bin/sh\ncd "+f.dir+"\nif [ ! -e go ]; then echo >> asked; exec sleep 600; fi\ncat cards\n")
+	if err := os.Chmod(filepath.Join(f.dir, "smi"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g := guard.New(guard.Options{Dir: t.TempDir(), Boot: "b", Dev: f.dir, Program: filepath.Join(f.dir, "smi"), Every: time.Hour})
+	ctx, stop := context.WithCancel(t.Context())
+	said := make(chan string)
+	place := cell.Task{Node: "n1", Devices: []int32{0}}
+	go func() { said <- g.Missing(ctx, realGPU(), place) }()
+	testkit.Wait(t, "the driver is asked", func() bool {
+		_, err := os.Stat(filepath.Join(f.dir, "asked"))
+		return err == nil
+	})
+	stop()
+	if why := <-said; why != context.Canceled.Error() {
+		t.Errorf("the one that was stopped: %q", why)
+	}
+	f.write("go", "")
+	if why := g.Missing(t.Context(), realGPU(), place); why != "" {
+		t.Errorf("the next one: %q", why)
 	}
 }
 

@@ -249,6 +249,9 @@ func (g *Guard) ask(ctx context.Context) (map[int32]card, error) {
 		return g.cards, g.err
 	}
 	list, err := g.driver.Cards(ctx)
+	if err != nil && ctx.Err() != nil { // a stop ended the program: that says nothing to others
+		return nil, ctx.Err()
+	}
 	g.at, g.cards, g.err = time.Now(), map[int32]card{}, err
 	news := false
 	for i, c := range list {
