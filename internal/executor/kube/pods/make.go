@@ -228,7 +228,8 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	pod.Spec.Containers = []corev1.Container{asImage(c, role)}
 	useClaims(pod, t.Claims)
-	shareMemory(pod, cmp.Or(role.Launch.ShmMB, role.Launch.MemoryMB))
+	shareMemory(pod, cmp.Or(role.Launch.ShmMB,
+		role.Launch.Asks().Or(t.Task.SKU, len(t.Task.Place.Devices)).MemoryMB))
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}
