@@ -73,9 +73,10 @@ type Log struct {
 	// What stands before it are the first lines.
 	GapStart, GapEnd int64
 	// Turns says in which order both streams of the task were printed: each is how far one was when
-	// the other went on. What is behind the last one, or has none, is not told. Lengths that were
-	// read before hold nothing of which a turn is still to come. nil is that it is not known.
-	Turns func() ([]Turn, error)
+	// the other went on. Those up to offsets of stdout and stderr are left out, but for the last
+	// of all. What is behind the last one, or has none, is not told. Lengths that were read
+	// before hold nothing of which a turn is still to come. nil is that it is not known.
+	Turns func(behind [2]int64) ([]Turn, error)
 }
 
 // ErrCut says that rotation has dropped what follows in a log: it can be opened again there, and goes on behind it.

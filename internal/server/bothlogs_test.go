@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -52,6 +53,16 @@ func TestBothStreams(t *testing.T) {
 			t.Errorf("%s:\n%q\nwant\n%q", query, got, want)
 		}
 	}
+	disorder := func(err error) {
+		w.logs.mu.Lock()
+		defer w.logs.mu.Unlock()
+		w.logs.disordered = err
+	}
+	disorder(fs.ErrPermission) // a task may close the file of its order
+	if got, want := get(""), "one\ntwo\nthree\nfour\nE1\nE2\nE3"; got != want {
+		t.Errorf("without an order: %q, want %q", got, want)
+	}
+	disorder(nil)
 	w.logs.cut(4, 8)
 	if got, want := get("&frames=true&errors=8"), "stdout 0 0\nstderr 8 0\nstdout 0 4\none\ncomb 0 93\n"+
 		"\n[comb: 4 bytes of output are missing here: they were removed to make room for what follows]\n"+

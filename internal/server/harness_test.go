@@ -54,14 +54,15 @@ const saidRuntime = "processes: the engine at unix:///run/canary.sock does not a
 
 // fakeMachine takes actions and holds logs.
 type fakeMachine struct {
-	mu      sync.Mutex
-	live    *engine.Live
-	actions []sched.Action
-	logs    map[string]string
-	turns   []executor.Turn // of all tasks
-	gap     [2]int64        // dropped of each log
-	broken  error           // of every log
-	read    atomic.Int64    // bytes of logs
+	mu         sync.Mutex
+	live       *engine.Live
+	actions    []sched.Action
+	logs       map[string]string
+	turns      []executor.Turn // of all tasks
+	gap        [2]int64        // dropped of each log
+	broken     error           // of every log
+	disordered error           // of every order
+	read       atomic.Int64    // bytes of logs
 
 	turn      chan struct{} // closed when the command "suspended" may run
 	waits     atomic.Int32  // how many have waited for that
@@ -112,7 +113,7 @@ func (m *fakeMachine) OpenLog(ref executor.LogRef, from int64) (executor.Log, er
 	}
 	end, turns := int64(len(text)), m.turns
 	out := executor.Log{Start: min(max(from, 0), end), End: end, GapStart: m.gap[0], GapEnd: m.gap[1],
-		Turns: func() ([]executor.Turn, error) { return turns, nil }}
+		Turns: func([2]int64) ([]executor.Turn, error) { return turns, m.disordered }}
 	var cut error
 	switch {
 	case out.Start < m.gap[0]:

@@ -44,14 +44,14 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 		return executor.Log{}, err
 	}
 	out := executor.Log{ReadCloser: l, Start: l.at, End: l.end()}
-	out.Turns = func() ([]executor.Turn, error) { return turnsOfLog(e, ref) }
+	out.Turns = func(behind [2]int64) ([]executor.Turn, error) { return turnsOfLog(e, ref, behind) }
 	out.GapStart, out.GapEnd = l.gap()
 	return out, nil
 }
 
-// turnsOfLog reads in which order the streams of a task were printed. The task may write the file
-// itself: what is not in order is where the order ends.
-func turnsOfLog(e *Executor, ref executor.LogRef) ([]executor.Turn, error) {
+// turnsOfLog reads in which order the streams of a task were printed, behind offsets of both. The
+// task may write the file itself: what is not in order is where the order ends.
+func turnsOfLog(e *Executor, ref executor.LogRef, behind [2]int64) ([]executor.Turn, error) {
 	root, err := openTaskDir(e.o.Dir, e.place.task(ref.Attempt, ref.Task))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -68,26 +68,67 @@ func turnsOfLog(e *Executor, ref executor.LogRef) ([]executor.Turn, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, capture.MaxOrder))
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	return turnsIn(data), nil
+	data, err := recordsBehind(f, min(info.Size(), capture.MaxOrder), behind)
+	if err != nil {
+		return nil, err
+	}
+	return turnsIn(data, behind), nil
 }
 
-// turnsIn reads the records of an order.
-func turnsIn(data []byte) []executor.Turn {
-	list := make([]executor.Turn, 0, len(data)/capture.RecordBytes)
+// firstRecords is how many bytes of an order are read first; a log that is followed needs few.
+const firstRecords = 512 * capture.RecordBytes
+
+// recordsBehind reads the end of an order of so many bytes, from where both streams are at most at
+// offsets: a log that is followed needs the rest no more.
+func recordsBehind(f io.ReaderAt, size int64, behind [2]int64) ([]byte, error) {
+	size -= size % capture.RecordBytes
+	var data []byte
+	var reached [2]bool
+	for part := int64(firstRecords); ; part *= 2 {
+		from := max(size-int64(len(data))-part, 0)
+		more := make([]byte, size-int64(len(data))-from)
+		if _, err := f.ReadAt(more, from); err != nil {
+			return nil, err
+		}
+		data = append(more, data...)
+		for left := more; len(left) > 0; left = left[capture.RecordBytes:] {
+			if stream, to := recordAt(left); to <= behind[stream] {
+				reached[stream] = true
+			}
+		}
+		if from == 0 || reached == [2]bool{true, true} {
+			return data, nil
+		}
+	}
+}
+
+// recordAt reads the first record of some.
+func recordAt(data []byte) (stream int, to int64) {
+	n := binary.BigEndian.Uint64(data)
+	return int(n / capture.SecondBit), int64(n % capture.SecondBit)
+}
+
+// turnsIn reads records of an order, without those up to offsets of both streams. The last one
+// stays: it says which stream goes on.
+func turnsIn(data []byte, behind [2]int64) (list []executor.Turn) {
 	streams := [2]string{Stdout, Stderr}
-	reached := [2]int64{}
+	reached, last := [2]int64{}, executor.Turn{}
 	for ; len(data) >= capture.RecordBytes; data = data[capture.RecordBytes:] {
-		n := binary.BigEndian.Uint64(data)
-		stream, to := n/capture.SecondBit, int64(n%capture.SecondBit)
+		stream, to := recordAt(data)
 		if to <= reached[stream] || to > maxBase {
 			break
 		}
 		reached[stream] = to
-		list = append(list, executor.Turn{Stream: streams[stream], To: to})
+		if last = (executor.Turn{Stream: streams[stream], To: to}); to > behind[stream] {
+			list = append(list, last)
+		}
+	}
+	if len(list) == 0 && last.To > 0 {
+		list = append(list, last)
 	}
 	return list
 }

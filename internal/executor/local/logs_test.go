@@ -1,7 +1,9 @@
 package local
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -150,7 +152,7 @@ func TestTurnsOfStreams(t *testing.T) {
 	}
 	w.exit()
 	turns := []executor.Turn{{Stream: Stdout, To: 4}, {Stream: Stderr, To: 3}, {Stream: Stdout, To: 14}}
-	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout)); err != nil || !slices.Equal(got, turns) {
+	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout), [2]int64{}); err != nil || !slices.Equal(got, turns) {
 		t.Errorf("turns %v, %v; want %v", got, err, turns)
 	}
 	file := filepath.Join(w.e.place.task(a.Attempt, 0), capture.OrderName)
@@ -165,18 +167,71 @@ func TestTurnsOfStreams(t *testing.T) {
 		if err := os.WriteFile(file, with, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout)); err != nil || !slices.Equal(got, turns) {
+		if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout), [2]int64{}); err != nil || !slices.Equal(got, turns) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 	if err := errors.Join(os.Remove(file), os.Symlink("/etc/passwd", file)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout)); !errors.Is(err, executor.ErrReplaced) {
+	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout), [2]int64{}); !errors.Is(err, executor.ErrReplaced) {
 		t.Errorf("a link in its place: %v, %v", got, err)
 	}
-	if got, err := turnsOfLog(w.e, ref(sched.AttemptID{Job: 7, N: 1}, 0, Stdout)); err != nil || len(got) != 0 {
+	if got, err := turnsOfLog(w.e, ref(sched.AttemptID{Job: 7, N: 1}, 0, Stdout), [2]int64{}); err != nil || len(got) != 0 {
 		t.Errorf("a task that has not been: %v, %v", got, err)
+	}
+}
+
+// counted counts what is read of an order.
+type counted struct {
+	io.ReaderAt
+	bytes int
+}
+
+func (c *counted) ReadAt(p []byte, at int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, at)
+	c.bytes += n
+	return n, err
+}
+
+// A look at what is new in a long order reads and keeps a part of it that does not grow with it.
+func TestTurnsBehindOffsets(t *testing.T) {
+	const records = capture.MaxOrder / capture.RecordBytes
+	var data []byte
+	for i := range int64(records) { // each stream in turn prints ten bytes
+		data = binary.BigEndian.AppendUint64(data, uint64(i%2)*capture.SecondBit|uint64((i/2+1)*10))
+	}
+	const end = records / 2 * 10
+	for _, c := range []struct {
+		behind       [2]int64
+		turns, bytes int
+	}{
+		{[2]int64{}, records, len(data)},
+		{[2]int64{end, end}, 1, firstRecords},
+		{[2]int64{end, end - 1}, 1, firstRecords},
+		{[2]int64{end - 15, end - 10}, 3, firstRecords},
+		{[2]int64{end, end - 10_000}, 1000, 7 * firstRecords},
+		{[2]int64{end + 1000, end + 1000}, 1, firstRecords}, // where an order was shortened
+	} {
+		f := &counted{ReaderAt: bytes.NewReader(data)}
+		some, err := recordsBehind(f, int64(len(data)), c.behind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []executor.Turn // by all of it
+		all := turnsIn(data, [2]int64{})
+		for i, turn := range all {
+			stream := 0
+			if turn.Stream == Stderr {
+				stream = 1
+			}
+			if turn.To > c.behind[stream] || i == len(all)-1 && len(want) == 0 {
+				want = append(want, turn)
+			}
+		}
+		if got := turnsIn(some, c.behind); !slices.Equal(got, want) || len(got) != c.turns || f.bytes != c.bytes {
+			t.Errorf("behind %v: %d turns of %d bytes that were read, want %d of %d", c.behind, len(got), f.bytes, c.turns, c.bytes)
+		}
 	}
 }
 

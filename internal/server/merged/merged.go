@@ -37,7 +37,7 @@ type Writer struct {
 	told    bool      // with frames: where each stream begins
 	counts  bool      // lines are counted, and nothing is written
 	pending [2][]byte // without frames: of a line that has not ended yet
-	turns   func() ([]executor.Turn, error)
+	turns   func(behind [2]int64) ([]executor.Turn, error)
 }
 
 // New returns a writer that begins at an offset of each stream.
@@ -170,10 +170,7 @@ func (w *Writer) pass(ends [2]int64, take func(stream int, p []byte) (int, error
 	if w.at[0] >= ends[0] && w.at[1] >= ends[1] {
 		return nil
 	}
-	turns, err := w.order(ends)
-	if err != nil {
-		return err
-	}
+	turns := w.order(ends)
 	var logs [2]io.ReadCloser
 	defer func() {
 		for _, log := range logs {
@@ -191,12 +188,13 @@ func (w *Writer) pass(ends [2]int64, take func(stream int, p []byte) (int, error
 	return nil
 }
 
-// order is in which turns both streams come to their lengths. Where no turn is known, such as
-// where a task has written over them, they come one after the other.
-func (w *Writer) order(ends [2]int64) (turns []executor.Turn, err error) {
+// order is in which turns both streams come to their lengths. Where they cannot be read, since a
+// task has written over them or closed their file, the streams come one after the other.
+func (w *Writer) order(ends [2]int64) (turns []executor.Turn) {
 	if w.turns != nil {
-		if turns, err = w.turns(); err != nil && !errors.Is(err, executor.ErrReplaced) {
-			return nil, err
+		var err error
+		if turns, err = w.turns(w.at); err != nil {
+			turns = nil
 		}
 	}
 	now := 0
@@ -206,7 +204,7 @@ func (w *Writer) order(ends [2]int64) (turns []executor.Turn, err error) {
 	for _, i := range []int{now, 1 - now} {
 		turns = append(turns, executor.Turn{Stream: streams[i], To: ends[i]})
 	}
-	return turns, nil
+	return turns
 }
 
 func indexOf(stream string) int {
