@@ -219,3 +219,11 @@ func between(text, mark, with string) string {
 	}
 	return before + begin + "\n" + with + "\n" + end + after
 }
+
+// A plan of a change says how many rules there were, and then how many there are.
+func TestChanges(t *testing.T) {
+	one, two := []Rule{{From: 1}}, []Rule{{From: 1}, {From: 2}}
+	if got := fmt.Sprint(Changes(two, one), Changes(one, two), Changes(one, one)); got != "[exit rules: 2 -> 1, for ends from then on] [exit rules: 1 -> 2, for ends from then on] []" {
+		t.Error(got)
+	}
+}

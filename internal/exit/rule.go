@@ -94,7 +94,7 @@ func Changes(before, after []Rule) []string {
 	if same {
 		return nil
 	}
-	return []string{fmt.Sprintf("exit rules: %d -> %d, for ends from then on", len(after), len(before))}
+	return []string{fmt.Sprintf("exit rules: %d -> %d, for ends from then on", len(before), len(after))}
 }
 
 // Delay spreads retries after a conflict over 60 to 900 seconds, by the number of what waits and its try instead of a
