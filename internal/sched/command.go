@@ -164,11 +164,11 @@ type Progress struct {
 
 // Notice is a warning about a job for its user, such as a limit not enforced. One that is about
 // something holds while that lasts: until another one about the same, until one without a
-// message says that it is over, or to the end of an attempt of the job.
+// message says that it is over, or to the end of the job's last attempt that lives.
 type Notice struct {
 	Job     JobID  `json:"job"`
 	Message string `json:"message"`
-	About   string `json:"about,omitempty"` // such as "the fetch of the image python:3.12"
+	About   string `json:"about,omitempty"` // such as "the image python:3.12"
 }
 
 func (TaskStarted) fact() {}

@@ -271,9 +271,6 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	j := &s.jobs[a.job]
 	g := &j.gangs[e.Attempt.Gang]
 	noteTaken(s, a, e.Cause)
-	if rare(j.odd).lasting != nil {
-		alter(&j.odd).lasting = nil
-	}
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended, st.Message = AttemptOver, e.Cause, s.now, cmp.Or(e.Message, st.Message)
@@ -292,9 +289,18 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	}
 	s.touch(a.job)
 	s.freeAttempt(a)
+	forgetLasting(j)
 	g.n = max(g.n, e.Attempt.N)
 	g.done = true // until TaskRetried or JobRetried
 	s.touchReserving()
+}
+
+// forgetLasting drops a job's notices of what lasts with its last attempt: while one lives, they may be of that one.
+func forgetLasting(j *job) {
+	lives := func(g gang) bool { return g.attempt != none || g.next != none }
+	if rare(j.odd).lasting != nil && !slices.ContainsFunc(j.gangs, lives) {
+		alter(&j.odd).lasting = nil
+	}
 }
 
 // noteRefusal counts a refusing node's jobs. An image that does not come counts for none: else a

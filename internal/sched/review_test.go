@@ -215,6 +215,28 @@ func TestNoticesGo(t *testing.T) {
 	want(t, "notices of what ended", strings.Join(w.ended[0].Notices, "; "), "a warning")
 }
 
+// What is told while it lasts may be of any attempt of a job: it goes with the last one.
+func TestNoticesStayForOthers(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	j := gangJob("two", "a", 10, 2, 1)
+	j.Gangs = []sched.Gang{{Name: "x", Tasks: []int32{0}}, {Name: "y", Tasks: []int32{1}}}
+	j.Roles[0].MinFailed = 2
+	id := w.submit(j)
+	w.start(id)
+	w.tell(sched.Notice{Job: id, About: "the image box", Message: "it comes"})
+	status, _ := w.s.Job(id)
+	for i, notices := range []string{"it comes", ""} {
+		a := status.Attempts[i].ID
+		w.tell(sched.TaskExited{Attempt: a, Task: a.Gang, Exit: sched.Exit{Code: 1}})
+		w.decide()
+		now, lives := w.s.Job(id)
+		if !lives {
+			now = w.ended[0]
+		}
+		want(t, fmt.Sprint("notices when attempts have ended: ", i+1), strings.Join(now.Notices, "; "), notices)
+	}
+}
+
 // A job that ran too long has no exit code: least of all that of success.
 func TestTimeLimitHasNoExit(t *testing.T) {
 	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))

@@ -46,9 +46,8 @@ type flight struct {
 
 // told is a job that waits for a fetch, and is told of it.
 type told struct {
-	tell  func(about, text string)
-	tasks int  // that wait
-	some  bool // it was told how far the fetch is: to be taken back
+	want  *Want // of the first of its tasks that waits
+	tasks int   // that wait
 }
 
 // fetch waits until the engine has an image, or cannot have it. One that nothing waits for any more is given up.
@@ -133,9 +132,8 @@ func (s *Store) fly(ctx context.Context, f *flight, login *container.Login) {
 		}
 		if pause == firstPause {
 			s.log.Warn("an image is not fetched yet; it is tried again", "error", f.err)
-			f.say(fmt.Sprintf("the image %s is not fetched yet, since %v (%s); it is tried "+
-				"again", f.source, container.ErrRegistry, container.Words(f.err)))
 		}
+		f.fails()
 		select {
 		case <-ctx.Done():
 			f.err = ctx.Err()
@@ -145,8 +143,15 @@ func (s *Store) fly(ctx context.Context, f *flight, login *container.Login) {
 	}
 }
 
-// about is what a fetch's notices are about.
-func (f *flight) about() string { return "the fetch of the image " + f.source }
+// fails tells each job that waits why the image is not here yet.
+func (f *flight) fails() {
+	f.steps.fail(fmt.Sprintf("the image %s is not fetched yet, since %v (%s); it is tried again",
+		f.source, container.ErrRegistry, container.Words(f.err)))
+	f.say(f.steps.text(f.source))
+}
+
+// about is what the notices of a job's fetch are about.
+func (w *Want) about() string { return "the image " + w.Name }
 
 // hears notes that a task of a job waits.
 func (f *flight) hears(w *Want) {
@@ -154,13 +159,14 @@ func (f *flight) hears(w *Want) {
 	defer f.saying.Unlock()
 	t := f.jobs[w.Dir]
 	if t == nil {
-		t = &told{tell: w.Tell}
+		t = &told{want: w}
 		f.jobs[w.Dir] = t
 	}
 	t.tasks++
 }
 
-// left notes that a task of a job waits no more: with the last one goes what its job was told.
+// left notes that a task of a job waits no more: with the last one goes what its job was told, also
+// before this program was started anew.
 func (f *flight) left(w *Want) {
 	f.saying.Lock()
 	defer f.saying.Unlock()
@@ -169,9 +175,7 @@ func (f *flight) left(w *Want) {
 		return
 	}
 	delete(f.jobs, w.Dir)
-	if t.some {
-		t.tell(f.about(), "")
-	}
+	t.want.Tell(t.want.about(), "")
 }
 
 // say tells each job that waits how the fetch is now.
@@ -179,8 +183,7 @@ func (f *flight) say(text string) {
 	f.saying.Lock()
 	defer f.saying.Unlock()
 	for _, t := range f.jobs {
-		t.some = true
-		t.tell(f.about(), text)
+		t.want.Tell(t.want.about(), text)
 	}
 }
 
@@ -189,11 +192,8 @@ func (f *flight) end() {
 	f.saying.Lock()
 	defer f.saying.Unlock()
 	for _, t := range f.jobs {
-		if t.some {
-			t.tell(f.about(), "")
-		}
-		t.some = false
-		t.tell("", f.steps.ended(f.source))
+		t.want.Tell(t.want.about(), "")
+		t.want.Tell("", f.steps.ended(f.source))
 	}
 }
 
@@ -219,6 +219,8 @@ type progress struct {
 	layers map[string]container.Step
 	at     time.Time // of the last text, and the bytes that were here then
 	bytes  int64
+	// trouble is why the last try failed, until the next one gets on: it stands in place of how far the fetch is.
+	trouble string
 }
 
 func (p *progress) begin() {
@@ -228,6 +230,7 @@ func (p *progress) begin() {
 func (p *progress) step(s container.Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.trouble = ""
 	before, known := p.layers[s.Layer]
 	if !known && len(p.layers) >= maxLayers {
 		return
@@ -236,6 +239,20 @@ func (p *progress) step(s container.Step) {
 		s.Current = s.Total
 	}
 	p.layers[s.Layer] = s
+}
+
+// fail notes why a try failed.
+func (p *progress) fail(trouble string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trouble = trouble
+}
+
+// failed is why the last try failed; "" is that it goes on.
+func (p *progress) failed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trouble
 }
 
 // Progress is how far the fetching of an image is.
@@ -270,6 +287,9 @@ func (p *progress) now() Progress {
 
 // text is what a job is told.
 func (p *progress) text(source string) string {
+	if trouble := p.failed(); trouble != "" {
+		return trouble
+	}
 	n, from := p.now(), registry(source)
 	if n.Layers == 0 {
 		return fmt.Sprintf("the image %s is being fetched from %s, which has not said yet what it consists of", source, from)

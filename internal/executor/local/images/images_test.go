@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,6 +133,86 @@ func TestProgress(t *testing.T) {
 	}
 	if n := len(p.layers); n > maxLayers {
 		t.Errorf("%d layers are kept", n)
+	}
+}
+
+// engine is one whose registry is out of order until the image is here.
+func engine(t *testing.T, here *atomic.Bool) *container.Engine {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "engine.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("API-Version", "1.41")
+		w.Header().Set("Content-Type", "application/json")
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/_ping"):
+		case strings.HasSuffix(path, "/images/create"):
+			fmt.Fprintln(w, `{"errorDetail": {"message": "dial tcp 10.0.0.9:443: connect: connection refused"}}`)
+		case here.Load():
+			fmt.Fprintln(w, `{"Id": "sha256:1"}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprintln(w, `{"message": "No such image"}`)
+		}
+	})}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close() })
+	e, err := container.Open(t.Context(), "unix://"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// Each try that fails tells the job why, and the words go when it waits no more; also when the image is here, for what it was
+// told before this program was started anew is not known any more.
+func TestTroubleIsTold(t *testing.T) {
+	var here atomic.Bool
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir, engine(t, &here), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var said []string
+	w := &Want{Name: "box", Dir: t.TempDir(), Tell: func(about, text string) {
+		if said = append(said, about+": "+text); len(said) == 2 {
+			cancel()
+		}
+	}}
+	if _, err := s.Get(ctx, w); !errors.Is(err, context.Canceled) {
+		t.Errorf("it was waited for: %v", err)
+	}
+	const trouble = "the image box: the image box is not fetched yet, since its registry cannot be used (dial tcp 10.0.0.9:443: " +
+		"connect: connection refused); it is tried again"
+	want := []string{trouble, trouble, "the image box: "}
+	if !slices.Equal(said, want) {
+		t.Errorf("it was told %q, want %q", said, want)
+	}
+	here.Store(true)
+	said = nil
+	if _, err := s.Get(t.Context(), w); err != nil || !slices.Contains(said, "the image box: ") {
+		t.Errorf("with the image here it was told %q, %v", said, err)
+	}
+}
+
+// What went wrong stands until the next try gets on: how far the fetch was before is no news.
+func TestTroubleStands(t *testing.T) {
+	p := &progress{}
+	p.begin()
+	p.step(container.Step{Layer: "a", State: container.Loads, Current: 1})
+	p.fail("its registry is away")
+	if text := p.text("box"); text != "its registry is away" {
+		t.Error(text)
+	}
+	p.step(container.Step{Layer: "a", State: container.Loads, Current: 2})
+	if text := p.text("box"); !strings.HasPrefix(text, "the image box is being fetched") {
+		t.Error(text)
 	}
 }
 
