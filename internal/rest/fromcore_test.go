@@ -1,9 +1,11 @@
 package rest
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -24,5 +26,19 @@ func TestEndedIsNotTriedAgain(t *testing.T) {
 	status.Phase = sched.Active
 	if c := StatusOf(&status).Tasks[0].ExitClass; c.Retry != exit.Delayed || c.Actor != exit.None {
 		t.Errorf("of a job that goes on: %+v", c)
+	}
+}
+
+// A reason in a list of jobs says all that the core says, also how much it leaves out.
+func TestReasonIsWhole(t *testing.T) {
+	r := sched.Reason{Code: sched.VCBusy, Message: "m", Until: 1, Jobs: []sched.JobID{2}, More: 3, Nodes: []cell.NodeName{"n"}, MoreNodes: 4,
+		Besides: []sched.ReasonCode{sched.OnHold}, Need: 5, Free: 6, Total: 7, Asks: "a", Rooms: []sched.Room{{Free: 8}}}
+	want, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(ReasonOf(&r))
+	if err != nil || string(got) != string(want) {
+		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }

@@ -21,7 +21,7 @@ type JobStatus struct {
 	Started   sched.Time     `json:"started,omitempty"` // first task of the first attempt
 	Ended     sched.Time     `json:"ended,omitempty"`
 	Ran       sched.Duration `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
-	// Waited is the rest of the time since it was submitted, until now or its end: all its waits.
+	// Waited is the time since it was submitted, until now or its end, less the run time of its longest gang.
 	Waited    sched.Duration  `json:"waited,omitempty"`
 	Leaves    int32           `json:"leaves"`  // of all tasks
 	GPUs      int64           `json:"gpus"`    // that all tasks take; CPU slots have none
@@ -159,8 +159,14 @@ type Reason struct {
 	Code    sched.ReasonCode `json:"code"`
 	Message string           `json:"message"` // one sentence with the numbers
 	Until   sched.Time       `json:"until,omitempty"`
-	Jobs    []sched.JobID    `json:"jobs,omitempty"`  // ahead of it, or leaving
-	Nodes   []cell.NodeName  `json:"nodes,omitempty"` // bad, avoided or held nodes
+	Jobs    []sched.JobID    `json:"jobs,omitempty"`  // ahead of it, or leaving; at most 10
+	Nodes   []cell.NodeName  `json:"nodes,omitempty"` // bad, avoided or held nodes; at most 10
+	// More and MoreNodes are how many jobs and nodes there are besides, which are not named.
+	More      int `json:"more,omitempty"`
+	MoreNodes int `json:"more_nodes,omitempty"`
+	// Besides are the codes of what would keep it waiting when all is gone that is named, and
+	// neither job nor node is.
+	Besides []sched.ReasonCode `json:"besides,omitempty"`
 	Need    int32            `json:"need"`            // leaves the gang asks for
 	Free    int32            `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
 	Total   int32            `json:"total"`           // leaves it may ever use, counted likewise
