@@ -242,7 +242,7 @@ func namesOf(ex *rest.Explanation) map[sched.JobID]rest.NamedJob {
 func (a *app) drawReasons(t *table, ex *rest.Explanation) {
 	names := namesOf(ex)
 	for i := range ex.Gangs {
-		a.drawGang(t, &ex.Gangs[i], names)
+		a.drawGang(t, &ex.Gangs[i], len(ex.Gangs) == 1, names)
 	}
 	for _, text := range ex.Notices {
 		t.line("  notice: %s", text)
@@ -261,8 +261,16 @@ func (a *app) drawReasons(t *table, ex *rest.Explanation) {
 	}
 }
 
-func (a *app) drawGang(t *table, g *sched.GangReason, names map[sched.JobID]rest.NamedJob) {
-	t.line("  %s: %s: %s", g.Name, g.Reason.Code, g.Reason.Message)
+// onlyGang is how the gang of a job is called that names none.
+const onlyGang = "default"
+
+// drawGang shows why a gang waits. One alone that has no name of its own is not named.
+func (a *app) drawGang(t *table, g *sched.GangReason, alone bool, names map[sched.JobID]rest.NamedJob) {
+	name := g.Name + ": "
+	if alone && g.Name == onlyGang {
+		name = ""
+	}
+	t.line("  %s%s: %s", name, g.Reason.Code, g.Reason.Message)
 	if len(g.Reason.Rooms) > 0 {
 		t.line("    asks for %s; free to it now: %s that it may use", g.Reason.Asks, amount.FreeText(g.Reason.Rooms))
 	}

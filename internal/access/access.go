@@ -365,9 +365,9 @@ func (t *Table) refusal(p *identity.Principal, r right, o Object, role Role) str
 		return fmt.Sprintf("%s cannot %s: it is a %s of no virtual cluster. The cluster file gives groups their virtual clusters (access), "+
 			"and an administrator puts users into groups", name, r.verb, r.least)
 	}
-	may := "a " + r.least.String() + " of it"
+	may := "a " + r.least.String() + " of the VC"
 	if r.least == Manager {
-		may = "an administrator of it"
+		may = "an administrator of the VC"
 	}
 	groups := t.groupsOf(o.VC, r.least)
 	if len(groups) > 0 && role >= Viewer {

@@ -97,14 +97,14 @@ func (n *Narrator) tellJob(event sched.Event) string {
 		return e.Words()
 	case sched.Foretold:
 		if e.At == 0 {
-			return "notice: " + e.Message
+			return "notice: " + e.Message // what was foretold does not come
 		}
-		return "notice for " + clock(e.At) + ": " + e.Message
+		return "to come at " + clock(e.At) + ": " + e.Message
 	case sched.Notice:
 		if e.Message == "" {
-			return e.About + " is over"
+			return "no longer waits for " + e.About
 		}
-		return "note: " + e.Message
+		return "notice: " + e.Message
 	case sched.Noted:
 		return "note of the policy " + e.Policy
 	}

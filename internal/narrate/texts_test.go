@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,7 +18,9 @@ import (
 var update = flag.Bool("update", false, "rewrite the list of texts")
 
 // told are the packages whose texts users read: reasons, suggestions, estimates, notices, plans.
-var told = []string{"sched", "policy", "effects", "setting", "amount", "habit", "storage", "access", "exit", "history", "narrate"}
+// Notices come from what runs tasks.
+var told = []string{"sched", "policy", "effects", "setting", "amount", "habit", "storage", "access", "exit", "history", "narrate",
+	"executor/local", "executor/local/images", "executor/local/guard", "executor/kube"}
 
 // TestTexts: every text of the core that users read stands in one list, read aloud once. A new one
 // fails here until it stands there: go test ./internal/narrate -run Texts -args -update
@@ -77,7 +80,7 @@ func textsOf(t *testing.T, pkg string) (out []string) {
 				text, err := strconv.Unquote(n.Value)
 				words := strings.ContainsFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' })
 				if err == nil && n.Kind == token.STRING && words && strings.Contains(strings.TrimSpace(text), " ") &&
-					!strings.HasPrefix(text, pkg+": ") {
+					!strings.HasPrefix(text, path.Base(pkg)+": ") {
 					out = append(out, strconv.Quote(text))
 				}
 			}

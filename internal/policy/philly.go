@@ -146,11 +146,11 @@ func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time)
 	}
 	switch w, until := p.insists(v, &g); w {
 	case sched.OneSwitch:
-		return "it waits for room under one switch", until
+		return "its policy " + sched.WaitsForRoom + " under one switch", until
 	case sched.OneNode:
-		return "it waits for room on one node, or on as few as possible", until
+		return "its policy " + sched.WaitsForRoom + " on one node, or on few", until
 	case sched.OneRack:
-		return "it waits for room in one rack, or in as few as possible", until
+		return "its policy " + sched.WaitsForRoom + " in one rack, or in few", until
 	}
 	return "", 0
 }

@@ -143,7 +143,7 @@ func (t *tiresias) Restrains(v sched.View, ref sched.GangRef) (string, sched.Tim
 	if t.within(v, ref) == sched.Anywhere {
 		return "", 0
 	}
-	return "its model is skewed, so it waits for room on one node, or on as few as possible", 0
+	return "its model is skewed, so its policy " + sched.WaitsForRoom + " on one node, or on few", 0
 }
 
 // promoting is one that promotes who starved.

@@ -106,7 +106,9 @@ type reasons struct {
 	holders map[whatFits]holdersOf
 	lies    map[int32][]lie     // where of the preassigned cells leaves are free, by space
 	apart   map[whatFits]string // how what is free lies on nodes
-	read    int                 // leaves, in all
+	ills    map[whatFits]*illness
+	bad     map[cell.NodeName]string // nodes with leaves that were declared bad, with why
+	read    int                      // leaves, in all, and what was said of them
 }
 
 // holdersOf are the jobs that hold what a shape could use, and how many of each there are besides.
@@ -124,7 +126,7 @@ func inCommon(s *State) *reasons {
 	}
 	r := &reasons{cl: s.cl, seq: s.seq, now: s.now,
 		used: map[int32][]int32{}, rooms: map[whatFits][]Room{}, holders: map[whatFits]holdersOf{},
-		lies: map[int32][]lie{}, apart: map[whatFits]string{}}
+		lies: map[int32][]lie{}, apart: map[whatFits]string{}, ills: map[whatFits]*illness{}}
 	if was := s.ranks.common; was != nil {
 		r.read = was.read
 	}
@@ -237,7 +239,8 @@ type lie struct{ root, node, free int32 }
 
 // apart says how the leaves that are free to a gang lie on nodes: "2 on n1 and 2 on n2". It is
 // empty where that does not keep the gang from them: where its tasks would fit by their numbers
-// alone, or where cells that are free lie on no node yet.
+// alone, or where cells that are free lie on no node yet. Of a job that may use some nodes only it
+// says which these are, where none is free there and jobs run there: "on its allowed node".
 func apart(s *State, j *job, g int, free int32) string {
 	r, key := inCommon(s), like(j, g)
 	text, ok := r.apart[key]
@@ -249,6 +252,9 @@ func apart(s *State, j *job, g int, free int32) string {
 }
 
 func apartNow(s *State, j *job, g int, free int32) string {
+	if j.spec.Restricted() {
+		return fullNodes(s, j, g)
+	}
 	on, exact := freeOn(s, j, g)
 	if len(on) < 2 || fitByNumber(j.gangs[g].shape.members, on) {
 		return ""
@@ -269,6 +275,22 @@ func apartNow(s *State, j *job, g int, free int32) string {
 		texts = append(texts, fmt.Sprintf("%d on %s", sum, amount.Plural(more, "other node", "other nodes")))
 	}
 	return amount.JoinAnd(texts)
+}
+
+// fullNodes are the only nodes of a job, where nothing there is free and all that is in its way runs there.
+func fullNodes(s *State, j *job, g int) string {
+	all, its := allHolders(s, j, g), s.itsNodes(j)
+	ids := slices.Concat(all.own, all.others)
+	for i := range s.attempts {
+		if a := &s.attempts[i]; a.job != none && a.state != AttemptReserving && s.standsOn(j, g, a, its) {
+			ids = slices.DeleteFunc(ids, func(id JobID) bool { return id == a.id.Job })
+		}
+	}
+	if len(ids) > 0 || len(all.own)+len(all.others) == 0 ||
+		slices.ContainsFunc(s.rooms(j, g), func(r Room) bool { return s.inService(j, g, r.SKU) > 0 }) {
+		return ""
+	}
+	return strings.TrimPrefix(nodesText(j.spec, "its "), " ")
 }
 
 // freeOn counts what is free to a gang on each node, in order of the nodes, with what could be bound

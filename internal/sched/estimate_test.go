@@ -244,12 +244,21 @@ func TestDryRun(t *testing.T) {
 	p := e.Places[0].Tasks[0]
 	want(t, "where", c.where(id), fmt.Sprintf("%s%v", p.Node, p.Devices))
 
+	c = w.copyOf() // where more wait than are named
+	for i := range 12 {
+		c.submit(gangJob(fmt.Sprint("before", i), "a", 20, 2, 4))
+	}
+	never, no := c.s.DryRun(gangJob("never", "a", 10, 3, 4), nil)
+	if no == nil || never.Position != 0 || never.Waiting != 0 || never.Order != "" || len(never.Ahead)+never.AheadMore != 0 {
+		t.Errorf("what can never start is in no queue: %+v, %v", never, no)
+	}
+
 	waits := dry(gangJob("waits", "a", 10, 2, 4))
 	want(t, "reason", waits.Gangs[0].Reason.Code, sched.VCBusy)
 	want(t, "estimate", waits.Estimate.Latest, w.now.Add(sched.Hour+sched.Second))
 	want(t, "position", fmt.Sprint(waits.Position, waits.Waiting), "1 1")
 
-	e, no := w.s.DryRun(gangJob("large", "a", 10, 3, 4), nil)
+	e, no = w.s.DryRun(gangJob("large", "a", 10, 3, 4), nil)
 	if no == nil || no.Kind != sched.Never || len(e.Gangs) != 1 || len(e.Gangs[0].Suggestions) == 0 {
 		t.Errorf("never, but smaller: %+v, %v", e, no)
 	}

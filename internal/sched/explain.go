@@ -98,7 +98,9 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 		why.Code = QuotaExceeded
 	}
 	switch {
-	case len(rooms) == 0 && j.spec.Priority >= cell.MinGuaranteed:
+	case len(rooms) == 0 && j.spec.Priority < cell.MinGuaranteed:
+		why.Message = "it can never start: the cluster has nothing that fits " + s.shapeText(j, g)
+	case len(rooms) == 0:
 		why.Message = fmt.Sprintf("it can never start: virtual cluster %s is guaranteed nothing that fits %s", j.spec.VC, s.shapeText(j, g))
 	case why.Need > why.Total:
 		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(s, j, g), whose)
@@ -158,11 +160,22 @@ func (s *State) shapeText(j *job, g int) string {
 	if tasks > 1 {
 		text = "a gang of " + text
 	}
-	if n := len(j.spec.AllowedNodes); n > 0 {
-		text += " on " + amount.Plural(int32(n), "allowed node", "allowed nodes")
+	return text + nodesText(j.spec, "")
+}
+
+// nodesText says to which nodes a job is restricted, and whose they are: " on its allowed node off 2 avoided nodes".
+func nodesText(spec *Job, whose string) (text string) {
+	count := func(n int, one, many string) string {
+		if whose != "" && n == 1 {
+			return whose + one
+		}
+		return whose + amount.Plural(int32(n), one, many)
 	}
-	if n := len(j.spec.AvoidedNodes); n > 0 {
-		text += " off " + amount.Plural(int32(n), "avoided node", "avoided nodes")
+	if n := len(spec.AllowedNodes); n > 0 {
+		text += " on " + count(n, "allowed node", "allowed nodes")
+	}
+	if n := len(spec.AvoidedNodes); n > 0 {
+		text += " off " + count(n, "avoided node", "avoided nodes")
 	}
 	return text
 }
@@ -410,6 +423,9 @@ func verb(ids []JobID, one, many string) string {
 func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	if why, until := s.restrained(j, g); why != "" {
 		r.Until = until
+		if strings.Contains(why, WaitsForRoom) {
+			return r.Say(HeldBack, "it would fit apart, but %s", why)
+		}
 		return r.Say(HeldBack, "it would fit, but %s", why)
 	}
 	r.Jobs, r.More = few(s, aheadOf(s, j))
@@ -467,8 +483,13 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	if !guaranteed {
 		whose = "cluster"
 	}
-	where := "not in the shape of " + s.shapeText(j, g)
-	if text := apart(s, j, g, r.Free); text != "" && len(r.Rooms) == 1 && !j.spec.Restricted() {
+	where, text := "not in the shape of "+s.shapeText(j, g), apart(s, j, g, r.Free)
+	switch {
+	case text == "":
+	case j.spec.Restricted():
+		return r.Say(Fragmented, "%s: %s free, but none %s: %s %s there%s", whose, amount.FreeText(r.Rooms), text,
+			listed(s, j.spec.User, r.Jobs, r.More), verb(r.Jobs, "runs", "run"), s.movesText(j.spec.VC))
+	case len(r.Rooms) == 1:
 		where = fmt.Sprintf("%s; it needs %s", text, s.shapeText(j, g))
 	}
 	return r.Say(Fragmented, "%s: %s free, but %s; %s%s", whose, amount.FreeText(r.Rooms), where,

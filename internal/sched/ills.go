@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,73 +89,118 @@ func (s *State) drainsFor(j *job, g int, a *attempt, on cell.NodeSet) bool {
 	})
 }
 
+// illness is what a list tells of what is out of order among the cells that gangs of one shape could use.
+type illness struct {
+	ills
+	names []cell.NodeName // of its nodes, the drained ones behind
+	rooms []Room          // with what is in service alone
+	until Time            // where all nodes are only suspects: when the first of them takes new jobs again
+	away  outages
+	why   string // why a leaf of the nodes that are named is bad, in brackets
+}
+
+// illnessOf looks at a gang's cells once for all gangs of its shape.
+func illnessOf(s *State, j *job, g int, rooms []Room) *illness {
+	r, key := inCommon(s), like(j, g)
+	if known := r.ills[key]; known != nil {
+		return known
+	}
+	f := s.cl.Forest()
+	ill := &illness{ills: s.illsFor(j, g, s.itsNodes(j)), rooms: slices.Clone(rooms)}
+	r.ills[key], r.read = ill, r.read+len(f.Leaves)
+	if len(ill.nodes)+len(ill.drained) == 0 { // with others in service, cells might be bound elsewhere
+		ill.ills = s.illsFor(j, g, nil)
+	}
+	for i := range ill.rooms {
+		ill.rooms[i].Free = min(ill.rooms[i].Free, s.inService(j, g, ill.rooms[i].SKU))
+	}
+	suspects := len(ill.nodes) > 0 && len(ill.drainers) == 0
+	for _, i := range ill.nodes {
+		ill.names = append(ill.names, f.Nodes[i].Name)
+		until := s.noted(f.Nodes[i].Name).Suspect
+		suspects = suspects && until > 0 && s.cl.Blame(i) == cell.Suspect
+		if ill.until == 0 || until < ill.until {
+			ill.until = until
+		}
+	}
+	if !suspects {
+		ill.until = 0
+	}
+	for _, n := range ill.names[:min(len(ill.names), maxNamed)] {
+		if why := r.badOf(s)[n]; why != "" {
+			ill.why = fmt.Sprintf(" (%s: %s)", n, why)
+			break
+		}
+	}
+	for _, i := range ill.drained {
+		ill.names = append(ill.names, f.Nodes[i].Name)
+	}
+	ill.away = outOfService(s, ill.nodes)
+	return ill
+}
+
+// badOf returns the nodes with leaves that were declared bad, each with the first reason that was given.
+func (r *reasons) badOf(s *State) map[cell.NodeName]string {
+	if r.bad != nil {
+		return r.bad
+	}
+	r.bad, r.read = map[cell.NodeName]string{}, r.read+len(s.leaves)
+	for _, n := range s.leaves {
+		if s.cl.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None {
+			r.bad[n.Node] = cmp.Or(r.bad[n.Node], n.Reason)
+		}
+	}
+	return r.bad
+}
+
 // hardwareReason names what is at fault among the cells that a gang could use, and where
 // others crowd it out besides, them; when all nodes are only suspects, it says until when.
 func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
-	f := s.cl.Forest()
-	ill := s.illsFor(j, g, s.itsNodes(j))
-	if len(ill.nodes)+len(ill.drained) == 0 { // with others in service, cells might be bound elsewhere
-		ill = s.illsFor(j, g, nil)
-	}
-	r.Rooms = slices.Clone(r.Rooms)
-	for i := range r.Rooms {
-		r.Rooms[i].Free = min(r.Rooms[i].Free, s.inService(j, g, r.Rooms[i].SKU))
-	}
+	ill := illnessOf(s, j, g, r.Rooms)
+	r.Rooms = ill.rooms
 	r.Free, r.Total = amount.SumRooms(r.Rooms)
-	suspects := len(ill.nodes) > 0 && len(ill.drainers) == 0
-	for _, i := range ill.nodes {
-		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
-		until := s.noted(f.Nodes[i].Name).Suspect
-		suspects = suspects && until > 0 && s.cl.Blame(i) == cell.Suspect
-		if r.Until == 0 || until < r.Until {
-			r.Until = until
-		}
-	}
-	if suspects {
-		return r.Say(BackOff, "%s refused several jobs; new jobs start there again in %d s", fewNodes(r.Nodes), secondsUntil(s.now, r.Until))
-	}
-	r.Until = 0
-	var holders []JobID
-	if crowded {
-		h := s.holdersFor(j, g)
-		holders, r.More = append(slices.Clone(h.own), h.others...), h.more()
-		if j.spec.Priority < cell.MinGuaranteed { // all who hold anything are
-			holders, r.More = s.endable(j, g), 0
-		}
-		holders = slices.DeleteFunc(holders, func(id JobID) bool { return slices.Contains(ill.drainers, id) })
-		slices.Sort(holders)
+	r.Nodes, r.MoreNodes = few(s, ill.names)
+	if ill.until > 0 {
+		r.Until = ill.until
+		return r.Say(BackOff, "%s refused several jobs; new jobs start there again in %d s", fewNodes(ill.names), secondsUntil(s.now, r.Until))
 	}
 	inWay := ""
-	if len(holders) > 0 {
-		inWay = listed(s, j.spec.User, holders, r.More)
+	r.Jobs = slices.Clone(ill.drainers)
+	if crowded {
+		all := s.endable(j, g) // all who hold anything are
+		if j.spec.Priority >= cell.MinGuaranteed {
+			h := allHolders(s, j, g)
+			all = slices.Concat(h.own, h.others)
+		}
+		all = slices.DeleteFunc(all, func(id JobID) bool { return slices.Contains(ill.drainers, id) })
+		slices.Sort(all)
+		holders, more := few(s, all)
+		if len(all) > 0 {
+			inWay = listed(s, j.spec.User, holders, more)
+		}
+		r.Jobs, r.More = append(r.Jobs, holders...), more
 	}
-	code, text := BadHardware, s.illText(j, ill.nodes, ill.drainers, inWay, crowded)
-	text += knownFault(f, s.leaves, ill.nodes)
-	if len(r.Nodes) == 0 && len(ill.drainers) > 0 {
+	code := BadHardware
+	if len(ill.nodes) == 0 && len(ill.drainers) > 0 {
 		code = Draining
 	}
-	for _, i := range ill.drained {
-		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
-	}
-	r.Jobs = append(ill.drainers, holders...)
-	return r.Say(code, "%s", text)
+	return r.Say(code, "%s", s.illText(j, ill, inWay, crowded)+ill.why)
 }
 
 // illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
 // out besides, the jobs that hold what it could use: then no part of that is enough.
-func (s *State) illText(j *job, bad []int32, drainers []JobID, holders string, crowded bool) string {
+func (s *State) illText(j *job, ill *illness, holders string, crowded bool) string {
 	const lacks = " (on devices no longer in the configuration)"
 	var ifs, inWay []string
 	if holders != "" {
 		inWay = append(inWay, holders)
 	}
-	if len(bad) > 0 || len(drainers) == 0 {
-		what := outOfService(s.cl, s.leaves, bad)
-		ifs, inWay = append(ifs, what+" were in service"), append(inWay, what)
+	if len(ill.nodes) > 0 || len(ill.drainers) == 0 {
+		ifs, inWay = append(ifs, ill.away.become("were repaired", "were in service")), append(inWay, ill.away.text())
 	}
-	if len(drainers) > 0 {
-		ifs = append(ifs, s.jobList(j.spec.User, drainers)+lacks+" had ended")
-		inWay = append(inWay, s.jobList(j.spec.User, drainers)+lacks)
+	if len(ill.drainers) > 0 {
+		ifs = append(ifs, s.jobList(j.spec.User, ill.drainers)+lacks+" had ended")
+		inWay = append(inWay, s.jobList(j.spec.User, ill.drainers)+lacks)
 	}
 	if !crowded {
 		return "it would fit if " + strings.Join(ifs, " and ")
@@ -162,59 +208,71 @@ func (s *State) illText(j *job, bad []int32, drainers []JobID, holders string, c
 	return "in its way: " + strings.Join(inWay, ", and ")
 }
 
-// knownFault is why a leaf of nodes is bad, where that is known of one of them.
-func knownFault(f *cell.Forest, bad []leafNote, nodes []int32) string {
-	for _, i := range nodes[:min(len(nodes), maxNamed)] {
-		for _, n := range bad {
-			if n.Node == f.Nodes[i].Name && n.Reason != "" && f.FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None {
-				return fmt.Sprintf(" (%s: %s)", n.Node, n.Reason)
-			}
-		}
-	}
-	return ""
+// outages are nodes that are out of service, or leaves of them.
+type outages struct {
+	bad  string   // hardware that was declared bad, on nodes with which nothing else is wrong; "" for none
+	away []string // other nodes, with what is wrong with them, such as "n1, n2 (cordoned)"
 }
 
-// outOfService says what is wrong with which nodes: "n1, n2 (cordoned) and bad hardware on n3".
-func outOfService(cl *cell.Cluster, bad []leafNote, nodes []int32) string {
-	if len(nodes) == 0 {
-		return "hardware that is out of service"
+// text names them.
+func (o outages) text() string {
+	if o.bad == "" {
+		return amount.JoinAnd(o.away)
 	}
+	return amount.JoinAnd(append([]string{o.bad}, o.away...))
+}
+
+// become says what must happen to each kind: "the bad hardware on n3 were repaired and n1 (down) were in service".
+func (o outages) become(repaired, inService string) string {
 	var parts []string
-	names := map[string][]cell.NodeName{}
-	for _, i := range nodes {
-		fault := faultOf(cl, bad, i)
-		if names[fault] == nil {
-			parts = append(parts, fault)
-		}
-		names[fault] = append(names[fault], cl.Forest().Nodes[i].Name)
+	if o.bad != "" {
+		parts = append(parts, "the "+o.bad+" "+repaired)
 	}
-	for i, fault := range parts {
-		if parts[i] = fewNodes(names[fault]) + " (" + fault + ")"; fault == badWord {
-			parts[i] = "bad hardware on " + fewNodes(names[fault])
-		}
+	if len(o.away) > 0 {
+		parts = append(parts, amount.JoinAnd(o.away)+" "+inService)
 	}
 	return strings.Join(parts, " and ")
+}
+
+// outOfService says what is wrong with which nodes.
+func outOfService(s *State, nodes []int32) (out outages) {
+	if len(nodes) == 0 {
+		return outages{away: []string{"hardware that is out of service"}}
+	}
+	var faults []string
+	names := map[string][]cell.NodeName{}
+	for _, i := range nodes {
+		fault := faultOf(s, i)
+		if names[fault] == nil {
+			faults = append(faults, fault)
+		}
+		names[fault] = append(names[fault], s.cl.Forest().Nodes[i].Name)
+	}
+	for _, fault := range faults {
+		if fault == badWord {
+			out.bad = "bad hardware on " + fewNodes(names[fault])
+			continue
+		}
+		out.away = append(out.away, fewNodes(names[fault])+" ("+fault+")")
+	}
+	return out
 }
 
 // badWord is what a node is called on which a leaf was declared bad.
 const badWord = "bad"
 
 // faultOf names what keeps a node, or leaves of it, out of service.
-func faultOf(cl *cell.Cluster, bad []leafNote, node int32) string {
-	f := cl.Forest()
+func faultOf(s *State, node int32) string {
 	var words []string
 	for _, b := range []struct {
 		blame cell.Blame
 		word  string
 	}{{cell.Down, "down"}, {cell.Cordoned, "cordoned"}, {cell.Suspect, "suspect"}} {
-		if cl.Blame(node)&b.blame != 0 {
+		if s.cl.Blame(node)&b.blame != 0 {
 			words = append(words, b.word)
 		}
 	}
-	noted := slices.ContainsFunc(bad, func(n leafNote) bool {
-		return n.Node == f.Nodes[node].Name && f.FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None
-	})
-	if noted || len(words) == 0 {
+	if _, noted := inCommon(s).badOf(s)[s.cl.Forest().Nodes[node].Name]; noted || len(words) == 0 {
 		words = append(words, badWord)
 	}
 	return strings.Join(words, " and ")

@@ -77,9 +77,14 @@ func (s limits) limitReason(j *job, g int32) Reason {
 	l, u := s.userLimits(j), s.useOf(j.space, j.spec.User)
 	r := s.newReason(j, g)
 	r.Jobs, r.More = few(s.State, u.jobs)
-	text := fmt.Sprintf("limit of a user in %s: %s uses %d of %d GPUs or CPU slots, and it asks for %d; in use by ", j.spec.VC, j.spec.User, u.leaves, l.GPUs, j.gangs[g].leaves)
+	what := "job"
+	if len(j.gangs) > 1 {
+		what = "gang"
+	}
+	text := fmt.Sprintf("in %s one user gets at most %s: %s uses %d, and this %s asks for %d; in use by ",
+		j.spec.VC, s.unitsIn(j.space, l.GPUs), j.spec.User, u.leaves, what, j.gangs[g].leaves)
 	if l.GPUs == 0 || u.leaves+int64(j.gangs[g].leaves) <= l.GPUs {
-		text = fmt.Sprintf("limit of a user in %s: %s runs %d of %s: ", j.spec.VC, j.spec.User, len(u.jobs), amount.Plural(int32(l.Running), "job", "jobs"))
+		text = fmt.Sprintf("in %s one user runs at most %s at a time, and %s runs ", j.spec.VC, amount.Plural(int32(l.Running), "job", "jobs"), j.spec.User)
 	}
 	return r.Say(UserLimit, "%s", text+listed(s.State, j.spec.User, r.Jobs, r.More))
 }

@@ -249,7 +249,7 @@ func (t *suggester) addRest(r *Reason, w *whatIf, nodes []int32, jobs []JobID) b
 	r.Jobs = union(r.Jobs, slices.Concat(first, others))
 	reader := t.j.spec.User
 	if len(ills) > 0 {
-		r.Message += "; besides, " + outOfService(t.s.cl, t.s.leaves, ills) + " must be in service"
+		r.Message += "; besides, " + outOfService(t.s, ills).become("must be repaired", "must be in service")
 	}
 	switch {
 	case len(others) > 0 && why.Code == HeldUnknown:
@@ -263,9 +263,12 @@ func (t *suggester) addRest(r *Reason, w *whatIf, nodes []int32, jobs []JobID) b
 	if len(ills)+len(first)+len(others) > 0 {
 		return true
 	}
+	if why.Code == NotYetDecided { // the next decision starts it
+		return true
+	}
 	if ownReason(&why) || why.Code == NotLent {
 		r.Besides = append(r.Besides, why.Code)
-		text := strings.TrimPrefix(why.Message, "it would fit, but ")
+		text := strings.TrimPrefix(strings.TrimPrefix(why.Message, "it would fit, but "), "it would fit apart, but ")
 		if text, _, _ = strings.Cut(text, ": it starts"); !strings.Contains(r.Message, text) {
 			r.Message += "; besides, " + text
 		}
@@ -307,7 +310,7 @@ func (t *suggester) missing(r *Reason, nodes []int32, jobs []JobID) (first []Job
 	}
 	text := ""
 	if len(set) > 0 {
-		text = outOfService(t.s.cl, t.s.leaves, set) + " must be in service"
+		text = outOfService(t.s, set).become("must be repaired", "must be in service")
 		for _, n := range set {
 			r.Nodes = append(r.Nodes, t.s.cl.Forest().Nodes[n].Name)
 		}
@@ -444,15 +447,21 @@ func (t *suggester) lone(r *Reason, named []JobID) (out []JobID) {
 // nodes that it may use. Where somebody stands on these and its VC has cells to bind there,
 // its own elsewhere are not in its way.
 func (s *State) holdersFor(j *job, g int) (h holdersOf) {
+	all := allHolders(s, j, g)
+	h.own, h.moreOwn = few(s, all.own)
+	h.others, h.moreOthers = few(s, all.others)
+	return h
+}
+
+// allHolders returns all of them, however many they are.
+func allHolders(s *State, j *job, g int) holdersOf {
 	r, key := inCommon(s), like(j, g)
 	all, ok := r.holders[key]
 	if !ok {
 		all.own, all.others = holdersNow(s, j, g)
 		r.holders[key] = all
 	}
-	h.own, h.moreOwn = few(s, all.own)
-	h.others, h.moreOthers = few(s, all.others)
-	return h
+	return all
 }
 
 // holdersNow finds them.

@@ -126,6 +126,12 @@ func (w *world) namesEveryOne(seed uint64, p *page, n *pages) {
 	}
 	if len(g.Besides) > 0 { // it is said that it waits even so
 		n.besides++
+		if slices.Contains(g.Besides, sched.NotYetDecided) {
+			w.t.Errorf("seed %d: %s waits: %s %s; what the next decision starts does not wait", seed, p.Name, g.Code, g.Message)
+		}
+		if at, c := w.copyOf(), w.copyOf(); at.allGo(p, p.jobs) && (c.allGo(p, nil) || c.oneByOne(p, w.inOrder(p))) {
+			waits("it is said to wait even so, and starts when all is gone that is named", c)
+		}
 	} else {
 		n.named++
 		if c := w.copyOf(); !c.allGo(p, p.jobs) {

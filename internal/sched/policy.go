@@ -130,6 +130,10 @@ type Paced interface {
 	Paced()
 }
 
+// WaitsForRoom stands in what a Restrainer says of a gang that would fit, but not as near together as
+// its policy wants it.
+const WaitsForRoom = "waits for room"
+
 // Restrainer is a Policy that makes gangs wait that would fit, for a limit or for a
 // time. It is asked only for explanations.
 type Restrainer interface {

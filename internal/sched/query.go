@@ -58,7 +58,8 @@ func (s *State) status(j *job) JobStatus {
 	return st
 }
 
-// waitedFor is how long nothing of a job ran, until an instant.
+// waitedFor is the time since a job was submitted, until an instant, less the run time of its
+// longest gang.
 func waitedFor(st *JobStatus, until Time) Duration {
 	return max(Duration(until-st.Submitted)-st.Ran, 0)
 }

@@ -56,6 +56,44 @@ func TestReasonsReadLeavesOnce(t *testing.T) {
 	}
 }
 
+// ailing is a cluster of so many nodes on each of which three GPUs are bad, and jobs that wait for them.
+func ailing(t *testing.T, nodes, waiting int) *sched.State {
+	w := newWorld(t, cluster(nodes, map[cell.VCName]int32{"a": int32(nodes)}))
+	for n := range nodes {
+		for d := range int32(3) {
+			w.tell(sched.LeafHealth{Node: cell.NodeName(fmt.Sprint("n", n)), SKU: "G", Device: d, Reason: "Xid 79"})
+		}
+	}
+	for i := range waiting {
+		w.submit(gangJob(fmt.Sprint("waits", i), "a", 10, 1, int32(2+2*(i%2))))
+	}
+	return w.s
+}
+
+// What is out of order is looked at once for each shape of gangs, and what was said of it once for
+// all, however many wait; and ten nodes are named, as many as there are.
+func TestReasonsReadFaultsOnce(t *testing.T) {
+	const nodes, shapes = 16, 2
+	for _, waiting := range []int{4, 100} {
+		s := ailing(t, nodes, waiting)
+		before := s.LeavesRead()
+		if n := reasonsOf(t, s); n != waiting {
+			t.Fatalf("%d wait, want %d", n, waiting)
+		}
+		// Each shape reads all leaves, and one list of what is in use does.
+		if read := s.LeavesRead() - before; read > (shapes+1)*4*nodes+3*nodes {
+			t.Errorf("the reasons of %d jobs read %d leaves and notes", waiting, read)
+		}
+		for _, j := range s.Jobs() {
+			e, _ := s.Why(j.ID)
+			r := &e.Gangs[0].Reason
+			if r.Code != sched.BadHardware || len(r.Nodes) != 10 || r.MoreNodes != nodes-10 {
+				t.Errorf("%s waits for %s: %s %v and %d more", j.Name, r.Code, r.Message, r.Nodes, r.MoreNodes)
+			}
+		}
+	}
+}
+
 // What is remembered for a list does not outlive what happens: an ended job is named no more.
 func TestReasonsAreOfNow(t *testing.T) {
 	s := crowded(t, 2, 1)

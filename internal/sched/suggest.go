@@ -445,8 +445,8 @@ func (t *suggester) afterTime() {
 		switch {
 		case f.kinds.Only(habit.ByLimit):
 			text += ", when running jobs reach their time limits"
-		case f.kinds.Any():
-			text += ", when running jobs reach their declared ends"
+		case f.kinds.Any(): // nothing holds a job to the duration that it declares
+			text = "it would start in about %s, if running jobs end as they declare"
 		case f.ended > 0: // only stops
 			text += ", when stopped jobs have had their grace period"
 		}

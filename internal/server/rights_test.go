@@ -196,7 +196,7 @@ func TestRightsInAVC(t *testing.T) {
 	}
 	_, err = c.Submit(context.Background(), rest.SubmitRequest{Quick: &rest.QuickJob{Name: "x", VC: "b", GPUs: 1, Command: []string{"true"}}}, "")
 	if rest.CodeOf(err) != rest.CodeForbidden || !strings.Contains(err.Error(),
-		"a member of it can. alice has no role there") {
+		"a member of the VC can. alice has no role there") {
 		t.Errorf("a job for another team's VC: %v", err)
 	}
 	w.until("the refusals are in the audit log", func() bool {
