@@ -102,7 +102,8 @@ func ReasonOf(r *sched.Reason) *Reason {
 	}
 	return &Reason{
 		Code: r.Code, Message: r.Message, Until: r.Until, Jobs: r.Jobs, More: r.More, Nodes: r.Nodes, MoreNodes: r.MoreNodes,
-		Besides: r.Besides, Need: r.Need, Free: r.Free, Total: r.Total, Asks: r.Asks, Rooms: each(r.Rooms, func(m *sched.Room) Room { return Room(*m) }),
+		Besides: r.Besides, Need: r.Need, Free: r.Free, Total: r.Total, Asks: r.Asks,
+		Rooms: each(r.Rooms, func(m *sched.Room) Room { return Room(*m) }),
 	}
 }
 

@@ -31,8 +31,8 @@ func TestEndedIsNotTriedAgain(t *testing.T) {
 
 // A reason in a list of jobs says all that the core says, also how much it leaves out.
 func TestReasonIsWhole(t *testing.T) {
-	r := sched.Reason{Code: sched.VCBusy, Message: "m", Until: 1, Jobs: []sched.JobID{2}, More: 3, Nodes: []cell.NodeName{"n"}, MoreNodes: 4,
-		Besides: []sched.ReasonCode{sched.OnHold}, Need: 5, Free: 6, Total: 7, Asks: "a", Rooms: []sched.Room{{Free: 8}}}
+	r := sched.Reason{Code: sched.VCBusy, Message: "m", Until: 1, Jobs: []sched.JobID{2}, More: 3,
+		Nodes: []cell.NodeName{"n"}, MoreNodes: 4, Besides: []sched.ReasonCode{sched.OnHold}, Need: 5, Free: 6, Total: 7, Asks: "a", Rooms: []sched.Room{{Free: 8}}}
 	want, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)

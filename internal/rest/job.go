@@ -21,7 +21,8 @@ type JobStatus struct {
 	Started   sched.Time     `json:"started,omitempty"` // first task of the first attempt
 	Ended     sched.Time     `json:"ended,omitempty"`
 	Ran       sched.Duration `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
-	// Waited is the time since it was submitted, until now or its end, less the run time of its longest gang.
+	// Waited is the time since it was submitted, until now or its end, less the run time of its
+	// longest gang.
 	Waited    sched.Duration  `json:"waited,omitempty"`
 	Leaves    int32           `json:"leaves"`  // of all tasks
 	GPUs      int64           `json:"gpus"`    // that all tasks take; CPU slots have none
@@ -167,11 +168,11 @@ type Reason struct {
 	// Besides are the codes of what would keep it waiting when all is gone that is named, and
 	// neither job nor node is.
 	Besides []sched.ReasonCode `json:"besides,omitempty"`
-	Need    int32            `json:"need"`            // leaves the gang asks for
-	Free    int32            `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
-	Total   int32            `json:"total"`           // leaves it may ever use, counted likewise
-	Asks    string           `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
-	Rooms   []Room           `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
+	Need    int32              `json:"need"`            // leaves the gang asks for
+	Free    int32              `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
+	Total   int32              `json:"total"`           // leaves it may ever use, counted likewise
+	Asks    string             `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
+	Rooms   []Room             `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
 }
 
 // Room counts the leaves of one SKU that a gang may use.

@@ -100,7 +100,8 @@ func (s *State) detail(j *job, r *GangReason, ahead []JobID) []JobID {
 	one, t := newSuggester(s, j, r.Gang), newSuggester(s, j, r.Gang)
 	one.jobs, one.steps = copiedMost/2, suggestSteps/2
 	alone := one.alone(&r.Reason, ahead)
-	t.jobs, t.steps = copiedMost/2+max(one.jobs, 0), suggestSteps/2+max(one.steps, 0) // together they take what is for one gang
+	// Together they take what is for one gang.
+	t.jobs, t.steps = copiedMost/2+max(one.jobs, 0), suggestSteps/2+max(one.steps, 0)
 	t.besides(&r.Reason, ahead, alone)
 	r.Suggestions, r.Untried = t.suggest(r.Reason.Code)
 	return union(inTheWay(s, j, int(r.Gang), &r.Reason), alone)

@@ -22,7 +22,8 @@ func (s *State) DryRun(spec *Job, m Measured) (Explanation, *Refusal) {
 	w.tell(events...)
 	if no != nil {
 		e, _ := w.Explain(id)
-		e.Position, e.Order, e.Waiting, e.Ahead, e.AheadMore = 0, "", 0, nil, 0 // it would not be in the queue
+		// It would not be in the queue.
+		e.Position, e.Order, e.Waiting, e.Ahead, e.AheadMore = 0, "", 0, nil, 0
 		return e, no
 	}
 	all := w.Clone() // still undecided: the estimate begins here

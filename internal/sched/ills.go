@@ -89,12 +89,13 @@ func (s *State) drainsFor(j *job, g int, a *attempt, on cell.NodeSet) bool {
 	})
 }
 
-// illness is what a list tells of what is out of order among the cells that gangs of one shape could use.
+// illness is what a list tells of what is out of order among the cells that gangs of one shape could
+// use.
 type illness struct {
 	ills
 	names []cell.NodeName // of its nodes, the drained ones behind
 	rooms []Room          // with what is in service alone
-	until Time            // where all nodes are only suspects: when the first of them takes new jobs again
+	until Time            // of nodes that are all only suspects: when the first takes jobs again
 	away  outages
 	why   string // why a leaf of the nodes that are named is bad, in brackets
 }
@@ -139,7 +140,8 @@ func illnessOf(s *State, j *job, g int, rooms []Room) *illness {
 	return ill
 }
 
-// badOf returns the nodes with leaves that were declared bad, each with the first reason that was given.
+// badOf returns the nodes with leaves that were declared bad, each with the first reason that was
+// given.
 func (r *reasons) badOf(s *State) map[cell.NodeName]string {
 	if r.bad != nil {
 		return r.bad
@@ -210,7 +212,7 @@ func (s *State) illText(j *job, ill *illness, holders string, crowded bool) stri
 
 // outages are nodes that are out of service, or leaves of them.
 type outages struct {
-	bad  string   // hardware that was declared bad, on nodes with which nothing else is wrong; "" for none
+	bad  string   // hardware declared bad, on nodes with which nothing else is wrong; "" for none
 	away []string // other nodes, with what is wrong with them, such as "n1, n2 (cordoned)"
 }
 
@@ -222,7 +224,8 @@ func (o outages) text() string {
 	return amount.JoinAnd(append([]string{o.bad}, o.away...))
 }
 
-// become says what must happen to each kind: "the bad hardware on n3 were repaired and n1 (down) were in service".
+// become says what must happen to each kind: "the bad hardware on n3 were repaired and n1 (down)
+// were in service".
 func (o outages) become(repaired, inService string) string {
 	var parts []string
 	if o.bad != "" {

@@ -84,7 +84,8 @@ func (s limits) limitReason(j *job, g int32) Reason {
 	text := fmt.Sprintf("in %s one user gets at most %s: %s uses %d, and this %s asks for %d; in use by ",
 		j.spec.VC, s.unitsIn(j.space, l.GPUs), j.spec.User, u.leaves, what, j.gangs[g].leaves)
 	if l.GPUs == 0 || u.leaves+int64(j.gangs[g].leaves) <= l.GPUs {
-		text = fmt.Sprintf("in %s one user runs at most %s at a time, and %s runs ", j.spec.VC, amount.Plural(int32(l.Running), "job", "jobs"), j.spec.User)
+		text = fmt.Sprintf("in %s one user runs at most %s at a time, and %s runs ", j.spec.VC,
+			amount.Plural(int32(l.Running), "job", "jobs"), j.spec.User)
 	}
 	return r.Say(UserLimit, "%s", text+listed(s.State, j.spec.User, r.Jobs, r.More))
 }

@@ -130,7 +130,8 @@ type Paced interface {
 	Paced()
 }
 
-// WaitsForRoom stands in what a Restrainer says of a gang that would fit, but not as near together as
+// WaitsForRoom stands in what a Restrainer says of a gang that would fit, but not as near together
+// as
 // its policy wants it.
 const WaitsForRoom = "waits for room"
 

@@ -56,7 +56,8 @@ func TestReasonsReadLeavesOnce(t *testing.T) {
 	}
 }
 
-// ailing is a cluster of so many nodes on each of which three GPUs are bad, and jobs that wait for them.
+// ailing is a cluster of so many nodes on each of which three GPUs are bad, and jobs that wait for
+// them.
 func ailing(t *testing.T, nodes, waiting int) *sched.State {
 	w := newWorld(t, cluster(nodes, map[cell.VCName]int32{"a": int32(nodes)}))
 	for n := range nodes {

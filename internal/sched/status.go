@@ -70,7 +70,8 @@ type JobStatus struct {
 	Started   Time          `json:"started,omitempty"` // first task of the first attempt
 	Ended     Time          `json:"ended,omitempty"`
 	Ran       Duration      `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
-	// Waited is the time since it was submitted, until now or its end, less the run time of its longest gang.
+	// Waited is the time since it was submitted, until now or its end, less the run time of its
+	// longest gang.
 	Waited    Duration        `json:"waited,omitempty"`
 	Leaves    int32           `json:"leaves"`  // of all tasks
 	GPUs      int64           `json:"gpus"`    // that all tasks take; CPU slots have none

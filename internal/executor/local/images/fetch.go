@@ -219,7 +219,8 @@ type progress struct {
 	layers map[string]container.Step
 	at     time.Time // of the last text, and the bytes that were here then
 	bytes  int64
-	// trouble is why the last try failed, until the next one gets on: it stands in place of how far the fetch is.
+	// trouble is why the last try failed, until the next one gets on: it stands in place of how far
+	// the fetch is.
 	trouble string
 }
 
