@@ -90,3 +90,25 @@ test('a clone opens with the job’s file; its secrets are to be put in again', 
   expect(await page.content()).not.toContain('not-for-all');
   await accessible(page);
 });
+
+test('what is told of a fetch stands on the job’s page as long as the server tells it', async ({ page }) => {
+  await server.submit(job('fills', { gpus: 2 }));
+  const made = (await server.submit(job('fetches', { gpus: 2 }))) as { id: number };
+  // These tests have no registry: its words are put into the answers.
+  const words = ['image train:1 is fetched by node-a: 40 %', 'the registry is asked again in 30 s'];
+  let told = words;
+  await page.route(`**/api/v1/jobs/${made.id}`, async (r) => {
+    const answer = await r.fetch();
+    await r.fulfill({ response: answer, json: { ...((await answer.json()) as object), notices: told } });
+  });
+  await server.signIn(page, 'carol', `/jobs/${made.id}`);
+  const notices = page.getByRole('region', { name: 'Notices' });
+  await expect(notices.getByRole('listitem')).toHaveText(words);
+  told = words.slice(1);
+  await server.api('POST', `/jobs/${made.id}/update`, { priority: 9 });
+  await expect(notices.getByRole('listitem')).toHaveText(told);
+  told = [];
+  await server.api('POST', `/jobs/${made.id}/update`, { priority: 8 });
+  await expect(page.locator('article > header')).toContainText('Priority 8');
+  await expect(notices).toHaveCount(0);
+});

@@ -92,3 +92,20 @@ test('from a used GPU to its job, and what a drain hits', async ({ page }) => {
   await expect(ask).toContainText('No job runs on it.');
   await expect(ask).not.toContainText('Affected jobs');
 });
+
+test('why a node takes nothing: its reason, and what its GPUs have, in the table and beside the cells', async ({ page }) => {
+  // A cluster of pretended GPUs has no driver that could go away: that is put into the answers.
+  await page.route('**/api/v1/nodes', async (r) => {
+    const answer = await r.fetch();
+    const list = (await answer.json()) as { nodes: { name: string; skus: { bad: number; total: number; fault?: string; pretended?: boolean }[] }[] };
+    for (const n of list.nodes) if (n.name === 'node-b') n.skus = n.skus.map((s) => ({ ...s, bad: s.total, fault: 'the driver is not there: /dev/nvidiactl is missing', pretended: false }));
+    await r.fulfill({ response: answer, json: list });
+  });
+  await server.signIn(page, 'carol', '/nodes?as=table&node=node-b');
+  const row = (name: string) => page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: name });
+  await expect(row('node-b')).toContainText('the driver is not there: /dev/nvidiactl is missing');
+  await expect(row('node-b')).toContainText('2 of 2 LAB-GPU');
+  await expect(row('node-a')).not.toContainText('driver');
+  await expect(page.getByRole('complementary', { name: 'node-b' })).toContainText('2 bad: the driver is not there: /dev/nvidiactl is missing');
+  await accessible(page);
+});
