@@ -7,7 +7,7 @@ const server = served();
 const ended = (id: number, phase: string) => expect.poll(async () => ((await server.api('GET', `/jobs/${id}`)) as { phase: string }).phase).toBe(phase);
 
 test('a failed job opens at its first error, which is on standard error alone', async ({ page }) => {
-  const said = silent(page);
+  const errors = silent(page);
   const program = 'seq 1 300; echo "Traceback (most recent call last):" >&2; echo "RuntimeError: shapes do not fit" >&2; for i in $(seq 1 300); do echo "more $i" >&2; done; exit 3';
   const made = (await server.submit(job('fails', { command: JSON.stringify(program) }))) as { id: number };
   await ended(made.id, 'Failed');
@@ -20,6 +20,11 @@ test('a failed job opens at its first error, which is on standard error alone', 
   await expect(first).toHaveAttribute('data-mark', 'at');
   await expect(log.getByText('RuntimeError: shapes do not fit')).toHaveAttribute('data-error', 'true');
   await expect(log.getByText('300', { exact: true })).not.toHaveAttribute('data-error');
+  // What the colour tells is said to those who do not see it, once for lines that stand together, and not copied.
+  const said = log.locator('.hidden');
+  await expect(said).toHaveText(['standard error: ']);
+  await expect(said).toHaveCSS('user-select', 'none');
+  await expect(first).toHaveText('standard error: Traceback (most recent call last):');
   await expect(page.getByRole('region', { name: 'How it ended' })).toContainText('code 3');
   await accessible(page);
 
@@ -30,7 +35,7 @@ test('a failed job opens at its first error, which is on standard error alone', 
   await parts.getByRole('link', { name: 'Overview' }).click();
   await expect(page.getByRole('table', { name: 'Tasks' })).toBeVisible();
   await expect(parts.locator('[aria-current]')).toHaveText(['Overview']);
-  expect(said).toEqual([]);
+  expect(errors).toEqual([]);
 });
 
 test('of several tasks the one that failed first is shown, and which output is a click', async ({ page }) => {
@@ -53,13 +58,48 @@ test('of several tasks the one that failed first is shown, and which output is a
   await expect(log).toContainText('ValueError: bad rank');
 });
 
+test('a log stays where its reader is, though the job fails meanwhile', async ({ page }) => {
+  const program = 'echo "in $PWD now"; seq 1 200; if test "$PAI_TASK_INDEX" = 1; then until test -e fail; do sleep 0.1; done; echo "ValueError: bad rank" >&2; seq 1 200; exit 2; fi; sleep 600';
+  const made = (await server.submit(job('later', { instances: 2, command: JSON.stringify(program) }))) as { id: number };
+  await server.signIn(page, 'carol', `/jobs/${made.id}?tab=log`);
+  await page.getByRole('combobox', { name: 'Task' }).click();
+  await page.getByRole('option', { name: 'main-1' }).click();
+  const log = page.getByRole('log');
+  await expect(log).toContainText('200');
+  await log.press('Home');
+  await expect(log).toContainText(/in \/\S+ now/);
+  const folder = /in (\/\S+) now/.exec((await log.textContent()) ?? '')?.[1] ?? '';
+  // Two read it: one the task that fails, one none that was named.
+  const other = await page.context().newPage();
+  await other.goto(`${server.url}/jobs/${made.id}?tab=log`);
+  await expect(other.getByRole('log', { name: 'Log of main-0' })).toContainText('200');
+  const { writeFileSync } = await import('node:fs');
+  writeFileSync(`${folder}/fail`, '');
+  await ended(made.id, 'Failed');
+
+  await page.bringToFront();
+  const button = page.getByRole('button', { name: 'First error' });
+  await expect(button).toBeVisible();
+  await expect(log.getByText(`in ${folder}`)).toBeInViewport();
+  await expect(log.locator('[data-mark=at]')).toHaveCount(0);
+  await button.click();
+  await expect(log.getByText('ValueError: bad rank')).toHaveAttribute('data-mark', 'at');
+
+  await other.bringToFront();
+  await expect(other.locator('header').getByText('Failed')).toBeVisible();
+  await expect(other.getByText('The task has ended')).toBeVisible();
+  await expect(other.getByRole('log', { name: 'Log of main-0' })).toBeVisible();
+  await expect(other.getByRole('navigation', { name: 'Parts of the job' }).locator('[aria-current]')).toHaveText(['Log']);
+  await other.close();
+});
+
 test('both outputs are followed in the order in which they are printed', async ({ page }) => {
   const program = 'for i in 1 2 3; do until test -e go$i; do sleep 0.1; done; echo "out $i"; until test -e err$i; do sleep 0.1; done; echo "err $i" >&2; done; sleep 600';
   const made = (await server.submit(job('talks', { command: JSON.stringify(`echo "in $PWD"; ${program}`) }))) as { id: number };
   await server.signIn(page, 'carol', `/jobs/${made.id}?tab=log`);
   const log = page.getByRole('log');
   await expect(log).toContainText(/in \/\S+/);
-  const folder = /in (\/\S+?)(?:out|err|$)/.exec((await log.textContent()) ?? '')?.[1] ?? '';
+  const folder = /in (\/\S+?)(?:out|standard|$)/.exec((await log.textContent()) ?? '')?.[1] ?? '';
   const { writeFileSync } = await import('node:fs');
   for (const i of [1, 2, 3]) {
     writeFileSync(`${folder}/go${i}`, '');
@@ -67,7 +107,7 @@ test('both outputs are followed in the order in which they are printed', async (
     writeFileSync(`${folder}/err${i}`, '');
     await expect(log).toContainText(`err ${i}`);
   }
-  const order = ['out 1', 'err 1', 'out 2', 'err 2', 'out 3', 'err 3'];
+  const order = ['out 1', 'standard error: err 1', 'out 2', 'standard error: err 2', 'out 3', 'standard error: err 3'];
   await expect(log).toContainText(order.join(''));
   await page.reload();
   await expect(log).toContainText(order.join(''));

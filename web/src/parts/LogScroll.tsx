@@ -17,13 +17,14 @@ interface Props {
   log: LogState;
   label: string;
   rest: string; // where lines are that were not read
-  failed: boolean; // it begins at its first error
+  failed: boolean; // it has a first error
+  toError: boolean; // and begins there
   follow: boolean;
   onFollow: (on: boolean) => void;
 }
 
 // LogScroll shows the lines of a log, those in view alone, and finds a text in them.
-export function LogScroll({ log, label, rest, failed, follow, onFollow }: Props) {
+export function LogScroll({ log, label, rest, failed, toError, follow, onFollow }: Props) {
   const [find, setFind] = useState('');
   const [only, setOnly] = useState(false); // the lines that were found, alone
   const [at, setAt] = useState(-1); // the line that was jumped to, counted from the log's first
@@ -45,28 +46,31 @@ export function LogScroll({ log, label, rest, failed, follow, onFollow }: Props)
     const to = found[next];
     if (to !== undefined) show(to, shown ? next : to);
   };
-  const error = useFirstError(log, failed);
-  const toError = () => {
+  const { line: error, of: searched } = useFirstError(log, failed);
+  const goToError = () => {
     setOnly(false);
     show(error, error);
   };
-  const opened = useRef(false);
+  const opened = useRef(!toError);
   useLayoutEffect(() => {
     if (error < 0 || opened.current) return;
     opened.current = true;
-    toError();
+    goToError();
   });
   const hits = useMemo(() => new Set(found), [found]);
+  const lineAt = (index: number) => (shown ? (shown[index] ?? 0) : index);
+  const isError = (line: number) => log.both && log.lines.from[line] === errors;
   return (
     <>
       <Find find={find} found={found} of={log.cut ? log.lines.list.length : 0} at={at - gone} only={only} onFind={(t) => { setFind(t); setAt(-1); }} onOnly={setOnly} onJump={jump}>
-        {error >= 0 && <Button variant="default" onClick={toError}>{text.firstError}</Button>}
+        {error >= 0 && <Button variant="default" onClick={goToError}>{text.firstError(searched)}</Button>}
       </Find>
       <div ref={box} className={css.logBox} role="log" aria-label={label} aria-live="off" tabIndex={0} {...scroll}>
         <div className={css.logInner} style={{ height: rows.getTotalSize() }}>
-          {rows.getVirtualItems().map((v) => {
-            const i = shown ? (shown[v.index] ?? 0) : v.index;
-            return <Line key={v.key} text={log.lines.list[i] ?? ''} top={v.start} error={log.both && log.lines.from[i] === errors} mark={i === at - gone ? 'at' : !shown && hits.has(i) ? 'found' : ''} />;
+          {rows.getVirtualItems().map((v, nth, all) => {
+            const i = lineAt(v.index);
+            const before = all[nth - 1];
+            return <Line key={v.key} text={log.lines.list[i] ?? ''} top={v.start} error={isError(i)} begins={isError(i) && !(before && isError(lineAt(before.index)))} mark={i === at - gone ? 'at' : !shown && hits.has(i) ? 'found' : ''} />;
           })}
         </div>
       </div>
@@ -175,27 +179,29 @@ function useFound(lines: LogLines, find: string, version: number): number[] {
   return useMemo(() => (find && version >= 0 ? finder.finder.find(finder.of) : []), [finder, find, version]);
 }
 
-// useFirstError is the line at which the reader of a failed task's log begins, -1 where there is none. It is looked for when nothing
-// more comes, and stays the same one while earlier lines come.
-function useFirstError(log: LogState, failed: boolean): number {
+// useFirstError is the line at which the reader of a failed task's log begins, -1 where there is none, and of how many lines it is the
+// first, 0 for all. It is looked for when nothing more comes, and stays the same one while earlier lines come.
+function useFirstError(log: LogState, failed: boolean): { line: number; of: number } {
   const final = failed && !log.reading && log.version > 0;
   const first = useMemo(() => {
     const i = final ? firstErrorOf(log.lines) : -1;
-    return i < 0 ? null : i + log.lines.gone;
+    return i < 0 ? null : { at: i + log.lines.gone, of: log.cut ? log.lines.list.length : 0 };
   }, [log.lines, final]);
-  return first === null ? -1 : first - log.lines.gone;
+  return first === null ? { line: -1, of: 0 } : { line: first.at - log.lines.gone, of: first.of };
 }
 
 interface LineProps {
   text: string;
   top: number;
   error: boolean; // it is of standard error, beside lines that are not
+  begins: boolean; // it is the first of such lines
   mark: string;
 }
 
-const Line = memo(function Line({ text: line, top, error, mark }: LineProps) {
+const Line = memo(function Line({ text: line, top, error, begins, mark }: LineProps) {
   return (
     <div className={css.line} data-mark={mark || undefined} data-error={error || undefined} title={error ? text.isError : undefined} style={{ transform: `translateY(${top}px)` }}>
+      {begins && <span className={`hidden ${css.unselected ?? ''}`}>{text.isError}: </span>}
       {runsOf(line).map((r, i) =>
         r.colour || r.bold ? (
           <span key={i} style={{ color: r.colour || undefined, fontWeight: r.bold ? 600 : undefined }}>

@@ -20,6 +20,12 @@ function nameOf(t: Task): string {
   return `${t.role}-${t.index}`;
 }
 
+// beginOf is the task whose log a reader who names none begins with.
+function beginOf(job: Job): string {
+  const task = firstFailed(job) ?? job.tasks?.[0];
+  return task ? nameOf(task) : '';
+}
+
 const over = ['Succeeded', 'Failed', 'Stopped', 'Ended'];
 
 // Which log is shown stands in the address.
@@ -34,7 +40,8 @@ export function LogView({ job }: { job: Job }) {
   const address: LogAddress = useSearch({ strict: false });
   const navigate = useNavigate();
   const [follow, setFollow] = useState(true);
-  const task = tasks.find((t) => nameOf(t) === address.task) ?? firstFailed(job) ?? tasks[0];
+  const [begun] = useState(() => beginOf(job)); // not changed under its reader by a task that fails
+  const task = tasks.find((t) => nameOf(t) === address.task) ?? tasks.find((t) => nameOf(t) === begun) ?? tasks[0];
   if (!task) return <Empty title={text.empty} />;
   const together = address.task === all && tasks.length > 1;
   const stream = text.streams.find((s) => s.value === address.output)?.value ?? 'both';
@@ -100,7 +107,8 @@ function Lines({ job, task, stream, attempt, ...rest }: LinesProps) {
 }
 
 function Shown({ log, ...more }: { log: LogState; label: string; rest: string; failed: boolean } & Following) {
+  const [toError] = useState(more.failed); // a log whose task fails while it is read stays where its reader is
   if (log.error instanceof Failure && log.error.status === 404) return <Empty title={log.reading ? text.empty : text.none}>{log.error.message}</Empty>;
   if (log.error && (!log.reading || log.lines.list.length === 0)) return <Failed error={log.error} onRetry={log.again} />;
-  return <LogScroll log={log} {...more} />;
+  return <LogScroll log={log} toError={toError} {...more} />;
 }

@@ -7,8 +7,9 @@ export interface Earlier {
   start: number[]; // the offset of each stream at which they begin, 0 where nothing is before them
 }
 
-// earlierOf reads what stands before an offset of each stream of a log, so many bytes of each at most. Where something in it was
-// removed, it is read from the log's beginning, of which little is kept then: what came before a gap cannot be asked for by its place.
+// earlierOf reads what stands before an offset of each stream of a log (0: of one that is not read), so many bytes of each at most.
+// Where something in it was removed, it is read from the log's beginning, of which little is kept then: what came before a gap cannot
+// be asked for by its place.
 export async function earlierOf(place: LogPlace, before: number[], most: number, signal: AbortSignal, open = openLog): Promise<Earlier> {
   const from = before.map((n) => Math.max(0, n - most));
   const read = await upTo(place, from, before, signal, open);

@@ -20,20 +20,25 @@ export interface LogState {
 }
 
 // Reader follows one log and picks it up where it broke, by its offset in bytes.
-class Reader {
+export class Reader {
   lines = new Lines();
-  private start: number[] = []; // the offset of what was read first, of each stream
+  private start = [0, 0]; // the offset of what was read first, of each stream; of one that is not read nothing stands before it
   private long = false; // the line before that is longer than what is read at once
   private at: number[] = []; // where each stream goes on; empty before the first answer
   private decoders = [new TextDecoder(), new TextDecoder(), new TextDecoder()];
+  private readonly open: typeof openLog;
+
+  constructor(open = openLog) {
+    this.open = open;
+  }
 
   // read reads to the end of one answer.
   async read(place: LogPlace, signal: AbortSignal, changed: () => void): Promise<void> {
-    const r = await openLog(place, this.at.length === 0 ? { tail: firstLines } : goOn(place, this.at), signal);
+    const r = await this.open(place, this.at.length === 0 ? { tail: firstLines } : goOn(place, this.at), signal);
     changed(); // also where nothing was printed yet
     await readPieces(r, place.stream, (source, offset, bytes) => {
       if (source !== own) {
-        this.start[source] ??= offset;
+        if (this.at[source] === undefined) this.start[source] = offset;
         this.at[source] = offset + bytes.length;
       }
       this.lines.take(this.decoders[source]?.decode(bytes, { stream: true }) ?? '', source);
@@ -49,7 +54,7 @@ class Reader {
   get before(): ((place: LogPlace, signal: AbortSignal) => Promise<void>) | null {
     if (this.start.every((n) => n === 0) || this.long || this.lines.dropped) return null;
     return async (place, signal) => {
-      const { lines, start } = await earlierOf(place, this.start, earlierBytes, signal);
+      const { lines, start } = await earlierOf(place, this.start, earlierBytes, signal, this.open);
       this.long = start.every((n, i) => n >= (this.start[i] ?? 0));
       if (this.long || this.lines.dropped) return;
       this.start = start;

@@ -123,7 +123,7 @@ export const log = {
   stream: 'Which output',
   streams: [{ value: 'both', label: 'Both' }, { value: 'stdout', label: 'Output' }, { value: 'stderr', label: 'Errors' }],
   isError: 'standard error',
-  firstError: 'First error',
+  firstError: (of: number) => (of > 0 ? `First error in the last ${plural(of, 'line')}` : 'First error'),
   attempt: 'Attempt',
   latest: (n: number) => `${count(n)}, the latest`,
   follow: 'Follow',
