@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { Estimate, Explanation, GangReason, JobBrief, LevelUse, Suggestion } from '../api/wire';
 import { useNow } from '../format/clock';
 import { count } from '../format/quantity';
+import { sentence } from '../format/sentence';
 import { precise } from '../format/time';
 import { why as text } from '../text/job';
 import { Ago } from '../ui/Ago';
@@ -59,7 +60,12 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
           <p key={n.name}>{n.cordoned ? text.cordonedBy(n.name, n.by ?? '', n.reason) : text.ofNode(n.name, n.reason)}</p>
         ))}
         <div className={css.facts}>
-          {e.position && e.waiting ? <Fact name={text.place}>{text.position(e.position, e.waiting)}</Fact> : null}
+          {e.position && e.waiting ? (
+            <Fact name={text.place}>
+              {text.position(e.position, e.waiting)}
+              {e.order && <span className="muted"> ({e.order})</span>}
+            </Fact>
+          ) : null}
           {gangs.length > 0 && (
             <Fact name={text.start}>
               <Start estimate={e.estimate} />
@@ -76,9 +82,9 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
         {gangs.map((g) => (
           <Gang key={g.gang} gang={g} alone={gangs.length === 1} from={from} />
         ))}
-        {noFixOf(gangs) && <p>{text.noFix}</p>}
-        <Briefs title={text.blockers} jobs={e.blockers ?? []} />
-        <Briefs title={text.ahead} jobs={e.ahead ?? []} />
+        {noFixOf(gangs) && <p>{gangs.some((g) => g.untried) ? text.noneTried : text.noFix}</p>}
+        <Briefs title={text.blockers} jobs={e.blockers ?? []} more={e.blockers_more ?? 0} />
+        <Briefs title={text.ahead} jobs={e.ahead ?? []} more={e.ahead_more ?? 0} />
       </div>
     </Section>
   );
@@ -115,7 +121,8 @@ function Gang({ gang, alone, from }: { gang: GangReason; alone: boolean; from: s
           <Table label={title} columns={levels} rows={uses} rowKey={(l) => `${l.chain} ${l.level} ${l.pinned ?? ''}`} />
         </div>
       )}
-      {(gang.cut ?? gang.bound) && <p className="meta">{text.cut}: {gang.cut ?? gang.bound}</p>}
+      {gang.cut && <p className="meta">{sentence(gang.cut)}</p>}
+      <Reservation gang={gang} alone={alone} />
       {fixes.length > 0 && (
         <div className={css.block}>
           <h3>{text.fixes}</h3>
@@ -124,9 +131,23 @@ function Gang({ gang, alone, from }: { gang: GangReason; alone: boolean; from: s
               <Fix key={s.message} fix={s} from={from} />
             ))}
           </ul>
+          {gang.untried && <p className="meta">{text.untried}</p>}
         </div>
       )}
     </>
+  );
+}
+
+// Reservation is what its virtual cluster keeps for a gang: when it starts at the latest by that, or why no time is promised.
+function Reservation({ gang: { name, bound, reserved_at: at }, alone }: { gang: GangReason; alone: boolean }) {
+  if (!bound && !at) return null;
+  const fact = at ? text.atLatest : text.reservation;
+  return (
+    <div className={css.facts}>
+      <Fact name={alone ? fact : text.ofGang(fact, name)}>
+        {at ? <><Ago at={at} />{bound && <span className="muted"> ({bound})</span>}</> : sentence(bound ?? '')}
+      </Fact>
+    </div>
   );
 }
 
@@ -152,12 +173,14 @@ const briefs: Column<JobBrief>[] = [
   { key: 'basis', head: text.basis, grow: true, cell: (b) => <span className="muted" title={b.basis}>{b.basis ?? ''}</span> },
 ];
 
-function Briefs({ title, jobs }: { title: string; jobs: JobBrief[] }) {
+// Briefs are the jobs that are named; more are there besides.
+function Briefs({ title, jobs, more }: { title: string; jobs: JobBrief[]; more: number }) {
   if (jobs.length === 0) return null;
   return (
     <div className={css.block}>
       <h3>{title}</h3>
       <Table label={title} columns={briefs} rows={jobs} rowKey={(b) => String(b.job)} />
+      {more > 0 && <p className="meta">{text.more(more)}</p>}
     </div>
   );
 }

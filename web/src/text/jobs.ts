@@ -55,6 +55,7 @@ export const text = {
   starts: 'Starts',
   ends: 'Ends',
   point: (where: string, free: string) => `${where}: ${free} free`,
+  apart: (where: string, free: string) => `${where}: ${free} free, not in one place`,
   freeOf: (free: number, of: number, what: string) => `${count(free)} of ${count(of)} ${what}`,
   cluster: 'cluster',
   ahead: (where: string, free: string) => `${where}: other jobs first (${free} free)`,
