@@ -7,11 +7,12 @@ const server = served();
 test('more jobs than a page has: it says so, for itself and for its order, and the older ones follow', async ({ page }) => {
   await server.submit(job('holds', { gpus: 2, priority: 'crit' }));
   for (let i = 0; i < 104; i++) await server.submit(job(`waits-${i}`, { gpus: i < 4 ? 1 : 2 }));
+  await page.setViewportSize({ width: 1600, height: 900 }); // which has room for all columns
   await server.signIn(page, 'carol', '/jobs');
   const rows = page.getByRole('table', { name: /^Jobs/ }).getByRole('row');
   await expect(rows).toHaveCount(101); // with the head
   await expect(page.getByText('100 jobs on this page; there are more')).toBeVisible();
-  await page.getByRole('columnheader', { name: 'State' }).getByRole('button').click();
+  await page.getByRole('columnheader', { name: 'Waited' }).getByRole('button').click();
   await expect(page.getByText('100 jobs on this page; there are more · only this page is in this order')).toBeVisible();
   // Chosen jobs of a page that is left are not stopped with those of the next.
   await page.getByLabel('Select admin~waits-50').check();
@@ -49,6 +50,28 @@ test('an order over all pages', async ({ page }) => {
   await page.getByRole('button', { name: 'Next page' }).click();
   await page.getByRole('button', { name: 'First page' }).click();
   await expect(rows.nth(1)).toContainText('z-last');
+});
+
+test('what a list shows by the room that there is', async ({ page }) => {
+  await server.submit(job('room-a', { gpus: 2 }));
+  await server.submit(job('room-b', { gpus: 2 }));
+  await server.signIn(page, 'carol', '/jobs?name=room-');
+  const table = page.getByRole('table', { name: /^Jobs/ });
+  const heads = ['User', 'Waited', 'Ran'];
+  const shown = async () => {
+    const all = await table.getByRole('columnheader').allInnerTexts();
+    return heads.filter((h) => all.some((one) => one.trim() === h));
+  };
+  const row = table.getByRole('row').filter({ hasText: 'admin~room-b' });
+  await expect(row).toContainText(/within 1\d min/); // no column grows after this
+  const why = row.getByText('default: 0 of 2 GPUs free');
+  for (const [width, want] of [[1600, heads], [1500, ['User', 'Waited']], [1440, ['User']], [1280, []]] as const) {
+    await page.setViewportSize({ width, height: 900 });
+    await expect.poll(shown).toEqual(want);
+    await expect(why).toBeVisible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth)).toBe(true);
+    if (width > 1280) expect(await why.evaluate((e) => (e.closest('td')?.scrollWidth ?? 1) <= (e.closest('td')?.clientWidth ?? 0))).toBe(true); // all of it is seen
+  }
 });
 
 test('several jobs are stopped at once, those alone that were chosen and are shown', async ({ page }) => {

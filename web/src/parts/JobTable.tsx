@@ -78,10 +78,10 @@ const columns: Column<Job>[] = [
   { key: 'starts', head: text.starts, named: true, cell: () => null },
   { key: 'ends', head: text.ends, named: true, cell: endIn },
   { key: 'vc', head: text.vc, order: (a, b) => byWord(a.vc, b.vc), cell: (j) => <span title={j.vc}>{j.vc}</span> },
-  { key: 'user', head: text.user, narrow: 'hidden', wide: true, order: (a, b) => byWord(a.user, b.user), cell: (j) => j.user },
+  { key: 'user', head: text.user, narrow: 'hidden', from: 1400, order: (a, b) => byWord(a.user, b.user), cell: (j) => j.user },
   { key: 'gpus', head: text.gpus, align: 'right', order: (a, b) => a.gpus - b.gpus, cell: (j) => count(j.gpus) },
-  { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', wide: true, order: (a, b) => waited(a, now()) - waited(b, now()), cell: (j) => <Waited job={j} /> },
-  { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', wide: true, order: (a, b) => (a.ran ?? 0) - (b.ran ?? 0), cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },
+  { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', from: 1500, order: (a, b) => waited(a, now()) - waited(b, now()), cell: (j) => <Waited job={j} /> },
+  { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', from: 1600, order: (a, b) => (a.ran ?? 0) - (b.ran ?? 0), cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },
   { key: 'submitted', head: text.submitted, align: 'right', narrow: 'hidden', order: (a, b) => a.submitted - b.submitted, cell: (j) => <Ago at={j.submitted} /> },
 ];
 

@@ -8,6 +8,9 @@ test('how long a job waited', () => {
   expect(waited(base, 150)).toBe(50);
   expect(waited({ ...base, phase: 'Active', started: 130 }, 500)).toBe(30);
   expect(waited({ ...base, phase: 'Stopped', ended: 140 }, 500)).toBe(40);
+  // All waits count, as on the command line: one that ran, waited again and runs has two.
+  expect(waited({ ...base, phase: 'Active', started: 130, ran: 8, preempted: 1, waited: 362 }, 500)).toBe(362);
+  expect(waited({ ...base, phase: 'Succeeded', started: 130, ended: 400, ran: 70, waited: 230 }, 500)).toBe(230);
   // One that was preempted waits again: the time in which it ran does not count, the time since does.
   expect(waited({ ...base, phase: 'Waiting', started: 102, ran: 8, preempted: 1 }, 500)).toBe(392);
 });

@@ -16,11 +16,11 @@ export function stateOf(job: Job): string {
   return job.phase;
 }
 
-// waited is how long a job waited, or has: from its submission to its first start, and when it waits again, for as long as it
-// did not run.
+// waited is how long a job waited, or has, in all its waits: the time in which it did not run. Of one that ended before the server
+// measured that, it is the time to its first start.
 export function waited(job: Job, now: number): number {
   if (job.phase === 'Waiting') return now - job.submitted - (job.ran ?? 0);
-  return (job.started ?? job.ended ?? now) - job.submitted;
+  return job.waited ?? (job.started ?? job.ended ?? now) - job.submitted;
 }
 
 // firstFailed is the task of a failed job at whose log its reader begins: the one that failed first. Those that were stopped since

@@ -7,7 +7,7 @@ export interface Column<T> {
   cell: (row: T) => ReactNode;
   align?: 'right';
   narrow?: 'title' | 'hidden'; // on a phone: the first line of a row, or left out; else in its second line
-  wide?: boolean; // shown where a screen has room for it
+  from?: 1400 | 1500 | 1600; // px of a screen that has room for it; a phone's is narrow's
   named?: boolean; // on a phone its head stands before it, as before numbers
   quiet?: boolean; // its head is for screen readers alone
   top?: ReactNode; // what stands in its head instead of its name
@@ -61,7 +61,7 @@ export function Table<T>({ label, columns, rows, rowKey, dim, sorted, ordered = 
         <thead role="rowgroup">
           <tr role="row">
             {columns.map((c) => (
-              <th key={c.key} role="columnheader" scope="col" data-align={c.align} data-wide={c.wide || undefined} aria-sort={way(c.key, sorted)}>
+              <th key={c.key} role="columnheader" scope="col" data-align={c.align} data-from={c.from} aria-sort={way(c.key, sorted)}>
                 <Head column={c} sorted={sorted} onSort={onSort} />
               </th>
             ))}
@@ -71,7 +71,7 @@ export function Table<T>({ label, columns, rows, rowKey, dim, sorted, ordered = 
           {(ordered ? rows : inOrder(rows, columns, sorted)).map((row) => (
             <tr key={rowKey(row)} role="row" data-dim={dim?.(row) || undefined}>
               {columns.map((c) => (
-                <td key={c.key} role="cell" data-align={c.align} data-narrow={c.narrow} data-grow={c.grow} data-wide={c.wide || undefined} data-quiet={c.quiet || !!c.top || undefined} data-named={c.named || c.align === 'right' || undefined} data-head={c.head}>
+                <td key={c.key} role="cell" data-align={c.align} data-narrow={c.narrow} data-grow={c.grow} data-from={c.from} data-quiet={c.quiet || !!c.top || undefined} data-named={c.named || c.align === 'right' || undefined} data-head={c.head}>
                   {c.cell(row)}
                 </td>
               ))}
