@@ -137,7 +137,7 @@ test('hostile text that is typed stays text: forms, files, filters, configuratio
   for (const text of hostile.texts) {
     await page.getByLabel('Name', { exact: true }).fill(text);
     await page.getByLabel('Commands').fill(text);
-    await page.getByLabel('Image').fill(text);
+    await page.getByLabel('Image', { exact: true }).fill(text);
     await expect(page.getByLabel('Name', { exact: true })).toHaveValue(text);
     await expect(verdict).toHaveAttribute('aria-busy', 'false');
     await harmless(page, `Submit, ${text}`);

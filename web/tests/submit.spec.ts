@@ -45,6 +45,17 @@ test('ports, a storage, a second role, retries and a folder with code by the for
   await page.getByRole('option', { name: 'data' }).click();
   await page.keyboard.press('Escape');
   await expect(file).toContainText('- data');
+  await page.getByLabel('Shared memory per task (MiB)').fill('64');
+  await expect(file).toContainText('shmMB: 64');
+  const pull = page.getByRole('combobox', { name: 'Fetch images' });
+  await pull.click();
+  await page.getByRole('option', { name: 'Always' }).click();
+  await expect(file).toContainText('pull: always');
+  await pull.click();
+  await page.getByRole('option', { name: 'If the machine has none' }).click();
+  await expect(file).not.toContainText('pull:');
+  await pull.click();
+  await page.getByRole('option', { name: 'Always' }).click();
   await page.getByLabel('Choose a folder…').setInputFiles(code);
   const group = page.getByRole('group', { name: 'Code' });
   await expect(group.getByRole('status')).toContainText('3 files');
@@ -56,6 +67,10 @@ test('ports, a storage, a second role, retries and a folder with code by the for
   await expect(page.getByRole('region', { name: 'What will happen' })).toContainText('Starts now');
   await page.getByRole('button', { name: 'Submit' }).click();
   await expect(page.getByRole('heading', { name: 'whole-form' })).toBeVisible();
+  const { id } = (await server.api('GET', '/jobs/alice~whole-form')) as { id: number };
+  const kept = await page.evaluate(async (n) => (await fetch(`/api/v1/jobs/${n}/config`)).text(), id);
+  expect(kept).toContain('pull: always');
+  expect(kept).toContain('shmMB: 64');
   await page.getByRole('navigation', { name: 'Parts of the job' }).getByRole('link', { name: 'Log' }).click();
   const log = page.getByRole('log');
   await expect(log).toContainText('read: from the folder');
@@ -64,6 +79,38 @@ test('ports, a storage, a second role, retries and a folder with code by the for
   await expect(log).toContainText(/ports \d+/);
   await expect(log).toContainText(`data ${folder}/storage`);
   expect(said).toEqual([]);
+});
+
+test('the virtual cluster of a new job: the only one of its user, else default, else one that is chosen', async ({ page }) => {
+  const vc = page.getByRole('combobox', { name: 'Virtual cluster' });
+  const verdict = page.getByRole('region', { name: 'What will happen' });
+  const out = async () => {
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await expect(page.getByLabel('User name')).toBeVisible();
+  };
+  await server.signIn(page, 'bob', '/submit');
+  await expect(vc).toHaveValue('vc1');
+  await expect(verdict).toContainText('Starts now');
+  await out();
+  await server.signIn(page, 'carol', '/submit');
+  await expect(vc).toHaveValue('default');
+  await out();
+
+  // What a cluster of these tests does not have is put into the answers: two virtual clusters, and none is named default.
+  for (const path of ['**/api/v1/vcs', '**/api/v1/me']) {
+    await page.route(path, async (r) => {
+      const answer = await r.fetch();
+      await r.fulfill({ response: answer, body: (await answer.text()).replaceAll('"default"', '"another"') });
+    });
+  }
+  await server.signIn(page, 'carol', '/submit');
+  await expect(vc).toHaveValue('');
+  await expect(vc).toHaveAttribute('placeholder', 'Choose one');
+  await expect(page.getByRole('textbox', { name: 'Job file (YAML)' })).not.toContainText('virtualCluster');
+  await vc.click();
+  await page.getByRole('option', { name: 'vc1' }).click();
+  await expect(page.getByRole('textbox', { name: 'Job file (YAML)' })).toContainText('virtualCluster: vc1');
+  await expect(verdict).toContainText('Starts now');
 });
 
 test('templates: each is a job file without a mistake', async ({ page }) => {

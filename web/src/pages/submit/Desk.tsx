@@ -54,7 +54,7 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
         }}
       >
         {masked && <p className={css.warn}>{text.masked}</p>}
-        <Form draft={draft} template={<Template onTake={(name) => draft.setText(begun(name, vc ?? '', inVC) ?? draft.text)} />} />
+        <Form draft={draft} template={<Template onTake={(name) => draft.setText(begun(name, vc ?? 'default', inVC) ?? draft.text)} />} />
         <div className={css.foot}>
           <Verdict verdict={verdict} failed={submit.variables === draft.text ? submit.error : null} onUse={(change) => draft.setText(fixed(draft.text, change))} />
           <Button type="submit" fullWidth disabled={submit.isPending || (verdict.fresh && isOff(verdict))}>

@@ -12,6 +12,7 @@ import { Role } from './Role';
 import css from './submit.module.css';
 
 const priorities = Object.entries(text.classes).map(([value, label]) => ({ value, label }));
+const pulls = Object.entries(text.pulls).map(([value, label]) => ({ value, label }));
 const vcPath = ['defaults', 'virtualCluster'];
 const classPath = ['extras', 'hivedScheduler', 'jobPriorityClass'];
 const ownPath = ['extras', 'comb', 'priority'];
@@ -31,7 +32,7 @@ export function Form({ draft, template }: { draft: Draft; template: ReactNode })
       <div className={css.fields}>
         {template}
         <TextInput label={text.name} value={textAt(draft.read, ['name'])} onChange={(e) => draft.put(['name'], e.currentTarget.value)} />
-        <Select label={text.vc} data={vc && !names.includes(vc) ? [...names, vc] : names} value={vc || null} onChange={(v) => draft.put(vcPath, v ?? undefined)} allowDeselect={false} searchable={names.length > 10} />
+        <Select label={text.vc} data={vc && !names.includes(vc) ? [...names, vc] : names} value={vc || null} placeholder={text.chooseVC} onChange={(v) => draft.put(vcPath, v ?? undefined)} allowDeselect={false} searchable={names.length > 10} />
       </div>
       {roles.map((name) => (
         <Role key={name} name={name} draft={draft} alone={roles.length === 1} vc={vcs.data?.vcs?.find((v) => v.name === vc)} />
@@ -45,6 +46,7 @@ export function Form({ draft, template }: { draft: Draft; template: ReactNode })
         <Priority draft={draft} />
         <TextInput label={text.limit} description={text.limitHint} placeholder="90m" value={textAt(draft.read, limitPath)} onChange={(e) => draft.put(limitPath, e.currentTarget.value || undefined)} />
         <NumberInput label={text.retries} description={text.retriesHint} min={-2} max={10_000} allowDecimal={false} value={textAt(draft.read, ['jobRetryCount']) || 0} onChange={(v) => draft.put(['jobRetryCount'], v === '' || v === 0 ? undefined : Number(v))} />
+        <Pull draft={draft} />
         <Storages draft={draft} />
       </div>
       <Code draft={draft} />
@@ -59,6 +61,16 @@ function Priority({ draft }: { draft: Draft }) {
     if (name !== null && name !== own) draft.setText(set(set(draft.text, ownPath, undefined), classPath, name));
   };
   return <Select label={text.priority} data={own ? [...priorities, { value: own, label: text.ownPriority(own) }] : priorities} value={own || textAt(draft.read, classPath) || 'test'} onChange={choose} allowDeselect={false} />;
+}
+
+const pullPath = ['extras', 'comb', 'pull'];
+
+// Pull is whether the images are fetched where the machine has them.
+function Pull({ draft }: { draft: Draft }) {
+  const own = textAt(draft.read, pullPath);
+  const known = pulls.some((p) => p.value === own);
+  return <Select label={text.pull} description={text.pullHint} data={own && !known ? [...pulls, { value: own, label: own }] : pulls} value={own || 'missing'} allowDeselect={false}
+    onChange={(v) => draft.put(pullPath, v === 'missing' ? undefined : (v ?? undefined))} />;
 }
 
 const storagesPath = ['extras', 'comb', 'storages'];

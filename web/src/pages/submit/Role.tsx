@@ -44,6 +44,7 @@ export function Role({ name, draft, alone, vc }: Props) {
         <Select label={text.sku} placeholder={text.anySku} clearable clearButtonProps={{ 'aria-label': text.anySku }} data={chosen && !skus.includes(chosen) ? [...skus, chosen] : skus} value={chosen || null} onChange={(v) => draft.put(sku, v ?? undefined)} />
         <Image draft={draft} role={name} />
         <Ports draft={draft} role={name} />
+        <Count label={text.shm} hint={text.shmHint} draft={draft} path={[...path, 'extraContainerOptions', 'shmMB']} min={0} />
       </div>
       {!alone && (
         <div>
@@ -77,15 +78,16 @@ function Ports({ draft, role }: { draft: Draft; role: string }) {
 
 interface CountProps {
   label: string;
+  hint?: string;
   draft: Draft;
   path: Path;
   min: number;
   decimal?: boolean;
 }
 
-function Count({ label, draft, path, min, decimal = false }: CountProps) {
+function Count({ label, hint, draft, path, min, decimal = false }: CountProps) {
   return (
-    <NumberInput label={label} min={min} max={10_000_000} allowDecimal={decimal} decimalScale={3} clampBehavior="none" value={textAt(draft.read, path)}
+    <NumberInput label={label} {...(hint ? { description: hint } : {})} min={min} max={10_000_000} allowDecimal={decimal} decimalScale={3} clampBehavior="none" value={textAt(draft.read, path)}
       onChange={(v) => draft.put(path, v === '' ? undefined : Number(v))} />
   );
 }

@@ -10,14 +10,21 @@ export function ownVCs(me: Me | null | undefined, vcs: VC[]): string[] {
   return vcs.filter((v) => !v.gone && mayIn(me, 'submit jobs', v.name)).map((v) => v.name);
 }
 
-// useOwnVC is the one in which a new job begins: "" where there is none, undefined until that is known.
+// beginVC is the one in which a new job begins, as the server chooses for a job that names none: the only one, else "default"; ""
+// where the user chooses.
+export function beginVC(own: string[]): string {
+  return own.length === 1 ? (own[0] ?? '') : (own.find((vc) => vc === 'default') ?? '');
+}
+
+// useOwnVC is beginVC of the user's, undefined until that is known.
 export function useOwnVC(): string | undefined {
   const me = useQuery(meQuery);
   const vcs = useQuery(vcsQuery);
   if (!me.data || !vcs.data) return undefined;
-  return ownVCs(me.data, vcs.data.vcs ?? [])[0] ?? '';
+  return beginVC(ownVCs(me.data, vcs.data.vcs ?? []));
 }
 
+// inVC is a job's file in a virtual cluster, "" in none that is named.
 export function inVC(file: string, vc: string): string {
-  return vc === '' ? file : set(file, ['defaults', 'virtualCluster'], vc);
+  return vc === '' ? set(file, ['defaults'], undefined) : set(file, ['defaults', 'virtualCluster'], vc);
 }
