@@ -30,21 +30,27 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	if why := s.neverFits(j, int(g)); why != nil {
 		return Estimate{Unknown: why.Message}, true
 	}
-	var sure, likely, open, missed, may bool
-	e, sureBy := Estimate{}, Time(0)
-	for _, p := range []pace{slow, prompt, quick} {
-		if p == prompt && !e.Bounded && may && draw(s, id, g, m, &e) {
-			if sure {
-				e.AtLatest = max(sureBy, e.Latest)
+	var likely, open, missed, may, sooner bool
+	e := Estimate{}
+	for _, p := range paces {
+		if p == prompt && !e.Bounded && may {
+			sure := e.Latest
+			if draw(s, id, g, m, &e) {
+				if e.AtLatest = 0; sure > 0 && !missed {
+					e.AtLatest = max(sure, e.Latest)
+				}
+				e.Unknown, e.Jobs, e.Bounded = "", nil, false
+				return e, true
 			}
-			e.Unknown, e.Jobs, e.Bounded = "", nil, false
-			return e, true
+		}
+		if p == due && !sooner { // it would be the slow one again
+			continue
 		}
 		f := ahead(s, p, m)
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.steps)
 		e.Bounded = e.Bounded || f.bounded
-		may = may || f.any && !f.bounded
+		may, sooner = may || f.any && !f.bounded, f.sooner
 		switch {
 		case !ok:
 			if !missed {
@@ -53,15 +59,14 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 			missed = true
 			continue
 		case p == slow:
-			sure, e.Ends = true, f.log
-			e.Latest, sureBy = at, at
+			e.Latest, e.Ends = at, f.log
 		case p == quick && f.mayBeSooner(id, g):
 			open = true
 		}
 		if !likely || at < e.Earliest {
 			e.Earliest = at
 		}
-		if sure {
+		if e.Latest > 0 {
 			e.Latest = max(e.Latest, at)
 		}
 		likely = true
@@ -69,8 +74,11 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 			e.Basis, e.Order = f.words(), f.against(s, j)
 		}
 	}
-	if open && sure {
+	if open && e.Latest > 0 {
 		e.Earliest = 0
+	}
+	if missed { // in one of them it does not start, so no time is the last one
+		e.Latest = 0
 	}
 	return e, true
 }
@@ -83,7 +91,11 @@ func Starts(s *State, m Measured) []why.Expected {
 		ids = append(ids, s.order(int32(space))...)
 	}
 	at := make([]why.Expected, len(ids))
-	for _, p := range []pace{slow, prompt, quick} {
+	sooner := false
+	for _, p := range paces {
+		if p == due && !sooner {
+			continue
+		}
 		f, left := ahead(s, p, m), len(ids)
 		f.until(func() bool {
 			for left > 0 && f.began[ids[left-1]] != 0 {
@@ -94,6 +106,7 @@ func Starts(s *State, m Measured) []why.Expected {
 		for i, id := range ids {
 			at[i].Add(id, f.began[id], p == slow)
 		}
+		sooner = f.sooner
 	}
 	return slices.DeleteFunc(at, func(a why.Expected) bool { return a.Earliest == 0 })
 }
@@ -102,17 +115,22 @@ func ahead(s *State, p pace, m Measured) forward {
 	return forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m, known: s.habits, draw: habit.Draw{Of: draws}}
 }
 
-// pace says how soon what runs ends: as late as its limit and its grace allow;
-// the same, but whoever is stopped ends at once; or as soon as is likely. How
-// a job ends can change who goes next, so all three are tried.
+// pace says how soon what runs ends: as late as its limit and its grace allow; as soon as is
+// likely, but what is stopped after its whole grace; and both with what is stopped ending at once,
+// of which the last one counts what such work usually takes. How a job ends can change which one
+// goes next, so all four are tried.
 type pace int8
 
 const (
 	slow pace = iota
+	due
 	prompt
 	quick
 	drawing // one of several draws
 )
+
+// paces are those of every estimate, in order.
+var paces = [...]pace{slow, due, prompt, quick}
 
 // forward lets what runs on a copy of the state end, one after the other.
 type forward struct {
@@ -131,6 +149,7 @@ type forward struct {
 	began    map[JobID]Time             // when jobs first got cells
 	steps    int
 	bounded  bool
+	sooner   bool // an attempt likely ends before it has to
 	open     bool // an attempt ended of which only the limit is known
 	ended    int
 	kinds    habit.Tally
@@ -159,7 +178,7 @@ func (f *forward) run(id JobID, g int32) (Time, bool) {
 func (f *forward) until(done func() bool) (Time, bool) {
 	f.seen, f.began = map[AttemptID]AttemptState{}, map[JobID]Time{}
 	for {
-		for _, r := range f.decide() {
+		for _, r := range f.look() {
 			if e, ok := r.Event.(Placed); ok && f.began[e.Attempt.Job] == 0 {
 				f.began[e.Attempt.Job] = f.at
 			}
@@ -168,7 +187,6 @@ func (f *forward) until(done func() bool) (Time, bool) {
 		if done() {
 			return f.at, true
 		}
-		f.watch()
 		next := f.Wake()
 		if len(f.ends) > 0 && (next == 0 || f.ends[0].at < next) {
 			next = f.ends[0].at
@@ -187,8 +205,22 @@ func (f *forward) until(done func() bool) (Time, bool) {
 	}
 }
 
-// watch starts the tasks of attempts that are new, and plans their ends.
-func (f *forward) watch() {
+// look decides, lets what was placed start, and decides again as the core does when it hears of a
+// start.
+func (f *forward) look() []Record {
+	log := f.decide()
+	for n := 0; f.watch() && n < maxLooks; n++ {
+		log = append(log, f.decide()...)
+	}
+	return log
+}
+
+// maxLooks bounds how often it is decided again at one instant after starts.
+const maxLooks = 32
+
+// watch starts the tasks of attempts that are new, and plans their ends. It reports whether it
+// started some.
+func (f *forward) watch() (starts bool) {
 	for i := range f.attempts {
 		a := &f.attempts[i]
 		if a.job == none || a.state == AttemptReserving || a.state == AttemptUnknown || f.seen[a.id] == a.state {
@@ -199,18 +231,20 @@ func (f *forward) watch() {
 			for _, o := range f.jobs[a.job].spec.Gangs[id.Gang].Tasks {
 				f.fact(TaskStarted{Attempt: id, Task: o})
 			}
+			starts = true
 		}
 		f.seen[id] = a.state
 		f.expect(a)
 	}
+	return starts
 }
 
 // expect plans the end of an attempt.
 func (f *forward) expect(a *attempt) {
 	if a.state == AttemptStopping {
 		at := f.at
-		if f.pace == slow || f.draw.K%2 == 1 {
-			at = at.Add(f.jobs[a.job].spec.Grace)
+		if f.pace == slow || f.pace == due || f.draw.K%2 == 1 {
+			at = max(at, a.told.Add(f.jobs[a.job].spec.Grace))
 		}
 		f.ends.Push(plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: habit.ByStop})
 		return
@@ -228,10 +262,14 @@ func (f *forward) expect(a *attempt) {
 	f.any = f.any || f.pace == slow && f.draw.Of > 0 && f.drawn(a).spread
 	b := f.span(a)
 	at, by := b.late, b.basis
-	if f.pace == quick {
+	f.sooner = f.sooner || b.early < b.late
+	switch f.pace {
+	case due:
 		at, by = b.early, b.soon
+	case quick:
+		at, by = f.soonest(a, b)
 	}
-	if at > 0 && (f.pace == quick || b.basis != habit.ByLimit) { // a time limit is kept by the core itself
+	if at > 0 && (f.pace == quick || by != habit.ByLimit) { // a time limit is kept by the core itself
 		f.ends.Push(plannedEnd{at: max(at, f.at), id: a.id, basis: by})
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // copyOf continues a world on a copy of its state.
 func (w *world) copyOf() *world {
-	return &world{t: w.t, s: w.s.Clone(), now: max(w.now, w.s.Now()), once: w.once}
+	return &world{t: w.t, s: w.s.Clone(), now: max(w.now, w.s.Now()), once: w.once, ends: w.ends}
 }
 
 func (w *world) explain(id sched.JobID) sched.Explanation {
@@ -165,11 +165,15 @@ func (w *world) runTo(end sched.Time, runs map[sched.JobName]sched.Duration) {
 			spec, _ := w.s.Spec(j.ID)
 			j, _ = w.s.Job(j.ID) // it may have started just now
 			for _, a := range j.Attempts {
-				if d := runs[j.Name]; d > 0 && due[a.ID] == 0 && a.State == sched.AttemptRunning {
+				d := runs[j.Name]
+				if w.ends != nil {
+					d = w.ends(spec)
+				}
+				if d > 0 && due[a.ID] == 0 && a.State == sched.AttemptRunning {
 					due[a.ID] = a.Started.Add(d)
 				}
 				if a.State == sched.AttemptStopping && !stopped[a.ID] {
-					due[a.ID], stopped[a.ID] = w.now.Add(spec.Grace), true
+					due[a.ID], stopped[a.ID] = a.Told.Add(spec.Grace), true
 				}
 				if at := due[a.ID]; at > 0 && a.State != sched.AttemptOver && (at <= w.now || next == 0 || at < next) {
 					next = max(at, w.now)

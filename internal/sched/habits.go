@@ -81,7 +81,7 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 		left := max(reported-f.ranFor(a), 0)
 		e.by, e.spread, total = habit.ByReported, left > 0, reported-left/10+habit.Portion(left, int64(2*place+1), int64(f.draw.Of)*10)
 	case spec.Hints.Duration > 0:
-		if total = f.usual(a, habit.Duration, spec.Hints.Duration, &e); total == 0 {
+		if total = f.usual(a, habit.Duration, spec.Hints.Duration, oneOf{place, f.draw.Of}, &e); total == 0 {
 			e.by, total = habit.ByDeclared, max(spec.Hints.Duration-savedBy(f.State, a), 1)
 		}
 	case measured:
@@ -89,7 +89,7 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 		least := max(2*seen.Mean()-most, 0)
 		e.by, e.spread, total = habit.ByMeasured, true, max(least+habit.Portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(f.State, a), 1)
 	default:
-		total = f.usual(a, habit.Limit, limit, &e)
+		total = f.usual(a, habit.Limit, limit, oneOf{place, f.draw.Of}, &e)
 		e.open = total == 0
 	}
 	switch {
@@ -107,8 +107,38 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 	return e
 }
 
-// usual is how long an attempt takes in a draw, of a time that its job declares, as far as earlier ones say that; else 0.
-func (f *forward) usual(a *attempt, of habit.Of, declared Duration, e *drawnEnd) Duration {
+// oneOf is a place among equal chances, from 0.
+type oneOf struct{ place, of int32 }
+
+// low is where copies do not draw: one attempt in ten takes less.
+var low = oneOf{1, 11}
+
+// soonest is when an attempt ends as soon as is likely: where enough earlier ones are known, after
+// the low part that such take of what is declared, else when its span says.
+func (f *forward) soonest(a *attempt, b span) (Time, habit.Basis) {
+	spec := f.jobs[a.job].spec
+	of, declared := habit.Duration, spec.Hints.Duration
+	if declared == 0 {
+		of, declared = habit.Limit, spec.TimeLimit
+	}
+	_, measured := f.measured.Of(spec.User, spec.Name)
+	if b.early == 0 || f.declared || byReports(f.State, a) > 0 || measured && spec.Hints.Duration == 0 {
+		return b.early, b.soon
+	}
+	var e drawnEnd
+	total := f.usual(a, of, declared, low, &e)
+	if total == 0 {
+		return b.early, b.soon
+	}
+	if at := max(f.reaches(a, total), f.at); at < b.early {
+		return at, e.by
+	}
+	return b.early, b.soon
+}
+
+// usual is how long an attempt takes in one of so many cases, of a time that its job declares, as
+// far as earlier ones say that; else 0.
+func (f *forward) usual(a *attempt, of habit.Of, declared Duration, at oneOf, e *drawnEnd) Duration {
 	if declared <= 0 {
 		return 0
 	}
@@ -120,7 +150,7 @@ func (f *forward) usual(a *attempt, of habit.Of, declared Duration, e *drawnEnd)
 	if of == habit.Limit {
 		e.by = habit.ByPart
 	}
-	return max(u.Takes(declared, f.draw.Place(int64(a.id.Job), int64(a.id.Gang)), f.draw.Of)-savedBy(f.State, a), f.ranFor(a), 1)
+	return max(u.Takes(declared, at.place, at.of)-savedBy(f.State, a), f.ranFor(a), 1)
 }
 
 // opens reports whether nothing but its limit says when an attempt ends.

@@ -231,7 +231,10 @@ func (w *world) dies(a sched.AttemptID) {
 
 // varied lets jobs of all kinds come to virtual clusters of all kinds, while nodes and devices go
 // out of service and come back.
-func varied(t *testing.T, r *rand.Rand) *world {
+func varied(t *testing.T, r *rand.Rand) *world { return variedEnding(t, r, nil) }
+
+// variedEnding is the same with jobs that end by themselves.
+func variedEnding(t *testing.T, r *rand.Rand, ends func(*sched.Job) sched.Duration) *world {
 	cfg := cluster(4+2*r.IntN(2), map[cell.VCName]int32{"a": 1 + int32(r.IntN(2)), "b": 1 + int32(r.IntN(2))})
 	withPolicies(r, []*sched.Config{cfg})
 	for i := range cfg.VCs {
@@ -250,7 +253,7 @@ func varied(t *testing.T, r *rand.Rand) *world {
 		}
 	}
 	w := newWorld(t, cfg)
-	w.once = true
+	w.once, w.ends = true, ends
 	nodes := len(w.s.Nodes())
 	any := func() (id sched.JobID) {
 		if all := w.s.Jobs(); len(all) > 0 {

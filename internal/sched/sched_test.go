@@ -60,6 +60,8 @@ type world struct {
 	policies sched.Policies
 	// once leaves out the look whether another decision at the same instant does more.
 	once bool
+	// ends says how long an attempt of a job runs before it ends by itself; 0 is until it is stopped.
+	ends func(*sched.Job) sched.Duration
 }
 
 func newWorld(t *testing.T, c *sched.Config) *world {

@@ -187,12 +187,14 @@ type Expected struct {
 	Latest   jobs.Time  `json:"latest,omitempty"` // 0: not known
 }
 
-// Add takes what one more run says of the job; 0 is nothing. Of those that let all run as long as they may it comes first, and alone it says
-// when the job starts at the latest.
+// Add takes what one more run says of the job; 0 is nothing. That which lets all run as long as
+// they may comes first: where it, or one after it, says nothing, it is not known when the job
+// starts at the latest.
 func (s *Expected) Add(id jobs.JobID, at jobs.Time, slowest bool) {
 	s.Job = id
 	switch {
 	case at == 0:
+		s.Latest = 0
 		return
 	case slowest:
 		s.Latest = at
