@@ -74,16 +74,15 @@ func (d *draining) run() {
 	d.seen, d.began = map[AttemptID]AttemptState{}, map[JobID]Time{}
 	for d.steps < d.most {
 		d.steps++
-		d.note(d.decide())
-		d.watch()
-		if d.settled() {
-			break
-		}
+		d.note(d.look())
 		next := d.Wake()
 		if len(d.ends) > 0 && (next == 0 || d.ends[0].at < next) {
 			next = d.ends[0].at
 		}
-		if next == 0 {
+		if next == 0 || next > d.at+bookedSlack { // what ends now has ended, and all is decided
+			d.wait()
+		}
+		if next == 0 || d.settled() {
 			break
 		}
 		d.at = max(d.at, next)
@@ -125,12 +124,16 @@ func (d *draining) note(log []Record) {
 			d.begins(e.Attempt, e.Placement.Tasks, nil, true)
 		case JobEnded:
 			for k := range d.plan.Jobs {
-				if t := &d.plan.Jobs[k]; t.Attempt.Job == e.Job && (t.Fate == effects.WaitsThere || t.Fate == "") {
+				if t := &d.plan.Jobs[k]; t.Attempt.Job == e.Job && (t.Fate == effects.WaitsThere && t.Starts == 0 || t.Fate == "") {
 					t.Fate = effects.EndsThen
 				}
 			}
 		}
 	}
+}
+
+// wait tells of those that wait now, and that nothing was told of yet.
+func (d *draining) wait() {
 	for _, list := range [][]DrainEffect{d.plan.Jobs, d.plan.Others} {
 		for i := range list {
 			if e := &list[i]; e.Fate == effects.WaitsThere && e.Reason == "" && !e.Back {
@@ -187,7 +190,7 @@ func (d *draining) begins(id AttemptID, tasks []cell.Task, victims []AttemptID, 
 	over, ended := d.over[t.Attempt]
 	switch {
 	case t.Fate == effects.StartsAgain:
-	case !ended || over == d.at:
+	case !ended || d.at <= over+bookedSlack: // decisions follow each other
 		t.Fate = effects.StartsAgain
 	case !now:
 		return // it is told of when it starts

@@ -1,13 +1,16 @@
 package sched_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // TestDrainIsForetold: what a plan says of each job is what happens then, when the node is drained.
@@ -93,6 +96,183 @@ func TestDrainIsForetold(t *testing.T) {
 			}
 		}
 	}
+}
+
+// In random histories all that the JSON of a plan says of each job comes true, when the node is
+// drained so, nothing is submitted, what runs ends as late as it may, and what is stopped takes its
+// whole grace.
+func TestDrainPlansAreTrue(t *testing.T) {
+	n := map[string]int{}
+	for seed := range seeds.Of(t, 40) {
+		r := rand.New(rand.NewPCG(seed, 43))
+		w := variedEnding(t, r, toLimits)
+		for _, node := range w.s.Nodes() {
+			drain := sched.Cordon{Node: node.Name, On: true, Drain: w.now.Add(sched.Duration(max(r.IntN(60)-30, 0)) * sched.Minute)}
+			for _, wrong := range w.drainsAsPlanned(drain, n) {
+				t.Errorf("seed %d: %s is drained by %d at %d; %s", seed, node.Name, drain.Drain, w.now, wrong)
+			}
+		}
+	}
+	if t.Log(n); seeds.Modest() && (n["starts"] < 5 || n["waits"] < 20 || n["ends"] < 5 || n["later"] < 5 || n["back"] < 5) {
+		t.Error("too little was tried")
+	}
+}
+
+// drainsAsPlanned compares the plan of a drain with what comes of it.
+func (w *world) drainsAsPlanned(drain sched.Cordon, n map[string]int) (wrong []string) {
+	p, no := sched.PlanDrain(w.s.Clone(), drain)
+	if no != nil {
+		return nil
+	}
+	var plan struct{ Jobs, Others []drained }
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = json.Unmarshal(text, &plan)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := w.copyOf()
+	c.do(drain)
+	for _, e := range slices.Concat(plan.Jobs, plan.Others) {
+		n[e.Fate]++
+		became := c.copyOf()
+		became.log = slices.Clone(c.log)
+		not, waits := became.isDrained(&e)
+		if e.Starts > 0 {
+			n["later"]++
+		}
+		if e.Back {
+			n["back"]++
+		}
+		if e.Fate == "waits" && not == "" {
+			back := c.copyOf()
+			back.runTo(waits+100, nil) // all that ends then has ended
+			if starts := back.startsIfBack(e.Attempt, drain.Node); starts != e.Back {
+				not = fmt.Sprintf("where the node is back, it starts: %v", starts)
+			}
+		}
+		if not != "" {
+			wrong = append(wrong, fmt.Sprintf("the plan says %+v: %s", e, not))
+		}
+	}
+	return wrong
+}
+
+// drained is what a program reads of a job in the plan of a drain.
+type drained struct {
+	Attempt               sched.AttemptID
+	Fate                  string
+	Ends, Stopped, Starts sched.Time
+	Nodes                 []cell.NodeName
+	Back                  bool
+	After                 []struct{ Job sched.JobID }
+	For                   *struct{ Job sched.JobID }
+}
+
+// isDrained lets time pass until all that a plan says of an attempt has come, and says what has
+// not; and since when its gang waits without a promise of cells.
+func (w *world) isDrained(e *drained) (wrong string, waits sched.Time) {
+	w.runTo(max(w.now, e.Ends, e.Stopped, e.Starts).Add(3*sched.Hour), nil)
+	var stopped, over, ended, placed, promised sched.Time
+	var by sched.JobID
+	var after []sched.JobID
+	var nodes []cell.NodeName
+	next := func(a sched.AttemptID) bool { // of its gang, after it
+		return a.Job == e.Attempt.Job && a.Gang == e.Attempt.Gang && a.N > e.Attempt.N && placed == 0
+	}
+	for _, r := range w.log {
+		switch x := r.Event.(type) {
+		case sched.StopSent:
+			if x.Attempt == e.Attempt && x.Cause.Resumes() && stopped == 0 {
+				stopped = r.Time
+				if x.By != nil {
+					by = x.By.Job
+				}
+			}
+		case sched.AttemptEnded:
+			if x.Attempt == e.Attempt {
+				over, waits = r.Time, r.Time
+			}
+		case sched.JobEnded:
+			if x.Job == e.Attempt.Job {
+				ended = r.Time
+			}
+		case sched.Reserved:
+			if next(x.Attempt) {
+				promised = r.Time
+				after = append(after, w.others(e.Attempt.Job, x.Victims)...)
+			}
+		case sched.Unreserved:
+			if next(x.Attempt) {
+				if promised <= over.Add(slack) {
+					waits = r.Time
+				}
+				promised, after = 0, nil
+			}
+		case sched.Placed:
+			if next(x.Attempt) {
+				placed = r.Time
+				for _, task := range x.Placement.Tasks {
+					nodes = append(nodes, task.Node)
+				}
+				slices.Sort(nodes)
+				nodes = slices.Compact(nodes)
+			}
+		}
+	}
+	near := func(a, b sched.Time) bool { return max(a, b) <= min(a, b).Add(slack) }
+	is := fmt.Sprintf("it is stopped at %d, over at %d, promised cells at %d, starts at %d on %v, and its job ends at %d", stopped, over, promised, placed, nodes, ended)
+	if e.Fate != "unknown" && !near(stopped, e.Stopped) {
+		return is, waits
+	}
+	atOnce := placed > 0 && (near(placed, over) || promised > 0 && promised <= over.Add(slack))
+	ok := false
+	switch e.Fate {
+	case "ends":
+		ok = stopped == 0 && near(over, e.Ends)
+	case "over":
+		ok = ended > 0 && placed == 0
+	case "starts":
+		ok = atOnce && slices.Equal(nodes, e.Nodes)
+	case "waits":
+		ok = !atOnce && (e.Starts == 0) == (placed == 0) && (e.Starts == 0 || near(placed, e.Starts) && slices.Equal(nodes, e.Nodes))
+	case "unknown":
+		ok = over == 0 && placed == 0
+	}
+	var makeRoom []sched.JobID
+	for _, j := range e.After {
+		makeRoom = append(makeRoom, j.Job)
+	}
+	slices.Sort(makeRoom)
+	slices.Sort(after)
+	after = slices.Compact(after)
+	if e.Fate == "starts" && !slices.Equal(makeRoom, after) || e.For != nil && by != e.For.Job {
+		return fmt.Sprintf("%s; it is stopped for job %d, and %v make room for it", is, by, after), waits
+	}
+	if ok {
+		is = ""
+	}
+	return is, waits
+}
+
+// others are the jobs of attempts but one.
+func (w *world) others(but sched.JobID, of []sched.AttemptID) (ids []sched.JobID) {
+	for _, a := range of {
+		if a.Job != but {
+			ids = append(ids, a.Job)
+		}
+	}
+	return ids
+}
+
+// startsIfBack reports whether the gang of an attempt that is over starts when a node is back.
+func (w *world) startsIfBack(id sched.AttemptID, node cell.NodeName) bool {
+	w.do(sched.Cordon{Node: node})
+	return slices.ContainsFunc(w.log, func(r sched.Record) bool {
+		x, ok := r.Event.(sched.Placed)
+		return ok && x.Attempt.Job == id.Job && x.Attempt.Gang == id.Gang && x.Attempt.N > id.N
+	})
 }
 
 // TestComing: the owner of a job that runs is told what will happen to it, and when.
