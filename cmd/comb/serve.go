@@ -150,6 +150,7 @@ type daemon struct {
 	cert     *certificate.Pair // nil: without TLS
 	provider *oidc.Provider    // nil: passwords alone
 	store    *store.Store
+	people   *people.Directory
 	uploads  *depot.Depot
 	live     *engine.Live
 	executor executor.Executor
@@ -263,6 +264,10 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
 	d.live = engine.NewLive(wallTime)
+	if d.people, err = people.Open(ctx, d.store, wallTime); err != nil { // before anything starts
+		return err
+	}
+	d.people.Platform = local.Platform()
 	if d.kube != nil {
 		err = d.openKube(ctx)
 	} else {
@@ -300,11 +305,19 @@ func (d *daemon) secrets(ctx context.Context) func(sched.JobID) (map[string]stri
 	}
 }
 
+// identities gives the numbers of a user's tasks to what runs them.
+func identities(d *people.Directory) func(sched.Subject) executor.Identity {
+	return func(user sched.Subject) executor.Identity {
+		ids := d.TaskIDs(string(user))
+		return executor.Identity{UID: uint32(ids.UID), GID: uint32(ids.GID)}
+	}
+}
+
 // openLocal makes the executor of this machine.
 func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 	d.executor, err = local.New(local.Options{
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
-		Secrets: d.secrets(ctx),
+		Secrets: d.secrets(ctx), Identity: identities(d.people),
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
 		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room,
 		RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
@@ -501,16 +514,12 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	if h, ok := d.executor.(executor.HasImages); ok {
 		stored = h.Images()
 	}
-	directory, err := people.Open(ctx, d.store, wallTime)
-	if err != nil {
-		return err
-	}
 	proxies, err := server.ParseProxies(d.flags.proxies)
 	if err != nil {
 		return err
 	}
 	handler := server.New(server.Options{
-		Certified: d.cert.For, Provider: d.provider, ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
+		Certified: d.cert.For, Provider: d.provider, ImageStore: stored, Uploads: d.uploads, People: d.people, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor, Meter: d.executor,
 		Policies: d.policies(), CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, Proxies: proxies,
@@ -542,7 +551,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, clean(v.text, true))
 	d.sayPretended(ctx)
 	d.sayMissing()
-	if code, until := directory.SetupCode(); code != "" {
+	if code, until := d.people.SetupCode(); code != "" {
 		fmt.Fprintf(d.app.out, "no administrator account yet: make one with comb login --setup and the code %s, until %s\n", code, until.UTC().Format(time.RFC3339))
 	}
 	select {

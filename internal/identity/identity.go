@@ -43,6 +43,7 @@ type User struct {
 	Groups  []string  `json:"groups,omitempty"`   // those that administrators put it into: sorted; without Everyone
 	Hash    string    `json:"password,omitempty"` // of the password; "" is a user without one
 	Created time.Time `json:"created"`
+	IDs
 	// Extension is what another program keeps with the user: an object of JSON.
 	Extension json.RawMessage `json:"extension,omitempty"`
 	// Provider is set for a user that an identity provider has told of.
@@ -72,6 +73,7 @@ type Group struct {
 	Description string    `json:"description,omitempty"`
 	External    string    `json:"external,omitempty"` // its name at the identity provider
 	Created     time.Time `json:"created"`
+	IDs                   // of the tasks of its members that have none themselves
 	// Extension is what another program keeps with the group: an object of JSON.
 	Extension json.RawMessage `json:"extension,omitempty"`
 }
@@ -101,6 +103,7 @@ func (u *User) Check() (wrong []string) {
 	if n := len(u.AllGroups()); n > MaxGroups {
 		wrong = append(wrong, fmt.Sprintf("%d groups are too many for one user: at most %d are allowed", n, MaxGroups))
 	}
+	wrong = append(wrong, u.IDs.Check()...)
 	return append(wrong, extension(u.Extension)...)
 }
 
@@ -114,6 +117,7 @@ func (g *Group) Check() (wrong []string) {
 	}
 	wrong = append(wrong, text("the description", g.Description)...)
 	wrong = append(wrong, text("the external name", g.External)...)
+	wrong = append(wrong, g.IDs.Check()...)
 	return append(wrong, extension(g.Extension)...)
 }
 

@@ -54,6 +54,9 @@ type Directory struct {
 	// written one by one; it writes them together by WriteTogether. It is set before the first
 	// request.
 	Crowded func(store.AuditLine)
+	// Platform are the users of the machine as which the server and what it starts run: no task of
+	// a user gets their numbers. It is set before the first request.
+	Platform []int64
 
 	noOnes sync.Once
 	noOne  string // the hash that no password has
@@ -243,7 +246,7 @@ func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) 
 				texts = append(texts, text)
 			}
 		}
-		texts = append(texts, d.checkGroups(u)...)
+		texts = append(append(texts, d.checkGroups(u)...), d.checkIDs(u.IDs)...)
 		for _, text := range texts {
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", clip(u.Name), text))
 		}
@@ -252,6 +255,7 @@ func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) 
 		if u.Provider != nil {
 			c.detail = "groups " + strings.Join(u.AllGroups(), ",") + " of the identity provider"
 		}
+		c.detail = withIDs(c.detail, u.IDs)
 		changes = append(changes, c)
 	}
 	if len(wrong) > 0 {
@@ -294,6 +298,7 @@ type UserChange struct {
 	Admin, Blocked *bool
 	Groups         *[]string
 	Password       *string
+	UID, GID       *int64 // identity.NoID takes one away
 	Extension      json.RawMessage
 }
 
@@ -311,17 +316,17 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 	set(&u.Email, c.Email, "e-mail address", &what)
 	set(&u.Admin, c.Admin, "administrator", &what)
 	set(&u.Blocked, c.Blocked, "blocked", &what)
-	var wrong []string
+	wrong := setIDs(&u.IDs, c.UID, c.GID, &what)
 	if c.Groups != nil {
 		u.Groups = slices.Clone(*c.Groups)
 		what = append(what, "groups "+strings.Join(u.Groups, ","))
-		wrong = d.checkGroups(u)
+		wrong = append(wrong, d.checkGroups(u)...)
 	}
 	if c.Extension != nil {
 		u.Extension = slices.Clone(c.Extension)
 		what = append(what, "extension")
 	}
-	wrong = append(wrong, u.Check()...)
+	wrong = append(append(wrong, u.Check()...), d.checkIDs(u.IDs)...)
 	if c.Password != nil {
 		if text := checkPassword(u.Name, *c.Password); text != "" {
 			wrong = append(wrong, text)
@@ -382,7 +387,7 @@ func (d *Directory) DeleteUser(ctx context.Context, by, name string) error {
 func (d *Directory) CreateGroup(ctx context.Context, by string, g identity.Group) error {
 	d.write.Lock()
 	defer d.write.Unlock()
-	if wrong := g.Check(); len(wrong) > 0 {
+	if wrong := append(g.Check(), d.checkIDs(g.IDs)...); len(wrong) > 0 {
 		return &Problem{ErrInvalid, wrong}
 	}
 	if find(d, d.group, g.Name) != nil {
@@ -395,7 +400,7 @@ func (d *Directory) CreateGroup(ctx context.Context, by string, g identity.Group
 		return err
 	}
 	g.Created = d.time().UTC()
-	return d.commit(ctx, by, []change{{group: &g, verb: "create group"}})
+	return d.commit(ctx, by, []change{{group: &g, verb: "create group", detail: withIDs("", g.IDs)}})
 }
 
 // checkExternal refuses an external name that another group has: the provider's group would be one of the two, and nothing says which.
@@ -411,6 +416,7 @@ func (d *Directory) checkExternal(g *identity.Group) error {
 // GroupChange says what of a group is to be another; nil stays.
 type GroupChange struct {
 	Description, External *string
+	UID, GID              *int64 // identity.NoID takes one away
 	Extension             json.RawMessage
 }
 
@@ -429,7 +435,8 @@ func (d *Directory) UpdateGroup(ctx context.Context, by, name string, c GroupCha
 		g.Extension = slices.Clone(c.Extension)
 		what = append(what, "extension")
 	}
-	if wrong := g.Check(); len(wrong) > 0 {
+	wrong := setIDs(&g.IDs, c.UID, c.GID, &what)
+	if wrong = append(append(wrong, g.Check()...), d.checkIDs(g.IDs)...); len(wrong) > 0 {
 		return g, &Problem{ErrInvalid, wrong}
 	}
 	if c.External != nil {

@@ -21,7 +21,7 @@ import (
 const maxCSV = 1 << 20
 
 // csvColumns are what a file of users may have.
-var csvColumns = []string{"name", "display", "email", "groups", "admin"}
+var csvColumns = []string{"name", "display", "email", "groups", "admin", "uid", "gid"}
 
 // createMany makes the users of a file, all or none.
 func (k *Kit) createMany(c *cobra.Command, file string) error {
@@ -189,6 +189,10 @@ func (r *csvReader) user(fields []string) (out rest.NewUser) {
 				say(document.Quote(text) + ": want true or false")
 			}
 			out.Administrator = yes
+		case "uid":
+			out.UID = readID(text, func(id int64) identity.IDs { return identity.IDs{UID: id} }, say)
+		case "gid":
+			out.GID = readID(text, func(id int64) identity.IDs { return identity.IDs{GID: id} }, say)
 		}
 	}
 	return out
@@ -199,6 +203,20 @@ func check(u identity.User, say func(string)) {
 	for _, text := range u.Check() {
 		say(text)
 	}
+}
+
+// readID reads a number; none is 0.
+func readID(text string, as func(int64) identity.IDs, say func(string)) int64 {
+	if text == "" {
+		return 0
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id <= 0 {
+		say(document.Quote(text) + ": want a number from " + strconv.Itoa(identity.LowestID) + " on")
+		return 0
+	}
+	check(identity.User{Name: "x", IDs: as(id)}, say)
+	return id
 }
 
 func (r *csvReader) name(text string, line int, say func(string)) {

@@ -24,9 +24,9 @@ func TestCSV(t *testing.T) {
 func TestCSVMistakes(t *testing.T) {
 	have := known{users: []string{"Carol"}, groups: []string{"vision", "everyone"}}
 	for _, c := range []struct{ src, want string }{
-		{"", `f.csv:1:1: the file has no users: its first line names the columns (name, display, email, groups, admin), each other one is a user`},
+		{"", `f.csv:1:1: the file has no users: its first line names the columns (name, display, email, groups, admin, uid, gid), each other one is a user`},
 		{"name,mail,colour,name\n", `f.csv:1:6: there is no column "mail"; did you mean email?
-f.csv:1:11: there is no column "colour"; known are admin, display, email, groups, name
+f.csv:1:11: there is no column "colour"; known are admin, display, email, gid, groups, name, uid
 f.csv:1:18: the column name is there twice`},
 		{"email\nx@y\n", `f.csv:1:1: the column name is missing: the first line names the columns`},
 		{"name,email,groups,admin\n-a,é@,visoin;vision,yes\nbob,b@c\ncarol,é@c,vision,x\nBob,b,,\nbob,,,\n", `f.csv:2:1: name: "-a" cannot be a user: a name has 1 to 64 letters, digits, ".", "_" and "-", a letter or digit first and last

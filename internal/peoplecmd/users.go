@@ -111,6 +111,7 @@ func (k *Kit) drawUser(t draw.Table, u *rest.User) {
 		t.Row("identity provider", u.Provider)
 		t.Row("its groups", list(u.ProviderGroups))
 	}
+	drawIDs(t, u.UID, u.GID)
 	t.Row("password", yes(u.HasPassword))
 	t.Row("created", k.When(u.Created))
 }
@@ -123,12 +124,12 @@ type madeUser struct {
 
 func (k *Kit) userCreate() *cobra.Command {
 	var in rest.NewUser
-	file, stdin := "", false
+	file, stdin, ids := "", false, idFlags{}
 	c := &cobra.Command{Use: "create [NAME]", Short: "Make a user, or with --csv many", Args: cobra.MaximumNArgs(1),
 		Long: `Make a user. Without --password-stdin it gets a password that cannot be guessed, which is
 printed this once; comb passwd changes it. With --csv each line of a file is a user, and
 all are made or none. Its first line names the columns: name, and as needed display, email,
-groups (with ; between them) and admin (true or false). All mistakes are told at once.`,
+groups (with ; between them), admin (true or false), uid and gid. All mistakes are told at once.`,
 		Example: "  comb user create alice --group vision --email alice@example.com\n  comb user create --csv people.csv",
 		RunE: func(c *cobra.Command, args []string) error {
 			if file != "" {
@@ -141,6 +142,9 @@ groups (with ; between them) and admin (true or false). All mistakes are told at
 				return k.Usage(c, "comb user create needs NAME, or --csv FILE")
 			}
 			in.Name = args[0]
+			if err := ids.into(&in.UID, &in.GID); err != nil {
+				return k.Usage(c, err.Error())
+			}
 			return k.createOne(c, in, stdin)
 		}}
 	f := c.Flags()
@@ -149,6 +153,7 @@ groups (with ; between them) and admin (true or false). All mistakes are told at
 	f.StringSliceVar(&in.Groups, "group", nil, "a group that it is in (may repeat)")
 	f.BoolVar(&in.Administrator, "admin", false, "an administrator of the whole cluster")
 	f.BoolVar(&stdin, "password-stdin", false, "read the password from standard input (default: one is made)")
+	ids.add(c, "of its tasks' user", "of its tasks' group")
 	f.StringVar(&file, "csv", "", "make the users of this file; - is standard input")
 	_ = c.MarkFlagFilename("csv", "csv")
 	return c
@@ -156,7 +161,7 @@ groups (with ; between them) and admin (true or false). All mistakes are told at
 
 // onlyOfOne reports whether a flag was given that is about one user.
 func onlyOfOne(c *cobra.Command) bool {
-	for _, name := range []string{"display", "email", "group", "admin", "password-stdin"} {
+	for _, name := range []string{"display", "email", "group", "admin", "password-stdin", "uid", "gid"} {
 		if c.Flags().Changed(name) {
 			return true
 		}
@@ -213,7 +218,7 @@ func (k *Kit) showMade(users []rest.User, passwords map[string]string) error {
 
 func (k *Kit) userUpdate() *cobra.Command {
 	display, email, groups := "", "", []string{}
-	admin, blocked, stdin, generate := false, false, false, false
+	admin, blocked, stdin, generate, ids := false, false, false, false, idFlags{}
 	c := &cobra.Command{Use: "update NAME", Short: "Change a user; what no flag names stays", Args: cobra.ExactArgs(1),
 		Long: `Change a user; what no flag names stays. A new password, and blocking, end the user's
 sessions and tokens.`,
@@ -227,6 +232,8 @@ sessions and tokens.`,
 	f.BoolVar(&blocked, "blocked", false, "may not sign in, and none of its tokens is valid; --blocked=false lets it in again")
 	f.BoolVar(&stdin, "password-stdin", false, "read a new password from standard input")
 	f.BoolVar(&generate, "new-password", false, "make a new password, and print it this once")
+	ids.add(c, "of its tasks' user, from their next start on; none takes it away",
+		"of its tasks' group; none takes it away")
 	c.MarkFlagsMutuallyExclusive("password-stdin", "new-password")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var change rest.UserChange
@@ -235,6 +242,9 @@ sessions and tokens.`,
 		given(c, "group", &change.Groups, groups)
 		given(c, "admin", &change.Administrator, admin)
 		given(c, "blocked", &change.Blocked, blocked)
+		if err := ids.change(c, &change.UID, &change.GID); err != nil {
+			return k.Usage(c, err.Error())
+		}
 		if change == (rest.UserChange{}) && !stdin && !generate {
 			return k.Usage(c, "nothing is to be changed: name at least one flag")
 		}
@@ -355,12 +365,14 @@ func (k *Kit) drawGroup(t draw.Table, g *rest.Group) {
 	if g.External != "" {
 		t.Row("external name", g.External)
 	}
+	drawIDs(t, g.UID, g.GID)
 	t.Row("created", k.When(g.Created))
 	t.Row("members", list(g.Members))
 }
 
 func (k *Kit) groupCreate() *cobra.Command {
 	var in rest.NewGroup
+	ids := idFlags{}
 	c := &cobra.Command{Use: "create NAME", Short: "Make a group", Args: cobra.ExactArgs(1),
 		Long: `Make a group. What it may do in which virtual cluster is said in the cluster file, by
 "access"; see comb config plan.`,
@@ -371,6 +383,9 @@ func (k *Kit) groupCreate() *cobra.Command {
 				return err
 			}
 			in.Name = args[0]
+			if err := ids.into(&in.UID, &in.GID); err != nil {
+				return k.Usage(c, err.Error())
+			}
 			out, err := people.CreateGroup(c.Context(), in)
 			if err != nil {
 				return err
@@ -380,22 +395,29 @@ func (k *Kit) groupCreate() *cobra.Command {
 	c.Flags().StringVar(&in.Description, "description", "", "what it is for")
 	c.Flags().StringVar(&in.External, "external", "", "its name at the identity provider")
 	c.Flags().StringSliceVar(&in.Members, "member", nil, "a user that is in it (may repeat)")
+	ids.add(c, "of the tasks of members that have none", "of the group of the tasks of members that have none")
 	return c
 }
 
 func (k *Kit) groupUpdate() *cobra.Command {
 	var in rest.GroupChange
-	description, external := "", ""
+	description, external, ids := "", "", idFlags{}
 	c := &cobra.Command{Use: "update NAME", Short: "Change a group, or its members", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
 		Example: "  comb group update vision --add alice --remove bob"}
 	c.Flags().StringVar(&description, "description", "", "what it is for")
 	c.Flags().StringVar(&external, "external", "", "its name at the identity provider")
 	c.Flags().StringSliceVar(&in.Add, "add", nil, "a user that comes in (may repeat)")
 	c.Flags().StringSliceVar(&in.Remove, "remove", nil, "a user that goes out (may repeat)")
+	ids.add(c, "of the tasks of members that have none; none takes it away",
+		"of the group of the tasks of members that have none; none takes it away")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		given(c, "description", &in.Description, description)
 		given(c, "external", &in.External, external)
-		if in.Description == nil && in.External == nil && len(in.Add)+len(in.Remove) == 0 {
+		if err := ids.change(c, &in.UID, &in.GID); err != nil {
+			return k.Usage(c, err.Error())
+		}
+		numbers := in.UID != nil || in.GID != nil
+		if in.Description == nil && in.External == nil && !numbers && len(in.Add)+len(in.Remove) == 0 {
 			return k.Usage(c, "nothing is to be changed: name at least one flag")
 		}
 		people, err := k.people()

@@ -98,6 +98,9 @@ type User struct {
 	// Of a user that an identity provider has told of:
 	Provider       string   `json:"provider,omitempty" doc:"The identity provider by which it signs in"`
 	ProviderGroups []string `json:"provider_groups,omitempty" doc:"In which it is by the identity provider; they follow at each sign-in"`
+	// With which its tasks run on the machines:
+	UID int64 `json:"uid,omitempty" doc:"The number with which its tasks run; none: that of its first group with one"`
+	GID int64 `json:"gid,omitempty" doc:"Likewise of its group; none at all: the number of the uid"`
 }
 
 // UserList lists users in order of name.
@@ -113,6 +116,8 @@ type NewUser struct {
 	Administrator bool     `json:"administrator,omitempty" doc:"Of the whole cluster"`
 	Groups        []string `json:"groups,omitempty" maxItems:"64"`
 	Password      string   `json:"password,omitempty" maxLength:"1024" doc:"Without one the user cannot sign in by password"`
+	UID           int64    `json:"uid,omitempty" doc:"The number of the user with which its tasks run"`
+	GID           int64    `json:"gid,omitempty" doc:"Likewise of its group"`
 }
 
 // NewUsers are users to be made, all or none.
@@ -128,6 +133,8 @@ type UserChange struct {
 	Blocked       *bool     `json:"blocked,omitempty" doc:"Its tokens end when it is blocked"`
 	Groups        *[]string `json:"groups,omitempty" maxItems:"64" doc:"All of its groups"`
 	Password      *string   `json:"password,omitempty" maxLength:"1024" doc:"Its tokens end with the old one"`
+	UID           *int64    `json:"uid,omitempty" doc:"With which its tasks run from now on; -1 takes it away"`
+	GID           *int64    `json:"gid,omitempty" doc:"Likewise of its group"`
 }
 
 // Group is a set of users, to which the cluster file gives rights.
@@ -135,6 +142,8 @@ type Group struct {
 	Name        string     `json:"name"`
 	Description string     `json:"description,omitempty"`
 	External    string     `json:"external,omitempty" doc:"Its name at the identity provider"`
+	UID         int64      `json:"uid,omitempty" doc:"With which tasks of its members run that have none themselves"`
+	GID         int64      `json:"gid,omitempty" doc:"Likewise"`
 	Members     []string   `json:"members" doc:"In order of name"`
 	Created     sched.Time `json:"created,omitempty" doc:"None for everyone, which is always there"`
 }
@@ -150,6 +159,8 @@ type NewGroup struct {
 	Description string   `json:"description,omitempty" maxLength:"1024"`
 	External    string   `json:"external,omitempty" maxLength:"1024" doc:"Its name at the identity provider"`
 	Members     []string `json:"members,omitempty" maxItems:"10000"`
+	UID         int64    `json:"uid,omitempty" doc:"With which tasks of its members run that have none themselves"`
+	GID         int64    `json:"gid,omitempty" doc:"Likewise"`
 }
 
 // GroupChange says what of a group is to be another; what is absent stays.
@@ -158,6 +169,8 @@ type GroupChange struct {
 	External    *string  `json:"external,omitempty" maxLength:"1024"`
 	Add         []string `json:"add,omitempty" maxItems:"10000" doc:"Users that become members"`
 	Remove      []string `json:"remove,omitempty" maxItems:"10000" doc:"Users that are members no more"`
+	UID         *int64   `json:"uid,omitempty" doc:"Of the tasks of its members that have none; -1 takes it away"`
+	GID         *int64   `json:"gid,omitempty" doc:"Likewise"`
 }
 
 // Token is what is known of a token; its secret is not kept.

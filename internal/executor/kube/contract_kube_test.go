@@ -354,7 +354,7 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	}
 	exit, out = run(2, sched.Launch{Image: "local.test/private:1", Command: []string{"pwd; id -u; echo $OWN"}})
 	// runc enters it before it takes the user on, where it can; it fails with "chdir to cwd" else.
-	const why = "its working directory cannot be entered by user 1000"
+	const why = "its working directory cannot be entered by its user"
 	begins := exit.Code == 0 && out == "/private\n1000\n\n"
 	if !begins && (exit.Code != 126 || exit.Cause != "" || !strings.HasPrefix(exit.Message, why)) {
 		t.Errorf("of a WORKDIR that its user may not enter it ended with %+v, and printed %q", exit, out)

@@ -100,7 +100,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	if err != nil {
 		return &outcome{Refused: err.Error(), Job: true}
 	}
-	mounts, err := b.folders(t)
+	mounts, err := b.folders(t, s.As)
 	if err != nil {
 		return unable("make the task's directory", err)
 	}
@@ -202,13 +202,14 @@ func hostShmMB() int64 {
 	return int64(uint64(i.Totalram) * uint64(i.Unit) >> 21)
 }
 
-// bind looks a job's storages up, and puts them where a container sees them; b is nil for a process.
-func (p *paths) bind(e *Executor, job *sched.Job, b *boxed) (data []storages.Seen, err error) {
-	data, err = storages.All(e.o.Storage, job)
-	if p.storages = data; b != nil {
+// bind looks a job's storages up, and puts them where a container sees them.
+func (p *paths) bind(e *Executor, job *sched.Job, s *spec) (data []storages.Seen, err error) {
+	data, err = storages.All(e.o.Storage, job, ownerOf(s.As))
+	if p.storages = data; s.Boxed != nil {
 		p.storages = storages.Inside(data)
 		for i, in := range p.storages {
-			b.Box.Mounts = append(b.Box.Mounts, container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly})
+			m := container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly}
+			s.Boxed.Box.Mounts = append(s.Boxed.Box.Mounts, m)
 		}
 	}
 	return data, err
@@ -223,7 +224,7 @@ func unfit(image string, err error) *outcome {
 }
 
 // folders makes what a container shares with this machine.
-func (b *boxes) folders(t *task) ([]container.Mount, error) {
+func (b *boxes) folders(t *task, who *rights.Account) ([]container.Mount, error) {
 	jobDir := b.e.place.job(t.at.id.Job)
 	open := map[string]string{ // by their place inside: the image's user may be any; no other gets this far
 		insideShared: filepath.Join(t.dir, sharedDir), insideWork: filepath.Join(t.dir, workDir),
@@ -242,7 +243,11 @@ func (b *boxes) folders(t *task) ([]container.Mount, error) {
 		mounts = append(mounts, container.Mount{Source: kept[target], Target: target})
 	}
 	for _, target := range slices.Sorted(maps.Keys(open)) {
-		err = errors.Join(err, os.MkdirAll(open[target], 0o700), os.Chmod(open[target], 0o777))
+		if who != nil && os.Geteuid() == 0 && target != insideShared { // which process 1 reads, too
+			err = errors.Join(err, owned(who, open[target]))
+		} else {
+			err = errors.Join(err, os.MkdirAll(open[target], 0o700), os.Chmod(open[target], 0o777))
+		}
 		mounts = append(mounts, container.Mount{Source: open[target], Target: target})
 	}
 	if t.at.start.Job.Varies() {

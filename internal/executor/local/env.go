@@ -12,6 +12,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
@@ -71,12 +72,16 @@ func (v *variables) set(name, value string) {
 
 // surroundings are what a task has in its environment beside what environment
 // gives: the caller's variables, or a few of the server's.
-func (t *task) surroundings(caller []string) []string {
+func (t *task) surroundings(caller []string, who *rights.Account) []string {
 	if caller != nil {
 		return slices.DeleteFunc(slices.Clone(caller), func(v string) bool {
 			name, _, ok := strings.Cut(v, "=")
 			return !ok || name == "" || reserved(name)
 		})
+	}
+	if who != nil {
+		return []string{"PATH=" + t.e.o.Path, "HOME=" + who.Home, "LANG=C.UTF-8",
+			"USER=" + who.Name, "LOGNAME=" + who.Name}
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {

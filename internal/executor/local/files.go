@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -65,6 +66,9 @@ type spec struct {
 	Grace    sched.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
 	Code     *code.Order     `json:"code,omitempty"`  // what it finds in its working directory; nil is nothing
 	Boxed    *boxed          `json:"boxed,omitempty"` // nil: it runs as a process
+	// As is the user as whom it runs; nil is as its image says, or as the server.
+	As     *rights.Account `json:"as,omitempty"`
+	Groups []uint32        `json:"groups,omitempty"` // of the machine, in which it is beside
 }
 
 // private is what a supervisor needs and no file may hold: secrets are filled into
@@ -72,6 +76,15 @@ type spec struct {
 type private struct {
 	script       []byte
 	surroundings []string // NAME=VALUE, for names that the spec's Env leaves
+}
+
+// files is the folder of a task in which it tells its progress, and that it is suspended: its own,
+// but where the task runs as another user.
+func (s *spec) files(dir string) string {
+	if s.Boxed != nil || s.As != nil {
+		return filepath.Join(dir, sharedDir)
+	}
+	return dir
 }
 
 // marker is in the environment of every process of the task.

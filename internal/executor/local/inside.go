@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -101,7 +102,7 @@ func newInside(args []string) (*supervisor, error) {
 	if late.Stop(); err != nil {
 		return s, err
 	}
-	account, err := rights.Lookup(s.spec.Boxed.User)
+	account, err := s.spec.account()
 	if err != nil {
 		return s, fmt.Errorf("%w: %w", errImage, err)
 	}
@@ -127,6 +128,26 @@ func newInside(args []string) (*supervisor, error) {
 		}
 	}
 	return s, nil
+}
+
+// account is the user of a task in a container: the one that it is to have, else the image's.
+func (s *spec) account() (rights.Account, error) {
+	user := s.Boxed.User
+	if s.As != nil {
+		user = fmt.Sprintf("%d:%d", s.As.UID, s.As.GID)
+	}
+	a, err := rights.Lookup(user)
+	if err != nil {
+		return a, err
+	}
+	if s.As != nil { // programs ask for the name and the home of a user that the image does not know
+		a.Name = cmp.Or(a.Name, s.As.Name)
+		if a.Home == "/" || a.Home == "" {
+			a.Home = s.As.Home
+		}
+	}
+	a.Groups = append(a.Groups, s.Groups...)
+	return a, nil
 }
 
 // findProgram puts the path of an image's own program in the place of its name, as the task's user
@@ -244,6 +265,7 @@ func surroundingsOf(env []string, account rights.Account) []string {
 	out = within(append(out, "HOSTNAME="+host, "HOME="+account.Home), []string{imagePath})
 	if account.Name != "" {
 		out = append(out, "USER="+account.Name)
+		out = within(out, []string{"LOGNAME=" + account.Name})
 	}
 	return out
 }

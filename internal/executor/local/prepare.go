@@ -14,11 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
@@ -39,7 +41,11 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		return nil, nil, refusal
 	}
 	e, job := t.e, t.at.start.Job
-	own, err := t.private(role.Launch.Command)
+	who, refusal := t.identify(e.boxes.runs(role))
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	own, err := t.private(role.Launch.Command, who)
 	if err != nil {
 		return nil, nil, &outcome{Refused: err.Error(), Job: !ofDisk(err), disk: ofDisk(err)}
 	}
@@ -69,9 +75,8 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Each:     t.start.SKU.Limits,
 		Logs:     capture.Caps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
-		Suspend:  contractOf(job), Grace: job.Grace,
+		Suspend:  contractOf(job), Grace: job.Grace, As: who,
 	}
-	var ignored []string
 	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, code: work, place: t.start.Place}
 	if e.boxes.runs(role) {
 		if err := e.boxes.engine.Ask(t.starting); err != nil {
@@ -85,23 +90,36 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang), nil
 	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work, order != nil); err != nil {
 		refusal = &outcome{Refused: err.Error(), Job: true}
+	} else if who != nil {
+		if err := t.house(who, &seen); err != nil {
+			return nil, nil, unable("make the task's directory", err)
+		}
 	}
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	data, err := seen.bind(e, job, s.Boxed) // behind the image, which may have been long in coming
+	return s, own, t.write(s, role, blocks, seen)
+}
+
+// write binds the task's storages, behind its image, which may have been long in coming, and writes
+// its record.
+func (t *task) write(s *spec, role *sched.Role, blocks []ports.Block, seen paths) *outcome {
+	job := t.at.start.Job
+	data, err := seen.bind(t.e, job, s)
 	if err != nil {
-		return nil, nil, &outcome{Refused: err.Error()}
+		return &outcome{Refused: err.Error()}
 	}
+	var ignored []string
 	s.Env, ignored = t.environment(job, blocks, seen)
 	if err := record.Write(t.dir, specFile, s); err != nil {
-		return nil, nil, unable("write the task's directory", err)
+		return unable("write the task's directory", err)
 	}
-	if open := storages.Writable(data); s.Boxed == nil && open != "" && noteOnce(jobDir, "storages") {
+	open := storages.Writable(data)
+	if s.Boxed == nil && s.As == nil && open != "" && noteOnce(t.e.place.job(t.at.id.Job), "storages") {
 		t.notice("the job's tasks are processes, which could write storages that are read-only: " + open)
 	}
 	t.warn(s, role.Launch.Image, ignored)
-	return s, own, nil
+	return nil
 }
 
 // check looks for what makes a start impossible before anything is made.
@@ -130,7 +148,7 @@ func (t *task) check() (*sched.Role, *outcome) {
 }
 
 // private is the script with its secrets filled in, and the caller's environment.
-func (t *task) private(lines []string) (*private, error) {
+func (t *task) private(lines []string, who *rights.Account) (*private, error) {
 	var secrets map[string]string
 	if t.e.o.Secrets != nil {
 		var err error
@@ -152,7 +170,7 @@ func (t *task) private(lines []string) (*private, error) {
 	if i := strings.IndexByte(text, 0); i >= 0 {
 		return nil, fmt.Errorf("the commands hold a zero byte at offset %d", i)
 	}
-	return &private{script: []byte(text), surroundings: t.surroundings(caller)}, nil
+	return &private{script: []byte(text), surroundings: t.surroundings(caller, who)}, nil
 }
 
 // workingDir resolves a job's own directory; "" is the task's. One in the job's code is not there yet.
@@ -337,4 +355,93 @@ func noteOnce(jobDir, what string) bool {
 	}
 	f.Close()
 	return true
+}
+
+// Platform are the numbers of the users as whom the server and process 1 of containers run.
+func Platform() []int64 { return []int64{int64(os.Geteuid()), keeperUser, int64(keeperOf())} }
+
+func (e *Executor) identityOf(user sched.Subject) executor.Identity {
+	if e.o.Identity == nil {
+		return executor.Identity{}
+	}
+	return e.o.Identity(user)
+}
+
+// identify says as which user a task runs: nil is as its image says, or as the server. The
+// directory of users has refused what is root's or the platform's; that is looked at again, since a
+// task of root could read all that the server keeps.
+func (t *task) identify(boxed bool) (*rights.Account, *outcome) {
+	if t.at.whose == nil {
+		return nil, nil
+	}
+	id, user := t.at.whose(), string(t.at.start.Job.User)
+	if id.UID == 0 {
+		return nil, nil
+	}
+	for _, number := range []uint32{id.UID, id.GID} {
+		if own := number == uint32(os.Geteuid()); own || number == 0 || number == uint32(keeperOf()) {
+			return nil, &outcome{Refused: fmt.Sprintf("tasks of user %s are to run with uid %d and gid %d, "+
+				"and %d is root's or Comb's own: an administrator gives the user another number (comb user update %s --uid N --gid N)",
+				user, id.UID, id.GID, number, user)}
+		}
+	}
+	if os.Geteuid() != 0 && !boxed {
+		if noteOnce(t.e.place.job(t.at.id.Job), "identity") {
+			t.notice(fmt.Sprintf("uid %d of user %s is not applied: the job's tasks are processes, "+
+				"and the server is not root", id.UID, user))
+		}
+		return nil, nil
+	}
+	who := &rights.Account{UID: id.UID, GID: id.GID, Name: user, Home: filepath.Join(t.dir, workDir)}
+	if boxed {
+		who.Home = insideWork
+	}
+	return who, nil
+}
+
+// owned makes folders a user's own, with what it writes there from now on; what is in them stays as
+// it is. A server that is not root cannot do so.
+func owned(who *rights.Account, folders ...string) (err error) {
+	for _, dir := range folders {
+		err = errors.Join(err, os.MkdirAll(dir, 0o700))
+		if os.Geteuid() == 0 {
+			err = errors.Join(err, os.Lchown(dir, int(who.UID), int(who.GID)), os.Chmod(dir, 0o700))
+		}
+	}
+	return err
+}
+
+// openWay lets a process of another user reach its own folders: those above may be passed and not
+// read. The files beside them are the server's alone; those of other jobs are behind folders of
+// their own.
+func (t *task) openWay(who *rights.Account) (err error) {
+	for _, dir := range []string{filepath.Dir(t.e.o.Dir), t.e.o.Dir} {
+		st, statErr := os.Stat(dir)
+		if err = errors.Join(err, statErr); statErr == nil && st.Mode().Perm()&0o001 == 0 {
+			err = errors.Join(err, os.Chmod(dir, st.Mode().Perm()|0o011))
+		}
+	}
+	for _, dir := range []string{t.e.place.job(t.at.id.Job), t.e.place.attempt(t.at.id), t.dir} {
+		err = errors.Join(err, os.Lchown(dir, 0, int(who.GID)), os.Chmod(dir, 0o710))
+	}
+	return err
+}
+
+// house makes the folders of a process that runs as a user of its own, and says where it sees them.
+func (t *task) house(who *rights.Account, seen *paths) error {
+	seen.files = filepath.Join(t.dir, sharedDir)
+	err := errors.Join(owned(who, seen.checkpoints, seen.code, seen.files), t.openWay(who))
+	if err == nil && t.at.start.Job.Varies() {
+		seen.members = filepath.Join(t.e.place.job(t.at.id.Job), sharedMembers, membersFile)
+		err = t.e.roster.share(t.at.id.Job)
+	}
+	return err
+}
+
+// ownerOf is a user to whom folders of storages are given.
+func ownerOf(who *rights.Account) *storages.Owner {
+	if who == nil {
+		return nil
+	}
+	return &storages.Owner{UID: who.UID, GID: who.GID}
 }

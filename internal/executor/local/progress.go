@@ -47,10 +47,7 @@ type progress struct {
 }
 
 func newProgress(t *task) *progress {
-	p := &progress{t: t, file: filepath.Join(t.dir, progressFile)}
-	if shared := filepath.Join(t.dir, sharedDir); t.spec().Boxed != nil {
-		p.file = filepath.Join(shared, progressFile)
-	}
+	p := &progress{t: t, file: filepath.Join(t.spec().files(t.dir), progressFile)}
 	var before told
 	if record.Read(t.dir, toldFile, &before) == nil && before.Offset > 0 {
 		p.at, p.confirm, p.written = before, before, before

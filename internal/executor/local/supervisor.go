@@ -134,6 +134,9 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	if s.private, err = readPrivate(os.Stdin); err != nil {
 		return nil, exitUnable, err
 	}
+	if s.account = s.spec.As; s.account != nil {
+		s.account.Groups = s.spec.Groups
+	}
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	rights.Limit(s.spec.Each.NoFile, s.spec.Each.StackMB, s.spec.Each.MemLockMB)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

@@ -214,7 +214,7 @@ func (s *supervisor) ackPath() string {
 	if s.boxed() {
 		return filepath.Join(insideShared, ackFile)
 	}
-	return filepath.Join(s.dir, ackFile)
+	return filepath.Join(s.spec.files(s.dir), ackFile)
 }
 
 // freeze holds the whole tree still; when that is done the others may run.

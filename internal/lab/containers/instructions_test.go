@@ -83,7 +83,7 @@ func TestWorkdirOfImages(t *testing.T) {
 		"file":     {"lab/file:1", "", "/comb/work none", ""},
 		"asked":    {"lab/app:1", "extras: {comb: {taskRoles: {worker: {workDir: /tmp}}}}\n", "/tmp none", ""},
 		"private": {"lab/private:1", "", "",
-			"the working directory /comb/private cannot be entered by user 1000 of its image"},
+			"the working directory /comb/private cannot be entered by user 1000: allow"},
 	} {
 		ref := w.submit(with(name, c.image, `echo "$(pwd) $(cat train.txt 2>/dev/null || echo none)"`) + c.extras)
 		j := w.ends(ref)

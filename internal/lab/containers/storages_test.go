@@ -51,7 +51,7 @@ func TestWorkingDirectories(t *testing.T) {
 	w := newWorld(t, plain+fmt.Sprintf("\nstorages:\n  data: {folder: %s}\n", dir))
 	w.engine.Import("local.test/user:1", nil, "USER 1000")
 	for name, want := range map[string]string{
-		"own": "", "own/deep": "", "other": "cannot be entered by user 1000 of its image", "other/deep": "cannot be entered by user 1000 of its image",
+		"own": "", "own/deep": "", "other": "cannot be entered by user 1000: allow", "other/deep": "cannot be entered by user 1000: allow",
 		"none": "does not exist or is no directory", "file": "does not exist or is no directory",
 	} {
 		ref := w.submit(with(strings.ReplaceAll("in-"+name, "/", "-"), "local.test/user:1", "pwd") +

@@ -12,7 +12,7 @@ import (
 
 func wireUser(u *identity.User) rest.User {
 	out := rest.User{Name: u.Name, Display: u.Display, Email: u.Email, Administrator: u.Admin, Blocked: u.Blocked,
-		Groups: append([]string{}, u.Groups...), HasPassword: u.Hash != "", Created: sinceEpoch(u.Created)}
+		Groups: append([]string{}, u.Groups...), HasPassword: u.Hash != "", Created: sinceEpoch(u.Created), UID: u.UID, GID: u.GID}
 	if u.Provider != nil {
 		out.Provider, out.ProviderGroups = u.Provider.Issuer, append([]string{}, u.Provider.Groups...)
 	}
@@ -32,7 +32,8 @@ func (a *accounts) createUsers(ctx context.Context, in *struct{ Body rest.NewUse
 	for i := range in.Body.Users {
 		n := &in.Body.Users[i]
 		list = append(list, people.NewUser{Password: n.Password,
-			User: identity.User{Name: n.Name, Display: n.Display, Email: n.Email, Admin: n.Administrator, Groups: slices.Clone(n.Groups)}})
+			User: identity.User{Name: n.Name, Display: n.Display, Email: n.Email, Admin: n.Administrator,
+				Groups: slices.Clone(n.Groups), IDs: identity.IDs{UID: n.UID, GID: n.GID}}})
 	}
 	if err := a.Directory.CreateUsers(ctx, warden.Of(ctx).Principal.User, list); err != nil {
 		return nil, a.fail(err)
@@ -92,7 +93,7 @@ func (a *accounts) updateUser(ctx context.Context, in *struct {
 		}
 	}
 	u, err := a.Directory.UpdateUser(ctx, warden.Of(ctx).Principal.User, in.Name, people.UserChange{Display: c.Display, Email: c.Email,
-		Admin: c.Administrator, Blocked: c.Blocked, Groups: c.Groups, Password: c.Password})
+		Admin: c.Administrator, Blocked: c.Blocked, Groups: c.Groups, Password: c.Password, UID: c.UID, GID: c.GID})
 	if err != nil {
 		return nil, a.fail(err)
 	}
@@ -110,7 +111,8 @@ func (a *accounts) deleteUser(ctx context.Context, in *Matching) (*struct{}, err
 
 // wireGroup shows a group with its members in order of name.
 func (a *accounts) wireGroup(g *identity.Group) rest.Group {
-	out := rest.Group{Name: g.Name, Description: g.Description, External: g.External, Members: []string{}, Created: sinceEpoch(g.Created)}
+	out := rest.Group{Name: g.Name, Description: g.Description, External: g.External, Members: []string{}, Created: sinceEpoch(g.Created),
+		UID: g.UID, GID: g.GID}
 	for _, u := range a.Directory.Members(g.Name) {
 		out.Members = append(out.Members, u.Name)
 	}
@@ -131,7 +133,7 @@ func (a *accounts) groups(context.Context, *struct{}) (*answered[rest.GroupList]
 	out := rest.GroupList{Groups: []rest.Group{}}
 	for _, g := range append([]identity.Group{everyone}, a.Directory.Groups()...) {
 		out.Groups = append(out.Groups, rest.Group{Name: g.Name, Description: g.Description, External: g.External,
-			Members: append([]string{}, members[g.Name]...), Created: sinceEpoch(g.Created)})
+			Members: append([]string{}, members[g.Name]...), Created: sinceEpoch(g.Created), UID: g.UID, GID: g.GID})
 	}
 	slices.SortFunc(out.Groups, func(a, b rest.Group) int {
 		if a.Name < b.Name {
@@ -176,7 +178,8 @@ func (a *accounts) createGroup(ctx context.Context, in *struct{ Body rest.NewGro
 	if len(wrong) > 0 {
 		return nil, a.fail(&people.Problem{Kind: people.ErrInvalid, Texts: wrong})
 	}
-	err := a.Directory.CreateGroup(ctx, by, identity.Group{Name: in.Body.Name, Description: in.Body.Description, External: in.Body.External})
+	err := a.Directory.CreateGroup(ctx, by, identity.Group{Name: in.Body.Name, Description: in.Body.Description, External: in.Body.External,
+		IDs: identity.IDs{UID: in.Body.UID, GID: in.Body.GID}})
 	if err == nil && len(in.Body.Members) > 0 {
 		err = a.Directory.SetMembers(ctx, by, in.Body.Name, in.Body.Members, nil)
 	}
@@ -213,8 +216,9 @@ func (a *accounts) updateGroup(ctx context.Context, in *struct {
 			return nil, a.fail(err)
 		}
 	}
-	if c.Description != nil || c.External != nil {
-		if _, err := a.Directory.UpdateGroup(ctx, by, in.Name, people.GroupChange{Description: c.Description, External: c.External}); err != nil {
+	if c.Description != nil || c.External != nil || c.UID != nil || c.GID != nil {
+		if _, err := a.Directory.UpdateGroup(ctx, by, in.Name, people.GroupChange{Description: c.Description, External: c.External,
+			UID: c.UID, GID: c.GID}); err != nil {
 			return nil, a.fail(err)
 		}
 	}

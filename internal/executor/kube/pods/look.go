@@ -131,8 +131,8 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit 
 		e.Cause, e.Message = sched.StartRefused, words(t.Reason, t.Message)
 		if strings.Contains(t.Message, "chdir to cwd") { // as runc says it; another start would end as this one
 			e.Code, e.Cause = 126, ""
-			e.Message = fmt.Sprintf("its working directory cannot be entered by user %d, as which tasks run here: "+
-				"name another one (extras.comb.taskRoles.NAME.workDir, such as %s); %s", user, workDir, e.Message)
+			e.Message = fmt.Sprintf("its working directory cannot be entered by its user: "+
+				"name another one (extras.comb.taskRoles.NAME.workDir, such as %s); %s", workDir, e.Message)
 		}
 	case t.Reason == "ContainerStatusUnknown":
 		e.Cause, e.Message, e.Own = sched.NodeLost, "its node has lost sight of its container: "+t.Message, false

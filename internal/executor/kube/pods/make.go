@@ -41,7 +41,7 @@ const (
 	workDir   = "/comb/work"
 	scriptDir = "/comb/script"
 	scriptKey = "script"
-	user      = 1000 // tasks run as this user and group
+	user      = 1000 // tasks run as this user and group, where their user has no number
 	firstPort = 20000
 	// DefaultGrace is what a job without a grace has.
 	DefaultGrace = 30 * time.Second
@@ -142,6 +142,7 @@ type Task struct {
 	Work     string
 	DiskMB   int64 // what it may write where it asks for nothing; 0 is any amount
 	MostMB   int64 // what it may ask for; 0 is any amount
+	UID, GID int64 // of its user; 0 is those of all tasks
 	Line     *Line // nil is that process 1 of the pod is the task's shell, and nothing goes from the pod to the server
 }
 
@@ -191,8 +192,9 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		script = inOwnFolder + script
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
-	no, yes, uid, seconds := false, true, int64(user), graceSeconds(job.Grace)
 	once := corev1.FSGroupChangeOnRootMismatch // else all files of a claim are looked at before each start
+	no, yes, seconds := false, true, graceSeconds(job.Grace)
+	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup takes a look at all files
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
@@ -211,7 +213,8 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 			ShareProcessNamespace:         &yes, // so that a task is no process 1, which is deaf to SIGTERM, and what it leaves is reaped
 			Hostname:                      name,
 			Subdomain:                     m.service(),
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid, FSGroupChangePolicy: &once,
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &gid,
+				FSGroup: &shared, FSGroupChangePolicy: &once,
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Volumes: []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		},

@@ -153,6 +153,21 @@ func TestAPodFindsWhatOpenPAITells(t *testing.T) {
 	}
 }
 
+// A task of a user with numbers runs with these. The group of what the kubelet mounts stays the
+// same for all.
+func TestUserOfAPod(t *testing.T) {
+	task := sample()
+	task.UID, task.GID = 4001, 4000
+	pod, _, err := maker.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := pod.Spec.SecurityContext
+	if *c.RunAsUser != 4001 || *c.RunAsGroup != 4000 || *c.FSGroup != user || !*c.RunAsNonRoot {
+		t.Errorf("it runs as %d:%d, in %d, not as root: %v", *c.RunAsUser, *c.RunAsGroup, *c.FSGroup, *c.RunAsNonRoot)
+	}
+}
+
 // What an image says reaches its task in a pod as the table of docs/kubernetes.md has it.
 func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	made := func(change func(*Task)) corev1.Container {
@@ -475,7 +490,7 @@ func TestWhatAPodSays(t *testing.T) {
 		{name: "a WORKDIR of root's", phase: Ended,
 			pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: noDir}),
 			exit: sched.Exit{Code: 126, Own: true,
-				Message: "its working directory cannot be entered by user 1000, as which tasks run here: name another one " +
+				Message: "its working directory cannot be entered by its user: name another one " +
 					"(extras.comb.taskRoles.NAME.workDir, such as /comb/work); StartError: " + noDir}},
 		{name: "told to end", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), asked: true, phase: Ended, exit: sched.Exit{Code: 143, Signal: 15}},
 		{name: "killed", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 137})), asked: true, phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}},

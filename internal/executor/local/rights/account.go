@@ -15,10 +15,11 @@ import (
 
 // Account is a user, as which a task runs.
 type Account struct {
-	UID, GID uint32
-	Groups   []uint32
-	Name     string
-	Home     string
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups,omitempty"` // beside its own
+	Name   string   `json:"name,omitempty"`
+	Home   string   `json:"home,omitempty"`
 }
 
 // longest bounds what is read of a file of an image, in bytes.

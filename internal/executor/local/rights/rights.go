@@ -91,7 +91,7 @@ func Enterable(a *Account, dir string) (err error) {
 	if a == nil {
 		look()
 	} else {
-		user = fmt.Sprintf("user %d of its image", a.UID)
+		user = fmt.Sprintf("user %d", a.UID)
 		As(a, look)
 	}
 	switch {

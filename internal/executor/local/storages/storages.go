@@ -22,9 +22,16 @@ type Seen struct {
 	ReadOnly bool
 }
 
+// Finder returns a storage that jobs of a virtual cluster may use now.
+type Finder func(vc cell.VCName, name string) (storage.Storage, bool)
+
+// Owner is the user of the machine that has a user's folder.
+type Owner struct{ UID, GID uint32 }
+
 // All finds the folders of a job's storages on this machine. find returns one that its virtual
-// cluster may use now; nil has none.
-func All(find func(cell.VCName, string) (storage.Storage, bool), job *sched.Job) (list []Seen, err error) {
+// cluster may use now; nil has none. A user's own folder belongs to an owner; nil is that any user
+// of an image writes there.
+func All(find Finder, job *sched.Job, owner *Owner) (list []Seen, err error) {
 	for _, name := range job.Storages {
 		var s storage.Storage
 		ok := false
@@ -34,7 +41,7 @@ func All(find func(cell.VCName, string) (storage.Storage, bool), job *sched.Job)
 		if !ok {
 			return nil, fmt.Errorf("VC %s has no storage %s any more: an administrator adds it to the cluster file again, or submit the job without it", job.VC, name)
 		}
-		at, err := Folder(&s, string(job.User))
+		at, err := Folder(&s, string(job.User), owner)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +73,7 @@ func Writable(list []Seen) string {
 
 // Folder is the folder of a storage that a user's tasks see; a user's own is made where it is
 // missing. Its errors name the storage and no path of this machine, since users read them.
-func Folder(s *storage.Storage, user string) (string, error) {
+func Folder(s *storage.Storage, user string, owner *Owner) (string, error) {
 	root, err := os.OpenRoot(s.Folder)
 	if err != nil {
 		return "", fault(s, "its folder cannot be opened: "+cause(err))
@@ -78,7 +85,7 @@ func Folder(s *storage.Storage, user string) (string, error) {
 	if _, err := storage.UserFolder(user); err != nil {
 		return "", fault(s, err.Error())
 	}
-	if err := own(root, user); err != nil {
+	if err := own(root, user, owner); err != nil {
 		return "", fault(s, fmt.Sprintf("the folder of the user %s in it: %s", user, cause(err)))
 	}
 	return s.Folder + "/" + user, nil
@@ -128,9 +135,10 @@ func within(path, folder string) bool {
 // it could lead to another user's, or out of the storage.
 var errLink = errors.New("something else than a folder is there")
 
-// own makes a user's folder, or finds it. Any user of an image may write there, as in the folder of
-// checkpoints: no other user's tasks see it.
-func own(root *os.Root, user string) error {
+// own makes a user's folder, or finds it. With an owner it is that one's alone; else any user of an
+// image may write there, as in the folder of checkpoints: no other user's tasks see it. What was
+// there before keeps its owner and its mode.
+func own(root *os.Root, user string, owner *Owner) error {
 	err := root.Mkdir(user, 0o700)
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -139,10 +147,36 @@ func own(root *os.Root, user string) error {
 	if err == nil && !st.IsDir() {
 		return errLink
 	}
-	if err == nil && begun(root, st) {
+	switch {
+	case err != nil:
+		return err
+	case begun(root, st) && owner == nil:
 		return root.Chmod(user, 0o777)
+	case begun(root, st):
+		if err := root.Lchown(user, int(owner.UID), int(owner.GID)); err != nil {
+			return fmt.Errorf("the server cannot give it to uid %d (%s): an administrator does (chown)",
+				owner.UID, cause(err))
+		}
+	case owner != nil && !owner.enters(st):
+		return fmt.Errorf("uid %d may not enter it: give it to that user (chown -R %d:%d)",
+			owner.UID, owner.UID, owner.GID)
 	}
-	return err
+	return nil
+}
+
+// enters reports whether the mode of a folder lets an owner in.
+func (o *Owner) enters(st os.FileInfo) bool {
+	by, ok := st.Sys().(*syscall.Stat_t)
+	mode := st.Mode().Perm()
+	switch {
+	case !ok:
+		return true
+	case by.Uid == o.UID:
+		mode >>= 6
+	case by.Gid == o.GID:
+		mode >>= 3
+	}
+	return mode&1 != 0
 }
 
 // begun reports whether a folder is as this process makes it, before it is open: also one that crashed then may have left

@@ -2,9 +2,11 @@ package storages
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/combsched/comb/internal/storage"
@@ -42,7 +44,7 @@ func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	s := storage.Storage{Name: "homes", Folder: dir, PerUser: true}
 	for range 2 {
-		got, err := Folder(&s, "alice")
+		got, err := Folder(&s, "alice", nil)
 		if err != nil || got != filepath.Join(dir, "alice") {
 			t.Fatalf("got %q, %v", got, err)
 		}
@@ -56,12 +58,35 @@ func TestFolder(t *testing.T) {
 		if name == "erin" {
 			err = errors.Join(err, os.WriteFile(filepath.Join(dir, name, "x"), nil, 0o600))
 		}
-		if _, got := Folder(&s, name); err != nil || got != nil {
+		if _, got := Folder(&s, name, nil); err != nil || got != nil {
 			t.Fatal(err, got)
 		}
 		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Mode().Perm() != want {
 			t.Errorf("the folder of %s is %v, %v, want %v", name, st, err, want)
 		}
+	}
+	// With an owner a new folder is that one's alone; one that was there stays as it was, and is
+	// refused where the owner may not enter it.
+	if os.Geteuid() == 0 {
+		mine := &Owner{UID: 4001, GID: 4000}
+		for name, want := range map[string]string{"frank": "4001:4000 700", "alice": "0:0 777", "erin": ""} {
+			_, err := Folder(&s, name, mine)
+			const why = "uid 4001 may not enter it: give it to that user (chown -R 4001:4000)"
+			if (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), why) {
+				t.Errorf("the folder of %s: %v", name, err)
+			}
+			st, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			by, _ := st.Sys().(*syscall.Stat_t)
+			if got := fmt.Sprintf("%d:%d %o", by.Uid, by.Gid, st.Mode().Perm()); want != "" && got != want {
+				t.Errorf("the folder of %s is %s, want %s", name, got, want)
+			}
+		}
+	} else if _, err := Folder(&s, "frank", &Owner{UID: 4001, GID: 4000}); err == nil ||
+		!strings.Contains(err.Error(), "cannot give it to uid 4001") {
+		t.Errorf("a server that is not root gives a folder away: %v", err)
 	}
 	if err := os.Symlink("alice", filepath.Join(dir, "bob")); err != nil {
 		t.Fatal(err)
@@ -78,7 +103,7 @@ func TestFolder(t *testing.T) {
 		{&s, "..", "cannot have a folder"}, {&s, "a/b", "cannot have a folder"}, {&s, "", "cannot have a folder"},
 		{&gone, "alice", "cannot be opened: no such file or directory"},
 	} {
-		got, err := Folder(c.s, c.user)
+		got, err := Folder(c.s, c.user, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), dir) {
 			t.Errorf("user %q: %q, %v; want an error with %q and no path", c.user, got, err, c.want)
 		}

@@ -1,0 +1,178 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/testkit"
+)
+
+// userWorld has users with numbers, a storage in which each has a folder, and a data directory that
+// others may reach.
+func userWorld(t *testing.T, ids map[sched.Subject]executor.Identity, change func(*Options)) (w *world, homes string) {
+	homes = t.TempDir()
+	w = newWorld(t, change, func(o *Options) {
+		o.Identity = func(user sched.Subject) executor.Identity { return ids[user] }
+		o.Storage = func(_ cell.VCName, name string) (storage.Storage, bool) {
+			return storage.Storage{Name: name, Folder: homes, PerUser: true}, true
+		}
+		for dir := filepath.Dir(o.Dir); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
+			if err := os.Chmod(dir, 0o711); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	for dir := homes; dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w, homes
+}
+
+// of makes an action a user's, with the storage of homes.
+func of(a sched.Action, user sched.Subject) sched.Action {
+	a.Start.Job.User, a.Start.Job.Storages = user, []string{"homes"}
+	return a
+}
+
+// owner is to whom a file belongs, and its mode.
+func owner(t *testing.T, path string) string {
+	t.Helper()
+	st, err := os.Stat(path)
+	if err != nil {
+		return err.Error()
+	}
+	by, _ := st.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%d:%d %o", by.Uid, by.Gid, st.Mode().Perm())
+}
+
+// leaves is a task that says as whom it runs, and leaves files of that user's.
+var leaves = []string{
+	`echo is $(id -u) $(id -g) in $(id -G) $USER`,
+	`umask 077; echo mine > $COMB_STORAGE_HOMES/mine; echo mine > $COMB_CHECKPOINT_DIR/mine; echo mine > $HOME/mine`,
+	`echo '{"fraction": 0.5}' > $COMB_PROGRESS_FILE`,
+	`echo ready`,
+}
+
+// tasksOfUsers has jobs of users with numbers leave files and read them again, in either runtime.
+func tasksOfUsers(t *testing.T, image string, change func(*Options)) {
+	ids := map[sched.Subject]executor.Identity{"ada": {UID: 4001, GID: 4000}, "bob": {UID: 4002, GID: 4000},
+		"root": {UID: 0, GID: 7}}
+	w, homes := userWorld(t, ids, change)
+	do := doer{w, image}
+	first := of(w.action(1, leaves...), "ada")
+	do.Do(first)
+	if x := w.exit(); x.Code != 0 || x.Cause != "" {
+		t.Fatalf("it ended with %+v: %s", x, w.output(first.Attempt, 0, Stderr))
+	}
+	if got := w.line(first.Attempt, "is "); got != "4001 4000 in 4000 ada" {
+		t.Errorf("it runs as %q", got)
+	}
+	if n := w.said.Of(first.Attempt); len(n) == 0 {
+		t.Error("its progress was not told")
+	}
+	job := w.e.place.job(first.Start.ID)
+	for path, want := range map[string]string{
+		homes + "/ada": "4001:4000 700", homes + "/ada/mine": "4001:4000 600",
+		job + "/checkpoint": "4001:4000 700", job + "/checkpoint/mine": "4001:4000 600",
+		w.e.place.task(first.Attempt, 0) + "/work": "4001:4000 700",
+	} {
+		if got := owner(t, path); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	// The next job of the same user reads it; another one's does not, though of the same group, nor
+	// what the server keeps.
+	dir := w.e.place.task(first.Attempt, 0)
+	look := fmt.Sprintf("for f in %s/ada/mine %s/checkpoint/mine %s/spec.json %s/stdout.* ", homes, job, dir, dir) +
+		`$COMB_STORAGE_HOMES/mine; do cat $f >/dev/null 2>&1 && ` +
+		`echo reads $(basename $(dirname $f))/$(basename $f); done; echo ready`
+	next, other := of(w.action(1, look), "ada"), of(w.action(1, look), "bob")
+	reads := map[string]string{"ada": "ada/mine checkpoint/mine ada/mine", "bob": ""}
+	if image != "" {
+		reads["ada"] = "homes/mine" // it sees nothing else of the machine
+	}
+	for _, a := range []sched.Action{next, other} {
+		do.Do(a)
+		if x := w.exit(); x.Cause != "" {
+			t.Fatalf("it ended with %+v", x)
+		}
+		var got []string
+		for l := range strings.Lines(w.output(a.Attempt, 0, Stdout)) {
+			if file, ok := strings.CutPrefix(strings.TrimSpace(l), "reads "); ok {
+				got = append(got, file)
+			}
+		}
+		if user := string(a.Start.Job.User); strings.Join(got, " ") != reads[user] {
+			t.Errorf("a job of %s reads %q", user, got)
+		}
+	}
+	// A gid alone, and a user without numbers: as before, so any user of an image may write to its
+	// folder.
+	do.Do(of(w.action(1, "touch $COMB_STORAGE_HOMES/x"), "root"))
+	if x := w.exit(); x.Code != 0 {
+		t.Errorf("it ended with %+v", x)
+	}
+	if got := owner(t, homes+"/root"); got != "0:0 777" {
+		t.Errorf("its folder is %s", got)
+	}
+	// What is root's or the platform's never runs, wherever the number comes from.
+	for _, bad := range []executor.Identity{{UID: 4001}, {UID: keeperUser, GID: 4000}, {UID: 4001, GID: keeperUser}} {
+		ids["eve"] = bad
+		do.Do(of(w.action(1, "id"), "eve"))
+		if r := wantRefused(w); !strings.Contains(r.Reason, "root's or Comb's own") {
+			t.Errorf("%v: %q", bad, r.Reason)
+		}
+	}
+}
+
+// wantRefused returns the next refusal.
+func wantRefused(w *world) (r sched.TaskRefused) {
+	w.Helper()
+	w.eventually("it is refused", func() bool {
+		select {
+		case f := <-w.facts:
+			got, ok := f.(sched.TaskRefused)
+			r = got
+			return ok
+		default:
+			return false
+		}
+	})
+	return r
+}
+
+// Files of a user belong to that user, whatever job wrote them. A server that is not root says that
+// it cannot do that.
+func TestProcessOfAUser(t *testing.T) {
+	if os.Geteuid() == 0 {
+		tasksOfUsers(t, "", func(*Options) {})
+		return
+	}
+	w, _ := userWorld(t, map[sched.Subject]executor.Identity{"ada": {UID: 4001, GID: 4001}}, func(*Options) {})
+	a := w.action(1, "id -u")
+	a.Start.Job.User = "ada"
+	w.e.Do(a)
+	if n := want[sched.Notice](w); !strings.Contains(n.Message, "uid 4001 of user ada is not applied") {
+		t.Errorf("%+v", n)
+	}
+	w.exit()
+}
+
+// Likewise in a container, in the place of the image's USER.
+func TestContainerOfAUser(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
+	engine := openBoxes(t)
+	tasksOfUsers(t, boxImage, func(o *Options) { o.Engine = engine })
+}

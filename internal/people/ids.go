@@ -1,0 +1,81 @@
+package people
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/identity"
+)
+
+// setIDs changes numbers and notes the old and the new ones.
+func setIDs(ids *identity.IDs, uid, gid *int64, what *[]string) (wrong []string) {
+	for _, one := range []struct {
+		name  string
+		field *int64
+		to    *int64
+	}{{"uid", &ids.UID, uid}, {"gid", &ids.GID, gid}} {
+		switch {
+		case one.to == nil:
+			continue
+		case *one.to == 0:
+			wrong = append(wrong, fmt.Sprintf("the %s 0 is root's: no task of a user runs with it", one.name))
+			continue
+		}
+		was := *one.field
+		if *one.field = *one.to; *one.to == identity.NoID {
+			*one.field = 0
+		}
+		*what = append(*what, fmt.Sprintf("%s %s, was %s", one.name, number(*one.field), number(was)))
+	}
+	return wrong
+}
+
+// number is one in words.
+func number(id int64) string {
+	if id == 0 {
+		return "none"
+	}
+	return fmt.Sprint(id)
+}
+
+// withIDs adds the numbers of something new to a line of the audit log.
+func withIDs(detail string, ids identity.IDs) string {
+	var list []string
+	if detail != "" {
+		list = append(list, detail)
+	}
+	if ids.UID != 0 {
+		list = append(list, fmt.Sprintf("uid %d", ids.UID))
+	}
+	if ids.GID != 0 {
+		list = append(list, fmt.Sprintf("gid %d", ids.GID))
+	}
+	return strings.Join(list, ", ")
+}
+
+// checkIDs refuses the numbers of the platform itself.
+func (d *Directory) checkIDs(ids identity.IDs) (wrong []string) {
+	for _, id := range []int64{ids.UID, ids.GID} {
+		if id != 0 && slices.Contains(d.Platform, id) {
+			wrong = append(wrong, fmt.Sprintf("%d is a number with which Comb itself runs: take another", id))
+		}
+	}
+	return slices.Compact(wrong)
+}
+
+// TaskIDs are the numbers that the tasks of a user run with; the zero IDs are that nothing is said.
+func (d *Directory) TaskIDs(user string) identity.IDs {
+	u, err := d.User(user)
+	if err != nil {
+		return identity.IDs{}
+	}
+	ids := identity.TaskIDs(&u, func(name string) (identity.Group, bool) {
+		g, err := d.Group(name)
+		return g, err == nil
+	})
+	if len(d.checkIDs(ids)) > 0 {
+		return identity.IDs{} // the server runs as another user since
+	}
+	return ids
+}

@@ -1,0 +1,74 @@
+package people
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/combsched/comb/internal/identity"
+)
+
+// The numbers of a user's tasks are its own, else those of its first group by name; the audit log
+// has the old and the new ones.
+func TestNumbersOfTasks(t *testing.T) {
+	w := newWorld(t)
+	w.Platform = []int64{64789}
+	for _, g := range []identity.Group{{Name: "nlp", IDs: identity.IDs{UID: 5001, GID: 5000}}, {Name: "audio", IDs: identity.IDs{GID: 4000}}, {Name: "none"}} {
+		w.must(w.CreateGroup(ctx, "admin", g))
+	}
+	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "alice", Groups: []string{"nlp", "audio"}}},
+		{User: identity.User{Name: "bob", Groups: []string{"audio"}}}, {User: identity.User{Name: "carol", IDs: identity.IDs{UID: 4003}}}}))
+	number := func(n int64) *int64 { return &n }
+	want := func(user string, uid, gid int64) {
+		t.Helper()
+		if got := w.TaskIDs(user); got != (identity.IDs{UID: uid, GID: gid}) {
+			t.Errorf("%s has %+v, want %d, %d", user, got, uid, gid)
+		}
+	}
+	want("alice", 5001, 4000) // of nlp, and of audio, which comes first
+	want("bob", 0, 0)         // a gid alone changes nothing
+	want("carol", 4003, 4003)
+	want("none", 0, 0)
+	_, err := w.UpdateUser(ctx, "admin", "alice", UserChange{UID: number(4001), GID: number(4009)})
+	w.must(err)
+	want("alice", 4001, 4009)
+	_, err = w.UpdateUser(ctx, "admin", "alice", UserChange{UID: number(4002), GID: number(identity.NoID)})
+	w.must(err)
+	want("alice", 4002, 4000)
+	_, err = w.UpdateGroup(ctx, "admin", "audio", GroupChange{GID: number(4001)})
+	w.must(err)
+	want("alice", 4002, 4001)
+	log, err := w.Log(ctx, 0, 10)
+	w.must(err)
+	var lines []string
+	for _, l := range log {
+		lines = append(lines, l.Verb+" "+l.Object+": "+l.Detail)
+	}
+	if diff := cmp.Diff([]string{"change group group audio: gid 4001, was 4000", "change user user alice: uid 4002, was 4001, gid none, was 4009",
+		"change user user alice: uid 4001, was none, gid 4009, was none", "create user user carol: uid 4003", "create user user bob: ",
+		"create user user alice: ", "create group group none: ", "create group group audio: gid 4000", "create group group nlp: uid 5001, gid 5000"}, lines); diff != "" {
+		t.Error(diff)
+	}
+	for bad, text := range map[int64]string{0: "the uid 0 is root's", 1: "the uid 1 is not possible", 999: "not possible: want 1000 to", -7: "not possible",
+		65534: "not possible", 1 << 32: "not possible", 64789: "with which Comb itself runs"} {
+		if _, err := w.UpdateUser(ctx, "admin", "alice", UserChange{UID: &bad}); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("uid %d: %v", bad, err)
+		}
+		if _, err := w.UpdateGroup(ctx, "admin", "nlp", GroupChange{GID: &bad}); err == nil || !strings.Contains(err.Error(), strings.Replace(text, "uid", "gid", 1)) {
+			t.Errorf("gid %d: %v", bad, err)
+		}
+		if bad == 0 {
+			continue // says nothing
+		}
+		if err := w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "eve", IDs: identity.IDs{UID: bad}}}}); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("a user with %d: %v", bad, err)
+		}
+		if err := w.CreateGroup(ctx, "admin", identity.Group{Name: "bad", IDs: identity.IDs{GID: bad}}); err == nil {
+			t.Errorf("a group with %d is made", bad)
+		}
+	}
+	want("alice", 4002, 4001)
+	w.Platform = []int64{4002} // the server runs as that user since
+	want("alice", 0, 0)
+}
