@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,6 +61,8 @@ and goes on later, unless it reported the last of its steps.`,
 	f.Var((*memoryFlag)(&q.ShmMB), "shm",
 		"/dev/shm of each task's container, a part of its memory, such as 8Gi (default: as much as its memory)")
 	f.Var((*memoryFlag)(&q.DiskMB), "disk", "what the container of each task may write to its own disk, such as 20Gi (default: what the server allows)")
+	f.Var(limitsFlag{&q.Limits}, "ulimit", "NAME=LIMIT of each process: nofile=65536, stack=64Mi, memlock=unlimited "+
+		"(may repeat; default: what the cluster file says)")
 	f.Int32Var(&q.Tasks, "tasks", 1, "how many equal tasks, started together")
 	f.StringVar(&q.Name, "name", "", "job name (default: made of the program's)")
 	f.StringVar(&q.VC, "vc", "", "virtual cluster")
@@ -211,6 +214,10 @@ var flagOfKey = map[string]string{
 	"extras.comb.upload":                           "--upload",
 	"extras.comb.taskRoles.main.disk":              "--disk",
 	"taskRoles.main.extraContainerOptions.shmMB":   "--shm",
+	"extras.comb.taskRoles.main.limits":            "--ulimit",
+	"extras.comb.taskRoles.main.limits.nofile":     "--ulimit nofile",
+	"extras.comb.taskRoles.main.limits.stack":      "--ulimit stack",
+	"extras.comb.taskRoles.main.limits.memlock":    "--ulimit memlock",
 	"quick.caller.folder":                          "the present folder",
 	"quick.caller.folder.path":                     "the present folder",
 	"taskRoles.main":                               "--image",
@@ -282,6 +289,27 @@ func environment(c *cobra.Command, list []string) (map[string]string, error) {
 }
 
 // ports reads how many ports a task gets of each label.
+// limitsFlag are the limits of each process, by name.
+type limitsFlag struct{ of *map[string]string }
+
+func (l limitsFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (l limitsFlag) Type() string { return "NAME=LIMIT" }
+
+// Set takes one; what a limit may be the server says.
+func (l limitsFlag) Set(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || value == "" || !slices.Contains([]string{"nofile", "stack", "memlock"}, name) {
+		return errors.New("want nofile=NUMBER, stack=SIZE or memlock=SIZE, such as nofile=65536")
+	}
+	if *l.of == nil {
+		*l.of = map[string]string{}
+	}
+	(*l.of)[name] = value
+	return nil
+}
+
 func ports(c *cobra.Command, list []string) (map[string]int32, error) {
 	out := map[string]int32{}
 	for _, one := range list {

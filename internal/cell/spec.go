@@ -103,6 +103,13 @@ type SKU struct {
 	Pretended bool `json:"pretended,omitempty"`
 }
 
+// Bounds of the number of open files of a process: a kernel allows no more, and programs start with
+// fewer not at all.
+const (
+	LeastFiles = 64
+	MostFiles  = 1 << 30
+)
+
 // TaskLimits are of each process of a task; 0 is what the runtime gives, -1 no limit.
 type TaskLimits struct {
 	NoFile    int64 `json:"nofile,omitempty"`     // open files
@@ -114,6 +121,27 @@ type TaskLimits struct {
 func (l TaskLimits) Or(o TaskLimits) TaskLimits {
 	return TaskLimits{NoFile: cmp.Or(l.NoFile, o.NoFile), StackMB: cmp.Or(l.StackMB, o.StackMB),
 		MemLockMB: cmp.Or(l.MemLockMB, o.MemLockMB)}
+}
+
+// Above says what of the limits is more than others allow, where these say something; "" is
+// nothing.
+func (l TaskLimits) Above(most TaskLimits) string {
+	for _, one := range []struct {
+		name, unit string
+		asks, most int64
+	}{
+		{"nofile", "", l.NoFile, most.NoFile}, {"stack", " MiB", l.StackMB, most.StackMB},
+		{"memlock", " MiB", l.MemLockMB, most.MemLockMB},
+	} {
+		if one.asks != 0 && one.most > 0 && (one.asks < 0 || one.asks > one.most) {
+			asks := strconv.FormatInt(one.asks, 10) + one.unit
+			if one.asks < 0 {
+				asks = "unlimited"
+			}
+			return one.name + ": " + asks + " is more than " + strconv.FormatInt(one.most, 10) + one.unit
+		}
+	}
+	return ""
 }
 
 // FilePattern splits the pattern of a device file at the number in it: "%d" is a device's index,

@@ -143,6 +143,24 @@ func (r *Reader) Int(n *Node, g Range) int64 {
 	return v
 }
 
+// Size reads an amount of memory in MiB, or -1 for unlimited; 0 is that there is none.
+func (r *Reader) Size(n *Node) int64 {
+	if n == nil || n.Kind == Null {
+		return 0
+	}
+	if n.Kind == Scalar && n.Text == "unlimited" {
+		return -1
+	}
+	mib, ok := int64(0), false
+	if n.Kind == Scalar && n.Text != "" {
+		mib, ok = ParseMemory(n.Text)
+	}
+	if !ok {
+		r.Problem(n, "expected an amount of memory with its unit, such as 64Mi, or unlimited")
+	}
+	return mib
+}
+
 // Float reads n as a finite number between lo and hi.
 func (r *Reader) Float(n *Node, def, lo, hi float64) float64 {
 	if n == nil || n.Kind == Null {

@@ -177,6 +177,8 @@ type Launch struct {
 	ShmMB    int64    `json:"shm_mb,omitempty"`
 	DiskMB   int64    `json:"disk_mb,omitempty"`  // of a container; 0 is what the runtime gives
 	WorkDir  string   `json:"work_dir,omitempty"` // "" is the attempt's own directory
+	// Limits are of each process; what is 0 is that of the SKU.
+	Limits cell.TaskLimits `json:"limits,omitzero"`
 	// InfiniBand is that it asks for the devices of RDMA networks that its nodes have.
 	InfiniBand bool `json:"infiniband,omitempty"`
 }

@@ -15,12 +15,14 @@ import (
 
 // combRole is what extras.comb says about one task role.
 type combRole struct {
-	hints   sched.RoleHints
-	node    *document.Node
-	env     []sched.EnvVar
-	workDir string
-	diskMB  int64
-	disk    *document.Node // where that stands
+	limits     cell.TaskLimits // of each process
+	limitsNode *document.Node
+	hints      sched.RoleHints
+	node       *document.Node
+	env        []sched.EnvVar
+	workDir    string
+	diskMB     int64
+	disk       *document.Node // where that stands
 }
 
 // readComb reads extras.comb, the keys that are Comb's own: they have types, and
@@ -71,7 +73,9 @@ func (p *parser) readComb(m *document.MapReader) {
 }
 
 // roleKeys are what a task role of extras.comb may have.
-func roleKeys() []string { return []string{"elastic", "minInstances", "workDir", "env", "disk"} }
+func roleKeys() []string {
+	return []string{"elastic", "minInstances", "workDir", "env", "disk", "limits"}
+}
 
 // readSuspend reads how tasks are asked before they are suspended.
 func (p *parser) readSuspend(m *document.MapReader) {
@@ -264,6 +268,12 @@ func (p *parser) readCombRole(f document.Field) combRole {
 	}
 	c.disk = m.Node("disk")
 	c.diskMB = p.memory(c.disk)
+	if c.limitsNode = m.Node("limits"); c.limitsNode != nil {
+		l := p.r.Map(c.limitsNode, "limits")
+		c.limits.NoFile = p.r.Int(l.Node("nofile"), document.Range{Min: cell.LeastFiles, Max: cell.MostFiles})
+		c.limits.StackMB, c.limits.MemLockMB = p.r.Size(l.Node("stack")), p.r.Size(l.Node("memlock"))
+		l.Rest()
+	}
 	c.workDir = p.line(m.Node("workDir"), maxPathName)
 	switch {
 	case c.workDir == "" || strings.HasPrefix(c.workDir, "/"):

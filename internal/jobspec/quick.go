@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,10 +26,12 @@ type QuickJob struct {
 	GPUs     int64
 	CPUs     string // a number with at most three decimals
 	MemoryMB int64
-	DiskMB   int64    // of its container
-	ShmMB    int64    // of its /dev/shm
-	Command  []string // program and arguments; the shell gets each as one word
-	Env      []sched.EnvVar
+	DiskMB   int64 // of its container
+	ShmMB    int64 // of its /dev/shm
+	// Limits are of each process, by name, as extras.comb takes them.
+	Limits  map[string]string
+	Command []string // program and arguments; the shell gets each as one word
+	Env     []sched.EnvVar
 	// Ports are how many each task gets, by label; Retries how often the job is tried again
 	// after it failed; Checkpoint says that it saves its work.
 	Ports      []sched.Port
@@ -149,7 +152,7 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 	if q.Upload != "" {
 		line(2, "upload: %s", quoteYAML(q.Upload))
 	}
-	if q.WorkDir == "" && len(q.Env) == 0 && q.DiskMB == 0 {
+	if q.WorkDir == "" && len(q.Env) == 0 && q.DiskMB == 0 && len(q.Limits) == 0 {
 		return
 	}
 	line(2, "taskRoles:")
@@ -159,6 +162,12 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 	}
 	if q.DiskMB != 0 {
 		line(4, "disk: %d", q.DiskMB)
+	}
+	if len(q.Limits) > 0 {
+		line(4, "limits:")
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Limits)) {
+		line(5, "%s: %s", quoteYAML(name), plainNumber(q.Limits[name]))
 	}
 	if len(q.Env) > 0 {
 		line(4, "env:")

@@ -161,3 +161,42 @@ func TestDiskWithoutContainer(t *testing.T) {
 		t.Errorf("where images are ignored: %v, %+v", problems, result)
 	}
 }
+
+// Limits of processes are those that a role asks for, at most what one of its SKUs allows.
+func TestLimitsOfProcesses(t *testing.T) {
+	env := testEnv()
+	q := QuickJob{Name: "q", Command: []string{"true"}, GPUs: 1,
+		Limits: map[string]string{"nofile": "4096", "stack": "64Mi", "memlock": "unlimited"}}
+	result, problems := Quick(q, env)
+	if want := (cell.TaskLimits{NoFile: 4096, StackMB: 64, MemLockMB: -1}); problems != nil || result.Job.Roles[0].Launch.Limits != want {
+		t.Fatalf("%v, %+v", problems, result)
+	}
+	config := *env.Config
+	config.Cluster.SKUs = slices.Clone(config.Cluster.SKUs)
+	for i := range config.Cluster.SKUs {
+		config.Cluster.SKUs[i].Limits = cell.TaskLimits{NoFile: 4096, StackMB: 64, MemLockMB: 8}
+	}
+	env.Config = &config
+	for name, c := range map[string]struct{ value, want string }{
+		"nofile":  {"4097", "nofile: 4097 is more than 4096, which SKU "},
+		"stack":   {"65Mi", "stack: 65 MiB is more than 64 MiB, which SKU "},
+		"memlock": {"unlimited", "memlock: unlimited is more than 8 MiB, which SKU "},
+	} {
+		q.Limits = map[string]string{name: c.value}
+		_, problems := Quick(q, env)
+		if len(problems) != 1 || problems[0].Key != "extras.comb.taskRoles.main.limits" || !strings.Contains(problems[0].Message, c.want) {
+			t.Errorf("%s=%s: %v", name, c.value, problems)
+		}
+	}
+	for name, value := range map[string]string{"nofile": "63", "stack": "64", "memlock": "much", "cpu": "1"} {
+		q.Limits = map[string]string{name: value}
+		if _, problems := Quick(q, env); len(problems) != 1 {
+			t.Errorf("%s=%s: %v", name, value, problems)
+		}
+	}
+	q.Limits = map[string]string{"nofile": "4096", "stack": "64Mi", "memlock": "8Mi"}
+	env.Images, q.Image = ImagesNeeded, "i"
+	if result, problems = Quick(q, env); problems != nil || !strings.Contains(strings.Join(result.Warnings, "; "), "limits are not set in pods") {
+		t.Errorf("in a pod: %v, %+v", problems, result)
+	}
+}

@@ -83,6 +83,7 @@ func (p *parser) readRole(f document.Field) role {
 	}
 	r.Launch.Pull = p.extras.pull
 	r.Launch.Env, r.Launch.WorkDir, r.Launch.DiskMB = r.comb.env, r.comb.workDir, r.comb.diskMB
+	r.Launch.Limits = r.comb.limits
 	m.Rest()
 	return r
 }
@@ -309,10 +310,29 @@ func (p *parser) sizeRole(r *role, opportunistic bool) {
 		defer p.warnOfCost(r)
 	}
 	r.Leaves = int32(leaves)
+	checkLimits(p, r)
 	// A task that used more shared memory than it has memory would be ended as out of memory.
 	if mib := cmp.Or(r.ask.memoryMB, leaves*sku.MemoryMB); mib > 0 && r.Launch.ShmMB > mib {
 		p.r.Problem(r.shm, "%d MiB of shared memory are more than the %d MiB of memory of a task, "+
 			"of which they are a part: ask for less, or for more memoryMB", r.Launch.ShmMB, mib)
+	}
+}
+
+// checkLimits refuses limits of processes that none of a role's SKUs allows.
+func checkLimits(p *parser, r *role) {
+	if r.Launch.Limits != (cell.TaskLimits{}) && p.env.Images >= ImagesNeeded {
+		p.r.Warn(r.comb.limitsNode, "limits are not set in pods, which have those of their node's container runtime")
+	}
+	above, by := "", cell.TypeName("")
+	for _, name := range r.SKUs {
+		why := r.Launch.Limits.Above(p.catalogue.sku(name).Limits)
+		if why == "" {
+			return // a start on another one is refused there
+		}
+		above, by = why, name
+	}
+	if above != "" {
+		p.r.Problem(r.comb.limitsNode, "%s, which SKU %s allows: ask for less, or for another SKU", above, by)
 	}
 }
 

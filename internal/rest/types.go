@@ -84,6 +84,7 @@ type QuickJob struct {
 	MemoryMB   int64             `json:"memory_mb,omitempty" doc:"Of each task"`
 	DiskMB     int64             `json:"disk_mb,omitempty" doc:"What the container of each task may write to its own disk"`
 	ShmMB      int64             `json:"shm_mb,omitempty" doc:"/dev/shm of each task; 0: as much as its memory"`
+	Limits     map[string]string `json:"limits,omitempty" doc:"Of each process: nofile, stack, memlock; such as 64Mi"`
 	Tasks      int32             `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
 	SKU        string            `json:"sku,omitempty"`
 	Pinned     string            `json:"pinned,omitempty" doc:"The pinned cell of the virtual cluster that it runs in; not with sku"`

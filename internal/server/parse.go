@@ -187,7 +187,7 @@ func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Pinned: q.Pinned, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
 		MemoryMB: q.MemoryMB, DiskMB: q.DiskMB, ShmMB: q.ShmMB, Command: q.Command, WorkDir: q.WorkDir, Image: q.Image,
 		Pull: q.Pull, Storages: q.Storages, Upload: q.Upload, TimeLimit: q.TimeLimit, Grace: q.Grace,
-		Retries: q.Retries, Checkpoint: q.Checkpoint,
+		Retries: q.Retries, Checkpoint: q.Checkpoint, Limits: q.Limits,
 	}
 	for _, label := range slices.Sorted(maps.Keys(q.Ports)) {
 		out.Ports = append(out.Ports, sched.Port{Label: label, Count: q.Ports[label]})

@@ -112,7 +112,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	if err != nil {
 		return &outcome{Refused: err.Error()}
 	}
-	each, err := ulimits(t.start.SKU, b.engine.Most)
+	each, err := ulimits(s.Each, b.engine.Most)
 	if err != nil {
 		return &outcome{Refused: err.Error()}
 	}
@@ -159,16 +159,16 @@ func ownProgram(role *sched.Role, image *container.Image) ([]string, *outcome) {
 	return image.Runs, nil
 }
 
-// ulimits are the limits of each process of a container. What a cluster file says and the engine
-// cannot give is an error; locked memory is as much as it gives where nothing is said: RDMA and
-// pinned memory need it.
-func ulimits(sku cell.SKU, most func(string) int64) (list []container.Ulimit, err error) {
+// ulimits are the limits of each process of a container. What a job or a cluster file says and the
+// engine cannot give is an error; locked memory is as much as it gives where nothing is said: RDMA
+// and pinned memory need it.
+func ulimits(each cell.TaskLimits, most func(string) int64) (list []container.Ulimit, err error) {
 	for _, l := range []struct {
 		name        string
 		value, unit int64
 	}{
-		{"nofile", sku.Limits.NoFile, 1}, {"stack", sku.Limits.StackMB, 1 << 20},
-		{"memlock", sku.Limits.MemLockMB, 1 << 20},
+		{"nofile", each.NoFile, 1}, {"stack", each.StackMB, 1 << 20},
+		{"memlock", each.MemLockMB, 1 << 20},
 	} {
 		value, said := l.value, l.value != 0
 		if value > 0 {
@@ -182,8 +182,8 @@ func ulimits(sku cell.SKU, most func(string) int64) (list []container.Ulimit, er
 		}
 		if m := most(l.name); container.Exceeds(value, m) {
 			if said {
-				return nil, fmt.Errorf("limits.%s of SKU %s is more than the container engine can give, %d: "+
-					"raise the engine's own limit, or lower it in the cluster file", l.name, sku.Name, m)
+				return nil, fmt.Errorf("limits.%s is more than the container engine can give, %d: "+
+					"raise the engine's own limit, or lower it in the job or in the cluster file", l.name, m)
 			}
 			value = m
 		}

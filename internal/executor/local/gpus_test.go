@@ -233,19 +233,19 @@ func TestLimitsOfContainers(t *testing.T) {
 	most := func(name string) int64 {
 		return map[string]int64{"nofile": 20000, "memlock": 1 << 23, "stack": -1}[name]
 	}
-	got, err := ulimits(cell.SKU{Limits: cell.TaskLimits{NoFile: 4096, StackMB: 64}}, most)
+	got, err := ulimits(cell.TaskLimits{NoFile: 4096, StackMB: 64}, most)
 	if fmt.Sprint(got, err) != "[{nofile 4096} {stack 67108864} {memlock 8388608}] <nil>" {
 		t.Error(got, err)
 	}
-	if _, err := ulimits(cell.SKU{Name: "A", Limits: cell.TaskLimits{NoFile: 65536}}, most); err == nil ||
-		!strings.Contains(err.Error(), "limits.nofile of SKU A is more than the container engine can give, 20000") {
+	if _, err := ulimits(cell.TaskLimits{NoFile: 65536}, most); err == nil ||
+		!strings.Contains(err.Error(), "limits.nofile is more than the container engine can give, 20000") {
 		t.Error(err)
 	}
-	if _, err := ulimits(cell.SKU{Name: "A", Limits: cell.TaskLimits{MemLockMB: -1}}, most); err == nil {
+	if _, err := ulimits(cell.TaskLimits{MemLockMB: -1}, most); err == nil {
 		t.Error("memlock: unlimited is taken")
 	}
 	all := func(string) int64 { return container.Unlimited }
-	if got, err := ulimits(cell.SKU{}, all); fmt.Sprint(got, err) != "[{memlock -1}] <nil>" {
+	if got, err := ulimits(cell.TaskLimits{}, all); fmt.Sprint(got, err) != "[{memlock -1}] <nil>" {
 		t.Error(got, err)
 	}
 }

@@ -176,3 +176,36 @@ func TestContainerOfAUser(t *testing.T) {
 	engine := openBoxes(t)
 	tasksOfUsers(t, boxImage, func(o *Options) { o.Engine = engine })
 }
+
+// A job's own limits of processes count, up to those of its SKU: more are refused with both
+// numbers.
+func limitsOfJobs(t *testing.T, image string, change func(*Options)) {
+	w := newWorld(t, change)
+	do := doer{w, image}
+	a := w.action(1, "echo has $(ulimit -n) $(ulimit -s)")
+	a.Start.Tasks[0].SKU.Limits = cell.TaskLimits{NoFile: 512, StackMB: 4}
+	role(a).Limits = cell.TaskLimits{NoFile: 256}
+	do.Do(a)
+	w.exit()
+	if got := w.line(a.Attempt, "has "); got != "256 4096" {
+		t.Errorf("its limits are %q", got)
+	}
+	a = w.action(1, "true")
+	a.Start.Tasks[0].SKU.Limits = cell.TaskLimits{NoFile: 512}
+	role(a).Limits = cell.TaskLimits{NoFile: 513}
+	do.Do(a)
+	const why = "nofile: 513 is more than 512, which SKU V100 allows: ask for less (extras.comb.taskRoles.worker.limits)"
+	if r := wantRefused(w); r.Reason != why || !r.Job {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLimitsOfAProcess(t *testing.T) { limitsOfJobs(t, "", func(*Options) {}) }
+
+func TestLimitsOfAContainer(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
+	engine := openBoxes(t)
+	limitsOfJobs(t, boxImage, func(o *Options) { o.Engine = engine })
+}

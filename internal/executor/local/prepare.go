@@ -72,7 +72,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents, Code: order,
 		Limits:   cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
-		Each:     t.start.SKU.Limits,
+		Each:     role.Launch.Limits.Or(t.start.SKU.Limits),
 		Logs:     capture.Caps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
 		Suspend:  contractOf(job), Grace: job.Grace, As: who,
@@ -139,6 +139,10 @@ func (t *task) check() (*sched.Role, *outcome) {
 	if len(role.Launch.Command) == 0 && !t.e.boxes.runs(role) {
 		return nil, &outcome{Job: true, Refused: fmt.Sprintf("role %s has no commands, and this server runs plain "+
 			"processes, for which no image says what they run: write its commands", role.Name)}
+	}
+	if above := role.Launch.Limits.Above(ts.SKU.Limits); above != "" {
+		return nil, &outcome{Job: true, Refused: fmt.Sprintf("%s, which SKU %s allows: "+
+			"ask for less (extras.comb.taskRoles.%s.limits)", above, ts.SKU.Name, role.Name)}
 	}
 	if why := t.e.guard.Missing(t.starting, ts.SKU, ts.Place); why != "" {
 		t.e.guard.Soon()
