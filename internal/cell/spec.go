@@ -99,6 +99,7 @@ type SKU struct {
 	Resource    string     `json:"resource,omitempty"`   // what a device plugin of Kubernetes calls a device; "" is as its kind is called
 	InfiniBand  string     `json:"infiniband,omitempty"` // likewise one of a network with RDMA, of which a task may get one
 	Limits      TaskLimits `json:"limits,omitzero"`
+	Groups      []string   `json:"groups,omitempty"` // of the machine, in which its tasks are
 	// Pretended is that its devices do not exist: tasks get their indices, and nothing else.
 	Pretended bool `json:"pretended,omitempty"`
 }
@@ -142,6 +143,16 @@ func (l TaskLimits) Above(most TaskLimits) string {
 		}
 	}
 	return ""
+}
+
+// Powerful reports whether a group of a machine is known to have rights over all of it: no task
+// gets such a one.
+func Powerful(group string) bool {
+	switch group {
+	case "root", "wheel", "sudo", "adm", "shadow", "disk", "kmem", "docker", "lxd", "libvirt", "systemd-journal":
+		return true
+	}
+	return false
 }
 
 // FilePattern splits the pattern of a device file at the number in it: "%d" is a device's index,

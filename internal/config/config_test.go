@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -409,7 +410,7 @@ virtualClusters: {v: {virtualCells: [{cellType: SN, cellNumber: 1}]}}
 func TestLimitsOfProcesses(t *testing.T) {
 	src := `limits: {nofile: 65536, memlock: unlimited}
 physicalCluster:
-  skuTypes: {A: {gpu: 1, deviceFiles: ["/dev/dri/renderD{128}"], limits: {nofile: 1024, stack: 64Mi}}}
+  skuTypes: {A: {gpu: 1, deviceFiles: ["/dev/dri/renderD{128}"], limits: {nofile: 1024, stack: 64Mi}, groups: [render, 0044]}}
   cellTypes: {AN: {childCellType: A, childCellNumber: 1, isNodeLevel: true}}
   physicalCells: [{cellType: AN, cellAddress: a}]
 virtualClusters: {v: {virtualCells: [{cellType: AN, cellNumber: 1}]}}
@@ -421,6 +422,14 @@ virtualClusters: {v: {virtualCells: [{cellType: AN, cellNumber: 1}]}}
 	want := cell.TaskLimits{NoFile: 1024, StackMB: 64, MemLockMB: -1}
 	if got := c.Config.Cluster.SKUs[0].Limits; got != want {
 		t.Errorf("%+v, not %+v", got, want)
+	}
+	if got := c.Config.Cluster.SKUs[0].Groups; !slices.Equal(got, []string{"render", "44"}) {
+		t.Errorf("its groups are %q", got)
+	}
+	for _, bad := range []string{"root", "00", "docker", "shadow", "44", "-1", "a b", "wheel"} {
+		if c, _, _ := Parse("f", []byte(strings.Replace(src, "render,", bad+",", 1)), Policies{}); c != nil {
+			t.Errorf("the group %s is taken", bad)
+		}
 	}
 	for from, to := range map[string]string{"nofile: 65536": "nofile: 3", "stack: 64Mi": "stack: much",
 		"memlock: unlimited": "rss: 1", "D{128}": "D{x}", "D{128}\"": "D{128}{1}\""} {

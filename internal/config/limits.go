@@ -1,6 +1,10 @@
 package config
 
 import (
+	"regexp"
+	"slices"
+	"strconv"
+
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 )
@@ -16,4 +20,39 @@ func readLimits(r *document.Reader, n *document.Node) (l cell.TaskLimits) {
 	l.MemLockMB = r.Size(m.Node("memlock"))
 	m.Rest()
 	return l
+}
+
+// mostGroups is more than devices of any maker have.
+const mostGroups = 16
+
+// groupName is what groups of machines are called.
+var groupName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
+
+// readTaskGroups reads the groups of a SKU's tasks: names of the machine's, or numbers.
+func readTaskGroups(r *document.Reader, m *document.MapReader) (list []string) {
+	items := m.List("groups")
+	if len(items) > mostGroups {
+		r.Problem(m.Node("groups"), "%d groups are too many: at most %d are allowed", len(items), mostGroups)
+		return nil
+	}
+	for _, item := range items {
+		name := r.String(item, document.Text{Max: 32})
+		number, err := strconv.ParseUint(name, 10, 31)
+		if err == nil {
+			name = strconv.FormatUint(number, 10)
+		}
+		switch {
+		case err != nil && !groupName.MatchString(name):
+			r.Problem(item, "%s is no group of a machine: write its name, such as render, or its number",
+				document.Quote(name))
+		case name == "0" || cell.Powerful(name):
+			r.Problem(item, "the group %s has rights over the whole machine, and no task gets it: "+
+				"write that of the devices, such as render or video", name)
+		case slices.Contains(list, name):
+			r.Problem(item, "the group %s stands here twice", name)
+		default:
+			list = append(list, name)
+		}
+	}
+	return list
 }

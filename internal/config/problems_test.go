@@ -94,7 +94,7 @@ func TestProblems(t *testing.T) {
 				"f:4:70: physicalCluster.skuTypes.H.deviceFiles[0]: \"/etc/passwd\" is no device file: write a path below /dev/, with %d for the device's index, or {128} for one that counts from 128\n" +
 				"f:4:83: physicalCluster.skuTypes.H.deviceFiles[1]: \"/dev/x%d%d\" is no device file: write a path below /dev/, with %d for the device's index, or {128} for one that counts from 128\n" +
 				"f:5:5: physicalCluster.skuTypes.N: \"N\" is a cell type with children; skuTypes describes leaf types, one device each\n" +
-				"f:5:17: physicalCluster.skuTypes.N.kind: unknown key in the SKU \"N\"; known are cpu, device, deviceFiles, dra, envVar, gpu, gpuMemory, infiniband, limits, memory, part, pretended, resource\n" +
+				"f:5:17: physicalCluster.skuTypes.N.kind: unknown key in the SKU \"N\"; known are cpu, device, deviceFiles, dra, envVar, gpu, gpuMemory, groups, infiniband, limits, memory, part, pretended, resource\n" +
 				"f:6:17: physicalCluster.skuTypes.I.device: \"nvidai\" is not one of nvidia, amd, tpu, cpu, other; did you mean nvidia?\n" +
 				"f:6:33: physicalCluster.skuTypes.I.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts\n" +
 				"f:6:43: physicalCluster.skuTypes.I.cpu: expected a number of cores such as 4, 0.5 or 500m, at most 1000000\n" +

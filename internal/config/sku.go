@@ -121,6 +121,7 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 		}
 	}
 	s.Limits = readLimits(b.Reader, m.Node("limits"))
+	s.Groups = readTaskGroups(b.Reader, m)
 	if n := m.Node("dra"); n != nil {
 		s.DRA = b.readDRA(n, &s)
 	}

@@ -209,3 +209,59 @@ func TestLimitsOfAContainer(t *testing.T) {
 	engine := openBoxes(t)
 	limitsOfJobs(t, boxImage, func(o *Options) { o.Engine = engine })
 }
+
+// The groups of a SKU are those of its tasks, beside the user's own: by the machine's names and
+// numbers, and never root's.
+func groupsOfTasks(t *testing.T, image string, change func(*Options)) {
+	ids := map[sched.Subject]executor.Identity{"ada": {UID: 4001, GID: 4000}}
+	w, _ := userWorld(t, ids, change)
+	do := doer{w, image}
+	for user, want := range map[sched.Subject]string{"ada": "4000 7001 7002", "bob": "0 7001 7002"} {
+		if user == "bob" && image == "" {
+			continue // root's process needs no group
+		}
+		a := of(w.action(1, "echo in $(id -G)"), user)
+		a.Start.Tasks[0].SKU.Groups = []string{"7001", "7002"}
+		do.Do(a)
+		w.exit()
+		if got := w.line(a.Attempt, "in "); got != want {
+			t.Errorf("a task of %s is in %q, want %q", user, got, want)
+		}
+		a = of(w.action(1, "echo in $(id -G)"), user)
+		do.Do(a)
+		w.exit()
+		if got := w.line(a.Attempt, "in "); got+" 7001 7002" != want {
+			t.Errorf("without the SKU's groups a task of %s is in %q", user, got)
+		}
+	}
+	a := of(w.action(1, "true"), "ada")
+	a.Start.Tasks[0].SKU.Groups = []string{"root"}
+	do.Do(a)
+	if r := wantRefused(w); !strings.Contains(r.Reason, "the group root of its SKU, 0 on this machine, has rights over all of it") || r.Job {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A server that is not root says which group its processes are not in.
+func TestGroupsOfAProcess(t *testing.T) {
+	if os.Geteuid() == 0 {
+		groupsOfTasks(t, "", func(*Options) {})
+		return
+	}
+	w := newWorld(t)
+	a := w.action(1, "true")
+	a.Start.Tasks[0].SKU.Groups = []string{"7001"}
+	w.e.Do(a)
+	if n := want[sched.Notice](w); !strings.Contains(n.Message, "group 7001 of SKU V100 is not applied") {
+		t.Errorf("%+v", n)
+	}
+	w.exit()
+}
+
+func TestGroupsOfAContainer(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
+	engine := openBoxes(t)
+	groupsOfTasks(t, boxImage, func(o *Options) { o.Engine = engine })
+}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
@@ -45,6 +46,10 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	if refusal != nil {
 		return nil, nil, refusal
 	}
+	groups, err := t.groups(who)
+	if err != nil {
+		return nil, nil, &outcome{Refused: err.Error()}
+	}
 	own, err := t.private(role.Launch.Command, who)
 	if err != nil {
 		return nil, nil, &outcome{Refused: err.Error(), Job: !ofDisk(err), disk: ofDisk(err)}
@@ -75,7 +80,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Each:     role.Launch.Limits.Or(t.start.SKU.Limits),
 		Logs:     capture.Caps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
-		Suspend:  contractOf(job), Grace: job.Grace, As: who,
+		Suspend:  contractOf(job), Grace: job.Grace, As: who, Groups: groups,
 	}
 	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, code: work, place: t.start.Place}
 	if e.boxes.runs(role) {
@@ -401,6 +406,28 @@ func (t *task) identify(boxed bool) (*rights.Account, *outcome) {
 		who.Home = insideWork
 	}
 	return who, nil
+}
+
+// groups are those of the machine in which a task is besides, by the SKU of its leaves. A process
+// without a user of its own is in those of the server.
+func (t *task) groups(who *rights.Account) ([]uint32, error) {
+	socket := ""
+	if e := t.e.boxes.engine; e != nil {
+		socket = e.Host()
+	}
+	list, err := rights.Groups(t.start.SKU.Groups, socket, cell.Powerful)
+	boxed := t.e.boxes.runs(&t.at.start.Job.Roles[t.start.Role])
+	if err == nil && len(list) > 0 && who == nil && !boxed && os.Geteuid() != 0 {
+		have, _ := os.Getgroups()
+		for i, gid := range list {
+			if !slices.Contains(have, int(gid)) && noteOnce(t.e.place.job(t.at.id.Job), "groups") {
+				t.notice(fmt.Sprintf("group %s of SKU %s is not applied: the job's tasks are processes, and the "+
+					"server's user is not in that group",
+					t.start.SKU.Groups[min(i, len(t.start.SKU.Groups)-1)], t.start.SKU.Name))
+			}
+		}
+	}
+	return list, err
 }
 
 // owned makes folders a user's own, with what it writes there from now on; what is in them stays as
