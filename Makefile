@@ -78,9 +78,13 @@ test-python: ## runs the programs of examples/, alone and as tasks (needs python
 CONTAINERS = $(GO) test -vet=off -count=1 -timeout $(HANGS)
 BESIDE     = Demo|Image|Walk
 
-test-container: ## runs the tests of containers: needs root, and Debian's docker.io, iptables and busybox-static (under 5 minutes)
+# A program that was built with cgo, as the detector's are: make race compiles the same packages.
+WITH_CGO = CGO_ENABLED=1 $(CONTAINERS) -race -run ContainerBuiltWithLibraries ./internal/executor/local
+
+test-container: ## runs the tests of containers: needs root, gcc, and Debian's docker.io, iptables and busybox-static (under 5 minutes)
 	@failed=0; live='-args -live container'; \
-	  { $(CONTAINERS) -run Container ./internal/executor/local $$live && $(CONTAINERS) -run '$(BESIDE)' ./internal/lab/containers $$live; } & beside=$$!; \
+	  { $(CONTAINERS) -run Container ./internal/executor/local $$live && $(CONTAINERS) -run '$(BESIDE)' ./internal/lab/containers $$live && \
+	    $(WITH_CGO) $$live; } & beside=$$!; \
 	  $(CONTAINERS) -skip '$(BESIDE)' ./internal/lab/containers $$live || failed=1; \
 	  wait $$beside || failed=1; exit $$failed
 

@@ -52,6 +52,7 @@ const (
 const (
 	insideTop        = "/comb"
 	insideProgram    = insideTop + "/bin/comb"   // this program, read-only
+	insideLibraries  = insideTop + "/lib"        // what that is started with, read-only; only where it needs libraries
 	insidePrivate    = insideTop + "/private"    // the task's folder, out of the task's reach
 	insideLocks      = insideTop + "/locks"      // of all devices, out of the task's reach
 	insideShared     = insideTop + "/shared"     // sharedDir

@@ -21,6 +21,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/diskuse"
 	"github.com/combsched/comb/internal/executor/local/images"
+	"github.com/combsched/comb/internal/executor/local/libraries"
 	"github.com/combsched/comb/internal/executor/local/meet"
 	"github.com/combsched/comb/internal/executor/local/nets"
 	"github.com/combsched/comb/internal/executor/local/process"
@@ -49,6 +50,7 @@ type boxes struct {
 	images *images.Store
 	ready  sync.Map   // the jobs that are, or were just, made ready for
 	nets   *nets.Nets // nil: there are no containers
+	libs   libraries.Set
 }
 
 // runs reports whether a task of a role runs in a container.
@@ -69,6 +71,9 @@ func (b *boxes) open(e *Executor, engine *container.Engine) error {
 	}
 	b.nets = &nets.Nets{Engine: engine, Cluster: safeName(e.o.Cluster), Label: labelTop, Lives: e.lives, Log: e.o.Log}
 	var err error
+	if b.libs, err = libraries.Own(e.o.Dir); err != nil {
+		return fmt.Errorf("copy the libraries that this program was built with: %w", err)
+	}
 	if b.images, err = images.Open(e.ctx, e.o.Dir, engine, e.o.Images); err != nil || os.Geteuid() != 0 {
 		return err
 	}
@@ -135,15 +140,22 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 			ShmMB: cmp.Or(role.Launch.ShmMB, s.Limits.MemoryMB, hostShmMB()), Ulimits: each,
 			Mounts: mounts,
 		}}
-	for _, m := range mounts { // process 1 cannot believe a file before it knows that these are all below insideTop
-		if strings.HasPrefix(m.Target, insideTop+"/") {
-			s.Boxed.Box.Command = append(s.Boxed.Box.Command, m.Target)
-		}
-	}
+	b.libs.Needed(&s.Boxed.Box, insideLibraries)
+	nameMounts(&s.Boxed.Box)
 	if mb := s.Limits.MemoryMB; mb > 0 {
 		s.Boxed.Box.MemoryMB = mb + insideMB
 	}
 	return nil
+}
+
+// nameMounts tells process 1 what is mounted below insideTop: it cannot believe a file before it
+// knows that these are all.
+func nameMounts(b *container.Box) {
+	for _, m := range b.Mounts {
+		if strings.HasPrefix(m.Target, insideTop+"/") {
+			b.Command = append(b.Command, m.Target)
+		}
+	}
 }
 
 // ownProgram is what a role without commands runs: what its image says. One with commands runs

@@ -1,6 +1,9 @@
 package local
 
 import (
+	"debug/elf"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -131,4 +134,66 @@ func TestContainerExecIsSuspended(t *testing.T) {
 	w.ready(a.Attempt, 1)
 	w.suspendedBeside(a)
 	w.end(a.Attempt)
+}
+
+// A program that was built with cgo, as go build does by itself beside a C compiler, is process 1
+// of containers whose images lack its libraries: with the rights that it has otherwise. What an
+// image has loaded into every program is not loaded into that, and the task has no right of it.
+func TestContainerBuiltWithLibraries(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
+	own := enginetest.Start(t, "--live-restore")
+	own.Import(boxImage, nil)
+	own.Import("lab/loads:1", map[string]string{"etc/ld.so.preload": "/own.so\n", "own.so": "x"})
+	engine, err := container.Open(t.Context(), own.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	by, preloads := insideProgram, map[string]string{"lab/loads:1": "/own.so\n"}
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		by, preloads = insideLibraries+"/ld-", nil
+	}
+	w := newWorld(t, func(o *Options) { o.Engine = engine })
+	const rights = `grep -hE '^(Uid|Groups|CapPrm|CapEff|NoNewPrivs):' `
+	for _, image := range []string{boxImage, "lab/loads:1"} {
+		a := w.action(1, `tr '\0' '\n' </proc/1/cmdline | head -n 1`, rights+"/proc/1/task/*/status | sort -u", rights+"/proc/self/status",
+			"grep -hE '^Cap' /proc/self/status | cut -f 2 | sort -u", "cat /proc/1/environ /comb/private/*", "cat /etc/ld.so.preload 2>/dev/null", "echo ready; exec sleep 600")
+		doer{w, image}.Do(a)
+		w.ready(a.Attempt, 1)
+		program, out, _ := strings.Cut(w.output(a.Attempt, 0, Stdout), "\n")
+		want := strings.ReplaceAll(fmt.Sprintf(`CapEff:	00000000000001e0
+CapPrm:	00000000000001e0
+Groups:	~
+NoNewPrivs:	1
+Uid:	%[1]d	%[1]d	%[1]d	%[1]d
+Uid:	0	0	0	0
+Groups:	~
+CapPrm:	0000000000000000
+CapEff:	0000000000000000
+NoNewPrivs:	1
+0000000000000000
+%[2]sready
+`, keeperOf(), preloads[image]), "~", " ")
+		if !strings.HasPrefix(program, by) || out != want {
+			t.Errorf("%s: process 1 is %q, not %q; rights:\n%swant\n%s", image, program, by, out, want)
+		}
+		if out, _, end := w.beside(a.Attempt, "", "echo", "beside"); end.Code != 0 || out != "beside\n" {
+			t.Errorf("%s: a command beside it ended with %+v and said %q", image, end, out)
+		}
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
+		if x := w.exit(); x.Signal != 15 {
+			t.Errorf("%s: it ended with %+v", image, x)
+		}
+	}
 }

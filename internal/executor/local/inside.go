@@ -16,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/inbox"
+	"github.com/combsched/comb/internal/executor/local/libraries"
 	"github.com/combsched/comb/internal/executor/local/meet"
 	"github.com/combsched/comb/internal/executor/local/mounted"
 	"github.com/combsched/comb/internal/executor/local/record"
@@ -78,7 +79,11 @@ func newInside(args []string) (*supervisor, error) {
 	if err := mounted.Exactly(insideTop, args[1:]); err != nil {
 		return nil, err
 	}
-	if err := rights.Keep(keeper); err != nil {
+	self, err := libraries.Self()
+	if err != nil {
+		return nil, err
+	}
+	if err := rights.Keep(keeper, append(self, os.Args[1:]...)); err != nil {
 		return nil, err
 	}
 	s := newSupervised(insidePrivate, insideFile)

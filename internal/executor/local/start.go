@@ -12,6 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/enter"
+	"github.com/combsched/comb/internal/executor/local/libraries"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
@@ -49,11 +50,17 @@ func (s *supervisor) unpack() error {
 	if s.spec.Code == nil {
 		return nil
 	}
+	self, err := libraries.Self()
+	if err != nil {
+		return err
+	}
 	start := func(argv []string, attr *syscall.ProcAttr) (int, error) {
-		return spawn.In(nil, "", argv, as(s.account, attr))
+		return spawn.In(nil, "", append(self, argv[1:]...), as(s.account, attr))
 	}
 	var order stopOrder
-	err := s.spec.Code.Unpack(start, []string{process.MarkerName + "=" + s.spec.marker()}, func() bool { return record.Read(s.dir, stopFile, &order) == nil })
+	err = s.spec.Code.Unpack(start, []string{process.MarkerName + "=" + s.spec.marker()}, func() bool {
+		return record.Read(s.dir, stopFile, &order) == nil
+	})
 	if s.stopped = errors.Is(err, code.ErrStopped); s.stopped {
 		return nil
 	}

@@ -260,6 +260,7 @@ type Box struct {
 	ImageEnv []string `json:"image_env,omitempty"`
 	Top      string   `json:"top"` // a folder of the container's own, for the mounts and read-only beside them
 	Mounts   []Mount  `json:"mounts"`
+	Hidden   []string `json:"hidden,omitempty"`  // files of the image that are empty instead
 	Devices  []string `json:"devices,omitempty"` // device files, at the same path inside
 	// GPUs are NVIDIA's, as its driver numbers them ("0", or "3:1" for a part), and CDI how they are asked for.
 	GPUs []string `json:"gpus,omitempty"`
@@ -310,7 +311,18 @@ func (b *Box) host() *container.HostConfig {
 		h.Devices = append(h.Devices, container.DeviceMapping{PathOnHost: d, PathInContainer: d, CgroupPermissions: "rw"})
 	}
 	h.DeviceRequests = b.requests()
+	if len(b.Hidden) > 0 {
+		h.MaskedPaths = append(b.Hidden, masked()...)
+	}
 	return h
+}
+
+// masked are the files that engines hide from containers by themselves, where nothing else is said.
+func masked() []string {
+	return []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
+		"/proc/latency_stats",
+		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap",
+		"/sys/firmware"}
 }
 
 // env are the variables of process 1. One without a value is not set, whatever the image says.

@@ -3,12 +3,10 @@ package engines
 
 import (
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/jobspec"
@@ -97,9 +95,6 @@ func Had(data string) bool {
 // lateEngine is an engine that does not answer yet.
 func lateEngine(address string) (*container.Engine, error) {
 	host, err := container.Host(address)
-	if err == nil {
-		err = alone()
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -120,29 +115,9 @@ func openEngine(ctx context.Context, address string) (*container.Engine, contain
 	if err == nil {
 		err = info.Usable()
 	}
-	if err == nil {
-		err = alone()
-	}
 	if err != nil {
 		_ = engine.Close()
 		return nil, info, fmt.Errorf("the container engine at %s cannot be used: %w", host, err)
 	}
 	return engine, info, nil
-}
-
-// alone refuses a program that needs libraries: it is process 1 of containers, whose images have others.
-func alone() error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	f, err := elf.Open(self)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return errors.New("this program was built with libraries of this machine, which images do not have: build it with make build, or with CGO_ENABLED=0")
-	}
-	return nil
 }

@@ -25,9 +25,17 @@ func needed() uint32 {
 }
 
 // Keep makes this whole process another user, in no other group, that has only the capabilities
-// of Needed. It must run as root.
-func Keep(id int) error {
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); errno != 0 {
+// of Needed. It must run as root. A program that was built with cgo cannot give up the rights of
+// threads that it has: it is started anew, by the words of again, and has to call Keep once more.
+func Keep(id int, again []string) error {
+	if os.Geteuid() == id {
+		return kept(id)
+	}
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0)
+	if errno == unix.ENOTSUP {
+		return anew(id, again)
+	}
+	if errno != 0 {
 		return fmt.Errorf("keep capabilities: %w", errno)
 	}
 	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(id, id, id), syscall.Setresuid(id, id, id)); err != nil {
@@ -39,6 +47,49 @@ func Keep(id int) error {
 		return fmt.Errorf("keep the capabilities %s: %w", strings.Join(Needed(), ", "), errno)
 	}
 	return nil
+}
+
+// anew makes one thread what Keep says, which then starts the program in the place of all of them.
+// What it starts has the thread's capabilities since they are ambient.
+func anew(id int, again []string) error {
+	runtime.LockOSThread() // not unlocked: without the new start this process is of no use
+	who := uintptr(id)
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := [2]unix.CapUserData{{Effective: needed(), Permitted: needed(), Inheritable: needed()}}
+	err := errors.Join(unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0), threadGroups(nil),
+		raw(unix.SYS_SETRESGID, who, who, who), raw(unix.SYS_SETRESUID, who, who, who), unix.Capset(&head, &data[0]))
+	for c := range uintptr(32) {
+		if err == nil && needed()&(1<<c) != 0 {
+			err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("become user %d: %w", id, err)
+	}
+	return fmt.Errorf("start %s once more as user %d: %w", again[0], id, syscall.Exec(again[0], again, os.Environ()))
+}
+
+// raw makes a system call for this thread alone; those of unix are for all of them.
+func raw(call, a, b, c uintptr) error {
+	if _, _, errno := unix.RawSyscall(call, a, b, c); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// kept makes sure that this process was started by anew. As behind a change of its user, no other
+// process of that user may look into it.
+func kept(id int) error {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&head, &data[0]); err != nil {
+		return fmt.Errorf("read the capabilities: %w", err)
+	}
+	if data[0].Permitted != needed() || data[0].Effective != needed() || data[1].Permitted != 0 {
+		return fmt.Errorf("user %d has the capabilities %#x, not %s: it was not started by root",
+			id, data[0].Permitted, strings.Join(Needed(), ", "))
+	}
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
 // Strip makes sure that no program which this thread starts has a capability, also

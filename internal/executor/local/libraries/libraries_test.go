@@ -1,0 +1,47 @@
+package libraries
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/combsched/comb/internal/executor/local/container"
+)
+
+// Files are kept once for what they hold, for every user to read; a program without a loader
+// needs none.
+func TestLibraries(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string][]byte{"libc.so.6": []byte("one"), "ld.so": []byte("two")}
+	first, err := keepFiles(dir, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := keepFiles(dir, files); err != nil || again != first {
+		t.Errorf("the same files are in %s and %s: %v", first, again, err)
+	}
+	files["ld.so"] = []byte("three")
+	if other, err := keepFiles(dir, files); err != nil || other == first {
+		t.Errorf("other files are in %s, too: %v", other, err)
+	}
+	for path, want := range map[string]os.FileMode{"": 0o755, "libc.so.6": 0o755} {
+		if st, err := os.Stat(filepath.Join(first, path)); err != nil || st.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, st, err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "libraries.new*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	b := container.Box{Command: []string{"/comb/bin/comb", "inside"}}
+	Set{}.Needed(&b, "/comb/lib")
+	if len(b.Mounts) != 0 || len(b.Command) != 2 || b.Hidden != nil {
+		t.Errorf("a program that needs none: %+v", b)
+	}
+	Set{folder: first, loader: "ld.so"}.Needed(&b, "/comb/lib")
+	command := []string{"/comb/lib/ld.so", "--library-path", "/comb/lib", "/comb/bin/comb", "inside"}
+	mount := container.Mount{Source: first, Target: "/comb/lib", ReadOnly: true}
+	if !slices.Equal(b.Command, command) || !slices.Equal(b.Mounts, []container.Mount{mount}) || len(b.Hidden) != 1 {
+		t.Errorf("a program that needs some: %+v", b)
+	}
+}
