@@ -24,7 +24,12 @@ import (
 	"github.com/combsched/comb/internal/peoplecmd"
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	if work := ownWorkOf(os.Args[1:]); work != nil {
+		os.Exit(work())
+	}
+	os.Exit(run())
+}
 
 // run is main with the exit code as its value.
 func run() int {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,18 +11,40 @@ import (
 	"github.com/combsched/comb/internal/executor/local/code"
 )
 
-// ownCommands are how the server and its supervisors start the processes that look after tasks: one for each task, process 1
-// of each container, and the child that unpacks a job's code. They are hidden because they are of no use by
-// hand: a task's script comes from the server on standard input.
-func ownCommands() []*cobra.Command {
-	hidden := func(use, short string, run func([]string) int) *cobra.Command {
-		return &cobra.Command{Use: use, Short: short, Hidden: true, DisableFlagParsing: true, Run: func(_ *cobra.Command, args []string) { os.Exit(run(args)) }}
+// ownWork is a process that looks after tasks, by its command.
+type ownWork struct {
+	use, short string
+	run        func(args []string) int
+}
+
+// ownWorks are how the server and its supervisors start the processes that look after tasks: one
+// for each task, process 1 of each container, and the child that unpacks a job's code. They are
+// hidden because they are of no use by hand: a task's script comes from the server on standard input.
+func ownWorks() []ownWork {
+	return []ownWork{
+		{"supervise DIR", "Look after one task (started by the server)", local.Supervise},
+		{"inside UID", "Look after one task in its container (started by the server)", local.Inside},
+		{"lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", attend.Lay},
+		{"attend ORDER COMMAND...", "Look after one task in its pod (started by Kubernetes)", attend.Attend},
+		{"unpack ARCHIVE DIR DIGEST", "Unpack the code of a job (started by a supervisor)", code.Main},
 	}
-	return []*cobra.Command{
-		hidden("supervise DIR", "Look after one task (started by the server)", local.Supervise),
-		hidden("inside UID", "Look after one task in its container (started by the server)", local.Inside),
-		hidden("lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", attend.Lay),
-		hidden("attend ORDER COMMAND...", "Look after one task in its pod (started by Kubernetes)", attend.Attend),
-		hidden("unpack ARCHIVE DIR DIGEST", "Unpack the code of a job (started by a supervisor)", code.Main),
+}
+
+func ownCommands() (list []*cobra.Command) {
+	for _, w := range ownWorks() {
+		list = append(list, &cobra.Command{Use: w.use, Short: w.short, Hidden: true, DisableFlagParsing: true,
+			Run: func(_ *cobra.Command, args []string) { os.Exit(w.run(args)) }})
 	}
+	return list
+}
+
+// ownWorkOf is what the arguments of this process name, if they name such work: there is one
+// process of it for each task, so that it must not make all other commands first.
+func ownWorkOf(args []string) func() int {
+	for _, w := range ownWorks() {
+		if name, _, _ := strings.Cut(w.use, " "); len(args) > 0 && args[0] == name {
+			return func() int { return w.run(args[1:]) }
+		}
+	}
+	return nil
 }

@@ -71,16 +71,21 @@ type Options struct {
 
 // What a backup may hold besides the copied files, by names within the data directory.
 var (
-	uploadFile = regexp.MustCompile(`^uploads/[A-Za-z0-9._=~-]{1,200}/[0-9a-f]{64}[a-z.]{0,16}$`)
+	uploadFile = regexp.MustCompile(`^uploads/([A-Za-z0-9._=~-]+)/[0-9a-f]{64}[a-z.]{0,16}$`)
 	logFile    = regexp.MustCompile(`^jobs/([1-9][0-9]{0,18})/[0-9]{1,10}\.[0-9]{1,10}/[0-9]{1,10}/std(out|err)[0-9.]{0,32}$`)
 )
+
+// longestSubject is of the folder of an upload, in bytes.
+const longestSubject = 200
 
 // podFiles are those by which a server on Kubernetes knows its pods again, which run on while it is restored, and copies of others.
 var podFiles = []string{"pod-key", "pod-namespaces", "pod-forgotten", "pod-fenced"}
 
 // kept reports whether a file of the data directory is part of backups.
 func kept(name string, logs bool) bool {
-	return slices.Contains(store.CopyFiles, name) || slices.Contains(podFiles, name) || uploadFile.MatchString(name) || logs && logFile.MatchString(name)
+	upload := uploadFile.FindStringSubmatch(name)
+	return slices.Contains(store.CopyFiles, name) || slices.Contains(podFiles, name) ||
+		upload != nil && len(upload[1]) <= longestSubject || logs && logFile.MatchString(name)
 }
 
 // Create writes a backup of a data directory to a new file, which is complete or not there.

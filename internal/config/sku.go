@@ -79,7 +79,7 @@ func (b *builder) readSKUs(n *document.Node) {
 }
 
 // variable is what an environment variable's name looks like.
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (b *builder) readSKU(f document.Field) cell.SKU {
 	m := b.Map(f.Value, "the SKU "+document.Quote(f.Key))
@@ -107,7 +107,7 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	s.Part = cell.PartKind(m.String("part", document.Text{OneOf: []string{string(cell.MIG), string(cell.Share)}}))
 	b.checkPart(m, &s)
 	s.EnvVar = m.String("envVar", document.Text{Default: partVar(s)})
-	if !variable.MatchString(s.EnvVar) {
+	if !fits(s.EnvVar, variable, 128) {
 		b.Problem(m.Node("envVar"), "%s is no name of an environment variable", document.Quote(s.EnvVar))
 	}
 	s.Pretended = m.Bool("pretended", false)
@@ -138,12 +138,11 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	return s
 }
 
-// What Kubernetes takes as names: of objects, of devices, and of their attributes.
+// What Kubernetes takes as names: of objects, of resources, and of the attributes of devices.
 var (
 	objectName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	deviceName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	resourceName  = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
-	attributeName = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+	resourceName  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+	attributeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // readDRA reads how devices are given to pods one by one.
@@ -161,11 +160,16 @@ func (b *builder) readDRA(n *document.Node, s *cell.SKU) cell.DRA {
 		b.Problem(m.Node("driver"), "%s is no name of a driver: write one such as gpu.nvidia.com, of at most 63 letters", document.Quote(d.Driver))
 	}
 	d.Device = m.String("device", document.Text{Default: "gpu-%d"})
-	if strings.Count(d.Device, "%") != 1 || !deviceName.MatchString(strings.Replace(d.Device, "%d", "4096", 1)) {
+	if strings.Count(d.Device, "%") != 1 || !fits(strings.Replace(d.Device, "%d", "4096", 1), deviceName, 63) {
 		b.Problem(m.Node("device"), "%s does not say what a driver calls its devices: write a name of small letters, digits and dashes with one %%d for the index, such as gpu-%%d", document.Quote(d.Device))
 	}
 	d.Attribute = m.String("attribute", document.Text{Default: "uuid"})
-	if !attributeName.MatchString(d.Attribute) {
+	attribute := d.Attribute
+	domain, rest, of := strings.Cut(d.Attribute, "/")
+	if of {
+		attribute = rest
+	}
+	if of && !fits(domain, domainName, 63) || !fits(attribute, attributeName, 32) {
 		b.Problem(m.Node("attribute"), "%s is no attribute of a device: write one such as uuid, that no two devices of a node share", document.Quote(d.Attribute))
 	}
 	switch {
@@ -181,10 +185,10 @@ func (b *builder) readDRA(n *document.Node, s *cell.SKU) cell.DRA {
 // resource reads the name of what a device plugin offers.
 func (b *builder) resource(n *document.Node) string {
 	name := b.String(n, document.Text{Max: 253 + 1 + 63})
-	domain, _, _ := strings.Cut(name, "/")
+	domain, plugin, _ := strings.Cut(name, "/")
 	switch {
 	case n.Kind != document.Scalar: // it was told
-	case !resourceName.MatchString(name):
+	case !fits(domain, domainName, 253) || !fits(plugin, resourceName, 63):
 		b.Problem(n, "%s is no name of what a device plugin offers: write one such as nvidia.com/mig-1g.5gb; kubectl describe node shows those of a node", document.Quote(name))
 	case domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io"):
 		b.Problem(n, "%s is Kubernetes' own: name what a device plugin offers, such as nvidia.com/mig-1g.5gb", document.Quote(name))

@@ -17,10 +17,7 @@ const (
 )
 
 // storageName is the name of a folder below /mnt and, in capitals, part of a variable's.
-var storageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
-
-// claimName is a name of Kubernetes.
-var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+var storageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 
 // readStorages reads the folders that jobs may name:
 //
@@ -37,7 +34,7 @@ func readStorages(b *document.Reader, n *document.Node, hasVC func(string) bool)
 	variables := map[string]string{}
 	for _, f := range fields {
 		s := readStorage(b, f, hasVC)
-		if !storageName.MatchString(s.Name) {
+		if !fits(s.Name, storageName, 63) {
 			b.Problem(f.At(), "%s is no good name for a storage: use at most 63 small letters, digits, \"-\", \"_\" and \".\", a letter or digit first and last", document.Quote(s.Name))
 		} else if other := variables[storage.Variable(s.Name)]; other != "" {
 			b.Problem(f.At(), "the storages %s and %s would share the variable %s: give one another name", other, s.Name, storage.Variable(s.Name))
@@ -56,7 +53,7 @@ func readStorage(b *document.Reader, f document.Field, hasVC func(string) bool) 
 	}
 	s := storage.Storage{Name: f.Key, Folder: m.String("folder", document.Text{Max: maxFolder}), Claim: m.String("claim", document.Text{Max: maxFolder}),
 		ReadOnly: m.Bool("readOnly", false), PerUser: m.Bool("perUser", false)}
-	if at := m.Node("claim"); at != nil && !claimName.MatchString(s.Claim) {
+	if at := m.Node("claim"); at != nil && !fits(s.Claim, domainName, 253) {
 		b.Problem(at, "%s is no name of a PersistentVolumeClaim: use at most 253 small letters, digits, \"-\" and \".\", a letter or digit first and last", document.Quote(s.Claim))
 	}
 	switch at := m.Node("folder"); {

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -48,16 +47,13 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	}
 }
 
-// aNamespace is what a namespace of Kubernetes may be called.
-var aNamespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
 // namespace reads the namespace of Kubernetes of a virtual cluster's pods, "" when absent.
 func (b *builder) namespace(n *document.Node) string {
 	if n == nil || n.Kind == document.Null {
 		return ""
 	}
 	name := b.String(n, document.Text{})
-	if n.Kind == document.Scalar && !aNamespace.MatchString(name) {
+	if n.Kind == document.Scalar && !fits(name, deviceName, 63) {
 		b.Problem(n, "%s cannot be a namespace of Kubernetes: its name has at most 63 small letters, digits and dashes, and begins and ends with none of the dashes", document.Quote(name))
 		return ""
 	}

@@ -74,7 +74,9 @@ func readFile(path string) (string, error) {
 }
 
 // hostName is a name that Kubernetes takes for a node, and no option of ssh.
-var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+
+const longestHost = 253
 
 func (l *Lists) add(file, text string, at map[string]int, ips map[netip.Addr]string) (errs []error) {
 	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\ufeff")))
@@ -101,7 +103,7 @@ func (l *Lists) add(file, text string, at map[string]int, ips map[netip.Addr]str
 		name := strings.TrimSpace(fields[0])
 		ip, err := netip.ParseAddr(strings.TrimSpace(fields[1]))
 		switch i, known := at[name]; {
-		case !hostName.MatchString(name):
+		case len(name) > longestHost || !hostName.MatchString(name):
 			wrong("%q is no name of a node: want small letters, digits, - and .", clip(name))
 		case err != nil || ip.Zone() != "":
 			wrong("%q is no IP address", clip(fields[1]))
@@ -120,7 +122,9 @@ func (l *Lists) add(file, text string, at map[string]int, ips map[netip.Addr]str
 	}
 }
 
-var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
+const longestName = 64
 
 // config reads which user signs in; other keys are of OpenPAI's services.
 func (l *Lists) config(path string) error {
@@ -136,7 +140,7 @@ func (l *Lists) config(path string) error {
 		return err
 	}
 	if user := n.Get("user"); user != nil && user.Kind == document.Scalar {
-		if !userName.MatchString(user.Text) {
+		if len(user.Text) > longestName || !userName.MatchString(user.Text) {
 			return document.Problems{user.Problem(document.Quote(user.Text) + " is no name of a user")}.Err()
 		}
 		l.User = user.Text

@@ -5,11 +5,13 @@ import (
 	"regexp"
 )
 
-var tagged = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:=@+-]{0,63}$`)
+var tagged = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:=@+-]*$`)
+
+const longestTag = 64
 
 // CheckTag says why a text cannot be a tag of a job; "" is that it can.
 func CheckTag(tag string) string {
-	if tagged.MatchString(tag) {
+	if len(tag) <= longestTag && tagged.MatchString(tag) {
 		return ""
 	}
 	if len(tag) > 100 {

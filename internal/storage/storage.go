@@ -34,12 +34,14 @@ type Storage struct {
 	VCs []cell.VCName `json:"vcs,omitempty"`
 }
 
-// userName is what a user's folder may be called.
-var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_@.-]{0,127}$`)
+// userName is what a user's folder may be called, with at most longestUser bytes.
+var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_@.-]*$`)
+
+const longestUser = 128
 
 // UserFolder is the name of a user's own folder in a storage that has one for each.
 func UserFolder(user string) (string, error) {
-	if !userName.MatchString(user) {
+	if len(user) > longestUser || !userName.MatchString(user) {
 		return "", fmt.Errorf("the user %q cannot have a folder in it, whose name has only letters, digits and _ @ . -", user)
 	}
 	return user, nil
