@@ -75,6 +75,10 @@ type caretaker struct {
 	until  time.Time  // when it is killed; zero is never
 }
 
+// startPause is at most between two looks whether the task runs: its gang counts as starting until
+// then.
+const startPause = 200 * time.Millisecond
+
 // overdue is how long process 1 may take, behind a task's grace, to record the end.
 const overdue = 10 * time.Second
 
@@ -227,10 +231,16 @@ func colon(text string) string {
 func (c *caretaker) watch() outcome {
 	w, lives := process.Watch(c.one)
 	disk := c.spec.Boxed.Disk.Watch(c.spec.Boxed.Engine, c.spec.Boxed.Box.Name, func() { c.one.Signal(unix.SIGKILL) })
+	if c.engine != nil {
+		_ = c.engine.Close() // its connection: the next question may come in days
+	}
 	told := false
 	for pause := 5 * time.Millisecond; lives; pause = min(2*pause, time.Second) {
 		if !told {
-			told = c.tellStarted()
+			if told = c.tellStarted(); told {
+				lean()
+			}
+			pause = min(pause, startPause)
 		}
 		c.look()
 		lives = !w.Wait(pause)

@@ -244,7 +244,7 @@ func (t *task) spawn(own *private) (*os.Process, *os.File, error) {
 	}
 	defer notes.Close()
 	p, err := os.StartProcess(t.e.o.Self, []string{t.e.o.Self, "supervise", t.dir}, &os.ProcAttr{
-		Dir: "/", Env: supervisorEnv(),
+		Dir: "/", Env: leanEnv(),
 		Files: []*os.File{stdin, notes, notes, theirs},
 		Sys:   &unix.SysProcAttr{Setsid: true},
 	})
@@ -260,11 +260,6 @@ func (t *task) spawn(own *private) (*os.Process, *os.File, error) {
 		}
 	}()
 	return p, status, nil
-}
-
-// supervisorEnv keeps a supervisor small: it moves bytes and waits.
-func supervisorEnv() []string {
-	return []string{"GOMAXPROCS=2", "GOGC=50"}
 }
 
 // readStatus waits for the supervisor's word; nil when it ended without one.

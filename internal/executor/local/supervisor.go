@@ -367,6 +367,7 @@ func (s *supervisor) run() int {
 	signal.Notify(s.children, unix.SIGCHLD)
 	s.takeOrder()
 	s.follow()
+	lean()
 	s.looked = time.Now()
 	for pause := 10 * time.Millisecond; ; {
 		s.letIn()

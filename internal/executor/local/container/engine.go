@@ -518,6 +518,8 @@ type Disk struct {
 	Files []string // single files that its root may write: the engine's hosts, hostname and resolv.conf
 	Dirs  []string // folders of this machine, where they can be read: its volumes, and the layer that it writes
 	Bytes int64    // of that layer, where Dirs has it not; -1 is that the engine could not say it
+	// Whole is true where Files and Dirs are all of it, for as long as the container is there.
+	Whole bool
 }
 
 // Disk finds what a container has on disk. Where the layer's folder cannot be read the engine measures it.
@@ -536,7 +538,7 @@ func (e *Engine) Disk(ctx context.Context, name string) (l Disk, err error) {
 	}
 	if d := r.Container.GraphDriver; d != nil {
 		if f, err := os.Open(d.Data["UpperDir"]); err == nil {
-			l.Dirs = append(l.Dirs, f.Name())
+			l.Dirs, l.Whole = append(l.Dirs, f.Name()), true
 			return l, f.Close()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,7 +61,8 @@ type Watch struct {
 	over       func()
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
-	why        string // once done
+	layer      *container.Disk // where it is whole: the engine need not be asked again
+	why        string          // once done
 	failed     int
 }
 
@@ -79,7 +81,7 @@ func (w *Watch) run(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		if engine == nil {
+		if engine == nil && w.layer == nil {
 			var err error
 			if engine, err = container.Open(ctx, w.host); err != nil {
 				continue // it measures what it can once it answers
@@ -97,12 +99,19 @@ func (w *Watch) run(ctx context.Context) {
 
 // look measures once, and says what is wrong; "" is nothing.
 func (w *Watch) look(ctx context.Context, engine *container.Engine) string {
-	layer, err := engine.Disk(ctx, w.name)
-	if err != nil {
-		return "" // it has ended, or the engine does not answer now
+	layer := w.layer
+	if layer == nil {
+		l, err := engine.Disk(ctx, w.name)
+		if err != nil {
+			return "" // it has ended, or the engine does not answer now
+		}
+		if layer = &l; l.Whole {
+			w.layer = layer
+			_ = engine.Close() // its connection waits for no other question
+		}
 	}
 	m := &measure{ctx: ctx, limit: w.limit.MB << 20, seen: map[[2]uint64]bool{}}
-	for _, dir := range append(layer.Dirs, w.limit.Dirs...) {
+	for _, dir := range slices.Concat(layer.Dirs, w.limit.Dirs) {
 		if err := m.dir(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
 			return fmt.Sprintf("what it wrote to its disk cannot be measured: %v", err)
 		}

@@ -2,10 +2,15 @@ package diskuse
 
 import (
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/executor/local/container"
 )
 
 func measured(t *testing.T, dir string, limit int64) (*measure, error) {
@@ -79,5 +84,34 @@ func TestFor(t *testing.T) {
 	}
 	if _, err := For(101, 100); err == nil || !strings.Contains(err.Error(), "asks for 101 MiB of disk, more than the 100 MiB") {
 		t.Errorf("too much: %v", err)
+	}
+}
+
+// The engine says once where a container's layer is; what is there later is measured without it.
+func TestAsksOnce(t *testing.T) {
+	path, layer := filepath.Join(t.TempDir(), "engine.sock"), t.TempDir()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("API-Version", "1.41")
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"Id": "1", "GraphDriver": {"Name": "overlay2", "Data": {"UpperDir": %q}}}`, layer)
+	})}
+	go func() { _ = s.Serve(l) }()
+	engine, err := container.Open(t.Context(), "unix://"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Watch{limit: Limit{MB: 1}, name: "box"}
+	if why := w.look(t.Context(), engine); why != "" || w.layer == nil {
+		t.Fatalf("an empty layer: %q, %v", why, w.layer)
+	}
+	if err := errors.Join(s.Close(), os.WriteFile(layer+"/big", make([]byte, 2<<20), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if why := w.look(t.Context(), nil); !strings.Contains(why, "more than the 1 MiB") {
+		t.Errorf("a full layer: %q", why)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/combsched/comb/internal/executor/local/container"
@@ -23,7 +24,9 @@ type Nets struct {
 	Lives func(job int64) bool
 	Log   *slog.Logger
 
-	gate container.Gate // no network is removed while one is made
+	gate  container.Gate   // no network is removed while one is made
+	asked atomic.Int64     // how often a network was asked for
+	found map[string]int64 // by a network's name, what asked was when it was there; behind the gate
 }
 
 const jobLabel = "job"
@@ -35,8 +38,10 @@ func (n *Nets) name(job int64) string {
 	return fmt.Sprintf("comb-%s-%d", n.Cluster, job)
 }
 
-// For is the network of a container of a job that lives; it is made where it is missing.
+// For is the network of a container of a job that lives; it is made where it is missing. Those that
+// ask while the engine is asked share its answer: a gang has dozens that start at once.
 func (n *Nets) For(ctx context.Context, job int64, alone bool) (string, error) {
+	mine := n.asked.Add(1)
 	leave, err := n.gate.Enter(ctx)
 	if err != nil {
 		return "", err
@@ -47,7 +52,17 @@ func (n *Nets) For(ctx context.Context, job int64, alone bool) (string, error) {
 	}
 	net := &container.Network{Name: n.name(job), Apart: alone, Labels: map[string]string{
 		n.Label + "cluster": n.Cluster, n.Label + jobLabel: fmt.Sprint(job)}}
-	return net.Name, n.Engine.Ensure(ctx, net)
+	if n.found[net.Name] >= mine {
+		return net.Name, nil
+	}
+	if err := n.Engine.Ensure(ctx, net); err != nil {
+		return "", err
+	}
+	if n.found == nil {
+		n.found = map[string]int64{}
+	}
+	n.found[net.Name] = n.asked.Load()
+	return net.Name, nil
 }
 
 // Containers of a job that is over leave their network a moment later.
@@ -83,6 +98,7 @@ func (n *Nets) drop(ctx context.Context, job int64) error {
 	if n.Lives(job) {
 		return nil
 	}
+	delete(n.found, n.name(job))
 	return n.Engine.Drop(context.Background(), n.name(job))
 }
 
