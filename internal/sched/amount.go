@@ -277,8 +277,8 @@ func apartNow(s *State, j *job, g int, free int32) string {
 	return amount.JoinAnd(texts)
 }
 
-// fullNodes are the only nodes of a job, where nothing there is free and all that is in its way runs
-// there.
+// fullNodes are the only nodes of a job, where nothing there is free and all that is in its way
+// runs there.
 func fullNodes(s *State, j *job, g int) string {
 	all, its := allHolders(s, j, g), s.itsNodes(j)
 	ids := slices.Concat(all.own, all.others)

@@ -269,7 +269,7 @@ func (f *forward) expect(a *attempt) {
 	case quick:
 		at, by = f.soonest(a, b)
 	}
-	if at > 0 && (f.pace == quick || by != habit.ByLimit) { // a time limit is kept by the core itself
+	if at > 0 && (f.pace == quick || by != habit.ByLimit) { // the core keeps a time limit itself
 		f.ends.Push(plannedEnd{at: max(at, f.at), id: a.id, basis: by})
 	}
 }

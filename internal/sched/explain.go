@@ -163,8 +163,8 @@ func (s *State) shapeText(j *job, g int) string {
 	return text + nodesText(j.spec, "")
 }
 
-// nodesText says to which nodes a job is restricted, and whose they are: " on its allowed node off 2
-// avoided nodes".
+// nodesText says to which nodes a job is restricted, and whose they are: " on its allowed node
+// off 2 avoided nodes".
 func nodesText(spec *Job, whose string) (text string) {
 	count := func(n int, one, many string) string {
 		if whose != "" && n == 1 {

@@ -89,8 +89,8 @@ func (s *State) drainsFor(j *job, g int, a *attempt, on cell.NodeSet) bool {
 	})
 }
 
-// illness is what a list tells of what is out of order among the cells that gangs of one shape could
-// use.
+// illness is what a list tells of what is out of order among the cells that gangs of one shape
+// could use.
 type illness struct {
 	ills
 	names []cell.NodeName // of its nodes, the drained ones behind

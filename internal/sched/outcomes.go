@@ -295,8 +295,8 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	s.touchReserving()
 }
 
-// forgetLasting drops a job's notices of what lasts with its last attempt: while one lives, they may
-// be of that one.
+// forgetLasting drops a job's notices of what lasts with its last attempt: while one lives, they
+// may be of that one.
 func forgetLasting(j *job) {
 	lives := func(g gang) bool { return g.attempt != none || g.next != none }
 	if rare(j.odd).lasting != nil && !slices.ContainsFunc(j.gangs, lives) {

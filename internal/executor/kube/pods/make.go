@@ -192,8 +192,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		script = inOwnFolder + script
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
-	once := corev1.FSGroupChangeOnRootMismatch // else all files of a claim are looked at before each start
-	no, yes, seconds := false, true, graceSeconds(job.Grace)
+	no, yes, seconds, once := false, true, graceSeconds(job.Grace), corev1.FSGroupChangeOnRootMismatch
 	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup takes a look at all files
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -214,8 +213,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 			Hostname:                      name,
 			Subdomain:                     m.service(),
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &gid,
-				FSGroup: &shared, FSGroupChangePolicy: &once,
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				FSGroup: &shared, FSGroupChangePolicy: &once, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Volumes: []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		},
 	}
@@ -231,8 +229,8 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	pod.Spec.Containers = []corev1.Container{asImage(c, role)}
 	useClaims(pod, t.Claims)
-	shareMemory(pod, cmp.Or(role.Launch.ShmMB,
-		role.Launch.Asks().Or(t.Task.SKU, len(t.Task.Place.Devices)).MemoryMB))
+	asked := role.Launch.Asks().Or(t.Task.SKU, len(t.Task.Place.Devices))
+	shareMemory(pod, cmp.Or(role.Launch.ShmMB, asked.MemoryMB))
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}

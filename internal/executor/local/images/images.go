@@ -121,7 +121,7 @@ func (s *Store) Get(ctx context.Context, w *Want) (container.Image, error) {
 			go s.compare(w, image)
 		}
 		if same || err != nil {
-			if err == nil && !fetched { // it may have been told of a fetch before this program started anew
+			if err == nil && !fetched { // it may have been told of a fetch before this program began
 				w.Tell(w.about(), "")
 			}
 			return image, err

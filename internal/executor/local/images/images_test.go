@@ -168,9 +168,8 @@ func engine(t *testing.T, here *atomic.Bool) *container.Engine {
 	return e
 }
 
-// Each try that fails tells the job why, and the words go when it waits no more; also when the image
-// is here, for what it was
-// told before this program was started anew is not known any more.
+// Each try that fails tells the job why, and the words go when it waits no more; also when the
+// image is here, for what it was told before this program was started anew is not known any more.
 func TestTroubleIsTold(t *testing.T) {
 	var here atomic.Bool
 	dir := t.TempDir()
