@@ -566,7 +566,8 @@ func TestBesideOthers(t *testing.T) {
 // TestSharedMemory: /dev/shm of a pod is what its job asks for, else as much as its memory, or as
 // the share of its leaves.
 func TestSharedMemory(t *testing.T) {
-	for _, c := range []struct{ shm, memory, leaf, want int64 }{{16, 64, 50, 16}, {0, 64, 50, 64}, {0, 0, 50, 100}, {0, 0, 0, 0}} {
+	type sizes struct{ shm, memory, leaf, want int64 }
+	for _, c := range []sizes{{16, 64, 50, 16}, {0, 64, 50, 64}, {0, 0, 50, 100}, {0, 0, 0, 0}} {
 		in := sample()
 		l := &in.Start.Job.Roles[1].Launch
 		l.ShmMB, l.MemoryMB, in.Task.SKU.MemoryMB = c.shm, c.memory, c.leaf
