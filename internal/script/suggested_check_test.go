@@ -257,7 +257,7 @@ func (f *future) watch() {
 				}
 			case sched.AttemptStopping:
 				if !f.obeys[a.ID] {
-					f.due[a.ID], f.obeys[a.ID] = f.now.Add(max(spec.Grace-f.early, 0)), true
+					f.due[a.ID], f.obeys[a.ID] = max(f.now, a.Told.Add(max(spec.Grace-f.early, 0))), true
 				}
 			}
 		}
