@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -94,7 +95,13 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the lock file: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	// A program that the last owner was starting has its files until it is executed.
+	for range 20 {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		owner := "another process"
 		if b, _ := io.ReadAll(io.LimitReader(f, 32)); len(strings.TrimSpace(string(b))) > 0 {
