@@ -410,13 +410,6 @@ func (t *Table) remedy(name string, r right, vc cell.VCName, role Role) string {
 		name, groups[0])
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}
-
 // groupsOf lists the groups that have at least a role in a VC.
 func (t *Table) groupsOf(vc cell.VCName, least Role) (groups []string) {
 	for _, g := range t.byVC[vc] {

@@ -221,7 +221,7 @@ func (l *labWalk) gang() {
 			l.Errorf("a task of the gang starts before both can: %+v, busy %+v", k, busy.JobStatus)
 		}
 	}
-	if out := l.bob.pai("subj", "comb", l.bob.lab("gang-four.yaml", "too-large")); !regexp.MustCompile(`asks for 4 GPUs.*the 2 GPUs that`).MatchString(out) {
+	if out := l.bob.pai("subj", "comb", l.bob.lab("gang-four.yaml", "too-large")); !regexp.MustCompile(`asks for 4 GPUs.*more than the 2 GPUs`).MatchString(out) {
 		l.Errorf("a gang of four on two GPUs is taken: %s", out)
 	}
 }
