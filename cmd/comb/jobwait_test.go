@@ -82,18 +82,7 @@ func TestWaitLinesOfATerminal(t *testing.T) {
 	keeper, side := openTerminal(t, 60, 10)
 	var mu sync.Mutex
 	g := &glass{width: 60}
-	go func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := keeper.Read(buf)
-			mu.Lock()
-			g.write(string(buf[:n]))
-			mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
+	go g.read(keeper, &mu)
 	onto := lines.NewScreen(side)
 	w, job := newWaitLines(onto, side, true), onto.Writer(side, true, "")
 	see := func(want ...string) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,20 @@ type glass struct {
 	row, col int
 	width    int
 	fault    string
+}
+
+// read shows what comes until there is no more.
+func (g *glass) read(from io.Reader, mu *sync.Mutex) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := from.Read(buf)
+		mu.Lock()
+		g.write(string(buf[:n]))
+		mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
 }
 
 func (g *glass) write(text string) {
@@ -152,18 +167,7 @@ func TestProgressBarsOfAGang(t *testing.T) {
 	keeper, side := openTerminal(t, 40, 10)
 	var mu sync.Mutex
 	g := &glass{width: 40}
-	go func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := keeper.Read(buf)
-			mu.Lock()
-			g.write(string(buf[:n]))
-			mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
+	go g.read(keeper, &mu)
 	shown := func() []string {
 		mu.Lock()
 		defer mu.Unlock()
