@@ -111,6 +111,27 @@ test('an administrator changes groups of a user, lets a blocked one in again, an
   await expect(group('robots')).toContainText('gil');
   await expect(group('vision')).not.toContainText('gil');
 
+  await page.getByRole('button', { name: 'UID: gil' }).click();
+  await expect(dialog.getByLabel('UID')).toHaveValue('');
+  await dialog.getByLabel('UID').fill('many');
+  await dialog.getByRole('button', { name: 'Change' }).click();
+  await expect(dialog.getByRole('alert')).toContainText('many is not a number');
+  await dialog.getByLabel('UID').fill('0');
+  await dialog.getByRole('button', { name: 'Change' }).click();
+  await expect(dialog.getByRole('alert')).toContainText('uid');
+  await dialog.getByLabel('UID').fill('4001');
+  await dialog.getByLabel('GID').fill('4000');
+  await dialog.getByRole('button', { name: 'Change' }).click();
+  await expect(dialog).toHaveCount(0);
+  const kept = async () => ((await server.api('GET', '/users')) as { users: { name: string }[] }).users.find((u) => u.name === 'gil');
+  expect(await kept()).toMatchObject({ uid: 4001, gid: 4000 });
+  await page.getByRole('button', { name: 'UID: gil' }).click();
+  await expect(dialog.getByLabel('UID')).toHaveValue('4001');
+  await dialog.getByLabel('UID').fill('');
+  await dialog.getByRole('button', { name: 'Change' }).click();
+  await expect(dialog).toHaveCount(0);
+  expect(await kept()).not.toHaveProperty('uid');
+
   await page.getByRole('button', { name: 'Block: gil', exact: true }).click();
   await dialog.getByRole('button', { name: 'Block' }).click();
   await expect(gil).toContainText('Blocked');

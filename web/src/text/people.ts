@@ -40,6 +40,12 @@ export const users = {
   removeGroup: (name: string) => `Delete group ${name}?`,
   removeGroupWhy: 'Its members lose what the cluster file gives to the group.',
   setGroups: (name: string) => `Groups of ${name}`,
+  numbers: 'UID',
+  setNumbers: (name: string) => `UID and GID of ${name}`,
+  numbersWhy: 'Tasks that start from now on run with these numbers, so that their files belong to this user. Empty: the numbers of its groups.',
+  uid: 'UID',
+  gid: 'GID',
+  badNumber: (written: string) => `${written} is not a number: write one from 1000 on, such as 4001`,
   badLine: (n: number) => `Line ${count(n)} has no name`,
 };
 

@@ -9,12 +9,14 @@ import { Secret } from '../../ui/Secret';
 import { newPassword } from './csv';
 import css from './users.module.css';
 
-type What = 'groups' | 'reset' | 'block' | 'remove';
+type What = 'groups' | 'numbers' | 'reset' | 'block' | 'remove';
 
 function wordsOf(what: What, u: User): { title: string; act: string; why: string } {
   switch (what) {
     case 'groups':
       return { title: text.setGroups(u.name), act: text.act, why: '' };
+    case 'numbers':
+      return { title: text.setNumbers(u.name), act: text.act, why: text.numbersWhy };
     case 'reset':
       return { title: text.resetTitle(u.name), act: text.reset, why: text.resetWhy };
     case 'block':
@@ -26,11 +28,28 @@ function wordsOf(what: What, u: User): { title: string; act: string; why: string
   }
 }
 
+// Said is what an administrator has written.
+interface Said {
+  groups: string;
+  uid: string;
+  gid: string;
+}
+
+// numberOf reads a number of the machines' users; an empty text takes it away, as the server is told by -1.
+function numberOf(written: string): number {
+  if (written.trim() === '') return -1;
+  if (!/^\s*\d{1,10}\s*$/.test(written)) throw new Error(text.badNumber(written));
+  return Number(written);
+}
+
 // run does it, and gives a password that is to be shown, "" for none.
-async function run(what: What, user: User, groups: string): Promise<string> {
+async function run(what: What, user: User, { groups, uid, gid }: Said): Promise<string> {
   switch (what) {
     case 'groups':
       await updateUser(user.name, { groups: groups.split(/[,;\s]+/).filter((g) => g !== '') });
+      return '';
+    case 'numbers':
+      await updateUser(user.name, { uid: numberOf(uid), gid: numberOf(gid) });
       return '';
     case 'reset': {
       const password = newPassword();
@@ -54,6 +73,7 @@ export function Change({ user }: { user: User }) {
   return (
     <span className={css.acts}>
       <Act name={text.groups} user={user} onClick={() => setWhat('groups')} />
+      <Act name={text.numbers} user={user} onClick={() => setWhat('numbers')} />
       <Act name={text.reset} user={user} onClick={() => setWhat('reset')} />
       <Act name={user.blocked ? text.unblock : text.block} user={user} onClick={() => setWhat('block')} />
       <Act name={text.remove} user={user} ends onClick={() => setWhat('remove')} />
@@ -71,10 +91,10 @@ function Act({ name, user, ends = false, onClick }: { name: string; user: User; 
 }
 
 function Sure({ what, user, onClose }: { what: What; user: User; onClose: () => void }) {
-  const [groups, setGroups] = useState((user.groups ?? []).join(', '));
+  const [said, setSaid] = useState<Said>({ groups: (user.groups ?? []).join(', '), uid: String(user.uid ?? ''), gid: String(user.gid ?? '') });
   const cache = useQueryClient();
   const act = useMutation({
-    mutationFn: () => run(what, user, groups),
+    mutationFn: () => run(what, user, said),
     onSuccess: (password) => {
       for (const key of ['users', 'groups']) void cache.invalidateQueries({ queryKey: [key] });
       if (password === '') onClose();
@@ -85,7 +105,9 @@ function Sure({ what, user, onClose }: { what: What; user: User; onClose: () => 
   return (
     <Ask ends={what === 'remove' || (what === 'block' && !user.blocked)} title={words.title} act={act.isPending ? text.doing : words.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
       {words.why && <p>{words.why}</p>}
-      {what === 'groups' && <TextInput label={text.groups} value={groups} onChange={(e) => setGroups(e.currentTarget.value)} data-autofocus />}
+      {what === 'groups' && <TextInput label={text.groups} value={said.groups} onChange={(e) => setSaid({ ...said, groups: e.currentTarget.value })} data-autofocus />}
+      {what === 'numbers' && <TextInput label={text.uid} inputMode="numeric" value={said.uid} onChange={(e) => setSaid({ ...said, uid: e.currentTarget.value })} data-autofocus />}
+      {what === 'numbers' && <TextInput label={text.gid} inputMode="numeric" value={said.gid} onChange={(e) => setSaid({ ...said, gid: e.currentTarget.value })} />}
     </Ask>
   );
 }
