@@ -104,8 +104,8 @@ type SKU struct {
 	Pretended bool `json:"pretended,omitempty"`
 }
 
-// Bounds of the number of open files of a process: a kernel allows no more, and programs start with
-// fewer not at all.
+// Bounds of the number of open files of a process that may be asked for: with fewer programs do not
+// start. How many a node allows is its kernel's to say (fs.nr_open, mostly 1,048,576).
 const (
 	LeastFiles = 64
 	MostFiles  = 1 << 30

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/diskuse"
 	"github.com/combsched/comb/internal/executor/local/process"
@@ -22,17 +23,19 @@ import (
 
 // boxed says that a task runs in a container, and how.
 type boxed struct {
-	Engine string        `json:"engine"`            // its address
-	Keeper int           `json:"keeper"`            // the user of process 1, which owns the task's folder
-	Image  string        `json:"image"`             // as the job names it
-	CPU    string        `json:"cpu"`               // that the image is for; "" is not known
-	User   string        `json:"user"`              // the image's, as which the task runs
-	OwnDir bool          `json:"own_dir,omitempty"` // the task begins in the WORKDIR of its image
-	Runs   []string      `json:"runs,omitempty"`    // the image's own program, in the place of commands
-	Gang   []int32       `json:"gang"`              // the tasks that it meets, itself as well; empty: none
-	Disk   diskuse.Limit `json:"disk"`
-	Turns  string        `json:"turns"` // the folder of the turns to start
-	Box    container.Box `json:"box"`
+	Engine string   `json:"engine"`            // its address
+	Keeper int      `json:"keeper"`            // the user of process 1, which owns the task's folder
+	Image  string   `json:"image"`             // as the job names it
+	CPU    string   `json:"cpu"`               // that the image is for; "" is not known
+	User   string   `json:"user"`              // the image's, as which the task runs
+	OwnDir bool     `json:"own_dir,omitempty"` // the task begins in the WORKDIR of its image
+	Runs   []string `json:"runs,omitempty"`    // the image's own program, in the place of commands
+	Gang   []int32  `json:"gang"`              // the tasks that it meets, itself as well; empty: none
+	// Own are the limits of each process that its role asks for itself.
+	Own   cell.TaskLimits `json:"own,omitzero"`
+	Disk  diskuse.Limit   `json:"disk"`
+	Turns string          `json:"turns"` // the folder of the turns to start
+	Box   container.Box   `json:"box"`
 }
 
 // The files of a task in a container, beside those of every task. Its own folder is
@@ -187,9 +190,17 @@ func (c *caretaker) start(script *private) *outcome {
 		return nil // the engine is asked once it answers
 	}
 	if err != nil {
-		return &outcome{Refused: err.Error()}
+		return c.unstarted(err.Error())
 	}
 	return nil
+}
+
+// unstarted is the refusal of a container that the engine did not start.
+func (c *caretaker) unstarted(why string) *outcome {
+	if refused, job := ungiven(c.spec.Each, c.spec.Boxed.Own, why); refused != "" {
+		return &outcome{Refused: refused, Job: job}
+	}
+	return &outcome{Refused: why}
 }
 
 // find asks the engine for process 1.
@@ -206,7 +217,7 @@ func (c *caretaker) find() *outcome {
 		case err == nil && !st.Began:
 			// It may be about to start: only when it is gone it never will.
 			if err = c.engine.Remove(context.Background(), c.spec.Boxed.Box.Name); err == nil {
-				return &outcome{Refused: "its container was made and not started" + colon(st.Error)}
+				return c.unstarted("its container was made and not started" + colon(st.Error))
 			}
 		case err == nil || errors.Is(err, container.ErrGone):
 			end := c.ended(st)

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/diskuse"
@@ -117,9 +116,9 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	if err != nil {
 		return &outcome{Refused: err.Error()}
 	}
-	each, err := ulimits(s.Each, b.engine.Most)
-	if err != nil {
-		return &outcome{Refused: err.Error()}
+	each, why, job := ulimits(role, &t.start.SKU, b.engine.Most)
+	if why != "" {
+		return &outcome{Refused: why, Job: job}
 	}
 	gpus, cdi := ownGPUs(t.start), false
 	if len(gpus) > 0 {
@@ -129,7 +128,8 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	}
 	s.Parents = nil // the engine makes the groups
 	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU,
-		User: image.User, OwnDir: own, Runs: runs, Gang: gang, Disk: disk, Turns: filepath.Join(b.e.o.Dir, locksFolder),
+		User: image.User, OwnDir: own, Runs: runs, Gang: gang, Disk: disk, Own: role.Launch.Limits,
+		Turns: filepath.Join(b.e.o.Dir, locksFolder),
 		Box: container.Box{
 			Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 			Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
@@ -170,39 +170,6 @@ func ownProgram(role *sched.Role, image *container.Image) ([]string, *outcome) {
 			"has no commands: write what it runs", role.Launch.Image, role.Name)}
 	}
 	return image.Runs, nil
-}
-
-// ulimits are the limits of each process of a container. What a job or a cluster file says and the
-// engine cannot give is an error; locked memory is as much as it gives where nothing is said: RDMA
-// and pinned memory need it.
-func ulimits(each cell.TaskLimits, most func(string) int64) (list []container.Ulimit, err error) {
-	for _, l := range []struct {
-		name        string
-		value, unit int64
-	}{
-		{"nofile", each.NoFile, 1}, {"stack", each.StackMB, 1 << 20},
-		{"memlock", each.MemLockMB, 1 << 20},
-	} {
-		value, said := l.value, l.value != 0
-		if value > 0 {
-			value *= l.unit
-		}
-		if !said && l.name != "memlock" {
-			continue
-		}
-		if !said {
-			value = container.Unlimited
-		}
-		if m := most(l.name); container.Exceeds(value, m) {
-			if said {
-				return nil, fmt.Errorf("limits.%s is more than the container engine can give, %d: "+
-					"raise the engine's own limit, or lower it in the job or in the cluster file", l.name, m)
-			}
-			value = m
-		}
-		list = append(list, container.Ulimit{Name: l.name, Value: value})
-	}
-	return list, nil
 }
 
 // hostShmMB is the /dev/shm of a task whose memory is not limited, in MiB: half of the machine's

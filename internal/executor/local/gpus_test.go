@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/guard"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/testkit"
@@ -224,29 +222,6 @@ func TestDeviceFilesFromANumber(t *testing.T) {
 	got := strings.Join(guard.Files(sku, cell.Task{Devices: []int32{0, 3}}), " ")
 	if got != "/dev/kfd /dev/dri/renderD128 /dev/dri/renderD131 /dev/dri/card0 /dev/dri/card3" {
 		t.Error(got)
-	}
-}
-
-// A limit that the engine cannot give is refused with its number; locked memory is what it can
-// give.
-func TestLimitsOfContainers(t *testing.T) {
-	most := func(name string) int64 {
-		return map[string]int64{"nofile": 20000, "memlock": 1 << 23, "stack": -1}[name]
-	}
-	got, err := ulimits(cell.TaskLimits{NoFile: 4096, StackMB: 64}, most)
-	if fmt.Sprint(got, err) != "[{nofile 4096} {stack 67108864} {memlock 8388608}] <nil>" {
-		t.Error(got, err)
-	}
-	if _, err := ulimits(cell.TaskLimits{NoFile: 65536}, most); err == nil ||
-		!strings.Contains(err.Error(), "limits.nofile is more than the container engine can give, 20000") {
-		t.Error(err)
-	}
-	if _, err := ulimits(cell.TaskLimits{MemLockMB: -1}, most); err == nil {
-		t.Error("memlock: unlimited is taken")
-	}
-	all := func(string) int64 { return container.Unlimited }
-	if got, err := ulimits(cell.TaskLimits{}, all); fmt.Sprint(got, err) != "[{memlock -1}] <nil>" {
-		t.Error(got, err)
 	}
 }
 

@@ -21,8 +21,33 @@ type Ulimit struct {
 }
 
 // Most is how much of a limit the engine can give: a start beyond its own hard limit fails, unless
-// it has the capability CAP_SYS_RESOURCE. It is Unlimited where that cannot be found out.
+// it has the capability CAP_SYS_RESOURCE. No process gets more open files than the kernel allows.
+// It is Unlimited where that cannot be found out.
 func (e *Engine) Most(name string) int64 {
+	most := e.most(name)
+	if name == "nofile" {
+		if all := kernelFiles("/proc/sys/fs/nr_open"); Exceeds(most, all) {
+			return all
+		}
+	}
+	return most
+}
+
+// kernelFiles is how many open files a kernel allows a process.
+func kernelFiles(path string) int64 {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Unlimited
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return Unlimited
+	}
+	return n
+}
+
+// most is what the engine's own limits are.
+func (e *Engine) most(name string) int64 {
 	pid := e.pid()
 	if pid <= 0 {
 		return Unlimited
@@ -88,4 +113,20 @@ func hardLimit(limits, name string) int64 {
 // Exceeds reports whether a limit is more than another.
 func Exceeds(value, most int64) bool {
 	return most != Unlimited && (value == Unlimited || value > most)
+}
+
+// LimitOf is the name of the limit that an engine could not give, by its words on a start that
+// failed; "" is that they are on something else. runc has the kernel's number of it, crun the name.
+func LimitOf(words string) string {
+	words = strings.ToLower(words)
+	for _, l := range []struct {
+		name   string
+		number int
+	}{{"nofile", unix.RLIMIT_NOFILE}, {"stack", unix.RLIMIT_STACK}, {"memlock", unix.RLIMIT_MEMLOCK}} {
+		number := fmt.Sprintf("rlimit type %d:", l.number)
+		if strings.Contains(words, number) || strings.Contains(words, "rlimit_"+l.name) {
+			return l.name
+		}
+	}
+	return ""
 }
