@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -175,6 +176,32 @@ func TestContainerOfAUser(t *testing.T) {
 	}
 	engine := openBoxes(t)
 	tasksOfUsers(t, boxImage, func(o *Options) { o.Engine = engine })
+}
+
+// A folder of a storage that a user may not enter, since an administrator gave the user another
+// number, is no fault of the node's: else that user's jobs would put nodes aside. A storage that
+// the node does not have is.
+func TestFolderOfAnotherUser(t *testing.T) {
+	ids := map[sched.Subject]executor.Identity{"ada": {UID: 4002, GID: 4000}}
+	w, homes := userWorld(t, ids, func(*Options) {})
+	if os.Geteuid() == 0 { // else tasks have the server's number
+		err := errors.Join(os.Mkdir(homes+"/ada", 0o700), os.Chown(homes+"/ada", 4001, 4000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.e.Do(of(w.action(1, "id"), "ada"))
+		if r := wantRefused(w); !r.Job || r.Fetch ||
+			!strings.Contains(r.Reason, "uid 4002 may not enter it: an administrator gives it to that user") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := os.RemoveAll(homes); err != nil {
+		t.Fatal(err)
+	}
+	w.e.Do(of(w.action(1, "id"), "ada"))
+	if r := wantRefused(w); r.Job || !strings.Contains(r.Reason, "its folder cannot be opened") {
+		t.Errorf("%+v", r)
+	}
 }
 
 // A job's own limits of processes count, up to those of its SKU: more are refused with both

@@ -25,6 +25,16 @@ type Seen struct {
 // Finder returns a storage that jobs of a virtual cluster may use now.
 type Finder func(vc cell.VCName, name string) (storage.Storage, bool)
 
+// Fault is why a storage cannot be used. It says no path of this machine.
+type Fault struct {
+	Say string
+	// User is true where it is about the folder of one user: another node would not help.
+	User bool
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return f.Say }
+
 // Owner is the user of the machine that has a user's folder.
 type Owner struct{ UID, GID uint32 }
 
@@ -72,21 +82,21 @@ func Writable(list []Seen) string {
 }
 
 // Folder is the folder of a storage that a user's tasks see; a user's own is made where it is
-// missing. Its errors name the storage and no path of this machine, since users read them.
+// missing. Its errors, each a Fault, name the storage and no path of this machine: users read them.
 func Folder(s *storage.Storage, user string, owner *Owner) (string, error) {
 	root, err := os.OpenRoot(s.Folder)
 	if err != nil {
-		return "", fault(s, "its folder cannot be opened: "+cause(err))
+		return "", fault(s, false, "its folder cannot be opened: "+cause(err))
 	}
 	defer root.Close()
 	if !s.PerUser {
 		return s.Folder, nil
 	}
 	if _, err := storage.UserFolder(user); err != nil {
-		return "", fault(s, err.Error())
+		return "", fault(s, true, err.Error())
 	}
-	if err := own(root, user, owner); err != nil {
-		return "", fault(s, fmt.Sprintf("the folder of the user %s in it: %s", user, cause(err)))
+	if theirs, err := own(root, user, owner); err != nil {
+		return "", fault(s, theirs, fmt.Sprintf("the folder of the user %s in it: %s", user, cause(err)))
 	}
 	return s.Folder + "/" + user, nil
 }
@@ -137,31 +147,34 @@ var errLink = errors.New("something else than a folder is there")
 
 // own makes a user's folder, or finds it. With an owner it is that one's alone; else any user of an
 // image may write there, as in the folder of checkpoints: no other user's tasks see it. What was
-// there before keeps its owner and its mode.
-func own(root *os.Root, user string, owner *Owner) error {
-	err := root.Mkdir(user, 0o700)
-	if err != nil && !errors.Is(err, os.ErrExist) {
-		return err
+// there before keeps its owner and its mode. theirs is true where an error is about that folder
+// alone: this machine lacks nothing.
+func own(root *os.Root, user string, owner *Owner) (theirs bool, err error) {
+	if err := root.Mkdir(user, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return false, err
 	}
 	st, err := root.Lstat(user)
-	if err == nil && !st.IsDir() {
-		return errLink
-	}
 	switch {
 	case err != nil:
-		return err
+		return false, err
+	case !st.IsDir():
+		return true, errLink
 	case begun(root, st) && owner == nil:
-		return root.Chmod(user, 0o777)
+		return false, root.Chmod(user, 0o777)
 	case begun(root, st):
 		if err := root.Lchown(user, int(owner.UID), int(owner.GID)); err != nil {
-			return fmt.Errorf("the server cannot give it to uid %d (%s): an administrator does (chown)",
-				owner.UID, cause(err))
+			return errors.Is(err, os.ErrPermission), fmt.Errorf("the server cannot give it to uid %d (%s): "+
+				"%s", owner.UID, cause(err), owner.give())
 		}
 	case owner != nil && !owner.enters(st):
-		return fmt.Errorf("uid %d may not enter it: give it to that user (chown -R %d:%d)",
-			owner.UID, owner.UID, owner.GID)
+		return true, fmt.Errorf("uid %d may not enter it: %s", owner.UID, owner.give())
 	}
-	return nil
+	return false, nil
+}
+
+// give is how a folder is given to an owner.
+func (o *Owner) give() string {
+	return fmt.Sprintf("an administrator gives it to that user (chown -R %d:%d)", o.UID, o.GID)
 }
 
 // enters reports whether the mode of a folder lets an owner in.
@@ -195,8 +208,9 @@ func begun(root *os.Root, st os.FileInfo) bool {
 	return err == io.EOF
 }
 
-func fault(s *storage.Storage, why string) error {
-	return fmt.Errorf("the storage %s cannot be used here: %s; an administrator must look at it", s.Name, why)
+func fault(s *storage.Storage, user bool, why string) error {
+	return &Fault{User: user,
+		Say: fmt.Sprintf("the storage %s cannot be used here: %s; an administrator must look at it", s.Name, why)}
 }
 
 // cause is an error without the path that it is about.

@@ -12,6 +12,12 @@ import (
 	"github.com/combsched/comb/internal/storage"
 )
 
+// ofUser reports whether an error says that it is about one user's folder, and no node's fault.
+func ofUser(err error) bool {
+	var f *Fault
+	return errors.As(err, &f) && f.User
+}
+
 // No storage holds what is the server's, nor lies in it, by links either.
 func TestApart(t *testing.T) {
 	dir := t.TempDir()
@@ -71,9 +77,9 @@ func TestFolder(t *testing.T) {
 		mine := &Owner{UID: 4001, GID: 4000}
 		for name, want := range map[string]string{"frank": "4001:4000 700", "alice": "0:0 777", "erin": ""} {
 			_, err := Folder(&s, name, mine)
-			const why = "uid 4001 may not enter it: give it to that user (chown -R 4001:4000)"
-			if (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), why) {
-				t.Errorf("the folder of %s: %v", name, err)
+			const why = "uid 4001 may not enter it: an administrator gives it to that user (chown -R 4001:4000)"
+			if (err == nil) != (want != "") || err != nil && (!strings.Contains(err.Error(), why) || !ofUser(err)) {
+				t.Errorf("the folder of %s: %v, of the user: %v", name, err, ofUser(err))
 			}
 			st, err := os.Stat(filepath.Join(dir, name))
 			if err != nil {
@@ -84,9 +90,9 @@ func TestFolder(t *testing.T) {
 				t.Errorf("the folder of %s is %s, want %s", name, got, want)
 			}
 		}
-	} else if _, err := Folder(&s, "frank", &Owner{UID: 4001, GID: 4000}); err == nil ||
+	} else if _, err := Folder(&s, "frank", &Owner{UID: 4001, GID: 4000}); err == nil || !ofUser(err) ||
 		!strings.Contains(err.Error(), "cannot give it to uid 4001") {
-		t.Errorf("a server that is not root gives a folder away: %v", err)
+		t.Errorf("a server that is not root gives a folder away: %v, of the user: %v", err, ofUser(err))
 	}
 	if err := os.Symlink("alice", filepath.Join(dir, "bob")); err != nil {
 		t.Fatal(err)
@@ -106,6 +112,9 @@ func TestFolder(t *testing.T) {
 		got, err := Folder(c.s, c.user, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), dir) {
 			t.Errorf("user %q: %q, %v; want an error with %q and no path", c.user, got, err, c.want)
+		}
+		if user := c.s != &gone; ofUser(err) != user {
+			t.Errorf("user %q: %v is of the user: %v, want %v", c.user, err, !user, user)
 		}
 	}
 }
