@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/testkit"
@@ -266,6 +268,22 @@ func groupsOfTasks(t *testing.T, image string, change func(*Options)) {
 	do.Do(a)
 	if r := wantRefused(w); !strings.Contains(r.Reason, "the group root of its SKU, 0 on this machine, has rights over all of it") || r.Job {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The usual socket of an engine counts where tasks are processes, too: a group that may write to it
+// has rights over the machine under any name.
+func TestSocketsOfEngines(t *testing.T) {
+	if got := sockets(nil); !slices.Equal(got, []string{container.DefaultHost}) {
+		t.Errorf("without an engine: %q", got)
+	}
+	engine, err := container.Reach("unix:///run/own.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	if got := sockets(engine); !slices.Equal(got, []string{container.DefaultHost, "unix:///run/own.sock"}) {
+		t.Errorf("with an engine: %q", got)
 	}
 }
 

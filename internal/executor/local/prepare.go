@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/code"
+	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
@@ -407,11 +408,7 @@ func (t *task) identify(boxed bool) (*rights.Account, *outcome) {
 // groups are those of the machine in which a task is besides, by the SKU of its leaves. A process
 // without a user of its own is in those of the server.
 func (t *task) groups(who *rights.Account) ([]uint32, error) {
-	socket := ""
-	if e := t.e.boxes.engine; e != nil {
-		socket = e.Host()
-	}
-	list, err := rights.Groups(t.start.SKU.Groups, socket, cell.Powerful)
+	list, err := rights.Groups(t.start.SKU.Groups, sockets(t.e.boxes.engine), cell.Powerful)
 	boxed := t.e.boxes.runs(&t.at.start.Job.Roles[t.start.Role])
 	if err == nil && len(list) > 0 && who == nil && !boxed && os.Geteuid() != 0 {
 		have, _ := os.Getgroups()
@@ -424,6 +421,16 @@ func (t *task) groups(who *rights.Account) ([]uint32, error) {
 		}
 	}
 	return list, err
+}
+
+// sockets are those of the machine's container engines, also of one that runs no task: a process
+// that may write to one may do everything.
+func sockets(engine *container.Engine) []string {
+	list := []string{container.DefaultHost}
+	if engine != nil {
+		list = append(list, engine.Host())
+	}
+	return list
 }
 
 // owned makes folders a user's own, with what it writes there from now on; what is in them stays as

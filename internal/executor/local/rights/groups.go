@@ -9,13 +9,13 @@ import (
 )
 
 // Groups finds groups of this machine, by name or number, in which tasks are besides. Those with
-// rights over the machine are refused: that of root, the powerful ones, and the one that owns the
-// engine's socket ("" is none).
-func Groups(names []string, socket string, powerful func(string) bool) ([]uint32, error) {
-	return groups(names, socket, powerful, "/etc/group")
+// rights over the machine are refused: that of root, the powerful ones, and those that own sockets
+// of container engines.
+func Groups(names, sockets []string, powerful func(string) bool) ([]uint32, error) {
+	return groups(names, sockets, powerful, "/etc/group")
 }
 
-func groups(names []string, socket string, powerful func(string) bool, file string) (list []uint32, err error) {
+func groups(names, sockets []string, powerful func(string) bool, file string) (list []uint32, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -23,10 +23,12 @@ func groups(names []string, socket string, powerful func(string) bool, file stri
 	if err != nil {
 		return nil, fmt.Errorf("look for the groups of its SKU: this machine: %w", err)
 	}
-	engine := uint32(0)
-	if st, err := os.Stat(strings.TrimPrefix(socket, "unix://")); err == nil {
-		if by, ok := st.Sys().(*syscall.Stat_t); ok {
-			engine = by.Gid
+	var engines []uint32
+	for _, socket := range sockets {
+		if st, err := os.Stat(strings.TrimPrefix(socket, "unix://")); err == nil {
+			if by, ok := st.Sys().(*syscall.Stat_t); ok {
+				engines = append(engines, by.Gid)
+			}
 		}
 	}
 	for _, name := range names {
@@ -39,7 +41,7 @@ func groups(names []string, socket string, powerful func(string) bool, file stri
 			}
 			gid, _ = id(g[2])
 		}
-		refused := gid == 0 || gid == engine || slices.ContainsFunc(known, func(f []string) bool {
+		refused := gid == 0 || slices.Contains(engines, gid) || slices.ContainsFunc(known, func(f []string) bool {
 			n, _ := id(f[2])
 			return n == gid && powerful(f[0])
 		})
