@@ -281,14 +281,17 @@ func apartNow(s *State, j *job, g int, free int32) string {
 // runs there.
 func fullNodes(s *State, j *job, g int) string {
 	all, its := allHolders(s, j, g), s.itsNodes(j)
-	ids := slices.Concat(all.own, all.others)
+	if len(all.own)+len(all.others) == 0 ||
+		slices.ContainsFunc(s.rooms(j, g), func(r Room) bool { return s.inService(j, g, r.SKU) > 0 }) {
+		return ""
+	}
+	there := map[JobID]bool{}
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && a.state != AttemptReserving && s.standsOn(j, g, a, its) {
-			ids = slices.DeleteFunc(ids, func(id JobID) bool { return id == a.id.Job })
+			there[a.id.Job] = true
 		}
 	}
-	if len(ids) > 0 || len(all.own)+len(all.others) == 0 ||
-		slices.ContainsFunc(s.rooms(j, g), func(r Room) bool { return s.inService(j, g, r.SKU) > 0 }) {
+	if elsewhere := func(id JobID) bool { return !there[id] }; slices.ContainsFunc(all.own, elsewhere) || slices.ContainsFunc(all.others, elsewhere) {
 		return ""
 	}
 	return strings.TrimPrefix(nodesText(j.spec, "its "), " ")

@@ -97,7 +97,8 @@ type illness struct {
 	rooms []Room          // with what is in service alone
 	until Time            // of nodes that are all only suspects: when the first takes jobs again
 	away  outages
-	why   string // why a leaf of the nodes that are named is bad, in brackets
+	why   string  // why a leaf of the nodes that are named is bad, in brackets
+	crowd []JobID // that hold what they could use and do not drain, by id; nil before it is asked for
 }
 
 // illnessOf looks at a gang's cells once for all gangs of its shape.
@@ -140,6 +141,29 @@ func illnessOf(s *State, j *job, g int, rooms []Room) *illness {
 	return ill
 }
 
+// crowding returns the jobs other than its own that hold what a gang could use and do not drain, by
+// id. They are looked for once for all gangs of its shape.
+func (ill *illness) crowding(s *State, j *job, g int) []JobID {
+	if ill.crowd == nil {
+		ill.crowd, inCommon(s).read = []JobID{}, inCommon(s).read+len(s.attempts)
+		if j.spec.Priority < cell.MinGuaranteed {
+			ill.crowd = append(ill.crowd, s.ending(j, g, none)...) // all who hold anything are
+		} else {
+			h := allHolders(s, j, g)
+			ill.crowd = append(append(ill.crowd, h.own...), h.others...)
+		}
+		ill.crowd = slices.DeleteFunc(ill.crowd, func(id JobID) bool {
+			_, drains := slices.BinarySearch(ill.drainers, id)
+			return drains
+		})
+		slices.Sort(ill.crowd)
+	}
+	if at, own := slices.BinarySearch(ill.crowd, j.id); own {
+		return slices.Delete(slices.Clone(ill.crowd), at, at+1)
+	}
+	return ill.crowd
+}
+
 // badOf returns the nodes with leaves that were declared bad, each with the first reason that was
 // given.
 func (r *reasons) badOf(s *State) map[cell.NodeName]string {
@@ -169,13 +193,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 	inWay := ""
 	r.Jobs = slices.Clone(ill.drainers)
 	if crowded {
-		all := s.endable(j, g) // all who hold anything are
-		if j.spec.Priority >= cell.MinGuaranteed {
-			h := allHolders(s, j, g)
-			all = slices.Concat(h.own, h.others)
-		}
-		all = slices.DeleteFunc(all, func(id JobID) bool { return slices.Contains(ill.drainers, id) })
-		slices.Sort(all)
+		all := ill.crowding(s, j, g)
 		holders, more := few(s, all)
 		if len(all) > 0 {
 			inWay = listed(s, j.spec.User, holders, more)

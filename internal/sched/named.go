@@ -540,7 +540,10 @@ func (s *State) bindsOn(j *job, g int, its cell.NodeSet) bool {
 // guarantee, or of the only nodes that the gang may use, or for an opportunistic gang any that it
 // could use, or drain from such cells. The first to end comes first, then those without a limit, by
 // id.
-func (s *State) endable(j *job, g int) []JobID {
+func (s *State) endable(j *job, g int) []JobID { return s.ending(j, g, s.slots.Of(j.id)) }
+
+// ending is endable with the job in the slot own left out, none for no job.
+func (s *State) ending(j *job, g int, own int32) []JobID {
 	type holder struct {
 		id   JobID
 		ends Time
@@ -549,9 +552,10 @@ func (s *State) endable(j *job, g int) []JobID {
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed
 	its := s.itsNodes(j)
 	var all []holder
+	at := map[JobID]int{}
 	for i := range s.attempts {
 		a := &s.attempts[i]
-		if a.job == none || a.job == s.slots.Of(j.id) || a.state == AttemptReserving {
+		if a.job == none || a.job == own || a.state == AttemptReserving {
 			continue
 		}
 		al := s.cl.Alloc(a.alloc)
@@ -563,9 +567,9 @@ func (s *State) endable(j *job, g int) []JobID {
 		if ends == 0 {
 			ends = 1<<63 - 1
 		}
-		k := slices.IndexFunc(all, func(h holder) bool { return h.id == a.id.Job })
-		if k < 0 {
-			k = len(all)
+		k, known := at[a.id.Job]
+		if !known {
+			k, at[a.id.Job] = len(all), len(all)
 			all = append(all, holder{id: a.id.Job})
 		}
 		all[k].ends = max(all[k].ends, ends)

@@ -95,6 +95,46 @@ func TestReasonsReadFaultsOnce(t *testing.T) {
 	}
 }
 
+// Who holds what is in use beside what is out of order is looked up once for each shape, too, and a
+// job of which a part runs is not in its own way.
+func TestReasonsReadHoldersOnce(t *testing.T) {
+	const nodes = 16
+	for _, priority := range []cell.Priority{10, -1} {
+		var read []int
+		for _, waiting := range []int{4, 100} {
+			w := newWorld(t, cluster(nodes, map[cell.VCName]int32{"a": int32(nodes)}))
+			for i := range nodes - 1 {
+				w.submit(gangJob(fmt.Sprint("runs", i), "a", 10, 1, 4))
+			}
+			both := gangJob("both", "a", priority, 2, 4)
+			both.Gangs = []sched.Gang{{Name: "first", Tasks: []int32{0}}, {Name: "second", Tasks: []int32{1}}}
+			own := w.submit(both)
+			for n := range nodes {
+				w.do(sched.Cordon{Node: cell.NodeName(fmt.Sprint("n", n)), On: true})
+			}
+			for i := range waiting {
+				w.submit(gangJob(fmt.Sprint("waits", i), "a", priority, 1, int32(2+2*(i%2))))
+			}
+			before := w.s.LeavesRead()
+			reasonsOf(t, w.s)
+			read = append(read, w.s.LeavesRead()-before)
+			for _, j := range w.s.Jobs()[nodes-1:] {
+				want := nodes
+				if j.ID == own {
+					want--
+				}
+				e, _ := w.s.Why(j.ID)
+				if r := &e.Gangs[0].Reason; r.Code != sched.BadHardware || len(r.Jobs)+r.More != want {
+					t.Errorf("%s waits for %s: %s", j.Name, r.Code, r.Message)
+				}
+			}
+		}
+		if read[0] != read[1] {
+			t.Errorf("of priority %d the reasons of 4 jobs read %d leaves and attempts, those of 100 %d", priority, read[0], read[1])
+		}
+	}
+}
+
 // What is remembered for a list does not outlive what happens: an ended job is named no more.
 func TestReasonsAreOfNow(t *testing.T) {
 	s := crowded(t, 2, 1)
