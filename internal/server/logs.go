@@ -468,13 +468,6 @@ func registerVisits(s *Server, api huma.API) {
 		if err != nil {
 			return nil, err
 		}
-		if v.job.User != v.by { // what is not recorded does not run
-			// Each is named, however many there are: the journal does not have them.
-			if err := s.opts.People.WriteTogether(ctx, lineOfVisit(ctx, &v.job, v.task)); err != nil {
-				v.done()
-				return nil, s.fail(err)
-			}
-		}
 		return v.answer((*visit.Visit).Exec), nil
 	})
 	huma.Register(api, operation(api, huma.Operation{
@@ -488,9 +481,16 @@ func registerVisits(s *Server, api huma.API) {
 // TaskPath names a task of a job.
 type TaskPath struct {
 	AfterSeq
-	Ref   string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
-	Role  string `path:"role"`
-	Index int64  `path:"index" minimum:"0" maximum:"2147483647"`
+	Ref     string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
+	Role    string `path:"role"`
+	Index   int64  `path:"index" minimum:"0" maximum:"2147483647"`
+	upgrade bool   // it asks for a WebSocket
+}
+
+// Resolve implements huma.Resolver.
+func (in *TaskPath) Resolve(c huma.Context) []error {
+	in.upgrade = strings.EqualFold(c.Header("Upgrade"), "websocket")
+	return nil
 }
 
 // visits lets users in to running tasks.
@@ -525,6 +525,11 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
 			fmt.Sprintf("task %s of job %s does not run: it is %s; see comb job get %s", v.task, j.Ref, strings.ToLower(t.State.String()), j.Ref))
 	}
+	if !in.upgrade { // no connection to the task, and no line, comes of it
+		p := rest.NewProblem(http.StatusUpgradeRequired, rest.CodeInvalid,
+			"this path speaks WebSocket only: use comb job exec or comb job port-forward, or a WebSocket client")
+		return nil, huma.ErrorWithHeaders(p, http.Header{"Upgrade": {"websocket"}})
+	}
 	v.ref = executor.TaskRef{Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: n}
 	var refusal string
 	if v.done, refusal = e.seats.Take(string(v.by)); refusal != "" {
@@ -553,12 +558,6 @@ func (v *visitor) answer(serve func(*visit.Visit, *duplex.Conn)) *huma.StreamRes
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer v.done()
 		r, w := humago.Unwrap(c)
-		if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-			w.Header().Set("Upgrade", "websocket")
-			writeProblem(w, rest.NewProblem(http.StatusUpgradeRequired, rest.CodeInvalid,
-				"this path speaks WebSocket only: use comb job exec or comb job port-forward, or a WebSocket client"))
-			return
-		}
 		ctx := context.WithoutCancel(r.Context()) // the request is over when its connection is a WebSocket's
 		ws, err := duplex.Accept(w, r, rest.MaxExecRequest)
 		if err != nil {
@@ -566,6 +565,7 @@ func (v *visitor) answer(serve func(*visit.Visit, *duplex.Conn)) *huma.StreamRes
 		}
 		defer ws.CloseNow()
 		serve(&visit.Visit{ID: rest.NewKey()[:6], Task: v.task, By: string(v.by), Context: ctx, Closing: v.s.closing, Problem: v.problem,
+			Record: func(ctx context.Context, command string) error { return v.record(ctx, command) },
 			Start: func(ctx context.Context, c executor.Command) (*executor.Session, error) {
 				return v.s.opts.Entry.Exec(ctx, v.ref, c)
 			},
@@ -574,6 +574,15 @@ func (v *visitor) answer(serve func(*visit.Visit, *duplex.Conn)) *huma.StreamRes
 			Hide: func(text string) string { return v.hide(ctx, text) },
 		}, ws)
 	}}
+}
+
+// record has the audit log tell of a command in a job of another user. Each is named, however many
+// there are: the journal does not have them.
+func (v *visitor) record(ctx context.Context, command string) error {
+	if v.job.User == v.by {
+		return nil
+	}
+	return v.s.opts.People.WriteTogether(ctx, lineOfVisit(ctx, &v.job, v.task, command))
 }
 
 // over says why a visit must end: its token is not valid any more, or the task has ended as far as can be known.

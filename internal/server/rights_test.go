@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -231,26 +232,48 @@ func TestNoCommandIsHidden(t *testing.T) {
 		path   string
 		want   int
 	}{
-		{"PUT", runs.ID, "/tags/hidden", 200}, {"GET", runs.ID, "/tasks/main/0/exec", 426},
-		{"GET", runs.ID, "/tasks/main/0/exec", 426}, {"POST", waits.ID, "/hold", 200}, {"POST", waits.ID, "/hold", 200},
+		{"PUT", runs.ID, "/tags/hidden", 200}, {"POST", waits.ID, "/hold", 200}, {"POST", waits.ID, "/hold", 200},
+		{"GET", runs.ID, "/tasks/main/0/exec", 426}, // no visit, and no line
 	} {
 		path := rest.Prefix + "/jobs/" + rest.JobRef(c.job) + c.path
 		if status, text := w.as(lena, c.method, path, ""); status != c.want {
 			t.Errorf("%s %s: %d %s, want %d", c.method, path, status, text, c.want)
 		}
 	}
+	leads, err := rest.NewClient(w.url, lena)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"cat", "a b"}, {"refused", strings.Repeat("é", 200)}} {
+		e, err := leads.Exec(t.Context(), rest.TaskName{Job: rest.JobRef(runs.ID), Role: "main"},
+			rest.ExecRequest{Command: command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = e.CloseWrite()
+		_, _ = e.Follow(io.Discard, io.Discard) // its line is written before it begins
+		e.Close()
+	}
 	lines, err := w.people.Log(context.Background(), 0, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	named := map[string]int{}
+	var commands []string
 	for _, l := range lines {
+		if l.Verb == "run a command in job" && strings.Contains(l.Object, "alice~train") {
+			commands = append(commands, l.Detail)
+		}
 		if l.Subject == "lena" && strings.Contains(l.Object, "alice~train") {
 			named[l.Verb]++
 		}
 	}
 	if named["tag job"] != 0 || named["hold job"] != 1 || named["run a command in job"] != 2 {
 		t.Errorf("named are %v", named)
+	}
+	want := []string{`task main-0: refused "` + strings.Repeat("é", 95) + "...", `task main-0: cat "a b"`}
+	if !slices.Equal(commands, want) {
+		t.Errorf("the commands are %q, want %q", commands, want)
 	}
 }
 

@@ -120,8 +120,8 @@ func lineOfTag(ctx context.Context, j *rest.Job, tag string, on bool) people.Aud
 }
 
 // lineOfVisit is the line about a command that is run beside a task of another user's job.
-func lineOfVisit(ctx context.Context, j *rest.Job, task string) people.AuditLine {
-	return done(ctx, "run a command in job", jobObject(j), "task "+task)
+func lineOfVisit(ctx context.Context, j *rest.Job, task, command string) people.AuditLine {
+	return done(ctx, "run a command in job", jobObject(j), "task "+task+": "+command)
 }
 
 // sentence is a fact with the reason that its user gave, if any.

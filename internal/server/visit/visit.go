@@ -41,6 +41,8 @@ type Visit struct {
 	By      string // the user's
 	Context context.Context
 	Closing <-chan struct{} // closed when the server ends
+	// Record keeps that a command is run, as shown says it; what is not recorded does not run.
+	Record func(ctx context.Context, shown string) error
 	// Start starts a command; Problem is its error for the user.
 	Start   func(context.Context, executor.Command) (*executor.Session, error)
 	Problem func(error) *rest.Problem
@@ -114,7 +116,7 @@ func (v *Visit) Exec(ws *duplex.Conn) {
 		v.over(last, ws, rest.ExecEnd{Problem: p})
 		return
 	}
-	session, err := v.Start(run, c)
+	session, err := v.start(run, c)
 	if err != nil {
 		p := v.Problem(err)
 		if run.Err() != nil {
@@ -132,6 +134,13 @@ func (v *Visit) Exec(ws *duplex.Conn) {
 	}
 	v.note("exec %s ended after %v: %s", v.ID, time.Since(began).Round(time.Second), text)
 	v.over(last, ws, result)
+}
+
+func (v *Visit) start(ctx context.Context, c executor.Command) (*executor.Session, error) {
+	if err := v.Record(ctx, v.shown(c.Argv)); err != nil {
+		return nil, err
+	}
+	return v.Start(ctx, c)
 }
 
 // command reads the first message.
@@ -286,7 +295,7 @@ func (v *Visit) Connect(ws *duplex.Conn, conn net.Conn) {
 
 func (v *Visit) note(format string, args ...any) { v.Note(fmt.Sprintf(format, args...)) }
 
-// shown is a command in an event: short, and without what must not be seen.
+// shown is a command in an event and in the audit log: short, and without what must not be seen.
 func (v *Visit) shown(command []string) string {
 	hidden := slices.Clone(command[:min(len(command), mostShown)])
 	for i, word := range hidden {
