@@ -318,7 +318,8 @@ func ending(j *rest.Job) string {
 
 // jobLife are the commands of a job's life.
 func jobLife(a *app) []*cobra.Command {
-	return jobcmd.Verbs(&jobcmd.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: narrate.Short, Exit: narrate.Exit, Usage: usage, ReadFile: a.readFile, In: a.in, Prompt: a.errs,
+	return jobcmd.Verbs(&jobcmd.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: narrate.Short, Exit: narrate.Exit, Usage: usage, ReadFile: a.readFile,
+		Prompt: a.errs, Yes: func(question string) (bool, error) { return answered(a, question) },
 		Live: a.redraw, Still: func() bool { return !a.tty || a.format != "table" },
 		Wait: func(ctx context.Context, client *rest.Client, ref string) error {
 			_, err := a.waitFor(ctx, client, ref)

@@ -158,7 +158,8 @@ func configCommand(a *app) *cobra.Command {
 
 // peopleCommands are those about users, groups, tokens and sessions.
 func peopleCommands(a *app) []*cobra.Command {
-	list := peoplecmd.Commands(&peoplecmd.Kit{Client: a.client, When: a.when, In: os.Stdin, Prompt: a.errs, ReadFile: a.readFile, Usage: usage, Noun: noun,
+	list := peoplecmd.Commands(&peoplecmd.Kit{Client: a.client, When: a.when, In: os.Stdin, Prompt: a.errs, ReadFile: a.readFile, Confirm: a.confirm,
+		Usage: usage, Noun: noun,
 		Contexts: contexts.Dir(a.env), User: a.env("USER"), Say: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) },
 		Target: a.target, Dial: dial,
 		Hint: func(err error, next string) error { return hint{err, next} },

@@ -113,15 +113,37 @@ func (a *app) confirm(question, otherwise string) error {
 	if !isTerminal(os.Stdin) || !a.tty {
 		return hint{fmt.Errorf("nothing was changed: there is no terminal to ask on"), otherwise}
 	}
+	yes, err := answered(a, question)
+	if err == nil && !yes {
+		err = fmt.Errorf("nothing was changed")
+	}
+	return err
+}
+
+// answered asks, and reports whether the answer is yes. Ctrl-C is no answer: the error is
+// context.Canceled then, and that nothing was done has been said.
+func answered(a *app, question string) (yes bool, err error) {
 	fmt.Fprint(a.errs, question+" [y/N] ")
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil {
-		fmt.Fprintln(a.errs) // the line of the question has no end yet
+	type line struct {
+		text string
+		err  error
 	}
-	if text := strings.ToLower(strings.TrimSpace(answer)); text != "y" && text != "yes" {
-		return fmt.Errorf("nothing was changed")
+	typed := make(chan line, 1)
+	go func() { // a read of a terminal cannot be called off; the process ends with the command
+		text, err := bufio.NewReader(a.in).ReadString('\n')
+		typed <- line{text, err}
+	}()
+	select {
+	case <-a.interrupted:
+		fmt.Fprintln(a.errs, "\ncomb: interrupted: nothing was done")
+		return false, context.Canceled
+	case l := <-typed:
+		if l.err != nil {
+			fmt.Fprintln(a.errs) // the line of the question has no end yet
+		}
+		text := strings.ToLower(strings.TrimSpace(l.text))
+		return text == "y" || text == "yes", nil
 	}
-	return nil
 }
 
 // examine finds what is lost, and what the journal must say of it.

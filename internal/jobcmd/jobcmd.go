@@ -36,8 +36,8 @@ type Kit struct {
 	Live     func(context.Context, func() error) error // draws whenever that has changed
 	Still    func() bool                               // what is drawn is drawn once: there is no terminal, or no table
 	Usage    func(c *cobra.Command, format string, args ...any) error
-	In       io.Reader
-	Prompt   io.Writer // where questions are asked
+	Prompt   io.Writer                           // where what is asked about is shown
+	Yes      func(question string) (bool, error) // asks; its error is that there is no answer
 }
 
 // Filter chooses jobs by flags.

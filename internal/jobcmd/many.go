@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,26 +99,25 @@ func (k *Kit) matching(c *cobra.Command, filter *Filter, yes bool, w *wish, do f
 	if len(jobs) == 0 {
 		return fmt.Errorf("no job matches that comb job %s could take", w.verb)
 	}
-	if len(jobs) > most && !yes && !k.agreed(w.verb, jobs) {
-		return errors.New("nothing is done: answer yes, or give --yes")
+	if len(jobs) > most && !yes {
+		if agreed, err := k.agreed(w.verb, jobs); err != nil {
+			return err
+		} else if !agreed {
+			return errors.New("nothing is done: answer yes, or give --yes")
+		}
 	}
 	return do(c.Context(), client, jobs)
 }
 
 // agreed shows jobs and asks about them.
-func (k *Kit) agreed(verb string, jobs []rest.Job) bool {
+func (k *Kit) agreed(verb string, jobs []rest.Job) (bool, error) {
 	for i := range jobs[:min(len(jobs), 20)] {
 		fmt.Fprintf(k.Prompt, "  %s (%d), %s, VC %s\n", jobs[i].Ref, jobs[i].ID, jobs[i].Phase, jobs[i].VC)
 	}
 	if more := len(jobs) - 20; more > 0 {
 		fmt.Fprintf(k.Prompt, "  and %d more\n", more)
 	}
-	fmt.Fprintf(k.Prompt, "%s these %d jobs? [y/N] ", verb, len(jobs))
-	answer := ""
-	if _, err := fmt.Fscanln(k.In, &answer); errors.Is(err, io.EOF) {
-		fmt.Fprintln(k.Prompt) // the line of the question has no end yet
-	}
-	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
+	return k.Yes(fmt.Sprintf("%s these %d jobs?", verb, len(jobs)))
 }
 
 // askAll asks for each job, and tells of each that was asked even where another one fails. It returns those.

@@ -181,7 +181,11 @@ run there, or start the machine anew.`,
 			} else if !slices.Contains(me.May, string(access.ChangeCluster)) { // before it is asked about what it may not do
 				return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "only an administrator of the cluster may declare a node dead")
 			}
-			if err := k.Confirm(fmt.Sprintf("%d attempts on %s count as ended then; if it lives, their tasks run twice. Is it dead?", len(n.Jobs)+n.Hidden, node), "when it is dead, repeat the command with --yes"); err != nil {
+			question, err := dies(&n)
+			if err != nil {
+				return err
+			}
+			if err := k.Confirm(question, "when it is dead, repeat the command with --yes"); err != nil {
 				return err
 			}
 		}
@@ -194,4 +198,31 @@ run there, or start the machine anew.`,
 			jobs(t, &n)
 		})
 	})
+}
+
+// dies is the question whether a node is dead, or why the server would refuse to have it so: before
+// its user is asked. An attempt that is being stopped may have a task that is unknown, too.
+func dies(n *rest.Node) (question string, err error) {
+	ends := len(n.Jobs) + n.Hidden
+	if n.Up {
+		ends = n.Hidden
+		for i := range n.Jobs {
+			if s := n.Jobs[i].State; s == sched.AttemptUnknown || s == sched.AttemptStopping {
+				ends++
+			}
+		}
+		if ends == 0 {
+			return "", rest.NewProblem(http.StatusConflict, rest.CodeConflict, fmt.Sprintf(
+				"node %s is up, and nothing there is unknown: comb node drain has what runs there leave", n.Name))
+		}
+	}
+	switch ends {
+	case 0:
+		return fmt.Sprintf("Nothing is on %s that would count as ended. Is it dead?", n.Name), nil
+	case 1:
+		return fmt.Sprintf("1 attempt on %s counts as ended then; if it lives, its tasks run twice. Is it dead?",
+			n.Name), nil
+	}
+	return fmt.Sprintf("%d attempts on %s count as ended then; if it lives, their tasks run twice. Is it dead?",
+		ends, n.Name), nil
 }

@@ -38,6 +38,7 @@ type Kit struct {
 	In       io.Reader
 	Prompt   io.Writer // where questions are asked; answers come from In, where that is a terminal
 	ReadFile func(name string, most int64) ([]byte, error)
+	Confirm  func(question, otherwise string) error // asks on the terminal; without one it says what to do instead
 	Usage    func(c *cobra.Command, format string, args ...any) error
 	Hint     func(err error, next string) error                             // an error with the command that helps next
 	Guess    func(c *cobra.Command, err error, word string, of Names) error // adds the likely name to a "not found"

@@ -54,20 +54,35 @@ func (k *Kit) userNoun() *cobra.Command {
 			}
 			return k.Show(out, func(t draw.Table) { k.drawUser(t, &out) })
 		}}
-	gone := &cobra.Command{Use: "delete NAME", Short: "Remove a user, its sessions and its tokens; its jobs stay", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: k.Complete(userNames),
-		RunE: func(c *cobra.Command, args []string) error {
-			people, err := k.people()
-			if err != nil {
-				return err
-			}
-			if err := people.DeleteUser(c.Context(), args[0]); err != nil {
+	return k.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(), k.userDelete())
+}
+
+func (k *Kit) userDelete() *cobra.Command {
+	yes := false
+	c := &cobra.Command{Use: "delete NAME", Short: "Remove a user, its sessions and its tokens; its jobs stay",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(userNames)}
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		people, err := k.people()
+		if err != nil {
+			return err
+		}
+		if !yes {
+			if _, err := people.User(c.Context(), args[0]); err != nil { // before it is asked about what is not there
 				return k.Guess(c, err, args[0], userNames)
 			}
-			k.stillThere(c.Context(), args[0])
-			return k.Show(map[string]string{"deleted": args[0]}, func(t draw.Table) { t.Line("user %s deleted", args[0]) })
-		}}
-	return k.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(), gone)
+			if err := k.Confirm(fmt.Sprintf("Remove user %s, its sessions and its tokens? Its jobs stay.", args[0]),
+				"to remove the user, repeat the command with --yes"); err != nil {
+				return err
+			}
+		}
+		if err := people.DeleteUser(c.Context(), args[0]); err != nil {
+			return k.Guess(c, err, args[0], userNames)
+		}
+		k.stillThere(c.Context(), args[0])
+		return k.Show(map[string]string{"deleted": args[0]}, func(t draw.Table) { t.Line("user %s deleted", args[0]) })
+	}
+	return c
 }
 
 // stillThere warns of jobs of a user that was deleted.
