@@ -291,7 +291,8 @@ func fullNodes(s *State, j *job, g int) string {
 			there[a.id.Job] = true
 		}
 	}
-	if elsewhere := func(id JobID) bool { return !there[id] }; slices.ContainsFunc(all.own, elsewhere) || slices.ContainsFunc(all.others, elsewhere) {
+	elsewhere := func(id JobID) bool { return !there[id] }
+	if slices.ContainsFunc(all.own, elsewhere) || slices.ContainsFunc(all.others, elsewhere) {
 		return ""
 	}
 	return strings.TrimPrefix(nodesText(j.spec, "its "), " ")
