@@ -3,11 +3,11 @@
 package libraries
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/record"
 )
 
 // Set are copies of this machine's libraries, in a folder that containers see: those of the
@@ -87,26 +88,72 @@ func soname(path string) string {
 	return ""
 }
 
-// keepFiles writes files into a folder that is named after what they hold, unless it is there.
+// keepFiles writes files into a folder that is named after what they hold, unless it is there and
+// has them all: a disk may have been full, or have lost what was not on it yet. What a start that
+// broke off left is removed. A folder of other files stays: containers may have it mounted.
 func keepFiles(dir string, files map[string][]byte) (string, error) {
+	if err := removeUnfinished(dir); err != nil {
+		return "", err
+	}
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(sum, "%s %d\n%s", name, len(files[name]), files[name])
 	}
 	folder := filepath.Join(dir, fmt.Sprintf("libraries.%x", sum.Sum(nil)[:8]))
-	if _, err := os.Lstat(folder); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return folder, err
+	if whole(folder, files) {
+		return folder, nil
 	}
-	made, err := os.MkdirTemp(dir, "libraries.new")
+	made, err := os.MkdirTemp(dir, unfinished)
 	if err != nil {
 		return "", err
 	}
-	err = os.Chmod(made, 0o755) // for the user of process 1, whatever the umask
-	for name, data := range files {
-		path := filepath.Join(made, name)
-		err = errors.Join(err, os.WriteFile(path, data, 0o755), os.Chmod(path, 0o755))
+	if err = errors.Join(fill(made, files), os.RemoveAll(folder)); err == nil {
+		err = os.Rename(made, folder)
 	}
-	return folder, errors.Join(err, os.Rename(made, folder))
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(made))
+	}
+	return folder, record.SyncDir(dir)
+}
+
+// unfinished is how the name of a folder begins that does not have all of its files yet.
+const unfinished = "libraries.new"
+
+func removeUnfinished(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unfinished) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// whole reports whether a folder has files, to the last byte.
+func whole(folder string, files map[string][]byte) bool {
+	for name, data := range files {
+		if have, err := os.ReadFile(filepath.Join(folder, name)); err != nil || !bytes.Equal(have, data) {
+			return false
+		}
+	}
+	return true
+}
+
+// fill writes files into a new folder, for the user of process 1, whatever the umask. They are on
+// the disk when it returns.
+func fill(folder string, files map[string][]byte) error {
+	err := os.Chmod(folder, 0o755)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err != nil {
+			return err
+		}
+		var f *os.File
+		if f, err = os.Create(filepath.Join(folder, name)); err == nil {
+			_, err = f.Write(files[name])
+			err = errors.Join(err, f.Chmod(0o755), f.Sync(), f.Close())
+		}
+	}
+	return errors.Join(err, record.SyncDir(folder))
 }
 
 // Needed adds to a container what its process 1 is started with, in a folder of the container.

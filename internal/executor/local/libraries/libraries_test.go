@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/executor/local/container"
@@ -43,5 +44,48 @@ func TestLibraries(t *testing.T) {
 	mount := container.Mount{Source: first, Target: "/comb/lib", ReadOnly: true}
 	if !slices.Equal(b.Command, command) || !slices.Equal(b.Mounts, []container.Mount{mount}) || len(b.Hidden) != 1 {
 		t.Errorf("a program that needs some: %+v", b)
+	}
+}
+
+// What could not be written is not there at the next start, either, and leaves nothing behind. A
+// folder that lacks a part, as a full disk or a lost machine leaves it, is written anew.
+func TestLibrariesThatWereNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	long := map[string][]byte{"libc.so.6": []byte("one"), strings.Repeat("x", 300): []byte("two")}
+	for range 2 {
+		if folder, err := keepFiles(dir, long); err == nil || folder != "" {
+			t.Errorf("a name that is too long is in %q: %v", folder, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+	files := map[string][]byte{"libc.so.6": []byte("one"), "ld.so": []byte("two")}
+	other, err := keepFiles(dir, map[string][]byte{"ld.so": []byte("three")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := keepFiles(dir, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, damage := range map[string]func() error{
+		"a lost file": func() error { return os.Remove(filepath.Join(folder, "ld.so")) },
+		"a cut file":  func() error { return os.Truncate(filepath.Join(folder, "libc.so.6"), 1) },
+		"a killed start": func() error {
+			return os.Mkdir(filepath.Join(dir, unfinished+"1234"), 0o700)
+		},
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := keepFiles(dir, files)
+		if err != nil || again != folder || !whole(folder, files) {
+			t.Errorf("%s: they are in %s, whole: %v, %v", what, again, whole(again, files), err)
+		}
+		left, err := os.ReadDir(dir)
+		if _, gone := os.Stat(other); err != nil || gone != nil || len(left) != 2 {
+			t.Errorf("%s: there is %v, %v; the one of other files: %v", what, left, err, gone)
+		}
 	}
 }
