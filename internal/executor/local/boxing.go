@@ -139,7 +139,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 			Devices: guard.Files(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
 			MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids,
 			ShmMB: cmp.Or(role.Launch.ShmMB, s.Limits.MemoryMB, hostShmMB()), Ulimits: each,
-			Mounts: mounts,
+			Mounts: mounts, Masked: b.engine.Masked(),
 		}}
 	b.libs.Needed(&s.Boxed.Box, insideLibraries)
 	nameMounts(&s.Boxed.Box)

@@ -196,4 +196,7 @@ NoNewPrivs:	1
 			t.Errorf("%s: it ended with %+v", image, x)
 		}
 	}
+	if got := engine.Masked(); !slices.Contains(got, "/proc/kcore") {
+		t.Errorf("the engine says that it hides %q", got)
+	}
 }

@@ -75,6 +75,7 @@ type Engine struct {
 	about   atomic.Pointer[Info]
 	looking Gate             // of fit
 	fit     map[string]error // by an image's ID, what Fits found
+	masks   atomic.Pointer[[]string]
 }
 
 // Info is what an engine says of itself.
@@ -261,6 +262,7 @@ type Box struct {
 	Top      string   `json:"top"` // a folder of the container's own, for the mounts and read-only beside them
 	Mounts   []Mount  `json:"mounts"`
 	Hidden   []string `json:"hidden,omitempty"`  // files of the image that are empty instead
+	Masked   []string `json:"masked,omitempty"`  // what the engine hides by itself, as it says
 	Devices  []string `json:"devices,omitempty"` // device files, at the same path inside
 	// GPUs are NVIDIA's, as its driver numbers them ("0", or "3:1" for a part), and CDI how they are asked for.
 	GPUs []string `json:"gpus,omitempty"`
@@ -311,13 +313,24 @@ func (b *Box) host() *container.HostConfig {
 		h.Devices = append(h.Devices, container.DeviceMapping{PathOnHost: d, PathInContainer: d, CgroupPermissions: "rw"})
 	}
 	h.DeviceRequests = b.requests()
-	if len(b.Hidden) > 0 {
-		h.MaskedPaths = append(b.Hidden, masked()...)
+	if len(b.Hidden) > 0 { // then the engine hides nothing by itself
+		h.MaskedPaths = slices.Concat(b.Hidden, b.Masked, masked())
+		slices.Sort(h.MaskedPaths)
+		h.MaskedPaths = slices.Compact(h.MaskedPaths)
 	}
 	return h
 }
 
-// masked are the files that engines hide from containers by themselves, where nothing else is said.
+// Masked is what the engine hides from containers by itself, as it said when Fits looked at one;
+// nil is that it did not.
+func (e *Engine) Masked() []string {
+	if list := e.masks.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// masked are what engines are known to hide from containers by themselves.
 func masked() []string {
 	return []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
 		"/proc/latency_stats",

@@ -116,6 +116,9 @@ func (e *Engine) look(ctx context.Context, i *Image, name string, places []strin
 	l := looker{e: e, image: i.ID, name: name, places: places}
 	err := l.make(ctx, nil)
 	if err == nil {
+		err = e.learnMasked(ctx, name)
+	}
+	if err == nil {
 		err = l.all(ctx, i.Volumes)
 	}
 	if ctx.Err() != nil {
@@ -125,6 +128,18 @@ func (e *Engine) look(ctx context.Context, i *Image, name string, places []strin
 		err = gone
 	}
 	return err
+}
+
+// learnMasked asks what the engine hides by itself from a container of which nothing was said.
+func (e *Engine) learnMasked(ctx context.Context, name string) error {
+	r, err := e.c.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	if err != nil {
+		return fmt.Errorf("ask what the engine hides from containers: %s", reason(err))
+	}
+	if h := r.Container.HostConfig; h != nil {
+		e.masks.Store(&h.MaskedPaths)
+	}
+	return nil
 }
 
 // looker walks the paths of a container that does not run, so that nothing of it changes.

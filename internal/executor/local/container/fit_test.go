@@ -2,6 +2,7 @@ package container
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,6 +71,8 @@ func TestLongPaths(t *testing.T) {
 			asked++
 			stat := fmt.Sprintf(`{"name": "x", "mode": %d}`, uint32(fs.ModeDir|0o755))
 			w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString([]byte(stat)))
+		case strings.HasSuffix(r.URL.Path, "/containers/look/json"):
+			fmt.Fprint(w, `{"Id": "x"}`)
 		case r.Method == http.MethodDelete:
 			gone = true
 		}
@@ -85,5 +88,47 @@ func TestLongPaths(t *testing.T) {
 	}
 	if asked != mostSteps || !gone {
 		t.Errorf("%d parts were looked at, and the container is gone: %v", asked, gone)
+	}
+}
+
+// Where a file of the image is hidden, all is hidden besides that the engine hides by itself, also
+// what no engine of today does. Else nothing is said of it.
+func TestHidden(t *testing.T) {
+	var made []string // by its name, what is to be hidden
+	e := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/containers/create"):
+			var body struct {
+				HostConfig struct{ MaskedPaths []string }
+			}
+			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+				t.Error(err)
+			}
+			made = append(made, r.URL.Query().Get("name")+": "+strings.Join(body.HostConfig.MaskedPaths, " "))
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, `{"Id": "x"}`)
+		case strings.HasSuffix(r.URL.Path, "/containers/look/json"):
+			fmt.Fprint(w, `{"Id": "x", "HostConfig": {"MaskedPaths": ["/proc/kcore", "/proc/tomorrow"]}}`)
+		case r.Method == http.MethodHead:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	if got := e.Masked(); got != nil {
+		t.Errorf("before a look: %q", got)
+	}
+	if err := e.Fits(t.Context(), &Image{ID: "sha256:1"}, "look", "/comb"); err != nil {
+		t.Fatal(err)
+	}
+	for name, hidden := range map[string][]string{"plain": nil, "hides": {"/etc/ld.so.preload"}} {
+		b := &Box{Name: name, Image: "sha256:1", Command: []string{"/x"}, Masked: e.Masked(), Hidden: hidden}
+		if err := e.Create(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(made)
+	all := slices.Sorted(slices.Values(append(masked(), "/etc/ld.so.preload", "/proc/tomorrow")))
+	want := []string{"hides: " + strings.Join(all, " "), "look: ", "plain: "}
+	if !slices.Equal(made, want) {
+		t.Errorf("made %q, want %q", made, want)
 	}
 }
