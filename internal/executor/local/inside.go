@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -228,14 +229,79 @@ func (s *spec) program() string {
 	return s.Shell
 }
 
-// startFault says what is wrong with an image whose shell, or own program, could not be started;
-// nil is that it is not the image. All that the kernel refuses is the image's, as far as the
-// machine lacks nothing: else an image could have nodes put aside.
-func startFault(s *spec, err error) error {
+// startFault says what of a job or its image kept the main process from being started; "" is that
+// it is neither. All that the kernel refuses is theirs, as far as the machine lacks nothing: else
+// they could have nodes put aside. The shell of a process is the machine's, and is tried alone.
+func (s *supervisor) startFault(err error) string {
 	var fault spawn.Fault
-	if s.Boxed == nil || !errors.As(err, &fault) || fault.OfMachine() {
-		return nil
+	switch {
+	case !errors.As(err, &fault) || fault.OfMachine():
+		return ""
+	case fault.Errno == unix.E2BIG && tooLong(s.variables()) != "":
+		return tooLong(s.variables())
+	case s.boxed():
+		return s.ofImage(imageFault(s.spec, fault))
+	case s.shellStarts():
+		return fmt.Sprintf("%s starts on this node, and does not in %s with the job's variables (%v): "+
+			"look at that directory and at the variables", s.spec.Shell, s.spec.Dir, fault)
 	}
+	return ""
+}
+
+// variables are those of the main process.
+func (s *supervisor) variables() []string { return within(s.spec.Env, s.private.surroundings) }
+
+// What Linux takes for a program that it starts, in bytes: of a variable, and of all of them where
+// the limit of the stack is small or large. Each counts with its end, and with where it is.
+const (
+	longestVariable          = 128<<10 - 1
+	leastOfAll, mostOfAll    = 128 << 10, 6 << 20
+	endOfVariable, ofPointer = 1, 8
+)
+
+// tooLong says which variables are too long for a program to be started with them, by the limit of
+// this process's stack; "" is that they are not. A program's words take some as well.
+func tooLong(env []string) string {
+	all := 0
+	for _, v := range env {
+		if name, _, _ := strings.Cut(v, "="); len(v) > longestVariable {
+			return fmt.Sprintf("the variable %s has %d bytes with its name, and Linux takes %d at most: "+
+				"make it shorter, or put it into a file", container.Shorten(name), len(v), longestVariable)
+		}
+		all += len(v) + endOfVariable + ofPointer
+	}
+	var stack unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_STACK, &stack); err != nil {
+		return ""
+	}
+	may := int(min(max(stack.Cur/4, leastOfAll), mostOfAll))
+	if all < may-longestVariable { // beside them there is room for the longest word of a program
+		return ""
+	}
+	said := fmt.Sprintf("the task's %d variables have %d KiB, and a program is started with %d KiB at most",
+		len(env), all>>10, may>>10)
+	if may == mostOfAll {
+		return said + ": set fewer or shorter ones"
+	}
+	return said + fmt.Sprintf(", as the limit of its stack is %d KiB: set fewer or shorter ones, or a higher limit "+
+		"(--ulimit stack=64Mi, or limits of the role)", stack.Cur>>10)
+}
+
+// shellStarts reports whether the shell starts without what is the job's. It has no time to do
+// anything.
+func (s *supervisor) shellStarts() bool {
+	attr := &syscall.ProcAttr{Dir: "/", Sys: &syscall.SysProcAttr{Setsid: true}}
+	pid, err := spawn.In(s.spec.Parents, s.spec.groupName(), []string{s.spec.Shell, "-c", ":"}, as(s.account, attr))
+	if err != nil {
+		return false
+	}
+	_ = unix.Kill(pid, unix.SIGKILL)
+	_, _ = unix.Wait4(pid, nil, unix.WALL, nil)
+	return true
+}
+
+// imageFault says what is wrong with an image whose shell, or own program, could not be started.
+func imageFault(s *spec, fault spawn.Fault) error {
 	program, made := container.Shorten(s.program()), s.Boxed.CPU
 	switch own := len(s.Boxed.Runs) > 0; {
 	case fault.Errno == unix.ENOEXEC && made != "" && made != runtime.GOARCH:

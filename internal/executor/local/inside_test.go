@@ -1,7 +1,7 @@
 package local
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/spawn"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/testkit"
 )
 
 // An image's own program that the kernel does not start is the image's fault, whatever is wrong
@@ -66,8 +69,8 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			t.Errorf("%s was run", what)
 			continue
 		}
-		fault := startFault(s, err)
-		if !errors.Is(fault, errImage) || !strings.Contains(fault.Error(), c.says) || strings.Contains(fault.Error(), "/bin/sh") {
+		fault := starts(s).startFault(err)
+		if !strings.HasPrefix(fault, "the image  cannot be used: ") || !strings.Contains(fault, c.says) || strings.Contains(fault, "/bin/sh") {
 			t.Errorf("%s: %v is %v, want %q", what, err, fault, c.says)
 		}
 	}
@@ -77,16 +80,85 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	own := &spec{Boxed: &boxed{Runs: []string{"/x"}}}
 	for _, err := range []error{nil, unix.ENOTDIR, spawn.Fault{Errno: unix.EAGAIN}, spawn.Fault{Errno: unix.ENOMEM},
 		spawn.Fault{Errno: unix.ENFILE}} {
-		if fault := startFault(own, err); fault != nil {
+		if fault := starts(own).startFault(err); fault != "" {
 			t.Errorf("%v is the image's: %v", err, fault)
 		}
 	}
-	if fault := startFault(&spec{Shell: "/bin/sh"}, spawn.Fault{Errno: unix.ENOTDIR}); fault != nil {
-		t.Errorf("of a process: %v", fault)
-	}
 	shell := &spec{Shell: "/bin/sh", Boxed: &boxed{}}
-	if fault := startFault(shell, spawn.Fault{Errno: unix.ELIBBAD}); !errors.Is(fault, errImage) ||
-		!strings.Contains(fault.Error(), "its /bin/sh cannot be run") {
+	if fault := starts(shell).startFault(spawn.Fault{Errno: unix.ELIBBAD}); !strings.Contains(fault, "its /bin/sh cannot be run") {
 		t.Errorf("of a shell: %v", fault)
+	}
+}
+
+// starts is the supervisor of a task that could not be started.
+func starts(s *spec) *supervisor { return &supervisor{spec: s, private: &private{}} }
+
+// What keeps the shell of a process from being started is the job's where it starts without what is
+// the job's, and else the node's.
+func TestShellsThatCannotRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		shell string
+		err   error
+		want  string // "" is that it is the node's
+	}{
+		{"/bin/sh", spawn.Fault{Errno: unix.ENOENT}, "/bin/sh starts on this node, and does not in /work with the job's variables (no such file or directory)"},
+		{"/bin/sh", spawn.Fault{Errno: unix.EACCES}, "look at that directory and at the variables"},
+		{"/bin/sh", spawn.Fault{Errno: unix.ENOMEM}, ""}, {"/bin/sh", unix.ENOENT, ""}, {"/bin/sh", nil, ""},
+		{"/none/sh", spawn.Fault{Errno: unix.ENOENT}, ""}, {file, spawn.Fault{Errno: unix.EACCES}, ""},
+	} {
+		got := starts(&spec{Shell: c.shell, Dir: "/work"}).startFault(c.err)
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s, %v: %q, want %q", c.shell, c.err, got, c.want)
+		}
+	}
+}
+
+// Variables that are too long for a program are the job's fault, by the limit of its stack: the
+// message says how long they are and may be.
+func tooLongVariables(t *testing.T, image string, change func(*Options)) {
+	w := newWorld(t, change)
+	do := doer{w, image}
+	start := func(each int, lengths ...int) sched.TaskRefused {
+		a := w.action(1, "true")
+		for i, n := range lengths {
+			v := sched.EnvVar{Name: fmt.Sprintf("LONG%d", i), Value: strings.Repeat("x", n)}
+			role(a).Env = append(role(a).Env, v)
+		}
+		role(a).Limits = cell.TaskLimits{StackMB: int64(each)}
+		do.Do(a)
+		return wantRefused(w)
+	}
+	const six = 50 << 10
+	if r := start(1, six, six, six, six, six, six); !r.Job || !strings.Contains(r.Reason,
+		"KiB, and a program is started with 256 KiB at most, as the limit of its stack is 1024 KiB: set fewer or shorter ones") {
+		t.Errorf("%+v", r)
+	}
+	if r := start(64, 1, longestVariable); !r.Job || !strings.Contains(r.Reason,
+		"the variable LONG1 has 131077 bytes with its name, and Linux takes 131071 at most") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestVariablesOfAProcess(t *testing.T) { tooLongVariables(t, "", func(*Options) {}) }
+
+func TestVariablesOfAContainer(t *testing.T) {
+	if !testkit.Live(t, "container") {
+		return
+	}
+	engine := openBoxes(t)
+	tooLongVariables(t, boxImage, func(o *Options) { o.Engine = engine })
+}
+
+// A node that lost its shell is at fault, not the job.
+func TestNodeWithoutAShell(t *testing.T) {
+	w := newWorld(t)
+	w.e.shell = filepath.Join(t.TempDir(), "none")
+	w.e.Do(w.action(1, "true"))
+	if r := wantRefused(w); r.Job || r.Fetch || !strings.Contains(r.Reason, "start "+w.e.shell) {
+		t.Errorf("%+v", r)
 	}
 }

@@ -244,8 +244,8 @@ func (s *supervisor) start() (refused string, job bool) {
 	s.openDoor()
 	pid, err := startMain(s.spec, s.private, writers[0], writers[1], s.account)
 	s.private.script = nil
-	if fault := startFault(s.spec, err); fault != nil {
-		return s.ofImage(fault), true
+	if fault := s.startFault(err); fault != "" {
+		return fault, true
 	}
 	if err != nil {
 		return fmt.Sprintf("start %s: %v", s.spec.program(), err), false
