@@ -22,8 +22,8 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// maxFollowed bounds the tasks whose logs are followed at once: each takes two
-// streams of the server.
+// maxFollowed bounds the tasks whose logs are followed at once: each takes one
+// stream of the server, two of one that knows no order of both.
 const maxFollowed = 32
 
 // maxTail bounds the lines of --tail, as the server does.
@@ -46,27 +46,29 @@ func (a *app) jobLogs() *cobra.Command {
 	c := &cobra.Command{Use: "logs JOB", Short: "Show what a job's tasks print",
 		Long: `Show what a job's tasks print. With several tasks every line begins with the
 task's name. Standard output of tasks goes to standard output, their standard
-error to standard error. With --follow it goes on until the job has ended, also
-over attempts. A line that a task overwrites, such as a progress bar, changes in its place on
-a terminal; of several tasks in a file or a pipe each of its states is a line.
+error to standard error, line by line in the order in which a task printed them.
+With --follow it goes on until the job has ended, also over attempts. A line that
+a task overwrites, such as a progress bar, changes in its place on a terminal; of
+several tasks in a file or a pipe each of its states is a line.
 With --zip the logs of all tasks, of the latest attempt of each, are written to
 a zip archive, a file for each task and stream.`,
 		Example: "  comb job logs -f train --task worker-0\n  comb job logs train --zip train.zip"}
 	f := c.Flags()
 	f.StringVar(&l.task, "task", "", "only this task, such as worker-0")
 	f.Int32Var(&l.attempt, "attempt", 0, "only this attempt of the task's gang (default: the latest)")
-	f.StringVar(&l.stream, "stream", "", "only stdout or stderr")
-	tail := f.Int64("tail", -1, "only the last so many lines; -1 is all")
-	f.Int64Var(&l.offset, "offset", 0, "begin at this byte")
+	f.StringVar(&l.stream, "stream", "", "only stdout or stderr (default: both)")
+	tail := f.Int64("tail", -1, "only the last so many lines, of both streams together; -1 is all")
+	f.Int64Var(&l.offset, "offset", 0, "begin at this byte of each stream")
 	f.BoolVarP(&l.follow, "follow", "f", false, "go on until the end")
 	f.StringVar(&l.zip, "zip", "", "write the logs of all tasks to this zip archive; - is standard output")
 	for _, other := range []string{"task", "attempt", "stream", "tail", "offset", "follow"} {
 		c.MarkFlagsMutuallyExclusive("zip", other)
 	}
-	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions([]string{"stdout", "stderr"}, cobra.ShellCompDirectiveNoFileComp))
+	streams := []string{"stdout", "stderr", rest.BothStreams}
+	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(streams, cobra.ShellCompDirectiveNoFileComp))
 	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
-		if l.stream != "" && l.stream != "stdout" && l.stream != "stderr" {
-			return usage(c, "--stream %q: want stdout or stderr", l.stream)
+		if l.stream != "" && !slices.Contains(streams, l.stream) {
+			return usage(c, "--stream %q: want stdout, stderr or both", l.stream)
 		}
 		if *tail < -1 || *tail > maxTail || l.offset < 0 || l.attempt < 0 {
 			return usage(c, "--tail is -1 to %d; --offset and --attempt are not negative", maxTail)
@@ -134,40 +136,28 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Ref, len(tasks), maxFollowed)
 	}
 	onto := cmp.Or(l.onto, lines.NewScreen(terminal(a.out), terminal(a.errs)))
-	said := ""
-	earlier := func(text string) { // once for both streams
-		if text != said {
-			said = text
-			fmt.Fprintln(a.errs, clean(text, false))
-		}
-	}
 	var wg sync.WaitGroup
-	errs := make(chan error, 2*len(tasks))
+	errs := make(chan error, len(tasks))
 	for _, t := range tasks {
-		for _, s := range []string{"stdout", "stderr"} {
-			if l.stream != "" && l.stream != s {
-				continue
-			}
-			out, prefix := a.out, ""
-			if s == "stderr" {
-				out = a.errs
-			}
+		tail := &logTail{client: client, job: j, follow: l.follow, task: t,
+			earlier: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) },
+			query: rest.LogQuery{Job: rest.JobRef(j.ID), Role: t.Role, Index: t.Index, Attempt: l.attempt,
+				Stream: l.stream, Offset: l.offset, Errors: l.offset, Tail: l.tail, Follow: l.follow}}
+		for i, out := range []io.Writer{a.out, a.errs} {
+			prefix := ""
 			if len(tasks) > 1 {
 				prefix = fmt.Sprintf("%s-%d | ", t.Role, t.Index)
 			}
-			w := onto.Writer(out, terminal(out) != nil, prefix)
-			tail := &logTail{client: client, job: j, out: w, follow: l.follow, task: t, earlier: earlier,
-				query: rest.LogQuery{Job: rest.JobRef(j.ID), Role: t.Role, Index: t.Index, Attempt: l.attempt,
-					Stream: s, Offset: l.offset, Tail: l.tail, Follow: l.follow}}
-			run := func() {
-				errs <- tail.run(ctx, l.attempt > 0)
-				w.Finish()
-			}
-			if l.follow {
-				wg.Go(run)
-			} else {
-				run() // one after the other: their lines stay together
-			}
+			tail.to.To[i] = onto.Writer(out, terminal(out) != nil, prefix)
+		}
+		run := func() {
+			err := tail.run(ctx, l.attempt > 0)
+			errs <- cmp.Or(err, tail.to.Finish())
+		}
+		if l.follow {
+			wg.Go(run)
+		} else {
+			run() // one after the other: their lines stay together
 		}
 	}
 	wg.Wait()
@@ -202,14 +192,14 @@ func chosen(j *rest.Job, name string) ([]rest.TaskStatus, error) {
 	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Ref, name)), "it has " + attach.Names(j.Tasks)}
 }
 
-// logTail prints one stream of one task, attempt after attempt when it follows.
+// logTail prints what one task prints, attempt after attempt when it follows.
 type logTail struct {
 	client *rest.Client
 	job    *rest.Job
 	task   rest.TaskStatus
 	query  rest.LogQuery
 	follow bool
-	out    io.Writer
+	to     lines.Pair
 	// earlier is told where an attempt is asked for that has no log yet, and one before it ran.
 	earlier func(string)
 }
@@ -222,12 +212,32 @@ func (l *logTail) tellEarlier() {
 	}
 }
 
+// attempt prints the log of one attempt: both streams in their order, or the one that is asked for.
+func (l *logTail) attempt(ctx context.Context) error {
+	out := l.to.To[0]
+	switch l.query.Stream {
+	case "", rest.BothStreams:
+		return rest.BothLogs(ctx, l.client, l.query, &l.to)
+	case "stderr":
+		out = l.to.To[1]
+	}
+	q := l.query
+	q.Errors = 0
+	_, err := l.client.Logs(ctx, q, out)
+	return err
+}
+
+// next goes on to the next attempt.
+func (l *logTail) next() {
+	l.query.Attempt, l.query.Offset, l.query.Errors, l.query.Tail = l.query.Attempt+1, 0, 0, nil
+}
+
 func (l *logTail) run(ctx context.Context, one bool) error {
 	if !l.follow {
 		if l.query.Attempt == 0 && l.task.Attempt == 0 {
 			return nil // it has not run yet
 		}
-		_, err := l.client.Logs(ctx, l.query, l.out)
+		err := l.attempt(ctx)
 		if rest.CodeOf(err) == rest.CodeNotFound {
 			l.tellEarlier()
 		}
@@ -240,7 +250,7 @@ func (l *logTail) run(ctx context.Context, one bool) error {
 		l.query.Attempt = max(l.task.Attempt, 1)
 	}
 	for {
-		if _, err := l.client.Logs(ctx, l.query, l.out); err != nil && rest.CodeOf(err) != rest.CodeNotFound {
+		if err := l.attempt(ctx); err != nil && rest.CodeOf(err) != rest.CodeNotFound {
 			return err
 		}
 		if one {
@@ -260,11 +270,11 @@ func (l *logTail) run(ctx context.Context, one bool) error {
 			return nil
 		}
 		if last > l.query.Attempt {
-			l.query.Attempt, l.query.Offset, l.query.Tail = l.query.Attempt+1, 0, nil
+			l.next()
 			continue
 		}
 		if l.ended(&j) {
-			l.query.Attempt, l.query.Offset, l.query.Tail = l.query.Attempt+1, 0, nil
+			l.next()
 		}
 		select {
 		case <-ctx.Done():

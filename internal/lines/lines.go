@@ -5,6 +5,7 @@ package lines
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,7 +24,8 @@ type Screen struct {
 	mu    sync.Mutex
 	term  *os.File // where the lines that change are drawn; nil where that is no terminal
 	live  []liveLine
-	drawn int // lines of live that are on the terminal, above the cursor
+	drawn int     // lines of live that are on the terminal, above the cursor
+	open  *Writer // whose line without an end the cursor stands behind, of those that pass bytes as they come
 }
 
 // liveLine is what a task has printed of a line so far.
@@ -67,6 +69,14 @@ func (w *Writer) Write(p []byte) (int, error) {
 		if err := w.screen.clear(); err != nil {
 			return 0, err
 		}
+		if w.term && len(p) > 0 {
+			if err := w.screen.apart(w); err != nil {
+				return 0, err
+			}
+			if p[len(p)-1] != '\n' {
+				w.screen.open = w
+			}
+		}
 		return w.out.Write(p)
 	case w.term:
 		return len(p), w.screen.print(w, w.update(p), string(lastState(w.rest)))
@@ -86,7 +96,9 @@ func (w *Writer) Finish() {
 	last := lastState(w.rest)
 	w.rest = nil
 	switch {
-	case w.prefix == "" || !w.term && len(last) == 0:
+	case w.prefix == "":
+		_ = w.screen.apart(nil)
+	case !w.term && len(last) == 0:
 	case w.term && blank(last):
 		_ = w.screen.print(w, nil, "")
 	case w.term:
@@ -94,6 +106,56 @@ func (w *Writer) Finish() {
 	default:
 		fmt.Fprintf(w.out, "%s%s\n", w.prefix, last)
 	}
+}
+
+// Pair is both streams of a task, standard output first, in the order in which they were printed.
+// What is not the end of a line yet waits for it as long as more is there, so that neither stream
+// goes on within a line of the other.
+type Pair struct {
+	To   [2]*Writer
+	held [2][]byte
+}
+
+// Piece takes what a stream goes on with.
+func (p *Pair) Piece(stderr bool, text []byte) error {
+	i := 0
+	if stderr {
+		i = 1
+	}
+	text = append(p.held[i], text...)
+	whole := bytes.LastIndexByte(text, '\n') + 1
+	if len(text)-whole > maxLine {
+		whole = len(text)
+	}
+	p.held[i] = slices.Clone(text[whole:])
+	if whole == 0 {
+		return nil
+	}
+	_, err := p.To[i].Write(text[:whole])
+	return err
+}
+
+// Pause shows what has no end yet: nothing more is there for now.
+func (p *Pair) Pause() error {
+	for i, text := range p.held {
+		if len(text) == 0 {
+			continue
+		}
+		p.held[i] = nil
+		if _, err := p.To[i].Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Finish writes last lines that have no end.
+func (p *Pair) Finish() error {
+	err := p.Pause()
+	for _, w := range p.To {
+		w.Finish()
+	}
+	return err
 }
 
 // states takes in what a task printed, and returns its lines for a file or a pipe: every state of a line that a
@@ -156,9 +218,20 @@ func lastState(line []byte) []byte {
 
 func blank(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }
 
+// apart ends a line on the terminal that has no end yet, where another stream than its own goes on.
+func (s *Screen) apart(next *Writer) error {
+	before := s.open
+	s.open = nil
+	if before == nil || before == next {
+		return nil
+	}
+	_, err := io.WriteString(before.out, "\n")
+	return err
+}
+
 // print puts complete lines of a task on the terminal, and draws the lines that change below them.
 func (s *Screen) print(w *Writer, lines []string, live string) error {
-	if err := s.undraw(); err != nil {
+	if err := errors.Join(s.undraw(), s.apart(nil)); err != nil {
 		return err
 	}
 	var out strings.Builder

@@ -68,3 +68,46 @@ func TestLineStates(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestBothStreamsOfATask: neither stream goes on within a line of the other, in a file; on a
+// terminal what has no end yet is shown when nothing else is there, and the other begins anew.
+func TestBothStreamsOfATask(t *testing.T) {
+	for _, terminal := range []bool{false, true} {
+		var both bytes.Buffer
+		s := NewScreen()
+		p := Pair{To: [2]*Writer{s.Writer(&both, terminal, ""), s.Writer(&both, terminal, "")}}
+		for _, piece := range []string{"one\nthr", "!E1\n", "ee\nfo", "", "ur", "", "!E2\n", "five\nlast"} {
+			stderr := strings.HasPrefix(piece, "!")
+			err := error(nil)
+			if piece == "" {
+				err = p.Pause()
+			} else {
+				err = p.Piece(stderr, []byte(strings.ReplaceAll(piece, "!", "")))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		want := "one\nE1\nthree\nfourE2\nfive\nlast"
+		if terminal {
+			want = "one\nE1\nthree\nfour\nE2\nfive\nlast\n"
+		}
+		if both.String() != want {
+			t.Errorf("terminal %v: %q, want %q", terminal, both.String(), want)
+		}
+	}
+	var out bytes.Buffer
+	s := NewScreen()
+	p := Pair{To: [2]*Writer{s.Writer(&out, false, ""), s.Writer(&out, false, "")}}
+	for range 200 {
+		if err := p.Piece(false, bytes.Repeat([]byte("z"), 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.held[0]) > maxLine || out.Len()+len(p.held[0]) != 200_000 {
+		t.Errorf("of a line without an end %d bytes are held, %d written", len(p.held[0]), out.Len())
+	}
+}

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/combsched/comb/internal/sched"
@@ -212,6 +214,7 @@ type LogQuery struct {
 	Attempt int32
 	Stream  string // stdout or stderr; "" is stdout
 	Offset  int64
+	Errors  int64 // of both streams: where standard error goes on; Offset is that of standard output
 	Tail    *int64
 	Follow  bool
 }
@@ -243,9 +246,165 @@ func (c *Client) JobLogs(ctx context.Context, ref string, w io.Writer) error {
 	return err
 }
 
+// BothStreams of a log are asked for by this name.
+const BothStreams = "both"
+
+// LogStreams takes in both streams of a task's log, in the order in which they were printed.
+type LogStreams interface {
+	// Piece takes what a stream goes on with.
+	Piece(stderr bool, p []byte) error
+	// Pause is told that nothing more is there for now.
+	Pause() error
+}
+
+// BothLogs reads both streams of a task's log; q.Stream is of no account. With Follow it goes on
+// until the task's end, and reconnects where each of them stopped. A server that knows no order of
+// them has each asked for by itself.
+func BothLogs(ctx context.Context, c *Client, q LogQuery, to LogStreams) error {
+	q.Stream = BothStreams
+	if q.Offset > 0 || q.Errors > 0 {
+		q.Tail = nil
+	}
+	s := &bothStreams{logStream: logStream{client: c, query: q, frames: true}, to: to}
+	err := error(nil)
+	if q.Follow {
+		err = c.persist(ctx, s.once)
+	} else {
+		_, err = s.once(ctx)
+	}
+	if CodeOf(err) != CodeInvalid || s.begun {
+		return err
+	}
+	return eachLog(ctx, c, q, to)
+}
+
+// eachLog reads the streams by themselves: at the same time where they are followed.
+func eachLog(ctx context.Context, c *Client, q LogQuery, to LogStreams) error {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var errs [2]error
+	for i, stream := range []string{"stdout", "stderr"} {
+		one := q
+		one.Stream = stream
+		if i == 1 {
+			one.Offset = q.Errors
+		}
+		run := func() {
+			_, errs[i] = c.Logs(ctx, one, writeFunc(func(p []byte) (int, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err := errors.Join(to.Piece(i == 1, p), to.Pause()); err != nil {
+					return 0, err
+				}
+				return len(p), nil
+			}))
+		}
+		if q.Follow {
+			wg.Go(run)
+		} else {
+			run()
+		}
+	}
+	wg.Wait()
+	if CodeOf(errs[0]) == CodeNotFound && CodeOf(errs[1]) != CodeNotFound { // there is one of them
+		errs[0] = nil
+	}
+	return cmp.Or(errs[0], errs[1])
+}
+
+type writeFunc func(p []byte) (int, error)
+
+// Write implements io.Writer.
+func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
+
+// bothStreams reads both streams of a log from frames.
+type bothStreams struct {
+	logStream
+	begun  bool   // where each stream begins is known
+	notice []byte // what the server says of the stream whose piece comes next
+	to     LogStreams
+}
+
+// once reads what one connection gives.
+func (s *bothStreams) once(ctx context.Context) (progress bool, err error) {
+	resp, err := s.get(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	body := &readErrors{r: resp.Body}
+	progress, err = s.read(bufio.NewReaderSize(body, 64<<10))
+	s.notice = nil // it comes again
+	return progress, s.ended(resp, body, err)
+}
+
+// read reads pieces, each behind its line, until there is no more.
+func (s *bothStreams) read(r *bufio.Reader) (progress bool, err error) {
+	for {
+		if s.query.Follow && r.Buffered() == 0 {
+			if err := s.to.Pause(); err != nil {
+				return progress, err
+			}
+		}
+		line, err := r.ReadSlice('\n')
+		if err == io.EOF && len(line) == 0 {
+			return progress, nil
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return progress, err
+		}
+		var stream string
+		var at, n int64
+		if got, _ := fmt.Sscanf(string(line), "%s %d %d", &stream, &at, &n); got != 3 || at < 0 || n < 0 {
+			return progress, fmt.Errorf("the server's answer is no log of both streams: %.40q", line)
+		}
+		if err := s.piece(stream, at, io.LimitReader(r, n)); err != nil {
+			return progress, err
+		}
+		progress = progress || n > 0
+	}
+}
+
+// piece passes on what one frame has.
+func (s *bothStreams) piece(stream string, at int64, r io.Reader) error {
+	next := &s.query.Offset
+	switch stream {
+	case "comb":
+		const maxNotice = 4 << 10
+		text, err := io.ReadAll(r)
+		s.notice = text[:min(len(text), maxNotice)]
+		return err
+	case "stdout":
+	case "stderr":
+		next = &s.query.Errors
+	default: // a newer server's
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	*next = at
+	if stream == "stderr" { // the second of the two that say where they begin
+		s.begun, s.query.Tail = true, nil
+	}
+	_, err := io.Copy(writeFunc(func(p []byte) (int, error) {
+		if len(s.notice) > 0 {
+			if err := s.to.Piece(stream == "stderr", s.notice); err != nil {
+				return 0, err
+			}
+			s.notice = nil
+		}
+		if err := s.to.Piece(stream == "stderr", p); err != nil {
+			return 0, err
+		}
+		*next += int64(len(p))
+		return len(p), nil
+	}), r)
+	return err
+}
+
 type logStream struct {
 	client *Client
 	query  LogQuery
+	frames bool // each piece is wanted behind a line that says what it is of
 	out    io.Writer
 }
 
@@ -257,7 +416,13 @@ func (s *logStream) values() url.Values {
 	if s.query.Stream != "" {
 		v.Set("stream", s.query.Stream)
 	}
-	if s.query.Offset > 0 {
+	if s.frames {
+		v.Set("frames", "true")
+	}
+	if s.query.Errors > 0 {
+		v.Set("errors", strconv.FormatInt(s.query.Errors, 10))
+	}
+	if s.query.Offset > 0 && (!s.frames || s.query.Tail == nil) {
 		v.Set("offset", strconv.FormatInt(s.query.Offset, 10))
 	} else if s.query.Tail != nil {
 		v.Set("tail", strconv.FormatInt(*s.query.Tail, 10))
@@ -270,8 +435,7 @@ func (s *logStream) values() url.Values {
 
 // once copies what one connection gives.
 func (s *logStream) once(ctx context.Context) (bool, error) {
-	path := fmt.Sprintf("/jobs/%s/tasks/%s/%d/logs", element(s.query.Job), element(s.query.Role), s.query.Index)
-	resp, err := s.client.send(ctx, call{method: http.MethodGet, path: path, query: s.values(), accept: "text/plain"})
+	resp, err := s.get(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -282,15 +446,26 @@ func (s *logStream) once(ctx context.Context) (bool, error) {
 	body := &readErrors{r: resp.Body}
 	n, err := io.Copy(s.out, body)
 	s.query.Offset += n
+	return n > 0, s.ended(resp, body, err)
+}
+
+// get asks for the log from where it goes on.
+func (s *logStream) get(ctx context.Context) (*http.Response, error) {
+	path := fmt.Sprintf("/jobs/%s/tasks/%s/%d/logs", element(s.query.Job), element(s.query.Role), s.query.Index)
+	return s.client.send(ctx, call{method: http.MethodGet, path: path, query: s.values(), accept: "text/plain"})
+}
+
+// ended is why no more came: nil where that was all.
+func (s *logStream) ended(resp *http.Response, body *readErrors, err error) error {
 	switch {
 	case body.err != nil:
-		return n > 0, &Unreachable{URL: s.client.URL(), Err: body.err}
+		return &Unreachable{URL: s.client.URL(), Err: body.err}
 	case err != nil:
-		return n > 0, err // the writer's: a closed pipe, a full disk
+		return err // the writer's: a closed pipe, a full disk
 	case s.query.Follow && resp.Trailer.Get(TrailerLogDone) != "true":
-		return n > 0, &Unreachable{URL: s.client.URL(), Err: io.ErrUnexpectedEOF}
+		return &Unreachable{URL: s.client.URL(), Err: io.ErrUnexpectedEOF}
 	}
-	return n > 0, nil
+	return nil
 }
 
 // readErrors remembers the reader's own error, to tell it from the writer's.
