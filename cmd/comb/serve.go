@@ -305,19 +305,11 @@ func (d *daemon) secrets(ctx context.Context) func(sched.JobID) (map[string]stri
 	}
 }
 
-// identities gives the numbers of a user's tasks to what runs them.
-func identities(d *people.Directory) func(sched.Subject) executor.Identity {
-	return func(user sched.Subject) executor.Identity {
-		ids := d.TaskIDs(string(user))
-		return executor.Identity{UID: uint32(ids.UID), GID: uint32(ids.GID)}
-	}
-}
-
 // openLocal makes the executor of this machine.
 func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 	d.executor, err = local.New(local.Options{
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
-		Secrets: d.secrets(ctx), Identity: identities(d.people),
+		Secrets: d.secrets(ctx),
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
 		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room,
 		RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,

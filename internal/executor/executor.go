@@ -43,10 +43,6 @@ type Executor interface {
 	Close()
 }
 
-// Identity is the user and the group of a machine with which the tasks of a user run; the zero
-// Identity is that they run as their image, or their server, says.
-type Identity struct{ UID, GID uint32 }
-
 // LogRef names one stream of one run of one task.
 type LogRef struct {
 	Attempt sched.AttemptID

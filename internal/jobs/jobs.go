@@ -84,6 +84,10 @@ type Job struct {
 	Hints          Hints           `json:"hints"`
 	Storages       []string        `json:"storages,omitempty"` // those that its tasks see; the core only carries them
 	Upload         string          `json:"upload,omitempty"`   // the digest of its code; the core only carries it
+	// UID and GID are the numbers of the machines with which its tasks run, those of its user when
+	// it was submitted; 0 is that nothing is said. The core only carries them.
+	UID uint32 `json:"uid,omitempty"`
+	GID uint32 `json:"gid,omitempty"`
 	// Source is the job file as submitted, without the values of its secrets.
 	Source string `json:"source,omitempty"`
 }

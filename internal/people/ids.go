@@ -65,17 +65,22 @@ func (d *Directory) checkIDs(ids identity.IDs) (wrong []string) {
 }
 
 // TaskIDs are the numbers that the tasks of a user run with; the zero IDs are that nothing is said.
-func (d *Directory) TaskIDs(user string) identity.IDs {
+// A user that is not there, and numbers with which Comb itself runs, are errors: its tasks must not
+// run as the server instead.
+func (d *Directory) TaskIDs(user string) (identity.IDs, error) {
 	u, err := d.User(user)
 	if err != nil {
-		return identity.IDs{}
+		return identity.IDs{}, err
 	}
 	ids := identity.TaskIDs(&u, func(name string) (identity.Group, bool) {
 		g, err := d.Group(name)
 		return g, err == nil
 	})
-	if len(d.checkIDs(ids)) > 0 {
-		return identity.IDs{} // the server runs as another user since
+	if len(d.checkIDs(ids)) > 0 { // the server runs as another user since
+		return identity.IDs{}, problem(ErrInvalid, "tasks of user %s would run with uid %d and gid %d, and Comb "+
+			"itself runs with one of them now: an administrator gives the user another (comb user update %s --uid N "+
+			"--gid N)",
+			user, ids.UID, ids.GID, user)
 	}
-	return ids
+	return ids, nil
 }

@@ -1,6 +1,7 @@
 package people
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -22,14 +23,13 @@ func TestNumbersOfTasks(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	want := func(user string, uid, gid int64) {
 		t.Helper()
-		if got := w.TaskIDs(user); got != (identity.IDs{UID: uid, GID: gid}) {
-			t.Errorf("%s has %+v, want %d, %d", user, got, uid, gid)
+		if got, err := w.TaskIDs(user); err != nil || got != (identity.IDs{UID: uid, GID: gid}) {
+			t.Errorf("%s has %+v, %v, want %d, %d", user, got, err, uid, gid)
 		}
 	}
 	want("alice", 5001, 4000) // of nlp, and of audio, which comes first
 	want("bob", 0, 0)         // a gid alone changes nothing
 	want("carol", 4003, 4003)
-	want("none", 0, 0)
 	_, err := w.UpdateUser(ctx, "admin", "alice", UserChange{UID: number(4001), GID: number(4009)})
 	w.must(err)
 	want("alice", 4001, 4009)
@@ -70,5 +70,12 @@ func TestNumbersOfTasks(t *testing.T) {
 	}
 	want("alice", 4002, 4001)
 	w.Platform = []int64{4002} // the server runs as that user since
-	want("alice", 0, 0)
+	const why = "uid 4002 and gid 4001, and Comb itself runs with one of them now"
+	if got, err := w.TaskIDs("alice"); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("with numbers that are the platform's it has %+v, %v", got, err)
+	}
+	w.must(w.DeleteUser(ctx, "admin", "carol"))
+	if got, err := w.TaskIDs("carol"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a user that is not there has %+v, %v", got, err)
+	}
 }

@@ -133,7 +133,7 @@ type UserChange struct {
 	Blocked       *bool     `json:"blocked,omitempty" doc:"Its tokens end when it is blocked"`
 	Groups        *[]string `json:"groups,omitempty" maxItems:"64" doc:"All of its groups"`
 	Password      *string   `json:"password,omitempty" maxLength:"1024" doc:"Its tokens end with the old one"`
-	UID           *int64    `json:"uid,omitempty" doc:"With which its tasks run from now on; -1 takes it away"`
+	UID           *int64    `json:"uid,omitempty" doc:"Of tasks of jobs submitted from now on; -1 takes it away"`
 	GID           *int64    `json:"gid,omitempty" doc:"Likewise of its group"`
 }
 

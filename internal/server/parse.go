@@ -20,7 +20,9 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/receive"
@@ -85,7 +87,24 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if err := s.warden.May(ctx, access.SubmitJob, access.Object{VC: result.Job.VC}, nil); err != nil {
 		return nil, err
 	}
+	if err := identify(s.opts.People, warden.Of(ctx).Principal, result.Job); err != nil {
+		return nil, err
+	}
 	return result, s.checkTrust(result.Job)
+}
+
+// identify gives a job the numbers of its user, which it keeps whatever becomes of the account. The
+// holder of the data directory's token need not have an account.
+func identify(directory *people.Directory, p *identity.Principal, job *sched.Job) error {
+	ids, err := directory.TaskIDs(string(job.User))
+	switch {
+	case err == nil:
+		job.UID, job.GID = uint32(ids.UID), uint32(ids.GID)
+	case errors.Is(err, people.ErrNotFound) && !p.Known:
+	default:
+		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, err.Error())
+	}
+	return nil
 }
 
 // checkTrust refuses a process where the jobs of strangers share the machine: it could read and end theirs.

@@ -39,8 +39,6 @@ type Options struct {
 	Cluster string                                       // the name of this Comb among all
 	Tell    func(sched.Fact)                             // takes what happens; it must not block for long
 	Secrets func(sched.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
-	// Identity says with which numbers the tasks of a user run, as it is now; nil says nothing.
-	Identity func(user sched.Subject) executor.Identity
 	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
 	Storage func(cell.VCName, string) (storage.Storage, bool)
 	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves

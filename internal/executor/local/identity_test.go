@@ -11,19 +11,17 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/testkit"
 )
 
-// userWorld has users with numbers, a storage in which each has a folder, and a data directory that
-// others may reach.
-func userWorld(t *testing.T, ids map[sched.Subject]executor.Identity, change func(*Options)) (w *world, homes string) {
+// userWorld has a storage in which each user has a folder, and a data directory that others may
+// reach.
+func userWorld(t *testing.T, change func(*Options)) (w *world, homes string) {
 	homes = t.TempDir()
 	w = newWorld(t, change, func(o *Options) {
-		o.Identity = func(user sched.Subject) executor.Identity { return ids[user] }
 		o.Storage = func(_ cell.VCName, name string) (storage.Storage, bool) {
 			return storage.Storage{Name: name, Folder: homes, PerUser: true}, true
 		}
@@ -41,9 +39,13 @@ func userWorld(t *testing.T, ids map[sched.Subject]executor.Identity, change fun
 	return w, homes
 }
 
-// of makes an action a user's, with the storage of homes.
-func of(a sched.Action, user sched.Subject) sched.Action {
-	a.Start.Job.User, a.Start.Job.Storages = user, []string{"homes"}
+// numbers are a uid and a gid.
+type numbers struct{ uid, gid uint32 }
+
+// of makes an action a user's, with its numbers and the storage of homes.
+func of(a sched.Action, user sched.Subject, n numbers) sched.Action {
+	job := a.Start.Job
+	job.User, job.Storages, job.UID, job.GID = user, []string{"homes"}, n.uid, n.gid
 	return a
 }
 
@@ -68,11 +70,10 @@ var leaves = []string{
 
 // tasksOfUsers has jobs of users with numbers leave files and read them again, in either runtime.
 func tasksOfUsers(t *testing.T, image string, change func(*Options)) {
-	ids := map[sched.Subject]executor.Identity{"ada": {UID: 4001, GID: 4000}, "bob": {UID: 4002, GID: 4000},
-		"root": {UID: 0, GID: 7}}
-	w, homes := userWorld(t, ids, change)
+	ada, bob := numbers{4001, 4000}, numbers{4002, 4000}
+	w, homes := userWorld(t, change)
 	do := doer{w, image}
-	first := of(w.action(1, leaves...), "ada")
+	first := of(w.action(1, leaves...), "ada", ada)
 	do.Do(first)
 	if x := w.exit(); x.Code != 0 || x.Cause != "" {
 		t.Fatalf("it ended with %+v: %s", x, w.output(first.Attempt, 0, Stderr))
@@ -99,7 +100,7 @@ func tasksOfUsers(t *testing.T, image string, change func(*Options)) {
 	look := fmt.Sprintf("for f in %s/ada/mine %s/checkpoint/mine %s/spec.json %s/stdout.* ", homes, job, dir, dir) +
 		`$COMB_STORAGE_HOMES/mine; do cat $f >/dev/null 2>&1 && ` +
 		`echo reads $(basename $(dirname $f))/$(basename $f); done; echo ready`
-	next, other := of(w.action(1, look), "ada"), of(w.action(1, look), "bob")
+	next, other := of(w.action(1, look), "ada", ada), of(w.action(1, look), "bob", bob)
 	reads := map[string]string{"ada": "ada/mine checkpoint/mine ada/mine", "bob": ""}
 	if image != "" {
 		reads["ada"] = "homes/mine" // it sees nothing else of the machine
@@ -121,19 +122,19 @@ func tasksOfUsers(t *testing.T, image string, change func(*Options)) {
 	}
 	// A gid alone, and a user without numbers: as before, so any user of an image may write to its
 	// folder.
-	do.Do(of(w.action(1, "touch $COMB_STORAGE_HOMES/x"), "root"))
+	do.Do(of(w.action(1, "touch $COMB_STORAGE_HOMES/x"), "root", numbers{0, 7}))
 	if x := w.exit(); x.Code != 0 {
 		t.Errorf("it ended with %+v", x)
 	}
 	if got := owner(t, homes+"/root"); got != "0:0 777" {
 		t.Errorf("its folder is %s", got)
 	}
-	// What is root's or the platform's never runs, wherever the number comes from.
-	for _, bad := range []executor.Identity{{UID: 4001}, {UID: keeperUser, GID: 4000}, {UID: 4001, GID: keeperUser}} {
-		ids["eve"] = bad
-		do.Do(of(w.action(1, "id"), "eve"))
-		if r := wantRefused(w); !strings.Contains(r.Reason, "root's or Comb's own") {
-			t.Errorf("%v: %q", bad, r.Reason)
+	// What is root's or the platform's never runs, wherever the number comes from: the job ends.
+	for _, bad := range []numbers{{4001, 0}, {keeperUser, 4000}, {4001, keeperUser}} {
+		do.Do(of(w.action(1, "id"), "eve", bad))
+		const why = "root's or Comb's own: an administrator gives the user another number"
+		if r := wantRefused(w); !strings.Contains(r.Reason, why) || !r.Job {
+			t.Errorf("%v: %+v", bad, r)
 		}
 	}
 }
@@ -161,9 +162,9 @@ func TestProcessOfAUser(t *testing.T) {
 		tasksOfUsers(t, "", func(*Options) {})
 		return
 	}
-	w, _ := userWorld(t, map[sched.Subject]executor.Identity{"ada": {UID: 4001, GID: 4001}}, func(*Options) {})
-	a := w.action(1, "id -u")
-	a.Start.Job.User = "ada"
+	w := newWorld(t)
+	a := of(w.action(1, "id -u"), "ada", numbers{4001, 4001})
+	a.Start.Job.Storages = nil
 	w.e.Do(a)
 	if n := want[sched.Notice](w); !strings.Contains(n.Message, "uid 4001 of user ada is not applied") {
 		t.Errorf("%+v", n)
@@ -184,14 +185,14 @@ func TestContainerOfAUser(t *testing.T) {
 // number, is no fault of the node's: else that user's jobs would put nodes aside. A storage that
 // the node does not have is.
 func TestFolderOfAnotherUser(t *testing.T) {
-	ids := map[sched.Subject]executor.Identity{"ada": {UID: 4002, GID: 4000}}
-	w, homes := userWorld(t, ids, func(*Options) {})
+	ada := numbers{4002, 4000}
+	w, homes := userWorld(t, func(*Options) {})
 	if os.Geteuid() == 0 { // else tasks have the server's number
 		err := errors.Join(os.Mkdir(homes+"/ada", 0o700), os.Chown(homes+"/ada", 4001, 4000))
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.e.Do(of(w.action(1, "id"), "ada"))
+		w.e.Do(of(w.action(1, "id"), "ada", ada))
 		if r := wantRefused(w); !r.Job || r.Fetch ||
 			!strings.Contains(r.Reason, "uid 4002 may not enter it: an administrator gives it to that user") {
 			t.Errorf("%+v", r)
@@ -200,7 +201,7 @@ func TestFolderOfAnotherUser(t *testing.T) {
 	if err := os.RemoveAll(homes); err != nil {
 		t.Fatal(err)
 	}
-	w.e.Do(of(w.action(1, "id"), "ada"))
+	w.e.Do(of(w.action(1, "id"), "ada", ada))
 	if r := wantRefused(w); r.Job || !strings.Contains(r.Reason, "its folder cannot be opened") {
 		t.Errorf("%+v", r)
 	}
@@ -242,28 +243,28 @@ func TestLimitsOfAContainer(t *testing.T) {
 // The groups of a SKU are those of its tasks, beside the user's own: by the machine's names and
 // numbers, and never root's.
 func groupsOfTasks(t *testing.T, image string, change func(*Options)) {
-	ids := map[sched.Subject]executor.Identity{"ada": {UID: 4001, GID: 4000}}
-	w, _ := userWorld(t, ids, change)
+	ids := map[sched.Subject]numbers{"ada": {4001, 4000}}
+	w, _ := userWorld(t, change)
 	do := doer{w, image}
 	for user, want := range map[sched.Subject]string{"ada": "4000 7001 7002", "bob": "0 7001 7002"} {
 		if user == "bob" && image == "" {
 			continue // root's process needs no group
 		}
-		a := of(w.action(1, "echo in $(id -G)"), user)
+		a := of(w.action(1, "echo in $(id -G)"), user, ids[user])
 		a.Start.Tasks[0].SKU.Groups = []string{"7001", "7002"}
 		do.Do(a)
 		w.exit()
 		if got := w.line(a.Attempt, "in "); got != want {
 			t.Errorf("a task of %s is in %q, want %q", user, got, want)
 		}
-		a = of(w.action(1, "echo in $(id -G)"), user)
+		a = of(w.action(1, "echo in $(id -G)"), user, ids[user])
 		do.Do(a)
 		w.exit()
 		if got := w.line(a.Attempt, "in "); got+" 7001 7002" != want {
 			t.Errorf("without the SKU's groups a task of %s is in %q", user, got)
 		}
 	}
-	a := of(w.action(1, "true"), "ada")
+	a := of(w.action(1, "true"), "ada", ids["ada"])
 	a.Start.Tasks[0].SKU.Groups = []string{"root"}
 	do.Do(a)
 	if r := wantRefused(w); !strings.Contains(r.Reason, "the group root of its SKU, 0 on this machine, has rights over all of it") || r.Job {

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/guard"
@@ -45,9 +44,6 @@ type Options struct {
 	// Storage returns a storage that jobs of a virtual cluster may use, as the configuration says
 	// now; nil has none.
 	Storage func(vc cell.VCName, name string) (storage.Storage, bool)
-	// Identity says with which numbers the tasks of a user run, as it is now; nil says nothing. An
-	// attempt asks once, when it starts.
-	Identity func(user sched.Subject) executor.Identity
 	// Code puts a job's upload at a path among the job's files; nil has none.
 	Code func(job *sched.Job, path string) error
 	// Room says why nothing more should be put on the disk of the jobs folder: no task is
@@ -173,7 +169,6 @@ type attempt struct {
 	tasks []*task
 	left  int
 	found found
-	whose func() executor.Identity // of its tasks
 }
 
 const (
@@ -323,8 +318,7 @@ func (e *Executor) begin(a sched.Action) {
 	if e.attempts[a.Attempt] != nil {
 		return
 	}
-	at := &attempt{id: a.Attempt, start: a.Start, left: len(a.Start.Tasks),
-		whose: sync.OnceValue(func() executor.Identity { return e.identityOf(a.Start.Job.User) })}
+	at := &attempt{id: a.Attempt, start: a.Start, left: len(a.Start.Tasks)}
 	if at.left == 0 {
 		return
 	}

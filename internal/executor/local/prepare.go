@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/code"
@@ -366,39 +365,31 @@ func noteOnce(jobDir, what string) bool {
 // Platform are the numbers of the users as whom the server and process 1 of containers run.
 func Platform() []int64 { return []int64{int64(os.Geteuid()), keeperUser, int64(keeperOf())} }
 
-func (e *Executor) identityOf(user sched.Subject) executor.Identity {
-	if e.o.Identity == nil {
-		return executor.Identity{}
-	}
-	return e.o.Identity(user)
-}
-
 // identify says as which user a task runs: nil is as its image says, or as the server. The
 // directory of users has refused what is root's or the platform's; that is looked at again, since a
-// task of root could read all that the server keeps.
+// task of root could read all that the server keeps. A job keeps its numbers, so it ends.
 func (t *task) identify(boxed bool) (*rights.Account, *outcome) {
-	if t.at.whose == nil {
+	job := t.at.start.Job
+	if job.UID == 0 {
 		return nil, nil
 	}
-	id, user := t.at.whose(), string(t.at.start.Job.User)
-	if id.UID == 0 {
-		return nil, nil
-	}
-	for _, number := range []uint32{id.UID, id.GID} {
+	user := string(job.User)
+	for _, number := range []uint32{job.UID, job.GID} {
 		if own := number == uint32(os.Geteuid()); own || number == 0 || number == uint32(keeperOf()) {
-			return nil, &outcome{Refused: fmt.Sprintf("tasks of user %s are to run with uid %d and gid %d, "+
-				"and %d is root's or Comb's own: an administrator gives the user another number (comb user update %s --uid N --gid N)",
-				user, id.UID, id.GID, number, user)}
+			return nil, &outcome{Job: true, Refused: fmt.Sprintf("tasks of this job are to run with uid %d and gid "+
+				"%d, which user %s had when it was submitted, and %d is root's or Comb's own: an administrator gives "+
+				"the user another number (comb user update %s --uid N --gid N); then submit the job again",
+				job.UID, job.GID, user, number, user)}
 		}
 	}
 	if os.Geteuid() != 0 && !boxed {
 		if noteOnce(t.e.place.job(t.at.id.Job), "identity") {
 			t.notice(fmt.Sprintf("uid %d of user %s is not applied: the job's tasks are processes, "+
-				"and the server is not root", id.UID, user))
+				"and the server is not root", job.UID, user))
 		}
 		return nil, nil
 	}
-	who := &rights.Account{UID: id.UID, GID: id.GID, Name: user, Home: filepath.Join(t.dir, workDir)}
+	who := &rights.Account{UID: job.UID, GID: job.GID, Name: user, Home: filepath.Join(t.dir, workDir)}
 	if boxed {
 		who.Home = insideWork
 	}
