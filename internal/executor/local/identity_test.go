@@ -286,6 +286,29 @@ func TestSocketsOfEngines(t *testing.T) {
 	if got := sockets(engine); !slices.Equal(got, []string{container.DefaultHost, "unix:///run/own.sock"}) {
 		t.Errorf("with an engine: %q", got)
 	}
+	socket := filepath.Join(t.TempDir(), "own.sock")
+	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	group := os.Getegid()
+	if os.Geteuid() == 0 {
+		group = 4711
+	}
+	if err := os.Chown(socket, -1, group); err != nil {
+		t.Fatal(err)
+	}
+	own, err := container.Reach("unix://" + socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = own.Close() })
+	w := newWorld(t, func(o *Options) { o.Engine = own })
+	a := w.action(1, "true")
+	a.Start.Tasks[0].SKU.Groups = []string{fmt.Sprint(group)}
+	w.e.Do(a)
+	if r := wantRefused(w); !strings.Contains(r.Reason, "has rights over all of it") || r.Job {
+		t.Errorf("%+v", r)
+	}
 }
 
 // A server that is not root says which group its processes are not in.

@@ -52,6 +52,7 @@ func TestLimitsOfContainers(t *testing.T) {
 func TestLimitsThatAnEngineRefuses(t *testing.T) {
 	const words = "start the container: OCI runtime create failed: error setting rlimit type 7: " +
 		"operation not permitted"
+	const full = "start the container: no space left on device"
 	const why = "nofile: 4096 is more than the container engine of this node can give (" + words + "): "
 	for _, c := range []struct {
 		own         cell.TaskLimits
@@ -60,11 +61,12 @@ func TestLimitsThatAnEngineRefuses(t *testing.T) {
 	}{
 		{cell.TaskLimits{NoFile: 4096}, words, why + "ask for less", true},
 		{cell.TaskLimits{StackMB: 1}, words, why + "an administrator raises", false},
-		{cell.TaskLimits{NoFile: 4096}, "start the container: no space left on device", "", false},
+		{cell.TaskLimits{NoFile: 4096}, full, full, false},
 	} {
-		got, job := ungiven(cell.TaskLimits{NoFile: 4096, StackMB: 1}, c.own, c.words)
-		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") || job != c.job {
-			t.Errorf("%+v, %s: %q of the job: %v, want %q", c.own, c.words, got, job, c.want)
+		s := &spec{Each: cell.TaskLimits{NoFile: 4096, StackMB: 1}, Boxed: &boxed{Own: c.own}}
+		got := (&caretaker{supervisor: &supervisor{spec: s}}).unstarted(c.words)
+		if !strings.HasPrefix(got.Refused, c.want) || got.Job != c.job {
+			t.Errorf("%+v, %s: %+v, want %q of the job: %v", c.own, c.words, got, c.want, c.job)
 		}
 	}
 }
