@@ -72,10 +72,11 @@ func TestManyProcessesEnd(t *testing.T) {
 }
 
 // A fork bomb whose first process ends at once ends as well, and the job of one that fails by its
-// limit of processes is not tried again.
+// limit of processes is not tried again. The first process forks once, before the bomb is there: it
+// would fail itself else.
 func TestLimitOfProcesses(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Pids = 300 })
-	bomb := w.action(1, "mkfifo hold; : > said", "f() { f | f & }", "f 2> said",
+	bomb := w.action(1, "mkfifo hold; : > said", "f() { f | f & }", "f 2> said &",
 		"until [ -s said ]; do read -t 0.1 x <> hold; done; exit 3") // no fork succeeds
 	limited := cgroup.Held(w.e.parents, "pids")
 	if !limited { // nothing would bound it
@@ -109,7 +110,7 @@ func TestLimitOfOthers(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(filepath.Join(above, "pids.max"), []byte("40"), 0)); err != nil {
 		t.Fatal(err)
 	}
-	a := w.action(1, "mkfifo hold; : > said", "f() { f | f & }", "f 2> said",
+	a := w.action(1, "mkfifo hold; : > said", "f() { f | f & }", "f 2> said &",
 		"until [ -s said ]; do read -t 0.1 x <> hold; done; exit 3")
 	w.e.Do(a)
 	if x := w.exit(); x.Code != 3 || !x.Own || x.Cause != "" {
