@@ -24,7 +24,7 @@ type VCStatus struct {
 	Opportunistic int32          `json:"opportunistic"`            // leaves borrowed
 	Orphaned      int32          `json:"orphaned,omitempty"`       // devices that its jobs still use and the configuration lacks
 	Gone          bool           `json:"gone,omitempty"`           // no longer in the configuration; its jobs are
-	Lent          int32          `json:"lent"`                     // leaves of its bound cells used by opportunistic jobs
+	Lent          int32          `json:"lent"`                     // leaves that it does not use, and opportunistic jobs of others have
 	Bad           int32          `json:"bad"`                      // leaves of its bound cells that are bad, or on nodes that are down or suspect; cordoned is not bad
 	Waiting       int32          `json:"waiting"`                  // jobs
 	Active        int32          `json:"active"`
@@ -37,7 +37,7 @@ type VCUse struct {
 	Guaranteed    int32 `json:"guaranteed"`
 	Used          int32 `json:"used"`          // of the guarantee
 	Opportunistic int32 `json:"opportunistic"` // borrowed
-	Lent          int32 `json:"lent"`          // of its bound cells, used by opportunistic jobs
+	Lent          int32 `json:"lent"`          // to opportunistic jobs of others, see VCStatus
 	Bad           int32 `json:"bad"`           // of its bound cells, see VCStatus
 }
 

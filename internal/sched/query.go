@@ -256,6 +256,10 @@ func (s *State) VCs() []VCStatus {
 		}
 	}
 	s.countBorrowed(out)
+	cell.Lent(s.cl, func(n cell.VCName) bool { return setting.OfVC(s.cfg, n).Lending == setting.LendNothing },
+		func(vc int32, chain int16, n int32) {
+			out[vc-1].use(s.carry(s.cl.Forest().Chains[chain].SKU)).Lent += n
+		})
 	for i := range out {
 		out[i].sum()
 		if up := s.cl.SpaceOf(out[i].Parent); up > 0 {
@@ -306,9 +310,6 @@ func (s *State) vcStatus(space int32) VCStatus {
 		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
 			if s.cl.LeafBad(l) || s.cl.Blame(f.Cells[f.Leaves[l]].Node)&^cell.Cordoned != 0 {
 				use.Bad++
-			}
-			if h, _ := s.cl.Holder(l); h != cell.None && s.cl.Alloc(h).Opportunistic() {
-				use.Lent++
 			}
 		}
 	}

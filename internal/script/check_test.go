@@ -523,11 +523,7 @@ func (c *checker) quiet() error {
 	for _, j := range c.state.Jobs() {
 		c.explained(j)
 	}
-	for _, v := range c.state.VCs() {
-		if v.Used > v.Guaranteed {
-			c.fail("I1: VC %s uses %d leaves of the %d it is guaranteed", v.Name, v.Used, v.Guaranteed)
-		}
-	}
+	c.loans()
 	if c.quietly%4 == 0 {
 		c.recovered()
 	}
@@ -538,6 +534,38 @@ func (c *checker) quiet() error {
 		c.thought()
 	}
 	return c.err
+}
+
+// loans checks what VCs use and lend, by SKU: no more than they are guaranteed (I1), nothing that
+// is not borrowed, and what neither counts is idle, out of service, or borrowed by the VC itself.
+func (c *checker) loans() {
+	borrowed, idle := map[cell.TypeName]int32{}, map[cell.TypeName]int32{}
+	for _, n := range c.state.Nodes() {
+		for _, u := range n.SKUs {
+			idle[u.SKU] += u.Total - u.Used
+		}
+	}
+	vcs := c.state.VCs()
+	for _, v := range vcs {
+		for _, u := range v.SKUs {
+			borrowed[u.SKU] += u.Opportunistic
+		}
+	}
+	for _, v := range vcs {
+		for _, u := range v.SKUs {
+			if u.Lent < 0 || u.Used+u.Lent > u.Guaranteed {
+				c.fail("I1: VC %s uses %d and lends %d of %d leaves of %s", v.Name, u.Used, u.Lent, u.Guaranteed, u.SKU)
+			}
+			borrowed[u.SKU] -= u.Lent
+			idle[u.SKU] -= max(0, u.Guaranteed-u.Used-u.Lent-u.Opportunistic)
+		}
+		for sku, n := range borrowed {
+			if n < 0 || idle[sku] < 0 {
+				c.fail("VCs up to %s lend %d leaves of %s too many, or have %d free that are not idle", v.Name, -n, sku, -idle[sku])
+			}
+		}
+		c.met.loans += int(v.Lent)
+	}
 }
 
 // extras checks that no member above a minimum is guaranteed beside a minimum that

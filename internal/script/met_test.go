@@ -26,6 +26,7 @@ type met struct {
 	beside   int // starts on a machine of one that began when the file said otherwise of its devices
 	followed int // suggestions that came true
 	keeps    int // gangs beside which a later one was given cells while the platform stopped them
+	loans    int // leaves that were lent at some look
 	promoted int // gangs that starved, and began anew in the first queue
 }
 
@@ -59,7 +60,7 @@ func (m *met) add(o *met) {
 	}
 	m.grows, m.shrinks = m.grows+o.grows, m.shrinks+o.shrinks
 	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
-	m.keeps += o.keeps
+	m.keeps, m.loans = m.keeps+o.keeps, m.loans+o.loans
 	m.beside, m.followed = m.beside+o.beside, m.followed+o.followed
 	m.kept, m.alone, m.moves = m.kept+o.kept, m.alone+o.alone, m.moves+o.moves
 	m.pauses, m.leased, m.promoted, m.lates = m.pauses+o.pauses, m.leased+o.leased, m.promoted+o.promoted, m.lates+o.lates
@@ -78,7 +79,7 @@ func (m *met) judge(t *testing.T) {
 			t.Errorf("under %s nobody left within a priority", name)
 		}
 	}
-	if m.followed == 0 || m.earlies == 0 || m.debts == 0 || m.kept == 0 || m.alone == 0 || m.promoted == 0 {
-		t.Errorf("%d suggestions were followed, %d were stopped early, %d ended by a guaranteed deadline, %d had nodes for themselves, %d were promoted; %d times it was counted who borrowed", m.followed, m.earlies, m.kept, m.alone, m.promoted, m.debts)
+	if m.followed == 0 || m.earlies == 0 || m.debts == 0 || m.kept == 0 || m.alone == 0 || m.promoted == 0 || m.loans == 0 {
+		t.Errorf("%d suggestions were followed, %d were stopped early, %d ended by a guaranteed deadline, %d had nodes for themselves, %d were promoted; %d times it was counted who borrowed, %d leaves were lent", m.followed, m.earlies, m.kept, m.alone, m.promoted, m.debts, m.loans)
 	}
 }

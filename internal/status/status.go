@@ -70,7 +70,7 @@ type VCUse struct {
 	Guaranteed    int32 `json:"guaranteed"`
 	Used          int32 `json:"used"`          // of the guarantee
 	Opportunistic int32 `json:"opportunistic"` // borrowed
-	Lent          int32 `json:"lent"`          // of its bound cells, used by opportunistic jobs
+	Lent          int32 `json:"lent"`          // to opportunistic jobs of others, see VCStatus
 	Bad           int32 `json:"bad"`           // of its bound cells, see VCStatus
 }
 

@@ -24,7 +24,7 @@ var (
 	vcGuaranteed = desc("comb_vc_guaranteed_gpus", "GPUs, or CPU slots, that a virtual cluster is guaranteed.", "vc", "sku")
 	vcUsed       = desc("comb_vc_used_gpus", "Of the guarantee, what its jobs use.", "vc", "sku")
 	vcBorrowed   = desc("comb_vc_borrowed_gpus", "What its opportunistic jobs use.", "vc", "sku")
-	vcLent       = desc("comb_vc_lent_gpus", "Of its cells, what opportunistic jobs use.", "vc", "sku")
+	vcLent       = desc("comb_vc_lent_gpus", "What it lends to opportunistic jobs of others.", "vc", "sku")
 	vcBad        = desc("comb_vc_bad_gpus", "Of its cells, what is out of service.", "vc", "sku")
 	nodeUp       = desc("comb_node_up", "Whether a node answers.", "node")
 	nodeOut      = desc("comb_node_out_of_placement", "Whether a node is cordoned, drained, suspect or declared dead.", "node", "why")

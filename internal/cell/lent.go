@@ -1,0 +1,165 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// lending counts what VCs lend: what they are guaranteed, do not use, and could have only from
+// opportunistic work of other VCs. A cell that no guaranteed work uses is mostly bound to no VC,
+// so whose loan it is follows from counts, for each chain: inside each container, and then in the
+// rest of the cluster, what VCs have there and do not use is set against idle leaves first, and
+// then against opportunistic work of others, VC by VC. Each leaf counts once.
+type lending struct {
+	c     *Cluster
+	add   func(vc int32, chain int16, n int32)
+	order []int32          // of VCs
+	pools map[poolOf]*pool // looked up only
+}
+
+// poolOf is a chain, in a container or with 0 in the cluster.
+type poolOf struct {
+	scope int32
+	chain int16
+}
+
+// pool is the leaves there that lie in no bound cell of a VC, nor of a container inside.
+type pool struct {
+	idle int32   // healthy
+	held []int32 // by opportunistic work, by its space: 0 for that of VCs that are gone
+}
+
+// Lent calls add for what VCs lend of their guarantees, by chain: at most what they do not use, and
+// together at most what opportunistic work holds. Idle leaves are set against what VCs do not use
+// in order, first those of which kept says that all that is idle was kept for them.
+func Lent(c *Cluster, kept func(VCName) bool, add func(vc int32, chain int16, n int32)) {
+	l := lending{c: c, add: add, pools: map[poolOf]*pool{}}
+	chains := l.borrowed()
+	if len(chains) == 0 {
+		return
+	}
+	l.countIdle()
+	for _, first := range []bool{true, false} {
+		for vc := int32(1); vc < c.NumSpaces(); vc++ {
+			if kept(c.spaces[vc].Name) == first {
+				l.order = append(l.order, vc)
+			}
+		}
+	}
+	scopes := l.scopes()
+	for _, chain := range chains {
+		need := l.unbound(chain)
+		for _, scope := range scopes {
+			l.share(need, scope, chain)
+		}
+	}
+}
+
+func (l *lending) pool(scope int32, chain int16) *pool {
+	at := poolOf{scope, chain}
+	if l.pools[at] == nil {
+		l.pools[at] = &pool{held: make([]int32, l.c.NumSpaces())}
+	}
+	return l.pools[at]
+}
+
+// borrowed notes what opportunistic work holds. What it has of a VC's bound cell that VC lends,
+// but to itself, or when its own work was promised it already: that counts as used. It returns
+// the chains with such work.
+func (l *lending) borrowed() (chains []int16) {
+	c, f := l.c, l.c.f
+	for i := range c.allocs {
+		al := &c.allocs[i]
+		if !al.live || al.Promised || !al.Opportunistic() {
+			continue
+		}
+		for t := range al.Placement.Tasks {
+			for _, leaf := range al.Placement.Tasks[t].Leaves {
+				chain := f.Cells[f.Leaves[leaf]].Chain
+				if !slices.Contains(chains, chain) {
+					chains = append(chains, chain)
+				}
+				_, promised := c.Holder(leaf)
+				switch vc, _ := c.BoundAround(f.Leaves[leaf]); {
+				case vc <= 0 || vc >= c.NumSpaces():
+					l.pool(max(vc, 0), chain).held[al.Space]++
+				case promised == None && vc != al.Space:
+					l.add(vc, chain, 1)
+				}
+			}
+		}
+	}
+	slices.Sort(chains)
+	return chains
+}
+
+// countIdle counts the idle leaves of pools: a bound cell is taken out of what is around it.
+func (l *lending) countIdle() {
+	for space := range l.c.spaces {
+		s := &l.c.spaces[space]
+		for i := range s.Roots {
+			r := &s.Roots[i]
+			if r.Cell == None {
+				continue
+			}
+			idle := l.c.Idle(r.Cell)
+			if space == 0 || int32(space) >= l.c.NumSpaces() {
+				l.pool(int32(space), r.Chain).idle += idle
+			}
+			if r.Pinned != "" { // at any depth it is carved out of the cluster
+				l.pool(0, r.Chain).idle -= idle
+			} else if s.Parent != None {
+				l.pool(s.Parent, r.Chain).idle -= idle
+			}
+		}
+	}
+}
+
+// scopes are the containers, what is inside others first, and then the cluster.
+func (l *lending) scopes() (out []int32) {
+	for space := l.c.NumSpaces(); space < int32(len(l.c.spaces)); space++ {
+		out = append(out, space)
+	}
+	slices.SortStableFunc(out, func(a, b int32) int { return cmp.Compare(l.c.depth(b), l.c.depth(a)) })
+	return append(out, 0)
+}
+
+// unbound counts, by VC, the leaves of its guarantee of a chain that are bound to no cell.
+func (l *lending) unbound(chain int16) []int32 {
+	need := make([]int32, l.c.NumSpaces())
+	for vc := range need {
+		for _, r := range l.c.spaces[vc].Roots {
+			if r.Chain == chain && r.Cell == None {
+				need[vc] += l.c.f.Chains[chain].LeavesAt(r.Level)
+			}
+		}
+	}
+	return need
+}
+
+// share sets what VCs have in a pool and do not use against what is there, and takes it from need.
+// What a VC borrows stands on its own guarantee first: it lends nothing to itself.
+func (l *lending) share(need []int32, scope int32, chain int16) {
+	p := l.pool(scope, chain)
+	idle, held := p.idle, p.held[0]
+	here := func(vc int32) bool { return slices.Contains(l.c.scopes(vc), scope) }
+	for _, vc := range l.order {
+		own := int32(0)
+		if here(vc) {
+			own = min(need[vc], p.held[vc])
+			need[vc] -= own
+		}
+		held += p.held[vc] - own
+	}
+	for _, vc := range l.order {
+		if !here(vc) {
+			continue
+		}
+		n := min(need[vc], idle)
+		need[vc], idle = need[vc]-n, idle-n
+		if n = min(need[vc], held); n > 0 {
+			need[vc], held = need[vc]-n, held-n
+			l.add(vc, chain, n)
+		}
+	}
+}
