@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { cellsQuery } from '../../api/cluster';
+import type { VC } from '../../api/wire';
 import { count } from '../../format/quantity';
 import { type Loan, loansOf } from '../../parts/lent';
 import { text } from '../../text/vcs';
@@ -23,7 +24,7 @@ const columns: Column<Loan>[] = [
 ];
 
 // Lent says to whom a virtual cluster lends what it does not use.
-export function Lent({ vc }: { vc: string }) {
+export function Lent({ vc }: { vc: VC }) {
   const cells = useQuery(cellsQuery);
   const loans = cells.data ? loansOf(cells.data, vc) : [];
   if (loans.length === 0) return null;

@@ -90,7 +90,7 @@ function Parts({ vc }: { vc: VC }) {
       <Section title={text.usage}>
         <VCBar vc={vc} />
       </Section>
-      <Lent vc={vc.name} />
+      <Lent vc={vc} />
       <Section title={text.quota}>
         <Table label={text.quota} columns={quota} rows={vc.cells ?? []} rowKey={(q) => `${q.chain} ${q.level} ${q.pinned ?? ''}`} />
       </Section>
