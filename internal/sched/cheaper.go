@@ -107,3 +107,28 @@ func (t *suggester) pinnedCell() {
 		}
 	}
 }
+
+// atMost offers the most that could ever start, where the job asks for more. What starts at once
+// with as much was offered before.
+func (t *suggester) atMost() {
+	m := mostEver{t.s, t.j, t.g, t.role()}
+	r := &t.j.spec.Roles[m.role]
+	offered := func(tasks, leaves int32) bool {
+		return slices.ContainsFunc(t.out, func(g Suggestion) bool {
+			return g.Role == r.Name && g.Tasks == tasks && g.Leaves == leaves
+		})
+	}
+	if n := m.tasks(); n > 0 && !offered(n, 0) {
+		t.add(Suggestion{Kind: AtMost, Role: r.Name, Tasks: n}, nil,
+			"once enough is free, it could start with at most %s in role %s instead of %d",
+			amount.Plural(n, "task", "tasks"), r.Name, r.Tasks)
+	}
+	if t.j.gangs[t.g].shape.short {
+		return
+	}
+	if n := m.leaves(t.j.spec); n > 0 && !offered(0, n) {
+		t.add(Suggestion{Kind: AtMost, Role: r.Name, Leaves: n}, nil,
+			"once enough is free, it could start with at most %s per task in role %s instead of %s",
+			t.s.amountOf(r.SKUs, n), r.Name, t.s.amountOf(r.SKUs, r.Leaves))
+	}
+}

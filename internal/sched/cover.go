@@ -101,6 +101,9 @@ func (s *State) uncovered(j *job, g int) *Reason {
 	return why
 }
 
+// andMost stands behind a shape of which it is remembered why it never fits, and what would.
+const andMost = "\x00"
+
 // whyNever is neverFits with what there is to say of tasks that take more GPUs than they ask for:
 // what each carries, and the most that would fit.
 func (s *State) whyNever(j *job, g int) *Reason {
@@ -121,7 +124,13 @@ func (s *State) whyNever(j *job, g int) *Reason {
 		}
 		return &said
 	}
-	return why
+	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text + andMost}
+	if s.never[key] == nil {
+		said := *why
+		said.Message += mostEver{s, j, int32(g), largestRole(j, int32(g))}.words(why.Total)
+		s.never[key] = &said
+	}
+	return s.never[key]
 }
 
 // dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
@@ -150,4 +159,76 @@ func (s *State) largestTask(j *job, g int, role string) int32 {
 	}
 	most := int(j.spec.Roles[i].Leaves) - 1
 	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
+}
+
+// mostEver is the most of a role that a gang could ever have, were its VC's cells all free and in
+// service. A job that asks for more can never start; one that asks for this waits at most.
+type mostEver struct {
+	s    *State
+	j    *job
+	g    int32
+	role int32
+}
+
+// fits reports whether a job in place of this one could ever start.
+func (m mostEver) fits(spec *Job) bool {
+	j := m.s.newJob(m.j.id, spec, m.s.now, room{})
+	g := int(gangWith(spec, m.role))
+	return !j.gangs[g].shape.short && fitsEver(m.s, &j, g)
+}
+
+// fitsEver reports whether a gang could be placed were all cells free and in service.
+func fitsEver(s *State, j *job, g int) bool {
+	r := s.request(j, g)
+	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, s.keep, true
+	return s.mayFit(j, g, r)
+}
+
+// largest is the largest size of so many with which it fits, 0 for none.
+func (m mostEver) largest(sizes int32, with func(int32) *Job) int32 {
+	return int32(sort.Search(int(sizes), func(i int) bool { return !m.fits(with(int32(i) + 1)) }))
+}
+
+// leaves is the largest size of its tasks, below what they ask for.
+func (m mostEver) leaves(spec *Job) int32 {
+	widest := int32(0)
+	for i := range m.s.cl.Forest().Chains {
+		ch := &m.s.cl.Forest().Chains[i]
+		widest = max(widest, ch.LeavesAt(ch.NodeLevel))
+	}
+	most := min(spec.Roles[m.role].Leaves-1, widest)
+	return m.largest(most, func(n int32) *Job { return jobs.WithLeaves(spec, m.role, n) })
+}
+
+// tasks is the largest number of its tasks of this size, below what it asks for.
+func (m mostEver) tasks() int32 {
+	spec := m.j.spec
+	if m.s.tasksOf(m.j, m.g, m.role) < 2 || len(spec.Gangs[m.g].Tasks) < 2 {
+		return 0
+	}
+	return m.largest(spec.Roles[m.role].Tasks-1, func(n int32) *Job { return jobs.WithTasks(spec, m.role, n) })
+}
+
+// words say the most of a gang that can never start: of each task, or of tasks like those that it
+// has; nothing where that is all that there is, which is said already. Of a gang with several
+// roles nothing is said, too: the most of one hangs on the others.
+func (m mostEver) words(total int32) string {
+	spec := m.j.spec
+	if len(m.j.gangs[m.g].shape.members) != 1 {
+		return ""
+	}
+	r := &spec.Roles[m.role]
+	if n := m.tasks(); n > 0 {
+		if r.Leaves == 1 && n == total {
+			return ""
+		}
+		return fmt.Sprintf("; the most is %s x %s", amount.Plural(n, "task", "tasks"), m.s.amountOf(r.SKUs, r.Leaves))
+	}
+	if m.s.tasksOf(m.j, m.g, m.role) > 1 {
+		spec = jobs.WithTasks(spec, m.role, 1)
+	}
+	if n := m.leaves(spec); n > 0 && n < total {
+		return fmt.Sprintf("; the most is %s for each task", m.s.amountOf(r.SKUs, n))
+	}
+	return ""
 }

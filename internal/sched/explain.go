@@ -75,9 +75,7 @@ type whatFits struct {
 }
 
 func (s *State) judgeShape(j *job, g int) *Reason {
-	r := s.request(j, g)
-	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, s.keep, true
-	if s.mayFit(j, g, r) {
+	if fitsEver(s, j, g) {
 		return nil // only a proven no is one
 	}
 	rooms := s.rooms(j, g)

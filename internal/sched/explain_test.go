@@ -66,7 +66,13 @@ func (w *world) applySuggestion(id sched.JobID, g sched.Suggestion) sched.JobID 
 		return w.submit(&next)
 	}
 	role := slices.IndexFunc(spec.Roles, func(r sched.Role) bool { return r.Name == g.Role })
-	switch g.Kind {
+	kind := g.Kind
+	if kind == sched.AtMost && g.Tasks > 0 {
+		kind = sched.FewerTasks
+	} else if kind == sched.AtMost {
+		kind = sched.SmallerTasks
+	}
+	switch kind {
 	case sched.FewerTasks:
 		return instead(func(j *sched.Job) {
 			j.Roles[role].Tasks = g.Tasks
@@ -222,6 +228,9 @@ func (w *world) proven(id sched.JobID) []sched.SuggestionKind {
 			kinds = append(kinds, sug.Kind)
 			c := w.copyOf()
 			what := c.applySuggestion(id, sug)
+			if sug.Kind == sched.AtMost { // it was accepted
+				continue
+			}
 			c.obey(what) // whoever else ends before its victims, and waits again, may come first
 			if !c.started(what, g.Gang, sug.Kind) {
 				why, _ := c.s.Why(what)

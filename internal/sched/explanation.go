@@ -59,13 +59,15 @@ type Explanation struct {
 // SuggestionKind names a change that would let a job start.
 type SuggestionKind = why.Kind
 
-// The kinds of suggestion, in the order in which they are tried and listed.
+// The kinds of suggestion, in the order in which they are tried and listed. All but AtMost let it
+// start as they say.
 const (
 	ShorterLimit   SuggestionKind = "shorter_limit"
 	HigherPriority SuggestionKind = "higher_priority"
 	PinnedCell     SuggestionKind = "pinned_cell"
 	FewerTasks     SuggestionKind = "fewer_tasks"
 	SmallerTasks   SuggestionKind = "smaller_tasks"
+	AtMost         SuggestionKind = "at_most" // it could start later, where as much as it asks for never fits
 	AnotherSKU     SuggestionKind = "another_sku"
 	AnotherVC      SuggestionKind = "another_vc"
 	AsBorrower     SuggestionKind = "opportunistic"

@@ -70,6 +70,9 @@ func (t *suggester) suggest(why ReasonCode) ([]Suggestion, bool) {
 			w.cl.Work().Within(trySteps) // for what couldFit asks
 			t.cheap(why)
 			t.sizes()
+			if why == NeverFits || why == QuotaExceeded {
+				t.atMost()
+			}
 			t.elsewhere()
 		}
 	}
@@ -150,16 +153,18 @@ func (t *suggester) instead(spec *Job) ([]Displaced, bool) {
 }
 
 // role is the largest role of the gang: the one whose size matters most.
-func (t *suggester) role() int32 {
+func (t *suggester) role() int32 { return largestRole(t.j, t.g) }
+
+func largestRole(j *job, g int32) int32 {
 	best, most := int32(0), int64(-1)
 	var tasks int32
-	for i, o := range t.j.spec.Gangs[t.g].Tasks {
-		r := t.j.tasks[o].role
-		if i == 0 || r != t.j.tasks[t.j.spec.Gangs[t.g].Tasks[i-1]].role {
+	for i, o := range j.spec.Gangs[g].Tasks {
+		r := j.tasks[o].role
+		if i == 0 || r != j.tasks[j.spec.Gangs[g].Tasks[i-1]].role {
 			tasks = 0
 		}
 		tasks++
-		if n := int64(tasks) * int64(t.j.spec.Roles[r].Leaves); n > most {
+		if n := int64(tasks) * int64(j.spec.Roles[r].Leaves); n > most {
 			best, most = r, n
 		}
 	}

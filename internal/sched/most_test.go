@@ -1,0 +1,82 @@
+package sched_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// A job that can never start is told the most that could ever, whatever runs now, and is
+// offered it.
+func TestTheMostThatCouldEverStart(t *testing.T) {
+	for _, c := range []struct {
+		tasks, leaves int32
+		message       string
+		most          []int32 // tasks, and leaves for each
+	}{
+		{1, 9, "it asks for 9 GPUs, more than the 8 GPUs guaranteed to virtual cluster vision; the most is 4 GPUs for each task", []int32{0, 4}},
+		{1, 8, "does not fit the cells of the 8 GPUs guaranteed to virtual cluster vision, even if all are free; the most is 4 GPUs for each task", []int32{0, 4}},
+		{5, 4, "(a gang of 5 tasks x 4 GPUs), more than the 8 GPUs guaranteed to virtual cluster vision; the most is 2 tasks x 4 GPUs", []int32{2, 0, 0, 1}},
+		{3, 6, "more than the 8 GPUs guaranteed to virtual cluster vision; the most is 4 GPUs for each task", []int32{0, 2}},
+		{3, 3, "the most is 2 tasks x 3 GPUs", []int32{2, 0, 0, 2}},
+	} {
+		for _, busy := range []bool{true, false} {
+			w := newWorld(t, cluster(4, map[cell.VCName]int32{"robots": 2, "vision": 2}))
+			if busy {
+				w.start(w.submit(gangJob("all", "vision", 10, 2, 4)))
+				w.start(w.submit(gangJob("too", "robots", 10, 2, 4)))
+			}
+			w.mostIs(gangJob("asks", "vision", 10, c.tasks, c.leaves), c.message, c.most, busy)
+		}
+	}
+	w := newWorld(t, cluster(4, map[cell.VCName]int32{"robots": 2, "vision": 2}))
+	w.mostIs(gangJob("asks", "vision", -1, 1, 5), "does not fit the cells of the cluster's 16 GPUs, even if all are free; the most is 4 GPUs for each task", []int32{0, 4}, false)
+}
+
+// mostIs checks what a dry run says of a job that can never start. What is free at once is offered
+// as such.
+func (w *world) mostIs(j *sched.Job, message string, most []int32, busy bool) {
+	w.t.Helper()
+	e, no := w.s.DryRun(j, nil)
+	if no == nil || !strings.Contains(no.Message, message) || no.Message != e.Gangs[0].Reason.Message {
+		w.t.Errorf("%+v\nlacks %s", no, message)
+	}
+	var got []int32
+	for _, g := range e.Gangs[0].Suggestions {
+		at := g.Kind == sched.AtMost
+		if at != busy && (at || g.Kind == sched.FewerTasks || g.Kind == sched.SmallerTasks) || !strings.Contains(g.Message, "could start") && at {
+			w.t.Errorf("while all is busy (%v): %+v", busy, g)
+		}
+		if at || !busy && (g.Kind == sched.FewerTasks || g.Kind == sched.SmallerTasks) {
+			got = append(got, g.Tasks, g.Leaves)
+			w.accepts(j, &g)
+		}
+	}
+	if len(got) != len(most) {
+		w.t.Fatalf("%d tasks x %d: offered %v, want %v", j.Roles[0].Tasks, j.Roles[0].Leaves, got, most)
+	}
+	for i := range got {
+		if got[i] != most[i] {
+			w.t.Errorf("%d tasks x %d: offered %v, want %v", j.Roles[0].Tasks, j.Roles[0].Leaves, got, most)
+		}
+	}
+}
+
+// accepts checks that what is offered can start once, and one more never.
+func (w *world) accepts(j *sched.Job, g *sched.Suggestion) {
+	w.t.Helper()
+	for more := range int32(2) {
+		tasks, leaves := j.Roles[0].Tasks, j.Roles[0].Leaves
+		if g.Tasks > 0 {
+			tasks = g.Tasks + more
+		} else {
+			leaves = g.Leaves + more
+		}
+		_, no := w.s.DryRun(gangJob("less", j.VC, j.Priority, tasks, leaves), nil)
+		if (no != nil) != (more == 1) {
+			w.t.Errorf("%d tasks x %d leaves of %s: %+v", tasks, leaves, j.VC, no)
+		}
+	}
+}
