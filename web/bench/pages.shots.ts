@@ -19,6 +19,25 @@ async function first(page: Page, query: string): Promise<string> {
   return String((list as { jobs: { id: number }[] }).jobs[0]?.id ?? 1);
 }
 
+// What is opened on a page before its picture is taken.
+const opens: Record<string, (page: Page) => Promise<void>> = {
+  token: async (page) => {
+    await page.getByRole('button', { name: 'Create a token' }).click();
+    await page.getByRole('dialog').getByLabel('Name').fill(`of-a-picture-${Date.now()}`);
+    await page.getByRole('dialog').getByRole('button', { name: 'Create a token' }).click();
+    await page.getByRole('dialog').locator('pre').waitFor();
+  },
+  'users-new': (page) => page.getByRole('button', { name: 'Create users' }).click(),
+  plan: async (page) => {
+    const editor = page.getByRole('textbox', { name: 'Cluster file (YAML)' });
+    const file = await page.evaluate(async () => (await fetch('/api/v1/config/file')).text());
+    await editor.click();
+    await page.keyboard.press('Control+a');
+    await page.keyboard.insertText(file.replace(/cellNumber: 2/g, 'cellNumber: 1'));
+    await page.getByRole('region', { name: 'What would change' }).getByRole('listitem').first().waitFor();
+  },
+};
+
 test('pictures', async ({ browser }) => {
   mkdirSync(folder, { recursive: true });
   const page = await (await browser.newContext()).newPage();
@@ -39,6 +58,7 @@ test('pictures', async ({ browser }) => {
     ['job-file', admin, `/jobs/${running}?tab=file`], ['submit', own, '/submit'], ['vcs', admin, '/vcs'], ['vc', admin, '/vcs/vision'],
     ['nodes', admin, '/nodes?node=a1'], ['nodes-virtual', admin, '/nodes?as=virtual'], ['nodes-table', admin, '/nodes?as=table'],
     ['users', admin, '/users'], ['tokens', own, '/tokens'], ['configuration', admin, '/configuration'],
+    ['system', admin, '/system'], ['token', own, '/tokens'], ['users-new', admin, '/users'], ['plan', admin, '/configuration'],
   ];
   for (const scheme of ['light', 'dark'] as const) {
     for (const width of [1440, 390]) {
@@ -47,6 +67,7 @@ test('pictures', async ({ browser }) => {
         await p.goto(url + path);
         await p.evaluate((s) => document.documentElement.setAttribute('data-mantine-color-scheme', s), scheme);
         await p.getByRole('heading').first().waitFor();
+        await opens[name]?.(p);
         await p.waitForTimeout(1200);
         await p.screenshot({ path: `${folder}/${name}-${scheme}-${width}.png`, fullPage: width === 390 });
       }

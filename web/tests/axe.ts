@@ -14,7 +14,7 @@ interface Finding {
 export async function accessible(page: Page): Promise<void> {
   for (const scheme of ['light', 'dark'] as const) {
     await page.evaluate((s) => document.documentElement.setAttribute('data-mantine-color-scheme', s), scheme);
-    await page.waitForTimeout(200); // colours change within 120 ms
+    await page.waitForFunction(() => document.getAnimations().every((a) => !(a instanceof CSSTransition))); // colours change in a moment
     const found = await page.evaluate(async (script) => {
       if (!('axe' in window)) window.eval(script);
       const axe = (window as unknown as { axe: { run: (d: Document, o: object) => Promise<{ violations: Finding[] }> } }).axe;

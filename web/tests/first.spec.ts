@@ -117,5 +117,6 @@ test('what the server is and runs tasks with is a page for administrators; other
   await expect(alice.getByRole('link', { name: 'System' })).toHaveCount(0);
   await alice.goto(`${server.url}/system`);
   await expect(alice.getByText('You may not see this')).toBeVisible();
+  await expect(alice.getByText('This page is for administrators.')).toBeVisible();
   expect(await alice.evaluate(async () => (await fetch('/api/v1/nodes')).text())).not.toContain('/nonexistent');
 });

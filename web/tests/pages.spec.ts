@@ -224,7 +224,7 @@ test('a job is held, gets another priority, is released and requeued', async ({ 
   await ask.getByRole('button', { name: 'Hold' }).click();
   await expect(header.getByText('Held', { exact: true })).toBeVisible();
   await expect(header).toContainText('carol: no data yet');
-  await expect(page.getByRole('region', { name: 'Why it waits' })).toContainText('on hold by carol (no data yet)');
+  await expect(page.getByRole('region', { name: 'Why it waits' })).toContainText('On hold by carol (no data yet)');
   await page.getByRole('button', { name: 'Change priority' }).click();
   await ask.getByLabel('Priority, -1 to 1000').fill('200');
   await ask.getByRole('button', { name: 'Change priority' }).click();
@@ -305,6 +305,8 @@ test('by keyboard alone: sign in, submit, stop', async ({ page }) => {
   await expect(stop).toBeVisible();
   for (let i = 0; i < 40 && !(await stop.evaluate((e) => e === document.activeElement)); i++) await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
+  await expect(page.getByRole('dialog').getByRole('button', { name: 'Cancel' })).toBeFocused();
+  await page.keyboard.press('Tab');
   await expect(page.getByRole('dialog').getByRole('button', { name: 'Stop', exact: true })).toBeFocused();
   await page.keyboard.press('Enter');
   await expect(page.locator('header').getByText(/^Stopp(ing|ed)$/).first()).toBeVisible();

@@ -126,10 +126,10 @@ export class Server {
 }
 
 // served is the server of a file's tests, with its users; what a test left there is ended after it.
-export function served(): Server {
+export function served(cluster = twoVCs): Server {
   const server = new Server();
   test.beforeAll(async () => {
-    await server.start();
+    await server.start(cluster);
     await server.people();
   });
   test.afterEach(() => server.clear());

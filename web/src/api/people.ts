@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
 import { call, Failure, part, send } from './client';
-import type { GroupList, Me, NewUser, SignedIn, TokenList, TokenMade, UserChange, UserList, WaysIn } from './wire';
+import type { GroupList, Me, NewToken, NewUser, SignedIn, TokenList, TokenMade, UserChange, UserList, WaysIn } from './wire';
 
 // meQuery is who is signed in; null is nobody. Who was signed in stays known when the session ends, so that the page does, too.
 export const meQuery = queryOptions({
@@ -55,8 +55,8 @@ export function deleteGroup(name: string): Promise<void> {
   return send('DELETE', `/groups/${part(name)}`);
 }
 
-export function createToken(name: string, expires: string, readOnly: boolean): Promise<TokenMade> {
-  return call('POST', '/tokens', { body: { name, expires, read_only: readOnly } });
+export function createToken(token: NewToken): Promise<TokenMade> {
+  return call('POST', '/tokens', { body: token });
 }
 
 export function revokeToken(id: string): Promise<void> {

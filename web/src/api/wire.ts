@@ -42,6 +42,7 @@ export type NewUser = S['NewUser'];
 export type Group = S['Group'];
 export type GroupList = S['GroupList'];
 export type Token = S['Token'];
+export type NewToken = S['NewToken'];
 export type TokenList = S['TokenList'];
 export type TokenMade = S['TokenMade'];
 export type ClusterConfig = S['ClusterConfig'];

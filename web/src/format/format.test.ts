@@ -29,6 +29,8 @@ test('a time of day is as short as it is clear', () => {
 test('a point in time: how far it is within an hour, else the clock', () => {
   expect(when(noon - 5 * min, noon)).toBe('5 min ago');
   expect(when(noon, noon)).toBe('0 s ago');
+  expect(when(noon + s - 1, noon)).toBe('0 s ago');
+  expect(when(noon + s, noon)).toBe('in 1 s');
   expect(when(noon + 59 * min, noon)).toBe('in 59 min');
   expect(when(noon + h, noon)).toBe('13:00');
   expect(when(noon - h, noon)).toBe('11:00');

@@ -11,7 +11,7 @@ import { Ago } from '../ui/Ago';
 import { Box } from '../ui/Box';
 import { State } from '../ui/State';
 import { type Column, Table } from '../ui/Table';
-import { pointOf } from './point';
+import { endOf, pointOf, whyOf } from './point';
 import { hasEnded, stateOf, waited } from './state';
 
 interface Props {
@@ -35,8 +35,8 @@ function byWord(a: string, b: string): number {
 
 // Why is what a person wants to know beside the state: why it waits, or how it ended.
 function Why({ job }: { job: Job }) {
-  if (hasEnded(job)) return <span className="muted">{sentence(job.message ?? '')}</span>;
-  if (job.reason) return <span title={sentence(job.reason.message)}>{pointOf(job, job.reason)}</span>;
+  if (hasEnded(job)) return <span className="muted" title={sentence(job.message ?? '', job.vc)}>{endOf(job)}</span>;
+  if (job.reason) return <span title={sentence(whyOf(job.reason), job.vc)}>{pointOf(job, job.reason)}</span>;
   return null;
 }
 
@@ -92,7 +92,7 @@ function choiceOf({ jobs, may, chosen, onChoose }: Props): Column<Job>[] {
   const all = jobs.filter(able).map((j) => String(j.id));
   const on = all.filter((id) => chosen.has(id)).length;
   return [{
-    key: 'choose', head: text.chosen, narrow: 'hidden',
+    key: 'choose', head: text.chosen,
     top: <Box label={text.selectAll} disabled={all.length === 0} on={on > 0 && on === all.length} some={on > 0 && on < all.length} onChange={(to) => onChoose(all, to)} />,
     cell: (j) => (
       <Box label={text.select(j.ref)} disabled={!able(j)} on={chosen.has(String(j.id))} onChange={(to) => onChoose([String(j.id)], to)} />

@@ -46,6 +46,7 @@ export function LogView({ job }: { job: Job }) {
   const together = address.task === all && tasks.length > 1;
   const stream = text.streams.find((s) => s.value === address.output)?.value ?? 'both';
   const attempt = attemptOf(task, address.attempt);
+  const other = otherOf(address, tasks, together ? null : task);
   const go = (change: LogAddress) => void navigate({ to: '/jobs/$job', params: { job: String(job.id) }, search: { tab: 'log', ...address, ...change }, replace: true, resetScroll: false });
   const choices = [...(tasks.length > 1 ? [{ value: all, label: text.all }] : []), ...tasks.map((t) => ({ value: nameOf(t), label: nameOf(t) }))];
   return (
@@ -69,6 +70,7 @@ export function LogView({ job }: { job: Job }) {
         )}
         <Checkbox className={css.logState} label={text.follow} checked={follow} onChange={(e) => setFollow(e.currentTarget.checked)} />
       </div>
+      {other && <p role="status" className="muted">{other}</p>}
       {together ? <AllLines key={stream} job={job} stream={stream} follow={follow} onFollow={setFollow} /> :
       <Lines key={`${nameOf(task)} ${stream} ${attempt}`} job={job} task={task} stream={stream} attempt={attempt} follow={follow} onFollow={setFollow} />}
     </div>
@@ -79,6 +81,15 @@ export function LogView({ job }: { job: Job }) {
 function attemptOf(task: Task, wanted: string | undefined): number {
   const n = Number(wanted);
   return Number.isInteger(n) && n > 0 && n < task.attempt ? n : task.attempt;
+}
+
+// otherOf says that what an address asks for is not there, and what is shown instead; "" where it is.
+function otherOf(address: LogAddress, tasks: Task[], shown: Task | null): string {
+  if (!shown) return '';
+  const name = nameOf(shown);
+  if (address.task && !tasks.some((t) => nameOf(t) === address.task)) return text.noTask(address.task, name);
+  if (address.attempt && String(attemptOf(shown, address.attempt)) !== address.attempt) return text.noAttempt(address.attempt, name);
+  return '';
 }
 
 interface Following {

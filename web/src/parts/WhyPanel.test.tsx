@@ -15,7 +15,7 @@ function panel(...gangs: GangReason[]): string {
 }
 
 function panelOf(explanation: Explanation): string {
-  return renderToStaticMarkup(<MantineProvider><WhyPanel explanation={explanation} title={text.title} from="" /></MantineProvider>);
+  return renderToStaticMarkup(<MantineProvider><WhyPanel explanation={explanation} title={text.title} reader="alice" from="" /></MantineProvider>);
 }
 
 const waiting: Explanation = { ref: '1', job: 1, name: 'a', vc: 'v', phase: 'Waiting', gangs: [gang('VCBusy')] };
@@ -29,7 +29,7 @@ test('a job that no change would start says so; one that is held or has a sugges
   const fix = [{ kind: 'another_vc', message: 'it would start in virtual cluster b', vc: 'b' }];
   expect(panel(gang('VCBusy'))).toContain(text.noFix);
   expect(panel(gang('VCBusy'), gang('VCBusy', fix))).not.toContain(text.noFix);
-  expect(panel(gang('VCBusy', fix))).toContain('it would start in virtual cluster b');
+  expect(panel(gang('VCBusy', fix))).toContain('It would start in virtual cluster b');
   expect(panel(gang('OnHold'))).not.toContain(text.noFix);
   expect(panel()).not.toContain(text.noFix);
 });
@@ -56,7 +56,7 @@ test('a reservation is told as one, and a search that was cut short by its own w
   const kept = said(panel({ ...gang('VCBusy'), bound, reserved_at: now() + 600_500_000 }));
   expect(kept).toContain(`Starts at the latest| |in 10 min| (${bound})|`);
   expect(kept).not.toContain('tried');
-  expect(said(panel({ ...gang('VCBusy'), bound: 'v keeps cells for it; no start time can be promised' }))).toContain('Reservation| |V keeps cells for it; no start time can be promised|');
+  expect(said(panel({ ...gang('VCBusy'), bound: 'v keeps cells for it; no start time can be promised' }))).toContain('Reservation| |v keeps cells for it; no start time can be promised|');
   expect(said(panel({ ...gang('VCBusy'), name: 'a', bound }, { ...gang('VCBusy'), gang: 1, name: 'b' }))).toContain('Reservation (a)| |');
   const cut = said(panel({ ...gang('VCBusy'), cut: 'not every placement was tried: the search ends after 1,000 steps' }));
   expect(cut).toContain('|Not every placement was tried: the search ends after 1,000 steps|');
@@ -70,4 +70,14 @@ test('its place comes with the order, and lists of jobs with how many there are 
   expect(said(panelOf({ ...waiting, ahead: [brief], ahead_more: 1190 }))).toMatch(/Ahead in line\|.*\|and 1,190 more jobs\|/);
   expect(said(panelOf({ ...waiting, blockers: [brief], blockers_more: 1 }))).toMatch(/In the way\|.*\|and 1 more job\|/);
   expect(said(panelOf({ ...waiting, ahead: [brief], blockers: [brief] }))).not.toContain('more job');
+});
+
+test('a job of another user has that user before its name; of one that is held its release is a button', () => {
+  const brief = (user: string): JobBrief => ({ job: 7, name: 'eval', user, vc: 'v', priority: 10, leaves: 1, takes: '1 GPU' });
+  const of = (user: string) => said(panelOf({ ...waiting, blockers: [{ ...brief(user), job: 0 }] }));
+  expect(of('bob')).toContain('|bob~eval|');
+  expect(of('alice')).toContain('|eval|');
+  const held = gang('OnHold');
+  expect(said(panel({ ...held, reason: { ...held.reason, message: 'on hold by carol (new data); comb job release lets it start' } }))).toContain('|On hold by carol (new data) |OnHold|');
+  expect(said(panel({ ...held, reason: { ...held.reason, code: 'VCBusy', message: 'v: 1 of 2 GPUs free; it needs 2 GPUs' } }))).toContain('|v: 1 of 2 GPUs free');
 });

@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { Estimate, Explanation, GangReason, JobBrief, LevelUse, Suggestion } from '../api/wire';
 import { useNow } from '../format/clock';
 import { count } from '../format/quantity';
-import { sentence } from '../format/sentence';
+import { sentence, told } from '../format/sentence';
 import { precise } from '../format/time';
 import { why as text } from '../text/job';
 import { Ago } from '../ui/Ago';
@@ -10,6 +10,7 @@ import { Fact, Section } from '../ui/Page';
 import { type Column, Table } from '../ui/Table';
 import css from './parts.module.css';
 import { changesOf } from './changes';
+import { refOf, whyOf } from './point';
 import { startWords } from './start';
 import { LinkButton } from '../ui/LinkButton';
 
@@ -36,11 +37,12 @@ export function Start({ estimate }: { estimate: Estimate | undefined }) {
 interface Props {
   explanation: Explanation;
   title: string;
+  reader: string; // who is signed in
   from: string; // the job, "" for a draft: its fixes open in Submit
 }
 
 // WhyPanel says why a job waits, in the words and numbers of the code that decides.
-export function WhyPanel({ explanation: e, title, from }: Props) {
+export function WhyPanel({ explanation: e, title, reader, from }: Props) {
   const gangs = e.gangs ?? [];
   return (
     <Section title={title}>
@@ -53,7 +55,7 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
         {gangs.map((g) => (
           <p key={g.gang} className={css.reason}>
             {gangs.length > 1 && <strong>{g.name}: </strong>}
-            {g.reason.message} <code className="muted">{g.reason.code}</code>
+            {sentence(whyOf(g.reason), e.vc)} <code className="muted">{g.reason.code}</code>
           </p>
         ))}
         {(e.nodes ?? []).map((n) => (
@@ -63,7 +65,7 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
           {e.position && e.waiting ? (
             <Fact name={text.place}>
               {text.position(e.position, e.waiting)}
-              {e.order && <span className="muted"> ({e.order})</span>}
+              {e.order && <span className="muted"> ({told(e.order)})</span>}
             </Fact>
           ) : null}
           {gangs.length > 0 && (
@@ -80,11 +82,11 @@ export function WhyPanel({ explanation: e, title, from }: Props) {
           {e.note && <Fact name={text.note}>{e.note}</Fact>}
         </div>
         {gangs.map((g) => (
-          <Gang key={g.gang} gang={g} alone={gangs.length === 1} from={from} />
+          <Gang key={g.gang} gang={g} alone={gangs.length === 1} from={from} vc={e.vc} />
         ))}
         {noFixOf(gangs) && <p>{gangs.some((g) => g.untried) ? text.noneTried : text.noFix}</p>}
-        <Briefs title={text.blockers} jobs={e.blockers ?? []} more={e.blockers_more ?? 0} />
-        <Briefs title={text.ahead} jobs={e.ahead ?? []} more={e.ahead_more ?? 0} />
+        <Briefs title={text.blockers} jobs={e.blockers ?? []} more={e.blockers_more ?? 0} reader={reader} />
+        <Briefs title={text.ahead} jobs={e.ahead ?? []} more={e.ahead_more ?? 0} reader={reader} />
       </div>
     </Section>
   );
@@ -109,7 +111,7 @@ const levels: Column<LevelUse>[] = [
   { key: 'next', head: text.next, named: true, cell: (l) => <Ago at={l.until} /> },
 ];
 
-function Gang({ gang, alone, from }: { gang: GangReason; alone: boolean; from: string }) {
+function Gang({ gang, alone, from, vc }: { gang: GangReason; alone: boolean; from: string; vc: string }) {
   const title = alone ? text.allCells : text.cells(gang.name);
   const uses = gang.levels ?? [];
   const fixes = gang.suggestions ?? [];
@@ -122,7 +124,7 @@ function Gang({ gang, alone, from }: { gang: GangReason; alone: boolean; from: s
         </div>
       )}
       {gang.cut && <p className="meta">{sentence(gang.cut)}</p>}
-      <Reservation gang={gang} alone={alone} />
+      <Reservation gang={gang} alone={alone} vc={vc} />
       {fixes.length > 0 && (
         <div className={css.block}>
           <h3>{text.fixes}</h3>
@@ -139,13 +141,13 @@ function Gang({ gang, alone, from }: { gang: GangReason; alone: boolean; from: s
 }
 
 // Reservation is what its virtual cluster keeps for a gang: when it starts at the latest by that, or why no time is promised.
-function Reservation({ gang: { name, bound, reserved_at: at }, alone }: { gang: GangReason; alone: boolean }) {
+function Reservation({ gang: { name, bound, reserved_at: at }, alone, vc }: { gang: GangReason; alone: boolean; vc: string }) {
   if (!bound && !at) return null;
   const fact = at ? text.atLatest : text.reservation;
   return (
     <div className={css.facts}>
       <Fact name={alone ? fact : text.ofGang(fact, name)}>
-        {at ? <><Ago at={at} />{bound && <span className="muted"> ({bound})</span>}</> : sentence(bound ?? '')}
+        {at ? <><Ago at={at} />{bound && <span className="muted"> ({bound})</span>}</> : sentence(bound ?? '', vc)}
       </Fact>
     </div>
   );
@@ -155,7 +157,7 @@ function Fix({ fix, from }: { fix: Suggestion; from: string }) {
   const set = changesOf(fix);
   return (
     <li>
-      <span>{fix.message}</span>
+      <span>{sentence(fix.message)}</span>
       {set && from && (
         <LinkButton size="compact-sm" variant="default" to="/submit" search={{ from, ...set }} aria-label={`${text.openFix}: ${fix.message}`}>
           {text.openFix}
@@ -165,8 +167,8 @@ function Fix({ fix, from }: { fix: Suggestion; from: string }) {
   );
 }
 
-const briefs: Column<JobBrief>[] = [
-  { key: 'job', head: text.job, narrow: 'title', cell: (b) => (b.job > 0 ? <Link to="/jobs/$job" params={{ job: String(b.job) }}>{b.name || b.job}</Link> : b.name || '–') },
+const briefs = (reader: string): Column<JobBrief>[] => [
+  { key: 'job', head: text.job, narrow: 'title', cell: (b) => (b.job > 0 ? <Link to="/jobs/$job" params={{ job: String(b.job) }}>{refOf(b, reader) || b.job}</Link> : refOf(b, reader) || '–') },
   { key: 'vc', head: text.vc, cell: (b) => b.vc },
   { key: 'gpus', head: text.gpus, align: 'right', cell: (b) => count(b.leaves) },
   { key: 'ends', head: text.ends, named: true, cell: (b) => (b.ends ? <Ago at={b.ends} /> : <span className="muted">{text.unknownEnd}</span>) },
@@ -174,12 +176,12 @@ const briefs: Column<JobBrief>[] = [
 ];
 
 // Briefs are the jobs that are named; more are there besides.
-function Briefs({ title, jobs, more }: { title: string; jobs: JobBrief[]; more: number }) {
+function Briefs({ title, jobs, more, reader }: { title: string; jobs: JobBrief[]; more: number; reader: string }) {
   if (jobs.length === 0) return null;
   return (
     <div className={css.block}>
       <h3>{title}</h3>
-      <Table label={title} columns={briefs} rows={jobs} rowKey={(b) => String(b.job)} />
+      <Table label={title} columns={briefs(reader)} rows={jobs} rowKey={(b) => String(b.job)} />
       {more > 0 && <p className="meta">{text.more(more)}</p>}
     </div>
   );

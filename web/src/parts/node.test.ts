@@ -22,5 +22,5 @@ test('bad devices and reasons, each once', () => {
   const n = node({ reason: 'new fan', skus: [sku({ bad: 2, fault: 'hot' }), sku({ sku: 'A100', bad: 1, fault: 'hot' }), sku({ sku: 'K80' })] });
   expect(badWords(n)).toBe('2 of 8 V100, 1 of 8 A100');
   expect(reasonOf(n)).toBe('new fan; hot');
-  expect(reasonOf(node({ skus: [sku({ pretended: true })] }))).toBe('Its GPUs are pretended: tasks get none');
+  expect(reasonOf(node({ skus: [sku({ pretended: true })] }))).toBe('Its GPUs are pretended: tasks get their numbers, and no device');
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Job } from '../api/wire';
-import { pointOf } from './point';
+import { endOf, pointOf, refOf } from './point';
 
 const base: Job = { id: 1, ref: 'a', name: 'a', user: 'u', vc: 'vision', priority: 10, phase: 'Waiting', submitted: 100, leaves: 1, gpus: 1, retry: 0, counted: 0, preempted: 0, tasks: [], attempts: [] };
 const room = (sku: string, free: number, total: number) => ({ sku, device: 'nvidia', gpu: 1, free, total });
@@ -20,4 +20,21 @@ test('of other reasons the server’s sentence is the point', () => {
   expect(pointOf(base, { ...reason, code: 'OnHold', message: 'held by u' })).toBe('Held by u');
   expect(pointOf({ ...base, priority: -1 }, { ...reason, code: 'NotLent', message: 'it would fit, but virtual cluster b lends nothing' })).toBe('It would fit, but virtual cluster b lends nothing');
   expect(pointOf(base, { ...reason, rooms: null })).toBe('A gang needs 8 GPUs; in use by b');
+});
+
+test('how a job failed begins with what its program said, which tells it from others', () => {
+  const failed: Job = { ...base, phase: 'Failed', cause: 'failed', message: 'task main-0 failed with exit code 1: ZeroDivisionError: division by zero' };
+  expect(endOf({ ...failed, exit: { code: 1, message: 'ZeroDivisionError: division by zero' } })).toBe('ZeroDivisionError: division by zero (exit code 1)');
+  expect(endOf({ ...failed, exit: { code: 3 } })).toBe('Exit code 3');
+  expect(endOf({ ...failed, exit: { code: 0, signal: 9, message: 'loading' } })).toBe('Loading (signal 9)');
+  expect(endOf({ ...failed, exit: { code: 137, cause: 'out of memory' }, message: 'task main-0 ended: out of memory' })).toBe('Task main-0 ended: out of memory');
+  expect(endOf({ ...failed, cause: 'time limit', message: 'it ran longer than its time limit of 900 s' })).toBe('It ran longer than its time limit of 15 min');
+  expect(endOf({ ...base, phase: 'Stopped' })).toBe('');
+});
+
+test('a job is called by its name for its own user, for others with its user before it', () => {
+  expect(refOf({ name: 'eval', user: 'bob' }, 'alice')).toBe('bob~eval');
+  expect(refOf({ name: 'eval', user: 'bob' }, 'bob')).toBe('eval');
+  expect(refOf({ name: 'eval' }, 'bob')).toBe('eval');
+  expect(refOf({ name: '', user: 'bob' }, 'alice')).toBe('');
 });

@@ -24,7 +24,7 @@ export function Bar({ me }: { me: Me }) {
   return (
     <header className={css.top}>
       <NavDrawer me={me} />
-      <Link to="/" className={css.brand}>
+      <Link to="/" className={css.brand} aria-label={text.product}>
         <Mark /> <span>{text.product}</span>
       </Link>
       <div className={css.topRight}>

@@ -1,6 +1,8 @@
 import { count, ordinal, plural } from '../format/quantity';
 
 export const text = {
+  noJob: (name: string) => `You can see no job ${name}. A job of another user is called USER~NAME.`,
+  toJobs: 'All jobs that you may see',
   tabs: 'Parts of the job',
   overview: 'Overview',
   log: 'Log',
@@ -61,6 +63,12 @@ export const text = {
   data: 'What happened',
   progressLeft: 'Repeated progress events are shown once.',
   moreEvents: (n: number) => `The last ${count(n)} events are shown; comb job events has all.`,
+};
+
+// exit is how a program ended.
+export const exit = {
+  exitCode: (code: number) => `exit code ${code}`,
+  signal: (n: number) => `signal ${n}`,
 };
 
 export const wish = {
@@ -127,6 +135,8 @@ export const log = {
   allLabel: 'Log of all tasks',
   stream: 'Which output',
   streams: [{ value: 'both', label: 'Both' }, { value: 'stdout', label: 'Output' }, { value: 'stderr', label: 'Errors' }],
+  noTask: (asked: string, shown: string) => `There is no task ${asked}: this is the log of ${shown}.`,
+  noAttempt: (asked: string, shown: string) => `There is no attempt ${asked} of ${shown}: this is the latest.`,
   isError: 'standard error',
   firstError: (of: number) => (of > 0 ? `First error in the last ${plural(of, 'line')}` : 'First error'),
   attempt: 'Attempt',

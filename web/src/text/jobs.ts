@@ -1,4 +1,4 @@
-import { count, ordinal } from '../format/quantity';
+import { count, ordinal, plural } from '../format/quantity';
 import { clock, duration } from '../format/time';
 
 const hour = 3_600_000_000;
@@ -50,6 +50,8 @@ export const text = {
     n === 1
       ? 'Its tasks are asked to end. After their grace period they are killed. A stopped job does not start again.'
       : 'Their tasks are asked to end. After their grace period they are killed. Stopped jobs do not start again.',
+  stopped: 'Jobs to stop',
+  more: (n: number) => `and ${plural(n, 'more job')}`,
   stopping: 'Stopping…',
   position: (n: number) => `${ordinal(n)} in line`,
   starts: 'Starts',

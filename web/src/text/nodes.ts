@@ -2,7 +2,7 @@ import { count } from '../format/quantity';
 
 export const text = {
   title: 'Nodes',
-  pretended: 'Its GPUs are pretended: tasks get none',
+  pretended: 'Its GPUs are pretended: tasks get their numbers, and no device',
   runtime: (how: string) => {
     if (how.startsWith('processes')) return 'Tasks run as processes';
     if (how.startsWith('containers for')) return 'Jobs with an image run in containers, others as processes';

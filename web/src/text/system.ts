@@ -1,5 +1,7 @@
 export const text = {
   title: 'System',
+  forAdmins: 'This page is for administrators. How tasks run here is on',
+  toNodes: 'Nodes',
   server: 'This server',
   runtime: 'Tasks run as',
   version: 'Version',

@@ -4,6 +4,8 @@ export const text = {
   title: 'Virtual clusters',
   none: 'There are no virtual clusters',
   noneWhy: 'The cluster file says which there are: see Configuration.',
+  noSuch: (name: string) => `You can see no virtual cluster ${name}.`,
+  toAll: 'All virtual clusters',
   policy: 'Policy',
   parent: 'Part of',
   backfill: 'Backfill',

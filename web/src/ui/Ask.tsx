@@ -16,7 +16,7 @@ interface Props {
   onClose: () => void;
 }
 
-// Ask is the one dialog: it says what will happen before it does.
+// Ask is the one dialog: it says what will happen before it does. One that ends something begins at Cancel: Enter twice ends nothing.
 export function Ask({ title, act, busy = false, ends = false, error, children, onAct, onClose }: Props) {
   return (
     <Dialog title={title} onClose={onClose}>
@@ -30,10 +30,10 @@ export function Ask({ title, act, busy = false, ends = false, error, children, o
         {children}
         {error && <Failed error={error} of="acting" />}
         <div className={css.askButtons}>
-          <Button variant="default" onClick={onClose}>
+          <Button variant="default" onClick={onClose} data-autofocus={ends || undefined}>
             {text.cancel}
           </Button>
-          <Button type="submit" disabled={busy} {...(ends ? { color: 'red' } : {})} data-autofocus>
+          <Button type="submit" disabled={busy} {...(ends ? { color: 'red' } : {})} data-autofocus={!ends || undefined}>
             {act}
           </Button>
         </div>

@@ -1,5 +1,6 @@
 import { Button } from '@mantine/core';
 import { Failure } from '../api/client';
+import { told } from '../format/sentence';
 import { text } from '../text/common';
 import css from './ui.module.css';
 
@@ -32,7 +33,7 @@ export function Failed({ error, onRetry, of = 'reading' }: Props) {
   return (
     <div role="alert" className={css.failed}>
       <strong>{titleOf(error, of === 'acting')}</strong>
-      <Mistakes error={error} />
+      {error.message !== text.noAnswerWhy && <Mistakes error={error} />}
       {onRetry && (
         <div>
           <Button size="xs" variant="default" onClick={onRetry}>
@@ -53,7 +54,7 @@ export function Mistakes({ error }: { error: Error }) {
       {errors.map((e) => (
         <li key={`${e.line ?? 0} ${e.column ?? 0} ${e.pointer ?? ''} ${e.detail}`}>
           {e.line ? <span className="muted">{text.place(e.line, e.column ?? 1)}: </span> : null}
-          {e.pointer && <code>{e.pointer}</code>} {e.detail}
+          {e.pointer && <><code>{e.pointer}</code>: </>}{told(e.detail)}
         </li>
       ))}
     </ul>

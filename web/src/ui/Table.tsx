@@ -12,6 +12,7 @@ export interface Column<T> {
   quiet?: boolean; // its head is for screen readers alone
   top?: ReactNode; // what stands in its head instead of its name
   grow?: boolean; // takes what the others leave, and is cut with an ellipsis
+  gives?: boolean; // takes a part of that, and is cut first
   order?: (a: T, b: T) => number; // its head sorts the rows that are shown
 }
 
@@ -71,7 +72,7 @@ export function Table<T>({ label, columns, rows, rowKey, dim, sorted, ordered = 
           {(ordered ? rows : inOrder(rows, columns, sorted)).map((row) => (
             <tr key={rowKey(row)} role="row" data-dim={dim?.(row) || undefined}>
               {columns.map((c) => (
-                <td key={c.key} role="cell" data-align={c.align} data-narrow={c.narrow} data-grow={c.grow} data-from={c.from} data-quiet={c.quiet || !!c.top || undefined} data-named={c.named || c.align === 'right' || undefined} data-head={c.head}>
+                <td key={c.key} role="cell" data-align={c.align} data-narrow={c.narrow} data-grow={c.grow} data-gives={c.gives} data-from={c.from} data-quiet={c.quiet || !!c.top || undefined} data-named={c.named || c.align === 'right' || undefined} data-head={c.head}>
                   {c.cell(row)}
                 </td>
               ))}

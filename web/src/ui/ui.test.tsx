@@ -78,10 +78,11 @@ test('a failure says what kind it is, what the server said, and offers another t
     [new Wrong('why'), 'acting', text.wrong], [new Error('why'), 'reading', text.broken],
   ];
   for (const [error, of, title] of titles) expect(said(<Failed error={error} of={of} />)).toBe(`${title}|why`);
+  expect(said(<Failed error={new Failure(0, text.noAnswerWhy)} />)).toBe(text.noAnswer); // once
   expect(html(<Failed error={new Failure(500, 'why')} />)).toContain('role="alert"');
   expect(said(<Failed error={new Failure(500, 'why')} onRetry={() => {}} />)).toContain(text.again);
   const mistakes = { code: '', title: '', status: 422, detail: 'two', errors: [{ detail: 'no such key', line: 3, column: 2 }, { detail: 'too large', pointer: '/a' }] };
-  expect(said(<Failed error={new Failure(422, 'two', mistakes)} />)).toBe(`${text.failedToLoad}|line 3, column 2: | no such key|/a| too large`);
+  expect(said(<Failed error={new Failure(422, 'two', mistakes)} />)).toBe(`${text.failedToLoad}|line 3, column 2: |no such key|/a|: too large`);
 });
 
 test('what loads is busy, and keeps the place of its rows', () => {

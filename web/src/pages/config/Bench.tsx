@@ -61,7 +61,7 @@ export function Bench({ user, present, etag }: { user: string; present: string; 
       <section className={css.side} aria-label={text.plan} aria-busy={draft !== null && !plan.fresh}>
         <h2>{text.plan}</h2>
         {draft && draft.etag !== etag && <p className={css.stale} role="status">{text.stale}</p>}
-        {draft ? <Plan plan={plan.data} error={plan.error} /> : <p className="muted">{text.same}</p>}
+        {draft ? <Plan plan={plan.data} error={plan.error} reader={user} /> : <p className="muted">{text.same}</p>}
         {draft && (
           <div className={css.buttons}>
             <Button disabled={!plan.data || !plan.fresh} {...(stops ? { color: 'red' } : {})} onClick={() => setKey(newKey())}>{text.apply}</Button>
@@ -72,7 +72,7 @@ export function Bench({ user, present, etag }: { user: string; present: string; 
       {key && (
         <Ask ends={stops > 0} title={stops > 0 ? text.applyStops(stops) : text.applyTitle} act={apply.isPending ? text.applying : text.apply} busy={apply.isPending} error={apply.error} onAct={() => apply.mutate()} onClose={() => (apply.reset(), setKey(''))}>
           <p>{text.applyWhy}</p>
-          <TextInput label={text.applyReason} maxLength={1000} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />
+          <TextInput label={text.applyReason} maxLength={1000} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus={stops === 0 || undefined} />
         </Ask>
       )}
     </div>

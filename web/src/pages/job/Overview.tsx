@@ -1,8 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { explainQuery, historyQuery } from '../../api/jobs';
+import { meQuery } from '../../api/people';
 import type { Job, PastAttempt, Task } from '../../api/wire';
 import { count } from '../../format/quantity';
+import { told } from '../../format/sentence';
+import { mayWith } from '../../parts/rights';
 import { hasEnded } from '../../parts/state';
 import { WhyPanel } from '../../parts/WhyPanel';
 import { text, why } from '../../text/job';
@@ -18,6 +21,7 @@ import { Outcome } from './Outcome';
 const most = 500; // tasks in the list
 
 export function Overview({ job }: { job: Job }) {
+  const me = useQuery(meQuery).data;
   const why = useQuery({ ...explainQuery(String(job.id)), enabled: !hasEnded(job) });
   if (job.phase === 'Waiting' && why.isPending) return <Loading rows={6} />; // what stands below would move when it comes
   return (
@@ -38,7 +42,7 @@ export function Overview({ job }: { job: Job }) {
         <Table label={text.tasks} columns={tasks(job)} rows={(job.tasks ?? []).slice(0, most)} rowKey={(t) => `${t.role}-${t.index}`} />
         {(job.tasks ?? []).length > most && <p className="meta">{text.moreTasks(most)}</p>}
       </Section>
-      <Attempts job={job} />
+      {mayWith(me, "read the job's file, logs and events", job) && <Attempts job={job} />}
     </>
   );
 }
@@ -53,7 +57,7 @@ function Coming({ job }: { job: Job }) {
         {all.map((c) => (
           <li key={`${c.kind} ${c.message}`}>
             {c.at ? <><Ago at={c.at} />{': '}</> : null}
-            {c.message}
+            {told(c.message)}
           </li>
         ))}
       </ul>
@@ -64,9 +68,10 @@ function Coming({ job }: { job: Job }) {
 // Waiting shows why what waits of a job waits. A job whose gangs all run has nothing here.
 function Waiting({ job }: { job: Job }) {
   const e = useQuery(explainQuery(String(job.id)));
+  const reader = useQuery(meQuery).data?.name ?? '';
   if (e.error) return <Failed error={e.error} onRetry={() => void e.refetch()} />;
   if (!e.data || (e.data.gangs ?? []).length === 0) return null;
-  return <WhyPanel explanation={e.data} title={job.phase === 'Waiting' ? why.title : why.ran} from={String(job.id)} />;
+  return <WhyPanel explanation={e.data} title={job.phase === 'Waiting' ? why.title : why.ran} reader={reader} from={String(job.id)} />;
 }
 
 function exitOf(t: Task): string {

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
+import { Failure } from '../../api/client';
 import { jobQuery } from '../../api/jobs';
 import { meQuery } from '../../api/people';
 import type { Job } from '../../api/wire';
@@ -8,8 +9,10 @@ import { count } from '../../format/quantity';
 import { LogView } from '../../parts/LogView';
 import { mayWith } from '../../parts/rights';
 import { firstFailed, stateOf } from '../../parts/state';
+import { text as common } from '../../text/common';
 import { text } from '../../text/job';
 import { Ago } from '../../ui/Ago';
+import { Empty } from '../../ui/Empty';
 import { Failed } from '../../ui/Failed';
 import { Loading } from '../../ui/Loading';
 import { Fact, Page } from '../../ui/Page';
@@ -34,8 +37,19 @@ export function JobPage() {
   if (job.data) return <OneJob key={job.data.id} job={job.data} />;
   return (
     <Page title={ref}>
-      {job.error ? <Failed error={job.error} onRetry={() => void job.refetch()} /> : <Loading />}
+      {job.error ? <NoJob name={ref} error={job.error} onRetry={() => void job.refetch()} /> : <Loading />}
     </Page>
+  );
+}
+
+function NoJob({ name, error, onRetry }: { name: string; error: Error; onRetry: () => void }) {
+  if (!(error instanceof Failure && error.status === 404)) return <Failed error={error} onRetry={onRetry} />;
+  return (
+    <div role="alert">
+      <Empty title={common.notFound}>
+        {text.noJob(name)} <Link to="/jobs">{text.toJobs}</Link>
+      </Empty>
+    </div>
   );
 }
 
@@ -45,7 +59,7 @@ function OneJob({ job }: { job: Job }) {
   // A failed job opens at its first error. One that fails while its page is read leaves it as it is.
   const [atError] = useState(() => firstFailed(job) !== undefined && mayWith(me, "read the job's file, logs and events", job));
   const home = atError ? 'log' : '';
-  const tab = search.tab === 'overview' ? '' : (search.tab ?? home);
+  const tab = tabs.find((t) => t.id !== '' && t.id === search.tab)?.id ?? (search.tab ? '' : home);
   return (
     <Page title={job.ref} beside={<State state={stateOf(job)} />} facts={<Facts job={job} />} actions={<Actions job={job} />}>
       <nav className={css.tabs} aria-label={text.tabs}>
@@ -57,7 +71,7 @@ function OneJob({ job }: { job: Job }) {
       </nav>
       {tab === 'log' && (
         <div className={css.log} data-outcome={atError || undefined}>
-          {atError && <Outcome job={job} />}
+          {atError && <Outcome job={job} aboveLog />}
           <LogView job={job} />
         </div>
       )}

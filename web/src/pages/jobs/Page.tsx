@@ -33,13 +33,13 @@ export function Jobs() {
   const rows = jobs.data?.jobs ?? [];
   const whole = serverSort(address) !== ''; // the order is one of all pages
   const more = !!jobs.data?.next || !!address.cursor;
-  const picked = rows.filter((j) => chosen.has(String(j.id)) && !hasEnded(j)).map((j) => String(j.id)); // what is not seen is not stopped
+  const picked = rows.filter((j) => chosen.has(String(j.id)) && !hasEnded(j)); // what is not seen is not stopped
   return (
     <Page
       title={text.title}
       actions={
         <>
-          {picked.length > 0 && <StopMany refs={picked} onDone={() => setChosen(new Set())} />}
+          {picked.length > 0 && <StopMany jobs={picked} onDone={() => setChosen(new Set())} />}
           <LinkButton to="/submit">
             {text.submit}
           </LinkButton>

@@ -6,6 +6,7 @@ import { newKey } from '../../api/client';
 import { cordon, drain, drainPlanQuery, uncordon } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import type { CellList, Node } from '../../api/wire';
+import { told } from '../../format/sentence';
 import { leavesOf } from '../../map/cells';
 import { isPretended, meaningOf, nodeState } from '../../parts/node';
 import { may } from '../../parts/rights';
@@ -101,7 +102,7 @@ function Fates({ node, minutes }: { node: string; minutes: number }) {
       <ul className={css.fates}>
         {all.map((e) => (
           <li key={`${e.attempt.job} ${e.attempt.gang} ${e.attempt.n}`}>
-            <Link to="/jobs/$job" params={{ job: String(e.attempt.job) }}>{e.ref}</Link> {e.says}
+            <Link to="/jobs/$job" params={{ job: String(e.attempt.job) }}>{e.ref}</Link> {told(e.says)}
           </li>
         ))}
       </ul>

@@ -27,10 +27,10 @@ export function Nodes() {
   return (
     <Page title={text.title} facts={nodes.data?.runtime && <span className="muted">{text.runtime(nodes.data.runtime)}</span>}>
       <div className={css.bar}>
-        <SegmentedControl aria-label={text.view} value={search.as ?? 'map'} onChange={(v) => go({ as: v === 'map' ? '' : v })}
+        <SegmentedControl classNames={{ label: css.choice ?? '' }} aria-label={text.view} value={search.as ?? 'map'} onChange={(v) => go({ as: v === 'map' ? '' : v })}
           data={[{ value: 'map', label: text.map }, { value: 'virtual', label: text.virtual }, { value: 'table', label: text.table }]} />
         {search.as !== 'table' && (
-          <SegmentedControl aria-label={text.colour} value={search.by ?? 'vc'} onChange={(v) => go({ by: v === 'vc' ? '' : v })}
+          <SegmentedControl classNames={{ label: css.choice ?? '' }} aria-label={text.colour} value={search.by ?? 'vc'} onChange={(v) => go({ by: v === 'vc' ? '' : v })}
             data={Object.entries(text.by).map(([value, label]) => ({ value, label }))} />
         )}
       </div>

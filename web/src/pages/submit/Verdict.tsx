@@ -2,7 +2,7 @@ import { Button } from '@mantine/core';
 import { useId } from 'react';
 import { Failure } from '../../api/client';
 import type { Explanation, Validated } from '../../api/wire';
-import { sentence } from '../../format/sentence';
+import { capital, sentence } from '../../format/sentence';
 import { changesOf } from '../../parts/changes';
 import { Start } from '../../parts/WhyPanel';
 import { text } from '../../text/submit';
@@ -58,8 +58,8 @@ function Told({ data, onUse }: { data: Validated; onUse: Props['onUse'] }) {
   return (
     <>
       <Head tone={head.tone} word={head.word} />
-      {data.message && <p>{sentence(data.message)}</p>}
-      {data.standing && <p className="muted">{sentence(data.standing)}.</p>}
+      {data.message && <p>{sentence(data.message, data.explanation?.vc ?? '')}</p>}
+      {data.standing && <p className="muted">{capital(data.standing)}.</p>}
       {data.verdict === 'waits' && (
         <p>
           <span className="muted">{why.start}</span> <Start estimate={data.explanation?.estimate} />

@@ -17,3 +17,11 @@ test('a template is put into a virtual cluster, or names none', () => {
     expect(inVC(none, 'speech')).toContain('defaults:\n  virtualCluster: speech\n');
   }
 });
+
+test('where no virtual cluster is chosen the other defaults of a file stay', () => {
+  const file = 'name: a\ndefaults: {virtualCluster: default, deployment: fast}\ntype: job\n';
+  expect(inVC(file, '')).toBe('name: a\ndefaults: {deployment: fast}\ntype: job\n');
+  expect(inVC('defaults:\n  deployment: fast\n  virtualCluster: default\n', '')).toBe('defaults:\n  deployment: fast\n');
+  expect(inVC('name: a\ndefaults: {virtualCluster: default}\n', '')).toBe('name: a\n');
+  expect(inVC('name: a\n', '')).toBe('name: a\n');
+});

@@ -3,7 +3,8 @@ import { vcsQuery } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import type { Me, VC } from '../../api/wire';
 import { mayIn } from '../../parts/rights';
-import { set } from './patch';
+import { keysAt } from './draft';
+import { data, set } from './patch';
 
 // ownVCs are the virtual clusters in which one may submit, by name.
 export function ownVCs(me: Me | null | undefined, vcs: VC[]): string[] {
@@ -24,7 +25,9 @@ export function useOwnVC(): string | undefined {
   return beginVC(ownVCs(me.data, vcs.data.vcs ?? []));
 }
 
-// inVC is a job's file in a virtual cluster, "" in none that is named.
+// inVC is a job's file in a virtual cluster, "" in none that is named: then its other defaults stay.
 export function inVC(file: string, vc: string): string {
-  return vc === '' ? set(file, ['defaults'], undefined) : set(file, ['defaults', 'virtualCluster'], vc);
+  if (vc !== '') return set(file, ['defaults', 'virtualCluster'], vc);
+  const rest = set(file, ['defaults', 'virtualCluster'], undefined);
+  return keysAt(data(rest), ['defaults']).length === 0 ? set(rest, ['defaults'], undefined) : rest;
 }

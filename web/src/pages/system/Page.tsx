@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import { infoQuery, nodesQuery } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import { may } from '../../parts/rights';
@@ -19,7 +20,9 @@ export function System() {
   if (me.data && !may(me.data, 'change the cluster')) {
     return (
       <Page title={text.title}>
-        <Empty title={common.noRight} />
+        <Empty title={common.noRight}>
+          {text.forAdmins} <Link to="/nodes">{text.toNodes}</Link>
+        </Empty>
       </Page>
     );
   }

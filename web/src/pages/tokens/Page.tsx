@@ -15,7 +15,7 @@ import { NewToken } from './NewToken';
 
 const facts = (own: string | undefined): Column<Token>[] => [
   { key: 'name', head: text.name, narrow: 'title', cell: (t) => t.name || t.id },
-  { key: 'kind', head: text.kind, grow: true, cell: (t) => [text.kinds[t.kind], t.read_only && text.onlyReads, t.id === own && text.thisOne].filter(Boolean).join(' · ') },
+  { key: 'kind', head: text.kind, grow: true, cell: (t) => [text.kinds[t.kind], t.read_only && text.onlyReads, (t.vcs ?? []).length > 0 && text.only(t.vcs ?? []), t.id === own && text.thisOne].filter(Boolean).join(' · ') },
   { key: 'created', head: text.created, named: true, cell: (t) => <Ago at={t.created} /> },
   { key: 'used', head: text.used, named: true, cell: (t) => (t.used ? <Ago at={t.used} /> : <span className="muted">{text.never}</span>) },
   { key: 'ends', head: text.ends, named: true, cell: (t) => (t.expires ? <Ago at={t.expires} /> : <span className="muted">{text.never}</span>) },

@@ -1,7 +1,7 @@
 import { Button, TextInput } from '@mantine/core';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { deleteUser, updateUser } from '../../api/people';
+import { deleteUser, meQuery, updateUser } from '../../api/people';
 import type { User } from '../../api/wire';
 import { users as text } from '../../text/people';
 import { Ask } from '../../ui/Ask';
@@ -11,7 +11,8 @@ import css from './users.module.css';
 
 type What = 'groups' | 'numbers' | 'reset' | 'block' | 'remove';
 
-function wordsOf(what: What, u: User): { title: string; act: string; why: string } {
+function wordsOf(what: What, u: User, own: boolean): { title: string; act: string; why: string } {
+  if (own && (what === 'reset' || what === 'remove' || (what === 'block' && !u.blocked))) return text.own[what];
   switch (what) {
     case 'groups':
       return { title: text.setGroups(u.name), act: text.act, why: '' };
@@ -100,8 +101,9 @@ function Sure({ what, user, onClose }: { what: What; user: User; onClose: () => 
       if (password === '') onClose();
     },
   });
-  const words = wordsOf(what, user);
-  if (act.data) return <Secret title={text.passwords} say={text.made} secret={act.data} onClose={onClose} />;
+  const own = useQuery(meQuery).data?.name === user.name;
+  const words = wordsOf(what, user, own);
+  if (act.data) return <Secret title={text.passwords} secret={act.data} onClose={onClose}>{text.made}</Secret>;
   return (
     <Ask ends={what === 'remove' || (what === 'block' && !user.blocked)} title={words.title} act={act.isPending ? text.doing : words.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
       {words.why && <p>{words.why}</p>}

@@ -21,7 +21,7 @@ export function Create({ onClose }: { onClose: () => void }) {
       for (const key of ['users', 'groups']) void cache.invalidateQueries({ queryKey: [key] });
     },
   });
-  if (create.data !== undefined) return <Secret title={text.passwords} say={text.made} secret={create.data} onClose={onClose} />;
+  if (create.data !== undefined) return <Secret title={text.passwords} secret={create.data} onClose={onClose}>{text.made}</Secret>;
   return (
     <Ask title={text.create} act={create.isPending ? text.doing : text.create} busy={create.isPending} error={create.error} onAct={() => create.mutate()} onClose={onClose}>
       <p>{text.createHow}</p>

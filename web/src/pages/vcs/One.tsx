@@ -28,7 +28,11 @@ export function OneVC() {
     <Page title={name} facts={vc && <Facts vc={vc} role={role} />}>
       {vcs.error && <Failed error={vcs.error} onRetry={() => void vcs.refetch()} />}
       {vcs.isPending && <Loading />}
-      {vcs.data && !vc && <Empty title={common.notFound} />}
+      {vcs.data && !vc && (
+        <Empty title={common.notFound}>
+          {text.noSuch(name)} <Link to="/vcs">{text.toAll}</Link>
+        </Empty>
+      )}
       {vc && <Parts key={vc.name} vc={vc} />}
     </Page>
   );

@@ -1,1 +1,0 @@
-import{n as e,t,x as n}from"./shared-BlcpSKo3.js";import{Un as r,r as i}from"./index-CDAmw7Q3.js";var a=r();function o({user:r}){return(0,a.jsxs)(n,{title:e.over,children:[(0,a.jsx)(`p`,{className:i.overWhy,children:e.overWhy}),(0,a.jsx)(t,{user:r})]})}export{o as Over};
