@@ -543,6 +543,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, clean(v.text, true))
 	d.sayPretended(ctx)
 	d.sayMissing()
+	sayClosed(d)
 	if code, until := d.people.SetupCode(); code != "" {
 		fmt.Fprintf(d.app.out, "no administrator account yet: make one with comb login --setup and the code %s, until %s\n", code, until.UTC().Format(time.RFC3339))
 	}
@@ -588,6 +589,30 @@ func (d *daemon) sayMissing() {
 		fmt.Fprintf(d.app.out, "GPUs: those of %[1]s are real by the configuration in force, and none is found on this machine, "+
 			"so they are out of use;\n  to pretend them apply its file with pretended: true at %[1]s in skuTypes, "+
 			"or start the server with --virtual-gpus N and --cluster FILE\n", real)
+	}
+}
+
+// sayClosed says which folder above the data directory keeps users with numbers from the files of
+// their processes: the server opens its own folders for them, and no others.
+func sayClosed(d *daemon) {
+	if os.Geteuid() != 0 || d.kube != nil || d.runtime.Engine != nil && !d.flags.trustUsers {
+		return // no process is a user's
+	}
+	data, err := filepath.Abs(d.flags.data)
+	if err != nil {
+		return
+	}
+	for _, u := range d.people.Users() {
+		ids, err := d.people.TaskIDs(u.Name)
+		if err != nil || ids.UID == 0 {
+			continue
+		}
+		if dir := local.Closed(filepath.Dir(data), ids.UID, ids.GID); dir != "" {
+			fmt.Fprintf(d.app.out, "users with a uid: the folder %[1]s is closed to them, so their jobs cannot start "+
+				"as processes;\n  let others pass it (chmod o+x %[1]s), or keep the data directory elsewhere "+
+				"(--data)\n", dir)
+		}
+		return
 	}
 }
 

@@ -117,8 +117,9 @@ type TaskRefused struct {
 	// Job is true when the fault is the job's own (no such directory, say) and
 	// another node would not help; the node is then not blamed.
 	Job bool `json:"job,omitempty"`
-	// Fetch is true when its image did not come from its registry. A user names that: the job keeps
-	// off the node for a while, and the node is not blamed.
+	// Fetch is true when its image did not come from its registry, or what is its user's alone is
+	// amiss, such as a folder that is closed to it. The job keeps off the node for a while, and the
+	// node, where jobs of others run, is not blamed.
 	Fetch bool `json:"fetch,omitempty"`
 }
 

@@ -207,6 +207,39 @@ func TestFolderOfAnotherUser(t *testing.T) {
 	}
 }
 
+// A folder above the server's that is closed to a user is not the job's fault, nor one for which
+// the node is put aside: the words say which folder it is, and what opens it.
+func TestClosedWay(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // tasks have the server's number
+	}
+	w, _ := userWorld(t, func(*Options) {})
+	above := filepath.Dir(filepath.Dir(w.e.o.Dir))
+	if err := os.Chmod(above, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.e.Do(of(w.action(1, "true"), "ada", numbers{4001, 4000}))
+	r := wantRefused(w)
+	why := fmt.Sprintf("the folder %[1]s above this server's files is closed to uid 4001 of user ada: "+
+		"an administrator lets others pass it (chmod o+x %[1]s)", above)
+	if r.Job || !r.Fetch || !strings.HasPrefix(r.Reason, why) {
+		t.Errorf("%+v", r)
+	}
+	if got := Closed(w.e.o.Dir, 4001, 4000); got != above {
+		t.Errorf("the closed folder is %q, want %s", got, above)
+	}
+	if err := os.Chmod(above, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	w.e.Do(of(w.action(1, "echo is $(id -u)"), "ada", numbers{4001, 4000}))
+	if x := w.exit(); x.Code != 0 || x.Cause != "" {
+		t.Errorf("of an open way it ended with %+v", x)
+	}
+	if got := Closed(w.e.o.Dir, 4001, 4000); got != "" {
+		t.Errorf("of an open way %q is closed", got)
+	}
+}
+
 // A job's own limits of processes count, up to those of its SKU: more are refused with both
 // numbers.
 func limitsOfJobs(t *testing.T, image string, change func(*Options)) {

@@ -96,9 +96,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work, order != nil); err != nil {
 		refusal = &outcome{Refused: err.Error(), Job: true}
 	} else if who != nil {
-		if err := t.house(who, &seen); err != nil {
-			return nil, nil, unable("make the task's directory", err)
-		}
+		refusal = t.house(who, &seen)
 	}
 	if refusal != nil {
 		return nil, nil, refusal
@@ -452,15 +450,31 @@ func (t *task) openWay(who *rights.Account) (err error) {
 	return err
 }
 
-// house makes the folders of a process that runs as a user of its own, and says where it sees them.
-func (t *task) house(who *rights.Account, seen *paths) error {
+// house makes the folders of a process that runs as a user of its own, and says where it sees
+// them. Folders above the data directory are not the server's to open: one that is closed to the
+// user is no fault of the job's, and the node is not blamed, since jobs of others run there.
+func (t *task) house(who *rights.Account, seen *paths) *outcome {
 	seen.files = filepath.Join(t.dir, sharedDir)
 	err := errors.Join(owned(who, seen.checkpoints, seen.code, seen.files), t.openWay(who))
 	if err == nil && t.at.start.Job.Varies() {
 		seen.members = filepath.Join(t.e.place.job(t.at.id.Job), sharedMembers, membersFile)
 		err = t.e.roster.share(t.at.id.Job)
 	}
-	return err
+	if err != nil {
+		return unable("make the task's directory", err)
+	}
+	if dir := rights.Closed(who, seen.files); dir != "" {
+		return &outcome{Fetch: true, Refused: fmt.Sprintf("the folder %s above this server's files is closed to "+
+			"uid %d of user %s: an administrator lets others pass it (chmod o+x %s), or keeps the server's files "+
+			"elsewhere (comb serve --data)", dir, who.UID, who.Name, dir)}
+	}
+	return nil
+}
+
+// Closed is the first folder on the way to a path, the path among them, that tasks of a user could
+// not pass as processes; "" is that all are open. This process is root's.
+func Closed(path string, uid, gid int64) string {
+	return rights.Closed(&rights.Account{UID: uint32(uid), GID: uint32(gid)}, path)
 }
 
 // ownerOf is a user to whom folders of storages are given.

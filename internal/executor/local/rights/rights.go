@@ -4,9 +4,11 @@
 package rights
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -152,6 +154,31 @@ func Enterable(a *Account, dir string) (err error) {
 		return fmt.Errorf("cannot be entered by %s: allow that user to, or name another one", user)
 	}
 	return ErrNoDir
+}
+
+// Closed is the first folder on the way to a path, the path among them, that a user may not pass;
+// "" is that all are open. A process of root's may ask it, whatever its groups are.
+func Closed(a *Account, path string) (dir string) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // each folder is one of its parts
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // As leaves the thread in no group: it ends with the goroutine
+		As(a, func() {
+			for at := 0; at <= len(path) && dir == ""; at++ {
+				if at < len(path) && path[at] != '/' {
+					continue
+				}
+				if _, err := os.Stat(path[:at] + "/."); errors.Is(err, unix.EACCES) {
+					dir = cmp.Or(path[:at], "/")
+				}
+			}
+		})
+	}()
+	<-done
+	return dir
 }
 
 // ErrNoDir says that a directory is not there.
