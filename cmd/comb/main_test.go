@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,8 +44,18 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "ran": ranFor, "token": tokenOf, "certify": certify, "fetch": fetch, "rules": rules},
+		Condition: conditionOf,
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "ran": ranFor, "token": tokenOf, "certify": certify, "fetch": fetch, "rules": rules},
 	})
+}
+
+// conditionOf says whether a line of a script counts: [root] where servers and tasks may be of any
+// user.
+func conditionOf(name string) (bool, error) {
+	if name != "root" {
+		return false, fmt.Errorf("there is no condition %q", name)
+	}
+	return os.Geteuid() == 0, nil
 }
 
 // turnEnv numbers a run under the race detector.

@@ -350,8 +350,12 @@ func (e *Executor) onDisk(a sched.AttemptID) []int32 {
 	return tasks
 }
 
-// noteOnce returns true the first time it is asked about a job, over restarts.
+// noteOnce returns true the first time it is asked about a job, over restarts, also before the job
+// has a folder.
 func noteOnce(jobDir, what string) bool {
+	if os.MkdirAll(jobDir, 0o700) != nil {
+		return false
+	}
 	f, err := os.OpenFile(jobDir+"/noted."+what, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return false
