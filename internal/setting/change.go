@@ -74,8 +74,9 @@ type ThroughputChange struct {
 
 // SKUChange is a leaf type that comes, goes or carries something else.
 type SKUChange struct {
-	Name cell.TypeName `json:"name"`
-	Kind ChangeKind    `json:"kind"`
+	Name   cell.TypeName `json:"name"`
+	Kind   ChangeKind    `json:"kind"`
+	Fields []RuleChange  `json:"-"` // by their keys in a cluster file, of one that stays
 }
 
 // NodeChange is a node that comes, goes, gets another name or other leaves.

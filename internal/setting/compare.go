@@ -3,7 +3,6 @@ package setting
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -68,9 +67,7 @@ func (c *Changes) Sentences() (out []string) {
 	for i := range c.Chains {
 		out = append(out, c.Chains[i].lines()...)
 	}
-	for _, k := range c.SKUs {
-		out = append(out, fmt.Sprintf("SKU %s is %s", k.Name, k.Kind))
-	}
+	out = append(out, skuSentences(c.SKUs)...)
 	out = append(out, nodeSentences(c.Nodes)...)
 	for i := range c.VCs {
 		out = append(out, c.VCs[i].lines()...)
@@ -298,40 +295,6 @@ func durationText(d Duration) string {
 		return out
 	}
 	return out + (time.Duration(d) * time.Microsecond).String()
-}
-
-// skus compares the leaf types.
-func (d *Pair) skus() []SKUChange {
-	out := []SKUChange{}
-	find := func(c *Config, n cell.TypeName) *cell.SKU {
-		if i := slices.IndexFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.Name == n }); i >= 0 {
-			return &c.Cluster.SKUs[i]
-		}
-		return nil
-	}
-	for i := range d.After.Cluster.SKUs {
-		now := &d.After.Cluster.SKUs[i]
-		switch was := find(d.Before, now.Name); {
-		case was == nil:
-			out = append(out, SKUChange{now.Name, Added})
-		case !sameSKU(was, now):
-			out = append(out, SKUChange{now.Name, Changed})
-		}
-	}
-	for i := range d.Before.Cluster.SKUs {
-		if was := &d.Before.Cluster.SKUs[i]; find(d.After, was.Name) == nil {
-			out = append(out, SKUChange{was.Name, Removed})
-		}
-	}
-	slices.SortFunc(out, func(a, b SKUChange) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-func sameSKU(a, b *cell.SKU) bool {
-	x, y := *a, *b
-	same := slices.Equal(x.Files, y.Files)
-	x.Files, y.Files = nil, nil
-	return same && reflect.DeepEqual(x, y)
 }
 
 // chains compares how many cells the chains have; either forest may be missing.
