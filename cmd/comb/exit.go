@@ -171,8 +171,10 @@ func flagError(c *cobra.Command, err error) error {
 		return usageError{c, err}
 	}
 	f := value.GetFlag()
-	want := f.Value.Type()
+	want, own := f.Value.Type(), errors.Unwrap(value)
 	switch {
+	case document.Unitless(value.GetValue()) != nil && (want == "duration" || want == "time"):
+		return usage(c, "--%s %s: %w", f.Name, value.GetValue(), document.Unitless(value.GetValue()))
 	case errors.Is(err, flags.ErrEmpty):
 		return usage(c, "--%s is empty: give it a value, or leave it out", f.Name)
 	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"):
@@ -185,9 +187,9 @@ func flagError(c *cobra.Command, err error) error {
 	case want == "time":
 		want = "a time such as 30d or 12h, or forever"
 	case want == "amount":
-		want = "an amount of memory such as 16Gi or 500M, or a number of MiB"
+		return usage(c, "--%s %s: %w", f.Name, document.Quote(value.GetValue()), own)
 	case want == rest.GPUs{}.Type():
-		return usage(c, "--%s %q: %v", f.Name, value.GetValue(), errors.Unwrap(value))
+		return usage(c, "--%s %q: %v", f.Name, value.GetValue(), own)
 	case want == "bool":
 		want = "true or false"
 	}

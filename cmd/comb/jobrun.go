@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/lines"
 	"github.com/combsched/comb/internal/rest"
@@ -114,6 +115,11 @@ func checkRun(c *cobra.Command, q *rest.QuickJob) error {
 		return usage(c, "--pull %s: it is for the image of --image", q.Pull)
 	case q.Tasks < 1:
 		return usage(c, "--tasks %d: want 1 or more", q.Tasks)
+	}
+	for flag, text := range map[string]string{"--time-limit": q.TimeLimit, "--grace": q.Grace} {
+		if err := document.Unitless(text); err != nil {
+			return usage(c, "%s %s: %w", flag, text, err)
+		}
 	}
 	return nil
 }

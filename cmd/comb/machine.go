@@ -330,7 +330,7 @@ func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 
 // openKube makes the executor of a Kubernetes cluster, and answers its pods.
 func (d *daemon) openKube(ctx context.Context) error {
-	way, listener, err := d.flags.kube.Line(ctx, d.kube, d.flags.data, int64(d.flags.uploadLimit)<<20)
+	way, listener, err := d.flags.kube.Line(ctx, d.kube, d.flags.data, d.flags.uploadLimit.bytes())
 	if err != nil {
 		return err
 	}
@@ -387,7 +387,10 @@ func (s *serveFlags) check(c *cobra.Command) error {
 	if s.pullTimeout < time.Second || s.pullTimeout > 24*time.Hour {
 		return usage(c, "--image-pull-timeout %v: want 1s to 24h", s.pullTimeout)
 	}
-	if s.uploadLimit < 1 || s.uploadQuota < s.uploadLimit {
+	if c.Flags().Changed("image-budget") && s.imageBudget.memoryFlag == 0 {
+		return usage(c, "--image-budget 0: no image is that small; without the flag nothing bounds what they take")
+	}
+	if s.uploadLimit.memoryFlag < 1 || s.uploadQuota.memoryFlag < s.uploadLimit.memoryFlag {
 		return usage(c, "--upload-limit %s, --upload-quota %s: want 1Mi or more, and no larger limit than quota", s.uploadLimit.String(), s.uploadQuota.String())
 	}
 	return nil

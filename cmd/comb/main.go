@@ -109,8 +109,8 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 
 func imageCommand(a *app) *cobra.Command {
 	amount := func() (pflag.Value, func() int64) {
-		m := new(memoryFlag)
-		return m, func() int64 { return int64(*m) << 20 }
+		m := new(budgetFlag)
+		return m, m.bytes
 	}
 	verbs := imagecmd.Verbs(&imagecmd.Kit{Client: a.client, When: a.when, Amount: amount, Usage: usage,
 		Say: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) }, Plain: func() bool { return a.noHeaders },

@@ -68,10 +68,10 @@ type serveFlags struct {
 	trustUsers   bool
 	runtime      string
 	pullTimeout  time.Duration
-	imageBudget  memoryFlag
+	imageBudget  budgetFlag
 	boxDisk      diskFlag
-	uploadLimit  memoryFlag
-	uploadQuota  memoryFlag
+	uploadLimit  budgetFlag
+	uploadQuota  budgetFlag
 	log          telemetry.LogFlags
 	keep         retention.Flags
 	kube         connect.Flags
@@ -117,7 +117,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.Var(&s.imageBudget, "image-budget", "what fetched images may take of the engine's disk, such as 500Gi; beyond, the least recently used are removed (default: no limit)")
 	s.boxDisk.memoryFlag = 100 << 10
 	f.Var(&s.boxDisk, "container-disk", "what a container may write to its own disk, at most and when its task asks for nothing; 0 is any amount; on Kubernetes a task may ask for more than the default")
-	s.uploadLimit, s.uploadQuota = memoryFlag(upload.Default.Bytes>>20), 10<<10
+	s.uploadLimit.memoryFlag, s.uploadQuota.memoryFlag = memoryFlag(upload.Default.Bytes>>20), 10<<10
 	f.Var(&s.uploadLimit, "upload-limit", "how large one upload may be, such as 100Mi")
 	f.Var(&s.uploadQuota, "upload-quota", "how large all uploads of one user may be together")
 	s.keep.Add(f)
@@ -206,8 +206,9 @@ func (d *daemon) run(ctx context.Context) error {
 	if err := d.runtime.Remember(d.flags.data); err != nil {
 		return err
 	}
-	if d.uploads, err = depot.Open(filepath.Join(d.flags.data, "uploads"), depot.Options{Limits: upload.Limits{Bytes: int64(d.flags.uploadLimit) << 20},
-		Quota: int64(d.flags.uploadQuota) << 20, Room: d.store.Room, Log: d.log}); err != nil {
+	if d.uploads, err = depot.Open(filepath.Join(d.flags.data, "uploads"), depot.Options{
+		Limits: upload.Limits{Bytes: d.flags.uploadLimit.bytes()}, Quota: d.flags.uploadQuota.bytes(),
+		Room: d.store.Room, Log: d.log}); err != nil {
 		return err
 	}
 	if err := d.openEngine(ctx); err != nil {
@@ -307,6 +308,10 @@ func (d *daemon) secrets(ctx context.Context) func(sched.JobID) (map[string]stri
 
 // openLocal makes the executor of this machine.
 func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
+	if most := d.flags.imageBudget; most.memoryFlag > 0 && most.memoryFlag < 1<<10 {
+		d.log.Warn("the --image-budget is smaller than most images: they are removed and fetched again and again",
+			"budget", most.String())
+	}
 	d.executor, err = local.New(local.Options{
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
 		Secrets: d.secrets(ctx),
@@ -314,7 +319,7 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room,
 		RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
 		ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: images.Options{Within: d.flags.pullTimeout,
-			Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
+			Budget: d.flags.imageBudget.bytes()}, Log: d.log, Path: d.app.env("PATH"),
 	})
 	return err
 }

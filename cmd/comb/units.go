@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/narrate"
 )
 
-// durationFlag is a time as job files write it: 90s, 2h30m, 1d12h, or seconds.
+// durationFlag is a time as job files write it: 90s, 2h30m, 1d12h.
 type durationFlag time.Duration
 
 // maxWait is the largest value of a durationFlag.
@@ -17,6 +17,9 @@ const maxWait = 10 * 365 * 24 * time.Hour
 
 // Set implements pflag.Value.
 func (d *durationFlag) Set(text string) error {
+	if err := document.Unitless(text); err != nil {
+		return err
+	}
 	micros, ok := document.ParseDuration(text)
 	if !ok || micros < 0 || micros > maxWait.Microseconds() {
 		return errors.New("want a time such as 30s, 90m or 1d12h")
@@ -47,7 +50,7 @@ func (m *memoryFlag) Set(text string) error {
 		mib, ok = document.ParseMemory(text)
 	}
 	if !ok {
-		return errors.New("want an amount such as 16Gi or 500M")
+		return errors.New("want an amount of memory such as 16Gi or 500M, or a number of MiB")
 	}
 	*m = memoryFlag(mib)
 	return nil
@@ -64,16 +67,32 @@ func (m *memoryFlag) String() string {
 // Type implements pflag.Value.
 func (m *memoryFlag) Type() string { return "amount" }
 
+// budgetFlag is an amount of a disk in MiB, with a unit: a bare number may be meant in any.
+type budgetFlag struct{ memoryFlag }
+
+// Set implements pflag.Value.
+func (b *budgetFlag) Set(text string) error {
+	if err := document.UnitlessSize(text); err != nil {
+		return err
+	}
+	if b.memoryFlag.Set(text) != nil {
+		return errors.New("want an amount of a disk such as 500Gi or 2Ti")
+	}
+	return nil
+}
+
+func (b *budgetFlag) bytes() int64 { return int64(b.memoryFlag) << 20 }
+
 // diskFlag is what a container may write. Where it is not given, a pod may ask for more.
 type diskFlag struct {
-	memoryFlag
+	budgetFlag
 	given bool
 }
 
 // Set implements pflag.Value.
 func (f *diskFlag) Set(text string) error {
 	f.given = true
-	return f.memoryFlag.Set(text)
+	return f.budgetFlag.Set(text)
 }
 
 // most is what a pod may ask for; 0 is any amount.

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -45,6 +46,20 @@ func ParseDuration(s string) (micros int64, ok bool) {
 		total = -total
 	}
 	return bounded(total), true
+}
+
+// Unitless says what to write in place of a bare number, which a person may mean in days as well
+// as in seconds; nil of a text that has a unit, and of 0.
+func Unitless(s string) error {
+	if !bare(s) {
+		return nil
+	}
+	return fmt.Errorf("say of what: %[1]sd, %[1]sh, %[1]sm or %[1]ss", s)
+}
+
+func bare(s string) bool {
+	n, err := strconv.ParseFloat(s, 64)
+	return err == nil && n != 0
 }
 
 // FormatDuration writes microseconds as ParseDuration reads them, without empty

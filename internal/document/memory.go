@@ -1,6 +1,7 @@
 package document
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -12,6 +13,14 @@ func memoryUnits() map[string]float64 {
 		"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 		"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
 	}
+}
+
+// UnitlessSize says what to write in place of a bare number, as Unitless does for a time.
+func UnitlessSize(s string) error {
+	if !bare(s) {
+		return nil
+	}
+	return fmt.Errorf("say of what: %[1]sTi, %[1]sGi or %[1]sMi", s)
 }
 
 // ParseMemory reads an amount of memory with its unit, such as 54Gi or 10240Mi, as

@@ -254,6 +254,9 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 			in.Priority = &p
 		}
 		if limit != "" {
+			if err := document.Unitless(limit); err != nil {
+				return k.Usage(c, "--time-limit %s: %w", limit, err)
+			}
 			micros, ok := document.ParseDuration(limit)
 			if !ok || micros < 0 || micros > jobspec.MaxTimeLimit || sched.Duration(micros)%sched.Second != 0 {
 				return k.Usage(c, "--time-limit %q: want a time such as 90m or 1d12h in whole seconds, up to 10 years, or 0 for none", limit)

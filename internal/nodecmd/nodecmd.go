@@ -109,6 +109,9 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&try, "dry-run", false, "only show what would become of each job")
 	return k.On(c, func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
+		if err := document.Unitless(within); err != nil {
+			return k.Usage(c, "--deadline %s: %w", within, err)
+		}
 		micros, ok := document.ParseDuration(within)
 		if !ok || micros < 0 || micros > 365*24*3600*1_000_000 {
 			return k.Usage(c, "--deadline %q: want a time such as 90m or 1d12h, up to 365d", within)

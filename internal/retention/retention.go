@@ -64,6 +64,7 @@ type Keeper struct {
 
 	ended map[sched.JobID]sched.Time // of jobs with files: it does not change
 	sizes map[sched.JobID]int64
+	swept bool // once, since the start
 
 	mu    sync.Mutex
 	stats Stats
@@ -124,7 +125,17 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // Sweep removes what is due now.
 func (k *Keeper) Sweep(ctx context.Context) error {
+	defer func() { k.swept = true }()
 	return errors.Join(k.sweepFiles(ctx), k.sweepAudit(ctx))
+}
+
+// loud is how what is to be removed is told: at the start of a server so that it is seen, since
+// flags of that start may say it for the first time, and then as any other work.
+func (k *Keeper) loud() slog.Level {
+	if k.swept {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
 }
 
 func (k *Keeper) sweepFiles(ctx context.Context) error {
@@ -133,6 +144,10 @@ func (k *Keeper) sweepFiles(ctx context.Context) error {
 		return err
 	}
 	list, err := k.due(ctx, left)
+	if len(list) > 0 {
+		k.o.Log.Log(ctx, k.loud(), "logs, work and checkpoints of ended jobs are removed now",
+			"jobs", len(list), "kept", Words(k.o.Files), "bytes", k.o.Bytes)
+	}
 	before := k.Stats().Removed
 	for part := range slices.Chunk(list, portion) {
 		err = errors.Join(err, k.remove(ctx, part))
@@ -264,6 +279,8 @@ func (k *Keeper) sweepAudit(ctx context.Context) error {
 	if oldest >= now.Add(-keep-keep/slack) {
 		return nil
 	}
+	k.o.Log.Log(ctx, k.loud(), "old lines of the audit log are forgotten now",
+		"before", time.UnixMicro(int64(now.Add(-keep))).UTC(), "kept", Words(k.o.Audit))
 	total := 0
 	for {
 		n, err := k.notes.ForgetAudit(ctx, now.Add(-keep), now)
@@ -307,6 +324,9 @@ func (s *Span) Set(text string) error {
 		*s = 0
 		return nil
 	}
+	if err := document.Unitless(text); err != nil {
+		return err
+	}
 	micros, ok := document.ParseDuration(text)
 	if !ok || micros < 0 || micros > longest.Microseconds() || micros > 0 && micros < 1_000_000 {
 		return errors.New("want a time such as 30d or 12h, or forever")
@@ -330,9 +350,9 @@ type Flags struct {
 // Add adds the flags to those of a command.
 func (f *Flags) Add(to *pflag.FlagSet) {
 	f.files, f.audit = Span(30*24*time.Hour), Span(400*24*time.Hour)
-	to.Var(&f.files, "keep-logs", "how long logs, work and checkpoints of a job stay after its end, such as 90d; forever, or 0, is no bound")
+	to.Var(&f.files, "keep-logs", "how long logs, work and checkpoints of a job stay after its end, such as 90d; forever, or 0, is no bound; what is older is removed at once")
 	to.Var(&f.bytes, "keep-logs-bytes", "how much these may take of the disk, of all ended jobs together, such as 500Gi; beyond, those that ended first are removed (default: no limit)")
-	to.Var(&f.audit, "keep-audit", "how long lines of the audit log stay; forever, or 0, is no bound")
+	to.Var(&f.audit, "keep-audit", "how long lines of the audit log stay, such as 400d; forever, or 0, is no bound")
 }
 
 // Options are what the flags say.
@@ -345,9 +365,12 @@ type quantity int64
 
 // Set implements pflag.Value.
 func (a *quantity) Set(text string) error {
+	if err := document.UnitlessSize(text); err != nil {
+		return err
+	}
 	mib, ok := document.ParseMemory(text)
 	if !ok || mib < 0 || mib > 1<<40 {
-		return errors.New("want an amount such as 500Gi")
+		return errors.New("want an amount of a disk such as 500Gi or 2Ti")
 	}
 	*a = quantity(mib << 20)
 	return nil

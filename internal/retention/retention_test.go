@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -112,9 +113,13 @@ func TestOld(t *testing.T) {
 	delete(w.ended, 3)
 	w.fails[2] = true
 	w.now = w.after(150)
-	k := w.keeper(Options{Files: 30 * 24 * time.Hour})
+	var said strings.Builder
+	k := w.keeper(Options{Files: 30 * 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&said, nil))})
 	if err := w.sweep(k); err == nil || !strings.Contains(err.Error(), "job 2: an attempt may live") {
 		t.Errorf("the error is %v", err)
+	}
+	if !strings.Contains(said.String(), `level=WARN msg="logs, work and checkpoints of ended jobs are removed now" jobs=120 kept=30d`) {
+		t.Errorf("at the start it says %s", said.String())
 	}
 	w.is("jobs with files, the first", w.left()[:3], "[2 3 122]")
 	w.is("the rule", w.noted[1], "kept 30d")
@@ -201,7 +206,11 @@ func TestSpan(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, time.Duration(s), err)
 		}
 	}
-	for _, text := range []string{"", "-1d", "5q", "10us", "40000000d", "for ever"} {
+	var bare Span
+	if err := bare.Set("30"); err == nil || err.Error() != "say of what: 30d, 30h, 30m or 30s" {
+		t.Errorf("30 without a unit: %v", err)
+	}
+	for _, text := range []string{"", "-1d", "30", "0.5", "5q", "10us", "40000000d", "for ever"} {
 		var s Span
 		if s.Set(text) == nil {
 			t.Errorf("%q is taken", text)

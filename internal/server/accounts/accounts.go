@@ -207,6 +207,9 @@ func life(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
+	if err := document.Unitless(text); err != nil {
+		return 0, invalid("expires", "%s: %v", text, err)
+	}
 	micros, ok := document.ParseDuration(text)
 	if !ok || micros <= 0 {
 		return 0, invalid("expires", "%s is no time: want such as 90m, 12h or 30d", document.Quote(text))

@@ -31,3 +31,14 @@ func TestPasswordsWaitTheirTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestLifeHasAUnit: a bare number may be meant in any.
+func TestLifeHasAUnit(t *testing.T) {
+	if d, err := life("30d"); err != nil || d != 720*time.Hour {
+		t.Errorf("30d is %v, %v", d, err)
+	}
+	var p *rest.Problem
+	if _, err := life("30"); !errors.As(err, &p) || p.Errors[0].Detail != "30: say of what: 30d, 30h, 30m or 30s" {
+		t.Errorf("30: %+v", p)
+	}
+}

@@ -222,7 +222,7 @@ func (a *accounts) whose(ctx context.Context, named string, verb access.Verb) (s
 	p := warden.Of(ctx).Principal
 	switch {
 	case named == "" && !p.Known:
-		return "", noAccount("it has no tokens beside it; name a user")
+		return "", noAccount("it has no tokens beside it; name a user with --user NAME")
 	case named == "" || named == p.User && p.Known:
 		return p.User, nil
 	}

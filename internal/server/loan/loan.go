@@ -61,6 +61,9 @@ func Instant(t sched.Time) string { return time.UnixMicro(int64(t)).UTC().Format
 // Until reads when a configuration is to end: an instant, or how long it is from now.
 func Until(text string, now sched.Time) (sched.Time, error) {
 	var at sched.Time
+	if err := document.Unitless(text); err != nil {
+		return 0, fmt.Errorf("until %s: %w", text, err)
+	}
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		at = sched.Time(t.UnixMicro())
 	} else if d, ok := document.ParseDuration(text); ok && d <= int64(longest) {
