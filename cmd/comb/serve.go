@@ -36,6 +36,7 @@ import (
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/server/certificate"
+	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/store"
 	"github.com/combsched/comb/internal/telemetry"
@@ -87,8 +88,10 @@ one virtual cluster, "default". With one, all nodes of the file run here.
 
 The first start makes a token and keeps it in the data directory as admin-token.
 Tasks outlive the server: the next start on the same directory finds them again,
-and goes on with the configuration that the directory has. It says which one that
-is; "comb config apply", or --cluster, replaces it.`,
+and goes on with the configuration that the directory has. It says which
+version that is. "comb config apply" replaces it, and so does --cluster with a new file.
+A file of --cluster that an apply has replaced stays replaced, so that a unit may name it:
+the start warns, and says how it is applied all the same.`,
 		Example: "  comb serve\n  comb serve --virtual-gpus 4 --data ./comb-data",
 		Args:    args(cobra.NoArgs)}
 	f := c.Flags()
@@ -102,7 +105,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.StringSliceVar(&s.proxies, "trusted-proxy", nil,
 		"network or address of a proxy whose X-Forwarded-For says from where a request comes: of proxies only, "+
 			"since clients there could invent addresses (may repeat)")
-	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, in place of the configuration that the data directory has")
+	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, unless it was in force already and an apply has replaced it")
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
 	f.StringVar(&s.dev, "dev", "/dev", "folder of the machine's device files")
 	_ = f.MarkHidden("dev") // of tests
@@ -396,13 +399,15 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	if err != nil {
 		return "", err
 	}
+	if stale, err := d.stale(ctx, file, present); err != nil {
+		return "", err
+	} else if stale {
+		d.source = nil
+		return d.keep(ctx, present)
+	}
 	want, source := d.wanted(file, present)
 	if want == nil {
-		if err := d.fits(present, nil, true); err != nil {
-			return "", err
-		}
-		d.keepFile(ctx, 0, "in force when the server started")
-		return "kept in the data directory: " + config.Brief(present), nil
+		return d.keep(ctx, present)
 	}
 	if err := d.fits(want.Config, file, sameConfig(want.Config, present)); err != nil {
 		return "", err
@@ -419,7 +424,7 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	in := engine.Input{Command: change}
 	if changed {
 		in.Audit = &engine.Audit{Subject: "system", Verb: "apply configuration", Object: "the cluster file",
-			Outcome: people.Done, Detail: "comb serve: " + source}
+			Outcome: people.Done, Detail: store.ByStart + source}
 	}
 	reply := d.live.Give(ctx, in)
 	switch {
@@ -431,7 +436,7 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	if file == nil {
 		d.source = config.SingleFile(want.Config)
 	}
-	d.keepFile(ctx, reply.Seq, "comb serve: "+source)
+	d.keepFile(ctx, reply.Seq, store.ByStart+source)
 	text := source + ": " + config.Brief(want.Config)
 	if present != nil && changed {
 		text += "\nit replaces that of the data directory: " + config.Brief(present)
@@ -440,6 +445,34 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 		text += "\n  " + e
 	}
 	return text, nil
+}
+
+// keep goes on with the configuration in force, and says in words which one that is.
+func (d *daemon) keep(ctx context.Context, present *sched.Config) (string, error) {
+	if err := d.fits(present, nil, true); err != nil {
+		return "", err
+	}
+	d.keepFile(ctx, 0, "in force when the server started")
+	text := "kept in the data directory: "
+	if list, err := d.store.Configs(ctx, 0, 1); err == nil && len(list) == 1 {
+		text += loan.Version(&list[0]) + ": "
+	}
+	return text + config.Brief(present), nil
+}
+
+// stale reports whether the file of the start was in force and was replaced since by an apply. It
+// is of a unit that is started again, and must not take back what came later.
+func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *sched.Config) (bool, error) {
+	if file == nil || present == nil || sameConfig(file.Config, present) {
+		return false, nil
+	}
+	was, latest, yes, err := store.Replaced(ctx, d.store, d.source)
+	if yes {
+		fmt.Fprintf(d.app.errs, "warning: %[1]s is not applied: it was %[2]s, and %[3]s, replaced it; that stays in force;\n"+
+			"  to apply %[1]s all the same: comb config apply %[1]s\n",
+			clean(d.flags.cluster, false), clean(loan.Version(&was), false), clean(loan.Version(&latest), false))
+	}
+	return yes, err
 }
 
 // keepFile makes a version of the cluster file that is in force, unless it is the latest already.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/combsched/comb/internal/engine"
 )
@@ -213,4 +214,29 @@ func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVers
 		}
 	}
 	return s.EndConfig(ctx, tag)
+}
+
+// ByStart begins the reason of a version that a server applied since it was started with its file.
+const ByStart = "comb serve: "
+
+// Replaced returns the version that a file was and the latest one, where the file was in force and
+// was replaced by others than the start of a server. A server that is started with it again, as
+// after a crash, must not take that back.
+func Replaced(ctx context.Context, s *Store, file []byte) (was, latest engine.ConfigVersion, yes bool, err error) {
+	list, err := s.Configs(ctx, 0, 1)
+	if err != nil || len(list) == 0 {
+		return was, latest, false, err
+	}
+	latest = list[0]
+	var at int64
+	row := s.read.QueryRowContext(ctx,
+		"SELECT coalesce(max(version), 0) FROM configs WHERE tag <> '' AND file = ?", file)
+	if err := row.Scan(&at); err != nil {
+		return was, latest, false, s.explain("cannot read the versions of the cluster file", err)
+	}
+	if at == 0 || at == latest.Version || latest.Author == "system" && strings.HasPrefix(latest.Reason, ByStart) {
+		return was, latest, false, nil
+	}
+	was, _, yes, err = s.ConfigFile(ctx, at)
+	return was, latest, yes, err
 }
