@@ -5,6 +5,7 @@ package configcmd
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -193,14 +194,16 @@ has none. A further apply drops such an end, and says so; comb config keep does,
 		if err != nil {
 			return err
 		}
-		if err := k.agree(c.Context(), client, agreed{args[0], file, seen, yes}, &change); err != nil {
+		warned, err := k.agree(c.Context(), client, agreed{args[0], file, seen, yes}, &change)
+		if err != nil {
 			return err
 		}
 		out, err := client.ApplyConfigAs(c.Context(), file, change)
 		if err != nil {
 			return k.refusedFile(args[0], err)
 		}
-		k.Warn(args[0], out.Warnings)
+		shown := func(text string) bool { return slices.Contains(warned, text) }
+		k.Warn(args[0], slices.DeleteFunc(slices.Clone(out.Warnings), shown))
 		return k.Show(out, func(line func(string, ...any)) {
 			if len(out.Effects) == 0 {
 				line("%s: no change", args[0])

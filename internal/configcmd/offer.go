@@ -59,30 +59,33 @@ type agreed struct {
 	yes  bool
 }
 
-// agree asks before running work loses by a cluster file, or holds what the file would do now against a plan.
-func (k *Kit) agree(ctx context.Context, client *rest.Client, a agreed, change *rest.ConfigChange) error {
+// agree asks before running work loses by a cluster file, or holds what the file would do now
+// against a plan. It returns the warnings that it has shown.
+func (k *Kit) agree(ctx context.Context, client *rest.Client, a agreed, change *rest.ConfigChange) (
+	warned []string, err error) {
 	if a.yes && a.seen == "" {
-		return nil
+		return nil, nil
 	}
 	plan, err := client.PlanConfigUntil(ctx, a.file, change.Until)
 	if err != nil {
-		return k.refusedFile(a.name, err)
+		return nil, k.refusedFile(a.name, err)
 	}
 	if a.seen != "" {
 		err = k.asSeen(a, &plan)
-	} else if renamed := plan.Renamed(); plan.Changed && (plan.Loses() || plan.Drops || len(renamed) > 0) {
-		k.Warn(a.name, renamed)
+	} else if plan.Changed && (plan.Loses() || plan.Drops || len(plan.Renamed()) > 0) {
+		warned = plan.Warnings
+		k.Warn(a.name, warned)
 		for _, text := range append(plan.Effects, plan.Ends...) {
 			fmt.Fprintln(k.Errs, "  "+text)
 		}
 		err = k.Confirm(a.name+" would do this. Apply it?", "to apply it as it is shown, repeat the command with --yes")
 	} else {
-		return nil
+		return nil, nil
 	}
 	if err == nil && change.IfMatch == "*" {
 		change.IfMatch = plan.ETag
 	}
-	return err
+	return warned, err
 }
 
 // asSeen refuses where a plan is not the one that was seen.

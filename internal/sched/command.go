@@ -83,6 +83,8 @@ type Answer struct {
 	Repeated bool `json:"repeated,omitempty"`
 	// Effects tells what a new configuration did to jobs, once State.Report wrote them.
 	Effects []string `json:"effects,omitempty"`
+	// Warnings are what of it was probably not meant, as its plan has them.
+	Warnings []string `json:"warnings,omitempty"`
 
 	plan *ConfigPlan // what the configuration did before anything was decided on it
 }

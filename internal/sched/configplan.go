@@ -214,7 +214,7 @@ func (s *State) Report(a *Answer, records []Record) {
 		i, _ := slices.BinarySearchFunc(records, p.Seq+1, func(r Record, seq uint64) int { return int(r.Seq) - int(seq) })
 		planning{s}.aftermath(p, records[i:])
 	}
-	a.Effects = p.Effects
+	a.Effects, a.Warnings = p.Effects, p.Renamed()
 }
 
 // aftermath adds to a plan what was decided on it: s is what came of that.

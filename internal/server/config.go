@@ -139,7 +139,7 @@ func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.D
 	out := doneOf(reply)
 	out.Body.Effects = append(slices.Clip(out.Body.Effects), ends...)
 	if _, warnings, err := s.parseConfig(in.RawBody); err == nil { // for a repeated request, too
-		out.Body.Warnings = warnings
+		out.Body.Warnings = append(warnings, reply.Answer.Warnings...)
 	}
 	return out, nil
 }
