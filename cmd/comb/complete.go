@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,7 @@ func (a *app) didYouMean(ctx context.Context, client *rest.Client, err error, g 
 	if listErr != nil {
 		return err
 	}
+	known = slices.DeleteFunc(known, func(name string) bool { return name == g.word }) // it is right
 	if next := document.DidYouMean(g.word, known); next != "" {
 		return hint{err, next[2:]}
 	}

@@ -148,17 +148,24 @@ func (a *app) nodeCommand() *cobra.Command {
 	reason := ""
 	cordon := a.nodeWrite("cordon NODE", "Take a node out of placement; what runs there goes on",
 		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, string, error) {
+			was, _ := c.Node(ctx, n)
 			out, err := c.Cordon(ctx, n, reason)
-			return out, "cordoned", err
+			said := "cordoned; what runs there goes on"
+			if was.Cordoned && out.Repeated {
+				said = fmt.Sprintf("nothing was changed: it is cordoned by %s since %s", was.By, a.when(was.Since))
+			}
+			return out, said, err
 		})
 	cordon.Flags().StringVar(&reason, "reason", "", "shown to users")
 	uncordon := a.nodeWrite("uncordon NODE", "Take a node back into placement",
 		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, string, error) {
+			was, err := c.Node(ctx, n)
+			before := err == nil && !was.Cordoned
 			said := "uncordoned"
-			if was, err := c.Node(ctx, n); err == nil && !was.Cordoned {
+			out, err := c.Uncordon(ctx, n)
+			if before && out.Repeated {
 				said = "nothing was changed: it was not cordoned"
 			}
-			out, err := c.Uncordon(ctx, n)
 			return out, said, err
 		})
 	more := nodecmd.Verbs(&nodecmd.Kit{When: a.when, State: a.nodeState, Confirm: a.confirm, Usage: usage,
@@ -192,7 +199,9 @@ func (a *app) nodeWrite(use, short string, do func(context.Context, *rest.Client
 			if err != nil {
 				return a.didYouMean(c.Context(), client, err, guess{args[0], nodeNames})
 			}
-			return a.show(out, func(t *table) { t.line("node %s: %s", args[0], said) })
+			return a.show(out, func(t *table) {
+				t.line("node %s: %s", args[0], strings.Join(append([]string{said}, out.Effects...), "; "))
+			})
 		}}
 }
 

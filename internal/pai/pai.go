@@ -227,7 +227,7 @@ func faultOf(err error, c codes) (status int, code, text string) {
 		switch of.Kind {
 		case people.ErrNotFound:
 			return http.StatusNotFound, or(c.missing), of.Error()
-		case people.ErrExists:
+		case people.ErrExists, people.ErrLast:
 			return http.StatusConflict, or(c.conflict), of.Error()
 		}
 		return http.StatusBadRequest, or(c.invalid), of.Error()

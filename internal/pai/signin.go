@@ -143,7 +143,8 @@ func (h *Handler) listTokens(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) createToken(w http.ResponseWriter, r *http.Request) {
 	p := principalOf(r)
-	token, _, err := h.people.CreateToken(r.Context(), p.User, "openpai", p.Scope, 0)
+	token, _, err := h.people.CreateToken(r.Context(), p.User,
+		people.NewToken{User: p.User, Name: "openpai", Scope: p.Scope})
 	if err != nil {
 		fail(w, err, codes{missing: noUser, conflict: "ForbiddenUserError"})
 		return

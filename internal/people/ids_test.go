@@ -46,8 +46,8 @@ func TestNumbersOfTasks(t *testing.T) {
 		lines = append(lines, l.Verb+" "+l.Object+": "+l.Detail)
 	}
 	if diff := cmp.Diff([]string{"change group group audio: gid 4001, was 4000", "change user user alice: uid 4002, was 4001, gid none, was 4009",
-		"change user user alice: uid 4001, was none, gid 4009, was none", "create user user carol: uid 4003", "create user user bob: ",
-		"create user user alice: ", "create group group none: ", "create group group audio: gid 4000", "create group group nlp: uid 5001, gid 5000"}, lines); diff != "" {
+		"change user user alice: uid 4001, was none, gid 4009, was none", "create user user carol: groups none, uid 4003", "create user user bob: groups audio",
+		"create user user alice: groups audio,nlp", "create group group none: ", "create group group audio: gid 4000", "create group group nlp: uid 5001, gid 5000"}, lines); diff != "" {
 		t.Error(diff)
 	}
 	for bad, text := range map[int64]string{0: "the uid 0 is root's", 1: "the uid 1 is not possible", 999: "not possible: want 1000 to", -7: "not possible",

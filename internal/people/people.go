@@ -24,7 +24,7 @@ type Store interface {
 	PutObjects(context.Context, []store.Object, []store.AuditLine) error
 	AuditLines(ctx context.Context, before int64, limit int) ([]store.AuditLine, error)
 	VerifyAudit(ctx context.Context) (store.AuditProof, error)
-	CreateBoundedToken(ctx context.Context, name string, subject sched.Subject, bounds store.TokenBounds, now sched.Time) (string, store.Token, error)
+	SaveToken(ctx context.Context, made store.Token) (string, store.Token, error)
 	CheckToken(ctx context.Context, text string, now sched.Time) (store.Token, bool)
 	ListTokens() []store.Token
 	RevokeToken(ctx context.Context, id string) (bool, error)
@@ -80,6 +80,7 @@ var (
 	ErrExists   = errors.New("it is there already")
 	ErrInvalid  = errors.New("it is not valid")
 	ErrBlocked  = errors.New("it is blocked")
+	ErrLast     = errors.New("it is the last one")
 )
 
 // Problem is an error with its kind and, where there are several, all sentences.
@@ -251,12 +252,7 @@ func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) 
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", clip(u.Name), text))
 		}
 		u.Created = d.time().UTC()
-		c := change{user: u, verb: "create user"}
-		if u.Provider != nil {
-			c.detail = "groups " + strings.Join(u.AllGroups(), ",") + " of the identity provider"
-		}
-		c.detail = withIDs(c.detail, u.IDs)
-		changes = append(changes, c)
+		changes = append(changes, change{user: u, verb: "create user", detail: withIDs(standing(u), u.IDs)})
 	}
 	if len(wrong) > 0 {
 		if kind == nil {
@@ -319,10 +315,12 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 	wrong := setIDs(&u.IDs, c.UID, c.GID, &what)
 	if c.Groups != nil {
 		u.Groups = slices.Clone(*c.Groups)
-		what = append(what, "groups "+strings.Join(u.Groups, ","))
 		wrong = append(wrong, d.checkGroups(u)...)
+		if !slices.Equal(u.Groups, was.Groups) {
+			what = append(what, regrouped(u.Groups, was.Groups))
+		}
 	}
-	if c.Extension != nil {
+	if c.Extension != nil && string(c.Extension) != string(u.Extension) {
 		u.Extension = slices.Clone(c.Extension)
 		what = append(what, "extension")
 	}
@@ -338,6 +336,14 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 	}
 	if len(wrong) > 0 {
 		return was, &Problem{ErrInvalid, wrong}
+	}
+	if len(what) == 0 {
+		return was, nil // it is so already
+	}
+	if !u.Admin || u.Blocked {
+		if err := d.keepsAdmin(by, &was); err != nil {
+			return was, err
+		}
 	}
 	if c.Password != nil {
 		if u.Hash, err = d.hash(ctx, by, *c.Password); err != nil {
@@ -357,9 +363,24 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 	return *u, nil
 }
 
-// set changes a field and notes it, without its value where that is a text.
+// keepsAdmin refuses that the last administrator that may sign in is one no more. The holder of
+// the data directory's token may have it so: that token stays. The write lock is held.
+func (d *Directory) keepsAdmin(by string, u *identity.User) error {
+	if by == reserved[0] || !u.Admin || u.Blocked {
+		return nil
+	}
+	for _, other := range d.Users() {
+		if other.Admin && !other.Blocked && other.Name != u.Name {
+			return nil
+		}
+	}
+	return problem(ErrLast, "%s is the last administrator that may sign in: make another user one first "+
+		"(comb user update NAME --admin), or act with the token of the data directory (--token-file DIR/admin-token)", u.Name)
+}
+
+// set changes a field and notes that, without its value where that is a text.
 func set[T comparable](field *T, to *T, name string, what *[]string) {
-	if to == nil {
+	if to == nil || *to == *field {
 		return
 	}
 	*field = *to
@@ -375,6 +396,9 @@ func (d *Directory) DeleteUser(ctx context.Context, by, name string) error {
 	defer d.write.Unlock()
 	u, err := d.User(name)
 	if err != nil {
+		return err
+	}
+	if err := d.keepsAdmin(by, &u); err != nil {
 		return err
 	}
 	if _, err := d.store.RevokeTokensOf(ctx, sched.Subject(name)); err != nil {
@@ -431,7 +455,7 @@ func (d *Directory) UpdateGroup(ctx context.Context, by, name string, c GroupCha
 	var what []string
 	set(&g.Description, c.Description, "description", &what)
 	set(&g.External, c.External, "external name", &what)
-	if c.Extension != nil {
+	if c.Extension != nil && string(c.Extension) != string(g.Extension) {
 		g.Extension = slices.Clone(c.Extension)
 		what = append(what, "extension")
 	}
@@ -444,6 +468,9 @@ func (d *Directory) UpdateGroup(ctx context.Context, by, name string, c GroupCha
 			return g, err
 		}
 	}
+	if len(what) == 0 {
+		return g, nil // it is so already
+	}
 	return g, d.commit(ctx, by, []change{{group: &g, verb: "change group", detail: strings.Join(what, ", ")}})
 }
 
@@ -455,15 +482,16 @@ func (d *Directory) DeleteGroup(ctx context.Context, by, name string) error {
 	if err != nil {
 		return err
 	}
-	changes := []change{{group: &g, gone: true, verb: "delete group"}}
-	for _, u := range d.Members(name) {
+	members := d.Members(name)
+	changes := []change{{group: &g, gone: true, verb: "delete group", detail: "its members were " + someNames(members)}}
+	for _, u := range members {
 		c := u.Clone()
 		gone := func(o string) bool { return o == name }
 		c.Groups = slices.DeleteFunc(c.Groups, gone)
 		if c.Provider != nil {
 			c.Provider.Groups = slices.DeleteFunc(c.Provider.Groups, gone)
 		}
-		changes = append(changes, change{user: c, verb: "change user", detail: "groups " + strings.Join(c.Groups, ",")})
+		changes = append(changes, change{user: c, verb: "change user", detail: regrouped(c.AllGroups(), u.AllGroups())})
 	}
 	return d.commit(ctx, by, changes)
 }

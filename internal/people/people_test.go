@@ -3,6 +3,7 @@ package people
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,7 +92,8 @@ func TestDirectoryIsKept(t *testing.T) {
 		verbs = append(verbs, l.Subject+" "+l.Verb+" "+l.Object+" "+l.Outcome+" "+l.Detail)
 	}
 	if diff := cmp.Diff([]string{"admin delete user user bob done ", "admin change user user alice done e-mail address, administrator true",
-		"admin create user user bob done ", "admin create user user alice done ", "admin create group group vision done "}, verbs); diff != "" {
+		"admin create user user bob done groups none",
+		"admin create user user alice done groups vision", "admin create group group vision done "}, verbs); diff != "" {
 		t.Error(diff)
 	}
 	w.must(w.DeleteGroup(ctx, "admin", "vision"))
@@ -223,7 +225,7 @@ func TestTokensOfPrograms(t *testing.T) {
 	w := newWorld(t)
 	w.make()
 	scope := identity.Scope{ReadOnly: true, VCs: []string{"vision"}}
-	text, made, err := w.CreateToken(ctx, "alice", "ci", scope, time.Hour)
+	text, made, err := w.CreateToken(ctx, "alice", NewToken{"alice", "ci", scope, time.Hour})
 	w.must(err)
 	if p, ok := w.Principal(ctx, text); !ok || !cmp.Equal(p.Scope, scope) {
 		t.Errorf("%+v", p)
@@ -236,10 +238,10 @@ func TestTokensOfPrograms(t *testing.T) {
 		t.Error("a revoked token is valid")
 	}
 	for range maxTokens {
-		_, _, err := w.CreateToken(ctx, "alice", "ci", scope, 0)
+		_, _, err := w.CreateToken(ctx, "alice", NewToken{"alice", "ci", scope, 0})
 		w.must(err)
 	}
-	if _, _, err := w.CreateToken(ctx, "alice", "ci", scope, 0); !errors.Is(err, ErrExists) {
+	if _, _, err := w.CreateToken(ctx, "alice", NewToken{"alice", "ci", scope, 0}); !errors.Is(err, ErrExists) {
 		t.Errorf("one too many: %v", err)
 	}
 }
@@ -254,5 +256,117 @@ func TestHashesAlone(t *testing.T) {
 	}
 	if one, other := usual.hash(password), usual.hash(password); one == other {
 		t.Error("no salt")
+	}
+}
+
+// Each line says what changed, and from what: rights, groups, members, and whose token may do what.
+// What is so already is no change, and no line.
+func TestLinesSayWhatChanged(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	w.must(w.CreateGroup(ctx, "admin", identity.Group{Name: "nlp"}))
+	root := identity.User{Name: "root", Admin: true, Groups: []string{"nlp"}}
+	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: root}}))
+	change := func(name string, c UserChange) {
+		t.Helper()
+		_, err := w.UpdateUser(ctx, "root", name, c)
+		w.must(err)
+	}
+	change("alice", UserChange{Groups: &[]string{"vision", "nlp"}})
+	change("alice", UserChange{Groups: &[]string{"nlp", "vision"}, Admin: new(bool), Email: new(string)})
+	change("alice", UserChange{Groups: &[]string{}, Admin: ptr(true)})
+	change("alice", UserChange{Admin: ptr(true)})
+	w.must(w.SetMembers(ctx, "root", "vision", []string{"alice", "bob"}, nil))
+	w.must(w.SetMembers(ctx, "root", "vision", []string{"alice"}, nil))
+	_, err := w.UpdateGroup(ctx, "root", "vision", GroupChange{Description: ptr("the vision team")})
+	w.must(err)
+	w.must(w.DeleteGroup(ctx, "root", "vision"))
+	scope := identity.Scope{ReadOnly: true, VCs: []string{"a", "b"}}
+	text, made, err := w.CreateToken(ctx, "root", NewToken{"alice", "z", scope, time.Hour})
+	w.must(err)
+	if !strings.Contains(text, made.ID) {
+		t.Errorf("the line names the token %s, and its text is another one's", made.ID)
+	}
+	_, free, err := w.CreateToken(ctx, "alice", NewToken{User: "alice", Name: "z (1) of bob"})
+	w.must(err)
+	w.must(w.Revoke(ctx, "root", "", made.ID))
+	until := func(t store.Token) string { return time.UnixMicro(int64(t.Expires)).UTC().Format(time.RFC3339) }
+	log, err := w.Log(ctx, 0, 100)
+	w.must(err)
+	var got []string
+	for _, l := range log {
+		if l.Subject != "admin" || l.Object == "user root" {
+			got = append(got, l.Subject+" "+l.Verb+" "+l.Object+": "+l.Detail)
+		}
+	}
+	slices.Reverse(got)
+	if diff := cmp.Diff([]string{
+		"admin create user user root: administrator, groups nlp",
+		"root change user user alice: groups nlp,vision, was vision",
+		"root change user user alice: administrator true, groups none, was nlp,vision",
+		"root change user user alice: groups vision, was none",
+		"root change user user bob: groups vision, was none",
+		"root delete group group vision: its members were alice,bob",
+		"root change user user alice: groups none, was vision",
+		"root change user user bob: groups none, was vision",
+		"root create token z (" + made.ID + ") of alice: reads only, in a,b, until " + until(made),
+		"alice create token \"z (1) of bob\" (" + free.ID + ") of alice: until " + until(free),
+		"root revoke token z (" + made.ID + ") of alice: ",
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The last administrator that may sign in stays one, unless the holder of the data directory's
+// token has it otherwise.
+func TestLastAdministrator(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "root", Admin: true}},
+		{User: identity.User{Name: "second", Admin: true, Blocked: true}}, {User: identity.User{Name: "alice"}}}))
+	for name, c := range map[string]UserChange{"blocked": {Blocked: ptr(true)}, "no administrator": {Admin: ptr(false)}} {
+		if _, err := w.UpdateUser(ctx, "root", "root", c); !errors.Is(err, ErrLast) ||
+			!strings.Contains(err.Error(), "comb user update NAME --admin") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := w.DeleteUser(ctx, "root", "root"); !errors.Is(err, ErrLast) {
+		t.Errorf("deleted: %v", err)
+	}
+	change := func(by, name string, c UserChange) {
+		t.Helper()
+		_, err := w.UpdateUser(ctx, by, name, c)
+		w.must(err)
+	}
+	change("root", "root", UserChange{Display: ptr("Root")})
+	change("root", "second", UserChange{Blocked: ptr(false)})
+	change("second", "root", UserChange{Admin: ptr(false)})
+	if err := w.DeleteUser(ctx, "second", "second"); !errors.Is(err, ErrLast) {
+		t.Errorf("the second: %v", err)
+	}
+	w.must(w.DeleteUser(ctx, "second", "alice"))
+	w.must(w.DeleteUser(ctx, "admin", "second"))
+}
+
+// That it is blocked is told to the one that knows its password alone, and in the log.
+func TestBlockedIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	_, err := w.UpdateUser(ctx, "admin", "alice", UserChange{Blocked: ptr(true)})
+	w.must(err)
+	for given, want := range map[string]string{
+		password:      "alice is blocked: it may not sign in until an administrator unblocks it",
+		"a wrong one": ErrSignIn.Error(),
+	} {
+		_, _, err := w.SignIn(ctx, "alice", given, From{Address: "10.0.0.2"}, 0)
+		if !errors.Is(err, ErrSignIn) || err.Error() != want {
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+	log, err := w.Log(ctx, 0, 2)
+	w.must(err)
+	said := []string{log[0].Detail, log[1].Detail}
+	slices.Sort(said)
+	if log[0].Outcome != Refused || !slices.Equal(said, []string{"", "it is blocked"}) {
+		t.Errorf("%+v", log)
 	}
 }

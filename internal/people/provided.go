@@ -67,7 +67,7 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (identity.User, erro
 	if slices.Equal(next.Provider.Groups, u.Provider.Groups) && next.Display == u.Display && next.Email == u.Email {
 		return u, nil
 	}
-	detail := "as the identity provider says: groups " + strings.Join(groups, ",")
+	detail := "as the identity provider says: " + regrouped(groups, u.Provider.Groups)
 	return *next, d.commit(ctx, "identity provider", []change{{user: next, verb: "change user", detail: detail}})
 }
 

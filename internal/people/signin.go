@@ -22,9 +22,18 @@ const (
 	maxTokens    = 100 // of one user
 )
 
-// ErrSignIn is the error of each sign-in that fails, whatever the reason: a name that is not there is not told apart
-// from a wrong password.
+// ErrSignIn is the error of each sign-in that fails: a name that is not there is not told apart from
+// a wrong password. That a user is blocked is told to one that gave its right password alone.
 var ErrSignIn = errors.New("the user name or the password is wrong")
+
+// blocked is the ErrSignIn of a user whose password was right.
+type blocked struct{ user string }
+
+func (b blocked) Error() string {
+	return b.user + " is blocked: it may not sign in until an administrator unblocks it"
+}
+
+func (blocked) Unwrap() error { return ErrSignIn }
 
 // byPassword is how a user signs in, for the audit log.
 const byPassword = "by password"
@@ -121,10 +130,13 @@ func (d *Directory) check(ctx context.Context, u *identity.User, password string
 	}
 	if !ok || u.Hash == "" || u.Blocked {
 		line := store.AuditLine{Subject: clip(t.name), Verb: signIn, Object: t.how, Outcome: Refused, From: t.from}
+		if err = ErrSignIn; ok && u.Hash != "" {
+			line.Detail, err = "it is blocked", blocked{u.Name}
+		}
 		if err := d.Note(ctx, line); err != nil {
 			return err
 		}
-		return ErrSignIn
+		return err
 	}
 	d.gate.right(t.bounds...)
 	return nil
@@ -184,15 +196,19 @@ func (d *Directory) enter(ctx context.Context, u identity.User, how, from string
 	d.write.Lock()
 	defer d.write.Unlock()
 	if is, err := d.User(u.Name); err != nil || is.Blocked || is.Hash != u.Hash {
+		if err == nil && is.Blocked && is.Hash == u.Hash {
+			return "", store.Token{}, blocked{u.Name}
+		}
 		return "", store.Token{}, ErrSignIn
 	}
 	if err := d.Note(ctx, store.AuditLine{Subject: u.Name, Verb: signIn, Object: how, Outcome: Done,
 		From: from}); err != nil {
 		return "", store.Token{}, err
 	}
-	return d.store.CreateBoundedToken(ctx, "session", sched.Subject(u.Name),
-		store.TokenBounds{Kind: identity.Session, Expires: d.now().Add(sched.Duration(life.Microseconds())),
-			From: Network(from)}, d.now())
+	bounds := store.TokenBounds{Kind: identity.Session, Expires: d.now().Add(sched.Duration(life.Microseconds())),
+		From: Network(from)}
+	return d.store.SaveToken(ctx, store.Token{ID: store.NewTokenID(), Name: "session", Subject: sched.Subject(u.Name),
+		Created: d.now(), TokenBounds: bounds})
 }
 
 // Principal returns whose token a text is; false if it is of none.
@@ -213,8 +229,16 @@ func (d *Directory) Principal(ctx context.Context, text string) (*identity.Princ
 	return &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Token: t.ID, Scope: t.Scope, Known: true}, true
 }
 
-// CreateToken makes a token of a user for a program. life 0 is LongestToken.
-func (d *Directory) CreateToken(ctx context.Context, user, name string, scope identity.Scope, life time.Duration) (string, store.Token, error) {
+// NewToken is a token of a user for a program. Life 0 is LongestToken.
+type NewToken struct {
+	User, Name string
+	Scope      identity.Scope
+	Life       time.Duration
+}
+
+// CreateToken makes a token in a user's name, which is by's own or another one's.
+func (d *Directory) CreateToken(ctx context.Context, by string, n NewToken) (string, store.Token, error) {
+	user, name, scope, life := n.User, n.Name, n.Scope, n.Life
 	if life == 0 {
 		life = LongestToken
 	}
@@ -235,21 +259,23 @@ func (d *Directory) CreateToken(ctx context.Context, user, name string, scope id
 	} else if u.Blocked {
 		return "", store.Token{}, problem(ErrInvalid, "%s is blocked: it gets no token", user)
 	}
-	n := 0
+	have := 0
 	for _, t := range d.Tokens(user) {
 		if t.Kind == identity.Application {
-			n++
+			have++
 		}
 	}
-	if n >= maxTokens {
-		return "", store.Token{}, problem(ErrExists, "%s has %d tokens, the most that are allowed: revoke one", user, n)
+	if have >= maxTokens {
+		return "", store.Token{}, problem(ErrExists, "%s has %d tokens, the most that are allowed: revoke one", user, have)
 	}
-	if err := d.Note(ctx, store.AuditLine{Subject: user, Verb: "create token", Object: name, Outcome: Done}); err != nil {
+	made := store.Token{ID: store.NewTokenID(), Name: name, Subject: sched.Subject(user), Created: d.now(),
+		TokenBounds: store.TokenBounds{Kind: identity.Application, Expires: d.now().Add(sched.Duration(life.Microseconds())),
+			Scope: scope, From: Network(CameFrom(ctx))}}
+	if err := d.Note(ctx, store.AuditLine{Subject: by, Verb: "create token", Object: tokenObject(&made), Outcome: Done,
+		Detail: tokenBounds(&made)}); err != nil {
 		return "", store.Token{}, err
 	}
-	return d.store.CreateBoundedToken(ctx, name, sched.Subject(user),
-		store.TokenBounds{Kind: identity.Application, Expires: d.now().Add(sched.Duration(life.Microseconds())),
-			Scope: scope, From: Network(CameFrom(ctx))}, d.now())
+	return d.store.SaveToken(ctx, made)
 }
 
 // Tokens returns the valid tokens of a user, sessions among them, oldest first; of all users where user is "".
@@ -262,11 +288,13 @@ func (d *Directory) Tokens(user string) []store.Token {
 
 // Revoke ends a token of a user; of any user where user is "".
 func (d *Directory) Revoke(ctx context.Context, by, user, id string) error {
-	i := slices.IndexFunc(d.Tokens(user), func(t store.Token) bool { return t.ID == id })
+	list := d.Tokens(user)
+	i := slices.IndexFunc(list, func(t store.Token) bool { return t.ID == id })
 	if i < 0 {
 		return problem(ErrNotFound, "there is no token %q", clip(id))
 	}
-	if err := d.Note(ctx, store.AuditLine{Subject: by, Verb: "revoke token", Object: id, Outcome: Done}); err != nil {
+	if err := d.Note(ctx, store.AuditLine{Subject: by, Verb: "revoke token", Object: tokenObject(&list[i]),
+		Outcome: Done}); err != nil {
 		return err
 	}
 	_, err := d.store.RevokeToken(ctx, id)

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/sched"
@@ -240,4 +242,65 @@ func (d *Directory) gonePlaces() (gone []store.Object) {
 		delete(d.trail.places, token)
 	}
 	return gone
+}
+
+// standing says what a new user is given: that it is an administrator, and its groups.
+func standing(u *identity.User) string {
+	text := "groups " + listed(u.AllGroups())
+	if u.Provider != nil {
+		text += " of the identity provider"
+	}
+	if u.Admin {
+		text = "administrator, " + text
+	}
+	return text
+}
+
+// regrouped says which groups a user has, and had.
+func regrouped(is, was []string) string { return "groups " + listed(is) + ", was " + listed(was) }
+
+// listed is a list in a line.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ",")
+}
+
+// mostNamed bounds the users that one line names: each has a line of its own beside it.
+const mostNamed = 20
+
+func someNames(users []identity.User) string {
+	var names []string
+	for i := range users[:min(len(users), mostNamed)] {
+		names = append(names, users[i].Name)
+	}
+	text := listed(names)
+	if more := len(users) - mostNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// tokenObject is a token in the audit log: its name, its id and whose it is.
+func tokenObject(t *store.Token) string {
+	name := t.Name
+	if t.Kind == identity.Session {
+		name = "sign-in"
+	} else if !identity.ValidName(name) { // it could look like another token's
+		name = strconv.Quote(name)
+	}
+	return fmt.Sprintf("%s (%s) of %s", name, t.ID, t.Subject)
+}
+
+// tokenBounds are what a token may do, and until when.
+func tokenBounds(t *store.Token) string {
+	var list []string
+	if t.Scope.ReadOnly {
+		list = append(list, "reads only")
+	}
+	if len(t.Scope.VCs) > 0 {
+		list = append(list, "in "+listed(t.Scope.VCs))
+	}
+	return strings.Join(append(list, "until "+time.UnixMicro(int64(t.Expires)).UTC().Format(time.RFC3339)), ", ")
 }

@@ -37,7 +37,8 @@ func (w *world) uses(text, from string) {
 func TestTokenFromNewAddress(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	text, token, err := w.CreateToken(Came(ctx, "10.0.0.1"), "alice", "nightly", identity.Scope{}, time.Hour)
+	text, token, err := w.CreateToken(Came(ctx, "10.0.0.1"), "alice",
+		NewToken{User: "alice", Name: "nightly", Life: time.Hour})
 	w.must(err)
 	root, _, err := w.store.CreateToken(ctx, "root", "admin", w.time())
 	w.must(err)
@@ -79,7 +80,7 @@ func TestTokenFromNewAddress(t *testing.T) {
 func TestPlacesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	text, token, err := w.CreateToken(ctx, "alice", "nightly", identity.Scope{}, time.Hour*24)
+	text, token, err := w.CreateToken(ctx, "alice", NewToken{"alice", "nightly", identity.Scope{}, time.Hour * 24})
 	w.must(err)
 	address := func(i int) string { return fmt.Sprint("10.0.0.", i) }
 	for i := range 40 {
@@ -106,7 +107,7 @@ func TestPlacesAreBounded(t *testing.T) {
 		t.Errorf("known are %q", p.networks)
 	}
 	w.must(w.Revoke(ctx, "alice", "alice", token.ID))
-	other, _, err := w.CreateToken(ctx, "bob", "other", identity.Scope{}, time.Hour)
+	other, _, err := w.CreateToken(ctx, "bob", NewToken{"bob", "other", identity.Scope{}, time.Hour})
 	w.must(err)
 	w.uses(other, "10.0.0.1")
 	objects, err := w.store.Objects(ctx)
@@ -122,7 +123,7 @@ func TestPlacesAreBounded(t *testing.T) {
 func TestPlacesByTurns(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	text, token, err := w.CreateToken(ctx, "alice", "ci", identity.Scope{}, time.Hour*24)
+	text, token, err := w.CreateToken(ctx, "alice", NewToken{"alice", "ci", identity.Scope{}, time.Hour * 24})
 	w.must(err)
 	for hour := range 3 {
 		for i := range 5 * (mostPlaces + 1) {

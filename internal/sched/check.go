@@ -153,15 +153,27 @@ func (s *State) checkStop(c Stop) ([]Event, Answer, *Refusal) {
 
 func (s *State) checkCordon(c Cordon) ([]Event, Answer, *Refusal) {
 	if s.cl == nil || s.cl.Forest().NodeIndex(c.Node) == cell.None {
-		return nil, Answer{}, refuse(NotFound, "there is no node %q", c.Node)
+		return nil, Answer{}, noNode(s, c.Node)
 	}
-	if n := s.noted(c.Node); n.Dead && n.Down && !c.On {
+	n := s.noted(c.Node)
+	if n.Dead && n.Down && !c.On {
 		return nil, Answer{}, refuse(Conflict, "node %s was declared dead, and does not answer: it can be taken back when it does", c.Node)
 	}
 	drain := Time(0)
 	if c.On && c.Drain != 0 {
 		drain = max(c.Drain, 1)
 	}
+	if n.so(c.On, drain, c.Reason) {
+		return nil, Answer{Repeated: true}, nil
+	}
 	e := NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}
 	return append([]Event{e}, foresight{s}.warn(&e)...), Answer{}, nil
+}
+
+// so reports whether a node is in placement, or out of it, as a command wants to have it.
+func (n *nodeNote) so(on bool, drain Time, reason string) bool {
+	if !on {
+		return !n.Cordon && n.Suspect == 0 && len(n.Refused) == 0
+	}
+	return n.Cordon && !n.Dead && n.Drain == drain && n.Cordoned == reason
 }

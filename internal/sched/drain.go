@@ -62,7 +62,7 @@ func (s *State) isOn(a *attempt, node cell.NodeName) bool {
 // live has ended by the loss of its node.
 func (s wishes) checkDead(c DeclareDead) ([]Event, Answer, *Refusal) {
 	if s.cl == nil || s.cl.Forest().NodeIndex(c.Node) == cell.None {
-		return nil, Answer{}, refuse(NotFound, "there is no node %q", c.Node)
+		return nil, Answer{}, noNode(s.State, c.Node)
 	}
 	down := s.noted(c.Node).Down
 	out := []Event{NodeCordoned{Node: c.Node, On: true, Dead: true, Reason: c.Reason, Meta: c.Meta}}

@@ -116,6 +116,15 @@ func (s *State) withOrphanNodes(nodes []NodeStatus) []NodeStatus {
 	return nodes
 }
 
+// noNode refuses a command about a node that is not in the configuration.
+func noNode(s *State, name cell.NodeName) *Refusal {
+	if slices.ContainsFunc(s.orphans(), func(o orphan) bool { return o.node == name }) {
+		return refuse(Conflict,
+			"node %s is no longer in the cluster file: its jobs may finish there; comb job stop ends them", name)
+	}
+	return refuse(NotFound, "there is no node %q", name)
+}
+
 // withOrphanVCs adds to the VCs the devices that drain, and the VCs that are no
 // longer in the configuration and still have jobs.
 func (s *State) withOrphanVCs(vcs []VCStatus) []VCStatus {

@@ -285,10 +285,22 @@ func (s nodes) change(ctx context.Context, in wanted, command func(sched.Meta, c
 	if err := checkName("node", in.ref); err != nil {
 		return nil, err
 	}
-	return s.Server.command(ctx, in, func(m sched.Meta) (sched.Command, *engine.Audit, error) {
+	over := ""
+	out, err := s.Server.command(ctx, in, func(m sched.Meta) (sched.Command, *engine.Audit, error) {
 		c := command(m, cell.NodeName(in.ref))
-		return c, lineOfNode(ctx, s.opts.People, c, in.ref), nil
+		err := s.read(ctx, 0, func(st *sched.State) {
+			for _, n := range st.Nodes() {
+				if string(n.Name) == in.ref {
+					over = drainOver(c, &n)
+				}
+			}
+		})
+		return c, lineOfNode(ctx, s.opts.People, c, in.ref, over), err
 	})
+	if err == nil && over != "" {
+		out.Body.Effects = append(slices.Clip(out.Body.Effects), over)
+	}
+	return out, err
 }
 
 func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error) {

@@ -244,8 +244,16 @@ func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, sc
 			return nil, nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
 				"job "+j.Ref+" has ended already: "+string(j.Phase))
 		}
+		limit := sched.Duration(0)
+		if err := s.read(ctx, 0, func(st *sched.State) {
+			if spec, ok := st.Spec(j.ID); ok {
+				limit = spec.TimeLimit
+			}
+		}); err != nil {
+			return nil, nil, err
+		}
 		c := command(m, j.ID)
-		return c, lineOfJob(ctx, s.opts.People, c, &j), nil
+		return c, lineOfJob(ctx, s.opts.People, c, &j, limit), nil
 	})
 }
 

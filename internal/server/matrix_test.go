@@ -192,7 +192,7 @@ func TestRightsMatrix(t *testing.T) {
 	ctx := context.Background()
 	table := rightsTable(t)
 	scoped := func(user string, scope identity.Scope) string {
-		token, _, err := w.people.CreateToken(ctx, user, "scoped", scope, 0)
+		token, _, err := w.people.CreateToken(ctx, user, people.NewToken{User: user, Name: "scoped", Scope: scope})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func (w *world) user(name string, groups ...string) string {
 	if err := w.people.CreateUsers(ctx, "test", []people.NewUser{{User: identity.User{Name: name, Groups: groups}}}); err != nil {
 		w.t.Fatal(err)
 	}
-	token, _, err := w.people.CreateToken(ctx, name, "test", identity.Scope{}, 0)
+	token, _, err := w.people.CreateToken(ctx, name, people.NewToken{User: name, Name: "test"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

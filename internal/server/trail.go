@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
@@ -24,8 +24,10 @@ func done(ctx context.Context, verb, object, detail string) people.AuditLine {
 		Outcome: people.Done, Detail: detail}
 }
 
-// lineOfJob is the line about a command that hits a job; nil where the job is the asker's own.
-func lineOfJob(ctx context.Context, d *people.Directory, c sched.Command, j *rest.Job) *engine.Audit {
+// lineOfJob is the line about a command that hits a job as it was, with the time limit that it had;
+// nil where the job is the asker's own.
+func lineOfJob(ctx context.Context, d *people.Directory, c sched.Command, j *rest.Job,
+	limit sched.Duration) *engine.Audit {
 	if j.User == warden.Subject(ctx) {
 		return nil
 	}
@@ -44,7 +46,7 @@ func lineOfJob(ctx context.Context, d *people.Directory, c sched.Command, j *res
 			detail = sentence("and hold it", c.Reason)
 		}
 	case sched.Update:
-		verb, detail = "change job", changes(&c, j)
+		verb, detail = "change job", changes(&c, j, limit)
 	}
 	return d.Line(ctx, done(ctx, verb, jobObject(j), detail))
 }
@@ -54,36 +56,62 @@ func jobObject(j *rest.Job) string {
 	return fmt.Sprintf("job %s~%s (%d) in VC %s", j.User, j.Name, j.ID, j.VC)
 }
 
-// changes says what an update changes.
-func changes(c *sched.Update, j *rest.Job) string {
+// changes says what an update changes, and from what.
+func changes(c *sched.Update, j *rest.Job, limit sched.Duration) string {
 	var parts []string
 	if c.Priority != nil {
 		parts = append(parts, fmt.Sprintf("priority %d -> %d", j.Priority, *c.Priority))
 	}
-	if c.TimeLimit != nil && *c.TimeLimit == 0 {
-		parts = append(parts, "no time limit")
-	} else if c.TimeLimit != nil {
-		parts = append(parts, fmt.Sprint("time limit ", time.Duration(*c.TimeLimit)*time.Microsecond))
+	if c.TimeLimit != nil {
+		parts = append(parts, fmt.Sprintf("time limit %s -> %s", limitText(limit), limitText(*c.TimeLimit)))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// lineOfNode is the line about a command that hits a node.
-func lineOfNode(ctx context.Context, d *people.Directory, c sched.Command, name string) *engine.Audit {
-	verb, detail := "uncordon node", ""
+func limitText(limit sched.Duration) string {
+	if limit == 0 {
+		return "none"
+	}
+	return document.FormatDuration(int64(limit))
+}
+
+// lineOfNode is the line about a command that hits a node, and ends a drain, "" for none. There is
+// none of one that changes nothing.
+func lineOfNode(ctx context.Context, d *people.Directory, c sched.Command, name, over string) *engine.Audit {
+	verb, detail := "uncordon node", over
 	switch c := c.(type) {
 	case sched.Cordon:
-		detail = c.Reason
 		switch {
 		case c.Drain > 0:
-			verb, detail = "drain node", sentence("until "+loan.Instant(c.Drain), c.Reason)
+			verb = "drain node"
+			detail = sentence("until "+loan.Instant(c.Drain), c.Reason)
+			if over != "" {
+				detail = over + "; " + detail
+			}
 		case c.On:
-			verb = "cordon node"
+			verb, detail = "cordon node", c.Reason
+			if over != "" {
+				detail = sentence(over, c.Reason)
+			}
 		}
 	case sched.DeclareDead:
 		verb, detail = "declare node dead", c.Reason
 	}
-	return d.Line(ctx, done(ctx, verb, "node "+name, detail))
+	line := d.Line(ctx, done(ctx, verb, "node "+name, detail))
+	line.Changes = true
+	return line
+}
+
+// drainOver says which drain of a node a command about it ends; "" is none.
+func drainOver(c sched.Command, n *sched.NodeStatus) string {
+	if _, ok := c.(sched.Cordon); !ok || n.Drain == 0 {
+		return ""
+	}
+	text := "the drain until " + loan.Instant(n.Drain)
+	if n.Reason != "" {
+		text += " (" + n.Reason + ")"
+	}
+	return text + " is over"
 }
 
 // clusterFile is what changes of the configuration are about.
@@ -101,7 +129,10 @@ func lineOfConfig(ctx context.Context, d *people.Directory, restores int64, reas
 	case o.Latest == 0:
 		what = "the first one"
 	}
-	return d.Line(ctx, done(ctx, verb, clusterFile, sentence(what, o.Reason(reason))))
+	line := d.Line(ctx, done(ctx, verb, clusterFile, sentence(what, o.Reason(reason))))
+	// The file that is in force, with no end before or after it, changes nothing.
+	line.Changes = line.Changes || o.Same && o.Was.Version == 0 && o.Is.Version == 0
+	return line
 }
 
 // lineOfEnd is the line about the end of a configuration, at which the server goes back by itself.

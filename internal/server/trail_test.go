@@ -34,6 +34,7 @@ func TestAuditOfCommands(t *testing.T) {
 	apply(clusterFile, rest.ConfigChange{Reason: "first"})
 	apply(otherFile, rest.ConfigChange{Until: "7d"})
 	apply(otherFile, rest.ConfigChange{})
+	apply(otherFile, rest.ConfigChange{}) // in force already: no line
 	apply(clusterFile, rest.ConfigChange{Restores: 1, Reason: "that was wrong"})
 	w.submit("before", 2)
 	job := w.submit("train", 1)
@@ -44,6 +45,8 @@ func TestAuditOfCommands(t *testing.T) {
 	must(carol.Release(ctx, ref))
 	priority, limit := cell.Priority(5), sched.Hour
 	must(carol.Update(ctx, ref, rest.UpdateRequest{Priority: &priority, TimeLimit: &limit}))
+	none := sched.Duration(0)
+	must(carol.Update(ctx, ref, rest.UpdateRequest{TimeLimit: &none}))
 	for _, on := range []bool{true, false} {
 		if _, err := carol.Tag(ctx, ref, "lr", on); err != nil {
 			t.Fatal(err)
@@ -56,7 +59,19 @@ func TestAuditOfCommands(t *testing.T) {
 	w.until("it runs", w.running(job.ID))
 	must(carol.Requeue(ctx, ref, rest.RequeueRequest{Hold: true, Reason: "not now"}))
 	must(carol.Stop(ctx, ref, "never"))
+	must(carol.Uncordon(ctx, "n2"))
 	must(carol.Cordon(ctx, "n2", "a look"))
+	must(carol.Cordon(ctx, "n2", "a look"))
+	must(carol.Cordon(ctx, "n2", "a second look"))
+	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: sched.Hour, Reason: "new fans"}))
+	over, err := carol.Cordon(ctx, "n2", "not today")
+	must(over, err)
+	if len(over.Effects) != 1 || !strings.HasPrefix(over.Effects[0], "the drain until 20") ||
+		!strings.HasSuffix(over.Effects[0], "Z (new fans) is over") {
+		t.Errorf("the answer says %q", over.Effects)
+	}
+	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: sched.Hour, Reason: "today"}))
+	must(carol.Uncordon(ctx, "n2"))
 	must(carol.Uncordon(ctx, "n2"))
 	lost := w.submit("lost", 1)
 	w.until("it runs", w.running(lost.ID))
@@ -87,13 +102,18 @@ func TestAuditOfCommands(t *testing.T) {
 		the("roll back configuration", "the cluster file", "to version 1, in place of version 2: that was wrong"),
 		the("hold job", train, "too early"),
 		the("release job", train, ""),
-		the("change job", train, "priority 10 -> 5, time limit 1h0m0s"),
+		the("change job", train, "priority 10 -> 5, time limit none -> 1h"),
+		the("change job", train, "time limit 1h -> none"),
 		the("tag job", train, "lr"),
 		the("untag job", train, "lr"),
 		the("requeue job", train, "and hold it: not now"),
 		the("stop job", train, "never"),
 		the("cordon node", "node n2", "a look"),
-		the("uncordon node", "node n2", ""),
+		the("cordon node", "node n2", "a second look"),
+		the("drain node", "node n2", "until T: new fans"),
+		the("cordon node", "node n2", "the drain until T (new fans) is over: not today"),
+		the("drain node", "node n2", "until T: today"),
+		the("uncordon node", "node n2", "the drain until T (today) is over"),
 		the("drain node", "node n2", "until T: new fans"),
 		the("declare node dead", "node n2", "it burnt down"),
 	}

@@ -85,11 +85,12 @@ func TestTokensExpire(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	bounds := TokenBounds{Kind: identity.Session, Expires: 100, Scope: identity.Scope{VCs: []string{"a"}}}
-	text, made, err := s.CreateBoundedToken(ctx, "n", "alice", bounds, 1)
+	text, made, err := s.SaveToken(ctx, Token{ID: NewTokenID(), Name: "n", Subject: "alice", Created: 1, TokenBounds: bounds})
 	if err != nil {
 		t.Fatal(err)
 	}
-	forever, _, err := s.CreateBoundedToken(ctx, "n", "alice", TokenBounds{Kind: identity.Application, Scope: identity.Scope{VCs: []string{}}}, 1)
+	forever, _, err := s.SaveToken(ctx, Token{ID: NewTokenID(), Name: "n", Subject: "alice", Created: 1,
+		TokenBounds: TokenBounds{Kind: identity.Application, Scope: identity.Scope{VCs: []string{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,13 @@ type TokenBounds struct {
 	From    string             `json:"from,omitempty"` // the network of the request that asked for it; "" is not known
 }
 
+// NewTokenID makes an id for a token that has to be named before it is made.
+func NewTokenID() string {
+	random := make([]byte, 8)
+	rand.Read(random) // never fails
+	return hex.EncodeToString(random)
+}
+
 // text is how the bounds are kept; "" is none.
 func (b *TokenBounds) text() string {
 	data, err := json.Marshal(b)
@@ -101,25 +108,26 @@ func (s *Store) loadTokens(ctx context.Context) error {
 // CreateToken makes a token for subject and returns it, "comb_<id>_<secret>" with
 // 256 random bits. It is shown this once: only its hash is kept.
 func (s *Store) CreateToken(ctx context.Context, name string, subject sched.Subject, now sched.Time) (string, Token, error) {
-	return s.CreateBoundedToken(ctx, name, subject, TokenBounds{}, now)
+	return s.SaveToken(ctx, Token{ID: NewTokenID(), Name: name, Subject: subject, Created: now})
 }
 
-// CreateBoundedToken is CreateToken with bounds. Those that have expired are forgotten on the way.
-func (s *Store) CreateBoundedToken(ctx context.Context, name string, subject sched.Subject, bounds TokenBounds, now sched.Time) (string, Token, error) {
-	s.forgetExpired(ctx, now)
-	if len(bounds.Scope.VCs) == 0 {
-		bounds.Scope.VCs = nil // an empty list bounds nothing, as none
+// SaveToken makes the secret of a token that is otherwise as it will be, keeps the token, and
+// returns its text with it. Those that have expired are forgotten on the way.
+func (s *Store) SaveToken(ctx context.Context, made Token) (string, Token, error) {
+	s.forgetExpired(ctx, made.Created)
+	if len(made.Scope.VCs) == 0 {
+		made.Scope.VCs = nil // an empty list bounds nothing, as none
 	}
-	random := make([]byte, 8+32)
+	random := make([]byte, 32)
 	rand.Read(random) // never fails
-	secret := hex.EncodeToString(random[8:])
-	t := &token{Token: Token{ID: hex.EncodeToString(random[:8]), Name: name, Subject: subject, Created: now, TokenBounds: bounds}}
-	t.hash, t.bound = sha256.Sum256([]byte(secret)), bounds.text()
+	secret := hex.EncodeToString(random)
+	t := &token{Token: made}
+	t.hash, t.bound = sha256.Sum256([]byte(secret)), made.text()
 	sum := tokenSum(t)
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		m.rows.add(sum)
 		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used, sum, bounds) VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
-			t.ID, name, string(subject), t.hash[:], now, sum[:], t.bound)
+			t.ID, t.Name, string(t.Subject), t.hash[:], t.Created, sum[:], t.bound)
 		return err
 	})
 	if err != nil {

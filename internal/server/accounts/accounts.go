@@ -174,7 +174,7 @@ func (a *accounts) fail(err error) error {
 	switch {
 	case errors.Is(err, people.ErrNotFound):
 		status, code = http.StatusNotFound, rest.CodeNotFound
-	case errors.Is(err, people.ErrExists):
+	case errors.Is(err, people.ErrExists), errors.Is(err, people.ErrLast):
 		status, code = http.StatusConflict, rest.CodeConflict
 	}
 	if len(p.Texts) == 1 {

@@ -308,7 +308,8 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if len(wrong) > 0 {
 		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the token cannot be made", wrong...)
 	}
-	text, t, err := a.Directory.CreateToken(ctx, user, in.Body.Name, identity.Scope{ReadOnly: in.Body.ReadOnly, VCs: in.Body.VCs}, last)
+	text, t, err := a.Directory.CreateToken(ctx, warden.Of(ctx).Principal.User, people.NewToken{User: user, Name: in.Body.Name,
+		Scope: identity.Scope{ReadOnly: in.Body.ReadOnly, VCs: in.Body.VCs}, Life: last})
 	if err != nil {
 		return nil, a.fail(err)
 	}
