@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/kube"
@@ -23,7 +26,7 @@ func (d *driver) of(vc cell.VCName, nodes ...cell.NodeName) sched.AttemptID {
 	d.mu.Lock()
 	d.next++
 	at := sched.AttemptID{Job: d.next, N: 1}
-	job := &sched.Job{Name: "job", User: "u", VC: vc, Grace: sched.Second, Roles: []sched.Role{{Name: "main", Tasks: int32(len(nodes)), Launch: sched.Launch{Image: "image:1", Command: []string{"train"}}}}}
+	job := &sched.Job{Name: "job", User: "u", UID: 4001, GID: 4000, VC: vc, Grace: sched.Second, Roles: []sched.Role{{Name: "main", Tasks: int32(len(nodes)), Launch: sched.Launch{Image: "image:1", Command: []string{"train"}}}}}
 	start := &sched.Start{ID: d.next, Job: job}
 	for i, n := range nodes {
 		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(i), Index: int32(i), SKU: skuOn(string(n)), Place: cell.Task{Node: n, SKU: "GPU", Devices: []int32{int32(d.next) % simGPUs}}})
@@ -84,6 +87,15 @@ func TestNamespaceOfAGang(t *testing.T) {
 	d.move("blue")
 	d.restart()
 	d.runsIn("red", at, 1)
+	for n := range int32(2) { // also one that another server makes has the numbers of the job
+		var pod corev1.Pod
+		if err := json.Unmarshal([]byte(d.api.Text("pods", d.podOf(at, n))), &pod); err != nil {
+			t.Fatal(err)
+		}
+		if c := pod.Spec.SecurityContext; *c.RunAsUser != 4001 || *c.RunAsGroup != 4000 {
+			t.Errorf("task %d runs as %d:%d", n, *c.RunAsUser, *c.RunAsGroup)
+		}
+	}
 	d.finish()
 }
 
