@@ -19,8 +19,11 @@ test('what is lent, and to which virtual cluster', () => {
 });
 
 test('what is bound to no virtual cluster is lent as far as the server says, and none to itself', () => {
-  const free = { vc: undefined };
-  const cells = [leaf('0', { job: 1, ...free }), leaf('1', { job: 2, ...free }), leaf('2', { job: 2, vc: 'up' }), leaf('3', { job: 2, vc: 'b' }), leaf('4', { job: 2, type: 'OTHER', ...free })];
+  const free = (address: string, more: Partial<Cell>): Cell => {
+    const { vc: _, ...rest } = leaf(address, more);
+    return rest;
+  };
+  const cells = [free('0', { job: 1 }), free('1', { job: 2 }), leaf('2', { job: 2, vc: 'up' }), leaf('3', { job: 2, vc: 'b' }), free('4', { job: 2, type: 'OTHER' })];
   const names = [1, 2].map((id) => ({ id, name: `j${id}`, user: 'u', ref: `u~j${id}`, vc: id === 1 ? 'a' : 'c' }));
   const list = { seq: 0, cells, names };
   expect(loansOf(list, lends(1))).toEqual([{ to: 'c', gpus: 1, jobs: [{ id: 2, ref: 'u~j2' }] }]);

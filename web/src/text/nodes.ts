@@ -11,7 +11,7 @@ export const text = {
   node: 'Node',
   state: 'State',
   badDevices: 'Bad devices',
-  reason: 'Why',
+  reason: 'Note',
   used: 'In use',
   view: 'View',
   map: 'Cells',
