@@ -16,17 +16,17 @@ const maxGroups = 1000
 //
 //	access: {administrators: [vision-leads], members: [vision], viewers: [everyone]}
 func readAccess(b *document.Reader, n *document.Node, vc cell.VCName) access.Grant {
-	m := b.Map(n, "access")
+	m, before := b.Map(n, "access"), b.Count()
 	g := access.Grant{VC: vc}
 	g.Managers = readGroups(b, m, "administrators")
 	g.Members = readGroups(b, m, "members")
 	g.Viewers = readGroups(b, m, "viewers")
-	if g.String() == "" {
+	m.Rest()
+	if g.String() == "" && b.Count() == before {
 		b.Problem(n,
 			"no group stands here; write members: [GROUP], or leave access out: then the group of the virtual "+
 				"cluster's name uses it")
 	}
-	m.Rest()
 	return g
 }
 

@@ -65,8 +65,8 @@ func TestMoreProblems(t *testing.T) {
 			"f:2:31: physicalCluster.skuTypes.G.cpu: \"0.0004\" cores are too few: 1m is the smallest that counts, and 0 is not limited\n" +
 				"f:2:49: physicalCluster.skuTypes.H.gpu: expected an integer, found the text \"x\"\n" +
 				"f:5:64: virtualClusters.v.virtualCells[0].cellNumber: expected an integer, found \"1.5\"\n" +
-				"f:6:18: nodes.n.cpu: expected a number of cores such as 4, 0.5 or 500m, at most 1000000\n" +
-				"f:6:32: nodes.n.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts\n" +
+				"f:6:18: nodes.n.cpu: expected a number of cores such as 4, 0.5 or 500m, at most 1000000; found \"many\"\n" +
+				"f:6:32: nodes.n.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts; found \"lots\"\n" +
 				"f:6:43: nodes.n.gpu: expected an integer, found the text \"none\""},
 		"speeds of a chain that is none": {cluster(someTypes, "- {cellType: X}", "v: ") + "throughputs: {m: {G: {1: 1}}}\n",
 			"f:7:16: physicalCluster.physicalCells[0].cellType: the cell type \"X\" is not defined in cellTypes; known are N, R"},
@@ -106,6 +106,37 @@ func TestMoreProblems(t *testing.T) {
 		}
 		if c != nil {
 			t.Errorf("%s: a cluster in spite of problems", name)
+		}
+	}
+}
+
+// TestNoFollowers: a mistake is told once, and hides no other one.
+func TestNoFollowers(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		want []string
+	}{
+		"limits of users": {cluster(someTypes, someCells, "v:\n  userLimits: {gpus: -3}\n"),
+			[]string{`virtualClusters.v.userLimits.gpus: "-3" is out of range`}},
+		"a role": {cluster(someTypes, someCells, "v:\n  access: {administrator: [x]}\n"), []string{"did you mean administrators?"}},
+		"a node's level, and a node": {cluster("N: {childCellType: G, childCellNumber: 2, isNodelevel: true}",
+			"- {cellType: N, cellAddress: \"\\u540d \\u524d\"}", "v: ") + "nodes: {ghost: {cpu: 1}}\n",
+			[]string{"did you mean isNodeLevel?", "is no good name for", "no cell is on the node"}},
+		"a dot": {cluster("N.A: {childCellType: G, childCellNumber: 2, isNodeLevel: true}",
+			"- {cellType: N-A, cellAddress: n}", "v: ") + "nodes: {ghost: {cpu: 1}}\n",
+			[]string{"must not contain a dot", "no cell is on the node"}},
+		"cores": {cluster(someTypes, someCells, someVCs) + "nodes: {a: {cpu: lots}}\n",
+			[]string{`500m, at most 1000000; found "lots"`}},
+	} {
+		_, _, problems := Parse("f", []byte(c.file), Policies{Named: true})
+		if len(problems) != len(c.want) {
+			t.Errorf("%s: %d problems, want %d:\n%v", name, len(problems), len(c.want), problems)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(problems.Error(), want) {
+				t.Errorf("%s: nothing says %q:\n%v", name, want, problems)
+			}
 		}
 	}
 }

@@ -86,18 +86,18 @@ func TestProblems(t *testing.T) {
 			"f:10:50: virtualClusters.v.virtualCells[0].cellNumber: chain R, level 2 (N): 1 cell is promised (v 1), but only 0 are left after the levels above and 2 pinned; lower a cellNumber or add cells"},
 		"skus": {"physicalCluster:\n  skuTypes:\n    G: {gpu: 2, device: cpu, cpu: x, memory: 12}\n    H: {gpu: 0, device: amd, memory: 1Ki, envVar: a-b, deviceFiles: [/etc/passwd, /dev/x%d%d, /dev/y%d]}\n    N: {gpu: 1, kind: nvidia}\n    I: {device: nvidai, memory: 5Xi, cpu: -1, gpu: 1.5}\n  cellTypes: {N: {childCellType: G, childCellNumber: 1, isNodeLevel: true}}\n  physicalCells: [{cellType: N, cellAddress: n}]\nvirtualClusters: {v: {virtualCells: [{cellType: N, cellNumber: 1}]}}\n",
 			"f:3:14: physicalCluster.skuTypes.G.gpu: a SKU of device cpu has no GPUs; remove gpu, or name another device\n" +
-				"f:3:35: physicalCluster.skuTypes.G.cpu: expected a number of cores such as 4, 0.5 or 500m, at most 1000000\n" +
-				"f:3:46: physicalCluster.skuTypes.G.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts\n" +
+				"f:3:35: physicalCluster.skuTypes.G.cpu: expected a number of cores such as 4, 0.5 or 500m, at most 1000000; found \"x\"\n" +
+				"f:3:46: physicalCluster.skuTypes.G.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts; found \"12\"\n" +
 				"f:4:14: physicalCluster.skuTypes.H.gpu: a SKU of device amd needs gpu: 1 or more\n" +
-				"f:4:38: physicalCluster.skuTypes.H.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts\n" +
+				"f:4:38: physicalCluster.skuTypes.H.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts; found \"1Ki\"\n" +
 				"f:4:51: physicalCluster.skuTypes.H.envVar: \"a-b\" is no name of an environment variable\n" +
 				"f:4:70: physicalCluster.skuTypes.H.deviceFiles[0]: \"/etc/passwd\" is no device file: write a path below /dev/, with %d for the device's index, or {128} for one that counts from 128\n" +
 				"f:4:83: physicalCluster.skuTypes.H.deviceFiles[1]: \"/dev/x%d%d\" is no device file: write a path below /dev/, with %d for the device's index, or {128} for one that counts from 128\n" +
 				"f:5:5: physicalCluster.skuTypes.N: \"N\" is a cell type with children; skuTypes describes leaf types, one device each\n" +
 				"f:5:17: physicalCluster.skuTypes.N.kind: unknown key in the SKU \"N\"; known are cpu, device, deviceFiles, dra, envVar, gpu, gpuMemory, groups, infiniband, limits, memory, part, pretended, resource\n" +
 				"f:6:17: physicalCluster.skuTypes.I.device: \"nvidai\" is not one of nvidia, amd, tpu, cpu, other; did you mean nvidia?\n" +
-				"f:6:33: physicalCluster.skuTypes.I.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts\n" +
-				"f:6:43: physicalCluster.skuTypes.I.cpu: expected a number of cores such as 4, 0.5 or 500m, at most 1000000\n" +
+				"f:6:33: physicalCluster.skuTypes.I.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts; found \"5Xi\"\n" +
+				"f:6:43: physicalCluster.skuTypes.I.cpu: expected a number of cores such as 4, 0.5 or 500m, at most 1000000; found \"-1\"\n" +
 				"f:6:52: physicalCluster.skuTypes.I.gpu: expected an integer, found \"1.5\""},
 		"policies": {cluster(someTypes, someCells, "v: {policy: dfr, virtualCells: [{cellType: R, cellNumber: 1}]}\nw: {policy: {params: {a: [1], b: 2}, x: 1}}\nx y: {policy: [a]}"),
 			"f:10:15: virtualClusters.v.policy: there is no policy \"dfr\"; did you mean drf?\n" +

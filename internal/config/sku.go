@@ -249,13 +249,21 @@ func (b *builder) cpu(n *document.Node) int64 {
 	milli := math.Round(v * scale)
 	switch {
 	case n.Kind != document.Scalar || err != nil || math.IsNaN(v) || v < 0 || milli > 1e9:
-		b.Problem(n, "expected a number of cores such as 4, 0.5 or 500m, at most 1000000")
+		b.Problem(n, "expected a number of cores such as 4, 0.5 or 500m, at most 1000000%s", found(n))
 		return 0
 	case v > 0 && milli == 0: // it would be without a limit
 		b.Problem(n, "%s cores are too few: 1m is the smallest that counts, and 0 is not limited", document.Quote(n.Text))
 		return 0
 	}
 	return int64(milli)
+}
+
+// found says which value stands there, of one that is no map and no list.
+func found(n *document.Node) string {
+	if n.Kind != document.Scalar {
+		return ""
+	}
+	return "; found " + document.Quote(n.Text)
 }
 
 // memory reads an amount of memory such as 54Gi or 10240Mi, in MiB.
@@ -265,7 +273,8 @@ func (b *builder) memory(n *document.Node) int64 {
 	}
 	mib, ok := document.ParseMemory(n.Text)
 	if n.Kind != document.Scalar || !ok {
-		b.Problem(n, "expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts")
+		b.Problem(n, "expected an amount of memory with its unit, such as 54Gi or 10240Mi; "+
+			"1Mi is the smallest that counts%s", found(n))
 	}
 	return mib
 }

@@ -85,6 +85,7 @@ func (b *builder) readTypes(n *document.Node) {
 			number: m.Int("childCellNumber", document.Range{Min: 1, Max: MaxLeaves, Default: 1}),
 			isNode: m.Bool("isNodeLevel", false), isDevice: m.Bool("isDeviceLevel", false),
 		}
+		t.isNode = t.isNode || meant(f.Value, "isNodeLevel", "isDeviceLevel")
 		t.broken = b.Count() > before
 		m.Rest()
 		b.typeName(t.at, f.Key)
@@ -97,8 +98,22 @@ func (b *builder) readTypes(n *document.Node) {
 		}
 		b.divides = b.divides || t.isDevice
 		b.types[t.name] = t
+		if dashed := cell.TypeName(strings.ReplaceAll(f.Key, ".", "-")); dashed != t.name && n.Get(string(dashed)) == nil {
+			again := *t
+			again.name = dashed
+			b.types[dashed] = &again
+		}
 	}
 	b.checkCycles()
+}
+
+// meant reports whether a map says true at a key that is nearer to one than to another, and is
+// neither: that it is unknown is reported, and the rest of the file is read as it was meant.
+func meant(n *document.Node, key, other string) bool {
+	return n != nil && n.Kind == document.Map && slices.ContainsFunc(n.Fields, func(f document.Field) bool {
+		return f.Key != key && f.Value != nil && f.Value.Text == "true" &&
+			strings.Contains(document.DidYouMean(f.Key, []string{key, other}), "did you mean "+key)
+	})
 }
 
 // typeName checks a type's name: dots separate types in a quota path.
@@ -232,7 +247,9 @@ func (b *builder) measure(at *document.Node, c *chain) bool {
 func (b *builder) typeNames() []string {
 	var names []string
 	for name := range b.types {
-		names = append(names, string(name))
+		if !strings.Contains(string(name), ".") { // such a one is refused
+			names = append(names, string(name))
+		}
 	}
 	slices.Sort(names)
 	return names

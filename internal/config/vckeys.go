@@ -65,7 +65,7 @@ func (b *builder) userLimits(n *document.Node, c *sched.VCConfig) {
 	if n == nil || n.Kind == document.Null {
 		return
 	}
-	m := b.Map(n, "the limits of users")
+	m, before := b.Map(n, "the limits of users"), b.Count()
 	var l setting.UserLimits
 	for key, to := range map[string]*int64{"gpus": &l.GPUs, "running": &l.Running, "waiting": &l.Waiting} {
 		if v := m.Node(key); v != nil && v.Kind != document.Null {
@@ -77,6 +77,9 @@ func (b *builder) userLimits(n *document.Node, c *sched.VCConfig) {
 		l.Priority = &p
 	}
 	m.Rest()
+	if b.Count() > before {
+		return // what it would bound could not be read
+	}
 	if l == (setting.UserLimits{}) {
 		b.Problem(n, "it bounds nothing: give gpus, running, waiting or priority, or leave it out")
 		return

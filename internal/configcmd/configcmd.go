@@ -111,6 +111,9 @@ describes is shown: so a file for other machines can be checked anywhere.`,
 			if errors.As(err, &gone) && !k.Named() {
 				return k.validateAlone(args[0], file, "no server runs here that it could change")
 			}
+			if p := (*rest.Problem)(nil); errors.As(err, &p) && p.Code == rest.CodeForbidden {
+				p.Detail += "; --offline checks the file alone"
+			}
 			if err != nil {
 				return k.refusedFile(args[0], err)
 			}
