@@ -187,8 +187,11 @@ func (k *Kit) auditNoun() *cobra.Command {
 	limit, before := 50, int64(0)
 	show := &cobra.Command{Use: "list", Short: "List what was done and refused, newest first", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 1 || limit > 1000 || before < 0 {
-				return k.Usage(c, "--limit %d --before %d: want 1 to 1000 lines before a line of the log", limit, before)
+			if limit < 1 || limit > 1000 {
+				return k.Usage(c, "--limit %d: want 1 to 1000 lines", limit)
+			}
+			if before < 0 {
+				return k.Usage(c, "--before %d: want the number of a line of the log", before)
 			}
 			people, err := k.people()
 			if err != nil {

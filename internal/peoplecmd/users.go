@@ -372,6 +372,14 @@ func (k *Kit) stillGiven(ctx context.Context, group string) {
 		k.Say(fmt.Sprintf("warning: the cluster file in force names group %s in access of virtual clusters %s: take it out there (comb config show, comb config apply), or a later group of that name gets it",
 			group, strings.Join(vcs, ", ")))
 	}
+	own := false
+	for i := range now.Config.Cluster.VCs {
+		own = own || string(now.Config.Cluster.VCs[i].Name) == group
+	}
+	if own && !slices.ContainsFunc(now.Config.Access, func(g access.Grant) bool { return string(g.VC) == group }) {
+		k.Say(fmt.Sprintf("warning: virtual cluster %[1]s has no access in the cluster file, so the group %[1]s alone used it: "+
+			"give it access there, or make the group again", group))
+	}
 }
 
 func (k *Kit) drawGroup(t draw.Table, g *rest.Group) {
