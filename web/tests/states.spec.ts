@@ -129,7 +129,7 @@ test('what has nothing says so, and what to do', async ({ page }) => {
 test('pages that no other test looks at: tabs of a job, one that failed, virtual clusters with jobs, the door above a page', async ({ page }) => {
   const fails = (await server.submit(job('fails', { vc: 'vc1', command: "'echo it ends badly >&2; exit 3'" }))) as { id: number };
   await server.submit(job('waits-for-it', { gpus: 2 }));
-  await server.signIn(page, 'carol', `/jobs/${fails.id}`);
+  await server.signIn(page, 'carol', `/jobs/${fails.id}?tab=overview`);
   await expect(page.locator('header').getByText('Failed')).toBeVisible();
   await expect(page.getByRole('region', { name: 'How it ended' })).toContainText('Next step');
   await accessible(page);
