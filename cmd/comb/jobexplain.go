@@ -34,8 +34,17 @@ of a job that is not submitted.`},
 		})
 }
 
+// explainedState is the state of a job as lists call it.
+func explainedState(ex *rest.Explanation) string {
+	onHold := func(g sched.GangReason) bool { return g.Reason.Code == sched.OnHold }
+	if ex.Phase == sched.Waiting && slices.ContainsFunc(ex.Gangs, onHold) {
+		return "Held"
+	}
+	return string(ex.Phase)
+}
+
 func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
-	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Ref, ex.Job, ex.VC, ex.Phase)
+	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Ref, ex.Job, ex.VC, explainedState(ex))
 	if ex.Position > 0 {
 		head += fmt.Sprintf(", number %d of %s there", ex.Position, waiting(ex))
 	}

@@ -153,6 +153,7 @@ func briefs(s *State, ids []JobID) []JobBrief {
 func inTheWay(s *State, j *job, g int, why *Reason) []JobID {
 	var all, out []JobID
 	switch {
+	case why.Code == NeverFits, why.Code == QuotaExceeded:
 	case outer(why): // only where the reason names it
 	case !j.spec.Restricted():
 		all, _ = few(s, s.endable(j, g))

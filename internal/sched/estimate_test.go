@@ -262,6 +262,9 @@ func TestDryRun(t *testing.T) {
 	if no == nil || no.Kind != sched.Never || len(e.Gangs) != 1 || len(e.Gangs[0].Suggestions) == 0 {
 		t.Errorf("never, but smaller: %+v, %v", e, no)
 	}
+	if len(e.Blockers) > 0 {
+		t.Errorf("in the way of what can never start: %+v", e.Blockers)
+	}
 	if _, no := w.s.DryRun(gangJob("run", "a", 10, 1, 4), nil); no == nil || no.Kind != sched.Conflict {
 		t.Errorf("a name in use: %v", no)
 	}

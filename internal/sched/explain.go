@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -354,7 +355,7 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 	case j.held() && gg.attempt == none:
 		h := j.odd.held
 		r := s.newReason(j, g)
-		return r.Say(OnHold, "on hold by %s%s; comb job release lets it start", h.By, inBrackets(h.Reason)), true
+		return r.Say(OnHold, "on hold by %s%s; comb job release ends the hold", h.By, inBrackets(h.Reason)), true
 	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
 		return s.heldReason(s.newReason(j, g), gg), true
 	case rare(j.odd).after > s.now || gg.after > s.now:
@@ -517,10 +518,11 @@ func (s *State) pinAround(at cell.CellID, space int32) cell.PinnedID {
 // jobList names jobs to a reader.
 func (s *State) jobList(reader Subject, ids []JobID) string { return listed(s, reader, ids, 0) }
 
-// nameTo is how a reader calls a job: by its number where it may not know more.
+// nameTo is how a reader calls a job, unless the state is a copy for another one: by its number
+// where that may not know more.
 func (s *State) nameTo(reader Subject, id JobID) string {
 	if j := s.find(id); j != nil && !Veiled(s, j.spec) {
-		return j.spec.Name.To(reader, j.spec.User)
+		return j.spec.Name.To(cmp.Or(s.names.reader, reader), j.spec.User)
 	}
 	return fmt.Sprintf("job %d", id)
 }

@@ -11,9 +11,14 @@ import (
 // anew, from the time and the number of an event, whenever a name comes to an empty table. The order of cells alone does.
 type nameTable struct {
 	hashtable.Table[nameCell]
-	key  mix.Keyed
-	veil func(*Job) bool // of a copy: whose names its texts hide; nil is none's
+	key    mix.Keyed
+	veil   func(*Job) bool // of a copy: whose names its texts hide; nil is none's
+	reader Subject         // of a copy: for whom its texts name jobs; "" is the job's user
 }
+
+// NameFor has the texts of a copy of a state name jobs as their reader does: NAME is the reader's
+// own, USER~NAME another's.
+func NameFor(s *State, reader Subject) { s.names.reader = reader }
 
 // Veil hides names of jobs in what a copy of a state says.
 func Veil(s *State, hides func(*Job) bool) { s.names.veil = hides }
@@ -62,5 +67,5 @@ func (t *nameTable) put(slot int32, jobs []job, now Time, seq uint64) {
 func (t *nameTable) remove(j *job, slot int32) { t.Drop(nameCell{j.named, slot + 1}) }
 
 func (t *nameTable) cloneIn(was *nameTable) nameTable {
-	return nameTable{t.Table.CloneIn(&was.Table), t.key, t.veil}
+	return nameTable{t.Table.CloneIn(&was.Table), t.key, t.veil, t.reader}
 }

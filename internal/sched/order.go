@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -106,9 +107,11 @@ func orderText(s *State, j *job, e *Explanation) string {
 	case e.Borrower:
 		return "idle GPUs go first to the team that has borrowed least; a smaller job behind this one may start earlier"
 	case books(vc):
-		return fmt.Sprintf("in the order of %s; a job behind this one may start earlier where that does not delay it", vc.Policy)
+		return fmt.Sprintf("in the order of %s; a job behind this one may start earlier where that does not delay it",
+			cmp.Or(vc.Policy, fallback))
 	case !straight:
-		return fmt.Sprintf("in the order of %s, which changes with time; a smaller job behind this one may start earlier", vc.Policy)
+		return fmt.Sprintf("in the order of %s, which changes with time; a smaller job behind this one may start earlier",
+			cmp.Or(vc.Policy, fallback))
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/why"
 )
 
@@ -83,7 +84,8 @@ func namesIn(st *sched.State, reader sched.Subject, ex *sched.Explanation) []res
 	return sortedNames(out)
 }
 
-// veiled is think for an asker that may not see all jobs: what f says of the others has numbers, and no names.
+// veiled is think for an asker: jobs are named as it calls them, and what f says of those that it
+// may not see has numbers, and no names.
 // hide takes these out of an explanation.
 func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.State, hide func(*sched.Explanation))) error {
 	sight, err := s.warden.Sight(ctx)
@@ -91,6 +93,7 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 		return err
 	}
 	return s.think(ctx, after, func(st *sched.State) {
+		sched.NameFor(st, warden.Subject(ctx))
 		if sight == nil {
 			f(st, func(*sched.Explanation) {})
 			return

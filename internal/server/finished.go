@@ -142,7 +142,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
 		f.knows(st, known)
-		asOf, shown := st.AsOf(s.opts.Now()), veiledFor(st, f.sight)
+		asOf, shown := st.AsOf(s.opts.Now()), shownTo(st, warden.Subject(ctx), f.sight)
 		for _, p := range o.first(asOf, shown, f) { // a line is not one of asOf, for which one that is known would be made anew
 			if j, ok := asOf.Job(p.Job); ok {
 				out.Jobs = append(out.Jobs, withReason(shown, warden.Subject(ctx), j))

@@ -142,7 +142,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 		if found && !shown() { // nothing more is worked out for it
 			out = jobOf(caller, status)
 		} else if found {
-			out = withReason(veiledFor(st, sight), caller, status)
+			out = withReason(shownTo(st, caller, sight), caller, status)
 		}
 	})
 	if err != nil || found {

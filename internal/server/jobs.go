@@ -397,7 +397,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 // reasons of those that wait.
 func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
-	shown := veiledFor(st, f.sight)
+	shown := shownTo(st, reader, f.sight)
 	for j := range sched.Newest(st.AsOf(now), f.wants) {
 		if out = append(out, withReason(shown, reader, j)); len(out) > f.limit {
 			break
@@ -406,13 +406,13 @@ func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilte
 	return out
 }
 
-// veiledFor is the state for a reader that may see some jobs.
-func veiledFor(st *sched.State, sight *warden.Sight) *sched.State {
-	if sight == nil {
-		return st
-	}
+// shownTo is the state as what it says is told to a reader, with a sight of some jobs, nil for all.
+func shownTo(st *sched.State, reader sched.Subject, sight *warden.Sight) *sched.State {
 	c := *st
-	sched.Veil(&c, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
+	sched.NameFor(&c, reader)
+	if sight != nil {
+		sched.Veil(&c, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
+	}
 	return &c
 }
 

@@ -93,6 +93,19 @@ func TestTwoUsersOfOneName(t *testing.T) {
 		!slices.ContainsFunc(ex.Names, func(n rest.NamedJob) bool { return n.ID == hers.ID && n.User == "alice" && n.Ref == "alice~train" }) {
 		t.Errorf("bob's explanation: %+v, %v", ex, err)
 	}
+	// Reasons of another's job, in its page, a list and an explanation, name the reader's own as the
+	// reader does.
+	ex, err = alice.Explain(ctx, "bob~train")
+	if err != nil || !strings.Contains(ex.Gangs[0].Reason.Message, "in use by train") {
+		t.Errorf("alice is told of bob's: %+v, %v", ex, err)
+	}
+	if j, err := alice.Job(ctx, "bob~train"); err != nil || j.Reason == nil || !strings.Contains(j.Reason.Message, "in use by train") {
+		t.Errorf("alice's page of bob's: %+v, %v", j.Reason, err)
+	}
+	list, err = eve.Jobs(ctx, rest.JobQuery{})
+	if err != nil || list.Jobs[0].Reason == nil || !strings.Contains(list.Jobs[0].Reason.Message, "in use by alice~train") {
+		t.Errorf("eve's list: %+v, %v", list.Jobs, err)
+	}
 	cells, err := eve.Cells(ctx)
 	if err != nil || len(cells.Names) != 1 || cells.Names[0].Ref != "alice~train" {
 		t.Errorf("eve's cells name %+v, %v", cells.Names, err)
