@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -94,33 +95,51 @@ func scriptFile(script []byte) (*os.File, error) {
 }
 
 // asProgram lets a script that is one plain command become that program: its exit is then the
-// program's own, a signal as well. The shell itself says whether the first word is a program's:
-// what is a word of its own (cd, exit) runs as it stands.
+// program's own, a signal as well. The shell itself says whether the first word is a program's: of
+// one it gives the path, or, where it has programs within itself as busybox does, the word alone.
+// What is a word of its own (cd, exit) runs as it stands.
 func asProgram(script []byte) []byte {
 	line := strings.TrimRight(string(script), "\n")
 	word, ok := plainCommand(line)
 	if !ok {
 		return script
 	}
-	return []byte("case $(command -v -- " + word + ") in */*) exec " + line + ";; esac; " + line + "\n")
+	program := "*/*"
+	if !slices.Contains(shellWords, word) {
+		program += "|" + word
+	}
+	return []byte("case $(command -v -- " + word + ") in " + program + ") exec " + line + ";; esac; " + line + "\n")
 }
 
+// shellWords are the words that bash, dash and busybox's shell take as their own, sorted.
+var shellWords = strings.Fields(`. : [ [[ alias bg bind break builtin caller case cd chdir command
+	compgen complete compopt continue coproc declare dirs disown do done echo elif else enable esac
+	eval exec exit export false fc fg fi for function getopts hash help history if in jobs kill let
+	local logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt
+	source suspend test then time times trap true type typeset ulimit umask unalias unset until wait
+	while`)
+
 // plainCommand reports whether a line is one command without anything of which the shell would
-// have to see the end, and returns its first word as it is written.
+// have to see the end, and returns its first word as it is written. What stands in quotes is no
+// matter, but for what a shell runs in double ones.
 func plainCommand(line string) (word string, ok bool) {
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {
 		c := line[i]
 		switch {
-		case c == '\n' || c == '\\' || c == '`' || c == '$' && i+1 < len(line) && line[i+1] == '(':
+		case c == quote:
+			quote = 0
+		case quote == '\'':
+		case c == '\\':
+			if i++; i == len(line) || line[i] == '\n' {
+				return "", false
+			}
+		case c == '`' || c == '$' && i+1 < len(line) && line[i+1] == '(':
 			return "", false
 		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
 		case c == '\'' || c == '"':
 			quote = c
-		case strings.IndexByte("|&;<>(){}#!~", c) >= 0:
+		case strings.IndexByte("\n|&;<>(){}#!~", c) >= 0:
 			return "", false
 		}
 	}

@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -728,6 +730,35 @@ func TestEndsOfAnAbsenceAreToldInOrder(t *testing.T) {
 	}
 }
 
+// TestPlainCommandOfAShellWithPrograms: busybox's shell has programs within itself, and gives no
+// path of them.
+func TestPlainCommandOfAShellWithPrograms(t *testing.T) {
+	if !slices.IsSorted(shellWords) {
+		t.Errorf("not sorted: %v", shellWords)
+	}
+	for line, want := range map[string]int{"sh -c 'kill -SEGV $$'": 11, "sh -c 'kill -SEGV $$'; true": 0,
+		"test a": 0, "time true": 0} {
+		run := exec.Command("/bin/sh", "-c", "command() { echo \"$3\"; }\n"+string(asProgram([]byte(line+"\n"))))
+		err := run.Run()
+		if run.ProcessState == nil {
+			t.Fatal(err)
+		}
+		status, _ := run.ProcessState.Sys().(syscall.WaitStatus)
+		if want > 0 && (!status.Signaled() || int(status.Signal()) != want) || want == 0 && status != 0 {
+			t.Errorf("%q ends with %v; want signal %d", line, err, want)
+		}
+	}
+	for line, want := range map[string]bool{
+		"python3 train.py": true, "sh -c 'a\nb'": true, `sh -c "a\nb"`: true, `sh -c 'a'\''b'`: true,
+		`sh -c '$(a) ` + "`b`" + `; c'`: true, "a\nb": false, "a; b": false, "a 'b": false, "a \"$(b)\"": false,
+		"a \\": false, "a \\\nb": false, "'a' b": false, "a=b c": false,
+	} {
+		if _, ok := plainCommand(line); ok != want {
+			t.Errorf("plain is %v: %q", ok, line)
+		}
+	}
+}
+
 // A plain command is run by no shell: what ended it is told as it was, a signal as well, and a stop that it
 // obeyed with 0 counts. What needs a shell has one.
 func TestPlainCommandIsItsProgram(t *testing.T) {
@@ -748,6 +779,9 @@ func TestPlainCommandIsItsProgram(t *testing.T) {
 		{crash, sched.Exit{Code: 139, Signal: 11, Own: true}},
 		{crash + "; true", sched.Exit{Own: true}},
 		{three, sched.Exit{Code: 3, Own: true}},
+		{"sh -c '\n# one; two | $(three)\nkill -SEGV $$'", sched.Exit{Code: 139, Signal: 11, Own: true}},
+		{`sh -c 'echo '\''it is'\'' >&2; kill -SEGV $$' "a\"b"`,
+			sched.Exit{Code: 139, Signal: 11, Own: true, Message: "it is"}},
 		{"exit 4", sched.Exit{Code: 4, Own: true}},
 		{"A=5 env sh -c 'exit $A'", sched.Exit{Code: 5, Own: true}},
 		{"sh -c 'exit 6' # comment", sched.Exit{Code: 6, Own: true}},
@@ -768,6 +802,7 @@ func TestPlainCommandIsItsProgram(t *testing.T) {
 		want sched.Exit
 	}{
 		{saves, sched.Exit{}},
+		{"sh -c 'trap \"exit 0\" TERM\necho ready\nwhile :; do sleep 0.1 & wait $!; done'", sched.Exit{}},
 		{"sh -c 'echo ready; while :; do sleep 0.02; done'", sched.Exit{Code: 143, Signal: 15}},
 		{`sh -c 'trap "" TERM; echo ready; while :; do sleep 0.02; done'`, sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver,
 			Message: "it had not ended when its grace of 1s was over, and was killed"}},
