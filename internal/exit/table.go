@@ -58,8 +58,10 @@ var table = []Entry{
 		Means: "what the rule says", Next: "what the rule says", match: func(s *Seen) bool { return s.Rule != nil }},
 
 	// What a program said last.
-	{Code: 220, Phrase: "UserCommandExitWithError", Class: User, Actor: Owner, Retry: Never, When: "exit code 127, says `command not found`",
-		Means: "one of its commands does not exist there", Next: "look at its commands, its image and PATH", match: both(code(127), says("command not found"))},
+	{Code: 220, Phrase: "UserCommandExitWithError", Class: User, Actor: Owner, Retry: Never,
+		When:  "exit code 127, says `not found`, `No such file or directory` or `Permission denied`",
+		Means: "one of its commands does not exist there", Next: "look at its commands, its image and PATH",
+		match: both(code(127), says(`\bnot found\b|no such file or directory|permission denied`))},
 	{Code: 223, Phrase: "ContainerCudaUncorrectableECCError", Class: Platform, Actor: Administrator, Retry: Always, When: "says `CUDA_ERROR_ECC_UNCORRECTABLE` or `uncorrectable ECC error`",
 		Means: "the memory of a GPU is broken", Next: tellThem, match: says("cuda_error_ecc_uncorrectable|uncorrectable ecc error")},
 	{Code: 226, Phrase: "ContainerCudaOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "says `CUDA out of memory` or the like",

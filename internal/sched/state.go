@@ -12,9 +12,9 @@ import (
 )
 
 // Version names the decision code. Journal entries of another version are replayed but not decided
-// again by `journal verify`. 41: what is booked behind a promise whose victims stay for longer than
-// their grace is told anew once a minute, not with each decision (outlook.go).
-const Version = "41"
+// again by `journal verify`. 42: a task whose program was not found, in the words of any shell, is
+// not tried again (internal/exit).
+const Version = "42"
 
 // State is everything the core knows: a fold over events. It is not safe for concurrent use.
 type State struct {
