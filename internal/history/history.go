@@ -75,7 +75,7 @@ func (f *Fold) Add(r *sched.Record) {
 	case sched.TaskExited:
 		f.exited(e.Attempt, e.Task, e.Exit)
 	case sched.TaskRefused:
-		f.exited(e.Attempt, e.Task, sched.Exit{Cause: sched.StartRefused, Message: e.Reason, Fetch: e.Fetch})
+		f.exited(e.Attempt, e.Task, e.Exit())
 	case sched.StopSent:
 		if a := f.live[e.Attempt]; a != nil {
 			a.Told, a.Cause, a.By = r.Time, e.Cause, e.By

@@ -121,6 +121,30 @@ func TestFold(t *testing.T) {
 	}
 }
 
+// TestRefusedByWhom: what kept a task from starting is its job's own fault in the history, too,
+// where it is in the state.
+func TestRefusedByWhom(t *testing.T) {
+	for job, want := range map[bool]string{true: "user 126 NotStartable you",
+		false: "platform -1201 ContainerDockerCreationError administrator"} {
+		id := sched.AttemptID{Job: 1, N: 1}
+		f := New(carry)
+		for _, e := range []sched.Event{
+			sched.JobSubmitted{ID: 1, Job: &sched.Job{
+				Gangs: []sched.Gang{{Tasks: []int32{0}}}, Roles: []sched.Role{{Name: "main", Tasks: 1}}}},
+			sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1"}}}},
+			sched.TaskRefused{Attempt: id, Reason: "there is no such directory", Job: job},
+			sched.AttemptEnded{Attempt: id, Cause: map[bool]sched.EndCause{true: sched.EndFailed, false: sched.EndPlatform}[job]},
+		} {
+			f.Add(&sched.Record{Time: 1e6, Event: e})
+		}
+		list, _ := f.Attempts()
+		c := list[0].Tasks[0].ExitClass
+		if got := fmt.Sprint(c.Class, " ", c.Code, " ", c.Phrase, " ", c.Actor); got != want {
+			t.Errorf("the job's own fault: %v; it is %s, want %s", job, got, want)
+		}
+	}
+}
+
 // TestFoldIsBounded: of very many attempts the last ones are kept, and it is said how many are not.
 func TestFoldIsBounded(t *testing.T) {
 	f := New(carry)

@@ -125,6 +125,14 @@ type TaskRefused struct {
 	Fetch bool `json:"fetch,omitempty"`
 }
 
+// Exit is how a task ended that never ran: as the job's own failure, or the node's.
+func (e TaskRefused) Exit() Exit {
+	if e.Job {
+		return Exit{Code: 126, Message: e.Reason}
+	}
+	return Exit{Cause: StartRefused, Message: e.Reason, Fetch: e.Fetch}
+}
+
 // TaskUnknown says that nothing proves whether the task still lives; its leaves
 // stay held until a TaskExited or TaskStarted says more.
 type TaskUnknown struct {

@@ -182,12 +182,12 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 func (s *State) applyRefused(e TaskRefused) {
 	a := s.live(e.Attempt)
 	if e.Job {
-		s.applyExited(e.Attempt, e.Task, Exit{Code: 126, Message: e.Reason})
+		s.applyExited(e.Attempt, e.Task, e.Exit())
 		return
 	}
 	t := s.task(a, e.Task)
 	t.dead, t.state = true, TaskEnded
-	t.exit = s.mem.exits.Keep(Exit{Cause: StartRefused, Message: e.Reason, Fetch: e.Fetch})
+	t.exit = s.mem.exits.Keep(e.Exit())
 	a.alive--
 	a.refused = true
 	a.say(e.Reason)
