@@ -308,7 +308,7 @@ func (a *app) waitFor(ctx context.Context, client *rest.Client, ref string) (res
 func ending(j *rest.Job) string {
 	text := fmt.Sprintf("job %s (%d) %s", j.Ref, j.ID, strings.ToLower(string(j.Phase)))
 	if j.Exit != nil && j.Phase == sched.Failed {
-		text += ", " + narrate.Exit(j.Exit)
+		text += ", " + narrate.ExitBeside(j.Exit, j.Message)
 	}
 	if j.Message != "" {
 		text += ": " + j.Message

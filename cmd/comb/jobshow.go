@@ -187,7 +187,7 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 		t.row("cause", j.Cause.String())
 	}
 	if j.Exit != nil {
-		t.row("exit", narrate.Exit(j.Exit))
+		t.row("exit", narrate.ExitBeside(j.Exit, j.Message))
 	}
 	if j.Message != "" {
 		t.row("message", j.Message)
@@ -235,10 +235,15 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	t.line("")
 	t.head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "MAY USE", "PORTS", "PID", "EXIT", "PROGRESS")
 	for i := range j.Tasks {
-		k := &j.Tasks[i]
-		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
-			narrate.Devices(k.Devices, k.Parts), mayUse(k), portList(k.Ports), pid(k.PID), narrate.Exit(k.Exit), narrate.Progress(k.Progress))
+		drawTask(t, &j.Tasks[i], j.Message)
 	}
+}
+
+// drawTask is the line of a task; said is what the job's message says of an end.
+func drawTask(t *table, k *rest.TaskStatus, said string) {
+	t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
+		narrate.Devices(k.Devices, k.Parts), mayUse(k), portList(k.Ports), pid(k.PID),
+		narrate.ExitBeside(k.Exit, said), narrate.Progress(k.Progress))
 }
 
 // whatNext says which side must act, and how.

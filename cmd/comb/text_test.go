@@ -238,3 +238,19 @@ func TestHiddenJobHasNoEmptyWords(t *testing.T) {
 		t.Errorf("%s %v", data, err)
 	}
 }
+
+// TestWordsOfAnEndComeOnce: a job's message and the words of its exit are often the same.
+func TestWordsOfAnEndComeOnce(t *testing.T) {
+	j := &rest.Job{}
+	j.ID, j.Ref, j.Phase = 7, "train", sched.Failed
+	j.Exit = &rest.Exit{Code: 126, Message: "there is no such directory"}
+	j.Message = "task main-0 failed with exit code 126: there is no such directory"
+	want := "job train (7) failed, exit 126: task main-0 failed with exit code 126: there is no such directory"
+	if got := ending(j); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	j.Message = ""
+	if got, want := ending(j), "job train (7) failed, exit 126 (there is no such directory)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -31,6 +31,16 @@ func Exit(e *rest.Exit) string {
 	return text
 }
 
+// ExitBeside shows how a task ended beside a text that may say why: the words come once.
+func ExitBeside(e *rest.Exit, text string) string {
+	if e != nil && e.Message != "" && strings.Contains(text, e.Message) {
+		bare := *e
+		bare.Message = ""
+		e = &bare
+	}
+	return Exit(e)
+}
+
 // Progress is what a task told, such as "step 5/20, loss 0.31".
 func Progress(p *rest.TaskProgress) string {
 	if p == nil {

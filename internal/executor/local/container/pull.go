@@ -272,14 +272,33 @@ func (f *pullFault) Error() string {
 }
 func (f *pullFault) Unwrap() error { return f.kind }
 
-// Words are the engine's own of an error of Pull or Build; "" where there are none.
+// Words are the engine's own of an error of Pull or Build, without what Go's packages add about the
+// network; "" where there are none.
 func Words(err error) string {
 	var f *pullFault
-	if errors.As(err, &f) {
-		return f.text
+	if !errors.As(err, &f) {
+		return ""
 	}
-	return ""
+	return plainWords(f.text)
 }
+
+func plainWords(text string) string {
+	text = lookedUp.ReplaceAllStringFunc(text, func(found string) string {
+		part := lookedUp.FindStringSubmatch(found)
+		if part[2] == "" {
+			return fmt.Sprintf("%s cannot be looked up from this node (%s)", part[1], part[3])
+		}
+		return fmt.Sprintf("%s cannot be looked up from this node (%s, says the name server %s)", part[1], part[3],
+			strings.TrimSuffix(part[2], ":53"))
+	})
+	return dialed.ReplaceAllString(text, "$1: ")
+}
+
+// What the packages of Go say of a name that was looked up, and of an address that was dialed.
+var (
+	lookedUp = regexp.MustCompile(`(?:[A-Z][a-z]+ "[^"]*": )?dial \w+: lookup (\S+?)(?: on (\S+?))?: (.+)`)
+	dialed   = regexp.MustCompile(`(?:[A-Z][a-z]+ "[^"]*": )?dial \w+ (\S+): connect: `)
+)
 
 // Newest asks an image's registry, through the engine, which image a name stands for there, and
 // returns its digest. Nothing is fetched. Errors are those of Pull.

@@ -315,7 +315,7 @@ func (s *Store) fault(w *Want, source string, err error) error {
 		f.Say = fmt.Sprintf("the image %s %v (%s): it was asked as user %s with %s; correct them, or ask its owner for the right to pull",
 			source, container.ErrDenied, words, w.Login.User, w.Login.which())
 	case errors.Is(err, errNoHost):
-		f.Say = fmt.Sprintf("the registry of the image %s is not found (%s): check the image's name", source, words)
+		f.Say = fmt.Sprintf("the registry of the image %s is not found: %s; check the image's name", source, words)
 	case errors.Is(err, container.ErrFull):
 		f.Job, f.Say = false, fmt.Sprintf("the image %s is not fetched, since %v: an administrator must free some (comb image prune)", source, container.ErrFull)
 	case errors.Is(err, context.DeadlineExceeded):

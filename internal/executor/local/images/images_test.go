@@ -188,8 +188,8 @@ func TestTroubleIsTold(t *testing.T) {
 	if _, err := s.Get(ctx, w); !errors.Is(err, context.Canceled) {
 		t.Errorf("it was waited for: %v", err)
 	}
-	const trouble = "the image box: the image box is not fetched yet, since its registry cannot be used (dial tcp 10.0.0.9:443: " +
-		"connect: connection refused); it is tried again"
+	const trouble = "the image box: the image box is not fetched yet, since its registry cannot be used (10.0.0.9:443: " +
+		"connection refused); it is tried again"
 	want := []string{trouble, trouble, "the image box: "}
 	if !slices.Equal(said, want) {
 		t.Errorf("it was told %q, want %q", said, want)
