@@ -66,6 +66,13 @@ func TestImagesThatDoNotComeBlameNoNode(t *testing.T) {
 			}
 		}
 		other := w.submit(gangJob("other", "a", 10, 1, 4))
+		defer func() { // the end of a suspicion takes its reason along
+			w.do(sched.Cordon{Node: "n0"})
+			n := w.s.Nodes()[0]
+			if n.Name != "n0" || n.Suspect != 0 || n.Reason != "" {
+				t.Errorf("uncordoned, it is %+v", n)
+			}
+		}()
 		if waits := w.reason(other) == sched.BackOff; waits == fetch {
 			t.Errorf("behind fetches that failed (%v), another job waits: %v", fetch, waits)
 		}
