@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +72,11 @@ type guess struct {
 
 // didYouMean adds the likely name to a "not found".
 func (a *app) didYouMean(ctx context.Context, client *rest.Client, err error, g guess) error {
-	if rest.CodeOf(err) != rest.CodeNotFound || errors.As(err, &hint{}) {
+	_, noNumber := strconv.ParseUint(g.word, 10, 64)
+	switch {
+	case rest.CodeOf(err) != rest.CodeNotFound || errors.As(err, &hint{}):
+		return err
+	case noNumber == nil || strings.Contains(g.word, "~"): // no own name is near a number, or another user's job
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

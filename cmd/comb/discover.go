@@ -119,7 +119,8 @@ func wanted(a *app) contexts.Wanted {
 func (a *app) target() (contexts.Target, error) {
 	t, err := wanted(a).Find()
 	if errors.Is(err, contexts.ErrNone) {
-		err = hint{&rest.Unreachable{Err: err}, "start one with: comb serve    or name one with --server or COMB_SERVER"}
+		err = hint{&rest.Unreachable{Err: err},
+			"sign in to one with: comb login URL    or start one on this machine with: comb serve"}
 	}
 	return t, err
 }

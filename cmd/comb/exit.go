@@ -72,6 +72,9 @@ func unknownVerb(c *cobra.Command, word string) error {
 			known = append(known, sub.Name())
 		}
 	}
+	if text := without[strings.ToLower(word)]; text != "" && (!c.HasParent() || c.Name() == "job") {
+		return usage(c, "unknown command %q; %s", word, text)
+	}
 	if at := meant(c, word); len(at) > 0 {
 		return usage(c, "unknown command %q; did you mean %s?", word, strings.Join(at, " or "))
 	}
@@ -86,7 +89,7 @@ var foreign = map[string][]string{
 	"sshare": {"vc list"}, "sprio": {"job explain"},
 	"sstat": {"job top"}, "sacctmgr": {"user", "group"}, "sattach": {"job logs --follow"}, "qsub": {"job submit"},
 	"qstat": {"job list"}, "qdel": {"job stop"},
-	"describe": {"job explain", "job get"}, "apply": {"config apply"}, "delete": {"job stop"},
+	"describe": {"job explain", "job get"}, "apply": {"job submit", "config apply"}, "delete": {"job stop"},
 	"create": {"job submit"}, "get": {"job list", "node list"},
 	"top": {"job top"}, "ps": {"job list"}, "kill": {"job stop"}, "cancel": {"job stop"},
 	"scale": {"config apply"}, "rollout": {"config rollback"},
@@ -95,17 +98,30 @@ var foreign = map[string][]string{
 	"plan": {"config plan"}, "validate": {"config validate"}, "show": {"job get", "config show"},
 	"auth": {"whoami"}, "nodes": {"node list"},
 	"jobs": {"job list"}, "vcs": {"vc list"}, "gpus": {"vc list", "node list"}, "suspend": {"job hold",
-		"job requeue"}, "resume": {"job release"},
+		"job requeue"}, "resume": {"job release"}, "resubmit": {"job clone", "job requeue"},
+	"restart": {"job requeue", "job clone"}, "retry": {"job clone", "job requeue"}, "quota": {"vc list"},
+}
+
+// below are words below the jobs that mean another thing there than at the top.
+var below = map[string][]string{"status": {"job get"}, "info": {"job get"}, "rm": {"job stop"}}
+
+// without are words for what is not there, and what is done instead.
+var without = map[string]string{
+	"cp": "comb copies no files: tasks read and write storages (--storage), and --upload gives a job a folder",
 }
 
 // meant returns the commands that a word at the top, or below the jobs, most likely means: a word
 // of another scheduler, else the verb of one noun.
 func meant(c *cobra.Command, word string) (at []string) {
 	word = strings.ToLower(word)
-	if c.HasParent() && (c.Name() != "job" || foreign[word] == nil || !strings.HasPrefix(foreign[word][0], "job ")) {
+	known := foreign[word]
+	if c.HasParent() && below[word] != nil {
+		known = below[word]
+	}
+	if c.HasParent() && (c.Name() != "job" || known == nil || !strings.HasPrefix(known[0], "job ")) {
 		return nil
 	}
-	for _, words := range foreign[word] {
+	for _, words := range known {
 		at = append(at, "comb "+words)
 	}
 	if len(at) > 0 || c.HasParent() {
@@ -165,8 +181,10 @@ func flagError(c *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var gone *pflag.NotExistError
 	switch {
+	case errors.As(err, &gone) && c.HasSubCommands() && c.Flags().NArg() > 0: // of a command that is not there
+		return unknownVerb(c, c.Flags().Arg(0))
 	case errors.As(err, &gone):
-		return usage(c, "%w%s", err, flags.Near(c, gone.GetSpecifiedName()))
+		return usage(c, "%w%s", err, flags.Instead(c, gone.GetSpecifiedName(), gone.GetSpecifiedShortnames()))
 	case !errors.As(err, &value):
 		return usageError{c, err}
 	}
@@ -176,7 +194,7 @@ func flagError(c *cobra.Command, err error) error {
 	case document.Unitless(value.GetValue()) != nil && (want == "duration" || want == "time"):
 		return usage(c, "--%s %s: %w", f.Name, value.GetValue(), document.Unitless(value.GetValue()))
 	case errors.Is(err, flags.ErrEmpty):
-		return usage(c, "--%s is empty: give it a value, or leave it out", f.Name)
+		return usage(c, "--%s is empty: is its variable set? give it a value, or leave it out", f.Name)
 	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"):
 		want = "a whole number"
 		if errors.Is(err, strconv.ErrRange) {
@@ -186,9 +204,14 @@ func flagError(c *cobra.Command, err error) error {
 		want = "a time such as 30s, 90m or 1d12h"
 	case want == "time":
 		want = "a time such as 30d or 12h, or forever"
+	case want == "amount" && errors.As(err, new(outside)):
+		return usage(c, "--%s %q: %w", f.Name, value.GetValue(), own)
 	case want == "amount":
+		if f.Name == "disk" && own != nil {
+			own = errors.New(strings.Replace(own.Error(), "amount of memory", "amount of disk", 1))
+		}
 		return usage(c, "--%s %s: %w", f.Name, document.Quote(value.GetValue()), own)
-	case want == rest.GPUs{}.Type():
+	case want == rest.GPUs{}.Type() || want == limitsFlag{}.Type():
 		return usage(c, "--%s %q: %v", f.Name, value.GetValue(), own)
 	case want == "bool":
 		want = "true or false"
@@ -220,7 +243,7 @@ func (a *app) exit(err error) int {
 		return exitTimeout
 	}
 	fmt.Fprintf(a.errs, "comb: %s\n", clean(err.Error(), true))
-	if next := nextStep(err); next != "" {
+	if next := nextStep(a, err); next != "" {
 		fmt.Fprintf(a.errs, "  %s\n", next)
 	}
 	return codeOf(err)
@@ -236,7 +259,7 @@ func (a *app) wasInterrupted() bool {
 }
 
 // nextStep says what to try after an error.
-func nextStep(err error) string {
+func nextStep(a *app, err error) string {
 	var h hint
 	if errors.As(err, &h) {
 		return h.next
@@ -247,7 +270,10 @@ func nextStep(err error) string {
 	}
 	var lost *rest.Unreachable
 	if errors.As(err, &lost) && !errors.As(lost.Err, new(*rest.Untrusted)) {
-		return "is the server running there? start one with: comb serve"
+		if t, err := a.target(); err == nil && t.Known != nil { // this user started it here
+			return "is the server running there? start one with: comb serve"
+		}
+		return "is the server running there? ask who runs it; the servers that you are signed in to: comb context list"
 	}
 	switch rest.CodeOf(err) {
 	case rest.CodeUnauthorized:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -11,7 +12,16 @@ func TestForeignWords(t *testing.T) {
 	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{},
 		env: func(string) string { return "" }}
 	root := a.root()
-	for word, list := range foreign {
+	for word := range below {
+		if c, _, err := root.Find([]string{"job", word}); err == nil && c.Name() != "job" {
+			t.Errorf("job %s is a command", word)
+		}
+	}
+	all := maps.Clone(foreign)
+	for word, list := range below {
+		all["job "+word] = list
+	}
+	for word, list := range all {
 		if c, _, err := root.Find([]string{word}); err == nil && c != root {
 			t.Errorf("%s is a command", word)
 		}

@@ -184,6 +184,47 @@ func TestInterruptedTwice(t *testing.T) {
 	}
 }
 
+// A second Ctrl-C leaves a job that takes its time to end, and says so.
+func TestInterruptedTwiceWhileItRuns(t *testing.T) {
+	enough := filepath.Join(t.TempDir(), "enough")
+	client, token := served(t, "1")
+	run := exec.Command("comb", "job", "--server", client.URL(), "--token-file", token, "run", "--clean", "--gpus", "1",
+		"--grace", "60s", "--", "sh", "-c",
+		`trap '' TERM; echo begun; until test -e "$1"; do sleep 0.05; done`, "sh", enough)
+	var said testkit.Output
+	run.Stdout, run.Stderr = &said, &said
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	says := func(text string) {
+		t.Helper()
+		testkit.WaitFor(t, func() string { return "it says " + text + "; it said " + said.String() },
+			func() bool { return strings.Contains(said.String(), text) })
+	}
+	says("begun")
+	_ = run.Process.Signal(syscall.SIGINT)
+	says("stopping job 1; interrupt again to leave it")
+	testkit.Wait(t, "the job is asked to stop", func() bool {
+		j, err := client.Job(context.Background(), "1")
+		return err == nil && len(j.Attempts) > 0 && j.Attempts[0].State == sched.AttemptStopping
+	})
+	_ = run.Process.Signal(syscall.SIGINT)
+	_ = run.Wait()
+	says("job 1 was asked to stop, and lives on until it ends or its grace is over; see: comb job get 1\n")
+	if code := run.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	j, err := client.Job(context.Background(), "1")
+	if err != nil || j.Phase.Ended() {
+		t.Errorf("%+v, %v", j, err)
+	}
+	touch(t, enough)
+	testkit.Wait(t, "the job has ended", func() bool {
+		j, err := client.Job(context.Background(), "1")
+		return err == nil && j.Phase.Ended()
+	})
+}
+
 // A script ends on a signal in the middle of its work, however much of it is left.
 func TestInterruptedScript(t *testing.T) {
 	var src strings.Builder

@@ -68,6 +68,7 @@ start.`,
 	f.StringVar(&name, "name", "", "job name, instead of the file's (one file only)")
 	f.StringVar(&code, "upload", "", "a folder whose copy is the tasks' working directory, without what its .gitignore and .combignore leave out")
 	f.StringVar(&key, "idempotency-key", "", "submitting again with the same key has no second effect (one file only)")
+	flags.NeverEmpty(f, "vc", "name", "upload", "idempotency-key")
 	c.RunE = func(c *cobra.Command, files []string) error {
 		if len(files) > 1 && (name != "" || key != "") {
 			return usage(c, "--name and --idempotency-key go with one file")
@@ -106,6 +107,11 @@ func (a *app) readJobs(files []string, with rest.SubmitRequest) ([]rest.SubmitRe
 		r := with
 		if r.Source = string(data); r.Source == "" {
 			return nil, fmt.Errorf("%s is empty", file)
+		}
+		if strings.HasPrefix(r.Source, "#!") {
+			err := fmt.Errorf("%s is a script, and a job file is YAML; no lines of #SBATCH or the like are read", file)
+			return nil, hint{err, fmt.Sprintf("run it with: comb job run --gpus N -- sh %s    "+
+				"(and --memory, --time-limit, --vc; see comb job run --help)", file)}
 		}
 		out = append(out, r)
 	}
@@ -298,6 +304,9 @@ func (a *app) waitFor(ctx context.Context, client *rest.Client, ref string) (res
 	}
 	id := rest.JobRef(j.ID)
 	err = client.Follow(ctx, id, client.Seen(), rest.Follower{Event: func(rest.Event) error { return nil }})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return j, fmt.Errorf("job %s goes on: %w", id, err)
+	}
 	if err != nil {
 		return j, err
 	}
@@ -344,6 +353,13 @@ func filtered(set *pflag.FlagSet) bool {
 // jobStates are the values of --state.
 var jobStates = []string{"waiting", "held", "active", "succeeded", "failed", "stopped", allStates}
 
+// statesElsewhere are states as other schedulers and tasks have them, and those of jobs that are
+// meant.
+var statesElsewhere = map[string]string{"running": "active", "r": "active", "starting": "active", "stopping": "active",
+	"pending": "waiting", "pd": "waiting", "queued": "waiting",
+	"completed": "succeeded", "cd": "succeeded", "done": "succeeded",
+	"cancelled": "stopped", "canceled": "stopped", "killed": "stopped", "suspended": "active"}
+
 // allStates is the value of --state that chooses every job.
 const allStates = "all"
 
@@ -372,6 +388,9 @@ func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
 	q, every := rest.JobQuery{Name: f.name, Tag: f.tag}, false
 	for _, s := range f.states {
 		if !slices.Contains(jobStates, strings.ToLower(s)) {
+			if meant := statesElsewhere[strings.ToLower(s)]; meant != "" {
+				return q, usage(c, "--state %q: here it is %s", s, meant)
+			}
 			return q, usage(c, "--state %q: want %s", s, strings.Join(jobStates, ", "))
 		}
 		if strings.EqualFold(s, allStates) {

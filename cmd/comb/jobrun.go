@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +18,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/lines"
+	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/upload/send"
 )
@@ -87,10 +90,10 @@ and goes on later, unless it reported the last of its steps.`,
 	f.BoolVar(&r.clean, "clean", false, "neither this folder nor this shell's environment")
 	f.BoolVar(&r.dryRun, "dry-run", false, "check only, and say what would happen")
 	f.BoolVarP(&r.detach, "detach", "d", false, "only submit")
-	c.RunE = func(c *cobra.Command, command []string) error {
+	flags.NeverEmpty(f, strings.Fields("name vc sku pin priority image pull storage upload workdir time-limit grace")...)
+	c.RunE = func(c *cobra.Command, command []string) (err error) {
 		q.Command = command
-		err := checkRun(c, q)
-		if err != nil {
+		if err = checkRun(c, q); err != nil {
 			return err
 		}
 		if q.Env, err = environment(c, r.env); err != nil {
@@ -115,6 +118,15 @@ func checkRun(c *cobra.Command, q *rest.QuickJob) error {
 		return usage(c, "--pull %s: it is for the image of --image", q.Pull)
 	case q.Tasks < 1:
 		return usage(c, "--tasks %d: want 1 or more", q.Tasks)
+	case q.Image == "" && c.ArgsLenAtDash() < 0 && imageName.MatchString(q.Command[0]) && !exists(q.Command[0]):
+		return usage(c, "%s looks like an image: %s --image %s -- %s", q.Command[0], c.CommandPath(), q.Command[0],
+			first(strings.Join(q.Command[1:], " "), "PROGRAM"))
+	case q.ShmMB > 0 && q.Image == "":
+		return usage(c, "--shm: it is for the container of an --image; "+
+			"what runs as a process has the machine's /dev/shm")
+	}
+	if text := clockOf(q.TimeLimit); text != "" {
+		return usage(c, "--time-limit %q: write %s", q.TimeLimit, text)
 	}
 	for flag, text := range map[string]string{"--time-limit": q.TimeLimit, "--grace": q.Grace} {
 		if err := document.Unitless(text); err != nil {
@@ -122,6 +134,33 @@ func checkRun(c *cobra.Command, q *rest.QuickJob) error {
 		}
 	}
 	return nil
+}
+
+// imageName matches what is an image with its tag, and hardly a program.
+var imageName = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]*:[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// clock matches times as slurm has them: [DAYS-]HOURS:MINUTES[:SECONDS], and MINUTES:SECONDS.
+var clock = regexp.MustCompile(`^(?:(\d{1,3})-)?(\d{1,4}):(\d{1,2})(?::(\d{1,2}))?$`)
+
+// clockOf is such a time as it is written here; "" is that it is none.
+func clockOf(text string) string {
+	part := clock.FindStringSubmatch(text)
+	if part == nil {
+		return ""
+	}
+	n := func(i int) time.Duration {
+		v, _ := strconv.Atoi(part[i]) // no digits are 0
+		return time.Duration(v)
+	}
+	if part[1] == "" && part[4] == "" {
+		return narrate.Short(n(2)*time.Minute + n(3)*time.Second)
+	}
+	return narrate.Short(n(1)*24*time.Hour + n(2)*time.Hour + n(3)*time.Minute + n(4)*time.Second)
 }
 
 // run submits a command and follows it.
@@ -306,8 +345,14 @@ func (l limitsFlag) Type() string { return "NAME=LIMIT" }
 // Set takes one; what a limit may be the server says.
 func (l limitsFlag) Set(text string) error {
 	name, value, ok := strings.Cut(text, "=")
-	if !ok || value == "" || !slices.Contains([]string{"nofile", "stack", "memlock"}, name) {
+	switch {
+	case !ok || value == "" || !slices.Contains([]string{"nofile", "stack", "memlock"}, name):
 		return errors.New("want nofile=NUMBER, stack=SIZE or memlock=SIZE, such as nofile=65536")
+	case strings.Contains(value, ":"):
+		hard := value[strings.LastIndexByte(value, ':')+1:]
+		return fmt.Errorf("one number is the soft and the hard limit, such as %s=%s", name, hard)
+	case value == "-1":
+		return fmt.Errorf("without a limit it is %s=unlimited", name)
 	}
 	if *l.of == nil {
 		*l.of = map[string]string{}
@@ -449,6 +494,8 @@ func (a *app) attend(ctx context.Context, client *rest.Client, ref string, boxed
 	select {
 	case <-done:
 	case <-again:
+		fmt.Fprintf(a.errs, "job %s was asked to stop, and lives on until it ends or its grace is over; see: comb job get %s\n",
+			ref, ref)
 	}
 	return outcome(exitInterrupted)
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -252,5 +256,38 @@ func TestWordsOfAnEndComeOnce(t *testing.T) {
 	j.Message = ""
 	if got, want := ending(j), "job train (7) failed, exit 126 (there is no such directory)"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestUncordonSaysWhatItEnded: of a node that is not cordoned it may end a suspicion.
+func TestUncordonSaysWhatItEnded(t *testing.T) {
+	node := `{"name":"n1","up":true}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/nodes/n1") {
+			fmt.Fprint(w, node)
+			return
+		}
+		fmt.Fprintf(w, `{"repeated":%v}`, node == `{"name":"n1","up":true}`)
+	}))
+	defer server.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("comb_0000000000000000_00\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for is, want := range map[string]string{
+		`{"name":"n1","up":true}`:                 "node n1: nothing was changed: it was not cordoned\n",
+		`{"name":"n1","up":true,"cordoned":true}`: "node n1: uncordoned\n",
+		`{"name":"n1","up":true,"suspect":1790000000000000,"reason":"3 jobs were refused there"}`: "" +
+			"node n1: suspect no more (3 jobs were refused there): jobs may start there again\n",
+	} {
+		node = is
+		var out, errs bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: &out, errs: &errs, env: func(string) string { return "" }, now: time.Now}
+		root := a.root()
+		root.SetArgs([]string{"node", "uncordon", "n1", "--server", server.URL, "--token-file", token})
+		if err := root.ExecuteContext(t.Context()); err != nil || out.String() != want {
+			t.Errorf("%s: %q %s, %v; want %q", is, out.String(), errs.String(), err, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/combsched/comb/internal/document"
@@ -45,15 +46,43 @@ type memoryFlag int64
 // Set implements pflag.Value.
 func (m *memoryFlag) Set(text string) error {
 	mib, err := strconv.ParseInt(text, 10, 64)
-	ok := err == nil && mib >= 0
+	ok := err == nil && mib >= 0 && mib <= 1<<40
 	if err != nil {
 		mib, ok = document.ParseMemory(text)
+	}
+	if why := outsideOf(text); !ok && why != "" {
+		return why
 	}
 	if !ok {
 		return errors.New("want an amount of memory such as 16Gi or 500M, or a number of MiB")
 	}
 	*m = memoryFlag(mib)
 	return nil
+}
+
+// outside is why an amount is none that can be asked for.
+type outside string
+
+// Error implements error.
+func (o outside) Error() string { return string(o) }
+
+// outsideOf says of a number with a unit whether it is too small or too large; "" is neither.
+func outsideOf(text string) outside {
+	digits := strings.TrimRight(text, "KMGTPEikB")
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !(v > 0) {
+		return ""
+	}
+	of := map[string]float64{"": 1 << 20, "k": 1e3, "K": 1e3, "Ki": 1 << 10, "M": 1e6, "Mi": 1 << 20,
+		"G": 1e9, "Gi": 1 << 30,
+		"T": 1e12, "Ti": 1 << 40, "P": 1e15, "Pi": 1 << 50, "E": 1e18, "Ei": 1 << 60}[text[len(digits):]]
+	switch {
+	case of == 0:
+		return ""
+	case v*of < 1<<20:
+		return "too small: the least is 1Mi"
+	}
+	return "too large: the largest unit is Ti, and the most is 1048576Ti"
 }
 
 // String implements pflag.Value; "" is no default worth showing.

@@ -157,13 +157,16 @@ func (a *app) nodeCommand() *cobra.Command {
 			return out, said, err
 		})
 	cordon.Flags().StringVar(&reason, "reason", "", "shown to users")
-	uncordon := a.nodeWrite("uncordon NODE", "Take a node back into placement",
+	uncordon := a.nodeWrite("uncordon NODE", "Take a node back into placement, also one that is suspect",
 		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, string, error) {
 			was, err := c.Node(ctx, n)
 			before := err == nil && !was.Cordoned
 			said := "uncordoned"
 			out, err := c.Uncordon(ctx, n)
-			if before && out.Repeated {
+			switch {
+			case before && was.Suspect > 0:
+				said = fmt.Sprintf("suspect no more (%s): jobs may start there again", was.Reason)
+			case before && out.Repeated:
 				said = "nothing was changed: it was not cordoned"
 			}
 			return out, said, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,9 +64,18 @@ func (k *Kit) submitClone(ctx context.Context, client *rest.Client, j *rest.Job,
 	}
 	out, err := k.Submit(ctx, client, r)
 	if err != nil {
-		return err
+		return ofNewFile(err)
 	}
 	return k.Show(out, func(t draw.Table) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
+}
+
+// ofNewFile says where the lines are that a refusal names: the new file was never seen.
+func ofNewFile(err error) error {
+	var p *rest.Problem
+	if errors.As(err, &p) && slices.ContainsFunc(p.Errors, func(e rest.FieldError) bool { return e.Line > 0 }) {
+		p.Detail += "; the lines are those of the new file, which --show prints"
+	}
+	return err
 }
 
 // doc is a job file that is changed.
