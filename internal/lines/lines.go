@@ -5,7 +5,6 @@ package lines
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -231,8 +230,13 @@ func (s *Screen) apart(next *Writer) error {
 
 // print puts complete lines of a task on the terminal, and draws the lines that change below them.
 func (s *Screen) print(w *Writer, lines []string, live string) error {
-	if err := errors.Join(s.undraw(), s.apart(nil)); err != nil {
+	if err := s.undraw(); err != nil {
 		return err
+	}
+	if s.keep(w, live); len(lines) > 0 || len(s.live) > 0 {
+		if err := s.apart(nil); err != nil {
+			return err
+		}
 	}
 	var out strings.Builder
 	for _, line := range lines {
@@ -241,7 +245,6 @@ func (s *Screen) print(w *Writer, lines []string, live string) error {
 	if _, err := io.WriteString(w.out, out.String()); err != nil {
 		return err
 	}
-	s.keep(w, live)
 	_, err := io.WriteString(s.term, s.draw())
 	return err
 }
