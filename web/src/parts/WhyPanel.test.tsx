@@ -78,6 +78,6 @@ test('a job of another user has that user before its name; of one that is held i
   expect(of('bob')).toContain('|bob~eval|');
   expect(of('alice')).toContain('|eval|');
   const held = gang('OnHold');
-  expect(said(panel({ ...held, reason: { ...held.reason, message: 'on hold by carol (new data); comb job release lets it start' } }))).toContain('|On hold by carol (new data) |OnHold|');
+  expect(said(panel({ ...held, reason: { ...held.reason, message: 'on hold by carol (new data); comb job release ends the hold' } }))).toContain('|On hold by carol (new data) |OnHold|');
   expect(said(panel({ ...held, reason: { ...held.reason, code: 'VCBusy', message: 'v: 1 of 2 GPUs free; it needs 2 GPUs' } }))).toContain('|v: 1 of 2 GPUs free');
 });

@@ -11,7 +11,7 @@ const ofCells = ['VCBusy', 'ClusterBusy', 'Fragmented', 'PriorityAhead'];
 
 // whyOf is the server's sentence, of a job that is held without the command that releases it: here that is a button.
 export function whyOf(reason: Reason): string {
-  return reason.code === 'OnHold' ? reason.message.replace(/; comb job release lets it start$/, '') : reason.message;
+  return reason.code === 'OnHold' ? reason.message.replace(/; comb job release [^;()]*$/, '') : reason.message;
 }
 
 // pointOf is why a job waits in a few words. The numbers are the server's; how many GPUs it asks for stands beside.
