@@ -129,10 +129,8 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit 
 		e.Cause = sched.OutOfMemory
 	case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
 		e.Cause, e.Message = sched.StartRefused, words(t.Reason, t.Message)
-		if strings.Contains(t.Message, "chdir to cwd") { // as runc says it; another start would end as this one
-			e.Code, e.Cause = 126, ""
-			e.Message = fmt.Sprintf("its working directory cannot be entered by its user: "+
-				"name another one (extras.comb.taskRoles.NAME.workDir, such as %s); %s", workDir, e.Message)
+		if own := ownFault(t.Message); own != "" {
+			e.Code, e.Cause, e.Message = 126, "", own+"; "+e.Message
 		}
 	case t.Reason == "ContainerStatusUnknown":
 		e.Cause, e.Message, e.Own = sched.NodeLost, "its node has lost sight of its container: "+t.Message, false
@@ -142,6 +140,27 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit 
 		e.Cause = sched.GraceOver
 	}
 	return e
+}
+
+// noProgram is how runc, and crun, name a program that they cannot start; lacking is what a node
+// may lack then.
+var (
+	noProgram = regexp.MustCompile("exec: \"[^\"]*\": |executable file `[^`]*`")
+	lacking   = regexp.MustCompile(`(?i)resource temporarily unavailable|cannot allocate memory|too many open files`)
+)
+
+// ownFault says what is wrong with a task that no node could start, and what to do; "" is that it
+// may be its node.
+func ownFault(message string) string {
+	switch {
+	case strings.Contains(message, "chdir to cwd"): // as runc says it
+		return "its working directory cannot be entered by its user: name another one " +
+			"(extras.comb.taskRoles.NAME.workDir, such as " + workDir + ")"
+	case noProgram.MatchString(message) && !lacking.MatchString(message):
+		return "what is to be run cannot be started in its image: " +
+			"where its role has commands, use an image with /bin/sh; else write its commands"
+	}
+	return ""
 }
 
 // overuse are how kubelets say that a pod has written more than it may itself: all of it, a container of it, or a volume.

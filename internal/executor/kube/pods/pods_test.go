@@ -456,7 +456,14 @@ func TestClaimsOfAPod(t *testing.T) {
 }
 
 func TestWhatAPodSays(t *testing.T) {
-	const noDir = `chdir to cwd ("/root") set in config.json failed: permission denied`
+	const (
+		noDir  = `chdir to cwd ("/root") set in config.json failed: permission denied`
+		noFile = `unable to start container process: exec: "/app/train": stat /app/train: no such file or directory`
+		noName = "crun: executable file `train` not found in $PATH: No such file or directory"
+		full   = `runc create failed: unable to start container process: exec: "/bin/sh": cannot allocate memory`
+		noRun  = "what is to be run cannot be started in its image: " +
+			"where its role has commands, use an image with /bin/sh; else write its commands; "
+	)
 	then := metav1.NewTime(time.Unix(1000, 0))
 	ended := func(x corev1.ContainerStateTerminated) corev1.Pod {
 		x.StartedAt, x.FinishedAt = then, then
@@ -470,6 +477,9 @@ func TestWhatAPodSays(t *testing.T) {
 		p := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: Container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}}}
 		p.Spec.NodeName = "n1"
 		return p
+	}
+	unstarted := func(reason, message string) corev1.Pod {
+		return ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: reason, Message: message})
 	}
 	unbound := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/5 nodes"}}}}
 	evicted := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory"}}
@@ -486,7 +496,14 @@ func TestWhatAPodSays(t *testing.T) {
 	}{
 		{name: "its own code", pod: ended(corev1.ContainerStateTerminated{ExitCode: 3}), phase: Ended, exit: sched.Exit{Code: 3, Own: true}},
 		{name: "out of memory", pod: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Own: true, Cause: sched.OutOfMemory}},
-		{name: "no such program", pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: "no sh"}), phase: Ended, exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: no sh"}},
+		{name: "its node cannot", pod: unstarted("StartError", "no cgroup"), phase: Ended,
+			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: no cgroup"}},
+		{name: "its node lacks memory", pod: unstarted("StartError", full), phase: Ended,
+			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + full}},
+		{name: "no such program, as runc says it", pod: unstarted("ContainerCannotRun", noFile), phase: Ended,
+			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "ContainerCannotRun: " + noFile}},
+		{name: "no such program, as crun says it", pod: unstarted("StartError", noName), phase: Ended,
+			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "StartError: " + noName}},
 		{name: "a WORKDIR of root's", phase: Ended,
 			pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: noDir}),
 			exit: sched.Exit{Code: 126, Own: true,
