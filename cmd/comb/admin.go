@@ -27,7 +27,7 @@ that "comb sim run --journal" wrote. Nothing is written.`,
 			dir := a.dataDir(data)
 			h, err := store.OpenHistory(c.Context(), dir.Path)
 			if err != nil {
-				return unfound(err)
+				return unfound(err, dir.Path)
 			}
 			defer h.Close()
 			report, err := engine.Verify(c.Context(), h, policy.New)

@@ -168,3 +168,36 @@ func TestQuestionsEnd(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoAnswerToAChange: where the answer to a change does not come it is said that it may have
+// been done, and how to look; where nothing was sent that is not said.
+func TestNoAnswerToAChange(t *testing.T) {
+	dir := t.TempDir()
+	token, file := filepath.Join(dir, "token"), filepath.Join(dir, "cluster.yaml")
+	for name, text := range map[string]string{token: "comb_1_2\n", file: askedFile} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	broken := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	defer silent.Close()
+	defer broken.Close()
+	defer close(over)
+	for _, c := range []struct {
+		url, timeout string
+		code         int
+		unsure       bool
+	}{{silent.URL, "1s", exitTimeout, true}, {broken.URL, "1h", exitUnreachable, true}, {gone.URL, "1h", exitUnreachable, false}} {
+		run := exec.Command("comb", "config", "apply", file, "--yes", "--timeout", c.timeout, "--server", c.url,
+			"--token-file", token)
+		out, _ := run.CombinedOutput()
+		said := strings.Contains(string(out), "whether it was done is not known: look with comb config history")
+		if run.ProcessState.ExitCode() != c.code || said != c.unsure {
+			t.Errorf("it ends with %d, want %d, and says\n%s", run.ProcessState.ExitCode(), c.code, out)
+		}
+	}
+}

@@ -31,7 +31,7 @@ Work and checkpoints of jobs are not in it; logs are with --logs.`,
 		dir := a.dataDir(data)
 		r, err := backup.Create(c.Context(), dir.Path, args[0], o)
 		if err != nil {
-			return unfound(err)
+			return unfound(err, dir.Path)
 		}
 		return a.show(r, func(t *table) {
 			t.row("of directory", dir.String())

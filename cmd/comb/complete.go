@@ -85,7 +85,7 @@ func (a *app) didYouMean(ctx context.Context, client *rest.Client, err error, g 
 	if listErr != nil {
 		return err
 	}
-	known = slices.DeleteFunc(known, func(name string) bool { return name == g.word }) // it is right
+	known = slices.DeleteFunc(known, func(name string) bool { return name == g.word })
 	if next := document.DidYouMean(g.word, known); next != "" {
 		return hint{err, next[2:]}
 	}

@@ -42,9 +42,10 @@ func (a *app) dataDir(named string) contexts.Directory {
 	return wanted(a).Directory(named, a.defaultData())
 }
 
-// unfound is an error of a data directory, with what to do where it was not found.
-func unfound(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+// unfound is an error of a data directory, with what to do where that was not found, not another
+// file.
+func unfound(err error, dir string) error {
+	if _, gone := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && errors.Is(gone, fs.ErrNotExist) {
 		return hint{err, "name the data directory of the server with --data"}
 	}
 	return err

@@ -240,6 +240,9 @@ func (a *app) exit(err error) int {
 			after = " after " + narrate.Short(a.timeout)
 		}
 		fmt.Fprintf(a.errs, "comb: timed out%s: %s\n", after, clean(text, false))
+		if next := lookAgain(err); next != "" {
+			fmt.Fprintf(a.errs, "  %s\n", next)
+		}
 		return exitTimeout
 	}
 	fmt.Fprintf(a.errs, "comb: %s\n", clean(err.Error(), true))
@@ -258,6 +261,15 @@ func (a *app) wasInterrupted() bool {
 	}
 }
 
+// lookAgain says how to learn whether what had no answer was done; "" where it surely was not.
+func lookAgain(err error) string {
+	var u *rest.Unsure
+	if !errors.As(err, &u) {
+		return ""
+	}
+	return "whether it was done is not known: look with " + u.Look
+}
+
 // nextStep says what to try after an error.
 func nextStep(a *app, err error) string {
 	var h hint
@@ -267,6 +279,9 @@ func nextStep(a *app, err error) string {
 	var u usageError
 	if errors.As(err, &u) {
 		return "see: " + u.command.CommandPath() + " --help"
+	}
+	if next := lookAgain(err); next != "" {
+		return next
 	}
 	var lost *rest.Unreachable
 	if errors.As(err, &lost) && !errors.As(lost.Err, new(*rest.Untrusted)) {

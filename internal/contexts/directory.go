@@ -57,7 +57,8 @@ func (w Wanted) Directory(named, otherwise string) Directory {
 		file, _ := Load(w.Dir)
 		meant := w.Server != "" || w.TokenFile != "" || file.Now() != nil
 		if e, err := ReadEndpoint(filepath.Join(otherwise, EndpointFile)); meant || err != nil || !e.Runs() { // else one that was started by the way is not taken for it
-			if t, _ := w.Find(); t.Known != nil && t.Known.Runs() {
+			_, gone := os.Stat(otherwise) // then it is that of the server started last, also where that was killed
+			if t, _ := w.Find(); t.Known != nil && (t.Known.Runs() || gone != nil) {
 				d.Path = t.Known.Data()
 			}
 		}

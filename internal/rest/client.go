@@ -260,7 +260,8 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 // write is do for a request with an effect: it carries an idempotency key, so
 // that it can be repeated when the connection breaks, or when the server says that it cannot
 // answer for it now, and is repeated twice.
-func (c *Client) write(ctx context.Context, k call, out any) error {
+func (c *Client) write(ctx context.Context, k call, out any) (err error) {
+	defer func() { err = unsure(&k, err) }()
 	if k.header == nil {
 		k.header = map[string]string{}
 	}
@@ -294,6 +295,34 @@ func (c *Client) write(ctx context.Context, k call, out any) error {
 		}
 		pause *= 4
 	}
+}
+
+// Unsure is the error of a request with an effect that was sent and had no answer: it may have been
+// done.
+type Unsure struct {
+	Err  error
+	Look string // the command that shows whether it was
+}
+
+// Error is that of the request.
+func (u *Unsure) Error() string { return u.Err.Error() }
+
+// Unwrap gives the cause.
+func (u *Unsure) Unwrap() error { return u.Err }
+
+func unsure(k *call, err error) error {
+	var lost *Unreachable
+	if !errors.Is(err, context.DeadlineExceeded) && (!errors.As(err, &lost) || lost.Refused()) {
+		return err
+	}
+	look := "comb audit list"
+	for prefix, command := range map[string]string{"/config": "comb config history",
+		"/jobs": "comb job list --state all", "/nodes": "comb node list"} {
+		if strings.HasPrefix(k.path, prefix) {
+			look = command
+		}
+	}
+	return &Unsure{err, look}
 }
 
 // element escapes a name for a path.

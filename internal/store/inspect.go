@@ -154,7 +154,7 @@ func (s *reader) checkFormat(ctx context.Context, c *sql.Conn) error {
 		return s.explain("cannot check the database", err)
 	}
 	if check != "ok" {
-		return s.damaged(check)
+		return s.unreadable(check)
 	}
 	return nil
 }

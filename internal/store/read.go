@@ -308,7 +308,7 @@ func (s *reader) explain(doing string, err error) error {
 	if errors.As(err, &e) {
 		switch e.Code() & 0xff {
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-			return s.damaged(err.Error())
+			return s.unreadable(err.Error())
 		}
 	}
 	return fmt.Errorf("%s in %s: %w", doing, s.dir, err)
@@ -317,6 +317,13 @@ func (s *reader) explain(doing string, err error) error {
 func (s *reader) damaged(what string) error {
 	return &Refused{s.dir, "its database " + databaseFile + " is damaged (" + what + ")",
 		"keep a copy of the directory as it is, and restore it from a backup; what else can be done says comb journal repair --data " + s.dir}
+}
+
+// unreadable is damage that SQLite itself meets: repair reads by it, too.
+func (s *reader) unreadable(what string) error {
+	return &Refused{s.dir, "its database " + databaseFile + " is damaged (" + what + ")",
+		"keep a copy of the directory as it is, and " +
+			"restore a backup: comb backup restore FILE --data DIR; comb journal repair cannot mend it"}
 }
 
 func (s *reader) path(name string) string { return filepath.Join(s.dir, name) }
