@@ -57,6 +57,10 @@ type Unreachable struct {
 
 // Error names the address and the cause.
 func (u *Unreachable) Error() string {
+	if dns := (*net.DNSError)(nil); errors.As(u.Err, &dns) {
+		return fmt.Sprintf("cannot reach the server at %s: no address of %s is found; is the name right?",
+			u.URL, dns.Name)
+	}
 	if u.URL == "" {
 		return fmt.Sprintf("no server is known: %v", u.Err)
 	}
