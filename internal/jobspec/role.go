@@ -348,7 +348,12 @@ func (p *parser) warnOfCost(r *role) {
 		}
 		c := amount.Of(sku)
 		if least <= enough {
-			p.r.Warn(r.resources, "a task of role %s asks for no GPU but occupies %s: the cluster has no CPU-only nodes for it", r.Name, c.Amount(r.Leaves))
+			owner := "the cluster"
+			if slices.ContainsFunc(p.catalogue.cluster(), func(n cell.TypeName) bool { return p.catalogue.sku(n).GPU == 0 }) {
+				owner = "VC " + string(p.job.VC)
+			}
+			p.r.Warn(r.resources, "a task of role %s asks for no GPU but occupies %s: %s has no CPU-only nodes for it",
+				r.Name, c.Amount(r.Leaves), owner)
 			return
 		}
 		p.r.Warn(r.resources, "a task of role %s asks for %s and occupies %s: %s; without its CPUs and memory it would get %s", r.Name,
@@ -408,6 +413,11 @@ func (p *parser) placeSKU(r *role, opportunistic bool) (cell.SKU, bool) {
 	for i, name := range r.place.skus {
 		at, sku := r.place.skuNodes[i], p.catalogue.sku(name)
 		switch {
+		case !slices.Contains(names, name) && p.catalogue.pinnedWith(p.job.VC, name) != "" && !opportunistic:
+			pin := p.catalogue.pinnedWith(p.job.VC, name)
+			p.r.Problem(at, "%s has SKU %s in its pinned cell %s alone: "+
+				"ask for that cell, with --pin %s or pinnedCellId in the file",
+				owner, document.Quote(string(name)), pin, pin)
 		case !slices.Contains(names, name):
 			p.r.Problem(at, "%s has no SKU %s; it has %s", owner, document.Quote(string(name)), list(names))
 		case len(r.place.skus) > 1 && r.ask.gpu > 0 && sku.GPU == 0:

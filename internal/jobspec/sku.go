@@ -75,6 +75,17 @@ func (c *catalogue) pinned(id cell.PinnedID) cell.TypeName {
 	return c.pins[id]
 }
 
+// pinnedWith is the first pinned cell of a VC that has a SKU, "" for none.
+func (c *catalogue) pinnedWith(vc cell.VCName, name cell.TypeName) cell.PinnedID {
+	spec, _ := c.vc(vc)
+	for _, pin := range spec.Pinned {
+		if c.pinned(pin) == name {
+			return pin
+		}
+	}
+	return ""
+}
+
 // nodes returns the cluster's nodes, sorted.
 func (c *catalogue) nodes() []cell.NodeName {
 	c.walkOnce()

@@ -71,7 +71,7 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 		}
 		likely = true
 		if e.Basis == "" {
-			e.Basis, e.Order = f.words(), f.against(s, j)
+			e.Basis, e.Order = f.words()+ifAccepted(s, j, g), f.against(s, j)
 		}
 	}
 	if open && e.Latest > 0 {
@@ -318,6 +318,14 @@ func (f *forward) mayBeSooner(id JobID, g int32) bool {
 		}
 	}
 	return false
+}
+
+// ifAccepted ends what a start rests on, where nodes refused the gang lately and may do so again.
+func ifAccepted(s *State, j *job, g int32) string {
+	if slices.ContainsFunc(rare(j.gangs[g].odd).avoid, func(a avoidance) bool { return a.Until > s.now }) {
+		return "; only if the node accepts it then"
+	}
+	return ""
 }
 
 // words says what a run rests on.

@@ -100,13 +100,30 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	case len(rooms) == 0 && j.spec.Priority < cell.MinGuaranteed:
 		why.Message = "it can never start: the cluster has nothing that fits " + s.shapeText(j, g)
 	case len(rooms) == 0:
-		why.Message = fmt.Sprintf("it can never start: virtual cluster %s is guaranteed nothing that fits %s", j.spec.VC, s.shapeText(j, g))
+		why.Message = fmt.Sprintf("it can never start: virtual cluster %s is guaranteed nothing that fits %s%s",
+			j.spec.VC, s.shapeText(j, g), elsePinned(s, j, g))
 	case why.Need > why.Total:
 		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(s, j, g), whose)
 	default:
 		why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even if all are free", s.shapeText(j, g), whose)
 	}
 	return &why
+}
+
+// elsePinned names a pinned cell of a gang's VC on hardware that it asks for: only a job that names
+// the cell gets it.
+func elsePinned(s *State, j *job, g int) string {
+	roots := s.cl.Space(s.space(j.spec.VC)).Roots
+	for _, m := range j.gangs[g].shape.members {
+		for i := range roots {
+			r := &roots[i]
+			sku := s.cl.Forest().Chains[r.Chain].SKU
+			if m.Pinned == "" && r.Pinned != "" && (len(m.SKUs) == 0 || slices.Contains(m.SKUs, sku)) {
+				return fmt.Sprintf(", but for %s in its pinned cell %s, for jobs that name the cell (--pin %s)", sku, r.Pinned, r.Pinned)
+			}
+		}
+	}
+	return ""
 }
 
 // unknownIn says which name in a gang's request does not exist, "" if all do.

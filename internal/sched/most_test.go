@@ -80,3 +80,42 @@ func (w *world) accepts(j *sched.Job, g *sched.Suggestion) {
 		}
 	}
 }
+
+// A job that a node refused is tried there again, which is no promise that the node accepts it.
+func TestARefusedStartIsNoPromise(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1}))
+	id := w.submit(gangJob("asks", "a", 10, 1, 4))
+	w.tell(sched.TaskRefused{Attempt: w.attempt(id, 0), Task: 0, Reason: "no such group"})
+	e := w.explain(id)
+	for w.reason(id) != sched.BackOff { // the other node refuses it, too
+		w.tell(sched.TaskRefused{Attempt: w.attempt(id, 0), Task: 0, Reason: "no such group"})
+		e = w.explain(id)
+	}
+	told := ""
+	for _, g := range e.Gangs[0].Suggestions {
+		told += g.Message + "\n"
+	}
+	if !strings.Contains(told, "it is tried again in at most") || !strings.Contains(told, "starts if the node accepts it") {
+		t.Errorf("told %s", told)
+	}
+	est, _ := w.s.Estimate(id, nil)
+	if !strings.HasSuffix(est.Basis, "only if the node accepts it then") {
+		t.Errorf("the estimate: %+v", est)
+	}
+}
+
+// A VC that has hardware in a pinned cell alone says so to a job that does not name the cell.
+func TestPinnedCellsAreNamedToThoseWhoAskForTheirHardware(t *testing.T) {
+	w := newWorld(t, mixed(0, 3, true, 4))
+	j := gangJob("asks", "a", 10, 1, 1)
+	j.Roles[0].SKUs = []cell.TypeName{"G"}
+	_, no := w.s.DryRun(j, nil)
+	want := "virtual cluster a is guaranteed nothing that fits 1 task x 1 GPU of G, but for G in its pinned cell P, for jobs that name the cell (--pin P)"
+	if no == nil || !strings.Contains(no.Message, want) {
+		t.Errorf("%+v", no)
+	}
+	j.Roles[0].Pinned = "P"
+	if _, no = w.s.DryRun(j, nil); no != nil {
+		t.Errorf("with the cell: %+v", no)
+	}
+}

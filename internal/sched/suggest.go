@@ -447,7 +447,9 @@ func (t *suggester) afterTime() {
 	f := forward{whatIf: w, pace: slow, most: forwardMost, declared: true}
 	if at, ok := f.run(t.j.id, t.g); t.uncut(w) && ok {
 		text := "it starts in at most %s"
-		switch {
+		switch accepts := ifAccepted(t.s, t.j, t.g); {
+		case accepts != "" && !f.kinds.Any():
+			text = "it is tried again in at most %s, and starts if the node accepts it"
 		case f.kinds.Only(habit.ByLimit):
 			text += ", when running jobs reach their time limits"
 		case f.kinds.Any(): // nothing holds a job to the duration that it declares

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -257,6 +259,25 @@ func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, sc
 	})
 }
 
+// refusalsOf says why nodes refused to start a job that waits since, each reason once.
+func refusalsOf(j *rest.Job) (list []string) {
+	if j.Phase != sched.Waiting {
+		return nil
+	}
+	var seen []string
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		if t.Exit == nil || t.Exit.Cause != sched.StartRefused || t.Exit.Message == "" ||
+			slices.Contains(seen, t.Exit.Message) {
+			continue
+		}
+		seen = append(seen, t.Exit.Message)
+		by := cmp.Or(string(t.Node), "a node")
+		list = append(list, fmt.Sprintf("%s refused task %s-%d: %s", by, t.Role, t.Index, t.Exit.Message))
+	}
+	return list
+}
+
 func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanation], error) {
 	j, err := s.find(ctx, in.Ref, in.after())
 	if err != nil {
@@ -267,6 +288,11 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 		return nil, err
 	}
 	j.Notices = notices
+	refusals, err := s.warden.Notices(ctx, refusalsOf(&j))
+	if err != nil {
+		return nil, err
+	}
+	notices = append(slices.Clone(notices), refusals...)
 	one := []rest.Job{j}
 	if err := (loans{s}).tell(ctx, one); err != nil {
 		return nil, err
