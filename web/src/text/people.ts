@@ -47,7 +47,7 @@ export const users = {
   setGroups: (name: string) => `Groups of ${name}`,
   numbers: 'UID',
   setNumbers: (name: string) => `UID and GID of ${name}`,
-  numbersWhy: 'Tasks that start from now on run with these numbers, so that their files belong to this user. Empty: the numbers of its groups.',
+  numbersWhy: 'Jobs that are submitted from now on run with these numbers, so that their files belong to this user. Empty: the numbers of its groups.',
   uid: 'UID',
   gid: 'GID',
   badNumber: (written: string) => `${written} is not a number: write one from 1000 on, such as 4001`,
