@@ -209,7 +209,7 @@ func (t *suggester) rest(r *Reason, nodes []int32, jobs []JobID, turns bool) boo
 	if ok = ok || t.begun(w); !t.uncut(w) || ok {
 		return ok
 	}
-	return t.addRest(r, w, nodes, jobs)
+	return t.addRest(r, w, nodes, jobs, turns)
 }
 
 // begun reports whether a gang of the job that waits holds its cells on a copy.
@@ -222,8 +222,9 @@ func (t *suggester) begun(w *whatIf) bool {
 	return false
 }
 
-// addRest adds to a reason what a gang waits for on a copy.
-func (t *suggester) addRest(r *Reason, w *whatIf, nodes []int32, jobs []JobID) bool {
+// addRest adds to a reason what a gang waits for on a copy, where all that is named went at one
+// instant, or in turn.
+func (t *suggester) addRest(r *Reason, w *whatIf, nodes []int32, jobs []JobID, turns bool) bool {
 	j := w.find(t.j.id)
 	if j == nil || int(t.g) >= len(j.gangs) || !j.gangs[t.g].waiting {
 		return false
@@ -257,7 +258,10 @@ func (t *suggester) addRest(r *Reason, w *whatIf, nodes []int32, jobs []JobID) b
 	case len(others) > 0:
 		r.Message += "; besides, " + t.s.jobList(reader, others) + " must end"
 	}
-	if len(first) > 0 {
+	switch {
+	case len(first) > 0 && turns:
+		r.Message += "; " + t.s.jobList(reader, first) + " may start first, where these end one by one"
+	case len(first) > 0:
 		r.Message += "; " + t.s.jobList(reader, first) + " would get that room first"
 	}
 	if len(ills)+len(first)+len(others) > 0 {
