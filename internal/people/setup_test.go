@@ -58,7 +58,7 @@ func TestSetUp(t *testing.T) {
 	if again, _ := d.SetupCode(); again != "" || d.WantsAdministrator() {
 		t.Errorf("a code beside an administrator: %q", again)
 	}
-	if err := d.DeleteUser(ctx, "test", "alice"); err != nil {
+	if err := d.DeleteUser(ctx, reserved[0], "alice"); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := d.SetUp(ctx, code, first, "c", 0); !errors.Is(err, ErrCode) {

@@ -102,7 +102,7 @@ func fromOpenPAI(ctx context.Context, w *walk) error {
 			return fmt.Errorf("%s is deleted: %d %s, %w", name, status, text, err)
 		}
 	}
-	if _, err := w.must(ctx, "user", "delete", "paula"); err != nil {
+	if _, err := w.must(ctx, "user", "delete", "paula", "--yes"); err != nil {
 		return err
 	}
 	_, err = w.must(ctx, "config", "apply", "--yes", w.path("cluster.yaml"))

@@ -71,7 +71,7 @@ func apart(ctx context.Context, w *walk) error {
 		if _, err := w.must(ctx, "job", "stop", user+"~train", "--wait"); err != nil {
 			return err
 		}
-		if _, err := w.must(ctx, "user", "delete", user); err != nil {
+		if _, err := w.must(ctx, "user", "delete", user, "--yes"); err != nil {
 			return err
 		}
 		a, err := w.as(ctx, user, "", "whoami")
