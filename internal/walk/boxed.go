@@ -16,6 +16,7 @@ import (
 func boxedSteps() []step {
 	return []step{
 		{"a cluster file names a storage, and job run --image reads it", boxedStorage},
+		{"a container's shared memory is as large as was asked for, else as its memory", boxedShared},
 		{"a container runs in a copy of a folder with code", boxedUpload},
 		{"two jobs on one machine run two systems, and neither sees the other", boxedSystems},
 		{"a prod gang of containers meets by name, and preempts one that checkpoints and resumes", boxedGang},
@@ -75,6 +76,23 @@ func readStorage(ctx context.Context, w *walk) error {
 		return err
 	}
 	w.expect(no.code == 1 && strings.Contains(no.errs, `VC red has no storage "etc"; it has data`), "another storage is refused, with those there are", "%s", no.all())
+	return nil
+}
+
+func boxedShared(ctx context.Context, w *walk) error {
+	for _, c := range []struct{ asked, want string }{{"--shm=100Mi", "102400"}, {"--memory=200Mi", "204800"}} {
+		a, err := w.comb(ctx, "job", "run", "--vc", "red", "--image", w.Images[0], "--gpus", "1", c.asked, "--",
+			"sh", "-c", "df -k /dev/shm | awk 'NR == 2 {print \"KiB\", $2}'")
+		if err != nil {
+			return err
+		}
+		w.expect(a.code == 0 && strings.Contains(a.out, "KiB "+c.want+"\n"), c.asked+" is what /dev/shm is as large as", "code %d: %s", a.code, a.all())
+	}
+	no, err := w.comb(ctx, "job", "run", "--vc", "red", "--image", "Not An:Image", "--gpus", "1", "--", "true")
+	if err != nil {
+		return err
+	}
+	w.expect(no.code == 1 && strings.Contains(no.errs, "Not An:Image"), "no image's name is refused at once", "code %d: %s", no.code, no.all())
 	return nil
 }
 
