@@ -256,9 +256,6 @@ func (s *State) applyCordoned(e NodeCordoned) {
 	n.Cordon, n.Cordoned, n.By, n.Since, n.Drain, n.Dead = e.On, e.Reason, e.Meta.Subject, s.now, e.Drain, e.Dead
 	if !e.On {
 		n.Cordoned, n.By, n.Since, n.Drain, n.Dead = "", "", 0, 0, false
-		if n.Suspect > 0 && !n.Down {
-			n.Reason = "" // of the suspicion, which is over
-		}
 		n.Suspect, n.Refused = 0, nil
 	}
 	if s.at(n.Drain, 0, 0); n.Drain > 0 {

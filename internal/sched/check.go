@@ -167,7 +167,11 @@ func (s *State) checkCordon(c Cordon) ([]Event, Answer, *Refusal) {
 		return nil, Answer{Repeated: true}, nil
 	}
 	e := NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}
-	return append([]Event{e}, foresight{s}.warn(&e)...), Answer{}, nil
+	events := append([]Event{e}, foresight{s}.warn(&e)...)
+	if !c.On && n.Suspect > 0 {
+		events = append(events, NodeSuspected{Node: c.Node, Reason: "uncordoned"}) // takes its reason along
+	}
+	return events, Answer{}, nil
 }
 
 // so reports whether a node is in placement, or out of it, as a command wants to have it.
