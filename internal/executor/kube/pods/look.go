@@ -143,10 +143,12 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit 
 }
 
 // noProgram is how runc, and crun, name a program that they cannot start; lacking is what a node
-// may lack then.
+// may lack then, and ofRuntime a program of the node's own.
 var (
-	noProgram = regexp.MustCompile("exec: \"[^\"]*\": |executable file `[^`]*`")
-	lacking   = regexp.MustCompile(`(?i)resource temporarily unavailable|cannot allocate memory|too many open files`)
+	noProgram = regexp.MustCompile("exec: \"([^\"]*)\": |executable file `([^`]*)`")
+	lacking   = regexp.MustCompile(`(?i)resource temporarily unavailable|cannot allocate memory|too many open files|` +
+		`input/output error|no space left|read-only file system|hook|shim`)
+	ofRuntime = regexp.MustCompile(`(^|/)(nvidia-|containerd|runc|crun|conmon)`)
 )
 
 // ownFault says what is wrong with a task that no node could start, and what to do; "" is that it
@@ -156,7 +158,10 @@ func ownFault(message string) string {
 	case strings.Contains(message, "chdir to cwd"): // as runc says it
 		return "its working directory cannot be entered by its user: name another one " +
 			"(extras.comb.taskRoles.NAME.workDir, such as " + workDir + ")"
-	case noProgram.MatchString(message) && !lacking.MatchString(message):
+	case lacking.MatchString(message):
+		return ""
+	}
+	if m := noProgram.FindStringSubmatch(message); m != nil && !ofRuntime.MatchString(m[1]+m[2]) {
 		return "what is to be run cannot be started in its image: " +
 			"where its role has commands, use an image with /bin/sh; else write its commands"
 	}

@@ -457,11 +457,14 @@ func TestClaimsOfAPod(t *testing.T) {
 
 func TestWhatAPodSays(t *testing.T) {
 	const (
-		noDir  = `chdir to cwd ("/root") set in config.json failed: permission denied`
-		noFile = `unable to start container process: exec: "/app/train": stat /app/train: no such file or directory`
-		noName = "crun: executable file `train` not found in $PATH: No such file or directory"
-		full   = `runc create failed: unable to start container process: exec: "/bin/sh": cannot allocate memory`
-		noRun  = "what is to be run cannot be started in its image: " +
+		noDir   = `chdir to cwd ("/root") set in config.json failed: permission denied`
+		noFile  = `unable to start container process: exec: "/app/train": stat /app/train: no such file or directory`
+		noName  = "crun: executable file `train` not found in $PATH: No such file or directory"
+		runtime = `OCI runtime create failed: exec: "nvidia-container-runtime": executable file not found in $PATH`
+		hook    = `error running prestart hook #0: exec: "/usr/bin/prepare": no such file or directory`
+		disk    = `unable to start container process: exec: "/bin/sh": stat /bin/sh: input/output error`
+		full    = `runc create failed: unable to start container process: exec: "/bin/sh": cannot allocate memory`
+		noRun   = "what is to be run cannot be started in its image: " +
 			"where its role has commands, use an image with /bin/sh; else write its commands; "
 	)
 	then := metav1.NewTime(time.Unix(1000, 0))
@@ -500,6 +503,12 @@ func TestWhatAPodSays(t *testing.T) {
 			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: no cgroup"}},
 		{name: "its node lacks memory", pod: unstarted("StartError", full), phase: Ended,
 			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + full}},
+		{name: "its node lacks a runtime", pod: unstarted("StartError", runtime), phase: Ended,
+			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + runtime}},
+		{name: "its node lacks a hook", pod: unstarted("StartError", hook), phase: Ended,
+			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + hook}},
+		{name: "its node cannot read", pod: unstarted("StartError", disk), phase: Ended,
+			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + disk}},
 		{name: "no such program, as runc says it", pod: unstarted("ContainerCannotRun", noFile), phase: Ended,
 			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "ContainerCannotRun: " + noFile}},
 		{name: "no such program, as crun says it", pod: unstarted("StartError", noName), phase: Ended,
