@@ -19,12 +19,14 @@ func TestJudge(t *testing.T) {
 		code   int32
 		phrase string
 	}{
-		"success":             {Seen{}, "", Never, None, 0, "Succeeded"},
-		"its own failure":     {Seen{Code: 3, Own: true, End: "failed"}, User, Counted, Owner, 3, "FailedByUser"},
-		"nothing is known":    {Seen{End: "failed"}, Platform, Counted, Administrator, -310, "PodCreationUnknownError"},
-		"transient":           {Seen{Code: 200, End: "failed"}, Transient, Always, None, 200, "ContainerTransientFailed"},
-		"conflict":            {Seen{Code: 201}, Conflict, Delayed, None, 201, "ContainerTransientConflictFailed"},
-		"permanent":           {Seen{Code: 210}, Permanent, Never, Owner, 210, "ContainerPermanentFailed"},
+		"success":          {Seen{}, "", Never, None, 0, "Succeeded"},
+		"its own failure":  {Seen{Code: 3, Own: true, End: "failed"}, User, Counted, Owner, 3, "FailedByUser"},
+		"nothing is known": {Seen{End: "failed"}, Platform, Counted, Administrator, -310, "PodCreationUnknownError"},
+		"transient":        {Seen{Code: 200, End: "failed"}, Transient, Always, None, 200, "ContainerTransientFailed"},
+		"conflict":         {Seen{Code: 201}, Conflict, Delayed, None, 201, "ContainerTransientConflictFailed"},
+		"permanent":        {Seen{Code: 210}, Permanent, Never, Owner, 210, "ContainerPermanentFailed"},
+		"no such library": {Seen{Code: 127, Own: true, End: "failed", Words: "a: error while loading shared libraries: libcuda.so.1: " +
+			"cannot open shared object file: No such file or directory"}, User, Counted, Owner, 127, "LibraryMissing"},
 		"a signal":            {Seen{Code: 139, Signal: 11}, User, Never, Owner, 139, "ContainerSigSegvReceived"},
 		"a signal by a shell": {Seen{Code: 139}, User, Never, Owner, 139, "ContainerSigSegvReceived"},
 		"killed from outside": {Seen{Code: 137, Signal: 9}, User, Counted, Owner, 137, "ContainerSigKillReceived"},

@@ -58,6 +58,11 @@ var table = []Entry{
 		Means: "what the rule says", Next: "what the rule says", match: func(s *Seen) bool { return s.Rule != nil }},
 
 	// What a program said last.
+	{Phrase: "LibraryMissing", Class: User, Actor: Owner, Retry: Counted,
+		When:  "exit code 127, says `error while loading shared libraries`",
+		Means: "a library that its program needs is not there",
+		Next:  "install it in the image; one of the driver is the node's: tell an administrator",
+		match: both(code(127), says("error while loading shared libraries"))},
 	{Code: 220, Phrase: "UserCommandExitWithError", Class: User, Actor: Owner, Retry: Never,
 		When:  "exit code 127, says `not found`, `No such file or directory` or `Permission denied`",
 		Means: "one of its commands does not exist there", Next: "look at its commands, its image and PATH",
