@@ -193,7 +193,7 @@ func TestFolderOfAnotherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.e.Do(of(w.action(1, "id"), "ada", ada))
-		if r := wantRefused(w); !r.Job || r.Fetch ||
+		if r := wantRefused(w); r.Job || !r.Fetch ||
 			!strings.Contains(r.Reason, "uid 4002 may not enter it: an administrator gives it to that user") {
 			t.Errorf("%+v", r)
 		}

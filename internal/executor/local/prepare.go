@@ -110,8 +110,8 @@ func (t *task) write(s *spec, role *sched.Role, blocks []ports.Block, seen paths
 	job := t.at.start.Job
 	data, err := seen.bind(t.e, job, s)
 	if err != nil {
-		var f *storages.Fault // what is about its user is so on every node
-		return &outcome{Refused: err.Error(), Job: errors.As(err, &f) && f.User}
+		var f *storages.Fault // what is about its user blames no node, and waits until it is mended
+		return &outcome{Refused: err.Error(), Fetch: errors.As(err, &f) && f.User}
 	}
 	var ignored []string
 	s.Env, ignored = t.environment(job, blocks, seen)

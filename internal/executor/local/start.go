@@ -137,6 +137,8 @@ func plainCommand(line string) (word string, ok bool) {
 		case c == '`' || c == '$' && i+1 < len(line) && line[i+1] == '(':
 			return "", false
 		case quote != 0:
+		case c == '$' && i+1 < len(line) && (line[i+1] == '\'' || line[i+1] == '"'): // escapes of bash's own
+			return "", false
 		case c == '\'' || c == '"':
 			quote = c
 		case strings.IndexByte("\n|&;<>(){}#!~", c) >= 0:

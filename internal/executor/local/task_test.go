@@ -751,6 +751,7 @@ func TestPlainCommandOfAShellWithPrograms(t *testing.T) {
 	for line, want := range map[string]bool{
 		"python3 train.py": true, "sh -c 'a\nb'": true, `sh -c "a\nb"`: true, `sh -c 'a'\''b'`: true,
 		`sh -c '$(a) ` + "`b`" + `; c'`: true, "a\nb": false, "a; b": false, "a 'b": false, "a \"$(b)\"": false,
+		`env $'A=it\'s' sh -c "a" ; b it\'s`: false, `sh -c $"a"`: false, `sh -c '$"a"'`: true,
 		"a \\": false, "a \\\nb": false, "'a' b": false, "a=b c": false,
 	} {
 		if _, ok := plainCommand(line); ok != want {
