@@ -191,7 +191,8 @@ func TestNoAnswerToAChange(t *testing.T) {
 		url, timeout string
 		code         int
 		unsure       bool
-	}{{silent.URL, "1s", exitTimeout, true}, {broken.URL, "1h", exitUnreachable, true}, {gone.URL, "1h", exitUnreachable, false}} {
+	}{{silent.URL, "1s", exitTimeout, true}, {broken.URL, "1h", exitUnreachable, true}, {gone.URL, "1h", exitUnreachable, false},
+		{"http://nosuch.invalid:1", "1h", exitUnreachable, false}} {
 		run := exec.Command("comb", "config", "apply", file, "--yes", "--timeout", c.timeout, "--server", c.url,
 			"--token-file", token)
 		out, _ := run.CombinedOutput()

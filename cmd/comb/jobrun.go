@@ -128,9 +128,9 @@ func checkRun(c *cobra.Command, q *rest.QuickJob) error {
 	if text := clockOf(q.TimeLimit); text != "" {
 		return usage(c, "--time-limit %q: write %s", q.TimeLimit, text)
 	}
-	for flag, text := range map[string]string{"--time-limit": q.TimeLimit, "--grace": q.Grace} {
-		if err := document.Unitless(text); err != nil {
-			return usage(c, "%s %s: %w", flag, text, err)
+	for _, life := range [][2]string{{"--time-limit", q.TimeLimit}, {"--grace", q.Grace}} {
+		if err := document.Unitless(life[1]); err != nil {
+			return usage(c, "%s %s: %w", life[0], life[1], err)
 		}
 	}
 	return nil

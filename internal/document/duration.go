@@ -59,7 +59,7 @@ func Unitless(s string) error {
 
 func bare(s string) bool {
 	n, err := strconv.ParseFloat(s, 64)
-	return err == nil && n != 0
+	return err == nil && n != 0 && !math.IsInf(n, 0) && !math.IsNaN(n)
 }
 
 // FormatDuration writes microseconds as ParseDuration reads them, without empty

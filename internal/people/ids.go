@@ -26,6 +26,9 @@ func setIDs(ids *identity.IDs, uid, gid *int64, what *[]string) (wrong []string)
 		if *one.field = *one.to; *one.to == identity.NoID {
 			*one.field = 0
 		}
+		if *one.field == was {
+			continue
+		}
 		*what = append(*what, fmt.Sprintf("%s %s, was %s", one.name, number(*one.field), number(was)))
 	}
 	return wrong

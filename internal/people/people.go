@@ -366,11 +366,13 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 // keepsAdmin refuses that the last administrator that may sign in is one no more. The holder of
 // the data directory's token may have it so: that token stays. The write lock is held.
 func (d *Directory) keepsAdmin(by string, u *identity.User) error {
-	if by == reserved[0] || !u.Admin || u.Blocked {
+	signsIn := func(u *identity.User) bool { return u.Admin && !u.Blocked && (u.Hash != "" || u.Provider != nil) }
+	if by == reserved[0] || !signsIn(u) {
 		return nil
 	}
-	for _, other := range d.Users() {
-		if other.Admin && !other.Blocked && other.Name != u.Name {
+	others := d.Users()
+	for i := range others {
+		if others[i].Name != u.Name && signsIn(&others[i]) {
 			return nil
 		}
 	}

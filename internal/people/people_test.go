@@ -321,8 +321,9 @@ func TestLinesSayWhatChanged(t *testing.T) {
 // token has it otherwise.
 func TestLastAdministrator(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "root", Admin: true}},
-		{User: identity.User{Name: "second", Admin: true, Blocked: true}}, {User: identity.User{Name: "alice"}}}))
+	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "root", Admin: true}, Password: password},
+		{User: identity.User{Name: "second", Admin: true, Blocked: true}, Password: password}, {User: identity.User{Name: "alice"}},
+		{User: identity.User{Name: "robot", Admin: true}}})) // without a password it does not count
 	for name, c := range map[string]UserChange{"blocked": {Blocked: ptr(true)}, "no administrator": {Admin: ptr(false)}} {
 		if _, err := w.UpdateUser(ctx, "root", "root", c); !errors.Is(err, ErrLast) ||
 			!strings.Contains(err.Error(), "comb user update NAME --admin") {

@@ -247,7 +247,7 @@ sessions and tokens.`,
 	f.BoolVar(&blocked, "blocked", false, "may not sign in, and none of its tokens is valid; --blocked=false lets it in again")
 	f.BoolVar(&stdin, "password-stdin", false, "read a new password from standard input")
 	f.BoolVar(&generate, "new-password", false, "make a new password, and print it this once")
-	ids.add(c, "of its tasks' user, from their next start on; none takes it away",
+	ids.add(c, "of its tasks' user, of jobs that are submitted from now on; none takes it away",
 		"of its tasks' group; none takes it away")
 	c.MarkFlagsMutuallyExclusive("password-stdin", "new-password")
 	c.RunE = func(c *cobra.Command, args []string) error {

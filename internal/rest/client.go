@@ -316,7 +316,7 @@ func (u *Unsure) Unwrap() error { return u.Err }
 
 func unsure(k *call, err error) error {
 	var lost *Unreachable
-	if !errors.Is(err, context.DeadlineExceeded) && (!errors.As(err, &lost) || lost.Refused()) {
+	if !errors.Is(err, context.DeadlineExceeded) && (!errors.As(err, &lost) || lost.Refused() || unsent(err)) {
 		return err
 	}
 	look := "comb audit list"
@@ -327,6 +327,16 @@ func unsure(k *call, err error) error {
 		}
 	}
 	return &Unsure{err, look}
+}
+
+// unsent reports whether there was no connection on which anything could be sent.
+func unsent(err error) bool {
+	var (
+		dns   *net.DNSError
+		dial  *net.OpError
+		other *Untrusted
+	)
+	return errors.As(err, &dns) || errors.As(err, &other) || errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // element escapes a name for a path.
