@@ -80,19 +80,21 @@ func readStorage(ctx context.Context, w *walk) error {
 }
 
 func boxedShared(ctx context.Context, w *walk) error {
-	for _, c := range []struct{ asked, want string }{{"--shm=100Mi", "102400"}, {"--memory=200Mi", "204800"}} {
-		a, err := w.comb(ctx, "job", "run", "--vc", "red", "--image", w.Images[0], "--gpus", "1", c.asked, "--",
+	for asked, want := range map[string]string{"--shm=100Mi": "102400", "--memory=200Mi": "204800"} {
+		a, err := w.comb(ctx, "job", "run", "--vc", "red", "--image", w.Images[0], "--gpus", "1", asked, "--",
 			"sh", "-c", "df -k /dev/shm | awk 'NR == 2 {print \"KiB\", $2}'")
 		if err != nil {
 			return err
 		}
-		w.expect(a.code == 0 && strings.Contains(a.out, "KiB "+c.want+"\n"), c.asked+" is what /dev/shm is as large as", "code %d: %s", a.code, a.all())
+		w.expect(a.code == 0 && strings.Contains(a.out, "KiB "+want+"\n"),
+			asked+" is what /dev/shm is as large as", "code %d: %s", a.code, a.all())
 	}
 	no, err := w.comb(ctx, "job", "run", "--vc", "red", "--image", "Not An:Image", "--gpus", "1", "--", "true")
 	if err != nil {
 		return err
 	}
-	w.expect(no.code == 1 && strings.Contains(no.errs, "Not An:Image"), "no image's name is refused at once", "code %d: %s", no.code, no.all())
+	w.expect(no.code == 1 && strings.Contains(no.errs, "Not An:Image"),
+		"no image's name is refused at once", "code %d: %s", no.code, no.all())
 	return nil
 }
 
