@@ -11,10 +11,11 @@ import (
 // rest of the cluster, what VCs have there and do not use is set against idle leaves first, and
 // then against opportunistic work of others, VC by VC. Each leaf counts once.
 type lending struct {
-	c     *Cluster
-	add   func(vc int32, chain int16, n int32)
-	order []int32          // of VCs
-	pools map[poolOf]*pool // looked up only
+	c      *Cluster
+	add    func(vc int32, chain int16, n int32)
+	order  []int32           // of VCs
+	inside map[int32][]int32 // the VCs of a scope, in that order; looked up only
+	pools  map[poolOf]*pool  // looked up only
 }
 
 // poolOf is a chain, in a container or with 0 in the cluster.
@@ -25,15 +26,16 @@ type poolOf struct {
 
 // pool is the leaves there that lie in no bound cell of a VC, nor of a container inside.
 type pool struct {
-	idle int32   // healthy
-	held []int32 // by opportunistic work, by its space: 0 for that of VCs that are gone
+	idle int32           // healthy
+	held int32           // by opportunistic work
+	by   map[int32]int32 // that, by its space: 0 for that of VCs that are gone; looked up only
 }
 
 // Lent calls add for what VCs lend of their guarantees, by chain: at most what they do not use, and
 // together at most what opportunistic work holds. Idle leaves are set against what VCs do not use
 // in order, first those of which kept says that all that is idle was kept for them.
 func Lent(c *Cluster, kept func(VCName) bool, add func(vc int32, chain int16, n int32)) {
-	l := lending{c: c, add: add, pools: map[poolOf]*pool{}}
+	l := lending{c: c, add: add, inside: map[int32][]int32{}, pools: map[poolOf]*pool{}}
 	chains := l.borrowed()
 	if len(chains) == 0 {
 		return
@@ -44,6 +46,11 @@ func Lent(c *Cluster, kept func(VCName) bool, add func(vc int32, chain int16, n 
 			if kept(c.spaces[vc].Name) == first {
 				l.order = append(l.order, vc)
 			}
+		}
+	}
+	for _, vc := range l.order {
+		for _, scope := range c.scopes(vc) {
+			l.inside[scope] = append(l.inside[scope], vc)
 		}
 	}
 	scopes := l.scopes()
@@ -58,7 +65,7 @@ func Lent(c *Cluster, kept func(VCName) bool, add func(vc int32, chain int16, n 
 func (l *lending) pool(scope int32, chain int16) *pool {
 	at := poolOf{scope, chain}
 	if l.pools[at] == nil {
-		l.pools[at] = &pool{held: make([]int32, l.c.NumSpaces())}
+		l.pools[at] = &pool{by: map[int32]int32{}}
 	}
 	return l.pools[at]
 }
@@ -82,7 +89,9 @@ func (l *lending) borrowed() (chains []int16) {
 				_, promised := c.Holder(leaf)
 				switch vc, _ := c.BoundAround(f.Leaves[leaf]); {
 				case vc <= 0 || vc >= c.NumSpaces():
-					l.pool(max(vc, 0), chain).held[al.Space]++
+					p := l.pool(max(vc, 0), chain)
+					p.held++
+					p.by[al.Space]++
 				case promised == None && vc != al.Space:
 					l.add(vc, chain, 1)
 				}
@@ -140,21 +149,16 @@ func (l *lending) unbound(chain int16) []int32 {
 // share sets what VCs have in a pool and do not use against what is there, and takes it from need.
 // What a VC borrows stands on its own guarantee first: it lends nothing to itself.
 func (l *lending) share(need []int32, scope int32, chain int16) {
-	p := l.pool(scope, chain)
-	idle, held := p.idle, p.held[0]
-	here := func(vc int32) bool { return slices.Contains(l.c.scopes(vc), scope) }
-	for _, vc := range l.order {
-		own := int32(0)
-		if here(vc) {
-			own = min(need[vc], p.held[vc])
-			need[vc] -= own
-		}
-		held += p.held[vc] - own
+	p := l.pools[poolOf{scope, chain}]
+	if p == nil {
+		return // nothing there is idle or held
 	}
-	for _, vc := range l.order {
-		if !here(vc) {
-			continue
-		}
+	idle, held := p.idle, p.held
+	for _, vc := range l.inside[scope] {
+		own := min(need[vc], p.by[vc])
+		need[vc], held = need[vc]-own, held-own
+	}
+	for _, vc := range l.inside[scope] {
 		n := min(need[vc], idle)
 		need[vc], idle = need[vc]-n, idle-n
 		if n = min(need[vc], held); n > 0 {

@@ -2,6 +2,7 @@ package sched_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -97,4 +98,35 @@ func TestNoLoanOfAVCThatLendsNothing(t *testing.T) {
 	w := newWorld(t, cfg)
 	w.start(w.submit(gangJob("low", "d", -1, 3, 4)))
 	want(t, "c has what is idle", w.lentBy(), "a:0/0/4 b:0/0/4 c:0/0/0 d:0/12/0 ")
+}
+
+// What VCs lend is told in work that grows with them and with their containers, and not with the
+// product of both.
+func TestLoansOfManyContainers(t *testing.T) {
+	work := func(containers int) float64 {
+		counts := map[cell.VCName]int32{}
+		for i := range containers {
+			outer := cell.VCName(fmt.Sprintf("c%03d", i))
+			counts[outer], counts[outer+".x"], counts[outer+".y"] = 2, 1, 1
+		}
+		cfg := cluster(2*containers, counts)
+		for i, v := range cfg.Cluster.VCs {
+			if outer, _, inside := strings.Cut(string(v.Name), "."); inside {
+				cfg.Cluster.VCs[i].Parent = cell.VCName(outer)
+			} else {
+				cfg.Cluster.VCs[i].Quota = []cell.QuotaSpec{{Chain: "RACK", Level: 4, Number: 1}}
+			}
+		}
+		w := newWorld(t, cfg)
+		w.start(w.submit(gangJob("low", "c001.x", -1, 4, 4)))
+		lent := int32(0)
+		for _, v := range w.s.VCs() {
+			lent += v.Lent
+		}
+		want(t, "lent, but by the borrower", lent, 12)
+		return testing.AllocsPerRun(1, func() { w.s.VCs() })
+	}
+	if few, many := work(25), work(100); many > 5*few {
+		t.Errorf("four times the containers: %v allocations, and %v before", many, few)
+	}
 }
