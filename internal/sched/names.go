@@ -12,8 +12,8 @@ import (
 type nameTable struct {
 	hashtable.Table[nameCell]
 	key    mix.Keyed
-	veil   func(*Job) bool // of a copy: whose names its texts hide; nil is none's
-	reader Subject         // of a copy: for whom its texts name jobs; "" is the job's user
+	veil   func(*Job) bool // whose names the texts hide; nil is none's
+	reader Subject         // for whom the texts name jobs; "" is the job's user
 }
 
 // NameFor has the texts of a copy of a state name jobs as their reader does: NAME is the reader's
@@ -22,6 +22,14 @@ func NameFor(s *State, reader Subject) { s.names.reader = reader }
 
 // Veil hides names of jobs in what a copy of a state says.
 func Veil(s *State, hides func(*Job) bool) { s.names.veil = hides }
+
+// Telling is both for a state itself, until back is called. What the state remembers meanwhile
+// serves every reader: no name of a job is in it.
+func Telling(s *State, reader Subject, hides func(*Job) bool) (back func()) {
+	to, veil := s.names.reader, s.names.veil
+	s.names.reader, s.names.veil = reader, hides
+	return func() { s.names.reader, s.names.veil = to, veil }
+}
 
 // Veiled reports whether it hides that of one.
 func Veiled(s *State, j *Job) bool { return s.names.veil != nil && s.names.veil(j) }

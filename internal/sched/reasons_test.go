@@ -2,6 +2,7 @@ package sched_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -161,5 +162,38 @@ func BenchmarkReasons(b *testing.B) {
 	for b.Loop() {
 		reasonsOf(b, s)
 		s = s.Clone() // which remembers nothing
+	}
+}
+
+// What is worked out while a state tells a reader serves the next one, and has no names of the
+// first.
+func TestWhatOneReaderIsToldServesTheNext(t *testing.T) {
+	const nodes = 20
+	s := crowded(t, nodes, 30)
+	tell := func(reader sched.Subject, hides func(*sched.Job) bool) (text string, read int) {
+		before := s.LeavesRead()
+		back := sched.Telling(s, reader, hides)
+		for _, j := range s.Jobs() {
+			if ex, _ := s.Why(j.ID); len(ex.Gangs) > 0 {
+				text += ex.Gangs[0].Reason.Message + "\n"
+			}
+		}
+		back()
+		return text, s.LeavesRead() - before
+	}
+	mine, first := tell("u", nil)
+	others, second := tell("other", nil)
+	hidden, third := tell("other", func(*sched.Job) bool { return true })
+	again, fourth := tell("", nil)
+	if first == 0 || second+third+fourth != 0 {
+		t.Errorf("leaves read: %d, and then %d, %d and %d", first, second, third, fourth)
+	}
+	for i, c := range []struct {
+		text     string
+		has, not string
+	}{{mine, "by runs0,", "~"}, {others, "by u~runs0,", " runs0"}, {hidden, "by job 1,", "runs"}, {again, "by runs0,", "~"}} {
+		if !strings.Contains(c.text, c.has) || strings.Contains(c.text, c.not) {
+			t.Errorf("%d: it lacks %q, or has %q:\n%s", i, c.has, c.not, c.text)
+		}
 	}
 }

@@ -142,10 +142,11 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
 		f.knows(st, known)
-		asOf, shown := st.AsOf(s.opts.Now()), shownTo(st, warden.Subject(ctx), f.sight)
-		for _, p := range o.first(asOf, shown, f) { // a line is not one of asOf, for which one that is known would be made anew
+		asOf := st.AsOf(s.opts.Now())
+		defer tellTo(st, warden.Subject(ctx), f.sight)()
+		for _, p := range o.first(asOf, st, f) { // a line is not one of asOf, for which one that is known would be made anew
 			if j, ok := asOf.Job(p.Job); ok {
-				out.Jobs = append(out.Jobs, withReason(shown, warden.Subject(ctx), j))
+				out.Jobs = append(out.Jobs, withReason(st, warden.Subject(ctx), j))
 				places[p.Job] = p
 			}
 		}

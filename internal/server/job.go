@@ -144,7 +144,8 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 		if found && !shown() { // nothing more is worked out for it
 			out = jobOf(caller, status)
 		} else if found {
-			out = withReason(shownTo(st, caller, sight), caller, status)
+			defer tellTo(st, caller, sight)()
+			out = withReason(st, caller, status)
 		}
 	})
 	if err != nil || found {

@@ -397,23 +397,22 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 // reasons of those that wait.
 func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
-	shown := shownTo(st, reader, f.sight)
+	defer tellTo(st, reader, f.sight)()
 	for j := range sched.Newest(st.AsOf(now), f.wants) {
-		if out = append(out, withReason(shown, reader, j)); len(out) > f.limit {
+		if out = append(out, withReason(st, reader, j)); len(out) > f.limit {
 			break
 		}
 	}
 	return out
 }
 
-// shownTo is the state as what it says is told to a reader, with a sight of some jobs, nil for all.
-func shownTo(st *sched.State, reader sched.Subject, sight *warden.Sight) *sched.State {
-	c := *st
-	sched.NameFor(&c, reader)
-	if sight != nil {
-		sched.Veil(&c, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
+// tellTo has what a state says told to a reader, with a sight of some jobs, nil for all, until back
+// is called. It is no copy: what one list worked out, the next one finds.
+func tellTo(st *sched.State, reader sched.Subject, sight *warden.Sight) (back func()) {
+	if sight == nil {
+		return sched.Telling(st, reader, nil)
 	}
-	return &c
+	return sched.Telling(st, reader, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
 }
 
 func withReason(st *sched.State, reader sched.Subject, j sched.JobStatus) rest.Job {
