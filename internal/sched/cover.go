@@ -157,7 +157,7 @@ func (s *State) largestTask(j *job, g int, role string) int32 {
 		with := s.newJob(j.id, spec, s.now, room{})
 		return s.judgeShape(&with, g) == nil
 	}
-	most := int(j.spec.Roles[i].Leaves) - 1
+	most := int(min(j.spec.Roles[i].Leaves-1, widest(s.cl.Forest())))
 	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
 }
 
@@ -184,20 +184,26 @@ func fitsEver(s *State, j *job, g int) bool {
 	return s.mayFit(j, g, r)
 }
 
-// largest is the largest size of so many with which it fits, 0 for none.
+// largest is the largest size of so many with which it fits, 0 for none; mostly it is the last.
 func (m mostEver) largest(sizes int32, with func(int32) *Job) int32 {
-	return int32(sort.Search(int(sizes), func(i int) bool { return !m.fits(with(int32(i) + 1)) }))
+	if sizes <= 0 || m.fits(with(sizes)) {
+		return max(sizes, 0)
+	}
+	return int32(sort.Search(int(sizes)-1, func(i int) bool { return !m.fits(with(int32(i) + 1)) }))
 }
 
 // leaves is the largest size of its tasks, below what they ask for.
 func (m mostEver) leaves(spec *Job) int32 {
-	widest := int32(0)
-	for i := range m.s.cl.Forest().Chains {
-		ch := &m.s.cl.Forest().Chains[i]
-		widest = max(widest, ch.LeavesAt(ch.NodeLevel))
-	}
-	most := min(spec.Roles[m.role].Leaves-1, widest)
+	most := min(spec.Roles[m.role].Leaves-1, widest(m.s.cl.Forest()))
 	return m.largest(most, func(n int32) *Job { return jobs.WithLeaves(spec, m.role, n) })
+}
+
+// widest is the leaves of the largest node: no task gets more.
+func widest(f *cell.Forest) (leaves int32) {
+	for i := range f.Chains {
+		leaves = max(leaves, f.Chains[i].LeavesAt(f.Chains[i].NodeLevel))
+	}
+	return leaves
 }
 
 // tasks is the largest number of its tasks of this size, below what it asks for.
@@ -206,7 +212,71 @@ func (m mostEver) tasks() int32 {
 	if m.s.tasksOf(m.j, m.g, m.role) < 2 || len(spec.Gangs[m.g].Tasks) < 2 {
 		return 0
 	}
-	return m.largest(spec.Roles[m.role].Tasks-1, func(n int32) *Job { return jobs.WithTasks(spec, m.role, n) })
+	with := func(n int32) *Job { return jobs.WithTasks(spec, m.role, n) }
+	if !m.leads() {
+		return m.largest(spec.Roles[m.role].Tasks-1, with)
+	}
+	most := int32(len(spec.Gangs[m.g].Tasks)) - 1
+	members := slices.Clone(m.j.gangs[m.g].shape.members)
+	members[0].Tasks = 1
+	text := string(appendShape(nil, members, spec)) + andMost + "tasks"
+	key := whatFits{m.j.space, min(m.j.spec.Priority, 0), text}
+	if known := m.s.never[key]; known != nil {
+		return min(known.Need, most)
+	}
+	n := m.largest(min(most, m.room()), with)
+	if m.s.never != nil && n < most { // else there may be room for more
+		m.s.never[key] = &Reason{Need: n}
+	}
+	return n
+}
+
+// leads reports whether a gang of one role that never fits has the first tasks of the role: then
+// how many fit does not depend on how many it asks for.
+func (m mostEver) leads() bool {
+	gang := m.j.spec.Gangs[m.g].Tasks
+	for i, o := range gang {
+		if t := &m.j.tasks[o]; t.role != m.role || int(t.index) != i {
+			return false
+		}
+	}
+	return len(m.j.gangs[m.g].shape.members) == 1
+}
+
+// room is how many of its tasks there are leaves for, at most: a task lies on one node, so a cell
+// of nodes has room for as many on each.
+func (m mostEver) room() int32 {
+	f, size := m.s.cl.Forest(), m.j.spec.Roles[m.role].Leaves
+	guaranteed := m.j.spec.Priority >= cell.MinGuaranteed
+	sp := m.s.cl.Space(0)
+	if guaranteed {
+		sp = m.s.cl.Space(m.s.space(m.j.spec.VC))
+	}
+	tasks, parts := int32(0), int32(0) // parts: leaves of cells that are less than a node
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		ch := &f.Chains[r.Chain]
+		switch node := ch.LeavesAt(ch.NodeLevel); {
+		case !m.s.usableChain(m.j, int(m.g), r.Chain) || guaranteed && !m.s.rootServes(m.j, int(m.g), r):
+		case r.Level < ch.NodeLevel:
+			parts += ch.LeavesAt(r.Level)
+		default:
+			tasks += ch.LeavesAt(r.Level) / node * (node / size)
+		}
+	}
+	tasks += parts / size
+	if !m.j.spec.Restricted() {
+		return tasks
+	}
+	allowed, there := m.s.allowedNodes(m.j.spec), int32(0)
+	for i := range f.Nodes {
+		for _, c := range f.Nodes[i].Cells {
+			if allowed.Has(int32(i)) && m.s.usableChain(m.j, int(m.g), f.Cells[c].Chain) {
+				there += f.NumLeaves(c) / size
+			}
+		}
+	}
+	return min(tasks, there)
 }
 
 // words say the most of a gang that can never start: of each task, or of tasks like those that it

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobs"
 )
 
 // RotationOf is what a live attempt follows; nil when it is alone and always was.
@@ -57,4 +58,21 @@ func (s *State) LeavesRead() int {
 func Whole(s *State, id JobID) (e Explanation, ahead, blockers []JobID) {
 	all, _ := explainAll(s, id)
 	return all.Explanation, all.ahead, all.blockers
+}
+
+// EmptySearches is how often cells were searched for as if all were free.
+func EmptySearches(s *State) int { return s.vacant().Searches() }
+
+// MostTasks is the most tasks that a job of one gang which never fits could have, and what is found
+// without what bounds the search or is remembered of it; false for a job that could fit.
+func MostTasks(s *State, spec *Job) (most, plain int32, never bool) {
+	j := s.newJob(s.nextJob, spec, s.now, room{})
+	if s.neverFits(&j, 0) == nil || len(spec.Roles[0].SKUs) > 0 && j.gangs[0].shape.short {
+		return 0, 0, false
+	}
+	m := mostEver{s, &j, 0, 0}
+	for plain+1 < spec.Roles[0].Tasks && m.fits(jobs.WithTasks(spec, 0, plain+1)) {
+		plain++
+	}
+	return m.tasks(), plain, true
 }

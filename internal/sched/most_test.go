@@ -1,11 +1,13 @@
 package sched_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // A job that can never start is told the most that could ever, whatever runs now, and is
@@ -117,5 +119,62 @@ func TestPinnedCellsAreNamedToThoseWhoAskForTheirHardware(t *testing.T) {
 	j.Roles[0].Pinned = "P"
 	if _, no = w.s.DryRun(j, nil); no != nil {
 		t.Errorf("with the cell: %+v", no)
+	}
+}
+
+// What a refusal says of the most costs one search beside the one that refuses, and of tasks of
+// that size it is remembered, however many the next job has.
+func TestTheMostCostsOneSearch(t *testing.T) {
+	w := newWorld(t, cluster(2000, map[cell.VCName]int32{"a": 1000, "b": 500, "c": 500}))
+	for i, c := range []struct {
+		tasks, leaves int32
+		searches      int
+	}{
+		{9999, 3, 2}, {9998, 3, 1}, {1001, 3, 1}, {9999, 3, 0}, {10_000, 1, 2}, {9999, 1, 1}, {4001, 1, 1}, {9997, 2, 2}, {5000, 2, 1},
+	} {
+		was := sched.EmptySearches(w.s)
+		_, _, no := w.s.Check(sched.Submit{Job: gangJob("x", "a", 10, c.tasks, c.leaves)}, w.now)
+		if got := sched.EmptySearches(w.s) - was; no == nil || got != c.searches {
+			t.Errorf("%d: a refusal of %d x %d: %d searches, want %d: %+v", i, c.tasks, c.leaves, got, c.searches, no)
+		}
+	}
+}
+
+// What bounds the search for the most, and what is remembered of it, changes no answer.
+func TestTheMostIsThatOfAPlainSearch(t *testing.T) {
+	found := 0
+	for seed := range seeds.Of(t, 20) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		cfg := mixed(int32(1+r.IntN(2)), int32(r.IntN(3)), r.IntN(2) == 0, 4)
+		if seed%2 == 0 {
+			cfg = cluster(6, map[cell.VCName]int32{"a": 3, "b": 2})
+		}
+		w := newWorld(t, cfg)
+		for range 40 {
+			vc, prio := []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{-1, 10}[r.IntN(2)]
+			j := gangJob("x", vc, prio, int32(2+r.IntN(30)), int32(1+r.IntN(4)))
+			if r.IntN(3) == 0 {
+				j.AllowedNodes = []cell.NodeName{"n1", "n2", "n3"}[:1+r.IntN(3)]
+			}
+			if r.IntN(4) == 0 {
+				j.AvoidedNodes = []cell.NodeName{"n0", "n2"}[:1+r.IntN(2)]
+			}
+			if j.Priority > 0 && r.IntN(6) == 0 {
+				j.Roles[0].Pinned = "P"
+			} else if r.IntN(3) == 0 {
+				j.Roles[0].SKUs = []cell.TypeName{"G"}
+			}
+			most, plain, never := sched.MostTasks(w.s, j)
+			if most != plain {
+				t.Errorf("seed %d: of %d x %d of %s (%d, %q, %v, not %v) at most %d, by plain search %d", seed,
+					j.Roles[0].Tasks, j.Roles[0].Leaves, j.VC, j.Priority, j.Roles[0].Pinned, j.AllowedNodes, j.AvoidedNodes, most, plain)
+			}
+			if never && most > 0 {
+				found++
+			}
+		}
+	}
+	if seeds.Modest() && found < 100 {
+		t.Errorf("only %d jobs had a most", found)
 	}
 }
