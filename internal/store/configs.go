@@ -198,11 +198,11 @@ func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVers
 			return s.EndConfig(ctx, "")
 		}
 	}
-	var begun int
-	if err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM configs WHERE tag = ''").Scan(&begun); err != nil {
-		return s.explain("cannot read the versions of the cluster file", err)
+	begun, err := begunConfig(ctx, s)
+	if err != nil {
+		return err
 	}
-	if file != nil || begun == 0 {
+	if file != nil || !begun {
 		if file == nil {
 			file, err = s.clusterFileOf(tag)
 		}
@@ -216,12 +216,30 @@ func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVers
 	return s.EndConfig(ctx, tag)
 }
 
+// SettleBegun is SettleConfig of what an earlier server had begun to apply alone; where nothing
+// was, it changes nothing.
+func SettleBegun(ctx context.Context, s *Store, tag string) error {
+	begun, err := begunConfig(ctx, s)
+	if err != nil || !begun {
+		return err
+	}
+	return SettleConfig(ctx, s, tag, engine.ConfigVersion{}, nil)
+}
+
+// begunConfig reports whether a server began to apply a file and has not noted how that ended.
+func begunConfig(ctx context.Context, s *Store) (bool, error) {
+	var n int
+	err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM configs WHERE tag = ''").Scan(&n)
+	return n > 0, s.explain("cannot read the versions of the cluster file", err)
+}
+
 // ByStart begins the reason of a version that a server applied since it was started with its file.
 const ByStart = "comb serve: "
 
 // Replaced returns the version that a file was and the latest one, where the file was in force and
 // was replaced by others than the start of a server. A server that is started with it again, as
-// after a crash, must not take that back.
+// after a crash, must not take that back. It sees no version that was begun: SettleBegun comes
+// first.
 func Replaced(ctx context.Context, s *Store, file []byte) (was, latest engine.ConfigVersion, yes bool, err error) {
 	list, err := s.Configs(ctx, 0, 1)
 	if err != nil || len(list) == 0 {

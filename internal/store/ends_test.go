@@ -72,6 +72,28 @@ func (w endsWorld) has(what string, want ...[3]int64) {
 	})
 }
 
+// A server that is killed when an apply is in the journal and not yet a version: the file of its
+// unit was replaced, once what was begun is settled. What did not come into force replaced none.
+func TestReplacedByWhatWasBegun(t *testing.T) {
+	for tag, yes := range map[string]bool{"2": true, "1": false} {
+		w := newEnds(t)
+		w.begin("two", 0, 0)
+		w.do(func(ctx context.Context, s *store.Store) error { return store.SettleBegun(ctx, s, tag) })
+		w.do(func(ctx context.Context, s *store.Store) error {
+			was, latest, got, err := store.Replaced(ctx, s, []byte("one"))
+			if got != yes || yes && (was.Version != 1 || latest.Version != 2 || latest.Author != "ann") {
+				t.Errorf("with %s in force it was version %d, replaced by %+v: %v", tag, was.Version, latest, got)
+			}
+			return err
+		})
+		list := map[bool][][3]int64{true: {{2, 0, 0}, {1, 0, 0}}, false: {{1, 0, 0}}}[yes]
+		w.has("settled", list...)
+		// Where nothing is begun, another configuration in force is no version by this.
+		w.do(func(ctx context.Context, s *store.Store) error { return store.SettleBegun(ctx, s, "3") })
+		w.has("settled again", list...)
+	}
+}
+
 func newEnds(t *testing.T) endsWorld {
 	w := endsWorld{t, filepath.Join(t.TempDir(), "data")}
 	w.begin("one", 0, 0)
