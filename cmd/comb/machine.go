@@ -342,7 +342,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 		return f, d.uploads.Size(string(job.User), job.Upload), nil
 	}
 	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
-		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx),
+		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Identity: identities(d.people),
 		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.memoryFlag), MostMB: d.flags.boxDisk.most(), Line: way, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 	d.executor = d.pods

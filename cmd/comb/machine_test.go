@@ -1,14 +1,21 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/store"
 )
 
 // A server whose executor cannot suspend refuses a policy that needs it, and says
@@ -63,5 +70,66 @@ func TestAConfigurationInForceThatDoesNotFit(t *testing.T) {
 		if n := strings.Count(said.String(), "level=WARN"); n != 2 {
 			t.Errorf("%d warnings for 2 virtual clusters: %s", n, &said)
 		}
+	}
+}
+
+// A server that was killed when an apply was in the journal and not yet a version does not take it
+// back when its unit starts it again with the file from before.
+func TestStaleAfterAnApplyThatWasCutOff(t *testing.T) {
+	ctx := t.Context()
+	s, err := store.Open(ctx, t.TempDir(), store.Options{Now: wallTime()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	one := &sched.Config{VCs: []sched.VCConfig{{Name: "one"}}}
+	two := &sched.Config{VCs: []sched.VCConfig{{Name: "two"}}}
+	tag, err := server.ETag(one)
+	first := engine.ConfigVersion{Time: 1, Author: "system", Reason: store.ByStart + "one.yaml"}
+	err = errors.Join(err, s.BeginConfig(ctx, first, []byte("one")),
+		s.EndConfig(ctx, tag), s.BeginConfig(ctx, engine.ConfigVersion{Time: 2, Author: "ann"}, []byte("two")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	d := &daemon{app: &app{errs: &said}, flags: serveFlags{cluster: "one.yaml"}, store: s, source: []byte("one")}
+	const warning = "warning: one.yaml is not applied: it was version 1, "
+	stale, err := d.stale(ctx, &config.Cluster{Config: one}, two)
+	if err != nil || !stale || !strings.HasPrefix(said.String(), warning) {
+		t.Errorf("it is stale: %v, %v; it says %s", stale, err, &said)
+	}
+}
+
+// Jobs of a journal without numbers have those of their users now. An account that is gone has
+// none, which is an error wherever there are accounts.
+func TestIdentitiesOfNow(t *testing.T) {
+	ctx := t.Context()
+	s, err := store.Open(ctx, t.TempDir(), store.Options{Now: wallTime()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	directory, err := people.Open(ctx, s, wallTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := identities(directory)
+	if got, err := ask("alice"); err != nil || got != (executor.Identity{}) {
+		t.Errorf("without accounts alice has %+v, %v", got, err)
+	}
+	numbers := identity.IDs{UID: 4001, GID: 4000}
+	if err := directory.CreateUsers(ctx, "admin", []people.NewUser{
+		{User: identity.User{Name: "alice", IDs: numbers}}, {User: identity.User{Name: "bob"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ask("alice"); err != nil || got != (executor.Identity{UID: 4001, GID: 4000}) {
+		t.Errorf("alice has %+v, %v", got, err)
+	}
+	if err := directory.DeleteUser(ctx, "admin", "alice"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ask("alice"); !errors.Is(err, people.ErrNotFound) {
+		t.Errorf("alice is gone and has %+v, %v", got, err)
 	}
 }

@@ -309,6 +309,18 @@ func (d *daemon) secrets(ctx context.Context) func(sched.JobID) (map[string]stri
 	}
 }
 
+// identities gives the numbers of users now to what runs jobs of journals that have none. Where
+// there is no account at all, all jobs are of the holder of the data directory's token.
+func identities(d *people.Directory) func(sched.Subject) (executor.Identity, error) {
+	return func(user sched.Subject) (executor.Identity, error) {
+		ids, err := d.TaskIDs(string(user))
+		if errors.Is(err, people.ErrNotFound) && len(d.Users()) == 0 {
+			err = nil
+		}
+		return executor.Identity{UID: uint32(ids.UID), GID: uint32(ids.GID)}, err
+	}
+}
+
 // openLocal makes the executor of this machine.
 func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 	if most := d.flags.imageBudget; most.memoryFlag > 0 && most.memoryFlag < 1<<10 {
@@ -317,7 +329,7 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 	}
 	d.executor, err = local.New(local.Options{
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
-		Secrets: d.secrets(ctx),
+		Secrets: d.secrets(ctx), Identity: identities(d.people),
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
 		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room,
 		RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
@@ -465,6 +477,13 @@ func (d *daemon) keep(ctx context.Context, present *sched.Config) (string, error
 func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *sched.Config) (bool, error) {
 	if file == nil || present == nil || sameConfig(file.Config, present) {
 		return false, nil
+	}
+	tag, err := server.ETag(present) // an apply that was cut off may be in force
+	if err == nil {
+		err = store.SettleBegun(ctx, d.store, tag)
+	}
+	if err != nil {
+		return false, err
 	}
 	was, latest, yes, err := store.Replaced(ctx, d.store, d.source)
 	if yes {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"sync"
 
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
@@ -41,6 +42,28 @@ type Executor interface {
 	Forget(sched.JobID) error
 	// Close stops watching. Tasks run on, and the next Executor takes them up.
 	Close()
+}
+
+// Identity is the user and the group of a machine with which the tasks of a job run; the zero
+// Identity is that they run as their image, or their server, says.
+type Identity struct{ UID, GID uint32 }
+
+// Whose returns what says with which numbers the tasks of an attempt run: those that its job keeps.
+// A job of a journal from before jobs kept them has those that its user has now, asked once; an
+// error is that there is no such user, whose tasks must not run as the server instead. A nil ask
+// says nothing.
+func Whose(job *sched.Job, ask func(user sched.Subject) (Identity, error)) func() (Identity, error) {
+	return sync.OnceValues(func() (Identity, error) {
+		if job.Numbered || job.UID != 0 || ask == nil {
+			return Identity{job.UID, job.GID}, nil
+		}
+		id, err := ask(job.User)
+		if err != nil {
+			err = fmt.Errorf("the job was submitted before jobs kept the uid and gid of their users, and those of "+
+				"user %s are not known now: %w; submit the job again", job.User, err)
+		}
+		return id, err
+	})
 }
 
 // LogRef names one stream of one run of one task.

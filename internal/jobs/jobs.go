@@ -85,9 +85,12 @@ type Job struct {
 	Storages       []string        `json:"storages,omitempty"` // those that its tasks see; the core only carries them
 	Upload         string          `json:"upload,omitempty"`   // the digest of its code; the core only carries it
 	// UID and GID are the numbers of the machines with which its tasks run, those of its user when
-	// it was submitted; 0 is that nothing is said. The core only carries them.
-	UID uint32 `json:"uid,omitempty"`
-	GID uint32 `json:"gid,omitempty"`
+	// it was submitted; 0 is that nothing is said. Numbered is that they were asked for then: jobs
+	// of journals from before that are not, and have those of each start. The core only carries
+	// them.
+	UID      uint32 `json:"uid,omitempty"`
+	GID      uint32 `json:"gid,omitempty"`
+	Numbered bool   `json:"numbered,omitempty"`
 	// Source is the job file as submitted, without the values of its secrets.
 	Source string `json:"source,omitempty"`
 }

@@ -13,7 +13,9 @@ func (w *world) numbersOf(id sched.JobID, seq uint64) (n [2]uint32) {
 	w.t.Helper()
 	err := w.replica.Read(w.t.Context(), seq, func(s *sched.State) {
 		if job, ok := s.Spec(id); ok {
-			n = [2]uint32{job.UID, job.GID}
+			if n = [2]uint32{job.UID, job.GID}; !job.Numbered {
+				w.t.Errorf("job %d does not say that its numbers were asked for", id)
+			}
 		}
 	})
 	if err != nil {

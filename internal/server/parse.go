@@ -97,13 +97,10 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 // holder of the data directory's token need not have an account.
 func identify(directory *people.Directory, p *identity.Principal, job *sched.Job) error {
 	ids, err := directory.TaskIDs(string(job.User))
-	switch {
-	case err == nil:
-		job.UID, job.GID = uint32(ids.UID), uint32(ids.GID)
-	case errors.Is(err, people.ErrNotFound) && !p.Known:
-	default:
+	if err != nil && (p.Known || !errors.Is(err, people.ErrNotFound)) {
 		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, err.Error())
 	}
+	job.UID, job.GID, job.Numbered = uint32(ids.UID), uint32(ids.GID), true
 	return nil
 }
 

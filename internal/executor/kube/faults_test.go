@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/dra"
@@ -68,6 +69,7 @@ type driver struct {
 	ended   map[sched.AttemptID]sched.Exit // how the last of its tasks did
 	// stripped are the pods that a user took away with their finalizers, unknown those of them of which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
+	identity          func(sched.Subject) (executor.Identity, error) // nil asks for none
 }
 
 // taskOf is one task of an attempt.
@@ -96,7 +98,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf,
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity,
 			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond, Gone: 300 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)

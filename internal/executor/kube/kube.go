@@ -39,6 +39,8 @@ type Options struct {
 	Cluster string                                       // the name of this Comb among all
 	Tell    func(sched.Fact)                             // takes what happens; it must not block for long
 	Secrets func(sched.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
+	// Identity says with which numbers the tasks of a user run now; see executor.Whose.
+	Identity func(user sched.Subject) (executor.Identity, error)
 	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
 	Storage func(cell.VCName, string) (storage.Storage, bool)
 	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
@@ -223,7 +225,7 @@ func (e *Executor) Do(a sched.Action) {
 func (e *Executor) start(a sched.Action) {
 	grace, stopped := e.stopped[a.Attempt]
 	delete(e.stopped, a.Attempt)
-	h := &home{known: a.Known}
+	h := &home{known: a.Known, whose: executor.Whose(a.Start.Job, e.o.Identity)}
 	for i := range a.Start.Tasks {
 		ts := &a.Start.Tasks[i]
 		name := e.maker.Name(a.Attempt, ts.Task)

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
@@ -283,6 +284,8 @@ type home struct {
 	mu    sync.Mutex
 	known bool   // an engine before may have started it
 	space string // "" is that it is not decided
+
+	whose func() (executor.Identity, error) // with which numbers the gang's tasks run
 }
 
 // settle says where the pod of a task is that no record tells of, or will be, and watches there. It is not decided yet where it is to be tried again

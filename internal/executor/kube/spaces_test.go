@@ -2,17 +2,20 @@ package kube_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/simapi"
 	"github.com/combsched/comb/internal/sched"
@@ -20,13 +23,19 @@ import (
 
 // of starts a gang of a virtual cluster, with a task on each of some nodes, and runs until it is ended.
 func (d *driver) of(vc cell.VCName, nodes ...cell.NodeName) sched.AttemptID {
+	return d.ofJob(&sched.Job{UID: 4001, GID: 4000, VC: vc}, nodes...)
+}
+
+// ofJob is of, with more that the job says.
+func (d *driver) ofJob(job *sched.Job, nodes ...cell.NodeName) sched.AttemptID {
 	for _, n := range nodes {
 		d.until(string(n)+" is told to be up", func() bool { return !d.isDown(string(n)) })
 	}
 	d.mu.Lock()
 	d.next++
 	at := sched.AttemptID{Job: d.next, N: 1}
-	job := &sched.Job{Name: "job", User: "u", UID: 4001, GID: 4000, VC: vc, Grace: sched.Second, Roles: []sched.Role{{Name: "main", Tasks: int32(len(nodes)), Launch: sched.Launch{Image: "image:1", Command: []string{"train"}}}}}
+	job.Name, job.User, job.Grace = "job", "u", sched.Second
+	job.Roles = []sched.Role{{Name: "main", Tasks: int32(len(nodes)), Launch: sched.Launch{Image: "image:1", Command: []string{"train"}}}}
 	start := &sched.Start{ID: d.next, Job: job}
 	for i, n := range nodes {
 		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(i), Index: int32(i), SKU: skuOn(string(n)), Place: cell.Task{Node: n, SKU: "GPU", Devices: []int32{int32(d.next) % simGPUs}}})
@@ -88,14 +97,60 @@ func TestNamespaceOfAGang(t *testing.T) {
 	d.restart()
 	d.runsIn("red", at, 1)
 	for n := range int32(2) { // also one that another server makes has the numbers of the job
-		var pod corev1.Pod
-		if err := json.Unmarshal([]byte(d.api.Text("pods", d.podOf(at, n))), &pod); err != nil {
+		d.runsAs(at, n, "4001:4000")
+	}
+	d.finish()
+}
+
+// runsAs wants the pod of a task to run with numbers.
+func (d *driver) runsAs(at sched.AttemptID, n int32, want string) {
+	d.t.Helper()
+	var pod corev1.Pod
+	if err := json.Unmarshal([]byte(d.api.Text("pods", d.podOf(at, n))), &pod); err != nil {
+		d.t.Fatal(err)
+	}
+	c := pod.Spec.SecurityContext
+	if got := fmt.Sprintf("%d:%d", *c.RunAsUser, *c.RunAsGroup); got != want {
+		d.t.Errorf("task %d of %v runs as %s, want %s", n, at, got, want)
+	}
+}
+
+// Pods of a job that was submitted before jobs kept numbers have those that its user has when the
+// attempt starts, asked once, and none is made where the account is gone.
+func TestJobFromBeforeNumbers(t *testing.T) {
+	d := newDriver(t, 4)
+	d.api.Linger()
+	var asked atomic.Int32
+	var gone atomic.Bool
+	d.identity = func(user sched.Subject) (executor.Identity, error) {
+		if gone.Load() {
+			return executor.Identity{}, fmt.Errorf("user %s does not exist", user)
+		}
+		return executor.Identity{UID: 5000 + uint32(asked.Add(1)), GID: 4000}, nil
+	}
+	d.restart()
+	before := func() *sched.Job {
+		job := new(sched.Job)
+		if err := json.Unmarshal([]byte(`{"vc": "v"}`), job); err != nil {
 			t.Fatal(err)
 		}
-		if c := pod.Spec.SecurityContext; *c.RunAsUser != 4001 || *c.RunAsGroup != 4000 {
-			t.Errorf("task %d runs as %d:%d", n, *c.RunAsUser, *c.RunAsGroup)
+		return job
+	}
+	old, kept, none := d.ofJob(before(), "n0", "n2"), d.of("v", "n0"), d.ofJob(&sched.Job{VC: "v", Numbered: true}, "n0")
+	for at, want := range map[sched.AttemptID][]string{old: {"5001:4000", "5001:4000"}, kept: {"4001:4000"}, none: {"1000:1000"}} {
+		for n, as := range want {
+			d.runsIn("comb", at, int32(n))
+			d.runsAs(at, int32(n), as)
 		}
 	}
+	gone.Store(true)
+	lost := d.ofJob(before(), "n0")
+	const why = "and those of user u are not known now: user u does not exist; submit the job again"
+	d.until("it is refused", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return strings.HasSuffix(d.refused[lost], why)
+	})
 	d.finish()
 }
 

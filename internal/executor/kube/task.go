@@ -281,7 +281,11 @@ func (e *Executor) made(ctx context.Context, t *task) (pod *corev1.Pod, own owne
 	if err != nil {
 		return nil, own, nil, err
 	}
-	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(t.start.Job.UID), GID: int64(t.start.Job.GID), Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, Line: e.o.Line})
+	id, err := t.home.whose()
+	if err != nil {
+		return nil, own, &sched.TaskRefused{Reason: err.Error(), Job: true}, nil
+	}
+	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, Line: e.o.Line})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &sched.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}

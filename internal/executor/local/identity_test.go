@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
@@ -136,6 +138,74 @@ func tasksOfUsers(t *testing.T, image string, change func(*Options)) {
 		if r := wantRefused(w); !strings.Contains(r.Reason, why) || !r.Job {
 			t.Errorf("%v: %+v", bad, r)
 		}
+	}
+}
+
+// jobOf is an action whose job is as a journal has it: with numbers and whether they were asked
+// for, or, from before jobs kept them, without.
+func jobOf(t *testing.T, a sched.Action, fields string) sched.Action {
+	t.Helper()
+	a.Start.Job.User = "ada"
+	data, err := json.Marshal(a.Start.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(data), `"uid"`) || strings.Contains(string(data), `"numbered"`) {
+		t.Fatalf("the job has numbers: %s", data)
+	}
+	job := new(sched.Job)
+	if err := json.Unmarshal([]byte(`{`+fields+string(data[1:])), job); err != nil {
+		t.Fatal(err)
+	}
+	a.Start.Job = job
+	return a
+}
+
+// Tasks of a job that was submitted before jobs kept numbers run with those that its user has when
+// the attempt starts, asked once, and do not run where the account is gone. Others have those of
+// their submission.
+func TestJobFromBeforeNumbers(t *testing.T) {
+	var asked []sched.Subject
+	var gone error
+	w, _ := userWorld(t, func(o *Options) {
+		o.Identity = func(user sched.Subject) (executor.Identity, error) {
+			asked = append(asked, user)
+			return executor.Identity{UID: 4001, GID: 4000}, gone
+		}
+	})
+	const says = "echo is $(id -u) $(id -g)"
+	own := fmt.Sprint(os.Geteuid(), " ", os.Getegid())
+	runs := func(as string, a sched.Action, questions int) {
+		t.Helper()
+		w.e.Do(a)
+		for range a.Start.Tasks {
+			if x := want[sched.TaskExited](w); x.Exit.Code != 0 || x.Exit.Cause != "" {
+				t.Fatalf("it ended with %+v", x.Exit)
+			}
+		}
+		if os.Geteuid() != 0 {
+			as = own // numbers count for no process
+		}
+		if got := w.line(a.Attempt, "is "); got != as {
+			t.Errorf("it runs as %q, want %q", got, as)
+		}
+		if len(asked) != questions {
+			t.Errorf("asked for %v, want %d questions", asked, questions)
+		}
+	}
+	runs("4001 4000", jobOf(t, w.action(2, says), ``), 1)
+	runs(own, jobOf(t, w.action(1, says), `"numbered":true,`), 1)
+	runs("4003 4003", jobOf(t, w.action(1, says), `"uid":4003,"gid":4003,"numbered":true,`), 1)
+	gone = errors.New("user ada does not exist")
+	if os.Geteuid() != 0 {
+		runs(own, jobOf(t, w.action(1, says), ``), 2)
+		return
+	}
+	w.e.Do(jobOf(t, w.action(1, says), ``))
+	const why = "the job was submitted before jobs kept the uid and gid of their users, and those of user ada are not " +
+		"known now: user ada does not exist; submit the job again"
+	if r := wantRefused(w); r.Reason != why || !r.Job {
+		t.Errorf("%+v", r)
 	}
 }
 

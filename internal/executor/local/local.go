@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/guard"
@@ -44,6 +45,8 @@ type Options struct {
 	// Storage returns a storage that jobs of a virtual cluster may use, as the configuration says
 	// now; nil has none.
 	Storage func(vc cell.VCName, name string) (storage.Storage, bool)
+	// Identity says with which numbers the tasks of a user run now; see executor.Whose.
+	Identity func(user sched.Subject) (executor.Identity, error)
 	// Code puts a job's upload at a path among the job's files; nil has none.
 	Code func(job *sched.Job, path string) error
 	// Room says why nothing more should be put on the disk of the jobs folder: no task is
@@ -169,6 +172,7 @@ type attempt struct {
 	tasks []*task
 	left  int
 	found found
+	whose func() (executor.Identity, error) // of its tasks
 }
 
 const (
@@ -318,7 +322,8 @@ func (e *Executor) begin(a sched.Action) {
 	if e.attempts[a.Attempt] != nil {
 		return
 	}
-	at := &attempt{id: a.Attempt, start: a.Start, left: len(a.Start.Tasks)}
+	at := &attempt{id: a.Attempt, start: a.Start, left: len(a.Start.Tasks),
+		whose: executor.Whose(a.Start.Job, e.o.Identity)}
 	if at.left == 0 {
 		return
 	}

@@ -371,27 +371,31 @@ func Platform() []int64 { return []int64{int64(os.Geteuid()), keeperUser, int64(
 // directory of users has refused what is root's or the platform's; that is looked at again, since a
 // task of root could read all that the server keeps. A job keeps its numbers, so it ends.
 func (t *task) identify(boxed bool) (*rights.Account, *outcome) {
-	job := t.at.start.Job
-	if job.UID == 0 {
+	id, err := t.at.whose()
+	applied := os.Geteuid() == 0 || boxed
+	if err != nil && applied {
+		return nil, &outcome{Job: true, Refused: err.Error()}
+	}
+	if id.UID == 0 {
 		return nil, nil
 	}
-	user := string(job.User)
-	for _, number := range []uint32{job.UID, job.GID} {
+	user := string(t.at.start.Job.User)
+	for _, number := range []uint32{id.UID, id.GID} {
 		if own := number == uint32(os.Geteuid()); own || number == 0 || number == uint32(keeperOf()) {
 			return nil, &outcome{Job: true, Refused: fmt.Sprintf("tasks of this job are to run with uid %d and gid "+
 				"%d, which user %s had when it was submitted, and %d is root's or Comb's own: an administrator gives "+
 				"the user another number (comb user update %s --uid N --gid N); then submit the job again",
-				job.UID, job.GID, user, number, user)}
+				id.UID, id.GID, user, number, user)}
 		}
 	}
-	if os.Geteuid() != 0 && !boxed {
+	if !applied {
 		if noteOnce(t.e.place.job(t.at.id.Job), "identity") {
 			t.notice(fmt.Sprintf("uid %d of user %s is not applied: the job's tasks are processes, "+
-				"and the server is not root", job.UID, user))
+				"and the server is not root", id.UID, user))
 		}
 		return nil, nil
 	}
-	who := &rights.Account{UID: job.UID, GID: job.GID, Name: user, Home: filepath.Join(t.dir, workDir)}
+	who := &rights.Account{UID: id.UID, GID: id.GID, Name: user, Home: filepath.Join(t.dir, workDir)}
 	if boxed {
 		who.Home = insideWork
 	}
