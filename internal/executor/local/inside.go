@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,6 +32,29 @@ var errImage = container.ErrUnfit
 
 // errTaken says that an image leads the mounts elsewhere.
 var errTaken = fmt.Errorf("%w: it %w in %s, where the task's folders are put: use one without", errImage, container.ErrInTheWay, insideTop)
+
+// insideThreads are threads that process 1 has before its task can take all that the container may
+// have, of insidePids.
+const insideThreads = 8
+
+// standBy has the runtime make so many threads, which it keeps: one that it needs later and does
+// not get ends the program.
+func standBy(threads int) {
+	var there, gone sync.WaitGroup
+	leave := make(chan struct{})
+	for range threads {
+		there.Add(1)
+		gone.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			there.Done()
+			<-leave
+		})
+	}
+	there.Wait()
+	close(leave)
+	gone.Wait()
+}
 
 // scriptWithin is how long process 1 waits for the script of its task.
 const scriptWithin = time.Minute

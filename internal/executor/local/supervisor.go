@@ -242,6 +242,9 @@ func (s *supervisor) start() (refused string, job bool) {
 	}
 	s.part.had, s.part.fresh = s.inTurn(), true
 	s.openDoor()
+	if s.boxed() {
+		standBy(insideThreads)
+	}
 	pid, err := startMain(s.spec, s.private, writers[0], writers[1], s.account)
 	s.private.script = nil
 	if fault := s.startFault(err); fault != "" {
