@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 			User, Never, Owner, 220, "UserCommandExitWithError"},
 		"no such program, of PATH": {Seen{Code: 127, Words: `comb: start the task: exec: "none": executable file not found in $PATH`},
 			User, Never, Owner, 220, "UserCommandExitWithError"},
-		"may not be looked up": {Seen{Code: 127, Words: "sh: 1: /root/prog: Permission denied"},
+		"may not be looked up": {Seen{Code: 127, Words: "sh: 1: /data/prog: Permission denied"},
 			User, Never, Owner, 220, "UserCommandExitWithError"},
 		"may not be run": {Seen{Code: 126, Words: "sh: 1: ./data.txt: Permission denied"},
 			User, Never, Owner, 126, "NotStartable"},
