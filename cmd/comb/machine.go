@@ -120,6 +120,9 @@ func (d *daemon) settled(file *config.Cluster) (*config.Cluster, error) {
 // its nodes run, and policies that need what its executor cannot do.
 func (d *daemon) checkCluster(c *sched.Config) error {
 	if d.executor != nil { // else it is looked at again when there is one
+		if d.pods != nil {
+			kube.Known(d.pods) // nodes say what pods can do; that the API server is away is told below
+		}
 		if err := engine.CheckAbilities(c, policy.New, d.executor); err != nil {
 			return err
 		}
