@@ -23,7 +23,7 @@ export CGO_ENABLED = 0
 # The same flags for all that is compiled, so that nothing is compiled twice.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
-.PHONY: hunt build lab demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build lab demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check race staticcheck bench bench-core bench-sim bench-container same solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Builds a program, and says how far it is.
 BUILD = GO='$(GO)' ./internal/lab/run/build
@@ -229,6 +229,9 @@ soak-depth: ## the exhaustive search (DEPTH=7)
 	@mkdir -p bin
 	@echo "# depth $(DEPTH) at $(VERSION), $$(date -u '+%F %T')" >> $(COVERED)
 	$(GO) test -count=1 -timeout 24h -v -run '^TestExhaustive$$' ./internal/sched -args -depth $(DEPTH) -covered $(COVERED)
+
+same: ## compares, byte for byte, what this tree's programs do with what those of an earlier commit did, for steps that only move or rename code (BASE=COMMIT, RUNS=1:100; minutes, twice as long the first time)
+	@SEEDS=$(or $(RUNS),1:100) test/same/run $(BASE)
 
 solvers: ## lets cbc judge lease selection, 20 s an instance (needs coinor-cbc; CBC_INSTANCES=1 of each family)
 	$(GO) test -count=1 -timeout 2h -v -run TestCBC ./internal/policy/leases/judge -args -cbc $(CBC_INSTANCES)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 )
 
 var first = flag.Bool("first", false, "stop at the first random run that fails, without shrinking it")
+
+var keep = flag.String("keep", "", "folder to which each random run is written, as a script, with what its events and its end come to")
 
 var booked = flag.Bool("booked", false, "every virtual cluster of the random runs has backfill")
 
@@ -122,6 +125,9 @@ func (f *failures) try(t *testing.T, seed uint64) {
 	f.mu.Lock()
 	f.met.add(&one.check.met)
 	f.mu.Unlock()
+	if *keep != "" {
+		f.keep(t, seed, steps, one)
+	}
 	if one.err == nil {
 		two := again(steps, f.kind)
 		if two.err == nil && one.check.sum() != two.check.sum() {
@@ -139,6 +145,15 @@ func (f *failures) try(t *testing.T, seed uint64) {
 	steps = shrink(steps, one.err, f.kind)
 	t.Errorf("seed %d: %v\nto repeat: go test ./internal/script -run %s -args %s\nshrunk to:\n%s",
 		seed, one.err, strings.Split(t.Name(), "/")[0], seeds.Flag(seed, f.unit), render(steps))
+}
+
+// keep writes a run to a file that comb script takes. make same compares those of two commits.
+func (f *failures) keep(t *testing.T, seed uint64, steps []step, run *scenario) {
+	text := fmt.Sprintf("# events %s\n# state %s\n%s", run.check.sum(), run.check.state.Digest(), render(steps))
+	file := filepath.Join(*keep, fmt.Sprintf("%s-%d.txt", t.Name()[:strings.IndexAny(t.Name()+"/", "/")], seed))
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // step is one command of a scenario. One that is kept makes the end what it should

@@ -31,6 +31,9 @@ const (
 type Options struct {
 	Bin string    // folder with the programs comb and train
 	Out io.Writer // the report, live
+	// Keep is a new folder that gets the user's in the end, with the server's data directory. Empty
+	// is none.
+	Keep string
 	// Images are two of different systems, for the way through containers. Both have a shell.
 	Images [2]string
 	// Pods is set for the way through a Kubernetes cluster.
@@ -183,7 +186,11 @@ func freeAddress() (string, error) {
 
 // end stops the server and proves that nothing of the walk is left.
 func (w *walk) end() error {
-	return errors.Join(w.server.Stop(), lab.Sweep(w.dir), os.RemoveAll(w.dir))
+	err := errors.Join(w.server.Stop(), lab.Sweep(w.dir))
+	if w.Keep != "" {
+		err = errors.Join(err, exec.Command("cp", "-a", w.dir, w.Keep).Run())
+	}
+	return errors.Join(err, os.RemoveAll(w.dir))
 }
 
 func (w *walk) said() string {

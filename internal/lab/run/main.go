@@ -42,6 +42,7 @@ func main() {
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8420", "portal: where the server listens")
 	f.IntVar(&o.Jobs, "jobs", 100_000, "bench: jobs that are journalled before the recovery is measured")
 	f.StringVar(&o.Only, "only", "", "core, sim: only the figures whose name contains this")
+	kept := f.String("kept", "", "walk: a new folder that gets the data directory in the end")
 	profile := f.String("cpuprofile", "", "core, sim: write a profile of the processor's time to this file")
 	f.Parse(os.Args[2:])
 	var err error
@@ -49,7 +50,7 @@ func main() {
 	case "demo":
 		err = lab.Demo(ctx, o)
 	case "walk":
-		err = walk.Run(ctx, walk.Options{Bin: o.Bin, Out: o.Out})
+		err = walk.Run(ctx, walk.Options{Bin: o.Bin, Out: o.Out, Keep: *kept})
 	case "portal":
 		err = lab.Portal(ctx, o)
 	case "bench":
