@@ -388,7 +388,11 @@ func (t *task) identified(s *spec) bool {
 // also returns when the executor is closed.
 func (t *task) await(s *spec, p process.ID, told bool) {
 	w, ok := process.Watch(p)
-	if !ok {
+	if !ok { // it ended before there was time to look
+		if !told {
+			t.identified(s)
+		}
+		newProgress(t).last()
 		return
 	}
 	defer w.Close()
