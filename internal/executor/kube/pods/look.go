@@ -147,7 +147,7 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit 
 var (
 	noProgram = regexp.MustCompile("exec: \"([^\"]*)\": |executable file `([^`]*)`")
 	lacking   = regexp.MustCompile(`(?i)resource temporarily unavailable|cannot allocate memory|too many open files|` +
-		`input/output error|no space left|read-only file system|hook|shim`)
+		`input/output error|no space left|read-only file system|hook`)
 	ofRuntime = regexp.MustCompile(`(^|/)(nvidia-|containerd|runc|crun|conmon)`)
 )
 

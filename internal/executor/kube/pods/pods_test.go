@@ -459,6 +459,8 @@ func TestWhatAPodSays(t *testing.T) {
 	const (
 		noDir   = `chdir to cwd ("/root") set in config.json failed: permission denied`
 		noFile  = `unable to start container process: exec: "/app/train": stat /app/train: no such file or directory`
+		noShim  = `failed to start shim: exec: "containerd-shim-runc-v2": executable file not found in $PATH`
+		inTask  = `failed to create containerd task: failed to create shim task: ` + noFile
 		noName  = "crun: executable file `train` not found in $PATH: No such file or directory"
 		runtime = `OCI runtime create failed: exec: "nvidia-container-runtime": executable file not found in $PATH`
 		hook    = `error running prestart hook #0: exec: "/usr/bin/prepare": no such file or directory`
@@ -511,6 +513,10 @@ func TestWhatAPodSays(t *testing.T) {
 			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + disk}},
 		{name: "no such program, as runc says it", pod: unstarted("ContainerCannotRun", noFile), phase: Ended,
 			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "ContainerCannotRun: " + noFile}},
+		{name: "no such program, as containerd says it", pod: unstarted("StartError", inTask), phase: Ended,
+			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "StartError: " + inTask}},
+		{name: "its node lacks a shim", pod: unstarted("StartError", noShim), phase: Ended,
+			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + noShim}},
 		{name: "no such program, as crun says it", pod: unstarted("StartError", noName), phase: Ended,
 			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "StartError: " + noName}},
 		{name: "a WORKDIR of root's", phase: Ended,
