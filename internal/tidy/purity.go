@@ -21,13 +21,12 @@ var impureImports = []string{
 // impureTime are the functions of package time that read or wait for the clock.
 var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
-// checkPurity type-checks the pure packages of the table, because only types
+// checkPurity type-checks the pure packages, because only types
 // tell a range over a map from one over a slice.
 func (t *tree) checkPurity() {
-	table := t.importTable()
 	findStandardLibrary()
 	world := &world{tree: t, std: importer.ForCompiler(t.fset, "source", nil), done: map[string]*checked{}}
-	for _, dir := range pureRows(table) {
+	for _, dir := range t.readHouse().pureRows() {
 		p := t.pkgs[dir]
 		if p == nil {
 			continue // announced in the table, written later

@@ -34,16 +34,26 @@ func TestTree(t *testing.T) {
 	}
 }
 
-const goodTable = `# Architecture
+const goodHouse = `# Architecture
 
-## Packages and what each may import
+## The house
 
-    cmd/comb/            wires
+    core/        decides                        -
+    edge/        speaks to the world            core/
+    seam/        what edges have in common      -
+    outer/       serves                         edge/, seam
+    tidy/        the architecture test
+    cmd/m        wires
+
     internal/
-      core/       pure    decides                        -
-      edge/               speaks to the world            core
-      outer/              serves                         edge
-      tidy/               the architecture test
+      core/odd           is not pure
+      core/first  pure   comes first
+      core       pure    decides
+      edge               speaks
+      outer              serves
+      seam               is between
+      seam/part          is a part of it
+      tidy               the architecture test
 `
 
 // TestRules breaks each rule in a small tree and wants exactly that breach.
@@ -52,7 +62,12 @@ func TestRules(t *testing.T) {
 		{"good", "internal/core/a.go", "// Package core decides.\npackage core\n", ""},
 		{"transitive import", "internal/outer/a.go", "// Package outer serves.\npackage outer\nimport _ \"example.org/m/internal/core\"\n", ""},
 		{"import", "internal/core/a.go", "// Package core decides.\npackage core\nimport _ \"example.org/m/internal/edge\"\n", "internal/core may not import internal/edge"},
-		{"unlisted", "internal/new/a.go", "// Package new is new.\npackage new\n", "not in the import table"},
+		{"a package alone", "internal/outer/a.go", "// Package outer serves.\npackage outer\nimport _ \"example.org/m/internal/seam/part\"\n", "internal/outer may not import internal/seam/part"},
+		{"the package that is named", "internal/outer/a.go", "// Package outer serves.\npackage outer\nimport _ \"example.org/m/internal/seam\"\n", ""},
+		{"order of the core", "internal/core/first/a.go", "// Package first comes first.\npackage first\nimport _ \"example.org/m/internal/core\"\n", "internal/core/first imports internal/core, which stands behind it"},
+		{"a command", "cmd/m/a.go", "// Command m wires.\npackage main\nimport _ \"example.org/m/internal/outer\"\n", ""},
+		{"impure import", "internal/core/a.go", "// Package core decides.\npackage core\nimport _ \"example.org/m/internal/core/odd\"\n", "internal/core is pure and imports odd, which is not"},
+		{"unlisted", "internal/new/a.go", "// Package new is new.\npackage new\n", "is not among the packages"},
 		{"third party", "internal/core/a.go", "// Package core decides.\npackage core\nimport _ \"example.com/x\"\n", "only the standard library"},
 		{"clock", "internal/core/a.go", "// Package core decides.\npackage core\nimport \"time\"\nvar now = time.Now()\n", "calls time.Now"},
 		{"clock renamed", "internal/core/a.go", "// Package core decides.\npackage core\nimport x \"time\"\nvar now = x.Since(x.Time{})\n", "calls time.Since"},
@@ -72,7 +87,7 @@ func TestRules(t *testing.T) {
 		{"parameters", "internal/edge/a.go", "// Package edge speaks.\npackage edge\nfunc f(a, b, c, d, e, g int) {}\n", "f has 6 parameters"},
 		{"nesting", "internal/edge/a.go", "// Package edge speaks.\npackage edge\nfunc f() {\nfor {\nif true {\nfor {\nif true {\nfor {\n}\n}\n}\n}\n}\n}\n", "nests 5 levels"},
 		{"else if", "internal/edge/a.go", "// Package edge speaks.\npackage edge\nfunc f(a int) {\nif a == 1 {\n} else if a == 2 {\n} else if a == 3 {\n} else if a == 4 {\n} else if a == 5 {\n} else if a == 6 {\n}\n}\n", ""},
-		{"package comment", "internal/edge/a.go", "package edge\n", "has no package comment"},
+		{"package comment", "internal/edge/doc.go", "package edge\n", "has no package comment"},
 		{"function comment", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\nfunc F() {}\n", "exported F has no doc comment"},
 		{"type comment", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\ntype T int\n", "exported type T has no doc comment"},
 		{"const comment", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\nconst C = 1\n", "exported C has no doc comment"},
@@ -106,12 +121,8 @@ func TestRules(t *testing.T) {
 func checkCase(t *testing.T, name, src, want string) {
 	t.Helper()
 	root := t.TempDir()
-	write(t, root, "go.mod", "module example.org/m\n")
-	write(t, root, "ARCHITECTURE.md", goodTable)
+	writeHouse(t, root)
 	write(t, root, "Makefile", "test:\n")
-	for _, p := range []string{"core", "edge"} {
-		write(t, root, "internal/"+p+"/doc.go", "package "+p+"\n")
-	}
 	write(t, root, name, src)
 	found, err := Check(root)
 	if err != nil {
@@ -128,6 +139,17 @@ func checkCase(t *testing.T, name, src, want string) {
 	}
 	if want != "" && !hit {
 		t.Errorf("want %q, found %v", want, found)
+	}
+}
+
+// writeHouse makes a tree of what goodHouse names.
+func writeHouse(t *testing.T, root string) {
+	t.Helper()
+	write(t, root, "go.mod", "module example.org/m\n")
+	write(t, root, "ARCHITECTURE.md", goodHouse)
+	for _, p := range []string{"core", "core/first", "core/odd", "edge", "outer", "seam", "seam/part", "tidy"} {
+		name := p[strings.LastIndex(p, "/")+1:]
+		write(t, root, "internal/"+p+"/doc.go", "// Package "+name+" is here.\npackage "+name+"\n")
 	}
 }
 
@@ -155,8 +177,7 @@ func many(text string, n int) string {
 // is called.
 func TestCycle(t *testing.T) {
 	root := t.TempDir()
-	write(t, root, "go.mod", "module example.org/m\n")
-	write(t, root, "ARCHITECTURE.md", goodTable)
+	writeHouse(t, root)
 	const ring = maxCycle + 1
 	for i := range ring {
 		write(t, root, fmt.Sprintf("internal/edge/f%02d.go", i), fmt.Sprintf("// Package edge speaks.\npackage edge\n\nimport \"strings\"\n\ntype t%d struct{}\n\nfunc (t%d) m() { t%d{}.m(); strings.ToUpper(leaf) }\n", i, i, (i+1)%ring))
@@ -175,9 +196,7 @@ func TestCycle(t *testing.T) {
 // What broke a rule when it came has a ceiling; that falls and never rises, and nothing else gets one.
 func TestCeilings(t *testing.T) {
 	root := t.TempDir()
-	write(t, root, "go.mod", "module example.org/m\n")
-	write(t, root, "ARCHITECTURE.md", goodTable)
-	write(t, root, "internal/tidy/doc.go", "// Package tidy is the architecture test.\npackage tidy\n")
+	writeHouse(t, root)
 	methods := func(n int) {
 		write(t, root, "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\ntype t int\n"+many("func (t) m%d() {}\n", n))
 	}
