@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/lines"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/narrate"
 )
 

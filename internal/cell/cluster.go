@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/combsched/comb/internal/bitset"
-	"github.com/combsched/comb/internal/steps"
+	"github.com/combsched/comb/internal/base/budget"
+	"github.com/combsched/comb/internal/base/collections"
 )
 
 // Cluster is the physical cells with all spaces and allocations on them. The
@@ -32,21 +32,21 @@ type Cluster struct {
 	soft    []int32 // of each cell: healthy leaves below that guaranteed work may have by lifting
 	sick    []int32 // of each cell: leaves below that are not healthy
 	bins    [][]nodeBin
-	kinds   []kinds         // by chain
-	all     []binIndex      // by chain: every node
-	late    []bitset.Sparse // by chain: bins that may stand elsewhere there by now
+	kinds   []kinds                 // by chain
+	all     []binIndex              // by chain: every node
+	late    []collections.SparseSet // by chain: bins that may stand elsewhere there by now
 	allocs  []Alloc
-	spare   []AllocID    // released ids, last released first
-	rest    int32        // leaves that are free and healthy
-	loose   int32        // healthy leaves that guaranteed work may have by lifting
-	ill     int32        // leaves that are not healthy
-	charges []rootRef    // roots that are bound to bad cells, in order of space and root
-	stuck   int32        // allocations of which nothing is known
-	leaving int32        // allocations that were told to go
-	tmp     *scratch     // of searches; a clone makes its own
-	row     []LeafID     // of held; the same
-	work    *steps.Meter // what searches did; a clone counts its own
-	blind   bool         // during a search that imagines that nothing is bad
+	spare   []AllocID     // released ids, last released first
+	rest    int32         // leaves that are free and healthy
+	loose   int32         // healthy leaves that guaranteed work may have by lifting
+	ill     int32         // leaves that are not healthy
+	charges []rootRef     // roots that are bound to bad cells, in order of space and root
+	stuck   int32         // allocations of which nothing is known
+	leaving int32         // allocations that were told to go
+	tmp     *scratch      // of searches; a clone makes its own
+	row     []LeafID      // of held; the same
+	work    *budget.Meter // what searches did; a clone counts its own
+	blind   bool          // during a search that imagines that nothing is bad
 }
 
 // leaf is what may change about a leaf: together, since a decision reads and writes
@@ -111,10 +111,10 @@ func New(s *Spec) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{f: f, work: &steps.Meter{}, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
+	c := &Cluster{f: f, work: &budget.Meter{}, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
 		idle: make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
 		leaves: make([]leaf, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
-		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]bitset.Sparse, len(f.Chains))}
+		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]collections.SparseSet, len(f.Chains))}
 	for i := range c.owner {
 		c.owner[i] = rootRef{None, None}
 		if f.Cells[i].Level > 0 {
@@ -140,7 +140,7 @@ func New(s *Spec) (*Cluster, error) {
 // indexChain puts every node of a chain into its index.
 func (c *Cluster) indexChain(ci int16) {
 	ch := &c.f.Chains[ci]
-	c.bins[ci], c.late[ci] = make([]nodeBin, len(ch.NodeCells)), bitset.NewSparse(len(ch.NodeCells))
+	c.bins[ci], c.late[ci] = make([]nodeBin, len(ch.NodeCells)), collections.NewSparseSet(len(ch.NodeCells))
 	if len(ch.NodeCells) == 0 {
 		return
 	}
@@ -165,7 +165,7 @@ func (c *Cluster) Clone() *Cluster {
 		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].Clone()
 	}
 	d.allocs, d.spare, d.charges = slices.Clone(c.allocs), slices.Clone(c.spare), slices.Clone(c.charges)
-	d.tmp, d.row, d.work = nil, nil, &steps.Meter{}
+	d.tmp, d.row, d.work = nil, nil, &budget.Meter{}
 	return &d
 }
 
@@ -188,7 +188,7 @@ func (c *Cluster) Budget() (had int64) {
 func (c *Cluster) EndBudget(had int64) { c.work.Until(had) }
 
 // Work counts the steps of the searches in a cluster. A copy begins at 0.
-func (c *Cluster) Work() *steps.Meter { return c.work }
+func (c *Cluster) Work() *budget.Meter { return c.work }
 
 // CountWith lets the steps of a copy count as those of the cluster that it is a copy of, in the same
 // budget. Both must be used by one goroutine.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/combsched/comb/internal/packing"
+	"github.com/combsched/comb/internal/base/budget"
 )
 
 // Parts are first placed one after the other, each as close together as it can be, so
@@ -53,7 +53,7 @@ type division struct {
 	asked []answer
 	lots  []lot
 	has   [][]int32 // by chain, tasks of each size
-	seen  packing.Memory
+	seen  budget.Memory
 	steps int
 	asks  int
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/combsched/comb/internal/bitset"
+	"github.com/combsched/comb/internal/base/collections"
 )
 
 // binKey is, in the order of idle, wide and soft, what bins must have in common to be equally good, wherever they are:
@@ -110,9 +110,9 @@ type nodeBin struct {
 // which of equally good nodes a VC takes never depends on where others left room:
 // alone on its cells it would take the same one.
 type binIndex struct {
-	classes []bitset.Sparse // by the number of their key
-	size    []int32         // of each class
-	listed  int32           // places in all classes
+	classes []collections.SparseSet // by the number of their key
+	size    []int32                 // of each class
+	listed  int32                   // places in all classes
 	parts   []partBin
 	spare   []CellID // memory for the cells of a bin that is listed next
 	bins    []int32  // of VCs, by place: the bin, while it is bound
@@ -149,10 +149,10 @@ func (x *binIndex) ordered(ks *kinds, from int) []int32 {
 // places.
 func (x *binIndex) add(kind, place int32, places int) {
 	for int(kind) >= len(x.size) {
-		x.classes, x.size = append(x.classes, bitset.Sparse{}), append(x.size, 0)
+		x.classes, x.size = append(x.classes, collections.SparseSet{}), append(x.size, 0)
 	}
 	if x.classes[kind].Words() == 0 {
-		x.classes[kind] = bitset.NewSparse(places)
+		x.classes[kind] = collections.NewSparseSet(places)
 	}
 	x.classes[kind].Add(place)
 	x.size[kind]++

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/combsched/comb/internal/packing"
+	"github.com/combsched/comb/internal/base/budget"
 )
 
 // packSteps bounds the exact packing that is tried when the greedy one fails.
@@ -292,7 +292,7 @@ func (s *search) exact(bins []bin, order []int, p *part) ([]int, int, bool) {
 	for i, b := range order {
 		room[i] = bins[b].avail
 	}
-	where, took, fits := packing.Exact(sizes, room, packSteps)
+	where, took, fits := budget.Pack(sizes, room, packSteps)
 	s.c.work.Step(took)
 	if !fits {
 		if took > packSteps {

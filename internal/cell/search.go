@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/combsched/comb/internal/packing"
+	"github.com/combsched/comb/internal/base/budget"
 )
 
 // Member is a number of identical tasks of a gang.
@@ -351,20 +351,20 @@ type search struct {
 	bound    []RootID  // tentatively bound, in order
 	victims  []AllocID // lifted so far
 	placed   []placedTask
-	plain    bool           // what cells count is what this gang could take
-	fond     bool           // some nodes are preferred
-	picky    bool           // not every node will do
-	looked   bool           // lifts, and the scratch's lifting, are known
-	lifts    bool           // holders may be lifted whose leaves do not count as soft
-	roomy    bool           // how candidates for binding are ranked
-	steps    int            // binds tried by exhaust
-	tried    packing.Memory // what it had bound
-	ways     int            // orders in which parts were tried
-	late     int            // tries once no steps were left
-	hit      Bounds         // a search was cut short, or not all victims were looked at
-	avail    []int32        // what scan counted
-	gang     []part         // all of it
-	division *division      // what is known of chains; nil as long as no part was too much for one
+	plain    bool          // what cells count is what this gang could take
+	fond     bool          // some nodes are preferred
+	picky    bool          // not every node will do
+	looked   bool          // lifts, and the scratch's lifting, are known
+	lifts    bool          // holders may be lifted whose leaves do not count as soft
+	roomy    bool          // how candidates for binding are ranked
+	steps    int           // binds tried by exhaust
+	tried    budget.Memory // what it had bound
+	ways     int           // orders in which parts were tried
+	late     int           // tries once no steps were left
+	hit      Bounds        // a search was cut short, or not all victims were looked at
+	avail    []int32       // what scan counted
+	gang     []part        // all of it
+	division *division     // what is known of chains; nil as long as no part was too much for one
 }
 
 type placedTask struct {

@@ -1,9 +1,11 @@
 package cell
 
-import "github.com/combsched/comb/internal/bitset"
+import (
+	"github.com/combsched/comb/internal/base/collections"
+)
 
 // NodeSet is a set of node indices, LeafSet one of leaves.
 type (
-	NodeSet = bitset.Set[int32]
-	LeafSet = bitset.Set[LeafID]
+	NodeSet = collections.Set[int32]
+	LeafSet = collections.Set[LeafID]
 )

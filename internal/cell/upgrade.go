@@ -3,7 +3,7 @@ package cell
 import (
 	"slices"
 
-	"github.com/combsched/comb/internal/packing"
+	"github.com/combsched/comb/internal/base/budget"
 )
 
 // aroundSteps bounds how many ways to put preassigned cells around an allocation
@@ -60,8 +60,8 @@ type surround struct {
 	binds  []Bind   // of the VCs, so far, each with its space
 	found  [][]Bind // by VC
 	steps  int
-	failed bool           // something was tried that led nowhere
-	tried  packing.Memory // where it was since
+	failed bool          // something was tried that led nowhere
+	tried  budget.Memory // where it was since
 }
 
 // add says that cells of a VC must stand around a placement.

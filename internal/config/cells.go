@@ -3,8 +3,8 @@ package config
 import (
 	"strconv"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 )
 
 // machine is one node with the cells that it carries, of all chains.

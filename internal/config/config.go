@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"

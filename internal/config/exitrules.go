@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/exit"
 )
 

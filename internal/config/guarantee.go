@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 )
 
 // checkGuarantees holds every chain's promises to its cells. From the top level

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 )
 
 // readLimits reads the limits of each process of a task.

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 )
 
 // whole stands for the part of a device that is not divided.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 )
 
 // skuEntry is one entry of physicalCluster.skuTypes.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/storage"
 )
 

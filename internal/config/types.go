@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 )
 
 // cellType is one entry of physicalCluster.cellTypes.

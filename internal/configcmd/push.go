@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/config"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/paiconfig"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"

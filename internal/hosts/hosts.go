@@ -13,7 +13,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // Host is a machine of the lists.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 func folder(t *testing.T, files map[string]string) string {

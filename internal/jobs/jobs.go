@@ -29,7 +29,7 @@ func (t Time) Add(d Duration) Time {
 // JobID numbers jobs from 1 in order of acceptance and is never reused.
 type JobID int64
 
-// Before implements heap.Item: the earlier accepted job comes out first.
+// Before implements collections.HeapItem: the earlier accepted job comes out first.
 func (id JobID) Before(other JobID) bool { return id < other }
 
 // JobName is what a user calls a job. It is unique among the jobs of that user that

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/upload"
 )

@@ -3,7 +3,7 @@ package jobspec
 import (
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // The lines that surround the commands of callbacks. $? is what the last

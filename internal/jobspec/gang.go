@@ -3,8 +3,8 @@ package jobspec
 import (
 	"slices"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/distribution/reference"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // Login is what the registry of an image is asked with.

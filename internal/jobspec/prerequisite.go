@@ -7,7 +7,7 @@ import (
 
 	"github.com/distribution/reference"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // A prerequisite is something a role needs beside its commands: an image, a

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
 )
 

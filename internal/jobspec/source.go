@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // secretMask stands in Source where a secret's value was.

@@ -3,7 +3,7 @@ package jobspec
 import (
 	"slices"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/upload"
 )

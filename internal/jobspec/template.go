@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // A template is text with tags <% $root.path %>. The roots are $parameters,

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 func TestRenderSecrets(t *testing.T) {

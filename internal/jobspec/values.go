@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // readSecrets flattens the secrets into paths, the keys that templates use. No

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/jobs"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"

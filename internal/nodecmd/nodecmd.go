@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"

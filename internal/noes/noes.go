@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/packing"
 )
 
 // No is a gang that found nothing.
 type No struct {
 	SKUs  string // of all its tasks: it answers for gangs of the same
-	Load  packing.Load
+	Load  budget.Load
 	Rank  int32 // it answers for gangs of the same, and of lower ones
 	Level bool  // and only of the same
 }
@@ -52,14 +52,14 @@ func (n *Noes) Add(o No) {
 }
 
 // LoadOf is what a gang asks for where its tasks are of the same SKUs and of no pinned cell, with these SKUs; nil where they are not.
-func LoadOf(members []cell.Member) (packing.Load, string) {
-	var all []packing.Sized
+func LoadOf(members []cell.Member) (budget.Load, string) {
+	var all []budget.Sized
 	for i := range members {
 		m := &members[i]
 		if m.Alike || m.Pinned != "" || !slices.Equal(m.SKUs, members[0].SKUs) {
 			return nil, ""
 		}
-		all = append(all, packing.Sized{Size: m.Leaves, Count: m.Tasks})
+		all = append(all, budget.Sized{Size: m.Leaves, Count: m.Tasks})
 	}
-	return packing.LoadOf(all), fmt.Sprintf("%q", members[0].SKUs)
+	return budget.LoadOf(all), fmt.Sprintf("%q", members[0].SKUs)
 }

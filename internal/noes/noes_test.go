@@ -3,25 +3,25 @@ package noes_test
 import (
 	"testing"
 
+	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/noes"
-	"github.com/combsched/comb/internal/packing"
 )
 
-func load(things ...packing.Sized) packing.Load { return packing.LoadOf(things) }
+func load(things ...budget.Sized) budget.Load { return budget.LoadOf(things) }
 
 // A gang answers for those of its SKUs that ask for as much, of no higher rank.
 func TestAnswers(t *testing.T) {
-	o := noes.No{SKUs: "a", Load: load(packing.Sized{Size: 2, Count: 3}), Rank: 5}
+	o := noes.No{SKUs: "a", Load: load(budget.Sized{Size: 2, Count: 3}), Rank: 5}
 	for _, c := range []struct {
 		name string
 		of   noes.No
 		want bool
 	}{
 		{"the same", o, true},
-		{"more things", noes.No{SKUs: "a", Load: load(packing.Sized{Size: 2, Count: 4}), Rank: 5}, true},
-		{"larger things", noes.No{SKUs: "a", Load: load(packing.Sized{Size: 1, Count: 9}, packing.Sized{Size: 3, Count: 3}), Rank: 1}, true},
-		{"fewer things", noes.No{SKUs: "a", Load: load(packing.Sized{Size: 8, Count: 2}), Rank: 5}, false},
-		{"smaller things", noes.No{SKUs: "a", Load: load(packing.Sized{Size: 8, Count: 2}, packing.Sized{Size: 1, Count: 9}), Rank: 5}, false},
+		{"more things", noes.No{SKUs: "a", Load: load(budget.Sized{Size: 2, Count: 4}), Rank: 5}, true},
+		{"larger things", noes.No{SKUs: "a", Load: load(budget.Sized{Size: 1, Count: 9}, budget.Sized{Size: 3, Count: 3}), Rank: 1}, true},
+		{"fewer things", noes.No{SKUs: "a", Load: load(budget.Sized{Size: 8, Count: 2}), Rank: 5}, false},
+		{"smaller things", noes.No{SKUs: "a", Load: load(budget.Sized{Size: 8, Count: 2}, budget.Sized{Size: 1, Count: 9}), Rank: 5}, false},
 		{"other SKUs", noes.No{SKUs: "b", Load: o.Load, Rank: 5}, false},
 		{"a higher rank", noes.No{SKUs: "a", Load: o.Load, Rank: 6}, false},
 	} {

@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seats"
 )
 
 // Root starts each path of OpenPAI's rest server, Prefix each of its API.
@@ -82,13 +82,13 @@ type Handler struct {
 	people  *people.Directory
 	mux     *http.ServeMux
 	tickets tickets
-	lists   seats.Seats // what they hold in memory
+	lists   limiter.Limiter // what they hold in memory
 }
 
 // New makes a handler. version is the program's.
 func New(app App, dir *people.Directory, version string) *Handler {
 	h := &Handler{app: app, people: dir, mux: http.NewServeMux(),
-		lists: seats.Seats{All: mostLists, One: userLists, Line: lineLists, Lines: allLists, What: "lists of jobs"}}
+		lists: limiter.Limiter{All: mostLists, One: userLists, Line: lineLists, Lines: allLists, What: "lists of jobs"}}
 	for pattern, r := range h.routes(version) {
 		h.mux.HandleFunc(pattern, guarded(h, r))
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // group is a group of users of the authentication's group-manager, and the virtual clusters that it

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // layout reads the workers.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // The files that are read, and how large they may be together with what is in them.

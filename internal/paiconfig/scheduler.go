@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 )
 
 // scheduler takes the scheduler's configuration over as it is written, and adds what it does not

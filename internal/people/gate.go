@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/seats"
+	"github.com/combsched/comb/internal/base/limiter"
 )
 
 // What signing in is bounded by. Beyond each number of wrong tries the next ones wait in line, at a
@@ -59,18 +59,18 @@ type gate struct {
 	fails            map[string]*fails
 	known            map[string]time.Time // when a name signed in last from a place
 	turns            map[string]*turns    // of strangers, by the name that they try
-	strangers, hosts seats.Seats          // of passwords that are looked at; hosts: of users who signed in before
+	strangers, hosts limiter.Limiter      // of passwords that are looked at; hosts: of users who signed in before
 }
 
 // turns are those of strangers at one name.
 type turns struct {
-	seats.Seats
+	limiter.Limiter
 	users int // of these turns; without one they are forgotten
 }
 
 func newGate() *gate {
-	lane := func(group func(string) string) seats.Seats {
-		return seats.Seats{All: hashersEach, One: hashersEach, Line: hashLine, Lines: hashLines,
+	lane := func(group func(string) string) limiter.Limiter {
+		return limiter.Limiter{All: hashersEach, One: hashersEach, Line: hashLine, Lines: hashLines,
 			What: "passwords", Group: group}
 	}
 	return &gate{fails: map[string]*fails{}, known: map[string]time.Time{}, turns: map[string]*turns{},
@@ -233,7 +233,7 @@ func (g *gate) join(name string) *turns {
 	}
 	t := g.turns[name]
 	if t == nil {
-		t = &turns{Seats: seats.Seats{All: 1, One: 1, Line: turnLine, Lines: turnLines, What: "sign-ins", Group: wider,
+		t = &turns{Limiter: limiter.Limiter{All: 1, One: 1, Line: turnLine, Lines: turnLines, What: "sign-ins", Group: wider,
 			Order: func(a, b string) int { return g.compare(name, a, b) }}}
 		g.turns[name] = t
 	}

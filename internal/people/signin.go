@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/store"
 )
 
@@ -166,7 +166,7 @@ func (d *Directory) hashing(ctx context.Context, host bool, by string, look func
 		lane = &d.gate.hosts
 	}
 	leave, err := lane.Wait(ctx, by)
-	var full *seats.Full
+	var full *limiter.Full
 	if errors.As(err, &full) {
 		return ErrBusy
 	}

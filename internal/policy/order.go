@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/combsched/comb/internal/heap"
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -107,7 +107,7 @@ func (o *order) waiting(v sched.View, from int64) iter.Seq[sched.Ranked] {
 		return v.Ordered(from)
 	}
 	return func(yield func(sched.Ranked) bool) {
-		var late heap.Heap[moved]
+		var late collections.Heap[moved]
 		for g := range v.Ordered(from) {
 			if k, is := o.late(v, g); is {
 				g.Key = k
@@ -134,7 +134,7 @@ func (o *order) waiting(v sched.View, from int64) iter.Seq[sched.Ranked] {
 // moved is a gang with a key that no longer is the one by which it waits.
 type moved sched.Ranked
 
-// Before implements heap.Item.
+// Before implements collections.HeapItem.
 func (m moved) Before(o moved) bool { return compare(sched.Ranked(m), sched.Ranked(o)) < 0 }
 
 // compare orders gangs by key, then by submission.

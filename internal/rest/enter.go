@@ -13,7 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/combsched/comb/internal/duplex"
+	"github.com/combsched/comb/internal/base/duplex"
 )
 
 // ExecRequest is the first message, as JSON, of a connection that runs a command beside a task.

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/amount"
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 )

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/noes"
-	"github.com/combsched/comb/internal/packing"
 	"github.com/combsched/comb/internal/setting"
 )
 
@@ -165,7 +165,7 @@ type shape struct {
 	members []cell.Member
 	short   bool // no SKU carries what some member asks for
 	// What it asks for where that can be compared with what others do, with the SKUs.
-	load packing.Load
+	load budget.Load
 	skus string
 }
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/habit"
-	"github.com/combsched/comb/internal/heap"
 	"github.com/combsched/comb/internal/why"
 )
 
@@ -144,7 +144,7 @@ type forward struct {
 	any      bool        // something may end otherwise in another draw
 	spread   bool        // and ended in this one
 	unsure   []AttemptID // of which only the limit is known, in a draw
-	ends     heap.Heap[plannedEnd]
+	ends     collections.Heap[plannedEnd]
 	seen     map[AttemptID]AttemptState // as of which the end was planned
 	began    map[JobID]Time             // when jobs first got cells
 	steps    int

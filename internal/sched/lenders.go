@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/fewest"
 	"github.com/combsched/comb/internal/setting"
 )
 
@@ -139,10 +139,10 @@ func (s lenders) have(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) 
 		}
 		like := all[:n]
 		if all = all[n:]; near != nil {
-			like = fewest.Left(like, func(m []cell.Member) bool { return try(m, near, false) })
+			like = budget.Untaken(like, func(m []cell.Member) bool { return try(m, near, false) })
 		}
-		like = fewest.Left(like, func(m []cell.Member) bool { return try(m, nil, false) })
-		fewest.Left(like, func(m []cell.Member) bool { return try(m, nil, true) })
+		like = budget.Untaken(like, func(m []cell.Member) bool { return try(m, nil, false) })
+		budget.Untaken(like, func(m []cell.Member) bool { return try(m, nil, true) })
 	}
 	return held, leaves
 }

@@ -3,8 +3,8 @@ package sched
 import (
 	"slices"
 
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/heap"
 )
 
 // merge reads lines of one priority as if they were one, in order of submission. A line whose shape found nothing is
@@ -13,8 +13,8 @@ type merge struct {
 	s     *State
 	space int32
 	prio  cell.Priority
-	alone bool            // who says so has nodes for himself in this VC
-	heads heap.Heap[head] // by gang
+	alone bool                   // who says so has nodes for himself in this VC
+	heads collections.Heap[head] // by gang
 }
 
 // aloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose policy gives nobody any.
@@ -27,7 +27,7 @@ type head struct {
 	e    queued
 }
 
-// Before implements heap.Item.
+// Before implements collections.HeapItem.
 func (h head) Before(o head) bool { return h.e.compare(o.e) < 0 }
 
 // add lets a merge read one more line, which is not empty; order is to be called after the last.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/fewest"
 )
 
 // maxNamed bounds how many jobs or nodes a reason names: how many there are besides is told.
@@ -289,17 +289,17 @@ func (t *suggester) missing(r *Reason, nodes []int32, jobs []JobID) (first []Job
 	others = slices.DeleteFunc(others, func(id JobID) bool { return slices.Contains(jobs, id) })
 	mended := func(more ...int32) ([]JobID, bool) { return t.gone(slices.Concat(nodes, more), jobs) }
 	ended := func(more ...JobID) ([]JobID, bool) { return t.gone(nodes, slices.Concat(jobs, more)) }
-	set, first := fewest.Of(bad, mended)
-	ends, after := fewest.Of(others, ended)
+	set, first := budget.Fewest(bad, mended)
+	ends, after := budget.Fewest(others, ended)
 	word := " or "
 	switch {
 	case len(set)+len(ends) == 0:
 		word = " and "
 		all := slices.Concat(jobs, others)
 		both := func(more ...int32) ([]JobID, bool) { return t.gone(slices.Concat(nodes, more), all) }
-		if set, first = fewest.Of(bad, both); len(set) > 0 {
+		if set, first = budget.Fewest(bad, both); len(set) > 0 {
 			some := slices.Concat(nodes, set)
-			ends, first = fewest.Of(others, func(more ...JobID) ([]JobID, bool) { return t.gone(some, slices.Concat(jobs, more)) })
+			ends, first = budget.Fewest(others, func(more ...JobID) ([]JobID, bool) { return t.gone(some, slices.Concat(jobs, more)) })
 		}
 		if len(ends) == 0 {
 			return nil, false

@@ -1,7 +1,7 @@
 package sched
 
 import (
-	"github.com/combsched/comb/internal/hashtable"
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/mix"
 )
 
@@ -10,7 +10,7 @@ import (
 // who could choose such as stand in one long row if they knew how they are hashed: so that depends on a key that is taken
 // anew, from the time and the number of an event, whenever a name comes to an empty table. The order of cells alone does.
 type nameTable struct {
-	hashtable.Table[nameCell]
+	collections.HashTable[nameCell]
 	key    mix.Keyed
 	veil   func(*Job) bool // whose names the texts hide; nil is none's
 	reader Subject         // for whom the texts name jobs; "" is the job's user
@@ -40,7 +40,7 @@ type nameCell struct {
 	slot int32
 }
 
-// Hashed implements hashtable.Entry.
+// Hashed implements collections.HashEntry.
 func (c nameCell) Hashed() uint32 { return c.hash }
 
 // get returns the slot of the job of that name of a user; false when there is none.
@@ -75,5 +75,5 @@ func (t *nameTable) put(slot int32, jobs []job, now Time, seq uint64) {
 func (t *nameTable) remove(j *job, slot int32) { t.Drop(nameCell{j.named, slot + 1}) }
 
 func (t *nameTable) cloneIn(was *nameTable) nameTable {
-	return nameTable{t.Table.CloneIn(&was.Table), t.key, t.veil, t.reader}
+	return nameTable{t.HashTable.CloneIn(&was.HashTable), t.key, t.veil, t.reader}
 }

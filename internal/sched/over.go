@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/fewest"
 )
 
 // Within one priority only the policy can say what gives way: Wish.Over names the running gangs behind the wish. Two things hold
@@ -108,11 +108,11 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64,
 		}
 		return ok
 	}
-	n := fewest.First(least, len(tail), func(n int) bool { return fits(tail[:n]) })
+	n := budget.Least(least, len(tail), func(n int) bool { return fits(tail[:n]) })
 	if n == 0 {
 		return plan{}, false
 	}
-	fewest.Spare(chosen, n-1, trimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
+	budget.Spare(chosen, n-1, trimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
 	q := s.liftingThese(r, chosen)
 	return s.planOf(q, s.cl.Settle(&q, found)), true
 }

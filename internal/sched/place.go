@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/fewest"
 	"github.com/combsched/comb/internal/noes"
 )
 
@@ -526,7 +526,7 @@ func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool
 		return ok
 	}
 	if n := len(slots); !fits(1) && n > 1 && fits(n) && n > 2 {
-		fewest.First(2, n, func(k int) bool { return k == n || fits(k) })
+		budget.Least(2, n, func(k int) bool { return k == n || fits(k) })
 	}
 	return p, p.revoked != nil
 }

@@ -3,11 +3,11 @@ package sched
 import (
 	"slices"
 
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/chunks"
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/habit"
-	"github.com/combsched/comb/internal/heap"
 	"github.com/combsched/comb/internal/slots"
 )
 
@@ -48,8 +48,8 @@ type State struct {
 	unmade   []PolicyFailed // see Unmade; never changed in place
 	nodes    []nodeNote     // what is remembered about nodes, sorted by name
 	leaves   []leafNote     // bad leaves, sorted by node, SKU, device, part
-	timers   heap.Heap[timer]
-	dirty    heap.Heap[JobID]           // to settle, a heap of ids, since slots differ after a restart
+	timers   collections.Heap[timer]
+	dirty    collections.Heap[JobID]    // to settle, a heap of ids, since slots differ after a restart
 	promises []int32                    // attempt slots of reservations, in no order
 	partials int                        // jobs with members above a minimum
 	loners   int                        // jobs that want their nodes for themselves

@@ -6,8 +6,8 @@ import (
 	"sort"
 
 	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/fewest"
 	"github.com/combsched/comb/internal/habit"
 	"github.com/combsched/comb/internal/jobs"
 )
@@ -388,7 +388,7 @@ func (t *suggester) withoutAhead() {
 // they end at one instant, and when they end one after the other, in the order of the list. What
 // others take in between has to end as well then.
 func (t *suggester) inOrder(nodes []int32, ids []JobID) ([]JobID, []Displaced) {
-	set, preempts := fewest.Of(ids, func(ids ...JobID) ([]Displaced, bool) { return t.changed(nodes, ids) })
+	set, preempts := budget.Fewest(ids, func(ids ...JobID) ([]Displaced, bool) { return t.changed(nodes, ids) })
 	for range betweenMost {
 		if len(set) < 2 {
 			return set, preempts
@@ -467,10 +467,10 @@ func (t *suggester) afterTime() {
 func (t *suggester) mended(both bool) {
 	its := t.s.itsNodes(t.j)
 	nodes := t.s.illsFor(t.j, int(t.g), its).nodes
-	set, preempts := fewest.Of(nodes, t.withMended)
+	set, preempts := budget.Fewest(nodes, t.withMended)
 	if len(set) == 0 && its != nil {
 		nodes = t.s.illsFor(t.j, int(t.g), nil).nodes
-		set, preempts = fewest.Of(nodes, t.withMended)
+		set, preempts = budget.Fewest(nodes, t.withMended)
 	}
 	var jobs []JobID
 	if len(set) == 0 && len(nodes) > 0 && both {
@@ -498,7 +498,7 @@ func (t *suggester) mendedAfter(nodes []int32) ([]int32, []JobID, []Displaced) {
 	if len(jobs) == 0 {
 		return nil, nil, nil
 	}
-	set, preempts := fewest.Of(nodes, func(nodes ...int32) ([]Displaced, bool) {
+	set, preempts := budget.Fewest(nodes, func(nodes ...int32) ([]Displaced, bool) {
 		if _, ok := t.inTurn(nodes, jobs); !ok {
 			return nil, false
 		}

@@ -6,16 +6,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
-	"github.com/combsched/comb/internal/seats"
+	"github.com/combsched/comb/internal/base/limiter"
 )
 
 // Client is the address of a request's client.
 func (p Proxies) Client(r *http.Request) string { return hostOf(p.client(r)) }
 
 // Lanes are where requests wait for their turn.
-func (s *Server) Lanes() map[string]*seats.Seats {
+func (s *Server) Lanes() map[string]*limiter.Limiter {
 	l := s.lanes
-	return map[string]*seats.Seats{"look": &l.Look, "think": &l.Think, "plan": &l.Plan, "pack": &l.Pack}
+	return map[string]*limiter.Limiter{"look": &l.Look, "think": &l.Think, "plan": &l.Plan, "pack": &l.Pack}
 }
 
 // Need is a row of rights.

@@ -18,12 +18,12 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/lanes"
 	"github.com/combsched/comb/internal/server/warden"
@@ -210,7 +210,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 
 // serveInTurn gives a request to its handler when its user's turn has come, and ends the turn with
 // the answer's first byte: no user waits for a client that is slow in reading.
-func serveInTurn(s *Server, lane *seats.Seats, w http.ResponseWriter, r *http.Request) {
+func serveInTurn(s *Server, lane *limiter.Limiter, w http.ResponseWriter, r *http.Request) {
 	if after := lanes.Asked(r); after > 0 { // what is not there yet is waited for outside
 		if err := s.read(r.Context(), after, func(*sched.State) {}); err != nil {
 			writeProblem(w, problemOf(err))

@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/combsched/comb/internal/seats"
+	"github.com/combsched/comb/internal/base/limiter"
 )
 
 // stuckWriter is the connection of a client that reads nothing.
@@ -22,7 +22,7 @@ func (s *stuckWriter) Write(b []byte) (int, error) {
 
 // TestSlowReadersHoldNoTurn: a turn ends as the answer begins, however long its client takes.
 func TestSlowReadersHoldNoTurn(t *testing.T) {
-	lane := &seats.Seats{All: 1, One: 1, Line: 1, Lines: 1}
+	lane := &limiter.Limiter{All: 1, One: 1, Line: 1, Lines: 1}
 	s := New(Options{})
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {

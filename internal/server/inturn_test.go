@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seats"
 )
 
 // status sends a request with a token and returns the status and the headers; 0 is that none came.
@@ -42,7 +42,7 @@ func (w *world) status(ctx context.Context, token, call, body string) (int, http
 }
 
 // hold takes all places of a lane, and notes whose turns come after them.
-func hold(t *testing.T, lane *seats.Seats) (turns func() []string, release func()) {
+func hold(t *testing.T, lane *limiter.Limiter) (turns func() []string, release func()) {
 	t.Helper()
 	lane.Tell(nil) // requests of the test before may be on their way
 	var held []func()

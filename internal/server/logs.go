@@ -18,11 +18,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/duplex"
+	"github.com/combsched/comb/internal/base/duplex"
+	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/server/merged"
 	"github.com/combsched/comb/internal/server/visit"
 	"github.com/combsched/comb/internal/server/warden"
@@ -456,7 +456,7 @@ const (
 )
 
 func registerVisits(s *Server, api huma.API) {
-	e := &visits{s: s, seats: seats.Seats{All: maxVisits, One: maxOneVisits, What: "commands and connections in tasks"}}
+	e := &visits{s: s, seats: limiter.Limiter{All: maxVisits, One: maxOneVisits, What: "commands and connections in tasks"}}
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "exec-in-task", Method: http.MethodGet, Path: "/jobs/{ref}/tasks/{role}/{index}/exec", Tags: []string{"jobs"},
 		Summary: "Run a command beside a running task, over a WebSocket", Responses: map[string]*huma.Response{"101": {Description: "A WebSocket"}},
@@ -496,7 +496,7 @@ func (in *TaskPath) Resolve(c huma.Context) []error {
 // visits lets users in to running tasks.
 type visits struct {
 	s     *Server
-	seats seats.Seats
+	seats limiter.Limiter
 }
 
 // visitor is one user in one task.

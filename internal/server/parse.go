@@ -18,8 +18,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/people"

@@ -25,6 +25,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
@@ -34,7 +35,6 @@ import (
 	"github.com/combsched/comb/internal/portal"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/foreseen"
 	"github.com/combsched/comb/internal/server/frames"
@@ -108,7 +108,7 @@ type Server struct {
 	hosts    []string
 	anyHost  bool
 	log      *slog.Logger
-	streams  seats.Seats // open streams of events, logs and builds
+	streams  limiter.Limiter // open streams of events, logs and builds
 	frames   frames.Frames
 	slow     time.Duration // that a piece of a stream may take
 	making   chan struct{} // holds a token for each piece of a stream that is being made
@@ -145,7 +145,7 @@ func build(o Options) (*Server, huma.API) {
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
 		lanes: lanes.New(), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
-		streams: seats.Seats{All: maxStreams, One: maxOneStreams, What: "streams"},
+		streams: limiter.Limiter{All: maxStreams, One: maxOneStreams, What: "streams"},
 		lent:    make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
 	}
 	if s.log == nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/trace"
 )

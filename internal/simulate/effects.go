@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"

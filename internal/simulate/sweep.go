@@ -15,7 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/metrics"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/trace"

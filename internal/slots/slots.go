@@ -4,12 +4,12 @@ package slots
 import (
 	"slices"
 
-	"github.com/combsched/comb/internal/hashtable"
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/jobs"
 )
 
 // Table finds the slots of jobs by id.
-type Table struct{ hashtable.Table[entry] }
+type Table struct{ collections.HashTable[entry] }
 
 // entry is one entry; id 0 is none.
 type entry struct {
@@ -17,7 +17,7 @@ type entry struct {
 	slot int32
 }
 
-// Hashed implements hashtable.Entry.
+// Hashed implements collections.HashEntry.
 func (c entry) Hashed() uint32 { return hashID(c.id) }
 
 // hashID spreads ids. They are given out one after the other, so they must not be their own hash: they would stand in
@@ -65,5 +65,5 @@ func (t *Table) IDs() []jobs.JobID {
 
 // CloneIn returns a copy, in the memory of another table.
 func (t *Table) CloneIn(was *Table) Table {
-	return Table{t.Table.CloneIn(&was.Table)}
+	return Table{t.HashTable.CloneIn(&was.HashTable)}
 }

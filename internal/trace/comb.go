@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/combsched/comb/internal/heap"
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -129,7 +129,7 @@ func (r *Reader) Follow(o *Order) iter.Seq2[Job, error] {
 type window struct {
 	order *Order
 	yield func(Job, error) bool
-	held  heap.Heap[entry]
+	held  collections.Heap[entry]
 	read  int64
 	// rebase says that the first job that is given is submitted at 0; zero is its time.
 	rebase, begun bool

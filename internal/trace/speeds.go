@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/perf"
 )
 

@@ -114,7 +114,7 @@ func TestImagesThatCannotRun(t *testing.T) {
 		}
 	}
 	submit()
-	for _, name := range []string{"Local Test//no image", "../containers", "a/../../containers/json?all=1#", "%2e%2e/containers"} {
+	for _, name := range []string{"Local Test//no image", ".", "a/../../containers/json?all=1#", "%2e%2e/containers"} {
 		want := fmt.Sprintf("--image: %q is not the name of an image: write one such as python:3.12", name)
 		if _, errs, code := w.cli("job", "run", "--image", name, "--", "true"); code != 1 || !strings.Contains(errs, want) {
 			t.Errorf("%s is taken: %d, %s", name, code, errs)

@@ -19,13 +19,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seats"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/store"
 )
@@ -49,8 +49,8 @@ type House struct {
 // accounts has the routes.
 type accounts struct {
 	House
-	finishing seats.Seats // answers of the provider: it may be long in taking a code back
-	match     sync.Mutex  // If-Match is checked under it
+	finishing limiter.Limiter // answers of the provider: it may be long in taking a code back
+	match     sync.Mutex      // If-Match is checked under it
 	codes     codes
 }
 
@@ -63,7 +63,7 @@ const (
 
 // Register registers the routes.
 func Register(api huma.API, h House) {
-	a := &accounts{House: h, finishing: seats.Seats{All: maxFinishing, One: maxFinishingOne, What: "sign-ins"}}
+	a := &accounts{House: h, finishing: limiter.Limiter{All: maxFinishing, One: maxFinishingOne, What: "sign-ins"}}
 	op := func(id, method, path, summary string) huma.Operation {
 		return h.Operation(huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"people"}})
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/access"
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"

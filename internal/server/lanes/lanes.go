@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seats"
 )
 
 // Commands are left a processor, or half of the only two.
@@ -34,15 +34,15 @@ const (
 
 // Lanes are the turns: what looks at the state waits for what thinks about a copy of it in none.
 type Lanes struct {
-	Look, Think seats.Seats
-	Plan        seats.Seats // cluster files
-	Pack        seats.Seats // archives of logs, of which a slow reader may keep one for long: it thinks while it packs
+	Look, Think limiter.Limiter
+	Plan        limiter.Limiter // cluster files
+	Pack        limiter.Limiter // archives of logs, of which a slow reader may keep one for long: it thinks while it packs
 }
 
 // New makes the lanes of a server, for as many processors as there are.
 func New() *Lanes {
-	lane := func(n int) seats.Seats {
-		return seats.Seats{All: n, One: n, Line: maxWaits, Lines: allWaits, What: "reads"}
+	lane := func(n int) limiter.Limiter {
+		return limiter.Limiter{All: n, One: n, Line: maxWaits, Lines: allWaits, What: "reads"}
 	}
 	n := min(max(1, runtime.GOMAXPROCS(0)/2), maxLane)
 	l := &Lanes{Look: lane(n), Think: lane(n), Plan: lane(maxPlans), Pack: lane(Packers)}
@@ -71,7 +71,7 @@ var Dear = map[string]bool{
 }
 
 // Of is the lane of a request to a route; nil is none.
-func (l *Lanes) Of(r *http.Request, route string) *seats.Seats {
+func (l *Lanes) Of(r *http.Request, route string) *limiter.Limiter {
 	thinks, dear := Dear[route]
 	switch {
 	case !dear, strings.HasSuffix(route, "/events") && follows(r): // a stream has a place of its own
@@ -88,11 +88,11 @@ func follows(r *http.Request) bool {
 }
 
 // Await waits for a user's turn in a lane.
-func Await(ctx context.Context, lane *seats.Seats, by sched.Subject) (leave func(), err error) {
+func Await(ctx context.Context, lane *limiter.Limiter, by sched.Subject) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, turnWait)
 	defer cancel()
 	leave, err = lane.Wait(ctx, string(by))
-	var full *seats.Full
+	var full *limiter.Full
 	if errors.As(err, &full) {
 		return nil, busy(full.Error())
 	}
@@ -135,7 +135,7 @@ func (t *Turned) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // PackInTurn writes an archive for a user: in turn while it packs, and in none while its reader
 // takes a piece of it.
-func PackInTurn(ctx context.Context, lane *seats.Seats, by sched.Subject, w io.Writer,
+func PackInTurn(ctx context.Context, lane *limiter.Limiter, by sched.Subject, w io.Writer,
 	pack func(io.Writer) error) error {
 	p := &packed{w: w, turn: func() (func(), error) { return lane.Wait(ctx, string(by)) }}
 	var err error

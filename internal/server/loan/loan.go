@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 )

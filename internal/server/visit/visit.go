@@ -16,7 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/combsched/comb/internal/duplex"
+	"github.com/combsched/comb/internal/base/duplex"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 )

@@ -1,6 +1,6 @@
 // Package seats counts what users have open at one time and lets them wait for it in turn, so that
 // no user keeps all others out. It must not open or close anything itself.
-package seats
+package limiter
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // Seats are places of one kind. The exported fields are set before the first Take or Wait.
-type Seats struct {
+type Limiter struct {
 	All  int    // places that there are
 	One  int    // of them for one user
 	What string // what takes one, for a sentence: "streams"
@@ -47,7 +47,7 @@ func (f *Full) Error() string { return f.text }
 
 // Take counts a user in, until leave is called, which may be done more than once. refusal says why
 // it may not be.
-func (s *Seats) Take(by string) (leave func(), refusal string) {
+func (s *Limiter) Take(by string) (leave func(), refusal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -64,7 +64,7 @@ func (s *Seats) Take(by string) (leave func(), refusal string) {
 // Wait counts a user in as Take does, and waits for that in turn: each user that waits is served
 // once before any of them is served twice, and one user's own requests as they came. The error is a
 // Full, or that of ctx.
-func (s *Seats) Wait(ctx context.Context, by string) (leave func(), err error) {
+func (s *Limiter) Wait(ctx context.Context, by string) (leave func(), err error) {
 	s.mu.Lock()
 	if s.open < s.All && s.by[by] < s.One { // then none waits that could have it
 		defer s.mu.Unlock()
@@ -89,14 +89,14 @@ func (s *Seats) Wait(ctx context.Context, by string) (leave func(), err error) {
 }
 
 // Tell has a function told whose turn it is, as Given is, of seats that are in use; nil tells none.
-func (s *Seats) Tell(f func(by string)) {
+func (s *Limiter) Tell(f func(by string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Given = f
 }
 
 // give gives a place; the mutex is held.
-func (s *Seats) give(by string) (leave func()) {
+func (s *Limiter) give(by string) (leave func()) {
 	if s.by == nil {
 		s.by = map[string]int{}
 	}
@@ -110,7 +110,7 @@ func (s *Seats) give(by string) (leave func()) {
 
 // join puts a request at the end of its user's line. Where all lines together are full the longest
 // one gives way to a shorter one, of the largest group. The mutex is held.
-func (s *Seats) join(by string) (*place, error) {
+func (s *Limiter) join(by string) (*place, error) {
 	if len(s.lines[by]) >= s.Line {
 		return nil, &Full{fmt.Sprintf(
 			"%s has %d requests waiting for their turn (%s), the most that one user may have; try again",
@@ -131,14 +131,14 @@ func (s *Seats) join(by string) (*place, error) {
 	return p, nil
 }
 
-func (s *Seats) full() error {
+func (s *Limiter) full() error {
 	return &Full{fmt.Sprintf(
 		"%d requests wait for their turn (%s), the most that this server allows; try again", s.Lines, s.What)}
 }
 
 // shorten takes the last place of the longest line, if that is longer than the line of a user with
 // one more. It is a line of the group in which most wait, if that is more than in the user's own.
-func (s *Seats) shorten(by string) bool {
+func (s *Limiter) shorten(by string) bool {
 	sizes := map[string]int{}
 	for _, user := range s.next {
 		sizes[s.group(user)] += len(s.lines[user])
@@ -170,7 +170,7 @@ func (s *Seats) shorten(by string) bool {
 	return true
 }
 
-func (s *Seats) group(by string) string {
+func (s *Limiter) group(by string) string {
 	if s.Group == nil {
 		return by
 	}
@@ -178,7 +178,7 @@ func (s *Seats) group(by string) string {
 }
 
 // leave takes a request out of its line; the mutex is held.
-func (s *Seats) leave(by string, p *place) {
+func (s *Limiter) leave(by string, p *place) {
 	line := slices.DeleteFunc(s.lines[by], func(q *place) bool { return q == p })
 	s.waiting--
 	if s.lines[by] = line; len(line) == 0 {
@@ -189,7 +189,7 @@ func (s *Seats) leave(by string, p *place) {
 
 // quit takes a request out of its line whose client has gone; false is that its turn has come
 // meanwhile.
-func (s *Seats) quit(by string, p *place) bool {
+func (s *Limiter) quit(by string, p *place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.Contains(s.lines[by], p) {
@@ -200,20 +200,20 @@ func (s *Seats) quit(by string, p *place) bool {
 }
 
 // Taken returns how many places are taken.
-func (s *Seats) Taken() int {
+func (s *Limiter) Taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open
 }
 
 // Waiting returns how many requests of a user wait.
-func (s *Seats) Waiting(by string) int {
+func (s *Limiter) Waiting(by string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.lines[by])
 }
 
-func (s *Seats) free(by string) {
+func (s *Limiter) free(by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open--
@@ -234,7 +234,7 @@ func (s *Seats) free(by string) {
 }
 
 // first returns the user whose turn it is; false where none may have a place. The mutex is held.
-func (s *Seats) first() (user string, ok bool) {
+func (s *Limiter) first() (user string, ok bool) {
 	for _, one := range s.next {
 		if s.by[one] < s.One && (!ok || s.Order(one, user) < 0) {
 			user, ok = one, true
@@ -248,7 +248,7 @@ func (s *Seats) first() (user string, ok bool) {
 
 // behind puts the group of a user that was served behind all others that wait, and in it the user
 // last. The mutex is held.
-func (s *Seats) behind(served string) {
+func (s *Limiter) behind(served string) {
 	of := s.group(served)
 	next, last := make([]string, 0, len(s.next)), []string(nil)
 	for _, user := range s.next {

@@ -1,4 +1,4 @@
-package bitset
+package collections
 
 import (
 	"math/bits"
@@ -7,27 +7,27 @@ import (
 
 // Sparse is a set of small numbers as a bitmap with a summary above it: adding, removing and finding the next one cost a few
 // words, however many there may be. One that NewSparse did not make has room for none.
-type Sparse struct {
+type SparseSet struct {
 	words []uint64
 	sum   []uint64 // a bit for each word that is not zero
 }
 
 // NewSparse returns an empty set with room for the numbers below n.
-func NewSparse(n int) Sparse {
+func NewSparseSet(n int) SparseSet {
 	words := (n + 63) / 64
 	both := make([]uint64, words+(words+63)/64)
-	return Sparse{words: both[:words:words], sum: both[words:]}
+	return SparseSet{words: both[:words:words], sum: both[words:]}
 }
 
 // Add puts a number into the set.
-func (s *Sparse) Add(n int32) {
+func (s *SparseSet) Add(n int32) {
 	w := n / 64
 	s.words[w] |= 1 << (n % 64)
 	s.sum[w/64] |= 1 << (w % 64)
 }
 
 // Remove takes a number out of it.
-func (s *Sparse) Remove(n int32) {
+func (s *SparseSet) Remove(n int32) {
 	w := n / 64
 	if s.words[w] &^= 1 << (n % 64); s.words[w] == 0 {
 		s.sum[w/64] &^= 1 << (w % 64)
@@ -35,7 +35,7 @@ func (s *Sparse) Remove(n int32) {
 }
 
 // Next returns the first number that is not before n, or -1.
-func (s *Sparse) Next(n int32) int32 {
+func (s *SparseSet) Next(n int32) int32 {
 	w := int(n / 64)
 	if w >= len(s.words) {
 		return -1
@@ -56,15 +56,15 @@ func (s *Sparse) Next(n int32) int32 {
 }
 
 // Clone returns a copy.
-func (s *Sparse) Clone() Sparse { return Sparse{slices.Clone(s.words), slices.Clone(s.sum)} }
+func (s *SparseSet) Clone() SparseSet { return SparseSet{slices.Clone(s.words), slices.Clone(s.sum)} }
 
 // Words is how many words the set takes.
-func (s *Sparse) Words() int { return len(s.words) + len(s.sum) }
+func (s *SparseSet) Words() int { return len(s.words) + len(s.sum) }
 
 // CloneIn returns a copy in so many words of a slab, and what is left of that.
-func (s *Sparse) CloneIn(slab []uint64) (Sparse, []uint64) {
+func (s *SparseSet) CloneIn(slab []uint64) (SparseSet, []uint64) {
 	n, m := len(s.words), s.Words()
 	copy(slab, s.words)
 	copy(slab[n:], s.sum)
-	return Sparse{words: slab[:n:n], sum: slab[n:m:m]}, slab[m:]
+	return SparseSet{words: slab[:n:n], sum: slab[n:m:m]}, slab[m:]
 }

@@ -1,4 +1,4 @@
-package fewest
+package budget
 
 import "testing"
 
@@ -7,7 +7,7 @@ func TestLeft(t *testing.T) {
 	for n := range 200 {
 		for room := range 200 {
 			left, tries := room, 0
-			got := Left(make([]int, n), func(some []int) bool {
+			got := Untaken(make([]int, n), func(some []int) bool {
 				if tries++; len(some) == 0 || len(some) > left {
 					return false
 				}

@@ -1,15 +1,13 @@
-// Package heap keeps what comes next at the front: a binary heap of values that say
-// themselves which goes before which.
-package heap
+package collections
 
 // Item is a value in a heap.
-type Item[T any] interface {
+type HeapItem[T any] interface {
 	// Before reports whether the value comes out before another one.
 	Before(T) bool
 }
 
 // Heap is a binary heap; its first element is the one that comes out next.
-type Heap[T Item[T]] []T
+type Heap[T HeapItem[T]] []T
 
 // Push adds a value.
 func (h *Heap[T]) Push(x T) {

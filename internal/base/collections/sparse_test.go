@@ -1,17 +1,17 @@
-package bitset_test
+package collections_test
 
 import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/combsched/comb/internal/bitset"
+	"github.com/combsched/comb/internal/base/collections"
 )
 
 // What was added and not removed is found in order, in a copy too, and nothing else.
 func TestSparse(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 64, 65, 4096, 5000} {
-		s, in := bitset.NewSparse(n), make([]bool, n)
+		s, in := collections.NewSparseSet(n), make([]bool, n)
 		for range 300 {
 			k := r.IntN(n)
 			if in[k] = r.IntN(3) > 0; in[k] {
@@ -28,7 +28,7 @@ func TestSparse(t *testing.T) {
 		for k := range in {
 			s.Remove(int32(k))
 		}
-		for _, c := range []*bitset.Sparse{&copied, &within} {
+		for _, c := range []*collections.SparseSet{&copied, &within} {
 			at := c.Next(0)
 			for k := range in {
 				if in[k] != (at == int32(k)) {

@@ -1,4 +1,4 @@
-package heap
+package collections
 
 import (
 	"math/rand/v2"

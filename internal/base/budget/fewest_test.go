@@ -1,10 +1,10 @@
-package fewest_test
+package budget_test
 
 import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/fewest"
+	"github.com/combsched/comb/internal/base/budget"
 )
 
 // Of a list those are found that are needed, in its order; one of too many alone; or none.
@@ -31,12 +31,12 @@ func TestOf(t *testing.T) {
 		{"none do", needs(6), nil},
 		{"one alone, not all together", alone, []int{3}},
 	} {
-		set, n := fewest.Of([]int{1, 2, 3, 4, 5}, c.with)
+		set, n := budget.Fewest([]int{1, 2, 3, 4, 5}, c.with)
 		if !slices.Equal(set, c.want) || n != len(c.want) {
 			t.Errorf("%s: %v with %d, want %v", c.name, set, n, c.want)
 		}
 	}
-	if set, _ := fewest.Of(nil, needs()); set != nil {
+	if set, _ := budget.Fewest(nil, needs()); set != nil {
 		t.Errorf("of nothing: %v", set)
 	}
 }

@@ -1,4 +1,4 @@
-package hashtable
+package collections
 
 import (
 	"math/rand/v2"
@@ -14,7 +14,7 @@ func (p pair) Hashed() uint32 { return p.key % 7 }
 // another table.
 func TestTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var table Table[pair]
+	var table HashTable[pair]
 	held := map[pair]bool{}
 	for range 3000 {
 		p := pair{1 + r.Uint32N(60), 5}
@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	twin := table.CloneIn(&Table[pair]{Cells: make([]pair, 1, 512)})
+	twin := table.CloneIn(&HashTable[pair]{Cells: make([]pair, 1, 512)})
 	twin.Add(pair{200, 5})
 	more := pair{200, 5}
 	if table.N != len(held) || twin.N != table.N+1 || found(&table, more) || !found(&twin, more) {
@@ -41,7 +41,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func found(t *Table[pair], p pair) bool {
+func found(t *HashTable[pair], p pair) bool {
 	for i := t.Home(p.Hashed()); t.Cells[i].key != 0; i = t.After(i) {
 		if t.Cells[i] == p {
 			return true

@@ -1,4 +1,4 @@
-package fewest
+package budget
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ func TestFirst(t *testing.T) {
 		for k := range n * (n + 1) {
 			least, enough := 1+k/(n+1), 1+k%(n+1)
 			asked, yes := 0, 0
-			got := First(least, n, func(k int) bool {
+			got := Least(least, n, func(k int) bool {
 				if asked++; k >= enough {
 					yes = k
 				}

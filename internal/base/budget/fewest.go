@@ -1,6 +1,4 @@
-// Package fewest finds the fewest changes of a list that suffice, where trying some costs much. It
-// must not know what they change.
-package fewest
+package budget
 
 import (
 	"slices"
@@ -15,7 +13,7 @@ const (
 // Of returns the changes of a list that suffice, and what came of trying them: of the shortest
 // beginning that suffices, those that are needed. What all of them leave may be of use to others:
 // then one of the first of them alone may do. It is empty where none are found.
-func Of[T, R any](list []T, with func(...T) (R, bool)) ([]T, R) {
+func Fewest[T, R any](list []T, with func(...T) (R, bool)) ([]T, R) {
 	var nothing R
 	if len(list) == 0 {
 		return nil, nothing

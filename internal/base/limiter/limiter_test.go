@@ -1,4 +1,4 @@
-package seats
+package limiter
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // TestSeats: a user has a share, and all together no more than there is; what ends makes room once.
 func TestSeats(t *testing.T) {
-	s := Seats{All: 12, One: 3, What: "streams"}
+	s := Limiter{All: 12, One: 3, What: "streams"}
 	var last func()
 	for u := range s.All / s.One {
 		user := fmt.Sprintf("user%d", u)
@@ -45,7 +45,7 @@ func TestSeats(t *testing.T) {
 }
 
 // line is seats of which one is held, so that all others wait, and whose turns are noted.
-func line(t *testing.T, s *Seats) (order *[]string, release func()) {
+func line(t *testing.T, s *Limiter) (order *[]string, release func()) {
 	t.Helper()
 	var held []func()
 	for range s.All {
@@ -69,7 +69,7 @@ func line(t *testing.T, s *Seats) (order *[]string, release func()) {
 func TestTurns(t *testing.T) {
 	for _, all := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
-			s := Seats{All: all, One: all, Line: 100, Lines: 1000}
+			s := Limiter{All: all, One: all, Line: 100, Lines: 1000}
 			order, release := line(t, &s)
 			var done sync.WaitGroup
 			running, most := 0, 0
@@ -111,7 +111,7 @@ func TestTurns(t *testing.T) {
 // for it.
 func TestOneUserHasNotAllPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Seats{All: 3, One: 2, Line: 8, Lines: 8}
+		s := Limiter{All: 3, One: 2, Line: 8, Lines: 8}
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		for range 5 {
@@ -138,7 +138,7 @@ func TestOneUserHasNotAllPlaces(t *testing.T) {
 // longest gives way.
 func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Seats{All: 1, One: 1, Line: 4, Lines: 6, What: "reads"}
+		s := Limiter{All: 1, One: 1, Line: 4, Lines: 6, What: "reads"}
 		order, release := line(t, &s)
 		var done sync.WaitGroup
 		var mu sync.Mutex
@@ -185,7 +185,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := Seats{All: 1, One: 1, Line: 4, Lines: 6, Group: func(by string) string { return by[:1] }}
+				s := Limiter{All: 1, One: 1, Line: 4, Lines: 6, Group: func(by string) string { return by[:1] }}
 				turns, refused := enter(t, &s, c.enter)
 				if turns != c.turns || refused != c.refused {
 					t.Errorf("turns %s; refused %s", turns, refused)
@@ -196,7 +196,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 }
 
 // enter lets users wait one after another behind one that holds a place, and gives it to them.
-func enter(t *testing.T, s *Seats, users string) (turns, refused string) {
+func enter(t *testing.T, s *Limiter, users string) (turns, refused string) {
 	order, release := line(t, s)
 	var done sync.WaitGroup
 	var mu sync.Mutex
@@ -225,7 +225,7 @@ func enter(t *testing.T, s *Seats, users string) (turns, refused string) {
 // TestOrder: of users that wait the first by Order is next, equal ones in turn.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Seats{All: 1, One: 1, Line: 4, Lines: 6, Order: strings.Compare}
+		s := Limiter{All: 1, One: 1, Line: 4, Lines: 6, Order: strings.Compare}
 		if turns, refused := enter(t, &s, "c b b a"); turns != "a b b c" || refused != "" {
 			t.Errorf("turns %s; refused %s", turns, refused)
 		}

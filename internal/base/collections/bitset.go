@@ -1,5 +1,4 @@
-// Package bitset is sets of small numbers as bitmaps.
-package bitset
+package collections
 
 import (
 	"iter"

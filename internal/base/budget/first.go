@@ -1,4 +1,4 @@
-package fewest
+package budget
 
 import "slices"
 
@@ -8,7 +8,7 @@ const askFew = 3
 // First returns how many of the first of n suffice, at least so many, or 0 where all do not. It asks for the least first and for a
 // few more, since asking for few is cheap, then for all, and then for ever more than the least. The last yes that it hears is to
 // what it returns.
-func First(least, n int, suffice func(n int) bool) int {
+func Least(least, n int, suffice func(n int) bool) int {
 	short, step, found := least-1, 1, false // short does not suffice; n does, when it was found to
 	for asked := 0; short+step < n && step <= max(n/4, 2); asked++ {
 		if asked == askFew {

@@ -1,29 +1,27 @@
-// Package hashtable is a hash table whose cells its user searches, by whatever an entry is
-// looked for.
-package hashtable
+package collections
 
 // Table is a hash table of small entries that never change while they are in it;
 // collisions go to the next free cell. A search begins at Home and goes on with After.
-type Table[E Entry] struct {
+type HashTable[E HashEntry] struct {
 	Cells []E // a power of two of them, at most half of them full; zero is free
 	N     int // entries
 }
 
 // Entry says what its place in a table depends on. The zero entry is none.
-type Entry interface {
+type HashEntry interface {
 	comparable
 	// Hashed is the hash of what the entry is looked for by.
 	Hashed() uint32
 }
 
 // Home is where a search begins; the table must have cells.
-func (t *Table[E]) Home(hash uint32) int { return int(hash) & (len(t.Cells) - 1) }
+func (t *HashTable[E]) Home(hash uint32) int { return int(hash) & (len(t.Cells) - 1) }
 
 // After is where a search goes on after a cell.
-func (t *Table[E]) After(i int) int { return (i + 1) & (len(t.Cells) - 1) }
+func (t *HashTable[E]) After(i int) int { return (i + 1) & (len(t.Cells) - 1) }
 
 // Add adds an entry.
-func (t *Table[E]) Add(e E) {
+func (t *HashTable[E]) Add(e E) {
 	if t.N++; 2*t.N > len(t.Cells) {
 		var none E
 		all := t.Cells
@@ -37,7 +35,7 @@ func (t *Table[E]) Add(e E) {
 	t.insert(e)
 }
 
-func (t *Table[E]) insert(e E) {
+func (t *HashTable[E]) insert(e E) {
 	var none E
 	i := t.Home(e.Hashed())
 	for t.Cells[i] != none {
@@ -48,7 +46,7 @@ func (t *Table[E]) insert(e E) {
 
 // Drop takes an entry out, if it is there; those after it that were pushed on by it
 // move up, so that no search ends too early.
-func (t *Table[E]) Drop(e E) {
+func (t *HashTable[E]) Drop(e E) {
 	if len(t.Cells) == 0 {
 		return
 	}
@@ -73,6 +71,6 @@ func (t *Table[E]) Drop(e E) {
 }
 
 // CloneIn returns a copy in the memory of another table.
-func (t *Table[E]) CloneIn(was *Table[E]) Table[E] {
-	return Table[E]{append(was.Cells[:0], t.Cells...), t.N}
+func (t *HashTable[E]) CloneIn(was *HashTable[E]) HashTable[E] {
+	return HashTable[E]{append(was.Cells[:0], t.Cells...), t.N}
 }

@@ -1,10 +1,10 @@
-package packing_test
+package budget_test
 
 import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/packing"
+	"github.com/combsched/comb/internal/base/budget"
 )
 
 // What fits is found where taking the largest first into the fullest bin does not find it, nothing else
@@ -24,7 +24,7 @@ func TestExact(t *testing.T) {
 	}
 	for _, c := range cases {
 		left := slices.Clone(c.room)
-		where, steps, ok := packing.Exact(c.sizes, slices.Clone(c.room), c.most)
+		where, steps, ok := budget.Pack(c.sizes, slices.Clone(c.room), c.most)
 		if ok != c.fits || !ok && c.most == 3 && steps <= c.most {
 			t.Errorf("%v in %v: %v after %d steps", c.sizes, c.room, ok, steps)
 		}
@@ -41,7 +41,7 @@ func TestExact(t *testing.T) {
 
 // A state is new once.
 func TestMemory(t *testing.T) {
-	var m packing.Memory
+	var m budget.Memory
 	if !m.Add([]int32{1, 2}) || m.Add([]int32{1, 2}) || !m.Add([]int32{2, 1}) || !m.Add(nil) || m.Add(nil) {
 		t.Error("a state was taken for another, or forgotten")
 	}

@@ -1,6 +1,4 @@
-// Package steps counts what searches do in steps, which every machine counts alike, and bounds
-// it: a search that may take no more ends with the best that it has. It must not know the time.
-package steps
+package budget
 
 // Meter counts steps: a bin or a cell that is looked at, a cell that is bound, a task that is packed.
 // A step takes some 50 to 300 ns.
