@@ -50,7 +50,7 @@ walk: lab ## goes the way of users through the whole product: command line, REST
 LIVE = ./internal/lab ./internal/executor/local ./cmd/comb
 
 # The packages that take longest begin first, so that none of them runs alone at the end.
-LONGEST = ./internal/script ./internal/simulate ./internal/sched ./internal/cell
+LONGEST = ./internal/sim/script ./internal/sim/simulate ./internal/sched ./internal/cell
 
 # One story of a real server with real tasks; the others are those of LIVE.
 STORY = ./internal/lab -run '^TestReadme$$'
@@ -237,7 +237,7 @@ solvers: ## lets cbc judge lease selection, 20 s an instance (needs coinor-cbc; 
 	$(GO) test -count=1 -timeout 2h -v -run TestCBC ./internal/policy/leases/judge -args -cbc $(CBC_INSTANCES)
 
 reproduce: ## runs every published result against ours and writes docs/results.md (needs the public traces, COMB_DATA; ONLY=tiresias for a part)
-	$(GO) test -count=1 -timeout 1h -v -run 'TestReproduce' ./internal/simulate -args -results $(CURDIR)/docs/results.md -part '$(ONLY)'
+	$(GO) test -count=1 -timeout 1h -v -run 'TestReproduce' ./internal/sim/simulate -args -results $(CURDIR)/docs/results.md -part '$(ONLY)'
 
 mutants: ## plants every fault of internal/mutant and lists which test catches it
 	$(GO) test -count=1 -timeout 4h -v -run TestFaults ./internal/mutant -args -mutants all

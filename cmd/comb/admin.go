@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/script"
-	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/sim/script"
 )
 
 func (a *app) journalCommand() *cobra.Command {

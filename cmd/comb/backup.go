@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/amount"
-	"github.com/combsched/comb/internal/backup"
+	"github.com/combsched/comb/internal/engine/upkeep"
 	"github.com/combsched/comb/internal/policy"
 )
 
 func backupCommand(a *app) *cobra.Command {
 	var data string
-	var o backup.Options
+	var o upkeep.BackupOptions
 	create := &cobra.Command{Use: "create FILE", Short: "Make one file of a data directory, while its server runs",
 		Long: `Make one file of a data directory, while its server runs on it: all that the server knows, as of one
 event, uploads, and the key of secrets, which stay encrypted. Keep it as safe as the directory itself.
@@ -29,7 +29,7 @@ Work and checkpoints of jobs are not in it; logs are with --logs.`,
 	create.RunE = func(c *cobra.Command, args []string) error {
 		o.Program, o.Now = versionText(), time.Now()
 		dir := a.dataDir(data)
-		r, err := backup.Create(c.Context(), dir.Path, args[0], o)
+		r, err := upkeep.CreateBackup(c.Context(), dir.Path, args[0], o)
 		if err != nil {
 			return unfound(err, dir.Path)
 		}
@@ -47,9 +47,9 @@ unpacked beside the file for that, and removed again.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-			r, err := backup.Extract(c.Context(), args[0], work)
+			r, err := upkeep.ExtractBackup(c.Context(), args[0], work)
 			if err == nil {
-				err = backup.Sound(c.Context(), work, policy.New)
+				err = upkeep.CheckDirectory(c.Context(), work, policy.New)
 			}
 			if err != nil {
 				return err
@@ -65,7 +65,7 @@ comb backup verify first. The server that the backup is of must not run any more
 			if into == "" {
 				return usage(c, "--data is missing: say where the data directory is to be made")
 			}
-			r, err := backup.Restore(c.Context(), args[0], into, func(dir string) error { return backup.Sound(c.Context(), dir, policy.New) })
+			r, err := upkeep.RestoreBackup(c.Context(), args[0], into, func(dir string) error { return upkeep.CheckDirectory(c.Context(), dir, policy.New) })
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ comb backup verify first. The server that the backup is of must not run any more
 	return noun("backup", "Backups of a server's data directory", create, verify, restore)
 }
 
-func drawBackup(t *table, r *backup.Report, state string) {
+func drawBackup(t *table, r *upkeep.BackupReport, state string) {
 	t.row("backup", r.Path)
 	t.row("made", r.Created)
 	t.row("of cluster", r.Cluster)

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/simapi"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/config"
 )
 
 // What a Kubernetes cluster lacks of a cluster file is told all at once: nodes, rights in namespaces, and those to claim devices.

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/store"
 )
 
 // endpointFiles are where a server of a data directory says where it is: there, as

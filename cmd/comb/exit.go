@@ -18,7 +18,7 @@ import (
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/sim/simulate"
 )
 
 // The exit codes.

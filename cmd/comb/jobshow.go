@@ -16,7 +16,7 @@ import (
 	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/upload"
+	"github.com/combsched/comb/internal/spec/upload"
 )
 
 func (a *app) drawJobs(t *table, list []rest.Job) {

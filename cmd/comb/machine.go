@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/guard"
@@ -25,8 +25,8 @@ import (
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/setting"
+	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/storage"
-	"github.com/combsched/comb/internal/store"
 )
 
 // readCluster looks at this machine and reads the cluster file, nil without one.

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
-	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/spec/config"
 )
 
 // A server whose executor cannot suspend refuses a policy that needs it, and says

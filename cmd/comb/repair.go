@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 // repair is what a damaged data directory lacks, as comb journal repair shows it.

@@ -17,9 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
+	"github.com/combsched/comb/internal/engine/upkeep"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
@@ -27,21 +28,19 @@ import (
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/engines"
 	"github.com/combsched/comb/internal/executor/local/images"
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/retention"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/server/certificate"
 	"github.com/combsched/comb/internal/server/loan"
+	"github.com/combsched/comb/internal/spec/config"
+	"github.com/combsched/comb/internal/spec/jobspec"
+	"github.com/combsched/comb/internal/spec/upload"
 	"github.com/combsched/comb/internal/storage"
-	"github.com/combsched/comb/internal/store"
 	"github.com/combsched/comb/internal/telemetry"
-	"github.com/combsched/comb/internal/upload"
-	"github.com/combsched/comb/internal/upload/depot"
 )
 
 const (
@@ -74,7 +73,7 @@ type serveFlags struct {
 	uploadLimit  budgetFlag
 	uploadQuota  budgetFlag
 	log          telemetry.LogFlags
-	keep         retention.Flags
+	keep         upkeep.Flags
 	kube         connect.Flags
 }
 
@@ -154,13 +153,13 @@ type daemon struct {
 	provider *oidc.Provider    // nil: passwords alone
 	store    *store.Store
 	people   *people.Directory
-	uploads  *depot.Depot
+	uploads  *upload.Depot
 	live     *engine.Live
 	executor executor.Executor
 	runtime  engines.Runtime
 	engine   *engine.Engine
 	metrics  *telemetry.Metrics
-	keeper   *retention.Keeper
+	keeper   *upkeep.Keeper
 	machine  local.Machine
 	kube     *api.Client                    // nil: tasks run on this machine
 	pods     *kube.Executor                 // likewise
@@ -209,7 +208,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if err := d.runtime.Remember(d.flags.data); err != nil {
 		return err
 	}
-	if d.uploads, err = depot.Open(filepath.Join(d.flags.data, "uploads"), depot.Options{
+	if d.uploads, err = upload.OpenDepot(filepath.Join(d.flags.data, "uploads"), upload.DepotOptions{
 		Limits: upload.Limits{Bytes: d.flags.uploadLimit.bytes()}, Quota: d.flags.uploadQuota.bytes(),
 		Room: d.store.Room, Log: d.log}); err != nil {
 		return err
@@ -236,7 +235,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.sweep(ctx)
 	go d.uploads.Tidy(loop, d.usedUploads)
-	d.keeper = retention.New(store.Retention{Store: d.store}, retention.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}, d.flags.keep.Options(wallTime, d.log))
+	d.keeper = upkeep.New(store.Retention{Store: d.store}, upkeep.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}, d.flags.keep.Options(wallTime, d.log))
 	go d.keeper.Run(loop)
 	err = d.serve(ctx, listener, serving{token, inForce, ended})
 	stop()
@@ -356,7 +355,7 @@ func (d *daemon) usedUploads(ctx context.Context) (used map[string]bool, err err
 	err = d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
 		for _, j := range s.Jobs() {
 			if spec, ok := s.Spec(j.ID); ok && spec.Upload != "" {
-				used[depot.Key(string(spec.User), spec.Upload)] = true
+				used[upload.DepotKey(string(spec.User), spec.Upload)] = true
 			}
 		}
 	})

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/simulate"
-	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/sim/metrics"
+	"github.com/combsched/comb/internal/sim/simulate"
 )
 
 func (a *app) simCommand() *cobra.Command {

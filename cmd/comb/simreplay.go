@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/sim/simulate"
 )
 
 func (a *app) simReplay() *cobra.Command {

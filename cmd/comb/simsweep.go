@@ -13,7 +13,7 @@ import (
 
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/sim/simulate"
 )
 
 func (a *app) simSweep() *cobra.Command {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/simulate"
-	"github.com/combsched/comb/internal/trace"
+	"github.com/combsched/comb/internal/sim/simulate"
+	"github.com/combsched/comb/internal/spec/trace"
 )
 
 func (a *app) traceCommand() *cobra.Command {

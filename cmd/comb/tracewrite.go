@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/trace"
+	"github.com/combsched/comb/internal/spec/trace"
 )
 
 // traceOutput are the flags of the commands that write a trace. Their --output

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/config"
 )
 
 // FileFormat is the output format of config show that gives the cluster file itself, in the annotation of that name.

@@ -8,10 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/config"
-	"github.com/combsched/comb/internal/paiconfig"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/spec/config"
 )
 
 func (k *Kit) push() *cobra.Command {
@@ -39,7 +38,7 @@ it can be used.`,
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return fmt.Errorf("%s is no folder that can be read", dir)
 		}
-		made, err := paiconfig.Convert(os.DirFS(dir))
+		made, err := config.Convert(os.DirFS(dir))
 		if err != nil {
 			return k.Located(dir+": the configuration cannot be used\n"+err.Error(), err)
 		}
@@ -65,7 +64,7 @@ it can be used.`,
 
 // usable looks whether a server can use what was made, as it would: a file that it refuses is not
 // printed either. What is wrong has the place in the user's own file, if it is wrong there already.
-func (k *Kit) usable(dir string, made *paiconfig.Converted) (warnings []string, err error) {
+func (k *Kit) usable(dir string, made *config.Converted) (warnings []string, err error) {
 	policies := config.Policies{Names: policy.Names(), New: policy.New, Named: true}
 	_, _, problems := config.Parse(made.Name, made.Source, policies)
 	if len(problems) == 0 {
@@ -82,7 +81,7 @@ func (k *Kit) usable(dir string, made *paiconfig.Converted) (warnings []string, 
 }
 
 // told shows what became of each part of the folder.
-func (k *Kit) told(rows []paiconfig.Row) {
+func (k *Kit) told(rows []config.Row) {
 	t := tabwriter.NewWriter(k.Errs, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "BECAME\tWHAT\tHERE")
 	for _, r := range rows {

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
-	clusterfile "github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	clusterfile "github.com/combsched/comb/internal/spec/config"
 )
 
 // plain starts and stops; able can do what it says.

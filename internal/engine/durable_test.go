@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 	"github.com/combsched/comb/internal/testkit"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 // inParts is nodes of one GPU each, in so many parts; VC a owns them all.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/combsched/comb/internal/script"
+	"github.com/combsched/comb/internal/sim/script"
 )
 
 // Case is a script, a line a command.

@@ -14,9 +14,9 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/jobs"
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // most is how many jobs of a filter a command takes without a question.

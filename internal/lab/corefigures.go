@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/hunt"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/sim/simulate"
 )
 
 // BenchCore measures the decision core alone, through Apply and Decide, with

@@ -16,10 +16,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/combsched/comb/internal/metrics"
 	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/simulate"
-	"github.com/combsched/comb/internal/trace"
+	"github.com/combsched/comb/internal/sim/metrics"
+	"github.com/combsched/comb/internal/sim/simulate"
+	"github.com/combsched/comb/internal/spec/trace"
 )
 
 // BenchSim measures simulations: events (submissions, starts, stops, exits) for each

@@ -41,12 +41,12 @@ var detectors = []detector{
 	{"policy", "internal/policy/", []string{"./internal/policy/...", "-short"}, false},
 	{"recovery", "internal/sched/snapshot.go", []string{"./internal/engine", "-run", "^TestOriginsOutliveTheServer$"}, false},
 	{"engine", "internal/sched/failing.go", []string{"./internal/engine", "-run", "^TestPolicyUnmadeAtStart$"}, false},
-	{"scripts", "", []string{"./internal/script", "-run", "^Test(Scripts|OnceFailed)$"}, false},
+	{"scripts", "", []string{"./internal/sim/script", "-run", "^Test(Scripts|OnceFailed)$"}, false},
 	{"deep", "", []string{"./internal/sched", "-run", "^TestExhaustive$", "-args", "-depth", "6"}, true},
-	{"crowds", "", []string{"./internal/script", "-run", "^Test(Crowded|Promised)Seeds$", "-args", "-seeds", "1:300", "-first"}, true},
-	{"moves", "", []string{"./internal/script", "-run", "^TestMovingSeeds$", "-args", "-seeds", "1:1200", "-first"}, true},
-	{"sharing seeds", "", []string{"./internal/script", "-run", "^TestSharedSeeds$", "-args", "-seeds", "1:1200", "-first"}, true},
-	{"seeds", "", []string{"./internal/script", "-run", "^TestSeeds$", "-args", "-seeds", "1:1000", "-first"}, true},
+	{"crowds", "", []string{"./internal/sim/script", "-run", "^Test(Crowded|Promised)Seeds$", "-args", "-seeds", "1:300", "-first"}, true},
+	{"moves", "", []string{"./internal/sim/script", "-run", "^TestMovingSeeds$", "-args", "-seeds", "1:1200", "-first"}, true},
+	{"sharing seeds", "", []string{"./internal/sim/script", "-run", "^TestSharedSeeds$", "-args", "-seeds", "1:1200", "-first"}, true},
+	{"seeds", "", []string{"./internal/sim/script", "-run", "^TestSeeds$", "-args", "-seeds", "1:1000", "-first"}, true},
 }
 
 // A fault whose place is gone proves nothing: the table must follow the code.

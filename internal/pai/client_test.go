@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 	"github.com/combsched/comb/internal/testkit"
 )
 

@@ -16,11 +16,11 @@ import (
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 const password = "correct horse battery"

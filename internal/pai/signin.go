@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/store"
 )
 
 // login takes a form, as OpenPAI's clients send it, or the same as JSON.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/store"
 )
 
 // SetMembers puts users into a group and takes others out of it, all or none.

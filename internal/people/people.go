@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 // Store keeps the directory's entries and tokens.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/store"
 )
 
 // ErrRedeem is the error of each code of a browser's sign-in that makes no session, whatever the reason.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/engine/store"
 )
 
 // CodeLife is how long the code that makes the first administrator is good for.

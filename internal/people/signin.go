@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 // How long sign-ins and tokens last.

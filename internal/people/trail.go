@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 // Bounds of what one user has written to the audit log in full of each verb, and one network of

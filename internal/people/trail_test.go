@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/store"
 )
 
 // verbs are those of the audit log, the newest first, each with its user and the address.

@@ -1,6 +1,6 @@
 // Package perf holds what is known about how fast jobs run: tables of throughputs
 // measured alone and side by side, and of the speed that is left when a gang is
-// spread over nodes. It is pure: internal/trace reads the tables from files, and it
+// spread over nodes. It is pure: internal/spec/trace reads the tables from files, and it
 // must not know files, clusters or policies. Numbers are integers, so that every
 // machine compares them alike.
 package perf

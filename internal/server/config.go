@@ -14,7 +14,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -22,6 +21,7 @@ import (
 	"github.com/combsched/comb/internal/server/lanes"
 	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/server/warden"
+	"github.com/combsched/comb/internal/spec/config"
 )
 
 func (s *Server) registerConfig(api huma.API) {

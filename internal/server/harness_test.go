@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
@@ -25,10 +25,9 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
-	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/spec/config"
+	"github.com/combsched/comb/internal/spec/upload"
 	"github.com/combsched/comb/internal/testkit"
-	"github.com/combsched/comb/internal/upload"
-	"github.com/combsched/comb/internal/upload/depot"
 )
 
 // world is a real store, engine and server on loopback; its executor only notes
@@ -204,7 +203,7 @@ func (o setup) open(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uploads, err := depot.Open(filepath.Join(o.dir, "uploads"), depot.Options{Limits: upload.Limits{Bytes: 1 << 20, Files: 100}})
+	uploads, err := upload.OpenDepot(filepath.Join(o.dir, "uploads"), upload.DepotOptions{Limits: upload.Limits{Bytes: 1 << 20, Files: 100}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/server/loan"
-	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/spec/config"
 )
 
 // noDRF makes all policies but drf: a file with that one is refused by the core alone.

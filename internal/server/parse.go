@@ -21,12 +21,12 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/receive"
 	"github.com/combsched/comb/internal/server/warden"
+	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // maxProblems bounds the mistakes of one answer: after that many, the file is

@@ -26,10 +26,8 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/base/limiter"
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/portal"
@@ -41,7 +39,9 @@ import (
 	"github.com/combsched/comb/internal/server/lanes"
 	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/server/warden"
-	"github.com/combsched/comb/internal/upload/depot"
+	"github.com/combsched/comb/internal/spec/config"
+	"github.com/combsched/comb/internal/spec/jobspec"
+	"github.com/combsched/comb/internal/spec/upload"
 )
 
 const (
@@ -74,7 +74,7 @@ type Options struct {
 	TrustUsers  bool             // jobs of several users may run as processes
 	Images      jobspec.ImageUse // what becomes of an image that a job names
 	ImageStore  executor.Images  // the images of the machine; nil is none
-	Uploads     *depot.Depot     // nil takes none
+	Uploads     *upload.Depot    // nil takes none
 	Runtime     string           // what runs tasks, in words
 	Version     string
 	Cluster     string // the data directory's id

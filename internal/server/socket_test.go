@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // A caller's environment is taken over the server's socket alone, and is a secret

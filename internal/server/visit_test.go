@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 	"github.com/combsched/comb/internal/testkit"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/retention"
+	"github.com/combsched/comb/internal/engine/upkeep"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -24,7 +24,7 @@ type Options struct {
 	Version string
 	// Streams are the open streams, Removed and Failed what retention did; nil is not told.
 	Streams func() int
-	Kept    func() retention.Stats
+	Kept    func() upkeep.Stats
 	// Certificate is when the server's certificate ends; nil or zero is without TLS.
 	Certificate func() time.Time
 	// Room is nil while there is room for what is durable.

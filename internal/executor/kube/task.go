@@ -17,8 +17,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // task is one run of one task. What is wanted of it is set under Executor.mu; all else is of the worker that settles

@@ -1,7 +1,20 @@
 package local
 
 import (
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/diskuse"
 	"github.com/combsched/comb/internal/executor/local/guard"
+	"github.com/combsched/comb/internal/executor/local/images"
+	"github.com/combsched/comb/internal/executor/local/libraries"
+	"github.com/combsched/comb/internal/executor/local/meet"
+	"github.com/combsched/comb/internal/executor/local/nets"
+	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/executor/local/storages"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/jobspec"
+	"github.com/combsched/comb/internal/storage"
 
 	"cmp"
 	"errors"
@@ -15,20 +28,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/diskuse"
-	"github.com/combsched/comb/internal/executor/local/images"
-	"github.com/combsched/comb/internal/executor/local/libraries"
-	"github.com/combsched/comb/internal/executor/local/meet"
-	"github.com/combsched/comb/internal/executor/local/nets"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/rights"
-	"github.com/combsched/comb/internal/executor/local/storages"
-	"github.com/combsched/comb/internal/jobspec"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/executor/local/storages"
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/jobspec"
 	"github.com/combsched/comb/internal/storage"
 )
 

@@ -2,8 +2,8 @@ package local
 
 import (
 	"github.com/combsched/comb/internal/executor/local/ports"
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // frameworkEnv is what training frameworks read of the gang.

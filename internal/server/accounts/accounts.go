@@ -22,12 +22,12 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/base/limiter"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/warden"
-	"github.com/combsched/comb/internal/store"
 )
 
 // SecureCookie and PlainCookie carry a session's token; a page of another host cannot set the first, which needs TLS.

@@ -20,11 +20,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/store"
 )
 
 // ProviderPath is where a browser begins to sign in by the identity provider.

@@ -15,11 +15,11 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/server/warden"
-	"github.com/combsched/comb/internal/store"
 )
 
 // Origin notes where a request comes from.

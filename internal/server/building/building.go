@@ -16,8 +16,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/upload"
-	"github.com/combsched/comb/internal/upload/depot"
+	"github.com/combsched/comb/internal/spec/upload"
 )
 
 const (
@@ -30,7 +29,7 @@ const (
 // Builder has images built.
 type Builder struct {
 	Images  executor.Images
-	Depot   *depot.Depot
+	Depot   *upload.Depot
 	Note    func(context.Context, ...people.AuditLine) error
 	Over    func(context.Context) *rest.Problem // why a build must end; nil is that it may go on
 	Closing <-chan struct{}                     // closed when the server ends
@@ -47,9 +46,9 @@ func (b *Builder) Serve(w http.ResponseWriter, r *http.Request, user string, in 
 	}
 	files, err := b.Depot.Read(user, in.Upload)
 	switch {
-	case errors.Is(err, depot.ErrNone):
+	case errors.Is(err, upload.ErrNoUpload):
 		return refused("%s has no upload %.80s: send the folder first, as comb image build does", user, in.Upload)
-	case errors.Is(err, depot.ErrDamaged):
+	case errors.Is(err, upload.ErrDamaged):
 		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, "the upload is damaged and was removed: send the folder again")
 	case err != nil:
 		return b.Fail(err)

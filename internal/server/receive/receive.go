@@ -12,8 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/upload"
-	"github.com/combsched/comb/internal/upload/depot"
+	"github.com/combsched/comb/internal/spec/upload"
 )
 
 const (
@@ -25,7 +24,7 @@ const (
 )
 
 // Handler receives uploads into a depot.
-type Handler struct{ Depot *depot.Depot }
+type Handler struct{ Depot *upload.Depot }
 
 // List are the uploads of a subject.
 func (h Handler) List(subject sched.Subject) (rest.UploadList, error) {
@@ -98,13 +97,13 @@ func (p *paced) problem(err error) error {
 			upload.Size(p.n), p.waited.Round(time.Second), rate>>10, grace))
 	case p.fault != nil:
 		return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the upload cannot be read: "+p.fault.Error())
-	case errors.Is(err, upload.ErrArchive), errors.Is(err, depot.ErrDigest):
+	case errors.Is(err, upload.ErrArchive), errors.Is(err, upload.ErrDigest):
 		return rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the upload is refused: "+err.Error())
-	case errors.Is(err, depot.ErrQuota):
+	case errors.Is(err, upload.ErrQuota):
 		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, err.Error())
-	case errors.Is(err, depot.ErrFull):
+	case errors.Is(err, upload.ErrFull):
 		return rest.NewProblem(http.StatusInsufficientStorage, rest.CodeStorageFull, "the upload is refused: "+err.Error())
-	case errors.Is(err, depot.ErrBusy):
+	case errors.Is(err, upload.ErrBusy):
 		busy := rest.NewProblem(http.StatusTooManyRequests, rest.CodeBusy, err.Error())
 		busy.Seconds = tryNext
 		return busy

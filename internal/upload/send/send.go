@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/upload"
+	"github.com/combsched/comb/internal/spec/upload"
 )
 
 // tries and pause are for a server that takes no more at the moment.

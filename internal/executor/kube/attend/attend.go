@@ -21,7 +21,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/attend/early"
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/upload"
+	"github.com/combsched/comb/internal/spec/upload"
 )
 
 // Exits of its own, as shells have them.

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/executor/kube/discover"
 	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/spec/config"
 )
 
 // node is one as a cloud or the operator of a device plugin labels it.

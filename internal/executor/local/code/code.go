@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/upload"
+	"github.com/combsched/comb/internal/spec/upload"
 )
 
 // File is what a job's upload is called beside its files.

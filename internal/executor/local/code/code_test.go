@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/upload"
+	"github.com/combsched/comb/internal/spec/upload"
 )
 
 // TestMain makes the test binary the child.

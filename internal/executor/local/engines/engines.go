@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // Runtime is what runs tasks on this machine.

@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/combsched/comb/internal/executor/local/record"
-	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // File is where a job's folder has its ports.

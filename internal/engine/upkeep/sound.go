@@ -1,0 +1,24 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/engine/store"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Sound replays the journal of a data directory and checks all beside it.
+func CheckDirectory(ctx context.Context, dir string, policies sched.Policies) error {
+	h, err := store.OpenHistory(ctx, dir)
+	if err != nil {
+		return err
+	}
+	r, err := engine.Verify(ctx, h, policies)
+	for _, p := range r.Problems {
+		err = errors.Join(err, fmt.Errorf("event %d: %s", p.Seq, p.Message))
+	}
+	return errors.Join(err, h.Close())
+}

@@ -1,0 +1,246 @@
+package simulate
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/spec/trace"
+)
+
+// Shape says into which members a gang of a trace is cut.
+type Shape string
+
+// The shapes: a gang up to a node is one member, above that full nodes and a
+// remainder; or every GPU is a member of its own.
+const (
+	NodeShape Shape = "node"
+	GPUShape  Shape = "gpu"
+)
+
+// maxMembers bounds the members of one gang.
+const maxMembers = 10_000
+
+// jobs makes jobs of the core from those of a trace.
+type jobs struct {
+	shape Shape
+	node  int32           // GPUs of the largest node
+	types []cell.TypeName // of GPUs that the cluster names, sorted; none where it names none
+	plain bool            // some of its nodes name no type: they count as every type
+	one   bool            // all go to onlyVC
+	noise func(uint64) int64
+	needs int64 // MiB of each GPU; 0 is not known
+	// listens is how often jobs tell their progress while they share GPUs; 0 is never.
+	listens sched.Duration
+	tasks   []int32 // 0, 1, 2, ...: what gangs are made of, only to read
+}
+
+// made is a job of the core with the memory for what most jobs have, and its work.
+type made struct {
+	sched.Job
+	roles [1]sched.Role
+	gangs [1]sched.Gang
+	work  work
+}
+
+func newJobs(s *Spec, p *plan) jobs {
+	b := jobs{shape: s.Shape, node: p.nodeGPUs, one: p.one, noise: p.noise, needs: p.packing.needs, listens: p.packing.report}
+	for i := range p.config.Cluster.SKUs {
+		switch sku := &p.config.Cluster.SKUs[i]; {
+		case p.plain && sku.Name == plainGPU:
+			b.plain = true
+		case sku.GPU > 0:
+			b.types = append(b.types, sku.Name)
+		}
+	}
+	return b
+}
+
+// job is one of them. Its gang is all of it; a checkpoint loses nothing when it is
+// preempted.
+func (b *jobs) job(t *trace.Job) *made {
+	m := &made{}
+	j := &m.Job
+	*j = sched.Job{Roles: m.roles[:0], Gangs: m.gangs[:0], Name: sched.JobName(t.ID), User: sched.Subject(t.User), VC: cell.VCName(t.VC),
+		Hints: sched.Hints{Class: t.Class, Deadlines: t.Deadlines, Duration: t.Duration, Iterations: t.Iterations, Model: t.Model,
+			App: t.App, Checkpoint: true, Suspendable: true, Packable: true, GPUMemoryMB: b.needs}}
+	if t.Estimate > 0 {
+		j.Hints.Duration = t.Estimate
+	}
+	if b.noise != nil {
+		// By name, so that a job has the same error in every part of the trace.
+		j.Hints.Duration = max(t.Duration/1000*sched.Duration(b.noise(hashText(t.ID))), 1)
+	}
+	if b.one {
+		j.VC = onlyVC
+	}
+	if j.User == "" {
+		j.User = "user"
+	}
+	if t.MaxGPUs > t.MinGPUs {
+		b.elastic(j, t)
+		return m
+	}
+	full, size := t.GPUs/b.node, b.node
+	rest := t.GPUs % b.node
+	if b.shape == GPUShape {
+		full, size, rest = t.GPUs, 1, 0
+	}
+	skus := b.skus(t)
+	b.role(j, sched.Role{Name: "worker", Tasks: full, Leaves: size, SKUs: skus})
+	b.role(j, sched.Role{Name: "rest", Tasks: min(rest, 1), Leaves: rest, SKUs: skus})
+	n := int32(0)
+	for i := range j.Roles {
+		n += j.Roles[i].Tasks
+	}
+	j.Gangs = append(j.Gangs, sched.Gang{Name: "all", Tasks: b.ordinals(0, n)})
+	return m
+}
+
+// elastic gives a job one member a GPU: the least that it can have start together.
+func (b *jobs) elastic(j *sched.Job, t *trace.Job) {
+	most := min(t.MaxGPUs, maxMembers)
+	least := min(t.MinGPUs, most)
+	b.role(j, sched.Role{Name: "worker", Tasks: most, Leaves: 1, SKUs: b.skus(t)})
+	j.Gangs = append(j.Gangs, sched.Gang{Name: "all", Tasks: b.ordinals(0, least)})
+	for o := least; o < most; o++ {
+		j.Gangs = append(j.Gangs, sched.Gang{Name: "more", Tasks: b.ordinals(o, o+1), Extra: true})
+	}
+	if t.GPUs < most {
+		j.Size = t.GPUs
+	}
+}
+
+// role adds a role that has tasks. All of its tasks must succeed, and one that
+// fails fails the job.
+func (b *jobs) role(j *sched.Job, r sched.Role) {
+	if r.Tasks == 0 {
+		return
+	}
+	r.MinFailed, r.MinSucceeded = 1, -1
+	r.OneSKU = len(r.SKUs) == 0 && len(b.types) > 1
+	j.Roles = append(j.Roles, r)
+}
+
+// ordinals are the tasks of a gang, from the first to before the last.
+func (b *jobs) ordinals(first, last int32) []int32 {
+	last = min(last, maxMembers+1)
+	for n := int32(len(b.tasks)); n < last; n++ {
+		b.tasks = append(b.tasks, n)
+	}
+	return b.tasks[first:last:last]
+}
+
+// skus are the types that a job may run on: those of the cluster that it asks for, whose
+// names are found in capitals or not, and those without a name; none is any. Where the
+// cluster has none of them they are what the job asks for, so that the core refuses it.
+func (b *jobs) skus(t *trace.Job) []cell.TypeName {
+	asked := t.SKUs
+	if len(asked) == 0 {
+		asked = taskSKUs(t)
+	}
+	if len(asked) == 0 || len(b.types) == 0 {
+		return nil
+	}
+	var out, unknown []cell.TypeName
+	for _, s := range asked {
+		i := slices.IndexFunc(b.types, func(n cell.TypeName) bool { return strings.EqualFold(string(n), s) })
+		if i >= 0 {
+			out = append(out, b.types[i])
+		} else {
+			unknown = append(unknown, cell.TypeName(s))
+		}
+	}
+	if b.plain {
+		out = append(out, plainGPU)
+	}
+	if len(out) == 0 {
+		out = unknown
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// taskSKUs are the types that the parts of a gang name; none where a part may have any.
+func taskSKUs(t *trace.Job) []string {
+	var out []string
+	for i := range t.Tasks {
+		if t.Tasks[i].SKU == "" {
+			return nil
+		}
+		out = append(out, t.Tasks[i].SKU)
+	}
+	return out
+}
+
+// fits keeps a job off the types of GPUs on which the table of throughputs says that it
+// cannot run, and counts that. It is false, and the job refused, where no other is left.
+func (r *runner) fits(j *sched.Job, gpus int32) bool {
+	w := perf.Work{Model: j.Hints.Model, Scale: gpus}
+	apart := r.plan.nodeGPUs > 0 && gpus > r.plan.nodeGPUs
+	var all, off []cell.TypeName
+	for i := range r.plan.config.Cluster.SKUs {
+		switch sku := &r.plan.config.Cluster.SKUs[i]; {
+		case sku.GPU == 0:
+		case r.plan.model.Never(w, string(sku.Name), apart):
+			off = append(off, sku.Name)
+		default:
+			all = append(all, sku.Name)
+		}
+	}
+	if len(off) == 0 {
+		return true
+	}
+	for i := range j.Roles {
+		may := all
+		if asked := j.Roles[i].SKUs; len(asked) > 0 {
+			may = slices.DeleteFunc(slices.Clone(asked), func(n cell.TypeName) bool { return slices.Contains(off, n) })
+		}
+		if len(may) == 0 {
+			r.result.Submitted++
+			r.result.refuse(j.Name, fmt.Sprintf("model %q cannot run on the types that it may have: the throughput of ('%s', %d) there is 0", w.Model, w.Model, gpus))
+			return false
+		}
+		j.Roles[i].SKUs = may
+	}
+	for _, sku := range off {
+		r.result.KeptOff.add(string(sku))
+	}
+	return true
+}
+
+// ignores counts what a trace asks for and a simulation does not look at.
+func (r *runner) ignores(t *trace.Job) {
+	for _, f := range []struct {
+		what string
+		said bool
+	}{{"CPUs", t.MilliCPU > 0}, {"main memory", t.MemoryMB > 0}, {"parts of a GPU: it has whole ones", t.GPUMilli > 0 && t.GPUMilli < 1000},
+		{"priority", t.Priority != 0}, {"weight", t.Weight != 0 && t.Weight != 1000}} {
+		if f.said {
+			r.result.Ignored.add(f.what)
+		}
+	}
+}
+
+// Tally counts jobs, or what happened, by kind, in the order in which the kinds came.
+type Tally []trace.Count
+
+func (t *Tally) add(what string) {
+	i := slices.IndexFunc(*t, func(o trace.Count) bool { return o.What == what })
+	if i < 0 {
+		i = len(*t)
+		*t = append(*t, trace.Count{What: what})
+	}
+	(*t)[i].N++
+}
+
+// hashText is a number for a text (FNV-1a).
+func hashText(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
+}

@@ -1,0 +1,420 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/sim/metrics"
+)
+
+// Replay lets what a journal tells happen again, on its own cluster: submissions,
+// stops by users, changes of the configuration and faults of nodes and devices at their
+// times. Each task works as long as it did then. A policy in the spec takes the place of
+// the virtual clusters' own: what would have happened here under it. Of the spec it reads
+// Policy ("" is the journal's own), VCPolicies, RestartCost, Noise, Spreads and Seed.
+func Replay(ctx context.Context, spec Spec, j *Journal, o Options) (*Result, error) {
+	p, old, err := spec.readPast(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	return p.replay(ctx, &spec, j, old, o)
+}
+
+// readPast makes a plan of a journal.
+func (s *Spec) readPast(ctx context.Context, j *Journal) (*plan, *past, error) {
+	p := &plan{}
+	if err := s.effects(p).all(); err != nil {
+		return nil, nil, err
+	}
+	old, err := readPast(ctx, j, p)
+	if err == nil {
+		p.policies, err = s.overrides(old)
+	}
+	return p, old, err
+}
+
+// replay reads a journal for the second time and lets it happen.
+func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o Options) (*Result, error) {
+	p.config = p.policies(old.config)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next, stop := iter.Pull2(func(yield func(sched.Record, error) bool) {
+		err := j.Replay(ctx, 0, func(r sched.Record) error {
+			if !yield(r, nil) {
+				return context.Canceled
+			}
+			return nil
+		})
+		if err != nil && ctx.Err() == nil {
+			yield(sched.Record{}, err)
+		}
+	})
+	defer stop()
+	s := &pastStory{past: old, next: next, policies: p.policies, noise: p.noise, todo: map[*sched.Job]*again{},
+		byID: map[sched.JobID]*again{}, then: map[sched.JobID]*again{}, names: map[ownName]bool{}}
+	r, err := p.play(ctx, cmp.Or(spec.Policy, ownPolicies(old.config)), s, stage{old.origin, old.horizon()}, o)
+	if err == nil {
+		r.Past = &old.counts
+	}
+	return r, err
+}
+
+// ownPolicies names the policies of a configuration.
+func ownPolicies(c *sched.Config) string {
+	var names []string
+	for i := range c.VCs {
+		names = append(names, cmp.Or(c.VCs[i].Policy, "fifo"))
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), "+")
+}
+
+// overrides gives a function that puts the policies of the flags into a configuration.
+// What a flag does not say about a virtual cluster stays: its backfill, its least run
+// time and its budget of preemptions.
+func (s *Spec) overrides(old *past) (func(*sched.Config) *sched.Config, error) {
+	if err := s.known(old.config); err != nil {
+		return nil, err
+	}
+	var wrong problems
+	texts := map[cell.VCName]string{}
+	for i := range old.config.VCs {
+		if name := old.config.VCs[i].Name; s.Policy != "" {
+			texts[name] = s.Policy
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
+		texts[cell.VCName(name)] = s.VCPolicies[name]
+	}
+	read := map[string]sched.VCConfig{}
+	for _, text := range texts {
+		if _, done := read[text]; !done {
+			vc, err := readPolicy(text, old.medianService)
+			wrong.add(err)
+			read[text] = vc
+		}
+	}
+	return func(c *sched.Config) *sched.Config {
+		out := *c
+		out.VCs = slices.Clone(c.VCs)
+		for i := range out.VCs {
+			vc := &out.VCs[i]
+			text, ok := texts[vc.Name]
+			if !ok && s.Policy != "" { // a virtual cluster that came later
+				text, ok = s.Policy, true
+			}
+			if ok {
+				override(vc, text, read[text])
+			}
+		}
+		return &out
+	}, wrong.all()
+}
+
+// override puts a policy into a virtual cluster.
+func override(vc *sched.VCConfig, text string, by sched.VCConfig) {
+	vc.Policy, vc.Params = by.Policy, by.Params
+	_, keys, _ := strings.Cut(text, ":")
+	for _, kv := range strings.Split(keys, ",") {
+		switch key, _, _ := strings.Cut(kv, "="); key {
+		case "backfill":
+			vc.Backfill = by.Backfill
+		case "minRun":
+			vc.MinRun = by.MinRun
+		case "defragmentation":
+			vc.Moves = by.Moves
+		case "budget":
+			vc.Budget = by.Budget
+		}
+	}
+}
+
+// pastStory lets a journal happen again.
+type pastStory struct {
+	*past
+	next     func() (sched.Record, error, bool)
+	policies func(*sched.Config) *sched.Config
+	noise    func(uint64) int64
+	began    bool
+	done     bool
+	todo     map[*sched.Job]*again
+	byID     map[sched.JobID]*again // by the id that they have now
+	then     map[sched.JobID]*again // by the id that they had then
+	names    map[ownName]bool       // of jobs that have not ended
+}
+
+// ownName is a user's name of a job.
+type ownName struct {
+	user sched.Subject
+	name sched.JobName
+}
+
+// again is a job that was submitted again and has not ended.
+type again struct {
+	old   *pastJob
+	job   *sched.Job
+	was   sched.JobID
+	id    sched.JobID
+	tasks []againTask
+	stop  bool // its user stops it as soon as it is accepted
+}
+
+func (a *again) name() ownName { return ownName{a.job.User, a.job.Name} }
+
+// againTask is how far a task is: how often it was started, and how many runs it ended by
+// itself in the present attempt of its job.
+type againTask struct {
+	starts, ended int
+	retry         int32
+	last          sched.AttemptID // that it ended by itself: a stop makes the world tell that again
+}
+
+// feed implements story: the next command of the journal. What else happens on the way
+// to it is planned at its time.
+func (s *pastStory) feed(r *runner) (sched.Time, engine.Input, bool) {
+	for {
+		rec, err, ok := s.next()
+		if err != nil {
+			r.fail(err)
+		}
+		if err != nil || !ok {
+			s.done = true
+			return 0, engine.Input{}, false
+		}
+		if in, is := s.input(r, rec); is {
+			return rec.Time, in, true
+		}
+		if s.began { // nothing else comes before the configuration
+			s.happens(r, rec)
+		}
+	}
+}
+
+// input makes a command of an event that came from one.
+func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
+	switch e := rec.Event.(type) {
+	case sched.Configured:
+		s.began = true
+		return engine.Input{Reply: r.configured, Command: sched.Reconfigure{Meta: meta(), Config: s.policies(e.Config),
+			Renamed: e.Renamed, RenamedNodes: e.RenamedNodes}}, true
+	case sched.NodeCordoned:
+		return engine.Input{Command: sched.Cordon{Meta: meta(), Node: e.Node, On: e.On, Drain: e.Drain, Reason: e.Reason}}, true
+	case sched.JobSubmitted:
+		old := s.jobs[e.ID]
+		if old == nil || old.unknown() || !r.fits(e.Job, old.gpus) {
+			return engine.Input{}, false
+		}
+		return s.submit(r, old, &e), true
+	}
+	return engine.Input{}, false
+}
+
+// submit submits a job again. Names are those of then, but where a job of its user and
+// that name still runs that had ended by then.
+func (s *pastStory) submit(r *runner, old *pastJob, e *sched.JobSubmitted) engine.Input {
+	a := &again{old: old, job: e.Job, was: e.ID, tasks: make([]againTask, len(old.tasks))}
+	for s.names[a.name()] {
+		a.job.Name = sched.JobName(fmt.Sprintf("%s-%d", a.job.Name, e.ID))
+	}
+	if most := old.longest(); s.noise != nil && most > 0 {
+		a.job.Hints.Duration = max(most/1000*sched.Duration(s.noise(uint64(e.ID))), 1)
+	}
+	s.names[a.name()] = true
+	s.todo[a.job], s.then[e.ID] = a, a
+	r.result.Submitted++
+	return engine.Input{Command: sched.Submit{Meta: meta(), Job: a.job}, Reply: func(reply engine.Reply) {
+		if !r.accepted(a.job, reply) {
+			s.forget(a)
+			return
+		}
+		a.id = reply.Answer.Job
+		s.byID[a.id] = a
+		if a.stop {
+			s.stopNow(r, a)
+		}
+	}}
+}
+
+func (s *pastStory) stopNow(r *runner, a *again) {
+	r.world.Give(engine.Input{Command: sched.Stop{Meta: meta(), Job: a.id}})
+}
+
+func (s *pastStory) forget(a *again) {
+	delete(s.todo, a.job)
+	delete(s.then, a.was)
+	delete(s.names, a.name())
+	delete(s.byID, a.id)
+}
+
+// happens plans what was no command: stops, which name a job that may have another id
+// now or may have ended, and faults.
+func (s *pastStory) happens(r *runner, rec sched.Record) {
+	w := r.world
+	at := func(f func()) { w.At(sched.Duration(rec.Time-w.Now()), f) }
+	rebooted := s.reboots[rec.Seq]
+	wish := func(id sched.JobID, as func(sched.JobID) sched.Command) {
+		at(func() {
+			if a := s.then[id]; a != nil && a.id != 0 {
+				w.Give(engine.Input{Command: as(a.id)})
+			}
+		})
+	}
+	switch e := rec.Event.(type) {
+	case sched.JobHeld:
+		wish(e.Job, func(id sched.JobID) sched.Command {
+			return sched.Hold{Meta: meta(), Job: id, On: e.On, Reason: e.Reason}
+		})
+	case sched.JobRequeued:
+		wish(e.Job, func(id sched.JobID) sched.Command {
+			return sched.Requeue{Meta: meta(), Job: id, Hold: e.Hold, Reason: e.Reason}
+		})
+	case sched.JobUpdated:
+		wish(e.Job, func(id sched.JobID) sched.Command {
+			return sched.Update{Meta: meta(), Job: id, Priority: e.Priority, TimeLimit: e.TimeLimit}
+		})
+	case sched.StopRequested:
+		at(func() {
+			if a := s.then[e.Job]; a != nil && a.id == 0 {
+				a.stop = true
+			} else if a != nil {
+				s.stopNow(r, a)
+			}
+		})
+	case sched.NodeHealth:
+		switch {
+		case slices.Contains(rebooted, e.Node) || e.Up && e.Reason == "rebooted":
+			at(func() { w.Reboot(e.Node) })
+		case e.Up:
+			at(func() { w.Up(e.Node) })
+		default:
+			at(func() { w.Down(e.Node, e.Reason) })
+		}
+	case sched.LeafHealth:
+		at(func() { w.Leaf(e) })
+	case sched.TaskExited:
+		for _, n := range rebooted {
+			at(func() { w.Reboot(n) })
+		}
+	}
+}
+
+// work implements story. A task that ended by itself does as much work again, in the same
+// attempt of its job, and ends as it did; one that did not runs until it is stopped, as it
+// was then. One that had not ended, or that did not run then, works as long as is known of
+// its job, and so does one that nothing would end.
+func (s *pastStory) work(t *sim.Task) (sched.Duration, int32) {
+	a := s.todo[t.Job]
+	task := &a.old.tasks[t.Start.Task]
+	work, code := sched.Duration(0), int32(0)
+	switch run := a.run(t); {
+	case run != nil:
+		work, code = run.work, run.exit.Code
+	case a.old.open:
+		work = cmp.Or(task.tail, a.old.longest(), a.old.declared)
+	case a.old.cut:
+		work = max(task.tail, a.old.longest())
+		if !a.old.succeeded {
+			code = 1
+		}
+	default:
+		return 0, 0
+	}
+	if a.old.checkpoint {
+		work -= t.Served
+	}
+	if n := a.tasks[t.Start.Task].starts; n < len(task.starts) && task.starts[n].did > 0 {
+		work = max(work, task.starts[n].did+1) // at that start it was not done after so much
+	}
+	return max(work, 1), code
+}
+
+// run is how a task that starts ended by itself in the attempt of its job that this is, or
+// in the last one that there was; nil where it did not.
+func (a *again) run(t *sim.Task) *pastRun {
+	now := &a.tasks[t.Start.Task]
+	if now.retry != t.Retry {
+		now.retry, now.ended = t.Retry, 0
+	}
+	return a.old.tasks[t.Start.Task].run(min(t.Retry, a.old.retry), now.ended)
+}
+
+// facts implements story.
+func (s *pastStory) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
+	a := s.todo[j]
+	return metrics.Facts{Duration: a.old.longest(), TraceID: strconv.FormatInt(int64(a.was), 10), App: j.Hints.App, Model: j.Hints.Model}
+}
+
+// behaves implements story: a task starts, and ends when it is told to, as it did at that
+// start; where it was not told to end then, as at the last start at which it was. What
+// jobs reported is not repeated.
+func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
+	a := s.todo[t.Job]
+	starts := a.old.tasks[t.Start.Task].starts
+	n := a.tasks[t.Start.Task].starts
+	if run := a.run(t); run != nil && (run.refused == "" || n >= len(starts) || !starts[n].usual()) {
+		b.Exit, b.Refuse, b.RefuseJob = &run.exit, run.refused, true
+	}
+	a.tasks[t.Start.Task].starts++
+	if len(starts) == 0 {
+		return
+	}
+	n = min(n, len(starts)-1)
+	b.StartDelay = starts[n].delay
+	told := n
+	for told >= 0 && (starts[told].stopped == nil || told < n && !starts[told].usual()) {
+		told--
+	}
+	if told < 0 {
+		return
+	}
+	was := &starts[told]
+	b.StopDelay, b.Stopped = was.stopDelay, was.stopped
+	if was.stopped.Own { // it was done before the stop came to it
+		b.StopDelay, b.Stopped, b.OwnEnd = was.stopDelay+1, &sched.Exit{Code: 143, Signal: 15}, true
+	}
+}
+
+// gpus implements story.
+func (s *pastStory) gpus(t *sim.Task) int32 { return s.todo[t.Job].old.gpus }
+
+// fact implements story: it counts the runs that ended by themselves.
+func (s *pastStory) fact(f sched.Fact) {
+	var id sched.AttemptID
+	task := int32(-1)
+	switch e := f.(type) {
+	case sched.TaskExited:
+		if e.Exit.Own {
+			id, task = e.Attempt, e.Task
+		}
+	case sched.TaskRefused:
+		if e.Job {
+			id, task = e.Attempt, e.Task
+		}
+	}
+	if a := s.byID[id.Job]; task >= 0 && a != nil {
+		if now := &a.tasks[task]; now.last != id {
+			now.last = id
+			now.ended++
+		}
+	}
+}
+
+// ended implements story.
+func (s *pastStory) ended(id sched.JobID) {
+	if a := s.byID[id]; a != nil {
+		s.forget(a)
+	}
+}
+
+// busy implements story.
+func (s *pastStory) busy() bool { return !s.done || len(s.todo) > 0 }

@@ -1,0 +1,342 @@
+// Package simulate replays a trace on a cluster: the engine and the core that run
+// live, with the simulated machine room of executor/sim for the world and the trace
+// for its users. It makes clusters, virtual clusters and jobs from what the command
+// line says, and runs them. It must not decide anything, and must not know policies.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/sim/metrics"
+)
+
+// Origin is the instant at which every simulation begins: a trace's times count
+// from it. It is a midnight, so that hours of a trace, and leases of policies, begin
+// on the hour.
+const Origin = sched.Time(1_000_080_000 * sched.Second)
+
+// GCPercent is what programs that simulate give to debug.SetGCPercent: almost all that
+// a simulation allocates is short-lived and what it keeps is small, so collecting less
+// often saves a fifth of its time.
+const GCPercent = 300
+
+// Options are the parts of a run that its Spec does not say.
+type Options struct {
+	Policies sched.Policies
+	// Ended, when set, gets each job as it ends.
+	Ended func(*metrics.Row)
+	// OnBatch, when set, sees all events.
+	OnBatch func(engine.Batch)
+	// Journal keeps them; nil keeps none.
+	Journal engine.Journal
+}
+
+// Result is what came of a run.
+type Result struct {
+	*metrics.Result
+	Submitted int
+	// Refused are the jobs that the cluster can never run, Refusals the same by reason.
+	Refused  int
+	Refusals []Refusal
+	Records  uint64
+	// Timeless are the jobs whose run time the trace does not tell: they end as soon as
+	// they start.
+	Timeless int
+	Trace    TraceCounts
+	// KeptOff counts jobs by the types of GPUs on which they cannot run, and Ignored by what
+	// the trace says of them and a simulation does not look at.
+	KeptOff Tally
+	Ignored Tally
+	// Past says what of a journal was repeated; nil where none was.
+	Past *PastCounts
+}
+
+// Refusal is why jobs were refused: how many, and the first of them.
+type Refusal struct {
+	What  string        `json:"what"`
+	N     int           `json:"n"`
+	First sched.JobName `json:"first"`
+}
+
+// The reasons for refusals that are told apart are bounded; the last stands for the rest.
+const (
+	maxRefusals = 20
+	otherwise   = "for other reasons"
+)
+
+// refuse counts a job that was refused.
+func (r *Result) refuse(job sched.JobName, what string) {
+	r.Refused++
+	is := func(o Refusal) bool { return o.What == what }
+	if !slices.ContainsFunc(r.Refusals, is) && len(r.Refusals) >= maxRefusals-1 {
+		what = otherwise
+	}
+	i := slices.IndexFunc(r.Refusals, is)
+	if i < 0 {
+		i = len(r.Refusals)
+		r.Refusals = append(r.Refusals, Refusal{What: what, First: job})
+	}
+	r.Refusals[i].N++
+}
+
+// runner is one run.
+type runner struct {
+	plan  *plan
+	o     Options
+	story story
+	world *sim.World
+	stop  context.CancelFunc
+	fold  *metrics.Fold
+	crowd *crowd
+	// task is about to start, and behaves so.
+	task     sim.Task
+	behavior sim.Behavior
+	// changed are speeds that the figures were not told of yet.
+	changed []change
+	result  Result
+	err     error
+	tells   bool       // jobs tell their progress
+	end     sched.Time // of the last batch
+}
+
+// story is what comes from outside in a run: inputs in order of time, and how much
+// work jobs have.
+type story interface {
+	// feed gives the next input and its time; false ends it. The first one is the
+	// configuration, and is asked for before there is a world.
+	feed(*runner) (sched.Time, engine.Input, bool)
+	// work is how long a task that starts will work at full speed, and its exit code;
+	// 0 is until it is told to end.
+	work(*sim.Task) (sched.Duration, int32)
+	// behaves says what else a task that starts does, such as what it reports about
+	// itself, and how often. It is asked after work.
+	behaves(*sim.Task, *sim.Behavior)
+	// facts are what is known of a job that was just submitted.
+	facts(sched.JobID, *sched.Job) metrics.Facts
+	// gpus is the size of the gang of a task that starts.
+	gpus(*sim.Task) int32
+	// fact sees what happened in the world before the loop does.
+	fact(sched.Fact)
+	// ended lets go of a job.
+	ended(sched.JobID)
+	// busy reports whether anything is to come.
+	busy() bool
+}
+
+// Run replays a trace to its end. It stops at the first job that cannot be read, or
+// when the context is done.
+func Run(ctx context.Context, spec Spec, t *Trace, o Options) (*Result, error) {
+	p, err := spec.read(t)
+	if err != nil {
+		return nil, err
+	}
+	return p.run(ctx, &spec, t, o)
+}
+
+// run replays a trace as planned.
+func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Result, error) {
+	next, stop := t.reading()
+	defer stop()
+	r, err := p.play(ctx, spec.Policy, &traceStory{make: newJobs(spec, p), load: spec.Load, next: next,
+		fresh: map[*sched.Job]*made{}}, stage{begin: Origin, horizon: math.MaxInt64}, o)
+	if err == nil {
+		r.Trace = t.counts
+	}
+	return r, err
+}
+
+// stage is when a run begins, and when it is over at the latest.
+type stage struct{ begin, horizon sched.Time }
+
+// play lets a story happen.
+func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Options) (*Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &runner{plan: p, o: o, story: s, tells: listens(p.config), stop: cancel}
+	r.crowd = newCrowd(p, r.faster)
+	r.crowd.configure(&p.config.Cluster)
+	figures := metrics.Options{Policy: policy, Origin: at.begin, Facts: s.facts, Ended: o.Ended}
+	if p.model != nil {
+		figures.Speed = r.speedOf
+	}
+	r.fold = metrics.New(figures)
+	r.world = sim.New(sim.Options{Start: at.begin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
+	r.world.Extend(at.horizon)
+	if p.faults != nil {
+		p.faults.plan(r.world, p.config, s.busy)
+	}
+	if o.Journal == nil {
+		r.o.Journal = &engine.Sink{}
+	}
+	e, err := engine.Open(ctx, engine.Options{Inputs: r, Executor: r.world, Journal: r.o.Journal, Policies: o.Policies, Epoch: 1, OnBatch: r.see,
+		Alone: true, DropEnded: o.Journal == nil})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(e.Run(ctx), r.err, r.world.Err()); err != nil {
+		return nil, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if r.result.Submitted == r.result.Refused {
+		return nil, r.result.nothing()
+	}
+	r.result.Result, err = r.fold.Finish(r.end)
+	return &r.result, err
+}
+
+// nothing is the error of a run in which no job was accepted: its figures would mean
+// nothing.
+func (r *Result) nothing() error {
+	if r.Refused == 0 {
+		return errors.New("there is no job to run")
+	}
+	text := fmt.Sprintf("no job can run: all %d were refused", r.Refused)
+	for _, f := range r.Refusals {
+		text += "\n  " + f.String()
+	}
+	return errors.New(text)
+}
+
+// String is the number of the jobs, the first of them, and why.
+func (f Refusal) String() string {
+	jobs := "jobs"
+	if f.N == 1 {
+		jobs = "job"
+	}
+	return fmt.Sprintf("%d %s, the first %q: %s", f.N, jobs, f.First, f.What)
+}
+
+// Next implements engine.Inputs: those of the world.
+func (r *runner) Next(ctx context.Context, wake sched.Time) (sched.Time, []engine.Input, error) {
+	now, in, err := r.world.Next(ctx, wake)
+	for i := range in {
+		if in[i].Fact != nil {
+			r.story.fact(in[i].Fact)
+		}
+	}
+	return now, in, err
+}
+
+func (r *runner) feed() (sched.Time, engine.Input, bool) { return r.story.feed(r) }
+
+// meta names who gives the commands of a run.
+func meta() sched.Meta { return sched.Meta{Subject: "simulation"} }
+
+// fail ends the run.
+func (r *runner) fail(err error) {
+	r.err = errors.Join(r.err, err)
+	r.stop()
+}
+
+// configured ends the run when the cluster cannot be built.
+func (r *runner) configured(a engine.Reply) {
+	if a.Refusal != nil {
+		r.fail(fmt.Errorf("the cluster is refused: %s", a.Refusal.Message))
+	} else if a.Err != nil {
+		r.fail(a.Err)
+	}
+}
+
+// accepted counts a submission; it is false when the cluster can never run the job.
+func (r *runner) accepted(j *sched.Job, a engine.Reply) bool {
+	switch {
+	case a.Err != nil:
+		r.fail(a.Err)
+	case a.Refusal != nil:
+		what := a.Refusal.Message
+		if a.Refusal.Kind == sched.Conflict {
+			what = "the trace has another job of this id that has not ended yet; give each an id of its own"
+		}
+		r.result.refuse(j.Name, what)
+	default:
+		return true
+	}
+	return false
+}
+
+// behave is how a task behaves: all of a gang do their work side by side.
+func (r *runner) behave(t sim.Task) sim.Behavior {
+	r.task, r.behavior = t, sim.Behavior{} // which stories read and fill in by pointers
+	b := &r.behavior
+	b.RunFor, b.Code = r.story.work(&r.task)
+	if r.tells {
+		b.Tell = tellAfter
+	}
+	r.story.behaves(&r.task, b)
+	b.Speed = perf.FullSpeed
+	if r.crowd.model != nil {
+		places := make([]cell.Task, len(t.Gang))
+		for i := range t.Gang {
+			places[i] = t.Gang[i].Place
+		}
+		b.Speed = r.crowd.enter(t.Attempt, t.Job, places)
+	}
+	if t.Attempt.N > 1 {
+		b.StartUp = r.crowd.startUp(t.Attempt, r.story.gpus(&r.task))
+	}
+	return *b
+}
+
+// tellAfter is when a job tells its progress, where a policy's profiler listens.
+const tellAfter = 10 * sched.Second
+
+// listens reports whether a VC's policy measures run times.
+func listens(c *sched.Config) bool {
+	for i := range c.VCs {
+		for _, p := range c.VCs[i].Params {
+			if p.Key == "profiler" && p.Value != "off" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// faster lets an attempt work at another speed, in the world and in the figures.
+func (r *runner) faster(id sched.AttemptID, speed perf.Speed) {
+	r.world.SetSpeed(id, speed)
+	r.changed = append(r.changed, change{id, speed})
+}
+
+// change is a speed that the figures are to learn of once they know the attempt.
+type change struct {
+	id    sched.AttemptID
+	speed perf.Speed
+}
+
+// speedOf is the speed of a placement, for the figures.
+func (r *runner) speedOf(id sched.AttemptID, j *sched.Job, p *cell.Placement) int64 {
+	return int64(r.crowd.enter(id, j, p.Tasks))
+}
+
+// see folds a batch and lets go of jobs that have ended.
+func (r *runner) see(b engine.Batch) {
+	r.fold.Add(b.Records)
+	r.crowd.see(b.Records)
+	for _, c := range r.changed {
+		r.fold.SetSpeed(r.world.Now(), c.id, int64(c.speed))
+	}
+	r.changed = r.changed[:0]
+	for i := range b.Records {
+		if e, is := b.Records[i].Event.(sched.JobEnded); is {
+			r.story.ended(e.Job)
+		}
+	}
+	if n := len(b.Records); n > 0 {
+		r.result.Records, r.end = b.Records[n-1].Seq, b.Records[n-1].Time
+	}
+	if r.o.OnBatch != nil {
+		r.o.OnBatch(b)
+	}
+}

@@ -1,0 +1,156 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/sim/metrics"
+	"github.com/combsched/comb/internal/spec/trace"
+)
+
+// traceStory is a trace: jobs that are submitted one after the other.
+type traceStory struct {
+	make  jobs
+	load  float64                          // 0 is 1
+	next  func() (*trace.Job, error, bool) // valid until the next one
+	last  sched.Time
+	fresh map[*sched.Job]*made // that were handed over and have no number yet
+	todo  []*made              // jobs by their number, from 1; nil is none, or one that has ended
+	open  int                  // how many of both there are
+	began bool
+	done  bool // the trace has no more jobs
+}
+
+// work is what the world knows of a job and the core does not.
+type work struct {
+	duration sched.Duration
+	gpus     int32
+	id       string
+	interval sched.Duration // between two reports
+	loss     *trace.Curve   // nil where it reports none
+	code     int32          // with which it exits
+}
+
+// feed implements story: the configuration, then one job after the other.
+func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
+	if !s.began {
+		s.began = true
+		return Origin, engine.Input{Command: sched.Reconfigure{Meta: meta(), Config: r.plan.config}, Reply: r.configured}, true
+	}
+	for {
+		t, err, ok := s.next()
+		if err == nil && ok && t.Submit < s.last {
+			err = fmt.Errorf("job %q is submitted before the job that precedes it: sort the trace", t.ID)
+		}
+		if err != nil {
+			r.fail(err)
+		}
+		if err != nil || !ok {
+			s.done = true
+			return 0, engine.Input{}, false
+		}
+		s.last = t.Submit
+		m := s.make.job(t)
+		r.ignores(t)
+		if r.fits(&m.Job, t.GPUs) {
+			return s.at(t.Submit), s.submit(r, t, m), true
+		}
+	}
+}
+
+// at is when a job of the trace is submitted.
+func (s *traceStory) at(submit sched.Time) sched.Time {
+	if s.load != 0 {
+		return Origin + sched.Time(math.Round(float64(submit)/s.load))
+	}
+	return Origin + submit
+}
+
+// submit submits a job.
+func (s *traceStory) submit(r *runner, t *trace.Job, m *made) engine.Input {
+	m.work, m.Job.Retries = r.plan.work(t), r.plan.failures.retriesOf()
+	s.fresh[&m.Job] = m
+	s.open++
+	r.result.Submitted++
+	if t.Duration == 0 {
+		r.result.Timeless++
+	}
+	return engine.Input{Command: sched.Submit{Meta: meta(), Job: &m.Job}, Reply: func(a engine.Reply) {
+		if !r.accepted(&m.Job, a) {
+			delete(s.fresh, &m.Job)
+			s.open--
+		}
+	}}
+}
+
+// of returns a job that was accepted and has not ended. It may start before the answer
+// comes that it was.
+func (s *traceStory) of(id sched.JobID, j *sched.Job) *made {
+	for int(id) >= len(s.todo) {
+		s.todo = append(s.todo, nil)
+	}
+	if s.todo[id] == nil {
+		s.todo[id] = s.fresh[j]
+		delete(s.fresh, j)
+	}
+	return s.todo[id]
+}
+
+// work implements story: what of the job's run time is left.
+func (s *traceStory) work(t *sim.Task) (sched.Duration, int32) {
+	if t.Job.Gangs[t.Attempt.Gang].Extra {
+		return 0, 0 // the members above the minimum help as long as it runs
+	}
+	w := &s.of(t.Attempt.Job, t.Job).work
+	return max(w.duration-t.Served, 1), w.code
+}
+
+// work is what the world knows of a job of a trace: one that fails does so before it is
+// done, if it has not been drawn to fail later.
+func (p *plan) work(t *trace.Job) work {
+	w := work{duration: t.Duration, gpus: t.GPUs, id: t.ID, interval: t.Interval, loss: t.Loss}
+	if d := p.failures.of(t.ID); d > 0 && d < t.Duration {
+		w.duration, w.code = d, 1
+	}
+	return w
+}
+
+// behaves implements story: about a hundred reports where the trace does not say how often.
+func (s *traceStory) behaves(t *sim.Task, b *sim.Behavior) {
+	w := &s.of(t.Attempt.Job, t.Job).work
+	if t.Start.Task != 0 {
+		return
+	}
+	if w.loss == nil {
+		b.Report, b.Shared = s.make.listens, true
+		return
+	}
+	b.Loss = func(done sched.Duration) string { return w.loss.Text(done) }
+	if b.Report = w.interval; b.Report <= 0 {
+		b.Report = max(w.duration/100, sched.Second)
+	}
+}
+
+// facts implements story.
+func (s *traceStory) facts(id sched.JobID, j *sched.Job) metrics.Facts {
+	w := &s.of(id, j).work
+	return metrics.Facts{Duration: max(w.duration, 1), TraceID: w.id, App: j.Hints.App, Model: j.Hints.Model}
+}
+
+// gpus implements story.
+func (s *traceStory) gpus(t *sim.Task) int32 { return s.of(t.Attempt.Job, t.Job).work.gpus }
+
+// fact implements story.
+func (s *traceStory) fact(sched.Fact) {}
+
+// ended implements story.
+func (s *traceStory) ended(id sched.JobID) {
+	s.todo[id] = nil // it was asked for when it was submitted
+	s.open--
+}
+
+// busy implements story.
+func (s *traceStory) busy() bool { return !s.done || s.open > 0 }

@@ -1,0 +1,209 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
+)
+
+// Unlimited is a capacity that is not checked.
+const Unlimited = -1
+
+// Capacity is what a machine has for its cells; Unlimited where not declared.
+type Capacity struct {
+	Node     cell.NodeName
+	MilliCPU int64 // thousandths of a core
+	MemoryMB int64 // MiB
+	GPU      int64 // devices
+	// Pretended is that GPUs that do not exist count, too.
+	Pretended bool
+}
+
+// Cluster is a cluster file that was read and found right.
+type Cluster struct {
+	Config *sched.Config
+	// Nodes are the capacities declared under "nodes", sorted by name.
+	Nodes []Capacity
+	// Renamed and RenamedNodes are the older names of virtual clusters and nodes
+	// that the file tells, sorted by the new ones.
+	Renamed      []sched.Rename
+	RenamedNodes []sched.NodeRename
+}
+
+// Command is the wish to make the cluster the present configuration.
+func (c *Cluster) Command(m sched.Meta) sched.Reconfigure {
+	return sched.Reconfigure{Meta: m, Config: c.Config, Renamed: c.Renamed, RenamedNodes: c.RenamedNodes}
+}
+
+// The bounds of a cluster. They are checked before anything is built.
+const (
+	MaxLeaves     = 1_000_000 // devices of the whole cluster
+	MaxCells      = 2_000_000 // cells of all levels
+	MaxNodeLeaves = 4096      // devices, or parts of devices, of one machine in one chain
+	MaxChains     = 256
+	MaxVCs        = 1024
+	maxVCDepth    = 8 // of nested virtual clusters
+	maxNameLength = 253
+	maxLevels     = 32
+	maxIndex      = MaxLeaves - 1 // of a device on its node
+)
+
+// Limits are the bounds of a cluster file as a document.
+func Limits() document.Limits {
+	return document.Limits{Bytes: 8 << 20, Depth: 2 * (maxLevels + 8), Nodes: 400_000, Scalar: 8 << 20}
+}
+
+// Policies are those that a cluster file may name. Without names every one is
+// accepted, and without New all parameters are.
+type Policies struct {
+	Names []string
+	New   sched.Policies
+	Named bool // the nodes are machines: one without a name is refused
+	// Pretend says whether GPUs are pretended of which a file does not say it, and from what that
+	// is, in words for a warning; "" is none. nil: they are real.
+	Pretend func() (yes bool, from string)
+}
+
+// Parse reads a cluster file. Warnings (accepted, but probably not meant) come with
+// or without problems; when there are problems the cluster is nil.
+func Parse(file string, src []byte, policies Policies) (c *Cluster, warnings, problems document.Problems) {
+	root, problems := document.Parse(file, src, Limits())
+	if root == nil {
+		return nil, nil, problems
+	}
+	b := &builder{Reader: document.NewReader(), policies: policies}
+	b.Add(problems)
+	if root = b.unwrap(root); root != nil {
+		b.read(root)
+	}
+	if problems := b.Problems(); len(problems) > 0 {
+		return nil, b.Warnings(), problems
+	}
+	return &Cluster{Config: b.config(), Nodes: b.capacities, Renamed: b.renamed, RenamedNodes: b.renamedNodes}, b.Warnings(), nil
+}
+
+// builder is one reading of one file.
+type builder struct {
+	*document.Reader
+	policies Policies
+
+	types    map[cell.TypeName]*cellType
+	skus     map[cell.TypeName]*skuEntry
+	chains   map[cell.ChainName]*chain
+	tops     []*document.Node // the physicalCells
+	cells    []cell.CellSpec
+	machines map[cell.NodeName]*machine
+	pins     map[cell.PinnedID]*pin
+	vcs      []vc
+	halfLife sched.Duration
+	speeds   []sched.Throughput
+	storages []storage.Storage
+	exits    []exit.Rule
+	limits   cell.TaskLimits
+	access   []access.Grant
+	divides  bool // some type is a device with parts
+	full     bool // there are more than MaxVCs
+	lost     bool // a top-level cell could not be made sense of: chains may lack cells
+
+	renamed      []sched.Rename
+	renamedNodes []sched.NodeRename
+	nodeRenames  []nodeRename
+	capacities   []Capacity
+}
+
+// unwrap finds the cluster file inside an OpenPAI services-configuration file.
+// It returns nil when there is nothing to read on.
+func (b *builder) unwrap(root *document.Node) *document.Node {
+	outer := root.Get("hivedscheduler")
+	if outer == nil || root.Get("physicalCluster") != nil || root.Get("virtualClusters") != nil {
+		return root
+	}
+	inner := outer.Get("config")
+	switch {
+	case inner == nil || inner.Kind == document.Null:
+		b.Problem(outer, "hivedscheduler needs the key \"config\" with the cluster file as a block (config: |)")
+		return nil
+	case inner.Kind == document.Map:
+		return inner
+	}
+	root, problems := inner.Inside(Limits())
+	b.Add(problems)
+	return root
+}
+
+// ignored are HiveD's keys that Comb has no use for.
+func ignored() []string {
+	return []string{"kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold", "waitingPodSchedulingBlockMilliSec", "quotaExcludeVCs"}
+}
+
+// read goes through the file in the order in which the parts need each other.
+// Each part goes on with what the earlier ones could make of the file.
+func (b *builder) read(root *document.Node) {
+	m := b.Map(root, "the cluster file")
+	b.require(m, "physicalCluster", "what the cluster has: cellTypes and physicalCells")
+	b.require(m, "virtualClusters", "the teams, each with its virtualCells")
+	physical := b.Map(m.Node("physicalCluster"), "physicalCluster")
+	b.require(physical, "cellTypes", aType)
+	b.require(physical, "physicalCells", "a list of the cells that exist, such as {cellType: NODE, cellAddress: node-1}")
+	b.readTypes(physical.Node("cellTypes"))
+	b.readSKUs(b.skuTypes(physical))
+	b.readCells(physical.Node("physicalCells"))
+	physical.Rest()
+	b.checkNodeRenames()
+	b.readVCs(m.Node("virtualClusters"))
+	b.renames()
+	b.readNodes(m.Node("nodes"))
+	b.halfLife = b.duration(m.Node("opportunisticHalfLife"), maxHalf)
+	b.readThroughputs(m.Node("throughputs"))
+	b.storages = readStorages(b.Reader, m.Node("storages"), func(name string) bool {
+		return b.full || slices.ContainsFunc(b.vcs, func(v vc) bool { return string(v.spec.Name) == name })
+	})
+	b.limits = readLimits(b.Reader, m.Node("limits"))
+	b.exits = readExitRules(b.Reader, m.Node("exitRules"))
+	for _, key := range ignored() {
+		if n := m.Node(key); n != nil {
+			b.Warn(n, "this key of HiveD has no effect here")
+		}
+	}
+	m.Rest()
+	b.checkGuarantees()
+}
+
+// require reports a key that is missing or has no value, with what belongs there.
+func (b *builder) require(m *document.MapReader, key, belongs string) {
+	n := m.Node(key)
+	if n == nil {
+		m.Require(key)
+	} else if n.Kind == document.Null {
+		b.Problem(n, "%s has no value; write %s", key, belongs)
+	}
+}
+
+// text reads a text that must be there. HiveD takes an empty one for a missing one.
+func (b *builder) text(m *document.MapReader, key, belongs string) string {
+	n := m.Node(key)
+	if n != nil && n.Kind == document.Scalar && n.Text == "" {
+		b.Problem(n, "%s has no value; write %s", key, belongs)
+		return ""
+	}
+	b.require(m, key, belongs)
+	return b.String(n, document.Text{})
+}
+
+// namePattern is what names of types, VCs, nodes and pinned cells are made of.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$`)
+
+// name checks a name that stands at n; what says whose, for the message.
+func (b *builder) name(n *document.Node, name, what string) bool {
+	if len(name) <= maxNameLength && namePattern.MatchString(name) {
+		return true
+	}
+	b.Problem(n, "%s is no good name for %s: use at most %d letters, digits, \"-\", \"_\" and \".\"", document.Quote(name), what, maxNameLength)
+	return false
+}

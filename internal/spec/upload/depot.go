@@ -1,0 +1,463 @@
+package upload
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options are the limits of a depot; zero values stand for the defaults in brackets.
+type DepotOptions struct {
+	Limits Limits        // of one upload [Default]
+	Quota  int64         // bytes of all uploads of one subject [10 GiB]
+	Unused time.Duration // how long one that no job uses is kept [1 h]
+	Room   func() error  // says why nothing more should be put on the disk; nil is that there is room
+	Log    *slog.Logger
+}
+
+// Each subject sends one at a time, so that none holds up all others, and the server takes so many.
+const mostAtOnce = 32
+
+// The errors of Put and Link.
+var (
+	ErrNoUpload = errors.New("there is no such upload")
+	ErrDigest   = errors.New("what was sent is something else")
+	ErrQuota    = errors.New("there is no room for another upload")
+	ErrBusy     = errors.New("uploads are under way")
+	ErrFull     = errors.New("the disk takes no more")
+)
+
+// Depot keeps uploads. Its methods may be called from many goroutines.
+type Depot struct {
+	dir string
+	o   DepotOptions
+
+	mu     sync.Mutex      // of coming, and held while uploads are linked or erased
+	coming map[string]bool // subjects that send one, by the names of their folders
+
+	hashing sync.Mutex
+	whole   map[string]version // as which each upload was read and found to be what came, by its path
+}
+
+// version is what the file system says of a file that changes when the file does.
+type version struct {
+	inode   uint64
+	size    int64
+	changed time.Time
+}
+
+// settled is how old a file's last change is at least when a later one is sure to be told from it.
+const settled = time.Second
+
+const (
+	suffix = ".tar"
+	fresh  = ".new" // of one that is not there in full
+)
+
+// Open opens a depot, and makes its folder. What was not received in full is removed.
+func OpenDepot(dir string, o DepotOptions) (*Depot, error) {
+	if o.Limits.Bytes <= 0 {
+		o.Limits.Bytes = Default.Bytes
+	}
+	if o.Limits.Files <= 0 {
+		o.Limits.Files = Default.Files
+	}
+	if o.Quota <= 0 {
+		o.Quota = 10 << 30
+	}
+	if o.Unused <= 0 {
+		o.Unused = time.Hour
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of uploads: %w", err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*", "*"+fresh))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range left {
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("remove an upload that did not come in full: %w", err)
+		}
+	}
+	return &Depot{dir: dir, o: o, coming: map[string]bool{}}, nil
+}
+
+// Limits are those of one upload, and of all of a subject in bytes.
+func (d *Depot) Limits() (Limits, int64) { return d.o.Limits, d.o.Quota }
+
+// Key names an upload among those of all subjects, as Sweep takes it.
+func DepotKey(subject, digest string) string {
+	return filepath.Join(folder(subject), strings.TrimPrefix(digest, "sha256:")+suffix)
+}
+
+// folder is the name of a subject's folder: a subject may have any letters.
+func folder(subject string) string {
+	sum := sha256.Sum256([]byte(subject))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Upload is one that is kept.
+type Upload struct {
+	Digest string
+	Size   int64
+	Used   time.Time // when it was sent, or named by a job, last
+	Jobs   int       // how many jobs have it beside their files
+}
+
+// List are the uploads of a subject, in order of their digests.
+func (d *Depot) List(subject string) (list []Upload, err error) {
+	found, err := os.ReadDir(filepath.Join(d.dir, folder(subject)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, one := range found {
+		name, whole := strings.CutSuffix(one.Name(), suffix)
+		st, statErr := one.Info()
+		if !whole || statErr != nil {
+			continue
+		}
+		list = append(list, Upload{"sha256:" + name, st.Size(), st.ModTime(), links(st) - 1})
+	}
+	return list, err
+}
+
+func links(st fs.FileInfo) int {
+	if s, ok := st.Sys().(*syscall.Stat_t); ok {
+		return int(s.Nlink)
+	}
+	return 1
+}
+
+// Has says how many bytes an upload of a subject has, and notes that it is used now.
+func (d *Depot) Has(subject, digest string) (size int64, ok bool) {
+	if !ValidDigest(digest) {
+		return 0, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	path := filepath.Join(d.dir, DepotKey(subject, digest))
+	st, err := os.Lstat(path)
+	if err != nil {
+		return 0, false
+	}
+	now := time.Now()
+	return st.Size(), os.Chtimes(path, now, now) == nil
+}
+
+// Size is how many bytes an upload of a subject has; 0 is that it is not there.
+func (d *Depot) Size(subject, digest string) int64 {
+	if st, err := os.Lstat(filepath.Join(d.dir, DepotKey(subject, digest))); err == nil && ValidDigest(digest) {
+		return st.Size()
+	}
+	return 0
+}
+
+// Put receives an upload, unless it is there already: then nothing is read. Errors are those above, ErrArchive, and
+// those of r and of the disk.
+func (d *Depot) Put(subject, digest string, r io.Reader) (size int64, err error) {
+	if size, ok := d.Has(subject, digest); ok {
+		return size, nil
+	}
+	if !ValidDigest(digest) {
+		return 0, fmt.Errorf("%w: %.100q is no digest: want sha256: and 64 hexadecimal digits", ErrDigest, digest)
+	}
+	name := folder(subject)
+	if err := d.begin(name); err != nil {
+		return 0, err
+	}
+	defer d.end(name)
+	room, err := d.room(subject)
+	if err != nil {
+		return 0, err
+	}
+	path := filepath.Join(d.dir, DepotKey(subject, digest))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return 0, disk(err)
+	}
+	size, err = d.receive(path+fresh, digest, room, r)
+	if err == nil {
+		err = os.Rename(path+fresh, path)
+	}
+	if err != nil {
+		return 0, errors.Join(disk(err), removed(path+fresh))
+	}
+	return size, disk(syncFolders(filepath.Dir(path), d.dir))
+}
+
+func removed(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// disk marks an error that says that the disk is full.
+func disk(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
+}
+
+// begin lets a subject send.
+func (d *Depot) begin(name string) error {
+	if d.o.Room != nil {
+		if err := d.o.Room(); err != nil {
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.coming[name]:
+		return fmt.Errorf("%w: another one of the same user; try again when it is over", ErrBusy)
+	case len(d.coming) >= mostAtOnce:
+		return fmt.Errorf("%w: %d, the most that this server takes at a time; try again", ErrBusy, mostAtOnce)
+	}
+	d.coming[name] = true
+	return nil
+}
+
+func (d *Depot) end(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.coming, name)
+}
+
+// room is how many bytes a subject may still send.
+func (d *Depot) room(subject string) (int64, error) {
+	list, err := d.List(subject)
+	if err != nil {
+		return 0, err
+	}
+	left := d.o.Quota
+	for _, one := range list {
+		left -= one.Size
+	}
+	if left <= 0 {
+		return 0, d.overQuota()
+	}
+	return left, nil
+}
+
+func (d *Depot) overQuota() error {
+	return fmt.Errorf("%w: all uploads of a user may have %s; those that no job uses are erased after %v, and an administrator can remove the files of old jobs, or give more with comb serve --upload-quota",
+		ErrQuota, Size(d.o.Quota), d.o.Unused)
+}
+
+// receive writes an upload into a file and checks it.
+func (d *Depot) receive(path, digest string, room int64, r io.Reader) (int64, error) {
+	if err := removed(path); err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	limits := d.o.Limits
+	limits.Bytes = min(limits.Bytes, room)
+	held, err := Check(io.TeeReader(r, f), limits)
+	switch {
+	case err != nil && held.Size > room:
+		return 0, d.overQuota()
+	case err != nil:
+		return 0, err
+	case held.Digest != digest:
+		return 0, fmt.Errorf("%w: it has the digest %s, and was sent as %s", ErrDigest, held.Digest, digest)
+	}
+	// Tasks of any user of an image read it; the folders above are the server's alone.
+	return held.Size, errors.Join(f.Chmod(0o444), f.Sync())
+}
+
+func syncFolders(paths ...string) error {
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ErrDamaged says that an upload is not what came any more.
+var ErrDamaged = errors.New("the upload is damaged and was removed: submit the job again, so that the folder is sent again")
+
+// Read opens an upload, at its beginning. A task that runs as the server's user could have changed it: one that is not what
+// came is removed, so that it can be sent again: ErrDamaged.
+func (d *Depot) Read(subject, digest string) (*os.File, error) {
+	if !ValidDigest(digest) {
+		return nil, ErrNoUpload
+	}
+	path := filepath.Join(d.dir, DepotKey(subject, digest))
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoUpload
+	}
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	if _, err = io.Copy(sum, f); err == nil {
+		if _, err = f.Seek(0, io.SeekStart); err == nil && fmt.Sprintf("sha256:%x", sum.Sum(nil)) == digest {
+			return f, nil
+		} else if err == nil {
+			err = errors.Join(ErrDamaged, removed(path))
+		}
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// ReadAgain is Read for readers that check the digest themselves: an upload that it has read once is not read as a whole again until it
+// changes, by what the file system says of it.
+func (d *Depot) ReadAgain(subject, digest string) (*os.File, error) {
+	if !ValidDigest(digest) {
+		return nil, ErrNoUpload
+	}
+	d.hashing.Lock()
+	defer d.hashing.Unlock()
+	path := filepath.Join(d.dir, DepotKey(subject, digest))
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(d.whole, path)
+		return nil, ErrNoUpload
+	}
+	if err != nil {
+		return nil, err
+	}
+	before := versionOf(f)
+	if before != nil && d.whole[path] == *before {
+		return f, nil
+	}
+	f.Close()
+	if f, err = d.Read(subject, digest); err != nil {
+		delete(d.whole, path)
+		return nil, err
+	}
+	if now := versionOf(f); now != nil && before != nil && *now == *before && time.Since(now.changed) > settled {
+		if d.whole == nil {
+			d.whole = map[string]version{}
+		}
+		d.whole[path] = *now
+	}
+	return f, nil
+}
+
+// versionOf is that of a file; nil where it is not known.
+func versionOf(f *os.File) *version {
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return nil
+	}
+	return &version{st.Ino, st.Size, time.Unix(st.Ctim.Unix())}
+}
+
+// Link gives a job its upload, as a file beside its own: it stays as long as these do, and takes no more room. One that
+// is there is left as it is. Errors are those of Read.
+func (d *Depot) Link(subject, digest, path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	f, err := d.Read(subject, digest)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	d.mu.Lock()
+	err = os.Link(f.Name(), path)
+	d.mu.Unlock()
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrNoUpload
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EMLINK):
+		return disk(duplicate(f, path))
+	}
+	return err
+}
+
+// duplicate is for where no link can be: jobs' files on another file system, or more links to one file than it allows. A copy
+// takes room of its own, and does not count among the jobs that List tells of.
+func duplicate(f *os.File, path string) error {
+	to, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+fresh)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, f)
+	if err = errors.Join(err, to.Chmod(0o444), to.Close()); err == nil {
+		err = os.Rename(to.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, removed(to.Name()))
+	}
+	return nil
+}
+
+// tidyEvery is how often Tidy looks.
+const tidyEvery = 10 * time.Minute
+
+// Tidy sweeps from time to time, until ctx is done. used are those in use, by Key.
+func (d *Depot) Tidy(ctx context.Context, used func(context.Context) (map[string]bool, error)) {
+	for {
+		in, err := used(ctx)
+		if err == nil {
+			_, err = d.Sweep(in)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.o.Log.Warn("erase uploads that no job uses; it is tried again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(tidyEvery):
+		}
+	}
+}
+
+// Sweep erases what no job has beside its files, what is not in use, by Key, and was not used for Options.Unused. It returns
+// how many it erased.
+func (d *Depot) Sweep(used map[string]bool) (erased int, err error) {
+	d.hashing.Lock()
+	clear(d.whole) // also of what is erased
+	d.hashing.Unlock()
+	found, err := filepath.Glob(filepath.Join(d.dir, "*", "*"+suffix))
+	if err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, path := range found {
+		key, relErr := filepath.Rel(d.dir, path)
+		st, statErr := os.Lstat(path)
+		if relErr != nil || statErr != nil || used[key] || links(st) > 1 || time.Since(st.ModTime()) < d.o.Unused {
+			continue
+		}
+		if rmErr := os.Remove(path); rmErr != nil {
+			err = errors.Join(err, rmErr)
+			continue
+		}
+		erased++
+	}
+	return erased, err
+}
