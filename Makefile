@@ -26,7 +26,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 .PHONY: hunt build lab demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check race staticcheck bench bench-core bench-sim bench-container same solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Builds a program, and says how far it is.
-BUILD = GO='$(GO)' ./internal/lab/run/build
+BUILD = GO='$(GO)' ./internal/test/lab/run/build
 
 build: ## builds bin/comb and bin/train
 	@echo 'build 1/3: modules (the first time they are downloaded)'
@@ -35,7 +35,7 @@ build: ## builds bin/comb and bin/train
 	@$(BUILD) 'build 3/3: bin/train, the example job' -o bin/train ./examples/train
 
 lab: build
-	@$(BUILD) 'build: bin/lab, the program behind make demo and make walk' -o bin/lab ./internal/lab/run
+	@$(BUILD) 'build: bin/lab, the program behind make demo and make walk' -o bin/lab ./internal/test/lab/run
 
 demo: lab ## runs the five experiments on this machine, in containers where an engine answers, else as processes, live, with a report
 	bin/lab demo -bin bin -evidence bin/demo-evidence
@@ -47,13 +47,13 @@ walk: lab ## goes the way of users through the whole product: command line, REST
 	@bin/lab walk -bin bin
 
 # Packages whose tests have real processes, and wait for them: make test-live.
-LIVE = ./internal/lab ./internal/executor/local ./cmd/comb
+LIVE = ./internal/test/lab ./internal/executor/local ./cmd/comb
 
 # The packages that take longest begin first, so that none of them runs alone at the end.
 LONGEST = ./internal/sim/script ./internal/sim/simulate ./internal/sched ./internal/cell
 
 # One story of a real server with real tasks; the others are those of LIVE.
-STORY = ./internal/lab -run '^TestReadme$$'
+STORY = ./internal/test/lab -run '^TestReadme$$'
 
 # Of the seeds of random tests `make test` tries a fifth. `make test MOVING="$(make -s moving)"` has some that no run
 # before had: that range moves with each commit.
@@ -83,13 +83,13 @@ WITH_CGO = CGO_ENABLED=1 $(CONTAINERS) -race -run ContainerBuiltWithLibraries ./
 
 test-container: ## runs the tests of containers: needs root, gcc, and Debian's docker.io, iptables and busybox-static (under 5 minutes)
 	@failed=0; live='-args -live container'; \
-	  { $(CONTAINERS) -run Container ./internal/executor/local $$live && $(CONTAINERS) -run '$(BESIDE)' ./internal/lab/containers $$live && \
+	  { $(CONTAINERS) -run Container ./internal/executor/local $$live && $(CONTAINERS) -run '$(BESIDE)' ./internal/test/lab/containers $$live && \
 	    $(WITH_CGO) $$live; } & beside=$$!; \
-	  $(CONTAINERS) -skip '$(BESIDE)' ./internal/lab/containers $$live || failed=1; \
+	  $(CONTAINERS) -skip '$(BESIDE)' ./internal/test/lab/containers $$live || failed=1; \
 	  wait $$beside || failed=1; exit $$failed
 
 image: build ## writes bin/comb-image.tar, an image of Comb that engines and registries take (IMAGE=comb:latest); no container engine is needed
-	@$(GO) run ./internal/boximage bin/comb $(or $(IMAGE),comb:latest) bin/comb-image.tar
+	@$(GO) run ./internal/test/boximage bin/comb $(or $(IMAGE),comb:latest) bin/comb-image.tar
 	@echo 'bin/comb-image.tar: docker load -i it, or push it to your registry'
 
 # The first build of the cluster takes 15 minutes of processor time; what it makes is kept outside the tree.
@@ -115,7 +115,7 @@ image-torch: $(TORCH) ## makes the image local.test/torch:1 of Debian's PyTorch,
 	docker import -c 'ENV PYTHONUNBUFFERED=1' $(TORCH) local.test/torch:1
 
 test-torch: $(TORCH) ## trains with real PyTorch in a gang of two containers that is preempted, and compares its losses (what image-torch and test-container need)
-	$(GO) test -count=1 -timeout 1h -v -run TestTorch ./internal/lab/containers -args -live container,torch -torch $(TORCH)
+	$(GO) test -count=1 -timeout 1h -v -run TestTorch ./internal/test/lab/containers -args -live container,torch -torch $(TORCH)
 
 test-gpu: build ## checks Comb on a machine with one NVIDIA GPU: what tasks see, what is measured, a real training that is preempted, and two that take turns (needs python3 with PyTorch, curl; under 5 minutes)
 	test/gpu/check bin/comb
@@ -163,7 +163,7 @@ vet: ## vets all packages, with the flags of the build, so that what it compiled
 
 check: vet ## the quick loop: vet, format, tidy, short tests
 	@test -z "$$(gofmt -l . | tee -a /dev/stderr)" || { echo 'not formatted: run gofmt -w on the files above' >&2; exit 1; }
-	$(GO) test -count=1 ./internal/tidy
+	$(GO) test -count=1 ./internal/test/tidy
 	$(GO) test -short -timeout 5m ./...
 
 # Packages whose own code starts goroutines or guards what several use. The pure core does neither
@@ -176,38 +176,38 @@ RACED = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z])|\.Go\(|sync\.|atomic\.' --
 RACED_LAB = Kill|Away|GandivaLive
 
 race: ## runs the tests of all packages with goroutines under the race detector, in their short form (needs gcc)
-	CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(HANGS) -run '$(RACED_LAB)' ./internal/lab
+	CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(HANGS) -run '$(RACED_LAB)' ./internal/test/lab
 	CGO_ENABLED=1 COMB_TURN=$$(git rev-list --count HEAD) $(GO) test -vet=off -race -short -p 4 -timeout $(HANGS) ./internal/executor/local $(RACED) # live tests wait most of their time
 
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...
 
 bench: build bench-core bench-sim ## measures; prints one line a figure: name{labels} value unit (BENCH_JOBS=100000)
-	@$(GO) run ./internal/lab/run bench -bin bin -jobs $(BENCH_JOBS)
+	@$(GO) run ./internal/test/lab/run bench -bin bin -jobs $(BENCH_JOBS)
 	@if [ "$$(id -u)" = 0 ] && command -v dockerd > /dev/null; then $(MAKE) --no-print-directory bench-container; \
 	  else echo 'no figures of containers: they need root and the packages of make test-container'; fi
 
 bench-core: ## measures only the decision core (ONLY=load-4096 for a part, BENCH_FLAGS='-cpuprofile FILE')
-	@$(GO) run ./internal/lab/run core -only '$(ONLY)' $(BENCH_FLAGS)
+	@$(GO) run ./internal/test/lab/run core -only '$(ONLY)' $(BENCH_FLAGS)
 
 HUNT ?= -for 10m
 
 hunt: ## looks for checks and decisions of many steps in random workloads; prints the ten heaviest with small scripts (HUNT='-known -nodes 1000')
-	@$(GO) run ./internal/hunt/run $(HUNT)
+	@$(GO) run ./internal/test/hunt/run $(HUNT)
 
 bench-sim: build ## measures only simulations (ONLY=philly-las for a part, BENCH_FLAGS='-cpuprofile FILE')
-	@$(GO) run ./internal/lab/run sim -bin bin -only '$(ONLY)' $(BENCH_FLAGS)
+	@$(GO) run ./internal/test/lab/run sim -bin bin -only '$(ONLY)' $(BENCH_FLAGS)
 
 demo-kube: rig-kube ## runs the five experiments as pods of a real node, with a report (see test-kube)
 	$(GO) test -vet=off -c -o bin/comb-kube.test ./cmd/comb
 	./test/kube/run sh -ec 'cd cmd/comb; ../../bin/comb-kube.test -test.v -test.timeout 10m -test.run TestKubeDemo -experiments -live kube -kubeconfig $$KUBECONFIG'
 
 bench-kube: build rig-kube ## measures jobs as pods on simulated nodes of 8 GPUs (NODES=500; needs what make test-kube needs)
-	@$(GO) build -o bin/kubebench ./internal/lab/kubebench
+	@$(GO) build -o bin/kubebench ./internal/test/lab/kubebench
 	@NODES=$(or $(NODES),500) ./test/kube/run bin/kubebench -bin bin -nodes $(or $(NODES),500)
 
 bench-container: ## measures only containers, beside the bare engine (needs what make test-container needs; ONLY=Prefetch for a part, BENCH_ROUNDS=100)
-	@$(GO) test -count=1 -timeout 1h -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/lab/containers -args -live container -rounds $(BENCH_ROUNDS)
+	@$(GO) test -count=1 -timeout 1h -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/test/lab/containers -args -live container -rounds $(BENCH_ROUNDS)
 
 soak: soak-seeds soak-depth ## all random tests and the exhaustive search at full length (SEEDS=100000 or FROM:TO, DEPTH=7)
 
@@ -234,16 +234,16 @@ same: ## compares, byte for byte, what this tree's programs do with what those o
 	@SEEDS=$(or $(RUNS),1:100) test/same/run $(BASE)
 
 solvers: ## lets cbc judge lease selection, 20 s an instance (needs coinor-cbc; CBC_INSTANCES=1 of each family)
-	$(GO) test -count=1 -timeout 2h -v -run TestCBC ./internal/policy/leases/judge -args -cbc $(CBC_INSTANCES)
+	$(GO) test -count=1 -timeout 2h -v -run TestCBC ./internal/test/judge -args -cbc $(CBC_INSTANCES)
 
 reproduce: ## runs every published result against ours and writes docs/results.md (needs the public traces, COMB_DATA; ONLY=tiresias for a part)
 	$(GO) test -count=1 -timeout 1h -v -run 'TestReproduce' ./internal/sim/simulate -args -results $(CURDIR)/docs/results.md -part '$(ONLY)'
 
-mutants: ## plants every fault of internal/mutant and lists which test catches it
-	$(GO) test -count=1 -timeout 4h -v -run TestFaults ./internal/mutant -args -mutants all
+mutants: ## plants every fault of internal/test/mutant and lists which test catches it
+	$(GO) test -count=1 -timeout 4h -v -run TestFaults ./internal/test/mutant -args -mutants all
 
 crash: ## kills servers and supervisors under load (SERVER_KILLS=50 SUPERVISOR_KILLS=20)
-	$(GO) test -count=1 -timeout 1h -v -run 'Kill' ./internal/lab -args -server-kills $(SERVER_KILLS) -supervisor-kills $(SUPERVISOR_KILLS)
+	$(GO) test -count=1 -timeout 1h -v -run 'Kill' ./internal/test/lab -args -server-kills $(SERVER_KILLS) -supervisor-kills $(SUPERVISOR_KILLS)
 
 fuzz: ## fuzzes every fuzz target for a while (FUZZTIME=30s)
 	@set -e; for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // A run is a program of this folder.

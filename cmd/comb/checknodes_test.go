@@ -10,10 +10,10 @@ import (
 
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/executor/kube/simapi"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
+	"github.com/combsched/comb/internal/test/simapi"
 )
 
 // What a Kubernetes cluster lacks of a cluster file is told all at once: nodes, rights in namespaces, and those to claim devices.

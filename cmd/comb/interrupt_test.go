@@ -22,7 +22,7 @@ import (
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // slowWay passes requests on to a server. What it does with the answer to the first

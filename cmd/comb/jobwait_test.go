@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/lines"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // waits is a job that waits: for a reason, "" is none, and with notices, of which so many last.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 var kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster")
@@ -53,7 +53,7 @@ func TestKube(t *testing.T) {
 func combImage(t *testing.T) string {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "comb.tar")
-	command(t, "", "go", "run", "../../internal/boximage", filepath.Join(testkit.Bin(t), "comb"), "local.test/comb:test", file)
+	command(t, "", "go", "run", "../../internal/test/boximage", filepath.Join(testkit.Bin(t), "comb"), "local.test/comb:test", file)
 	return file
 }
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/lab"
-	"github.com/combsched/comb/internal/lab/image"
-	"github.com/combsched/comb/internal/testkit"
-	"github.com/combsched/comb/internal/walk"
+	"github.com/combsched/comb/internal/test/lab"
+	"github.com/combsched/comb/internal/test/lab/image"
+	"github.com/combsched/comb/internal/test/testkit"
+	"github.com/combsched/comb/internal/test/walk"
 )
 
 // claimed is a claim named walk whose volume is a folder of this machine.

@@ -20,7 +20,7 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/cli.md")

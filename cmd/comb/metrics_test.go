@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/combsched/comb/internal/contexts"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // fetch writes what the server answers to GET PATH into a file, its status first: fetch FILE PATH

@@ -20,8 +20,8 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/seeds"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // TestJobWithoutItsGuarantee checks that a job says when it runs on without its

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // asTrain makes the test's own binary run the program, so that every test here

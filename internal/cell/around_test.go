@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/cell/twin"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
+	"github.com/combsched/comb/internal/test/twin"
 )
 
 // divided is a cluster of one rack or two in which VC a divides its cells among children, of which

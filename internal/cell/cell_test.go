@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // small is racks of two nodes of two switches of two leaves; quota entries are

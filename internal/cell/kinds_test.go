@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/cell/twin"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
+	"github.com/combsched/comb/internal/test/twin"
 )
 
 // A gang of several kinds of members starts wherever its tasks fit and every guarantee

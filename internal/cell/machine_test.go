@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/cell/twin"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
+	"github.com/combsched/comb/internal/test/twin"
 )
 
 // Random histories of a small cluster, step by step beside a dumb twin that tries

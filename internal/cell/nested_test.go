@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // family is a cluster of racks whose VC a divides its cells among children, one of

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/cell/twin"
+	"github.com/combsched/comb/internal/test/twin"
 )
 
 // Random histories of clusters of unusual shapes, with requests that restrict

@@ -20,7 +20,7 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // serverVar makes this test binary a server instead of a test.

@@ -22,7 +22,7 @@ import (
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 var client = flag.String("client", "", "the folder in which OpenPAI's client is installed")

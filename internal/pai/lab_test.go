@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // The lab of two machines, from the first step to the last, by OpenPAI's command where it has one, else by comb's: the first

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // pieces takes in both streams, and says where the other begins.

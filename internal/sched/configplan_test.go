@@ -12,8 +12,8 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/effects"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
 	"github.com/combsched/comb/internal/setting"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // TestPlanAgreesWithApply changes the configuration of random clusters in every

@@ -10,7 +10,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 func (w *world) estimate(id sched.JobID, m sched.Measured) sched.Estimate {

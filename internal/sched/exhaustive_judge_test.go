@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/cell/twin"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/test/twin"
 )
 
 // judge checks everything that must hold of a state in which Decide has nothing

@@ -9,8 +9,8 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
 	"github.com/combsched/comb/internal/setting"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // page is what a program reads of an explanation: its JSON, and no text of it.

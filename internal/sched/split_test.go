@@ -9,7 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // Under fifo it does not matter for who runs in the end whether events are decided

@@ -8,7 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // startTold is what a program reads of when a job starts: the JSON of its estimate and of its

@@ -19,7 +19,7 @@ import (
 
 	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // described gives the routes of the API's description, so that a route without a row in the tests below cannot

@@ -27,7 +27,7 @@ import (
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/spec/upload"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // world is a real store, engine and server on loopback; its executor only notes

@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
-	"github.com/combsched/comb/internal/store/storetest"
+	"github.com/combsched/comb/internal/test/storetest"
 )
 
 // What the server needs of a store, the suite of stores shows.

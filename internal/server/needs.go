@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// Store is what the server needs of where everything is kept. internal/store/storetest says what each part
+// Store is what the server needs of where everything is kept. internal/test/storetest says what each part
 // promises.
 type Store interface {
 	History

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // codeOf is an archive of one file of n bytes, and its digest.

@@ -19,7 +19,7 @@ import (
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // Exec implements server.Entry: a command prints what it is, and then what it is sent, until it is closed. "refused" is,

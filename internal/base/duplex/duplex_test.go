@@ -11,7 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 const limit = 256 << 10

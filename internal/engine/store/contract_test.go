@@ -10,7 +10,7 @@ import (
 
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store/storetest"
+	"github.com/combsched/comb/internal/test/storetest"
 )
 
 // TestContract holds the store on SQLite to what its users rely on.

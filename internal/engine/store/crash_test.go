@@ -18,7 +18,7 @@ import (
 
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 	"golang.org/x/sys/unix"
 )
 

@@ -19,13 +19,13 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/executortest"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 var (
@@ -156,7 +156,7 @@ func loadComb(t *testing.T) string {
 	const name = "local.test/comb:suite"
 	file := filepath.Join(t.TempDir(), "comb.tar")
 	for _, argv := range [][]string{
-		{"go", "run", "../../boximage", filepath.Join(testkit.Bin(t), "comb"), name, file},
+		{"go", "run", "../../test/boximage", filepath.Join(testkit.Bin(t), "comb"), name, file},
 		{filepath.Join(at[0], "ctr"), "-a", filepath.Join(at[1], "cri", "containerd.sock"), "-n", "k8s.io", "images", "import", file},
 	} {
 		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/dra"
-	"github.com/combsched/comb/internal/executor/kube/simapi"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/seeds"
+	"github.com/combsched/comb/internal/test/simapi"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 const (

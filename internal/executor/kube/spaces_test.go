@@ -17,8 +17,8 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
-	"github.com/combsched/comb/internal/executor/kube/simapi"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/test/simapi"
 )
 
 // of starts a gang of a virtual cluster, with a task on each of some nodes, and runs until it is ended.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // A task is let in when those of the other turns say that they hold their devices no more, or have none; one of which a new server has not heard

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/enginetest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/enginetest"
+	"github.com/combsched/comb/internal/test/executortest"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 func init() { runTests = enginetest.Main }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/smalldisk"
+	"github.com/combsched/comb/internal/test/smalldisk"
 )
 
 // TestStartsWaitForTheServersDisk: what the server's disk lacks is no refusal, which would be held

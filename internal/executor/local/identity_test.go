@@ -16,7 +16,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // userWorld has a storage in which each user has a folder, and a data directory that others may

@@ -17,12 +17,12 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/executortest"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // runTests runs the tests of this package; with an engine it does so in namespaces.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // program is a changed copy of a file of examples/, and the command that runs it.

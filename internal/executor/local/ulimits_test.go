@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // A limit that the engine cannot give is refused with its number: it is the job's fault where its

@@ -8,9 +8,9 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/test/executortest"
 )
 
 const start = sched.Time(1_000_000)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // teller is an agent that bids a table as it stands; its gangs take lot after lot.

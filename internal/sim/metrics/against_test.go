@@ -13,9 +13,9 @@ import (
 
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/script"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // history runs commands of the scenario language and returns their batches.

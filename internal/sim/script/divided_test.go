@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // Few machines whose devices the file calls and divides otherwise again and again, takes away

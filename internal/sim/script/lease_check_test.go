@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // Where who is guaranteed a lease runs: on the type of which it is.

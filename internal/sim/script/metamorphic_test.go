@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // Histories that must come out alike although something about them differs.

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/combsched/comb/internal/seeds"
 	"github.com/combsched/comb/internal/sim/script"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 var first = flag.Bool("first", false, "stop at the first random run that fails, without shrinking it")

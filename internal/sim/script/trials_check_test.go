@@ -7,7 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // Experiments under hypersched: trials come and go, report losses, are cut, paused, grow and

@@ -12,9 +12,9 @@ import (
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // day is a random day of a server: jobs of gangs that take their time to start, use some

@@ -8,7 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // TestGuaranteesAgreeWithCore compares, on random clusters, the arithmetic that

@@ -16,7 +16,7 @@ import (
 	"testing/iotest"
 
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/test/seeds"
 )
 
 // table writes a philly-csv file of jobs with these submissions, in seconds, whose ids

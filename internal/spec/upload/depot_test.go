@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/smalldisk"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/smalldisk"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // archive is an upload with one file of n bytes, and its digest.

@@ -14,7 +14,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // held is a turner over a program below this process, which writes a byte into a file again and again.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // called is a server for pods whose token is their name twice; the pod "ended" has ended.

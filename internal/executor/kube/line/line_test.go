@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // serve answers pods whose token is their name twice.

@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/kube/attend"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/test/executortest"
 )
 
 var maker = Maker{Cluster: "cluster", Key: []byte("0123456789abcdef0123456789abcdef"), Space: "comb"}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // fake is an engine of which a test says what it answers.

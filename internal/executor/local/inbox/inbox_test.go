@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // Files are told of when they come by rename, also where the kernel has no watch left.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/testkit"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // The containers of a gang ask the engine once for their network while they wait for its answer,
