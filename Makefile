@@ -125,9 +125,9 @@ PAI_CLIENT = $(CURDIR)/bin/pai-client
 
 test-pai: ## makes every call of OpenPAI's own client against a real server (needs nodejs and npm; under 5 minutes)
 	@mkdir -p $(PAI_CLIENT)
-	cp internal/pai/testdata/client/package.json internal/pai/testdata/client/package-lock.json $(PAI_CLIENT)
+	cp internal/api/pai/testdata/client/package.json internal/api/pai/testdata/client/package-lock.json $(PAI_CLIENT)
 	npm ci --prefix $(PAI_CLIENT) --ignore-scripts --no-audit --no-fund
-	$(GO) test -vet=off -count=1 -timeout $(HANGS) -run 'Client$(LAB)' ./internal/pai -args -live pai -client $(PAI_CLIENT)
+	$(GO) test -vet=off -count=1 -timeout $(HANGS) -run 'Client$(LAB)' ./internal/api/pai -args -live pai -client $(PAI_CLIENT)
 
 test-lab: LAB = |Lab
 test-lab: test-pai ## the same, and the lab of two machines from the first step to the last, by OpenPAI's client and the command line
@@ -139,7 +139,7 @@ test-alerts: ## checks the alert rules and tries them (needs promtool)
 	promtool check rules deploy/prometheus/comb.rules.yml
 	cd deploy/prometheus && promtool test rules comb.test.yml
 
-web: ## builds the portal's files of web/ into internal/portal/dist, which are committed (needs nodejs and npm)
+web: ## builds the portal's files of web/ into internal/api/portal/dist, which are committed (needs nodejs and npm)
 	npm ci --prefix web --ignore-scripts --no-audit --no-fund
 	npm run --prefix web types
 	npm run --prefix web check
@@ -147,7 +147,7 @@ web: ## builds the portal's files of web/ into internal/portal/dist, which are c
 
 test-web: build ## checks that the portal's files are those of web/, and tries the portal in a browser against a real server (needs nodejs, npm and chromium)
 	$(MAKE) web
-	@test -z "$$(git status --porcelain internal/portal/dist | tee -a /dev/stderr)" || { echo 'what is committed is not what web/ makes: run make web, and commit the files above' >&2; exit 1; }
+	@test -z "$$(git status --porcelain internal/api/portal/dist | tee -a /dev/stderr)" || { echo 'what is committed is not what web/ makes: run make web, and commit the files above' >&2; exit 1; }
 	npm run --prefix web unit
 	test/alone npm run --prefix web test
 

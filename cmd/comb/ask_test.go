@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )

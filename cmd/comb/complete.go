@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/rest"
 )
 
 // names asks the server for the names of one kind of thing.

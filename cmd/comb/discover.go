@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/rest"
 )
 
 // endpointFiles are where a server of a data directory says where it is: there, as

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/combsched/comb/internal/api/narrate"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/flags"
-	"github.com/combsched/comb/internal/narrate"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 )

@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/combsched/comb/internal/api/narrate"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/jobcmd"
-	"github.com/combsched/comb/internal/narrate"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -17,13 +17,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/narrate"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/flags"
 	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/lines"
-	"github.com/combsched/comb/internal/narrate"
-	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/upload/send"
 )
 
 // runFlags are what comb job run was asked.
@@ -203,7 +202,7 @@ func sendCode(ctx context.Context, a *app, client *rest.Client, dir string) (str
 	if dir == "" {
 		return "", nil
 	}
-	return send.Folder(ctx, client, dir, func(text string) { fmt.Fprintln(a.errs, "upload:", clean(text, false)) })
+	return rest.SendFolder(ctx, client, dir, func(text string) { fmt.Fprintln(a.errs, "upload:", clean(text, false)) })
 }
 
 // bring puts this folder and this environment into a job, and returns the client

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/narrate"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/jobcmd"
-	"github.com/combsched/comb/internal/narrate"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/upload"
 )

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/lines"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
@@ -21,9 +23,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/nvidia"
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/setting"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/storage"

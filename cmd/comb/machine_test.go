@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/api/people"
+	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/spec/config"
 )
 

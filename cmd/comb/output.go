@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/draw"
-	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/sched"
 )
 

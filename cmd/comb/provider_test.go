@@ -29,7 +29,7 @@ func TestProvider(t *testing.T) {
 	}
 	program := filepath.Join(t.TempDir(), "provider")
 	build := exec.Command("go", "build", "-o", program, ".")
-	build.Dir = "../../internal/oidc/testdata/provider"
+	build.Dir = "../../internal/api/oidc/testdata/provider"
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("cannot build the provider: %v\n%s", err, out)
 	}

@@ -16,6 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/oidc"
+	"github.com/combsched/comb/internal/api/people"
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/api/server"
+	"github.com/combsched/comb/internal/api/telemetry"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/engine"
@@ -28,19 +33,12 @@ import (
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/engines"
 	"github.com/combsched/comb/internal/executor/local/images"
-	"github.com/combsched/comb/internal/oidc"
-	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/server"
-	"github.com/combsched/comb/internal/server/certificate"
-	"github.com/combsched/comb/internal/server/loan"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/spec/jobspec"
 	"github.com/combsched/comb/internal/spec/upload"
 	"github.com/combsched/comb/internal/storage"
-	"github.com/combsched/comb/internal/telemetry"
 )
 
 const (
@@ -149,8 +147,8 @@ type daemon struct {
 	flags serveFlags
 	log   *slog.Logger
 
-	cert     *certificate.Pair // nil: without TLS
-	provider *oidc.Provider    // nil: passwords alone
+	cert     *server.Certificate // nil: without TLS
+	provider *oidc.Provider      // nil: passwords alone
 	store    *store.Store
 	people   *people.Directory
 	uploads  *upload.Depot
@@ -183,7 +181,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.provider, err = oidc.Open(d.flags.oidc); err != nil {
 		return err
 	}
-	if d.cert, err = certificate.Open(d.flags.tlsCert, d.flags.tlsKey, time.Now, d.log); err != nil {
+	if d.cert, err = server.OpenCertificate(d.flags.tlsCert, d.flags.tlsKey, time.Now, d.log); err != nil {
 		return err
 	}
 	listener, err := server.Listen(ctx, d.flags.listen, d.flags.insecure || d.cert != nil)
@@ -466,7 +464,7 @@ func (d *daemon) keep(ctx context.Context, present *sched.Config) (string, error
 	d.keepFile(ctx, 0, "in force when the server started")
 	text := "kept in the data directory: "
 	if list, err := d.store.Configs(ctx, 0, 1); err == nil && len(list) == 1 {
-		text += loan.Version(&list[0]) + ": "
+		text += server.VersionName(&list[0]) + ": "
 	}
 	return text + config.Brief(present), nil
 }
@@ -488,7 +486,7 @@ func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *sched
 	if yes {
 		fmt.Fprintf(d.app.errs, "warning: %[1]s is not applied: it was %[2]s, and %[3]s, replaced it; that stays in force;\n"+
 			"  to apply %[1]s all the same: comb config apply %[1]s\n",
-			clean(d.flags.cluster, false), clean(loan.Version(&was), false), clean(loan.Version(&latest), false))
+			clean(d.flags.cluster, false), clean(server.VersionName(&was), false), clean(server.VersionName(&latest), false))
 	}
 	return yes, err
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 	"github.com/combsched/comb/internal/test/testkit"

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/narrate"
 )
 
 // durationFlag is a time as job files write it: 90s, 2h30m, 1d12h.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/api/rest"
 	about "github.com/combsched/comb/internal/effects"
-	"github.com/combsched/comb/internal/rest"
 )
 
 // offered is a cluster file that is planned first, and applied when the answer is yes.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 // What a plan that was seen says of ends counts, apart from times; and a difference is never told by nothing.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/spec/config"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/rest"
 )
 
 // ErrEmpty is the error of an empty value, where none may be empty.

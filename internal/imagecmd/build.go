@@ -6,9 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/draw"
-	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/upload/send"
 )
 
 func (k *Kit) build() *cobra.Command {
@@ -54,7 +53,7 @@ func (k *Kit) runBuild(c *cobra.Command, dir string, b *rest.ImageBuild) error {
 	if err != nil {
 		return err
 	}
-	if b.Upload, err = send.Context(c.Context(), client, dir, b.Dockerfile, func(text string) { k.Say("upload: " + text) }); err != nil {
+	if b.Upload, err = rest.SendContext(c.Context(), client, dir, b.Dockerfile, func(text string) { k.Say("upload: " + text) }); err != nil {
 		return err
 	}
 	id, err := client.BuildImage(c.Context(), *b, func(l rest.BuildLine) { k.Say(lineOf(&l)) })

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/executor/local/images"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 

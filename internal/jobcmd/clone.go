@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/draw"
-	"github.com/combsched/comb/internal/rest"
 )
 
 func (k *Kit) clone() *cobra.Command {

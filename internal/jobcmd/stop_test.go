@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/draw"
-	"github.com/combsched/comb/internal/rest"
 )
 
 // TestStopAsksBeforeItWaits: all named jobs are asked to stop before one is waited for.

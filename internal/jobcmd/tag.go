@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/draw"
-	"github.com/combsched/comb/internal/rest"
 )
 
 func (k *Kit) tag() *cobra.Command {

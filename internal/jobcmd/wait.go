@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/lines"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 

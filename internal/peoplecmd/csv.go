@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/rest"
 )
 
 // maxCSV bounds a file of users, in bytes.

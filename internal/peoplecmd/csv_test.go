@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 // TestCSV reads a file as spreadsheets write it.

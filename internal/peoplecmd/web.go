@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 // browserWait is how long a sign-in by a browser may take.

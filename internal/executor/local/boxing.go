@@ -290,11 +290,11 @@ func hosts(gang []int32) func(int32) string {
 	for _, task := range gang {
 		met[task] = true
 	}
-	return func(task int32) string {
-		if !met[task] {
+	return func(n int32) string {
+		if !met[n] {
 			return ""
 		}
-		return meet.Placeholder(task)
+		return meet.Placeholder(n)
 	}
 }
 

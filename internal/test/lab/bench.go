@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/rest"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )

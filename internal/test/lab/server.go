@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 const (

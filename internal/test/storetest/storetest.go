@@ -14,7 +14,7 @@ import (
 )
 
 // Store is the whole contract: what internal/engine asks of a journal, and what the server and the command need
-// beside that, as internal/server says it.
+// beside that, as internal/api/server says it.
 type Store interface {
 	engine.Journal
 	engine.Roomy

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 // versions: what was applied stays as versions, and an earlier one comes back.

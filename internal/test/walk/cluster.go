@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 // jobFile trains on GPUs of red with checkpoints: %d steps of 20 ms.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 // apart: alice and bob, each in a virtual cluster of their own, sign in and run a job of the same name; neither finds

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 var (

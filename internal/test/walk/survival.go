@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/test/lab"
 )
 

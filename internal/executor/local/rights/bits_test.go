@@ -12,14 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain makes the test binary a process that may set no bits, and tries.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "bits" {
-		os.Exit(tryBits())
-	}
-	os.Exit(m.Run())
-}
-
 // tryBits says what each way to give a file a mode comes to.
 func tryBits() int {
 	fail := func(err error) int {

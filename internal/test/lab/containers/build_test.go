@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/enginetest"
 	"github.com/combsched/comb/internal/test/lab"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/api/rest"
 )
 
 // hook stands for NVIDIA's: the engine runs it in the start of each container that is given GPUs. It notes which, by

@@ -1,0 +1,157 @@
+package authorizer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/api/people"
+	"github.com/combsched/comb/internal/identity"
+)
+
+// What is written of refusals, and of what is more than one user's lines are written one by one:
+// that a program asks again and again for what it may not do is a line a minute, not one for each
+// request.
+const (
+	refusalsEvery = time.Second // a first refusal is written within this,
+	againEvery    = time.Minute // and how often it came again, within that
+	mostKinds     = 10          // of one principal's refusals that are told apart between two writes; others are counted together
+	mostRefusals  = 1000        // kinds of all principals that are remembered; others are counted together
+	noteWait      = 10 * time.Second
+)
+
+// refusals collects what was refused for want of a right, and what a user does too often for a
+// line each, and writes it to the audit log together.
+type refusals struct {
+	mu    sync.Mutex
+	kinds map[refusal]*refused
+	of    map[string]int // kinds by principal
+	timer *time.Timer
+}
+
+// refusal is what makes two refusals one kind.
+type refusal struct{ subject, verb, object, outcome string }
+
+// refused is a kind that was met. It is forgotten when it did not come again for againEvery.
+type refused struct {
+	why   string    // of the first one
+	from  string    // where that came from
+	n     int       // that are not written yet
+	first time.Time // of these
+	wrote time.Time // zero: never
+}
+
+// others stands for the kinds that are not told apart.
+const others = "more than is told apart"
+
+// note notes that a right was missing.
+func (w *Authorizer) note(ctx context.Context, p *identity.Principal, verb access.Verb, o access.Object, why string) {
+	object := "the cluster"
+	if o.VC != "" {
+		object = "VC " + string(o.VC)
+		if o.Owner != "" {
+			object += ", job of " + o.Owner
+		}
+	}
+	w.refusals.add(refusal{p.User, string(verb), object, people.Refused}, why, people.CameFrom(ctx), time.Now())
+	w.later(refusalsEvery)
+}
+
+// Crowd notes a line of the audit log that is not written by itself, since its user has too many.
+func (w *Authorizer) Crowd(l people.AuditLine) {
+	w.refusals.add(refusal{l.Subject, l.Verb, "several", l.Outcome}, "more than are written one by one", l.From,
+		time.Now())
+	w.later(refusalsEvery)
+}
+
+// add counts a refusal.
+func (r *refusals) add(k refusal, why, from string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kinds == nil {
+		r.kinds, r.of = map[refusal]*refused{}, map[string]int{}
+	}
+	e := r.kinds[k]
+	if e == nil {
+		switch {
+		case len(r.kinds) >= mostRefusals:
+			k = refusal{others, "several", others, k.outcome}
+		case r.of[k.subject] >= mostKinds:
+			k.verb, k.object = "several", others
+		}
+		if e = r.kinds[k]; e == nil {
+			e = &refused{why: why, from: from, first: now}
+			r.kinds[k] = e
+			r.of[k.subject]++
+		}
+	}
+	if e.n++; e.n == 1 {
+		e.first = now
+	}
+}
+
+// due takes what is to be written at a time, all of it where the server ends, and forgets what did not come again. more says that
+// something waits. What comes from now on is for a timer of its own.
+func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer = nil
+	for k, e := range r.kinds {
+		switch {
+		case !all && !e.wrote.IsZero() && now.Sub(e.wrote) < againEvery:
+			more = true
+			continue
+		case e.n == 0:
+			delete(r.kinds, k)
+			if r.of[k.subject]--; r.of[k.subject] == 0 {
+				delete(r.of, k.subject)
+			}
+			continue
+		}
+		detail := e.why
+		if e.n > 1 || !e.wrote.IsZero() {
+			detail = fmt.Sprintf("%d times since %s: %s", e.n, e.first.UTC().Format(time.RFC3339), e.why)
+		}
+		lines = append(lines, people.AuditLine{Subject: k.subject, Verb: k.verb, Object: k.object,
+			Outcome: k.outcome, Detail: detail, From: e.from})
+		e.n, e.wrote, more = 0, now, true
+	}
+	slices.SortFunc(lines, func(a, b people.AuditLine) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Object,
+			b.Object), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	return lines, more
+}
+
+// later has what is due written after a time, unless that is under way.
+func (w *Authorizer) later(after time.Duration) {
+	r := &w.refusals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer == nil {
+		r.timer = time.AfterFunc(after, func() { w.write(false) })
+	}
+}
+
+// Flush writes all refusals that have come together.
+func (w *Authorizer) Flush() { w.write(true) }
+
+// write writes the refusals that are due. What cannot be written is in the log of the server.
+func (w *Authorizer) write(all bool) {
+	lines, more := w.refusals.due(time.Now(), all)
+	if more && !all {
+		w.later(refusalsEvery)
+	}
+	if len(lines) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
+	defer cancel()
+	if err := w.People.WriteTogether(ctx, lines...); err != nil {
+		w.Log.Error("refusals cannot be written to the audit log", "lines", len(lines), "first", lines[0].Subject+" "+lines[0].Detail, "err", err)
+	}
+}

@@ -1,0 +1,239 @@
+// Package warden asks for each request whether its principal may do what it is about to do, by the rights of the
+// present configuration, and again while a stream lasts. Refusals go to the audit log. It must not decide on a right
+// itself (internal/access), and knows no routes.
+package authorizer
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/api/people"
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Warden knows the rights of the present configuration. Its methods may be called from any goroutine.
+type Authorizer struct {
+	People *people.Directory
+	// Read calls its argument with the present state.
+	Read func(context.Context, func(*sched.State)) error
+	// Past returns a job that has ended.
+	Past func(context.Context, sched.JobID) (sched.JobStatus, bool, error)
+	Log  *slog.Logger
+
+	mu       sync.Mutex
+	of       *sched.Config
+	table    *access.Table
+	refusals refusals
+}
+
+// askerKey carries the asker in a request's context.
+type askerKey struct{}
+
+// Asker makes a request: with a credential, which a stream looks at again and again.
+type Asker struct {
+	Credential string
+	Principal  *identity.Principal
+	Verb       access.Verb
+	Object     access.Object // of a route about a job, once that is known
+	looks      int           // of Still, by which a stream's rights are renewed
+}
+
+// With puts an asker into a request's context.
+func With(ctx context.Context, a *Asker) context.Context {
+	return context.WithValue(ctx, askerKey{}, a)
+}
+
+// Of returns the asker of a request; without one it is one that may do nothing.
+func Of(ctx context.Context) *Asker {
+	if a, ok := ctx.Value(askerKey{}).(*Asker); ok {
+		return a
+	}
+	return &Asker{Principal: &identity.Principal{}}
+}
+
+// Subject returns the name under which a request acts.
+func Subject(ctx context.Context) sched.Subject { return sched.Subject(Of(ctx).Principal.User) }
+
+// SeesAll reports whether nothing is hidden from the asker.
+func SeesAll(ctx context.Context) bool {
+	p := Of(ctx).Principal
+	return p.Admin && len(p.Scope.VCs) == 0
+}
+
+// Table returns the rights of the present configuration.
+func (w *Authorizer) Table(ctx context.Context) (*access.Table, error) {
+	var c *sched.Config
+	if err := w.Read(ctx, func(st *sched.State) { c = st.Config() }); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.table == nil || w.of != c {
+		w.of = c
+		c = cmp.Or(c, &sched.Config{})
+		w.table = access.NewTable(c.Access, c.Cluster.VCs)
+	}
+	return w.table, nil
+}
+
+// May refuses what the asker has no right to: with hidden where it may not even learn that the object is there.
+func (w *Authorizer) May(ctx context.Context, verb access.Verb, o access.Object, hidden error) error {
+	table, err := w.Table(ctx)
+	if err != nil {
+		return err
+	}
+	p := Of(ctx).Principal
+	a := table.Allow(p, verb, o)
+	if a.OK {
+		return nil
+	}
+	w.note(ctx, p, verb, o, a.Why)
+	if !a.Seen && hidden != nil {
+		return hidden
+	}
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)
+}
+
+// Notices are those of the job that a request is about, for an asker that may read it: they hold commands that were run in it.
+func (w *Authorizer) Notices(ctx context.Context, notices []string) ([]string, error) {
+	table, err := w.Table(ctx)
+	if a := Of(ctx); err != nil || !table.May(a.Principal, access.ReadJob, a.Object) {
+		return nil, err
+	}
+	return notices, nil
+}
+
+// Sight is which jobs a reader may see; nil sees all.
+type Sight struct {
+	table *access.Table
+	p     *identity.Principal
+}
+
+// Sees reports whether jobs of a user in a VC may be seen.
+func (s *Sight) Sees(vc cell.VCName, user sched.Subject) bool {
+	return s == nil || s.table.May(s.p, access.SeeJob, access.Object{VC: vc, Owner: string(user)})
+}
+
+// Submits reports whether its reader is of those that submit jobs to a VC.
+func (s *Sight) Submits(vc cell.VCName) bool {
+	return s == nil || s.table.Submits(s.p, vc)
+}
+
+// Within returns in which VCs, or of which user, jobs are that may be seen; nil is everywhere. There may be others
+// among them.
+func (s *Sight) Within() *engine.Within {
+	if s == nil {
+		return nil
+	}
+	return &engine.Within{VCs: s.table.Within(s.p, access.SeeJob), User: s.p.User}
+}
+
+// Sight returns which jobs the asker may see.
+func (w *Authorizer) Sight(ctx context.Context) (*Sight, error) {
+	if SeesAll(ctx) {
+		return nil, nil
+	}
+	table, err := w.Table(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Sight{table: table, p: Of(ctx).Principal}, nil
+}
+
+// mostSeen bounds what a reader of events remembers of jobs.
+const mostSeen = 10_000
+
+// Reads returns the jobs about which the asker may do what its route does, such as read their events; what is about
+// no job is for askers from which nothing is hidden. The answer is for one goroutine, and follows the rights as Still
+// looks at them again.
+func (w *Authorizer) Reads(ctx context.Context) func(sched.JobID) bool {
+	a := Of(ctx)
+	var table *access.Table // what is remembered holds for it
+	seen, looks := map[sched.JobID]bool{}, -1
+	return func(id sched.JobID) bool {
+		if SeesAll(ctx) { // asked each time: Still renews the principal
+			return true
+		}
+		if id == 0 {
+			return false
+		}
+		if looks != a.looks { // not for each event: the present state has a lock
+			var err error
+			if table, err = w.Table(ctx); err != nil {
+				return false
+			}
+			looks = a.looks
+			clear(seen)
+		}
+		if len(seen) >= mostSeen {
+			clear(seen)
+		}
+		sees, known := seen[id]
+		if !known {
+			o, found := w.Object(ctx, id)
+			sees = found && table.May(a.Principal, a.Verb, o)
+			seen[id] = sees
+		}
+		return sees
+	}
+}
+
+// Object returns where a job is and whose it is.
+func (w *Authorizer) Object(ctx context.Context, id sched.JobID) (o access.Object, found bool) {
+	err := w.Read(ctx, func(st *sched.State) {
+		var spec *sched.Job
+		if spec, found = st.Spec(id); found {
+			o = access.Object{VC: spec.VC, Owner: string(spec.User)}
+		}
+	})
+	if err != nil || found {
+		return o, found && err == nil
+	}
+	j, found, err := w.Past(ctx, id)
+	return access.Object{VC: j.VC, Owner: string(j.User)}, found && err == nil
+}
+
+// Principal returns the principal of a token.
+func (w *Authorizer) Principal(ctx context.Context, token string) (*identity.Principal, *rest.Problem) {
+	if token == "" || len(token) > 512 {
+		return nil, unauthorized("a token is needed: send it as Authorization: Bearer TOKEN; comb login makes one, and the server's data directory holds one in admin-token")
+	}
+	p, ok := w.People.Principal(ctx, token)
+	if !ok {
+		return nil, unauthorized("the token is not valid here, or not any more: sign in again with comb login; the server's data directory holds a valid one in admin-token")
+	}
+	return p, nil
+}
+
+func unauthorized(detail string) *rest.Problem {
+	return rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, detail)
+}
+
+// Still says why a stream must end: its credential is not valid any more, or its right is gone.
+func (w *Authorizer) Still(ctx context.Context) *rest.Problem {
+	a := Of(ctx)
+	a.looks++
+	p, problem := w.Principal(ctx, a.Credential)
+	if problem != nil {
+		return problem
+	}
+	if a.Principal = p; a.Object == (access.Object{}) {
+		return nil
+	}
+	table, err := w.Table(ctx)
+	if err != nil {
+		return nil // the state cannot be read now: nothing says that the right is gone
+	}
+	if answer := table.Allow(p, a.Verb, a.Object); !answer.OK {
+		return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, answer.Why)
+	}
+	return nil
+}

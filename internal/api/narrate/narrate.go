@@ -1,0 +1,237 @@
+// Package narrate tells a job's events, ends and causes as sentences. It must not know where the text goes.
+package narrate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Narrator tells a job's events as sentences. The events of the API stay as they
+// are; -o json shows them.
+type Narrator struct {
+	tasks []string                          // the job's tasks by their ordinal, as main-0
+	jobs  map[sched.JobID]string            // other jobs that events named, with their names
+	ask   func(sched.JobID) (string, error) // the name of another job; nil leaves numbers alone
+}
+
+// New tells the events of a job. ask names another job; where it is nil or fails, its number stands.
+func New(j *rest.Job, ask func(sched.JobID) (string, error)) *Narrator {
+	n := &Narrator{ask: ask, jobs: map[sched.JobID]string{}}
+	for _, t := range j.Tasks {
+		n.tasks = append(n.tasks, fmt.Sprintf("%s-%d", t.Role, t.Index))
+	}
+	return n
+}
+
+// job names another job as "job 7 (urgent)"; one whose name is not known any more
+// has its number alone.
+func (n *Narrator) job(id sched.JobID) string {
+	name, known := n.jobs[id]
+	if !known && n.ask != nil {
+		name, _ = n.ask(id)
+		n.jobs[id] = name
+	}
+	if name == "" {
+		return fmt.Sprintf("job %d", id)
+	}
+	return fmt.Sprintf("job %d (%s)", id, name)
+}
+
+// Tell is an event in one sentence. An event of a newer server, which this
+// program does not know, is shown as its data.
+func (n *Narrator) Tell(e *rest.Event) string {
+	event, err := sched.DecodeEvent(e.Kind, e.Version, e.Data)
+	if err != nil {
+		return cut(string(e.Data), 400)
+	}
+	for _, tell := range []func(sched.Event) string{n.tellJob, n.tellTask, n.tellAttempt} {
+		if text := tell(event); text != "" {
+			return text
+		}
+	}
+	return cut(string(e.Data), 400)
+}
+
+func (n *Narrator) tellJob(event sched.Event) string {
+	switch e := event.(type) {
+	case sched.JobSubmitted:
+		if e.Job == nil {
+			return "submitted"
+		}
+		return fmt.Sprintf("submitted by %s to %s with priority %s", e.Meta.Subject, e.Job.VC, Priority(e.Job.Priority))
+	case sched.StopRequested:
+		return "stop requested by " + string(e.Meta.Subject) + Because(e.Reason)
+	case sched.JobHeld:
+		return map[bool]string{true: "held by ", false: "released by "}[e.On] + string(e.Meta.Subject) + Because(e.Reason)
+	case sched.JobRequeued:
+		return "requeue requested by " + string(e.Meta.Subject) + Because(e.Reason)
+	case sched.JobUpdated:
+		var parts []string
+		if e.Priority != nil {
+			parts = append(parts, "priority "+Priority(*e.Priority))
+		}
+		if e.TimeLimit != nil {
+			parts = append(parts, "time limit "+document.FormatDuration(int64(*e.TimeLimit)))
+		}
+		return string(e.Meta.Subject) + " set " + strings.Join(parts, " and ")
+	case sched.JobCompleting:
+		return "result: it " + phase(e.Phase, e.Cause) + Because(e.Message)
+	case sched.JobRetried:
+		text := "the job is queued again"
+		if !e.Counted {
+			text += " (not counted as a retry)"
+		}
+		return text + notBefore(e.After) + Because(e.Message)
+	case sched.JobEnded:
+		return "the job " + phase(e.Phase, e.Cause) + Because(e.Message)
+	case sched.Booked:
+		return n.booked(e)
+	case sched.Quarantined:
+		return "set aside after an internal error: the scheduler skips it; report it with this number: " + e.Stack
+	case sched.PolicyFailed:
+		return e.Words()
+	case sched.Foretold:
+		if e.At == 0 {
+			return "notice: " + e.Message // what was foretold does not come
+		}
+		return "to come at " + clock(e.At) + ": " + e.Message
+	case sched.Notice:
+		if e.Message == "" {
+			return "no longer waits for " + e.About
+		}
+		return "notice: " + e.Message
+	case sched.Noted:
+		return "note of the policy " + e.Policy
+	}
+	return ""
+}
+
+func (n *Narrator) booked(e sched.Booked) string {
+	switch {
+	case e.Over != "":
+		return "no cells are kept for it any more" + Because(e.Over)
+	case e.Start != 0:
+		return "cells are kept for it, free at " + clock(e.Start) + " at the latest"
+	}
+	var after []string
+	for _, id := range e.After {
+		after = append(after, n.job(id))
+	}
+	return "cells are kept for it until the end of " + strings.Join(after, ", ")
+}
+
+func (n *Narrator) tellTask(event sched.Event) string {
+	switch e := event.(type) {
+	case sched.TaskStarted:
+		return fmt.Sprintf("%s runs as process %d of %s", n.task(e.Task), e.PID, e.Host)
+	case sched.TaskExited:
+		return n.task(e.Task) + " ended: " + Exit(rest.ExitOf(&e.Exit)) + Because(e.Exit.Message)
+	case sched.TaskRefused:
+		return n.task(e.Task) + " could not be started" + Because(e.Reason)
+	case sched.TaskUnknown:
+		return n.task(e.Task) + ": contact lost, it may still run" + Because(e.Reason)
+	case sched.Progress:
+		text := n.task(e.Task) + ":"
+		if e.Step > 0 || e.Loss != "" {
+			text += " " + Progress(&rest.TaskProgress{Step: e.Step, Total: e.Total, Loss: e.Loss})
+		}
+		if e.Checkpoint {
+			text += " checkpoint saved"
+		}
+		if e.Use != nil {
+			text += " " + Use(rest.UseOf(e.Use))
+		}
+		return text
+	}
+	return ""
+}
+
+func (n *Narrator) tellAttempt(event sched.Event) string {
+	switch e := event.(type) {
+	case sched.Placed:
+		return fmt.Sprintf("attempt %s placed on %s", e.Attempt, Places(e.Placement))
+	case sched.Reserved:
+		if len(e.Victims) == 0 {
+			return fmt.Sprintf("attempt %s gets %s after the one before it has stopped", e.Attempt, Places(e.Placement))
+		}
+		return fmt.Sprintf("attempt %s gets %s after %s stopped", e.Attempt, Places(e.Placement), victims(e.Victims))
+	case sched.Unreserved:
+		return fmt.Sprintf("attempt %s: its reservation is cancelled", e.Attempt) + Because(e.Reason)
+	case sched.StopSent:
+		text := fmt.Sprintf("attempt %s told to stop within %s: %s", e.Attempt, Span(e.Grace), Cause(e.Cause))
+		if e.By != nil {
+			text += " for " + n.job(e.By.Job)
+		}
+		if e.For != "" {
+			text += fmt.Sprintf(": virtual cluster %s lends nothing", e.For)
+		}
+		return text
+	case sched.Joined:
+		return fmt.Sprintf("attempt %s joins attempt %s on %s", e.Attempt, e.Host, Places(e.Placement))
+	case sched.LazilyPreempted:
+		text := fmt.Sprintf("attempt %s goes on as opportunistic", e.Attempt)
+		if e.By != nil {
+			text += ": its guaranteed cells go to " + n.job(e.By.Job)
+		}
+		return text
+	case sched.Upgraded:
+		return fmt.Sprintf("attempt %s is guaranteed again", e.Attempt)
+	case sched.AttemptEnded:
+		if e.Cause == sched.EndPlatform && e.Message != "" { // which says what it was
+			return fmt.Sprintf("attempt %s over: %s", e.Attempt, e.Message)
+		}
+		return fmt.Sprintf("attempt %s over: %s", e.Attempt, Cause(e.Cause)) + Because(e.Message)
+	case sched.TaskRetried:
+		text := "queued again"
+		if !e.Counted {
+			text += " (not counted as a retry)"
+		}
+		return text + notBefore(e.After)
+	case sched.Sized:
+		return fmt.Sprintf("may have %d members, as its policy says", e.Size)
+	case sched.NodeAvoided:
+		return fmt.Sprintf("avoids node %s", e.Node) + Until(e.Until)
+	}
+	return ""
+}
+
+// task names a task by its ordinal in the job.
+func (n *Narrator) task(i int32) string {
+	if i >= 0 && int(i) < len(n.tasks) {
+		return n.tasks[i]
+	}
+	return "task " + fmt.Sprint(i)
+}
+
+// Places is "n1 devices 0,1, n2 devices 0,1", one part a task.
+func Places(p cell.Placement) string {
+	var out []string
+	for i, t := range p.Tasks {
+		if i == 8 {
+			out = append(out, fmt.Sprintf("and %d more", len(p.Tasks)-i))
+			break
+		}
+		word := "devices"
+		if len(t.Devices) == 1 {
+			word = "device"
+		}
+		out = append(out, fmt.Sprintf("%s %s %s", t.Node, word, Devices(t.Devices, t.Parts)))
+	}
+	return strings.Join(out, "; ")
+}
+
+func victims(list []sched.AttemptID) string {
+	var out []string
+	for _, v := range list {
+		out = append(out, v.String())
+	}
+	if len(out) == 1 {
+		return "attempt " + out[0] + " has"
+	}
+	return "attempts " + strings.Join(out, ", ") + " have"
+}

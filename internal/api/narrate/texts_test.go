@@ -1,0 +1,92 @@
+package narrate
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the list of texts")
+
+// told are the packages whose texts users read: reasons, suggestions, estimates, notices, plans.
+// Notices come from what runs tasks.
+var told = []string{"sched", "policy", "effects", "setting", "amount", "habit", "storage", "access", "exit", "history", "narrate",
+	"executor/local", "executor/local/images", "executor/local/guard", "executor/kube"}
+
+// TestTexts: every text of the core that users read stands in one list, read aloud once. A new one
+// fails here until it stands there: go test ./internal/api/narrate -run Texts -args -update
+func TestTexts(t *testing.T) {
+	var out strings.Builder
+	for _, pkg := range told {
+		texts := textsOf(t, pkg)
+		if len(texts) == 0 {
+			t.Errorf("%s has no texts", pkg)
+		}
+		fmt.Fprintf(&out, "# %s\n%s\n\n", pkg, strings.Join(texts, "\n"))
+	}
+	const kept = "testdata/texts.txt"
+	if *update {
+		if err := os.WriteFile(kept, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	had, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is := strings.Split(string(had), "\n"), strings.Split(out.String(), "\n")
+	for _, line := range is {
+		if !slices.Contains(was, line) {
+			t.Errorf("not in %s: %q", kept, line)
+		}
+	}
+	for _, line := range was {
+		if !slices.Contains(is, line) {
+			t.Errorf("in %s, and in no package any more: %q", kept, line)
+		}
+	}
+}
+
+// textsOf are the literals of a package that hold words, but for those of its own checks.
+func textsOf(t *testing.T, pkg string) (out []string) {
+	files, err := filepath.Glob("../../" + pkg + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "verify.go" {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				return !strings.HasPrefix(strings.ToLower(n.Name.Name), "verify")
+			case *ast.Field:
+				return n.Tag == nil
+			case *ast.BasicLit:
+				text, err := strconv.Unquote(n.Value)
+				words := strings.ContainsFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' })
+				if err == nil && n.Kind == token.STRING && words && strings.Contains(strings.TrimSpace(text), " ") &&
+					!strings.HasPrefix(text, path.Base(pkg)+": ") {
+					out = append(out, strconv.Quote(text))
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,191 @@
+package narrate
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobs"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Exit shows how a task ended.
+func Exit(e *rest.Exit) string {
+	if e == nil {
+		return ""
+	}
+	text := "exit " + strconv.Itoa(int(e.Code))
+	if e.Signal != 0 {
+		text = "signal " + strconv.Itoa(int(e.Signal))
+	}
+	if e.Cause != "" {
+		text += " (" + string(e.Cause) + ")"
+	} else if e.Message != "" && !e.Own {
+		text += " (" + e.Message + ")"
+	}
+	return text
+}
+
+// ExitBeside shows how a task ended beside a text that may say why: the words come once.
+func ExitBeside(e *rest.Exit, text string) string {
+	if e != nil && e.Message != "" && strings.Contains(text, e.Message) {
+		bare := *e
+		bare.Message = ""
+		e = &bare
+	}
+	return Exit(e)
+}
+
+// Progress is what a task told, such as "step 5/20, loss 0.31".
+func Progress(p *rest.TaskProgress) string {
+	if p == nil {
+		return ""
+	}
+	var parts []string
+	switch {
+	case p.Total > 0:
+		parts = append(parts, "step "+fmt.Sprint(p.Step)+"/"+fmt.Sprint(p.Total))
+	case p.Step > 0 || p.Use == nil:
+		parts = append(parts, "step "+fmt.Sprint(p.Step))
+	}
+	if p.Loss != "" {
+		parts = append(parts, "loss "+loss(p.Loss))
+	}
+	if p.Use != nil {
+		parts = append(parts, Use(p.Use))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// loss is a loss with the digits that matter. One that is no number is marked: the
+// training has gone wrong.
+func loss(text string) string {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return text + " (not a number: look at its log)"
+	}
+	return strconv.FormatFloat(f, 'g', 5, 64)
+}
+
+// Use is what a task's devices were seen to do.
+func Use(u *rest.DeviceUse) string {
+	return fmt.Sprintf("devices %d%% busy, %s MiB", u.Util/10, fmt.Sprint(u.MemoryMB))
+}
+
+// Devices names devices as the cluster file does: 0,1, or 0:2,0:3 where each
+// is a part of a device.
+func Devices(devices, parts []int32) string {
+	if len(parts) != len(devices) {
+		return numbers(devices)
+	}
+	var out []string
+	for i, d := range devices {
+		out = append(out, fmt.Sprintf("%d:%d", d, parts[i]))
+	}
+	return strings.Join(out, ",")
+}
+
+func numbers(list []int32) string {
+	var out []string
+	for _, n := range list {
+		out = append(out, fmt.Sprint(n))
+	}
+	return strings.Join(out, ",")
+}
+
+// Short shows a duration in its two largest units, as flags take it.
+func Short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		d = d.Truncate(time.Millisecond)
+	case d < time.Minute:
+		d = d.Truncate(100 * time.Millisecond)
+	case d < time.Hour:
+		d = d.Truncate(time.Second)
+	case d < 24*time.Hour:
+		d = d.Truncate(time.Minute)
+	default:
+		d = d.Truncate(time.Hour)
+	}
+	return document.FormatDuration(d.Microseconds())
+}
+
+// Priority shows OpenPAI's class where there is one.
+func Priority(p cell.Priority) string {
+	if name := jobs.PriorityName(p); name != "" {
+		return name
+	}
+	return fmt.Sprint(p)
+}
+
+func phase(p sched.Phase, c sched.EndCause) string {
+	text := map[sched.Phase]string{sched.Succeeded: "succeeded", sched.Failed: "failed", sched.Stopped: "is stopped"}[p]
+	if c == 0 || c == sched.EndSucceeded || c == sched.EndFailed || c == sched.EndStopped {
+		return text
+	}
+	return text + " (" + Cause(c) + ")"
+}
+
+// Cause is an end's cause in the words of a sentence.
+func Cause(c sched.EndCause) string {
+	switch c {
+	case sched.EndCompleted:
+		return "the job has its result"
+	case sched.EndStopped:
+		return "stopped by its user"
+	case sched.EndTimeLimit:
+		return "its time limit is over"
+	case sched.EndResized:
+		return "its policy gave the job another size, or paused it"
+	case sched.EndEarly:
+		return "its policy expects no more gain"
+	case sched.EndRefused:
+		return "a start was refused"
+	case sched.EndPlatform:
+		return "its supervisor or node was lost"
+	case sched.EndNeverAlive:
+		return "withdrawn before any task started"
+	}
+	return c.String()
+}
+
+// Because adds a reason, if there is one.
+func Because(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+func notBefore(t sched.Time) string {
+	if t == 0 {
+		return ""
+	}
+	return ", not before " + clock(t)
+}
+
+// Until adds an instant, if there is one.
+func Until(t sched.Time) string {
+	if t == 0 {
+		return ""
+	}
+	return " until " + clock(t)
+}
+
+func clock(t sched.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
+
+// cut shortens a text to n bytes, on a border of characters.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "..."
+}
+
+// Span is Short of a duration of the scheduler.
+func Span(d sched.Duration) string { return Short(time.Duration(d) * time.Microsecond) }

@@ -1,0 +1,82 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/combsched/comb/internal/spec/upload"
+)
+
+// tries and pause are for a server that takes no more at the moment.
+const (
+	tries = 30
+	pause = 2 * time.Second
+)
+
+// Folder sends a folder, unless the server has it already, and returns its digest. say takes what its user should know.
+func SendFolder(ctx context.Context, client *Client, dir string, say func(string)) (digest string, err error) {
+	return folder(ctx, client, dir, upload.Open, say)
+}
+
+// Context is Folder for one that an image is built of, with its Dockerfile.
+func SendContext(ctx context.Context, client *Client, dir, dockerfile string, say func(string)) (digest string, err error) {
+	return folder(ctx, client, dir, func(dir string, l upload.Limits) (*upload.Folder, error) {
+		return upload.OpenContext(dir, dockerfile, l)
+	}, say)
+}
+
+func folder(ctx context.Context, client *Client, dir string, open func(string, upload.Limits) (*upload.Folder, error), say func(string)) (digest string, err error) {
+	had, err := client.Uploads(ctx)
+	if err != nil {
+		return "", err
+	}
+	f, err := open(dir, upload.Limits{Bytes: had.LimitBytes, Files: had.LimitFiles})
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for _, line := range f.LeftOut {
+		say(line)
+	}
+	what := fmt.Sprintf("%s: %d files and folders, %s, %s", dir, f.Files, upload.Size(f.Size), f.Digest)
+	if slices.ContainsFunc(had.Uploads, func(u Upload) bool { return u.Digest == f.Digest }) {
+		say(what + ", which the server has")
+		return f.Digest, nil
+	}
+	say(what)
+	for try := 1; ; try++ {
+		err = once(ctx, client, f)
+		if CodeOf(err) != CodeBusy || try == tries {
+			return f.Digest, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// once sends a folder. An archive that cannot be made is the error, whatever the server says of the half of it.
+func once(ctx context.Context, client *Client, f *upload.Folder) error {
+	r, w := io.Pipe()
+	made := make(chan error, 1)
+	go func() {
+		err := f.Write(w)
+		made <- err
+		w.CloseWithError(err)
+	}()
+	_, err := client.PutUpload(ctx, f.Digest, f.Size, r)
+	r.CloseWithError(errDone)
+	if fault := <-made; fault != nil && !errors.Is(fault, errDone) {
+		return fault
+	}
+	return err
+}
+
+// errDone ends an archive that is not wanted any more.
+var errDone = errors.New("the server has answered")

@@ -1,0 +1,207 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// A body is read as it comes, and what has come stays in memory. Those that come at once are many and short;
+// one that is under way for longer is slow, and takes room of which there is little, for each caller and in all.
+const (
+	readTimeout = 30 * time.Second // of a request whose body is not looked at, and between a body and the answer
+	bodyGrace   = 10 * time.Second // for a body to begin, and for a pause of it; behind that it comes with
+	bodyRate    = 64 << 10         // bytes a second at least
+	slowAfter   = time.Second      // how long a body may be under way before it is slow
+	bodyPiece   = 64 << 10         // bytes of a body that lie together
+	slowUnit    = 1 << 20          // a slow body takes as many places as MiB that it may have
+	slowCaller  = 16               // places of one caller
+	slowAll     = 64               // and of all
+	maxHeld     = 96 << 20         // bytes of bodies whose requests are not answered yet
+)
+
+// bodies counts what bodies of requests hold.
+type bodies struct {
+	mu   sync.Mutex
+	held int64
+	slow map[sched.Subject]int // places
+	all  int
+}
+
+// add counts n more bytes; false says that there is no room for them.
+func (b *bodies) add(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held += n
+	return b.held <= maxHeld
+}
+
+// take takes places for a slow body, or says why there are none.
+func (b *bodies) take(caller sched.Subject, places int) *rest.Problem {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	whose := "this server"
+	switch {
+	case b.slow[caller]+places > slowCaller:
+		whose = "one caller"
+	case b.all+places <= slowAll:
+		b.slow[caller] += places
+		b.all += places
+		return nil
+	}
+	return busy(5, fmt.Sprintf("the body has not come within %v, and as many as %s may have are coming slowly already; send it at once, or later",
+		slowAfter, whose))
+}
+
+// free gives bytes and places back.
+func (b *bodies) free(caller sched.Subject, places int, held int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= held
+	b.all -= places
+	if b.slow[caller] -= places; b.slow[caller] <= 0 {
+		delete(b.slow, caller)
+	}
+}
+
+func busy(seconds int, detail string) *rest.Problem {
+	p := rest.NewProblem(http.StatusTooManyRequests, rest.CodeBusy, detail)
+	p.Seconds = seconds
+	return p
+}
+
+// inbox is a request's body while it comes.
+type inbox struct {
+	io.Reader
+	of     *bodies
+	caller sched.Subject
+	rc     *http.ResponseController
+	begun  time.Time
+
+	mu     sync.Mutex
+	places int   // that it takes when it is slow
+	taken  int   // and has
+	held   int64 // bytes that have come
+	over   bool
+	failed *rest.Problem
+}
+
+// receive reads a body of at most limit bytes, before any lock or turn is held for its request. The caller calls the
+// function that is returned once the request is answered: until then its bytes count.
+func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller sched.Subject, limit int64) (free func(), p *rest.Problem) {
+	if r.ContentLength == 0 {
+		return func() {}, nil
+	}
+	size := limit
+	if r.ContentLength > 0 {
+		size = min(size, r.ContentLength)
+	}
+	in := &inbox{Reader: http.MaxBytesReader(w, r.Body, limit), of: b, caller: caller,
+		rc: http.NewResponseController(w), begun: time.Now(), places: int((size + slowUnit - 1) / slowUnit)}
+	timer := time.AfterFunc(slowAfter, in.late)
+	defer timer.Stop()
+	text, err := pieces(in, size)
+	if p := in.end(err, limit); p != nil {
+		b.free("", 0, in.held)
+		return nil, p
+	}
+	r.Body = io.NopCloser(&text)
+	return func() { b.free("", 0, in.held) }, nil
+}
+
+// pieces reads all of a body that may have a size. What has come is never copied: a buffer that grows would hold
+// more than twice what is counted.
+func pieces(r io.Reader, size int64) (all net.Buffers, err error) {
+	for err == nil {
+		piece, got := make([]byte, min(size+1, bodyPiece)), 0 // one byte more finds the end
+		for got < len(piece) && err == nil {
+			var n int
+			n, err = r.Read(piece[got:])
+			got += n
+		}
+		if got > 0 {
+			all = append(all, piece[:got])
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return all, err
+}
+
+// late makes it a slow body, or ends it.
+func (b *inbox) late() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return
+	}
+	if p := b.of.take(b.caller, b.places); p != nil {
+		b.fail(p)
+		return
+	}
+	b.taken = b.places
+}
+
+// fail ends it; the mutex is held.
+func (b *inbox) fail(p *rest.Problem) {
+	b.failed = p
+	_ = b.rc.SetReadDeadline(time.Now())
+}
+
+// Read implements io.Reader.
+func (b *inbox) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.failed == nil {
+		most := b.begun.Add(bodyGrace + time.Duration(b.held)*time.Second/bodyRate)
+		if pause := time.Now().Add(bodyGrace); pause.Before(most) {
+			most = pause
+		}
+		_ = b.rc.SetReadDeadline(most)
+	}
+	b.mu.Unlock()
+	n, err := b.Reader.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held += int64(n)
+	if !b.of.add(int64(n)) && b.failed == nil {
+		b.fail(busy(1, fmt.Sprintf("requests that are under way hold %d MiB, the most that this server allows; try again", maxHeld>>20)))
+	}
+	if b.failed != nil {
+		return n, b.failed
+	}
+	return n, err
+}
+
+// end says what was wrong with the body, if anything was. It gives places back; the bytes stay.
+func (b *inbox) end(err error, limit int64) *rest.Problem {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	b.of.free(b.caller, b.taken, 0)
+	var long *http.MaxBytesError
+	var network net.Error
+	switch {
+	case b.failed != nil || err == nil:
+	case errors.As(err, &long):
+		b.fail(rest.NewProblem(http.StatusRequestEntityTooLarge, rest.CodeTooLarge,
+			fmt.Sprintf("the body is too large: it may have %d MiB", limit>>20)))
+	case errors.As(err, &network) && network.Timeout():
+		b.fail(rest.NewProblem(http.StatusRequestTimeout, rest.CodeInvalid, fmt.Sprintf(
+			"the body came too slowly: %d bytes within %v; after the first %v it must come with %d KiB a second, without a pause of %v",
+			b.held, time.Since(b.begun).Round(time.Second), bodyGrace, bodyRate>>10, bodyGrace)))
+	default:
+		b.fail(rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the body cannot be read: "+err.Error()))
+	}
+	if b.failed == nil {
+		_ = b.rc.SetReadDeadline(time.Now().Add(readTimeout))
+	}
+	return b.failed
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"archive/zip"
+	"compress/flate"
+	"errors"
+	"io"
+	"io/fs"
+	"time"
+)
+
+// Log is one log of an archive.
+type bundledLog struct {
+	Name string // of its file
+	// Copy writes what there is. fs.ErrNotExist says that there is none.
+	Copy func(io.Writer) error
+	// Why says why a log cannot be read, where that is no reason to end: it stands in the log's place. nil ends the archive with the error.
+	Why func(error) error
+}
+
+// Write writes an archive of logs to its end.
+func writeBundle(w io.Writer, at time.Time, logs func(yield func(bundledLog) bool)) error {
+	z := zip.NewWriter(w)
+	packer := &bundlePacker{}
+	z.RegisterCompressor(zip.Deflate, packer.of)
+	var failed error
+	for l := range logs {
+		if failed = bundleOne(z, at, &l); failed != nil {
+			return failed
+		}
+	}
+	return z.Close()
+}
+
+// one writes a log's file. It is begun with the first byte, so that what there is not leaves none.
+func bundleOne(z *zip.Writer, at time.Time, l *bundledLog) error {
+	f := &bundledFile{z: z, at: at, name: l.Name}
+	err := l.Copy(f)
+	switch {
+	case f.err != nil:
+		return f.err // the connection's
+	case errors.Is(err, fs.ErrNotExist) && f.w == nil:
+		return nil
+	case err != nil:
+		why := l.Why(err)
+		if why == nil {
+			return err
+		}
+		f = &bundledFile{z: z, at: at, name: l.Name + ".cannot-be-read.txt"}
+		_, err = io.WriteString(f, why.Error()+"\n")
+		return err
+	}
+	return f.begin()
+}
+
+// file is a file of an archive.
+type bundledFile struct {
+	z    *zip.Writer
+	at   time.Time
+	name string
+	w    io.Writer
+	err  error
+}
+
+func (f *bundledFile) begin() error {
+	if f.w == nil && f.err == nil {
+		f.w, f.err = f.z.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: f.at})
+	}
+	return f.err
+}
+
+// Write implements io.Writer.
+func (f *bundledFile) Write(p []byte) (n int, err error) {
+	if err := f.begin(); err != nil {
+		return 0, err
+	}
+	n, f.err = f.w.Write(p)
+	return n, f.err
+}
+
+// packer packs one file after the other with the same memory.
+type bundlePacker struct{ w *flate.Writer }
+
+func (p *bundlePacker) of(w io.Writer) (io.WriteCloser, error) {
+	if p.w == nil {
+		var err error
+		p.w, err = flate.NewWriter(w, flate.BestSpeed)
+		return p.w, err
+	}
+	p.w.Reset(w)
+	return p.w, nil
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/effects"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// keep is how long it is told again what the end of a configuration does to what runs: it is worked
+// out on a copy of the state.
+const keepAhead = 10 * time.Second
+
+// Ahead is what the end of the present configuration will do to attempts that run. Its zero value
+// is ready; it may be used by many at a time, and is some seconds old.
+type expiryAhead struct {
+	mu      sync.Mutex
+	at      time.Time
+	list    map[sched.AttemptID]rest.Coming
+	working bool // one asker works it out: the others are told what was known before
+	changes int  // of the configuration
+}
+
+// Forget has it worked out anew: there is another configuration.
+func (a *expiryAhead) Forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = nil
+	a.changes++
+}
+
+// Work says what going back would do, and when that is; no plan means that the present
+// configuration has no end.
+type expiryWork func(context.Context) (*sched.ConfigPlan, sched.Time, error)
+
+// Tell adds to jobs what it will do to them.
+func (a *expiryAhead) Tell(ctx context.Context, jobs []rest.Job, work expiryWork) error {
+	if !slices.ContainsFunc(jobs, func(j rest.Job) bool { return j.Phase == sched.Active }) {
+		return nil
+	}
+	list, err := a.known(ctx, work)
+	for i := range jobs {
+		tellComing(&jobs[i], list)
+	}
+	return err
+}
+
+// known is what was worked out last. Where that is old, and no other asker works it out already,
+// this one does. No other list waits for it: on a large cluster it takes a while.
+func (a *expiryAhead) known(ctx context.Context, work expiryWork) (map[sched.AttemptID]rest.Coming, error) {
+	a.mu.Lock()
+	list, changes := a.list, a.changes
+	old := !a.working && (list == nil || time.Since(a.at) > keepAhead)
+	a.working = a.working || old
+	a.mu.Unlock()
+	if !old {
+		return list, nil
+	}
+	defer a.worked()
+	plan, until, err := work(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if list = ahead(plan, until); changes == a.changes { // else it is about an earlier configuration
+		a.at, a.list = time.Now(), list
+	}
+	return list, nil
+}
+
+func (a *expiryAhead) worked() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.working = false
+}
+
+func tellComing(j *rest.Job, list map[sched.AttemptID]rest.Coming) {
+	added := false
+	for k := range j.Attempts {
+		if c, ok := list[j.Attempts[k].ID]; ok && j.Attempts[k].Cause == 0 && !slices.Contains(j.Coming, c) {
+			j.Coming, added = append(slices.Clip(j.Coming), c), true
+		}
+	}
+	if added {
+		slices.SortStableFunc(j.Coming, func(a, b rest.Coming) int {
+			if (a.At == 0) != (b.At == 0) {
+				return cmp.Compare(b.At, a.At)
+			}
+			return cmp.Compare(a.At, b.At)
+		})
+	}
+}
+
+// ahead says it of each attempt that a plan stops, moves or takes the guarantee of.
+func ahead(p *sched.ConfigPlan, until sched.Time) map[sched.AttemptID]rest.Coming {
+	out := map[sched.AttemptID]rest.Coming{}
+	if p == nil {
+		return out
+	}
+	for i := range p.Running {
+		if r := &p.Running[i]; fates[r.Fate] != "" {
+			says := "an earlier cluster file comes back then: as it stands now, " + fates[r.Fate]
+			out[r.Attempt] = rest.Coming{Kind: sched.ComesFile, At: until, Message: says}
+		}
+	}
+	return out
+}
+
+const leaves = "devices on which it runs leave the configuration"
+
+var fates = map[sched.Fate]string{
+	effects.IsStopped:     "it is told to stop, with its grace, and waits again",
+	effects.Moves:         "it is told to stop, with its grace, and goes on elsewhere",
+	effects.Opportunistic: "it loses its guarantee, and runs on as opportunistic",
+	effects.Drains:        leaves + ": it may end there, and does not start there again",
+	effects.DrainsLazily:  leaves + ", and it loses its guarantee: it may end there as opportunistic",
+}

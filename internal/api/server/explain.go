@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/why"
+)
+
+const (
+	// measuredJobs is how many ended jobs estimates learn run times from.
+	measuredJobs = 500
+)
+
+// think calls f with a copy of the state as of now, which f may do with as it
+// likes, but keep: neither the loop nor other readers wait for it. Routes that think take turns.
+func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) error {
+	var copied *sched.State
+	spare, _ := s.spares.Get().(*sched.Spare)
+	if spare == nil {
+		spare = &sched.Spare{}
+	}
+	defer s.spares.Put(spare)
+	if err := s.read(ctx, after, func(st *sched.State) { copied = spare.At(st, s.opts.Now()) }); err != nil {
+		return err
+	}
+	f(copied)
+	return nil
+}
+
+// measured sums up how long the last jobs that ended well ran.
+func (s *Server) measured(ctx context.Context) (sched.Measured, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	jobs, _, err := s.store.Finished(ctx, engine.Past{Phases: []sched.Phase{sched.Succeeded}, Limit: measuredJobs})
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	out := sched.Measured{}
+	for i := range jobs {
+		if j := &jobs[i]; j.Phase == sched.Succeeded && j.Started > 0 {
+			out.Add(j.User, j.Name, sched.Duration(j.Ended-j.Started))
+		}
+	}
+	return out, nil
+}
+
+// namesIn names the jobs that an explanation mentions by number.
+func namesIn(st *sched.State, reader sched.Subject, ex *sched.Explanation) []rest.NamedJob {
+	var out []rest.NamedJob
+	add := func(ids []sched.JobID) {
+		for _, id := range ids {
+			out = appendName(st, out, reader, id)
+		}
+	}
+	for _, g := range ex.Gangs {
+		add(g.Reason.Jobs)
+		for _, change := range g.Suggestions {
+			add(change.Jobs)
+			add(change.Preempts)
+		}
+	}
+	for _, g := range ex.Shares {
+		for i := range g.With {
+			add([]sched.JobID{g.With[i].Job})
+		}
+	}
+	if ex.Estimate != nil {
+		add(ex.Estimate.Jobs)
+		for _, end := range ex.Estimate.Ends {
+			add([]sched.JobID{end.Job})
+		}
+	}
+	return sortedNames(out)
+}
+
+// veiled is think for an asker: jobs are named as it calls them, and what f says of those that it
+// may not see has numbers, and no names.
+// hide takes these out of an explanation.
+func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.State, hide func(*sched.Explanation))) error {
+	sight, err := s.warden.Sight(ctx)
+	if err != nil {
+		return err
+	}
+	return s.think(ctx, after, func(st *sched.State) {
+		sched.NameFor(st, authorizer.Subject(ctx))
+		if sight == nil {
+			f(st, func(*sched.Explanation) {})
+			return
+		}
+		sched.Veil(st, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
+		f(st, func(ex *sched.Explanation) {
+			rest.Hide(ex, func(id sched.JobID) bool {
+				spec, ok := st.Spec(id)
+				return ok && sched.Veiled(st, spec)
+			})
+			for i := range ex.Gangs { // what its asker cannot do helps nothing
+				g := &ex.Gangs[i]
+				g.Suggestions = slices.DeleteFunc(g.Suggestions, func(to sched.Suggestion) bool { return to.VC != "" && !sight.Submits(to.VC) })
+			}
+		})
+	})
+}
+
+// standing says on whose cells a job runs, and when it has to leave them.
+func standing(job *sched.Job) (guaranteed bool, why string) {
+	if job.Priority >= cell.MinGuaranteed {
+		return true, fmt.Sprintf("guaranteed: it gets cells of VC %s, and no job of another VC can take them", job.VC)
+	}
+	return false, "borrowed: an opportunistic job gets cells that are free now, and gives way when a VC needs its own"
+}
+
+// dryRun says what came out for a job on a copy of the state: what the core would do now.
+func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sched.Refusal, out *rest.Validated) {
+	if refusal != nil {
+		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
+		if refusal.Kind == sched.Never {
+			out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: namesIn(st, job.User, &ex)}
+		}
+		return
+	}
+	out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: append(namesIn(st, job.User, &ex), namedJob(job.User, ex.Job, job))}
+	out.Guaranteed, out.Standing = standing(job)
+	starting := ex.Starting()
+	switch {
+	case starting == 0 && len(ex.Gangs) > 0:
+		out.Verdict, out.Message, out.Reason = rest.VerdictWaits, ex.Gangs[0].Reason.Message, &ex.Gangs[0].Reason
+	case len(ex.Preempts) > 0:
+		out.Verdict = rest.VerdictStarts
+		out.Message = fmt.Sprintf("it would start once %d jobs have given way", len(ex.Preempts))
+		if len(ex.Preempts) == 1 {
+			out.Message = fmt.Sprintf("it would start once %s has given way", ex.Preempts[0].Name.To(job.User, ex.Preempts[0].User))
+		}
+	default:
+		out.Verdict, out.Message = rest.VerdictStarts, "it would start at once"
+	}
+	if out.Verdict == rest.VerdictStarts && len(ex.Gangs) > 0 {
+		all := 0
+		for _, g := range job.Gangs {
+			all += len(g.Tasks)
+		}
+		out.Message += fmt.Sprintf(", with %d of its %d tasks", starting, all)
+	}
+}
+
+// starts are the routes that tell when jobs start.
+type starts struct{ *Server }
+
+func (s starts) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
+	huma.Register(api, op("list-starts", http.MethodGet, "/starts", "When jobs that wait are expected to start"), s.list)
+}
+
+type startsInput struct {
+	Job []int64 `query:"job,explode" maxItems:"400" doc:"Numbers of jobs; may repeat"`
+}
+
+// list tells it of the jobs that are asked for and that the asker may see. What it says is some seconds old.
+func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], error) {
+	sight, err := s.warden.Sight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := rest.Starts{Starts: []why.Expected{}}
+	err = s.foreseen.Use(ctx, s.foresee, func(list map[sched.JobID]why.Expected, at time.Time) error {
+		out.AsOf = sched.Time(at.UnixMicro())
+		return s.read(ctx, 0, func(st *sched.State) {
+			for _, id := range in.Job {
+				e, known := list[sched.JobID(id)]
+				if job, ok := st.Spec(sched.JobID(id)); known && ok && sight.Sees(job.VC, job.User) {
+					out.Starts = append(out.Starts, e)
+				}
+			}
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer(out), nil
+}
+
+func (s starts) foresee(ctx context.Context) (list []why.Expected, err error) {
+	known, err := s.measured(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.think(ctx, 0, func(st *sched.State) { list = sched.Starts(st, known) })
+	return list, err
+}

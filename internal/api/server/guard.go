@@ -1,0 +1,404 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/oidc"
+	"github.com/combsched/comb/internal/api/people"
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/api/server/accounts"
+	"github.com/combsched/comb/internal/api/telemetry"
+	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Limits that no request and no client can lift.
+const (
+	maxHeader     = 64 << 10         // bytes of a request's headers
+	headerTimeout = 10 * time.Second // from the first byte to the last header
+	writeTimeout  = 60 * time.Second // of one answer, or of one frame of a stream
+	idleTimeout   = 2 * time.Minute  // between requests of one connection
+	maxStreams    = 2000             // event and log streams at one time
+	maxOneStreams = 500              // of one user
+	maxVisits     = 256              // commands and connections in tasks at one time
+	maxOneVisits  = 64               // of one user
+)
+
+// ServeHTTP guards every route in one place: what it lets through has a known
+// host and a valid token. It fails closed.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.recover(w, r)
+	r = s.opts.Proxies.client(r)
+	r = r.WithContext(people.Came(r.Context(), hostOf(r)))
+	connOf(r.Context()).answer()
+	setSecurityHeaders(w.Header())
+	if r.TLS != nil && !rest.Loopback(r.TLS.ServerName) && onUsualPort(r) {
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers heed it for names alone
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close") // unless the body is read
+	}
+	a, p := s.admit(r)
+	if p != nil {
+		refuse(w, r, p)
+		return
+	}
+	if isMetrics(r) {
+		s.serveMetrics(w, r.WithContext(authorizer.With(r.Context(), a)))
+		return
+	}
+	if s.portal.Serves(r) {
+		telemetry.Route(r, "portal")
+		hurry(w, r)
+		s.portal.ServeHTTP(w, r)
+		return
+	}
+	if isHealth(r) {
+		telemetry.Route(r, "GET "+rest.Prefix+"/health")
+		hurry(w, r)
+		writeJSON(w, rest.Health{Status: "ok"})
+		return
+	}
+	r = r.WithContext(authorizer.With(r.Context(), a))
+	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, rest.Prefix+"/uploads/") {
+		s.route(w, r) // it reads the body as it comes
+		return
+	}
+	limit := int64(rest.MaxBody)
+	if strings.HasPrefix(r.URL.Path, rest.Prefix+"/config") {
+		limit = rest.MaxConfigBody
+	}
+	caller := authorizer.Subject(r.Context())
+	if isOpen(r) {
+		limit, caller = maxSignIn, sched.Subject("address "+people.Network(hostOf(r)))
+	}
+	free, p := s.bodies.receive(w, r, caller, limit)
+	if p != nil {
+		refuse(w, r, p)
+		return
+	}
+	defer free()
+	w.Header().Del("Connection")
+	s.route(w, r)
+}
+
+// onUsualPort reports whether a request came to the port of TLS. Only there the server may speak for its host: browsers keep the demand
+// for TLS for all ports of a name, those of other services too.
+func onUsualPort(r *http.Request) bool {
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && at.Port == 443
+}
+
+// admit returns the asker, or why the request is refused. A body is not looked at.
+func (s *Server) admit(r *http.Request) (*authorizer.Asker, *rest.Problem) {
+	if r.ProtoMajor != 1 { // HTTP/2's first line is let through for handlers that know it
+		return nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
+	}
+	if p := s.checkHost(r); p != nil {
+		return nil, p
+	}
+	if isHealth(r) || s.portal.Serves(r) && !isMetrics(r) {
+		return nil, nil
+	}
+	if isOpen(r) {
+		return &authorizer.Asker{Principal: &identity.Principal{}}, checkRequest(r)
+	}
+	credential := credentialOf(r, r.TLS != nil || s.opts.Provider.OverTLS())
+	principal, p := s.warden.Principal(r.Context(), credential)
+	if p == nil {
+		p = checkRequest(r)
+	}
+	return &authorizer.Asker{Credential: credential, Principal: principal}, p
+}
+
+// isOpen reports whether a request needs no token, since it is how one gets it.
+func isOpen(r *http.Request) bool {
+	return slices.Contains(openRoutes, r.Method+" "+strings.TrimPrefix(r.URL.Path, rest.Prefix))
+}
+
+// openRoutes need no token. Their rows in needs say so, too.
+var openRoutes = []string{"GET /sign-in", "GET /sign-in/provider", "GET /sign-in/callback", "POST /sessions", "POST /sessions:redeem", "POST /setup"}
+
+// maxSignIn bounds the body of a request without a token.
+const maxSignIn = 4 << 10
+
+// isHealth reports whether a request needs no token.
+func isHealth(r *http.Request) bool {
+	return r.URL.Path == rest.Prefix+"/health" && r.Method == http.MethodGet
+}
+
+// isMetrics reports whether Prometheus asks.
+func isMetrics(r *http.Request) bool {
+	return r.URL.Path == "/metrics" && r.Method == http.MethodGet
+}
+
+// serveMetrics answers Prometheus, whose token is of an administrator.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	telemetry.Route(r, "GET /metrics")
+	hurry(w, r)
+	var p *rest.Problem
+	err := s.warden.May(r.Context(), access.SeeMetrics, access.Object{}, nil)
+	switch {
+	case errors.As(err, &p):
+		writeProblem(w, p)
+	case err != nil:
+		writeProblem(w, rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal, "the right to the metrics cannot be looked up: try again"))
+	case s.opts.Metrics == nil:
+		writeProblem(w, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "this server has no metrics"))
+	default:
+		s.opts.Metrics.ServeHTTP(w, r)
+	}
+}
+
+// refuse answers a request whose body, if it has one, is not read.
+func refuse(w http.ResponseWriter, r *http.Request, p *rest.Problem) {
+	hurry(w, r)
+	writeProblem(w, p)
+}
+
+// hurry ends the wait for a body that is still on its way.
+func hurry(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
+	}
+}
+
+// route gives the request to its handler. What the router itself would answer
+// (no such path, wrong method) becomes a problem too.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	h, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		telemetry.Route(r, pattern)
+		if lane := s.lanes.Of(r, pattern); lane != nil {
+			serveInTurn(s, lane, w, r)
+			return
+		}
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	probe := &statusProbe{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		allow := probe.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		writeProblem(w, rest.NewProblem(probe.status, rest.CodeMethod,
+			fmt.Sprintf("%s is not possible here; possible: %s", r.Method, allow)))
+		return
+	}
+	writeProblem(w, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound,
+		"no such path; see docs/rest.md for the paths of "+rest.Prefix))
+}
+
+// serveInTurn gives a request to its handler when its user's turn has come, and ends the turn with
+// the answer's first byte: no user waits for a client that is slow in reading.
+func serveInTurn(s *Server, lane *limiter.Limiter, w http.ResponseWriter, r *http.Request) {
+	if after := askedBytes(r); after > 0 { // what is not there yet is waited for outside
+		if err := s.read(r.Context(), after, func(*sched.State) {}); err != nil {
+			writeProblem(w, problemOf(err))
+			return
+		}
+	}
+	leave, err := awaitTurn(r.Context(), lane, authorizer.Subject(r.Context()))
+	if err != nil {
+		writeProblem(w, problemOf(s.fail(err)))
+		return
+	}
+	defer leave()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	s.mux.ServeHTTP(&turnedWriter{ResponseWriter: w, Leave: leave}, r)
+}
+
+// statusProbe takes the router's own answer to learn its status.
+type statusProbe struct {
+	header http.Header
+	status int
+}
+
+func (p *statusProbe) Header() http.Header         { return p.header }
+func (p *statusProbe) WriteHeader(status int)      { p.status = status }
+func (p *statusProbe) Write(b []byte) (int, error) { return len(b), nil }
+
+// recover turns a panic into a 500 with a number that the log explains.
+func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v) // the standard way to cut a connection
+	}
+	id := rest.NewKey()[:8]
+	s.log.Error("a request panicked", "id", id, "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+	writeProblem(w, rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal,
+		"an error of the server; its log names it under id "+id))
+}
+
+func setSecurityHeaders(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// checkHost refuses a request for another name than this server's: a page that
+// rebinds its own name to this address must not reach the API.
+func (s *Server) checkHost(r *http.Request) *rest.Problem {
+	host := r.Host
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return wrongHost() // 127.0.0.1:8420.evil.example is a name of somebody else's
+		}
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || s.anyHost) {
+		return nil
+	}
+	if host == "localhost" || slices.Contains(s.hosts, host) || s.opts.Certified != nil && s.opts.Certified(host) {
+		return nil
+	}
+	return wrongHost()
+}
+
+func wrongHost() *rest.Problem {
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
+		"this server does not answer to that host name; use its address, or start it with --host NAME")
+}
+
+// checkOrigin refuses what a browser sends for a page of another site: it says where the page
+// is from, which nothing else does, or with null that it will not.
+func checkOrigin(r *http.Request) *rest.Problem {
+	site := r.Header.Get("Sec-Fetch-Site")
+	ok := site == "" || site == "none" || site == "same-origin"
+	for _, origin := range r.Header.Values("Origin") {
+		host, found := strings.CutPrefix(origin, "http://")
+		if !found {
+			host, found = strings.CutPrefix(origin, "https://")
+		}
+		ok = ok && found && strings.EqualFold(host, r.Host)
+	}
+	if ok {
+		return nil
+	}
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
+}
+
+// fromElsewhere reports whether another site may send a browser with a request. The provider does with its answer, and another name of
+// this server with a sign-in that a page began; one for a command is begun by its user alone.
+func fromElsewhere(r *http.Request) bool {
+	return r.Method == http.MethodGet && (r.URL.Path == oidc.CallbackPath || r.URL.Path == rest.Prefix+accounts.ProviderPath && !r.URL.Query().Has("port"))
+}
+
+// credentialOf returns the token of a request: its bearer token, else that of its cookie. Over TLS that is the one which no other host can
+// set, and nothing on the way.
+func credentialOf(r *http.Request, overTLS bool) string {
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(kind, "Bearer") {
+		return token
+	}
+	c, err := r.Cookie(accounts.SecureCookie)
+	if err != nil && !overTLS {
+		c, err = r.Cookie(accounts.PlainCookie)
+	}
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// checkNeed asks for what a route needs before its handler is called. Routes about a job go on: they ask once
+// they know it.
+func (s *Server) checkNeed(c huma.Context, next func(huma.Context)) {
+	n, ok := needs[c.Operation().OperationID]
+	if n.open {
+		next(c)
+		return
+	}
+	_, w := humago.Unwrap(c)
+	if !ok {
+		writeProblem(w, rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "this route has no rights yet"))
+		return
+	}
+	authorizer.Of(c.Context()).Verb = n.verb
+	if !n.job {
+		if err := s.warden.May(c.Context(), n.verb, access.Object{}, nil); err != nil {
+			writeProblem(w, problemOf(s.fail(err)))
+			return
+		}
+	}
+	next(c)
+}
+
+// checkRequest refuses what no honest client sends.
+func checkRequest(r *http.Request) *rest.Problem {
+	p := r.URL.Path
+	if len(p) > 2048 || len(r.URL.RawQuery) > 8192 {
+		return rest.NewProblem(http.StatusRequestURITooLong, rest.CodeInvalid, "the address is too long")
+	}
+	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "\x00\\\r\n") {
+		return rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "no such path")
+	}
+	if p := checkOrigin(r); p != nil && !fromElsewhere(r) {
+		return p
+	}
+	if key := r.Header.Get(rest.HeaderIdempotency); !validKey(key) {
+		return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid,
+			fmt.Sprintf("%s: want 1 to %d printable characters without spaces", rest.HeaderIdempotency, rest.MaxIdempotencyKey))
+	}
+	return nil
+}
+
+func validKey(key string) bool {
+	return len(key) <= rest.MaxIdempotencyKey && strings.IndexFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
+}
+
+// openStream counts a stream of the asker in, or refuses it; the caller calls the function
+// that is returned when the stream ends.
+func (s *Server) openStream(ctx context.Context) (func(), *rest.Problem) {
+	leave, refusal := s.streams.Take(string(authorizer.Subject(ctx)))
+	if refusal != "" {
+		return nil, busy(5, refusal)
+	}
+	return leave, nil
+}
+
+// writeProblem answers with a problem.
+func writeProblem(w http.ResponseWriter, p *rest.Problem) {
+	h := w.Header()
+	h.Set("Content-Type", rest.ProblemType)
+	h.Del("ETag")
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="comb"`)
+	}
+	if p.Seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.Seconds))
+	}
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}

@@ -1,0 +1,487 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// What one stream may hold in memory. A reader that is stuck holds its piece and no events;
+// those of one user hold some 48 MiB at most, and maxLarge.
+const (
+	pieceSize   = 16 << 10               // bytes of frames that are written at once, unless one event has more
+	pieceEvents = 64                     // events of a piece
+	largePiece  = 64 << 10               // beyond it a piece counts against maxLarge
+	maxLarge    = 16 << 20               // bytes of all large pieces; one that is larger goes alone
+	makers      = 2                      // pieces that are being made at a time
+	pacing      = 100 * time.Microsecond // for each open stream: how long one waits before it reads what is new
+	slowestPace = 100 * time.Millisecond // at most
+	socketSpace = 32 << 10               // bytes that the kernel keeps for a stream
+	lastSpace   = 1 << 20                // and for a stream that ends, so that what it says last has room
+	slowReader  = 20 * time.Second       // how long a piece may take, and then lastWrite for the rest
+	lastWrite   = 10 * time.Second
+)
+
+func (s *Server) eventStream(ctx context.Context, e *eventWriter) (*huma.StreamResponse, error) {
+	done, p := s.openStream(ctx)
+	if p != nil {
+		return nil, withHeaders(p)
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer done()
+		r, w := humago.Unwrap(c)
+		e.server, e.w, e.rc = s, w, http.NewResponseController(w)
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Accel-Buffering", "no")
+		w.Header().Set("Connection", "close") // and what the kernel holds for it goes
+		_ = e.rc.SetReadDeadline(time.Time{})
+		e.conn = connOf(r.Context())
+		e.conn.space(socketSpace)
+		if err := e.run(r.Context()); err != nil && r.Context().Err() == nil {
+			s.log.Debug("an event stream ended", "err", err)
+		}
+	}}, nil
+}
+
+// eventWriter is one stream of events with its place. Events are read a piece at a time,
+// from the replica's memory or from disk, made into frames and forgotten before the piece is
+// written.
+type eventWriter struct {
+	server *Server
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	conn   *conn
+	after  uint64
+	job    sched.JobID            // 0: all
+	sees   func(sched.JobID) bool // which jobs' events of all its reader may read
+	past   bool                   // it was over before the stream began
+	ended  bool                   // its last event is in the piece
+	piece  []byte
+}
+
+// errSlow ends the stream of a reader that did not take a piece in time.
+var errSlow = errors.New("the reader is too slow")
+
+// run writes what has happened since its place, then what happens, until the
+// client or the server goes or the token is no longer valid.
+func (e *eventWriter) run(ctx context.Context) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	err := e.frame(": comb\n\n")
+	for err == nil {
+		var next engine.Tail
+		if next, err = e.step(ctx); err != nil {
+			break
+		}
+		if e.ended {
+			return e.frame(fmt.Sprintf("id: %d\nevent: %s\ndata: {}\n\n", e.after, rest.StreamEnd))
+		}
+		more := next.Changed
+		if e.after < next.End {
+			more = passed
+		}
+		select {
+		case <-more:
+			if more == next.Changed && !e.pace(ctx) {
+				return ctx.Err()
+			}
+		case <-next.Ended:
+			if e.after >= next.End {
+				return engine.ErrClosed
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.server.closing:
+			return nil
+		case <-beat.C:
+			err = e.alive(ctx)
+		}
+	}
+	switch {
+	case errors.Is(err, engine.ErrAhead):
+		return e.resync(ctx)
+	case errors.Is(err, errSlow):
+		return errors.Join(err, e.drop())
+	}
+	return err
+}
+
+// pace waits so that many streams read several events at once, and leave the state to those that ask. It returns false when
+// its client has gone.
+func (e *eventWriter) pace(ctx context.Context) bool {
+	t := time.NewTimer(min(slowestPace, time.Duration(e.server.streams.Taken())*pacing))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-e.server.closing:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// passed is a channel that never makes anybody wait.
+var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// step writes one piece, if there is something to write, and returns what to wait for then.
+func (e *eventWriter) step(ctx context.Context) (engine.Tail, error) {
+	next, held, err := e.make(ctx)
+	defer e.server.large.free(held)
+	if err == nil && len(e.piece) > 0 {
+		err = e.write(e.piece)
+	}
+	if cap(e.piece) > largePiece {
+		e.piece = nil
+	}
+	return next, err
+}
+
+// make makes the next piece. held is how much of maxLarge it takes.
+func (e *eventWriter) make(ctx context.Context) (next engine.Tail, held int, err error) {
+	for {
+		select {
+		case e.server.making <- struct{}{}:
+		case <-ctx.Done():
+			return next, held, ctx.Err()
+		}
+		place := e.after
+		next, err = e.fill(ctx)
+		turn := e.server.large.take(len(e.piece), &held)
+		if turn != nil { // others hold too much: it is made again when it may
+			e.after, e.ended, e.piece = place, false, nil
+		}
+		<-e.server.making
+		if turn == nil || err != nil {
+			return next, held, err
+		}
+		select {
+		case <-turn.ready:
+			held = turn.n
+		case <-ctx.Done():
+			e.server.large.leave(turn)
+			return next, held, ctx.Err()
+		}
+	}
+}
+
+// fill puts frames of the next events into the piece. No event that it reads outlives it.
+func (e *eventWriter) fill(ctx context.Context) (engine.Tail, error) {
+	e.piece = e.piece[:0]
+	if e.past {
+		records, err := e.server.store.JobEvents(ctx, e.job, e.after, pieceEvents)
+		e.ended = err == nil && len(records) == 0
+		return engine.Tail{End: math.MaxUint64}, errors.Join(err, e.add(records))
+	}
+	next, err := e.server.replica.Tail(ctx, e.after, pieceEvents)
+	records := next.Records
+	next.Records = nil
+	if err == nil && next.Older {
+		records, err = e.older(ctx, next.End)
+	}
+	if err != nil {
+		return next, err
+	}
+	return next, e.add(records)
+}
+
+// older reads the next events up to event end from disk.
+func (e *eventWriter) older(ctx context.Context, end uint64) ([]sched.Record, error) {
+	var records []sched.Record
+	var err error
+	if e.job == 0 {
+		records, err = e.server.store.Events(ctx, e.after, pieceSize)
+	} else {
+		records, err = e.server.store.JobEvents(ctx, e.job, e.after, pieceEvents)
+	}
+	if i := slices.IndexFunc(records, func(r sched.Record) bool { return r.Seq > end }); i >= 0 {
+		records = records[:i]
+	}
+	if err == nil && len(records) == 0 {
+		e.after = end // nothing of the job is left there
+	}
+	return records, err
+}
+
+// add puts frames of records into the piece until it is large enough.
+func (e *eventWriter) add(records []sched.Record) error {
+	for _, r := range records {
+		if len(e.piece) >= pieceSize || e.ended {
+			break
+		}
+		e.after = r.Seq
+		if e.job != 0 && engine.JobOf(r.Event) != e.job {
+			continue
+		}
+		if e.job == 0 && !e.sees(engine.JobOf(r.Event)) {
+			continue
+		}
+		var err error
+		e.piece, err = e.server.frames.Append(e.piece, r.Seq, rest.StreamEvent, func() ([]byte, error) {
+			w, err := wireEvent(r)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(w)
+		})
+		if err != nil {
+			return err
+		}
+		_, ended := r.Event.(sched.JobEnded)
+		e.ended = ended && e.job != 0
+	}
+	return nil
+}
+
+// alive shows that the stream lives and that its token still does.
+func (e *eventWriter) alive(ctx context.Context) error {
+	if p := e.server.warden.Still(ctx); p != nil {
+		return p
+	}
+	return e.frame(": alive\n\n")
+}
+
+// resync tells a client whose place does not exist, such as after a restore of
+// the server's data, where to go on; the client reconnects there.
+func (e *eventWriter) resync(ctx context.Context) error {
+	var seq uint64
+	if err := e.server.read(ctx, 0, func(st *sched.State) { seq = st.Seq() }); err != nil {
+		return err
+	}
+	return e.say(rest.StreamResync, seq, rest.Resync{Seq: seq})
+}
+
+// drop tells a reader that took too long, when it reads on, what it has missed.
+func (e *eventWriter) drop() error {
+	return e.say(rest.StreamDropped, e.after, rest.Dropped{Seq: e.after, Detail: fmt.Sprintf(
+		"this stream was not read for %v and has ended here; reconnect with the header Last-Event-ID: %d to go on without a gap",
+		e.server.slow, e.after)})
+}
+
+// say writes a frame that is no event.
+func (e *eventWriter) say(name string, seq uint64, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return e.frame(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", seq, name, data))
+}
+
+// frame writes and flushes one frame.
+func (e *eventWriter) frame(text string) error { return e.write([]byte(text)) }
+
+// write writes and flushes a piece. When its reader does not take it in time the kernel is
+// given more room for it: so the piece becomes whole, and what is said last has a place
+// behind it (errSlow). A reader for which that does not do is cut off.
+func (e *eventWriter) write(piece []byte) error {
+	var late atomic.Bool
+	t := time.AfterFunc(e.server.slow, func() {
+		late.Store(true)
+		e.conn.space(lastSpace)
+	})
+	defer t.Stop()
+	_ = e.rc.SetWriteDeadline(time.Now().Add(e.server.slow + lastWrite))
+	if _, err := e.w.Write(piece); err != nil {
+		return err
+	}
+	if err := e.rc.Flush(); err != nil {
+		return err
+	}
+	if late.Load() {
+		return errSlow
+	}
+	return nil
+}
+
+// budget counts the bytes of large pieces. Who must wait for room gets it in order.
+type budget struct {
+	mu    sync.Mutex
+	used  int
+	queue []*turn
+}
+
+// turn is a place in the queue; n bytes are its own when ready is closed.
+type turn struct {
+	n     int
+	ready chan struct{}
+}
+
+// take takes n bytes, if they count at all, beyond those that are held already; when others
+// hold too much it takes none and returns what to wait for.
+func (b *budget) take(n int, held *int) *turn {
+	if n <= largePiece {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if *held == 0 && b.used > 0 && (b.used+n > maxLarge || len(b.queue) > 0) {
+		t := &turn{n: n, ready: make(chan struct{})}
+		b.queue = append(b.queue, t)
+		return t
+	}
+	b.used += n - *held
+	*held = n
+	return nil
+}
+
+// free gives n bytes back, to those who wait first.
+func (b *budget) free(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	for len(b.queue) > 0 && (b.used == 0 || b.used+b.queue[0].n <= maxLarge) {
+		t := b.queue[0]
+		b.queue = b.queue[1:]
+		b.used += t.n
+		close(t.ready)
+	}
+}
+
+// leave gives a turn up.
+func (b *budget) leave(t *turn) {
+	b.mu.Lock()
+	at := slices.Index(b.queue, t)
+	if at >= 0 {
+		b.queue = slices.Delete(b.queue, at, at+1)
+	}
+	b.mu.Unlock()
+	if at < 0 { // it came meanwhile
+		b.free(t.n)
+	}
+}
+
+// registerBundle has the logs of all tasks of a job as one archive.
+func registerBundle(s *Server, api huma.API) {
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "get-job-logs", Method: http.MethodGet, Path: "/jobs/{ref}/logs", Tags: []string{"jobs"},
+		Summary: "The logs of all tasks of a job, of the latest attempt of each, as a zip archive",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "A file for each task and stream that there is, such as main-0.stdout.log, with what had been printed when its turn came. One that cannot be read has the reason in its place",
+			Content:     map[string]*huma.MediaType{"application/zip": {Schema: &huma.Schema{Type: "string", Format: "binary"}}},
+		}},
+	}, http.StatusTooManyRequests, http.StatusGone), func(ctx context.Context, in *struct {
+		AfterSeq
+		Ref string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
+	}) (*huma.StreamResponse, error) {
+		j, err := s.find(ctx, in.Ref, in.after())
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Attempt > 0 }) {
+			return nil, notFound("no task of job %s has run yet: there are no logs; see comb job explain %s", j.Ref, j.Ref)
+		}
+		if gone, err := removedOf(ctx, s, j.ID); err == nil && gone != nil {
+			return nil, rest.NewProblem(http.StatusGone, rest.CodeGone, fmt.Sprintf("the logs of job %s are gone: its logs, work and checkpoints were %s", j.Ref, gone.Words()))
+		}
+		done, p := s.openStream(ctx)
+		if p != nil {
+			return nil, withHeaders(p)
+		}
+		leave, err := awaitTurn(ctx, &s.lanes.Pack, authorizer.Subject(ctx))
+		if err != nil {
+			done()
+			return nil, s.fail(err)
+		}
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			defer done()
+			defer leave()
+			r, w := humago.Unwrap(c)
+			w.Header().Set("Content-Type", "application/zip")
+			w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%d-logs.zip"`, j.Name, j.ID))
+			rc := http.NewResponseController(w)
+			_ = rc.SetReadDeadline(time.Time{}) // that of the request would end the answer
+			pack := func(w io.Writer) error { return writeBundle(w, time.Now(), s.logsOf(r.Context(), &j, rc)) }
+			err := packInTurn(r.Context(), &s.lanes.Think, authorizer.Subject(ctx), &pushed{w, rc}, pack)
+			if err != nil {
+				s.log.Debug("logs could not be sent", "job", j.ID, "err", err)
+				panic(http.ErrAbortHandler) // else what was sent would look whole
+			}
+		}}, nil
+	})
+}
+
+// pushed gives each write its time.
+type pushed struct {
+	w  io.Writer
+	rc *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (p *pushed) Write(b []byte) (int, error) {
+	_ = p.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return p.w.Write(b)
+}
+
+// logsOf goes through the logs of a job's tasks, for as long as their reader may.
+func (s *Server) logsOf(ctx context.Context, j *rest.Job, rc *http.ResponseController) iter.Seq[bundledLog] {
+	checked := time.Now()
+	still := func() error {
+		if time.Since(checked) > logCheck {
+			checked = time.Now()
+			if p := s.warden.Still(ctx); p != nil {
+				return p
+			}
+		}
+		return ctx.Err()
+	}
+	return func(yield func(bundledLog) bool) {
+		for n := range 2 * len(j.Tasks) {
+			t := &j.Tasks[n/2]
+			l := &logWriter{server: s, tail: -1, rc: rc, ref: executor.LogRef{Task: int32(n / 2), Stream: []string{"stdout", "stderr"}[n%2],
+				Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}}}
+			if t.Attempt > 0 && !yield(l.file(fmt.Sprintf("%s-%d", t.Role, t.Index), still)) {
+				return
+			}
+		}
+	}
+}
+
+// file is the log of a task as one of an archive.
+func (l *logWriter) file(task string, still func() error) bundledLog {
+	return bundledLog{Name: task + "." + l.ref.Stream + ".log",
+		Copy: func(w io.Writer) error {
+			if err := still(); err != nil {
+				return err
+			}
+			l.w = w
+			return l.whole()
+		},
+		Why: func(err error) error {
+			if !errors.Is(err, executor.ErrReplaced) && !errors.Is(err, fs.ErrPermission) {
+				return nil
+			}
+			return l.server.noLog(err, fmt.Sprintf("attempt %d of task %s", l.ref.Attempt.N, task))
+		}}
+}
+
+// whole sends the log up to where it ends now.
+func (l *logWriter) whole() error {
+	log, err := l.open(0)
+	if err != nil {
+		return err
+	}
+	_ = log.Close()
+	if l.until = log.End; l.until == 0 {
+		return nil
+	}
+	_, err = l.copy()
+	return err
+}

@@ -1,0 +1,20 @@
+package server
+
+import (
+	"reflect"
+
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func eventListType() reflect.Type { return reflect.TypeFor[rest.EventList]() }
+
+// wireEvent is a record as clients see it: the journal's own encoding.
+func wireEvent(r sched.Record) (rest.Event, error) {
+	kind, version, data, err := sched.EncodeEvent(r.Event)
+	if err != nil {
+		return rest.Event{}, err
+	}
+	return rest.Event{Seq: r.Seq, Time: r.Time, Kind: kind, Version: version, Job: engine.JobOf(r.Event), Data: data}, nil
+}
