@@ -19,9 +19,7 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/local"
-	"github.com/combsched/comb/internal/executor/local/guard"
-	"github.com/combsched/comb/internal/executor/local/nvidia"
-	"github.com/combsched/comb/internal/executor/local/storages"
+	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/setting"
@@ -96,11 +94,11 @@ func (d *daemon) inForce() (c *sched.Config) {
 
 // gpus are this machine's. Where none was found at the start its driver is asked anew: it may have
 // been away.
-func (d *daemon) gpus() ([]nvidia.GPU, error) {
+func (d *daemon) gpus() ([]machine.GPU, error) {
 	if len(d.machine.GPUs) > 0 {
 		return d.machine.GPUs, nil
 	}
-	return nvidia.List(context.Background(), "nvidia-smi")
+	return machine.ListGPUs(context.Background(), "nvidia-smi")
 }
 
 // settled is the cluster file of the start as it is read now that the configuration in force is
@@ -143,7 +141,7 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 	if e := d.runtime.Engine; e != nil {
 		kept = append(kept, strings.TrimPrefix(e.Host(), "unix://"))
 	}
-	if err := storages.Apart(c.Storages, kept...); err != nil {
+	if err := machine.StoragesApart(c.Storages, kept...); err != nil {
 		return err
 	}
 	gpus, away := d.gpus()
@@ -292,7 +290,7 @@ func (d *daemon) infinibandOf(vc cell.VCName) (may, known bool) {
 }
 
 // leaves are those of the present configuration.
-func (d *daemon) leaves() (list []guard.Leaf) {
+func (d *daemon) leaves() (list []machine.Leaf) {
 	r := d.replica.Load()
 	if r == nil { // nothing is configured yet
 		return nil
@@ -304,7 +302,7 @@ func (d *daemon) leaves() (list []guard.Leaf) {
 		}
 		for _, n := range s.Nodes() {
 			for _, l := range s.LeavesOf(n.Name) {
-				list = append(list, guard.Leaf{LeafHealth: l, SKU: skus[l.SKU]})
+				list = append(list, machine.Leaf{LeafHealth: l, SKU: skus[l.SKU]})
 			}
 		}
 	})

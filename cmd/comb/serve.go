@@ -27,12 +27,10 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/engine/upkeep"
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/executor/kube/connect"
 	"github.com/combsched/comb/internal/executor/local"
-	"github.com/combsched/comb/internal/executor/local/engines"
-	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
@@ -72,7 +70,7 @@ type serveFlags struct {
 	uploadQuota  budgetFlag
 	log          telemetry.LogFlags
 	keep         upkeep.Flags
-	kube         connect.Flags
+	kube         api.Flags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -154,7 +152,7 @@ type daemon struct {
 	uploads  *upload.Depot
 	live     *engine.Live
 	executor executor.Executor
-	runtime  engines.Runtime
+	runtime  docker.Runtime
 	engine   *engine.Engine
 	metrics  *telemetry.Metrics
 	keeper   *upkeep.Keeper
@@ -252,7 +250,7 @@ func (d *daemon) findRuntime(ctx context.Context) (err error) {
 	if d.runtime.Images = jobspec.ImagesIgnored; d.flags.refuseImages {
 		d.runtime.Images = jobspec.ImagesRefused
 	}
-	if err = d.runtime.Find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST"), engines.Had(d.flags.data)); err != nil {
+	if err = d.runtime.Find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST"), docker.HadEngine(d.flags.data)); err != nil {
 		return hint{err, "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
 	}
 	return nil
@@ -330,7 +328,7 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
 		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room,
 		RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
-		ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: images.Options{Within: d.flags.pullTimeout,
+		ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: docker.ImageOptions{Within: d.flags.pullTimeout,
 			Budget: d.flags.imageBudget.bytes()}, Log: d.log, Path: d.app.env("PATH"),
 	})
 	return err

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/executor/kube/attend"
+	"github.com/combsched/comb/internal/executor/kube/podinit"
 	"github.com/combsched/comb/internal/executor/local"
-	"github.com/combsched/comb/internal/executor/local/code"
+	"github.com/combsched/comb/internal/executor/task"
 )
 
 // ownWork is a process that looks after tasks, by its command.
@@ -24,9 +24,9 @@ func ownWorks() []ownWork {
 	return []ownWork{
 		{"supervise DIR", "Look after one task (started by the server)", local.Supervise},
 		{"inside UID", "Look after one task in its container (started by the server)", local.Inside},
-		{"lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", attend.Lay},
-		{"attend ORDER COMMAND...", "Look after one task in its pod (started by Kubernetes)", attend.Attend},
-		{"unpack ARCHIVE DIR DIGEST", "Unpack the code of a job (started by a supervisor)", code.Main},
+		{"lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", podinit.Lay},
+		{"attend ORDER COMMAND...", "Look after one task in its pod (started by Kubernetes)", podinit.Attend},
+		{"unpack ARCHIVE DIR DIGEST", "Unpack the code of a job (started by a supervisor)", task.UnpackMain},
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/process"
 )
 
 // Data is the data directory of the server.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/draw"
-	"github.com/combsched/comb/internal/executor/local/images"
+	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -54,7 +54,7 @@ func Verbs(k *Kit) []*cobra.Command {
 			return k.Show(out, func(t draw.Table) {
 				t.Head("CREATED", "SIZE", "CREATED BY")
 				for _, l := range out.Layers {
-					t.Row(k.When(l.Created), images.Size(l.Size), strings.Join(strings.Fields(l.CreatedBy), " "))
+					t.Row(k.When(l.Created), docker.SizeText(l.Size), strings.Join(strings.Fields(l.CreatedBy), " "))
 				}
 			})
 		}}
@@ -107,7 +107,7 @@ container uses, what was used in the last 10 minutes and what others put there s
 		}
 		return k.Show(out, func(t draw.Table) {
 			for i := range out.Images {
-				t.Line("removed %s (%s)", nameOf(&out.Images[i]), images.Size(out.Images[i].Size))
+				t.Line("removed %s (%s)", nameOf(&out.Images[i]), docker.SizeText(out.Images[i].Size))
 			}
 			if len(out.Images) == 0 {
 				t.Line("nothing is removed: comb image list says what stays, and why")
@@ -125,15 +125,15 @@ func (k *Kit) draw(t draw.Table, l *rest.ImageList) {
 		if m.Used != 0 {
 			used = k.When(m.Used)
 		}
-		t.Row(nameOf(m), shortID(m.ID), images.Size(m.Size), images.Size(m.Shared), used, numbers(m.Jobs), forWhich(m), m.Stays)
+		t.Row(nameOf(m), shortID(m.ID), docker.SizeText(m.Size), docker.SizeText(m.Shared), used, numbers(m.Jobs), forWhich(m), m.Stays)
 	}
 	if k.Plain() {
 		return
 	}
 	t.Line("")
-	text := fmt.Sprintf("%s of layers, each once, stored by %s", images.Size(l.Bytes), l.Driver)
+	text := fmt.Sprintf("%s of layers, each once, stored by %s", docker.SizeText(l.Bytes), l.Driver)
 	if l.Budget > 0 {
-		text += fmt.Sprintf("; the budget is %s", images.Size(l.Budget))
+		text += fmt.Sprintf("; the budget is %s", docker.SizeText(l.Budget))
 	}
 	t.Line("%s", text)
 	for _, f := range l.Fetching {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/draw"
-	"github.com/combsched/comb/internal/hosts"
+	"github.com/combsched/comb/internal/executor/kube/discover"
 )
 
 func (k *Kit) check() *cobra.Command {
@@ -25,14 +25,14 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 	c.Flags().StringVar(&write, "write", "", "write the inventory to this file, once nothing is wrong")
 	c.Flags().StringVar(&config, "ssh-config", "", "a configuration file of ssh instead of your own, with keys, ports and known hosts")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		list, err := hosts.Read(args[0])
+		list, err := discover.ReadHosts(args[0])
 		if err != nil {
 			return err
 		}
 		if _, err := os.Lstat(write); write != "" && err == nil {
 			return fmt.Errorf("%s is there already: give another name", write)
 		}
-		verdicts := hosts.Judge(list, hosts.Ask(c.Context(), list, config))
+		verdicts := discover.JudgeHosts(list, discover.AskHosts(c.Context(), list, config))
 		if err := k.Show(verdicts, func(t draw.Table) { k.drawHosts(t, verdicts) }); err != nil {
 			return err
 		}
@@ -52,14 +52,14 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 		if err != nil {
 			return err
 		}
-		_, err = f.WriteString(hosts.Inventory(list))
+		_, err = f.WriteString(discover.Inventory(list))
 		return errors.Join(err, f.Close())
 	}
 	return c
 }
 
 // drawHosts draws what machines said: it is a stranger's.
-func (k *Kit) drawHosts(t draw.Table, list []hosts.Verdict) {
+func (k *Kit) drawHosts(t draw.Table, list []discover.HostVerdict) {
 	t.Head("NAME", "IP", "IS", "SYSTEM", "CPUS", "MEMORY", "FREE", "GPUS", "DRIVER", "RUNTIME", "CLOCK", "STATE")
 	for i := range list {
 		v := &list[i]

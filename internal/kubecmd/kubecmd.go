@@ -11,7 +11,6 @@ import (
 
 	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/executor/kube/connect"
 	"github.com/combsched/comb/internal/executor/kube/discover"
 )
 
@@ -29,7 +28,7 @@ func Verbs(k *Kit) []*cobra.Command { return []*cobra.Command{k.discover(), k.ch
 const told = 10
 
 func (k *Kit) discover() *cobra.Command {
-	var flags connect.Flags
+	var flags api.Flags
 	c := &cobra.Command{Use: "discover", Short: "Propose a cluster file for the nodes of a Kubernetes cluster",
 		Long: `Propose a cluster file for the nodes of a Kubernetes cluster: the GPUs of each as its device plugin, a driver for
 dynamic resource allocation, or its labels tell, in cells by zone, block, rack and NVLink domain where labels say them. All belongs to one virtual cluster:

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/amount"
-	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/nvidia"
+	"github.com/combsched/comb/internal/executor/docker"
+	"github.com/combsched/comb/internal/executor/machine"
 )
 
 const program = "nvidia-smi"
@@ -133,7 +133,7 @@ var driverLine = regexp.MustCompile(`Driver Version: *([0-9.]+) +CUDA Version: *
 
 // gpus asks the driver.
 func gpus(ctx context.Context) (names, driver, cuda string) {
-	list, err := nvidia.List(ctx, program)
+	list, err := machine.ListGPUs(ctx, program)
 	if err != nil || len(list) == 0 {
 		return "", "", ""
 	}
@@ -158,11 +158,11 @@ func gpus(ctx context.Context) (names, driver, cuda string) {
 
 // engineVersion asks the container engine of this machine.
 func engineVersion(ctx context.Context, fromEnv string) string {
-	host, err := container.Host(fromEnv)
+	host, err := docker.Host(fromEnv)
 	if err != nil {
 		return err.Error()
 	}
-	e, err := container.Open(ctx, host)
+	e, err := docker.OpenEngine(ctx, host)
 	if err != nil {
 		return ""
 	}

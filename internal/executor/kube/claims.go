@@ -16,7 +16,6 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -37,15 +36,15 @@ type publisher struct{ node, driver string }
 
 type said struct {
 	at      time.Time
-	devices map[string]dra.Device
+	devices map[string]api.Device
 }
 
 // claims give tasks their GPUs by dynamic resource allocation: a claim of the pod asks for exactly those that the core chose.
 type claims struct{ *Executor }
 
 // of are the claims of a task, or why its devices cannot be claimed; none where they are given otherwise.
-func (c claims) of(ctx context.Context, t *task) ([]*dra.Claim, *sched.TaskRefused, error) {
-	names := dra.Names(t.ts.SKU.DRA, pods.Devices(t.ts))
+func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *sched.TaskRefused, error) {
+	names := api.DRANames(t.ts.SKU.DRA, pods.Devices(t.ts))
 	if t.ts.SKU.DRA.Class == "" || len(names) == 0 {
 		return nil, nil, nil
 	}
@@ -61,7 +60,7 @@ func (c claims) of(ctx context.Context, t *task) ([]*dra.Claim, *sched.TaskRefus
 	if t.shares() {
 		name = c.maker.DevicesName(node, t.ts.SKU.DRA.Driver, names)
 	}
-	list, err := dra.Claims(t.ts.SKU.DRA, name, have, names)
+	list, err := api.Claims(t.ts.SKU.DRA, name, have, names)
 	if err != nil {
 		return nil, &sched.TaskRefused{Reason: fmt.Sprintf("node %s cannot give its devices: %v", node, err)}, nil
 	}
@@ -69,7 +68,7 @@ func (c claims) of(ctx context.Context, t *task) ([]*dra.Claim, *sched.TaskRefus
 }
 
 // shares reports whether a task lets others on its devices: then its claims are those of its devices, and not its own.
-func (t *task) shares() bool {
+func (t *podTask) shares() bool {
 	h := &t.start.Job.Hints
 	return h.Suspendable || h.Packable && !h.Dedicated
 }
@@ -87,7 +86,7 @@ func (c claims) rotate(at sched.AttemptID, r *sched.Rotation) {
 
 // make makes a claim of a task's pod. One that others may have as well is shared with none but those with which the core shares the devices:
 // what else has it must be gone first.
-func (c claims) make(ctx context.Context, t *task, claim *dra.Claim) error {
+func (c claims) make(ctx context.Context, t *podTask, claim *api.Claim) error {
 	if !t.shares() {
 		return t.in(c.Executor).MakeClaim(ctx, claim)
 	}
@@ -129,7 +128,7 @@ func (c claims) abilities(l engine.Leaves) ([]sched.Ability, string) {
 }
 
 // devices are those of a driver on a node.
-func (c claims) devices(ctx context.Context, p publisher) (map[string]dra.Device, error) {
+func (c claims) devices(ctx context.Context, p publisher) (map[string]api.Device, error) {
 	c.published.mu.Lock()
 	had, known := c.published.has[p]
 	c.published.mu.Unlock()
@@ -140,7 +139,7 @@ func (c claims) devices(ctx context.Context, p publisher) (map[string]dra.Device
 	if err != nil {
 		return nil, err
 	}
-	now := said{time.Now(), dra.Devices(list, p.node, p.driver)}
+	now := said{time.Now(), api.DRADevices(list, p.node, p.driver)}
 	c.published.mu.Lock()
 	defer c.published.mu.Unlock()
 	if len(now.devices) == 0 {
@@ -156,12 +155,12 @@ func (c claims) devices(ctx context.Context, p publisher) (map[string]dra.Device
 
 // check looks, once, at what the claims of a bound pod were given, and has the pod go where it is not what they ask for. By then the
 // SKU is as it was when they were made.
-func (c claims) check(ctx context.Context, t *task, pod *corev1.Pod) error {
+func (c claims) check(ctx context.Context, t *podTask, pod *corev1.Pod) error {
 	if t.checked || t.stray || pod.Spec.NodeName == "" || len(t.record.Devices) > 0 {
 		return nil
 	}
 	d := t.ts.SKU.DRA
-	names := dra.Names(d, pods.Devices(t.ts))
+	names := api.DRANames(d, pods.Devices(t.ts))
 	var given []string
 	for i := range pod.Spec.ResourceClaims {
 		name := pod.Spec.ResourceClaims[i].ResourceClaimName
@@ -190,7 +189,7 @@ func (c claims) check(ctx context.Context, t *task, pod *corev1.Pod) error {
 	return t.note()
 }
 
-func claimKey(d cell.DRA, gpu int32) string { return d.Driver + "/" + dra.Names(d, []int32{gpu})[0] }
+func claimKey(d cell.DRA, gpu int32) string { return d.Driver + "/" + api.DRANames(d, []int32{gpu})[0] }
 
 // CheckClaims refuses a configuration whose devices are claimed where Comb lacks the rights for it. It says nothing while the API server is away.
 func CheckClaims(e *Executor, skus []cell.SKU) error {
@@ -225,7 +224,7 @@ func (c claims) look() {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, lookEvery)
 	defer cancel()
-	var list []dra.Slice
+	var list []api.Slice
 	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
 		more, err := c.o.API.Slices(ctx, "", driver)
 		if err != nil {
@@ -237,7 +236,7 @@ func (c claims) look() {
 		}
 		list = append(list, more...)
 	}
-	published := map[string][]dra.Slice{}
+	published := map[string][]api.Slice{}
 	for i := range list {
 		published[list[i].Spec.NodeName] = append(published[list[i].Spec.NodeName], list[i])
 	}
@@ -254,17 +253,17 @@ func (c claims) look() {
 }
 
 // cannotBeClaimed says of devices of a node's leaves why they are not given, as fault has it.
-func cannotBeClaimed(node string, leaves []Leaf, published []dra.Slice) map[string]string {
+func cannotBeClaimed(node string, leaves []Leaf, published []api.Slice) map[string]string {
 	var out map[string]string
-	drivers := map[string]map[string]dra.Device{}
+	drivers := map[string]map[string]api.Device{}
 	for i := range leaves {
 		l := &leaves[i]
 		if drivers[l.DRA.Driver] == nil {
-			drivers[l.DRA.Driver] = dra.Devices(published, node, l.DRA.Driver)
+			drivers[l.DRA.Driver] = api.DRADevices(published, node, l.DRA.Driver)
 		}
 		first := int32(int64(l.Device) * l.GPUs)
 		for gpu := first; gpu < first+int32(min(l.GPUs, maxGPUs)); gpu++ {
-			name := dra.Names(l.DRA, []int32{gpu})[0]
+			name := api.DRANames(l.DRA, []int32{gpu})[0]
 			one, ok := drivers[l.DRA.Driver][name]
 			why := one.Kept()
 			if !ok {
@@ -282,7 +281,7 @@ func cannotBeClaimed(node string, leaves []Leaf, published []dra.Slice) map[stri
 	return out
 }
 
-func namesOf(list []*dra.Claim) (names []string) {
+func namesOf(list []*api.Claim) (names []string) {
 	for _, c := range list {
 		names = append(names, c.Name)
 	}

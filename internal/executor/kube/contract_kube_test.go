@@ -21,7 +21,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/executortest"
@@ -72,7 +72,7 @@ func TestConformanceWithComb(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cert, pin, err := line.Identity(filepath.Join(t.TempDir(), "pod-cert.pem"))
+		cert, pin, err := link.Identity(filepath.Join(t.TempDir(), "pod-cert.pem"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,17 +103,17 @@ func TestConformanceWithComb(t *testing.T) {
 				return strings.Count(h.Log(id, 0, executor.Stdout), "ready\n") >= lines
 			})
 		}
-		handler := func(pod string) *line.Handler { return now.Load().Line() }
+		handler := func(pod string) *link.Handler { return now.Load().Line() }
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel)
-		go (&line.Handler{
+		go (&link.Handler{
 			Token:   func(pod string) string { return handler(pod).Token(pod) },
 			Code:    func(pod string) (io.ReadCloser, int64, error) { return handler(pod).Code(pod) },
 			Gang:    func(pod string) (map[string]string, error) { return handler(pod).Gang(pod) },
 			Members: func(pod string) (executor.Membership, error) { return handler(pod).Members(pod) },
 			Told:    func(pod string, lines []byte) error { return handler(pod).Told(pod, lines) },
-			Took:    func(pod string, u line.Usage) error { return handler(pod).Took(pod, u) },
-			Turn:    func(pod string, ask line.TurnAsk) (line.TurnSays, error) { return handler(pod).Turn(pod, ask) },
+			Took:    func(pod string, u link.Usage) error { return handler(pod).Took(pod, u) },
+			Turn:    func(pod string, ask link.TurnAsk) (link.TurnSays, error) { return handler(pod).Turn(pod, ask) },
 		}).Serve(ctx, tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}), slog.New(slog.DiscardHandler))
 		return h
 	})

@@ -17,7 +17,6 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 	"github.com/combsched/comb/internal/test/simapi"
@@ -207,7 +206,7 @@ func (d *driver) hasDevices(at sched.AttemptID, n int32) {
 	if g == nil || string(g.start.Tasks[n].Place.Node) != claimed {
 		return
 	}
-	want := dra.Names(skuOn(claimed).DRA, g.start.Tasks[n].Place.Devices)
+	want := api.DRANames(skuOn(claimed).DRA, g.start.Tasks[n].Place.Devices)
 	if got := d.api.DevicesOf(d.podOf(at, n)); len(got) > 0 && !slices.Equal(got, want) {
 		d.t.Errorf("task %d of %v has the devices %v, want %v", n, at, got, want)
 	}

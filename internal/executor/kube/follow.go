@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/executor/kube/spool"
 )
 
 // follower copies what a pod prints.
@@ -32,7 +31,7 @@ const (
 	seldom      = 2 * time.Minute
 )
 
-func (e *Executor) followLog(t *task) *follower {
+func (e *Executor) followLog(t *podTask) *follower {
 	ctx, cancel := context.WithCancel(e.ctx)
 	f := &follower{stop: cancel, hurry: make(chan struct{}), done: make(chan struct{})}
 	f.key, f.pod, f.space = t.key, t.name, t.space
@@ -49,9 +48,9 @@ func (e *Executor) followLog(t *task) *follower {
 }
 
 // open opens the file that a log is kept in, and tries again where that cannot be: a disk is full for a while. nil is that it is over.
-func (f *follower) open(ctx context.Context, dir string, log *slog.Logger) *spool.Spool {
+func (f *follower) open(ctx context.Context, dir string, log *slog.Logger) *logStore {
 	for warned := false; ; warned = true {
-		s, err := spool.Open(dir)
+		s, err := openLogStore(dir)
 		if err == nil {
 			return s
 		}
@@ -67,7 +66,7 @@ func (f *follower) open(ctx context.Context, dir string, log *slog.Logger) *spoo
 }
 
 // copyLog copies until the pod has ended and all is read.
-func (e *Executor) copyLog(ctx context.Context, f *follower, s *spool.Spool) {
+func (e *Executor) copyLog(ctx context.Context, f *follower, s *logStore) {
 	failed, left, warned := 0, lastTries, false
 	for ctx.Err() == nil && left > 0 {
 		ended := e.endedOrGone(f)
@@ -79,7 +78,7 @@ func (e *Executor) copyLog(ctx context.Context, f *follower, s *spool.Spool) {
 		if err == nil && ended {
 			return
 		}
-		if errors.Is(err, spool.ErrNotWritten) && !warned {
+		if errors.Is(err, ErrNotWritten) && !warned {
 			warned = true
 			e.o.Log.Warn("a log is not kept for now: it is tried again, and what the node drops meanwhile is missing", "pod", f.pod, "error", err)
 		}
@@ -113,7 +112,7 @@ func (e *Executor) endedOrGone(f *follower) bool {
 }
 
 // logLeft is how long the end of a task may wait for its last lines.
-func (e *Executor) logLeft(t *task) time.Duration {
+func (e *Executor) logLeft(t *podTask) time.Duration {
 	if t.log == nil {
 		return 0
 	}
@@ -136,12 +135,12 @@ func (e *Executor) logLeft(t *task) time.Duration {
 }
 
 // lastWords is the last line that a task printed, without the values of its job's secrets.
-func (e *Executor) lastWords(t *task) string {
+func (e *Executor) lastWords(t *podTask) string {
 	known, err := e.secretsOf(t)
 	if err != nil {
 		return "" // what is secret in it is not known
 	}
-	line := spool.LastLine(t.dir)
+	line := lastLine(t.dir)
 	for _, value := range known {
 		if value != "" {
 			line = strings.ReplaceAll(line, value, "***")

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/kube/line"
-	"github.com/combsched/comb/internal/executor/local/meter"
-	lines "github.com/combsched/comb/internal/executor/progress"
+	"github.com/combsched/comb/internal/executor/kube/link"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -17,22 +17,22 @@ import (
 const hearEvery = 500 * time.Millisecond
 
 // Line answers the pods of this executor's tasks.
-func (e *Executor) Line() *line.Handler {
+func (e *Executor) Line() *link.Handler {
 	h := hears{e}
 	runs := func(pod string) bool { _, err := h.task(pod); return err == nil }
-	return &line.Handler{Token: e.maker.LineToken, Runs: runs, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
+	return &link.Handler{Token: e.maker.LineToken, Runs: runs, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
 }
 
 // hears answers pods.
 type hears struct{ *Executor }
 
 // task is one that the engine knows, by its pod's name.
-func (h hears) task(pod string) (*task, error) {
+func (h hears) task(pod string) (*podTask, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.tasks[pod]
 	if t == nil || t.stray {
-		return nil, fmt.Errorf("%w: %s is no task that runs", line.ErrNone, pod)
+		return nil, fmt.Errorf("%w: %s is no task that runs", link.ErrNone, pod)
 	}
 	return t, nil
 }
@@ -44,7 +44,7 @@ func (h hears) code(pod string) (io.ReadCloser, int64, error) {
 		return nil, 0, err
 	}
 	if t.start.Job.Upload == "" || h.o.Code == nil {
-		return nil, 0, fmt.Errorf("%w: the job of %s brings no code", line.ErrNone, pod)
+		return nil, 0, fmt.Errorf("%w: the job of %s brings no code", link.ErrNone, pod)
 	}
 	return h.o.Code(t.start.Job)
 }
@@ -59,7 +59,7 @@ func (h hears) gang(pod string) (map[string]string, error) {
 	for i := range t.start.Tasks {
 		one := h.spaces.pod(space, h.maker.Name(t.at, t.start.Tasks[i].Task))
 		if one == nil || one.Status.PodIP == "" {
-			return nil, line.ErrSoon
+			return nil, link.ErrSoon
 		}
 		known[h.maker.Host(t.at, t.start.Tasks[i].Task)] = one.Status.PodIP
 	}
@@ -79,12 +79,12 @@ func (h hears) progress(pod string, text []byte) error {
 	}
 	h.mu.Unlock()
 	if soon {
-		return line.ErrSoon
+		return link.ErrSoon
 	}
 	var point, latest *sched.Progress
 	for one := range bytes.Lines(text) {
-		f, err := lines.Parse(bytes.TrimSpace(one))
-		if err != nil || len(one) > lines.Longest {
+		f, err := task.ParseProgress(bytes.TrimSpace(one))
+		if err != nil || len(one) > task.LongestProgress {
 			continue
 		}
 		f.Attempt, f.Task = t.at, t.ts.Task
@@ -93,7 +93,7 @@ func (h hears) progress(pod string, text []byte) error {
 			continue
 		}
 		if latest != nil {
-			lines.Fill(&f, latest)
+			task.FillProgress(&f, latest)
 		}
 		point, latest = &f, nil
 	}
@@ -106,7 +106,7 @@ func (h hears) progress(pod string, text []byte) error {
 }
 
 // usage keeps what a task took lately.
-func (h hears) usage(pod string, u line.Usage) error {
+func (h hears) usage(pod string, u link.Usage) error {
 	t, err := h.task(pod)
 	if err != nil {
 		return err
@@ -115,8 +115,8 @@ func (h hears) usage(pod string, u line.Usage) error {
 	defer h.mu.Unlock()
 	now := sched.Time(time.Now().UnixMicro())
 	if n := len(t.took); n > 0 && now-t.took[n-1].At < sched.Time(hearEvery.Microseconds()) {
-		return line.ErrSoon
+		return link.ErrSoon
 	}
-	t.took = append(t.took[max(0, len(t.took)+1-meter.Kept):], executor.Usage{At: now, CPU: u.CPU, MemoryMB: u.MemoryMB, Read: u.Read, Written: u.Written})
+	t.took = append(t.took[max(0, len(t.took)+1-process.KeptSamples):], executor.Usage{At: now, CPU: u.CPU, MemoryMB: u.MemoryMB, Read: u.Read, Written: u.Written})
 	return nil
 }

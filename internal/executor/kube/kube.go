@@ -26,7 +26,6 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/executor/kube/spool"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 )
@@ -91,7 +90,7 @@ type Executor struct {
 	telling sync.Mutex // held while the health of nodes is told, so that it is told in order; before mu
 
 	mu       sync.Mutex
-	tasks    map[string]*task             // by their keys: the name of the pod, and of strays the namespace before it
+	tasks    map[string]*podTask          // by their keys: the name of the pod, and of strays the namespace before it
 	attempts map[sched.AttemptID][]string // the keys of those of each attempt
 	crews    map[sched.JobID]*crew
 	stopped  map[sched.AttemptID]sched.Duration
@@ -122,7 +121,7 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
-		tasks: map[string]*task{}, attempts: map[sched.AttemptID][]string{}, crews: map[sched.JobID]*crew{}, stopped: map[sched.AttemptID]sched.Duration{}, seen: map[string]*nodeSeen{},
+		tasks: map[string]*podTask{}, attempts: map[sched.AttemptID][]string{}, crews: map[sched.JobID]*crew{}, stopped: map[sched.AttemptID]sched.Duration{}, seen: map[string]*nodeSeen{},
 		adopted: make(chan struct{}), opened: time.Now(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
@@ -230,7 +229,7 @@ func (e *Executor) start(a sched.Action) {
 		ts := &a.Start.Tasks[i]
 		name := e.maker.Name(a.Attempt, ts.Task)
 		if e.tasks[name] == nil {
-			e.add(&task{named: named{key: name, name: name, home: h}, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace})
+			e.add(&podTask{named: named{key: name, name: name, home: h}, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace})
 			delete(e.seenOf(string(ts.Place.Node)).lost, name)
 			if a.Known {
 				if e.known++; e.known == 1 {
@@ -246,7 +245,7 @@ func (e *Executor) start(a sched.Action) {
 }
 
 // add notes a task. e.mu is held.
-func (e *Executor) add(t *task) {
+func (e *Executor) add(t *podTask) {
 	e.tasks[t.key] = t
 	e.crewOf(t.at.Job).tasks[t.key] = t
 	e.attempts[t.at] = append(e.attempts[t.at], t.key)
@@ -309,7 +308,7 @@ func (e *Executor) Adopted(ctx context.Context) {
 }
 
 // taken says of a task of an engine before that something is known of it now. e.mu is held.
-func (e *Executor) taken(t *task) {
+func (e *Executor) taken(t *podTask) {
 	if t.known && !t.unseen {
 		e.adopt()
 	}
@@ -420,7 +419,7 @@ func (e *Executor) taskDir(at sched.AttemptID, n int32) string {
 
 // OpenLog implements executor.Executor. A pod has one stream: what it says on both is in its standard output.
 func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
-	l, err := spool.Read(e.taskDir(ref.Attempt, ref.Task), from)
+	l, err := readLog(e.taskDir(ref.Attempt, ref.Task), from)
 	if err != nil || ref.Stream == executor.Stdout {
 		return l, err
 	}

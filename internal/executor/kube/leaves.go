@@ -113,7 +113,7 @@ func (f *fault) of(l *Leaf) string {
 }
 
 // networkOf is what the device plugin calls the device of a network with RDMA that a task asks for and may have; "" is that it has none.
-func networkOf(e *Executor, t *task) (string, error) {
+func networkOf(e *Executor, t *podTask) (string, error) {
 	if !t.start.Job.Roles[t.ts.Role].Launch.InfiniBand || e.o.InfiniBand == nil {
 		return "", nil
 	}

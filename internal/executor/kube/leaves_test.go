@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/kube/dra"
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -90,9 +90,9 @@ func TestClaimedLeaves(t *testing.T) {
 		return Leaf{LeafHealth: sched.LeafHealth{Device: device}, GPUs: gpus, DRA: sku}
 	}
 	leaves := []Leaf{leaf(0, 2), leaf(1, 2), leaf(2, 2), leaf(3, 2)}
-	s := dra.Slice{Spec: dra.SliceSpec{Driver: "gpu.d", NodeName: "n1", Devices: []dra.Device{{Name: "gpu-0"}, {Name: "gpu-1", Taints: []dra.Taint{{Key: "seen", Effect: "None"}}},
-		{Name: "gpu-2"}, {Name: "gpu-3", Taints: []dra.Taint{{Key: "d/broken", Value: "yes", Effect: "NoExecute"}}}, {Name: "gpu-5"}, {Name: "gpu-6"}, {Name: "gpu-7"}}}}
-	f := fault{claims: cannotBeClaimed("n1", leaves, []dra.Slice{s})}
+	s := api.Slice{Spec: api.SliceSpec{Driver: "gpu.d", NodeName: "n1", Devices: []api.Device{{Name: "gpu-0"}, {Name: "gpu-1", Taints: []api.Taint{{Key: "seen", Effect: "None"}}},
+		{Name: "gpu-2"}, {Name: "gpu-3", Taints: []api.Taint{{Key: "d/broken", Value: "yes", Effect: "NoExecute"}}}, {Name: "gpu-5"}, {Name: "gpu-6"}, {Name: "gpu-7"}}}}
+	f := fault{claims: cannotBeClaimed("n1", leaves, []api.Slice{s})}
 	for i, want := range []string{"", "its device gpu-3 has the taint d/broken=yes:NoExecute in Kubernetes", "its driver gpu.d publishes no device gpu-4 there", ""} {
 		if got := f.of(&leaves[i]); got != want {
 			t.Errorf("leaf %d is %q, not %q", i, got, want)
@@ -101,10 +101,10 @@ func TestClaimedLeaves(t *testing.T) {
 	if other := (&Leaf{LeafHealth: sched.LeafHealth{Device: 1}, GPUs: 2}); f.of(other) != "" || f.none() || f.same(&fault{}) {
 		t.Errorf("a leaf that is not claimed is %q", f.of(other))
 	}
-	if none := cannotBeClaimed("n1", nil, []dra.Slice{s}); none != nil {
+	if none := cannotBeClaimed("n1", nil, []api.Slice{s}); none != nil {
 		t.Errorf("of no leaves %v cannot be claimed", none)
 	}
-	if all := cannotBeClaimed("n2", leaves, []dra.Slice{s}); len(all) != 8 {
+	if all := cannotBeClaimed("n2", leaves, []api.Slice{s}); len(all) != 8 {
 		t.Errorf("of 8 devices of a node without a slice %d cannot be claimed", len(all))
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
 )
 
 // crew are the tasks of one job, and what its pods were told last of those that run.
 type crew struct {
-	tasks  map[string]*task // by the name of the pod
+	tasks  map[string]*podTask // by the name of the pod
 	looked time.Time
 	told   executor.Membership
 }
@@ -27,7 +27,7 @@ const countEvery = 300 * time.Millisecond
 func (e *Executor) crewOf(id sched.JobID) *crew {
 	c := e.crews[id]
 	if c == nil {
-		c = &crew{tasks: map[string]*task{}}
+		c = &crew{tasks: map[string]*podTask{}}
 		e.crews[id] = c
 	}
 	return c
@@ -43,11 +43,11 @@ func (h hears) members(pod string) (executor.Membership, error) {
 	defer h.mu.Unlock()
 	c := h.crews[t.at.Job]
 	if c == nil {
-		return executor.Membership{}, fmt.Errorf("%w: %s is no task that runs", line.ErrNone, pod) // it ended meanwhile
+		return executor.Membership{}, fmt.Errorf("%w: %s is no task that runs", link.ErrNone, pod) // it ended meanwhile
 	}
 	for _, other := range c.tasks {
 		if other.known {
-			return executor.Membership{}, line.ErrSoon // it may live, and nothing was heard of it yet
+			return executor.Membership{}, link.ErrSoon // it may live, and nothing was heard of it yet
 		}
 	}
 	if time.Since(c.looked) < countEvery {
@@ -62,13 +62,13 @@ func (h hears) members(pod string) (executor.Membership, error) {
 
 // count lists the tasks of a job that run, in their order. h.mu is held.
 func (h hears) count(c *crew) []executor.Member {
-	var list []*task
+	var list []*podTask
 	for _, t := range c.tasks {
 		if pod := h.spaces.pod(t.space, t.name); !t.stray && !t.lost && pod != nil && pod.UID == t.uid && pods.Look(pod, false).Phase == pods.Runs {
 			list = append(list, t)
 		}
 	}
-	slices.SortFunc(list, func(a, b *task) int { return cmp.Compare(a.ts.Task, b.ts.Task) })
+	slices.SortFunc(list, func(a, b *podTask) int { return cmp.Compare(a.ts.Task, b.ts.Task) })
 	out := make([]executor.Member, 0, len(list))
 	for _, t := range list {
 		job := t.start.Job

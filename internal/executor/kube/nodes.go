@@ -47,23 +47,23 @@ func (e *Executor) node(name string) *corev1.Node {
 // nodeSeen is what was seen of a node.
 type nodeSeen struct {
 	told    bool
-	why     string            // what was told: why it is down; "" is that it is up
-	removed time.Time         // when it went, having been there
-	silent  time.Time         // since when Kubernetes hears nothing of it
-	downs   []time.Time       // when it went down lately
-	tasks   map[string]*task  // that are placed there, by the name of the pod
-	lost    map[string]bool   // pods that must be gone before it is up
-	again   *time.Timer       // it is looked at again then
-	fault   *fault            // of its leaves, as it was told; nil is never
-	claims  map[string]string // why devices cannot be claimed, as in fault
-	hidden  string            // a namespace in which some of lost may be, and that Comb cannot see
+	why     string              // what was told: why it is down; "" is that it is up
+	removed time.Time           // when it went, having been there
+	silent  time.Time           // since when Kubernetes hears nothing of it
+	downs   []time.Time         // when it went down lately
+	tasks   map[string]*podTask // that are placed there, by the name of the pod
+	lost    map[string]bool     // pods that must be gone before it is up
+	again   *time.Timer         // it is looked at again then
+	fault   *fault              // of its leaves, as it was told; nil is never
+	claims  map[string]string   // why devices cannot be claimed, as in fault
+	hidden  string              // a namespace in which some of lost may be, and that Comb cannot see
 }
 
 // seenOf is what was seen of a node. e.mu is held.
 func (e *Executor) seenOf(name string) *nodeSeen {
 	s := e.seen[name]
 	if s == nil {
-		s = &nodeSeen{tasks: map[string]*task{}, lost: map[string]bool{}}
+		s = &nodeSeen{tasks: map[string]*podTask{}, lost: map[string]bool{}}
 		e.seen[name] = s
 	}
 	return s

@@ -32,7 +32,7 @@ type record struct {
 const recordFile = "pod.json"
 
 // load reads the record, which is the last whole line of its file. begun is that there is one.
-func (t *task) load() (begun bool, err error) {
+func (t *podTask) load() (begun bool, err error) {
 	data, err := os.ReadFile(filepath.Join(t.dir, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -51,7 +51,7 @@ func (t *task) load() (begun bool, err error) {
 }
 
 // note adds a line to the record. A machine that dies may lose it: then the API server and the seal say what it said.
-func (t *task) note() error {
+func (t *podTask) note() error {
 	data, err := json.Marshal(&t.record)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (t *task) note() error {
 
 // born notes which pod is a task's, before it is given what it needs to start. One that is gone after that was taken away by a user with
 // its finalizers, and may run on: no other is made in its place.
-func (t *task) born(pod *corev1.Pod) error {
+func (t *podTask) born(pod *corev1.Pod) error {
 	if t.record.Made != "" {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (t *task) born(pod *corev1.Pod) error {
 }
 
 // save writes the record anew; it is on the disk when this returns.
-func (t *task) save() error {
+func (t *podTask) save() error {
 	data, err := json.Marshal(&t.record)
 	if err != nil {
 		return err

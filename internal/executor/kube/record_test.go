@@ -12,11 +12,11 @@ import (
 
 // The last whole line of a record counts, whatever was torn behind it or before.
 func TestRecord(t *testing.T) {
-	one := task{dir: filepath.Join(t.TempDir(), "0.1", "0")}
+	one := podTask{dir: filepath.Join(t.TempDir(), "0.1", "0")}
 	path := filepath.Join(one.dir, recordFile)
 	wants := func(what string, begun bool, uid types.UID) {
 		t.Helper()
-		read := task{dir: one.dir}
+		read := podTask{dir: one.dir}
 		if got, err := read.load(); err != nil || got != begun || read.record.UID != uid {
 			t.Errorf("%s: begun %v with %q, %v; want %v with %q", what, got, read.record.UID, err, begun, uid)
 		}

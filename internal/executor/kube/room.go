@@ -18,7 +18,7 @@ import (
 type room struct{ *Executor }
 
 // take sets it aside for a task whose pod runs, if it is its turn to have it. It is tried again after the time that it returns.
-func (r room) take(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration, error) {
+func (r room) take(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
 	list := pods.Room(pod)
 	if t.stray || t.room.done || list == nil {
 		return 0, nil
@@ -52,7 +52,7 @@ func (r room) take(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration
 var roomPause = 30 * time.Second
 
 // refused says, once, that nothing can be set aside for a task.
-func (r room) refused(ctx context.Context, t *task, pod *corev1.Pod, err error) {
+func (r room) refused(ctx context.Context, t *podTask, pod *corev1.Pod, err error) {
 	if t.room.none {
 		return
 	}
@@ -66,7 +66,7 @@ func (r room) refused(ctx context.Context, t *task, pod *corev1.Pod, err error) 
 
 // others reports whether another task on the same leaves has them set aside, or is to have them before this one; seen is that this is not only since
 // nothing is known of one yet.
-func (r room) others(t *task) (before, seen bool) {
+func (r room) others(t *podTask) (before, seen bool) {
 	r.mu.Lock()
 	shared := t.turns
 	r.mu.Unlock()
@@ -89,6 +89,6 @@ func (r room) others(t *task) (before, seen bool) {
 }
 
 // overlap reports whether two tasks of one node have leaves in common.
-func overlap(a, b *task) bool {
+func overlap(a, b *podTask) bool {
 	return a.ts.Place.SKU == b.ts.Place.SKU && slices.ContainsFunc(a.ts.Place.Devices, func(d int32) bool { return slices.Contains(b.ts.Place.Devices, d) })
 }

@@ -271,11 +271,11 @@ type named struct {
 }
 
 // in is what is asked of the API server about a task's pod.
-func (t *task) in(e *Executor) *api.Client { return e.o.API.In(t.space) }
+func (t *podTask) in(e *Executor) *api.Client { return e.o.API.In(t.space) }
 
 // putOff tells that a task never ran for what its namespace is like: its node is not to blame, and is as good for others. The job is tried
 // again after a while.
-func (e *Executor) putOff(t *task, why string) error {
+func (e *Executor) putOff(t *podTask, why string) error {
 	return e.finish(t, sched.Exit{Cause: sched.NeverStarted, Message: clipped(why)})
 }
 
@@ -290,7 +290,7 @@ type home struct {
 
 // settle says where the pod of a task is that no record tells of, or will be, and watches there. It is not decided yet where it is to be tried again
 // after the time that it returns.
-func (s *spaces) settle(ctx context.Context, t *task, known bool) (again time.Duration, err error) {
+func (s *spaces) settle(ctx context.Context, t *podTask, known bool) (again time.Duration, err error) {
 	name, hidden := t.space, ""
 	if name == "" && known {
 		if name, hidden, err = s.find(ctx, t); err != nil {
@@ -316,7 +316,7 @@ func (s *spaces) settle(ctx context.Context, t *task, known bool) (again time.Du
 }
 
 // load reads the record of a task, and watches where its pod is.
-func (s *spaces) load(t *task) error {
+func (s *spaces) load(t *podTask) error {
 	begun, err := t.load()
 	if err != nil || !begun || t.stray {
 		return err
@@ -325,7 +325,7 @@ func (s *spaces) load(t *task) error {
 }
 
 // put notes where the pod of a task is, so that the namespace is kept, and watches there.
-func (s *spaces) put(t *task, name string) error {
+func (s *spaces) put(t *podTask, name string) error {
 	s.set(t, name)
 	_, err := s.open(name)
 	if err != nil {
@@ -335,7 +335,7 @@ func (s *spaces) put(t *task, name string) error {
 }
 
 // blind reports whether the namespace of a task cannot be seen. Nothing is asked about its pod until it can.
-func (s *spaces) blind(t *task) bool {
+func (s *spaces) blind(t *podTask) bool {
 	sp := s.watched(t.space)
 	if sp == nil || sp.refused() == "" {
 		return false
@@ -345,7 +345,7 @@ func (s *spaces) blind(t *task) bool {
 }
 
 // unseen has the start of the server not wait for a task.
-func (s *spaces) unseen(t *task) {
+func (s *spaces) unseen(t *podTask) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	if t.known && !t.unseen {
@@ -355,14 +355,14 @@ func (s *spaces) unseen(t *task) {
 }
 
 // set notes where the pod of a task is.
-func (s *spaces) set(t *task, name string) {
+func (s *spaces) set(t *podTask, name string) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	t.space, t.record.Namespace = name, name
 }
 
 // at is the namespace of a task's pod, for others than its worker.
-func (s *spaces) at(t *task) string {
+func (s *spaces) at(t *podTask) string {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	return t.space
@@ -370,7 +370,7 @@ func (s *spaces) at(t *task) string {
 
 // find looks for the pod of a task whose record was lost; "" is that it is not seen. hidden is a namespace that does not let it be seen whether it is
 // there.
-func (s *spaces) find(ctx context.Context, t *task) (name, hidden string, err error) {
+func (s *spaces) find(ctx context.Context, t *podTask) (name, hidden string, err error) {
 	for _, sp := range s.all() {
 		pod, err := sp.api.Get(ctx, t.name)
 		if err != nil && api.NotThere(err) {
@@ -389,7 +389,7 @@ func (s *spaces) find(ctx context.Context, t *task) (name, hidden string, err er
 }
 
 // decided is where the pods of a task's attempt are to be, as it is known already: where others of it are; "" is that it is not.
-func (s *spaces) decided(t *task) string {
+func (s *spaces) decided(t *podTask) string {
 	h := t.home
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -401,7 +401,7 @@ func (s *spaces) decided(t *task) string {
 
 // chosen is where the pods of a task's attempt are to be: where others of it are, or where those of its virtual cluster go now. "" is that it
 // is not known yet.
-func (s *spaces) chosen(t *task) string {
+func (s *spaces) chosen(t *podTask) string {
 	if name := s.decided(t); name != "" {
 		return name
 	}
@@ -422,14 +422,14 @@ func (s *spaces) chosen(t *task) string {
 }
 
 // ofGang is where other tasks of an attempt are or were, "" when none is known.
-func (s *spaces) ofGang(t *task) string {
+func (s *spaces) ofGang(t *podTask) string {
 	gang := filepath.Dir(t.dir)
 	list, err := os.ReadDir(gang)
 	if err != nil {
 		return ""
 	}
 	for _, d := range list {
-		other := task{dir: filepath.Join(gang, d.Name())}
+		other := podTask{dir: filepath.Join(gang, d.Name())}
 		if begun, err := other.load(); begun && err == nil {
 			return cmp.Or(other.record.Namespace, s.own())
 		}
@@ -439,7 +439,7 @@ func (s *spaces) ofGang(t *task) string {
 
 // made reports whether a record says that Comb made a pod: a tenant may have taken its seal away.
 func (s *spaces) made(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
-	was := task{dir: s.e.taskDir(at, n)}
+	was := podTask{dir: s.e.taskDir(at, n)}
 	begun, err := was.load()
 	return begun && err == nil && cmp.Or(was.record.UID, was.record.Made) == pod.UID
 }
@@ -449,7 +449,7 @@ func (s *spaces) forged(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
 	if s.past.has(at.Job) {
 		return true
 	}
-	was := task{dir: s.e.taskDir(at, n)}
+	was := podTask{dir: s.e.taskDir(at, n)}
 	begun, err := was.load()
 	own := cmp.Or(was.record.UID, was.record.Made)
 	return begun && err == nil && own != "" && own != pod.UID
@@ -478,7 +478,7 @@ func (s *spaces) stray(sp *space, pod *corev1.Pod) bool {
 	if known() {
 		return false // meanwhile
 	}
-	e.add(&task{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
+	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
 	e.seenOf(pods.NodeOf(pod)).lost[key] = true
 	return true
 }

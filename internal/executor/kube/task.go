@@ -15,7 +15,6 @@ import (
 
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
@@ -23,7 +22,7 @@ import (
 
 // task is one run of one task. What is wanted of it is set under Executor.mu; all else is of the worker that settles
 // it, and the queue gives a name to one worker at a time.
-type task struct {
+type podTask struct {
 	named
 	dir   string
 	at    sched.AttemptID
@@ -65,7 +64,7 @@ type task struct {
 type roomAsked struct{ done, none bool }
 
 // title is what its user calls a task, which is no stray.
-func (t *task) title() string {
+func (t *podTask) title() string {
 	return jobspec.RoleOf(t.start.Job, t.ts.Task) + "-" + fmt.Sprint(t.ts.Index)
 }
 
@@ -76,7 +75,7 @@ type wanted struct {
 	grace              time.Duration
 }
 
-func (e *Executor) wantedOf(key string) (*task, wanted) {
+func (e *Executor) wantedOf(key string) (*podTask, wanted) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.tasks[key]
@@ -123,7 +122,7 @@ func (e *Executor) settle(key string) (time.Duration, error) {
 }
 
 // identify lets others know which pod is a task's.
-func (e *Executor) identify(t *task) {
+func (e *Executor) identify(t *podTask) {
 	if t.stray {
 		return
 	}
@@ -133,7 +132,7 @@ func (e *Executor) identify(t *task) {
 }
 
 // repeat tells what was told before.
-func (e *Executor) repeat(t *task) {
+func (e *Executor) repeat(t *podTask) {
 	t.begun, t.unknown = false, false
 	switch {
 	case t.stray:
@@ -144,7 +143,7 @@ func (e *Executor) repeat(t *task) {
 	}
 }
 
-func (e *Executor) tell(t *task, f sched.Fact) {
+func (e *Executor) tell(t *podTask, f sched.Fact) {
 	e.mu.Lock()
 	silent := t.stray || t.lost
 	e.mu.Unlock()
@@ -157,7 +156,7 @@ func (e *Executor) tell(t *task, f sched.Fact) {
 }
 
 // missing is of a task without a pod, as far as is heard.
-func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duration, error) {
+func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	if t.stray {
 		e.drop(t)
 		return 0, nil
@@ -202,7 +201,7 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 
 // create makes the pod, and then its secrets and claims, which are the pod's own and go with it. That it may exist is noted before, and its
 // UID when all is there: where this process ends in between, claim makes the rest.
-func (e *Executor) create(ctx context.Context, t *task, w wanted) (time.Duration, error) {
+func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	sp, err := e.spaces.open(t.space)
 	switch {
 	case err != nil:
@@ -257,11 +256,11 @@ const claimPause = 300 * time.Millisecond
 // owned is what a pod needs beside itself.
 type owned struct {
 	secrets []*corev1.Secret
-	claims  []*dra.Claim
+	claims  []*api.Claim
 }
 
 // made is a task as a pod with what it owns, or why it cannot be one.
-func (e *Executor) made(ctx context.Context, t *task) (pod *corev1.Pod, own owned, refused *sched.TaskRefused, err error) {
+func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own owned, refused *sched.TaskRefused, err error) {
 	node := e.node(string(t.ts.Place.Node))
 	if node == nil {
 		return nil, own, &sched.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)}, nil
@@ -293,7 +292,7 @@ func (e *Executor) made(ctx context.Context, t *task) (pod *corev1.Pod, own owne
 }
 
 // supply gives a pod what it owns, and notes that it is the task's. What must wait for others to go is tried again after the time that it returns.
-func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own owned) (time.Duration, error) {
+func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own owned) (time.Duration, error) {
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
 	what, err := "secret", error(nil)
 	for _, s := range own.secrets {
@@ -335,7 +334,7 @@ func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, own own
 }
 
 // giveUp has a pod go that will not run. What is to be told then is noted.
-func (e *Executor) giveUp(ctx context.Context, t *task, pod *corev1.Pod, f sched.TaskRefused) error {
+func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f sched.TaskRefused) error {
 	t.refused, t.record.Refusing = &f, &f
 	if err := t.note(); err != nil {
 		return err
@@ -344,7 +343,7 @@ func (e *Executor) giveUp(ctx context.Context, t *task, pod *corev1.Pod, f sched
 }
 
 // claim takes a pod whose making was not noted, if it is ours. One that is to end needs nothing more.
-func (e *Executor) claim(ctx context.Context, t *task, w wanted, pod *corev1.Pod) (time.Duration, error) {
+func (e *Executor) claim(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	switch {
 	case t.record.Made == "" && !e.maker.Sealed(pod):
 		return 0, e.putOff(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
@@ -368,7 +367,7 @@ func (e *Executor) claim(ctx context.Context, t *task, w wanted, pod *corev1.Pod
 }
 
 // follow is of a task that has a pod.
-func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Pod) (time.Duration, error) {
+func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	state := pods.Look(pod, w.stop)
 	if state.Phase != pods.Ended && !w.stop && t.refused == nil {
 		if err := (claims{e}).check(ctx, t, pod); err != nil || t.refused != nil {
@@ -411,7 +410,7 @@ func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Po
 }
 
 // began tells the start of a task, and copies its log from then on. Of one that has ended meanwhile the end is what is known of it.
-func (e *Executor) began(t *task, s pods.State) {
+func (e *Executor) began(t *podTask, s pods.State) {
 	if t.stray {
 		return
 	}
@@ -435,7 +434,7 @@ func (e *Executor) began(t *task, s pods.State) {
 const patient = 3 * time.Second
 
 // wait bounds how long a pod may wait for what may never come.
-func (e *Executor) wait(ctx context.Context, t *task, pod *corev1.Pod, s pods.State) (time.Duration, error) {
+func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods.State) (time.Duration, error) {
 	e.mu.Lock()
 	e.taken(t)
 	e.mu.Unlock()
@@ -466,7 +465,7 @@ func (e *Executor) wait(ctx context.Context, t *task, pod *corev1.Pod, s pods.St
 	return 0, e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: s.Why, Job: s.Job, Fetch: s.Fetch})
 }
 
-func (e *Executor) secretsOf(t *task) (map[string]string, error) {
+func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
 	if e.o.Secrets == nil {
 		return nil, nil
 	}
@@ -478,7 +477,7 @@ func (e *Executor) secretsOf(t *task) (map[string]string, error) {
 }
 
 // finish notes and tells the end of a task.
-func (e *Executor) finish(t *task, x sched.Exit) error {
+func (e *Executor) finish(t *podTask, x sched.Exit) error {
 	if !t.stray {
 		e.turning.Lock()
 		late := t.turn.why
@@ -501,7 +500,7 @@ func (e *Executor) finish(t *task, x sched.Exit) error {
 }
 
 // refuse notes and tells that a task never ran.
-func (e *Executor) refuse(t *task, f sched.TaskRefused) error {
+func (e *Executor) refuse(t *podTask, f sched.TaskRefused) error {
 	if t.stray {
 		return e.finish(t, sched.Exit{})
 	}
@@ -521,7 +520,7 @@ func (e *Executor) refuse(t *task, f sched.TaskRefused) error {
 
 // lost tells, once, that nothing proves what has become of a task. One that counts as ended already is forgotten: its user has said
 // that nothing of it lives.
-func (e *Executor) lost(t *task, w wanted, why string) (time.Duration, error) {
+func (e *Executor) lost(t *podTask, w wanted, why string) (time.Duration, error) {
 	if w.lost {
 		e.drop(t)
 		return 0, nil
@@ -534,7 +533,7 @@ func (e *Executor) lost(t *task, w wanted, why string) (time.Duration, error) {
 }
 
 // clean lets the pod of a task that is over go, and forgets the task when it has.
-func (e *Executor) clean(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration, error) {
+func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil || !t.stray && pod.UID != t.record.UID {
 		e.drop(t)
 		return 0, nil
@@ -557,7 +556,7 @@ func (e *Executor) clean(ctx context.Context, t *task, pod *corev1.Pod) (time.Du
 }
 
 // drop forgets a task whose pod is gone.
-func (e *Executor) drop(t *task) {
+func (e *Executor) drop(t *podTask) {
 	if t.log != nil {
 		t.log.stop()
 	}
@@ -581,7 +580,7 @@ func (e *Executor) drop(t *task) {
 }
 
 // unfence looks at the nodes that wait for a pod to be gone.
-func (e *Executor) unfence(t *task) {
+func (e *Executor) unfence(t *podTask) {
 	e.mu.Lock()
 	var free []string
 	if t.lost || t.stray {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -55,14 +55,14 @@ func (r *rota) read() {
 
 // mate is a task on the same node that has another turn.
 type mate struct {
-	*task
+	*podTask
 	known bool   // as the task's, when it was looked
 	space string // likewise
 }
 
 // turn hears how far a task is with its turns, and lets it in when those of the other turns have left. The lock of all that the executor does is
 // held for a look at the tasks of one node alone.
-func (h hears) turn(pod string, ask line.TurnAsk) (says line.TurnSays, err error) {
+func (h hears) turn(pod string, ask link.TurnAsk) (says link.TurnSays, err error) {
 	t, err := h.task(pod)
 	if err != nil {
 		return says, err
@@ -90,7 +90,7 @@ func (h hears) turn(pod string, ask line.TurnAsk) (says line.TurnSays, err error
 }
 
 // mates are the tasks on a task's node that have another turn of its rotation.
-func (h hears) mates(t *task, r *rota) (list []mate) {
+func (h hears) mates(t *podTask, r *rota) (list []mate) {
 	if len(r.turn) == 0 {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -23,7 +23,7 @@ func TestTurns(t *testing.T) {
 	two := d.onClaimed(1, one)
 	pod := func(at sched.AttemptID) string { return d.podOf(at, 0) }
 	d.until("both run", func() bool { return d.api.Runs(pod(one)) && d.api.Runs(pod(two)) && d.told("TaskStarted") == 2 })
-	ask := func(at sched.AttemptID, a line.TurnAsk) line.TurnSays {
+	ask := func(at sched.AttemptID, a link.TurnAsk) link.TurnSays {
 		t.Helper()
 		says, err := d.e.Line().Turn(pod(at), a)
 		if err != nil {
@@ -31,22 +31,22 @@ func TestTurns(t *testing.T) {
 		}
 		return says
 	}
-	says := ask(one, line.TurnAsk{Holds: true})
+	says := ask(one, link.TurnAsk{Holds: true})
 	if says.Rotation == nil || len(says.Rotation.Turns) != 2 || says.Enter || says.Guard != sched.Second {
 		t.Fatalf("it is told %+v", says)
 	}
 	has := says.Is
-	if says := ask(one, line.TurnAsk{Has: has, Holds: true}); says.Rotation != nil || says.Is != has {
+	if says := ask(one, link.TurnAsk{Has: has, Holds: true}); says.Rotation != nil || says.Is != has {
 		t.Errorf("it is told %+v again", says)
 	}
-	if says := ask(two, line.TurnAsk{Wants: true}); says.Enter || says.Rotation == nil {
+	if says := ask(two, link.TurnAsk{Wants: true}); says.Enter || says.Rotation == nil {
 		t.Errorf("it is let in by a rotation that it does not follow yet, beside one that holds its devices: %+v", says)
 	}
-	wants := line.TurnAsk{Has: has, Wants: true}
+	wants := link.TurnAsk{Has: has, Wants: true}
 	if ask(two, wants).Enter {
 		t.Error("it is let in beside one that holds its devices")
 	}
-	ask(one, line.TurnAsk{Has: has})
+	ask(one, link.TurnAsk{Has: has})
 	if !ask(two, wants).Enter {
 		t.Error("it is not let in when the other has left")
 	}
@@ -59,11 +59,11 @@ func TestTurns(t *testing.T) {
 	if ask(one, wants).Enter {
 		t.Error("it is let in beside one of which nothing is known")
 	}
-	ask(two, line.TurnAsk{Has: has})
+	ask(two, link.TurnAsk{Has: has})
 	if !ask(one, wants).Enter {
 		t.Error("it is not let in when the other is known to have left")
 	}
-	ask(two, line.TurnAsk{Has: has, Why: "it was too slow"})
+	ask(two, link.TurnAsk{Has: has, Why: "it was too slow"})
 	d.end(two)
 	d.until("the other is gone", func() bool { return pod(two) == "" })
 	if why := d.ended[two]; why.Cause != sched.SuspendTimeout || why.Message != "it was too slow" || why.Own {
@@ -106,7 +106,7 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := asks(pod, line.TurnAsk{Wants: true, Holds: true}); err != nil {
+				if _, err := asks(pod, link.TurnAsk{Wants: true, Holds: true}); err != nil {
 					t.Error(err)
 					return
 				}

@@ -13,11 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/diskuse"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/docker"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -32,10 +31,10 @@ type boxed struct {
 	Runs   []string `json:"runs,omitempty"`    // the image's own program, in the place of commands
 	Gang   []int32  `json:"gang"`              // the tasks that it meets, itself as well; empty: none
 	// Own are the limits of each process that its role asks for itself.
-	Own   cell.TaskLimits `json:"own,omitzero"`
-	Disk  diskuse.Limit   `json:"disk"`
-	Turns string          `json:"turns"` // the folder of the turns to start
-	Box   container.Box   `json:"box"`
+	Own   cell.TaskLimits  `json:"own,omitzero"`
+	Disk  docker.DiskLimit `json:"disk"`
+	Turns string           `json:"turns"` // the folder of the turns to start
+	Box   docker.Box       `json:"box"`
 }
 
 // The files of a task in a container, beside those of every task. Its own folder is
@@ -71,7 +70,7 @@ const (
 // when it does not end in time, and says all that to the server. When it dies another one goes on.
 type caretaker struct {
 	*supervisor
-	engine *container.Engine
+	engine *docker.Engine
 	first  bool       // nothing was started before
 	one    process.ID // process 1
 	kill   string     // why it was killed; "" is not by this one
@@ -96,7 +95,7 @@ func (c *caretaker) care() int {
 	}
 	defer lock.Close()
 	var script *private
-	runs := record.Read(c.dir, boxFile, &c.one) == nil // it was started, whatever became of the claim
+	runs := safefile.Read(c.dir, boxFile, &c.one) == nil // it was started, whatever became of the claim
 	if _, err := os.Lstat(filepath.Join(c.dir, claimFile)); err != nil && !runs {
 		if script, err = readPrivate(os.Stdin); err != nil {
 			c.note("%v", err)
@@ -126,14 +125,14 @@ func (c *caretaker) claim() int {
 		return exitDone
 	}
 	var before claim
-	err = record.Read(c.dir, claimFile, &before)
+	err = safefile.Read(c.dir, claimFile, &before)
 	if p := before.Supervisor; err == nil && (p.PID == 0 || p.PID > 0 && p.Alive()) {
 		return exitNotMine // the server took it, so that nothing starts, or another one is at work
 	}
 	if err != nil { // whose it was is dead, as the lock was free; the engine knows what was started
 		c.note("take over with a claim that cannot be read: %v", err)
 	}
-	if err := record.Write(c.dir, claimFile, me); err != nil {
+	if err := safefile.Write(c.dir, claimFile, me); err != nil {
 		c.note("%v", err)
 		return exitUnable
 	}
@@ -145,7 +144,7 @@ func (c *caretaker) claim() int {
 func (c *caretaker) begin(script *private) *outcome {
 	for said := ""; ; time.Sleep(time.Second) {
 		var err error
-		if c.engine, err = container.Open(context.Background(), c.spec.Boxed.Engine); err == nil {
+		if c.engine, err = docker.OpenEngine(context.Background(), c.spec.Boxed.Engine); err == nil {
 			break
 		}
 		if c.first {
@@ -166,26 +165,26 @@ func (c *caretaker) begin(script *private) *outcome {
 
 // start makes the container and starts it, when its turn has come.
 func (c *caretaker) start(script *private) *outcome {
-	leave, mine := container.Turn(c.spec.Boxed.Turns, c.toldToStop)
+	leave, mine := docker.Turn(c.spec.Boxed.Turns, c.toldToStop)
 	if !mine {
 		return &outcome{Exit: &sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}}
 	}
 	defer leave()
 	ctx, b := context.Background(), &c.spec.Boxed.Box
 	err := c.engine.Create(ctx, b)
-	if errors.Is(err, container.ErrExists) {
+	if errors.Is(err, docker.ErrExists) {
 		return &outcome{Refused: "this attempt was started before: " + err.Error()}
 	}
 	if err == nil {
 		err = c.engine.Start(ctx, b.Name, script.encode())
 	}
-	if errors.Is(err, container.ErrInTheWay) {
+	if errors.Is(err, docker.ErrInTheWay) {
 		return unfit(c.spec.Boxed.Image, errTaken)
 	}
-	if errors.Is(err, container.ErrUnfit) {
+	if errors.Is(err, docker.ErrUnfit) {
 		return unfit(c.spec.Boxed.Image, err)
 	}
-	if errors.Is(err, container.ErrUnsure) {
+	if errors.Is(err, docker.ErrUnsure) {
 		c.note("%v", err)
 		return nil // the engine is asked once it answers
 	}
@@ -210,7 +209,7 @@ func (c *caretaker) find() *outcome {
 		switch {
 		case err == nil && st.Running:
 			c.one = process.Of(st.PID)
-			if err := record.Write(c.dir, boxFile, c.one); err != nil {
+			if err := safefile.Write(c.dir, boxFile, c.one); err != nil {
 				c.note("%v", err)
 			}
 			return nil
@@ -219,7 +218,7 @@ func (c *caretaker) find() *outcome {
 			if err = c.engine.Remove(context.Background(), c.spec.Boxed.Box.Name); err == nil {
 				return c.unstarted("its container was made and not started" + colon(st.Error))
 			}
-		case err == nil || errors.Is(err, container.ErrGone):
+		case err == nil || errors.Is(err, docker.ErrGone):
 			end := c.ended(st)
 			return &end
 		}
@@ -272,7 +271,7 @@ const seenWithin = 10 * time.Second
 
 // settled is what the engine knows of a container whose process 1 is dead, once it has seen that.
 // It is only for the words of an end that is not recorded: where no engine answers it is nothing.
-func (c *caretaker) settled() container.State {
+func (c *caretaker) settled() docker.State {
 	for end := time.Now().Add(seenWithin); c.kill == "" && c.connect() == nil; time.Sleep(20 * time.Millisecond) {
 		st, err := c.engine.State(context.Background(), c.spec.Boxed.Box.Name)
 		if err != nil {
@@ -286,18 +285,18 @@ func (c *caretaker) settled() container.State {
 			break
 		}
 	}
-	return container.State{}
+	return docker.State{}
 }
 
 // recorded is the end that process 1 recorded.
 func (c *caretaker) recorded() (o outcome, ok bool) {
-	ok = record.Read(c.dir, insideFile, &o) == nil && (o.Exit != nil || o.Refused != "")
+	ok = safefile.Read(c.dir, insideFile, &o) == nil && (o.Exit != nil || o.Refused != "")
 	return o, ok
 }
 
 func (c *caretaker) connect() (err error) {
 	if c.engine == nil {
-		c.engine, err = container.Open(context.Background(), c.spec.Boxed.Engine)
+		c.engine, err = docker.OpenEngine(context.Background(), c.spec.Boxed.Engine)
 	}
 	return err
 }
@@ -305,14 +304,14 @@ func (c *caretaker) connect() (err error) {
 // tellStarted tells that the task runs, when process 1 says so.
 func (c *caretaker) tellStarted() bool {
 	id := identity{}
-	if record.Read(c.dir, runsFile, &id) != nil {
+	if safefile.Read(c.dir, runsFile, &id) != nil {
 		return false
 	}
 	if _, err := os.Lstat(filepath.Join(c.dir, identityFile)); err == nil {
 		return true
 	}
 	id.Main = c.one
-	if err := record.Write(c.dir, identityFile, id); err != nil {
+	if err := safefile.Write(c.dir, identityFile, id); err != nil {
 		c.note("record the container's process: %v", err)
 	}
 	if data, err := json.Marshal(id); err == nil {
@@ -333,7 +332,7 @@ func (c *caretaker) look() {
 	default:
 	}
 	var order stopOrder
-	if record.Read(c.dir, stopFile, &order) == nil {
+	if safefile.Read(c.dir, stopFile, &order) == nil {
 		c.expect(time.Duration(max(order.Grace, 0)) * time.Microsecond)
 	}
 	if c.until.IsZero() || time.Now().Before(c.until) {
@@ -355,11 +354,11 @@ func (c *caretaker) expect(grace time.Duration) {
 
 func (c *caretaker) toldToStop() bool {
 	var order stopOrder
-	return record.Read(c.dir, stopFile, &order) == nil
+	return safefile.Read(c.dir, stopFile, &order) == nil
 }
 
 // ended is how the task ended; process 1 is dead.
-func (c *caretaker) ended(st container.State) outcome {
+func (c *caretaker) ended(st docker.State) outcome {
 	if o, ok := c.recorded(); ok {
 		return o
 	}

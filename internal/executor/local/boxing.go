@@ -2,16 +2,10 @@ package local
 
 import (
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/diskuse"
-	"github.com/combsched/comb/internal/executor/local/guard"
-	"github.com/combsched/comb/internal/executor/local/images"
-	"github.com/combsched/comb/internal/executor/local/libraries"
-	"github.com/combsched/comb/internal/executor/local/meet"
-	"github.com/combsched/comb/internal/executor/local/nets"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/rights"
-	"github.com/combsched/comb/internal/executor/local/storages"
+	"github.com/combsched/comb/internal/executor/docker"
+	"github.com/combsched/comb/internal/executor/machine"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 	"github.com/combsched/comb/internal/storage"
@@ -44,11 +38,11 @@ const (
 // boxes runs tasks whose job names an image in containers.
 type boxes struct {
 	e      *Executor
-	engine *container.Engine // nil: there are no containers
-	images *images.Store
-	ready  sync.Map   // the jobs that are, or were just, made ready for
-	nets   *nets.Nets // nil: there are no containers
-	libs   libraries.Set
+	engine *docker.Engine // nil: there are no containers
+	images *docker.Images
+	ready  sync.Map         // the jobs that are, or were just, made ready for
+	nets   *docker.Networks // nil: there are no containers
+	libs   task.Libraries
 }
 
 // runs reports whether a task of a role runs in a container.
@@ -62,24 +56,24 @@ func keeperOf() int {
 }
 
 // open makes the folder of locks one that process 1 of a container reaches, and reads what is known of images.
-func (b *boxes) open(e *Executor, engine *container.Engine) error {
+func (b *boxes) open(e *Executor, engine *docker.Engine) error {
 	b.e, b.engine = e, engine
 	if engine == nil {
 		return nil
 	}
-	b.nets = &nets.Nets{Engine: engine, Cluster: safeName(e.o.Cluster), Label: labelTop, Lives: e.lives, Log: e.o.Log}
+	b.nets = &docker.Networks{Engine: engine, Cluster: safeName(e.o.Cluster), Label: labelTop, Lives: e.lives, Log: e.o.Log}
 	var err error
-	if b.libs, err = libraries.Own(e.o.Dir); err != nil {
+	if b.libs, err = task.CollectLibraries(e.o.Dir); err != nil {
 		return fmt.Errorf("copy the libraries that this program was built with: %w", err)
 	}
-	if b.images, err = images.Open(e.ctx, e.o.Dir, engine, e.o.Images); err != nil || os.Geteuid() != 0 {
+	if b.images, err = docker.OpenImages(e.ctx, e.o.Dir, engine, e.o.Images); err != nil || os.Geteuid() != 0 {
 		return err
 	}
 	return os.Chown(filepath.Join(e.o.Dir, locksFolder), keeperUser, keeperUser)
 }
 
 // arrange fills in how a task runs in a container, and makes its folders. It meets the gang.
-func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outcome {
+func (b *boxes) arrange(t *liveTask, role *sched.Role, s *spec, gang []int32) *outcome {
 	image, refusal := b.image(t, role.Launch.Image)
 	if refusal != nil {
 		return refusal
@@ -99,7 +93,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	if !filepath.IsAbs(s.Dir) {
 		return &outcome{Refused: fmt.Sprintf("the working directory %q is not an absolute path", s.Dir), Job: true}
 	}
-	disk, err := diskuse.For(role.Launch.DiskMB, b.e.o.ContainerDiskMB, filepath.Join(t.dir, workDir), filepath.Join(t.dir, sharedDir))
+	disk, err := docker.DiskLimitFor(role.Launch.DiskMB, b.e.o.ContainerDiskMB, filepath.Join(t.dir, workDir), filepath.Join(t.dir, sharedDir))
 	if err != nil {
 		return &outcome{Refused: err.Error(), Job: true}
 	}
@@ -108,7 +102,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 		return unable("make the task's directory", err)
 	}
 	if s.Code != nil {
-		mounts = append(mounts, container.Mount{Source: s.Code.Archive, Target: insideCode, ReadOnly: true})
+		mounts = append(mounts, docker.Mount{Source: s.Code.Archive, Target: insideCode, ReadOnly: true})
 		s.Code.Archive, s.Code.Dir = insideCode, insideWork
 	}
 	net, alias, err := b.network(t, role)
@@ -129,13 +123,13 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU,
 		User: image.User, OwnDir: own, Runs: runs, Gang: gang, Disk: disk, Own: role.Launch.Limits,
 		Turns: filepath.Join(b.e.o.Dir, locksFolder),
-		Box: container.Box{
+		Box: docker.Box{
 			Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 			Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
 			Runtime: b.engine.About().Plain,
 			Env:     append(hideDevices(len(gpus) > 0 && !cdi), leanEnv()...),
 			GPUs:    gpus, CDI: cdi, ImageEnv: image.Env, Top: insideTop,
-			Devices: guard.Files(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
+			Devices: machine.DeviceFiles(t.start.SKU, t.start.Place), Caps: task.NeededCapabilities(), Net: net, Alias: alias,
 			MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids,
 			ShmMB: cmp.Or(role.Launch.ShmMB, s.Limits.MemoryMB, hostShmMB()), Ulimits: each,
 			Mounts: mounts, Masked: b.engine.Masked(),
@@ -150,7 +144,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 
 // nameMounts tells process 1 what is mounted below insideTop: it cannot believe a file before it
 // knows that these are all.
-func nameMounts(b *container.Box) {
+func nameMounts(b *docker.Box) {
 	for _, m := range b.Mounts {
 		if strings.HasPrefix(m.Target, insideTop+"/") {
 			b.Command = append(b.Command, m.Target)
@@ -160,7 +154,7 @@ func nameMounts(b *container.Box) {
 
 // ownProgram is what a role without commands runs: what its image says. One with commands runs
 // those alone.
-func ownProgram(role *sched.Role, image *container.Image) ([]string, *outcome) {
+func ownProgram(role *sched.Role, image *docker.Image) ([]string, *outcome) {
 	if len(role.Launch.Command) > 0 {
 		return nil, nil
 	}
@@ -182,12 +176,12 @@ func hostShmMB() int64 {
 }
 
 // bind looks a job's storages up, and puts them where a container sees them.
-func (p *paths) bind(e *Executor, job *sched.Job, s *spec) (data []storages.Seen, err error) {
-	data, err = storages.All(e.o.Storage, job, ownerOf(s.As))
+func (p *paths) bind(e *Executor, job *sched.Job, s *spec) (data []machine.SeenStorage, err error) {
+	data, err = machine.StoragesOf(e.o.Storage, job, ownerOf(s.As))
 	if p.storages = data; s.Boxed != nil {
-		p.storages = storages.Inside(data)
+		p.storages = machine.StoragesInside(data)
 		for i, in := range p.storages {
-			m := container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly}
+			m := docker.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly}
 			s.Boxed.Box.Mounts = append(s.Boxed.Box.Mounts, m)
 		}
 	}
@@ -196,21 +190,21 @@ func (p *paths) bind(e *Executor, job *sched.Job, s *spec) (data []storages.Seen
 
 // unfit is a refusal that is the image's fault, and so the job's, or else the engine's.
 func unfit(image string, err error) *outcome {
-	if errors.Is(err, container.ErrUnfit) {
+	if errors.Is(err, docker.ErrUnfit) {
 		return &outcome{Job: true, Refused: fmt.Sprintf("the image %s %v", image, err)}
 	}
 	return &outcome{Refused: err.Error()}
 }
 
 // folders makes what a container shares with this machine.
-func (b *boxes) folders(t *task, who *rights.Account) ([]container.Mount, error) {
+func (b *boxes) folders(t *liveTask, who *task.Account) ([]docker.Mount, error) {
 	jobDir := b.e.place.job(t.at.id.Job)
 	open := map[string]string{ // by their place inside: the image's user may be any; no other gets this far
 		insideShared: filepath.Join(t.dir, sharedDir), insideWork: filepath.Join(t.dir, workDir),
 		insideCheckpoint: filepath.Join(jobDir, "checkpoint"),
 	}
 	kept := map[string]string{insidePrivate: t.dir, insideGang: filepath.Join(b.e.place.attempt(t.at.id), gangDir)}
-	mounts := []container.Mount{{Source: b.e.o.Self, Target: insideProgram, ReadOnly: true},
+	mounts := []docker.Mount{{Source: b.e.o.Self, Target: insideProgram, ReadOnly: true},
 		// The whole folder: the files of turns are made and removed while others run.
 		{Source: filepath.Join(b.e.o.Dir, locksFolder), Target: insideLocks}}
 	var err error
@@ -219,7 +213,7 @@ func (b *boxes) folders(t *task, who *rights.Account) ([]container.Mount, error)
 		if os.Geteuid() == 0 {
 			err = errors.Join(err, os.Chown(kept[target], keeperUser, keeperUser))
 		}
-		mounts = append(mounts, container.Mount{Source: kept[target], Target: target})
+		mounts = append(mounts, docker.Mount{Source: kept[target], Target: target})
 	}
 	for _, target := range slices.Sorted(maps.Keys(open)) {
 		if who != nil && os.Geteuid() == 0 && target != insideShared { // which process 1 reads, too
@@ -227,18 +221,18 @@ func (b *boxes) folders(t *task, who *rights.Account) ([]container.Mount, error)
 		} else {
 			err = errors.Join(err, os.MkdirAll(open[target], 0o700), os.Chmod(open[target], 0o777))
 		}
-		mounts = append(mounts, container.Mount{Source: open[target], Target: target})
+		mounts = append(mounts, docker.Mount{Source: open[target], Target: target})
 	}
 	if t.at.start.Job.Varies() {
 		err = errors.Join(err, b.e.roster.share(t.at.id.Job))
-		mounts = append(mounts, container.Mount{Source: filepath.Join(jobDir, sharedMembers), Target: insideMembers, ReadOnly: true})
+		mounts = append(mounts, docker.Mount{Source: filepath.Join(jobDir, sharedMembers), Target: insideMembers, ReadOnly: true})
 	}
 	return mounts, err
 }
 
 // network is that of a task's container, "" where the engine has none, and by which name the
 // others of its job find it there.
-func (b *boxes) network(t *task, role *sched.Role) (net, alias string, err error) {
+func (b *boxes) network(t *liveTask, role *sched.Role) (net, alias string, err error) {
 	if !b.engine.About().Network {
 		return "", "", nil
 	}
@@ -266,7 +260,7 @@ func alone(job *sched.Job) bool { return len(job.Roles) == 1 && job.Roles[0].Tas
 
 // gang are the tasks that a task in a container meets; nil where they have no network, or where
 // one of them is a process, which has no address that containers reach.
-func (b *boxes) gang(t *task) []int32 {
+func (b *boxes) gang(t *liveTask) []int32 {
 	if !b.engine.About().Network {
 		return nil
 	}
@@ -294,7 +288,7 @@ func hosts(gang []int32) func(int32) string {
 		if !met[n] {
 			return ""
 		}
-		return meet.Placeholder(n)
+		return task.Placeholder(n)
 	}
 }
 
@@ -317,12 +311,12 @@ func (e *Executor) Images() executor.Images {
 
 // image is what a job's image stands for on this machine. A task waits until the images of its whole gang
 // are here: those of a gang that start wait for each other only so long.
-func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
+func (b *boxes) image(t *liveTask, name string) (docker.Image, *outcome) {
 	secrets, err := b.secrets(t.at.id.Job)
 	if err != nil {
-		return container.Image{}, unable("read the job's secrets", err)
+		return docker.Image{}, unable("read the job's secrets", err)
 	}
-	names, found := map[string]bool{name: true}, container.Image{}
+	names, found := map[string]bool{name: true}, docker.Image{}
 	for _, one := range t.at.start.Tasks {
 		if image := t.at.start.Job.Roles[one.Role].Launch.Image; image != "" {
 			names[image] = true
@@ -334,7 +328,7 @@ func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
 			return found, &outcome{Refused: err.Error(), Job: true}
 		}
 		image, err := b.images.Get(t.starting, w)
-		var f *images.Fault
+		var f *docker.ImageFault
 		switch {
 		case errors.As(err, &f):
 			return found, &outcome{Refused: f.Say, Job: f.Job, Fetch: f.Fetch}
@@ -355,15 +349,15 @@ func (b *boxes) secrets(id sched.JobID) (map[string]string, error) {
 }
 
 // want is a job's wish for an image, with its credentials.
-func (b *boxes) want(id sched.JobID, job *sched.Job, name string, secrets map[string]string) (*images.Want, error) {
-	w := &images.Want{Name: name, Dir: b.e.place.job(id), VC: string(job.VC),
+func (b *boxes) want(id sched.JobID, job *sched.Job, name string, secrets map[string]string) (*docker.ImageWant, error) {
+	w := &docker.ImageWant{Name: name, Dir: b.e.place.job(id), VC: string(job.VC),
 		Always: slices.ContainsFunc(job.Roles, func(r sched.Role) bool {
 			return r.Launch.Image == name && r.Launch.Pull == "always"
 		}),
 		Tell: func(about, text string) { b.e.tell(sched.Notice{Job: id, About: about, Message: text}) }}
 	login, err := jobspec.LoginOf(secrets, name)
 	if login != nil {
-		w.Login = &images.Login{Login: container.Login{User: login.User, Password: login.Password}, Secret: login.Secret}
+		w.Login = &docker.RegistryLogin{Login: docker.Login{User: login.User, Password: login.Password}, Secret: login.Secret}
 	}
 	return w, err
 }
@@ -386,7 +380,7 @@ func (e *Executor) Prepare(id sched.JobID, job *sched.Job) {
 		secrets, err := b.secrets(id)
 		for i := range job.Roles {
 			if name := job.Roles[i].Launch.Image; name != "" && err == nil {
-				var w *images.Want
+				var w *docker.ImageWant
 				if w, err = b.want(id, job, name, secrets); err == nil {
 					err = b.images.Ready(e.ctx, w)
 				}
@@ -402,11 +396,11 @@ func (e *Executor) Prepare(id sched.JobID, job *sched.Job) {
 	})
 }
 
-func (b *boxes) name(t *task) string {
+func (b *boxes) name(t *liveTask) string {
 	return fmt.Sprintf("comb-%s-%s-%d", safeName(b.e.o.Cluster), t.at.id, t.n)
 }
 
-func (b *boxes) labels(t *task) map[string]string {
+func (b *boxes) labels(t *liveTask) map[string]string {
 	return map[string]string{labelTop + "cluster": b.e.o.Cluster, labelTop + "job": fmt.Sprint(int64(t.at.id.Job)),
 		labelTop + "attempt": t.at.id.String(), labelTop + "task": fmt.Sprint(t.n)}
 }
@@ -478,7 +472,7 @@ func (b *boxes) remove(known map[string]bool, ended bool) (names []string, err e
 
 // takeUp has another supervisor care for a task in a container. The container went on
 // meanwhile; only that supervisor's word, or a proof of death, ends the task.
-func (t *task) takeUp(s *spec) {
+func (t *liveTask) takeUp(s *spec) {
 	t.judged()
 	told := t.identified(s)
 	for said := ""; t.e.ctx.Err() == nil; {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/docker"
 )
 
 // An engine that takes a question and never answers does not hold up the server's end, when the server was about to remove what is left.
@@ -19,7 +19,7 @@ func TestHungEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	engine, err := container.Reach("unix://" + path)
+	engine, err := docker.Reach("unix://" + path)
 	if err != nil {
 		t.Fatal(err)
 	}

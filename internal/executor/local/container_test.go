@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/enginetest"
 	"github.com/combsched/comb/internal/test/executortest"
@@ -21,11 +21,11 @@ func init() { runTests = enginetest.Main }
 const boxImage = "local.test/box:1"
 
 // openBoxes starts an engine with one image and connects to it.
-func openBoxes(t *testing.T) *container.Engine {
+func openBoxes(t *testing.T) *docker.Engine {
 	t.Helper()
 	own := enginetest.Start(t, "--live-restore")
 	own.Import(boxImage, nil)
-	engine, err := container.Open(t.Context(), own.Host())
+	engine, err := docker.OpenEngine(t.Context(), own.Host())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestContainerShapesOfOpenPAI(t *testing.T) {
 		files["usr/local/bin/"+name] = text
 	}
 	own.Import("lab/app:1", files, "WORKDIR /app", "USER 4242", "ENTRYPOINT /bin/false")
-	engine, err := container.Open(t.Context(), own.Host())
+	engine, err := docker.OpenEngine(t.Context(), own.Host())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestContainerBuiltWithLibraries(t *testing.T) {
 	own := enginetest.Start(t, "--live-restore")
 	own.Import(boxImage, nil)
 	own.Import("lab/loads:1", map[string]string{"etc/ld.so.preload": "/own.so\n", "own.so": "x"})
-	engine, err := container.Open(t.Context(), own.Host())
+	engine, err := docker.OpenEngine(t.Context(), own.Host())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -141,7 +141,7 @@ func inParts(n int64) string {
 }
 
 func firstLine(path string) string {
-	f, err := record.OpenPlain(path)
+	f, err := safefile.OpenPlain(path)
 	if err != nil {
 		return "unknown"
 	}

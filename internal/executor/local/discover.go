@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/executor/local/nvidia"
-	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/machine"
+	"github.com/combsched/comb/internal/executor/process"
 )
 
 // Machine is what this machine can give to tasks.
@@ -19,7 +19,7 @@ type Machine struct {
 	Boot     string // its boot id
 	Cores    int    // that this process may use
 	MemoryMB int64  // MiB in all
-	GPUs     []nvidia.GPU
+	GPUs     []machine.GPU
 }
 
 // Discover looks at this machine. A machine without nvidia-smi has no GPUs; one
@@ -40,7 +40,7 @@ func Discover(ctx context.Context) (Machine, error) {
 	if m.MemoryMB, err = parseMemory(string(text)); err != nil {
 		return m, err
 	}
-	if m.GPUs, err = nvidia.List(ctx, "nvidia-smi"); err != nil {
+	if m.GPUs, err = machine.ListGPUs(ctx, "nvidia-smi"); err != nil {
 		err = fmt.Errorf("%w: %w", ErrDriver, err)
 	}
 	return m, err

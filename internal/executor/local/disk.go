@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
 )
 
 // What the server's own disk does not take is no fault of a node, and none of a job: a start that
@@ -36,7 +36,7 @@ func unable(doing string, err error) *outcome {
 }
 
 // launch starts a task that nobody has started.
-func (t *task) launch() {
+func (t *liveTask) launch() {
 	t.judged() // it does not live, and nothing need wait until it does
 	t.clear()
 	for {
@@ -58,7 +58,7 @@ func (t *task) launch() {
 
 // awaitDisk waits until the server's disk may be tried again; false when there is nothing to try
 // any more: the task was stopped, or the executor is closed.
-func (t *task) awaitDisk(why string) bool {
+func (t *liveTask) awaitDisk(why string) bool {
 	t.e.diskTrouble(why)
 	t.notice(diskNotice)
 	if t.known {
@@ -80,7 +80,7 @@ func (t *task) awaitDisk(why string) bool {
 	}
 }
 
-func (t *task) stopAsked() bool {
+func (t *liveTask) stopAsked() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.order != nil
@@ -118,7 +118,7 @@ func (s *supervisor) patiently(f func() error) error {
 		case <-time.After(diskPause):
 		}
 		var order stopOrder
-		s.stopped = s.stopped || record.Read(s.dir, stopFile, &order) == nil
+		s.stopped = s.stopped || safefile.Read(s.dir, stopFile, &order) == nil
 		if s.stopped {
 			return err
 		}

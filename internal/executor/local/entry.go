@@ -5,10 +5,9 @@ import (
 	"net"
 	"time"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/enter"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/process"
 )
 
 // Exec implements executor.Executor.
@@ -30,19 +29,19 @@ func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) 
 }
 
 // way is how to a running task.
-func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (enter.Way, error) {
+func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (Way, error) {
 	e.mu.Lock()
 	at := e.attempts[ref.Attempt]
 	e.mu.Unlock()
 	if at == nil || at.start == nil {
-		return enter.Way{}, executor.ErrNotRunning
+		return Way{}, executor.ErrNotRunning
 	}
 	for _, t := range at.tasks {
 		if t.n != ref.Task {
 			continue
 		}
 		t.mu.Lock()
-		w := enter.Way{Dir: t.dir, Owner: t.supervisor()}
+		w := Way{Dir: t.dir, Owner: t.supervisor()}
 		t.mu.Unlock()
 		if e.boxes.runs(&at.start.Job.Roles[t.start.Role]) {
 			w.Owner = inBox(ctx, t.dir)
@@ -51,7 +50,7 @@ func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (enter.Way, er
 			return w, nil
 		}
 	}
-	return enter.Way{}, executor.ErrNotRunning
+	return Way{}, executor.ErrNotRunning
 }
 
 // boxKnown is how long it may take until process 1 of a container that runs is known: its first words may be there earlier.
@@ -62,7 +61,7 @@ func inBox(ctx context.Context, dir string) process.ID {
 	ctx, cancel := context.WithTimeout(ctx, boxKnown)
 	defer cancel()
 	for one := (process.ID{}); ctx.Err() == nil; {
-		if err := record.Read(dir, boxFile, &one); err == nil {
+		if err := safefile.Read(dir, boxFile, &one); err == nil {
 			return one
 		}
 		select {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 )
 

@@ -8,12 +8,9 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/code"
-	"github.com/combsched/comb/internal/executor/local/guard"
-	"github.com/combsched/comb/internal/executor/local/ports"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/rights"
-	"github.com/combsched/comb/internal/executor/local/storages"
+	"github.com/combsched/comb/internal/executor/machine"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 	"github.com/combsched/comb/internal/storage"
@@ -22,7 +19,7 @@ import (
 // environment returns a task's environment and the names of the job's own
 // variables that were left out because the platform sets them. The marker comes
 // first: it is what finds the task's processes again.
-func (t *task) environment(job *sched.Job, blocks []ports.Block, seen paths) (env, ignored []string) {
+func (t *liveTask) environment(job *sched.Job, blocks []portBlock, seen paths) (env, ignored []string) {
 	ts := t.start
 	vars := variables{at: map[string]int{}}
 	vars.set(process.MarkerName, markerOf(t.e.o.Cluster, t.at.id, t.n))
@@ -44,7 +41,7 @@ func (t *task) environment(job *sched.Job, blocks []ports.Block, seen paths) (en
 	for _, v := range jobspec.PAIEnv(jobspec.EnvInput{
 		Job: job, Role: ts.Role, Index: ts.Index,
 		Hosts: seen.host,
-		Ports: ports.Table(blocks),
+		Ports: portTable(blocks),
 	}) {
 		vars.set(v.Name, v.Value)
 	}
@@ -72,7 +69,7 @@ func (v *variables) set(name, value string) {
 
 // surroundings are what a task has in its environment beside what environment
 // gives: the caller's variables, or a few of the server's.
-func (t *task) surroundings(caller []string, who *rights.Account) []string {
+func (t *liveTask) surroundings(caller []string, who *task.Account) []string {
 	if caller != nil {
 		return slices.DeleteFunc(slices.Clone(caller), func(v string) bool {
 			name, _, ok := strings.Cut(v, "=")
@@ -135,12 +132,12 @@ type paths struct {
 	files       string // the folder of its progress, and of the answer to a suspension
 	members     string
 	host        func(task int32) string // the address of a task; "" is not known
-	storages    []storages.Seen
+	storages    []machine.SeenStorage
 	code        string    // where its job's upload is unpacked
 	place       cell.Task // its devices, as they are numbered there
 }
 
-func platformEnv(t *task, seen paths) []sched.EnvVar {
+func platformEnv(t *liveTask, seen paths) []sched.EnvVar {
 	ts := t.start
 	env := []sched.EnvVar{
 		{Name: "COMB_JOB_ID", Value: fmt.Sprint(int64(t.at.start.ID))},
@@ -151,12 +148,12 @@ func platformEnv(t *task, seen paths) []sched.EnvVar {
 		{Name: "COMB_NODE", Value: string(ts.Place.Node)},
 		{Name: "COMB_SKU", Value: string(ts.Place.SKU)},
 		{Name: "COMB_LEAVES", Value: leavesText(ts.Place)},
-		{Name: "COMB_DEVICE_FILES", Value: strings.Join(guard.Files(ts.SKU, ts.Place), ",")},
+		{Name: "COMB_DEVICE_FILES", Value: strings.Join(machine.DeviceFiles(ts.SKU, ts.Place), ",")},
 		{Name: "COMB_CHECKPOINT_DIR", Value: seen.checkpoints},
 		{Name: "COMB_PROGRESS_FILE", Value: seen.files + "/" + progressFile},
 	}
 	if t.at.start.Job.Upload != "" {
-		env = append(env, sched.EnvVar{Name: code.Variable, Value: seen.code})
+		env = append(env, sched.EnvVar{Name: task.CodeVariable, Value: seen.code})
 	}
 	for _, s := range seen.storages {
 		env = append(env, sched.EnvVar{Name: storage.Variable(s.Name), Value: s.At})
@@ -192,7 +189,7 @@ func deviceKinds() []deviceKind {
 // for as many consecutive ones; slices are named "device:slice", as NVIDIA's
 // container toolkit does, and of shares the devices, each once.
 func deviceEnv(sku cell.SKU, place cell.Task) []sched.EnvVar {
-	list := join(guard.Devices(sku, place))
+	list := join(machine.PlacedDevices(sku, place))
 	mig := sku.Part == cell.MIG
 	if mig {
 		list = leavesText(place)
@@ -205,7 +202,7 @@ func deviceEnv(sku cell.SKU, place cell.Task) []sched.EnvVar {
 				env = append(env, sched.EnvVar{Name: name, Value: k.none[i]})
 			case mig && name == "CUDA_VISIBLE_DEVICES":
 				// CUDA knows slices by other names: it is shown the device.
-				env = append(env, sched.EnvVar{Name: name, Value: join(guard.Devices(sku, place))})
+				env = append(env, sched.EnvVar{Name: name, Value: join(machine.PlacedDevices(sku, place))})
 			case k.kind == cell.AMD && i > 0:
 				// ROCR filters before HIP counts: both together would filter twice.
 			default:
@@ -238,10 +235,10 @@ func leavesText(place cell.Task) string {
 // ownGPUs are the NVIDIA GPUs of a task as its engine is asked for them; none where device files are
 // given instead, or where GPUs are pretended.
 func ownGPUs(ts *sched.TaskStart) []string {
-	if !guard.Real(&ts.SKU) || len(ts.SKU.Files) > 0 {
+	if !machine.HasRealDevices(&ts.SKU) || len(ts.SKU.Files) > 0 {
 		return nil
 	}
-	list := join(guard.Devices(ts.SKU, ts.Place))
+	list := join(machine.PlacedDevices(ts.SKU, ts.Place))
 	if ts.SKU.Part == cell.MIG {
 		list = leavesText(ts.Place)
 	}

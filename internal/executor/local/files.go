@@ -10,14 +10,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/capture"
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/code"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
-	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -60,15 +58,15 @@ type spec struct {
 	Parents  []cgroup.Parent `json:"parents,omitempty"`
 	Limits   cgroup.Limits   `json:"limits"`
 	Each     cell.TaskLimits `json:"each,omitzero"` // of each process
-	Logs     capture.Caps    `json:"logs"`
+	Logs     task.LogCaps    `json:"logs"`
 	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
 	Grace    sched.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
-	Code     *code.Order     `json:"code,omitempty"`  // what it finds in its working directory; nil is nothing
+	Code     *task.Unpacking `json:"code,omitempty"`  // what it finds in its working directory; nil is nothing
 	Boxed    *boxed          `json:"boxed,omitempty"` // nil: it runs as a process
 	// As is the user as whom it runs; nil is as its image says, or as the server.
-	As     *rights.Account `json:"as,omitempty"`
-	Groups []uint32        `json:"groups,omitempty"` // of the machine, in which it is beside
+	As     *task.Account `json:"as,omitempty"`
+	Groups []uint32      `json:"groups,omitempty"` // of the machine, in which it is beside
 }
 
 // private is what a supervisor needs and no file may hold: secrets are filled into
@@ -178,7 +176,7 @@ func writeClaim(dir string, c claim) (bool, error) {
 		return false, err
 	}
 	tmp := filepath.Join(dir, fmt.Sprintf("%s.%d", claimFile, os.Getpid()))
-	if err := record.WriteNew(tmp, data); err != nil {
+	if err := safefile.WriteNew(tmp, data); err != nil {
 		return false, err
 	}
 	defer os.Remove(tmp)
@@ -191,7 +189,7 @@ func writeClaim(dir string, c claim) (bool, error) {
 
 // reserveOutcome takes the blocks that the outcome needs, while there are some.
 func reserveOutcome(dir string) error {
-	err := record.WriteNew(reservePath(dir), make([]byte, 4096))
+	err := safefile.WriteNew(reservePath(dir), make([]byte, 4096))
 	if err != nil {
 		_ = os.Remove(reservePath(dir)) // the next try is another process's
 	}
@@ -226,17 +224,17 @@ func writeOutcome(dir, name string, o outcome) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := record.Replace(tmp, filepath.Join(dir, name)); err != nil {
+	if err := safefile.Replace(tmp, filepath.Join(dir, name)); err != nil {
 		return err
 	}
-	return record.SyncDir(dir)
+	return safefile.SyncDir(dir)
 }
 
 // openReserve opens the file with the blocks that were taken, or makes it.
 func openReserve(path string) (*os.File, error) {
 	st, err := os.Lstat(path)
 	if err != nil || !st.Mode().IsRegular() {
-		return record.CreateNew(path)
+		return safefile.CreateNew(path)
 	}
 	return os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }

@@ -3,7 +3,7 @@ package local
 import (
 	"time"
 
-	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/cgroup"
 )
 
 const (

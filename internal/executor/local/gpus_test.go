@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/guard"
+	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -35,12 +35,12 @@ func realGPU() cell.SKU { return cell.SKU{Name: "V100", GPU: 1, Device: cell.NVI
 func (f *fakeDriver) guarded(o *Options) {
 	f.options(o)
 	o.Dev = f.dir
-	o.Leaves = func() []guard.Leaf {
-		leaf := func(d int32) guard.Leaf {
-			return guard.Leaf{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "V100", Device: d}, SKU: realGPU()}
+	o.Leaves = func() []machine.Leaf {
+		leaf := func(d int32) machine.Leaf {
+			return machine.Leaf{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "V100", Device: d}, SKU: realGPU()}
 		}
-		slot := guard.Leaf{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "CPU"}, SKU: cell.SKU{Device: cell.CPU}}
-		return []guard.Leaf{leaf(0), leaf(1), slot}
+		slot := machine.Leaf{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "CPU"}, SKU: cell.SKU{Device: cell.CPU}}
+		return []machine.Leaf{leaf(0), leaf(1), slot}
 	}
 }
 
@@ -131,7 +131,7 @@ func TestStopWhileTheDriverIsAsked(t *testing.T) {
 	if err := os.Chmod(filepath.Join(f.dir, "smi"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	g := guard.New(guard.Options{Dir: t.TempDir(), Boot: "b", Dev: f.dir, Program: filepath.Join(f.dir, "smi"), Every: time.Hour})
+	g := machine.NewGuard(machine.GuardOptions{Dir: t.TempDir(), Boot: "b", Dev: f.dir, Program: filepath.Join(f.dir, "smi"), Every: time.Hour})
 	ctx, stop := context.WithCancel(t.Context())
 	said := make(chan string)
 	place := cell.Task{Node: "n1", Devices: []int32{0}}
@@ -199,8 +199,8 @@ func TestDeviceFileThatIsNotThere(t *testing.T) {
 	f.write("kfd", "")
 	sku := cell.SKU{Name: "V100", GPU: 1, Device: cell.AMD, Files: []string{"/dev/kfd"}}
 	w := newWorld(t, f.guarded, func(o *Options) {
-		o.Leaves = func() []guard.Leaf {
-			return []guard.Leaf{{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "V100"}, SKU: sku}}
+		o.Leaves = func() []machine.Leaf {
+			return []machine.Leaf{{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "V100"}, SKU: sku}}
 		}
 	})
 	if got := w.leaves(1); got[0] != "" {
@@ -219,7 +219,7 @@ func TestDeviceFileThatIsNotThere(t *testing.T) {
 // Files that count from another number, as those of AMD do.
 func TestDeviceFilesFromANumber(t *testing.T) {
 	sku := cell.SKU{Device: cell.AMD, GPU: 1, Files: []string{"/dev/kfd", "/dev/dri/renderD{128}", "/dev/dri/card%d"}}
-	got := strings.Join(guard.Files(sku, cell.Task{Devices: []int32{0, 3}}), " ")
+	got := strings.Join(machine.DeviceFiles(sku, cell.Task{Devices: []int32{0, 3}}), " ")
 	if got != "/dev/kfd /dev/dri/renderD128 /dev/dri/renderD131 /dev/dri/card0 /dev/dri/card3" {
 		t.Error(got)
 	}

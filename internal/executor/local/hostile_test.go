@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -158,11 +158,11 @@ func TestEmptyClaimAfterPowerCut(t *testing.T) {
 	w.e.Sweep(nil) // the machine is off
 	dir := w.e.place.task(a.Attempt, 0)
 	var s spec
-	if err := record.Read(dir, specFile, &s); err != nil {
+	if err := safefile.Read(dir, specFile, &s); err != nil {
 		t.Fatal(err)
 	}
 	s.Boot = "another"
-	if err := record.Write(dir, specFile, s); err != nil {
+	if err := safefile.Write(dir, specFile, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(filepath.Join(dir, claimFile), 0); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -378,15 +378,15 @@ func groupsOfTasks(t *testing.T, image string, change func(*Options)) {
 // The usual socket of an engine counts where tasks are processes, too: a group that may write to it
 // has rights over the machine under any name.
 func TestSocketsOfEngines(t *testing.T) {
-	if got := sockets(nil); !slices.Equal(got, []string{container.DefaultHost}) {
+	if got := sockets(nil); !slices.Equal(got, []string{docker.DefaultHost}) {
 		t.Errorf("without an engine: %q", got)
 	}
-	engine, err := container.Reach("unix:///run/own.sock")
+	engine, err := docker.Reach("unix:///run/own.sock")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
-	if got := sockets(engine); !slices.Equal(got, []string{container.DefaultHost, "unix:///run/own.sock"}) {
+	if got := sockets(engine); !slices.Equal(got, []string{docker.DefaultHost, "unix:///run/own.sock"}) {
 		t.Errorf("with an engine: %q", got)
 	}
 	socket := filepath.Join(t.TempDir(), "own.sock")
@@ -400,7 +400,7 @@ func TestSocketsOfEngines(t *testing.T) {
 	if err := os.Chown(socket, -1, group); err != nil {
 		t.Fatal(err)
 	}
-	own, err := container.Reach("unix://" + socket)
+	own, err := docker.Reach("unix://" + socket)
 	if err != nil {
 		t.Fatal(err)
 	}

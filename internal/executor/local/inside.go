@@ -16,22 +16,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/inbox"
-	"github.com/combsched/comb/internal/executor/local/libraries"
-	"github.com/combsched/comb/internal/executor/local/meet"
-	"github.com/combsched/comb/internal/executor/local/mounted"
-	"github.com/combsched/comb/internal/executor/local/record"
-	"github.com/combsched/comb/internal/executor/local/rights"
-	"github.com/combsched/comb/internal/executor/local/spawn"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/docker"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/storage"
 )
 
 // errImage says that an image cannot be used, whatever the machine: another start would not help.
-var errImage = container.ErrUnfit
+var errImage = docker.ErrUnfit
 
 // errTaken says that an image leads the mounts elsewhere.
-var errTaken = fmt.Errorf("%w: it %w in %s, where the task's folders are put: use one without", errImage, container.ErrInTheWay, insideTop)
+var errTaken = fmt.Errorf("%w: it %w in %s, where the task's folders are put: use one without", errImage, docker.ErrInTheWay, insideTop)
 
 // insideThreads are threads that process 1 has before its task can take all that the container may
 // have, of insidePids.
@@ -65,13 +60,13 @@ const scriptWithin = time.Minute
 func Inside(args []string) int {
 	time.Local = time.UTC // not by a file of the image
 	s, err := newInside(args)
-	if errors.Is(err, mounted.ErrOther) {
+	if errors.Is(err, docker.ErrOtherMount) {
 		fmt.Fprintln(os.Stderr, err)
 		return exitTaken // there is no folder to record it in
 	}
 	if err == nil {
 		// No signal of the server reaches into a container.
-		inbox.Watch(s.dir, []string{stopFile, rotationFile}, func() { s.signals <- unix.SIGUSR1 })
+		task.WatchInbox(s.dir, []string{stopFile, rotationFile}, func() { s.signals <- unix.SIGUSR1 })
 	}
 	if s == nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -101,18 +96,18 @@ func newInside(args []string) (*supervisor, error) {
 	if err != nil || keeper <= 0 {
 		return nil, fmt.Errorf("the user %q is not a number above 0", args[0])
 	}
-	if err := mounted.Exactly(insideTop, args[1:]); err != nil {
+	if err := docker.MountedExactly(insideTop, args[1:]); err != nil {
 		return nil, err
 	}
-	self, err := libraries.Self()
+	self, err := task.OwnLibraries()
 	if err != nil {
 		return nil, err
 	}
-	if err := rights.Keep(keeper, append(self, os.Args[1:]...)); err != nil {
+	if err := task.KeepCapabilities(keeper, append(self, os.Args[1:]...)); err != nil {
 		return nil, err
 	}
 	s := newSupervised(insidePrivate, insideFile)
-	if err := record.Read(s.dir, specFile, s.spec); err != nil {
+	if err := safefile.Read(s.dir, specFile, s.spec); err != nil {
 		return nil, err
 	}
 	if s.spec.Boxed == nil {
@@ -122,7 +117,7 @@ func newInside(args []string) (*supervisor, error) {
 		return s, err
 	}
 	if s.spec.Boxed.writesStorages() {
-		if err := rights.RefuseBits(); err != nil {
+		if err := task.RefuseBits(); err != nil {
 			return s, err
 		}
 	}
@@ -140,7 +135,7 @@ func newInside(args []string) (*supervisor, error) {
 		return s, fmt.Errorf("%w: its user is %d, with which Comb keeps the task's records: give it another USER", errImage, account.UID)
 	}
 	s.account = &account
-	if s.spec.Boxed.OwnDir && errors.Is(rights.Enterable(s.account, s.spec.Dir), rights.ErrNoDir) {
+	if s.spec.Boxed.OwnDir && errors.Is(task.Enterable(s.account, s.spec.Dir), task.ErrNoDir) {
 		s.spec.Dir = insideWork // engines would make it, and it would be as empty
 	}
 	s.private.surroundings = surroundingsOf(s.spec.Boxed.Box.ImageEnv, account)
@@ -161,12 +156,12 @@ func newInside(args []string) (*supervisor, error) {
 }
 
 // account is the user of a task in a container: the one that it is to have, else the image's.
-func (s *spec) account() (rights.Account, error) {
+func (s *spec) account() (task.Account, error) {
 	user := s.Boxed.User
 	if s.As != nil {
 		user = fmt.Sprintf("%d:%d", s.As.UID, s.As.GID)
 	}
-	a, err := rights.Lookup(user)
+	a, err := task.LookupAccount(user)
 	if err != nil {
 		return a, err
 	}
@@ -197,7 +192,7 @@ func (s *supervisor) findProgram(runs []string) {
 			path = filepath.Join(folder, runs[0])
 		}
 		found := false
-		rights.As(s.account, func() {
+		task.RunAs(s.account, func() {
 			st, err := os.Stat(path)
 			found = err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
 		})
@@ -211,7 +206,7 @@ func (s *supervisor) findProgram(runs []string) {
 // writesStorages reports whether a task may write to a folder of the machine that others see: what
 // it leaves there must give no one its rights.
 func (b *boxed) writesStorages() bool {
-	return slices.ContainsFunc(b.Box.Mounts, func(m container.Mount) bool {
+	return slices.ContainsFunc(b.Box.Mounts, func(m docker.Mount) bool {
 		return !m.ReadOnly && strings.HasPrefix(m.Target, storage.Top+"/")
 	})
 }
@@ -226,8 +221,8 @@ func (s *supervisor) meet() error {
 		_, err := os.Lstat(filepath.Join(s.dir, stopFile))
 		return err == nil
 	}
-	own, known, err := meet.All(insideGang, s.spec.Task, s.spec.Boxed.Gang, stopped)
-	if errors.Is(err, meet.ErrStopped) {
+	own, known, err := task.Meet(insideGang, s.spec.Task, s.spec.Boxed.Gang, stopped)
+	if errors.Is(err, task.ErrMeetStopped) {
 		return nil // the start looks for the stop as well
 	}
 	if err != nil {
@@ -257,7 +252,7 @@ func (s *spec) program() string {
 // it is neither. All that the kernel refuses is theirs, as far as the machine lacks nothing: else
 // they could have nodes put aside. The shell of a process is the machine's, and is tried alone.
 func (s *supervisor) startFault(err error) string {
-	var fault spawn.Fault
+	var fault task.SpawnFault
 	switch {
 	case !errors.As(err, &fault) || fault.OfMachine():
 		return ""
@@ -290,7 +285,7 @@ func tooLong(env []string) string {
 	for _, v := range env {
 		if name, _, _ := strings.Cut(v, "="); len(v) > longestVariable {
 			return fmt.Sprintf("the variable %s has %d bytes with its name, and Linux takes %d at most: "+
-				"make it shorter, or put it into a file", container.Shorten(name), len(v), longestVariable)
+				"make it shorter, or put it into a file", docker.Shorten(name), len(v), longestVariable)
 		}
 		all += len(v) + endOfVariable + ofPointer
 	}
@@ -315,7 +310,7 @@ func tooLong(env []string) string {
 // anything.
 func (s *supervisor) shellStarts() bool {
 	attr := &syscall.ProcAttr{Dir: "/", Sys: &syscall.SysProcAttr{Setsid: true}}
-	pid, err := spawn.In(s.spec.Parents, s.spec.groupName(), []string{s.spec.Shell, "-c", ":"}, as(s.account, attr))
+	pid, err := task.Spawn(s.spec.Parents, s.spec.groupName(), []string{s.spec.Shell, "-c", ":"}, as(s.account, attr))
 	if err != nil {
 		return false
 	}
@@ -325,8 +320,8 @@ func (s *supervisor) shellStarts() bool {
 }
 
 // imageFault says what is wrong with an image whose shell, or own program, could not be started.
-func imageFault(s *spec, fault spawn.Fault) error {
-	program, made := container.Shorten(s.program()), s.Boxed.CPU
+func imageFault(s *spec, fault task.SpawnFault) error {
+	program, made := docker.Shorten(s.program()), s.Boxed.CPU
 	switch own := len(s.Boxed.Runs) > 0; {
 	case fault.Errno == unix.ENOEXEC && made != "" && made != runtime.GOARCH:
 		return fmt.Errorf("%w: it is for %s, and this machine is %s: use one for this machine", errImage, made, runtime.GOARCH)
@@ -351,7 +346,7 @@ func imageFault(s *spec, fault spawn.Fault) error {
 const imagePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // surroundingsOf are the image's variables, without those of the platform, and what every container has.
-func surroundingsOf(env []string, account rights.Account) []string {
+func surroundingsOf(env []string, account task.Account) []string {
 	out := slices.DeleteFunc(env, func(v string) bool {
 		name, _, ok := strings.Cut(v, "=")
 		return !ok || name == "" || reserved(name) || name == "HOME" || name == "USER" || name == "HOSTNAME"

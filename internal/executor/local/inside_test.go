@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/spawn"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -78,14 +78,14 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		t.Errorf("a program: %v", err)
 	}
 	own := &spec{Boxed: &boxed{Runs: []string{"/x"}}}
-	for _, err := range []error{nil, unix.ENOTDIR, spawn.Fault{Errno: unix.EAGAIN}, spawn.Fault{Errno: unix.ENOMEM},
-		spawn.Fault{Errno: unix.ENFILE}} {
+	for _, err := range []error{nil, unix.ENOTDIR, task.SpawnFault{Errno: unix.EAGAIN}, task.SpawnFault{Errno: unix.ENOMEM},
+		task.SpawnFault{Errno: unix.ENFILE}} {
 		if fault := starts(own).startFault(err); fault != "" {
 			t.Errorf("%v is the image's: %v", err, fault)
 		}
 	}
 	shell := &spec{Shell: "/bin/sh", Boxed: &boxed{}}
-	if fault := starts(shell).startFault(spawn.Fault{Errno: unix.ELIBBAD}); !strings.Contains(fault, "its /bin/sh cannot be run") {
+	if fault := starts(shell).startFault(task.SpawnFault{Errno: unix.ELIBBAD}); !strings.Contains(fault, "its /bin/sh cannot be run") {
 		t.Errorf("of a shell: %v", fault)
 	}
 }
@@ -105,10 +105,10 @@ func TestShellsThatCannotRun(t *testing.T) {
 		err   error
 		want  string // "" is that it is the node's
 	}{
-		{"/bin/sh", spawn.Fault{Errno: unix.ENOENT}, "/bin/sh starts on this node, and does not in /work with the job's variables (no such file or directory)"},
-		{"/bin/sh", spawn.Fault{Errno: unix.EACCES}, "look at that directory and at the variables"},
-		{"/bin/sh", spawn.Fault{Errno: unix.ENOMEM}, ""}, {"/bin/sh", unix.ENOENT, ""}, {"/bin/sh", nil, ""},
-		{"/none/sh", spawn.Fault{Errno: unix.ENOENT}, ""}, {file, spawn.Fault{Errno: unix.EACCES}, ""},
+		{"/bin/sh", task.SpawnFault{Errno: unix.ENOENT}, "/bin/sh starts on this node, and does not in /work with the job's variables (no such file or directory)"},
+		{"/bin/sh", task.SpawnFault{Errno: unix.EACCES}, "look at that directory and at the variables"},
+		{"/bin/sh", task.SpawnFault{Errno: unix.ENOMEM}, ""}, {"/bin/sh", unix.ENOENT, ""}, {"/bin/sh", nil, ""},
+		{"/none/sh", task.SpawnFault{Errno: unix.ENOENT}, ""}, {file, task.SpawnFault{Errno: unix.EACCES}, ""},
 	} {
 		got := starts(&spec{Shell: c.shell, Dir: "/work"}).startFault(c.err)
 		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 )
 

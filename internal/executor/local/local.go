@@ -16,16 +16,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/guard"
-	"github.com/combsched/comb/internal/executor/local/images"
-	"github.com/combsched/comb/internal/executor/local/meter"
-	"github.com/combsched/comb/internal/executor/local/ports"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/docker"
+	"github.com/combsched/comb/internal/executor/machine"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 )
@@ -55,14 +52,14 @@ type Options struct {
 	Room func() error
 	// Leaves are those of the present configuration, whose devices are looked at now and then; nil
 	// looks at none. A start looks in either case.
-	Leaves func() []guard.Leaf
+	Leaves func() []machine.Leaf
 	// HasNode says whether tasks of a node run here; nil takes every node.
 	HasNode      func(cell.NodeName) bool
 	RequireImage bool // refuse a job with a dockerImage instead of warning, where there is no Engine
 	// Engine runs tasks of jobs that name an image in containers; nil ignores images. It need not
 	// answer yet: what is to start in a container is refused until it does.
-	Engine *container.Engine
-	Images images.Options // of the engine; its Log is that below
+	Engine *docker.Engine
+	Images docker.ImageOptions // of the engine; its Log is that below
 	// ContainerDiskMB is what a container may write to its own disk, at most and when its task asks for nothing; 0 is any amount.
 	ContainerDiskMB int64
 	Log             *slog.Logger
@@ -141,12 +138,12 @@ type Executor struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	ports  ports.Register
-	*meter.Meter
+	ports  portRegister
+	*process.Meter
 
 	boxes   boxes
 	samples *sampler
-	guard   *guard.Guard
+	guard   *machine.Guard
 	roster  roster
 	// diskWaits is true while starts wait for the disk.
 	diskWaits atomic.Bool
@@ -169,7 +166,7 @@ type Executor struct {
 type attempt struct {
 	id    sched.AttemptID
 	start *sched.Start // nil when only its files are known
-	tasks []*task
+	tasks []*liveTask
 	left  int
 	found found
 	whose func() (executor.Identity, error) // of its tasks
@@ -212,8 +209,8 @@ func New(o Options) (*Executor, error) {
 	e.roster = roster{e: e, jobs: map[sched.JobID]*crew{}}
 	e.samples = newSampler(e, o.Sampler)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.Meter = meter.New(e.ctx, o.SampleEvery)
-	e.guard = guard.New(guard.Options{Dir: o.Dir, Boot: boot, Dev: o.Dev, Program: o.Sampler, Every: o.SampleEvery,
+	e.Meter = process.NewMeter(e.ctx, o.SampleEvery)
+	e.guard = machine.NewGuard(machine.GuardOptions{Dir: o.Dir, Boot: boot, Dev: o.Dev, Program: o.Sampler, Every: o.SampleEvery,
 		Leaves: o.Leaves, HasNode: o.HasNode, Log: o.Log, Tell: func(f sched.LeafHealth) { e.tell(f) }})
 	if err := e.boxes.open(e, o.Engine); err != nil {
 		e.cancel()
@@ -249,7 +246,7 @@ func safeName(name string) string {
 // The file is replaced by Sweep, when the first round's ends are recorded.
 func (e *Executor) compareBoot() error {
 	var before string
-	err := record.Read(e.o.Dir, bootFile, &before)
+	err := safefile.Read(e.o.Dir, bootFile, &before)
 	if errors.Is(err, fs.ErrNotExist) {
 		return e.rememberBoot()
 	}
@@ -265,7 +262,7 @@ func (e *Executor) compareBoot() error {
 }
 
 func (e *Executor) rememberBoot() error {
-	if err := record.Write(e.o.Dir, bootFile, e.boot); err != nil {
+	if err := safefile.Write(e.o.Dir, bootFile, e.boot); err != nil {
 		return fmt.Errorf("remember this boot: %w", err)
 	}
 	f, err := os.Open(filepath.Join(e.o.Dir, bootFile))
@@ -276,7 +273,7 @@ func (e *Executor) rememberBoot() error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	return record.SyncDir(e.o.Dir)
+	return safefile.SyncDir(e.o.Dir)
 }
 
 // Close stops watching. The tasks run on; the next Executor over the same folder
@@ -393,7 +390,7 @@ func (e *Executor) adopt(id sched.AttemptID, ordinals []int32, known bool) {
 	at := &attempt{id: id}
 	for _, n := range ordinals {
 		var done outcome
-		if !known && record.Read(e.place.task(id, n), outcomeFile, &done) == nil {
+		if !known && safefile.Read(e.place.task(id, n), outcomeFile, &done) == nil {
 			continue
 		}
 		at.tasks = append(at.tasks, newKnown(e, at, n))

@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/test/executortest"
@@ -242,7 +242,7 @@ func (w *world) processes(program string) (n int) {
 func (w *world) supervisor(a sched.AttemptID) process.ID {
 	w.Helper()
 	var c claim
-	if err := record.Read(w.e.place.task(a, 0), claimFile, &c); err != nil {
+	if err := safefile.Read(w.e.place.task(a, 0), claimFile, &c); err != nil {
 		w.Fatal(err)
 	}
 	return c.Supervisor
@@ -610,7 +610,7 @@ func TestReboot(t *testing.T) {
 	// What the files of another boot look like.
 	dir := w.e.place.task(a.Attempt, 0)
 	var c claim
-	if err := record.Read(dir, claimFile, &c); err != nil {
+	if err := safefile.Read(dir, claimFile, &c); err != nil {
 		t.Fatal(err)
 	}
 	c.Boot = "another"
@@ -618,7 +618,7 @@ func TestReboot(t *testing.T) {
 	if err := os.WriteFile(turn, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(record.Write(dir, claimFile, c), record.Write(w.o.Dir, bootFile, c.Boot)); err != nil {
+	if err := errors.Join(safefile.Write(dir, claimFile, c), safefile.Write(w.o.Dir, bootFile, c.Boot)); err != nil {
 		t.Fatal(err)
 	}
 	w.open()

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/capture"
+	"github.com/combsched/comb/internal/executor/task"
 )
 
 // Log is one stream across its files. It never follows a link. Offsets count
@@ -60,7 +60,7 @@ func turnsOfLog(e *Executor, ref executor.LogRef, behind [2]int64) ([]executor.T
 		return nil, err
 	}
 	defer root.Close()
-	f, err := openIn(root, capture.OrderName)
+	f, err := openIn(root, task.OrderName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -72,7 +72,7 @@ func turnsOfLog(e *Executor, ref executor.LogRef, behind [2]int64) ([]executor.T
 	if err != nil {
 		return nil, err
 	}
-	data, err := recordsBehind(f, min(info.Size(), capture.MaxOrder), behind)
+	data, err := recordsBehind(f, min(info.Size(), task.MaxOrder), behind)
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +80,12 @@ func turnsOfLog(e *Executor, ref executor.LogRef, behind [2]int64) ([]executor.T
 }
 
 // firstRecords is how many bytes of an order are read first; a log that is followed needs few.
-const firstRecords = 512 * capture.RecordBytes
+const firstRecords = 512 * task.RecordBytes
 
 // recordsBehind reads the end of an order of so many bytes, from where both streams are at most at
 // offsets: a log that is followed needs the rest no more.
 func recordsBehind(f io.ReaderAt, size int64, behind [2]int64) ([]byte, error) {
-	size -= size % capture.RecordBytes
+	size -= size % task.RecordBytes
 	var data []byte
 	var reached [2]bool
 	for part := int64(firstRecords); ; part *= 2 {
@@ -95,7 +95,7 @@ func recordsBehind(f io.ReaderAt, size int64, behind [2]int64) ([]byte, error) {
 			return nil, err
 		}
 		data = append(more, data...)
-		for left := more; len(left) > 0; left = left[capture.RecordBytes:] {
+		for left := more; len(left) > 0; left = left[task.RecordBytes:] {
 			if stream, to := recordAt(left); to <= behind[stream] {
 				reached[stream] = true
 			}
@@ -109,7 +109,7 @@ func recordsBehind(f io.ReaderAt, size int64, behind [2]int64) ([]byte, error) {
 // recordAt reads the first record of some.
 func recordAt(data []byte) (stream int, to int64) {
 	n := binary.BigEndian.Uint64(data)
-	return int(n / capture.SecondBit), int64(n % capture.SecondBit)
+	return int(n / task.SecondBit), int64(n % task.SecondBit)
 }
 
 // turnsIn reads records of an order, without those up to offsets of both streams. The last one
@@ -117,7 +117,7 @@ func recordAt(data []byte) (stream int, to int64) {
 func turnsIn(data []byte, behind [2]int64) (list []executor.Turn) {
 	streams := [2]string{Stdout, Stderr}
 	reached, last := [2]int64{}, executor.Turn{}
-	for ; len(data) >= capture.RecordBytes; data = data[capture.RecordBytes:] {
+	for ; len(data) >= task.RecordBytes; data = data[task.RecordBytes:] {
 		stream, to := recordAt(data)
 		if to <= reached[stream] || to > maxBase {
 			break
@@ -215,7 +215,7 @@ func segments(root *os.Root, stream string) ([]segment, error) {
 	for _, entry := range entries {
 		digits, ok := strings.CutPrefix(entry.Name(), stream+".")
 		base, err := strconv.ParseInt(digits, 10, 64)
-		if !ok || err != nil || base < 0 || base > maxBase || entry.Name() != capture.Name(stream, base) {
+		if !ok || err != nil || base < 0 || base > maxBase || entry.Name() != task.LogName(stream, base) {
 			continue
 		}
 		info, err := entry.Info()

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/capture"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -79,12 +79,12 @@ func TestFirstLinesAreCutWhereTheyWere(t *testing.T) {
 		w.e.Do(a)
 		w.exit()
 		dir := w.e.place.task(a.Attempt, 0)
-		for _, name := range []string{capture.Name(Stdout, 0), capture.Name(Stderr, 0)} {
+		for _, name := range []string{task.LogName(Stdout, 0), task.LogName(Stderr, 0)} {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
 		}
-		c, pipe, err := capture.New(dir, Stdout, capture.Caps{FileBytes: 1000, Files: 3, Rate: 1 << 30})
+		c, pipe, err := task.NewCapture(dir, Stdout, task.LogCaps{FileBytes: 1000, Files: 3, Rate: 1 << 30})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,14 +107,14 @@ func TestFirstLinesAreCutWhereTheyWere(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		other, first := filepath.Join(t.TempDir(), "other"), filepath.Join(dir, capture.Name(Stdout, 0))
+		other, first := filepath.Join(t.TempDir(), "other"), filepath.Join(dir, task.LogName(Stdout, 0))
 		if linked {
 			if err := errors.Join(os.Rename(first, other), os.Symlink(other, first)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		write(strings.Repeat("0123456789abcde\n", 200))
-		w.eventually("it was rotated", func() bool { _, err := os.Stat(filepath.Join(dir, capture.Name(Stdout, 4000))); return err == nil })
+		w.eventually("it was rotated", func() bool { _, err := os.Stat(filepath.Join(dir, task.LogName(Stdout, 4000))); return err == nil })
 		if linked {
 			if data, err := os.ReadFile(other); err != nil || len(data) != 1000 {
 				t.Errorf("what the link names has %d bytes: %v", len(data), err)
@@ -155,7 +155,7 @@ func TestTurnsOfStreams(t *testing.T) {
 	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout), [2]int64{}); err != nil || !slices.Equal(got, turns) {
 		t.Errorf("turns %v, %v; want %v", got, err, turns)
 	}
-	file := filepath.Join(w.e.place.task(a.Attempt, 0), capture.OrderName)
+	file := filepath.Join(w.e.place.task(a.Attempt, 0), task.OrderName)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -196,10 +196,10 @@ func (c *counted) ReadAt(p []byte, at int64) (int, error) {
 
 // A look at what is new in a long order reads and keeps a part of it that does not grow with it.
 func TestTurnsBehindOffsets(t *testing.T) {
-	const records = capture.MaxOrder / capture.RecordBytes
+	const records = task.MaxOrder / task.RecordBytes
 	var data []byte
 	for i := range int64(records) { // each stream in turn prints ten bytes
-		data = binary.BigEndian.AppendUint64(data, uint64(i%2)*capture.SecondBit|uint64((i/2+1)*10))
+		data = binary.BigEndian.AppendUint64(data, uint64(i%2)*task.SecondBit|uint64((i/2+1)*10))
 	}
 	const end = records / 2 * 10
 	for _, c := range []struct {
@@ -287,5 +287,5 @@ func (e *Executor) copyLog(ref executor.LogRef, from int64, buf []byte, f func([
 // ended says whether the task's end is recorded: its log grows no more.
 func (e *Executor) ended(ref executor.LogRef) bool {
 	var o outcome
-	return record.Read(e.place.task(ref.Attempt, ref.Task), outcomeFile, &o) == nil
+	return safefile.Read(e.place.task(ref.Attempt, ref.Task), outcomeFile, &o) == nil
 }

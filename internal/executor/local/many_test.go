@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -31,7 +31,7 @@ func many(n int) []string {
 func (w *world) looks(a sched.AttemptID) int64 {
 	w.Helper()
 	var o outcome
-	if err := record.Read(w.e.place.task(a, 0), outcomeFile, &o); err != nil {
+	if err := safefile.Read(w.e.place.task(a, 0), outcomeFile, &o); err != nil {
 		w.Fatal(err)
 	}
 	return o.Looks
@@ -187,9 +187,9 @@ func TestForksInLastWords(t *testing.T) {
 		}
 		var o outcome
 		dir := w.e.place.task(a.Attempt, 0)
-		err := record.Read(dir, outcomeFile, &o)
+		err := safefile.Read(dir, outcomeFile, &o)
 		o.Forks = 3
-		if err := errors.Join(err, record.Write(dir, outcomeFile, o)); err != nil {
+		if err := errors.Join(err, safefile.Write(dir, outcomeFile, o)); err != nil {
 			t.Fatal(err)
 		}
 		w.restart()

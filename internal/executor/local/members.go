@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -54,7 +54,7 @@ type crew struct {
 }
 
 // of returns the crew of a task's job, nil where nobody keeps one; r.mu is held.
-func (r *roster) of(t *task) *crew {
+func (r *roster) of(t *liveTask) *crew {
 	if t.start == nil || !t.at.start.Job.Varies() {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (r *roster) of(t *task) *crew {
 	if c == nil {
 		c = &crew{members: map[int32]*member{}, expected: map[int32]bool{}}
 		var before executor.Membership
-		if record.Read(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 && before.Version < 1<<53 {
+		if safefile.Read(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 && before.Version < 1<<53 {
 			c.version = before.Version
 		}
 		if name := t.at.start.Job.Hints.MembersSignal; name != "" {
@@ -75,7 +75,7 @@ func (r *roster) of(t *task) *crew {
 }
 
 // ensure makes the file of a job that has none, so that its first task finds one.
-func (r *roster) ensure(t *task) error {
+func (r *roster) ensure(t *liveTask) error {
 	if !t.at.start.Job.Varies() {
 		return nil
 	}
@@ -85,11 +85,11 @@ func (r *roster) ensure(t *task) error {
 	if _, err := os.Lstat(filepath.Join(dir, membersFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return record.Write(dir, membersFile, executor.Membership{Members: []executor.Member{}})
+	return safefile.Write(dir, membersFile, executor.Membership{Members: []executor.Member{}})
 }
 
 // expect says that a task may live already.
-func (r *roster) expect(t *task) {
+func (r *roster) expect(t *liveTask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.of(t); c != nil {
@@ -113,7 +113,7 @@ func (r *roster) adopted() {
 func (c *crew) open() bool { return c.adopting || len(c.expected) > 0 }
 
 // join says that a task runs, and where.
-func (r *roster) join(t *task, host string, top process.ID) {
+func (r *roster) join(t *liveTask, host string, top process.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.of(t)
@@ -131,7 +131,7 @@ func (r *roster) join(t *task, host string, top process.ID) {
 }
 
 // leaving says that a task was asked to stop; one that does not run yet is none.
-func (r *roster) leaving(t *task) {
+func (r *roster) leaving(t *liveTask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.of(t)
@@ -143,7 +143,7 @@ func (r *roster) leaving(t *task) {
 }
 
 // leave says that a task is over.
-func (r *roster) leave(t *task) {
+func (r *roster) leave(t *liveTask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.of(t)
@@ -221,7 +221,7 @@ func (r *roster) share(id sched.JobID) error {
 		return err
 	}
 	var now executor.Membership
-	if err := record.Read(r.e.place.job(id), membersFile, &now); err != nil {
+	if err := safefile.Read(r.e.place.job(id), membersFile, &now); err != nil {
 		return err
 	}
 	return r.put(id, now)
@@ -230,7 +230,7 @@ func (r *roster) share(id sched.JobID) error {
 // put writes the file of a job, once more where containers see it; r.files is held.
 func (r *roster) put(id sched.JobID, now executor.Membership) error {
 	dir := r.e.place.job(id)
-	if err := record.Write(dir, membersFile, now); err != nil {
+	if err := safefile.Write(dir, membersFile, now); err != nil {
 		return err
 	}
 	seen := filepath.Join(dir, sharedMembers)
@@ -240,7 +240,7 @@ func (r *roster) put(id sched.JobID, now executor.Membership) error {
 	data, err := json.Marshal(now)
 	tmp := filepath.Join(seen, membersFile+".new")
 	if err == nil {
-		err = record.WriteNew(tmp, data)
+		err = safefile.WriteNew(tmp, data)
 	}
 	if err == nil {
 		err = os.Chmod(tmp, 0o644) // an image's user may be any
@@ -248,7 +248,7 @@ func (r *roster) put(id sched.JobID, now executor.Membership) error {
 	if err != nil {
 		return err
 	}
-	return record.Replace(tmp, filepath.Join(seen, membersFile))
+	return safefile.Replace(tmp, filepath.Join(seen, membersFile))
 }
 
 // tellMembers signals those of each task that catch the signal.
@@ -269,12 +269,12 @@ func tellMembers(tops []process.ID, sig unix.Signal) {
 
 // top is the process below which all of a task are: its supervisor, or process 1 of its
 // container; zero where that is not known.
-func (t *task) top(s *spec, id identity) process.ID {
+func (t *liveTask) top(s *spec, id identity) process.ID {
 	if s.Boxed != nil {
 		return id.Main
 	}
 	var c claim
-	if record.Read(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot {
+	if safefile.Read(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot {
 		return process.ID{}
 	}
 	return c.Supervisor

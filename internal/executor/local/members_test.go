@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -60,7 +60,7 @@ func (w *world) sees(job sched.JobID, who int, want string) {
 
 func (w *world) present(job sched.JobID) (m executor.Membership, indices []int32, leaving []int32) {
 	w.Helper()
-	if err := record.Read(w.e.place.job(job), membersFile, &m); err != nil {
+	if err := safefile.Read(w.e.place.job(job), membersFile, &m); err != nil {
 		w.Fatal(err)
 	}
 	for _, x := range m.Members {
@@ -193,7 +193,7 @@ func TestHostileMembersFile(t *testing.T) {
 		w.exit()
 		w.eventually("the file is right", func() bool {
 			var m executor.Membership
-			return record.Read(filepath.Dir(path), membersFile, &m) == nil && len(m.Members) == 1
+			return safefile.Read(filepath.Dir(path), membersFile, &m) == nil && len(m.Members) == 1
 		})
 	}
 	if data, err := os.ReadFile(victim); err != nil || string(data) != "mine" {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -51,14 +51,14 @@ func TestOptions(t *testing.T) {
 func TestMountsOfAnImageAreItsFault(t *testing.T) {
 	c := &caretaker{supervisor: newSupervised(t.TempDir(), outcomeFile)}
 	c.spec.Boxed = &boxed{Image: "box:1", Engine: "unix://" + c.dir + "/none"}
-	o := c.ended(container.State{Code: exitTaken})
+	o := c.ended(docker.State{Code: exitTaken})
 	if want := "the image box:1 cannot be used: it has something of its own in /comb, where the task's folders are put: use one without"; !o.Job || o.Refused != want {
 		t.Errorf("%+v, want %q", o, want)
 	}
-	if err := record.Write(c.dir, runsFile, identity{}); err != nil {
+	if err := safefile.Write(c.dir, runsFile, identity{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := c.ended(container.State{Code: exitTaken}); o.Refused != "" || o.Exit == nil || o.Exit.Cause != sched.SupervisorLost {
+	if o := c.ended(docker.State{Code: exitTaken}); o.Refused != "" || o.Exit == nil || o.Exit.Cause != sched.SupervisorLost {
 		t.Errorf("behind a start: %+v", o)
 	}
 }

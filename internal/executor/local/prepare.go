@@ -14,15 +14,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/capture"
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/code"
-	"github.com/combsched/comb/internal/executor/local/container"
-	"github.com/combsched/comb/internal/executor/local/ports"
-	"github.com/combsched/comb/internal/executor/local/record"
-	"github.com/combsched/comb/internal/executor/local/rights"
-	"github.com/combsched/comb/internal/executor/local/storages"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/docker"
+	"github.com/combsched/comb/internal/executor/machine"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
@@ -36,7 +33,7 @@ const (
 
 // prepare makes the task's directory and what its supervisor needs. A refusal
 // says why the task cannot start here.
-func (t *task) prepare() (*spec, *private, *outcome) {
+func (t *liveTask) prepare() (*spec, *private, *outcome) {
 	role, refusal := t.check()
 	if refusal != nil {
 		return nil, nil, refusal
@@ -67,18 +64,18 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	if err := e.roster.ensure(t); err != nil {
 		return nil, nil, unable("write the job's members", err)
 	}
-	order, err := code.For(job, jobDir, work, e.o.Code)
+	order, err := task.UnpackingFor(job, jobDir, work, e.o.Code)
 	if err != nil {
 		return nil, nil, &outcome{Refused: "give the job its code: " + err.Error(), Job: !ofDisk(err), disk: ofDisk(err)}
 	}
 	s := &spec{
 		Cluster: e.o.Cluster, Attempt: t.at.id, Task: t.n, Boot: e.boot, Shell: e.shell,
-		Host: localHost, Ports: ports.Numbers(blocks, t.n, ports.All),
+		Host: localHost, Ports: portNumbers(blocks, t.n, allLabels),
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents, Code: order,
 		Limits:   cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
 		Each:     role.Launch.Limits.Or(t.start.SKU.Limits),
-		Logs:     capture.Caps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
+		Logs:     task.LogCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
 		Suspend:  contractOf(job), Grace: job.Grace, As: who, Groups: groups,
 	}
@@ -106,19 +103,19 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 
 // write binds the task's storages, behind its image, which may have been long in coming, and writes
 // its record.
-func (t *task) write(s *spec, role *sched.Role, blocks []ports.Block, seen paths) *outcome {
+func (t *liveTask) write(s *spec, role *sched.Role, blocks []portBlock, seen paths) *outcome {
 	job := t.at.start.Job
 	data, err := seen.bind(t.e, job, s)
 	if err != nil {
-		var f *storages.Fault // what is about its user blames no node, and waits until it is mended
+		var f *machine.StorageFault // what is about its user blames no node, and waits until it is mended
 		return &outcome{Refused: err.Error(), Fetch: errors.As(err, &f) && f.User}
 	}
 	var ignored []string
 	s.Env, ignored = t.environment(job, blocks, seen)
-	if err := record.Write(t.dir, specFile, s); err != nil {
+	if err := safefile.Write(t.dir, specFile, s); err != nil {
 		return unable("write the task's directory", err)
 	}
-	open := storages.Writable(data)
+	open := machine.WritableStorages(data)
 	if s.Boxed == nil && s.As == nil && open != "" && noteOnce(t.e.place.job(t.at.id.Job), "storages") {
 		t.notice("the job's tasks are processes, which could write storages that are read-only: " + open)
 	}
@@ -127,7 +124,7 @@ func (t *task) write(s *spec, role *sched.Role, blocks []ports.Block, seen paths
 }
 
 // check looks for what makes a start impossible before anything is made.
-func (t *task) check() (*sched.Role, *outcome) {
+func (t *liveTask) check() (*sched.Role, *outcome) {
 	job, ts := t.at.start.Job, t.start
 	if !t.e.o.HasNode(ts.Place.Node) {
 		return nil, &outcome{Refused: fmt.Sprintf("node %s is not this machine", ts.Place.Node)}
@@ -156,7 +153,7 @@ func (t *task) check() (*sched.Role, *outcome) {
 }
 
 // private is the script with its secrets filled in, and the caller's environment.
-func (t *task) private(lines []string, who *rights.Account) (*private, error) {
+func (t *liveTask) private(lines []string, who *task.Account) (*private, error) {
 	var secrets map[string]string
 	if t.e.o.Secrets != nil {
 		var err error
@@ -200,7 +197,7 @@ func workingDir(asked, own string, coded bool) (string, error) {
 }
 
 // warn tells the user, once for each job, what this runtime does not do.
-func (t *task) warn(s *spec, image string, ignored []string) {
+func (t *liveTask) warn(s *spec, image string, ignored []string) {
 	l, boxed := s.Limits, s.Boxed != nil
 	jobDir := t.e.place.job(t.at.id.Job)
 	if image != "" && !boxed && noteOnce(jobDir, "image") {
@@ -223,7 +220,7 @@ func (t *task) warn(s *spec, image string, ignored []string) {
 
 // spawn starts the supervisor in a session of its own and sends it what no file
 // may hold; nil is nothing, for one that takes up what runs. What comes back on the pipe is its identity message.
-func (t *task) spawn(own *private) (*os.Process, *os.File, error) {
+func (t *liveTask) spawn(own *private) (*os.Process, *os.File, error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -264,7 +261,7 @@ func (t *task) spawn(own *private) (*os.Process, *os.File, error) {
 // readStatus waits for the supervisor's word; nil when it ended without one.
 func readStatus(f *os.File) *identity {
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, record.Longest))
+	data, err := io.ReadAll(io.LimitReader(f, safefile.Longest))
 	if err != nil || len(data) == 0 {
 		return nil
 	}
@@ -280,7 +277,7 @@ const longestWords = 200
 
 // lastWords is the last line that the task wrote on standard error, without the values
 // of its job's secrets; "" where there is none.
-func (t *task) lastWords() string {
+func (t *liveTask) lastWords() string {
 	files, err := filepath.Glob(filepath.Join(t.dir, Stderr+".*"))
 	if err != nil || len(files) == 0 {
 		return ""
@@ -313,7 +310,7 @@ func (t *task) lastWords() string {
 // lastLine is the last line of a file, for a message; "" where there is none, or one of
 // more than 4,096 bytes.
 func lastLine(path string) string {
-	f, err := record.OpenPlain(path)
+	f, err := safefile.OpenPlain(path)
 	if err != nil {
 		return ""
 	}
@@ -370,7 +367,7 @@ func Platform() []int64 { return []int64{int64(os.Geteuid()), keeperUser, int64(
 // identify says as which user a task runs: nil is as its image says, or as the server. The
 // directory of users has refused what is root's or the platform's; that is looked at again, since a
 // task of root could read all that the server keeps. A job keeps its numbers, so it ends.
-func (t *task) identify(boxed bool) (*rights.Account, *outcome) {
+func (t *liveTask) identify(boxed bool) (*task.Account, *outcome) {
 	id, err := t.at.whose()
 	applied := os.Geteuid() == 0 || boxed
 	if err != nil && applied {
@@ -395,7 +392,7 @@ func (t *task) identify(boxed bool) (*rights.Account, *outcome) {
 		}
 		return nil, nil
 	}
-	who := &rights.Account{UID: id.UID, GID: id.GID, Name: user, Home: filepath.Join(t.dir, workDir)}
+	who := &task.Account{UID: id.UID, GID: id.GID, Name: user, Home: filepath.Join(t.dir, workDir)}
 	if boxed {
 		who.Home = insideWork
 	}
@@ -404,8 +401,8 @@ func (t *task) identify(boxed bool) (*rights.Account, *outcome) {
 
 // groups are those of the machine in which a task is besides, by the SKU of its leaves. A process
 // without a user of its own is in those of the server.
-func (t *task) groups(who *rights.Account) ([]uint32, error) {
-	list, err := rights.Groups(t.start.SKU.Groups, sockets(t.e.boxes.engine), cell.Powerful)
+func (t *liveTask) groups(who *task.Account) ([]uint32, error) {
+	list, err := task.Groups(t.start.SKU.Groups, sockets(t.e.boxes.engine), cell.Powerful)
 	boxed := t.e.boxes.runs(&t.at.start.Job.Roles[t.start.Role])
 	if err == nil && len(list) > 0 && who == nil && !boxed && os.Geteuid() != 0 {
 		have, _ := os.Getgroups()
@@ -422,8 +419,8 @@ func (t *task) groups(who *rights.Account) ([]uint32, error) {
 
 // sockets are those of the machine's container engines, also of one that runs no task: a process
 // that may write to one may do everything.
-func sockets(engine *container.Engine) []string {
-	list := []string{container.DefaultHost}
+func sockets(engine *docker.Engine) []string {
+	list := []string{docker.DefaultHost}
 	if engine != nil {
 		list = append(list, engine.Host())
 	}
@@ -432,7 +429,7 @@ func sockets(engine *container.Engine) []string {
 
 // owned makes folders a user's own, with what it writes there from now on; what is in them stays as
 // it is. A server that is not root cannot do so.
-func owned(who *rights.Account, folders ...string) (err error) {
+func owned(who *task.Account, folders ...string) (err error) {
 	for _, dir := range folders {
 		err = errors.Join(err, os.MkdirAll(dir, 0o700))
 		if os.Geteuid() == 0 {
@@ -445,7 +442,7 @@ func owned(who *rights.Account, folders ...string) (err error) {
 // openWay lets a process of another user reach its own folders: those above may be passed and not
 // read. The files beside them are the server's alone; those of other jobs are behind folders of
 // their own.
-func (t *task) openWay(who *rights.Account) (err error) {
+func (t *liveTask) openWay(who *task.Account) (err error) {
 	for _, dir := range []string{filepath.Dir(t.e.o.Dir), t.e.o.Dir} {
 		st, statErr := os.Stat(dir)
 		if err = errors.Join(err, statErr); statErr == nil && st.Mode().Perm()&0o001 == 0 {
@@ -461,7 +458,7 @@ func (t *task) openWay(who *rights.Account) (err error) {
 // house makes the folders of a process that runs as a user of its own, and says where it sees
 // them. Folders above the data directory are not the server's to open: one that is closed to the
 // user is no fault of the job's, and the node is not blamed, since jobs of others run there.
-func (t *task) house(who *rights.Account, seen *paths) *outcome {
+func (t *liveTask) house(who *task.Account, seen *paths) *outcome {
 	seen.files = filepath.Join(t.dir, sharedDir)
 	err := errors.Join(owned(who, seen.checkpoints, seen.code, seen.files), t.openWay(who))
 	if err == nil && t.at.start.Job.Varies() {
@@ -471,7 +468,7 @@ func (t *task) house(who *rights.Account, seen *paths) *outcome {
 	if err != nil {
 		return unable("make the task's directory", err)
 	}
-	if dir := rights.Closed(who, seen.files); dir != "" {
+	if dir := task.Closed(who, seen.files); dir != "" {
 		return &outcome{Fetch: true, Refused: fmt.Sprintf("the folder %s above this server's files is closed to "+
 			"uid %d of user %s: an administrator lets others pass it (chmod o+x %s), or keeps the server's files "+
 			"elsewhere (comb serve --data)", dir, who.UID, who.Name, dir)}
@@ -482,13 +479,13 @@ func (t *task) house(who *rights.Account, seen *paths) *outcome {
 // Closed is the first folder on the way to a path, the path among them, that tasks of a user could
 // not pass as processes; "" is that all are open. This process is root's.
 func Closed(path string, uid, gid int64) string {
-	return rights.Closed(&rights.Account{UID: uint32(uid), GID: uint32(gid)}, path)
+	return task.Closed(&task.Account{UID: uint32(uid), GID: uint32(gid)}, path)
 }
 
 // ownerOf is a user to whom folders of storages are given.
-func ownerOf(who *rights.Account) *storages.Owner {
+func ownerOf(who *task.Account) *machine.StorageOwner {
 	if who == nil {
 		return nil
 	}
-	return &storages.Owner{UID: who.UID, GID: who.GID}
+	return &machine.StorageOwner{UID: who.UID, GID: who.GID}
 }

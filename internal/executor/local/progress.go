@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/record"
-	lines "github.com/combsched/comb/internal/executor/progress"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -35,7 +35,7 @@ type told struct {
 // progress follows one task's progress file. Between two facts only the last
 // line counts, except that a checkpoint is never passed over.
 type progress struct {
-	t        *task
+	t        *liveTask
 	file     string
 	at       told // the first byte that is not read
 	confirm  told // to write at the next look
@@ -46,10 +46,10 @@ type progress struct {
 	warned   bool
 }
 
-func newProgress(t *task) *progress {
+func newProgress(t *liveTask) *progress {
 	p := &progress{t: t, file: filepath.Join(t.spec().files(t.dir), progressFile)}
 	var before told
-	if record.Read(t.dir, toldFile, &before) == nil && before.Offset > 0 {
+	if safefile.Read(t.dir, toldFile, &before) == nil && before.Offset > 0 {
 		p.at, p.confirm, p.written = before, before, before
 	}
 	return p
@@ -58,7 +58,7 @@ func newProgress(t *task) *progress {
 // look reads what is new and tells at most one fact.
 func (p *progress) look() {
 	if p.confirm != p.written {
-		if record.Write(p.t.dir, toldFile, p.confirm) == nil {
+		if safefile.Write(p.t.dir, toldFile, p.confirm) == nil {
 			p.written = p.confirm
 		}
 	}
@@ -86,7 +86,7 @@ func (p *progress) tellOne(f **sched.Progress) bool {
 
 // read takes whole lines; a last line without its end waits.
 func (p *progress) read(limit int64) {
-	f, err := record.OpenPlain(p.file)
+	f, err := safefile.OpenPlain(p.file)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			p.warn()
@@ -109,7 +109,7 @@ func (p *progress) read(limit int64) {
 	if _, err := f.Seek(p.at.Offset, io.SeekStart); err != nil {
 		return
 	}
-	r := bufio.NewReaderSize(io.LimitReader(f, limit), lines.Longest)
+	r := bufio.NewReaderSize(io.LimitReader(f, limit), task.LongestProgress)
 	for {
 		line, err := r.ReadSlice('\n')
 		switch {
@@ -147,7 +147,7 @@ func (p *progress) line(line []byte) {
 	if len(line) == 0 {
 		return
 	}
-	f, err := lines.Parse(line)
+	f, err := task.ParseProgress(line)
 	if err != nil {
 		p.warn()
 		return
@@ -158,7 +158,7 @@ func (p *progress) line(line []byte) {
 		return
 	}
 	if p.latest != nil { // it is not told any more
-		lines.Fill(&f, p.latest)
+		task.FillProgress(&f, p.latest)
 	}
 	p.point, p.latest = &f, nil
 }

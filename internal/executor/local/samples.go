@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/guard"
-	"github.com/combsched/comb/internal/executor/local/nvidia"
-	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/machine"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -28,7 +27,7 @@ type sampler struct {
 	program string // absolute; "" looks at nothing
 
 	mu    sync.Mutex
-	tasks map[*task]*lastUse
+	tasks map[*liveTask]*lastUse
 	runs  bool
 }
 
@@ -43,11 +42,11 @@ func newSampler(e *Executor, program string) *sampler {
 	if err != nil {
 		path = "" // no driver, no samples
 	}
-	return &sampler{e: e, program: path, tasks: map[*task]*lastUse{}}
+	return &sampler{e: e, program: path, tasks: map[*liveTask]*lastUse{}}
 }
 
 // watch looks at a task's devices until the function that it returns is called.
-func (s *sampler) watch(t *task) (forget func()) {
+func (s *sampler) watch(t *liveTask) (forget func()) {
 	if s.program == "" || t.start == nil || t.start.SKU.Device != cell.NVIDIA || t.start.SKU.GPU == 0 {
 		return func() {}
 	}
@@ -97,13 +96,13 @@ func (s *sampler) run() {
 
 // device is one GPU at one moment.
 type device struct {
-	nvidia.Device
+	machine.Device
 	tasks map[string]int64 // MiB of each task, by its marker; nil where that is not known
 }
 
 // sample asks the driver: for the devices and, where it tells, for the processes.
 func (s *sampler) sample() (map[int32]*device, error) {
-	list, err := nvidia.Devices(s.e.ctx, s.program)
+	list, err := machine.NVIDIADevices(s.e.ctx, s.program)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +111,7 @@ func (s *sampler) sample() (map[int32]*device, error) {
 		devices[i] = &device{Device: *d}
 		byUUID[d.UUID] = devices[i]
 	}
-	apps, told, err := nvidia.Apps(s.e.ctx, s.program)
+	apps, told, err := machine.Apps(s.e.ctx, s.program)
 	if err != nil || !told {
 		return devices, err
 	}
@@ -133,7 +132,7 @@ func (s *sampler) tell(seen map[int32]*device) {
 	defer s.mu.Unlock()
 	owners := map[int32]int{}
 	for t := range s.tasks {
-		for _, d := range guard.Devices(t.start.SKU, t.start.Place) {
+		for _, d := range machine.PlacedDevices(t.start.SKU, t.start.Place) {
 			owners[d]++
 		}
 	}
@@ -153,8 +152,8 @@ func (s *sampler) tell(seen map[int32]*device) {
 // useOf is what a task's devices do, and how much memory the fullest of them has;
 // nil where that is not known. What a task has of a device with several is told
 // by its processes.
-func useOf(t *task, seen map[int32]*device, owners map[int32]int) (use *sched.DeviceUse, total int64) {
-	mine := guard.Devices(t.start.SKU, t.start.Place)
+func useOf(t *liveTask, seen map[int32]*device, owners map[int32]int) (use *sched.DeviceUse, total int64) {
+	mine := machine.PlacedDevices(t.start.SKU, t.start.Place)
 	util := int64(0)
 	use = &sched.DeviceUse{}
 	for _, i := range mine {
@@ -190,7 +189,7 @@ func noticeable(before, now *sched.DeviceUse, total int64) bool {
 
 // settled reports whether a task has run for a while: what is seen of a device
 // belongs to whoever has the turn.
-func (t *task) settled(now sched.Time) bool {
+func (t *liveTask) settled(now sched.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turn.rotation == nil {

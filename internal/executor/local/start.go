@@ -11,19 +11,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/code"
-	"github.com/combsched/comb/internal/executor/local/enter"
-	"github.com/combsched/comb/internal/executor/local/libraries"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
-	"github.com/combsched/comb/internal/executor/local/rights"
-	"github.com/combsched/comb/internal/executor/local/spawn"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 )
 
 // startMain starts the task's shell, or what its image runs by itself, in a session of its own and
 // in its cgroups from the first instruction on. out and err are its streams, who is as whom it
 // runs: nil is as this process.
-func startMain(s *spec, own *private, out, errs *os.File, who *rights.Account) (pid int, err error) {
+func startMain(s *spec, own *private, out, errs *os.File, who *task.Account) (pid int, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return 0, err
@@ -35,7 +31,7 @@ func startMain(s *spec, own *private, out, errs *os.File, who *rights.Account) (
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
 	if s.Boxed != nil && len(s.Boxed.Runs) > 0 {
-		return spawn.In(s.Parents, s.groupName(), s.Boxed.Runs, as(who, attr))
+		return task.Spawn(s.Parents, s.groupName(), s.Boxed.Runs, as(who, attr))
 	}
 	text, err := scriptFile(own.script)
 	if err != nil {
@@ -43,7 +39,7 @@ func startMain(s *spec, own *private, out, errs *os.File, who *rights.Account) (
 	}
 	defer text.Close()
 	attr.Files = append(attr.Files, text.Fd())
-	return spawn.In(s.Parents, s.groupName(), []string{s.Shell, "/proc/self/fd/3"}, as(who, attr))
+	return task.Spawn(s.Parents, s.groupName(), []string{s.Shell, "/proc/self/fd/3"}, as(who, attr))
 }
 
 // unpack puts the job's code into the task's own directory. A stop ends it.
@@ -51,25 +47,25 @@ func (s *supervisor) unpack() error {
 	if s.spec.Code == nil {
 		return nil
 	}
-	self, err := libraries.Self()
+	self, err := task.OwnLibraries()
 	if err != nil {
 		return err
 	}
 	start := func(argv []string, attr *syscall.ProcAttr) (int, error) {
-		return spawn.In(nil, "", append(self, argv[1:]...), as(s.account, attr))
+		return task.Spawn(nil, "", append(self, argv[1:]...), as(s.account, attr))
 	}
 	var order stopOrder
 	err = s.spec.Code.Unpack(start, []string{process.MarkerName + "=" + s.spec.marker()}, func() bool {
-		return record.Read(s.dir, stopFile, &order) == nil
+		return safefile.Read(s.dir, stopFile, &order) == nil
 	})
-	if s.stopped = errors.Is(err, code.ErrStopped); s.stopped {
+	if s.stopped = errors.Is(err, task.ErrUnpackStopped); s.stopped {
 		return nil
 	}
 	return err
 }
 
 // as makes what is started a user's.
-func as(who *rights.Account, attr *syscall.ProcAttr) *syscall.ProcAttr {
+func as(who *task.Account, attr *syscall.ProcAttr) *syscall.ProcAttr {
 	if who != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: who.Groups}
 	}
@@ -157,12 +153,12 @@ var programWord = regexp.MustCompile(`^[a-zA-Z0-9_@%+:,./-]+$`)
 
 // openDoor lets the server run commands beside the task. Without it the task runs as well.
 func (s *supervisor) openDoor() {
-	h := enter.Host{Members: s.descendants}
+	h := Host{Members: s.descendants}
 	if s.boxed() {
-		h = enter.Host{Address: s.spec.Host, As: func(f func()) { rights.As(s.account, f) }}
+		h = Host{Address: s.spec.Host, As: func(f func()) { task.RunAs(s.account, f) }}
 	}
 	var err error
-	if s.door, err = enter.Open(s.dir, h); err != nil {
+	if s.door, err = openDoor(s.dir, h); err != nil {
 		s.note("%v", err)
 	}
 }
@@ -181,7 +177,7 @@ func (s *supervisor) letIn() {
 }
 
 // startBeside starts a command as the task was started. The shell looks for the program, as the task's user.
-func (s *supervisor) startBeside(g *enter.Guest) (int, error) {
+func (s *supervisor) startBeside(g *Guest) (int, error) {
 	attr := &syscall.ProcAttr{Dir: s.spec.Dir, Env: within(s.spec.Env, s.private.surroundings),
 		Files: []uintptr{uintptr(g.Files[0]), uintptr(g.Files[1]), uintptr(g.Files[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: g.Terminal != nil}}
@@ -192,7 +188,7 @@ func (s *supervisor) startBeside(g *enter.Guest) (int, error) {
 		}
 		attr.Env = setEnv(attr.Env, "TERM", kind)
 	}
-	pid, err := spawn.In(s.spec.Parents, s.spec.groupName(), append([]string{s.spec.Shell, "-c", `exec "$@"`, "comb"}, g.Argv...), as(s.account, attr))
+	pid, err := task.Spawn(s.spec.Parents, s.spec.groupName(), append([]string{s.spec.Shell, "-c", `exec "$@"`, "comb"}, g.Argv...), as(s.account, attr))
 	if err != nil {
 		return 0, fmt.Errorf("start %s: %w", s.spec.Shell, err)
 	}

@@ -15,12 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/capture"
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/enter"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
-	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -78,8 +76,8 @@ func Supervise(args []string) int {
 // When wait(2) says that it has no child, then no descendant exists.
 type supervisor struct {
 	dir     string
-	file    string          // what the outcome is called
-	account *rights.Account // as whom the task runs; nil is as the supervisor
+	file    string        // what the outcome is called
+	account *task.Account // as whom the task runs; nil is as the supervisor
 	spec    *spec
 	private *private
 	status  *os.File
@@ -91,11 +89,11 @@ type supervisor struct {
 
 	locks      []*os.File
 	part       suspension
-	captures   []*capture.Capture
-	order      *capture.Order // of what they capture
+	captures   []*task.Capture
+	order      *task.Order // of what they capture
 	unenforced []string
 	main       int
-	door       *enter.Door
+	door       *Door
 
 	ended   *unix.WaitStatus // of the main process
 	endedAt sched.Time
@@ -125,7 +123,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	unix.CloseOnExec(statusFD)
 	s = newSupervised(dir, outcomeFile)
 	s.status = os.NewFile(statusFD, "status")
-	if err := record.Read(dir, specFile, s.spec); err != nil {
+	if err := safefile.Read(dir, specFile, s.spec); err != nil {
 		return nil, notStarted(err), err
 	}
 	if s.spec.Boxed != nil {
@@ -138,7 +136,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 		s.account.Groups = s.spec.Groups
 	}
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	rights.Limit(s.spec.Each.NoFile, s.spec.Each.StackMB, s.spec.Each.MemLockMB)
+	task.SetLimits(s.spec.Each.NoFile, s.spec.Each.StackMB, s.spec.Each.MemLockMB)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, exitUnable, fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -201,7 +199,7 @@ func readPrivate(r io.Reader) (*private, error) {
 // start starts the task, or says why it could not.
 func (s *supervisor) start() (refused string, job bool) {
 	var order stopOrder
-	if record.Read(s.dir, stopFile, &order) == nil {
+	if safefile.Read(s.dir, stopFile, &order) == nil {
 		s.stopped = true // the stop overtook the start
 		return "", false
 	}
@@ -218,14 +216,14 @@ func (s *supervisor) start() (refused string, job bool) {
 	if s.stopped {
 		return "", false
 	}
-	if err := rights.Enterable(s.account, s.spec.Dir); err != nil {
+	if err := task.Enterable(s.account, s.spec.Dir); err != nil {
 		return fmt.Sprintf("the working directory %s %v", s.spec.Dir, err), true
 	}
 	s.unenforced = cgroup.Make(s.spec.Parents, s.spec.groupName(), s.spec.Limits)
 	var writers []*os.File
-	s.order = capture.NewOrder(s.dir)
+	s.order = task.NewOrder(s.dir)
 	for i, stream := range []string{Stdout, Stderr} {
-		c, w, err := capture.New(s.dir, stream, s.spec.Logs)
+		c, w, err := task.NewCapture(s.dir, stream, s.spec.Logs)
 		if err != nil {
 			return "capture output: " + err.Error(), false
 		}
@@ -268,7 +266,7 @@ const lockPatience = 30 * time.Second
 // lock takes the task's devices, or says why it cannot; a stop ends the wait.
 func (s *supervisor) lock() (err error) {
 	var r sched.Rotation
-	if record.Read(s.dir, rotationFile, &r) != nil || !shares(&r) {
+	if safefile.Read(s.dir, rotationFile, &r) != nil || !shares(&r) {
 		s.locks, err = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_EX)
 		return err
 	}
@@ -278,7 +276,7 @@ func (s *supervisor) lock() (err error) {
 			return err
 		}
 		var order stopOrder
-		if record.Read(s.dir, stopFile, &order) == nil {
+		if safefile.Read(s.dir, stopFile, &order) == nil {
 			s.stopped = true
 			return nil
 		}
@@ -289,12 +287,12 @@ func (s *supervisor) lock() (err error) {
 func (s *supervisor) tellStarted() {
 	id := identity{Main: process.Of(s.main), Unenforced: s.unenforced}
 	if s.boxed() {
-		if err := record.Write(s.dir, runsFile, identity{Host: s.spec.Host, Unenforced: s.unenforced}); err != nil {
+		if err := safefile.Write(s.dir, runsFile, identity{Host: s.spec.Host, Unenforced: s.unenforced}); err != nil {
 			s.note("record that the task runs: %v", err)
 		}
 		return
 	}
-	if err := record.Write(s.dir, identityFile, id); err != nil {
+	if err := safefile.Write(s.dir, identityFile, id); err != nil {
 		s.note("record the task's process: %v", err) // the marker still names the tree
 	}
 	data, err := json.Marshal(id)
@@ -507,7 +505,7 @@ func (s *supervisor) grouped() (pids []int) {
 // takeOrder obeys a stop that the server left.
 func (s *supervisor) takeOrder() {
 	var order stopOrder
-	if err := record.Read(s.dir, stopFile, &order); err == nil {
+	if err := safefile.Read(s.dir, stopFile, &order); err == nil {
 		s.foreign = false
 		s.stop(time.Duration(max(order.Grace, 0)) * time.Microsecond)
 	} else if !errors.Is(err, fs.ErrNotExist) {

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -91,7 +91,7 @@ type suspension struct {
 // follow takes up the rotation that the server left.
 func (s *supervisor) follow() {
 	var r sched.Rotation
-	if err := record.Read(s.dir, rotationFile, &r); err != nil {
+	if err := safefile.Read(s.dir, rotationFile, &r); err != nil {
 		return // there is none, or it is damaged: the present one goes on
 	}
 	if shares(&r) {
@@ -117,7 +117,7 @@ func wallClock() sched.Time { return sched.Time(time.Now().UnixMicro()) }
 // inTurn reports whether a task that starts now may run.
 func (s *supervisor) inTurn() bool {
 	var r sched.Rotation
-	if record.Read(s.dir, rotationFile, &r) != nil {
+	if safefile.Read(s.dir, rotationFile, &r) != nil {
 		return true
 	}
 	turns := turnsOf(r, s.spec.Attempt)

@@ -14,17 +14,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/capture"
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 )
 
 // task is the server's side of one task: one goroutine that starts or finds its
 // supervisor, waits for its end, and tells.
-type task struct {
+type liveTask struct {
 	e     *Executor
 	at    *attempt
 	n     int32
@@ -44,13 +44,13 @@ type task struct {
 	clear    func() // once: the same is known, or cannot be known soon
 }
 
-func newTask(e *Executor, at *attempt, n int32) *task {
+func newTask(e *Executor, at *attempt, n int32) *liveTask {
 	starting, halt := context.WithCancel(e.ctx)
-	return &task{e: e, at: at, n: n, dir: e.place.task(at.id, n), starting: starting, halt: halt, judged: func() {}, clear: func() {}}
+	return &liveTask{e: e, at: at, n: n, dir: e.place.task(at.id, n), starting: starting, halt: halt, judged: func() {}, clear: func() {}}
 }
 
 // newKnown is a task that a server before may have started; e.mu is held.
-func newKnown(e *Executor, at *attempt, n int32) *task {
+func newKnown(e *Executor, at *attempt, n int32) *liveTask {
 	t := newTask(e, at, n)
 	judged := make(chan struct{})
 	t.known, t.judged = true, sync.OnceFunc(func() { close(judged) })
@@ -63,7 +63,7 @@ func newKnown(e *Executor, at *attempt, n int32) *task {
 // stop asks for the end. The order is left in the task's directory before its
 // supervisor is looked up, and a supervisor looks for orders after it claimed
 // the start: one of the two sees the other.
-func (t *task) stop(grace sched.Duration) {
+func (t *liveTask) stop(grace sched.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order != nil && t.order.Grace <= grace {
@@ -77,8 +77,8 @@ func (t *task) stop(grace sched.Duration) {
 }
 
 // leaveOrder writes the stop and wakes the supervisor; t.mu is held.
-func (t *task) leaveOrder() {
-	if err := record.Write(t.dir, stopFile, t.order); err != nil {
+func (t *liveTask) leaveOrder() {
+	if err := safefile.Write(t.dir, stopFile, t.order); err != nil {
 		if t.said != err.Error() {
 			t.said = err.Error()
 			t.e.o.Log.Warn("leave a stop", "attempt", t.at.id, "task", t.n, "error", err)
@@ -92,16 +92,16 @@ func (t *task) leaveOrder() {
 }
 
 // supervisor is the task's. Its file is asked only before it is known otherwise: the task may remove it. t.mu is held.
-func (t *task) supervisor() process.ID {
+func (t *liveTask) supervisor() process.ID {
 	var c claim
-	if t.owner.PID == 0 && record.Read(t.dir, claimFile, &c) == nil && c.Boot == t.e.boot && c.Supervisor.PID > 0 {
+	if t.owner.PID == 0 && safefile.Read(t.dir, claimFile, &c) == nil && c.Boot == t.e.boot && c.Supervisor.PID > 0 {
 		return c.Supervisor
 	}
 	return t.owner
 }
 
 // signalOwner wakes the supervisor.
-func (t *task) signalOwner(ordered bool) {
+func (t *liveTask) signalOwner(ordered bool) {
 	sig := sigOrder
 	if !ordered {
 		sig = sigEnd
@@ -110,7 +110,7 @@ func (t *task) signalOwner(ordered bool) {
 }
 
 // owned remembers a supervisor that takes signals.
-func (t *task) owned(p process.ID) {
+func (t *liveTask) owned(p process.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owner = p
@@ -121,7 +121,7 @@ func (t *task) owned(p process.ID) {
 }
 
 // open makes the directory known to stops.
-func (t *task) open() (stopped bool) {
+func (t *liveTask) open() (stopped bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.made = true
@@ -133,7 +133,7 @@ func (t *task) open() (stopped bool) {
 }
 
 // run brings the task from whatever is on disk to its end.
-func (t *task) run() {
+func (t *liveTask) run() {
 	defer t.e.over(t.at)
 	defer t.halt()
 	defer t.e.roster.leave(t)
@@ -145,9 +145,9 @@ func (t *task) run() {
 
 // claimed takes up a task whose start somebody has claimed; false when there was
 // no claim.
-func (t *task) claimed() bool {
+func (t *liveTask) claimed() bool {
 	var c claim
-	switch err := record.Read(t.dir, claimFile, &c); {
+	switch err := safefile.Read(t.dir, claimFile, &c); {
 	case err == nil:
 		t.open()
 		t.follow(c)
@@ -162,7 +162,7 @@ func (t *task) claimed() bool {
 // unclaimed takes up a task whose start nobody had claimed when that was looked
 // at. A supervisor that a killed server left behind may claim it at any moment:
 // no process is killed, and none started, before the claim was tried for.
-func (t *task) unclaimed() {
+func (t *liveTask) unclaimed() {
 	switch {
 	case t.lostByReboot():
 		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
@@ -179,17 +179,17 @@ func (t *task) unclaimed() {
 
 // lostByReboot is true for a task that may have run before a reboot that took
 // its files: without a trace of it, the reboot is what proves its death.
-func (t *task) lostByReboot() bool {
+func (t *liveTask) lostByReboot() bool {
 	var s spec
-	err := record.Read(t.dir, specFile, &s)
+	err := safefile.Read(t.dir, specFile, &s)
 	return t.known && (err == nil && s.Boot != t.e.boot || err != nil && t.e.rebooted)
 }
 
 // unreadable ends a task whose claim is damaged, by a power cut or by the task.
 // Whatever owned it is ended: nothing can be said to it any more.
-func (t *task) unreadable(err error) {
+func (t *liveTask) unreadable(err error) {
 	var s spec
-	if specErr := record.Read(t.dir, specFile, &s); specErr == nil && s.Boot != t.e.boot || specErr != nil && t.e.rebooted {
+	if specErr := safefile.Read(t.dir, specFile, &s); specErr == nil && s.Boot != t.e.boot || specErr != nil && t.e.rebooted {
 		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
 		return
 	}
@@ -208,13 +208,13 @@ func (t *task) unreadable(err error) {
 }
 
 // endedBefore is true when the end of a task is recorded.
-func (t *task) endedBefore() bool {
+func (t *liveTask) endedBefore() bool {
 	_, ok := t.outcome(t.spec())
 	return ok
 }
 
 // orphaned is true when processes of a task live, or when that cannot be known.
-func (t *task) orphaned() bool {
+func (t *liveTask) orphaned() bool {
 	found, err := treeOf(t.spec(), process.ID{}).Find()
 	return err != nil || len(found) > 0
 }
@@ -224,7 +224,7 @@ func (t *task) orphaned() bool {
 // was looked for, and then a supervisor is at work that must not be disturbed.
 // Only taking the claim tells one from the other, and it keeps out a supervisor
 // that comes later.
-func (t *task) endOrphans() {
+func (t *liveTask) endOrphans() {
 	err := os.MkdirAll(t.dir, 0o700)
 	mine := false
 	if err == nil {
@@ -239,7 +239,7 @@ func (t *task) endOrphans() {
 }
 
 // tryLaunch starts a task and sees it to its end, or says why it cannot be started.
-func (t *task) tryLaunch() *outcome {
+func (t *liveTask) tryLaunch() *outcome {
 	if t.e.o.Room != nil {
 		if err := t.e.o.Room(); err != nil {
 			return &outcome{Refused: err.Error(), disk: true}
@@ -274,7 +274,7 @@ func (t *task) tryLaunch() *outcome {
 
 // awaitStatus waits for the supervisor's word; nil when none comes. The task's
 // first instruction may already hold its supervisor up.
-func (t *task) awaitStatus(f *os.File, p process.ID) *identity {
+func (t *liveTask) awaitStatus(f *os.File, p process.ID) *identity {
 	word := make(chan *identity, 1)
 	go func() { word <- readStatus(f) }()
 	care := keeper{t: t, p: p}
@@ -292,7 +292,7 @@ func (t *task) awaitStatus(f *os.File, p process.ID) *identity {
 }
 
 // settle ends a task whose supervisor, started by us, is gone, or says why it did not start.
-func (t *task) settle(s *spec, p process.ID, end *os.ProcessState) *outcome {
+func (t *liveTask) settle(s *spec, p process.ID, end *os.ProcessState) *outcome {
 	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
 		return nil
@@ -306,7 +306,7 @@ func (t *task) settle(s *spec, p process.ID, end *os.ProcessState) *outcome {
 		return &outcome{Refused: reason}
 	}
 	var c claim
-	if err := record.Read(t.dir, claimFile, &c); err != nil || c.Supervisor == p {
+	if err := safefile.Read(t.dir, claimFile, &c); err != nil || c.Supervisor == p {
 		t.lost(s, p) // also when its files are gone: the marker names the tree
 		return nil
 	}
@@ -315,7 +315,7 @@ func (t *task) settle(s *spec, p process.ID, end *os.ProcessState) *outcome {
 }
 
 // follow takes up a task whose start somebody has claimed.
-func (t *task) follow(c claim) {
+func (t *liveTask) follow(c claim) {
 	s := t.spec()
 	lives := c.Boot == t.e.boot && c.Supervisor.Alive()
 	// While its supervisor lives, an outcome may be the task's own work.
@@ -344,7 +344,7 @@ func (t *task) follow(c claim) {
 }
 
 // inherited ends a task whose supervisor, found on disk, is gone.
-func (t *task) inherited(s *spec, c claim) {
+func (t *liveTask) inherited(s *spec, c claim) {
 	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
 		return
@@ -356,8 +356,8 @@ func (t *task) inherited(s *spec, c claim) {
 
 // outcome reads the recorded end. A supervisor records it when nobody is left in
 // the task's groups: with somebody there it is not a supervisor's word.
-func (t *task) outcome(s *spec) (o outcome, ok bool) {
-	if record.Read(t.dir, outcomeFile, &o) != nil {
+func (t *liveTask) outcome(s *spec) (o outcome, ok bool) {
+	if safefile.Read(t.dir, outcomeFile, &o) != nil {
 		return o, false
 	}
 	mine := spec{Attempt: t.at.id, Task: t.n, Parents: append(slices.Clone(t.e.parents), s.Parents...)}
@@ -366,18 +366,18 @@ func (t *task) outcome(s *spec) (o outcome, ok bool) {
 
 // spec reads what was started. Where that cannot be read, what finds the task's
 // processes is known anyway.
-func (t *task) spec() *spec {
+func (t *liveTask) spec() *spec {
 	s := &spec{}
-	if record.Read(t.dir, specFile, s) != nil || s.Attempt != t.at.id || s.Task != t.n || s.Cluster != t.e.o.Cluster {
+	if safefile.Read(t.dir, specFile, s) != nil || s.Attempt != t.at.id || s.Task != t.n || s.Cluster != t.e.o.Cluster {
 		return &spec{Cluster: t.e.o.Cluster, Attempt: t.at.id, Task: t.n, Parents: t.e.parents, Host: localHost}
 	}
 	return s
 }
 
 // identified tells the start when the supervisor has recorded it.
-func (t *task) identified(s *spec) bool {
+func (t *liveTask) identified(s *spec) bool {
 	var id identity
-	if record.Read(t.dir, identityFile, &id) != nil {
+	if safefile.Read(t.dir, identityFile, &id) != nil {
 		return false
 	}
 	t.started(s, id)
@@ -386,7 +386,7 @@ func (t *task) identified(s *spec) bool {
 
 // await waits for the end of the supervisor, and tells progress meanwhile. It
 // also returns when the executor is closed.
-func (t *task) await(s *spec, p process.ID, told bool) {
+func (t *liveTask) await(s *spec, p process.ID, told bool) {
 	w, ok := process.Watch(p)
 	if !ok { // it ended before there was time to look
 		if !told {
@@ -423,7 +423,7 @@ func (t *task) await(s *spec, p process.ID, told bool) {
 // keeper sees to it that a supervisor can do its work, whatever its task, which
 // runs as the same user, does to it.
 type keeper struct {
-	t    *task
+	t    *liveTask
 	p    process.ID
 	next time.Time
 	held int // looks in a row at which the supervisor was stopped
@@ -455,7 +455,7 @@ func (k *keeper) look() {
 }
 
 // remind repeats a stop to a supervisor that has not ended its task.
-func (t *task) remind() {
+func (t *liveTask) remind() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order != nil && t.made && t.owner.PID > 0 {
@@ -472,7 +472,7 @@ func treeOf(s *spec, supervisor process.ID) process.Tree {
 
 // lost kills what a dead supervisor left. Only a proof frees the task's leaves;
 // without one it stays unknown and is looked at again.
-func (t *task) lost(s *spec, supervisor process.ID) {
+func (t *liveTask) lost(s *spec, supervisor process.ID) {
 	if s.Boxed != nil {
 		t.takeUp(s)
 		return
@@ -480,7 +480,7 @@ func (t *task) lost(s *spec, supervisor process.ID) {
 	t.judged() // what it left may take long to end
 	tr := treeOf(s, supervisor)
 	var id identity
-	if record.Read(t.dir, identityFile, &id) == nil {
+	if safefile.Read(t.dir, identityFile, &id) == nil {
 		tr.Main = id.Main
 	}
 	said := ""
@@ -507,7 +507,7 @@ func (t *task) lost(s *spec, supervisor process.ID) {
 
 // dropTurnLocks removes what a supervisor that died left among the locks. It goes by
 // what the server knows of the start: the task can write its own folder.
-func (t *task) dropTurnLocks() {
+func (t *liveTask) dropTurnLocks() {
 	if t.start == nil {
 		return
 	}
@@ -517,11 +517,11 @@ func (t *task) dropTurnLocks() {
 }
 
 // neverStarted claims the start, so that no supervisor ever can, and tells.
-func (t *task) neverStarted() {
+func (t *liveTask) neverStarted() {
 	if err := os.MkdirAll(t.dir, 0o700); err == nil {
 		mine, err := writeClaim(t.dir, claim{Boot: t.e.boot})
 		var c claim
-		if err == nil && !mine && record.Read(t.dir, claimFile, &c) == nil {
+		if err == nil && !mine && safefile.Read(t.dir, claimFile, &c) == nil {
 			t.follow(c)
 			return
 		}
@@ -529,7 +529,7 @@ func (t *task) neverStarted() {
 	t.exited(sched.Exit{Code: 1, Cause: sched.NeverStarted, Message: "it was stopped before it was started"}, true)
 }
 
-func (t *task) started(s *spec, id identity) {
+func (t *liveTask) started(s *spec, id identity) {
 	host := cmp.Or(id.Host, s.Host)
 	t.e.roster.join(t, host, t.top(s, id))
 	t.e.tell(sched.TaskStarted{Attempt: t.at.id, Task: t.n, Host: host, PID: int32(id.Main.PID), Ports: s.Ports})
@@ -540,11 +540,11 @@ func (t *task) started(s *spec, id identity) {
 	}
 }
 
-func (t *task) notice(text string) { t.e.tell(sched.Notice{Job: t.at.id.Job, Message: text}) }
+func (t *liveTask) notice(text string) { t.e.tell(sched.Notice{Job: t.at.id.Job, Message: text}) }
 
 // exited tells an end. One that the server itself found is recorded first, so
 // that the next server says the same.
-func (t *task) exited(x sched.Exit, record bool) {
+func (t *liveTask) exited(x sched.Exit, record bool) {
 	if record {
 		t.recordOutcome(outcome{Exit: &x})
 	}
@@ -552,14 +552,14 @@ func (t *task) exited(x sched.Exit, record bool) {
 }
 
 // ended tells the task's end, behind those of its attempt that came before.
-func (t *task) ended(f sched.Fact, at sched.Time) {
+func (t *liveTask) ended(f sched.Fact, at sched.Time) {
 	t.at.found.over(end{t.n, at, func() {
 		t.e.tell(f)
 		t.judged()
 	}})
 }
 
-func (t *task) recordOutcome(o outcome) {
+func (t *liveTask) recordOutcome(o outcome) {
 	err := os.MkdirAll(t.dir, 0o700)
 	if err == nil {
 		err = writeOutcome(t.dir, outcomeFile, o)
@@ -570,12 +570,12 @@ func (t *task) recordOutcome(o outcome) {
 }
 
 // refused records and tells that the task did not start.
-func (t *task) refused(o outcome) {
+func (t *liveTask) refused(o outcome) {
 	t.recordOutcome(o)
 	t.tellOutcome(o)
 }
 
-func (t *task) tellOutcome(o outcome) {
+func (t *liveTask) tellOutcome(o outcome) {
 	if o.Exit == nil {
 		if o.Job {
 			t.sayWhy(o.Refused)
@@ -600,8 +600,8 @@ func (t *task) tellOutcome(o outcome) {
 
 // sayWhy puts into the log of a task that did not start why it did not: a user looks there first. A
 // log that has something says it already.
-func (t *task) sayWhy(why string) {
-	path := filepath.Join(t.dir, capture.Name(Stderr, 0))
+func (t *liveTask) sayWhy(why string) {
+	path := filepath.Join(t.dir, task.LogName(Stderr, 0))
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err == nil {
 		var st os.FileInfo
@@ -615,7 +615,7 @@ func (t *task) sayWhy(why string) {
 	}
 }
 
-func (t *task) unknown(why string) {
+func (t *liveTask) unknown(why string) {
 	t.e.roster.leave(t)
 	t.e.o.Log.Warn("a task's fate is unknown", "attempt", t.at.id, "task", t.n, "reason", why)
 	t.e.tell(sched.TaskUnknown{Attempt: t.at.id, Task: t.n, Reason: why})

@@ -17,14 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/capture"
-	"github.com/combsched/comb/internal/executor/local/cgroup"
-	"github.com/combsched/comb/internal/executor/local/guard"
-	"github.com/combsched/comb/internal/executor/local/ports"
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/cgroup"
+	"github.com/combsched/comb/internal/executor/machine"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -49,8 +48,8 @@ func TestEnvironment(t *testing.T) {
 	w.exit()
 	w.exit()
 	out := w.output(a.Attempt, 1, Stdout)
-	var blocks []ports.Block
-	if err := record.Read(w.e.place.job(1), ports.File, &blocks); err != nil {
+	var blocks []portBlock
+	if err := safefile.Read(w.e.place.job(1), portsFileName, &blocks); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
@@ -104,7 +103,7 @@ func TestNoDevicesAreSeenWithoutLeaves(t *testing.T) {
 				t.Errorf("parts of devices (%s): %s", tt.sku.Part, v.Value)
 			}
 		}
-		if got := strings.Join(guard.Files(tt.sku, parts), " "); got != "/dev/nvidia3 /dev/nvidia5 /dev/nvidiactl" {
+		if got := strings.Join(machine.DeviceFiles(tt.sku, parts), " "); got != "/dev/nvidia3 /dev/nvidia5 /dev/nvidiactl" {
 			t.Errorf("device files: %s", got)
 		}
 	}
@@ -396,7 +395,7 @@ func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
 	w.e.Do(b)
 	want[sched.TaskStarted](w)
 	var s spec
-	if err := record.Read(w.e.place.task(b.Attempt, 0), specFile, &s); err != nil {
+	if err := safefile.Read(w.e.place.task(b.Attempt, 0), specFile, &s); err != nil {
 		t.Fatal(err)
 	}
 	if s.Limits.MilliCPU != 500 || s.Limits.MemoryMB != 200 {
@@ -556,7 +555,7 @@ func TestCheckpointSurvivesARestart(t *testing.T) {
 	}
 	w.eventually("how far it was told is kept", func() bool {
 		var kept told
-		return record.Read(w.e.place.task(a.Attempt, 0), toldFile, &kept) == nil && kept.Offset > 0
+		return safefile.Read(w.e.place.task(a.Attempt, 0), toldFile, &kept) == nil && kept.Offset > 0
 	})
 	w.e.Close()
 	work := filepath.Join(w.e.place.task(a.Attempt, 0), workDir)
@@ -625,8 +624,8 @@ func TestLogsFollowNoLinks(t *testing.T) {
 		w.exit()
 	}
 	dir := w.e.place.task(a.Attempt, 0)
-	log := filepath.Join(dir, capture.Name(Stdout, 0))
-	other := filepath.Join(w.e.place.task(b.Attempt, 0), capture.Name(Stdout, 0))
+	log := filepath.Join(dir, task.LogName(Stdout, 0))
+	other := filepath.Join(w.e.place.task(b.Attempt, 0), task.LogName(Stdout, 0))
 	swap := func(path, target string) {
 		t.Helper()
 		if err := errors.Join(os.RemoveAll(path), os.Symlink(target, path)); err != nil {
@@ -717,7 +716,7 @@ func TestEndsOfAnAbsenceAreToldInOrder(t *testing.T) {
 		w.eventually("it has ended, and its supervisor", func() bool {
 			var c claim
 			_, err := os.Stat(filepath.Join(dir, outcomeFile))
-			return err == nil && record.Read(dir, claimFile, &c) == nil && !c.Supervisor.Alive()
+			return err == nil && safefile.Read(dir, claimFile, &c) == nil && !c.Supervisor.Alive()
 		})
 	}
 	w.open()

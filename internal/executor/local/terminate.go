@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
 	"golang.org/x/sys/unix"
 )
 
@@ -105,7 +105,7 @@ func (s *supervisor) left(p process.ID) (status *unix.WaitStatus) {
 	if s.account == nil {
 		return p.Left()
 	}
-	rights.As(s.account, func() { status = p.Left() })
+	task.RunAs(s.account, func() { status = p.Left() })
 	return status
 }
 

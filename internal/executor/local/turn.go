@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -31,7 +31,7 @@ func (e *Executor) rotate(id sched.AttemptID, r *sched.Rotation) {
 	}
 }
 
-func (t *task) rotate(r *sched.Rotation) {
+func (t *liveTask) rotate(r *sched.Rotation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn = turnOrder{rotation: r, given: true}
@@ -41,7 +41,7 @@ func (t *task) rotate(r *sched.Rotation) {
 // leaveRotation writes the task's rotation and wakes its supervisor; t.mu is held.
 // As with a stop, either the supervisor that begins finds the file, or it is known
 // and gets the signal.
-func (t *task) leaveRotation() {
+func (t *liveTask) leaveRotation() {
 	if !t.turn.given || !t.made {
 		return
 	}
@@ -51,7 +51,7 @@ func (t *task) leaveRotation() {
 	} else if _, err := os.Lstat(filepath.Join(t.dir, rotationFile)); errors.Is(err, fs.ErrNotExist) {
 		return // it never had one
 	}
-	err := record.Write(t.dir, rotationFile, r)
+	err := safefile.Write(t.dir, rotationFile, r)
 	if t.turn.late = err != nil; err != nil {
 		if t.said != err.Error() {
 			t.said = err.Error()

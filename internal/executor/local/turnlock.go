@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -70,7 +70,7 @@ func (l *turnLocks) enterAlone(t *turns) bool {
 
 // lockedBy reports whether whoever has this file runs.
 func lockedBy(path string) bool {
-	f, err := record.OpenPlain(path)
+	f, err := safefile.OpenPlain(path)
 	if err != nil {
 		return false
 	}

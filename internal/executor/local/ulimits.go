@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -43,7 +43,7 @@ func (l eachLimit) text() string {
 // ulimits are the limits of each process of a container. What the engine cannot give is refused: it
 // is the job's fault where its role asks for it, else the node's, whose SKU has it. Locked memory
 // is as much as the engine gives where nothing is said: RDMA and pinned memory need it.
-func ulimits(role *sched.Role, sku *cell.SKU, most func(string) int64) (list []container.Ulimit,
+func ulimits(role *sched.Role, sku *cell.SKU, most func(string) int64) (list []docker.Ulimit,
 	refused string, job bool) {
 	for _, l := range eachOf(role.Launch.Limits.Or(sku.Limits)) {
 		value, said := l.value, l.value != 0
@@ -51,11 +51,11 @@ func ulimits(role *sched.Role, sku *cell.SKU, most func(string) int64) (list []c
 		case value > 0:
 			value *= l.unit
 		case !said && l.name == "memlock":
-			value = container.Unlimited
+			value = docker.Unlimited
 		case !said:
 			continue
 		}
-		if m := most(l.name); container.Exceeds(value, m) {
+		if m := most(l.name); docker.Exceeds(value, m) {
 			if said {
 				bytes := ""
 				if l.unit > 1 {
@@ -67,7 +67,7 @@ func ulimits(role *sched.Role, sku *cell.SKU, most func(string) int64) (list []c
 			}
 			value = m
 		}
-		list = append(list, container.Ulimit{Name: l.name, Value: value})
+		list = append(list, docker.Ulimit{Name: l.name, Value: value})
 	}
 	return list, "", false
 }
@@ -75,7 +75,7 @@ func ulimits(role *sched.Role, sku *cell.SKU, most func(string) int64) (list []c
 // ungiven says of the limits that a task's processes were to have, and of those that its role asks
 // for itself, what an engine could not give after all; "" is that its words are on something else.
 func ungiven(each, own cell.TaskLimits, words string) (refused string, job bool) {
-	name := container.LimitOf(words)
+	name := docker.LimitOf(words)
 	for _, l := range eachOf(each) {
 		if l.name == name && l.value != 0 {
 			return tooMuch(own, l, " is more than the container engine of this node can give ("+words+")")

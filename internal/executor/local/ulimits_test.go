@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -15,9 +15,9 @@ import (
 // role asks for it, and the node's where the cluster file does. Locked memory is what it can give.
 func TestLimitsOfContainers(t *testing.T) {
 	most := func(name string) int64 {
-		return map[string]int64{"nofile": 20000, "memlock": 1 << 16, "stack": container.Unlimited}[name]
+		return map[string]int64{"nofile": 20000, "memlock": 1 << 16, "stack": docker.Unlimited}[name]
 	}
-	all := func(string) int64 { return container.Unlimited }
+	all := func(string) int64 { return docker.Unlimited }
 	const files = " is more than the 20000 that the container engine of this node can give"
 	const asked, given = ": ask for less (--ulimit, or limits of the role)", ": an administrator raises the engine's own limit"
 	for name, c := range map[string]struct {
@@ -84,13 +84,13 @@ func TestContainerOfTooManyFiles(t *testing.T) {
 	if r := wantRefused(w); !r.Job || !strings.Contains(r.Reason, "nofile: 1073741824 is more than") {
 		t.Errorf("%+v", r)
 	}
-	box := &container.Box{Name: "too-many", Image: boxImage, Command: []string{"/bin/true"}, Top: insideTop,
-		Ulimits: []container.Ulimit{{Name: "nofile", Value: cell.MostFiles}}}
+	box := &docker.Box{Name: "too-many", Image: boxImage, Command: []string{"/bin/true"}, Top: insideTop,
+		Ulimits: []docker.Ulimit{{Name: "nofile", Value: cell.MostFiles}}}
 	err := engine.Create(t.Context(), box)
 	if err == nil {
 		err = engine.Start(t.Context(), box.Name, nil)
 	}
-	if err == nil || container.LimitOf(err.Error()) != "nofile" {
+	if err == nil || docker.LimitOf(err.Error()) != "nofile" {
 		t.Errorf("the engine says of them: %v", err)
 	}
 	if err := engine.Remove(t.Context(), box.Name); err != nil {

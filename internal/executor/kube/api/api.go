@@ -28,8 +28,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-
-	"github.com/combsched/comb/internal/executor/kube/dra"
 )
 
 // Oldest is the minor version of the oldest Kubernetes that is known to do: 1.34.
@@ -144,7 +142,7 @@ var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", tru
 	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "services", "", false, ""}}
 
 // claimRights are those for devices that are claimed.
-var claimRights = []right{{"list", "resourceslices", "", true, dra.Group}, {"create", "resourceclaims", "", false, dra.Group}, {"get", "resourceclaims", "", false, dra.Group}, {"patch", "resourceclaims", "", false, dra.Group}, {"delete", "resourceclaims", "", false, dra.Group}}
+var claimRights = []right{{"list", "resourceslices", "", true, Group}, {"create", "resourceclaims", "", false, Group}, {"get", "resourceclaims", "", false, Group}, {"patch", "resourceclaims", "", false, Group}, {"delete", "resourceclaims", "", false, Group}}
 
 // Missing are the rights that Comb lacks, in words; none where the API server does not say.
 func (c *Client) Missing(ctx context.Context) ([]string, error) { return c.missing(ctx, rights) }

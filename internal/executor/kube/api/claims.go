@@ -12,12 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-
-	"github.com/combsched/comb/internal/executor/kube/dra"
 )
 
 // What is asked about dynamic resource allocation is plain JSON: the types of that group and their protobuf are not in this program.
-const groupPath = "/apis/" + dra.Version
+const groupPath = "/apis/" + Version
 
 func (c *Client) claims(r *rest.Request, name ...string) *rest.Request {
 	return r.AbsPath(append([]string{groupPath, "namespaces", c.namespace, "resourceclaims"}, name...)...).SetHeader("Content-Type", "application/json")
@@ -27,7 +25,7 @@ func (c *Client) claims(r *rest.Request, name ...string) *rest.Request {
 const slicesAtOnce = 500
 
 // Slices asks for what drivers publish of the devices of nodes: of one node, of one driver, or of all where these are "".
-func (c *Client) Slices(ctx context.Context, node, driver string) (all []dra.Slice, err error) {
+func (c *Client) Slices(ctx context.Context, node, driver string) (all []Slice, err error) {
 	var of []string
 	if node != "" {
 		of = append(of, "spec.nodeName="+node)
@@ -49,7 +47,7 @@ func (c *Client) Slices(ctx context.Context, node, driver string) (all []dra.Sli
 		}
 		var list struct {
 			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []dra.Slice     `json:"items"`
+			Items    []Slice         `json:"items"`
 		}
 		if err := json.Unmarshal(raw, &list); err != nil {
 			return nil, fmt.Errorf("%s does not say which devices there are: %w", c.host, err)
@@ -61,7 +59,7 @@ func (c *Client) Slices(ctx context.Context, node, driver string) (all []dra.Sli
 }
 
 // Claim asks for a claim; nil where there is none.
-func (c *Client) Claim(ctx context.Context, name string) (*dra.Claim, error) {
+func (c *Client) Claim(ctx context.Context, name string) (*Claim, error) {
 	raw, err := c.claims(c.plain.Get(), name).Do(ctx).Raw()
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -69,12 +67,12 @@ func (c *Client) Claim(ctx context.Context, name string) (*dra.Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &dra.Claim{}
+	out := &Claim{}
 	return out, json.Unmarshal(raw, out)
 }
 
 // MakeClaim makes a claim that belongs to a pod, unless it is there. Another one of that name is deleted first.
-func (c *Client) MakeClaim(ctx context.Context, claim *dra.Claim) error {
+func (c *Client) MakeClaim(ctx context.Context, claim *Claim) error {
 	body, err := json.Marshal(claim)
 	if err != nil {
 		return err
@@ -107,7 +105,7 @@ func (s *Soon) Error() string { return s.Why }
 // ShareClaim makes a claim that belongs to a pod, or makes one that is there belong to that pod as well. It is shared only with those that
 // are beside the pod: all to which it belongs are that, or gone. One to which nothing belongs any more is deleted, and made anew by the next
 // call. *Soon says that it cannot be had yet.
-func (c *Client) ShareClaim(ctx context.Context, claim *dra.Claim, beside, gone func(metav1.OwnerReference) bool) error {
+func (c *Client) ShareClaim(ctx context.Context, claim *Claim, beside, gone func(metav1.OwnerReference) bool) error {
 	body, err := json.Marshal(claim)
 	if err != nil {
 		return err
@@ -142,7 +140,7 @@ func (c *Client) ShareClaim(ctx context.Context, claim *dra.Claim, beside, gone 
 }
 
 // ownToo makes a claim belong to one pod more, if nothing has changed of it.
-func (c *Client) ownToo(ctx context.Context, had *dra.Claim, own metav1.OwnerReference) error {
+func (c *Client) ownToo(ctx context.Context, had *Claim, own metav1.OwnerReference) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": had.UID, "resourceVersion": had.ResourceVersion, "ownerReferences": append(had.OwnerReferences, own)}})
 	if err != nil {
 		return err
@@ -155,7 +153,7 @@ func (c *Client) ownToo(ctx context.Context, had *dra.Claim, own metav1.OwnerRef
 }
 
 // deleteClaim deletes a claim if nothing has changed of it.
-func (c *Client) deleteClaim(ctx context.Context, had *dra.Claim) error {
+func (c *Client) deleteClaim(ctx context.Context, had *Claim) error {
 	o, err := json.Marshal(&metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: &metav1.Preconditions{UID: &had.UID, ResourceVersion: &had.ResourceVersion}})
 	if err != nil {
 		return err

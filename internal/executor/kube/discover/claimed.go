@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/executor/kube/dra"
+	"github.com/combsched/comb/internal/executor/kube/api"
 )
 
 // found are the GPUs of a node that a driver gives to claims.
@@ -16,8 +16,8 @@ type found struct {
 	text    string // the key dra of a SKU
 }
 
-func byNode(list []dra.Slice) map[string][]dra.Slice {
-	out := map[string][]dra.Slice{}
+func byNode(list []api.Slice) map[string][]api.Slice {
+	out := map[string][]api.Slice{}
 	for i := range list {
 		out[list[i].Spec.NodeName] = append(out[list[i].Spec.NodeName], list[i])
 	}
@@ -26,7 +26,7 @@ func byNode(list []dra.Slice) map[string][]dra.Slice {
 
 // claimedOf looks for a driver of GPUs whose devices on a node can be leaves: their names count from 0, and some attribute tells each from the others. Other
 // drivers give networks, processors and more. A class with the driver's name is what such drivers come with.
-func claimedOf(node string, published []dra.Slice) found {
+func claimedOf(node string, published []api.Slice) found {
 	drivers := map[string]bool{}
 	for i := range published {
 		if name := published[i].Spec.Driver; strings.HasPrefix(name, "gpu.") || strings.HasPrefix(name, "npu.") || strings.HasPrefix(name, "tpu.") {
@@ -34,11 +34,11 @@ func claimedOf(node string, published []dra.Slice) found {
 		}
 	}
 	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
-		devices := dra.Devices(published, node, driver)
+		devices := api.DRADevices(published, node, driver)
 		if len(devices) == 0 || len(devices) > maxLeaves {
 			continue
 		}
-		d, ok := dra.Named(driver, devices)
+		d, ok := api.DRANamed(driver, devices)
 		if !ok {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/combsched/comb/internal/executor/kube/dra"
+	"github.com/combsched/comb/internal/executor/kube/api"
 )
 
 // level is one way in which nodes sit together, and the labels that may say it, the first that is there.
@@ -77,7 +77,7 @@ type Proposal struct {
 
 // Propose writes the cluster file of some nodes, of which drivers have published some devices. What of their CPUs and memory pods of others have is
 // not known to it.
-func Propose(list []corev1.Node, published []dra.Slice) Proposal {
+func Propose(list []corev1.Node, published []api.Slice) Proposal {
 	var p Proposal
 	devices := byNode(published)
 	byKind := map[kind][]node{}
@@ -129,7 +129,7 @@ func alike(nodes []node, amount func(node) int64) (parts [][]node) {
 }
 
 // read says what a node is, or why it is left out.
-func read(n *corev1.Node, published []dra.Slice) (out node, why string) {
+func read(n *corev1.Node, published []api.Slice) (out node, why string) {
 	for _, t := range n.Spec.Taints {
 		if t.Key == "node-role.kubernetes.io/control-plane" && t.Effect != corev1.TaintEffectPreferNoSchedule {
 			return out, "it is for the control plane"
@@ -195,7 +195,7 @@ const (
 // gpusOf is how many GPUs a node has, by its device plugin, by the driver that claims are given by, or else by its labels, and what they are called.
 // More than a node of a cluster file can have are some number that is more. Where it offers parts of GPUs, of one size, they are counted. A plugin that
 // offers none is right against a label: its GPUs may be broken.
-func gpusOf(n *corev1.Node, published []dra.Slice) (count int64, product, given string) {
+func gpusOf(n *corev1.Node, published []api.Slice) (count int64, product, given string) {
 	for _, r := range resources {
 		q := n.Status.Allocatable[r.name]
 		if q.CmpInt64(maxLeaves) > 0 {

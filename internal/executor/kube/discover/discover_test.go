@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/discover"
-	"github.com/combsched/comb/internal/executor/kube/dra"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/spec/config"
 )
@@ -37,7 +37,7 @@ const (
 )
 
 // accepted parses what is proposed: it must be a cluster file without a problem, with all the nodes.
-func accepted(t *testing.T, nodes []corev1.Node, published ...dra.Slice) (discover.Proposal, *config.Cluster) {
+func accepted(t *testing.T, nodes []corev1.Node, published ...api.Slice) (discover.Proposal, *config.Cluster) {
 	t.Helper()
 	p := discover.Propose(nodes, published)
 	c, _, problems := config.Parse("proposed", []byte(p.File), config.Policies{Names: policy.Names(), New: policy.New})
@@ -267,11 +267,11 @@ func TestPluginAgainstLabel(t *testing.T) {
 }
 
 // published are devices of a node as a driver names them, each with its own id.
-func published(node, driver, attribute string, names ...string) dra.Slice {
-	s := dra.Slice{Spec: dra.SliceSpec{Driver: driver, NodeName: node, Pool: dra.Pool{Name: node}}}
+func published(node, driver, attribute string, names ...string) api.Slice {
+	s := api.Slice{Spec: api.SliceSpec{Driver: driver, NodeName: node, Pool: api.Pool{Name: node}}}
 	for _, name := range names {
 		id, product := "id-"+name, "Example GPU"
-		s.Spec.Devices = append(s.Spec.Devices, dra.Device{Name: name, Attributes: map[string]dra.Value{attribute: {String: &id}, "productName": {String: &product}}})
+		s.Spec.Devices = append(s.Spec.Devices, api.Device{Name: name, Attributes: map[string]api.Value{attribute: {String: &id}, "productName": {String: &product}}})
 	}
 	return s
 }

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/combsched/comb/internal/executor/kube/attend"
+	"github.com/combsched/comb/internal/executor/kube/podinit"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -49,7 +49,7 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 	pod.Spec.ShareProcessNamespace = &no // process 1 hands on signals, and reaps
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	first := &pod.Spec.Containers[0]
-	o := attend.Order{URL: t.Line.URL, Pin: t.Line.Pin, Pod: pod.Name, Code: t.Start.Job.Upload, Dir: workDir, Limit: t.Line.Limit, From: t.runsIn(role), Progress: progressFile, Meets: len(t.Start.Tasks) > 1}
+	o := podinit.Order{URL: t.Line.URL, Pin: t.Line.Pin, Pod: pod.Name, Code: t.Start.Job.Upload, Dir: workDir, Limit: t.Line.Limit, From: t.runsIn(role), Progress: progressFile, Meets: len(t.Start.Tasks) > 1}
 	if t.Start.Job.Varies() {
 		o.Members, o.Signal = membersFile, t.Start.Job.Hints.MembersSignal
 	}
@@ -71,12 +71,12 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 }
 
 // turnsOf says how a task takes turns with others; nil is that its job does not let it.
-func turnsOf(t Task) *attend.Turns {
+func turnsOf(t Task) *podinit.Turns {
 	job := t.Start.Job
 	if !job.Hints.Suspendable {
 		return nil
 	}
-	turns := &attend.Turns{Attempt: t.Attempt, Grace: sched.Duration(graceSeconds(job.Grace)) * sched.Second}
+	turns := &podinit.Turns{Attempt: t.Attempt, Grace: sched.Duration(graceSeconds(job.Grace)) * sched.Second}
 	if t.Start.Rotation != nil {
 		turns.Rotation = *t.Start.Rotation
 	}

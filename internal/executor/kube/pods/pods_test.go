@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/executor/kube/attend"
+	"github.com/combsched/comb/internal/executor/kube/podinit"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/test/executortest"
@@ -208,7 +208,7 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 			if got.WorkingDir != c.dir || strings.Contains(text, plain(inOwnFolder)) != c.folder {
 				t.Errorf("it begins in %q, with %q", got.WorkingDir, text)
 			}
-			var order attend.Order
+			var order podinit.Order
 			if got.Command[1] == "attend" {
 				if err := json.Unmarshal([]byte(strings.ReplaceAll(got.Command[2], "$$", "$")), &order); err != nil {
 					t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/moby/moby/client"
 
-	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/docker"
 )
 
 // Image is one that was made.
@@ -35,11 +35,11 @@ type Image struct {
 // Make makes an image of that name with programs in /bin, where an engine answers (DOCKER_HOST) whose containers
 // reach each other. Programs that need libraries of this machine are not for it.
 func Make(ctx context.Context, name string, programs ...string) (*Image, error) {
-	host, err := container.Host(os.Getenv("DOCKER_HOST"))
+	host, err := docker.Host(os.Getenv("DOCKER_HOST"))
 	if err != nil {
 		return nil, err
 	}
-	engine, err := container.Open(ctx, host)
+	engine, err := docker.OpenEngine(ctx, host)
 	if err != nil {
 		return nil, err
 	}

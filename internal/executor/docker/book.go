@@ -1,0 +1,150 @@
+package docker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/base/safefile"
+)
+
+// bookFile, in the folder of a machine's jobs, says which VC may run which image.
+const bookFile = "images.json"
+
+// book is what is known of the machine's images beyond what the engine knows: an image that was fetched with
+// a VC's credentials is not for others, until their own get it.
+type book struct {
+	dir string
+	// Asked are the repositories that were asked with credentials. It is written before an image comes: one
+	// whose fetching was cut off is no VC's, and for each its registry is asked.
+	Asked map[string]bool `json:"asked,omitempty"`
+	// Lost is that the book was damaged: no image of a registry is known to be for all.
+	Lost   bool             `json:"lost,omitempty"`
+	Images map[string]*leaf `json:"images,omitempty"` // by ID
+}
+
+// leaf is one image.
+type leaf struct {
+	Public bool     `json:"public,omitempty"` // its registry gave it without credentials
+	VCs    []string `json:"vcs,omitempty"`    // whose credentials got it
+	Used   int64    `json:"used,omitempty"`   // when a task last started with it, in seconds
+}
+
+func (b *book) open(dir string, log *slog.Logger) error {
+	b.dir = dir
+	err := safefile.Read(dir, bookFile, b)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Error("what is known of the images of this machine cannot be read: registries are asked again", "error", err)
+		*b = book{dir: dir, Lost: true}
+	}
+	if b.Asked == nil {
+		b.Asked = map[string]bool{}
+	}
+	if b.Images == nil {
+		b.Images = map[string]*leaf{}
+	}
+	if b.Lost {
+		return b.save(true)
+	}
+	return nil
+}
+
+// save writes the book. What says which VC may run what must outlive a power cut, as the image does.
+func (b *book) save(durable bool) error {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	if len(data) > safefile.Longest {
+		return fmt.Errorf("%s would have %d bytes, more than %d: remove images (comb image prune)", bookFile, len(data), safefile.Longest)
+	}
+	tmp := filepath.Join(b.dir, bookFile+".new")
+	f, err := safefile.CreateNew(tmp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if durable && err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := safefile.Replace(tmp, filepath.Join(b.dir, bookFile)); err != nil || !durable {
+		return err
+	}
+	return safefile.SyncDir(b.dir)
+}
+
+func (b *book) leaf(id string) *leaf {
+	l := b.Images[id]
+	if l == nil {
+		l = &leaf{}
+		b.Images[id] = l
+	}
+	return l
+}
+
+// used notes that a task starts with an image.
+func (b *book) used(id string) error {
+	b.leaf(id).Used = time.Now().Unix()
+	return b.save(false)
+}
+
+// asks notes that a repository is asked with credentials.
+func (b *book) asks(repo string) error {
+	if b.Asked[repo] {
+		return nil
+	}
+	b.Asked[repo] = true
+	return b.save(true)
+}
+
+// allowed reports whether a VC may run an image of this machine without that its registry is asked.
+// What Comb did not fetch is for all: that is up to those that put it on the machine.
+func (s *Images) allowed(image *Image, vc string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.book.Images[image.ID]; l != nil && (l.Public || slices.Contains(l.VCs, vc)) {
+		return true
+	} else if l != nil && len(l.VCs) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(image.Digests, func(d string) bool { return s.book.Lost || s.book.Asked[repository(d)] })
+}
+
+// replaceable reports whether what a registry has by a name may stand in the place of an image
+// that is here by it: only where Comb fetched that from the same repository. Else the owner of the
+// name there could replace what the machine's administrator made or put here. A name with a digest
+// replaces nothing.
+func (s *Images) replaceable(image *Image, name string) bool {
+	if strings.Contains(name, "@") {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.book.Images[image.ID]
+	return l != nil && (l.Public || len(l.VCs) > 0) &&
+		slices.ContainsFunc(image.Digests, func(d string) bool { return repository(d) == repository(name) })
+}
+
+// grant notes that a registry gave an image to a job.
+func (s *Images) grant(image *Image, w *ImageWant) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.book.leaf(image.ID)
+	l.Used = time.Now().Unix()
+	switch {
+	case w.Login == nil && !l.Public:
+		l.Public = true
+	case w.Login != nil && !l.Public && !slices.Contains(l.VCs, w.VC):
+		l.VCs = append(l.VCs, w.VC)
+	}
+	return s.book.save(true)
+}

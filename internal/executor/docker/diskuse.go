@@ -1,0 +1,203 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	every   = time.Second // between two looks; one that takes long is followed by a longer pause:
+	rest    = 20          // so many times as long, and no longer than
+	longest = 10 * time.Second
+	depth   = 200       // of folders in one another
+	files   = 2_000_000 // that one container may have
+	unsure  = 30        // looks in a row that the engine may fail at
+)
+
+// Limit says what a container may write.
+type DiskLimit struct {
+	MB   int64    `json:"mb,omitempty"`   // 0 is any amount
+	Dirs []string `json:"dirs,omitempty"` // folders of this machine that count, beside its own
+}
+
+// For is the limit of a task that asks for so much, 0 for nothing, where most is what one may have and has without
+// asking; 0 is any amount.
+func DiskLimitFor(asked, most int64, dirs ...string) (DiskLimit, error) {
+	if most > 0 && asked > most {
+		return DiskLimit{}, fmt.Errorf("the task asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", asked, most)
+	}
+	if asked == 0 {
+		asked = most
+	}
+	return DiskLimit{asked, dirs}, nil
+}
+
+// Watch measures a container until End, and calls over when it has more than it may; from then on End says why.
+func (l *DiskLimit) Watch(host, name string, over func()) *DiskWatch {
+	w := &DiskWatch{limit: *l, host: host, name: name, over: over}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	if l.MB > 0 {
+		w.done.Go(func() { w.run(ctx) })
+	}
+	return w
+}
+
+// Watch is a container that is measured.
+type DiskWatch struct {
+	limit      DiskLimit
+	host, name string
+	over       func()
+	cancel     context.CancelFunc
+	done       sync.WaitGroup
+	layer      *Disk  // where it is whole: the engine need not be asked again
+	why        string // once done
+	failed     int
+}
+
+// End stops measuring, and says why the container had too much; "" is that it had not.
+func (w *DiskWatch) End() string {
+	w.cancel()
+	w.done.Wait()
+	return w.why
+}
+
+func (w *DiskWatch) run(ctx context.Context) {
+	var engine *Engine
+	for pause := every; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if engine == nil && w.layer == nil {
+			var err error
+			if engine, err = OpenEngine(ctx, w.host); err != nil {
+				continue // it measures what it can once it answers
+			}
+			defer engine.Close()
+		}
+		began := time.Now()
+		if w.why = w.look(ctx, engine); w.why != "" {
+			w.over()
+			return
+		}
+		pause = min(max(every, rest*time.Since(began)), longest)
+	}
+}
+
+// look measures once, and says what is wrong; "" is nothing.
+func (w *DiskWatch) look(ctx context.Context, engine *Engine) string {
+	layer := w.layer
+	if layer == nil {
+		l, err := engine.Disk(ctx, w.name)
+		if err != nil {
+			return "" // it has ended, or the engine does not answer now
+		}
+		if layer = &l; l.Whole {
+			w.layer = layer
+			_ = engine.Close() // its connection waits for no other question
+		}
+	}
+	m := &measure{ctx: ctx, limit: w.limit.MB << 20, seen: map[[2]uint64]bool{}}
+	for _, dir := range slices.Concat(layer.Dirs, w.limit.Dirs) {
+		if err := m.dir(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
+			return fmt.Sprintf("what it wrote to its disk cannot be measured: %v", err)
+		}
+	}
+	for _, file := range layer.Files {
+		var st unix.Stat_t
+		if unix.Lstat(file, &st) == nil { // an engine on another machine has none here
+			m.bytes += st.Blocks * 512
+		}
+	}
+	m.bytes += max(layer.Bytes, 0)
+	if ctx.Err() != nil {
+		return "" // it has ended meanwhile
+	}
+	switch w.failed++; {
+	case m.bytes > m.limit:
+		return fmt.Sprintf("it wrote %d MiB to its disk, more than the %d MiB that it may: write to a storage or the checkpoint folder, or ask for more (--disk, extras.comb.taskRoles.NAME.disk)", m.bytes>>20, w.limit.MB)
+	case m.files > files:
+		return fmt.Sprintf("it has %d files on its disk, more than the %d that a container may have: write to a storage", m.files, files)
+	case w.failed == unsure:
+		return "what it wrote to its disk cannot be measured: the container engine does not say it"
+	case layer.Bytes >= 0:
+		w.failed = 0
+	}
+	return ""
+}
+
+// measure adds up what is in folders.
+type measure struct {
+	ctx          context.Context // a look that nothing waits for any more ends
+	limit, bytes int64
+	files        int
+	seen         map[[2]uint64]bool // files of several names
+}
+
+var errDeep = fmt.Errorf("it has folders more than %d deep", depth)
+
+// dir adds a folder. It ends early where that is more than the limits.
+func (m *measure) dir(path string) error {
+	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return m.open(os.NewFile(uintptr(fd), path), 0)
+}
+
+// open adds an open folder and closes it. Folders are opened one from the other: a path could be too long.
+func (m *measure) open(f *os.File, deep int) error {
+	defer f.Close()
+	if deep > depth {
+		return errDeep
+	}
+	for {
+		if m.ctx.Err() != nil {
+			return nil
+		}
+		names, _ := f.Readdirnames(1024) // one that is gone is empty
+		for _, name := range names {
+			if m.files++; m.files > files || m.bytes > m.limit {
+				return nil
+			}
+			if err := m.one(f, name, deep); err != nil {
+				return err
+			}
+		}
+		if len(names) == 0 {
+			return nil
+		}
+	}
+}
+
+// one adds one file or folder. What is gone meanwhile counts nothing.
+func (m *measure) one(in *os.File, name string, deep int) error {
+	var st unix.Stat_t
+	if unix.Fstatat(int(in.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return nil
+	}
+	if id := [2]uint64{st.Dev, st.Ino}; st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		if m.seen[id] {
+			return nil
+		}
+		m.seen[id] = true
+	}
+	m.bytes += st.Blocks * 512
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil
+	}
+	fd, err := unix.Openat(int(in.Fd()), name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return m.open(os.NewFile(uintptr(fd), name), deep+1)
+}

@@ -1,0 +1,49 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// turnPause is between two looks for a turn.
+const turnPause = 50 * time.Millisecond
+
+// turns is how many containers are started at once: starts beyond what the processors can do hold each other up, until a gang of
+// dozens has none that is done in time.
+func turns() int { return max(2*runtime.NumCPU(), 4) }
+
+// Turn waits until this process may start a container; leave lets the next one. Turns are locks of files in a folder that
+// every process that starts containers names, so that those of one that died are free. False is that stop returned true before.
+// Where the files cannot be made there are no turns.
+func Turn(folder string, stop func() bool) (leave func(), ok bool) {
+	var files []*os.File
+	leave = func() {
+		for _, f := range files {
+			_ = f.Close() // and with it the lock
+		}
+	}
+	for n := range turns() {
+		path := filepath.Join(folder, fmt.Sprintf("start.%d", n))
+		if f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err == nil {
+			files = append(files, f)
+		}
+	}
+	for !stop() {
+		if len(files) == 0 {
+			return leave, true
+		}
+		for _, f := range files {
+			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+				return leave, true
+			}
+		}
+		time.Sleep(turnPause)
+	}
+	leave()
+	return nil, false
+}

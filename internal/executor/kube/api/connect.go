@@ -1,0 +1,176 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/combsched/comb/internal/executor/kube/link"
+	"github.com/combsched/comb/internal/executor/kube/pods"
+)
+
+// Flags say in which Kubernetes cluster jobs run.
+type Flags struct {
+	Executor string
+	File     string
+	Space    string
+	Work     string
+	Image    string // of Comb, for pods
+	URL      string // at which pods reach the server
+	Listen   string
+}
+
+// Add adds them to those of a command.
+func (k *Flags) Add(f *pflag.FlagSet) {
+	f.StringVar(&k.Executor, "executor", "local", "what runs tasks: local is this machine, kubernetes the nodes of a Kubernetes cluster, as pods")
+	k.AddFile(f)
+	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
+	f.StringVar(&k.Work, "checkpoint-claim", "", "PersistentVolumeClaim (ReadWriteMany) of that namespace in which jobs keep their checkpoints, a folder for each; without one jobs that ask for checkpoints are refused")
+	f.StringVar(&k.Image, "pod-image", "", "image of this very Comb, as make image writes it, that pods take the program from which fetches a job's code and tells its progress; self is that of the pod in which the server itself runs")
+	f.StringVar(&k.URL, "pod-url", "", "https://NAME:PORT at which pods reach this server; with --pod-image")
+	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which it listens for pods; with --pod-image")
+}
+
+// AddFile adds only the one that says which cluster is meant.
+func (k *Flags) AddFile(f *pflag.FlagSet) {
+	f.StringVar(&k.File, "kubeconfig", "", "file that says which Kubernetes cluster (default: $KUBECONFIG, ~/.kube/config, or the pod that this runs in)")
+}
+
+// Used reports whether jobs run on Kubernetes.
+func (k *Flags) Used() bool { return k.Executor == "kubernetes" }
+
+// Check says what is wrong with them. pretended is that GPUs of this machine are pretended.
+func (k *Flags) Check(pretended bool) error {
+	switch {
+	case k.Executor != "local" && !k.Used():
+		return fmt.Errorf("--executor %q: want local or kubernetes", k.Executor)
+	case k.Work != "" && !k.Used():
+		return errors.New("--checkpoint-claim is for --executor kubernetes; on one machine checkpoints are in the data directory")
+	case (k.Image == "") != (k.URL == "") || k.Image != "" && !k.Used():
+		return errors.New("--pod-image and --pod-url are given both or not at all, and with --executor kubernetes")
+	case k.URL != "" && !strings.HasPrefix(k.URL, "https://"):
+		return fmt.Errorf("--pod-url %q: want https://NAME:PORT", k.URL)
+	case k.Used() && pretended:
+		return errors.New("--virtual-gpus is for this machine, and --executor kubernetes runs tasks on the nodes of a cluster")
+	}
+	return nil
+}
+
+// Open returns the API server, and what runs tasks in words. It waits for one that does not answer, and says so; one
+// that is too old it refuses.
+func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, error) {
+	client, err := Open(Options{Kubeconfig: k.File, Namespace: k.Space, Log: log})
+	if err != nil {
+		return nil, "", err
+	}
+	version, err := k.ask(ctx, client)
+	for refused := (*refusedError)(nil); err != nil; version, err = k.ask(ctx, client) {
+		if errors.As(err, &refused) {
+			return nil, "", err
+		}
+		log.Warn("the API server of Kubernetes cannot be asked; it is tried again", "server", client.Host(), "error", Words(err))
+		select {
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		case <-time.After(5 * time.Second):
+		}
+	}
+	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
+}
+
+// Line is how pods reach this server, and where it listens for them; nil is that they do not. dir keeps the certificate, limit is
+// how large a job's code may be, in bytes.
+func (k *Flags) Line(ctx context.Context, c *Client, dir string, limit int64) (*pods.Line, net.Listener, error) {
+	if k.Image == "" {
+		return nil, nil, nil
+	}
+	image, err := k.imageOf(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	pair, pin, err := link.Identity(filepath.Join(dir, "pod-line.pem"))
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", k.Listen)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot listen for pods: %w; name another address with --pod-listen", err)
+	}
+	return &pods.Line{Image: image, URL: k.URL, Pin: pin, Limit: limit},
+		tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}}), nil
+}
+
+// imageOf is the image that pods take this program from.
+func (k *Flags) imageOf(ctx context.Context, c *Client) (string, error) {
+	if k.Image != "self" {
+		return k.Image, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("--pod-image self: %w", err)
+	}
+	pod, err := c.Get(ctx, name)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("--pod-image self: ask for the pod of this server: %s", Words(err))
+	case pod == nil:
+		return "", fmt.Errorf("--pod-image self: this server is no pod of namespace %s (there is none named %s): name the image", k.Space, name)
+	}
+	image, ok := ownImage(pod)
+	if !ok {
+		return "", fmt.Errorf("--pod-image self: pod %s has %d containers, and none is named comb, so it is not known which is this server's: name the image", name, len(pod.Spec.Containers))
+	}
+	return image, nil
+}
+
+// ownImage is the image of the container named comb, or of the only one: others may be put into a pod, before it too.
+func ownImage(pod *corev1.Pod) (string, bool) {
+	list := pod.Spec.Containers
+	if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == "comb" }); i >= 0 {
+		return list[i].Image, true
+	}
+	if len(list) == 1 {
+		return list[0].Image, true
+	}
+	return "", false
+}
+
+// refusedError is what does not become better by waiting.
+type refusedError struct{ why string }
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.why }
+
+// ask asks for the version, and for all that Comb needs there.
+func (k *Flags) ask(ctx context.Context, c *Client) (version string, err error) {
+	version, err = c.Version(ctx)
+	if tooOld := (*TooOld)(nil); errors.As(err, &tooOld) {
+		return "", &refusedError{tooOld.Error()}
+	}
+	if err != nil {
+		return "", err
+	}
+	missing, err := c.Missing(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(missing) > 0 {
+		return "", &refusedError{fmt.Sprintf("Comb lacks rights in the Kubernetes cluster at %s (namespace %s): %s; deploy/kubernetes/rights.yaml has them", c.Host(), k.Space, strings.Join(missing, ", "))}
+	}
+	there, err := c.HasNamespace(ctx)
+	if err == nil && !there {
+		return "", &refusedError{fmt.Sprintf("the Kubernetes cluster has no namespace %s: make it with kubectl create namespace %s, or name another one with --kube-namespace", k.Space, k.Space)}
+	}
+	return version, err
+}

@@ -1,0 +1,162 @@
+package link
+
+import (
+	"container/list"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// limits is how many connections there may be beside each other.
+type limits struct {
+	unknown int           // of one address, that have not shown a token yet: pods may share an address
+	all     int           // of all addresses, that have not
+	pod     int           // of one pod: a task has one for each thing that it asks at once
+	header  time.Duration // for the first request and each that follows
+}
+
+var usual = limits{unknown: 256, all: 2048, pod: 8, header: headerTime}
+
+// callers is a listener that knows for which connections a pod has shown its token. A pod has few. Of those that have shown none the oldest
+// goes for a new one: it had the time to, so one that only connects keeps none out for long, not even behind its own address.
+type callers struct {
+	net.Listener
+	limits
+	log *slog.Logger
+
+	mu       sync.Mutex
+	waiting  *list.List // of *caller that have shown no token, the oldest first
+	unknown  tally      // by address
+	everyone tally      // of all of them
+	pods     tally
+	said     time.Time // when a warning was logged
+}
+
+func newCallers(l net.Listener, log *slog.Logger, n limits) *callers {
+	return &callers{Listener: l, limits: n, log: log, waiting: list.New(), pods: newTally(n.pod),
+		unknown: newTally(n.unknown), everyone: newTally(n.all)}
+}
+
+// caller is a connection.
+type caller struct {
+	net.Conn
+	of   *callers
+	from string
+	// Under of.mu. With neither it was put out or closed.
+	place *list.Element // among those that wait
+	pod   string        // for which it counts
+}
+
+// Accept implements net.Listener.
+func (s *callers) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	from, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		from = conn.RemoteAddr().String()
+	}
+	c := &caller{Conn: conn, of: s, from: from}
+	if out := s.enter(c); out != nil {
+		go out.Conn.Close() // TLS says good-bye first; what reads of it closes it once more, by its own Close
+	}
+	return c, nil
+}
+
+// enter lets a connection in, and returns the one that goes for it.
+func (s *callers) enter(c *caller) (out *caller) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.unknown.full(c.from):
+		s.warn(s.unknown, c.from, "an address has all the connections without a token that it may have: the oldest is closed for each new one", "address", c.from)
+		for e := s.waiting.Front(); out == nil; e = e.Next() {
+			if older := e.Value.(*caller); older.from == c.from {
+				out = older
+			}
+		}
+	case s.everyone.full(""):
+		s.warn(s.everyone, "", "there are as many connections without a token as there may be: the oldest is closed for each new one", "address", c.from)
+		out = s.waiting.Front().Value.(*caller)
+	}
+	c.place = s.waiting.PushBack(c)
+	s.unknown.add(c.from)
+	s.everyone.add("")
+	if out != nil {
+		out.leave()
+	}
+	return out
+}
+
+// shows notes that a pod has shown its token, and reports whether it may have this connection, too. One counts for the pod that was first.
+func (c *caller) shows(pod string) bool {
+	s := c.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.place == nil {
+		return c.pod != ""
+	}
+	if s.pods.full(pod) {
+		s.warn(s.pods, pod, "a pod has all the connections that it may have: a further one is refused", "pod", pod)
+		return false
+	}
+	c.leave()
+	c.pod = pod
+	s.pods.add(pod)
+	return true
+}
+
+// Close implements net.Conn.
+func (c *caller) Close() error {
+	c.of.mu.Lock()
+	c.leave()
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// leave gives back what a connection takes.
+func (c *caller) leave() {
+	switch {
+	case c.place != nil:
+		c.of.waiting.Remove(c.place)
+		c.of.unknown.less(c.from)
+		c.of.everyone.less("")
+	case c.pod != "":
+		c.of.pods.less(c.pod)
+	}
+	c.place, c.pod = nil, ""
+}
+
+// warn says once that something is at its bound, until it is well below again; one such line a second at most.
+func (s *callers) warn(t tally, key, words string, of ...any) {
+	now := time.Now()
+	if t.told[key] || now.Sub(s.said) < time.Second {
+		return
+	}
+	s.said, t.told[key] = now, true
+	s.log.Warn(words, append(of, "connections", t.most)...)
+}
+
+// tally counts connections.
+type tally struct {
+	most int
+	of   map[string]int
+	told map[string]bool // those of which a warning said that they are at their bound
+}
+
+func newTally(most int) tally { return tally{most, map[string]int{}, map[string]bool{}} }
+
+func (t tally) full(key string) bool { return t.of[key] >= t.most }
+
+func (t tally) add(key string) { t.of[key]++ }
+
+func (t tally) less(key string) {
+	if t.of[key]--; t.of[key] <= t.most/2 {
+		delete(t.told, key)
+	}
+	if t.of[key] == 0 {
+		delete(t.of, key)
+	}
+}

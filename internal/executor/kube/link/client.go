@@ -1,0 +1,162 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/executor"
+)
+
+// TokenFile is where a pod finds its token.
+const TokenFile = "/comb/line/token"
+
+// Client is a pod's end.
+type Client struct {
+	url, shown string
+	http       *http.Client
+}
+
+// Open is the client of a pod, with its token.
+func Open(url, pin, pod string) (*Client, error) {
+	token, err := os.ReadFile(TokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the token of this task: %w", err)
+	}
+	return NewClient(url, pin, pod, string(token)), nil
+}
+
+// NewClient speaks for a pod to the server at a URL, whose certificate has a pin.
+func NewClient(url, pin, pod, token string) *Client {
+	check := func(raw [][]byte, _ [][]*x509.Certificate) error {
+		if len(raw) == 0 || subtle.ConstantTimeCompare([]byte(PinOf(raw[0])), []byte(pin)) != 1 {
+			return errors.New("another server answers than the one that made this pod")
+		}
+		return nil
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = nil
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin says more than a name
+	return &Client{strings.TrimSuffix(url, "/"), "Bearer " + pod + ":" + token, &http.Client{Transport: t}}
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", c.shown)
+	a, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if a.StatusCode/100 == 2 {
+		return a.Body, nil
+	}
+	defer a.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(a.Body, 512))
+	err = &saysNo{a.Status, string(bytes.TrimSpace(text))}
+	switch a.StatusCode {
+	case http.StatusNotFound, http.StatusUnauthorized:
+		err = fmt.Errorf("%w: %w", ErrNone, err)
+	case http.StatusTooManyRequests:
+		err = fmt.Errorf("%w: %w", ErrSoon, err)
+	}
+	return nil, err
+}
+
+// saysNo is an answer of the server that is no yes.
+type saysNo struct{ status, text string }
+
+// Error implements error.
+func (e *saysNo) Error() string { return "the server says " + e.status + ": " + e.text }
+
+// Answered reports whether an error is an answer of the server.
+func Answered(err error) bool {
+	var no *saysNo
+	return errors.As(err, &no)
+}
+
+// Code opens the code of this task's job.
+func (c *Client) Code(ctx context.Context) (io.ReadCloser, error) {
+	return c.ask(ctx, http.MethodGet, "/v1/code", nil)
+}
+
+// maxGang is how long the answer about other tasks may be, in bytes.
+const maxGang = 4 << 20
+
+// Gang asks for the addresses of the tasks of this task's gang, by the names under which they are told of each other.
+func (c *Client) Gang(ctx context.Context) (known map[string]string, err error) {
+	err = c.get(ctx, "/v1/gang", &known)
+	return known, err
+}
+
+// Members asks which tasks of this task's job run; changed is false where that is the version that it has.
+func (c *Client) Members(ctx context.Context, has int64) (m executor.Membership, changed bool, err error) {
+	err = c.get(ctx, fmt.Sprint("/v1/members?has=", has), &m)
+	if errors.Is(err, io.EOF) {
+		return m, false, nil
+	}
+	return m, err == nil, err
+}
+
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := c.ask(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(io.LimitReader(body, maxGang)).Decode(into)
+}
+
+// Tell tells lines of progress.
+func (c *Client) Tell(ctx context.Context, lines []byte) error {
+	return c.post(ctx, "/v1/progress", lines)
+}
+
+// Take tells what the task took lately.
+func (c *Client) Take(ctx context.Context, u Usage) error {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return err
+	}
+	return c.post(ctx, "/v1/usage", text)
+}
+
+func (c *Client) post(ctx context.Context, path string, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := c.ask(ctx, http.MethodPost, path, text)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+// Turn tells how far a task is with its turns, and asks which there are.
+func (c *Client) Turn(ctx context.Context, ask TurnAsk) (says TurnSays, err error) {
+	text, err := json.Marshal(ask)
+	if err != nil {
+		return says, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := c.ask(ctx, http.MethodPost, "/v1/turn", text)
+	if err != nil {
+		return says, err
+	}
+	defer body.Close()
+	return says, json.NewDecoder(io.LimitReader(body, maxGang)).Decode(&says)
+}

@@ -1,0 +1,239 @@
+// Package line is what a task's pod and the server say to each other: the pod asks for its job's code, and tells the task's
+// progress. It must not know pods or jobs; what is asked for is the caller's.
+package link
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Bounds: tasks are strangers.
+const (
+	maxTold    = 64 << 10 // bytes of progress at a time
+	maxCode    = 32       // codes under way at a time
+	maxConns   = 8192
+	codeTime   = 30 * time.Minute // for a whole code
+	headerTime = 10 * time.Second
+)
+
+// What the context of a request knows.
+type (
+	callerKey struct{} // its *caller
+	podKey    struct{} // the name of the pod that asks
+)
+
+// ErrNone says that there is no such task, or nothing of what it asked for.
+var ErrNone = errors.New("there is nothing for this task")
+
+// ErrSoon says that a task asks too soon or too often. The server is there, and has not looked at what was asked.
+var ErrSoon = errors.New("it is too soon: ask again in a second")
+
+// Handler answers pods. Each speaks for itself alone.
+type Handler struct {
+	// Token is what a pod of a name shows.
+	Token func(pod string) string
+	// Runs reports whether there is such a task still: the token of one that has ended keeps no connection. Nil says that there is.
+	Runs func(pod string) bool
+	// Code opens the code of a pod's job, and says its size in bytes.
+	Code func(pod string) (io.ReadCloser, int64, error)
+	// Gang returns the addresses of the tasks of a pod's gang, by the names under which they are told of each other; ErrSoon
+	// says that one has none yet.
+	Gang func(pod string) (map[string]string, error)
+	// Members tells which tasks of a pod's job run; ErrSoon says that it is not known yet.
+	Members func(pod string) (executor.Membership, error)
+	// Told takes lines of progress; the last may be without its end.
+	Told func(pod string, lines []byte) error
+	// Took takes what a pod's task took lately.
+	Took func(pod string, u Usage) error
+	// Turn takes how far a pod's task is with its turns, and says which there are.
+	Turn func(pod string, ask TurnAsk) (TurnSays, error)
+}
+
+// TurnAsk is what a task says of its turns.
+type TurnAsk struct {
+	Has   string `json:"has,omitempty"`   // the rotation that it follows, as Is named it; "" is what it was started with
+	Holds bool   `json:"holds,omitempty"` // it uses its devices: it is not suspended
+	Wants bool   `json:"wants,omitempty"` // it has its turn, and would run
+	Why   string `json:"why,omitempty"`   // it did not let itself be suspended in time, and how: it is being stopped for that
+}
+
+// TurnSays is the answer.
+type TurnSays struct {
+	Is       string          `json:"is"`
+	Rotation *sched.Rotation `json:"rotation,omitempty"` // where it is another than the task has; without turns it runs all the time
+	Enter    bool            `json:"enter,omitempty"`    // it may run: those of the other turns are suspended
+	// Guard is how long those of the other turns may take to be that, for a task that hears nothing any more.
+	Guard sched.Duration `json:"guard,omitempty"`
+}
+
+// Usage is what a task took in the seconds before it is told.
+type Usage struct {
+	CPU      int64 `json:"cpu"` // thousandths of a CPU
+	MemoryMB int64 `json:"memory_mb"`
+	Read     int64 `json:"read"` // bytes a second
+	Written  int64 `json:"written"`
+}
+
+// Serve answers on a listener until ctx is done.
+func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) error {
+	return h.serve(ctx, newCallers(netutil.LimitListener(l, maxConns), log, usual), log)
+}
+
+func (h *Handler) serve(ctx context.Context, l *callers, log *slog.Logger) error {
+	slots := make(chan struct{}, maxCode)
+	mux := http.NewServeMux()
+	route := func(pattern string, then podHandler) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { then(w, r, r.Context().Value(podKey{}).(string)) })
+	}
+	route("GET /v1/code", func(w http.ResponseWriter, _ *http.Request, pod string) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			h.code(w, pod)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many pods fetch their code: ask again", http.StatusServiceUnavailable)
+		}
+	})
+	route("GET /v1/gang", func(w http.ResponseWriter, _ *http.Request, pod string) { tell(w, pod, h.Gang) })
+	route("GET /v1/members", h.members)
+	route("POST /v1/progress", h.told)
+	route("POST /v1/usage", h.took)
+	route("POST /v1/turn", h.turn)
+	s := &http.Server{Handler: h.known(newPace(time.Now), mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
+		ReadHeaderTimeout: l.header, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, callerKey{}, c) },
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// podHandler answers a pod.
+type podHandler = func(w http.ResponseWriter, r *http.Request, pod string)
+
+// known lets in pods that show their token, on few connections each and as often as each may ask. It stands before all that is answered: a
+// connection on which no token is shown ends with its first request.
+func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := r.Context().Value(callerKey{}).(*caller)
+		if r.ContentLength != 0 { // also where it is not known: what is not read in time is not waited for either
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.of.header))
+		}
+		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		pod, token, _ := strings.Cut(shown, ":")
+		switch {
+		case pod == "" || !hmac.Equal([]byte(token), []byte(h.Token(pod))):
+			w.Header().Set("Connection", "close")
+			http.Error(w, "this is for the tasks of Comb alone", http.StatusUnauthorized)
+		case !c.shows(pod):
+			w.Header().Set("Connection", "close")
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, fmt.Sprintf("this pod has %d connections, and may have no more: use those, or close one", c.of.pod), http.StatusTooManyRequests)
+		case !asks.allows(pod):
+			w.Header().Set("Retry-After", "1")
+			fail(w, ErrSoon)
+		case h.Runs != nil && !h.Runs(pod):
+			w.Header().Set("Connection", "close")
+			fail(w, ErrNone)
+		default:
+			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))
+		}
+	}
+}
+
+func (h *Handler) code(w http.ResponseWriter, pod string) {
+	file, size, err := h.Code(pod)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	defer file.Close()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(codeTime))
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	_, _ = io.Copy(w, file) // a pod that got less asks again
+}
+
+// members answers with what is asked for, unless the pod has that already.
+func (h *Handler) members(w http.ResponseWriter, r *http.Request, pod string) {
+	now, err := h.Members(pod)
+	if err == nil && r.URL.Query().Get("has") == strconv.FormatInt(now.Version, 10) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	tell(w, pod, func(string) (executor.Membership, error) { return now, err })
+}
+
+// tell answers with what is asked for.
+func tell[T any](w http.ResponseWriter, pod string, ask func(string) (T, error)) {
+	known, err := ask(pod)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(known) // a pod that got less asks again
+}
+
+func (h *Handler) told(w http.ResponseWriter, r *http.Request, pod string) {
+	lines, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTold))
+	if err != nil {
+		http.Error(w, "progress is at most 64 KiB at a time", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err := h.Told(pod, lines); err != nil {
+		fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *Handler) took(w http.ResponseWriter, r *http.Request, pod string) {
+	var u Usage
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1024)).Decode(&u); err != nil || min(u.CPU, u.MemoryMB, u.Read, u.Written) < 0 {
+		http.Error(w, "usage is an object of four numbers from 0 up", http.StatusBadRequest)
+		return
+	}
+	if err := h.Took(pod, u); err != nil {
+		fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *Handler) turn(w http.ResponseWriter, r *http.Request, pod string) {
+	var ask TurnAsk
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4096)).Decode(&ask); err != nil {
+		http.Error(w, "how far it is with its turns is an object", http.StatusBadRequest)
+		return
+	}
+	tell(w, pod, func(pod string) (TurnSays, error) { return h.Turn(pod, ask) })
+}
+
+func fail(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, ErrNone):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case errors.Is(err, ErrSoon):
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+	default:
+		http.Error(w, "it cannot be done now: ask again", http.StatusServiceUnavailable)
+	}
+}

@@ -1,0 +1,315 @@
+// Package attend is process 1 of a task's pod: it fetches the code of the job, runs the task, hands on what it is told, tells
+// its progress, and ends as the task does. It must not know Kubernetes.
+package podinit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/executor/kube/link"
+	"github.com/combsched/comb/internal/executor/kube/podinit/early"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/spec/upload"
+)
+
+// Exits of its own, as shells have them.
+const (
+	exitUnable = 125
+	exitNoDir  = 126
+	exitNoFile = 127
+)
+
+// Order says what a task's process 1 is to do: its first argument, as JSON.
+type Order struct {
+	URL string `json:"url"` // of the server
+	Pin string `json:"pin"` // of its certificate
+	Pod string `json:"pod"` // for which it speaks
+	// Code is the digest of the job's code, "" for none; it is unpacked in Dir, and has so many bytes at most.
+	Code  string `json:"code,omitempty"`
+	Dir   string `json:"dir"`
+	Limit int64  `json:"limit"`
+	// From is the working directory of the task; "" is where this process is.
+	From     string `json:"from,omitempty"`
+	Progress string `json:"progress"` // the file in which the task tells its progress
+	// Meets says that the addresses of its gang are asked for, and put in the place of their names.
+	Meets bool `json:"meets,omitempty"`
+	// Members is the file that says which tasks of the job run, "" where that does not change; Signal is that behind each change, "" for none.
+	Members string `json:"members,omitempty"`
+	Signal  string `json:"signal,omitempty"`
+	Turns   *Turns `json:"turns,omitempty"` // nil: it is never suspended
+}
+
+// Text is the order as an argument.
+func (o *Order) Text() string {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // it has texts and numbers alone
+	}
+	return string(text)
+}
+
+// Lay puts this program into a folder, where the task's container finds it: `comb lay FOLDER`, the first container of a pod.
+func Lay(args []string) int {
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "lay takes a folder; Kubernetes starts it")
+		return exitUnable
+	}
+	if err := lay(args[0]); err != nil {
+		fmt.Fprintln(os.Stderr, "comb: lay this program for the task:", err)
+		return exitUnable
+	}
+	return 0
+}
+
+func lay(folder string) error {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	f, err := os.OpenFile(filepath.Join(folder, "comb"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, self)
+	return errors.Join(err, f.Close())
+}
+
+// Attend is `comb attend ORDER COMMAND...`.
+func Attend(args []string) int {
+	var o Order
+	if len(args) < 2 || json.Unmarshal([]byte(args[0]), &o) != nil {
+		fmt.Fprintln(os.Stderr, "attend takes an order and a command; Kubernetes starts it")
+		return exitUnable
+	}
+	stops := early.Stops
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	server, err := link.Open(o.URL, o.Pin, o.Pod)
+	if err != nil {
+		return unable(err)
+	}
+	if o.Code != "" {
+		if err := o.withCode(ctx, server, stops); err != nil {
+			return unable(err)
+		}
+	}
+	if o.Meets && !meet(ctx, server, stops) {
+		return unable(errStopped)
+	}
+	if o.Members != "" {
+		m := &members{server: server, file: o.Members, signal: o.Signal}
+		if err := m.begin(ctx); err != nil {
+			return unable(err)
+		}
+	}
+	t := &teller{server: server, file: o.Progress}
+	turns := o.turner(ctx, server)
+	if turns != nil && !turns.await(stops) {
+		return 128 + int(unix.SIGTERM)
+	}
+	go measure(ctx, server)
+	stopTelling := t.begin(ctx)
+	here, _ := os.Getwd()
+	code := run(args[1:], o.begins(here), stops, turns)
+	stopTelling()
+	if turns != nil {
+		turns.line.last()
+	}
+	return code
+}
+
+// begins is where the task begins. A pod that says nothing begins in the WORKDIR of its image,
+// and in the root where that says none: then the task begins in its own folder.
+func (o *Order) begins(here string) string {
+	if o.From == "" && (here == "/" || here == "") {
+		return o.Dir
+	}
+	return o.From
+}
+
+// turner takes up the task's turns; nil where it has none.
+func (o *Order) turner(ctx context.Context, server *link.Client) *turner {
+	if o.Turns == nil {
+		return nil
+	}
+	t := &turner{o: *o.Turns, line: newTurnLine(server)}
+	t.line.turns = len(t.o.Rotation.Turns) > 1
+	go t.line.run(ctx)
+	return t
+}
+
+func unable(err error) int {
+	fmt.Fprintln(os.Stderr, "comb:", err)
+	return exitUnable
+}
+
+// errStopped says that the task was to end before it began.
+var errStopped = errors.New("the task was stopped before it began")
+
+// withCode fetches and unpacks the job's code. A server that is away is waited for.
+func (o *Order) withCode(ctx context.Context, server *link.Client, stops <-chan os.Signal) error {
+	said := time.Now()
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 15*time.Second) {
+		err := o.fetch(ctx, server)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, link.ErrNone) || errors.Is(err, errDamaged) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			return err
+		}
+		if time.Since(said) > time.Minute || pause == 200*time.Millisecond {
+			fmt.Fprintln(os.Stderr, "comb: the code of the job does not come; it is asked for again:", err)
+			said = time.Now()
+		}
+		select {
+		case <-stops:
+			return errStopped
+		case <-time.After(pause):
+		}
+	}
+}
+
+// errDamaged says that what came is not what was sent.
+var errDamaged = errors.New("the code of the job is damaged")
+
+func (o *Order) fetch(ctx context.Context, server *link.Client) error {
+	body, err := server.Code(ctx)
+	if err != nil {
+		return fmt.Errorf("fetch the code of the job: %w", err)
+	}
+	defer body.Close()
+	if err := empty(o.Dir); err != nil {
+		return err
+	}
+	held, err := upload.Unpack(body, o.Dir, upload.Limits{Bytes: o.Limit, Files: int(o.Limit / 512)})
+	switch {
+	case err != nil:
+		return fmt.Errorf("unpack the code of the job: %w", err)
+	case held.Digest != o.Code:
+		return fmt.Errorf("%w: its digest is %s and was %s", errDamaged, held.Digest, o.Code)
+	}
+	return nil
+}
+
+// empty removes what a try before left.
+func empty(dir string) error {
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
+}
+
+// run runs the task to its end. What it leaves behind ends with this process.
+func run(args []string, from string, stops <-chan os.Signal, turns *turner) int {
+	if st, err := os.Stat(cmp.Or(from, ".") + "/."); err != nil || !st.IsDir() {
+		here, _ := unix.Getwd() // os.Getwd fails where it cannot be entered
+		fmt.Fprintf(os.Stderr, "comb: the task did not start: the working directory %s does not exist, "+
+			"is no directory or cannot be entered\n", cmp.Or(from, here, "of its image"))
+		return exitNoDir
+	}
+	c := exec.Command(args[0], args[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = nil, os.Stdout, os.Stderr
+	c.Dir = from
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "comb: start the task:", err)
+		return exitNoFile
+	}
+	main, ended := c.Process.Pid, make(chan unix.WaitStatus, 1)
+	go reap(main, ended)
+	stop := stopping{main: process.Of(main)}
+	wheel := newWheel(turns, &stop)
+	for {
+		select {
+		case got := <-stops:
+			if slices.Contains(early.Asks(), got) {
+				wheel.end()
+				stop.begin()
+			} else {
+				_ = unix.Kill(main, got.(syscall.Signal))
+			}
+		case says := <-wheel.says:
+			turns.take(says)
+			wheel.turn()
+		case <-wheel.next:
+			wheel.turn()
+		case <-wheel.kill:
+			stop.kill()
+		case <-stop.tick():
+			stop.follow()
+		case status := <-ended:
+			status = stop.means(status)
+			if status.Signaled() {
+				return 128 + int(status.Signal())
+			}
+			return status.ExitStatus()
+		}
+	}
+}
+
+// wheel turns a task's turns while it runs; without any it stands still.
+type wheel struct {
+	turns *turner
+	stop  *stopping
+	says  <-chan link.TurnSays
+	next  <-chan time.Time
+	kill  <-chan time.Time // of a task that was stopped for not being suspended, and has not ended
+}
+
+func newWheel(turns *turner, stop *stopping) *wheel {
+	w := &wheel{turns: turns, stop: stop}
+	if turns != nil {
+		w.says, w.next = turns.line.says, time.After(0)
+	}
+	return w
+}
+
+// turn brings the task to what its rotation says, and stops it where that does not succeed.
+func (w *wheel) turn() {
+	pause, why := w.turns.step()
+	w.next = time.After(pause)
+	if why == "" {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "comb: the task is stopped:", why)
+	w.turns.line.give(why)
+	w.end()
+	w.kill = time.After(time.Duration(w.turns.o.Grace) * time.Microsecond)
+	w.stop.begin()
+}
+
+// end has the task take no turns any more, since it stops.
+func (w *wheel) end() {
+	if w.turns != nil && !w.turns.over {
+		w.turns.end()
+	}
+	w.next = nil
+}
+
+// reap takes the ends of all processes, as process 1 must, and tells that of the task.
+func reap(main int, ended chan<- unix.WaitStatus) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case pid == main && (status.Exited() || status.Signaled()):
+			ended <- status
+		case err == unix.ECHILD:
+			return
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package podinit
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/kube/link"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// measureEvery is how often is told what the task takes.
+const measureEvery = 10 * time.Second
+
+// measure tells what the task takes until ctx is done. A sample that the server did not take is not told again.
+func measure(ctx context.Context, server *link.Client) {
+	m := process.NewMeter(ctx, measureEvery)
+	defer m.Watch(sched.AttemptID{}, 0, process.Of(os.Getpid()), "")()
+	var last sched.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		all := m.Usage(executor.TaskRef{})
+		if len(all) == 0 || all[len(all)-1].At == last {
+			continue
+		}
+		u := all[len(all)-1]
+		last = u.At
+		_ = server.Take(ctx, link.Usage{CPU: u.CPU, MemoryMB: u.MemoryMB, Read: u.Read, Written: u.Written})
+	}
+}

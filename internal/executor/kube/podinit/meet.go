@@ -1,0 +1,54 @@
+package podinit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/executor/kube/link"
+)
+
+// nameless is how long a task waits for a server that does not answer: then it goes by the names that the cluster's DNS knows.
+const nameless = 30 * time.Second
+
+// meet waits until each task of the gang has an address, and puts these into the environment, so that no task depends on
+// the cluster's DNS, which learns new names late. It reports false where the task is to end instead.
+func meet(ctx context.Context, server *link.Client, stops <-chan os.Signal) bool {
+	silent := time.Now()
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		known, err := server.Gang(ctx)
+		switch {
+		case err == nil:
+			address(known)
+			return true
+		case link.Answered(err) && !errors.Is(err, link.ErrNone):
+			silent = time.Now() // it is there, and a task of the gang is not
+		case time.Since(silent) > nameless || errors.Is(err, link.ErrNone):
+			fmt.Fprintln(os.Stderr, "comb: the addresses of the gang do not come, its tasks go by their names:", err)
+			return true
+		}
+		select {
+		case <-stops:
+			return false
+		case <-time.After(pause):
+		}
+	}
+}
+
+// address puts addresses in the place of names in all variables.
+func address(known map[string]string) {
+	var pairs []string
+	for name, at := range known {
+		pairs = append(pairs, name, at)
+	}
+	replace := strings.NewReplacer(pairs...)
+	for _, v := range os.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		if is := replace.Replace(value); is != value {
+			os.Setenv(name, is)
+		}
+	}
+}

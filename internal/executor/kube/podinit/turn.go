@@ -1,0 +1,281 @@
+package podinit
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/executor/kube/link"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Turns says how a task shares its devices with others, by turns.
+type Turns struct {
+	Attempt  sched.AttemptID `json:"attempt"`
+	Rotation sched.Rotation  `json:"rotation"` // without turns it runs all the time
+	// Signal asks its programs to make themselves small before they are suspended, which they acknowledge by File within Timeout. "" asks nothing.
+	Signal  string         `json:"signal,omitempty"`
+	Timeout sched.Duration `json:"timeout,omitempty"`
+	File    string         `json:"file,omitempty"`
+	Grace   sched.Duration `json:"grace"` // of a stop, for one that is not suspended in time
+}
+
+// phase is how far a suspension is.
+//
+//	running --not its turn--> asked --acknowledged--> freezing --all still--> frozen
+//	   ^  \-------(it is not asked)----------------------^                       |
+//	   +---its turn, and the server says that those of the other turns are still-+
+//
+// Asked too long, or not still in time, the task is stopped. A stop leads from everywhere to running.
+type phase uint8
+
+const (
+	running phase = iota
+	asked
+	freezing
+	frozen
+)
+
+const (
+	freezePause = 20 * time.Millisecond
+	clockPause  = time.Second // so that a jump of the clock is noticed
+	// stillWithin is how long processes are tried to be held still: some may be woken again and again, and would keep others out for ever.
+	stillWithin = time.Minute
+	// firstGuard is how long those of the turn before may take to be still, as long as the server has not said so.
+	firstGuard = time.Second
+	// away is for how long the server is silent when it is away.
+	away = 3 * time.Second
+)
+
+// turner suspends a task while others have its devices. It goes by the clock; that those of the turn before are still is what it asks the
+// server, and while that is away it gives them as long as they may take.
+type turner struct {
+	o     Turns
+	line  *turnLine
+	phase phase
+	had   bool                // it ran: there is something to be held
+	until time.Time           // when it must have acknowledged, or be still
+	wants time.Time           // since when it has its turn, and does not run yet
+	after sched.Time          // the end of a turn that it lost, since it left the one before so late
+	late  bool                // a suspension was called off when it had been asked: its acknowledgement may come yet
+	told  map[process.ID]bool // that were asked
+	stops map[process.ID]bool // that are held
+	over  bool                // it is being stopped, and follows nothing any more
+}
+
+// wallClock is the time that rotations go by.
+func wallClock() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+
+func (t *turner) always() bool { return len(t.o.Rotation.Turns) < 2 || t.o.Rotation.Check() != nil }
+
+// now says whether the task has its turn, and how long nothing changes.
+func (t *turner) now() (mine bool, until sched.Time, pause time.Duration) {
+	if t.always() {
+		return true, 0, clockPause
+	}
+	wall := wallClock()
+	until = t.o.Rotation.Change(wall)
+	left := time.Duration(until-wall) * time.Microsecond
+	return t.o.Rotation.Runs(t.o.Attempt, wall) && wall >= t.after, until, max(min(left, clockPause), time.Millisecond)
+}
+
+// await returns when the task may begin; false is that it is to end instead.
+func (t *turner) await(stops <-chan os.Signal) bool {
+	for {
+		mine, _, pause := t.now()
+		if mine && t.allowed() {
+			t.had = true
+			t.line.tell(t.state())
+			return true
+		}
+		if mine {
+			pause = freezePause
+		} else {
+			t.wants = time.Time{}
+		}
+		t.line.tell(t.state())
+		select {
+		case got := <-stops:
+			if got == unix.SIGTERM || got == unix.SIGINT {
+				return false
+			}
+		case says := <-t.line.says:
+			t.take(says)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// state is what the server is told of it.
+func (t *turner) state() link.TurnAsk {
+	return link.TurnAsk{Holds: t.had && t.phase != frozen, Wants: !t.wants.IsZero()}
+}
+
+// allowed reports whether a task that has its turn may run, and asks. Others may have its devices still.
+func (t *turner) allowed() bool {
+	if t.always() {
+		t.wants = time.Time{}
+		return true
+	}
+	if t.wants.IsZero() {
+		t.wants = time.Now()
+		return false
+	}
+	if t.line.entered(t.wants) || t.line.silent(t.wants, time.Duration(t.o.Rotation.Quantum)*time.Microsecond/2) {
+		t.wants = time.Time{}
+		return true
+	}
+	return false
+}
+
+// take follows another rotation.
+func (t *turner) take(says link.TurnSays) {
+	if says.Rotation != nil {
+		t.o.Rotation, t.after = *says.Rotation, 0
+	}
+}
+
+// step brings the task nearer to what the rotation says, and returns when to look again. why is what it did not do in time: it is to be stopped.
+func (t *turner) step() (pause time.Duration, why string) {
+	if t.over {
+		return clockPause, ""
+	}
+	mine, until, pause := t.now()
+	switch {
+	case t.phase == running && mine:
+		t.dropLate()
+	case t.phase == running:
+		pause, why = t.suspend()
+	case (t.phase == frozen || t.always()) && mine:
+		if pause = freezePause; t.allowed() {
+			t.wake(true)
+		} else {
+			t.still()
+		}
+	case t.phase == frozen:
+		t.wants = time.Time{}
+		t.still() // that none woke it
+	case t.phase == asked:
+		pause, why = t.answer()
+	default:
+		pause, why = t.freeze(mine, until)
+	}
+	t.line.tell(t.state())
+	return pause, why
+}
+
+// suspend begins a suspension.
+func (t *turner) suspend() (time.Duration, string) {
+	if t.o.Signal == "" {
+		t.phase, t.until = freezing, time.Now().Add(stillWithin)
+		return time.Millisecond, ""
+	}
+	_ = os.Remove(t.o.File) // a folder with something in it stays, and is no acknowledgement
+	t.phase, t.told, t.late = asked, map[process.ID]bool{}, false
+	t.until = time.Now().Add(time.Duration(t.o.Timeout) * time.Microsecond)
+	return t.answer()
+}
+
+// answer asks the programs that catch the signal, and looks for their acknowledgement.
+func (t *turner) answer() (time.Duration, string) {
+	sig := unix.SignalNum("SIG" + t.o.Signal)
+	if all, err := process.All(); err == nil && len(t.told) == 0 {
+		for _, p := range process.CatchersBelow(all, os.Getpid(), sig) {
+			t.told[p] = true
+			p.Signal(sig)
+		}
+	}
+	if t.acknowledged() {
+		t.phase, t.until = freezing, time.Now().Add(stillWithin)
+		return time.Millisecond, ""
+	}
+	if left := time.Until(t.until); left > 0 {
+		return min(left, askPause), ""
+	}
+	return clockPause, fmt.Sprintf("it did not acknowledge its suspension within %v", time.Duration(t.o.Timeout)*time.Microsecond)
+}
+
+func (t *turner) acknowledged() bool {
+	st, err := os.Lstat(t.o.File)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// freeze holds the whole task. One that has its next turn when that is done was so late that it loses this one: else it would keep the
+// others out for ever.
+func (t *turner) freeze(mine bool, until sched.Time) (time.Duration, string) {
+	for range 20 {
+		if t.still() {
+			if t.phase = frozen; mine {
+				t.after = until
+			}
+			return time.Millisecond, ""
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if time.Now().After(t.until) {
+		return clockPause, fmt.Sprintf("its processes could not be held still within %v", stillWithin)
+	}
+	return freezePause, ""
+}
+
+// still stops what moves, and reports whether nothing did: a stopped process cannot fork, so that looks come to an end.
+func (t *turner) still() bool {
+	all, err := process.All()
+	if err != nil {
+		return false
+	}
+	found := map[int]bool{os.Getpid(): true}
+	process.Descend(all, found)
+	members := map[int]process.Stat{}
+	for pid := range found {
+		if st := all[pid]; pid != os.Getpid() && !st.Dead() {
+			members[pid] = st
+		}
+	}
+	quiet := true
+	for pid, st := range members {
+		one := process.ID{PID: pid, Start: st.Start}
+		if st.Stopped() || t.stops[one] && st.State == 'D' && process.WaitsForStart(pid, members) {
+			continue
+		}
+		if t.stops == nil {
+			t.stops = map[process.ID]bool{}
+		}
+		t.stops[one], quiet = true, false
+		one.Signal(unix.SIGSTOP)
+	}
+	return quiet
+}
+
+// wake lets the task go on, however far its suspension is. Allowed says that its turn has come, which it is told by its file being taken away: a
+// stop takes none away, since the devices are another's.
+func (t *turner) wake(allowed bool) {
+	if allowed {
+		_ = os.Remove(t.o.File)
+		t.late = t.phase == asked
+	}
+	for p := range t.stops {
+		p.Signal(unix.SIGCONT)
+	}
+	for p := range t.told {
+		p.Signal(unix.SIGCONT)
+	}
+	t.phase, t.stops, t.told, t.wants = running, nil, nil, time.Time{}
+}
+
+// dropLate takes away an acknowledgement that came when its suspension had been called off.
+func (t *turner) dropLate() {
+	if t.late && t.acknowledged() {
+		_ = os.Remove(t.o.File)
+		t.late = false
+	}
+}
+
+// end has the task follow no turns any more: it is to stop.
+func (t *turner) end() {
+	t.over = true
+	t.wake(false)
+}

@@ -1,0 +1,181 @@
+package task
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/executor/docker"
+)
+
+// Set are copies of this machine's libraries, in a folder that containers see: those of the
+// machine may be replaced while they are used. The zero value is that this program needs none.
+type Libraries struct {
+	folder string
+	loader string // the name of the program in it that starts this one
+}
+
+// Own copies into a folder of dir what this process was started with.
+func CollectLibraries(dir string) (l Libraries, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return l, err
+	}
+	loader, err := interpreter(self)
+	if err != nil || loader == "" {
+		return l, err
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return l, err
+	}
+	files := map[string][]byte{}
+	for line := range strings.Lines(string(maps)) {
+		if _, path, ok := strings.Cut(line, "/"); ok {
+			path = "/" + strings.TrimSuffix(path, "\n")
+			if name := soname(path); name != "" && path != self {
+				if files[name], err = os.ReadFile(path); err != nil {
+					return l, err
+				}
+			}
+		}
+	}
+	l.loader = filepath.Base(loader)
+	if files[l.loader], err = os.ReadFile(loader); err != nil {
+		return l, err
+	}
+	l.folder, err = keepFiles(dir, files)
+	return l, err
+}
+
+// interpreter is what a program is started by; "" is that it needs nothing.
+func interpreter(path string) (string, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			text := make([]byte, p.Filesz)
+			_, err := p.ReadAt(text, 0)
+			return strings.TrimRight(string(text), "\x00"), err
+		}
+	}
+	return "", nil
+}
+
+// soname is the name by which programs ask for a library; "" is that a file is none.
+func soname(path string) string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 && !strings.Contains(names[0], "/") {
+		return names[0]
+	}
+	return ""
+}
+
+// keepFiles writes files into a folder that is named after what they hold, unless it is there and
+// has them all: a disk may have been full, or have lost what was not on it yet. What a start that
+// broke off left is removed. A folder of other files stays: containers may have it mounted.
+func keepFiles(dir string, files map[string][]byte) (string, error) {
+	if err := removeUnfinished(dir); err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(sum, "%s %d\n%s", name, len(files[name]), files[name])
+	}
+	folder := filepath.Join(dir, fmt.Sprintf("libraries.%x", sum.Sum(nil)[:8]))
+	if whole(folder, files) {
+		return folder, nil
+	}
+	made, err := os.MkdirTemp(dir, unfinished)
+	if err != nil {
+		return "", err
+	}
+	if err = errors.Join(fill(made, files), os.RemoveAll(folder)); err == nil {
+		err = os.Rename(made, folder)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(made))
+	}
+	return folder, safefile.SyncDir(dir)
+}
+
+// unfinished is how the name of a folder begins that does not have all of its files yet.
+const unfinished = "libraries.new"
+
+func removeUnfinished(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unfinished) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// whole reports whether a folder has files, to the last byte.
+func whole(folder string, files map[string][]byte) bool {
+	for name, data := range files {
+		if have, err := os.ReadFile(filepath.Join(folder, name)); err != nil || !bytes.Equal(have, data) {
+			return false
+		}
+	}
+	return true
+}
+
+// fill writes files into a new folder, for the user of process 1, whatever the umask. They are on
+// the disk when it returns.
+func fill(folder string, files map[string][]byte) error {
+	err := os.Chmod(folder, 0o755)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err != nil {
+			return err
+		}
+		var f *os.File
+		if f, err = os.Create(filepath.Join(folder, name)); err == nil {
+			_, err = f.Write(files[name])
+			err = errors.Join(err, f.Chmod(0o755), f.Sync(), f.Close())
+		}
+	}
+	return errors.Join(err, safefile.SyncDir(folder))
+}
+
+// Needed adds to a container what its process 1 is started with, in a folder of the container.
+// An image's own list of libraries that are loaded into every program is hidden: process 1
+// would load them, too.
+func (l Libraries) Needed(b *docker.Box, at string) {
+	if l.loader == "" {
+		return
+	}
+	b.Mounts = append(b.Mounts, docker.Mount{Source: l.folder, Target: at, ReadOnly: true})
+	b.Command = append(by(filepath.Join(at, l.loader)), b.Command...)
+	b.Hidden = []string{"/etc/ld.so.preload"}
+}
+
+// by is how a loader starts a program that stands behind it: with the libraries of the loader's
+// own folder.
+func by(loader string) []string { return []string{loader, "--library-path", filepath.Dir(loader)} }
+
+// Self is how this program is started once more: by the loader that started it, if there was
+// one.
+func OwnLibraries() ([]string, error) {
+	self, err := os.Executable()
+	if err == nil && strings.HasPrefix(filepath.Base(self), "ld-") {
+		return append(by(self), os.Args[0]), nil
+	}
+	return []string{self}, err
+}

@@ -1,0 +1,33 @@
+package task
+
+import (
+	"cmp"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limit sets limits of this process, which those that it starts inherit: open files, and MiB of the
+// stack and of locked memory. 0 leaves what is there, -1 is no limit. What is more than it may set
+// is its hard limit, and so is locked memory of which nothing is said.
+func SetLimits(files, stackMB, memLockMB int64) {
+	set(unix.RLIMIT_NOFILE, files, 1)
+	set(unix.RLIMIT_STACK, stackMB, 1<<20)
+	set(unix.RLIMIT_MEMLOCK, cmp.Or(memLockMB, -1), 1<<20)
+}
+
+func set(resource int, value, unit int64) {
+	if value == 0 {
+		return
+	}
+	want := uint64(unix.RLIM_INFINITY)
+	if value > 0 {
+		want = uint64(value) * uint64(unit)
+	}
+	if unix.Setrlimit(resource, &unix.Rlimit{Cur: want, Max: want}) == nil {
+		return
+	}
+	var old unix.Rlimit
+	if unix.Getrlimit(resource, &old) == nil {
+		_ = unix.Setrlimit(resource, &unix.Rlimit{Cur: min(want, old.Max), Max: old.Max})
+	}
+}
