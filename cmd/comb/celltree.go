@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/celltree"
+	"github.com/combsched/comb/internal/cli"
 )
 
 func (a *app) cellCommand() *cobra.Command {
@@ -24,7 +24,7 @@ func (a *app) cellCommand() *cobra.Command {
 			}
 			return a.show(out, func(t *table) {
 				t.head("CELL", "STATE", "VC", "JOB", "HEALTH")
-				for _, l := range celltree.Lines(&out, nodes.Nodes) {
+				for _, l := range cli.CellTree(&out, nodes.Nodes) {
 					t.row(l.Cell, l.State, l.VC, l.Job, l.Health)
 				}
 			})

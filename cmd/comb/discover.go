@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/cli/contexts"
 	"github.com/combsched/comb/internal/engine/store"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/flags"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -184,7 +184,7 @@ func flagError(c *cobra.Command, err error) error {
 	case errors.As(err, &gone) && c.HasSubCommands() && c.Flags().NArg() > 0: // of a command that is not there
 		return unknownVerb(c, c.Flags().Arg(0))
 	case errors.As(err, &gone):
-		return usage(c, "%w%s", err, flags.Instead(c, gone.GetSpecifiedName(), gone.GetSpecifiedShortnames()))
+		return usage(c, "%w%s", err, cli.InsteadOf(c, gone.GetSpecifiedName(), gone.GetSpecifiedShortnames()))
 	case !errors.As(err, &value):
 		return usageError{c, err}
 	}
@@ -193,7 +193,7 @@ func flagError(c *cobra.Command, err error) error {
 	switch {
 	case document.Unitless(value.GetValue()) != nil && (want == "duration" || want == "time"):
 		return usage(c, "--%s %s: %w", f.Name, value.GetValue(), document.Unitless(value.GetValue()))
-	case errors.Is(err, flags.ErrEmpty):
+	case errors.Is(err, cli.ErrEmptyFlag):
 		return usage(c, "--%s is empty: is its variable set? give it a value, or leave it out", f.Name)
 	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"):
 		want = "a whole number"

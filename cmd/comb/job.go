@@ -17,8 +17,8 @@ import (
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/flags"
-	"github.com/combsched/comb/internal/jobcmd"
+	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/cli/job"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -68,7 +68,7 @@ start.`,
 	f.StringVar(&name, "name", "", "job name, instead of the file's (one file only)")
 	f.StringVar(&code, "upload", "", "a folder whose copy is the tasks' working directory, without what its .gitignore and .combignore leave out")
 	f.StringVar(&key, "idempotency-key", "", "submitting again with the same key has no second effect (one file only)")
-	flags.NeverEmpty(f, "vc", "name", "upload", "idempotency-key")
+	cli.NeverEmpty(f, "vc", "name", "upload", "idempotency-key")
 	c.RunE = func(c *cobra.Command, files []string) error {
 		if len(files) > 1 && (name != "" || key != "") {
 			return usage(c, "--name and --idempotency-key go with one file")
@@ -327,7 +327,7 @@ func ending(j *rest.Job) string {
 
 // jobLife are the commands of a job's life.
 func jobLife(a *app) []*cobra.Command {
-	return jobcmd.Verbs(&jobcmd.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: narrate.Short, Exit: narrate.Exit, Usage: usage, ReadFile: a.readFile,
+	return job.Verbs(&job.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: narrate.Short, Exit: narrate.Exit, Usage: usage, ReadFile: a.readFile,
 		Prompt: a.errs, Yes: func(question string) (bool, error) { return answered(a, question) },
 		Live: a.redraw, Still: func() bool { return !a.tty || a.format != "table" },
 		Wait: func(ctx context.Context, client *rest.Client, ref string) error {
@@ -337,10 +337,10 @@ func jobLife(a *app) []*cobra.Command {
 		Submit: func(ctx context.Context, client *rest.Client, r rest.SubmitRequest) (rest.Submitted, error) {
 			return a.accept(ctx, client, submission{r, ""})
 		},
-		Filter: func(c *cobra.Command) *jobcmd.Filter {
+		Filter: func(c *cobra.Command) *job.Filter {
 			f := &jobFilter{}
 			set := f.flags(c, []string{"waiting", "active"})
-			return &jobcmd.Filter{Used: func() bool { return filtered(set) }, Query: func() (rest.JobQuery, error) { return f.query(c) }}
+			return &job.Filter{Used: func() bool { return filtered(set) }, Query: func() (rest.JobQuery, error) { return f.query(c) }}
 		},
 		Show: a.drawn})
 }
@@ -378,7 +378,7 @@ func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 	set.StringSliceVar(&f.users, "user", nil, "only of these users")
 	set.StringVar(&f.name, "name", "", "only names that contain this")
 	set.StringVar(&f.tag, "tag", "", "only jobs that have this tag")
-	flags.NeverEmpty(set, "state", "vc", "user", "name", "tag")
+	cli.NeverEmpty(set, "state", "vc", "user", "name", "tag")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(jobStates, cobra.ShellCompDirectiveNoFileComp))
 	return set
 }
@@ -530,16 +530,16 @@ func (a *app) jobList() *cobra.Command {
 	f.IntVar(&l.q.Limit, "limit", 100, "at most so many (1 to 1000)")
 	f.StringVar(&l.q.Cursor, "cursor", "", "go on where the page before ended")
 	f.BoolVar(&l.all, "all", false, "all pages")
-	f.StringVar(&l.sort, "sort", "", "list all pages, in order of "+strings.Join(jobcmd.Orders(), ", "))
+	f.StringVar(&l.sort, "sort", "", "list all pages, in order of "+strings.Join(job.Orders(), ", "))
 	f.Var((*durationFlag)(&l.since), "since", "only jobs submitted within this time, such as 2h or 1d")
 	f.BoolVar(&l.watch, "watch", false, "list them again whenever that has changed, until it is interrupted")
-	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(jobcmd.Orders(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(job.Orders(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if l.q.Limit < 1 || l.q.Limit > 1000 {
 			return usage(c, "--limit %d: want 1 to 1000; --all lists every job", l.q.Limit)
 		}
-		if l.sort != "" && !slices.Contains(jobcmd.Orders(), l.sort) {
-			return usage(c, "--sort %q: want %s", l.sort, strings.Join(jobcmd.Orders(), ", "))
+		if l.sort != "" && !slices.Contains(job.Orders(), l.sort) {
+			return usage(c, "--sort %q: want %s", l.sort, strings.Join(job.Orders(), ", "))
 		}
 		q, err := filter.query(c)
 		if err != nil {
@@ -575,10 +575,10 @@ func (l *listing) once(ctx context.Context, client *rest.Client) error {
 		return err
 	}
 	if l.since != 0 {
-		jobcmd.Since(&out, sched.Time(l.now().Add(-l.since).UnixMicro()))
+		job.Since(&out, sched.Time(l.now().Add(-l.since).UnixMicro()))
 	}
 	if l.sort != "" {
-		jobcmd.Sort(out.Jobs, l.sort)
+		job.Sort(out.Jobs, l.sort)
 	}
 	err = l.show(out, func(t *table) { l.drawJobs(t, out.Jobs) })
 	if err == nil && len(out.Jobs) == 0 && l.format == "table" {
@@ -593,7 +593,7 @@ func (l *listing) once(ctx context.Context, client *rest.Client) error {
 // redraw shows something whenever it has changed.
 func (a *app) redraw(ctx context.Context, once func() error) error {
 	out, tty := a.out, a.tty
-	return jobcmd.Watch(ctx, 2*time.Second, tty, func() (string, error) {
+	return job.Watch(ctx, 2*time.Second, tty, func() (string, error) {
 		var text strings.Builder
 		a.out = &text
 		err := once()

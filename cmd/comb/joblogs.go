@@ -17,8 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/attach"
-	"github.com/combsched/comb/internal/lines"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -38,7 +37,7 @@ type logFlags struct {
 	offset  int64
 	follow  bool
 	zip     string // the file of an archive, "-" for standard output
-	onto    *lines.Screen
+	onto    *cli.Screen
 }
 
 func (a *app) jobLogs() *cobra.Command {
@@ -135,7 +134,7 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 	if l.follow && len(tasks) > maxFollowed {
 		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Ref, len(tasks), maxFollowed)
 	}
-	onto := cmp.Or(l.onto, lines.NewScreen(terminal(a.out), terminal(a.errs)))
+	onto := cmp.Or(l.onto, cli.NewScreen(terminal(a.out), terminal(a.errs)))
 	var wg sync.WaitGroup
 	errs := make(chan error, len(tasks))
 	for _, t := range tasks {
@@ -189,7 +188,7 @@ func chosen(j *rest.Job, name string) ([]rest.TaskStatus, error) {
 			return []rest.TaskStatus{t}, nil
 		}
 	}
-	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Ref, name)), "it has " + attach.Names(j.Tasks)}
+	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Ref, name)), "it has " + cli.TaskNames(j.Tasks)}
 }
 
 // logTail prints what one task prints, attempt after attempt when it follows.
@@ -199,7 +198,7 @@ type logTail struct {
 	task   rest.TaskStatus
 	query  rest.LogQuery
 	follow bool
-	to     lines.Pair
+	to     cli.StreamPair
 	// earlier is told where an attempt is asked for that has no log yet, and one before it ran.
 	earlier func(string)
 }
@@ -316,7 +315,7 @@ With -i it gets this command's input, with -t a terminal, with -it you have a sh
 		}
 		return nil
 	}, func(ctx context.Context, client *rest.Client, list []string) error {
-		s := attach.Streams{Out: a.out, Err: a.errs, Term: a.env("TERM")}
+		s := cli.Streams{Out: a.out, Err: a.errs, Term: a.env("TERM")}
 		if interactive {
 			s.In = a.in
 		}
@@ -331,7 +330,7 @@ With -i it gets this command's input, with -t a terminal, with -it you have a sh
 		if err != nil {
 			return err
 		}
-		end, err := attach.Exec(ctx, client, name, list[1:], s)
+		end, err := cli.ExecIn(ctx, client, name, list[1:], s)
 		if err == nil && end.Why != "" {
 			fmt.Fprintf(a.errs, "comb: the command was ended: %s\n", clean(end.Why, false))
 		}
@@ -371,7 +370,7 @@ func runningTask(ctx context.Context, client *rest.Client, ref, name string) (re
 	if err != nil {
 		return rest.TaskName{}, err
 	}
-	task, next, err := attach.Only(&j, tasks)
+	task, next, err := cli.OnlyTask(&j, tasks)
 	if err != nil {
 		return task, hint{err, next}
 	}
@@ -391,7 +390,7 @@ the end of the task.`,
 	c.Args = args(cobra.ExactArgs(2))
 	var local, remote uint16
 	return enterJob(a, c, func(list []string) (err error) {
-		if local, remote, err = attach.Ports(list[1]); err != nil {
+		if local, remote, err = cli.ParsePorts(list[1]); err != nil {
 			return usage(c, "%s", err)
 		}
 		return nil
@@ -400,6 +399,6 @@ the end of the task.`,
 		if err != nil {
 			return err
 		}
-		return attach.Forward(ctx, client, name, [2]uint16{local, remote}, attach.Streams{Out: a.out, Err: a.errs})
+		return cli.ForwardPort(ctx, client, name, [2]uint16{local, remote}, cli.Streams{Out: a.out, Err: a.errs})
 	})
 }

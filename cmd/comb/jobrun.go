@@ -20,9 +20,8 @@ import (
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/flags"
-	"github.com/combsched/comb/internal/jobcmd"
-	"github.com/combsched/comb/internal/lines"
+	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/cli/job"
 )
 
 // runFlags are what comb job run was asked.
@@ -89,7 +88,7 @@ and goes on later, unless it reported the last of its steps.`,
 	f.BoolVar(&r.clean, "clean", false, "neither this folder nor this shell's environment")
 	f.BoolVar(&r.dryRun, "dry-run", false, "check only, and say what would happen")
 	f.BoolVarP(&r.detach, "detach", "d", false, "only submit")
-	flags.NeverEmpty(f, strings.Fields("name vc sku pin priority image pull storage upload workdir time-limit grace")...)
+	cli.NeverEmpty(f, strings.Fields("name vc sku pin priority image pull storage upload workdir time-limit grace")...)
 	c.RunE = func(c *cobra.Command, command []string) (err error) {
 		q.Command = command
 		if err = checkRun(c, q); err != nil {
@@ -504,7 +503,7 @@ func (a *app) followJob(ctx context.Context, client *rest.Client, ref string, bo
 	if err != nil {
 		return err
 	}
-	onto := lines.NewScreen(terminal(a.out), terminal(a.errs))
+	onto := cli.NewScreen(terminal(a.out), terminal(a.errs))
 	w := newWaitLines(onto, a.errs, boxed)
 	w.Show(&j)
 	look, cancel := context.WithCancel(ctx)
@@ -527,8 +526,8 @@ func (a *app) followJob(ctx context.Context, client *rest.Client, ref string, bo
 	return jobOutcome(j.Phase)
 }
 
-func newWaitLines(onto *lines.Screen, out io.Writer, boxed bool) *jobcmd.WaitLines {
-	w := &jobcmd.WaitLines{Terminal: terminal(out) != nil, Boxed: boxed,
+func newWaitLines(onto *cli.Screen, out io.Writer, boxed bool) *job.WaitLines {
+	w := &job.WaitLines{Terminal: terminal(out) != nil, Boxed: boxed,
 		Clean: func(text string) string { return clean(text, false) }}
 	return w.On(onto, out)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/cli/job"
 	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/upload"
 )
@@ -24,7 +24,7 @@ func (a *app) drawJobs(t *table, list []rest.Job) {
 	for i := range list {
 		j := &list[i]
 		t.row(j.Ref, number(j.ID), string(j.User), string(j.VC), narrate.Priority(j.Priority), state(j),
-			reason(j), number(j.GPUs), tasksText(j), jobcmd.Nodes(j), a.waitRun(j), leftText(j, a.now(), true), a.when(j.Submitted))
+			reason(j), number(j.GPUs), tasksText(j), job.Nodes(j), a.waitRun(j), leftText(j, a.now(), true), a.when(j.Submitted))
 	}
 }
 

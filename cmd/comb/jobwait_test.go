@@ -8,7 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/lines"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -40,7 +40,7 @@ func onNode(j *rest.Job, node cell.NodeName) *rest.Job {
 func TestWaitLinesOfAFile(t *testing.T) {
 	var out bytes.Buffer
 	for _, boxed := range []bool{true, false} {
-		w := newWaitLines(lines.NewScreen(nil, nil), &out, boxed)
+		w := newWaitLines(cli.NewScreen(nil, nil), &out, boxed)
 		for _, j := range []*rest.Job{
 			behind(sched.BackOff, "next try there in 29 s"), behind(sched.BackOff, "next try there in 28 s"),
 			behind(sched.VCBusy, "1 of 2 GPUs free"), behind(sched.VCBusy, "0 of 2 GPUs free"),
@@ -83,7 +83,7 @@ func TestWaitLinesOfATerminal(t *testing.T) {
 	var mu sync.Mutex
 	g := &glass{width: 60}
 	go g.read(keeper, &mu)
-	onto := lines.NewScreen(side)
+	onto := cli.NewScreen(side)
 	w, job := newWaitLines(onto, side, true), onto.Writer(side, true, "")
 	see := func(want ...string) {
 		t.Helper()

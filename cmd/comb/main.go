@@ -15,13 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/combsched/comb/internal/configcmd"
-	"github.com/combsched/comb/internal/contexts"
-	"github.com/combsched/comb/internal/flags"
-	"github.com/combsched/comb/internal/imagecmd"
-	"github.com/combsched/comb/internal/kubecmd"
-	"github.com/combsched/comb/internal/machinereport"
-	"github.com/combsched/comb/internal/peoplecmd"
+	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/cli/admin"
+	"github.com/combsched/comb/internal/cli/contexts"
 )
 
 func main() {
@@ -40,7 +36,7 @@ func run() int {
 	root := a.root()
 	root.SetArgs(os.Args[1:])
 	c, err := root.ExecuteContextC(ctx)
-	return a.exit(flags.Named(c, err))
+	return a.exit(cli.NamedFlag(c, err))
 }
 
 // app is one run of the command line: its streams, its environment and the
@@ -112,7 +108,7 @@ func imageCommand(a *app) *cobra.Command {
 		m := new(budgetFlag)
 		return m, m.bytes
 	}
-	verbs := imagecmd.Verbs(&imagecmd.Kit{Client: a.client, When: a.when, Amount: amount, Usage: usage,
+	verbs := admin.ImageCommands(&admin.ImageKit{Client: a.client, When: a.when, Amount: amount, Usage: usage,
 		Say: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) }, Plain: func() bool { return a.noHeaders },
 		Show: a.drawn})
 	for _, v := range verbs {
@@ -122,7 +118,7 @@ func imageCommand(a *app) *cobra.Command {
 }
 
 func clusterCommand(a *app) *cobra.Command {
-	verbs := kubecmd.Verbs(&kubecmd.Kit{Out: a.out, Errs: a.errs, Show: a.drawn, Clean: func(s string) string { return clean(s, false) }})
+	verbs := admin.ClusterCommands(&admin.ClusterKit{Out: a.out, Errs: a.errs, Show: a.drawn, Clean: func(s string) string { return clean(s, false) }})
 	for _, v := range verbs {
 		v.Args = args(v.Args)
 	}
@@ -130,7 +126,7 @@ func clusterCommand(a *app) *cobra.Command {
 }
 
 func reportCommand(a *app) *cobra.Command {
-	return noun("report", "Reports about what Comb runs on", machinereport.Verbs(&machinereport.Kit{Version: versionText(), Engine: a.env("DOCKER_HOST"), Rows: a.rows})...)
+	return noun("report", "Reports about what Comb runs on", admin.ReportCommands(&admin.ReportKit{Version: versionText(), Engine: a.env("DOCKER_HOST"), Rows: a.rows})...)
 }
 
 // rows shows a table.
@@ -144,7 +140,7 @@ func (a *app) rows(v any, head []string, rows [][]string) error {
 }
 
 func configCommand(a *app) *cobra.Command {
-	verbs := configcmd.Verbs(&configcmd.Kit{Client: a.client, Named: a.serverNamed, ShowYAML: a.showYAML, Format: func() string { return a.format }, Out: a.out, More: moreFormats,
+	verbs := admin.ConfigCommands(&admin.ConfigKit{Client: a.client, Named: a.serverNamed, ShowYAML: a.showYAML, Format: func() string { return a.format }, Out: a.out, More: moreFormats,
 		When: a.when, Usage: usage, Confirm: a.confirm, Rows: a.rows, Errs: a.errs, Exit: func(code int) error { return outcome(code) },
 		ReadFile: a.readFile, InFile: inFile, Located: func(text string, err error) error { return &located{text, err} }, Warn: a.warn,
 		Show: func(v any, draw func(func(string, ...any))) error {
@@ -158,16 +154,16 @@ func configCommand(a *app) *cobra.Command {
 
 // peopleCommands are those about users, groups, tokens and sessions.
 func peopleCommands(a *app) []*cobra.Command {
-	list := peoplecmd.Commands(&peoplecmd.Kit{Client: a.client, When: a.when, In: os.Stdin, Prompt: a.errs, ReadFile: a.readFile, Confirm: a.confirm,
+	list := admin.Commands(&admin.PeopleKit{Client: a.client, When: a.when, In: os.Stdin, Prompt: a.errs, ReadFile: a.readFile, Confirm: a.confirm,
 		Usage: usage, Noun: noun,
 		Contexts: contexts.Dir(a.env), User: a.env("USER"), Say: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) },
 		Target: a.target, Dial: dial,
 		Hint: func(err error, next string) error { return hint{err, next} },
-		Guess: func(c *cobra.Command, err error, word string, of peoplecmd.Names) error {
+		Guess: func(c *cobra.Command, err error, word string, of admin.Names) error {
 			client, _ := a.client()
 			return a.didYouMean(c.Context(), client, err, guess{word, names(of)})
 		},
-		Complete: func(of peoplecmd.Names) peoplecmd.Completion { return a.complete(names(of)) },
+		Complete: func(of admin.Names) admin.Completion { return a.complete(names(of)) },
 		Show:     a.drawn})
 	for _, c := range list {
 		for _, v := range append(c.Commands(), c) {

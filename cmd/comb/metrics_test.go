@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/cli/contexts"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/combsched/comb/internal/api/narrate"
-	"github.com/combsched/comb/internal/draw"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -40,8 +40,8 @@ func (a *app) checkFlags(c *cobra.Command) error {
 }
 
 // drawn prints the result of a command that lives in a package of its own.
-func (a *app) drawn(v any, as func(draw.Table)) error {
-	return a.show(v, func(t *table) { as(draw.Table{Head: t.head, Row: t.row, Line: t.line, Text: t.text}) })
+func (a *app) drawn(v any, as func(cli.Table)) error {
+	return a.show(v, func(t *table) { as(cli.Table{Head: t.head, Row: t.row, Line: t.line, Text: t.text}) })
 }
 
 // show prints a value as the user asked for: the API's own object as JSON or

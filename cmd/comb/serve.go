@@ -22,7 +22,7 @@ import (
 	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/api/telemetry"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/cli/contexts"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/engine/upkeep"

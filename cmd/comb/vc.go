@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/nodecmd"
+	"github.com/combsched/comb/internal/cli/admin"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -171,7 +171,7 @@ func (a *app) nodeCommand() *cobra.Command {
 			}
 			return out, said, err
 		})
-	more := nodecmd.Verbs(&nodecmd.Kit{When: a.when, State: a.nodeState, Confirm: a.confirm, Usage: usage,
+	more := admin.NodeCommands(&admin.NodeKit{When: a.when, State: a.nodeState, Confirm: a.confirm, Usage: usage,
 		Show: a.drawn,
 		On: func(c *cobra.Command, run func(context.Context, *rest.Client, cell.NodeName) error) *cobra.Command {
 			c.Args, c.ValidArgsFunction = args(cobra.ExactArgs(1)), a.complete(nodeNames)

@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/cli/contexts"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/lab"

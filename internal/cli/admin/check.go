@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/executor/kube/discover"
+)
+
+func (k *ClusterKit) check() *cobra.Command {
+	write, config := "", ""
+	c := &cobra.Command{Use: "check DIR", Short: "Look at bare machines over ssh before Kubernetes is installed on them",
+		Long: `Look at bare machines over ssh before Kubernetes is installed on them: system, CPUs, memory, room on disk, swap, clock, GPUs
+with their driver, container runtime, and whether two are copies of one. DIR has the lists that OpenPAI's installation takes: master.csv
+and worker.csv with a line NAME,IP for each machine, and config.yaml with the user. Nothing is changed there, and passwords are not
+used: your ssh must get in by a key, and know the keys of the machines. --write makes an Ansible inventory for Kubespray and k3s-ansible.`,
+		Example: "  comb cluster check machines\n  comb cluster check machines --write inventory.yaml", Args: cobra.ExactArgs(1)}
+	c.Flags().StringVar(&write, "write", "", "write the inventory to this file, once nothing is wrong")
+	c.Flags().StringVar(&config, "ssh-config", "", "a configuration file of ssh instead of your own, with keys, ports and known hosts")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		list, err := discover.ReadHosts(args[0])
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(write); write != "" && err == nil {
+			return fmt.Errorf("%s is there already: give another name", write)
+		}
+		verdicts := discover.JudgeHosts(list, discover.AskHosts(c.Context(), list, config))
+		if err := k.Show(verdicts, func(t cli.Table) { k.drawHosts(t, verdicts) }); err != nil {
+			return err
+		}
+		wrong := 0
+		for i := range verdicts {
+			if len(verdicts[i].Wrong) > 0 {
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			return fmt.Errorf("%d of %d machines are not ready: mend what is wrong, and check again", wrong, len(verdicts))
+		}
+		if write == "" {
+			return nil
+		}
+		f, err := os.OpenFile(write, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(discover.Inventory(list))
+		return errors.Join(err, f.Close())
+	}
+	return c
+}
+
+// drawHosts draws what machines said: it is a stranger's.
+func (k *ClusterKit) drawHosts(t cli.Table, list []discover.HostVerdict) {
+	t.Head("NAME", "IP", "IS", "SYSTEM", "CPUS", "MEMORY", "FREE", "GPUS", "DRIVER", "RUNTIME", "CLOCK", "STATE")
+	for i := range list {
+		v := &list[i]
+		is := strings.TrimPrefix(map[bool]string{true: ",master"}[v.Master]+map[bool]string{true: ",worker"}[v.Worker], ",")
+		if v.OS == "" && v.CPUs == 0 { // it said nothing
+			t.Row(v.Name, v.IP, is, "", "", "", "", "", "", "", "", "not reached")
+			continue
+		}
+		state := "ready"
+		if len(v.Wrong) > 0 {
+			state = "not ready"
+		}
+		gpus := ""
+		if v.GPUs > 0 {
+			gpus = strings.TrimSpace(strconv.Itoa(v.GPUs) + " " + v.GPU)
+		}
+		t.Row(v.Name, v.IP, is, k.Clean(v.OS), strconv.FormatInt(v.CPUs, 10), fmt.Sprint(v.MemoryGB, " GiB"), fmt.Sprint(v.DiskGB, " GiB"), k.Clean(gpus),
+			k.Clean(v.Driver), k.Clean(cmp.Or(v.Runtime, "none")), k.Clean(v.Clock), state)
+	}
+	for i := range list {
+		for _, text := range list[i].Wrong {
+			t.Line("%s: %s", list[i].Name, k.Clean(text))
+		}
+		for _, text := range list[i].Notes {
+			t.Line("%s: note: %s", list[i].Name, k.Clean(text))
+		}
+	}
+}

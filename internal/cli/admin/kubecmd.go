@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/discover"
+)
+
+// Kit is what the commands need of their program.
+type ClusterKit struct {
+	Out, Errs io.Writer
+	Show      func(v any, draw func(cli.Table)) error
+	Clean     func(string) string // makes text of strangers safe for a terminal
+}
+
+// Verbs are the commands.
+func ClusterCommands(k *ClusterKit) []*cobra.Command {
+	return []*cobra.Command{k.discover(), k.check()}
+}
+
+// told is how many nodes that are left out are named.
+const told = 10
+
+func (k *ClusterKit) discover() *cobra.Command {
+	var flags api.Flags
+	c := &cobra.Command{Use: "discover", Short: "Propose a cluster file for the nodes of a Kubernetes cluster",
+		Long: `Propose a cluster file for the nodes of a Kubernetes cluster: the GPUs of each as its device plugin, a driver for
+dynamic resource allocation, or its labels tell, in cells by zone, block, rack and NVLink domain where labels say them. All belongs to one virtual cluster:
+say which team owns what, and start the server with the file. Nodes for the control plane are left out.`,
+		Example: "  comb cluster discover > cluster.yaml\n  comb config validate cluster.yaml\n  comb serve --executor kubernetes --cluster cluster.yaml", Args: cobra.NoArgs}
+	flags.AddFile(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		client, err := api.Open(api.Options{Kubeconfig: flags.File, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		nodes, err := client.Nodes(c.Context())
+		if err != nil {
+			return fmt.Errorf("cannot ask %s for its nodes: %s", client.Host(), k.Clean(api.Words(err)))
+		}
+		published, err := client.Slices(c.Context(), "", "")
+		if err != nil && !api.Refuses(err) { // else it has none, or does not tell
+			return fmt.Errorf("cannot ask %s for the devices of its nodes: %s", client.Host(), k.Clean(api.Words(err)))
+		}
+		p := discover.Propose(nodes, published)
+		if p.Seen == 0 {
+			return fmt.Errorf("the Kubernetes cluster at %s has no node that jobs could run on (%d nodes are left out)%s", client.Host(), len(p.Left), k.Clean(clusterList(p.Left)))
+		}
+		if len(p.Left) > 0 {
+			fmt.Fprintf(k.Errs, "%d of %d nodes are left out%s\n", len(p.Left), len(nodes), k.Clean(clusterList(p.Left)))
+		}
+		_, err = io.WriteString(k.Out, p.File)
+		return err
+	}
+	return c
+}
+
+func clusterList(nodes []string) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	text := ": " + strings.Join(nodes[:min(len(nodes), told)], "; ")
+	if more := len(nodes) - told; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,173 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/executor/docker"
+	"github.com/combsched/comb/internal/executor/machine"
+)
+
+const program = "nvidia-smi"
+
+// Row is one line of the report.
+type ReportRow struct {
+	What  string `json:"what"`
+	Value string `json:"value"`
+}
+
+// Kit is what the command needs of its program.
+type ReportKit struct {
+	Version string
+	Engine  string // address of the container engine: $DOCKER_HOST, or "" for the usual socket
+	Rows    func(v any, head []string, rows [][]string) error
+}
+
+// Verbs are the commands.
+func ReportCommands(k *ReportKit) []*cobra.Command {
+	return []*cobra.Command{{Use: "lab", Short: "Show what this machine is: CPU, GPU, IP, host, OS, engine, CUDA, version", Args: cobra.NoArgs,
+		Long: "Show what this machine is, for a report about what was tried on it: run it on each machine.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
+			defer cancel()
+			list := LabReport(ctx, k.Version, k.Engine)
+			var rows [][]string
+			for _, r := range list {
+				rows = append(rows, []string{r.What, r.Value})
+			}
+			return k.Rows(list, []string{"WHAT", "VALUE"}, rows)
+		}}}
+}
+
+// Lab finds out what the machine is.
+func LabReport(ctx context.Context, version, engine string) []ReportRow {
+	gpu, driver, cuda := gpus(ctx)
+	host, _ := os.Hostname()
+	return []ReportRow{
+		{"host", or(host)},
+		{"ip", or(strings.Join(addresses(), ", "))},
+		{"os", or(osName()) + ", Linux " + or(kernel())},
+		{"cpu", or(cpu())},
+		{"memory", or(memory())},
+		{"gpu", or(gpu)},
+		{"driver", or(driver)},
+		{"cuda", or(cuda)},
+		{"engine", or(engineVersion(ctx, engine))},
+		{"comb", version},
+	}
+}
+
+func or(s string) string {
+	if s = strings.TrimSpace(s); s == "" {
+		return "-"
+	}
+	return s
+}
+
+// field returns the first value of a key in a file of "key: value" or "key=value" lines.
+func field(path, key string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || strings.TrimSpace(name) != key {
+			if name, value, ok = strings.Cut(line, "="); !ok || strings.TrimSpace(name) != key {
+				continue
+			}
+		}
+		return strings.Trim(strings.TrimSpace(value), `"`)
+	}
+	return ""
+}
+
+func cpu() string {
+	return fmt.Sprintf("%s, %d processors", or(field("/proc/cpuinfo", "model name")), runtime.NumCPU())
+}
+
+func memory() string {
+	kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f GiB", float64(kib)/(1<<20))
+}
+
+func osName() string { return field("/etc/os-release", "PRETTY_NAME") }
+
+func kernel() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return string(text)
+}
+
+// addresses are those at which other machines may reach this one.
+func addresses() (out []string) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}
+
+// driverLine is the head of what nvidia-smi prints; no query gives CUDA's version.
+var driverLine = regexp.MustCompile(`Driver Version: *([0-9.]+) +CUDA Version: *([0-9.]+)`)
+
+// gpus asks the driver.
+func gpus(ctx context.Context) (names, driver, cuda string) {
+	list, err := machine.ListGPUs(ctx, program)
+	if err != nil || len(list) == 0 {
+		return "", "", ""
+	}
+	count := map[string]int{}
+	var order []string
+	for _, g := range list {
+		name := g.Name + " " + amount.Memory(g.MemoryMB)
+		if count[name]++; count[name] == 1 {
+			order = append(order, name)
+		}
+	}
+	for i, name := range order {
+		order[i] = fmt.Sprintf("%d x %s", count[name], name)
+	}
+	if text, err := exec.CommandContext(ctx, program).Output(); err == nil {
+		if m := driverLine.FindSubmatch(text); m != nil {
+			driver, cuda = string(m[1]), string(m[2])
+		}
+	}
+	return strings.Join(order, ", "), driver, cuda
+}
+
+// engineVersion asks the container engine of this machine.
+func engineVersion(ctx context.Context, fromEnv string) string {
+	host, err := docker.Host(fromEnv)
+	if err != nil {
+		return err.Error()
+	}
+	e, err := docker.OpenEngine(ctx, host)
+	if err != nil {
+		return ""
+	}
+	defer e.Close()
+	info, err := e.Info(ctx)
+	if err != nil {
+		return ""
+	}
+	return info.Version
+}

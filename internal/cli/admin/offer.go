@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/api/rest"
+	about "github.com/combsched/comb/internal/effects"
+)
+
+// offered is a cluster file that is planned first, and applied when the answer is yes.
+type offered struct {
+	name   string // in what is printed
+	file   []byte
+	yes    bool // without asking
+	done   string
+	change rest.ConfigChange
+}
+
+// offer shows what a cluster file would do, asks, and applies it on what the plan was made for.
+func (k *ConfigKit) offer(ctx context.Context, client *rest.Client, o offered) error {
+	plan, err := client.PlanConfig(ctx, o.file)
+	if err != nil {
+		return k.refusedFile(o.name, err)
+	}
+	k.Warn(o.name, plan.Warnings)
+	if !plan.Changed {
+		return k.Show(plan, func(line func(string, ...any)) { line("%s: no change", o.name) })
+	}
+	if !o.yes {
+		if err := k.Show(plan, func(line func(string, ...any)) { drawPlan(line, o.name, &plan) }); err != nil {
+			return err
+		}
+		if err := k.Confirm("Apply it?", "to apply it as it is shown, repeat the command with --yes"); err != nil {
+			return err
+		}
+	}
+	o.change.IfMatch, o.change.On = plan.ETag, plan.Version
+	out, err := client.ApplyConfigAs(ctx, o.file, o.change)
+	if err != nil {
+		return k.refusedFile(o.name, err)
+	}
+	return k.Show(out, func(line func(string, ...any)) {
+		line("%s %s", o.name, o.done)
+		effects(line, out.Effects)
+	})
+}
+
+// agreed is a cluster file that is applied, and what its user has seen of it.
+type agreed struct {
+	name string
+	file []byte
+	seen string // the file of a plan; "" is none
+	yes  bool
+}
+
+// agree asks before running work loses by a cluster file, or holds what the file would do now
+// against a plan. It returns the warnings that it has shown.
+func (k *ConfigKit) agree(ctx context.Context, client *rest.Client, a agreed, change *rest.ConfigChange) (
+	warned []string, err error) {
+	if a.yes && a.seen == "" {
+		return nil, nil
+	}
+	plan, err := client.PlanConfigUntil(ctx, a.file, change.Until)
+	if err != nil {
+		return nil, k.refusedFile(a.name, err)
+	}
+	if a.seen != "" {
+		err = k.asSeen(a, &plan)
+	} else if plan.Changed && (plan.Loses() || plan.Drops || len(plan.Renamed()) > 0) {
+		warned = plan.Warnings
+		k.Warn(a.name, warned)
+		for _, text := range append(plan.Effects, plan.Ends...) {
+			fmt.Fprintln(k.Errs, "  "+text)
+		}
+		err = k.Confirm(a.name+" would do this. Apply it?", "to apply it as it is shown, repeat the command with --yes")
+	} else {
+		return nil, nil
+	}
+	if err == nil && change.IfMatch == "*" {
+		change.IfMatch = plan.ETag
+	}
+	return warned, err
+}
+
+// asSeen refuses where a plan is not the one that was seen.
+func (k *ConfigKit) asSeen(a agreed, now *rest.ConfigPlanned) error {
+	data, err := k.ReadFile(a.seen, rest.MaxConfigBody)
+	if err != nil {
+		return err
+	}
+	var seen rest.ConfigPlanned
+	if err := json.Unmarshal(data, &seen); err != nil {
+		return fmt.Errorf("%s is no plan: comb config plan -o json writes one: %w", a.seen, err)
+	}
+	if seen.ETag == "" || seen.Effects == nil {
+		return fmt.Errorf("%s is no plan: comb config plan -o json writes one", a.seen)
+	}
+	if seen.ETag != now.ETag {
+		return fmt.Errorf("%s was made for another configuration: it has changed since; nothing was applied: look at comb config plan again", a.seen)
+	}
+	if alike(&seen, now) {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("%s would do something else now than %s says; nothing was applied:", a.name, a.seen)}
+	return fmt.Errorf("%s", strings.Join(append(lines, differences(&seen, now)...), "\n"))
+}
+
+// differences says what a plan does now, and what it did when it was seen.
+func differences(seen, now *rest.ConfigPlanned) (lines []string) {
+	switch {
+	case now.Until > 0 && seen.Until == 0:
+		lines = append(lines, "  it was planned without --until: plan it with --until, too")
+	case now.Until == 0 && seen.Until > 0:
+		lines = append(lines, "  it was planned with --until: give that to apply, too")
+	}
+	was, is := slices.Concat(seen.Effects, timeless(seen.Ends)), slices.Concat(now.Effects, timeless(now.Ends))
+	for _, t := range is {
+		if !slices.Contains(was, t) {
+			lines = append(lines, "  now: "+t)
+		}
+	}
+	for _, t := range was {
+		if !slices.Contains(is, t) {
+			lines = append(lines, "  no more: "+t)
+		}
+	}
+	return lines
+}
+
+var instant = regexp.MustCompile(` at \d{4}-\d\d-\d\dT[0-9:]+Z`)
+
+// timeless are sentences about ends without their times: a duration ends at another time whenever it is said.
+func timeless(ends []string) (out []string) {
+	for _, t := range ends {
+		out = append(out, instant.ReplaceAllString(t, ""))
+	}
+	return out
+}
+
+// alike reports whether two plans do the same to the cluster, to jobs, and to ends apart from their times. How much work a stop loses grows while it runs, and which jobs
+// keep what they have is nothing that a change does: neither counts.
+func alike(a, b *rest.ConfigPlanned) bool {
+	var said [2][]byte
+	for i, p := range []rest.ConfigPlanned{*a, *b} {
+		p.Running = slices.DeleteFunc(slices.Clone(p.Running), func(r about.RunningEffect) bool { return r.Fate == about.Keeps && !r.Demoted })
+		for k := range p.Running {
+			p.Running[k].Unsaved = 0
+		}
+		p.Effects, p.Version, p.Warnings, p.Until, p.Ends = nil, 0, nil, 0, timeless(p.Ends)
+		said[i], _ = json.Marshal(p) // it was read as such
+	}
+	return bytes.Equal(said[0], said[1])
+}
+
+// drawPlan shows every effect of a plan.
+func drawPlan(line func(string, ...any), name string, plan *rest.ConfigPlanned) {
+	line("%s would do this, on version %d:", name, plan.Version)
+	effects(line, plan.Effects)
+	effects(line, plan.Ends)
+}
+
+func effects(line func(string, ...any), texts []string) {
+	for _, t := range texts {
+		line("  %s", t)
+	}
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/base/document"
+)
+
+// ErrEmpty is the error of an empty value, where none may be empty.
+var ErrEmptyFlag = errors.New("it is empty")
+
+// filled is the value of a flag that chooses things. An empty value would choose all of them, and in a script it is a
+// variable that was not set.
+type filled struct{ pflag.Value }
+
+// NeverEmpty makes flags of a set refuse an empty value, and an empty one in a list.
+func NeverEmpty(set *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		f := set.Lookup(name)
+		f.Value = filled{f.Value}
+		if f.DefValue == "[]" {
+			f.DefValue = "" // the help shows the default of a value that it does not know
+		}
+	}
+}
+
+// Set implements pflag.Value.
+func (f filled) Set(text string) error {
+	if text == "" || f.Type() == "stringSlice" && slices.Contains(strings.Split(text, ","), "") {
+		return ErrEmptyFlag
+	}
+	return f.Value.Set(text)
+}
+
+// foreign are flags of slurm, docker and kubectl, and those that do the like: of several the first
+// that a command has.
+var foreign = map[string][]string{
+	"mem": {"memory"}, "mem-per-node": {"memory"}, "time": {"time-limit"}, "t": {"time-limit", "state"},
+	"nice": {"priority"}, "qos": {"priority"}, "shm-size": {"shm"}, "reservation": {"pin"},
+	"partition": {"vc"}, "p": {"vc", "port"}, "queue": {"vc"}, "account": {"vc"}, "job-name": {"name"}, "J": {"name"},
+	"nodes": {"tasks"}, "N": {"tasks"}, "ntasks": {"tasks"}, "replicas": {"tasks"},
+	"e": {"env"}, "v": {"storage"}, "volume": {"storage"}, "mount": {"storage"}, "publish": {"port"},
+	"chdir": {"workdir"}, "w": {"workdir", "watch"}, "gres": {"gpus"}, "G": {"gpus"}, "cpus-per-task": {"cpus"},
+	"c": {"cpus"}, "mine": {"user"}, "me": {"user"}, "u": {"user"}, "states": {"state"},
+}
+
+// without are flags for what a command has no flag for, and what is done instead, where it has all
+// these flags.
+var without = map[string]struct {
+	has  []string
+	text string
+}{
+	"rm":         {[]string{"image"}, "leave it out: a container goes with its task"},
+	"it":         {[]string{"image"}, "for a shell in a task: comb job exec -it JOB -- sh"},
+	"i":          {[]string{"image"}, "a task gets no input; for a shell in one: comb job exec -it JOB -- sh"},
+	"ti":         {[]string{"image"}, "for a shell in a task: comb job exec -it JOB -- sh"},
+	"entrypoint": {[]string{"image"}, "the program behind -- runs in the place of the image's own"},
+	"array":      {[]string{"vc", "dry-run"}, "there are no arrays: submit a job for each of its indexes"},
+	"A":          {[]string{"state", "user"}, "leave it out: the jobs of all users are listed"},
+	"dependency": {[]string{"vc", "dry-run"}, "no job waits for another: submit it behind comb job wait JOB"},
+}
+
+// Instead says which flag of a command was meant by one that it has not: by its name, or by letters
+// of which it is one.
+func InsteadOf(c *cobra.Command, name, letters string) string {
+	for _, word := range []string{letters, name} {
+		w, known := without[word]
+		if known && !slices.ContainsFunc(w.has, func(f string) bool { return c.Flags().Lookup(f) == nil }) {
+			return "; " + w.text
+		}
+		for _, flag := range foreign[word] {
+			if f := c.Flags().Lookup(flag); f != nil && !f.Hidden {
+				return "; here it is --" + flag
+			}
+		}
+	}
+	return NearWord(c, name)
+}
+
+// Near says which flag of a command was meant, if one is near: "; did you mean --gpus?".
+func NearWord(c *cobra.Command, word string) string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	if text := document.DidYouMean("--"+word, names); len(word) > 1 && strings.Contains(text, "did you mean") {
+		return text
+	}
+	return ""
+}
+
+// Named names the flags of a command where a server's refusal names fields of the request that they became.
+func NamedFlag(c *cobra.Command, err error) error {
+	var p *rest.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	for i := range p.Errors {
+		e := &p.Errors[i]
+		_, field, ok := strings.Cut(e.Pointer, ".")
+		name := strings.ReplaceAll(field, "_", "-")
+		if f := c.Flags().Lookup(name); ok && f != nil && f.Changed && slices.Contains([]string{"body." + field, "query." + field}, e.Pointer) {
+			e.Pointer = "--" + name
+			if len(p.Errors) == 1 && e.Line == 0 && strings.HasPrefix(e.Detail, "is ") {
+				p.Detail, p.Errors = e.Pointer+" "+e.Detail, nil
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// orders are by what jobs are sorted; where two are alike the newer one comes first.
+var orders = map[string]func(a, b *rest.Job) int{
+	"submitted": func(a, b *rest.Job) int { return cmp.Compare(b.Submitted, a.Submitted) },
+	"name":      func(a, b *rest.Job) int { return cmp.Compare(a.Ref, b.Ref) },
+	"user":      func(a, b *rest.Job) int { return cmp.Compare(a.User, b.User) },
+	"vc":        func(a, b *rest.Job) int { return cmp.Compare(a.VC, b.VC) },
+	"priority":  func(a, b *rest.Job) int { return cmp.Compare(b.Priority, a.Priority) },
+	"gpus":      func(a, b *rest.Job) int { return cmp.Compare(b.GPUs, a.GPUs) },
+	"run":       func(a, b *rest.Job) int { return cmp.Compare(b.Ran, a.Ran) },
+	"left":      func(a, b *rest.Job) int { return cmp.Compare(ends(a), ends(b)) },
+}
+
+// Orders are the words for them.
+func Orders() []string { return slices.Sorted(maps.Keys(orders)) }
+
+// ends is when a job ends, as far as that is known.
+func ends(j *rest.Job) sched.Time {
+	if j.Outlook == nil || j.Outlook.Ends == 0 {
+		return 1<<63 - 1
+	}
+	return j.Outlook.Ends
+}
+
+// Sort orders jobs by one of Orders.
+func Sort(jobs []rest.Job, by string) {
+	order := orders[by]
+	slices.SortStableFunc(jobs, func(a, b rest.Job) int { return cmp.Or(order(&a, &b), cmp.Compare(b.ID, a.ID)) })
+}
+
+// Nodes are the machines that a job's live tasks hold, each once.
+func Nodes(j *rest.Job) string {
+	var out []cell.NodeName
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		switch t.State {
+		case sched.TaskStarting, sched.TaskRunning, sched.TaskSuspended, sched.TaskStopping, sched.TaskIsUnknown:
+			if !slices.Contains(out, t.Node) {
+				out = append(out, t.Node)
+			}
+		}
+	}
+	return nodes(out, 0)
+}
+
+// Since leaves out the jobs that were submitted before a time. As lists are in order of submission, with a job left
+// out there is no further page.
+func Since(list *rest.JobList, from sched.Time) {
+	n := len(list.Jobs)
+	list.Jobs = slices.DeleteFunc(list.Jobs, func(j rest.Job) bool { return j.Submitted < from })
+	if len(list.Jobs) < n {
+		list.Next = ""
+	}
+}
+
+// Watch draws again and again until it is interrupted, each time that what is drawn has changed. On a terminal it is
+// drawn over what was there. Once it has been drawn, a try that fails is told, and the next one follows: a server may start anew.
+func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error), show func(text string, err error)) error {
+	last, failed := "", ""
+	for drawn := false; ; drawn = true {
+		text, err := draw()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !drawn:
+			return err
+		case err != nil && err.Error() != failed:
+			failed = err.Error()
+			show("", err)
+		case err == nil && (text != last || failed != ""):
+			last, failed = text, ""
+			if terminal {
+				text = "\x1b[H\x1b[2J" + text
+			}
+			show(text, nil)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+	}
+}
