@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/engine/upkeep"
-	"github.com/combsched/comb/internal/policy"
 )
 
 func backupCommand(a *app) *cobra.Command {
@@ -85,6 +85,6 @@ func drawBackup(t *table, r *upkeep.BackupReport, state string) {
 	if r.Logs {
 		logs = "with logs"
 	}
-	t.row("files", fmt.Sprintf("%d, %s, %s", r.Files, amount.Memory((r.Bytes+1<<20-1)>>20), logs))
+	t.row("files", fmt.Sprintf("%d, %s, %s", r.Files, model.MemoryText((r.Bytes+1<<20-1)>>20), logs))
 	t.row("state", state)
 }

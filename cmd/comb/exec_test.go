@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -52,7 +52,7 @@ func TestExecAtTerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return j.Tasks[0].State == sched.TaskRunning
+		return j.Tasks[0].State == model.TaskRunning
 	})
 	user, program := pair(t)
 	before, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)

@@ -21,7 +21,8 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli/contexts"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -206,7 +207,7 @@ func TestInterruptedTwiceWhileItRuns(t *testing.T) {
 	says("stopping job 1; interrupt again to leave it")
 	testkit.Wait(t, "the job is asked to stop", func() bool {
 		j, err := client.Job(context.Background(), "1")
-		return err == nil && len(j.Attempts) > 0 && j.Attempts[0].State == sched.AttemptStopping
+		return err == nil && len(j.Attempts) > 0 && j.Attempts[0].State == model.AttemptStopping
 	})
 	_ = run.Process.Signal(syscall.SIGINT)
 	_ = run.Wait()

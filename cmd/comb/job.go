@@ -16,10 +16,11 @@ import (
 
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/cli/job"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 func (a *app) jobCommand() *cobra.Command {
@@ -405,7 +406,7 @@ func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
 		q.VCs = append(q.VCs, cell.VCName(s))
 	}
 	for _, s := range f.users {
-		q.Users = append(q.Users, sched.Subject(s))
+		q.Users = append(q.Users, model.Subject(s))
 	}
 	return q, nil
 }
@@ -575,7 +576,7 @@ func (l *listing) once(ctx context.Context, client *rest.Client) error {
 		return err
 	}
 	if l.since != 0 {
-		job.Since(&out, sched.Time(l.now().Add(-l.since).UnixMicro()))
+		job.Since(&out, model.Time(l.now().Add(-l.since).UnixMicro()))
 	}
 	if l.sort != "" {
 		job.Sort(out.Jobs, l.sort)

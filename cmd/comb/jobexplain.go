@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 func (a *app) jobExplain() *cobra.Command {
@@ -36,7 +36,7 @@ of a job that is not submitted.`},
 
 // explainedState is the state of a job as lists call it.
 func explainedState(ex *rest.Explanation) string {
-	onHold := func(g sched.GangReason) bool { return g.Reason.Code == sched.OnHold }
+	onHold := func(g model.GangReason) bool { return g.Reason.Code == sched.OnHold }
 	if ex.Phase == sched.Waiting && slices.ContainsFunc(ex.Gangs, onHold) {
 		return "Held"
 	}
@@ -86,13 +86,13 @@ func (t *table) standing(j *rest.JobStatus) {
 	for i := range j.Attempts {
 		k := &j.Attempts[i]
 		switch k.State {
-		case sched.AttemptStarting:
+		case model.AttemptStarting:
 			t.line("  attempt %s was given its GPUs and CPUs %s, and starts", k.ID, t.app.when(k.Placed))
-		case sched.AttemptRunning:
+		case model.AttemptRunning:
 			t.line("  attempt %s runs since %s on %s", k.ID, t.app.when(k.Started), nodesOf(j, k.ID))
-		case sched.AttemptSuspended:
+		case model.AttemptSuspended:
 			t.line("  attempt %s takes turns since %s on %s, and is suspended now", k.ID, t.app.when(k.Started), nodesOf(j, k.ID))
-		case sched.AttemptStopping:
+		case model.AttemptStopping:
 			t.line("  attempt %s was told to stop %s: %s; %s", k.ID, t.app.when(k.Told), narrate.Cause(k.Cause), living(j, k.ID))
 		}
 	}
@@ -121,7 +121,7 @@ func (t *table) coming(j *rest.JobStatus) {
 }
 
 // comesText is what will happen in a line: when, and what.
-func comesText(c *rest.Coming, when func(sched.Time) string) string {
+func comesText(c *rest.Coming, when func(model.Time) string) string {
 	if c.At == 0 {
 		return c.Message
 	}
@@ -144,7 +144,7 @@ func (t *table) ended(j *rest.JobStatus) {
 	failed := 0
 	for i := range j.Tasks {
 		k := &j.Tasks[i]
-		if k.State != sched.TaskFailed {
+		if k.State != model.TaskFailed {
 			continue
 		}
 		if failed++; failed > maxFailed {
@@ -168,7 +168,7 @@ func (t *table) often(j *rest.JobStatus) {
 }
 
 // nodesOf are the nodes of an attempt, each once.
-func nodesOf(j *rest.JobStatus, id sched.AttemptID) string {
+func nodesOf(j *rest.JobStatus, id model.AttemptID) string {
 	var out []string
 	for i := range j.Tasks {
 		if k := &j.Tasks[i]; k.Gang == id.Gang && k.Attempt == id.N && !slices.Contains(out, string(k.Node)) {
@@ -182,12 +182,12 @@ func nodesOf(j *rest.JobStatus, id sched.AttemptID) string {
 }
 
 // living says which tasks of an attempt that was told to stop are still there.
-func living(j *rest.JobStatus, id sched.AttemptID) string {
+func living(j *rest.JobStatus, id model.AttemptID) string {
 	var names []string
 	all := 0
 	for i := range j.Tasks {
 		if k := &j.Tasks[i]; k.Gang == id.Gang && k.Attempt == id.N {
-			if all++; k.State == sched.TaskStopping || k.State == sched.TaskIsUnknown {
+			if all++; k.State == model.TaskStopping || k.State == model.TaskIsUnknown {
 				names = append(names, fmt.Sprintf("%s-%d", k.Role, k.Index))
 			}
 		}
@@ -215,14 +215,14 @@ func (a *app) noteText(note string) string {
 			if err != nil {
 				return at
 			}
-			return a.when(sched.Time(n))
+			return a.when(model.Time(n))
 		}))
 	}
 	return strings.Join(out, "; ")
 }
 
 // drawShare says with whom a gang shares its GPUs and whose turn it is.
-func (a *app) drawShare(t *table, g *sched.GangShare, names map[sched.JobID]rest.NamedJob) {
+func (a *app) drawShare(t *table, g *model.GangShare, names map[model.JobID]rest.NamedJob) {
 	var with []string
 	for i := range g.With {
 		with = append(with, called(names[g.With[i].Job].Ref, g.With[i].Job))
@@ -239,8 +239,8 @@ func (a *app) drawShare(t *table, g *sched.GangShare, names map[sched.JobID]rest
 }
 
 // namesOf are the jobs that an explanation names, as its reader calls them.
-func namesOf(ex *rest.Explanation) map[sched.JobID]rest.NamedJob {
-	names := map[sched.JobID]rest.NamedJob{}
+func namesOf(ex *rest.Explanation) map[model.JobID]rest.NamedJob {
+	names := map[model.JobID]rest.NamedJob{}
 	for _, n := range ex.Names {
 		names[n.ID] = n
 	}
@@ -274,14 +274,14 @@ func (a *app) drawReasons(t *table, ex *rest.Explanation) {
 const onlyGang = "default"
 
 // drawGang shows why a gang waits. One alone that has no name of its own is not named.
-func (a *app) drawGang(t *table, g *sched.GangReason, alone bool, names map[sched.JobID]rest.NamedJob) {
+func (a *app) drawGang(t *table, g *model.GangReason, alone bool, names map[model.JobID]rest.NamedJob) {
 	name := g.Name + ": "
 	if alone && g.Name == onlyGang {
 		name = ""
 	}
 	t.line("  %s%s: %s", name, g.Reason.Code, g.Reason.Message)
 	if len(g.Reason.Rooms) > 0 {
-		t.line("    asks for %s; free to it now: %s that it may use", g.Reason.Asks, amount.FreeText(g.Reason.Rooms))
+		t.line("    asks for %s; free to it now: %s that it may use", g.Reason.Asks, model.FreeText(g.Reason.Rooms))
 	}
 	if g.Reason.Until != 0 {
 		t.line("    until: %s", a.when(g.Reason.Until))
@@ -313,7 +313,7 @@ func (a *app) drawGang(t *table, g *sched.GangReason, alone bool, names map[sche
 	}
 }
 
-func (a *app) suggestion(g *sched.Suggestion) string {
+func (a *app) suggestion(g *model.Suggestion) string {
 	if g.At != 0 && a.when(g.At) != "" {
 		return g.Message + " (" + a.when(g.At) + ")"
 	}
@@ -321,7 +321,7 @@ func (a *app) suggestion(g *sched.Suggestion) string {
 }
 
 // drawLevels is the table of cells that a gang could use.
-func (a *app) drawLevels(t *table, levels []sched.LevelUse) {
+func (a *app) drawLevels(t *table, levels []model.LevelUse) {
 	if len(levels) == 0 {
 		return
 	}
@@ -350,7 +350,7 @@ func andMore(n int) string {
 }
 
 // drawStanding lists jobs that stand in the way, and says how many more do.
-func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief, more int) {
+func (a *app) drawStanding(t *table, what string, jobs []model.JobBrief, more int) {
 	if len(jobs) == 0 {
 		return
 	}
@@ -363,7 +363,7 @@ func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief, more in
 	}
 }
 
-func (a *app) brief(j *sched.JobBrief) string {
+func (a *app) brief(j *model.JobBrief) string {
 	text := called(string(j.Name), j.Job)
 	if j.User != "" { // else the reader may not see the job
 		text += " of " + string(j.User)
@@ -381,14 +381,14 @@ func (a *app) brief(j *sched.JobBrief) string {
 }
 
 // called is a job by its name and number; of one that its reader may not see by the number alone.
-func called(name string, id sched.JobID) string {
+func called(name string, id model.JobID) string {
 	if name == "" || name == fmt.Sprint("job ", id) {
 		return fmt.Sprint("job ", id)
 	}
 	return fmt.Sprintf("%s (%d)", name, id)
 }
 
-func (a *app) drawEstimate(t *table, e *sched.Estimate, names map[sched.JobID]rest.NamedJob) {
+func (a *app) drawEstimate(t *table, e *model.Estimate, names map[model.JobID]rest.NamedJob) {
 	switch {
 	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:
 		t.line("  estimated start: %s to %s", a.when(e.Earliest), a.when(e.Latest))
@@ -450,7 +450,7 @@ func waiting(ex *rest.Explanation) string {
 	return count(int(ex.Waiting), "waiting job", "waiting jobs")
 }
 
-func blockers(ids []sched.JobID, names map[sched.JobID]rest.NamedJob) string {
+func blockers(ids []model.JobID, names map[model.JobID]rest.NamedJob) string {
 	var out []string
 	for i, id := range ids {
 		if i == 10 {

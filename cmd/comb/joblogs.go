@@ -18,7 +18,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // maxFollowed bounds the tasks whose logs are followed at once: each takes one
@@ -288,7 +288,7 @@ func (l *logTail) run(ctx context.Context, one bool) error {
 func (l *logTail) ended(j *rest.Job) bool {
 	for _, t := range j.Tasks {
 		if t.Role == l.task.Role && t.Index == l.task.Index && t.Attempt == l.query.Attempt {
-			return t.State != sched.TaskStarting && t.State != sched.TaskRunning && t.State != sched.TaskStopping && t.State != sched.TaskIsUnknown
+			return t.State != model.TaskStarting && t.State != model.TaskRunning && t.State != model.TaskStopping && t.State != model.TaskIsUnknown
 		}
 	}
 	return false

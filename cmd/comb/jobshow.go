@@ -12,10 +12,11 @@ import (
 
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cli/job"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/exit"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
@@ -47,7 +48,7 @@ func reason(j *rest.Job) string {
 		return string(j.Reason.Code)
 	case !j.Phase.Ended() || j.Phase == sched.Succeeded:
 		return ""
-	case j.Cause == sched.EndFailed && j.Exit != nil:
+	case j.Cause == model.EndFailed && j.Exit != nil:
 		return clip(classText(j.ExitClass) + narrate.Exit(j.Exit) + narrate.Because(lastWords(j.Exit)))
 	case slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Exit != nil && t.Exit.Cause == sched.GraceOver }):
 		return j.Cause.String() + " (" + string(sched.GraceOver) + ")"
@@ -63,7 +64,7 @@ func classText(c *rest.ExitClass) string {
 	return string(c.Class) + ": "
 }
 
-func gaveWay(a rest.AttemptStatus) bool { return a.Cause == sched.EndPreempted }
+func gaveWay(a rest.AttemptStatus) bool { return a.Cause == model.EndPreempted }
 
 // lastWords is what a task that failed by itself said last; what a platform's cause says is known from that.
 func lastWords(e *rest.Exit) string {
@@ -84,9 +85,9 @@ func clip(text string) string {
 
 // tasksText is "running/all".
 func tasksText(j *rest.Job) string {
-	counts, n := sched.TaskRunning, 0
+	counts, n := model.TaskRunning, 0
 	if j.Phase.Ended() {
-		counts = sched.TaskSucceeded
+		counts = model.TaskSucceeded
 	}
 	for _, t := range j.Tasks {
 		if t.State == counts {
@@ -260,7 +261,7 @@ func refusal(j *rest.Job) string {
 		return ""
 	}
 	for _, a := range slices.Backward(j.Attempts) {
-		if a.Cause == sched.EndRefused {
+		if a.Cause == model.EndRefused {
 			return fmt.Sprintf("attempt %s: %s", a.ID, a.Message)
 		}
 	}
@@ -294,13 +295,13 @@ func preempted(j *rest.JobStatus) string {
 // it was preempted lazily, or a change of the configuration took the guarantee.
 func borrows(j *rest.Job) bool {
 	return j.Priority >= cell.MinGuaranteed && slices.ContainsFunc(j.Attempts, func(a rest.AttemptStatus) bool {
-		return a.Opportunistic && a.State != sched.AttemptOver
+		return a.Opportunistic && a.State != model.AttemptOver
 	})
 }
 
 // mayUse says the limits of a task that was started.
 func mayUse(t *rest.TaskStatus) string {
-	if t.State == sched.TaskWaiting {
+	if t.State == model.TaskWaiting {
 		return ""
 	}
 	return t.Limits.String()
@@ -342,7 +343,7 @@ func (a *app) jobEvents() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		told := narrate.New(&j, func(id sched.JobID) (string, error) {
+		told := narrate.New(&j, func(id model.JobID) (string, error) {
 			other, err := client.Job(ctx, rest.JobRef(id))
 			return other.Ref, err
 		})

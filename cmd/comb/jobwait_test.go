@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -24,7 +25,7 @@ func waits(reason string, lasting int, notices ...string) *rest.Job {
 }
 
 // behind is a job that waits for a reason of a code, and for jobs.
-func behind(code sched.ReasonCode, message string, jobs ...sched.JobID) *rest.Job {
+func behind(code model.Code, message string, jobs ...model.JobID) *rest.Job {
 	j := waits(message, 0)
 	j.Reason.Code, j.Reason.Jobs = code, jobs
 	return j

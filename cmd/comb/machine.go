@@ -14,17 +14,16 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/machine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/setting"
 	"github.com/combsched/comb/internal/spec/config"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // readCluster looks at this machine and reads the cluster file, nil without one.
@@ -85,7 +84,7 @@ func (d *daemon) pretends() (yes bool, from string) {
 }
 
 // inForce is the present configuration; nil: there is none, or it is not known yet.
-func (d *daemon) inForce() (c *sched.Config) {
+func (d *daemon) inForce() (c *model.Config) {
 	if r := d.replica.Load(); r != nil {
 		_ = r.Read(context.Background(), 0, func(s *sched.State) { c = s.Config() })
 	}
@@ -116,7 +115,7 @@ func (d *daemon) settled(file *config.Cluster) (*config.Cluster, error) {
 
 // checkCluster refuses a cluster that has more than this machine, on which all
 // its nodes run, and policies that need what its executor cannot do.
-func (d *daemon) checkCluster(c *sched.Config) error {
+func (d *daemon) checkCluster(c *model.Config) error {
 	if d.executor != nil { // else it is looked at again when there is one
 		if d.pods != nil {
 			kube.Known(d.pods) // nodes say what pods can do; that the API server is away is told below
@@ -125,7 +124,7 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 			return err
 		}
 	}
-	if err := storage.Of(c.Storages, d.flags.kube.Used()); err != nil {
+	if err := model.CheckStorages(c.Storages, d.flags.kube.Used()); err != nil {
 		return err
 	}
 	if d.flags.kube.Used() {
@@ -172,7 +171,7 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 
 // fits refuses a configuration that asks for what cannot be done here; file is nil where it is of none. Of one that is in force already the log tells:
 // what has changed since it came, such as what nodes have, must not keep a server from its jobs.
-func (d *daemon) fits(c *sched.Config, file *config.Cluster, inForce bool) (err error) {
+func (d *daemon) fits(c *model.Config, file *config.Cluster, inForce bool) (err error) {
 	if file != nil {
 		if err = d.checkCluster(c); err != nil {
 			err = fmt.Errorf("%s: %w", d.flags.cluster, err)
@@ -190,7 +189,7 @@ func (d *daemon) fits(c *sched.Config, file *config.Cluster, inForce bool) (err 
 }
 
 // sameConfig reports whether a configuration is in force.
-func sameConfig(c, present *sched.Config) bool {
+func sameConfig(c, present *model.Config) bool {
 	if present == nil {
 		return false
 	}
@@ -202,7 +201,7 @@ func sameConfig(c, present *sched.Config) bool {
 // ownConfig is the configuration without a file: this machine is one node, and
 // all of it belongs to one virtual cluster. Its leaves are its GPUs, each with an
 // equal part of its cores and memory; without GPUs they are its cores.
-func (d *daemon) ownConfig() *sched.Config {
+func (d *daemon) ownConfig() *model.Config {
 	m := &d.machine
 	sku := cell.SKU{Name: "CPU", Device: cell.CPU}
 	leaves := m.Cores
@@ -233,13 +232,13 @@ func skuName(device string) cell.TypeName {
 }
 
 // checkNodes refuses new nodes and namespaces that the Kubernetes cluster lacks; of those that were there it warns.
-func (d *daemon) checkNodes(c *sched.Config) error {
+func (d *daemon) checkNodes(c *model.Config) error {
 	var had []cell.NodeName
 	var hadSpaces map[string]cell.VCName
 	if d.engine != nil {
 		if err := d.engine.Replica().Read(context.Background(), 0, func(s *sched.State) {
 			if present := s.Config(); present != nil {
-				had, hadSpaces = config.NodeNames(present), setting.Namespaces(present)
+				had, hadSpaces = config.NodeNames(present), model.Namespaces(present)
 			}
 		}); err != nil {
 			return err
@@ -250,7 +249,7 @@ func (d *daemon) checkNodes(c *sched.Config) error {
 		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", kube.Some(away))
 	}
 	claims := slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.DRA.Class != "" })
-	lost, unasked, without := kube.CheckNamespaces(d.pods, setting.Namespaces(c), hadSpaces, claims)
+	lost, unasked, without := kube.CheckNamespaces(d.pods, model.Namespaces(c), hadSpaces, claims)
 	for _, why := range lost {
 		d.log.Warn("a namespace of the cluster file cannot be used now: nothing starts there", "namespace", why)
 	}
@@ -268,7 +267,7 @@ func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
 	}
 	err := r.Read(context.Background(), 0, func(s *sched.State) {
 		if c := s.Config(); c != nil {
-			space, known = setting.NamespaceOf(c, vc), true
+			space, known = model.NamespaceOf(c, vc), true
 		}
 	})
 	return space, known && err == nil
@@ -283,7 +282,7 @@ func (d *daemon) infinibandOf(vc cell.VCName) (may, known bool) {
 	}
 	err := r.Read(context.Background(), 0, func(s *sched.State) {
 		if c := s.Config(); c != nil {
-			may, known = setting.HasInfiniBand(c, vc), true
+			may, known = model.HasInfiniBand(c, vc), true
 		}
 	})
 	return may, known && err == nil
@@ -335,7 +334,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code := func(job *sched.Job) (io.ReadCloser, int64, error) {
+	code := func(job *model.Job) (io.ReadCloser, int64, error) {
 		f, err := d.uploads.ReadAgain(string(job.User), job.Upload) // pods check the digest themselves
 		if err != nil {
 			return nil, 0, err

@@ -9,19 +9,20 @@ import (
 
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/server"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
 // A server whose executor cannot suspend refuses a policy that needs it, and says
 // for which virtual cluster and why.
 func TestPolicyThatTheExecutorCannotServe(t *testing.T) {
-	c := &sched.Config{VCs: []sched.VCConfig{{Name: "speech", Policy: "las"}, {Name: "vision", Policy: "gandiva"}}}
+	c := &model.Config{VCs: []model.VCConfig{{Name: "speech", Policy: "las"}, {Name: "vision", Policy: "gandiva"}}}
 	for _, can := range []bool{true, false} {
 		x, err := local.New(local.Options{Dir: filepath.Join(t.TempDir(), "jobs"), Cluster: "test", Self: "/bin/true",
 			Tell: func(sched.Fact) {}, NoCgroups: true, NoSuspend: !can})
@@ -51,7 +52,7 @@ func TestAConfigurationInForceThatDoesNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer x.Close()
-	c := &sched.Config{VCs: []sched.VCConfig{{Name: "vision", Policy: "gandiva"}, {Name: "text", Policy: "gandiva"}}}
+	c := &model.Config{VCs: []model.VCConfig{{Name: "vision", Policy: "gandiva"}, {Name: "text", Policy: "gandiva"}}}
 	for _, file := range []*config.Cluster{nil, {Config: c}} {
 		var said strings.Builder
 		d := &daemon{flags: serveFlags{overcommit: true, cluster: "cluster.yaml"}, executor: x, log: slog.New(slog.NewTextHandler(&said, nil))}
@@ -82,8 +83,8 @@ func TestStaleAfterAnApplyThatWasCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	one := &sched.Config{VCs: []sched.VCConfig{{Name: "one"}}}
-	two := &sched.Config{VCs: []sched.VCConfig{{Name: "two"}}}
+	one := &model.Config{VCs: []model.VCConfig{{Name: "one"}}}
+	two := &model.Config{VCs: []model.VCConfig{{Name: "two"}}}
 	tag, err := server.ETag(one)
 	first := engine.ConfigVersion{Time: 1, Author: "system", Reason: store.ByStart + "one.yaml"}
 	err = errors.Join(err, s.BeginConfig(ctx, first, []byte("one")),
@@ -117,9 +118,9 @@ func TestIdentitiesOfNow(t *testing.T) {
 	if got, err := ask("alice"); err != nil || got != (executor.Identity{}) {
 		t.Errorf("without accounts alice has %+v, %v", got, err)
 	}
-	numbers := identity.IDs{UID: 4001, GID: 4000}
+	numbers := access.IDs{UID: 4001, GID: 4000}
 	if err := directory.CreateUsers(ctx, "admin", []people.NewUser{
-		{User: identity.User{Name: "alice", IDs: numbers}}, {User: identity.User{Name: "bob"}},
+		{User: access.User{Name: "alice", IDs: numbers}}, {User: access.User{Name: "bob"}},
 	}); err != nil {
 		t.Fatal(err)
 	}

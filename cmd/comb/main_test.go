@@ -18,8 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -79,7 +80,7 @@ func tokenOf(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	s, err := store.Open(ctx, ts.MkAbs(args[0]), store.Options{Now: wallTime()})
 	ts.Check(err)
-	text, _, err := s.CreateToken(ctx, "test", sched.Subject(args[1]), wallTime())
+	text, _, err := s.CreateToken(ctx, "test", model.Subject(args[1]), wallTime())
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text+"\n"), 0o600))
 	ts.Check(s.Close())

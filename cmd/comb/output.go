@@ -14,7 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // moreFormats is the annotation of a command that has one more output format.
@@ -124,7 +124,7 @@ func (t *table) text(lines string) {
 }
 
 // when shows a time: how long ago on a terminal, RFC 3339 otherwise.
-func (a *app) when(t sched.Time) string {
+func (a *app) when(t model.Time) string {
 	if t == 0 {
 		return ""
 	}
@@ -140,7 +140,7 @@ func (a *app) when(t sched.Time) string {
 }
 
 // span shows the time from one moment to another, or to now when there is no end.
-func (a *app) span(from, to sched.Time) string {
+func (a *app) span(from, to model.Time) string {
 	if from == 0 {
 		return ""
 	}

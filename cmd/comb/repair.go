@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // repair is what a damaged data directory lacks, as comb journal repair shows it.
@@ -28,8 +29,8 @@ type repair struct {
 	From uint64 `json:"from,omitempty"`
 	To   uint64 `json:"to,omitempty"`
 	// FirstJob and LastJob are the jobs that are gone, 0 if none is known to be.
-	FirstJob sched.JobID `json:"firstJob,omitempty"`
-	LastJob  sched.JobID `json:"lastJob,omitempty"`
+	FirstJob model.JobID `json:"firstJob,omitempty"`
+	LastJob  model.JobID `json:"lastJob,omitempty"`
 	// Attempts have left something on this machine, and the journal does not know them.
 	Attempts []string `json:"attempts,omitempty"`
 	// Running are their tasks with processes: the next start ends them.
@@ -94,7 +95,7 @@ func (a *app) repair(ctx context.Context, dir string, yes bool) error {
 			return err
 		}
 	}
-	live := make([]sched.JobID, 0, r.state.Size())
+	live := make([]model.JobID, 0, r.state.Size())
 	for _, j := range r.state.Jobs() {
 		live = append(live, j.ID)
 	}
@@ -190,13 +191,13 @@ func examine(ctx context.Context, s *store.Store, dir string) (*repair, error) {
 }
 
 // next is the first job that may be submitted.
-func (r *repair) next() sched.JobID {
+func (r *repair) next() model.JobID {
 	return r.records[len(r.records)-1].Event.(sched.Lost).NextJob
 }
 
 // unknownAttempts are those of which this machine knows and the journal does not.
 func unknownAttempts(s *store.Store, state *sched.State) (executor.Seen, error) {
-	known := func(id sched.JobID) bool {
+	known := func(id model.JobID) bool {
 		_, ok := state.Job(id)
 		return ok
 	}
@@ -205,17 +206,17 @@ func unknownAttempts(s *store.Store, state *sched.State) (executor.Seen, error) 
 		return seen, fmt.Errorf("cannot look which attempts this machine knows: %w", err)
 	}
 	seen.Attempts = slices.DeleteFunc(seen.Attempts, state.Given)
-	slices.SortFunc(seen.Attempts, func(a, b sched.AttemptID) int {
+	slices.SortFunc(seen.Attempts, func(a, b model.AttemptID) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
 	})
 	seen.Attempts = slices.Compact(seen.Attempts)
 	seen.Running = slices.DeleteFunc(seen.Running, func(task string) bool {
-		return !slices.ContainsFunc(seen.Attempts, func(at sched.AttemptID) bool { return strings.HasPrefix(task, at.String()+"/") })
+		return !slices.ContainsFunc(seen.Attempts, func(at model.AttemptID) bool { return strings.HasPrefix(task, at.String()+"/") })
 	})
 	return seen, nil
 }
 
-func nameOf(at sched.AttemptID) string {
+func nameOf(at model.AttemptID) string {
 	if at.N == 0 {
 		return fmt.Sprintf("job %d", at.Job)
 	}

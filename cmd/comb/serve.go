@@ -21,8 +21,11 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/api/telemetry"
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cli/contexts"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/engine/upkeep"
@@ -31,12 +34,9 @@ import (
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/local"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/spec/jobspec"
 	"github.com/combsched/comb/internal/spec/upload"
-	"github.com/combsched/comb/internal/storage"
 )
 
 const (
@@ -163,7 +163,7 @@ type daemon struct {
 	source   []byte                         // of the cluster file
 }
 
-func wallTime() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+func wallTime() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 // run opens everything, serves until ctx is done, and closes everything in the
 // opposite order. Tasks are left alone.
@@ -298,16 +298,16 @@ func (d *daemon) configured() {
 }
 
 // secrets gives those of a job to what runs it.
-func (d *daemon) secrets(ctx context.Context) func(sched.JobID) (map[string]string, error) {
-	return func(id sched.JobID) (map[string]string, error) {
+func (d *daemon) secrets(ctx context.Context) func(model.JobID) (map[string]string, error) {
+	return func(id model.JobID) (map[string]string, error) {
 		return d.store.Secrets(context.WithoutCancel(ctx), id)
 	}
 }
 
 // identities gives the numbers of users now to what runs jobs of journals that have none. Where
 // there is no account at all, all jobs are of the holder of the data directory's token.
-func identities(d *people.Directory) func(sched.Subject) (executor.Identity, error) {
-	return func(user sched.Subject) (executor.Identity, error) {
+func identities(d *people.Directory) func(model.Subject) (executor.Identity, error) {
+	return func(user model.Subject) (executor.Identity, error) {
 		ids, err := d.TaskIDs(string(user))
 		if errors.Is(err, people.ErrNotFound) && len(d.Users()) == 0 {
 			err = nil
@@ -325,7 +325,7 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 	d.executor, err = local.New(local.Options{
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
 		Secrets: d.secrets(ctx), Identity: identities(d.people),
-		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
+		Code:    func(job *model.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
 		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room,
 		RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
 		ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: docker.ImageOptions{Within: d.flags.pullTimeout,
@@ -359,17 +359,17 @@ func (d *daemon) usedUploads(ctx context.Context) (used map[string]bool, err err
 }
 
 // storage returns a storage that jobs of a virtual cluster may use now.
-func (d *daemon) storage(vc cell.VCName, name string) (found storage.Storage, ok bool) {
+func (d *daemon) storage(vc cell.VCName, name string) (found model.Storage, ok bool) {
 	if d.engine == nil {
-		return storage.Storage{}, false // nothing starts before the state is known
+		return model.Storage{}, false // nothing starts before the state is known
 	}
 	err := d.engine.Replica().Read(context.Background(), 0, func(s *sched.State) {
 		c := s.Config()
 		if c == nil {
 			return
 		}
-		found, ok = storage.Find(c.Storages, name)
-		ok = ok && found.For(storage.Within(c.Cluster.VCs, vc))
+		found, ok = model.FindStorage(c.Storages, name)
+		ok = ok && found.For(model.VCsWithin(c.Cluster.VCs, vc))
 	})
 	return found, ok && err == nil
 }
@@ -395,7 +395,7 @@ func (d *daemon) checkUnknown(ctx context.Context) error {
 // configure brings the configuration to what the operator asked for, and returns
 // what is in force, in words.
 func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, error) {
-	var present *sched.Config
+	var present *model.Config
 	if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { present = s.Config() }); err != nil {
 		return "", err
 	}
@@ -455,7 +455,7 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 }
 
 // keep goes on with the configuration in force, and says in words which one that is.
-func (d *daemon) keep(ctx context.Context, present *sched.Config) (string, error) {
+func (d *daemon) keep(ctx context.Context, present *model.Config) (string, error) {
 	if err := d.fits(present, nil, true); err != nil {
 		return "", err
 	}
@@ -469,7 +469,7 @@ func (d *daemon) keep(ctx context.Context, present *sched.Config) (string, error
 
 // stale reports whether the file of the start was in force and was replaced since by an apply. It
 // is of a unit that is started again, and must not take back what came later.
-func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *sched.Config) (bool, error) {
+func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *model.Config) (bool, error) {
 	if file == nil || present == nil || sameConfig(file.Config, present) {
 		return false, nil
 	}
@@ -506,7 +506,7 @@ func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 
 // wanted is the configuration that is to be applied, and where it comes from; nil
 // is none: the present one stays.
-func (d *daemon) wanted(file *config.Cluster, present *sched.Config) (*config.Cluster, string) {
+func (d *daemon) wanted(file *config.Cluster, present *model.Config) (*config.Cluster, string) {
 	gpus := d.flags.virtualGPUs
 	switch {
 	case file != nil:
@@ -530,11 +530,11 @@ func (d *daemon) wanted(file *config.Cluster, present *sched.Config) (*config.Cl
 // of those that the journal does.
 func (d *daemon) sweep(ctx context.Context) {
 	<-d.engine.TakenUp()
-	var live []sched.AttemptID
+	var live []model.AttemptID
 	err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
 		for _, j := range s.Jobs() {
 			for _, at := range j.Attempts {
-				if at.State != sched.AttemptOver {
+				if at.State != model.AttemptOver {
 					live = append(live, at.ID)
 				}
 			}

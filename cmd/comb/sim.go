@@ -15,11 +15,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -195,7 +196,7 @@ type runProgress struct {
 	w          io.Writer
 	shown      bool
 	jobs, over int
-	begin      sched.Time
+	begin      model.Time
 	last       time.Time // when it told that
 }
 
@@ -215,7 +216,7 @@ func (p *runProgress) batch(b engine.Batch) {
 			p.begin = at
 		}
 		p.last = time.Now()
-		fmt.Fprintf(p.w, "\r\x1b[Kday %.1f: %s submitted, %d ended", float64(at-p.begin)/float64(24*sched.Hour), count(p.jobs, "job", "jobs"), p.over)
+		fmt.Fprintf(p.w, "\r\x1b[Kday %.1f: %s submitted, %d ended", float64(at-p.begin)/float64(24*model.Hour), count(p.jobs, "job", "jobs"), p.over)
 	}
 }
 

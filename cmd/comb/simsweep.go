@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 

@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -30,7 +30,7 @@ func TestJobWithoutItsGuarantee(t *testing.T) {
 	j := rest.Job{}
 	j.Priority = 10
 	j.Tasks = []rest.TaskStatus{{Role: "main", Node: "n", SKU: "G", Devices: []int32{3}, Lost: []int32{3}}}
-	j.Attempts = []rest.AttemptStatus{{State: sched.AttemptOver, Opportunistic: true}}
+	j.Attempts = []rest.AttemptStatus{{State: model.AttemptOver, Opportunistic: true}}
 	show := func() string {
 		var out strings.Builder
 		a := &app{out: &out, format: "table", now: time.Now}
@@ -43,7 +43,7 @@ func TestJobWithoutItsGuarantee(t *testing.T) {
 	if strings.Contains(text, "guarantee") || !strings.Contains(text, "main-0 runs on 1 device of n that the configuration lacks") {
 		t.Error(text)
 	}
-	j.Attempts[0].State = sched.AttemptRunning
+	j.Attempts[0].State = model.AttemptRunning
 	if text = show(); !strings.Contains(text, "without its guarantee") {
 		t.Error(text)
 	}
@@ -57,8 +57,8 @@ func TestRulesOfAVCAreShown(t *testing.T) {
 	budget := int32(1)
 	v := rest.VCStatus{Name: "a", Policy: "fifo", Params: []rest.Param{{Key: "preempt", Value: "true"}}, Backfill: "easy",
 		MinRun: 20_000_000, Budget: &budget, SKUs: []rest.VCUse{
-			{Carry: amount.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1, MilliCPU: 4500, MemoryMB: 16384}, Guaranteed: 8, Used: 2},
-			{Carry: amount.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 2000, MemoryMB: 512}, Guaranteed: 3, Opportunistic: 2}}}
+			{Carry: model.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1, MilliCPU: 4500, MemoryMB: 16384}, Guaranteed: 8, Used: 2},
+			{Carry: model.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 2000, MemoryMB: 512}, Guaranteed: 3, Opportunistic: 2}}}
 	var out strings.Builder
 	a := &app{out: &out, format: "table", now: time.Now}
 	if err := a.show(v, func(t *table) { drawVC(t, &v) }); err != nil {
@@ -75,14 +75,14 @@ func TestRulesOfAVCAreShown(t *testing.T) {
 // What is asked for and what is free is told as GPUs and CPUs of each type: never as leaves, and
 // different types are not added up.
 func TestAmountsAreToldByType(t *testing.T) {
-	v100 := amount.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1}
-	slot := amount.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 1500}
+	v100 := model.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1}
+	slot := model.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 1500}
 	var out strings.Builder
 	a := &app{out: &out, format: "table", now: time.Now}
 	ex := rest.Explanation{}
-	ex.Gangs = []sched.GangReason{{Name: "g", Reason: sched.Reason{Code: sched.VCBusy, Need: 6, Free: 4, Total: 12, Asks: "6 GPUs",
-		Rooms: []sched.Room{{Carry: v100, Free: 3, Total: 8}, {Carry: slot, Free: 1, Total: 4}}}}}
-	ex.Blockers = []sched.JobBrief{{Name: "b", Leaves: 9, Takes: "5 GPUs (V100) and 6 CPUs (slot)"}}
+	ex.Gangs = []model.GangReason{{Name: "g", Reason: model.Reason{Code: sched.VCBusy, Need: 6, Free: 4, Total: 12, Asks: "6 GPUs",
+		Rooms: []model.Room{{Carry: v100, Free: 3, Total: 8}, {Carry: slot, Free: 1, Total: 4}}}}}
+	ex.Blockers = []model.JobBrief{{Name: "b", Leaves: 9, Takes: "5 GPUs (V100) and 6 CPUs (slot)"}}
 	if err := a.show(ex, func(t *table) { a.drawExplanation(t, &ex) }); err != nil {
 		t.Fatal(err)
 	}
@@ -185,18 +185,18 @@ func TestEnvironmentPage(t *testing.T) {
 
 // The list tells in a few words why a job ended, and clips what a program said last.
 func TestReasonsOfEnds(t *testing.T) {
-	job := func(cause sched.EndCause, x rest.Exit) *rest.Job {
+	job := func(cause model.EndCause, x rest.Exit) *rest.Job {
 		return &rest.Job{JobStatus: rest.JobStatus{Phase: sched.Failed, Cause: cause, Exit: &x, Tasks: []rest.TaskStatus{{Exit: &x}}}}
 	}
 	for _, c := range []struct {
 		job  *rest.Job
 		want string
 	}{
-		{job(sched.EndFailed, rest.Exit{Code: 137, Signal: 9, Cause: sched.OutOfMemory, Message: "it needed more than its 64 MiB of memory"}), "signal 9 (out of memory)"},
-		{job(sched.EndFailed, rest.Exit{Code: 1, Own: true, Message: strings.Repeat("ä", 60)}), "exit 1: " + strings.Repeat("ä", 39) + "..."},
-		{job(sched.EndFailed, rest.Exit{Code: 1, Own: true}), "exit 1"},
-		{job(sched.EndTimeLimit, rest.Exit{Code: 143, Signal: 15}), "time limit"},
-		{job(sched.EndTimeLimit, rest.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}), "time limit (grace over)"},
+		{job(model.EndFailed, rest.Exit{Code: 137, Signal: 9, Cause: sched.OutOfMemory, Message: "it needed more than its 64 MiB of memory"}), "signal 9 (out of memory)"},
+		{job(model.EndFailed, rest.Exit{Code: 1, Own: true, Message: strings.Repeat("ä", 60)}), "exit 1: " + strings.Repeat("ä", 39) + "..."},
+		{job(model.EndFailed, rest.Exit{Code: 1, Own: true}), "exit 1"},
+		{job(model.EndTimeLimit, rest.Exit{Code: 143, Signal: 15}), "time limit"},
+		{job(model.EndTimeLimit, rest.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}), "time limit (grace over)"},
 	} {
 		if got := reason(c.job); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.job.Exit, got, c.want)
@@ -209,7 +209,7 @@ func TestWaitIsAllWaits(t *testing.T) {
 	a := &app{now: func() time.Time { return time.UnixMicro(200e6) }}
 	j := rest.Job{}
 	j.Submitted, j.Started, j.Phase = 10e6, 20e6, sched.Active
-	for waited, want := range map[sched.Duration]string{40e6: "40s/1m", 0: "10s/1m"} {
+	for waited, want := range map[model.Duration]string{40e6: "40s/1m", 0: "10s/1m"} {
 		j.Waited, j.Ran = waited, 60e6
 		if got := a.waitRun(&j); got != want {
 			t.Errorf("waited %d: %q, want %q", waited, got, want)
@@ -220,15 +220,15 @@ func TestWaitIsAllWaits(t *testing.T) {
 // A job that its reader may not see is called by its number alone: no word is empty or said twice.
 func TestHiddenJobHasNoEmptyWords(t *testing.T) {
 	ex := rest.Explanation{}
-	hidden := func() sched.JobBrief {
-		return sched.JobBrief{Job: 2, Name: "trains", User: "ann", VC: "speech", Priority: 10, Takes: "4 GPUs"}
+	hidden := func() model.JobBrief {
+		return model.JobBrief{Job: 2, Name: "trains", User: "ann", VC: "speech", Priority: 10, Takes: "4 GPUs"}
 	}
-	ex.Ahead, ex.Blockers, ex.Preempts = []sched.JobBrief{hidden()}, []sched.JobBrief{hidden()}, []sched.Displaced{{JobBrief: hidden()}}
-	ex.Shares = []sched.GangShare{{Name: "all", With: []sched.JobBrief{hidden()}}}
-	ex.Estimate = &sched.Estimate{Latest: 5, Ends: []sched.EstimatedEnd{{Job: 2, Name: "trains", At: 4}}}
-	ex.Gangs = []sched.GangReason{{Name: "all", Reason: sched.Reason{Jobs: []sched.JobID{2}}}}
+	ex.Ahead, ex.Blockers, ex.Preempts = []model.JobBrief{hidden()}, []model.JobBrief{hidden()}, []model.Displaced{{JobBrief: hidden()}}
+	ex.Shares = []model.GangShare{{Name: "all", With: []model.JobBrief{hidden()}}}
+	ex.Estimate = &model.Estimate{Latest: 5, Ends: []model.EstimatedEnd{{Job: 2, Name: "trains", At: 4}}}
+	ex.Gangs = []model.GangReason{{Name: "all", Reason: model.Reason{Jobs: []model.JobID{2}}}}
 	ex.Names = []rest.NamedJob{{ID: 2, Ref: "job 2", VC: "speech"}}
-	rest.Hide(&ex.Explanation, func(sched.JobID) bool { return true })
+	rest.Hide(&ex.Explanation, func(model.JobID) bool { return true })
 	var out strings.Builder
 	a := &app{out: &out, format: "table", now: time.Now}
 	if err := a.show(ex, func(t *table) { a.drawExplanation(t, &ex); a.drawDryRun(t, &ex) }); err != nil {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cli/admin"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 func (a *app) vcCommand() *cobra.Command {

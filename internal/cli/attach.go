@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Streams are what a command is given.
@@ -136,7 +136,7 @@ func TaskNames(tasks []rest.TaskStatus) string {
 func OnlyTask(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next string, err error) {
 	var run []rest.TaskStatus
 	for _, t := range tasks {
-		if t.State == sched.TaskRunning || t.State == sched.TaskStopping {
+		if t.State == model.TaskRunning || t.State == model.TaskStopping {
 			task = rest.TaskName{Job: rest.JobRef(j.ID), Role: t.Role, Index: t.Index}
 			run = append(run, t)
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Line is one cell.
@@ -20,14 +20,14 @@ type TreeLine struct {
 // cellTree draws cells as lines with the usual branches.
 type cellTree struct {
 	lines []TreeLine
-	names map[sched.JobID]rest.NamedJob
+	names map[model.JobID]rest.NamedJob
 	away  map[cell.NodeName]string // why a node without bad devices is not in service
 }
 
 // Lines are the cells of a forest from its tops down. A cell without bad devices whose node is out of
 // service says so.
 func CellTree(list *rest.CellList, nodes []rest.NodeStatus) []TreeLine {
-	d := &cellTree{names: map[sched.JobID]rest.NamedJob{}, away: map[cell.NodeName]string{}}
+	d := &cellTree{names: map[model.JobID]rest.NamedJob{}, away: map[cell.NodeName]string{}}
 	for i := range nodes {
 		n := &nodes[i]
 		switch {
@@ -100,7 +100,7 @@ func vcOf(c *rest.CellStatus) string {
 	return strings.TrimSpace(strings.Join(parts, " "))
 }
 
-func (d *cellTree) job(id sched.JobID) string {
+func (d *cellTree) job(id model.JobID) string {
 	if id == 0 {
 		return ""
 	}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Able is an Executor that can do more than start and stop.
@@ -24,7 +25,7 @@ type Leaves struct {
 
 // CheckAbilities returns an error that names every VC of a configuration whose policy needs what the executor lacks on some of the VC's
 // leaves; nil when there is none. Jobs share nothing but what is guaranteed to their VC, so no other leaves matter.
-func CheckAbilities(c *sched.Config, policies sched.Policies, x Executor) error {
+func CheckAbilities(c *model.Config, policies sched.Policies, x Executor) error {
 	var errs []error
 	for _, vc := range c.VCs {
 		p, err := policies.Make(vc)
@@ -43,7 +44,7 @@ func CheckAbilities(c *sched.Config, policies sched.Policies, x Executor) error 
 }
 
 // lacks says what of a policy's needs the executor cannot do on some leaves.
-func lacks(vc sched.VCConfig, needs []sched.Ability, leaves Leaves, x Executor) (errs []error) {
+func lacks(vc model.VCConfig, needs []sched.Ability, leaves Leaves, x Executor) (errs []error) {
 	var has []sched.Ability
 	why := ""
 	if able, ok := x.(Able); ok {

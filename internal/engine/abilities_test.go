@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	clusterfile "github.com/combsched/comb/internal/spec/config"
 )
 
@@ -41,7 +42,7 @@ type needy struct{ needs []sched.Ability }
 func (needy) Rank(sched.View) iter.Seq[sched.Wish] { return func(func(sched.Wish) bool) {} }
 func (n needy) Needs() []sched.Ability             { return n.needs }
 
-func policies(c sched.VCConfig) (sched.Policy, error) {
+func policies(c model.VCConfig) (sched.Policy, error) {
 	switch c.Policy {
 	case "slices":
 		return needy{[]sched.Ability{sched.CanSuspend, sched.CanPack}}, nil
@@ -52,7 +53,7 @@ func policies(c sched.VCConfig) (sched.Policy, error) {
 }
 
 func TestPoliciesThatNeedWhatTheExecutorLacks(t *testing.T) {
-	c := &sched.Config{VCs: []sched.VCConfig{{Name: "vision", Policy: "slices"}, {Name: "speech", Policy: "fifo"},
+	c := &model.Config{VCs: []model.VCConfig{{Name: "vision", Policy: "slices"}, {Name: "speech", Policy: "fifo"},
 		{Name: "text", Policy: "packs"}, {Name: "odd", Policy: "no such policy"}}}
 	for _, tt := range []struct {
 		x    engine.Executor

@@ -7,7 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Request is the digest of a request, by which a repeated one is told from another one
@@ -30,7 +31,7 @@ func (r *Request) UnmarshalText(text []byte) error {
 // key: what the same request is answered again, whatever happened since.
 type Answered struct {
 	Meta    sched.Meta   `json:"-"`
-	At      sched.Time   `json:"at"`
+	At      model.Time   `json:"at"`
 	Request Request      `json:"request"`
 	Answer  sched.Answer `json:"answer"`
 	// Seq is the last event of the batch.
@@ -109,7 +110,7 @@ func (t *tentative) answered(m sched.Meta) *Answered {
 }
 
 // remember adds an accepted command to what the batch remembers.
-func (t *tentative) remember(now sched.Time, in *Input, a sched.Answer) error {
+func (t *tentative) remember(now model.Time, in *Input, a sched.Answer) error {
 	m := sched.MetaOf(in.Command)
 	if m.Key == "" {
 		return nil

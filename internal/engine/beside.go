@@ -3,7 +3,7 @@ package engine
 import (
 	"errors"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // ErrTooMany says that there are as many of something as there may be.
@@ -11,8 +11,8 @@ var ErrTooMany = errors.New("there are too many")
 
 // Removed says that what an ended job left on the disk was removed: when, and by which rule.
 type Removed struct {
-	Job  sched.JobID
-	At   sched.Time
+	Job  model.JobID
+	At   model.Time
 	Rule string // in words, such as "kept 30d"
 }
 
@@ -20,19 +20,19 @@ type Removed struct {
 type ConfigEnd struct {
 	Version int64      `json:"version"`
 	Back    int64      `json:"back"`
-	Until   sched.Time `json:"until"`
+	Until   model.Time `json:"until"`
 }
 
 // ConfigVersion is a cluster file that was applied.
 type ConfigVersion struct {
 	Version  int64 // from 1, without gaps
-	Time     sched.Time
+	Time     model.Time
 	Author   string
 	Reason   string
 	Tag      string // of the configuration that was made of it; "" while it is being applied
 	Restored int64  // the version whose file it brings back; 0: none
 	Bytes    int    // of the file; 0: it was not made of one that is kept
 
-	Until sched.Time // when the server goes back to the version Back by itself, as long as this one is the latest; 0: never
+	Until model.Time // when the server goes back to the version Back by itself, as long as this one is the latest; 0: never
 	Back  int64
 }

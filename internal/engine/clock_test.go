@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // TestClockSetBack: with a wall clock that is hours behind the last event, what
@@ -14,16 +14,16 @@ import (
 func TestClockSetBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	behind := func() sched.Time { return sched.Time(time.Now().Add(-3 * time.Hour).UnixMicro()) }
-	last := sched.Time(time.Now().UnixMicro())
+	behind := func() model.Time { return model.Time(time.Now().Add(-3 * time.Hour).UnixMicro()) }
+	last := model.Time(time.Now().UnixMicro())
 	l := engine.NewLive(behind)
 	l.NotBefore(last)
-	wake := last.Add(50 * sched.Millisecond)
+	wake := last.Add(50 * model.Millisecond)
 	now, _, err := l.Next(ctx, wake)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now < wake || now > wake.Add(5*sched.Second) {
+	if now < wake || now > wake.Add(5*model.Second) {
 		t.Errorf("woken at %d microseconds from the time that was asked for", now-wake)
 	}
 }
@@ -34,14 +34,14 @@ func TestClockSetBackWhileRunning(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	behind := time.Duration(0)
-	l := engine.NewLive(func() sched.Time { return sched.Time(time.Now().Add(-behind).UnixMicro()) })
+	l := engine.NewLive(func() model.Time { return model.Time(time.Now().Add(-behind).UnixMicro()) })
 	before, _, err := l.Next(ctx, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	behind = 3 * time.Hour
-	now, _, err := l.Next(ctx, before.Add(50*sched.Millisecond))
-	if err != nil || now < before.Add(50*sched.Millisecond) {
+	now, _, err := l.Next(ctx, before.Add(50*model.Millisecond))
+	if err != nil || now < before.Add(50*model.Millisecond) {
 		t.Errorf("now %d after %d: %v", now, before, err)
 	}
 }

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -29,22 +30,22 @@ const (
 
 // examples are one event of every kind.
 func examples() []sched.Event {
-	id := sched.AttemptID{Job: 7, Gang: 0, N: 2}
-	by := sched.AttemptID{Job: 9, Gang: 0, N: 1}
+	id := model.AttemptID{Job: 7, Gang: 0, N: 2}
+	by := model.AttemptID{Job: 9, Gang: 0, N: 1}
 	place := cell.Placement{Tasks: []cell.Task{{Node: "n1", SKU: "V100", Leaves: []cell.LeafID{0, 1}, Devices: []int32{0, 1}}},
 		Binds: []cell.Bind{{Root: 0, Cell: 4}}}
 	meta := sched.Meta{Subject: "ann", Key: "4f1c"}
-	prio, limit := cell.Priority(100), 2*sched.Hour
+	prio, limit := cell.Priority(100), 2*model.Hour
 	return []sched.Event{
-		sched.JobSubmitted{ID: 7, Meta: meta, Job: &sched.Job{Name: "resnet", User: "ann", VC: "vision", Priority: 100,
-			Roles: []sched.Role{{Name: "worker", Tasks: 1, Leaves: 2, SKUs: []cell.TypeName{"V100"}, MinFailed: 1, MinSucceeded: -1,
-				Launch: sched.Launch{Command: []string{"python train.py"}, GPU: 2}}},
-			Gangs: []sched.Gang{{Name: "resnet", Tasks: []int32{0}}}, Grace: 30 * sched.Second}},
+		sched.JobSubmitted{ID: 7, Meta: meta, Job: &model.Job{Name: "resnet", User: "ann", VC: "vision", Priority: 100,
+			Roles: []model.Role{{Name: "worker", Tasks: 1, Leaves: 2, SKUs: []cell.TypeName{"V100"}, MinFailed: 1, MinSucceeded: -1,
+				Launch: model.Launch{Command: []string{"python train.py"}, GPU: 2}}},
+			Gangs: []model.Gang{{Name: "resnet", Tasks: []int32{0}}}, Grace: 30 * model.Second}},
 		sched.StopRequested{Job: 7, Reason: "wrong data set", Meta: meta},
 		sched.JobHeld{Job: 7, On: true, Reason: "the data is not there", Meta: meta},
 		sched.JobRequeued{Job: 7, Hold: true, Reason: "a bad node", Meta: meta},
 		sched.JobUpdated{Job: 7, Priority: &prio, TimeLimit: &limit, Meta: meta},
-		sched.Configured{Config: &sched.Config{VCs: []sched.VCConfig{{Name: "vision", Policy: "fifo"}}}, Meta: meta,
+		sched.Configured{Config: &model.Config{VCs: []model.VCConfig{{Name: "vision", Policy: "fifo"}}}, Meta: meta,
 			Moves: []sched.Move{{Attempt: id, Placement: place, Lazy: true}}},
 		sched.NodeCordoned{Node: "n1", On: true, Reason: "new memory", Meta: meta},
 		sched.TaskStarted{Attempt: id, Task: 0, Host: "10.0.0.4", PID: 4211, Ports: []int32{20001}},
@@ -53,33 +54,33 @@ func examples() []sched.Event {
 		sched.TaskUnknown{Attempt: id, Task: 0, Reason: "its supervisor does not answer"},
 		sched.NodeHealth{Node: "n1", Up: false, Reason: "no answer for 30 s"},
 		sched.LeafHealth{Node: "n1", SKU: "V100", Device: 1, Good: false, Reason: "Xid 79"},
-		sched.Progress{Attempt: id, Task: 0, Step: 400, Total: 1000, Loss: "0.231", Checkpoint: true, Use: &sched.DeviceUse{Util: 870, MemoryMB: 14200}},
+		sched.Progress{Attempt: id, Task: 0, Step: 400, Total: 1000, Loss: "0.231", Checkpoint: true, Use: &model.DeviceUse{Util: 870, MemoryMB: 14200}},
 		sched.Notice{Job: 7, Message: "the memory limit is not enforced on this machine"},
-		sched.Foretold{Job: 7, Coming: sched.Coming{Kind: sched.ComesDrain, At: 1_790_003_600_000_000, Message: "node n1 is drained: it is told to stop then, with its grace of 30 s, and waits again"}},
+		sched.Foretold{Job: 7, Coming: model.Coming{Kind: sched.ComesDrain, At: 1_790_003_600_000_000, Message: "node n1 is drained: it is told to stop then, with its grace of 30 s, and waits again"}},
 		sched.Placed{Attempt: id, Placement: place},
-		sched.Reserved{Attempt: by, Placement: place, Victims: []sched.AttemptID{id}},
+		sched.Reserved{Attempt: by, Placement: place, Victims: []model.AttemptID{id}},
 		sched.Unreserved{Attempt: by, Reason: "its job was stopped"},
 		sched.Booked{Job: 8, Gang: 0, Start: 1_790_000_600_000_000, Leaves: place.Tasks[0].Leaves, Binds: place.Binds},
 		sched.Sized{Job: 7, Size: 3},
-		sched.StopSent{Attempt: id, Cause: sched.EndPreempted, Grace: 30 * sched.Second, By: &by},
+		sched.StopSent{Attempt: id, Cause: model.EndPreempted, Grace: 30 * model.Second, By: &by},
 		sched.Joined{Attempt: id, Host: by, Placement: cell.Placement{Tasks: place.Tasks}},
-		sched.Rotated{Rotation: sched.Rotation{Turns: [][]sched.AttemptID{{by}, {id}}, Quantum: sched.Minute, Epoch: 1_790_000_000_000_000}},
+		sched.Rotated{Rotation: model.Rotation{Turns: [][]model.AttemptID{{by}, {id}}, Quantum: model.Minute, Epoch: 1_790_000_000_000_000}},
 		sched.LazilyPreempted{Attempt: id, By: &by},
 		sched.Upgraded{Attempt: id, Binds: place.Binds},
 		sched.Doomed{VC: "vision", Root: 1, Cell: 20},
 		sched.Spared{VC: "vision", Root: 1},
-		sched.AttemptEnded{Attempt: id, Cause: sched.EndPreempted},
+		sched.AttemptEnded{Attempt: id, Cause: model.EndPreempted},
 		sched.TaskRetried{Job: 7, Gang: 0},
-		sched.JobCompleting{Job: 7, Phase: sched.Failed, Cause: sched.EndFailed, Exit: sched.Exit{Code: 1}, Task: 0},
+		sched.JobCompleting{Job: 7, Phase: sched.Failed, Cause: model.EndFailed, Exit: sched.Exit{Code: 1}, Task: 0},
 		sched.JobRetried{Job: 7, Counted: true},
-		sched.JobEnded{Job: 7, Phase: sched.Failed, Cause: sched.EndFailed, Exit: sched.Exit{Code: 1}},
+		sched.JobEnded{Job: 7, Phase: sched.Failed, Cause: model.EndFailed, Exit: sched.Exit{Code: 1}},
 		sched.NodeAvoided{Job: 7, Gang: 0, Node: "n1", Until: 1_790_000_060_000_000},
 		sched.NodeSuspected{Node: "n1", Until: 1_790_000_600_000_000, Reason: "refused 3 jobs"},
 		sched.Noted{VC: "vision", Policy: "fifo", Job: 7, Data: []byte("{}")},
 		sched.Decided{Now: 1_790_000_000_000_000, Through: 41, Digest: "9d5ed678fe57bcca", Version: sched.Version},
 		sched.Quarantined{Job: 7, Stack: "c3ab8ff13720e8ad"},
 		sched.PolicyFailed{VC: "vision", Policy: "las", Stack: "c3ab8ff13720e8ad"},
-		sched.Lost{First: 31, Last: 42, NextJob: 9, Attempts: []sched.AttemptID{id}, Reason: "the write-ahead log was removed"},
+		sched.Lost{First: 31, Last: 42, NextJob: 9, Attempts: []model.AttemptID{id}, Reason: "the write-ahead log was removed"},
 	}
 }
 
@@ -150,10 +151,10 @@ func section(t *testing.T, e sched.Event, docs map[string]string) string {
 	}
 	line, err := json.Marshal(struct {
 		Seq     uint64          `json:"seq"`
-		Time    sched.Time      `json:"time"`
+		Time    model.Time      `json:"time"`
 		Kind    sched.Kind      `json:"kind"`
 		Version int             `json:"version"`
-		Job     sched.JobID     `json:"job,omitempty"`
+		Job     model.JobID     `json:"job,omitempty"`
 		Data    json.RawMessage `json:"data"`
 	}{42, 1_790_000_000_000_000, kind, version, engine.JobOf(e), data})
 	if err != nil {
@@ -194,7 +195,7 @@ func jsonType(t reflect.Type) string {
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	paths, err := filepath.Glob("../sched/*.go")
+	paths, err := filepath.Glob("../core/sched/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func comments(t *testing.T) map[string]string {
 // TestJobOfKnowsEveryKind fails when a new kind names a job that JobOf does not see.
 func TestJobOfKnowsEveryKind(t *testing.T) {
 	for _, e := range examples() {
-		want := sched.JobID(0)
+		want := model.JobID(0)
 		v := reflect.ValueOf(e)
 		for _, name := range []string{"ID", "Job", "Attempt"} {
 			f := v.FieldByName(name)
@@ -223,9 +224,9 @@ func TestJobOfKnowsEveryKind(t *testing.T) {
 				continue
 			}
 			switch x := f.Interface().(type) {
-			case sched.JobID:
+			case model.JobID:
 				want = x
-			case sched.AttemptID:
+			case model.AttemptID:
 				want = x.Job
 			}
 		}

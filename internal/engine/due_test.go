@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // crashing is a journal whose process dies before it leaves a snapshot at its end.
@@ -29,7 +29,7 @@ func TestSnapshotsAreDueByEventsOfAllLives(t *testing.T) {
 	j := &crashing{Memory: engine.NewMemory(), off: true}
 	r := newRig(t, j, 2)
 	r.options.SnapshotEvery = 1000
-	if err := r.run(func() { r.give(submit(job("one", "a", 1, sched.Second)), nil) }, r.pass(sched.Minute)); err != nil {
+	if err := r.run(func() { r.give(submit(job("one", "a", 1, model.Second)), nil) }, r.pass(model.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	before := r.seq
@@ -38,7 +38,7 @@ func TestSnapshotsAreDueByEventsOfAllLives(t *testing.T) {
 	}
 	j.off = false
 	r.options.SnapshotEvery = before + 2 // more than either life has
-	if err := r.run(func() { r.give(submit(job("two", "a", 1, sched.Second)), nil) }, r.pass(sched.Minute)); err != nil {
+	if err := r.run(func() { r.give(submit(job("two", "a", 1, model.Second)), nil) }, r.pass(model.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if r.seq-before >= r.options.SnapshotEvery {

@@ -16,10 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -132,7 +133,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "data")
 	random := rand.New(rand.NewPCG(3, 4))
-	acked := map[sched.JobID]sched.JobName{}
+	acked := map[model.JobID]model.JobName{}
 	for range kills {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), serverVar+"="+dir)
@@ -176,7 +177,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged jobs, %+v", kills, len(acked), report)
 }
 
-func collect(t *testing.T, lines *bufio.Scanner, acked map[sched.JobID]sched.JobName) {
+func collect(t *testing.T, lines *bufio.Scanner, acked map[model.JobID]model.JobName) {
 	t.Helper()
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
@@ -190,10 +191,10 @@ func collect(t *testing.T, lines *bufio.Scanner, acked map[sched.JobID]sched.Job
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, ok := acked[sched.JobID(id)]; ok {
+		if other, ok := acked[model.JobID(id)]; ok {
 			t.Errorf("job %d is %s and %s", id, other, f[2])
 		}
-		acked[sched.JobID(id)] = sched.JobName(f[2])
+		acked[model.JobID(id)] = model.JobName(f[2])
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // ErrFenced is returned by Journal.Append when the journal does not end where the
@@ -62,12 +63,12 @@ type Reply struct {
 // are there, or until wake (0: never) has come, and returns the present time.
 // It returns io.EOF when there will be no more. Inputs that also have a method
 // Close(error) are told when the loop ends, and why; those with a method
-// NotBefore(sched.Time) are told, before the first Next, the time of the last event, and later the time of
+// NotBefore(model.Time) are told, before the first Next, the time of the last event, and later the time of
 // decisions that went ahead of it.
 //
 // What Next returns is read until the next call.
 type Inputs interface {
-	Next(ctx context.Context, wake sched.Time) (now sched.Time, in []Input, err error)
+	Next(ctx context.Context, wake model.Time) (now model.Time, in []Input, err error)
 }
 
 // Executor carries out actions. Do must not block and must be idempotent by the
@@ -86,7 +87,7 @@ type Adopter interface {
 // Preparer is an Executor that can make ready for a job whose gang has the promise of cells, before it gets them.
 // Prepare must not block, and may be called often for one job. The job is not changed.
 type Preparer interface {
-	Prepare(sched.JobID, *sched.Job)
+	Prepare(model.JobID, *model.Job)
 }
 
 // Batch is what one round of the loop appends: all or nothing.
@@ -114,7 +115,7 @@ func (b *Batch) Empty() bool { return len(b.Records) == 0 && len(b.Answers) == 0
 // Audit is a line of the audit log: which subject did what to what, from which address, and what
 // changed.
 type Audit struct {
-	Time                                         sched.Time
+	Time                                         model.Time
 	Subject, Verb, Object, Outcome, Detail, From string
 	// Changes has a line left out whose command has no events.
 	Changes bool
@@ -125,7 +126,7 @@ func (b *Batch) Last() uint64 { return b.First + uint64(len(b.Records)) - 1 }
 
 // JobSecrets are the secret values of one job, by key.
 type JobSecrets struct {
-	Job    sched.JobID
+	Job    model.JobID
 	Values map[string]string
 }
 
@@ -139,7 +140,7 @@ type Past struct {
 	// Within, if not nil, are those in its VCs, and those of its user in any.
 	Within *Within
 	// Before is the cursor: only jobs with a smaller id.
-	Before sched.JobID
+	Before model.JobID
 	// Order, if not nil, is another order than that of the latest submission first. It has a cursor of its own.
 	Order *PastOrder
 	// Limit is at most 1,000; 0 is 100.
@@ -157,7 +158,7 @@ type PastOrder struct {
 // PastPlace is where a job stands in an order.
 type PastPlace struct {
 	Key string // what it is ordered by; "" by number
-	Job sched.JobID
+	Job model.JobID
 }
 
 // Within bounds a list by what its reader may see.
@@ -189,7 +190,7 @@ type Roomy interface {
 
 // JobOf returns the job that an event is about; 0 if it is about none, or
 // about many (Configured).
-func JobOf(e sched.Event) sched.JobID {
+func JobOf(e sched.Event) model.JobID {
 	switch e := e.(type) {
 	case sched.JobSubmitted:
 		return e.ID
@@ -228,7 +229,7 @@ func JobOf(e sched.Event) sched.JobID {
 }
 
 // attemptOf returns the attempt that an event is about; zero if none.
-func attemptOf(e any) sched.AttemptID {
+func attemptOf(e any) model.AttemptID {
 	switch e := e.(type) {
 	case sched.TaskStarted:
 		return e.Attempt
@@ -257,5 +258,5 @@ func attemptOf(e any) sched.AttemptID {
 	case sched.AttemptEnded:
 		return e.Attempt
 	}
-	return sched.AttemptID{}
+	return model.AttemptID{}
 }

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // flaw is a policy that panics at one place from when it sees a waiting job called a bomb.
@@ -41,7 +42,7 @@ func (f flaw) Key(g *sched.GangView) sched.Key {
 	return sched.Key{}
 }
 
-func (f flaw) NextChange(v sched.View) sched.Time {
+func (f flaw) NextChange(v sched.View) model.Time {
 	for g := range v.Waiting() {
 		f.breaks("NextChange", &g)
 	}
@@ -50,7 +51,7 @@ func (f flaw) NextChange(v sched.View) sched.Time {
 
 // flawed gives a VC that asks for las a policy with a flaw.
 func flawed(at string) sched.Policies {
-	return func(c sched.VCConfig) (sched.Policy, error) {
+	return func(c model.VCConfig) (sched.Policy, error) {
 		p, err := policy.New(c)
 		if c.Policy == "las" {
 			p = flaw{p, at}
@@ -91,9 +92,9 @@ func failedPolicy(t *testing.T, at string) {
 	r.options.Policies = flawed(at)
 	var bomb, after engine.Reply
 	err := r.run(
-		func() { r.give(submit(job("first", "a", 2, sched.Hour)), nil) },
+		func() { r.give(submit(job("first", "a", 2, model.Hour)), nil) },
 		func() { // which waits, so that lines are kept
-			r.give(submit(job("second", "a", 2, sched.Hour)), nil)
+			r.give(submit(job("second", "a", 2, model.Hour)), nil)
 			r.give(submit(job("other", "b", 1, 0)), nil)
 		},
 		func() { r.give(submit(bombJob("a")), &bomb) },
@@ -116,7 +117,7 @@ func failedPolicy(t *testing.T, at string) {
 	r.world.Reopen(true)
 	if err := r.run(
 		func() { r.give(sched.Stop{Job: 1}, nil) },
-		r.pass(sched.Minute),
+		r.pass(model.Minute),
 		func() {
 			if second, other := r.phase(2), r.phase(3); second != sched.Active || other != sched.Active {
 				t.Errorf("the second job is %s, that of b %s", second, other)
@@ -129,7 +130,7 @@ func failedPolicy(t *testing.T, at string) {
 			r.give(sched.Stop{Job: 4}, nil)
 			r.give(sched.Reconfigure{Config: c}, nil)
 		},
-		r.pass(sched.Minute),
+		r.pass(model.Minute),
 		func() {
 			r.state(func(s *sched.State) {
 				if v := s.VCs()[0]; v.Policy != "las" || v.Failed != nil {
@@ -163,7 +164,7 @@ func TestPolicyFailsAtStart(t *testing.T) {
 	}
 	r.options.Policies = flawed("NextChange")
 	r.world.Reopen(true)
-	if err := r.run(func() { r.give(sched.Stop{Job: 1}, nil) }, r.pass(sched.Minute), func() {
+	if err := r.run(func() { r.give(sched.Stop{Job: 1}, nil) }, r.pass(model.Minute), func() {
 		if p := r.phase(2); p != sched.Active {
 			t.Errorf("the bomb is %s", p)
 		}
@@ -179,7 +180,7 @@ func TestPolicyFailsAtStart(t *testing.T) {
 // without are the policies of a program in which some cannot be made: it panics over them, or
 // does not know them.
 func without(panics bool, names ...string) sched.Policies {
-	return func(c sched.VCConfig) (sched.Policy, error) {
+	return func(c model.VCConfig) (sched.Policy, error) {
 		if !slices.Contains(names, c.Policy) {
 			return policy.New(c)
 		}
@@ -247,7 +248,7 @@ func policyUnmade(t *testing.T, panics bool) {
 	r.world.Reopen(true)
 	if err := r.run(says("fifo", "cannot be made"),
 		func() { r.give(sched.Reconfigure{Config: c}, nil) }, says("las"),
-		func() { r.give(sched.Stop{Job: 1}, nil) }, r.pass(sched.Minute),
+		func() { r.give(sched.Stop{Job: 1}, nil) }, r.pass(model.Minute),
 		func() {
 			if p := r.phase(2); p != sched.Active {
 				t.Errorf("the second job is %s", p)
@@ -274,7 +275,7 @@ func (g grudge) Learn(_ []byte, v *sched.GangView) []byte {
 func TestQuarantineAgain(t *testing.T) {
 	m := engine.NewMemory()
 	r := newRig(t, m, 3)
-	r.options.Policies = func(c sched.VCConfig) (sched.Policy, error) {
+	r.options.Policies = func(c model.VCConfig) (sched.Policy, error) {
 		p, err := policy.New(c)
 		return grudge{p}, err
 	}
@@ -284,7 +285,7 @@ func TestQuarantineAgain(t *testing.T) {
 			r.give(submit(job("next", "a", 2, 0)), nil)
 			r.give(sched.Stop{Job: 1}, nil)
 		},
-		r.pass(sched.Minute),
+		r.pass(model.Minute),
 		func() {
 			if p, next := r.phase(1), r.phase(2); p != "" || next != sched.Active {
 				t.Errorf("the bomb is %q, the next job %q", p, next)
@@ -328,7 +329,7 @@ func configuredPolicyFails(t *testing.T, at string) {
 		})
 	}
 	if err := r.run(
-		func() { r.give(submit(job("first", "a", 2, sched.Hour)), nil) },
+		func() { r.give(submit(job("first", "a", 2, model.Hour)), nil) },
 		func() { r.give(submit(bombJob("a")), nil) },
 		func() {
 			r.give(submit(job("before", "a", 1, 0)), &replies[0])
@@ -361,12 +362,12 @@ func TestPolicyUnmadeIsMended(t *testing.T) {
 	m := engine.NewMemory()
 	r := newRig(t, m, 3)
 	c := config(3)
-	c.VCs[0].Policy, c.VCs[0].Params = "las", []sched.Param{{Key: "limits", Value: "100/1000"}}
+	c.VCs[0].Policy, c.VCs[0].Params = "las", []model.Param{{Key: "limits", Value: "100/1000"}}
 	r.give(sched.Reconfigure{Config: c}, nil)
 	if err := r.run(); err != nil {
 		t.Fatal(err)
 	}
-	r.options.Policies = func(c sched.VCConfig) (sched.Policy, error) {
+	r.options.Policies = func(c model.VCConfig) (sched.Policy, error) {
 		if len(c.Params) > 0 {
 			return nil, fmt.Errorf("there is no parameter %s", c.Params[0].Key)
 		}

@@ -5,7 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -21,11 +22,11 @@ const (
 // wall time from the given clock. Commands are bounded and refused when the
 // queue is full; facts are never refused or dropped.
 type Live struct {
-	now  func() sched.Time
+	now  func() model.Time
 	more chan struct{} // holds one token when the queue may have grown
 
 	mu       sync.Mutex
-	floor    sched.Time // the latest time that was given out,
+	floor    model.Time // the latest time that was given out,
 	floorAt  time.Time  // and when that was, on the clock that nobody sets
 	queue    []Input
 	commands int   // in queue
@@ -33,7 +34,7 @@ type Live struct {
 }
 
 // NewLive returns an empty Live. now gives the wall time.
-func NewLive(now func() sched.Time) *Live {
+func NewLive(now func() model.Time) *Live {
 	return &Live{now: now, more: make(chan struct{}, 1)}
 }
 
@@ -96,7 +97,7 @@ func (l *Live) push(in Input) {
 // Next implements Inputs. It hands over all that waits, up to one round's
 // size. When ctx is done it takes nothing new, hands over what waits, and then
 // returns the error of ctx.
-func (l *Live) Next(ctx context.Context, wake sched.Time) (sched.Time, []Input, error) {
+func (l *Live) Next(ctx context.Context, wake model.Time) (model.Time, []Input, error) {
 	for {
 		if ctx.Err() != nil {
 			l.refuseNew(ErrClosed)
@@ -117,7 +118,7 @@ func (l *Live) Next(ctx context.Context, wake sched.Time) (sched.Time, []Input, 
 // NotBefore says that the world's time was t already. The engine calls it with
 // the time of the last event: after a wall clock was set back, time goes on from
 // there at its usual speed, so that no limit and no back-off waits for hours.
-func (l *Live) NotBefore(t sched.Time) {
+func (l *Live) NotBefore(t model.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t > l.floor {
@@ -127,12 +128,12 @@ func (l *Live) NotBefore(t sched.Time) {
 
 // time is the wall's time, or what has passed since the latest time given out
 // when that is later.
-func (l *Live) time() sched.Time {
+func (l *Live) time() model.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wall := l.now()
 	if !l.floorAt.IsZero() {
-		if t := l.floor.Add(sched.Duration(time.Since(l.floorAt).Microseconds())); t > wall {
+		if t := l.floor.Add(model.Duration(time.Since(l.floorAt).Microseconds())); t > wall {
 			return t
 		}
 	}
@@ -141,10 +142,10 @@ func (l *Live) time() sched.Time {
 }
 
 // sleep waits for an input, for wake, or for ctx, whatever comes first.
-func (l *Live) sleep(ctx context.Context, wake, now sched.Time) {
+func (l *Live) sleep(ctx context.Context, wake, now model.Time) {
 	delay := maxSleep
 	if wake != 0 {
-		delay = min(delay, time.Duration(min(wake-now, sched.Time(maxSleep/time.Microsecond)))*time.Microsecond)
+		delay = min(delay, time.Duration(min(wake-now, model.Time(maxSleep/time.Microsecond)))*time.Microsecond)
 	}
 	t := time.NewTimer(delay)
 	defer t.Stop()

@@ -9,18 +9,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // clock is the wall clock in microseconds.
-func clock() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+func clock() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 func TestLiveKeepsOrderAndWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := engine.NewLive(clock)
 		begin := clock()
-		wake := begin.Add(3 * sched.Hour)
+		wake := begin.Add(3 * model.Hour)
 		now, in, err := l.Next(ctx, wake)
 		if now != wake || len(in) != 0 || err != nil {
 			t.Errorf("slept until %d, want %d: %v %v", now, wake, in, err)

@@ -9,24 +9,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 )
 
 func TestJobsRunToTheirEnd(t *testing.T) {
 	m := engine.NewMemory()
 	r := newRig(t, m, 2)
 	var one, two, three engine.Reply
-	r.give(submit(job("one", "a", 2, sched.Minute)), &one)
-	r.give(submit(job("two", "a", 1, sched.Minute)), &two)
+	r.give(submit(job("one", "a", 2, model.Minute)), &one)
+	r.give(submit(job("two", "a", 1, model.Minute)), &two)
 	r.give(submit(job("one", "b", 1, 0)), &three) // the name is taken within the round
-	if err := r.run(r.pass(90*sched.Second), func() {
+	if err := r.run(r.pass(90*model.Second), func() {
 		if a, b := r.phase(1), r.phase(2); a != "" || b != sched.Active {
 			t.Errorf("after 90 s: one is %q, two is %q", a, b)
 		}
-	}, r.pass(sched.Hour)); err != nil {
+	}, r.pass(model.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if one.Err != nil || one.Answer.Job != 1 || two.Answer.Job != 2 || one.Seq != two.Seq || one.Seq == 0 {
@@ -71,7 +72,7 @@ func TestIdempotencyKeyGivesTheSameAnswer(t *testing.T) {
 func TestKeyOfACommandThatChangedNothing(t *testing.T) {
 	m := engine.NewMemory()
 	r := newRig(t, m, 2)
-	stop := func(id sched.JobID, key string) sched.Command {
+	stop := func(id model.JobID, key string) sched.Command {
 		return sched.Stop{Meta: sched.Meta{Subject: "ann", Key: key}, Job: id}
 	}
 	var first, again, other, late engine.Reply
@@ -81,7 +82,7 @@ func TestKeyOfACommandThatChangedNothing(t *testing.T) {
 			r.give(stop(1, "k1"), nil)
 			r.give(stop(1, "k2"), &first)
 		},
-		r.pass(sched.Minute),
+		r.pass(model.Minute),
 		func() {
 			if p := r.phase(1); p != "" {
 				t.Errorf("one is still there, %s", p)
@@ -111,19 +112,19 @@ func TestFailedAppend(t *testing.T) {
 	var lost, again engine.Reply
 	failures := 0
 	err := r.run(
-		func() { r.give(submit(job("one", "a", 1, sched.Minute)), nil) },
+		func() { r.give(submit(job("one", "a", 1, model.Minute)), nil) },
 		func() {
 			m.Fail(func(engine.Batch) error { failures++; return errors.New("input/output error") })
 			r.give(submit(job("two", "b", 1, 0)), &lost)
 		},
-		r.pass(2*sched.Minute), // one's exit cannot be written
+		r.pass(2*model.Minute), // one's exit cannot be written
 		func() {
 			if r.phase(1) != sched.Active || r.engine.Health().Journal == "" {
 				t.Errorf("with a broken disk: one is %s, health %+v", r.phase(1), r.engine.Health())
 			}
 			m.Fail(nil)
 		},
-		r.pass(sched.Minute),
+		r.pass(model.Minute),
 		func() {
 			if got := r.phase(1); got != "" {
 				t.Errorf("when the disk works again, the exit is taken up: one is %s", got)
@@ -170,7 +171,7 @@ func TestFullDisk(t *testing.T) {
 			r.give(submit(job("two", "b", 1, 0)), &refused)
 			r.give(sched.Stop{Job: 1}, &stopped)
 		},
-		r.pass(sched.Minute),
+		r.pass(model.Minute),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -213,9 +214,9 @@ type bomb struct {
 	tell bool // which job it was
 }
 
-type brokenOn struct{ job sched.JobID }
+type brokenOn struct{ job model.JobID }
 
-func (b brokenOn) BlamedJob() sched.JobID { return b.job }
+func (b brokenOn) BlamedJob() model.JobID { return b.job }
 
 func (b bomb) Rank(v sched.View) iter.Seq[sched.Wish] {
 	for g := range v.Waiting() {
@@ -230,13 +231,13 @@ func (b bomb) Rank(v sched.View) iter.Seq[sched.Wish] {
 }
 
 func bombs(tell bool) sched.Policies {
-	return func(c sched.VCConfig) (sched.Policy, error) {
+	return func(c model.VCConfig) (sched.Policy, error) {
 		p, err := policy.New(c)
 		return bomb{p, tell}, err
 	}
 }
 
-func bombJob(vc cell.VCName) *sched.Job {
+func bombJob(vc cell.VCName) *model.Job {
 	j := job("bomb", vc, 1, 0)
 	j.Hints.Model = "bomb"
 	return j
@@ -265,7 +266,7 @@ func TestQuarantine(t *testing.T) {
 			r.give(sched.Stop{Job: 1}, nil)
 			r.give(submit(job("after", "a", 2, 0)), &after)
 		},
-		r.pass(sched.Minute),
+		r.pass(model.Minute),
 		func() {
 			if p := r.phase(2); p != sched.Waiting {
 				t.Errorf("the bomb is %s", p)
@@ -344,7 +345,7 @@ func TestSnapshotsShortenTheStart(t *testing.T) {
 	r := newRig(t, m, 2)
 	var steps []func()
 	for i := range 30 {
-		steps = append(steps, func() { r.give(submit(job(fmt.Sprint("job", i), "a", 1, sched.Second)), nil) }, r.pass(2*sched.Second))
+		steps = append(steps, func() { r.give(submit(job(fmt.Sprint("job", i), "a", 1, model.Second)), nil) }, r.pass(2*model.Second))
 	}
 	if err := r.run(steps...); err != nil {
 		t.Fatal(err)
@@ -384,8 +385,8 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	m := engine.NewMemory()
 	r := newRig(t, m, 2)
 	if err := r.run(
-		func() { r.give(submit(job("one", "b", 1, sched.Minute)), nil) },
-		r.pass(sched.Hour)); err != nil {
+		func() { r.give(submit(job("one", "b", 1, model.Minute)), nil) },
+		r.pass(model.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func([]sched.Record) []sched.Record{
@@ -463,7 +464,7 @@ func TestTail(t *testing.T) {
 		go func() { results <- readTail(replica, m, limit, time.Duration(i)*100*time.Microsecond) }()
 	}
 	for i := range 40 {
-		r.steps = append(r.steps, func() { r.give(submit(job(fmt.Sprint("job", i), "a", 1, sched.Second)), nil) }, r.pass(2*sched.Second))
+		r.steps = append(r.steps, func() { r.give(submit(job(fmt.Sprint("job", i), "a", 1, model.Second)), nil) }, r.pass(2*model.Second))
 	}
 	if err := r.engine.Run(ctx); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Memory is a Journal that keeps everything in memory: for simulations and
@@ -15,7 +16,7 @@ type Memory struct {
 	mu        sync.Mutex
 	records   []sched.Record
 	snapshots []Kept
-	secrets   map[sched.JobID]map[string]string
+	secrets   map[model.JobID]map[string]string
 	ended     []sched.JobStatus
 	answers   map[sched.Meta]Answered
 	epoch     uint64
@@ -30,7 +31,7 @@ type Kept struct {
 
 // NewMemory returns an empty journal.
 func NewMemory() *Memory {
-	return &Memory{secrets: map[sched.JobID]map[string]string{}, answers: map[sched.Meta]Answered{}}
+	return &Memory{secrets: map[model.JobID]map[string]string{}, answers: map[sched.Meta]Answered{}}
 }
 
 // Fail makes every later Append ask f first and fail with its error, keeping
@@ -136,7 +137,7 @@ func (m *Memory) Ended() []sched.JobStatus {
 }
 
 // Secrets returns the secret values of a job that has not ended.
-func (m *Memory) Secrets(id sched.JobID) map[string]string {
+func (m *Memory) Secrets(id model.JobID) map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.secrets[id]

@@ -6,15 +6,16 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // inParts is nodes of one GPU each, in so many parts; VC a owns them all.
-func inParts(nodes int, parts int32) *sched.Config {
+func inParts(nodes int, parts int32) *model.Config {
 	spec := cell.Spec{
 		SKUs: []cell.SKU{{Name: "PART", GPU: 1, Device: cell.NVIDIA, Part: cell.Share}},
 		Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{
@@ -28,7 +29,7 @@ func inParts(nodes int, parts int32) *sched.Config {
 		}
 		spec.Cells = append(spec.Cells, cell.CellSpec{Type: "NODE", Address: fmt.Sprintf("n%d", i+1), Children: []cell.CellSpec{gpu}})
 	}
-	return &sched.Config{Cluster: spec, VCs: []sched.VCConfig{{Name: "a"}}}
+	return &model.Config{Cluster: spec, VCs: []model.VCConfig{{Name: "a"}}}
 }
 
 // withoutSnapshots is a store from which only the log is recovered.
@@ -60,15 +61,15 @@ func TestOriginsOutliveTheServer(t *testing.T) {
 			s := open()
 			r := newRig(t, test.journal(s), 2)
 			r.options.Epoch, r.options.SnapshotEvery = s.Epoch(), 1
-			quarter := func(name string, d sched.Duration) func() {
+			quarter := func(name string, d model.Duration) func() {
 				return func() { r.give(submit(job(name, "a", 1, d)), nil) }
 			}
 			var changed uint64 // the last event of the first change
 			if err := r.run(
 				func() { r.give(sched.Reconfigure{Config: inParts(1, 4)}, nil) },
-				quarter("first", sched.Second), quarter("second", 0), r.pass(sched.Minute),
+				quarter("first", model.Second), quarter("second", 0), r.pass(model.Minute),
 				func() { r.give(sched.Reconfigure{Config: inParts(1, 2)}, nil) },
-				func() { changed = r.seq }, r.pass(sched.Minute),
+				func() { changed = r.seq }, r.pass(model.Minute),
 			); err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +90,7 @@ func TestOriginsOutliveTheServer(t *testing.T) {
 			third.Priority = cell.Opportunistic // it lets nobody leave
 			if err := r.run(
 				func() { r.give(sched.Reconfigure{Config: inParts(2, 2)}, nil) },
-				func() { r.give(submit(third), nil) }, r.pass(sched.Minute),
+				func() { r.give(submit(third), nil) }, r.pass(model.Minute),
 			); err != nil {
 				t.Fatal(err)
 			}

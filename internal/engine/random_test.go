@@ -6,10 +6,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -31,14 +32,14 @@ type chaos struct {
 	random  *rand.Rand
 	nodes   int
 	named   int
-	acked   map[sched.JobID]sched.JobName
+	acked   map[model.JobID]model.JobName
 	answers []*engine.Reply
-	names   []sched.JobName
+	names   []model.JobName
 }
 
 func randomRun(t *testing.T, seed uint64) {
 	m := engine.NewMemory()
-	c := &chaos{memory: m, random: rand.New(rand.NewPCG(seed, 7)), acked: map[sched.JobID]sched.JobName{}}
+	c := &chaos{memory: m, random: rand.New(rand.NewPCG(seed, 7)), acked: map[model.JobID]model.JobName{}}
 	c.nodes = 2 + c.random.IntN(3)
 	c.rig = newRig(t, m, c.nodes)
 	c.options.SnapshotEvery = uint64(10 + c.random.IntN(100))
@@ -61,7 +62,7 @@ func randomRun(t *testing.T, seed uint64) {
 		c.restart(life)
 	}
 	m.Fail(nil)
-	if err := c.run(func() { c.world.Heal() }, c.pass(sched.Hour), c.stopAll, c.pass(sched.Hour), c.pass(sched.Hour)); err != nil {
+	if err := c.run(func() { c.world.Heal() }, c.pass(model.Hour), c.stopAll, c.pass(model.Hour), c.pass(model.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	c.judge()
@@ -80,7 +81,7 @@ func (c *chaos) step() func() {
 		return c.submit
 	case n < 8:
 		return func() {
-			id := sched.JobID(1 + c.random.IntN(c.named+1))
+			id := model.JobID(1 + c.random.IntN(c.named+1))
 			c.give([]sched.Command{sched.Stop{Job: id}, sched.Stop{Job: id}, sched.Requeue{Job: id, Hold: id%2 == 0}, sched.Hold{Job: id, On: id%3 == 0}}[c.random.IntN(4)], nil)
 		}
 	case n < 9:
@@ -94,7 +95,7 @@ func (c *chaos) step() func() {
 			c.give(sched.Cordon{Node: c.node(), On: c.random.IntN(3) == 0}, nil)
 		}
 	}
-	return func() { c.world.Extend(c.world.Now().Add(sched.Duration(c.random.IntN(60)) * sched.Second)) }
+	return func() { c.world.Extend(c.world.Now().Add(model.Duration(c.random.IntN(60)) * model.Second)) }
 }
 
 func (c *chaos) node() cell.NodeName {
@@ -105,7 +106,7 @@ func (c *chaos) submit() {
 	for range 1 + c.random.IntN(3) {
 		c.named++
 		vc := cell.VCName([]string{"a", "b"}[c.random.IntN(2)])
-		j := job(fmt.Sprint("job", c.named), vc, int32(1+c.random.IntN(2)), sched.Duration(1+c.random.IntN(90))*sched.Second)
+		j := job(fmt.Sprint("job", c.named), vc, int32(1+c.random.IntN(2)), model.Duration(1+c.random.IntN(90))*model.Second)
 		j.Priority = []cell.Priority{-1, 10, 10, 100}[c.random.IntN(4)]
 		j.Retries = int32(c.random.IntN(2))
 		reply := &engine.Reply{}
@@ -129,7 +130,7 @@ func (c *chaos) breakDisk() {
 }
 
 func (c *chaos) fault() {
-	id := sched.JobID(1 + c.random.IntN(c.named+1))
+	id := model.JobID(1 + c.random.IntN(c.named+1))
 	switch c.random.IntN(5) {
 	case 0:
 		c.world.Exit(id, 0, int32(c.random.IntN(2)))
@@ -154,7 +155,7 @@ func (c *chaos) stopAll() {
 
 // judge checks the end: what was acknowledged is there, and nothing is left over.
 func (c *chaos) judge() {
-	ended := map[sched.JobID]sched.JobName{}
+	ended := map[model.JobID]model.JobName{}
 	for _, j := range c.memory.Ended() {
 		if _, twice := ended[j.ID]; twice {
 			c.t.Errorf("job %d ended twice", j.ID)

@@ -5,19 +5,20 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 )
 
-const start = sched.Time(1_000_000_000)
+const start = model.Time(1_000_000_000)
 
 var ctx = context.Background()
 
 // config is nodes of 2 GPUs each; VC a owns the first, b all others.
-func config(nodes int) *sched.Config {
+func config(nodes int) *model.Config {
 	spec := cell.Spec{
 		SKUs: []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 1000, MemoryMB: 1024, Device: cell.NVIDIA}},
 		Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{
@@ -30,19 +31,19 @@ func config(nodes int) *sched.Config {
 		spec.Cells = append(spec.Cells, cell.CellSpec{Type: "NODE", Address: fmt.Sprintf("n%d", i+1), Children: []cell.CellSpec{
 			{Type: "GPU", Address: "0"}, {Type: "GPU", Address: "1"}}})
 	}
-	return &sched.Config{Cluster: spec, VCs: []sched.VCConfig{{Name: "a"}, {Name: "b", Policy: "drf"}}}
+	return &model.Config{Cluster: spec, VCs: []model.VCConfig{{Name: "a"}, {Name: "b", Policy: "drf"}}}
 }
 
 // job is one task that runs for d, or, if d is 0, until it is stopped.
-func job(name string, vc cell.VCName, leaves int32, d sched.Duration) *sched.Job {
-	return &sched.Job{Name: sched.JobName(name), User: "ann", VC: vc, Priority: 10,
-		Roles: []sched.Role{{Name: "main", Tasks: 1, Leaves: leaves, MinFailed: 1, MinSucceeded: 1,
-			Launch: sched.Launch{Command: []string{"true"}}}},
-		Gangs: []sched.Gang{{Name: "main", Tasks: []int32{0}}},
-		Grace: sched.Second, Hints: sched.Hints{Duration: d}}
+func job(name string, vc cell.VCName, leaves int32, d model.Duration) *model.Job {
+	return &model.Job{Name: model.JobName(name), User: "ann", VC: vc, Priority: 10,
+		Roles: []model.Role{{Name: "main", Tasks: 1, Leaves: leaves, MinFailed: 1, MinSucceeded: 1,
+			Launch: model.Launch{Command: []string{"true"}}}},
+		Gangs: []model.Gang{{Name: "main", Tasks: []int32{0}}},
+		Grace: model.Second, Hints: model.Hints{Duration: d}}
 }
 
-func submit(j *sched.Job) sched.Submit { return sched.Submit{Meta: sched.Meta{Subject: "ann"}, Job: j} }
+func submit(j *model.Job) sched.Submit { return sched.Submit{Meta: sched.Meta{Subject: "ann"}, Job: j} }
 
 // rig is a simulated world with an engine on a journal; steps are what its user
 // does, one each time nothing is left to happen.
@@ -105,7 +106,7 @@ func (r *rig) run(steps ...func()) error {
 }
 
 // pass lets time pass.
-func (r *rig) pass(d sched.Duration) func() {
+func (r *rig) pass(d model.Duration) func() {
 	return func() { r.world.Extend(r.world.Now().Add(d)) }
 }
 
@@ -118,7 +119,7 @@ func (r *rig) state(f func(*sched.State)) {
 }
 
 // phase is the phase of a live job; "" when there is none.
-func (r *rig) phase(id sched.JobID) (phase sched.Phase) {
+func (r *rig) phase(id model.JobID) (phase sched.Phase) {
 	r.t.Helper()
 	r.state(func(s *sched.State) {
 		if j, ok := s.Job(id); ok {

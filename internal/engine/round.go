@@ -10,7 +10,8 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // tentative is a round that is applied in memory but not durable yet.
@@ -53,13 +54,13 @@ func (e *Engine) keep(t *tentative) {
 // State.Decide and State.Actions wrap their panics in one where they can tell. Where a
 // policy's code panicked State.Failing knows its VC.
 type Blamer interface {
-	BlamedJob() sched.JobID
+	BlamedJob() model.JobID
 }
 
 // fault is a bug of ours that showed as a panic while a round was built.
 type fault struct {
 	at    int         // the input it broke on; -1: Decide
-	job   sched.JobID // 0 if it cannot be told
+	job   model.JobID // 0 if it cannot be told
 	value any
 	stack string // hash
 	// policy is whose code panicked, where it was a policy's.
@@ -77,7 +78,7 @@ func (f *fault) Error() string {
 
 // build checks and applies all inputs in order, decides once, and collects what
 // must happen when all of it is durable.
-func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
+func (e *Engine) build(now model.Time, in []Input) (t tentative, f *fault) {
 	at := 0
 	defer func() {
 		if v := recover(); v != nil {
@@ -110,7 +111,7 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 
 // decide takes the decisions of a round. After a configuration that is all that follows at once, so that the
 // answer can tell it.
-func (e *Engine) decide(now sched.Time, in []Input) []sched.Record {
+func (e *Engine) decide(now model.Time, in []Input) []sched.Record {
 	for i := range in {
 		if _, ok := in[i].Command.(sched.Reconfigure); ok {
 			return e.core.Settle(now)
@@ -131,7 +132,7 @@ func (e *Engine) Heaviest() int64 {
 }
 
 // take checks and applies one input. Commands of one round see each other.
-func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full error) {
+func (e *Engine) take(t *tentative, now model.Time, at int, in *Input, full error) {
 	if in.Fact != nil {
 		e.apply(t, now, e.core.Accept(in.Fact))
 		return
@@ -166,7 +167,7 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 }
 
 // audit adds what is to be said of an accepted command, which changes something or does not.
-func (t *tentative) audit(now sched.Time, line *Audit, changes bool) {
+func (t *tentative) audit(now model.Time, line *Audit, changes bool) {
 	if line == nil || line.Changes && !changes {
 		return
 	}
@@ -177,7 +178,7 @@ func (t *tentative) audit(now sched.Time, line *Audit, changes bool) {
 
 // replace lets the fallback serve those whose policies cannot be made, and those whose policies
 // broke this round before, as soon as an input gave them these policies.
-func (e *Engine) replace(t *tentative, now sched.Time) {
+func (e *Engine) replace(t *tentative, now model.Time) {
 	for _, p := range e.core.Unmade() {
 		e.apply(t, now, []sched.Event{p})
 	}
@@ -189,7 +190,7 @@ func (e *Engine) replace(t *tentative, now sched.Time) {
 }
 
 // apply stamps events, folds them in, and adds them to the batch.
-func (e *Engine) apply(t *tentative, now sched.Time, events []sched.Event) {
+func (e *Engine) apply(t *tentative, now model.Time, events []sched.Event) {
 	for _, event := range events {
 		r := sched.Record{Seq: e.core.Seq() + 1, Time: now, Event: event}
 		e.core.Apply(r)
@@ -286,7 +287,7 @@ func (e *Engine) setAside(in []Input, i int, f *fault) []Input {
 	return append(rest, in[i+1:]...)
 }
 
-func (e *Engine) known(id sched.JobID) bool {
+func (e *Engine) known(id model.JobID) bool {
 	_, ok := e.core.Job(id)
 	return ok
 }

@@ -8,13 +8,14 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
 	defaultSnapshotEvery = 50_000
-	minPause             = 50 * sched.Millisecond
-	maxPause             = 5 * sched.Second
+	minPause             = 50 * model.Millisecond
+	maxPause             = 5 * model.Second
 )
 
 // Options are the parts of an engine.
@@ -55,8 +56,8 @@ type Engine struct {
 	checked  uint64
 	replica  *Replica
 	kept     []Input        // facts of rounds whose append failed, to be tried again
-	pause    sched.Duration // between retries after a failed append; 0 when all is well
-	last     sched.Time     // of the last round
+	pause    model.Duration // between retries after a failed append; 0 when all is well
+	last     model.Time     // of the last round
 	trouble  atomic.Pointer[string]
 	snapshot snapshotter
 	mem      roundMemory
@@ -90,7 +91,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		o.Log.Error(p.Words(), "vc", p.VC, "policy", p.Policy)
 	}
 	e := &Engine{o: o, core: core, durable: core.Seq(), checked: from, last: core.Now(), takenUp: make(chan struct{})}
-	if c, ok := o.Inputs.(interface{ NotBefore(sched.Time) }); ok {
+	if c, ok := o.Inputs.(interface{ NotBefore(model.Time) }); ok {
 		c.NotBefore(core.Now())
 	}
 	if !o.Alone {
@@ -164,7 +165,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 }
 
 // alarm is wake, after what broke it was set right.
-func (e *Engine) alarm(ctx context.Context) (sched.Time, error) {
+func (e *Engine) alarm(ctx context.Context) (model.Time, error) {
 	for {
 		at, f := e.tryWake()
 		if f == nil {
@@ -177,7 +178,7 @@ func (e *Engine) alarm(ctx context.Context) (sched.Time, error) {
 }
 
 // tryWake is wake; a panic of the core is a fault.
-func (e *Engine) tryWake() (at sched.Time, f *fault) {
+func (e *Engine) tryWake() (at model.Time, f *fault) {
 	defer func() {
 		if v := recover(); v != nil {
 			f = e.newFault(v, -1, nil)
@@ -188,7 +189,7 @@ func (e *Engine) tryWake() (at sched.Time, f *fault) {
 
 // wake says when the loop wants to run without an input. While the journal
 // fails, that is not before the pause is over.
-func (e *Engine) wake() sched.Time {
+func (e *Engine) wake() model.Time {
 	w := e.core.Wake()
 	if e.pause == 0 {
 		return w
@@ -205,7 +206,7 @@ func (e *Engine) wake() sched.Time {
 
 // round makes all of in, and what Decide makes of it, durable together or not
 // at all. Its error stops the loop.
-func (e *Engine) round(ctx context.Context, now sched.Time, in []Input) error {
+func (e *Engine) round(ctx context.Context, now model.Time, in []Input) error {
 	now = max(now, e.core.Now())
 	e.last, e.failing = now, nil
 	if len(e.kept) > 0 {
@@ -261,7 +262,7 @@ func (e *Engine) append(ctx context.Context, b *Batch) error {
 
 // publish lets a durable batch out.
 func (e *Engine) publish(t *tentative, in []Input) {
-	if c, ok := e.o.Inputs.(interface{ NotBefore(sched.Time) }); ok && e.core.Now() > e.last {
+	if c, ok := e.o.Inputs.(interface{ NotBefore(model.Time) }); ok && e.core.Now() > e.last {
 		c.NotBefore(e.core.Now()) // decisions that followed at once took some microseconds
 	}
 	if len(t.batch.Records) > 0 {
@@ -299,7 +300,7 @@ func (e *Engine) prepare(b *Batch) {
 		return
 	}
 	for i := range b.Records {
-		var id sched.JobID
+		var id model.JobID
 		switch v := b.Records[i].Event.(type) {
 		case sched.Reserved:
 			id = v.Attempt.Job

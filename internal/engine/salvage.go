@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Salvage returns the state as of the last whole batch of a journal that can be read and fits what

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Sink is a Journal that keeps nothing but the count of events, for an engine

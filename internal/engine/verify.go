@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -179,7 +180,7 @@ func (v *verifier) decide(mark sched.Decided) error {
 }
 
 // decideAgain turns a panic into an error.
-func decideAgain(s *sched.State, now sched.Time) (r []sched.Record, err error) {
+func decideAgain(s *sched.State, now model.Time) (r []sched.Record, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("internal error: %v", v)

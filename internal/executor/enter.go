@@ -4,18 +4,18 @@ import (
 	"errors"
 	"io"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // TaskRef names one run of one task.
 type TaskRef struct {
-	Attempt sched.AttemptID
+	Attempt model.AttemptID
 	Task    int32
 }
 
 // Usage is what one run of a task took of its machine in the seconds before a moment.
 type Usage struct {
-	At            sched.Time
+	At            model.Time
 	CPU           int64 // thousandths of a CPU
 	MemoryMB      int64 // MiB that its processes have; what they share is counted with each
 	Read, Written int64 // bytes a second, from and to disks

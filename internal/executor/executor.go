@@ -12,8 +12,8 @@ import (
 	"net"
 	"sync"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Executor runs tasks somewhere. What comes of actions arrives as facts; see
@@ -24,13 +24,13 @@ type Executor interface {
 	engine.Able
 	// Sweep ends what runs for attempts that are not live: it is called once, after the
 	// first round of actions that follows a start. It returns the names of the tasks that it ended.
-	Sweep(live []sched.AttemptID) []string
+	Sweep(live []model.AttemptID) []string
 	// OpenLog opens a task's log at an offset; see Log. A negative offset counts from the
 	// end. ErrNoLog says that there is none (yet), ErrReplaced that something else stands in its place.
 	OpenLog(ref LogRef, from int64) (Log, error)
 	// Checkpoints is the folder on this machine in which the tasks of a job save their work, over all its
 	// attempts; "" where there is none here. It is there from the job's first start on.
-	Checkpoints(sched.JobID) string
+	Checkpoints(model.JobID) string
 	// Exec runs a command beside a running task. ErrNotRunning, ErrNoEntry and ErrRefused say why it does not.
 	Exec(ctx context.Context, ref TaskRef, c Command) (*Session, error)
 	// Dial connects to a port on which a running task listens, also to one that others cannot reach. No other port can be
@@ -39,7 +39,7 @@ type Executor interface {
 	// Usage returns what a running task took of its machine in the last minutes, the oldest sample first; none where that is not measured.
 	Usage(TaskRef) []Usage
 	// Forget deletes everything that a job left. A job with a live attempt is refused.
-	Forget(sched.JobID) error
+	Forget(model.JobID) error
 	// Close stops watching. Tasks run on, and the next Executor takes them up.
 	Close()
 }
@@ -52,7 +52,7 @@ type Identity struct{ UID, GID uint32 }
 // A job of a journal from before jobs kept them has those that its user has now, asked once; an
 // error is that there is no such user, whose tasks must not run as the server instead. A nil ask
 // says nothing.
-func Whose(job *sched.Job, ask func(user sched.Subject) (Identity, error)) func() (Identity, error) {
+func Whose(job *model.Job, ask func(user model.Subject) (Identity, error)) func() (Identity, error) {
 	return sync.OnceValues(func() (Identity, error) {
 		if job.Numbered || job.UID != 0 || ask == nil {
 			return Identity{job.UID, job.GID}, nil
@@ -68,7 +68,7 @@ func Whose(job *sched.Job, ask func(user sched.Subject) (Identity, error)) func(
 
 // LogRef names one stream of one run of one task.
 type LogRef struct {
-	Attempt sched.AttemptID
+	Attempt model.AttemptID
 	Task    int32
 	Stream  string // Stdout or Stderr
 }
@@ -117,7 +117,7 @@ var ErrReplaced = errors.New("something else was put in the place of this log")
 type Seen struct {
 	// Attempts have a folder or processes there. Of a job that has ended, or that nothing else
 	// knows, there may be its number alone.
-	Attempts []sched.AttemptID
+	Attempts []model.AttemptID
 	// Running are the tasks with processes, by name.
 	Running []string
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // HasImages is an executor that runs tasks from images.
@@ -77,9 +77,9 @@ type Image struct {
 	Digests []string // NAME@sha256:..., by which registries give it
 	Size    int64    // bytes of its layers
 	Shared  int64    // those of them that other images have as well
-	Created sched.Time
-	Used    sched.Time    // when a task last started with it, or it was fetched; 0 is not known
-	Jobs    []sched.JobID // whose containers there are
+	Created model.Time
+	Used    model.Time    // when a task last started with it, or it was fetched; 0 is not known
+	Jobs    []model.JobID // whose containers there are
 	Public  bool          // its registry gave it without credentials
 	VCs     []string      // whose credentials got it
 	Stays   string        // why it is not removed; "" is that it may be
@@ -88,7 +88,7 @@ type Image struct {
 // ImageLayer is a step that made an image.
 type ImageLayer struct {
 	CreatedBy string
-	Created   sched.Time
+	Created   model.Time
 	Size      int64
 }
 

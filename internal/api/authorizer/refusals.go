@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // What is written of refusals, and of what is more than one user's lines are written one by one:
@@ -49,7 +48,7 @@ type refused struct {
 const others = "more than is told apart"
 
 // note notes that a right was missing.
-func (w *Authorizer) note(ctx context.Context, p *identity.Principal, verb access.Verb, o access.Object, why string) {
+func (w *Authorizer) note(ctx context.Context, p *access.Principal, verb access.Verb, o access.Object, why string) {
 	object := "the cluster"
 	if o.VC != "" {
 		object = "VC " + string(o.VC)

@@ -1,6 +1,6 @@
 // Package warden asks for each request whether its principal may do what it is about to do, by the rights of the
 // present configuration, and again while a stream lasts. Refusals go to the audit log. It must not decide on a right
-// itself (internal/access), and knows no routes.
+// itself (internal/core/access), and knows no routes.
 package authorizer
 
 import (
@@ -10,13 +10,13 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Warden knows the rights of the present configuration. Its methods may be called from any goroutine.
@@ -25,12 +25,12 @@ type Authorizer struct {
 	// Read calls its argument with the present state.
 	Read func(context.Context, func(*sched.State)) error
 	// Past returns a job that has ended.
-	Past func(context.Context, sched.JobID) (sched.JobStatus, bool, error)
+	Past func(context.Context, model.JobID) (sched.JobStatus, bool, error)
 	Log  *slog.Logger
 
 	mu       sync.Mutex
-	of       *sched.Config
-	table    *access.Table
+	of       *model.Config
+	table    *access.Rights
 	refusals refusals
 }
 
@@ -40,7 +40,7 @@ type askerKey struct{}
 // Asker makes a request: with a credential, which a stream looks at again and again.
 type Asker struct {
 	Credential string
-	Principal  *identity.Principal
+	Principal  *access.Principal
 	Verb       access.Verb
 	Object     access.Object // of a route about a job, once that is known
 	looks      int           // of Still, by which a stream's rights are renewed
@@ -56,11 +56,11 @@ func Of(ctx context.Context) *Asker {
 	if a, ok := ctx.Value(askerKey{}).(*Asker); ok {
 		return a
 	}
-	return &Asker{Principal: &identity.Principal{}}
+	return &Asker{Principal: &access.Principal{}}
 }
 
 // Subject returns the name under which a request acts.
-func Subject(ctx context.Context) sched.Subject { return sched.Subject(Of(ctx).Principal.User) }
+func Subject(ctx context.Context) model.Subject { return model.Subject(Of(ctx).Principal.User) }
 
 // SeesAll reports whether nothing is hidden from the asker.
 func SeesAll(ctx context.Context) bool {
@@ -69,8 +69,8 @@ func SeesAll(ctx context.Context) bool {
 }
 
 // Table returns the rights of the present configuration.
-func (w *Authorizer) Table(ctx context.Context) (*access.Table, error) {
-	var c *sched.Config
+func (w *Authorizer) Table(ctx context.Context) (*access.Rights, error) {
+	var c *model.Config
 	if err := w.Read(ctx, func(st *sched.State) { c = st.Config() }); err != nil {
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func (w *Authorizer) Table(ctx context.Context) (*access.Table, error) {
 	defer w.mu.Unlock()
 	if w.table == nil || w.of != c {
 		w.of = c
-		c = cmp.Or(c, &sched.Config{})
-		w.table = access.NewTable(c.Access, c.Cluster.VCs)
+		c = cmp.Or(c, &model.Config{})
+		w.table = access.NewRights(c.Access, c.Cluster.VCs)
 	}
 	return w.table, nil
 }
@@ -113,12 +113,12 @@ func (w *Authorizer) Notices(ctx context.Context, notices []string) ([]string, e
 
 // Sight is which jobs a reader may see; nil sees all.
 type Sight struct {
-	table *access.Table
-	p     *identity.Principal
+	table *access.Rights
+	p     *access.Principal
 }
 
 // Sees reports whether jobs of a user in a VC may be seen.
-func (s *Sight) Sees(vc cell.VCName, user sched.Subject) bool {
+func (s *Sight) Sees(vc cell.VCName, user model.Subject) bool {
 	return s == nil || s.table.May(s.p, access.SeeJob, access.Object{VC: vc, Owner: string(user)})
 }
 
@@ -154,11 +154,11 @@ const mostSeen = 10_000
 // Reads returns the jobs about which the asker may do what its route does, such as read their events; what is about
 // no job is for askers from which nothing is hidden. The answer is for one goroutine, and follows the rights as Still
 // looks at them again.
-func (w *Authorizer) Reads(ctx context.Context) func(sched.JobID) bool {
+func (w *Authorizer) Reads(ctx context.Context) func(model.JobID) bool {
 	a := Of(ctx)
-	var table *access.Table // what is remembered holds for it
-	seen, looks := map[sched.JobID]bool{}, -1
-	return func(id sched.JobID) bool {
+	var table *access.Rights // what is remembered holds for it
+	seen, looks := map[model.JobID]bool{}, -1
+	return func(id model.JobID) bool {
 		if SeesAll(ctx) { // asked each time: Still renews the principal
 			return true
 		}
@@ -187,9 +187,9 @@ func (w *Authorizer) Reads(ctx context.Context) func(sched.JobID) bool {
 }
 
 // Object returns where a job is and whose it is.
-func (w *Authorizer) Object(ctx context.Context, id sched.JobID) (o access.Object, found bool) {
+func (w *Authorizer) Object(ctx context.Context, id model.JobID) (o access.Object, found bool) {
 	err := w.Read(ctx, func(st *sched.State) {
-		var spec *sched.Job
+		var spec *model.Job
 		if spec, found = st.Spec(id); found {
 			o = access.Object{VC: spec.VC, Owner: string(spec.User)}
 		}
@@ -202,7 +202,7 @@ func (w *Authorizer) Object(ctx context.Context, id sched.JobID) (o access.Objec
 }
 
 // Principal returns the principal of a token.
-func (w *Authorizer) Principal(ctx context.Context, token string) (*identity.Principal, *rest.Problem) {
+func (w *Authorizer) Principal(ctx context.Context, token string) (*access.Principal, *rest.Problem) {
 	if token == "" || len(token) > 512 {
 		return nil, unauthorized("a token is needed: send it as Authorization: Bearer TOKEN; comb login makes one, and the server's data directory holds one in admin-token")
 	}

@@ -7,21 +7,22 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Narrator tells a job's events as sentences. The events of the API stay as they
 // are; -o json shows them.
 type Narrator struct {
 	tasks []string                          // the job's tasks by their ordinal, as main-0
-	jobs  map[sched.JobID]string            // other jobs that events named, with their names
-	ask   func(sched.JobID) (string, error) // the name of another job; nil leaves numbers alone
+	jobs  map[model.JobID]string            // other jobs that events named, with their names
+	ask   func(model.JobID) (string, error) // the name of another job; nil leaves numbers alone
 }
 
 // New tells the events of a job. ask names another job; where it is nil or fails, its number stands.
-func New(j *rest.Job, ask func(sched.JobID) (string, error)) *Narrator {
-	n := &Narrator{ask: ask, jobs: map[sched.JobID]string{}}
+func New(j *rest.Job, ask func(model.JobID) (string, error)) *Narrator {
+	n := &Narrator{ask: ask, jobs: map[model.JobID]string{}}
 	for _, t := range j.Tasks {
 		n.tasks = append(n.tasks, fmt.Sprintf("%s-%d", t.Role, t.Index))
 	}
@@ -30,7 +31,7 @@ func New(j *rest.Job, ask func(sched.JobID) (string, error)) *Narrator {
 
 // job names another job as "job 7 (urgent)"; one whose name is not known any more
 // has its number alone.
-func (n *Narrator) job(id sched.JobID) string {
+func (n *Narrator) job(id model.JobID) string {
 	name, known := n.jobs[id]
 	if !known && n.ask != nil {
 		name, _ = n.ask(id)
@@ -182,7 +183,7 @@ func (n *Narrator) tellAttempt(event sched.Event) string {
 	case sched.Upgraded:
 		return fmt.Sprintf("attempt %s is guaranteed again", e.Attempt)
 	case sched.AttemptEnded:
-		if e.Cause == sched.EndPlatform && e.Message != "" { // which says what it was
+		if e.Cause == model.EndPlatform && e.Message != "" { // which says what it was
 			return fmt.Sprintf("attempt %s over: %s", e.Attempt, e.Message)
 		}
 		return fmt.Sprintf("attempt %s over: %s", e.Attempt, Cause(e.Cause)) + Because(e.Message)
@@ -225,7 +226,7 @@ func Places(p cell.Placement) string {
 	return strings.Join(out, "; ")
 }
 
-func victims(list []sched.AttemptID) string {
+func victims(list []model.AttemptID) string {
 	var out []string
 	for _, v := range list {
 		out = append(out, v.String())

@@ -9,9 +9,9 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/jobs"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Exit shows how a task ended.
@@ -117,38 +117,38 @@ func Short(d time.Duration) string {
 
 // Priority shows OpenPAI's class where there is one.
 func Priority(p cell.Priority) string {
-	if name := jobs.PriorityName(p); name != "" {
+	if name := model.PriorityName(p); name != "" {
 		return name
 	}
 	return fmt.Sprint(p)
 }
 
-func phase(p sched.Phase, c sched.EndCause) string {
+func phase(p sched.Phase, c model.EndCause) string {
 	text := map[sched.Phase]string{sched.Succeeded: "succeeded", sched.Failed: "failed", sched.Stopped: "is stopped"}[p]
-	if c == 0 || c == sched.EndSucceeded || c == sched.EndFailed || c == sched.EndStopped {
+	if c == 0 || c == model.EndSucceeded || c == model.EndFailed || c == model.EndStopped {
 		return text
 	}
 	return text + " (" + Cause(c) + ")"
 }
 
 // Cause is an end's cause in the words of a sentence.
-func Cause(c sched.EndCause) string {
+func Cause(c model.EndCause) string {
 	switch c {
-	case sched.EndCompleted:
+	case model.EndCompleted:
 		return "the job has its result"
-	case sched.EndStopped:
+	case model.EndStopped:
 		return "stopped by its user"
-	case sched.EndTimeLimit:
+	case model.EndTimeLimit:
 		return "its time limit is over"
-	case sched.EndResized:
+	case model.EndResized:
 		return "its policy gave the job another size, or paused it"
-	case sched.EndEarly:
+	case model.EndEarly:
 		return "its policy expects no more gain"
-	case sched.EndRefused:
+	case model.EndRefused:
 		return "a start was refused"
-	case sched.EndPlatform:
+	case model.EndPlatform:
 		return "its supervisor or node was lost"
-	case sched.EndNeverAlive:
+	case model.EndNeverAlive:
 		return "withdrawn before any task started"
 	}
 	return c.String()
@@ -162,7 +162,7 @@ func Because(text string) string {
 	return ": " + text
 }
 
-func notBefore(t sched.Time) string {
+func notBefore(t model.Time) string {
 	if t == 0 {
 		return ""
 	}
@@ -170,14 +170,14 @@ func notBefore(t sched.Time) string {
 }
 
 // Until adds an instant, if there is one.
-func Until(t sched.Time) string {
+func Until(t model.Time) string {
 	if t == 0 {
 		return ""
 	}
 	return " until " + clock(t)
 }
 
-func clock(t sched.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
+func clock(t model.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
 
 // cut shortens a text to n bytes, on a border of characters.
 func cut(text string, n int) string {
@@ -188,4 +188,4 @@ func cut(text string, n int) string {
 }
 
 // Span is Short of a duration of the scheduler.
-func Span(d sched.Duration) string { return Short(time.Duration(d) * time.Microsecond) }
+func Span(d model.Duration) string { return Short(time.Duration(d) * time.Microsecond) }

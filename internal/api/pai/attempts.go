@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // attempt is one attempt of a job.
@@ -61,7 +61,7 @@ func attemptOfPast(j *Job, n int32, past []rest.PastAttempt) attempt {
 	a := attempt{JobName: last.JobName, FrameworkName: last.FrameworkName, UID: fmt.Sprintf("%d-%d", j.ID, n), UserName: last.UserName, State: "FAILED", OriginState: "Completed",
 		MaxAttemptCount: last.MaxAttemptCount, AttemptIndex: n, JobStartedTime: last.JobStartedTime, TotalGPUNumber: last.TotalGPUNumber,
 		TotalTaskNumber: last.TotalTaskNumber, TotalTaskRoleNumber: last.TotalTaskRoleNumber, TaskRoles: map[string]*taskRole{}}
-	var started, ended sched.Time
+	var started, ended model.Time
 	for i := range past {
 		p := &past[i]
 		if p.Started != 0 && (started == 0 || p.Started < started) {

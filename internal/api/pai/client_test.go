@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/people"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -130,7 +130,7 @@ func pass(lines *bufio.Scanner, codes chan<- string) {
 func makePeople(t *testing.T, data string) {
 	t.Helper()
 	ctx := t.Context()
-	now := func() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+	now := func() model.Time { return model.Time(time.Now().UnixMicro()) }
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -144,12 +144,12 @@ func makePeople(t *testing.T, data string) {
 		t.Fatal(err)
 	}
 	for _, g := range []string{"vision", "nlp"} {
-		if err := d.CreateGroup(ctx, "test", identity.Group{Name: g}); err != nil {
+		if err := d.CreateGroup(ctx, "test", access.Group{Name: g}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err = d.CreateUsers(ctx, "test", []people.NewUser{{User: identity.User{Name: "alice", Groups: []string{"vision"}}, Password: password},
-		{User: identity.User{Name: "bob", Groups: []string{"nlp"}}, Password: password}, {User: identity.User{Name: "carol", Admin: true}, Password: password}})
+	err = d.CreateUsers(ctx, "test", []people.NewUser{{User: access.User{Name: "alice", Groups: []string{"vision"}}, Password: password},
+		{User: access.User{Name: "bob", Groups: []string{"nlp"}}, Password: password}, {User: access.User{Name: "carol", Admin: true}, Password: password}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // info says what answers, in a version of the program.
@@ -27,7 +27,7 @@ type resources struct {
 }
 
 // add adds what a number of leaves carry.
-func (r *resources) add(leaves int32, c *amount.Carry) {
+func (r *resources) add(leaves int32, c *model.Carry) {
 	r.CPU += int64(leaves) * c.MilliCPU / 1000
 	r.Memory += int64(leaves) * c.MemoryMB
 	r.GPU += int64(leaves) * c.GPU

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // exitMessages say what is known of an end, by what saw it.
@@ -144,7 +144,7 @@ func (s *jobStatus) end(j *Job) {
 	first := -1
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
-		if t.State == sched.TaskFailed && t.Exit != nil && (first < 0 || t.Exit.At < j.Tasks[first].Exit.At) {
+		if t.State == model.TaskFailed && t.Exit != nil && (first < 0 || t.Exit.At < j.Tasks[first].Exit.At) {
 			first = i
 		}
 	}
@@ -208,7 +208,7 @@ func portsOf(j *Job, t *rest.TaskStatus) map[string]int32 {
 	if j.Spec == nil {
 		return ports
 	}
-	at := slices.IndexFunc(j.Spec.Roles, func(r sched.Role) bool { return r.Name == t.Role })
+	at := slices.IndexFunc(j.Spec.Roles, func(r model.Role) bool { return r.Name == t.Role })
 	if at < 0 {
 		return ports
 	}

@@ -2,8 +2,9 @@ package pai
 
 import (
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/exit"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // exitSpec explains an exit code.
@@ -31,14 +32,14 @@ func jobClass(j *rest.JobStatus) *rest.ExitClass {
 
 // taskClass is what the end of a task means; nil of one that has not ended.
 func taskClass(t *rest.TaskStatus) *rest.ExitClass {
-	if t.State == sched.TaskSucceeded {
+	if t.State == model.TaskSucceeded {
 		return success()
 	}
 	return t.ExitClass
 }
 
 func success() *rest.ExitClass {
-	return rest.ClassOf(&sched.Exit{}, sched.EndSucceeded)
+	return rest.ClassOf(&sched.Exit{}, model.EndSucceeded)
 }
 
 // codeOf is the code of a class; nil of none.

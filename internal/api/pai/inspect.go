@@ -6,8 +6,9 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Inspect starts each path of HiveD's own API, which tells what the scheduler holds.
@@ -140,11 +141,11 @@ func groupsOf(j *rest.Job) (all []*affinityGroup) {
 		a := &j.Attempts[i]
 		g := &affinityGroup{Status: groupStatus{VC: j.VC, Priority: j.Priority, State: "Allocated", PhysicalPlacement: map[cell.NodeName][]int32{}, AllocatedPods: []string{}, Lazy: a.Lazy}}
 		switch {
-		case a.State == sched.AttemptOver:
+		case a.State == model.AttemptOver:
 			continue
-		case a.State == sched.AttemptReserving:
+		case a.State == model.AttemptReserving:
 			g.Status.State = "Preempting"
-		case a.State == sched.AttemptStopping && a.Cause == sched.EndPreempted:
+		case a.State == model.AttemptStopping && a.Cause == model.EndPreempted:
 			g.Status.State = "BeingPreempted"
 		}
 		g.Metadata.Name = groupName(j, a.ID.Gang)

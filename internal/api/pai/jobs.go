@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/jobs"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Names of errors about jobs.
@@ -56,7 +56,7 @@ func summaryOf(j *rest.Job) *summary {
 		DebugID: strconv.FormatInt(int64(j.ID), 10),
 	}
 	s.State, s.SubState = jobState(&j.JobStatus)
-	if class := jobs.PriorityName(j.Priority); class != "" {
+	if class := model.PriorityName(j.Priority); class != "" {
 		s.JobPriority = &class
 	}
 	return s

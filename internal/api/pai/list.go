@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Sizes of a list of jobs.
@@ -70,7 +70,7 @@ func parseList(v url.Values) (q *listQuery, err error) {
 	q = &listQuery{states: parts(v.Get("state")), priorities: parts(v.Get("jobPriority")), keyword: strings.ToLower(v.Get("keyword")),
 		with: parts(v.Get("tagsContain")), without: parts(v.Get("tagsNotContain")), limit: defaultJobs, count: v.Get("withTotalCount") == "true"}
 	for _, user := range parts(v.Get("username")) {
-		q.ask.Users = append(q.ask.Users, sched.Subject(user))
+		q.ask.Users = append(q.ask.Users, model.Subject(user))
 	}
 	for _, vc := range parts(v.Get("vc")) {
 		q.ask.VCs = append(q.ask.VCs, cell.VCName(vc))

@@ -9,13 +9,12 @@ import (
 	"path"
 	"strings"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/limiter"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Root starts each path of OpenPAI's rest server, Prefix each of its API.
@@ -28,30 +27,30 @@ const (
 // rest: of what the principal may not see, the same as of what is not there.
 type App interface {
 	// Rights returns the present table of rights, and the virtual clusters.
-	Rights(context.Context) (*access.Table, []cell.VCName, error)
+	Rights(context.Context) (*access.Rights, []cell.VCName, error)
 	// May refuses what a principal has no right to do in the cluster.
-	May(ctx context.Context, p *identity.Principal, verb access.Verb) error
-	Submit(ctx context.Context, p *identity.Principal, file []byte) (sched.JobName, error)
+	May(ctx context.Context, p *access.Principal, verb access.Verb) error
+	Submit(ctx context.Context, p *access.Principal, file []byte) (model.JobName, error)
 	// Jobs gives jobs, newest first, until each answers false.
-	Jobs(ctx context.Context, p *identity.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error
-	Job(ctx context.Context, p *identity.Principal, of Ref) (*Job, error)
+	Jobs(ctx context.Context, p *access.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error
+	Job(ctx context.Context, p *access.Principal, of Ref) (*Job, error)
 	// History returns the attempts of a job's gangs, the oldest first.
-	History(ctx context.Context, p *identity.Principal, of Ref) ([]rest.PastAttempt, error)
-	JobConfig(ctx context.Context, p *identity.Principal, of Ref) ([]byte, error)
-	Stop(ctx context.Context, p *identity.Principal, of Ref) error
+	History(ctx context.Context, p *access.Principal, of Ref) ([]rest.PastAttempt, error)
+	JobConfig(ctx context.Context, p *access.Principal, of Ref) ([]byte, error)
+	Stop(ctx context.Context, p *access.Principal, of Ref) error
 	// Start lets a held job start. Of another that has not ended it changes nothing, and says so.
-	Start(ctx context.Context, p *identity.Principal, of Ref) (changed bool, err error)
+	Start(ctx context.Context, p *access.Principal, of Ref) (changed bool, err error)
 	// Tag gives a job a tag, or takes it off.
-	Tag(ctx context.Context, p *identity.Principal, of Ref, tag string, on bool) error
-	Events(ctx context.Context, p *identity.Principal, of Ref) ([]rest.Event, error)
+	Tag(ctx context.Context, p *access.Principal, of Ref, tag string, on bool) error
+	Events(ctx context.Context, p *access.Principal, of Ref) ([]rest.Event, error)
 	// MayRead refuses a principal that may not read a job's file, logs and events.
-	MayRead(ctx context.Context, p *identity.Principal, of Ref) error
+	MayRead(ctx context.Context, p *access.Principal, of Ref) error
 	// Log answers a request with what a task printed.
-	Log(w http.ResponseWriter, r *http.Request, p *identity.Principal, of *LogRef) error
-	VCs(context.Context, *identity.Principal) ([]rest.VCStatus, error)
-	Cells(context.Context, *identity.Principal) ([]rest.CellStatus, error)
-	Nodes(context.Context, *identity.Principal) ([]rest.NodeStatus, error)
-	Storages(context.Context, *identity.Principal) ([]rest.StorageStatus, error)
+	Log(w http.ResponseWriter, r *http.Request, p *access.Principal, of *LogRef) error
+	VCs(context.Context, *access.Principal) ([]rest.VCStatus, error)
+	Cells(context.Context, *access.Principal) ([]rest.CellStatus, error)
+	Nodes(context.Context, *access.Principal) ([]rest.NodeStatus, error)
+	Storages(context.Context, *access.Principal) ([]rest.StorageStatus, error)
 }
 
 // Ref names a user's job.
@@ -63,7 +62,7 @@ func (r Ref) String() string { return r.User + "~" + r.Name }
 // Job is a job and what was submitted.
 type Job struct {
 	rest.Job
-	Spec *sched.Job // nil where it is not kept
+	Spec *model.Job // nil where it is not kept
 }
 
 // LogRef names what a task of a job printed in one attempt.
@@ -103,13 +102,13 @@ func Speaks(path string) bool {
 // principalKey carries the principal in a request's context.
 type principalKey struct{}
 
-func principalOf(r *http.Request) *identity.Principal {
-	p, _ := r.Context().Value(principalKey{}).(*identity.Principal)
+func principalOf(r *http.Request) *access.Principal {
+	p, _ := r.Context().Value(principalKey{}).(*access.Principal)
 	return p
 }
 
 // Principal returns the principal of a request's token; nil where it has none, or one that is not valid.
-func (h *Handler) Principal(r *http.Request) *identity.Principal {
+func (h *Handler) Principal(r *http.Request) *access.Principal {
 	token := tokenOf(r)
 	if token == "" {
 		return nil
@@ -130,7 +129,7 @@ func tokenOf(r *http.Request) string {
 const maxToken = 512 // bytes
 
 // Serve answers a request of a principal, nil is none. Its host, origin and the size of its body were checked.
-func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, p *identity.Principal) {
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, p *access.Principal) {
 	at := r.URL.Path
 	if len(at) > len(Root) {
 		at = strings.TrimSuffix(at, "/") // OpenPAI's clients send some paths with one more

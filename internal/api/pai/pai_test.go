@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const password = "correct horse battery"
@@ -37,7 +37,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	ctx := t.Context()
-	now := func() sched.Time { return sched.Time(1_000_000_000_000) }
+	now := func() model.Time { return model.Time(1_000_000_000_000) }
 	s, err := store.Open(ctx, t.TempDir(), store.Options{Now: now()})
 	if err != nil {
 		t.Fatal(err)
@@ -48,15 +48,15 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	for _, vc := range vcs {
-		if err := d.CreateGroup(ctx, "test", identity.Group{Name: string(vc)}); err != nil {
+		if err := d.CreateGroup(ctx, "test", access.Group{Name: string(vc)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := d.CreateUsers(ctx, "test", []people.NewUser{{User: identity.User{Name: "alice", Groups: []string{"vision"}}, Password: password},
-		{User: identity.User{Name: "bob", Groups: []string{"nlp"}}, Password: password}, {User: identity.User{Name: "carol", Admin: true}, Password: password}}); err != nil {
+	if err := d.CreateUsers(ctx, "test", []people.NewUser{{User: access.User{Name: "alice", Groups: []string{"vision"}}, Password: password},
+		{User: access.User{Name: "bob", Groups: []string{"nlp"}}, Password: password}, {User: access.User{Name: "carol", Admin: true}, Password: password}}); err != nil {
 		t.Fatal(err)
 	}
-	table := access.NewTable([]access.Grant{{VC: "vision", Members: []string{"vision"}}, {VC: "nlp", Members: []string{"nlp"}}}, []cell.VCSpec{{Name: "nlp"}, {Name: "vision"}})
+	table := access.NewRights([]access.Grant{{VC: "vision", Members: []string{"vision"}}, {VC: "nlp", Members: []string{"nlp"}}}, []cell.VCSpec{{Name: "nlp"}, {Name: "vision"}})
 	w := &world{TB: t, memory: &memory{table: table, vcs: vcs}, token: map[string]string{}}
 	w.h = New(w.memory, d, "1.2.3")
 	for _, name := range []string{"alice", "bob", "carol"} {
@@ -307,7 +307,7 @@ func TestLists(t *testing.T) {
 	w := newWorld(t)
 	for i := range 6 {
 		j := &Job{}
-		j.JobStatus = rest.JobStatus{ID: sched.JobID(i + 1), Name: sched.JobName(fmt.Sprintf("job%d", i)), User: "alice", VC: "vision", Phase: sched.Waiting, GPUs: int64(i % 3), Priority: cell.Priority(i), Submitted: sched.Time(i+1) * 1_000_000}
+		j.JobStatus = rest.JobStatus{ID: model.JobID(i + 1), Name: model.JobName(fmt.Sprintf("job%d", i)), User: "alice", VC: "vision", Phase: sched.Waiting, GPUs: int64(i % 3), Priority: cell.Priority(i), Submitted: model.Time(i+1) * 1_000_000}
 		if i == 4 {
 			j.Phase, j.Tags = sched.Succeeded, []string{"a", "b"}
 		}
@@ -401,7 +401,7 @@ func TestAccounts(t *testing.T) {
 func TestVCsHaveGroups(t *testing.T) {
 	w := newWorld(t)
 	w.vcs = []cell.VCName{"default", "open", "team", "vc1", "vc2"}
-	w.table = access.NewTable([]access.Grant{{VC: "open", Members: []string{identity.Everyone}}, {VC: "team", Members: []string{"leads"}}},
+	w.table = access.NewRights([]access.Grant{{VC: "open", Members: []string{access.Everyone}}, {VC: "team", Members: []string{"leads"}}},
 		[]cell.VCSpec{{Name: "default"}, {Name: "open"}, {Name: "team"}, {Name: "vc1"}, {Name: "vc2"}})
 	has := func(name, groups, vcs string) {
 		t.Helper()
@@ -692,8 +692,8 @@ func TestOlderAttempts(t *testing.T) {
 	w.ask("alice", "POST", "/jobs", "vc: vision", 202)
 	w.jobs[0].Retry = 2
 	w.past = []rest.PastAttempt{
-		{ID: sched.AttemptID{N: 1}, Retry: 0, Placed: 1_000_000, Started: 2_000_000, Ended: 5_000_000, Tasks: []rest.PastTask{{Task: "main-0", Exit: &rest.Exit{Code: 3, Message: "no data"}}}},
-		{ID: sched.AttemptID{N: 2}, Retry: 1, Placed: 6_000_000, Ended: 7_000_000}, {ID: sched.AttemptID{N: 3}, Retry: 2},
+		{ID: model.AttemptID{N: 1}, Retry: 0, Placed: 1_000_000, Started: 2_000_000, Ended: 5_000_000, Tasks: []rest.PastTask{{Task: "main-0", Exit: &rest.Exit{Code: 3, Message: "no data"}}}},
+		{ID: model.AttemptID{N: 2}, Retry: 1, Placed: 6_000_000, Ended: 7_000_000}, {ID: model.AttemptID{N: 3}, Retry: 2},
 	}
 	var all []attempt
 	w.to(&all, w.ask("alice", "GET", "/jobs/alice~train/job-attempts", "", 200))

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // Need is what a route asks for: a verb of the table of rights, about the cluster or about the job

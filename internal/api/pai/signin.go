@@ -11,11 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
 )
 
 // login takes a form, as OpenPAI's clients send it, or the same as JSON.
@@ -122,7 +121,7 @@ func (h *Handler) inPerson(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	p := principalOf(r)
-	if slices.ContainsFunc(h.people.Tokens(p.User), func(t store.Token) bool { return t.ID == p.Token && t.Kind == identity.Session }) {
+	if slices.ContainsFunc(h.people.Tokens(p.User), func(t store.Token) bool { return t.ID == p.Token && t.Kind == access.Session }) {
 		return true
 	}
 	refuse(w, http.StatusForbidden, "ForbiddenUserError", "Applications are not allowed to do this operation: sign in with a password.")

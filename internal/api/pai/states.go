@@ -2,7 +2,8 @@ package pai
 
 import (
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // States of a job and of a task, and FrameworkController's own beside them.
@@ -36,41 +37,41 @@ func jobState(j *rest.JobStatus) (state, sub string) {
 	if j.Stopping {
 		return stopping, deleting
 	}
-	n := map[sched.AttemptState]int{}
+	n := map[model.AttemptState]int{}
 	for i := range j.Attempts {
 		n[j.Attempts[i].State]++
 	}
 	switch {
-	case n[sched.AttemptRunning]+n[sched.AttemptSuspended] > 0:
+	case n[model.AttemptRunning]+n[model.AttemptSuspended] > 0:
 		return running, runs
-	case n[sched.AttemptStopping] > 0:
+	case n[model.AttemptStopping] > 0:
 		return running, deleting
-	case n[sched.AttemptStarting] > 0:
+	case n[model.AttemptStarting] > 0:
 		return waiting, preparing
-	case n[sched.AttemptUnknown] > 0:
+	case n[model.AttemptUnknown] > 0:
 		return unknown, runs
-	case n[sched.AttemptReserving] > 0:
+	case n[model.AttemptReserving] > 0:
 		return waiting, requested
 	}
 	return waiting, pending
 }
 
 // taskState returns a task's state and that of its attempt.
-func taskState(s sched.TaskState) (state, attempt string) {
+func taskState(s model.TaskState) (state, attempt string) {
 	switch s {
-	case sched.TaskStarting:
+	case model.TaskStarting:
 		return waiting, preparing
-	case sched.TaskRunning, sched.TaskSuspended:
+	case model.TaskRunning, model.TaskSuspended:
 		return running, runs
-	case sched.TaskStopping:
+	case model.TaskStopping:
 		return stopping, deleting
-	case sched.TaskIsUnknown:
+	case model.TaskIsUnknown:
 		return unknown, runs
-	case sched.TaskSucceeded:
+	case model.TaskSucceeded:
 		return succeeded, completed
-	case sched.TaskFailed:
+	case model.TaskFailed:
 		return failed, completed
-	case sched.TaskEnded:
+	case model.TaskEnded:
 		return stopped, completed
 	}
 	return waiting, pending

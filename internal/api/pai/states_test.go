@@ -4,31 +4,32 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 func TestStatesOfJobs(t *testing.T) {
-	one := func(s sched.AttemptState) []sched.AttemptStatus { return []sched.AttemptStatus{{State: s}} }
+	one := func(s model.AttemptState) []model.AttemptStatus { return []model.AttemptStatus{{State: s}} }
 	for name, c := range map[string]struct {
 		job        sched.JobStatus
 		state, sub string
 		exit       int32 // 1 is none
 	}{
 		"waits":            {sched.JobStatus{Phase: sched.Waiting}, "WAITING", "AttemptCreationPending", 1},
-		"promised":         {sched.JobStatus{Phase: sched.Waiting, Attempts: one(sched.AttemptReserving)}, "WAITING", "AttemptCreationRequested", 1},
-		"starts":           {sched.JobStatus{Phase: sched.Active, Attempts: one(sched.AttemptStarting)}, "WAITING", "AttemptPreparing", 1},
-		"runs":             {sched.JobStatus{Phase: sched.Active, Attempts: one(sched.AttemptRunning)}, "RUNNING", "AttemptRunning", 1},
-		"suspended":        {sched.JobStatus{Phase: sched.Active, Attempts: one(sched.AttemptSuspended)}, "RUNNING", "AttemptRunning", 1},
-		"is preempted":     {sched.JobStatus{Phase: sched.Active, Attempts: one(sched.AttemptStopping)}, "RUNNING", "AttemptDeleting", 1},
-		"node lost":        {sched.JobStatus{Phase: sched.Active, Attempts: one(sched.AttemptUnknown)}, "UNKNOWN", "AttemptRunning", 1},
-		"is stopped":       {sched.JobStatus{Phase: sched.Active, Stopping: true, Attempts: one(sched.AttemptStopping)}, "STOPPING", "AttemptDeleting", 1},
-		"succeeded":        {sched.JobStatus{Phase: sched.Succeeded, Cause: sched.EndSucceeded}, "SUCCEEDED", "Completed", 0},
-		"stopped":          {sched.JobStatus{Phase: sched.Stopped, Cause: sched.EndStopped}, "STOPPED", "Completed", -210},
-		"failed":           {sched.JobStatus{Phase: sched.Failed, Cause: sched.EndFailed, Exit: &sched.Exit{Code: 7}}, "FAILED", "Completed", 7},
-		"out of memory":    {sched.JobStatus{Phase: sched.Failed, Cause: sched.EndFailed, Exit: &sched.Exit{Code: 137, Cause: sched.OutOfMemory}}, "FAILED", "Completed", -1200},
-		"time is over":     {sched.JobStatus{Phase: sched.Failed, Cause: sched.EndTimeLimit}, "FAILED", "Completed", -1004},
-		"lost for good":    {sched.JobStatus{Phase: sched.Failed, Cause: sched.EndPlatform}, "FAILED", "Completed", -1001},
-		"nothing is known": {sched.JobStatus{Phase: sched.Failed, Cause: sched.EndFailed}, "FAILED", "Completed", -310},
+		"promised":         {sched.JobStatus{Phase: sched.Waiting, Attempts: one(model.AttemptReserving)}, "WAITING", "AttemptCreationRequested", 1},
+		"starts":           {sched.JobStatus{Phase: sched.Active, Attempts: one(model.AttemptStarting)}, "WAITING", "AttemptPreparing", 1},
+		"runs":             {sched.JobStatus{Phase: sched.Active, Attempts: one(model.AttemptRunning)}, "RUNNING", "AttemptRunning", 1},
+		"suspended":        {sched.JobStatus{Phase: sched.Active, Attempts: one(model.AttemptSuspended)}, "RUNNING", "AttemptRunning", 1},
+		"is preempted":     {sched.JobStatus{Phase: sched.Active, Attempts: one(model.AttemptStopping)}, "RUNNING", "AttemptDeleting", 1},
+		"node lost":        {sched.JobStatus{Phase: sched.Active, Attempts: one(model.AttemptUnknown)}, "UNKNOWN", "AttemptRunning", 1},
+		"is stopped":       {sched.JobStatus{Phase: sched.Active, Stopping: true, Attempts: one(model.AttemptStopping)}, "STOPPING", "AttemptDeleting", 1},
+		"succeeded":        {sched.JobStatus{Phase: sched.Succeeded, Cause: model.EndSucceeded}, "SUCCEEDED", "Completed", 0},
+		"stopped":          {sched.JobStatus{Phase: sched.Stopped, Cause: model.EndStopped}, "STOPPED", "Completed", -210},
+		"failed":           {sched.JobStatus{Phase: sched.Failed, Cause: model.EndFailed, Exit: &sched.Exit{Code: 7}}, "FAILED", "Completed", 7},
+		"out of memory":    {sched.JobStatus{Phase: sched.Failed, Cause: model.EndFailed, Exit: &sched.Exit{Code: 137, Cause: sched.OutOfMemory}}, "FAILED", "Completed", -1200},
+		"time is over":     {sched.JobStatus{Phase: sched.Failed, Cause: model.EndTimeLimit}, "FAILED", "Completed", -1004},
+		"lost for good":    {sched.JobStatus{Phase: sched.Failed, Cause: model.EndPlatform}, "FAILED", "Completed", -1001},
+		"nothing is known": {sched.JobStatus{Phase: sched.Failed, Cause: model.EndFailed}, "FAILED", "Completed", -310},
 	} {
 		job := rest.StatusOf(&c.job)
 		state, sub := jobState(&job)
@@ -51,31 +52,31 @@ func TestStatesOfJobs(t *testing.T) {
 
 func TestStatesOfTasks(t *testing.T) {
 	for _, c := range []struct {
-		state          sched.TaskState
+		state          model.TaskState
 		exit           *sched.Exit
-		cause          sched.EndCause
+		cause          model.EndCause
 		name, attempt  string
 		code           int32 // 1 is none
 		phrase, reacts string
 	}{
-		{sched.TaskWaiting, nil, 0, "WAITING", "AttemptCreationPending", 1, "", ""},
-		{sched.TaskStarting, nil, 0, "WAITING", "AttemptPreparing", 1, "", ""},
-		{sched.TaskRunning, nil, 0, "RUNNING", "AttemptRunning", 1, "", ""},
-		{sched.TaskSuspended, nil, 0, "RUNNING", "AttemptRunning", 1, "", ""},
-		{sched.TaskStopping, nil, sched.EndStopped, "STOPPING", "AttemptDeleting", 1, "", ""},
-		{sched.TaskIsUnknown, nil, 0, "UNKNOWN", "AttemptRunning", 1, "", ""},
-		{sched.TaskSucceeded, &sched.Exit{}, sched.EndSucceeded, "SUCCEEDED", "Completed", 0, "Succeeded", "NEVER_RETRY"},
-		{sched.TaskFailed, &sched.Exit{Code: 3}, sched.EndFailed, "FAILED", "Completed", 3, "FailedByUser", "RETRY_TO_MAX"},
-		{sched.TaskFailed, &sched.Exit{Code: 139, Signal: 11}, sched.EndFailed, "FAILED", "Completed", 139, "ContainerSigSegvReceived", "NEVER_RETRY"},
-		{sched.TaskEnded, &sched.Exit{Code: 143}, sched.EndPreempted, "STOPPED", "Completed", -101, "PodExternalDeleted", "ALWAYS_RETRY"},
-		{sched.TaskEnded, &sched.Exit{Code: 143}, sched.EndStopped, "STOPPED", "Completed", -210, "StopFrameworkRequested", "NEVER_RETRY"},
-		{sched.TaskEnded, &sched.Exit{Code: 143}, sched.EndCompleted, "STOPPED", "Completed", -220, "FrameworkAttemptCompletion", "NEVER_RETRY"},
-		{sched.TaskFailed, &sched.Exit{Code: 137, Cause: sched.NodeLost}, sched.EndPlatform, "FAILED", "Completed", -1001, "PodNodeLost", "ALWAYS_RETRY"},
-		{sched.TaskFailed, &sched.Exit{Cause: sched.StartRefused}, sched.EndRefused, "FAILED", "Completed", -1201, "ContainerDockerCreationError", "ALWAYS_RETRY"},
+		{model.TaskWaiting, nil, 0, "WAITING", "AttemptCreationPending", 1, "", ""},
+		{model.TaskStarting, nil, 0, "WAITING", "AttemptPreparing", 1, "", ""},
+		{model.TaskRunning, nil, 0, "RUNNING", "AttemptRunning", 1, "", ""},
+		{model.TaskSuspended, nil, 0, "RUNNING", "AttemptRunning", 1, "", ""},
+		{model.TaskStopping, nil, model.EndStopped, "STOPPING", "AttemptDeleting", 1, "", ""},
+		{model.TaskIsUnknown, nil, 0, "UNKNOWN", "AttemptRunning", 1, "", ""},
+		{model.TaskSucceeded, &sched.Exit{}, model.EndSucceeded, "SUCCEEDED", "Completed", 0, "Succeeded", "NEVER_RETRY"},
+		{model.TaskFailed, &sched.Exit{Code: 3}, model.EndFailed, "FAILED", "Completed", 3, "FailedByUser", "RETRY_TO_MAX"},
+		{model.TaskFailed, &sched.Exit{Code: 139, Signal: 11}, model.EndFailed, "FAILED", "Completed", 139, "ContainerSigSegvReceived", "NEVER_RETRY"},
+		{model.TaskEnded, &sched.Exit{Code: 143}, model.EndPreempted, "STOPPED", "Completed", -101, "PodExternalDeleted", "ALWAYS_RETRY"},
+		{model.TaskEnded, &sched.Exit{Code: 143}, model.EndStopped, "STOPPED", "Completed", -210, "StopFrameworkRequested", "NEVER_RETRY"},
+		{model.TaskEnded, &sched.Exit{Code: 143}, model.EndCompleted, "STOPPED", "Completed", -220, "FrameworkAttemptCompletion", "NEVER_RETRY"},
+		{model.TaskFailed, &sched.Exit{Code: 137, Cause: sched.NodeLost}, model.EndPlatform, "FAILED", "Completed", -1001, "PodNodeLost", "ALWAYS_RETRY"},
+		{model.TaskFailed, &sched.Exit{Cause: sched.StartRefused}, model.EndRefused, "FAILED", "Completed", -1201, "ContainerDockerCreationError", "ALWAYS_RETRY"},
 	} {
 		name, attempt := taskState(c.state)
 		job := rest.StatusOf(&sched.JobStatus{Tasks: []sched.TaskStatus{{State: c.state, Exit: c.exit, Attempt: 1}},
-			Attempts: []sched.AttemptStatus{{ID: sched.AttemptID{N: 1}, Cause: c.cause}}})
+			Attempts: []model.AttemptStatus{{ID: model.AttemptID{N: 1}, Cause: c.cause}}})
 		spec := specOf(taskClass(&job.Tasks[0]), "")
 		if spec == nil {
 			spec = &exitSpec{Code: 1}

@@ -5,10 +5,9 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 const noUser = "NoUserError"
@@ -27,7 +26,7 @@ type user struct {
 }
 
 // membershipsOf returns the VCs to which a principal may submit.
-func membershipsOf(t *access.Table, vcs []cell.VCName, p *identity.Principal) []string {
+func membershipsOf(t *access.Rights, vcs []cell.VCName, p *access.Principal) []string {
 	mine := []string{}
 	for _, v := range vcs {
 		if t.Submits(p, v) {
@@ -38,7 +37,7 @@ func membershipsOf(t *access.Table, vcs []cell.VCName, p *identity.Principal) []
 }
 
 // userOf is an account; storages are all that jobs may name.
-func (h *Handler) userOf(r *http.Request, u *identity.User) (*user, error) {
+func (h *Handler) userOf(r *http.Request, u *access.User) (*user, error) {
 	table, vcs, err := h.app.Rights(r.Context())
 	if err != nil {
 		return nil, err
@@ -47,7 +46,7 @@ func (h *Handler) userOf(r *http.Request, u *identity.User) (*user, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Known: true}
+	p := &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Known: true}
 	out := &user{Username: u.Name, Admin: u.Admin, VirtualCluster: membershipsOf(table, vcs, p), StorageConfig: []string{},
 		Grouplist: list(u.AllGroups()), Email: u.Email, Extension: object(u.Extension)}
 	for i := range all {
@@ -127,7 +126,7 @@ func (h *Handler) createUser(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	u := people.NewUser{User: identity.User{Name: in.Username, Extension: in.Extension}}
+	u := people.NewUser{User: access.User{Name: in.Username, Extension: in.Extension}}
 	if in.Admin != nil {
 		u.Admin = *in.Admin
 	}
@@ -313,7 +312,7 @@ type group struct {
 	Extension    json.RawMessage `json:"extension"`
 }
 
-func groupOf(g *identity.Group) group {
+func groupOf(g *access.Group) group {
 	return group{g.Name, g.Description, g.External, object(g.Extension)}
 }
 
@@ -337,7 +336,7 @@ func (h *Handler) getGroup(w http.ResponseWriter, r *http.Request) {
 }
 
 // groupThere is the group that a path names. Where it is not there, the request is answered.
-func groupThere(h *Handler, w http.ResponseWriter, r *http.Request) (one identity.Group, ok bool) {
+func groupThere(h *Handler, w http.ResponseWriter, r *http.Request) (one access.Group, ok bool) {
 	g, err := givingOf(h, r)
 	if err == nil {
 		one, err = g.group(r.PathValue("group"))
@@ -350,7 +349,7 @@ func groupThere(h *Handler, w http.ResponseWriter, r *http.Request) (one identit
 
 func (h *Handler) groupUsers(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("group")
-	if name != identity.Everyone {
+	if name != access.Everyone {
 		if _, ok := groupThere(h, w, r); !ok {
 			return
 		}
@@ -379,7 +378,7 @@ func (h *Handler) createGroup(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	g := identity.Group{Name: in.Groupname, Extension: in.Extension}
+	g := access.Group{Name: in.Groupname, Extension: in.Extension}
 	if in.Description != nil {
 		g.Description = *in.Description
 	}

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // giving says how virtual clusters are given to users. In OpenPAI each virtual cluster has a group
@@ -22,7 +21,7 @@ import (
 type giving struct {
 	people *people.Directory
 	asker  string
-	table  *access.Table
+	table  *access.Rights
 	vcs    []cell.VCName
 }
 
@@ -34,15 +33,15 @@ const (
 
 // by reports whether there is a virtual cluster of a group's name that this group gives.
 func (g *giving) by(group string) bool {
-	return identity.ValidName(group) && group != identity.Everyone && slices.Contains(g.vcs, cell.VCName(group)) &&
+	return access.ValidName(group) && group != access.Everyone && slices.Contains(g.vcs, cell.VCName(group)) &&
 		g.table.RoleOf(group, cell.VCName(group)) >= access.Member
 }
 
 // groupOfVC is the group that OpenPAI makes for a virtual cluster.
-func groupOfVC(vc string) identity.Group {
+func groupOfVC(vc string) access.Group {
 	acls := map[string]any{"admin": false, "virtualClusters": []string{vc}}
 	raw, _ := json.Marshal(map[string]any{"acls": acls}) // texts always can be written
-	return identity.Group{Name: vc, Description: "users of the virtual cluster " + vc, Extension: raw}
+	return access.Group{Name: vc, Description: "users of the virtual cluster " + vc, Extension: raw}
 }
 
 // ensure makes those of some groups that are virtual clusters' and not there yet.
@@ -94,7 +93,7 @@ func (g *giving) ofVCs(vcs []string) (groups, wrong []string) {
 		switch known := slices.Contains(g.vcs, cell.VCName(vc)); {
 		case g.by(vc), err == nil && !known:
 			groups = append(groups, vc)
-		case known && g.table.RoleOf(identity.Everyone, cell.VCName(vc)) >= access.Member: // it is each user's
+		case known && g.table.RoleOf(access.Everyone, cell.VCName(vc)) >= access.Member: // it is each user's
 		case known:
 			wrong = append(wrong, fmt.Sprintf("the cluster file gives virtual cluster %s to other groups than "+
 				"that of its name: "+
@@ -125,20 +124,20 @@ func (g *giving) names() string {
 }
 
 // groups are all groups, with those of virtual clusters that are not made yet.
-func (g *giving) groups() []identity.Group {
+func (g *giving) groups() []access.Group {
 	all := g.people.Groups()
 	for _, vc := range g.vcs {
-		there := func(o identity.Group) bool { return o.Name == string(vc) }
+		there := func(o access.Group) bool { return o.Name == string(vc) }
 		if g.by(string(vc)) && !slices.ContainsFunc(all, there) {
 			all = append(all, groupOfVC(string(vc)))
 		}
 	}
-	slices.SortFunc(all, func(a, b identity.Group) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b access.Group) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
 // group is one of them.
-func (g *giving) group(name string) (identity.Group, error) {
+func (g *giving) group(name string) (access.Group, error) {
 	one, err := g.people.Group(name)
 	if err != nil && g.by(name) {
 		return groupOfVC(name), nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // said is the body of each error, and of each answer that gives nothing else.
@@ -71,7 +71,7 @@ func wrongJSON(err error) string {
 }
 
 // millis is a time in milliseconds since 1970; nil is none.
-func millis(t sched.Time) *int64 {
+func millis(t model.Time) *int64 {
 	if t == 0 {
 		return nil
 	}

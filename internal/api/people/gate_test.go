@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // cheap is a cost at which a test can look at thousands of passwords.
@@ -22,7 +22,7 @@ var cheap = Cost{KiB: 8, Passes: 1}
 func besieged(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.Directory.now = func() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+		w.Directory.now = func() model.Time { return model.Time(time.Now().UnixMicro()) }
 		w.Cheaper(cheap)
 		w.make()
 		test(w)
@@ -121,7 +121,7 @@ func (w *world) signsInUnder(guesses, signIn func(i int) From, most int) {
 // The ticket ends with the password.
 func TestTicketsPass(t *testing.T) {
 	besieged(t, func(w *world) {
-		w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "carol"}, Password: password}}))
+		w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: access.User{Name: "carol"}, Password: password}}))
 		kept := w.KeepTicket(w.Ticket("carol"), "alice")
 		stop := w.guess("alice", 50*time.Millisecond, func(int) From { return from("10.0.0.1") })
 		time.Sleep(time.Minute) // played time
@@ -162,7 +162,7 @@ func TestTicketsPass(t *testing.T) {
 // user. Other users, a password that is looked at once more and new passwords come in turn.
 func TestTicketsTakeOneTurn(t *testing.T) {
 	besieged(t, func(w *world) {
-		mallory := NewUser{User: identity.User{Name: "mallory"}, Password: password}
+		mallory := NewUser{User: access.User{Name: "mallory"}, Password: password}
 		w.must(w.CreateUsers(ctx, "admin", []NewUser{mallory}))
 		leave, err := w.gate.hosts.Wait(ctx, "first")
 		w.must(err)
@@ -195,7 +195,7 @@ func TestTicketsTakeOneTurn(t *testing.T) {
 		others(func() error { _, _, err := w.SignIn(ctx, "alice", password, alice, 0); return err })
 		others(func() error { return w.Confirm(ctx, "alice", password) })
 		others(func() error {
-			return w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "dave"}, Password: password}})
+			return w.CreateUsers(ctx, "admin", []NewUser{{User: access.User{Name: "dave"}, Password: password}})
 		})
 		leave()
 		all.Wait()
@@ -218,7 +218,7 @@ func TestTicketsAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(TicketLife) // played time
-		if _, ok := w.holder(&identity.User{Name: "alice"}, ticket); ok {
+		if _, ok := w.holder(&access.User{Name: "alice"}, ticket); ok {
 			t.Error("an old ticket holds")
 		}
 	})
@@ -389,7 +389,7 @@ func TestOneNetworkFillsNoLine(t *testing.T) {
 func TestRightCodesWaitForNone(t *testing.T) {
 	besieged(t, func(w *world) {
 		code, _ := w.SetupCode()
-		first := NewUser{User: identity.User{Name: "root"}, Password: password}
+		first := NewUser{User: access.User{Name: "root"}, Password: password}
 		read, refused := 0, 0
 		for i := range 500 {
 			var slow *Slow

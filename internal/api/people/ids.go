@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // setIDs changes numbers and notes the old and the new ones.
-func setIDs(ids *identity.IDs, uid, gid *int64, what *[]string) (wrong []string) {
+func setIDs(ids *access.IDs, uid, gid *int64, what *[]string) (wrong []string) {
 	for _, one := range []struct {
 		name  string
 		field *int64
@@ -23,7 +23,7 @@ func setIDs(ids *identity.IDs, uid, gid *int64, what *[]string) (wrong []string)
 			continue
 		}
 		was := *one.field
-		if *one.field = *one.to; *one.to == identity.NoID {
+		if *one.field = *one.to; *one.to == access.NoID {
 			*one.field = 0
 		}
 		if *one.field == was {
@@ -43,7 +43,7 @@ func number(id int64) string {
 }
 
 // withIDs adds the numbers of something new to a line of the audit log.
-func withIDs(detail string, ids identity.IDs) string {
+func withIDs(detail string, ids access.IDs) string {
 	var list []string
 	if detail != "" {
 		list = append(list, detail)
@@ -58,7 +58,7 @@ func withIDs(detail string, ids identity.IDs) string {
 }
 
 // checkIDs refuses the numbers of the platform itself.
-func (d *Directory) checkIDs(ids identity.IDs) (wrong []string) {
+func (d *Directory) checkIDs(ids access.IDs) (wrong []string) {
 	for _, id := range []int64{ids.UID, ids.GID} {
 		if id != 0 && slices.Contains(d.Platform, id) {
 			wrong = append(wrong, fmt.Sprintf("%d is a number with which Comb itself runs: take another", id))
@@ -70,17 +70,17 @@ func (d *Directory) checkIDs(ids identity.IDs) (wrong []string) {
 // TaskIDs are the numbers that the tasks of a user run with; the zero IDs are that nothing is said.
 // A user that is not there, and numbers with which Comb itself runs, are errors: its tasks must not
 // run as the server instead.
-func (d *Directory) TaskIDs(user string) (identity.IDs, error) {
+func (d *Directory) TaskIDs(user string) (access.IDs, error) {
 	u, err := d.User(user)
 	if err != nil {
-		return identity.IDs{}, err
+		return access.IDs{}, err
 	}
-	ids := identity.TaskIDs(&u, func(name string) (identity.Group, bool) {
+	ids := access.TaskIDs(&u, func(name string) (access.Group, bool) {
 		g, err := d.Group(name)
 		return g, err == nil
 	})
 	if len(d.checkIDs(ids)) > 0 { // the server runs as another user since
-		return identity.IDs{}, problem(ErrInvalid, "tasks of user %s would run with uid %d and gid %d, and Comb "+
+		return access.IDs{}, problem(ErrInvalid, "tasks of user %s would run with uid %d and gid %d, and Comb "+
 			"itself runs with one of them now: an administrator gives the user another (comb user update %s --uid N "+
 			"--gid N)",
 			user, ids.UID, ids.GID, user)

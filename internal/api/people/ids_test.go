@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // The numbers of a user's tasks are its own, else those of its first group by name; the audit log
@@ -15,15 +15,15 @@ import (
 func TestNumbersOfTasks(t *testing.T) {
 	w := newWorld(t)
 	w.Platform = []int64{64789}
-	for _, g := range []identity.Group{{Name: "nlp", IDs: identity.IDs{UID: 5001, GID: 5000}}, {Name: "audio", IDs: identity.IDs{GID: 4000}}, {Name: "none"}} {
+	for _, g := range []access.Group{{Name: "nlp", IDs: access.IDs{UID: 5001, GID: 5000}}, {Name: "audio", IDs: access.IDs{GID: 4000}}, {Name: "none"}} {
 		w.must(w.CreateGroup(ctx, "admin", g))
 	}
-	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "alice", Groups: []string{"nlp", "audio"}}},
-		{User: identity.User{Name: "bob", Groups: []string{"audio"}}}, {User: identity.User{Name: "carol", IDs: identity.IDs{UID: 4003}}}}))
+	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: access.User{Name: "alice", Groups: []string{"nlp", "audio"}}},
+		{User: access.User{Name: "bob", Groups: []string{"audio"}}}, {User: access.User{Name: "carol", IDs: access.IDs{UID: 4003}}}}))
 	number := func(n int64) *int64 { return &n }
 	want := func(user string, uid, gid int64) {
 		t.Helper()
-		if got, err := w.TaskIDs(user); err != nil || got != (identity.IDs{UID: uid, GID: gid}) {
+		if got, err := w.TaskIDs(user); err != nil || got != (access.IDs{UID: uid, GID: gid}) {
 			t.Errorf("%s has %+v, %v, want %d, %d", user, got, err, uid, gid)
 		}
 	}
@@ -33,7 +33,7 @@ func TestNumbersOfTasks(t *testing.T) {
 	_, err := w.UpdateUser(ctx, "admin", "alice", UserChange{UID: number(4001), GID: number(4009)})
 	w.must(err)
 	want("alice", 4001, 4009)
-	_, err = w.UpdateUser(ctx, "admin", "alice", UserChange{UID: number(4002), GID: number(identity.NoID)})
+	_, err = w.UpdateUser(ctx, "admin", "alice", UserChange{UID: number(4002), GID: number(access.NoID)})
 	w.must(err)
 	want("alice", 4002, 4000)
 	_, err = w.UpdateGroup(ctx, "admin", "audio", GroupChange{GID: number(4001)})
@@ -61,10 +61,10 @@ func TestNumbersOfTasks(t *testing.T) {
 		if bad == 0 {
 			continue // says nothing
 		}
-		if err := w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "eve", IDs: identity.IDs{UID: bad}}}}); err == nil || !strings.Contains(err.Error(), text) {
+		if err := w.CreateUsers(ctx, "admin", []NewUser{{User: access.User{Name: "eve", IDs: access.IDs{UID: bad}}}}); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("a user with %d: %v", bad, err)
 		}
-		if err := w.CreateGroup(ctx, "admin", identity.Group{Name: "bad", IDs: identity.IDs{GID: bad}}); err == nil {
+		if err := w.CreateGroup(ctx, "admin", access.Group{Name: "bad", IDs: access.IDs{GID: bad}}); err == nil {
 			t.Errorf("a group with %d is made", bad)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
 )
 
 // SetMembers puts users into a group and takes others out of it, all or none.
@@ -43,7 +43,7 @@ func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remov
 		default:
 			continue // it is so already
 		}
-		for _, text := range (&identity.User{Name: c.Name, Groups: c.Groups, Provider: c.Provider}).Check() {
+		for _, text := range (&access.User{Name: c.Name, Groups: c.Groups, Provider: c.Provider}).Check() {
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", name, text))
 		}
 		changes = append(changes, change{user: c, verb: "change user", detail: regrouped(c.AllGroups(), u.AllGroups())})

@@ -1,5 +1,5 @@
 // Package people keeps users, groups and what they sign in with: the directory of a cluster. Each change is written
-// together with its line of the audit log, or not at all. It must not decide what a user may do (internal/access),
+// together with its line of the audit log, or not at all. It must not decide what a user may do (internal/core/access),
 // and knows no HTTP.
 package people
 
@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Store keeps the directory's entries and tokens.
@@ -25,10 +25,10 @@ type Store interface {
 	AuditLines(ctx context.Context, before int64, limit int) ([]store.AuditLine, error)
 	VerifyAudit(ctx context.Context) (store.AuditProof, error)
 	SaveToken(ctx context.Context, made store.Token) (string, store.Token, error)
-	CheckToken(ctx context.Context, text string, now sched.Time) (store.Token, bool)
+	CheckToken(ctx context.Context, text string, now model.Time) (store.Token, bool)
 	ListTokens() []store.Token
 	RevokeToken(ctx context.Context, id string) (bool, error)
-	RevokeTokensOf(ctx context.Context, subject sched.Subject) (int, error)
+	RevokeTokensOf(ctx context.Context, subject model.Subject) (int, error)
 }
 
 // Limits of a directory.
@@ -41,11 +41,11 @@ const (
 // goroutine.
 type Directory struct {
 	store Store
-	now   func() sched.Time
+	now   func() model.Time
 	write sync.Mutex // one change at a time
 	mu    sync.RWMutex
-	users map[string]*entry[identity.User]
-	group map[string]*entry[identity.Group]
+	users map[string]*entry[access.User]
+	group map[string]*entry[access.Group]
 	gate  *gate
 	trail trail
 	setup setup
@@ -100,9 +100,9 @@ func problem(kind error, format string, args ...any) error {
 }
 
 // Open reads the directory from its store.
-func Open(ctx context.Context, s Store, now func() sched.Time) (*Directory, error) {
+func Open(ctx context.Context, s Store, now func() model.Time) (*Directory, error) {
 	d := &Directory{store: s, now: now, gate: newGate(), cost: usual,
-		users: map[string]*entry[identity.User]{}, group: map[string]*entry[identity.Group]{},
+		users: map[string]*entry[access.User]{}, group: map[string]*entry[access.Group]{},
 		trail: trail{users: paces{}, guests: paces{}, places: map[string]places{}}}
 	objects, err := s.Objects(ctx)
 	if err != nil {
@@ -112,11 +112,11 @@ func Open(ctx context.Context, s Store, now func() sched.Time) (*Directory, erro
 		kind, name, _ := strings.Cut(o.ID, "/")
 		switch kind {
 		case "user":
-			e := &entry[identity.User]{version: o.Version}
+			e := &entry[access.User]{version: o.Version}
 			err = json.Unmarshal(o.Data, &e.value)
 			d.users[name] = e
 		case "group":
-			e := &entry[identity.Group]{version: o.Version}
+			e := &entry[access.Group]{version: o.Version}
 			err = json.Unmarshal(o.Data, &e.value)
 			d.group[name] = e
 		case "places":
@@ -130,10 +130,10 @@ func Open(ctx context.Context, s Store, now func() sched.Time) (*Directory, erro
 }
 
 // Users returns all users in order of name. The caller must not change them.
-func (d *Directory) Users() []identity.User { return values(d, d.users) }
+func (d *Directory) Users() []access.User { return values(d, d.users) }
 
 // Groups returns all groups in order of name, without everyone. The caller must not change them.
-func (d *Directory) Groups() []identity.Group { return values(d, d.group) }
+func (d *Directory) Groups() []access.Group { return values(d, d.group) }
 
 func values[T any](d *Directory, m map[string]*entry[T]) []T {
 	d.mu.RLock()
@@ -164,25 +164,25 @@ func (d *Directory) Strangers() bool {
 }
 
 // User returns a user; it must not be changed.
-func (d *Directory) User(name string) (identity.User, error) {
+func (d *Directory) User(name string) (access.User, error) {
 	if e := find(d, d.users, name); e != nil {
 		return e.value, nil
 	}
-	return identity.User{}, problem(ErrNotFound, "there is no user %q", clip(name))
+	return access.User{}, problem(ErrNotFound, "there is no user %q", clip(name))
 }
 
 // Group returns a group; it must not be changed.
-func (d *Directory) Group(name string) (identity.Group, error) {
+func (d *Directory) Group(name string) (access.Group, error) {
 	if e := find(d, d.group, name); e != nil {
 		return e.value, nil
 	}
-	return identity.Group{}, problem(ErrNotFound, "there is no group %q", clip(name))
+	return access.Group{}, problem(ErrNotFound, "there is no group %q", clip(name))
 }
 
 // Members returns the users of a group, in order of name.
-func (d *Directory) Members(group string) (out []identity.User) {
+func (d *Directory) Members(group string) (out []access.User) {
 	for _, u := range d.Users() {
-		if group == identity.Everyone || slices.Contains(u.AllGroups(), group) {
+		if group == access.Everyone || slices.Contains(u.AllGroups(), group) {
 			out = append(out, u)
 		}
 	}
@@ -197,8 +197,8 @@ func find[T any](d *Directory, m map[string]*entry[T], name string) *entry[T] {
 
 // clip shortens a stranger's text for a message.
 func clip(s string) string {
-	if len(s) > identity.MaxName {
-		return s[:identity.MaxName] + "..."
+	if len(s) > access.MaxName {
+		return s[:access.MaxName] + "..."
 	}
 	return s
 }
@@ -208,7 +208,7 @@ var reserved = []string{"admin", "system"}
 
 // NewUser is a user to be made. Password "" makes one that cannot sign in by password.
 type NewUser struct {
-	identity.User
+	access.User
 	Password string
 }
 
@@ -268,7 +268,7 @@ func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) 
 			}
 			changes[i].user.Hash = sum
 		}
-		if _, err := d.store.RevokeTokensOf(ctx, sched.Subject(list[i].Name)); err != nil { // of one of that name before
+		if _, err := d.store.RevokeTokensOf(ctx, model.Subject(list[i].Name)); err != nil { // of one of that name before
 			return err
 		}
 	}
@@ -276,10 +276,10 @@ func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) 
 }
 
 // checkGroups sorts a user's groups and refuses those that are not there.
-func (d *Directory) checkGroups(u *identity.User) (wrong []string) {
+func (d *Directory) checkGroups(u *access.User) (wrong []string) {
 	slices.Sort(u.Groups)
 	u.Groups = slices.Compact(u.Groups)
-	u.Groups = slices.DeleteFunc(u.Groups, func(g string) bool { return g == identity.Everyone })
+	u.Groups = slices.DeleteFunc(u.Groups, func(g string) bool { return g == access.Everyone })
 	for _, g := range u.Groups {
 		if find(d, d.group, g) == nil {
 			wrong = append(wrong, fmt.Sprintf("there is no group %q; make it with comb group create", clip(g)))
@@ -294,12 +294,12 @@ type UserChange struct {
 	Admin, Blocked *bool
 	Groups         *[]string
 	Password       *string
-	UID, GID       *int64 // identity.NoID takes one away
+	UID, GID       *int64 // access.NoID takes one away
 	Extension      json.RawMessage
 }
 
 // UpdateUser changes a user. Its tokens end when its password changes, or when it is blocked.
-func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChange) (identity.User, error) {
+func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChange) (access.User, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
 	was, err := d.User(name)
@@ -353,7 +353,7 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 	if c.Password != nil || u.Blocked {
 		// First, under the lock that sign-ins take, too: a client may hang up between the two, and a server be killed. A session that ends
 		// while its password stays costs a sign-in; one that outlives its password is what the change was to end.
-		if _, err := d.store.RevokeTokensOf(ctx, sched.Subject(name)); err != nil {
+		if _, err := d.store.RevokeTokensOf(ctx, model.Subject(name)); err != nil {
 			return was, err
 		}
 	}
@@ -365,8 +365,8 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 
 // keepsAdmin refuses that the last administrator that may sign in is one no more. The holder of
 // the data directory's token may have it so: that token stays. The write lock is held.
-func (d *Directory) keepsAdmin(by string, u *identity.User) error {
-	signsIn := func(u *identity.User) bool { return u.Admin && !u.Blocked && (u.Hash != "" || u.Provider != nil) }
+func (d *Directory) keepsAdmin(by string, u *access.User) error {
+	signsIn := func(u *access.User) bool { return u.Admin && !u.Blocked && (u.Hash != "" || u.Provider != nil) }
 	if by == reserved[0] || !signsIn(u) {
 		return nil
 	}
@@ -403,14 +403,14 @@ func (d *Directory) DeleteUser(ctx context.Context, by, name string) error {
 	if err := d.keepsAdmin(by, &u); err != nil {
 		return err
 	}
-	if _, err := d.store.RevokeTokensOf(ctx, sched.Subject(name)); err != nil {
+	if _, err := d.store.RevokeTokensOf(ctx, model.Subject(name)); err != nil {
 		return err
 	}
 	return d.commit(ctx, by, []change{{user: &u, gone: true, verb: "delete user"}})
 }
 
 // CreateGroup makes a group.
-func (d *Directory) CreateGroup(ctx context.Context, by string, g identity.Group) error {
+func (d *Directory) CreateGroup(ctx context.Context, by string, g access.Group) error {
 	d.write.Lock()
 	defer d.write.Unlock()
 	if wrong := append(g.Check(), d.checkIDs(g.IDs)...); len(wrong) > 0 {
@@ -430,7 +430,7 @@ func (d *Directory) CreateGroup(ctx context.Context, by string, g identity.Group
 }
 
 // checkExternal refuses an external name that another group has: the provider's group would be one of the two, and nothing says which.
-func (d *Directory) checkExternal(g *identity.Group) error {
+func (d *Directory) checkExternal(g *access.Group) error {
 	for _, other := range d.Groups() {
 		if g.External != "" && other.External == g.External && other.Name != g.Name {
 			return problem(ErrExists, "the group %s has the external name %q already: put its users into that group, or take the name from it first", other.Name, g.External)
@@ -442,12 +442,12 @@ func (d *Directory) checkExternal(g *identity.Group) error {
 // GroupChange says what of a group is to be another; nil stays.
 type GroupChange struct {
 	Description, External *string
-	UID, GID              *int64 // identity.NoID takes one away
+	UID, GID              *int64 // access.NoID takes one away
 	Extension             json.RawMessage
 }
 
 // UpdateGroup changes a group.
-func (d *Directory) UpdateGroup(ctx context.Context, by, name string, c GroupChange) (identity.Group, error) {
+func (d *Directory) UpdateGroup(ctx context.Context, by, name string, c GroupChange) (access.Group, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
 	g, err := d.Group(name)
@@ -500,8 +500,8 @@ func (d *Directory) DeleteGroup(ctx context.Context, by, name string) error {
 
 // change is one entry that is written, or removed, with its line of the audit log.
 type change struct {
-	user   *identity.User
-	group  *identity.Group
+	user   *access.User
+	group  *access.Group
 	gone   bool
 	verb   string
 	detail string
@@ -546,11 +546,11 @@ func (d *Directory) commit(ctx context.Context, by string, changes []change) err
 		case c.user != nil && c.gone:
 			delete(d.users, c.user.Name)
 		case c.user != nil:
-			d.users[c.user.Name] = &entry[identity.User]{*c.user, version}
+			d.users[c.user.Name] = &entry[access.User]{*c.user, version}
 		case c.gone:
 			delete(d.group, c.group.Name)
 		default:
-			d.group[c.group.Name] = &entry[identity.Group]{*c.group, version}
+			d.group[c.group.Name] = &entry[access.Group]{*c.group, version}
 		}
 	}
 	return nil

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const password = "correct horse battery"
@@ -31,7 +31,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{T: t, dir: t.TempDir()}
-	w.clock.Store(int64(sched.Hour))
+	w.clock.Store(int64(model.Hour))
 	w.open()
 	t.Cleanup(func() { w.store.Close() })
 	return w
@@ -48,7 +48,7 @@ func (w *world) open() {
 	}
 }
 
-func (w *world) time() sched.Time { return sched.Time(w.clock.Load()) }
+func (w *world) time() model.Time { return model.Time(w.clock.Load()) }
 
 func (w *world) later(d time.Duration) { w.clock.Add(d.Microseconds()) }
 
@@ -61,10 +61,10 @@ func (w *world) must(err error) {
 
 func (w *world) make() {
 	w.Helper()
-	w.must(w.CreateGroup(ctx, "admin", identity.Group{Name: "vision", Description: "the vision team"}))
+	w.must(w.CreateGroup(ctx, "admin", access.Group{Name: "vision", Description: "the vision team"}))
 	w.must(w.CreateUsers(ctx, "admin", []NewUser{
-		{User: identity.User{Name: "alice", Groups: []string{"vision", identity.Everyone, "vision"}}, Password: password},
-		{User: identity.User{Name: "bob", Email: "bob@example.com", Extension: []byte(`{"k":1}`)}},
+		{User: access.User{Name: "alice", Groups: []string{"vision", access.Everyone, "vision"}}, Password: password},
+		{User: access.User{Name: "bob", Email: "bob@example.com", Extension: []byte(`{"k":1}`)}},
 	}))
 }
 
@@ -110,8 +110,8 @@ func TestWrongUsers(t *testing.T) {
 	w := newWorld(t)
 	w.make()
 	err := w.CreateUsers(ctx, "admin", []NewUser{
-		{User: identity.User{Name: "carol"}, Password: "short"}, {User: identity.User{Name: "ALICE"}},
-		{User: identity.User{Name: "dave~", Groups: []string{"none"}}, Password: "aaaaaaaaaaaa"}, {User: identity.User{Name: "erin"}}, {User: identity.User{Name: "erin"}}})
+		{User: access.User{Name: "carol"}, Password: "short"}, {User: access.User{Name: "ALICE"}},
+		{User: access.User{Name: "dave~", Groups: []string{"none"}}, Password: "aaaaaaaaaaaa"}, {User: access.User{Name: "erin"}}, {User: access.User{Name: "erin"}}})
 	var p *Problem
 	if !errors.As(err, &p) || len(p.Texts) != 6 {
 		t.Fatalf("%v", err)
@@ -135,7 +135,7 @@ func TestSigningIn(t *testing.T) {
 	token, made, err := w.SignIn(ctx, "alice", password, From{Address: "10.0.0.1"}, time.Hour)
 	w.must(err)
 	p, ok := w.Principal(ctx, token)
-	if diff := cmp.Diff(&identity.Principal{User: "alice", Groups: []string{"vision"}, Token: made.ID, Known: true}, p); !ok || diff != "" {
+	if diff := cmp.Diff(&access.Principal{User: "alice", Groups: []string{"vision"}, Token: made.ID, Known: true}, p); !ok || diff != "" {
 		t.Error(diff)
 	}
 	// A user without a password, a name that is not there and a wrong password are one error.
@@ -224,7 +224,7 @@ func ptr[T any](v T) *T { return &v }
 func TestTokensOfPrograms(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	scope := identity.Scope{ReadOnly: true, VCs: []string{"vision"}}
+	scope := access.Scope{ReadOnly: true, VCs: []string{"vision"}}
 	text, made, err := w.CreateToken(ctx, "alice", NewToken{"alice", "ci", scope, time.Hour})
 	w.must(err)
 	if p, ok := w.Principal(ctx, text); !ok || !cmp.Equal(p.Scope, scope) {
@@ -264,8 +264,8 @@ func TestHashesAlone(t *testing.T) {
 func TestLinesSayWhatChanged(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	w.must(w.CreateGroup(ctx, "admin", identity.Group{Name: "nlp"}))
-	root := identity.User{Name: "root", Admin: true, Groups: []string{"nlp"}}
+	w.must(w.CreateGroup(ctx, "admin", access.Group{Name: "nlp"}))
+	root := access.User{Name: "root", Admin: true, Groups: []string{"nlp"}}
 	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: root}}))
 	change := func(name string, c UserChange) {
 		t.Helper()
@@ -281,7 +281,7 @@ func TestLinesSayWhatChanged(t *testing.T) {
 	_, err := w.UpdateGroup(ctx, "root", "vision", GroupChange{Description: ptr("the vision team")})
 	w.must(err)
 	w.must(w.DeleteGroup(ctx, "root", "vision"))
-	scope := identity.Scope{ReadOnly: true, VCs: []string{"a", "b"}}
+	scope := access.Scope{ReadOnly: true, VCs: []string{"a", "b"}}
 	text, made, err := w.CreateToken(ctx, "root", NewToken{"alice", "z", scope, time.Hour})
 	w.must(err)
 	if !strings.Contains(text, made.ID) {
@@ -321,9 +321,9 @@ func TestLinesSayWhatChanged(t *testing.T) {
 // token has it otherwise.
 func TestLastAdministrator(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: identity.User{Name: "root", Admin: true}, Password: password},
-		{User: identity.User{Name: "second", Admin: true, Blocked: true}, Password: password}, {User: identity.User{Name: "alice"}},
-		{User: identity.User{Name: "robot", Admin: true}}})) // without a password it does not count
+	w.must(w.CreateUsers(ctx, "admin", []NewUser{{User: access.User{Name: "root", Admin: true}, Password: password},
+		{User: access.User{Name: "second", Admin: true, Blocked: true}, Password: password}, {User: access.User{Name: "alice"}},
+		{User: access.User{Name: "robot", Admin: true}}})) // without a password it does not count
 	for name, c := range map[string]UserChange{"blocked": {Blocked: ptr(true)}, "no administrator": {Admin: ptr(false)}} {
 		if _, err := w.UpdateUser(ctx, "root", "root", c); !errors.Is(err, ErrLast) ||
 			!strings.Contains(err.Error(), "comb user update NAME --admin") {

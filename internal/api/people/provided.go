@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
 )
 
 // ErrRedeem is the error of each code of a browser's sign-in that makes no session, whatever the reason.
@@ -26,7 +26,7 @@ type Claimed struct {
 
 // Welcome returns the user of a person that an identity provider has told of, which is made at its first sign-in. Its groups at the
 // provider follow what is said now; those that administrators put it into stay.
-func (d *Directory) Welcome(ctx context.Context, c Claimed) (identity.User, error) {
+func (d *Directory) Welcome(ctx context.Context, c Claimed) (access.User, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
 	u, known := d.provided(c.Issuer, c.Subject)
@@ -41,17 +41,17 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (identity.User, erro
 	if err != nil {
 		return u, err
 	}
-	next := &identity.User{Name: c.Name}
+	next := &access.User{Name: c.Name}
 	if known {
 		next = u.Clone()
 	}
-	next.Provider = &identity.Provided{Issuer: c.Issuer, Subject: c.Subject, Groups: groups}
+	next.Provider = &access.Provided{Issuer: c.Issuer, Subject: c.Subject, Groups: groups}
 	for _, field := range []struct {
 		to   *string
 		from string
 	}{{&next.Display, c.Display}, {&next.Email, c.Email}} {
 		was := *field.to
-		if *field.to = field.from; field.from == "" || len((&identity.User{Name: "a", Display: next.Display, Email: next.Email}).Check()) > 0 {
+		if *field.to = field.from; field.from == "" || len((&access.User{Name: "a", Display: next.Display, Email: next.Email}).Check()) > 0 {
 			*field.to = was // it is no reason to refuse a sign-in
 		}
 	}
@@ -74,7 +74,7 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (identity.User, erro
 // unwelcome adds what to do about a name that cannot be a user's.
 func (d *Directory) unwelcome(err error, name string) error {
 	users := d.Users()
-	i := slices.IndexFunc(users, func(u identity.User) bool { return strings.EqualFold(u.Name, name) })
+	i := slices.IndexFunc(users, func(u access.User) bool { return strings.EqualFold(u.Name, name) })
 	if !errors.Is(err, ErrExists) || i < 0 {
 		return err
 	}
@@ -90,7 +90,7 @@ func (d *Directory) unwelcome(err error, name string) error {
 const byProvider = "by the identity provider"
 
 // provided finds the user of a person at a provider.
-func (d *Directory) provided(issuer, subject string) (identity.User, bool) {
+func (d *Directory) provided(issuer, subject string) (access.User, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, e := range d.users {
@@ -98,7 +98,7 @@ func (d *Directory) provided(issuer, subject string) (identity.User, bool) {
 			return e.value, true
 		}
 	}
-	return identity.User{}, false
+	return access.User{}, false
 }
 
 // providedGroups are the groups here of those at the provider: a group whose external name one is, else, with the prefix, that
@@ -115,12 +115,12 @@ func (d *Directory) providedGroups(ctx context.Context, c *Claimed) (names []str
 		name, ok := external[theirs]
 		if !ok {
 			name, ok = strings.CutPrefix(theirs, c.Prefix)
-			if !ok || c.Prefix == "" || !identity.ValidName(name) || name == identity.Everyone {
+			if !ok || c.Prefix == "" || !access.ValidName(name) || name == access.Everyone {
 				continue
 			}
 			if find(d, d.group, name) == nil && !slices.Contains(names, name) {
 				made = append(made, change{verb: "create group", detail: "of the identity provider",
-					group: &identity.Group{Name: name, Description: "of the identity provider", External: clipText(theirs), Created: d.time().UTC()}})
+					group: &access.Group{Name: name, Description: "of the identity provider", External: clipText(theirs), Created: d.time().UTC()}})
 			}
 		}
 		names = append(names, name)
@@ -130,8 +130,8 @@ func (d *Directory) providedGroups(ctx context.Context, c *Claimed) (names []str
 	if n := len(d.Groups()) + len(made); n > MaxUserGroups {
 		return nil, problem(ErrInvalid, "%d groups are too many: at most %d are allowed", n, MaxUserGroups)
 	}
-	if len(names) > identity.MaxGroups {
-		return nil, problem(ErrInvalid, "the identity provider puts %s into %d groups: at most %d are allowed", clip(c.Name), len(names), identity.MaxGroups)
+	if len(names) > access.MaxGroups {
+		return nil, problem(ErrInvalid, "the identity provider puts %s into %d groups: at most %d are allowed", clip(c.Name), len(names), access.MaxGroups)
 	}
 	if len(made) > 0 {
 		err = d.commit(ctx, "identity provider", made)
@@ -141,7 +141,7 @@ func (d *Directory) providedGroups(ctx context.Context, c *Claimed) (names []str
 
 // clipText shortens a text to what a group can have.
 func clipText(s string) string {
-	if len(s) > identity.MaxText || len((&identity.Group{Name: "a", External: s}).Check()) > 0 {
+	if len(s) > access.MaxText || len((&access.Group{Name: "a", External: s}).Check()) > 0 {
 		return ""
 	}
 	return s
@@ -163,7 +163,7 @@ func (d *Directory) Try(ctx context.Context, from string) (right func(), err err
 }
 
 // Admit makes a session of a user that its identity provider has just named.
-func (d *Directory) Admit(ctx context.Context, u identity.User, from string, life time.Duration) (string, store.Token, error) {
+func (d *Directory) Admit(ctx context.Context, u access.User, from string, life time.Duration) (string, store.Token, error) {
 	life, err := sessionLife(life)
 	if err != nil {
 		return "", store.Token{}, err

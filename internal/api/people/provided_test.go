@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // A person of an identity provider is one user, whatever its name becomes; what the provider says replaces what it said, and leaves
 // alone what administrators did. All of it outlives the process.
 func TestWelcome(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.CreateGroup(ctx, "test", identity.Group{Name: "vision", External: "ml-team"}))
-	w.must(w.CreateGroup(ctx, "test", identity.Group{Name: "local"}))
+	w.must(w.CreateGroup(ctx, "test", access.Group{Name: "vision", External: "ml-team"}))
+	w.must(w.CreateGroup(ctx, "test", access.Group{Name: "local"}))
 	alice := Claimed{Issuer: "i", Subject: "1", Name: "alice", Display: "Alice", Email: "no address", Groups: []string{"ml-team", "comb-night", "comb-night", "comb-everyone", "comb-~", "vision"}, Prefix: "comb-"}
 	u, err := w.Welcome(ctx, alice)
 	w.must(err)
@@ -63,14 +63,14 @@ func TestWelcome(t *testing.T) {
 // reserved name.
 func TestWelcomeRefuses(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.CreateUsers(ctx, "test", []NewUser{{User: identity.User{Name: "bob"}, Password: password}}))
+	w.must(w.CreateUsers(ctx, "test", []NewUser{{User: access.User{Name: "bob"}, Password: password}}))
 	_, err := w.Welcome(ctx, Claimed{Issuer: "i", Subject: "1", Name: "alice"})
 	w.must(err)
 	yes := true
 	_, err = w.UpdateUser(ctx, "test", "alice", UserChange{Blocked: &yes})
 	w.must(err)
 	var many []string
-	for i := range identity.MaxGroups + 1 {
+	for i := range access.MaxGroups + 1 {
 		many = append(many, fmt.Sprintf("g%d", i))
 	}
 	for name, c := range map[string]struct {
@@ -107,9 +107,9 @@ func TestWelcomeRefuses(t *testing.T) {
 // A name at the provider is of one group.
 func TestExternalNames(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.CreateGroup(ctx, "test", identity.Group{Name: "vision", External: "ml-team"}))
-	w.must(w.CreateGroup(ctx, "test", identity.Group{Name: "nlp"}))
-	if err := w.CreateGroup(ctx, "test", identity.Group{Name: "audio", External: "ml-team"}); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), `the group vision has the external name "ml-team" already`) {
+	w.must(w.CreateGroup(ctx, "test", access.Group{Name: "vision", External: "ml-team"}))
+	w.must(w.CreateGroup(ctx, "test", access.Group{Name: "nlp"}))
+	if err := w.CreateGroup(ctx, "test", access.Group{Name: "audio", External: "ml-team"}); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), `the group vision has the external name "ml-team" already`) {
 		t.Errorf("a second group of the name: %v", err)
 	}
 	external := "ml-team"

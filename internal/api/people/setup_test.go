@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // The code makes one administrator, within its time, and is kept nowhere. Guesses are slowed down, those of one address
 // alone.
 func TestSetUp(t *testing.T) {
 	d := newWorld(t)
-	first := NewUser{User: identity.User{Name: "alice"}, Password: "canary-of-alice"}
+	first := NewUser{User: access.User{Name: "alice"}, Password: "canary-of-alice"}
 	if _, _, err := d.SetUp(ctx, "", first, "a", 0); !errors.Is(err, ErrCode) {
 		t.Errorf("before there is a code: %v", err)
 	}
@@ -52,7 +52,7 @@ func TestSetUp(t *testing.T) {
 	if p, ok := d.Principal(ctx, text); !ok || !p.Admin || p.User != "alice" {
 		t.Errorf("the session is of %+v, %v", p, ok)
 	}
-	if _, _, err := d.SetUp(ctx, code, NewUser{User: identity.User{Name: "bob"}, Password: "canary-of-bob"}, "c", 0); !errors.Is(err, ErrExists) {
+	if _, _, err := d.SetUp(ctx, code, NewUser{User: access.User{Name: "bob"}, Password: "canary-of-bob"}, "c", 0); !errors.Is(err, ErrExists) {
 		t.Errorf("the code a second time: %v", err)
 	}
 	if again, _ := d.SetupCode(); again != "" || d.WantsAdministrator() {
@@ -80,7 +80,7 @@ func TestSetUpExpires(t *testing.T) {
 	d := newWorld(t)
 	code, _ := d.SetupCode()
 	d.later(CodeLife)
-	if _, _, err := d.SetUp(ctx, code, NewUser{User: identity.User{Name: "alice"}, Password: "canary-of-alice"}, "a", 0); !errors.Is(err, ErrCode) {
+	if _, _, err := d.SetUp(ctx, code, NewUser{User: access.User{Name: "alice"}, Password: "canary-of-alice"}, "a", 0); !errors.Is(err, ErrCode) {
 		t.Error(err)
 	}
 }

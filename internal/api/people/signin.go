@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // How long sign-ins and tokens last.
@@ -53,7 +53,7 @@ func (d *Directory) SignIn(ctx context.Context, name, password string, from From
 	if err != nil {
 		return "", store.Token{}, err
 	}
-	if len(name) > identity.MaxName {
+	if len(name) > access.MaxName {
 		return "", store.Token{}, ErrSignIn
 	}
 	u, _ := d.User(name)
@@ -88,7 +88,7 @@ type try struct {
 // address, else also by the name from all strange places and by the address for all names. A client
 // that signed in before comes in its user's turn: a user has as many tickets and places as it
 // likes. u is no user where there is none of the name.
-func (d *Directory) tryOf(u *identity.User, name string, from From) try {
+func (d *Directory) tryOf(u *access.User, name string, from From) try {
 	network := Network(from.Address)
 	t := try{name: name, from: from.Address, how: byPassword, by: network, known: network + " " + u.Hash + " " + name}
 	if device, ok := d.holder(u, from.Ticket); ok && u.Hash != "" {
@@ -108,7 +108,7 @@ func (d *Directory) tryOf(u *identity.User, name string, from From) try {
 
 // check waits for a try's turn and looks at its password. u is the zero user where there is none of
 // the name: that takes as long.
-func (d *Directory) check(ctx context.Context, u *identity.User, password string, t try) error {
+func (d *Directory) check(ctx context.Context, u *access.User, password string, t try) error {
 	if len(password) > MaxPassword {
 		return ErrSignIn
 	}
@@ -191,7 +191,7 @@ func (d *Directory) nothing() string {
 }
 
 // enter makes a session of a user whose password was right, unless that was changed meanwhile.
-func (d *Directory) enter(ctx context.Context, u identity.User, how, from string, life time.Duration) (
+func (d *Directory) enter(ctx context.Context, u access.User, how, from string, life time.Duration) (
 	string, store.Token, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -205,34 +205,34 @@ func (d *Directory) enter(ctx context.Context, u identity.User, how, from string
 		From: from}); err != nil {
 		return "", store.Token{}, err
 	}
-	bounds := store.TokenBounds{Kind: identity.Session, Expires: d.now().Add(sched.Duration(life.Microseconds())),
+	bounds := store.TokenBounds{Kind: access.Session, Expires: d.now().Add(model.Duration(life.Microseconds())),
 		From: Network(from)}
-	return d.store.SaveToken(ctx, store.Token{ID: store.NewTokenID(), Name: "session", Subject: sched.Subject(u.Name),
+	return d.store.SaveToken(ctx, store.Token{ID: store.NewTokenID(), Name: "session", Subject: model.Subject(u.Name),
 		Created: d.now(), TokenBounds: bounds})
 }
 
 // Principal returns whose token a text is; false if it is of none.
-func (d *Directory) Principal(ctx context.Context, text string) (*identity.Principal, bool) {
+func (d *Directory) Principal(ctx context.Context, text string) (*access.Principal, bool) {
 	t, ok := d.store.CheckToken(ctx, text, d.now())
 	if !ok {
 		return nil, false
 	}
-	if t.Kind == identity.Root {
+	if t.Kind == access.Root {
 		d.notePlace(ctx, &t)
-		return &identity.Principal{User: string(t.Subject), Admin: true, Token: t.ID}, true
+		return &access.Principal{User: string(t.Subject), Admin: true, Token: t.ID}, true
 	}
 	u, err := d.User(string(t.Subject))
 	if err != nil || u.Blocked {
 		return nil, false
 	}
 	d.notePlace(ctx, &t)
-	return &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Token: t.ID, Scope: t.Scope, Known: true}, true
+	return &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Token: t.ID, Scope: t.Scope, Known: true}, true
 }
 
 // NewToken is a token of a user for a program. Life 0 is LongestToken.
 type NewToken struct {
 	User, Name string
-	Scope      identity.Scope
+	Scope      access.Scope
 	Life       time.Duration
 }
 
@@ -243,14 +243,14 @@ func (d *Directory) CreateToken(ctx context.Context, by string, n NewToken) (str
 		life = LongestToken
 	}
 	switch {
-	case len(name) == 0 || len(name) > identity.MaxName:
-		return "", store.Token{}, problem(ErrInvalid, "a token needs a name of 1 to %d bytes, such as the program that will use it", identity.MaxName)
+	case len(name) == 0 || len(name) > access.MaxName:
+		return "", store.Token{}, problem(ErrInvalid, "a token needs a name of 1 to %d bytes, such as the program that will use it", access.MaxName)
 	case life < time.Minute:
 		return "", store.Token{}, problem(ErrInvalid, "a token is valid for 1m to 366d: ask for a longer time")
 	case life > LongestToken:
 		return "", store.Token{}, problem(ErrInvalid, "a token is valid for 1m to 366d: ask for a shorter time")
-	case len(scope.VCs) > identity.MaxGroups:
-		return "", store.Token{}, problem(ErrInvalid, "%d VCs are too many for one token: at most %d", len(scope.VCs), identity.MaxGroups)
+	case len(scope.VCs) > access.MaxGroups:
+		return "", store.Token{}, problem(ErrInvalid, "%d VCs are too many for one token: at most %d", len(scope.VCs), access.MaxGroups)
 	}
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -261,15 +261,15 @@ func (d *Directory) CreateToken(ctx context.Context, by string, n NewToken) (str
 	}
 	have := 0
 	for _, t := range d.Tokens(user) {
-		if t.Kind == identity.Application {
+		if t.Kind == access.Application {
 			have++
 		}
 	}
 	if have >= maxTokens {
 		return "", store.Token{}, problem(ErrExists, "%s has %d tokens, the most that are allowed: revoke one", user, have)
 	}
-	made := store.Token{ID: store.NewTokenID(), Name: name, Subject: sched.Subject(user), Created: d.now(),
-		TokenBounds: store.TokenBounds{Kind: identity.Application, Expires: d.now().Add(sched.Duration(life.Microseconds())),
+	made := store.Token{ID: store.NewTokenID(), Name: name, Subject: model.Subject(user), Created: d.now(),
+		TokenBounds: store.TokenBounds{Kind: access.Application, Expires: d.now().Add(model.Duration(life.Microseconds())),
 			Scope: scope, From: Network(CameFrom(ctx))}}
 	if err := d.Note(ctx, store.AuditLine{Subject: by, Verb: "create token", Object: tokenObject(&made), Outcome: Done,
 		Detail: tokenBounds(&made)}); err != nil {
@@ -282,7 +282,7 @@ func (d *Directory) CreateToken(ctx context.Context, by string, n NewToken) (str
 func (d *Directory) Tokens(user string) []store.Token {
 	now := d.now()
 	return slices.DeleteFunc(d.store.ListTokens(), func(t store.Token) bool {
-		return user != "" && string(t.Subject) != user || t.Kind == identity.Root || t.Expires != 0 && now >= t.Expires
+		return user != "" && string(t.Subject) != user || t.Kind == access.Root || t.Expires != 0 && now >= t.Expires
 	})
 }
 

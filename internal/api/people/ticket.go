@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // TicketLife is how long a ticket is good for. MaxTickets is how many a browser keeps, of several
@@ -51,14 +51,14 @@ func (d *Directory) KeepTicket(kept, name string) string {
 	return strings.Join(append(all[max(0, len(all)-MaxTickets+1):], fresh), ticketEnd)
 }
 
-func sign(u *identity.User, id string) string {
+func sign(u *access.User, id string) string {
 	h := hmac.New(sha256.New, []byte(u.Hash)) // which has a salt of its own, and is given to no one
 	_, _ = io.WriteString(h, "sign-in ticket\x00"+u.Name+"\x00"+id)
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
 // holder returns which device holds a ticket of a user; false where none of them is one.
-func (d *Directory) holder(u *identity.User, tickets string) (id string, ok bool) {
+func (d *Directory) holder(u *access.User, tickets string) (id string, ok bool) {
 	for one := range strings.SplitSeq(tickets, ticketEnd) {
 		i := strings.LastIndexByte(one, '.')
 		if i < 0 || len(one) > 200 {

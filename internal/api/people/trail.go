@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Bounds of what one user has written to the audit log in full of each verb, and one network of
@@ -22,15 +22,15 @@ import (
 // none: they could change the cluster as well.
 const (
 	mostLines    = 600
-	linesEvery   = sched.Hour
+	linesEvery   = model.Hour
 	mostNetworks = 10_000 // that are counted at a time; others are as beyond theirs
 )
 
 // Networks in which a token was used.
 const (
 	mostPlaces  = 16                // of one token that are known; the least recently used goes
-	placesEvery = sched.Hour        // between two lines of a token that is used from more
-	placeRetry  = 10 * sched.Minute // after a line that could not be written
+	placesEvery = model.Hour        // between two lines of a token that is used from more
+	placeRetry  = 10 * model.Minute // after a line that could not be written
 )
 
 type fromKey struct{}
@@ -64,7 +64,7 @@ type trail struct {
 type paces map[string]*pace
 
 type pace struct {
-	since sched.Time
+	since model.Time
 	n     int
 }
 
@@ -73,12 +73,12 @@ type pace struct {
 type places struct {
 	networks []string
 	version  int64
-	later    sched.Time // until then nothing is told: a place could not be written, or too many came
+	later    model.Time // until then nothing is told: a place could not be written, or too many came
 }
 
 // inFull reports whether one more line is written as it is. Of more than so many, all that are over
 // are forgotten; where that makes no room, bound has the new one be none in full.
-func (p paces) inFull(whose string, now sched.Time, most int, bound bool) bool {
+func (p paces) inFull(whose string, now model.Time, most int, bound bool) bool {
 	have := p[whose]
 	if have == nil && len(p) >= most {
 		for key, old := range p { // in any order: all that are over go
@@ -157,7 +157,7 @@ func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
 	if from == "" {
 		return // by the server's socket: its own user alone can
 	}
-	if at, err := netip.ParseAddr(from); t.Kind == identity.Root && err == nil && at.Unmap().IsLoopback() {
+	if at, err := netip.ParseAddr(from); t.Kind == access.Root && err == nil && at.Unmap().IsLoopback() {
 		return
 	}
 	network := Network(from)
@@ -171,7 +171,7 @@ func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
 
 // knows reports whether nothing is to be told of a token in a network now. That it was used there
 // is noted in memory alone: no request is a write because of that.
-func (t *trail) knows(token, network string, now sched.Time) bool {
+func (t *trail) knows(token, network string, now model.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.places[token]
@@ -198,7 +198,7 @@ func (d *Directory) learnPlace(ctx context.Context, t *store.Token, network, fro
 	line := store.AuditLine{Time: d.now(), Subject: string(t.Subject), Verb: useToken, Object: t.Name + " " + t.ID,
 		Outcome: Done,
 		Detail:  "the first time from there", From: from}
-	later := sched.Time(0)
+	later := model.Time(0)
 	if len(networks) > mostPlaces {
 		networks, later = networks[len(networks)-mostPlaces:], d.now().Add(placesEvery)
 		line.Detail = fmt.Sprintf("from more than %d networks; of others nothing is said for an hour", mostPlaces)
@@ -245,7 +245,7 @@ func (d *Directory) gonePlaces() (gone []store.Object) {
 }
 
 // standing says what a new user is given: that it is an administrator, and its groups.
-func standing(u *identity.User) string {
+func standing(u *access.User) string {
 	text := "groups " + listed(u.AllGroups())
 	if u.Provider != nil {
 		text += " of the identity provider"
@@ -270,7 +270,7 @@ func listed(names []string) string {
 // mostNamed bounds the users that one line names: each has a line of its own beside it.
 const mostNamed = 20
 
-func someNames(users []identity.User) string {
+func someNames(users []access.User) string {
 	var names []string
 	for i := range users[:min(len(users), mostNamed)] {
 		names = append(names, users[i].Name)
@@ -285,9 +285,9 @@ func someNames(users []identity.User) string {
 // tokenObject is a token in the audit log: its name, its id and whose it is.
 func tokenObject(t *store.Token) string {
 	name := t.Name
-	if t.Kind == identity.Session {
+	if t.Kind == access.Session {
 		name = "sign-in"
-	} else if !identity.ValidName(name) { // it could look like another token's
+	} else if !access.ValidName(name) { // it could look like another token's
 		name = strconv.Quote(name)
 	}
 	return fmt.Sprintf("%s (%s) of %s", name, t.ID, t.Subject)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
 )
 
 // verbs are those of the audit log, the newest first, each with its user and the address.
@@ -80,7 +80,7 @@ func TestTokenFromNewAddress(t *testing.T) {
 func TestPlacesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	text, token, err := w.CreateToken(ctx, "alice", NewToken{"alice", "nightly", identity.Scope{}, time.Hour * 24})
+	text, token, err := w.CreateToken(ctx, "alice", NewToken{"alice", "nightly", access.Scope{}, time.Hour * 24})
 	w.must(err)
 	address := func(i int) string { return fmt.Sprint("10.0.0.", i) }
 	for i := range 40 {
@@ -107,7 +107,7 @@ func TestPlacesAreBounded(t *testing.T) {
 		t.Errorf("known are %q", p.networks)
 	}
 	w.must(w.Revoke(ctx, "alice", "alice", token.ID))
-	other, _, err := w.CreateToken(ctx, "bob", NewToken{"bob", "other", identity.Scope{}, time.Hour})
+	other, _, err := w.CreateToken(ctx, "bob", NewToken{"bob", "other", access.Scope{}, time.Hour})
 	w.must(err)
 	w.uses(other, "10.0.0.1")
 	objects, err := w.store.Objects(ctx)
@@ -123,7 +123,7 @@ func TestPlacesAreBounded(t *testing.T) {
 func TestPlacesByTurns(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	text, token, err := w.CreateToken(ctx, "alice", NewToken{"alice", "ci", identity.Scope{}, time.Hour * 24})
+	text, token, err := w.CreateToken(ctx, "alice", NewToken{"alice", "ci", access.Scope{}, time.Hour * 24})
 	w.must(err)
 	for hour := range 3 {
 		for i := range 5 * (mostPlaces + 1) {

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Header names beside the standard ones.
@@ -343,4 +343,4 @@ func unsent(err error) bool {
 func element(name string) string { return url.PathEscape(name) }
 
 // jobElement names a job by its number.
-func jobElement(id sched.JobID) string { return strconv.FormatInt(int64(id), 10) }
+func jobElement(id model.JobID) string { return strconv.FormatInt(int64(id), 10) }

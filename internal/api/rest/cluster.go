@@ -1,9 +1,8 @@
 package rest
 
 import (
-	"github.com/combsched/comb/internal/amount"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // VCStatus is a VC's guarantee and use.
@@ -15,7 +14,7 @@ type VCStatus struct {
 	Params        []Param        `json:"params,omitempty"`         // of the policy
 	Failed        *PolicyFailed  `json:"failed,omitempty"`         // its own policy, which fifo replaces until a configuration is applied
 	Backfill      string         `json:"backfill,omitempty"`       // none is left out
-	MinRun        sched.Duration `json:"min_run,omitempty"`        // of an attempt, before its own priority may preempt it
+	MinRun        model.Duration `json:"min_run,omitempty"`        // of an attempt, before its own priority may preempt it
 	Budget        *int32         `json:"budget,omitempty"`         // of preemptions within its priority, when the cluster file has one
 	Moves         int32          `json:"moves_per_hour,omitempty"` // of its gangs, for one that waits
 	SKUs          []VCUse        `json:"skus"`                     // what it is guaranteed and uses, by SKU
@@ -33,7 +32,7 @@ type VCStatus struct {
 
 // VCUse counts a VC's leaves of one SKU.
 type VCUse struct {
-	amount.Carry
+	model.Carry
 	Guaranteed    int32 `json:"guaranteed"`
 	Used          int32 `json:"used"`          // of the guarantee
 	Opportunistic int32 `json:"opportunistic"` // borrowed
@@ -56,11 +55,11 @@ type NodeStatus struct {
 	Name     cell.NodeName `json:"name"`
 	Up       bool          `json:"up"`
 	Cordoned bool          `json:"cordoned,omitempty"`
-	Suspect  sched.Time    `json:"suspect,omitempty"` // until
-	Drain    sched.Time    `json:"drain,omitempty"`   // what runs there leaves it by then
+	Suspect  model.Time    `json:"suspect,omitempty"` // until
+	Drain    model.Time    `json:"drain,omitempty"`   // what runs there leaves it by then
 	Dead     bool          `json:"dead,omitempty"`    // a user says so
-	By       sched.Subject `json:"by,omitempty"`      // which user cordoned it,
-	Since    sched.Time    `json:"since,omitempty"`   // and when
+	By       model.Subject `json:"by,omitempty"`      // which user cordoned it,
+	Since    model.Time    `json:"since,omitempty"`   // and when
 	Reason   string        `json:"reason,omitempty"`
 	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration; tasks still run there
 	Orphaned int32         `json:"orphaned,omitempty"` // devices in use that the configuration lacks: they drain
@@ -69,7 +68,7 @@ type NodeStatus struct {
 
 // NodeSKU counts one SKU's leaves on a node, beside what one carries.
 type NodeSKU struct {
-	amount.Carry
+	model.Carry
 	Chain cell.ChainName `json:"chain"`
 	Total int32          `json:"total"`
 	Used  int32          `json:"used"`
@@ -91,7 +90,7 @@ type CellStatus struct {
 	VC       cell.VCName   `json:"vc,omitempty"`      // whose preassigned cell it is, or is inside
 	Virtual  string        `json:"virtual,omitempty"` // that preassigned cell: "<vc>/<root>"
 	Pinned   cell.PinnedID `json:"pinned,omitempty"`
-	Job      sched.JobID   `json:"job,omitempty"` // of a used leaf
+	Job      model.JobID   `json:"job,omitempty"` // of a used leaf
 	Children []CellStatus  `json:"children,omitempty"`
 }
 

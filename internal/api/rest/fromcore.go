@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/exit"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What the core says is mapped to what clients get in this file alone: so that the core's types may change, and
@@ -25,13 +26,13 @@ func StatusOf(j *sched.JobStatus) JobStatus {
 	if j.Phase == sched.Failed || j.Phase == sched.Stopped {
 		out.ExitClass = ClassOf(j.Exit, j.Cause)
 	}
-	causes := map[sched.AttemptID]sched.EndCause{}
+	causes := map[model.AttemptID]model.EndCause{}
 	for i := range j.Attempts {
 		causes[j.Attempts[i].ID] = j.Attempts[i].Cause
 	}
 	for i := range out.Tasks {
-		if t := &out.Tasks[i]; t.State == sched.TaskFailed || t.State == sched.TaskEnded {
-			t.ExitClass = ClassOf(j.Tasks[i].Exit, causes[sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}])
+		if t := &out.Tasks[i]; t.State == model.TaskFailed || t.State == model.TaskEnded {
+			t.ExitClass = ClassOf(j.Tasks[i].Exit, causes[model.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}])
 		}
 	}
 	if out.Phase.Ended() {
@@ -51,7 +52,7 @@ func (c *ExitClass) Final() {
 }
 
 // ClassOf says what an end means that was no success; cause is of the job or of the attempt.
-func ClassOf(e *sched.Exit, cause sched.EndCause) *ExitClass {
+func ClassOf(e *sched.Exit, cause model.EndCause) *ExitClass {
 	seen := exit.Seen{}
 	if e != nil {
 		seen = e.Seen()
@@ -72,7 +73,7 @@ func taskOf(t *sched.TaskStatus) TaskStatus {
 	}
 }
 
-func attemptOf(a *sched.AttemptStatus) AttemptStatus { return AttemptStatus(*a) }
+func attemptOf(a *model.AttemptStatus) AttemptStatus { return AttemptStatus(*a) }
 
 // ExitOf is how a task ended; nil stays nil.
 func ExitOf(e *sched.Exit) *Exit {
@@ -82,7 +83,7 @@ func ExitOf(e *sched.Exit) *Exit {
 	return &Exit{Code: e.Code, Signal: e.Signal, Cause: e.Cause, Message: e.Message, Own: e.Own, At: e.At}
 }
 
-func progressOf(p *sched.TaskProgress) *TaskProgress {
+func progressOf(p *model.TaskProgress) *TaskProgress {
 	if p == nil {
 		return nil
 	}
@@ -93,41 +94,41 @@ func progressOf(p *sched.TaskProgress) *TaskProgress {
 }
 
 // UseOf is what devices were seen to do; nil stays nil.
-func UseOf(u *sched.DeviceUse) *DeviceUse { return (*DeviceUse)(u) }
+func UseOf(u *model.DeviceUse) *DeviceUse { return (*DeviceUse)(u) }
 
 // ReasonOf is why a gang waits; nil stays nil.
-func ReasonOf(r *sched.Reason) *Reason {
+func ReasonOf(r *model.Reason) *Reason {
 	if r == nil {
 		return nil
 	}
 	return &Reason{
 		Code: r.Code, Message: r.Message, Until: r.Until, Jobs: r.Jobs, More: r.More, Nodes: r.Nodes, MoreNodes: r.MoreNodes,
 		Besides: r.Besides, Need: r.Need, Free: r.Free, Total: r.Total, Asks: r.Asks,
-		Rooms: each(r.Rooms, func(m *sched.Room) Room { return Room(*m) }),
+		Rooms: each(r.Rooms, func(m *model.Room) Room { return Room(*m) }),
 	}
 }
 
 // VCOf is a VC's guarantee and use as clients get it.
 func VCOf(v *sched.VCStatus) VCStatus {
 	return VCStatus{
-		Name: v.Name, Parent: v.Parent, Children: v.Children, Policy: v.Policy, Params: each(v.Params, func(p *sched.Param) Param { return Param(*p) }),
+		Name: v.Name, Parent: v.Parent, Children: v.Children, Policy: v.Policy, Params: each(v.Params, func(p *model.Param) Param { return Param(*p) }),
 		Failed: (*PolicyFailed)(v.Failed), Backfill: v.Backfill, MinRun: v.MinRun, Budget: v.Budget, Moves: v.Moves,
-		SKUs: each(v.SKUs, func(u *sched.VCUse) VCUse { return VCUse(*u) }), Guaranteed: v.Guaranteed, Used: v.Used, Opportunistic: v.Opportunistic,
+		SKUs: each(v.SKUs, func(u *model.VCUse) VCUse { return VCUse(*u) }), Guaranteed: v.Guaranteed, Used: v.Used, Opportunistic: v.Opportunistic,
 		Orphaned: v.Orphaned, Gone: v.Gone, Lent: v.Lent, Bad: v.Bad, Waiting: v.Waiting, Active: v.Active,
-		Cells: each(v.Cells, func(q *sched.QuotaUse) QuotaUse { return QuotaUse(*q) }),
+		Cells: each(v.Cells, func(q *model.QuotaUse) QuotaUse { return QuotaUse(*q) }),
 	}
 }
 
 // NodeOf is a node as clients get it.
-func NodeOf(n *sched.NodeStatus) NodeStatus {
+func NodeOf(n *model.NodeStatus) NodeStatus {
 	return NodeStatus{
 		Name: n.Name, Up: n.Up, Cordoned: n.Cordoned, Suspect: n.Suspect, Drain: n.Drain, Dead: n.Dead, By: n.By, Since: n.Since,
-		Reason: n.Reason, Gone: n.Gone, Orphaned: n.Orphaned, SKUs: each(n.SKUs, func(s *sched.NodeSKU) NodeSKU { return NodeSKU(*s) }),
+		Reason: n.Reason, Gone: n.Gone, Orphaned: n.Orphaned, SKUs: each(n.SKUs, func(s *model.NodeSKU) NodeSKU { return NodeSKU(*s) }),
 	}
 }
 
 // CellOf is a cell with those in it as clients get it. The depth is that of the cluster's own levels.
-func CellOf(c *sched.CellStatus) CellStatus {
+func CellOf(c *model.CellStatus) CellStatus {
 	return CellStatus{
 		Type: c.Type, Address: c.Address, Level: c.Level, Node: c.Node, State: c.State, Healthy: c.Healthy, Priority: c.Priority,
 		VC: c.VC, Virtual: c.Virtual, Pinned: c.Pinned, Job: c.Job, Children: each(c.Children, CellOf),
@@ -138,12 +139,12 @@ func CellOf(c *sched.CellStatus) CellStatus {
 func VCsOf(list []sched.VCStatus) []VCStatus { return append([]VCStatus{}, each(list, VCOf)...) }
 
 // NodesOf see VCsOf.
-func NodesOf(list []sched.NodeStatus) []NodeStatus {
+func NodesOf(list []model.NodeStatus) []NodeStatus {
 	return append([]NodeStatus{}, each(list, NodeOf)...)
 }
 
 // CellsOf see VCsOf.
-func CellsOf(list []sched.CellStatus) []CellStatus {
+func CellsOf(list []model.CellStatus) []CellStatus {
 	return append([]CellStatus{}, each(list, CellOf)...)
 }
 
@@ -160,10 +161,10 @@ func each[A, B any](list []A, f func(*A) B) []B {
 }
 
 // Hide leaves the names and users of hidden jobs out of an explanation.
-func Hide(ex *sched.Explanation, hidden func(sched.JobID) bool) {
-	hide := func(b *sched.JobBrief) {
+func Hide(ex *sched.Explanation, hidden func(model.JobID) bool) {
+	hide := func(b *model.JobBrief) {
 		if hidden(b.Job) {
-			b.Name, b.User = sched.JobName(fmt.Sprint("job ", b.Job)), ""
+			b.Name, b.User = model.JobName(fmt.Sprint("job ", b.Job)), ""
 		}
 	}
 	for i := range ex.Ahead {
@@ -185,7 +186,7 @@ func Hide(ex *sched.Explanation, hidden func(sched.JobID) bool) {
 	}
 	for i := range ex.Estimate.Ends {
 		if e := &ex.Estimate.Ends[i]; hidden(e.Job) {
-			e.Name = sched.JobName(fmt.Sprint("job ", e.Job))
+			e.Name = model.JobName(fmt.Sprint("job ", e.Job))
 		}
 	}
 }
@@ -194,10 +195,10 @@ func Hide(ex *sched.Explanation, hidden func(sched.JobID) bool) {
 const mostNotes = 10
 
 // NotesOf is what was said of the nodes that an explanation names.
-func NotesOf(nodes []sched.NodeStatus, ex *sched.Explanation) (notes []NodeNote) {
+func NotesOf(nodes []model.NodeStatus, ex *sched.Explanation) (notes []NodeNote) {
 	for i := range nodes {
 		n := &nodes[i]
-		named := slices.ContainsFunc(ex.Gangs, func(g sched.GangReason) bool { return slices.Contains(g.Reason.Nodes, n.Name) })
+		named := slices.ContainsFunc(ex.Gangs, func(g model.GangReason) bool { return slices.Contains(g.Reason.Nodes, n.Name) })
 		if named && n.Reason != "" && len(notes) < mostNotes {
 			notes = append(notes, NodeNote{n.Name, n.Cordoned, n.By, n.Since, n.Reason})
 		}
@@ -205,4 +206,4 @@ func NotesOf(nodes []sched.NodeStatus, ex *sched.Explanation) (notes []NodeNote)
 	return notes
 }
 
-func comingOf(c *sched.Coming) Coming { return Coming(*c) }
+func comingOf(c *model.Coming) Coming { return Coming(*c) }

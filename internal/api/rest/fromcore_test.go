@@ -5,15 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/exit"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // TestEndedIsNotTriedAgain: a job that has failed for good, and its tasks, are not said to start again.
 func TestEndedIsNotTriedAgain(t *testing.T) {
-	status := sched.JobStatus{Phase: sched.Failed, Cause: sched.EndFailed, Exit: &sched.Exit{Code: 200},
-		Tasks: []sched.TaskStatus{{State: sched.TaskFailed, Exit: &sched.Exit{Code: 201}}, {State: sched.TaskSucceeded}}}
+	status := sched.JobStatus{Phase: sched.Failed, Cause: model.EndFailed, Exit: &sched.Exit{Code: 200},
+		Tasks: []sched.TaskStatus{{State: model.TaskFailed, Exit: &sched.Exit{Code: 201}}, {State: model.TaskSucceeded}}}
 	ended := StatusOf(&status)
 	for _, c := range []*ExitClass{ended.ExitClass, ended.Tasks[0].ExitClass} {
 		if c.Retry != exit.Never || c.Actor != exit.Owner || !strings.Contains(c.Next, "read its log") {
@@ -31,8 +32,8 @@ func TestEndedIsNotTriedAgain(t *testing.T) {
 
 // A reason in a list of jobs says all that the core says, also how much it leaves out.
 func TestReasonIsWhole(t *testing.T) {
-	r := sched.Reason{Code: sched.VCBusy, Message: "m", Until: 1, Jobs: []sched.JobID{2}, More: 3,
-		Nodes: []cell.NodeName{"n"}, MoreNodes: 4, Besides: []sched.ReasonCode{sched.OnHold}, Need: 5, Free: 6, Total: 7, Asks: "a", Rooms: []sched.Room{{Free: 8}}}
+	r := model.Reason{Code: sched.VCBusy, Message: "m", Until: 1, Jobs: []model.JobID{2}, More: 3,
+		Nodes: []cell.NodeName{"n"}, MoreNodes: 4, Besides: []model.Code{sched.OnHold}, Need: 5, Free: 6, Total: 7, Asks: "a", Rooms: []model.Room{{Free: 8}}}
 	want, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // MaxImageName bounds the name of an image, in bytes.
@@ -32,9 +32,9 @@ type Image struct {
 	Digests []string      `json:"digests" doc:"NAME@sha256:..., by which registries give it"`
 	Size    int64         `json:"size" doc:"Bytes of its layers"`
 	Shared  int64         `json:"shared" doc:"Those of them that other images have as well"`
-	Created sched.Time    `json:"created"`
-	Used    sched.Time    `json:"used,omitempty" doc:"When a task last started with it, or it was fetched"`
-	Jobs    []sched.JobID `json:"jobs" doc:"Whose containers there are"`
+	Created model.Time    `json:"created"`
+	Used    model.Time    `json:"used,omitempty" doc:"When a task last started with it, or it was fetched"`
+	Jobs    []model.JobID `json:"jobs" doc:"Whose containers there are"`
 	Public  bool          `json:"public,omitempty" doc:"Its registry gave it without credentials"`
 	VCs     []cell.VCName `json:"vcs,omitempty" doc:"Whose credentials got it: others need their own"`
 	Stays   string        `json:"stays,omitempty" doc:"Why it would not be removed; none is that it may be"`
@@ -48,7 +48,7 @@ type ImageHistory struct {
 // ImageLayer is a step that made an image.
 type ImageLayer struct {
 	CreatedBy string     `json:"created_by"`
-	Created   sched.Time `json:"created"`
+	Created   model.Time `json:"created"`
 	Size      int64      `json:"size"`
 }
 

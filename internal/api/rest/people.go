@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // MaxNewUsers bounds the users of one request: each password takes some hundredths of a second to keep.
@@ -52,7 +52,7 @@ type Redeem struct {
 type SignedIn struct {
 	User    string     `json:"user"`
 	ID      string     `json:"id" doc:"Of the session among the user's tokens"`
-	Expires sched.Time `json:"expires"`
+	Expires model.Time `json:"expires"`
 	Token   string     `json:"token,omitempty" doc:"Shown this once; none with a cookie"`
 	Ticket  string     `json:"ticket,omitempty" doc:"For the user's next sign-in, which waits for no stranger"`
 }
@@ -94,7 +94,7 @@ type User struct {
 	Blocked       bool       `json:"blocked,omitempty" doc:"May not sign in, and none of its tokens is valid"`
 	Groups        []string   `json:"groups" doc:"That administrators put it into; without everyone, in which each user is"`
 	HasPassword   bool       `json:"has_password"`
-	Created       sched.Time `json:"created"`
+	Created       model.Time `json:"created"`
 	// Of a user that an identity provider has told of:
 	Provider       string   `json:"provider,omitempty" doc:"The identity provider by which it signs in"`
 	ProviderGroups []string `json:"provider_groups,omitempty" doc:"In which it is by the identity provider; they follow at each sign-in"`
@@ -145,7 +145,7 @@ type Group struct {
 	UID         int64      `json:"uid,omitempty" doc:"With which tasks of its members run that have none themselves"`
 	GID         int64      `json:"gid,omitempty" doc:"Likewise"`
 	Members     []string   `json:"members" doc:"In order of name"`
-	Created     sched.Time `json:"created,omitempty" doc:"None for everyone, which is always there"`
+	Created     model.Time `json:"created,omitempty" doc:"None for everyone, which is always there"`
 }
 
 // GroupList lists groups in order of name.
@@ -179,9 +179,9 @@ type Token struct {
 	Kind     string     `json:"kind" enum:"session,application,root" doc:"session: made by signing in; application: made for a program; root: that of the data directory"`
 	Name     string     `json:"name"`
 	User     string     `json:"user"`
-	Created  sched.Time `json:"created"`
-	Used     sched.Time `json:"used,omitempty" doc:"Last use, to the minute; none is never"`
-	Expires  sched.Time `json:"expires,omitempty" doc:"None is never"`
+	Created  model.Time `json:"created"`
+	Used     model.Time `json:"used,omitempty" doc:"Last use, to the minute; none is never"`
+	Expires  model.Time `json:"expires,omitempty" doc:"None is never"`
 	ReadOnly bool       `json:"read_only,omitempty"`
 	VCs      []string   `json:"vcs,omitempty" doc:"It is valid for these alone, with those inside of them; none is all"`
 }
@@ -208,7 +208,7 @@ type TokenMade struct {
 // AuditLine is one line of the audit log.
 type AuditLine struct {
 	Seq     int64      `json:"seq"`
-	Time    sched.Time `json:"time"`
+	Time    model.Time `json:"time"`
 	User    string     `json:"user"`
 	Verb    string     `json:"verb"`
 	Object  string     `json:"object,omitempty"`

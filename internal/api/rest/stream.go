@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // The names of server-sent events beside "event", the default.
@@ -484,4 +484,4 @@ func (r *readErrors) Read(p []byte) (int, error) {
 }
 
 // JobRef gives a job's number as it stands in paths.
-func JobRef(id sched.JobID) string { return jobElement(id) }
+func JobRef(id model.JobID) string { return jobElement(id) }

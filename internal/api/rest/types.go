@@ -6,10 +6,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/combsched/comb/internal/amount"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/why"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Version is the name of this API in its paths.
@@ -36,14 +35,14 @@ func ValidName(name string) bool {
 // SplitRef takes apart what names a job in paths and in what users write: its number, its
 // NAME, which is one of the caller's own jobs (user is ""), or USER~NAME. No user has a ~ in
 // its name, so it is cut at the first one. It is false for what names nothing.
-func SplitRef(ref string) (user sched.Subject, name sched.JobName, ok bool) {
+func SplitRef(ref string) (user model.Subject, name model.JobName, ok bool) {
 	before, after, cut := strings.Cut(ref, "~")
 	if !cut {
-		return "", sched.JobName(ref), ValidName(ref)
+		return "", model.JobName(ref), ValidName(ref)
 	}
 	odd := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
 	ok = before != "" && len(before) <= 255 && !strings.ContainsFunc(before, odd) && ValidName(after)
-	return sched.Subject(before), sched.JobName(after), ok
+	return model.Subject(before), model.JobName(after), ok
 }
 
 // Info says what answers.
@@ -120,8 +119,8 @@ type Folder struct {
 
 // Submitted answers a submission.
 type Submitted struct {
-	ID       sched.JobID   `json:"id"`
-	Name     sched.JobName `json:"name"`
+	ID       model.JobID   `json:"id"`
+	Name     model.JobName `json:"name"`
 	Seq      uint64        `json:"seq" doc:"Read at after_seq to see the effect"`
 	Repeated bool          `json:"repeated,omitempty" doc:"The idempotency key was seen before"`
 	Warnings []string      `json:"warnings,omitempty"`
@@ -139,10 +138,10 @@ const (
 
 // Validated answers a dry run: the job is sound. What is wrong is a problem.
 type Validated struct {
-	Job      *sched.Job    `json:"job,omitempty" doc:"The job with all defaults written out"`
+	Job      *model.Job    `json:"job,omitempty" doc:"The job with all defaults written out"`
 	Verdict  Verdict       `json:"verdict" enum:"starts,waits,never"`
 	Message  string        `json:"message"`
-	Reason   *sched.Reason `json:"reason,omitempty"`
+	Reason   *model.Reason `json:"reason,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
 	// Guaranteed and Standing are of a job that starts or waits.
 	Guaranteed bool   `json:"guaranteed,omitempty" doc:"It runs on cells that its virtual cluster is guaranteed; otherwise on what others leave"`
@@ -174,7 +173,7 @@ type JobList struct {
 type JobQuery struct {
 	States []sched.Phase
 	VCs    []cell.VCName
-	Users  []sched.Subject
+	Users  []model.Subject
 	Name   string // a part of the name
 	Tag    string
 	Limit  int
@@ -194,7 +193,7 @@ type Tagged struct {
 
 // JobUsage is what the running tasks of a job took of their machines in the last minutes.
 type JobUsage struct {
-	Job   sched.JobID `json:"job"`
+	Job   model.JobID `json:"job"`
 	Ref   string      `json:"ref"`
 	Tasks []TaskUsage `json:"tasks"`
 }
@@ -205,7 +204,7 @@ type TaskUsage struct {
 	Index   int32         `json:"index"`
 	Node    cell.NodeName `json:"node,omitempty"`
 	Attempt int32         `json:"attempt"`
-	Limits  amount.Limits `json:"limits"`
+	Limits  model.Limits  `json:"limits"`
 	GPUs    int           `json:"gpus,omitempty"`
 	Devices *DeviceUse    `json:"devices,omitempty" doc:"What its GPUs were seen to do last"`
 	Samples []Usage       `json:"samples" doc:"One each 10 seconds, the oldest first"`
@@ -213,7 +212,7 @@ type TaskUsage struct {
 
 // Usage is what a task took in the seconds before a moment.
 type Usage struct {
-	At       sched.Time `json:"at"`
+	At       model.Time `json:"at"`
 	MilliCPU int64      `json:"milli_cpu"`
 	MemoryMB int64      `json:"memory_mb" doc:"MiB; what processes share is counted with each"`
 	Read     int64      `json:"read" doc:"Bytes a second, from disks"`
@@ -229,7 +228,7 @@ type RequeueRequest struct {
 // UpdateRequest changes a job; what is absent stays.
 type UpdateRequest struct {
 	Priority  *cell.Priority  `json:"priority,omitempty" minimum:"-1" maximum:"32767" doc:"Of a job that waits; -1 borrows only"`
-	TimeLimit *sched.Duration `json:"time_limit,omitempty" minimum:"0" maximum:"315360000000000" doc:"Microseconds of running, up to 10 years; 0 is none"`
+	TimeLimit *model.Duration `json:"time_limit,omitempty" minimum:"0" maximum:"315360000000000" doc:"Microseconds of running, up to 10 years; 0 is none"`
 }
 
 // CordonRequest takes a node out of placement.
@@ -247,8 +246,8 @@ type Done struct {
 
 // Starts are when jobs are expected to start.
 type Starts struct {
-	AsOf   sched.Time     `json:"as_of" doc:"When this was worked out"`
-	Starts []why.Expected `json:"starts" doc:"Of those of the jobs that wait and of which something is known"`
+	AsOf   model.Time       `json:"as_of" doc:"When this was worked out"`
+	Starts []model.Expected `json:"starts" doc:"Of those of the jobs that wait and of which something is known"`
 }
 
 // Explanation is the core's, with the blockers' names.
@@ -266,16 +265,16 @@ type Explanation struct {
 type NodeNote struct {
 	Name     cell.NodeName `json:"name"`
 	Cordoned bool          `json:"cordoned,omitempty" doc:"By a user; otherwise it is down or suspect"`
-	By       sched.Subject `json:"by,omitempty" doc:"That user"`
-	Since    sched.Time    `json:"since,omitempty"`
+	By       model.Subject `json:"by,omitempty" doc:"That user"`
+	Since    model.Time    `json:"since,omitempty"`
 	Reason   string        `json:"reason"`
 }
 
 // NamedJob ties a number in a reason to a name.
 type NamedJob struct {
-	ID   sched.JobID   `json:"id"`
-	Name sched.JobName `json:"name,omitempty" doc:"None of a job that its reader may not see"`
-	User sched.Subject `json:"user,omitempty"`
+	ID   model.JobID   `json:"id"`
+	Name model.JobName `json:"name,omitempty" doc:"None of a job that its reader may not see"`
+	User model.Subject `json:"user,omitempty"`
 	Ref  string        `json:"ref" doc:"What its reader calls it: NAME or USER~NAME"`
 	VC   cell.VCName   `json:"vc"`
 }
@@ -283,10 +282,10 @@ type NamedJob struct {
 // Event is one event of the stream.
 type Event struct {
 	Seq     uint64          `json:"seq"`
-	Time    sched.Time      `json:"time" doc:"Microseconds since 1970"`
+	Time    model.Time      `json:"time" doc:"Microseconds since 1970"`
 	Kind    sched.Kind      `json:"kind"`
 	Version int             `json:"version"`
-	Job     sched.JobID     `json:"job,omitempty"`
+	Job     model.JobID     `json:"job,omitempty"`
 	Data    json.RawMessage `json:"data"`
 	Says    string          `json:"says,omitempty" doc:"The event as a sentence, in the pages of one job"`
 }
@@ -332,20 +331,20 @@ type Node struct {
 // NodeJob is an attempt on a node.
 type NodeJob struct {
 	NamedJob
-	Attempt sched.AttemptID    `json:"attempt"`
-	State   sched.AttemptState `json:"state"`
+	Attempt model.AttemptID    `json:"attempt"`
+	State   model.AttemptState `json:"state"`
 	Leaves  int32              `json:"leaves" doc:"GPUs, or CPU slots, that it has there"`
 }
 
 // DrainRequest has what runs on a node leave it.
 type DrainRequest struct {
-	Within sched.Duration `json:"within,omitempty" minimum:"0" maximum:"31536000000000" doc:"Microseconds in which it may end by itself; 0 stops it at once, with its grace"`
+	Within model.Duration `json:"within,omitempty" minimum:"0" maximum:"31536000000000" doc:"Microseconds in which it may end by itself; 0 stops it at once, with its grace"`
 	Reason string         `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
 }
 
 // DrainPlanned is what a drain would do to each job.
 type DrainPlanned struct {
-	sched.DrainPlan
+	model.DrainPlan
 }
 
 // DeadRequest says that a node is dead.
@@ -361,23 +360,23 @@ type CellList struct {
 
 // ClusterConfig is the present configuration with its tag.
 type ClusterConfig struct {
-	Config *sched.Config `json:"config"`
+	Config *model.Config `json:"config"`
 	ETag   string        `json:"etag" doc:"Send it as If-Match to change what you read"`
-	Until  sched.Time    `json:"until,omitempty" doc:"When the server goes back by itself"`
+	Until  model.Time    `json:"until,omitempty" doc:"When the server goes back by itself"`
 	Back   int64         `json:"back,omitempty" doc:"The version to which it goes back then"`
 }
 
 // ConfigVersion is a cluster file that was applied.
 type ConfigVersion struct {
 	Version  int64      `json:"version"`
-	Time     sched.Time `json:"time"`
+	Time     model.Time `json:"time"`
 	Author   string     `json:"author"`
 	Reason   string     `json:"reason,omitempty"`
 	ETag     string     `json:"etag" doc:"Of the configuration that was made of it"`
 	Restores int64      `json:"restores,omitempty" doc:"The version whose file it brings back"`
 	Bytes    int        `json:"bytes" doc:"Of the file; 0: it was not made of one that is kept"`
 	Present  bool       `json:"present,omitempty" doc:"It is in force"`
-	Until    sched.Time `json:"until,omitempty" doc:"When the server goes back by itself"`
+	Until    model.Time `json:"until,omitempty" doc:"When the server goes back by itself"`
 	Back     int64      `json:"back,omitempty" doc:"The version to which it goes back then"`
 }
 
@@ -401,7 +400,7 @@ const MaxReason = 1000
 
 // ConfigChecked answers the validation of a cluster file.
 type ConfigChecked struct {
-	Config   *sched.Config `json:"config"`
+	Config   *model.Config `json:"config"`
 	Changed  bool          `json:"changed" doc:"It differs from the present configuration"`
 	Effects  []string      `json:"effects,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
@@ -409,10 +408,10 @@ type ConfigChecked struct {
 
 // ConfigPlanned is every effect that a cluster file would have.
 type ConfigPlanned struct {
-	sched.ConfigPlan
+	model.ConfigPlan
 	Version  int64      `json:"version,omitempty" doc:"Of the present cluster file: apply with it as on, and a change of someone else between is not lost"`
 	ETag     string     `json:"etag" doc:"Of the present configuration: apply with it as If-Match, and what was planned is what happens, unless jobs came or went"`
-	Until    sched.Time `json:"until,omitempty" doc:"When the server would go back by itself"`
+	Until    model.Time `json:"until,omitempty" doc:"When the server would go back by itself"`
 	Back     int64      `json:"back,omitempty" doc:"The version to which it would go back then"`
 	Drops    bool       `json:"drops,omitempty" doc:"The end of the present configuration would be dropped"`
 	Ends     []string   `json:"ends,omitempty" doc:"What becomes of such ends, in sentences"`

@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // UploadList is what a user has uploaded, and may.
@@ -20,7 +20,7 @@ type UploadList struct {
 type Upload struct {
 	Digest string     `json:"digest" doc:"sha256:..., of its archive"`
 	Size   int64      `json:"size" doc:"Bytes of its archive"`
-	Used   sched.Time `json:"used,omitempty" doc:"When it was sent, or named by a job, last"`
+	Used   model.Time `json:"used,omitempty" doc:"When it was sent, or named by a job, last"`
 	Jobs   int        `json:"jobs,omitempty" doc:"How many jobs have it beside their files, which keeps it"`
 }
 

@@ -13,7 +13,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 var update = flag.Bool("update", false, "rewrite what is kept of the wire's form; clients of before must still read it")
@@ -38,8 +39,8 @@ func filledAt(v reflect.Value, n *int64, path string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		filledAt(v.Elem(), n, path)
 	case reflect.Slice:
-		if v.Type() == reflect.TypeFor[[]sched.CellStatus]() { // which have cells
-			v.Set(reflect.ValueOf([]sched.CellStatus{{Address: "below"}}))
+		if v.Type() == reflect.TypeFor[[]model.CellStatus]() { // which have cells
+			v.Set(reflect.ValueOf([]model.CellStatus{{Address: "below"}}))
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
@@ -66,11 +67,11 @@ func filledAt(v reflect.Value, n *int64, path string) {
 // TestJobOnTheWire: a job of a list, with every field that the core can fill, is what clients have always got.
 func TestJobOnTheWire(t *testing.T) {
 	var status sched.JobStatus
-	var reason sched.Reason
+	var reason model.Reason
 	n := int64(0)
 	filled(reflect.ValueOf(&status).Elem(), &n)
 	filled(reflect.ValueOf(&reason).Elem(), &n)
-	status.Phase, status.Tasks[0].State, status.Tasks[1].State = sched.Failed, sched.TaskFailed, sched.TaskEnded
+	status.Phase, status.Tasks[0].State, status.Tasks[1].State = sched.Failed, model.TaskFailed, model.TaskEnded
 	job := Job{JobStatus: StatusOf(&status), Ref: "bob~train", Reason: ReasonOf(&reason), CheckpointDir: "/checkpoints/1", Position: 3}
 	sparse := Job{JobStatus: StatusOf(&sched.JobStatus{ID: 1, Name: "train", User: "ann", Tasks: []sched.TaskStatus{{Role: "main"}}}), Ref: "train"}
 	has := JobList{Jobs: []Job{job, sparse}, Next: "1", Seq: 9}
@@ -110,8 +111,8 @@ func kept(t *testing.T, name string, v any) []byte {
 func TestClusterOnTheWire(t *testing.T) {
 	var core struct {
 		VC   sched.VCStatus
-		Node sched.NodeStatus
-		Cell sched.CellStatus
+		Node model.NodeStatus
+		Cell model.CellStatus
 	}
 	n := int64(0)
 	filled(reflect.ValueOf(&core).Elem(), &n)
@@ -121,8 +122,8 @@ func TestClusterOnTheWire(t *testing.T) {
 		Cells CellList
 	}
 	cluster.VCs.VCs = VCsOf([]sched.VCStatus{core.VC, {Name: "sparse"}})
-	cluster.Nodes.Nodes = NodesOf([]sched.NodeStatus{core.Node, {Name: "sparse"}})
-	cluster.Cells.Cells = CellsOf([]sched.CellStatus{core.Cell, {Address: "sparse"}})
+	cluster.Nodes.Nodes = NodesOf([]model.NodeStatus{core.Node, {Name: "sparse"}})
+	cluster.Cells.Cells = CellsOf([]model.CellStatus{core.Cell, {Address: "sparse"}})
 	back := cluster
 	if err := json.Unmarshal(kept(t, "cluster.json", cluster), &back); err != nil || !reflect.DeepEqual(back, cluster) {
 		t.Errorf("it is read as %+v, %v", back, err)
@@ -142,7 +143,7 @@ func TestListsAreTheWiresOwn(t *testing.T) {
 		}
 		seen[of] = true
 		core := slices.Contains([]string{"effects", "jobs", "sched", "setting", "why"}, path.Base(of.PkgPath()))
-		if core && of != reflect.TypeFor[sched.AttemptID]() {
+		if core && of != reflect.TypeFor[model.AttemptID]() {
 			t.Errorf("%s is a %v: map it in fromcore.go", at, of)
 		}
 		for i := range of.NumField() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // TestReadsSeeWhatWasAcknowledged submits, reads and stops by name, each on a connection

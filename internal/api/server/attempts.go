@@ -5,8 +5,9 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Most is how many attempts are kept: the last ones.
@@ -21,9 +22,9 @@ const (
 
 // Fold takes a job's events in order.
 type attemptFold struct {
-	job   *sched.Job
+	job   *model.Job
 	retry int32
-	live  map[sched.AttemptID]*foldedAttempt
+	live  map[model.AttemptID]*foldedAttempt
 	all   []*foldedAttempt
 	lines int             // nodes and tasks of them
 	cut   int             // of the first so many only a few of each are kept
@@ -48,7 +49,7 @@ type foldedAttempt struct {
 
 // New begins with the first event.
 func newAttemptFold(carry leafCarry) *attemptFold {
-	return &attemptFold{carry: carry, live: map[sched.AttemptID]*foldedAttempt{}, first: map[int32]int32{}}
+	return &attemptFold{carry: carry, live: map[model.AttemptID]*foldedAttempt{}, first: map[int32]int32{}}
 }
 
 // Add takes the next event.
@@ -77,10 +78,10 @@ func (f *attemptFold) Add(r *sched.Record) {
 	case sched.StopSent:
 		if a := f.live[e.Attempt]; a != nil {
 			a.Told, a.Cause, a.By = r.Time, e.Cause, e.By
-			if e.Cause == sched.EndStopped || e.Cause == sched.EndRequeued {
+			if e.Cause == model.EndStopped || e.Cause == model.EndRequeued {
 				a.Why = f.asked
 			}
-			if e.Cause == sched.EndDrained {
+			if e.Cause == model.EndDrained {
 				a.Why = "its node is drained"
 			}
 			if e.For != "" {
@@ -107,7 +108,7 @@ func (f *attemptFold) Add(r *sched.Record) {
 }
 
 // lend notes of attempts whether they run without their guarantee.
-func (f *attemptFold) lend(one *sched.AttemptID, with []sched.AttemptID, lazy bool) {
+func (f *attemptFold) lend(one *model.AttemptID, with []model.AttemptID, lazy bool) {
 	for _, id := range append(slices.Clone(with), *one) {
 		if a := f.live[id]; a != nil {
 			a.Lazy = lazy
@@ -125,7 +126,7 @@ func (f *attemptFold) submitted(e *sched.JobSubmitted) {
 	}
 }
 
-func (f *attemptFold) placed(at sched.Time, id sched.AttemptID, tasks []cell.Task) {
+func (f *attemptFold) placed(at model.Time, id model.AttemptID, tasks []cell.Task) {
 	nodes := nodesOf(tasks)
 	a := &foldedAttempt{PastAttempt: rest.PastAttempt{ID: id, Retry: f.retry, Placed: at, Nodes: nodes, GPUs: f.gpus(id.Gang, tasks)}, most: many}
 	f.live[id] = a
@@ -205,7 +206,7 @@ func (f *attemptFold) named(gang int32) (n int64) {
 	return n
 }
 
-func (f *attemptFold) exited(id sched.AttemptID, task int32, x sched.Exit) {
+func (f *attemptFold) exited(id model.AttemptID, task int32, x sched.Exit) {
 	a := f.live[id]
 	if a != nil {
 		kept := a.Told > 0 && x.Code == 0 && x.Cause == "" && !x.Own && f.job != nil && f.job.Hints.Checkpoint
@@ -234,7 +235,7 @@ func (f *attemptFold) name(task int32) string {
 	return fmt.Sprintf("%s-%d", f.job.Roles[role].Name, task-f.first[role])
 }
 
-func (f *attemptFold) ended(at sched.Time, e *sched.AttemptEnded) {
+func (f *attemptFold) ended(at model.Time, e *sched.AttemptEnded) {
 	a := f.live[e.Attempt]
 	if a == nil {
 		return
@@ -247,11 +248,11 @@ func (f *attemptFold) ended(at sched.Time, e *sched.AttemptEnded) {
 		}
 	}
 	a.exits = nil
-	if a.Started == 0 || e.Cause == sched.EndSucceeded || a.saved && a.count[1] == 0 {
+	if a.Started == 0 || e.Cause == model.EndSucceeded || a.saved && a.count[1] == 0 {
 		return
 	}
 	saved := max(a.Started, a.Checkpoint)
-	a.Lost = a.GPUs * int64((at-saved)/sched.Time(sched.Second))
+	a.Lost = a.GPUs * int64((at-saved)/model.Time(model.Second))
 }
 
 // over says of the last attempt of each gang that no other one follows.
@@ -310,7 +311,7 @@ func (f *attemptFold) Why(a *rest.PastAttempt, by otherJob) string {
 	return fmt.Sprintf("the policy of VC %s put job %s first", by.VC, by.Ref)
 }
 
-func askedBy(by sched.Subject, reason string) string {
+func askedBy(by model.Subject, reason string) string {
 	text := "asked by " + string(by)
 	if reason != "" {
 		text += ": " + reason

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/exit"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // carry knows one SKU, whose leaves have two GPUs each.
@@ -14,13 +15,13 @@ func carry(sku cell.TypeName) (int64, bool) { return 2, sku == "pair" }
 
 // A job that asks for leaves of a SKU names no GPUs: what it holds, and what it lost, is counted by the leaves that it was given.
 func TestLeavesAreCounted(t *testing.T) {
-	id := sched.AttemptID{Job: 1, N: 1}
+	id := model.AttemptID{Job: 1, N: 1}
 	f := newAttemptFold(carry)
 	for _, r := range []sched.Record{
-		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &sched.Job{VC: "a", Gangs: []sched.Gang{{Tasks: []int32{0, 1}}}, Roles: []sched.Role{{Name: "main", Tasks: 2, Leaves: 2}}}}},
+		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &model.Job{VC: "a", Gangs: []model.Gang{{Tasks: []int32{0, 1}}}, Roles: []model.Role{{Name: "main", Tasks: 2, Leaves: 2}}}}},
 		{Time: 2e6, Event: sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1", SKU: "pair", Leaves: []cell.LeafID{0, 1}}, {Node: "n2", SKU: "pair", Leaves: []cell.LeafID{4, 5}}}}}},
 		{Time: 3e6, Event: sched.TaskStarted{Attempt: id}},
-		{Time: 13e6, Event: sched.AttemptEnded{Attempt: id, Cause: sched.EndPreempted}},
+		{Time: 13e6, Event: sched.AttemptEnded{Attempt: id, Cause: model.EndPreempted}},
 	} {
 		f.Add(&r)
 	}
@@ -36,13 +37,13 @@ func TestSavedIsNotLost(t *testing.T) {
 	for _, c := range []struct {
 		code       int32
 		checkpoint bool
-		cause      sched.EndCause
+		cause      model.EndCause
 		lost       int64
-	}{{0, true, sched.EndDrained, 0}, {1, true, sched.EndDrained, 20}, {0, false, sched.EndPreempted, 0}, {0, true, sched.EndStopped, 0}, {0, false, sched.EndStopped, 20}} {
-		code, lost, saved := c.code, c.lost, c.cause != sched.EndStopped
-		id := sched.AttemptID{Job: 1, N: 1}
+	}{{0, true, model.EndDrained, 0}, {1, true, model.EndDrained, 20}, {0, false, model.EndPreempted, 0}, {0, true, model.EndStopped, 0}, {0, false, model.EndStopped, 20}} {
+		code, lost, saved := c.code, c.lost, c.cause != model.EndStopped
+		id := model.AttemptID{Job: 1, N: 1}
 		f := newAttemptFold(carry)
-		job := &sched.Job{VC: "a", Gangs: []sched.Gang{{Tasks: []int32{0, 1}}}, Roles: []sched.Role{{Name: "main", Tasks: 2, Launch: sched.Launch{GPU: 1}}}}
+		job := &model.Job{VC: "a", Gangs: []model.Gang{{Tasks: []int32{0, 1}}}, Roles: []model.Role{{Name: "main", Tasks: 2, Launch: model.Launch{GPU: 1}}}}
 		job.Hints.Checkpoint = c.checkpoint
 		for _, r := range []sched.Record{
 			{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: job}},
@@ -63,28 +64,28 @@ func TestSavedIsNotLost(t *testing.T) {
 
 // TestFold: a job of two GPUs is preempted after a checkpoint, fails, is tried again and is stopped.
 func TestFold(t *testing.T) {
-	id := func(n int32) sched.AttemptID { return sched.AttemptID{Job: 1, N: n} }
+	id := func(n int32) model.AttemptID { return model.AttemptID{Job: 1, N: n} }
 	place := cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}
-	by := sched.AttemptID{Job: 7, N: 1}
+	by := model.AttemptID{Job: 7, N: 1}
 	f := newAttemptFold(carry)
 	for _, r := range []sched.Record{
-		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &sched.Job{VC: "a", Priority: 10, Gangs: []sched.Gang{{Tasks: []int32{0, 1}}},
-			Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{GPU: 1}}, {Name: "side", Tasks: 1, Launch: sched.Launch{GPU: 1}}}}}},
+		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &model.Job{VC: "a", Priority: 10, Gangs: []model.Gang{{Tasks: []int32{0, 1}}},
+			Roles: []model.Role{{Name: "main", Tasks: 1, Launch: model.Launch{GPU: 1}}, {Name: "side", Tasks: 1, Launch: model.Launch{GPU: 1}}}}}},
 		{Time: 2e6, Event: sched.Placed{Attempt: id(1), Placement: place}},
 		{Time: 4e6, Event: sched.TaskStarted{Attempt: id(1)}},
 		{Time: 5e6, Event: sched.TaskStarted{Attempt: id(1), Task: 1}},
 		{Time: 10e6, Event: sched.Progress{Attempt: id(1), Checkpoint: true}},
-		{Time: 15e6, Event: sched.StopSent{Attempt: id(1), Cause: sched.EndPreempted, By: &by}},
+		{Time: 15e6, Event: sched.StopSent{Attempt: id(1), Cause: model.EndPreempted, By: &by}},
 		{Time: 20e6, Event: sched.TaskExited{Attempt: id(1), Exit: sched.Exit{Code: 143, Signal: 15}}},
-		{Time: 20e6, Event: sched.AttemptEnded{Attempt: id(1), Cause: sched.EndPreempted}},
+		{Time: 20e6, Event: sched.AttemptEnded{Attempt: id(1), Cause: model.EndPreempted}},
 		{Time: 30e6, Event: sched.Placed{Attempt: id(2), Placement: place}},
 		{Time: 31e6, Event: sched.TaskStarted{Attempt: id(2)}},
 		{Time: 35e6, Event: sched.TaskExited{Attempt: id(2), Task: 1, Exit: sched.Exit{Code: 3, Own: true, Message: "no data"}}},
-		{Time: 36e6, Event: sched.AttemptEnded{Attempt: id(2), Cause: sched.EndFailed}},
+		{Time: 36e6, Event: sched.AttemptEnded{Attempt: id(2), Cause: model.EndFailed}},
 		{Time: 36e6, Event: sched.JobRetried{Job: 1, Counted: true}},
 		{Time: 40e6, Event: sched.Placed{Attempt: id(3), Placement: place}},
 		{Time: 41e6, Event: sched.StopRequested{Job: 1, Reason: "enough", Meta: sched.Meta{Subject: "bob"}}},
-		{Time: 41e6, Event: sched.StopSent{Attempt: id(3), Cause: sched.EndStopped}},
+		{Time: 41e6, Event: sched.StopSent{Attempt: id(3), Cause: model.EndStopped}},
 		{Time: 42e6, Event: sched.TaskRefused{Attempt: id(3), Reason: "no image"}},
 	} {
 		f.Add(&r)
@@ -94,10 +95,10 @@ func TestFold(t *testing.T) {
 		t.Fatalf("%d attempts, %d left out", len(list), left)
 	}
 	if a := list[0]; a.Placed != 2e6 || a.Started != 4e6 || a.Told != 15e6 || a.Ended != 20e6 || a.GPUs != 2 || a.Lost != 20 || a.Retry != 0 ||
-		len(a.Nodes) != 1 || a.Tasks[0].Task != "main-0" || a.Tasks[0].ExitClass.Class != "transient" || a.Cause != sched.EndPreempted {
+		len(a.Nodes) != 1 || a.Tasks[0].Task != "main-0" || a.Tasks[0].ExitClass.Class != "transient" || a.Cause != model.EndPreempted {
 		t.Errorf("preempted: %+v", a)
 	}
-	if a := list[1]; a.Retry != 0 || a.Lost != 10 || a.Tasks[0].Task != "side-0" || a.Tasks[0].ExitClass.Class != "user" || a.Cause != sched.EndFailed {
+	if a := list[1]; a.Retry != 0 || a.Lost != 10 || a.Tasks[0].Task != "side-0" || a.Tasks[0].ExitClass.Class != "user" || a.Cause != model.EndFailed {
 		t.Errorf("failed: %+v", a)
 	}
 	if a := list[2]; a.Retry != 1 || a.Lost != 0 || a.Started != 0 || a.Ended != 0 || a.Why != "asked by bob: enough" || a.Tasks[0].Exit.Message != "no image" {
@@ -126,14 +127,14 @@ func TestFold(t *testing.T) {
 func TestRefusedByWhom(t *testing.T) {
 	for job, want := range map[bool]string{true: "user 126 NotStartable you",
 		false: "platform -1201 ContainerDockerCreationError administrator"} {
-		id := sched.AttemptID{Job: 1, N: 1}
+		id := model.AttemptID{Job: 1, N: 1}
 		f := newAttemptFold(carry)
 		for _, e := range []sched.Event{
-			sched.JobSubmitted{ID: 1, Job: &sched.Job{
-				Gangs: []sched.Gang{{Tasks: []int32{0}}}, Roles: []sched.Role{{Name: "main", Tasks: 1}}}},
+			sched.JobSubmitted{ID: 1, Job: &model.Job{
+				Gangs: []model.Gang{{Tasks: []int32{0}}}, Roles: []model.Role{{Name: "main", Tasks: 1}}}},
 			sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1"}}}},
 			sched.TaskRefused{Attempt: id, Reason: "there is no such directory", Job: job},
-			sched.AttemptEnded{Attempt: id, Cause: map[bool]sched.EndCause{true: sched.EndFailed, false: sched.EndPlatform}[job]},
+			sched.AttemptEnded{Attempt: id, Cause: map[bool]model.EndCause{true: model.EndFailed, false: model.EndPlatform}[job]},
 		} {
 			f.Add(&sched.Record{Time: 1e6, Event: e})
 		}
@@ -149,9 +150,9 @@ func TestRefusedByWhom(t *testing.T) {
 func TestFoldIsBounded(t *testing.T) {
 	f := newAttemptFold(carry)
 	for n := range int32(mostAttempts + 5) {
-		id := sched.AttemptID{Job: 1, N: n + 1}
+		id := model.AttemptID{Job: 1, N: n + 1}
 		f.Add(&sched.Record{Time: 1, Event: sched.Placed{Attempt: id}})
-		f.Add(&sched.Record{Time: 2, Event: sched.AttemptEnded{Attempt: id, Cause: sched.EndPlatform}})
+		f.Add(&sched.Record{Time: 2, Event: sched.AttemptEnded{Attempt: id, Cause: model.EndPlatform}})
 	}
 	if list, left := f.Attempts(); len(list) != mostAttempts || left != 5 || list[0].ID.N != 6 || len(f.live) != 0 {
 		t.Errorf("%d attempts, %d left out, %d live", len(list), left, len(f.live))
@@ -168,7 +169,7 @@ func TestFoldOfManyTasks(t *testing.T) {
 		place.Tasks = append(place.Tasks, cell.Task{Node: cell.NodeName(fmt.Sprint("n", o/2))})
 	}
 	for n := range int32(tries) {
-		id := sched.AttemptID{Job: 1, N: n + 1}
+		id := model.AttemptID{Job: 1, N: n + 1}
 		f.Add(&sched.Record{Event: sched.Placed{Attempt: id, Placement: place}})
 		for o := range int32(tasks) {
 			x := sched.Exit{Own: true}
@@ -177,7 +178,7 @@ func TestFoldOfManyTasks(t *testing.T) {
 			}
 			f.Add(&sched.Record{Event: sched.TaskExited{Attempt: id, Task: o, Exit: x}})
 		}
-		f.Add(&sched.Record{Event: sched.AttemptEnded{Attempt: id, Cause: sched.EndFailed}})
+		f.Add(&sched.Record{Event: sched.AttemptEnded{Attempt: id, Cause: model.EndFailed}})
 	}
 	f.Add(&sched.Record{Event: sched.JobEnded{Job: 1, Phase: sched.Failed}})
 	list, _ := f.Attempts()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // A body is read as it comes, and what has come stays in memory. Those that come at once are many and short;
@@ -31,7 +31,7 @@ const (
 type bodies struct {
 	mu   sync.Mutex
 	held int64
-	slow map[sched.Subject]int // places
+	slow map[model.Subject]int // places
 	all  int
 }
 
@@ -44,7 +44,7 @@ func (b *bodies) add(n int64) bool {
 }
 
 // take takes places for a slow body, or says why there are none.
-func (b *bodies) take(caller sched.Subject, places int) *rest.Problem {
+func (b *bodies) take(caller model.Subject, places int) *rest.Problem {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	whose := "this server"
@@ -61,7 +61,7 @@ func (b *bodies) take(caller sched.Subject, places int) *rest.Problem {
 }
 
 // free gives bytes and places back.
-func (b *bodies) free(caller sched.Subject, places int, held int64) {
+func (b *bodies) free(caller model.Subject, places int, held int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held -= held
@@ -81,7 +81,7 @@ func busy(seconds int, detail string) *rest.Problem {
 type inbox struct {
 	io.Reader
 	of     *bodies
-	caller sched.Subject
+	caller model.Subject
 	rc     *http.ResponseController
 	begun  time.Time
 
@@ -95,7 +95,7 @@ type inbox struct {
 
 // receive reads a body of at most limit bytes, before any lock or turn is held for its request. The caller calls the
 // function that is returned once the request is answered: until then its bytes count.
-func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller sched.Subject, limit int64) (free func(), p *rest.Problem) {
+func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller model.Subject, limit int64) (free func(), p *rest.Problem) {
 	if r.ContentLength == 0 {
 		return func() {}, nil
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // TestBothStreams wants standard output and standard error in the order in which they were
@@ -19,7 +19,7 @@ func TestBothStreams(t *testing.T) {
 	w := newWorld(t, 1)
 	job := w.submit("chatty", 1)
 	w.until("it runs", w.running(job.ID))
-	out := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: executor.Stdout}
+	out := executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: executor.Stdout}
 	errs := out
 	errs.Stream = executor.Stderr
 	w.logs.print(out, "one\ntwo\nthr")

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/spec/upload"
 )

@@ -13,14 +13,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 )
 
 func (s *Server) registerCluster(api huma.API) {
@@ -56,11 +56,11 @@ func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*bod
 		}
 		for _, one := range c.Storages {
 			if !authorizer.SeesAll(ctx) && !slices.ContainsFunc(c.Cluster.VCs, func(v cell.VCSpec) bool {
-				return one.For(storage.Within(c.Cluster.VCs, v.Name)) && table.Allow(authorizer.Of(ctx).Principal, access.SubmitJob, access.Object{VC: v.Name}).OK
+				return one.For(model.VCsWithin(c.Cluster.VCs, v.Name)) && table.Allow(authorizer.Of(ctx).Principal, access.SubmitJob, access.Object{VC: v.Name}).OK
 			}) {
 				continue
 			}
-			out.Storages = append(out.Storages, rest.StorageStatus{Name: one.Name, Variable: storage.Variable(one.Name),
+			out.Storages = append(out.Storages, rest.StorageStatus{Name: one.Name, Variable: model.StorageVariable(one.Name),
 				ReadOnly: one.ReadOnly, PerUser: one.PerUser, VCs: append([]cell.VCName{}, one.VCs...)})
 		}
 	})
@@ -159,7 +159,7 @@ func hideJobs(st *sched.State, cells []rest.CellStatus, sight *authorizer.Sight)
 
 // cellJobs collects the names of the jobs that hold leaves. The depth is that of
 // the cluster's own levels.
-func cellJobs(st *sched.State, cells []rest.CellStatus, reader sched.Subject, names []rest.NamedJob) []rest.NamedJob {
+func cellJobs(st *sched.State, cells []rest.CellStatus, reader model.Subject, names []rest.NamedJob) []rest.NamedJob {
 	for _, c := range cells {
 		if c.Job != 0 {
 			names = appendName(st, names, reader, c.Job)
@@ -169,13 +169,13 @@ func cellJobs(st *sched.State, cells []rest.CellStatus, reader sched.Subject, na
 	return names
 }
 
-func appendName(st *sched.State, names []rest.NamedJob, reader sched.Subject, id sched.JobID) []rest.NamedJob {
+func appendName(st *sched.State, names []rest.NamedJob, reader model.Subject, id model.JobID) []rest.NamedJob {
 	if n := len(names); n > 0 && names[n-1].ID == id {
 		return names
 	}
 	if spec, ok := st.Spec(id); ok && sched.Veiled(st, spec) {
 		name := fmt.Sprint("job ", id)
-		names = append(names, rest.NamedJob{ID: id, Name: sched.JobName(name), Ref: name, VC: spec.VC})
+		names = append(names, rest.NamedJob{ID: id, Name: model.JobName(name), Ref: name, VC: spec.VC})
 	} else if ok {
 		names = append(names, namedJob(reader, id, spec))
 	}
@@ -183,7 +183,7 @@ func appendName(st *sched.State, names []rest.NamedJob, reader sched.Subject, id
 }
 
 // namedJob is a job that an answer names by its number, as a reader calls it.
-func namedJob(reader sched.Subject, id sched.JobID, j *sched.Job) rest.NamedJob {
+func namedJob(reader model.Subject, id model.JobID, j *model.Job) rest.NamedJob {
 	return rest.NamedJob{ID: id, Name: j.Name, User: j.User, Ref: j.Name.To(reader, j.User), VC: j.VC}
 }
 
@@ -251,7 +251,7 @@ func (s nodes) plan(ctx context.Context, in *drainPlanInput) (*body[rest.DrainPl
 	var refusal *sched.Refusal
 	err := s.think(ctx, 0, func(st *sched.State) {
 		c := sched.Cordon{Node: cell.NodeName(in.Name), On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
-		var p *sched.DrainPlan
+		var p *model.DrainPlan
 		if p, refusal = sched.PlanDrain(st, c); refusal == nil {
 			p.Say(authorizer.Subject(ctx), instant)
 			out.DrainPlan = *p
@@ -452,7 +452,7 @@ func (m images) visible(ctx context.Context, list []executor.Image) (out []execu
 		i.VCs = slices.DeleteFunc(slices.Clone(i.VCs), func(vc string) bool {
 			return !table.Allow(p, access.SeeImages, access.Object{VC: cell.VCName(vc)}).OK
 		})
-		i.Jobs = slices.DeleteFunc(slices.Clone(i.Jobs), func(id sched.JobID) bool {
+		i.Jobs = slices.DeleteFunc(slices.Clone(i.Jobs), func(id model.JobID) bool {
 			o, found := m.warden.Object(ctx, id)
 			return !found || !table.Allow(p, access.SeeJob, o).OK
 		})

@@ -17,8 +17,9 @@ import (
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server/accounts"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
@@ -46,7 +47,7 @@ type configAnswer struct {
 }
 
 // ETag names a configuration by its content.
-func ETag(c *sched.Config) (string, error) {
+func ETag(c *model.Config) (string, error) {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return "", err
@@ -97,8 +98,8 @@ func (s *Server) getConfigFile(ctx context.Context, in *struct{ AfterSeq }) (*co
 }
 
 // present returns the configuration and its tag; nil before the first.
-func (s *Server) present(ctx context.Context, after uint64) (*sched.Config, string, error) {
-	var c *sched.Config
+func (s *Server) present(ctx context.Context, after uint64) (*model.Config, string, error) {
+	var c *model.Config
 	if err := s.read(ctx, after, func(st *sched.State) { c = st.Config() }); err != nil {
 		return nil, "", err
 	}
@@ -508,7 +509,7 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 
 // tell adds to jobs what the end of the present configuration will do to them.
 func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
-	return l.fail(l.ahead.Tell(ctx, jobs, func(ctx context.Context) (*sched.ConfigPlan, sched.Time, error) {
+	return l.fail(l.ahead.Tell(ctx, jobs, func(ctx context.Context) (*model.ConfigPlan, model.Time, error) {
 		e, err := l.active(ctx)
 		if err != nil || e.Version == 0 {
 			return nil, 0, err
@@ -521,7 +522,7 @@ func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
 		if err != nil {
 			return nil, 0, nil // it is said when the end comes
 		}
-		var plan *sched.ConfigPlan
+		var plan *model.ConfigPlan
 		err = l.think(ctx, 0, func(st *sched.State) {
 			plan, _ = st.PlanConfig(c.Command(sched.Meta{Subject: "system"}))
 		})

@@ -5,8 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/why"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const (
@@ -25,12 +24,12 @@ type estimateCache struct {
 	busy chan struct{} // holds a token while the rest is used
 	at   time.Time
 	took time.Duration
-	list map[sched.JobID]why.Expected
+	list map[model.JobID]model.Expected
 }
 
 // Use calls use with what is known and when it was worked out, which work does anew where it is too old. While that goes on the
 // others wait.
-func (s *estimateCache) Use(ctx context.Context, work func(context.Context) ([]why.Expected, error), use func(map[sched.JobID]why.Expected, time.Time) error) error {
+func (s *estimateCache) Use(ctx context.Context, work func(context.Context) ([]model.Expected, error), use func(map[model.JobID]model.Expected, time.Time) error) error {
 	s.once.Do(func() { s.busy = make(chan struct{}, 1) })
 	select {
 	case s.busy <- struct{}{}:
@@ -44,7 +43,7 @@ func (s *estimateCache) Use(ctx context.Context, work func(context.Context) ([]w
 		if err != nil {
 			return err
 		}
-		s.at, s.took, s.list = begin, time.Since(begin), make(map[sched.JobID]why.Expected, len(list))
+		s.at, s.took, s.list = begin, time.Since(begin), make(map[model.JobID]model.Expected, len(list))
 		for _, e := range list {
 			s.list[e.Job] = e
 		}

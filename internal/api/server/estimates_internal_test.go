@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/why"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // What was worked out is told again until it is old; what fails is not kept.
@@ -15,15 +14,15 @@ func TestStarts(t *testing.T) {
 	var s estimateCache
 	worked := 0
 	broken := errors.New("broken")
-	work := func(context.Context) ([]why.Expected, error) {
+	work := func(context.Context) ([]model.Expected, error) {
 		if worked++; worked == 1 {
 			return nil, broken
 		}
-		return []why.Expected{{Job: 7, Earliest: sched.Time(worked)}}, nil
+		return []model.Expected{{Job: 7, Earliest: model.Time(worked)}}, nil
 	}
-	ask := func(want sched.Time) {
+	ask := func(want model.Time) {
 		t.Helper()
-		err := s.Use(t.Context(), work, func(list map[sched.JobID]why.Expected, _ time.Time) error {
+		err := s.Use(t.Context(), work, func(list map[model.JobID]model.Expected, _ time.Time) error {
 			if list[7].Earliest != want {
 				t.Errorf("got %v, want %d", list, want)
 			}

@@ -12,9 +12,10 @@ import (
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
@@ -139,7 +140,7 @@ func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.Even
 	}
 	list, err := s.pageOf(ctx, seq, j.ID, nil)
 	looks := namedInPage
-	told := narrate.New(j, func(id sched.JobID) (string, error) {
+	told := narrate.New(j, func(id model.JobID) (string, error) {
 		if looks--; looks < 0 {
 			return "", nil
 		}
@@ -157,7 +158,7 @@ func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.Even
 
 // pageOf reads a page of the events behind seq, of one job unless job is 0. It reads a piece at a time: one event may have a MiB, so that a thousand of them would take a GiB
 // before the page were cut to its size.
-func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID, sees func(sched.JobID) bool) (rest.EventList, error) {
+func (s *Server) pageOf(ctx context.Context, seq uint64, job model.JobID, sees func(model.JobID) bool) (rest.EventList, error) {
 	list := rest.EventList{Events: []rest.Event{}}
 	for size, looked := 0, 0; ; {
 		records, err := s.history(ctx, seq, job, eventPage)
@@ -212,7 +213,7 @@ func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory]
 	if out.Removed, err = removedOf(ctx, s, j.ID); err != nil {
 		return nil, s.fail(err)
 	}
-	known := map[sched.JobID]otherJob{}
+	known := map[model.JobID]otherJob{}
 	for i := range out.Attempts {
 		a := &out.Attempts[i]
 		if a.By == nil {
@@ -231,7 +232,7 @@ func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory]
 }
 
 // fold reads all events of a job, page by page.
-func fold(ctx context.Context, s *Server, id sched.JobID) (*attemptFold, error) {
+func fold(ctx context.Context, s *Server, id model.JobID) (*attemptFold, error) {
 	carry := map[cell.TypeName]int64{}
 	err := s.read(ctx, 0, func(st *sched.State) {
 		if c := st.Config(); c != nil {
@@ -266,7 +267,7 @@ func fold(ctx context.Context, s *Server, id sched.JobID) (*attemptFold, error) 
 }
 
 // otherOf is another job as the asker may know it: without its name where it may not be seen.
-func otherOf(ctx context.Context, s *Server, id sched.JobID, sight *authorizer.Sight) (otherJob, error) {
+func otherOf(ctx context.Context, s *Server, id model.JobID, sight *authorizer.Sight) (otherJob, error) {
 	j, found, err := presentOf(ctx, s, id)
 	if err != nil || !found {
 		return otherJob{Ref: rest.JobRef(id)}, err
@@ -279,7 +280,7 @@ func otherOf(ctx context.Context, s *Server, id sched.JobID, sight *authorizer.S
 }
 
 // presentOf is a job as it is now: its virtual cluster may have another name than at its submission, which another team's has since.
-func presentOf(ctx context.Context, s *Server, id sched.JobID) (j sched.JobStatus, found bool, err error) {
+func presentOf(ctx context.Context, s *Server, id model.JobID) (j sched.JobStatus, found bool, err error) {
 	err = s.read(ctx, 0, func(st *sched.State) {
 		if spec, live := st.Spec(id); live {
 			j, found = sched.JobStatus{ID: id, Name: spec.Name, User: spec.User, VC: spec.VC, Priority: spec.Priority}, true

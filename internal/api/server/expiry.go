@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
-const longestExpiry = 366 * 24 * sched.Hour
+const longestExpiry = 366 * 24 * model.Hour
 
 // Change is what a change of the configuration does to ends: to the present one, and its own.
 type expiringChange struct {
@@ -54,21 +54,21 @@ func (o *expiringChange) Sentences(changed bool) (out []string) {
 }
 
 // Instant is a time as users give it.
-func instant(t sched.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
+func instant(t model.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
 
 // Until reads when a configuration is to end: an instant, or how long it is from now.
-func parseExpiry(text string, now sched.Time) (sched.Time, error) {
-	var at sched.Time
+func parseExpiry(text string, now model.Time) (model.Time, error) {
+	var at model.Time
 	if err := document.Unitless(text); err != nil {
 		return 0, fmt.Errorf("until %s: %w", text, err)
 	}
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		at = sched.Time(t.UnixMicro())
+		at = model.Time(t.UnixMicro())
 	} else if d, ok := document.ParseDuration(text); ok && d <= int64(longestExpiry) {
-		at = now.Add(sched.Duration(d))
+		at = now.Add(model.Duration(d))
 	}
 	if at <= now || at > now.Add(longestExpiry) {
-		return 0, fmt.Errorf("until %q: want a time to come, at most 366 days from now, such as %s, or a duration such as 7d", text, instant(now.Add(7*24*sched.Hour)))
+		return 0, fmt.Errorf("until %q: want a time to come, at most 366 days from now, such as %s, or a duration such as 7d", text, instant(now.Add(7*24*model.Hour)))
 	}
 	return at, nil
 }

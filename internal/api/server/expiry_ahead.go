@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/effects"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // keep is how long it is told again what the end of a configuration does to what runs: it is worked
@@ -21,7 +21,7 @@ const keepAhead = 10 * time.Second
 type expiryAhead struct {
 	mu      sync.Mutex
 	at      time.Time
-	list    map[sched.AttemptID]rest.Coming
+	list    map[model.AttemptID]rest.Coming
 	working bool // one asker works it out: the others are told what was known before
 	changes int  // of the configuration
 }
@@ -36,7 +36,7 @@ func (a *expiryAhead) Forget() {
 
 // Work says what going back would do, and when that is; no plan means that the present
 // configuration has no end.
-type expiryWork func(context.Context) (*sched.ConfigPlan, sched.Time, error)
+type expiryWork func(context.Context) (*model.ConfigPlan, model.Time, error)
 
 // Tell adds to jobs what it will do to them.
 func (a *expiryAhead) Tell(ctx context.Context, jobs []rest.Job, work expiryWork) error {
@@ -52,7 +52,7 @@ func (a *expiryAhead) Tell(ctx context.Context, jobs []rest.Job, work expiryWork
 
 // known is what was worked out last. Where that is old, and no other asker works it out already,
 // this one does. No other list waits for it: on a large cluster it takes a while.
-func (a *expiryAhead) known(ctx context.Context, work expiryWork) (map[sched.AttemptID]rest.Coming, error) {
+func (a *expiryAhead) known(ctx context.Context, work expiryWork) (map[model.AttemptID]rest.Coming, error) {
 	a.mu.Lock()
 	list, changes := a.list, a.changes
 	old := !a.working && (list == nil || time.Since(a.at) > keepAhead)
@@ -80,7 +80,7 @@ func (a *expiryAhead) worked() {
 	a.working = false
 }
 
-func tellComing(j *rest.Job, list map[sched.AttemptID]rest.Coming) {
+func tellComing(j *rest.Job, list map[model.AttemptID]rest.Coming) {
 	added := false
 	for k := range j.Attempts {
 		if c, ok := list[j.Attempts[k].ID]; ok && j.Attempts[k].Cause == 0 && !slices.Contains(j.Coming, c) {
@@ -98,8 +98,8 @@ func tellComing(j *rest.Job, list map[sched.AttemptID]rest.Coming) {
 }
 
 // ahead says it of each attempt that a plan stops, moves or takes the guarantee of.
-func ahead(p *sched.ConfigPlan, until sched.Time) map[sched.AttemptID]rest.Coming {
-	out := map[sched.AttemptID]rest.Coming{}
+func ahead(p *model.ConfigPlan, until model.Time) map[model.AttemptID]rest.Coming {
+	out := map[model.AttemptID]rest.Coming{}
 	if p == nil {
 		return out
 	}
@@ -114,10 +114,10 @@ func ahead(p *sched.ConfigPlan, until sched.Time) map[sched.AttemptID]rest.Comin
 
 const leaves = "devices on which it runs leave the configuration"
 
-var fates = map[sched.Fate]string{
-	effects.IsStopped:     "it is told to stop, with its grace, and waits again",
-	effects.Moves:         "it is told to stop, with its grace, and goes on elsewhere",
-	effects.Opportunistic: "it loses its guarantee, and runs on as opportunistic",
-	effects.Drains:        leaves + ": it may end there, and does not start there again",
-	effects.DrainsLazily:  leaves + ", and it loses its guarantee: it may end there as opportunistic",
+var fates = map[model.Fate]string{
+	model.IsStopped:     "it is told to stop, with its grace, and waits again",
+	model.Moves:         "it is told to stop, with its grace, and goes on elsewhere",
+	model.Opportunistic: "it loses its guarantee, and runs on as opportunistic",
+	model.Drains:        leaves + ": it may end there, and does not start there again",
+	model.DrainsLazily:  leaves + ", and it loses its guarantee: it may end there as opportunistic",
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
-const now = sched.Time(1_772_323_200_000_000) // 2026-03-01T00:00:00Z
+const now = model.Time(1_772_323_200_000_000) // 2026-03-01T00:00:00Z
 
 func TestUntil(t *testing.T) {
 	for text, want := range map[string]string{
@@ -59,7 +60,7 @@ func TestReason(t *testing.T) {
 }
 
 func TestSentences(t *testing.T) {
-	was, is := engine.ConfigEnd{Version: 2, Back: 1, Until: now}, engine.ConfigEnd{Version: 3, Back: 1, Until: now.Add(sched.Hour)}
+	was, is := engine.ConfigEnd{Version: 2, Back: 1, Until: now}, engine.ConfigEnd{Version: 3, Back: 1, Until: now.Add(model.Hour)}
 	const goes = "the server goes back to version 1 at 2026-03-01T01:00:00Z, by itself and without asking, also where that stops running work then"
 	const drops = "the end of version 2 is dropped: the server does not go back to version 1 at 2026-03-01T00:00:00Z, and this configuration stays"
 	for _, c := range []struct {
@@ -88,14 +89,14 @@ func TestOneAskerWorksItOut(t *testing.T) {
 	jobs := func() []rest.Job { return []rest.Job{{JobStatus: rest.JobStatus{Phase: sched.Active}}} }
 	begun, may, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		done <- a.Tell(t.Context(), jobs(), func(context.Context) (*sched.ConfigPlan, sched.Time, error) {
+		done <- a.Tell(t.Context(), jobs(), func(context.Context) (*model.ConfigPlan, model.Time, error) {
 			close(begun)
 			<-may
 			return nil, 0, nil
 		})
 	}()
 	<-begun
-	never := func(context.Context) (*sched.ConfigPlan, sched.Time, error) {
+	never := func(context.Context) (*model.ConfigPlan, model.Time, error) {
 		t.Error("two work it out at a time")
 		return nil, 0, nil
 	}
@@ -109,7 +110,7 @@ func TestOneAskerWorksItOut(t *testing.T) {
 	}
 	anew := 0
 	for range 2 {
-		if err := a.Tell(t.Context(), jobs(), func(context.Context) (*sched.ConfigPlan, sched.Time, error) {
+		if err := a.Tell(t.Context(), jobs(), func(context.Context) (*model.ConfigPlan, model.Time, error) {
 			anew++
 			return nil, 0, nil
 		}); err != nil {

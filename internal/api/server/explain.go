@@ -11,10 +11,10 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/why"
 )
 
 const (
@@ -39,26 +39,26 @@ func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) 
 }
 
 // measured sums up how long the last jobs that ended well ran.
-func (s *Server) measured(ctx context.Context) (sched.Measured, error) {
+func (s *Server) measured(ctx context.Context) (sched.MeasuredRuns, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
 	jobs, _, err := s.store.Finished(ctx, engine.Past{Phases: []sched.Phase{sched.Succeeded}, Limit: measuredJobs})
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	out := sched.Measured{}
+	out := sched.MeasuredRuns{}
 	for i := range jobs {
 		if j := &jobs[i]; j.Phase == sched.Succeeded && j.Started > 0 {
-			out.Add(j.User, j.Name, sched.Duration(j.Ended-j.Started))
+			out.Add(j.User, j.Name, model.Duration(j.Ended-j.Started))
 		}
 	}
 	return out, nil
 }
 
 // namesIn names the jobs that an explanation mentions by number.
-func namesIn(st *sched.State, reader sched.Subject, ex *sched.Explanation) []rest.NamedJob {
+func namesIn(st *sched.State, reader model.Subject, ex *sched.Explanation) []rest.NamedJob {
 	var out []rest.NamedJob
-	add := func(ids []sched.JobID) {
+	add := func(ids []model.JobID) {
 		for _, id := range ids {
 			out = appendName(st, out, reader, id)
 		}
@@ -72,13 +72,13 @@ func namesIn(st *sched.State, reader sched.Subject, ex *sched.Explanation) []res
 	}
 	for _, g := range ex.Shares {
 		for i := range g.With {
-			add([]sched.JobID{g.With[i].Job})
+			add([]model.JobID{g.With[i].Job})
 		}
 	}
 	if ex.Estimate != nil {
 		add(ex.Estimate.Jobs)
 		for _, end := range ex.Estimate.Ends {
-			add([]sched.JobID{end.Job})
+			add([]model.JobID{end.Job})
 		}
 	}
 	return sortedNames(out)
@@ -98,22 +98,22 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 			f(st, func(*sched.Explanation) {})
 			return
 		}
-		sched.Veil(st, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
+		sched.Veil(st, func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
 		f(st, func(ex *sched.Explanation) {
-			rest.Hide(ex, func(id sched.JobID) bool {
+			rest.Hide(ex, func(id model.JobID) bool {
 				spec, ok := st.Spec(id)
 				return ok && sched.Veiled(st, spec)
 			})
 			for i := range ex.Gangs { // what its asker cannot do helps nothing
 				g := &ex.Gangs[i]
-				g.Suggestions = slices.DeleteFunc(g.Suggestions, func(to sched.Suggestion) bool { return to.VC != "" && !sight.Submits(to.VC) })
+				g.Suggestions = slices.DeleteFunc(g.Suggestions, func(to model.Suggestion) bool { return to.VC != "" && !sight.Submits(to.VC) })
 			}
 		})
 	})
 }
 
 // standing says on whose cells a job runs, and when it has to leave them.
-func standing(job *sched.Job) (guaranteed bool, why string) {
+func standing(job *model.Job) (guaranteed bool, why string) {
 	if job.Priority >= cell.MinGuaranteed {
 		return true, fmt.Sprintf("guaranteed: it gets cells of VC %s, and no job of another VC can take them", job.VC)
 	}
@@ -121,7 +121,7 @@ func standing(job *sched.Job) (guaranteed bool, why string) {
 }
 
 // dryRun says what came out for a job on a copy of the state: what the core would do now.
-func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sched.Refusal, out *rest.Validated) {
+func dryRun(st *sched.State, job *model.Job, ex sched.Explanation, refusal *sched.Refusal, out *rest.Validated) {
 	if refusal != nil {
 		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
 		if refusal.Kind == sched.Never {
@@ -170,13 +170,13 @@ func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], 
 	if err != nil {
 		return nil, err
 	}
-	out := rest.Starts{Starts: []why.Expected{}}
-	err = s.foreseen.Use(ctx, s.foresee, func(list map[sched.JobID]why.Expected, at time.Time) error {
-		out.AsOf = sched.Time(at.UnixMicro())
+	out := rest.Starts{Starts: []model.Expected{}}
+	err = s.foreseen.Use(ctx, s.foresee, func(list map[model.JobID]model.Expected, at time.Time) error {
+		out.AsOf = model.Time(at.UnixMicro())
 		return s.read(ctx, 0, func(st *sched.State) {
 			for _, id := range in.Job {
-				e, known := list[sched.JobID(id)]
-				if job, ok := st.Spec(sched.JobID(id)); known && ok && sight.Sees(job.VC, job.User) {
+				e, known := list[model.JobID(id)]
+				if job, ok := st.Spec(model.JobID(id)); known && ok && sight.Sees(job.VC, job.User) {
 					out.Starts = append(out.Starts, e)
 				}
 			}
@@ -188,7 +188,7 @@ func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], 
 	return answer(out), nil
 }
 
-func (s starts) foresee(ctx context.Context) (list []why.Expected, err error) {
+func (s starts) foresee(ctx context.Context) (list []model.Expected, err error) {
 	known, err := s.measured(ctx)
 	if err != nil {
 		return nil, err

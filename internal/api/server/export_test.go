@@ -5,8 +5,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // Client is the address of a request's client.

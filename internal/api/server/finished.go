@@ -14,9 +14,10 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // finishedJobs returns up to one more than a page of ended jobs, newest first, or in an order by what key gives of a job.
@@ -78,7 +79,7 @@ func (in *listInput) orderOf() (order, error) {
 	if err != nil || n < 1 {
 		return o, invalid("query.cursor", "not a cursor: pass the field next of the page before")
 	}
-	o.after = &engine.PastPlace{Key: key, Job: sched.JobID(n)}
+	o.after = &engine.PastPlace{Key: key, Job: model.JobID(n)}
 	return o, nil
 }
 
@@ -92,7 +93,7 @@ func (o *order) compare(a, b engine.PastPlace) int {
 }
 
 // keyOf is what a job is ordered by.
-func (o *order) keyOf(st *sched.State, id sched.JobID, j *sched.Job) string {
+func (o *order) keyOf(st *sched.State, id model.JobID, j *model.Job) string {
 	switch o.by {
 	case "name":
 		return string(j.Name)
@@ -122,7 +123,7 @@ func number(n int64) string {
 
 // pastKey is what an ended job is ordered by.
 func (o *order) pastKey(j *sched.JobStatus) string {
-	return o.keyOf(nil, j.ID, &sched.Job{Name: j.Name, User: j.User, VC: j.VC})
+	return o.keyOf(nil, j.ID, &model.Job{Name: j.Name, User: j.User, VC: j.VC})
 }
 
 // ofLive reports whether the order is one of jobs alone that have not ended.
@@ -137,7 +138,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 		return nil, err
 	}
 	out := rest.JobList{Jobs: []rest.Job{}}
-	places := map[sched.JobID]engine.PastPlace{}
+	places := map[model.JobID]engine.PastPlace{}
 	known := map[string]bool{}
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
@@ -177,7 +178,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 }
 
 // addPast puts ended jobs into a page of those that have not, each at its place.
-func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[sched.JobID]engine.PastPlace, o *order, f *jobFilter) error {
+func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[model.JobID]engine.PastPlace, o *order, f *jobFilter) error {
 	past := engine.PastOrder{By: o.by, Down: o.down, After: o.after}
 	if o.by == "submitted" {
 		past.By = ""
@@ -208,7 +209,7 @@ func (o *order) first(asOf, shown *sched.State, f *jobFilter) []engine.PastPlace
 		full = len(best) > f.limit
 		best = best[:min(len(best), f.limit+1)]
 	}
-	for range sched.Newest(asOf, func(id sched.JobID, j *sched.Job, phase sched.Phase) bool {
+	for range sched.Newest(asOf, func(id model.JobID, j *model.Job, phase sched.Phase) bool {
 		if !f.wants(id, j, phase) {
 			return false
 		}
@@ -262,7 +263,7 @@ func (o *order) inLine(asOf, shown *sched.State, f *jobFilter) (out []engine.Pas
 }
 
 // finishedJob returns an ended job by number, or the last of that name of a user.
-func (s *Server) finishedJob(ctx context.Context, id sched.JobID, user sched.Subject, name sched.JobName) (sched.JobStatus, bool, error) {
+func (s *Server) finishedJob(ctx context.Context, id model.JobID, user model.Subject, name model.JobName) (sched.JobStatus, bool, error) {
 	if id > 0 {
 		j, ok, err := s.store.Job(ctx, id)
 		if err != nil {
@@ -280,7 +281,7 @@ func (s *Server) finishedJob(ctx context.Context, id sched.JobID, user sched.Sub
 }
 
 // history returns the next events after seq: at most limit of one job, or of all jobs (job 0) a piece's bytes.
-func (s *Server) history(ctx context.Context, seq uint64, job sched.JobID, limit int) ([]sched.Record, error) {
+func (s *Server) history(ctx context.Context, seq uint64, job model.JobID, limit int) ([]sched.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
 	if job != 0 {
@@ -334,7 +335,7 @@ func (s tags) set(ctx context.Context, j *rest.Job, tag string, on bool) ([]stri
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	of, err := s.opts.Tags.Of(ctx, []sched.JobID{j.ID})
+	of, err := s.opts.Tags.Of(ctx, []model.JobID{j.ID})
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -346,7 +347,7 @@ func (s tags) add(ctx context.Context, jobs []rest.Job) error {
 	if s.opts.Tags == nil {
 		return nil
 	}
-	ids := make([]sched.JobID, len(jobs))
+	ids := make([]model.JobID, len(jobs))
 	for i := range jobs {
 		ids[i] = jobs[i].ID
 	}
@@ -361,7 +362,7 @@ func (s tags) add(ctx context.Context, jobs []rest.Job) error {
 }
 
 // removedOf says when the files of a job were removed; nil where they were not.
-func removedOf(ctx context.Context, s *Server, id sched.JobID) (*rest.Removed, error) {
+func removedOf(ctx context.Context, s *Server, id model.JobID) (*rest.Removed, error) {
 	r, ok, err := s.store.Removed(ctx, id)
 	if err != nil || !ok {
 		return nil, err

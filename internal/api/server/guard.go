@@ -17,7 +17,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/oidc"
 	"github.com/combsched/comb/internal/api/people"
@@ -25,8 +24,9 @@ import (
 	"github.com/combsched/comb/internal/api/server/accounts"
 	"github.com/combsched/comb/internal/api/telemetry"
 	"github.com/combsched/comb/internal/base/limiter"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Limits that no request and no client can lift.
@@ -88,7 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	caller := authorizer.Subject(r.Context())
 	if isOpen(r) {
-		limit, caller = maxSignIn, sched.Subject("address "+people.Network(hostOf(r)))
+		limit, caller = maxSignIn, model.Subject("address "+people.Network(hostOf(r)))
 	}
 	free, p := s.bodies.receive(w, r, caller, limit)
 	if p != nil {
@@ -119,7 +119,7 @@ func (s *Server) admit(r *http.Request) (*authorizer.Asker, *rest.Problem) {
 		return nil, nil
 	}
 	if isOpen(r) {
-		return &authorizer.Asker{Principal: &identity.Principal{}}, checkRequest(r)
+		return &authorizer.Asker{Principal: &access.Principal{}}, checkRequest(r)
 	}
 	credential := credentialOf(r, r.TLS != nil || s.opts.Provider.OverTLS())
 	principal, p := s.warden.Principal(r.Context(), credential)

@@ -19,12 +19,13 @@ import (
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/spec/upload"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -147,7 +148,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func wall() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+func wall() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 // newWorld starts everything with a cluster of one node with n GPUs.
 func newWorld(t testing.TB, n int32) *world { return openWorld(t, n, 1<<20, policy.New) }
@@ -166,7 +167,7 @@ type setup struct {
 	trust    bool          // users trust each other
 	keys     int           // idempotency keys of one subject
 	slow     time.Duration // that a reader of events may take for a piece
-	now      func() sched.Time
+	now      func() model.Time
 	named    bool // nodes without a name are refused
 	images   executor.Images
 	provider *oidc.Provider
@@ -249,19 +250,19 @@ func (o setup) open(t testing.TB) *world {
 }
 
 // oneNode is a cluster of one node, all of it of VC default.
-func oneNode(n int32) *sched.Config {
+func oneNode(n int32) *model.Config {
 	node := cell.CellSpec{Type: "NODE", Address: "n1"}
 	for i := range n {
 		node.Children = append(node.Children, cell.CellSpec{Type: "GPU", Address: fmt.Sprint(i)})
 	}
-	return &sched.Config{
+	return &model.Config{
 		Cluster: cell.Spec{
 			SKUs:   []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 1000, MemoryMB: 1024, Device: cell.NVIDIA}},
 			Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{{Type: "GPU"}, {Type: "NODE", Fanout: n, IsNode: true}}}},
 			Cells:  []cell.CellSpec{node},
 			VCs:    []cell.VCSpec{{Name: "default", Quota: []cell.QuotaSpec{{Chain: "NODE", Level: 2, Number: 1}}}},
 		},
-		VCs: []sched.VCConfig{{Name: "default"}},
+		VCs: []model.VCConfig{{Name: "default"}},
 	}
 }
 
@@ -325,13 +326,13 @@ func (w *world) until(what string, f func() bool) {
 }
 
 // exit ends a task of a job's first gang.
-func (w *world) exit(id sched.JobID, n, code int32) {
-	w.live.Tell(sched.TaskExited{Attempt: sched.AttemptID{Job: id, N: n}, Task: 0, Exit: sched.Exit{Code: code}})
+func (w *world) exit(id model.JobID, n, code int32) {
+	w.live.Tell(sched.TaskExited{Attempt: model.AttemptID{Job: id, N: n}, Task: 0, Exit: sched.Exit{Code: code}})
 }
 
-func (w *world) running(id sched.JobID) func() bool {
+func (w *world) running(id model.JobID) func() bool {
 	return func() bool {
 		j, err := w.client.Job(context.Background(), rest.JobRef(id))
-		return err == nil && len(j.Tasks) > 0 && j.Tasks[0].State == sched.TaskRunning
+		return err == nil && len(j.Tasks) > 0 && j.Tasks[0].State == model.TaskRunning
 	}
 }

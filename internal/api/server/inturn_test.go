@@ -11,7 +11,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/limiter"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // status sends a request with a token and returns the status and the headers; 0 is that none came.
@@ -109,7 +109,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 	w := newWorld(t, 1)
 	tokens := map[string]string{}
 	for _, user := range []string{"mallory", "victim"} {
-		tokens[user] = w.tokenOf(sched.Subject(user))
+		tokens[user] = w.tokenOf(model.Subject(user))
 		c, err := rest.NewClient(w.url, tokens[user])
 		if err != nil {
 			t.Fatal(err)

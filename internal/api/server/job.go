@@ -11,12 +11,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 type jobRead struct {
@@ -53,7 +54,7 @@ func (s *Server) uploadOf(ctx context.Context, j *rest.Job) (*rest.Upload, error
 	if s.opts.Uploads == nil {
 		return nil, nil
 	}
-	var spec *sched.Job
+	var spec *model.Job
 	found := false
 	err := s.read(ctx, 0, func(st *sched.State) { spec, found = st.Spec(j.ID) })
 	if err == nil && !found {
@@ -68,13 +69,13 @@ func (s *Server) uploadOf(ctx context.Context, j *rest.Job) (*rest.Upload, error
 // jobName is a job as a path names it: by number, else by its user and its name.
 type jobName struct {
 	ref    string
-	number sched.JobID // 0 is none
-	user   sched.Subject
-	name   sched.JobName
+	number model.JobID // 0 is none
+	user   model.Subject
+	name   model.JobName
 }
 
 // nameOf reads a path's name. A name alone is the caller's own: another user's is never looked for by it.
-func nameOf(ref string, caller sched.Subject) (n jobName, err error) {
+func nameOf(ref string, caller model.Subject) (n jobName, err error) {
 	user, name, ok := rest.SplitRef(ref)
 	if !ok {
 		return n, notFound("no such job: want its number, a name of your own jobs or USER~NAME; a name has 1 to 255 letters, digits and ._~-")
@@ -82,13 +83,13 @@ func nameOf(ref string, caller sched.Subject) (n jobName, err error) {
 	n = jobName{ref: ref, user: user, name: name}
 	if user == "" {
 		id, _ := strconv.ParseInt(ref, 10, 64)
-		n.number, n.user = sched.JobID(id), caller
+		n.number, n.user = model.JobID(id), caller
 	}
 	return n, nil
 }
 
 // missing says that there is no such job.
-func (n *jobName) missing(caller sched.Subject) error {
+func (n *jobName) missing(caller model.Subject) error {
 	switch {
 	case n.user != caller:
 		return notFound("no job %q of user %q; see comb job list", n.name, n.user)
@@ -159,7 +160,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 }
 
 // jobOf is a job as a reader sees it.
-func jobOf(reader sched.Subject, j sched.JobStatus) rest.Job {
+func jobOf(reader model.Subject, j sched.JobStatus) rest.Job {
 	return rest.Job{JobStatus: rest.StatusOf(&j), Ref: j.Name.To(reader, j.User)}
 }
 
@@ -174,7 +175,7 @@ func (s *Server) stop(ctx context.Context, in *stopInput) (*body[rest.Done], err
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	return wishes{s}.wish(ctx, wanted{&in.Meta, "stop", in.Ref, reason}, func(m sched.Meta, id sched.JobID) sched.Command {
+	return wishes{s}.wish(ctx, wanted{&in.Meta, "stop", in.Ref, reason}, func(m sched.Meta, id model.JobID) sched.Command {
 		return sched.Stop{Meta: m, Job: id, Reason: reason}
 	})
 }
@@ -203,16 +204,16 @@ func (s wishes) register(api huma.API, op func(id, method, path, summary string)
 			if in.Body != nil {
 				r = *in.Body
 			}
-			return s.wish(ctx, wanted{&in.Meta, "requeue", in.Ref, r}, func(m sched.Meta, id sched.JobID) sched.Command {
+			return s.wish(ctx, wanted{&in.Meta, "requeue", in.Ref, r}, func(m sched.Meta, id model.JobID) sched.Command {
 				return sched.Requeue{Meta: m, Job: id, Hold: r.Hold, Reason: r.Reason}
 			})
 		})
 	huma.Register(api, op("update-job", http.MethodPost, "/jobs/{ref}/update", "Change a job's priority or time limit"),
 		func(ctx context.Context, in *updateInput) (*body[rest.Done], error) {
-			if l := in.Body.TimeLimit; l != nil && *l%sched.Second != 0 {
-				return nil, invalid("time_limit", "a time limit is a whole number of seconds: want such as %d, or 0 for none", sched.Second)
+			if l := in.Body.TimeLimit; l != nil && *l%model.Second != 0 {
+				return nil, invalid("time_limit", "a time limit is a whole number of seconds: want such as %d, or 0 for none", model.Second)
 			}
-			return s.wish(ctx, wanted{&in.Meta, "update", in.Ref, in.Body}, func(m sched.Meta, id sched.JobID) sched.Command {
+			return s.wish(ctx, wanted{&in.Meta, "update", in.Ref, in.Body}, func(m sched.Meta, id model.JobID) sched.Command {
 				return sched.Update{Meta: m, Job: id, Priority: in.Body.Priority, TimeLimit: in.Body.TimeLimit}
 			})
 		})
@@ -231,13 +232,13 @@ func (s wishes) holding(ctx context.Context, in *stopInput, verb string, on bool
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	return s.wish(ctx, wanted{&in.Meta, verb, in.Ref, reason}, func(m sched.Meta, id sched.JobID) sched.Command {
+	return s.wish(ctx, wanted{&in.Meta, verb, in.Ref, reason}, func(m sched.Meta, id model.JobID) sched.Command {
 		return sched.Hold{Meta: m, Job: id, On: on, Reason: reason}
 	})
 }
 
 // wish gives a command about a job.
-func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, sched.JobID) sched.Command) (*body[rest.Done], error) {
+func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, model.JobID) sched.Command) (*body[rest.Done], error) {
 	return s.command(ctx, in, func(m sched.Meta) (sched.Command, *engine.Audit, error) {
 		j, err := s.find(ctx, in.ref, 0)
 		if err != nil {
@@ -247,7 +248,7 @@ func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, sc
 			return nil, nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
 				"job "+j.Ref+" has ended already: "+string(j.Phase))
 		}
-		limit := sched.Duration(0)
+		limit := model.Duration(0)
 		if err := s.read(ctx, 0, func(st *sched.State) {
 			if spec, ok := st.Spec(j.ID); ok {
 				limit = spec.TimeLimit
@@ -300,7 +301,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	}
 	j.Coming = one[0].Coming
 	out := rest.Explanation{Ref: j.Ref, Notices: notices, Explanation: sched.Explanation{
-		Job: j.ID, Name: j.Name, VC: j.VC, Phase: j.Phase, Gangs: []sched.GangReason{}}}
+		Job: j.ID, Name: j.Name, VC: j.VC, Phase: j.Phase, Gangs: []model.GangReason{}}}
 	if j.Phase != sched.Waiting {
 		out.Status = &j.JobStatus
 	}
@@ -366,7 +367,7 @@ func usageOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobUsage],
 			u.Devices = t.Progress.Use
 		}
 		if s.opts.Meter != nil {
-			for _, v := range s.opts.Meter.Usage(executor.TaskRef{Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: int32(n)}) {
+			for _, v := range s.opts.Meter.Usage(executor.TaskRef{Attempt: model.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: int32(n)}) {
 				u.Samples = append(u.Samples, rest.Usage{At: v.At, MilliCPU: v.CPU, MemoryMB: v.MemoryMB, Read: v.Read, Written: v.Written})
 			}
 		}

@@ -18,8 +18,9 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Sizes of a page of jobs.
@@ -136,7 +137,7 @@ func badJSON(src []byte, offset int, field rest.FieldError) error {
 
 // submitNote is remembered with the answer to a submission.
 type submitNote struct {
-	Name     sched.JobName `json:"name"`
+	Name     model.JobName `json:"name"`
 	Warnings []string      `json:"warnings,omitempty"`
 }
 
@@ -211,7 +212,7 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 }
 
 // aboutJob names the job that was refused, unless the sentence does already.
-func aboutJob(name sched.JobName, err error) error {
+func aboutJob(name model.JobName, err error) error {
 	var p *rest.Problem
 	if errors.As(err, &p) && p.Code != rest.CodeStorageFull && !strings.Contains(p.Detail, strconv.Quote(string(name))) {
 		p.Detail = fmt.Sprintf("job %s: %s", name, p.Detail)
@@ -235,13 +236,13 @@ type listInput struct {
 type jobFilter struct {
 	states []sched.Phase
 	held   bool // of those that wait only the ones that a user holds
-	isHeld func(sched.JobID) bool
+	isHeld func(model.JobID) bool
 	vcs    []string
 	users  []string
 	name   string
 	tag    string
-	tagged map[sched.JobID]bool // the jobs that have it
-	before sched.JobID          // 0: from the newest
+	tagged map[model.JobID]bool // the jobs that have it
+	before model.JobID          // 0: from the newest
 	limit  int
 	sight  *authorizer.Sight
 }
@@ -268,7 +269,7 @@ func (in *listInput) filter() (jobFilter, error) {
 		if err != nil || n < 1 {
 			return f, invalid("query.cursor", "not a cursor: pass the field next of the page before")
 		}
-		f.before = sched.JobID(n)
+		f.before = model.JobID(n)
 	}
 	return f, nil
 }
@@ -288,7 +289,7 @@ func clip(text string) string {
 	return text
 }
 
-func (f *jobFilter) wants(id sched.JobID, j *sched.Job, phase sched.Phase) bool {
+func (f *jobFilter) wants(id model.JobID, j *model.Job, phase sched.Phase) bool {
 	return (f.before == 0 || id < f.before) &&
 		(f.tag == "" || f.tagged[id]) &&
 		(len(f.states) == 0 || slices.Contains(f.states, phase)) &&
@@ -302,7 +303,7 @@ func (f *jobFilter) wants(id sched.JobID, j *sched.Job, phase sched.Phase) bool 
 // are found. Those that are gone, and have jobs still, are looked for only where one of the
 // configuration's is not enough: that goes through all jobs.
 func (f *jobFilter) knows(st *sched.State, known map[string]bool) {
-	f.isHeld = func(id sched.JobID) bool { return sched.IsHeld(st, id) }
+	f.isHeld = func(id model.JobID) bool { return sched.IsHeld(st, id) }
 	if c := st.Config(); c != nil {
 		for _, v := range c.Cluster.VCs {
 			known[string(v.Name)] = true
@@ -395,7 +396,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 
 // liveJobs returns up to one more than a page of jobs, newest first, with the
 // reasons of those that wait.
-func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilter) []rest.Job {
+func liveJobs(st *sched.State, reader model.Subject, now model.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
 	defer tellTo(st, reader, f.sight)()
 	for j := range sched.Newest(st.AsOf(now), f.wants) {
@@ -408,14 +409,14 @@ func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilte
 
 // tellTo has what a state says told to a reader, with a sight of some jobs, nil for all, until back
 // is called. It is no copy: what one list worked out, the next one finds.
-func tellTo(st *sched.State, reader sched.Subject, sight *authorizer.Sight) (back func()) {
+func tellTo(st *sched.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
 	if sight == nil {
 		return sched.Telling(st, reader, nil)
 	}
-	return sched.Telling(st, reader, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
+	return sched.Telling(st, reader, func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
 }
 
-func withReason(st *sched.State, reader sched.Subject, j sched.JobStatus) rest.Job {
+func withReason(st *sched.State, reader model.Subject, j sched.JobStatus) rest.Job {
 	out := jobOf(reader, j)
 	if j.Phase != sched.Waiting {
 		return out

@@ -14,7 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/limiter"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Commands are left a processor, or half of the only two.
@@ -85,7 +85,7 @@ func follows(r *http.Request) bool {
 }
 
 // Await waits for a user's turn in a lane.
-func awaitTurn(ctx context.Context, lane *limiter.Limiter, by sched.Subject) (leave func(), err error) {
+func awaitTurn(ctx context.Context, lane *limiter.Limiter, by model.Subject) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, turnWait)
 	defer cancel()
 	leave, err = lane.Wait(ctx, string(by))
@@ -132,7 +132,7 @@ func (t *turnedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // PackInTurn writes an archive for a user: in turn while it packs, and in none while its reader
 // takes a piece of it.
-func packInTurn(ctx context.Context, lane *limiter.Limiter, by sched.Subject, w io.Writer,
+func packInTurn(ctx context.Context, lane *limiter.Limiter, by model.Subject, w io.Writer,
 	pack func(io.Writer) error) error {
 	p := &packed{w: w, turn: func() (func(), error) { return lane.Wait(ctx, string(by)) }}
 	var err error

@@ -8,15 +8,16 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
 // noDRF makes all policies but drf: a file with that one is refused by the core alone.
-func noDRF(c sched.VCConfig) (sched.Policy, error) {
+func noDRF(c model.VCConfig) (sched.Policy, error) {
 	if c.Policy == "drf" {
 		return nil, fmt.Errorf("there is no drf here")
 	}
@@ -82,7 +83,7 @@ func TestLoanOfWhatWasRefused(t *testing.T) {
 			}
 			bad := clusterFile + "    policy: drf\n"
 			if killed {
-				if err := w.store.BeginConfig(ctx, engine.ConfigVersion{Time: 1, Until: wall().Add(sched.Hour), Back: 1}, []byte(bad)); err != nil {
+				if err := w.store.BeginConfig(ctx, engine.ConfigVersion{Time: 1, Until: wall().Add(model.Hour), Back: 1}, []byte(bad)); err != nil {
 					t.Fatal(err)
 				}
 			} else if err := w.put(bad, "7d"); err == nil || !strings.Contains(err.Error(), "there is no drf here") {
@@ -139,7 +140,7 @@ func TestLoanOfAComment(t *testing.T) {
 		t.Errorf("what is in force: %v", err)
 	}
 	words := clusterFile + "# other words\n"
-	in := server.Instant(wall().Add(sched.Hour))
+	in := server.Instant(wall().Add(model.Hour))
 	plan, err := w.client.PlanConfigUntil(ctx, []byte(words), in)
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +167,7 @@ func TestLoanGoesBack(t *testing.T) {
 				}
 			}
 			w.stop()
-			w = setup{gpus: 1, dir: w.dir, named: named, now: func() sched.Time { return wall().Add(2 * sched.Hour) }}.open(t)
+			w = setup{gpus: 1, dir: w.dir, named: named, now: func() model.Time { return wall().Add(2 * model.Hour) }}.open(t)
 			w.ends("before the server looks", true, 1)
 			loop, stop := context.WithCancel(ctx)
 			gone := make(chan struct{})

@@ -22,8 +22,9 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/duplex"
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
@@ -79,7 +80,7 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 		return nil, err
 	}
 	l := &logWriter{server: s, follow: in.Follow, offset: in.Offset, tail: -1}
-	l.ref = executor.LogRef{Attempt: sched.AttemptID{Job: j.ID, Gang: j.Tasks[task].Gang, N: int32(in.Attempt)}, Task: task, Stream: in.Stream}
+	l.ref = executor.LogRef{Attempt: model.AttemptID{Job: j.ID, Gang: j.Tasks[task].Gang, N: int32(in.Attempt)}, Task: task, Stream: in.Stream}
 	if in.Attempt == 0 {
 		l.ref.Attempt.N = j.Tasks[task].Attempt
 	}
@@ -435,9 +436,9 @@ func (l *logWriter) over(ctx context.Context) (bool, error) {
 		return t.Attempt > l.ref.Attempt.N, nil
 	}
 	switch t.State {
-	case sched.TaskSucceeded, sched.TaskFailed, sched.TaskEnded:
+	case model.TaskSucceeded, model.TaskFailed, model.TaskEnded:
 		return true, nil
-	case sched.TaskWaiting: // for its next attempt; this one is over
+	case model.TaskWaiting: // for its next attempt; this one is over
 		return t.Attempt > 0, nil
 	}
 	return false, nil
@@ -503,7 +504,7 @@ type visitor struct {
 	job  rest.Job
 	ref  executor.TaskRef
 	task string // its name
-	by   sched.Subject
+	by   model.Subject
 	done func()
 }
 
@@ -528,7 +529,7 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 			"this path speaks WebSocket only: use comb job exec or comb job port-forward, or a WebSocket client")
 		return nil, huma.ErrorWithHeaders(p, http.Header{"Upgrade": {"websocket"}})
 	}
-	v.ref = executor.TaskRef{Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: n}
+	v.ref = executor.TaskRef{Attempt: model.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: n}
 	var refusal string
 	if v.done, refusal = e.seats.Take(string(v.by)); refusal != "" {
 		return nil, withHeaders(busy(5, refusal))
@@ -536,8 +537,8 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 	return v, nil
 }
 
-func isThere(s sched.TaskState) bool {
-	return s == sched.TaskRunning || s == sched.TaskStopping
+func isThere(s model.TaskState) bool {
+	return s == model.TaskRunning || s == model.TaskStopping
 }
 
 // problem is an error of an executor as an answer.
@@ -596,7 +597,7 @@ func (v *visitor) over(ctx context.Context) *rest.Problem {
 		j, found := st.Job(v.job.ID)
 		if ended = !found || int(v.ref.Task) >= len(j.Tasks); !ended {
 			t := &j.Tasks[v.ref.Task]
-			ended = t.Attempt != v.ref.Attempt.N || !isThere(t.State) && t.State != sched.TaskIsUnknown
+			ended = t.Attempt != v.ref.Attempt.N || !isThere(t.State) && t.State != model.TaskIsUnknown
 		}
 	})
 	if err != nil || !ended {

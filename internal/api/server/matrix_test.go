@@ -12,14 +12,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/pai"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // asker is an identity of docs/rights.md that asks about jobs of VC a.
@@ -96,7 +96,7 @@ type tried struct {
 }
 
 // matrixOf are all routes of both dialects, filled for jobs of a user.
-func matrixOf(t *testing.T, owner string, id, ended sched.JobID) (all []tried) {
+func matrixOf(t *testing.T, owner string, id, ended model.JobID) (all []tried) {
 	t.Helper()
 	submit, err := json.Marshal(rest.SubmitRequest{Quick: &rest.QuickJob{VC: "a", GPUs: 1, CPUs: "1", MemoryMB: 100, Command: []string{"true"}}})
 	if err != nil {
@@ -191,7 +191,7 @@ func TestRightsMatrix(t *testing.T) {
 	w := teams(t)
 	ctx := context.Background()
 	table := rightsTable(t)
-	scoped := func(user string, scope identity.Scope) string {
+	scoped := func(user string, scope access.Scope) string {
 		token, _, err := w.people.CreateToken(ctx, user, people.NewToken{User: user, Name: "scoped", Scope: scope})
 		if err != nil {
 			t.Fatal(err)
@@ -220,11 +220,11 @@ func TestRightsMatrix(t *testing.T) {
 		{name: "a member of another VC", user: "bob", token: w.user("bob", "blue"), elsewhere: true},
 		{name: "a user in no group", user: "nils", token: w.user("nils")},
 		{name: "the holder of the data directory's token", user: "admin", token: w.token, column: cluster, root: true},
-		{name: "a member's token that reads alone", user: "anna", token: scoped("anna", identity.Scope{ReadOnly: true}), column: member, readOnly: true},
-		{name: "the own user's token that reads alone", user: "alice", token: scoped("alice", identity.Scope{ReadOnly: true}), column: member, owner: true, readOnly: true},
-		{name: "an administrator's token that reads alone", user: "carol", token: scoped("carol", identity.Scope{ReadOnly: true}), column: cluster, readOnly: true},
-		{name: "a member's token for another VC", user: "bea", token: scoped("bea", identity.Scope{VCs: []string{"b"}}), column: member, bounded: true},
-		{name: "an administrator's token for another VC", user: "carol", token: scoped("carol", identity.Scope{VCs: []string{"b"}}), column: cluster, bounded: true},
+		{name: "a member's token that reads alone", user: "anna", token: scoped("anna", access.Scope{ReadOnly: true}), column: member, readOnly: true},
+		{name: "the own user's token that reads alone", user: "alice", token: scoped("alice", access.Scope{ReadOnly: true}), column: member, owner: true, readOnly: true},
+		{name: "an administrator's token that reads alone", user: "carol", token: scoped("carol", access.Scope{ReadOnly: true}), column: cluster, readOnly: true},
+		{name: "a member's token for another VC", user: "bea", token: scoped("bea", access.Scope{VCs: []string{"b"}}), column: member, bounded: true},
+		{name: "an administrator's token for another VC", user: "carol", token: scoped("carol", access.Scope{VCs: []string{"b"}}), column: cluster, bounded: true},
 	}
 	if testing.Short() { // maybe with the race detector
 		few := []string{"a member", "the job's own user, which has left the VC", "a member of another VC",
@@ -327,7 +327,7 @@ func TestRightsMatrix(t *testing.T) {
 }
 
 // marked submits a job with a mark in its file, its log and its notices, and waits until it runs.
-func (w *world) marked(owner, token, name string) sched.JobID {
+func (w *world) marked(owner, token, name string) model.JobID {
 	w.t.Helper()
 	c, err := rest.NewClient(w.url, token)
 	if err != nil {
@@ -343,7 +343,7 @@ func (w *world) marked(owner, token, name string) sched.JobID {
 	w.client.See(out.Seq)
 	w.until("it runs", w.running(out.ID))
 	for _, stream := range []string{"stdout", "stderr"} {
-		w.logs.print(executor.LogRef{Attempt: sched.AttemptID{Job: out.ID, N: 1}, Stream: stream}, mark+"\n")
+		w.logs.print(executor.LogRef{Attempt: model.AttemptID{Job: out.ID, N: 1}, Stream: stream}, mark+"\n")
 	}
 	w.live.Tell(sched.Notice{Job: out.ID, Message: mark})
 	w.until("its owner reads the notice", func() bool {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/storetest"
 )
 
@@ -18,7 +19,7 @@ import (
 var _ server.Store = storetest.Store(nil)
 
 // of is a client of another user.
-func (w *world) of(user sched.Subject) *rest.Client {
+func (w *world) of(user model.Subject) *rest.Client {
 	w.t.Helper()
 	token, _, err := w.store.CreateToken(context.Background(), "other", user, wall())
 	if err != nil {
@@ -51,7 +52,7 @@ func TestTwoUsersOfOneName(t *testing.T) {
 	eve.See(his.Seq)
 
 	// Neither's conflict names the other's job.
-	for c, ids := range map[*rest.Client][2]sched.JobID{alice: {hers.ID, his.ID}, bob: {his.ID, hers.ID}} {
+	for c, ids := range map[*rest.Client][2]model.JobID{alice: {hers.ID, his.ID}, bob: {his.ID, hers.ID}} {
 		_, err := c.Submit(ctx, train, "")
 		mine, others := "(id "+rest.JobRef(ids[0])+")", "(id "+rest.JobRef(ids[1])+")"
 		if rest.CodeOf(err) != rest.CodeConflict || !strings.Contains(err.Error(), mine) || strings.Contains(err.Error(), others) {
@@ -64,7 +65,7 @@ func TestTwoUsersOfOneName(t *testing.T) {
 		for _, c := range []struct {
 			who  *rest.Client
 			ref  string
-			want sched.JobID
+			want model.JobID
 			as   string
 		}{
 			{alice, "train", hers.ID, "train"}, {bob, "train", his.ID, "train"}, {eve, "train", 0, ""},

@@ -3,9 +3,10 @@ package server
 import (
 	"context"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Store is what the server needs of where everything is kept. internal/test/storetest says what each part
@@ -21,18 +22,18 @@ type Store interface {
 // History is what happened: jobs that have ended, and events.
 type History interface {
 	// Finished lists jobs that ended, latest submission first; next is the cursor of the next page, 0 at the end.
-	Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next sched.JobID, err error)
+	Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next model.JobID, err error)
 	// Job returns a job that has ended, LastNamed the latest of a user's name; false is none.
-	Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error)
-	LastNamed(ctx context.Context, user sched.Subject, name sched.JobName) (sched.JobStatus, bool, error)
+	Job(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error)
+	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (sched.JobStatus, bool, error)
 	// Spec returns what was submitted for a job, live or ended.
-	Spec(ctx context.Context, id sched.JobID) (*sched.Job, bool, error)
+	Spec(ctx context.Context, id model.JobID) (*model.Job, bool, error)
 	// Events returns the next events after one, about so many bytes of them, one at least; none at the end.
 	Events(ctx context.Context, after uint64, size int) ([]sched.Record, error)
 	// JobEvents returns at most limit events about one job after one; limit 0 is 1,000.
-	JobEvents(ctx context.Context, id sched.JobID, after uint64, limit int) ([]sched.Record, error)
+	JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]sched.Record, error)
 	// Removed says when the files of a job that has ended were removed, and why; false is that they were not.
-	Removed(ctx context.Context, id sched.JobID) (engine.Removed, bool, error)
+	Removed(ctx context.Context, id model.JobID) (engine.Removed, bool, error)
 }
 
 // Answers remembers what was answered to requests with an idempotency key.
@@ -40,7 +41,7 @@ type Answers interface {
 	// Recall returns what was answered; nil if nothing was.
 	Recall(ctx context.Context, m sched.Meta) (*engine.Answered, error)
 	// KeysFull says why one more key of a subject is not remembered; nil when it is.
-	KeysFull(subject sched.Subject, submission bool, now sched.Time) error
+	KeysFull(subject model.Subject, submission bool, now model.Time) error
 }
 
 // Witness says whether what is acknowledged is kept.
@@ -53,7 +54,7 @@ type Witness interface {
 
 // Secrets returns a job's secret values; nil if it has none, or has ended.
 type Secrets interface {
-	Secrets(ctx context.Context, id sched.JobID) (map[string]string, error)
+	Secrets(ctx context.Context, id model.JobID) (map[string]string, error)
 }
 
 // Meter measures tasks.
@@ -65,11 +66,11 @@ type Meter interface {
 // Tags are words that users give to jobs, also to those that have ended.
 type Tags interface {
 	// Tag gives a job a tag, or takes it off; engine.ErrTooMany says that it has most.
-	Tag(ctx context.Context, job sched.JobID, tag string, on bool, most int) error
+	Tag(ctx context.Context, job model.JobID, tag string, on bool, most int) error
 	// Of returns the tags of up to 1,000 jobs.
-	Of(ctx context.Context, jobs []sched.JobID) (map[sched.JobID][]string, error)
+	Of(ctx context.Context, jobs []model.JobID) (map[model.JobID][]string, error)
 	// With returns the latest jobs that have a tag.
-	With(ctx context.Context, tag string) (map[sched.JobID]bool, error)
+	With(ctx context.Context, tag string) (map[model.JobID]bool, error)
 }
 
 // ClusterFiles keeps the cluster files that were applied, as versions.

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // numbersOf are those with which the tasks of a job run.
-func (w *world) numbersOf(id sched.JobID, seq uint64) (n [2]uint32) {
+func (w *world) numbersOf(id model.JobID, seq uint64) (n [2]uint32) {
 	w.t.Helper()
 	err := w.replica.Read(w.t.Context(), seq, func(s *sched.State) {
 		if job, ok := s.Spec(id); ok {
@@ -35,7 +36,7 @@ func TestNumbersOfJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	token, other := w.signIn("alice"), w.signIn("carol")
-	jobs := map[sched.JobID][2]uint32{}
+	jobs := map[model.JobID][2]uint32{}
 	submit := func(token, name string, want [2]uint32) {
 		t.Helper()
 		job := w.submitAs(token, name, "a", 4)

@@ -9,8 +9,8 @@ import (
 	"net/http"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // fullRetry is how long a client waits that has used up its idempotency keys.

@@ -12,14 +12,15 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // clock is a wall clock that a test sets forward.
 type clock struct{ ahead atomic.Int64 }
 
-func (c *clock) now() sched.Time          { return wall().Add(sched.Duration(c.ahead.Load())) }
-func (c *clock) forward(d sched.Duration) { c.ahead.Add(int64(d)) }
+func (c *clock) now() model.Time          { return wall().Add(model.Duration(c.ahead.Load())) }
+func (c *clock) forward(d model.Duration) { c.ahead.Add(int64(d)) }
 
 // ask is one write, as a client repeats it.
 type ask struct{ method, path, body, media, match, key string }
@@ -174,13 +175,13 @@ func TestKeysAreKeptForADay(t *testing.T) {
 		})
 	}
 	all.Wait()
-	c.forward(23*sched.Hour + 55*sched.Minute)
+	c.forward(23*model.Hour + 55*model.Minute)
 	w.stop()
 	w = setup{dir: w.dir, now: c.now}.open(t)
 	if status, repeated, text := w.send(a); status/100 != 2 || !repeated || text != first {
 		t.Errorf("after %d keys and nearly a day: %d, repeated %v, %s; want %s", others, status, repeated, text, first)
 	}
-	c.forward(10 * sched.Minute)
+	c.forward(10 * model.Minute)
 	for range 2 { // the first batch forgets what is old enough
 		if _, err := w.client.Cordon(context.Background(), "n1", ""); err != nil {
 			t.Fatal(err)
@@ -231,7 +232,7 @@ func TestKeysAreBounded(t *testing.T) {
 	if _, err := bob.Submit(context.Background(), quickJob("bobs", 1), ""); err != nil {
 		t.Errorf("another subject: %v", err)
 	}
-	c.forward(25 * sched.Hour)
+	c.forward(25 * model.Hour)
 	if status, _ := send("k5"); status != http.StatusCreated {
 		t.Errorf("a day later: %d", status)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/pai"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/telemetry"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -62,7 +62,7 @@ func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // receive lets a request in and reads its body, which the function that is returned gives back.
-func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), who *identity.Principal, p *rest.Problem) {
+func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), who *access.Principal, p *rest.Problem) {
 	if r.ProtoMajor != 1 {
 		return nil, nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
 	}
@@ -73,12 +73,12 @@ func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), 
 		return nil, nil, p
 	}
 	who = o.pai.Principal(r)
-	caller, limit := sched.Subject(""), int64(rest.MaxBody)
+	caller, limit := model.Subject(""), int64(rest.MaxBody)
 	switch {
 	case who != nil:
-		caller = sched.Subject(who.User)
+		caller = model.Subject(who.User)
 	case pai.Open(r):
-		caller, limit = sched.Subject("address "+people.Network(hostOf(r))), maxLogin // no user has a space in its name
+		caller, limit = model.Subject("address "+people.Network(hostOf(r))), maxLogin // no user has a space in its name
 	default: // it is refused whatever its body is
 		hurry(w, r)
 		return func() {}, nil, nil
@@ -93,18 +93,18 @@ func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), 
 type paiApp struct{ s *Server }
 
 // as is a request of a principal for something to do with a job.
-func as(ctx context.Context, p *identity.Principal, verb access.Verb) context.Context {
+func as(ctx context.Context, p *access.Principal, verb access.Verb) context.Context {
 	return authorizer.With(ctx, &authorizer.Asker{Principal: p, Verb: verb})
 }
 
 // cluster is a request of a principal for something about the cluster, if it may.
-func (a paiApp) cluster(ctx context.Context, p *identity.Principal, verb access.Verb) (context.Context, error) {
+func (a paiApp) cluster(ctx context.Context, p *access.Principal, verb access.Verb) (context.Context, error) {
 	ctx = as(ctx, p, verb)
 	return ctx, a.s.warden.May(ctx, verb, access.Object{}, nil)
 }
 
 // Rights implements pai.App.
-func (a paiApp) Rights(ctx context.Context) (*access.Table, []cell.VCName, error) {
+func (a paiApp) Rights(ctx context.Context) (*access.Rights, []cell.VCName, error) {
 	table, err := a.s.warden.Table(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -119,13 +119,13 @@ func (a paiApp) Rights(ctx context.Context) (*access.Table, []cell.VCName, error
 }
 
 // May implements pai.App.
-func (a paiApp) May(ctx context.Context, p *identity.Principal, verb access.Verb) error {
+func (a paiApp) May(ctx context.Context, p *access.Principal, verb access.Verb) error {
 	_, err := a.cluster(ctx, p, verb)
 	return err
 }
 
 // Submit implements pai.App.
-func (a paiApp) Submit(ctx context.Context, p *identity.Principal, file []byte) (sched.JobName, error) {
+func (a paiApp) Submit(ctx context.Context, p *access.Principal, file []byte) (model.JobName, error) {
 	out, err := a.s.submit(as(ctx, p, access.SubmitJob), &submitInput{ContentType: "text/yaml", RawBody: file})
 	if err != nil {
 		return "", err
@@ -134,7 +134,7 @@ func (a paiApp) Submit(ctx context.Context, p *identity.Principal, file []byte) 
 }
 
 // Jobs implements pai.App.
-func (a paiApp) Jobs(ctx context.Context, p *identity.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error {
+func (a paiApp) Jobs(ctx context.Context, p *access.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error {
 	ctx = as(ctx, p, access.SeeJob)
 	in := &listInput{Name: q.Name, Limit: maxPage}
 	for _, phase := range q.States {
@@ -180,7 +180,7 @@ func (a paiApp) inTurn(ctx context.Context, look func() error) error {
 }
 
 // Job implements pai.App.
-func (a paiApp) Job(ctx context.Context, p *identity.Principal, of pai.Ref) (*pai.Job, error) {
+func (a paiApp) Job(ctx context.Context, p *access.Principal, of pai.Ref) (*pai.Job, error) {
 	ctx = as(ctx, p, access.SeeJob)
 	j, err := a.find(ctx, of)
 	if err != nil {
@@ -198,7 +198,7 @@ func (a paiApp) Job(ctx context.Context, p *identity.Principal, of pai.Ref) (*pa
 }
 
 // JobConfig implements pai.App.
-func (a paiApp) JobConfig(ctx context.Context, p *identity.Principal, of pai.Ref) ([]byte, error) {
+func (a paiApp) JobConfig(ctx context.Context, p *access.Principal, of pai.Ref) ([]byte, error) {
 	out, err := a.s.jobConfig(as(ctx, p, access.ReadJob), &jobRead{Ref: of.String()})
 	if err != nil {
 		return nil, err
@@ -207,13 +207,13 @@ func (a paiApp) JobConfig(ctx context.Context, p *identity.Principal, of pai.Ref
 }
 
 // Stop implements pai.App.
-func (a paiApp) Stop(ctx context.Context, p *identity.Principal, of pai.Ref) error {
+func (a paiApp) Stop(ctx context.Context, p *access.Principal, of pai.Ref) error {
 	_, err := a.s.stop(as(ctx, p, access.ChangeJob), &stopInput{Ref: of.String()})
 	return err
 }
 
 // Start implements pai.App.
-func (a paiApp) Start(ctx context.Context, p *identity.Principal, of pai.Ref) (bool, error) {
+func (a paiApp) Start(ctx context.Context, p *access.Principal, of pai.Ref) (bool, error) {
 	ctx = as(ctx, p, access.ChangeJob)
 	j, err := a.find(ctx, of)
 	if err == nil && j.Stopping {
@@ -231,7 +231,7 @@ func (a paiApp) Start(ctx context.Context, p *identity.Principal, of pai.Ref) (b
 }
 
 // MayRead implements pai.App.
-func (a paiApp) MayRead(ctx context.Context, p *identity.Principal, of pai.Ref) error {
+func (a paiApp) MayRead(ctx context.Context, p *access.Principal, of pai.Ref) error {
 	_, err := a.find(as(ctx, p, access.ReadJob), of)
 	return err
 }
@@ -246,7 +246,7 @@ func (a paiApp) find(ctx context.Context, of pai.Ref) (j rest.Job, err error) {
 }
 
 // History implements pai.App.
-func (a paiApp) History(ctx context.Context, p *identity.Principal, of pai.Ref) ([]rest.PastAttempt, error) {
+func (a paiApp) History(ctx context.Context, p *access.Principal, of pai.Ref) ([]rest.PastAttempt, error) {
 	h, err := pastOf(as(ctx, p, access.ReadJob), a.s, &jobRead{Ref: of.String()})
 	if err != nil {
 		return nil, err
@@ -255,7 +255,7 @@ func (a paiApp) History(ctx context.Context, p *identity.Principal, of pai.Ref) 
 }
 
 // Tag implements pai.App.
-func (a paiApp) Tag(ctx context.Context, p *identity.Principal, of pai.Ref, tag string, on bool) error {
+func (a paiApp) Tag(ctx context.Context, p *access.Principal, of pai.Ref, tag string, on bool) error {
 	j, err := a.find(as(ctx, p, access.ChangeJob), of)
 	if err == nil {
 		_, err = tags{a.s}.set(ctx, &j, tag, on)
@@ -264,7 +264,7 @@ func (a paiApp) Tag(ctx context.Context, p *identity.Principal, of pai.Ref, tag 
 }
 
 // Events implements pai.App: a job's first page of them.
-func (a paiApp) Events(ctx context.Context, p *identity.Principal, of pai.Ref) ([]rest.Event, error) {
+func (a paiApp) Events(ctx context.Context, p *access.Principal, of pai.Ref) ([]rest.Event, error) {
 	ctx = as(ctx, p, access.ReadJob)
 	j, err := a.find(ctx, of)
 	if err != nil {
@@ -279,7 +279,7 @@ func (a paiApp) Events(ctx context.Context, p *identity.Principal, of pai.Ref) (
 }
 
 // Log implements pai.App.
-func (a paiApp) Log(w http.ResponseWriter, r *http.Request, p *identity.Principal, of *pai.LogRef) error {
+func (a paiApp) Log(w http.ResponseWriter, r *http.Request, p *access.Principal, of *pai.LogRef) error {
 	ctx := as(r.Context(), p, access.ReadJob)
 	in := &logInput{Ref: of.Ref.String(), Role: of.Role, Index: int64(of.Index), Attempt: int64(of.Attempt), Stream: of.Stream}
 	if of.Tail {
@@ -294,7 +294,7 @@ func (a paiApp) Log(w http.ResponseWriter, r *http.Request, p *identity.Principa
 }
 
 // VCs implements pai.App.
-func (a paiApp) VCs(ctx context.Context, p *identity.Principal) ([]rest.VCStatus, error) {
+func (a paiApp) VCs(ctx context.Context, p *access.Principal) ([]rest.VCStatus, error) {
 	ctx, err := a.cluster(ctx, p, access.SeeCluster)
 	if err != nil {
 		return nil, err
@@ -310,7 +310,7 @@ func (a paiApp) VCs(ctx context.Context, p *identity.Principal) ([]rest.VCStatus
 }
 
 // Cells implements pai.App.
-func (a paiApp) Cells(ctx context.Context, p *identity.Principal) ([]rest.CellStatus, error) {
+func (a paiApp) Cells(ctx context.Context, p *access.Principal) ([]rest.CellStatus, error) {
 	ctx, err := a.cluster(ctx, p, access.SeeCluster)
 	if err != nil {
 		return nil, err
@@ -326,7 +326,7 @@ func (a paiApp) Cells(ctx context.Context, p *identity.Principal) ([]rest.CellSt
 }
 
 // Nodes implements pai.App.
-func (a paiApp) Nodes(ctx context.Context, p *identity.Principal) ([]rest.NodeStatus, error) {
+func (a paiApp) Nodes(ctx context.Context, p *access.Principal) ([]rest.NodeStatus, error) {
 	ctx, err := a.cluster(ctx, p, access.SeeCluster)
 	if err != nil {
 		return nil, err
@@ -342,7 +342,7 @@ func (a paiApp) Nodes(ctx context.Context, p *identity.Principal) ([]rest.NodeSt
 }
 
 // Storages implements pai.App.
-func (a paiApp) Storages(ctx context.Context, p *identity.Principal) ([]rest.StorageStatus, error) {
+func (a paiApp) Storages(ctx context.Context, p *access.Principal) ([]rest.StorageStatus, error) {
 	ctx, err := a.cluster(ctx, p, access.SeeCluster)
 	if err != nil {
 		return nil, err

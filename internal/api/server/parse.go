@@ -17,14 +17,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -94,7 +94,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 
 // identify gives a job the numbers of its user, which it keeps whatever becomes of the account. The
 // holder of the data directory's token need not have an account.
-func identify(directory *people.Directory, p *identity.Principal, job *sched.Job) error {
+func identify(directory *people.Directory, p *access.Principal, job *model.Job) error {
 	ids, err := directory.TaskIDs(string(job.User))
 	if err != nil && (p.Known || !errors.Is(err, people.ErrNotFound)) {
 		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, err.Error())
@@ -104,9 +104,9 @@ func identify(directory *people.Directory, p *identity.Principal, job *sched.Job
 }
 
 // checkTrust refuses a process where the jobs of strangers share the machine: it could read and end theirs.
-func (s *Server) checkTrust(job *sched.Job) error {
+func (s *Server) checkTrust(job *model.Job) error {
 	boxed := s.opts.Images >= jobspec.ImagesUsed
-	bare := slices.ContainsFunc(job.Roles, func(r sched.Role) bool { return r.Launch.Image == "" })
+	bare := slices.ContainsFunc(job.Roles, func(r model.Role) bool { return r.Launch.Image == "" })
 	if s.opts.TrustUsers || boxed && !bare || !s.opts.People.Strangers() {
 		return nil
 	}
@@ -205,7 +205,7 @@ func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 		Retries: q.Retries, Checkpoint: q.Checkpoint, Limits: q.Limits,
 	}
 	for _, label := range slices.Sorted(maps.Keys(q.Ports)) {
-		out.Ports = append(out.Ports, sched.Port{Label: label, Count: q.Ports[label]})
+		out.Ports = append(out.Ports, model.Port{Label: label, Count: q.Ports[label]})
 	}
 	if out.Name == "" {
 		out.Name = quickName(q, key)
@@ -215,7 +215,7 @@ func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 		out.WorkDir = cmp.Or(out.WorkDir, q.Caller.Folder.Path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Env)) {
-		out.Env = append(out.Env, sched.EnvVar{Name: name, Value: q.Env[name]})
+		out.Env = append(out.Env, model.EnvVar{Name: name, Value: q.Env[name]})
 	}
 	return out
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Of a job that waits since nodes refused it each reason is told once; of one that runs, none.

@@ -1,6 +1,8 @@
 package server
 
-import "github.com/combsched/comb/internal/access"
+import (
+	"github.com/combsched/comb/internal/core/access"
+)
 
 // need is what a route asks for: a verb, about the cluster or about the job that its path names.
 type need struct {

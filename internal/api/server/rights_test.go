@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -28,12 +28,12 @@ func (w *world) user(name string, groups ...string) string {
 	ctx := context.Background()
 	for _, g := range groups {
 		if _, err := w.people.Group(g); err != nil {
-			if err := w.people.CreateGroup(ctx, "test", identity.Group{Name: g}); err != nil {
+			if err := w.people.CreateGroup(ctx, "test", access.Group{Name: g}); err != nil {
 				w.t.Fatal(err)
 			}
 		}
 	}
-	if err := w.people.CreateUsers(ctx, "test", []people.NewUser{{User: identity.User{Name: name, Groups: groups}}}); err != nil {
+	if err := w.people.CreateUsers(ctx, "test", []people.NewUser{{User: access.User{Name: name, Groups: groups}}}); err != nil {
 		w.t.Fatal(err)
 	}
 	token, _, err := w.people.CreateToken(ctx, name, people.NewToken{User: name, Name: "test"})
@@ -59,7 +59,7 @@ func teams(t *testing.T) *world {
 	c.Cluster.Cells = append(c.Cluster.Cells, two)
 	quota := c.Cluster.VCs[0].Quota
 	c.Cluster.VCs = []cell.VCSpec{{Name: "a", Quota: quota}, {Name: "b", Quota: quota}}
-	c.VCs = []sched.VCConfig{{Name: "a"}, {Name: "b"}}
+	c.VCs = []model.VCConfig{{Name: "a"}, {Name: "b"}}
 	c.Access = []access.Grant{{VC: "a", Managers: []string{"leads"}, Members: []string{"red"}, Viewers: []string{"guests"}}, {VC: "b", Members: []string{"blue"}}}
 	reply := w.live.Do(context.Background(), sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: c}, nil)
 	if reply.Refusal != nil || reply.Err != nil {
@@ -97,7 +97,7 @@ func TestRightsOfEveryRoute(t *testing.T) {
 	askers := map[string]string{"member of another VC": w.user("alice", "red"), "administrator of another VC": w.user("lena", "leads"), "without a group": w.user("nils")}
 	job := w.submitAs(bob, "canary-job", "b", 4)
 	w.until("it runs", w.running(job.ID))
-	w.logs.print(executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}, "canary-log\n")
+	w.logs.print(executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}, "canary-log\n")
 	ended := w.submitAs(bob, "canary-job-ended", "b", 1)
 	if _, err := w.client.Stop(context.Background(), rest.JobRef(ended.ID), ""); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestRightsInAVC(t *testing.T) {
 	alice, anna, lena, gus := w.user("alice", "red"), w.user("anna", "red"), w.user("lena", "leads"), w.user("gus", "guests")
 	job := w.submitAs(alice, "train", "a", 1)
 	w.until("it runs", w.running(job.ID))
-	w.logs.print(executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}, "loss 0.5\n")
+	w.logs.print(executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}, "loss 0.5\n")
 	path := rest.Prefix + "/jobs/" + rest.JobRef(job.ID)
 	w.live.Tell(sched.Notice{Job: job.ID, Message: "canary-notice"})
 	w.until("its owner reads the notice", func() bool {
@@ -228,7 +228,7 @@ func TestNoCommandIsHidden(t *testing.T) {
 	}
 	for _, c := range []struct {
 		method string
-		job    sched.JobID
+		job    model.JobID
 		path   string
 		want   int
 	}{

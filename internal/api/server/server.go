@@ -20,7 +20,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/oidc"
 	"github.com/combsched/comb/internal/api/people"
@@ -28,9 +27,10 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server/accounts"
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/spec/jobspec"
 	"github.com/combsched/comb/internal/spec/upload"
@@ -55,14 +55,14 @@ type Options struct {
 	Policies config.Policies
 	// CheckCluster, when set, refuses a cluster that this installation cannot
 	// carry, such as one larger than the machine.
-	CheckCluster func(*sched.Config) error
+	CheckCluster func(*model.Config) error
 	// Configured, when set, is called when a cluster file is in force that a user applied.
 	Configured func()
 	// SameFolder says why a task cannot run in the folder that a caller on this
 	// machine means; nil where tasks do not run on this machine.
 	SameFolder func(rest.Folder) error
 	// Checkpoints says where a job's tasks save their work; nil where that is no folder of this machine.
-	Checkpoints func(sched.JobID) string
+	Checkpoints func(model.JobID) string
 	TrustUsers  bool             // jobs of several users may run as processes
 	Images      jobspec.ImageUse // what becomes of an image that a job names
 	ImageStore  executor.Images  // the images of the machine; nil is none
@@ -78,7 +78,7 @@ type Options struct {
 	Proxies Proxies
 	// Certified reports whether the server's certificate is for a host: clients may call it by that, too. nil is without TLS.
 	Certified func(host string) bool
-	Now       func() sched.Time
+	Now       func() model.Time
 	// SlowReader is how long a reader of events may take for one piece before its stream ends; 0 is 20 s.
 	SlowReader time.Duration
 	Log        *slog.Logger
@@ -138,14 +138,14 @@ func build(o Options) (*Server, huma.API) {
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
 		lanes: newReadLimits(), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
 		streams: limiter.Limiter{All: maxStreams, One: maxOneStreams, What: "streams"},
-		lent:    make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
+		lent:    make(chan struct{}, 1), bodies: bodies{slow: map[model.Subject]int{}}, portal: portal.New(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.warden = &authorizer.Authorizer{People: o.People, Log: s.log,
 		Read: func(ctx context.Context, f func(*sched.State)) error { return s.read(ctx, 0, f) },
-		Past: func(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
+		Past: func(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
 	if o.People != nil {
 		o.People.Crowded = s.warden.Crowd
 	}
@@ -215,7 +215,7 @@ func schemaName(t reflect.Type, hint string) string {
 	case "effects", "jobs", "sched", "setting", "why":
 		return "Core" + name
 	case "amount":
-		if t == reflect.TypeFor[amount.Room]() {
+		if t == reflect.TypeFor[model.Room]() {
 			return "Core" + name
 		}
 	case "cell":

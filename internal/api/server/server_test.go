@@ -10,8 +10,9 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -172,7 +173,7 @@ func (broken) Rank(sched.View) iter.Seq[sched.Wish] { panic("broken") }
 
 // Who applies a configuration is told when a policy that it brings fails at once.
 func TestConfigWhosePolicyFails(t *testing.T) {
-	w := openWorld(t, 1, 1<<20, func(c sched.VCConfig) (sched.Policy, error) {
+	w := openWorld(t, 1, 1<<20, func(c model.VCConfig) (sched.Policy, error) {
 		p, err := policy.New(c)
 		if c.Policy == "las" {
 			p = broken{p}

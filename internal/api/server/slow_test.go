@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // tokenOf makes a token of another user.
-func (w *world) tokenOf(who sched.Subject) string {
+func (w *world) tokenOf(who model.Subject) string {
 	w.t.Helper()
 	token, _, err := w.store.CreateToken(context.Background(), "test", who, wall())
 	if err != nil {
@@ -79,7 +79,7 @@ func TestSlowBodies(t *testing.T) {
 	count := map[answer]int{}
 	var all sync.WaitGroup
 	for user := range 5 {
-		token := w.tokenOf(sched.Subject(fmt.Sprintf("u%d", user)))
+		token := w.tokenOf(model.Subject(fmt.Sprintf("u%d", user)))
 		for i := range 20 {
 			length, piece := "Content-Length: 3000", "a"
 			if i%2 == 1 {
@@ -153,7 +153,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	before := heap()
 	var all sync.WaitGroup
 	for i := range 40 {
-		c := w.begin(w.tokenOf(sched.Subject(fmt.Sprintf("u%d", i))), "POST /api/v1/config:plan", fmt.Sprintf("Content-Length: %d", rest.MaxConfigBody))
+		c := w.begin(w.tokenOf(model.Subject(fmt.Sprintf("u%d", i))), "POST /api/v1/config:plan", fmt.Sprintf("Content-Length: %d", rest.MaxConfigBody))
 		all.Go(func() { _, _ = c.Write(text) })
 	}
 	most := 0.0

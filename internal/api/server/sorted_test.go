@@ -8,15 +8,16 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // TestSortedLists wants the jobs that end first, and a virtual cluster's line, whatever the order of submission.
 func TestSortedLists(t *testing.T) {
 	w := newWorld(t, 3)
 	ctx := context.Background()
-	submit := func(name, limit, priority string) sched.JobID {
+	submit := func(name, limit, priority string) model.JobID {
 		t.Helper()
 		out, err := w.client.Submit(ctx, rest.SubmitRequest{Quick: &rest.QuickJob{Name: name, GPUs: 1, CPUs: "1", MemoryMB: 100,
 			TimeLimit: limit, Priority: priority, Command: []string{"true"}}}, "")
@@ -75,7 +76,7 @@ func TestSortedPages(t *testing.T) {
 	w := newWorld(t, 2)
 	ctx := context.Background()
 	names := []string{"delta", "alpha", "echo", "bravo", "Zulu", "charlie", "alpha-2", "0x"}
-	var ids []sched.JobID
+	var ids []model.JobID
 	for i, name := range names {
 		out, err := w.client.Submit(ctx, rest.SubmitRequest{Quick: &rest.QuickJob{Name: name, GPUs: int64(1 + i%2), CPUs: "1", MemoryMB: 100,
 			TimeLimit: strconv.Itoa(9-i) + "h", Command: []string{"true"}}}, "")

@@ -20,9 +20,10 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // What one stream may hold in memory. A reader that is stuck holds its piece and no events;
@@ -71,8 +72,8 @@ type eventWriter struct {
 	rc     *http.ResponseController
 	conn   *conn
 	after  uint64
-	job    sched.JobID            // 0: all
-	sees   func(sched.JobID) bool // which jobs' events of all its reader may read
+	job    model.JobID            // 0: all
+	sees   func(model.JobID) bool // which jobs' events of all its reader may read
 	past   bool                   // it was over before the stream began
 	ended  bool                   // its last event is in the piece
 	piece  []byte
@@ -446,7 +447,7 @@ func (s *Server) logsOf(ctx context.Context, j *rest.Job, rc *http.ResponseContr
 		for n := range 2 * len(j.Tasks) {
 			t := &j.Tasks[n/2]
 			l := &logWriter{server: s, tail: -1, rc: rc, ref: executor.LogRef{Task: int32(n / 2), Stream: []string{"stdout", "stderr"}[n%2],
-				Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}}}
+				Attempt: model.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}}}
 			if t.Attempt > 0 && !yield(l.file(fmt.Sprintf("%s-%d", t.Role, t.Index), still)) {
 				return
 			}

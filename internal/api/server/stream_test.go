@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -141,7 +142,7 @@ func TestLogs(t *testing.T) {
 	defer cancel()
 	job := w.submit("chatty", 1)
 	w.until("it runs", w.running(job.ID))
-	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	ref := executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
 	w.logs.print(ref, "one\ntwo\nthree\n")
 	q := rest.LogQuery{Job: "chatty", Role: "main", Index: 0}
 	for _, c := range []struct {
@@ -178,7 +179,7 @@ func TestJobLogs(t *testing.T) {
 	job := w.submit("chatty", 1)
 	waits := w.submit("silent", 1)
 	w.until("it runs", w.running(job.ID))
-	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	ref := executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
 	w.logs.print(ref, "one\ntwo\nthree\n")
 	ref.Stream = "stderr"
 	w.logs.print(ref, "a warning\n")
@@ -235,7 +236,7 @@ func TestLogWithAGap(t *testing.T) {
 	defer cancel()
 	job := w.submit("long", 1)
 	w.until("it runs", w.running(job.ID))
-	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	ref := executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
 	w.logs.print(ref, "lr=0.1\n"+strings.Repeat("x", 9992)+"\nlast but one\nlast\n")
 	notice := func(n int) string {
 		return fmt.Sprintf("\n[comb: %d bytes of output are missing here: they were removed to make room for what follows]\n", n)
@@ -309,7 +310,7 @@ func TestTailReadsWhatItAnswers(t *testing.T) {
 	w := newWorld(t, 1)
 	job := w.submit("chatty", 1)
 	w.until("it runs", w.running(job.ID))
-	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	ref := executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
 	const piece, most = 256 << 10, 64 << 20
 	line := strings.Repeat("x", 999) + "\n"
 	w.logs.print(ref, strings.Repeat("y", most)+"\n"+strings.Repeat(line, 20_000)) // its first line begins before the limit
@@ -370,7 +371,7 @@ func TestFollowedLogIsCompleteAtTheEnd(t *testing.T) {
 	}()
 	w.exit(blocker.ID, 1, 0)
 	w.until("the job runs", w.running(job.ID))
-	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	ref := executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
 	var want strings.Builder
 	for i := range 5 {
 		want.WriteString(strings.Repeat("x", i*1000) + "\n")

@@ -9,8 +9,9 @@ import (
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // What is written to the audit log of commands: all that administrators do to nodes and to the
@@ -26,7 +27,7 @@ func done(ctx context.Context, verb, object, detail string) people.AuditLine {
 // lineOfJob is the line about a command that hits a job as it was, with the time limit that it had;
 // nil where the job is the asker's own.
 func lineOfJob(ctx context.Context, d *people.Directory, c sched.Command, j *rest.Job,
-	limit sched.Duration) *engine.Audit {
+	limit model.Duration) *engine.Audit {
 	if j.User == authorizer.Subject(ctx) {
 		return nil
 	}
@@ -56,7 +57,7 @@ func jobObject(j *rest.Job) string {
 }
 
 // changes says what an update changes, and from what.
-func changes(c *sched.Update, j *rest.Job, limit sched.Duration) string {
+func changes(c *sched.Update, j *rest.Job, limit model.Duration) string {
 	var parts []string
 	if c.Priority != nil {
 		parts = append(parts, fmt.Sprintf("priority %d -> %d", j.Priority, *c.Priority))
@@ -67,7 +68,7 @@ func changes(c *sched.Update, j *rest.Job, limit sched.Duration) string {
 	return strings.Join(parts, ", ")
 }
 
-func limitText(limit sched.Duration) string {
+func limitText(limit model.Duration) string {
 	if limit == 0 {
 		return "none"
 	}
@@ -102,7 +103,7 @@ func lineOfNode(ctx context.Context, d *people.Directory, c sched.Command, name,
 }
 
 // drainOver says which drain of a node a command about it ends; "" is none.
-func drainOver(c sched.Command, n *sched.NodeStatus) string {
+func drainOver(c sched.Command, n *model.NodeStatus) string {
 	if _, ok := c.(sched.Cordon); !ok || n.Drain == 0 {
 		return ""
 	}

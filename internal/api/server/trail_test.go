@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What is done to nodes, to the configuration and to jobs of others is a line each, with where it
@@ -43,9 +44,9 @@ func TestAuditOfCommands(t *testing.T) {
 	ref := rest.JobRef(job.ID)
 	must(carol.Hold(ctx, ref, "too early"))
 	must(carol.Release(ctx, ref))
-	priority, limit := cell.Priority(5), sched.Hour
+	priority, limit := cell.Priority(5), model.Hour
 	must(carol.Update(ctx, ref, rest.UpdateRequest{Priority: &priority, TimeLimit: &limit}))
-	none := sched.Duration(0)
+	none := model.Duration(0)
 	must(carol.Update(ctx, ref, rest.UpdateRequest{TimeLimit: &none}))
 	for _, on := range []bool{true, false} {
 		if _, err := carol.Tag(ctx, ref, "lr", on); err != nil {
@@ -63,20 +64,20 @@ func TestAuditOfCommands(t *testing.T) {
 	must(carol.Cordon(ctx, "n2", "a look"))
 	must(carol.Cordon(ctx, "n2", "a look"))
 	must(carol.Cordon(ctx, "n2", "a second look"))
-	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: sched.Hour, Reason: "new fans"}))
+	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: model.Hour, Reason: "new fans"}))
 	over, err := carol.Cordon(ctx, "n2", "not today")
 	must(over, err)
 	if len(over.Effects) != 1 || !strings.HasPrefix(over.Effects[0], "the drain until 20") ||
 		!strings.HasSuffix(over.Effects[0], "Z (new fans) is over") {
 		t.Errorf("the answer says %q", over.Effects)
 	}
-	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: sched.Hour, Reason: "today"}))
+	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: model.Hour, Reason: "today"}))
 	must(carol.Uncordon(ctx, "n2"))
 	must(carol.Uncordon(ctx, "n2"))
 	lost := w.submit("lost", 1)
 	w.until("it runs", w.running(lost.ID))
-	w.live.Tell(sched.TaskUnknown{Attempt: sched.AttemptID{Job: lost.ID, N: 1}})
-	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: sched.Hour, Reason: "new fans"}))
+	w.live.Tell(sched.TaskUnknown{Attempt: model.AttemptID{Job: lost.ID, N: 1}})
+	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: model.Hour, Reason: "new fans"}))
 	must(carol.DeclareDead(ctx, "n2", rest.DeadRequest{Reason: "it burnt down"}))
 	if _, err := carol.Stop(ctx, ref, "again"); err == nil {
 		t.Error("a job that has ended is stopped")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
@@ -25,18 +25,18 @@ const (
 type uploadReceiver struct{ Depot *upload.Depot }
 
 // List are the uploads of a subject.
-func (h uploadReceiver) List(subject sched.Subject) (rest.UploadList, error) {
+func (h uploadReceiver) List(subject model.Subject) (rest.UploadList, error) {
 	limits, quota := h.Depot.Limits()
 	out := rest.UploadList{Uploads: []rest.Upload{}, LimitBytes: limits.Bytes, LimitFiles: limits.Files, QuotaBytes: quota}
 	list, err := h.Depot.List(string(subject))
 	for _, u := range list {
-		out.Uploads = append(out.Uploads, rest.Upload{Digest: u.Digest, Size: u.Size, Used: sched.Time(u.Used.UnixMicro()), Jobs: u.Jobs})
+		out.Uploads = append(out.Uploads, rest.Upload{Digest: u.Digest, Size: u.Size, Used: model.Time(u.Used.UnixMicro()), Jobs: u.Jobs})
 	}
 	return out, err
 }
 
 // Put receives one. Its error is a *rest.Problem, or the server's own.
-func (h uploadReceiver) Put(w http.ResponseWriter, r *http.Request, subject sched.Subject, digest string) (rest.Upload, error) {
+func (h uploadReceiver) Put(w http.ResponseWriter, r *http.Request, subject model.Subject, digest string) (rest.Upload, error) {
 	body := &paced{from: r.Body, rc: http.NewResponseController(w), now: time.Now}
 	limits, _ := h.Depot.Limits()
 	if r.ContentLength > limits.Bytes {

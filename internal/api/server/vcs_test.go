@@ -6,7 +6,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // A submission that names no virtual cluster is of the only one to which its user may submit. With
@@ -16,14 +16,14 @@ func TestTheOnlyVC(t *testing.T) {
 	group := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if err := w.people.CreateGroup(ctx, "test", identity.Group{Name: name}); err != nil {
+			if err := w.people.CreateGroup(ctx, "test", access.Group{Name: name}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	group("leads", "red", "guests", "blue")
 	for name, groups := range map[string][]string{"one": {"red"}, "both": {"red", "blue"}, "guest": {"guests"}} {
-		u := people.NewUser{User: identity.User{Name: name, Groups: groups}, Password: canary + "-" + name}
+		u := people.NewUser{User: access.User{Name: name, Groups: groups}, Password: canary + "-" + name}
 		if err := w.people.CreateUsers(ctx, "test", []people.NewUser{u}); err != nil {
 			t.Fatal(err)
 		}

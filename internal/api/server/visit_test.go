@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -270,10 +270,10 @@ func TestVisitShare(t *testing.T) {
 func TestVisitRights(t *testing.T) {
 	w, task := visited(t)
 	w.user("bob")
-	for user, may := range map[sched.Subject]bool{"bob": false, "admin": true, "alice": true} {
+	for user, may := range map[model.Subject]bool{"bob": false, "admin": true, "alice": true} {
 		bounds := store.TokenBounds{}
 		if user == "bob" {
-			bounds.Kind = identity.Session
+			bounds.Kind = access.Session
 		}
 		token, made, err := w.store.SaveToken(t.Context(), store.Token{ID: store.NewTokenID(), Name: "other",
 			Subject: user, Created: wall(), TokenBounds: bounds})

@@ -4,8 +4,8 @@ import (
 	"reflect"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 func eventListType() reflect.Type { return reflect.TypeFor[rest.EventList]() }

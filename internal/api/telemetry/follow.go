@@ -6,8 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // follower counts what the stream of events tells, from the start of the server on.
@@ -20,11 +21,11 @@ type follower struct {
 	queued    *prometheus.HistogramVec
 	missed    prometheus.Counter
 
-	since map[sched.JobID]waits // jobs that wait for their first start
+	since map[model.JobID]waits // jobs that wait for their first start
 }
 
 type waits struct {
-	from sched.Time
+	from model.Time
 	vc   string
 }
 
@@ -42,7 +43,7 @@ func newFollower() *follower {
 			Help: "From a job's submission to its first start."}, []string{"vc"}),
 		missed: prometheus.NewCounter(prometheus.CounterOpts{Name: "comb_events_uncounted_total",
 			Help: "Events that were too fast to be counted by kind."}),
-		since: map[sched.JobID]waits{},
+		since: map[model.JobID]waits{},
 	}
 }
 
@@ -120,7 +121,7 @@ func (f *follower) count(r *sched.Record) {
 }
 
 // known forgets virtual clusters that are gone, so that renames make no endless list.
-func (f *follower) known(c *sched.Config) {
+func (f *follower) known(c *model.Config) {
 	names := map[string]bool{}
 	for i := range c.Cluster.VCs {
 		names[string(c.Cluster.VCs[i].Name)] = true

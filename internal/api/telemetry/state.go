@@ -7,7 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // state tells Prometheus what the cluster is like when it asks.
@@ -77,7 +78,7 @@ func (s *state) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	var seq uint64
 	var vcs []sched.VCStatus
-	var nodes []sched.NodeStatus
+	var nodes []model.NodeStatus
 	var live []sched.JobStatus
 	err := s.o.Replica.Read(ctx, 0, func(st *sched.State) {
 		seq, vcs, nodes = st.Seq(), st.VCs(), st.Nodes()
@@ -115,7 +116,7 @@ func tellVCs(vcs []sched.VCStatus, gauge gauge) {
 	}
 }
 
-func tellNodes(nodes []sched.NodeStatus, gauge gauge) {
+func tellNodes(nodes []model.NodeStatus, gauge gauge) {
 	for i := range nodes {
 		n := &nodes[i]
 		name := string(n.Name)
@@ -136,7 +137,7 @@ func tellNodes(nodes []sched.NodeStatus, gauge gauge) {
 func tasks(j *sched.JobStatus, gauge gauge) {
 	for k := range j.Tasks {
 		t := &j.Tasks[k]
-		if t.State != sched.TaskRunning || t.Progress == nil || t.Progress.Use == nil {
+		if t.State != model.TaskRunning || t.Progress == nil || t.Progress.Use == nil {
 			continue
 		}
 		labels := []string{string(j.User), string(j.Name), string(j.VC), t.Role, strconv.Itoa(int(t.Index))}

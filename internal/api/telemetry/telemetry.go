@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/upkeep"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Options say what is measured.
@@ -90,15 +90,15 @@ type Timed struct {
 func (m *Metrics) Inputs(in engine.Inputs) *Timed { return &Timed{Inputs: in, metrics: m} }
 
 // Next implements engine.Inputs.
-func (t *Timed) Next(ctx context.Context, wake sched.Time) (sched.Time, []engine.Input, error) {
+func (t *Timed) Next(ctx context.Context, wake model.Time) (model.Time, []engine.Input, error) {
 	now, in, err := t.Inputs.Next(ctx, wake)
 	t.given = time.Now()
 	return now, in, err
 }
 
 // NotBefore passes on what a Live wants to know.
-func (t *Timed) NotBefore(at sched.Time) {
-	if in, ok := t.Inputs.(interface{ NotBefore(sched.Time) }); ok {
+func (t *Timed) NotBefore(at model.Time) {
+	if in, ok := t.Inputs.(interface{ NotBefore(model.Time) }); ok {
 		in.NotBefore(at)
 	}
 }

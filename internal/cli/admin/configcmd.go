@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
@@ -24,7 +24,7 @@ type ConfigKit struct {
 	Show     func(v any, draw func(line func(string, ...any))) error // as the user asked for
 	ShowYAML func(v any) error
 	Format   func() string // the output format
-	When     func(sched.Time) string
+	When     func(model.Time) string
 	Usage    func(c *cobra.Command, format string, args ...any) error
 	Rows     func(v any, head []string, rows [][]string) error // a table
 	Confirm  func(question, otherwise string) error            // asks on the terminal; without one it says what to do instead

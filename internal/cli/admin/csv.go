@@ -14,7 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // maxCSV bounds a file of users, in bytes.
@@ -177,10 +177,10 @@ func (r *csvReader) user(fields []string) (out rest.NewUser) {
 			r.name(text, line, say)
 		case "display":
 			out.Display = text
-			check(identity.User{Name: "x", Display: text}, say)
+			check(access.User{Name: "x", Display: text}, say)
 		case "email":
 			out.Email = text
-			check(identity.User{Name: "x", Email: text}, say)
+			check(access.User{Name: "x", Email: text}, say)
 		case "groups":
 			out.Groups = r.groups(text, say)
 		case "admin":
@@ -190,37 +190,37 @@ func (r *csvReader) user(fields []string) (out rest.NewUser) {
 			}
 			out.Administrator = yes
 		case "uid":
-			out.UID = readID(text, func(id int64) identity.IDs { return identity.IDs{UID: id} }, say)
+			out.UID = readID(text, func(id int64) access.IDs { return access.IDs{UID: id} }, say)
 		case "gid":
-			out.GID = readID(text, func(id int64) identity.IDs { return identity.IDs{GID: id} }, say)
+			out.GID = readID(text, func(id int64) access.IDs { return access.IDs{GID: id} }, say)
 		}
 	}
 	return out
 }
 
 // check tells what is wrong with a user of which one thing alone is given.
-func check(u identity.User, say func(string)) {
+func check(u access.User, say func(string)) {
 	for _, text := range u.Check() {
 		say(text)
 	}
 }
 
 // readID reads a number; none is 0.
-func readID(text string, as func(int64) identity.IDs, say func(string)) int64 {
+func readID(text string, as func(int64) access.IDs, say func(string)) int64 {
 	if text == "" {
 		return 0
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id <= 0 {
-		say(document.Quote(text) + ": want a number from " + strconv.Itoa(identity.LowestID) + " on")
+		say(document.Quote(text) + ": want a number from " + strconv.Itoa(access.LowestID) + " on")
 		return 0
 	}
-	check(identity.User{Name: "x", IDs: as(id)}, say)
+	check(access.User{Name: "x", IDs: as(id)}, say)
 	return id
 }
 
 func (r *csvReader) name(text string, line int, say func(string)) {
-	check(identity.User{Name: text}, say)
+	check(access.User{Name: text}, say)
 	key := strings.ToLower(text)
 	if before, twice := r.lines[key]; twice {
 		say(document.Quote(text) + " is in line " + strconv.Itoa(before) + " already; capitals make no difference")
@@ -241,6 +241,6 @@ func (r *csvReader) groups(text string, say func(string)) (out []string) {
 		}
 		out = append(out, name)
 	}
-	check(identity.User{Name: "x", Groups: out}, say)
+	check(access.User{Name: "x", Groups: out}, say)
 	return out
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // idFlags are --uid and --gid as they were given.
@@ -41,7 +41,7 @@ func (f *idFlags) change(c *cobra.Command, uid, gid **int64) error {
 		if !c.Flags().Changed(one.name) {
 			continue
 		}
-		id := int64(identity.NoID)
+		id := int64(access.NoID)
 		if one.text != "none" {
 			var err error
 			if id, err = idOf(one.name, one.text); err != nil {

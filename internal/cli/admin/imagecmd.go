@@ -10,15 +10,15 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/docker"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Kit is what the commands need of their program.
 type ImageKit struct {
 	Client func() (*rest.Client, error)
 	Show   func(v any, as func(cli.Table)) error // as the user asked for
-	When   func(sched.Time) string
+	When   func(model.Time) string
 	Say    func(string) // text beside the result
 	Plain  func() bool  // rows alone are wanted
 	Usage  func(c *cobra.Command, format string, args ...any) error
@@ -168,7 +168,7 @@ func shortID(id string) string {
 	return id[:min(len(id), 12)]
 }
 
-func numbers(list []sched.JobID) string {
+func numbers(list []model.JobID) string {
 	text := make([]string, len(list))
 	for i, id := range list {
 		text[i] = fmt.Sprint(int64(id))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/machine"
 )
@@ -138,7 +138,7 @@ func gpus(ctx context.Context) (names, driver, cuda string) {
 	count := map[string]int{}
 	var order []string
 	for _, g := range list {
-		name := g.Name + " " + amount.Memory(g.MemoryMB)
+		name := g.Name + " " + model.MemoryText(g.MemoryMB)
 		if count[name]++; count[name] == 1 {
 			order = append(order, name)
 		}

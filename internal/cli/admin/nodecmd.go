@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Kit is what the commands need of their program.
@@ -23,7 +23,7 @@ type NodeKit struct {
 	// On makes a command about the node that it names.
 	On      func(c *cobra.Command, run func(ctx context.Context, client *rest.Client, node cell.NodeName) error) *cobra.Command
 	Show    func(v any, as func(cli.Table)) error
-	When    func(sched.Time) string
+	When    func(model.Time) string
 	State   func(*rest.NodeStatus) string
 	Confirm func(question, otherwise string) error // asks on the terminal; without one it says what to do instead
 	Usage   func(c *cobra.Command, format string, args ...any) error
@@ -114,7 +114,7 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 		if !ok || micros < 0 || micros > 365*24*3600*1_000_000 {
 			return k.Usage(c, "--deadline %q: want a time such as 90m or 1d12h, up to 365d", within)
 		}
-		in.Within = sched.Duration(micros)
+		in.Within = model.Duration(micros)
 		p, err := client.PlanDrain(ctx, node, in)
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 }
 
 // fates say what becomes of each job.
-func fates(t cli.Table, list []sched.DrainEffect) {
+func fates(t cli.Table, list []model.DrainEffect) {
 	for i := range list {
 		e := &list[i]
 		t.Line("  job %s (%d) in virtual cluster %s, attempt %s: %s", e.Ref, e.Attempt.Job, e.VC, e.Attempt, e.Says)
@@ -208,7 +208,7 @@ func dies(n *rest.Node) (question string, err error) {
 	if n.Up {
 		ends = n.Hidden
 		for i := range n.Jobs {
-			if s := n.Jobs[i].State; s == sched.AttemptUnknown || s == sched.AttemptStopping {
+			if s := n.Jobs[i].State; s == model.AttemptUnknown || s == model.AttemptStopping {
 				ends++
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/api/rest"
-	about "github.com/combsched/comb/internal/effects"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // offered is a cluster file that is planned first, and applied when the answer is yes.
@@ -148,7 +148,7 @@ func timeless(ends []string) (out []string) {
 func alike(a, b *rest.ConfigPlanned) bool {
 	var said [2][]byte
 	for i, p := range []rest.ConfigPlanned{*a, *b} {
-		p.Running = slices.DeleteFunc(slices.Clone(p.Running), func(r about.RunningEffect) bool { return r.Fate == about.Keeps && !r.Demoted })
+		p.Running = slices.DeleteFunc(slices.Clone(p.Running), func(r model.RunningEffect) bool { return r.Fate == model.Keeps && !r.Demoted })
 		for k := range p.Running {
 			p.Running[k].Unsaved = 0
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/cli/contexts"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Names asks a server for the names of one kind of thing.
@@ -30,7 +30,7 @@ type PeopleKit struct {
 	Contexts string                                // the folder of the contexts
 	User     string                                // the name of this user on this machine
 	Show     func(v any, as func(cli.Table)) error // as the user asked for
-	When     func(sched.Time) string
+	When     func(model.Time) string
 	Say      func(string) // text beside the result
 	In       io.Reader
 	Prompt   io.Writer // where questions are asked; answers come from In, where that is a terminal

@@ -14,7 +14,7 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/cli/contexts"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 func (k *PeopleKit) login() *cobra.Command {
@@ -200,7 +200,7 @@ func (k *PeopleKit) forget(ctx context.Context, file *contexts.File, gone contex
 		return saved
 	}
 	if err != nil && rest.CodeOf(err) != rest.CodeUnauthorized { // else it has ended already
-		k.Say(fmt.Sprintf("warning: the session at %s could not be ended, and lasts until %s: %v", gone.Server, k.When(sched.Time(gone.Expires)), err))
+		k.Say(fmt.Sprintf("warning: the session at %s could not be ended, and lasts until %s: %v", gone.Server, k.When(model.Time(gone.Expires)), err))
 	}
 	return k.Show(gone, func(t cli.Table) { t.Line("context %s is forgotten", gone.Name) })
 }
@@ -324,7 +324,7 @@ func (k *PeopleKit) contextNoun() *cobra.Command {
 					if server == "" {
 						server, user = "the one started on this machine", "by its token file"
 					}
-					t.Row(mark, c.Name, server, user, c.VC, k.When(sched.Time(c.Expires)))
+					t.Row(mark, c.Name, server, user, c.VC, k.When(model.Time(c.Expires)))
 				}
 			})
 		}}

@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // userNames lists all users.
@@ -91,7 +92,7 @@ func (k *PeopleKit) stillThere(ctx context.Context, user string) {
 	if err != nil {
 		return
 	}
-	list, err := client.Jobs(ctx, rest.JobQuery{Users: []sched.Subject{sched.Subject(user)}, States: []sched.Phase{sched.Waiting, sched.Active}, Limit: 1000})
+	list, err := client.Jobs(ctx, rest.JobQuery{Users: []model.Subject{model.Subject(user)}, States: []sched.Phase{sched.Waiting, sched.Active}, Limit: 1000})
 	if err != nil || len(list.Jobs) == 0 {
 		return
 	}

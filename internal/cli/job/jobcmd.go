@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Job is a command about one job.
@@ -26,7 +26,7 @@ type Kit struct {
 	Client   func() (*rest.Client, error)
 	WithJob  func(*cobra.Command, Job) *cobra.Command // makes a command about the job that it names
 	Show     func(v any, as func(cli.Table)) error    // as the user asked for
-	When     func(sched.Time) string                  // an instant
+	When     func(model.Time) string                  // an instant
 	Short    func(time.Duration) string               // a span
 	Exit     func(*rest.Exit) string                  // how a task ended
 	Wait     Job                                      // until the job has ended
@@ -89,7 +89,7 @@ func (k *Kit) drawHistory(t cli.Table, h *rest.JobHistory) {
 	}
 }
 
-func (k *Kit) span(from, to sched.Time) string {
+func (k *Kit) span(from, to model.Time) string {
 	return k.Short(time.Duration(to-from) * time.Microsecond)
 }
 

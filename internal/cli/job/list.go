@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // orders are by what jobs are sorted; where two are alike the newer one comes first.
@@ -28,7 +28,7 @@ var orders = map[string]func(a, b *rest.Job) int{
 func Orders() []string { return slices.Sorted(maps.Keys(orders)) }
 
 // ends is when a job ends, as far as that is known.
-func ends(j *rest.Job) sched.Time {
+func ends(j *rest.Job) model.Time {
 	if j.Outlook == nil || j.Outlook.Ends == 0 {
 		return 1<<63 - 1
 	}
@@ -47,7 +47,7 @@ func Nodes(j *rest.Job) string {
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
 		switch t.State {
-		case sched.TaskStarting, sched.TaskRunning, sched.TaskSuspended, sched.TaskStopping, sched.TaskIsUnknown:
+		case model.TaskStarting, model.TaskRunning, model.TaskSuspended, model.TaskStopping, model.TaskIsUnknown:
 			if !slices.Contains(out, t.Node) {
 				out = append(out, t.Node)
 			}
@@ -58,7 +58,7 @@ func Nodes(j *rest.Job) string {
 
 // Since leaves out the jobs that were submitted before a time. As lists are in order of submission, with a job left
 // out there is no further page.
-func Since(list *rest.JobList, from sched.Time) {
+func Since(list *rest.JobList, from model.Time) {
 	n := len(list.Jobs)
 	list.Jobs = slices.DeleteFunc(list.Jobs, func(j rest.Job) bool { return j.Submitted < from })
 	if len(list.Jobs) < n {

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 func TestSortAndSince(t *testing.T) {
-	job := func(id sched.JobID, name string, gpus int64, ends sched.Time) rest.Job {
-		j := rest.Job{Ref: name, JobStatus: rest.JobStatus{ID: id, GPUs: gpus, Submitted: sched.Time(id)}}
+	job := func(id model.JobID, name string, gpus int64, ends model.Time) rest.Job {
+		j := rest.Job{Ref: name, JobStatus: rest.JobStatus{ID: id, GPUs: gpus, Submitted: model.Time(id)}}
 		if ends != 0 {
 			j.Outlook = &rest.JobOutlook{Ends: ends}
 		}
@@ -42,8 +42,8 @@ func TestSortAndSince(t *testing.T) {
 }
 
 func TestNodesThatAreHeld(t *testing.T) {
-	j := rest.Job{JobStatus: rest.JobStatus{Tasks: []rest.TaskStatus{{State: sched.TaskRunning, Node: "n1"}, {State: sched.TaskRunning, Node: "n1"},
-		{State: sched.TaskStarting, Node: "n2"}, {State: sched.TaskFailed, Node: "n3"}, {State: sched.TaskRunning, Node: "n4"}, {State: sched.TaskRunning, Node: "n5"}}}}
+	j := rest.Job{JobStatus: rest.JobStatus{Tasks: []rest.TaskStatus{{State: model.TaskRunning, Node: "n1"}, {State: model.TaskRunning, Node: "n1"},
+		{State: model.TaskStarting, Node: "n2"}, {State: model.TaskFailed, Node: "n3"}, {State: model.TaskRunning, Node: "n4"}, {State: model.TaskRunning, Node: "n5"}}}}
 	if got := Nodes(&j); got != "n1,n2,n4 and 1 more" {
 		t.Error(got)
 	}

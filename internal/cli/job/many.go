@@ -12,10 +12,10 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/jobs"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -233,7 +233,7 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 		Example: "  comb job update train --priority prod\n  comb job update train --time-limit 12h"}
 	c.Flags().StringVar(&prio, "priority", "", "oppo, test, prod, crit, or a number from -1")
 	c.Flags().StringVar(&limit, "time-limit", "", "a time such as 90m or 1d12h; 0 is none")
-	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(jobs.PriorityNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(model.PriorityNames(), cobra.ShellCompDirectiveNoFileComp))
 	var in rest.UpdateRequest
 	out := k.wish(c, &wish{verb: "update", done: "updated",
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
@@ -245,7 +245,7 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 			return k.Usage(c, "say what to change: --priority, --time-limit or both")
 		}
 		if prio != "" {
-			p, known := jobs.PriorityNamed(prio)
+			p, known := model.PriorityNamed(prio)
 			if n, err := strconv.ParseInt(prio, 10, 16); !known && (err != nil || n < int64(cell.Opportunistic) || n > int64(cell.MaxGuaranteed)) {
 				return k.Usage(c, "--priority %q: want oppo, test, prod, crit or a number from -1 to %d", prio, cell.MaxGuaranteed)
 			} else if !known {
@@ -258,10 +258,10 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 				return k.Usage(c, "--time-limit %s: %w", limit, err)
 			}
 			micros, ok := document.ParseDuration(limit)
-			if !ok || micros < 0 || micros > jobspec.MaxTimeLimit || sched.Duration(micros)%sched.Second != 0 {
+			if !ok || micros < 0 || micros > jobspec.MaxTimeLimit || model.Duration(micros)%model.Second != 0 {
 				return k.Usage(c, "--time-limit %q: want a time such as 90m or 1d12h in whole seconds, up to 10 years, or 0 for none", limit)
 			}
-			d := sched.Duration(micros)
+			d := model.Duration(micros)
 			in.TimeLimit = &d
 		}
 		return run(c, args)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 func (k *Kit) top() *cobra.Command {
@@ -87,11 +87,11 @@ func drawTop(t cli.Table, all []rest.JobUsage) {
 			row := []string{all[i].Ref, fmt.Sprintf("%s-%d", u.Role, u.Index), string(u.Node), "", "", "", "", "", fmt.Sprint(u.GPUs), "", ""}
 			if n := len(u.Samples); n > 0 {
 				s := u.Samples[n-1]
-				row[3], row[4], row[5] = line(u), of(fmt.Sprintf("%.2f", float64(s.MilliCPU)/1000), u.Limits.MilliCPU, amount.CPUs), of(amount.Memory(s.MemoryMB), u.Limits.MemoryMB, amount.Memory)
+				row[3], row[4], row[5] = line(u), of(fmt.Sprintf("%.2f", float64(s.MilliCPU)/1000), u.Limits.MilliCPU, model.CPUText), of(model.MemoryText(s.MemoryMB), u.Limits.MemoryMB, model.MemoryText)
 				row[6], row[7] = bytesText(s.Read), bytesText(s.Written)
 			}
 			if d := u.Devices; d != nil {
-				row[9], row[10] = fmt.Sprintf("%d%%", d.Util/10), amount.Memory(d.MemoryMB)
+				row[9], row[10] = fmt.Sprintf("%d%%", d.Util/10), model.MemoryText(d.MemoryMB)
 			}
 			t.Row(row...)
 		}
@@ -125,5 +125,5 @@ func bytesText(n int64) string {
 	if n < 10<<20 {
 		return fmt.Sprintf("%d KiB", n>>10)
 	}
-	return amount.Memory(n >> 20)
+	return model.MemoryText(n >> 20)
 }

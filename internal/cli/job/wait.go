@@ -11,7 +11,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // WaitLines show why a job waits, and what it is told: each kind of reason and each notice once,
@@ -104,6 +104,6 @@ func (w *WaitLines) Follow(ctx context.Context, client *rest.Client, ref string)
 // runs reports whether no task of a job waits or starts.
 func runs(j *rest.Job) bool {
 	return !slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool {
-		return t.State == sched.TaskWaiting || t.State == sched.TaskStarting
+		return t.State == model.TaskWaiting || t.State == model.TaskStarting
 	})
 }

@@ -10,13 +10,14 @@ import (
 	"hash/crc32"
 	"sync"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
 	// KeepAnswers is how long an answer is remembered with its idempotency key, at least.
-	KeepAnswers = 24 * sched.Hour
+	KeepAnswers = 24 * model.Hour
 	// subjectKeys is how many keys of one subject are remembered, and submissions are
 	// refused beyond. The allKeys of all subjects take some 50 MiB of memory.
 	subjectKeys = 300_000
@@ -47,9 +48,9 @@ func markKey(m sched.Meta) markOf {
 type answers struct {
 	mu     sync.Mutex
 	rows   map[markOf]int64 // id in the table
-	held   map[sched.Subject]int
+	held   map[model.Subject]int
 	last   int64      // id of the last row
-	oldest sched.Time // of the first row; 0 when there is none
+	oldest model.Time // of the first row; 0 when there is none
 	limit  int        // of one subject
 }
 
@@ -59,7 +60,7 @@ func (s *Store) openAnswers(ctx context.Context, limit int) error {
 		limit = subjectKeys
 	}
 	a := &s.answers
-	a.rows, a.held, a.limit = map[markOf]int64{}, map[sched.Subject]int{}, limit
+	a.rows, a.held, a.limit = map[markOf]int64{}, map[model.Subject]int{}, limit
 	var err error
 	s.writer.answer, err = s.writer.conn.PrepareContext(ctx,
 		"INSERT INTO answers (id, mark, subject, at, sum, data) VALUES (?, ?, ?, ?, ?, ?)")
@@ -79,7 +80,7 @@ func (s *Store) loadAnswers(ctx context.Context) error {
 	defer rows.Close()
 	var mark sql.RawBytes
 	var subject string
-	var at sched.Time
+	var at model.Time
 	for rows.Next() {
 		if err := rows.Scan(&a.last, &mark, &subject, &at); err != nil {
 			return s.explain("cannot read the answers", err)
@@ -88,7 +89,7 @@ func (s *Store) loadAnswers(ctx context.Context) error {
 			return s.damaged("an idempotency key is cut off")
 		}
 		a.rows[markOf(mark)] = a.last
-		a.held[sched.Subject(subject)]++
+		a.held[model.Subject(subject)]++
 		if a.oldest == 0 {
 			a.oldest = at
 		}
@@ -110,8 +111,8 @@ func checksumAnswer(m markOf, data []byte) uint32 {
 type answerRow struct {
 	id         int64
 	mark, data sql.RawBytes
-	subject    sched.Subject
-	at         sched.Time
+	subject    model.Subject
+	at         model.Time
 	sum        uint32
 }
 
@@ -133,9 +134,9 @@ func (r *answerRow) damage() string {
 // forgotten are the answers that a batch is about to forget.
 type forgotten struct {
 	marks    []markOf
-	subjects []sched.Subject
+	subjects []model.Subject
 	last     int64      // the last number of them
-	oldest   sched.Time // of those that stay
+	oldest   model.Time // of those that stay
 }
 
 // saveAnswers writes the answers of a batch, and forgets some that are old enough. The head says
@@ -170,7 +171,7 @@ func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answe
 }
 
 // forget deletes the oldest answers, of before a time.
-func forget(ctx context.Context, tx *sql.Conn, before sched.Time) (*forgotten, error) {
+func forget(ctx context.Context, tx *sql.Conn, before model.Time) (*forgotten, error) {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM answers WHERE at < ? AND id IN (SELECT id FROM answers ORDER BY id LIMIT ?)
 		RETURNING id, mark, subject`, before, forgetKeys)
 	if err != nil {
@@ -181,7 +182,7 @@ func forget(ctx context.Context, tx *sql.Conn, before sched.Time) (*forgotten, e
 	for rows.Next() {
 		var id int64
 		var mark []byte
-		var subject sched.Subject
+		var subject model.Subject
 		if err := rows.Scan(&id, &mark, &subject); err != nil {
 			return nil, err
 		}
@@ -252,7 +253,7 @@ func (s *Store) Recall(ctx context.Context, m sched.Meta) (*engine.Answered, err
 
 // KeysFull says why one more key of a subject is not remembered, nil when it is. Young
 // ones are never forgotten for it. Stops and the like (not submissions) have some more room.
-func (s *Store) KeysFull(subject sched.Subject, submission bool, now sched.Time) error {
+func (s *Store) KeysFull(subject model.Subject, submission bool, now model.Time) error {
 	a := &s.answers
 	a.mu.Lock()
 	defer a.mu.Unlock()

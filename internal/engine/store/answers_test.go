@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // answered is a data directory with the answers 31 to 90, of jobs 31 to 90: the first 30 were
@@ -17,12 +18,12 @@ func answered(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := open(t, dir)
-	for i := range sched.JobID(90) {
+	for i := range model.JobID(90) {
 		id := i + 1
 		b := submission(s, uint64(2*id-1), id, "")
-		at := sched.Time(1)
+		at := model.Time(1)
 		if id > 30 {
-			at = sched.Time(1).Add(KeepAnswers + sched.Second)
+			at = model.Time(1).Add(KeepAnswers + model.Second)
 		}
 		b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: fmt.Sprint("key-", id)}, At: at, Answer: sched.Answer{Job: id}}}
 		if err := s.Append(ctx, b); err != nil {
@@ -84,7 +85,7 @@ func TestLostAnswersStayLost(t *testing.T) {
 	execSQL("DELETE FROM answers WHERE id > 60")(t, dir)
 	s := open(t, dir)
 	b := submission(s, 181, 91, "")
-	b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: "later"}, At: sched.Time(1).Add(KeepAnswers + sched.Minute)}}
+	b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: "later"}, At: model.Time(1).Add(KeepAnswers + model.Minute)}}
 	if err := s.Append(ctx, b); err != nil {
 		t.Fatal(err)
 	}

@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // AuditLine is one line of the audit log: which subject did, or was refused, what, and when.
 type AuditLine struct {
 	Seq     int64
-	Time    sched.Time
+	Time    model.Time
 	Subject string
 	Verb    string
 	Object  string
@@ -141,7 +141,7 @@ func (l *AuditLine) forgotUpTo() (last int64, link digest, ok bool) {
 
 // ForgetAudit removes lines of the audit log from before an instant, the oldest ones, 1,000 at most, in favour of a line that
 // says so and with which the rest can be proven still. It returns how many; less than 1,000 are the last.
-func (s Retention) ForgetAudit(ctx context.Context, before, now sched.Time) (n int, err error) {
+func (s Retention) ForgetAudit(ctx context.Context, before, now model.Time) (n int, err error) {
 	err = s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		rows, err := tx.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail, link FROM audit ORDER BY seq LIMIT ?", forgetLines)
 		if err != nil {
@@ -180,7 +180,7 @@ func (s Retention) ForgetAudit(ctx context.Context, before, now sched.Time) (n i
 }
 
 // OldestAudit is the time of the oldest line of the audit log; 0 is that there is none.
-func (s Retention) OldestAudit(ctx context.Context) (at sched.Time, err error) {
+func (s Retention) OldestAudit(ctx context.Context) (at model.Time, err error) {
 	err = s.read.QueryRowContext(ctx, "SELECT time FROM audit ORDER BY seq LIMIT 1").Scan(&at)
 	return at, s.explain("cannot read the audit log", none(err))
 }

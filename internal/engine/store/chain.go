@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // digest is half a SHA-256: it is against damage, not against who can write here.
@@ -83,7 +83,7 @@ type mark struct {
 	epoch   uint64
 	seq     uint64 // the last event
 	changes uint64 // of rows, outside the journal too
-	job     sched.JobID
+	job     model.JobID
 	link    digest // of the chain of events, up to seq
 	rows    digest // sum over finished jobs, secrets and tokens
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Check implements engine.Tables: SQLite's own structures, snapshots, the list of the archive's
@@ -77,10 +77,10 @@ func (s *reader) checkArchiveJobs(ctx context.Context, problem func(string)) err
 	}
 }
 
-func scanIDs(rows *sql.Rows) (ids []sched.JobID, err error) {
+func scanIDs(rows *sql.Rows) (ids []model.JobID, err error) {
 	defer rows.Close()
 	for rows.Next() {
-		var id sched.JobID
+		var id model.JobID
 		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/storetest"
 )
 
@@ -25,11 +25,11 @@ func TestContract(t *testing.T) {
 				}
 				return store.Retention{Store: s}
 			},
-			CreateToken: func(ctx context.Context, s storetest.Store, name string, subject sched.Subject, now sched.Time) (string, storetest.Token, error) {
+			CreateToken: func(ctx context.Context, s storetest.Store, name string, subject model.Subject, now model.Time) (string, storetest.Token, error) {
 				text, made, err := s.(store.Retention).CreateToken(ctx, name, subject, now)
 				return text, token(made), err
 			},
-			CheckToken: func(ctx context.Context, s storetest.Store, text string, now sched.Time) (sched.Subject, bool) {
+			CheckToken: func(ctx context.Context, s storetest.Store, text string, now model.Time) (model.Subject, bool) {
 				t, ok := s.(store.Retention).CheckToken(ctx, text, now)
 				return t.Subject, ok
 			},

@@ -9,14 +9,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Copied says what a copy of a data directory holds.
 type Copied struct {
 	Cluster string      // whose it is
 	Event   uint64      // the last event
-	Job     sched.JobID // the last job
+	Job     model.JobID // the last job
 }
 
 // CopyFiles are the files that Copy makes.

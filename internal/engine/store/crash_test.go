@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 	"golang.org/x/sys/unix"
 )
@@ -34,8 +35,8 @@ func appendForEver(dir string) error {
 	for n := uint64(1); ; n++ {
 		var events []sched.Event
 		for i := range n % 40 * 3 {
-			id := sched.JobID(last + i + 1)
-			events = append(events, sched.JobSubmitted{ID: id, Job: &sched.Job{Name: "j", Source: strings.Repeat("x", 500)}})
+			id := model.JobID(last + i + 1)
+			events = append(events, sched.JobSubmitted{ID: id, Job: &model.Job{Name: "j", Source: strings.Repeat("x", 500)}})
 		}
 		if len(events) == 0 {
 			// Snapshots and archive moves are killed as well.
@@ -217,7 +218,7 @@ func fillDisk(dir string) error {
 	}
 	acked := uint64(0)
 	for err == nil {
-		if err = s.Append(ctx, submission(s, acked+1, sched.JobID(acked+1), strings.Repeat("x", 50_000))); err == nil {
+		if err = s.Append(ctx, submission(s, acked+1, model.JobID(acked+1), strings.Repeat("x", 50_000))); err == nil {
 			acked += 2
 		}
 		if acked > 2000 {
@@ -232,7 +233,7 @@ func fillDisk(dir string) error {
 	}
 	before := acked
 	for range 200 { // stops and exits, on what the reserve was
-		exit := sched.TaskExited{Attempt: sched.AttemptID{Job: 1, N: 1}, Exit: sched.Exit{Code: 1}}
+		exit := sched.TaskExited{Attempt: model.AttemptID{Job: 1, N: 1}, Exit: sched.Exit{Code: 1}}
 		if err := s.Append(ctx, batch(s, acked+1, exit)); err != nil {
 			return fmt.Errorf("on the freed reserve: %w", err)
 		}
@@ -246,7 +247,7 @@ func fillDisk(dir string) error {
 		return fmt.Errorf("not recovered %v after space was freed: %w", testkit.Patience, s.Room())
 	}
 	recovery := time.Since(freed)
-	if err := s.Append(ctx, submission(s, acked+1, sched.JobID(acked+1), "more")); err != nil {
+	if err := s.Append(ctx, submission(s, acked+1, model.JobID(acked+1), "more")); err != nil {
 		return err
 	}
 	acked += 2
@@ -307,7 +308,7 @@ func hitFileLimit(dir string) error {
 	acked := uint64(0)
 	failures := 0
 	for failures < 5 {
-		err := s.Append(ctx, submission(s, acked+1, sched.JobID(acked+1), strings.Repeat("x", 20_000)))
+		err := s.Append(ctx, submission(s, acked+1, model.JobID(acked+1), strings.Repeat("x", 20_000)))
 		if err != nil {
 			failures++
 			continue
@@ -320,7 +321,7 @@ func hitFileLimit(dir string) error {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
 		return err
 	}
-	if err := s.Append(ctx, submission(s, acked+1, sched.JobID(acked+1), "after")); err != nil {
+	if err := s.Append(ctx, submission(s, acked+1, model.JobID(acked+1), "after")); err != nil {
 		return fmt.Errorf("after the limit was lifted: %w", err)
 	}
 	fmt.Println(acked + 2)

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -23,7 +24,7 @@ func crashed(t *testing.T, more ...func(*Store)) string {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := open(t, dir)
 	seq := uint64(0)
-	for id := sched.JobID(1); id <= 200; id++ {
+	for id := model.JobID(1); id <= 200; id++ {
 		b := submission(s, seq+1, id, strings.Repeat("source ", 40))
 		if id%10 == 0 {
 			b.Records = append(b.Records, sched.Record{Seq: b.Last() + 1, Event: sched.JobEnded{Job: id}})
@@ -102,14 +103,14 @@ func verified(s *Store) (has []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for id := sched.JobID(10); id <= 200; id += 10 {
+	for id := model.JobID(10); id <= 200; id += 10 {
 		j, ok, err := s.Job(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		has = append(has, fmt.Sprint(ok, j))
 	}
-	for id := sched.JobID(7); id <= 200; id += 7 {
+	for id := model.JobID(7); id <= 200; id += 7 {
 		values, err := s.Secrets(ctx, id)
 		if err != nil {
 			return nil, err

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // endsWorld is a data directory that is opened anew for each step, as after a kill.
@@ -34,7 +34,7 @@ func (w endsWorld) do(f func(ctx context.Context, s *store.Store) error) {
 	}
 }
 
-func (w endsWorld) begin(file string, until sched.Time, back int64) {
+func (w endsWorld) begin(file string, until model.Time, back int64) {
 	w.Helper()
 	w.do(func(ctx context.Context, s *store.Store) error {
 		return s.BeginConfig(ctx, engine.ConfigVersion{Time: 1, Author: "ann", Until: until, Back: back}, []byte(file))

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/google/go-cmp/cmp"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // TestAuditForgets: old lines go in favour of a line that says so, and what is left is proven with it; whatever is done to that
@@ -24,7 +24,7 @@ func TestAuditForgets(t *testing.T) {
 			for i := range 16 {
 				lines := make([]AuditLine, 100)
 				for n := range lines {
-					lines[n] = AuditLine{Time: sched.Time(i), Subject: "alice", Verb: "stop", Object: fmt.Sprint("job ", n), Outcome: "done"}
+					lines[n] = AuditLine{Time: model.Time(i), Subject: "alice", Verb: "stop", Object: fmt.Sprint("job ", n), Outcome: "done"}
 				}
 				if err := s.PutObjects(ctx, nil, lines); err != nil {
 					t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Loss says what a data directory has lost of what was acknowledged.
@@ -17,7 +17,7 @@ type Loss struct {
 	// First and Last are the events that are gone, 0 if none is known to be.
 	First, Last uint64
 	// FirstJob and LastJob are the jobs that were accepted in these, 0 if none was.
-	FirstJob, LastJob sched.JobID
+	FirstJob, LastJob model.JobID
 }
 
 // Words tells the loss in a sentence without its end.

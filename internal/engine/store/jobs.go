@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 
 // Finished lists jobs that ended, latest submission first. next is the cursor of
 // the next page, 0 if there is none.
-func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next sched.JobID, err error) {
+func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next model.JobID, err error) {
 	limit := min(f.Limit, maxLimit)
 	if limit <= 0 {
 		limit = defaultLimit
@@ -166,12 +167,12 @@ func scanStatus(row interface{ Scan(...any) error }) (j sched.JobStatus, err err
 }
 
 // Job returns a job that has ended; false if there is none with that id.
-func (s *reader) Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error) {
+func (s *reader) Job(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error) {
 	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id = ?", id))
 }
 
 // LastNamed returns the latest job of that name of a user that has ended.
-func (s *reader) LastNamed(ctx context.Context, user sched.Subject, name sched.JobName) (sched.JobStatus, bool, error) {
+func (s *reader) LastNamed(ctx context.Context, user model.Subject, name model.JobName) (sched.JobStatus, bool, error) {
 	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE user = ? AND name = ? ORDER BY id DESC LIMIT 1", string(user), string(name)))
 }
 
@@ -189,7 +190,7 @@ func (s *reader) one(row *sql.Row) (sched.JobStatus, bool, error) {
 // JobEvents returns the events about one job after event seq, oldest first, at
 // most limit (0 is 1,000), from journal and archive alike. Events about no single
 // job, as a new configuration, are not among them.
-func (s *reader) JobEvents(ctx context.Context, id sched.JobID, after uint64, limit int) ([]sched.Record, error) {
+func (s *reader) JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]sched.Record, error) {
 	if limit <= 0 {
 		limit = maxLimit
 	}
@@ -219,7 +220,7 @@ func (s *reader) JobEvents(ctx context.Context, id sched.JobID, after uint64, li
 
 // archivedOf returns a job's archived events after event seq, at least limit if
 // there are as many.
-func (s *reader) archivedOf(ctx context.Context, id sched.JobID, after uint64, limit int) ([]stored, error) {
+func (s *reader) archivedOf(ctx context.Context, id model.JobID, after uint64, limit int) ([]stored, error) {
 	var found []stored
 	for from := uint64(0); len(found) < limit; {
 		chunk, err := s.chunk(ctx, `WHERE first = (SELECT j.first FROM archive_jobs j JOIN archive c ON c.first = j.first
@@ -239,7 +240,7 @@ func (s *reader) archivedOf(ctx context.Context, id sched.JobID, after uint64, l
 
 // Spec returns what was submitted for a job, live or ended; false if there is
 // none with that id.
-func (s *reader) Spec(ctx context.Context, id sched.JobID) (*sched.Job, bool, error) {
+func (s *reader) Spec(ctx context.Context, id model.JobID) (*model.Job, bool, error) {
 	records, err := s.JobEvents(ctx, id, 0, 1)
 	if err != nil || len(records) == 0 {
 		return nil, false, err

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // openKey reads the key that secrets are encrypted with, or makes one.
@@ -78,7 +78,7 @@ func (s *Store) keyMark() string {
 }
 
 // bound is the associated data that ties a sealed value to its job and cluster.
-func (s *Store) bound(id sched.JobID) []byte {
+func (s *Store) bound(id model.JobID) []byte {
 	return fmt.Appendf(nil, "comb secrets 1 cluster %s job %d", s.clusterID, id)
 }
 
@@ -115,7 +115,7 @@ func (s *Store) saveSecrets(ctx context.Context, tx *sql.Conn, b *engine.Batch, 
 
 // Secrets returns the secret values of a job that has not ended; nil if it has none. An error
 // that is EIO may go away by itself.
-func (s *Store) Secrets(ctx context.Context, id sched.JobID) (map[string]string, error) {
+func (s *Store) Secrets(ctx context.Context, id model.JobID) (map[string]string, error) {
 	var sealed []byte
 	err := s.read.QueryRowContext(ctx, "SELECT sealed FROM secrets WHERE job = ?", id).Scan(&sealed)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // children are what this test binary does instead of tests when childVar is set:
@@ -50,16 +51,16 @@ func open(t testing.TB, dir string) *Store {
 }
 
 // submission is a batch of one accepted job and its decision.
-func submission(s *Store, first uint64, id sched.JobID, source string) engine.Batch {
-	job := &sched.Job{Name: sched.JobName(fmt.Sprintf("job-%d", id)), User: "ann", VC: "default", Source: source}
+func submission(s *Store, first uint64, id model.JobID, source string) engine.Batch {
+	job := &model.Job{Name: model.JobName(fmt.Sprintf("job-%d", id)), User: "ann", VC: "default", Source: source}
 	return batch(s, first, sched.JobSubmitted{ID: id, Job: job},
-		sched.Decided{Through: first, Now: sched.Time(first), Version: sched.Version})
+		sched.Decided{Through: first, Now: model.Time(first), Version: sched.Version})
 }
 
 func batch(s *Store, first uint64, events ...sched.Event) engine.Batch {
 	b := engine.Batch{First: first, Epoch: s.Epoch()}
 	for i, e := range events {
-		b.Records = append(b.Records, sched.Record{Seq: first + uint64(i), Time: sched.Time(first), Event: e})
+		b.Records = append(b.Records, sched.Record{Seq: first + uint64(i), Time: model.Time(first), Event: e})
 	}
 	return b
 }
@@ -69,7 +70,7 @@ func fill(t testing.TB, s *Store, first uint64, n int) {
 	t.Helper()
 	for i := range n {
 		at := first + 2*uint64(i)
-		if err := s.Append(context.Background(), submission(s, at, sched.JobID(at/2+1), "source")); err != nil {
+		if err := s.Append(context.Background(), submission(s, at, model.JobID(at/2+1), "source")); err != nil {
 			t.Fatal(err)
 		}
 	}

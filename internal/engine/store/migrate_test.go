@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -125,7 +125,7 @@ func TestOlderDirectoriesOpenAsBefore(t *testing.T) {
 					t.Errorf("ended jobs are found by %s: %v", index, err)
 				}
 			}
-			for user, id := range map[sched.Subject]sched.JobID{"ann": 200, "bob": 0} {
+			for user, id := range map[model.Subject]model.JobID{"ann": 200, "bob": 0} {
 				if j, ok, err := s.LastNamed(ctx, user, "done"); ok != (id > 0) || err != nil || j.ID != id {
 					t.Errorf("the last job done of %s is %d, %v, %v; want %d", user, j.ID, ok, err, id)
 				}

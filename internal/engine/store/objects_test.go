@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -84,13 +84,13 @@ func TestAuditIsChained(t *testing.T) {
 func TestTokensExpire(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	bounds := TokenBounds{Kind: identity.Session, Expires: 100, Scope: identity.Scope{VCs: []string{"a"}}}
+	bounds := TokenBounds{Kind: access.Session, Expires: 100, Scope: access.Scope{VCs: []string{"a"}}}
 	text, made, err := s.SaveToken(ctx, Token{ID: NewTokenID(), Name: "n", Subject: "alice", Created: 1, TokenBounds: bounds})
 	if err != nil {
 		t.Fatal(err)
 	}
 	forever, _, err := s.SaveToken(ctx, Token{ID: NewTokenID(), Name: "n", Subject: "alice", Created: 1,
-		TokenBounds: TokenBounds{Kind: identity.Application, Scope: identity.Scope{VCs: []string{}}}})
+		TokenBounds: TokenBounds{Kind: access.Application, Scope: access.Scope{VCs: []string{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )

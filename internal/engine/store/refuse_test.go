@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // used returns a data directory with n submissions in it, closed cleanly.

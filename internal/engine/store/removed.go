@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Retention is what removes what is kept too long.
@@ -41,7 +41,7 @@ func (s Retention) MarkRemoved(ctx context.Context, list []engine.Removed) error
 }
 
 // Removed returns what is noted of a job; false is that nothing was removed.
-func (s *reader) Removed(ctx context.Context, id sched.JobID) (engine.Removed, bool, error) {
+func (s *reader) Removed(ctx context.Context, id model.JobID) (engine.Removed, bool, error) {
 	r := engine.Removed{Job: id}
 	var kept digest
 	err := s.read.QueryRowContext(ctx, "SELECT at, rule, sum FROM removed WHERE job = ?", id).Scan(&r.At, &r.Rule, &kept)
@@ -55,7 +55,7 @@ func (s *reader) Removed(ctx context.Context, id sched.JobID) (engine.Removed, b
 }
 
 // EndedOf returns when jobs ended, of those among some that have: 1,000 at most are asked about at a time.
-func (s Retention) EndedOf(ctx context.Context, ids []sched.JobID) (map[sched.JobID]sched.Time, error) {
+func (s Retention) EndedOf(ctx context.Context, ids []model.JobID) (map[model.JobID]model.Time, error) {
 	args := make([]any, len(ids))
 	for i, id := range ids {
 		args[i] = int64(id)
@@ -65,7 +65,7 @@ func (s Retention) EndedOf(ctx context.Context, ids []sched.JobID) (map[sched.Jo
 		return nil, s.explain("cannot read when jobs ended", err)
 	}
 	defer rows.Close()
-	out := map[sched.JobID]sched.Time{}
+	out := map[model.JobID]model.Time{}
 	for rows.Next() {
 		j, err := scanStatus(rows)
 		if err != nil {

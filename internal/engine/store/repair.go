@@ -11,7 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Examine opens a data directory that may have lost something. It takes the directory for this
@@ -36,7 +37,7 @@ func (s *Store) End(ctx context.Context) (uint64, error) {
 }
 
 // LastJob is the last job that the seal knows.
-func (s *Store) LastJob() sched.JobID { return s.sealed.job }
+func (s *Store) LastJob() model.JobID { return s.sealed.job }
 
 // Going says how to go on without what is lost.
 type Going struct {
@@ -45,8 +46,8 @@ type Going struct {
 	// Records follow it, from Cut+1 on.
 	Records []sched.Record
 	// Live are the jobs that had not ended by Cut.
-	Live []sched.JobID
-	Now  sched.Time
+	Live []model.JobID
+	Now  model.Time
 }
 
 // Repair copies the files of the journal aside, and then makes the directory of a store that
@@ -112,7 +113,7 @@ func removeBehind(ctx context.Context, tx *sql.Conn, cut uint64) error {
 }
 
 // settle takes jobs that live again out of the table of finished ones, and writes the head.
-func settle(ctx context.Context, tx *sql.Conn, live []sched.JobID, m *mark) (err error) {
+func settle(ctx context.Context, tx *sql.Conn, live []model.JobID, m *mark) (err error) {
 	for _, id := range live {
 		for _, query := range []string{"DELETE FROM jobs WHERE id = ?", "DELETE FROM removed WHERE job = ?"} {
 			if _, err := tx.ExecContext(ctx, query, id); err != nil {
@@ -130,7 +131,7 @@ func settle(ctx context.Context, tx *sql.Conn, live []sched.JobID, m *mark) (err
 }
 
 // copyAside copies the files of the journal as they are into a new folder.
-func (s *Store) copyAside(now sched.Time) (string, error) {
+func (s *Store) copyAside(now model.Time) (string, error) {
 	first := s.path("before-repair-" + time.UnixMicro(int64(now)).UTC().Format("20060102-150405"))
 	dir, err := first, os.Mkdir(first, 0o700)
 	for n := 2; errors.Is(err, fs.ErrExist) && n < 100; n++ { // another one of the same second

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Each row beside the journal is held to its checksum by what reads it, and not by a verification
@@ -32,7 +33,7 @@ func TestDamagedRowIsNoAnswer(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	one := []sched.JobID{1}
+	one := []model.JobID{1}
 	reads := map[string]func(s *Store) error{
 		"the versions":        func(s *Store) error { _, err := s.Configs(ctx, 0, 10); return err },
 		"the first version":   func(s *Store) error { _, _, _, err := s.ConfigFile(ctx, 1); return err },

@@ -10,8 +10,9 @@ import (
 	"os"
 	"sync"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"golang.org/x/sys/unix"
 )
 
@@ -252,7 +253,7 @@ func (s *Store) openDatabase(ctx context.Context, found contents, o Options) err
 
 // openWriter opens the writing connection to a database that was inspected, and gives it its
 // tables or those that an older one lacks.
-func (s *Store) openWriter(ctx context.Context, now sched.Time) (err error) {
+func (s *Store) openWriter(ctx context.Context, now model.Time) (err error) {
 	if s.writer, err = openWriter(ctx, s.path(databaseFile)); err != nil {
 		return s.explain("cannot open the database", err)
 	}
@@ -315,7 +316,7 @@ func (s *Store) closeToOthers() error {
 	return nil
 }
 
-func (s *Store) createDatabase(ctx context.Context, now sched.Time) error {
+func (s *Store) createDatabase(ctx context.Context, now model.Time) error {
 	if s.clusterID == "" {
 		s.clusterID = newID()
 	}

@@ -13,7 +13,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"golang.org/x/sys/unix"
 )
 
@@ -146,7 +146,7 @@ func decodeSlot(b []byte) (s sealed, ok bool) {
 	for i := range n {
 		n[i], b = binary.LittleEndian.Uint64(b), b[8:]
 	}
-	s.turn, s.epoch, s.seq, s.changes, s.job = n[0], n[1], n[2], n[3], sched.JobID(n[4])
+	s.turn, s.epoch, s.seq, s.changes, s.job = n[0], n[1], n[2], n[3], model.JobID(n[4])
 	copy(s.link[:], b[:16])
 	copy(s.rows[:], b[16:])
 	return s, true

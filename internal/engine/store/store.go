@@ -13,7 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const defaultReserve = 16 << 20
@@ -21,7 +21,7 @@ const defaultReserve = 16 << 20
 // Options change how a data directory is opened.
 type Options struct {
 	// Now is the present time, noted when a directory is initialised.
-	Now sched.Time
+	Now model.Time
 	// ReserveBytes is the size of the file that is freed when the disk is full,
 	// so that stops and exits can still be written; 0 is 16 MiB. Below 8 MiB it
 	// may be too small to move the write-ahead log out of the way.

@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 	"golang.org/x/sys/unix"
 )
@@ -137,7 +138,7 @@ func BenchmarkAppend(b *testing.B) {
 			s := open(b, filepath.Join(b.TempDir(), "data"))
 			events := make([]sched.Event, size)
 			for i := range events {
-				events[i] = sched.JobSubmitted{ID: 1, Job: &sched.Job{Source: strings.Repeat("x", 1000)}}
+				events[i] = sched.JobSubmitted{ID: 1, Job: &model.Job{Source: strings.Repeat("x", 1000)}}
 			}
 			seq := uint64(0)
 			for b.Loop() {
@@ -157,10 +158,10 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkFinished(b *testing.B) {
 	s := open(b, filepath.Join(b.TempDir(), "data"))
 	const jobs, batched = 200_000, 2_000
-	for first := sched.JobID(1); first <= jobs; first += batched {
+	for first := model.JobID(1); first <= jobs; first += batched {
 		bt := batch(s, uint64(first/batched)+1, sched.JobEnded{Job: first})
 		for id := first; id < first+batched; id++ {
-			bt.Ended = append(bt.Ended, sched.JobStatus{ID: id, Name: sched.JobName(fmt.Sprintf("train-%d", id)), User: sched.Subject(fmt.Sprintf("u%d", id%97)),
+			bt.Ended = append(bt.Ended, sched.JobStatus{ID: id, Name: model.JobName(fmt.Sprintf("train-%d", id)), User: model.Subject(fmt.Sprintf("u%d", id%97)),
 				VC: cell.VCName(fmt.Sprintf("vc%d", id%7)), Phase: []sched.Phase{sched.Succeeded, sched.Failed, sched.Stopped}[id%3], Message: strings.Repeat("it ended ", 50)})
 		}
 		if err := s.Append(ctx, bt); err != nil {

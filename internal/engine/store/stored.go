@@ -9,8 +9,9 @@ import (
 	"io"
 	"slices"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
@@ -29,10 +30,10 @@ const (
 // stored is an event as it lies in the tables.
 type stored struct {
 	seq     uint64
-	time    sched.Time
+	time    model.Time
 	kind    sched.Kind
 	version int
-	job     sched.JobID
+	job     model.JobID
 	sum     uint32
 	data    []byte
 	link    digest // of it and all before it
@@ -72,8 +73,8 @@ func (e *stored) decode() (sched.Record, error) {
 	return sched.Record{Seq: e.seq, Time: e.time, Event: event}, nil
 }
 
-func jobsIn(events []stored) []sched.JobID {
-	var jobs []sched.JobID
+func jobsIn(events []stored) []model.JobID {
+	var jobs []model.JobID
 	for i := range events {
 		if events[i].job > 0 {
 			jobs = append(jobs, events[i].job)
@@ -162,8 +163,8 @@ func readStored(r *bytes.Reader) (e stored, err error) {
 	if err == nil {
 		e.data, err = readBytes(r)
 	}
-	e.seq, e.time, e.kind, e.version = n[0], sched.Time(at), sched.Kind(kind), int(n[1])
-	e.job, e.sum = sched.JobID(n[2]), uint32(n[3])
+	e.seq, e.time, e.kind, e.version = n[0], model.Time(at), sched.Kind(kind), int(n[1])
+	e.job, e.sum = model.JobID(n[2]), uint32(n[3])
 	return e, err
 }
 

@@ -5,17 +5,17 @@ import (
 	"database/sql"
 	"fmt"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Tags are words that users give to jobs, also to those that have ended.
 type Tags struct{ *Store }
 
-func tagSum(id int64, job sched.JobID, tag string) digest { return rowSum("tags", id, int64(job), tag) }
+func tagSum(id int64, job model.JobID, tag string) digest { return rowSum("tags", id, int64(job), tag) }
 
 // Tag gives a job a tag, or takes it off. It returns engine.ErrTooMany where the job has most already.
-func (s Tags) Tag(ctx context.Context, job sched.JobID, tag string, on bool, most int) error {
+func (s Tags) Tag(ctx context.Context, job model.JobID, tag string, on bool, most int) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		var id, count int64
 		err := tx.QueryRowContext(ctx, "SELECT coalesce(max(id) FILTER (WHERE tag = ?), 0), count(*) FROM tags WHERE job = ?", tag, job).Scan(&id, &count)
@@ -41,7 +41,7 @@ func (s Tags) Tag(ctx context.Context, job sched.JobID, tag string, on bool, mos
 }
 
 // Of returns the tags of jobs, 1,000 at most, each in order.
-func (s Tags) Of(ctx context.Context, jobs []sched.JobID) (map[sched.JobID][]string, error) {
+func (s Tags) Of(ctx context.Context, jobs []model.JobID) (map[model.JobID][]string, error) {
 	if len(jobs) == 0 {
 		return nil, nil
 	}
@@ -54,7 +54,7 @@ func (s Tags) Of(ctx context.Context, jobs []sched.JobID) (map[sched.JobID][]str
 		return nil, s.explain("cannot read tags", err)
 	}
 	defer rows.Close()
-	out := map[sched.JobID][]string{}
+	out := map[model.JobID][]string{}
 	for rows.Next() {
 		job, tag, err := s.scanTag(rows)
 		if err != nil {
@@ -66,7 +66,7 @@ func (s Tags) Of(ctx context.Context, jobs []sched.JobID) (map[sched.JobID][]str
 }
 
 // scanTag reads a row of tags, which must be as it was written.
-func (s Tags) scanTag(rows *sql.Rows) (job sched.JobID, tag string, err error) {
+func (s Tags) scanTag(rows *sql.Rows) (job model.JobID, tag string, err error) {
 	var id int64
 	var kept digest
 	if err := rows.Scan(&id, &job, &tag, &kept); err != nil {
@@ -82,13 +82,13 @@ func (s Tags) scanTag(rows *sql.Rows) (job sched.JobID, tag string, err error) {
 const mostTagged = 100_000
 
 // With returns the latest jobs that have a tag.
-func (s Tags) With(ctx context.Context, tag string) (map[sched.JobID]bool, error) {
+func (s Tags) With(ctx context.Context, tag string) (map[model.JobID]bool, error) {
 	rows, err := s.read.QueryContext(ctx, "SELECT id, job, tag, sum FROM tags WHERE tag = ? ORDER BY job DESC LIMIT ?", tag, mostTagged)
 	if err != nil {
 		return nil, s.explain("cannot read tags", err)
 	}
 	defer rows.Close()
-	out := map[sched.JobID]bool{}
+	out := map[model.JobID]bool{}
 	for rows.Next() {
 		job, _, err := s.scanTag(rows)
 		if err != nil {

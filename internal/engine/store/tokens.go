@@ -13,33 +13,33 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/combsched/comb/internal/identity"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const (
 	tokenPrefix = "comb_"
 	// usedEvery bounds how often the last use of a token is written down.
-	usedEvery = sched.Minute
+	usedEvery = model.Minute
 )
 
 // Token is what is known of a token; its secret is not kept.
 type Token struct {
 	ID      string // 16 hex digits
 	Name    string
-	Subject sched.Subject
-	Created sched.Time
-	Used    sched.Time // last use, to the minute; 0: never
+	Subject model.Subject
+	Created model.Time
+	Used    model.Time // last use, to the minute; 0: never
 	TokenBounds
 }
 
 // TokenBounds are what a token was made for and until when it is valid. Those of the token in the data directory
 // are zero.
 type TokenBounds struct {
-	Kind    identity.TokenKind `json:"kind,omitempty"`
-	Expires sched.Time         `json:"expires,omitempty"` // 0: never
-	Scope   identity.Scope     `json:"scope,omitzero"`
-	From    string             `json:"from,omitempty"` // the network of the request that asked for it; "" is not known
+	Kind    access.TokenKind `json:"kind,omitempty"`
+	Expires model.Time       `json:"expires,omitempty"` // 0: never
+	Scope   access.Scope     `json:"scope,omitzero"`
+	From    string           `json:"from,omitempty"` // the network of the request that asked for it; "" is not known
 }
 
 // NewTokenID makes an id for a token that has to be named before it is made.
@@ -70,7 +70,7 @@ type tokens struct {
 type token struct {
 	Token
 	hash  [sha256.Size]byte
-	saved sched.Time // Used as it is in the database
+	saved model.Time // Used as it is in the database
 	bound string     // the bounds as they are kept: their sum is over these bytes
 }
 
@@ -107,7 +107,7 @@ func (s *Store) loadTokens(ctx context.Context) error {
 
 // CreateToken makes a token for subject and returns it, "comb_<id>_<secret>" with
 // 256 random bits. It is shown this once: only its hash is kept.
-func (s *Store) CreateToken(ctx context.Context, name string, subject sched.Subject, now sched.Time) (string, Token, error) {
+func (s *Store) CreateToken(ctx context.Context, name string, subject model.Subject, now model.Time) (string, Token, error) {
 	return s.SaveToken(ctx, Token{ID: NewTokenID(), Name: name, Subject: subject, Created: now})
 }
 
@@ -140,7 +140,7 @@ func (s *Store) SaveToken(ctx context.Context, made Token) (string, Token, error
 }
 
 // CheckToken returns the token that text is; false if it is none, was revoked or has expired.
-func (s *Store) CheckToken(ctx context.Context, text string, now sched.Time) (Token, bool) {
+func (s *Store) CheckToken(ctx context.Context, text string, now model.Time) (Token, bool) {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
 	id, secret, cut := strings.Cut(rest, "_")
 	if !ok || !cut || len(text) > 200 {
@@ -199,13 +199,13 @@ func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
 }
 
 // RevokeTokensOf ends all tokens of a user at once, and says how many. That of the data directory is no user's.
-func (s *Store) RevokeTokensOf(ctx context.Context, subject sched.Subject) (int, error) {
-	return s.revoke(ctx, func(t *token) bool { return t.Subject == subject && t.Kind != identity.Root })
+func (s *Store) RevokeTokensOf(ctx context.Context, subject model.Subject) (int, error) {
+	return s.revoke(ctx, func(t *token) bool { return t.Subject == subject && t.Kind != access.Root })
 }
 
 // forgetExpired removes what is no longer valid, so that the table does not grow with each sign-in. What cannot be
 // removed now is at the next one.
-func (s *Store) forgetExpired(ctx context.Context, now sched.Time) {
+func (s *Store) forgetExpired(ctx context.Context, now model.Time) {
 	_, _ = s.revoke(ctx, func(t *token) bool { return t.Expires != 0 && now >= t.Expires })
 }
 

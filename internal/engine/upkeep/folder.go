@@ -7,29 +7,29 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Folder are files of jobs in one folder, which has a folder for each job, by its number.
 type Folder struct {
 	Dir    string
-	Remove func(sched.JobID) error // removes a job's files, unless an attempt may live
+	Remove func(model.JobID) error // removes a job's files, unless an attempt may live
 }
 
 // Left implements Files.
-func (f Folder) Left() (list []sched.JobID, err error) {
+func (f Folder) Left() (list []model.JobID, err error) {
 	entries, err := os.ReadDir(f.Dir)
 	for _, e := range entries {
 		id, parseErr := strconv.ParseInt(e.Name(), 10, 64)
 		if parseErr == nil && id > 0 && strconv.FormatInt(id, 10) == e.Name() {
-			list = append(list, sched.JobID(id))
+			list = append(list, model.JobID(id))
 		}
 	}
 	return list, err
 }
 
 // Size implements Files. Links are not followed. What goes away meanwhile, or cannot be entered, counts as nothing.
-func (f Folder) Size(id sched.JobID) (total int64, err error) {
+func (f Folder) Size(id model.JobID) (total int64, err error) {
 	err = filepath.WalkDir(filepath.Join(f.Dir, strconv.FormatInt(int64(id), 10)), func(_ string, d fs.DirEntry, walkErr error) error {
 		if walkErr != nil {
 			return nil
@@ -45,4 +45,4 @@ func (f Folder) Size(id sched.JobID) (total int64, err error) {
 }
 
 // Forget implements Files.
-func (f Folder) Forget(id sched.JobID) error { return f.Remove(id) }
+func (f Folder) Forget(id model.JobID) error { return f.Remove(id) }

@@ -12,32 +12,31 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Notes is where ended jobs, and what is removed of them, are noted.
 type Notes interface {
 	// EndedOf returns when jobs ended, of those among some that have.
-	EndedOf(ctx context.Context, ids []sched.JobID) (map[sched.JobID]sched.Time, error)
+	EndedOf(ctx context.Context, ids []model.JobID) (map[model.JobID]model.Time, error)
 	// MarkRemoved notes that what jobs left is removed from now on; those that are noted stay as they are.
 	MarkRemoved(ctx context.Context, list []engine.Removed) error
 	// OldestAudit is the time of the oldest line of the audit log, 0 without one.
-	OldestAudit(ctx context.Context) (sched.Time, error)
+	OldestAudit(ctx context.Context) (model.Time, error)
 	// ForgetAudit forgets lines from before an instant, 1,000 at most, and says how many.
-	ForgetAudit(ctx context.Context, before, now sched.Time) (int, error)
+	ForgetAudit(ctx context.Context, before, now model.Time) (int, error)
 }
 
 // Files are what jobs left.
 type Files interface {
 	// Left are the jobs that have files, in any order.
-	Left() ([]sched.JobID, error)
+	Left() ([]model.JobID, error)
 	// Size is what a job's files take of the disk, in bytes.
-	Size(sched.JobID) (int64, error)
+	Size(model.JobID) (int64, error)
 	// Forget removes a job's files. One that has an attempt that may live is refused.
-	Forget(sched.JobID) error
+	Forget(model.JobID) error
 }
 
 // Options say what is kept. Zero times and bytes stand for ever, and for any number.
@@ -46,7 +45,7 @@ type Options struct {
 	Bytes int64         // of all ended jobs together; the oldest ended go first
 	Audit time.Duration // lines of the audit log
 	Pause time.Duration // between portions; 0 is a second
-	Now   func() sched.Time
+	Now   func() model.Time
 	Log   *slog.Logger
 }
 
@@ -59,8 +58,8 @@ type Keeper struct {
 	files Files
 	o     Options
 
-	ended map[sched.JobID]sched.Time // of jobs with files: it does not change
-	sizes map[sched.JobID]int64
+	ended map[model.JobID]model.Time // of jobs with files: it does not change
+	sizes map[model.JobID]int64
 	swept bool // once, since the start
 
 	mu    sync.Mutex
@@ -84,7 +83,7 @@ func New(notes Notes, files Files, o Options) *Keeper {
 	if o.Pause <= 0 {
 		o.Pause = time.Second
 	}
-	return &Keeper{notes: notes, files: files, o: o, ended: map[sched.JobID]sched.Time{}, sizes: map[sched.JobID]int64{}}
+	return &Keeper{notes: notes, files: files, o: o, ended: map[model.JobID]model.Time{}, sizes: map[model.JobID]int64{}}
 }
 
 // Stats returns the counts so far.
@@ -159,14 +158,14 @@ func (k *Keeper) sweepFiles(ctx context.Context) error {
 }
 
 // look finds the ended jobs that have files, the earliest end first.
-func (k *Keeper) look(ctx context.Context) ([]sched.JobID, error) {
+func (k *Keeper) look(ctx context.Context) ([]model.JobID, error) {
 	left, err := k.files.Left()
 	if err != nil {
 		return nil, fmt.Errorf("cannot look which jobs have files: %w", err)
 	}
 	slices.Sort(left)
-	var unknown []sched.JobID
-	there := make(map[sched.JobID]sched.Time, len(k.ended))
+	var unknown []model.JobID
+	there := make(map[model.JobID]model.Time, len(k.ended))
 	for _, id := range left {
 		if at, ok := k.ended[id]; ok {
 			there[id] = at
@@ -184,8 +183,8 @@ func (k *Keeper) look(ctx context.Context) ([]sched.JobID, error) {
 		}
 	}
 	k.ended = there
-	left = slices.DeleteFunc(left, func(id sched.JobID) bool { _, ok := there[id]; return !ok })
-	slices.SortStableFunc(left, func(a, b sched.JobID) int { return int(max(-1, min(1, there[a]-there[b]))) })
+	left = slices.DeleteFunc(left, func(id model.JobID) bool { _, ok := there[id]; return !ok })
+	slices.SortStableFunc(left, func(a, b model.JobID) int { return int(max(-1, min(1, there[a]-there[b]))) })
 	for id := range k.sizes {
 		if _, ok := there[id]; !ok {
 			delete(k.sizes, id)
@@ -196,10 +195,10 @@ func (k *Keeper) look(ctx context.Context) ([]sched.JobID, error) {
 }
 
 // due are the jobs whose files are to go, with the rule that says so.
-func (k *Keeper) due(ctx context.Context, left []sched.JobID) (list []engine.Removed, err error) {
+func (k *Keeper) due(ctx context.Context, left []model.JobID) (list []engine.Removed, err error) {
 	now := k.o.Now()
 	if k.o.Files > 0 {
-		before := now.Add(-sched.Duration(k.o.Files.Microseconds()))
+		before := now.Add(-model.Duration(k.o.Files.Microseconds()))
 		for len(left) > 0 && k.ended[left[0]] <= before {
 			list = append(list, engine.Removed{Job: left[0], At: now, Rule: "kept " + SpanWords(k.o.Files)})
 			left = left[1:]
@@ -211,14 +210,14 @@ func (k *Keeper) due(ctx context.Context, left []sched.JobID) (list []engine.Rem
 	total, err := k.measure(ctx, left)
 	for ; len(left) > 0 && total > k.o.Bytes; left = left[1:] {
 		total -= k.sizes[left[0]]
-		list = append(list, engine.Removed{Job: left[0], At: now, Rule: fmt.Sprintf("kept while ended jobs have %s at most", amount.Memory(k.o.Bytes>>20))})
+		list = append(list, engine.Removed{Job: left[0], At: now, Rule: fmt.Sprintf("kept while ended jobs have %s at most", model.MemoryText(k.o.Bytes>>20))})
 	}
 	k.count(func(s *Stats) { s.Bytes = total })
 	return list, err
 }
 
 // measure adds up what files of jobs take. What an ended job has does not change: it is measured once.
-func (k *Keeper) measure(ctx context.Context, left []sched.JobID) (total int64, err error) {
+func (k *Keeper) measure(ctx context.Context, left []model.JobID) (total int64, err error) {
 	for i, id := range left {
 		n, ok := k.sizes[id]
 		if !ok {
@@ -272,7 +271,7 @@ func (k *Keeper) sweepAudit(ctx context.Context) error {
 		return err
 	}
 	now := k.o.Now()
-	keep := sched.Duration(k.o.Audit.Microseconds())
+	keep := model.Duration(k.o.Audit.Microseconds())
 	if oldest >= now.Add(-keep-keep/slack) {
 		return nil
 	}
@@ -353,7 +352,7 @@ func (f *Flags) Add(to *pflag.FlagSet) {
 }
 
 // Options are what the flags say.
-func (f *Flags) Options(now func() sched.Time, log *slog.Logger) Options {
+func (f *Flags) Options(now func() model.Time, log *slog.Logger) Options {
 	return Options{Files: time.Duration(f.files), Bytes: int64(f.bytes), Audit: time.Duration(f.audit), Now: now, Log: log}
 }
 

@@ -13,24 +13,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // world has ended jobs with files, in memory.
 type world struct {
 	*testing.T
-	now     sched.Time
-	ended   map[sched.JobID]sched.Time
-	files   map[sched.JobID]int64
-	noted   map[sched.JobID]string
-	audit   []sched.Time
-	fails   map[sched.JobID]bool
+	now     model.Time
+	ended   map[model.JobID]model.Time
+	files   map[model.JobID]int64
+	noted   map[model.JobID]string
+	audit   []model.Time
+	fails   map[model.JobID]bool
 	largest int // portion
 }
 
-func (w *world) EndedOf(_ context.Context, ids []sched.JobID) (map[sched.JobID]sched.Time, error) {
-	out := map[sched.JobID]sched.Time{}
+func (w *world) EndedOf(_ context.Context, ids []model.JobID) (map[model.JobID]model.Time, error) {
+	out := map[model.JobID]model.Time{}
 	for _, id := range ids {
 		if at, ok := w.ended[id]; ok {
 			out[id] = at
@@ -49,14 +49,14 @@ func (w *world) MarkRemoved(_ context.Context, list []engine.Removed) error {
 	return nil
 }
 
-func (w *world) OldestAudit(context.Context) (sched.Time, error) {
+func (w *world) OldestAudit(context.Context) (model.Time, error) {
 	if len(w.audit) == 0 {
 		return 0, nil
 	}
 	return w.audit[0], nil
 }
 
-func (w *world) ForgetAudit(_ context.Context, before, now sched.Time) (n int, _ error) {
+func (w *world) ForgetAudit(_ context.Context, before, now model.Time) (n int, _ error) {
 	for n < len(w.audit) && n < 1000 && w.audit[n] < before {
 		n++
 	}
@@ -66,13 +66,13 @@ func (w *world) ForgetAudit(_ context.Context, before, now sched.Time) (n int, _
 	return n, nil
 }
 
-func (w *world) Left() ([]sched.JobID, error)       { return slices.Collect(maps.Keys(w.files)), nil }
-func (w *world) Size(id sched.JobID) (int64, error) { return w.files[id], nil }
+func (w *world) Left() ([]model.JobID, error)       { return slices.Collect(maps.Keys(w.files)), nil }
+func (w *world) Size(id model.JobID) (int64, error) { return w.files[id], nil }
 func (w *world) sweep(k *Keeper) error              { return k.Sweep(context.Background()) }
-func (w *world) left() []sched.JobID                { return slices.Sorted(maps.Keys(w.files)) }
-func (w *world) after(days int) sched.Time          { return sched.Time(days) * day }
+func (w *world) left() []model.JobID                { return slices.Sorted(maps.Keys(w.files)) }
+func (w *world) after(days int) model.Time          { return model.Time(days) * day }
 func (w *world) keeper(o Options) *Keeper {
-	o.Now, o.Pause = func() sched.Time { return w.now }, 1
+	o.Now, o.Pause = func() model.Time { return w.now }, 1
 	return New(w, w, o)
 }
 func (w *world) is(what string, got, want any) {
@@ -82,7 +82,7 @@ func (w *world) is(what string, got, want any) {
 	}
 }
 
-func (w *world) Forget(id sched.JobID) error {
+func (w *world) Forget(id model.JobID) error {
 	if w.fails[id] {
 		return errors.New("an attempt may live")
 	}
@@ -96,13 +96,13 @@ func (w *world) Forget(id sched.JobID) error {
 	return nil
 }
 
-const day = sched.Time(24 * 3600 * 1_000_000)
+const day = model.Time(24 * 3600 * 1_000_000)
 
 func newWorld(t *testing.T, jobs int) *world {
-	w := &world{T: t, ended: map[sched.JobID]sched.Time{}, files: map[sched.JobID]int64{}, noted: map[sched.JobID]string{}, fails: map[sched.JobID]bool{}}
-	for id := range sched.JobID(jobs) {
+	w := &world{T: t, ended: map[model.JobID]model.Time{}, files: map[model.JobID]int64{}, noted: map[model.JobID]string{}, fails: map[model.JobID]bool{}}
+	for id := range model.JobID(jobs) {
 		w.files[id+1] = 100 << 20
-		w.ended[id+1] = sched.Time(id) * day
+		w.ended[id+1] = model.Time(id) * day
 	}
 	return w
 }
@@ -188,7 +188,7 @@ func TestFolder(t *testing.T) {
 	f := Folder{Dir: dir}
 	left, err := f.Left()
 	slices.Sort(left)
-	if err != nil || !slices.Equal(left, []sched.JobID{1, 20}) {
+	if err != nil || !slices.Equal(left, []model.JobID{1, 20}) {
 		t.Errorf("%v, %v", left, err)
 	}
 	if n, err := f.Size(1); err != nil || n < 100_000 || n > 200_000 {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Sound replays the journal of a data directory and checks all beside it.

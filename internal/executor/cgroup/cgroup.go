@@ -15,12 +15,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Limits bound one task; 0 is no limit.
 type Limits struct {
-	amount.Limits
+	model.Limits
 	Pids int64 `json:"pids,omitempty"`
 }
 

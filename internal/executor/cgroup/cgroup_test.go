@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 func TestParseCgroups(t *testing.T) {
@@ -44,7 +44,7 @@ broken line
 func TestCgroup2(t *testing.T) {
 	base := t.TempDir()
 	parents := []Parent{{Dir: filepath.Join(base, "comb"), V2: true, Controllers: Wanted()}}
-	of := Limits{Limits: amount.Limits{MilliCPU: 1500, MemoryMB: 64}, Pids: 100}
+	of := Limits{Limits: model.Limits{MilliCPU: 1500, MemoryMB: 64}, Pids: 100}
 	if got := Make(parents, "task", of); len(got) > 0 {
 		t.Fatal(got)
 	}

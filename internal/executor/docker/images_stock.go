@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // lately is how long an image stays behind its last use, however large the others are: a task may be about to start with it.
@@ -20,11 +20,11 @@ const lately = 10 * time.Minute
 // label, of a container, names the job that it is of.
 const label = "comb.job"
 
-func seconds(n int64) sched.Time {
+func seconds(n int64) model.Time {
 	if n <= 0 {
 		return 0
 	}
-	return sched.Time(n * 1_000_000)
+	return model.Time(n * 1_000_000)
 }
 
 // List implements executor.Images.
@@ -60,10 +60,10 @@ func (s *Images) image(m *Stored, users []map[string]string) executor.Image {
 	if l != nil {
 		i.Used, i.Public, i.VCs = seconds(l.Used), l.Public, slices.Clone(l.VCs)
 	}
-	jobs := map[sched.JobID]bool{}
+	jobs := map[model.JobID]bool{}
 	for _, labels := range users {
 		if n, err := strconv.ParseInt(labels[label], 10, 64); err == nil {
-			jobs[sched.JobID(n)] = true
+			jobs[model.JobID(n)] = true
 		}
 	}
 	i.Jobs = slices.Sorted(maps.Keys(jobs))

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/executor/kube/api"
 )
 

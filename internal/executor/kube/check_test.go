@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/executor/kube"
 )
 

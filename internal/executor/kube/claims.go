@@ -13,11 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // sliceTime is how long what drivers publish of a node is taken for true: it changes with hardware, and a claim that asks for what is not there
@@ -74,7 +75,7 @@ func (t *podTask) shares() bool {
 }
 
 // rotate notes with which others the tasks of an attempt share their devices, and when they run. c.mu is held.
-func (c claims) rotate(at sched.AttemptID, r *sched.Rotation) {
+func (c claims) rotate(at model.AttemptID, r *model.Rotation) {
 	shared := rotaOf(r)
 	for _, name := range c.attempts[at] {
 		if t := c.tasks[name]; t != nil {

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -41,13 +42,13 @@ func TestClaimedTwice(t *testing.T) {
 	t.Cleanup(func() { kubectl(t, claimable(node), "delete", "-f", "-") })
 	h := harness(t, []cell.NodeName{cell.NodeName(node)})
 	sku := cell.SKU{Name: "GPU", GPU: 1, Device: cell.NVIDIA, DRA: cell.DRA{Class: "comb-conformance", Driver: "gpu.claims.test", Device: "gpu-%d", Attribute: "uuid"}}
-	job := &sched.Job{Name: "claims", User: "ada", VC: "default", Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{MilliCPU: 100, Command: []string{"sleep 1000"}}}}}
+	job := &model.Job{Name: "claims", User: "ada", VC: "default", Roles: []model.Role{{Name: "main", Tasks: 1, Launch: model.Launch{MilliCPU: 100, Command: []string{"sleep 1000"}}}}}
 	start := func(n int32, gpu int32) sched.Fact {
-		h.Executor.Do(sched.Action{Attempt: sched.AttemptID{Job: 1, N: n}, Start: &sched.Start{ID: 1, Job: job, Tasks: []sched.TaskStart{{SKU: sku, Place: cell.Task{Node: cell.NodeName(node), SKU: "GPU", Devices: []int32{gpu}}}}}})
+		h.Executor.Do(sched.Action{Attempt: model.AttemptID{Job: 1, N: n}, Start: &sched.Start{ID: 1, Job: job, Tasks: []sched.TaskStart{{SKU: sku, Place: cell.Task{Node: cell.NodeName(node), SKU: "GPU", Devices: []int32{gpu}}}}}})
 		return h.Next(h.Patience)
 	}
 	stop := func(n int32) {
-		h.Executor.Do(sched.Action{Attempt: sched.AttemptID{Job: 1, N: n}, Grace: sched.Second})
+		h.Executor.Do(sched.Action{Attempt: model.AttemptID{Job: 1, N: n}, Grace: model.Second})
 		if f, ok := h.Next(h.Patience).(sched.TaskExited); !ok {
 			t.Fatalf("attempt %d was stopped, and %#v came", n, f)
 		}

@@ -6,27 +6,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // onClaimed starts a task with one GPU of the node whose GPUs are claimed, beside others that have it.
-func (d *driver) onClaimed(gpu int32, beside ...sched.AttemptID) sched.AttemptID {
+func (d *driver) onClaimed(gpu int32, beside ...model.AttemptID) model.AttemptID {
 	d.until("n1 is told to be up", func() bool { return !d.isDown(claimed) })
 	d.mu.Lock()
 	d.next++
-	at := sched.AttemptID{Job: d.next, N: 1}
-	job := &sched.Job{Name: "job", User: "u", VC: "v", Grace: sched.Second, Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{Image: "image:1", Command: []string{"train"}, MilliCPU: 1000, MemoryMB: 64}}}}
+	at := model.AttemptID{Job: d.next, N: 1}
+	job := &model.Job{Name: "job", User: "u", VC: "v", Grace: model.Second, Roles: []model.Role{{Name: "main", Tasks: 1, Launch: model.Launch{Image: "image:1", Command: []string{"train"}, MilliCPU: 1000, MemoryMB: 64}}}}
 	start := &sched.Start{ID: d.next, Job: job, Tasks: []sched.TaskStart{{SKU: skuOn(claimed), Place: cell.Task{Node: claimed, SKU: "GPU", Devices: []int32{gpu}}}}}
 	job.Hints.Suspendable = true
 	d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}
 	if len(beside) > 0 {
-		turns := [][]sched.AttemptID{}
+		turns := [][]model.AttemptID{}
 		for _, other := range append(beside, at) {
-			turns = append(turns, []sched.AttemptID{other})
+			turns = append(turns, []model.AttemptID{other})
 		}
-		start.Rotation = &sched.Rotation{Turns: turns, Quantum: sched.Second}
+		start.Rotation = &model.Rotation{Turns: turns, Quantum: model.Second}
 		for _, other := range beside {
 			changed := *d.gangs[other].start
 			changed.Rotation = start.Rotation
@@ -46,8 +47,8 @@ func (d *driver) onClaimed(gpu int32, beside ...sched.AttemptID) sched.AttemptID
 func TestSharedClaim(t *testing.T) {
 	d := newDriver(t, 3)
 	d.api.Linger()
-	runs := func(at sched.AttemptID) func() bool { return func() bool { return d.api.Runs(d.podOf(at, 0)) } }
-	gone := func(at sched.AttemptID) func() bool { return func() bool { return d.podOf(at, 0) == "" } }
+	runs := func(at model.AttemptID) func() bool { return func() bool { return d.api.Runs(d.podOf(at, 0)) } }
+	gone := func(at model.AttemptID) func() bool { return func() bool { return d.podOf(at, 0) == "" } }
 	first := d.onClaimed(2)
 	d.until("the first runs", runs(first))
 	claim := d.api.Objects("resourceclaims")
@@ -80,7 +81,7 @@ func TestSharedClaim(t *testing.T) {
 }
 
 // why is what was said when a task was refused; "" is that it was not.
-func (d *driver) whyRefused(at sched.AttemptID) string {
+func (d *driver) whyRefused(at model.AttemptID) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.refused[at]

@@ -17,13 +17,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/executortest"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -82,10 +83,10 @@ func TestConformanceWithComb(t *testing.T) {
 		h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode), cell.NodeName(*realNode)}, func(o *kube.Options) {
 			tell := o.Tell
 			o.Tell, o.Work = func(f sched.Fact) { said.Hear(f); tell(f) }, claim
-			o.Line, o.Secrets = way, func(sched.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
+			o.Line, o.Secrets = way, func(model.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
 		}, now.Store)
 		h.Rotates, h.OneStream, h.Token, h.Said, h.Keeps = true, true, secret, said.Of, true
-		h.Log = func(id sched.AttemptID, task int32, stream string) string {
+		h.Log = func(id model.AttemptID, task int32, stream string) string {
 			l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Task: task, Stream: stream}, 0)
 			if err != nil {
 				return ""
@@ -97,7 +98,7 @@ func TestConformanceWithComb(t *testing.T) {
 			}
 			return string(text)
 		}
-		h.Ready = func(id sched.AttemptID, lines int) {
+		h.Ready = func(id model.AttemptID, lines int) {
 			t.Helper()
 			testkit.Wait(t, fmt.Sprintf("attempt %v has printed ready %d times", id, lines), func() bool {
 				return strings.Count(h.Log(id, 0, executor.Stdout), "ready\n") >= lines
@@ -191,7 +192,7 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 		return e
 	}
 	h := &executortest.Harness{Nodes: nodes, SKU: cell.SKU{Name: "CPU", Device: cell.CPU},
-		Now:      func() sched.Time { return sched.Time(time.Now().UnixMicro()) },
+		Now:      func() model.Time { return model.Time(time.Now().UnixMicro()) },
 		Patience: time.Minute, Silence: 700 * time.Millisecond, Beside: true, // pods of another Comb are none of its
 	}
 	var now *kube.Executor
@@ -247,9 +248,9 @@ func TestRealContainers(t *testing.T) {
 		return
 	}
 	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
-	at := sched.AttemptID{Job: 1, N: 1}
-	job := &sched.Job{Name: "talker", User: "tester", VC: "default", Grace: 2 * sched.Second,
-		Roles: []sched.Role{{Name: "worker", Tasks: 1, Launch: sched.Launch{MilliCPU: 100, MemoryMB: 64,
+	at := model.AttemptID{Job: 1, N: 1}
+	job := &model.Job{Name: "talker", User: "tester", VC: "default", Grace: 2 * model.Second,
+		Roles: []model.Role{{Name: "worker", Tasks: 1, Launch: model.Launch{MilliCPU: 100, MemoryMB: 64,
 			Command: []string{"echo $$ $(echo in) $COMB_JOB_NAME", "sleep 3; echo later; exit 5"}}}}}
 	a := sched.Action{Attempt: at, Start: &sched.Start{ID: 1, Job: job, Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}}}}
 	h.Executor.Do(a)
@@ -294,9 +295,9 @@ func TestShapesOfOpenPAIAsPods(t *testing.T) {
 		Image: "local.test/app:1", Dir: "/app", User: "1000", NoStorages: true, Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
 			var now atomic.Pointer[kube.Executor]
 			h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode)}, func(o *kube.Options) {
-				o.Secrets = func(sched.JobID) (map[string]string, error) { return secrets, nil }
+				o.Secrets = func(model.JobID) (map[string]string, error) { return secrets, nil }
 			}, now.Store)
-			h.Log = func(id sched.AttemptID, task int32, stream string) string {
+			h.Log = func(id model.AttemptID, task int32, stream string) string {
 				l, err := now.Load().OpenLog(executor.LogRef{Attempt: id, Task: task, Stream: stream}, 0)
 				if err != nil {
 					return ""
@@ -320,14 +321,14 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 		return
 	}
 	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
-	run := func(id sched.JobID, launch sched.Launch) (sched.Exit, string) {
+	run := func(id model.JobID, launch model.Launch) (sched.Exit, string) {
 		t.Helper()
 		launch.MilliCPU, launch.MemoryMB = 100, 64
-		at := sched.AttemptID{Job: id, N: 1}
+		at := model.AttemptID{Job: id, N: 1}
 		h.Executor.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: id,
 			Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}},
-			Job: &sched.Job{Name: "says", User: "tester", VC: "default", Grace: 2 * sched.Second,
-				Roles: []sched.Role{{Name: "worker", Tasks: 1, Launch: launch}}}}})
+			Job: &model.Job{Name: "says", User: "tester", VC: "default", Grace: 2 * model.Second,
+				Roles: []model.Role{{Name: "worker", Tasks: 1, Launch: launch}}}}})
 		for {
 			switch f := h.Next(h.Patience).(type) {
 			case sched.TaskExited:
@@ -348,11 +349,11 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 		}
 	}
 	show := []string{"pwd; cat train.txt; id -u; echo $OWN"}
-	exit, out := run(1, sched.Launch{Image: "local.test/app:1", Command: show})
+	exit, out := run(1, model.Launch{Image: "local.test/app:1", Command: show})
 	if exit.Code != 0 || out != "/app\nok\n1000\nown\n" {
 		t.Errorf("it ended with %+v, and printed %q", exit, out)
 	}
-	exit, out = run(2, sched.Launch{Image: "local.test/private:1", Command: []string{"pwd; id -u; echo $OWN"}})
+	exit, out = run(2, model.Launch{Image: "local.test/private:1", Command: []string{"pwd; id -u; echo $OWN"}})
 	// runc enters it before it takes the user on, where it can; it fails with "chdir to cwd" else.
 	const why = "its working directory cannot be entered by its user"
 	begins := exit.Code == 0 && out == "/private\n1000\n\n"
@@ -382,8 +383,8 @@ func TestStrays(t *testing.T) {
 		return e
 	}
 	e := open()
-	at := sched.AttemptID{Job: 7, N: 1}
-	job := &sched.Job{Name: "stray", User: "ada", VC: "default", Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{Image: image, Command: []string{"sleep 1000"}, MilliCPU: 100}}}}
+	at := model.AttemptID{Job: 7, N: 1}
+	job := &model.Job{Name: "stray", User: "ada", VC: "default", Roles: []model.Role{{Name: "main", Tasks: 1, Launch: model.Launch{Image: image, Command: []string{"sleep 1000"}, MilliCPU: 100}}}}
 	withImage{e}.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: 7, Job: job, Tasks: []sched.TaskStart{{Place: cell.Task{Node: cell.NodeName(*realNode)}, SKU: cell.SKU{Name: "CPU", Device: cell.CPU}}}}})
 	started := func() bool {
 		select {

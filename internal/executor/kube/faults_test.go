@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 	"github.com/combsched/comb/internal/test/simapi"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -36,7 +37,7 @@ type gangOf struct {
 }
 
 // pair are two attempts that were given the same GPUs, the older first.
-type pair [2]sched.AttemptID
+type pair [2]model.AttemptID
 
 // driver gives GPUs to gangs as the core does: a GPU is free when the executor has told so, and a node takes no task while it is
 // told to be down.
@@ -49,7 +50,7 @@ type driver struct {
 	e    *kube.Executor
 
 	mu      sync.Mutex
-	gangs   map[sched.AttemptID]*gangOf
+	gangs   map[model.AttemptID]*gangOf
 	taken   map[string]int // how many gangs have it, by node/device
 	mates   map[pair]bool
 	turned  bool // some rotation has a member less
@@ -58,28 +59,28 @@ type driver struct {
 	why     map[string]string
 	silent  map[string]bool     // its kubelet is stopped
 	lost    map[string][]string // pods that count as lost, by node
-	next    sched.JobID
+	next    model.JobID
 	forged  []string       // pods that are no task's
 	space   string         // the namespace of the VC moves now
 	began   map[string]int // tasks that started, by VC
 	facts   map[string]int
 	claims  int // tasks that started with claims
-	refused map[sched.AttemptID]string
-	ended   map[sched.AttemptID]sched.Exit // how the last of its tasks did
+	refused map[model.AttemptID]string
+	ended   map[model.AttemptID]sched.Exit // how the last of its tasks did
 	// stripped are the pods that a user took away with their finalizers, unknown those of them of which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
-	identity          func(sched.Subject) (executor.Identity, error) // nil asks for none
+	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
 }
 
 // taskOf is one task of an attempt.
 type taskOf struct {
-	at sched.AttemptID
+	at model.AttemptID
 	n  int32
 }
 
 func newDriver(t *testing.T, seed uint64) *driver {
-	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[sched.AttemptID]*gangOf{}, taken: map[string]int{}, mates: map[pair]bool{},
-		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, space: "red", began: map[string]int{}, facts: map[string]int{}, refused: map[sched.AttemptID]string{}, ended: map[sched.AttemptID]sched.Exit{},
+	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[model.AttemptID]*gangOf{}, taken: map[string]int{}, mates: map[pair]bool{},
+		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, space: "red", began: map[string]int{}, facts: map[string]int{}, refused: map[model.AttemptID]string{}, ended: map[model.AttemptID]sched.Exit{},
 		stripped: map[taskOf]string{}, unknown: map[taskOf]string{}}
 	for i := range simNodes {
 		d.addNode(nodeOf(i))
@@ -158,7 +159,7 @@ func skuOn(node string) cell.SKU {
 func keyOf(node cell.NodeName, device int32) string { return fmt.Sprintf("%s/%d", node, device) }
 
 // podOf is the name of a task's pod.
-func (d *driver) podOf(at sched.AttemptID, n int32) string {
+func (d *driver) podOf(at model.AttemptID, n int32) string {
 	for _, name := range d.api.Objects("pods") {
 		if strings.HasSuffix(name, fmt.Sprintf("-%d-%d-%d-%d", at.Job, at.Gang, at.N, n)) && !slices.Contains(d.forged, name) {
 			return name
@@ -201,7 +202,7 @@ func (d *driver) hear(f sched.Fact) {
 }
 
 // hasDevices looks at what a task was given that has started. d.mu is held.
-func (d *driver) hasDevices(at sched.AttemptID, n int32) {
+func (d *driver) hasDevices(at model.AttemptID, n int32) {
 	g := d.gangs[at]
 	if g == nil || string(g.start.Tasks[n].Place.Node) != claimed {
 		return
@@ -214,7 +215,7 @@ func (d *driver) hasDevices(at sched.AttemptID, n int32) {
 }
 
 // free notes that a task needs its GPUs no more. d.mu is held.
-func (d *driver) free(at sched.AttemptID, n int32, why string) {
+func (d *driver) free(at model.AttemptID, n int32, why string) {
 	g := d.gangs[at]
 	if g == nil || g.done[n] {
 		return // it is told again
@@ -226,7 +227,7 @@ func (d *driver) free(at sched.AttemptID, n int32, why string) {
 	d.release(g, at, n)
 }
 
-func (d *driver) release(g *gangOf, at sched.AttemptID, n int32) {
+func (d *driver) release(g *gangOf, at model.AttemptID, n int32) {
 	g.done[n] = true
 	place := g.start.Tasks[n].Place
 	for _, device := range place.Devices {
@@ -245,7 +246,7 @@ func (d *driver) release(g *gangOf, at sched.AttemptID, n int32) {
 // join starts a gang on the GPUs of another, with which it takes turns.
 func (d *driver) join() {
 	d.mu.Lock()
-	var host sched.AttemptID
+	var host model.AttemptID
 	for at, g := range d.gangs { // any of them
 		unsteady := slices.ContainsFunc(g.start.Tasks, func(t sched.TaskStart) bool { return d.down[string(t.Place.Node)] })
 		if g.start.Job.Hints.Suspendable && !g.stop && len(g.done) == 0 && !unsteady {
@@ -257,11 +258,11 @@ func (d *driver) join() {
 		return
 	}
 	d.next++
-	at := sched.AttemptID{Job: d.next, N: 1}
+	at := model.AttemptID{Job: d.next, N: 1}
 	start := &sched.Start{ID: d.next, Job: d.gangs[host].start.Job, Tasks: d.gangs[host].start.Tasks}
-	turns := [][]sched.AttemptID{{host}}
+	turns := [][]model.AttemptID{{host}}
 	if r := d.gangs[host].start.Rotation; r != nil {
-		turns = slices.DeleteFunc(slices.Clone(r.Turns), func(turn []sched.AttemptID) bool { return d.gangs[turn[0]] == nil })
+		turns = slices.DeleteFunc(slices.Clone(r.Turns), func(turn []model.AttemptID) bool { return d.gangs[turn[0]] == nil })
 	}
 	for _, turn := range turns {
 		d.mates[pair{turn[0], at}] = true
@@ -272,7 +273,7 @@ func (d *driver) join() {
 			d.taken[keyOf(start.Tasks[i].Place.Node, device)]++
 		}
 	}
-	actions := d.rotate(append(turns, []sched.AttemptID{at}))
+	actions := d.rotate(append(turns, []model.AttemptID{at}))
 	d.mu.Unlock()
 	d.e.Do(sched.Action{Attempt: at, Start: d.startOf(at)})
 	for _, a := range actions {
@@ -280,15 +281,15 @@ func (d *driver) join() {
 	}
 }
 
-func (d *driver) startOf(at sched.AttemptID) *sched.Start {
+func (d *driver) startOf(at model.AttemptID) *sched.Start {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.gangs[at].start
 }
 
 // rotate lets gangs take turns. d.mu is held.
-func (d *driver) rotate(turns [][]sched.AttemptID) (actions []sched.Action) {
-	r := &sched.Rotation{Turns: turns, Quantum: sched.Second, Epoch: sched.Time(time.Now().UnixMicro())}
+func (d *driver) rotate(turns [][]model.AttemptID) (actions []sched.Action) {
+	r := &model.Rotation{Turns: turns, Quantum: model.Second, Epoch: model.Time(time.Now().UnixMicro())}
 	for _, turn := range turns {
 		start := *d.gangs[turn[0]].start
 		start.Rotation = r
@@ -302,14 +303,14 @@ func (d *driver) rotate(turns [][]sched.AttemptID) (actions []sched.Action) {
 func (d *driver) turn() {
 	d.mu.Lock()
 	var actions []sched.Action
-	seen := map[*sched.Rotation]bool{nil: true}
+	seen := map[*model.Rotation]bool{nil: true}
 	for _, g := range d.gangs {
 		r := g.start.Rotation
 		if !d.turned || seen[r] {
 			continue
 		}
 		seen[r] = true
-		left := slices.DeleteFunc(slices.Clone(r.Turns), func(turn []sched.AttemptID) bool { return d.gangs[turn[0]] == nil })
+		left := slices.DeleteFunc(slices.Clone(r.Turns), func(turn []model.AttemptID) bool { return d.gangs[turn[0]] == nil })
 		if len(left) < len(r.Turns) {
 			more := d.rotate(left)
 			seen[more[0].Rotation] = true
@@ -340,7 +341,7 @@ func (d *driver) alone() (alone []simapi.Both, with int) {
 }
 
 // attemptOf reads the name of a pod.
-func attemptOf(pod string) (at sched.AttemptID) {
+func attemptOf(pod string) (at model.AttemptID) {
 	parts := strings.Split(pod, "-")
 	_, _ = fmt.Sscanf(strings.Join(parts[2:], "-"), "%d-%d-%d", &at.Job, &at.Gang, &at.N)
 	return at
@@ -350,9 +351,9 @@ func attemptOf(pod string) (at sched.AttemptID) {
 func (d *driver) begin() {
 	d.mu.Lock()
 	d.next++
-	at := sched.AttemptID{Job: d.next, N: 1}
-	job := &sched.Job{Name: sched.JobName(fmt.Sprint("job", d.next)), User: "u", VC: []cell.VCName{"v", "red", "moves"}[d.r.IntN(3)], Grace: sched.Second,
-		Roles: []sched.Role{{Name: "worker", Tasks: 3, Launch: sched.Launch{Image: "image:1", MilliCPU: 100, MemoryMB: 64, Command: []string{"train"}}}}}
+	at := model.AttemptID{Job: d.next, N: 1}
+	job := &model.Job{Name: model.JobName(fmt.Sprint("job", d.next)), User: "u", VC: []cell.VCName{"v", "red", "moves"}[d.r.IntN(3)], Grace: model.Second,
+		Roles: []model.Role{{Name: "worker", Tasks: 3, Launch: model.Launch{Image: "image:1", MilliCPU: 100, MemoryMB: 64, Command: []string{"train"}}}}}
 	job.Hints.Suspendable = d.r.IntN(2) == 0
 	start := &sched.Start{ID: d.next, Job: job}
 	for n := range 1 + d.r.IntN(3) {
@@ -381,19 +382,19 @@ func (d *driver) begin() {
 }
 
 // live are the attempts that hold GPUs, in order.
-func (d *driver) live() []sched.AttemptID {
+func (d *driver) live() []model.AttemptID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var list []sched.AttemptID
+	var list []model.AttemptID
 	for at := range d.gangs {
 		list = append(list, at)
 	}
-	slices.SortFunc(list, func(a, b sched.AttemptID) int { return int(a.Job - b.Job) })
+	slices.SortFunc(list, func(a, b model.AttemptID) int { return int(a.Job - b.Job) })
 	return list
 }
 
 // end has one attempt stop.
-func (d *driver) end(at sched.AttemptID) {
+func (d *driver) end(at model.AttemptID) {
 	d.mu.Lock()
 	g := d.gangs[at]
 	if g != nil {
@@ -401,7 +402,7 @@ func (d *driver) end(at sched.AttemptID) {
 	}
 	d.mu.Unlock()
 	if g != nil {
-		d.e.Do(sched.Action{Attempt: at, Grace: sched.Duration(d.r.IntN(3)) * sched.Second})
+		d.e.Do(sched.Action{Attempt: at, Grace: model.Duration(d.r.IntN(3)) * model.Second})
 	}
 }
 
@@ -427,7 +428,7 @@ func (d *driver) restart() {
 		}
 		d.e.Do(sched.Action{Attempt: at, Start: &left, Known: true})
 		if g.stop {
-			d.e.Do(sched.Action{Attempt: at, Grace: sched.Second})
+			d.e.Do(sched.Action{Attempt: at, Grace: model.Second})
 		}
 	}
 	d.e.Sweep(nil)
@@ -584,7 +585,7 @@ func (d *driver) finish() {
 	for _, at := range d.live() {
 		d.end(at)
 	}
-	var gangs []sched.AttemptID
+	var gangs []model.AttemptID
 	var left []string
 	if !testkit.Within(testkit.Patience, func() bool {
 		d.e.Sweep(nil)
@@ -657,7 +658,7 @@ func TestStraysOfADeadNode(t *testing.T) {
 		d := newDriver(t, seed)
 		d.until("a task runs on n0", func() bool {
 			d.begin()
-			return slices.ContainsFunc(d.live(), func(at sched.AttemptID) bool { return string(d.placeOf(at)) == "n0" && d.api.Runs(d.podOf(at, 0)) })
+			return slices.ContainsFunc(d.live(), func(at model.AttemptID) bool { return string(d.placeOf(at)) == "n0" && d.api.Runs(d.podOf(at, 0)) })
 		})
 		d.api.Kubelet("n0", false)
 		d.until("n0 is told to be down", func() bool { return d.isDown("n0") })
@@ -692,7 +693,7 @@ func (d *driver) whyDown(node string) string {
 }
 
 // placeOf is the node of an attempt's first task.
-func (d *driver) placeOf(at sched.AttemptID) cell.NodeName {
+func (d *driver) placeOf(at model.AttemptID) cell.NodeName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if g := d.gangs[at]; g != nil {

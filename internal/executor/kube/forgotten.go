@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // forgotten are the jobs whose records are gone: their pods were all proven to be gone before. What stands there under the name of one is a
@@ -22,7 +22,7 @@ type forgotten struct {
 }
 
 // jobRange are jobs from a number to another, both among them.
-type jobRange struct{ from, to sched.JobID }
+type jobRange struct{ from, to model.JobID }
 
 // openForgotten reads the file, and writes it anew where it can be said with fewer lines, or its last one is torn.
 func openForgotten(file string) (*forgotten, error) {
@@ -67,7 +67,7 @@ func (f *forgotten) text() string {
 // add notes jobs in memory. f.mu is held, or f is of one alone.
 func (f *forgotten) add(r jobRange) {
 	// All from first to last meet what is new, or are beside it.
-	first, _ := slices.BinarySearchFunc(f.jobs, r.from, func(old jobRange, from sched.JobID) int { return cmp.Compare(old.to+1, from) })
+	first, _ := slices.BinarySearchFunc(f.jobs, r.from, func(old jobRange, from model.JobID) int { return cmp.Compare(old.to+1, from) })
 	last := first
 	for last < len(f.jobs) && f.jobs[last].from <= r.to+1 {
 		r.from, r.to = min(r.from, f.jobs[last].from), max(r.to, f.jobs[last].to)
@@ -77,10 +77,10 @@ func (f *forgotten) add(r jobRange) {
 }
 
 // has reports whether a job is forgotten.
-func (f *forgotten) has(id sched.JobID) bool {
+func (f *forgotten) has(id model.JobID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, found := slices.BinarySearchFunc(f.jobs, id, func(r jobRange, id sched.JobID) int {
+	_, found := slices.BinarySearchFunc(f.jobs, id, func(r jobRange, id model.JobID) int {
 		switch {
 		case r.to < id:
 			return -1
@@ -93,7 +93,7 @@ func (f *forgotten) has(id sched.JobID) bool {
 }
 
 // note has a job be forgotten. A machine that dies may lose it: it is one line, and nothing waits for the disk.
-func (f *forgotten) note(id sched.JobID) (err error) {
+func (f *forgotten) note(id model.JobID) (err error) {
 	if f.has(id) {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Which jobs are forgotten outlives the process, is kept as ranges, and what a dying machine has torn counts for nothing.
@@ -19,12 +19,12 @@ func TestForgotten(t *testing.T) {
 		}
 		return f
 	}
-	check := func(f *forgotten, want string, has ...sched.JobID) {
+	check := func(f *forgotten, want string, has ...model.JobID) {
 		t.Helper()
 		if got := f.text(); got != want {
 			t.Errorf("it keeps %q, want %q", got, want)
 		}
-		for id := range sched.JobID(40) {
+		for id := range model.JobID(40) {
 			in := false
 			for _, h := range has {
 				in = in || h == id
@@ -35,7 +35,7 @@ func TestForgotten(t *testing.T) {
 		}
 	}
 	f := open()
-	for _, id := range []sched.JobID{5, 1, 3, 9, 2, 4, 9, 7} {
+	for _, id := range []model.JobID{5, 1, 3, 9, 2, 4, 9, 7} {
 		if err := f.note(id); err != nil {
 			t.Fatal(err)
 		}

@@ -6,11 +6,12 @@ import (
 	"io"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // hearEvery is how often a task may tell its progress.
@@ -113,8 +114,8 @@ func (h hears) usage(pod string, u link.Usage) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := sched.Time(time.Now().UnixMicro())
-	if n := len(t.took); n > 0 && now-t.took[n-1].At < sched.Time(hearEvery.Microseconds()) {
+	now := model.Time(time.Now().UnixMicro())
+	if n := len(t.took); n > 0 && now-t.took[n-1].At < model.Time(hearEvery.Microseconds()) {
 		return link.ErrSoon
 	}
 	t.took = append(t.took[max(0, len(t.took)+1-process.KeptSamples):], executor.Usage{At: now, CPU: u.CPU, MemoryMB: u.MemoryMB, Read: u.Read, Written: u.Written})

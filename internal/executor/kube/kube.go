@@ -21,13 +21,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // Options are the parts of an Executor.
@@ -37,11 +37,11 @@ type Options struct {
 	KeyFile string                                       // of the key that seals pods; made when it is not there
 	Cluster string                                       // the name of this Comb among all
 	Tell    func(sched.Fact)                             // takes what happens; it must not block for long
-	Secrets func(sched.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
+	Secrets func(model.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
 	// Identity says with which numbers the tasks of a user run now; see executor.Whose.
-	Identity func(user sched.Subject) (executor.Identity, error)
+	Identity func(user model.Subject) (executor.Identity, error)
 	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
-	Storage func(cell.VCName, string) (storage.Storage, bool)
+	Storage func(cell.VCName, string) (model.Storage, bool)
 	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
 	// Namespace is where pods of a virtual cluster go now, "" the server's own; it is not known yet where it says so. nil has the own alone.
 	Namespace func(cell.VCName) (space string, known bool)
@@ -52,7 +52,7 @@ type Options struct {
 	MostMB     int64      // what a task may ask for of that; 0 is any amount
 	Line       *pods.Line // nil: nothing goes from pods to the server
 	// Code opens the code that a job brings, and says its size in bytes; nil has none.
-	Code   func(*sched.Job) (io.ReadCloser, int64, error)
+	Code   func(*model.Job) (io.ReadCloser, int64, error)
 	Log    *slog.Logger
 	Limits Limits
 }
@@ -91,9 +91,9 @@ type Executor struct {
 
 	mu       sync.Mutex
 	tasks    map[string]*podTask          // by their keys: the name of the pod, and of strays the namespace before it
-	attempts map[sched.AttemptID][]string // the keys of those of each attempt
-	crews    map[sched.JobID]*crew
-	stopped  map[sched.AttemptID]sched.Duration
+	attempts map[model.AttemptID][]string // the keys of those of each attempt
+	crews    map[model.JobID]*crew
+	stopped  map[model.AttemptID]model.Duration
 	seen     map[string]*nodeSeen // what was seen of each node
 	swept    bool                 // from now on a pod of which no task is known is a stray
 	looked   bool                 // all strays of the time before are known: nodes may be told to be up
@@ -121,7 +121,7 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
-		tasks: map[string]*podTask{}, attempts: map[sched.AttemptID][]string{}, crews: map[sched.JobID]*crew{}, stopped: map[sched.AttemptID]sched.Duration{}, seen: map[string]*nodeSeen{},
+		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*crew{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
 		adopted: make(chan struct{}), opened: time.Now(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
@@ -329,7 +329,7 @@ func (e *Executor) Abilities(l engine.Leaves) ([]sched.Ability, string) {
 
 // Sweep implements executor.Executor. What is live was started before: a pod of this cluster without a task is a stray, now and
 // later. Where the API server is away the strays are ended when it is back, and the log names them.
-func (e *Executor) Sweep([]sched.AttemptID) []string {
+func (e *Executor) Sweep([]model.AttemptID) []string {
 	e.mu.Lock()
 	e.swept = true
 	e.mu.Unlock()
@@ -409,11 +409,11 @@ func (e *Executor) lookAgain() {
 	}
 }
 
-func (e *Executor) jobDir(id sched.JobID) string {
+func (e *Executor) jobDir(id model.JobID) string {
 	return filepath.Join(e.o.Dir, fmt.Sprint(int64(id)))
 }
 
-func (e *Executor) taskDir(at sched.AttemptID, n int32) string {
+func (e *Executor) taskDir(at model.AttemptID, n int32) string {
 	return filepath.Join(e.jobDir(at.Job), fmt.Sprintf("%d.%d", at.Gang, at.N), fmt.Sprint(n))
 }
 
@@ -427,7 +427,7 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 }
 
 // Checkpoints implements executor.Executor: they are in a claim, and not on this machine.
-func (e *Executor) Checkpoints(sched.JobID) string { return "" }
+func (e *Executor) Checkpoints(model.JobID) string { return "" }
 
 // Usage implements executor.Executor: pods measure themselves, where they reach the server.
 func (e *Executor) Usage(ref executor.TaskRef) []executor.Usage {
@@ -440,7 +440,7 @@ func (e *Executor) Usage(ref executor.TaskRef) []executor.Usage {
 }
 
 // Forget implements executor.Executor.
-func (e *Executor) Forget(id sched.JobID) error {
+func (e *Executor) Forget(id model.JobID) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c := e.crews[id]; c != nil {

@@ -10,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // fault is what keeps GPUs, or CPU slots, of a node from new work while the node itself is up.
@@ -188,9 +188,9 @@ func (h health) leavesAgain() {
 }
 
 // storagesOf are those that a job names, or why it cannot have one.
-func (e *Executor) storagesOf(job *sched.Job) (list []storage.Storage, why string) {
+func (e *Executor) storagesOf(job *model.Job) (list []model.Storage, why string) {
 	for _, name := range job.Storages {
-		var s storage.Storage
+		var s model.Storage
 		ok := false
 		if e.o.Storage != nil {
 			s, ok = e.o.Storage(job.VC, name)

@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // TestFaultsOfLeaves: what keeps GPUs of a node that is up from new work.

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // crew are the tasks of one job, and what its pods were told last of those that run.
@@ -24,7 +24,7 @@ type crew struct {
 const countEvery = 300 * time.Millisecond
 
 // crewOf is that of a job. e.mu is held.
-func (e *Executor) crewOf(id sched.JobID) *crew {
+func (e *Executor) crewOf(id model.JobID) *crew {
 	c := e.crews[id]
 	if c == nil {
 		c = &crew{tasks: map[string]*podTask{}}

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // resourceOf is what a node calls its GPUs; "" is that no device plugin was ever seen there. One that offers none now still

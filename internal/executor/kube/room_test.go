@@ -7,12 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // room is what is set aside for a task's pod, as kube-scheduler counts it.
-func (d *driver) room(at sched.AttemptID) (milliCPU, memoryMB int64) {
+func (d *driver) room(at model.AttemptID) (milliCPU, memoryMB int64) {
 	var pod corev1.Pod
 	if err := json.Unmarshal([]byte(d.api.Text("pods", d.podOf(at, 0))), &pod); err != nil || len(pod.Spec.Containers) == 0 {
 		return 0, 0
@@ -22,12 +23,12 @@ func (d *driver) room(at sched.AttemptID) (milliCPU, memoryMB int64) {
 }
 
 // leaves ends a task, and has those that shared its GPU go on among themselves.
-func (d *driver) leaves(at sched.AttemptID, left ...sched.AttemptID) {
+func (d *driver) leaves(at model.AttemptID, left ...model.AttemptID) {
 	d.end(at)
 	d.until("its pod is gone", func() bool { return d.podOf(at, 0) == "" })
-	r := &sched.Rotation{Quantum: sched.Second}
+	r := &model.Rotation{Quantum: model.Second}
 	for _, other := range left {
-		r.Turns = append(r.Turns, []sched.AttemptID{other})
+		r.Turns = append(r.Turns, []model.AttemptID{other})
 	}
 	for _, other := range left {
 		d.e.Do(sched.Action{Attempt: other, Rotation: r})
@@ -44,14 +45,14 @@ func TestRoomPassesOn(t *testing.T) {
 	two := d.onClaimed(1, one)
 	three := d.onClaimed(1, one, two)
 	d.until("all run", func() bool { return d.told("TaskStarted") == 3 })
-	is := func(at sched.AttemptID, cpu, memory int64) bool {
+	is := func(at model.AttemptID, cpu, memory int64) bool {
 		haveCPU, haveMemory := d.room(at)
 		return haveCPU == cpu && haveMemory == memory
 	}
-	check := func(when string, held ...sched.AttemptID) {
+	check := func(when string, held ...model.AttemptID) {
 		t.Helper()
 		time.Sleep(200 * time.Millisecond) // that no other takes the room: nothing tells when one would have
-		for _, at := range []sched.AttemptID{one, two, three} {
+		for _, at := range []model.AttemptID{one, two, three} {
 			want := int64(0)
 			for _, h := range held {
 				if h == at {

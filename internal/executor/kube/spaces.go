@@ -18,10 +18,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // spaces are the namespaces in which pods are, or were lately. Each is watched by itself, so that Comb needs no rights in others, and one in
@@ -438,14 +439,14 @@ func (s *spaces) ofGang(t *podTask) string {
 }
 
 // made reports whether a record says that Comb made a pod: a tenant may have taken its seal away.
-func (s *spaces) made(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
+func (s *spaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
 	was := podTask{dir: s.e.taskDir(at, n)}
 	begun, err := was.load()
 	return begun && err == nil && cmp.Or(was.record.UID, was.record.Made) == pod.UID
 }
 
 // forged reports whether a pod without a task is none of Comb's: it made one of that name, which was another, or is gone.
-func (s *spaces) forged(at sched.AttemptID, n int32, pod *corev1.Pod) bool {
+func (s *spaces) forged(at model.AttemptID, n int32, pod *corev1.Pod) bool {
 	if s.past.has(at.Job) {
 		return true
 	}
@@ -478,7 +479,7 @@ func (s *spaces) stray(sp *space, pod *corev1.Pod) bool {
 	if known() {
 		return false // meanwhile
 	}
-	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
+	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())})
 	e.seenOf(pods.NodeOf(pod)).lost[key] = true
 	return true
 }

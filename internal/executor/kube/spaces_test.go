@@ -14,28 +14,29 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/simapi"
 )
 
 // of starts a gang of a virtual cluster, with a task on each of some nodes, and runs until it is ended.
-func (d *driver) of(vc cell.VCName, nodes ...cell.NodeName) sched.AttemptID {
-	return d.ofJob(&sched.Job{UID: 4001, GID: 4000, VC: vc}, nodes...)
+func (d *driver) of(vc cell.VCName, nodes ...cell.NodeName) model.AttemptID {
+	return d.ofJob(&model.Job{UID: 4001, GID: 4000, VC: vc}, nodes...)
 }
 
 // ofJob is of, with more that the job says.
-func (d *driver) ofJob(job *sched.Job, nodes ...cell.NodeName) sched.AttemptID {
+func (d *driver) ofJob(job *model.Job, nodes ...cell.NodeName) model.AttemptID {
 	for _, n := range nodes {
 		d.until(string(n)+" is told to be up", func() bool { return !d.isDown(string(n)) })
 	}
 	d.mu.Lock()
 	d.next++
-	at := sched.AttemptID{Job: d.next, N: 1}
-	job.Name, job.User, job.Grace = "job", "u", sched.Second
-	job.Roles = []sched.Role{{Name: "main", Tasks: int32(len(nodes)), Launch: sched.Launch{Image: "image:1", Command: []string{"train"}}}}
+	at := model.AttemptID{Job: d.next, N: 1}
+	job.Name, job.User, job.Grace = "job", "u", model.Second
+	job.Roles = []model.Role{{Name: "main", Tasks: int32(len(nodes)), Launch: model.Launch{Image: "image:1", Command: []string{"train"}}}}
 	start := &sched.Start{ID: d.next, Job: job}
 	for i, n := range nodes {
 		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(i), Index: int32(i), SKU: skuOn(string(n)), Place: cell.Task{Node: n, SKU: "GPU", Devices: []int32{int32(d.next) % simGPUs}}})
@@ -47,7 +48,7 @@ func (d *driver) ofJob(job *sched.Job, nodes ...cell.NodeName) sched.AttemptID {
 }
 
 // runsIn waits until a task runs, and wants its pod in a namespace.
-func (d *driver) runsIn(space string, at sched.AttemptID, n int32) {
+func (d *driver) runsIn(space string, at model.AttemptID, n int32) {
 	d.t.Helper()
 	d.until("it runs", func() bool { return d.api.Runs(d.podOf(at, n)) })
 	in, _, other := strings.Cut(d.podOf(at, n), "/")
@@ -103,7 +104,7 @@ func TestNamespaceOfAGang(t *testing.T) {
 }
 
 // runsAs wants the pod of a task to run with numbers.
-func (d *driver) runsAs(at sched.AttemptID, n int32, want string) {
+func (d *driver) runsAs(at model.AttemptID, n int32, want string) {
 	d.t.Helper()
 	var pod corev1.Pod
 	if err := json.Unmarshal([]byte(d.api.Text("pods", d.podOf(at, n))), &pod); err != nil {
@@ -122,22 +123,22 @@ func TestJobFromBeforeNumbers(t *testing.T) {
 	d.api.Linger()
 	var asked atomic.Int32
 	var gone atomic.Bool
-	d.identity = func(user sched.Subject) (executor.Identity, error) {
+	d.identity = func(user model.Subject) (executor.Identity, error) {
 		if gone.Load() {
 			return executor.Identity{}, fmt.Errorf("user %s does not exist", user)
 		}
 		return executor.Identity{UID: 5000 + uint32(asked.Add(1)), GID: 4000}, nil
 	}
 	d.restart()
-	before := func() *sched.Job {
-		job := new(sched.Job)
+	before := func() *model.Job {
+		job := new(model.Job)
 		if err := json.Unmarshal([]byte(`{"vc": "v"}`), job); err != nil {
 			t.Fatal(err)
 		}
 		return job
 	}
-	old, kept, none := d.ofJob(before(), "n0", "n2"), d.of("v", "n0"), d.ofJob(&sched.Job{VC: "v", Numbered: true}, "n0")
-	for at, want := range map[sched.AttemptID][]string{old: {"5001:4000", "5001:4000"}, kept: {"4001:4000"}, none: {"1000:1000"}} {
+	old, kept, none := d.ofJob(before(), "n0", "n2"), d.of("v", "n0"), d.ofJob(&model.Job{VC: "v", Numbered: true}, "n0")
+	for at, want := range map[model.AttemptID][]string{old: {"5001:4000", "5001:4000"}, kept: {"4001:4000"}, none: {"1000:1000"}} {
 		for n, as := range want {
 			d.runsIn("comb", at, int32(n))
 			d.runsAs(at, int32(n), as)
@@ -161,7 +162,7 @@ func TestNamespaceWithoutRights(t *testing.T) {
 	d.api.Forbid("red", true)
 	at, other := d.of("red", "n0"), d.of("v", "n0")
 	d.runsIn("comb", other, 0)
-	exit := func(at sched.AttemptID) sched.Exit {
+	exit := func(at model.AttemptID) sched.Exit {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.ended[at]
@@ -177,7 +178,7 @@ func TestNamespaceWithoutRights(t *testing.T) {
 	d.runsIn("comb", other, 0)
 	d.until("n0 is told to be up", func() bool { return !d.isDown("n0") })
 	d.api.Forbid("red", false)
-	again := sched.AttemptID{}
+	again := model.AttemptID{}
 	d.until("it runs when it may", func() bool {
 		if again.Job == 0 || exit(again).Cause != "" {
 			again = d.of("red", "n0")
@@ -278,7 +279,7 @@ func TestSlowDiskUnderNamespaces(t *testing.T) {
 func TestNamespacesAreForgotten(t *testing.T) {
 	d := newDriver(t, 7)
 	d.api.Linger()
-	red, blue := d.of("red", "n0"), sched.AttemptID{}
+	red, blue := d.of("red", "n0"), model.AttemptID{}
 	d.move("blue")
 	blue = d.of("moves", "n2")
 	d.runsIn("red", red, 0)
@@ -484,12 +485,12 @@ func TestKilledWhileAPodIsMade(t *testing.T) {
 	}
 }
 
-func (d *driver) recordOf(at sched.AttemptID) string {
+func (d *driver) recordOf(at model.AttemptID) string {
 	return filepath.Join(d.dir, "jobs", strconv.FormatInt(int64(at.Job), 10), "0.1", "0", "pod.json")
 }
 
 // cutRecord leaves of the record of a task what was noted before its pod had all that it needs.
-func (d *driver) cutRecord(at sched.AttemptID) {
+func (d *driver) cutRecord(at model.AttemptID) {
 	d.t.Helper()
 	text, err := os.ReadFile(d.recordOf(at))
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -25,7 +26,7 @@ import (
 type podTask struct {
 	named
 	dir   string
-	at    sched.AttemptID
+	at    model.AttemptID
 	start *sched.Start     // nil for a stray
 	ts    *sched.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
@@ -34,7 +35,7 @@ type podTask struct {
 	lost  bool      // it counts as ended already, by the loss of its node: nothing is told of it
 	known bool      // an engine before may have started it
 	stop  bool
-	grace sched.Duration
+	grace model.Duration
 	again bool  // it was asked for once more: what is known is told again
 	turns *rota // what it follows, with those that share its devices; nil for a stray alone. It is replaced, never changed
 

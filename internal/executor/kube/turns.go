@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // turn is what was heard of a task that takes turns. It is of one server: the next one hears it again.
@@ -23,20 +23,20 @@ const (
 	// deaf is after how long a pod that is not heard of goes by the clock: others then do, too.
 	deaf = 10 * time.Second
 	// leaving is how long a task may take to be held when it is asked for nothing.
-	leaving = sched.Second
+	leaving = model.Second
 )
 
 // rota is a rotation as the pods of an attempt are told of it.
 type rota struct {
-	rotation *sched.Rotation // without turns where nothing is shared
+	rotation *model.Rotation // without turns where nothing is shared
 	once     sync.Once
 	is       string // by what it is known
-	turn     map[sched.AttemptID]int
+	turn     map[model.AttemptID]int
 }
 
-func rotaOf(r *sched.Rotation) *rota {
+func rotaOf(r *model.Rotation) *rota {
 	if r == nil {
-		r = &sched.Rotation{}
+		r = &model.Rotation{}
 	}
 	return &rota{rotation: r}
 }
@@ -44,7 +44,7 @@ func rotaOf(r *sched.Rotation) *rota {
 // read works out, once, what is told of it. A long rotation takes a while: no lock is held meanwhile.
 func (r *rota) read() {
 	r.once.Do(func() {
-		r.is, r.turn = digestOf(r.rotation), map[sched.AttemptID]int{}
+		r.is, r.turn = digestOf(r.rotation), map[model.AttemptID]int{}
 		for i, turn := range r.rotation.Turns {
 			for _, at := range turn {
 				r.turn[at] = i
@@ -106,7 +106,7 @@ func (h hears) mates(t *podTask, r *rota) (list []mate) {
 }
 
 // left reports whether none of those of other turns uses the devices any more, and how long they may take to leave. h.turning is held.
-func (h hears) left(mates []mate) (free bool, guard sched.Duration) {
+func (h hears) left(mates []mate) (free bool, guard model.Duration) {
 	free, guard = true, leaving
 	for _, o := range mates {
 		if c := o.start.Job.Hints.Suspend; c != nil {
@@ -137,7 +137,7 @@ func (h hears) uses(o mate) bool {
 	return time.Since(h.opened) < deaf
 }
 
-func digestOf(r *sched.Rotation) string {
+func digestOf(r *model.Rotation) string {
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // it has numbers alone

@@ -9,8 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube/link"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -21,9 +22,9 @@ func TestTurns(t *testing.T) {
 	d.api.Linger()
 	one := d.onClaimed(1)
 	two := d.onClaimed(1, one)
-	pod := func(at sched.AttemptID) string { return d.podOf(at, 0) }
+	pod := func(at model.AttemptID) string { return d.podOf(at, 0) }
 	d.until("both run", func() bool { return d.api.Runs(pod(one)) && d.api.Runs(pod(two)) && d.told("TaskStarted") == 2 })
-	ask := func(at sched.AttemptID, a link.TurnAsk) link.TurnSays {
+	ask := func(at model.AttemptID, a link.TurnAsk) link.TurnSays {
 		t.Helper()
 		says, err := d.e.Line().Turn(pod(at), a)
 		if err != nil {
@@ -32,7 +33,7 @@ func TestTurns(t *testing.T) {
 		return says
 	}
 	says := ask(one, link.TurnAsk{Holds: true})
-	if says.Rotation == nil || len(says.Rotation.Turns) != 2 || says.Enter || says.Guard != sched.Second {
+	if says.Rotation == nil || len(says.Rotation.Turns) != 2 || says.Enter || says.Guard != model.Second {
 		t.Fatalf("it is told %+v", says)
 	}
 	has := says.Is
@@ -89,9 +90,9 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 	one := d.onClaimed(1)
 	two := d.onClaimed(2)
 	d.until("both run", func() bool { return d.told("TaskStarted") == 2 })
-	long := &sched.Rotation{Turns: [][]sched.AttemptID{{one}}, Quantum: sched.Second}
-	for i := range sched.JobID(20_000) {
-		long.Turns[0] = append(long.Turns[0], sched.AttemptID{Job: 1000 + i, N: 1})
+	long := &model.Rotation{Turns: [][]model.AttemptID{{one}}, Quantum: model.Second}
+	for i := range model.JobID(20_000) {
+		long.Turns[0] = append(long.Turns[0], model.AttemptID{Job: 1000 + i, N: 1})
 	}
 	pod, asks := d.podOf(one, 0), d.e.Line().Turn
 	d.e.Do(sched.Action{Attempt: one, Rotation: long})
@@ -117,7 +118,7 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 	began, used, times := time.Now(), cpuTime(t), []time.Duration{}
 	for (asked.Load() < 10_000 || len(times) < 100) && time.Since(began) < testkit.Patience {
 		at := time.Now()
-		d.e.Do(sched.Action{Attempt: two, Rotation: &sched.Rotation{Turns: [][]sched.AttemptID{{two}}}})
+		d.e.Do(sched.Action{Attempt: two, Rotation: &model.Rotation{Turns: [][]model.AttemptID{{two}}}})
 		times = append(times, time.Since(at))
 		time.Sleep(100 * time.Microsecond) // the pace of what is done for another
 	}

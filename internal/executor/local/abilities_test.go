@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 func TestAbilities(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -76,7 +77,7 @@ func BenchmarkGang(b *testing.B) {
 			want[sched.TaskStarted](w)
 		}
 		all = append(all, time.Since(begin))
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 		for range tasks {
 			w.exit()
 		}

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // boxed says that a task runs in a container, and how.

@@ -1,14 +1,14 @@
 package local
 
 import (
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
-	"github.com/combsched/comb/internal/storage"
 
 	"cmp"
 	"errors"
@@ -46,7 +46,7 @@ type boxes struct {
 }
 
 // runs reports whether a task of a role runs in a container.
-func (b *boxes) runs(role *sched.Role) bool { return b.engine != nil && role.Launch.Image != "" }
+func (b *boxes) runs(role *model.Role) bool { return b.engine != nil && role.Launch.Image != "" }
 
 func keeperOf() int {
 	if id := os.Geteuid(); id != 0 {
@@ -73,12 +73,12 @@ func (b *boxes) open(e *Executor, engine *docker.Engine) error {
 }
 
 // arrange fills in how a task runs in a container, and makes its folders. It meets the gang.
-func (b *boxes) arrange(t *liveTask, role *sched.Role, s *spec, gang []int32) *outcome {
+func (b *boxes) arrange(t *liveTask, role *model.Role, s *spec, gang []int32) *outcome {
 	image, refusal := b.image(t, role.Launch.Image)
 	if refusal != nil {
 		return refusal
 	}
-	if err := b.engine.Fits(t.starting, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, storage.Top); err != nil {
+	if err := b.engine.Fits(t.starting, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, model.StorageTop); err != nil {
 		return unfit(role.Launch.Image, err)
 	}
 	runs, refusal := ownProgram(role, &image)
@@ -154,7 +154,7 @@ func nameMounts(b *docker.Box) {
 
 // ownProgram is what a role without commands runs: what its image says. One with commands runs
 // those alone.
-func ownProgram(role *sched.Role, image *docker.Image) ([]string, *outcome) {
+func ownProgram(role *model.Role, image *docker.Image) ([]string, *outcome) {
 	if len(role.Launch.Command) > 0 {
 		return nil, nil
 	}
@@ -176,7 +176,7 @@ func hostShmMB() int64 {
 }
 
 // bind looks a job's storages up, and puts them where a container sees them.
-func (p *paths) bind(e *Executor, job *sched.Job, s *spec) (data []machine.SeenStorage, err error) {
+func (p *paths) bind(e *Executor, job *model.Job, s *spec) (data []machine.SeenStorage, err error) {
 	data, err = machine.StoragesOf(e.o.Storage, job, ownerOf(s.As))
 	if p.storages = data; s.Boxed != nil {
 		p.storages = machine.StoragesInside(data)
@@ -232,7 +232,7 @@ func (b *boxes) folders(t *liveTask, who *task.Account) ([]docker.Mount, error) 
 
 // network is that of a task's container, "" where the engine has none, and by which name the
 // others of its job find it there.
-func (b *boxes) network(t *liveTask, role *sched.Role) (net, alias string, err error) {
+func (b *boxes) network(t *liveTask, role *model.Role) (net, alias string, err error) {
 	if !b.engine.About().Network {
 		return "", "", nil
 	}
@@ -246,7 +246,7 @@ func (b *boxes) network(t *liveTask, role *sched.Role) (net, alias string, err e
 
 // leave removes what a job that has no attempt any more had of the engine.
 func (b *boxes) leave(at *attempt) {
-	boxed := func(r sched.Role) bool { return b.runs(&r) }
+	boxed := func(r model.Role) bool { return b.runs(&r) }
 	if at.start == nil {
 		return // only its files were known; what is left is swept when the server starts
 	}
@@ -256,7 +256,7 @@ func (b *boxes) leave(at *attempt) {
 }
 
 // alone says that a job has one task.
-func alone(job *sched.Job) bool { return len(job.Roles) == 1 && job.Roles[0].Tasks == 1 }
+func alone(job *model.Job) bool { return len(job.Roles) == 1 && job.Roles[0].Tasks == 1 }
 
 // gang are the tasks that a task in a container meets; nil where they have no network, or where
 // one of them is a process, which has no address that containers reach.
@@ -341,7 +341,7 @@ func (b *boxes) image(t *liveTask, name string) (docker.Image, *outcome) {
 	return found, nil
 }
 
-func (b *boxes) secrets(id sched.JobID) (map[string]string, error) {
+func (b *boxes) secrets(id model.JobID) (map[string]string, error) {
 	if b.e.o.Secrets == nil {
 		return nil, nil
 	}
@@ -349,9 +349,9 @@ func (b *boxes) secrets(id sched.JobID) (map[string]string, error) {
 }
 
 // want is a job's wish for an image, with its credentials.
-func (b *boxes) want(id sched.JobID, job *sched.Job, name string, secrets map[string]string) (*docker.ImageWant, error) {
+func (b *boxes) want(id model.JobID, job *model.Job, name string, secrets map[string]string) (*docker.ImageWant, error) {
 	w := &docker.ImageWant{Name: name, Dir: b.e.place.job(id), VC: string(job.VC),
-		Always: slices.ContainsFunc(job.Roles, func(r sched.Role) bool {
+		Always: slices.ContainsFunc(job.Roles, func(r model.Role) bool {
 			return r.Launch.Image == name && r.Launch.Pull == "always"
 		}),
 		Tell: func(about, text string) { b.e.tell(sched.Notice{Job: id, About: about, Message: text}) }}
@@ -367,7 +367,7 @@ const prepareAgain = time.Minute
 
 // Prepare implements engine.Preparer: the images of a job whose gang has the promise of cells are fetched. What stands
 // against that its start will tell.
-func (e *Executor) Prepare(id sched.JobID, job *sched.Job) {
+func (e *Executor) Prepare(id model.JobID, job *model.Job) {
 	b := &e.boxes
 	if b.engine == nil {
 		return

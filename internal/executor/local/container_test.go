@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/docker"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/enginetest"
 	"github.com/combsched/comb/internal/test/executortest"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -71,7 +72,7 @@ func TestContainerShapesOfOpenPAI(t *testing.T) {
 	in := executortest.ShapesIn{Folder: openpaiFiles, Image: "lab/app:1", Dir: "/app", User: "4242",
 		Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
 			w := newWorld(t, func(o *Options) {
-				o.Engine, o.Secrets = engine, func(sched.JobID) (map[string]string, error) { return secrets, nil }
+				o.Engine, o.Secrets = engine, func(model.JobID) (map[string]string, error) { return secrets, nil }
 				o.Storage = folderFor(t)
 			})
 			h := w.harness([]cell.NodeName{"n1"})
@@ -105,7 +106,7 @@ func TestContainerOfManyProcesses(t *testing.T) {
 	}
 	engine := openBoxes(t)
 	w := newWorld(t, func(o *Options) { o.Engine = engine })
-	for grace, by := range map[sched.Duration]int32{100 * sched.Millisecond: 9, sched.Minute: 15} {
+	for grace, by := range map[model.Duration]int32{100 * model.Millisecond: 9, model.Minute: 15} {
 		a := w.action(1, append(many(200), "wait")...)
 		if by == 15 { // nothing keeps it from ending by SIGTERM
 			role(a).Command = role(a).Command[1:]

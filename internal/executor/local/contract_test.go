@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // cooperative makes an action's job one that is asked before it is suspended.
-func cooperative(a sched.Action, timeout sched.Duration) sched.Action {
-	a.Start.Job.Hints.Suspend = &sched.SuspendContract{Signal: "USR1", Timeout: timeout}
-	a.Start.Job.Grace = sched.Minute
+func cooperative(a sched.Action, timeout model.Duration) sched.Action {
+	a.Start.Job.Hints.Suspend = &model.SuspendContract{Signal: "USR1", Timeout: timeout}
+	a.Start.Job.Grace = model.Minute
 	return a
 }
 
@@ -27,7 +28,7 @@ func obliging() []string {
 		`  -1) ;; 0) left=-1; small;; *) left=$((left-1));; esac; done`}
 }
 
-func (w *world) log(job sched.JobID) string {
+func (w *world) log(job model.JobID) string {
 	w.Helper()
 	data, err := os.ReadFile(filepath.Join(w.e.place.job(job), "checkpoint", "log"))
 	if err != nil && !os.IsNotExist(err) {
@@ -39,7 +40,7 @@ func (w *world) log(job sched.JobID) string {
 func TestTaskIsAskedAndAcknowledges(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*Options)) {
 		w := newWorld(t, change)
-		a := cooperative(w.action(1, obliging()...), 60*sched.Second)
+		a := cooperative(w.action(1, obliging()...), 60*model.Second)
 		w.e.Do(a)
 		w.grows(1)
 		for range 2 {
@@ -60,18 +61,18 @@ func TestTaskIsAskedAndAcknowledges(t *testing.T) {
 // Two obliging jobs in short turns: neither runs before the other has left.
 func TestObligingJobsTakeTurns(t *testing.T) {
 	w := newWorld(t)
-	one, two := cooperative(w.action(1, obliging()...), 60*sched.Second), cooperative(w.action(1, obliging()...), 60*sched.Second)
-	r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt}, {two.Attempt}}, Quantum: quantum, Epoch: now()}
+	one, two := cooperative(w.action(1, obliging()...), 60*model.Second), cooperative(w.action(1, obliging()...), 60*model.Second)
+	r := &model.Rotation{Turns: [][]model.AttemptID{{one.Attempt}, {two.Attempt}}, Quantum: quantum, Epoch: now()}
 	one.Start.Rotation, two.Start.Rotation = r, r
 	w.e.Do(one)
 	w.e.Do(two)
-	for job := range sched.JobID(2) {
+	for job := range model.JobID(2) {
 		w.eventually("it left its memory and took it again", func() bool { return strings.HasPrefix(w.log(job+1), "small large") })
 		w.grows(job + 1)
 	}
 	// One that takes its memory again may lose that turn before it works in it.
 	w.eventually("they took turns", func() bool { return hands(w.ticks(1), w.ticks(2)) >= 3 })
-	rounds := int((now()-r.Epoch)/sched.Time(quantum)) + 1
+	rounds := int((now()-r.Epoch)/model.Time(quantum)) + 1
 	w.end(one.Attempt, two.Attempt)
 	apart(t, w.ticks(1), w.ticks(2), rounds)
 }
@@ -84,17 +85,17 @@ func TestStartWaitsForTheOther(t *testing.T) {
 	slow := strings.NewReplacer("left=30", "left=1000000", "case $left in",
 		"if [ -e $COMB_CHECKPOINT_DIR/go ] && [ $left -gt 0 ]; then left=1; fi; case $left in").
 		Replace(strings.Join(obliging(), "\n"))
-	host := cooperative(w.action(1, strings.Split(slow, "\n")...), sched.Hour)
+	host := cooperative(w.action(1, strings.Split(slow, "\n")...), model.Hour)
 	guest := w.action(1, append([]string{"until [ -e $COMB_CHECKPOINT_DIR/go ]; do sleep 0.02; done"}, ticking()...)...)
 	w.e.Do(host)
 	w.grows(1)
-	r := &sched.Rotation{Turns: [][]sched.AttemptID{{host.Attempt}, {guest.Attempt}}, Quantum: sched.Hour}
-	r.Epoch = now() - sched.Time(r.Quantum) - sched.Time(sched.Second)
+	r := &model.Rotation{Turns: [][]model.AttemptID{{host.Attempt}, {guest.Attempt}}, Quantum: model.Hour}
+	r.Epoch = now() - model.Time(r.Quantum) - model.Time(model.Second)
 	guest.Start.Rotation = r
 	w.e.Do(sched.Action{Attempt: host.Attempt, Rotation: r})
 	w.e.Do(guest)
 	w.suspended(2)
-	for _, job := range []sched.JobID{2, 1} { // the guest may work from now on, but for the host, which may leave
+	for _, job := range []model.JobID{2, 1} { // the guest may work from now on, but for the host, which may leave
 		if err := os.WriteFile(filepath.Join(w.e.place.job(job), "checkpoint", "go"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func TestStartWaitsForTheOther(t *testing.T) {
 // A stop of a task that has made itself small does not tell it to take its memory again.
 func TestStopLeavesTheAcknowledgement(t *testing.T) {
 	w := newWorld(t)
-	a := cooperative(w.action(1, append([]string{`trap 'echo term >> $COMB_CHECKPOINT_DIR/log; exit 1' TERM`}, obliging()...)...), 60*sched.Second)
+	a := cooperative(w.action(1, append([]string{`trap 'echo term >> $COMB_CHECKPOINT_DIR/log; exit 1' TERM`}, obliging()...)...), 60*model.Second)
 	w.e.Do(a)
 	w.grows(1)
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
@@ -124,9 +125,9 @@ func TestStopLeavesTheAcknowledgement(t *testing.T) {
 
 // A task that writes a huge rotation into its folder keeps nobody busy.
 func TestHugeRotation(t *testing.T) {
-	r := sched.Rotation{Turns: make([][]sched.AttemptID, 2), Quantum: sched.Second}
+	r := model.Rotation{Turns: make([][]model.AttemptID, 2), Quantum: model.Second}
 	for i := range 300_000 {
-		r.Turns[i%2] = append(r.Turns[i%2], sched.AttemptID{Job: sched.JobID(i), N: 1})
+		r.Turns[i%2] = append(r.Turns[i%2], model.AttemptID{Job: model.JobID(i), N: 1})
 	}
 	if turns := turnsOf(r, r.Turns[0][0]); !turns.always() {
 		t.Error("it is followed")
@@ -150,7 +151,7 @@ func TestNoAcknowledgement(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			a := cooperative(w.action(1, append([]string{
-				`trap 'echo saved > $COMB_CHECKPOINT_DIR/model; exit 0' TERM`, `trap '` + answer + `' USR1`}, ticking()[1])...), sched.Second)
+				`trap 'echo saved > $COMB_CHECKPOINT_DIR/model; exit 0' TERM`, `trap '` + answer + `' USR1`}, ticking()[1])...), model.Second)
 			w.e.Do(a)
 			w.grows(1)
 			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
@@ -173,7 +174,7 @@ func TestHugeAndStaleAcknowledgement(t *testing.T) {
 	w := newWorld(t)
 	a := cooperative(w.action(1, append([]string{
 		`: > "$COMB_SUSPEND_FILE"`,
-		`trap 'echo asked >> $COMB_CHECKPOINT_DIR/log; sleep 0.5; echo answers >> $COMB_CHECKPOINT_DIR/log; truncate -s 1T "$COMB_SUSPEND_FILE"' USR1`}, ticking()[1])...), 60*sched.Second)
+		`trap 'echo asked >> $COMB_CHECKPOINT_DIR/log; sleep 0.5; echo answers >> $COMB_CHECKPOINT_DIR/log; truncate -s 1T "$COMB_SUSPEND_FILE"' USR1`}, ticking()[1])...), 60*model.Second)
 	w.e.Do(a)
 	w.grows(1)
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
@@ -193,7 +194,7 @@ func TestWhoIsAsked(t *testing.T) {
 	w := newWorld(t)
 	inner := `trap 'echo inner >> $COMB_CHECKPOINT_DIR/log; : > "$COMB_SUSPEND_FILE"' USR1; ` +
 		`(trap 'echo below >> $COMB_CHECKPOINT_DIR/log' USR1; while :; do sleep 0.02; done) & ` + ticking()[1]
-	a := cooperative(w.action(1, "cat > inner.sh <<'X'", inner, "X", "echo main $$", "bash inner.sh", "echo never"), 60*sched.Second)
+	a := cooperative(w.action(1, "cat > inner.sh <<'X'", inner, "X", "echo main $$", "bash inner.sh", "echo never"), 60*model.Second)
 	w.e.Do(a)
 	w.grows(1)
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
@@ -210,7 +211,7 @@ func TestWhoIsAsked(t *testing.T) {
 // The end of the other and a stop in the middle of being asked change nothing for the worse.
 func TestRotationEndsWhileATaskIsAsked(t *testing.T) {
 	w := newWorld(t)
-	a := cooperative(w.action(1, append([]string{`trap 'echo asked >> $COMB_CHECKPOINT_DIR/log' USR1`}, ticking()[1])...), sched.Hour)
+	a := cooperative(w.action(1, append([]string{`trap 'echo asked >> $COMB_CHECKPOINT_DIR/log' USR1`}, ticking()[1])...), model.Hour)
 	w.e.Do(a)
 	w.grows(1)
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // on is the start of a task on a device, or on a part of it when it is in parts.

@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/smalldisk"
 )
 
@@ -28,7 +29,7 @@ func TestStartsWaitForTheServersDisk(t *testing.T) {
 			}
 			return nil
 		}
-		o.Secrets = func(sched.JobID) (map[string]string, error) {
+		o.Secrets = func(model.JobID) (map[string]string, error) {
 			if unread.Load() {
 				return nil, fmt.Errorf("the database: %w", unix.EIO)
 			}
@@ -41,7 +42,7 @@ func TestStartsWaitForTheServersDisk(t *testing.T) {
 	if n := want[sched.Notice](w); !strings.Contains(n.Message, "waits for room on the disk") {
 		t.Errorf("the job is told %q", n.Message)
 	}
-	w.e.Do(sched.Action{Attempt: stopped.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: stopped.Attempt, Grace: model.Second})
 	if x := w.exit(); x.Cause != sched.NeverStarted {
 		t.Errorf("a start that waits and is stopped ends with %+v", x)
 	}
@@ -60,7 +61,7 @@ func TestStartsWaitForTheServersDisk(t *testing.T) {
 // TestDamagedSecretsEndTheJob: they do not come back, whatever is waited for.
 func TestDamagedSecretsEndTheJob(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.Secrets = func(sched.JobID) (map[string]string, error) { return nil, errors.New("they are damaged") }
+		o.Secrets = func(model.JobID) (map[string]string, error) { return nil, errors.New("they are damaged") }
 	})
 	w.e.Do(w.action(1, "true"))
 	if r, ok := w.nextTaskFact(patience).(sched.TaskRefused); !ok || !r.Job || !strings.Contains(r.Reason, "they are damaged") {
@@ -121,7 +122,7 @@ func TestStopWithoutRoom(t *testing.T) {
 		a := w.action(1, "sleep 600")
 		w.e.Do(a)
 		f := w.nextTaskFact(2 * diskPause)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 		x := w.exit()
 		if f == nil && x.Cause != sched.NeverStarted && x.Signal == 0 { // a slow machine may start it late
 			t.Errorf("with %d pages: exit %+v of what never started", pages, x)

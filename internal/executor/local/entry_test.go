@@ -13,13 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // beside runs a command beside the only task of an attempt to its end.
-func (w *world) beside(a sched.AttemptID, input string, argv ...string) (stdout, stderr string, end executor.Ended) {
+func (w *world) beside(a model.AttemptID, input string, argv ...string) (stdout, stderr string, end executor.Ended) {
 	w.Helper()
 	s := w.enter(a, executor.Command{Argv: argv})
 	errs := make(chan string, 1)
@@ -41,7 +42,7 @@ func (w *world) beside(a sched.AttemptID, input string, argv ...string) (stdout,
 	return string(text), <-errs, end
 }
 
-func (w *world) enter(a sched.AttemptID, c executor.Command) *executor.Session {
+func (w *world) enter(a model.AttemptID, c executor.Command) *executor.Session {
 	w.Helper()
 	s, err := w.e.Exec(w.Context(), executor.TaskRef{Attempt: a}, c)
 	if err != nil {
@@ -75,7 +76,7 @@ func TestExec(t *testing.T) {
 }
 
 func stopOf(a sched.Action, grace time.Duration) sched.Action {
-	return sched.Action{Attempt: a.Attempt, Grace: sched.Duration(grace.Microseconds())}
+	return sched.Action{Attempt: a.Attempt, Grace: model.Duration(grace.Microseconds())}
 }
 
 // A command with a terminal sees one, of the size that it was given and then told, and its keys.

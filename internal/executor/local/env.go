@@ -7,19 +7,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // environment returns a task's environment and the names of the job's own
 // variables that were left out because the platform sets them. The marker comes
 // first: it is what finds the task's processes again.
-func (t *liveTask) environment(job *sched.Job, blocks []portBlock, seen paths) (env, ignored []string) {
+func (t *liveTask) environment(job *model.Job, blocks []portBlock, seen paths) (env, ignored []string) {
 	ts := t.start
 	vars := variables{at: map[string]int{}}
 	vars.set(process.MarkerName, markerOf(t.e.o.Cluster, t.at.id, t.n))
@@ -137,9 +137,9 @@ type paths struct {
 	place       cell.Task // its devices, as they are numbered there
 }
 
-func platformEnv(t *liveTask, seen paths) []sched.EnvVar {
+func platformEnv(t *liveTask, seen paths) []model.EnvVar {
 	ts := t.start
-	env := []sched.EnvVar{
+	env := []model.EnvVar{
 		{Name: "COMB_JOB_ID", Value: fmt.Sprint(int64(t.at.start.ID))},
 		{Name: "COMB_JOB_NAME", Value: string(t.at.start.Job.Name)},
 		{Name: "COMB_ATTEMPT", Value: t.at.id.String()},
@@ -153,16 +153,16 @@ func platformEnv(t *liveTask, seen paths) []sched.EnvVar {
 		{Name: "COMB_PROGRESS_FILE", Value: seen.files + "/" + progressFile},
 	}
 	if t.at.start.Job.Upload != "" {
-		env = append(env, sched.EnvVar{Name: task.CodeVariable, Value: seen.code})
+		env = append(env, model.EnvVar{Name: task.CodeVariable, Value: seen.code})
 	}
 	for _, s := range seen.storages {
-		env = append(env, sched.EnvVar{Name: storage.Variable(s.Name), Value: s.At})
+		env = append(env, model.EnvVar{Name: model.StorageVariable(s.Name), Value: s.At})
 	}
 	if t.at.start.Job.Hints.Suspend != nil {
-		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: seen.files + "/" + ackFile})
+		env = append(env, model.EnvVar{Name: "COMB_SUSPEND_FILE", Value: seen.files + "/" + ackFile})
 	}
 	if t.at.start.Job.Varies() {
-		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: seen.members})
+		env = append(env, model.EnvVar{Name: "COMB_MEMBERS_FILE", Value: seen.members})
 	}
 	return env
 }
@@ -188,34 +188,34 @@ func deviceKinds() []deviceKind {
 // deviceEnv shows a task exactly its devices. A leaf with several devices stands
 // for as many consecutive ones; slices are named "device:slice", as NVIDIA's
 // container toolkit does, and of shares the devices, each once.
-func deviceEnv(sku cell.SKU, place cell.Task) []sched.EnvVar {
+func deviceEnv(sku cell.SKU, place cell.Task) []model.EnvVar {
 	list := join(machine.PlacedDevices(sku, place))
 	mig := sku.Part == cell.MIG
 	if mig {
 		list = leavesText(place)
 	}
-	var env []sched.EnvVar
+	var env []model.EnvVar
 	for _, k := range deviceKinds() {
 		for i, name := range k.vars {
 			switch {
 			case k.kind != sku.Device || list == "":
-				env = append(env, sched.EnvVar{Name: name, Value: k.none[i]})
+				env = append(env, model.EnvVar{Name: name, Value: k.none[i]})
 			case mig && name == "CUDA_VISIBLE_DEVICES":
 				// CUDA knows slices by other names: it is shown the device.
-				env = append(env, sched.EnvVar{Name: name, Value: join(machine.PlacedDevices(sku, place))})
+				env = append(env, model.EnvVar{Name: name, Value: join(machine.PlacedDevices(sku, place))})
 			case k.kind == cell.AMD && i > 0:
 				// ROCR filters before HIP counts: both together would filter twice.
 			default:
-				env = append(env, sched.EnvVar{Name: name, Value: list})
+				env = append(env, model.EnvVar{Name: name, Value: list})
 			}
 		}
 	}
 	if sku.Device == cell.NVIDIA && list != "" {
 		// Device indices are the driver's, by bus; CUDA's own order is by speed.
-		env = append(env, sched.EnvVar{Name: "CUDA_DEVICE_ORDER", Value: "PCI_BUS_ID"})
+		env = append(env, model.EnvVar{Name: "CUDA_DEVICE_ORDER", Value: "PCI_BUS_ID"})
 	}
 	if sku.EnvVar != "" {
-		env = append(env, sched.EnvVar{Name: sku.EnvVar, Value: list})
+		env = append(env, model.EnvVar{Name: sku.EnvVar, Value: list})
 	}
 	return env
 }

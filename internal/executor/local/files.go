@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // The files of one task's directory, <jobs>/<job>/<gang>.<n>/<task>/. Each is
@@ -46,7 +47,7 @@ const (
 // spec is what a supervisor needs and files may hold.
 type spec struct {
 	Cluster  string          `json:"cluster"`
-	Attempt  sched.AttemptID `json:"attempt"`
+	Attempt  model.AttemptID `json:"attempt"`
 	Task     int32           `json:"task"`
 	Boot     string          `json:"boot"`
 	Shell    string          `json:"shell"`
@@ -59,9 +60,9 @@ type spec struct {
 	Limits   cgroup.Limits   `json:"limits"`
 	Each     cell.TaskLimits `json:"each,omitzero"` // of each process
 	Logs     task.LogCaps    `json:"logs"`
-	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
+	Leftover model.Duration  `json:"leftover"` // for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
-	Grace    sched.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
+	Grace    model.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
 	Code     *task.Unpacking `json:"code,omitempty"`  // what it finds in its working directory; nil is nothing
 	Boxed    *boxed          `json:"boxed,omitempty"` // nil: it runs as a process
 	// As is the user as whom it runs; nil is as its image says, or as the server.
@@ -88,7 +89,7 @@ func (s *spec) files(dir string) string {
 // marker is in the environment of every process of the task.
 func (s *spec) marker() string { return markerOf(s.Cluster, s.Attempt, s.Task) }
 
-func markerOf(cluster string, a sched.AttemptID, task int32) string {
+func markerOf(cluster string, a model.AttemptID, task int32) string {
 	return fmt.Sprintf("%s/%s/%d", cluster, a, task)
 }
 
@@ -133,7 +134,7 @@ type identity struct {
 
 // stopOrder asks a supervisor to end its task.
 type stopOrder struct {
-	Grace sched.Duration `json:"grace"`
+	Grace model.Duration `json:"grace"`
 }
 
 // outcome is the end: a refusal or an exit.
@@ -153,18 +154,18 @@ type outcome struct {
 // place is where the parts of one jobs folder are.
 type place string
 
-func (p place) job(id sched.JobID) string {
+func (p place) job(id model.JobID) string {
 	return filepath.Join(string(p), fmt.Sprint(int64(id)))
 }
 
 // checkpoints is where the tasks of a job save their work, for all of its attempts.
-func (p place) checkpoints(id sched.JobID) string { return filepath.Join(p.job(id), "checkpoint") }
+func (p place) checkpoints(id model.JobID) string { return filepath.Join(p.job(id), "checkpoint") }
 
-func (p place) attempt(a sched.AttemptID) string {
+func (p place) attempt(a model.AttemptID) string {
 	return filepath.Join(p.job(a.Job), fmt.Sprintf("%d.%d", a.Gang, a.N))
 }
 
-func (p place) task(a sched.AttemptID, task int32) string {
+func (p place) task(a model.AttemptID, task int32) string {
 	return filepath.Join(p.attempt(a), fmt.Sprint(task))
 }
 

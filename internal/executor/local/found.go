@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // found holds back the ends of an attempt's tasks that a new server finds, until it is known of
@@ -20,7 +20,7 @@ type found struct {
 // end is the end of one task; its time is 0 where that is not known.
 type end struct {
 	task int32
-	at   sched.Time
+	at   model.Time
 	tell func()
 }
 

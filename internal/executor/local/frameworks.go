@@ -1,12 +1,12 @@
 package local
 
 import (
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // frameworkEnv is what training frameworks read of the gang.
-func (t *liveTask) frameworkEnv(job *sched.Job, blocks []portBlock, host func(int32) string) []sched.EnvVar {
+func (t *liveTask) frameworkEnv(job *model.Job, blocks []portBlock, host func(int32) string) []model.EnvVar {
 	var tasks []int32
 	var meets []jobspec.Meeting
 	for _, one := range t.at.start.Tasks {

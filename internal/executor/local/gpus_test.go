@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/machine"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -175,7 +176,7 @@ func TestJobPutsNoGPUOutOfUse(t *testing.T) {
 	w.leaves(2)
 	a := w.action(1, "exit 3")
 	a.Start.Tasks[0].SKU = realGPU()
-	a.Start.Job.Roles[0].Launch.Env = []sched.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "7"},
+	a.Start.Job.Roles[0].Launch.Env = []model.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "7"},
 		{Name: "LD_LIBRARY_PATH", Value: "/nowhere"}, {Name: "PATH", Value: "/nowhere"}}
 	w.e.Do(a)
 	if x := want[sched.TaskExited](w); x.Exit.Code != 3 {

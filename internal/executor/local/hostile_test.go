@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // start starts one task and waits until its line "ready" is out.
@@ -50,7 +51,7 @@ func TestStopReachesAHostileTask(t *testing.T) {
 			}
 			called := make(chan struct{})
 			go func() {
-				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 				close(called)
 			}()
 			select {
@@ -74,7 +75,7 @@ func TestHeldSupervisor(t *testing.T) {
 	w.line(a.Attempt, "ready")
 	held := w.supervisor(a.Attempt).PID
 	w.eventually("its supervisor is held", func() bool { st, ok := process.ReadStat(held); return ok && st.Stopped() })
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -111,7 +112,7 @@ func TestForgedOutcome(t *testing.T) {
 			w.e.Do(a)
 			if name == "alive" {
 				w.quiet()
-				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 			}
 			w.exit()
 			if len(w.e.parents) > 0 || name == "alive" {
@@ -220,7 +221,7 @@ func TestStrayWithoutCgroups(t *testing.T) {
 
 // hides are lines of a script: it goes to a group below each of the task's groups, and a process
 // that leaves what names it goes to one below that and says its number.
-func (w *world) hides(a sched.AttemptID) []string {
+func (w *world) hides(a model.AttemptID) []string {
 	s := spec{Attempt: a, Parents: w.e.parents}
 	into := "for g in " + strings.Join(s.groupDirs(), " ") + "; do mkdir -p $g/a/b; echo $$ > $g/a"
 	return []string{into + "/cgroup.procs; done",
@@ -252,7 +253,7 @@ func TestGroupsBelowATask(t *testing.T) {
 				want[sched.TaskStarted](w)
 				pid := number(t, w.line(a.Attempt, "hidden "))
 				if end == "stopped" {
-					w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * sched.Millisecond})
+					w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * model.Millisecond})
 				} else {
 					w.supervisor(a.Attempt).Signal(unix.SIGKILL)
 				}

@@ -11,11 +11,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/docker"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -24,8 +24,8 @@ import (
 func userWorld(t *testing.T, change func(*Options)) (w *world, homes string) {
 	homes = t.TempDir()
 	w = newWorld(t, change, func(o *Options) {
-		o.Storage = func(_ cell.VCName, name string) (storage.Storage, bool) {
-			return storage.Storage{Name: name, Folder: homes, PerUser: true}, true
+		o.Storage = func(_ cell.VCName, name string) (model.Storage, bool) {
+			return model.Storage{Name: name, Folder: homes, PerUser: true}, true
 		}
 		for dir := filepath.Dir(o.Dir); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
 			if err := os.Chmod(dir, 0o711); err != nil {
@@ -45,7 +45,7 @@ func userWorld(t *testing.T, change func(*Options)) (w *world, homes string) {
 type numbers struct{ uid, gid uint32 }
 
 // of makes an action a user's, with its numbers and the storage of homes.
-func of(a sched.Action, user sched.Subject, n numbers) sched.Action {
+func of(a sched.Action, user model.Subject, n numbers) sched.Action {
 	job := a.Start.Job
 	job.User, job.Storages, job.UID, job.GID = user, []string{"homes"}, n.uid, n.gid
 	return a
@@ -153,7 +153,7 @@ func jobOf(t *testing.T, a sched.Action, fields string) sched.Action {
 	if strings.Contains(string(data), `"uid"`) || strings.Contains(string(data), `"numbered"`) {
 		t.Fatalf("the job has numbers: %s", data)
 	}
-	job := new(sched.Job)
+	job := new(model.Job)
 	if err := json.Unmarshal([]byte(`{`+fields+string(data[1:])), job); err != nil {
 		t.Fatal(err)
 	}
@@ -165,10 +165,10 @@ func jobOf(t *testing.T, a sched.Action, fields string) sched.Action {
 // the attempt starts, asked once, and do not run where the account is gone. Others have those of
 // their submission.
 func TestJobFromBeforeNumbers(t *testing.T) {
-	var asked []sched.Subject
+	var asked []model.Subject
 	var gone error
 	w, _ := userWorld(t, func(o *Options) {
-		o.Identity = func(user sched.Subject) (executor.Identity, error) {
+		o.Identity = func(user model.Subject) (executor.Identity, error) {
 			asked = append(asked, user)
 			return executor.Identity{UID: 4001, GID: 4000}, gone
 		}
@@ -346,10 +346,10 @@ func TestLimitsOfAContainer(t *testing.T) {
 // The groups of a SKU are those of its tasks, beside the user's own: by the machine's names and
 // numbers, and never root's.
 func groupsOfTasks(t *testing.T, image string, change func(*Options)) {
-	ids := map[sched.Subject]numbers{"ada": {4001, 4000}}
+	ids := map[model.Subject]numbers{"ada": {4001, 4000}}
 	w, _ := userWorld(t, change)
 	do := doer{w, image}
-	for user, want := range map[sched.Subject]string{"ada": "4000 7001 7002", "bob": "0 7001 7002"} {
+	for user, want := range map[model.Subject]string{"ada": "4000 7001 7002", "bob": "0 7001 7002"} {
 		if user == "bob" && image == "" {
 			continue // root's process needs no group
 		}

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // errImage says that an image cannot be used, whatever the machine: another start would not help.
@@ -207,7 +207,7 @@ func (s *supervisor) findProgram(runs []string) {
 // it leaves there must give no one its rights.
 func (b *boxed) writesStorages() bool {
 	return slices.ContainsFunc(b.Box.Mounts, func(m docker.Mount) bool {
-		return !m.ReadOnly && strings.HasPrefix(m.Target, storage.Top+"/")
+		return !m.ReadOnly && strings.HasPrefix(m.Target, model.StorageTop+"/")
 	})
 }
 

@@ -9,9 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -125,7 +126,7 @@ func tooLongVariables(t *testing.T, image string, change func(*Options)) {
 	start := func(each int, lengths ...int) sched.TaskRefused {
 		a := w.action(1, "true")
 		for i, n := range lengths {
-			v := sched.EnvVar{Name: fmt.Sprintf("LONG%d", i), Value: strings.Repeat("x", n)}
+			v := model.EnvVar{Name: fmt.Sprintf("LONG%d", i), Value: strings.Repeat("x", n)}
 			role(a).Env = append(role(a).Env, v)
 		}
 		role(a).Limits = cell.TaskLimits{StackMB: int64(each)}

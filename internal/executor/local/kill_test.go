@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // killedServer, in the environment of the test binary, makes it a server that
@@ -101,8 +102,8 @@ func TestServerKilledInARotation(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.action(1, ticking()...), w.action(1, ticking()...)
 	epoch := now()
-	turns := [][]sched.AttemptID{{one.Attempt}, {two.Attempt}}
-	r := &sched.Rotation{Turns: turns, Quantum: quantum, Epoch: epoch}
+	turns := [][]model.AttemptID{{one.Attempt}, {two.Attempt}}
+	r := &model.Rotation{Turns: turns, Quantum: quantum, Epoch: epoch}
 	one.Start.Rotation, two.Start.Rotation = r, r
 	w.e.Do(one)
 	w.e.Do(two)
@@ -111,7 +112,7 @@ func TestServerKilledInARotation(t *testing.T) {
 	w.e.Close()
 	one.Known, two.Known = true, true
 	for i := range 12 {
-		next := &sched.Rotation{Turns: turns, Quantum: quantum + sched.Duration(i%3)*sched.Millisecond, Epoch: epoch + sched.Time(i)}
+		next := &model.Rotation{Turns: turns, Quantum: quantum + model.Duration(i%3)*model.Millisecond, Epoch: epoch + model.Time(i)}
 		w.killedServer(time.Duration(i)*3*time.Millisecond, one, two,
 			sched.Action{Attempt: one.Attempt, Rotation: next}, sched.Action{Attempt: two.Attempt, Rotation: next})
 	}
@@ -120,7 +121,7 @@ func TestServerKilledInARotation(t *testing.T) {
 	w.e.Do(two)
 	w.grows(1)
 	w.grows(2)
-	rounds := int((now()-epoch)/sched.Time(quantum)) + 1
+	rounds := int((now()-epoch)/model.Time(quantum)) + 1
 	w.end(one.Attempt, two.Attempt)
 	apart(t, w.ticks(1), w.ticks(2), rounds+12) // each new rotation may change the turn
 }

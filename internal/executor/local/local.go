@@ -17,14 +17,14 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // Options say where and how an Executor runs tasks. Zero values of the limits
@@ -38,14 +38,14 @@ type Options struct {
 	Tell func(sched.Fact)
 	// Secrets returns the values that a job's commands refer to; nil is none.
 	// An error that is EIO is the disk's: the start waits until they can be read.
-	Secrets func(sched.JobID) (map[string]string, error)
+	Secrets func(model.JobID) (map[string]string, error)
 	// Storage returns a storage that jobs of a virtual cluster may use, as the configuration says
 	// now; nil has none.
-	Storage func(vc cell.VCName, name string) (storage.Storage, bool)
+	Storage func(vc cell.VCName, name string) (model.Storage, bool)
 	// Identity says with which numbers the tasks of a user run now; see executor.Whose.
-	Identity func(user sched.Subject) (executor.Identity, error)
+	Identity func(user model.Subject) (executor.Identity, error)
 	// Code puts a job's upload at a path among the job's files; nil has none.
-	Code func(job *sched.Job, path string) error
+	Code func(job *model.Job, path string) error
 	// Room says why nothing more should be put on the disk of the jobs folder: no task is
 	// started until it says nil. It must be quick, and may be called from many goroutines;
 	// nil is a disk that always has room.
@@ -149,22 +149,22 @@ type Executor struct {
 	diskWaits atomic.Bool
 
 	mu       sync.Mutex
-	attempts map[sched.AttemptID]*attempt
+	attempts map[model.AttemptID]*attempt
 	// early are stops that overtook their start.
-	early       map[sched.AttemptID]sched.Duration
+	early       map[model.AttemptID]model.Duration
 	suspendOnce sync.Once
 	canSuspend  bool
 	// turns are rotations that overtook their start.
-	turns map[sched.AttemptID]*sched.Rotation
+	turns map[model.AttemptID]*model.Rotation
 	// jobs counts the live attempts of each job.
-	jobs map[sched.JobID]int
+	jobs map[model.JobID]int
 	// adopted are closed when the tasks of a server before are judged.
 	adopted []<-chan struct{}
 }
 
 // attempt is a gang that was started and is not known to be over.
 type attempt struct {
-	id    sched.AttemptID
+	id    model.AttemptID
 	start *sched.Start // nil when only its files are known
 	tasks []*liveTask
 	left  int
@@ -190,8 +190,8 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	e := &Executor{o: o, place: place(o.Dir), boot: boot, shell: findShell(),
-		missing: map[string]string{}, attempts: map[sched.AttemptID]*attempt{},
-		early: map[sched.AttemptID]sched.Duration{}, turns: map[sched.AttemptID]*sched.Rotation{}, jobs: map[sched.JobID]int{}}
+		missing: map[string]string{}, attempts: map[model.AttemptID]*attempt{},
+		early: map[model.AttemptID]model.Duration{}, turns: map[model.AttemptID]*model.Rotation{}, jobs: map[model.JobID]int{}}
 	if e.shell == "" {
 		return nil, errors.New("neither /bin/bash nor /bin/sh can be run: tasks need a shell")
 	}
@@ -206,7 +206,7 @@ func New(o Options) (*Executor, error) {
 		e.parents, e.missing = cgroup.Find("comb-" + safeName(o.Cluster))
 	}
 	e.ports.Open(o.PortMin, o.PortMax)
-	e.roster = roster{e: e, jobs: map[sched.JobID]*crew{}}
+	e.roster = roster{e: e, jobs: map[model.JobID]*crew{}}
 	e.samples = newSampler(e, o.Sampler)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.Meter = process.NewMeter(e.ctx, o.SampleEvery)
@@ -386,7 +386,7 @@ func (e *Executor) run(at *attempt) {
 
 // adopt takes up an attempt of which only the files are known. Tasks that are
 // over were told already, except perhaps before a restart.
-func (e *Executor) adopt(id sched.AttemptID, ordinals []int32, known bool) {
+func (e *Executor) adopt(id model.AttemptID, ordinals []int32, known bool) {
 	at := &attempt{id: id}
 	for _, n := range ordinals {
 		var done outcome
@@ -426,10 +426,10 @@ func (e *Executor) over(at *attempt) {
 func (e *Executor) lives(job int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.jobs[sched.JobID(job)] > 0
+	return e.jobs[model.JobID(job)] > 0
 }
 
-func (at *attempt) stop(grace sched.Duration) {
+func (at *attempt) stop(grace model.Duration) {
 	for _, t := range at.tasks {
 		t.e.roster.leaving(t)
 		t.stop(grace)
@@ -444,10 +444,10 @@ func (e *Executor) tell(f sched.Fact) {
 }
 
 // Checkpoints implements executor.Executor.
-func (e *Executor) Checkpoints(id sched.JobID) string { return e.place.checkpoints(id) }
+func (e *Executor) Checkpoints(id model.JobID) string { return e.place.checkpoints(id) }
 
 // Forget implements executor.Executor: it deletes logs, work and checkpoints.
-func (e *Executor) Forget(id sched.JobID) error {
+func (e *Executor) Forget(id model.JobID) error {
 	e.mu.Lock()
 	live := e.jobs[id]
 	e.mu.Unlock()

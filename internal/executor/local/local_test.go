@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/test/executortest"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -52,13 +52,13 @@ type world struct {
 	e     *Executor
 	facts chan sched.Fact
 	said  executortest.Reports
-	next  sched.JobID
+	next  model.JobID
 }
 
 const patience = testkit.Patience
 
 // ample is a grace for what ends when it is asked to: on a busy machine that may take seconds.
-const ample = sched.Duration(patience / time.Microsecond)
+const ample = model.Duration(patience / time.Microsecond)
 
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
@@ -128,15 +128,15 @@ func gpu() cell.SKU { return cell.SKU{Name: "V100", GPU: 1, Device: cell.NVIDIA,
 // action is the start of a gang of one role whose tasks run the lines.
 func (w *world) action(tasks int32, lines ...string) sched.Action {
 	w.next++
-	job := &sched.Job{Name: sched.JobName(fmt.Sprintf("job-%d", w.next)), User: "tester", VC: "default",
-		Roles: []sched.Role{{Name: "worker", Tasks: tasks, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
-			Launch: sched.Launch{Command: lines}}}}
+	job := &model.Job{Name: model.JobName(fmt.Sprintf("job-%d", w.next)), User: "tester", VC: "default",
+		Roles: []model.Role{{Name: "worker", Tasks: tasks, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
+			Launch: model.Launch{Command: lines}}}}
 	start := &sched.Start{ID: w.next, Job: job}
 	for i := range tasks {
 		start.Tasks = append(start.Tasks, sched.TaskStart{Task: i, Index: i, SKU: gpu(),
 			Place: cell.Task{Node: "n1", SKU: "V100", Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{i}}})
 	}
-	return sched.Action{Attempt: sched.AttemptID{Job: w.next, N: 1}, Start: start}
+	return sched.Action{Attempt: model.AttemptID{Job: w.next, N: 1}, Start: start}
 }
 
 // want returns the next fact of a type, and drops others.
@@ -171,7 +171,7 @@ func (w *world) exit() sched.Exit {
 func (w *world) timeless(x sched.Exit) sched.Exit {
 	w.Helper()
 	seen := x.Cause != sched.SupervisorLost && x.Cause != sched.NodeRebooted && x.Cause != sched.NeverStarted
-	if since := now() - x.At; seen && (since < 0 || since > sched.Time(time.Hour.Microseconds())) {
+	if since := now() - x.At; seen && (since < 0 || since > model.Time(time.Hour.Microseconds())) {
 		w.Errorf("%+v ended at %d", x, x.At)
 	}
 	x.At = 0
@@ -179,12 +179,12 @@ func (w *world) timeless(x sched.Exit) sched.Exit {
 }
 
 // ref names a stream.
-func ref(a sched.AttemptID, task int32, stream string) executor.LogRef {
+func ref(a model.AttemptID, task int32, stream string) executor.LogRef {
 	return executor.LogRef{Attempt: a, Task: task, Stream: stream}
 }
 
 // output returns a whole stream.
-func (w *world) output(a sched.AttemptID, task int32, stream string) string {
+func (w *world) output(a model.AttemptID, task int32, stream string) string {
 	w.Helper()
 	var out strings.Builder
 	if _, err := w.e.copyLog(ref(a, task, stream), 0, make([]byte, 64<<10), func(p []byte) { out.Write(p) }); err != nil {
@@ -194,7 +194,7 @@ func (w *world) output(a sched.AttemptID, task int32, stream string) string {
 }
 
 // ready waits until an attempt's only task has printed so many lines "ready".
-func (w *world) ready(a sched.AttemptID, lines int) {
+func (w *world) ready(a model.AttemptID, lines int) {
 	w.Helper()
 	w.eventually("it is ready", func() bool {
 		w.line(a, "ready")
@@ -203,7 +203,7 @@ func (w *world) ready(a sched.AttemptID, lines int) {
 }
 
 // line waits until a stream holds a line with the prefix and returns its rest.
-func (w *world) line(a sched.AttemptID, prefix string) string {
+func (w *world) line(a model.AttemptID, prefix string) string {
 	w.Helper()
 	rest := ""
 	testkit.WaitFor(w, func() string { return fmt.Sprintf("a line %q in %q", prefix, w.output(a, 0, Stdout)) }, func() bool {
@@ -239,7 +239,7 @@ func (w *world) processes(program string) (n int) {
 	return n
 }
 
-func (w *world) supervisor(a sched.AttemptID) process.ID {
+func (w *world) supervisor(a model.AttemptID) process.ID {
 	w.Helper()
 	var c claim
 	if err := safefile.Read(w.e.place.task(a, 0), claimFile, &c); err != nil {
@@ -291,7 +291,7 @@ func TestShapesOfOpenPAI(t *testing.T) {
 		Fresh: func(t *testing.T, secrets map[string]string) *executortest.Harness {
 			w := newWorld(t, func(o *Options) {
 				o.Path = bin + ":/usr/sbin:/usr/bin:/sbin:/bin"
-				o.Secrets = func(sched.JobID) (map[string]string, error) { return secrets, nil }
+				o.Secrets = func(model.JobID) (map[string]string, error) { return secrets, nil }
 				o.Storage = folderFor(t)
 			})
 			return w.harness([]cell.NodeName{"n1"})
@@ -300,10 +300,10 @@ func TestShapesOfOpenPAI(t *testing.T) {
 }
 
 // folderFor is a storage for each name.
-func folderFor(t *testing.T) func(cell.VCName, string) (storage.Storage, bool) {
+func folderFor(t *testing.T) func(cell.VCName, string) (model.Storage, bool) {
 	dir := t.TempDir()
-	return func(_ cell.VCName, name string) (storage.Storage, bool) {
-		return storage.Storage{Name: name, Folder: dir}, true
+	return func(_ cell.VCName, name string) (model.Storage, bool) {
+		return model.Storage{Name: name, Folder: dir}, true
 	}
 }
 
@@ -311,7 +311,7 @@ func folderFor(t *testing.T) func(cell.VCName, string) (storage.Storage, bool) {
 const token = "c4n4ry-91b2"
 
 func keepsToken(o *Options) {
-	o.Secrets = func(sched.JobID) (map[string]string, error) { return map[string]string{"token": token}, nil }
+	o.Secrets = func(model.JobID) (map[string]string, error) { return map[string]string{"token": token}, nil }
 }
 
 func (w *world) harness(nodes []cell.NodeName) *executortest.Harness {
@@ -320,7 +320,7 @@ func (w *world) harness(nodes []cell.NodeName) *executortest.Harness {
 		Next:     w.nextTaskFact,
 		Restart:  w.restart, Nodes: nodes, SKU: gpu(),
 		Now: now, Rotates: true, Ready: w.ready, Token: token, Said: w.said.Of, Keeps: true,
-		Log:      func(id sched.AttemptID, task int32, stream string) string { return w.output(id, task, stream) },
+		Log:      func(id model.AttemptID, task int32, stream string) string { return w.output(id, task, stream) },
 		Patience: patience, Silence: 500 * time.Millisecond,
 	}
 }
@@ -457,7 +457,7 @@ func TestIgnoredStop(t *testing.T) {
 	child := number(t, w.line(a.Attempt, "child "))
 	w.line(a.Attempt, "ready")
 	begin := time.Now()
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 300 * sched.Millisecond})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 300 * model.Millisecond})
 	if got := w.exit(); got.Signal != 9 || got.Own {
 		t.Errorf("exit %+v", got)
 	}
@@ -496,7 +496,7 @@ func TestForkBombEnds(t *testing.T) {
 		w.e.Do(a)
 		w.line(a.Attempt, "ready")
 		w.eventually("it forks", func() bool { return w.processes("sleep") >= 20 })
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * sched.Millisecond})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * model.Millisecond})
 		w.exit()
 		all, err := process.All()
 		if err != nil {
@@ -577,7 +577,7 @@ func TestAdoption(t *testing.T) {
 		w.e.Do(a)
 	}
 	w.e.Do(sched.Action{Attempt: stops.Attempt, Grace: ample, Known: true})
-	exits := map[sched.AttemptID]sched.Exit{}
+	exits := map[model.AttemptID]sched.Exit{}
 	for len(exits) < 3 {
 		e := want[sched.TaskExited](w)
 		exits[e.Attempt] = w.timeless(e.Exit)
@@ -594,7 +594,7 @@ func TestAdoption(t *testing.T) {
 	if s, ok := process.ReadStat(pid); !ok || s.Dead() {
 		t.Error("the running task did not survive")
 	}
-	w.e.Do(sched.Action{Attempt: runs.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: runs.Attempt, Grace: model.Second})
 	w.exit()
 	dead(t, pid)
 }
@@ -656,14 +656,14 @@ func TestSweepKillsStrangers(t *testing.T) {
 		w.open()
 		mine.Known = true
 		w.e.Do(mine)
-		if got := w.e.Sweep([]sched.AttemptID{mine.Attempt}); len(got) != 1 || got[0] != stranger.Attempt.String()+"/0" {
+		if got := w.e.Sweep([]model.AttemptID{mine.Attempt}); len(got) != 1 || got[0] != stranger.Attempt.String()+"/0" {
 			t.Errorf("swept %v", got)
 		}
 		dead(t, pids...)
 		if s, ok := process.ReadStat(pid); !ok || s.Dead() {
 			t.Error("a known task was swept away")
 		}
-		w.e.Do(sched.Action{Attempt: mine.Attempt, Grace: sched.Second})
+		w.e.Do(sched.Action{Attempt: mine.Attempt, Grace: model.Second})
 		w.exit()
 	}
 }
@@ -676,7 +676,7 @@ func TestRemoveJob(t *testing.T) {
 	if err := w.e.Forget(a.Attempt.Job); err == nil {
 		t.Error("a live job's files were removed")
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 	var err error
 	testkit.Within(testkit.Patience, func() bool { // the attempt is forgotten just after its exit was told

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 )
 
 func TestLogIsCapped(t *testing.T) {
@@ -177,7 +177,7 @@ func TestTurnsOfStreams(t *testing.T) {
 	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout), [2]int64{}); !errors.Is(err, executor.ErrReplaced) {
 		t.Errorf("a link in its place: %v, %v", got, err)
 	}
-	if got, err := turnsOfLog(w.e, ref(sched.AttemptID{Job: 7, N: 1}, 0, Stdout), [2]int64{}); err != nil || len(got) != 0 {
+	if got, err := turnsOfLog(w.e, ref(model.AttemptID{Job: 7, N: 1}, 0, Stdout), [2]int64{}); err != nil || len(got) != 0 {
 		t.Errorf("a task that has not been: %v, %v", got, err)
 	}
 }

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/exit"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // many is a script that starts so many processes and one, and is ready when all are there. They end
@@ -28,7 +29,7 @@ func many(n int) []string {
 }
 
 // looks is how often the end of an attempt's only task looked at all processes.
-func (w *world) looks(a sched.AttemptID) int64 {
+func (w *world) looks(a model.AttemptID) int64 {
 	w.Helper()
 	var o outcome
 	if err := safefile.Read(w.e.place.task(a, 0), outcomeFile, &o); err != nil {
@@ -51,7 +52,7 @@ func TestManyProcessesEnd(t *testing.T) {
 			w.e.parents = slices.DeleteFunc(w.e.parents, func(p cgroup.Parent) bool { return !groups(p) })
 			stopped := w.start(append(many(n), "wait")...)
 			w.ready(stopped.Attempt, 1)
-			w.e.Do(sched.Action{Attempt: stopped.Attempt, Grace: 100 * sched.Millisecond})
+			w.e.Do(sched.Action{Attempt: stopped.Attempt, Grace: 100 * model.Millisecond})
 			if x := w.exit(); x.Signal != 9 {
 				t.Errorf("stopped it ended with %+v", x)
 			}

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // membersFile, in a job's folder, says who of the job runs. All its tasks read it.
@@ -37,7 +37,7 @@ type roster struct {
 	e     *Executor
 	files sync.Mutex // one writer at a time
 	mu    sync.Mutex
-	jobs  map[sched.JobID]*crew
+	jobs  map[model.JobID]*crew
 }
 
 // crew are the members of one job.
@@ -156,7 +156,7 @@ func (r *roster) leave(t *liveTask) {
 }
 
 // change has the file written in a moment; r.mu is held.
-func (r *roster) change(id sched.JobID, c *crew) {
+func (r *roster) change(id model.JobID, c *crew) {
 	c.changed = true
 	if c.writing || c.open() {
 		return
@@ -166,7 +166,7 @@ func (r *roster) change(id sched.JobID, c *crew) {
 }
 
 // write writes the file until nothing changes any more.
-func (r *roster) write(id sched.JobID, c *crew) {
+func (r *roster) write(id model.JobID, c *crew) {
 	pause := membersPause
 	for {
 		select {
@@ -213,7 +213,7 @@ func (r *roster) write(id sched.JobID, c *crew) {
 }
 
 // share makes the folder in which containers of a job see who runs.
-func (r *roster) share(id sched.JobID) error {
+func (r *roster) share(id model.JobID) error {
 	r.files.Lock()
 	defer r.files.Unlock()
 	dir := filepath.Join(r.e.place.job(id), sharedMembers)
@@ -228,7 +228,7 @@ func (r *roster) share(id sched.JobID) error {
 }
 
 // put writes the file of a job, once more where containers see it; r.files is held.
-func (r *roster) put(id sched.JobID, now executor.Membership) error {
+func (r *roster) put(id model.JobID, now executor.Membership) error {
 	dir := r.e.place.job(id)
 	if err := safefile.Write(dir, membersFile, now); err != nil {
 		return err

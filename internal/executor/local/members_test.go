@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -26,14 +27,14 @@ func watching() []string {
 }
 
 // member is the start of one gang of an elastic job of three tasks.
-func (w *world) elastic(job sched.JobID, gang int32) sched.Action {
-	roles := []sched.Role{{Name: "worker", Tasks: 3, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
-		Launch: sched.Launch{Command: watching(), Ports: []sched.Port{{Label: "train", Count: 1}}}}}
-	j := &sched.Job{Name: "elastic", User: "tester", VC: "default", Roles: roles,
-		Gangs: []sched.Gang{{Tasks: []int32{0}}, {Tasks: []int32{1}, Extra: true}, {Tasks: []int32{2}, Extra: true}},
-		Hints: sched.Hints{MembersSignal: "USR2"}}
+func (w *world) elastic(job model.JobID, gang int32) sched.Action {
+	roles := []model.Role{{Name: "worker", Tasks: 3, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
+		Launch: model.Launch{Command: watching(), Ports: []model.Port{{Label: "train", Count: 1}}}}}
+	j := &model.Job{Name: "elastic", User: "tester", VC: "default", Roles: roles,
+		Gangs: []model.Gang{{Tasks: []int32{0}}, {Tasks: []int32{1}, Extra: true}, {Tasks: []int32{2}, Extra: true}},
+		Hints: model.Hints{MembersSignal: "USR2"}}
 	a := w.action(1)
-	a.Attempt = sched.AttemptID{Job: job, Gang: gang, N: 1}
+	a.Attempt = model.AttemptID{Job: job, Gang: gang, N: 1}
 	a.Start.ID, a.Start.Job = job, j
 	task := &a.Start.Tasks[0]
 	task.Task, task.Index, task.Place.Devices = gang, gang, []int32{gang}
@@ -41,7 +42,7 @@ func (w *world) elastic(job sched.JobID, gang int32) sched.Action {
 }
 
 // sees waits until a member has seen exactly these.
-func (w *world) sees(job sched.JobID, who int, want string) {
+func (w *world) sees(job model.JobID, who int, want string) {
 	w.Helper()
 	path := filepath.Join(w.e.place.job(job), "checkpoint", fmt.Sprintf("sees.%d", who))
 	got := []byte{}
@@ -58,7 +59,7 @@ func (w *world) sees(job sched.JobID, who int, want string) {
 	w.Fatalf("member %d sees %q, want %q; the file holds %s", who, got, want, file)
 }
 
-func (w *world) present(job sched.JobID) (m executor.Membership, indices []int32, leaving []int32) {
+func (w *world) present(job model.JobID) (m executor.Membership, indices []int32, leaving []int32) {
 	w.Helper()
 	if err := safefile.Read(w.e.place.job(job), membersFile, &m); err != nil {
 		w.Fatal(err)
@@ -107,7 +108,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Errorf("after the restart: %v", who)
 	}
 
-	w.e.Do(sched.Action{Attempt: gangs[1].Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: gangs[1].Attempt, Grace: model.Second})
 	w.exit()
 	w.sees(1, 0, "0,2")
 	w.sees(1, 2, "0,2")
@@ -117,7 +118,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	w.sees(1, 1, "0,1,2")
 	w.sees(1, 2, "0,1,2")
 	for _, a := range []sched.Action{gangs[2], again} {
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 		w.exit()
 	}
 	w.sees(1, 0, "0")
@@ -189,7 +190,7 @@ func TestHostileMembersFile(t *testing.T) {
 		a.Attempt.N = int32(i + 1)
 		w.e.Do(a)
 		w.sees(1, 1, "0,1")
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 		w.exit()
 		w.eventually("the file is right", func() bool {
 			var m executor.Membership

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/docker"
-	"github.com/combsched/comb/internal/sched"
 )
 
 func TestDiscover(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"sync"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -45,8 +46,8 @@ type portRegister struct {
 	mu       sync.Mutex
 	min, max int32
 	next     int32
-	taken    map[int32]sched.JobID
-	jobs     map[sched.JobID][]portBlock
+	taken    map[int32]model.JobID
+	jobs     map[model.JobID][]portBlock
 }
 
 // Open begins at a random port, so that two servers on one machine rarely try
@@ -54,11 +55,11 @@ type portRegister struct {
 func (p *portRegister) Open(lo, hi int32) {
 	p.min, p.max = lo, hi
 	p.next = lo + rand.Int32N(hi-lo+1)
-	p.taken, p.jobs = map[int32]sched.JobID{}, map[sched.JobID][]portBlock{}
+	p.taken, p.jobs = map[int32]model.JobID{}, map[model.JobID][]portBlock{}
 }
 
 // Adopt registers the ports of a job that may have living tasks.
-func (p *portRegister) Adopt(dir string, id sched.JobID) {
+func (p *portRegister) Adopt(dir string, id model.JobID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var blocks []portBlock
@@ -68,7 +69,7 @@ func (p *portRegister) Adopt(dir string, id sched.JobID) {
 	p.register(id, blocks)
 }
 
-func (p *portRegister) register(id sched.JobID, blocks []portBlock) {
+func (p *portRegister) register(id model.JobID, blocks []portBlock) {
 	p.jobs[id] = blocks
 	for _, b := range blocks {
 		if b.First < 1 || b.Count < 1 || b.First > 65535 || b.Count > 65535 {
@@ -81,7 +82,7 @@ func (p *portRegister) register(id sched.JobID, blocks []portBlock) {
 }
 
 // Release gives the ports of a job back.
-func (p *portRegister) Release(id sched.JobID) {
+func (p *portRegister) Release(id model.JobID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for port, owner := range p.taken {
@@ -124,7 +125,7 @@ func (p *portRegister) Of(dir string, start *sched.Start) ([]portBlock, error) {
 // giveAll gives blocks their first ports: those that the roles ask for before all others. One
 // that they do not ask for may get none, and those that are given beside leave half of the range
 // to others.
-func (p *portRegister) giveAll(id sched.JobID, blocks []portBlock) error {
+func (p *portRegister) giveAll(id model.JobID, blocks []portBlock) error {
 	half := int(p.max-p.min+1) / 2
 	for _, asked := range []bool{true, false} {
 		for i := range blocks {
@@ -157,7 +158,7 @@ func (p *portRegister) forget(blocks []portBlock) {
 }
 
 // wanted lists the blocks of a job without their first ports.
-func wanted(j *sched.Job) []portBlock {
+func wanted(j *model.Job) []portBlock {
 	var want []portBlock
 	var task int32
 	for i := range j.Roles {
@@ -269,7 +270,7 @@ func portTable(blocks []portBlock) func(task int32, label string) []int32 {
 }
 
 // Labelled returns the ports of one task of a job by label.
-func (p *portRegister) Labelled(id sched.JobID, task int32) map[string][]int32 {
+func (p *portRegister) Labelled(id model.JobID, task int32) map[string][]int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list map[string][]int32

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -76,7 +76,7 @@ func (t *liveTask) prepare() (*spec, *private, *outcome) {
 		Limits:   cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
 		Each:     role.Launch.Limits.Or(t.start.SKU.Limits),
 		Logs:     task.LogCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
-		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
+		Leftover: model.Duration(e.o.Leftover.Microseconds()),
 		Suspend:  contractOf(job), Grace: job.Grace, As: who, Groups: groups,
 	}
 	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, code: work, place: t.start.Place}
@@ -103,7 +103,7 @@ func (t *liveTask) prepare() (*spec, *private, *outcome) {
 
 // write binds the task's storages, behind its image, which may have been long in coming, and writes
 // its record.
-func (t *liveTask) write(s *spec, role *sched.Role, blocks []portBlock, seen paths) *outcome {
+func (t *liveTask) write(s *spec, role *model.Role, blocks []portBlock, seen paths) *outcome {
 	job := t.at.start.Job
 	data, err := seen.bind(t.e, job, s)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *liveTask) write(s *spec, role *sched.Role, blocks []portBlock, seen pat
 }
 
 // check looks for what makes a start impossible before anything is made.
-func (t *liveTask) check() (*sched.Role, *outcome) {
+func (t *liveTask) check() (*model.Role, *outcome) {
 	job, ts := t.at.start.Job, t.start
 	if !t.e.o.HasNode(ts.Place.Node) {
 		return nil, &outcome{Refused: fmt.Sprintf("node %s is not this machine", ts.Place.Node)}
@@ -329,7 +329,7 @@ func lastLine(path string) string {
 }
 
 // onDisk lists the tasks of an attempt that have files.
-func (e *Executor) onDisk(a sched.AttemptID) []int32 {
+func (e *Executor) onDisk(a model.AttemptID) []int32 {
 	entries, err := os.ReadDir(e.place.attempt(a))
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {

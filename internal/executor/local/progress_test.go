@@ -7,14 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // A task may also write a new file and put it in the place of the one before, as long and with
 // the same number again or not; the next server knows which one was told.
 func TestProgressInAnotherFile(t *testing.T) {
 	w := newWorld(t)
-	of := newTask(w.e, &attempt{id: sched.AttemptID{Job: 1, N: 1}}, 0)
+	of := newTask(w.e, &attempt{id: model.AttemptID{Job: 1, N: 1}}, 0)
 	if err := os.MkdirAll(of.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

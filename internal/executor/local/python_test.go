@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -63,10 +64,10 @@ func (w *world) pausing() (file string, changes []string) {
 }
 
 // training is a gang of two ranks of a program that may be asked.
-func (w *world) training(timeout sched.Duration, changes ...string) sched.Action {
+func (w *world) training(timeout model.Duration, changes ...string) sched.Action {
 	a := cooperative(w.action(2, w.program("gang.py", changes...)), timeout)
-	a.Start.Job.Grace = sched.Second
-	role(a).Env = []sched.EnvVar{{Name: "STEPS", Value: "150"}}
+	a.Start.Job.Grace = model.Second
+	role(a).Env = []model.EnvVar{{Name: "STEPS", Value: "150"}}
 	w.e.Do(a)
 	for range a.Start.Tasks {
 		want[sched.TaskStarted](w)
@@ -113,12 +114,12 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 		return
 	}
 	w := newWorld(t)
-	whole := w.trained(w.training(60 * sched.Second))
+	whole := w.trained(w.training(60 * model.Second))
 	if whole[0] != whole[1] {
 		t.Errorf("the ranks have %v", whole)
 	}
 	hold, pause := w.pausing()
-	a := w.training(60*sched.Second, append(pause, late...)...)
+	a := w.training(60*model.Second, append(pause, late...)...)
 	for range 2 {
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.acknowledged(a, true, 0, 1)
@@ -132,7 +133,7 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 		t.Errorf("suspended and resumed it has %v, undisturbed %v", got, whole)
 	}
 	_, pause = w.pausing()
-	b := w.training(5*sched.Second, append(append(append(pause, single...), late...),
+	b := w.training(5*model.Second, append(append(append(pause, single...), late...),
 		"peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
 	w.ready(b.Attempt, 1) // else the time to suspend passes while Python starts
 	w.e.Do(sched.Action{Attempt: b.Attempt, Rotation: never(b.Attempt)})
@@ -141,7 +142,7 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 	if x.Task != 1 || x.Exit.Cause != sched.SuspendTimeout || !strings.Contains(x.Exit.Message, "within 5s") {
 		t.Errorf("the first end is %+v", x)
 	}
-	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -152,17 +153,17 @@ func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 		return
 	}
 	w := newWorld(t)
-	whole := w.trained(w.training(60 * sched.Second))
+	whole := w.trained(w.training(60 * model.Second))
 	for _, suspend := range []bool{true, false} {
 		hold, pause := w.pausing()
-		a := w.training(60*sched.Second,
+		a := w.training(60*model.Second,
 			append(append(pause, late...), "peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
 		w.ready(a.Attempt, 1)
 		if suspend {
 			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 			w.acknowledged(a, true, 0, 1)
 		}
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * sched.Second})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
 		for range a.Start.Tasks {
 			// A rank hears of the stop from the other one, too: one that ends before it was asked itself
 			// leaves its shell to be asked, which dies of the signal.

@@ -1,27 +1,27 @@
 package local
 
 import (
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // The bounds of a rotation that is followed, beside its own: what a task wrote into
 // its folder must neither keep its supervisor busy nor overflow. Beyond them it runs
 // always.
 const (
-	minQuantum = 10 * sched.Millisecond
-	maxEpoch   = sched.Time(1) << 60
+	minQuantum = 10 * model.Millisecond
+	maxEpoch   = model.Time(1) << 60
 	maxMembers = 256
 )
 
 // turns is a rotation as one of its attempts sees it.
 type turns struct {
-	r      sched.Rotation
-	own    sched.AttemptID
+	r      model.Rotation
+	own    model.AttemptID
 	slices bool // it does not run all the time
 }
 
 // turnsOf holds a rotation against the attempt that follows it.
-func turnsOf(r sched.Rotation, own sched.AttemptID) turns {
+func turnsOf(r model.Rotation, own model.AttemptID) turns {
 	t := turns{r: r, own: own}
 	members := 0
 	for _, turn := range r.Turns {
@@ -37,7 +37,7 @@ func (t *turns) always() bool { return !t.slices }
 
 // at says whether the attempt has its turn, and until when nothing changes; 0 is for
 // ever.
-func (t *turns) at(now sched.Time) (runs bool, until sched.Time) {
+func (t *turns) at(now model.Time) (runs bool, until model.Time) {
 	if t.always() || now > maxEpoch {
 		return true, 0
 	}
@@ -45,8 +45,8 @@ func (t *turns) at(now sched.Time) (runs bool, until sched.Time) {
 }
 
 // others are the attempts that must be suspended while this one runs.
-func (t *turns) others() []sched.AttemptID {
-	var list []sched.AttemptID
+func (t *turns) others() []model.AttemptID {
+	var list []model.AttemptID
 	mine := t.r.Turn(t.own)
 	for i, turn := range t.r.Turns {
 		if i != mine {
@@ -57,7 +57,7 @@ func (t *turns) others() []sched.AttemptID {
 }
 
 // shares reports whether a rotation has more than one member.
-func shares(r *sched.Rotation) bool {
+func shares(r *model.Rotation) bool {
 	members := 0
 	if r != nil {
 		for _, turn := range r.Turns {

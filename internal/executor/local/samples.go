@@ -6,17 +6,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
 	tellEvery    = time.Minute      // also when nothing changed
 	utilStep     = 100              // thousandths: a change that is told
 	memoryShare  = 20               // one part of so many of a device's memory is one, too
-	settledAfter = 2 * sched.Second // of a turn: what is seen before may be another's
+	settledAfter = 2 * model.Second // of a turn: what is seen before may be another's
 	longestPause = 5 * time.Minute  // between tries of a program that fails
 )
 
@@ -33,7 +34,7 @@ type sampler struct {
 
 // lastUse is what was told of a task last, and when.
 type lastUse struct {
-	use *sched.DeviceUse
+	use *model.DeviceUse
 	at  time.Time
 }
 
@@ -138,7 +139,7 @@ func (s *sampler) tell(seen map[int32]*device) {
 	}
 	for t, last := range s.tasks {
 		use, total := useOf(t, seen, owners)
-		if use == nil || !t.settled(sched.Time(time.Now().UnixMicro())) {
+		if use == nil || !t.settled(model.Time(time.Now().UnixMicro())) {
 			continue
 		}
 		if time.Since(last.at) < tellEvery && !noticeable(last.use, use, total) {
@@ -152,10 +153,10 @@ func (s *sampler) tell(seen map[int32]*device) {
 // useOf is what a task's devices do, and how much memory the fullest of them has;
 // nil where that is not known. What a task has of a device with several is told
 // by its processes.
-func useOf(t *liveTask, seen map[int32]*device, owners map[int32]int) (use *sched.DeviceUse, total int64) {
+func useOf(t *liveTask, seen map[int32]*device, owners map[int32]int) (use *model.DeviceUse, total int64) {
 	mine := machine.PlacedDevices(t.start.SKU, t.start.Place)
 	util := int64(0)
-	use = &sched.DeviceUse{}
+	use = &model.DeviceUse{}
 	for _, i := range mine {
 		d := seen[i]
 		if d == nil || owners[i] > 1 && d.tasks == nil {
@@ -176,7 +177,7 @@ func useOf(t *liveTask, seen map[int32]*device, owners map[int32]int) (use *sche
 }
 
 // noticeable reports whether a change is worth an event.
-func noticeable(before, now *sched.DeviceUse, total int64) bool {
+func noticeable(before, now *model.DeviceUse, total int64) bool {
 	if before == nil {
 		return true
 	}
@@ -189,7 +190,7 @@ func noticeable(before, now *sched.DeviceUse, total int64) bool {
 
 // settled reports whether a task has run for a while: what is seen of a device
 // belongs to whoever has the turn.
-func (t *liveTask) settled(now sched.Time) bool {
+func (t *liveTask) settled(now model.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turn.rotation == nil {
@@ -197,7 +198,7 @@ func (t *liveTask) settled(now sched.Time) bool {
 	}
 	turns := turnsOf(*t.turn.rotation, t.at.id)
 	before := now.Add(-min(settledAfter, turns.r.Quantum/2))
-	return !slices.ContainsFunc([]sched.Time{now, before}, func(at sched.Time) bool {
+	return !slices.ContainsFunc([]model.Time{now, before}, func(at model.Time) bool {
 		runs, _ := turns.at(at)
 		return !runs
 	})

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -55,7 +56,7 @@ func (f *fakeDriver) options(o *Options) {
 }
 
 // use returns the next sample of a task.
-func (w *world) use(id sched.AttemptID, task int32) sched.DeviceUse {
+func (w *world) use(id model.AttemptID, task int32) model.DeviceUse {
 	w.Helper()
 	for {
 		p := want[sched.Progress](w)
@@ -72,18 +73,18 @@ func TestSamplesAreToldWhenTheyChange(t *testing.T) {
 	a := w.action(1, "sleep 600")
 	a.Start.Tasks[0].Place.Devices = []int32{0, 1}
 	w.e.Do(a)
-	if got := w.use(a.Attempt, 0); got != (sched.DeviceUse{Util: 600, MemoryMB: 3000}) {
+	if got := w.use(a.Attempt, 0); got != (model.DeviceUse{Util: 600, MemoryMB: 3000}) {
 		t.Errorf("the first sample: %+v", got)
 	}
 	// Too little to tell, then by utilization, then by memory.
 	f.write("gpus", "0, GPU-a, 45, 1000, 10000\n1, GPU-b, 80, 3400, 10000\n")
 	f.looks(2)
 	f.write("gpus", "0, GPU-a, 20, 1000, 10000\n1, GPU-b, 80, 3400, 10000\n")
-	if got := w.use(a.Attempt, 0); got != (sched.DeviceUse{Util: 500, MemoryMB: 3400}) {
+	if got := w.use(a.Attempt, 0); got != (model.DeviceUse{Util: 500, MemoryMB: 3400}) {
 		t.Errorf("less busy: %+v", got)
 	}
 	f.write("gpus", "0, GPU-a, 20, 4000, 10000\n1, GPU-b, 80, 3400, 10000\n")
-	if got := w.use(a.Attempt, 0); got != (sched.DeviceUse{Util: 500, MemoryMB: 4000}) {
+	if got := w.use(a.Attempt, 0); got != (model.DeviceUse{Util: 500, MemoryMB: 4000}) {
 		t.Errorf("more memory: %+v", got)
 	}
 	w.end(a.Attempt)
@@ -95,14 +96,14 @@ func TestSamplesOfASharedDevice(t *testing.T) {
 	f.write("gpus", "0, GPU-a, 90, 9000, 10000\n")
 	w := newWorld(t, f.options)
 	one, two := w.action(1, "echo main $$", "sleep 600"), w.action(1, "echo main $$", "sleep 600")
-	r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt, two.Attempt}}, Epoch: now()}
+	r := &model.Rotation{Turns: [][]model.AttemptID{{one.Attempt, two.Attempt}}, Epoch: now()}
 	one.Start.Rotation, two.Start.Rotation = r, r
 	w.e.Do(one)
 	w.e.Do(two)
 	first, second := number(t, w.line(one.Attempt, "main ")), number(t, w.line(two.Attempt, "main "))
 	f.write("apps", fmt.Sprintf("GPU-a, %d, 2000\nGPU-a, %d, 6000\nGPU-z, %d, 1\nGPU-a, %d, [N/A]\nGPU-a, %d, 500\n",
 		first, second, first, second, os.Getpid()))
-	seen := map[sched.AttemptID]int64{}
+	seen := map[model.AttemptID]int64{}
 	for seen[one.Attempt] != 2000 || seen[two.Attempt] != 6000 {
 		p := want[sched.Progress](w)
 		if p.Use.Util != 900 {
@@ -154,18 +155,18 @@ func TestHostileSamples(t *testing.T) {
 
 func TestNoticeableChange(t *testing.T) {
 	for _, tt := range []struct {
-		before, now *sched.DeviceUse
+		before, now *model.DeviceUse
 		total       int64
 		want        bool
 	}{
-		{nil, &sched.DeviceUse{}, 0, true},
-		{&sched.DeviceUse{Util: 500}, &sched.DeviceUse{Util: 599}, 0, false},
-		{&sched.DeviceUse{Util: 500}, &sched.DeviceUse{Util: 400}, 0, true},
-		{&sched.DeviceUse{MemoryMB: 1000}, &sched.DeviceUse{MemoryMB: 1499}, 10000, false},
-		{&sched.DeviceUse{MemoryMB: 1000}, &sched.DeviceUse{MemoryMB: 500}, 10000, true},
-		{&sched.DeviceUse{MemoryMB: 1000}, &sched.DeviceUse{MemoryMB: 1052}, 0, false},
-		{&sched.DeviceUse{MemoryMB: 1000}, &sched.DeviceUse{MemoryMB: 1053}, 0, true},
-		{&sched.DeviceUse{}, &sched.DeviceUse{}, 0, false},
+		{nil, &model.DeviceUse{}, 0, true},
+		{&model.DeviceUse{Util: 500}, &model.DeviceUse{Util: 599}, 0, false},
+		{&model.DeviceUse{Util: 500}, &model.DeviceUse{Util: 400}, 0, true},
+		{&model.DeviceUse{MemoryMB: 1000}, &model.DeviceUse{MemoryMB: 1499}, 10000, false},
+		{&model.DeviceUse{MemoryMB: 1000}, &model.DeviceUse{MemoryMB: 500}, 10000, true},
+		{&model.DeviceUse{MemoryMB: 1000}, &model.DeviceUse{MemoryMB: 1052}, 0, false},
+		{&model.DeviceUse{MemoryMB: 1000}, &model.DeviceUse{MemoryMB: 1053}, 0, true},
+		{&model.DeviceUse{}, &model.DeviceUse{}, 0, false},
 	} {
 		if got := noticeable(tt.before, tt.now, tt.total); got != tt.want {
 			t.Errorf("%+v to %+v of %d: %v", tt.before, tt.now, tt.total, got)

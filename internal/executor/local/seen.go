@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Look reads from a jobs folder and from the processes of the machine which attempts there were.
 // Live tells the jobs whose folders are read as well; the folders of all others would be many.
-func Look(dir, cluster string, live func(sched.JobID) bool) (executor.Seen, error) {
+func Look(dir, cluster string, live func(model.JobID) bool) (executor.Seen, error) {
 	var seen executor.Seen
 	e := &Executor{o: Options{Dir: dir, Cluster: cluster}, place: place(dir)}
 	found, err := e.strangers()
@@ -24,7 +24,7 @@ func Look(dir, cluster string, live func(sched.JobID) bool) (executor.Seen, erro
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		attempt, _, _ := strings.Cut(name, "/")
-		var a sched.AttemptID
+		var a model.AttemptID
 		if _, err := fmt.Sscanf(attempt, "%d.%d.%d", &a.Job, &a.Gang, &a.N); err == nil {
 			seen.Attempts = append(seen.Attempts, a)
 		}
@@ -37,9 +37,9 @@ func Look(dir, cluster string, live func(sched.JobID) bool) (executor.Seen, erro
 		return seen, err
 	}
 	for _, job := range jobs {
-		id := sched.JobID(job)
+		id := model.JobID(job)
 		if !live(id) {
-			seen.Attempts = append(seen.Attempts, sched.AttemptID{Job: id})
+			seen.Attempts = append(seen.Attempts, model.AttemptID{Job: id})
 			continue
 		}
 		attempts, err := e.folders(id)
@@ -52,14 +52,14 @@ func Look(dir, cluster string, live func(sched.JobID) bool) (executor.Seen, erro
 }
 
 // folders returns the attempts of one job that have a folder.
-func (e *Executor) folders(id sched.JobID) ([]sched.AttemptID, error) {
+func (e *Executor) folders(id model.JobID) ([]model.AttemptID, error) {
 	entries, err := os.ReadDir(e.place.job(id))
 	if err != nil {
 		return nil, err
 	}
-	var found []sched.AttemptID
+	var found []model.AttemptID
 	for _, entry := range entries {
-		a := sched.AttemptID{Job: id}
+		a := model.AttemptID{Job: id}
 		_, err := fmt.Sscanf(entry.Name(), "%d.%d", &a.Gang, &a.N)
 		if err == nil && a.N > 0 && fmt.Sprintf("%d.%d", a.Gang, a.N) == entry.Name() {
 			found = append(found, a)

@@ -16,10 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // What the supervisor's own exit says; the files say the rest.
@@ -96,7 +97,7 @@ type supervisor struct {
 	door       *Door
 
 	ended   *unix.WaitStatus // of the main process
-	endedAt sched.Time
+	endedAt model.Time
 	forks   forks // that its limit of processes refused, while the main process ran
 	looked  time.Time
 	deadln  time.Time     // when to begin killing; zero is never
@@ -265,7 +266,7 @@ const lockPatience = 30 * time.Second
 
 // lock takes the task's devices, or says why it cannot; a stop ends the wait.
 func (s *supervisor) lock() (err error) {
-	var r sched.Rotation
+	var r model.Rotation
 	if safefile.Read(s.dir, rotationFile, &r) != nil || !shares(&r) {
 		s.locks, err = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_EX)
 		return err

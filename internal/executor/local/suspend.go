@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // phase is how far a suspension is.
@@ -51,11 +51,11 @@ const wakening = 10 * time.Second
 // contract is how a task is asked to make itself small.
 type contract struct {
 	Signal  int            `json:"signal"`
-	Timeout sched.Duration `json:"timeout"`
+	Timeout model.Duration `json:"timeout"`
 }
 
 // contractOf reads a job's contract; nil when it has none.
-func contractOf(j *sched.Job) *contract {
+func contractOf(j *model.Job) *contract {
 	c := j.Hints.Suspend
 	if c == nil {
 		return nil
@@ -79,18 +79,18 @@ type suspension struct {
 	stops map[process.ID]bool // who is held by SIGSTOP
 	locks turnLocks
 	next  time.Time  // when to look again; zero is never
-	since sched.Time // when it was last frozen
-	woken sched.Time // when it last went on in its turn, and how long it had been frozen
+	since model.Time // when it was last frozen
+	woken model.Time // when it last went on in its turn, and how long it had been frozen
 	slept time.Duration
 	// after is the end of a turn that it lost because it left the one before so late:
 	// else it would keep the others out for ever.
-	after  sched.Time
+	after  model.Time
 	expiry string // what it did not do in time; "" is nothing
 }
 
 // follow takes up the rotation that the server left.
 func (s *supervisor) follow() {
-	var r sched.Rotation
+	var r model.Rotation
 	if err := safefile.Read(s.dir, rotationFile, &r); err != nil {
 		return // there is none, or it is damaged: the present one goes on
 	}
@@ -112,11 +112,11 @@ func (s *supervisor) follow() {
 }
 
 // wallClock is the time that rotations go by.
-func wallClock() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+func wallClock() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 // inTurn reports whether a task that starts now may run.
 func (s *supervisor) inTurn() bool {
-	var r sched.Rotation
+	var r model.Rotation
 	if safefile.Read(s.dir, rotationFile, &r) != nil {
 		return true
 	}
@@ -137,7 +137,7 @@ func (s *supervisor) takeTurn() {
 	wall := wallClock()
 	mine, until := p.turns.at(wall)
 	pause := clockPause
-	if left := until - wall; left < sched.Time(clockPause.Microseconds()) {
+	if left := until - wall; left < model.Time(clockPause.Microseconds()) {
 		pause = time.Duration(left) * time.Microsecond
 	}
 	switch {
@@ -299,8 +299,8 @@ func (s *supervisor) allow() {
 
 // justWoken reports whether a time is so soon after a suspension that what happened then may be a
 // time-out of the task itself, for which the time that it was frozen counts.
-func (p *suspension) justWoken(at sched.Time) bool {
-	return p.slept >= time.Second && at-p.woken < sched.Time(wakening.Microseconds())
+func (p *suspension) justWoken(at model.Time) bool {
+	return p.slept >= time.Second && at-p.woken < model.Time(wakening.Microseconds())
 }
 
 // dropLate takes away an acknowledgement that came when its suspension had been called off: the

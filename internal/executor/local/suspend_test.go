@@ -14,9 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -27,7 +28,7 @@ func bothWays(t *testing.T, test func(t *testing.T, change func(*Options))) {
 }
 
 // quantum is long enough for several lines in one turn on a busy machine.
-const quantum = 400 * sched.Millisecond
+const quantum = 400 * model.Millisecond
 
 // ticking writes a line with the time, from the shell and from a descendant in a
 // session of its own.
@@ -37,7 +38,7 @@ func ticking() []string {
 		`while :; do echo ${EPOCHREALTIME/./} >> $COMB_CHECKPOINT_DIR/ticks; sleep 0.01; done`}
 }
 
-func (w *world) ticks(job sched.JobID) []int {
+func (w *world) ticks(job model.JobID) []int {
 	w.Helper()
 	data, err := os.ReadFile(filepath.Join(w.e.place.job(job), "checkpoint", "ticks"))
 	if err != nil && !os.IsNotExist(err) {
@@ -53,7 +54,7 @@ func (w *world) ticks(job sched.JobID) []int {
 }
 
 // still requires that a file of a job does not grow.
-func (w *world) still(job sched.JobID, names ...string) {
+func (w *world) still(job model.JobID, names ...string) {
 	w.Helper()
 	size := func(name string) int64 {
 		st, err := os.Stat(filepath.Join(w.e.place.job(job), "checkpoint", name))
@@ -81,7 +82,7 @@ func (w *world) eventually(what string, f func() bool) {
 }
 
 // grows waits until a job works.
-func (w *world) grows(job sched.JobID) {
+func (w *world) grows(job model.JobID) {
 	w.Helper()
 	before := len(w.ticks(job))
 	w.eventually(fmt.Sprintf("job %d works", job), func() bool { return len(w.ticks(job)) > before+2 })
@@ -89,7 +90,7 @@ func (w *world) grows(job sched.JobID) {
 
 // suspended waits until a job stands still: at two looks, since a process that has just begun may
 // be missed at one.
-func (w *world) suspended(job sched.JobID) {
+func (w *world) suspended(job model.JobID) {
 	w.Helper()
 	looks := 0
 	w.eventually(fmt.Sprintf("job %d stands still", job), func() bool {
@@ -101,7 +102,7 @@ func (w *world) suspended(job sched.JobID) {
 }
 
 // held reports whether all processes of a job are stopped, frozen, or wait for one that is.
-func (w *world) held(job sched.JobID) bool {
+func (w *world) held(job model.JobID) bool {
 	w.Helper()
 	all, err := process.All()
 	if err != nil {
@@ -133,23 +134,23 @@ func (w *world) frozen(pid int) bool {
 	return false
 }
 
-func now() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+func now() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 // never is a rotation in which the attempt has no turn for an hour.
-func never(a sched.AttemptID) *sched.Rotation {
-	other := sched.AttemptID{Job: 1_000_000, N: 1}
-	return &sched.Rotation{Turns: [][]sched.AttemptID{{other}, {a}}, Quantum: sched.Hour, Epoch: now() - 1}
+func never(a model.AttemptID) *model.Rotation {
+	other := model.AttemptID{Job: 1_000_000, N: 1}
+	return &model.Rotation{Turns: [][]model.AttemptID{{other}, {a}}, Quantum: model.Hour, Epoch: now() - 1}
 }
 
 // always is what is left when the others are gone.
-func always(a sched.AttemptID) *sched.Rotation {
-	return &sched.Rotation{Turns: [][]sched.AttemptID{{a}}, Epoch: now()}
+func always(a model.AttemptID) *model.Rotation {
+	return &model.Rotation{Turns: [][]model.AttemptID{{a}}, Epoch: now()}
 }
 
-func (w *world) end(ids ...sched.AttemptID) {
+func (w *world) end(ids ...model.AttemptID) {
 	w.Helper()
 	for _, id := range ids {
-		w.e.Do(sched.Action{Attempt: id, Grace: sched.Second})
+		w.e.Do(sched.Action{Attempt: id, Grace: model.Second})
 	}
 	for range ids {
 		w.exit()
@@ -193,7 +194,7 @@ func TestTakingTurns(t *testing.T) {
 		one, two := w.action(1, ticking()...), w.action(1, ticking()...)
 		w.e.Do(one)
 		w.grows(1)
-		r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt}, {two.Attempt}}, Quantum: quantum, Epoch: now()}
+		r := &model.Rotation{Turns: [][]model.AttemptID{{one.Attempt}, {two.Attempt}}, Quantum: quantum, Epoch: now()}
 		begun := int(r.Epoch)
 		two.Start.Rotation = r
 		w.e.Do(two)
@@ -217,7 +218,7 @@ func TestTakingTurns(t *testing.T) {
 		// The joiner's first turn tells from when on both share.
 		b := slices.DeleteFunc(w.ticks(2), func(x int) bool { return x >= until })
 		a := slices.DeleteFunc(w.ticks(1), func(x int) bool { return x < b[0] || x >= until })
-		apart(t, a, b, int(sched.Time(until-begun)/sched.Time(quantum))+1)
+		apart(t, a, b, int(model.Time(until-begun)/model.Time(quantum))+1)
 	})
 }
 
@@ -244,9 +245,9 @@ func TestSuspendedTreeIsStill(t *testing.T) {
 }
 
 // end2 ends a gang of two.
-func (w *world) end2(id sched.AttemptID) {
+func (w *world) end2(id model.AttemptID) {
 	w.Helper()
-	w.e.Do(sched.Action{Attempt: id, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: id, Grace: model.Second})
 	w.exit()
 	w.exit()
 }
@@ -260,7 +261,7 @@ func TestStopOfASuspendedTask(t *testing.T) {
 		w.grows(1)
 		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.suspended(1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Duration(patience.Microseconds())})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Duration(patience.Microseconds())})
 		if x := w.exit(); x.Code != 7 || x.Cause != "" {
 			t.Errorf("exit %+v", x)
 		}
@@ -324,11 +325,11 @@ func TestStartOutOfTurn(t *testing.T) {
 func TestPackedAttempts(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.action(2, ticking()...), w.action(2, ticking()...)
-	role(one).Ports = []sched.Port{{Label: "a", Count: 2}}
+	role(one).Ports = []model.Port{{Label: "a", Count: 2}}
 	role(two).Ports = role(one).Ports
 	w.e.Do(one)
 	w.grows(1)
-	r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt, two.Attempt}}, Epoch: now()}
+	r := &model.Rotation{Turns: [][]model.AttemptID{{one.Attempt, two.Attempt}}, Epoch: now()}
 	two.Start.Rotation = r
 	w.e.Do(two)
 	w.e.Do(sched.Action{Attempt: one.Attempt, Rotation: r})
@@ -356,12 +357,12 @@ func TestPackedAttempts(t *testing.T) {
 	w.end2(one.Attempt)
 	w.grows(2)
 	four := w.action(2, ticking()...)
-	r = &sched.Rotation{Turns: [][]sched.AttemptID{{two.Attempt, four.Attempt}}, Epoch: now()}
+	r = &model.Rotation{Turns: [][]model.AttemptID{{two.Attempt, four.Attempt}}, Epoch: now()}
 	four.Start.Rotation = r
 	w.e.Do(four)
 	w.e.Do(sched.Action{Attempt: two.Attempt, Rotation: r})
 	w.grows(four.Attempt.Job)
-	w.e.Do(sched.Action{Attempt: two.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: two.Attempt, Grace: model.Second})
 	w.end2(four.Attempt)
 	w.exit()
 	w.exit()
@@ -374,8 +375,8 @@ func TestPackedAttempts(t *testing.T) {
 // ever: here the kernel never says that the group is frozen.
 func TestWhatCannotBeHeldStillIsStopped(t *testing.T) {
 	parent := t.TempDir()
-	s := &supervisor{dir: t.TempDir(), main: os.Getpid(), spec: &spec{Attempt: sched.AttemptID{Job: 1, N: 1},
-		Parents: []cgroup.Parent{{Dir: parent, V2: true}}, Grace: sched.Minute}}
+	s := &supervisor{dir: t.TempDir(), main: os.Getpid(), spec: &spec{Attempt: model.AttemptID{Job: 1, N: 1},
+		Parents: []cgroup.Parent{{Dir: parent, V2: true}}, Grace: model.Minute}}
 	group := s.spec.groupDirs()[0]
 	if err := errors.Join(os.MkdirAll(group, 0o700), os.WriteFile(filepath.Join(group, "cgroup.freeze"), nil, 0o600)); err != nil {
 		t.Fatal(err)
@@ -436,7 +437,7 @@ func TestLateAcknowledgement(t *testing.T) {
 	a := cooperative(w.action(1,
 		`small() { echo asked >> $COMB_CHECKPOINT_DIR/log; until [ -e $COMB_CHECKPOINT_DIR/go ]; do sleep 0.02; done; : > "$COMB_SUSPEND_FILE"; `+
 			`while [ -e "$COMB_SUSPEND_FILE" ]; do sleep 0.02; done; echo goes on >> $COMB_CHECKPOINT_DIR/log; }`,
-		`trap small USR1`, `while :; do echo ${EPOCHREALTIME/./} >> $COMB_CHECKPOINT_DIR/ticks; sleep 0.01; done`), 60*sched.Second)
+		`trap small USR1`, `while :; do echo ${EPOCHREALTIME/./} >> $COMB_CHECKPOINT_DIR/ticks; sleep 0.01; done`), 60*model.Second)
 	w.e.Do(a)
 	w.grows(1)
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})

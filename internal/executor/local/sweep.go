@@ -8,15 +8,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Sweep implements executor.Executor. It looks only at processes with this cluster's marker, at this
 // jobs folder's supervisors and at this cluster's cgroups. It returns the names
 // of the tasks it killed, which are also in the log.
-func (e *Executor) Sweep(live []sched.AttemptID) []string {
+func (e *Executor) Sweep(live []model.AttemptID) []string {
 	known := map[string]bool{}
 	for _, a := range live {
 		known[a.String()] = true
@@ -125,7 +125,7 @@ func (e *Executor) strangers() (map[string]*stranger, error) {
 
 // plainTask accepts only names that this package gives.
 func plainTask(attempt, task string) bool {
-	var a sched.AttemptID
+	var a model.AttemptID
 	var n int32
 	_, err := fmt.Sscanf(attempt+" "+task, "%d.%d.%d %d", &a.Job, &a.Gang, &a.N, &n)
 	return err == nil && a.String() == attempt && fmt.Sprint(n) == task

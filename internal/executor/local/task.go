@@ -15,11 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/exit"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // task is the server's side of one task: one goroutine that starts or finds its
@@ -63,7 +64,7 @@ func newKnown(e *Executor, at *attempt, n int32) *liveTask {
 // stop asks for the end. The order is left in the task's directory before its
 // supervisor is looked up, and a supervisor looks for orders after it claimed
 // the start: one of the two sees the other.
-func (t *liveTask) stop(grace sched.Duration) {
+func (t *liveTask) stop(grace model.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order != nil && t.order.Grace <= grace {
@@ -552,7 +553,7 @@ func (t *liveTask) exited(x sched.Exit, record bool) {
 }
 
 // ended tells the task's end, behind those of its attempt that came before.
-func (t *liveTask) ended(f sched.Fact, at sched.Time) {
+func (t *liveTask) ended(f sched.Fact, at model.Time) {
 	t.at.found.over(end{t.n, at, func() {
 		t.e.tell(f)
 		t.judged()

@@ -18,24 +18,25 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
-	"github.com/combsched/comb/internal/sched"
 )
 
-func role(a sched.Action) *sched.Launch { return &a.Start.Job.Roles[0].Launch }
+func role(a sched.Action) *model.Launch { return &a.Start.Job.Roles[0].Launch }
 
 func TestEnvironment(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(2, `if [ $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX = 1 ]; then env | sort; fi`, `echo x > $COMB_CHECKPOINT_DIR/x`)
 	a.Start.Retry = 3
 	a.Start.Tasks[1].Place.Devices = []int32{2, 5}
-	role(a).Ports = []sched.Port{{Label: "http", Count: 2}, {Label: "ssh", Count: 1}}
-	role(a).Env = []sched.EnvVar{{Name: "MINE", Value: "a b"}, {Name: "LANG", Value: "de_DE"}, {Name: "PYTHONUNBUFFERED", Value: "0"},
+	role(a).Ports = []model.Port{{Label: "http", Count: 2}, {Label: "ssh", Count: 1}}
+	role(a).Env = []model.EnvVar{{Name: "MINE", Value: "a b"}, {Name: "LANG", Value: "de_DE"}, {Name: "PYTHONUNBUFFERED", Value: "0"},
 		{Name: "CUDA_VISIBLE_DEVICES", Value: "0,1,2,3"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
 		{Name: "COMB_TASK", Value: "hidden"}, {Name: "A=B", Value: "x"}}
 	w.e.Do(a)
@@ -112,7 +113,7 @@ func TestNoDevicesAreSeenWithoutLeaves(t *testing.T) {
 func TestSecretsLeaveNoTrace(t *testing.T) {
 	const canary = "c4n4ry-7f3a"
 	w := newWorld(t, func(o *Options) {
-		o.Secrets = func(sched.JobID) (map[string]string, error) { return map[string]string{"token": canary}, nil }
+		o.Secrets = func(model.JobID) (map[string]string, error) { return map[string]string{"token": canary}, nil }
 	})
 	a := w.action(1, `x='<% $secrets.token %>'`, `echo ${#x}`, "echo main $$", "sleep 600")
 	w.e.Do(a)
@@ -134,7 +135,7 @@ func TestSecretsLeaveNoTrace(t *testing.T) {
 		links, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", sleeper))
 		return err == nil && len(links) == 3
 	})
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 	err := filepath.WalkDir(w.o.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -217,7 +218,7 @@ func TestRefusals(t *testing.T) {
 	if r := w.refused(); r.Job || !strings.Contains(r.Reason, "device 0 of V100 on node n1") || !strings.Contains(r.Reason, one.Attempt.String()) {
 		t.Errorf("%+v", r)
 	}
-	w.e.Do(sched.Action{Attempt: one.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: one.Attempt, Grace: model.Second})
 	w.exit()
 	strict := newWorld(t, func(o *Options) { o.RequireImage = true })
 	b := strict.action(1, "true")
@@ -277,7 +278,7 @@ func TestPorts(t *testing.T) {
 	}
 	defer l.Close()
 	w := newWorld(t, func(o *Options) { o.PortMin, o.PortMax = busy-20, busy+40 })
-	ask := []sched.Port{{Label: "a", Count: 3}, {Label: "b", Count: 1}}
+	ask := []model.Port{{Label: "a", Count: 3}, {Label: "b", Count: 1}}
 	one, two := w.action(3, "sleep 600"), w.action(3, "sleep 600")
 	role(one).Ports, role(two).Ports = ask, ask
 	for i := range two.Start.Tasks {
@@ -319,7 +320,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	w.e.Do(sched.Action{Attempt: one.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: one.Attempt, Grace: model.Second})
 	for range 3 {
 		for e := want[sched.TaskExited](w); e.Attempt != one.Attempt; e = want[sched.TaskExited](w) {
 			t.Logf("passed over %+v", e)
@@ -333,7 +334,7 @@ func TestPorts(t *testing.T) {
 		}
 	}
 	for _, a := range []sched.Action{one, two} {
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	}
 	for range 6 {
 		w.exit()
@@ -412,7 +413,7 @@ func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
 			}
 		}
 	}
-	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -439,7 +440,7 @@ func TestTaskHasNoMoreRightsThanItNeeds(t *testing.T) {
 func TestNeverStarted(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "echo ran")
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.e.Do(a)
 	if got := w.exit(); got.Cause != sched.NeverStarted {
 		t.Errorf("exit %+v", got)
@@ -487,7 +488,7 @@ func TestSecondSupervisorDoesNothing(t *testing.T) {
 	if err != nil || st.ExitCode() != exitNotMine {
 		t.Errorf("%v, %v", st, err)
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 	if out := w.output(a.Attempt, 0, Stdout); out != "ran\n" {
 		t.Errorf("output %q", out)
@@ -532,9 +533,9 @@ func TestProgress(t *testing.T) {
 
 func TestProgressLine(t *testing.T) {
 	w := newWorld(t)
-	p := newProgress(newTask(w.e, &attempt{id: sched.AttemptID{Job: 1, N: 1}}, 0))
+	p := newProgress(newTask(w.e, &attempt{id: model.AttemptID{Job: 1, N: 1}}, 0))
 	p.line([]byte(`{"step": 1e3, "total": 5000, "loss": 2.50, "iteration_s": 0.25, "memory": 512.5, "extra": {}}`))
-	want := sched.Progress{Attempt: sched.AttemptID{Job: 1, N: 1}, Step: 1000, Total: 5000, Loss: "2.50", Iteration: 250_000, MemoryMB: 512}
+	want := sched.Progress{Attempt: model.AttemptID{Job: 1, N: 1}, Step: 1000, Total: 5000, Loss: "2.50", Iteration: 250_000, MemoryMB: 512}
 	if p.latest == nil || *p.latest != want {
 		t.Errorf("%+v", p.latest)
 	}
@@ -569,7 +570,7 @@ func TestCheckpointSurvivesARestart(t *testing.T) {
 	if p := want[sched.Progress](w); p.Step != 2 || !p.Checkpoint {
 		t.Errorf("%+v", p)
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -584,7 +585,7 @@ func TestFloodIsSlowedDown(t *testing.T) {
 	if most := (took.Seconds() + 2) * (1 << 20); float64(n) > most { // a busy machine only adds to it
 		t.Errorf("%d bytes in %v at 1 MiB/s", n, took)
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -683,7 +684,7 @@ func TestLastWords(t *testing.T) {
 		{"echo stopped >&2; exec sleep 600", ""},
 	} {
 		w := newWorld(t, func(o *Options) {
-			o.Secrets = func(sched.JobID) (map[string]string, error) { return map[string]string{"token": canary}, nil }
+			o.Secrets = func(model.JobID) (map[string]string, error) { return map[string]string{"token": canary}, nil }
 		})
 		a := w.action(1, c.line)
 		w.e.Do(a)
@@ -813,7 +814,7 @@ func TestPlainCommandIsItsProgram(t *testing.T) {
 		w.ready(a.Attempt, 1)
 		grace := ample
 		if c.want.Cause == sched.GraceOver {
-			grace = sched.Second
+			grace = model.Second
 		}
 		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: grace})
 		if got := w.exit(); got != c.want {

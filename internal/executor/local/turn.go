@@ -7,19 +7,19 @@ import (
 	"path/filepath"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // turnOrder is what the server wants a task to follow.
 type turnOrder struct {
-	rotation *sched.Rotation // nil: it runs all the time
+	rotation *model.Rotation // nil: it runs all the time
 	given    bool            // the server said so; else what the task has is left alone
 	late     bool            // it could not be written yet
 }
 
 // rotate gives an attempt another rotation; e.mu is held. One that is over needs
 // none, one that has not begun gets it then.
-func (e *Executor) rotate(id sched.AttemptID, r *sched.Rotation) {
+func (e *Executor) rotate(id model.AttemptID, r *model.Rotation) {
 	if at := e.attempts[id]; at != nil {
 		for _, t := range at.tasks {
 			t.rotate(r)
@@ -31,7 +31,7 @@ func (e *Executor) rotate(id sched.AttemptID, r *sched.Rotation) {
 	}
 }
 
-func (t *liveTask) rotate(r *sched.Rotation) {
+func (t *liveTask) rotate(r *model.Rotation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn = turnOrder{rotation: r, given: true}
@@ -45,7 +45,7 @@ func (t *liveTask) leaveRotation() {
 	if !t.turn.given || !t.made {
 		return
 	}
-	r := sched.Rotation{}
+	r := model.Rotation{}
 	if t.turn.rotation != nil {
 		r = *t.turn.rotation
 	} else if _, err := os.Lstat(filepath.Join(t.dir, rotationFile)); errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // turnLocks keep two turns of a rotation apart: while an attempt runs, it holds a
@@ -21,10 +21,10 @@ type turnLocks struct {
 }
 
 // turnPath is the lock file of one attempt on one device.
-func turnPath(l deviceLock, a sched.AttemptID) string { return l.Path + "." + a.String() }
+func turnPath(l deviceLock, a model.AttemptID) string { return l.Path + "." + a.String() }
 
 // open makes an attempt's own files, once. What is in them does not matter.
-func (l *turnLocks) open(devices []deviceLock, own sched.AttemptID) error {
+func (l *turnLocks) open(devices []deviceLock, own model.AttemptID) error {
 	if l.files != nil {
 		return nil
 	}

@@ -3,9 +3,9 @@ package local
 import (
 	"fmt"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/docker"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // eachLimit is a limit of each process, as a role or a SKU says it.
@@ -43,7 +43,7 @@ func (l eachLimit) text() string {
 // ulimits are the limits of each process of a container. What the engine cannot give is refused: it
 // is the job's fault where its role asks for it, else the node's, whose SKU has it. Locked memory
 // is as much as the engine gives where nothing is said: RDMA and pinned memory need it.
-func ulimits(role *sched.Role, sku *cell.SKU, most func(string) int64) (list []docker.Ulimit,
+func ulimits(role *model.Role, sku *cell.SKU, most func(string) int64) (list []docker.Ulimit,
 	refused string, job bool) {
 	for _, l := range eachOf(role.Launch.Limits.Or(sku.Limits)) {
 		value, said := l.value, l.value != 0

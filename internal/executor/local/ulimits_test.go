@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/docker"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -36,7 +36,7 @@ func TestLimitsOfContainers(t *testing.T) {
 		"the file's": {cell.TaskLimits{StackMB: 1}, cell.TaskLimits{NoFile: 65536}, most, "",
 			"nofile: 65536" + files + given + " and the kernel's (fs.nr_open), or lowers"},
 	} {
-		role := &sched.Role{Launch: sched.Launch{Limits: c.own}}
+		role := &model.Role{Launch: model.Launch{Limits: c.own}}
 		list, refused, job := ulimits(role, &cell.SKU{Limits: c.sku}, c.most)
 		if c.why == "" && (refused != "" || fmt.Sprint(list) != c.list) {
 			t.Errorf("%s: %v, %q, want %s", name, list, refused, c.list)

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Seen is a storage as a task sees it.
@@ -21,7 +20,7 @@ type SeenStorage struct {
 }
 
 // Finder returns a storage that jobs of a virtual cluster may use now.
-type StorageFinder func(vc cell.VCName, name string) (storage.Storage, bool)
+type StorageFinder func(vc cell.VCName, name string) (model.Storage, bool)
 
 // Fault is why a storage cannot be used. It says no path of this machine.
 type StorageFault struct {
@@ -39,9 +38,9 @@ type StorageOwner struct{ UID, GID uint32 }
 // All finds the folders of a job's storages on this machine. find returns one that its virtual
 // cluster may use now; nil has none. A user's own folder belongs to an owner; nil is that any user
 // of an image writes there.
-func StoragesOf(find StorageFinder, job *sched.Job, owner *StorageOwner) (list []SeenStorage, err error) {
+func StoragesOf(find StorageFinder, job *model.Job, owner *StorageOwner) (list []SeenStorage, err error) {
 	for _, name := range job.Storages {
-		var s storage.Storage
+		var s model.Storage
 		ok := false
 		if find != nil {
 			s, ok = find(job.VC, name)
@@ -62,7 +61,7 @@ func StoragesOf(find StorageFinder, job *sched.Job, owner *StorageOwner) (list [
 func StoragesInside(list []SeenStorage) []SeenStorage {
 	inside := make([]SeenStorage, len(list))
 	for i, s := range list {
-		inside[i] = SeenStorage{s.Name, storage.Top + "/" + s.Name, s.ReadOnly}
+		inside[i] = SeenStorage{s.Name, model.StorageTop + "/" + s.Name, s.ReadOnly}
 	}
 	return inside
 }
@@ -81,7 +80,7 @@ func WritableStorages(list []SeenStorage) string {
 
 // Folder is the folder of a storage that a user's tasks see; a user's own is made where it is
 // missing. Its errors, each a Fault, name the storage and no path of this machine: users read them.
-func StorageFolder(s *storage.Storage, user string, owner *StorageOwner) (string, error) {
+func StorageFolder(s *model.Storage, user string, owner *StorageOwner) (string, error) {
 	root, err := os.OpenRoot(s.Folder)
 	if err != nil {
 		return "", fault(s, false, "its folder cannot be opened: "+cause(err))
@@ -90,7 +89,7 @@ func StorageFolder(s *storage.Storage, user string, owner *StorageOwner) (string
 	if !s.PerUser {
 		return s.Folder, nil
 	}
-	if _, err := storage.UserFolder(user); err != nil {
+	if _, err := model.UserFolder(user); err != nil {
 		return "", fault(s, true, err.Error())
 	}
 	if theirs, err := own(root, user, owner); err != nil {
@@ -102,7 +101,7 @@ func StorageFolder(s *storage.Storage, user string, owner *StorageOwner) (string
 // Apart refuses storages that hold a file or folder of the platform, or lie in it: jobs would
 // see secrets. Nor may one lie in another, or be the same folder where users have folders of their own: jobs that may
 // use the one would see, and replace, what is in the other. Links are followed, as far as there is something.
-func StoragesApart(list []storage.Storage, kept ...string) error {
+func StoragesApart(list []model.Storage, kept ...string) error {
 	for i, s := range list {
 		folder := leadsTo(s.Folder)
 		for _, o := range list[:i] {
@@ -206,7 +205,7 @@ func begun(root *os.Root, st os.FileInfo) bool {
 	return err == io.EOF
 }
 
-func fault(s *storage.Storage, user bool, why string) error {
+func fault(s *model.Storage, user bool, why string) error {
 	return &StorageFault{User: user,
 		Say: fmt.Sprintf("the storage %s cannot be used here: %s; an administrator must look at it", s.Name, why)}
 }

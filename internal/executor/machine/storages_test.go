@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // ofUser reports whether an error says that it is about one user's folder, and no node's fault.
@@ -29,17 +29,17 @@ func TestApart(t *testing.T) {
 		dir: true, data: true, data + "/jobs": true, dir + "/link": true, dir + "/link/jobs": true,
 		dir + "/comb/data2": false, dir + "/comb/dat": false, dir + "/else": false,
 	} {
-		if err := StoragesApart([]storage.Storage{{Name: "s", Folder: folder}}, data); (err != nil) != refused {
+		if err := StoragesApart([]model.Storage{{Name: "s", Folder: folder}}, data); (err != nil) != refused {
 			t.Errorf("%s: %v", folder, err)
 		}
 	}
-	homes := storage.Storage{Name: "homes", Folder: dir + "/comb/data", PerUser: true}
+	homes := model.Storage{Name: "homes", Folder: dir + "/comb/data", PerUser: true}
 	for folder, refused := range map[string]bool{dir + "/comb": true, data: true, data + "/ada": true, dir + "/link/ada": true, dir + "/comb/more": false} {
-		if err := StoragesApart([]storage.Storage{homes, {Name: "s", Folder: folder}}); (err != nil) != refused {
+		if err := StoragesApart([]model.Storage{homes, {Name: "s", Folder: folder}}); (err != nil) != refused {
 			t.Errorf("%s beside %s: %v", folder, data, err)
 		}
 	}
-	if err := StoragesApart([]storage.Storage{{Name: "all", Folder: data, ReadOnly: true}, {Name: "some", Folder: data}}); err != nil {
+	if err := StoragesApart([]model.Storage{{Name: "all", Folder: data, ReadOnly: true}, {Name: "some", Folder: data}}); err != nil {
 		t.Errorf("one folder for some to write and for all to read: %v", err)
 	}
 }
@@ -48,7 +48,7 @@ func TestApart(t *testing.T) {
 // elsewhere.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
-	s := storage.Storage{Name: "homes", Folder: dir, PerUser: true}
+	s := model.Storage{Name: "homes", Folder: dir, PerUser: true}
 	for range 2 {
 		got, err := StorageFolder(&s, "alice", nil)
 		if err != nil || got != filepath.Join(dir, "alice") {
@@ -100,9 +100,9 @@ func TestFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "carol"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gone := storage.Storage{Name: "gone", Folder: filepath.Join(dir, "gone")}
+	gone := model.Storage{Name: "gone", Folder: filepath.Join(dir, "gone")}
 	for _, c := range []struct {
-		s          *storage.Storage
+		s          *model.Storage
 		user, want string
 	}{
 		{&s, "bob", "something else than a folder is there"}, {&s, "carol", "something else than a folder is there"},

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/base/safefile"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
@@ -55,7 +55,7 @@ func NewMeter(ctx context.Context, every time.Duration) *Meter {
 
 // Watch measures a task until the function that it returns is called: what is below carer, or below the process that is recorded in
 // the file box, where there is one.
-func (m *Meter) Watch(attempt sched.AttemptID, n int32, carer ID, box string) (forget func()) {
+func (m *Meter) Watch(attempt model.AttemptID, n int32, carer ID, box string) (forget func()) {
 	ref := executor.TaskRef{Attempt: attempt, Task: n}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +158,7 @@ func (m *Meter) measure(t *task, all map[int]Stat, below map[int][]int) {
 	if t.took, t.at = took, now; first || span <= 0 {
 		return
 	}
-	use.At = sched.Time(now.UnixMicro())
+	use.At = model.Time(now.UnixMicro())
 	use.CPU = int64(float64(since(took.cpu, before.cpu)) * 1000 / ticks / span.Seconds())
 	use.Read = int64(float64(since(took.read, before.read)) / span.Seconds())
 	use.Written = int64(float64(since(took.written, before.written)) / span.Seconds())

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -31,11 +31,11 @@ func TestBusy(t *testing.T) {
 		t.Cleanup(func() { _, _ = unix.Kill(-c.Process.Pid, unix.SIGKILL), c.Wait() })
 		return Of(c.Process.Pid)
 	}
-	busy, idle := sched.AttemptID{Job: 1, N: 1}, sched.AttemptID{Job: 2, N: 1}
+	busy, idle := model.AttemptID{Job: 1, N: 1}, model.AttemptID{Job: 2, N: 1}
 	// Each child computes for a moment and ends: what it took stays with the loop that waited for it.
 	forget := m.Watch(busy, 0, carer(`sh -c 'while :; do sh -c "i=0; while [ \$i -lt 3000 ]; do i=\$((i+1)); done"; done'; :`), filepath.Join(t.TempDir(), "box"))
 	defer m.Watch(idle, 0, carer(`sleep 60; :`), filepath.Join(t.TempDir(), "box"))()
-	most := func(id sched.AttemptID) (cpu, memory int64, n int) {
+	most := func(id model.AttemptID) (cpu, memory int64, n int) {
 		list := m.Usage(executor.TaskRef{Attempt: id})
 		for _, u := range list {
 			cpu, memory = max(cpu, u.CPU), max(memory, u.MemoryMB)

@@ -3,12 +3,13 @@ package sim
 import (
 	"sort"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Exit makes a living task end with a code; false when it does not run.
-func (w *World) Exit(job sched.JobID, task, code int32) bool {
+func (w *World) Exit(job model.JobID, task, code int32) bool {
 	r, ok := w.living[taskKey{job, task}]
 	if !ok {
 		return false
@@ -22,7 +23,7 @@ func (w *World) Exit(job sched.JobID, task, code int32) bool {
 
 // Lose makes a living task one of which nothing is known. It lives on and owns
 // its devices until Exit or a stop ends it, or Find finds it.
-func (w *World) Lose(job sched.JobID, task int32, reason string) bool {
+func (w *World) Lose(job model.JobID, task int32, reason string) bool {
 	r, ok := w.living[taskKey{job, task}]
 	if !ok || r.lost != "" {
 		return false
@@ -33,7 +34,7 @@ func (w *World) Lose(job sched.JobID, task int32, reason string) bool {
 }
 
 // Find ends what Lose began: the task was alive all the time.
-func (w *World) Find(job sched.JobID, task int32) bool {
+func (w *World) Find(job model.JobID, task int32) bool {
 	r, ok := w.living[taskKey{job, task}]
 	if !ok || r.lost == "" {
 		return false
@@ -204,7 +205,7 @@ func (w *World) all() []*run {
 
 // Progress tells what a running task reports about itself; the identity in p is
 // filled in.
-func (w *World) Progress(job sched.JobID, task int32, p sched.Progress) bool {
+func (w *World) Progress(job model.JobID, task int32, p sched.Progress) bool {
 	r, ok := w.living[taskKey{job, task}]
 	if !ok || !r.running {
 		return false
@@ -215,4 +216,4 @@ func (w *World) Progress(job sched.JobID, task int32, p sched.Progress) bool {
 }
 
 // At plans a fault, or whatever else happens to the machines, for d from now.
-func (w *World) At(d sched.Duration, f func()) { w.after(d, f) }
+func (w *World) At(d model.Duration, f func()) { w.after(d, f) }

@@ -4,20 +4,21 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // runKey is one task of one attempt: the identity by which actions are repeated.
 type runKey struct {
-	attempt sched.AttemptID
+	attempt model.AttemptID
 	task    int32
 }
 
 // taskKey is one task of a job over all of its attempts.
 type taskKey struct {
-	job  sched.JobID
+	job  model.JobID
 	task int32
 }
 
@@ -46,7 +47,7 @@ type run struct {
 	running  bool
 	telling  bool // its next report is planned
 	pace     perf.Pace
-	turns    *sched.Rotation // by which it runs; nil is all the time
+	turns    *model.Rotation // by which it runs; nil is all the time
 	due      uint64          // the order of the happening that finishes its work
 	gone     bool
 	told     bool   // that it is gone
@@ -256,8 +257,8 @@ func (w *World) tellWork(r *run) {
 	}
 	served := w.served[taskKey{r.key.attempt.Job, r.key.task}]
 	w.tell(sched.Progress{Attempt: r.key.attempt, Task: r.key.task,
-		Step:  int64((served + r.pace.Done(w.now)) / sched.Millisecond),
-		Total: int64((served + r.behavior.RunFor) / sched.Millisecond)})
+		Step:  int64((served + r.pace.Done(w.now)) / model.Millisecond),
+		Total: int64((served + r.behavior.RunFor) / model.Millisecond)})
 }
 
 // planEnd plans the end of a running task's work, as it is paced now.
@@ -271,7 +272,7 @@ func (w *World) planEnd(r *run) {
 // SetSpeed lets the tasks of an attempt work at another speed from now on, at least 1:
 // because its neighbours changed, say. What they did so far counts at the speed they
 // had.
-func (w *World) SetSpeed(id sched.AttemptID, speed perf.Speed) {
+func (w *World) SetSpeed(id model.AttemptID, speed perf.Speed) {
 	for _, r := range w.runs[id] {
 		if r.gone || r.behavior.Speed == speed {
 			continue
@@ -377,7 +378,7 @@ func (w *World) telling(r *run, f sched.Fact) func() {
 
 // stop asks all tasks of an attempt to end. One that was never started is
 // remembered, so that a late start does not run it.
-func (w *World) stop(id sched.AttemptID, grace sched.Duration) {
+func (w *World) stop(id model.AttemptID, grace model.Duration) {
 	runs := w.runs[id]
 	if len(runs) == 0 {
 		if !w.opt.Forget {
@@ -391,7 +392,7 @@ func (w *World) stop(id sched.AttemptID, grace sched.Duration) {
 }
 
 // terminate sends SIGTERM to one run, and SIGKILL after the grace.
-func (w *World) terminate(r *run, grace sched.Duration) {
+func (w *World) terminate(r *run, grace model.Duration) {
 	if r.gone {
 		w.report(r, r.last)
 		return

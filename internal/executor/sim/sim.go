@@ -12,10 +12,11 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // roundsPerInstant bounds how often the loop may come back without time passing.
@@ -30,21 +31,21 @@ type Behavior struct {
 	// Speed is how much work is done in a second; 0 is full speed. StartUp passes
 	// before the first of it is done, in each run.
 	Speed   perf.Speed
-	StartUp sched.Duration
+	StartUp model.Duration
 	// StartDelay passes between the action and the process.
-	StartDelay sched.Duration
+	StartDelay model.Duration
 	// RunFor is the work that the task does before it ends by itself: how long that
 	// takes at full speed. 0 is to run until it is told.
-	RunFor sched.Duration
+	RunFor model.Duration
 	// Tell, when above 0, is when the first task of a job tells its progress, once, after
 	// its start: milliseconds of work.
-	Tell sched.Duration
+	Tell model.Duration
 	// Code is the exit code at the end of RunFor; Exit, when set, is all of that exit.
 	Code int32
 	Exit *sched.Exit
 	// StopDelay passes between SIGTERM and the exit. Stubborn ignores SIGTERM:
 	// the task dies when the grace is over.
-	StopDelay sched.Duration
+	StopDelay model.Duration
 	Stubborn  bool
 	// Stopped, when set, is how it ends StopDelay after it was told to, whatever its grace
 	// is and whether it has started. OwnEnd says that it ends by itself where it is done
@@ -55,42 +56,42 @@ type Behavior struct {
 	// millionths of its own; 0 is as fast as alone. Switch is what it loses of each of
 	// its turns.
 	Packed perf.Speed
-	Switch sched.Duration
+	Switch model.Duration
 	// Report is how often it tells its progress, 0 never: the work done in milliseconds
-	// as its steps, and how its devices are used (see sched.DeviceUse). Shared tells that
+	// as its steps, and how its devices are used (see model.DeviceUse). Shared tells that
 	// only while others are on the same devices.
-	Report sched.Duration
+	Report model.Duration
 	Shared bool
 	// Loss, when set, is the loss that its reports tell after so much work of all its runs;
 	// their steps then count all of it, too.
-	Loss     func(work sched.Duration) string
+	Loss     func(work model.Duration) string
 	Util     int32
 	MemoryMB int64
 }
 
 // Task is what a Behave hook sees of a task that is about to start.
 type Task struct {
-	Attempt sched.AttemptID
-	Job     *sched.Job
+	Attempt model.AttemptID
+	Job     *model.Job
 	Retry   int32
 	Start   sched.TaskStart
 	Gang    []sched.TaskStart // all that start with it
 	// Served is the work that earlier attempts of this task did: how long they ran,
 	// but for start-up, at their speed.
-	Served sched.Duration
+	Served model.Duration
 }
 
 // Options are the parts of a world.
 type Options struct {
 	// Start is the first instant; it must not be 0.
-	Start sched.Time
+	Start model.Time
 	// Behave tells how a task behaves; nil is Default.
 	Behave func(Task) Behavior
 	// Nodes are the nodes that exist; none means that every node does.
 	Nodes []cell.NodeName
 	// Feed, when set, is asked for one input after the other, with times that do not
 	// fall, as they come due; false ends it.
-	Feed func() (sched.Time, engine.Input, bool)
+	Feed func() (model.Time, engine.Input, bool)
 	// Forget lets go of what nobody can ask about again unless an engine is opened
 	// anew: attempts that are over, and the work of tasks that ended by themselves.
 	Forget bool
@@ -117,8 +118,8 @@ func Default(t Task) Behavior {
 // engine may be opened on the same journal and world.
 type World struct {
 	opt     Options
-	now     sched.Time
-	horizon sched.Time
+	now     model.Time
+	horizon model.Time
 	future  future
 	order   uint64
 	pending []engine.Input
@@ -126,10 +127,10 @@ type World struct {
 	feed    fed            // the next of Options.Feed
 	rounds  int
 
-	runs    map[sched.AttemptID][]*run
-	stopped map[sched.AttemptID]sched.Duration // stops that came before their start
+	runs    map[model.AttemptID][]*run
+	stopped map[model.AttemptID]model.Duration // stops that came before their start
 	living  map[taskKey]*run
-	served  map[taskKey]sched.Duration
+	served  map[taskKey]model.Duration
 	nodes   map[cell.NodeName]*node
 	leaves  map[device]sched.LeafHealth
 	healthy []cell.NodeName // in order of first mention, for Reopen
@@ -146,10 +147,10 @@ func New(o Options) *World {
 	}
 	w := &World{
 		opt: o, now: o.Start, horizon: o.Start,
-		runs:    map[sched.AttemptID][]*run{},
-		stopped: map[sched.AttemptID]sched.Duration{},
+		runs:    map[model.AttemptID][]*run{},
+		stopped: map[model.AttemptID]model.Duration{},
 		living:  map[taskKey]*run{},
-		served:  map[taskKey]sched.Duration{},
+		served:  map[taskKey]model.Duration{},
 		nodes:   map[cell.NodeName]*node{},
 		leaves:  map[device]sched.LeafHealth{},
 	}
@@ -160,7 +161,7 @@ func New(o Options) *World {
 // fed is an input that is not due yet, if there is any.
 type fed struct {
 	some bool
-	at   sched.Time
+	at   model.Time
 	in   engine.Input
 }
 
@@ -181,7 +182,7 @@ func (w *World) Abilities(engine.Leaves) ([]sched.Ability, string) {
 }
 
 // Now returns the present instant.
-func (w *World) Now() sched.Time { return w.now }
+func (w *World) Now() model.Time { return w.now }
 
 // Launches returns how many tasks were started so far, repeats not counted.
 func (w *World) Launches() int { return w.launch }
@@ -191,10 +192,10 @@ func (w *World) Launches() int { return w.launch }
 func (w *World) Err() error { return errors.Join(w.breach...) }
 
 // Extend moves the horizon: Next lets time pass up to it, never beyond.
-func (w *World) Extend(to sched.Time) { w.horizon = max(w.horizon, to) }
+func (w *World) Extend(to model.Time) { w.horizon = max(w.horizon, to) }
 
 // NotBefore lets the clock go on to an instant at which the loop is already.
-func (w *World) NotBefore(t sched.Time) {
+func (w *World) NotBefore(t model.Time) {
 	if t > w.now {
 		w.now, w.horizon, w.rounds = t, max(w.horizon, t), 0
 	}
@@ -213,7 +214,7 @@ func (w *World) give() []engine.Input {
 
 // Next implements engine.Inputs: commands first, then everything that happens at
 // the next instant up to the horizon, then Idle.
-func (w *World) Next(ctx context.Context, wake sched.Time) (sched.Time, []engine.Input, error) {
+func (w *World) Next(ctx context.Context, wake model.Time) (model.Time, []engine.Input, error) {
 	w.quiet = false
 	for ctx.Err() == nil {
 		if len(w.pending) > 0 {
@@ -247,7 +248,7 @@ func (w *World) count() error {
 
 // advance moves to the next instant up to the horizon and lets everything due
 // happen; false when there is none.
-func (w *World) advance(wake sched.Time) bool {
+func (w *World) advance(wake model.Time) bool {
 	next, found := w.horizon, false
 	if len(w.future) > 0 && w.future[0].at <= next {
 		next, found = w.future[0].at, true
@@ -277,12 +278,12 @@ func (w *World) advance(wake sched.Time) bool {
 }
 
 // after plans f for d from now.
-func (w *World) after(d sched.Duration, f func()) {
+func (w *World) after(d model.Duration, f func()) {
 	w.plan(d, happening{what: isOther, do: f})
 }
 
 // plan plans what happens d from now.
-func (w *World) plan(d sched.Duration, h happening) {
+func (w *World) plan(d model.Duration, h happening) {
 	w.order++
 	h.at, h.order = w.now.Add(d), w.order
 	w.future.push(h)
@@ -318,7 +319,7 @@ func (w *World) fail(format string, args ...any) {
 
 // happening is one future event; equal times happen in the order of planning.
 type happening struct {
-	at    sched.Time
+	at    model.Time
 	order uint64
 	what  what
 	run   *run   // that it happens to

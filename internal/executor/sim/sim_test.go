@@ -6,24 +6,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/executortest"
 )
 
-const start = sched.Time(1_000_000)
+const start = model.Time(1_000_000)
 
 // behave is what the suite's programs do.
 func behave(t sim.Task) sim.Behavior {
 	switch executortest.Program(t.Job.Roles[0].Launch.Command[0]) {
 	case executortest.Succeed:
-		return sim.Behavior{RunFor: sched.Millisecond}
+		return sim.Behavior{RunFor: model.Millisecond}
 	case executortest.Fail:
-		return sim.Behavior{RunFor: sched.Millisecond, Code: 3}
+		return sim.Behavior{RunFor: model.Millisecond, Code: 3}
 	case executortest.Brief:
-		return sim.Behavior{RunFor: sched.Second}
+		return sim.Behavior{RunFor: model.Second}
 	case executortest.Stubborn:
 		return sim.Behavior{Stubborn: true}
 	}
@@ -42,7 +43,7 @@ func TestConformance(t *testing.T) {
 		return &executortest.Harness{
 			Executor: w,
 			Next: func(d time.Duration) sched.Fact {
-				w.Extend(w.Now().Add(sched.Duration(d.Microseconds())))
+				w.Extend(w.Now().Add(model.Duration(d.Microseconds())))
 				for len(queue) == 0 {
 					_, in, err := w.Next(context.Background(), 0)
 					if err != nil {
@@ -77,8 +78,8 @@ func taskFacts(in []engine.Input) []sched.Fact {
 
 // action starts one task of a job on a device of node a.
 func action(job, n int, device int32) sched.Action {
-	id := sched.AttemptID{Job: sched.JobID(job), N: int32(n)}
-	j := &sched.Job{Roles: []sched.Role{{Tasks: 1, Leaves: 1, Launch: sched.Launch{Command: []string{""}}}}}
+	id := model.AttemptID{Job: model.JobID(job), N: int32(n)}
+	j := &model.Job{Roles: []model.Role{{Tasks: 1, Leaves: 1, Launch: model.Launch{Command: []string{""}}}}}
 	return sched.Action{Attempt: id, Start: &sched.Start{ID: id.Job, Job: j, Tasks: []sched.TaskStart{{
 		Place: cell.Task{Node: "a", SKU: "GPU", Devices: []int32{device}},
 	}}}}
@@ -161,7 +162,7 @@ func TestBreaches(t *testing.T) {
 }
 
 // drain returns the facts up to a later instant.
-func drain(w *sim.World, d sched.Duration) []sched.Fact {
+func drain(w *sim.World, d model.Duration) []sched.Fact {
 	w.Extend(w.Now().Add(d))
 	var out []sched.Fact
 	for {
@@ -178,16 +179,16 @@ func drain(w *sim.World, d sched.Duration) []sched.Fact {
 // What happens on a node that cannot be reached is heard when it is back.
 func TestUnreachableNode(t *testing.T) {
 	w := sim.New(sim.Options{Start: start, Behave: func(sim.Task) sim.Behavior {
-		return sim.Behavior{RunFor: 10 * sched.Second}
+		return sim.Behavior{RunFor: 10 * model.Second}
 	}})
 	w.Do(action(1, 1, 0))
-	drain(w, sched.Second)
+	drain(w, model.Second)
 	w.Down("a", "cable")
-	if got := drain(w, sched.Minute); len(got) != 1 {
+	if got := drain(w, model.Minute); len(got) != 1 {
 		t.Fatalf("heard %v, want the node's health alone", got)
 	}
 	w.Up("a")
-	got := drain(w, sched.Second)
+	got := drain(w, model.Second)
 	if len(got) != 2 {
 		t.Fatalf("heard %v, want health and exit", got)
 	}
@@ -199,10 +200,10 @@ func TestUnreachableNode(t *testing.T) {
 func TestRebootEndsTasks(t *testing.T) {
 	w := sim.New(sim.Options{Start: start})
 	w.Do(action(1, 1, 0))
-	drain(w, sched.Second)
+	drain(w, model.Second)
 	w.Down("a", "power")
 	w.Reboot("a")
-	got := drain(w, sched.Second)
+	got := drain(w, model.Second)
 	e, ok := got[len(got)-1].(sched.TaskExited)
 	if !ok || e.Exit.Cause != sched.NodeRebooted || w.Living() != 0 {
 		t.Fatalf("heard %v with %d living tasks, want a proof of death", got, w.Living())
@@ -215,18 +216,18 @@ func TestRebootEndsTasks(t *testing.T) {
 // 110 s) and the second (at 200 s) must not happen.
 func TestSpeedChanges(t *testing.T) {
 	w := sim.New(sim.Options{Start: start, Behave: func(sim.Task) sim.Behavior {
-		return sim.Behavior{RunFor: 100 * sched.Second, StartUp: 10 * sched.Second}
+		return sim.Behavior{RunFor: 100 * model.Second, StartUp: 10 * model.Second}
 	}})
 	w.Do(action(1, 1, 0))
-	drain(w, 20*sched.Second)
-	w.SetSpeed(sched.AttemptID{Job: 1, N: 1}, 500_000)
-	drain(w, 60*sched.Second)
-	w.SetSpeed(sched.AttemptID{Job: 1, N: 1}, 250_000)
-	if got := drain(w, 240*sched.Second-1); len(got) != 0 {
+	drain(w, 20*model.Second)
+	w.SetSpeed(model.AttemptID{Job: 1, N: 1}, 500_000)
+	drain(w, 60*model.Second)
+	w.SetSpeed(model.AttemptID{Job: 1, N: 1}, 250_000)
+	if got := drain(w, 240*model.Second-1); len(got) != 0 {
 		t.Fatalf("too early: %v", got)
 	}
 	got := drain(w, 1)
-	if e, ok := got[0].(sched.TaskExited); !ok || e.Exit.Code != 0 || w.Now() != start.Add(320*sched.Second) {
+	if e, ok := got[0].(sched.TaskExited); !ok || e.Exit.Code != 0 || w.Now() != start.Add(320*model.Second) {
 		t.Fatalf("at %d heard %v, want its end at 320 s", w.Now(), got)
 	}
 }
@@ -235,11 +236,11 @@ func TestSpeedChanges(t *testing.T) {
 // 7 s at 300,000 millionths takes 23.333334 s, rounded up.
 func TestSpeedChangesInStartUp(t *testing.T) {
 	w := sim.New(sim.Options{Start: start, Behave: func(sim.Task) sim.Behavior {
-		return sim.Behavior{RunFor: 7 * sched.Second, StartUp: 10 * sched.Second, Speed: 600_000}
+		return sim.Behavior{RunFor: 7 * model.Second, StartUp: 10 * model.Second, Speed: 600_000}
 	}})
 	w.Do(action(1, 1, 0))
-	drain(w, 4*sched.Second)
-	w.SetSpeed(sched.AttemptID{Job: 1, N: 1}, 300_000)
+	drain(w, 4*model.Second)
+	w.SetSpeed(model.AttemptID{Job: 1, N: 1}, 300_000)
 	if got := drain(w, 29_333_333); len(got) != 0 {
 		t.Fatalf("too early: %v", got)
 	}

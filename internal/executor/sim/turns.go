@@ -1,13 +1,14 @@
 package sim
 
 import (
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // rotate lets the tasks of an attempt run by a rotation from now on. What they did so
 // far counts as it was. The cost does not depend on how many turns there will be.
-func (w *World) rotate(id sched.AttemptID, r *sched.Rotation) {
+func (w *World) rotate(id model.AttemptID, r *model.Rotation) {
 	for _, run := range w.runs[id] {
 		run.turns = r
 		if run.running && !run.gone {
@@ -68,14 +69,14 @@ func (w *World) observe(r *run) {
 		return
 	}
 	if r.turns == nil || r.turns.Runs(r.key.attempt, w.now) {
-		p := sched.Progress{Attempt: r.key.attempt, Task: r.key.task, Step: int64(r.pace.Done(w.now) / sched.Millisecond)}
+		p := sched.Progress{Attempt: r.key.attempt, Task: r.key.task, Step: int64(r.pace.Done(w.now) / model.Millisecond)}
 		if b.Loss != nil {
 			served := w.served[taskKey{r.key.attempt.Job, r.key.task}]
 			done := served + r.pace.Done(w.now)
-			p.Step, p.Total, p.Loss = int64(done/sched.Millisecond), int64((served+b.RunFor)/sched.Millisecond), b.Loss(done)
+			p.Step, p.Total, p.Loss = int64(done/model.Millisecond), int64((served+b.RunFor)/model.Millisecond), b.Loss(done)
 		}
 		if b.Util > 0 || b.MemoryMB > 0 {
-			p.Use = &sched.DeviceUse{Util: b.Util, MemoryMB: b.MemoryMB}
+			p.Use = &model.DeviceUse{Util: b.Util, MemoryMB: b.MemoryMB}
 		}
 		if !r.node.down {
 			w.tell(p)

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
@@ -31,7 +31,7 @@ type Unpacking struct {
 
 // For is the order for a task of a job, whose upload put lays among the job's files, once for all tasks; nil where the
 // job has none. dir is the task's own folder.
-func UnpackingFor(job *sched.Job, files, dir string, put func(*sched.Job, string) error) (*Unpacking, error) {
+func UnpackingFor(job *model.Job, files, dir string, put func(*model.Job, string) error) (*Unpacking, error) {
 	if job.Upload == "" {
 		return nil, nil
 	}

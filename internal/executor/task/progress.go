@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Longest is the longest line that is read, in bytes.
@@ -22,7 +23,7 @@ func ParseProgress(line []byte) (sched.Progress, error) {
 		return sched.Progress{}, err
 	}
 	return sched.Progress{Checkpoint: r.Checkpoint, Step: r.Step.count(), Total: r.Total.count(), Loss: r.Loss.text(),
-		Iteration: sched.Duration(bounded(r.Iteration.value() * float64(sched.Second))), MemoryMB: r.Memory.count()}, nil
+		Iteration: model.Duration(bounded(r.Iteration.value() * float64(model.Second))), MemoryMB: r.Memory.count()}, nil
 }
 
 // Fill gives a report what it does not say and one before it, which is told no more, did.

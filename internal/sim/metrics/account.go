@@ -3,8 +3,8 @@ package metrics
 import (
 	"math/bits"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // series are what is integrated over time for each VC.
@@ -28,7 +28,7 @@ type account struct {
 	gone   bool // not in the configuration
 	cur    [numSeries]int64
 	area   [numSeries]uint64
-	last   sched.Time
+	last   model.Time
 	quota  []int32 // by SKU
 	used   []int32 // by SKU, guaranteed
 	pools  []*pool
@@ -37,7 +37,7 @@ type account struct {
 }
 
 // settle integrates up to an instant.
-func (a *account) settle(now sched.Time) {
+func (a *account) settle(now model.Time) {
 	if dt := uint64(now - a.last); dt > 0 {
 		for i := range a.cur {
 			a.area[i] += uint64(a.cur[i]) * dt
@@ -123,12 +123,12 @@ func (f *Fold) poolOf(a *account, p cell.Priority, mask uint64) *pool {
 type pool struct {
 	mask uint64 // SKUs, by index
 	free int32  // may be below 0 after a configuration took cells away
-	last sched.Time
+	last model.Time
 	time []int64 // Fenwick tree; time[i+1] belongs to i free leaves
 }
 
 // change settles the time up to now and adds to the free leaves.
-func (p *pool) change(now sched.Time, d int32) {
+func (p *pool) change(now model.Time, d int32) {
 	if dt := int64(now - p.last); dt > 0 {
 		for i := p.at() + 1; i < len(p.time); i += i & -i {
 			p.time[i] += dt
@@ -143,7 +143,7 @@ func (p *pool) at() int { return min(max(int(p.free), 0), len(p.time)-2) }
 
 // below returns for how long, up to an instant not before the last change, fewer
 // than n leaves were free.
-func (p *pool) below(n int32, now sched.Time) sched.Duration {
+func (p *pool) below(n int32, now model.Time) model.Duration {
 	end := min(int(n), len(p.time)-1)
 	var t int64
 	for i := end; i > 0; i -= 1 << bits.TrailingZeros(uint(i)) {
@@ -152,7 +152,7 @@ func (p *pool) below(n int32, now sched.Time) sched.Duration {
 	if p.at() < end {
 		t += int64(now - p.last)
 	}
-	return sched.Duration(t)
+	return model.Duration(t)
 }
 
 // pending is a heap of gangs whose wait begins later, the earliest first.
@@ -161,8 +161,8 @@ type pending []backOff
 // backOff says when a gang's back-off ends. Gangs are reused: job tells whether
 // it is still the same.
 type backOff struct {
-	at  sched.Time
-	job sched.JobID
+	at  model.Time
+	job model.JobID
 	g   *gang
 }
 

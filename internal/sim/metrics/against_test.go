@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/script"
 	"github.com/combsched/comb/internal/test/seeds"
@@ -65,7 +66,7 @@ func commandsOf(text string) (out [][2]string) {
 func agree(t *testing.T, batches [][]sched.Record) {
 	t.Helper()
 	w := newTwin()
-	var last sched.Time
+	var last model.Time
 	for _, b := range batches {
 		for _, r := range b {
 			w.add(r)
@@ -208,8 +209,8 @@ func hint(batches [][]sched.Record) {
 				j.Hints.App = fmt.Sprint("app", e.ID%2)
 			}
 			for d := range e.ID % 4 {
-				after := sched.Duration(d+1) * 100 * sched.Second
-				j.Hints.Deadlines = append(j.Hints.Deadlines, sched.Deadline{After: after, Value: int64(10 - 4*d)})
+				after := model.Duration(d+1) * 100 * model.Second
+				j.Hints.Deadlines = append(j.Hints.Deadlines, model.Deadline{After: after, Value: int64(10 - 4*d)})
 			}
 			e.Job = &j
 			b[i].Event = e

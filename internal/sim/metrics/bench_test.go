@@ -5,8 +5,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -20,16 +21,16 @@ func busy(jobs int) [][]sched.Record {
 		from := len(s.records)
 		at := float64(i)
 		if k := i - behind - long; k >= 0 {
-			a := attempt(sched.JobID(k+1), 1)
+			a := attempt(model.JobID(k+1), 1)
 			s.add(at, sched.TaskExited{Attempt: a}, sched.JobCompleting{Job: a.Job})
 			s.finish(at, a)
 		}
 		if k := i - behind; k >= 0 && k < jobs {
 			node := int32(k) % 64
-			s.start(at, attempt(sched.JobID(k+1), 1), cell.LeafID(node*8+int32(k/64)%8))
+			s.start(at, attempt(model.JobID(k+1), 1), cell.LeafID(node*8+int32(k/64)%8))
 		}
 		if i < jobs {
-			s.submit(at, sched.JobID(i+1), string(rune('a'+i%8)), "1x1")
+			s.submit(at, model.JobID(i+1), string(rune('a'+i%8)), "1x1")
 		}
 		s.add(at, sched.Decided{Now: s.now})
 		batches = append(batches, s.records[from:])
@@ -38,7 +39,7 @@ func busy(jobs int) [][]sched.Record {
 }
 
 // start places a gang of one task on one leaf.
-func (s *stream) start(at float64, a sched.AttemptID, l cell.LeafID) {
+func (s *stream) start(at float64, a model.AttemptID, l cell.LeafID) {
 	t := cell.Task{Node: "n", SKU: "gpu", Leaves: []cell.LeafID{l}, Devices: []int32{0}}
 	s.add(at, sched.Placed{Attempt: a, Placement: cell.Placement{Tasks: []cell.Task{t}}}, sched.TaskStarted{Attempt: a})
 }

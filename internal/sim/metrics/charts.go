@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // maxSeries is how many VCs or runs a chart draws one by one.
@@ -33,8 +33,8 @@ func distribution(id, title, description string, curves []curve) string {
 			}
 		}
 	}
-	low := min(max(float64(lo)/float64(sched.Second), 0.001), max(float64(hi)/float64(sched.Second)/10, 0.001))
-	c.x = axis{min: low, max: max(float64(hi)/float64(sched.Second), 2*low), from: c.left, to: c.right, log: true}
+	low := min(max(float64(lo)/float64(model.Second), 0.001), max(float64(hi)/float64(model.Second)/10, 0.001))
+	c.x = axis{min: low, max: max(float64(hi)/float64(model.Second), 2*low), from: c.left, to: c.right, log: true}
 	c.y = axis{min: 0, max: 1, from: c.bottom, to: c.top}
 	c.axes(logTicks(c.x.min, c.x.max), []tick{{0, "0 %"}, {.25, "25 %"}, {.5, "50 %"}, {.75, "75 %"}, {1, "100 %"}}, "completion time (logarithmic)")
 	keys := make([]key, len(curves))
@@ -63,10 +63,10 @@ func cdf(sorted []int64) []point {
 	}
 	steps := min(n, maxSteps)
 	ps := make([]point, 0, steps+1)
-	ps = append(ps, point{float64(sorted[0]) / float64(sched.Second), 0})
+	ps = append(ps, point{float64(sorted[0]) / float64(model.Second), 0})
 	for i := 1; i <= steps; i++ {
 		k := i * n / steps
-		ps = append(ps, point{float64(sorted[k-1]) / float64(sched.Second), float64(k) / float64(n)})
+		ps = append(ps, point{float64(sorted[k-1]) / float64(model.Second), float64(k) / float64(n)})
 	}
 	return ps
 }
@@ -279,7 +279,7 @@ func (r *Result) ganttChart() string {
 	c := newChart("jobs", "Jobs with most GPU-time", fmt.Sprintf("The %d jobs that held most GPU-time: a line from submission to end, a bar for each attempt; a dark mark ends an attempt that was preempted.",
 		len(r.gantt)), max(float64(row*len(r.gantt)), row))
 	c.left = 190
-	var start sched.Time
+	var start model.Time
 	if len(r.Timeline.Steps) > 0 {
 		start = r.Timeline.Steps[0][0].At
 	}
@@ -319,7 +319,7 @@ func (c *chart) job(j *ganttJob, y float64, class string, run window) {
 		from, to := c.x.at(since(b.From, run.from)), c.x.at(since(b.To, run.from))
 		cause := cmp.Or(b.Cause.String(), "still running")
 		c.bar(class, box{from, y + 3, to - from, 10}, fmt.Sprintf("%s of %s, %d GPUs: %s, %s", j.row.Name, j.row.VC, j.row.GPUs, span(since(b.To, b.From)), cause))
-		if b.Cause == sched.EndPreempted {
+		if b.Cause == model.EndPreempted {
 			c.addf(`<line class="cut" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(to), px(to), px(y+1), px(y+15))
 		}
 	}

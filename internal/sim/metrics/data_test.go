@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -51,7 +51,7 @@ func TestTiresiasWithoutContention(t *testing.T) {
 	}
 	s := newStream(int32(len(lines)), 32, "a:"+strconv.Itoa(len(lines)))
 	var m machines
-	var facts = map[sched.JobID]metrics.Facts{}
+	var facts = map[model.JobID]metrics.Facts{}
 	for i, l := range lines[1:] {
 		gpus, err1 := strconv.Atoi(l[1])
 		submit, err2 := strconv.ParseFloat(l[2], 64)
@@ -59,16 +59,16 @@ func TestTiresiasWithoutContention(t *testing.T) {
 		if err1 != nil || err2 != nil || err3 != nil {
 			t.Fatalf("line %d: %v", i+2, l)
 		}
-		id := sched.JobID(i + 1)
+		id := model.JobID(i + 1)
 		m.end(s, submit)
 		s.submit(submit, id, "a", "1x"+l[1])
 		first := 32 * i
 		s.place(submit, attempt(id, 1), strconv.Itoa(first)+"-"+strconv.Itoa(first+gpus-1))
-		facts[id] = metrics.Facts{TraceID: l[0], Model: l[4], Duration: sched.Duration(seconds) * sched.Second}
+		facts[id] = metrics.Facts{TraceID: l[0], Model: l[4], Duration: model.Duration(seconds) * model.Second}
 		m.running = append(m.running, runner{waiter: waiter{id: id, n: 1}, end: submit + seconds})
 	}
 	m.end(s, math.Inf(1))
-	o := s.fold(t, metrics.Options{Facts: func(id sched.JobID, _ *sched.Job) metrics.Facts { return facts[id] }})
+	o := s.fold(t, metrics.Options{Facts: func(id model.JobID, _ *model.Job) metrics.Facts { return facts[id] }})
 	for _, c := range []struct {
 		what string
 		got  metrics.Number

@@ -1,8 +1,9 @@
 package metrics
 
 import (
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const none = -1
@@ -23,12 +24,12 @@ type gang struct {
 	extra bool   // a member above a minimum: its waits are not counted
 
 	wait  waitState
-	since sched.Time // when the wait or back-off began
-	until sched.Time // when the back-off ends
+	since model.Time // when the wait or back-off began
+	until model.Time // when the back-off ends
 	pool  *pool      // what it waits for
-	mark  sched.Duration
+	mark  model.Duration
 	// Time in the queue so far, by cause.
-	fair, frag, backOff sched.Duration
+	fair, frag, backOff model.Duration
 
 	slot      int32 // among those that hold leaves, none when it does not
 	n         int32 // its attempt
@@ -36,10 +37,10 @@ type gang struct {
 	leaves    int32
 	lazy      bool
 	guest     bool            // its leaves are counted to another who shares them
-	turns     *sched.Rotation // by which it runs; nil is all the time
+	turns     *model.Rotation // by which it runs; nil is all the time
 	ran       bool            // a task of the attempt started
-	placed    sched.Time      // begin of the attempt
-	from      sched.Time      // begin of the present segment
+	placed    model.Time      // begin of the attempt
+	from      model.Time      // begin of the present segment
 	speed     int64
 	crowded   int32  // its nodes that it shares with other gangs
 	loose     uint64 // leaf-microseconds since its work was last saved
@@ -57,7 +58,7 @@ const (
 )
 
 // beginWait puts a gang into the queue, from a later time on if so asked.
-func (f *Fold) beginWait(g *gang, after sched.Time) {
+func (f *Fold) beginWait(g *gang, after model.Time) {
 	if g.extra || g.wait != notWaiting || g.slot != none {
 		return
 	}
@@ -88,7 +89,7 @@ func (f *Fold) backOffEnds(e backOff) {
 	if g.job.id != e.job || g.wait != backingOff || g.until != e.at {
 		return
 	}
-	g.backOff += sched.Duration(e.at - g.since)
+	g.backOff += model.Duration(e.at - g.since)
 	g.wait, g.since = inQueue, e.at
 	g.pool = f.poolOf(g.job.vc, g.job.spec.Priority, g.skus)
 	g.mark = g.pool.below(g.need, e.at)
@@ -102,7 +103,7 @@ func (f *Fold) pauseWait(g *gang) {
 	}
 	fair := g.pool.below(g.need, f.now) - g.mark
 	g.fair += fair
-	g.frag += sched.Duration(f.now-g.since) - fair
+	g.frag += model.Duration(f.now-g.since) - fair
 }
 
 // endWait takes a gang out of the queue.
@@ -111,7 +112,7 @@ func (f *Fold) endWait(g *gang) {
 	case notWaiting:
 		return
 	case backingOff:
-		g.backOff += sched.Duration(f.now - g.since)
+		g.backOff += model.Duration(f.now - g.since)
 	default:
 		f.pauseWait(g)
 	}
@@ -184,7 +185,7 @@ func (f *Fold) occupy(g *gang, p *cell.Placement) {
 	g.tasks, g.leaves, g.from, g.speed, g.crowded = p.Tasks, 0, f.now, FullSpeed, 0
 	if f.o.Speed != nil {
 		own := *p // the callee may keep it; without one nothing is allocated
-		g.speed = f.o.Speed(sched.AttemptID{Job: g.job.id, Gang: g.index, N: g.n}, g.job.spec, &own)
+		g.speed = f.o.Speed(model.AttemptID{Job: g.job.id, Gang: g.index, N: g.n}, g.job.spec, &own)
 	}
 	for i := range g.tasks {
 		if n := len(g.tasks[i].Leaves); n > 0 {
@@ -327,7 +328,7 @@ func (f *Fold) cut(g *gang) {
 	dt := uint64(f.now - g.from)
 	j := g.job
 	if g.turns != nil && dt > 0 {
-		id := sched.AttemptID{Job: j.id, Gang: g.index, N: g.n}
+		id := model.AttemptID{Job: j.id, Gang: g.index, N: g.n}
 		dt = uint64(g.turns.Ran(id, g.from, f.now))
 		n := g.turns.Suspensions(id, g.from, f.now)
 		j.suspended += int32(n)
@@ -350,7 +351,7 @@ func (f *Fold) cut(g *gang) {
 }
 
 // liveGang returns the gang with that attempt, nil when it has another or none.
-func (f *Fold) liveGang(id sched.AttemptID) *gang {
+func (f *Fold) liveGang(id model.AttemptID) *gang {
 	j := f.find(id.Job)
 	if j == nil || int(id.Gang) >= len(j.gangs) {
 		return nil
@@ -364,7 +365,7 @@ func (f *Fold) liveGang(id sched.AttemptID) *gang {
 // SetSpeed says that an attempt runs at another speed from now on, in millionths
 // of full speed: its neighbours changed, or it was suspended (0, counted as such)
 // or resumed. now must not be before the last record.
-func (f *Fold) SetSpeed(now sched.Time, id sched.AttemptID, speed int64) {
+func (f *Fold) SetSpeed(now model.Time, id model.AttemptID, speed int64) {
 	if now > f.now {
 		f.advance(now)
 	}
@@ -379,7 +380,7 @@ func (f *Fold) SetSpeed(now sched.Time, id sched.AttemptID, speed int64) {
 }
 
 // started begins the work of an attempt: until then it only held its leaves.
-func (f *Fold) started(id sched.AttemptID) {
+func (f *Fold) started(id model.AttemptID) {
 	if g := f.liveGang(id); g != nil && !g.ran {
 		f.cut(g)
 		g.ran = true
@@ -387,7 +388,7 @@ func (f *Fold) started(id sched.AttemptID) {
 }
 
 // checkpoint saves all work of an attempt up to now.
-func (f *Fold) checkpoint(id sched.AttemptID) {
+func (f *Fold) checkpoint(id model.AttemptID) {
 	if g := f.liveGang(id); g != nil {
 		f.cut(g)
 		g.kept += g.fresh
@@ -395,7 +396,7 @@ func (f *Fold) checkpoint(id sched.AttemptID) {
 	}
 }
 
-func (f *Fold) setLazy(id sched.AttemptID, lazy bool) {
+func (f *Fold) setLazy(id model.AttemptID, lazy bool) {
 	if g := f.liveGang(id); g != nil {
 		f.countGang(g, -1)
 		g.lazy = lazy
@@ -403,7 +404,7 @@ func (f *Fold) setLazy(id sched.AttemptID, lazy bool) {
 	}
 }
 
-func (f *Fold) setAllLazy(ids []sched.AttemptID, lazy bool) {
+func (f *Fold) setAllLazy(ids []model.AttemptID, lazy bool) {
 	for _, id := range ids {
 		f.setLazy(id, lazy)
 	}
@@ -416,7 +417,7 @@ func (f *Fold) attemptEnded(e *sched.AttemptEnded) {
 }
 
 // endAttempt gives the leaves back and judges the work.
-func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
+func (f *Fold) endAttempt(g *gang, cause model.EndCause) {
 	j := g.job
 	tasks := g.tasks
 	f.vacate(g)
@@ -424,7 +425,7 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 	f.slots = append(f.slots, g.slot)
 	g.slot, g.tasks = none, tasks
 	f.change(j.vc, running, -1)
-	lost, failed := loses(cause, j.spec), cause == sched.EndFailed || cause == sched.EndTimeLimit || cause == sched.EndEarly
+	lost, failed := loses(cause, j.spec), cause == model.EndFailed || cause == model.EndTimeLimit || cause == model.EndEarly
 	if lost {
 		j.wasted += g.loose
 	}
@@ -432,12 +433,12 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 		g.kept += g.fresh
 	}
 	g.loose, g.fresh = 0, 0
-	if (cause == sched.EndPreempted || cause == sched.EndResized) && !g.extra {
+	if (cause == model.EndPreempted || cause == model.EndResized) && !g.extra {
 		g.preempted = true
 		j.preempted++
 		j.vc.ended.preemptions++
 	}
-	g.preempted = g.preempted || cause == sched.EndMigrated
+	g.preempted = g.preempted || cause == model.EndMigrated
 	if !g.extra {
 		j.bars = addBar(j.bars, Bar{g.placed, f.now, cause})
 	}
@@ -446,11 +447,11 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 // loses reports whether an attempt that ended so loses the work since its last
 // checkpoint. A job that saves its work when it is asked to stop loses nothing by
 // a preemption; what a user stopped, or did not need any more, is not lost.
-func loses(c sched.EndCause, spec *sched.Job) bool {
+func loses(c model.EndCause, spec *model.Job) bool {
 	switch c {
-	case sched.EndSucceeded, sched.EndCompleted, sched.EndStopped:
+	case model.EndSucceeded, model.EndCompleted, model.EndStopped:
 		return false
-	case sched.EndPreempted, sched.EndMigrated, sched.EndResized, sched.EndRequeued, sched.EndDrained:
+	case model.EndPreempted, model.EndMigrated, model.EndResized, model.EndRequeued, model.EndDrained:
 		return !spec.Hints.Checkpoint
 	}
 	return true

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -15,7 +16,7 @@ import (
 // each, and VCs that own nodes.
 type stream struct {
 	gpus    int32
-	now     sched.Time
+	now     model.Time
 	records []sched.Record
 }
 
@@ -26,7 +27,7 @@ func newStream(nodes, gpus int32, vcs ...string) *stream {
 }
 
 // config gives each VC, named "name:nodes", so many nodes.
-func config(nodes, gpus int32, vcs ...string) *sched.Config {
+func config(nodes, gpus int32, vcs ...string) *model.Config {
 	spec := cell.Spec{SKUs: []cell.SKU{{Name: "gpu", GPU: 1, Device: cell.NVIDIA}},
 		Chains: []cell.ChainSpec{{Name: "node", Levels: []cell.LevelSpec{{Type: "gpu"}, {Type: "node", Fanout: gpus, IsNode: true}}}}}
 	for n := range nodes {
@@ -42,23 +43,23 @@ func config(nodes, gpus int32, vcs ...string) *sched.Config {
 		fmt.Sscan(n, &number)
 		spec.VCs = append(spec.VCs, cell.VCSpec{Name: cell.VCName(name), Quota: []cell.QuotaSpec{{Chain: "node", Level: 2, Number: number}}})
 	}
-	return &sched.Config{Cluster: spec}
+	return &model.Config{Cluster: spec}
 }
 
 // add appends events at a time in seconds.
 func (s *stream) add(at float64, es ...sched.Event) {
-	s.now = sched.Time(at * float64(sched.Second))
+	s.now = model.Time(at * float64(model.Second))
 	for _, e := range es {
 		s.records = append(s.records, sched.Record{Seq: uint64(len(s.records) + 1), Time: s.now, Event: e})
 	}
 }
 
 // submit submits a job of one gang of "TASKSxLEAVES".
-func (s *stream) submit(at float64, id sched.JobID, vc, shape string, change ...func(*sched.Job)) {
+func (s *stream) submit(at float64, id model.JobID, vc, shape string, change ...func(*model.Job)) {
 	var tasks, leaves int32
 	fmt.Sscanf(shape, "%dx%d", &tasks, &leaves)
-	j := &sched.Job{Name: sched.JobName(fmt.Sprintf("job%d", id)), User: "ann", VC: cell.VCName(vc),
-		Roles: []sched.Role{{Name: "w", Tasks: tasks, Leaves: leaves}}, Gangs: []sched.Gang{{}}}
+	j := &model.Job{Name: model.JobName(fmt.Sprintf("job%d", id)), User: "ann", VC: cell.VCName(vc),
+		Roles: []model.Role{{Name: "w", Tasks: tasks, Leaves: leaves}}, Gangs: []model.Gang{{}}}
 	for t := range tasks {
 		j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, t)
 	}
@@ -68,10 +69,10 @@ func (s *stream) submit(at float64, id sched.JobID, vc, shape string, change ...
 	s.add(at, sched.JobSubmitted{ID: id, Job: j})
 }
 
-func attempt(id sched.JobID, n int32) sched.AttemptID { return sched.AttemptID{Job: id, N: n} }
+func attempt(id model.JobID, n int32) model.AttemptID { return model.AttemptID{Job: id, N: n} }
 
 // place starts an attempt; each range "from-to" of leaves is a task.
-func (s *stream) place(at float64, a sched.AttemptID, ranges ...string) {
+func (s *stream) place(at float64, a model.AttemptID, ranges ...string) {
 	var p cell.Placement
 	for _, r := range ranges {
 		var from, to int32
@@ -89,28 +90,28 @@ func (s *stream) place(at float64, a sched.AttemptID, ranges ...string) {
 }
 
 // end ends an attempt.
-func (s *stream) end(at float64, a sched.AttemptID, c sched.EndCause) {
+func (s *stream) end(at float64, a model.AttemptID, c model.EndCause) {
 	s.add(at, sched.AttemptEnded{Attempt: a, Cause: c})
 }
 
 // finish ends a job's only attempt and the job.
-func (s *stream) finish(at float64, a sched.AttemptID) {
-	s.end(at, a, sched.EndSucceeded)
-	s.add(at, sched.JobEnded{Job: a.Job, Phase: sched.Succeeded, Cause: sched.EndSucceeded})
+func (s *stream) finish(at float64, a model.AttemptID) {
+	s.end(at, a, model.EndSucceeded)
+	s.add(at, sched.JobEnded{Job: a.Job, Phase: sched.Succeeded, Cause: model.EndSucceeded})
 }
 
 // outcome is all that a fold gives, as text.
 type outcome struct {
 	*metrics.Result
-	rows    map[sched.JobID]metrics.Row
+	rows    map[model.JobID]metrics.Row
 	summary string
 	jobs    string
 	times   string
 }
 
-func fold(t *testing.T, o metrics.Options, batches [][]sched.Record, at sched.Time) outcome {
+func fold(t *testing.T, o metrics.Options, batches [][]sched.Record, at model.Time) outcome {
 	t.Helper()
-	out := outcome{rows: map[sched.JobID]metrics.Row{}}
+	out := outcome{rows: map[model.JobID]metrics.Row{}}
 	var jobs, sum, times bytes.Buffer
 	w := metrics.NewJobsWriter(&jobs, o.Origin)
 	o.Ended = func(r *metrics.Row) {
@@ -219,7 +220,7 @@ func TestBadLeavesAreNotIdle(t *testing.T) {
 	s.add(50, sched.LeafHealth{Node: "n0", SKU: "gpu", Device: 0, Good: true}, sched.NodeSuspected{Node: "n1", Until: 9})
 	s.add(60, sched.NodeCordoned{Node: "n1"})
 	s.finish(70, attempt(2, 1))
-	o := s.fold(t, metrics.Options{Width: 10 * sched.Second})
+	o := s.fold(t, metrics.Options{Width: 10 * model.Second})
 	want := []float64{0, 2, 2, 3, 3, 2, 0} // mean bad leaves in each 10 s
 	for i, step := range o.Timeline.Steps {
 		same(t, fmt.Sprintf("bad leaves in step %d", i), step[0].Bad, want[i])
@@ -243,26 +244,26 @@ func TestCausesOfWaiting(t *testing.T) {
 	s.submit(5, 2, "a", "2x2")
 	s.finish(25, attempt(1, 1)) // 20 s behind job 1
 	s.place(32, attempt(2, 1), "0-1", "2-3")
-	s.end(40, attempt(2, 1), sched.EndPlatform)
-	s.add(40, sched.TaskRetried{Job: 2, After: sched.Time(50 * sched.Second)})
+	s.end(40, attempt(2, 1), model.EndPlatform)
+	s.add(40, sched.TaskRetried{Job: 2, After: model.Time(50 * model.Second)})
 	s.submit(45, 3, "a", "1x1")
 	s.place(45, attempt(3, 1), "0-0")
 	s.finish(53, attempt(3, 1))
 	s.place(54, attempt(2, 2), "0-1", "2-3")
 	s.finish(60, attempt(2, 2))
 	r := s.fold(t, metrics.Options{}).rows[2]
-	if r.FairShare != 23*sched.Second || r.Fragmentation != 8*sched.Second || r.BackOff != 10*sched.Second {
+	if r.FairShare != 23*model.Second || r.Fragmentation != 8*model.Second || r.BackOff != 10*model.Second {
 		t.Errorf("fair share %d, fragmentation %d, back-off %d", r.FairShare, r.Fragmentation, r.BackOff)
 	}
 	// 8 s on 4 leaves were lost with the platform; what counted ran for 6 s.
-	if r.Wasted != uint64(32*sched.Second) || r.GPU != uint64(56*sched.Second) || r.Duration != 6*sched.Second || r.Attempts != 2 {
+	if r.Wasted != uint64(32*model.Second) || r.GPU != uint64(56*model.Second) || r.Duration != 6*model.Second || r.Attempts != 2 {
 		t.Errorf("wasted %d, gpu %d, duration %d, attempts %d", r.Wasted, r.GPU, r.Duration, r.Attempts)
 	}
 }
 
 // An opportunistic gang waits for idle leaves of the cluster, whoever owns them.
 func TestOpportunisticWaits(t *testing.T) {
-	oppo := func(j *sched.Job) { j.Priority = cell.Opportunistic }
+	oppo := func(j *model.Job) { j.Priority = cell.Opportunistic }
 	s := newStream(2, 2, "a:1", "b:1")
 	s.submit(0, 1, "a", "1x2")
 	s.place(0, attempt(1, 1), "0-1")
@@ -271,7 +272,7 @@ func TestOpportunisticWaits(t *testing.T) {
 	s.place(13, attempt(2, 1), "0-1", "2-3")
 	s.finish(20, attempt(2, 1))
 	o := s.fold(t, metrics.Options{})
-	if r := o.rows[2]; r.FairShare != 10*sched.Second || r.Fragmentation != 3*sched.Second {
+	if r := o.rows[2]; r.FairShare != 10*model.Second || r.Fragmentation != 3*model.Second {
 		t.Errorf("fair share %d, fragmentation %d", r.FairShare, r.Fragmentation)
 	}
 	// 28 of the 40 leaf-seconds of b's guarantee: 4 leaves for 7 s.
@@ -279,15 +280,15 @@ func TestOpportunisticWaits(t *testing.T) {
 }
 
 func TestPreemptionsAndMigrations(t *testing.T) {
-	saves := func(j *sched.Job) { j.Hints.Checkpoint = true }
+	saves := func(j *model.Job) { j.Hints.Checkpoint = true }
 	s := newStream(2, 2, "a:2")
 	s.submit(0, 1, "a", "1x1", saves)
 	s.submit(0, 2, "a", "1x1")
 	s.place(0, attempt(1, 1), "0-0")
 	s.place(0, attempt(2, 1), "1-1")
 	s.add(4, sched.Progress{Attempt: attempt(2, 1), Checkpoint: true})
-	for id := sched.JobID(1); id <= 2; id++ {
-		s.end(10, attempt(id, 1), sched.EndPreempted)
+	for id := model.JobID(1); id <= 2; id++ {
+		s.end(10, attempt(id, 1), model.EndPreempted)
 		s.add(10, sched.TaskRetried{Job: id})
 	}
 	s.place(20, attempt(1, 2), "1-1") // the same node
@@ -299,7 +300,7 @@ func TestPreemptionsAndMigrations(t *testing.T) {
 		t.Errorf("preemptions %d, migrations %d, suspends %d", f.Preemptions, f.Migrations, f.Suspends)
 	}
 	// Job 1 saves its work when it must stop; job 2 loses 6 s since its checkpoint.
-	if a, b := o.rows[1], o.rows[2]; a.Wasted != 0 || a.Duration != 20*sched.Second || b.Wasted != uint64(6*sched.Second) || b.Duration != 14*sched.Second {
+	if a, b := o.rows[1], o.rows[2]; a.Wasted != 0 || a.Duration != 20*model.Second || b.Wasted != uint64(6*model.Second) || b.Duration != 14*model.Second {
 		t.Errorf("wasted %d and %d, durations %d and %d", a.Wasted, b.Wasted, a.Duration, b.Duration)
 	}
 	same(t, "queue_avg_s", o.Summary.QueueAvg, (10+16)/2)
@@ -312,10 +313,10 @@ func TestSpeedAndSharing(t *testing.T) {
 	s.submit(0, 1, "a", "1x1")
 	s.place(0, attempt(1, 1), "0-0")
 	f := metrics.New(metrics.Options{Ended: func(r *metrics.Row) {
-		if r.ID == 1 && (r.Shared != uint64(10*sched.Second) || r.Effective != uint64(20*sched.Second) || r.Suspends != 1) {
+		if r.ID == 1 && (r.Shared != uint64(10*model.Second) || r.Effective != uint64(20*model.Second) || r.Suspends != 1) {
 			t.Errorf("shared %d, effective %d, suspends %d", r.Shared, r.Effective, r.Suspends)
 		}
-		if r.ID == 1 && r.Duration != 20*sched.Second {
+		if r.ID == 1 && r.Duration != 20*model.Second {
 			t.Errorf("derived duration %d", r.Duration)
 		}
 	}})
@@ -328,7 +329,7 @@ func TestSpeedAndSharing(t *testing.T) {
 	s.finish(20, attempt(2, 1))
 	f.Add(s.records[seen:])
 	f.SetSpeed(s.now, attempt(1, 1), 0)
-	f.SetSpeed(s.now.Add(5*sched.Second), attempt(1, 1), metrics.FullSpeed)
+	f.SetSpeed(s.now.Add(5*model.Second), attempt(1, 1), metrics.FullSpeed)
 	seen = len(s.records)
 	s.finish(30, attempt(1, 1))
 	f.Add(s.records[seen:])
@@ -365,7 +366,7 @@ func TestFairness(t *testing.T) {
 // The two jobs of an app count once; its work is spread over the VC's two leaves,
 // though both jobs together could use four.
 func TestFairnessOfApps(t *testing.T) {
-	of := func(app string) func(*sched.Job) { return func(j *sched.Job) { j.Hints.App = app } }
+	of := func(app string) func(*model.Job) { return func(j *model.Job) { j.Hints.App = app } }
 	s := newStream(1, 2, "a:1")
 	s.submit(0, 1, "a", "1x2", of("search"))
 	s.submit(0, 2, "a", "1x2", of("search"))
@@ -386,11 +387,11 @@ func TestFairnessOfApps(t *testing.T) {
 
 // Chronus: a job is worth what its first deadline met is worth, against the first.
 func TestDeadlines(t *testing.T) {
-	due := func(class string, steps ...int64) func(*sched.Job) {
-		return func(j *sched.Job) {
+	due := func(class string, steps ...int64) func(*model.Job) {
+		return func(j *model.Job) {
 			j.Hints.Class = class
 			for i := 0; i < len(steps); i += 2 {
-				j.Hints.Deadlines = append(j.Hints.Deadlines, sched.Deadline{After: sched.Duration(steps[i]) * sched.Second, Value: steps[i+1]})
+				j.Hints.Deadlines = append(j.Hints.Deadlines, model.Deadline{After: model.Duration(steps[i]) * model.Second, Value: steps[i+1]})
 			}
 		}
 	}
@@ -402,10 +403,10 @@ func TestDeadlines(t *testing.T) {
 	s.submit(0, 5, "a", "1x1")                                   // no deadline
 	s.submit(0, 6, "a", "1x1", due("strict", 9, 10))             // never ends, is late already
 	s.submit(0, 7, "a", "1x1", due("soft", 9, 10, 100, 5))       // never ends, may still be worth something
-	for id := sched.JobID(1); id <= 5; id++ {
+	for id := model.JobID(1); id <= 5; id++ {
 		s.place(0, attempt(id, 1), fmt.Sprintf("%d-%d", id, id))
 	}
-	for id := sched.JobID(1); id <= 4; id++ {
+	for id := model.JobID(1); id <= 4; id++ {
 		s.finish(10, attempt(id, 1))
 	}
 	s.finish(20, attempt(5, 1))
@@ -421,15 +422,15 @@ func TestDeadlines(t *testing.T) {
 
 // Facts of the trace come before what attempts show.
 func TestFacts(t *testing.T) {
-	o := metrics.Options{Facts: func(id sched.JobID, j *sched.Job) metrics.Facts {
-		return metrics.Facts{Duration: 7 * sched.Second, TraceID: "t" + string(j.Name), App: "x", Model: "vgg"}
+	o := metrics.Options{Facts: func(id model.JobID, j *model.Job) metrics.Facts {
+		return metrics.Facts{Duration: 7 * model.Second, TraceID: "t" + string(j.Name), App: "x", Model: "vgg"}
 	}}
 	s := newStream(1, 2, "a:1")
 	s.submit(0, 1, "a", "1x2")
 	s.place(0, attempt(1, 1), "0-1")
 	s.finish(10, attempt(1, 1))
 	out := s.fold(t, o)
-	if r := out.rows[1]; r.Duration != 7*sched.Second || r.TraceID != "tjob1" || r.App != "x" || r.Model != "vgg" {
+	if r := out.rows[1]; r.Duration != 7*model.Second || r.TraceID != "tjob1" || r.App != "x" || r.Model != "vgg" {
 		t.Errorf("got %+v", r)
 	}
 	same(t, "queue_avg_s", out.Summary.QueueAvg, 3)
@@ -465,7 +466,7 @@ func TestTimelineIsBounded(t *testing.T) {
 		if i+1 < n {
 			next = o.Timeline.Steps[i+1][0].At
 		}
-		area += float64(step[1].Guaranteed) * float64(next-step[0].At) / float64(sched.Second)
+		area += float64(step[1].Guaranteed) * float64(next-step[0].At) / float64(model.Second)
 	}
 	if area < 99_899.9 || area > 99_900.1 {
 		t.Errorf("the timeline holds %v GPU-seconds, want 99900", area)

@@ -6,19 +6,20 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // job is a job that has not ended.
 type job struct {
-	id        sched.JobID
-	spec      *sched.Job
+	id        model.JobID
+	spec      *model.Job
 	facts     Facts
 	vc        *account
 	app       *app
-	submitted sched.Time
-	started   sched.Time
+	submitted model.Time
+	started   model.Time
 	apps      uint64 // integral of active apps in its VC at its submission
 	gangs     []gang
 	leaves    int32 // of all tasks
@@ -47,7 +48,7 @@ type appKey struct {
 // of its jobs is left; jobs of that name that come later are another app.
 type app struct {
 	open      int
-	submitted sched.Time
+	submitted model.Time
 	apps      uint64
 	work      uint64 // leaf-microseconds at full speed
 	leaves    int64
@@ -73,7 +74,7 @@ type ended struct {
 	early       uint64     // that jobs did not take which were stopped for their loss
 	probed      counted    // leaf-seconds that first attempts in a pool saved
 	profiled    counted    // and that the profiler took
-	first, last sched.Time // first submission, last end
+	first, last model.Time // first submission, last end
 }
 
 func (f *Fold) submitted(e sched.JobSubmitted) {
@@ -193,7 +194,7 @@ func (f *Fold) joinApp(j *job) {
 
 // leaveApp takes an ended job out of its app; the last one settles the app's
 // finish-time fairness.
-func (f *Fold) leaveApp(j *job, ideal sched.Duration) Number {
+func (f *Fold) leaveApp(j *job, ideal model.Duration) Number {
 	a := j.vc
 	a.settle(f.now)
 	alone := app{submitted: j.submitted, apps: j.apps, work: uint64(max(ideal, 0)) * uint64(j.leaves), leaves: int64(j.leaves)}
@@ -272,12 +273,12 @@ func (f *Fold) tell(j *job, e *sched.JobEnded) {
 	r := f.fill(j)
 	v := &j.vc.ended
 	r.End, r.Phase, r.Cause, r.Class = f.now, e.Phase, e.Cause, failureClass(e)
-	if e.Cause == sched.EndStopped || e.Cause == sched.EndTimeLimit || e.Cause == sched.EndEarly {
+	if e.Cause == model.EndStopped || e.Cause == model.EndTimeLimit || e.Cause == model.EndEarly {
 		r.Duration = min(r.Duration, kept(j)) // it never needed the rest
 	}
 	r.Rho = f.leaveApp(j, r.Duration)
 	jct := f.now - j.submitted
-	r.Miss = missOf(j.spec, sched.Duration(jct), true)
+	r.Miss = missOf(j.spec, model.Duration(jct), true)
 	v.jct = append(v.jct, int64(jct))
 	v.durations.add(int64(r.Duration))
 	v.fairShare.add(int64(r.FairShare))
@@ -311,10 +312,10 @@ func (f *Fold) countHeld(j *job) {
 }
 
 // kept is the most work of a gang of a job that counts.
-func kept(j *job) sched.Duration {
-	most := sched.Duration(0)
+func kept(j *job) model.Duration {
+	most := model.Duration(0)
 	for i := range j.gangs {
-		most = max(most, sched.Duration(j.gangs[i].kept))
+		most = max(most, model.Duration(j.gangs[i].kept))
 	}
 	return most
 }
@@ -350,7 +351,7 @@ func (f *Fold) fill(j *job) *Row {
 // value v of the first deadline that it met, v1 being the first one's. Without a
 // deadline, or as best effort, it is not defined; nor is it of a job that has not
 // ended while a deadline lies ahead.
-func missOf(spec *sched.Job, jct sched.Duration, over bool) Number {
+func missOf(spec *model.Job, jct model.Duration, over bool) Number {
 	ds := spec.Hints.Deadlines
 	if len(ds) == 0 || spec.Hints.Class == "besteffort" || ds[0].Value <= 0 {
 		return undefined()
@@ -373,7 +374,7 @@ func failureClass(e *sched.JobEnded) string {
 		return ""
 	case e.Exit.Cause != "":
 		return string(e.Exit.Cause)
-	case e.Cause == sched.EndTimeLimit:
+	case e.Cause == model.EndTimeLimit:
 		return e.Cause.String()
 	case e.Exit.Signal != 0:
 		return "signal " + strconv.Itoa(int(e.Exit.Signal))
@@ -385,7 +386,7 @@ func failureClass(e *sched.JobEnded) string {
 
 // stopWaiting ends the waits of a job that will not start any more, or not before
 // it is retried.
-func (f *Fold) stopWaiting(id sched.JobID) {
+func (f *Fold) stopWaiting(id model.JobID) {
 	if j := f.find(id); j != nil {
 		for g := range j.gangs {
 			f.endWait(&j.gangs[g])

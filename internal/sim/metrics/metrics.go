@@ -12,8 +12,9 @@ package metrics
 import (
 	"fmt"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // FullSpeed is the speed of an attempt that nothing slows down: speeds are in
@@ -24,7 +25,7 @@ const FullSpeed = 1_000_000
 // duration is then derived from the attempts, app and model from the job's hints.
 type Facts struct {
 	// Duration is the job's ideal run time: its work at full speed, alone.
-	Duration sched.Duration
+	Duration model.Duration
 	TraceID  string // its name in the trace it came from
 	App      string // jobs of one app in one VC share a finish-time fairness
 	Model    string
@@ -36,17 +37,17 @@ type Options struct {
 	Policy string
 	// Origin is what times are printed relative to, in tables and plots; 0 gives
 	// seconds since 1970.
-	Origin sched.Time
+	Origin model.Time
 	// Facts, when set, is asked once for each job, when it is submitted.
-	Facts func(sched.JobID, *sched.Job) Facts
+	Facts func(model.JobID, *model.Job) Facts
 	// Speed, when set, is asked when an attempt is placed or moved, in millionths
 	// of full speed. SetSpeed changes it later.
-	Speed func(sched.AttemptID, *sched.Job, *cell.Placement) int64
+	Speed func(model.AttemptID, *model.Job, *cell.Placement) int64
 	// Ended, when set, gets each job once, as it ends; those that have not ended
 	// come in order of id when the fold finishes. The row is valid during the call.
 	Ended func(*Row)
 	// Width is the least width of a row of the timeline; 0 is one second.
-	Width sched.Duration
+	Width model.Duration
 	// Steps bounds the rows of the timeline for each VC; 0 is 1024.
 	Steps int
 }
@@ -56,12 +57,12 @@ type Fold struct {
 	o       Options
 	records uint64
 	events  int64
-	now     sched.Time
+	now     model.Time
 	began   bool // a job was submitted: everything is counted from then on
-	start   sched.Time
-	end     sched.Time // of the job that ended last
+	start   model.Time
+	end     model.Time // of the job that ended last
 	open    int        // jobs that have not ended
-	jobs    map[sched.JobID]*job
+	jobs    map[model.JobID]*job
 	found   *job // that was asked for last
 	spare   []*job
 	live    []*gang // gangs that hold leaves, by slot; nil is unused
@@ -80,13 +81,13 @@ type Fold struct {
 // New returns a fold that has seen nothing.
 func New(o Options) *Fold {
 	if o.Width <= 0 {
-		o.Width = sched.Second
+		o.Width = model.Second
 	}
 	if o.Steps <= 0 {
 		o.Steps = 1024
 	}
 	o.Steps = max(o.Steps, 2)
-	f := &Fold{o: o, jobs: map[sched.JobID]*job{}, vcOf: map[cell.VCName]*account{}, apps: map[appKey]*app{}}
+	f := &Fold{o: o, jobs: map[model.JobID]*job{}, vcOf: map[cell.VCName]*account{}, apps: map[appKey]*app{}}
 	f.room.init()
 	f.line = timeline{width: o.Width, limit: o.Steps}
 	return f
@@ -188,7 +189,7 @@ func (f *Fold) addHealth(e sched.Event) {
 
 // advance lets time pass: nothing changes on the way but gangs whose back-off
 // ends, and rows of the timeline that are complete.
-func (f *Fold) advance(t sched.Time) {
+func (f *Fold) advance(t model.Time) {
 	for len(f.later) > 0 && f.later[0].at <= t {
 		f.backOffEnds(f.later.pop())
 	}
@@ -200,7 +201,7 @@ func (f *Fold) advance(t sched.Time) {
 
 // find returns a job that has not ended, nil for another. One is asked for several
 // times in a row.
-func (f *Fold) find(id sched.JobID) *job {
+func (f *Fold) find(id model.JobID) *job {
 	if f.found == nil || f.found.id != id {
 		f.found = f.jobs[id]
 	}

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // PhillyReport is the study of a cluster's jobs that was made of Philly (ATC'19):
@@ -167,7 +168,7 @@ func (d *delays) add(r *Row) {
 	d.waits = append(d.waits, int64(r.FairShare+r.Fragmentation+r.BackOff))
 }
 
-func positive(d sched.Duration) int64 {
+func positive(d model.Duration) int64 {
 	if d > 0 {
 		return 1
 	}
@@ -183,7 +184,7 @@ func entry[K comparable](m map[K]*held, k K) *held {
 }
 
 // hours turns leaf-microseconds into GPU-hours.
-func hours(t uint64) Number { return Number(float64(t) / float64(sched.Hour)) }
+func hours(t uint64) Number { return Number(float64(t) / float64(model.Hour)) }
 
 // Report gives the report of the jobs so far.
 func (p *Philly) Report() *PhillyReport {
@@ -255,7 +256,7 @@ func PhillyOf(dir string) (*PhillyReport, error) {
 func PhillyOfEvents(replay func(func(sched.Record) error) error) (*PhillyReport, error) {
 	var p Philly
 	f := New(Options{Ended: p.Add})
-	last := sched.Time(0)
+	last := model.Time(0)
 	one := make([]sched.Record, 1)
 	err := replay(func(r sched.Record) error {
 		one[0], last = r, r.Time

@@ -13,7 +13,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // ReadJobs reads a jobs.csv and calls do for each row, which is valid during the
@@ -62,13 +63,13 @@ type rowParser struct {
 }
 
 func (p *rowParser) row() Row {
-	r := Row{ID: sched.JobID(p.int(math.MaxInt64)), TraceID: p.text(), Name: p.text(), VC: p.text(), User: p.text(), App: p.text(), Model: p.text(),
-		GPUs: int32(p.int(math.MaxInt32)), Nodes: int32(p.int(math.MaxInt32)), Submit: sched.Time(p.seconds()), Start: sched.Time(p.seconds()),
-		End: sched.Time(p.seconds()), Phase: p.phase(), Cause: p.cause(), Class: p.text()}
+	r := Row{ID: model.JobID(p.int(math.MaxInt64)), TraceID: p.text(), Name: p.text(), VC: p.text(), User: p.text(), App: p.text(), Model: p.text(),
+		GPUs: int32(p.int(math.MaxInt32)), Nodes: int32(p.int(math.MaxInt32)), Submit: model.Time(p.seconds()), Start: model.Time(p.seconds()),
+		End: model.Time(p.seconds()), Phase: p.phase(), Cause: p.cause(), Class: p.text()}
 	p.seconds() // jct_s follows from the others
-	r.Duration = sched.Duration(p.seconds())
+	r.Duration = model.Duration(p.seconds())
 	p.seconds() // queue_s as well
-	r.FairShare, r.Fragmentation, r.BackOff = sched.Duration(p.seconds()), sched.Duration(p.seconds()), sched.Duration(p.seconds())
+	r.FairShare, r.Fragmentation, r.BackOff = model.Duration(p.seconds()), model.Duration(p.seconds()), model.Duration(p.seconds())
 	for _, n := range []*int32{&r.Attempts, &r.Preemptions, &r.Migrations, &r.Suspends} {
 		*n = int32(p.int(math.MaxInt32))
 	}
@@ -98,7 +99,7 @@ func (p *rowParser) phase() sched.Phase {
 }
 
 // cause takes why a job's last attempt ended.
-func (p *rowParser) cause() (c sched.EndCause) {
+func (p *rowParser) cause() (c model.EndCause) {
 	if err := c.UnmarshalText([]byte(p.text())); p.err == nil {
 		p.err = err
 	}

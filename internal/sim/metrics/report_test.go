@@ -14,8 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -34,7 +35,7 @@ func folder(t *testing.T, dir string, o metrics.Options, batches [][]sched.Recor
 	w := metrics.NewJobsWriter(out, o.Origin)
 	o.Ended = w.Write
 	f := metrics.New(o)
-	var at sched.Time
+	var at model.Time
 	for _, b := range batches {
 		f.Add(b)
 		at = b[len(b)-1].Time
@@ -56,7 +57,7 @@ func TestGoldenReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := metrics.Options{Policy: "fifo", Origin: sched.Time(1_000_000_000 * sched.Second), Steps: 32}
+	o := metrics.Options{Policy: "fifo", Origin: model.Time(1_000_000_000 * model.Second), Steps: 32}
 	folder(t, dir, o, history(t, "", commandsOf(string(text))))
 	for _, name := range []string{"summary.json", "jobs.csv", "timeline.csv", "report.html", "jobs.svg"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
@@ -118,16 +119,16 @@ const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>'&amp;]]>--
 // hostile is a run whose names all are.
 func hostile() *stream {
 	s := newStream(2, 2, evil+":1", "b:1")
-	names := func(j *sched.Job) {
+	names := func(j *model.Job) {
 		j.Name, j.User, j.Hints.App, j.Hints.Model = evil, evil, evil, evil
 	}
 	s.submit(1, 1, evil, "1x2", names)
 	s.place(1, attempt(1, 1), "0-1")
-	s.end(5, attempt(1, 1), sched.EndPreempted)
+	s.end(5, attempt(1, 1), model.EndPreempted)
 	s.add(5, sched.TaskRetried{Job: 1})
 	s.place(7, attempt(1, 2), "0-1")
-	s.end(9, attempt(1, 2), sched.EndFailed)
-	s.add(9, sched.JobEnded{Job: 1, Phase: sched.Failed, Cause: sched.EndFailed, Exit: sched.Exit{Cause: evil}, Message: evil})
+	s.end(9, attempt(1, 2), model.EndFailed)
+	s.add(9, sched.JobEnded{Job: 1, Phase: sched.Failed, Cause: model.EndFailed, Exit: sched.Exit{Cause: evil}, Message: evil})
 	s.submit(10, 2, "b", "1x1", names)
 	return s
 }
@@ -147,7 +148,7 @@ func unsafeIn(t *testing.T, page string) {
 
 func TestHostileNames(t *testing.T) {
 	dir := t.TempDir()
-	folder(t, dir, metrics.Options{Policy: evil, Facts: func(sched.JobID, *sched.Job) metrics.Facts {
+	folder(t, dir, metrics.Options{Policy: evil, Facts: func(model.JobID, *model.Job) metrics.Facts {
 		return metrics.Facts{TraceID: evil}
 	}}, hostile().batches())
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
@@ -219,14 +220,14 @@ func crowd(mode uint64) *stream {
 	s := newStream(16, 8, vcs...)
 	var m machines
 	at := 0.0
-	for id := sched.JobID(1); id <= 3000; id++ {
+	for id := model.JobID(1); id <= 3000; id++ {
 		at += r.ExpFloat64() * (60 + 50*float64(id/600%2))
 		m.play(s, at, mode)
 		size := []int32{1, 1, 1, 2, 4, 8}[r.IntN(6)]
 		vc := fmt.Sprintf("team-%02d", min(int(r.ExpFloat64()*5), 23))
-		s.submit(at, id, vc, fmt.Sprintf("1x%d", size), func(j *sched.Job) {
+		s.submit(at, id, vc, fmt.Sprintf("1x%d", size), func(j *model.Job) {
 			j.Priority = cell.Priority(min(r.IntN(4), 1) - 1)
-			j.Hints.Deadlines = []sched.Deadline{{After: sched.Duration(r.IntN(40)) * sched.Hour / 10, Value: 10}}
+			j.Hints.Deadlines = []model.Deadline{{After: model.Duration(r.IntN(40)) * model.Hour / 10, Value: 10}}
 		})
 		m.queue = append(m.queue, waiter{id, size, 60 + r.ExpFloat64()*r.ExpFloat64()*2500, 0})
 		if id == 900 || id == 1400 {
@@ -246,7 +247,7 @@ type machines struct {
 }
 
 type waiter struct {
-	id      sched.JobID
+	id      model.JobID
 	size    int32
 	seconds float64
 	n       int32
@@ -266,7 +267,7 @@ func (m *machines) play(s *stream, to float64, mode uint64) {
 		m.running = append(m.running[:i], m.running[i+1:]...)
 		m.leave(s, r, mode)
 	}
-	m.fill(s, float64(s.now)/float64(sched.Second), mode)
+	m.fill(s, float64(s.now)/float64(model.Second), mode)
 }
 
 // next is who ends first by then, -1 for nobody.
@@ -288,7 +289,7 @@ func (m *machines) leave(s *stream, r runner, mode uint64) {
 	}
 	a := attempt(r.id, r.n)
 	if r.seconds > 0 {
-		s.end(r.end, a, sched.EndPreempted)
+		s.end(r.end, a, model.EndPreempted)
 		s.add(r.end, sched.TaskRetried{Job: r.id})
 		m.queue = append(m.queue, r.waiter)
 	} else {

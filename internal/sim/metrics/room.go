@@ -3,8 +3,9 @@ package metrics
 import (
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // room is the cluster's leaves. A leaf is in use while an attempt holds it,
@@ -27,7 +28,7 @@ type room struct {
 	cur    [numStates]int64
 	area   [numStates]uint64
 	closed [numStates]uint64 // area when no job was left
-	last   sched.Time
+	last   model.Time
 	// What is known about nodes and leaves outlives a configuration.
 	nodeNotes map[cell.NodeName]cell.Blame
 	leafNotes map[leafName]bool
@@ -133,7 +134,7 @@ func (r *room) skuIndex(n cell.TypeName) uint8 {
 func (r *room) healthy(l cell.LeafID, node int32) bool { return !r.bad[l] && r.nodes[node].blame == 0 }
 
 // settle integrates up to an instant.
-func (r *room) settle(now sched.Time) {
+func (r *room) settle(now model.Time) {
 	if dt := uint64(now - r.last); dt > 0 {
 		for i := range r.cur {
 			r.area[i] += uint64(r.cur[i]) * dt
@@ -284,7 +285,7 @@ func (f *Fold) configured(e *sched.Configured) {
 
 // renameNodes moves what is known about machines to their new names; what was
 // known under a new name before was another machine's.
-func (f *Fold) renameNodes(renamed []sched.NodeRename) {
+func (f *Fold) renameNodes(renamed []model.NodeRename) {
 	if len(renamed) == 0 {
 		return
 	}
@@ -313,7 +314,7 @@ func (f *Fold) renameNodes(renamed []sched.NodeRename) {
 }
 
 // reopenAccounts gives the VCs their new names and guarantees.
-func (f *Fold) reopenAccounts(cl *cell.Cluster, renamed []sched.Rename) {
+func (f *Fold) reopenAccounts(cl *cell.Cluster, renamed []model.Rename) {
 	was := make([]*account, len(renamed))
 	for i, r := range renamed {
 		was[i] = f.vcOf[r.From]

@@ -6,23 +6,24 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Row is one job in the table of jobs. GPU-time is in leaf-microseconds.
 type Row struct {
-	ID                       sched.JobID
+	ID                       model.JobID
 	TraceID, Name, VC, User  string
 	App, Model               string
 	GPUs                     int32 // leaves of all tasks
 	Nodes                    int32 // most that one attempt of a gang used
-	Submit, Start, End       sched.Time
+	Submit, Start, End       model.Time
 	Phase                    sched.Phase
-	Cause                    sched.EndCause
+	Cause                    model.EndCause
 	Class                    string         // of a failure
-	Duration                 sched.Duration // ideal
-	FairShare, Fragmentation sched.Duration // time in the queue
-	BackOff                  sched.Duration
+	Duration                 model.Duration // ideal
+	FairShare, Fragmentation model.Duration // time in the queue
+	BackOff                  model.Duration
 	Attempts, Preemptions    int32
 	Migrations, Suspends     int32
 	GPU, Effective, Shared   uint64
@@ -32,7 +33,7 @@ type Row struct {
 }
 
 // JCT is the completion time; not to be asked of a job that has not ended.
-func (r *Row) JCT() sched.Duration { return sched.Duration(r.End - r.Submit) }
+func (r *Row) JCT() model.Duration { return model.Duration(r.End - r.Submit) }
 
 // columns are those of jobs.csv, in order.
 var columns = []string{"id", "trace_id", "name", "vc", "user", "app", "model", "gpus", "nodes", "submit_s", "start_s", "end_s",
@@ -42,13 +43,13 @@ var columns = []string{"id", "trace_id", "name", "vc", "user", "app", "model", "
 // JobsWriter writes jobs.csv, a row for each job in the order in which they end.
 type JobsWriter struct {
 	w      *bufio.Writer
-	origin sched.Time
+	origin model.Time
 	buf    []byte
 	err    error
 }
 
 // NewJobsWriter writes the header line; times are printed relative to origin.
-func NewJobsWriter(w io.Writer, origin sched.Time) *JobsWriter {
+func NewJobsWriter(w io.Writer, origin model.Time) *JobsWriter {
 	j := &JobsWriter{w: bufio.NewWriterSize(w, 1<<16), origin: origin}
 	for i, c := range columns {
 		if i > 0 {
@@ -90,7 +91,7 @@ func (j *JobsWriter) Write(r *Row) {
 	if over {
 		b = appendSeconds(b, int64(r.JCT()-r.Duration))
 	}
-	for _, d := range [...]sched.Duration{r.FairShare, r.Fragmentation, r.BackOff} {
+	for _, d := range [...]model.Duration{r.FairShare, r.Fragmentation, r.BackOff} {
 		b = appendSeconds(append(b, ','), int64(d))
 	}
 	b = appendInts(b, int64(r.Attempts), int64(r.Preemptions), int64(r.Migrations), int64(r.Suspends))
@@ -106,7 +107,7 @@ func (j *JobsWriter) Write(r *Row) {
 	j.flush()
 }
 
-func (j *JobsWriter) time(b []byte, t sched.Time, known bool) []byte {
+func (j *JobsWriter) time(b []byte, t model.Time, known bool) []byte {
 	if b = append(b, ','); known {
 		b = appendSeconds(b, int64(t-j.origin))
 	}
@@ -172,8 +173,8 @@ func appendText(b []byte, s string) []byte {
 
 // Bar is one attempt in the chart of jobs.
 type Bar struct {
-	From, To sched.Time
-	Cause    sched.EndCause // "" while it runs
+	From, To model.Time
+	Cause    model.EndCause // "" while it runs
 }
 
 // maxBars bounds the bars of one job; more attempts than that lengthen the last.

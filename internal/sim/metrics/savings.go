@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What policies save of what jobs would have taken, and what they spend to know more.
@@ -25,7 +26,7 @@ func (f *Fold) reported(e *sched.Progress) {
 func (f *Fold) completing(e *sched.JobCompleting) {
 	f.stopWaiting(e.Job)
 	j := f.jobs[e.Job]
-	if j == nil || e.Cause != sched.EndEarly || j.total <= j.step || j.step <= 0 {
+	if j == nil || e.Cause != model.EndEarly || j.total <= j.step || j.step <= 0 {
 		return
 	}
 	for g := range j.gangs {

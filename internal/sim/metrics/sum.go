@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Number is a figure; NaN is "not defined here" and becomes null in JSON. It is
@@ -85,7 +85,7 @@ func (s sum) minus(o sum) sum {
 func (s sum) float() float64 { return float64(float64(s.hi)*(1<<64)) + float64(s.lo) }
 
 // seconds is the mean of n durations that add up to the sum.
-func (s sum) seconds(n int64) Number { return ratio(s.float(), float64(n)*float64(sched.Second)) }
+func (s sum) seconds(n int64) Number { return ratio(s.float(), float64(n)*float64(model.Second)) }
 
 // ratio divides; by nothing there is no figure.
 func ratio(a, b float64) Number {
@@ -112,7 +112,7 @@ func percentile[T int64 | float64](sorted []T, p int64) Number {
 }
 
 // secondsOf turns a figure in microseconds into one in seconds.
-func secondsOf(n Number) Number { return n / Number(sched.Second) }
+func secondsOf(n Number) Number { return n / Number(model.Second) }
 
 // scale returns a x b / FullSpeed without overflow, rounded down; b is at most
 // a few times FullSpeed.
@@ -146,10 +146,10 @@ func merged[T int64 | float64](lists ...[]T) []T {
 }
 
 // over divides a sum that is not negative by a weight, rounded down.
-func (s sum) over(weight int64) sched.Duration {
+func (s sum) over(weight int64) model.Duration {
 	if weight <= 0 || s.hi < 0 || uint64(s.hi) >= uint64(weight) {
 		return 0
 	}
 	q, _ := bits.Div64(uint64(s.hi), s.lo, uint64(weight))
-	return sched.Duration(q)
+	return model.Duration(q)
 }

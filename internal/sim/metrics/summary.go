@@ -7,7 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Figures are those that a run and each VC have. Times are in seconds; null is "not
@@ -81,7 +82,7 @@ type Waits struct {
 // Finish ends the fold at an instant not before the last record and computes all
 // figures. Jobs that have not ended are handed out, in order of id. The fold must
 // not be used afterwards. The error says which record did not fit the ones before.
-func (f *Fold) Finish(at sched.Time) (*Result, error) {
+func (f *Fold) Finish(at model.Time) (*Result, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -125,7 +126,7 @@ func (f *Fold) censor() {
 			g := &j.gangs[i]
 			f.pauseWait(g)
 			if g.wait == backingOff {
-				g.backOff += sched.Duration(f.now - g.since)
+				g.backOff += model.Duration(f.now - g.since)
 			}
 			if g.slot != none {
 				f.cut(g)
@@ -135,7 +136,7 @@ func (f *Fold) censor() {
 		}
 		r := f.fill(j)
 		r.Phase = phase
-		r.Miss = missOf(j.spec, sched.Duration(f.now-j.submitted), false)
+		r.Miss = missOf(j.spec, model.Duration(f.now-j.submitted), false)
 		if r.Miss.Defined() {
 			j.vc.ended.slo++
 			j.vc.ended.missed += billion
@@ -198,8 +199,8 @@ func (f *Fold) figures(e *ended, a *account) Figures {
 		EarlySaved: hours(e.early), ProbeSaved: Number(float64(e.probed.all) / 3600), Profiler: Number(float64(e.profiled.all) / 3600)}
 	if n > 0 {
 		span := float64(e.last - e.first)
-		out.Makespan = Number(span / float64(sched.Second))
-		out.Throughput = ratio(float64(n)*float64(sched.Hour), span)
+		out.Makespan = Number(span / float64(model.Second))
+		out.Throughput = ratio(float64(n)*float64(model.Hour), span)
 	}
 	if len(e.rho) > 0 {
 		out.RhoMax = Number(e.rho[len(e.rho)-1])

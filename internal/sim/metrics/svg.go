@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // A chart is an SVG drawing that reads without a script, in light and dark, and
@@ -288,4 +288,4 @@ func (c *chart) bar(class string, b box, title string) {
 }
 
 // seconds of a time since another.
-func since(t, from sched.Time) float64 { return float64(t-from) / float64(sched.Second) }
+func since(t, from model.Time) float64 { return float64(t-from) / float64(model.Second) }

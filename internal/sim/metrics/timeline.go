@@ -7,17 +7,17 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // timeline keeps the integrals at equal distances. When there are more than its
 // limit it forgets every second one and doubles the distance: so rows are means
 // over equal times that lose no area, and their number is bounded.
 type timeline struct {
-	width sched.Duration
+	width model.Duration
 	limit int
-	start sched.Time
-	next  sched.Time // end of the present row
+	start model.Time
+	next  model.Time // end of the present row
 	rows  [][]uint64 // integrals at the end of each row: the room's, then 4 for each VC
 	spare [][]uint64 // rows that were forgotten, whose memory others take
 }
@@ -25,19 +25,19 @@ type timeline struct {
 // shown are the series of a VC in the timeline, in order.
 const shown = int(opportunistic) + 1
 
-func (l *timeline) begin(now sched.Time) {
+func (l *timeline) begin(now model.Time) {
 	l.start, l.next = now, now.Add(l.width)
 }
 
 // advance closes the rows that end by t.
-func (l *timeline) advance(f *Fold, t sched.Time) {
+func (l *timeline) advance(f *Fold, t model.Time) {
 	for l.next <= t {
 		f.now = max(f.now, l.next)
 		l.rows = append(l.rows, f.integrals(l.row()))
 		for len(l.rows) >= l.limit || int64(t-l.start)/int64(l.width) >= 4*int64(l.limit) {
 			l.halve()
 		}
-		l.next = l.start.Add(l.width * sched.Duration(len(l.rows)+1))
+		l.next = l.start.Add(l.width * model.Duration(len(l.rows)+1))
 	}
 }
 
@@ -84,7 +84,7 @@ func (f *Fold) integrals(out []uint64) []uint64 {
 // Point is one row of the timeline: means over its time, of one VC, or of the
 // cluster when VC is "".
 type Point struct {
-	At            sched.Time // begin of the row
+	At            model.Time // begin of the row
 	VC            string
 	Waiting       Number // gangs
 	Running       Number // gangs
@@ -97,15 +97,15 @@ type Point struct {
 // Timeline is a run over time. Steps are rows of equal width, the last may be
 // shorter; each has the cluster first, then the VCs in order of name.
 type Timeline struct {
-	Origin sched.Time
-	Width  sched.Duration
+	Origin model.Time
+	Width  model.Duration
 	VCs    []string
 	Steps  [][]Point
-	End    sched.Time
+	End    model.Time
 }
 
 // points turns the integrals into means; the last row ends at end.
-func (f *Fold) points(end sched.Time) Timeline {
+func (f *Fold) points(end model.Time) Timeline {
 	l := &f.line
 	out := Timeline{Origin: f.o.Origin, Width: l.width, End: end}
 	order := make([]int, len(f.vcs))
@@ -118,13 +118,13 @@ func (f *Fold) points(end sched.Time) Timeline {
 	}
 	was, at := []uint64(nil), l.start
 	rows := l.rows
-	if end > l.start.Add(l.width*sched.Duration(len(rows))) {
+	if end > l.start.Add(l.width*model.Duration(len(rows))) {
 		rows = append(slices.Clip(rows), f.integrals(nil))
 	}
 	out.Steps = slices.Grow(out.Steps, len(rows))
 	points := make([]Point, len(rows)*(len(order)+1))
 	for i, row := range rows {
-		to := min(l.start.Add(l.width*sched.Duration(i+1)), end)
+		to := min(l.start.Add(l.width*model.Duration(i+1)), end)
 		if to <= at {
 			break
 		}
@@ -138,7 +138,7 @@ func (f *Fold) points(end sched.Time) Timeline {
 
 // window is a time with the integrals at its begin and its end.
 type window struct {
-	from, to sched.Time
+	from, to model.Time
 	was, is  []uint64
 }
 

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -18,13 +19,13 @@ import (
 // and what is free, and adds up. It keeps everything and shares no code.
 type twin struct {
 	s      *sched.State
-	now    sched.Time
+	now    model.Time
 	began  bool
-	start  sched.Time
-	end    sched.Time
-	jobs   map[sched.JobID]*twinJob
+	start  model.Time
+	end    model.Time
+	jobs   map[model.JobID]*twinJob
 	vcs    map[string]*twinVC
-	turns  map[sched.AttemptID]*sched.Rotation
+	turns  map[model.AttemptID]*model.Rotation
 	used   float64 // leaf-microseconds
 	held   float64 // the same by what gangs hold, shared leaves once
 	idle   float64
@@ -59,10 +60,10 @@ func (w *twin) noted(vc, note string) {
 }
 
 type twinJob struct {
-	id          sched.JobID
-	spec        *sched.Job
+	id          model.JobID
+	spec        *model.Job
 	vc          string
-	submit, end sched.Time
+	submit, end model.Time
 	phase       sched.Phase
 	open        bool
 	completing  bool
@@ -82,7 +83,7 @@ type twinJob struct {
 }
 
 type twinApp struct {
-	submit  sched.Time
+	submit  model.Time
 	apps    float64
 	work    float64
 	leaves  int64
@@ -94,7 +95,7 @@ type twinApp struct {
 type twinGang struct {
 	need            int32
 	extra           bool
-	after           sched.Time
+	after           model.Time
 	fair, frag, off float64
 	loose           float64
 	fresh, kept     float64
@@ -107,7 +108,7 @@ type twinGang struct {
 }
 
 func newTwin() *twin {
-	return &twin{s: sched.New(policy.New), jobs: map[sched.JobID]*twinJob{}, vcs: map[string]*twinVC{}, turns: map[sched.AttemptID]*sched.Rotation{}}
+	return &twin{s: sched.New(policy.New), jobs: map[model.JobID]*twinJob{}, vcs: map[string]*twinVC{}, turns: map[model.AttemptID]*model.Rotation{}}
 }
 
 func (w *twin) add(r sched.Record) {
@@ -135,19 +136,19 @@ func (w *twin) before(e sched.Event) {
 		j := w.jobs[e.Attempt.Job]
 		g := &j.gangs[e.Attempt.Gang]
 		g.live = false
-		lost := !slices.Contains([]sched.EndCause{sched.EndSucceeded, sched.EndCompleted, sched.EndStopped}, e.Cause)
+		lost := !slices.Contains([]model.EndCause{model.EndSucceeded, model.EndCompleted, model.EndStopped}, e.Cause)
 		if lost && !(e.Cause.Resumes() && j.spec.Hints.Checkpoint) {
 			j.wasted += g.loose
 		}
-		if !lost || j.spec.Hints.Checkpoint && e.Cause.Resumes() || e.Cause == sched.EndFailed || e.Cause == sched.EndTimeLimit {
+		if !lost || j.spec.Hints.Checkpoint && e.Cause.Resumes() || e.Cause == model.EndFailed || e.Cause == model.EndTimeLimit {
 			g.kept += g.fresh
 		}
 		g.loose, g.fresh, g.was = 0, 0, nil
-		if (e.Cause == sched.EndPreempted || e.Cause == sched.EndResized) && !g.extra {
+		if (e.Cause == model.EndPreempted || e.Cause == model.EndResized) && !g.extra {
 			j.preempted++
 			g.was = g.nodes
 		}
-		if e.Cause == sched.EndMigrated {
+		if e.Cause == model.EndMigrated {
 			g.was = g.nodes
 		}
 		w.events++
@@ -169,7 +170,7 @@ func (w *twin) after(e sched.Event) {
 		w.jobs[e.Job].set = true
 	case sched.JobCompleting:
 		j := w.jobs[e.Job]
-		if j.completing = true; e.Cause == sched.EndEarly && j.steps[0] > 0 && j.steps[1] > j.steps[0] {
+		if j.completing = true; e.Cause == model.EndEarly && j.steps[0] > 0 && j.steps[1] > j.steps[0] {
 			j.saved = j.gpu * float64(j.steps[1]-j.steps[0]) / float64(j.steps[0])
 		}
 	case sched.Noted:
@@ -301,7 +302,7 @@ func (w *twin) submitted(e sched.JobSubmitted) {
 	w.events++
 }
 
-func (w *twin) role(j *sched.Job, ordinal int32) *sched.Role {
+func (w *twin) role(j *model.Job, ordinal int32) *model.Role {
 	for r := range j.Roles {
 		if ordinal < j.Roles[r].Tasks {
 			return &j.Roles[r]
@@ -357,13 +358,13 @@ func (w *twin) all() []*twinJob {
 }
 
 // pass lets time pass in which nothing changes.
-func (w *twin) pass(to sched.Time) {
+func (w *twin) pass(to model.Time) {
 	dt := float64(to - w.now)
 	w.now = to
 	var used, idle, stray float64
 	idleBy := map[cell.TypeName]int32{}
 	for _, c := range w.s.Cells() {
-		w.count(&c, func(node *sched.CellStatus, u, i, total float64) {
+		w.count(&c, func(node *model.CellStatus, u, i, total float64) {
 			used, idle = used+u, idle+i
 			if i < total {
 				stray += i
@@ -422,7 +423,7 @@ func (w *twin) passApps(dt float64) {
 }
 
 // count calls do for each node-level cell with its leaves in use, idle, and all.
-func (w *twin) count(c *sched.CellStatus, do func(node *sched.CellStatus, used, idle, total float64)) {
+func (w *twin) count(c *model.CellStatus, do func(node *model.CellStatus, used, idle, total float64)) {
 	if c.Node == "" {
 		for i := range c.Children {
 			w.count(&c.Children[i], do)
@@ -430,8 +431,8 @@ func (w *twin) count(c *sched.CellStatus, do func(node *sched.CellStatus, used, 
 		return
 	}
 	var used, idle, total float64
-	var leaves func(*sched.CellStatus)
-	leaves = func(c *sched.CellStatus) {
+	var leaves func(*model.CellStatus)
+	leaves = func(c *model.CellStatus) {
 		for i := range c.Children {
 			leaves(&c.Children[i])
 		}
@@ -451,7 +452,7 @@ func (w *twin) count(c *sched.CellStatus, do func(node *sched.CellStatus, used, 
 }
 
 // leafType is the SKU of a cell's leaves.
-func leafType(c *sched.CellStatus) cell.TypeName {
+func leafType(c *model.CellStatus) cell.TypeName {
 	for len(c.Children) > 0 {
 		c = &c.Children[0]
 	}
@@ -494,7 +495,7 @@ func (w *twin) freeQuota() map[string]map[cell.TypeName]int32 {
 
 // holding is what one gang holds.
 type holding struct {
-	id            sched.AttemptID
+	id            model.AttemptID
 	opportunistic bool
 	leaves        int32
 	by            map[cell.TypeName]int32
@@ -504,7 +505,7 @@ type holding struct {
 func (w *twin) holds(st *sched.JobStatus, g int32) holding {
 	h := holding{by: map[cell.TypeName]int32{}, nodes: map[cell.NodeName]bool{}}
 	for _, a := range st.Attempts {
-		if a.ID.Gang != g || a.State == sched.AttemptReserving || a.State == sched.AttemptOver {
+		if a.ID.Gang != g || a.State == model.AttemptReserving || a.State == model.AttemptOver {
 			continue
 		}
 		h.id, h.opportunistic = a.ID, a.Opportunistic
@@ -564,8 +565,8 @@ func (w *twin) passJob(st *sched.JobStatus, dt float64, crowd map[cell.NodeName]
 }
 
 // turn is how much of the last stretch of time an attempt had its turn, read turn by turn.
-func (w *twin) turn(j *twinJob, t *sched.Rotation, id sched.AttemptID, dt float64) (ran float64) {
-	for at := w.now - sched.Time(dt); at < w.now; {
+func (w *twin) turn(j *twinJob, t *model.Rotation, id model.AttemptID, dt float64) (ran float64) {
+	for at := w.now - model.Time(dt); at < w.now; {
 		next := w.now
 		if c := t.Change(at); c > 0 {
 			next = min(c, next)
@@ -582,7 +583,7 @@ func (w *twin) turn(j *twinJob, t *sched.Rotation, id sched.AttemptID, dt float6
 }
 
 // guest reports whether another attempt that shares its leaves comes before it.
-func (w *twin) guest(id sched.AttemptID) bool {
+func (w *twin) guest(id model.AttemptID) bool {
 	t := w.turns[id]
 	if t == nil {
 		return false
@@ -599,7 +600,7 @@ func (w *twin) guest(id sched.AttemptID) bool {
 
 // waits reports whether all tasks of a gang wait.
 func (w *twin) waits(st *sched.JobStatus, g int32) bool {
-	return !slices.ContainsFunc(st.Tasks, func(t sched.TaskStatus) bool { return t.Gang == g && t.State != sched.TaskWaiting })
+	return !slices.ContainsFunc(st.Tasks, func(t sched.TaskStatus) bool { return t.Gang == g && t.State != model.TaskWaiting })
 }
 
 // available sums what is free of the SKUs that a gang may run on.
@@ -624,7 +625,7 @@ func (w *twin) figures(vc string) metrics.Figures {
 	var queue, fair, frag, latency, missed, gpu float64
 	var slo, best int
 	var rho []float64
-	first, last := sched.Time(math.MaxInt64), sched.Time(0)
+	first, last := model.Time(math.MaxInt64), model.Time(0)
 	apps := map[*twinApp]bool{}
 	for _, j := range w.all() {
 		if vc != "" && j.vc != vc {
@@ -706,7 +707,7 @@ func (j *twinJob) waits() (fair, frag, off float64) {
 
 func (w *twin) rho(j *twinJob) float64 {
 	a := j.app
-	last, cluster := sched.Time(0), int64(0)
+	last, cluster := model.Time(0), int64(0)
 	for _, k := range w.all() {
 		if k.app == a && k.end >= last {
 			last, cluster = k.end, k.cluster

@@ -5,23 +5,24 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What philly promises: nodes for those who want them for themselves, and who is stopped
 // because its loss no longer falls.
 
 // dedicated reports whether a job has its nodes for itself.
-func (c *checker) dedicated(j *sched.Job) bool {
-	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == j.VC })
+func (c *checker) dedicated(j *model.Job) bool {
+	i := slices.IndexFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == j.VC })
 	return j.Hints.Dedicated && i >= 0 && c.state.Config().VCs[i].Policy == "philly"
 }
 
 // undisturbed checks an attempt that is placed or promised cells anew: nobody else has
 // anything on the nodes of a job that wants them for itself, and it comes to no such
 // job's nodes but by a higher priority, or its own VC's guarantee.
-func (c *checker) undisturbed(r sched.Record, id sched.AttemptID, p cell.Placement) {
+func (c *checker) undisturbed(r sched.Record, id model.AttemptID, p cell.Placement) {
 	j := c.jobs[id.Job]
 	nodes := nodesOf(p)
 	if c.dedicated(j) {
@@ -53,7 +54,7 @@ func nodesOf(p cell.Placement) []cell.NodeName {
 type falling struct {
 	best    float64
 	reports int
-	seen    sched.Time
+	seen    model.Time
 	unheard bool // it has reported nothing since its policy may be another
 }
 
@@ -116,7 +117,7 @@ func (c *checker) reported(r sched.Record, e sched.Progress) {
 }
 
 // begins takes what a job had reported when its policy looks for the first time.
-func (c *checker) begins(id sched.JobID) {
+func (c *checker) begins(id model.JobID) {
 	for a, f := range c.lastLoss {
 		if old := c.losses[id]; a.Job == id && (old == nil || old.seen < f.seen) {
 			c.losses[id] = f
@@ -125,17 +126,17 @@ func (c *checker) begins(id sched.JobID) {
 }
 
 // early is the VC of a job, and whether that stops early, "" where it does not.
-func (c *checker) early(j *sched.Job) (sched.VCConfig, string) {
+func (c *checker) early(j *model.Job) (model.VCConfig, string) {
 	for _, v := range c.state.Config().VCs {
 		if v.Name == j.VC && v.Policy == "philly" {
 			return v, parameter(v, "early")
 		}
 	}
-	return sched.VCConfig{}, ""
+	return model.VCConfig{}, ""
 }
 
 // patienceOf is how many reports a job may make that bring nothing.
-func patienceOf(v sched.VCConfig) int {
+func patienceOf(v model.VCConfig) int {
 	if n, err := strconv.Atoi(parameter(v, "patience")); err == nil {
 		return n
 	}
@@ -144,7 +145,7 @@ func patienceOf(v sched.VCConfig) int {
 
 // stoppedEarly checks that who is stopped for its loss had its patience, and stops.
 func (c *checker) stoppedEarly(r sched.Record, e sched.JobCompleting) {
-	if e.Cause != sched.EndEarly {
+	if e.Cause != model.EndEarly {
 		return
 	}
 	if c.late(r, e.Job) {

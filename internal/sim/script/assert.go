@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // doAssert checks what must hold and prints what does not.
@@ -48,7 +49,7 @@ func (s *Session) doAssert(c command) (string, error) {
 }
 
 // status is a job as it is now, ended or not.
-func (s *Session) status(id sched.JobID) (sched.JobStatus, error) {
+func (s *Session) status(id model.JobID) (sched.JobStatus, error) {
 	if j, ok := s.finished[id]; ok {
 		return j, nil
 	}
@@ -98,7 +99,7 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 	opportunistic := "no"
 	var states, victims, by []string
 	for _, at := range j.Attempts {
-		if at.State == sched.AttemptOver {
+		if at.State == model.AttemptOver {
 			continue
 		}
 		if at.Opportunistic {
@@ -140,7 +141,7 @@ func join(texts []string) string { return strings.Join(slices.Compact(texts), ",
 // reasons is why the waiting gangs of a job wait, in one text each.
 type reasons struct{ codes, jobs, nodes, position string }
 
-func (s *Session) reasons(id sched.JobID) (reasons, error) {
+func (s *Session) reasons(id model.JobID) (reasons, error) {
 	var codes, jobs, nodes []string
 	position := int32(0)
 	err := s.read(func(st *sched.State) {
@@ -184,7 +185,7 @@ func (s *Session) assertCounts(a *args) ([]string, error) {
 	}), err
 }
 
-func freeLeaves(c sched.CellStatus) int32 {
+func freeLeaves(c model.CellStatus) int32 {
 	if len(c.Children) == 0 && c.Level == cell.Level(1) {
 		if c.State == "Free" {
 			return 1
@@ -199,9 +200,9 @@ func freeLeaves(c sched.CellStatus) int32 {
 }
 
 // holds reports whether a task in that state has leaves.
-func holds(t sched.TaskState) bool {
+func holds(t model.TaskState) bool {
 	switch t {
-	case sched.TaskStarting, sched.TaskRunning, sched.TaskStopping, sched.TaskIsUnknown:
+	case model.TaskStarting, model.TaskRunning, model.TaskStopping, model.TaskIsUnknown:
 		return true
 	}
 	return false

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What bounds preemption, by the checker's own books: nobody is stopped for whom it
@@ -47,18 +48,18 @@ func (c *checker) clear() {
 type taking struct{ round, before, leaves int64 }
 
 // within checks an attempt that loses its cells, or its guarantee, to its own priority.
-func (c *checker) within(r sched.Record, by, of sched.AttemptID) {
+func (c *checker) within(r sched.Record, by, of model.AttemptID) {
 	p, l := c.jobs[by.Job], c.jobs[of.Job]
 	if p.VC != l.VC || p.Priority != l.Priority || l.Gangs[of.Gang].Extra {
 		return
 	}
-	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == l.VC })
+	i := slices.IndexFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == l.VC })
 	if i < 0 {
 		return
 	}
 	v := c.state.Config().VCs[i]
 	if c.young(r, v, by, of) {
-		c.fail("I6: event %d: attempt %v loses its guarantee to its own priority before it has run for %d s", r.Seq, of, c.least(v, by)/sched.Second)
+		c.fail("I6: event %d: attempt %v loses its guarantee to its own priority before it has run for %d s", r.Seq, of, c.least(v, by)/model.Second)
 	}
 	if _, lazy := r.Event.(sched.LazilyPreempted); !lazy { // whose cell may go with others in it
 		c.taken(r, by, of)
@@ -70,7 +71,7 @@ func (c *checker) within(r sched.Record, by, of sched.AttemptID) {
 
 // quantumOf is how long a policy lets a gang run before its own priority may stop it: so much
 // where its parameters do not say, and 0 where it stops nobody or has leases or rounds of its own.
-func quantumOf(v sched.VCConfig) sched.Duration {
+func quantumOf(v model.VCConfig) model.Duration {
 	switch v.Policy {
 	case "fifo":
 		if parameter(v, "preempt") != "true" {
@@ -89,7 +90,7 @@ func quantumOf(v sched.VCConfig) sched.Duration {
 
 // least is how long a gang of a VC must have run before another of its priority may have it
 // stopped. Who holds a lease of chronus does not wait for the quantum.
-func (c *checker) least(v sched.VCConfig, by sched.AttemptID) sched.Duration {
+func (c *checker) least(v model.VCConfig, by model.AttemptID) model.Duration {
 	if v.Policy == "chronus" && c.promises[by.Job].word == "holds" {
 		return v.MinRun
 	}
@@ -97,7 +98,7 @@ func (c *checker) least(v sched.VCConfig, by sched.AttemptID) sched.Duration {
 }
 
 // young reports whether an attempt has not run for so long since its start.
-func (c *checker) young(r sched.Record, v sched.VCConfig, by, of sched.AttemptID) bool {
+func (c *checker) young(r sched.Record, v model.VCConfig, by, of model.AttemptID) bool {
 	least, started := c.least(v, by), c.live[of].started
 	return least > 0 && (started == 0 || started.Add(least) > r.Time)
 }
@@ -105,7 +106,7 @@ func (c *checker) young(r sched.Record, v sched.VCConfig, by, of sched.AttemptID
 // taken checks that one gang makes no more of its own priority leave than it gets leaves,
 // gangs that share their leaves counted once. Parts of devices that a configuration made
 // otherwise are left out: two of what they were may lie in one of what they are.
-func (c *checker) taken(r sched.Record, by, of sched.AttemptID) {
+func (c *checker) taken(r sched.Record, by, of model.AttemptID) {
 	if c.takes.by != by {
 		c.takes = takes{by: by, from: map[device]bool{}}
 	}
@@ -120,13 +121,13 @@ func (c *checker) taken(r sched.Record, by, of sched.AttemptID) {
 // takes are the gangs that left last, in one decision, for one of their priority, each by its
 // first device.
 type takes struct {
-	by   sched.AttemptID
+	by   model.AttemptID
 	from map[device]bool
 }
 
 // inRound checks that the rounds for which a gang has waited, since cells were last
 // taken back, allow what is taken in this one.
-func (c *checker) inRound(r sched.Record, v sched.VCConfig, by, of sched.AttemptID) {
+func (c *checker) inRound(r sched.Record, v model.VCConfig, by, of model.AttemptID) {
 	interval, wait := seconds(v, "interval", 3), seconds(v, "wait", 15)
 	part := 0.1
 	if x, err := strconv.ParseFloat(parameter(v, "round"), 64); err == nil {

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // eachCell calls f for every cell of the forest, parents first.
-func eachCell(cells []sched.CellStatus, f func(*sched.CellStatus)) {
+func eachCell(cells []model.CellStatus, f func(*model.CellStatus)) {
 	for i := range cells {
 		f(&cells[i])
 		eachCell(cells[i].Children, f)
@@ -20,13 +21,13 @@ func eachCell(cells []sched.CellStatus, f func(*sched.CellStatus)) {
 // findCells returns the cells that a script names: by the address with all that
 // is above it, by the name of a node, or by a node and what is inside it. One
 // machine may be a cell of several chains; chain then says which is meant.
-func findCells(cells []sched.CellStatus, name, chain string) []sched.CellStatus {
-	var out []sched.CellStatus
+func findCells(cells []model.CellStatus, name, chain string) []model.CellStatus {
+	var out []model.CellStatus
 	for i := range cells {
 		if chain != "" && chain != string(cells[i].Type) {
 			continue
 		}
-		eachCell(cells[i:i+1], func(c *sched.CellStatus) {
+		eachCell(cells[i:i+1], func(c *model.CellStatus) {
 			if c.Address == name || strings.HasSuffix(c.Address, "/"+name) && strings.HasPrefix(name, string(c.Node)) && c.Node != "" {
 				out = append(out, *c)
 			}
@@ -36,17 +37,17 @@ func findCells(cells []sched.CellStatus, name, chain string) []sched.CellStatus 
 }
 
 // bound reports whether a VC's preassigned cell is bound at or below a cell.
-func bound(c *sched.CellStatus) bool {
-	return c.Virtual != "" || slices.ContainsFunc(c.Children, func(k sched.CellStatus) bool { return bound(&k) })
+func bound(c *model.CellStatus) bool {
+	return c.Virtual != "" || slices.ContainsFunc(c.Children, func(k model.CellStatus) bool { return bound(&k) })
 }
 
 // freeCells returns the cells that no VC's preassigned cell is bound to, as far
 // merged as possible: a chain's free lists, in order of address.
-func freeCells(top *sched.CellStatus) []*sched.CellStatus {
+func freeCells(top *model.CellStatus) []*model.CellStatus {
 	if !bound(top) {
-		return []*sched.CellStatus{top}
+		return []*model.CellStatus{top}
 	}
-	var out []*sched.CellStatus
+	var out []*model.CellStatus
 	for i := range top.Children {
 		if top.Virtual == "" {
 			out = append(out, freeCells(&top.Children[i])...)
@@ -56,14 +57,14 @@ func freeCells(top *sched.CellStatus) []*sched.CellStatus {
 }
 
 // showFree prints the free lists, one line for a chain's level, top level first.
-func showFree(out *strings.Builder, cells []sched.CellStatus) {
+func showFree(out *strings.Builder, cells []model.CellStatus) {
 	for i := 0; i < len(cells); {
 		chain := cells[i].Type
-		var free []*sched.CellStatus
+		var free []*model.CellStatus
 		for ; i < len(cells) && cells[i].Type == chain; i++ {
 			free = append(free, freeCells(&cells[i])...)
 		}
-		slices.SortStableFunc(free, func(a, b *sched.CellStatus) int { return int(b.Level) - int(a.Level) })
+		slices.SortStableFunc(free, func(a, b *model.CellStatus) int { return int(b.Level) - int(a.Level) })
 		fmt.Fprintf(out, "%s:", chain)
 		level := cell.Level(0)
 		for _, c := range free {
@@ -81,10 +82,10 @@ func showFree(out *strings.Builder, cells []sched.CellStatus) {
 }
 
 // showBindings prints which physical cell stands for which preassigned cell.
-func showBindings(out *strings.Builder, cells []sched.CellStatus) {
+func showBindings(out *strings.Builder, cells []model.CellStatus) {
 	var lines []string
-	var walk func(cells []sched.CellStatus)
-	walk = func(cells []sched.CellStatus) {
+	var walk func(cells []model.CellStatus)
+	walk = func(cells []model.CellStatus) {
 		for i := range cells {
 			c := &cells[i]
 			if c.Virtual == "" {
@@ -111,7 +112,7 @@ func showBindings(out *strings.Builder, cells []sched.CellStatus) {
 //	assert cell=n1/0 [chain=gpu-node] state=Used for=a/0 by=job health=bad priority=test listed=no
 func (s *Session) assertCell(a *args) ([]string, error) {
 	name, chain := a.text("cell", ""), a.text("chain", "")
-	var found []sched.CellStatus
+	var found []model.CellStatus
 	free := ""
 	err := s.read(func(st *sched.State) {
 		cells := st.Cells()

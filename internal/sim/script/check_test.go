@@ -9,10 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/script"
 )
 
@@ -22,41 +23,41 @@ type checker struct {
 	s         *script.Session
 	state     *sched.State
 	bytes     hash.Hash
-	cleared   map[sched.AttemptID]sched.AttemptID // who lost its guarantee in this decision, and for whom
+	cleared   map[model.AttemptID]model.AttemptID // who lost its guarantee in this decision, and for whom
 	turns     int                                 // decisions in a row that asked for another one
 	err       error
-	jobs      map[sched.JobID]*sched.Job
-	submitted map[sched.JobID]sched.Time
-	over      map[sched.JobID]bool
-	live      map[sched.AttemptID]*attempt
-	yielded   map[sched.JobID]int32      // stops by its own priority
-	ran       map[gangKey]sched.Duration // how long a gang's attempts ran that are over
-	ended     map[gangKey]sched.Time     // when the last of them was
-	victims   map[sched.AttemptID][]sched.AttemptID
+	jobs      map[model.JobID]*model.Job
+	submitted map[model.JobID]model.Time
+	over      map[model.JobID]bool
+	live      map[model.AttemptID]*attempt
+	yielded   map[model.JobID]int32      // stops by its own priority
+	ran       map[gangKey]model.Duration // how long a gang's attempts ran that are over
+	ended     map[gangKey]model.Time     // when the last of them was
+	victims   map[model.AttemptID][]model.AttemptID
 	rounds    map[cell.VCName]taking
 	takes     takes
-	sizes     map[sched.JobID]int32
-	resizedAt map[sched.JobID]sched.Time
+	sizes     map[model.JobID]int32
+	resizedAt map[model.JobID]model.Time
 	grows     []growth // since the last decision
 	room      map[cell.VCName]*resizing
-	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
-	decided   sched.Time                 // the last decision
-	nextLook  sched.Time                 // before then nothing happens by itself
-	filters   map[sched.JobID]sched.Time // until when who declined under offers is asked no more
+	started   map[model.AttemptID]uint64 // the last event of the batch that placed it
+	decided   model.Time                 // the last decision
+	nextLook  model.Time                 // before then nothing happens by itself
+	filters   map[model.JobID]model.Time // until when who declined under offers is asked no more
 	last      map[gangKey]int32
 	alone     map[gangKey]bool // gangs that never share again
 	memory    map[cell.TypeName]int64
-	promises  map[sched.JobID]promise // of chronus
-	promoted  map[sched.JobID]promotion
+	promises  map[model.JobID]promise // of chronus
+	promoted  map[model.JobID]promotion
 	profiled  map[cell.VCName][3]int64
-	losses    map[sched.JobID]*falling
-	lastLoss  map[sched.AttemptID]*falling // that an attempt told, under whatever policy
+	losses    map[model.JobID]*falling
+	lastLoss  map[model.AttemptID]*falling // that an attempt told, under whatever policy
 	reports   []sched.Record               // that came since the last decision
 	lent      map[lentKey]*lent
 	owed      bool       // what was borrowed is known
 	calm      bool       // promises are kept as long as nothing happens
 	blind     bool       // nothing is checked: the bytes are noted, and the state is followed
-	upset     sched.Time // when something happened last
+	upset     model.Time // when something happened last
 	met       met
 	world     hardware
 	owners    owners
@@ -64,12 +65,12 @@ type checker struct {
 	quietly   int
 	launched  int
 	probes    int
-	waitsFor  map[gangKey]sched.Time     // the next try of a gang whose attempt the platform ended
-	causes    map[gangKey]sched.EndCause // of a gang's last attempt
+	waitsFor  map[gangKey]model.Time     // the next try of a gang whose attempt the platform ended
+	causes    map[gangKey]model.EndCause // of a gang's last attempt
 }
 
 type gangKey struct {
-	job  sched.JobID
+	job  model.JobID
 	gang int32
 }
 
@@ -77,15 +78,15 @@ type gangKey struct {
 type attempt struct {
 	placed   bool // false while it only reserves
 	lazy     bool
-	gaveUp   *sched.AttemptID // for whom it became opportunistic
+	gaveUp   *model.AttemptID // for whom it became opportunistic
 	stop     bool
 	migrates bool // it was told to stop so that it runs elsewhere
 	returns  bool // the platform stops it, and its gang waits again then
 	place    cell.Placement
-	started  sched.Time // when the first of its tasks ran
-	turns    *sched.Rotation
-	since    sched.Time     // when these began
-	had      sched.Duration // how long it ran before
+	started  model.Time // when the first of its tasks ran
+	turns    *model.Rotation
+	since    model.Time     // when these began
+	had      model.Duration // how long it ran before
 }
 
 type placedTask = cell.Task
@@ -117,12 +118,12 @@ func (a *attempt) devices(f func(device)) {
 func newChecker(s *script.Session) *checker {
 	return &checker{
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
-		jobs: map[sched.JobID]*sched.Job{}, submitted: map[sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
-		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
-		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, filters: map[sched.JobID]sched.Time{}, last: map[gangKey]int32{},
-		sizes: map[sched.JobID]int32{}, resizedAt: map[sched.JobID]sched.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(), owners: newOwners(),
-		promises: map[sched.JobID]promise{}, cleared: map[sched.AttemptID]sched.AttemptID{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{}, lastLoss: map[sched.AttemptID]*falling{},
-		waitsFor: map[gangKey]sched.Time{}, causes: map[gangKey]sched.EndCause{},
+		jobs: map[model.JobID]*model.Job{}, submitted: map[model.JobID]model.Time{}, over: map[model.JobID]bool{},
+		live: map[model.AttemptID]*attempt{}, yielded: map[model.JobID]int32{}, ran: map[gangKey]model.Duration{}, ended: map[gangKey]model.Time{},
+		victims: map[model.AttemptID][]model.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[model.AttemptID]uint64{}, filters: map[model.JobID]model.Time{}, last: map[gangKey]int32{},
+		sizes: map[model.JobID]int32{}, resizedAt: map[model.JobID]model.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(), owners: newOwners(),
+		promises: map[model.JobID]promise{}, cleared: map[model.AttemptID]model.AttemptID{}, promoted: map[model.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[model.JobID]*falling{}, lastLoss: map[model.AttemptID]*falling{},
+		waitsFor: map[gangKey]model.Time{}, causes: map[gangKey]model.EndCause{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
 	}
 }
@@ -300,7 +301,7 @@ func (c *checker) books(r sched.Record) {
 }
 
 // fresh checks that attempt numbers only grow (I8).
-func (c *checker) fresh(r sched.Record, id sched.AttemptID) {
+func (c *checker) fresh(r sched.Record, id model.AttemptID) {
 	key := gangKey{id.Job, id.Gang}
 	if id.N <= c.last[key] {
 		c.fail("I8: event %d uses attempt %v after number %d", r.Seq, id, c.last[key])
@@ -361,7 +362,7 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 }
 
 // withMinimum checks that a member above a minimum starts only beside that.
-func (c *checker) withMinimum(r sched.Record, id sched.AttemptID) {
+func (c *checker) withMinimum(r sched.Record, id model.AttemptID) {
 	if !c.jobs[id.Job].Gangs[id.Gang].Extra {
 		return
 	}
@@ -374,7 +375,7 @@ func (c *checker) withMinimum(r sched.Record, id sched.AttemptID) {
 }
 
 // attempt finds a live attempt.
-func (c *checker) attempt(r sched.Record, id sched.AttemptID) *attempt {
+func (c *checker) attempt(r sched.Record, id model.AttemptID) *attempt {
 	a := c.live[id]
 	if a == nil {
 		c.fail("I8: event %d %T is about attempt %v, which does not live", r.Seq, r.Event, id)
@@ -389,8 +390,8 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	if victim.stop {
 		c.fail("event %d stops attempt %v a second time", r.Seq, e.Attempt)
 	}
-	victim.stop, victim.migrates, victim.returns = true, e.Cause == sched.EndMigrated, returning(e.Cause)
-	if e.Cause == sched.EndMigrated && e.By != nil {
+	victim.stop, victim.migrates, victim.returns = true, e.Cause == model.EndMigrated, returning(e.Cause)
+	if e.Cause == model.EndMigrated && e.By != nil {
 		c.met.moves++
 		if p := c.promises[e.Attempt.Job]; p.word == "holds" || p.word == "profiles" {
 			c.fail("C5: event %d: attempt %v, which %s, moves for %v", r.Seq, e.Attempt, p.word, *e.By)
@@ -399,10 +400,10 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 			c.fail("I6: event %d: attempt %v moves for %v, which was not promised its cells", r.Seq, e.Attempt, *e.By)
 		}
 	}
-	if e.Cause == sched.EndResized {
+	if e.Cause == model.EndResized {
 		c.resized(r, e, victim)
 	}
-	if e.Cause != sched.EndPreempted {
+	if e.Cause != model.EndPreempted {
 		return
 	}
 	if e.By == nil {
@@ -450,7 +451,7 @@ func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {
 // changes checks that a configuration by itself stops nobody (I14). A job of which
 // something else is told in the same batch may lose attempts because of that.
 func (c *checker) changes(b engine.Batch) {
-	configured, told := false, map[sched.JobID]bool{}
+	configured, told := false, map[model.JobID]bool{}
 	c.regretted(b)
 	clear(c.room)
 	for _, r := range b.Records {
@@ -462,7 +463,7 @@ func (c *checker) changes(b engine.Batch) {
 		case sched.TaskRefused:
 			told[e.Attempt.Job] = true
 		case sched.StopSent:
-			if configured && e.By == nil && e.Cause == sched.EndPlatform && !told[e.Attempt.Job] {
+			if configured && e.By == nil && e.Cause == model.EndPlatform && !told[e.Attempt.Job] {
 				c.fail("I14: the configuration of this batch stops attempt %v", e.Attempt)
 			}
 		}
@@ -481,10 +482,10 @@ func (c *checker) regretted(b engine.Batch) {
 		case sched.Placed:
 			c.started[e.Attempt] = b.Records[len(b.Records)-1].Seq
 		case sched.StopSent:
-			if at := c.started[e.Attempt]; e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.nextLook && !c.asks(r.Time) {
+			if at := c.started[e.Attempt]; e.Cause == model.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.nextLook && !c.asks(r.Time) {
 				c.fail("I15: attempt %v is started and preempted at the next look", e.Attempt)
 			}
-			inputs = inputs || e.Cause == sched.EndTimeLimit
+			inputs = inputs || e.Cause == model.EndTimeLimit
 		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.JobHeld, sched.JobRequeued, sched.JobUpdated, sched.Configured, sched.NodeCordoned:
 			inputs = true
 		case sched.Decided:
@@ -497,7 +498,7 @@ func (c *checker) regretted(b engine.Batch) {
 }
 
 // asks reports whether somebody who declined under offers is asked again from a time on.
-func (c *checker) asks(at sched.Time) bool {
+func (c *checker) asks(at model.Time) bool {
 	for _, until := range c.filters {
 		if until == at {
 			return true
@@ -585,7 +586,7 @@ func (c *checker) extras() {
 
 // conserved counts what every node has in use from the checker's own books (I2, I9).
 func (c *checker) conserved() {
-	owner := map[device]sched.AttemptID{}
+	owner := map[device]model.AttemptID{}
 	used := map[device]int32{} // by node and SKU
 	for id, a := range c.live {
 		a.devices(func(d device) {
@@ -666,7 +667,7 @@ func (c *checker) sound() bool {
 	}
 	for _, j := range c.state.Jobs() {
 		for _, a := range j.Attempts {
-			if a.State == sched.AttemptUnknown || a.Orphaned && a.State != sched.AttemptOver {
+			if a.State == model.AttemptUnknown || a.Orphaned && a.State != model.AttemptOver {
 				return false
 			}
 		}

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/setting"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
@@ -57,7 +57,7 @@ func (s *Session) doPlan(c command) (string, error) {
 	if err != nil || cluster == nil {
 		return out, err
 	}
-	var p *sched.ConfigPlan
+	var p *model.ConfigPlan
 	var no *sched.Refusal
 	read := func(st *sched.State) { p, no = st.At(s.world.Now()).PlanConfig(cluster.Command(m)) }
 	if err := s.read(read); err != nil {
@@ -119,9 +119,9 @@ func (s *Session) readCluster(c command) (*config.Cluster, string, error) {
 type plan struct {
 	spec     cell.Spec
 	skus     map[cell.TypeName]bool
-	policies []sched.VCConfig
-	halfLife sched.Duration
-	speeds   []sched.Throughput
+	policies []model.VCConfig
+	halfLife model.Duration
+	speeds   []model.Throughput
 	err      error
 }
 
@@ -147,9 +147,9 @@ func (p *plan) readSpeeds(a *args) {
 			p.fail("speeds=%s: the GPUs and the rate are whole numbers", text)
 			return
 		}
-		p.speeds = append(p.speeds, sched.Throughput{Model: parts[0], SKU: cell.TypeName(sku), GPUs: int32(n), Rate: rate})
+		p.speeds = append(p.speeds, model.Throughput{Model: parts[0], SKU: cell.TypeName(sku), GPUs: int32(n), Rate: rate})
 	}
-	slices.SortFunc(p.speeds, sched.Throughput.Compare)
+	slices.SortFunc(p.speeds, model.Throughput.Compare)
 }
 
 // oneLine reads the form without a block: one chain, and VCs by number of cells.
@@ -190,7 +190,7 @@ func (p *plan) policyList(list []string) {
 	}
 	for _, v := range whole {
 		vc, policy, _ := strings.Cut(v, ":")
-		if !slices.ContainsFunc(p.policies, func(c sched.VCConfig) bool { return c.Name == cell.VCName(vc) }) {
+		if !slices.ContainsFunc(p.policies, func(c model.VCConfig) bool { return c.Name == cell.VCName(vc) }) {
 			p.fail("policy=%s: vcs names no VC %s", v, vc)
 			return
 		}
@@ -379,7 +379,7 @@ func (p *plan) vc(name string) *cell.VCSpec {
 		}
 	}
 	p.spec.VCs = append(p.spec.VCs, cell.VCSpec{Name: cell.VCName(name)})
-	p.policies = append(p.policies, sched.VCConfig{Name: cell.VCName(name)})
+	p.policies = append(p.policies, model.VCConfig{Name: cell.VCName(name)})
 	return &p.spec.VCs[len(p.spec.VCs)-1]
 }
 
@@ -395,19 +395,19 @@ func (p *plan) policy(vc, text string) {
 		if !given {
 			value = "true"
 		}
-		v.Params = append(v.Params, sched.Param{Key: key, Value: value})
+		v.Params = append(v.Params, model.Param{Key: key, Value: value})
 	}
-	slices.SortFunc(v.Params, func(a, b sched.Param) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(v.Params, func(a, b model.Param) int { return strings.Compare(a.Key, b.Key) })
 }
 
 // vcConfig finds the policy of a VC.
-func (p *plan) vcConfig(vc string) *sched.VCConfig {
-	i := slices.IndexFunc(p.policies, func(v sched.VCConfig) bool { return v.Name == cell.VCName(vc) })
+func (p *plan) vcConfig(vc string) *model.VCConfig {
+	i := slices.IndexFunc(p.policies, func(v model.VCConfig) bool { return v.Name == cell.VCName(vc) })
 	return &p.policies[i]
 }
 
 // limits reads what holds up preemption between jobs of one priority.
-func (p *plan) limits(v *sched.VCConfig, a *args) {
+func (p *plan) limits(v *model.VCConfig, a *args) {
 	v.MinRun = a.duration("minRun", v.MinRun)
 	if n := a.number("budget", -1); n >= 0 {
 		v.Budget = &n
@@ -416,13 +416,13 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 	v.Placement = a.oneOf("placement", v.Placement, []string{"pack", "spread"})
 	v.Moves = a.number("defragmentation", v.Moves)
 	v.Weight = int64(a.number("weight", int32(v.Weight)))
-	v.Lending = a.oneOf("lending", v.Lending, []string{setting.LendIdle, setting.LendNothing})
+	v.Lending = a.oneOf("lending", v.Lending, []string{model.LendIdle, model.LendNothing})
 	var highest *cell.Priority
 	if n := a.number("userPriority", -2); n >= -1 {
 		p := cell.Priority(n)
 		highest = &p
 	}
-	if l := (setting.UserLimits{GPUs: int64(a.number("userGPUs", 0)), Running: int64(a.number("userRunning", 0)), Waiting: int64(a.number("userWaiting", 0)), Priority: highest}); l != (setting.UserLimits{}) {
+	if l := (model.UserLimits{GPUs: int64(a.number("userGPUs", 0)), Running: int64(a.number("userRunning", 0)), Waiting: int64(a.number("userWaiting", 0)), Priority: highest}); l != (model.UserLimits{}) {
 		v.Users = &l
 	}
 }
@@ -482,10 +482,10 @@ func (p *plan) pin(id cell.PinnedID, a *args) {
 }
 
 // config sorts what a cluster file would have sorted.
-func (p *plan) config() *sched.Config {
+func (p *plan) config() *model.Config {
 	slices.SortFunc(p.spec.SKUs, func(a, b cell.SKU) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.VCs, func(a, b cell.VCSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	slices.SortFunc(p.policies, func(a, b sched.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	return &sched.Config{Cluster: p.spec, VCs: p.policies, HalfLife: p.halfLife, Throughputs: p.speeds}
+	slices.SortFunc(p.policies, func(a, b model.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return &model.Config{Cluster: p.spec, VCs: p.policies, HalfLife: p.halfLife, Throughputs: p.speeds}
 }

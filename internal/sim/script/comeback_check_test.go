@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -18,9 +19,9 @@ import (
 // VC and priority was given cells, would it have got its own? If so it must still.
 
 // returning reports whether the platform stops for this cause what waits again then.
-func returning(c sched.EndCause) bool {
+func returning(c model.EndCause) bool {
 	switch c {
-	case sched.EndDrained, sched.EndRequeued, sched.EndPlatform, sched.EndPreempted, sched.EndRefused:
+	case model.EndDrained, model.EndRequeued, model.EndPlatform, model.EndPreempted, model.EndRefused:
 		return true
 	}
 	return false
@@ -35,20 +36,20 @@ func (c *checker) ends(e sched.AttemptEnded) {
 func (c *checker) tryAt(e sched.TaskRetried) {
 	key := gangKey{e.Job, e.Gang}
 	delete(c.waitsFor, key)
-	if c.causes[key] == sched.EndPlatform {
+	if c.causes[key] == model.EndPlatform {
 		c.waitsFor[key] = e.After
 	}
 }
 
 // waitsOut reports whether a gang waits for its next try after the platform ended its attempt.
-func (c *checker) waitsOut(now sched.Time, id sched.AttemptID) bool {
+func (c *checker) waitsOut(now model.Time, id model.AttemptID) bool {
 	return c.waitsFor[gangKey{id.Job, id.Gang}] > now
 }
 
 // keeper is a gang that must keep its place, in the world before a later one was given cells.
 type keeper struct {
 	key gangKey
-	at  sched.Time // when it would be placed
+	at  model.Time // when it would be placed
 }
 
 // keepsPlace reports whether the check holds of a VC: where the order is that of submission, and
@@ -83,7 +84,7 @@ func (c *checker) beforePlace(r sched.Record) []keeper {
 }
 
 // gets returns the attempt that an event gives cells.
-func gets(e sched.Event) (id sched.AttemptID, is bool) {
+func gets(e sched.Event) (id model.AttemptID, is bool) {
 	switch e := e.(type) {
 	case sched.Placed:
 		return e.Attempt, true
@@ -94,9 +95,9 @@ func gets(e sched.Event) (id sched.AttemptID, is bool) {
 }
 
 // returners lists those that must keep their place before a gang, and have no promise.
-func (c *checker) returners(now sched.Time, id sched.AttemptID) []keeper {
+func (c *checker) returners(now model.Time, id model.AttemptID) []keeper {
 	of := c.jobs[id.Job]
-	equal := func(j sched.JobID, gang int32) bool {
+	equal := func(j model.JobID, gang int32) bool {
 		o := c.jobs[j]
 		return o != nil && !c.over[j] && j < id.Job && o.VC == of.VC && o.Priority == of.Priority &&
 			!o.Gangs[gang].Extra && !of.Gangs[id.Gang].Extra
@@ -134,16 +135,16 @@ func (c *checker) returners(now sched.Time, id sched.AttemptID) []keeper {
 }
 
 // unknown reports whether nothing says if an attempt still lives.
-func (c *checker) unknown(id sched.AttemptID) bool {
+func (c *checker) unknown(id model.AttemptID) bool {
 	j, _ := c.state.Job(id.Job)
-	return slices.ContainsFunc(j.Attempts, func(a sched.AttemptStatus) bool {
-		return a.ID == id && a.State == sched.AttemptUnknown
+	return slices.ContainsFunc(j.Attempts, func(a model.AttemptStatus) bool {
+		return a.ID == id && a.State == model.AttemptUnknown
 	})
 }
 
 // wouldStart asks the core whether a gang would be given cells once nothing of it lives, and its
 // time has come.
-func (c *checker) wouldStart(st *sched.State, now sched.Time, k keeper) bool {
+func (c *checker) wouldStart(st *sched.State, now model.Time, k keeper) bool {
 	w := st.Clone()
 	for id, a := range c.live {
 		if id.Job != k.key.job || !a.placed || !a.stop {

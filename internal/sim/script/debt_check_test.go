@@ -6,8 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What virtual clusters borrowed, computed a second time with real numbers: the mean of
@@ -17,7 +18,7 @@ import (
 type lent struct {
 	mean float64
 	use  int64
-	at   sched.Time
+	at   model.Time
 }
 
 type lentKey struct {
@@ -26,7 +27,7 @@ type lentKey struct {
 }
 
 // by brings a mean to a later time.
-func (l *lent) by(now sched.Time, half sched.Duration) float64 {
+func (l *lent) by(now model.Time, half model.Duration) float64 {
 	keep := math.Exp2(-float64(now-l.at) / float64(half))
 	return l.mean*keep + float64(l.use)*(1-keep)
 }
@@ -80,7 +81,7 @@ func (c *checker) debts(snapshot []byte) {
 	var image struct {
 		Debts []struct {
 			VC   cell.VCName `json:"vc"`
-			At   sched.Time  `json:"at"`
+			At   model.Time  `json:"at"`
 			Past []struct {
 				SKU  cell.TypeName `json:"sku"`
 				Mean int64         `json:"mean"`
@@ -115,7 +116,7 @@ func (c *checker) debts(snapshot []byte) {
 		return
 	}
 	for k, l := range c.lent {
-		if !slices.ContainsFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == k.vc }) {
+		if !slices.ContainsFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == k.vc }) {
 			continue // its books rest
 		}
 		g := got[k]

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/combsched/comb/internal/amount"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // showExplain prints all that is known about why a job waits: show explain NAME.
@@ -22,7 +22,7 @@ func (s *Session) showExplain(name string) (string, error) {
 		if e, live = now.Explain(id); !live {
 			return
 		}
-		if est, ok := now.Estimate(id, sched.Measured{}); ok {
+		if est, ok := now.Estimate(id, sched.MeasuredRuns{}); ok {
 			e.Estimate = &est
 		}
 	})
@@ -46,7 +46,7 @@ func (s *Session) doDryRun(c command) (string, error) {
 	}
 	var e sched.Explanation
 	var no *sched.Refusal
-	err = s.read(func(st *sched.State) { e, no = st.At(s.world.Now()).DryRun(j, sched.Measured{}) })
+	err = s.read(func(st *sched.State) { e, no = st.At(s.world.Now()).DryRun(j, sched.MeasuredRuns{}) })
 	if err != nil {
 		return "", err
 	}
@@ -117,7 +117,7 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 }
 
 // explainShare prints with whom a gang shares its GPUs.
-func (s *Session) explainShare(out *strings.Builder, g *sched.GangShare) {
+func (s *Session) explainShare(out *strings.Builder, g *model.GangShare) {
 	fmt.Fprintf(out, "  %s shares its GPUs with", g.Name)
 	for i := range g.With {
 		fmt.Fprintf(out, " %s", s.jobName(g.With[i].Job))
@@ -134,8 +134,8 @@ func (s *Session) explainShare(out *strings.Builder, g *sched.GangShare) {
 
 // explainGang prints the cells of every level as a gang sees them, and what would
 // let it start.
-func (s *Session) explainGang(out *strings.Builder, g *sched.GangReason) {
-	fmt.Fprintf(out, "  needs %s, free %s\n", g.Reason.Asks, amount.FreeText(g.Reason.Rooms))
+func (s *Session) explainGang(out *strings.Builder, g *model.GangReason) {
+	fmt.Fprintf(out, "  needs %s, free %s\n", g.Reason.Asks, model.FreeText(g.Reason.Rooms))
 	if g.Cut != "" {
 		fmt.Fprintf(out, "  %s\n", g.Cut)
 	}
@@ -173,7 +173,7 @@ func (s *Session) explainGang(out *strings.Builder, g *sched.GangReason) {
 	}
 }
 
-func (s *Session) formatEstimate(e *sched.Estimate) string {
+func (s *Session) formatEstimate(e *model.Estimate) string {
 	out := ""
 	switch {
 	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:

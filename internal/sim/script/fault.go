@@ -5,9 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // doWait lets time pass: wait 5m.
@@ -51,13 +52,13 @@ func (s *Session) doSet(c command) (string, error) {
 // doExit makes running tasks end by themselves: exit NAME [task=worker[0]] [code=0].
 func (s *Session) doExit(c command) (string, error) {
 	code := c.args.number("code", 0)
-	return s.each(c, "runs", func(id sched.JobID, task int32) bool { return s.world.Exit(id, task, code) })
+	return s.each(c, "runs", func(id model.JobID, task int32) bool { return s.world.Exit(id, task, code) })
 }
 
 // doLose makes tasks unknown, though they live: lose NAME [task=...] [reason=...].
 func (s *Session) doLose(c command) (string, error) {
 	reason := c.args.text("reason", "nothing is heard of it")
-	return s.each(c, "runs and is heard of", func(id sched.JobID, task int32) bool { return s.world.Lose(id, task, reason) })
+	return s.each(c, "runs and is heard of", func(id model.JobID, task int32) bool { return s.world.Lose(id, task, reason) })
 }
 
 // doFound ends what lose began: found NAME [task=...].
@@ -66,7 +67,7 @@ func (s *Session) doFound(c command) (string, error) {
 }
 
 // each does something to the tasks that a command names and says when there are none.
-func (s *Session) each(c command, what string, f func(sched.JobID, int32) bool) (string, error) {
+func (s *Session) each(c command, what string, f func(model.JobID, int32) bool) (string, error) {
 	id, j, err := s.job(c.args.word(0))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.args.name, err)
@@ -92,11 +93,11 @@ func (s *Session) doProgress(c command) (string, error) {
 	checkpoint := c.args.flag("checkpoint")
 	step, total := c.args.number("step", 0), c.args.number("total", 0)
 	loss := c.args.text("loss", "")
-	var use *sched.DeviceUse
+	var use *model.DeviceUse
 	if util, memory := c.args.number("util", 0), c.args.number("memory", 0); util != 0 || memory != 0 {
-		use = &sched.DeviceUse{Util: util * 10, MemoryMB: int64(memory)}
+		use = &model.DeviceUse{Util: util * 10, MemoryMB: int64(memory)}
 	}
-	return s.each(c, "runs", func(id sched.JobID, task int32) bool {
+	return s.each(c, "runs", func(id model.JobID, task int32) bool {
 		return s.world.Progress(id, task, sched.Progress{Step: int64(step), Total: int64(total), Loss: loss, Checkpoint: checkpoint, Use: use})
 	})
 }

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
@@ -50,7 +51,7 @@ func (s *Session) readFile(name string) (string, error) {
 
 // submitFile submits a job file of OpenPAI's protocol.
 func (s *Session) submitFile(name, src string, m sched.Meta) (string, error) {
-	var config *sched.Config
+	var config *model.Config
 	if err := s.read(func(st *sched.State) { config = st.Config() }); err != nil {
 		return "", err
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/core/policy"
 )
 
 // floor is a random cluster in the short form.

@@ -3,15 +3,16 @@ package script_test
 import (
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // How jobs grow under gandiva, by the checker's own books.
 
 // growth is a job that gets more members than usual, in the decision that runs.
 type growth struct {
-	job    sched.JobID
+	job    model.JobID
 	before int32 // members that it had
 }
 
@@ -21,7 +22,7 @@ func (c *checker) sized(r sched.Record, e sched.Sized) {
 	j := c.jobs[e.Job]
 	was, last := c.sizes[e.Job], c.resizedAt[e.Job]
 	c.sizes[e.Job], c.resizedAt[e.Job] = e.Size, r.Time
-	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == j.VC })
+	i := slices.IndexFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == j.VC })
 	if i < 0 || c.state.Config().VCs[i].Policy != "gandiva" || e.Size <= usual(j) {
 		return
 	}
@@ -34,7 +35,7 @@ func (c *checker) sized(r sched.Record, e sched.Sized) {
 		}
 	}
 	if parameter(v, "grow") == "never" || last.Add(seconds(v, "grow", 300)) > r.Time {
-		c.fail("G1: event %d: job %s grows to %d members, and it is so large since %d s", r.Seq, j.Name, e.Size, (r.Time-last)/sched.Time(sched.Second))
+		c.fail("G1: event %d: job %s grows to %d members, and it is so large since %d s", r.Seq, j.Name, e.Size, (r.Time-last)/model.Time(model.Second))
 	}
 	for id, o := range c.jobs {
 		if o.VC == j.VC && o.Priority >= 0 && !c.over[id] && c.couldStart(id) {
@@ -44,7 +45,7 @@ func (c *checker) sized(r sched.Record, e sched.Sized) {
 }
 
 // usual is with how many members a job begins.
-func usual(j *sched.Job) int32 {
+func usual(j *model.Job) int32 {
 	if j.Size > 0 {
 		return j.Size
 	}
@@ -52,16 +53,16 @@ func usual(j *sched.Job) int32 {
 }
 
 // couldStart reports whether a full gang of a job waits for nothing but room.
-func (c *checker) couldStart(id sched.JobID) bool {
+func (c *checker) couldStart(id model.JobID) bool {
 	e, _ := c.state.Why(id)
-	return slices.ContainsFunc(e.Gangs, func(g sched.GangReason) bool {
+	return slices.ContainsFunc(e.Gangs, func(g model.GangReason) bool {
 		code := g.Reason.Code
 		return !c.jobs[id].Gangs[g.Gang].Extra && (code == sched.VCBusy || code == sched.Fragmented || code == sched.NotYetDecided)
 	})
 }
 
 // besideIts checks that a member with which a job grows starts on a node of its job.
-func (c *checker) besideIts(r sched.Record, id sched.AttemptID, place cell.Placement) {
+func (c *checker) besideIts(r sched.Record, id model.AttemptID, place cell.Placement) {
 	j := c.jobs[id.Job]
 	i := slices.IndexFunc(c.grows, func(g growth) bool { return g.job == id.Job })
 	if i < 0 || int32(len(j.Gangs[0].Tasks))+id.Gang <= c.grows[i].before {
@@ -77,7 +78,7 @@ func (c *checker) besideIts(r sched.Record, id sched.AttemptID, place cell.Place
 
 // mayShrink reports whether a member may leave for its own priority: under gandiva only one
 // above the usual size.
-func (c *checker) mayShrink(v sched.VCConfig, id sched.AttemptID) bool {
+func (c *checker) mayShrink(v model.VCConfig, id model.AttemptID) bool {
 	j := c.jobs[id.Job]
 	return v.Policy != "gandiva" || int32(len(j.Gangs[0].Tasks))+id.Gang > usual(j) || c.minimumStops(sched.StopSent{Attempt: id})
 }

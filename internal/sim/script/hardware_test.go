@@ -4,23 +4,24 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // hardware is what the journal said about machines: what a placement must obey.
 type hardware struct {
 	down, cordoned map[cell.NodeName]bool
-	suspect        map[cell.NodeName]sched.Time
+	suspect        map[cell.NodeName]model.Time
 	bad            map[device]bool
-	avoid          map[gangKey]map[cell.NodeName]sched.Time
+	avoid          map[gangKey]map[cell.NodeName]model.Time
 }
 
 func newHardware() hardware {
 	return hardware{
 		down: map[cell.NodeName]bool{}, cordoned: map[cell.NodeName]bool{},
-		suspect: map[cell.NodeName]sched.Time{}, bad: map[device]bool{},
-		avoid: map[gangKey]map[cell.NodeName]sched.Time{},
+		suspect: map[cell.NodeName]model.Time{}, bad: map[device]bool{},
+		avoid: map[gangKey]map[cell.NodeName]model.Time{},
 	}
 }
 
@@ -41,7 +42,7 @@ func (h *hardware) note(e sched.Event) bool {
 	case sched.NodeAvoided:
 		key := gangKey{e.Job, e.Gang}
 		if h.avoid[key] == nil {
-			h.avoid[key] = map[cell.NodeName]sched.Time{}
+			h.avoid[key] = map[cell.NodeName]model.Time{}
 		}
 		h.avoid[key][e.Node] = e.Until
 	case sched.TaskUnknown, sched.TaskRefused:
@@ -52,7 +53,7 @@ func (h *hardware) note(e sched.Event) bool {
 }
 
 // fits checks that a gang's placement is what was asked for, on working hardware.
-func (h *hardware) fits(now sched.Time, id sched.AttemptID, j *sched.Job, p cell.Placement) error {
+func (h *hardware) fits(now model.Time, id model.AttemptID, j *model.Job, p cell.Placement) error {
 	seen := map[device]bool{}
 	for i, ordinal := range j.Gangs[id.Gang].Tasks {
 		t, role := &p.Tasks[i], roleOf(j, ordinal)
@@ -84,7 +85,7 @@ func (h *hardware) fits(now sched.Time, id sched.AttemptID, j *sched.Job, p cell
 	return nil
 }
 
-func roleOf(j *sched.Job, ordinal int32) *sched.Role {
+func roleOf(j *model.Job, ordinal int32) *model.Role {
 	for i := range j.Roles {
 		if ordinal < j.Roles[i].Tasks {
 			return &j.Roles[i]

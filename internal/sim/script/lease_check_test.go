@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -13,7 +14,7 @@ import (
 // leased checks, when a batch is whole, that nobody who is guaranteed leases of one type has,
 // or was promised, cells of another. Who was measured on another leaves it as soon as it has
 // run for the VC's minimum run time.
-func (c *checker) leased(now sched.Time) {
+func (c *checker) leased(now model.Time) {
 	for id, a := range c.live {
 		p, j := c.promises[id.Job], c.jobs[id.Job]
 		if !p.kept() || a.stop || a.lazy || j.Priority < 0 {
@@ -33,9 +34,9 @@ func (c *checker) leased(now sched.Time) {
 
 // measuredThere reports whether an attempt is where its job was measured, and may not be
 // stopped yet.
-func (c *checker) measuredThere(id sched.AttemptID, a *attempt, now sched.Time) bool {
+func (c *checker) measuredThere(id model.AttemptID, a *attempt, now model.Time) bool {
 	v, ok := c.chronusOf(c.jobs[id.Job].VC)
-	first := c.live[sched.AttemptID{Job: id.Job, N: c.last[gangKey{id.Job, 0}]}]
+	first := c.live[model.AttemptID{Job: id.Job, N: c.last[gangKey{id.Job, 0}]}]
 	if !ok || first == nil || !c.promises[id.Job].told {
 		return false
 	}
@@ -59,7 +60,7 @@ func TestMixedSeeds(t *testing.T) {
 // seen when something happens in its VC, at the latest at the end of a lease: themis orders by rho,
 // which grows faster for the short. Somebody holds cells there, or all would be free.
 func (c *checker) overtakes(j sched.JobStatus) bool {
-	themis := slices.ContainsFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == j.VC && v.Policy == "themis" })
+	themis := slices.ContainsFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == j.VC && v.Policy == "themis" })
 	for id, a := range c.live {
 		if themis && a.placed && c.jobs[id.Job].VC == j.VC {
 			return true

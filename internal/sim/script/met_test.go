@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
 )
 
 // met counts what the random runs came to: a check that never met its case says nothing.
@@ -36,9 +36,9 @@ type tries struct {
 }
 
 // of finds the count of a VC's policy.
-func (m *met) of(vc cell.VCName, cfg *sched.Config) *tries {
+func (m *met) of(vc cell.VCName, cfg *model.Config) *tries {
 	name := "" // of a VC that is no more
-	if i := slices.IndexFunc(cfg.VCs, func(v sched.VCConfig) bool { return v.Name == vc }); i >= 0 {
+	if i := slices.IndexFunc(cfg.VCs, func(v model.VCConfig) bool { return v.Name == vc }); i >= 0 {
 		name = cfg.VCs[i].Policy
 	}
 	if m.policies[name] == nil {
@@ -47,7 +47,7 @@ func (m *met) of(vc cell.VCName, cfg *sched.Config) *tries {
 	return m.policies[name]
 }
 
-func (m *met) places(vc cell.VCName, cfg *sched.Config) { m.of(vc, cfg).starts++ }
+func (m *met) places(vc cell.VCName, cfg *model.Config) { m.of(vc, cfg).starts++ }
 
 // add adds the counts of another run.
 func (m *met) add(o *met) {

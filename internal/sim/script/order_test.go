@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Who may preempt whom within one priority, by the checker's own books.
@@ -16,7 +17,7 @@ import (
 // minimum run time nor beyond the budget.
 func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
 	of := c.jobs[e.Attempt.Job]
-	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == of.VC })
+	i := slices.IndexFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == of.VC })
 	if i < 0 {
 		return false
 	}
@@ -62,7 +63,7 @@ func (c *checker) minimumStops(e sched.StopSent) bool {
 
 // behind reports whether a policy's order has a gang that is preempted behind the
 // one that it makes room for.
-func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) bool {
+func (c *checker) behind(v model.VCConfig, now model.Time, e sched.StopSent) bool {
 	by, of := gangKey{e.By.Job, e.By.Gang}, gangKey{e.Attempt.Job, e.Attempt.Gang}
 	switch preempts := parameter(v, "preempt"); v.Policy {
 	case "fifo":
@@ -93,13 +94,13 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 }
 
 // elastic reports whether it depends on its size how long a job runs.
-func (c *checker) elastic(id sched.JobID) bool {
+func (c *checker) elastic(id model.JobID) bool {
 	gangs := c.jobs[id].Gangs
 	return gangs[len(gangs)-1].Extra && len(c.state.Config().Throughputs) > 0
 }
 
 // hopelessly reports whether a gang can meet no deadline any more by what it declares.
-func (c *checker) hopelessly(g gangKey, now sched.Time) bool {
+func (c *checker) hopelessly(g gangKey, now model.Time) bool {
 	d := c.jobs[g.job].Hints.Deadlines
 	if len(d) == 0 || c.jobs[g.job].Hints.Duration == 0 {
 		return false
@@ -110,10 +111,10 @@ func (c *checker) hopelessly(g gangKey, now sched.Time) bool {
 // leaseEnded reports whether a lease that began with an attempt, or a later one, has ended
 // in a round that is over since the last decision; or any lease, when it makes room for a
 // gang that has waited for one.
-func (c *checker) leaseEnded(v sched.VCConfig, by gangKey, started, now sched.Time) bool {
+func (c *checker) leaseEnded(v model.VCConfig, by gangKey, started, now model.Time) bool {
 	lease := seconds(v, "lease", 1200)
-	round := max(sched.Time(seconds(v, "round", min(300, int64(lease/sched.Second)/4))), 1)
-	ran := sched.Duration(now - started)
+	round := max(model.Time(seconds(v, "round", min(300, int64(lease/model.Second)/4))), 1)
+	ran := model.Duration(now - started)
 	if started == 0 || ran < lease {
 		return false
 	}
@@ -122,14 +123,14 @@ func (c *checker) leaseEnded(v sched.VCConfig, by gangKey, started, now sched.Ti
 }
 
 // seconds reads a parameter of a policy.
-func seconds(v sched.VCConfig, key string, otherwise int64) sched.Duration {
+func seconds(v model.VCConfig, key string, otherwise int64) model.Duration {
 	if n, err := strconv.ParseInt(parameter(v, key), 10, 64); err == nil {
 		otherwise = n
 	}
-	return sched.Duration(otherwise) * sched.Second
+	return model.Duration(otherwise) * model.Second
 }
 
-func parameter(v sched.VCConfig, key string) string {
+func parameter(v model.VCConfig, key string) string {
 	for _, p := range v.Params {
 		if p.Key == key {
 			return p.Value
@@ -139,7 +140,7 @@ func parameter(v sched.VCConfig, key string) string {
 }
 
 // service is how long a gang has run, in all its attempts.
-func (c *checker) service(g gangKey, now sched.Time) sched.Duration {
+func (c *checker) service(g gangKey, now model.Time) model.Duration {
 	ran := c.ran[g]
 	for id, a := range c.live {
 		if id.Job == g.job && id.Gang == g.gang && a.started > 0 {
@@ -151,7 +152,7 @@ func (c *checker) service(g gangKey, now sched.Time) sched.Duration {
 
 // remaining is what a job declares less what the gang has run, at least a microsecond;
 // endless where it declares nothing.
-func (c *checker) remaining(g gangKey, now sched.Time) float64 {
+func (c *checker) remaining(g gangKey, now model.Time) float64 {
 	if d := c.jobs[g.job].Hints.Duration; d > 0 {
 		return float64(max(d-c.service(g, now), 1))
 	}
@@ -169,7 +170,7 @@ func (c *checker) leavesTimes(g gangKey, d float64) float64 {
 
 // urgency is a job's next deadline, or when none is left what remains of it, which
 // comes after all deadlines.
-func (c *checker) urgency(g gangKey, now sched.Time) float64 {
+func (c *checker) urgency(g gangKey, now model.Time) float64 {
 	for _, d := range c.jobs[g.job].Hints.Deadlines {
 		if at := c.submitted[g.job].Add(d.After); at > now {
 			return float64(at) - 1e16 // below zero for some hundred years
@@ -179,12 +180,12 @@ func (c *checker) urgency(g gangKey, now sched.Time) float64 {
 }
 
 // queue is which of the queues of attained service a gang stands in.
-func (c *checker) queue(v sched.VCConfig, g gangKey, now sched.Time) int {
+func (c *checker) queue(v model.VCConfig, g gangKey, now model.Time) int {
 	limits := []string{"3250", "7200"}
 	if text := parameter(v, "limits"); text != "" {
 		limits = strings.Split(text, "/")
 	}
-	served := c.leavesTimes(g, float64(c.sincePromoted(v, g, now))/float64(sched.Second))
+	served := c.leavesTimes(g, float64(c.sincePromoted(v, g, now))/float64(model.Second))
 	return len(limits) - len(slices.DeleteFunc(limits, func(l string) bool {
 		n, err := strconv.ParseFloat(l, 64)
 		return err == nil && served >= n

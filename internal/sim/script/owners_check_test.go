@@ -3,8 +3,9 @@ package script_test
 import (
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // owners are the checker's books of who runs on which device, by what each attempt was
@@ -12,17 +13,17 @@ import (
 // and who runs there knows nothing of it.
 type owners struct {
 	cluster *cell.Cluster // as the file in force has it
-	began   map[sched.AttemptID]*owner
+	began   map[model.AttemptID]*owner
 }
 
 // owner is an attempt that may live. first is the attempt on whose leaves it is: its own
 // id, or that of the one whom it joined, or who was joined by that one.
 type owner struct {
-	first sched.AttemptID
+	first model.AttemptID
 	tasks []cell.Started
 }
 
-func newOwners() owners { return owners{began: map[sched.AttemptID]*owner{}} }
+func newOwners() owners { return owners{began: map[model.AttemptID]*owner{}} }
 
 // configured notes how devices are divided from now on, and what machines are called.
 func (o *owners) configured(e sched.Configured) {
@@ -31,7 +32,7 @@ func (o *owners) configured(e sched.Configured) {
 	}
 	for _, own := range o.began {
 		for k := range own.tasks {
-			i := slices.IndexFunc(e.RenamedNodes, func(n sched.NodeRename) bool { return n.From == own.tasks[k].Node })
+			i := slices.IndexFunc(e.RenamedNodes, func(n model.NodeRename) bool { return n.From == own.tasks[k].Node })
 			if i >= 0 {
 				own.tasks[k].Node = e.RenamedNodes[i].To
 			}
@@ -41,7 +42,7 @@ func (o *owners) configured(e sched.Configured) {
 
 // owns notes what an attempt is started with, and checks by device that nobody else has
 // that (I2): but for those on whose leaves it is, as one of them.
-func (c *checker) owns(r sched.Record, id, host sched.AttemptID, p cell.Placement) {
+func (c *checker) owns(r sched.Record, id, host model.AttemptID, p cell.Placement) {
 	mine := &owner{first: id}
 	if first := c.owners.began[host]; first != nil {
 		mine.first = first.first

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Limits of a script: one that asks for more is refused.
@@ -259,7 +259,7 @@ func (a *args) number(key string, otherwise int32) int32 {
 	return int32(n)
 }
 
-func (a *args) duration(key string, otherwise sched.Duration) sched.Duration {
+func (a *args) duration(key string, otherwise model.Duration) model.Duration {
 	v, ok := a.get(key)
 	if !ok {
 		return otherwise
@@ -317,23 +317,23 @@ const maxDays = 100 * 365
 var errDuration = errors.New("not a duration such as 90s, 5m or 2d, of at most 36500d")
 
 // parseDuration reads "90s", "1h30m" or "1d".
-func parseDuration(v string) (sched.Duration, error) {
+func parseDuration(v string) (model.Duration, error) {
 	if days, ok := strings.CutSuffix(v, "d"); ok {
 		n, err := strconv.ParseInt(days, 10, 32)
 		if err != nil || n < 0 || n > maxDays {
 			return 0, errDuration
 		}
-		return sched.Duration(n) * 24 * sched.Hour, nil
+		return model.Duration(n) * 24 * model.Hour, nil
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 || d > maxDays*24*time.Hour {
 		return 0, errDuration
 	}
-	return sched.Duration(d.Microseconds()), nil
+	return model.Duration(d.Microseconds()), nil
 }
 
 // formatDuration prints a duration without empty parts: 1h, 5m, 1m30s, 0s.
-func formatDuration(d sched.Duration) string {
+func formatDuration(d model.Duration) string {
 	s := (time.Duration(d) * time.Microsecond).String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

@@ -5,34 +5,34 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/jobs"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // merger joins the facts of several tasks of one attempt at one instant into
 // one line: "a runs" instead of a line for each task.
 type merger struct {
-	attempt sched.AttemptID
-	at      sched.Time
+	attempt model.AttemptID
+	at      model.Time
 	verb    string
 	tasks   []int32
 }
 
 // line adds one line of reaction; the time is printed when it changes.
-func (s *Session) line(at sched.Time, format string, v ...any) {
+func (s *Session) line(at model.Time, format string, v ...any) {
 	s.flush()
 	s.write(at, fmt.Sprintf(format, v...))
 }
 
-func (s *Session) write(at sched.Time, text string) {
+func (s *Session) write(at model.Time, text string) {
 	text = strings.Join(strings.Fields(text), " ")
 	fmt.Fprintf(&s.reaction, "%s  %s\n", s.clock(at), text)
 }
 
 // clock prints an instant as the time since the script began.
-func (s *Session) clock(t sched.Time) string {
-	return formatDuration(sched.Duration(t - epochStart))
+func (s *Session) clock(t model.Time) string {
+	return formatDuration(model.Duration(t - epochStart))
 }
 
 // takeReaction returns what was printed since the last call, and whose reason to
@@ -46,7 +46,7 @@ func (s *Session) takeReaction() string {
 }
 
 // merge adds a task's fact to the line that is being built.
-func (s *Session) merge(at sched.Time, id sched.AttemptID, task int32, verb string) {
+func (s *Session) merge(at model.Time, id model.AttemptID, task int32, verb string) {
 	m := &s.merged
 	if m.attempt != id || m.at != at || m.verb != verb {
 		s.flush()
@@ -75,7 +75,7 @@ func (s *Session) flush() {
 }
 
 // taskName gives "worker[1]" for a task's ordinal.
-func taskName(j *sched.Job, task int32) string {
+func taskName(j *model.Job, task int32) string {
 	for i := range j.Roles {
 		r := &j.Roles[i]
 		if task < r.Tasks {
@@ -87,7 +87,7 @@ func taskName(j *sched.Job, task int32) string {
 }
 
 // label names an attempt by its job, and its gang when the job has several.
-func (s *Session) label(id sched.AttemptID) string {
+func (s *Session) label(id model.AttemptID) string {
 	j := s.jobs[id.Job]
 	if j == nil {
 		return id.String()
@@ -95,7 +95,7 @@ func (s *Session) label(id sched.AttemptID) string {
 	return s.owners.gang(j, id.Gang)
 }
 
-func (o owners) gang(j *sched.Job, gang int32) string {
+func (o owners) gang(j *model.Job, gang int32) string {
 	if len(j.Gangs) < 2 || int(gang) >= len(j.Gangs) {
 		return o.called(j)
 	}
@@ -106,7 +106,7 @@ func (o owners) gang(j *sched.Job, gang int32) string {
 	return o.called(j) + " " + g.Name
 }
 
-func (s *Session) labels(ids []sched.AttemptID) string {
+func (s *Session) labels(ids []model.AttemptID) string {
 	var out []string
 	for _, id := range ids {
 		out = append(out, s.label(id))
@@ -115,7 +115,7 @@ func (s *Session) labels(ids []sched.AttemptID) string {
 }
 
 // by says for whom, when somebody is known.
-func (s *Session) by(id *sched.AttemptID) string {
+func (s *Session) by(id *model.AttemptID) string {
 	if id == nil {
 		return ""
 	}
@@ -300,7 +300,7 @@ func (s *Session) decision(r sched.Record) {
 }
 
 // turns prints who runs when.
-func (s *Session) turns(r *sched.Rotation) string {
+func (s *Session) turns(r *model.Rotation) string {
 	var turns []string
 	for _, turn := range r.Turns {
 		turns = append(turns, strings.Join(strings.Split(s.labels(turn), ", "), " + "))
@@ -338,13 +338,13 @@ func formatEnd(e sched.JobEnded) string {
 		return "has stopped" + because(e.Message)
 	}
 	cause := ""
-	if e.Cause != sched.EndFailed {
+	if e.Cause != model.EndFailed {
 		cause = fmt.Sprintf(" (%s)", e.Cause)
 	}
 	return "has failed" + cause + because(e.Message)
 }
 
-func (s *Session) suspected(at sched.Time, e sched.NodeSuspected) {
+func (s *Session) suspected(at model.Time, e sched.NodeSuspected) {
 	if e.Until == 0 {
 		s.line(at, "%s is no longer suspect", e.Node)
 		return
@@ -352,7 +352,7 @@ func (s *Session) suspected(at sched.Time, e sched.NodeSuspected) {
 	s.line(at, "%s is suspect until %s%s", e.Node, s.clock(e.Until), because(e.Reason))
 }
 
-func (s *Session) again(counted bool, after sched.Time) string {
+func (s *Session) again(counted bool, after model.Time) string {
 	out := ""
 	if counted {
 		out = ", which counts"
@@ -364,7 +364,7 @@ func (s *Session) again(counted bool, after sched.Time) string {
 }
 
 // configured prints a configuration and what it did to attempts.
-func (s *Session) configured(at sched.Time, e sched.Configured) {
+func (s *Session) configured(at model.Time, e sched.Configured) {
 	var vcs []string
 	for _, v := range e.Config.VCs {
 		name := v.Policy
@@ -425,7 +425,7 @@ func formatProgress(e sched.Progress) string {
 	return out
 }
 
-func (s *Session) jobName(id sched.JobID) string {
+func (s *Session) jobName(id model.JobID) string {
 	if j := s.jobs[id]; j != nil {
 		return s.owners.called(j)
 	}
@@ -433,7 +433,7 @@ func (s *Session) jobName(id sched.JobID) string {
 }
 
 // formatJob prints what a job asks for.
-func formatJob(j *sched.Job) string {
+func formatJob(j *model.Job) string {
 	var roles []string
 	for i := range j.Roles {
 		r := &j.Roles[i]
@@ -463,7 +463,7 @@ func formatJob(j *sched.Job) string {
 
 // formatPriority shows OpenPAI's class where there is one.
 func formatPriority(p cell.Priority) string {
-	if name := jobs.PriorityName(p); name != "" {
+	if name := model.PriorityName(p); name != "" {
 		return name
 	}
 	return fmt.Sprintf("priority %d", p)
@@ -497,8 +497,8 @@ func (s *Session) printWaits() {
 		return
 	}
 	err := s.read(func(st *sched.State) {
-		var ids []sched.JobID // the status of none is needed
-		for range sched.Newest(st, func(id sched.JobID, _ *sched.Job, _ sched.Phase) bool {
+		var ids []model.JobID // the status of none is needed
+		for range sched.Newest(st, func(id model.JobID, _ *model.Job, _ sched.Phase) bool {
 			ids = append(ids, id)
 			return false
 		}) {
@@ -547,7 +547,7 @@ func (s *Session) formatWait(e sched.Explanation) string {
 	return out.String()
 }
 
-func (s *Session) formatReason(r sched.Reason) string {
+func (s *Session) formatReason(r model.Reason) string {
 	out := fmt.Sprintf("%s: %s", r.Code, strings.Join(strings.Fields(r.Message), " "))
 	var names []string
 	for _, id := range r.Jobs {

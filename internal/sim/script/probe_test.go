@@ -1,8 +1,9 @@
 package script_test
 
 import (
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // guaranteed asks on a copy of the state for every part of every VC's guarantee
@@ -17,9 +18,9 @@ func (c *checker) guaranteed() {
 		for _, q := range v.Cells {
 			tasks, leaves, sku := whole(&config.Cluster, q)
 			if tasks > 0 {
-				c.probe(v.Name, q, &sched.Job{
+				c.probe(v.Name, q, &model.Job{
 					Name: "probe", User: "probe", VC: v.Name, Priority: cell.MaxGuaranteed,
-					Roles: []sched.Role{{Name: "r", Tasks: tasks, Leaves: leaves, SKUs: []cell.TypeName{sku}, Pinned: q.Pinned, MinFailed: 1, MinSucceeded: -1}},
+					Roles: []model.Role{{Name: "r", Tasks: tasks, Leaves: leaves, SKUs: []cell.TypeName{sku}, Pinned: q.Pinned, MinFailed: 1, MinSucceeded: -1}},
 				})
 			}
 		}
@@ -27,7 +28,7 @@ func (c *checker) guaranteed() {
 }
 
 // whole gives the tasks that fill a part of a guarantee.
-func whole(spec *cell.Spec, q sched.QuotaUse) (tasks, leaves int32, sku cell.TypeName) {
+func whole(spec *cell.Spec, q model.QuotaUse) (tasks, leaves int32, sku cell.TypeName) {
 	for _, chain := range spec.Chains {
 		if chain.Name != q.Chain {
 			continue
@@ -47,8 +48,8 @@ func whole(spec *cell.Spec, q sched.QuotaUse) (tasks, leaves int32, sku cell.Typ
 	return 0, 0, ""
 }
 
-func (c *checker) probe(vc cell.VCName, q sched.QuotaUse, j *sched.Job) {
-	j.Gangs = []sched.Gang{{Name: "all"}}
+func (c *checker) probe(vc cell.VCName, q model.QuotaUse, j *model.Job) {
+	j.Gangs = []model.Gang{{Name: "all"}}
 	for t := range j.Roles[0].Tasks {
 		j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, t)
 	}
@@ -81,8 +82,8 @@ func (c *checker) probe(vc cell.VCName, q sched.QuotaUse, j *sched.Job) {
 type probing struct {
 	c   *checker
 	s   *sched.State
-	now sched.Time
-	job sched.JobID
+	now model.Time
+	job model.JobID
 }
 
 // decide reports whether the job got cells or was promised them.
@@ -102,16 +103,16 @@ func (p *probing) decide() bool {
 	return false
 }
 
-func (p *probing) reason() sched.Reason {
+func (p *probing) reason() model.Reason {
 	if e, ok := p.s.Why(p.job); ok && len(e.Gangs) > 0 {
 		return e.Gangs[0].Reason
 	}
-	return sched.Reason{}
+	return model.Reason{}
 }
 
 // heldBack reports whether the VC's own policy makes the job wait: it says so, or it
 // insists on places near each other, which the cells that are in use are not.
-func (p *probing) heldBack(vc cell.VCName, why sched.Reason) bool {
+func (p *probing) heldBack(vc cell.VCName, why model.Reason) bool {
 	if why.Code == sched.HeldBack {
 		return why.Message != ""
 	}
@@ -162,7 +163,7 @@ func (p *probing) buried() bool {
 	for _, j := range p.s.Jobs() {
 		for _, a := range j.Attempts {
 			for t := range j.Tasks {
-				if a.State == sched.AttemptStopping && j.Tasks[t].Gang == a.ID.Gang {
+				if a.State == model.AttemptStopping && j.Tasks[t].Gang == a.ID.Gang {
 					events := p.s.Accept(sched.TaskExited{Attempt: a.ID, Task: int32(t), Exit: sched.Exit{Code: 143}})
 					some = some || len(events) > 0
 					p.apply(events...)

@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What chronus promises, by the checker's own reading of its notes.
@@ -16,7 +17,7 @@ import (
 type promise struct {
 	word    string // demoted, promised, planned, holds, profiles, or "" before
 	told    bool   // it was in the profiler's pool
-	since   sched.Time
+	since   model.Time
 	seconds int64 // as measured, 0 for not
 	option  int   // which deadline
 	sku     cell.TypeName
@@ -26,20 +27,20 @@ type promise struct {
 }
 
 // runs is how long a job runs in all, as chronus says or the job declares.
-func (p *promise) runs(declared sched.Duration) sched.Duration {
+func (p *promise) runs(declared model.Duration) model.Duration {
 	switch {
 	case p.takes > 0:
-		return sched.Duration(p.takes) * sched.Second
+		return model.Duration(p.takes) * model.Second
 	case p.seconds > 0:
-		return sched.Duration(p.seconds) * sched.Second
+		return model.Duration(p.seconds) * model.Second
 	}
 	return declared
 }
 
 // did is how much of that was done by a job that ran for so long; false where the note
 // does not say what it has done since it has so many GPUs.
-func (p *promise) done(ran sched.Duration) (sched.Duration, bool) {
-	return ran + sched.Duration(p.did-p.by)*sched.Second, p.now == p.gpus
+func (p *promise) done(ran model.Duration) (model.Duration, bool) {
+	return ran + model.Duration(p.did-p.by)*model.Second, p.now == p.gpus
 }
 
 func (p *promise) kept() bool {
@@ -79,13 +80,13 @@ func readPromise(note []byte) promise {
 }
 
 // chronusOf is the configuration of a VC under chronus.
-func (c *checker) chronusOf(vc cell.VCName) (sched.VCConfig, bool) {
+func (c *checker) chronusOf(vc cell.VCName) (model.VCConfig, bool) {
 	for _, v := range c.state.Config().VCs {
 		if v.Name == vc {
 			return v, v.Policy == "chronus"
 		}
 	}
-	return sched.VCConfig{}, false
+	return model.VCConfig{}, false
 }
 
 // noted checks what a policy says about a job, and keeps it.
@@ -100,7 +101,7 @@ func (c *checker) noted(r sched.Record, e sched.Noted) {
 	case e.Policy == "offers":
 		if f := strings.Fields(string(e.Data)); len(f) == 3 {
 			until, _ := strconv.ParseInt(f[1], 10, 64)
-			c.filters[e.Job] = sched.Time(until)
+			c.filters[e.Job] = model.Time(until)
 		}
 		return
 	case e.Policy != "chronus":
@@ -140,7 +141,7 @@ func (c *checker) noted(r sched.Record, e sched.Noted) {
 
 // canPromise checks that a promise is one that whole leases can keep: between the next
 // boundary and the deadline there are as many as the job needs.
-func (c *checker) canPromise(r sched.Record, v sched.VCConfig, id sched.JobID, p promise) {
+func (c *checker) canPromise(r sched.Record, v model.VCConfig, id model.JobID, p promise) {
 	j := c.jobs[id]
 	if p.seconds == 0 && j.Hints.Duration == 0 {
 		c.fail("C1: event %d: job %s, of which nobody knows how long it runs, is guaranteed", r.Seq, j.Name)
@@ -166,7 +167,7 @@ func (c *checker) canPromise(r sched.Record, v sched.VCConfig, id sched.JobID, p
 
 // leasesFor is how many leases a job needs by its run time, with a start in each and the
 // margin of safety, less what it ran.
-func (c *checker) leasesFor(v sched.VCConfig, id sched.JobID, p promise, now sched.Time) int64 {
+func (c *checker) leasesFor(v model.VCConfig, id model.JobID, p promise, now model.Time) int64 {
 	lease := seconds(v, "lease", 1200)
 	t := int64(p.runs(c.jobs[id].Hints.Duration))
 	leaves, starts := int64(c.leavesTimes(gangKey{job: id}, 1)), int64(1)
@@ -177,7 +178,7 @@ func (c *checker) leasesFor(v sched.VCConfig, id sched.JobID, p promise, now sch
 		starts++
 	}
 	t += t * int64(seconds(v, "restart", 30)) * starts / int64(lease)
-	t += t * int64(seconds(v, "safety", 10)) / int64(100*sched.Second)
+	t += t * int64(seconds(v, "safety", 10)) / int64(100*model.Second)
 	done, known := p.done(c.service(gangKey{job: id}, now))
 	if !known {
 		return 0
@@ -191,17 +192,17 @@ func (c *checker) leasesFor(v sched.VCConfig, id sched.JobID, p promise, now sch
 
 // broken checks why a job loses its guarantee: it ran longer than it said, or something
 // happened to it, or to the room of its VC, since it was given.
-func (c *checker) broken(r sched.Record, v sched.VCConfig, id sched.JobID, was promise, note []byte) {
+func (c *checker) broken(r sched.Record, v model.VCConfig, id model.JobID, was promise, note []byte) {
 	j := c.jobs[id]
 	ran, known := was.done(c.service(gangKey{job: id}, r.Time))
 	said := was.runs(j.Hints.Duration)
 	if was.seconds > 0 || was.takes > 0 {
-		said -= sched.Second // which is rounded up
+		said -= model.Second // which is rounded up
 	}
 	switch {
 	case bytes.HasSuffix(note, []byte("demoted outran its estimate")):
 		if known && ran < said {
-			c.fail("C2: event %d: job %s ran %d s of %d s, and is said to have outrun its estimate", r.Seq, j.Name, ran/sched.Second, said/sched.Second)
+			c.fail("C2: event %d: job %s ran %d s of %d s, and is said to have outrun its estimate", r.Seq, j.Name, ran/model.Second, said/model.Second)
 		}
 	case bytes.HasSuffix(note, []byte("demoted its guarantee is broken")):
 		c.disturbed(fmt.Sprintf("event %d: the guarantee of job %s is broken", r.Seq, j.Name), was)
@@ -212,7 +213,7 @@ func (c *checker) broken(r sched.Record, v sched.VCConfig, id sched.JobID, was p
 
 // pool checks what the profiler says that it cost: more and more, and nobody is measured
 // who was not started.
-func (c *checker) pool(r sched.Record, v sched.VCConfig, note []byte) {
+func (c *checker) pool(r sched.Record, v model.VCConfig, note []byte) {
 	for _, entry := range strings.Split(string(note), "; ") {
 		rest, ok := strings.CutPrefix(entry, "profiler ")
 		if !ok {
@@ -241,7 +242,7 @@ func (c *checker) disturbed(what string, p promise) {
 // givesWay reports whether chronus lets a job take the cells of another of its priority: not of
 // one that holds the lease or is being measured, but for a job that holds the lease and, where
 // the other does, too, has larger tasks.
-func (c *checker) givesWay(of, by sched.JobID) bool {
+func (c *checker) givesWay(of, by model.JobID) bool {
 	switch holds := c.promises[by].word == "holds"; c.promises[of].word {
 	case "holds":
 		return holds && c.largestTask(of) < c.largestTask(by)
@@ -252,7 +253,7 @@ func (c *checker) givesWay(of, by sched.JobID) bool {
 }
 
 // largestTask is the leaves of a job's largest task.
-func (c *checker) largestTask(id sched.JobID) int32 {
+func (c *checker) largestTask(id model.JobID) int32 {
 	var most int32
 	for _, r := range c.jobs[id].Roles {
 		most = max(most, r.Leaves)
@@ -275,7 +276,7 @@ func (c *checker) reordered() {
 }
 
 // punctual checks that a job which is guaranteed ends before the last of its deadlines.
-func (c *checker) punctual(r sched.Record, id sched.JobID) {
+func (c *checker) punctual(r sched.Record, id model.JobID) {
 	if p := c.promises[id]; p.kept() && r.Time > c.lastDeadline(id) {
 		c.disturbed(fmt.Sprintf("event %d: job %s is guaranteed and ends after its deadline", r.Seq, c.jobs[id].Name), p)
 	} else if p.kept() {
@@ -292,7 +293,7 @@ func (c *checker) overdue() {
 	}
 }
 
-func (c *checker) lastDeadline(id sched.JobID) sched.Time {
+func (c *checker) lastDeadline(id model.JobID) model.Time {
 	d := c.jobs[id].Hints.Deadlines
 	return c.submitted[id].Add(d[len(d)-1].After)
 }

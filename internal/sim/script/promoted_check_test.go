@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Who starved under las or gittins, by the checker's own books.
@@ -14,20 +15,20 @@ import (
 // promotion is how long a job of one gang had run when a policy promoted it.
 type promotion struct {
 	policy string
-	ran    sched.Duration
+	ran    model.Duration
 }
 
-func (c *checker) config(vc cell.VCName) sched.VCConfig {
+func (c *checker) config(vc cell.VCName) model.VCConfig {
 	for _, v := range c.state.Config().VCs {
 		if v.Name == vc {
 			return v
 		}
 	}
-	return sched.VCConfig{}
+	return model.VCConfig{}
 }
 
 // sincePromoted is the service of a gang that counts under las and gittins.
-func (c *checker) sincePromoted(v sched.VCConfig, g gangKey, now sched.Time) sched.Duration {
+func (c *checker) sincePromoted(v model.VCConfig, g gangKey, now model.Time) model.Duration {
 	ran := c.service(g, now)
 	if p := c.promoted[g.job]; p.policy == v.Policy && parameter(v, "promote") != "" {
 		ran -= p.ran
@@ -39,7 +40,7 @@ func (c *checker) sincePromoted(v sched.VCConfig, g gangKey, now sched.Time) sch
 // has waited for long enough.
 func (c *checker) promotes(r sched.Record, e sched.Noted) {
 	v, g, j := c.config(e.VC), gangKey{e.Job, 0}, c.jobs[e.Job]
-	var ran sched.Duration
+	var ran model.Duration
 	knob, err := strconv.ParseFloat(parameter(v, "promote"), 64)
 	if _, scanned := fmt.Sscanf(string(e.Data), "promoted after %dus", &ran); err != nil || scanned != nil || len(j.Gangs) != 1 {
 		c.fail("L1: event %d: %s notes %q of job %s (%d gangs)", r.Seq, v.Policy, e.Data, j.Name, len(j.Gangs))
@@ -49,7 +50,7 @@ func (c *checker) promotes(r sched.Record, e sched.Noted) {
 	limit, _ := strconv.ParseFloat(first, 64)
 	since := c.sincePromoted(v, g, r.Time)
 	waited := float64(r.Time - c.ended[g])
-	if ran != c.service(g, r.Time) || c.leavesTimes(g, float64(since)/float64(sched.Second)) < limit || waited < knob*float64(since)-1 {
+	if ran != c.service(g, r.Time) || c.leavesTimes(g, float64(since)/float64(model.Second)) < limit || waited < knob*float64(since)-1 {
 		c.fail("L2: event %d: job %s is promoted after %v; it ran %v, %v since it was before, and waited %v", r.Seq, j.Name, ran, c.service(g, r.Time), since, waited)
 	}
 	c.met.promoted++

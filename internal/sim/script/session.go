@@ -7,17 +7,18 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // epochStart is the instant at which every script begins: times are printed as
 // the difference to it.
-const epochStart = sched.Time(1_000_000_000 * sched.Second)
+const epochStart = model.Time(1_000_000_000 * model.Second)
 
 // errCrash stands for the death of the process around an append.
 var errCrash = fmt.Errorf("%w: a crash that the script asked for", engine.ErrFenced)
@@ -37,14 +38,14 @@ type Session struct {
 	ended  error // of the engine that ended last
 
 	seq       uint64 // of the last record seen
-	jobs      map[sched.JobID]*sched.Job
-	latest    map[string]sched.JobID // by what the script calls it
+	jobs      map[model.JobID]*model.Job
+	latest    map[string]model.JobID // by what the script calls it
 	owners    owners
-	finished  map[sched.JobID]sched.JobStatus
+	finished  map[model.JobID]sched.JobStatus
 	over      map[sched.GangRef]int32 // the last attempt of a gang that ended
 	behaviors map[[2]string]behavior  // by user and name
 	usual     sim.Behavior
-	waits     map[sched.JobID]string
+	waits     map[model.JobID]string
 	reaction  strings.Builder
 	merged    merger
 	failed    int
@@ -60,11 +61,11 @@ type Session struct {
 
 // behavior overrides how a job's tasks behave.
 type behavior struct {
-	stop     *sched.Duration
+	stop     *model.Duration
 	stubborn bool
 	code     int32
-	start    *sched.Duration
-	runs     sched.Duration // 0 is what the job declares
+	start    *model.Duration
+	runs     model.Duration // 0 is what the job declares
 	packed   int64          // speed beside others in parts per hundred; 0 is full speed
 }
 
@@ -124,13 +125,13 @@ func New() *Session {
 	s := &Session{
 		ctx:     context.Background(),
 		journal: &crashing{Memory: engine.NewMemory()},
-		jobs:    map[sched.JobID]*sched.Job{},
-		latest:  map[string]sched.JobID{}, owners: owners{},
-		finished:  map[sched.JobID]sched.JobStatus{},
+		jobs:    map[model.JobID]*model.Job{},
+		latest:  map[string]model.JobID{}, owners: owners{},
+		finished:  map[model.JobID]sched.JobStatus{},
 		over:      map[sched.GangRef]int32{},
 		behaviors: map[[2]string]behavior{},
-		usual:     sim.Behavior{StopDelay: sched.Second},
-		waits:     map[sched.JobID]string{},
+		usual:     sim.Behavior{StopDelay: model.Second},
+		waits:     map[model.JobID]string{},
 	}
 	s.world = sim.New(sim.Options{
 		Start:  epochStart,
@@ -294,7 +295,7 @@ func (s *Session) give(in engine.Input) (engine.Reply, error) {
 func (s *Session) meta(a *args) sched.Meta {
 	s.keys++
 	return sched.Meta{
-		Subject: sched.Subject(a.text("user", "user")),
+		Subject: model.Subject(a.text("user", "user")),
 		Key:     a.text("key", fmt.Sprintf("line-%d", s.keys)),
 	}
 }

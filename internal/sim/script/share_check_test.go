@@ -4,7 +4,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // joined checks that an attempt joins one that runs, on exactly its leaves, and that
@@ -43,12 +44,12 @@ func (c *checker) rotated(r sched.Record, e sched.Rotated) {
 }
 
 // had is how long an attempt ran by a time, read turn by turn.
-func (c *checker) had(id sched.AttemptID, a *attempt, now sched.Time) sched.Duration {
+func (c *checker) had(id model.AttemptID, a *attempt, now model.Time) model.Duration {
 	if a.started == 0 {
 		return 0
 	}
 	if a.turns == nil {
-		return sched.Duration(now - a.started)
+		return model.Duration(now - a.started)
 	}
 	d := a.had
 	for at := max(a.since, a.started); at < now; {
@@ -57,7 +58,7 @@ func (c *checker) had(id sched.AttemptID, a *attempt, now sched.Time) sched.Dura
 			next = min(now, change)
 		}
 		if a.turns.Runs(id, at) {
-			d += sched.Duration(next - at)
+			d += model.Duration(next - at)
 		}
 		at = next
 	}
@@ -66,7 +67,7 @@ func (c *checker) had(id sched.AttemptID, a *attempt, now sched.Time) sched.Dura
 
 // shares checks everybody who is not alone on a device: both stand in one rotation,
 // each once, all its members hold the same leaves, and their memory fits.
-func (c *checker) shares(one, other sched.AttemptID) {
+func (c *checker) shares(one, other model.AttemptID) {
 	a, b := c.live[one], c.live[other]
 	if a.turns == nil || b.turns == nil || !reflect.DeepEqual(a.turns, b.turns) || a.turns.Turn(other) < 0 || a.turns.Turn(one) < 0 {
 		c.fail("I2: attempts %v and %v have a device in common, and no rotation has both", one, other)

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // doShow prints state: show jobs|cells|free|bindings|vcs|nodes|events, or show
@@ -112,7 +113,7 @@ func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
 	}
 }
 
-func (s *Session) showCell(out *strings.Builder, c sched.CellStatus, depth int) {
+func (s *Session) showCell(out *strings.Builder, c model.CellStatus, depth int) {
 	fmt.Fprintf(out, "%s%s %s %s", strings.Repeat("  ", depth), c.Type, c.Address, c.State)
 	if !c.Healthy {
 		out.WriteString(" bad")
@@ -166,7 +167,7 @@ func showVC(out *strings.Builder, v sched.VCStatus) {
 	}
 }
 
-func (s *Session) showNode(out *strings.Builder, n sched.NodeStatus) {
+func (s *Session) showNode(out *strings.Builder, n model.NodeStatus) {
 	state := map[bool]string{true: "up", false: "down"}[n.Up]
 	if n.Cordoned {
 		state += ", cordoned"

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/jobs"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // shape is "2x4@v100": tasks, leaves a task, and an SKU when it matters. With
@@ -62,16 +62,16 @@ func (s *Session) submit(in engine.Input) (string, error) {
 }
 
 // readJob builds a job from the short form.
-func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
+func (s *Session) readJob(a *args, m sched.Meta) (*model.Job, error) {
 	lazy, incremental, checkpoint, dedicated := a.flag("lazy"), a.flag("incremental"), a.flag("checkpoint"), a.flag("dedicated")
 	packable, suspendable, releases := a.flag("packable"), a.flag("suspendable"), a.flag("releases")
-	j := &sched.Job{
-		Name: sched.JobName(a.word(0)), User: m.Subject,
+	j := &model.Job{
+		Name: model.JobName(a.word(0)), User: m.Subject,
 		VC:          cell.VCName(a.text("vc", "default")),
 		Priority:    priority(a),
 		Retries:     a.number("retries", 0),
 		LazyPreempt: lazy,
-		Grace:       a.duration("grace", 30*sched.Second),
+		Grace:       a.duration("grace", 30*model.Second),
 		TimeLimit:   a.duration("limit", 0),
 		Size:        a.number("size", 0),
 	}
@@ -80,14 +80,14 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 	j.Hints.Deadlines = deadlines(a)
 	j.Hints.Packable, j.Hints.Suspendable, j.Hints.GPUMemoryMB = packable, suspendable || releases, int64(a.number("memory", 0))
 	if releases {
-		j.Hints.Suspend = &sched.SuspendContract{}
+		j.Hints.Suspend = &model.SuspendContract{}
 	}
 	j.AllowedNodes, j.AvoidedNodes, j.PreferredNodes = nodeNames(a, "nodes"), nodeNames(a, "avoid"), nodeNames(a, "prefer")
 	if j.Name == "" {
 		return nil, fmt.Errorf("submit: a job needs a name")
 	}
 	s.readBehavior(a, j)
-	usual := sched.Role{
+	usual := model.Role{
 		SKUs: skuSet(a.text("sku", "")), Pinned: cell.PinnedID(a.text("pinned", "")),
 		MinFailed: a.number("minFailed", 1), MinSucceeded: a.number("minSucceeded", -1),
 		TaskRetries: a.number("taskRetries", 0),
@@ -105,15 +105,15 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 	}
 	if len(j.Roles) == 0 {
 		usual.Name, usual.Tasks, usual.Leaves = "worker", 1, gpus
-		j.Roles, least = []sched.Role{usual}, []int32{1}
+		j.Roles, least = []model.Role{usual}, []int32{1}
 	}
 	gangs(j, least, incremental)
 	return j, a.done(1)
 }
 
 // deadlines reads deadline=10m, or deadline=10m,1h where the value of the job falls.
-func deadlines(a *args) []sched.Deadline {
-	var out []sched.Deadline
+func deadlines(a *args) []model.Deadline {
+	var out []model.Deadline
 	all := a.list("deadline")
 	for i, text := range all {
 		d, err := parseDuration(text)
@@ -121,7 +121,7 @@ func deadlines(a *args) []sched.Deadline {
 			a.fail("deadline=%s: not times after the submission, each later than the one before it", strings.Join(all, ","))
 			return nil
 		}
-		out = append(out, sched.Deadline{After: d, Value: int64(len(all) - i)})
+		out = append(out, model.Deadline{After: d, Value: int64(len(all) - i)})
 	}
 	return out
 }
@@ -135,7 +135,7 @@ func nodeNames(a *args, key string) []cell.NodeName {
 }
 
 // role reads worker=2x4@v100, or worker=1..2x4, and the least number of tasks.
-func role(p pair, usual sched.Role) (sched.Role, int32, bool) {
+func role(p pair, usual model.Role) (model.Role, int32, bool) {
 	m := shape.FindStringSubmatch(p.value)
 	if m == nil {
 		return usual, 0, false
@@ -167,16 +167,16 @@ func skuSet(text string) []cell.TypeName {
 
 // gangs puts the least number of tasks of every role into one gang and each task
 // above it into an extra one; of an incremental job, each task into its own.
-func gangs(j *sched.Job, least []int32, incremental bool) {
+func gangs(j *model.Job, least []int32, incremental bool) {
 	if !incremental {
-		j.Gangs = []sched.Gang{{Name: "all"}}
+		j.Gangs = []model.Gang{{Name: "all"}}
 	}
 	task := int32(0)
 	for i := range j.Roles {
 		for n := range j.Roles[i].Tasks {
 			if incremental || n >= least[i] {
 				name := fmt.Sprintf("%s-%d", j.Roles[i].Name, n)
-				j.Gangs = append(j.Gangs, sched.Gang{Name: name, Tasks: []int32{task}, Extra: !incremental})
+				j.Gangs = append(j.Gangs, model.Gang{Name: name, Tasks: []int32{task}, Extra: !incremental})
 			} else {
 				j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, task)
 			}
@@ -187,7 +187,7 @@ func gangs(j *sched.Job, least []int32, incremental bool) {
 
 // readBehavior keeps how the tasks of a job behave: exit=1, stop=5s or stop=never,
 // runs=5m where that is not what the job declares.
-func (s *Session) readBehavior(a *args, j *sched.Job) {
+func (s *Session) readBehavior(a *args, j *model.Job) {
 	b := behavior{code: a.number("exit", 0)}
 	if v, _ := a.get("stop"); v == "never" {
 		b.stubborn = true
@@ -204,13 +204,13 @@ func (s *Session) readBehavior(a *args, j *sched.Job) {
 }
 
 // whose tells a user's job from another user's of that name.
-func whose(j *sched.Job) [2]string { return [2]string{string(j.User), string(j.Name)} }
+func whose(j *model.Job) [2]string { return [2]string{string(j.User), string(j.Name)} }
 
 // owners are the users who had a name first in a script.
-type owners map[sched.JobName]sched.Subject
+type owners map[model.JobName]model.Subject
 
 // called is what a script calls a job: its name, or USER~NAME where another user had that first.
-func (o owners) called(j *sched.Job) string {
+func (o owners) called(j *model.Job) string {
 	if owner, ok := o[j.Name]; ok {
 		return j.Name.To(owner, j.User)
 	}
@@ -219,7 +219,7 @@ func (o owners) called(j *sched.Job) string {
 
 func priority(a *args) cell.Priority {
 	text := a.text("prio", "test")
-	if p, ok := jobs.PriorityNamed(text); ok {
+	if p, ok := model.PriorityNamed(text); ok {
 		return p
 	}
 	n, err := strconv.ParseInt(text, 10, 16)
@@ -230,8 +230,8 @@ func priority(a *args) cell.Priority {
 }
 
 // job finds the job that a name, or USER~NAME, means now: the last one submitted under it.
-func (s *Session) job(name string) (sched.JobID, *sched.Job, error) {
-	if user, bare, cut := strings.Cut(name, "~"); cut && s.owners[sched.JobName(bare)] == sched.Subject(user) {
+func (s *Session) job(name string) (model.JobID, *model.Job, error) {
+	if user, bare, cut := strings.Cut(name, "~"); cut && s.owners[model.JobName(bare)] == model.Subject(user) {
 		name = bare
 	}
 	id, ok := s.latest[name]
@@ -242,7 +242,7 @@ func (s *Session) job(name string) (sched.JobID, *sched.Job, error) {
 }
 
 // tasks reads the tasks that a command means: task=worker[1], or all of the job.
-func tasks(a *args, j *sched.Job) []int32 {
+func tasks(a *args, j *model.Job) []int32 {
 	var all []int32
 	total := int32(0)
 	for i := range j.Roles {

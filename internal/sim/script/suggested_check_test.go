@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // suggested checks that what an explanation suggests comes true: on a copy of the state
 // somebody does it, and the job gets its cells.
-func (c *checker) suggested(id sched.JobID) {
+func (c *checker) suggested(id model.JobID) {
 	now := c.state.At(c.s.World().Now())
 	e, _ := now.Explain(id)
 	for _, g := range e.Gangs {
@@ -24,17 +25,17 @@ func (c *checker) suggested(id sched.JobID) {
 
 // unfollowed follows a suggestion, and returns why the job waits even so; nil where it does not.
 // Who is first of several that end within microseconds is not told, so each way will do.
-func (c *checker) unfollowed(now *sched.State, id sched.JobID, gang int32, s sched.Suggestion) *sched.Explanation {
+func (c *checker) unfollowed(now *sched.State, id model.JobID, gang int32, s model.Suggestion) *sched.Explanation {
 	var f *future
-	var what sched.JobID
-	for _, early := range []sched.Duration{0, 1, -1, 2, -2} {
+	var what model.JobID
+	for _, early := range []model.Duration{0, 1, -1, 2, -2} {
 		f = c.future(now)
 		f.early = early
 		if what = f.follow(id, s); what == 0 {
 			return nil
 		}
 		f.obey(what)
-		f.wait(f.now.Add(sched.Second)) // a microsecond later an order may have changed by itself
+		f.wait(f.now.Add(model.Second)) // a microsecond later an order may have changed by itself
 		f.obey(what)
 		if f.placed[gangKey{what, gang}] || what != id && f.starts[what] || f.before(gangKey{what, gang}) {
 			c.met.followed++
@@ -66,21 +67,21 @@ const maxEnds = 3
 // future is a copy of the state on which somebody follows a suggestion.
 type future struct {
 	s        *sched.State
-	now      sched.Time
+	now      model.Time
 	placed   map[gangKey]bool
-	starts   map[sched.JobID]bool
-	began    map[sched.AttemptID]sched.Time // less what they stood still
-	due      map[sched.AttemptID]sched.Time
-	obeys    map[sched.AttemptID]bool
+	starts   map[model.JobID]bool
+	began    map[model.AttemptID]model.Time // less what they stood still
+	due      map[model.AttemptID]model.Time
+	obeys    map[model.AttemptID]bool
 	ended    int            // attempts whose time came
-	early    sched.Duration // by which stops end before their grace is over
+	early    model.Duration // by which stops end before their grace is over
 	shared   bool           // somebody takes turns: when he ends depends on the others
 	suspects bool           // a node takes nobody new any more
 }
 
 func (c *checker) future(now *sched.State) *future {
-	f := &future{s: now.Clone(), now: now.Now(), placed: map[gangKey]bool{}, starts: map[sched.JobID]bool{},
-		began: map[sched.AttemptID]sched.Time{}, due: map[sched.AttemptID]sched.Time{}, obeys: map[sched.AttemptID]bool{}}
+	f := &future{s: now.Clone(), now: now.Now(), placed: map[gangKey]bool{}, starts: map[model.JobID]bool{},
+		began: map[model.AttemptID]model.Time{}, due: map[model.AttemptID]model.Time{}, obeys: map[model.AttemptID]bool{}}
 	for id, a := range c.live {
 		f.shared = f.shared || a.turns != nil
 		if a.started > 0 {
@@ -92,13 +93,13 @@ func (c *checker) future(now *sched.State) *future {
 
 // follow does what a suggestion says, and returns the job that should start then; 0 where
 // it does not know how.
-func (f *future) follow(id sched.JobID, g sched.Suggestion) sched.JobID {
+func (f *future) follow(id model.JobID, g model.Suggestion) model.JobID {
 	switch g.Kind {
 	case sched.AfterJobs, sched.WithoutAhead:
 		f.withdraw(g.Jobs...)
 	case sched.AfterTime:
 		f.decide()
-		f.wait(g.At.Add(sched.Second)) // it is told in seconds
+		f.wait(g.At.Add(model.Second)) // it is told in seconds
 	case sched.HardwareFixed:
 		for _, n := range g.Nodes {
 			f.mend(n)
@@ -112,13 +113,13 @@ func (f *future) follow(id sched.JobID, g sched.Suggestion) sched.JobID {
 }
 
 // instead withdraws a job and submits it as a suggestion says.
-func (f *future) instead(id sched.JobID, g sched.Suggestion) sched.JobID {
+func (f *future) instead(id model.JobID, g model.Suggestion) model.JobID {
 	spec, _ := f.s.Spec(id)
 	next := *spec
 	next.Roles = slices.Clone(spec.Roles)
 	switch g.Kind {
 	case sched.SmallerTasks:
-		i := slices.IndexFunc(spec.Roles, func(r sched.Role) bool { return r.Name == g.Role })
+		i := slices.IndexFunc(spec.Roles, func(r model.Role) bool { return r.Name == g.Role })
 		next.Roles[i].Leaves = g.Leaves
 	case sched.AnotherVC:
 		next.VC = g.VC
@@ -176,7 +177,7 @@ func (f *future) look() {
 }
 
 // buries proves all tasks of an attempt dead.
-func (f *future) buries(id sched.AttemptID, x sched.Exit) {
+func (f *future) buries(id model.AttemptID, x sched.Exit) {
 	j, _ := f.s.Job(id.Job)
 	for o := range j.Tasks {
 		if j.Tasks[o].Gang == id.Gang {
@@ -186,7 +187,7 @@ func (f *future) buries(id sched.AttemptID, x sched.Exit) {
 }
 
 // withdraw lets jobs end: they are stopped, and nothing of them lives on.
-func (f *future) withdraw(ids ...sched.JobID) {
+func (f *future) withdraw(ids ...model.JobID) {
 	for _, id := range ids {
 		events, _, _ := f.s.Check(sched.Stop{Meta: sched.Meta{Subject: "probe"}, Job: id}, f.now)
 		f.apply(events...)
@@ -199,7 +200,7 @@ func (f *future) withdraw(ids ...sched.JobID) {
 
 // obey lets the victims of a job leave, those of one gang at one instant, and then those
 // of the next: who leaves and waits again may stand before it.
-func (f *future) obey(id sched.JobID) {
+func (f *future) obey(id model.JobID) {
 	j, _ := f.s.Job(id)
 	for _, a := range j.Attempts {
 		for _, v := range a.Victims {
@@ -214,7 +215,7 @@ func (f *future) mend(node cell.NodeName) {
 	f.apply(f.s.Accept(sched.NodeHealth{Node: node, Up: true})...)
 	f.apply(sched.NodeCordoned{Node: node})
 	nodes := f.s.Nodes()
-	i := slices.IndexFunc(nodes, func(n sched.NodeStatus) bool { return n.Name == node })
+	i := slices.IndexFunc(nodes, func(n model.NodeStatus) bool { return n.Name == node })
 	for _, k := range nodes[i].SKUs {
 		for leaf := range int32(16 * 8) {
 			f.apply(f.s.Accept(sched.LeafHealth{Node: node, SKU: k.SKU, Device: leaf / 8, Part: leaf % 8, Good: true})...)
@@ -225,7 +226,7 @@ func (f *future) mend(node cell.NodeName) {
 
 // wait lets time pass: what is placed starts at once, ends as its job declares, and
 // takes its whole grace where it is stopped.
-func (f *future) wait(end sched.Time) {
+func (f *future) wait(end model.Time) {
 	for steps, calm := 0, 0; calm < 2 && steps < 4000; steps++ { // twice, for a stop without grace ends at once
 		f.watch()
 		next := end
@@ -249,13 +250,13 @@ func (f *future) watch() {
 		spec, _ := f.s.Spec(j.ID)
 		for _, a := range j.Attempts {
 			switch a.State {
-			case sched.AttemptStarting, sched.AttemptRunning:
+			case model.AttemptStarting, model.AttemptRunning:
 				f.start(&j, a.ID)
 				at := f.began[a.ID].Add(max(spec.Hints.Duration-f.saved(&j, spec, a.ID), 1))
 				if spec.Hints.Duration > 0 && spec.TimeLimit == 0 && f.due[a.ID] == 0 && at >= f.now {
 					f.due[a.ID] = at
 				}
-			case sched.AttemptStopping:
+			case model.AttemptStopping:
 				if !f.obeys[a.ID] {
 					f.due[a.ID], f.obeys[a.ID] = max(f.now, a.Told.Add(max(spec.Grace-f.early, 0))), true
 				}
@@ -266,7 +267,7 @@ func (f *future) watch() {
 
 // saved is how long the attempts of a job before its present one ran, where what they did is kept. Of
 // a job of several gangs that is not known: when it ends is not judged.
-func (f *future) saved(j *sched.JobStatus, spec *sched.Job, id sched.AttemptID) sched.Duration {
+func (f *future) saved(j *sched.JobStatus, spec *model.Job, id model.AttemptID) model.Duration {
 	if !spec.Hints.Checkpoint || id.N == 1 {
 		return 0
 	}
@@ -274,15 +275,15 @@ func (f *future) saved(j *sched.JobStatus, spec *sched.Job, id sched.AttemptID) 
 		f.shared = true
 		return 0
 	}
-	ran := sched.Duration(0) // of the present one
+	ran := model.Duration(0) // of the present one
 	if now := f.s.Now(); f.began[id] < now {
-		ran = sched.Duration(now - f.began[id])
+		ran = model.Duration(now - f.began[id])
 	}
 	return max(j.Ran-ran, 0)
 }
 
 // start starts the tasks of an attempt that do not run yet.
-func (f *future) start(j *sched.JobStatus, id sched.AttemptID) {
+func (f *future) start(j *sched.JobStatus, id model.AttemptID) {
 	for o := range j.Tasks {
 		if j.Tasks[o].Gang == id.Gang {
 			f.apply(f.s.Accept(sched.TaskStarted{Attempt: id, Task: int32(o)})...)
@@ -295,7 +296,7 @@ func (f *future) start(j *sched.JobStatus, id sched.AttemptID) {
 
 // end ends the attempts whose time has come, in order.
 func (f *future) end() {
-	var over []sched.AttemptID
+	var over []model.AttemptID
 	for id, at := range f.due {
 		if at <= f.now {
 			over = append(over, id)
@@ -313,6 +314,6 @@ func (f *future) end() {
 	}
 }
 
-func compareIDs(a, b sched.AttemptID) int {
+func compareIDs(a, b model.AttemptID) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
 }

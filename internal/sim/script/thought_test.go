@@ -1,6 +1,9 @@
 package script_test
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
 
 // thought checks of one job that waits that an explanation and an estimate in full change
 // nothing, that every cell is counted once, and that what is suggested comes true, in whatever
@@ -39,7 +42,7 @@ func (c *checker) thought() {
 const thoughtEach = 16
 
 // counted checks that an explanation counts each cell of a level once.
-func (c *checker) counted(job sched.JobName, l *sched.LevelUse) {
+func (c *checker) counted(job model.JobName, l *model.LevelUse) {
 	n := l.Free + l.Lent + l.Bad + l.Cordoned + l.Avoided
 	for _, h := range l.Held {
 		n += h.Cells

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -51,7 +52,7 @@ func (g *generator) oneTrial(name string) string {
 // resizing is what decisions of one batch stop in a VC because jobs are to have fewer members.
 type resizing struct {
 	room  int64                 // leaves that others of the VC could use at its beginning
-	freed map[sched.JobID]int64 // by job
+	freed map[model.JobID]int64 // by job
 }
 
 // resized checks an attempt that stops because its job is to have fewer members: who is
@@ -59,7 +60,7 @@ type resizing struct {
 // room for what others could use, and one job more.
 func (c *checker) resized(r sched.Record, e sched.StopSent, a *attempt) {
 	j := c.jobs[e.Attempt.Job]
-	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == j.VC })
+	i := slices.IndexFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == j.VC })
 	if i < 0 {
 		c.fail("event %d resizes a job of VC %s, which is no more", r.Seq, j.VC)
 		return
@@ -72,13 +73,13 @@ func (c *checker) resized(r sched.Record, e sched.StopSent, a *attempt) {
 			least = max(least, seconds(v, "round", 60))
 		}
 	}
-	paused := c.live[sched.AttemptID{Job: e.Attempt.Job, N: c.last[gangKey{e.Attempt.Job, 0}]}]
+	paused := c.live[model.AttemptID{Job: e.Attempt.Job, N: c.last[gangKey{e.Attempt.Job, 0}]}]
 	if ends := paused != nil && paused.stop && e.Attempt.Gang != 0; !ends && least > 0 && (a.started == 0 || a.started.Add(least) > r.Time) {
-		c.fail("I6: event %d: attempt %v is stopped for a size before it has run for %d s", r.Seq, e.Attempt, least/sched.Second)
+		c.fail("I6: event %d: attempt %v is stopped for a size before it has run for %d s", r.Seq, e.Attempt, least/model.Second)
 	}
 	n := c.room[j.VC]
 	if n == nil {
-		n = &resizing{room: c.usable(j.VC) + c.leaves(e.Attempt), freed: map[sched.JobID]int64{}}
+		n = &resizing{room: c.usable(j.VC) + c.leaves(e.Attempt), freed: map[model.JobID]int64{}}
 		c.room[j.VC] = n
 	}
 	n.freed[e.Attempt.Job] += c.leaves(e.Attempt)
@@ -92,7 +93,7 @@ func (c *checker) resized(r sched.Record, e sched.StopSent, a *attempt) {
 }
 
 // leaves is how many an attempt holds.
-func (c *checker) leaves(id sched.AttemptID) int64 {
+func (c *checker) leaves(id model.AttemptID) int64 {
 	return int64(c.leavesTimes(gangKey{id.Job, id.Gang}, 1))
 }
 
@@ -114,7 +115,7 @@ func (c *checker) usable(vc cell.VCName) int64 {
 }
 
 // late reports whether a trial is ended because its experiment's deadline has passed.
-func (c *checker) late(r sched.Record, id sched.JobID) bool {
+func (c *checker) late(r sched.Record, id model.JobID) bool {
 	j := c.jobs[id]
 	for _, v := range c.state.Config().VCs {
 		if n := len(j.Hints.Deadlines); v.Name == j.VC && v.Policy == "hypersched" && parameter(v, "end") == "true" && n > 0 {

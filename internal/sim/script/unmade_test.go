@@ -5,9 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -29,7 +30,7 @@ func TestUnmadeSeeds(t *testing.T) {
 }
 
 // onlyFifo are the policies of a program that has no others.
-func onlyFifo(c sched.VCConfig) (sched.Policy, error) {
+func onlyFifo(c model.VCConfig) (sched.Policy, error) {
 	if c.Policy != "" && c.Policy != "fifo" {
 		return nil, errors.New("it is not known")
 	}

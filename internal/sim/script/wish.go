@@ -3,8 +3,9 @@ package script
 import (
 	"fmt"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // doWish gives a command of a job's life: hold NAME, release NAME, requeue NAME [hold], each with [reason="..."], and
@@ -47,12 +48,12 @@ func doWish(s *Session, c command) (string, error) {
 }
 
 // cordoned says what becomes of a node.
-func cordoned(now sched.Time, e sched.NodeCordoned) string {
+func cordoned(now model.Time, e sched.NodeCordoned) string {
 	switch {
 	case e.Dead:
 		return "declared dead"
 	case e.Drain > 0:
-		return fmt.Sprintf("cordoned; jobs there have %s to end", formatDuration(sched.Duration(max(e.Drain-now, 0))))
+		return fmt.Sprintf("cordoned; jobs there have %s to end", formatDuration(model.Duration(max(e.Drain-now, 0))))
 	case e.On:
 		return "cordoned"
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 
@@ -37,7 +38,7 @@ func mixedDeadlines() string {
 
 // said is what chronus noted of the jobs of a run.
 type said struct {
-	promised map[sched.JobID]string // the type
+	promised map[model.JobID]string // the type
 	broken   map[string]int         // guarantees, by type
 	early    int                    // promises of another size, or on the slow type
 	miss     float64
@@ -46,7 +47,7 @@ type said struct {
 
 func underChronus(t *testing.T, spec simulate.Spec, file string) said {
 	t.Helper()
-	s := said{promised: map[sched.JobID]string{}, broken: map[string]int{}}
+	s := said{promised: map[model.JobID]string{}, broken: map[string]int{}}
 	count := func(b engine.Batch) {
 		for _, r := range b.Records {
 			n, ok := r.Event.(sched.Noted)

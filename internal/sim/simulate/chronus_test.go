@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 
@@ -30,7 +31,7 @@ const (
 // chronusItself runs the trace, and gives the rows of the page of results.
 func chronusItself(t *testing.T, file string) string {
 	t.Helper()
-	broken, promised := 0, map[sched.JobID]bool{}
+	broken, promised := 0, map[model.JobID]bool{}
 	count := func(b engine.Batch) {
 		for _, r := range b.Records {
 			n, ok := r.Event.(sched.Noted)

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -56,8 +56,8 @@ type Share struct {
 
 // Cluster makes the configuration of a cluster: cells in racks, nodes and switches
 // that halve a node, and VCs that own what Shares says, all with one policy.
-func (l *Layout) Cluster(ms []trace.Shape, shares []Share, vc sched.VCConfig) (*sched.Config, error) {
-	cfg := &sched.Config{}
+func (l *Layout) Cluster(ms []trace.Shape, shares []Share, vc model.VCConfig) (*model.Config, error) {
+	cfg := &model.Config{}
 	var owned []ownership
 	for i, m := range ms {
 		if l.Count {
@@ -113,11 +113,11 @@ func (o ownership) of(chain cell.ChainName, n int32) cell.QuotaSpec {
 }
 
 // sortCluster brings what the core wants sorted into its order.
-func sortCluster(cfg *sched.Config) {
+func sortCluster(cfg *model.Config) {
 	slices.SortFunc(cfg.Cluster.SKUs, func(a, b cell.SKU) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(cfg.Cluster.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(cfg.Cluster.VCs, func(a, b cell.VCSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	slices.SortFunc(cfg.VCs, func(a, b sched.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(cfg.VCs, func(a, b model.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
 }
 
 // addLevels makes the chain: leaf, switches that halve a node, node, rack.

@@ -3,9 +3,10 @@ package simulate
 import (
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // crowd knows who runs where, and so how fast everybody works. When a gang comes or
@@ -15,14 +16,14 @@ type crowd struct {
 	costs  perf.Costs
 	forest *cell.Forest
 	rooms  map[cell.NodeName]*room
-	live   map[sched.AttemptID]*lodger
-	family map[sched.JobID][]*lodger // the gangs of jobs that may hold more or fewer GPUs
+	live   map[model.AttemptID]*lodger
+	family map[model.JobID][]*lodger // the gangs of jobs that may hold more or fewer GPUs
 	last   map[gangKey][]*room       // where gangs were that have no attempt now
-	gangs  map[sched.JobID]int32     // above the last of these
+	gangs  map[model.JobID]int32     // above the last of these
 	round  uint64                    // of looking around
 	// changed is told of everybody who works at another speed from now on, but for who
 	// enters.
-	changed func(sched.AttemptID, perf.Speed)
+	changed func(model.AttemptID, perf.Speed)
 }
 
 // room is a machine with the gangs on it.
@@ -33,7 +34,7 @@ type room struct {
 
 // lodger is a gang that holds its GPUs.
 type lodger struct {
-	id       sched.AttemptID
+	id       model.AttemptID
 	rooms    []*room
 	gpus     int32
 	family   bool   // its job has members above a minimum
@@ -42,21 +43,21 @@ type lodger struct {
 	standing perf.Standing
 	// sharing are those on the same GPUs, itself not among them, turns how many turns
 	// they all take; only who has the same turn is Beside it.
-	sharing []sched.AttemptID
+	sharing []model.AttemptID
 	speed   perf.Speed
 }
 
 // gangKey is one gang of one job.
 type gangKey struct {
-	job  sched.JobID
+	job  model.JobID
 	gang int32
 }
 
 // newCrowd is an empty cluster. Without a model everybody has full speed and nothing
 // is kept.
-func newCrowd(p *plan, changed func(sched.AttemptID, perf.Speed)) *crowd {
-	return &crowd{model: p.model, costs: p.costs, rooms: map[cell.NodeName]*room{}, live: map[sched.AttemptID]*lodger{},
-		family: map[sched.JobID][]*lodger{}, last: map[gangKey][]*room{}, gangs: map[sched.JobID]int32{}, changed: changed}
+func newCrowd(p *plan, changed func(model.AttemptID, perf.Speed)) *crowd {
+	return &crowd{model: p.model, costs: p.costs, rooms: map[cell.NodeName]*room{}, live: map[model.AttemptID]*lodger{},
+		family: map[model.JobID][]*lodger{}, last: map[gangKey][]*room{}, gangs: map[model.JobID]int32{}, changed: changed}
 }
 
 // see follows what the core decided: who is gone, who shares, other cells.
@@ -91,7 +92,7 @@ func (c *crowd) configure(spec *cell.Spec) {
 
 // forget lets go of where the gangs of an ended job were. Without a cost of migrations
 // there is nothing to forget.
-func (c *crowd) forget(id sched.JobID) {
+func (c *crowd) forget(id model.JobID) {
 	for g := range c.gangs[id] {
 		delete(c.last, gangKey{id, g})
 	}
@@ -100,7 +101,7 @@ func (c *crowd) forget(id sched.JobID) {
 
 // startUp is what the start of an attempt costs that has entered, of a job with so many
 // GPUs.
-func (c *crowd) startUp(id sched.AttemptID, gpus int32) sched.Duration {
+func (c *crowd) startUp(id model.AttemptID, gpus int32) model.Duration {
 	if id.N <= 1 {
 		return 0
 	}
@@ -112,7 +113,7 @@ func (c *crowd) startUp(id sched.AttemptID, gpus int32) sched.Duration {
 }
 
 // enter lets a gang begin, and gives its speed. One that is there already stays as it is.
-func (c *crowd) enter(id sched.AttemptID, j *sched.Job, tasks []cell.Task) perf.Speed {
+func (c *crowd) enter(id model.AttemptID, j *model.Job, tasks []cell.Task) perf.Speed {
 	if c.model == nil {
 		return perf.FullSpeed
 	}
@@ -122,12 +123,12 @@ func (c *crowd) enter(id sched.AttemptID, j *sched.Job, tasks []cell.Task) perf.
 	l := &lodger{id: id, speed: perf.FullSpeed, standing: perf.Standing{Model: j.Hints.Model}}
 	c.settle(l, tasks)
 	l.standing.Wants = l.gpus
-	if l.family = slices.ContainsFunc(j.Gangs, func(g sched.Gang) bool { return g.Extra }); l.family {
+	if l.family = slices.ContainsFunc(j.Gangs, func(g model.Gang) bool { return g.Extra }); l.family {
 		c.family[id.Job] = append(c.family[id.Job], l)
 		l.standing.Wants = leavesOf(j)
 	}
 	was, ok := c.last[gangKey{id.Job, id.Gang}]
-	if o := c.live[sched.AttemptID{Job: id.Job, Gang: id.Gang, N: id.N - 1}]; o != nil {
+	if o := c.live[model.AttemptID{Job: id.Job, Gang: id.Gang, N: id.N - 1}]; o != nil {
 		was, ok = o.rooms, true // it leaves at this instant
 	}
 	if ok {
@@ -142,7 +143,7 @@ func (c *crowd) enter(id sched.AttemptID, j *sched.Job, tasks []cell.Task) perf.
 
 // leavesOf is how many GPUs a job has when all of its tasks run; of an elastic one those
 // of its usual size, for which its run time is.
-func leavesOf(j *sched.Job) int32 {
+func leavesOf(j *model.Job) int32 {
 	n, left := int32(0), j.Size
 	for i := range j.Roles {
 		tasks := j.Roles[i].Tasks
@@ -211,7 +212,7 @@ func (c *crowd) locality(a, b cell.LeafID) perf.Locality {
 }
 
 // leave lets a gang go.
-func (c *crowd) leave(id sched.AttemptID) {
+func (c *crowd) leave(id model.AttemptID) {
 	l := c.live[id]
 	if l == nil {
 		return
@@ -237,7 +238,7 @@ func (c *crowd) leave(id sched.AttemptID) {
 }
 
 // rotate lets attempts that share GPUs take turns from now on.
-func (c *crowd) rotate(r *sched.Rotation) {
+func (c *crowd) rotate(r *model.Rotation) {
 	if c.model == nil {
 		return
 	}
@@ -248,7 +249,7 @@ func (c *crowd) rotate(r *sched.Rotation) {
 			if l == nil {
 				continue
 			}
-			l.sharing = slices.DeleteFunc(slices.Clone(all), func(o sched.AttemptID) bool { return o == id })
+			l.sharing = slices.DeleteFunc(slices.Clone(all), func(o model.AttemptID) bool { return o == id })
 			l.standing.Beside = nil
 			for _, o := range turn {
 				if m := c.live[o]; m != nil && o != id {

@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
 // street is a crowd on four machines of four GPUs, and what it was told of.
 func street(t *testing.T, m *perf.Model, costs perf.Costs) (*crowd, *[]string) {
 	t.Helper()
-	cfg, err := (&Layout{}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 4}}, []Share{{Name: "a", Own: []int32{4}}}, sched.VCConfig{})
+	cfg, err := (&Layout{}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 4}}, []Share{{Name: "a", Own: []int32{4}}}, model.VCConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told []string
-	c := newCrowd(&plan{model: m, costs: costs}, func(id sched.AttemptID, s perf.Speed) { told = append(told, fmt.Sprintf("%v %d", id, s)) })
+	c := newCrowd(&plan{model: m, costs: costs}, func(id model.AttemptID, s perf.Speed) { told = append(told, fmt.Sprintf("%v %d", id, s)) })
 	c.configure(&cfg.Cluster)
 	return c, &told
 }
@@ -32,9 +32,9 @@ func on(node int, gpus ...int32) cell.Task {
 	return t
 }
 
-func attempt(job int) sched.AttemptID { return sched.AttemptID{Job: sched.JobID(job), N: 1} }
+func attempt(job int) model.AttemptID { return model.AttemptID{Job: model.JobID(job), N: 1} }
 
-func of(model string) *sched.Job { return &sched.Job{Hints: sched.Hints{Model: model}} }
+func of(name string) *model.Job { return &model.Job{Hints: model.Hints{Model: name}} }
 
 func expect(t *testing.T, what string, told *[]string, want ...string) {
 	t.Helper()
@@ -63,14 +63,14 @@ func TestCrowdOnSharedGPUs(t *testing.T) {
 	c.enter(x, of("x"), []cell.Task{on(0, 0)})
 	c.enter(y, of("y"), []cell.Task{on(0, 0)})
 	*told = nil // for an instant nobody knows that they share
-	c.rotate(&sched.Rotation{Turns: [][]sched.AttemptID{{x, y}}})
+	c.rotate(&model.Rotation{Turns: [][]model.AttemptID{{x, y}}})
 	expect(t, "packed", told, "1.0.1 800000", "2.0.1 750000")
-	c.rotate(&sched.Rotation{Turns: [][]sched.AttemptID{{x}, {y}}, Quantum: sched.Minute})
+	c.rotate(&model.Rotation{Turns: [][]model.AttemptID{{x}, {y}}, Quantum: model.Minute})
 	expect(t, "in turns", told, "1.0.1 900000", "2.0.1 900000")
 	c.enter(attempt(3), of("y"), []cell.Task{on(0, 1)})
 	expect(t, "a neighbour", told, "1.0.1 450000")
 	c.leave(y)
-	c.rotate(&sched.Rotation{Turns: [][]sched.AttemptID{{x}}})
+	c.rotate(&model.Rotation{Turns: [][]model.AttemptID{{x}}})
 	c.leave(attempt(3))
 	if s := c.live[x].speed; s != perf.FullSpeed {
 		t.Errorf("alone again it has %d", s)
@@ -82,9 +82,9 @@ func TestCrowdOfOneJob(t *testing.T) {
 	f := &perf.Factors{GPUs: []perf.Scale{{Model: "x", GPUs: 1, Rate: 1_000_000}, {Model: "x", GPUs: 2, Rate: 1_800_000}, {Model: "x", GPUs: 3, Rate: 2_000_000}}}
 	c, told := street(t, &perf.Model{Factors: f}, perf.Costs{})
 	j := of("x")
-	j.Roles = []sched.Role{{Tasks: 3, Leaves: 1}}
-	j.Gangs = []sched.Gang{{Tasks: []int32{0}}, {Tasks: []int32{1}, Extra: true}, {Tasks: []int32{2}, Extra: true}}
-	gang := func(g int32) sched.AttemptID { return sched.AttemptID{Job: 1, Gang: g, N: 1} }
+	j.Roles = []model.Role{{Tasks: 3, Leaves: 1}}
+	j.Gangs = []model.Gang{{Tasks: []int32{0}}, {Tasks: []int32{1}, Extra: true}, {Tasks: []int32{2}, Extra: true}}
+	gang := func(g int32) model.AttemptID { return model.AttemptID{Job: 1, Gang: g, N: 1} }
 	if s := c.enter(gang(0), j, []cell.Task{on(0, 0)}); s != 500_000 {
 		t.Errorf("the minimum alone has %d", s)
 	}
@@ -128,7 +128,7 @@ func TestLocality(t *testing.T) {
 		{0, 0, 0, perf.OneGPU}, {0, 0, 1, perf.SameSwitch}, {0, 1, 2, perf.SameSocket}, {0, 0, 7, perf.SameNode}, {0, 0, 8, perf.SameRack}, {0, 3, 31, perf.SameRack},
 		{2, 0, 15, perf.SameRack}, {2, 0, 16, perf.CrossRack}, {2, 18, 19, perf.SameSwitch},
 	} {
-		cfg, err := (&Layout{Racks: test.racks}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 8}}, []Share{{Name: "a", Own: []int32{4}}}, sched.VCConfig{})
+		cfg, err := (&Layout{Racks: test.racks}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 8}}, []Share{{Name: "a", Own: []int32{4}}}, model.VCConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -56,7 +57,7 @@ func (s *Spec) speeds(p *plan, wrong *mistakes) {
 
 // offline gives policies what the model of speeds knows of types and numbers of GPUs,
 // unless the cluster file says it.
-func (p *plan) offline(c *sched.Config) {
+func (p *plan) offline(c *model.Config) {
 	if p.model == nil || len(c.Throughputs) > 0 {
 		return
 	}
@@ -68,13 +69,13 @@ func (p *plan) offline(c *sched.Config) {
 }
 
 // seconds reads a time in seconds.
-func seconds(text string) (sched.Duration, error) {
+func seconds(text string) (model.Duration, error) {
 	var f float64
 	var tail string
 	if n, _ := fmt.Sscanf(text, "%g%s", &f, &tail); n != 1 || !(f >= 0 && f <= maxSeconds) {
 		return 0, fmt.Errorf("%q is not a time in seconds", text)
 	}
-	return sched.Duration(math.Round(f * 1e6)), nil
+	return model.Duration(math.Round(f * 1e6)), nil
 }
 
 // parseNoise reads how wrong policies are about run times: survey draws from the
@@ -114,7 +115,7 @@ type faults struct {
 }
 
 // failing is how often something fails and how long that lasts.
-type failing struct{ mtbf, repair sched.Duration }
+type failing struct{ mtbf, repair model.Duration }
 
 // parseFaults reads MTBF,REPAIR of nodes and leaf:MTBF,REPAIR of leaves; both are
 // joined by a slash.
@@ -133,7 +134,7 @@ func parseFaults(text string, seed uint64) (*faults, error) {
 		mtbf, repair, ok := strings.Cut(part, ",")
 		a, err1 := seconds(mtbf)
 		b, err2 := seconds(repair)
-		if !ok || err1 != nil || err2 != nil || a < sched.Second || b < sched.Second || *to != nil {
+		if !ok || err1 != nil || err2 != nil || a < model.Second || b < model.Second || *to != nil {
 			return nil, fmt.Errorf("want MTBF,REPAIR of nodes in seconds, each at least 1, or leaf:MTBF,REPAIR of devices, or both joined by a slash, found %q", text)
 		}
 		*to = &failing{a, b}
@@ -147,7 +148,7 @@ const leafSeeds = 1 << 32
 // plan lets the nodes and leaves of a world fail as long as busy says that something
 // is to come. A node that fails takes its tasks with it when it is rebooted; what runs on
 // a bad leaf goes on, and nothing starts there until it is repaired.
-func (f *faults) plan(w *sim.World, c *sched.Config, busy func() bool) {
+func (f *faults) plan(w *sim.World, c *model.Config, busy func() bool) {
 	if f.node != nil {
 		for i, name := range nodesOf(c.Cluster.Cells, c) {
 			f.node.plan(w, rand.New(rand.NewPCG(f.seed, uint64(i))), busy,
@@ -185,14 +186,14 @@ func (f *failing) plan(w *sim.World, rng *rand.Rand, busy func() bool, down, up 
 	w.At(f.next(rng), fail)
 }
 
-func (f *failing) next(rng *rand.Rand) sched.Duration {
-	return max(sched.Duration(math.Round(-math.Log(1-rng.Float64())*float64(f.mtbf))), 1)
+func (f *failing) next(rng *rand.Rand) model.Duration {
+	return max(model.Duration(math.Round(-math.Log(1-rng.Float64())*float64(f.mtbf))), 1)
 }
 
 // failures are jobs of a trace that fail though it does not say so.
 type failures struct {
 	percent uint64
-	mean    sched.Duration // after which they fail, exponentially distributed
+	mean    model.Duration // after which they fail, exponentially distributed
 	retries int32          // of every job; who fails once fails again after as long
 	seed    uint64
 }
@@ -237,7 +238,7 @@ const failureSeeds = 0x5bd1e995
 
 // of is after how long a job fails; 0 is never. It is drawn by the job's name, so that it
 // fails alike in every part of the trace.
-func (f *failures) of(id string) sched.Duration {
+func (f *failures) of(id string) model.Duration {
 	if f == nil {
 		return 0
 	}
@@ -246,5 +247,5 @@ func (f *failures) of(id string) sched.Duration {
 		return 0
 	}
 	u := (float64(mix(x, f.seed)>>11) + 0.5) / (1 << 53)
-	return max(sched.Duration(math.Round(-math.Log(u)*float64(f.mean))), 1)
+	return max(model.Duration(math.Round(-math.Log(u)*float64(f.mean))), 1)
 }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Jobs that are drawn to fail do so after about the mean, as many as asked for.
@@ -13,13 +13,13 @@ func TestFailuresAreDrawn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, sum := 0, sched.Duration(0)
+	n, sum := 0, model.Duration(0)
 	for i := range 10_000 {
 		if d := f.of(strconv.Itoa(i)); d > 0 {
 			n, sum = n+1, sum+d
 		}
 	}
-	if mean := sum / sched.Duration(max(n, 1)) / sched.Second; n < 1800 || n > 2200 || mean < 90 || mean > 110 {
+	if mean := sum / model.Duration(max(n, 1)) / model.Second; n < 1800 || n > 2200 || mean < 90 || mean > 110 {
 		t.Errorf("%d of 10000 jobs fail, after %d s in the mean", n, mean)
 	}
 	if f, err := parseFailures("20,100,3", 7); err != nil || f.retriesOf() != 3 {

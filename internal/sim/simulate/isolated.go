@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/spec/trace"
 )
@@ -17,13 +17,13 @@ type Isolation struct {
 	Nodes     int32
 	Jobs      int
 	Different int            // jobs whose start or end differs
-	Late      sched.Duration // sum of how much later those ended that ended later
-	Early     sched.Duration // sum of how much earlier those ended that ended earlier
+	Late      model.Duration // sum of how much later those ended that ended later
+	Early     model.Duration // sum of how much earlier those ended that ended earlier
 	First     string         // the first job by submission that differs, and how
 }
 
 // times are when a job began and ended.
-type times struct{ start, end sched.Time }
+type times struct{ start, end model.Time }
 
 // Isolated replays a trace once with all VCs on one cluster, and then each VC alone
 // on the nodes that are its share. Where VCs own cells every job must start and end
@@ -112,7 +112,7 @@ func (d *Isolation) compare(id string, shared, alone times) {
 	if d.Different++; d.First == "" {
 		d.First = fmt.Sprintf("%s: %s to %s shared, %s to %s alone", id, span(shared.start), span(shared.end), span(alone.start), span(alone.end))
 	}
-	if late := sched.Duration(shared.end - alone.end); late > 0 {
+	if late := model.Duration(shared.end - alone.end); late > 0 {
 		d.Late += late
 	} else {
 		d.Early -= late
@@ -120,6 +120,6 @@ func (d *Isolation) compare(id string, shared, alone times) {
 }
 
 // span is an instant in seconds of the run.
-func span(t sched.Time) string {
-	return fmt.Sprintf("%.1f s", float64(t-Origin)/float64(sched.Second))
+func span(t model.Time) string {
+	return fmt.Sprintf("%.1f s", float64(t-Origin)/float64(model.Second))
 }

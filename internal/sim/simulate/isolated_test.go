@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"
 )
@@ -79,8 +79,8 @@ func threeTeams(t testing.TB, jobs, loadMilli int64) string {
 		if n/10%10 > 0 && loadMilli <= 1100 {
 			j.Loss = nil
 		}
-		j.VC, j.Interval = teams[n%7%3], max(j.Duration/5, sched.Minute)
-		j.Submit -= j.Submit % sched.Time(time.Minute/time.Microsecond)
+		j.VC, j.Interval = teams[n%7%3], max(j.Duration/5, model.Minute)
+		j.Submit -= j.Submit % model.Time(time.Minute/time.Microsecond)
 		if err := w.Write(&j); err != nil {
 			t.Fatal(err)
 		}

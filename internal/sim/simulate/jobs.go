@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -35,15 +35,15 @@ type jobs struct {
 	noise func(uint64) int64
 	needs int64 // MiB of each GPU; 0 is not known
 	// listens is how often jobs tell their progress while they share GPUs; 0 is never.
-	listens sched.Duration
+	listens model.Duration
 	tasks   []int32 // 0, 1, 2, ...: what gangs are made of, only to read
 }
 
 // made is a job of the core with the memory for what most jobs have, and its work.
 type made struct {
-	sched.Job
-	roles [1]sched.Role
-	gangs [1]sched.Gang
+	model.Job
+	roles [1]model.Role
+	gangs [1]model.Gang
 	work  work
 }
 
@@ -65,15 +65,15 @@ func newJobs(s *Spec, p *plan) jobs {
 func (b *jobs) job(t *trace.Job) *made {
 	m := &made{}
 	j := &m.Job
-	*j = sched.Job{Roles: m.roles[:0], Gangs: m.gangs[:0], Name: sched.JobName(t.ID), User: sched.Subject(t.User), VC: cell.VCName(t.VC),
-		Hints: sched.Hints{Class: t.Class, Deadlines: t.Deadlines, Duration: t.Duration, Iterations: t.Iterations, Model: t.Model,
+	*j = model.Job{Roles: m.roles[:0], Gangs: m.gangs[:0], Name: model.JobName(t.ID), User: model.Subject(t.User), VC: cell.VCName(t.VC),
+		Hints: model.Hints{Class: t.Class, Deadlines: t.Deadlines, Duration: t.Duration, Iterations: t.Iterations, Model: t.Model,
 			App: t.App, Checkpoint: true, Suspendable: true, Packable: true, GPUMemoryMB: b.needs}}
 	if t.Estimate > 0 {
 		j.Hints.Duration = t.Estimate
 	}
 	if b.noise != nil {
 		// By name, so that a job has the same error in every part of the trace.
-		j.Hints.Duration = max(t.Duration/1000*sched.Duration(b.noise(hashText(t.ID))), 1)
+		j.Hints.Duration = max(t.Duration/1000*model.Duration(b.noise(hashText(t.ID))), 1)
 	}
 	if b.one {
 		j.VC = onlyVC
@@ -91,24 +91,24 @@ func (b *jobs) job(t *trace.Job) *made {
 		full, size, rest = t.GPUs, 1, 0
 	}
 	skus := b.skus(t)
-	b.role(j, sched.Role{Name: "worker", Tasks: full, Leaves: size, SKUs: skus})
-	b.role(j, sched.Role{Name: "rest", Tasks: min(rest, 1), Leaves: rest, SKUs: skus})
+	b.role(j, model.Role{Name: "worker", Tasks: full, Leaves: size, SKUs: skus})
+	b.role(j, model.Role{Name: "rest", Tasks: min(rest, 1), Leaves: rest, SKUs: skus})
 	n := int32(0)
 	for i := range j.Roles {
 		n += j.Roles[i].Tasks
 	}
-	j.Gangs = append(j.Gangs, sched.Gang{Name: "all", Tasks: b.ordinals(0, n)})
+	j.Gangs = append(j.Gangs, model.Gang{Name: "all", Tasks: b.ordinals(0, n)})
 	return m
 }
 
 // elastic gives a job one member a GPU: the least that it can have start together.
-func (b *jobs) elastic(j *sched.Job, t *trace.Job) {
+func (b *jobs) elastic(j *model.Job, t *trace.Job) {
 	most := min(t.MaxGPUs, maxMembers)
 	least := min(t.MinGPUs, most)
-	b.role(j, sched.Role{Name: "worker", Tasks: most, Leaves: 1, SKUs: b.skus(t)})
-	j.Gangs = append(j.Gangs, sched.Gang{Name: "all", Tasks: b.ordinals(0, least)})
+	b.role(j, model.Role{Name: "worker", Tasks: most, Leaves: 1, SKUs: b.skus(t)})
+	j.Gangs = append(j.Gangs, model.Gang{Name: "all", Tasks: b.ordinals(0, least)})
 	for o := least; o < most; o++ {
-		j.Gangs = append(j.Gangs, sched.Gang{Name: "more", Tasks: b.ordinals(o, o+1), Extra: true})
+		j.Gangs = append(j.Gangs, model.Gang{Name: "more", Tasks: b.ordinals(o, o+1), Extra: true})
 	}
 	if t.GPUs < most {
 		j.Size = t.GPUs
@@ -117,7 +117,7 @@ func (b *jobs) elastic(j *sched.Job, t *trace.Job) {
 
 // role adds a role that has tasks. All of its tasks must succeed, and one that
 // fails fails the job.
-func (b *jobs) role(j *sched.Job, r sched.Role) {
+func (b *jobs) role(j *model.Job, r model.Role) {
 	if r.Tasks == 0 {
 		return
 	}
@@ -179,7 +179,7 @@ func taskSKUs(t *trace.Job) []string {
 
 // fits keeps a job off the types of GPUs on which the table of throughputs says that it
 // cannot run, and counts that. It is false, and the job refused, where no other is left.
-func (r *runner) fits(j *sched.Job, gpus int32) bool {
+func (r *runner) fits(j *model.Job, gpus int32) bool {
 	w := perf.Work{Model: j.Hints.Model, Scale: gpus}
 	apart := r.plan.nodeGPUs > 0 && gpus > r.plan.nodeGPUs
 	var all, off []cell.TypeName

@@ -15,7 +15,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/spec/trace"
 )
@@ -190,7 +191,7 @@ func (out Folder) Files() []string {
 // fill runs and writes a folder of results. They get their places when all of them are
 // written, the manifest last: a folder with one is finished, and a run that does not
 // come to its end leaves what was there.
-func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Options) (*Result, error)) (r *Result, err error) {
+func (out Folder) fill(m Manifest, origin model.Time, o Options, run func(Options) (*Result, error)) (r *Result, err error) {
 	m.Version = out.Version
 	dir := filepath.Join(out.Dir, unfinished)
 	was, missing := os.Stat(out.Dir)
@@ -249,7 +250,7 @@ func (out Folder) publish(from string) error {
 }
 
 // runJobs runs with the table of jobs written as they end.
-func runJobs(file string, origin sched.Time, o Options, run func(Options) (*Result, error)) (*Result, error) {
+func runJobs(file string, origin model.Time, o Options, run func(Options) (*Result, error)) (*Result, error) {
 	f, err := os.Create(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the results: %w", err)

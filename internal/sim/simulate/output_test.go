@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 )

@@ -5,15 +5,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
 )
 
 // packing is what lets a policy pack jobs of a trace by what is seen of them: they tell
 // their progress while they share GPUs, and each fits into the memory of a GPU beside
 // others. The zero value is that nobody is packed.
 type packing struct {
-	report sched.Duration
+	report model.Duration
 	needs  int64 // MiB of each GPU
 }
 
@@ -58,9 +58,9 @@ const windowReports = 6
 
 // window is for how long the policy of a VC watches jobs that share GPUs; 0 where it packs
 // nobody.
-func window(v *sched.VCConfig) sched.Duration {
+func window(v *model.VCConfig) model.Duration {
 	of := func(key string) string {
-		i := slices.IndexFunc(v.Params, func(p sched.Param) bool { return p.Key == key })
+		i := slices.IndexFunc(v.Params, func(p model.Param) bool { return p.Key == key })
 		if i < 0 {
 			return ""
 		}
@@ -74,7 +74,7 @@ func window(v *sched.VCConfig) sched.Duration {
 		text += "s"
 	}
 	if d, err := time.ParseDuration(text); err == nil {
-		return sched.Duration(d.Microseconds())
+		return model.Duration(d.Microseconds())
 	}
-	return 300 * sched.Second
+	return 300 * model.Second
 }

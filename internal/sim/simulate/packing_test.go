@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"
@@ -18,16 +19,16 @@ import (
 
 // together follows who is packed with whom, and for how long.
 type together struct {
-	names map[sched.JobID]string
-	since map[[2]sched.JobID]sched.Time
-	over  map[sched.JobID]bool
+	names map[model.JobID]string
+	since map[[2]model.JobID]model.Time
+	over  map[model.JobID]bool
 	// parted are pairs that were parted while both lived, with how long they were together;
 	// kept are those one of which ended.
-	parted, kept map[string]sched.Duration
+	parted, kept map[string]model.Duration
 }
 
 func (p *together) see(r sched.Record) {
-	now := map[[2]sched.JobID]bool{}
+	now := map[[2]model.JobID]bool{}
 	switch e := r.Event.(type) {
 	case sched.JobSubmitted:
 		p.names[e.ID] = string(e.Job.Name)
@@ -36,28 +37,28 @@ func (p *together) see(r sched.Record) {
 	case sched.TaskExited:
 		p.over[e.Attempt.Job] = true
 	case sched.Rotated:
-		members := map[sched.JobID]bool{}
+		members := map[model.JobID]bool{}
 		for _, turn := range e.Rotation.Turns {
 			for _, a := range turn {
 				members[a.Job] = true
 			}
 			if len(turn) == 2 {
-				now[[2]sched.JobID{turn[0].Job, turn[1].Job}] = true
+				now[[2]model.JobID{turn[0].Job, turn[1].Job}] = true
 			}
 		}
 		for pair, since := range p.since {
 			switch name := p.names[pair[0]] + "+" + p.names[pair[1]]; {
-			case !members[pair[0]] && !members[pair[1]] || now[pair] || now[[2]sched.JobID{pair[1], pair[0]}]:
+			case !members[pair[0]] && !members[pair[1]] || now[pair] || now[[2]model.JobID{pair[1], pair[0]}]:
 				continue
 			case p.over[pair[0]] || p.over[pair[1]]:
-				p.kept[name] = sched.Duration(r.Time - since)
+				p.kept[name] = model.Duration(r.Time - since)
 			default:
-				p.parted[name] = sched.Duration(r.Time - since)
+				p.parted[name] = model.Duration(r.Time - since)
 			}
 			delete(p.since, pair)
 		}
 		for pair := range now {
-			if _, was := p.since[pair]; !was && p.since[[2]sched.JobID{pair[1], pair[0]}] == 0 {
+			if _, was := p.since[pair]; !was && p.since[[2]model.JobID{pair[1], pair[0]}] == 0 {
 				p.since[pair] = r.Time
 			}
 		}
@@ -67,8 +68,8 @@ func (p *together) see(r sched.Record) {
 // packed runs jobs under a policy and tells who was packed with whom.
 func packed(t *testing.T, spec simulate.Spec, jobs []string) (*together, *metrics.Summary) {
 	t.Helper()
-	p := &together{names: map[sched.JobID]string{}, since: map[[2]sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
-		parted: map[string]sched.Duration{}, kept: map[string]sched.Duration{}}
+	p := &together{names: map[model.JobID]string{}, since: map[[2]model.JobID]model.Time{}, over: map[model.JobID]bool{},
+		parted: map[string]model.Duration{}, kept: map[string]model.Duration{}}
 	file := written(t, "jobs.jsonl", `{"comb_trace":1}`+"\n"+strings.Join(jobs, "\n"))
 	r, err := simulate.Run(context.Background(), spec, &simulate.Trace{Path: file}, simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {
 		for _, rec := range b.Records {
@@ -89,7 +90,7 @@ func TestPackingBySpeed(t *testing.T) {
 	for _, c := range []struct {
 		model, policy, kept, parted string
 		table                       string
-		windows                     sched.Duration // within which they are parted
+		windows                     model.Duration // within which they are parted
 		slower, faster              float64        // bounds of the makespan, of two hours of work
 	}{
 		{"good", "gandiva", "a+b", "", table, 0, 1.40, 1.50},
@@ -106,13 +107,13 @@ func TestPackingBySpeed(t *testing.T) {
 		if hours := float64(s.Makespan) / 3600; hours < c.slower || hours > c.faster {
 			t.Errorf("%s under %s: both end after %.3f hours, want %.2f to %.2f", c.model, c.policy, hours, c.slower, c.faster)
 		}
-		if d := p.parted[c.parted]; d > c.windows*300*sched.Second {
+		if d := p.parted[c.parted]; d > c.windows*300*model.Second {
 			t.Errorf("%s were parted after %v", c.parted, d)
 		}
 	}
 }
 
-func keys(m map[string]sched.Duration) []string {
+func keys(m map[string]model.Duration) []string {
 	var out []string
 	for k := range m {
 		out = append(out, strings.Join(sorted(strings.Split(k, "+")), "+"))
@@ -202,8 +203,8 @@ func TestPackingByGavelsTable(t *testing.T) {
 		}
 	}
 	for pair, d := range p.parted {
-		if sum(pair) > 1.005 || d > 2*300*sched.Second {
-			t.Errorf("%s, which do %.3f together, were parted after %d s", pair, sum(pair), d/sched.Second)
+		if sum(pair) > 1.005 || d > 2*300*model.Second {
+			t.Errorf("%s, which do %.3f together, were parted after %d s", pair, sum(pair), d/model.Second)
 		}
 	}
 	t.Logf("%d pairs stayed packed, %d were parted; the mean completion time is %.0f s, by turns alone %.0f", len(p.kept), len(p.parted), s.JCTAvg, turns.JCTAvg)

@@ -9,9 +9,10 @@ import (
 	"hash"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Journal is a journal to replay: that of a data directory, or of a simulation.
@@ -50,9 +51,9 @@ const (
 
 // past is what a journal says about the work of its jobs.
 type past struct {
-	origin, end sched.Time
-	config      *sched.Config // the first
-	jobs        map[sched.JobID]*pastJob
+	origin, end model.Time
+	config      *model.Config // the first
+	jobs        map[model.JobID]*pastJob
 	reboots     map[uint64][]cell.NodeName // by the event at which they are repeated
 	counts      PastCounts
 	digest      string
@@ -66,7 +67,7 @@ type pastJob struct {
 	// adds up.
 	checkpoint bool
 	open       bool           // it had not ended
-	declared   sched.Duration // what it said about its run time
+	declared   model.Duration // what it said about its run time
 	retry      int32          // attempts of the job so far, less one
 	// cut says that neither a task of its last attempt, nor its user, nor its time limit
 	// ended it: nothing would do so again. It succeeded or not.
@@ -78,7 +79,7 @@ type pastJob struct {
 // a node refused.
 type pastTask struct {
 	runs   []pastRun
-	tail   sched.Duration
+	tail   model.Duration
 	starts []pastStart
 }
 
@@ -86,7 +87,7 @@ type pastTask struct {
 // its start was, where that was the job's fault.
 type pastRun struct {
 	retry   int32
-	work    sched.Duration
+	work    model.Duration
 	exit    sched.Exit
 	refused string
 }
@@ -95,7 +96,7 @@ type pastRun struct {
 // itself, and when it was told to end how long it took for that and how it ended: stopped is
 // nil where it was not told.
 type pastStart struct {
-	delay, did, stopDelay sched.Duration
+	delay, did, stopDelay model.Duration
 	stopped               *sched.Exit
 }
 
@@ -121,8 +122,8 @@ func (t *pastTask) run(retry int32, n int) *pastRun {
 }
 
 // longest is the most work that any task did in one run.
-func (j *pastJob) longest() sched.Duration {
-	most := sched.Duration(0)
+func (j *pastJob) longest() model.Duration {
+	most := model.Duration(0)
 	for i := range j.tasks {
 		most = max(most, j.tasks[i].tail)
 		for _, r := range j.tasks[i].runs {
@@ -139,8 +140,8 @@ func (j *pastJob) unknown() bool { return j.open && j.longest() == 0 && j.declar
 type pastReader struct {
 	*past
 	crowd *crowd
-	open  map[sched.JobID]*sched.Job
-	live  map[sched.AttemptID]*pastAttempt
+	open  map[model.JobID]*model.Job
+	live  map[model.AttemptID]*pastAttempt
 	up    map[cell.NodeName]sched.Record // the last time that a node came up
 	down  map[cell.NodeName]bool
 	hash  hash.Hash
@@ -153,35 +154,35 @@ type pastAttempt struct {
 	tasks    []int32         // of the gang
 	nodes    []cell.NodeName // of each
 	paces    []*perf.Pace    // of those that run
-	startUp  sched.Duration
+	startUp  model.Duration
 	speed    perf.Speed
 	retry    int32 // of the job
-	placed   sched.Time
+	placed   model.Time
 	begun    []bool     // by task: its start is written down
-	stopSent sched.Time // 0 is never
-	stopped  sched.Time // its clock right after that
+	stopSent model.Time // 0 is never
+	stopped  model.Time // its clock right after that
 	// turns is the rotation that it follows, nil when it runs all the time; ran is how
 	// long it ran until since, when that began.
-	turns *sched.Rotation
-	ran   sched.Duration
-	since sched.Time
+	turns *model.Rotation
+	ran   model.Duration
+	since model.Time
 }
 
 // clock is how long an attempt ran, as an instant: paces go by it, since nobody works
 // while others have their turn.
-func (a *pastAttempt) clock(id sched.AttemptID, now sched.Time) sched.Time {
-	ran := sched.Duration(now - a.since)
+func (a *pastAttempt) clock(id model.AttemptID, now model.Time) model.Time {
+	ran := model.Duration(now - a.since)
 	if a.turns != nil {
 		ran = a.turns.Ran(id, a.since, now)
 	}
-	return sched.Time(a.ran + ran)
+	return model.Time(a.ran + ran)
 }
 
 // readPast reads a journal once. The plan says what starts and places cost: the work
 // that a task did is the time that it ran, less start-up, times its speed.
 func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
-	r := &pastReader{past: &past{jobs: map[sched.JobID]*pastJob{}, reboots: map[uint64][]cell.NodeName{}},
-		open: map[sched.JobID]*sched.Job{}, live: map[sched.AttemptID]*pastAttempt{}, up: map[cell.NodeName]sched.Record{},
+	r := &pastReader{past: &past{jobs: map[model.JobID]*pastJob{}, reboots: map[uint64][]cell.NodeName{}},
+		open: map[model.JobID]*model.Job{}, live: map[model.AttemptID]*pastAttempt{}, up: map[cell.NodeName]sched.Record{},
 		down: map[cell.NodeName]bool{}, hash: sha256.New()}
 	r.crowd = newCrowd(p, r.faster)
 	if err := j.Replay(ctx, 0, r.add); err != nil {
@@ -290,20 +291,20 @@ func (r *pastReader) jobEnded(e sched.JobEnded) {
 	delete(r.open, e.Job)
 	r.crowd.forget(e.Job)
 	j := r.jobs[e.Job]
-	if j == nil || e.Cause == sched.EndStopped || e.Cause == sched.EndTimeLimit {
+	if j == nil || e.Cause == model.EndStopped || e.Cause == model.EndTimeLimit {
 		return
 	}
 	ends := func(t pastTask) bool { return t.run(j.retry, 0) != nil }
 	if j.succeeded = e.Phase == sched.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
 		j.cut = true
-		if e.Cause != sched.EndSucceeded { // which was a victim that did all its work within its grace
+		if e.Cause != model.EndSucceeded { // which was a victim that did all its work within its grace
 			r.counts.NotRepeated.add(missedEnd)
 		}
 	}
 }
 
 // begun writes down the start of a task, once for each attempt.
-func (r *pastReader) begun(a *pastAttempt, i int, delay sched.Duration) *pastStart {
+func (r *pastReader) begun(a *pastAttempt, i int, delay model.Duration) *pastStart {
 	t := &a.job.tasks[a.tasks[i]]
 	if !a.begun[i] {
 		a.begun[i] = true
@@ -320,9 +321,9 @@ func (r *pastReader) refused(e sched.TaskRefused) {
 		return
 	}
 	if a, i := r.at(e.Attempt, e.Task); i >= 0 && int(a.tasks[i]) < len(a.job.tasks) {
-		s := r.begun(a, i, sched.Duration(r.last.Time-a.placed))
+		s := r.begun(a, i, model.Duration(r.last.Time-a.placed))
 		if a.stopSent > 0 { // which was sooner than the stop
-			s.stopDelay, s.stopped = sched.Duration(r.last.Time-a.stopSent)+1, &sched.Exit{Cause: sched.NeverStarted}
+			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent)+1, &sched.Exit{Cause: sched.NeverStarted}
 		}
 		t := &a.job.tasks[a.tasks[i]]
 		t.runs = append(t.runs, pastRun{retry: a.retry, refused: e.Reason})
@@ -341,7 +342,7 @@ func (r *pastReader) submitted(e sched.JobSubmitted) {
 	r.counts.Jobs++
 }
 
-func (r *pastReader) placed(id sched.AttemptID, p *cell.Placement) {
+func (r *pastReader) placed(id model.AttemptID, p *cell.Placement) {
 	spec := r.open[id.Job]
 	if spec == nil || int(id.Gang) >= len(spec.Gangs) {
 		return
@@ -357,7 +358,7 @@ func (r *pastReader) placed(id sched.AttemptID, p *cell.Placement) {
 }
 
 // faster lets an attempt work at another speed from now on.
-func (r *pastReader) faster(id sched.AttemptID, speed perf.Speed) {
+func (r *pastReader) faster(id model.AttemptID, speed perf.Speed) {
 	a := r.live[id]
 	if a == nil {
 		return
@@ -371,11 +372,11 @@ func (r *pastReader) faster(id sched.AttemptID, speed perf.Speed) {
 }
 
 // rotated lets attempts that share GPUs take turns from now on.
-func (r *pastReader) rotated(turns *sched.Rotation) {
+func (r *pastReader) rotated(turns *model.Rotation) {
 	for _, turn := range turns.Turns {
 		for _, id := range turn {
 			if a := r.live[id]; a != nil {
-				a.ran = sched.Duration(a.clock(id, r.last.Time))
+				a.ran = model.Duration(a.clock(id, r.last.Time))
 				a.since, a.turns = r.last.Time, turns
 				if a.stopSent == r.last.Time {
 					a.stopped = a.clock(id, r.last.Time+1)
@@ -387,7 +388,7 @@ func (r *pastReader) rotated(turns *sched.Rotation) {
 }
 
 // at finds a task of a live attempt; i is below 0 where there is none.
-func (r *pastReader) at(id sched.AttemptID, task int32) (a *pastAttempt, i int) {
+func (r *pastReader) at(id model.AttemptID, task int32) (a *pastAttempt, i int) {
 	if a = r.live[id]; a == nil {
 		return nil, -1
 	}
@@ -396,7 +397,7 @@ func (r *pastReader) at(id sched.AttemptID, task int32) (a *pastAttempt, i int) 
 
 func (r *pastReader) started(e sched.TaskStarted) {
 	if a, i := r.at(e.Attempt, e.Task); i >= 0 && a.paces[i] == nil && int(a.tasks[i]) < len(a.job.tasks) {
-		r.begun(a, i, sched.Duration(r.last.Time-a.placed))
+		r.begun(a, i, model.Duration(r.last.Time-a.placed))
 		p := perf.NewPace(a.clock(e.Attempt, r.last.Time), a.startUp, a.speed)
 		a.paces[i] = &p
 	}
@@ -404,10 +405,10 @@ func (r *pastReader) started(e sched.TaskStarted) {
 
 // startsUnseen lets a task start of which only the end is told: such a start came when the
 // attempt was being stopped.
-func (r *pastReader) startsUnseen(id sched.AttemptID, a *pastAttempt, i int) {
-	delay, clock := sched.Duration(0), a.clock(id, a.placed)
+func (r *pastReader) startsUnseen(id model.AttemptID, a *pastAttempt, i int) {
+	delay, clock := model.Duration(0), a.clock(id, a.placed)
 	if a.stopSent > 0 {
-		delay, clock = sched.Duration(min(a.stopSent+1, r.last.Time)-a.placed), a.stopped
+		delay, clock = model.Duration(min(a.stopSent+1, r.last.Time)-a.placed), a.stopped
 	}
 	r.begun(a, i, delay)
 	p := perf.NewPace(clock, a.startUp, a.speed)
@@ -424,9 +425,9 @@ func (r *pastReader) exited(e sched.TaskExited) {
 		r.startsUnseen(e.Attempt, a, i)
 	}
 	if x.Cause.Accountable() || x.Cause == sched.NeverStarted {
-		s := r.begun(a, i, sched.Duration(r.last.Time-a.placed)+1) // where it never started: after it was stopped
+		s := r.begun(a, i, model.Duration(r.last.Time-a.placed)+1) // where it never started: after it was stopped
 		if a.stopSent > 0 {
-			s.stopDelay, s.stopped = sched.Duration(r.last.Time-a.stopSent), &x
+			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent), &x
 		}
 	}
 	switch x.Cause {
@@ -448,7 +449,7 @@ func (r *pastReader) exited(e sched.TaskExited) {
 
 // runEnds counts the work of a run that ends now; exit is that of a task which ended by
 // itself.
-func (r *pastReader) runEnds(id sched.AttemptID, a *pastAttempt, i int, exit *sched.Exit) {
+func (r *pastReader) runEnds(id model.AttemptID, a *pastAttempt, i int, exit *sched.Exit) {
 	p := a.paces[i]
 	if p == nil {
 		return
@@ -501,7 +502,7 @@ func (r *pastReader) rebooted(n cell.NodeName) {
 func (p *past) medianService() (int64, error) {
 	var all []int64
 	for _, j := range p.jobs {
-		all = append(all, int64(j.longest()/sched.Second)*int64(j.gpus))
+		all = append(all, int64(j.longest()/model.Second)*int64(j.gpus))
 	}
 	if len(all) == 0 {
 		return 0, errors.New("the journal has no jobs, so no median")
@@ -512,10 +513,10 @@ func (p *past) medianService() (int64, error) {
 
 // horizon is when a replay is over at the latest: all jobs could have run one after the
 // other a hundred times by then.
-func (p *past) horizon() sched.Time {
+func (p *past) horizon() model.Time {
 	at := p.end
 	for _, j := range p.jobs {
-		at = at.Add(100 * min(max(j.longest(), j.declared, sched.Hour), 1<<50))
+		at = at.Add(100 * min(max(j.longest(), j.declared, model.Hour), 1<<50))
 	}
-	return at.Add(100 * sched.Duration(p.end-p.origin))
+	return at.Add(100 * model.Duration(p.end-p.origin))
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"
@@ -39,10 +39,10 @@ func mixed(t *testing.T, seed uint64, jobs int64) string {
 	}
 	n := 0
 	for j := range all {
-		j.VC, j.Duration = []string{"red", "blue", "blue"}[n%3], max(j.Duration/8, sched.Second)
+		j.VC, j.Duration = []string{"red", "blue", "blue"}[n%3], max(j.Duration/8, model.Second)
 		j.Submit /= 8
 		for i := range j.Deadlines {
-			j.Deadlines[i].After = max(j.Deadlines[i].After/8, sched.Duration(i+1))
+			j.Deadlines[i].After = max(j.Deadlines[i].After/8, model.Duration(i+1))
 		}
 		n++
 		if err := w.Write(&j); err != nil {

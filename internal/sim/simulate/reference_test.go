@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -38,7 +38,7 @@ type refJob struct {
 	end                float64
 }
 
-func minutes(t int64) float64 { return float64(t) / float64(sched.Minute) }
+func minutes(t int64) float64 { return float64(t) / float64(model.Minute) }
 
 // late reports whether a job counts as best effort.
 func (r *reference) late(j *refJob) bool {

@@ -10,10 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -60,8 +61,8 @@ func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o 
 		}
 	})
 	defer stop()
-	s := &pastStory{past: old, next: next, policies: p.policies, noise: p.noise, todo: map[*sched.Job]*again{},
-		byID: map[sched.JobID]*again{}, then: map[sched.JobID]*again{}, names: map[ownName]bool{}}
+	s := &pastStory{past: old, next: next, policies: p.policies, noise: p.noise, todo: map[*model.Job]*again{},
+		byID: map[model.JobID]*again{}, then: map[model.JobID]*again{}, names: map[ownName]bool{}}
 	r, err := p.play(ctx, cmp.Or(spec.Policy, ownPolicies(old.config)), s, stage{old.origin, old.horizon()}, o)
 	if err == nil {
 		r.Past = &old.counts
@@ -70,7 +71,7 @@ func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o 
 }
 
 // ownPolicies names the policies of a configuration.
-func ownPolicies(c *sched.Config) string {
+func ownPolicies(c *model.Config) string {
 	var names []string
 	for i := range c.VCs {
 		names = append(names, cmp.Or(c.VCs[i].Policy, "fifo"))
@@ -82,7 +83,7 @@ func ownPolicies(c *sched.Config) string {
 // overrides gives a function that puts the policies of the flags into a configuration.
 // What a flag does not say about a virtual cluster stays: its backfill, its least run
 // time and its budget of preemptions.
-func (s *Spec) overrides(old *past) (func(*sched.Config) *sched.Config, error) {
+func (s *Spec) overrides(old *past) (func(*model.Config) *model.Config, error) {
 	if err := s.known(old.config); err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (s *Spec) overrides(old *past) (func(*sched.Config) *sched.Config, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
 		texts[cell.VCName(name)] = s.VCPolicies[name]
 	}
-	read := map[string]sched.VCConfig{}
+	read := map[string]model.VCConfig{}
 	for _, text := range texts {
 		if _, done := read[text]; !done {
 			vc, err := readPolicy(text, old.medianService)
@@ -104,7 +105,7 @@ func (s *Spec) overrides(old *past) (func(*sched.Config) *sched.Config, error) {
 			read[text] = vc
 		}
 	}
-	return func(c *sched.Config) *sched.Config {
+	return func(c *model.Config) *model.Config {
 		out := *c
 		out.VCs = slices.Clone(c.VCs)
 		for i := range out.VCs {
@@ -122,7 +123,7 @@ func (s *Spec) overrides(old *past) (func(*sched.Config) *sched.Config, error) {
 }
 
 // override puts a policy into a virtual cluster.
-func override(vc *sched.VCConfig, text string, by sched.VCConfig) {
+func override(vc *model.VCConfig, text string, by model.VCConfig) {
 	vc.Policy, vc.Params = by.Policy, by.Params
 	_, keys, _ := strings.Cut(text, ":")
 	for _, kv := range strings.Split(keys, ",") {
@@ -143,28 +144,28 @@ func override(vc *sched.VCConfig, text string, by sched.VCConfig) {
 type pastStory struct {
 	*past
 	next     func() (sched.Record, error, bool)
-	policies func(*sched.Config) *sched.Config
+	policies func(*model.Config) *model.Config
 	noise    func(uint64) int64
 	began    bool
 	done     bool
-	todo     map[*sched.Job]*again
-	byID     map[sched.JobID]*again // by the id that they have now
-	then     map[sched.JobID]*again // by the id that they had then
+	todo     map[*model.Job]*again
+	byID     map[model.JobID]*again // by the id that they have now
+	then     map[model.JobID]*again // by the id that they had then
 	names    map[ownName]bool       // of jobs that have not ended
 }
 
 // ownName is a user's name of a job.
 type ownName struct {
-	user sched.Subject
-	name sched.JobName
+	user model.Subject
+	name model.JobName
 }
 
 // again is a job that was submitted again and has not ended.
 type again struct {
 	old   *pastJob
-	job   *sched.Job
-	was   sched.JobID
-	id    sched.JobID
+	job   *model.Job
+	was   model.JobID
+	id    model.JobID
 	tasks []againTask
 	stop  bool // its user stops it as soon as it is accepted
 }
@@ -176,12 +177,12 @@ func (a *again) name() ownName { return ownName{a.job.User, a.job.Name} }
 type againTask struct {
 	starts, ended int
 	retry         int32
-	last          sched.AttemptID // that it ended by itself: a stop makes the world tell that again
+	last          model.AttemptID // that it ended by itself: a stop makes the world tell that again
 }
 
 // feed implements story: the next command of the journal. What else happens on the way
 // to it is planned at its time.
-func (s *pastStory) feed(r *runner) (sched.Time, engine.Input, bool) {
+func (s *pastStory) feed(r *runner) (model.Time, engine.Input, bool) {
 	for {
 		rec, err, ok := s.next()
 		if err != nil {
@@ -224,10 +225,10 @@ func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
 func (s *pastStory) submit(r *runner, old *pastJob, e *sched.JobSubmitted) engine.Input {
 	a := &again{old: old, job: e.Job, was: e.ID, tasks: make([]againTask, len(old.tasks))}
 	for s.names[a.name()] {
-		a.job.Name = sched.JobName(fmt.Sprintf("%s-%d", a.job.Name, e.ID))
+		a.job.Name = model.JobName(fmt.Sprintf("%s-%d", a.job.Name, e.ID))
 	}
 	if most := old.longest(); s.noise != nil && most > 0 {
-		a.job.Hints.Duration = max(most/1000*sched.Duration(s.noise(uint64(e.ID))), 1)
+		a.job.Hints.Duration = max(most/1000*model.Duration(s.noise(uint64(e.ID))), 1)
 	}
 	s.names[a.name()] = true
 	s.todo[a.job], s.then[e.ID] = a, a
@@ -260,9 +261,9 @@ func (s *pastStory) forget(a *again) {
 // now or may have ended, and faults.
 func (s *pastStory) happens(r *runner, rec sched.Record) {
 	w := r.world
-	at := func(f func()) { w.At(sched.Duration(rec.Time-w.Now()), f) }
+	at := func(f func()) { w.At(model.Duration(rec.Time-w.Now()), f) }
 	rebooted := s.reboots[rec.Seq]
-	wish := func(id sched.JobID, as func(sched.JobID) sched.Command) {
+	wish := func(id model.JobID, as func(model.JobID) sched.Command) {
 		at(func() {
 			if a := s.then[id]; a != nil && a.id != 0 {
 				w.Give(engine.Input{Command: as(a.id)})
@@ -271,15 +272,15 @@ func (s *pastStory) happens(r *runner, rec sched.Record) {
 	}
 	switch e := rec.Event.(type) {
 	case sched.JobHeld:
-		wish(e.Job, func(id sched.JobID) sched.Command {
+		wish(e.Job, func(id model.JobID) sched.Command {
 			return sched.Hold{Meta: meta(), Job: id, On: e.On, Reason: e.Reason}
 		})
 	case sched.JobRequeued:
-		wish(e.Job, func(id sched.JobID) sched.Command {
+		wish(e.Job, func(id model.JobID) sched.Command {
 			return sched.Requeue{Meta: meta(), Job: id, Hold: e.Hold, Reason: e.Reason}
 		})
 	case sched.JobUpdated:
-		wish(e.Job, func(id sched.JobID) sched.Command {
+		wish(e.Job, func(id model.JobID) sched.Command {
 			return sched.Update{Meta: meta(), Job: id, Priority: e.Priority, TimeLimit: e.TimeLimit}
 		})
 	case sched.StopRequested:
@@ -312,10 +313,10 @@ func (s *pastStory) happens(r *runner, rec sched.Record) {
 // attempt of its job, and ends as it did; one that did not runs until it is stopped, as it
 // was then. One that had not ended, or that did not run then, works as long as is known of
 // its job, and so does one that nothing would end.
-func (s *pastStory) work(t *sim.Task) (sched.Duration, int32) {
+func (s *pastStory) work(t *sim.Task) (model.Duration, int32) {
 	a := s.todo[t.Job]
 	task := &a.old.tasks[t.Start.Task]
-	work, code := sched.Duration(0), int32(0)
+	work, code := model.Duration(0), int32(0)
 	switch run := a.run(t); {
 	case run != nil:
 		work, code = run.work, run.exit.Code
@@ -349,7 +350,7 @@ func (a *again) run(t *sim.Task) *pastRun {
 }
 
 // facts implements story.
-func (s *pastStory) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
+func (s *pastStory) facts(_ model.JobID, j *model.Job) metrics.Facts {
 	a := s.todo[j]
 	return metrics.Facts{Duration: a.old.longest(), TraceID: strconv.FormatInt(int64(a.was), 10), App: j.Hints.App, Model: j.Hints.Model}
 }
@@ -389,7 +390,7 @@ func (s *pastStory) gpus(t *sim.Task) int32 { return s.todo[t.Job].old.gpus }
 
 // fact implements story: it counts the runs that ended by themselves.
 func (s *pastStory) fact(f sched.Fact) {
-	var id sched.AttemptID
+	var id model.AttemptID
 	task := int32(-1)
 	switch e := f.(type) {
 	case sched.TaskExited:
@@ -410,7 +411,7 @@ func (s *pastStory) fact(f sched.Fact) {
 }
 
 // ended implements story.
-func (s *pastStory) ended(id sched.JobID) {
+func (s *pastStory) ended(id model.JobID) {
 	if a := s.byID[id]; a != nil {
 		s.forget(a)
 	}

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"
 	"github.com/combsched/comb/internal/test/seeds"
@@ -26,32 +27,32 @@ type day struct {
 	world  *sim.World
 	policy string
 	step   int
-	ids    []sched.JobID
+	ids    []model.JobID
 }
 
 // daySteps is how often something happens from outside in a day.
 const daySteps = 60
 
 // some is a random time in microseconds, so that no two things happen at one instant.
-func (d *day) some(most sched.Duration) sched.Duration {
-	return 1 + sched.Duration(d.rng.Int64N(int64(most)))
+func (d *day) some(most model.Duration) model.Duration {
+	return 1 + model.Duration(d.rng.Int64N(int64(most)))
 }
 
 // behave is drawn for each start anew.
 func (d *day) behave(t sim.Task) sim.Behavior {
 	b := sim.Default(t)
-	b.StartDelay, b.StopDelay, b.Stubborn = d.some(2*sched.Second), d.some(40*sched.Second), d.rng.IntN(4) == 0
+	b.StartDelay, b.StopDelay, b.Stubborn = d.some(2*model.Second), d.some(40*model.Second), d.rng.IntN(4) == 0
 	if d.rng.IntN(3) == 0 { // saved, and says so by its exit code
 		b.Stopped = &sched.Exit{Code: int32(d.rng.IntN(2)) * 3}
-		b.StopDelay = min(b.StopDelay, t.Job.Grace-d.some(sched.Second))
+		b.StopDelay = min(b.StopDelay, t.Job.Grace-d.some(model.Second))
 	}
 	switch t.Job.Hints.Model {
 	case "fails once": // both tasks of a gang within a short time
 		if b.OwnEnd = true; t.Retry == 0 {
-			b.Code, b.RunFor, b.StopDelay = 1, 10*sched.Second+d.some(sched.Second), 20*sched.Second+d.some(sched.Second)
+			b.Code, b.RunFor, b.StopDelay = 1, 10*model.Second+d.some(model.Second), 20*model.Second+d.some(model.Second)
 		}
 	case "fails at random":
-		b.RunFor = d.some(60 * sched.Second)
+		b.RunFor = d.some(60 * model.Second)
 		b.Code = int32(d.rng.IntN(2))
 	case "refused":
 		b.Refuse, b.RefuseJob = "no such directory", true
@@ -76,7 +77,7 @@ func (d *day) idle() bool {
 	d.step++
 	switch {
 	case d.step == 1:
-		c, err := (&simulate.Layout{}).Cluster([]trace.Shape{{Nodes: 3, GPUs: 4}}, []simulate.Share{{Name: "a", Own: []int32{2}}, {Name: "b", Own: []int32{1}}}, sched.VCConfig{Policy: d.policy})
+		c, err := (&simulate.Layout{}).Cluster([]trace.Shape{{Nodes: 3, GPUs: 4}}, []simulate.Share{{Name: "a", Own: []int32{2}}, {Name: "b", Own: []int32{1}}}, model.VCConfig{Policy: d.policy})
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func (d *day) idle() bool {
 		for _, id := range d.ids {
 			d.world.Give(engine.Input{Command: sched.Stop{Job: id}, Reply: func(engine.Reply) {}})
 		}
-		d.world.Extend(d.world.Now().Add(10 * sched.Hour))
+		d.world.Extend(d.world.Now().Add(10 * model.Hour))
 		return d.step <= daySteps+2
 	case d.rng.IntN(6) == 0 && len(d.ids) > 0:
 		id := d.ids[d.rng.IntN(len(d.ids))]
@@ -93,29 +94,29 @@ func (d *day) idle() bool {
 	default:
 		d.give(sched.Submit{Job: d.job()})
 	}
-	d.world.Extend(d.world.Now().Add(d.some(40 * sched.Second)))
+	d.world.Extend(d.world.Now().Add(d.some(40 * model.Second)))
 	return true
 }
 
-func (d *day) job() *sched.Job {
+func (d *day) job() *model.Job {
 	tasks := 1 + int32(d.rng.IntN(3))
-	j := &sched.Job{Name: sched.JobName(fmt.Sprintf("job-%d", d.step)), User: "ann", VC: []cell.VCName{"a", "b"}[d.rng.IntN(2)], Priority: cell.Priority(10 * d.rng.IntN(3)),
-		Roles: []sched.Role{{Name: "worker", Tasks: tasks, Leaves: 1 + int32(d.rng.IntN(2)), MinFailed: 1, MinSucceeded: -1,
-			Launch: sched.Launch{Command: []string{"true"}}}},
-		Retries: int32(d.rng.IntN(3)), Grace: 30 * sched.Second,
-		Hints: sched.Hints{Duration: d.some(200 * sched.Second), Checkpoint: d.rng.IntN(2) == 0, Suspendable: true,
+	j := &model.Job{Name: model.JobName(fmt.Sprintf("job-%d", d.step)), User: "ann", VC: []cell.VCName{"a", "b"}[d.rng.IntN(2)], Priority: cell.Priority(10 * d.rng.IntN(3)),
+		Roles: []model.Role{{Name: "worker", Tasks: tasks, Leaves: 1 + int32(d.rng.IntN(2)), MinFailed: 1, MinSucceeded: -1,
+			Launch: model.Launch{Command: []string{"true"}}}},
+		Retries: int32(d.rng.IntN(3)), Grace: 30 * model.Second,
+		Hints: model.Hints{Duration: d.some(200 * model.Second), Checkpoint: d.rng.IntN(2) == 0, Suspendable: true,
 			Model: []string{"", "", "", "fails once", "fails once", "fails at random", "refused", "hangs"}[d.rng.IntN(8)]}}
 	if d.rng.IntN(5) == 0 {
-		j.TimeLimit = d.some(100 * sched.Second)
+		j.TimeLimit = d.some(100 * model.Second)
 	}
 	if d.rng.IntN(4) == 0 { // each task by itself, with retries of its own
 		j.Roles[0].TaskRetries, j.Roles[0].MinFailed = int32(d.rng.IntN(2)), 2
 		for o := range tasks {
-			j.Gangs = append(j.Gangs, sched.Gang{Name: "worker", Tasks: []int32{o}})
+			j.Gangs = append(j.Gangs, model.Gang{Name: "worker", Tasks: []int32{o}})
 		}
 		return j
 	}
-	g := sched.Gang{Name: "all"}
+	g := model.Gang{Name: "all"}
 	for o := range tasks {
 		g.Tasks = append(g.Tasks, o)
 	}
@@ -125,7 +126,7 @@ func (d *day) job() *sched.Job {
 
 // told writes what happened to jobs, in order: what was decided, how tasks ended, when.
 func told(events []string, rec sched.Record) []string {
-	id := func(a sched.AttemptID) string { return fmt.Sprint(a.Job, a.Gang, a.N) }
+	id := func(a model.AttemptID) string { return fmt.Sprint(a.Job, a.Gang, a.N) }
 	text := ""
 	switch e := rec.Event.(type) {
 	case sched.JobSubmitted:

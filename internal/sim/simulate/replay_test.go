@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"
@@ -21,8 +22,8 @@ import (
 // life is when a job was submitted, began and ended, how long it was in the queue and
 // how often it was preempted or suspended.
 type life struct {
-	submit, start, end sched.Time
-	queue              sched.Duration
+	submit, start, end model.Time
+	queue              model.Duration
 	breaks             int32
 	phase              sched.Phase
 }
@@ -134,16 +135,16 @@ func TestReplayUnderAnotherPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var before, after sched.Duration
+	var before, after model.Duration
 	for id := range was {
 		if is[id].submit != was[id].submit || is[id].phase != sched.Succeeded {
 			t.Fatalf("job %s: %+v, then %+v", id, was[id], is[id])
 		}
-		before += sched.Duration(was[id].end - was[id].submit)
-		after += sched.Duration(is[id].end - is[id].submit)
+		before += model.Duration(was[id].end - was[id].submit)
+		after += model.Duration(is[id].end - is[id].submit)
 	}
 	if after*10 > before*9 {
-		t.Errorf("completion times sum to %d s under fifo and %d s under srtf", before/sched.Second, after/sched.Second)
+		t.Errorf("completion times sum to %d s under fifo and %d s under srtf", before/model.Second, after/model.Second)
 	}
 	if work != ran {
 		t.Errorf("jobs did %d of %d GPU-us of work", ran, work)
@@ -177,7 +178,7 @@ func liveJournal(t *testing.T) (*store.Store, *liveRun) {
 }
 
 const (
-	liveStart = sched.Time(1_760_000_000 * sched.Second)
+	liveStart = model.Time(1_760_000_000 * model.Second)
 	liveSteps = 120
 )
 
@@ -187,14 +188,14 @@ type liveRun struct {
 	rng   *rand.Rand
 	world *sim.World
 	step  int
-	ids   []sched.JobID
+	ids   []model.JobID
 }
 
 func (l *liveRun) behave(t sim.Task) sim.Behavior {
-	b := sim.Behavior{RunFor: t.Job.Hints.Duration + sched.Duration(t.Start.Task), StartDelay: 300 * sched.Millisecond, StopDelay: sched.Second}
+	b := sim.Behavior{RunFor: t.Job.Hints.Duration + model.Duration(t.Start.Task), StartDelay: 300 * model.Millisecond, StopDelay: model.Second}
 	switch {
 	case t.Job.Hints.Model == "fails" && t.Retry == 0:
-		b.Code, b.RunFor = 7, 5*sched.Second
+		b.Code, b.RunFor = 7, 5*model.Second
 	case t.Job.Hints.Model == "hangs":
 		b.RunFor = 0
 	}
@@ -218,7 +219,7 @@ func (l *liveRun) idle() bool {
 	node := cell.NodeName(fmt.Sprintf("m1-n%05d", 1+l.rng.IntN(4)))
 	switch {
 	case l.step == 1:
-		c, err := (&simulate.Layout{}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 4}}, []simulate.Share{{Name: "a", Own: []int32{3}}, {Name: "b", Own: []int32{1}}}, sched.VCConfig{Policy: "fifo"})
+		c, err := (&simulate.Layout{}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 4}}, []simulate.Share{{Name: "a", Own: []int32{3}}, {Name: "b", Own: []int32{1}}}, model.VCConfig{Policy: "fifo"})
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -239,24 +240,24 @@ func (l *liveRun) idle() bool {
 	default:
 		l.submit()
 	}
-	l.world.Extend(l.world.Now().Add(20 * sched.Second))
+	l.world.Extend(l.world.Now().Add(20 * model.Second))
 	return l.step < liveSteps
 }
 
 func (l *liveRun) submit() {
 	n := l.step % 10 // names are used again
-	j := &sched.Job{Name: sched.JobName(fmt.Sprintf("train-%d", n)), User: "ann", VC: []cell.VCName{"a", "a", "b"}[l.step%3], Priority: 10,
-		Roles: []sched.Role{{Name: "worker", Tasks: 1 + int32(l.step%2), Leaves: 1 + int32(l.rng.IntN(4)), MinFailed: 1, MinSucceeded: -1,
-			Launch: sched.Launch{Command: []string{"true"}}}},
-		Retries: 1, Grace: 30 * sched.Second,
-		Hints: sched.Hints{Duration: sched.Duration(10+l.rng.IntN(200)) * sched.Second, Checkpoint: l.step%4 > 0, Model: []string{"", "", "fails", "hangs"}[l.step%4]}}
+	j := &model.Job{Name: model.JobName(fmt.Sprintf("train-%d", n)), User: "ann", VC: []cell.VCName{"a", "a", "b"}[l.step%3], Priority: 10,
+		Roles: []model.Role{{Name: "worker", Tasks: 1 + int32(l.step%2), Leaves: 1 + int32(l.rng.IntN(4)), MinFailed: 1, MinSucceeded: -1,
+			Launch: model.Launch{Command: []string{"true"}}}},
+		Retries: 1, Grace: 30 * model.Second,
+		Hints: model.Hints{Duration: model.Duration(10+l.rng.IntN(200)) * model.Second, Checkpoint: l.step%4 > 0, Model: []string{"", "", "fails", "hangs"}[l.step%4]}}
 	for i := range j.Roles[0].Tasks {
-		j.Gangs = append(j.Gangs[:0], sched.Gang{Name: "all", Tasks: append(append([]int32{}, first(j.Gangs)...), i)})
+		j.Gangs = append(j.Gangs[:0], model.Gang{Name: "all", Tasks: append(append([]int32{}, first(j.Gangs)...), i)})
 	}
 	l.give(sched.Submit{Job: j})
 }
 
-func first(g []sched.Gang) []int32 {
+func first(g []model.Gang) []int32 {
 	if len(g) == 0 {
 		return nil
 	}

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -123,7 +124,7 @@ func TestTiresias(t *testing.T) {
 // brokenDevices watches what happens to devices in a run.
 type brokenDevices struct {
 	t    *testing.T
-	bad  map[[2]any]sched.Time
+	bad  map[[2]any]model.Time
 	list []sched.Record
 }
 
@@ -132,7 +133,7 @@ func (d *brokenDevices) see(r sched.Record) {
 	case sched.LeafHealth:
 		key := [2]any{e.Node, e.Device}
 		since, was := d.bad[key]
-		if was != e.Good || e.Good && sched.Duration(r.Time-since) != 1800*sched.Second {
+		if was != e.Good || e.Good && model.Duration(r.Time-since) != 1800*model.Second {
 			d.t.Errorf("%+v at %d, bad since %d", e, r.Time, since)
 		}
 		d.bad[key] = r.Time
@@ -162,7 +163,7 @@ func (d *brokenDevices) starts(task *cell.Task) {
 func TestFaultsOfDevices(t *testing.T) {
 	file := mixed(t, 5, 200)
 	faults := func(seed uint64) []sched.Record {
-		d := brokenDevices{t: t, bad: map[[2]any]sched.Time{}}
+		d := brokenDevices{t: t, bad: map[[2]any]model.Time{}}
 		r, err := simulate.Run(context.Background(), simulate.Spec{Cluster: "6x4", Policy: "firstfit", Faults: "leaf:90000,1800", Seed: seed},
 			&simulate.Trace{Path: file}, simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {
 				for _, r := range b.Records {

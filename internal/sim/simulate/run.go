@@ -11,18 +11,19 @@ import (
 	"math"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
 // Origin is the instant at which every simulation begins: a trace's times count
 // from it. It is a midnight, so that hours of a trace, and leases of policies, begin
 // on the hour.
-const Origin = sched.Time(1_000_080_000 * sched.Second)
+const Origin = model.Time(1_000_080_000 * model.Second)
 
 // GCPercent is what programs that simulate give to debug.SetGCPercent: almost all that
 // a simulation allocates is short-lived and what it keeps is small, so collecting less
@@ -64,7 +65,7 @@ type Result struct {
 type Refusal struct {
 	What  string        `json:"what"`
 	N     int           `json:"n"`
-	First sched.JobName `json:"first"`
+	First model.JobName `json:"first"`
 }
 
 // The reasons for refusals that are told apart are bounded; the last stands for the rest.
@@ -74,7 +75,7 @@ const (
 )
 
 // refuse counts a job that was refused.
-func (r *Result) refuse(job sched.JobName, what string) {
+func (r *Result) refuse(job model.JobName, what string) {
 	r.Refused++
 	is := func(o Refusal) bool { return o.What == what }
 	if !slices.ContainsFunc(r.Refusals, is) && len(r.Refusals) >= maxRefusals-1 {
@@ -105,7 +106,7 @@ type runner struct {
 	result  Result
 	err     error
 	tells   bool       // jobs tell their progress
-	end     sched.Time // of the last batch
+	end     model.Time // of the last batch
 }
 
 // story is what comes from outside in a run: inputs in order of time, and how much
@@ -113,21 +114,21 @@ type runner struct {
 type story interface {
 	// feed gives the next input and its time; false ends it. The first one is the
 	// configuration, and is asked for before there is a world.
-	feed(*runner) (sched.Time, engine.Input, bool)
+	feed(*runner) (model.Time, engine.Input, bool)
 	// work is how long a task that starts will work at full speed, and its exit code;
 	// 0 is until it is told to end.
-	work(*sim.Task) (sched.Duration, int32)
+	work(*sim.Task) (model.Duration, int32)
 	// behaves says what else a task that starts does, such as what it reports about
 	// itself, and how often. It is asked after work.
 	behaves(*sim.Task, *sim.Behavior)
 	// facts are what is known of a job that was just submitted.
-	facts(sched.JobID, *sched.Job) metrics.Facts
+	facts(model.JobID, *model.Job) metrics.Facts
 	// gpus is the size of the gang of a task that starts.
 	gpus(*sim.Task) int32
 	// fact sees what happened in the world before the loop does.
 	fact(sched.Fact)
 	// ended lets go of a job.
-	ended(sched.JobID)
+	ended(model.JobID)
 	// busy reports whether anything is to come.
 	busy() bool
 }
@@ -147,7 +148,7 @@ func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Resul
 	next, stop := t.reading()
 	defer stop()
 	r, err := p.play(ctx, spec.Policy, &traceStory{make: newJobs(spec, p), load: spec.Load, next: next,
-		fresh: map[*sched.Job]*made{}}, stage{begin: Origin, horizon: math.MaxInt64}, o)
+		fresh: map[*model.Job]*made{}}, stage{begin: Origin, horizon: math.MaxInt64}, o)
 	if err == nil {
 		r.Trace = t.counts
 	}
@@ -155,7 +156,7 @@ func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Resul
 }
 
 // stage is when a run begins, and when it is over at the latest.
-type stage struct{ begin, horizon sched.Time }
+type stage struct{ begin, horizon model.Time }
 
 // play lets a story happen.
 func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Options) (*Result, error) {
@@ -218,7 +219,7 @@ func (f Refusal) String() string {
 }
 
 // Next implements engine.Inputs: those of the world.
-func (r *runner) Next(ctx context.Context, wake sched.Time) (sched.Time, []engine.Input, error) {
+func (r *runner) Next(ctx context.Context, wake model.Time) (model.Time, []engine.Input, error) {
 	now, in, err := r.world.Next(ctx, wake)
 	for i := range in {
 		if in[i].Fact != nil {
@@ -228,7 +229,7 @@ func (r *runner) Next(ctx context.Context, wake sched.Time) (sched.Time, []engin
 	return now, in, err
 }
 
-func (r *runner) feed() (sched.Time, engine.Input, bool) { return r.story.feed(r) }
+func (r *runner) feed() (model.Time, engine.Input, bool) { return r.story.feed(r) }
 
 // meta names who gives the commands of a run.
 func meta() sched.Meta { return sched.Meta{Subject: "simulation"} }
@@ -249,7 +250,7 @@ func (r *runner) configured(a engine.Reply) {
 }
 
 // accepted counts a submission; it is false when the cluster can never run the job.
-func (r *runner) accepted(j *sched.Job, a engine.Reply) bool {
+func (r *runner) accepted(j *model.Job, a engine.Reply) bool {
 	switch {
 	case a.Err != nil:
 		r.fail(a.Err)
@@ -289,10 +290,10 @@ func (r *runner) behave(t sim.Task) sim.Behavior {
 }
 
 // tellAfter is when a job tells its progress, where a policy's profiler listens.
-const tellAfter = 10 * sched.Second
+const tellAfter = 10 * model.Second
 
 // listens reports whether a VC's policy measures run times.
-func listens(c *sched.Config) bool {
+func listens(c *model.Config) bool {
 	for i := range c.VCs {
 		for _, p := range c.VCs[i].Params {
 			if p.Key == "profiler" && p.Value != "off" {
@@ -304,19 +305,19 @@ func listens(c *sched.Config) bool {
 }
 
 // faster lets an attempt work at another speed, in the world and in the figures.
-func (r *runner) faster(id sched.AttemptID, speed perf.Speed) {
+func (r *runner) faster(id model.AttemptID, speed perf.Speed) {
 	r.world.SetSpeed(id, speed)
 	r.changed = append(r.changed, change{id, speed})
 }
 
 // change is a speed that the figures are to learn of once they know the attempt.
 type change struct {
-	id    sched.AttemptID
+	id    model.AttemptID
 	speed perf.Speed
 }
 
 // speedOf is the speed of a placement, for the figures.
-func (r *runner) speedOf(id sched.AttemptID, j *sched.Job, p *cell.Placement) int64 {
+func (r *runner) speedOf(id model.AttemptID, j *model.Job, p *cell.Placement) int64 {
 	return int64(r.crowd.enter(id, j, p.Tasks))
 }
 

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -49,7 +49,7 @@ const onlyVC = "default"
 
 // plan is a spec that was read and found right.
 type plan struct {
-	config   *sched.Config
+	config   *model.Config
 	nodeGPUs int32
 	one      bool        // all jobs go to onlyVC
 	plain    bool        // some nodes name no type of GPU
@@ -59,7 +59,7 @@ type plan struct {
 	faults   *faults
 	failures *failures
 	packing  packing
-	policies func(*sched.Config) *sched.Config // puts those of the flags into a journal's
+	policies func(*model.Config) *model.Config // puts those of the flags into a journal's
 }
 
 // read makes a plan; all that is wrong is said at once. open opens the trace for a
@@ -245,10 +245,10 @@ type NoVC struct{ text string }
 func (n *NoVC) Error() string { return n.text }
 
 // known checks that each virtual cluster that is given a policy is there.
-func (s *Spec) known(c *sched.Config) error {
+func (s *Spec) known(c *model.Config) error {
 	var wrong problems
 	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
-		if !slices.ContainsFunc(c.VCs, func(v sched.VCConfig) bool { return string(v.Name) == name }) {
+		if !slices.ContainsFunc(c.VCs, func(v model.VCConfig) bool { return string(v.Name) == name }) {
 			wrong.add(fmt.Errorf("--vc-policy: there is no virtual cluster %q; there are: %s", name, vcNames(c)))
 		}
 	}
@@ -265,7 +265,7 @@ func (s *Spec) setPolicies(p *plan, t *Trace) error {
 	}
 	var wrong problems
 	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
-		i := slices.IndexFunc(p.config.VCs, func(v sched.VCConfig) bool { return string(v.Name) == name })
+		i := slices.IndexFunc(p.config.VCs, func(v model.VCConfig) bool { return string(v.Name) == name })
 		vc, err := readPolicy(s.VCPolicies[name], t.medianService)
 		vc.Name = cell.VCName(name)
 		wrong.add(err)
@@ -274,7 +274,7 @@ func (s *Spec) setPolicies(p *plan, t *Trace) error {
 	return wrong.all()
 }
 
-func vcNames(c *sched.Config) string {
+func vcNames(c *model.Config) string {
 	var names []string
 	for _, v := range c.VCs {
 		names = append(names, string(v.Name))
@@ -286,10 +286,10 @@ func vcNames(c *sched.Config) string {
 // minRun (seconds), defragmentation (moves per hour) and budget (a number or none)
 // are the VC's, all others the policy's. In a simulation the budget is none unless it is given: the published
 // policies know of none.
-func ParsePolicy(text string) (sched.VCConfig, error) {
+func ParsePolicy(text string) (model.VCConfig, error) {
 	name, rest, colon := strings.Cut(text, ":")
 	budget := int32(1<<31 - 1)
-	vc := sched.VCConfig{Policy: name, Budget: &budget}
+	vc := model.VCConfig{Policy: name, Budget: &budget}
 	var wrong problems
 	for _, kv := range strings.Split(rest, ",") {
 		key, value, given := strings.Cut(kv, "=")
@@ -306,7 +306,7 @@ func ParsePolicy(text string) (sched.VCConfig, error) {
 		case "minRun":
 			n, err := number("minRun", value, 1<<32)
 			wrong.add(err)
-			vc.MinRun = sched.Duration(n) * sched.Second
+			vc.MinRun = model.Duration(n) * model.Second
 		case "defragmentation":
 			n, err := number(key, value, 1000)
 			wrong.add(err)
@@ -318,13 +318,13 @@ func ParsePolicy(text string) (sched.VCConfig, error) {
 				budget = int32(n)
 			}
 		default:
-			vc.Params = append(vc.Params, sched.Param{Key: key, Value: value})
+			vc.Params = append(vc.Params, model.Param{Key: key, Value: value})
 		}
 	}
 	if vc.Moves > 0 && vc.Backfill != "" && vc.Backfill != "none" {
 		wrong.add(fmt.Errorf("policy %q: backfill and defragmentation do not go together; leave out one of the two", text))
 	}
-	slices.SortFunc(vc.Params, func(a, b sched.Param) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(vc.Params, func(a, b model.Param) int { return cmp.Compare(a.Key, b.Key) })
 	return vc, wrong.all()
 }
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -31,7 +31,7 @@ func written(t *testing.T, name, text string) string {
 func ends(t *testing.T, spec simulate.Spec, jobs ...string) (string, float64) {
 	t.Helper()
 	file := written(t, "jobs.jsonl", `{"comb_trace":1}`+"\n"+strings.Join(jobs, "\n"))
-	at := map[string]sched.Time{}
+	at := map[string]model.Time{}
 	work := uint64(0)
 	if spec.Policy == "" {
 		spec.Policy = "fifo"

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/spec/trace"
 )
@@ -16,8 +17,8 @@ type traceStory struct {
 	make  jobs
 	load  float64                          // 0 is 1
 	next  func() (*trace.Job, error, bool) // valid until the next one
-	last  sched.Time
-	fresh map[*sched.Job]*made // that were handed over and have no number yet
+	last  model.Time
+	fresh map[*model.Job]*made // that were handed over and have no number yet
 	todo  []*made              // jobs by their number, from 1; nil is none, or one that has ended
 	open  int                  // how many of both there are
 	began bool
@@ -26,16 +27,16 @@ type traceStory struct {
 
 // work is what the world knows of a job and the core does not.
 type work struct {
-	duration sched.Duration
+	duration model.Duration
 	gpus     int32
 	id       string
-	interval sched.Duration // between two reports
+	interval model.Duration // between two reports
 	loss     *trace.Curve   // nil where it reports none
 	code     int32          // with which it exits
 }
 
 // feed implements story: the configuration, then one job after the other.
-func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
+func (s *traceStory) feed(r *runner) (model.Time, engine.Input, bool) {
 	if !s.began {
 		s.began = true
 		return Origin, engine.Input{Command: sched.Reconfigure{Meta: meta(), Config: r.plan.config}, Reply: r.configured}, true
@@ -62,9 +63,9 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 }
 
 // at is when a job of the trace is submitted.
-func (s *traceStory) at(submit sched.Time) sched.Time {
+func (s *traceStory) at(submit model.Time) model.Time {
 	if s.load != 0 {
-		return Origin + sched.Time(math.Round(float64(submit)/s.load))
+		return Origin + model.Time(math.Round(float64(submit)/s.load))
 	}
 	return Origin + submit
 }
@@ -88,7 +89,7 @@ func (s *traceStory) submit(r *runner, t *trace.Job, m *made) engine.Input {
 
 // of returns a job that was accepted and has not ended. It may start before the answer
 // comes that it was.
-func (s *traceStory) of(id sched.JobID, j *sched.Job) *made {
+func (s *traceStory) of(id model.JobID, j *model.Job) *made {
 	for int(id) >= len(s.todo) {
 		s.todo = append(s.todo, nil)
 	}
@@ -100,7 +101,7 @@ func (s *traceStory) of(id sched.JobID, j *sched.Job) *made {
 }
 
 // work implements story: what of the job's run time is left.
-func (s *traceStory) work(t *sim.Task) (sched.Duration, int32) {
+func (s *traceStory) work(t *sim.Task) (model.Duration, int32) {
 	if t.Job.Gangs[t.Attempt.Gang].Extra {
 		return 0, 0 // the members above the minimum help as long as it runs
 	}
@@ -128,14 +129,14 @@ func (s *traceStory) behaves(t *sim.Task, b *sim.Behavior) {
 		b.Report, b.Shared = s.make.listens, true
 		return
 	}
-	b.Loss = func(done sched.Duration) string { return w.loss.Text(done) }
+	b.Loss = func(done model.Duration) string { return w.loss.Text(done) }
 	if b.Report = w.interval; b.Report <= 0 {
-		b.Report = max(w.duration/100, sched.Second)
+		b.Report = max(w.duration/100, model.Second)
 	}
 }
 
 // facts implements story.
-func (s *traceStory) facts(id sched.JobID, j *sched.Job) metrics.Facts {
+func (s *traceStory) facts(id model.JobID, j *model.Job) metrics.Facts {
 	w := &s.of(id, j).work
 	return metrics.Facts{Duration: max(w.duration, 1), TraceID: w.id, App: j.Hints.App, Model: j.Hints.Model}
 }
@@ -147,7 +148,7 @@ func (s *traceStory) gpus(t *sim.Task) int32 { return s.of(t.Attempt.Job, t.Job)
 func (s *traceStory) fact(sched.Fact) {}
 
 // ended implements story.
-func (s *traceStory) ended(id sched.JobID) {
+func (s *traceStory) ended(id model.JobID) {
 	s.todo[id] = nil // it was asked for when it was submitted
 	s.open--
 }

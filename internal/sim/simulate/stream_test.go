@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"
 )

@@ -16,7 +16,7 @@ import (
 	"sync"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/spec/trace"
 )

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -131,7 +131,7 @@ func (t *Trace) reading() (next func() (*trace.Job, error, bool), stop func()) {
 // readPolicy reads a policy, in which the limit "median" stands for the median GPU-time
 // of all jobs in GPU-seconds, and a history "@FILE" for the samples of a file. Without
 // a median it stays as it is.
-func readPolicy(text string, median func() (int64, error)) (sched.VCConfig, error) {
+func readPolicy(text string, median func() (int64, error)) (model.VCConfig, error) {
 	vc, err := ParsePolicy(text)
 	if err != nil {
 		return vc, err
@@ -172,7 +172,7 @@ func (t *Trace) medianService() (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		all = append(all, int64(j.Duration/sched.Second)*int64(j.GPUs))
+		all = append(all, int64(j.Duration/model.Second)*int64(j.GPUs))
 	}
 	if len(all) == 0 {
 		return 0, fmt.Errorf("%s has no jobs, so no median", t.Path)
@@ -182,7 +182,7 @@ func (t *Trace) medianService() (int64, error) {
 }
 
 // nodesOf lists the nodes below cells, in order.
-func nodesOf(cells []cell.CellSpec, c *sched.Config) []cell.NodeName {
+func nodesOf(cells []cell.CellSpec, c *model.Config) []cell.NodeName {
 	isNode := map[cell.TypeName]bool{}
 	for _, ch := range c.Cluster.Chains {
 		for _, l := range ch.Levels {

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 
@@ -27,7 +28,7 @@ func traceOf(t *testing.T, lines ...string) *simulate.Trace {
 
 // placed runs a trace and tells on which type of GPU each job ran.
 func placed(spec simulate.Spec, trace *simulate.Trace) (*simulate.Result, map[string]string, error) {
-	names, ran := map[sched.JobID]string{}, map[string]string{}
+	names, ran := map[model.JobID]string{}, map[string]string{}
 	see := func(b engine.Batch) {
 		for _, rec := range b.Records {
 			switch e := rec.Event.(type) {

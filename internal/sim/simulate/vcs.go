@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -89,7 +89,7 @@ func (p *plan) missingVCs(t *Trace) error {
 		switch {
 		case d.Name == "":
 			without = d.Jobs
-		case !slices.ContainsFunc(p.config.VCs, func(v sched.VCConfig) bool { return v.Name == d.Name }):
+		case !slices.ContainsFunc(p.config.VCs, func(v model.VCConfig) bool { return v.Name == d.Name }):
 			lacks = append(lacks, fmt.Sprintf("%s (%d)", d.Name, d.Jobs))
 		}
 	}

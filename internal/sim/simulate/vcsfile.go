@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
 // readClusterConfig reads a cluster file; policies may be nil.
-func readClusterConfig(file string, policies sched.Policies) (*sched.Config, error) {
+func readClusterConfig(file string, policies sched.Policies) (*model.Config, error) {
 	src, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func readClusterConfig(file string, policies sched.Policies) (*sched.Config, err
 // owns above the node is so many nodes where the cells above differ. leaves says that
 // numbers of GPUs are owned, whatever cells the file names. A virtual cluster without
 // a policy in the file gets the one given.
-func vcsOf(to *sched.Config, file string, leaves bool, text string, given sched.VCConfig) error {
+func vcsOf(to *model.Config, file string, leaves bool, text string, given model.VCConfig) error {
 	from, err := readClusterConfig(file, nil)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func vcsOf(to *sched.Config, file string, leaves bool, text string, given sched.
 }
 
 // orGiven gives a virtual cluster that names no policy the one given.
-func orGiven(vc sched.VCConfig, text string, given sched.VCConfig) sched.VCConfig {
+func orGiven(vc model.VCConfig, text string, given model.VCConfig) model.VCConfig {
 	if vc.Policy == "" {
 		override(&vc, text, given)
 		if vc.Budget == nil {

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 
@@ -54,13 +55,13 @@ func clusterFile(t *testing.T, pin, pinned string) string {
 }
 
 // configured gives the configuration that a run begins with.
-func configured(t *testing.T, spec simulate.Spec) (*sched.Config, *simulate.Result, error) {
+func configured(t *testing.T, spec simulate.Spec) (*model.Config, *simulate.Result, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "jobs.csv")
 	if err := os.WriteFile(file, []byte("job_id,submit_s,duration_s,num_gpus,vc\na,0,100,4,red\nb,0,10,2,red.sun\nc,0,10,2,blue\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var c *sched.Config
+	var c *model.Config
 	r, err := simulate.Run(context.Background(), spec, &simulate.Trace{Path: file}, simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {
 		for _, rec := range b.Records {
 			if e, ok := rec.Event.(sched.Configured); ok {
@@ -72,7 +73,7 @@ func configured(t *testing.T, spec simulate.Spec) (*sched.Config, *simulate.Resu
 }
 
 // owned writes what a configuration's virtual clusters own and do, a line each.
-func owned(c *sched.Config) string {
+func owned(c *model.Config) string {
 	var b strings.Builder
 	for i, v := range c.Cluster.VCs {
 		fmt.Fprintf(&b, "%s in %q %s%v:", v.Name, v.Parent, c.VCs[i].Policy, c.VCs[i].Params)
@@ -84,7 +85,7 @@ func owned(c *sched.Config) string {
 	return b.String()
 }
 
-func levelOf(c *sched.Config, q cell.QuotaSpec) cell.TypeName {
+func levelOf(c *model.Config, q cell.QuotaSpec) cell.TypeName {
 	for _, ch := range c.Cluster.Chains {
 		if ch.Name == q.Chain {
 			return ch.Levels[q.Level-1].Type

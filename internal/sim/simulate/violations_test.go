@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -37,8 +38,8 @@ func watch(t *testing.T, policyName, rows string) watched {
 		}
 	}
 	var out watched
-	live := map[sched.AttemptID]cell.Placement{}
-	var a sched.JobID
+	live := map[model.AttemptID]cell.Placement{}
+	var a model.JobID
 	r, err := simulate.Run(context.Background(), simulate.Spec{Cluster: "3x2", Policy: policyName, Spreads: speeds, Shape: "gpu"}, &simulate.Trace{Path: file}, simulate.Options{
 		Policies: policy.New,
 		Ended: func(r *metrics.Row) {
@@ -83,7 +84,7 @@ func nodesOf(p cell.Placement) []cell.NodeName {
 }
 
 // wholes are the nodes of which other jobs hold both GPUs.
-func wholes(live map[sched.AttemptID]cell.Placement, a sched.JobID) []cell.NodeName {
+func wholes(live map[model.AttemptID]cell.Placement, a model.JobID) []cell.NodeName {
 	n := map[cell.NodeName]int{}
 	for id, p := range live {
 		for i := range p.Tasks {

@@ -3,10 +3,9 @@ package config
 import (
 	"slices"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // maxGroups bounds the groups of one role in a virtual cluster.
@@ -37,11 +36,11 @@ func readGroups(b *document.Reader, m *document.MapReader, role string) (groups 
 		return nil
 	}
 	for _, item := range items {
-		name := b.String(item, document.Text{Max: identity.MaxText})
+		name := b.String(item, document.Text{Max: access.MaxText})
 		switch {
 		case name == "":
-		case !identity.ValidName(name):
-			b.Problem(item, "%s cannot be a group: %s", document.Quote(name), identity.NameRule)
+		case !access.ValidName(name):
+			b.Problem(item, "%s cannot be a group: %s", document.Quote(name), access.NameRule)
 		case slices.Contains(groups, name):
 			b.Problem(item, "the group %s stands here twice", document.Quote(name))
 		default:

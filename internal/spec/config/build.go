@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/combsched/comb/internal/access"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // config puts together what was read. It is called when there are no problems.
-func (b *builder) config() *sched.Config {
-	c := &sched.Config{Cluster: cell.Spec{SKUs: b.usedSKUs(), Cells: b.cells}, HalfLife: b.halfLife, Throughputs: b.speeds, Storages: b.storages, ExitRules: b.exits}
+func (b *builder) config() *model.Config {
+	c := &model.Config{Cluster: cell.Spec{SKUs: b.usedSKUs(), Cells: b.cells}, HalfLife: b.halfLife, Throughputs: b.speeds, Storages: b.storages, ExitRules: b.exits}
 	for _, ch := range b.chains {
 		c.Cluster.Chains = append(c.Cluster.Chains, ch.spec())
 	}
@@ -41,7 +41,7 @@ func (c *chain) spec() cell.ChainSpec {
 }
 
 // IsSingle reports whether a configuration is one that Single makes.
-func IsSingle(c *sched.Config) bool {
+func IsSingle(c *model.Config) bool {
 	if len(c.Cluster.SKUs) != 1 || len(c.Cluster.Cells) != 1 {
 		return false
 	}
@@ -54,7 +54,7 @@ func IsSingle(c *sched.Config) bool {
 // Single is the configuration of one machine without a cluster file: one node
 // with that many leaves, numbered from 0, in the chain "<SKU>-NODE", all of it
 // owned by the virtual cluster "default". leaves is 1 to MaxLeaves.
-func Single(node string, sku cell.SKU, leaves int) *sched.Config {
+func Single(node string, sku cell.SKU, leaves int) *model.Config {
 	if sku.Device == "" {
 		sku.Device = cell.CPU
 		if sku.GPU > 0 {
@@ -68,7 +68,7 @@ func Single(node string, sku cell.SKU, leaves int) *sched.Config {
 	for i := range machine.Children {
 		machine.Children[i] = cell.CellSpec{Type: sku.Name, Address: strconv.Itoa(i)}
 	}
-	return &sched.Config{
+	return &model.Config{
 		Cluster: cell.Spec{
 			SKUs: []cell.SKU{sku},
 			Chains: []cell.ChainSpec{{Name: cell.ChainName(top), Levels: []cell.LevelSpec{
@@ -77,12 +77,12 @@ func Single(node string, sku cell.SKU, leaves int) *sched.Config {
 			Cells: []cell.CellSpec{machine},
 			VCs:   []cell.VCSpec{{Name: "default", Quota: []cell.QuotaSpec{{Chain: cell.ChainName(top), Level: 2, Number: 1}}}},
 		},
-		VCs: []sched.VCConfig{{Name: "default"}},
+		VCs: []model.VCConfig{{Name: "default"}},
 	}
 }
 
 // SingleFile is the cluster file of what Single makes, for an operator to edit.
-func SingleFile(c *sched.Config) []byte {
+func SingleFile(c *model.Config) []byte {
 	sku, machine := c.Cluster.SKUs[0], c.Cluster.Cells[0]
 	carries := "cpu: " + strconv.FormatInt(sku.MilliCPU, 10) + "m, memory: " + strconv.FormatInt(sku.MemoryMB, 10) + "Mi, device: " + string(sku.Device)
 	if sku.GPU > 0 {
@@ -109,7 +109,7 @@ virtualClusters:                # which team owns what
 
 // RealGPUs is the first SKU whose leaves are NVIDIA's GPUs and not pretended; "" is that there is
 // none. It leaves out those that are so in another configuration already, nil for none.
-func RealGPUs(c, already *sched.Config) cell.TypeName {
+func RealGPUs(c, already *model.Config) cell.TypeName {
 	for i := range c.Cluster.SKUs {
 		s := &c.Cluster.SKUs[i]
 		same := func(o cell.SKU) bool { return o.Name == s.Name && realGPU(&o) }
@@ -125,7 +125,7 @@ func realGPU(s *cell.SKU) bool { return s.Device == cell.NVIDIA && s.GPU > 0 && 
 // PretendedBefore is a configuration of one machine of a version that did not note that its GPUs
 // are pretended, with that noted; nil is that it is none. Such a version named real ones after
 // their device.
-func PretendedBefore(c *sched.Config) *sched.Config {
+func PretendedBefore(c *model.Config) *model.Config {
 	if !IsSingle(c) || c.Cluster.SKUs[0].Name != "GPU" || RealGPUs(c, nil) == "" {
 		return nil
 	}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // machine is one node with the cells that it carries, of all chains.

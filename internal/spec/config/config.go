@@ -4,12 +4,12 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/exit"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Unlimited is a capacity that is not checked.
@@ -27,13 +27,13 @@ type Capacity struct {
 
 // Cluster is a cluster file that was read and found right.
 type Cluster struct {
-	Config *sched.Config
+	Config *model.Config
 	// Nodes are the capacities declared under "nodes", sorted by name.
 	Nodes []Capacity
 	// Renamed and RenamedNodes are the older names of virtual clusters and nodes
 	// that the file tells, sorted by the new ones.
-	Renamed      []sched.Rename
-	RenamedNodes []sched.NodeRename
+	Renamed      []model.Rename
+	RenamedNodes []model.NodeRename
 }
 
 // Command is the wish to make the cluster the present configuration.
@@ -101,9 +101,9 @@ type builder struct {
 	machines map[cell.NodeName]*machine
 	pins     map[cell.PinnedID]*pin
 	vcs      []vc
-	halfLife sched.Duration
-	speeds   []sched.Throughput
-	storages []storage.Storage
+	halfLife model.Duration
+	speeds   []model.Throughput
+	storages []model.Storage
 	exits    []exit.Rule
 	limits   cell.TaskLimits
 	access   []access.Grant
@@ -111,8 +111,8 @@ type builder struct {
 	full     bool // there are more than MaxVCs
 	lost     bool // a top-level cell could not be made sense of: chains may lack cells
 
-	renamed      []sched.Rename
-	renamedNodes []sched.NodeRename
+	renamed      []model.Rename
+	renamedNodes []model.NodeRename
 	nodeRenames  []nodeRename
 	capacities   []Capacity
 }

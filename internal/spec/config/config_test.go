@@ -14,14 +14,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const testdata = "../../../testdata/config"
 
 // known are the policies of these tests: drf takes the parameter by alone.
-var known = Policies{Names: []string{"drf", "fifo"}, New: func(c sched.VCConfig) (sched.Policy, error) {
+var known = Policies{Names: []string{"drf", "fifo"}, New: func(c model.VCConfig) (sched.Policy, error) {
 	var bad sched.BadParams
 	for _, p := range c.Params {
 		if c.Policy != "drf" || p.Key != "by" {
@@ -56,7 +57,7 @@ func read(t *testing.T, name string) *Cluster {
 func TestManual(t *testing.T) {
 	c := read(t, "manual.yaml")
 	leaves := []cell.CellSpec{{Type: "K80", Address: "0"}, {Type: "K80", Address: "1"}, {Type: "K80", Address: "2"}, {Type: "K80", Address: "3"}}
-	want := &sched.Config{
+	want := &model.Config{
 		Cluster: cell.Spec{
 			SKUs: []cell.SKU{{Name: "K80", GPU: 1, MilliCPU: 5000, MemoryMB: 54 << 10, Device: "nvidia", EnvVar: "CUDA_VISIBLE_DEVICES"}},
 			Chains: []cell.ChainSpec{{Name: "K80-NODE-POOL", Levels: []cell.LevelSpec{
@@ -69,7 +70,7 @@ func TestManual(t *testing.T) {
 				{Name: "vc1", Quota: []cell.QuotaSpec{{Chain: "K80-NODE-POOL", Level: 2, Number: 1}}},
 				{Name: "vc2", Quota: []cell.QuotaSpec{{Chain: "K80-NODE-POOL", Level: 2, Number: 1}}, Pinned: []cell.PinnedID{"VC2-PIN"}}},
 		},
-		VCs: []sched.VCConfig{{Name: "vc1"}, {Name: "vc2"}},
+		VCs: []model.VCConfig{{Name: "vc1"}, {Name: "vc2"}},
 	}
 	if d := cmp.Diff(want, c.Config); d != "" {
 		t.Error(d)
@@ -144,7 +145,7 @@ throughputs: `
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	want := []sched.Throughput{{Model: "*", GPUs: 1, Rate: 1}, {Model: "vgg", SKU: "GPU", GPUs: 1, Rate: 10}, {Model: "vgg", SKU: "GPU", GPUs: 2, Rate: 19}}
+	want := []model.Throughput{{Model: "*", GPUs: 1, Rate: 1}, {Model: "vgg", SKU: "GPU", GPUs: 1, Rate: 10}, {Model: "vgg", SKU: "GPU", GPUs: 2, Rate: 19}}
 	if diff := cmp.Diff(want, c.Config.Throughputs); diff != "" {
 		t.Error(diff)
 	}

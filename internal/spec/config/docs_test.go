@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 const page = "../../../docs/cluster-file.md"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // ofSKU is a cluster of one node with a leaf of a SKU.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/core/exit"
 )
 
 // Limits of exit rules.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/core/exit"
 )
 
 func TestExitRules(t *testing.T) {

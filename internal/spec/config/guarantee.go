@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // checkGuarantees holds every chain's promises to its cells. From the top level

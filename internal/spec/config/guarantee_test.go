@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // readLimits reads the limits of each process of a task.

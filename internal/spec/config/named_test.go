@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/spec/config"
 )
 

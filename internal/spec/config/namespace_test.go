@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/setting"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // ofVCs is a cluster of one node with some virtual clusters.
@@ -22,11 +22,11 @@ func TestNamespaces(t *testing.T) {
 		t.Fatal(problems)
 	}
 	for vc, want := range map[cell.VCName]string{"a": "team-a", "a.x": "team-a", "a.y": "y-1", "a.y.z": "y-1", "b": "", "c": "team-a", "gone": ""} {
-		if got := setting.NamespaceOf(c.Config, vc); got != want {
+		if got := model.NamespaceOf(c.Config, vc); got != want {
 			t.Errorf("the pods of %s are in %q, want %q", vc, got, want)
 		}
 	}
-	if got, want := setting.Namespaces(c.Config), map[string]cell.VCName{"team-a": "a", "y-1": "a.y"}; !reflect.DeepEqual(got, want) {
+	if got, want := model.Namespaces(c.Config), map[string]cell.VCName{"team-a": "a", "y-1": "a.y"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if text := Summary(c); !strings.Contains(text, "virtual cluster a (policy fifo, namespace team-a)") {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const nestedVCs = `research:
@@ -43,10 +43,10 @@ func TestNested(t *testing.T) {
 		t.Error(d)
 	}
 	budget := int32(2)
-	if d := cmp.Diff(sched.VCConfig{Name: "research", Backfill: "easy", MinRun: 10 * sched.Minute, Budget: &budget}, c.Config.VCs[1]); d != "" {
+	if d := cmp.Diff(model.VCConfig{Name: "research", Backfill: "easy", MinRun: 10 * model.Minute, Budget: &budget}, c.Config.VCs[1]); d != "" {
 		t.Error(d)
 	}
-	renamed := []sched.Rename{{From: "research-old", To: "a-z"}, {From: "research.old", To: "research.vision"}, {From: "old", To: "research.vision"},
+	renamed := []model.Rename{{From: "research-old", To: "a-z"}, {From: "research.old", To: "research.vision"}, {From: "old", To: "research.vision"},
 		{From: "research.old.lab", To: "research.vision.lab"}, {From: "old.lab", To: "research.vision.lab"}}
 	if d := cmp.Diff(renamed, c.Renamed); d != "" {
 		t.Error(d)

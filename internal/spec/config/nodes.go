@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // readNodes reads the capacities of machines and holds their cells to them.
@@ -79,7 +79,7 @@ func cores(milli int64) string {
 // CheckMachine holds a configuration to the one machine that all its nodes stand
 // for: the cells of all nodes together may not need more than m has. Resources
 // that m leaves Unlimited are not checked. The error names every excess.
-func CheckMachine(c *sched.Config, m Capacity) error {
+func CheckMachine(c *model.Config, m Capacity) error {
 	skus := map[cell.TypeName]cell.SKU{}
 	for _, s := range c.Cluster.SKUs {
 		skus[s.Name] = s
@@ -137,7 +137,7 @@ func countDivided(s *cell.CellSpec, isNode map[cell.TypeName]bool, at dividedDev
 }
 
 // NodeNames are the machines of a configuration, in the order of its file.
-func NodeNames(c *sched.Config) (names []cell.NodeName) {
+func NodeNames(c *model.Config) (names []cell.NodeName) {
 	isNode := nodeTypes(&c.Cluster)
 	var walk func([]cell.CellSpec)
 	walk = func(cells []cell.CellSpec) {
@@ -167,7 +167,7 @@ func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 }
 
 // CheckNoPods refuses what only a cluster whose tasks are pods can have.
-func CheckNoPods(c *sched.Config) error {
+func CheckNoPods(c *model.Config) error {
 	for i := range c.Cluster.SKUs {
 		s := &c.Cluster.SKUs[i]
 		for _, key := range []struct{ name, value string }{{"dra", s.DRA.Class}, {"resource", s.Resource}, {"infiniband", s.InfiniBand}} {

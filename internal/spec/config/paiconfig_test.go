@@ -7,9 +7,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
 )
 
 const layoutFile = `machine-sku:
@@ -114,7 +114,7 @@ func says(t *testing.T, out Converted, want ...string) {
 }
 
 // parsed reads a file that was made as a server does.
-func parsed(t *testing.T, out Converted, err error) *sched.Config {
+func parsed(t *testing.T, out Converted, err error) *model.Config {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // skuEntry is one entry of physicalCluster.skuTypes.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const (
@@ -25,7 +25,7 @@ var storageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 //	  data: {folder: /srv/data, readOnly: true}
 //	  homes: {folder: /srv/homes, perUser: true, virtualClusters: [vision]}
 //	  sets: {claim: team-data, folder: sets} # on Kubernetes
-func readStorages(b *document.Reader, n *document.Node, hasVC func(string) bool) (list []storage.Storage) {
+func readStorages(b *document.Reader, n *document.Node, hasVC func(string) bool) (list []model.Storage) {
 	fields := b.Map(n, "storages").Fields()
 	if len(fields) > maxStorages {
 		b.Problem(n, "%d storages are too many: at most %d are allowed", len(fields), maxStorages)
@@ -36,22 +36,22 @@ func readStorages(b *document.Reader, n *document.Node, hasVC func(string) bool)
 		s := readStorage(b, f, hasVC)
 		if !fits(s.Name, storageName, 63) {
 			b.Problem(f.At(), "%s is no good name for a storage: use at most 63 small letters, digits, \"-\", \"_\" and \".\", a letter or digit first and last", document.Quote(s.Name))
-		} else if other := variables[storage.Variable(s.Name)]; other != "" {
-			b.Problem(f.At(), "the storages %s and %s would share the variable %s: give one another name", other, s.Name, storage.Variable(s.Name))
+		} else if other := variables[model.StorageVariable(s.Name)]; other != "" {
+			b.Problem(f.At(), "the storages %s and %s would share the variable %s: give one another name", other, s.Name, model.StorageVariable(s.Name))
 		}
-		variables[storage.Variable(s.Name)] = s.Name
+		variables[model.StorageVariable(s.Name)] = s.Name
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(x, y storage.Storage) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(list, func(x, y model.Storage) int { return strings.Compare(x.Name, y.Name) })
 	return list
 }
 
-func readStorage(b *document.Reader, f document.Field, hasVC func(string) bool) storage.Storage {
+func readStorage(b *document.Reader, f document.Field, hasVC func(string) bool) model.Storage {
 	m := b.Map(f.Value, "the storage "+document.Quote(f.Key))
 	if m.Node("claim") == nil {
 		m.Require("folder")
 	}
-	s := storage.Storage{Name: f.Key, Folder: m.String("folder", document.Text{Max: maxFolder}), Claim: m.String("claim", document.Text{Max: maxFolder}),
+	s := model.Storage{Name: f.Key, Folder: m.String("folder", document.Text{Max: maxFolder}), Claim: m.String("claim", document.Text{Max: maxFolder}),
 		ReadOnly: m.Bool("readOnly", false), PerUser: m.Bool("perUser", false)}
 	if at := m.Node("claim"); at != nil && !fits(s.Claim, domainName, 253) {
 		b.Problem(at, "%s is no name of a PersistentVolumeClaim: use at most 253 small letters, digits, \"-\" and \".\", a letter or digit first and last", document.Quote(s.Claim))

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Summary describes a cluster in a few lines for people: chains with their
@@ -31,7 +31,7 @@ func Summary(c *Cluster) string {
 
 // Brief is a configuration in a few words: its nodes, what they have, and the
 // virtual clusters.
-func Brief(c *sched.Config) string {
+func Brief(c *model.Config) string {
 	spec := &c.Cluster
 	var gpus, milli int64
 	for i, counts := range cellCounts(spec) {
@@ -147,7 +147,7 @@ func summarizeChain(b *strings.Builder, spec *cell.Spec, ch *cell.ChainSpec, cou
 	b.WriteByte('\n')
 }
 
-func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c sched.VCConfig) {
+func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c model.VCConfig) {
 	fmt.Fprintf(b, "virtual cluster %s (%s):", v.Name, rules(c))
 	var parts []string
 	for _, q := range v.Quota {
@@ -167,7 +167,7 @@ func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c sched.VC
 }
 
 // rules names the policy of a virtual cluster and what else was set.
-func rules(c sched.VCConfig) string {
+func rules(c model.VCConfig) string {
 	text := "policy " + cmp.Or(c.Policy, "fifo")
 	for _, p := range c.Params {
 		text += " " + p.Key + "=" + p.Value

@@ -5,9 +5,8 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/setting"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // The bounds of a table of throughputs.
@@ -28,11 +27,11 @@ func (b *builder) readThroughputs(n *document.Node) {
 		b.Problem(n, "%d models are too many: at most %d are allowed", len(models), maxModels)
 		return
 	}
-	for _, model := range models {
-		if model.Key == "" {
-			b.Problem(model.At(), "a model needs a name; a star stands for all others")
+	for _, entry := range models {
+		if entry.Key == "" {
+			b.Problem(entry.At(), "a model needs a name; a star stands for all others")
 		}
-		for _, sku := range b.Map(model.Value, "the throughputs of a model").Fields() {
+		for _, sku := range b.Map(entry.Value, "the throughputs of a model").Fields() {
 			name := sku.Key
 			if name == anyType {
 				name = ""
@@ -48,15 +47,15 @@ func (b *builder) readThroughputs(n *document.Node) {
 					b.Problem(f.At(), "%s is not a number of GPUs from 1 to %d", document.Quote(f.Key), MaxLeaves)
 					continue
 				}
-				rate := b.Int(f.Value, document.Range{Min: 1, Max: setting.MaxRate})
-				b.speeds = append(b.speeds, sched.Throughput{Model: model.Key, SKU: cell.TypeName(name), GPUs: int32(gpus), Rate: rate})
+				rate := b.Int(f.Value, document.Range{Min: 1, Max: model.MaxRate})
+				b.speeds = append(b.speeds, model.Throughput{Model: entry.Key, SKU: cell.TypeName(name), GPUs: int32(gpus), Rate: rate})
 			}
 		}
 	}
-	slices.SortStableFunc(b.speeds, sched.Throughput.Compare)
-	twice := func(x, y sched.Throughput) bool { return x.Compare(y) == 0 } // written as 2 and as 02
-	if len(b.speeds) > setting.MaxThroughputs || len(slices.CompactFunc(slices.Clone(b.speeds), twice)) < len(b.speeds) {
-		b.Problem(n, "at most %d throughputs are allowed, each once", setting.MaxThroughputs)
+	slices.SortStableFunc(b.speeds, model.Throughput.Compare)
+	twice := func(x, y model.Throughput) bool { return x.Compare(y) == 0 } // written as 2 and as 02
+	if len(b.speeds) > model.MaxThroughputs || len(slices.CompactFunc(slices.Clone(b.speeds), twice)) < len(b.speeds) {
+		b.Problem(n, "at most %d throughputs are allowed, each once", model.MaxThroughputs)
 	}
 }
 

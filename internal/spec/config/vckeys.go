@@ -7,24 +7,24 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/setting"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // The bounds of a virtual cluster's keys.
 const (
-	maxMinRun = 30 * 24 * sched.Hour
+	maxMinRun = 30 * 24 * model.Hour
 	maxBudget = 1_000_000
 	maxWeight = 1_000_000
 	maxMoves  = 1_000
-	maxHalf   = 366 * 24 * sched.Hour
+	maxHalf   = 366 * 24 * model.Hour
 
 	maxUserLimit = 1_000_000
 )
 
 // vcKeys reads the keys that say how the jobs of a virtual cluster share it.
-func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
+func (b *builder) vcKeys(m *document.MapReader, c *model.VCConfig) {
 	c.Backfill = m.String("backfill", document.Text{OneOf: sched.Backfills()})
 	c.Placement = m.String("placement", document.Text{OneOf: []string{"pack", "spread"}})
 	b.defragmentation(m.Node("defragmentation"), c)
@@ -38,7 +38,7 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	} else if n != nil && n.Kind != document.Null {
 		c.Weight = b.Int(n, document.Range{Min: 1, Max: maxWeight})
 	}
-	c.Lending = m.String("lending", document.Text{OneOf: []string{setting.LendIdle, setting.LendNothing}})
+	c.Lending = m.String("lending", document.Text{OneOf: []string{model.LendIdle, model.LendNothing}})
 	c.Namespace = b.namespace(m.Node("namespace"))
 	c.InfiniBand = b.Bool(m.Node("infiniband"), false)
 	b.userLimits(m.Node("userLimits"), c)
@@ -61,12 +61,12 @@ func (b *builder) namespace(n *document.Node) string {
 }
 
 // userLimits reads "userLimits: {gpus: 8, running: 4, waiting: 100}".
-func (b *builder) userLimits(n *document.Node, c *sched.VCConfig) {
+func (b *builder) userLimits(n *document.Node, c *model.VCConfig) {
 	if n == nil || n.Kind == document.Null {
 		return
 	}
 	m, before := b.Map(n, "the limits of users"), b.Count()
-	var l setting.UserLimits
+	var l model.UserLimits
 	for key, to := range map[string]*int64{"gpus": &l.GPUs, "running": &l.Running, "waiting": &l.Waiting} {
 		if v := m.Node(key); v != nil && v.Kind != document.Null {
 			*to = b.Int(v, document.Range{Min: 1, Max: maxUserLimit})
@@ -80,7 +80,7 @@ func (b *builder) userLimits(n *document.Node, c *sched.VCConfig) {
 	if b.Count() > before {
 		return // what it would bound could not be read
 	}
-	if l == (setting.UserLimits{}) {
+	if l == (model.UserLimits{}) {
 		b.Problem(n, "it bounds nothing: give gpus, running, waiting or priority, or leave it out")
 		return
 	}
@@ -88,7 +88,7 @@ func (b *builder) userLimits(n *document.Node, c *sched.VCConfig) {
 }
 
 // defragmentation reads "defragmentation: {movesPerHour: 4}".
-func (b *builder) defragmentation(n *document.Node, c *sched.VCConfig) {
+func (b *builder) defragmentation(n *document.Node, c *model.VCConfig) {
 	if n == nil || n.Kind == document.Null {
 		return
 	}
@@ -104,7 +104,7 @@ func (b *builder) defragmentation(n *document.Node, c *sched.VCConfig) {
 }
 
 // duration reads "90s", "2h30m", "1d12h" or a number of seconds; 0 when absent.
-func (b *builder) duration(n *document.Node, most sched.Duration) sched.Duration {
+func (b *builder) duration(n *document.Node, most model.Duration) model.Duration {
 	if n == nil || n.Kind == document.Null {
 		return 0
 	}
@@ -118,14 +118,14 @@ func (b *builder) duration(n *document.Node, most sched.Duration) sched.Duration
 	case d < 0 || d > int64(most):
 		b.Problem(n, "the duration %s is out of range: it must be 0s to %s", document.Quote(n.Text), document.FormatDuration(int64(most)))
 	default:
-		return sched.Duration(d)
+		return model.Duration(d)
 	}
 	return 0
 }
 
 // policy reads "policy: drf" or "policy: {name: drf, params: {key: value}}".
-func (b *builder) policy(n *document.Node) sched.VCConfig {
-	var out sched.VCConfig
+func (b *builder) policy(n *document.Node) model.VCConfig {
+	var out model.VCConfig
 	if n == nil || n.Kind == document.Null {
 		return out
 	}
@@ -140,10 +140,10 @@ func (b *builder) policy(n *document.Node) sched.VCConfig {
 				b.Problem(f.At(), "a parameter needs a single value")
 				continue
 			}
-			out.Params = append(out.Params, sched.Param{Key: f.Key, Value: f.Value.Text})
+			out.Params = append(out.Params, model.Param{Key: f.Key, Value: f.Value.Text})
 		}
 		m.Rest()
-		slices.SortFunc(out.Params, func(a, b sched.Param) int { return cmp.Compare(a.Key, b.Key) })
+		slices.SortFunc(out.Params, func(a, b model.Param) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	out.Policy = b.String(name, document.Text{Max: 64})
 	if known := b.policies.Names; len(known) > 0 && out.Policy != "" && !slices.Contains(known, out.Policy) {
@@ -158,7 +158,7 @@ func (b *builder) policy(n *document.Node) sched.VCConfig {
 
 // params reports the parameters that the policy cannot use, each at its place; one that
 // is wrong as it is left out, at the policy's name.
-func (b *builder) params(c sched.VCConfig, name *document.Node, given []document.Field) {
+func (b *builder) params(c model.VCConfig, name *document.Node, given []document.Field) {
 	if b.policies.New == nil {
 		return
 	}
@@ -203,7 +203,7 @@ func (b *builder) renames() {
 	}
 	add := func(v *vc, from cell.VCName, at *document.Node) {
 		taken[from] = at
-		b.renamed = append(b.renamed, sched.Rename{From: from, To: v.spec.Name})
+		b.renamed = append(b.renamed, model.Rename{From: from, To: v.spec.Name})
 	}
 	for i := range b.vcs {
 		v := &b.vcs[i]
@@ -230,7 +230,7 @@ func (b *builder) renames() {
 			}
 		}
 	}
-	slices.SortStableFunc(b.renamed, func(x, y sched.Rename) int { return cmp.Compare(x.To, y.To) })
+	slices.SortStableFunc(b.renamed, func(x, y model.Rename) int { return cmp.Compare(x.To, y.To) })
 }
 
 // olderNames returns what a virtual cluster may have been called, the likeliest first. Inside
@@ -293,9 +293,9 @@ func (b *builder) checkNodeRenames() {
 		case is[r.to] != nil:
 			b.Problem(r.at, "the node was %s already, at line %d; write one older name", document.Quote(string(is[r.to].from)), is[r.to].at.Line)
 		default:
-			b.renamedNodes = append(b.renamedNodes, sched.NodeRename{From: r.from, To: r.to})
+			b.renamedNodes = append(b.renamedNodes, model.NodeRename{From: r.from, To: r.to})
 		}
 		was[r.from], is[r.to] = r, r
 	}
-	slices.SortFunc(b.renamedNodes, func(x, y sched.NodeRename) int { return cmp.Compare(x.To, y.To) })
+	slices.SortFunc(b.renamedNodes, func(x, y model.NodeRename) int { return cmp.Compare(x.To, y.To) })
 }

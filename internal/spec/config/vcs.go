@@ -6,15 +6,15 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // vc is one virtual cluster with the places of its parts.
 type vc struct {
 	at       *document.Node
 	spec     cell.VCSpec
-	policy   sched.VCConfig
+	policy   model.VCConfig
 	claims   []claim
 	formerly *document.Node // its older name, nil if none
 	older    []cell.VCName  // what that, or its parent's, may mean

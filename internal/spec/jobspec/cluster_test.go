@@ -3,14 +3,13 @@ package jobspec
 import (
 	"fmt"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // testCluster has three SKUs. VC default owns V100 only, mixed two GPU SKUs, cpu
 // V100 and CPU, all of them every SKU, pinned one pinned cell and nothing else.
-func testCluster() *sched.Config {
+func testCluster() *model.Config {
 	node := func(kind, leaf cell.TypeName, leaves int, name, pin string) cell.CellSpec {
 		c := cell.CellSpec{Type: kind, Address: name, Pinned: cell.PinnedID(pin)}
 		for i := range leaves {
@@ -49,7 +48,7 @@ func testCluster() *sched.Config {
 			{Name: "pinned", Pinned: []cell.PinnedID{"PIN"}},
 		},
 	}
-	return &sched.Config{Cluster: spec, Storages: []storage.Storage{
+	return &model.Config{Cluster: spec, Storages: []model.Storage{
 		{Name: "data", Folder: "/srv/data", ReadOnly: true}, {Name: "homes", Folder: "/srv/homes", PerUser: true},
 		{Name: "other", Folder: "/srv/other", VCs: []cell.VCName{"all"}},
 	}}

@@ -8,8 +8,8 @@ import (
 	"unicode"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
@@ -17,9 +17,9 @@ import (
 type combRole struct {
 	limits     cell.TaskLimits // of each process
 	limitsNode *document.Node
-	hints      sched.RoleHints
+	hints      model.RoleHints
 	node       *document.Node
-	env        []sched.EnvVar
+	env        []model.EnvVar
 	workDir    string
 	diskMB     int64
 	disk       *document.Node // where that stands
@@ -31,8 +31,8 @@ func (p *parser) readComb(m *document.MapReader) {
 	p.extras.node = m.Self()
 	p.readPriority(m.Node("priority"))
 	h := &p.job.Hints
-	p.job.TimeLimit = p.duration(m.Node("timeLimit"), sched.Second, maxDuration)
-	if p.job.TimeLimit%sched.Second != 0 {
+	p.job.TimeLimit = p.duration(m.Node("timeLimit"), model.Second, maxDuration)
+	if p.job.TimeLimit%model.Second != 0 {
 		p.r.Problem(m.Node("timeLimit"), "the time limit %s is not a whole number of seconds: write one", formatDuration(p.job.TimeLimit))
 	}
 	p.job.Grace = defaultGrace
@@ -49,7 +49,7 @@ func (p *parser) readComb(m *document.MapReader) {
 	h.Dedicated = m.Bool("dedicated", false)
 	h.Queue, h.App, h.Model = p.label(m.Node("queue")), p.label(m.Node("app")), p.label(m.Node("model"))
 	h.Class = m.String("class", document.Text{OneOf: []string{"strict", "soft", "besteffort"}})
-	h.Duration = p.duration(m.Node("duration"), sched.Millisecond, maxDuration)
+	h.Duration = p.duration(m.Node("duration"), model.Millisecond, maxDuration)
 	h.Iterations = p.positive(m.Node("iterations"), math.MaxInt64)
 	h.GPUMemoryMB = p.memory(m.Node("gpuMemory"))
 	p.readDeadlines(m)
@@ -84,9 +84,9 @@ func (p *parser) readSuspend(m *document.MapReader) {
 		return
 	}
 	s := m.Map("suspend", "suspend")
-	c := &sched.SuspendContract{Signal: p.signal(s.Node("signal"), "USR1"), Timeout: defaultSuspendTimeout}
+	c := &model.SuspendContract{Signal: p.signal(s.Node("signal"), "USR1"), Timeout: defaultSuspendTimeout}
 	if t := s.Node("timeout"); t != nil && t.Kind != document.Null {
-		c.Timeout = p.duration(t, 100*sched.Millisecond, maxSuspendTimeout)
+		c.Timeout = p.duration(t, 100*model.Millisecond, maxSuspendTimeout)
 	}
 	s.Rest()
 	if !p.job.Hints.Suspendable {
@@ -122,14 +122,14 @@ func (p *parser) readPriority(n *document.Node) {
 }
 
 // duration reads "90s", "2h30m", "1d12h" or a number of seconds; 0 when absent.
-func (p *parser) duration(n *document.Node, low, high sched.Duration) sched.Duration {
+func (p *parser) duration(n *document.Node, low, high model.Duration) model.Duration {
 	if n == nil || n.Kind == document.Null {
 		return 0
 	}
-	d, ok := sched.Duration(0), false
+	d, ok := model.Duration(0), false
 	if n.Kind == document.Scalar {
 		micros, sound := document.ParseDuration(n.Text)
-		d, ok = sched.Duration(micros), sound
+		d, ok = model.Duration(micros), sound
 	}
 	switch {
 	case !ok:
@@ -142,7 +142,7 @@ func (p *parser) duration(n *document.Node, low, high sched.Duration) sched.Dura
 	return d
 }
 
-func formatDuration(d sched.Duration) string { return document.FormatDuration(int64(d)) }
+func formatDuration(d model.Duration) string { return document.FormatDuration(int64(d)) }
 
 // positive reads an integer from 1; 0 when absent.
 func (p *parser) positive(n *document.Node, high int64) int64 {
@@ -191,13 +191,13 @@ func (p *parser) readDeadlines(m *document.MapReader) {
 		p.r.Problem(m.Node("deadlines"), "%d deadlines are too many: at most %d are allowed", len(items), maxDeadlines)
 		return
 	}
-	var last sched.Deadline
+	var last model.Deadline
 	for i, item := range items {
 		d := p.r.Map(item, "a deadline")
 		d.Require("after", "value")
 		after := d.Node("after")
-		step := sched.Deadline{
-			After: p.duration(after, sched.Millisecond, maxDuration),
+		step := model.Deadline{
+			After: p.duration(after, model.Millisecond, maxDuration),
 			Value: d.Int("value", document.Range{Min: 1, Max: 1_000_000, Default: 1}),
 		}
 		d.Rest()
@@ -255,7 +255,7 @@ func (p *parser) nodeList(at *document.Node) []cell.NodeName {
 // readCombRole reads the keys of one task role.
 func (p *parser) readCombRole(f document.Field) combRole {
 	m := p.r.Map(f.Value, "a task role of extras.comb")
-	c := combRole{node: f.Value, hints: sched.RoleHints{Role: f.Key}}
+	c := combRole{node: f.Value, hints: model.RoleHints{Role: f.Key}}
 	c.hints.MinInstances = int32(p.positive(m.Node("minInstances"), maxTasks))
 	if m.Has("elastic") {
 		e := m.Map("elastic", "elastic")
@@ -283,7 +283,7 @@ func (p *parser) readCombRole(f document.Field) combRole {
 		p.r.Problem(m.Node("workDir"), "%s is no folder of the upload: write it as src or src/train, without . and ..", document.Quote(c.workDir))
 	}
 	for _, v := range m.Map("env", "env").Fields() {
-		c.env = append(c.env, sched.EnvVar{Name: v.Key, Value: p.envValue(v)})
+		c.env = append(c.env, model.EnvVar{Name: v.Key, Value: p.envValue(v)})
 	}
 	m.Rest()
 	return c

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // inOrder is the plainest policy: submission order.
@@ -24,7 +25,7 @@ func (inOrder) Rank(v sched.View) iter.Seq[sched.Wish] {
 
 // What Parse accepts, the core must be able to place on the empty cluster.
 func TestTheCorePlacesGoodFiles(t *testing.T) {
-	policies := func(sched.VCConfig) (sched.Policy, error) { return inOrder{}, nil }
+	policies := func(model.VCConfig) (sched.Policy, error) { return inOrder{}, nil }
 	for _, path := range files(t, "good/*.yaml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			src, err := os.ReadFile(path)

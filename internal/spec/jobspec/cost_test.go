@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // Files near the limits, made to be expensive, must be read in the time of a

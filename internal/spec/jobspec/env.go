@@ -4,12 +4,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // EnvInput is what the environment of one task depends on.
 type EnvInput struct {
-	Job   *sched.Job
+	Job   *model.Job
 	Role  int32 // index into Job.Roles
 	Index int32 // of the task in its role
 	// Hosts gives the address at which the task of that ordinal is reached; ""
@@ -23,13 +23,13 @@ type EnvInput struct {
 // order: the older names, then job, roles, hosts and ports task by task, and the task
 // itself. A host or port that is not known has no variable. Of two of one name, which
 // an odd role or label can make, the later one counts: today's.
-func PAIEnv(v EnvInput) []sched.EnvVar {
+func PAIEnv(v EnvInput) []model.EnvVar {
 	roles := roleNames(v.Job)
 	env := append(olderEnv(v),
-		sched.EnvVar{Name: "PAI_JOB_NAME", Value: string(v.Job.Name)},
-		sched.EnvVar{Name: "PAI_USER_NAME", Value: string(v.Job.User)},
-		sched.EnvVar{Name: "PAI_TASK_ROLE_COUNT", Value: strconv.Itoa(len(roles))},
-		sched.EnvVar{Name: "PAI_TASK_ROLE_LIST", Value: strings.Join(roles, ",")},
+		model.EnvVar{Name: "PAI_JOB_NAME", Value: string(v.Job.Name)},
+		model.EnvVar{Name: "PAI_USER_NAME", Value: string(v.Job.User)},
+		model.EnvVar{Name: "PAI_TASK_ROLE_COUNT", Value: strconv.Itoa(len(roles))},
+		model.EnvVar{Name: "PAI_TASK_ROLE_LIST", Value: strings.Join(roles, ",")},
 	)
 	for i := range v.Job.Roles {
 		env = append(env, roleEnv(&v.Job.Roles[i])...)
@@ -40,12 +40,12 @@ func PAIEnv(v EnvInput) []sched.EnvVar {
 		first += v.Job.Roles[i].Tasks
 	}
 	return append(env,
-		sched.EnvVar{Name: "PAI_CURRENT_TASK_ROLE_NAME", Value: v.Job.Roles[v.Role].Name},
-		sched.EnvVar{Name: "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX", Value: decimal(v.Index)},
+		model.EnvVar{Name: "PAI_CURRENT_TASK_ROLE_NAME", Value: v.Job.Roles[v.Role].Name},
+		model.EnvVar{Name: "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX", Value: decimal(v.Index)},
 	)
 }
 
-func roleNames(job *sched.Job) []string {
+func roleNames(job *model.Job) []string {
 	names := make([]string, 0, len(job.Roles))
 	for _, r := range job.Roles {
 		names = append(names, r.Name)
@@ -54,13 +54,13 @@ func roleNames(job *sched.Job) []string {
 }
 
 // roleEnv describes a role as it was asked for.
-func roleEnv(r *sched.Role) []sched.EnvVar {
+func roleEnv(r *model.Role) []model.EnvVar {
 	l := &r.Launch
 	resources := []string{
 		strconv.FormatInt(l.GPU, 10), FormatMilli(l.MilliCPU),
 		strconv.FormatInt(l.MemoryMB, 10), strconv.FormatInt(l.ShmMB, 10),
 	}
-	return []sched.EnvVar{
+	return []model.EnvVar{
 		{Name: "PAI_TASK_ROLE_TASK_COUNT_" + r.Name, Value: decimal(r.Tasks)},
 		{Name: "PAI_RESOURCE_" + r.Name, Value: strings.Join(resources, ",")},
 		{Name: "PAI_MIN_FAILED_TASK_COUNT_" + r.Name, Value: decimal(r.MinFailed)},
@@ -69,17 +69,17 @@ func roleEnv(r *sched.Role) []sched.EnvVar {
 }
 
 // addressEnv tells where the tasks of a role are; first is its first ordinal.
-func addressEnv(v EnvInput, r *sched.Role, first int32) []sched.EnvVar {
-	var env []sched.EnvVar
+func addressEnv(v EnvInput, r *model.Role, first int32) []model.EnvVar {
+	var env []model.EnvVar
 	labels := portLabels(v.Job, r)
 	for i := range r.Tasks {
 		suffix := r.Name + "_" + decimal(i)
 		if host := v.Hosts(first + i); host != "" {
-			env = append(env, sched.EnvVar{Name: "PAI_HOST_IP_" + suffix, Value: host})
+			env = append(env, model.EnvVar{Name: "PAI_HOST_IP_" + suffix, Value: host})
 		}
 		for _, label := range labels {
 			if list := portList(v.Ports(first+i, label)); list != "" {
-				env = append(env, sched.EnvVar{Name: "PAI_PORT_LIST_" + suffix + "_" + label, Value: list})
+				env = append(env, model.EnvVar{Name: "PAI_PORT_LIST_" + suffix + "_" + label, Value: list})
 			}
 		}
 	}

@@ -8,22 +8,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 func TestPAIEnvListsEveryVariableInOrder(t *testing.T) {
-	job := &sched.Job{
+	job := &model.Job{
 		Name: "mnist", User: "ada", VC: "vision",
-		Roles: []sched.Role{
+		Roles: []model.Role{
 			{
 				Name: "ps", Tasks: 1, MinFailed: 1, MinSucceeded: -1,
-				Launch: sched.Launch{MilliCPU: 1500, MemoryMB: 512, Ports: []sched.Port{{Label: "grpc", Count: 1}}},
+				Launch: model.Launch{MilliCPU: 1500, MemoryMB: 512, Ports: []model.Port{{Label: "grpc", Count: 1}}},
 			},
 			{
 				Name: "worker", Tasks: 2, MinFailed: 1, MinSucceeded: 2,
-				Launch: sched.Launch{
+				Launch: model.Launch{
 					GPU: 4, MilliCPU: 8000, MemoryMB: 16384, ShmMB: 64,
-					Ports: []sched.Port{{Label: "grpc", Count: 1}, {Label: "web", Count: 2}},
+					Ports: []model.Port{{Label: "grpc", Count: 1}, {Label: "web", Count: 2}},
 				},
 			},
 		},
@@ -172,9 +172,9 @@ func TestOlderNamesHaveABound(t *testing.T) {
 // Roles and labels may be called so that an older name of one thing is a name of today of
 // another: today's counts.
 func TestTodaysNameWins(t *testing.T) {
-	job := &sched.Job{Name: "j", User: "u", Roles: []sched.Role{
-		{Name: "PORT_LIST_w", Tasks: 1, Launch: sched.Launch{Ports: []sched.Port{{Label: "x", Count: 1}}}},
-		{Name: "w", Tasks: 1, Launch: sched.Launch{Ports: []sched.Port{{Label: "x_PORT", Count: 1}}}},
+	job := &model.Job{Name: "j", User: "u", Roles: []model.Role{
+		{Name: "PORT_LIST_w", Tasks: 1, Launch: model.Launch{Ports: []model.Port{{Label: "x", Count: 1}}}},
+		{Name: "w", Tasks: 1, Launch: model.Launch{Ports: []model.Port{{Label: "x_PORT", Count: 1}}}},
 	}}
 	last := map[string]string{}
 	in := EnvInput{Job: job, Hosts: func(int32) string { return "h" },

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/jobs"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // extras is what the open part of the protocol says about scheduling.
@@ -49,8 +49,8 @@ func (p *parser) readExtras(top *document.MapReader) {
 
 func (p *parser) readHived(m *document.MapReader) {
 	class := m.Node("jobPriorityClass")
-	name := p.r.String(class, document.Text{Default: "test", OneOf: jobs.PriorityNames()})
-	p.job.Priority, _ = jobs.PriorityNamed(name)
+	name := p.r.String(class, document.Text{Default: "test", OneOf: model.PriorityNames()})
+	p.job.Priority, _ = model.PriorityNamed(name)
 	if class != nil && class.Kind != document.Null {
 		p.extras.priority = class
 	}

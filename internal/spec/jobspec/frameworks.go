@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Meeting is where a task of a gang waits for the others: an address and a port.
@@ -21,26 +21,26 @@ type Meeting struct {
 // in the log at once, and not lost at a stop. The job may set all of these otherwise.
 //
 // tasks are the gang's, in their order, and meets where each of them is met; with fewer of these no world is told.
-func FrameworkEnv(job *sched.Job, task int32, tasks []int32, meets []Meeting) []sched.EnvVar {
-	env := []sched.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
-	above := slices.ContainsFunc(job.Gangs, func(g sched.Gang) bool { return g.Extra && slices.Contains(g.Tasks, task) })
+func FrameworkEnv(job *model.Job, task int32, tasks []int32, meets []Meeting) []model.EnvVar {
+	env := []model.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
+	above := slices.ContainsFunc(job.Gangs, func(g model.Gang) bool { return g.Extra && slices.Contains(g.Tasks, task) })
 	if above || len(meets) != len(tasks) {
 		return env
 	}
 	rank := slices.Index(tasks, task)
 	return append(env,
-		sched.EnvVar{Name: "RANK", Value: fmt.Sprint(rank)},
-		sched.EnvVar{Name: "WORLD_SIZE", Value: fmt.Sprint(len(tasks))},
-		sched.EnvVar{Name: "LOCAL_RANK", Value: "0"},
-		sched.EnvVar{Name: "LOCAL_WORLD_SIZE", Value: "1"},
-		sched.EnvVar{Name: "MASTER_ADDR", Value: meets[0].Host},
-		sched.EnvVar{Name: "MASTER_PORT", Value: fmt.Sprint(meets[0].Port)},
-		sched.EnvVar{Name: "TF_CONFIG", Value: tfConfig(job, tasks, rank, meets)},
+		model.EnvVar{Name: "RANK", Value: fmt.Sprint(rank)},
+		model.EnvVar{Name: "WORLD_SIZE", Value: fmt.Sprint(len(tasks))},
+		model.EnvVar{Name: "LOCAL_RANK", Value: "0"},
+		model.EnvVar{Name: "LOCAL_WORLD_SIZE", Value: "1"},
+		model.EnvVar{Name: "MASTER_ADDR", Value: meets[0].Host},
+		model.EnvVar{Name: "MASTER_PORT", Value: fmt.Sprint(meets[0].Port)},
+		model.EnvVar{Name: "TF_CONFIG", Value: tfConfig(job, tasks, rank, meets)},
 	)
 }
 
 // tfConfig names the gang's tasks by role, in their order, each at its address.
-func tfConfig(job *sched.Job, tasks []int32, rank int, meets []Meeting) string {
+func tfConfig(job *model.Job, tasks []int32, rank int, meets []Meeting) string {
 	cluster := map[string][]string{}
 	var at struct {
 		Cluster map[string][]string `json:"cluster"`
@@ -65,7 +65,7 @@ func tfConfig(job *sched.Job, tasks []int32, rank int, meets []Meeting) string {
 }
 
 // RoleOf is the role of a task by its ordinal in the job.
-func RoleOf(job *sched.Job, task int32) string {
+func RoleOf(job *model.Job, task int32) string {
 	for _, r := range job.Roles {
 		if task < r.Tasks {
 			return r.Name

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // defaultGang is the gang of all roles without an affinityGroupName.
@@ -95,10 +95,10 @@ func (p *parser) makeGangs() {
 		} else {
 			p.checkGroup(i)
 		}
-		at := slices.IndexFunc(p.job.Gangs, func(g sched.Gang) bool { return g.Name == name })
+		at := slices.IndexFunc(p.job.Gangs, func(g model.Gang) bool { return g.Name == name })
 		if at < 0 {
 			at = len(p.job.Gangs)
-			p.job.Gangs = append(p.job.Gangs, sched.Gang{Name: name})
+			p.job.Gangs = append(p.job.Gangs, model.Gang{Name: name})
 		}
 		p.job.Gangs[at].Tasks = appendRange(p.job.Gangs[at].Tasks, first, r.Tasks)
 		first += r.Tasks
@@ -111,7 +111,7 @@ func (p *parser) makeGangs() {
 // and go as there is room.
 func (p *parser) makeExtras() {
 	var least []int32
-	var extras []sched.Gang
+	var extras []model.Gang
 	first := int32(0)
 	for i := range p.roles {
 		r := &p.roles[i]
@@ -125,7 +125,7 @@ func (p *parser) makeExtras() {
 		}
 		least = appendRange(least, first, n)
 		for k := n; k < r.Tasks; k++ {
-			extras = append(extras, sched.Gang{Name: r.Name + "-" + decimal(k), Tasks: []int32{first + k}, Extra: true})
+			extras = append(extras, model.Gang{Name: r.Name + "-" + decimal(k), Tasks: []int32{first + k}, Extra: true})
 		}
 		first += r.Tasks
 	}
@@ -144,7 +144,7 @@ func (p *parser) makeSingles() {
 			p.r.Warn(r.place.groupNode, "with extras.gangAllocation: false every task starts on its own; this group has no effect")
 		}
 		for k := range min(r.Tasks, maxTasks-next) {
-			p.job.Gangs = append(p.job.Gangs, sched.Gang{Name: r.Name + "-" + decimal(k), Tasks: []int32{next + k}})
+			p.job.Gangs = append(p.job.Gangs, model.Gang{Name: r.Name + "-" + decimal(k), Tasks: []int32{next + k}})
 		}
 		next += min(r.Tasks, maxTasks-next)
 	}
@@ -184,7 +184,7 @@ func (p *parser) checkHints() {
 	}
 }
 
-func (p *parser) checkClass(h *sched.Hints, at func(string) *document.Node) {
+func (p *parser) checkClass(h *model.Hints, at func(string) *document.Node) {
 	n := len(h.Deadlines)
 	switch {
 	case h.Class == "strict" && n != 1:

@@ -1,6 +1,8 @@
 package jobspec
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"github.com/combsched/comb/internal/core/model"
+)
 
 // The limits of a job file. They are far above real jobs and keep one stranger's
 // file from filling memory, journal or a task's environment.
@@ -28,10 +30,10 @@ const (
 
 	// MaxTimeLimit is of a job, in microseconds.
 	MaxTimeLimit = int64(maxDuration)
-	maxDuration  = 10 * 365 * 24 * sched.Hour
-	maxGrace     = sched.Hour
-	defaultGrace = 30 * sched.Second
+	maxDuration  = 10 * 365 * 24 * model.Hour
+	maxGrace     = model.Hour
+	defaultGrace = 30 * model.Second
 
-	maxSuspendTimeout     = 10 * sched.Minute
-	defaultSuspendTimeout = 10 * sched.Second
+	maxSuspendTimeout     = 10 * model.Minute
+	defaultSuspendTimeout = 10 * model.Second
 )

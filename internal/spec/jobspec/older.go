@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // longestVariable is what the kernel takes of one variable, in bytes.
@@ -17,17 +17,17 @@ func givenLabels() []string { return []string{"ssh", "http"} }
 
 // GivenPorts are the labels of the ports that each task of a role has although the role does not
 // ask for them, one of each.
-func GivenPorts(job *sched.Job, r *sched.Role) []string {
+func GivenPorts(job *model.Job, r *model.Role) []string {
 	if !tellsOlder(job) {
 		return nil
 	}
 	return slices.DeleteFunc(givenLabels(), func(label string) bool {
-		return slices.ContainsFunc(r.Launch.Ports, func(p sched.Port) bool { return p.Label == label && p.Count > 0 })
+		return slices.ContainsFunc(r.Launch.Ports, func(p model.Port) bool { return p.Label == label && p.Count > 0 })
 	})
 }
 
 // portLabels are the labels of all ports of a role's tasks.
-func portLabels(job *sched.Job, r *sched.Role) []string {
+func portLabels(job *model.Job, r *model.Role) []string {
 	labels := make([]string, 0, len(r.Launch.Ports)+2)
 	for _, p := range r.Launch.Ports {
 		labels = append(labels, p.Label)
@@ -38,12 +38,12 @@ func portLabels(job *sched.Job, r *sched.Role) []string {
 // tellsOlder reports whether a job's tasks are told of each other by the older names too. They
 // take several times the room of today's, each task has all of them, and a pod keeps its own in
 // Kubernetes' database: so a job of many tasks has today's alone.
-func tellsOlder(job *sched.Job) bool {
+func tellsOlder(job *model.Job) bool {
 	return environmentSize(job.Roles)+olderSize(job.Roles) <= maxOlder
 }
 
 // olderSize bounds the bytes that the older names add to one task's variables.
-func olderSize(roles []sched.Role) int64 {
+func olderSize(roles []model.Role) int64 {
 	total := int64(0)
 	for i := range roles {
 		r := &roles[i]
@@ -73,7 +73,7 @@ const (
 
 // environmentSize bounds the bytes of one task's variables: every name, the
 // longest values, and what the system keeps for each; without the older names.
-func environmentSize(roles []sched.Role) int64 {
+func environmentSize(roles []model.Role) int64 {
 	total, own := int64(0), int64(0)
 	for i := range roles {
 		r := &roles[i]
@@ -93,14 +93,14 @@ func environmentSize(roles []sched.Role) int64 {
 
 // olderEnv are the names that OpenPAI keeps for jobs written for its earlier versions: those of
 // its REST server, and those of its runtime.
-func olderEnv(v EnvInput) []sched.EnvVar {
+func olderEnv(v EnvInput) []model.EnvVar {
 	tasks := int32(0)
 	for i := range v.Job.Roles {
 		tasks += v.Job.Roles[i].Tasks
 	}
 	roles, r := roleNames(v.Job), &v.Job.Roles[v.Role]
 	number, names, all := strconv.Itoa(len(roles)), strings.Join(roles, ","), decimal(tasks)
-	env := []sched.EnvVar{
+	env := []model.EnvVar{
 		{Name: "PAI_FRAMEWORK_NAME", Value: string(v.Job.User) + "~" + string(v.Job.Name)},
 		{Name: "PAI_USERNAME", Value: string(v.Job.User)},
 		{Name: "PAI_VIRTUAL_CLUSTER", Value: string(v.Job.VC)},
@@ -127,7 +127,7 @@ func olderEnv(v EnvInput) []sched.EnvVar {
 }
 
 // ownEnv tells a task its own address and ports, as OpenPAI calls those of its container.
-func ownEnv(v EnvInput) (env []sched.EnvVar) {
+func ownEnv(v EnvInput) (env []model.EnvVar) {
 	own := v.Index
 	for i := range v.Role {
 		own += v.Job.Roles[i].Tasks
@@ -135,7 +135,7 @@ func ownEnv(v EnvInput) (env []sched.EnvVar) {
 	tell := func(value string, names ...string) {
 		for _, name := range names {
 			if value != "" {
-				env = append(env, sched.EnvVar{Name: name, Value: value})
+				env = append(env, model.EnvVar{Name: name, Value: value})
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func firstPort(v EnvInput, task int32, label string) string {
 
 // othersEnv tells where all tasks are: a list of each role's addresses, each task's ports one by
 // one, and which tasks there are.
-func othersEnv(v EnvInput) (env []sched.EnvVar) {
+func othersEnv(v EnvInput) (env []model.EnvVar) {
 	task := int32(0)
 	var instances []string
 	for i := range v.Job.Roles {
@@ -173,7 +173,7 @@ func othersEnv(v EnvInput) (env []sched.EnvVar) {
 			for _, label := range labels {
 				if list := portList(v.Ports(task, label)); list != "" {
 					name := "PAI_" + r.Name + "_" + decimal(index) + "_" + label + "_PORT"
-					env = append(env, sched.EnvVar{Name: name, Value: list})
+					env = append(env, model.EnvVar{Name: name, Value: list})
 				}
 			}
 			host, port := v.Hosts(task), firstPort(v, task, "http")
@@ -182,10 +182,10 @@ func othersEnv(v EnvInput) (env []sched.EnvVar) {
 			}
 			task++
 		}
-		env = append(env, sched.EnvVar{Name: "PAI_TASK_ROLE_" + r.Name + "_HOST_LIST", Value: strings.Join(hosts, ",")})
+		env = append(env, model.EnvVar{Name: "PAI_TASK_ROLE_" + r.Name + "_HOST_LIST", Value: strings.Join(hosts, ",")})
 	}
-	env = append(env, sched.EnvVar{Name: "PAI_TASK_ROLE_INSTANCES", Value: strings.Join(instances, ",")})
-	return slices.DeleteFunc(env, func(e sched.EnvVar) bool {
+	env = append(env, model.EnvVar{Name: "PAI_TASK_ROLE_INSTANCES", Value: strings.Join(instances, ",")})
+	return slices.DeleteFunc(env, func(e model.EnvVar) bool {
 		return len(e.Name)+len("=")+len(e.Value) > longestVariable
 	})
 }

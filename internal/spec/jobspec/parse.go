@@ -8,16 +8,16 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Env is what a job file is read against.
 type Env struct {
-	User sched.Subject
+	User model.Subject
 	// Config is the cluster: its VCs, chains, SKUs, pinned cells and nodes are what
 	// a job may name. Nil is an empty cluster, on which every job is refused.
-	Config *sched.Config
+	Config *model.Config
 	// DefaultVC is the VC of a job that names none; "" is the only one of VCs, else "default".
 	DefaultVC cell.VCName
 	// VCs are those to which the user may submit jobs, in order; nil is not known.
@@ -47,7 +47,7 @@ const (
 
 // Result is a job file that was accepted.
 type Result struct {
-	Job *sched.Job
+	Job *model.Job
 	// Secrets are the values of the file's secrets by path ("a", "a.b", "a.0"); nil
 	// if it has none. They are nowhere in Job: its Source has "******" for them.
 	Secrets map[string]string
@@ -67,7 +67,7 @@ func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
 	p := &parser{
 		r: document.NewReader(), env: env, root: root, budget: maxRendered,
 		catalogue: newCatalogue(env.Config), secrets: map[string]string{}, logins: logins{}, found: map[string]found{},
-		job: &sched.Job{User: env.User},
+		job: &model.Job{User: env.User},
 	}
 	p.read()
 	if problems := p.r.Problems(); problems != nil {
@@ -109,7 +109,7 @@ type parser struct {
 	roles         []role
 	deployment    *document.Node // the taskRoles of the chosen deployment
 	extras        extras
-	job           *sched.Job
+	job           *model.Job
 }
 
 var (
@@ -169,7 +169,7 @@ func (p *parser) readHeader(top *document.MapReader) {
 	} else if why := notCallable(name); why != "" {
 		p.r.Problem(top.Node("name"), "%s", why)
 	}
-	p.job.Name = sched.JobName(name)
+	p.job.Name = model.JobName(name)
 	for _, key := range []string{"version", "contributor", "description"} {
 		top.String(key, document.Text{})
 	}

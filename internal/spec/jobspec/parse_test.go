@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -56,7 +56,7 @@ func files(t *testing.T, pattern string) []string {
 
 // view is what a golden file shows of an accepted job file.
 type view struct {
-	Job      *sched.Job        `json:"job"`
+	Job      *model.Job        `json:"job"`
 	Secrets  map[string]string `json:"secrets,omitempty"`
 	Warnings []string          `json:"warnings,omitempty"`
 	Source   []string          `json:"source,omitempty"` // only when it differs from the file

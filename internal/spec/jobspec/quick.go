@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // QuickJob is a job of one task role that is described by a command line
@@ -31,10 +31,10 @@ type QuickJob struct {
 	// Limits are of each process, by name, as extras.comb takes them.
 	Limits  map[string]string
 	Command []string // program and arguments; the shell gets each as one word
-	Env     []sched.EnvVar
+	Env     []model.EnvVar
 	// Ports are how many each task gets, by label; Retries how often the job is tried again
 	// after it failed; Checkpoint says that it saves its work.
-	Ports      []sched.Port
+	Ports      []model.Port
 	Retries    int32
 	Checkpoint bool
 	WorkDir    string

@@ -8,15 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 func TestQuick(t *testing.T) {
 	q := QuickJob{
 		Name: "quick-1", VC: "mixed", Priority: "prod", SKU: "K80", Tasks: 2, GPUs: 2, CPUs: "1.5", MemoryMB: 100, ShmMB: 50,
 		Command:   []string{"python3", "-c", "print('<% $secrets.x %>')", "$HOME", "a\nb", "", "é"},
-		Env:       []sched.EnvVar{{Name: "A", Value: "b: c # d"}, {Name: "EMPTY", Value: ""}},
+		Env:       []model.EnvVar{{Name: "A", Value: "b: c # d"}, {Name: "EMPTY", Value: ""}},
 		WorkDir:   "/srv/it's here",
 		TimeLimit: "1h", Grace: "5",
 	}
@@ -24,19 +24,19 @@ func TestQuick(t *testing.T) {
 	if problems != nil {
 		t.Fatalf("refused: %v\n%s", problems, q.Source())
 	}
-	want := &sched.Job{
+	want := &model.Job{
 		Name: "quick-1", User: "ada", VC: "mixed", Priority: 100,
-		Roles: []sched.Role{{
+		Roles: []model.Role{{
 			Name: "main", Tasks: 2, Leaves: 2, SKUs: []cell.TypeName{"K80"}, MinFailed: 1, MinSucceeded: 2,
-			Launch: sched.Launch{
+			Launch: model.Launch{
 				Command: []string{`python3 -c 'print('\''<''% $secrets.x %>'\'')' '$HOME' 'a` + "\n" + `b' '' 'é'`},
 				GPU:     2, MilliCPU: 1500, MemoryMB: 100, ShmMB: 50, WorkDir: "/srv/it's here",
 				Env: q.Env,
 			},
 		}},
-		Gangs:     []sched.Gang{{Name: "default", Tasks: []int32{0, 1}}},
-		Grace:     5 * sched.Second,
-		TimeLimit: sched.Hour,
+		Gangs:     []model.Gang{{Name: "default", Tasks: []int32{0, 1}}},
+		Grace:     5 * model.Second,
+		TimeLimit: model.Hour,
 		Source:    q.Source(),
 	}
 	if diff := cmp.Diff(want, result.Job); diff != "" {

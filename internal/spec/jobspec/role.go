@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // A role is a task role while it is read: what becomes of it, and the nodes at
 // which its problems are reported.
 type role struct {
-	sched.Role
+	model.Role
 	node      *document.Node
 	resources *document.Node
 	ask       ask
@@ -156,7 +155,7 @@ func (p *parser) readResources(m *document.MapReader, r *role) {
 			continue
 		}
 		total += n
-		r.Launch.Ports = append(r.Launch.Ports, sched.Port{Label: f.Key, Count: int32(n)})
+		r.Launch.Ports = append(r.Launch.Ports, model.Port{Label: f.Key, Count: int32(n)})
 	}
 	if total > maxPorts {
 		p.r.Problem(ports.Self(), "%d ports for one task are too many: at most %d are allowed", total, maxPorts)
@@ -346,7 +345,7 @@ func (p *parser) warnOfCost(r *role) {
 		if err != nil || sku.GPU == 0 || least <= enough && !unasked {
 			continue
 		}
-		c := amount.Of(sku)
+		c := model.CarryOf(sku)
 		if least <= enough {
 			owner := "the cluster"
 			if slices.ContainsFunc(p.catalogue.cluster(), func(n cell.TypeName) bool { return p.catalogue.sku(n).GPU == 0 }) {

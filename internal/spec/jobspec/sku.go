@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // ask is what one task of a role needs.
@@ -22,14 +21,14 @@ type catalogue struct {
 	spec   *cell.Spec
 	chains map[cell.ChainName]*cell.ChainSpec
 	// storages are those of the cluster, sorted by name.
-	storages []storage.Storage
+	storages []model.Storage
 
 	walked bool
 	pins   map[cell.PinnedID]cell.TypeName // SKU of each pinned cell
 	names  []cell.NodeName                 // sorted
 }
 
-func newCatalogue(config *sched.Config) *catalogue {
+func newCatalogue(config *model.Config) *catalogue {
 	c := &catalogue{spec: &cell.Spec{}}
 	if config != nil {
 		c.spec, c.storages = &config.Cluster, config.Storages

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/upload"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // maxStorages is how many storages a job may name.
@@ -61,14 +61,14 @@ func readUpload(p *parser, n *document.Node) {
 // addStorage reads the name of one storage that the job's tasks see.
 func (p *parser) addStorage(n *document.Node) {
 	name := p.r.String(n, document.Text{Max: maxName})
-	vcs := storage.Within(p.catalogue.spec.VCs, p.job.VC)
-	one, ok := storage.Find(p.catalogue.storages, name)
+	vcs := model.VCsWithin(p.catalogue.spec.VCs, p.job.VC)
+	one, ok := model.FindStorage(p.catalogue.storages, name)
 	switch {
 	case n.Kind == document.Null || n.Kind == document.Scalar && name == "":
 		p.r.Problem(n, "expected the name of a storage")
 	case name == "" || slices.Contains(p.job.Storages, name): // it is reported, or named both ways
 	case !ok || !one.For(vcs): // one of others is as one that is not there
-		if names := storage.Names(p.catalogue.storages, vcs); len(names) > 0 {
+		if names := model.StorageNames(p.catalogue.storages, vcs); len(names) > 0 {
 			p.r.Problem(n, "VC %s has no storage %s; it has %s", p.job.VC, document.Quote(name), list(names))
 		} else {
 			p.r.Problem(n, "VC %s has no storage %s, nor any other: an administrator adds storages to the cluster file", p.job.VC, document.Quote(name))

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // openAlibaba2023 reads an openb_pod_list of Alibaba's GPU-sharing trace (Weng et
@@ -25,7 +25,7 @@ func openAlibaba2023(l *lines, _ *opening) (source, error) {
 	}
 	return &tableSource{t, func(r *row) (Job, string) {
 		j := Job{ID: r.id(f[0]), MilliCPU: r.optional(f[1], 0, anyCount), MemoryMB: r.optional(f[2], 0, anyCount),
-			GPUs: r.gpus(f[3]), Submit: sched.Time(r.seconds(f[8]))}
+			GPUs: r.gpus(f[3]), Submit: model.Time(r.seconds(f[8]))}
 		if milli := int32(r.optional(f[4], 0, partOfGPU)); milli < 1000 {
 			j.GPUMilli = milli
 		}
@@ -46,7 +46,7 @@ func openAlibaba2023(l *lines, _ *opening) (source, error) {
 			if end < start {
 				r.fail(f[9], "contradiction", "is before scheduled_time; correct one of them")
 			}
-			j.Duration = sched.Duration(end - start)
+			j.Duration = model.Duration(end - start)
 		}
 		return j, withoutGPU(&j)
 	}}, nil
@@ -172,7 +172,7 @@ func (s *paiSource) readJobTable(o *opening) error {
 			return r.err
 		}
 		j := s.of(id)
-		j.job.User, j.job.Submit, j.submitted = user, sched.Time(at), known
+		j.job.User, j.job.Submit, j.submitted = user, model.Time(at), known
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *paiSource) gathered() {
 			continue
 		}
 		if !j.submitted {
-			j.job.Submit = sched.Time(max(j.start, 0))
+			j.job.Submit = model.Time(max(j.start, 0))
 		}
 		s.ready = append(s.ready, j)
 	}
@@ -302,7 +302,7 @@ func (j *paiJob) finish() (Job, string, error) {
 		return j.job, skipNoAttempt, nil
 	}
 	if !j.running {
-		j.job.Duration = sched.Duration(j.end - j.start)
+		j.job.Duration = model.Duration(j.end - j.start)
 	}
 	return j.job, "", nil
 }

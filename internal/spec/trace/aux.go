@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/core/perf"
 )
 
 // maxTable bounds a file of speeds, which is read as a whole.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/core/perf"
 )
 
 func TestThroughputs(t *testing.T) {

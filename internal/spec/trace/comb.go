@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // combMark is the key by which a comb trace is known, and combVersion the version
@@ -50,7 +50,7 @@ func openComb(l *lines, _ *opening) (source, error) {
 type combSource struct {
 	*lines
 	c    cursor
-	last sched.Time
+	last model.Time
 }
 
 func (s *combSource) next() (Job, string, error) {
@@ -114,9 +114,9 @@ func (s *combSource) job(j *Job) {
 		case "id":
 			j.ID = string(c.str())
 		case "submit_us":
-			j.Submit = sched.Time(c.whole(anyTime))
+			j.Submit = model.Time(c.whole(anyTime))
 		case "duration_us":
-			j.Duration = sched.Duration(c.whole(anyTime))
+			j.Duration = model.Duration(c.whole(anyTime))
 		case "gpus":
 			j.GPUs = int32(c.whole(someGPUs))
 		case "user":
@@ -141,7 +141,7 @@ func (s *combSource) rareKey(j *Job, key []byte) {
 	c := &s.c
 	switch string(key) {
 	case "estimate_us":
-		j.Estimate = sched.Duration(c.whole(anyTime))
+		j.Estimate = model.Duration(c.whole(anyTime))
 	case "gpu_milli":
 		j.GPUMilli = int32(c.whole(partOfGPU))
 	case "gpus_min":
@@ -173,7 +173,7 @@ func (s *combSource) rareKey(j *Job, key []byte) {
 	case "iterations":
 		j.Iterations = c.whole(anyCount)
 	case "interval_us":
-		j.Interval = sched.Duration(c.whole(anyTime))
+		j.Interval = model.Duration(c.whole(anyTime))
 	case "attempts":
 		j.Attempts = nil
 		s.list(func() { j.Attempts = append(j.Attempts, s.attempt()) })
@@ -246,13 +246,13 @@ func (s *combSource) task() (t Task) {
 	return t
 }
 
-func (s *combSource) deadline() (d sched.Deadline) {
+func (s *combSource) deadline() (d model.Deadline) {
 	c := &s.c
 	known := []string{"after_us", "value"}
 	c.object(func(key []byte) {
 		switch slices.Index(known, string(key)) {
 		case 0:
-			d.After = sched.Duration(c.whole(anyTime))
+			d.After = model.Duration(c.whole(anyTime))
 		case 1:
 			d.Value = c.whole(anyCount)
 		default:
@@ -275,7 +275,7 @@ func (s *combSource) curve() (v Curve) {
 		case 1:
 			v.Last = c.number(9, anyLoss)
 		case 2:
-			v.Half = sched.Duration(c.whole(anyTime))
+			v.Half = model.Duration(c.whole(anyTime))
 		default:
 			s.unknown(key, known)
 		}
@@ -289,9 +289,9 @@ func (s *combSource) attempt() (a Attempt) {
 	c.object(func(key []byte) {
 		switch slices.Index(known, string(key)) {
 		case 0:
-			a.Start = sched.Time(c.whole(span{-maxTime, maxTime}))
+			a.Start = model.Time(c.whole(span{-maxTime, maxTime}))
 		case 1:
-			a.Duration = sched.Duration(c.whole(anyTime))
+			a.Duration = model.Duration(c.whole(anyTime))
 		case 2:
 			a.GPUs = int32(c.whole(anyGPUs))
 		case 3:

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // field is a column of a table. at is -1 where the file does not have it.
@@ -222,7 +222,7 @@ func (r *row) seconds(f field) int64 { return r.number(f, 6, anyTime) }
 
 // minutes reads a column of whole minutes.
 func (r *row) minutes(f field) int64 {
-	return r.whole(f, span{0, maxTime / int64(sched.Minute)}) * int64(sched.Minute)
+	return r.whole(f, span{0, maxTime / int64(model.Minute)}) * int64(model.Minute)
 }
 
 // gpus reads a number of GPUs; 0 is allowed, callers pass over such jobs.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
 )
 
 // dataFile gives the path of a public trace below COMB_DATA, or "" where it is not
@@ -179,7 +179,7 @@ func benchmarkRead(b *testing.B, path string, want int) {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	n, last := 0, sched.Time(0)
+	n, last := 0, model.Time(0)
 	for j, err := range r.InOrder() {
 		if err != nil {
 			b.Fatal(err)

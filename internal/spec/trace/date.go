@@ -3,7 +3,7 @@ package trace
 import (
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // zeroDate counts time from the first date that a file has.
@@ -15,7 +15,7 @@ type zeroDate struct {
 }
 
 // since reads a column with a date.
-func (z *zeroDate) since(r *row, f field) sched.Time {
+func (z *zeroDate) since(r *row, f field) model.Time {
 	b := r.raw(f)
 	if r.err != nil {
 		return 0
@@ -43,11 +43,11 @@ func (z *zeroDate) date(b []byte) (int64, string) {
 }
 
 // from counts seconds of the Unix epoch from the first ones given.
-func (z *zeroDate) from(seconds int64) sched.Time {
+func (z *zeroDate) from(seconds int64) model.Time {
 	if !z.known {
 		z.known, z.at = true, seconds
 	}
-	return sched.Time(seconds-z.at) * sched.Time(sched.Second)
+	return model.Time(seconds-z.at) * model.Time(model.Second)
 }
 
 // date reads YYYY-MM-DD HH:MM:SS, the T of ISO 8601 allowed, and an offset to UTC, if it

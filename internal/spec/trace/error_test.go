@@ -13,7 +13,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const (
@@ -248,7 +248,7 @@ func TestDates(t *testing.T) {
 	}
 	for _, c := range []struct {
 		second string
-		want   sched.Time // after the first
+		want   model.Time // after the first
 		wrong  string
 	}{
 		{"2023-03-01 00:00:00+00:00", 60 * 60, ""},
@@ -271,7 +271,7 @@ func TestDates(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%s: %v, want %s", c.second, err, c.wrong)
 			}
-		} else if err != nil || last.VC != "acme" || last.Submit != c.want*sched.Time(sched.Second) {
+		} else if err != nil || last.VC != "acme" || last.Submit != c.want*model.Time(model.Second) {
 			t.Errorf("%s: %v in %q, %v", c.second, last.Submit, last.VC, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // The generators draw from distributions in integers only: a processor's own
@@ -165,7 +165,7 @@ func logNormal(median, sigmaMilli, most int64) lengths {
 }
 
 // draw gives a duration of whole seconds, at least one.
-func (l *lengths) draw(r random, p *powers) sched.Duration {
+func (l *lengths) draw(r random, p *powers) model.Duration {
 	const unit = 1 << 20 // finer than a millionth
 	u := r.below(1_000_000 * unit)
 	i := 1
@@ -179,5 +179,5 @@ func (l *lengths) draw(r random, p *powers) sched.Duration {
 	if l.most > 0 {
 		s = min(s, l.most)
 	}
-	return sched.Duration(s) * sched.Second
+	return model.Duration(s) * model.Second
 }

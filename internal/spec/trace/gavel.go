@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
 )
 
 const gavelColumns = "job_type,command,working_directory,num_steps_arg,needs_data_dir,total_steps,scale_factor,weight,SLO,arrival_time"
@@ -44,7 +44,7 @@ func openGavel(l *lines, o *opening) (source, error) {
 	count := 0
 	return &tableSource{t, func(r *row) (Job, string) {
 		j := Job{ID: strconv.Itoa(count), Model: r.text(f[0]), Iterations: r.whole(f[5], anyCount),
-			GPUs: r.gpus(f[6]), Weight: r.optional(f[7], 3, anyCount), Submit: sched.Time(r.seconds(f[9]))}
+			GPUs: r.gpus(f[6]), Weight: r.optional(f[7], 3, anyCount), Submit: model.Time(r.seconds(f[9]))}
 		count++
 		slo := r.optional(f[8], 3, span{-1000, 1000 * 1000})
 		if r.err != nil || j.GPUs == 0 {
@@ -61,7 +61,7 @@ func openGavel(l *lines, o *opening) (source, error) {
 		}
 		if slo > 0 {
 			j.Class = Strict
-			j.Deadlines = []sched.Deadline{{After: j.Duration / 1000 * sched.Duration(slo), Value: 10}}
+			j.Deadlines = []model.Deadline{{After: j.Duration / 1000 * model.Duration(slo), Value: 10}}
 		}
 		return j, ""
 	}}, nil

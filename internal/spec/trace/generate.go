@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Spec says what to generate. The same Spec gives the same jobs on every machine.
@@ -267,7 +267,7 @@ func (g *generator) jobs(yield func(Job) bool) {
 		if g.spec.Loss {
 			j.Loss = lossOf(losses, j.Duration)
 		}
-		j.Submit = w.at(sched.Duration(at / 1000))
+		j.Submit = w.at(model.Duration(at / 1000))
 		if g.spec.Survey {
 			s.apply(&j)
 		}
@@ -291,8 +291,8 @@ func (g *generator) stretch(j *Job) {
 
 // lossOf draws a loss (the distributions are ours): from 2 to 3 down to 0.1 to 1, half the way
 // within a 20th to a 5th of the run time.
-func lossOf(r random, d sched.Duration) *Curve {
-	return &Curve{First: r.between(2000, 3000) * 1e6, Last: r.between(100, 1000) * 1e6, Half: max(d/1000*sched.Duration(r.between(50, 200)), 1)}
+func lossOf(r random, d model.Duration) *Curve {
+	return &Curve{First: r.between(2000, 3000) * 1e6, Last: r.between(100, 1000) * 1e6, Half: max(d/1000*model.Duration(r.between(50, 200)), 1)}
 }
 
 // wait draws the time between two jobs in nanoseconds, at most a century.
@@ -307,12 +307,12 @@ func (g *generator) wait(r random) uint64 {
 // week turns time at a constant rate into time with busy and quiet hours: each
 // hour gets as much of the week as jobs arrive in it.
 type week struct {
-	upTo [169]sched.Duration // time at the constant rate until each hour begins
+	upTo [169]model.Duration // time at the constant rate until each hour begins
 	hour int                 // of the week, where the last job came
 	n    int64               // weeks before
 }
 
-const wholeWeek = 168 * sched.Hour
+const wholeWeek = 168 * model.Hour
 
 func newWeek(k *kind) *week {
 	w := &week{}
@@ -327,7 +327,7 @@ func newWeek(k *kind) *week {
 	}
 	seen := int64(0)
 	for h := range share {
-		w.upTo[h] = sched.Duration(big128(int64(wholeWeek), seen, sum))
+		w.upTo[h] = model.Duration(big128(int64(wholeWeek), seen, sum))
 		seen += share[h]
 	}
 	w.upTo[168] = wholeWeek
@@ -342,17 +342,17 @@ func big128(a, b, c int64) int64 {
 }
 
 // at gives whole seconds; times must rise from call to call.
-func (w *week) at(d sched.Duration) sched.Time {
+func (w *week) at(d model.Duration) model.Time {
 	if n := int64(d / wholeWeek); n > w.n {
 		w.n, w.hour = n, 0
 	}
-	d -= sched.Duration(w.n) * wholeWeek
+	d -= model.Duration(w.n) * wholeWeek
 	for d >= w.upTo[w.hour+1] {
 		w.hour++
 	}
-	in := big128(int64(d-w.upTo[w.hour]), int64(sched.Hour), int64(w.upTo[w.hour+1]-w.upTo[w.hour]))
-	t := sched.Duration(w.n)*wholeWeek + sched.Duration(w.hour)*sched.Hour + sched.Duration(in)
-	return sched.Time(t / sched.Second * sched.Second)
+	in := big128(int64(d-w.upTo[w.hour]), int64(model.Hour), int64(w.upTo[w.hour+1]-w.upTo[w.hour]))
+	t := model.Duration(w.n)*wholeWeek + model.Duration(w.hour)*model.Hour + model.Duration(in)
+	return model.Time(t / model.Second * model.Second)
 }
 
 // ParseMix reads the parts of strict, soft and best-effort jobs, such as 35/35/30.

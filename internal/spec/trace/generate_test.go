@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 func generated(t testing.TB, s Spec) []Job {
@@ -53,7 +53,7 @@ func TestGeneratedAreJobs(t *testing.T) {
 			t.Errorf("%s: %d jobs read again", k.Name, len(again))
 		}
 		for i, j := range jobs {
-			if j.Duration < sched.Second || j.Duration%sched.Second != 0 || j.Submit%sched.Time(sched.Second) != 0 || j.Estimate < sched.Second ||
+			if j.Duration < model.Second || j.Duration%model.Second != 0 || j.Submit%model.Time(model.Second) != 0 || j.Estimate < model.Second ||
 				i > 0 && j.Submit < jobs[i-1].Submit || j.Class == "" || (j.Class == BestEffort) != (len(j.Deadlines) == 0) {
 				t.Fatalf("%s: %+v", k.Name, j)
 			}
@@ -188,11 +188,11 @@ func TestHours(t *testing.T) {
 	var hour [24]float64
 	var day [7]float64
 	n := 0.0
-	week := sched.Time(wholeWeek)
+	week := model.Time(wholeWeek)
 	for _, j := range generated(t, Spec{Kind: "philly", Jobs: 150_000, Seed: 3}) {
 		if j.Submit < 28*week { // whole weeks
-			hour[j.Submit/sched.Time(sched.Hour)%24]++
-			day[j.Submit/sched.Time(24*sched.Hour)%7]++
+			hour[j.Submit/model.Time(model.Hour)%24]++
+			day[j.Submit/model.Time(24*model.Hour)%7]++
 			n++
 		}
 	}
@@ -218,9 +218,9 @@ func TestSurvey(t *testing.T) {
 			t.Fatal("a best-effort job with weight 0")
 		}
 		first := j.Deadlines[0].After
-		end := sched.Duration(j.Submit) + first
-		hour := end/sched.Hour - sched.Duration(j.Submit)/sched.Hour
-		if end%sched.Minute != 0 || hour < 1 || first < j.Duration/10*12-sched.Minute || first > 2*j.Duration+sched.Hour+sched.Minute {
+		end := model.Duration(j.Submit) + first
+		hour := end/model.Hour - model.Duration(j.Submit)/model.Hour
+		if end%model.Minute != 0 || hour < 1 || first < j.Duration/10*12-model.Minute || first > 2*j.Duration+model.Hour+model.Minute {
 			t.Fatalf("%+v", j)
 		}
 		if want := map[string]int{Strict: 1, Soft: 4}[j.Class]; len(j.Deadlines) != want {
@@ -259,9 +259,9 @@ func TestSurvey(t *testing.T) {
 func TestLongJobs(t *testing.T) {
 	for _, days := range []int64{8, 11, 13, 20} {
 		for _, word := range []uint64{0, 1 << 63, math.MaxUint64} {
-			d := sched.Duration(days) * 24 * sched.Hour
+			d := model.Duration(days) * 24 * model.Hour
 			got := firstDeadline(&Job{Duration: d}, word)
-			if most := max(d/10*12, 14*24*sched.Hour); got < d/10*12 || got > most+sched.Minute {
+			if most := max(d/10*12, 14*24*model.Hour); got < d/10*12 || got > most+model.Minute {
 				t.Errorf("%d days: %v", days, got)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Summary is what a trace holds. Times are in seconds, GPU-hours are Duration
@@ -33,8 +33,8 @@ type Summary struct {
 	vcs             map[string]*vcs // while it is summed
 	users, apps     map[string]bool
 	sizes           map[int32]*Size
-	durations       []sched.Duration
-	first, last     sched.Time
+	durations       []model.Duration
+	first, last     model.Time
 	milliGPU        gpuTime
 }
 
@@ -95,8 +95,8 @@ func timeOf(j *Job) gpuTime {
 	if j.GPUMilli > 0 {
 		milli = int64(j.GPUMilli)
 	}
-	s, us := int64(j.Duration)/int64(sched.Second), int64(j.Duration)%int64(sched.Second)
-	return gpuTime(int64(j.GPUs) * (s*milli + us*milli/int64(sched.Second)))
+	s, us := int64(j.Duration)/int64(model.Second), int64(j.Duration)%int64(model.Second)
+	return gpuTime(int64(j.GPUs) * (s*milli + us*milli/int64(model.Second)))
 }
 
 // add saturates.
@@ -197,8 +197,8 @@ func (s *Summary) finish() {
 	if s.Jobs == 0 {
 		return
 	}
-	s.FirstSubmitS = seconds(sched.Duration(s.first))
-	s.SpanS = seconds(sched.Duration(s.last - s.first))
+	s.FirstSubmitS = seconds(model.Duration(s.first))
+	s.SpanS = seconds(model.Duration(s.last - s.first))
 	s.Users, s.Apps = len(s.users), len(s.apps)
 	s.GPUHours = s.milliGPU.hours()
 	gpus := int64(0)
@@ -220,9 +220,9 @@ func (s *Summary) finish() {
 	}
 }
 
-func seconds(d sched.Duration) float64 { return float64(d) / float64(sched.Second) }
+func seconds(d model.Duration) float64 { return float64(d) / float64(model.Second) }
 
-func percentiles(all []sched.Duration) Percentiles {
+func percentiles(all []model.Duration) Percentiles {
 	if len(all) == 0 {
 		return Percentiles{}
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/base/collections"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // orderBlock is how many jobs share an entry of an Order.
@@ -21,13 +21,13 @@ const orderBlock = 1024
 type Order struct {
 	// earliest is the first submission in a block of the file; when all was read, in
 	// that block and those behind it.
-	earliest []sched.Time
-	latest   sched.Time
+	earliest []model.Time
+	latest   model.Time
 	jobs     int64
 	unsorted bool
 }
 
-func (o *Order) add(at sched.Time) {
+func (o *Order) add(at model.Time) {
 	if o.jobs%orderBlock == 0 {
 		o.earliest = append(o.earliest, at)
 	}
@@ -50,7 +50,7 @@ func (o *Order) finish() {
 
 // behind is the earliest submission behind the first n jobs of the file, a number of
 // full blocks.
-func (o *Order) behind(n int64) sched.Time {
+func (o *Order) behind(n int64) model.Time {
 	if i := n / orderBlock; i < int64(len(o.earliest)) && n < o.jobs {
 		return o.earliest[i]
 	}
@@ -133,7 +133,7 @@ type window struct {
 	read  int64
 	// rebase says that the first job that is given is submitted at 0; zero is its time.
 	rebase, begun bool
-	zero          sched.Time
+	zero          model.Time
 }
 
 // take gets the next job of the file and gives those that may go; false ends it.
@@ -147,7 +147,7 @@ func (w *window) take(j *Job) bool {
 }
 
 // give gives the held jobs that no job behind is submitted before.
-func (w *window) give(until sched.Time) bool {
+func (w *window) give(until model.Time) bool {
 	for len(w.held) > 0 && w.held[0].job.Submit <= until {
 		if !w.out(w.held.Pop().job) {
 			return false
@@ -166,7 +166,7 @@ func (w *window) out(j *Job) bool {
 }
 
 // rebase moves all times so that zero becomes 0.
-func rebase(j *Job, zero sched.Time) {
+func rebase(j *Job, zero model.Time) {
 	j.Submit -= zero
 	for i := range j.Attempts {
 		j.Attempts[i].Start -= zero

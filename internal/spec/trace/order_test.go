@@ -15,7 +15,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -92,7 +92,7 @@ func TestInOrder(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, fmt.Sprint(j.ID, " ", int64(j.Submit)/int64(sched.Second)))
+				got = append(got, fmt.Sprint(j.ID, " ", int64(j.Submit)/int64(model.Second)))
 			}
 			if err := r.Close(); err != nil {
 				t.Error(err)
@@ -248,7 +248,7 @@ func TestWindowHoldsLittle(t *testing.T) {
 		var o Order
 		jobs := make([]Job, 10*orderBlock)
 		for i := range jobs {
-			jobs[i].Submit = sched.Time(i + random.IntN(late))
+			jobs[i].Submit = model.Time(i + random.IntN(late))
 			o.add(jobs[i].Submit)
 		}
 		o.finish()
@@ -258,7 +258,7 @@ func TestWindowHoldsLittle(t *testing.T) {
 			w.take(&jobs[i])
 			most = max(most, len(w.held))
 		}
-		w.give(jobs[len(jobs)-1].Submit + sched.Time(late))
+		w.give(jobs[len(jobs)-1].Submit + model.Time(late))
 		if given != len(jobs) || late == 1 && most != 0 || late > 1 && (most < 1 || most > orderBlock+late) {
 			t.Errorf("late by %d: %d given, %d held", late, given, most)
 		}

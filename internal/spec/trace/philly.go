@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"math"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 func knowsPhilly(_ []string, head []byte) bool {
@@ -97,7 +97,7 @@ func (p *philly) finish(j Job, submitted int64) (Job, string, error) {
 }
 
 // noDate stands for a date that is not there.
-const noDate = sched.Time(math.MinInt64)
+const noDate = model.Time(math.MinInt64)
 
 func (p *philly) attempt(j *Job) {
 	if len(j.Attempts) == maxList {
@@ -109,7 +109,7 @@ func (p *philly) attempt(j *Job) {
 	p.c.object(func(key []byte) {
 		switch string(key) {
 		case "start_time":
-			a.Start = sched.Time(p.date())
+			a.Start = model.Time(p.date())
 		case "end_time":
 			end = p.date()
 		case "detail":
@@ -123,7 +123,7 @@ func (p *philly) attempt(j *Job) {
 	case end < int64(a.Start):
 		p.o.odd("attempt that ends before it starts: counts nothing")
 	default:
-		a.Duration = sched.Duration(end-int64(a.Start)) * sched.Second
+		a.Duration = model.Duration(end-int64(a.Start)) * model.Second
 	}
 	j.Attempts = append(j.Attempts, a)
 }

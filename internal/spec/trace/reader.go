@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/core/perf"
 )
 
 // Options say how to read a trace. The zero value detects the format and stops at

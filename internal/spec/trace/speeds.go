@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/core/perf"
 )
 
 // speedsMark is the key that a table of speeds in our own format begins with, and

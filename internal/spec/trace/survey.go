@@ -1,6 +1,8 @@
 package trace
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"github.com/combsched/comb/internal/core/model"
+)
 
 // survey gives jobs a class, deadlines and their user's estimate of the run time.
 //
@@ -29,22 +31,22 @@ func (s *survey) apply(j *Job) {
 		return
 	}
 	d := firstDeadline(j, first)
-	j.Deadlines = []sched.Deadline{{After: d, Value: 10}}
+	j.Deadlines = []model.Deadline{{After: d, Value: 10}}
 	if j.Class == Soft {
-		j.Deadlines = append(j.Deadlines, sched.Deadline{After: d / 10 * 11, Value: 8}, sched.Deadline{After: d / 10 * 12, Value: 5},
-			sched.Deadline{After: d / 10 * 15, Value: 2})
+		j.Deadlines = append(j.Deadlines, model.Deadline{After: d / 10 * 11, Value: 8}, model.Deadline{After: d / 10 * 12, Value: 5},
+			model.Deadline{After: d / 10 * 15, Value: 2})
 	}
 }
 
 // firstDeadline counts from submission.
-func firstDeadline(j *Job, word uint64) sched.Duration {
+func firstDeadline(j *Job, word uint64) model.Duration {
 	low := j.Duration / 10 * 12
-	high := max(low, min(2*j.Duration, 14*24*sched.Hour))
-	after := low + sched.Duration(scale(word, int64(high-low)+1))
-	submit := sched.Duration(j.Submit)
-	end := (submit + after + sched.Minute/2) / sched.Minute * sched.Minute
-	if end/sched.Hour == submit/sched.Hour {
-		end += sched.Hour
+	high := max(low, min(2*j.Duration, 14*24*model.Hour))
+	after := low + model.Duration(scale(word, int64(high-low)+1))
+	submit := model.Duration(j.Submit)
+	end := (submit + after + model.Minute/2) / model.Minute * model.Minute
+	if end/model.Hour == submit/model.Hour {
+		end += model.Hour
 	}
 	return end - submit
 }
@@ -53,9 +55,9 @@ func firstDeadline(j *Job, word uint64) sched.Duration {
 func scale(word uint64, n int64) int64 { return big128(int64(word>>2), n, 1<<62) }
 
 // estimate applies SurveyFactor to whole seconds, at least one.
-func estimate(d sched.Duration, word uint64) sched.Duration {
-	s := big128(int64(d/sched.Second), SurveyFactor(word), 1_000_000)
-	return sched.Duration(max(s, 1)) * sched.Second
+func estimate(d model.Duration, word uint64) model.Duration {
+	s := big128(int64(d/model.Second), SurveyFactor(word), 1_000_000)
+	return model.Duration(max(s, 1)) * model.Second
 }
 
 // SurveyFactor makes, of a random word, the factor in millionths by which a user of

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // The reasons for passing over an entry that is no job of ours.
@@ -41,7 +41,7 @@ func openPhillyCSV(l *lines, o *opening) (source, error) {
 		return nil, err
 	}
 	return &tableSource{t, func(r *row) (Job, string) {
-		j := Job{ID: r.id(f[0]), Submit: sched.Time(r.seconds(f[1])), Duration: sched.Duration(r.seconds(f[2])),
+		j := Job{ID: r.id(f[0]), Submit: model.Time(r.seconds(f[1])), Duration: model.Duration(r.seconds(f[2])),
 			GPUs: r.gpus(f[3]), VC: r.text(f[4]), User: r.text(f[5])}
 		return j, withoutGPU(&j)
 	}}, nil
@@ -70,9 +70,9 @@ func openTiresias(l *lines, _ *opening) (source, error) {
 		return nil, err
 	}
 	return &tableSource{t, func(r *row) (Job, string) {
-		j := Job{ID: r.id(f[0]), GPUs: r.gpus(f[1]), Submit: sched.Time(r.seconds(f[2])),
+		j := Job{ID: r.id(f[0]), GPUs: r.gpus(f[1]), Submit: model.Time(r.seconds(f[2])),
 			Iterations: r.optional(f[3], 0, anyCount), Model: r.text(f[4]),
-			Duration: sched.Duration(r.seconds(f[5])), Interval: sched.Duration(r.optional(f[6], 6, anyTime)),
+			Duration: model.Duration(r.seconds(f[5])), Interval: model.Duration(r.optional(f[6], 6, anyTime)),
 			User: r.text(f[7]), VC: r.text(f[8])}
 		return j, withoutGPU(&j)
 	}}, nil
@@ -89,9 +89,9 @@ func openChronus(l *lines, _ *opening) (source, error) {
 		return nil, err
 	}
 	return &tableSource{t, func(r *row) (Job, string) {
-		j := Job{ID: r.id(f[0]), VC: r.text(f[1]), GPUs: r.gpus(f[2]), Submit: sched.Time(r.minutes(f[3])),
-			Iterations: r.whole(f[4], anyCount), Model: r.text(f[5]), Duration: sched.Duration(r.minutes(f[6])),
-			Interval: sched.Duration(r.minutes(f[7]))}
+		j := Job{ID: r.id(f[0]), VC: r.text(f[1]), GPUs: r.gpus(f[2]), Submit: model.Time(r.minutes(f[3])),
+			Iterations: r.whole(f[4], anyCount), Model: r.text(f[5]), Duration: model.Duration(r.minutes(f[6])),
+			Interval: model.Duration(r.minutes(f[7]))}
 		if r.err == nil && j.GPUs == 0 {
 			return j, skipNoGPU
 		}
@@ -119,7 +119,7 @@ func chronusClass(r *row, bestEffort, jobType field) string {
 }
 
 // chronusDeadlines reads two lists joined by '-': minutes and rewards.
-func chronusDeadlines(r *row, times, values field) []sched.Deadline {
+func chronusDeadlines(r *row, times, values field) []model.Deadline {
 	if r.err != nil {
 		return nil
 	}
@@ -128,10 +128,10 @@ func chronusDeadlines(r *row, times, values field) []sched.Deadline {
 		r.fail(values, "contradiction", fmt.Sprintf("has %d rewards for %d deadlines; give each deadline one", len(rewards), len(afters)))
 		return nil
 	}
-	out := make([]sched.Deadline, len(afters))
+	out := make([]model.Deadline, len(afters))
 	for i := range afters {
 		after, wrong := decimal(afters[i], 0)
-		if wrong != "" || after > maxTime/int64(sched.Minute) || after < 0 {
+		if wrong != "" || after > maxTime/int64(model.Minute) || after < 0 {
 			r.fail(times, notANumber, quoted(afters[i])+" is no deadline; want whole minutes after submission, joined by -")
 			return nil
 		}
@@ -140,7 +140,7 @@ func chronusDeadlines(r *row, times, values field) []sched.Deadline {
 			r.fail(values, notANumber, quoted(rewards[i])+" is no reward; want whole numbers joined by -")
 			return nil
 		}
-		out[i] = sched.Deadline{After: sched.Duration(after) * sched.Minute, Value: value}
+		out[i] = model.Deadline{After: model.Duration(after) * model.Minute, Value: value}
 		if i > 0 && (out[i].After <= out[i-1].After || out[i].Value > out[i-1].Value) {
 			r.fail(times, "contradiction", "deadlines must rise and their rewards must not")
 		}
@@ -170,7 +170,7 @@ func openHelios(l *lines, o *opening) (source, error) {
 		if f[9].at >= 0 && absent(r.raw(f[9])) && absent(r.raw(f[8])) {
 			return j, skipNoAttempt
 		}
-		j.Duration = sched.Duration(r.seconds(f[8]))
+		j.Duration = model.Duration(r.seconds(f[8]))
 		return j, withoutGPU(&j)
 	}}, nil
 }

@@ -8,7 +8,9 @@
 // decompression are bounded, and a mistake is an *Error with file, line and column.
 package trace
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"github.com/combsched/comb/internal/core/model"
+)
 
 // Job is one submission of a trace. Zero is "the trace does not say", except where
 // a field says otherwise. Times are in microseconds, as in the core.
@@ -19,12 +21,12 @@ type Job struct {
 	App  string // the group of jobs that it belongs to, such as a hyper-parameter search
 
 	// Submit counts from the trace's start; 0 is a time like any other.
-	Submit sched.Time
+	Submit model.Time
 	// Duration is how long the job runs at full speed on its GPUs; 0 is unknown,
 	// or that it was still running when the trace was taken.
-	Duration sched.Duration
+	Duration model.Duration
 	// Estimate is what its user thought Duration would be.
-	Estimate sched.Duration
+	Estimate model.Duration
 
 	GPUs int32 // of the whole gang, at least 1
 	// MinGPUs and MaxGPUs are how many an elastic job can have, and GPUs those for which
@@ -39,13 +41,13 @@ type Job struct {
 
 	Priority int32
 	Weight   int64  // thousandths of a share; 1000 is the usual one
-	Class    string // Strict, Soft or BestEffort, as in sched.Hints
+	Class    string // Strict, Soft or BestEffort, as in model.Hints
 	// Deadlines count from Submit and rise; their values do not.
-	Deadlines []sched.Deadline
+	Deadlines []model.Deadline
 
 	Model      string
 	Iterations int64
-	Interval   sched.Duration // between two reports of progress
+	Interval   model.Duration // between two reports of progress
 	Loss       *Curve         // what a training reports
 
 	Attempts []Attempt
@@ -74,8 +76,8 @@ type Task struct {
 
 // Attempt is one of the times that a job was started.
 type Attempt struct {
-	Start    sched.Time     // like Job.Submit
-	Duration sched.Duration // 0 is unknown
+	Start    model.Time     // like Job.Submit
+	Duration model.Duration // 0 is unknown
 	GPUs     int32
 	Nodes    int32
 }
@@ -85,11 +87,11 @@ type Attempt struct {
 // (First - Last) * Half / (Half + work), in billionths. So trainings can be compared early.
 type Curve struct {
 	First, Last int64
-	Half        sched.Duration
+	Half        model.Duration
 }
 
 // At is the loss after so much work, which is not negative.
-func (c *Curve) At(work sched.Duration) int64 {
+func (c *Curve) At(work model.Duration) int64 {
 	if c.Half <= 0 {
 		return c.Last
 	}
@@ -98,7 +100,7 @@ func (c *Curve) At(work sched.Duration) int64 {
 }
 
 // Text writes At as a decimal number.
-func (c *Curve) Text(work sched.Duration) string { return string(appendBillionths(nil, c.At(work))) }
+func (c *Curve) Text(work model.Duration) string { return string(appendBillionths(nil, c.At(work))) }
 
 // Outcome is how a job ended; "" is unknown.
 type Outcome string
@@ -114,7 +116,7 @@ const (
 // sums of a million jobs inside 64 bits.
 const (
 	MaxGPUs     = 1 << 20
-	maxTime     = int64(100*365*24) * int64(sched.Hour) // a century
+	maxTime     = int64(100*365*24) * int64(model.Hour) // a century
 	maxCount    = int64(1) << 50                        // iterations, memory, processors
 	maxText     = 4096                                  // bytes of one text
 	maxLine     = 1 << 20                               // bytes of one line

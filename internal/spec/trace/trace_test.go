@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/trace/golden")
@@ -135,40 +135,40 @@ func TestUnits(t *testing.T) {
 		t.Errorf("philly: %+v", philly)
 	}
 	j := philly[1]
-	if j.Submit != sched.Time(700*sched.Second) || j.Duration != sched.Duration(74+193182)*sched.Second || j.GPUs != 4 || j.Nodes != 2 ||
-		j.Attempts[0] != (Attempt{Start: sched.Time(730 * sched.Second), Duration: 74 * sched.Second, GPUs: 2, Nodes: 1}) {
+	if j.Submit != model.Time(700*model.Second) || j.Duration != model.Duration(74+193182)*model.Second || j.GPUs != 4 || j.Nodes != 2 ||
+		j.Attempts[0] != (Attempt{Start: model.Time(730 * model.Second), Duration: 74 * model.Second, GPUs: 2, Nodes: 1}) {
 		t.Errorf("philly: %+v", j)
 	}
 	helios, _ := load(t, sample("helios.csv"), Options{})
-	if j := helios[3]; j.ID != "104" || j.Submit != sched.Time(539*sched.Second) || j.Duration != 24*sched.Hour || j.MilliCPU != 64_000 || j.Nodes != 2 ||
+	if j := helios[3]; j.ID != "104" || j.Submit != model.Time(539*model.Second) || j.Duration != 24*model.Hour || j.MilliCPU != 64_000 || j.Nodes != 2 ||
 		j.Outcome != Failed || j.Failure != "timeout" {
 		t.Errorf("helios, sorted: %+v", j)
 	}
 	pai, _ := load(t, sample("alibaba2020/pai_task_table.csv"), Options{})
-	if j := pai[1]; j.ID != "jobA" || j.User != "ann" || j.Submit != sched.Time(450*sched.Second) || j.Duration != 1000*sched.Second ||
+	if j := pai[1]; j.ID != "jobA" || j.User != "ann" || j.Submit != model.Time(450*model.Second) || j.Duration != 1000*model.Second ||
 		j.GPUs != 2 || j.GPUMilli != 500 || j.MilliCPU != 14_000 || j.MemoryMB != 30_000+2*10_240 || len(j.Tasks) != 2 {
 		t.Errorf("alibaba2020: %+v", j)
 	}
-	if j := pai[0]; j.Duration != 30_500*sched.Millisecond || j.GPUs != 2 || !slices.Equal(j.SKUs, []string{"P100", "V100"}) || j.Outcome != Failed {
+	if j := pai[0]; j.Duration != 30_500*model.Millisecond || j.GPUs != 2 || !slices.Equal(j.SKUs, []string{"P100", "V100"}) || j.Outcome != Failed {
 		t.Errorf("alibaba2020: %+v", j)
 	}
 	if j := pai[2]; j.ID != "jobC" || j.Duration != 0 || j.GPUs != 8 || j.User != "" || j.Outcome != "" {
 		t.Errorf("alibaba2020: %+v", j)
 	}
 	pods, _ := load(t, sample("alibaba2023.csv"), Options{})
-	if j := pods[1]; j.GPUMilli != 460 || j.Duration != 472*sched.Second || j.Class != BestEffort || j.Submit != sched.Time(327*sched.Second) {
+	if j := pods[1]; j.GPUMilli != 460 || j.Duration != 472*model.Second || j.Class != BestEffort || j.Submit != model.Time(327*model.Second) {
 		t.Errorf("alibaba2023: %+v", j)
 	}
 	gavel, _ := load(t, sample("gavel.trace"), gavelOptions(t))
-	if j := gavel[0]; j.Duration != 250*sched.Second || j.GPUs != 2 || j.Weight != 1000 || len(j.Deadlines) != 0 {
+	if j := gavel[0]; j.Duration != 250*model.Second || j.GPUs != 2 || j.Weight != 1000 || len(j.Deadlines) != 0 {
 		t.Errorf("gavel: %+v", j)
 	}
-	if j := gavel[1]; j.Duration != 100*sched.Second || j.Weight != 2500 || j.Deadlines[0] != (sched.Deadline{After: 120 * sched.Second, Value: 10}) {
+	if j := gavel[1]; j.Duration != 100*model.Second || j.Weight != 2500 || j.Deadlines[0] != (model.Deadline{After: 120 * model.Second, Value: 10}) {
 		t.Errorf("gavel: %+v", j)
 	}
 	chronus, _ := load(t, sample("chronus.csv"), Options{})
-	if j := chronus[1]; j.ID != "3" || j.VC != "vc_b" || j.Submit != sched.Time(434*sched.Minute) || j.Interval != 17*sched.Minute || j.Class != Soft ||
-		j.Deadlines[3] != (sched.Deadline{After: 90 * sched.Minute, Value: 2}) {
+	if j := chronus[1]; j.ID != "3" || j.VC != "vc_b" || j.Submit != model.Time(434*model.Minute) || j.Interval != 17*model.Minute || j.Class != Soft ||
+		j.Deadlines[3] != (model.Deadline{After: 90 * model.Minute, Value: 2}) {
 		t.Errorf("chronus: %+v", j)
 	}
 }
@@ -176,12 +176,12 @@ func TestUnits(t *testing.T) {
 // TestRoundTrips writes what a format carries and reads it back.
 func TestRoundTrips(t *testing.T) {
 	whole := []Job{
-		{ID: "1", Submit: sched.Time(120 * sched.Second), Duration: 600 * sched.Second, GPUs: 8, VC: `a,"b"`, Iterations: 7, Model: "m", Interval: 60 * sched.Second},
-		{ID: "2", Submit: sched.Time(180 * sched.Second), Duration: 60 * sched.Second, GPUs: 1, VC: "c", Class: Soft,
-			Deadlines: []sched.Deadline{{After: 120 * sched.Second, Value: 10}, {After: 180 * sched.Second, Value: 2}}},
-		{ID: "3", Submit: sched.Time(180 * sched.Second), GPUs: 1, Class: BestEffort},
-		{ID: "4", Submit: sched.Time(180 * sched.Second), GPUs: 2, Class: BestEffort, MinGPUs: 1, MaxGPUs: 8,
-			Loss: &Curve{First: 2_000_000_000, Last: 12_500_000, Half: sched.Minute}},
+		{ID: "1", Submit: model.Time(120 * model.Second), Duration: 600 * model.Second, GPUs: 8, VC: `a,"b"`, Iterations: 7, Model: "m", Interval: 60 * model.Second},
+		{ID: "2", Submit: model.Time(180 * model.Second), Duration: 60 * model.Second, GPUs: 1, VC: "c", Class: Soft,
+			Deadlines: []model.Deadline{{After: 120 * model.Second, Value: 10}, {After: 180 * model.Second, Value: 2}}},
+		{ID: "3", Submit: model.Time(180 * model.Second), GPUs: 1, Class: BestEffort},
+		{ID: "4", Submit: model.Time(180 * model.Second), GPUs: 2, Class: BestEffort, MinGPUs: 1, MaxGPUs: 8,
+			Loss: &Curve{First: 2_000_000_000, Last: 12_500_000, Half: model.Minute}},
 	}
 	keep := map[Format]func(Job) Job{
 		PhillyCSV: func(j Job) Job {
@@ -222,7 +222,7 @@ func TestRoundTrips(t *testing.T) {
 // twice that.
 func TestLoss(t *testing.T) {
 	c := Curve{First: 3_000_000_000, Last: 0, Half: 100}
-	for work, want := range map[sched.Duration]int64{0: 3_000_000_000, 100: 1_500_000_000, 200: 1_000_000_000, 900: 300_000_000} {
+	for work, want := range map[model.Duration]int64{0: 3_000_000_000, 100: 1_500_000_000, 200: 1_000_000_000, 900: 300_000_000} {
 		if got := c.At(work); got != want {
 			t.Errorf("after %d: %d, want %d", work, got, want)
 		}
@@ -243,14 +243,14 @@ func TestRounding(t *testing.T) {
 
 // TestHostileTexts checks that what another program puts into a job can be read.
 func TestHostileTexts(t *testing.T) {
-	job := Job{ID: "a\x1b\n\"\\,\xff", GPUs: 1, VC: "v\r\n\x7f", Class: Soft, Deadlines: []sched.Deadline{{After: 1, Value: 2}, {After: 2, Value: 1}}}
+	job := Job{ID: "a\x1b\n\"\\,\xff", GPUs: 1, VC: "v\r\n\x7f", Class: Soft, Deadlines: []model.Deadline{{After: 1, Value: 2}, {After: 2, Value: 1}}}
 	for _, to := range Writable() {
 		text, _ := written(t, to, []Job{job})
 		got := read(t, string(text), Options{})[0]
 		if want := "a\uFFFD\uFFFD\"\\,\uFFFD"; got.ID != want {
 			t.Errorf("%s: %q", to, got.ID)
 		}
-		if to == Chronus && (got.VC != "v\uFFFD\uFFFD\uFFFD" || got.Deadlines[1].After != 2*sched.Minute) {
+		if to == Chronus && (got.VC != "v\uFFFD\uFFFD\uFFFD" || got.Deadlines[1].After != 2*model.Minute) {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -316,9 +316,9 @@ func TestCreate(t *testing.T) {
 func TestSummary(t *testing.T) {
 	jobs := func(yield func(Job, error) bool) {
 		for _, j := range []Job{
-			{ID: "1", Submit: sched.Time(10 * sched.Second), Duration: 3600 * sched.Second, GPUs: 2, VC: "b", User: "u", Class: Strict, App: "x"},
-			{ID: "2", Submit: sched.Time(3610 * sched.Second), Duration: 7200 * sched.Second, GPUs: 1, GPUMilli: 500, VC: "a", User: "u", Model: "m"},
-			{ID: "3", Submit: sched.Time(20 * sched.Second), GPUs: 12, VC: "a", User: "w", SKUs: []string{"A", "B"}, Outcome: Failed},
+			{ID: "1", Submit: model.Time(10 * model.Second), Duration: 3600 * model.Second, GPUs: 2, VC: "b", User: "u", Class: Strict, App: "x"},
+			{ID: "2", Submit: model.Time(3610 * model.Second), Duration: 7200 * model.Second, GPUs: 1, GPUMilli: 500, VC: "a", User: "u", Model: "m"},
+			{ID: "3", Submit: model.Time(20 * model.Second), GPUs: 12, VC: "a", User: "w", SKUs: []string{"A", "B"}, Outcome: Failed},
 		} {
 			if !yield(j, nil) {
 				return

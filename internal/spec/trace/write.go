@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Writable lists the formats that can be written.
@@ -26,7 +26,7 @@ type Writer struct {
 	format  Format
 	buf     []byte
 	jobs    int64
-	last    sched.Time
+	last    model.Time
 	lost    counts
 	rounded map[string]int64 // the last job in which a key was
 	file    *os.File         // where the writer made it
@@ -127,10 +127,10 @@ func (w *Writer) Write(j *Job) error {
 		w.buf = appendJob(w.buf, j)
 	case PhillyCSV:
 		w.losses(j, "duration_us", "vc")
-		w.cells(j.ID, w.seconds("submit_us", sched.Duration(j.Submit)), w.seconds("duration_us", j.Duration), number(j.GPUs), j.VC)
+		w.cells(j.ID, w.seconds("submit_us", model.Duration(j.Submit)), w.seconds("duration_us", j.Duration), number(j.GPUs), j.VC)
 	case Tiresias:
 		w.losses(j, "duration_us", "iterations", "model", "interval_us")
-		w.cells(j.ID, number(j.GPUs), w.seconds("submit_us", sched.Duration(j.Submit)), number(j.Iterations), j.Model,
+		w.cells(j.ID, number(j.GPUs), w.seconds("submit_us", model.Duration(j.Submit)), number(j.Iterations), j.Model,
 			w.seconds("duration_us", j.Duration), w.seconds("interval_us", j.Interval))
 	case Chronus:
 		w.chronus(j)
@@ -143,19 +143,19 @@ func (w *Writer) Write(j *Job) error {
 // the deadlines of those mean nothing: the artifact repeats the submission.
 func (w *Writer) chronus(j *Job) {
 	w.losses(j, "duration_us", "vc", "iterations", "model", "interval_us", "class", "deadlines")
-	submit := w.minutes("submit_us", sched.Duration(j.Submit))
+	submit := w.minutes("submit_us", model.Duration(j.Submit))
 	class, flag, times, values := "best", "1", submit, "10"
 	if len(j.Deadlines) > 0 {
 		class, flag, times, values = Strict, "0", "", ""
 		if j.Class == Soft {
 			class = Soft
 		}
-		last := sched.Duration(-1)
+		last := model.Duration(-1)
 		for i, d := range j.Deadlines {
 			if i > 0 {
 				times, values = times+"-", values+"-"
 			}
-			last = max(last+1, w.units("deadlines", d.After, sched.Minute)) // they must rise
+			last = max(last+1, w.units("deadlines", d.After, model.Minute)) // they must rise
 			times, values = times+number(last), values+number(d.Value)
 		}
 	} else if j.Class != BestEffort {
@@ -229,17 +229,17 @@ func (w *Writer) cells(values ...string) {
 	w.buf = append(w.buf, '\n')
 }
 
-func (w *Writer) seconds(key string, d sched.Duration) string {
-	return number(w.units(key, d, sched.Second))
+func (w *Writer) seconds(key string, d model.Duration) string {
+	return number(w.units(key, d, model.Second))
 }
 
-func (w *Writer) minutes(key string, d sched.Duration) string {
-	return number(w.units(key, d, sched.Minute))
+func (w *Writer) minutes(key string, d model.Duration) string {
+	return number(w.units(key, d, model.Minute))
 }
 
 // units rounds a time to whole units, but nothing that takes time to 0 unless it is
 // a moment.
-func (w *Writer) units(key string, d, unit sched.Duration) sched.Duration {
+func (w *Writer) units(key string, d, unit model.Duration) model.Duration {
 	n := (d + unit/2) / unit
 	if n == 0 && d > 0 && key != "submit_us" {
 		n = 1
@@ -295,7 +295,7 @@ func appendJob(b []byte, j *Job) []byte {
 	b = appendInt(b, "iterations", j.Iterations)
 	b = appendInt(b, "interval_us", int64(j.Interval))
 	b = appendList(b, "skus", j.SKUs, func(b []byte, s *string) []byte { return appendText(b, *s) })
-	b = appendList(b, "deadlines", j.Deadlines, func(b []byte, d *sched.Deadline) []byte {
+	b = appendList(b, "deadlines", j.Deadlines, func(b []byte, d *model.Deadline) []byte {
 		b = strconv.AppendInt(append(b, `{"after_us":`...), int64(d.After), 10)
 		return append(appendInt(b, "value", d.Value), '}')
 	})

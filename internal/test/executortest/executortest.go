@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Program is what a task of the suite does, as the shell line that does it. An
@@ -40,22 +41,22 @@ type Harness struct {
 	// SKU is the type of those devices.
 	SKU cell.SKU
 	// Now is the world's time, which rotations go by.
-	Now func() sched.Time
+	Now func() model.Time
 	// Rotates is false for an executor that cannot suspend yet: its tests are left out.
 	Rotates bool
 	// Ready returns once the only task of an attempt has printed so many lines "ready". It is
 	// nil for an executor whose tasks have no processes: tests of what a signal reaches are
 	// left out.
-	Ready func(id sched.AttemptID, lines int)
+	Ready func(id model.AttemptID, lines int)
 	// Log is all that a task of an attempt printed on a stream. It is nil where Ready is.
-	Log func(id sched.AttemptID, task int32, stream string) string
+	Log func(id model.AttemptID, task int32, stream string) string
 	// OneStream is that what is printed on either stream is in Stdout, and nothing is in Stderr; in which order is not said.
 	OneStream bool
 	// Token is the value of each job's secret "token"; "" is that the executor keeps no secrets: their tests are left out.
 	Token string
 	// Said are the reports of progress of an attempt so far, in order: see Reports. It is nil for an executor whose tasks cannot tell any: their tests
 	// are left out.
-	Said func(id sched.AttemptID) []sched.Progress
+	Said func(id model.AttemptID) []sched.Progress
 	// Keeps is that jobs have a place for checkpoints; without it those tests are left out.
 	Keeps bool
 	// Beside is that each harness has a world of its own, or a part that no other touches: tests run side by side.
@@ -127,17 +128,17 @@ type suite struct {
 }
 
 // start is an action that runs a program as a gang with one task on each node.
-func (s *suite) start(id sched.AttemptID, p Program, nodes ...cell.NodeName) sched.Action {
-	job := &sched.Job{
-		Name: sched.JobName(fmt.Sprintf("job-%d", id.Job)), User: "tester", VC: "default",
-		Roles: []sched.Role{{Name: "worker", Tasks: int32(len(nodes)), Leaves: 1, MinFailed: 1, MinSucceeded: -1,
-			Launch: sched.Launch{Command: []string{string(p)}, MilliCPU: 100, MemoryMB: 64}}},
-		Grace: 2 * sched.Second,
-		Hints: sched.Hints{Suspendable: true, Packable: true},
+func (s *suite) start(id model.AttemptID, p Program, nodes ...cell.NodeName) sched.Action {
+	job := &model.Job{
+		Name: model.JobName(fmt.Sprintf("job-%d", id.Job)), User: "tester", VC: "default",
+		Roles: []model.Role{{Name: "worker", Tasks: int32(len(nodes)), Leaves: 1, MinFailed: 1, MinSucceeded: -1,
+			Launch: model.Launch{Command: []string{string(p)}, MilliCPU: 100, MemoryMB: 64}}},
+		Grace: 2 * model.Second,
+		Hints: model.Hints{Suspendable: true, Packable: true},
 	}
 	start := &sched.Start{ID: id.Job, Job: job}
 	for i, n := range nodes {
-		job.Gangs = []sched.Gang{{Name: "all", Tasks: append(first(job.Gangs), int32(i))}}
+		job.Gangs = []model.Gang{{Name: "all", Tasks: append(first(job.Gangs), int32(i))}}
 		start.Tasks = append(start.Tasks, sched.TaskStart{
 			Task: int32(i), Index: int32(i), SKU: s.h.SKU,
 			Place: cell.Task{Node: n, SKU: s.h.SKU.Name, Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{int32(i)}},
@@ -146,19 +147,19 @@ func (s *suite) start(id sched.AttemptID, p Program, nodes ...cell.NodeName) sch
 	return sched.Action{Attempt: id, Start: start}
 }
 
-func first(gangs []sched.Gang) []int32 {
+func first(gangs []model.Gang) []int32 {
 	if len(gangs) == 0 {
 		return nil
 	}
 	return gangs[0].Tasks
 }
 
-func attempt(job, n int) sched.AttemptID {
-	return sched.AttemptID{Job: sched.JobID(job), N: int32(n)}
+func attempt(job, n int) model.AttemptID {
+	return model.AttemptID{Job: model.JobID(job), N: int32(n)}
 }
 
 // started waits for the start of a task.
-func (s *suite) started(id sched.AttemptID, task int32) sched.TaskStarted {
+func (s *suite) started(id model.AttemptID, task int32) sched.TaskStarted {
 	s.Helper()
 	f := s.h.Next(s.h.Patience)
 	got, ok := f.(sched.TaskStarted)
@@ -169,7 +170,7 @@ func (s *suite) started(id sched.AttemptID, task int32) sched.TaskStarted {
 }
 
 // exited waits for the end of a task; repeats of its start may come before.
-func (s *suite) exited(id sched.AttemptID, task int32) sched.Exit {
+func (s *suite) exited(id model.AttemptID, task int32) sched.Exit {
 	s.Helper()
 	for {
 		f := s.h.Next(s.h.Patience)
@@ -233,9 +234,9 @@ func (s *suite) twoTasks() {
 }
 
 // end stops an attempt and waits until its tasks are gone.
-func (s *suite) end(id sched.AttemptID, tasks int) {
+func (s *suite) end(id model.AttemptID, tasks int) {
 	s.Helper()
-	s.h.Executor.Do(sched.Action{Attempt: id, Grace: 2 * sched.Second})
+	s.h.Executor.Do(sched.Action{Attempt: id, Grace: 2 * model.Second})
 	seen := map[int32]bool{}
 	for len(seen) < tasks {
 		f := s.h.Next(s.h.Patience)
@@ -253,7 +254,7 @@ func (s *suite) stop() {
 	s.h.Executor.Do(a)
 	s.started(a.Attempt, 0)
 	s.silent()
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * sched.Second})
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
 	e := s.exited(a.Attempt, 0)
 	if e.Signal != 15 || e.Code != 143 {
 		s.Fatalf("exit %+v, want signal 15", e)
@@ -267,7 +268,7 @@ func (s *suite) stubborn() {
 	if s.silent(); s.h.Ready != nil {
 		s.h.Ready(a.Attempt, 1)
 	}
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	e := s.exited(a.Attempt, 0)
 	if e.Signal != 9 || e.Code != 137 || e.Cause != sched.GraceOver {
 		s.Fatalf("exit %+v, want signal 9 at the end of its grace", e)
@@ -297,7 +298,7 @@ func (s *suite) duplicateStop() {
 	if s.silent(); s.h.Ready != nil {
 		s.h.Ready(a.Attempt, 1)
 	}
-	stop := sched.Action{Attempt: a.Attempt, Grace: sched.Second}
+	stop := sched.Action{Attempt: a.Attempt, Grace: model.Second}
 	s.h.Executor.Do(stop)
 	s.h.Executor.Do(stop)
 	if e := s.exited(a.Attempt, 0); e.Signal != 9 {
@@ -308,7 +309,7 @@ func (s *suite) duplicateStop() {
 // stopFirst: the stop of an attempt may overtake its start.
 func (s *suite) stopFirst() {
 	a := s.start(attempt(1, 1), Linger, s.h.Nodes[0])
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	s.h.Executor.Do(a)
 	if e := s.exited(a.Attempt, 0); e.Cause != sched.NeverStarted && e.Signal == 0 {
 		s.Fatalf("exit %+v, want one that never started or was stopped", e)
@@ -321,7 +322,7 @@ func (s *suite) stopLate() {
 	s.h.Executor.Do(a)
 	s.started(a.Attempt, 0)
 	s.wantCode(s.exited(a.Attempt, 0), 3)
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 	for f := s.h.Next(s.h.Silence); f != nil; f = s.h.Next(s.h.Silence) {
 		again, ok := f.(sched.TaskExited)
 		if !ok {
@@ -372,7 +373,7 @@ func (s *suite) attempts() {
 	s.h.Executor.Do(two)
 	s.started(two.Attempt, 0)
 	// A late stop of the first attempt leaves the second alone.
-	s.h.Executor.Do(sched.Action{Attempt: one.Attempt, Grace: sched.Second})
+	s.h.Executor.Do(sched.Action{Attempt: one.Attempt, Grace: model.Second})
 	for f := s.h.Next(s.h.Silence); f != nil; f = s.h.Next(s.h.Silence) {
 		if e, ok := f.(sched.TaskExited); !ok || e.Attempt != one.Attempt {
 			s.Fatalf("got %#v, want nothing about attempt %v", f, two.Attempt)

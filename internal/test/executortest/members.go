@@ -4,8 +4,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // The programs of these tests.
@@ -27,7 +28,7 @@ func members() []test {
 			s.h.Executor.Do(a)
 			s.started(a.Attempt, 0)
 			s.h.Ready(a.Attempt, 1)
-			s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+			s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 			if e := s.exited(a.Attempt, 0); e.Own {
 				s.Fatalf("exit %+v, which is not the end of a stop", e)
 			}
@@ -41,7 +42,7 @@ func (s *suite) member(gang int32) sched.Action {
 	a.Attempt.Gang = gang
 	job := a.Start.Job
 	job.Roles[0].Tasks = 2
-	job.Gangs = []sched.Gang{{Tasks: []int32{0}}, {Tasks: []int32{1}, Extra: true}}
+	job.Gangs = []model.Gang{{Tasks: []int32{0}}, {Tasks: []int32{1}, Extra: true}}
 	job.Hints.MembersSignal = "USR2"
 	t := &a.Start.Tasks[0]
 	t.Task, t.Index, t.Place.Devices = gang, gang, []int32{gang}

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // variable is a variable that OpenPAI gives a task. In its value ADDRESS and PORT stand for any,
@@ -93,18 +94,18 @@ const anAddress = `[a-z0-9][a-z0-9.:-]+`
 func ports(n int) string { return `[0-9]{4,5}` + strings.Repeat(`,[0-9]{4,5}`, n-1) }
 
 // OpenPAIJob is the job of which OpenPAI says; the executor's tests give it their places.
-func OpenPAIJob() *sched.Job {
-	ask := func(l sched.Launch) sched.Launch {
+func OpenPAIJob() *model.Job {
+	ask := func(l model.Launch) model.Launch {
 		l.Command, l.GPU, l.MilliCPU, l.MemoryMB = []string{"env"}, 1, 400, 128
 		return l
 	}
-	return &sched.Job{Name: "job-1", User: "tester", VC: "default", Grace: 2 * sched.Second,
-		Gangs: []sched.Gang{{Name: "all", Tasks: []int32{0, 1}}},
-		Roles: []sched.Role{
+	return &model.Job{Name: "job-1", User: "tester", VC: "default", Grace: 2 * model.Second,
+		Gangs: []model.Gang{{Name: "all", Tasks: []int32{0, 1}}},
+		Roles: []model.Role{
 			{Name: "ps", Tasks: 1, Leaves: 1, MinFailed: 1, MinSucceeded: 1,
-				Launch: ask(sched.Launch{Ports: []sched.Port{{Label: "rpc", Count: 1}}})},
+				Launch: ask(model.Launch{Ports: []model.Port{{Label: "rpc", Count: 1}}})},
 			{Name: "worker", Tasks: 1, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
-				Launch: ask(sched.Launch{Ports: []sched.Port{{Label: "data", Count: 2}, {Label: "http", Count: 1}}})},
+				Launch: ask(model.Launch{Ports: []model.Port{{Label: "data", Count: 2}, {Label: "http", Count: 1}}})},
 		}}
 }
 

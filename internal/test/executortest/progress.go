@@ -5,7 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // The programs of these tests.
@@ -35,7 +36,7 @@ func (r *Reports) Hear(f sched.Fact) {
 }
 
 // Of are those of an attempt, in order.
-func (r *Reports) Of(id sched.AttemptID) []sched.Progress {
+func (r *Reports) Of(id model.AttemptID) []sched.Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.list), func(p sched.Progress) bool { return p.Attempt != id })
@@ -81,7 +82,7 @@ func kept() []test {
 	return []test{
 		{"A later attempt finds what the one before saved, and other jobs do not", func(s *suite) {
 			for _, run := range []struct {
-				at   sched.AttemptID
+				at   model.AttemptID
 				code int32
 			}{{attempt(1, 1), 10}, {attempt(1, 2), 11}, {attempt(2, 1), 10}, {attempt(1, 3), 12}} {
 				a := s.start(run.at, Resumer, s.h.Nodes[0])
@@ -95,7 +96,7 @@ func kept() []test {
 }
 
 // says waits until an attempt has told something.
-func (s *suite) says(id sched.AttemptID, what string, is func(sched.Progress) bool) {
+func (s *suite) says(id model.AttemptID, what string, is func(sched.Progress) bool) {
 	s.Helper()
 	for end := time.Now().Add(s.h.Patience); !slices.ContainsFunc(s.h.Said(id), is); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

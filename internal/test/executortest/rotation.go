@@ -1,6 +1,9 @@
 package executortest
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
 
 // rotations are the tests of executors that can suspend and pack.
 func rotations() []test {
@@ -15,10 +18,10 @@ func rotations() []test {
 }
 
 // rotation begins now; each attempt has a turn of its own.
-func (s *suite) rotation(quantum sched.Duration, ids ...sched.AttemptID) *sched.Rotation {
-	r := &sched.Rotation{Quantum: quantum, Epoch: s.h.Now()}
+func (s *suite) rotation(quantum model.Duration, ids ...model.AttemptID) *model.Rotation {
+	r := &model.Rotation{Quantum: quantum, Epoch: s.h.Now()}
 	for _, id := range ids {
-		r.Turns = append(r.Turns, []sched.AttemptID{id})
+		r.Turns = append(r.Turns, []model.AttemptID{id})
 	}
 	return r
 }
@@ -28,7 +31,7 @@ func (s *suite) packed() {
 	one, two := s.start(attempt(1, 1), Linger, s.h.Nodes[0]), s.start(attempt(2, 1), Brief, s.h.Nodes[0])
 	s.h.Executor.Do(one)
 	s.started(one.Attempt, 0)
-	r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt, two.Attempt}}, Epoch: s.h.Now()}
+	r := &model.Rotation{Turns: [][]model.AttemptID{{one.Attempt, two.Attempt}}, Epoch: s.h.Now()}
 	two.Start.Rotation = r
 	s.h.Executor.Do(two)
 	s.h.Executor.Do(sched.Action{Attempt: one.Attempt, Rotation: r})
@@ -39,7 +42,7 @@ func (s *suite) packed() {
 // outOfTurn: the start is told, but nothing happens before the turn.
 func (s *suite) outOfTurn() {
 	a, b := s.start(attempt(1, 1), Brief, s.h.Nodes[0]), s.start(attempt(2, 1), Linger, s.h.Nodes[0])
-	r := s.rotation(sched.Hour, b.Attempt, a.Attempt)
+	r := s.rotation(model.Hour, b.Attempt, a.Attempt)
 	a.Start.Rotation, b.Start.Rotation = r, r
 	s.h.Executor.Do(b)
 	s.started(b.Attempt, 0)
@@ -56,7 +59,7 @@ func (s *suite) outOfTurn() {
 // suspended: a rotation reaches tasks that run, and the same again changes nothing.
 func (s *suite) suspended() {
 	a, b := s.start(attempt(1, 1), Brief, s.h.Nodes[0], s.h.Nodes[1]), s.start(attempt(2, 1), Linger, s.h.Nodes[0], s.h.Nodes[1])
-	first := s.rotation(sched.Hour, b.Attempt, a.Attempt)
+	first := s.rotation(model.Hour, b.Attempt, a.Attempt)
 	a.Start.Rotation, b.Start.Rotation = first, first
 	s.h.Executor.Do(b)
 	s.h.Executor.Do(a)
@@ -68,7 +71,7 @@ func (s *suite) suspended() {
 		s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Rotation: first})
 	}
 	s.silent()
-	turned := s.rotation(sched.Hour, a.Attempt, b.Attempt)
+	turned := s.rotation(model.Hour, a.Attempt, b.Attempt)
 	s.h.Executor.Do(sched.Action{Attempt: b.Attempt, Rotation: turned})
 	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Rotation: turned})
 	seen := map[int32]bool{}
@@ -84,7 +87,7 @@ func (s *suite) suspended() {
 }
 
 // bothStarted waits for two tasks of each of two attempts.
-func (s *suite) bothStarted(ids ...sched.AttemptID) {
+func (s *suite) bothStarted(ids ...model.AttemptID) {
 	s.Helper()
 	for range 2 * len(ids) {
 		if f, ok := s.h.Next(s.h.Patience).(sched.TaskStarted); !ok {
@@ -96,7 +99,7 @@ func (s *suite) bothStarted(ids ...sched.AttemptID) {
 // beside starts an attempt whose turn comes in an hour, and the one that has it.
 func (s *suite) beside(p Program) (waits, runs sched.Action) {
 	waits, runs = s.start(attempt(1, 1), p, s.h.Nodes[0]), s.start(attempt(2, 1), Linger, s.h.Nodes[0])
-	r := s.rotation(sched.Hour, runs.Attempt, waits.Attempt)
+	r := s.rotation(model.Hour, runs.Attempt, waits.Attempt)
 	waits.Start.Rotation, runs.Start.Rotation = r, r
 	for _, x := range []sched.Action{runs, waits} {
 		s.h.Executor.Do(x)
@@ -131,7 +134,7 @@ func (s *suite) rotationOutlives() {
 func (s *suite) stopSuspended() {
 	a, b := s.beside(Linger)
 	s.silent()
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * sched.Second})
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
 	if e := s.exited(a.Attempt, 0); e.Signal != 15 || e.Cause != "" {
 		s.Fatalf("exit %+v, want signal 15", e)
 	}
@@ -141,11 +144,11 @@ func (s *suite) stopSuspended() {
 // takeTurns: both get on.
 func (s *suite) takeTurns() {
 	a, b := s.start(attempt(1, 1), Brief, s.h.Nodes[0]), s.start(attempt(2, 1), Brief, s.h.Nodes[0])
-	r := s.rotation(300*sched.Millisecond, a.Attempt, b.Attempt)
+	r := s.rotation(300*model.Millisecond, a.Attempt, b.Attempt)
 	a.Start.Rotation, b.Start.Rotation = r, r
 	s.h.Executor.Do(a)
 	s.h.Executor.Do(b)
-	runs, done := map[sched.AttemptID]bool{}, map[sched.AttemptID]bool{}
+	runs, done := map[model.AttemptID]bool{}, map[model.AttemptID]bool{}
 	for len(done) < 2 {
 		switch e := s.h.Next(s.h.Patience).(type) { // one may be done before the other has started
 		case sched.TaskStarted:

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // Stubs are the programs that the jobs of a folder call, by name: one stands for all of them, and
@@ -81,12 +81,12 @@ func (in *ShapesIn) Run(t *testing.T) {
 }
 
 // aCluster has GPUs and CPUs for any of the files.
-func aCluster() *sched.Config {
+func aCluster() *model.Config {
 	node := cell.CellSpec{Type: "NODE", Address: "n"}
 	for i := range 64 {
 		node.Children = append(node.Children, cell.CellSpec{Type: "GPU", Address: fmt.Sprint(i)})
 	}
-	return &sched.Config{Storages: []storage.Storage{{Name: "confignfs", Folder: "/srv"}}, Cluster: cell.Spec{
+	return &model.Config{Storages: []model.Storage{{Name: "confignfs", Folder: "/srv"}}, Cluster: cell.Spec{
 		SKUs: []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 8000, MemoryMB: 1 << 16,
 			Device: cell.NVIDIA, Pretended: true}},
 		Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{
@@ -136,9 +136,9 @@ func tables(t *testing.T, text string) (list []*shapeTable) {
 
 // shape starts all gangs of a job, waits for the ends of the tasks that have a table, stops the
 // rest, and returns what each printed.
-func (s *suite) shape(job *sched.Job, image string, tables []*shapeTable) map[string]string {
+func (s *suite) shape(job *model.Job, image string, tables []*shapeTable) map[string]string {
 	s.Helper()
-	job.Grace = sched.Second
+	job.Grace = model.Second
 	type ordinal struct {
 		role  int32
 		index int32
@@ -153,9 +153,9 @@ func (s *suite) shape(job *sched.Job, image string, tables []*shapeTable) map[st
 			tasks = append(tasks, ordinal{int32(i), k, fmt.Sprintf("%s-%d", r.Name, k)})
 		}
 	}
-	where := map[string]sched.AttemptID{}
+	where := map[string]model.AttemptID{}
 	for g := range job.Gangs {
-		id := sched.AttemptID{Job: 1, Gang: int32(g), N: 1}
+		id := model.AttemptID{Job: 1, Gang: int32(g), N: 1}
 		start := &sched.Start{ID: 1, Job: job}
 		for _, n := range job.Gangs[g].Tasks {
 			one := tasks[n]
@@ -175,8 +175,8 @@ func (s *suite) shape(job *sched.Job, image string, tables []*shapeTable) map[st
 		if len(waits) == 0 && !stopped {
 			stopped = true
 			for g := range job.Gangs {
-				id := sched.AttemptID{Job: 1, Gang: int32(g), N: 1}
-				s.h.Executor.Do(sched.Action{Attempt: id, Grace: sched.Second})
+				id := model.AttemptID{Job: 1, Gang: int32(g), N: 1}
+				s.h.Executor.Do(sched.Action{Attempt: id, Grace: model.Second})
 			}
 		}
 		switch f := s.h.Next(s.h.Patience).(type) {

@@ -1,6 +1,9 @@
 package executortest
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
 
 // The programs of these tests. Each says when it can be asked to stop.
 const (
@@ -41,7 +44,7 @@ func (s *suite) stopped(p Program, parts int, want sched.Exit) {
 	s.h.Executor.Do(a)
 	s.started(a.Attempt, 0)
 	s.h.Ready(a.Attempt, parts)
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 600 * sched.Second})
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 600 * model.Second})
 	if e := s.exited(a.Attempt, 0); e.Code != want.Code || e.Signal != want.Signal || e.Own {
 		s.Fatalf("exit %+v, want code %d, signal %d", e, want.Code, want.Signal)
 	}

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // The programs of these tests.
@@ -58,7 +59,7 @@ func words() []test {
 			s.h.Executor.Do(a)
 			s.started(a.Attempt, 0)
 			s.h.Ready(a.Attempt, 1)
-			s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+			s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
 			if e := s.exited(a.Attempt, 0); e.Signal != 9 || e.Own {
 				s.Fatalf("exit %+v, want a kill", e)
 			}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/core/policy"
 )
 
 // Sizes are the numbers of nodes of random cases.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/combsched/comb/internal/policy/leases"
+	"github.com/combsched/comb/internal/core/policy/leases"
 )
 
 // WriteLP writes a problem as a mixed-integer program in CPLEX' LP format, the

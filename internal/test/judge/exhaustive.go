@@ -3,7 +3,7 @@ package judge
 import (
 	"math/bits"
 
-	"github.com/combsched/comb/internal/policy/leases"
+	"github.com/combsched/comb/internal/core/policy/leases"
 )
 
 // Optimum is the best that there is.

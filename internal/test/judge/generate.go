@@ -1,6 +1,8 @@
 package judge
 
-import "github.com/combsched/comb/internal/policy/leases"
+import (
+	"github.com/combsched/comb/internal/core/policy/leases"
+)
 
 // Family is a kind of instances.
 type Family struct {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/combsched/comb/internal/policy/leases"
+	"github.com/combsched/comb/internal/core/policy/leases"
 )
 
 var (

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/combsched/comb/internal/policy/leases"
+	"github.com/combsched/comb/internal/core/policy/leases"
 )
 
 // Families are the kinds of instances that the solver is held to. Those of 100 jobs

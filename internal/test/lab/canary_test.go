@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // canaries are secrets that stand nowhere but where they must.
@@ -219,7 +219,7 @@ func TestSecretsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		c.await(job+sched.JobID(i), "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
+		c.await(job+model.JobID(i), "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
 	}
 	k.look(c, "a backup after them")
 	if token, err := os.ReadFile(c.server.tokenFile()); err != nil || len(k.found(token)) != 1 {

@@ -9,9 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // coreWorld drives the decision core alone, in memory: what a server does between
@@ -19,12 +20,12 @@ import (
 type coreWorld struct {
 	s      *sched.State
 	rng    *rand.Rand
-	now    sched.Time
-	next   sched.JobID
+	now    model.Time
+	next   model.JobID
 	log    []sched.Record
 	vcs    []coreVC
-	jobs   map[sched.JobID]*coreJob
-	shapes map[coreShape]*sched.Job
+	jobs   map[model.JobID]*coreJob
+	shapes map[coreShape]*model.Job
 	// told are the facts that the next step hands over: tasks that were stopped.
 	told []sched.Event
 
@@ -50,11 +51,11 @@ type coreVC struct {
 
 // coreJob is one gang that has not ended.
 type coreJob struct {
-	id      sched.JobID
-	spec    *sched.Job
+	id      model.JobID
+	spec    *model.Job
 	vc      int
 	leaves  int
-	attempt sched.AttemptID // of the present attempt; N is 0 while it waits
+	attempt model.AttemptID // of the present attempt; N is 0 while it waits
 	at      int             // place among the running ones of its list
 	spent   time.Duration   // in the steps that submitted and placed it
 }
@@ -113,21 +114,21 @@ func coreCells(nodes, rack int) cell.Spec {
 }
 
 // coreConfig divides the racks equally among eight VCs of one policy.
-func coreConfig(nodes int, order string) *sched.Config {
-	cfg := &sched.Config{Cluster: coreCells(nodes, coreRackSize)}
+func coreConfig(nodes int, order string) *model.Config {
+	cfg := &model.Config{Cluster: coreCells(nodes, coreRackSize)}
 	for i := range coreVCs {
 		name := cell.VCName(fmt.Sprintf("vc%d", i))
 		quota := cell.QuotaSpec{Chain: "RACK", Level: 5, Number: int32(nodes / coreRackSize / coreVCs)}
 		cfg.Cluster.VCs = append(cfg.Cluster.VCs, cell.VCSpec{Name: name, Quota: []cell.QuotaSpec{quota}})
-		cfg.VCs = append(cfg.VCs, sched.VCConfig{Name: name, Policy: order})
+		cfg.VCs = append(cfg.VCs, model.VCConfig{Name: name, Policy: order})
 	}
 	return cfg
 }
 
 // newCoreWorld starts a core with a configuration.
-func newCoreWorld(cfg *sched.Config) *coreWorld {
+func newCoreWorld(cfg *model.Config) *coreWorld {
 	w := &coreWorld{s: sched.New(policy.New), rng: rand.New(rand.NewPCG(coreSeed, coreSeed)), now: 1, next: 1,
-		log: make([]sched.Record, coreLog), jobs: map[sched.JobID]*coreJob{}, shapes: map[coreShape]*sched.Job{}}
+		log: make([]sched.Record, coreLog), jobs: map[model.JobID]*coreJob{}, shapes: map[coreShape]*model.Job{}}
 	w.timeBy(coreClock)
 	for _, v := range cfg.Cluster.VCs {
 		c := coreVC{name: v.Name}
@@ -250,7 +251,7 @@ func (w *coreWorld) end(j *coreJob) {
 }
 
 // describe makes a job's description; those of one shape share all but the name.
-func (w *coreWorld) describe(sh coreShape, id sched.JobID) *sched.Job {
+func (w *coreWorld) describe(sh coreShape, id model.JobID) *model.Job {
 	shared := w.shapes[sh]
 	if shared == nil {
 		tasks, leaves := int32(1), int32(sh.gpus)
@@ -259,18 +260,18 @@ func (w *coreWorld) describe(sh coreShape, id sched.JobID) *sched.Job {
 		} else if sh.gpus > corePerNode {
 			tasks, leaves = int32(sh.gpus/corePerNode), corePerNode
 		}
-		shared = &sched.Job{User: sched.Subject(fmt.Sprintf("user%d", sh.gpus%5)), VC: w.vcs[sh.vc].name, Priority: sh.prio, Grace: 30 * sched.Second,
-			Roles: []sched.Role{{Name: "worker", Tasks: tasks, Leaves: leaves, SKUs: []cell.TypeName{"GPU"}, MinFailed: 1, MinSucceeded: -1,
-				Launch: sched.Launch{Command: []string{"python train.py"}, Image: "train"}}}}
-		g := sched.Gang{Name: "worker"}
+		shared = &model.Job{User: model.Subject(fmt.Sprintf("user%d", sh.gpus%5)), VC: w.vcs[sh.vc].name, Priority: sh.prio, Grace: 30 * model.Second,
+			Roles: []model.Role{{Name: "worker", Tasks: tasks, Leaves: leaves, SKUs: []cell.TypeName{"GPU"}, MinFailed: 1, MinSucceeded: -1,
+				Launch: model.Launch{Command: []string{"python train.py"}, Image: "train"}}}}
+		g := model.Gang{Name: "worker"}
 		for t := range tasks {
 			g.Tasks = append(g.Tasks, t)
 		}
-		shared.Gangs = []sched.Gang{g}
+		shared.Gangs = []model.Gang{g}
 		w.shapes[sh] = shared
 	}
 	job := *shared
-	job.Name = sched.JobName("job-" + strconv.Itoa(int(id)))
+	job.Name = model.JobName("job-" + strconv.Itoa(int(id)))
 	return &job
 }
 

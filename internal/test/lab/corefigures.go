@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/test/hunt"
 )
@@ -255,7 +256,7 @@ func (b *bench) waiting(gangs int, order string) {
 	seen := map[cell.NodeName]bool{}
 	w.reset()
 	var all []time.Duration
-	for id := sched.JobID(1); id <= 2*nodes; id++ {
+	for id := model.JobID(1); id <= 2*nodes; id++ {
 		st, _ := w.s.Job(id)
 		if j := w.jobs[id]; j != nil && j.attempt.N > 0 && !seen[st.Tasks[0].Node] {
 			seen[st.Tasks[0].Node] = true
@@ -312,10 +313,10 @@ func (b *bench) startUp(nodes int) {
 // reclaim lets one gang of 8-GPU tasks take back a cluster that is full of another
 // VC's opportunistic 1-GPU jobs.
 func (b *bench) reclaim(nodes int) {
-	cfg := &sched.Config{Cluster: coreCells(nodes, 4)} // which divides 500
+	cfg := &model.Config{Cluster: coreCells(nodes, 4)} // which divides 500
 	quota := cell.QuotaSpec{Chain: "RACK", Level: 4, Number: int32(nodes)}
 	cfg.Cluster.VCs = []cell.VCSpec{{Name: "borrower"}, {Name: "owner", Quota: []cell.QuotaSpec{quota}}}
-	cfg.VCs = []sched.VCConfig{{Name: "borrower"}, {Name: "owner"}}
+	cfg.VCs = []model.VCConfig{{Name: "borrower"}, {Name: "owner"}}
 	w := newCoreWorld(cfg)
 	for range nodes * corePerNode {
 		w.submit(coreShape{vc: 0, gpus: 1, prio: cell.Opportunistic})
@@ -335,10 +336,10 @@ func (b *bench) reclaim(nodes int) {
 
 // holders measures the decision on a gang that preempts where a few gangs hold all nodes.
 func (b *bench) holders(nodes, holders int) {
-	cfg := &sched.Config{Cluster: coreCells(nodes, 4)}
+	cfg := &model.Config{Cluster: coreCells(nodes, 4)}
 	quota := cell.QuotaSpec{Chain: "RACK", Level: 5, Number: int32(nodes / 4)}
 	cfg.Cluster.VCs = []cell.VCSpec{{Name: "owner", Quota: []cell.QuotaSpec{quota}}}
-	cfg.VCs = []sched.VCConfig{{Name: "owner"}}
+	cfg.VCs = []model.VCConfig{{Name: "owner"}}
 	w := newCoreWorld(cfg)
 	for i := range holders {
 		w.submit(coreShape{gpus: []int{8, 4, 5, 3, 8, 6}[i%6], tasks: nodes / holders, prio: testPriority})

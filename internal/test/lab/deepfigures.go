@@ -4,8 +4,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -44,7 +45,7 @@ func (b *bench) deep(waiting int) {
 	for i := range deepAsked {
 		began := w.clock()
 		c := w.s.At(w.now)
-		id := w.next - 1 - sched.JobID(i*waiting/deepAsked)
+		id := w.next - 1 - model.JobID(i*waiting/deepAsked)
 		c.Explain(id)
 		c.Estimate(id, nil)
 		all = append(all, w.clock()-began)

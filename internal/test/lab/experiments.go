@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 func experiments() []experiment {
@@ -28,7 +29,7 @@ func experiments() []experiment {
 }
 
 // submit submits a job file under a name by the command line.
-func (l *Lab) submit(ctx context.Context, f *finding, file, name string) (sched.JobID, error) {
+func (l *Lab) submit(ctx context.Context, f *finding, file, name string) (model.JobID, error) {
 	path, err := l.file(file, name)
 	if err != nil {
 		return 0, err
@@ -48,7 +49,7 @@ func (l *Lab) submit(ctx context.Context, f *finding, file, name string) (sched.
 	return s.ID, l.watch.until(ctx, "the submission was seen", func(t *timeline) bool { return t.jobs[s.ID] != nil })
 }
 
-func (l *Lab) untilEnded(ctx context.Context, ids ...sched.JobID) error {
+func (l *Lab) untilEnded(ctx context.Context, ids ...model.JobID) error {
 	return l.watch.until(ctx, "all jobs ended", func(t *timeline) bool {
 		for _, id := range ids {
 			if j := t.jobs[id]; j == nil || j.ended == 0 {
@@ -60,7 +61,7 @@ func (l *Lab) untilEnded(ctx context.Context, ids ...sched.JobID) error {
 }
 
 // untilRuns waits until n runs of a job have started.
-func (l *Lab) untilRuns(ctx context.Context, id sched.JobID, n int) error {
+func (l *Lab) untilRuns(ctx context.Context, id model.JobID, n int) error {
 	return l.watch.until(ctx, fmt.Sprintf("job %d started %d tasks", id, n), func(t *timeline) bool {
 		j := t.jobs[id]
 		return j != nil && len(j.started()) >= n
@@ -68,7 +69,7 @@ func (l *Lab) untilRuns(ctx context.Context, id sched.JobID, n int) error {
 }
 
 // succeeded checks that the jobs ended well.
-func (l *Lab) succeeded(f *finding, ids ...sched.JobID) {
+func (l *Lab) succeeded(f *finding, ids ...model.JobID) {
 	var bad []string
 	l.watch.look(func(t *timeline) {
 		for _, id := range ids {
@@ -83,7 +84,7 @@ func (l *Lab) succeeded(f *finding, ids ...sched.JobID) {
 // vcSafety: three jobs to vc1 at once run one after another on vc1's node, while
 // the other VC's node stays idle.
 func vcSafety(ctx context.Context, l *Lab, f *finding) error {
-	ids := make([]sched.JobID, 3)
+	ids := make([]model.JobID, 3)
 	errs := make([]error, 3)
 	var all sync.WaitGroup
 	parts := make([]finding, 3)
@@ -148,7 +149,7 @@ func (l *Lab) checkIdle(f *finding, used []cell.NodeName) {
 }
 
 // waits lists the reasons for which jobs were seen to wait.
-func (l *Lab) waits(ids ...sched.JobID) string {
+func (l *Lab) waits(ids ...model.JobID) string {
 	var out []string
 	for _, id := range ids {
 		for _, code := range l.watch.codes(id) {
@@ -257,7 +258,7 @@ func preemption(ctx context.Context, l *Lab, f *finding) error {
 }
 
 // steps is the last step that a job had reported by a time.
-func (l *Lab) steps(id sched.JobID, by sched.Time) (step int64) {
+func (l *Lab) steps(id model.JobID, by model.Time) (step int64) {
 	l.watch.look(func(t *timeline) {
 		for _, e := range t.events {
 			var p sched.Progress
@@ -269,9 +270,9 @@ func (l *Lab) steps(id sched.JobID, by sched.Time) (step int64) {
 	return step
 }
 
-func clock(t sched.Time) string { return time.UnixMicro(int64(t)).Format("15:04:05.000") }
+func clock(t model.Time) string { return time.UnixMicro(int64(t)).Format("15:04:05.000") }
 
-func (l *Lab) stopTime(id sched.JobID) (at sched.Time) {
+func (l *Lab) stopTime(id model.JobID) (at model.Time) {
 	l.watch.look(func(t *timeline) {
 		if s := t.jobs[id].stops; len(s) > 0 {
 			at = s[0].at
@@ -281,10 +282,10 @@ func (l *Lab) stopTime(id sched.JobID) (at sched.Time) {
 }
 
 // checkStop wants exactly one stop of the victim, for the preemptor.
-func (l *Lab) checkStop(f *finding, victim, by sched.JobID) {
+func (l *Lab) checkStop(f *finding, victim, by model.JobID) {
 	l.watch.look(func(t *timeline) {
 		stops := t.jobs[victim].stops
-		ok := len(stops) == 1 && stops[0].stop.Cause == sched.EndPreempted && stops[0].stop.By != nil && stops[0].stop.By.Job == by
+		ok := len(stops) == 1 && stops[0].stop.Cause == model.EndPreempted && stops[0].stop.By != nil && stops[0].stop.By.Job == by
 		seen := "no stop"
 		if len(stops) > 0 {
 			seen = fmt.Sprintf("%d stop, cause %s, grace %v", len(stops), stops[0].stop.Cause, time.Duration(stops[0].stop.Grace)*time.Microsecond)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // finding is what one experiment observed.
@@ -22,7 +22,7 @@ type finding struct {
 	title    string
 	since    uint64 // events after this one belong to it
 	checks   []check
-	jobs     []sched.JobID
+	jobs     []model.JobID
 	observed string // in one sentence, for the report
 	evidence string // file
 }
@@ -88,7 +88,7 @@ func (l *Lab) writeEvidence(ctx context.Context, f *finding) error {
 }
 
 // runs returns copies of the started runs of a job.
-func (l *Lab) runs(id sched.JobID) (out []taskRun) {
+func (l *Lab) runs(id model.JobID) (out []taskRun) {
 	l.watch.look(func(t *timeline) {
 		if j := t.jobs[id]; j != nil {
 			for _, r := range j.started() {

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/smalldisk"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -85,7 +86,7 @@ func TestFullDiskHeals(t *testing.T) {
 		c.submit(fmt.Sprintf(gateJob, fmt.Sprintf("gate-%d", i), c.books))
 	}
 	c.ran(4, testkit.Patience)
-	var waiting []sched.JobID
+	var waiting []model.JobID
 	for i := range 8 {
 		waiting = append(waiting, c.submit(fmt.Sprintf(whenJobs[i%len(whenJobs)], i, c.books)))
 	}

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -46,7 +47,7 @@ func TestGandivaLive(t *testing.T) {
 				})
 			}
 			c.release()
-			for _, id := range []sched.JobID{first, second} {
+			for _, id := range []model.JobID{first, second} {
 				j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
 				if j.Phase != sched.Succeeded || j.Counted != 0 {
 					t.Errorf("%s is %s with %d counted retries: %s", j.Name, j.Phase, j.Counted, j.Message)
@@ -63,11 +64,11 @@ func TestGandivaLive(t *testing.T) {
 
 // takeTurns waits until each was suspended, kills the server, and wants that
 // both get on by turns while it is dead.
-func (c *crash) takeTurns(ids ...sched.JobID) {
+func (c *crash) takeTurns(ids ...model.JobID) {
 	c.t.Helper()
 	for _, id := range ids {
 		c.await(id, "it trains", func(j rest.Job) bool { return stepOf(j) > 0 })
-		c.await(id, "it is suspended", func(j rest.Job) bool { return j.Attempts[0].State == sched.AttemptSuspended })
+		c.await(id, "it is suspended", func(j rest.Job) bool { return j.Attempts[0].State == model.AttemptSuspended })
 	}
 	c.server.Kill()
 	before := c.logged(ids)
@@ -100,14 +101,14 @@ func packed(t *testing.T) {
 	c := newCrashOn(t, packedCluster, withDriver(t))
 	const steps = 700
 	how := "    suspendable: true\n    packable: true\n    gpuMemory: 4000"
-	var ids []sched.JobID
+	var ids []model.JobID
 	for _, name := range []string{"first", "second"} {
 		ids = append(ids, c.submit(fmt.Sprintf(trainJob, name, steps, "", how)))
 	}
 	for _, id := range ids {
-		c.await(id, "it is suspended", func(j rest.Job) bool { return j.Attempts[0].State == sched.AttemptSuspended })
+		c.await(id, "it is suspended", func(j rest.Job) bool { return j.Attempts[0].State == model.AttemptSuspended })
 	}
-	c.untilRotated("both are packed", func(r sched.Rotation) bool { return len(r.Turns) == 1 && len(r.Turns[0]) == 2 })
+	c.untilRotated("both are packed", func(r model.Rotation) bool { return len(r.Turns) == 1 && len(r.Turns[0]) == 2 })
 	c.server.Kill()
 	time.Sleep(500 * time.Millisecond) // without a server
 	c.start()
@@ -122,14 +123,14 @@ func packed(t *testing.T) {
 }
 
 // untilRotated follows the events until a rotation is as it should be.
-func (c *crash) untilRotated(what string, f func(sched.Rotation) bool) {
+func (c *crash) untilRotated(what string, f func(model.Rotation) bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
 	defer cancel()
 	found := false
-	var seen []sched.Rotation
+	var seen []model.Rotation
 	err := c.client.Follow(ctx, "", 0, rest.Follower{Event: func(e rest.Event) error {
-		var r sched.Rotation
+		var r model.Rotation
 		if e.Kind == "Rotated" && json.Unmarshal(e.Data, &r) == nil {
 			seen = append(seen, r)
 			if found = f(r); found {
@@ -145,7 +146,7 @@ func (c *crash) untilRotated(what string, f func(sched.Rotation) bool) {
 
 // preempts gives all GPUs to a more important job: both are stopped, also the one that
 // is suspended, with time for a checkpoint.
-func (c *crash) preempts(ids ...sched.JobID) {
+func (c *crash) preempts(ids ...model.JobID) {
 	c.t.Helper()
 	urgent := c.submit(strings.Replace(largeJob, "gpu: 3", "gpu: 4", 1))
 	c.await(urgent, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
@@ -155,7 +156,7 @@ func (c *crash) preempts(ids ...sched.JobID) {
 }
 
 // logged is how much the tasks of jobs have printed; it asks no server.
-func (c *crash) logged(ids []sched.JobID) []int64 {
+func (c *crash) logged(ids []model.JobID) []int64 {
 	c.t.Helper()
 	out := make([]int64, len(ids))
 	for i, id := range ids {
@@ -173,7 +174,7 @@ func (c *crash) logged(ids []sched.JobID) []int64 {
 }
 
 // causes are the platform's causes of all ends of tasks of some jobs.
-func (c *crash) causes(ids ...sched.JobID) []sched.ExitCause {
+func (c *crash) causes(ids ...model.JobID) []sched.ExitCause {
 	c.t.Helper()
 	var out []sched.ExitCause
 	for _, id := range ids {

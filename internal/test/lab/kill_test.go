@@ -17,8 +17,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -59,7 +60,7 @@ type crash struct {
 	client *rest.Client
 
 	mu    sync.Mutex
-	acked map[string]sched.JobID
+	acked map[string]model.JobID
 }
 
 func newCrash(t *testing.T) *crash {
@@ -71,7 +72,7 @@ func newCrash(t *testing.T) *crash {
 func newCrashOn(t *testing.T, file string, change ...func(*Server)) *crash {
 	t.Helper()
 	dir := t.TempDir()
-	c := &crash{t: t, dir: dir, books: filepath.Join(dir, "books"), acked: map[string]sched.JobID{}}
+	c := &crash{t: t, dir: dir, books: filepath.Join(dir, "books"), acked: map[string]model.JobID{}}
 	cluster := filepath.Join(dir, "cluster.yaml")
 	for name, text := range map[string]string{cluster: file} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -120,7 +121,7 @@ func (c *crash) start() {
 // repeated with its key, as any client would, so that in the end every job was
 // acknowledged or never sent.
 func (c *crash) load(ctx context.Context, prefix string, millis int) {
-	var unended []sched.JobID
+	var unended []model.JobID
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		for key := rest.NewKey(); ; time.Sleep(20 * time.Millisecond) { // the pace of a client
@@ -378,15 +379,15 @@ func TestEndedWhileAway(t *testing.T) {
 	c := newCrash(t)
 	limit := 12 * time.Second
 	gate := filepath.Join(c.books, "gate")
-	var ids []sched.JobID
+	var ids []model.JobID
 	for i := range 4 {
 		id := c.submit(fmt.Sprintf(inTimeJob, i, gate, limit))
 		ids = append(ids, id)
 	}
-	started := map[sched.JobID]time.Time{}
+	started := map[model.JobID]time.Time{}
 	for _, id := range ids {
 		j := c.await(id, "it is known that it runs", func(j rest.Job) bool {
-			return j.Phase.Ended() || len(j.Tasks) == 1 && j.Tasks[0].State == sched.TaskRunning
+			return j.Phase.Ended() || len(j.Tasks) == 1 && j.Tasks[0].State == model.TaskRunning
 		})
 		started[id] = time.UnixMicro(int64(j.Started))
 	}
@@ -499,7 +500,7 @@ func TestKilledNameRace(t *testing.T) {
 	for round := range 5 {
 		name := fmt.Sprintf("same-%d", round)
 		var group sync.WaitGroup
-		won := make(chan sched.JobID, 16)
+		won := make(chan model.JobID, 16)
 		for range cap(won) {
 			group.Go(func() {
 				s, err := c.client.Submit(t.Context(), rest.SubmitRequest{Source: c.job(name, 100)}, "")

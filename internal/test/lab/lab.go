@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/lab/image"
 )
 
@@ -157,7 +157,7 @@ func (l *Lab) hold(jobs ...string) {
 }
 
 // release lets jobs that are held and run go on.
-func (l *Lab) release(jobs ...sched.JobID) (err error) {
+func (l *Lab) release(jobs ...model.JobID) (err error) {
 	for _, id := range jobs {
 		if l.opts.Pods == nil {
 			at := filepath.Join(l.server.Data, "jobs", fmt.Sprint(id), "checkpoint", "go")

@@ -37,7 +37,7 @@ func withOwnPolicy(t *testing.T, short bool) string {
 	if len(blocks) != 3 {
 		t.Fatalf("the page has %d blocks of Go, want 3", len(blocks))
 	}
-	folder, err := filepath.Abs(filepath.Join("..", "..", "policy"))
+	folder, err := filepath.Abs(filepath.Join("..", "..", "core", "policy"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -91,7 +92,7 @@ func (l lived) run(t *testing.T) {
 	c.server.Kill()
 	time.Sleep(500 * time.Millisecond) // without a server
 	c.start()
-	for _, id := range []sched.JobID{second, first} {
+	for _, id := range []model.JobID{second, first} {
 		j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
 		if j.Phase != sched.Succeeded || j.Counted != 0 {
 			t.Errorf("%s is %s with %d counted retries: %s", j.Name, j.Phase, j.Counted, j.Message)
@@ -116,7 +117,7 @@ func (c *crash) release() {
 }
 
 // submit submits a job and returns its number.
-func (c *crash) submit(source string) sched.JobID {
+func (c *crash) submit(source string) model.JobID {
 	c.t.Helper()
 	s, err := c.client.Submit(c.t.Context(), rest.SubmitRequest{Source: source}, "")
 	if err != nil {
@@ -127,7 +128,7 @@ func (c *crash) submit(source string) sched.JobID {
 }
 
 // await waits until a job is as it should be; a machine under load takes its time.
-func (c *crash) await(id sched.JobID, what string, f func(rest.Job) bool) rest.Job {
+func (c *crash) await(id model.JobID, what string, f func(rest.Job) bool) rest.Job {
 	c.t.Helper()
 	var j rest.Job
 	if is := false; !testkit.Within(2*testkit.Patience, func() bool {
@@ -159,7 +160,7 @@ var trained = regexp.MustCompile(`done: step (\d+) loss (\S+) `)
 
 // learned requires that what a job learned is what a run without a stop learns and,
 // if resumed, that its last run began in the middle.
-func (c *crash) learned(id sched.JobID, steps int, resumed bool) {
+func (c *crash) learned(id model.JobID, steps int, resumed bool) {
 	c.t.Helper()
 	out, errs, code, err := c.server.CLI(c.t.Context(), "job", "logs", fmt.Sprint(id), "--task", "worker-0")
 	if err != nil || code != 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // opportunistic: vc1 runs a prod job; an oppo job of vc1 starts at once on the
@@ -52,7 +52,7 @@ func opportunistic(ctx context.Context, l *Lab, f *finding) error {
 }
 
 // submitRunning submits a job and waits until its first task runs.
-func (l *Lab) submitRunning(ctx context.Context, f *finding, file, name string) (sched.JobID, error) {
+func (l *Lab) submitRunning(ctx context.Context, f *finding, file, name string) (model.JobID, error) {
 	id, err := l.submit(ctx, f, file, name)
 	if err != nil {
 		return 0, err
@@ -60,7 +60,7 @@ func (l *Lab) submitRunning(ctx context.Context, f *finding, file, name string) 
 	return id, l.untilRuns(ctx, id, 1)
 }
 
-func (l *Lab) submitted(id sched.JobID) (at sched.Time) {
+func (l *Lab) submitted(id model.JobID) (at model.Time) {
 	l.watch.look(func(t *timeline) { at = t.jobs[id].submitted })
 	return at
 }
@@ -109,7 +109,7 @@ func gang(ctx context.Context, l *Lab, f *finding) error {
 }
 
 // untilReason waits until it was seen why a job waits, or until it waits no more.
-func (l *Lab) untilReason(ctx context.Context, id sched.JobID) error {
+func (l *Lab) untilReason(ctx context.Context, id model.JobID) error {
 	for len(l.watch.codes(id)) == 0 && len(l.runs(id)) == 0 {
 		select {
 		case <-ctx.Done():
@@ -172,10 +172,10 @@ func (l *Lab) checkRefusal(ctx context.Context, f *finding) {
 		"a gang of four on two GPUs is refused with the reason", "%s", oneLine(text))
 }
 
-func (l *Lab) checkTwoAtATime(f *finding, four sched.JobID) {
+func (l *Lab) checkTwoAtATime(f *finding, four model.JobID) {
 	var runs []*taskRun
 	l.watch.look(func(t *timeline) { runs = t.jobs[four].started() })
-	firstExit := sched.Time(0)
+	firstExit := model.Time(0)
 	for _, r := range runs {
 		if firstExit == 0 || r.exited < firstExit {
 			firstExit = r.exited

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -67,7 +68,7 @@ func TestGenieLive(t *testing.T) {
 	c.await(tight, "its member is there again", func(j rest.Job) bool { return running(j) == 2 })
 	late := c.submit(c.trial("late", 4, 4000, "1", "    duration: 60m\n    deadlines: [{after: 10m, value: 1}]"))
 	release()
-	for _, id := range []sched.JobID{tight, wide, late} {
+	for _, id := range []model.JobID{tight, wide, late} {
 		c.ended(id)
 	}
 	if sizes := c.book("sizes", "late"); !slices.Contains(sizes, "4") {
@@ -94,7 +95,7 @@ func TestHyperschedLive(t *testing.T) {
 	c.await(best, "it runs", func(j rest.Job) bool { return running(j) > 0 })
 	c.killAt("the worst is paused", func(e sched.Event) bool {
 		s, ok := e.(sched.StopSent)
-		return ok && s.Attempt.Job == worst && s.Attempt.Gang == 0 && s.Cause == sched.EndResized
+		return ok && s.Attempt.Job == worst && s.Attempt.Gang == 0 && s.Cause == model.EndResized
 	})
 	c.await(worst, "it waits", func(j rest.Job) bool { return j.Phase == sched.Waiting })
 	c.explains(worst, "its loss of 0.9 at rung", "is not among the best of its experiment")
@@ -103,7 +104,7 @@ func TestHyperschedLive(t *testing.T) {
 		s, ok := e.(sched.Sized)
 		return ok && s.Job != worst && s.Size > 1
 	})
-	for _, id := range []sched.JobID{best, middle, worst} {
+	for _, id := range []model.JobID{best, middle, worst} {
 		c.ended(id)
 	}
 	began := c.book("began", "worst")
@@ -128,7 +129,7 @@ func (c *crash) holdTrials(step int) (release func()) {
 }
 
 // has waits until a job has so many members and no others.
-func (c *crash) has(id sched.JobID, n int) {
+func (c *crash) has(id model.JobID, n int) {
 	c.t.Helper()
 	c.await(id, fmt.Sprintf("%d members run", n), func(j rest.Job) bool { return running(j) == n })
 }
@@ -137,7 +138,7 @@ func (c *crash) has(id sched.JobID, n int) {
 func running(j rest.Job) int {
 	n := 0
 	for _, k := range j.Tasks {
-		if k.State == sched.TaskRunning {
+		if k.State == model.TaskRunning {
 			n++
 		}
 	}
@@ -145,7 +146,7 @@ func running(j rest.Job) int {
 }
 
 // explains waits until the command that explains a job says all of this.
-func (c *crash) explains(id sched.JobID, want ...string) {
+func (c *crash) explains(id model.JobID, want ...string) {
 	c.t.Helper()
 	var out string
 	testkit.WaitFor(c.t, func() string { return fmt.Sprintf("job explain says all of %q:\n%s", want, out) }, func() bool {
@@ -181,7 +182,7 @@ func (c *crash) killAt(what string, f func(sched.Event) bool) {
 }
 
 // ended waits until a job has ended well, without an attempt that counts.
-func (c *crash) ended(id sched.JobID) {
+func (c *crash) ended(id model.JobID) {
 	c.t.Helper()
 	j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
 	if j.Phase != sched.Succeeded || j.Counted != 0 {

@@ -6,24 +6,25 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // timeline is what the event stream showed, by job and run. Times are the
 // server's.
 type timeline struct {
 	events []rest.Event
-	jobs   map[sched.JobID]*jobLine
-	byName map[sched.JobName]*jobLine // the latest of a name
+	jobs   map[model.JobID]*jobLine
+	byName map[model.JobName]*jobLine // the latest of a name
 }
 
 // jobLine is one job's history.
 type jobLine struct {
-	id        sched.JobID
-	spec      *sched.Job
-	submitted sched.Time
-	ended     sched.Time // 0 while it lives
+	id        model.JobID
+	spec      *model.Job
+	submitted model.Time
+	ended     model.Time // 0 while it lives
 	phase     sched.Phase
 	runs      []*taskRun
 	stops     []stopLine
@@ -32,7 +33,7 @@ type jobLine struct {
 
 // taskRun is one task in one attempt.
 type taskRun struct {
-	attempt sched.AttemptID
+	attempt model.AttemptID
 	task    int32
 	role    string
 	index   int32
@@ -40,20 +41,20 @@ type taskRun struct {
 	machine cell.NodeName // see machine
 	devices []int32
 	pid     int32
-	placed  sched.Time
-	started sched.Time // 0: never
-	exited  sched.Time // 0: not yet
-	freed   sched.Time // 0: its leaves are held
+	placed  model.Time
+	started model.Time // 0: never
+	exited  model.Time // 0: not yet
+	freed   model.Time // 0: its leaves are held
 	exit    sched.Exit
 }
 
 type stopLine struct {
-	at   sched.Time
+	at   model.Time
 	stop sched.StopSent
 }
 
 func newTimeline() *timeline {
-	return &timeline{jobs: map[sched.JobID]*jobLine{}, byName: map[sched.JobName]*jobLine{}}
+	return &timeline{jobs: map[model.JobID]*jobLine{}, byName: map[model.JobName]*jobLine{}}
 }
 
 // add folds one event and returns it decoded.
@@ -98,14 +99,14 @@ func (t *timeline) add(e rest.Event) (sched.Event, error) {
 
 // job returns a job's line; one that nobody reads for a job that was submitted
 // before the stream began.
-func (t *timeline) job(id sched.JobID) *jobLine {
+func (t *timeline) job(id model.JobID) *jobLine {
 	if j := t.jobs[id]; j != nil {
 		return j
 	}
 	return &jobLine{id: id}
 }
 
-func (t *timeline) place(at sched.Time, p sched.Placed) {
+func (t *timeline) place(at model.Time, p sched.Placed) {
 	j := t.jobs[p.Attempt.Job]
 	if j == nil {
 		return
@@ -126,7 +127,7 @@ func machine(at *cell.Task) cell.NodeName {
 	return at.Node
 }
 
-func (t *timeline) run(a sched.AttemptID, task int32) *taskRun {
+func (t *timeline) run(a model.AttemptID, task int32) *taskRun {
 	for _, r := range t.job(a.Job).runs {
 		if r.attempt == a && r.task == task {
 			return r
@@ -136,7 +137,7 @@ func (t *timeline) run(a sched.AttemptID, task int32) *taskRun {
 }
 
 // taskName gives the role and the index of a task's ordinal.
-func taskName(j *sched.Job, task int32) (string, int32) {
+func taskName(j *model.Job, task int32) (string, int32) {
 	for _, r := range j.Roles {
 		if task < r.Tasks {
 			return r.Name, task
@@ -210,4 +211,4 @@ func (t *timeline) twoOwners() string {
 }
 
 // between is the time from a to b.
-func between(a, b sched.Time) time.Duration { return time.Duration(b-a) * time.Microsecond }
+func between(a, b model.Time) time.Duration { return time.Duration(b-a) * time.Microsecond }

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // reasonPoll is how often the reasons of waiting jobs are asked for.
@@ -26,13 +27,13 @@ type watch struct {
 	line    *timeline
 	changed chan struct{} // closed and made anew at every event
 	err     error
-	reasons map[sched.JobID]string   // last printed
-	seen    map[sched.JobID][]string // codes of all reasons observed
+	reasons map[model.JobID]string   // last printed
+	seen    map[model.JobID][]string // codes of all reasons observed
 }
 
 func newWatch(c *rest.Client, out io.Writer) *watch {
 	return &watch{client: c, out: out, line: newTimeline(), changed: make(chan struct{}),
-		reasons: map[sched.JobID]string{}, seen: map[sched.JobID][]string{}}
+		reasons: map[model.JobID]string{}, seen: map[model.JobID][]string{}}
 }
 
 // begin follows from the first event on, until end.
@@ -109,7 +110,7 @@ func (w *watch) until(ctx context.Context, what string, f func(*timeline) bool) 
 }
 
 // codes returns the codes of the reasons for which a job was seen to wait.
-func (w *watch) codes(id sched.JobID) []string {
+func (w *watch) codes(id model.JobID) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]string(nil), w.seen[id]...)
@@ -136,7 +137,7 @@ func (w *watch) askReasons(ctx context.Context) {
 	}
 }
 
-func (w *watch) reason(id sched.JobID, r *rest.Reason) {
+func (w *watch) reason(id model.JobID, r *rest.Reason) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.line.jobs[id] == nil {
@@ -148,7 +149,7 @@ func (w *watch) reason(id sched.JobID, r *rest.Reason) {
 	}
 	w.reasons[id] = text
 	w.seen[id] = append(w.seen[id], string(r.Code))
-	w.print(sched.Time(time.Now().UnixMicro()), id, text)
+	w.print(model.Time(time.Now().UnixMicro()), id, text)
 }
 
 func (w *watch) heading(text string) {
@@ -158,7 +159,7 @@ func (w *watch) heading(text string) {
 	fmt.Fprintf(w.out, "  %-12s %-18s %-8s %-14s %s\n", "time", "job", "VC", "cell", "what happens and why")
 }
 
-func (w *watch) print(at sched.Time, id sched.JobID, text string) {
+func (w *watch) print(at model.Time, id model.JobID, text string) {
 	name, vc, cell := "-", "-", "-"
 	if j := w.line.jobs[id]; j != nil {
 		name, vc, cell = string(j.spec.Name), string(j.spec.VC), held(j)
@@ -183,7 +184,7 @@ func held(j *jobLine) string {
 
 // describe says in words what an event means; "" for events that only matter to
 // the machinery.
-func (w *watch) describe(event sched.Event) (string, sched.JobID) {
+func (w *watch) describe(event sched.Event) (string, model.JobID) {
 	switch v := event.(type) {
 	case sched.JobSubmitted:
 		leaves := int32(0)

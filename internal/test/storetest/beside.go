@@ -6,16 +6,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // ended is a batch in which 250 jobs end: their names are n0 to n4 in turn, number 100 is bob's in VC b, and all
 // others ann's in VC a.
 func (u *suite) ended() engine.Batch {
 	b := u.submission(1, 1)
-	for id := range sched.JobID(250) {
-		b.Ended = append(b.Ended, sched.JobStatus{ID: id + 1, Name: sched.JobName(fmt.Sprintf("n%d", id%5)), User: "ann", VC: "a",
+	for id := range model.JobID(250) {
+		b.Ended = append(b.Ended, sched.JobStatus{ID: id + 1, Name: model.JobName(fmt.Sprintf("n%d", id%5)), User: "ann", VC: "a",
 			Phase: []sched.Phase{sched.Succeeded, sched.Failed, sched.Stopped}[id%3], Message: "it's <done>"})
 	}
 	b.Ended[99].User, b.Ended[99].VC = "bob", "b"
@@ -54,9 +55,9 @@ func (u *suite) finished() {
 func (u *suite) names() {
 	u.append(u.ended())
 	for _, c := range []struct {
-		user sched.Subject
-		name sched.JobName
-		want sched.JobID
+		user model.Subject
+		name model.JobName
+		want model.JobID
 	}{{"ann", "n3", 249}, {"ann", "n4", 250}, {"bob", "n4", 100}, {"bob", "n3", 0}, {"", "n4", 0}} {
 		if j, ok, err := u.s.LastNamed(u.ctx, c.user, c.name); ok != (c.want > 0) || err != nil || j.ID != c.want {
 			u.Errorf("latest %s of %s: %d %v %v, want %d", c.name, c.user, j.ID, ok, err, c.want)
@@ -80,7 +81,7 @@ func (u *suite) secrets() {
 	end := u.batch(3, sched.JobEnded{Job: 1})
 	end.Ended = []sched.JobStatus{{ID: 1, Phase: sched.Stopped}}
 	u.append(end)
-	for id, want := range map[sched.JobID]int{1: 0, 2: 1} {
+	for id, want := range map[model.JobID]int{1: 0, 2: 1} {
 		values, err := u.s.Secrets(u.ctx, id)
 		u.must(err)
 		u.same(fmt.Sprintf("secrets of job %d after the end of job 1", id), len(values), want)
@@ -118,8 +119,8 @@ func (u *suite) keys() {
 	u.s = u.Open(limit)
 	for i := range uint64(limit) {
 		u.must(u.s.KeysFull("ann", true, 1))
-		b := u.submission(2*i+1, sched.JobID(i+1))
-		b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: fmt.Sprint(i)}, At: 1, Answer: sched.Answer{Job: sched.JobID(i + 1)}}}
+		b := u.submission(2*i+1, model.JobID(i+1))
+		b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: fmt.Sprint(i)}, At: 1, Answer: sched.Answer{Job: model.JobID(i + 1)}}}
 		u.append(b)
 	}
 	if err := u.s.KeysFull("ann", true, 1); err == nil || !strings.Contains(err.Error(), "20 idempotency keys of ann") {
@@ -127,11 +128,11 @@ func (u *suite) keys() {
 	}
 	u.must(u.s.KeysFull("ann", false, 1)) // a stop has some more room
 	u.must(u.s.KeysFull("bob", true, 1))
-	u.must(u.s.KeysFull("ann", true, sched.Time(1).Add(u.Forget+sched.Second)))
+	u.must(u.s.KeysFull("ann", true, model.Time(1).Add(u.Forget+model.Second)))
 }
 
 func (u *suite) tokens() {
-	now := sched.Time(1_000_000)
+	now := model.Time(1_000_000)
 	text, made, err := u.CreateToken(u.ctx, u.s, "laptop", "ann", now)
 	u.must(err)
 	other, _, err := u.CreateToken(u.ctx, u.s, "ci", "bob", now+1)
@@ -142,7 +143,7 @@ func (u *suite) tokens() {
 	if len(parts) != 3 || parts[0] != "comb" || len(parts[2]) != 64 {
 		u.Fatalf("token %q", text)
 	}
-	later := now.Add(2 * sched.Minute)
+	later := now.Add(2 * model.Minute)
 	if got, ok := u.CheckToken(u.ctx, u.s, text, later); !ok || got != "ann" {
 		u.Errorf("the holder is %q %v", got, ok)
 	}
@@ -231,16 +232,16 @@ func (u *suite) clusterFiles() {
 func (u *suite) removed() {
 	b := u.ended()
 	for i := range b.Ended {
-		b.Ended[i].Ended = sched.Time(1000 + i)
+		b.Ended[i].Ended = model.Time(1000 + i)
 	}
 	u.append(b)
-	ended, err := u.s.EndedOf(u.ctx, []sched.JobID{1, 250, 251, -3})
+	ended, err := u.s.EndedOf(u.ctx, []model.JobID{1, 250, 251, -3})
 	u.must(err)
-	u.same("when jobs ended", ended, map[sched.JobID]sched.Time{1: 1000, 250: 1249})
+	u.same("when jobs ended", ended, map[model.JobID]model.Time{1: 1000, 250: 1249})
 	u.must(u.s.MarkRemoved(u.ctx, []engine.Removed{{Job: 1, At: 5, Rule: "kept 30d"}, {Job: 251, At: 5, Rule: "it has not ended"}}))
 	u.must(u.s.MarkRemoved(u.ctx, []engine.Removed{{Job: 1, At: 9, Rule: "again"}, {Job: 2, At: 9, Rule: "kept 1d"}}))
 	u.again()
-	for id, want := range map[sched.JobID]engine.Removed{1: {Job: 1, At: 5, Rule: "kept 30d"}, 2: {Job: 2, At: 9, Rule: "kept 1d"}, 3: {}, 251: {}} {
+	for id, want := range map[model.JobID]engine.Removed{1: {Job: 1, At: 5, Rule: "kept 30d"}, 2: {Job: 2, At: 9, Rule: "kept 1d"}, 3: {}, 251: {}} {
 		got, ok, err := u.s.Removed(u.ctx, id)
 		u.must(err)
 		u.same(fmt.Sprintf("whether files of job %d were removed", id), ok, want.Job != 0)

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 func (u *suite) empty() {
@@ -112,11 +113,11 @@ func (u *suite) eventsOfAJob() {
 	seq := uint64(0)
 	for i := range each {
 		var events []sched.Event
-		for id := range sched.JobID(jobs) {
+		for id := range model.JobID(jobs) {
 			if i == 0 {
-				events = append(events, sched.JobSubmitted{ID: id + 1, Job: &sched.Job{Source: fmt.Sprintf("source %d", id+1)}})
+				events = append(events, sched.JobSubmitted{ID: id + 1, Job: &model.Job{Source: fmt.Sprintf("source %d", id+1)}})
 			} else {
-				events = append(events, sched.Progress{Attempt: sched.AttemptID{Job: id + 1, N: 1}, Step: int64(i)})
+				events = append(events, sched.Progress{Attempt: model.AttemptID{Job: id + 1, N: 1}, Step: int64(i)})
 			}
 		}
 		b := u.batch(seq+1, events...)

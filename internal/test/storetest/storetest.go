@@ -9,8 +9,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Store is the whole contract: what internal/engine asks of a journal, and what the server and the command need
@@ -22,31 +23,31 @@ type Store interface {
 	Close() error
 	Sealed() error
 
-	Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next sched.JobID, err error)
-	Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error)
-	LastNamed(ctx context.Context, user sched.Subject, name sched.JobName) (sched.JobStatus, bool, error)
-	Spec(ctx context.Context, id sched.JobID) (*sched.Job, bool, error)
+	Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next model.JobID, err error)
+	Job(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error)
+	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (sched.JobStatus, bool, error)
+	Spec(ctx context.Context, id model.JobID) (*model.Job, bool, error)
 	Events(ctx context.Context, after uint64, size int) ([]sched.Record, error)
-	JobEvents(ctx context.Context, id sched.JobID, after uint64, limit int) ([]sched.Record, error)
+	JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]sched.Record, error)
 
 	Recall(ctx context.Context, m sched.Meta) (*engine.Answered, error)
-	KeysFull(subject sched.Subject, submission bool, now sched.Time) error
-	Secrets(ctx context.Context, id sched.JobID) (map[string]string, error)
+	KeysFull(subject model.Subject, submission bool, now model.Time) error
+	Secrets(ctx context.Context, id model.JobID) (map[string]string, error)
 	RevokeToken(ctx context.Context, id string) (bool, error)
 	BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error
 	EndConfig(ctx context.Context, tag string) error
 	Configs(ctx context.Context, before int64, limit int) ([]engine.ConfigVersion, error)
 	ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error)
-	EndedOf(ctx context.Context, ids []sched.JobID) (map[sched.JobID]sched.Time, error)
+	EndedOf(ctx context.Context, ids []model.JobID) (map[model.JobID]model.Time, error)
 	MarkRemoved(ctx context.Context, list []engine.Removed) error
-	Removed(ctx context.Context, id sched.JobID) (engine.Removed, bool, error)
+	Removed(ctx context.Context, id model.JobID) (engine.Removed, bool, error)
 }
 
 // Token is a token as the suite sees it.
 type Token struct {
 	ID, Name string
-	Subject  sched.Subject
-	Used     sched.Time
+	Subject  model.Subject
+	Used     model.Time
 }
 
 // Harness is one place where a store keeps things, empty at first.
@@ -56,13 +57,13 @@ type Harness struct {
 	Open func(keys int) Store
 	// CreateToken makes a token and returns its text; CheckToken says whose a text is, and notes the use; Tokens lists them,
 	// the oldest first.
-	CreateToken func(ctx context.Context, s Store, name string, subject sched.Subject, now sched.Time) (string, Token, error)
-	CheckToken  func(ctx context.Context, s Store, text string, now sched.Time) (sched.Subject, bool)
+	CreateToken func(ctx context.Context, s Store, name string, subject model.Subject, now model.Time) (string, Token, error)
+	CheckToken  func(ctx context.Context, s Store, text string, now model.Time) (model.Subject, bool)
 	Tokens      func(s Store) []Token
 	// Lies reports whether a text lies in the clear in anything that is kept there.
 	Lies func(text string) bool
 	// Forget is how long an answer is remembered at least.
-	Forget sched.Duration
+	Forget model.Duration
 }
 
 // Run runs the suite; each test gets a harness of its own.
@@ -131,15 +132,15 @@ func (u *suite) same(what string, has, want any) {
 func (u *suite) batch(first uint64, events ...sched.Event) engine.Batch {
 	b := engine.Batch{First: first, Epoch: u.s.Epoch()}
 	for i, e := range events {
-		b.Records = append(b.Records, sched.Record{Seq: first + uint64(i), Time: sched.Time(first), Event: e})
+		b.Records = append(b.Records, sched.Record{Seq: first + uint64(i), Time: model.Time(first), Event: e})
 	}
 	return b
 }
 
 // submission is a batch of one accepted job and its decision.
-func (u *suite) submission(first uint64, id sched.JobID) engine.Batch {
-	job := &sched.Job{Name: sched.JobName(fmt.Sprintf("job-%d", id)), User: "ann", VC: "default", Source: "source"}
-	return u.batch(first, sched.JobSubmitted{ID: id, Job: job}, sched.Decided{Through: first, Now: sched.Time(first), Version: sched.Version})
+func (u *suite) submission(first uint64, id model.JobID) engine.Batch {
+	job := &model.Job{Name: model.JobName(fmt.Sprintf("job-%d", id)), User: "ann", VC: "default", Source: "source"}
+	return u.batch(first, sched.JobSubmitted{ID: id, Job: job}, sched.Decided{Through: first, Now: model.Time(first), Version: sched.Version})
 }
 
 func (u *suite) append(b engine.Batch) {
@@ -152,7 +153,7 @@ func (u *suite) fill(first uint64, n int) {
 	u.Helper()
 	for i := range n {
 		at := first + 2*uint64(i)
-		u.append(u.submission(at, sched.JobID(at/2+1)))
+		u.append(u.submission(at, model.JobID(at/2+1)))
 	}
 }
 

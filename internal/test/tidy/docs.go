@@ -103,7 +103,7 @@ func (t *tree) checkGenDoc(f *file, d *ast.GenDecl) {
 const (
 	docsIndex  = "docs/README.md"
 	eventsPage = "docs/events.md"
-	eventsFile = "internal/sched/event.go"
+	eventsFile = "internal/core/sched/event.go"
 )
 
 var (

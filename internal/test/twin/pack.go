@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // part is the tasks of a gang that may go to the same chains.

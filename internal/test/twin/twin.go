@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 )
 
 // Most is how many leaves a cluster may have to be judged.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // boxedSteps are the days of a user whose jobs bring images.
@@ -63,7 +63,7 @@ func readStorage(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(strings.Contains(list.out, storage.Variable("data")), "the storage is listed", "%s", list.all())
+	w.expect(strings.Contains(list.out, model.StorageVariable("data")), "the storage is listed", "%s", list.all())
 	a, err := w.comb(ctx, "job", "run", "--vc", "red", "--image", w.Images[0], "--storage", "data", "--gpus", "1", "--",
 		"sh", "-c", "cat /mnt/data/words; touch /mnt/data/x || echo kept; exit 3")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // cluster is the walk's cluster file: three machines of two GPUs, of which the first
@@ -232,7 +232,7 @@ func turns(ctx context.Context, w *walk) error {
 	}
 	for _, name := range names {
 		if _, err := w.until(ctx, name, "frozen", func(j rest.Job) bool {
-			return len(j.Attempts) > 0 && j.Attempts[0].State == sched.AttemptSuspended
+			return len(j.Attempts) > 0 && j.Attempts[0].State == model.AttemptSuspended
 		}); err != nil {
 			return err
 		}
@@ -257,11 +257,11 @@ func turns(ctx context.Context, w *walk) error {
 		got := match(weights, logs.out)
 		w.expect(j.Phase == "Succeeded" && j.Tasks[0].Attempt == 1 && got == want,
 			"it succeeds in one attempt, with the parameters of a training that was never frozen", "%s %s in attempt %d, weights %s and %s", name, j.Phase, j.Tasks[0].Attempt, got, want)
-		asleep := sched.Duration(j.Ended-j.Started) - j.Ran
-		w.expect(asleep >= sched.Second, "the other's turns are no time that it ran", "%s ran for %.1f s and was frozen for %.1f s", name, seconds(j.Ran), seconds(asleep))
+		asleep := model.Duration(j.Ended-j.Started) - j.Ran
+		w.expect(asleep >= model.Second, "the other's turns are no time that it ran", "%s ran for %.1f s and was frozen for %.1f s", name, seconds(j.Ran), seconds(asleep))
 	}
 	_, err = w.must(ctx, "config", "apply", "--yes", w.path("cluster.yaml"))
 	return err
 }
 
-func seconds(d sched.Duration) float64 { return float64(d) / float64(sched.Second) }
+func seconds(d model.Duration) float64 { return float64(d) / float64(model.Second) }

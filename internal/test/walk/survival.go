@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // load is what clients were told while the server was killed.
 type load struct {
 	mu    sync.Mutex
-	acked map[string]sched.JobID
+	acked map[string]model.JobID
 	wrong []string
 }
 
@@ -36,7 +37,7 @@ func killed(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	l := &load{acked: map[string]sched.JobID{}}
+	l := &load{acked: map[string]model.JobID{}}
 	loading, enough := context.WithCancel(ctx)
 	defer enough()
 	var all sync.WaitGroup

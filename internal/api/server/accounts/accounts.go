@@ -1,5 +1,5 @@
 // Package accounts answers the routes about people: signing in and out, the own account, users, groups, tokens and the
-// audit log. It must not decide which users may ask (the server's guard does, by internal/access), and never gives away a
+// audit log. It must not decide which users may ask (the server's guard does, by internal/core/access), and never gives away a
 // password's hash, or a token's secret but in the answer that made it.
 package accounts
 
@@ -18,16 +18,17 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/oidc"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/base/limiter"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // SecureCookie and PlainCookie carry a session's token; a page of another host cannot set the first, which needs TLS.
@@ -218,7 +219,7 @@ func life(text string) (time.Duration, error) {
 }
 
 // rights returns the table of rights of the present configuration, and its virtual clusters.
-func (a *accounts) rights(ctx context.Context) (table *access.Table, vcs []cell.VCSpec, err error) {
+func (a *accounts) rights(ctx context.Context) (table *access.Rights, vcs []cell.VCSpec, err error) {
 	if err = a.Warden.Read(ctx, func(st *sched.State) {
 		if c := st.Config(); c != nil {
 			vcs = c.Cluster.VCs
@@ -230,9 +231,9 @@ func (a *accounts) rights(ctx context.Context) (table *access.Table, vcs []cell.
 }
 
 // sinceEpoch is a time on the wire.
-func sinceEpoch(t time.Time) sched.Time {
+func sinceEpoch(t time.Time) model.Time {
 	if t.IsZero() {
 		return 0
 	}
-	return sched.Time(t.UnixMicro())
+	return model.Time(t.UnixMicro())
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
-func wireUser(u *identity.User) rest.User {
+func wireUser(u *access.User) rest.User {
 	out := rest.User{Name: u.Name, Display: u.Display, Email: u.Email, Administrator: u.Admin, Blocked: u.Blocked,
 		Groups: append([]string{}, u.Groups...), HasPassword: u.Hash != "", Created: sinceEpoch(u.Created), UID: u.UID, GID: u.GID}
 	if u.Provider != nil {
@@ -32,8 +32,8 @@ func (a *accounts) createUsers(ctx context.Context, in *struct{ Body rest.NewUse
 	for i := range in.Body.Users {
 		n := &in.Body.Users[i]
 		list = append(list, people.NewUser{Password: n.Password,
-			User: identity.User{Name: n.Name, Display: n.Display, Email: n.Email, Admin: n.Administrator,
-				Groups: slices.Clone(n.Groups), IDs: identity.IDs{UID: n.UID, GID: n.GID}}})
+			User: access.User{Name: n.Name, Display: n.Display, Email: n.Email, Admin: n.Administrator,
+				Groups: slices.Clone(n.Groups), IDs: access.IDs{UID: n.UID, GID: n.GID}}})
 	}
 	if err := a.Directory.CreateUsers(ctx, authorizer.Of(ctx).Principal.User, list); err != nil {
 		return nil, a.fail(err)
@@ -110,7 +110,7 @@ func (a *accounts) deleteUser(ctx context.Context, in *Matching) (*struct{}, err
 }
 
 // wireGroup shows a group with its members in order of name.
-func (a *accounts) wireGroup(g *identity.Group) rest.Group {
+func (a *accounts) wireGroup(g *access.Group) rest.Group {
 	out := rest.Group{Name: g.Name, Description: g.Description, External: g.External, Members: []string{}, Created: sinceEpoch(g.Created),
 		UID: g.UID, GID: g.GID}
 	for _, u := range a.Directory.Members(g.Name) {
@@ -120,18 +120,18 @@ func (a *accounts) wireGroup(g *identity.Group) rest.Group {
 }
 
 // everyone is the group that is always there.
-var everyone = identity.Group{Name: identity.Everyone, Description: "each user"}
+var everyone = access.Group{Name: access.Everyone, Description: "each user"}
 
 func (a *accounts) groups(context.Context, *struct{}) (*answered[rest.GroupList], error) {
 	members := map[string][]string{}
 	for _, u := range a.Directory.Users() {
-		members[identity.Everyone] = append(members[identity.Everyone], u.Name)
+		members[access.Everyone] = append(members[access.Everyone], u.Name)
 		for _, g := range u.AllGroups() {
 			members[g] = append(members[g], u.Name)
 		}
 	}
 	out := rest.GroupList{Groups: []rest.Group{}}
-	for _, g := range append([]identity.Group{everyone}, a.Directory.Groups()...) {
+	for _, g := range append([]access.Group{everyone}, a.Directory.Groups()...) {
 		out.Groups = append(out.Groups, rest.Group{Name: g.Name, Description: g.Description, External: g.External,
 			Members: append([]string{}, members[g.Name]...), Created: sinceEpoch(g.Created), UID: g.UID, GID: g.GID})
 	}
@@ -146,7 +146,7 @@ func (a *accounts) groups(context.Context, *struct{}) (*answered[rest.GroupList]
 
 // find returns a group with its members.
 func (a *accounts) find(name string) (rest.Group, error) {
-	if name == identity.Everyone {
+	if name == access.Everyone {
 		return a.wireGroup(&everyone), nil
 	}
 	g, err := a.Directory.Group(name)
@@ -178,8 +178,8 @@ func (a *accounts) createGroup(ctx context.Context, in *struct{ Body rest.NewGro
 	if len(wrong) > 0 {
 		return nil, a.fail(&people.Problem{Kind: people.ErrInvalid, Texts: wrong})
 	}
-	err := a.Directory.CreateGroup(ctx, by, identity.Group{Name: in.Body.Name, Description: in.Body.Description, External: in.Body.External,
-		IDs: identity.IDs{UID: in.Body.UID, GID: in.Body.GID}})
+	err := a.Directory.CreateGroup(ctx, by, access.Group{Name: in.Body.Name, Description: in.Body.Description, External: in.Body.External,
+		IDs: access.IDs{UID: in.Body.UID, GID: in.Body.GID}})
 	if err == nil && len(in.Body.Members) > 0 {
 		err = a.Directory.SetMembers(ctx, by, in.Body.Name, in.Body.Members, nil)
 	}
@@ -195,7 +195,7 @@ func (a *accounts) changeable(in Matching) error {
 	if err != nil {
 		return err
 	}
-	if in.Name == identity.Everyone {
+	if in.Name == access.Everyone {
 		return invalid("name", "each user is in the group everyone: it is not made, changed or deleted")
 	}
 	return checkTag(in.IfMatch, g)

@@ -5,15 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/core/access"
 )
 
 // MissingGroups warns of groups that a cluster file gives roles and that are not there. They may be made later: it is no mistake.
 func MissingGroups(grants []access.Grant, directory *people.Directory) (warnings []string) {
-	known := []string{identity.Everyone}
+	known := []string{access.Everyone}
 	for _, g := range directory.Groups() {
 		known = append(known, g.Name)
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/combsched/comb/internal/api/oidc"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
 )
 
 // ProviderPath is where a browser begins to sign in by the identity provider.
@@ -51,13 +51,13 @@ type codes struct {
 }
 
 type given struct {
-	user      identity.User
+	user      access.User
 	challenge string
 	until     time.Time
 }
 
 // give makes a code for one session of a user.
-func (c *codes) give(u identity.User, challenge string) (string, bool) {
+func (c *codes) give(u access.User, challenge string) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -78,7 +78,7 @@ func (c *codes) give(u identity.User, challenge string) (string, bool) {
 }
 
 // take returns the user of a code, which is used up: also where the verifier is not that of the command.
-func (c *codes) take(code, verifier string) (identity.User, bool) {
+func (c *codes) take(code, verifier string) (access.User, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	hash := sha256.Sum256([]byte(code))

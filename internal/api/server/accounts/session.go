@@ -12,14 +12,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/engine/store"
-	"github.com/combsched/comb/internal/identity"
 )
 
 // Origin notes where a request comes from.
@@ -63,7 +62,7 @@ func (a *accounts) setUp(ctx context.Context, in *struct {
 	Body rest.SetUp
 }) (*signedIn, error) {
 	return a.open(&in.Origin, &in.Body.SignIn, func(life time.Duration) (string, store.Token, error) {
-		first := people.NewUser{User: identity.User{Name: in.Body.User}, Password: in.Body.Password}
+		first := people.NewUser{User: access.User{Name: in.Body.User}, Password: in.Body.Password}
 		return a.Directory.SetUp(ctx, in.Body.Code, first, in.from, life)
 	})
 }
@@ -161,7 +160,7 @@ func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], err
 		out.Token = &rest.Token{ID: p.Token, Kind: "root", Name: "admin-token", User: p.User}
 		return answer(out)
 	}
-	out.Groups = append(out.Groups, identity.Everyone)
+	out.Groups = append(out.Groups, access.Everyone)
 	if u, err := a.Directory.User(p.User); err == nil {
 		out.Display, out.Email = u.Display, u.Email
 	}
@@ -184,7 +183,7 @@ func words(verbs []access.Verb) []string {
 }
 
 // own returns the token by which a principal asks.
-func (a *accounts) own(p *identity.Principal) (store.Token, bool) {
+func (a *accounts) own(p *access.Principal) (store.Token, bool) {
 	list := a.Directory.Tokens(p.User)
 	i := slices.IndexFunc(list, func(t store.Token) bool { return t.ID == p.Token })
 	if i < 0 {
@@ -194,11 +193,11 @@ func (a *accounts) own(p *identity.Principal) (store.Token, bool) {
 }
 
 // inPerson refuses what only a user that has signed in may do with its own account.
-func (a *accounts) inPerson(p *identity.Principal, what string) error {
+func (a *accounts) inPerson(p *access.Principal, what string) error {
 	if !p.Known {
 		return noAccount("it cannot " + what)
 	}
-	if t, ok := a.own(p); !ok || t.Kind != identity.Session {
+	if t, ok := a.own(p); !ok || t.Kind != access.Session {
 		return forbidden("a token that was made for a program may not %s: sign in with comb login", what)
 	}
 	return nil
@@ -286,7 +285,7 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	of := &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Known: true}
+	of := &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Known: true}
 	var names []string
 	for i := range vcs {
 		names = append(names, string(vcs[i].Name))
@@ -309,7 +308,7 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the token cannot be made", wrong...)
 	}
 	text, t, err := a.Directory.CreateToken(ctx, authorizer.Of(ctx).Principal.User, people.NewToken{User: user, Name: in.Body.Name,
-		Scope: identity.Scope{ReadOnly: in.Body.ReadOnly, VCs: in.Body.VCs}, Life: last})
+		Scope: access.Scope{ReadOnly: in.Body.ReadOnly, VCs: in.Body.VCs}, Life: last})
 	if err != nil {
 		return nil, a.fail(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/executor/kube/api"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Bounds: tasks are strangers.
@@ -75,10 +75,10 @@ type TurnAsk struct {
 // TurnSays is the answer.
 type TurnSays struct {
 	Is       string          `json:"is"`
-	Rotation *sched.Rotation `json:"rotation,omitempty"` // where it is another than the task has; without turns it runs all the time
+	Rotation *model.Rotation `json:"rotation,omitempty"` // where it is another than the task has; without turns it runs all the time
 	Enter    bool            `json:"enter,omitempty"`    // it may run: those of the other turns are suspended
 	// Guard is how long those of the other turns may take to be that, for a task that hears nothing any more.
-	Guard sched.Duration `json:"guard,omitempty"`
+	Guard model.Duration `json:"guard,omitempty"`
 }
 
 // Usage is what a task took in the seconds before it is told.

@@ -5,10 +5,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // measureEvery is how often is told what the task takes.
@@ -17,8 +17,8 @@ const measureEvery = 10 * time.Second
 // measure tells what the task takes until ctx is done. A sample that the server did not take is not told again.
 func measure(ctx context.Context, server *link.Client) {
 	m := process.NewMeter(ctx, measureEvery)
-	defer m.Watch(sched.AttemptID{}, 0, process.Of(os.Getpid()), "")()
-	var last sched.Time
+	defer m.Watch(model.AttemptID{}, 0, process.Of(os.Getpid()), "")()
+	var last model.Time
 	for {
 		select {
 		case <-ctx.Done():

@@ -7,20 +7,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Turns says how a task shares its devices with others, by turns.
 type Turns struct {
-	Attempt  sched.AttemptID `json:"attempt"`
-	Rotation sched.Rotation  `json:"rotation"` // without turns it runs all the time
+	Attempt  model.AttemptID `json:"attempt"`
+	Rotation model.Rotation  `json:"rotation"` // without turns it runs all the time
 	// Signal asks its programs to make themselves small before they are suspended, which they acknowledge by File within Timeout. "" asks nothing.
 	Signal  string         `json:"signal,omitempty"`
-	Timeout sched.Duration `json:"timeout,omitempty"`
+	Timeout model.Duration `json:"timeout,omitempty"`
 	File    string         `json:"file,omitempty"`
-	Grace   sched.Duration `json:"grace"` // of a stop, for one that is not suspended in time
+	Grace   model.Duration `json:"grace"` // of a stop, for one that is not suspended in time
 }
 
 // phase is how far a suspension is.
@@ -59,7 +59,7 @@ type turner struct {
 	had   bool                // it ran: there is something to be held
 	until time.Time           // when it must have acknowledged, or be still
 	wants time.Time           // since when it has its turn, and does not run yet
-	after sched.Time          // the end of a turn that it lost, since it left the one before so late
+	after model.Time          // the end of a turn that it lost, since it left the one before so late
 	late  bool                // a suspension was called off when it had been asked: its acknowledgement may come yet
 	told  map[process.ID]bool // that were asked
 	stops map[process.ID]bool // that are held
@@ -67,12 +67,12 @@ type turner struct {
 }
 
 // wallClock is the time that rotations go by.
-func wallClock() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+func wallClock() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 func (t *turner) always() bool { return len(t.o.Rotation.Turns) < 2 || t.o.Rotation.Check() != nil }
 
 // now says whether the task has its turn, and how long nothing changes.
-func (t *turner) now() (mine bool, until sched.Time, pause time.Duration) {
+func (t *turner) now() (mine bool, until model.Time, pause time.Duration) {
 	if t.always() {
 		return true, 0, clockPause
 	}
@@ -205,7 +205,7 @@ func (t *turner) acknowledged() bool {
 
 // freeze holds the whole task. One that has its next turn when that is done was so late that it loses this one: else it would keep the
 // others out for ever.
-func (t *turner) freeze(mine bool, until sched.Time) (time.Duration, string) {
+func (t *turner) freeze(mine bool, until model.Time) (time.Duration, string) {
 	for range 20 {
 		if t.still() {
 			if t.phase = frozen; mine {

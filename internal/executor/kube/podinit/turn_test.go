@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/process"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -25,7 +25,7 @@ type held struct {
 	program int
 }
 
-var mine, other = sched.AttemptID{Job: 1, N: 1}, sched.AttemptID{Job: 2, N: 1}
+var mine, other = model.AttemptID{Job: 1, N: 1}, model.AttemptID{Job: 2, N: 1}
 
 func newHeld(t *testing.T, o Turns, script string) *held {
 	dir := t.TempDir()
@@ -101,8 +101,8 @@ func (h *held) moving() (list []int) {
 	return list
 }
 
-func turns(first, second sched.AttemptID) sched.Rotation {
-	return sched.Rotation{Turns: [][]sched.AttemptID{{first}, {second}}, Quantum: sched.Hour, Epoch: wallClock()}
+func turns(first, second model.AttemptID) model.Rotation {
+	return model.Rotation{Turns: [][]model.AttemptID{{first}, {second}}, Quantum: model.Hour, Epoch: wallClock()}
 }
 
 const ticking = "while :; do printf x >> $TICKS; sleep 0.02; done"
@@ -146,7 +146,7 @@ func TestATaskTakesTurns(t *testing.T) {
 	h.goesOn("while the server is away")
 	h.o.Rotation = turns(other, mine)
 	h.reaches(frozen)
-	h.o.Rotation = sched.Rotation{}
+	h.o.Rotation = model.Rotation{}
 	h.reaches(running)
 	h.o.Rotation = turns(other, mine)
 	h.reaches(frozen)
@@ -156,21 +156,21 @@ func TestATaskTakesTurns(t *testing.T) {
 
 // A task that is asked is held when it has acknowledged that, and stopped when it does not in time.
 func TestATaskIsAsked(t *testing.T) {
-	h := newHeld(t, Turns{Rotation: turns(other, mine), Signal: "USR1", Timeout: 10 * sched.Second},
+	h := newHeld(t, Turns{Rotation: turns(other, mine), Signal: "USR1", Timeout: 10 * model.Second},
 		"trap 'sleep 0.3; : > $COMB_SUSPEND_FILE; while [ -e $COMB_SUSPEND_FILE ]; do sleep 0.02; done; printf y >> $TICKS' USR1; "+ticking)
 	h.reaches(asked)
 	h.reaches(frozen)
 	if !h.acknowledged() {
 		t.Error("it was held before it had acknowledged that")
 	}
-	h.o.Rotation = sched.Rotation{}
+	h.o.Rotation = model.Rotation{}
 	h.reaches(running)
 	h.until("it is told that its turn has come", func() bool {
 		text, err := os.ReadFile(h.file)
 		return err == nil && strings.Contains(string(text), "y")
 	})
 
-	deaf := newHeld(t, Turns{Rotation: turns(other, mine), Signal: "USR1", Timeout: sched.Second / 5}, "trap : USR1; "+ticking)
+	deaf := newHeld(t, Turns{Rotation: turns(other, mine), Signal: "USR1", Timeout: model.Second / 5}, "trap : USR1; "+ticking)
 	why := ""
 	deaf.until("it is given up", func() bool {
 		_, why = deaf.step()
@@ -185,12 +185,12 @@ func TestATaskIsAsked(t *testing.T) {
 // A task that leaves its turn so late that it has the next one loses that.
 func TestALateTaskLosesATurn(t *testing.T) {
 	h := newHeld(t, Turns{Rotation: turns(other, mine)}, ticking)
-	var lost sched.Time
+	var lost model.Time
 	h.until("it is held", func() bool {
 		if h.phase == running {
 			h.step()
 		}
-		lost = wallClock().Add(sched.Second)
+		lost = wallClock().Add(model.Second)
 		h.freeze(true, lost)
 		return h.phase == frozen
 	})

@@ -6,8 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // checkpointDir is where a task saves its work.
@@ -32,13 +31,13 @@ func (m *Maker) mountClaims(pod *corev1.Pod, t Task) error {
 		s := &t.Storages[i]
 		folder := s.Folder
 		if s.PerUser {
-			own, err := storage.UserFolder(string(t.Start.Job.User))
+			own, err := model.UserFolder(string(t.Start.Job.User))
 			if err != nil {
 				return &CannotError{"the storage " + s.Name + " cannot be used: " + err.Error()}
 			}
 			folder = path.Join(folder, own)
 		}
-		mount(s.Claim, folder, storage.Top+"/"+s.Name, s.ReadOnly)
+		mount(s.Claim, folder, model.StorageTop+"/"+s.Name, s.ReadOnly)
 	}
 	if t.keepsWork() {
 		mount(t.Work, m.WorkFolder(t.Start.ID), checkpointDir, false)
@@ -47,20 +46,20 @@ func (m *Maker) mountClaims(pod *corev1.Pod, t Task) error {
 }
 
 // WorkFolder is the folder of a job's checkpoints in the claim that holds all of them.
-func (m *Maker) WorkFolder(id sched.JobID) string {
+func (m *Maker) WorkFolder(id model.JobID) string {
 	return fmt.Sprintf("%s/%d", m.service(), int64(id))
 }
 
 func (t *Task) keepsWork() bool { return t.Work != "" && t.Start.Job.Hints.Checkpoint }
 
 // claimVariables say where a task finds its storages and its checkpoints.
-func claimVariables(t Task) (env []sched.EnvVar) {
+func claimVariables(t Task) (env []model.EnvVar) {
 	for i := range t.Storages {
 		name := t.Storages[i].Name
-		env = append(env, sched.EnvVar{Name: storage.Variable(name), Value: storage.Top + "/" + name})
+		env = append(env, model.EnvVar{Name: model.StorageVariable(name), Value: model.StorageTop + "/" + name})
 	}
 	if t.keepsWork() {
-		env = append(env, sched.EnvVar{Name: "COMB_CHECKPOINT_DIR", Value: checkpointDir})
+		env = append(env, model.EnvVar{Name: "COMB_CHECKPOINT_DIR", Value: checkpointDir})
 	}
 	return env
 }

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/podinit"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
@@ -43,7 +43,7 @@ func (m *Maker) LineToken(pod string) string {
 }
 
 // attend makes this program process 1 of a pod, and what ran there its task.
-func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
+func (m *Maker) attend(pod *corev1.Pod, t Task, role *model.Role) {
 	showSecret(pod, tokenKey, tokenDir)
 	no := false
 	pod.Spec.ShareProcessNamespace = &no // process 1 hands on signals, and reaps
@@ -76,7 +76,7 @@ func turnsOf(t Task) *podinit.Turns {
 	if !job.Hints.Suspendable {
 		return nil
 	}
-	turns := &podinit.Turns{Attempt: t.Attempt, Grace: sched.Duration(graceSeconds(job.Grace)) * sched.Second}
+	turns := &podinit.Turns{Attempt: t.Attempt, Grace: model.Duration(graceSeconds(job.Grace)) * model.Second}
 	if t.Start.Rotation != nil {
 		turns.Rotation = *t.Start.Rotation
 	}
@@ -87,7 +87,7 @@ func turnsOf(t Task) *podinit.Turns {
 }
 
 // runsIn is the working directory of a task: one that is no path from / is a folder of its code.
-func (t *Task) runsIn(role *sched.Role) string {
+func (t *Task) runsIn(role *model.Role) string {
 	if dir := role.Launch.WorkDir; dir == "" || path.IsAbs(dir) {
 		return dir
 	}
@@ -119,19 +119,19 @@ func withoutDevices(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 }
 
 // lineVariables say where a task finds its code, and where it tells its progress.
-func lineVariables(t Task) (env []sched.EnvVar) {
+func lineVariables(t Task) (env []model.EnvVar) {
 	if t.Line == nil {
 		return nil
 	}
-	env = append(env, sched.EnvVar{Name: "COMB_PROGRESS_FILE", Value: progressFile})
+	env = append(env, model.EnvVar{Name: "COMB_PROGRESS_FILE", Value: progressFile})
 	if t.Start.Job.Varies() {
-		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: membersFile})
+		env = append(env, model.EnvVar{Name: "COMB_MEMBERS_FILE", Value: membersFile})
 	}
 	if t.Start.Job.Hints.Suspend != nil {
-		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: suspendFile})
+		env = append(env, model.EnvVar{Name: "COMB_SUSPEND_FILE", Value: suspendFile})
 	}
 	if t.Start.Job.Upload != "" {
-		env = append(env, sched.EnvVar{Name: "COMB_CODE_DIR", Value: workDir})
+		env = append(env, model.EnvVar{Name: "COMB_CODE_DIR", Value: workDir})
 	}
 	return env
 }

@@ -7,7 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Phase is how far a task is.
@@ -119,7 +120,7 @@ func (s *State) wait(w *corev1.ContainerStateWaiting) {
 func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit {
 	e := sched.Exit{Code: t.ExitCode, Signal: t.Signal, Own: !deleted}
 	if !t.FinishedAt.IsZero() {
-		e.At = sched.Time(t.FinishedAt.UnixMicro())
+		e.At = model.Time(t.FinishedAt.UnixMicro())
 	}
 	if e.Signal == 0 && e.Code > 128 && e.Code <= 128+64 {
 		e.Signal = e.Code - 128 // runtimes say it by the code alone

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
-	"github.com/combsched/comb/internal/storage"
 )
 
 // What is on each pod. Labels and annotations are for people and selectors: nothing is decided by them.
@@ -55,7 +55,7 @@ type Maker struct {
 }
 
 // Name is the name of a task's pod: of this cluster, job, attempt and task alone.
-func (m *Maker) Name(at sched.AttemptID, task int32) string {
+func (m *Maker) Name(at model.AttemptID, task int32) string {
 	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N, task)
 }
 
@@ -82,7 +82,7 @@ func (m *Maker) Service() *corev1.Service {
 }
 
 // Parse reads a name that Name made for this cluster.
-func (m *Maker) Parse(name string) (at sched.AttemptID, task int32, ok bool) {
+func (m *Maker) Parse(name string) (at model.AttemptID, task int32, ok bool) {
 	rest, found := strings.CutPrefix(name, "comb-"+m.short()+"-")
 	if !found {
 		return at, 0, false
@@ -128,7 +128,7 @@ func NodeOf(pod *corev1.Pod) string {
 
 // Task is one task that is to become a pod.
 type Task struct {
-	Attempt  sched.AttemptID
+	Attempt  model.AttemptID
 	Start    *sched.Start
 	Task     *sched.TaskStart
 	Space    string            // the namespace
@@ -138,7 +138,7 @@ type Task struct {
 	Offers   []string          // what the node's device plugins offer: its taints of these names keep no pod of Comb's away
 	Network  string            // what the device plugin of networks with RDMA calls a device, where the task may have one; "" is that it may not
 	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
-	Storages []storage.Storage
+	Storages []model.Storage
 	Work     string
 	DiskMB   int64 // what it may write where it asks for nothing; 0 is any amount
 	MostMB   int64 // what it may ask for; 0 is any amount
@@ -153,7 +153,7 @@ type CannotError struct{ Why string }
 func (e *CannotError) Error() string { return e.Why }
 
 // beginsIn is where a task's container begins; "" is the WORKDIR of its image.
-func (t *Task) beginsIn(role *sched.Role) string {
+func (t *Task) beginsIn(role *model.Role) string {
 	if role.Launch.WorkDir == "" && t.Start.Job.Upload != "" {
 		return workDir
 	}
@@ -248,7 +248,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 }
 
 // asImage leaves to the image what a role leaves to it.
-func asImage(c corev1.Container, role *sched.Role) corev1.Container {
+func asImage(c corev1.Container, role *model.Role) corev1.Container {
 	if len(role.Launch.Command) == 0 {
 		c.Command = nil
 	}
@@ -265,7 +265,7 @@ type hidden struct {
 }
 
 // hidden puts what others must not read into a secret of the pod, if there is anything.
-func (m *Maker) hidden(pod *corev1.Pod, t Task, role *sched.Role, h hidden) (list []*corev1.Secret) {
+func (m *Maker) hidden(pod *corev1.Pod, t Task, role *model.Role, h hidden) (list []*corev1.Secret) {
 	data := map[string][]byte{}
 	first := &pod.Spec.Containers[0]
 	if h.own {
@@ -336,7 +336,7 @@ func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev
 func plain(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // possible says what of a job a pod cannot have yet.
-func possible(t Task, role *sched.Role) error {
+func possible(t Task, role *model.Role) error {
 	job := t.Start.Job
 	switch {
 	case role.Launch.Image == "":
@@ -406,7 +406,7 @@ func Tolerates(t *corev1.Taint, resources ...string) bool {
 }
 
 // limits are what a task may take, and what is set aside for it: the same, but for the disk of one that asks for none.
-func limits(role *sched.Role, t Task) corev1.ResourceRequirements {
+func limits(role *model.Role, t Task) corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
 	if n := role.Launch.MilliCPU; n > 0 {
 		list[corev1.ResourceCPU] = *resource.NewMilliQuantity(n, resource.DecimalSI)
@@ -470,7 +470,7 @@ func devices(t Task) (list []int32) {
 }
 
 // environment is a task's: what the job asks for, and over it what the platform says.
-func (m *Maker) environment(t Task, role *sched.Role) []corev1.EnvVar {
+func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	at := map[string]int{}
 	set := func(name, value string) {
@@ -513,10 +513,10 @@ func (m *Maker) environment(t Task, role *sched.Role) []corev1.EnvVar {
 var deviceVariables = map[string]bool{"NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "HABANA_VISIBLE_DEVICES": true, "ASCEND_VISIBLE_DEVICES": true, "MTHREADS_VISIBLE_DEVICES": true, "NVIDIA_IMEX_CHANNELS": true}
 
 // own are the platform's variables.
-func (m *Maker) own(t Task) []sched.EnvVar {
+func (m *Maker) own(t Task) []model.EnvVar {
 	job := t.Start.Job
 	indices := strings.Trim(strings.ReplaceAll(fmt.Sprint(devices(t)), " ", ","), "[]")
-	env := []sched.EnvVar{
+	env := []model.EnvVar{
 		{Name: "COMB_JOB_ID", Value: fmt.Sprint(int64(t.Start.ID))},
 		{Name: "COMB_JOB_NAME", Value: string(job.Name)},
 		{Name: "COMB_ATTEMPT", Value: t.Attempt.String()},
@@ -531,12 +531,12 @@ func (m *Maker) own(t Task) []sched.EnvVar {
 	switch {
 	case t.counted() && indices != "": // the device plugin says which
 	case indices == "" || t.Task.SKU.Device != cell.NVIDIA || len(t.Claims) > 0: // what is claimed comes otherwise, and nothing else is to come
-		env = append(env, sched.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"})
+		env = append(env, model.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"})
 	default:
-		env = append(env, sched.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: indices})
+		env = append(env, model.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: indices})
 	}
 	if t.Task.SKU.EnvVar != "" && t.Resource == "" && len(t.Claims) == 0 { // else a container counts its own devices from 0
-		env = append(env, sched.EnvVar{Name: t.Task.SKU.EnvVar, Value: indices})
+		env = append(env, model.EnvVar{Name: t.Task.SKU.EnvVar, Value: indices})
 	}
 	return env
 }
@@ -550,13 +550,13 @@ func (m *Maker) host(t Task, task int32) string {
 }
 
 // Host is the name of a task's pod in the cluster's DNS, as pods of its namespace ask for it.
-func (m *Maker) Host(at sched.AttemptID, task int32) string {
+func (m *Maker) Host(at model.AttemptID, task int32) string {
 	return m.Name(at, task) + "." + m.service()
 }
 
 // portsOf are the ports of a label of a task. Each pod has an address of its own, so each task of
 // a role has the same: first those that the role asks for, then those that each task has beside.
-func portsOf(job *sched.Job, task int32, label string) (list []int32) {
+func portsOf(job *model.Job, task int32, label string) (list []int32) {
 	for i := range job.Roles {
 		r := &job.Roles[i]
 		if task >= r.Tasks {
@@ -584,7 +584,7 @@ func portsOf(job *sched.Job, task int32, label string) (list []int32) {
 }
 
 // Ports are those of a task, by label; none is nil.
-func Ports(job *sched.Job, ts *sched.TaskStart) map[string][]int32 {
+func Ports(job *model.Job, ts *sched.TaskStart) map[string][]int32 {
 	var out map[string][]int32
 	for _, p := range job.Roles[ts.Role].Launch.Ports {
 		if out == nil {
@@ -595,11 +595,11 @@ func Ports(job *sched.Job, ts *sched.TaskStart) map[string][]int32 {
 	return out
 }
 
-func graceSeconds(d sched.Duration) int64 {
+func graceSeconds(d model.Duration) int64 {
 	if d <= 0 {
 		return int64(DefaultGrace / time.Second)
 	}
-	return int64((d + sched.Second - 1) / sched.Second)
+	return int64((d + model.Second - 1) / model.Second)
 }
 
 // labelOf makes a label's value of a text: what may not be in one becomes "-".

@@ -14,32 +14,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube/podinit"
-	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/test/executortest"
 )
 
 var maker = Maker{Cluster: "cluster", Key: []byte("0123456789abcdef0123456789abcdef"), Space: "comb"}
 
 func sample() Task {
-	job := &sched.Job{Name: "train", User: "ada", VC: "research/vision", Roles: []sched.Role{
-		{Name: "ps", Tasks: 1, Launch: sched.Launch{Image: "i", Command: []string{"true"}}},
-		{Name: "worker", Tasks: 2, Launch: sched.Launch{Image: "i", Command: []string{"echo $$ $(date)", "exit 3"}, MilliCPU: 1500, MemoryMB: 64, GPU: 2, ShmMB: 16,
-			Ports: []sched.Port{{Label: "a", Count: 1}, {Label: "b", Count: 2}},
-			Env:   []sched.EnvVar{{Name: "MODEL", Value: "$(HOME)"}, {Name: "PAI_JOB_NAME", Value: "mine"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}}}}}}
+	job := &model.Job{Name: "train", User: "ada", VC: "research/vision", Roles: []model.Role{
+		{Name: "ps", Tasks: 1, Launch: model.Launch{Image: "i", Command: []string{"true"}}},
+		{Name: "worker", Tasks: 2, Launch: model.Launch{Image: "i", Command: []string{"echo $$ $(date)", "exit 3"}, MilliCPU: 1500, MemoryMB: 64, GPU: 2, ShmMB: 16,
+			Ports: []model.Port{{Label: "a", Count: 1}, {Label: "b", Count: 2}},
+			Env:   []model.EnvVar{{Name: "MODEL", Value: "$(HOME)"}, {Name: "PAI_JOB_NAME", Value: "mine"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}}}}}}
 	tasks := make([]sched.TaskStart, 3)
 	for i := range tasks {
 		tasks[i] = sched.TaskStart{Task: int32(i), Role: int32(min(i, 1)), Index: int32(max(i-1, 0)), SKU: cell.SKU{Name: "A100", GPU: 1, Device: cell.NVIDIA},
 			Place: cell.Task{Node: "n1", SKU: "A100", Devices: []int32{int32(2 * i), int32(2*i + 1)}}}
 	}
-	at := sched.AttemptID{Job: 7, Gang: 1, N: 2}
+	at := model.AttemptID{Job: 7, Gang: 1, N: 2}
 	return Task{Space: "comb", Attempt: at, Start: &sched.Start{ID: 7, Job: job, Tasks: tasks}, Task: &tasks[2]}
 }
 
 func TestNames(t *testing.T) {
-	at := sched.AttemptID{Job: 1 << 40, Gang: 3, N: 12}
+	at := model.AttemptID{Job: 1 << 40, Gang: 3, N: 12}
 	name := maker.Name(at, 4095)
 	if len(name) > 63 {
 		t.Errorf("%s is too long for a host name", name)
@@ -182,7 +182,7 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 		}
 		return pod.Spec.Containers[0]
 	}
-	role := func(t *Task) *sched.Launch { return &t.Start.Job.Roles[1].Launch }
+	role := func(t *Task) *model.Launch { return &t.Start.Job.Roles[1].Launch }
 	line := func(t *Task) { t.Line = &Line{Image: "comb", URL: "https://server", Pin: "p", Limit: 1 << 20} }
 	for name, c := range map[string]struct {
 		change func(*Task)
@@ -326,7 +326,7 @@ func TestRoomBesideASidecar(t *testing.T) {
 	task := sample()
 	role := &task.Start.Job.Roles[task.Task.Role]
 	role.Launch.MilliCPU, role.Launch.MemoryMB = 1000, 64
-	task.Start.Rotation = &sched.Rotation{Turns: [][]sched.AttemptID{{task.Attempt}, {{Job: 99, N: 1}}}}
+	task.Start.Rotation = &model.Rotation{Turns: [][]model.AttemptID{{task.Attempt}, {{Job: 99, N: 1}}}}
 	pod, _, err := maker.Make(task)
 	if err != nil {
 		t.Fatal(err)
@@ -396,10 +396,10 @@ func TestSecretsAreInNoPod(t *testing.T) {
 }
 
 func TestWhatAPodCannotHave(t *testing.T) {
-	for want, change := range map[string]func(*sched.Job){
-		"names no image":    func(j *sched.Job) { j.Roles[1].Launch.Image = "" },
-		"code of its own":   func(j *sched.Job) { j.Upload = "x" },
-		"no claim for them": func(j *sched.Job) { j.Hints.Checkpoint = true },
+	for want, change := range map[string]func(*model.Job){
+		"names no image":    func(j *model.Job) { j.Roles[1].Launch.Image = "" },
+		"code of its own":   func(j *model.Job) { j.Upload = "x" },
+		"no claim for them": func(j *model.Job) { j.Hints.Checkpoint = true },
 	} {
 		task := sample()
 		change(task.Start.Job)
@@ -413,7 +413,7 @@ func TestWhatAPodCannotHave(t *testing.T) {
 func TestClaimsOfAPod(t *testing.T) {
 	task := sample()
 	task.Start.Job.User, task.Start.Job.Hints.Checkpoint = "ada", true
-	task.Storages = []storage.Storage{{Name: "sets", Claim: "team", Folder: "sets", ReadOnly: true}, {Name: "homes", Claim: "team", Folder: "homes", PerUser: true}, {Name: "all", Claim: "other"}}
+	task.Storages = []model.Storage{{Name: "sets", Claim: "team", Folder: "sets", ReadOnly: true}, {Name: "homes", Claim: "team", Folder: "homes", PerUser: true}, {Name: "all", Claim: "other"}}
 	task.Work = "work"
 	pod, _, err := maker.Make(task)
 	if err != nil {
@@ -447,7 +447,7 @@ func TestClaimsOfAPod(t *testing.T) {
 		t.Errorf("the environment is %v", env)
 	}
 	var cannot *CannotError
-	for _, user := range []sched.Subject{"..", "a/b", "", "-x"} {
+	for _, user := range []model.Subject{"..", "a/b", "", "-x"} {
 		task.Start.Job.User = user
 		if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, "homes") {
 			t.Errorf("the user %q: %v", user, err)
@@ -574,10 +574,10 @@ func TestClaimedGPUs(t *testing.T) {
 // its own, and its limits are as ever.
 func TestBesideOthers(t *testing.T) {
 	task := sample()
-	other := sched.AttemptID{Job: task.Attempt.Job + 1, N: 1}
-	for _, turns := range [][][]sched.AttemptID{nil, {{task.Attempt}}, {{other}, {task.Attempt}}, {{other, task.Attempt}}} {
+	other := model.AttemptID{Job: task.Attempt.Job + 1, N: 1}
+	for _, turns := range [][][]model.AttemptID{nil, {{task.Attempt}}, {{other}, {task.Attempt}}, {{other, task.Attempt}}} {
 		start := *task.Start
-		start.Rotation = &sched.Rotation{Turns: turns}
+		start.Rotation = &model.Rotation{Turns: turns}
 		task.Start = &start
 		pod, _, err := maker.Make(task)
 		if err != nil {

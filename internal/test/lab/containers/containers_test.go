@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/enginetest"
 	"github.com/combsched/comb/internal/test/lab"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -175,7 +176,7 @@ func running(n int) func(*rest.Job) bool {
 	return func(j *rest.Job) bool {
 		runs := 0
 		for _, t := range j.Tasks {
-			if t.State == sched.TaskRunning {
+			if t.State == model.TaskRunning {
 				runs++
 			}
 		}

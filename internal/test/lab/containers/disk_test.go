@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // A container that fills its disk, wherever it writes, is ended with the number; others go on. What is no use of its disk is not counted.

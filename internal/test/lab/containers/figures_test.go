@@ -17,7 +17,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/lab"
 )
 
@@ -278,7 +279,7 @@ func BenchmarkPrefetch(b *testing.B) {
 	j := w.ends(next)
 	first := w.made(w.succeeds(next), "first")
 	labels := []string{"MB", fmt.Sprint(size), "registry_MB_per_s", fmt.Sprint(rate), "booked_ahead", ahead}
-	for from, at := range map[string]sched.Time{"the end before": free, "its cells": j.Attempts[0].Placed} {
+	for from, at := range map[string]model.Time{"the end before": free, "its cells": j.Attempts[0].Placed} {
 		figures.Print("comb_container_prefetched_first_instruction", first.Sub(time.UnixMicro(int64(at))).Seconds(), "s", append(labels, "by", byComb, "from", from)...)
 	}
 	folder, began := w.open(), time.Now()

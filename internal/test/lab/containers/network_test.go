@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // serves answers on a port for a while, and asks others: by name and by address.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // looks is what a task of root finds of its storages: it reads, writes, follows a link that leads out, and looks

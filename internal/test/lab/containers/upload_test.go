@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/core/sched"
 )
 
 // uploaded is what a task finds of its code: whose it is, what it may do with it, and what it may not reach.

@@ -19,8 +19,8 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli/contexts"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/test/lab"
 )
 
@@ -189,7 +189,7 @@ extras: {hivedScheduler: {jobPriorityClass: %s}}
 func (b *bench) small(ctx context.Context) error {
 	total := b.nodes * gpus
 	began, cpu := time.Now(), b.cpu()
-	errs, ids := make([]error, 32), make([]sched.JobID, total)
+	errs, ids := make([]error, 32), make([]model.JobID, total)
 	var group sync.WaitGroup
 	for w := range errs {
 		group.Go(func() {
@@ -269,7 +269,7 @@ func (b *bench) never(ctx context.Context) error {
 }
 
 // running waits until jobs run. It asks for each until that one does: lists of them all would be what the server does most.
-func (b *bench) running(ctx context.Context, ids []sched.JobID) error {
+func (b *bench) running(ctx context.Context, ids []model.JobID) error {
 	end := time.Now().Add(20 * time.Minute)
 	for _, id := range ids {
 		for {
@@ -298,7 +298,7 @@ func (b *bench) runs(ctx context.Context, ref string, tasks int) error {
 		}
 		n := 0
 		for _, t := range j.Tasks {
-			if t.State == sched.TaskRunning {
+			if t.State == model.TaskRunning {
 				n++
 			}
 		}

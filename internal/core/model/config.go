@@ -1,0 +1,219 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/core/access"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/exit"
+)
+
+// Duration is microseconds.
+type Duration int64
+
+// Units of Duration.
+const (
+	Millisecond Duration = 1000
+	Second               = 1000 * Millisecond
+	Minute               = 60 * Second
+	Hour                 = 60 * Minute
+)
+
+// Config is a whole configuration of the core: the cluster and, for each VC, its
+// policy. VCs are in the order of Cluster.VCs.
+type Config struct {
+	Cluster cell.Spec  `json:"cluster"`
+	VCs     []VCConfig `json:"vcs"`
+	// HalfLife is how fast it is forgotten what VCs borrowed; 0 remembers nothing.
+	HalfLife Duration `json:"half_life,omitempty"`
+	// Throughputs is what was measured offline of how fast models run, in order, no entry twice.
+	Throughputs []Throughput `json:"throughputs,omitempty"`
+	// Storages that jobs may name, and what groups may do, by name and VC: the core only carries them.
+	Storages []Storage      `json:"storages,omitempty"`
+	Access   []access.Grant `json:"access,omitempty"`
+	// ExitRules say what ends mean, before the table that is built in.
+	ExitRules []exit.Rule `json:"exit_rules,omitempty"`
+}
+
+// VCConfig names the policy of one VC. Params are sorted by key.
+type VCConfig struct {
+	Name   cell.VCName `json:"name"`
+	Policy string      `json:"policy"` // "" is fifo
+	Params []Param     `json:"params,omitempty"`
+	// Backfill says whether gangs may start before one that waits: "" and
+	// "none", "easy" or "conservative".
+	Backfill string `json:"backfill,omitempty"`
+	// MinRun is how long an attempt runs before a job of the same priority may
+	// preempt it, Budget how often that may happen to a job (nil is 3). Higher
+	// priorities and other VCs' guarantees are not held up by either.
+	MinRun Duration `json:"min_run,omitempty"`
+	Budget *int32   `json:"budget,omitempty"`
+	// Placement is how the VC chooses among equal places: "" and "pack" take the
+	// fullest nodes, "spread" the emptiest.
+	Placement string `json:"placement,omitempty"`
+	// Moves is how many gangs may move in an hour so that one that waits gets its cells
+	// in one place; 0 is none. Not with Backfill.
+	Moves int32 `json:"moves,omitempty"`
+	// Users bounds what each user may have in the VC; nil bounds nothing.
+	Users *UserLimits `json:"users,omitempty"`
+	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
+	Weight int64 `json:"weight,omitempty"`
+	// Lending says whether opportunistic jobs of other VCs may have what this one does not use: "" and "idle", or "none".
+	Lending string `json:"lending,omitempty"`
+	// Namespace is that of Kubernetes in which tasks of the VC, and of those inside it, become pods; "" is that of the VC that it is inside of, or
+	// the server's own. The core only carries it.
+	Namespace string `json:"namespace,omitempty"`
+	// InfiniBand is that tasks of the VC, and of those inside it, may have devices of networks with RDMA. The core only carries it.
+	InfiniBand bool `json:"infiniband,omitempty"`
+}
+
+// UserLimits bound what one user may have in a VC, not in those inside of it; 0 is no bound.
+type UserLimits struct {
+	GPUs    int64 `json:"gpus,omitempty"`    // leaves: GPUs, parts of them or CPU slots, in use or promised
+	Running int64 `json:"running,omitempty"` // jobs
+	Waiting int64 `json:"waiting,omitempty"` // jobs
+	// Priority is the highest that a job may have; nil is any.
+	Priority *cell.Priority `json:"priority,omitempty"`
+}
+
+// String is limits in words: "8 GPUs, 4 running".
+func (l *UserLimits) String() string {
+	if l == nil {
+		return "none"
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{l.GPUs, "GPUs"}, {l.Running, "running"}, {l.Waiting, "waiting"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	if l.Priority != nil {
+		parts = append(parts, fmt.Sprintf("priority at most %d", *l.Priority))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// defaultBudget is how often a job may be preempted by its own priority where the
+// VC does not say.
+const defaultBudget = 3
+
+// PreemptionBudget is how often its own priority may preempt a job.
+func (c *VCConfig) PreemptionBudget() int32 {
+	if c.Budget == nil {
+		return defaultBudget
+	}
+	return *c.Budget
+}
+
+// Param is one policy parameter as written in the cluster file.
+type Param struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// NodeRename is a machine that goes on under another name.
+type NodeRename struct {
+	From cell.NodeName `json:"from"`
+	To   cell.NodeName `json:"to"`
+}
+
+// Rename is a VC that goes on under another name.
+type Rename struct {
+	From cell.VCName `json:"from"`
+	To   cell.VCName `json:"to"`
+}
+
+// Throughput is how fast a model runs on a number of GPUs of a type, relative to its
+// others: what was measured offline. Policies that choose sizes or types go by it.
+type Throughput struct {
+	Model string        `json:"model"`         // AnyModel is those without entries of their own
+	SKU   cell.TypeName `json:"sku,omitempty"` // "" is types without entries of their own
+	GPUs  int32         `json:"gpus"`          // at least 1
+	Rate  int64         `json:"rate"`          // at least 1
+}
+
+// AnyModel stands for models that a table of throughputs does not name.
+const AnyModel = "*"
+
+// Compare orders by model, type and number of GPUs.
+func (t Throughput) Compare(o Throughput) int {
+	return cmp.Or(strings.Compare(t.Model, o.Model), strings.Compare(string(t.SKU), string(o.SKU)), cmp.Compare(t.GPUs, o.GPUs))
+}
+
+// VCNow returns a VC's name after renames.
+func VCNow(renamed []Rename, v cell.VCName) cell.VCName {
+	for _, r := range renamed {
+		if r.From == v {
+			return r.To
+		}
+	}
+	return v
+}
+
+// NodeNow returns a node's name after renames.
+func NodeNow(renamed []NodeRename, n cell.NodeName) cell.NodeName {
+	for _, r := range renamed {
+		if r.From == n {
+			return r.To
+		}
+	}
+	return n
+}
+
+// OfVC returns the policy configuration of a VC, fifo when none is given.
+func OfVC(c *Config, name cell.VCName) *VCConfig {
+	for i := range c.VCs {
+		if c.VCs[i].Name == name {
+			return &c.VCs[i]
+		}
+	}
+	return &VCConfig{Name: name}
+}
+
+// NamespaceOf is the namespace of a VC's pods, "" the server's own.
+func NamespaceOf(c *Config, name cell.VCName) string {
+	for _, vc := range VCsWithin(c.Cluster.VCs, name) {
+		if space := OfVC(c, vc).Namespace; space != "" {
+			return space
+		}
+	}
+	return ""
+}
+
+// HasInfiniBand reports whether tasks of a VC may have devices of networks with RDMA.
+func HasInfiniBand(c *Config, name cell.VCName) bool {
+	return slices.ContainsFunc(VCsWithin(c.Cluster.VCs, name), func(vc cell.VCName) bool { return OfVC(c, vc).InfiniBand })
+}
+
+// Namespaces are those that a configuration names, each with the first VC that does.
+func Namespaces(c *Config) map[string]cell.VCName {
+	out := map[string]cell.VCName{}
+	for i := range c.VCs {
+		if space := c.VCs[i].Namespace; space != "" && out[space] == "" {
+			out[space] = c.VCs[i].Name
+		}
+	}
+	return out
+}
+
+// The two ways in which a VC chooses among equal places (VCConfig.Placement). By
+// default it packs: the tightest fit, so that large holes stay whole.
+const (
+	PlacePack   = "pack"
+	PlaceSpread = "spread"
+)
+
+// Whether a VC lends its idle cells to opportunistic jobs of others (VCConfig.Lending). By default it does.
+const (
+	LendIdle    = "idle"
+	LendNothing = "none"
+)
+
+// ownSpace is the namespace of a VC that names none, in words: what it is depends on the server, and on the VC that it is inside of.
+const ownSpace = "none of its own"

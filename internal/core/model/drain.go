@@ -1,0 +1,139 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/combsched/comb/internal/core/cell"
+)
+
+// DrainPlan is what a drain of a node does to each job: predicted by the code that decides, on a
+// copy of the state. Jobs that are submitted later, or end sooner than their limits say, change it.
+type DrainPlan struct {
+	Node cell.NodeName `json:"node"`
+	By   Time          `json:"by"` // the deadline
+	// Jobs are those with work there; Others give way to them elsewhere, or gain nothing by it and
+	// are in their way.
+	Jobs   []DrainEffect `json:"jobs"`
+	Others []DrainEffect `json:"others,omitempty"`
+}
+
+// The fates of a drain.
+const (
+	EndsBefore  Fate = "ends"   // by itself, by the deadline
+	StartsAgain Fate = "starts" // it is stopped, and starts again at once
+	WaitsThere  Fate = "waits"  // it is stopped, and waits
+	EndsThen    Fate = "over"   // it is stopped, and does not run again
+	StaysUnsure Fate = "unknown"
+)
+
+// DrainEffect is what becomes of one attempt.
+type DrainEffect struct {
+	Attempt    AttemptID       `json:"attempt"`
+	Name       JobName         `json:"name"`
+	User       Subject         `json:"user"`
+	Ref        string          `json:"ref"` // as the reader calls the job
+	VC         cell.VCName     `json:"vc"`
+	Fate       Fate            `json:"fate"`
+	Guaranteed bool            `json:"guaranteed,omitempty"`
+	Leaves     int32           `json:"leaves,omitempty"` // that it has on the node
+	Ends       Time            `json:"ends,omitempty"`   // by itself, at the latest
+	Likely     Time            `json:"likely,omitempty"` // by itself before the deadline, as far as is known of it
+	Stopped    Time            `json:"stopped,omitempty"`
+	Starts     Time            `json:"starts,omitempty"` // again, at the latest
+	Nodes      []cell.NodeName `json:"nodes,omitempty"`  // where
+	After      []JobCalled     `json:"after,omitempty"`  // the jobs that are stopped for it
+	For        *JobCalled      `json:"for,omitempty"`    // of one of the others: for which job it is stopped
+	Back       bool            `json:"back,omitempty"`   // it would start at once if the node were back
+	There      bool            `json:"there,omitempty"`  // a part of the guarantee is on the node
+	Reason     string          `json:"reason,omitempty"` // why it waits
+	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices.
+	Unsaved Duration `json:"unsaved,omitempty"`
+	Devices int32    `json:"devices,omitempty"`
+	// ZeroEnds is why its gang is done if it ends with exit code 0 when it is told to stop.
+	ZeroEnds string `json:"zero_ends,omitempty"`
+	Says     string `json:"says"` // all of it in a sentence
+}
+
+// Say writes the sentence of each effect: reader is the one that reads them, when tells an instant.
+func (p *DrainPlan) Say(reader Subject, when func(Time) string) {
+	for _, list := range [][]DrainEffect{p.Jobs, p.Others} {
+		for i := range list {
+			e := &list[i]
+			e.Ref, e.Says = e.Name.To(reader, e.User), e.sentence(p.Node, reader, when)
+		}
+	}
+}
+
+func (e *DrainEffect) sentence(node cell.NodeName, reader Subject, when func(Time) string) string {
+	switch e.Fate {
+	case EndsBefore:
+		return "ends by itself before that, by " + when(e.Ends)
+	case StaysUnsure:
+		return "does not answer: it keeps its devices until its end is proven or the node is declared dead"
+	case EndsThen:
+		return "is stopped and ends"
+	case "":
+		return "goes on until then; the plan looks no further ahead"
+	}
+	text := "is stopped"
+	if e.Likely > 0 {
+		text = "likely ends by itself at " + when(e.Likely) + "; else it is stopped"
+	}
+	switch {
+	case e.For != nil && e.Guaranteed:
+		text += " for " + e.For.to(reader)
+	case e.For != nil:
+		text += " for " + e.For.to(reader) + ", opportunistic"
+	case !e.Guaranteed:
+		text += ", opportunistic"
+	}
+	text += e.goesOn(node, reader, when)
+	if e.Unsaved > 0 {
+		text += "; " + LosesText(e.Unsaved, e.Devices)
+	}
+	return text + ExitZeroText(e.ZeroEnds)
+}
+
+// ExitZero ends a sentence of a stop: exit code 0 is then the end of a gang, for a reason; "" where
+// there is none.
+func ExitZeroText(why string) string {
+	if why == "" {
+		return ""
+	}
+	return "; exit code 0 then counts as done, " + why
+}
+
+// goesOn says where, or when, one that is stopped goes on.
+func (e *DrainEffect) goesOn(node cell.NodeName, reader Subject, when func(Time) string) string {
+	if e.Fate == StartsAgain {
+		text := ", and starts again on " + NodesText(e.Nodes)
+		if len(e.After) == 0 {
+			return text
+		}
+		var after []string
+		for i := range e.After {
+			after = append(after, e.After[i].to(reader))
+		}
+		return text + " after " + JoinAnd(after) + " made room"
+	}
+	var until []string
+	if e.Starts > 0 {
+		until = append(until, when(e.Starts)+" at the latest, to start again on "+NodesText(e.Nodes))
+	}
+	if e.Back {
+		back := fmt.Sprintf("%s is back", node)
+		if e.There {
+			back += fmt.Sprintf(" (it has a part of %s's guarantee)", e.VC)
+		}
+		until = append(until, back)
+	}
+	text := ", and waits"
+	if len(until) > 0 {
+		text += " until " + strings.Join(until, ", or until ")
+	}
+	if e.Reason != "" && !e.There {
+		text += ": " + e.Reason
+	}
+	return text
+}

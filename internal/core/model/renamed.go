@@ -1,0 +1,41 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Renamed names virtual clusters that are probably those of another name that are gone: they have the very same cells. The file does
+// not say so, and their jobs would be left behind.
+func (p *ConfigPlan) Renamed() (texts []string) {
+	for i := range p.VCs {
+		now := &p.VCs[i]
+		was := slices.IndexFunc(p.VCs, func(v VCChange) bool {
+			return v.Kind == Removed && now.Kind == Added && now.Was == "" && succeeds(now, &v)
+		})
+		if was >= 0 {
+			from := p.VCs[was].Name
+			texts = append(texts, fmt.Sprintf("virtual cluster %s has the cells of %s, which is gone: if it is the same team, write \"formerly: %s\" there; "+
+				"else the jobs of %s have no virtual cluster any more", now.Name, from, from, from))
+		}
+	}
+	return texts
+}
+
+// succeeds reports whether one that is added has what one that is removed had.
+func succeeds(added, removed *VCChange) bool {
+	if len(added.Cells)+len(added.Pins) == 0 || len(added.Cells) != len(removed.Cells) || len(added.Pins) != len(removed.Pins) {
+		return false
+	}
+	for i, c := range added.Cells {
+		if r := removed.Cells[i]; c.Chain != r.Chain || c.Type != r.Type || c.After != r.Before {
+			return false
+		}
+	}
+	for i, c := range added.Pins {
+		if c.ID != removed.Pins[i].ID {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/policy/leases"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// Who holds a lease finds its cells, though a plan only counts. Each task of a holder is a
+// piece: the part of a node (leases.Part) that holds the largest task of its gang, and a plan
+// counts at least all pieces. Each part divides the next. A holder that finds no room makes
+// everybody leave who holds no lease, and then holders of smaller pieces. So it finds room for
+// its pieces of q GPUs: every node is made of parts of q; a holder of pieces as large or larger
+// takes of a node no more of these than it is counted with, wherever its tasks stand, and the
+// plan says that enough are left. Nobody has to stand close together for that, and nobody
+// leaves for its equal, so that there is no circle. Who left is served in its turn, from the
+// largest pieces down. The proof asks that nobody else keeps cells: what that takes is said
+// in docs/policies.md.
+//
+// The paper stops everybody when a lease begins, and places all holders anew, the largest
+// first; a start in each lease is part of every estimate, so nobody who leaves loses by it.
+
+// standing is a gang that runs, and the pieces that it stands on; 0 of one that holds no lease.
+type standing struct {
+	ref   sched.GangRef
+	sku   cell.TypeName
+	piece int
+	keeps bool // it would lose work
+	order int64
+}
+
+// largestTask is the leaves of the largest task that a gang can have.
+func largestTask(g *sched.GangView) int32 {
+	most := int32(1)
+	for _, m := range g.Members {
+		most = max(most, m.Leaves)
+	}
+	if elastic(g) {
+		most = max(most, g.Sizes.Each)
+	}
+	return most
+}
+
+// piece is the part of a node with which each task of a gang counts.
+func (l *look) piece(g *sched.GangView, r *record) int {
+	i := l.poolOf(g, r.sku)
+	if i < 0 {
+		return 0
+	}
+	return leases.Part(int(largestTask(g)), int(l.pools[i].part))
+}
+
+// findRunning lists who may have to leave: for anybody all that hold no lease, and for holders
+// also those that are measured, or not judged, and holders of smaller pieces.
+func (l *look) findRunning() {
+	l.run, l.held = l.run[:0], l.held[:0]
+	for g := range l.v.Running() {
+		r := readRecord(g.Note)
+		if r.kind == holds {
+			if g.Ref.Gang == 0 {
+				l.held = append(l.held, standing{g.Ref, r.sku, l.piece(&g, &r), !g.Hints.Checkpoint, g.Order})
+			}
+			continue
+		}
+		k := l.placeNow(&g)
+		if k.Rank == rankUndecided {
+			l.held = append(l.held, standing{ref: g.Ref, keeps: !g.Hints.Checkpoint, order: g.Order})
+		}
+		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: holding(&g)})
+	}
+	slices.SortFunc(l.run, func(a, b sched.Ranked) int { return compare(b, a) })
+	slices.SortFunc(l.held, func(a, b standing) int {
+		return cmp.Or(cmp.Compare(a.piece, b.piece), compareBools(a.keeps, b.keeps), cmp.Compare(b.order, a.order), cmp.Compare(b.ref.Gang, a.ref.Gang))
+	})
+}
+
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// lacking is a gang that holds the lease and lacks cells.
+type lacking struct {
+	g     sched.GangView
+	r     record
+	piece int
+	gpus  int32
+}
+
+// holders serves those who hold the lease and lack cells, or members: all others make room,
+// and those with smaller pieces. It comes before all else that starts anybody, since who
+// starts is not stopped again at once.
+func (l *look) holders() bool {
+	all := l.lacking()
+	if len(all) == 0 {
+		return true
+	}
+	l.findRunning()
+	for i := range all {
+		if !l.serve(&all[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// lacking lists them, the largest pieces first: those that wait, and of several sizes those that
+// were promised cells or have fewer members than their leases are for.
+func (l *look) lacking() []lacking {
+	var out []lacking
+	add := func(g sched.GangView) {
+		r := readRecord(g.Note)
+		if r.kind != holds || g.Ref.Gang != 0 {
+			return
+		}
+		f := l.forecastOf(&g, &r)
+		out = append(out, lacking{g, r, l.piece(&g, &r), max(f.at.gpus, g.Leaves)})
+	}
+	for r := range l.v.Ordered(math.MaxInt64) {
+		if r.Key.Rank > rankHolder {
+			break
+		}
+		if r.Key.Rank == rankHolder {
+			add(l.v.Gang(r.Ref))
+		}
+	}
+	if l.elastic {
+		for r := range l.v.Promised() {
+			if r.Key.Rank == rankHolder {
+				add(l.v.Gang(r.Ref))
+			}
+		}
+		for g := range l.v.Running() {
+			if elastic(&g) && g.Sizes.Live < membersOn(&g, readRecord(g.Note).at.gpus) {
+				add(g)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b lacking) int {
+		return cmp.Or(cmp.Compare(b.piece, a.piece), cmp.Compare(b.gpus, a.gpus), cmp.Compare(a.g.Order, b.g.Order))
+	})
+	return slices.CompactFunc(out, func(a, b lacking) bool { return a.g.Ref == b.g.Ref })
+}
+
+// serve wishes for the cells of a holder and, when it has them, for those of its members: they
+// are all part of its lease.
+func (l *look) serve(h *lacking) bool {
+	w := l.wish(&h.g)
+	w.Over, w.Passes, w.Due = l.behindHolder(h), func(ref sched.GangRef) bool { return l.before(h, ref) }, true
+	if l.v.Placed(h.g.Ref) { // it runs, or was promised cells
+		w.Size = 0
+	}
+	if h.g.Sizes.Live == 0 && !l.yield(w) {
+		return false
+	}
+	if !elastic(&h.g) {
+		return true
+	}
+	now := l.v.Gang(h.g.Ref)
+	if now.Sizes.Live == 0 || now.Sizes.Live >= membersOn(&now, h.r.at.gpus) {
+		return true
+	}
+	n := membersOn(&now, h.r.at.gpus) - now.Sizes.Least
+	for w.Size, w.Gang.Gang = 0, 1; w.Gang.Gang <= n; w.Gang.Gang++ {
+		if !l.v.Placed(w.Gang) && !l.yield(w) {
+			return false
+		}
+	}
+	return true
+}
+
+// behindHolder yields those who may have to leave for a holder, the first to go first.
+func (l *look) behindHolder(h *lacking) iter.Seq[sched.GangRef] {
+	return func(yield func(sched.GangRef) bool) {
+		for ref := range behind(slices.Values(l.run), rankUndecided) {
+			if !yield(ref) {
+				return
+			}
+		}
+		for i := range l.held {
+			s := &l.held[i]
+			if s.piece >= h.piece || (s.sku == h.r.sku || s.sku == "") && !yield(s.ref) {
+				return
+			}
+		}
+	}
+}
+
+// before reports whether a holder goes before another gang that was promised cells, or is booked.
+func (l *look) before(h *lacking, ref sched.GangRef) bool {
+	g := l.v.Gang(ref)
+	r := readRecord(g.Note)
+	return r.kind != holds || r.sku == h.r.sku && l.piece(&g, &r) < h.piece
+}

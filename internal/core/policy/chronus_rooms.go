@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// Where plans know that what they count is there.
+
+// leaseRoom is what plans count of a type: equal parts of nodes, so that what is counted is there.
+// A VC's cells that are smaller than its largest within a node count for nothing, and each
+// pinned cell is a room of its own.
+type leaseRoom struct {
+	sched.Pool // with the leaves of the room
+	part       int32
+	pinned     cell.PinnedID
+	kind       int // the number of its type
+}
+
+// leaseRooms are those of a VC.
+func leaseRooms(pools []sched.Pool) []leaseRoom {
+	var out []leaseRoom
+	for kind, p := range pools {
+		if len(p.Cells) == 0 { // nothing more is known
+			out = append(out, leaseRoom{Pool: p, part: p.Node, kind: kind})
+		}
+		for i, c := range p.Cells {
+			if c.Pinned == "" && i+1 < len(p.Cells) && p.Cells[i+1].Pinned == "" {
+				continue // those behind are larger
+			}
+			out = append(out, leaseRoom{sched.Pool{SKU: p.SKU, Leaves: c.Leaves, Node: p.Node}, c.Part, c.Pinned, kind})
+		}
+	}
+	return out
+}
+
+// poolOf is the number of the room of a type that a gang can be planned in, -1 where there is
+// none: where its tasks are larger than the parts, or its job names nodes, which a VC is
+// guaranteed none of, nothing says that it finds a place.
+func (l *look) poolOf(g *sched.GangView, sku cell.TypeName) int {
+	at := l.roomOf(g, sku)
+	if at >= 0 && (largestTask(g) > l.pools[at].part || g.Choosy) {
+		return -1
+	}
+	return at
+}
+
+// roomOf is the room of a type whose cells a gang uses, -1 where there is none.
+func (l *look) roomOf(g *sched.GangView, sku cell.TypeName) int {
+	pinned, one := pinOf(g)
+	if !one {
+		return -1
+	}
+	return slices.IndexFunc(l.pools, func(p leaseRoom) bool { return p.SKU == sku && p.pinned == pinned })
+}
+
+// uses reports whether a gang can use the cells of a room.
+func (l *look) uses(g *sched.GangView, pool int) bool {
+	sku := l.pools[pool].SKU
+	return usable(g, sku) && l.roomOf(g, sku) == pool && l.v.Usable(g.Ref, sku)
+}
+
+// pinOf is the pinned cell that all members of a gang name, "" for none; false where they differ.
+func pinOf(g *sched.GangView) (cell.PinnedID, bool) {
+	var pinned cell.PinnedID
+	for i, m := range g.Members {
+		if i > 0 && m.Pinned != pinned {
+			return "", false
+		}
+		pinned = m.Pinned
+	}
+	return pinned, true
+}

@@ -1,0 +1,352 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/policy/leases"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// How long a job takes elsewhere than where it was measured, or than what it declares: on
+// another number of GPUs, or on another type. Chronus profiles on one and two nodes and
+// extrapolates; here the offline model says what speeds are to each other (throughput.go of
+// sched), and where it knows nothing, speed is taken to be linear in GPUs and the same on
+// every type. What was extrapolated from what is part of the job's note:
+//
+//	takes 1500s on 4 a100: 0.250 of 6000s on 2 v100 (measured), by the throughputs of its model
+//
+// and where that is longer than a note may say
+//
+//	takes forever on 4 a100: by the rate to 6000s on 2 v100 (measured), by the throughputs of its model
+//
+// What it ran elsewhere, or with fewer members, counts as much as it did there, which the
+// note sums up whenever that changes:
+//
+//	did 30s of that by 120s, then on 4 GPUs
+
+// place is so many GPUs of a type; of the type "" they are any.
+type place struct {
+	gpus int32
+	sku  cell.TypeName
+}
+
+// String writes "4 a100", or "4 GPUs of any type".
+func (p place) String() string {
+	if p.sku == "" {
+		return countGPUs(p.gpus) + anyType
+	}
+	return fmt.Sprintf("%d %s", p.gpus, p.sku)
+}
+
+const anyType = " of any type"
+
+// readPlace reads what String writes.
+func readPlace(text []byte) place {
+	gpus, sku, _ := bytes.Cut(text, []byte(" "))
+	n, _ := strconv.ParseInt(string(gpus), 10, 32)
+	if bytes.HasSuffix(sku, []byte(anyType)) {
+		sku = nil
+	}
+	return place{int32(max(n, 0)), cell.TypeName(sku)}
+}
+
+// countGPUs writes a number of GPUs.
+func countGPUs(n int32) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
+}
+
+// forecast is how long a gang takes at a place in all.
+type forecast struct {
+	at    place
+	takes int64 // 0 or unknown where that is not known
+	why   []byte
+	// When it had run for by, that counted as did there; since then it is on so many GPUs, 0
+	// where it is as it is meant to be.
+	did, by int64
+	on      int32
+}
+
+// factor is how many times as long a gang takes at one place as at another, as a fraction,
+// and whether the offline model says so.
+func factor(g *sched.GangView, to, from place) (num, den int64, known bool) {
+	a, b := perf.On(g.Speeds, from.sku, from.gpus), perf.On(g.Speeds, to.sku, to.gpus)
+	if a > 0 && b > 0 {
+		return a, b, true
+	}
+	return int64(from.gpus), int64(max(to.gpus, 1)), false
+}
+
+// wholeSeconds rounds up, so that a note says all.
+func wholeSeconds(t int64) int64 {
+	if t == unknown {
+		return unknown
+	}
+	const second = int64(model.Second)
+	return min((t-1)/second+1, math.MaxInt64/second) * second
+}
+
+// basis is what is known of a gang's run time, where, and how.
+func (p profiler) basis(g *sched.GangView) (at place, takes int64, how string) {
+	r := readRecord(g.Note)
+	return p.basisOf(g, &r)
+}
+
+// basisOf is the same of a note that was read.
+func (p profiler) basisOf(g *sched.GangView, r *record) (at place, takes int64, how string) {
+	if p.nodes > 0 && r.measured > 0 {
+		if at = r.where; at.gpus == 0 {
+			at.gpus = usualGPUs(g)
+		}
+		return at, r.measured, "measured"
+	}
+	return place{usualGPUs(g), declaredOn(g)}, duration(g), "declared"
+}
+
+// forecastAt extrapolates a gang's run time to a place.
+func (p profiler) forecastAt(g *sched.GangView, to place) forecast {
+	from, takes, how := p.basis(g)
+	if takes == unknown {
+		return forecast{at: to, takes: unknown}
+	}
+	num, den, known := factor(g, to, from)
+	same := from == to || from.gpus == to.gpus && !known && (from.sku == "" || how == "declared")
+	if same && g.Sizes.Most == 0 {
+		return forecast{at: to, takes: takes}
+	}
+	if from == to {
+		num, den = 1, 1
+	}
+	const second = int64(model.Second)
+	takes = wholeSeconds(takes)
+	f := forecast{at: to, takes: wholeSeconds(max(scale(takes, num, den), 1))}
+	if how == "measured" && !same {
+		f.by = int64(g.Ran) / second * second
+		f.did = scale(f.by, f.takes, takes) / second * second
+	}
+	by := "by the throughputs of its model"
+	switch {
+	case same:
+		by = "which is where it is to run"
+	case !known && from.gpus != to.gpus:
+		by = "speed taken to be linear in GPUs, as nothing is known of its model"
+	case !known:
+		by = "taken to be as fast, as nothing is known of its model"
+	}
+	if f.takes > maxNoted {
+		f.takes, f.did, f.by = unknown, 0, 0
+		f.why = fmt.Appendf(nil, "%s%v: by the rate to %ds on %v (%s), %s", takesForever, to, takes/second, from, how, by)
+		return f
+	}
+	thousandths := scale(1000, num, den)
+	f.why = fmt.Appendf(nil, "takes %ds on %v: %d.%03d of %ds on %v (%s), %s", f.takes/second, to, thousandths/1000, thousandths%1000, takes/second, from, how, by)
+	return f
+}
+
+// maxNoted is the longest run time that a note says, some 35,000 years; takesForever is said of
+// longer ones.
+const (
+	maxNoted     = (1 << 40) * int64(model.Second)
+	takesForever = "takes forever on "
+)
+
+// readForecast reads what a note says, and returns what follows.
+func readForecast(note []byte) (f forecast, rest []byte) {
+	n := func(of []byte) int64 {
+		v, _ := strconv.ParseInt(string(of), 10, 64)
+		return min(max(v, 0), 1<<40)
+	}
+	f.why, rest, _ = bytes.Cut(note, []byte("; "))
+	head, _, _ := bytes.Cut(f.why, []byte(": "))
+	if at, forever := bytes.CutPrefix(head, []byte(takesForever)); forever {
+		f.takes, f.at = unknown, readPlace(at)
+	} else {
+		takes, at, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("takes ")), []byte("s on "))
+		f.takes, f.at = n(takes)*int64(model.Second), readPlace(at)
+	}
+	if tail, ok := bytes.CutPrefix(rest, []byte("did ")); ok {
+		tail, rest, _ = bytes.Cut(tail, []byte("; "))
+		did, tail, _ := bytes.Cut(tail, []byte("s of that by "))
+		by, on, _ := bytes.Cut(tail, []byte("s, then on "))
+		gpus, _, _ := bytes.Cut(on, []byte(" "))
+		f.did, f.by, f.on = n(did)*int64(model.Second), n(by)*int64(model.Second), int32(min(n(gpus), math.MaxInt32))
+	}
+	return f, rest
+}
+
+// text is what a note says of it; nothing where nothing was extrapolated.
+func (f *forecast) text() []byte {
+	if len(f.why) == 0 {
+		return nil
+	}
+	out := append(slices.Clone(f.why), "; "...)
+	if f.by > 0 || f.on > 0 {
+		const second = int64(model.Second)
+		out = fmt.Appendf(out, "did %ds of that by %ds, then on %s; ", f.did/second, f.by/second, countGPUs(cmp.Or(f.on, f.at.gpus)))
+	}
+	return out
+}
+
+// forecast is how long a gang takes where it is meant to run: as its note says, else as
+// it was measured or declares.
+func (p profiler) forecast(g *sched.GangView) forecast {
+	r := readRecord(g.Note)
+	return p.forecastOf(g, &r)
+}
+
+// forecastOf is the same of a note that was read.
+func (p profiler) forecastOf(g *sched.GangView, r *record) forecast {
+	if r.takes > 0 {
+		return r.forecast
+	}
+	_, takes, _ := p.basisOf(g, r)
+	return forecast{at: place{gpus: usualGPUs(g)}, takes: takes}
+}
+
+// ran is how long a gang ran, as if all of it had been where the forecast is for. Summed up it is
+// rounded up, since who was promised leases must not need more of them for that.
+func (f *forecast) ran(g *sched.GangView) int64 {
+	since := int64(g.Ran) - f.by
+	if since < 0 { // before that was summed up
+		return scale(f.did, int64(g.Ran), f.by)
+	}
+	if f.on > 0 && f.on != f.at.gpus {
+		num, den, _ := factor(g, f.at, place{f.on, f.at.sku})
+		since = scale(since, num, den)
+	}
+	return f.did + since
+}
+
+// follow sums up what a gang did when it has another number of members now.
+func (f *forecast) follow(g *sched.GangView) bool {
+	has := runsOn(g)
+	if f.takes == 0 || f.takes == unknown || has == cmp.Or(f.on, f.at.gpus) {
+		return false
+	}
+	const second = int64(model.Second)
+	f.did, f.by, f.on = (max(f.ran(g), 0)+second-1)/second*second, int64(g.Ran)/second*second, has
+	return true
+}
+
+// elastic reports whether a gang is the least members of a job that can have more.
+func elastic(g *sched.GangView) bool { return g.Sizes.Most > g.Sizes.Least }
+
+// membersOn is how many members of an elastic job so many GPUs are; 0 of others.
+func membersOn(g *sched.GangView, gpus int32) int32 {
+	if !elastic(g) {
+		return 0
+	}
+	n := g.Sizes.Least + (gpus-g.Leaves)/max(g.Sizes.Each, 1)
+	return min(max(n, g.Sizes.Least), g.Sizes.Most)
+}
+
+// offer is a place at which a gang may be guaranteed its deadlines.
+type offer struct {
+	forecast
+	pool    int
+	rounded leases.Rounded
+	need    int64 // leases
+}
+
+// offers lists where a gang may be guaranteed anything: first the type on which it is
+// slowest, so that the fast ones stay for those who need them, and there the size that
+// takes the fewest GPU-leases. Who runs and could not go on elsewhere stays.
+func (l *look) offers(g *sched.GangView) []offer {
+	var out []offer
+	var slow []int64 // by pool
+	r := readRecord(g.Note)
+	stays := g.Started > 0 && !g.Hints.Checkpoint && r.where.sku != ""
+	for pool := range l.pools {
+		sku := l.pools[pool].SKU
+		f := l.forecastAt(g, place{usualGPUs(g), sku})
+		slow = append(slow, f.takes)
+		if !l.uses(g, pool) || l.poolOf(g, sku) < 0 || stays && r.where.sku != sku {
+			continue
+		}
+		for _, gpus := range l.sizes(g, pool) {
+			f := l.forecastAt(g, place{gpus, sku})
+			if need := l.need(l.left(g, &f)); need <= leases.MaxLeases {
+				out = append(out, offer{f, pool, l.rounded(g, gpus, pool), need})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b offer) int {
+		here := func(o *offer) int64 {
+			if o.at.sku == r.where.sku {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(slow[b.pool], slow[a.pool]), cmp.Compare(here(&a), here(&b)), cmp.Compare(a.pool, b.pool),
+			cmp.Compare(a.need*int64(a.rounded.GPUs), b.need*int64(b.rounded.GPUs)), cmp.Compare(a.at.gpus, b.at.gpus))
+	})
+	return out
+}
+
+// sizes are the numbers of GPUs with which a gang may hold a lease of a pool: its usual one;
+// of an elastic job of which the offline model knows something also its least, its most, and
+// those that rounding leaves as they are.
+func (l *look) sizes(g *sched.GangView, pool int) []int32 {
+	if !sizable(g) {
+		return []int32{usualGPUs(g)}
+	}
+	z := &g.Sizes
+	out := []int32{g.Leaves, usualGPUs(g), gpusOf(g, z.Most)}
+	for n := int32(1); n > 0 && n <= gpusOf(g, z.Most); n *= 2 {
+		out = append(out, n)
+		if n >= l.pools[pool].part {
+			out = append(out, n-n%l.pools[pool].part)
+		}
+	}
+	out = slices.DeleteFunc(out, func(n int32) bool {
+		return n > l.capacity(pool) || n < g.Leaves || gpusOf(g, membersOn(g, n)) != n
+	})
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// choose finds the offer with which the first possible deadline packs, and promises it;
+// -1 is none.
+func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option int) {
+	if len(offers) == 0 {
+		return -1, -1
+	}
+	admit := func(at int) (int, int) {
+		o := &offers[at]
+		option := tests[o.pool].Admit(o.request(ends))
+		if option < 0 {
+			at = -1
+		}
+		return at, option
+	}
+	if len(offers) == 1 || len(ends) == 0 {
+		return admit(0)
+	}
+	packs := func(i int) bool {
+		at = slices.IndexFunc(offers, func(o offer) bool { return tests[o.pool].Packs(o.request(ends), i) })
+		return at >= 0
+	}
+	first := 0
+	if !packs(0) { // who could be promised a deadline could be promised a later one
+		first = 1 + sort.Search(len(ends)-1, func(i int) bool { return packs(1 + i) })
+	}
+	if first < len(ends) && packs(first) {
+		return admit(at)
+	}
+	return admit(0)
+}
+
+func (o *offer) request(ends []int32) leases.Request {
+	return leases.Request{GPUs: int32(o.rounded.GPUs), Need: int32(o.need), Deadlines: ends}
+}

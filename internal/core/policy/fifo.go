@@ -1,0 +1,64 @@
+package policy
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// fifo serves strictly in order of submission: whoever cannot start makes those
+// behind it wait for the chains that it could use. With the parameter preempt a
+// gang that waits also takes cells back from those submitted later, the last
+// first: one that was preempted, or hit by a fault, and whose cells are in use.
+type fifo struct {
+	preempt bool
+	quantum model.Duration
+}
+
+func newFIFO(a *args) fifo {
+	p := fifo{preempt: a.flag("preempt", false), quantum: a.quantum()}
+	if !p.preempt {
+		p.quantum = 0
+	}
+	return p
+}
+
+// Quantum implements sched.Sparing.
+func (p fifo) Quantum() model.Duration { return p.quantum }
+
+// Rank implements sched.Policy.
+func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		v.Waiting()(func(g sched.GangView) bool {
+			w := sched.Wish{Gang: g.Ref, Strict: true}
+			if order := g.Order; p.preempt {
+				w.Over = later(v, order)
+				w.Passes = func(ref sched.GangRef) bool { return v.Gang(ref).Order > order }
+			}
+			return yield(w)
+		})
+	}
+}
+
+// Straight implements sched.Straight.
+func (fifo) Straight() {}
+
+// later yields the running gangs of jobs submitted later, the last first.
+func later(v sched.View, order int64) iter.Seq[sched.GangRef] {
+	return func(yield func(sched.GangRef) bool) {
+		var run []sched.Ranked
+		for g := range v.Running() {
+			if g.Order > order {
+				run = append(run, sched.Ranked{Ref: g.Ref, Order: g.Order})
+			}
+		}
+		slices.SortFunc(run, func(a, b sched.Ranked) int { return compare(b, a) })
+		for _, g := range run {
+			if !yield(g.Ref) {
+				return
+			}
+		}
+	}
+}

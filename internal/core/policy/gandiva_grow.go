@@ -1,0 +1,138 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// Gandiva's growing and shrinking: an elastic job that has its usual size gets more members
+// on the nodes on which it runs, when GPUs were idle there for a while and nobody waits in
+// the VC. It goes back to its usual size when others want these GPUs: a gang that arrives
+// is promised those that it needs before anybody is suspended for it, and what
+// is left of a job of which a member left for that, or was lost, follows.
+//
+// What is noted of such a job is for how many members there was room all the time, and since
+// when: "room for 2 since 1200000000us".
+
+// room is what is noted of a gang; the zero value is nothing.
+type room struct {
+	members int32
+	since   model.Time
+}
+
+func readRoom(note []byte) (r room) {
+	text, ok := bytes.CutPrefix(note, []byte("room for "))
+	if ok {
+		_, _ = fmt.Sscanf(string(text), "%d since %dus", &r.members, &r.since)
+	}
+	return r
+}
+
+// elastics lists the gangs that run of jobs which can have more members than usual, the
+// last submitted first.
+func elastics(v sched.View) []sched.GangView {
+	var out []sched.GangView
+	for g := range v.Running() {
+		if g.Sizes.Most > g.Sizes.Usual {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(a, b sched.GangView) int { return compareGangs(&b, &a) })
+	return out
+}
+
+// above is how many GPUs the members above the usual size of a gang's job have.
+func above(g *sched.GangView) int64 {
+	return int64(max(g.Sizes.Now-g.Sizes.Usual, 0)) * int64(g.Sizes.Each)
+}
+
+// settleSizes gives jobs their usual size that have grown and lost a member since, and sums
+// up what the others have above theirs; false when that is all.
+func (r *reaction) settleSizes() bool {
+	for _, g := range elastics(r.v) {
+		switch {
+		case above(&g) == 0:
+		case g.Sizes.Live >= g.Sizes.Now:
+			r.grown += above(&g)
+		case !r.yield(sched.Wish{Gang: g.Ref, Size: g.Sizes.Usual}):
+			return false
+		}
+	}
+	return true
+}
+
+// shrinkable reports whether a gang might get cells of members that grew.
+func (r *reaction) shrinkable(g *sched.GangView) bool {
+	return r.grown > 0 && int64(g.Leaves) <= r.v.Free()+r.grown && (g.Shape == "" || !r.misses[g.Shape])
+}
+
+// resize lets jobs grow where nobody wants the GPUs and nobody takes turns, and shrink where
+// somebody waits; false when that is all.
+func (in *introspection) resize(allocs []*sched.Allocation) bool {
+	wanted, given := in.v.Wanted(), int64(0)
+	calm := in.p.grow >= 0 && wanted == 0 && !slices.ContainsFunc(allocs, func(a *sched.Allocation) bool { return len(a.Gangs) > 1 })
+	for _, g := range elastics(in.v) {
+		var w sched.Wish
+		noted := readRoom(g.Note)
+		switch {
+		case wanted > given && above(&g) > 0:
+			given += above(&g)
+			w = sched.Wish{Gang: g.Ref, Size: g.Sizes.Usual}
+		case calm && g.Sizes.Live == g.Sizes.Now && g.Sizes.Now >= g.Sizes.Usual:
+			w = in.grow(&g, noted)
+		}
+		switch {
+		case w.Note == nil && noted.members > 0: // what is noted does not hold any more
+			w.Note = &sched.Note{Job: g.Ref.Job}
+		case w.Note == nil && w.Size == 0:
+			continue
+		}
+		if !in.yield(w) {
+			return false
+		}
+	}
+	return true
+}
+
+// grow is the wish of a gang that may grow: for how many members there is room is noted
+// until there was for long enough.
+func (in *introspection) grow(g *sched.GangView, noted room) sched.Wish {
+	more := in.v.Beside(g.Ref)
+	if more == 0 {
+		return sched.Wish{}
+	}
+	if noted.members == 0 || noted.since < g.Since { // or it was elsewhere then
+		noted = room{more, in.v.Now()}
+	}
+	noted.members = min(noted.members, more)
+	var w sched.Wish
+	if noted.since.Add(in.p.grow) <= in.v.Now() {
+		w = sched.Wish{Gang: g.Ref, Size: g.Sizes.Now + noted.members, Beside: true}
+		noted = room{more - noted.members, in.v.Now()} // for the rest the delay begins
+	}
+	if noted.members > 0 {
+		w.Note = remember(g.Ref.Job, fmt.Appendf(nil, "room for %d since %dus", noted.members, int64(noted.since))).Note
+	}
+	return w
+}
+
+// nextGrowth is when the first job may grow that has room now, or one began to run; 0 is none.
+func (p *gandiva) nextGrowth(v sched.View) (next model.Time) {
+	if p.grow < 0 || !v.Elastic() {
+		return 0
+	}
+	for _, g := range elastics(v) {
+		at := g.Started
+		if r := readRoom(g.Note); r.members > 0 && at <= v.Now() {
+			at = r.since.Add(p.grow)
+		}
+		if at > v.Now() && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
+}

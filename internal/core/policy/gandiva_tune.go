@@ -1,0 +1,441 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/json"
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// Gandiva's introspection: what it does about gangs that run. Those that take turns are
+// watched, and the two that use their devices least are packed into one turn when their
+// memory fits. After a while packed gangs are judged by what they do against what they
+// did alone in their turns: together they must do at least as much as by turns, which is
+// 1, or they are parted. When devices become free that nobody takes who waits, gangs move
+// there from shared devices, and together from several nodes; and while somebody waits
+// who would fit by number, a node that is almost free is emptied.
+
+// watch is what is noted about a job with a gang that shares devices.
+type watch struct {
+	// The window that is open: since when, with how much run and how many steps done. 0 is
+	// that none is, as nothing is known yet of what it did before.
+	At     model.Time     `json:"at"`
+	Ran    model.Duration `json:"ran"`
+	Step   int64          `json:"step"`
+	Packed bool           `json:"packed,omitempty"`
+	// What was seen of it in turns of its own: steps in a thousand seconds of running,
+	// and use of its devices in thousandths.
+	Rate int64 `json:"rate,omitempty"`
+	Util int32 `json:"util,omitempty"`
+	// Bad are jobs that it was packed with in vain, the last few.
+	Bad []model.JobID `json:"bad,omitempty"`
+}
+
+// mostBad bounds how many vain partners are remembered.
+const mostBad = 8
+
+// guest is a gang on shared devices, as of a look.
+type guest struct {
+	sched.GangView
+	watch
+	fresh bool // the watch is to be noted
+	// lag is how long it ran since it told its steps last; below 0 where that is not known,
+	// or it told none.
+	lag model.Duration
+}
+
+// introspection is one look at the gangs that run.
+type introspection struct {
+	p     *gandiva
+	v     sched.View
+	yield func(sched.Wish) bool
+}
+
+// Tune implements sched.Tuner.
+func (p *gandiva) Tune(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		in := &introspection{p, v, yield}
+		allocs := v.Allocations()
+		for _, a := range allocs {
+			if p.pack && a.Steady && len(a.Gangs) > 1 && in.seen(a) && !in.profile(a) {
+				return
+			}
+		}
+		if v.Elastic() && !in.resize(allocs) {
+			return
+		}
+		if p.moves > 0 {
+			in.migrate(allocs)
+		}
+	}
+}
+
+// NextChange implements sched.Timed: the next look at those who may be packed, since at
+// least two of them tell their progress, and when a gang has run for long enough to be
+// moved.
+func (p *gandiva) NextChange(v sched.View) model.Time {
+	var next model.Time
+	sooner := func(t model.Time) {
+		if t > v.Now() && (next == 0 || t < next) {
+			next = t
+		}
+	}
+	sooner(p.nextGrowth(v))
+	allocs := v.Allocations()
+	in := &introspection{p: p, v: v}
+	waits, known := false, false
+	switch moves := v.Moves(); { // with each that is an hour ago one more may be made
+	case p.moves > 0 && len(moves) >= int(p.moves):
+		sooner(moves[len(moves)-int(p.moves)].Add(model.Hour))
+	case p.moves > 0 && len(moves) > 0:
+		if waits, known = in.somebodyWaits(), true; waits {
+			sooner(moves[0].Add(model.Hour))
+		}
+	}
+	for _, a := range allocs {
+		packable := 0
+		for i := range a.Each {
+			g := &a.Each[i]
+			if g.Told && g.Hints.Packable && g.Gangs == 1 {
+				packable++
+			}
+			settled := g.Started.Add(p.settle)
+			if p.moves == 0 || !g.Hints.Checkpoint || g.Started == 0 || settled <= v.Now() {
+				continue
+			}
+			if !known {
+				waits, known = in.somebodyWaits(), true
+			}
+			if waits || len(a.Gangs) > 1 || len(a.Nodes) > 1 {
+				sooner(settled)
+			}
+		}
+		if p.pack && packable > 1 {
+			sooner(a.Since.Add((model.Duration(v.Now()-a.Since)/p.window + 1) * p.window))
+		}
+	}
+	return next
+}
+
+// seen reports whether there is anything to watch: a gang that is new here, or one that
+// told something.
+func (in *introspection) seen(a *sched.Allocation) bool {
+	return slices.ContainsFunc(a.Each, func(g sched.Sharer) bool { return g.Told || g.Gangs == 1 && !g.Noted })
+}
+
+// movable reports whether a gang there may ever be moved.
+func movable(a *sched.Allocation) bool {
+	return slices.ContainsFunc(a.Each, func(g sched.Sharer) bool { return g.Hints.Checkpoint })
+}
+
+// profile watches the gangs of one allocation, and packs or parts them.
+func (in *introspection) profile(a *sched.Allocation) bool {
+	turns := make([][]*guest, len(a.Turns))
+	var all []*guest
+	for i, turn := range a.Turns {
+		for _, ref := range turn {
+			g := in.guest(a, i, ref)
+			turns[i], all = append(turns[i], g), append(all, g)
+		}
+	}
+	changed := in.part(turns)
+	if changed == nil {
+		for _, g := range all {
+			in.learn(g)
+		}
+		changed = in.join(a, turns)
+	}
+	for _, g := range all {
+		if g.fresh && !in.yield(sched.Wish{Note: g.note()}) {
+			return false
+		}
+	}
+	return changed == nil || in.yield(sched.Wish{Gang: a.Gangs[0], Turns: changed, Quantum: in.p.quantum})
+}
+
+// guest reads what is known of a gang in a turn of an allocation, and opens a window when
+// none is open for how it runs now.
+func (in *introspection) guest(a *sched.Allocation, turn int, r sched.GangRef) *guest {
+	g := &guest{GangView: in.v.Gang(r), lag: -1}
+	if p := g.Progress; p != nil && p.Step > 0 && p.StepAt >= a.Since {
+		g.lag = inTurn(a, turn, in.v.Now()) - inTurn(a, turn, p.StepAt)
+	}
+	packed := len(a.Turns[turn]) > 1
+	if len(g.Note) == 0 || json.Unmarshal(g.Note, &g.watch) != nil || g.Packed != packed || g.At == 0 {
+		g.open(in.v.Now(), packed, g.Rate)
+	}
+	return g
+}
+
+// inTurn is how long a turn of an allocation ran until an instant, since its turns are as
+// they are.
+func inTurn(a *sched.Allocation, turn int, until model.Time) model.Duration {
+	past := model.Duration(until - a.Since)
+	if len(a.Turns) < 2 || a.Quantum <= 0 {
+		return past
+	}
+	round := a.Quantum * model.Duration(len(a.Turns))
+	return past/round*a.Quantum + min(max(past%round-a.Quantum*model.Duration(turn), 0), a.Quantum)
+}
+
+// open begins a window. Steps that were not told yet are reckoned by a rate, 0 where none
+// is known; then the window begins with those that were told last, or with the job.
+func (g *guest) open(now model.Time, packed bool, rate int64) {
+	was := g.watch
+	g.Packed, g.At, g.watch.Ran, g.Step = packed, now, 0, 0
+	switch {
+	case g.lag >= 0 && rate > 0:
+		g.watch.Ran, g.Step = g.GangView.Ran, g.step()+scale(int64(g.lag), rate, 1000*int64(model.Second))
+	case g.lag >= 0:
+		g.watch.Ran, g.Step = g.GangView.Ran-g.lag, g.step()
+	case g.step() > 0 || g.Earlier > 0:
+		g.At = 0
+	}
+	g.fresh = g.fresh || len(g.Note) == 0 || !g.same(&was)
+}
+
+// same reports whether a watch says the same, which need not be noted again.
+func (w *watch) same(o *watch) bool {
+	return w.At == o.At && w.Ran == o.Ran && w.Step == o.Step && w.Packed == o.Packed && w.Rate == o.Rate
+}
+
+func (g *guest) step() int64 {
+	if g.Progress == nil {
+		return 0
+	}
+	return g.Progress.Step
+}
+
+// note is the watch as it is remembered; of jobs with several gangs nothing is.
+func (g *guest) note() *sched.Note {
+	data, err := json.Marshal(g.watch)
+	if err != nil || g.Gangs > 1 {
+		return &sched.Note{Job: g.Ref.Job}
+	}
+	return &sched.Note{Job: g.Ref.Job, Data: data}
+}
+
+// rate is how many steps a gang did in a thousand seconds of running from when its window
+// began until it told of them last; false when the window is not over, or the gang told
+// nothing lately. One that is packed and tells of no step for two windows does none.
+func (in *introspection) rate(g *guest) (int64, bool) {
+	now := in.v.Now()
+	if g.At == 0 || g.Progress == nil || g.Gangs > 1 || now < g.At.Add(in.p.window) || g.Progress.At.Add(in.p.window/5) < now {
+		return 0, false
+	}
+	ran := g.GangView.Ran - g.lag - g.watch.Ran
+	known := g.lag >= 0 && ran >= model.Second
+	if !known || g.step() <= g.Step {
+		none := known || g.Progress.StepAt <= g.At
+		return 0, none && g.Packed && now >= g.At.Add(2*in.p.window)
+	}
+	steps := min(g.step()-g.Step, 1<<30)
+	return steps * 1_000_000 / int64(ran/model.Millisecond), true
+}
+
+// learn closes the window of a gang that has turns of its own, when it is over.
+func (in *introspection) learn(g *guest) {
+	rate, ok := in.rate(g)
+	if !ok || g.Packed {
+		return
+	}
+	g.Rate = max(rate, 1)
+	if g.Progress.Use != nil {
+		g.Util = g.Progress.Use.Util
+	}
+	g.open(in.v.Now(), false, g.Rate)
+}
+
+// part returns the turns without a pair that does less together than by turns; nil when
+// there is none.
+func (in *introspection) part(turns [][]*guest) [][]sched.GangRef {
+	for i, turn := range turns {
+		if len(turn) != 2 || turn[0].Rate == 0 || turn[1].Rate == 0 {
+			continue
+		}
+		x, y := turn[0], turn[1]
+		a, enough := in.rate(x)
+		b, also := in.rate(y)
+		if !enough || !also || a*1000/x.Rate+b*1000/y.Rate >= 1000 {
+			continue
+		}
+		x.spoil(y.Ref.Job)
+		y.spoil(x.Ref.Job)
+		x.open(in.v.Now(), false, a)
+		y.open(in.v.Now(), false, b)
+		return refsOf(slices.Concat(turns[:i], [][]*guest{{x}, {y}}, turns[i+1:]))
+	}
+	return nil
+}
+
+func (g *guest) spoil(with model.JobID) {
+	g.Bad = append(g.Bad, with)
+	g.Bad = g.Bad[max(len(g.Bad)-mostBad, 0):]
+}
+
+// join returns the turns with the two gangs in one that use their devices least, if they
+// may be packed; nil when there are none.
+func (in *introspection) join(a *sched.Allocation, turns [][]*guest) [][]sched.GangRef {
+	var free []int // turns of one gang of which enough is known
+	for i, turn := range turns {
+		if g := turn[0]; len(turn) == 1 && g.Hints.Packable && g.Gangs == 1 && g.Rate > 0 {
+			free = append(free, i)
+		}
+	}
+	slices.SortStableFunc(free, func(x, y int) int { return cmp.Compare(turns[x][0].Util, turns[y][0].Util) })
+	for n, i := range free {
+		for _, k := range free[n+1:] {
+			x, y := turns[i][0], turns[k][0]
+			if slices.Contains(x.Bad, y.Ref.Job) || !fitTogether(a, x, y) {
+				continue
+			}
+			x.open(in.v.Now(), true, x.Rate)
+			y.open(in.v.Now(), true, y.Rate)
+			pair := []*guest{x, y}
+			rest := slices.Clone(turns)
+			rest[min(i, k)] = pair
+			return refsOf(slices.Delete(rest, max(i, k), max(i, k)+1))
+		}
+	}
+	return nil
+}
+
+// fitTogether reports whether two gangs fit into the memory of an allocation's devices,
+// as far as is known. The core judges.
+func fitTogether(a *sched.Allocation, x, y *guest) bool {
+	m, n := x.memory(), y.memory()
+	return m > 0 && n > 0 && m+n <= a.Memory
+}
+
+func (g *guest) memory() int64 {
+	n := g.Hints.GPUMemoryMB
+	if g.Progress != nil && g.Progress.Use != nil {
+		n = max(n, g.Progress.Use.MemoryMB)
+	}
+	return n
+}
+
+func refsOf(turns [][]*guest) [][]sched.GangRef {
+	var out [][]sched.GangRef
+	for _, turn := range turns {
+		var refs []sched.GangRef
+		for _, g := range turn {
+			refs = append(refs, g.Ref)
+		}
+		out = append(out, refs)
+	}
+	return out
+}
+
+// migrate moves gangs as long as the budget lasts.
+func (in *introspection) migrate(allocs []*sched.Allocation) {
+	if in.v.Free() <= 0 || in.left() <= 0 {
+		return
+	}
+	free := in.v.Free()
+	for _, a := range allocs {
+		w := sched.Wish{Move: true}
+		switch apart := len(a.Nodes) > 1 && in.oneNode(a); {
+		case !a.Steady || int64(a.Leaves) > free || !movable(a):
+			continue
+		case len(a.Turns) > 1: // to leaves of its own
+		case len(a.Gangs) == 1 && apart:
+			w.Within = sched.OneNode
+		default:
+			continue
+		}
+		moved, goOn := in.move(a, w)
+		if !goOn {
+			return
+		}
+		if moved {
+			free -= int64(a.Leaves)
+		}
+	}
+	in.empty()
+}
+
+// oneNode reports whether a gang on several nodes would have room on one.
+func (in *introspection) oneNode(a *sched.Allocation) bool {
+	return slices.ContainsFunc(a.Nodes, func(n int32) bool { _, of := in.v.Idle(n); return of >= int64(a.Leaves) })
+}
+
+// empty lets gangs move off nodes that are almost free, while somebody waits for whom
+// enough is free, but not in one place.
+func (in *introspection) empty() {
+	var waiting []sched.GangRef
+	shapes := map[string]bool{}
+	in.wanting(func(g *sched.GangView) bool {
+		if !g.Delayed && !in.v.Placed(g.Ref) && !shapes[g.Shape] {
+			waiting, shapes[g.Shape] = append(waiting, g.Ref), true
+		}
+		return len(waiting) < mostTried
+	})
+	if len(waiting) == 0 {
+		return
+	}
+	f, almost := survey(in.v), cell.NodeSet{}
+	for n := range in.v.Machines() {
+		if free, of := in.v.Idle(n); f.used[n] == nil || free*1000 >= in.p.free*of {
+			almost = almost.Add(n)
+		}
+	}
+	for _, ref := range waiting {
+		if in.left() <= 0 || !in.yield(sched.Wish{Gang: ref, Only: almost, Clear: &sched.Clear{Settle: in.p.settle, Most: in.left()}}) {
+			return
+		}
+	}
+}
+
+// wanting yields the gangs that wait and for whom enough is free by number, also those that
+// wait for a time: when that comes NextChange is not asked again.
+func (in *introspection) wanting(yield func(*sched.GangView) bool) {
+	q, free := in.v.Queue(), in.v.Free()
+	for g, more := q.Next(); more; {
+		fits := g.Leaves > 1 && int64(g.Leaves) <= free
+		if fits && !yield(&g) {
+			return
+		}
+		if !fits && g.Shape != "" {
+			g, more = q.Pass()
+		} else {
+			g, more = q.Next()
+		}
+	}
+}
+
+// somebodyWaits reports whether there is any such gang.
+func (in *introspection) somebodyWaits() (some bool) {
+	in.wanting(func(*sched.GangView) bool {
+		some = true
+		return false
+	})
+	return some
+}
+
+// move asks for one gang of an allocation that may be moved, the one that ran least
+// first; it reports whether one is on its way, and whether more may be.
+func (in *introspection) move(a *sched.Allocation, w sched.Wish) (moved, goOn bool) {
+	var of []sched.GangView
+	for _, ref := range a.Gangs {
+		if g := in.v.Gang(ref); g.Hints.Checkpoint && g.Started > 0 && g.Started.Add(in.p.settle) <= in.v.Now() {
+			of = append(of, g)
+		}
+	}
+	slices.SortStableFunc(of, func(x, y sched.GangView) int { return cmp.Compare(x.Ran, y.Ran) })
+	if len(of) == 0 {
+		return false, true
+	}
+	w.Gang = of[0].Ref
+	if !in.yield(w) {
+		return false, false
+	}
+	return in.v.Gang(w.Gang).Moved, in.left() > 0
+}
+
+// left is how many gangs may still move within this hour.
+func (in *introspection) left() int { return int(in.p.moves) - len(in.v.Moves()) }

@@ -1,0 +1,226 @@
+package policy
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// genie serves the shortest waiting allowance first (Chen et al., GENIE, TPDS 31(1),
+// 2020): the time that a job may still wait if it is to meet its last deadline by the
+// run time that it declares; of an elastic job, with as many GPUs as make it fastest.
+// Jobs without a deadline come next, as submitted; those that can meet none any more
+// come last. Nobody who can meet a deadline is stopped,
+// but a job that runs and can not makes room for anybody else: the published rule
+// ends it for good, which an order cannot do.
+//
+// An elastic job gets the fewest GPUs that meet its deadline from now on, by the offline
+// model: the throughputs of its model by type and number of GPUs. It waits until so many
+// are free. A job of which the model knows nothing, or that has no deadline which it can
+// meet, has its usual size.
+type genie struct{ *order }
+
+// rankHopeless is added to the rank of those that can meet no deadline any more.
+const rankHopeless = 1 << 62
+
+func newGenie(a *args) sched.Policy {
+	return &genie{&order{
+		quantum: a.quantum(),
+		key: func(g *sched.GangView) sched.Key {
+			if d, ok := lastDeadline(g); ok && remaining(g) != unknown {
+				return sched.Key{Rank: max(int64(d)-fastest(g), 0)}
+			}
+			return sched.Key{Rank: bestEffort}
+		},
+		late: func(v sched.View, r sched.Ranked) (sched.Key, bool) {
+			return sched.Key{Rank: rankHopeless}, r.Key.Rank < int64(v.Now())
+		},
+	}}
+}
+
+// lastDeadline is the last deadline of a gang's job; false when it has none.
+func lastDeadline(g *sched.GangView) (model.Time, bool) {
+	n := len(g.Hints.Deadlines)
+	if n == 0 {
+		return 0, false
+	}
+	return g.Submitted.Add(g.Hints.Deadlines[n-1].After), true
+}
+
+// fastest is how long a gang still takes with the GPUs that make it fastest. Who runs keeps
+// its size.
+func fastest(g *sched.GangView) int64 {
+	left := remaining(g)
+	if !sizable(g) {
+		return left
+	}
+	if g.Started > 0 { // how long it took before was of its usual size, for all we know
+		ran := int64(g.Ran - g.Earlier)
+		return max(atSize(g, max(duration(g)-int64(g.Earlier), 1), declaredOn(g), g.Sizes.Now)-ran, 1)
+	}
+	best := int64(unknown)
+	for _, sku := range skusOf(g) {
+		for _, n := range peaks(g, sku) {
+			best = min(best, atSize(g, left, sku, n))
+		}
+	}
+	return best
+}
+
+// fewest is with how many members, and on which type, a gang meets its deadline on the
+// fewest GPUs that its VC is guaranteed; of equally few, on the type that comes first. The
+// size is 0 where it meets none or nothing is known.
+func (p *genie) fewest(v sched.View, g *sched.GangView) sched.Wish {
+	w := sched.Wish{Gang: g.Ref}
+	d, ok := lastDeadline(g)
+	left := remaining(g)
+	if !ok || left == unknown || !sizable(g) {
+		return w
+	}
+	slack := int64(d) - int64(v.Now())
+	if fastest(g) > slack {
+		return w
+	}
+	pools := v.Pools()
+	for n := g.Sizes.Least; n <= g.Sizes.Most; n++ {
+		for _, pool := range pools {
+			if usable(g, pool.SKU) && v.Usable(g.Ref, pool.SKU) && int64(gpusOf(g, n)) <= pool.Leaves && atSize(g, left, pool.SKU, n) <= slack {
+				w.Size = n
+				if len(pools) > 1 {
+					w.SKU = pool.SKU
+				}
+				return w
+			}
+		}
+	}
+	return w
+}
+
+// Rank implements sched.Policy.
+func (p *genie) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		hopeless := p.hopeless(v)
+		passes := func(ref sched.GangRef) bool {
+			g := v.Gang(ref)
+			_, late := p.late(v, sched.Ranked{Ref: ref, Key: p.key(&g)})
+			return late
+		}
+		from := int64(-1 << 63)
+		if len(hopeless) > 0 || p.promisedLate(v) {
+			from = rankHopeless
+		}
+		for r := range p.waiting(v, from) {
+			g := v.Gang(r.Ref)
+			w := p.fewest(v, &g)
+			if from == rankHopeless && r.Key.Rank < rankHopeless {
+				w.Over, w.Passes = behind(slices.Values(hopeless), r.Key.Rank), passes
+			} else if short(v, &g, w.Size) > 0 {
+				continue
+			}
+			if !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// short is how many GPUs are not free that a size needs.
+func short(v sched.View, g *sched.GangView, size int32) int64 {
+	if size == 0 {
+		return 0
+	}
+	return max(int64(gpusOf(g, size))-v.Free(), 0)
+}
+
+// Restrains implements sched.Restrainer.
+func (p *genie) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+	g := v.Gang(ref)
+	w := p.fewest(v, &g)
+	switch {
+	case w.SKU != "" && !v.Room(ref, w.SKU):
+		return fmt.Sprintf("it needs %s to meet its deadline, and there is no room on these", w.SKU), model.Time(p.key(&g).Rank) + 1
+	case short(v, &g, w.Size) == 0:
+		return "", 0
+	}
+	return fmt.Sprintf("it needs %d of its %d members at once to meet its deadline, on %d GPUs, and %d are free",
+		w.Size, g.Sizes.Most, gpusOf(&g, w.Size), max(v.Free(), 0)), model.Time(p.key(&g).Rank) + 1
+}
+
+// hopeless lists who runs and can meet no deadline any more, the last submitted first.
+func (p *genie) hopeless(v sched.View) []sched.Ranked {
+	var out []sched.Ranked
+	for g := range v.Running() {
+		r := sched.Ranked{Ref: g.Ref, Key: p.key(&g), Order: g.Order, Leaves: g.Leaves}
+		if k, late := p.late(v, r); late {
+			r.Key = k
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b sched.Ranked) int { return compare(b, a) })
+	return out
+}
+
+// promisedLate reports whether cells are promised to one who can meet no deadline any
+// more, or booked: he would be stopped once he has them.
+func (p *genie) promisedLate(v sched.View) bool {
+	for _, waiting := range []iter.Seq[sched.Ranked]{v.Promised(), v.Booked()} {
+		for r := range waiting {
+			if _, late := p.late(v, r); late {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// NextChange implements sched.Timed: who outruns its declaration is hopeless at its
+// deadline, who starts and does not run yet when it could not meet it any more, and who waits
+// for a size when it can meet it with none any more.
+func (p *genie) NextChange(v sched.View) model.Time {
+	var next model.Time
+	sinks := func(d model.Time) {
+		if d+1 > v.Now() && (next == 0 || d+1 < next) {
+			next = d + 1
+		}
+	}
+	for g := range v.Running() {
+		d, ok := lastDeadline(&g)
+		if g.Started == 0 && remaining(&g) != unknown { // it waits as well
+			d = model.Time(p.key(&g).Rank)
+		}
+		if ok {
+			sinks(d)
+		}
+	}
+	for r := range v.Promised() {
+		if r.Key.Rank >= bestEffort {
+			continue
+		}
+		d := model.Time(r.Key.Rank)
+		if g := v.Gang(r.Ref); g.Started > 0 { // it is to move, and runs until then
+			d, _ = lastDeadline(&g)
+		}
+		sinks(d)
+	}
+	if !v.Measured() && !v.Backfills() {
+		return next
+	}
+	for r := range v.Ordered(math.MaxInt64) {
+		at := model.Time(r.Key.Rank) + 1
+		if r.Key.Rank >= bestEffort || next > 0 && at >= next {
+			break
+		}
+		g := v.Gang(r.Ref)
+		if g.Started > 0 { // it has lost its guarantee, and comes nearer to its end as time passes
+			d, _ := lastDeadline(&g)
+			sinks(d)
+		} else if at > v.Now() && (sizable(&g) || v.Backfills()) {
+			return at
+		}
+	}
+	return next
+}

@@ -1,0 +1,528 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/perf"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// hypersched is for experiments: sets of jobs, their trials, of which the best one counts at
+// one deadline (Liaw et al., HyperSched, SoCC'19). The jobs of one app are an experiment, a
+// job without one is alone in its own; its deadline is the first of its trials' last ones.
+// A trial is as good as the loss that it reported last.
+//
+// Trials start with their least size. They are compared on rungs: where a trial has made
+// one part in rf^k of its steps, its loss is recorded, and if it is not among the best
+// one part in rf of those recorded there it is cut: it makes room for others, and goes on
+// when it is among them after all. GPUs that no trial is to start on go to those that
+// run, the best first. As the deadline nears no trial is started any more, so that they
+// all go to the best.
+//
+// What it remembers of a trial are its losses at the rungs, and of the VC those of
+// trials that ended (hypersched_record.go).
+type hypersched struct {
+	// rf=4: one part in so many goes on from a rung; the paper's reduction factor.
+	rf int64
+	// rungs=3: so many, at 1/rf, 1/rf^2 and so on of a trial's steps. (The paper names the
+	// steps of the first instead.)
+	rungs int64
+	// share=uniform deals free GPUs out in turn, the best trial first; top gives the best
+	// all that it can use. Both are the authors'.
+	share string
+	// gain=1.1 is how many times more a trial must get done until the deadline to be
+	// resized; in thousandths, the authors' value.
+	gain int64
+	// restart=30 seconds that a resize costs (ours: the authors measure it).
+	restart model.Duration
+	// round=60 seconds: how often trials that run are compared, and how long one runs
+	// before it may be paused (ours: the authors compare at each report).
+	round model.Duration
+	// end=false; true stops trials that report after the deadline, as the authors do.
+	end bool
+}
+
+func newHypersched(a *args) sched.Policy {
+	return &hypersched{
+		rf:      a.number("rf", 4, 2, 64),
+		rungs:   a.number("rungs", 3, 0, 8),
+		share:   a.choice("share", "uniform", "top"),
+		gain:    a.thousandths("gain", 1100, 1000, 10_000),
+		restart: a.seconds("restart", 30, 0, 86_400),
+		round:   a.seconds("round", 60, 1, 86_400),
+		end:     a.flag("end", false),
+	}
+}
+
+// trial is one gang of an experiment.
+type trial struct {
+	g      sched.GangView
+	runs   bool
+	loss   int64 // that it reported last; the largest before
+	at     []int64
+	target int32 // members that it is to have; 0 is that it is not to run
+}
+
+func newTrial(g *sched.GangView, runs bool) trial {
+	t := trial{g: *g, runs: runs, loss: noLoss, at: readRungs(g.Note)}
+	if g.Progress != nil && g.Progress.Loss != "" {
+		t.loss = billionths(g.Progress.Loss)
+	}
+	return t
+}
+
+// byLoss orders trials, the best first.
+func byLoss(a, b *trial) int {
+	return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.g.Order, b.g.Order), cmp.Compare(a.g.Ref.Gang, b.g.Ref.Gang))
+}
+
+// byTurn orders trials as they are to go on: who was farther first.
+func byTurn(a, b *trial) int { return cmp.Or(cmp.Compare(len(b.at), len(a.at)), byLoss(a, b)) }
+
+// experiment is a set of trials.
+type experiment struct {
+	of       named
+	deadline model.Time // 0 is none
+	order    int64      // of the first trial
+	live     []*trial   // that run, as they are to go on
+	late     []*trial   // that wait for an upgrade, the same
+	waits    *waits     // all others that wait
+	past     rungs      // of trials that ended
+	rungs    rungs      // of live and late ones
+	bars     []int64    // by rung: who had a larger loss there is not among the best
+	given    []*trial   // that wait and are to start
+	busy     bool       // some trial is to run
+	exploit  bool       // it starts no more of them
+}
+
+// least is the smallest size of a trial, of one size the only one.
+func (t *trial) least() int32 { return max(t.g.Sizes.Least, 1) }
+
+// gpus is how many a trial has with so many members.
+func (t *trial) gpus(members int32) int64 {
+	if t.g.Sizes.Most == 0 {
+		return int64(t.g.Leaves)
+	}
+	return int64(gpusOf(&t.g, members))
+}
+
+// holds is how many it holds.
+func (t *trial) holds() int64 { return t.gpus(t.members()) }
+
+// members is how many hold cells.
+func (t *trial) members() int32 { return max(t.g.Sizes.Live, t.least()) }
+
+// cost is how many GPUs others could have that a trial takes with so many members: those
+// that are bad are of no use to them.
+func (s *study) cost(t *trial, members int32) int64 {
+	n := t.gpus(members)
+	if t.runs {
+		n -= s.v.Ill(t.g.Ref, members)
+	}
+	return n
+}
+
+// speed is how fast it is with so many members; without a measure it grows with them.
+func (t *trial) speed(members int32) int64 {
+	if rate := perf.On(t.g.Speeds, declaredOn(&t.g), int32(t.gpus(members))); rate > 0 {
+		return rate
+	}
+	return t.gpus(members)
+}
+
+// left is the time until an experiment's deadline, not below 0; a long time where it has
+// none.
+func (e *experiment) left(now model.Time) int64 {
+	if e.deadline == 0 {
+		return maxLease * int64(model.Second)
+	}
+	return max(int64(e.deadline-now), 0)
+}
+
+// urgency orders experiments: the first deadline first, then those without one, then those
+// whose deadline has passed.
+func (e *experiment) urgency(now model.Time) int64 {
+	switch {
+	case e.deadline == 0:
+		return math.MaxInt64 - 1
+	case e.deadline <= now:
+		return math.MaxInt64
+	}
+	return int64(e.deadline)
+}
+
+// study is what a look sees: all experiments, the first deadline first, with what is to
+// become of their trials.
+type study struct {
+	p      *hypersched
+	v      sched.View
+	kept   *kept
+	all    []*experiment
+	at     map[named]*experiment
+	budget int64 // GPUs that nobody was given yet
+	ready  int64 // of all, those that are free or about to be
+	mem    *searches
+}
+
+// newStudy takes the memory of the study before, which close gives back.
+func (p *hypersched) newStudy(v sched.View) *study {
+	s := &study{p: p, v: v, at: map[named]*experiment{}}
+	scratch := v.Scratch()
+	if s.mem, _ = (*scratch).(*searches); s.mem == nil {
+		s.mem = &searches{}
+	}
+	*scratch, s.mem.trials = nil, s.mem.trials[:0] // while it is in use
+	return s
+}
+
+func (s *study) close() {
+	for _, e := range s.all {
+		for _, t := range e.given {
+			t.target = 0 // who waits is kept for the next look
+		}
+	}
+	*s.v.Scratch() = s.mem
+}
+
+// study reads who runs, and of who waits what is kept, and plans.
+func (p *hypersched) study(v sched.View) *study {
+	s := p.newStudy(v)
+	s.ready = v.Guaranteed() - v.Bad()
+	for _, n := range v.Holders(sched.ByUser) {
+		s.ready -= n
+	}
+	s.budget = s.ready
+	for g := range v.Running() {
+		t, e := s.add(&g, true)
+		e.live = append(e.live, t)
+		s.budget += s.cost(t, t.members())
+	}
+	kept, late := v.Kept()
+	for i := range late {
+		t, e := s.add(&late[i], false)
+		e.late = append(e.late, t)
+		s.promised(t)
+	}
+	s.kept = asKept(kept)
+	for _, t := range s.kept.singles {
+		s.promised(t)
+	}
+	for _, w := range s.kept.all {
+		e := s.experiment(w.of)
+		e.waits = w
+		e.began(w.orders[0], w.deadline())
+	}
+	past := s.mem.ended(v.VC(), v.Note(0))
+	for _, e := range s.all {
+		e.past = past[e.of.app]
+		e.judge(p, v.Now())
+	}
+	slices.SortFunc(s.all, func(a, b *experiment) int {
+		return cmp.Or(cmp.Compare(a.urgency(v.Now()), b.urgency(v.Now())), cmp.Compare(a.order, b.order), a.of.compare(b.of))
+	})
+	s.plan()
+	return s
+}
+
+// promised counts what a trial that waits was promised.
+func (s *study) promised(t *trial) {
+	if s.v.Placed(t.g.Ref) {
+		s.budget += t.gpus(t.least())
+	}
+}
+
+// experiment finds one by its name, or begins it.
+func (s *study) experiment(of named) *experiment {
+	e := s.at[of]
+	if e == nil {
+		e = &experiment{of: of, order: math.MaxInt64, waits: &waits{}}
+		s.at[of] = e
+		s.all = append(s.all, e)
+	}
+	return e
+}
+
+// add makes a trial that is not kept, and finds its experiment.
+func (s *study) add(g *sched.GangView, runs bool) (*trial, *experiment) {
+	t, e := s.mem.trial(), s.experiment(nameOf(g))
+	*t = newTrial(g, runs)
+	d, _ := lastDeadline(g)
+	e.began(g.Order, d)
+	e.rungs.add(t.at)
+	return t, e
+}
+
+// began notes the order and the deadline of a trial, 0 of one without.
+func (e *experiment) began(order int64, deadline model.Time) {
+	e.order = min(e.order, order)
+	if deadline != 0 && (e.deadline == 0 || deadline < e.deadline) {
+		e.deadline = deadline
+	}
+}
+
+// judge says who is cut, and whether the experiment starts no more trials.
+func (e *experiment) judge(p *hypersched, now model.Time) {
+	slices.SortFunc(e.live, byTurn)
+	slices.SortFunc(e.late, byTurn)
+	e.compare(p)
+	longest := last(e.waits.ran)
+	var lasts []int64 // of whole trials
+	for _, list := range [2][]*trial{e.live, e.late} {
+		for _, t := range list {
+			longest = max(longest, int64(t.g.Ran))
+			if d := cmp.Or(shows(&t.g), int64(t.g.Hints.Duration)); d > 0 {
+				put(&lasts, d)
+			}
+		}
+	}
+	e.exploit = e.deadline > 0 && e.left(now) < p.until(longest, lasts, e.waits.lasts)
+}
+
+// compare finds the bars. Who starts while this look is taken does not change them.
+func (e *experiment) compare(p *hypersched) {
+	e.bars = nil
+	for k := 0; ; k++ {
+		all := [3][]int64{e.past.at(k), e.rungs.at(k), e.waits.rungs.at(k)}
+		n := len(all[0]) + len(all[1]) + len(all[2])
+		if n == 0 {
+			return
+		}
+		e.bars = append(e.bars, kth((n+int(p.rf)-1)/int(p.rf)-1, all[:]...))
+	}
+}
+
+// cut reports whether a trial is not among the best of the last rung that it reached.
+func (e *experiment) cut(t *trial) bool {
+	rung := len(t.at) - 1
+	return rung >= 0 && t.at[rung] > e.bars[rung]
+}
+
+// waiting yields those that wait, as they are to go on.
+func (e *experiment) waiting(yield func(*trial) bool) {
+	late := e.late
+	for _, t := range e.waits.trials {
+		for ; len(late) > 0 && byTurn(late[0], t) < 0; late = late[1:] {
+			if !yield(late[0]) {
+				return
+			}
+		}
+		if !yield(t) {
+			return
+		}
+	}
+	for _, t := range late {
+		if !yield(t) {
+			return
+		}
+	}
+}
+
+// least is how many GPUs the smallest of those that wait needs; more than there are where
+// nobody waits.
+func (e *experiment) least() int64 {
+	least := int64(math.MaxInt64)
+	if len(e.waits.leasts) > 0 {
+		least = e.waits.leasts[0]
+	}
+	for _, t := range e.late {
+		least = min(least, t.gpus(t.least()))
+	}
+	return least
+}
+
+// plan gives out the GPUs: the least size to who is not cut, what is left to these as far as
+// it serves them, and the rest to who is cut. An experiment stops no trial of another.
+func (s *study) plan() {
+	for _, e := range s.all {
+		for _, t := range e.live {
+			if !e.cut(t) {
+				s.give(e, t)
+			}
+		}
+	}
+	for _, e := range s.all {
+		least := e.least()
+		for t := range e.waiting {
+			if e.exploit || s.budget < least {
+				break
+			}
+			if !e.cut(t) {
+				s.give(e, t)
+			}
+		}
+	}
+	for _, e := range s.all {
+		s.share(e)
+	}
+	for _, e := range s.all {
+		s.spare(e)
+	}
+}
+
+// spare gives what is left to the others of an experiment, those that run first.
+func (s *study) spare(e *experiment) {
+	for _, t := range e.live {
+		if t.target == 0 {
+			s.give(e, t)
+		}
+	}
+	least := e.least()
+	for t := range e.waiting {
+		if s.budget < least || !s.may(e) {
+			return
+		}
+		if t.target == 0 {
+			s.give(e, t)
+		}
+	}
+}
+
+// give lets a trial run with its least size, if there is room.
+func (s *study) give(e *experiment, t *trial) {
+	n := s.cost(t, t.least())
+	if n > s.budget || !t.runs && s.v.Gang(t.g.Ref).Delayed {
+		return
+	}
+	t.target, e.busy = t.least(), true
+	s.budget -= n
+	if !t.runs {
+		e.given = append(e.given, t)
+	}
+}
+
+// share gives GPUs to the trials of an experiment that are to run, the best first.
+func (s *study) share(e *experiment) {
+	all := slices.Concat(e.live, e.given)
+	slices.SortFunc(all, byLoss)
+	for again := true; again; {
+		again = false
+		for _, t := range all {
+			for t.target > 0 && t.target < t.g.Sizes.Most && s.more(t) <= s.budget && t.speed(t.target+1) > t.speed(t.target) {
+				s.budget -= s.more(t)
+				t.target++
+				if again = true; s.p.share == "uniform" {
+					break
+				}
+			}
+		}
+	}
+	left := e.left(s.v.Now())
+	for _, t := range e.live {
+		now := t.g.Sizes.Now
+		if t.target <= now || s.p.pays(t, left) {
+			continue
+		}
+		s.budget += s.cost(t, t.target) - s.cost(t, max(now, t.least()))
+		t.target = max(now, t.least())
+	}
+}
+
+// more is what one member more takes.
+func (s *study) more(t *trial) int64 { return s.cost(t, t.target+1) - s.cost(t, t.target) }
+
+// pays reports whether a trial that runs gets so much more done by another size.
+func (p *hypersched) pays(t *trial, left int64) bool {
+	after := scale(max(left-int64(p.restart), 0), t.speed(t.target), max(t.speed(t.g.Sizes.Now), 1))
+	return after > scale(left, p.gain, 1000)
+}
+
+// size is what a trial is wished; a gang of one size is wished none.
+func (t *trial) size() int32 {
+	if t.g.Sizes.Most == 0 {
+		return 0
+	}
+	return t.target
+}
+
+// Rank implements sched.Policy: who is to start, and then who fits though it is not, where
+// the others found no place.
+func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		s := p.study(v)
+		defer s.close()
+		missed, waits, rest := false, false, make([][]*trial, len(s.all))
+		for i, e := range s.all {
+			if v.Free() >= e.least() { // else nothing will be left to them
+				rest[i] = slices.Collect(e.waiting)
+			}
+		}
+		for _, e := range s.all {
+			for _, t := range e.live { // what a trial is to grow by is not for who is cut, either
+				missed = missed || t.target > 0 && t.gpus(t.target) > t.holds()
+			}
+			slices.SortFunc(e.given, byTurn)
+			for _, t := range e.given {
+				if !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
+					return
+				}
+				waits = waits || !v.Placed(t.g.Ref)
+			}
+		}
+		makes := false
+		for range s.cuts {
+			makes = waits
+			break
+		}
+		for i, e := range s.all {
+			if !s.rest(e, rest[i], missed || waits, yield) {
+				return
+			}
+		}
+		if makes { // who runs makes room for it, at once: else a lower priority would be stopped by the next look
+			yield(sched.Wish{Last: true})
+		}
+	}
+}
+
+// rest wishes for those of an experiment that are not to start, as long as leaves are free;
+// false when no more wishes are heard.
+func (s *study) rest(e *experiment, rest []*trial, missed bool, yield func(sched.Wish) bool) bool {
+	for _, t := range rest {
+		if s.v.Free() == 0 || !s.may(e) {
+			break
+		}
+		again := e.cut(t) && (missed || s.v.Now() < t.g.Since.Add(s.p.round))
+		if t.target > 0 || again || t.gpus(t.least()) > s.v.Free() {
+			continue
+		}
+		t.target, e.busy, e.given = t.least(), true, append(e.given, t)
+		if !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
+			return false
+		}
+	}
+	return true
+}
+
+// may reports whether a trial that waits may start at all.
+func (s *study) may(e *experiment) bool {
+	return !e.exploit || !e.busy || e.left(s.v.Now()) == 0
+}
+
+// Paced implements sched.Paced.
+func (*hypersched) Paced() {}
+
+// Restrains implements sched.Restrainer.
+func (p *hypersched) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+	s := p.study(v)
+	defer s.close()
+	g := v.Gang(ref)
+	e := s.at[nameOf(&g)]
+	if e == nil {
+		return "", 0
+	}
+	for t := range e.waiting {
+		switch {
+		case t.g.Ref != ref || t.target > 0:
+		case e.cut(t):
+			return fmt.Sprintf("its loss of %s at rung %d is not among the best of its experiment: it goes on when that changes or GPUs are idle", amount(t.at[len(t.at)-1]), len(t.at)), 0
+		case e.exploit:
+			return "its experiment starts no new trials before its deadline", e.deadline
+		}
+	}
+	return "", 0
+}

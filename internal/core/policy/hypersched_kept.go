@@ -1,0 +1,254 @@
+package policy
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// What hypersched keeps of the trials that wait, so that a look reads who runs and what
+// changed, however many wait.
+
+// named tells experiments apart: by app, or by the gang that is alone in its own.
+type named struct {
+	app string
+	ref sched.GangRef
+}
+
+func nameOf(g *sched.GangView) named {
+	if g.Hints.App != "" {
+		return named{app: g.Hints.App}
+	}
+	return named{ref: g.Ref}
+}
+
+func (n named) compare(o named) int {
+	return cmp.Or(cmp.Compare(n.app, o.app), cmp.Compare(n.ref.Job, o.ref.Job), cmp.Compare(n.ref.Gang, o.ref.Gang))
+}
+
+// rungs are the losses that trials had at each rung, rising.
+type rungs [][]int64
+
+// add adds those of a trial.
+func (r *rungs) add(at []int64) {
+	for k, loss := range at {
+		if k == len(*r) {
+			*r = append(*r, nil)
+		}
+		put(&(*r)[k], loss)
+	}
+}
+
+// drop takes them out.
+func (r *rungs) drop(at []int64) {
+	for k, loss := range at {
+		take(&(*r)[k], loss)
+	}
+	for n := len(*r); n > 0 && len((*r)[n-1]) == 0; n-- { // who came to a rung came to those before it
+		*r = without(*r, n-1)
+	}
+}
+
+// put adds a number to rising ones.
+func put(list *[]int64, n int64) {
+	i, _ := slices.BinarySearch(*list, n)
+	*list = slices.Insert(*list, i, n)
+}
+
+// take takes one out that is among them.
+func take(list *[]int64, n int64) {
+	i, _ := slices.BinarySearch(*list, n)
+	*list = without(*list, i)
+}
+
+// without takes one out; a list that ends up empty is none.
+func without[T any](list []T, i int) []T {
+	if len(list) == 1 {
+		return nil
+	}
+	return slices.Delete(list, i, i+1)
+}
+
+// last is the largest of rising numbers, 0 of none.
+func last(list []int64) int64 {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[len(list)-1]
+}
+
+// at are those at a rung; none where nobody came to it.
+func (r rungs) at(k int) []int64 {
+	if k >= len(r) {
+		return nil
+	}
+	return r[k]
+}
+
+// kth is the number at a place, from 0, of all in some lists of rising ones: the first up to
+// which there are more than so many.
+func kth(k int, lists ...[]int64) int64 {
+	best := int64(math.MaxInt64)
+	for _, list := range lists {
+		i := sort.Search(len(list), func(i int) bool { return list[i] >= best || upTo(list[i], lists) > k })
+		if i < len(list) {
+			best = min(best, list[i])
+		}
+	}
+	return best
+}
+
+// upTo is how many numbers in lists are not larger than one.
+func upTo(n int64, lists [][]int64) int {
+	sum := 0
+	for _, list := range lists {
+		sum += sort.Search(len(list), func(i int) bool { return list[i] > n })
+	}
+	return sum
+}
+
+// waits are the trials of one experiment that wait, but for an upgrade. All lists rise.
+type waits struct {
+	of     named
+	trials []*trial // as they are to go on
+	rungs  rungs
+	orders []int64 // of submission
+	ran    []int64 // how long each ran
+	lasts  []int64 // how long they take in all, of those that declare it
+	ends   []int64 // deadlines, of those that have one
+	leasts []int64 // GPUs that each needs
+}
+
+// deadline is the first of all; 0 is none.
+func (w *waits) deadline() model.Time {
+	if len(w.ends) == 0 {
+		return 0
+	}
+	return model.Time(w.ends[0])
+}
+
+// change does the same to each list of numbers.
+func (w *waits) change(t *trial, do func(*[]int64, int64)) {
+	do(&w.orders, t.g.Order)
+	do(&w.ran, int64(t.g.Ran))
+	do(&w.leasts, t.gpus(t.least()))
+	if d := int64(t.g.Hints.Duration); d > 0 {
+		do(&w.lasts, d)
+	}
+	if d, ok := lastDeadline(&t.g); ok && d != 0 {
+		do(&w.ends, int64(d))
+	}
+}
+
+// kept is sched.Keeping of hypersched.
+type kept struct {
+	at      map[sched.GangRef]*trial
+	all     []*waits // in order of their names; none is empty
+	singles []*trial // that may have been promised cells, as they are to go on
+}
+
+// Keep implements sched.Keeper.
+func (*hypersched) Keep() sched.Keeping { return &kept{at: map[sched.GangRef]*trial{}} }
+
+// asKept is what is kept; of nobody where nothing is.
+func asKept(k sched.Keeping) *kept {
+	if k, ok := k.(*kept); ok {
+		return k
+	}
+	return &kept{}
+}
+
+func (k *kept) find(of named) (int, bool) {
+	return slices.BinarySearchFunc(k.all, of, func(w *waits, of named) int { return w.of.compare(of) })
+}
+
+// Add implements sched.Keeping.
+func (k *kept) Add(g *sched.GangView) {
+	t := newTrial(g, false)
+	i, found := k.find(nameOf(g))
+	if !found {
+		k.all = slices.Insert(k.all, i, &waits{of: nameOf(g)})
+	}
+	w := k.all[i]
+	w.change(&t, put)
+	w.rungs.add(t.at)
+	addTrial(&w.trials, &t)
+	if g.Shape == "" {
+		addTrial(&k.singles, &t)
+	}
+	k.at[g.Ref] = &t
+}
+
+// Drop implements sched.Keeping.
+func (k *kept) Drop(ref sched.GangRef) {
+	t := k.at[ref]
+	if t == nil {
+		return
+	}
+	delete(k.at, ref)
+	i, _ := k.find(nameOf(&t.g))
+	w := k.all[i]
+	w.change(t, take)
+	w.rungs.drop(t.at)
+	dropTrial(&w.trials, t)
+	if t.g.Shape == "" {
+		dropTrial(&k.singles, t)
+	}
+	if len(w.trials) == 0 {
+		k.all = without(k.all, i)
+	}
+}
+
+func addTrial(list *[]*trial, t *trial) {
+	i, _ := slices.BinarySearchFunc(*list, t, byTurn)
+	*list = slices.Insert(*list, i, t)
+}
+
+func dropTrial(list *[]*trial, t *trial) {
+	i, _ := slices.BinarySearchFunc(*list, t, byTurn)
+	*list = without(*list, i)
+}
+
+// NextChange implements sched.Timed: trials that run are compared once in a round. Experiments of
+// which all wait cease to start trials at an instant, and come to their deadlines.
+func (p *hypersched) NextChange(v sched.View) model.Time {
+	next, runs := model.Time(0), map[named]bool{}
+	for g := range v.Running() {
+		runs[nameOf(&g)] = true
+	}
+	kept, late := v.Kept()
+	for i := range late {
+		runs[nameOf(&late[i])] = true
+	}
+	if len(runs) > 0 {
+		next = (v.Now()/model.Time(p.round) + 1) * model.Time(p.round)
+	}
+	for _, w := range asKept(kept).all {
+		if w.deadline() == 0 || runs[w.of] {
+			continue
+		}
+		for _, at := range [2]model.Time{w.deadline() - model.Time(p.until(last(w.ran), w.lasts)) + 1, w.deadline()} {
+			if at > v.Now() && (next == 0 || at < next) {
+				next = at
+			}
+		}
+	}
+	return next
+}
+
+// until is how long before its deadline an experiment ceases to start trials: as long as the
+// longest of them ran times rf, at most the median of how long they take in all, where some say so.
+func (p *hypersched) until(longest int64, lasts ...[]int64) int64 {
+	until, n := times(longest, int32(p.rf)), 0
+	for _, list := range lasts {
+		n += len(list)
+	}
+	if n > 0 {
+		until = min(until, kth(n/2, lasts...))
+	}
+	return until
+}

@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// Tune implements sched.Tuner: trials grow, and who is to have less makes room as far as
+// somebody is to have more.
+func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		s := p.study(v)
+		defer s.close()
+		for _, e := range s.all {
+			slices.SortFunc(e.live, byLoss)
+			for _, t := range e.live {
+				if t.grows() > 0 && !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
+					return
+				}
+			}
+		}
+		for w := range s.cuts {
+			if !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// grows is how many GPUs more a trial that runs is to have.
+func (t *trial) grows() int64 {
+	if t.target == 0 {
+		return 0
+	}
+	return max(t.gpus(t.target)-t.holds(), 0)
+}
+
+// cuts yields the wishes by which trials that run make room for who is to start or to grow, as far
+// as that is needed: those that are to have less, the last of the last experiment first.
+func (s *study) cuts(yield func(sched.Wish) bool) {
+	needed := -s.ready
+	for _, e := range s.all {
+		for _, t := range e.given {
+			needed += t.gpus(t.target)
+		}
+		for _, t := range e.live {
+			needed += t.grows()
+		}
+	}
+	for t := range s.worst {
+		w, frees := s.less(t)
+		if needed <= 0 || frees == 0 {
+			continue
+		}
+		if needed -= frees; !yield(w) {
+			return
+		}
+	}
+}
+
+// worst yields the trials that run, the last of the last experiment first.
+func (s *study) worst(yield func(*trial) bool) {
+	for _, e := range slices.Backward(s.all) {
+		for _, t := range slices.Backward(e.live) {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// less is the wish by which a trial that runs comes to what it is to have, and how many
+// GPUs that frees: 0 where it is not to have less, would lose its work, or is to stop and
+// has not run for a round yet.
+func (s *study) less(t *trial) (sched.Wish, int64) {
+	holds := s.cost(t, t.members())
+	switch {
+	case t.target == 0 && !t.g.Hints.Checkpoint:
+		return sched.Wish{}, 0
+	case t.target == 0 && (t.g.Started == 0 || t.g.Started.Add(s.p.round) > s.v.Now()):
+		return sched.Wish{}, 0
+	case t.target == 0:
+		return sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, holds
+	}
+	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(holds-s.cost(t, t.target), 0)
+}

@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"bytes"
+	"iter"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// learned is gittins with learn=yes: once enough jobs of the VC have ended, their service
+// takes the place of the history that was given.
+//
+// What it remembers of the VC is how many gangs ended with about so much service, in
+// GPU-seconds: "5:12/6:3" are 12 in the class 5 and 3 in 6. A class is half a doubling, so a
+// note has at most some eighty numbers; when they sum to more than keptHistory all are
+// halved, so what is long ago fades.
+type learned struct {
+	levels
+	given gittins
+	tiresias
+	quantum model.Duration
+}
+
+// Quantum implements sched.Sparing.
+func (p *learned) Quantum() model.Duration { return p.quantum }
+
+const (
+	leastHistory = 50   // gangs that ended, below which the given history counts
+	keptHistory  = 4000 // gangs that a note counts at most
+)
+
+// classOf is the class of so many GPU-seconds, from 0.
+func classOf(seconds int64) int {
+	n := bits.Len64(uint64(max(seconds, 1))) - 1
+	half := 0
+	if n > 0 {
+		half = int(uint64(seconds) >> (n - 1) & 1)
+	}
+	return 2*n + half
+}
+
+// middle is the middle of a class.
+func middle(class int) int64 {
+	low := int64(2+class%2) << (class / 2) / 2
+	return max(low+low/4, 1)
+}
+
+// maxClass bounds what a note may say.
+const maxClass = 2 * 62
+
+// readHistory reads a note.
+func readHistory(note []byte) (counts [maxClass]int64, sum int64) {
+	for part := range bytes.SplitSeq(note, []byte("/")) {
+		class, n, _ := bytes.Cut(part, []byte(":"))
+		k, err1 := strconv.Atoi(string(class))
+		c, err2 := strconv.ParseInt(string(n), 10, 32)
+		if err1 == nil && err2 == nil && k >= 0 && k < maxClass && c > 0 {
+			counts[k] += c
+			sum += c
+		}
+	}
+	return counts, sum
+}
+
+// Learn implements sched.Learner. A gang that never ran says nothing.
+func (p *learned) Learn(note []byte, g *sched.GangView) []byte {
+	seconds := service(g) / int64(model.Second)
+	if g.Ran <= 0 {
+		return nil
+	}
+	counts, sum := readHistory(note)
+	counts[min(classOf(seconds), maxClass-1)]++
+	if sum+1 > keptHistory {
+		for i := range counts {
+			counts[i] /= 2
+		}
+	}
+	var out []byte
+	for class, n := range counts {
+		if n == 0 {
+			continue
+		}
+		if out != nil {
+			out = append(out, '/')
+		}
+		out = strconv.AppendInt(append(strconv.AppendInt(out, int64(class), 10), ':'), n, 10)
+	}
+	return out
+}
+
+// history is what counts now.
+func (p *learned) history(v sched.View) *gittins {
+	counts, sum := readHistory(v.Note(0))
+	if sum < leastHistory {
+		return &p.given
+	}
+	h := gittins{delta: p.given.delta}
+	for class, n := range counts {
+		for range n {
+			h.past = append(h.past, middle(class))
+		}
+	}
+	h.add()
+	return &h
+}
+
+// Rank implements sched.Policy. The history changes, so an order by keys that stay does
+// not do; it is made anew at each look.
+func (p *learned) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		for w := range p.promotions(p.levels, v) {
+			if !yield(w) {
+				return
+			}
+		}
+		h := p.history(v)
+		ranked := func(gangs iter.Seq[sched.GangView]) (out []sched.Ranked) {
+			for g := range gangs {
+				out = append(out, sched.Ranked{Ref: g.Ref, Key: h.key(p.levels, p.fresh(&g)), Order: g.Order, Leaves: g.Leaves})
+			}
+			slices.SortFunc(out, compare)
+			return out
+		}
+		run := ranked(v.Running())
+		slices.Reverse(run)
+		for _, g := range ranked(v.Waiting()) {
+			w := sched.Wish{Gang: g.Ref, Within: p.within(v, g.Ref)}
+			if len(run) > 0 && run[0].Key.Rank > g.Key.Rank {
+				w.Over = behind(slices.Values(run), g.Key.Rank)
+			} else if int64(g.Leaves) > v.Free() {
+				continue
+			}
+			if !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// NextChange implements sched.Timed: when the key of some gang that runs changes, or one
+// that waits has starved.
+func (p *learned) NextChange(v sched.View) model.Time {
+	h, next := p.history(v), p.next(p.levels, v)
+	for g := range v.Running() {
+		if t := h.until(p.levels, v.Now(), p.fresh(&g)); t > 0 && (next == 0 || t < next) {
+			next = t
+		}
+	}
+	return next
+}

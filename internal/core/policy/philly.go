@@ -1,0 +1,157 @@
+package policy
+
+import (
+	"iter"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// philly is how Microsoft's Philly cluster placed its jobs (Jeon et al., ATC'19): in
+// order of submission, passing over what does not fit, and as close together as may
+// be. A gang insists on one switch, then on one node, then on one rack, each for some
+// time from when it began to wait; only then may it be anywhere. Smaller gangs insist
+// longer: good places come sooner for them.
+//
+// Jobs that failed in a way that a retry does not mend are not retried.
+type philly struct {
+	// patience is how long a gang insists on each level, 0 not at all and below 0
+	// for ever: switch=0, node=300 and rack=300 seconds, where the paper tries for two to
+	// three minutes, waits for two, and does that a few times.
+	patience [3]model.Duration
+	// small=8: gangs of fewer leaves insist longer, by the same time again for each
+	// halving (ours: the paper says only that smaller jobs relax later).
+	small int64
+	// permanent are exit codes that are not retried, such as 1/2/126/127/139.
+	permanent []int64
+	// first attempts have a pool.
+	probe
+}
+
+// phillyLevels are what a gang insists on, in this order.
+var phillyLevels = [...]sched.Within{sched.OneSwitch, sched.OneNode, sched.OneRack}
+
+func newPhilly(a *args) sched.Policy {
+	p := &philly{small: a.number("small", 8, 1, 1<<20), permanent: a.list("permanent", nil, true)}
+	for i, key := range []string{"switch", "node", "rack"} {
+		p.patience[i] = a.patience(key, []model.Duration{0, 300, 300}[i]*model.Second)
+	}
+	p.probe = newProbe(a)
+	switch e := newEarly(a); {
+	case e.mode != "off" && p.nodes > 0:
+		return &provingAttentive{&probing{p}, e}
+	case e.mode != "off":
+		return &attentive{p, e}
+	case p.nodes > 0:
+		return &probing{p}
+	}
+	return p
+}
+
+// attentive is philly with early stopping.
+type attentive struct {
+	*philly
+	early
+}
+
+// Key implements sched.Keyed: all are alike, so the order is that of submission.
+func (p *philly) Key(*sched.GangView) sched.Key { return sched.Key{} }
+
+// Dedicates implements sched.Dedicator.
+func (p *philly) Dedicates() {}
+
+// Permanent implements sched.Judge.
+func (p *philly) Permanent(e sched.Exit) bool {
+	return e.Cause == "" && slices.Contains(p.permanent, int64(e.Code))
+}
+
+// times is how many times longer than a large gang one insists.
+func (p *philly) times(leaves int32) int64 {
+	return 1 + int64(bits.Len64(uint64((p.small-1)/int64(max(leaves, 1)))))
+}
+
+// Placing implements sched.Placing.
+func (p *philly) Placing() bool { return true }
+
+// within is what a gang insists on now, and until when; 0 is for ever.
+func (p *philly) within(g *sched.GangView, now model.Time) (sched.Within, model.Time) {
+	until := g.Since
+	for i, d := range p.patience {
+		if g.Leaves == 1 {
+			break // as close as can be anywhere
+		}
+		if d < 0 {
+			return phillyLevels[i], 0
+		}
+		if until = until.Add(d * model.Duration(p.times(g.Leaves))); now < until {
+			return phillyLevels[i], until
+		}
+	}
+	return sched.Anywhere, 0
+}
+
+// insists is within, but under backfill nobody insists on anything: a booking is for where
+// there will be room.
+func (p *philly) insists(v sched.View, g *sched.GangView) (sched.Within, model.Time) {
+	if v.Backfills() {
+		return sched.Anywhere, 0
+	}
+	return p.within(g, v.Now())
+}
+
+// Rank implements sched.Policy.
+func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		pool := p.proving(v)
+		for r := range v.Ordered(math.MinInt64) {
+			g := v.Gang(r.Ref)
+			w, _ := p.insists(v, &g)
+			was := v.Placed(r.Ref)
+			if !was && pool.holds(&g) {
+				if pool.held++; pool.held == mostHeld {
+					return
+				}
+				continue
+			}
+			if !yield(pool.wish(sched.Wish{Gang: r.Ref, Within: w}, &g)) {
+				return
+			}
+			if p.nodes > 0 && !was && v.Placed(r.Ref) {
+				pool.placed(&g)
+			}
+		}
+	}
+}
+
+// NextChange implements sched.Timed: the first gang to give in, or to have proven itself.
+func (p *philly) NextChange(v sched.View) model.Time {
+	next := p.proving(v).next(v)
+	for g := range v.Waiting() {
+		if _, until := p.insists(v, &g); until > 0 && (next == 0 || until < next) {
+			next = until
+		}
+	}
+	return next
+}
+
+// Restrains implements sched.Restrainer.
+func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+	g := v.Gang(ref)
+	if pool := p.proving(v); !v.Placed(ref) {
+		if why := pool.why(v, &g); why != "" {
+			return why, pool.next(v)
+		}
+	}
+	switch w, until := p.insists(v, &g); w {
+	case sched.OneSwitch:
+		return "its policy " + sched.WaitsForRoom + " under one switch", until
+	case sched.OneNode:
+		return "its policy " + sched.WaitsForRoom + " on one node, or on few", until
+	case sched.OneRack:
+		return "its policy " + sched.WaitsForRoom + " in one rack, or in few", until
+	}
+	return "", 0
+}

@@ -1,0 +1,481 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy/leases"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// planned is a guaranteed gang as a plan sees it.
+type planned struct {
+	g    sched.GangView
+	r    record
+	pool int // -1 where the VC has no leaves of that type any more
+	gpus leases.Rounded
+	has  int32 // GPUs, as it runs
+	need int64 // leases, 0 when it has outrun its estimate
+	// with are the leases with which it was promised its deadline, where no plan has it yet.
+	with leases.Vector
+}
+
+// ends is how many leases from a first one on end before each deadline.
+func (l *look) ends(g *sched.GangView, first int64) []int32 {
+	out := make([]int32, len(g.Hints.Deadlines))
+	for i, d := range g.Hints.Deadlines {
+		out[i] = int32(min(max(int64(g.Submitted.Add(d.After))/int64(l.lease)-first, 0), leases.MaxLeases))
+	}
+	return out
+}
+
+// need is how many leases a gang needs that has so much left: less than a twentieth
+// of a lease, which starting late may cost, is no lease.
+func (c *chronus) need(left int64) int64 {
+	if left <= 0 {
+		return 0
+	}
+	left = max(left-int64(c.lease)/20, 1)
+	return (left-1)/int64(c.lease) + 1
+}
+
+// rounded is a number of GPUs of a gang as it is planned in a pool.
+func (l *look) rounded(g *sched.GangView, gpus int32, pool int) leases.Rounded {
+	node := int(l.pools[pool].part)
+	r := leases.RoundUp(int(gpus), node)
+	if l.split && int(gpus) > node {
+		r = leases.Split(int(gpus), node)
+	}
+	if more := l.pieces(g, gpus, pool) - r.GPUs; more > 0 {
+		r.GPUs, r.Waste = r.GPUs+more, r.Waste+more
+	}
+	return r
+}
+
+// pieces is how many GPUs the tasks of a gang need at most, wherever they stand: each counts as
+// the part of a node that holds the largest of them (chronus_holders.go says why). In a pool
+// that is one node they need no more than they have.
+func (l *look) pieces(g *sched.GangView, gpus int32, pool int) int {
+	p := &l.pools[pool]
+	if p.Leaves <= int64(p.part) {
+		return 0
+	}
+	tasks := int64(max(membersOn(g, gpus)-g.Sizes.Least, 0))
+	for _, m := range g.Members {
+		tasks += int64(m.Tasks)
+	}
+	return int(min(tasks*int64(leases.Part(int(largestTask(g)), int(p.part))), leases.MaxGPUs))
+}
+
+// gather lists the guaranteed gangs in order of submission, and reports whether
+// demoted ones are there; those that wait and can end within the lease are kept
+// in force. What they ran since a time counts for nothing, as the leases that they need
+// begin there.
+func (l *look) gather(from model.Time) (someDemoted bool) {
+	l.all, l.force, l.forces = l.all[:0], l.force[:0], true
+	add := func(g *sched.GangView, runs bool) {
+		r := readRecord(g.Note)
+		switch {
+		case r.guaranteed() && g.Ref.Gang == 0:
+			l.all = append(l.all, l.planned(g, &r, from))
+		case r.kind == demoted && hasDeadline(g):
+			someDemoted = true
+			if runs {
+				break
+			}
+			if l.endsWithin(g, &r) {
+				l.force = append(l.force, *g)
+			}
+		}
+	}
+	for g := range l.v.Waiting() {
+		add(&g, false)
+	}
+	for g := range l.v.Running() {
+		add(&g, true)
+	}
+	for g := range l.v.Leaving() {
+		add(&g, true) // who is stopped for others is guaranteed what he was
+	}
+	slices.SortFunc(l.all, func(a, b *planned) int { return cmp.Compare(a.g.Order, b.g.Order) })
+	return someDemoted
+}
+
+// planned reads a guaranteed gang as it stood at a time.
+func (l *look) planned(g *sched.GangView, r *record, from model.Time) *planned {
+	p := &planned{g: *g, r: *r}
+	p.pool = l.poolOf(g, r.sku)
+	f := l.forecastOf(g, r)
+	p.has, p.gpus = f.at.gpus, l.rounded(g, f.at.gpus, max(p.pool, 0))
+	then := *g
+	if g.Started > 0 {
+		then.Ran -= model.Duration(min(l.now-from, l.now-g.Started))
+	}
+	ran := f.ran(&then)
+	if e := l.estimate(&f); e != unknown {
+		p.need = l.need(e - ran)
+		// Who was stopped for it left late: that is at the expense of the margin of safety, and
+		// of the starts of the leases that it had, and no reason for one lease more, which may
+		// not be there.
+		t := f.takes
+		late := min(l.withStarts(&f, t)-ran-int64(l.lease)/20, l.withStarts(&f, max(t-ran, 0)))
+		if late <= (p.need-1)*int64(l.lease) { // else it has too few
+			if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && late <= has*int64(l.lease) {
+				p.need = has
+			}
+		}
+	}
+	return p
+}
+
+// plan says who holds the lease that begins. It reports whether to go on.
+func (l *look) plan() bool {
+	someDemoted := l.gather(model.Time(l.n * int64(l.lease)))
+	var said outcome
+	for _, p := range l.all {
+		if p.pool < 0 && !l.yield(remember(p.g.Ref.Job, p.r.demote("its guarantee is broken"))) {
+			return false
+		}
+	}
+	for pool := range l.pools {
+		if !l.planPool(pool, someDemoted, &said) {
+			return false
+		}
+	}
+	prio, ok := l.priority()
+	if !ok {
+		return false
+	}
+	entry := fmt.Sprintf("%d: %d guaranteed, %d hold %d GPUs, rounding wastes %d", l.n, said.jobs, said.hold, said.gpus, said.waste)
+	return l.yield(remember(0, withLease(l.v.Note(0), prio, entry)))
+}
+
+// outcome is what a plan says in all.
+type outcome struct{ jobs, hold, gpus, waste int }
+
+// priority is that of the gangs of this look.
+func (l *look) priority() (cell.Priority, bool) {
+	for r := range l.v.Ordered(math.MaxInt64) {
+		return l.v.Gang(r.Ref).Priority, true
+	}
+	if l.elastic { // members above a minimum may wait
+		for g := range l.v.Running() {
+			return g.Priority, true
+		}
+	}
+	return 0, false
+}
+
+// planPool plans the gangs of one pool and notes what came out.
+func (l *look) planPool(pool int, someDemoted bool, said *outcome) bool {
+	var in []*planned
+	for i := range l.all {
+		p := l.all[i]
+		if p.pool != pool {
+			continue
+		}
+		ends := l.ends(&p.g, l.n)
+		switch {
+		case p.need == 0:
+			if !l.yield(remember(p.g.Ref.Job, p.r.demote("outran its estimate"))) {
+				return false
+			}
+		case int64(ends[len(ends)-1]) < p.need:
+			if !l.yield(remember(p.g.Ref.Job, p.r.demote("its guarantee is broken"))) {
+				return false
+			}
+		default:
+			in = append(in, p)
+		}
+	}
+	if len(in) == 0 {
+		return true
+	}
+	out := l.solve(l.problem(pool, in, someDemoted))
+	if !out.Complete() {
+		l.recall(pool, in)
+		out = l.solve(l.problem(pool, in, someDemoted))
+	}
+	return l.tell(in, out, said)
+}
+
+// solve makes a plan.
+func (l *look) solve(p *leases.Problem) *leases.Plan {
+	var out leases.Plan
+	var solver leases.Solver
+	if err := solver.Solve(p, leases.DefaultLimits(), &out); err != nil {
+		panic(err) // bounded above
+	}
+	return &out
+}
+
+// recall finds the leases with which those were promised their deadlines that no plan has yet: by
+// the same test, beside what the last plan gave. A plan that begins with these keeps all.
+func (l *look) recall(pool int, in []*planned) {
+	var test leases.Admission
+	l.reset(&test, pool, in, l.n)
+	at := map[int]*planned{}
+	for _, p := range in {
+		if p.r.kind == promised {
+			at[test.Keep(l.keeps(p, l.n))] = p
+		}
+	}
+	test.Fill(func(number int, set leases.Vector) { at[number].with = slices.Clone(set) })
+}
+
+// problem writes the gangs of a pool as a problem of leases.
+func (l *look) problem(pool int, in []*planned, someDemoted bool) *leases.Problem {
+	p := &leases.Problem{Now: 1}
+	if l.reward == "keep" || l.reward == "adaptive" && someDemoted {
+		p.Now = -1
+	}
+	full := l.capacity(pool)
+	top, horizon := int64(1), int32(1)
+	for _, q := range in {
+		horizon = max(horizon, slices.Max(l.ends(&q.g, l.n)))
+		for _, d := range q.g.Hints.Deadlines {
+			top = max(top, d.Value)
+		}
+	}
+	p.Capacity = make([]int32, horizon)
+	for t := range p.Capacity {
+		p.Capacity[t] = full
+	}
+	for _, q := range in {
+		j := leases.Job{GPUs: int32(q.gpus.GPUs), Need: int32(q.need), Guaranteed: true, Cached: q.cached(l.n)}
+		last := int64(leases.MaxReward)
+		for i, m := range l.ends(&q.g, l.n) {
+			// Rewards are multiples of the pool's GPUs, so that Now only decides ties.
+			d := q.g.Hints.Deadlines[i]
+			most := max(leases.MaxReward/int64(full+1), 1)
+			last = min(last, scaled(max(d.Value, 0), top, most)*int64(full+1))
+			j.Options = append(j.Options, leases.Option{Leases: m, Reward: last})
+		}
+		p.Jobs = append(p.Jobs, j)
+	}
+	return p
+}
+
+// scaled is a value, made smaller where the largest is more than so much.
+func scaled(value, top, most int64) int64 {
+	if top <= most {
+		return value
+	}
+	return scale(value, most, top)
+}
+
+// cached is what the last plan gave, cut to what is needed: what ran ahead of its
+// leases gives back the first.
+func (p *planned) cached(first int64) leases.Vector {
+	if p.r.kind == promised {
+		return p.with
+	}
+	set := p.r.leases(first)
+	for i := range set {
+		for extra := int64(set.Count()) - p.need; extra > 0 && set[i] != 0; extra-- {
+			set[i] &= set[i] - 1
+		}
+	}
+	return set
+}
+
+// tell notes who has which leases.
+func (l *look) tell(in []*planned, out *leases.Plan, said *outcome) bool {
+	for j, p := range in {
+		said.jobs++
+		r := p.r
+		set := out.Leases(j)
+		r.kind, r.option = plannedFor, max(out.Chosen[j], 0)
+		switch {
+		case out.Chosen[j] < 0:
+			r.kind = promised // to be tried again
+		case set.Has(0):
+			r.kind = holds
+			said.hold++
+			said.gpus += int(p.has)
+			said.waste += p.gpus.Waste
+		}
+		if r.kind == p.r.kind && r.option == p.r.option && equalSets(p.r.leases(l.n), set) {
+			continue
+		}
+		if !l.yield(remember(p.g.Ref.Job, r.text(set, l.n))) {
+			return false
+		}
+	}
+	return true
+}
+
+// admit judges the deadlines of those who came since the last slot.
+func (l *look) admit(due []sched.GangView) bool {
+	l.gather(l.now)
+	tests := make([]leases.Admission, len(l.pools))
+	for pool := range tests {
+		l.open(&tests[pool], pool)
+	}
+	rest := int64(l.lease) - int64(l.now)%int64(l.lease)
+	for i := range due {
+		g := &due[i]
+		r, ok := l.judge(tests, g)
+		note := r.text(nil, 0)
+		if !ok {
+			r = l.asUsual(g)
+			note = r.demote("")
+			if g.Started == 0 && l.remains(g) <= rest {
+				l.force = append(l.force, *g)
+			}
+		}
+		if !l.yield(remember(g.Ref.Job, note)) || !l.settle(g, &r) {
+			return false
+		}
+	}
+	return true
+}
+
+// judge finds a pool, and of an elastic job a size, with which a deadline can be guaranteed.
+func (l *look) judge(tests []leases.Admission, g *sched.GangView) (record, bool) {
+	r := readRecord(g.Note)
+	ends := l.ends(g, l.n+1)
+	offers := l.offers(g)
+	at, option := choose(tests, offers, ends)
+	if at < 0 {
+		return r, false
+	}
+	o := &offers[at]
+	r.kind, r.option, r.sku, r.forecast = promised, int32(option), l.pools[o.pool].SKU, o.forecast
+	return r, true
+}
+
+// asUsual is what is remembered of a gang that is best effort: it has its usual size.
+func (l *look) asUsual(g *sched.GangView) record {
+	r := readRecord(g.Note)
+	if r.measured > 0 && elastic(g) {
+		r.forecast = l.forecastAt(g, place{usualGPUs(g), r.where.sku})
+	}
+	return r
+}
+
+// settle lets a gang whose profile has ended go on as it is meant to: with another size, or if
+// it is promised leases of another type, not where it is.
+func (l *look) settle(g *sched.GangView, r *record) bool {
+	if g.Started == 0 {
+		return true
+	}
+	w := sched.Wish{Gang: g.Ref, Size: membersOn(g, usualGPUs(g))}
+	if r.guaranteed() {
+		w.Size = membersOn(g, r.at.gpus)
+	}
+	if r.moves() {
+		w.Size = sched.Pause
+	}
+	return w.Size == g.Sizes.Now || l.yield(w)
+}
+
+// moves reports whether a gang is promised leases of another type than that on which it was
+// measured.
+func (r *record) moves() bool {
+	return r.guaranteed() && r.where.sku != "" && r.where.sku != r.sku
+}
+
+// strays reports whether a gang runs where it was measured, though it is to move.
+func (l *look) strays(g *sched.GangView, r *record) bool {
+	return r.moves() && l.v.SKU(g.Ref) == r.where.sku
+}
+
+// depart asks once more of those who could not leave when their profile ended, since they had
+// not run for the VC's minimum: in its lease one would hold cells that others are promised. One
+// that was stopped since, and is there again, found no other place, and stays.
+func (l *look) depart() bool {
+	if len(l.types) == 1 || l.nodes == 0 {
+		return true
+	}
+	var stay []sched.GangView
+	for g := range l.v.Running() {
+		if r := readRecord(g.Note); g.Started > 0 && int64(g.Earlier) < max(r.by, 1) && l.strays(&g, &r) {
+			stay = append(stay, g)
+		}
+	}
+	slices.SortFunc(stay, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	for i := range stay {
+		if !l.yield(sched.Wish{Gang: stay[i].Ref, Size: sched.Pause}) {
+			return false
+		}
+	}
+	return true
+}
+
+// usable reports whether all members of a gang can use a type.
+func usable(g *sched.GangView, sku cell.TypeName) bool {
+	for _, m := range g.Members {
+		if len(m.SKUs) > 0 && !slices.Contains(m.SKUs, sku) {
+			return false
+		}
+	}
+	return true
+}
+
+// open begins a test with what is left of a pool from the next lease on, beside all promises.
+func (l *look) open(a *leases.Admission, pool int) {
+	l.reset(a, pool, l.all, l.n+1)
+	for _, p := range l.all {
+		if p.pool == pool && p.r.kind == promised {
+			a.Keep(l.keeps(p, l.n+1))
+		}
+	}
+}
+
+// reset begins a test with what the plan leaves of a pool from a first lease on.
+func (l *look) reset(a *leases.Admission, pool int, all []*planned, first int64) {
+	full := l.capacity(pool)
+	var left []int32
+	for _, p := range all {
+		if p.pool != pool || p.r.kind == promised {
+			continue
+		}
+		set := p.r.leases(first)
+		for end := set.End(); len(left) < end; {
+			left = append(left, full)
+		}
+		for t := range set.All() {
+			left[t] -= int32(p.gpus.GPUs)
+		}
+	}
+	a.Reset(left, full, l.rules)
+}
+
+// keeps is what a gang was promised, from a first lease on.
+func (l *look) keeps(p *planned, first int64) leases.Request {
+	at := min(int(p.r.option), len(p.g.Hints.Deadlines)-1)
+	return leases.Request{GPUs: int32(p.gpus.GPUs), Need: int32(min(p.need, leases.MaxLeases)), Deadlines: l.ends(&p.g, first)[at:][:1]}
+}
+
+// capacity is what plans may use of a pool. What the profiler has of a type it takes from the room
+// that is not pinned: a pinned cell that is no larger would have nothing left to plan.
+func (l *look) capacity(pool int) int32 {
+	p := &l.pools[pool]
+	full := p.Leaves
+	if p.pinned == "" {
+		full -= l.share(l.types[p.kind])
+	}
+	return int32(min(max(full, 1), leases.MaxGPUs))
+}
+
+// wish is one for a gang that waits, where and with what size it was planned.
+func (l *look) wish(g *sched.GangView) sched.Wish {
+	w := sched.Wish{Gang: g.Ref}
+	if r := readRecord(g.Note); r.guaranteed() {
+		w.Size = membersOn(g, r.at.gpus)
+		if typed(l.types, &r) {
+			w.SKU = r.sku
+		}
+	}
+	return w
+}
+
+// typed reports whether a VC has other types than that of the leases of a guaranteed gang.
+func typed(pools []sched.Pool, r *record) bool {
+	return len(pools) > 1 || len(pools) == 1 && pools[0].SKU != r.sku
+}

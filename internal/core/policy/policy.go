@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// maker makes one policy of its parameters; what is wrong with them it leaves in
+// the args.
+type maker struct {
+	name string
+	make func(*args) sched.Policy
+}
+
+// table lists the policies, sorted by name; docs/policies.md says when to choose
+// which.
+func table() []maker {
+	return []maker{
+		{"capacity", func(a *args) sched.Policy { return newCapacity(a) }},
+		{"chronus", func(a *args) sched.Policy { return newChronus(a) }},
+		{"drf", func(a *args) sched.Policy { return newDRF(a) }},
+		{"edf", func(a *args) sched.Policy { return newEDF(a) }},
+		{"fifo", func(a *args) sched.Policy { return newFIFO(a) }},
+		{"firstfit", func(*args) sched.Policy { return firstfit() }},
+		{"gandiva", func(a *args) sched.Policy { return newGandiva(a) }},
+		{"genie", func(a *args) sched.Policy { return newGenie(a) }},
+		{"gittins", func(a *args) sched.Policy { return newGittins(a) }},
+		{"hypersched", func(a *args) sched.Policy { return newHypersched(a) }},
+		{"las", func(a *args) sched.Policy { return newLAS(a) }},
+		{"offers", func(a *args) sched.Policy { return newOffers(a) }},
+		{"philly", func(a *args) sched.Policy { return newPhilly(a) }},
+		{"sjf", func(*args) sched.Policy { return sjf() }},
+		{"srsf", func(a *args) sched.Policy { return srsf(a) }},
+		{"srtf", func(a *args) sched.Policy { return srtf(a) }},
+		{"tetris", func(a *args) sched.Policy { return newTetris(a) }},
+		{"themis", func(a *args) sched.Policy { return newThemis(a) }},
+	}
+}
+
+// Names returns the known policies, sorted.
+func Names() []string {
+	var names []string
+	for _, m := range table() {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// New makes the policy that a VC's configuration names; "" is fifo. Errors name
+// the policy that is not known, or all parameters that are wrong.
+func New(c model.VCConfig) (sched.Policy, error) {
+	name := c.Policy
+	if name == "" {
+		name = "fifo"
+	}
+	all := table()
+	i := slices.IndexFunc(all, func(m maker) bool { return m.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no policy %q; there are: %s", name, strings.Join(Names(), ", "))
+	}
+	a := &args{policy: name, given: c.Params, minRun: c.MinRun}
+	p := all[i].make(a)
+	return p, a.done()
+}

@@ -1,0 +1,433 @@
+package policy_test
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/policy"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// board is a VC with so many leaves: each wish is granted while leaves are free.
+type board struct {
+	waiting []sched.GangView
+	running []sched.GangView
+	held    map[sched.Party]int32
+	placed  map[sched.GangRef]bool
+	free    int32
+	total   int32
+	keyed   sched.Keyed
+	stander sched.Stander
+	now     model.Time
+	notes   map[model.JobID][]byte
+	nodes   []sched.NodeView
+	jobs    model.JobID
+	scratch any
+}
+
+func (b *board) Now() model.Time                   { return b.now }
+func (b *board) Before() model.Time                { return b.now - 1 }
+func (b *board) VC() cell.VCName                   { return "a" }
+func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.waiting) }
+func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.running) }
+func (b *board) Standing() iter.Seq[sched.Ranked] {
+	var out []sched.Ranked
+	for _, g := range b.running {
+		key := sched.Key{}
+		if b.stander != nil {
+			key = b.stander.Stand(&g)
+		} else {
+			key = b.keyed.Key(&g)
+		}
+		out = append(out, sched.Ranked{Ref: g.Ref, Key: key, Order: g.Order, Leaves: g.Leaves})
+	}
+	slices.SortFunc(out, func(a, b sched.Ranked) int {
+		return cmp.Or(b.Key.Compare(a.Key), cmp.Compare(b.Order, a.Order))
+	})
+	return slices.Values(out)
+}
+func (b *board) Leaving() iter.Seq[sched.GangView] { return func(func(sched.GangView) bool) {} }
+func (b *board) Promised() iter.Seq[sched.Ranked] {
+	return func(func(sched.Ranked) bool) {}
+}
+func (b *board) Booked() iter.Seq[sched.Ranked] { return b.Promised() }
+func (b *board) Yields(sched.GangRef) int32     { return 1 << 20 }
+func (b *board) SKU(r sched.GangRef) cell.TypeName {
+	return ""
+}
+func (b *board) Placed(r sched.GangRef) bool { return b.placed[r] }
+func (b *board) Free() int64                 { return int64(b.free) }
+func (b *board) Gang(r sched.GangRef) sched.GangView {
+	all := slices.Concat(b.waiting, b.running)
+	return all[slices.IndexFunc(all, func(g sched.GangView) bool { return g.Ref == r })]
+}
+func (b *board) Ordered(from int64) iter.Seq[sched.Ranked] {
+	var out []sched.Ranked
+	for _, g := range b.waiting {
+		if k := b.keyed.Key(&g); k.Rank < from || int64(g.Leaves) <= b.Free() {
+			out = append(out, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: g.Leaves})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b sched.Ranked) int { return a.Key.Compare(b.Key) })
+	return slices.Values(out)
+}
+func (b *board) Guaranteed() int64                       { return int64(b.total) }
+func (b *board) Nodes() iter.Seq[sched.NodeView]         { return slices.Values(b.nodes) }
+func (b *board) Allocations() []*sched.Allocation        { return nil }
+func (b *board) Moving() bool                            { return false }
+func (b *board) Idle(int32) (idle, of int64)             { return 0, 0 }
+func (b *board) Kept() (sched.Keeping, []sched.GangView) { return nil, b.waiting }
+func (b *board) Queue() sched.PartyGangs {
+	next, stop := iter.Pull(slices.Values(slices.Clone(b.waiting)))
+	both := func() (sched.GangView, bool) {
+		g, ok := next()
+		if !ok {
+			stop()
+		}
+		return g, ok
+	}
+	return sched.PartyGangs{Next: both, Pass: both}
+}
+func (b *board) Node(i int32) sched.NodeView { return sched.NodeView{Node: i} }
+func (b *board) Machines() int32             { return 0 }
+func (b *board) Moves() []model.Time         { return nil }
+func (b *board) Undisturbed() bool           { return false }
+func (b *board) Backfills() bool             { return false }
+func (b *board) Measured() bool {
+	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
+}
+func (b *board) Wanted() (n int64) {
+	for i := range b.waiting {
+		n += int64(b.waiting[i].Leaves)
+	}
+	return n
+}
+func (b *board) Beside(sched.GangRef) int32 { return int32(b.Free()) }
+func (b *board) Elastic() bool {
+	return slices.ContainsFunc(slices.Concat(b.waiting, b.running), func(g sched.GangView) bool { return g.Sizes.Most > 0 })
+}
+func (b *board) Room(r sched.GangRef, sku cell.TypeName) bool {
+	return int64(b.Gang(r).Leaves) <= b.Free()
+}
+func (b *board) Amount(n int64) string                    { return fmt.Sprint(n, " GPUs") }
+func (b *board) Bad() int64                               { return 0 }
+func (b *board) Ill(sched.GangRef, int32) int64           { return 0 }
+func (b *board) Usable(sched.GangRef, cell.TypeName) bool { return true }
+func (b *board) Fruitless(string) bool                    { return false }
+func (b *board) Scratch() *any                            { return &b.scratch }
+
+func (b *board) Pools() []sched.Pool {
+	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
+}
+func (b *board) Note(id model.JobID) []byte { return b.notes[id] }
+func (b *board) Share(by sched.By, p sched.Party) int64 {
+	return b.Held(by, p) * 1_000_000 / int64(b.total)
+}
+func (b *board) Held(by sched.By, p sched.Party) int64 {
+	var n int64
+	for of, leaves := range b.held {
+		if partyOf(by, of) == p {
+			n += int64(leaves)
+		}
+	}
+	return n
+}
+func (b *board) Holders(by sched.By) iter.Seq2[sched.Party, int64] {
+	return func(yield func(sched.Party, int64) bool) {
+		seen := map[sched.Party]bool{}
+		for of := range b.held {
+			if p := partyOf(by, of); !seen[p] {
+				seen[p] = true
+				if n := b.Held(by, p); n > 0 && !yield(p, n) {
+					return
+				}
+			}
+		}
+	}
+}
+func partyOf(by sched.By, p sched.Party) sched.Party {
+	var out sched.Party
+	if by&sched.ByUser != 0 {
+		out.User = p.User
+	}
+	if by&sched.ByQueue != 0 {
+		out.Queue = p.Queue
+	}
+	if by&sched.ByApp != 0 {
+		out.App = p.App
+	}
+	return out
+}
+
+func whose(g *sched.GangView) sched.Party {
+	return sched.Party{Queue: g.Hints.Queue, User: g.User, App: g.Hints.App}
+}
+
+// Lines returns a line for each gang that waits.
+func (b *board) Lines(by sched.By, most func(*sched.Line) int) []sched.Line {
+	var out []sched.Line
+	for _, g := range b.waiting {
+		l := sched.Line{Party: partyOf(by, whose(&g)), Leaves: g.Leaves, Gangs: 1}
+		if g.Hints.App != "" || g.Gangs > 1 {
+			l.Party.Length = -1
+		}
+		l.First = []sched.GangView{g}[:min(most(&l), 1)]
+		out = append(out, l)
+	}
+	return out
+}
+
+// Parties reads the gangs that wait as they are now.
+func (b *board) Parties(by sched.By, all bool) []sched.PartyGangs {
+	var out []sched.PartyGangs
+	for i := range b.waiting {
+		p := partyOf(by, whose(&b.waiting[i]))
+		if slices.ContainsFunc(out, func(o sched.PartyGangs) bool { return o.Party == p }) {
+			continue
+		}
+		at, last := 0, int32(0)
+		passed := map[int32]bool{}
+		next := func() (sched.GangView, bool) {
+			for ; at < len(b.waiting); at++ {
+				if g := &b.waiting[at]; partyOf(by, whose(g)) == p && !passed[g.Leaves] && (all || int64(g.Leaves) <= b.Free()) {
+					at++
+					last = g.Leaves
+					return *g, true
+				}
+			}
+			return sched.GangView{}, false
+		}
+		pass := func() (sched.GangView, bool) {
+			passed[last] = true
+			return next()
+		}
+		var leaves int64
+		for k := range b.waiting {
+			if partyOf(by, whose(&b.waiting[k])) == p {
+				leaves += int64(b.waiting[k].Leaves)
+			}
+		}
+		out = append(out, sched.PartyGangs{Party: p, Leaves: leaves, Next: next, Pass: pass})
+	}
+	return out
+}
+
+func (b *board) wait(u model.Subject, leaves int32) {
+	b.add(u, leaves, model.JobID(len(b.waiting)+1), 0)
+}
+
+func (b *board) add(u model.Subject, leaves int32, job model.JobID, gang int32) {
+	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: job, Gang: gang}, User: u, Order: int64(job), Leaves: leaves, Shape: fmt.Sprint(leaves), Hints: &model.Hints{}})
+}
+
+// serve grants what fits, in the policy's order; it returns the order of all
+// wishes, those that were granted, and whether every wish was strict.
+func (b *board) serve(t *testing.T, name string) (order, granted []model.JobID, strict bool) {
+	t.Helper()
+	p, err := policy.New(model.VCConfig{Name: "a", Policy: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.keyed, _ = p.(sched.Keyed)
+	b.stander, _ = p.(sched.Stander)
+	strict = true
+	for w := range p.Rank(b) {
+		order = append(order, w.Gang.Job)
+		strict = strict && w.Strict
+		i := slices.IndexFunc(b.waiting, func(g sched.GangView) bool { return g.Ref == w.Gang })
+		if g := b.waiting[i]; g.Leaves <= b.free {
+			b.free -= g.Leaves
+			b.held[whose(&g)] += g.Leaves
+			b.placed[g.Ref] = true
+			granted = append(granted, g.Ref.Job)
+		}
+	}
+	return order, granted, strict
+}
+
+func newBoard(total int32) *board {
+	return &board{held: map[sched.Party]int32{}, placed: map[sched.GangRef]bool{}, free: total, total: total}
+}
+
+func equal(t *testing.T, what string, got, want []model.JobID) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// Users take turns by what they hold, not by how many jobs they queue; equal
+// shares go in order of submission.
+func TestDRFOrder(t *testing.T) {
+	b := newBoard(8)
+	b.wait("ann", 2) // 1
+	b.wait("ann", 2) // 2
+	b.wait("ann", 2) // 3
+	b.wait("bob", 1) // 4
+	b.wait("bob", 1) // 5
+	b.wait("eve", 4) // 6
+	order, granted, strict := b.serve(t, "drf")
+	// ann 2 | bob 1 | eve 4: then bob (1) before ann (2); 0 leaves are left.
+	equal(t, "order", order, []model.JobID{1, 4, 6, 5})
+	equal(t, "granted", granted, []model.JobID{1, 4, 6, 5})
+	if strict {
+		t.Error("a drf wish holds others up")
+	}
+}
+
+// What a user holds already counts, and a job that does not fit is passed over.
+func TestDRFPassesOver(t *testing.T) {
+	b := newBoard(8)
+	b.held[sched.Party{User: "ann"}], b.free = 2, 6
+	b.wait("ann", 1) // 1
+	b.wait("bob", 7) // 2: never fits beside ann's
+	b.wait("bob", 3) // 3
+	b.wait("bob", 3) // 4
+	order, granted, _ := b.serve(t, "drf")
+	equal(t, "order", order, []model.JobID{3, 1})
+	equal(t, "granted", granted, []model.JobID{3, 1})
+}
+
+// The gangs of one job stay in order, and every gang is wished for exactly once.
+func TestDRFGangs(t *testing.T) {
+	b := newBoard(4)
+	b.add("ann", 1, 1, 0)
+	b.add("ann", 1, 1, 1)
+	b.add("bob", 1, 2, 0)
+	b.add("bob", 1, 2, 1)
+	order, _, _ := b.serve(t, "drf")
+	equal(t, "order", order, []model.JobID{1, 2, 1, 2})
+}
+
+// fifo keeps the order whatever fits, and every wish holds up those behind it.
+func TestFIFOOrder(t *testing.T) {
+	for _, name := range []string{"", "fifo"} {
+		b := newBoard(4)
+		b.wait("ann", 8)
+		b.wait("ann", 1)
+		b.wait("bob", 1)
+		order, _, strict := b.serve(t, name)
+		equal(t, "order", order, []model.JobID{1, 2, 3})
+		if !strict {
+			t.Error("a fifo wish does not hold others up")
+		}
+	}
+}
+
+// With preempt, fifo names those that were submitted later, the last first; it
+// reads who runs only when it is asked.
+func TestFIFOPreempts(t *testing.T) {
+	for _, c := range []struct {
+		params []model.Param
+		want   []model.JobID
+	}{
+		{nil, nil},
+		{[]model.Param{{Key: "preempt", Value: "false"}}, nil},
+		{[]model.Param{{Key: "preempt", Value: "true"}}, []model.JobID{9, 7, 6}},
+	} {
+		b := newBoard(4)
+		b.add("ann", 1, 5, 0)
+		for _, id := range []model.JobID{3, 6, 7, 9} {
+			b.running = append(b.running, sched.GangView{Ref: sched.GangRef{Job: id}, Order: int64(id), Hints: &model.Hints{}})
+		}
+		p, err := policy.New(model.VCConfig{Policy: "fifo", Params: c.params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for w := range p.Rank(b) {
+			var got []model.JobID
+			if w.Over != nil {
+				for g := range w.Over {
+					got = append(got, g.Job)
+				}
+			}
+			equal(t, "over", got, c.want)
+		}
+	}
+}
+
+// A parameter that fifo does not know, or a value that is no truth, is refused.
+func TestFIFOParameters(t *testing.T) {
+	for _, c := range []struct{ key, value, want string }{
+		{"preempt", "maybe", `parameter "preempt" of policy "fifo" is true or false, not "maybe"`},
+		{"weight", "2", `policy "fifo" takes no parameter "weight"; it takes: preempt, quantum`},
+		{"quantum", "1w", `parameter "quantum" of policy "fifo" is a time of 0 to 31622400 seconds, such as 90, 90s or 5m, not "1w"`},
+	} {
+		_, err := policy.New(model.VCConfig{Policy: "fifo", Params: []model.Param{{Key: c.key, Value: c.value}}})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s=%s: %v, want %s", c.key, c.value, err, c.want)
+		}
+	}
+}
+
+// Who has a quantum, in seconds: where nobody says, and where it is said. All others stop
+// nobody within a priority, or leave him alone for a lease, a round or a wait of their own.
+func TestQuanta(t *testing.T) {
+	has := map[string]int64{"srtf": 60, "srsf": 60, "edf": 60, "las": 60, "gittins": 60, "genie": 60, "chronus": 60, "fifo": 0, "firstfit": 0, "sjf": 0}
+	for _, name := range policy.Names() {
+		want, says := has[name]
+		for _, c := range []struct {
+			params []model.Param
+			want   int64
+		}{{nil, want}, {[]model.Param{{Key: "quantum", Value: "5m"}}, min(5*want, 300)}, {[]model.Param{{Key: "quantum", Value: "0"}}, 0}} {
+			if c.params != nil && (!says || name == "firstfit" || name == "sjf") {
+				continue
+			}
+			p, err := policy.New(model.VCConfig{Policy: name, Params: c.params})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sparing, ok := p.(sched.Sparing)
+			if ok != says || ok && sparing.Quantum() != model.Duration(c.want)*model.Second {
+				t.Errorf("%s %v: it has a quantum: %v", name, c.params, ok)
+			}
+		}
+	}
+	for text, want := range map[string]model.Duration{"fifo preempt=yes": model.Minute, "edf preempt=no": 0, "gittins learn=yes": model.Minute} {
+		name, param, _ := strings.Cut(text, " ")
+		key, value, _ := strings.Cut(param, "=")
+		p, err := policy.New(model.VCConfig{Policy: name, Params: []model.Param{{Key: key, Value: value}}})
+		if err != nil || p.(sched.Sparing).Quantum() != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Stopping early is fine: nothing more is asked for.
+func TestRankStops(t *testing.T) {
+	for _, name := range policy.Names() {
+		b := newBoard(4)
+		b.wait("ann", 1)
+		b.wait("bob", 1)
+		p, err := policy.New(model.VCConfig{Policy: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.keyed, _ = p.(sched.Keyed)
+		b.stander, _ = p.(sched.Stander)
+		n := 0
+		for range p.Rank(b) {
+			n++
+			break
+		}
+		if n != 1 {
+			t.Errorf("%s: %d wishes", name, n)
+		}
+	}
+}
+
+// Errors name what is not known and what there is.
+func TestUnknown(t *testing.T) {
+	if _, err := policy.New(model.VCConfig{Policy: "lottery"}); err == nil || !strings.HasSuffix(err.Error(), `"lottery"; there are: `+strings.Join(policy.Names(), ", ")) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := policy.New(model.VCConfig{Policy: "drf", Params: []model.Param{{Key: "weight", Value: "2"}}}); err == nil || !strings.Contains(err.Error(), `"weight"`) {
+		t.Errorf("got %v", err)
+	}
+}

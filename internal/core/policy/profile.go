@@ -1,0 +1,319 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// profiler is Chronus' first stage (SoCC'21, section 4): every job runs first for a short
+// time on a few nodes' worth of its VC, which plans leave alone. A job that is short, or
+// buggy, ends there. Of the others the run time is measured from the progress that they
+// report, instead of being believed.
+//
+// The dry run of the authors' artifact gives the times: a job of g GPUs is measured for
+// 30 g seconds, at most 120; one of at most five minutes may end where it is; and one user
+// has at most all but half a node of the pool.
+type profiler struct {
+	// nodes is profiler=off, or so many nodes' worth of each type.
+	nodes int64
+	// profileTime=120 seconds is the longest profile, as in the artifact.
+	profileTime int64
+}
+
+// The times of the artifact, in seconds.
+const (
+	profileEach  = 30  // for each GPU
+	profileShort = 300 // a run time that may be spent in the pool
+)
+
+func newProfiler(a *args) profiler {
+	p := profiler{profileTime: int64(a.seconds("profileTime", 120, 1, 100_000) / model.Second)}
+	p.nodes = a.nodes("profiler")
+	return p
+}
+
+// nodes reads off, which is 0, or of how many nodes a pool is.
+func (a *args) nodes(key string) int64 {
+	v, ok := a.take(key)
+	if !ok || v == "off" {
+		return 0
+	}
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || n < 1 || n > 64 {
+		a.fail(key, "off or a number of nodes from 1 to 64", v)
+	}
+	return n
+}
+
+// profiled reports whether a gang has been in the pool, or need not be, as who is guaranteed
+// leases already.
+func (p profiler) profiled(g *sched.GangView) bool {
+	if p.nodes == 0 {
+		return true
+	}
+	r := readRecord(g.Note)
+	return r.profiled || r.guaranteed()
+}
+
+// share is how many leaves of a type are the pool: never all.
+func (p profiler) share(pool sched.Pool) int64 {
+	return poolShare(p.nodes, pool)
+}
+
+// lasts is how long a gang is measured, from its start.
+func (p profiler) lasts(g *sched.GangView) model.Duration {
+	return model.Duration(min(p.profileTime, profileEach*int64(holding(g)))) * model.Second
+}
+
+// holding is how many GPUs a gang that runs has, with those that its members were promised.
+func holding(g *sched.GangView) int32 { return gpusOf(g, max(g.Sizes.Live, g.Sizes.Least)) }
+
+// runsOn is on how many GPUs a gang runs: who was only promised some does nothing yet.
+func runsOn(g *sched.GangView) int32 { return gpusOf(g, max(g.Sizes.Runs, g.Sizes.Least)) }
+
+// shows is the run time that a gang's progress tells, 0 where it told nothing since it
+// started: all of its steps at the pace of those that it made.
+func shows(g *sched.GangView) int64 {
+	p := g.Progress
+	if p == nil || p.Step <= 0 || g.Started == 0 || p.StepAt <= g.Started {
+		return 0
+	}
+	total := max(p.Total, g.Hints.Iterations)
+	if total < p.Step || total > math.MaxInt64/int64(model.Second) {
+		return 0
+	}
+	ran := int64(g.Earlier) + int64(p.StepAt-g.Started)
+	return scale(ran, total, p.Step)
+}
+
+// until is when the profile of a gang that runs ends.
+func (p profiler) until(g *sched.GangView) model.Time {
+	last := p.lasts(g)
+	if t := shows(g); t > 0 && t <= profileShort*int64(model.Second) {
+		last = max(last, profileShort*model.Second)
+	}
+	return g.Started.Add(last - g.Earlier)
+}
+
+// change is when the first profile ends: it has ended already where a report since the last look
+// said that the job is no short one.
+func (p profiler) change(v sched.View) model.Time {
+	var next model.Time
+	if p.nodes == 0 || len(v.Pools()) == 0 {
+		return 0
+	}
+	for g := range v.Running() {
+		if r := readRecord(g.Note); r.kind != profiles || g.Started == 0 {
+			continue
+		}
+		if t := p.until(&g); next == 0 || t < next {
+			next = t
+		}
+	}
+	return next
+}
+
+// pool is what profiles hold, and cost.
+type pool struct {
+	used  []int64 // leaves, by type
+	users map[model.Subject]int64
+	cost  profilerCost
+}
+
+// exempt notes who is larger than any pool, before anybody is judged: what such a job declares
+// must do. It reports whether to go on.
+func (l *look) exempt() bool {
+	if l.nodes == 0 {
+		return true
+	}
+	var large []sched.GangView
+	for r := range l.v.Ordered(math.MaxInt64) {
+		if r.Key.Rank != rankUndecided {
+			break
+		}
+		if g := l.v.Gang(r.Ref); !l.profiled(&g) && !l.poolable(&g) {
+			large = append(large, g)
+		}
+	}
+	r := record{profiled: true}
+	for i := range large {
+		if !l.yield(remember(large[i].Ref.Job, r.text(nil, 0))) {
+			return false
+		}
+	}
+	return true
+}
+
+// poolable reports whether a gang has room in the pool of some type while nobody is there.
+func (l *look) poolable(g *sched.GangView) bool {
+	for i := range l.pools {
+		if l.holdsIn(g, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsIn reports whether the pool that a room counts in is large enough for a gang.
+func (l *look) holdsIn(g *sched.GangView, room int) bool {
+	return int64(g.Leaves) <= l.share(l.types[l.pools[room].kind]) && l.uses(g, room)
+}
+
+// measure ends profiles; it reports whether to go on. Those that have deadlines are to be
+// judged at once.
+func (l *look) measure() bool {
+	if l.nodes == 0 {
+		return true
+	}
+	l.pool = pool{make([]int64, len(l.types)), map[model.Subject]int64{}, l.cost()}
+	var ended []sched.GangView
+	for g := range l.v.Running() {
+		r := readRecord(g.Note)
+		switch {
+		case r.kind != profiles:
+		case g.Started > 0 && l.until(&g) <= l.now:
+			ended = append(ended, g)
+		default: // with the members that are still to come
+			sku := cell.TypeName(r.rest)
+			kind := slices.IndexFunc(l.types, func(p sched.Pool) bool { return p.SKU == sku })
+			l.pool.take(max(kind, 0), &g, gpusOf(&g, g.Sizes.Now))
+		}
+	}
+	slices.SortFunc(ended, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	for i := range ended {
+		g, cost := &ended[i], &l.pool.cost
+		if now := l.v.Gang(g.Ref); l.profiled(&now) { // by another gang of its job
+			continue
+		}
+		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), runsOn(g))
+		cost.measured, cost.spent = cost.measured+1, plus(cost.spent, spent/int64(model.Second))
+		r := record{profiled: true, measured: shows(g)}
+		if len(l.types) > 1 || elastic(g) { // it might take another time elsewhere
+			r.where = place{runsOn(g), cell.TypeName(readRecord(g.Note).rest)}
+		}
+		if g.Note = r.text(nil, 0); hasDeadline(g) {
+			l.ended = append(l.ended, *g)
+			continue
+		}
+		r = l.asUsual(g)
+		if !l.yield(remember(g.Ref.Job, r.text(nil, 0))) || !l.settle(g, &r) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *pool) take(kind int, g *sched.GangView, gpus int32) {
+	p.used[kind] += int64(gpus)
+	p.users[g.User] += int64(gpus)
+}
+
+// profile starts profiles while the pool has room; best effort makes room for them. It
+// reports whether to go on.
+func (l *look) profile() bool {
+	if l.nodes == 0 {
+		return true
+	}
+	var waiting []sched.GangView
+	for r := range l.v.Ordered(math.MaxInt64) {
+		if r.Key.Rank != rankUndecided {
+			break
+		}
+		if g := l.v.Gang(r.Ref); !l.profiled(&g) {
+			waiting = append(waiting, g)
+		}
+	}
+	if len(waiting) > 0 {
+		l.findRunning()
+	}
+	for i := range waiting {
+		now := l.v.Gang(waiting[i].Ref) // another gang of its job may have been noted since
+		if l.profiled(&now) {
+			continue
+		}
+		if !l.startProfile(&now) {
+			return false
+		}
+	}
+	return l.yield(remember(0, withEntry(l.v.Note(0), "profiler", l.pool.cost.text())))
+}
+
+// startProfile starts a profile on the first type whose pool has room and where the gang finds
+// cells: its job may keep to nodes of one type, or fit on no other. In a pinned cell it counts
+// in the pool of the type, too.
+func (l *look) startProfile(g *sched.GangView) bool {
+	at, gpus := 0, int32(0)
+	promised := l.v.Placed(g.Ref) // cells of the type that was asked for then
+	for i := range l.pools {
+		kind := l.pools[i].kind
+		share := l.share(l.types[kind])
+		if !l.holdsIn(g, i) || promised && l.v.SKU(g.Ref) != l.pools[i].SKU {
+			continue
+		}
+		at, gpus = kind, profileSize(g, min(share, l.pools[i].Leaves))
+		if l.pool.used[kind]+int64(gpus) > share || !l.admits(g, gpus, l.types[kind]) {
+			continue
+		}
+		w := sched.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Size: membersOn(g, gpus)}
+		l.overRank(&w, rankHolder)
+		if !l.yield(w) {
+			return false
+		}
+		if l.v.Placed(g.Ref) {
+			break
+		}
+	}
+	if gpus == 0 || !l.v.Placed(g.Ref) {
+		return true
+	}
+	l.pool.take(at, g, gpus)
+	switch r := readRecord(g.Note); {
+	case r.kind != profiles:
+		l.pool.cost.started++
+	case string(r.rest) == string(l.types[at].SKU):
+		return true // it was stopped, and goes on
+	}
+	return l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.types[at].SKU)))
+}
+
+// admits reports whether a user may have so many more GPUs in a pool.
+func (l *look) admits(g *sched.GangView, gpus int32, p sched.Pool) bool {
+	has := l.pool.users[g.User]
+	return has == 0 || has+int64(gpus) <= l.share(p)-int64(p.Node)/2
+}
+
+// profileSize is with how many GPUs a gang is measured: an elastic job with its least where
+// the offline model says how fast it is with more; else, since to extrapolate is a guess,
+// with as many of its usual ones as the pool has.
+func profileSize(g *sched.GangView, share int64) int32 {
+	if !elastic(g) || sizable(g) {
+		return g.Leaves
+	}
+	n := membersOn(g, int32(min(int64(usualGPUs(g)), share)))
+	return gpusOf(g, min(n, g.Sizes.Usual))
+}
+
+// profilerCost is what the profiler cost so far. Who was started and not measured ended in
+// the pool, or is there.
+type profilerCost struct{ started, measured, spent int64 }
+
+func (c *profilerCost) text() string {
+	return fmt.Sprintf("%d started, %d measured, %d GPU-seconds", c.started, c.measured, c.spent)
+}
+
+// cost reads what is noted about the VC.
+func (l *look) cost() (c profilerCost) {
+	for e := range bytes.SplitSeq(l.v.Note(0), []byte("; ")) {
+		if rest, ok := bytes.CutPrefix(e, []byte("profiler ")); ok {
+			_, _ = fmt.Sscanf(string(rest), "%d started, %d measured, %d GPU-seconds", &c.started, &c.measured, &c.spent)
+		}
+	}
+	return c
+}

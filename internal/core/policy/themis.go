@@ -1,0 +1,559 @@
+package policy
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// themis is finish-time fairness (Mahajan et al., NSDI'20). An app is a set of jobs
+// that belong together, such as a hyper-parameter search, or else a job by itself.
+// Its finish-time fairness rho is the time that it takes in the shared VC divided by
+// the time that it would take on its equal part; nobody is worse off for sharing
+// where rho is at most 1. Who has the largest rho is served first.
+//
+// A gang holds its cells for a lease. At the end of each lease, counted from its
+// start, it may be lifted by a gang of its own priority; when nobody takes its cells
+// it goes on for another lease, which costs nothing.
+type themis struct {
+	// f=0.8: the 1-f of the apps with the largest rho bid in the auction; in
+	// thousandths. The paper's value.
+	f int64
+	// lease=1200 seconds, the paper's value.
+	lease model.Duration
+	// round=300 seconds, at most a quarter of a lease: leases that end in one round, counted
+	// from 1970, are auctioned together at its end (ours: a larger offer, and fewer auctions).
+	round model.Duration
+	// auction=on; off serves by rho alone.
+	auction bool
+	// seed of the order in which the others get leftovers.
+	seed int64
+	// slow=MODEL:FACTOR/...: how many times longer a job of a model takes on more
+	// nodes than it needs, in thousandths.
+	slow map[string]int64
+}
+
+func newThemis(a *args) sched.Policy {
+	t := &themis{
+		f:       a.thousandths("f", 800, 0, 1000),
+		lease:   a.seconds("lease", 1200, 1, maxLease),
+		auction: a.flag("auction", true),
+		seed:    a.number("seed", 1, 0, 1<<40),
+		slow:    a.factors("slow"),
+	}
+	t.round = a.seconds("round", min(300, int64(t.lease/model.Second)/4), 0, maxLease)
+	if t.round > t.lease/4 {
+		a.refuse("round", `parameter "round" of policy "themis" must be at most a quarter of "lease"`)
+	}
+	return t
+}
+
+// maxLease bounds a lease to a year.
+const maxLease = 366 * 86_400
+
+// Placing implements sched.Placing: who wins nodes at auction gets these.
+func (t *themis) Placing() bool { return t.auction }
+
+// offered reports whether the cells of a gang that started then are auctioned now: the round in
+// which its lease ended is over since the last decision. Where nobody waited by then it holds
+// them for another lease, whatever other VCs had decided meanwhile.
+func (m *market) offered(started model.Time) bool {
+	if started == 0 || m.now < started.Add(m.t.lease) {
+		return false
+	}
+	end := m.t.roundUp(m.t.lastEnd(started, m.now))
+	return m.before < end && end <= m.now && m.waited <= end
+}
+
+// waitsSince is since when somebody waits, as far as the first few tell.
+func waitsSince(v sched.View) (first model.Time) {
+	n := 0
+	for g := range v.Waiting() {
+		if n == 0 || g.Since < first {
+			first = g.Since
+		}
+		if n++; n == sampled {
+			break
+		}
+	}
+	return first
+}
+
+// lastEnd is when the last lease of a gang that started then has ended, or the first will.
+func (t *themis) lastEnd(started, now model.Time) model.Time {
+	return started.Add(max(model.Duration(now-started)/t.lease, 1) * t.lease)
+}
+
+// Stand implements sched.Stander: first who is an app by itself, by when it started.
+func (t *themis) Stand(g *sched.GangView) sched.Key {
+	k := sched.Key{Then: int64(g.Started)}
+	if g.Hints.App != "" || g.Gangs > 1 {
+		k.Rank = 1
+	}
+	return k
+}
+
+// NextChange implements sched.Timed: the end of the first round in which a lease ends.
+func (t *themis) NextChange(v sched.View) model.Time {
+	var next model.Time
+	now := v.Now()
+	over := now // the end of the last round
+	if t.round > 0 {
+		over -= now % model.Time(t.round)
+	}
+	for r := range v.Standing() {
+		started := model.Time(r.Key.Then)
+		if started == 0 {
+			continue
+		}
+		at := t.lastEnd(started, now)
+		if at <= over {
+			at = at.Add(t.lease)
+		}
+		if next == 0 || at < next {
+			next = at
+		}
+	}
+	return t.roundUp(next)
+}
+
+// roundUp is the end of the round in which an instant is.
+func (t *themis) roundUp(at model.Time) model.Time {
+	if t.round == 0 {
+		return at
+	}
+	r := model.Time(t.round)
+	return (at + r - 1) / r * r
+}
+
+// Rank implements sched.Policy.
+func (t *themis) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		scratch := v.Scratch()
+		m, ok := (*scratch).(*market)
+		if !ok {
+			m = &market{}
+		}
+		*scratch = nil // while it is in use
+		switch some := m.open(t, v); {
+		case some && t.auction:
+			m.sell(yield)
+		case some:
+			m.serve(yield)
+		}
+		*scratch = m
+	}
+}
+
+// app is what a set of jobs that have not ended needs and holds.
+type app struct {
+	order int64
+	// start is when the first of its jobs that have not ended was submitted: a trial
+	// that stopped early takes its work and its time with it.
+	start   model.Time
+	work    int64 // GPU-microseconds of all its jobs, and what is left of them
+	left    int64
+	longest int64 // run time of its longest job, and of the one with most left
+	last    int64
+	most    int64 // GPUs of all its gangs, and of those that hold cells
+	held    int64
+	slow    int64 // of its most sensitive job, in thousandths
+	ended   int   // of its gangs, how many leases
+	waits   []*sched.GangView
+	rho     int64
+	bids    int // its place among those who bid, from 1; 0 is none
+}
+
+// before orders apps by rho, the largest first, then by submission.
+func (a *app) before(b *app) int {
+	return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.order, b.order))
+}
+
+// length is the run time of a gang: as declared, or a little more than it ran if that
+// is more; where nothing is declared, twice what it ran, at least a lease.
+func (t *themis) length(g *sched.GangView) int64 {
+	if g.Hints.Duration <= 0 {
+		return max(2*int64(g.Ran), int64(t.lease))
+	}
+	return max(int64(g.Hints.Duration), int64(g.Ran)+1)
+}
+
+func (a *app) add(t *themis, g *sched.GangView) {
+	if a.most == 0 {
+		a.start, a.order, a.slow = g.Submitted, g.Order, PPM/1000
+	}
+	a.start, a.order = min(a.start, g.Submitted), min(a.order, g.Order)
+	length := t.length(g)
+	left := length - int64(g.Ran)
+	a.work = plus(a.work, times(length, g.Leaves))
+	a.left = plus(a.left, times(left, g.Leaves))
+	a.longest, a.last = max(a.longest, length), max(a.last, left)
+	a.most += int64(g.Leaves)
+	a.slow = max(a.slow, t.slowed(g))
+}
+
+// slowed is how many times longer a gang takes on more nodes than it needs.
+func (t *themis) slowed(g *sched.GangView) int64 {
+	if len(t.slow) == 0 {
+		return 0
+	}
+	return t.slow[g.Hints.Model]
+}
+
+// alone is the time that the app would take on an equal part of the VC, T_id. The
+// paper has N times the time on the whole VC, which for an app that cannot use all
+// of that is longer than its part takes, and the same for one that can.
+func (a *app) alone(total, apps int64) int64 {
+	part := scale(a.work, apps, max(total, 1)) // on total/apps GPUs
+	if a.most*apps <= total {
+		part = a.work / a.most
+	}
+	return max(part, a.longest, 1)
+}
+
+// shared is the time that it takes from its start, T_sh, if from now on it holds so
+// many GPUs, slowed down by spreading: all that is left at the speed of these, and
+// not less than the job with most left. With none it waits for a lease.
+func (a *app) shared(t *themis, now model.Time, gpus, slow int64) int64 {
+	past := int64(now - a.start)
+	if gpus == 0 {
+		past, gpus = past+int64(t.lease), a.most
+	}
+	left := max(a.left/gpus, a.last)
+	return plus(past, scale(left, slow, 1000))
+}
+
+// fairness is rho in parts per million.
+func (m *market) fairness(a *app, gpus, slow int64) int64 {
+	return max(scale(a.shared(m.t, m.now, gpus, slow), PPM, a.alone(m.total, m.count)), 1)
+}
+
+// single is the same of a gang that waits and is an app by itself, with all its GPUs.
+func (m *market) single(g *sched.GangView) int64 {
+	length, leaves := m.t.length(g), int64(g.Leaves)
+	if length > unknown/max(leaves, 1) || leaves == 0 {
+		var a app
+		a.add(m.t, g)
+		return m.fairness(&a, a.most, 1000)
+	}
+	alone := length
+	if leaves*m.count > m.total {
+		alone = max(scale(length*leaves, m.count, max(m.total, 1)), length)
+	}
+	shared := plus(int64(m.now-g.Submitted), length-int64(g.Ran))
+	return max(scale(shared, PPM, max(alone, 1)), 1)
+}
+
+// below reports that single is less than rho, where a bound tells it: without a division,
+// as most gangs are asked for nothing else.
+func (m *market) below(g *sched.GangView, rho int64) bool {
+	length, leaves := m.t.length(g), int64(g.Leaves)
+	if leaves != m.parts.leaves {
+		m.parts.leaves, m.parts.of = leaves, max(leaves*m.count/max(m.total, 1), 1)
+	}
+	over, alone := bits.Mul64(uint64(length), uint64(m.parts.of)) // at least so long
+	if over > 0 || length < int64(g.Ran) || m.now < g.Submitted {
+		return false
+	}
+	hi, lo := bits.Mul64(uint64(plus(int64(m.now-g.Submitted), length-int64(g.Ran))), PPM)
+	least, rest := bits.Mul64(uint64(rho), max(alone, 1))
+	return hi < least || hi == least && lo < rest
+}
+
+// market is who wants what at one decision. Most gangs are apps by themselves: of those
+// that run the ones whose leases go on are only counted, and those that wait become apps
+// when they bid. All that it points to is memory of its own, used again by the next.
+type market struct {
+	marketNow
+	apps    []app
+	made    []app             // of singles
+	singles []*sched.GangView // that wait, of the lines in which somebody could get something
+	crowded []crowded
+	aged    []aged
+	large   []*sched.GangView // the first that wait of the other lines, when a round ends
+	lines   []sched.Line      // those that were not read to their end
+	// expired are the gangs whose lease has ended, of the smallest rho first.
+	expired []expired
+
+	runs    []leased
+	views   []sched.GangView      // of these
+	lent    map[model.JobID]int32 // how many gangs of a job are offered
+	named   map[string]int        // apps
+	jobs    map[model.JobID]int
+	bidders []*app
+	agents  []agent
+	asked   []Agent
+	lots    []lot
+	offer   []int32
+	turns   []turn
+	room    []int32 // for bids
+	used    int     // of it
+	arbiter Arbiter
+	winner  *app // who is served
+	losers  iter.Seq[sched.GangRef]
+}
+
+// marketNow is what changes from one decision to the next without any memory.
+type marketNow struct {
+	t       *themis
+	v       sched.View
+	now     model.Time
+	before  model.Time // the last decision
+	waited  model.Time // since when somebody waits
+	total   int64
+	count   int64 // of apps
+	free    int64
+	leaving int64                      // GPUs of the gangs whose lease has ended
+	more    int                        // apps that wait for something that could be free, and were not read
+	closes  bool                       // a round in which somebody's lease ended is over
+	largest int32                      // lot
+	parts   struct{ leaves, of int64 } // how many times longer so many leaves take on an equal part
+}
+
+// leased is a gang that runs; ended is that its lease has ended, and it may be lifted.
+type leased struct {
+	ref   sched.GangRef
+	ended bool
+}
+
+type expired struct {
+	gang *sched.GangView
+	app  *app
+	won  bool // its cells again
+}
+
+// sampled is how many gangs of one shape and about one run time are read, the first
+// submitted: of equal run times they have the largest rho.
+const sampled = 4
+
+// byApp is how gangs that wait are told apart.
+const byApp = sched.ByApp | sched.ByLength
+
+// open reads the view: who runs, and the first of those who wait. It is false where
+// nobody could get anything.
+func (m *market) open(t *themis, v sched.View) (some bool) {
+	m.marketNow = marketNow{t: t, v: v, now: v.Now(), before: v.Before(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
+	m.runs = m.runs[:0]
+	passed := t.round == 0 || m.now/model.Time(t.round) > m.before/model.Time(t.round)
+	if passed { // else no round is over, and nobody need be asked
+		m.waited = waitsSince(v)
+		m.stand(passed)
+	}
+	lines := v.Lines(byApp, func(l *sched.Line) int {
+		useful := m.reachable(l)
+		some = some || useful || m.closes && int64(l.Leaves) <= m.total
+		switch {
+		case grouped(l):
+			return math.MaxInt
+		case !useful && m.closes:
+			return 1
+		case !useful:
+			return 0
+		case !t.auction:
+			return math.MaxInt
+		}
+		return sampled
+	})
+	if !some {
+		return false
+	}
+	if !passed {
+		m.stand(passed)
+	}
+	m.read(lines)
+	m.rank()
+	return true
+}
+
+// stand reads who runs; a round may have passed in which leases ended.
+func (m *market) stand(passed bool) {
+	clear(m.lent)
+	for r := range m.v.Standing() {
+		ended := passed && m.ended(&r)
+		if ended {
+			m.leaving += int64(r.Leaves)
+		}
+		if ended || r.Key.Rank > 0 {
+			m.runs = append(m.runs, leased{r.Ref, ended})
+		} else {
+			m.count++
+		}
+	}
+}
+
+// ended reports whether the lease of a gang has ended and others may have its cells: who
+// may not be stopped any more, or not yet, keeps them, and bids for none. Of a job with
+// several gangs no more are offered than its budget of preemptions lets go.
+func (m *market) ended(r *sched.Ranked) bool {
+	if !m.offered(model.Time(r.Key.Then)) {
+		return false
+	}
+	m.closes = true
+	left := m.v.Yields(r.Ref)
+	if r.Key.Rank > 0 && left > 0 {
+		if m.lent == nil {
+			m.lent = map[model.JobID]int32{}
+		}
+		left -= m.lent[r.Ref.Job]
+		m.lent[r.Ref.Job]++
+	}
+	return left > 0
+}
+
+// reachable reports whether there could be as many free GPUs as each gang of a line
+// asks for.
+func (m *market) reachable(l *sched.Line) bool { return int64(l.Leaves) <= m.free+m.leaving }
+
+// read makes apps of those who run and of those who wait in lines for several, and counts
+// the others.
+func (m *market) read(lines []sched.Line) {
+	n := len(m.runs)
+	for i := range lines {
+		if l := &lines[i]; grouped(l) {
+			n += len(l.First)
+		}
+	}
+	m.apps, m.views = slices.Grow(m.apps[:0], n), slices.Grow(m.views[:0], len(m.runs))
+	m.singles, m.large, m.lines, m.expired = m.singles[:0], m.large[:0], m.lines[:0], m.expired[:0]
+	clear(m.named)
+	clear(m.jobs)
+	for _, r := range m.runs {
+		m.views = append(m.views, m.v.Gang(r.ref))
+		g := &m.views[len(m.views)-1]
+		a := m.app(g)
+		a.add(m.t, g)
+		a.held += int64(g.Leaves)
+		if r.ended {
+			a.ended++
+			m.expired = append(m.expired, expired{gang: g, app: a})
+		}
+	}
+	for i := range lines {
+		l := &lines[i]
+		if rest := l.Gangs - len(l.First); rest > 0 {
+			m.count += int64(rest)
+			if m.reachable(l) {
+				m.more += rest
+				m.lines = append(m.lines, *l)
+			}
+		}
+		for k := range l.First {
+			g := &l.First[k]
+			switch {
+			case grouped(l):
+			case m.reachable(l):
+				m.singles = append(m.singles, g)
+				continue
+			default:
+				m.large = append(m.large, g)
+				continue
+			}
+			a := m.app(g)
+			a.add(m.t, g)
+			a.waits = append(a.waits, g)
+		}
+	}
+	m.count += int64(len(m.apps) + len(m.singles) + len(m.large))
+}
+
+// grouped reports whether the gangs of a line may belong to apps of several, or are cases
+// of their own.
+func grouped(l *sched.Line) bool { return l.Party.Length < 0 || l.Leaves == 0 }
+
+// app returns the app of a gang.
+func (m *market) app(g *sched.GangView) *app {
+	if m.named == nil && (g.Hints.App != "" || g.Gangs > 1) {
+		m.named, m.jobs = map[string]int{}, map[model.JobID]int{}
+	}
+	at, known := 0, false
+	switch {
+	case g.Hints.App != "":
+		at, known = m.named[g.Hints.App]
+	case g.Gangs > 1:
+		at, known = m.jobs[g.Ref.Job]
+	}
+	if known {
+		return &m.apps[at]
+	}
+	at = len(m.apps)
+	m.apps = m.apps[:at+1]
+	a := &m.apps[at]
+	*a = app{waits: a.waits[:0]}
+	if g.Hints.App != "" {
+		m.named[g.Hints.App] = at
+	} else if g.Gangs > 1 {
+		m.jobs[g.Ref.Job] = at
+	}
+	return a
+}
+
+// rank works out the rho of the apps, and orders whose lease has ended.
+func (m *market) rank() {
+	for i := range m.apps {
+		a := &m.apps[i]
+		a.rho = m.fairness(a, a.most, 1000)
+		slices.SortFunc(a.waits, compareGangs) // lines come in no order
+	}
+	slices.SortFunc(m.expired, func(a, b expired) int { return cmp.Or(b.app.before(a.app), compareGangs(b.gang, a.gang)) })
+}
+
+// compareGangs orders gangs by submission.
+func compareGangs(a, b *sched.GangView) int {
+	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
+}
+
+// alone makes an app of a gang that waits and is one by itself; there is room for it.
+func (m *market) alone(at int) *app {
+	m.made = append(m.made, app{})
+	a := &m.made[len(m.made)-1]
+	a.add(m.t, m.singles[at])
+	a.waits, a.rho = m.singles[at:at+1:at+1], m.single(m.singles[at])
+	return a
+}
+
+// serve yields the gangs by the rho of their apps. Over are the gangs of apps with a
+// smaller one whose leases have ended.
+func (m *market) serve(yield func(sched.Wish) bool) {
+	var all []*app
+	for i := range m.apps {
+		all = append(all, &m.apps[i])
+	}
+	m.made = slices.Grow(m.made[:0], len(m.singles))
+	for i := range m.singles {
+		all = append(all, m.alone(i))
+	}
+	slices.SortFunc(all, (*app).before)
+	for _, a := range all {
+		for _, g := range a.waits {
+			if fits(g, m.free+m.leaving) && !yield(sched.Wish{Gang: g.Ref, Over: m.over(func(e *expired) bool { return e.app.rho < a.rho })}) {
+				return
+			}
+		}
+	}
+	m.offers()
+	m.collect(yield)
+}
+
+// over yields the gangs that may be lifted, nil where there are none.
+func (m *market) over(may func(*expired) bool) iter.Seq[sched.GangRef] {
+	if len(m.expired) == 0 || !slices.ContainsFunc(m.expired, func(e expired) bool { return may(&e) }) {
+		return nil
+	}
+	return func(yield func(sched.GangRef) bool) {
+		for i := range m.expired {
+			if e := &m.expired[i]; may(e) && !yield(e.gang.Ref) {
+				return
+			}
+		}
+	}
+}
+
+// LeaseEnds implements sched.Leaser: leases are counted from a gang's start.
+func (t *themis) LeaseEnds(started, now model.Time) model.Time {
+	return started.Add((model.Duration(max(now-started, 0))/t.lease + 1) * t.lease)
+}

@@ -1,0 +1,174 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/sched"
+)
+
+// tiresias is what Tiresias (NSDI'19) has beside its queues, for las and gittins: who
+// starved comes back to the first queue, and models with one large tensor keep together.
+// The zero value does nothing.
+//
+// What it remembers of a job of one gang is how long that had run when it was promoted
+// last: "promoted after 1200000000us". Service counts from there.
+type tiresias struct {
+	// promote=0: a gang that ran, sank, and waits for so many times as long as it ran begins
+	// anew in the first queue; in thousandths, 0 is never (PROMOTEKNOB of the authors' simulator).
+	promote int64
+	// skewed are the models that insist on as few nodes as they can have: whose largest
+	// tensor is a great part of them. Others run anywhere.
+	skewed []string
+}
+
+func newTiresias(a *args) tiresias {
+	t := tiresias{promote: a.thousandths("promote", 0, 0, 1_000_000_000)}
+	if text, ok := a.take("skewed"); ok {
+		t.skewed = strings.Split(text, "/")
+		if len(t.skewed) > maxList || slices.Contains(t.skewed, "") {
+			a.fail("skewed", "a list of models such as vgg16/alexnet", text)
+		}
+	}
+	return t
+}
+
+// starts is how long a gang had run when it was promoted last.
+func (t *tiresias) starts(g *sched.GangView) model.Duration {
+	text, ok := bytes.CutPrefix(g.Note, []byte("promoted after "))
+	if t.promote == 0 || !ok {
+		return 0
+	}
+	ran, _ := strconv.ParseInt(string(bytes.TrimSuffix(text, []byte("us"))), 10, 64)
+	return model.Duration(ran)
+}
+
+// fresh is a gang without what it ran before it was promoted.
+func (t *tiresias) fresh(g *sched.GangView) *sched.GangView {
+	before := t.starts(g)
+	if before == 0 {
+		return g
+	}
+	f := *g
+	f.Earlier, f.Ran = g.Earlier-before, max(g.Ran-before, 0)
+	return &f
+}
+
+// due is when a gang is promoted if it waits until then; 0 is never.
+func (t *tiresias) due(l levels, g *sched.GangView) model.Time {
+	f := t.fresh(g)
+	if t.promote == 0 || g.Gangs != 1 || g.Started != 0 || l.queue(f) == 0 {
+		return 0
+	}
+	return g.Since.Add(model.Duration(scale(int64(f.Ran), t.promote, 1000)))
+}
+
+// promotions yields a note for each gang that has starved.
+func (t *tiresias) promotions(l levels, v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		if t.promote == 0 {
+			return
+		}
+		var notes []sched.Note
+		for g := range v.Waiting() {
+			if at := t.due(l, &g); at > 0 && at <= v.Now() {
+				notes = append(notes, sched.Note{Job: g.Ref.Job, Data: fmt.Appendf(nil, "promoted after %dus", int64(g.Ran))})
+			}
+		}
+		for i := range notes {
+			if !yield(sched.Wish{Note: &notes[i]}) {
+				return
+			}
+		}
+	}
+}
+
+// next is when the first gang that waits will have starved.
+func (t *tiresias) next(l levels, v sched.View) (next model.Time) {
+	if t.promote == 0 {
+		return 0
+	}
+	for g := range v.Waiting() {
+		if at := t.due(l, &g); at > v.Now() && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// Placing implements sched.Placing.
+func (t *tiresias) Placing() bool { return len(t.skewed) > 0 }
+
+// within is how far apart the leaves of a gang may be: under backfill they may be anywhere, since
+// a booking is for where there will be room.
+func (t *tiresias) within(v sched.View, ref sched.GangRef) sched.Within {
+	if len(t.skewed) == 0 || v.Backfills() {
+		return sched.Anywhere
+	}
+	if g := v.Gang(ref); g.Leaves > 1 && slices.Contains(t.skewed, g.Hints.Model) {
+		return sched.OneNode
+	}
+	return sched.Anywhere
+}
+
+// served is an order by attained service with what tiresias adds.
+type served struct {
+	*aging
+	*tiresias
+	limits levels
+}
+
+// newServed makes it of a key and of when the key of a gang that runs changes; both see
+// service from the last promotion on.
+func newServed(a *args, l levels, key func(*sched.GangView) sched.Key, until func(model.Time, *sched.GangView) model.Time) sched.Policy {
+	t := newTiresias(a)
+	s := &served{&aging{newPreempting(a, key), until}, &t, l}
+	if len(t.skewed) > 0 {
+		s.where = t.within
+	}
+	if t.promote > 0 {
+		s.key = func(g *sched.GangView) sched.Key { return key(t.fresh(g)) }
+		s.until = func(after model.Time, g *sched.GangView) model.Time { return until(after, t.fresh(g)) }
+		return &promoting{s}
+	}
+	return s
+}
+
+// Restrains implements sched.Restrainer.
+func (t *tiresias) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+	if t.within(v, ref) == sched.Anywhere {
+		return "", 0
+	}
+	return "its model is skewed, so its policy " + sched.WaitsForRoom + " on one node, or on few", 0
+}
+
+// promoting is one that promotes who starved.
+type promoting struct{ *served }
+
+// Rank implements sched.Policy.
+func (p *promoting) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		for w := range p.promotions(p.limits, v) {
+			if !yield(w) {
+				return
+			}
+		}
+		p.served.Rank(v)(yield)
+	}
+}
+
+// NextChange implements sched.Timed: the first that sinks, or that has starved.
+func (p *promoting) NextChange(v sched.View) model.Time {
+	next := p.next(p.limits, v)
+	for g := range v.Running() {
+		if at := p.Until(v.Now(), &g); at > 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
+}

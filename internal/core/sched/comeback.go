@@ -1,0 +1,301 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// What the platform stops keeps its place. From the instant at which its stop is decided the gang
+// stands at its old place in the order of its priority, though its tasks still run: before the
+// first gang behind it is tried, cells are promised to it as to one that waits, on what it leaves
+// itself, too. Where there are none it blocks those behind it in a strict order, as one that waits
+// does. The promise is the next attempt (gang.next), as that of a gang that moves. The same holds
+// while a gang waits for its next try after the platform ended its attempt: it starts then, on
+// cells that are promised to it now.
+
+// comeback is a gang that is being stopped and waits again then.
+type comeback struct {
+	job   model.JobID
+	gang  int32
+	key   Key
+	tried bool // in this walk
+}
+
+func (c *comeback) compare(o *comeback) int {
+	return cmp.Or(c.key.Compare(o.key), cmp.Compare(c.job, o.job), cmp.Compare(c.gang, o.gang))
+}
+
+// comesBack reports whether an attempt is being stopped by the platform, and its gang is to have
+// cells again then without a word of its policy: only an order by submission or by a key tells
+// its place before it waits.
+func comesBack(s *State, a *attempt) bool {
+	j := &s.jobs[a.job]
+	over := j.stop || j.completing != nil || j.held() || j.quarantined || a.state != model.AttemptStopping
+	if over || !ordersAhead(s, j.space) || a.joined || s.shared(a) || s.isExtra(a) || s.moving(a) {
+		return false
+	}
+	if j.spec.Priority < cell.MinGuaranteed || j.gangs[a.id.Gang].next != none {
+		return false
+	}
+	switch a.cause {
+	case model.EndDrained, model.EndRequeued, model.EndPlatform, model.EndRefused, model.EndPreempted:
+		return true
+	}
+	return false
+}
+
+// lookBehind looks at those behind a job's gangs that come back, which will not any more: they are
+// in no queue that they could leave.
+func (s *State) lookBehind(j *job) {
+	for g := range j.gangs {
+		if at := j.gangs[g].attempt; at != none && comesBack(s, &s.attempts[at]) {
+			s.lookIn(j.space, j.spec.Priority)
+			return
+		}
+	}
+}
+
+// ordersAhead reports whether a VC's policy orders what waits by submission or by a key.
+func ordersAhead(s *State, space int32) bool {
+	_, straight := s.pol[space].(Straight)
+	_, keyed := s.pol[space].(Keyed)
+	return straight || keyed
+}
+
+// backBefore names the jobs of a job's priority that were submitted before it and of which a gang is
+// being stopped and waits again then.
+func backBefore(s *State, j *job) []model.JobID {
+	var out []model.JobID
+	if j.spec.Priority < cell.MinGuaranteed || j.space <= 0 || s.tallies[j.space].leaving == 0 {
+		return nil
+	}
+	for a := range s.holding(j.space) {
+		if a.id.Job < j.id && s.jobs[a.job].spec.Priority == j.spec.Priority && comesBack(s, a) {
+			out = append(out, a.id.Job)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// askForStopped asks for another look at VCs below a number, which were walked already, where one
+// that was walked after them stopped a gang that comes back: from the record (first) on. It stands
+// before those of its priority that wait.
+func askForStopped(s *State, first int, walked int32) {
+	for i := first; i < len(s.out); i++ {
+		stop, is := s.out[i].Event.(StopSent)
+		if !is || stop.By == nil {
+			continue
+		}
+		a := s.live(stop.Attempt)
+		j := &s.jobs[a.job]
+		if j.space >= walked || j.space == s.find(stop.By.Job).space || !comesBack(s, a) {
+			continue
+		}
+		waits := func(e queued) bool { return e.prio == j.spec.Priority }
+		if slices.ContainsFunc(s.queues[j.space], waits) || slices.ContainsFunc(s.lazy[j.space], waits) {
+			s.grew.by(j.space)
+		}
+	}
+}
+
+// choosesPlaces reports whether a VC's policy says more of a gang than its place in the order:
+// where it goes, or how large it is.
+func choosesPlaces(s *State, space int32) bool {
+	return s.looks.placing[space] || s.looks.tuned[space]
+}
+
+// comebacks lists those of one priority, in order.
+func (w *walker) comebacks(prio cell.Priority) []comeback {
+	s := w.s
+	if w.backAt == s.seq && w.backFor == prio {
+		return w.back
+	}
+	was := w.back
+	w.back, w.backAt, w.backFor = nil, s.seq, prio
+	for a := range s.holding(w.space) {
+		if s.jobs[a.job].spec.Priority != prio || !comesBack(s, a) || s.jobs[a.job].space != w.space {
+			continue
+		}
+		c := comeback{job: a.id.Job, gang: a.id.Gang, key: keyBack(s, w.space, a)}
+		same := func(o comeback) bool { return o.job == c.job && o.gang == c.gang }
+		c.tried = slices.ContainsFunc(was, func(o comeback) bool { return same(o) && o.tried })
+		w.back = append(w.back, c)
+	}
+	slices.SortFunc(w.back, func(a, b comeback) int { return a.compare(&b) })
+	return w.back
+}
+
+// keyBack is the key by which a gang that is being stopped will wait; zero where its policy has
+// none.
+func keyBack(s *State, space int32, a *attempt) Key {
+	k, ok := s.pol[space].(Keyed)
+	if !ok {
+		return Key{}
+	}
+	g := s.gangView(s.entry(a))
+	g.Started, g.Since = 0, s.now
+	was := s.ask(space)
+	key := k.Key(&g)
+	s.ask(was)
+	return key
+}
+
+// comeFirst promises cells to those that are being stopped and stand before a gang, or before all
+// members above a minimum (nil). Those behind a gang for which there are none wait where the
+// policy is strict.
+func (w *walker) comeFirst(prio cell.Priority, before *GangRef, strict bool) {
+	s := w.s
+	if s.tallies[w.space].leaving == 0 {
+		return
+	}
+	var limit comeback
+	if before != nil {
+		limit = comeback{job: before.Job, gang: before.Gang}
+		if slot, ok := s.slots.Get(before.Job); ok {
+			limit.key = s.policyKey(w.space, queued{prio: prio, job: before.Job, gang: before.Gang, slot: slot})
+		}
+	}
+	for !s.isPostponed() {
+		// the list is another one after each promise
+		i := slices.IndexFunc(w.comebacks(prio), func(c comeback) bool { return !c.tried })
+		if i < 0 || before != nil && w.back[i].compare(&limit) >= 0 {
+			return
+		}
+		w.back[i].tried = true
+		w.comeBack(s.find(w.back[i].job), w.back[i].gang, strict)
+	}
+}
+
+// comeBack promises cells to a gang that is being stopped, or holds up those behind it.
+func (w *walker) comeBack(j *job, g int32, strict bool) {
+	defer w.s.blaming(j.id)
+	defer w.s.cl.EndBudget(w.s.cl.Budget())
+	s, ref := w.s, GangRef{j.id, g}
+	may := s.attempts[j.gangs[g].attempt].cause != model.EndRefused && !choosesPlaces(s, w.space) &&
+		!w.pinBlocked(j.id, &j.gangs[g]) && s.hasTurn(ref)
+	if o := w.outlook; o != nil {
+		o.heard = heard{}
+		o.enter(j.spec.Priority)
+		a := o.asking(j, g)
+		a.over = true // what is booked for those behind it is no obstacle
+		o.keepToType(&a, "")
+		if may && o.start(a) {
+			return
+		}
+	} else if may {
+		blocked := w.blockedFor(j.id)
+		p, ok := planStay(s, j, int(g), blocked)
+		if !ok {
+			p, ok = s.plan(j, int(g), blocked)
+		}
+		if ok {
+			s.carryOut(j, g, p)
+			return
+		}
+	}
+	if !s.isPostponed() && (strict || w.outlook != nil) {
+		w.block(j, int(g))
+	}
+}
+
+// planStay finds the leaves that a gang is leaving itself: those that are idle serve others
+// meanwhile.
+func planStay(s *State, j *job, g int, blocked []bool) (plan, bool) {
+	var own, rest cell.LeafSet
+	for _, l := range leavesOf(&s.cl.Alloc(s.attempts[j.gangs[g].attempt].alloc).Placement) {
+		own = own.Add(l)
+	}
+	for l := range s.cl.Forest().Leaves {
+		rest = rest.Add(cell.LeafID(l))
+	}
+	s.keep = rest.Without(own)
+	r := s.lifting(s.request(j, g), cell.MinGuaranteed)
+	s.keep = nil
+	r.Blocked, r.Lift = blocked, &cell.Lift{}
+	return s.planLifted(r)
+}
+
+// waitsOutDelay reports whether a gang waits for its next try after the platform ended its
+// attempt, and for nothing else.
+func waitsOutDelay(s *State, j *job, g int32) bool {
+	gg := &j.gangs[g]
+	return gg.after > s.now && gg.last != nil && gg.last.Cause == model.EndPlatform &&
+		!j.quarantined && rare(j.odd).after <= s.now
+}
+
+// mayGrant reports whether a gang that is wished for may be tried now. One that waits for its next
+// try is remembered: it has its turn before the next wish, or at once where its policy may ask for
+// another gang only when this one has cells.
+func (w *walker) mayGrant(j *job, wish Wish) bool {
+	s, g := w.s, wish.Gang.Gang
+	extra := j.spec.Gangs[g].Extra
+	if !j.gangs[g].waiting || w.pinBlocked(j.id, &j.gangs[g]) || extra && !s.extraEligible(j) {
+		return false
+	}
+	if waitsOutDelay(s, j, g) {
+		wish.Over, wish.Passes = nil, nil // they are read at once, or never
+		w.waitOut = append(w.waitOut, wish)
+		if !ordersAhead(s, w.space) {
+			w.holdPlaces()
+			return false
+		}
+	}
+	return s.eligible(j, g)
+}
+
+// holdPlaces promises cells to the gangs that were heard and wait for their next try, or holds up
+// those behind them.
+func (w *walker) holdPlaces() {
+	for len(w.waitOut) > 0 && !w.s.isPostponed() {
+		wish := w.waitOut[0]
+		w.waitOut = w.waitOut[1:]
+		w.holdPlace(wish)
+	}
+}
+
+func (w *walker) holdPlace(wish Wish) {
+	defer w.s.blaming(wish.Gang.Job)
+	defer w.s.cl.EndBudget(w.s.cl.Budget())
+	s := w.s
+	j, g := s.find(wish.Gang.Job), wish.Gang.Gang
+	if j == nil || !j.gangs[g].waiting || j.gangs[g].attempt != none || !waitsOutDelay(s, j, g) {
+		return
+	}
+	if (limits{s}).overLimit(j, g) || w.pinBlocked(j.id, &j.gangs[g]) {
+		return
+	}
+	if s.prefer = wish.Prefer; w.outlook == nil {
+		s.only, s.near = wish.Only, wish.Within
+	}
+	defer func() { s.prefer, s.only, s.near = nil, nil, Anywhere }()
+	turn := s.hasTurn(wish.Gang)
+	if o := w.outlook; o != nil {
+		o.heard = heard{}
+		o.enter(j.spec.Priority)
+		a := o.asking(j, g)
+		a.over = true // as above: it stands before those that are booked
+		o.keepToType(&a, wish.SKU)
+		if turn && o.start(a) {
+			return
+		}
+	} else if turn {
+		if p, ok := w.planWish(j, wish, w.blockedWish(wish), true); ok {
+			s.carryOut(j, g, p)
+			return
+		}
+	}
+	if !s.isPostponed() && (wish.Strict || w.outlook != nil) {
+		w.block(j, int(g))
+	}
+}
+
+// startsLater reports whether a gang that gets cells cannot start on them yet: it is still being
+// stopped, or waits for its next try.
+func startsLater(s *State, j *job, g int32) bool {
+	gg := &j.gangs[g]
+	return gg.attempt != none && s.attempts[gg.attempt].state != model.AttemptReserving || gg.after > s.now
+}

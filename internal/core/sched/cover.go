@@ -1,0 +1,303 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// A task gets as many leaves as cover what it asks for on the SKUs that it may use. A
+// later configuration may let a SKU carry less under the same name: who runs there runs
+// on, and nobody else may start there with less than he asks for.
+
+// carriers returns the SKUs on which the leaves of a role's tasks cover what these ask
+// for: the role's own list while all of it does, noSKU where nothing does.
+func (s *State) carriers(r *model.Role) []cell.TypeName {
+	if s.cl == nil || r.Launch.GPU == 0 && r.Launch.MilliCPU == 0 && r.Launch.MemoryMB == 0 {
+		return r.SKUs
+	}
+	short := func(n cell.TypeName) bool { return !s.covers(n, r) }
+	names := r.SKUs
+	if len(names) == 0 {
+		names = s.skuNames()
+	}
+	if !slices.ContainsFunc(names, short) {
+		return r.SKUs
+	}
+	if names = slices.DeleteFunc(slices.Clone(names), short); len(names) == 0 {
+		return []cell.TypeName{noSKU}
+	}
+	return names
+}
+
+// agree leaves members that must run on one SKU those that all of them may use; where there is
+// none, each keeps its own.
+func agree(members []cell.Member) {
+	var all []cell.TypeName
+	alike := 0
+	for i := range members {
+		m := &members[i]
+		if !m.Alike {
+			continue
+		}
+		if alike++; alike == 1 {
+			all = m.SKUs
+		} else {
+			all = slices.DeleteFunc(slices.Clone(all), func(n cell.TypeName) bool { return !slices.Contains(m.SKUs, n) })
+		}
+	}
+	if alike < 2 || len(all) == 0 {
+		return
+	}
+	for i := range members {
+		if members[i].Alike {
+			members[i].SKUs = all
+		}
+	}
+}
+
+// noSKU is a name that no SKU has: whoever asks for it fits nowhere.
+const noSKU cell.TypeName = ""
+
+// covers reports whether the leaves of one task carry what it asks for; of a SKU that is
+// not known nothing can be said.
+func (s *State) covers(name cell.TypeName, r *model.Role) bool {
+	sku, n, l := s.cl.SKU(name), int64(r.Leaves), &r.Launch
+	return sku.Device == "" || sku.GPU*n >= l.GPU && (sku.MilliCPU == 0 || sku.MilliCPU*n >= l.MilliCPU) &&
+		(sku.MemoryMB == 0 || sku.MemoryMB*n >= l.MemoryMB)
+}
+
+// skuNames returns the SKUs that the cluster's cells have, sorted.
+func (s *State) skuNames() []cell.TypeName {
+	var out []cell.TypeName
+	for i := range s.cl.Forest().Chains {
+		out = append(out, s.cl.Forest().Chains[i].SKU)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// uncovered says of a gang that no SKU carries it, by the first role of which that is true.
+func (s *State) uncovered(j *job, g int) *model.Reason {
+	why := &model.Reason{Code: NeverFits, Need: j.gangs[g].leaves}
+	for _, o := range j.spec.Gangs[g].Tasks {
+		r := &j.spec.Roles[j.tasks[o].role]
+		if !slices.Equal(s.carriers(r), []cell.TypeName{noSKU}) {
+			continue
+		}
+		names := r.SKUs
+		if len(names) == 0 {
+			names = s.skuNames()
+		}
+		why.Asks = r.Launch.Asks().String()
+		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, more than its %s of SKU %s carry now; submit it again to size it anew",
+			r.Name, why.Asks, s.amountOf(names, r.Leaves), skuText(names))
+		break
+	}
+	return why
+}
+
+// andMost stands behind a shape of which it is remembered why it never fits, and what would.
+const andMost = "\x00"
+
+// whyNever is neverFits with what there is to say of tasks that take more GPUs than they ask for:
+// what each carries, and the most that would fit.
+func (s *State) whyNever(j *job, g int) *model.Reason {
+	why := s.neverFits(j, g)
+	if why == nil || j.gangs[g].shape.short || s.cl.SpaceOf(j.spec.VC) == cell.None {
+		return why
+	}
+	for _, o := range j.spec.Gangs[g].Tasks {
+		r := &j.spec.Roles[j.tasks[o].role]
+		c, ok := s.dearer(r)
+		if !ok {
+			continue
+		}
+		said := *why
+		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name, r.Launch.Asks(), c.Share(), c.Amount(r.Leaves))
+		if n := s.largestTask(j, g, r.Name); n > 0 {
+			said.Message += fmt.Sprintf("; a task with %s would fit", c.Full(n))
+		}
+		return &said
+	}
+	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text + andMost}
+	if s.never[key] == nil {
+		said := *why
+		said.Message += mostEver{s, j, int32(g), largestRole(j, int32(g))}.words(why.Total)
+		s.never[key] = &said
+	}
+	return s.never[key]
+}
+
+// dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
+// because of their CPUs or memory.
+func (s *State) dearer(r *model.Role) (model.Carry, bool) {
+	names := s.carriers(r)
+	if len(names) == 0 {
+		names = s.skuNames()
+	}
+	for _, name := range names {
+		if c := s.carry(name); c.GPU > 0 && c.Dearer(r.Launch.Asks(), r.Leaves) {
+			return c, true
+		}
+	}
+	return model.Carry{}, false
+}
+
+// largestTask is the most leaves for each task of a role with which a gang would fit the cells if
+// all were free; 0 is none.
+func (s *State) largestTask(j *job, g int, role string) int32 {
+	i := slices.IndexFunc(j.spec.Roles, func(r model.Role) bool { return r.Name == role })
+	fits := func(n int32) bool {
+		spec := model.WithLeaves(j.spec, int32(i), n)
+		with := s.newJob(j.id, spec, s.now, room{})
+		return s.judgeShape(&with, g) == nil
+	}
+	most := int(min(j.spec.Roles[i].Leaves-1, widest(s.cl.Forest())))
+	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
+}
+
+// mostEver is the most of a role that a gang could ever have, were its VC's cells all free and in
+// service. A job that asks for more can never start; one that asks for this waits at most.
+type mostEver struct {
+	s    *State
+	j    *job
+	g    int32
+	role int32
+}
+
+// fits reports whether a job in place of this one could ever start.
+func (m mostEver) fits(spec *model.Job) bool {
+	j := m.s.newJob(m.j.id, spec, m.s.now, room{})
+	g := int(gangWith(spec, m.role))
+	return !j.gangs[g].shape.short && fitsEver(m.s, &j, g)
+}
+
+// fitsEver reports whether a gang could be placed were all cells free and in service.
+func fitsEver(s *State, j *job, g int) bool {
+	r := s.request(j, g)
+	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, s.keep, true
+	return s.mayFit(j, g, r)
+}
+
+// largest is the largest size of so many with which it fits, 0 for none; mostly it is the last.
+func (m mostEver) largest(sizes int32, with func(int32) *model.Job) int32 {
+	if sizes <= 0 || m.fits(with(sizes)) {
+		return max(sizes, 0)
+	}
+	return int32(sort.Search(int(sizes)-1, func(i int) bool { return !m.fits(with(int32(i) + 1)) }))
+}
+
+// leaves is the largest size of its tasks, below what they ask for.
+func (m mostEver) leaves(spec *model.Job) int32 {
+	most := min(spec.Roles[m.role].Leaves-1, widest(m.s.cl.Forest()))
+	return m.largest(most, func(n int32) *model.Job { return model.WithLeaves(spec, m.role, n) })
+}
+
+// widest is the leaves of the largest node: no task gets more.
+func widest(f *cell.Forest) (leaves int32) {
+	for i := range f.Chains {
+		leaves = max(leaves, f.Chains[i].LeavesAt(f.Chains[i].NodeLevel))
+	}
+	return leaves
+}
+
+// tasks is the largest number of its tasks of this size, below what it asks for.
+func (m mostEver) tasks() int32 {
+	spec := m.j.spec
+	if m.s.tasksOf(m.j, m.g, m.role) < 2 || len(spec.Gangs[m.g].Tasks) < 2 {
+		return 0
+	}
+	with := func(n int32) *model.Job { return model.WithTasks(spec, m.role, n) }
+	if !m.leads() {
+		return m.largest(spec.Roles[m.role].Tasks-1, with)
+	}
+	most := int32(len(spec.Gangs[m.g].Tasks)) - 1
+	members := slices.Clone(m.j.gangs[m.g].shape.members)
+	members[0].Tasks = 1
+	text := string(appendShape(nil, members, spec)) + andMost + "tasks"
+	key := whatFits{m.j.space, min(m.j.spec.Priority, 0), text}
+	if known := m.s.never[key]; known != nil {
+		return min(known.Need, most)
+	}
+	n := m.largest(min(most, m.room()), with)
+	if m.s.never != nil && n < most { // else there may be room for more
+		m.s.never[key] = &model.Reason{Need: n}
+	}
+	return n
+}
+
+// leads reports whether a gang of one role that never fits has the first tasks of the role: then
+// how many fit does not depend on how many it asks for.
+func (m mostEver) leads() bool {
+	gang := m.j.spec.Gangs[m.g].Tasks
+	for i, o := range gang {
+		if t := &m.j.tasks[o]; t.role != m.role || int(t.index) != i {
+			return false
+		}
+	}
+	return len(m.j.gangs[m.g].shape.members) == 1
+}
+
+// room is how many of its tasks there are leaves for, at most: a task lies on one node, so a cell
+// of nodes has room for as many on each.
+func (m mostEver) room() int32 {
+	f, size := m.s.cl.Forest(), m.j.spec.Roles[m.role].Leaves
+	guaranteed := m.j.spec.Priority >= cell.MinGuaranteed
+	sp := m.s.cl.Space(0)
+	if guaranteed {
+		sp = m.s.cl.Space(m.s.space(m.j.spec.VC))
+	}
+	tasks, parts := int32(0), int32(0) // parts: leaves of cells that are less than a node
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		ch := &f.Chains[r.Chain]
+		switch node := ch.LeavesAt(ch.NodeLevel); {
+		case !m.s.usableChain(m.j, int(m.g), r.Chain) || guaranteed && !m.s.rootServes(m.j, int(m.g), r):
+		case r.Level < ch.NodeLevel:
+			parts += ch.LeavesAt(r.Level)
+		default:
+			tasks += ch.LeavesAt(r.Level) / node * (node / size)
+		}
+	}
+	tasks += parts / size
+	if !m.j.spec.Restricted() {
+		return tasks
+	}
+	allowed, there := m.s.allowedNodes(m.j.spec), int32(0)
+	for i := range f.Nodes {
+		for _, c := range f.Nodes[i].Cells {
+			if allowed.Has(int32(i)) && m.s.usableChain(m.j, int(m.g), f.Cells[c].Chain) {
+				there += f.NumLeaves(c) / size
+			}
+		}
+	}
+	return min(tasks, there)
+}
+
+// words say the most of a gang that can never start: of each task, or of tasks like those that it
+// has; nothing where that is all that there is, which is said already. Of a gang with several
+// roles nothing is said, too: the most of one hangs on the others.
+func (m mostEver) words(total int32) string {
+	spec := m.j.spec
+	if len(m.j.gangs[m.g].shape.members) != 1 {
+		return ""
+	}
+	r := &spec.Roles[m.role]
+	if n := m.tasks(); n > 0 {
+		if r.Leaves == 1 && n == total {
+			return ""
+		}
+		return fmt.Sprintf("; the most is %s x %s", model.Plural(n, "task", "tasks"), m.s.amountOf(r.SKUs, r.Leaves))
+	}
+	if m.s.tasksOf(m.j, m.g, m.role) > 1 {
+		spec = model.WithTasks(spec, m.role, 1)
+	}
+	if n := m.leaves(spec); n > 0 && n < total {
+		return fmt.Sprintf("; the most is %s for each task", m.s.amountOf(r.SKUs, n))
+	}
+	return ""
+}

@@ -1,0 +1,401 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+)
+
+// settleDoomed charges bad hardware to VCs by name when fewer healthy cells are
+// left than are owed, and takes charges back when there are enough again, so that
+// every other guarantee holds on what is healthy.
+func (s *State) settleDoomed() {
+	for {
+		if all := s.cl.Recovered(); all != nil {
+			s.shiftCharges(cell.Shift{Spared: all})
+			continue
+		}
+		space, root, id, ok := s.cl.Ailing()
+		if !ok {
+			return
+		}
+		name, container := s.cl.SpaceName(space)
+		s.emit(Doomed{VC: name, Root: root, Cell: id, Container: container})
+	}
+}
+
+// Charges move as a step of the plan of a gang whose turn it is, when it finds no free cells:
+// what moves them starts by that, or is promised cells, and nobody else moves them. A VC stops at
+// a gang that would (postponed), until all others were walked: so whoever starts as charges lie
+// does, in whatever VC, and of those who need them moved the first by priority and submission
+// comes first, whatever its VC.
+//
+// Each gang has one turn in a Decide (had): who found nothing before the VC stopped does not take
+// from those behind it what they were given since, but is looked at again. It ends: somebody starts
+// by each move.
+
+// everybody may move charges, and nobody.
+var (
+	everybody = inTurn{}
+	nobody    = inTurn{prio: cell.MaxGuaranteed + 1}
+)
+
+// inTurn is a waiting gang's place by priority and submission.
+type inTurn struct {
+	prio cell.Priority
+	GangRef
+}
+
+func (a inTurn) compare(b inTurn) int {
+	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
+}
+
+// moving is what the walks of one Decide tell each other.
+type moving struct {
+	movers   inTurn          // who stands before it may move charges
+	late     inTurn          // at whom the walk of a VC stopped; everybody if at nobody
+	news     bool            // something was settled before them
+	walks    int             // of VCs, so many
+	tries    int             // in this one, of how charges could lie, since they last could lie better
+	had      map[GangRef]int // in which of them a gang had its turn, where something is charged
+	inTheWay int             // how much was out when charges were first in somebody's way and stayed; none before
+}
+
+// postponed is a VC whose walk stopped at a gang for which charges would move.
+type postponed struct {
+	at    inTurn
+	space int32
+}
+
+// walkPostponed walks the VCs that stopped at somebody for whom charges would move, the first of
+// these first: it may move them, with all of its VC who stand before those of others.
+func (s *State) walkPostponed(late []postponed) {
+	defer func() { s.mem.moving.movers = everybody }()
+	for n := 0; len(late) > 0; n++ {
+		slices.SortFunc(late, func(a, b postponed) int { return a.at.compare(b.at) })
+		s.mem.moving.movers = everybody
+		if len(late) > 1 && n < postponedMost {
+			s.mem.moving.movers = late[1].at
+		}
+		first := len(s.out)
+		at, stopped := s.walkVC(late[0].space)
+		if askForStopped(s, first, s.cl.NumSpaces()); stopped {
+			late[0].at = at
+			delete(s.mem.moving.had, at.GangRef)
+			continue
+		}
+		late = late[1:]
+	}
+}
+
+// hasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it has
+// it in this one.
+func (s *State) hasTurn(ref GangRef) bool {
+	if s.cl.Doomed() == 0 {
+		return true // nobody was stopped at
+	}
+	if s.mem.moving.had == nil {
+		s.mem.moving.had = map[GangRef]int{}
+	}
+	if _, had := s.mem.moving.had[ref]; !had {
+		s.mem.moving.had[ref] = s.mem.moving.walks
+	}
+	return s.mem.moving.had[ref] == s.mem.moving.walks
+}
+
+// postponedMost bounds how often VCs give way to each other in one Decide.
+const postponedMost = 64
+
+func (s *State) shiftCharges(sh cell.Shift) {
+	for _, ch := range sh.Spared {
+		name, container := s.cl.SpaceName(ch.Space)
+		s.emit(Spared{VC: name, Root: ch.Root, Container: container})
+	}
+	for _, ch := range sh.Doomed {
+		name, container := s.cl.SpaceName(ch.Space)
+		s.emit(Doomed{VC: name, Root: ch.Root, Cell: ch.Cell, Container: container})
+	}
+}
+
+// mover looks for charges that could lie better for one gang.
+type mover struct {
+	s      *State
+	space  int32 // its VC
+	at     inTurn
+	chains []bool          // that it could use
+	needs  map[needed]bool // by VC and chain
+}
+
+type needed struct {
+	space int32
+	chain int16
+}
+
+// mover returns nil where nothing is charged.
+func (s *State) mover(j *job, g int32, chains []bool) *mover {
+	if s.cl.Doomed() == 0 || j.spec.Priority < cell.MinGuaranteed {
+		return nil
+	}
+	return &mover{s: s, space: j.space, at: inTurn{j.spec.Priority, GangRef{j.id, g}}, chains: chains, needs: map[needed]bool{}}
+}
+
+// moverOf is that of a gang that waits for cells; nil where charges that lie elsewhere are of no
+// help to it, even with all that it may make leave.
+func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
+	if s.cl.Doomed() == 0 || s.mem.moving.tries > movingMost || !s.concerned(j) {
+		return nil
+	}
+	chains, _ := s.wants(j, int32(g))
+	m := s.mover(j, int32(g), chains)
+	if m != nil {
+		if _, ok := m.shift(fits); !ok {
+			return nil
+		}
+	}
+	return m
+}
+
+// concerned reports whether charges may be in a job's way. Where none is in its VC, or around it, healthy cells
+// are left for all of that; but they may lie on other nodes than it may use, or farther apart.
+func (s *State) concerned(j *job) bool {
+	if j.spec.Restricted() || slices.ContainsFunc(s.cl.Charges(), func(ch cell.Charge) bool { return s.cl.Shares(j.space, ch.Space) }) {
+		return true
+	}
+	f := s.cl.Forest()
+	return slices.ContainsFunc(s.cl.Space(j.space).Roots, func(r cell.Root) bool { return r.Level < f.Chains[r.Chain].NodeLevel })
+}
+
+// plan looks how charges could lie so that a plan is found. over says that the search ends here:
+// with a plan, or since it is not the gang's turn yet.
+func (m *mover) plan(try func() (plan, bool)) (p plan, over, ok bool) {
+	if m == nil {
+		return plan{}, false, false
+	}
+	sh, ok := m.shift(func() (ok bool) {
+		p, ok = try()
+		return ok
+	})
+	if !ok {
+		return plan{}, false, false
+	}
+	if m.s.mem.moving.movers != everybody && m.at.compare(m.s.mem.moving.movers) >= 0 {
+		if !m.s.isPostponed() {
+			m.s.mem.moving.late = m.at
+		}
+		return plan{}, true, false
+	}
+	p.shift = sh
+	return p, true, true
+}
+
+// planUncharging makes work of lower priorities give up its guarantee where that keeps a charge from going
+// elsewhere: it is bound for who uses it, and holds up nobody who stands before them. What its jobs do
+// not allow to go on without a guarantee is stopped. Nobody does so in vain.
+func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
+	holders := s.onCharged(r.Space, r.Priority)
+	if len(holders) == 0 || s.mem.moving.tries > movingMost {
+		return plan{}, false
+	}
+	chains, _ := s.wants(j, int32(g))
+	m := s.mover(j, int32(g), chains)
+	try := func(holders []cell.AllocID) (p plan, ok bool) {
+		ids := s.withAbove(holders)
+		defer s.cl.Demoted(ids)()
+		p, _, ok = m.plan(func() (plan, bool) {
+			q := s.lifting(r, r.Priority)
+			res, ok := s.cl.Place(&r)
+			if !ok {
+				if res, ok = s.cl.Place(&q); ok {
+					res = s.withExtras(q, res)
+				}
+			}
+			return s.clearing(ids, res), ok
+		})
+		return p, ok
+	}
+	p, ok := try(holders)
+	for i := len(holders) - 1; ok && len(holders) > 1 && i >= 0 && !s.cl.Work().Over(); i-- {
+		fewer := slices.Delete(slices.Clone(holders), i, i+1)
+		if q, still := try(fewer); still {
+			p, holders = q, fewer
+		}
+	}
+	return p, ok
+}
+
+// onCharged returns the allocations of a VC below a priority that use charged cells, in the order in which
+// they are to go.
+func (s *State) onCharged(space int32, prio cell.Priority) []cell.AllocID {
+	charged := s.cl.ChargesInUse(space)
+	if len(charged) == 0 || len(s.limits(space, prio)) == 1 {
+		return nil // or nobody of a lower priority runs with a guarantee
+	}
+	f := s.cl.Forest()
+	return s.holdersBelow(space, prio, func(a *attempt) bool {
+		return slices.ContainsFunc(s.cl.Alloc(a.alloc).Placement.Tasks, func(t cell.Task) bool {
+			return slices.ContainsFunc(t.Leaves, func(l cell.LeafID) bool {
+				return slices.ContainsFunc(charged, func(id cell.CellID) bool { return f.Contains(id, f.Leaves[l]) })
+			})
+		})
+	})
+}
+
+func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
+	s := m.s
+	ask := cell.Shifting{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
+	sh, ok := s.cl.Shift(&ask)
+	if s.mem.moving.tries += ask.Tries; ok {
+		s.mem.moving.tries = 0 // what is found is worth it
+	}
+	if ask.Helps && !ok && s.mem.moving.inTheWay < 0 {
+		s.mem.moving.inTheWay = len(s.out) // once others were placed, who need such cells no more, they may go
+	}
+	return sh, ok
+}
+
+// isPostponed reports whether the walk of a VC stops, until others had their chance.
+func (s *State) isPostponed() bool { return s.mem.moving.late != everybody }
+
+// movingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere, in
+// vain: those behind then do without.
+const movingMost = 64
+
+// vainMost bounds how many shapes of waiting gangs of a VC are tried to see whether it needs cells.
+const vainMost = 16
+
+// idleVC reports whether no guaranteed gang of a VC, or of those inside it, waits for cells of a
+// chain, or for its guarantee.
+func (s *State) idleVC(space int32, chain int16) bool {
+	for v := range int32(len(s.queues)) {
+		waits := func(e queued) bool { return s.waitsFor(e, chain) }
+		if s.inside(v, space) && (slices.ContainsFunc(s.lazy[v], waits) || slices.ContainsFunc(s.queues[v], waits)) {
+			return false
+		}
+	}
+	return true
+}
+
+// waitsFor reports whether a guaranteed gang could use cells of a chain; one that runs without its
+// guarantee needs those around its leaves.
+func (s *State) waitsFor(e queued, chain int16) bool {
+	if e.prio < cell.MinGuaranteed {
+		return false
+	}
+	j := &s.jobs[e.slot]
+	if a := s.lazyOf(e); a != nil {
+		f := s.cl.Forest()
+		return slices.ContainsFunc(s.cl.Alloc(a.alloc).Placement.Tasks, func(t cell.Task) bool {
+			return len(t.Leaves) > 0 && f.Cells[f.Leaves[t.Leaves[0]]].Chain == chain
+		})
+	}
+	chains, _ := s.wants(j, e.gang)
+	return chains[chain]
+}
+
+// lazyOf is the attempt of a gang that runs without its guarantee; nil, if it does not.
+func (s *State) lazyOf(e queued) *attempt {
+	if at := s.jobs[e.slot].gangs[e.gang].attempt; at != none && s.attempts[at].lazy {
+		return &s.attempts[at]
+	}
+	return nil
+}
+
+// need reports whether guaranteed gangs of a VC, or of those inside it, need cells of a chain: who
+// would not fit even if everybody of it had left needs none.
+func (m *mover) need(space int32, chain int16) bool {
+	key := needed{space, chain}
+	n, known := m.needs[key]
+	if !known {
+		n = m.s.needsCells(space, chain)
+		m.needs[key] = n
+	}
+	return n
+}
+
+// asOthers forgets what the wish that is granted says of nodes: it is no matter to others. It returns
+// what brings that back.
+func (s *State) asOthers() (back func()) {
+	prefer, only, near, keep := s.prefer, s.only, s.near, s.keep
+	s.prefer, s.only, s.near, s.keep = nil, nil, Anywhere, nil
+	return func() { s.prefer, s.only, s.near, s.keep = prefer, only, near, keep }
+}
+
+func (s *State) needsCells(space int32, chain int16) bool {
+	defer s.asOthers()()
+	var vain []whoAsked
+	for v := range int32(len(s.queues)) {
+		if !s.inside(v, space) {
+			continue
+		}
+		if slices.ContainsFunc(s.lazy[v], func(e queued) bool { return s.waitsFor(e, chain) }) ||
+			slices.ContainsFunc(s.queues[v], func(e queued) bool { return s.waitsFor(e, chain) && !s.inVain(e, &vain) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// inVain reports whether a gang would find nothing even if all of its VC left, by what is charged
+// to that: fewer cells are no loss to it. vain are those of which that is known.
+func (s *State) inVain(e queued, vain *[]whoAsked) bool {
+	defer s.blaming(e.job)
+	j := &s.jobs[e.slot]
+	this := whoAsked{j.gangs[e.gang].shape.text, cell.MaxGuaranteed}
+	if slices.Contains(*vain, this) {
+		return true
+	}
+	if len(*vain) == vainMost {
+		return false
+	}
+	q := s.request(j, int(e.gang))
+	q.Avoided = nil
+	q.Lift = &cell.Lift{Opportunistic: true, Below: cell.MaxGuaranteed + 1}
+	all := q
+	all.Priority = cell.MaxGuaranteed + 1
+	if s.cl.FitsLater(&q, s.revocable(&all)) {
+		return false
+	}
+	*vain = append(*vain, this)
+	return true
+}
+
+// inside reports whether a VC is a space, or lies in one.
+func (s *State) inside(v, space int32) bool {
+	for v > 0 && v != space {
+		v = s.cl.Space(v).Parent
+	}
+	return v == space && v > 0
+}
+
+// whoAsked tells questions apart of which one may have an answer when another has none.
+type whoAsked struct {
+	shape string
+	prio  cell.Priority
+}
+
+// couldLift reports whether a request could be met when those of its VC of lower priorities leave,
+// be it promised to them.
+func (s *State) couldLift(j *job, g int, r *cell.Request) bool {
+	q := s.lifting(*r, r.Priority)
+	if s.full(j, g, &q) {
+		return false
+	}
+	find := func([]int32) (plan, bool) {
+		_, ok := s.cl.Try(&q)
+		return plan{}, ok
+	}
+	_, ok := find(nil)
+	if !ok {
+		_, ok = s.planRevoking(s.reservations(q.Space, q.Priority), find)
+	}
+	return ok
+}
+
+// charged returns the space that a charge is about.
+func (s *State) charged(vc cell.VCName, container bool) int32 {
+	if container {
+		return s.cl.ContainerOf(vc)
+	}
+	return s.cl.SpaceOf(vc)
+}

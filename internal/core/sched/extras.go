@@ -1,0 +1,382 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// A partial gang is gang 0, the minimum, and members above it, each a gang of its own (Gang.Extra). A member above
+// the minimum waits in the queue only while the minimum runs, is placed when all full gangs of its priority had their
+// chance, makes nobody leave but opportunistic work, is the first to be preempted, and ends with its minimum.
+
+// extra reports whether a queued gang is a member above a minimum; the first gang of a job never is.
+func (s *State) extra(e queued) bool {
+	return e.gang > 0 && s.jobs[e.slot].spec.Gangs[e.gang].Extra
+}
+
+// minimumLives reports whether a job's minimum has an attempt that is not
+// stopping: then the members above it may wait, run and be placed.
+func (s *State) minimumLives(j *job) bool {
+	at := j.gangs[0].attempt
+	return at != none && s.attempts[at].state != model.AttemptReserving && s.attempts[at].cause == 0 && s.attempts[at].alive > 0
+}
+
+// minimumStands is what Verify asks instead: a minimum whose last task died has its attempt until the next decision.
+func (s *State) minimumStands(j *job) bool {
+	at := j.gangs[0].attempt
+	return at != none && s.attempts[at].state != model.AttemptReserving && (s.attempts[at].cause == 0 || s.attempts[at].alive == 0)
+}
+
+// extraEligible reports whether a member above the minimum may be placed now: not beside a minimum of which nothing
+// is known, nor beside one that was made opportunistic, which would be stopped before the member.
+func (s *State) extraEligible(j *job) bool {
+	if !s.minimumLives(j) {
+		return false
+	}
+	a := &s.attempts[j.gangs[0].attempt]
+	return a.state != model.AttemptUnknown && !a.lazy
+}
+
+// enqueueExtras lets the members above a minimum wait, now that it was placed.
+func (s *State) enqueueExtras(slot int32) {
+	j := &s.jobs[slot]
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
+		if gg := &j.gangs[g]; !gg.done && gg.attempt == none {
+			s.enqueue(slot, int32(g))
+		}
+	}
+}
+
+// dequeueExtras takes those that wait out of the queue: their minimum ends.
+func (s *State) dequeueExtras(slot int32) {
+	j := &s.jobs[slot]
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
+		s.dequeue(slot, int32(g))
+	}
+}
+
+// stopExtras ends the members above a minimum that ends: promises to them are taken back first.
+func (s *State) stopExtras(slot int32, cause model.EndCause, by *model.AttemptID, lender cell.VCName) {
+	j := &s.jobs[slot]
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
+		if at := j.gangs[g].attempt; at != none && s.attempts[at].state != model.AttemptReserving {
+			s.stopFor(&s.attempts[at], cause, by, lender)
+		}
+	}
+}
+
+// demoteExtras makes the members above a minimum opportunistic, since the minimum became that.
+func (s *State) demoteExtras(slot int32, by *model.AttemptID) {
+	j := &s.jobs[slot]
+	s.unreserveExtras(slot)
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
+		if at := j.gangs[g].attempt; at != none && !s.attempts[at].lazy {
+			s.emit(LazilyPreempted{Attempt: s.attempts[at].id, By: by})
+		}
+	}
+}
+
+// unreserveExtras takes back what was promised to members above a minimum.
+func (s *State) unreserveExtras(slot int32) {
+	j := &s.jobs[slot]
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
+		if at := j.gangs[g].attempt; at != none && s.attempts[at].state == model.AttemptReserving {
+			s.emit(Unreserved{Attempt: s.attempts[at].id, Reason: "the minimum of its job ends"})
+		}
+	}
+}
+
+// extraCause says why a member above a minimum ends whose minimum has ended: for
+// the same cause, unless the minimum ended by its own doing.
+func (s *State) extraCause(j *job) model.EndCause {
+	if last := j.gangs[0].last; last != nil && !ownEnd(last.Cause) {
+		return last.Cause
+	}
+	return model.EndCompleted
+}
+
+// minimumOver reports whether a job's minimum ended by its own doing and will not run again: members above it that
+// were stopped then neither failed nor succeeded and keep nobody from completing the job.
+func (s *State) minimumOver(j *job) bool {
+	g := &j.gangs[0]
+	return j.spec.Partial() && g.done && g.last != nil && ownEnd(g.last.Cause)
+}
+
+// stoppedExtra reports whether a task belongs to a member above a minimum that is over, and does not run any more.
+func (s *State) stoppedExtra(j *job, t *taskRun) bool {
+	return t.gang > 0 && s.minimumOver(j) && j.gangs[t.gang].attempt == none
+}
+
+// isExtra reports whether an attempt is one of a member above a minimum.
+func (s *State) isExtra(a *attempt) bool {
+	return s.partials > 0 && s.jobs[a.job].spec.Gangs[a.id.Gang].Extra
+}
+
+// extrasBelow returns a rule that names the guaranteed members above a minimum in
+// a VC with a priority below a limit; nil when there are no partial gangs.
+func (s *State) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID) bool {
+	if s.partials == 0 {
+		return nil
+	}
+	return func(id cell.AllocID) bool {
+		a := s.holder(id)
+		al := s.cl.Alloc(id)
+		return s.isExtra(a) && al.Space == space && !al.Opportunistic() && al.Priority < limit && !s.stuck(id)
+	}
+}
+
+// withExtras looks again at victims among which there are minimums: the members above these will leave with them,
+// which may save somebody else. One that its own priority may not stop yet can only leave with its minimum.
+func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
+	if s.partials == 0 {
+		return res
+	}
+	victims := slices.Clone(res.Victims)
+	for _, v := range res.Victims {
+		a := s.holder(v)
+		j := &s.jobs[a.job]
+		for g := 1; a.id.Gang == 0 && j.spec.Partial() && g < len(j.gangs); g++ {
+			at := j.gangs[g].attempt
+			if at == none || j.spec.Priority == r.Priority && s.young(&s.attempts[at]) {
+				continue
+			}
+			if state := s.attempts[at].state; state != model.AttemptReserving && state != model.AttemptUnknown {
+				victims = append(victims, s.attempts[at].alloc)
+			}
+		}
+	}
+	if len(victims) == len(res.Victims) {
+		return res
+	}
+	r.Lift = &cell.Lift{Also: func(id cell.AllocID) bool { return slices.Contains(victims, id) }}
+	if better, ok := s.cl.Place(&r); ok {
+		if s.fullGangs(better) < s.fullGangs(res) {
+			return better
+		}
+	}
+	return res
+}
+
+// fullGangs counts the victims that are no members above a minimum.
+func (s *State) fullGangs(res cell.Result) int {
+	n := 0
+	for _, v := range res.Victims {
+		if !s.isExtra(s.holder(v)) {
+			n++
+		}
+	}
+	return n
+}
+
+// extras places the members above the minimum of one priority that wait, after all full gangs of that priority had
+// their chance, and upgrades those that were made opportunistic together with their minimum.
+func (w *walker) extras(prio cell.Priority) {
+	s := w.s
+	if s.partials == 0 {
+		return
+	}
+	for _, e := range s.laziesAt(w.space, prio, true) {
+		if j := &s.jobs[e.slot]; s.extraEligible(j) {
+			w.upgrade(&s.attempts[j.gangs[e.gang].attempt])
+		}
+	}
+	for e := range (view{s: s, space: w.space, prio: prio, now: s.now}).queued() {
+		if s.isPostponed() {
+			return
+		}
+		if s.extra(e) {
+			w.holdPlaces()
+			if w.comeFirst(prio, nil, false); s.isPostponed() {
+				return
+			}
+			w.grantExtra(e)
+		}
+	}
+}
+
+func (w *walker) grantExtra(e queued) {
+	defer w.s.blaming(e.job)
+	defer w.s.cl.EndBudget(w.s.cl.Budget())
+	s := w.s
+	j := &s.jobs[e.slot]
+	g := &j.gangs[e.gang]
+	if !s.extraEligible(j) || !s.eligible(j, e.gang) || w.pinBlocked(j.id, g) {
+		return
+	}
+	if w.outlook != nil {
+		w.backfill(j, e.gang, Wish{})
+		return
+	}
+	if g.attempt != none {
+		s.improve(j, e.gang, w.blockedExtra(j))
+		return
+	}
+	picky := g.avoids() || s.looks.firm[w.space] && len(w.blocked) > 1 // which other members need not be
+	if !picky && w.failed[g.shape.text] {
+		return
+	}
+	if !s.hasTurn(GangRef{e.job, e.gang}) {
+		return
+	}
+	if p, ok := s.plan(j, int(e.gang), w.blockedExtra(j)); ok {
+		s.carryOut(j, e.gang, p)
+	} else if !picky && !s.isPostponed() {
+		w.fails(g.shape.text)
+	}
+}
+
+// blockedExtra returns the chains that a member above a minimum must leave alone.
+func (w *walker) blockedExtra(j *job) []bool {
+	return eitherOf(w.blockedFor(j.id), w.s.otherTypes(j, 1))
+}
+
+// otherTypes returns the chains of types that a job's minimum has not, for a member above it
+// that must stand with it (Firm); nil where any will do.
+func (s *State) otherTypes(j *job, g int32) []bool {
+	least := j.gangs[0].attempt
+	if !j.spec.Gangs[g].Extra || least == none || !s.looks.firm[j.space] || len(s.cl.Forest().Chains) == 1 {
+		return nil
+	}
+	return s.ofOtherTypes(s.attempts[least].alloc)
+}
+
+// ofOtherTypes names the chains of types of which an allocation has nothing.
+func (s *State) ofOtherTypes(id cell.AllocID) []bool {
+	chains, tasks := s.cl.Forest().Chains, s.cl.Alloc(id).Placement.Tasks
+	out := make([]bool, len(chains))
+	for i := range chains {
+		out[i] = !slices.ContainsFunc(tasks, func(t cell.Task) bool { return t.SKU == chains[i].SKU })
+	}
+	return out
+}
+
+// placeWhole places a minimum with the members above it that its size gives it at once on free cells, so that they
+// are packed together; false when there is no room, or when others of its priority wait: then those come before the
+// members above it, unless its policy asked for the size.
+func (s *State) placeWhole(j *job, blocked []bool) bool {
+	w, ok := s.planWhole(j, blocked)
+	if ok {
+		s.startWhole(j, w)
+	}
+	return ok
+}
+
+// whole is where a minimum and members above it go together.
+type whole struct {
+	gangs     []int32
+	placement cell.Placement // the tasks of the gangs, one gang after the other
+}
+
+func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
+	size := s.sizeFor(j)
+	if !j.spec.Partial() || (s.size.job != j.id || s.size.n == 0) && s.others(j) {
+		return whole{}, false
+	}
+	r := s.request(j, 0)
+	r.Blocked = blocked
+	r.Members = slices.Clone(r.Members)
+	gangs, left := []int32{0}, limits{s}.left(j)-int64(j.gangs[0].leaves)
+	for g := 1; g < len(j.gangs); g++ {
+		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && j.within(int32(g), size) && s.eligible(j, int32(g)) && int64(gg.leaves) <= left {
+			left -= int64(gg.leaves)
+			q := s.request(j, g)
+			r.Members = append(r.Members, q.Members...)
+			r.Avoided = r.Avoided.With(q.Avoided)
+			gangs = append(gangs, int32(g))
+		}
+	}
+	if len(gangs) == 1 {
+		return whole{}, false
+	}
+	res, ok := s.cl.Place(&r)
+	return whole{gangs, res.Placement}, ok
+}
+
+func (s *State) startWhole(j *job, w whole) {
+	s.setSize(j)
+	first := 0
+	for _, g := range w.gangs {
+		n := first + len(j.spec.Gangs[g].Tasks)
+		s.emit(Placed{Attempt: model.AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}, Placement: s.cut(w.placement, first, n)})
+		first = n
+	}
+}
+
+// startWhole is placeWhole beside the bookings of others.
+func (o *outlook) startWhole(a asking) bool {
+	if a.g != 0 || !a.j.spec.Partial() {
+		return false
+	}
+	o.s.size = sized{a.j.id, a.size}
+	o.s.keep = o.kept(a, o.s.now, a.until(o.s.now))
+	w, ok := o.s.planWhole(a.j, a.blocked)
+	o.s.keep = nil
+	if ok {
+		o.release()
+		o.s.startWhole(a.j, w)
+		o.started(a)
+	}
+	return ok
+}
+
+// cut returns some tasks of a placement, with the preassigned cells around them.
+func (s *State) cut(pl cell.Placement, from, to int) cell.Placement {
+	f := s.cl.Forest()
+	out := cell.Placement{Tasks: pl.Tasks[from:to:to]}
+	for _, b := range pl.Binds {
+		inside := func(l cell.LeafID) bool { return f.Contains(b.Cell, f.Leaves[l]) }
+		if slices.ContainsFunc(out.Tasks, func(t cell.Task) bool { return slices.ContainsFunc(t.Leaves, inside) }) {
+			out.Binds = append(out.Binds, b)
+		}
+	}
+	return out
+}
+
+// others reports whether full gangs of other jobs wait at a job's priority, in its
+// VC or, when it is opportunistic, in any.
+func (s *State) others(j *job) bool {
+	for space := range int32(len(s.queues)) {
+		if j.spec.Priority >= cell.MinGuaranteed && space != s.space(j.spec.VC) {
+			continue
+		}
+		for e := range (view{s: s, space: space, prio: j.spec.Priority, now: s.now}).queued() {
+			if e.job != j.id && !s.extra(e) && s.eligible(&s.jobs[e.slot], e.gang) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// endedWithMinimum reports whether a member above a minimum was stopped only
+// because its minimum ended, and that runs again.
+func (s *State) endedWithMinimum(j *job, g int32) bool {
+	spec := &j.spec.Gangs[g]
+	return spec.Extra && j.gangs[g].last.Cause == model.EndCompleted && !j.gangs[0].done && j.tasks[spec.Tasks[0]].state == model.TaskEnded
+}
+
+// extraFirst orders members above a minimum before full gangs.
+func (s *State) extraFirst(a, b *attempt) int {
+	switch x, y := s.isExtra(a), s.isExtra(b); {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
+}
+
+// minimumReason says why a member above a minimum waits that may not be placed beside its minimum now.
+func (s *State) minimumReason(j *job, g int32) model.Reason {
+	r := s.newReason(j, g)
+	if at := j.gangs[0].attempt; at != none && s.attempts[at].lazy {
+		return r.Say(VCBusy, "the minimum of its job runs without a guarantee; more members start when it is guaranteed again")
+	}
+	if at := j.gangs[0].attempt; at != none && s.attempts[at].state == model.AttemptUnknown {
+		r = s.heldReason(r, &j.gangs[0])
+		return r.Say(HeldUnknown, "contact lost with the minimum of its job on %s; more members start only beside it", model.NodesText(r.Nodes))
+	}
+	return r.Say(WaitingPreemption, "the minimum of its job is about to end")
+}

@@ -1,0 +1,265 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// A panic while the code of a VC's policy runs is that policy's doing, also where it shows in
+// what the policy asked of its View: then the VC is served by the fallback until the next
+// configuration, and nobody else notices. So who calls a policy says so before and after; on
+// the way of each gang a deferred call would cost too much.
+
+// fallback is the policy that serves a VC whose own failed: without parameters it asks for no
+// key and keeps nothing.
+const fallback = "fifo"
+
+// ask notes the VC whose policy's code runs from now on, 0 for none, and returns the one
+// before, to be noted again behind the call.
+func (s *State) ask(space int32) (before int32) {
+	before, s.mem.asked = s.mem.asked, space
+	return before
+}
+
+// Failing names the policy whose code ran when Apply, Decide, Wake or Actions panicked, and
+// its VC; false where none did, or where the fallback did. The state is of no other use then.
+func (s *State) Failing() (PolicyFailed, bool) {
+	if s.mem.asked <= 0 || s.cl == nil || s.mem.asked >= s.cl.NumSpaces() {
+		return PolicyFailed{}, false
+	}
+	vc := s.cl.Space(s.mem.asked).Name
+	e := PolicyFailed{VC: vc, Policy: s.policyOf(vc)}
+	return e, s.Replaceable(e)
+}
+
+// Replaceable reports whether a VC is still served by the policy that failed, and the
+// fallback would be something else.
+func (s *State) Replaceable(e PolicyFailed) bool {
+	if s.space(e.VC) <= 0 {
+		return false
+	}
+	c := s.serving(e.VC)
+	return cmp.Or(c.Policy, fallback) == e.Policy && (e.Policy != fallback || len(c.Params) > 0)
+}
+
+// serving is the configuration by which a VC is served: its own, with the fallback where its
+// policy failed.
+func (s *State) serving(vc cell.VCName) model.VCConfig {
+	c := *model.OfVC(s.cfg, vc)
+	if _, failed := s.findFailed(vc); failed {
+		c.Policy, c.Params = fallback, nil
+	}
+	return c
+}
+
+func (s *State) findFailed(vc cell.VCName) (int, bool) {
+	return slices.BinarySearchFunc(s.failed, vc, func(e PolicyFailed, k cell.VCName) int { return cmp.Compare(e.VC, k) })
+}
+
+// failedOf returns how the policy of a VC failed; nil where it did not.
+func (s *State) failedOf(vc cell.VCName) *PolicyFailed {
+	for _, all := range [][]PolicyFailed{s.failed, s.unmade} {
+		for _, e := range all {
+			if e.VC == vc {
+				return &e
+			}
+		}
+	}
+	return nil
+}
+
+// Words says what it means for the VC, and what is to be done.
+func (e *PolicyFailed) Words() string {
+	if e.Why != "" {
+		return fmt.Sprintf("the policy %s of virtual cluster %s cannot be made by this version (%s): until a configuration is applied "+
+			"fifo without parameters serves it; apply one that names another policy, or the same one with a version that has it", e.Policy, e.VC, e.Why)
+	}
+	return fmt.Sprintf("the policy %s of virtual cluster %s failed with an internal error (number %s): until a configuration is applied "+
+		"fifo without parameters serves it; report the number, and apply the configuration again with a mended server or with another policy", e.Policy, e.VC, e.Stack)
+}
+
+// applyPolicyFailed lets the fallback serve a VC. What follows from its policy is made anew,
+// as after a configuration; what the policy remembered and the sizes that it gave are gone.
+// Nothing of the old policy's code may run here.
+func (s *State) applyPolicyFailed(e PolicyFailed) {
+	i, found := s.findFailed(e.VC)
+	space := s.space(e.VC)
+	if found || space <= 0 {
+		return
+	}
+	s.failed = slices.Insert(slices.Clone(s.failed), i, e)
+	s.unmade = slices.DeleteFunc(slices.Clone(s.unmade), func(u PolicyFailed) bool { return u.VC == e.VC })
+	s.pol = slices.Clone(s.pol)
+	s.pol[space] = s.makePolicy(e.VC)
+	s.quanta = quantaOf(s.pol)
+	s.forgetNotes()
+	s.relistAll()
+	s.relink()
+	s.resetLooks()
+	for slot := range s.jobs {
+		if j := &s.jobs[slot]; j.spec != nil && j.space == space && j.spec.Partial() && j.size != j.spec.UsualSize() {
+			s.applySized(Sized{Job: j.id, Size: j.spec.UsualSize()})
+		}
+	}
+	for a := range s.holding(space) {
+		s.timeMinRun(a)
+	}
+	s.lookAll()
+	s.again = s.now + 1 // so that a restart looks, too
+	s.at(s.again, 0, 0)
+}
+
+// Make makes a policy; an error where its constructor panics, too.
+func (of Policies) Make(c model.VCConfig) (p Policy, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the policy %s failed with an internal error while it was made (%v): report that, and give the virtual cluster other parameters or another policy",
+				cmp.Or(c.Policy, fallback), v)
+		}
+	}()
+	return of(c)
+}
+
+// makePolicy makes the policy that serves a VC. One that was accepted by another program and
+// cannot be made by this one is replaced by the fallback, which Unmade tells.
+func (s *State) makePolicy(vc cell.VCName) Policy {
+	c := s.serving(vc)
+	p, err := s.policies.Make(c)
+	if err == nil {
+		return p
+	}
+	s.unmade = append(slices.Clone(s.unmade), PolicyFailed{VC: vc, Policy: cmp.Or(c.Policy, fallback), Why: err.Error()})
+	c.Policy, c.Params = fallback, nil
+	if p, err = s.policies.Make(c); err != nil {
+		panic(fmt.Sprintf("sched: not even the fallback can be made: %v", err))
+	}
+	return p
+}
+
+// Unmade are the policies of the configuration in force that this program cannot make, by VC.
+// As long as no PolicyFailed is applied for them only this state knows: who keeps the journal
+// applies these events before anything else is decided.
+func (s *State) Unmade() []PolicyFailed { return s.unmade }
+
+// maxAside is how often a job is set aside: each time less is decided on it, and in the end
+// nothing.
+const maxAside = 3
+
+// Aside returns the event that sets a job aside once more; false where there is no such job,
+// or nothing is decided on it as it is.
+func (s *State) Aside(id model.JobID, stack string) (Quarantined, bool) {
+	j := s.find(id)
+	if j == nil {
+		return Quarantined{}, false
+	}
+	e := Quarantined{Job: id, Stack: stack}
+	if j.quarantined {
+		e.Times = rare(j.odd).aside + 2
+	}
+	return e, e.Times <= maxAside
+}
+
+// settleAside is what is left of settle for a job that was set aside again: an attempt of
+// which nothing lives gives its cells back, a stop is sent, and with the last attempt a job
+// that was told to stop ends. Nothing is asked of its policy, completed or tried again.
+func (s *State) settleAside(slot, aside int32) {
+	if aside+1 >= maxAside {
+		return
+	}
+	id, busy := s.jobs[slot].id, false
+	for g := range s.jobs[slot].gangs {
+		at := s.jobs[slot].gangs[g].attempt
+		if at == none {
+			continue
+		}
+		a := &s.attempts[at]
+		if a.alive == 0 {
+			s.endAttempt(slot, int32(g), at)
+			continue
+		}
+		busy = true
+		if s.jobs[slot].stop && a.cause == 0 {
+			s.emit(StopSent{Attempt: a.id, Cause: model.EndStopped, Grace: s.jobs[slot].spec.Grace})
+		}
+	}
+	if j := &s.jobs[slot]; j.stop && !busy {
+		s.emit(JobEnded{Job: id, Phase: Stopped, Cause: model.EndStopped, Message: rare(j.odd).stopReason})
+	}
+}
+
+// Given reports whether an attempt's number was given out: that of its job, and, while the job
+// has not ended, its own. One that is only promised was not; of a job alone ask for attempt 0.
+func (s *State) Given(a model.AttemptID) bool {
+	if a.Job <= 0 || a.Job >= s.nextJob {
+		return false
+	}
+	j := s.find(a.Job)
+	if j == nil || a.N == 0 {
+		return true
+	}
+	return a.Gang >= 0 && int(a.Gang) < len(j.gangs) && a.N <= j.gangs[a.Gang].n
+}
+
+// NextJob is the number that the next job gets.
+func (s *State) NextJob() model.JobID { return s.nextJob }
+
+// Forgo returns what closes the gap that events First to Last of lost leave: it is applied behind
+// the present state, record by record. Seen are attempts of which something was found; whatever
+// they and NextJob say is taken, no number up to theirs is given again.
+func (s *State) Forgo(lost Lost, seen []model.AttemptID) []Record {
+	var events []Event
+	lost.NextJob = max(lost.NextJob, s.nextJob)
+	last := map[model.AttemptID]int32{} // by gang
+	for _, a := range seen {
+		lost.NextJob = max(lost.NextJob, a.Job+1)
+		gang := model.AttemptID{Job: a.Job, Gang: a.Gang}
+		if s.find(a.Job) != nil && !s.Given(a) && a.N > last[gang] {
+			last[gang] = a.N
+		}
+	}
+	for _, j := range s.Jobs() {
+		for g := range s.find(j.ID).gangs {
+			gang := model.AttemptID{Job: j.ID, Gang: int32(g)}
+			if n := last[gang]; n > 0 {
+				events = s.breakPromise(events, gang)
+				lost.Attempts = append(lost.Attempts, model.AttemptID{Job: j.ID, Gang: int32(g), N: n})
+			}
+		}
+	}
+	for lost.First > 0 && uint64(len(events)) < lost.Last-lost.First {
+		events = append(events, Lost{First: lost.First, Last: lost.Last})
+	}
+	events = append(events, lost)
+	records := make([]Record, len(events))
+	for i, e := range events {
+		records[i] = Record{Seq: s.seq + 1 + uint64(i), Time: s.now, Event: e}
+	}
+	return records
+}
+
+// breakPromise takes back the cells that are promised to a gang: the promise has the number of an
+// attempt that was started.
+func (s *State) breakPromise(events []Event, gang model.AttemptID) []Event {
+	g := &s.find(gang.Job).gangs[gang.Gang]
+	for _, at := range []int32{g.attempt, g.next} {
+		if at != none && s.attempts[at].state == model.AttemptReserving {
+			events = append(events, Unreserved{Attempt: s.attempts[at].id, Reason: "its start was lost with the end of the journal"})
+		}
+	}
+	return events
+}
+
+func (s *State) applyLost(e Lost) {
+	s.nextJob = max(s.nextJob, e.NextJob)
+	for _, a := range e.Attempts {
+		j := s.find(a.Job)
+		if j == nil || a.Gang < 0 || int(a.Gang) >= len(j.gangs) {
+			panic(fmt.Sprintf("sched: %v, which was seen, is no attempt of a known gang", a))
+		}
+		j.gangs[a.Gang].n = max(j.gangs[a.Gang].n, a.N)
+	}
+}

@@ -1,0 +1,307 @@
+package sched
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+)
+
+// line is the gangs that wait with one priority in one VC and have one party and
+// one shape, in order of submission; in a VC whose policy is Keyed, of all parties and
+// in order of their keys. When the first of them finds nothing, neither
+// do the others: so whoever passes over what does not fit reads lines, not gangs.
+//
+// Gangs that are cases of their own, since they avoid nodes or have a promise,
+// stand in a line without a shape. Opportunistic lines are of all parties.
+type line struct {
+	lineKey
+	leaves int32 // that each asks for, where they are of one shape
+	gangs  []queued
+	first  []GangView // the first of them as View.Lines shows them: a cache
+}
+
+type lineKey struct {
+	party Party
+	shape string // "": what one of them finds says nothing of the others
+	extra bool   // members above a minimum
+}
+
+// lineup is the lines of one priority of a VC, in no order; some may be empty.
+type lineup struct {
+	prio  cell.Priority
+	kept  Keeping // of a Keeper that asked; of all gangs but members above a minimum
+	lines []line
+	at    map[lineKey]int32 // where they stand; made when it is needed
+}
+
+// lineups are the lines of all VCs. Opportunistic gangs always stand in them,
+// guaranteed ones where the VC's policy has asked for them.
+type lineups struct {
+	spaces [][]lineup
+	asked  []By // by space: how parties are told apart, 0 while nobody asked
+	empty  int  // lines
+}
+
+// maxEmpty is how many empty lines may stand until they are dropped.
+const maxEmpty = 64
+
+// relistAll makes the lines anew, after the VCs changed.
+func (s *State) relistAll() {
+	n := len(s.queues)
+	s.lines = lineups{spaces: make([][]lineup, n), asked: make([]By, n)}
+	for space, q := range s.queues {
+		for _, e := range q {
+			s.jobs[e.slot].gangs[e.gang].listed = false
+		}
+		for _, e := range q[below(q, cell.MinGuaranteed):] {
+			s.list(int32(space), e)
+		}
+	}
+}
+
+// askLines makes the lines of a VC's guaranteed gangs; from now on they are kept.
+// A policy always asks for the same.
+func (s *State) askLines(space int32, by By) {
+	if s.lines.asked[space] == by {
+		return
+	}
+	q := s.queues[space]
+	q = q[:below(q, cell.MinGuaranteed)]
+	for _, e := range q {
+		s.unlist(space, e)
+	}
+	s.lines.asked[space] = by
+	for _, e := range q {
+		s.list(space, e)
+	}
+}
+
+// lineup returns the lines of a priority, nil when there are none.
+func (s *State) lineup(space int32, p cell.Priority) *lineup {
+	for i := range s.lines.spaces[space] {
+		if u := &s.lines.spaces[space][i]; u.prio == p {
+			return u
+		}
+	}
+	return nil
+}
+
+// list puts a gang that waits into its line.
+func (s *State) list(space int32, e queued) {
+	if e.prio >= cell.MinGuaranteed && s.lines.asked[space] == 0 {
+		return
+	}
+	g := &s.jobs[e.slot].gangs[e.gang]
+	g.listed, g.single = true, g.attempt != none || g.avoids()
+	g.key = s.policyKey(space, e) // whatever another policy gave it before
+	e.key = g.key
+	l := s.lineOf(space, e)
+	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); !found {
+		if len(l.gangs) == 0 {
+			s.lines.empty--
+		}
+		l.gangs = slices.Insert(l.gangs, i, e)
+		l.first = l.first[:min(i, len(l.first))]
+	}
+	s.relay(space, e)
+}
+
+// heads returns the first n gangs of a line without what may change while they wait.
+func (s *State) heads(l *line, n int) []GangView {
+	for i := len(l.first); i < n; i++ {
+		g := s.gangView(l.gangs[i])
+		g.Delayed, g.Moved, g.Note, g.Progress = false, false, nil, nil
+		g.Sizes.Now, g.Sizes.Live = 0, 0
+		if l.shape == "" {
+			g.Shape = ""
+		}
+		l.first = append(l.first, g)
+	}
+	return l.first[:n:n]
+}
+
+// policyKey is the key by which a gang stands in its line: zero where the policy has
+// none.
+func (s *State) policyKey(space int32, e queued) Key {
+	k, ok := s.pol[space].(Keyed)
+	if !ok || e.prio < cell.MinGuaranteed || s.extra(e) {
+		return Key{}
+	}
+	s.mem.gang = s.gangView(e)
+	was := s.ask(space)
+	key := k.Key(&s.mem.gang)
+	s.ask(was)
+	return key
+}
+
+// unlist takes a gang out of its line, if it stands in one.
+func (s *State) unlist(space int32, e queued) {
+	g := &s.jobs[e.slot].gangs[e.gang]
+	if !g.listed {
+		return
+	}
+	g.listed = false
+	if u := s.lineup(space, e.prio); u.kept != nil {
+		was := s.ask(space)
+		u.kept.Drop(GangRef{e.job, e.gang})
+		s.ask(was)
+	}
+	e.key, g.key = g.key, Key{}
+	l := s.lineOf(space, e)
+	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); found {
+		l.gangs = without(l.gangs, i)
+		l.first = l.first[:min(i, len(l.first))]
+		if len(l.gangs) == 0 {
+			s.lines.empty++
+		}
+	}
+}
+
+// relist puts a gang that may have become a case of its own, or is none any more,
+// where it belongs. While a policy reads the lines, one that loses its promise stays in
+// its place: in the line of its shape, which may have been read, it would be passed over,
+// and those behind it would get what it then takes back.
+func (s *State) relist(slot, g int32) {
+	j := &s.jobs[slot]
+	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || gg.avoids()) {
+		return
+	}
+	if s.mem.mode.reading && j.gangs[g].single {
+		s.mem.moved = append(s.mem.moved, GangRef{j.id, g})
+		return
+	}
+	space, e := j.space, queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
+	s.unlist(space, e)
+	s.list(space, e)
+}
+
+// relistMoved puts those where they belong who stayed while a policy read the lines.
+func (s *State) relistMoved() {
+	s.mem.mode.reading = false
+	for _, ref := range s.mem.moved {
+		if slot, ok := s.slots.Get(ref.Job); ok {
+			s.relist(slot, ref.Gang)
+		}
+	}
+	s.mem.moved = s.mem.moved[:0]
+}
+
+// lineOf finds a gang's line, or begins it.
+func (s *State) lineOf(space int32, e queued) *line {
+	u := s.lineup(space, e.prio)
+	if u == nil {
+		s.lines.spaces[space] = append(s.lines.spaces[space], lineup{prio: e.prio})
+		u = s.lineup(space, e.prio)
+	}
+	if u.at == nil {
+		u.at = make(map[lineKey]int32, len(u.lines))
+		for i := range u.lines {
+			u.at[u.lines[i].lineKey] = int32(i)
+		}
+	}
+	k := s.keyOf(space, e)
+	i, found := u.at[k]
+	if !found {
+		i = int32(len(u.lines))
+		u.at[k] = i
+		u.lines = append(u.lines, line{lineKey: k, leaves: s.jobs[e.slot].gangs[e.gang].leaves})
+		s.lines.empty++
+	}
+	return &u.lines[i]
+}
+
+// keyOf says what kind of line a gang stands in.
+func (s *State) keyOf(space int32, e queued) lineKey {
+	j := &s.jobs[e.slot]
+	k := lineKey{extra: j.spec.Gangs[e.gang].Extra}
+	if e.prio >= cell.MinGuaranteed {
+		k.party = s.lines.asked[space].party(j.spec)
+	}
+	if g := &j.gangs[e.gang]; !g.single {
+		k.shape = g.shape.text
+	}
+	return k
+}
+
+// dropEmpty drops lines that are empty once they are many; not while one reads
+// them.
+func (s *State) dropEmpty() {
+	if s.lines.empty <= maxEmpty {
+		return
+	}
+	s.lines.empty = 0
+	for _, us := range s.lines.spaces {
+		for i := range us {
+			us[i].lines = slices.DeleteFunc(us[i].lines, func(l line) bool { return len(l.gangs) == 0 })
+			us[i].at = nil
+		}
+	}
+}
+
+func (ls *lineups) clone() lineups {
+	out := lineups{spaces: slices.Clone(ls.spaces), asked: slices.Clone(ls.asked), empty: ls.empty}
+	for i := range out.spaces {
+		out.spaces[i] = slices.Clone(ls.spaces[i])
+		for k := range out.spaces[i] {
+			u := &out.spaces[i][k]
+			u.lines, u.at, u.kept = slices.Clone(u.lines), nil, nil
+			for m := range u.lines {
+				u.lines[m].gangs, u.lines[m].first = slices.Clone(u.lines[m].gangs), nil
+			}
+		}
+	}
+	return out
+}
+
+// verifyLines compares the lines with the queues.
+func (s *State) verifyLines(add func(string, ...any)) {
+	empty := 0
+	for space, us := range s.lines.spaces {
+		listed := 0
+		for _, u := range us {
+			for i := range u.lines {
+				s.verifyLine(space, &u.lines[i], add)
+				if n := len(u.lines[i].gangs); n > 0 {
+					listed += n
+				} else {
+					empty++
+				}
+			}
+		}
+		want := s.queues[space]
+		if s.lines.asked[space] == 0 {
+			want = want[below(want, cell.MinGuaranteed):]
+		}
+		if listed != len(want) {
+			add("space %d: %d gangs stand in lines, want %d", space, listed, len(want))
+		}
+	}
+	if empty != s.lines.empty {
+		add("%d lines are empty, counted as %d", empty, s.lines.empty)
+	}
+}
+
+func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
+	if n := len(l.first); n > len(l.gangs) || n > 0 && !reflect.DeepEqual(l.first, s.heads(&line{lineKey: l.lineKey, gangs: l.gangs}, n)) {
+		add("of a line of space %d the first %d gangs were seen as something else", space, n)
+	}
+	for i, e := range l.gangs {
+		g := &s.jobs[e.slot].gangs[e.gang]
+		plain := e
+		plain.key = Key{}
+		at, found := slices.BinarySearchFunc(s.queues[space], plain, queued.compare)
+		switch {
+		case e.key != g.key:
+			add("gang %d of job %d stands in its line by %v, not by %v", e.gang, e.job, e.key, g.key)
+		case found && g.key != s.policyKey(int32(space), plain):
+			add("gang %d of job %d stands in its line by %v, but now has %v", e.gang, e.job, g.key, s.policyKey(int32(space), plain))
+		case !found || s.queues[space][at] != plain:
+			add("gang %d of job %d stands in a line of space %d, but not in its queue", e.gang, e.job, space)
+		case !g.listed || s.keyOf(int32(space), e) != l.lineKey || i > 0 && l.gangs[i-1].compare(e) >= 0:
+			add("gang %d of job %d stands in the wrong line, or place of it", e.gang, e.job)
+		case g.single != (g.attempt != none || g.avoids()):
+			add("gang %d of job %d is a case of its own: %v", e.gang, e.job, g.single)
+		}
+	}
+}

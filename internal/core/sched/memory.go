@@ -1,0 +1,97 @@
+package sched
+
+import (
+	"strings"
+
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// memory is what a State takes memory from for small things that never change once they are made: many at once, since
+// taking memory costs as much as filling it. What was handed out is never used again, so clones and readers may keep
+// it. A clone begins with memory of its own.
+type memory struct {
+	limited    limited
+	records    []Record // for what Decide returns; all up to its length were handed out
+	exits      Arena[Exit]
+	begun      Arena[begun]
+	attempts   Arena[model.AttemptStatus]
+	tasks      Arena[TaskStatus]
+	completing Arena[JobCompleting]
+	digests    *strings.Builder
+	rooms      rooms
+	spare      *Spare          // for copies of this copy
+	walker     walker          // of the VC that is walked
+	moving     moving          // of charges
+	mode       mode            // what goes on
+	asked      int32           // the space whose policy's code runs; 0 is none
+	moved      []GangRef       // who was promised cells when it began, and is not any more
+	heads      []head          // of Ordered
+	lines      []Line          // of Lines
+	waits      []merge         // of opportunistic
+	chosen     []chosen        // of Parties
+	counts     []int           // the same
+	failed     map[string]bool // shapes, of lend
+	claims     claimed         // of VCs that lend nothing
+	gang       GangView        // whose key is made
+	scratch    any             // of policies
+	also       []bool          // by allocation: those that planOver may lift
+	tail       tailing         // of planOver
+	yielding   yielding        // what may leave for its own priority
+	fact       [1]Event        // of Accept
+	notYet     map[model.AttemptID]notYet
+}
+
+// mode is what goes on while it is true.
+type mode struct {
+	reading bool // a policy reads the lines of its VC
+	recount bool // tallies are made anew: no time passes
+	whole   bool // reasons name all that they know of, for what is tried with them
+}
+
+// text writes a digest as 16 hexadecimal digits.
+func (m *memory) text(d digest) string {
+	const size = 16
+	if m.digests == nil || m.digests.Cap()-m.digests.Len() < size {
+		m.digests = &strings.Builder{}
+		m.digests.Grow(ArenaChunk * size)
+	}
+	text := d.Hex()
+	m.digests.Write(text[:])
+	all := m.digests.String()
+	return all[len(all)-size:]
+}
+
+// room is memory for the tasks and gangs of a job.
+type room struct {
+	tasks []taskRun
+	gangs []gang
+}
+
+// rooms are those that jobs left, the last first.
+type rooms []room
+
+// keepRooms is how many are kept at most, and keepTasks for how many tasks one may be.
+const (
+	keepRooms = 1024
+	keepTasks = 64
+)
+
+// leave keeps the memory of a job that is over, of which nobody knows any more.
+func (rs *rooms) leave(j *job) {
+	if len(*rs) < keepRooms && cap(j.tasks) <= keepTasks {
+		clear(j.tasks)
+		clear(j.gangs)
+		*rs = append(*rs, room{j.tasks[:0], j.gangs[:0]})
+	}
+}
+
+// take returns one of them, or an empty one.
+func (rs *rooms) take() room {
+	last := len(*rs) - 1
+	if last < 0 {
+		return room{}
+	}
+	out := (*rs)[last]
+	*rs = (*rs)[:last]
+	return out
+}
