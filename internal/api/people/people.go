@@ -357,7 +357,8 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 			return was, err
 		}
 	}
-	if err := d.commit(ctx, by, []change{{user: u, verb: "change user", detail: strings.Join(what, ", ")}}); err != nil {
+	if err := d.commit(ctx, by, []change{{user: u, verb: "change user",
+		detail: strings.Join(what, ", ")}}); err != nil {
 		return was, err
 	}
 	return *u, nil

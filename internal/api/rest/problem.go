@@ -1,3 +1,7 @@
+// Package rest is the REST contract of Comb: the types on the wire, the error
+// body and a Go client. Where a value of the core is the answer, such as a job's
+// status or an explanation, that very type is on the wire. It must not know how
+// a server answers or how answers are shown.
 package rest
 
 import (

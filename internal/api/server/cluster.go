@@ -348,8 +348,10 @@ func (m images) register(api huma.API) {
 	op := func(id, method, path, summary string, more ...int) huma.Operation {
 		return operation(api, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"images"}}, more...)
 	}
-	huma.Register(api, op("list-images", http.MethodGet, "/images", "The images of the machine that runs tasks"), m.list)
-	huma.Register(api, op("image-history", http.MethodGet, "/images:history", "The steps that made an image"), m.history)
+	huma.Register(api, op("list-images", http.MethodGet, "/images", "The images of the machine that runs tasks"),
+		m.list)
+	huma.Register(api, op("image-history", http.MethodGet, "/images:history", "The steps that made an image"),
+		m.history)
 	huma.Register(api, op("pull-image", http.MethodPost, "/images:pull",
 		"Fetch an image without credentials; it goes on when the answer says that it is not done"), m.pull)
 	m.registerBuild(api)

@@ -439,7 +439,8 @@ func EndLoans(ctx context.Context, s *Server) {
 func (l loans) look(ctx context.Context) time.Duration {
 	e, err := l.active(ctx)
 	if err != nil {
-		l.log.Warn("it cannot be read whether the configuration has an end: it is tried again in a minute", "error", err)
+		l.log.Warn("it cannot be read whether the configuration has an end: it is tried again in a minute", "error",
+			err)
 		return loanLook
 	}
 	if e.Version == 0 {

@@ -37,7 +37,8 @@ func (s *estimateCache) Use(ctx context.Context, work func(context.Context) ([]m
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if age := time.Since(s.at); s.list == nil || age > keepEstimates && age > min(estimateRest*s.took, mostEstimateAge) {
+	if age := time.Since(s.at); s.list == nil || age > keepEstimates &&
+		age > min(estimateRest*s.took, mostEstimateAge) {
 		begin := time.Now()
 		list, err := work(ctx)
 		if err != nil {

@@ -125,7 +125,8 @@ func dryRun(st *sched.State, job *model.Job, ex sched.Explanation, refusal *sche
 	if refusal != nil {
 		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
 		if refusal.Kind == sched.Never {
-			out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: namesIn(st, job.User, &ex)}
+			out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name),
+				Names: namesIn(st, job.User, &ex)}
 		}
 		return
 	}
@@ -157,7 +158,8 @@ func dryRun(st *sched.State, job *model.Job, ex sched.Explanation, refusal *sche
 type starts struct{ *Server }
 
 func (s starts) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
-	huma.Register(api, op("list-starts", http.MethodGet, "/starts", "When jobs that wait are expected to start"), s.list)
+	huma.Register(api, op("list-starts", http.MethodGet, "/starts", "When jobs that wait are expected to start"),
+		s.list)
 }
 
 type startsInput struct {

@@ -1,3 +1,7 @@
+// Package server answers the REST API: it turns requests into commands for the
+// engine's loop and reads from the replica and the store, authenticates, and
+// streams events and logs. It must not decide anything, must not change state
+// other than by commands, and must not know which executor runs the tasks.
 package server
 
 import (

@@ -1,3 +1,8 @@
+// Package budget bounds searches by counted steps, which every machine counts
+// alike: a search that may take no more ends with the best that it has. It also
+// has searches that are worth a bound: the fewest changes of a list that suffice,
+// and things of several sizes in bins. It must not know the time, nor what is
+// searched for.
 package budget
 
 // Meter counts steps: a bin or a cell that is looked at, a cell that is bound, a task that is packed.

@@ -1,3 +1,6 @@
+// Package collections has what Go's library lacks: a heap of values that say
+// themselves which goes before which, sets of small numbers as bitmaps, and a hash
+// table whose cells its user searches. It must not know what they hold.
 package collections
 
 // Item is a value in a heap.

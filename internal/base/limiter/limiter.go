@@ -1,5 +1,6 @@
-// Package seats counts what users have open at one time and lets them wait for it in turn, so that
-// no user keeps all others out. It must not open or close anything itself.
+// Package limiter counts what users have open at one time and lets them wait for
+// it in turn, so that no user keeps all others out. It must not open or close
+// anything itself.
 package limiter
 
 import (

@@ -149,7 +149,8 @@ func (r *csvReader) header(fields []string) {
 		line, column := r.rows.FieldPos(i)
 		switch {
 		case !slices.Contains(csvColumns, name):
-			r.problem(line, column, "", "there is no column "+document.Quote(name)+document.DidYouMean(name, csvColumns))
+			r.problem(line, column, "", "there is no column "+document.Quote(name)+document.DidYouMean(name,
+				csvColumns))
 		case slices.Contains(r.columns, name):
 			r.problem(line, column, "", "the column "+name+" is there twice")
 		}

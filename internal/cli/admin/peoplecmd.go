@@ -1,3 +1,6 @@
+// Package admin has the commands with which a cluster is run: signing in, users,
+// groups, tokens and the audit log; nodes; the configuration; images; machines
+// and clusters before there is a server. It must not decide what a server does.
 package admin
 
 import (

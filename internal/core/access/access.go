@@ -1,3 +1,8 @@
+// Package access decides what a principal may do: users, groups and tokens as
+// values, roles in virtual clusters that the cluster file gives to groups, and one
+// table of rights. Nothing else decides on a right. It must not know people beyond
+// the principal that asks, nor jobs beyond their owner and virtual cluster, and
+// reads no clock, no store and no network.
 package access
 
 import (
@@ -175,7 +180,8 @@ func NewRights(grants []Grant, vcs []cell.VCSpec) *Rights {
 	for i := range vcs {
 		parent[vcs[i].Name] = vcs[i].Parent
 	}
-	t := &Rights{byVC: map[cell.VCName][]given{}, around: map[cell.VCName][]cell.VCName{}, named: map[cell.VCName]bool{}}
+	t := &Rights{byVC: map[cell.VCName][]given{}, around: map[cell.VCName][]cell.VCName{},
+		named: map[cell.VCName]bool{}}
 	for i := range vcs {
 		at := vcs[i].Name
 		for range len(vcs) { // a chain of parents is no longer than that

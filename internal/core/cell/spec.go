@@ -1,3 +1,11 @@
+// Package cell is the topology layer: a forest of cells (rack > node > switch
+// > leaf), the cells that every virtual cluster (VC) owns, and the search that
+// places a gang on leaves without ever breaking another VC's guarantee.
+//
+// The vocabulary is HiveD's (OSDI'20): a cell type is the shape of a subtree, a
+// chain is the path of types from a top-level type down to its leaf, level 1 is
+// the leaf. The package is pure: no clock, no randomness, no map order, no
+// goroutine, no I/O. It must not know jobs, users or policies.
 package cell
 
 import (

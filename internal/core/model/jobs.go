@@ -1,3 +1,7 @@
+// Package model has what the core and its users speak about, as values: jobs and
+// their gangs, attempts and how they end, the configuration and what differs
+// between two, reasons, status, resources, and what a change does to jobs. It must
+// not know how any of it comes about: what decides, explains or stores them does.
 package model
 
 import (

@@ -1,3 +1,6 @@
+// Package policy holds the orders that a virtual cluster can choose: one file a
+// policy and one table by name. A policy is pure and keeps nothing: the same
+// view gives the same order. It must not place, preempt or remember anything.
 package policy
 
 import (

@@ -200,7 +200,10 @@ func (s *State) Report(a *Answer, records []Record) {
 	p := a.plan
 	a.plan = nil
 	if p.Changed {
-		i, _ := slices.BinarySearchFunc(records, p.Seq+1, func(r Record, seq uint64) int { return int(r.Seq) - int(seq) })
+		i, _ := slices.BinarySearchFunc(records, p.Seq+1, func(r Record,
+			seq uint64) int {
+			return int(r.Seq) - int(seq)
+		})
 		planning{s}.aftermath(p, records[i:])
 	}
 	a.Effects, a.Warnings = p.Effects, p.Renamed()

@@ -46,7 +46,10 @@ func agree(members []cell.Member) {
 		if alike++; alike == 1 {
 			all = m.SKUs
 		} else {
-			all = slices.DeleteFunc(slices.Clone(all), func(n cell.TypeName) bool { return !slices.Contains(m.SKUs, n) })
+			all = slices.DeleteFunc(slices.Clone(all), func(n cell.TypeName) bool {
+				return !slices.Contains(m.SKUs,
+					n)
+			})
 		}
 	}
 	if alike < 2 || len(all) == 0 {

@@ -329,7 +329,10 @@ func (s *State) needsCells(space int32, chain int16) bool {
 			continue
 		}
 		if slices.ContainsFunc(s.lazy[v], func(e queued) bool { return s.waitsFor(e, chain) }) ||
-			slices.ContainsFunc(s.queues[v], func(e queued) bool { return s.waitsFor(e, chain) && !s.inVain(e, &vain) }) {
+			slices.ContainsFunc(s.queues[v], func(e queued) bool {
+				return s.waitsFor(e, chain) &&
+					!s.inVain(e, &vain)
+			}) {
 			return true
 		}
 	}

@@ -297,7 +297,8 @@ func (f *forward) end(p plannedEnd) {
 		f.kinds.Add(b)
 	}
 	if len(f.log) < maxNamed {
-		f.log = append(f.log, model.EstimatedEnd{Job: p.id.Job, Name: f.jobs[a.job].spec.Name, At: f.at, Basis: b.Text()})
+		f.log = append(f.log, model.EstimatedEnd{Job: p.id.Job, Name: f.jobs[a.job].spec.Name, At: f.at,
+			Basis: b.Text()})
 	}
 	f.kill(p.id, p.exit)
 }

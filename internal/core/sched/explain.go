@@ -102,7 +102,8 @@ func (s *State) judgeShape(j *job, g int) *model.Reason {
 		why.Message = fmt.Sprintf("it can never start: virtual cluster %s is guaranteed nothing that fits %s%s",
 			j.spec.VC, s.shapeText(j, g), elsePinned(s, j, g))
 	case why.Need > why.Total:
-		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(s, j, g), whose)
+		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(s, j, g),
+			whose)
 	default:
 		why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even if all are free", s.shapeText(j, g), whose)
 	}
@@ -472,7 +473,8 @@ func (s *State) aheadReason(r model.Reason, j *job, g int32) model.Reason {
 // at last; 0 where its policy does not leave that for later, or a look is due now.
 func (s *State) paced(j *job) model.Time {
 	space := s.space(j.spec.VC)
-	if _, ok := s.pol[space].(Paced); !ok || j.spec.Priority < cell.MinGuaranteed || s.looking() || s.Wake() <= s.now+1 {
+	if _, ok := s.pol[space].(Paced); !ok || j.spec.Priority < cell.MinGuaranteed || s.looking() ||
+		s.Wake() <= s.now+1 {
 		return 0
 	}
 	return s.nextChange(space)
@@ -526,7 +528,8 @@ func (s *State) pinAround(at cell.CellID, space int32) cell.PinnedID {
 	f := s.cl.Forest()
 	for ; at != cell.None; at = f.Cells[at].Parent {
 		pin := f.Pinned(at)
-		if pin != "" && slices.ContainsFunc(s.cl.Space(space).Roots, func(r cell.Root) bool { return r.Pinned == pin }) {
+		if pin != "" && slices.ContainsFunc(s.cl.Space(space).Roots,
+			func(r cell.Root) bool { return r.Pinned == pin }) {
 			return pin
 		}
 	}

@@ -57,7 +57,10 @@ func (s *State) serving(vc cell.VCName) model.VCConfig {
 }
 
 func (s *State) findFailed(vc cell.VCName) (int, bool) {
-	return slices.BinarySearchFunc(s.failed, vc, func(e PolicyFailed, k cell.VCName) int { return cmp.Compare(e.VC, k) })
+	return slices.BinarySearchFunc(s.failed, vc, func(e PolicyFailed,
+		k cell.VCName) int {
+		return cmp.Compare(e.VC, k)
+	})
 }
 
 // failedOf returns how the policy of a VC failed; nil where it did not.
@@ -132,7 +135,8 @@ func (s *State) makePolicy(vc cell.VCName) Policy {
 	if err == nil {
 		return p
 	}
-	s.unmade = append(slices.Clone(s.unmade), PolicyFailed{VC: vc, Policy: cmp.Or(c.Policy, fallback), Why: err.Error()})
+	s.unmade = append(slices.Clone(s.unmade), PolicyFailed{VC: vc, Policy: cmp.Or(c.Policy, fallback),
+		Why: err.Error()})
 	c.Policy, c.Params = fallback, nil
 	if p, err = s.policies.Make(c); err != nil {
 		panic(fmt.Sprintf("sched: not even the fallback can be made: %v", err))

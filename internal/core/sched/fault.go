@@ -173,7 +173,8 @@ func (s *State) runsAlone(j *job, g int, q *cell.Request) bool {
 	if !s.fitsEmpty(j, g, q, false) {
 		return false
 	}
-	return j.spec.Priority < cell.MinGuaranteed || s.cl.Doomed() == 0 || s.fitsEmpty(j, g, q, true) || s.fitsWithoutOwn(q)
+	return j.spec.Priority < cell.MinGuaranteed || s.cl.Doomed() == 0 || s.fitsEmpty(j, g, q, true) ||
+		s.fitsWithoutOwn(q)
 }
 
 // fitsWithoutOwn reports whether a gang fits once its VC uses nothing, nor opportunistic work

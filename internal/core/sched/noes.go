@@ -18,7 +18,8 @@ type No struct {
 
 // Answers reports whether one answers for another.
 func (o *No) Answers(other *No) bool {
-	return o.SKUs == other.SKUs && (other.Rank == o.Rank || other.Rank < o.Rank && !o.Level) && o.Load.Within(other.Load)
+	return o.SKUs == other.SKUs && (other.Rank == o.Rank || other.Rank < o.Rank && !o.Level) &&
+		o.Load.Within(other.Load)
 }
 
 // most bounds how many are kept: of those that ask for more than another none is.

@@ -550,7 +550,8 @@ func (s *State) reservations(space int32, prio cell.Priority) []int32 {
 	}
 	slices.SortFunc(slots, func(x, y int32) int {
 		a, b := &s.attempts[x], &s.attempts[y]
-		return cmp.Or(cmp.Compare(s.jobs[a.job].spec.Priority, s.jobs[b.job].spec.Priority), compareAttempts(b.id, a.id))
+		return cmp.Or(cmp.Compare(s.jobs[a.job].spec.Priority, s.jobs[b.job].spec.Priority),
+			compareAttempts(b.id, a.id))
 	})
 	return slots
 }

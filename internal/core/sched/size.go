@@ -204,7 +204,8 @@ func (s *State) fresh(j *job, size int32) bool {
 func (s *State) cutPromises(slot, size int32) {
 	for g := int32(1); int(g) < len(s.jobs[slot].gangs); g++ {
 		j := &s.jobs[slot]
-		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].state == model.AttemptReserving {
+		if at := j.gangs[g].attempt; at != none && !j.within(g, size) &&
+			s.attempts[at].state == model.AttemptReserving {
 			s.emit(Unreserved{Attempt: s.attempts[at].id, Reason: "its job gets a smaller size"})
 		}
 	}

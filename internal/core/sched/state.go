@@ -1,3 +1,8 @@
+// Package sched is the decision core: State, which checks commands, applies
+// events, decides and explains. It is pure: it takes time, ids and randomness, it
+// never fetches them, and the same events give the same decisions bit for bit. It
+// must not know how tasks run, how events are stored or how users reach the
+// system.
 package sched
 
 import (
@@ -444,7 +449,8 @@ func (s *State) cloneIn(room *copyRoom) *State {
 		d.queues[i] = CopyAgain(had, s.queues[i])
 	}
 	d.lines = s.lines.clone()
-	d.tallies, d.running, d.allocs = cloneTallies(s.tallies), cloneRunners(s.running), make([]allocations, len(s.allocs))
+	d.tallies, d.running, d.allocs = cloneTallies(s.tallies), cloneRunners(s.running), make([]allocations,
+		len(s.allocs))
 	d.looks.spaces, d.looks.itself = slices.Clone(s.looks.spaces), slices.Clone(s.looks.itself)
 	d.looks.changes, d.looks.shut = slices.Clone(s.looks.changes), slices.Clone(s.looks.shut)
 	d.lazy = slices.Clone(s.lazy)

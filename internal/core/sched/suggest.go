@@ -176,7 +176,10 @@ func gangWith(spec *model.Job, role int32) int32 {
 		first += r.Tasks
 	}
 	return int32(max(0, slices.IndexFunc(spec.Gangs, func(g model.Gang) bool {
-		return slices.ContainsFunc(g.Tasks, func(o int32) bool { return o >= first && o < first+spec.Roles[role].Tasks })
+		return slices.ContainsFunc(g.Tasks, func(o int32) bool {
+			return o >= first &&
+				o < first+spec.Roles[role].Tasks
+		})
 	})))
 }
 

@@ -128,7 +128,8 @@ func (s *State) upgradable(a *attempt) ([]cell.Bind, bool) {
 
 // partLeft reports whether an attempt that lost leaves has some that are what they were.
 func (s *State) partLeft(a *attempt) bool {
-	some := slices.ContainsFunc(s.cl.Alloc(a.alloc).Placement.Tasks, func(t cell.Task) bool { return len(t.Leaves) > 0 })
+	some := slices.ContainsFunc(s.cl.Alloc(a.alloc).Placement.Tasks,
+		func(t cell.Task) bool { return len(t.Leaves) > 0 })
 	return some && !s.startedOtherwise(a)
 }
 

@@ -1,3 +1,7 @@
+// Package upkeep keeps a data directory small and safe: what is kept too long is
+// removed (files of ended jobs, old lines of the audit log), and the directory
+// becomes one file, and back, also while its server runs. It must not know jobs
+// that still run.
 package upkeep
 
 import (

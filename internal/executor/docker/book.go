@@ -40,7 +40,8 @@ func (b *book) open(dir string, log *slog.Logger) error {
 	b.dir = dir
 	err := safefile.Read(dir, bookFile, b)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Error("what is known of the images of this machine cannot be read: registries are asked again", "error", err)
+		log.Error("what is known of the images of this machine cannot be read: registries are asked again", "error",
+			err)
 		*b = book{dir: dir, Lost: true}
 	}
 	if b.Asked == nil {
@@ -116,7 +117,10 @@ func (s *Images) allowed(image *Image, vc string) bool {
 	} else if l != nil && len(l.VCs) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(image.Digests, func(d string) bool { return s.book.Lost || s.book.Asked[repository(d)] })
+	return !slices.ContainsFunc(image.Digests, func(d string) bool {
+		return s.book.Lost ||
+			s.book.Asked[repository(d)]
+	})
 }
 
 // replaceable reports whether what a registry has by a name may stand in the place of an image

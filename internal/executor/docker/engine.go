@@ -1,3 +1,7 @@
+// Package docker speaks with a container engine by Docker's API: containers by
+// name, networks of jobs, images and what is fetched for them, what containers
+// write to their disks and what is mounted in them. It must not know what a task
+// or a job is for.
 package docker
 
 import (

@@ -63,7 +63,8 @@ func (r *roster) of(t *liveTask) *crew {
 	if c == nil {
 		c = &crew{members: map[int32]*member{}, expected: map[int32]bool{}}
 		var before executor.Membership
-		if safefile.Read(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 && before.Version < 1<<53 {
+		if safefile.Read(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 &&
+			before.Version < 1<<53 {
 			c.version = before.Version
 		}
 		if name := t.at.start.Job.Hints.MembersSignal; name != "" {

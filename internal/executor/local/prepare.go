@@ -66,7 +66,8 @@ func (t *liveTask) prepare() (*spec, *private, *outcome) {
 	}
 	order, err := task.UnpackingFor(job, jobDir, work, e.o.Code)
 	if err != nil {
-		return nil, nil, &outcome{Refused: "give the job its code: " + err.Error(), Job: !ofDisk(err), disk: ofDisk(err)}
+		return nil, nil, &outcome{Refused: "give the job its code: " + err.Error(), Job: !ofDisk(err),
+			disk: ofDisk(err)}
 	}
 	s := &spec{
 		Cluster: e.o.Cluster, Attempt: t.at.id, Task: t.n, Boot: e.boot, Shell: e.shell,
@@ -204,7 +205,8 @@ func (t *liveTask) warn(s *spec, image string, ignored []string) {
 		t.notice(fmt.Sprintf("the image %s is ignored: tasks run as processes of this machine", image))
 	}
 	if len(ignored) > 0 && noteOnce(jobDir, "env") {
-		t.notice("these variables are set by the platform, the job's values are ignored: " + strings.Join(ignored, ", "))
+		t.notice("these variables are set by the platform, the job's values are ignored: " + strings.Join(ignored,
+			", "))
 	}
 	asked := map[string]bool{"cpu": l.MilliCPU > 0, "memory": l.MemoryMB > 0, "pids": true}
 	var open []string

@@ -626,7 +626,8 @@ func (s *supervisor) record(o outcome) {
 		if errors.Is(err, fs.ErrPermission) {
 			_ = os.Chmod(s.dir, 0o700) // a task may have taken our right to write
 		}
-		if full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT); !full && time.Since(began) > recordWithin {
+		if full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT); !full &&
+			time.Since(began) > recordWithin {
 			return
 		}
 		if s.trouble != err.Error() {

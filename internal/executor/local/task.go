@@ -299,7 +299,8 @@ func (t *liveTask) settle(s *spec, p process.ID, end *os.ProcessState) *outcome 
 		return nil
 	}
 	reason := "its supervisor did not start: " + cmp.Or(lastLine(filepath.Join(t.dir, noteFile)), "it left no reason")
-	if _, err := os.Lstat(filepath.Join(t.dir, claimFile)); end.ExitCode() == exitDisk && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(t.dir, claimFile)); end.ExitCode() == exitDisk &&
+		errors.Is(err, fs.ErrNotExist) {
 		return &outcome{Refused: reason, disk: true}
 	}
 	mine, err := writeClaim(t.dir, claim{Boot: t.e.boot})

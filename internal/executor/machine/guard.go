@@ -1,3 +1,7 @@
+// Package machine knows this machine's devices and storages: which GPUs there are
+// and what they do, whether the devices are there that tasks are promised, and
+// where storages are. It goes by what the machine shows, so that no job can put
+// devices out of use. It must not start or stop anything.
 package machine
 
 import (

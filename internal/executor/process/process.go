@@ -1,3 +1,7 @@
+// Package process knows the processes of this machine beyond the reuse of their
+// numbers: which live, which belong to a task, how a whole tree is ended and its
+// end is proven, and what they take of processors, memory and disks. It must not
+// know jobs, and ends nothing that it was not told to.
 package process
 
 import (

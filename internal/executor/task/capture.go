@@ -1,3 +1,8 @@
+// Package task is what runs a task in every world, close to its program: it
+// unpacks the job's code, starts the program in its control groups and with its
+// rights alone, tells the containers of a gang where the others are, writes what
+// is printed into a log that is bounded, and reads what tasks tell of their
+// progress. It must not know jobs beyond what a task is given, nor servers.
 package task
 
 import (

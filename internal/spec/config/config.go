@@ -1,3 +1,10 @@
+// Package config reads the cluster file: HiveD's YAML unchanged, alone or as the
+// "hivedscheduler: config: |" block of an OpenPAI services-configuration file,
+// with Comb's own keys. It writes out all defaults, checks everything that can
+// be checked without a machine, and reports every problem with its place. It also
+// makes a cluster file of the folder in which an OpenPAI cluster is configured.
+//
+// It must not place or decide anything, and must not read files or the machine.
 package config
 
 import (

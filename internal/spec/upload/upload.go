@@ -1,3 +1,8 @@
+// Package upload makes one file of a folder with code, and a folder of such a
+// file: sorted, without times and owners, so that the same content is the same
+// bytes; a depot keeps them on a server's disk by subject and digest. What it
+// unpacks is a stranger's: it must write nothing outside of the folder that it is
+// given, and no more than what came.
 package upload
 
 import (

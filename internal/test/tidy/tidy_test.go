@@ -42,7 +42,7 @@ const goodHouse = `# Architecture
     edge/        speaks to the world            core/
     seam/        what edges have in common      -
     outer/       serves                         edge/, seam
-    tidy/        the architecture test
+    test/        the architecture test
     cmd/m        wires
 
     internal/
@@ -53,7 +53,7 @@ const goodHouse = `# Architecture
       outer              serves
       seam               is between
       seam/part          is a part of it
-      tidy               the architecture test
+      test/tidy          the architecture test
 `
 
 // TestRules breaks each rule in a small tree and wants exactly that breach.
@@ -147,7 +147,7 @@ func writeHouse(t *testing.T, root string) {
 	t.Helper()
 	write(t, root, "go.mod", "module example.org/m\n")
 	write(t, root, "ARCHITECTURE.md", goodHouse)
-	for _, p := range []string{"core", "core/first", "core/odd", "edge", "outer", "seam", "seam/part", "tidy"} {
+	for _, p := range []string{"core", "core/first", "core/odd", "edge", "outer", "seam", "seam/part", "test/tidy"} {
 		name := p[strings.LastIndex(p, "/")+1:]
 		write(t, root, "internal/"+p+"/doc.go", "// Package "+name+" is here.\npackage "+name+"\n")
 	}
