@@ -168,7 +168,7 @@ check: vet ## the quick loop: vet, format, tidy, short tests
 
 # Packages whose own code starts goroutines or guards what several use. The pure core does neither
 # (tidy keeps that), and runs inside theirs. simulate starts some for sweeps alone, which cmd/comb runs.
-UNRACED = lab|walk|script|simulate|smalldisk|executor/local/enginetest
+UNRACED = test/lab|test/walk|test/smalldisk|test/enginetest|sim/script|sim/simulate
 RACED = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z])|\.Go\(|sync\.|atomic\.' --include='*.go' cmd examples internal | grep -v '_test\.go:*$$' | \
   xargs -n 1 dirname | grep -vE '^internal/($(UNRACED))(/|$$)' | sort -u | sed 's|^|./|')
 

@@ -36,7 +36,7 @@ export default defineConfig({
   plugins: [react(), worked, ready],
   html: { cspNonce: 'NONCE_OF_THE_ANSWER' },
   build: {
-    outDir: '../internal/portal/dist',
+    outDir: '../internal/api/portal/dist',
     emptyOutDir: true,
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 700,

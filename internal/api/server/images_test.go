@@ -116,7 +116,7 @@ func TestBuildFails(t *testing.T) {
 	before := len(w.audited())
 	for say, change := range map[string]func(*rest.ImageBuild){
 		"has no upload sha256:0000": func(b *rest.ImageBuild) { b.Upload = "sha256:" + strings.Repeat("0", 64) },
-		"is no name in the folder":  func(b *rest.ImageBuild) { b.Dockerfile = "../../x" },
+		"is no name in the folder":  func(b *rest.ImageBuild) { b.Dockerfile = "../x" },
 		"expected length >= 1":      func(b *rest.ImageBuild) { b.Name = "" },
 		"expected object with at most 100 properties": func(b *rest.ImageBuild) {
 			b.Args = map[string]string{}

@@ -216,12 +216,11 @@ func schemaName(t reflect.Type, hint string) string {
 		t = t.Elem()
 	}
 	switch path.Base(t.PkgPath()) {
-	case "effects", "jobs", "sched", "setting", "why":
-		return "Core" + name
-	case "amount":
-		if t == reflect.TypeFor[model.Room]() {
-			return "Core" + name
+	case "model", "sched":
+		if t == reflect.TypeFor[model.Limits]() || t == reflect.TypeFor[model.Storage]() {
+			return name // the API has none of its own
 		}
+		return "Core" + name
 	case "cell":
 		return "Topology" + name
 	}

@@ -160,7 +160,7 @@ func TestAuditKinds(t *testing.T) {
 	written := map[string]bool{string(access.BuildImages): true}
 	verb := regexp.MustCompile(`(?:\b[vV]erb(?:, \w+)?\s*(?::=|[:=])|` +
 		`\b(?:signIn|useToken|forgetVerb)\s*=|done\(ctx,)\s*"([a-z ]+)"`)
-	for _, dir := range []string{"..", "../../../cmd/comb"} {
+	for _, dir := range []string{"../..", "../../../cmd/comb"} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || filepath.Base(filepath.Dir(path)) == "access" || !strings.HasSuffix(path,
 				".go") || strings.HasSuffix(path, "_test.go") {

@@ -136,8 +136,8 @@ func TestRefused(t *testing.T) {
 		"one above it":              {map[string]string{"pids.max": "100\n", "pids.peak": "40\n", "pids.events": "max 7\n"}, 0},
 		"one below it":              {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 7\n", "pids.events.local": "max 0\n"}, 0},
 		"its own, of all":           {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 7\n", "pids.events.local": "max 2\n"}, 2},
-		"a kernel without peak":     {map[string]string{"pids.max": "100\n", "pids.events": "max 7\n", "../local/pids.max": "max\n"}, 7},
-		"without peak, one above":   {map[string]string{"pids.max": "100\n", "pids.events": "max 7\n", "../local/pids.max": "max\n", "../pids.max": "90\n"}, 0},
+		"a kernel without peak":     {map[string]string{"pids.max": "100\n", "pids.events": "max 7\n", "../pids.max": "max\n"}, 7},
+		"without peak, one above":   {map[string]string{"pids.max": "100\n", "pids.events": "max 7\n", "../../pids.max": "max\n", "../pids.max": "90\n"}, 0},
 		"a limit of Kill":           {map[string]string{"pids.max": "0\n", "pids.peak": "40\n", "pids.events": "max 7\n"}, 0},
 		"a limit that refused none": {map[string]string{"pids.max": "100\n", "pids.peak": "100\n", "pids.events": "max 0\n"}, 0},
 	} {

@@ -67,7 +67,7 @@ func TestNoContext(t *testing.T) {
 		limits     Limits
 	}{
 		"has no file Dockerfile":                                  {"Dockerfile", Default},
-		"is not in the folder":                                    {"../../Dockerfile", Default},
+		"is not in the folder":                                    {"../Dockerfile", Default},
 		"leave out what the build does not need in .dockerignore": {"a", Limits{Bytes: 8 << 10, Files: 10}},
 	} {
 		if _, err := OpenContext(dir, c.dockerfile, c.limits); err == nil || !strings.Contains(err.Error(), want) {

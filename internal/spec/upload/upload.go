@@ -37,7 +37,7 @@ func ValidDigest(text string) bool { return digest.MatchString(text) }
 
 // Within says whether a name stays in the folder that it is relative to: "a/b", neither "/a" nor "a/../b".
 func Within(name string) bool {
-	return name != "" && name != "." && name != ".." && path.Clean(name) == name && !path.IsAbs(name) && !strings.HasPrefix(name, "../../")
+	return name != "" && name != "." && name != ".." && path.Clean(name) == name && !path.IsAbs(name) && !strings.HasPrefix(name, "../")
 }
 
 // checkName says what is wrong with the name of an entry; "" is nothing.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,16 +97,28 @@ func TestFaultsAreCaught(t *testing.T) {
 	t.Logf("the table for docs/testing.md:\n%s", report.String())
 }
 
+// place matches what a fault replaces, wherever its lines are broken inside.
+func (f *fault) place() *regexp.Regexp {
+	words := strings.Fields(f.old)
+	for i, w := range words {
+		words[i] = regexp.QuoteMeta(w)
+	}
+	inside := strings.TrimSpace(f.old)
+	before, after, _ := strings.Cut(f.old, inside)
+	return regexp.MustCompile(regexp.QuoteMeta(before) + strings.Join(words, `\s+`) + regexp.QuoteMeta(after))
+}
+
 // plant returns the source file with the fault in it.
 func (f fault) plant() ([]byte, error) {
 	src, err := os.ReadFile(filepath.Join(root, f.file))
 	if err != nil {
 		return nil, err
 	}
-	if n := bytes.Count(src, []byte(f.old)); n != 1 {
-		return nil, fmt.Errorf("fault %q: its place is found %d times in %s, want once: change the table:\n%s", f.name, n, f.file, f.old)
+	at := f.place().FindAllIndex(src, 2)
+	if len(at) != 1 {
+		return nil, fmt.Errorf("fault %q: its place is found %d times in %s, want once: change the table:\n%s", f.name, len(at), f.file, f.old)
 	}
-	return bytes.Replace(src, []byte(f.old), []byte(f.new), 1), nil
+	return slices.Concat(src[:at[0][0]], []byte(f.new), src[at[0][1]:]), nil
 }
 
 // hunt plants a fault and runs one detector after the other; it returns what is
