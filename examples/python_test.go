@@ -61,7 +61,8 @@ func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 var parameters = regexp.MustCompile(`(?m)^parameters .+$`)
 
-// resume.py saves when it is asked to stop, and comes to the parameters of a run that was not stopped.
+// resume.py saves when it is asked to stop, and comes to the parameters of a run that was not
+// stopped.
 func TestPythonResume(t *testing.T) {
 	if !testkit.Live(t, "python") {
 		return

@@ -16,7 +16,8 @@ import (
 	"github.com/combsched/comb/internal/test/simapi"
 )
 
-// What a Kubernetes cluster lacks of a cluster file is told all at once: nodes, rights in namespaces, and those to claim devices.
+// What a Kubernetes cluster lacks of a cluster file is told all at once: nodes, rights in
+// namespaces, and those to claim devices.
 func TestLacksAreToldAtOnce(t *testing.T) {
 	const file = `
 physicalCluster:

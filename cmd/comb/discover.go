@@ -23,7 +23,8 @@ func (a *app) endpointFiles(data, cluster string) []string {
 		filepath.Join(a.stateDir(), "server-"+cluster+".json")}
 }
 
-// checkAlone refuses to serve a copy of the data directory of a server of this user that still runs here.
+// checkAlone refuses to serve a copy of the data directory of a server of this user that still runs
+// here.
 func (a *app) checkAlone(dir, cluster string) error {
 	files := a.endpointFiles(dir, cluster)
 	pid, where := contexts.Twin(files[len(files)-1], dir)
@@ -99,8 +100,9 @@ func (a *app) reach() (reached, error) {
 	return r, nil
 }
 
-// dial makes the client of a server. One with TLS that this user started on this machine is asked over its socket, where the
-// kernel says who answers: its certificate need not be for this machine's loopback, nor its authority known here.
+// dial makes the client of a server. One with TLS that this user started on this machine is asked
+// over its socket, where the kernel says who answers: its certificate need not be for this
+// machine's loopback, nor its authority known here.
 func dial(t contexts.Target) (*rest.Client, error) {
 	c, err := rest.NewTrustingClient(t.URL, t.Token, t.CA)
 	if err == nil && t.Known != nil && t.Known.Socket != "" && len(t.CA) == 0 && strings.HasPrefix(t.URL, "https://") {

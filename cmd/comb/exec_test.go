@@ -39,8 +39,8 @@ func pair(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
-// TestExecAtTerminal: a shell beside a task gets all keys, the size of the terminal and each new one; the terminal is as it was
-// when the command ends, also when it is told to.
+// TestExecAtTerminal: a shell beside a task gets all keys, the size of the terminal and each new
+// one; the terminal is as it was when the command ends, also when it is told to.
 func TestExecAtTerminal(t *testing.T) {
 	client, _ := served(t, "1")
 	out, err := client.Submit(t.Context(), rest.SubmitRequest{Quick: &rest.QuickJob{Name: "held", GPUs: 1, Command: []string{"sleep", "600"}, Grace: "1s"}}, "")

@@ -32,7 +32,8 @@ has not ended or else the last of that name; or USER~NAME, the same of any user.
 	return c
 }
 
-// withJob makes a command about one job: its number, the name of the caller's own job, or USER~NAME.
+// withJob makes a command about one job: its number, the name of the caller's own job, or
+// USER~NAME.
 func (a *app) withJob(c *cobra.Command, do func(ctx context.Context, client *rest.Client, ref string) error) *cobra.Command {
 	c.Args = args(cobra.ExactArgs(1))
 	c.ValidArgsFunction = a.complete(jobNames)
@@ -515,7 +516,8 @@ func (v waiter) show(jobs []rest.Job) error {
 	return v.app.show(rest.JobList{Jobs: jobs}, nil)
 }
 
-// worse is the outcome of several jobs and one more: that one failed counts before that one was stopped.
+// worse is the outcome of several jobs and one more: that one failed counts before that one was
+// stopped.
 func worse(before error, phase sched.Phase) error {
 	if before == nil || phase == sched.Failed {
 		return first2(jobOutcome(phase), before)

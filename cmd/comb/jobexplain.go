@@ -202,8 +202,8 @@ func living(j *rest.JobStatus, id model.AttemptID) string {
 // micros are instants in the notes of policies.
 var micros = regexp.MustCompile(`[0-9]+us\b`)
 
-// noteText is what a policy noted about a job as far as that is words: which numbered leases it holds,
-// and records that only the policy reads, are in -o json.
+// noteText is what a policy noted about a job as far as that is words: which numbered leases it
+// holds, and records that only the policy reads, are in -o json.
 func (a *app) noteText(note string) string {
 	var out []string
 	for part := range strings.SplitSeq(note, "; ") {

@@ -385,7 +385,8 @@ type submission struct {
 	key     string
 }
 
-// mostChecked is how many files are checked before the first is submitted: each check thinks as far as comb job explain does.
+// mostChecked is how many files are checked before the first is submitted: each check thinks as far
+// as comb job explain does.
 const mostChecked = 50
 
 // check tells all that is wrong with several files, before the first is submitted.

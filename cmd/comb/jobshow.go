@@ -66,7 +66,8 @@ func classText(c *rest.ExitClass) string {
 
 func gaveWay(a rest.AttemptStatus) bool { return a.Cause == model.EndPreempted }
 
-// lastWords is what a task that failed by itself said last; what a platform's cause says is known from that.
+// lastWords is what a task that failed by itself said last; what a platform's cause says is known
+// from that.
 func lastWords(e *rest.Exit) string {
 	if e.Cause != "" {
 		return ""

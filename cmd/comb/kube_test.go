@@ -31,7 +31,8 @@ kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete re
 	}
 }
 
-// TestKube runs the command line against a server whose tasks are pods of a real Kubernetes cluster.
+// TestKube runs the command line against a server whose tasks are pods of a real Kubernetes
+// cluster.
 func TestKube(t *testing.T) {
 	if !testkit.Live(t, "kube") {
 		return

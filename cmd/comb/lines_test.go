@@ -21,8 +21,8 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// glass is what a terminal shows of what was written to it: it knows line ends, carriage returns, cursor up and
-// erasing to the end, and wraps.
+// glass is what a terminal shows of what was written to it: it knows line ends, carriage returns,
+// cursor up and erasing to the end, and wraps.
 type glass struct {
 	rows     []string
 	row, col int
@@ -131,8 +131,8 @@ func openTerminal(t *testing.T, columns, rows uint16) (keeper, side *os.File) {
 	return keeper, side
 }
 
-// progressJob shows a progress bar as tqdm does, on standard error, with a line on standard output in between, and waits
-// half-way.
+// progressJob shows a progress bar as tqdm does, on standard error, with a line on standard output
+// in between, and waits half-way.
 const progressJob = `echo configured
 for i in 10 20; do printf '\r%d%%|%040d|' $i 0 >&2; done
 until test -e $COMB_CHECKPOINT_DIR/report; do sleep 0.05; done
@@ -142,8 +142,8 @@ printf '\r30%% \033[31mslow\033[0m         \r' >&2
 printf '\r100%% done\n' >&2
 `
 
-// TestProgressBarsOfAGang: on a real terminal each task has one line that changes, which keeps the task's name, and lines
-// that are complete stand above; in a file each state is a line.
+// TestProgressBarsOfAGang: on a real terminal each task has one line that changes, which keeps the
+// task's name, and lines that are complete stand above; in a file each state is a line.
 func TestProgressBarsOfAGang(t *testing.T) {
 	client, token := served(t, "2")
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience)

@@ -169,8 +169,9 @@ func (d *daemon) checkCluster(c *model.Config) error {
 	return nil
 }
 
-// fits refuses a configuration that asks for what cannot be done here; file is nil where it is of none. Of one that is in force already the log tells:
-// what has changed since it came, such as what nodes have, must not keep a server from its jobs.
+// fits refuses a configuration that asks for what cannot be done here; file is nil where it is of
+// none. Of one that is in force already the log tells: what has changed since it came, such as what
+// nodes have, must not keep a server from its jobs.
 func (d *daemon) fits(c *model.Config, file *config.Cluster, inForce bool) (err error) {
 	if file != nil {
 		if err = d.checkCluster(c); err != nil {
@@ -231,7 +232,8 @@ func skuName(device string) cell.TypeName {
 	return cell.TypeName(name[:min(len(name), 60)])
 }
 
-// checkNodes refuses new nodes and namespaces that the Kubernetes cluster lacks; of those that were there it warns.
+// checkNodes refuses new nodes and namespaces that the Kubernetes cluster lacks; of those that were
+// there it warns.
 func (d *daemon) checkNodes(c *model.Config) error {
 	var had []cell.NodeName
 	var hadSpaces map[string]cell.VCName
@@ -259,7 +261,8 @@ func (d *daemon) checkNodes(c *model.Config) error {
 	return errors.Join(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
 }
 
-// namespaceOf is the namespace of a virtual cluster's pods in the present configuration, "" the server's own; known is that there is one.
+// namespaceOf is the namespace of a virtual cluster's pods in the present configuration, "" the
+// server's own; known is that there is one.
 func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
 	r := d.replica.Load()
 	if r == nil {
@@ -273,8 +276,8 @@ func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
 	return space, known && err == nil
 }
 
-// infinibandOf reports whether tasks of a virtual cluster may have devices of networks with RDMA, in the present configuration; known is that there
-// is one.
+// infinibandOf reports whether tasks of a virtual cluster may have devices of networks with RDMA,
+// in the present configuration; known is that there is one.
 func (d *daemon) infinibandOf(vc cell.VCName) (may, known bool) {
 	r := d.replica.Load()
 	if r == nil {

@@ -45,7 +45,8 @@ func TestPolicyThatTheExecutorCannotServe(t *testing.T) {
 	}
 }
 
-// Where the configuration in force asks for what the executor cannot do any more, the log says so in the words of the refusal that a new one gets.
+// Where the configuration in force asks for what the executor cannot do any more, the log says so
+// in the words of the refusal that a new one gets.
 func TestAConfigurationInForceThatDoesNotFit(t *testing.T) {
 	x, err := local.New(local.Options{Dir: filepath.Join(t.TempDir(), "jobs"), Cluster: "test", Self: "/bin/true", Tell: func(sched.Fact) {}, NoCgroups: true, NoSuspend: true})
 	if err != nil {

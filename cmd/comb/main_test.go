@@ -105,9 +105,9 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ranFor compares the RUN of jobs that have ended with their events. One alone ran for all the time between the start and
-// the end of its attempts, and not in between. Several that took turns on one GPU ran, together, for no longer than
-// the time from the first start to the last end.
+// ranFor compares the RUN of jobs that have ended with their events. One alone ran for all the time
+// between the start and the end of its attempts, and not in between. Several that took turns on one
+// GPU ran, together, for no longer than the time from the first start to the last end.
 func ranFor(ts *testscript.TestScript, _ bool, args []string) {
 	var ran, held, first, last int64
 	for _, name := range args {

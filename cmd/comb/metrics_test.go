@@ -46,7 +46,8 @@ func fetchOnce(ts *testscript.TestScript, args []string) (all bool) {
 	})
 }
 
-// rules wants every metric that the alert rules use to be in a file with what a server told: rules FILE.
+// rules wants every metric that the alert rules use to be in a file with what a server told: rules
+// FILE.
 func rules(ts *testscript.TestScript, _ bool, args []string) {
 	text, err := os.ReadFile("../../deploy/prometheus/comb.rules.yml")
 	ts.Check(err)

@@ -22,7 +22,8 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// TestProvider runs the command line against servers that let a real OpenID provider say which user signs in.
+// TestProvider runs the command line against servers that let a real OpenID provider say which user
+// signs in.
 func TestProvider(t *testing.T) {
 	if !testkit.Live(t, "provider") {
 		return
@@ -66,9 +67,10 @@ var (
 	requestID = regexp.MustCompile(`name="id" value="([^"]*)"`)
 )
 
-// browse opens an address as a browser does, signs in at the provider where its page asks, goes where pages lead, or what they ask leave for, and
-// writes all that it is shown into a file, the own account at last: browser FILE ADDRESS USER PASSWORD. An ADDRESS of the form @NAME is
-// in a file.
+// browse opens an address as a browser does, signs in at the provider where its page asks, goes
+// where pages lead, or what they ask leave for, and writes all that it is shown into a file, the
+// own account at last: browser FILE ADDRESS USER PASSWORD. An ADDRESS of the form @NAME is in a
+// file.
 func browse(ts *testscript.TestScript, _ bool, args []string) {
 	address := args[1]
 	if name, ok := strings.CutPrefix(address, "@"); ok {

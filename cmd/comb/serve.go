@@ -345,7 +345,8 @@ func (m measured) Append(ctx context.Context, b engine.Batch) error {
 	return m.timed.Append(func() error { return m.Store.Append(ctx, b) })
 }
 
-// usedUploads are those of jobs that have not ended. Others are beside the files of jobs that have started.
+// usedUploads are those of jobs that have not ended. Others are beside the files of jobs that have
+// started.
 func (d *daemon) usedUploads(ctx context.Context) (used map[string]bool, err error) {
 	used = map[string]bool{}
 	err = d.engine.Replica().Read(ctx, 0, func(s *sched.State) {

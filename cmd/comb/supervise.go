@@ -19,7 +19,8 @@ type ownWork struct {
 
 // ownWorks are how the server and its supervisors start the processes that look after tasks: one
 // for each task, process 1 of each container, and the child that unpacks a job's code. They are
-// hidden because they are of no use by hand: a task's script comes from the server on standard input.
+// hidden because they are of no use by hand: a task's script comes from the server on standard
+// input.
 func ownWorks() []ownWork {
 	return []ownWork{
 		{"supervise DIR", "Look after one task (started by the server)", local.Supervise},

@@ -15,7 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// certify makes a certificate that has signed itself, for names and addresses: certify CERT KEY LIFE NAME...
+// certify makes a certificate that has signed itself, for names and addresses: certify CERT KEY
+// LIFE NAME...
 func certify(ts *testscript.TestScript, _ bool, args []string) {
 	life, err := time.ParseDuration(args[2])
 	ts.Check(err)

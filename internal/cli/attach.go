@@ -154,8 +154,9 @@ func OnlyTask(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next st
 	return task, "see: comb job get " + j.Ref, rest.NewProblem(http.StatusConflict, rest.CodeConflict, text)
 }
 
-// Forward listens on the first port of this machine's loopback, and carries what connects there to the second port, a
-// task's, until ctx or the task ends. It prints the address, and what connections failed of.
+// Forward listens on the first port of this machine's loopback, and carries what connects there to
+// the second port, a task's, until ctx or the task ends. It prints the address, and what
+// connections failed of.
 func ForwardPort(ctx context.Context, client *rest.Client, task rest.TaskName, ports [2]uint16, s Streams) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0]))))
 	if err != nil {

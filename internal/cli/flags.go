@@ -15,8 +15,8 @@ import (
 // ErrEmpty is the error of an empty value, where none may be empty.
 var ErrEmptyFlag = errors.New("it is empty")
 
-// filled is the value of a flag that chooses things. An empty value would choose all of them, and in a script it is a
-// variable that was not set.
+// filled is the value of a flag that chooses things. An empty value would choose all of them, and
+// in a script it is a variable that was not set.
 type filled struct{ pflag.Value }
 
 // NeverEmpty makes flags of a set refuse an empty value, and an empty one in a list.
@@ -97,7 +97,8 @@ func NearWord(c *cobra.Command, word string) string {
 	return ""
 }
 
-// Named names the flags of a command where a server's refusal names fields of the request that they became.
+// Named names the flags of a command where a server's refusal names fields of the request that they
+// became.
 func NamedFlag(c *cobra.Command, err error) error {
 	var p *rest.Problem
 	if !errors.As(err, &p) {

@@ -15,8 +15,8 @@ import (
 )
 
 // Screen is where several tasks print. On a terminal it shows complete lines, and below them one
-// line for each task whose last line is still being written, such as a progress bar: each keeps its own place
-// and its task's name, whatever the task prints. Elsewhere lines follow each other.
+// line for each task whose last line is still being written, such as a progress bar: each keeps its
+// own place and its task's name, whatever the task prints. Elsewhere lines follow each other.
 type Screen struct {
 	mu    sync.Mutex
 	term  *os.File // where the lines that change are drawn; nil where that is no terminal
@@ -43,12 +43,13 @@ type LineWriter struct {
 	ended  bool   // the last line ended in a carriage return: a line feed behind it ends no other
 }
 
-// NewScreen is the terminal of the first of some streams that is one, or no terminal; a stream is nil where
-// it is none.
+// NewScreen is the terminal of the first of some streams that is one, or no terminal; a stream is
+// nil where it is none.
 func NewScreen(streams ...*os.File) *Screen { return &Screen{term: cmp.Or(streams...)} }
 
-// Writer returns what one stream of a task is written to, which goes on to out; terminal says that this is one.
-// prefix is what every line of the task begins with; without one bytes pass as they come.
+// Writer returns what one stream of a task is written to, which goes on to out; terminal says that
+// this is one. prefix is what every line of the task begins with; without one bytes pass as they
+// come.
 func (s *Screen) Writer(out io.Writer, terminal bool, prefix string) *LineWriter {
 	return &LineWriter{screen: s, out: out, term: terminal, prefix: prefix}
 }
@@ -155,8 +156,8 @@ func (p *StreamPair) Finish() error {
 	return err
 }
 
-// states takes in what a task printed, and returns its lines for a file or a pipe: every state of a line that a
-// carriage return overwrites is a line of its own, so that nothing is lost.
+// states takes in what a task printed, and returns its lines for a file or a pipe: every state of a
+// line that a carriage return overwrites is a line of its own, so that nothing is lost.
 func (w *LineWriter) states(p []byte) []string {
 	var out []string
 	w.rest = append(w.rest, p...)
@@ -181,8 +182,8 @@ func (w *LineWriter) states(p []byte) []string {
 	}
 }
 
-// update takes in what a task printed, and returns the lines that are complete, each as it stood last. What
-// was overwritten of the line that is not complete is forgotten.
+// update takes in what a task printed, and returns the lines that are complete, each as it stood
+// last. What was overwritten of the line that is not complete is forgotten.
 func (w *LineWriter) update(p []byte) []string {
 	var out []string
 	w.rest = append(w.rest, p...)
@@ -207,7 +208,8 @@ func (w *LineWriter) update(p []byte) []string {
 	return out
 }
 
-// lastState is what a terminal shows of a line: what stands behind the last carriage return that has something behind it.
+// lastState is what a terminal shows of a line: what stands behind the last carriage return that
+// has something behind it.
 func lastState(line []byte) []byte {
 	line = bytes.TrimRight(line, "\r")
 	return line[bytes.LastIndexByte(line, '\r')+1:]
@@ -263,7 +265,8 @@ func (s *Screen) clear() error {
 	return s.undraw()
 }
 
-// keep remembers what a task has printed of a line; what its other stream had there gives way to it.
+// keep remembers what a task has printed of a line; what its other stream had there gives way to
+// it.
 func (s *Screen) keep(w *LineWriter, text string) {
 	i := slices.IndexFunc(s.live, func(l liveLine) bool { return l.prefix == w.prefix })
 	hide := blank([]byte(text))
@@ -278,7 +281,8 @@ func (s *Screen) keep(w *LineWriter, text string) {
 	}
 }
 
-// draw is the lines that change, cut to the terminal's width: the last ones, where it has fewer rows.
+// draw is the lines that change, cut to the terminal's width: the last ones, where it has fewer
+// rows.
 func (s *Screen) draw() string {
 	columns, rows := 80, 24
 	if size, err := unix.IoctlGetWinsize(int(s.term.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
@@ -307,7 +311,8 @@ func fit(text string, columns int) string {
 	return text
 }
 
-// printable is a text without what moves the cursor or sets up the terminal; with colors it keeps those, and ends them.
+// printable is a text without what moves the cursor or sets up the terminal; with colors it keeps
+// those, and ends them.
 func printable(text string, colors bool) string {
 	var out strings.Builder
 	colored := false
@@ -332,7 +337,8 @@ func printable(text string, colors bool) string {
 	return strings.ReplaceAll(out.String(), "\t", "    ")
 }
 
-// escape measures the control sequence that a text begins with, and says whether it is one that sets colors.
+// escape measures the control sequence that a text begins with, and says whether it is one that
+// sets colors.
 func escape(text string) (n int, color bool) {
 	if len(text) < 2 {
 		return len(text), false

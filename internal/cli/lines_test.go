@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestLineStates: lines of files from other systems, empty lines and bars that are cleared, in whatever pieces they come.
+// TestLineStates: lines of files from other systems, empty lines and bars that are cleared, in
+// whatever pieces they come.
 func TestLineStates(t *testing.T) {
 	for _, c := range []struct{ text, file, terminal string }{
 		{"a\nb\n", "a,b", "a,b"},

@@ -12,8 +12,8 @@ import (
 
 // Able is an Executor that can do more than start and stop.
 type Able interface {
-	// Abilities are what it can do on leaves, and what keeps it from the others, in words for whoever runs the server; "" where there is
-	// nothing to be done about it.
+	// Abilities are what it can do on leaves, and what keeps it from the others, in words for
+	// whoever runs the server; "" where there is nothing to be done about it.
 	Abilities(Leaves) (has []sched.Ability, why string)
 }
 
@@ -23,8 +23,9 @@ type Leaves struct {
 	Nodes []cell.NodeName
 }
 
-// CheckAbilities returns an error that names every VC of a configuration whose policy needs what the executor lacks on some of the VC's
-// leaves; nil when there is none. Jobs share nothing but what is guaranteed to their VC, so no other leaves matter.
+// CheckAbilities returns an error that names every VC of a configuration whose policy needs what
+// the executor lacks on some of the VC's leaves; nil when there is none. Jobs share nothing but
+// what is guaranteed to their VC, so no other leaves matter.
 func CheckAbilities(c *model.Config, policies sched.Policies, x Executor) error {
 	var errs []error
 	for _, vc := range c.VCs {
@@ -66,7 +67,8 @@ func lacks(vc model.VCConfig, needs []sched.Ability, leaves Leaves, x Executor) 
 	return errs
 }
 
-// leavesOf are the leaves that a VC may be given, by type; one without a name where it is given none.
+// leavesOf are the leaves that a VC may be given, by type; one without a name where it is given
+// none.
 func leavesOf(spec *cell.Spec, vc cell.VCName) (list []Leaves) {
 	chains := chainsOf(spec, vc)
 	for i := range spec.Chains {

@@ -81,7 +81,8 @@ func TestPoliciesThatNeedWhatTheExecutorLacks(t *testing.T) {
 	}
 }
 
-// An executor that can do more on some leaves than on others is asked about those of each VC, pinned ones as well.
+// An executor that can do more on some leaves than on others is asked about those of each VC,
+// pinned ones as well.
 func TestAbilitiesOfLeaves(t *testing.T) {
 	c, _, problems := clusterfile.Parse("cluster.yaml", []byte(`
 physicalCluster:

@@ -59,12 +59,11 @@ type Reply struct {
 	Note []byte
 }
 
-// Inputs is the seam to the world's time and order. Next blocks until inputs
-// are there, or until wake (0: never) has come, and returns the present time.
-// It returns io.EOF when there will be no more. Inputs that also have a method
-// Close(error) are told when the loop ends, and why; those with a method
-// NotBefore(model.Time) are told, before the first Next, the time of the last event, and later the time of
-// decisions that went ahead of it.
+// Inputs is the seam to the world's time and order. Next blocks until inputs are there, or until
+// wake (0: never) has come, and returns the present time. It returns io.EOF when there will be no
+// more. Inputs that also have a method Close(error) are told when the loop ends, and why; those
+// with a method NotBefore(model.Time) are told, before the first Next, the time of the last event,
+// and later the time of decisions that went ahead of it.
 //
 // What Next returns is read until the next call.
 type Inputs interface {
@@ -84,8 +83,9 @@ type Adopter interface {
 	Adopted(context.Context)
 }
 
-// Preparer is an Executor that can make ready for a job whose gang has the promise of cells, before it gets them.
-// Prepare must not block, and may be called often for one job. The job is not changed.
+// Preparer is an Executor that can make ready for a job whose gang has the promise of cells, before
+// it gets them. Prepare must not block, and may be called often for one job. The job is not
+// changed.
 type Preparer interface {
 	Prepare(model.JobID, *model.Job)
 }
@@ -141,7 +141,8 @@ type Past struct {
 	Within *Within
 	// Before is the cursor: only jobs with a smaller id.
 	Before model.JobID
-	// Order, if not nil, is another order than that of the latest submission first. It has a cursor of its own.
+	// Order, if not nil, is another order than that of the latest submission first. It has a cursor
+	// of its own.
 	Order *PastOrder
 	// Limit is at most 1,000; 0 is 100.
 	Limit int

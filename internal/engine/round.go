@@ -109,8 +109,8 @@ func (e *Engine) build(now model.Time, in []Input) (t tentative, f *fault) {
 	return t, nil
 }
 
-// decide takes the decisions of a round. After a configuration that is all that follows at once, so that the
-// answer can tell it.
+// decide takes the decisions of a round. After a configuration that is all that follows at once, so
+// that the answer can tell it.
 func (e *Engine) decide(now model.Time, in []Input) []sched.Record {
 	for i := range in {
 		if _, ok := in[i].Command.(sched.Reconfigure); ok {

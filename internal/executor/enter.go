@@ -47,8 +47,8 @@ type Session struct {
 	Stderr io.ReadCloser // nil with a terminal
 	// Resize tells the terminal another size.
 	Resize func(Size) error
-	// Wait waits for the command's end. What it printed can be read for a moment still. ErrNotRunning says
-	// that its end was not seen.
+	// Wait waits for the command's end. What it printed can be read for a moment still.
+	// ErrNotRunning says that its end was not seen.
 	Wait func() (Ended, error)
 	// Close ends the command, and gives everything back.
 	Close func()

@@ -25,18 +25,20 @@ type Executor interface {
 	// Sweep ends what runs for attempts that are not live: it is called once, after the
 	// first round of actions that follows a start. It returns the names of the tasks that it ended.
 	Sweep(live []model.AttemptID) []string
-	// OpenLog opens a task's log at an offset; see Log. A negative offset counts from the
-	// end. ErrNoLog says that there is none (yet), ErrReplaced that something else stands in its place.
+	// OpenLog opens a task's log at an offset; see Log. A negative offset counts from the end.
+	// ErrNoLog says that there is none (yet), ErrReplaced that something else stands in its place.
 	OpenLog(ref LogRef, from int64) (Log, error)
-	// Checkpoints is the folder on this machine in which the tasks of a job save their work, over all its
-	// attempts; "" where there is none here. It is there from the job's first start on.
+	// Checkpoints is the folder on this machine in which the tasks of a job save their work, over
+	// all its attempts; "" where there is none here. It is there from the job's first start on.
 	Checkpoints(model.JobID) string
-	// Exec runs a command beside a running task. ErrNotRunning, ErrNoEntry and ErrRefused say why it does not.
+	// Exec runs a command beside a running task. ErrNotRunning, ErrNoEntry and ErrRefused say why
+	// it does not.
 	Exec(ctx context.Context, ref TaskRef, c Command) (*Session, error)
-	// Dial connects to a port on which a running task listens, also to one that others cannot reach. No other port can be
-	// reached by it. Errors are those of Exec.
+	// Dial connects to a port on which a running task listens, also to one that others cannot
+	// reach. No other port can be reached by it. Errors are those of Exec.
 	Dial(ctx context.Context, ref TaskRef, port uint16) (net.Conn, error)
-	// Usage returns what a running task took of its machine in the last minutes, the oldest sample first; none where that is not measured.
+	// Usage returns what a running task took of its machine in the last minutes, the oldest sample
+	// first; none where that is not measured.
 	Usage(TaskRef) []Usage
 	// Forget deletes everything that a job left. A job with a live attempt is refused.
 	Forget(model.JobID) error
@@ -85,15 +87,15 @@ type Turn struct {
 	To     int64
 }
 
-// Log is an open log: it reads up to where the log ended when it was opened, or further, but not over a gap:
-// there it says ErrCut.
+// Log is an open log: it reads up to where the log ended when it was opened, or further, but not
+// over a gap: there it says ErrCut.
 type Log struct {
 	io.ReadCloser
 	// Start is the offset of the first byte, in the whole stream; it is behind the one asked
 	// for when rotation has dropped what stood there. End is where the log ended.
 	Start, End int64
-	// GapStart and GapEnd are the part that rotation had dropped by then; both are 0 when there was none.
-	// What stands before it are the first lines.
+	// GapStart and GapEnd are the part that rotation had dropped by then; both are 0 when there was
+	// none. What stands before it are the first lines.
 	GapStart, GapEnd int64
 	// Turns says in which order both streams of the task were printed: each is how far one was when
 	// the other went on. Those up to offsets of stdout and stderr are left out, but for the last
@@ -102,15 +104,17 @@ type Log struct {
 	Turns func(behind [2]int64) ([]Turn, error)
 }
 
-// ErrCut says that rotation has dropped what follows in a log: it can be opened again there, and goes on behind it.
+// ErrCut says that rotation has dropped what follows in a log: it can be opened again there, and
+// goes on behind it.
 var ErrCut = errors.New("this part of the log was removed to make room for later output")
 
 // ErrNoLog says that a task has no such log: it has not started, or its files
 // were removed. It is also an fs.ErrNotExist.
 var ErrNoLog = fmt.Errorf("there is no such log: %w", fs.ErrNotExist)
 
-// ErrReplaced says that what stands in the place of a log, or of a folder above it, was not made by the executor: a
-// task may do that, since it runs as the same user. It is not followed. Its text names no path outside the job's folder.
+// ErrReplaced says that what stands in the place of a log, or of a folder above it, was not made by
+// the executor: a task may do that, since it runs as the same user. It is not followed. Its text
+// names no path outside the job's folder.
 var ErrReplaced = errors.New("something else was put in the place of this log")
 
 // Seen is what a world itself knows of the attempts of a cluster.

@@ -20,14 +20,17 @@ type Images interface {
 	List(context.Context) (ImageList, error)
 	// History returns the layers of one, the newest first.
 	History(ctx context.Context, name string) ([]ImageLayer, error)
-	// Fetch has an image fetched without credentials, as long as it takes. It waits for the end until the context is
-	// done, and returns how far it is; what keeps it from being fetched is an error.
+	// Fetch has an image fetched without credentials, as long as it takes. It waits for the end
+	// until the context is done, and returns how far it is; what keeps it from being fetched is an
+	// error.
 	Fetch(ctx context.Context, name string) (Fetching, error)
-	// Build makes an image of a Dockerfile and the files that it names, a tar archive, and returns its ID. tell takes what is printed, as
-	// it comes, from one goroutine. It ends with the context. ErrBuild and ErrBuilding say why there is none.
+	// Build makes an image of a Dockerfile and the files that it names, a tar archive, and returns
+	// its ID. tell takes what is printed, as it comes, from one goroutine. It ends with the
+	// context. ErrBuild and ErrBuilding say why there is none.
 	Build(ctx context.Context, b *Build, files io.Reader, tell func(BuildLine)) (id string, err error)
-	// Prune removes images until at most so many bytes are left, the least recently used first. What is in use,
-	// was used lately or cannot be fetched again stays. A negative number stands for the budget.
+	// Prune removes images until at most so many bytes are left, the least recently used first.
+	// What is in use, was used lately or cannot be fetched again stays. A negative number stands
+	// for the budget.
 	Prune(ctx context.Context, keep int64) ([]Image, error)
 }
 

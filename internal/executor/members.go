@@ -1,6 +1,7 @@
 package executor
 
-// Membership is which tasks of a job run: what the file of its members holds, wherever they run. Version rises with each change.
+// Membership is which tasks of a job run: what the file of its members holds, wherever they run.
+// Version rises with each change.
 type Membership struct {
 	Version int64    `json:"version"`
 	Members []Member `json:"members"`

@@ -93,8 +93,8 @@ func (r *refusals) add(k refusal, why, from string, now time.Time) {
 	}
 }
 
-// due takes what is to be written at a time, all of it where the server ends, and forgets what did not come again. more says that
-// something waits. What comes from now on is for a timer of its own.
+// due takes what is to be written at a time, all of it where the server ends, and forgets what did
+// not come again. more says that something waits. What comes from now on is for a timer of its own.
 func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A refusal that comes while others are written does not lie until a third one comes: it has a timer of its own.
+// A refusal that comes while others are written does not lie until a third one comes: it has a
+// timer of its own.
 func TestRefusalWhileWriting(t *testing.T) {
 	var w Authorizer
 	r := &w.refusals
@@ -22,8 +23,9 @@ func TestRefusalWhileWriting(t *testing.T) {
 	r.timer.Stop()
 }
 
-// A program that asks again and again for what it may not do is one line at once and one a minute, with how often; many kinds
-// of one principal are told apart up to a limit, and those of others stay.
+// A program that asks again and again for what it may not do is one line at once and one a minute,
+// with how often; many kinds of one principal are told apart up to a limit, and those of others
+// stay.
 func TestRefusalsComeTogether(t *testing.T) {
 	var r refusals
 	now := time.Date(2026, 11, 26, 1, 0, 0, 0, time.UTC)

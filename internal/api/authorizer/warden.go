@@ -1,6 +1,6 @@
-// Package warden asks for each request whether its principal may do what it is about to do, by the rights of the
-// present configuration, and again while a stream lasts. Refusals go to the audit log. It must not decide on a right
-// itself (internal/core/access), and knows no routes.
+// Package warden asks for each request whether its principal may do what it is about to do, by the
+// rights of the present configuration, and again while a stream lasts. Refusals go to the audit
+// log. It must not decide on a right itself (internal/core/access), and knows no routes.
 package authorizer
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Warden knows the rights of the present configuration. Its methods may be called from any goroutine.
+// Warden knows the rights of the present configuration. Its methods may be called from any
+// goroutine.
 type Authorizer struct {
 	People *people.Directory
 	// Read calls its argument with the present state.
@@ -84,7 +85,8 @@ func (w *Authorizer) Table(ctx context.Context) (*access.Rights, error) {
 	return w.table, nil
 }
 
-// May refuses what the asker has no right to: with hidden where it may not even learn that the object is there.
+// May refuses what the asker has no right to: with hidden where it may not even learn that the
+// object is there.
 func (w *Authorizer) May(ctx context.Context, verb access.Verb, o access.Object, hidden error) error {
 	table, err := w.Table(ctx)
 	if err != nil {
@@ -102,7 +104,8 @@ func (w *Authorizer) May(ctx context.Context, verb access.Verb, o access.Object,
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)
 }
 
-// Notices are those of the job that a request is about, for an asker that may read it: they hold commands that were run in it.
+// Notices are those of the job that a request is about, for an asker that may read it: they hold
+// commands that were run in it.
 func (w *Authorizer) Notices(ctx context.Context, notices []string) ([]string, error) {
 	table, err := w.Table(ctx)
 	if a := Of(ctx); err != nil || !table.May(a.Principal, access.ReadJob, a.Object) {
@@ -127,8 +130,8 @@ func (s *Sight) Submits(vc cell.VCName) bool {
 	return s == nil || s.table.Submits(s.p, vc)
 }
 
-// Within returns in which VCs, or of which user, jobs are that may be seen; nil is everywhere. There may be others
-// among them.
+// Within returns in which VCs, or of which user, jobs are that may be seen; nil is everywhere.
+// There may be others among them.
 func (s *Sight) Within() *engine.Within {
 	if s == nil {
 		return nil
@@ -151,9 +154,9 @@ func (w *Authorizer) Sight(ctx context.Context) (*Sight, error) {
 // mostSeen bounds what a reader of events remembers of jobs.
 const mostSeen = 10_000
 
-// Reads returns the jobs about which the asker may do what its route does, such as read their events; what is about
-// no job is for askers from which nothing is hidden. The answer is for one goroutine, and follows the rights as Still
-// looks at them again.
+// Reads returns the jobs about which the asker may do what its route does, such as read their
+// events; what is about no job is for askers from which nothing is hidden. The answer is for one
+// goroutine, and follows the rights as Still looks at them again.
 func (w *Authorizer) Reads(ctx context.Context) func(model.JobID) bool {
 	a := Of(ctx)
 	var table *access.Rights // what is remembered holds for it

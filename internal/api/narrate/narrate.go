@@ -1,4 +1,5 @@
-// Package narrate tells a job's events, ends and causes as sentences. It must not know where the text goes.
+// Package narrate tells a job's events, ends and causes as sentences. It must not know where the
+// text goes.
 package narrate
 
 import (
@@ -20,7 +21,8 @@ type Narrator struct {
 	ask   func(model.JobID) (string, error) // the name of another job; nil leaves numbers alone
 }
 
-// New tells the events of a job. ask names another job; where it is nil or fails, its number stands.
+// New tells the events of a job. ask names another job; where it is nil or fails, its number
+// stands.
 func New(j *rest.Job, ask func(model.JobID) (string, error)) *Narrator {
 	n := &Narrator{ask: ask, jobs: map[model.JobID]string{}}
 	for _, t := range j.Tasks {

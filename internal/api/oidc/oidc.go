@@ -1,5 +1,6 @@
-// Package oidc lets an identity provider name the person at a browser: OpenID Connect, code flow with PKCE, state and nonce. It must
-// not know users or sessions, and keeps nothing of a sign-in that is under way: that goes along in a sealed cookie.
+// Package oidc lets an identity provider name the person at a browser: OpenID Connect, code flow
+// with PKCE, state and nonce. It must not know users or sessions, and keeps nothing of a sign-in
+// that is under way: that goes along in a sealed cookie.
 package oidc
 
 import (
@@ -19,7 +20,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// CallbackPath is where the provider sends browsers back to, on this server; clients of the provider register it.
+// CallbackPath is where the provider sends browsers back to, on this server; clients of the
+// provider register it.
 const CallbackPath = "/api/v1/sign-in/callback"
 
 const (
@@ -29,8 +31,8 @@ const (
 	maxGroups = 1000             // values of the claim of groups that are looked at
 )
 
-// Provider is one identity provider. It is asked for the first time at the first sign-in: a server starts without it.
-// Its methods may be called from any goroutine.
+// Provider is one identity provider. It is asked for the first time at the first sign-in: a server
+// starts without it. Its methods may be called from any goroutine.
 type Provider struct {
 	Settings
 	seal   *seal
@@ -72,8 +74,8 @@ func New(s *Settings) *Provider {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// OverTLS reports whether browsers come over TLS, as Address says: the server's own, or that of a proxy before it. Without a provider
-// nothing says so.
+// OverTLS reports whether browsers come over TLS, as Address says: the server's own, or that of a
+// proxy before it. Without a provider nothing says so.
 func (p *Provider) OverTLS() bool { return p != nil && strings.HasPrefix(p.Address, "https://") }
 
 // bounded cuts answers off that are too long.
@@ -91,7 +93,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// discover asks the provider where it answers, until it has said so. The client that asks first may hang up: others wait for the same.
+// discover asks the provider where it answers, until it has said so. The client that asks first may
+// hang up: others wait for the same.
 func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +116,8 @@ func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	return found, nil
 }
 
-// guarded refuses a provider of which something that is sent or believed would cross the network in clear.
+// guarded refuses a provider of which something that is sent or believed would cross the network in
+// clear.
 func guarded(found *oidc.Provider) error {
 	var keys struct {
 		Address string `json:"jwks_uri"`
@@ -141,8 +145,8 @@ func (p *Provider) config(found *oidc.Provider) *oauth2.Config {
 		Scopes: append([]string{oidc.ScopeOpenID, "profile", "email"}, p.Scopes...)}
 }
 
-// Begin starts a sign-in: address is where the browser goes, kept what comes back with it as a cookie, for Lasts. u is
-// given back by Finish.
+// Begin starts a sign-in: address is where the browser goes, kept what comes back with it as a
+// cookie, for Lasts. u is given back by Finish.
 func (p *Provider) Begin(ctx context.Context, u Under) (address, kept string, err error) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.client), askWithin)
 	defer cancel()
@@ -156,10 +160,12 @@ func (p *Provider) Begin(ctx context.Context, u Under) (address, kept string, er
 	return address, kept, err
 }
 
-// ErrStale is the error of an answer of the provider to no sign-in that this browser has begun, or to one before.
+// ErrStale is the error of an answer of the provider to no sign-in that this browser has begun, or
+// to one before.
 var ErrStale = errors.New("this sign-in was not begun in this browser, took too long, or was finished before: begin again")
 
-// Finish takes the provider's answer, the query of the callback, and returns the person that signed in. kept is from Begin.
+// Finish takes the provider's answer, the query of the callback, and returns the person that signed
+// in. kept is from Begin.
 func (p *Provider) Finish(ctx context.Context, kept string, answer url.Values) (Person, Under, error) {
 	w, ok := p.seal.open(kept)
 	if !ok || time.Now().After(w.Until) || subtle.ConstantTimeCompare([]byte(w.State), []byte(answer.Get("state"))) != 1 {
@@ -197,7 +203,8 @@ func (p *Provider) Finish(ctx context.Context, kept string, answer url.Values) (
 	return person, w.Under, err
 }
 
-// Failed is an answer of the provider that is not taken. The cause is for the log: it may hold what was sent.
+// Failed is an answer of the provider that is not taken. The cause is for the log: it may hold what
+// was sent.
 type Failed struct {
 	What  string
 	Cause error

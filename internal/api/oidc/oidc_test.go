@@ -45,7 +45,8 @@ func TestReadSettings(t *testing.T) {
 	}
 }
 
-// The usual port of an address may be left out; other names, ports and parts of names are another host.
+// The usual port of an address may be left out; other names, ports and parts of names are another
+// host.
 func TestAt(t *testing.T) {
 	for address, hosts := range map[string]string{
 		"https://comb.example.com": "comb.example.com COMB.example.com:443", "https://comb.example.com:443": "comb.example.com comb.example.com:443",
@@ -112,8 +113,9 @@ func TestFinishRefuses(t *testing.T) {
 	}
 }
 
-// Nothing that is sent or believed crosses the network in clear; a failure is told in a line, whatever page the provider has for it, and
-// one that asks first and hangs up leaves no failure to others.
+// Nothing that is sent or believed crosses the network in clear; a failure is told in a line,
+// whatever page the provider has for it, and one that asks first and hangs up leaves no failure to
+// others.
 func TestDiscovery(t *testing.T) {
 	document, status := "", http.StatusOK
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -151,8 +153,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// A name that is missing, or of a guest, makes no user; groups are a list of texts, one text, or none. Those that the provider keeps
-// back are not none.
+// A name that is missing, or of a guest, makes no user; groups are a list of texts, one text, or
+// none. Those that the provider keeps back are not none.
 func TestPerson(t *testing.T) {
 	p := New(&Settings{NameClaim: "upn", NameSuffix: "@example.com", GroupClaim: "roles"})
 	for name, c := range map[string]struct {

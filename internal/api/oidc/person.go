@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// person reads the claims about a person. A name that is missing is an error; groups that are missing are none.
+// person reads the claims about a person. A name that is missing is an error; groups that are
+// missing are none.
 func (p *Provider) person(subject string, claims map[string]any) (Person, error) {
 	text := func(name string) string {
 		s, _ := claims[name].(string)
@@ -24,7 +25,8 @@ func (p *Provider) person(subject string, claims map[string]any) (Person, error)
 	out.Name = name
 	switch v := claims[p.GroupClaim].(type) {
 	case nil:
-		// A provider that finds them too many says where they could be asked for: taken as none, the user would lose them.
+		// A provider that finds them too many says where they could be asked for: taken as none,
+		// the user would lose them.
 		elsewhere, _ := claims["_claim_names"].(map[string]any)
 		if _, ok := elsewhere[p.GroupClaim]; ok {
 			return out, fmt.Errorf("the identity provider has more groups of you than it tells in the claim %q: have it send only those that are assigned to the client", p.GroupClaim)

@@ -27,7 +27,8 @@ type begun struct {
 	Until                  time.Time
 }
 
-// seal closes what a browser carries, by a key of this process: nothing can be read or changed on the way.
+// seal closes what a browser carries, by a key of this process: nothing can be read or changed on
+// the way.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal() *seal {
@@ -67,8 +68,8 @@ func (s *seal) open(text string) (w begun, ok bool) {
 // secret is text that cannot be guessed: 130 random bits.
 func secret() string { return rand.Text() }
 
-// SafeReturn reports whether a browser may be sent to an address after it signed in: a page of this server, and of no
-// other.
+// SafeReturn reports whether a browser may be sent to an address after it signed in: a page of this
+// server, and of no other.
 func SafeReturn(address string) bool {
 	if len(address) == 0 || len(address) > 1024 || address[0] != '/' || strings.HasPrefix(address, "/api/") {
 		return false

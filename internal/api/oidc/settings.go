@@ -35,8 +35,8 @@ type Settings struct {
 	Authorities *x509.CertPool
 }
 
-// ReadSettings reads a file of settings, and the files that it names; these are relative to it. All that is wrong is said
-// at once, with its place; a secret is never among it.
+// ReadSettings reads a file of settings, and the files that it names; these are relative to it. All
+// that is wrong is said at once, with its place; a secret is never among it.
 func ReadSettings(path string) (*Settings, error) {
 	src, err := readFile(path, maxSettings)
 	if err != nil {
@@ -125,7 +125,8 @@ func (s *Settings) At(host string) bool {
 	return strings.EqualFold(strings.TrimSuffix(host, usual), strings.TrimSuffix(u.Host, usual))
 }
 
-// checkURL says what is wrong with an address; "" is nothing. Without TLS only this machine's own are taken.
+// checkURL says what is wrong with an address; "" is nothing. Without TLS only this machine's own
+// are taken.
 func checkURL(text string, path bool) string {
 	u, err := url.Parse(text)
 	switch {

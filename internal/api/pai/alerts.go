@@ -24,7 +24,8 @@ func newAlert(name, severity, summary string) alert {
 	return alert{map[string]string{"alertname": name, "severity": severity}, map[string]string{"summary": summary}, alertStatus{"active", []string{}, []string{}}}
 }
 
-// alerts answers with what is wrong in the cluster now: nodes, GPUs and policies. Those of Prometheus are under deploy/ and stay there.
+// alerts answers with what is wrong in the cluster now: nodes, GPUs and policies. Those of
+// Prometheus are under deploy/ and stay there.
 func alerts(h *Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		nodes, err := h.app.Nodes(r.Context(), principalOf(r))

@@ -55,7 +55,8 @@ func attemptOfJob(j *Job) attempt {
 	return a
 }
 
-// attemptOfPast is an attempt of a job before its last, as its history tells it; its tasks are not told.
+// attemptOfPast is an attempt of a job before its last, as its history tells it; its tasks are not
+// told.
 func attemptOfPast(j *Job, n int32, past []rest.PastAttempt) attempt {
 	last := attemptOfJob(j)
 	a := attempt{JobName: last.JobName, FrameworkName: last.FrameworkName, UID: fmt.Sprintf("%d-%d", j.ID, n), UserName: last.UserName, State: "FAILED", OriginState: "Completed",

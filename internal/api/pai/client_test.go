@@ -222,7 +222,8 @@ func (u *user) until(name, pattern string) string {
 	return out
 }
 
-// Alice and bob, in two VCs, sign in by OpenPAI's command, each runs a job named train, and neither sees the other's
+// Alice and bob, in two VCs, sign in by OpenPAI's command, each runs a job named train, and
+// neither sees the other's
 // on any route or stream.
 func TestClientOfTwoUsers(t *testing.T) {
 	if !testkit.Live(t, "pai") {

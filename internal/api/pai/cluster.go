@@ -50,7 +50,8 @@ type virtualCluster struct {
 	ResourcesTotal      resources `json:"resourcesTotal"`
 }
 
-// vcOf is a VC in a cluster of so many leaves. What a VC is guaranteed counts what is bad of it in its total alone.
+// vcOf is a VC in a cluster of so many leaves. What a VC is guaranteed counts what is bad of it in
+// its total alone.
 func vcOf(v *rest.VCStatus, leaves int32) virtualCluster {
 	out := virtualCluster{Dedicated: v.Guaranteed > 0, NumActiveJobs: v.Active, NumPendingJobs: v.Waiting, NumJobs: v.Active + v.Waiting,
 		NodeList: []string{}, Status: "RUNNING"}
@@ -71,7 +72,8 @@ func vcOf(v *rest.VCStatus, leaves int32) virtualCluster {
 	return out
 }
 
-// vcs returns the VCs and the leaves of the cluster. Where they cannot be had, the request is answered.
+// vcs returns the VCs and the leaves of the cluster. Where they cannot be had, the request is
+// answered.
 func (h *Handler) vcs(w http.ResponseWriter, r *http.Request) ([]rest.VCStatus, int32, bool) {
 	all, err := h.app.VCs(r.Context(), principalOf(r))
 	if err == nil {

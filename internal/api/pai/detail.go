@@ -202,7 +202,8 @@ func taskOf(j *Job, i int) *task {
 	return out
 }
 
-// portsOf gives each of a task's ports its label: the first of several has the label alone, the others a number behind it.
+// portsOf gives each of a task's ports its label: the first of several has the label alone, the
+// others a number behind it.
 func portsOf(j *Job, t *rest.TaskStatus) map[string]int32 {
 	ports, left := map[string]int32{}, t.Ports
 	if j.Spec == nil {
@@ -236,8 +237,8 @@ func devicesOf(t *rest.TaskStatus) *string {
 	return &text
 }
 
-// job returns the job of a path; of an attempt that is not its last, nothing is known. Where there is none, the
-// request is answered.
+// job returns the job of a path; of an attempt that is not its last, nothing is known. Where there
+// is none, the request is answered.
 func (h *Handler) job(w http.ResponseWriter, r *http.Request) (*Job, bool) {
 	of, ok := refOf(w, r)
 	if !ok {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// FuzzRequests sends any path, query and body of OpenPAI's dialect: it is done, or refused with a code and a message.
+// FuzzRequests sends any path, query and body of OpenPAI's dialect: it is done, or refused with a
+// code and a message.
 func FuzzRequests(f *testing.F) {
 	w := newWorld(f)
 	for _, path := range []string{"/jobs", "/jobs/alice~train", "/jobs/alice~train/tag", "/jobs/alice~train/executionType", "/users", "/users/me", "/users/bob/group",

@@ -39,7 +39,8 @@ type clusterStatus struct {
 	VirtualClusters map[cell.VCName][]*cellStatus `json:"virtualClusters"`
 }
 
-// walk turns a cell into HiveD's. above is of the cell around it; the topmost cell that is bound is the VC's.
+// walk turns a cell into HiveD's. above is of the cell around it; the topmost cell that is bound is
+// the VC's.
 func (s *clusterStatus) walk(c, above *rest.CellStatus) *cellStatus {
 	out := &cellStatus{CellType: c.Type, IsNodeLevel: c.Node != "" && above.Node == "", CellAddress: c.Address, CellState: c.State, Health: "Healthy",
 		CellPriority: c.Priority, VC: c.VC}
@@ -170,7 +171,8 @@ func containerID(j *rest.Job, task int) string {
 	return strconv.FormatInt(int64(j.ID), 10) + "-" + strconv.Itoa(task) + "-" + strconv.Itoa(int(j.Tasks[task].Attempt))
 }
 
-// affinityGroups answers with the gangs that the asker may see, or with the one that the path names.
+// affinityGroups answers with the gangs that the asker may see, or with the one that the path
+// names.
 func (h *Handler) affinityGroups(w http.ResponseWriter, r *http.Request) {
 	name, seen := r.PathValue("name"), 0
 	items := []*affinityGroup{}

@@ -17,9 +17,10 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// The lab of two machines, from the first step to the last, by OpenPAI's command where it has one, else by comb's: the first
-// administrator, a table of the machine, users, a first job, the configuration changed to two virtual clusters, the five
-// experiments, and the configuration changed back. Its two machines are two nodes of one GPU each on this one.
+// The lab of two machines, from the first step to the last, by OpenPAI's command where it has one,
+// else by comb's: the first administrator, a table of the machine, users, a first job, the
+// configuration changed to two virtual clusters, the five experiments, and the configuration
+// changed back. Its two machines are two nodes of one GPU each on this one.
 func TestLab(t *testing.T) {
 	if !testkit.Live(t, "pai") {
 		return
@@ -126,7 +127,8 @@ func (l *labWalk) firstJob() {
 	}
 }
 
-// twoVCs changes the scheduler's configuration: planned, applied on what was planned, with a reason.
+// twoVCs changes the scheduler's configuration: planned, applied on what was planned, with a
+// reason.
 func (l *labWalk) twoVCs() {
 	file := filepath.Join(l.dir, "two.yaml")
 	version := regexp.MustCompile(`on version (\d+):`).FindStringSubmatch(l.admin.says(`vc1`, "", "config", "plan", file))
@@ -139,7 +141,8 @@ func (l *labWalk) twoVCs() {
 	}
 }
 
-// safety: three jobs of a VC with one node run one after another on it, though the other node is idle.
+// safety: three jobs of a VC with one node run one after another on it, though the other node is
+// idle.
 func (l *labWalk) safety() {
 	for i := range 3 {
 		l.alice.submit("vc1-test.yaml", fmt.Sprint("safety-", i))
@@ -173,7 +176,8 @@ func (l *labWalk) preemption() {
 	l.alice.says(`resumed at step \d+`, "", "job", "logs", "stopped")
 }
 
-// opportunistic: a job runs on the idle node of another VC, and leaves when that VC's own job comes.
+// opportunistic: a job runs on the idle node of another VC, and leaves when that VC's own job
+// comes.
 func (l *labWalk) opportunistic() {
 	l.alice.submit("vc1-prod.yaml", "owner")
 	l.alice.until("owner", `"state": "RUNNING"`)

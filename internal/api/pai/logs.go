@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A client follows the address of a log without its token, as a page that is opened in a browser. So the address has a
-// ticket: for that one log, for a short time, and only as long as the token is valid for which it was made.
+// A client follows the address of a log without its token, as a page that is opened in a browser.
+// So the address has a ticket: for that one log, for a short time, and only as long as the token is
+// valid for which it was made.
 const (
 	ticketPath  = "/logs/"
 	ticketLife  = 10 * time.Minute

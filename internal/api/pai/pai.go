@@ -1,5 +1,6 @@
-// Package pai speaks OpenPAI's REST API, version 2, for OpenPAI's own clients. It is a thin layer over App and the
-// directory of people: it must not decide what is allowed, and keeps no state but tickets for logs.
+// Package pai speaks OpenPAI's REST API, version 2, for OpenPAI's own clients. It is a thin layer
+// over App and the directory of people: it must not decide what is allowed, and keeps no state but
+// tickets for logs.
 package pai
 
 import (
@@ -23,8 +24,8 @@ const (
 	Prefix = Root + "/api/v2"
 )
 
-// App is what a server does for a principal. It asks for the right to it first. Its errors are problems of package
-// rest: of what the principal may not see, the same as of what is not there.
+// App is what a server does for a principal. It asks for the right to it first. Its errors are
+// problems of package rest: of what the principal may not see, the same as of what is not there.
 type App interface {
 	// Rights returns the present table of rights, and the virtual clusters.
 	Rights(context.Context) (*access.Rights, []cell.VCName, error)
@@ -107,7 +108,8 @@ func principalOf(r *http.Request) *access.Principal {
 	return p
 }
 
-// Principal returns the principal of a request's token; nil where it has none, or one that is not valid.
+// Principal returns the principal of a request's token; nil where it has none, or one that is not
+// valid.
 func (h *Handler) Principal(r *http.Request) *access.Principal {
 	token := tokenOf(r)
 	if token == "" {
@@ -128,7 +130,8 @@ func tokenOf(r *http.Request) string {
 
 const maxToken = 512 // bytes
 
-// Serve answers a request of a principal, nil is none. Its host, origin and the size of its body were checked.
+// Serve answers a request of a principal, nil is none. Its host, origin and the size of its body
+// were checked.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, p *access.Principal) {
 	at := r.URL.Path
 	if len(at) > len(Root) {
@@ -175,7 +178,8 @@ func notHere(why string) http.HandlerFunc {
 	}
 }
 
-// allowed answers whether a principal may do something in the cluster. Where not, the request is answered.
+// allowed answers whether a principal may do something in the cluster. Where not, the request is
+// answered.
 func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, verb access.Verb) bool {
 	err := h.app.May(r.Context(), principalOf(r), verb)
 	if err != nil {

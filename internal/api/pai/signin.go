@@ -77,7 +77,8 @@ func loginForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	return r.PostForm, true
 }
 
-// lifeOf is how long a session is asked to last: what is longer than allowed is cut, and so is what is shorter.
+// lifeOf is how long a session is asked to last: what is longer than allowed is cut, and so is what
+// is shorter.
 func lifeOf(text string) (life time.Duration, wrong string) {
 	if text == "" {
 		return people.DefaultSession, ""
@@ -101,7 +102,8 @@ func (h *Handler) logout(w http.ResponseWriter, r *http.Request) {
 
 const noToken = "NoTokenError"
 
-// own answers whether a principal has an account of its own, and may use it. Where not, the request is answered.
+// own answers whether a principal has an account of its own, and may use it. Where not, the request
+// is answered.
 func (h *Handler) own(w http.ResponseWriter, r *http.Request) bool {
 	if !h.allowed(w, r, access.OwnAccount) {
 		return false
@@ -114,8 +116,8 @@ func (h *Handler) own(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// inPerson answers whether a principal has signed in itself: a token that was made for a program may not make others,
-// end others or change a password. Where not, the request is answered.
+// inPerson answers whether a principal has signed in itself: a token that was made for a program
+// may not make others, end others or change a password. Where not, the request is answered.
 func (h *Handler) inPerson(w http.ResponseWriter, r *http.Request) bool {
 	if !h.own(w, r) {
 		return false

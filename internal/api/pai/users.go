@@ -65,8 +65,8 @@ func object(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// maySee answers whether a principal may see an account: its own, or each as an administrator. Where not, the
-// request is answered, whether there is such a user or not.
+// maySee answers whether a principal may see an account: its own, or each as an administrator.
+// Where not, the request is answered, whether there is such a user or not.
 func (h *Handler) maySee(w http.ResponseWriter, r *http.Request, name string) bool {
 	if p := principalOf(r); p.Known && p.User == name {
 		return h.allowed(w, r, access.OwnAccount)
@@ -250,8 +250,9 @@ func (h *Handler) removeFromGroup(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// regroup puts a path's user into the group of the body, or takes it out. That one group alone: a list of all that was read before would
-// bring back what another administrator has taken away meanwhile.
+// regroup puts a path's user into the group of the body, or takes it out. That one group alone: a
+// list of all that was read before would bring back what another administrator has taken away
+// meanwhile.
 func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(group string, user []string) error) {
 	var in struct {
 		Groupname string `json:"groupname"`
@@ -392,7 +393,8 @@ func (h *Handler) createGroup(w http.ResponseWriter, r *http.Request) {
 	done(w, http.StatusCreated, "group is created successfully")
 }
 
-// updateGroup takes the fields as data, as OpenPAI's description has it, or bare, as its client sends them.
+// updateGroup takes the fields as data, as OpenPAI's description has it, or bare, as its client
+// sends them.
 func (h *Handler) updateGroup(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Data *groupFields `json:"data"`

@@ -37,7 +37,8 @@ func setRetry(w http.ResponseWriter, seconds int) {
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
 }
 
-// read decodes a request's JSON; fields that it does not know are left out. Where it cannot, the request is answered.
+// read decodes a request's JSON; fields that it does not know are left out. Where it cannot, the
+// request is answered.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	src, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -57,8 +57,8 @@ func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remov
 	return d.commit(ctx, by, changes)
 }
 
-// VerifyLog follows the chain of the audit log: how many lines follow from one another, the digest of the last of
-// them with all before, and what is wrong with the next one; "" is nothing.
+// VerifyLog follows the chain of the audit log: how many lines follow from one another, the digest
+// of the last of them with all before, and what is wrong with the next one; "" is nothing.
 func (d *Directory) VerifyLog(ctx context.Context) (store.AuditProof, error) {
 	return d.store.VerifyAudit(ctx)
 }

@@ -1,6 +1,6 @@
-// Package people keeps users, groups and what they sign in with: the directory of a cluster. Each change is written
-// together with its line of the audit log, or not at all. It must not decide what a user may do (internal/core/access),
-// and knows no HTTP.
+// Package people keeps users, groups and what they sign in with: the directory of a cluster. Each
+// change is written together with its line of the audit log, or not at all. It must not decide what
+// a user may do (internal/core/access), and knows no HTTP.
 package people
 
 import (
@@ -37,8 +37,8 @@ const (
 	MaxUserGroups = 10_000
 )
 
-// Directory is the users and groups of a cluster, in memory and in the store. Its methods may be called from any
-// goroutine.
+// Directory is the users and groups of a cluster, in memory and in the store. Its methods may be
+// called from any goroutine.
 type Directory struct {
 	store Store
 	now   func() model.Time
@@ -150,8 +150,8 @@ func values[T any](d *Directory, m map[string]*entry[T]) []T {
 	return out
 }
 
-// Strangers reports whether users are known that need not trust each other: more than one, or one that is no
-// administrator, beside the holder of the data directory's token.
+// Strangers reports whether users are known that need not trust each other: more than one, or one
+// that is no administrator, beside the holder of the data directory's token.
 func (d *Directory) Strangers() bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -351,8 +351,9 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 		}
 	}
 	if c.Password != nil || u.Blocked {
-		// First, under the lock that sign-ins take, too: a client may hang up between the two, and a server be killed. A session that ends
-		// while its password stays costs a sign-in; one that outlives its password is what the change was to end.
+		// First, under the lock that sign-ins take, too: a client may hang up between the two, and
+		// a server be killed. A session that ends while its password stays costs a sign-in; one
+		// that outlives its password is what the change was to end.
 		if _, err := d.store.RevokeTokensOf(ctx, model.Subject(name)); err != nil {
 			return was, err
 		}
@@ -430,7 +431,8 @@ func (d *Directory) CreateGroup(ctx context.Context, by string, g access.Group) 
 	return d.commit(ctx, by, []change{{group: &g, verb: "create group", detail: withIDs("", g.IDs)}})
 }
 
-// checkExternal refuses an external name that another group has: the provider's group would be one of the two, and nothing says which.
+// checkExternal refuses an external name that another group has: the provider's group would be one
+// of the two, and nothing says which.
 func (d *Directory) checkExternal(g *access.Group) error {
 	for _, other := range d.Groups() {
 		if g.External != "" && other.External == g.External && other.Name != g.Name {

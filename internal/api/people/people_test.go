@@ -161,7 +161,8 @@ func TestSigningIn(t *testing.T) {
 	}
 }
 
-// Sign-ins that were given up before their password was looked at count as none: a busy server locks no user out.
+// Sign-ins that were given up before their password was looked at count as none: a busy server
+// locks no user out.
 func TestGivenUpIsNotWrong(t *testing.T) {
 	w := newWorld(t)
 	w.make()
@@ -179,7 +180,8 @@ func TestGivenUpIsNotWrong(t *testing.T) {
 	w.must(err)
 }
 
-// hangsUp is a store whose client is gone once entries are written: what is asked of it with the client's context then fails.
+// hangsUp is a store whose client is gone once entries are written: what is asked of it with the
+// client's context then fails.
 type hangsUp struct {
 	Store
 	gone context.CancelFunc
@@ -190,7 +192,8 @@ func (h *hangsUp) PutObjects(ctx context.Context, o []store.Object, l []store.Au
 	return h.Store.PutObjects(ctx, o, l)
 }
 
-// A session does not outlive its password, also where the client hangs up as soon as the new one is written.
+// A session does not outlive its password, also where the client hangs up as soon as the new one is
+// written.
 func TestHangingUpKeepsNoSession(t *testing.T) {
 	for name, change := range map[string]func(context.Context, *Directory) error{
 		"a new password": func(ctx context.Context, d *Directory) error {

@@ -11,7 +11,8 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// ErrRedeem is the error of each code of a browser's sign-in that makes no session, whatever the reason.
+// ErrRedeem is the error of each code of a browser's sign-in that makes no session, whatever the
+// reason.
 var ErrRedeem = errors.New("the code is wrong, was used before, or is older than two minutes: begin again with comb login --web")
 
 // Claimed is a person as an identity provider knows it. What it says was proven.
@@ -24,8 +25,9 @@ type Claimed struct {
 	From            string   // the address of its browser, for the audit log
 }
 
-// Welcome returns the user of a person that an identity provider has told of, which is made at its first sign-in. Its groups at the
-// provider follow what is said now; those that administrators put it into stay.
+// Welcome returns the user of a person that an identity provider has told of, which is made at its
+// first sign-in. Its groups at the provider follow what is said now; those that administrators put
+// it into stay.
 func (d *Directory) Welcome(ctx context.Context, c Claimed) (access.User, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -101,8 +103,8 @@ func (d *Directory) provided(issuer, subject string) (access.User, bool) {
 	return access.User{}, false
 }
 
-// providedGroups are the groups here of those at the provider: a group whose external name one is, else, with the prefix, that
-// of the name behind it, which is made where it is not there.
+// providedGroups are the groups here of those at the provider: a group whose external name one is,
+// else, with the prefix, that of the name behind it, which is made where it is not there.
 func (d *Directory) providedGroups(ctx context.Context, c *Claimed) (names []string, err error) {
 	external := map[string]string{}
 	for _, g := range d.Groups() {

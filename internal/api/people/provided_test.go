@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// A person of an identity provider is one user, whatever its name becomes; what the provider says replaces what it said, and leaves
-// alone what administrators did. All of it outlives the process.
+// A person of an identity provider is one user, whatever its name becomes; what the provider says
+// replaces what it said, and leaves alone what administrators did. All of it outlives the process.
 func TestWelcome(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.CreateGroup(ctx, "test", access.Group{Name: "vision", External: "ml-team"}))
@@ -59,8 +59,8 @@ func TestWelcome(t *testing.T) {
 	}
 }
 
-// Nobody is taken over: neither a user with a password, nor one of another person, nor one that is blocked, nor a
-// reserved name.
+// Nobody is taken over: neither a user with a password, nor one of another person, nor one that is
+// blocked, nor a reserved name.
 func TestWelcomeRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.CreateUsers(ctx, "test", []NewUser{{User: access.User{Name: "bob"}, Password: password}}))

@@ -19,7 +19,8 @@ const CodeLife = 24 * time.Hour
 // ErrCode is the error of each code that makes no administrator, whatever the reason.
 var ErrCode = errors.New("the code is wrong, or has expired; the server prints a new one each time it starts without an administrator account")
 
-// setup is the code that makes the first administrator: its hash, in memory alone. The zero setup has none.
+// setup is the code that makes the first administrator: its hash, in memory alone. The zero setup
+// has none.
 type setup struct {
 	making sync.Mutex // while an administrator is made
 	mu     sync.Mutex // for what follows
@@ -27,7 +28,8 @@ type setup struct {
 	until  time.Time
 }
 
-// WantsAdministrator reports whether no user is an administrator. The holder of the data directory's token is no user.
+// WantsAdministrator reports whether no user is an administrator. The holder of the data
+// directory's token is no user.
 func (d *Directory) WantsAdministrator() bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -39,8 +41,8 @@ func (d *Directory) WantsAdministrator() bool {
 	return true
 }
 
-// SetupCode makes the code with which the first administrator is made, and returns it this once; "" where there is an administrator.
-// It replaces the one before.
+// SetupCode makes the code with which the first administrator is made, and returns it this once; ""
+// where there is an administrator. It replaces the one before.
 func (d *Directory) SetupCode() (code string, until time.Time) {
 	if !d.WantsAdministrator() {
 		return "", until
@@ -87,8 +89,9 @@ func (d *Directory) wrongCode(ctx context.Context, from string) error {
 	return ErrCode
 }
 
-// SetUp makes the first administrator, and a session of it. The code is good for one, and until it has made one. from is the
-// client's address; wrong codes are slowed down as wrong passwords are, and no right one is.
+// SetUp makes the first administrator, and a session of it. The code is good for one, and until it
+// has made one. from is the client's address; wrong codes are slowed down as wrong passwords are,
+// and no right one is.
 func (d *Directory) SetUp(ctx context.Context, code string, first NewUser, from string, life time.Duration) (string, store.Token, error) {
 	life, err := sessionLife(life)
 	if err != nil {

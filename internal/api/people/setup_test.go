@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// The code makes one administrator, within its time, and is kept nowhere. Guesses are slowed down, those of one address
-// alone.
+// The code makes one administrator, within its time, and is kept nowhere. Guesses are slowed down,
+// those of one address alone.
 func TestSetUp(t *testing.T) {
 	d := newWorld(t)
 	first := NewUser{User: access.User{Name: "alice"}, Password: "canary-of-alice"}

@@ -22,8 +22,8 @@ const (
 	maxTokens    = 100 // of one user
 )
 
-// ErrSignIn is the error of each sign-in that fails: a name that is not there is not told apart from
-// a wrong password. That a user is blocked is told to one that gave its right password alone.
+// ErrSignIn is the error of each sign-in that fails: a name that is not there is not told apart
+// from a wrong password. That a user is blocked is told to one that gave its right password alone.
 var ErrSignIn = errors.New("the user name or the password is wrong")
 
 // blocked is the ErrSignIn of a user whose password was right.
@@ -278,7 +278,8 @@ func (d *Directory) CreateToken(ctx context.Context, by string, n NewToken) (str
 	return d.store.SaveToken(ctx, made)
 }
 
-// Tokens returns the valid tokens of a user, sessions among them, oldest first; of all users where user is "".
+// Tokens returns the valid tokens of a user, sessions among them, oldest first; of all users where
+// user is "".
 func (d *Directory) Tokens(user string) []store.Token {
 	now := d.now()
 	return slices.DeleteFunc(d.store.ListTokens(), func(t store.Token) bool {

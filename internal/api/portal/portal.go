@@ -1,5 +1,6 @@
-// Package portal answers with the files of the portal, which `make web` builds of web/ and the binary carries. It must
-// not know any route of the API, any right or any user: what it serves is the same for everyone, and public.
+// Package portal answers with the files of the portal, which `make web` builds of web/ and the
+// binary carries. It must not know any route of the API, any right or any user: what it serves is
+// the same for everyone, and public.
 package portal
 
 import (
@@ -54,8 +55,9 @@ func of(root fs.FS) *Portal {
 	return p
 }
 
-// Serves reports whether a request is the portal's: it asks for one of its files, or it is a browser that opens a page.
-// The pages themselves are made in the browser, so each of them is the index.
+// Serves reports whether a request is the portal's: it asks for one of its files, or it is a
+// browser that opens a page. The pages themselves are made in the browser, so each of them is the
+// index.
 func (p *Portal) Serves(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || len(r.URL.Path) > 2048 {
 		return false
@@ -125,7 +127,8 @@ func (p *Portal) pack(name string, data []byte) []byte {
 	return b.Bytes()
 }
 
-// serveIndex answers with the one page. Its nonce is new each time: only what the page's own script makes may have styles.
+// serveIndex answers with the one page. Its nonce is new each time: only what the page's own script
+// makes may have styles.
 func (p *Portal) serveIndex(w http.ResponseWriter) {
 	nonce := rand.Text()
 	h := w.Header()
@@ -136,7 +139,8 @@ func (p *Portal) serveIndex(w http.ResponseWriter) {
 	_, _ = w.Write([]byte(strings.ReplaceAll(string(p.files[index]), nonceTag, nonce)))
 }
 
-// policy is what a page may do: run and load what comes from this server, and nothing that stands in the page itself.
+// policy is what a page may do: run and load what comes from this server, and nothing that stands
+// in the page itself.
 func policy(style string) string {
 	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 		"worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

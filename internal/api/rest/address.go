@@ -6,7 +6,8 @@ import (
 	"net"
 )
 
-// CheckAddress says what is wrong with an address that a server is to listen on. public allows one that other machines reach.
+// CheckAddress says what is wrong with an address that a server is to listen on. public allows one
+// that other machines reach.
 func CheckAddress(ctx context.Context, address string, public bool) error {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {

@@ -292,7 +292,8 @@ func (c *Client) ApplyConfigAs(ctx context.Context, file []byte, change ConfigCh
 	return out, err
 }
 
-// ConfigVersions returns up to limit versions of the cluster file before one (0: from the latest), the latest first.
+// ConfigVersions returns up to limit versions of the cluster file before one (0: from the latest),
+// the latest first.
 func (c *Client) ConfigVersions(ctx context.Context, before int64, limit int) (ConfigVersions, error) {
 	var out ConfigVersions
 	q := url.Values{"limit": {strconv.Itoa(limit)}}

@@ -80,8 +80,8 @@ func (u *Unreachable) Unwrap() error { return u.Err }
 // token goes into the Authorization header only; redirects are never followed.
 func NewClient(base, token string) (*Client, error) { return NewTrustingClient(base, token, nil) }
 
-// NewTrustingClient is NewClient for a server whose certificate one of these authorities has signed, PEM; nil stands for those that this
-// machine knows.
+// NewTrustingClient is NewClient for a server whose certificate one of these authorities has
+// signed, PEM; nil stands for those that this machine knows.
 func NewTrustingClient(base, token string, authorities []byte) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

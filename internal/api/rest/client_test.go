@@ -57,7 +57,8 @@ func TestRedirectsDoNotCarryTheToken(t *testing.T) {
 	}
 }
 
-// TestUnavailableWritesAreRepeated: a server that cannot answer for a submission now may have taken it.
+// TestUnavailableWritesAreRepeated: a server that cannot answer for a submission now may have taken
+// it.
 func TestUnavailableWritesAreRepeated(t *testing.T) {
 	var keys []string
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {

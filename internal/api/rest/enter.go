@@ -206,7 +206,8 @@ func (f *Forwarding) Wait(ctx context.Context) error {
 	}
 }
 
-// Carry connects to the port and carries what comes over a connection, both ways, until both are at their ends.
+// Carry connects to the port and carries what comes over a connection, both ways, until both are at
+// their ends.
 func (f *Forwarding) Carry(ctx context.Context, conn net.Conn) error {
 	ws, err := f.client.upgrade(ctx, f.path)
 	if err != nil {
@@ -215,11 +216,12 @@ func (f *Forwarding) Carry(ctx context.Context, conn net.Conn) error {
 	return Relay(ctx, ws, conn)
 }
 
-// goodbye bounds how long the other side may take what was sent, when both directions are at their ends.
+// goodbye bounds how long the other side may take what was sent, when both directions are at their
+// ends.
 const goodbye = time.Minute
 
-// Relay carries bytes between a WebSocket and a connection until both directions are at their ends. The
-// end of one is a message without bytes.
+// Relay carries bytes between a WebSocket and a connection until both directions are at their ends.
+// The end of one is a message without bytes.
 func Relay(ctx context.Context, ws *duplex.Conn, conn net.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

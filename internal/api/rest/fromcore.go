@@ -9,8 +9,9 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// What the core says is mapped to what clients get in this file alone: so that the core's types may change, and
-// the journal with them, while the wire stays. Numbers, instants, names and the words of states are shared.
+// What the core says is mapped to what clients get in this file alone: so that the core's types may
+// change, and the journal with them, while the wire stays. Numbers, instants, names and the words
+// of states are shared.
 
 // StatusOf is a job's status as clients get it.
 func StatusOf(j *sched.JobStatus) JobStatus {
@@ -127,7 +128,8 @@ func NodeOf(n *model.NodeStatus) NodeStatus {
 	}
 }
 
-// CellOf is a cell with those in it as clients get it. The depth is that of the cluster's own levels.
+// CellOf is a cell with those in it as clients get it. The depth is that of the cluster's own
+// levels.
 func CellOf(c *model.CellStatus) CellStatus {
 	return CellStatus{
 		Type: c.Type, Address: c.Address, Level: c.Level, Node: c.Node, State: c.State, Healthy: c.Healthy, Priority: c.Priority,

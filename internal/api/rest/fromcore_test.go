@@ -11,7 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// TestEndedIsNotTriedAgain: a job that has failed for good, and its tasks, are not said to start again.
+// TestEndedIsNotTriedAgain: a job that has failed for good, and its tasks, are not said to start
+// again.
 func TestEndedIsNotTriedAgain(t *testing.T) {
 	status := sched.JobStatus{Phase: sched.Failed, Cause: model.EndFailed, Exit: &sched.Exit{Code: 200},
 		Tasks: []sched.TaskStatus{{State: model.TaskFailed, Exit: &sched.Exit{Code: 201}}, {State: model.TaskSucceeded}}}

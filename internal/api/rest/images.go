@@ -79,8 +79,8 @@ type ImageBuild struct {
 	MemoryMB   int64             `json:"memory_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"That a step may have; none is 4096"`
 }
 
-// BuildLine is one line of the answer to a build: a step that begins, or what is printed. The last line has either the
-// image's ID or a problem.
+// BuildLine is one line of the answer to a build: a step that begins, or what is printed. The last
+// line has either the image's ID or a problem.
 type BuildLine struct {
 	Step    int      `json:"step,omitempty" doc:"The number of the step that begins"`
 	Steps   int      `json:"steps,omitempty"`
@@ -124,7 +124,8 @@ func (c *Client) PullImage(ctx context.Context, name string) (Fetching, error) {
 // maxBuildLine bounds a line of a build's answer, in bytes.
 const maxBuildLine = 1 << 20
 
-// BuildImage has an image built and returns its ID; tell takes what is printed, as it comes. The build ends with the context.
+// BuildImage has an image built and returns its ID; tell takes what is printed, as it comes. The
+// build ends with the context.
 func (c *Client) BuildImage(ctx context.Context, b ImageBuild, tell func(BuildLine)) (id string, err error) {
 	body, err := encode(b)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// MaxNewUsers bounds the users of one request: each password takes some hundredths of a second to keep.
+// MaxNewUsers bounds the users of one request: each password takes some hundredths of a second to
+// keep.
 const MaxNewUsers = 500
 
 // SignIn asks for a session.

@@ -17,7 +17,8 @@ const (
 	pause = 2 * time.Second
 )
 
-// Folder sends a folder, unless the server has it already, and returns its digest. say takes what its user should know.
+// Folder sends a folder, unless the server has it already, and returns its digest. say takes what
+// its user should know.
 func SendFolder(ctx context.Context, client *Client, dir string, say func(string)) (digest string, err error) {
 	return folder(ctx, client, dir, upload.Open, say)
 }
@@ -61,7 +62,8 @@ func folder(ctx context.Context, client *Client, dir string, open func(string, u
 	}
 }
 
-// once sends a folder. An archive that cannot be made is the error, whatever the server says of the half of it.
+// once sends a folder. An archive that cannot be made is the error, whatever the server says of the
+// half of it.
 func once(ctx context.Context, client *Client, f *upload.Folder) error {
 	r, w := io.Pipe()
 	made := make(chan error, 1)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Untrusted is the cause of an Unreachable whose server did not prove its name, or speaks no TLS. It says what to do.
+// Untrusted is the cause of an Unreachable whose server did not prove its name, or speaks no TLS.
+// It says what to do.
 type Untrusted struct{ text string }
 
 // Error implements error.

@@ -19,8 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is kept of the wire's form; clients of before must still read it")
 
-// filled sets every field of a value, each list to two entries, so that nothing is left out for being empty. Each value is another
-// one: with no n by where it stands, so that one more field changes one line of what is kept.
+// filled sets every field of a value, each list to two entries, so that nothing is left out for
+// being empty. Each value is another one: with no n by where it stands, so that one more field
+// changes one line of what is kept.
 func filled(v reflect.Value, n *int64) { filledAt(v, n, "") }
 
 func filledAt(v reflect.Value, n *int64, path string) {
@@ -64,7 +65,8 @@ func filledAt(v reflect.Value, n *int64, path string) {
 	}
 }
 
-// TestJobOnTheWire: a job of a list, with every field that the core can fill, is what clients have always got.
+// TestJobOnTheWire: a job of a list, with every field that the core can fill, is what clients have
+// always got.
 func TestJobOnTheWire(t *testing.T) {
 	var status sched.JobStatus
 	var reason model.Reason
@@ -107,7 +109,8 @@ func kept(t *testing.T, name string, v any) []byte {
 	return want
 }
 
-// TestClusterOnTheWire: VCs, nodes and cells, with every field that the core can fill, are what clients have always got.
+// TestClusterOnTheWire: VCs, nodes and cells, with every field that the core can fill, are what
+// clients have always got.
 func TestClusterOnTheWire(t *testing.T) {
 	var core struct {
 		VC   sched.VCStatus
@@ -130,7 +133,8 @@ func TestClusterOnTheWire(t *testing.T) {
 	}
 }
 
-// TestListsAreTheWiresOwn: no type of the core that has fields is in a list of jobs, VCs, nodes or cells, but the number of an attempt.
+// TestListsAreTheWiresOwn: no type of the core that has fields is in a list of jobs, VCs, nodes or
+// cells, but the number of an attempt.
 func TestListsAreTheWiresOwn(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var walk func(reflect.Type, string)
@@ -161,8 +165,9 @@ func TestListsAreTheWiresOwn(t *testing.T) {
 	}
 }
 
-// TestAnswersOnTheWire: an explanation and a plan, with every field that the core can fill, are what clients have always got. Their
-// values are the core's (why, effects, setting), which no journal holds: this test is what keeps their names.
+// TestAnswersOnTheWire: an explanation and a plan, with every field that the core can fill, are
+// what clients have always got. Their values are the core's (why, effects, setting), which no
+// journal holds: this test is what keeps their names.
 func TestAnswersOnTheWire(t *testing.T) {
 	var answers struct {
 		Explanation Explanation

@@ -13,8 +13,9 @@ import (
 // Most is how many attempts are kept: the last ones.
 const mostAttempts = 1000
 
-// Of an attempt so many nodes, task failures and successes each are kept, the first ones. Once that is more than
-// MostLines together, older attempts keep but a few: with Most attempts those alone are MostLines at most.
+// Of an attempt so many nodes, task failures and successes each are kept, the first ones. Once that
+// is more than MostLines together, older attempts keep but a few: with Most attempts those alone
+// are MostLines at most.
 const (
 	MostLines = 15_000
 	many, few = 1000, MostLines / mostAttempts / 3
@@ -35,7 +36,8 @@ type attemptFold struct {
 	carry leafCarry
 }
 
-// Carry says how many GPUs one leaf of a SKU has; false where it does not know that SKU, or not any more.
+// Carry says how many GPUs one leaf of a SKU has; false where it does not know that SKU, or not any
+// more.
 type leafCarry func(cell.TypeName) (int64, bool)
 
 // attempt is one that is kept.
@@ -182,8 +184,8 @@ func (a *foldedAttempt) takes(failed bool) bool {
 	return true
 }
 
-// gpus are those of the leaves that a gang was given: a job that asks for leaves of a SKU names no GPUs. Where a SKU is
-// not known any more, they are those that its tasks name.
+// gpus are those of the leaves that a gang was given: a job that asks for leaves of a SKU names no
+// GPUs. Where a SKU is not known any more, they are those that its tasks name.
 func (f *attemptFold) gpus(gang int32, tasks []cell.Task) (n int64) {
 	for i := range tasks {
 		each, ok := f.carry(tasks[i].SKU)

@@ -13,7 +13,8 @@ import (
 // carry knows one SKU, whose leaves have two GPUs each.
 func carry(sku cell.TypeName) (int64, bool) { return 2, sku == "pair" }
 
-// A job that asks for leaves of a SKU names no GPUs: what it holds, and what it lost, is counted by the leaves that it was given.
+// A job that asks for leaves of a SKU names no GPUs: what it holds, and what it lost, is counted by
+// the leaves that it was given.
 func TestLeavesAreCounted(t *testing.T) {
 	id := model.AttemptID{Job: 1, N: 1}
 	f := newAttemptFold(carry)
@@ -62,7 +63,8 @@ func TestSavedIsNotLost(t *testing.T) {
 	}
 }
 
-// TestFold: a job of two GPUs is preempted after a checkpoint, fails, is tried again and is stopped.
+// TestFold: a job of two GPUs is preempted after a checkpoint, fails, is tried again and is
+// stopped.
 func TestFold(t *testing.T) {
 	id := func(n int32) model.AttemptID { return model.AttemptID{Job: 1, N: n} }
 	place := cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}
@@ -159,8 +161,8 @@ func TestFoldIsBounded(t *testing.T) {
 	}
 }
 
-// TestFoldOfManyTasks: the history of a large job that is tried again and again has a bound, and of each attempt it has
-// the first failures and how many ends are left out.
+// TestFoldOfManyTasks: the history of a large job that is tried again and again has a bound, and of
+// each attempt it has the first failures and how many ends are left out.
 func TestFoldOfManyTasks(t *testing.T) {
 	const tasks, tries = 4000, 30
 	f := newAttemptFold(carry)

@@ -13,8 +13,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// A body is read as it comes, and what has come stays in memory. Those that come at once are many and short;
-// one that is under way for longer is slow, and takes room of which there is little, for each caller and in all.
+// A body is read as it comes, and what has come stays in memory. Those that come at once are many
+// and short; one that is under way for longer is slow, and takes room of which there is little, for
+// each caller and in all.
 const (
 	readTimeout = 30 * time.Second // of a request whose body is not looked at, and between a body and the answer
 	bodyGrace   = 10 * time.Second // for a body to begin, and for a pause of it; behind that it comes with
@@ -93,8 +94,9 @@ type inbox struct {
 	failed *rest.Problem
 }
 
-// receive reads a body of at most limit bytes, before any lock or turn is held for its request. The caller calls the
-// function that is returned once the request is answered: until then its bytes count.
+// receive reads a body of at most limit bytes, before any lock or turn is held for its request. The
+// caller calls the function that is returned once the request is answered: until then its bytes
+// count.
 func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller model.Subject, limit int64) (free func(), p *rest.Problem) {
 	if r.ContentLength == 0 {
 		return func() {}, nil
@@ -116,8 +118,8 @@ func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller model.Su
 	return func() { b.free("", 0, in.held) }, nil
 }
 
-// pieces reads all of a body that may have a size. What has come is never copied: a buffer that grows would hold
-// more than twice what is counted.
+// pieces reads all of a body that may have a size. What has come is never copied: a buffer that
+// grows would hold more than twice what is counted.
 func pieces(r io.Reader, size int64) (all net.Buffers, err error) {
 	for err == nil {
 		piece, got := make([]byte, min(size+1, bodyPiece)), 0 // one byte more finds the end

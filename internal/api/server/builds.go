@@ -34,7 +34,8 @@ type imageBuilder struct {
 	Fail    func(error) error                   // the server's own errors as problems
 }
 
-// Serve builds what a user asks for and answers: with a problem where nothing began, else line by line.
+// Serve builds what a user asks for and answers: with a problem where nothing began, else line by
+// line.
 func (b *imageBuilder) Serve(w http.ResponseWriter, r *http.Request, user string, in *rest.ImageBuild) error {
 	if in.Dockerfile = cmp.Or(in.Dockerfile, "Dockerfile"); !upload.Within(in.Dockerfile) {
 		return refused("the Dockerfile %.200q is no name in the folder", in.Dockerfile)
@@ -103,8 +104,8 @@ func (b *imageBuilder) problem(ctx context.Context, err error) *rest.Problem {
 	return rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal, "an error of the server; its log has it")
 }
 
-// watch ends a build whose user may not build any more, or whose server ends, and gives signs of life. The caller calls the
-// function that is returned, behind which nothing is written any more.
+// watch ends a build whose user may not build any more, or whose server ends, and gives signs of
+// life. The caller calls the function that is returned, behind which nothing is written any more.
 func (b *imageBuilder) watch(ctx context.Context, a *buildAnswer) func() {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -14,7 +14,8 @@ type bundledLog struct {
 	Name string // of its file
 	// Copy writes what there is. fs.ErrNotExist says that there is none.
 	Copy func(io.Writer) error
-	// Why says why a log cannot be read, where that is no reason to end: it stands in the log's place. nil ends the archive with the error.
+	// Why says why a log cannot be read, where that is no reason to end: it stands in the log's
+	// place. nil ends the archive with the error.
 	Why func(error) error
 }
 

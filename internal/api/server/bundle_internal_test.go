@@ -54,7 +54,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestBroken ends where a log breaks off for a reason of the server's own, or when its reader is gone.
+// TestBroken ends where a log breaks off for a reason of the server's own, or when its reader is
+// gone.
 func TestBroken(t *testing.T) {
 	ours := errors.New("disk error")
 	log := bundledLog{Name: "a", Copy: func(io.Writer) error { return ours }, Why: func(error) error { return nil }}

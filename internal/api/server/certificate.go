@@ -23,8 +23,8 @@ const (
 	soon      = 14 * 24 * time.Hour // before its end a certificate is warned of
 )
 
-// Pair is a certificate with its private key, as they are in two files. Its methods may be called from any goroutine;
-// nil is a server without TLS.
+// Pair is a certificate with its private key, as they are in two files. Its methods may be called
+// from any goroutine; nil is a server without TLS.
 type Certificate struct {
 	certFile, keyFile string
 	now               func() time.Time
@@ -44,8 +44,9 @@ type fileMark struct {
 	inode   uint64
 }
 
-// Open reads a certificate with those that lead to its authority, and its key, each from a file of PEM. What is wrong
-// with them is one error, with all there is to mend. Where no file is named there is no pair: nil.
+// Open reads a certificate with those that lead to its authority, and its key, each from a file of
+// PEM. What is wrong with them is one error, with all there is to mend. Where no file is named
+// there is no pair: nil.
 func OpenCertificate(certFile, keyFile string, now func() time.Time, log *slog.Logger) (*Certificate, error) {
 	if certFile == "" {
 		return nil, nil
@@ -75,8 +76,8 @@ func (p *Certificate) For(host string) bool {
 	return p != nil && p.present().Leaf.VerifyHostname(host) == nil
 }
 
-// Address is the server's address in a browser: that of its listener, with a name of the certificate where that is not
-// for the listener's address.
+// Address is the server's address in a browser: that of its listener, with a name of the
+// certificate where that is not for the listener's address.
 func (p *Certificate) Address(listener string) string {
 	if p == nil {
 		return "http://" + listener
@@ -99,8 +100,8 @@ func (p *Certificate) Ends() time.Time {
 	return p.present().Leaf.NotAfter
 }
 
-// present returns the certificate, which is read again where its files have changed. One that cannot be used changes
-// nothing: the one before goes on.
+// present returns the certificate, which is read again where its files have changed. One that
+// cannot be used changes nothing: the one before goes on.
 func (p *Certificate) present() *tls.Certificate {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -112,7 +112,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A new certificate is used without a restart; one that cannot be used changes nothing, and the log says so.
+// A new certificate is used without a restart; one that cannot be used changes nothing, and the log
+// says so.
 func TestReload(t *testing.T) {
 	dir, c := t.TempDir(), &certificateClock{at: time.Now()}
 	var log bytes.Buffer

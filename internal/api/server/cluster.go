@@ -439,8 +439,8 @@ func (m images) list(ctx context.Context, _ *struct{}) (*body[rest.ImageList], e
 	return answer(out), nil
 }
 
-// visible leaves out what the asker may not see: images that were fetched with the credentials of other VCs, and
-// their jobs.
+// visible leaves out what the asker may not see: images that were fetched with the credentials of
+// other VCs, and their jobs.
 func (m images) visible(ctx context.Context, list []executor.Image) (out []executor.Image, err error) {
 	p := authorizer.Of(ctx).Principal
 	if authorizer.SeesAll(ctx) {

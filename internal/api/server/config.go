@@ -143,7 +143,8 @@ func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.D
 	return out, nil
 }
 
-// applyNew applies a cluster file for the first time. It also returns what becomes of the ends of configurations, in words.
+// applyNew applies a cluster file for the first time. It also returns what becomes of the ends of
+// configurations, in words.
 func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine.Reply, []string, error) {
 	c, _, err := s.parseConfig(in.RawBody)
 	if err != nil {
@@ -297,7 +298,8 @@ type Changed struct {
 	Restores int64  `query:"restores" minimum:"0" doc:"The version whose file this is, byte for byte"`
 }
 
-// present is the version that is in force, of a configuration of that tag; the zero one where none says so.
+// present is the version that is in force, of a configuration of that tag; the zero one where none
+// says so.
 func (s versions) present(ctx context.Context, tag string) (engine.ConfigVersion, error) {
 	list, err := s.store.Configs(ctx, 0, 1)
 	if err != nil || len(list) == 0 || list[0].Tag != tag {
@@ -320,8 +322,8 @@ func (s versions) now(ctx context.Context) (version int64, tag string, err error
 	return v.Version, tag, nil
 }
 
-// check refuses a change that was planned on another version, or says of its file that it is a version's and is not. The lock of
-// changes is held.
+// check refuses a change that was planned on another version, or says of its file that it is a
+// version's and is not. The lock of changes is held.
 func (s versions) check(ctx context.Context, in *configInput) error {
 	if in.On > 0 {
 		list, err := s.store.Configs(ctx, 0, 1)
@@ -350,8 +352,8 @@ func (s versions) check(ctx context.Context, in *configInput) error {
 	return nil
 }
 
-// end makes a version of what was begun, or forgets it where it was refused. The configuration is in force whether that
-// succeeds or not: the next start makes it good.
+// end makes a version of what was begun, or forgets it where it was refused. The configuration is
+// in force whether that succeeds or not: the next start makes it good.
 func (s versions) end(ctx context.Context, reply *engine.Reply) {
 	if reply.Err != nil {
 		return // the change may be under way still: what was begun stays for the next change, or the next start
@@ -411,8 +413,8 @@ func (s versions) file(ctx context.Context, in *struct {
 	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: v.Tag, Body: file}, nil
 }
 
-// loans are configurations that have an end, at which the server goes back by itself. An end is kept with the version that has it,
-// and holds while that is the latest.
+// loans are configurations that have an end, at which the server goes back by itself. An end is
+// kept with the version that has it, and holds while that is the latest.
 type loans struct{ *Server }
 
 const (
@@ -466,7 +468,8 @@ func (l loans) active(ctx context.Context) (engine.ConfigEnd, error) {
 	return versionEnd(&v), err
 }
 
-// goBack applies the file of the version to which an end leads. An end that leads to nothing is dropped.
+// goBack applies the file of the version to which an end leads. An end that leads to nothing is
+// dropped.
 func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 	_, file, ok, err := l.store.ConfigFile(ctx, e.Back)
 	if err != nil {

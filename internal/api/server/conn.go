@@ -107,8 +107,8 @@ func problemMessage(p *rest.Problem) []byte {
 	return out.Bytes()
 }
 
-// What is read behind a refused request and thrown away: were it left unread, closing would make the kernel
-// reset the connection, and the client might lose the answer.
+// What is read behind a refused request and thrown away: were it left unread, closing would make
+// the kernel reset the connection, and the client might lose the answer.
 const (
 	lingerTime = 500 * time.Millisecond
 	lingerSize = 1 << 20

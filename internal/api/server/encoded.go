@@ -22,8 +22,9 @@ type frame struct {
 	text []byte
 }
 
-// Append adds the frame of event seq to b. encode returns the event's data in one line of JSON; it is called when the frame
-// is not kept, and its error returned. The event that a number names never changes.
+// Append adds the frame of event seq to b. encode returns the event's data in one line of JSON; it
+// is called when the frame is not kept, and its error returned. The event that a number names never
+// changes.
 func (f *encodedEvents) Append(b []byte, seq uint64, event string, encode func() ([]byte, error)) ([]byte, error) {
 	place := &f.ring[seq%keptFrames]
 	f.mu.RLock()

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFrames: an event is encoded once, however many ask for it; old and large ones are told too, and drive out nothing.
+// TestFrames: an event is encoded once, however many ask for it; old and large ones are told too,
+// and drive out nothing.
 func TestFrames(t *testing.T) {
 	var f encodedEvents
 	calls := 0

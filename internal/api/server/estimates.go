@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// keepEstimates is how long they are told again, and also estimateRest times as long as they took,
-	// but not more than mostEstimateAge: so they take no more than a twentieth of a processor, however
-	// many ask, unless they take seconds.
+	// keepEstimates is how long they are told again, and also estimateRest times as long as they
+	// took, but not more than mostEstimateAge: so they take no more than a twentieth of a
+	// processor, however many ask, unless they take seconds.
 	keepEstimates   = 10 * time.Second
 	estimateRest    = 20
 	mostEstimateAge = time.Minute
@@ -27,8 +27,8 @@ type estimateCache struct {
 	list map[model.JobID]model.Expected
 }
 
-// Use calls use with what is known and when it was worked out, which work does anew where it is too old. While that goes on the
-// others wait.
+// Use calls use with what is known and when it was worked out, which work does anew where it is too
+// old. While that goes on the others wait.
 func (s *estimateCache) Use(ctx context.Context, work func(context.Context) ([]model.Expected, error), use func(map[model.JobID]model.Expected, time.Time) error) error {
 	s.once.Do(func() { s.busy = make(chan struct{}, 1) })
 	select {

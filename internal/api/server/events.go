@@ -132,7 +132,8 @@ func writePage(list rest.EventList, err error) (*huma.StreamResponse, error) {
 	}}, nil
 }
 
-// jobPage is a page of one job's events, each as a sentence too. Other jobs have their names where the asker may see them.
+// jobPage is a page of one job's events, each as a sentence too. Other jobs have their names where
+// the asker may see them.
 func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.EventList, error) {
 	sight, err := s.warden.Sight(ctx)
 	if err != nil {
@@ -156,8 +157,9 @@ func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.Even
 	return list, err
 }
 
-// pageOf reads a page of the events behind seq, of one job unless job is 0. It reads a piece at a time: one event may have a MiB, so that a thousand of them would take a GiB
-// before the page were cut to its size.
+// pageOf reads a page of the events behind seq, of one job unless job is 0. It reads a piece at a
+// time: one event may have a MiB, so that a thousand of them would take a GiB before the page were
+// cut to its size.
 func (s *Server) pageOf(ctx context.Context, seq uint64, job model.JobID, sees func(model.JobID) bool) (rest.EventList, error) {
 	list := rest.EventList{Events: []rest.Event{}}
 	for size, looked := 0, 0; ; {
@@ -186,7 +188,8 @@ func (s *Server) pageOf(ctx context.Context, seq uint64, job model.JobID, sees f
 	}
 }
 
-// pastOf tells a job's attempts: one job at a time to each caller, since all its events are read for it.
+// pastOf tells a job's attempts: one job at a time to each caller, since all its events are read
+// for it.
 func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory], error) {
 	caller := authorizer.Subject(ctx)
 	if _, told := s.telling.LoadOrStore(caller, true); told {
@@ -279,7 +282,8 @@ func otherOf(ctx context.Context, s *Server, id model.JobID, sight *authorizer.S
 	return out, nil
 }
 
-// presentOf is a job as it is now: its virtual cluster may have another name than at its submission, which another team's has since.
+// presentOf is a job as it is now: its virtual cluster may have another name than at its
+// submission, which another team's has since.
 func presentOf(ctx context.Context, s *Server, id model.JobID) (j sched.JobStatus, found bool, err error) {
 	err = s.read(ctx, 0, func(st *sched.State) {
 		if spec, live := st.Spec(id); live {

@@ -55,8 +55,8 @@ func gone() *rest.Problem {
 	return rest.NewProblem(http.StatusRequestTimeout, rest.CodeInvalid, "its client is gone")
 }
 
-// watch waits until the visit must end, and says why; nil is that ctx is done. left says which ends of the connection
-// are ends of the visit.
+// watch waits until the visit must end, and says why; nil is that ctx is done. left says which ends
+// of the connection are ends of the visit.
 func (v *execution) watch(ctx context.Context, ws *duplex.Conn, left func() bool) *rest.Problem {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
@@ -228,8 +228,9 @@ func feed(ctx context.Context, ws *duplex.Conn, s *executor.Session) {
 	}
 }
 
-// pump sends what a command prints. Behind its end only what is there already: what is left behind by a command can hold
-// its streams open, and print for ever. So waiting has a bound then, and so have bytes, but not the client's time to take them.
+// pump sends what a command prints. Behind its end only what is there already: what is left behind
+// by a command can hold its streams open, and print for ever. So waiting has a bound then, and so
+// have bytes, but not the client's time to take them.
 func pump(ctx context.Context, ws *duplex.Conn, kind byte, from io.Reader, ended <-chan struct{}) {
 	buf := make([]byte, 1+chunk)
 	buf[0] = kind

@@ -166,7 +166,8 @@ type startsInput struct {
 	Job []int64 `query:"job,explode" maxItems:"400" doc:"Numbers of jobs; may repeat"`
 }
 
-// list tells it of the jobs that are asked for and that the asker may see. What it says is some seconds old.
+// list tells it of the jobs that are asked for and that the asker may see. What it says is some
+// seconds old.
 func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], error) {
 	sight, err := s.warden.Sight(ctx)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// finishedJobs returns up to one more than a page of ended jobs, newest first, or in an order by what key gives of a job.
+// finishedJobs returns up to one more than a page of ended jobs, newest first, or in an order by
+// what key gives of a job.
 func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.PastOrder, key func(*sched.JobStatus) string) ([]sched.JobStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
@@ -57,15 +58,17 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.P
 	}
 }
 
-// order is what a list is ordered by that is not the newest first, and behind which place its page begins. A page holds only
-// its own jobs in memory, however many there are: a job that moves meanwhile may be in two pages or in none.
+// order is what a list is ordered by that is not the newest first, and behind which place its page
+// begins. A page holds only its own jobs in memory, however many there are: a job that moves
+// meanwhile may be in two pages or in none.
 type order struct {
 	by    string
 	down  bool
 	after *engine.PastPlace
 }
 
-// orderOf reads an order and its cursor, which is a job's number and what the job was ordered by: "17.train".
+// orderOf reads an order and its cursor, which is a job's number and what the job was ordered by:
+// "17.train".
 func (in *listInput) orderOf() (order, error) {
 	o := order{by: strings.TrimPrefix(in.Sort, "-"), down: strings.HasPrefix(in.Sort, "-")}
 	if o.by == "place" && len(in.VC) != 1 {
@@ -230,8 +233,9 @@ func (o *order) first(asOf, shown *sched.State, f *jobFilter) []engine.PastPlace
 	return best
 }
 
-// inLine gives up to one more than a page of the jobs that wait in a virtual cluster, those that are served first before others. A page
-// begins behind its cursor's job, and when that waits no more, behind as many as stood before it.
+// inLine gives up to one more than a page of the jobs that wait in a virtual cluster, those that
+// are served first before others. A page begins behind its cursor's job, and when that waits no
+// more, behind as many as stood before it.
 func (o *order) inLine(asOf, shown *sched.State, f *jobFilter) (out []engine.PastPlace) {
 	line, from, at := shown.InLine(cell.VCName(f.vcs[0])), 0, 0
 	if o.after != nil {
@@ -280,7 +284,8 @@ func (s *Server) finishedJob(ctx context.Context, id model.JobID, user model.Sub
 	return j, ok, nil
 }
 
-// history returns the next events after seq: at most limit of one job, or of all jobs (job 0) a piece's bytes.
+// history returns the next events after seq: at most limit of one job, or of all jobs (job 0) a
+// piece's bytes.
 func (s *Server) history(ctx context.Context, seq uint64, job model.JobID, limit int) ([]sched.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 	"github.com/combsched/comb/internal/api/server"
 )
 
-// FuzzBodies sends any body to each route that takes one: it is done or refused with a problem, and nothing breaks.
+// FuzzBodies sends any body to each route that takes one: it is done or refused with a problem, and
+// nothing breaks.
 func FuzzBodies(f *testing.F) {
 	w := newWorld(f, 2)
 	var routes []string

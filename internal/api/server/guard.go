@@ -100,8 +100,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.route(w, r)
 }
 
-// onUsualPort reports whether a request came to the port of TLS. Only there the server may speak for its host: browsers keep the demand
-// for TLS for all ports of a name, those of other services too.
+// onUsualPort reports whether a request came to the port of TLS. Only there the server may speak
+// for its host: browsers keep the demand for TLS for all ports of a name, those of other services
+// too.
 func onUsualPort(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && at.Port == 443
@@ -304,14 +305,15 @@ func checkOrigin(r *http.Request) *rest.Problem {
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
 }
 
-// fromElsewhere reports whether another site may send a browser with a request. The provider does with its answer, and another name of
-// this server with a sign-in that a page began; one for a command is begun by its user alone.
+// fromElsewhere reports whether another site may send a browser with a request. The provider does
+// with its answer, and another name of this server with a sign-in that a page began; one for a
+// command is begun by its user alone.
 func fromElsewhere(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.URL.Path == oidc.CallbackPath || r.URL.Path == rest.Prefix+accounts.ProviderPath && !r.URL.Query().Has("port"))
 }
 
-// credentialOf returns the token of a request: its bearer token, else that of its cookie. Over TLS that is the one which no other host can
-// set, and nothing on the way.
+// credentialOf returns the token of a request: its bearer token, else that of its cookie. Over TLS
+// that is the one which no other host can set, and nothing on the way.
 func credentialOf(r *http.Request, overTLS bool) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(kind, "Bearer") {
@@ -327,8 +329,8 @@ func credentialOf(r *http.Request, overTLS bool) string {
 	return c.Value
 }
 
-// checkNeed asks for what a route needs before its handler is called. Routes about a job go on: they ask once
-// they know it.
+// checkNeed asks for what a route needs before its handler is called. Routes about a job go on:
+// they ask once they know it.
 func (s *Server) checkNeed(c huma.Context, next func(huma.Context)) {
 	n, ok := needs[c.Operation().OperationID]
 	if n.open {

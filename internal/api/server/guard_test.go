@@ -22,8 +22,8 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// described gives the routes of the API's description, so that a route without a row in the tests below cannot
-// exist, and the statuses that each names.
+// described gives the routes of the API's description, so that a route without a row in the tests
+// below cannot exist, and the statuses that each names.
 func described(t *testing.T) map[string][]string {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "openapi.yaml"))
@@ -50,7 +50,8 @@ func described(t *testing.T) map[string][]string {
 	return out
 }
 
-// TestDescriptionIsServed: the server gives its own description, which is that in docs, to all with a token.
+// TestDescriptionIsServed: the server gives its own description, which is that in docs, to all with
+// a token.
 func TestDescriptionIsServed(t *testing.T) {
 	w := newWorld(t, 1)
 	status, header, have := w.request("GET", "/api/v1/openapi.yaml", "", nil)
@@ -66,7 +67,8 @@ func TestDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreDescribed gives every route what is refused before its handler, and wants the status in its description.
+// TestRefusalsAreDescribed gives every route what is refused before its handler, and wants the
+// status in its description.
 func TestRefusalsAreDescribed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -238,8 +240,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestRawConnections sends what no client library would. net/http answers most of it before a handler
-// is asked, and that is a problem, too.
+// TestRawConnections sends what no client library would. net/http answers most of it before a
+// handler is asked, and that is a problem, too.
 func TestRawConnections(t *testing.T) {
 	w := newWorld(t, 1)
 	const host = "Host: 127.0.0.1\r\n"

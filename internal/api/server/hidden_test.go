@@ -86,7 +86,8 @@ func TestHiddenAsAbsent(t *testing.T) {
 	}
 }
 
-// When jobs start is told of those that were asked for and may be seen, and what helps to start only where the asker may do it.
+// When jobs start is told of those that were asked for and may be seen, and what helps to start
+// only where the asker may do it.
 func TestStarts(t *testing.T) {
 	w := teams(t)
 	alice, bob := w.user("alice", "red"), w.user("bob", "blue")

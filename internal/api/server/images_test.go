@@ -52,8 +52,8 @@ func (w *world) audited() (lines []string) {
 	return lines
 }
 
-// A build tells what is printed while it goes on, and its image at the end. Which user built what of which upload is recorded before it
-// begins and when it is over.
+// A build tells what is printed while it goes on, and its image at the end. Which user built what
+// of which upload is recorded before it begins and when it is over.
 func TestBuildImage(t *testing.T) {
 	w, f, order := building(t)
 	said := []executor.BuildLine{{Step: 1, Steps: 2, Cached: true, Text: "FROM x"}, {Step: 2, Steps: 2, Text: "RUN y"}, {Text: "hello \x1b[31m\xff"}}
@@ -136,7 +136,8 @@ func TestBuildFails(t *testing.T) {
 	}
 }
 
-// A build ends with its client, with the right of its user, and with the server. Another's upload is not built.
+// A build ends with its client, with the right of its user, and with the server. Another's upload
+// is not built.
 func TestBuildEnds(t *testing.T) {
 	w, f, order := building(t)
 	begun := make(chan struct{})

@@ -74,7 +74,8 @@ type jobName struct {
 	name   model.JobName
 }
 
-// nameOf reads a path's name. A name alone is the caller's own: another user's is never looked for by it.
+// nameOf reads a path's name. A name alone is the caller's own: another user's is never looked for
+// by it.
 func nameOf(ref string, caller model.Subject) (n jobName, err error) {
 	user, name, ok := rest.SplitRef(ref)
 	if !ok {
@@ -99,8 +100,8 @@ func (n *jobName) missing(caller model.Subject) error {
 	return notFound("no job %q of yours: another user's is USER~NAME; see comb job list", n.name)
 }
 
-// find returns the job that a path names, for what the route does with it. One that the asker may not see is
-// answered as one that is not there, after the same look-ups.
+// find returns the job that a path names, for what the route does with it. One that the asker may
+// not see is answered as one that is not there, after the same look-ups.
 func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, error) {
 	caller := authorizer.Subject(ctx)
 	n, err := nameOf(ref, caller)
@@ -123,7 +124,8 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 	return j, nil
 }
 
-// lookUp returns a job by number, or the newest of a user's name: the live one, else the last that ended.
+// lookUp returns a job by number, or the newest of a user's name: the live one, else the last that
+// ended.
 func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job, error) {
 	caller := authorizer.Subject(ctx)
 	var out rest.Job

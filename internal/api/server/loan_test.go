@@ -60,7 +60,8 @@ func (w *world) settle(file []byte) {
 	}
 }
 
-// ends compares when the present configuration ends, and to which version the server goes back then, with what is wanted.
+// ends compares when the present configuration ends, and to which version the server goes back
+// then, with what is wanted.
 func (w *world) ends(what string, ends bool, back int64) {
 	w.t.Helper()
 	c, err := w.client.Config(ctx)
@@ -73,7 +74,8 @@ var ctx = context.Background()
 
 const otherFile = clusterFile + "    lending: none\n"
 
-// A file with an end that the core refuses, or that a kill cut off, gives its end to none that comes after it.
+// A file with an end that the core refuses, or that a kill cut off, gives its end to none that
+// comes after it.
 func TestLoanOfWhatWasRefused(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
@@ -121,7 +123,8 @@ func TestLoanAndStarts(t *testing.T) {
 	w.ends("another file at a start", false, 0)
 }
 
-// A plan and an apply say the same of a file that differs in a comment alone, and of the very file that is in force.
+// A plan and an apply say the same of a file that differs in a comment alone, and of the very file
+// that is in force.
 func TestLoanOfAComment(t *testing.T) {
 	w := newWorld(t, 1)
 	if err := w.put(clusterFile, ""); err != nil {
@@ -155,7 +158,8 @@ func TestLoanOfAComment(t *testing.T) {
 	w.ends("other words", true, 1)
 }
 
-// The server goes back at the end. Where that leads to a file that this program takes no more, the end is dropped.
+// The server goes back at the end. Where that leads to a file that this program takes no more, the
+// end is dropped.
 func TestLoanGoesBack(t *testing.T) {
 	nameless := strings.Replace(clusterFile, ", cellAddress: n2", "", 1)
 	for _, named := range []bool{false, true} {

@@ -201,8 +201,8 @@ func cutText(bytes int64) string {
 	return fmt.Sprintf("\n[comb: %d bytes of output are missing here: they were removed to make room for what follows]\n", bytes)
 }
 
-// tailOffset returns where the last lines begin. It reads backwards from the end, each byte once, up to maxTailRead:
-// where the lines are longer than that, the answer begins there, within a line.
+// tailOffset returns where the last lines begin. It reads backwards from the end, each byte once,
+// up to maxTailRead: where the lines are longer than that, the answer begins there, within a line.
 func (l *logWriter) tailOffset(first, end int64) (int64, error) {
 	if l.tail == 0 || end <= first {
 		return end, nil
@@ -233,7 +233,8 @@ func (l *logWriter) tailOffset(first, end int64) (int64, error) {
 	return first, nil
 }
 
-// readAt fills buf with the log's bytes at an offset, as far as they are still kept. They begin at start.
+// readAt fills buf with the log's bytes at an offset, as far as they are still kept. They begin at
+// start.
 func (l *logWriter) readAt(from int64, buf []byte) (start int64, text []byte, err error) {
 	log, err := l.open(from)
 	if err != nil {
@@ -339,7 +340,8 @@ func (l *logWriter) copyRun() (total int64, err error) {
 	}
 	defer log.Close()
 	if log.Start > l.offset {
-		// A client counts from the header on: a gap that came later would make it go on at the wrong place.
+		// A client counts from the header on: a gap that came later would make it go on at the
+		// wrong place.
 		if l.follow && log.Start != l.gapEnd {
 			return 0, errOvertaken
 		}
@@ -368,7 +370,8 @@ func (l *logWriter) copyRun() (total int64, err error) {
 	}
 }
 
-// errOvertaken ends a followed answer that is slower than its log's rotation: the client asks again, and is told.
+// errOvertaken ends a followed answer that is slower than its log's rotation: the client asks
+// again, and is told.
 var errOvertaken = errors.New("the log was removed faster than it was read")
 
 func (l *logWriter) send(p []byte) error {
@@ -584,7 +587,8 @@ func (v *visitor) record(ctx context.Context, command string) error {
 	return v.s.opts.People.WriteTogether(ctx, lineOfVisit(ctx, &v.job, v.task, command))
 }
 
-// over says why a visit must end: its token is not valid any more, or the task has ended as far as can be known.
+// over says why a visit must end: its token is not valid any more, or the task has ended as far as
+// can be known.
 func (v *visitor) over(ctx context.Context) *rest.Problem {
 	if p := v.s.warden.Still(ctx); p != nil {
 		if p.Status == http.StatusUnauthorized {

@@ -94,8 +94,8 @@ func TestTwoUsersOfOneName(t *testing.T) {
 		!slices.ContainsFunc(ex.Names, func(n rest.NamedJob) bool { return n.ID == hers.ID && n.User == "alice" && n.Ref == "alice~train" }) {
 		t.Errorf("bob's explanation: %+v, %v", ex, err)
 	}
-	// Reasons of another's job, in its page, a list and an explanation, name the reader's own as the
-	// reader does.
+	// Reasons of another's job, in its page, a list and an explanation, name the reader's own as
+	// the reader does.
 	ex, err = alice.Explain(ctx, "bob~train")
 	if err != nil || !strings.Contains(ex.Gangs[0].Reason.Message, "in use by train") {
 		t.Errorf("alice is told of bob's: %+v, %v", ex, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// Store is what the server needs of where everything is kept. internal/test/storetest says what each part
-// promises.
+// Store is what the server needs of where everything is kept. internal/test/storetest says what
+// each part promises.
 type Store interface {
 	History
 	Answers
@@ -21,18 +21,21 @@ type Store interface {
 
 // History is what happened: jobs that have ended, and events.
 type History interface {
-	// Finished lists jobs that ended, latest submission first; next is the cursor of the next page, 0 at the end.
+	// Finished lists jobs that ended, latest submission first; next is the cursor of the next page,
+	// 0 at the end.
 	Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next model.JobID, err error)
 	// Job returns a job that has ended, LastNamed the latest of a user's name; false is none.
 	Job(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error)
 	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (sched.JobStatus, bool, error)
 	// Spec returns what was submitted for a job, live or ended.
 	Spec(ctx context.Context, id model.JobID) (*model.Job, bool, error)
-	// Events returns the next events after one, about so many bytes of them, one at least; none at the end.
+	// Events returns the next events after one, about so many bytes of them, one at least; none at
+	// the end.
 	Events(ctx context.Context, after uint64, size int) ([]sched.Record, error)
 	// JobEvents returns at most limit events about one job after one; limit 0 is 1,000.
 	JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]sched.Record, error)
-	// Removed says when the files of a job that has ended were removed, and why; false is that they were not.
+	// Removed says when the files of a job that has ended were removed, and why; false is that they
+	// were not.
 	Removed(ctx context.Context, id model.JobID) (engine.Removed, bool, error)
 }
 
@@ -75,7 +78,8 @@ type Tags interface {
 
 // ClusterFiles keeps the cluster files that were applied, as versions.
 type ClusterFiles interface {
-	// BeginConfig notes what is about to be applied, and until when; EndConfig makes a version of it, or forgets it for the tag "".
+	// BeginConfig notes what is about to be applied, and until when; EndConfig makes a version of
+	// it, or forgets it for the tag "".
 	BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error
 	EndConfig(ctx context.Context, tag string) error
 	// Configs returns up to limit versions before one, the latest first; 0 is from the latest.

@@ -30,7 +30,8 @@ type openPAI struct {
 	pai *pai.Handler
 }
 
-// OpenPAI returns a server that answers OpenPAI's clients under /rest-server, and all others as before.
+// OpenPAI returns a server that answers OpenPAI's clients under /rest-server, and all others as
+// before.
 func OpenPAI(s *Server) http.Handler {
 	return &openPAI{s, pai.New(paiApp{s}, s.opts.People, s.opts.Version)}
 }

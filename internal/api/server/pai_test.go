@@ -9,7 +9,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// OpenPAI's routes are guarded as all others are: hosts, origins, bodies, tokens; and the answers are OpenPAI's.
+// OpenPAI's routes are guarded as all others are: hosts, origins, bodies, tokens; and the answers
+// are OpenPAI's.
 func TestOpenPAIIsGuarded(t *testing.T) {
 	w := newWorld(t, 2)
 	for _, c := range []struct {

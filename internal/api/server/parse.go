@@ -103,7 +103,8 @@ func identify(directory *people.Directory, p *access.Principal, job *model.Job) 
 	return nil
 }
 
-// checkTrust refuses a process where the jobs of strangers share the machine: it could read and end theirs.
+// checkTrust refuses a process where the jobs of strangers share the machine: it could read and end
+// theirs.
 func (s *Server) checkTrust(job *model.Job) error {
 	boxed := s.opts.Images >= jobspec.ImagesUsed
 	bare := slices.ContainsFunc(job.Roles, func(r model.Role) bool { return r.Launch.Image == "" })
@@ -114,8 +115,8 @@ func (s *Server) checkTrust(job *model.Job) error {
 		"name a container image where an engine answers, or let an administrator start the server with --trust-users")
 }
 
-// mostGPUs is the highest number of GPUs for each task with which a job could ever start; 1 where it could not with any. What cannot
-// start with some cannot with more.
+// mostGPUs is the highest number of GPUs for each task with which a job could ever start; 1 where
+// it could not with any. What cannot start with some cannot with more.
 func mostGPUs(st *sched.State, q jobspec.QuickJob, env jobspec.Env) int64 {
 	const most = 1 << 16
 	low, high := int64(1), int64(2)

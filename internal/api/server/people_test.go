@@ -19,7 +19,8 @@ import (
 // canary is the mark in every secret of these tests.
 const canary = "canary-password"
 
-// admin is a world whose token is that of the data directory, as comb serve makes it, and its client.
+// admin is a world whose token is that of the data directory, as comb serve makes it, and its
+// client.
 func admin(t *testing.T) (*world, rest.People) {
 	w := teams(t)
 	return w, w.client.People()
@@ -62,7 +63,8 @@ func (w *world) signIn(name string) string {
 	return out.Token
 }
 
-// A user signs in, learns what it may do, and signs out; a wrong name is answered as a wrong password is.
+// A user signs in, learns what it may do, and signs out; a wrong name is answered as a wrong
+// password is.
 func TestSessions(t *testing.T) {
 	w, people := admin(t)
 	ctx := context.Background()
@@ -124,8 +126,8 @@ func TestSignInSlow(t *testing.T) {
 	guesses.Wait()
 }
 
-// A browser gets the token as a cookie that no script can read; it is good for every route, but not for the page
-// of another site.
+// A browser gets the token as a cookie that no script can read; it is good for every route, but not
+// for the page of another site.
 func TestSessionCookie(t *testing.T) {
 	w, people := admin(t)
 	made(t, people, []string{"red"}, "alice")
@@ -306,8 +308,8 @@ func TestTokens(t *testing.T) {
 
 func call[T any](_ T, err error) error { return err }
 
-// The audit log says what was done, in pages, and is sound. No secret is in it, in an answer, or in the data
-// directory.
+// The audit log says what was done, in pages, and is sound. No secret is in it, in an answer, or in
+// the data directory.
 func TestAuditAndSecrets(t *testing.T) {
 	w, people := admin(t)
 	ctx := context.Background()

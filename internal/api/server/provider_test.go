@@ -35,8 +35,9 @@ func (w *world) open(host, path string, header ...string) *http.Response {
 
 const challenge = "&challenge=0123456789012345678901234567890123456789012"
 
-// A sign-in begins under the name that the provider sends browsers back to, whatever name the browser came by; the server answers to
-// that name. A page of another name of the server may begin one, but none for a command.
+// A sign-in begins under the name that the provider sends browsers back to, whatever name the
+// browser came by; the server answers to that name. A page of another name of the server may begin
+// one, but none for a command.
 func TestSignInMoves(t *testing.T) {
 	w := setup{gpus: 1, provider: oidc.New(&oidc.Settings{Issuer: "https://127.0.0.1:1", Address: "https://comb.example.com"})}.open(t)
 	begin := rest.Prefix + "/sign-in/provider"
@@ -91,7 +92,8 @@ func TestCookiesOverTLS(t *testing.T) {
 	}
 }
 
-// A provider that is long in taking codes back keeps nobody from signing in with a password, and one address has not all places.
+// A provider that is long in taking codes back keeps nobody from signing in with a password, and
+// one address has not all places.
 func TestSlowProvider(t *testing.T) {
 	came, leave := make(chan struct{}, 1000), make(chan struct{})
 	mux := http.NewServeMux()

@@ -89,8 +89,8 @@ func (w *world) submitAs(token, name, vc string, gpus int) rest.Submitted {
 	return out
 }
 
-// Each route is tried by each kind of asker for bob's job: what may not be seen is answered as what is not there,
-// and no answer holds its name, its file or its log.
+// Each route is tried by each kind of asker for bob's job: what may not be seen is answered as what
+// is not there, and no answer holds its name, its file or its log.
 func TestRightsOfEveryRoute(t *testing.T) {
 	w := teams(t)
 	bob := w.user("bob", "blue")
@@ -331,7 +331,8 @@ func TestProcessesOfStrangers(t *testing.T) {
 	}
 }
 
-// TestEventsDoNotNameStrangers: the sentences of a job's events name the job that it made room for to those that may see that one alone.
+// TestEventsDoNotNameStrangers: the sentences of a job's events name the job that it made room for
+// to those that may see that one alone.
 func TestEventsDoNotNameStrangers(t *testing.T) {
 	w := teams(t)
 	alice, bob := w.user("alice", "red"), w.user("bob", "blue")

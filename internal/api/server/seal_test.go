@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// breakSeal puts a full device in the place of the open file of a world's seal, until mend is called.
+// breakSeal puts a full device in the place of the open file of a world's seal, until mend is
+// called.
 func (w *world) breakSeal() (mend func()) {
 	w.t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")

@@ -65,7 +65,8 @@ type Options struct {
 	// SameFolder says why a task cannot run in the folder that a caller on this
 	// machine means; nil where tasks do not run on this machine.
 	SameFolder func(rest.Folder) error
-	// Checkpoints says where a job's tasks save their work; nil where that is no folder of this machine.
+	// Checkpoints says where a job's tasks save their work; nil where that is no folder of this
+	// machine.
 	Checkpoints func(model.JobID) string
 	TrustUsers  bool             // jobs of several users may run as processes
 	Images      jobspec.ImageUse // what becomes of an image that a job names
@@ -80,10 +81,12 @@ type Options struct {
 	AnyAddress bool
 	// Proxies say in X-Forwarded-For from where a request comes.
 	Proxies Proxies
-	// Certified reports whether the server's certificate is for a host: clients may call it by that, too. nil is without TLS.
+	// Certified reports whether the server's certificate is for a host: clients may call it by
+	// that, too. nil is without TLS.
 	Certified func(host string) bool
 	Now       func() model.Time
-	// SlowReader is how long a reader of events may take for one piece before its stream ends; 0 is 20 s.
+	// SlowReader is how long a reader of events may take for one piece before its stream ends; 0 is
+	// 20 s.
 	SlowReader time.Duration
 	Log        *slog.Logger
 	// Metrics answers Prometheus at /metrics, once the asker's right is known; nil: there are none.
@@ -175,8 +178,8 @@ func build(o Options) (*Server, huma.API) {
 	return s, api
 }
 
-// apiConfig describes the API. The library's own routes for pages and schemas stay off: the description is
-// one file, the same as docs/openapi.yaml, and needs a token like all else.
+// apiConfig describes the API. The library's own routes for pages and schemas stay off: the
+// description is one file, the same as docs/openapi.yaml, and needs a token like all else.
 func apiConfig() huma.Config {
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -257,8 +260,8 @@ func (s *Server) HTTP() *http.Server {
 	return h
 }
 
-// Listen opens the listener. An address that other machines reach is refused unless public: there is TLS, or the
-// operator wants it without.
+// Listen opens the listener. An address that other machines reach is refused unless public: there
+// is TLS, or the operator wants it without.
 func Listen(ctx context.Context, at string, public bool) (net.Listener, error) {
 	if err := rest.CheckAddress(ctx, at, public); err != nil {
 		return nil, err

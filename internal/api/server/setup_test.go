@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// A client without a token learns that a first administrator is wanted, and makes it with the code; the page of another
-// site cannot.
+// A client without a token learns that a first administrator is wanted, and makes it with the code;
+// the page of another site cannot.
 func TestSetUp(t *testing.T) {
 	w := setup{gpus: 1}.open(t)
 	ctx := context.Background()

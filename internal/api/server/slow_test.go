@@ -66,8 +66,9 @@ func trickle(t *testing.T, c net.Conn, piece string) (status int, p rest.Problem
 	return resp.StatusCode, checkProblem(t, "a slow body", resp.StatusCode, resp.Header, string(text))
 }
 
-// TestSlowBodies: five users send 20 bodies each, a byte at a time. Each may have 16 of them under way, all together
-// 64; the others are refused soon, these when they are too slow. Who sends at once is served, whoever it is.
+// TestSlowBodies: five users send 20 bodies each, a byte at a time. Each may have 16 of them under
+// way, all together 64; the others are refused soon, these when they are too slow. Who sends at
+// once is served, whoever it is.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -146,7 +147,8 @@ func TestLargeSlowBodies(t *testing.T) {
 	}
 }
 
-// TestBodiesAreBounded sends 320 MiB of bodies but for their last bytes: what the server keeps of them is bounded.
+// TestBodiesAreBounded sends 320 MiB of bodies but for their last bytes: what the server keeps of
+// them is bounded.
 func TestBodiesAreBounded(t *testing.T) {
 	w := newWorld(t, 1)
 	text := bytes.Repeat([]byte("#"), rest.MaxConfigBody-1) // all senders share it

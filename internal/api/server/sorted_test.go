@@ -13,7 +13,8 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// TestSortedLists wants the jobs that end first, and a virtual cluster's line, whatever the order of submission.
+// TestSortedLists wants the jobs that end first, and a virtual cluster's line, whatever the order
+// of submission.
 func TestSortedLists(t *testing.T) {
 	w := newWorld(t, 3)
 	ctx := context.Background()
@@ -71,7 +72,8 @@ func TestSortedLists(t *testing.T) {
 	}
 }
 
-// TestSortedPages reads lists of jobs that run, wait and have ended in all orders, page by page: each job once, where it belongs.
+// TestSortedPages reads lists of jobs that run, wait and have ended in all orders, page by page:
+// each job once, where it belongs.
 func TestSortedPages(t *testing.T) {
 	w := newWorld(t, 2)
 	ctx := context.Background()

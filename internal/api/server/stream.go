@@ -126,8 +126,8 @@ func (e *eventWriter) run(ctx context.Context) error {
 	return err
 }
 
-// pace waits so that many streams read several events at once, and leave the state to those that ask. It returns false when
-// its client has gone.
+// pace waits so that many streams read several events at once, and leave the state to those that
+// ask. It returns false when its client has gone.
 func (e *eventWriter) pace(ctx context.Context) bool {
 	t := time.NewTimer(min(slowestPace, time.Duration(e.server.streams.Taken())*pacing))
 	defer t.Stop()

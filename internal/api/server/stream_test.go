@@ -172,7 +172,8 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestJobLogs wants the logs of all tasks in one archive, what rotation dropped told in its place, and no more than what its reader may.
+// TestJobLogs wants the logs of all tasks in one archive, what rotation dropped told in its place,
+// and no more than what its reader may.
 func TestJobLogs(t *testing.T) {
 	w := newWorld(t, 1)
 	ctx := context.Background()
@@ -228,8 +229,8 @@ func TestJobLogs(t *testing.T) {
 	}
 }
 
-// TestLogWithAGap: what rotation dropped is told in one line with its size, behind the first lines, and who follows goes
-// on at the right place, also when it is overtaken or its connection breaks.
+// TestLogWithAGap: what rotation dropped is told in one line with its size, behind the first lines,
+// and who follows goes on at the right place, also when it is overtaken or its connection breaks.
 func TestLogWithAGap(t *testing.T) {
 	w := newWorld(t, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)

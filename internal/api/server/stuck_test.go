@@ -136,8 +136,8 @@ func readStream(t *testing.T, c net.Conn) (last uint64, dropped rest.Dropped) {
 	return last, dropped
 }
 
-// TestLargeEventsOfStuckReaders: events of a quarter of a MiB and more are many times what all streams may
-// hold, and those who read still get theirs.
+// TestLargeEventsOfStuckReaders: events of a quarter of a MiB and more are many times what all
+// streams may hold, and those who read still get theirs.
 func TestLargeEventsOfStuckReaders(t *testing.T) {
 	w := history(t, 40, 256<<10, 6*time.Second)
 	before := heap()
@@ -189,7 +189,8 @@ func (w *world) page(after uint64) (page rest.EventList) {
 	return page
 }
 
-// TestEventPagesAreBounded: a page of large events costs what a page has, whatever stands behind it.
+// TestEventPagesAreBounded: a page of large events costs what a page has, whatever stands behind
+// it.
 func TestEventPagesAreBounded(t *testing.T) {
 	w := history(t, 50, 256<<10, 0)
 	allocated := func() float64 {

@@ -10,7 +10,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// TestTags: a job bears tags while it lives and when it has ended, a list finds it by them, and they have bounds.
+// TestTags: a job bears tags while it lives and when it has ended, a list finds it by them, and
+// they have bounds.
 func TestTags(t *testing.T) {
 	w := newWorld(t, 2)
 	ctx := context.Background()

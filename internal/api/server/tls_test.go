@@ -12,8 +12,9 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// Names of the certificate are hosts of the server; over TLS browsers are told to stay with it, where no other service of that host is meant, and connections are
-// known as the server's own, with all that bounds them.
+// Names of the certificate are hosts of the server; over TLS browsers are told to stay with it,
+// where no other service of that host is meant, and connections are known as the server's own, with
+// all that bounds them.
 func TestCertifiedHosts(t *testing.T) {
 	s := New(Options{Version: "test", Certified: func(host string) bool { return host == "comb.example.com" }})
 	ours, usual := false, false

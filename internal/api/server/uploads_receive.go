@@ -56,8 +56,8 @@ func (h uploadReceiver) Put(w http.ResponseWriter, r *http.Request, subject mode
 	return rest.Upload{Digest: digest, Size: size}, body.problem(err)
 }
 
-// paced is a body that must come at a pace. What counts is how long it was waited for: between two reads the server is busy with its
-// own disk.
+// paced is a body that must come at a pace. What counts is how long it was waited for: between two
+// reads the server is busy with its own disk.
 type paced struct {
 	from   io.Reader
 	rc     *http.ResponseController

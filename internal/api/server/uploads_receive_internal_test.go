@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// connection is a client's, with a clock of its own: each read takes a while, or until the deadline.
+// connection is a client's, with a clock of its own: each read takes a while, or until the
+// deadline.
 type connection struct {
 	http.ResponseWriter
 	now      time.Time
@@ -28,7 +29,8 @@ func (c *connection) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A client must keep the pace, whatever the time that the server takes to write what came to its disk.
+// A client must keep the pace, whatever the time that the server takes to write what came to its
+// disk.
 func TestPace(t *testing.T) {
 	for _, c := range []struct {
 		what       string

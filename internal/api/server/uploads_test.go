@@ -98,7 +98,8 @@ func (r *reads) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A body that lies or is too large is refused, and nothing of it stays; one that does not come is waited for only so long.
+// A body that lies or is too large is refused, and nothing of it stays; one that does not come is
+// waited for only so long.
 func TestRefusedUploads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -22,8 +22,9 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// Exec implements Entry: a command prints what it is, and then what it is sent, until it is closed. "refused" is,
-// "suspended" waits for its turn, and "leftover" ends at once and leaves something behind that prints for ever.
+// Exec implements Entry: a command prints what it is, and then what it is sent, until it is closed.
+// "refused" is, "suspended" waits for its turn, and "leftover" ends at once and leaves something
+// behind that prints for ever.
 func (m *fakeMachine) Exec(ctx context.Context, _ executor.TaskRef, c executor.Command) (*executor.Session, error) {
 	switch c.Argv[0] {
 	case "refused":
@@ -194,7 +195,8 @@ func (w *world) enters(task rest.TaskName, command ...string) *rest.Exec {
 	return e
 }
 
-// TestVisitWaits: while a command waits for its task its keys are kept, its client is seen to leave, and what ends the wait is said.
+// TestVisitWaits: while a command waits for its task its keys are kept, its client is seen to
+// leave, and what ends the wait is said.
 func TestVisitWaits(t *testing.T) {
 	w, task := visited(t)
 	e := w.enters(task, "suspended")
@@ -266,7 +268,8 @@ func TestVisitShare(t *testing.T) {
 	e.Close()
 }
 
-// TestVisitRights: only a job's user and the administrator enter its tasks, for as long as their token is valid.
+// TestVisitRights: only a job's user and the administrator enter its tasks, for as long as their
+// token is valid.
 func TestVisitRights(t *testing.T) {
 	w, task := visited(t)
 	w.user("bob")
@@ -306,7 +309,8 @@ func TestVisitRights(t *testing.T) {
 	w.notices(task.Job, "the token is not valid any more")
 }
 
-// TestPorts: a use of a port is noted from its beginning to its end, carries any number of connections, and ends with the task.
+// TestPorts: a use of a port is noted from its beginning to its end, carries any number of
+// connections, and ends with the task.
 func TestPorts(t *testing.T) {
 	w, task := visited(t)
 	use, err := w.client.Forward(t.Context(), task, 80)

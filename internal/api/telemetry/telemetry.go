@@ -1,6 +1,7 @@
-// Package telemetry measures a server for Prometheus: what the cluster does, and what the server itself takes for it. It reads
-// the present state and the stream of events, and must not change either. No metric has a label of a job, a user or anything
-// else without a bound, but for those of OpenPAI's exporter, which stand for tasks that run.
+// Package telemetry measures a server for Prometheus: what the cluster does, and what the server
+// itself takes for it. It reads the present state and the stream of events, and must not change
+// either. No metric has a label of a job, a user or anything else without a bound, but for those of
+// OpenPAI's exporter, which stand for tasks that run.
 package telemetry
 
 import (

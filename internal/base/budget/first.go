@@ -5,9 +5,9 @@ import "slices"
 // askFew is how often First asks near the least before it asks for all.
 const askFew = 3
 
-// First returns how many of the first of n suffice, at least so many, or 0 where all do not. It asks for the least first and for a
-// few more, since asking for few is cheap, then for all, and then for ever more than the least. The last yes that it hears is to
-// what it returns.
+// First returns how many of the first of n suffice, at least so many, or 0 where all do not. It
+// asks for the least first and for a few more, since asking for few is cheap, then for all, and
+// then for ever more than the least. The last yes that it hears is to what it returns.
 func Least(least, n int, suffice func(n int) bool) int {
 	short, step, found := least-1, 1, false // short does not suffice; n does, when it was found to
 	for asked := 0; short+step < n && step <= max(n/4, 2); asked++ {
@@ -37,8 +37,9 @@ func Least(least, n int, suffice func(n int) bool) int {
 	return n
 }
 
-// Spare drops of the first `of` of a list what is not needed, the last first: one, and twice as many each time as long as that goes
-// well. It does not ask where `may` denies it of what is to be dropped, and ends when so many proved needed that it asked about.
+// Spare drops of the first `of` of a list what is not needed, the last first: one, and twice as
+// many each time as long as that goes well. It does not ask where `may` denies it of what is to be
+// dropped, and ends when so many proved needed that it asked about.
 func Spare[T any](list []T, of, needed int, may, suffice func([]T) bool) []T {
 	for most := 1; of > 0 && needed > 0; {
 		k := min(most, of)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The shortest beginning that suffices is found, and the last yes was to it; near the least it costs few questions.
+// The shortest beginning that suffices is found, and the last yes was to it; near the least it
+// costs few questions.
 func TestFirst(t *testing.T) {
 	for n := 1; n < 120; n++ {
 		for k := range n * (n + 1) {
@@ -28,7 +29,8 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// Of a list those stay that are needed, as if each had been asked about by itself from the last on, and fewer questions are asked.
+// Of a list those stay that are needed, as if each had been asked about by itself from the last on,
+// and fewer questions are asked.
 func TestSpare(t *testing.T) {
 	const n = 12
 	for needs := range 1 << n {

@@ -17,8 +17,8 @@ func LoadOf(things []Sized) Load {
 	return things
 }
 
-// Within reports whether each thing has one of its own among others that is as large or larger: wherever
-// those fit, these fit.
+// Within reports whether each thing has one of its own among others that is as large or larger:
+// wherever those fit, these fit.
 func (l Load) Within(others Load) bool {
 	i, left := -1, int32(0) // the other that comes next, and how many there still are of it
 	for _, t := range l {

@@ -8,7 +8,8 @@ import (
 	"github.com/combsched/comb/internal/base/budget"
 )
 
-// Within is what trying every assignment says, and then the fewer and smaller fit wherever the others do.
+// Within is what trying every assignment says, and then the fewer and smaller fit wherever the
+// others do.
 func TestWithin(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	within := 0

@@ -5,8 +5,8 @@
 // searched for.
 package budget
 
-// Meter counts steps: a bin or a cell that is looked at, a cell that is bound, a task that is packed.
-// A step takes some 50 to 300 ns.
+// Meter counts steps: a bin or a cell that is looked at, a cell that is bound, a task that is
+// packed. A step takes some 50 to 300 ns.
 type Meter struct {
 	taken int64
 	stop  int64 // how many there may be; 0 is no bound
@@ -47,8 +47,8 @@ func (m *Meter) Within(n int64) (had int64) {
 	return had
 }
 
-// More lets what follows take one of so many parts of what is left with what is kept, where the bound
-// leaves less, and returns the bound that was there, for Until.
+// More lets what follows take one of so many parts of what is left with what is kept, where the
+// bound leaves less, and returns the bound that was there, for Until.
 func (m *Meter) More(parts int64) (had int64) {
 	if had = m.stop; had > 0 {
 		m.stop = max(had, m.taken+(m.last-m.taken)/parts)

@@ -2,9 +2,10 @@ package budget
 
 import "slices"
 
-// Exact puts things, the largest first, into bins with some room: every assignment that differs is tried (equal
-// things and equally filled bins count once), in at most so many steps. It returns which bin each goes to, and
-// the steps; more than the most when these ended the search. room is used up.
+// Exact puts things, the largest first, into bins with some room: every assignment that differs is
+// tried (equal things and equally filled bins count once), in at most so many steps. It returns
+// which bin each goes to, and the steps; more than the most when these ended the search. room is
+// used up.
 func Pack(sizes, room []int32, most int) (where []int, steps int, ok bool) {
 	e := exact{sizes: sizes, left: room, where: make([]int, len(sizes)), most: most}
 	ok = e.from(0, 0)

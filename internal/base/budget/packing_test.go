@@ -7,8 +7,8 @@ import (
 	"github.com/combsched/comb/internal/base/budget"
 )
 
-// What fits is found where taking the largest first into the fullest bin does not find it, nothing else
-// is, and the steps bound the search.
+// What fits is found where taking the largest first into the fullest bin does not find it, nothing
+// else is, and the steps bound the search.
 func TestExact(t *testing.T) {
 	cases := []struct {
 		sizes, room []int32

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Sparse is a set of small numbers as a bitmap with a summary above it: adding, removing and finding the next one cost a few
-// words, however many there may be. One that NewSparse did not make has room for none.
+// Sparse is a set of small numbers as a bitmap with a summary above it: adding, removing and
+// finding the next one cost a few words, however many there may be. One that NewSparse did not make
+// has room for none.
 type SparseSet struct {
 	words []uint64
 	sum   []uint64 // a bit for each word that is not zero

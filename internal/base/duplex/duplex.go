@@ -1,7 +1,7 @@
-// Package duplex makes WebSockets on which one direction never holds up the other, nor what either side
-// says to show that it is there. What is written goes through an outbox: a writer waits until the other
-// side has taken enough, and pings and their answers pass. What comes is read from the first moment on, into
-// a queue of a bounded size. The package must not know what messages mean.
+// Package duplex makes WebSockets on which one direction never holds up the other, nor what either
+// side says to show that it is there. What is written goes through an outbox: a writer waits until
+// the other side has taken enough, and pings and their answers pass. What comes is read from the
+// first moment on, into a queue of a bounded size. The package must not know what messages mean.
 package duplex
 
 import (
@@ -16,7 +16,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// PingEvery is how often each side shows that it is there, and keeps the connection open on its way.
+// PingEvery is how often each side shows that it is there, and keeps the connection open on its
+// way.
 const PingEvery = 20 * time.Second
 
 // Sizes in bytes.
@@ -46,7 +47,8 @@ type message struct {
 	data []byte
 }
 
-// Accept makes a request a WebSocket with messages of at most limit bytes. When it fails it has answered the request.
+// Accept makes a request a WebSocket with messages of at most limit bytes. When it fails it has
+// answered the request.
 func Accept(w http.ResponseWriter, r *http.Request, limit int64) (*Conn, error) {
 	h := &hijacker{ResponseWriter: w}
 	ws, err := websocket.Accept(h, r, &websocket.AcceptOptions{OnPingReceived: func(context.Context, []byte) bool { return h.out.answers() }})
@@ -87,7 +89,8 @@ func (l lingering) Write(p []byte) (int, error) { return l.outbox.Write(p) }
 // Close implements io.Closer.
 func (l lingering) Close() error { return l.outbox.Close() }
 
-// Dial opens a WebSocket with messages of at most limit bytes. The response is there also where it is refused.
+// Dial opens a WebSocket with messages of at most limit bytes. The response is there also where it
+// is refused.
 func Dial(ctx context.Context, url string, client *http.Client, header http.Header, limit int64) (*Conn, *http.Response, error) {
 	t := &transport{base: client.Transport}
 	if t.base == nil {
@@ -180,7 +183,8 @@ func tell(c chan struct{}) {
 	}
 }
 
-// Read returns the next message. Behind the last one it says why none follows. The end of ctx ends the wait alone.
+// Read returns the next message. Behind the last one it says why none follows. The end of ctx ends
+// the wait alone.
 func (c *Conn) Read(ctx context.Context) (websocket.MessageType, []byte, error) {
 	for {
 		c.mu.Lock()
@@ -206,7 +210,8 @@ func (c *Conn) Read(ctx context.Context) (websocket.MessageType, []byte, error) 
 	}
 }
 
-// Write writes one message, when the other side has taken enough of those before it. The end of ctx ends the wait alone.
+// Write writes one message, when the other side has taken enough of those before it. The end of ctx
+// ends the wait alone.
 func (c *Conn) Write(ctx context.Context, kind websocket.MessageType, data []byte) error {
 	if err := c.out.wait(ctx, window); err != nil {
 		return err
@@ -227,8 +232,8 @@ func (c *Conn) Broke() bool {
 // Limit bounds messages that follow, in bytes.
 func (c *Conn) Limit(bytes int64) { c.ws.SetReadLimit(bytes) }
 
-// Silent is for how long nothing at all came from the other side while it could be heard: not while this side
-// had no room for more, nor while the other one did not take what was written.
+// Silent is for how long nothing at all came from the other side while it could be heard: not while
+// this side had no room for more, nor while the other one did not take what was written.
 func (c *Conn) Silent() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,7 +247,8 @@ func (c *Conn) Silent() time.Duration {
 	return now.Sub(c.heard)
 }
 
-// Keep pings again and again until the connection ends, but for when earlier bytes wait to be taken.
+// Keep pings again and again until the connection ends, but for when earlier bytes wait to be
+// taken.
 func (c *Conn) Keep(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -47,7 +47,8 @@ func comes(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// TestSlow: neither side reads for longer than a ping may take, while both write and ping; then all arrives.
+// TestSlow: neither side reads for longer than a ping may take, while both write and ping; then all
+// arrives.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	server, client := pair(t)
@@ -110,7 +111,8 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// TestGone: that the other side leaves is noticed while nothing is read, and what it had sent is there; also behind a full queue.
+// TestGone: that the other side leaves is noticed while nothing is read, and what it had sent is
+// there; also behind a full queue.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	server, client := pair(t)

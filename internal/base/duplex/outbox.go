@@ -90,8 +90,8 @@ func (o *outbox) flush() error {
 	return err
 }
 
-// end closes the connection behind its last word. Were it closed while something unread has come, the
-// kernel would throw away what the other side has not taken yet.
+// end closes the connection behind its last word. Were it closed while something unread has come,
+// the kernel would throw away what the other side has not taken yet.
 func (o *outbox) end() {
 	o.mu.Lock()
 	stays := o.stays
@@ -184,7 +184,8 @@ func (o *outbox) linger() {
 	o.stays = true
 }
 
-// Close implements io.Closer. A read under way ends; what was written goes out behind it, where there is a way.
+// Close implements io.Closer. A read under way ends; what was written goes out behind it, where
+// there is a way.
 func (o *outbox) Close() error {
 	o.mu.Lock()
 	over := o.over

@@ -14,7 +14,8 @@ import (
 	"github.com/combsched/comb/internal/spec/config"
 )
 
-// FileFormat is the output format of config show that gives the cluster file itself, in the annotation of that name.
+// FileFormat is the output format of config show that gives the cluster file itself, in the
+// annotation of that name.
 const FileFormat = "file"
 
 // Kit is what the commands need of their program.

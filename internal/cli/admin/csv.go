@@ -71,8 +71,8 @@ type csvReader struct {
 	problems document.Problems
 }
 
-// readUsers reads a file of users: its first line names the columns. What is wrong is told with line and column, all
-// of it up to document.MaxProblems.
+// readUsers reads a file of users: its first line names the columns. What is wrong is told with
+// line and column, all of it up to document.MaxProblems.
 func readUsers(file string, src []byte, have known) ([]rest.NewUser, document.Problems) {
 	r := &csvReader{file: file, known: have, lines: map[string]int{}}
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))

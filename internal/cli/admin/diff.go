@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// mostDiff bounds the table that is made to compare what lies between the first and the last difference: beyond, all of it counts
-// as changed.
+// mostDiff bounds the table that is made to compare what lies between the first and the last
+// difference: beyond, all of it counts as changed.
 const mostDiff = 16 << 20
 
-// Diff compares two texts line by line. It returns the lines that are gone with "-" and those that came with "+" before them,
-// each group behind a line that says where it is; none where the texts are the same.
+// Diff compares two texts line by line. It returns the lines that are gone with "-" and those that
+// came with "+" before them, each group behind a line that says where it is; none where the texts
+// are the same.
 func Diff(was, is string) (out []string) {
 	a, b := lines(was), lines(is)
 	head := 0
@@ -54,7 +55,8 @@ func lines(text string) []string {
 	return out
 }
 
-// longestCommon returns how many lines a and b have in common, in order, from lines i and j on: 0 where the table would be too large.
+// longestCommon returns how many lines a and b have in common, in order, from lines i and j on: 0
+// where the table would be too large.
 func longestCommon(a, b []string) func(i, j int) int32 {
 	width := len(b) + 1
 	if (len(a)+1)*width > mostDiff {

@@ -36,7 +36,8 @@ func numbered(n int, with string) string {
 	return b.String()
 }
 
-// TestDiffApplies: what a difference says makes the one text of the other, and no more lines differ than must.
+// TestDiffApplies: what a difference says makes the one text of the other, and no more lines differ
+// than must.
 func TestDiffApplies(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	text := func() string {

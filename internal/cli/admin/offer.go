@@ -135,7 +135,8 @@ func differences(seen, now *rest.ConfigPlanned) (lines []string) {
 
 var instant = regexp.MustCompile(` at \d{4}-\d\d-\d\dT[0-9:]+Z`)
 
-// timeless are sentences about ends without their times: a duration ends at another time whenever it is said.
+// timeless are sentences about ends without their times: a duration ends at another time whenever
+// it is said.
 func timeless(ends []string) (out []string) {
 	for _, t := range ends {
 		out = append(out, instant.ReplaceAllString(t, ""))
@@ -143,8 +144,9 @@ func timeless(ends []string) (out []string) {
 	return out
 }
 
-// alike reports whether two plans do the same to the cluster, to jobs, and to ends apart from their times. How much work a stop loses grows while it runs, and which jobs
-// keep what they have is nothing that a change does: neither counts.
+// alike reports whether two plans do the same to the cluster, to jobs, and to ends apart from their
+// times. How much work a stop loses grows while it runs, and which jobs keep what they have is
+// nothing that a change does: neither counts.
 func alike(a, b *rest.ConfigPlanned) bool {
 	var said [2][]byte
 	for i, p := range []rest.ConfigPlanned{*a, *b} {

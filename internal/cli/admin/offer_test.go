@@ -7,7 +7,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// What a plan that was seen says of ends counts, apart from times; and a difference is never told by nothing.
+// What a plan that was seen says of ends counts, apart from times; and a difference is never told
+// by nothing.
 func TestPlansWithEnds(t *testing.T) {
 	none := rest.ConfigPlanned{}
 	week := rest.ConfigPlanned{Until: 7, Back: 1, Ends: []string{"the server goes back to version 1 at 2026-03-08T00:00:00Z, by itself"}}

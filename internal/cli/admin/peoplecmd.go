@@ -167,7 +167,8 @@ a user who signed in can make one: a program's token makes no others.`,
 	return c
 }
 
-// sayRoleless warns of virtual clusters for which a token of the caller's is, and in which the caller has no role.
+// sayRoleless warns of virtual clusters for which a token of the caller's is, and in which the
+// caller has no role.
 func (k *PeopleKit) sayRoleless(ctx context.Context, people rest.People, vcs []string) {
 	if len(vcs) == 0 {
 		return

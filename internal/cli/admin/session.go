@@ -131,7 +131,8 @@ func (k *PeopleKit) enter(ctx context.Context, file *contexts.File, t contexts.T
 	})
 }
 
-// keep keeps the session that is made at a server as the current context. was is the one that it replaces.
+// keep keeps the session that is made at a server as the current context. was is the one that it
+// replaces.
 func (k *PeopleKit) keep(file *contexts.File, t contexts.Target, made func(*rest.Client) (rest.SignedIn, error)) (out rest.SignedIn, was contexts.Context, err error) {
 	t.Token = ""
 	client, err := k.Dial(t)
@@ -187,7 +188,8 @@ func (k *PeopleKit) logout() *cobra.Command {
 		}}
 }
 
-// forget ends a context's session and removes the context. What the server cannot end now ends by itself.
+// forget ends a context's session and removes the context. What the server cannot end now ends by
+// itself.
 func (k *PeopleKit) forget(ctx context.Context, file *contexts.File, gone contexts.Context) error {
 	client, err := k.Dial(gone.Target())
 	if err == nil {

@@ -358,8 +358,8 @@ func (k *PeopleKit) groupNoun() *cobra.Command {
 	return k.Noun("group", "Groups: sets of users, to which the cluster file gives virtual clusters", show, get, k.groupCreate(), k.groupUpdate(), gone)
 }
 
-// stillGiven warns of a group that was deleted and that the cluster file in force names: a group that is made by that name later gets
-// what it had.
+// stillGiven warns of a group that was deleted and that the cluster file in force names: a group
+// that is made by that name later gets what it had.
 func (k *PeopleKit) stillGiven(ctx context.Context, group string) {
 	client, err := k.Client()
 	if err != nil {

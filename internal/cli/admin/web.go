@@ -21,8 +21,9 @@ import (
 // browserWait is how long a sign-in by a browser may take.
 const browserWait = 10 * time.Minute
 
-// byBrowser has a browser sign in at the server's identity provider. It comes back to a port of this machine with a code, or its user
-// types the code here. The code is of use only with a secret that does not leave this process.
+// byBrowser has a browser sign in at the server's identity provider. It comes back to a port of
+// this machine with a code, or its user types the code here. The code is of use only with a secret
+// that does not leave this process.
 func (k *PeopleKit) byBrowser(ctx context.Context, client *rest.Client, server string) (out rest.SignedIn, err error) {
 	ways, err := client.People().WaysIn(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package contexts keeps with which servers a user's commands speak, and as which user: one file of that user's alone,
-// with a token for each. It must not speak to a server.
+// Package contexts keeps with which servers a user's commands speak, and as which user: one file of
+// that user's alone, with a token for each. It must not speak to a server.
 package contexts
 
 import (
@@ -20,7 +20,8 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// Local is the name of the context that is always there: the server that this user started on this machine.
+// Local is the name of the context that is always there: the server that this user started on this
+// machine.
 const Local = "local"
 
 const (
@@ -48,8 +49,8 @@ type File struct {
 	Contexts []Context `yaml:"contexts,omitempty"`
 }
 
-// Dir is the folder of the file: comb in $XDG_CONFIG_HOME, else in ~/.config. A user without a home has none, where
-// nothing is found.
+// Dir is the folder of the file: comb in $XDG_CONFIG_HOME, else in ~/.config. A user without a home
+// has none, where nothing is found.
 func Dir(env func(string) string) string {
 	if dir := env("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "comb")
@@ -60,7 +61,8 @@ func Dir(env func(string) string) string {
 	return "/nonexistent/comb"
 }
 
-// Load reads the file of a folder; none is the zero File. A file that others can read or write is refused: it holds tokens.
+// Load reads the file of a folder; none is the zero File. A file that others can read or write is
+// refused: it holds tokens.
 func Load(dir string) (File, error) {
 	var out File
 	path := filepath.Join(dir, fileName)
@@ -152,7 +154,8 @@ func Save(dir string, f File) error {
 	return nil
 }
 
-// write replaces a file as a whole. A name that cannot be foreseen keeps what lies there from being followed.
+// write replaces a file as a whole. A name that cannot be foreseen keeps what lies there from being
+// followed.
 func write(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), fileName+".*") // mode 0600
 	if err != nil {
@@ -184,7 +187,8 @@ func (f *File) Find(name string) *Context {
 // Now returns the current context; nil is Local.
 func (f *File) Now() *Context { return f.Find(f.Current) }
 
-// For returns the context of a server: the current one, else the only one. nil where there is none, or several.
+// For returns the context of a server: the current one, else the only one. nil where there is none,
+// or several.
 func (f *File) For(server string) *Context {
 	if c := f.Now(); c != nil && Same(c.Server, server) {
 		return c

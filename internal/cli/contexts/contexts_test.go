@@ -58,8 +58,8 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestContextsRefused: a file that others could read or write, or that is no contexts, is refused, and no error
-// shows what is in it.
+// TestContextsRefused: a file that others could read or write, or that is no contexts, is refused,
+// and no error shows what is in it.
 func TestContextsRefused(t *testing.T) {
 	const canary = "comb_canary"
 	good := "current: a\ncontexts:\n- {name: a, server: 'http://a', user: alice, token: " + canary + "}\n"
@@ -99,8 +99,8 @@ func TestContextsRefused(t *testing.T) {
 	}
 }
 
-// TestFind: what is said wins over the current context, and that over a server of this machine; a context's token
-// goes to no other server than its own.
+// TestFind: what is said wins over the current context, and that over a server of this machine; a
+// context's token goes to no other server than its own.
 func TestFind(t *testing.T) {
 	state, dir, data := t.TempDir(), t.TempDir(), t.TempDir()
 	token := filepath.Join(data, "admin-token")

@@ -28,8 +28,9 @@ func (e Endpoint) Runs() bool {
 	return e.Start != 0 && e.Boot == boot() && process.ID{PID: e.PID, Start: e.Start}.Alive()
 }
 
-// Twin says of the server that a file of its cluster names where it is, if it still runs and is another one than this process, which
-// has the lock of dir. That server has the lock of its own directory, so it is on another one, or on one that was moved away.
+// Twin says of the server that a file of its cluster names where it is, if it still runs and is
+// another one than this process, which has the lock of dir. That server has the lock of its own
+// directory, so it is on another one, or on one that was moved away.
 func Twin(file, dir string) (pid int, where string) {
 	e, err := ReadEndpoint(file)
 	if err != nil || e.PID == os.Getpid() || !e.Runs() {
@@ -41,15 +42,16 @@ func Twin(file, dir string) (pid int, where string) {
 	return e.PID, "with the data directory " + e.Data()
 }
 
-// Directory is a data directory that a command reads, and the process of the server on it; 0 is none.
+// Directory is a data directory that a command reads, and the process of the server on it; 0 is
+// none.
 type Directory struct {
 	Path   string
 	Server int
 }
 
-// Directory finds the data directory that was named; else that of the server which is said or which is the current context's, if it
-// runs here; else the default one, if a server runs on it; else that of the server which this user started last, while it runs; else
-// the default one.
+// Directory finds the data directory that was named; else that of the server which is said or which
+// is the current context's, if it runs here; else the default one, if a server runs on it; else
+// that of the server which this user started last, while it runs; else the default one.
 func (w Wanted) Directory(named, otherwise string) Directory {
 	d := Directory{Path: named}
 	if named == "" {
@@ -69,7 +71,8 @@ func (w Wanted) Directory(named, otherwise string) Directory {
 	return d
 }
 
-// String says which directory it is, and whether a server runs on it; "" is a file, such as the journal of a simulation.
+// String says which directory it is, and whether a server runs on it; "" is a file, such as the
+// journal of a simulation.
 func (d Directory) String() string {
 	if info, err := os.Stat(d.Path); err == nil && !info.IsDir() {
 		return ""

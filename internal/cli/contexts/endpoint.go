@@ -157,14 +157,16 @@ var ErrNone = errors.New("this user has started none on this machine")
 // errAway is the error of the token of a data directory of which no server says where it is.
 var errAway = errors.New("it is the token of a data directory, and no server of this user runs on that: start it, or name it with --server")
 
-// ofData reports whether a token's file lies in a data directory: it is for the server on that alone.
+// ofData reports whether a token's file lies in a data directory: it is for the server on that
+// alone.
 func ofData(tokenFile string) bool {
 	_, err := os.Stat(filepath.Join(filepath.Dir(tokenFile), "cluster-id"))
 	return err == nil
 }
 
-// Find finds the server that is meant and its token: what is said, then the server of the data directory whose token is named, then
-// the current context, then the server that this user started last on this machine. A context's token goes to its own server alone.
+// Find finds the server that is meant and its token: what is said, then the server of the data
+// directory whose token is named, then the current context, then the server that this user started
+// last on this machine. A context's token goes to its own server alone.
 func (w Wanted) Find() (Target, error) {
 	list, err := endpoints(w.State, w.TokenFile)
 	file, broken := Load(w.Dir)

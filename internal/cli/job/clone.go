@@ -92,7 +92,8 @@ func read(file []byte) (*doc, error) {
 	return &doc{n.Content[0]}, nil
 }
 
-// change makes the changes, all or none. Name and VC are those that the job had, whatever its file says.
+// change makes the changes, all or none. Name and VC are those that the job had, whatever its file
+// says.
 func (d *doc) change(sets []string, j *rest.Job) error {
 	problems := []error{put(d, []string{"name"}, scalar(string(j.Name))), put(d, []string{"defaults", "virtualCluster"}, scalar(string(j.VC)))}
 	for _, set := range sets {

@@ -1,5 +1,6 @@
-// Package jobcmd is what commands about the life of a job do: its history, another job like it, and what users want of
-// it. They ask a server by REST and draw tables. It must not know how a server is found, or how a table is printed.
+// Package jobcmd is what commands about the life of a job do: its history, another job like it, and
+// what users want of it. They ask a server by REST and draw tables. It must not know how a server
+// is found, or how a table is printed.
 package job
 
 import (

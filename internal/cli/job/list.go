@@ -56,8 +56,8 @@ func Nodes(j *rest.Job) string {
 	return nodes(out, 0)
 }
 
-// Since leaves out the jobs that were submitted before a time. As lists are in order of submission, with a job left
-// out there is no further page.
+// Since leaves out the jobs that were submitted before a time. As lists are in order of submission,
+// with a job left out there is no further page.
 func Since(list *rest.JobList, from model.Time) {
 	n := len(list.Jobs)
 	list.Jobs = slices.DeleteFunc(list.Jobs, func(j rest.Job) bool { return j.Submitted < from })
@@ -66,8 +66,9 @@ func Since(list *rest.JobList, from model.Time) {
 	}
 }
 
-// Watch draws again and again until it is interrupted, each time that what is drawn has changed. On a terminal it is
-// drawn over what was there. Once it has been drawn, a try that fails is told, and the next one follows: a server may start anew.
+// Watch draws again and again until it is interrupted, each time that what is drawn has changed. On
+// a terminal it is drawn over what was there. Once it has been drawn, a try that fails is told, and
+// the next one follows: a server may start anew.
 func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error), show func(text string, err error)) error {
 	last, failed := "", ""
 	for drawn := false; ; drawn = true {

@@ -120,7 +120,8 @@ func (k *Kit) agreed(verb string, jobs []rest.Job) (bool, error) {
 	return k.Yes(fmt.Sprintf("%s these %d jobs?", verb, len(jobs)))
 }
 
-// askAll asks for each job, and tells of each that was asked even where another one fails. It returns those.
+// askAll asks for each job, and tells of each that was asked even where another one fails. It
+// returns those.
 func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, w *wish) (asked []string, err error) {
 	var out []rest.Done
 	var lines []string

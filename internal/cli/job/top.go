@@ -106,7 +106,8 @@ func of(now string, limit int64, text func(int64) string) string {
 	return now + " of " + text(limit)
 }
 
-// line draws the CPUs of the samples, of the limit, or of their most where there is none: 30 of them at most.
+// line draws the CPUs of the samples, of the limit, or of their most where there is none: 30 of
+// them at most.
 func line(u *rest.TaskUsage) string {
 	const bars, most = "▁▂▃▄▅▆▇█", 30
 	samples := u.Samples[max(0, len(u.Samples)-most):]

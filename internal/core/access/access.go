@@ -13,7 +13,8 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Role is what a user is in a virtual cluster, or in the whole cluster. A higher role may do all that a lower may.
+// Role is what a user is in a virtual cluster, or in the whole cluster. A higher role may do all
+// that a lower may.
 type Role uint8
 
 // The roles.
@@ -68,7 +69,8 @@ var ofJobs = []Verb{SeeJob, ReadJob, SubmitJob, ChangeJob, EnterJob}
 // noOwner is above all roles.
 const noOwner = Administrator + 1
 
-// rights is the table. What is not in it is refused. A user that has left a VC still sees and stops its own jobs.
+// rights is the table. What is not in it is refused. A user that has left a VC still sees and stops
+// its own jobs.
 var rights = []right{
 	{SeeJob, Viewer, Stranger, false},
 	{ReadJob, Member, Stranger, false},
@@ -230,7 +232,8 @@ type Object struct {
 	Owner string // of a job; "" where there is none
 }
 
-// Answer says whether it is allowed. Without Seen the asker must not learn that the object is there.
+// Answer says whether it is allowed. Without Seen the asker must not learn that the object is
+// there.
 type Answer struct {
 	OK   bool
 	Seen bool
@@ -285,7 +288,8 @@ func (t *Rights) Within(p *Principal, verb Verb) (vcs []string) {
 	return vcs
 }
 
-// Verbs returns what a principal may do with an object, in the order of the table: with the cluster, or with jobs of a VC.
+// Verbs returns what a principal may do with an object, in the order of the table: with the
+// cluster, or with jobs of a VC.
 func (t *Rights) Verbs(p *Principal, o Object) (verbs []Verb) {
 	for i := range rights {
 		if verb := rights[i].verb; slices.Contains(ofJobs, verb) == (o.VC != "") && t.May(p, verb, o) {

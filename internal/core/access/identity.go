@@ -55,7 +55,8 @@ type Provided struct {
 	Groups  []string `json:"groups,omitempty"` // that it is in by the provider: sorted; without Everyone
 }
 
-// AllGroups are those that administrators put the user into and those of its identity provider: sorted; without Everyone.
+// AllGroups are those that administrators put the user into and those of its identity provider:
+// sorted; without Everyone.
 func (u *User) AllGroups() []string {
 	if u.Provider == nil || len(u.Provider.Groups) == 0 {
 		return u.Groups
@@ -161,7 +162,8 @@ const (
 	Application TokenKind = "application"
 )
 
-// Scope is what a token may be used for; the rights of its user bound it. The zero Scope bounds nothing.
+// Scope is what a token may be used for; the rights of its user bound it. The zero Scope bounds
+// nothing.
 type Scope struct {
 	ReadOnly bool     `json:"read_only,omitempty"`
 	VCs      []string `json:"vcs,omitempty"` // only these, with those inside of them
@@ -177,7 +179,8 @@ type Principal struct {
 	Known  bool // it is a user; else it is the holder of the data directory's token
 }
 
-// In reports whether the principal is in a group. The holder of the data directory's token is in none.
+// In reports whether the principal is in a group. The holder of the data directory's token is in
+// none.
 func (p *Principal) In(group string) bool {
 	if group == Everyone {
 		return p.Known

@@ -55,9 +55,10 @@ func (s *search) nodeOK(node int32) bool {
 	return (s.r.Allowed == nil || s.r.Allowed.Has(node)) && !s.r.Avoided.Has(node)
 }
 
-// single places a whole part in one bin of an index: the one with the lowest common ancestor, then the tightest, then the first.
-// Opportunistic gangs go beside other opportunistic work, away from guaranteed work (HiveD's order for them). With want, only a
-// bin whose ancestor is as low as that will do.
+// single places a whole part in one bin of an index: the one with the lowest common ancestor, then
+// the tightest, then the first. Opportunistic gangs go beside other opportunistic work, away from
+// guaranteed work (HiveD's order for them). With want, only a bin whose ancestor is as low as that
+// will do.
 func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 	ch := &s.c.f.Chains[ci]
 	each := ch.LeavesAt(ch.NodeLevel)
@@ -127,8 +128,8 @@ func (s *search) firstOf(x *binIndex, kind int32, ch *Chain) int32 {
 // maxBins bounds how many bins one packing looks at.
 const maxBins = 8192
 
-// bins returns the bins of an index in which a task of n leaves would fit: the fullest first; for opportunistic gangs those with most
-// opportunistic work first, then with least guaranteed work.
+// bins returns the bins of an index in which a task of n leaves would fit: the fullest first; for
+// opportunistic gangs those with most opportunistic work first, then with least guaranteed work.
 func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	ch := &s.c.f.Chains[ci]
 	counted := s.counted(ci)
@@ -185,7 +186,8 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	return out
 }
 
-// liftedBins appends the VC's bound nodes of a chain of which n leaves can be had only by lifting what does not count as soft.
+// liftedBins appends the VC's bound nodes of a chain of which n leaves can be had only by lifting
+// what does not count as soft.
 func (s *search) liftedBins(out []bin, ci int16, n int32) []bin {
 	s.c.work.Step(len(s.t.marked) / 16)
 	for _, node := range s.t.marked {
@@ -201,8 +203,9 @@ func (s *search) liftedBins(out []bin, ci int16, n int32) []bin {
 	return out
 }
 
-// atMost is how many leaves of some cells of a node are idle, or soft where these may be lifted. A gang can take no more of them,
-// unless that is hidden: so most nodes of a full cluster need no look at their leaves.
+// atMost is how many leaves of some cells of a node are idle, or soft where these may be lifted. A
+// gang can take no more of them, unless that is hidden: so most nodes of a full cluster need no
+// look at their leaves.
 func (s *search) atMost(cells ...CellID) (n int32) {
 	for _, id := range cells {
 		if n += s.c.idle[id]; s.r.Lift != nil {
@@ -212,12 +215,14 @@ func (s *search) atMost(cells ...CellID) (n int32) {
 	return n
 }
 
-// hidden reports whether a gang could take more of a node than counts tell: what is not healthy, or held by others that may be lifted.
+// hidden reports whether a gang could take more of a node than counts tell: what is not healthy, or
+// held by others that may be lifted.
 func (s *search) hidden(node CellID) bool {
 	return !s.r.byCounts() || s.liftsMore() && s.t.lifting[node] == s.t.epoch
 }
 
-// liftsMore reports whether holders may be lifted whose leaves do not count as soft, and notes on which nodes, once.
+// liftsMore reports whether holders may be lifted whose leaves do not count as soft, and notes on
+// which nodes, once.
 func (s *search) liftsMore() bool {
 	r := s.r
 	if s.looked || r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed {

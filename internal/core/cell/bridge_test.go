@@ -6,7 +6,8 @@ func (c *Cluster) Dump() string { return c.dump() }
 // Mood says what a holder is about to do.
 func (c *Cluster) Mood(id AllocID) Mood { return c.allocs[id].mood }
 
-// Overlooked names a node that a search passes without a look at its leaves, though the gang could take more of it than it counts.
+// Overlooked names a node that a search passes without a look at its leaves, though the gang could
+// take more of it than it counts.
 func (c *Cluster) Overlooked(q *Request) (node NodeName, counted, could int32) {
 	t := c.scratch()
 	s := &search{c: c, r: q, t: t}

@@ -169,10 +169,10 @@ func (c *Cluster) Clone() *Cluster {
 	return &d
 }
 
-// The searches for one gang may take gangSteps in a decision, and nodeSteps for each node. Of what is
-// left then, each search for ways to bind cells may take a quarter, and so may asking one holder after the
-// other to give up its guarantee, so that those after it have some. A quarter more is kept for which
-// victims may stay, and for the lowest priority that suffices.
+// The searches for one gang may take gangSteps in a decision, and nodeSteps for each node. Of what
+// is left then, each search for ways to bind cells may take a quarter, and so may asking one holder
+// after the other to give up its guarantee, so that those after it have some. A quarter more is
+// kept for which victims may stay, and for the lowest priority that suffices.
 const (
 	gangSteps = 60_000
 	nodeSteps = 10
@@ -190,8 +190,8 @@ func (c *Cluster) EndBudget(had int64) { c.work.Until(had) }
 // Work counts the steps of the searches in a cluster. A copy begins at 0.
 func (c *Cluster) Work() *budget.Meter { return c.work }
 
-// CountWith lets the steps of a copy count as those of the cluster that it is a copy of, in the same
-// budget. Both must be used by one goroutine.
+// CountWith lets the steps of a copy count as those of the cluster that it is a copy of, in the
+// same budget. Both must be used by one goroutine.
 func (c *Cluster) CountWith(of *Cluster) { c.work = of.work }
 
 // Forest returns the shape, which never changes.

@@ -7,12 +7,12 @@ import (
 
 // Searches in which allocations give up their guarantee.
 
-// DemotedFits reports whether a gang would fit without lifting anybody if the
-// given allocations became opportunistic, in their order; it returns the
-// shortest prefix that suffices, without those that turn out superfluous. One that is
-// tied to another, which stands behind it, stays among them as long as that does. They must not
-// be about to leave, and what the request lifts must not hold the VC's guarantee. Where the steps end
-// first it is some prefix that suffices. The cluster is unchanged.
+// DemotedFits reports whether a gang would fit without lifting anybody if the given allocations
+// became opportunistic, in their order; it returns the shortest prefix that suffices, without those
+// that turn out superfluous. One that is tied to another, which stands behind it, stays among them
+// as long as that does. They must not be about to leave, and what the request lifts must not hold
+// the VC's guarantee. Where the steps end first it is some prefix that suffices. The cluster is
+// unchanged.
 func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	var done []AllocID
 	var res Result

@@ -28,8 +28,8 @@ func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
 	return None, None, None, false
 }
 
-// SettleHealth charges bad hardware, or takes charges back, until nothing is due; it returns how many
-// charges it made. The state's own loop emits an event for each instead.
+// SettleHealth charges bad hardware, or takes charges back, until nothing is due; it returns how
+// many charges it made. The state's own loop emits an event for each instead.
 func (c *Cluster) SettleHealth() (n int) {
 	for {
 		if all := c.Recovered(); all != nil {
@@ -151,9 +151,9 @@ func (c *Cluster) charge(space int32, root RootID, on bool) {
 	}
 }
 
-// Recovered returns a charge that need not be any more: there are enough healthy cells again, or, where
-// it is in use, there would be when it is left. Before it come those of VCs inside its cell, the innermost first:
-// they may be due only because of it, and it holds them.
+// Recovered returns a charge that need not be any more: there are enough healthy cells again, or,
+// where it is in use, there would be when it is left. Before it come those of VCs inside its cell,
+// the innermost first: they may be due only because of it, and it holds them.
 func (c *Cluster) Recovered() []Charge {
 	if len(c.charges) == 0 {
 		return nil
@@ -217,7 +217,8 @@ func (c *Cluster) allAside(all []Charge) (was []Charge, back func()) {
 	return was, func() { undoAll(backs) }
 }
 
-// ChargesInUse returns the charged cells in use of the VCs that lie in the same one as a VC, or around it.
+// ChargesInUse returns the charged cells in use of the VCs that lie in the same one as a VC, or
+// around it.
 func (c *Cluster) ChargesInUse(space int32) (out []CellID) {
 	for i := range c.charges {
 		if ch := c.chargeAt(i); c.Shares(space, ch.Space) && !c.unused(ch.Space, c.rootOf(ch)) {

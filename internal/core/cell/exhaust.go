@@ -105,8 +105,9 @@ func (s *search) enough(ci int16, p *part) bool {
 	return true
 }
 
-// roomFor is enough for n tasks of a size. It counts how many leaves each of them would need of cells below node level that are not
-// bound, and gives these to those that need the fewest: cells of one level are as good as bound then, all at once.
+// roomFor is enough for n tasks of a size. It counts how many leaves each of them would need of
+// cells below node level that are not bound, and gives these to those that need the fewest: cells
+// of one level are as good as bound then, all at once.
 func (s *search) roomFor(ci int16, size, n int32) bool {
 	ch, small, whole := &s.c.f.Chains[ci], int32(0), int32(0)
 	for l := Level(1); l <= ch.Top; l++ {
@@ -149,8 +150,8 @@ func (s *search) roomFor(ci int16, size, n int32) bool {
 	return n <= 0
 }
 
-// bindAndTry binds one more cell, inside of cells that are bound for the containers, and goes on from there, unless it has been
-// there.
+// bindAndTry binds one more cell, inside of cells that are bound for the containers, and goes on
+// from there, unless it has been there.
 func (s *search) bindAndTry(ci int16, p *part, outer []Bind, id CellID) bool {
 	mark := len(s.bound)
 	bound := s.bindInside(outer, id)
@@ -308,8 +309,9 @@ func (s *search) growable(ci int16) bool {
 	return false
 }
 
-// inVC places one part in the VC's cells of one chain: in those that are bound when no fresh one could be better, else binding more
-// and more of the others, one cell for each task where that will do, else several side by side.
+// inVC places one part in the VC's cells of one chain: in those that are bound when no fresh one
+// could be better, else binding more and more of the others, one cell for each task where that will
+// do, else several side by side.
 func (s *search) inVC(ci int16, p *part) bool {
 	grows := s.growable(ci)
 	if s.r.Lift == nil && s.packBound(ci, p, grows) {

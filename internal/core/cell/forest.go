@@ -153,7 +153,8 @@ func (f *Forest) Part(l LeafID) int32 { return f.part[l] }
 // ChainOf returns the chain of a leaf.
 func (f *Forest) ChainOf(l LeafID) *Chain { return &f.Chains[f.Cells[f.Leaves[l]].Chain] }
 
-// FindPart returns the leaf that is one part of a device of a node, or None; a whole device is its part 0.
+// FindPart returns the leaf that is one part of a device of a node, or None; a whole device is its
+// part 0.
 func (f *Forest) FindPart(n NodeName, sku TypeName, device, part int32) LeafID {
 	i := f.NodeIndex(n)
 	if i == None {

@@ -7,8 +7,8 @@ import (
 	"github.com/combsched/comb/internal/base/collections"
 )
 
-// binKey is, in the order of idle, wide and soft, what bins must have in common to be equally good, wherever they are:
-// idle leaves, the most idle leaves of any cell at the three levels below the
+// binKey is, in the order of idle, wide and soft, what bins must have in common to be equally good,
+// wherever they are: idle leaves, the most idle leaves of any cell at the three levels below the
 // node, and leaves that a guaranteed gang could have by lifting opportunistic work.
 type binKey struct {
 	idle, soft int32

@@ -40,8 +40,9 @@ func (s *search) narrowest(ci int16) int32 {
 	return wide
 }
 
-// join binds several cells below node level inside one node, so that a task fits that none of them could hold: quotas below the node
-// combine where they are adjacent. It reports whether it bound any.
+// join binds several cells below node level inside one node, so that a task fits that none of them
+// could hold: quotas below the node combine where they are adjacent. It reports whether it bound
+// any.
 func (s *search) join(ci int16, p *part) bool {
 	ch := &s.c.f.Chains[ci]
 	least, holed := s.narrowest(ci), s.holed(ci)
@@ -102,9 +103,10 @@ type nodeRoom struct {
 	serves int32 // leaves of the part's tasks
 }
 
-// joinable lists the nodes in which the VC has parts, or could have some: those that serve most of a part first, and of these the
-// tightest: those with least that is idle, since how many cells the VC's container has left does not say how full a node is. What it
-// returns is good until it is called again.
+// joinable lists the nodes in which the VC has parts, or could have some: those that serve most of
+// a part first, and of these the tightest: those with least that is idle, since how many cells the
+// VC's container has left does not say how full a node is. What it returns is good until it is
+// called again.
 func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	ch := &s.c.f.Chains[ci]
 	all := s.t.rooms[:0]
@@ -137,8 +139,9 @@ func (s *search) ownRoom(ch *Chain, node CellID) int32 {
 	return s.newBin(node, x.parts[i].cells).avail
 }
 
-// freeRoom is what the gang could take of a node's cells that are free to bind: in free cells of the VC's container, and in cells
-// that it could get around them; and what it could if the container had as many of these as it liked.
+// freeRoom is what the gang could take of a node's cells that are free to bind: in free cells of
+// the VC's container, and in cells that it could get around them; and what it could if the
+// container had as many of these as it liked.
 func (s *search) freeRoom(ch *Chain, node CellID) (room, idle int32) {
 	up := s.c.spaces[s.r.Space].Parent
 	if s.c.openable(up, node) {
@@ -209,7 +212,8 @@ func (c *Cluster) openable(space int32, id CellID) bool {
 	return false
 }
 
-// fillNode binds cells inside a node, large ones first, until they have room for n leaves; it returns how much they got.
+// fillNode binds cells inside a node, large ones first, until they have room for n leaves; it
+// returns how much they got.
 func (s *search) fillNode(ch *Chain, in nodeRoom, n int32) int32 {
 	node, got := in.node, in.own
 	unbound := s.c.spaces[s.r.Space].unbound

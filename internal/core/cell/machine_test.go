@@ -266,8 +266,8 @@ func (m *machine) place(t *rapid.T, q *cell.Request) (cell.Result, bool) {
 	return res, ok
 }
 
-// overlooks checks that no node is passed over of which a gang could take more than is idle or soft there, whatever else may
-// be stopped for it.
+// overlooks checks that no node is passed over of which a gang could take more than is idle or soft
+// there, whatever else may be stopped for it.
 func (m *machine) overlooks(t *rapid.T, q *cell.Request) {
 	more := *q
 	more.Lift = &cell.Lift{Opportunistic: true, Below: q.Priority, Also: func(id cell.AllocID) bool { return id%3 == 0 }}

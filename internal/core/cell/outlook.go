@@ -107,8 +107,8 @@ func (c *Cluster) PlaceInstead(id AllocID, r *Request) (Result, bool) {
 	return c.Place(r)
 }
 
-// Withdrawn takes promises out of the picture, with the preassigned cells that are bound for them alone. It returns what brings
-// them back while nothing else has changed.
+// Withdrawn takes promises out of the picture, with the preassigned cells that are bound for them
+// alone. It returns what brings them back while nothing else has changed.
 func (c *Cluster) Withdrawn(promised []AllocID) (back func()) {
 	again := c.kept(promised)
 	for _, id := range promised {

@@ -50,8 +50,9 @@ func (s *search) take(index int32, leaves []LeafID) {
 	s.placed = append(s.placed, placedTask{index, leaves})
 }
 
-// choose assigns each task of a part to a bin: in the fewest bins, then under the lowest common ancestor, then in the first bins of
-// the given order. It returns how many bins it uses and the level of their common ancestor, one above the top when there is none.
+// choose assigns each task of a part to a bin: in the fewest bins, then under the lowest common
+// ancestor, then in the first bins of the given order. It returns how many bins it uses and the
+// level of their common ancestor, one above the top when there is none.
 func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level, ok bool) {
 	if len(bins) == 0 {
 		return nil, 0, 0, false

@@ -11,10 +11,11 @@ type Sample struct {
 // scanMost bounds how many cells Samples reads of those that are free in one chain.
 const scanMost = 1024
 
-// Samples returns node-level cells with idle leaves that a VC may reach: of every class of its bound nodes,
-// and then of nodes on which its unbound cells could be bound, up to so many. What it costs grows with the
-// classes, not with the nodes. They come in the order of the VC's own preassigned cells, never in the
-// cluster's, and no more that is free than the VC has unbound: so what is seen is the same wherever other VCs are.
+// Samples returns node-level cells with idle leaves that a VC may reach: of every class of its
+// bound nodes, and then of nodes on which its unbound cells could be bound, up to so many. What it
+// costs grows with the classes, not with the nodes. They come in the order of the VC's own
+// preassigned cells, never in the cluster's, and no more that is free than the VC has unbound: so
+// what is seen is the same wherever other VCs are.
 func (c *Cluster) Samples(space int32, each int) []Sample {
 	g := sampling{c: c, space: space, each: each}
 	for ci := range c.f.Chains {
@@ -32,8 +33,9 @@ type sampling struct {
 	space int32
 	each  int
 	out   []Sample
-	// Of the chain whose free cells are read: where these begin in out, how many cells more are read, how many leaves
-	// the VC's unbound cells come to, and how many of these no cell that is wholly idle was read for.
+	// Of the chain whose free cells are read: where these begin in out, how many cells more are
+	// read, how many leaves the VC's unbound cells come to, and how many of these no cell that is
+	// wholly idle was read for.
 	from, scan    int
 	unbound, left int32
 }
@@ -60,7 +62,8 @@ func (g *sampling) bound(ci int) {
 	g.parts(ch, x.parts[:min(len(x.parts), scanMost)])
 }
 
-// parts reads nodes of which the VC has bound no more than parts, up to so many of each number of idle leaves.
+// parts reads nodes of which the VC has bound no more than parts, up to so many of each number of
+// idle leaves.
 func (g *sampling) parts(ch *Chain, parts []partBin) {
 	from := len(g.out)
 	for i := range parts {
@@ -74,8 +77,8 @@ func (g *sampling) parts(ch *Chain, parts []partBin) {
 	}
 }
 
-// open reads cells of a chain that are free in the containers around the VC and large enough for the
-// smallest of its cells that are not bound.
+// open reads cells of a chain that are free in the containers around the VC and large enough for
+// the smallest of its cells that are not bound.
 func (g *sampling) open(ci int) {
 	ch, lowest := &g.c.f.Chains[ci], Level(0)
 	g.from, g.scan, g.unbound = len(g.out), scanMost, 0

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// What a VC sees of its nodes, and in which order, is the same alone on its cells and beside others, wherever
-// these are: the nodes in its cells in its own order, then as many free ones as it has cells that are not bound.
+// What a VC sees of its nodes, and in which order, is the same alone on its cells and beside
+// others, wherever these are: the nodes in its cells in its own order, then as many free ones as it
+// has cells that are not bound.
 func TestSamplesAreTheVCsOwn(t *testing.T) {
 	for others := range int32(6) {
 		alone, shared := mustNew(t, small(1, quota(3, 2))), mustNew(t, small(4, quota(3, 2), quota(3, 6)))
@@ -54,8 +55,8 @@ func TestSamplesAreTheVCsOwn(t *testing.T) {
 	}
 }
 
-// Of a node of which a VC has parts it sees these, and what is free there for others of its cells; what
-// others have on it is not counted.
+// Of a node of which a VC has parts it sees these, and what is free there for others of its cells;
+// what others have on it is not counted.
 func TestSamplesOfParts(t *testing.T) {
 	c := mustNew(t, small(1, quota(2, 2), quota(2, 1)))
 	for space := int32(1); space <= 2; space++ {

@@ -37,8 +37,8 @@ type Request struct {
 	// Lift says which holders may be made to leave; nil is none. Leaves that
 	// were promised to somebody are never taken.
 	Lift *Lift
-	// Spared names holders of which Lift may not make any leave, and whose leaves this gang may not have though they
-	// leave: they stand before it. nil is none.
+	// Spared names holders of which Lift may not make any leave, and whose leaves this gang may not
+	// have though they leave: they stand before it. nil is none.
 	Spared func(AllocID) bool
 	// Cost orders holders that may be lifted: the least is lifted first. nil is zero.
 	Cost func(AllocID) Cost
@@ -61,7 +61,8 @@ type Lift struct {
 	Also func(AllocID) bool
 }
 
-// byCounts reports whether counts of cells bound what it can take where no more may be lifted than is soft.
+// byCounts reports whether counts of cells bound what it can take where no more may be lifted than
+// is soft.
 func (r *Request) byCounts() bool { return r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse }
 
 // allows reports whether an allocation may be lifted for a VC.

@@ -18,15 +18,16 @@ type Shifting struct {
 	Idle, Needs func(space int32, chain int16) bool
 	// Fits reports whether the gang would find cells. It is asked while charges are elsewhere.
 	Fits func() bool
-	// Helps is said by Shift: without the charges the gang would find cells; and Tries, how often it
-	// asked, where as many ways to bind cells as tryBinds count as one more.
+	// Helps is said by Shift: without the charges the gang would find cells; and Tries, how often
+	// it asked, where as many ways to bind cells as tryBinds count as one more.
 	Helps bool
 	Tries int
 }
 
-// shiftTries bounds how often Fits is asked for one gang, as Tries counts; shiftCells is to how many other
-// cells a charge may go in its VC, those with fewest bad leaves; pushMost is how many charges
-// are tried elsewhere though they might stay, and up to searchMost are tried at every place.
+// shiftTries bounds how often Fits is asked for one gang, as Tries counts; shiftCells is to how
+// many other cells a charge may go in its VC, those with fewest bad leaves; pushMost is how many
+// charges are tried elsewhere though they might stay, and up to searchMost are tried at every
+// place.
 const (
 	shiftTries = 128
 	tryBinds   = 16
@@ -60,13 +61,14 @@ type taking struct {
 	chain int16
 }
 
-// Shift looks how charges could lie so that a waiting gang finds cells. Those of its VC, of
-// those around it and of all inside these are taken away; who finds nothing even then is in want
-// of other things. Then they are made again, as many as are due: where they were; else on another
-// bad cell, for the same VC; else for another VC of the same container that does not need such
-// cells, or in which the gang itself waits. Where that does not do, those of VCs in which nobody waits
-// change places, too. Without its own charge a VC with children has only healthy cells for these, and binds no
-// bad one: so those inside it alone are tried as well. The cluster is unchanged afterwards.
+// Shift looks how charges could lie so that a waiting gang finds cells. Those of its VC, of those
+// around it and of all inside these are taken away; who finds nothing even then is in want of other
+// things. Then they are made again, as many as are due: where they were; else on another bad cell,
+// for the same VC; else for another VC of the same container that does not need such cells, or in
+// which the gang itself waits. Where that does not do, those of VCs in which nobody waits change
+// places, too. Without its own charge a VC with children has only healthy cells for these, and
+// binds no bad one: so those inside it alone are tried as well. The cluster is unchanged
+// afterwards.
 func (c *Cluster) Shift(ask *Shifting) (Shift, bool) {
 	for _, which := range []struct{ idle, inner bool }{{}, {inner: true}, {idle: true}} {
 		s := shifting{Shifting: ask, c: c, home: c.outermost(ask.Space), stuck: None, pushed: None}
@@ -242,9 +244,9 @@ func (s *shifting) sooner() bool {
 	return true
 }
 
-// push has all charges made again with the next one elsewhere, for another VC or else on another cell,
-// though it might stay: so one of those after it may find the place that there was none for. It
-// reports false after the last, or after so many.
+// push has all charges made again with the next one elsewhere, for another VC or else on another
+// cell, though it might stay: so one of those after it may find the place that there was none for.
+// It reports false after the last, or after so many.
 func (s *shifting) push() bool {
 	s.unmake(0)
 	if s.pushed < 0 {
@@ -307,7 +309,8 @@ func (s *shifting) search(i int) bool {
 	return false
 }
 
-// others lists the other cells for a charge of its VC; one that is pushed changes no places with a like one.
+// others lists the other cells for a charge of its VC; one that is pushed changes no places with a
+// like one.
 func (s *shifting) others(i int) []CellID {
 	was := s.was[i]
 	level := s.c.rootOf(was).Level
@@ -533,8 +536,8 @@ func (s *shifting) next() (Charge, bool) {
 	return Charge{space, root, id}, due
 }
 
-// bears reports whether a charge may be made that was not there: around the gang where it harms nobody,
-// inside one that went elsewhere, or where nobody waits.
+// bears reports whether a charge may be made that was not there: around the gang where it harms
+// nobody, inside one that went elsewhere, or where nobody waits.
 func (s *shifting) bears(ch Charge) bool {
 	if s.c.outermost(ch.Space) == s.home {
 		return !s.harms(ch)
@@ -543,8 +546,8 @@ func (s *shifting) bears(ch Charge) bool {
 	return inside || s.Idle(ch.Space, s.c.rootOf(ch).Chain)
 }
 
-// harms reports whether a charge takes cells from a VC beside the gang's, within the same one, in which
-// somebody waits who could find some.
+// harms reports whether a charge takes cells from a VC beside the gang's, within the same one, in
+// which somebody waits who could find some.
 func (s *shifting) harms(ch Charge) bool {
 	return s.c.outermost(ch.Space) == s.home && !s.c.within(s.Space, ch.Space) && s.needs[taking{ch.Space, s.c.rootOf(ch).Chain}] && !s.like(ch)
 }

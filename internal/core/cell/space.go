@@ -6,18 +6,16 @@ import (
 	"slices"
 )
 
-// Space is a part of the cluster: the physical cluster, whose roots are the
-// top-level cells, or what is whole in them, or a VC, whose roots (its preassigned cells) bind to cells of
-// the space that it is part of while they are in use. A VC with child VCs is
-// there twice: as a container, which the children divide, and as the VC whose
-// jobs use what no child has.
+// Space is a part of the cluster: the physical cluster, whose roots are the top-level cells, or
+// what is whole in them, or a VC, whose roots (its preassigned cells) bind to cells of the space
+// that it is part of while they are in use. A VC with child VCs is there twice: as a container,
+// which the children divide, and as the VC whose jobs use what no child has.
 //
-// Of a container, free holds by slot (chain and level) the cells that no child
-// has, maximally merged and sorted; they lie in its bound roots. owed counts the
-// children's roots that are not bound. The safety invariant, at every chain and
-// level: what is free, or can be split off, or would come with a root that is not
-// bound yet, covers what is owed (HiveD, OSDI'20, section 4); and the same for
-// healthy cells, as soon as what is missing is charged to VCs (see Doom).
+// Of a container, free holds by slot (chain and level) the cells that no child has, maximally
+// merged and sorted; they lie in its bound roots. owed counts the children's roots that are not
+// bound. The safety invariant, at every chain and level: what is free, or can be split off, or
+// would come with a root that is not bound yet, covers what is owed (HiveD, OSDI'20, section 4);
+// and the same for healthy cells, as soon as what is missing is charged to VCs (see Doom).
 type Space struct {
 	Name    VCName // "" is the physical cluster
 	Parent  int32  // the container that it is part of, None for the physical cluster

@@ -170,7 +170,8 @@ func FilePattern(pattern string) (head, tail string, first int64, each bool) {
 	return head, tail, first, true
 }
 
-// DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device by device; zero is that they are not.
+// DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device by
+// device; zero is that they are not.
 type DRA struct {
 	Class     string `json:"class"`     // of devices, that claims ask for
 	Driver    string `json:"driver"`    // that publishes them
@@ -194,7 +195,8 @@ type LevelSpec struct {
 	IsNode bool     `json:"is_node,omitempty"`
 }
 
-// ChainSpec is the path of types of one top-level cell type, leaf first: Levels[0] is level 1. Exactly one level is the node level.
+// ChainSpec is the path of types of one top-level cell type, leaf first: Levels[0] is level 1.
+// Exactly one level is the node level.
 type ChainSpec struct {
 	Name   ChainName   `json:"name"`
 	Levels []LevelSpec `json:"levels"`

@@ -2,8 +2,9 @@ package cell
 
 import "slices"
 
-// trim makes a set of victims irredundant: it drops them, the dearest first, as long as the gang still fits, while those that leave
-// anyway are off their leaves. Whoever is needed while others leave is needed when some of these stay: one round is enough.
+// trim makes a set of victims irredundant: it drops them, the dearest first, as long as the gang
+// still fits, while those that leave anyway are off their leaves. Whoever is needed while others
+// leave is needed when some of these stay: one round is enough.
 func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	victims := c.staying(res.Victims)
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
@@ -53,7 +54,8 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	return res
 }
 
-// maySpare reports whether by numbers, of leaves and node by node, one of some victims may stay if all that is soft leaves.
+// maySpare reports whether by numbers, of leaves and node by node, one of some victims may stay if
+// all that is soft leaves.
 func (c *Cluster) maySpare(r *Request, victims []AllocID, spare slack) bool {
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
 	if len(may) == 0 {
@@ -70,8 +72,9 @@ func (c *Cluster) maySpare(r *Request, victims []AllocID, spare slack) bool {
 	return ok
 }
 
-// cheaper puts cheaper holders in the place of victims, the dearest of these first: they were looked for on some of the nodes, and
-// others may do as well. Of more leaves than maxPriced it looks at so many, evenly spread.
+// cheaper puts cheaper holders in the place of victims, the dearest of these first: they were
+// looked for on some of the nodes, and others may do as well. Of more leaves than maxPriced it
+// looks at so many, evenly spread.
 func (c *Cluster) cheaper(r *Request, res Result) Result {
 	victims := c.holdersOf(res.Placement)
 	if len(victims) == 0 { // all proved superfluous
@@ -138,7 +141,8 @@ func (k *room) at(c *Cluster, node CellID) int32 {
 	return c.idle[node]
 }
 
-// rooms counts what is idle on the nodes that a gang could use, as it is now, with soft also what is that.
+// rooms counts what is idle on the nodes that a gang could use, as it is now, with soft also what
+// is that.
 func (c *Cluster) rooms(r *Request, soft bool) []room {
 	var out []room
 	for _, m := range r.Members {

@@ -22,9 +22,9 @@ func (c *Cluster) Upgradable(id AllocID) ([]Bind, bool) {
 	return c.around(a.Space, &a.Placement)
 }
 
-// Regain finds preassigned cells of a VC around the leaves of tasks that were started with a guarantee and lost it
-// to an older configuration: in the pinned cells that they asked for, or outside of all. None are needed where no leaf is
-// left.
+// Regain finds preassigned cells of a VC around the leaves of tasks that were started with a
+// guarantee and lost it to an older configuration: in the pinned cells that they asked for, or
+// outside of all. None are needed where no leaf is left.
 func (c *Cluster) Regain(vc int32, p *Placement, started []Started) ([]Bind, bool) {
 	if !slices.ContainsFunc(p.Tasks, func(t Task) bool { return len(t.Leaves) > 0 }) {
 		return nil, true

@@ -1,5 +1,6 @@
 // Package exit says what the end of a task means: whose doing it was, which side must act, and
-// whether another try is worth it. It holds one table, which docs/exit-codes.md shows. It must not know what a job is.
+// whether another try is worth it. It holds one table, which docs/exit-codes.md shows. It must not
+// know what a job is.
 package exit
 
 import (
@@ -89,8 +90,8 @@ func (v Verdict) Free(tries int32) bool {
 	return (v.Retry == Always || v.Retry == Delayed) && (v.Budget == 0 || tries < v.Budget)
 }
 
-// Final is the side that must act, and what is to be done, once no other try follows: the job has ended. What a rule of the
-// cluster file told to do stays.
+// Final is the side that must act, and what is to be done, once no other try follows: the job has
+// ended. What a rule of the cluster file told to do stays.
 func Final(a Actor, r Retry, next string) (Actor, Retry, string) {
 	if r != Never && strings.HasPrefix(next, again) {
 		if next = "it is not tried again: tell an administrator, then submit the job again"; a != Administrator {

@@ -115,7 +115,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestMatchCompilesNothing: expressions are compiled when rules are made ready, and not at each end they are held to.
+// TestMatchCompilesNothing: expressions are compiled when rules are made ready, and not at each end
+// they are held to.
 func TestMatchCompilesNothing(t *testing.T) {
 	var rules []Rule
 	for range 100 {

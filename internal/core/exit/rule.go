@@ -5,7 +5,8 @@ import (
 	"regexp"
 )
 
-// Rule is a line of the cluster file: what an end means whose task failed by itself. All that it names must fit.
+// Rule is a line of the cluster file: what an end means whose task failed by itself. All that it
+// names must fit.
 type Rule struct {
 	From   int32  `json:"from,omitempty"`   // exit codes From to To; 0 is any failure
 	To     int32  `json:"to,omitempty"`     //
@@ -30,8 +31,8 @@ type compiled struct {
 	log *regexp.Regexp // nil is any
 }
 
-// Compile makes rules ready, in their order, once for all ends to which they will be held. A rule whose expression is
-// none fits nothing: expressions were checked when the file was read.
+// Compile makes rules ready, in their order, once for all ends to which they will be held. A rule
+// whose expression is none fits nothing: expressions were checked when the file was read.
 func Compile(rules []Rule) Matcher {
 	var m Matcher
 	for _, r := range rules {
@@ -47,8 +48,8 @@ func Compile(rules []Rule) Matcher {
 	return m
 }
 
-// Match returns what the first rule says that fits an end; nil where none does, or where the end is no failure of the
-// task's own.
+// Match returns what the first rule says that fits an end; nil where none does, or where the end is
+// no failure of the task's own.
 func (m Matcher) Match(s Seen) *Ruling {
 	if s.Cause != "" || s.Code == 0 {
 		return nil
@@ -97,8 +98,8 @@ func Changes(before, after []Rule) []string {
 	return []string{fmt.Sprintf("exit rules: %d -> %d, for ends from then on", len(before), len(after))}
 }
 
-// Delay spreads retries after a conflict over 60 to 900 seconds, by the number of what waits and its try instead of a
-// random number.
+// Delay spreads retries after a conflict over 60 to 900 seconds, by the number of what waits and
+// its try instead of a random number.
 func Delay(waiter int64, retry int32) int64 {
 	x := uint64(waiter)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
 	x ^= x >> 31

@@ -6,7 +6,8 @@ import (
 	"github.com/combsched/comb/internal/core/exit"
 )
 
-// A task's end is told by what ended it: a signal, the platform, or itself; with what is known beside it.
+// A task's end is told by what ended it: a signal, the platform, or itself; with what is known
+// beside it.
 func TestWords(t *testing.T) {
 	for _, c := range []struct {
 		seen exit.Seen

@@ -31,7 +31,8 @@ type Config struct {
 	HalfLife Duration `json:"half_life,omitempty"`
 	// Throughputs is what was measured offline of how fast models run, in order, no entry twice.
 	Throughputs []Throughput `json:"throughputs,omitempty"`
-	// Storages that jobs may name, and what groups may do, by name and VC: the core only carries them.
+	// Storages that jobs may name, and what groups may do, by name and VC: the core only carries
+	// them.
 	Storages []Storage      `json:"storages,omitempty"`
 	Access   []access.Grant `json:"access,omitempty"`
 	// ExitRules say what ends mean, before the table that is built in.
@@ -61,12 +62,15 @@ type VCConfig struct {
 	Users *UserLimits `json:"users,omitempty"`
 	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
 	Weight int64 `json:"weight,omitempty"`
-	// Lending says whether opportunistic jobs of other VCs may have what this one does not use: "" and "idle", or "none".
+	// Lending says whether opportunistic jobs of other VCs may have what this one does not use: ""
+	// and "idle", or "none".
 	Lending string `json:"lending,omitempty"`
-	// Namespace is that of Kubernetes in which tasks of the VC, and of those inside it, become pods; "" is that of the VC that it is inside of, or
-	// the server's own. The core only carries it.
+	// Namespace is that of Kubernetes in which tasks of the VC, and of those inside it, become
+	// pods; "" is that of the VC that it is inside of, or the server's own. The core only carries
+	// it.
 	Namespace string `json:"namespace,omitempty"`
-	// InfiniBand is that tasks of the VC, and of those inside it, may have devices of networks with RDMA. The core only carries it.
+	// InfiniBand is that tasks of the VC, and of those inside it, may have devices of networks with
+	// RDMA. The core only carries it.
 	InfiniBand bool `json:"infiniband,omitempty"`
 }
 
@@ -209,11 +213,13 @@ const (
 	PlaceSpread = "spread"
 )
 
-// Whether a VC lends its idle cells to opportunistic jobs of others (VCConfig.Lending). By default it does.
+// Whether a VC lends its idle cells to opportunistic jobs of others (VCConfig.Lending). By default
+// it does.
 const (
 	LendIdle    = "idle"
 	LendNothing = "none"
 )
 
-// ownSpace is the namespace of a VC that names none, in words: what it is depends on the server, and on the VC that it is inside of.
+// ownSpace is the namespace of a VC that names none, in words: what it is depends on the server,
+// and on the VC that it is inside of.
 const ownSpace = "none of its own"

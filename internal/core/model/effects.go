@@ -69,13 +69,14 @@ type RunningEffect struct {
 	Lost       int32       `json:"lost,omitempty"`           // leaves that the configuration lacks
 	Already    bool        `json:"already,omitempty"`        // it drains there as before
 	Never      string      `json:"never,omitempty"`          // why it could not start again, and could before
-	// Cause and For say why it is stopped, and for which job; For also which one takes its guarantee.
+	// Cause and For say why it is stopped, and for which job; For also which one takes its
+	// guarantee.
 	Cause string     `json:"cause,omitempty"`
 	For   *JobCalled `json:"for,omitempty"`
 	// Lender is the virtual cluster whose cells it has, which lends nothing any more.
 	Lender cell.VCName `json:"lender,omitempty"`
-	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices: a stop
-	// loses that much work unless it saves in its grace.
+	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices: a
+	// stop loses that much work unless it saves in its grace.
 	Unsaved Duration `json:"unsaved,omitempty"`
 	Devices int32    `json:"devices,omitempty"`
 	// ZeroEnds is why its gang is done if it ends with exit code 0 when it is told to stop.
@@ -145,7 +146,8 @@ func (p *ConfigPlan) Demote(id AttemptID, by *JobCalled) {
 	}
 }
 
-// Upgrade says of an attempt that it has its guarantee back: one that only the configuration took keeps it.
+// Upgrade says of an attempt that it has its guarantee back: one that only the configuration took
+// keeps it.
 func (p *ConfigPlan) Upgrade(id AttemptID) {
 	r := p.Find(id)
 	if r == nil {

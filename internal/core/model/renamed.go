@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Renamed names virtual clusters that are probably those of another name that are gone: they have the very same cells. The file does
-// not say so, and their jobs would be left behind.
+// Renamed names virtual clusters that are probably those of another name that are gone: they have
+// the very same cells. The file does not say so, and their jobs would be left behind.
 func (p *ConfigPlan) Renamed() (texts []string) {
 	for i := range p.VCs {
 		now := &p.VCs[i]

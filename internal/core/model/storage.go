@@ -20,7 +20,8 @@ func StorageVariable(name string) string {
 // Storage is one entry of "storages" in the cluster file.
 type Storage struct {
 	Name string `json:"name"`
-	// Folder is an absolute path, the same on each node; with a claim a path in it, "" for all of it.
+	// Folder is an absolute path, the same on each node; with a claim a path in it, "" for all of
+	// it.
 	Folder string `json:"folder"`
 	// Claim is the name of a PersistentVolumeClaim, on Kubernetes alone.
 	Claim string `json:"claim,omitempty"`
@@ -45,7 +46,8 @@ func UserFolder(user string) (string, error) {
 	return user, nil
 }
 
-// Of refuses storages that are not of the kind that a server can give its tasks: claims on Kubernetes, folders elsewhere.
+// Of refuses storages that are not of the kind that a server can give its tasks: claims on
+// Kubernetes, folders elsewhere.
 func CheckStorages(list []Storage, claims bool) error {
 	for _, s := range list {
 		switch {
@@ -78,7 +80,8 @@ func VCsWithin(all []cell.VCSpec, name cell.VCName) (vcs []cell.VCName) {
 	}
 }
 
-// For says whether jobs of a virtual cluster may use it; vcs are that one and those that it is inside of.
+// For says whether jobs of a virtual cluster may use it; vcs are that one and those that it is
+// inside of.
 func (s *Storage) For(vcs []cell.VCName) bool {
 	return len(s.VCs) == 0 || slices.ContainsFunc(vcs, func(vc cell.VCName) bool { return slices.Contains(s.VCs, vc) })
 }

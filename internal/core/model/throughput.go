@@ -12,7 +12,8 @@ const (
 	MaxRate        = int64(1) << 50
 )
 
-// CheckThroughputs says what is wrong with a table of throughputs, of which none is on more GPUs than most.
+// CheckThroughputs says what is wrong with a table of throughputs, of which none is on more GPUs
+// than most.
 func CheckThroughputs(list []Throughput, most int32) error {
 	if len(list) > MaxThroughputs {
 		return fmt.Errorf("the table of throughputs has %d entries, more than %d", len(list), MaxThroughputs)

@@ -158,8 +158,9 @@ type Reason struct {
 type Estimate struct {
 	Earliest Time `json:"earliest,omitempty"` // 0: not known
 	Latest   Time `json:"latest,omitempty"`   // 0: not known
-	// Confidence is in how many of 100 cases it starts within that range; 0 where the range rests on
-	// what jobs declare alone. AtLatest is then when it starts if all run to what they declare; 0 is not known.
+	// Confidence is in how many of 100 cases it starts within that range; 0 where the range rests
+	// on what jobs declare alone. AtLatest is then when it starts if all run to what they declare;
+	// 0 is not known.
 	Confidence int32 `json:"confidence,omitempty"`
 	AtLatest   Time  `json:"at_latest,omitempty"`
 	// Basis says in words what the times rest on, Unknown why one is missing.

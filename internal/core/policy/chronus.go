@@ -272,8 +272,8 @@ func (l *look) keyNow(g *sched.GangView) sched.Key {
 }
 
 // placeNow is the place of a gang that runs, or was promised cells. Who may be forced in has it by
-// its service, late or not: else another that is forced in would take its cells, and it the other's.
-// Who outran its estimate may need any time.
+// its service, late or not: else another that is forced in would take its cells, and it the
+// other's. Who outran its estimate may need any time.
 func (l *look) placeNow(g *sched.GangView) sched.Key {
 	if r := readRecord(g.Note); l.forces && r.kind == demoted && l.endsWithin(g, &r) && (g.Started == 0 || l.remains(g) > 1) {
 		return l.Key(g)

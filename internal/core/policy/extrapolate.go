@@ -16,20 +16,21 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// How long a job takes elsewhere than where it was measured, or than what it declares: on
-// another number of GPUs, or on another type. Chronus profiles on one and two nodes and
-// extrapolates; here the offline model says what speeds are to each other (throughput.go of
-// sched), and where it knows nothing, speed is taken to be linear in GPUs and the same on
-// every type. What was extrapolated from what is part of the job's note:
+// How long a job takes elsewhere than where it was measured, or than what it declares: on another
+// number of GPUs, or on another type. Chronus profiles on one and two nodes and extrapolates; here
+// the offline model says what speeds are to each other (throughput.go of sched), and where it knows
+// nothing, speed is taken to be linear in GPUs and the same on every type. What was extrapolated
+// from what is part of the job's note:
 //
 //	takes 1500s on 4 a100: 0.250 of 6000s on 2 v100 (measured), by the throughputs of its model
 //
 // and where that is longer than a note may say
 //
-//	takes forever on 4 a100: by the rate to 6000s on 2 v100 (measured), by the throughputs of its model
+//	takes forever on 4 a100: by the rate to 6000s on 2 v100 (measured), by the throughputs of
+//	its model
 //
-// What it ran elsewhere, or with fewer members, counts as much as it did there, which the
-// note sums up whenever that changes:
+// What it ran elsewhere, or with fewer members, counts as much as it did there, which the note sums
+// up whenever that changes:
 //
 //	did 30s of that by 120s, then on 4 GPUs
 

@@ -20,10 +20,11 @@ import (
 //	holds OPTION SKU LEASES       and it holds the one that runs
 //	profiles SKU                  it is measured
 //
-// each, once it was in the profiler's pool, behind "measured SECONDSs; ", with 0 where
-// nothing came out, or "measured SECONDSs on GPUS SKU; " where it might be otherwise elsewhere;
-// then what was extrapolated from that, or from what it declares, and "; " (extrapolate.go). And of the VC, for each priority, PRIORITY LEASE: what the plan for the
-// lease says, and profiler: what profiles cost.
+// each, once it was in the profiler's pool, behind "measured SECONDSs; ", with 0 where nothing came
+// out, or "measured SECONDSs on GPUS SKU; " where it might be otherwise elsewhere; then what was
+// extrapolated from that, or from what it declares, and "; " (extrapolate.go). And of the VC, for
+// each priority, PRIORITY LEASE: what the plan for the lease says, and profiler: what profiles
+// cost.
 
 // kind is what a note says.
 type kind uint8

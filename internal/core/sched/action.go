@@ -13,8 +13,9 @@ type Action struct {
 	Start *Start
 	// Rotation is set when the tasks of an attempt that runs must follow it from now on.
 	Rotation *model.Rotation
-	// Lost are tasks, by ordinal, that count as ended by the loss of their node, also where only a user says so: what
-	// is left of them must end before their node is told to be up again, and nothing is told of it.
+	// Lost are tasks, by ordinal, that count as ended by the loss of their node, also where only a
+	// user says so: what is left of them must end before their node is told to be up again, and
+	// nothing is told of it.
 	Lost []int32
 	// Grace is how long a stop waits between asking and killing.
 	Grace model.Duration

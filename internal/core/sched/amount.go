@@ -298,8 +298,8 @@ func fullNodes(s *State, j *job, g int) string {
 	return strings.TrimPrefix(nodesText(j.spec, "its "), " ")
 }
 
-// freeOn counts what is free to a gang on each node, in order of the nodes, with what could be bound
-// there; exact is false where more could be bound than its VC has cells.
+// freeOn counts what is free to a gang on each node, in order of the nodes, with what could be
+// bound there; exact is false where more could be bound than its VC has cells.
 func freeOn(s *State, j *job, g int) (on []lie, exact bool) {
 	f := s.cl.Forest()
 	add := func(node, free int32) {
@@ -338,8 +338,8 @@ func freeOn(s *State, j *job, g int) (on []lie, exact bool) {
 	return out, exact
 }
 
-// unboundOn adds where cells of a gang's VC could be bound that are not yet, and reports whether all
-// of these places are taken then.
+// unboundOn adds where cells of a gang's VC could be bound that are not yet, and reports whether
+// all of these places are taken then.
 func unboundOn(s *State, j *job, g int, add func(node, free int32)) (exact bool) {
 	type kind struct {
 		chain int16

@@ -44,7 +44,8 @@ func BenchmarkAskDeep(b *testing.B) {
 	}
 }
 
-// What is said in memory that is used again is what is said in new memory, and stays so when others are asked about in it.
+// What is said in memory that is used again is what is said in new memory, and stays so when others
+// are asked about in it.
 func TestSpareMemory(t *testing.T) {
 	said := map[string]any{} // by the text that it had
 	for seed := range seeds.Of(t, 10) {

@@ -7,11 +7,13 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Backfill, as docs/backfill.md describes it. Bookings stand in the order in which they were made (Booked.Turn), and a later
-// one gives way. A limit counts from the start of the tasks, which takes a while, so times move: what passes a booking must be
-// gone when its cells would be free if none had passed it (book.clear), however much later those that did have made it. So
-// they delay it by one slow start at most, not by one after another. What a booking keeps is kept by excluding its leaves from
-// the searches of others (Request.Keep) and by holding its preassigned cells bound meanwhile (Cluster.Hold).
+// Backfill, as docs/backfill.md describes it. Bookings stand in the order in which they were made
+// (Booked.Turn), and a later one gives way. A limit counts from the start of the tasks, which takes
+// a while, so times move: what passes a booking must be gone when its cells would be free if none
+// had passed it (book.clear), however much later those that did have made it. So they delay it by
+// one slow start at most, not by one after another. What a booking keeps is kept by excluding its
+// leaves from the searches of others (Request.Keep) and by holding its preassigned cells bound
+// meanwhile (Cluster.Hold).
 
 // The bounds of the walk; docs/backfill.md prints them.
 const (
@@ -374,8 +376,8 @@ func (o *outlook) ranked(b book, a asking) book {
 	return b
 }
 
-// leads reports whether a gang stands before all others of its priority that wait, though under easy
-// one that came behind it is booked: nothing could be booked for the first.
+// leads reports whether a gang stands before all others of its priority that wait, though under
+// easy one that came behind it is booked: nothing could be booked for the first.
 func (o *outlook) leads(a asking) bool {
 	return o.easy && len(o.passed) == 1 && slices.ContainsFunc(o.books, func(b book) bool {
 		return !b.over && !b.ranked && b.prio == a.prio && o.precededBy(&b, a.j.id)

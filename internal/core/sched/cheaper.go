@@ -57,7 +57,8 @@ func (t *suggester) shorterLimit() {
 }
 
 // higherPriority looks for the lowest priority with which the job would start, and no other has to
-// give way unless that is let: one above its own, above each higher one in its VC, and above all that wait.
+// give way unless that is let: one above its own, above each higher one in its VC, and above all
+// that wait.
 func (t *suggester) higherPriority(lifting bool) {
 	own := t.j.spec.Priority
 	tries := []cell.Priority{own + 1}

@@ -24,8 +24,8 @@ func (s *Arena[T]) Keep(v T) *T {
 	return p
 }
 
-// Copy copies values into the spare room of a pool. It returns the copy, cut so that an append to it
-// cannot reach its neighbour, and the longer pool.
+// Copy copies values into the spare room of a pool. It returns the copy, cut so that an append to
+// it cannot reach its neighbour, and the longer pool.
 func CopyPooled[T any](values, pool []T) ([]T, []T) {
 	n := len(pool)
 	pool = append(pool, values...)

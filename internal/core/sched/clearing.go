@@ -20,7 +20,8 @@ const (
 	maxChoices = 48
 )
 
-// anyBelow are the holders of a VC below a priority, whether their jobs allow lazy preemption or not.
+// anyBelow are the holders of a VC below a priority, whether their jobs allow lazy preemption or
+// not.
 func (s *State) anyBelow(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, func(*attempt) bool { return true })
 }

@@ -65,8 +65,8 @@ func ordersAhead(s *State, space int32) bool {
 	return straight || keyed
 }
 
-// backBefore names the jobs of a job's priority that were submitted before it and of which a gang is
-// being stopped and waits again then.
+// backBefore names the jobs of a job's priority that were submitted before it and of which a gang
+// is being stopped and waits again then.
 func backBefore(s *State, j *job) []model.JobID {
 	var out []model.JobID
 	if j.spec.Priority < cell.MinGuaranteed || j.space <= 0 || s.tallies[j.space].leaving == 0 {

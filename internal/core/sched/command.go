@@ -39,8 +39,8 @@ type Reconfigure struct {
 	RenamedNodes []model.NodeRename
 }
 
-// Cordon takes a node out of (On) or back into placement; what runs goes on, but leaves it by the time of Drain, where
-// that is not 0.
+// Cordon takes a node out of (On) or back into placement; what runs goes on, but leaves it by the
+// time of Drain, where that is not 0.
 type Cordon struct {
 	Meta
 	Node   cell.NodeName

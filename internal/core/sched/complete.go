@@ -53,7 +53,8 @@ func (s *State) complete(slot int32) {
 }
 
 // firstFailure returns the task that failed first of those that count, of roles of which enough
-// failed. Of tasks whose ends came together it is told by when these were: others fail when one is gone.
+// failed. Of tasks whose ends came together it is told by when these were: others fail when one is
+// gone.
 func firstFailure(j *job, counts func(*taskRun) bool) int32 {
 	failed := make([]int32, len(j.spec.Roles))
 	for o := range j.tasks {
@@ -144,8 +145,8 @@ func (s *State) overTime(j *job) (JobCompleting, bool) {
 	return JobCompleting{}, false
 }
 
-// retryJob says whether a job whose attempt completed runs again, by what its exit means. Retries of
-// -2 means for ever, even after success, without any classification.
+// retryJob says whether a job whose attempt completed runs again, by what its exit means. Retries
+// of -2 means for ever, even after success, without any classification.
 func (s *State) retryJob(j *job) (JobRetried, bool) {
 	c := j.completing
 	e := JobRetried{Job: j.id, Message: c.Message}

@@ -191,8 +191,8 @@ func (s planning) waitingEffect(after *State, slot int) (model.WaitingEffect, bo
 	return e, false
 }
 
-// Report completes the answer to a configuration, when all is decided that follows it at once: its effects are
-// what these records of it say, and those that a plan of the same configuration names.
+// Report completes the answer to a configuration, when all is decided that follows it at once: its
+// effects are what these records of it say, and those that a plan of the same configuration names.
 func (s *State) Report(a *Answer, records []Record) {
 	if a.plan == nil {
 		return

@@ -135,8 +135,9 @@ func (w *world) through(all ...*model.Config) *sched.State {
 	return s
 }
 
-// sameEnd applies a configuration straight and by way of another one, and reports whether what is guaranteed then is
-// the same. The cells that attempts have before are tried first, so that a search of so many steps may differ.
+// sameEnd applies a configuration straight and by way of another one, and reports whether what is
+// guaranteed then is the same. The cells that attempts have before are tried first, so that a
+// search of so many steps may differ.
 func (w *world) sameEnd(by, to *model.Config) bool {
 	w.t.Helper()
 	straight, around := living(w.through(to)), living(w.through(by, to))
@@ -148,8 +149,8 @@ func (w *world) sameEnd(by, to *model.Config) bool {
 	return true
 }
 
-// thereAndBack applies another configuration and the present one again: guaranteed work is as it was, unless what
-// lost its guarantee before has it back, and stands before what has lost it.
+// thereAndBack applies another configuration and the present one again: guaranteed work is as it
+// was, unless what lost its guarantee before has it back, and stands before what has lost it.
 func (w *world) thereAndBack(present, other *model.Config) bool {
 	w.t.Helper()
 	was, is := living(w.s), living(w.through(other, present))

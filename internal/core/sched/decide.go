@@ -9,12 +9,14 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Decide takes every decision that is due at now. It returns the records of its decisions, already applied, numbered
-// on from Seq, ending with Decided; it returns nil when there was nothing to look at.
+// Decide takes every decision that is due at now. It returns the records of its decisions, already
+// applied, numbered on from Seq, ending with Decided; it returns nil when there was nothing to look
+// at.
 //
-// First what happened is settled: attempts end, jobs complete, retry or end, promises that cannot be kept are taken
-// back. Then the walk places who waits with a guarantee. What is left is lent last of all, once nothing asks for
-// another look: else who borrows could be started, and stopped by the next look for somebody guaranteed.
+// First what happened is settled: attempts end, jobs complete, retry or end, promises that cannot
+// be kept are taken back. Then the walk places who waits with a guarantee. What is left is lent
+// last of all, once nothing asks for another look: else who borrows could be started, and stopped
+// by the next look for somebody guaranteed.
 func (s *State) Decide(now model.Time) []Record {
 	now = max(s.now, now)
 	s.expire(now)
@@ -74,9 +76,9 @@ func (s *State) Settle(now model.Time) []Record {
 	return log
 }
 
-// reordered asks for another look where another VC placed a gang after the walk of one that backfills,
-// whose policy orders those that wait by what is idle: a gang that is first now, and was held up
-// by another one before, may start. What is lent changes no such order.
+// reordered asks for another look where another VC placed a gang after the walk of one that
+// backfills, whose policy orders those that wait by what is idle: a gang that is first now, and was
+// held up by another one before, may start. What is lent changes no such order.
 func (s *State) reordered() {
 	if s.grew.space > 0 && s.placedSince(s.grew.ordered) {
 		s.grew.by(s.grew.space) // and each walk comes to all VCs that backfill
@@ -131,8 +133,8 @@ func (s *State) emit(e Event) {
 	s.out = append(s.out, r)
 }
 
-// Blame is the value of a panic inside Decide when it is known which job was being decided on: a bug of ours, which
-// the engine answers by setting the job aside (Quarantined).
+// Blame is the value of a panic inside Decide when it is known which job was being decided on: a
+// bug of ours, which the engine answers by setting the job aside (Quarantined).
 type Blame struct {
 	Job   model.JobID
 	Value any // of the original panic
@@ -337,7 +339,8 @@ func (s *State) stopFor(a *attempt, cause model.EndCause, by *model.AttemptID, l
 	}
 }
 
-// windDown ends what still runs of a job that is stopped or completing, and then the job or its attempt.
+// windDown ends what still runs of a job that is stopped or completing, and then the job or its
+// attempt.
 func (s *State) windDown(slot int32) {
 	j := &s.jobs[slot]
 	cause := model.EndStopped
@@ -380,7 +383,8 @@ func (s *State) windDown(slot int32) {
 	s.emit(JobEnded{Job: j.id, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
 }
 
-// settleNodes suspects nodes that refused several jobs, and ends suspicions; it reports whether it changed any.
+// settleNodes suspects nodes that refused several jobs, and ends suspicions; it reports whether it
+// changed any.
 func (s *State) settleNodes() bool {
 	before := s.seq
 	for i := range s.nodes {

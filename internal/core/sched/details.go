@@ -106,8 +106,8 @@ func (s *State) detail(j *job, r *model.GangReason, ahead []model.JobID) []model
 	return union(inTheWay(s, j, int(r.Gang), &r.Reason), alone)
 }
 
-// cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on those of all
-// that it may make leave, and in all that a decision tries, when they find nothing.
+// cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on
+// those of all that it may make leave, and in all that a decision tries, when they find nothing.
 func (s *State) cutShort(j *job, g int32) (hit cell.Bounds) {
 	if j.gangs[g].attempt != none {
 		return 0

@@ -89,8 +89,8 @@ func (s *State) walkPostponed(late []postponed) {
 	}
 }
 
-// hasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it has
-// it in this one.
+// hasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it
+// has it in this one.
 func (s *State) hasTurn(ref GangRef) bool {
 	if s.cl.Doomed() == 0 {
 		return true // nobody was stopped at
@@ -156,8 +156,9 @@ func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
 	return m
 }
 
-// concerned reports whether charges may be in a job's way. Where none is in its VC, or around it, healthy cells
-// are left for all of that; but they may lie on other nodes than it may use, or farther apart.
+// concerned reports whether charges may be in a job's way. Where none is in its VC, or around it,
+// healthy cells are left for all of that; but they may lie on other nodes than it may use, or
+// farther apart.
 func (s *State) concerned(j *job) bool {
 	if j.spec.Restricted() || slices.ContainsFunc(s.cl.Charges(), func(ch cell.Charge) bool { return s.cl.Shares(j.space, ch.Space) }) {
 		return true
@@ -189,9 +190,9 @@ func (m *mover) plan(try func() (plan, bool)) (p plan, over, ok bool) {
 	return p, true, true
 }
 
-// planUncharging makes work of lower priorities give up its guarantee where that keeps a charge from going
-// elsewhere: it is bound for who uses it, and holds up nobody who stands before them. What its jobs do
-// not allow to go on without a guarantee is stopped. Nobody does so in vain.
+// planUncharging makes work of lower priorities give up its guarantee where that keeps a charge
+// from going elsewhere: it is bound for who uses it, and holds up nobody who stands before them.
+// What its jobs do not allow to go on without a guarantee is stopped. Nobody does so in vain.
 func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
 	holders := s.onCharged(r.Space, r.Priority)
 	if len(holders) == 0 || s.mem.moving.tries > movingMost {
@@ -224,8 +225,8 @@ func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
 	return p, ok
 }
 
-// onCharged returns the allocations of a VC below a priority that use charged cells, in the order in which
-// they are to go.
+// onCharged returns the allocations of a VC below a priority that use charged cells, in the order
+// in which they are to go.
 func (s *State) onCharged(space int32, prio cell.Priority) []cell.AllocID {
 	charged := s.cl.ChargesInUse(space)
 	if len(charged) == 0 || len(s.limits(space, prio)) == 1 {
@@ -257,8 +258,8 @@ func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
 // isPostponed reports whether the walk of a VC stops, until others had their chance.
 func (s *State) isPostponed() bool { return s.mem.moving.late != everybody }
 
-// movingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere, in
-// vain: those behind then do without.
+// movingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere,
+// in vain: those behind then do without.
 const movingMost = 64
 
 // vainMost bounds how many shapes of waiting gangs of a VC are tried to see whether it needs cells.
@@ -313,8 +314,8 @@ func (m *mover) need(space int32, chain int16) bool {
 	return n
 }
 
-// asOthers forgets what the wish that is granted says of nodes: it is no matter to others. It returns
-// what brings that back.
+// asOthers forgets what the wish that is granted says of nodes: it is no matter to others. It
+// returns what brings that back.
 func (s *State) asOthers() (back func()) {
 	prefer, only, near, keep := s.prefer, s.only, s.near, s.keep
 	s.prefer, s.only, s.near, s.keep = nil, nil, Anywhere, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// DeclareDead says that a node is dead, though nothing proves it: what is unknown there counts as ended, by the word of
-// the one who says so.
+// DeclareDead says that a node is dead, though nothing proves it: what is unknown there counts as
+// ended, by the word of the one who says so.
 type DeclareDead struct {
 	Meta
 	Node   cell.NodeName
@@ -31,7 +31,8 @@ func (s *State) drainDue(a *attempt) bool {
 	return false
 }
 
-// drainsOf counts the nodes that drain, or have drained: a cluster without any asks nothing of its attempts.
+// drainsOf counts the nodes that drain, or have drained: a cluster without any asks nothing of its
+// attempts.
 func drainsOf(nodes []nodeNote) (n int32) {
 	for i := range nodes {
 		if nodes[i].Cordon && nodes[i].Drain > 0 {
@@ -59,8 +60,8 @@ func (s *State) isOn(a *attempt, node cell.NodeName) bool {
 	})
 }
 
-// checkDead turns the word that a node is dead into what it means: the node is cordoned, and each task of it that is not known to
-// live has ended by the loss of its node.
+// checkDead turns the word that a node is dead into what it means: the node is cordoned, and each
+// task of it that is not known to live has ended by the loss of its node.
 func (s wishes) checkDead(c DeclareDead) ([]Event, Answer, *Refusal) {
 	if s.cl == nil || s.cl.Forest().NodeIndex(c.Node) == cell.None {
 		return nil, Answer{}, noNode(s.State, c.Node)
@@ -85,7 +86,8 @@ func (s wishes) checkDead(c DeclareDead) ([]Event, Answer, *Refusal) {
 	return out, Answer{}, nil
 }
 
-// drainsAt has what runs on the nodes settled whose drain is due at an instant, and reports whether there are any.
+// drainsAt has what runs on the nodes settled whose drain is due at an instant, and reports whether
+// there are any.
 func (s *State) drainsAt(at model.Time) bool {
 	due := false
 	for i := range s.nodes {

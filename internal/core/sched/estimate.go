@@ -81,8 +81,9 @@ func (s *State) Estimate(id model.JobID, m MeasuredRuns) (model.Estimate, bool) 
 	return e, true
 }
 
-// Starts tells when the jobs that wait would start, as Estimate does for one, but without draws: each run goes on for all
-// of them, as far as its decisions reach. It must not be called in the loop.
+// Starts tells when the jobs that wait would start, as Estimate does for one, but without draws:
+// each run goes on for all of them, as far as its decisions reach. It must not be called in the
+// loop.
 func Starts(s *State, m MeasuredRuns) []model.Expected {
 	var ids []model.JobID
 	for space := range s.queues {

@@ -5,16 +5,15 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Event is one entry of the stream that is the database. Inputs become events
-// (accepted commands and facts), and so do decisions; Apply is the only code
-// that turns events into state. An event names everything it changes, so that
-// nothing is decided again at replay.
+// Event is one entry of the stream that is the database. Inputs become events (accepted commands
+// and facts), and so do decisions; Apply is the only code that turns events into state. An event
+// names everything it changes, so that nothing is decided again at replay.
 //
 //	inputs:    JobSubmitted StopRequested JobHeld JobRequeued JobUpdated Configured NodeCordoned
 //	           Foretold, and every Fact
-//	decisions: Placed Joined Rotated Reserved Unreserved Booked Sized StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
-//	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
-//	           Decided Quarantined PolicyFailed
+//	decisions: Placed Joined Rotated Reserved Unreserved Booked Sized StopSent LazilyPreempted
+//	           Upgraded Doomed Spared AttemptEnded TaskRetried JobCompleting JobRetried JobEnded
+//	           NodeAvoided NodeSuspected Noted Decided Quarantined PolicyFailed
 //	repairs:   Lost
 type Event interface{ event() Kind }
 
@@ -70,8 +69,9 @@ type Move struct {
 	Drains []cell.LeafID `json:"drains,omitempty"`
 }
 
-// NodeCordoned takes a node out of placement or back in. What runs there by the time of Drain, if that is not 0, is stopped
-// with its grace and waits again. Dead is the word that the node is dead: the ends of its tasks follow.
+// NodeCordoned takes a node out of placement or back in. What runs there by the time of Drain, if
+// that is not 0, is stopped with its grace and waits again. Dead is the word that the node is dead:
+// the ends of its tasks follow.
 type NodeCordoned struct {
 	Node   cell.NodeName `json:"node"`
 	On     bool          `json:"on"`

@@ -7,11 +7,13 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// A partial gang is gang 0, the minimum, and members above it, each a gang of its own (Gang.Extra). A member above
-// the minimum waits in the queue only while the minimum runs, is placed when all full gangs of its priority had their
-// chance, makes nobody leave but opportunistic work, is the first to be preempted, and ends with its minimum.
+// A partial gang is gang 0, the minimum, and members above it, each a gang of its own (Gang.Extra).
+// A member above the minimum waits in the queue only while the minimum runs, is placed when all
+// full gangs of its priority had their chance, makes nobody leave but opportunistic work, is the
+// first to be preempted, and ends with its minimum.
 
-// extra reports whether a queued gang is a member above a minimum; the first gang of a job never is.
+// extra reports whether a queued gang is a member above a minimum; the first gang of a job never
+// is.
 func (s *State) extra(e queued) bool {
 	return e.gang > 0 && s.jobs[e.slot].spec.Gangs[e.gang].Extra
 }
@@ -23,14 +25,16 @@ func (s *State) minimumLives(j *job) bool {
 	return at != none && s.attempts[at].state != model.AttemptReserving && s.attempts[at].cause == 0 && s.attempts[at].alive > 0
 }
 
-// minimumStands is what Verify asks instead: a minimum whose last task died has its attempt until the next decision.
+// minimumStands is what Verify asks instead: a minimum whose last task died has its attempt until
+// the next decision.
 func (s *State) minimumStands(j *job) bool {
 	at := j.gangs[0].attempt
 	return at != none && s.attempts[at].state != model.AttemptReserving && (s.attempts[at].cause == 0 || s.attempts[at].alive == 0)
 }
 
-// extraEligible reports whether a member above the minimum may be placed now: not beside a minimum of which nothing
-// is known, nor beside one that was made opportunistic, which would be stopped before the member.
+// extraEligible reports whether a member above the minimum may be placed now: not beside a minimum
+// of which nothing is known, nor beside one that was made opportunistic, which would be stopped
+// before the member.
 func (s *State) extraEligible(j *job) bool {
 	if !s.minimumLives(j) {
 		return false
@@ -97,14 +101,16 @@ func (s *State) extraCause(j *job) model.EndCause {
 	return model.EndCompleted
 }
 
-// minimumOver reports whether a job's minimum ended by its own doing and will not run again: members above it that
-// were stopped then neither failed nor succeeded and keep nobody from completing the job.
+// minimumOver reports whether a job's minimum ended by its own doing and will not run again:
+// members above it that were stopped then neither failed nor succeeded and keep nobody from
+// completing the job.
 func (s *State) minimumOver(j *job) bool {
 	g := &j.gangs[0]
 	return j.spec.Partial() && g.done && g.last != nil && ownEnd(g.last.Cause)
 }
 
-// stoppedExtra reports whether a task belongs to a member above a minimum that is over, and does not run any more.
+// stoppedExtra reports whether a task belongs to a member above a minimum that is over, and does
+// not run any more.
 func (s *State) stoppedExtra(j *job, t *taskRun) bool {
 	return t.gang > 0 && s.minimumOver(j) && j.gangs[t.gang].attempt == none
 }
@@ -127,8 +133,9 @@ func (s *State) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID)
 	}
 }
 
-// withExtras looks again at victims among which there are minimums: the members above these will leave with them,
-// which may save somebody else. One that its own priority may not stop yet can only leave with its minimum.
+// withExtras looks again at victims among which there are minimums: the members above these will
+// leave with them, which may save somebody else. One that its own priority may not stop yet can
+// only leave with its minimum.
 func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
 	if s.partials == 0 {
 		return res
@@ -170,8 +177,9 @@ func (s *State) fullGangs(res cell.Result) int {
 	return n
 }
 
-// extras places the members above the minimum of one priority that wait, after all full gangs of that priority had
-// their chance, and upgrades those that were made opportunistic together with their minimum.
+// extras places the members above the minimum of one priority that wait, after all full gangs of
+// that priority had their chance, and upgrades those that were made opportunistic together with
+// their minimum.
 func (w *walker) extras(prio cell.Priority) {
 	s := w.s
 	if s.partials == 0 {
@@ -252,9 +260,9 @@ func (s *State) ofOtherTypes(id cell.AllocID) []bool {
 	return out
 }
 
-// placeWhole places a minimum with the members above it that its size gives it at once on free cells, so that they
-// are packed together; false when there is no room, or when others of its priority wait: then those come before the
-// members above it, unless its policy asked for the size.
+// placeWhole places a minimum with the members above it that its size gives it at once on free
+// cells, so that they are packed together; false when there is no room, or when others of its
+// priority wait: then those come before the members above it, unless its policy asked for the size.
 func (s *State) placeWhole(j *job, blocked []bool) bool {
 	w, ok := s.planWhole(j, blocked)
 	if ok {
@@ -368,7 +376,8 @@ func (s *State) extraFirst(a, b *attempt) int {
 	return 1
 }
 
-// minimumReason says why a member above a minimum waits that may not be placed beside its minimum now.
+// minimumReason says why a member above a minimum waits that may not be placed beside its minimum
+// now.
 func (s *State) minimumReason(j *job, g int32) model.Reason {
 	r := s.newReason(j, g)
 	if at := j.gangs[0].attempt; at != none && s.attempts[at].lazy {

@@ -147,8 +147,8 @@ func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 	return most, sure
 }
 
-// takenOff counts those of a task's leaves that room takes off its VC already: bad ones in a charged
-// cell.
+// takenOff counts those of a task's leaves that room takes off its VC already: bad ones in a
+// charged cell.
 func (s *State) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
 	if s.cl.Doomed() == 0 || q.IgnoreHealth {
 		return 0
@@ -227,8 +227,8 @@ type loneFit struct {
 	charged bool
 }
 
-// fitsCharged reports whether a gang fits when nothing is in use and what is bad was charged: to its
-// VC only what no other can bear, since a charge goes where it holds nobody up.
+// fitsCharged reports whether a gang fits when nothing is in use and what is bad was charged: to
+// its VC only what no other can bear, since a charge goes where it holds nobody up.
 func (s *State) fitsCharged(j *job, q *cell.Request) bool {
 	c := s.vacant().Clone()
 	c.SettleHealth()

@@ -34,7 +34,8 @@ type Work struct {
 	Model string        `json:"model,omitempty"`
 }
 
-// levels are the keys that parts of a time count to, the nearest first: the last ones are of any time.
+// levels are the keys that parts of a time count to, the nearest first: the last ones are of any
+// time.
 func (w Work) levels(of HabitOf) []key {
 	all := [...]key{{w, of}, {Work{VC: w.VC, Model: w.Model}, of}, {Work{VC: w.VC, User: w.User}, of}, {Work{VC: w.VC}, of}, {Work{}, of}, {Work{VC: w.VC}, ofAny}, {Work{}, ofAny}}
 	if w.Model == "" {
@@ -53,7 +54,8 @@ func (k key) compare(o key) int {
 	return cmp.Or(cmp.Compare(k.VC, o.VC), cmp.Compare(k.User, o.User), cmp.Compare(k.Model, o.Model), cmp.Compare(k.Of, o.Of))
 }
 
-// row are the last parts of a key, the newest last. It is never changed: copies of a table share it.
+// row are the last parts of a key, the newest last. It is never changed: copies of a table share
+// it.
 type habitRow struct {
 	key
 	At    int64    `json:"at"` // how many were added to the table until its last one
@@ -69,7 +71,8 @@ type Habits struct {
 // Clone returns a copy, which shares what never changes.
 func (t Habits) Clone() Habits { return Habits{slices.Clone(t.rows), t.at} }
 
-// Add notes how long work took of a time that was declared; most says that no other says more of it.
+// Add notes how long work took of a time that was declared; most says that no other says more of
+// it.
 func (t *Habits) Add(w Work, of HabitOf, took, declared model.Duration, most bool) {
 	if took <= 0 || declared <= 0 || took > 1<<50 {
 		return
@@ -186,7 +189,8 @@ func (u Usual) Takes(declared model.Duration, place, n int32) model.Duration {
 // Draw is one of several draws, from 0. How many there are is prime.
 type Draw struct{ K, Of int32 }
 
-// Place is which of as many equal chances some work takes in a draw: in all draws each one once, in an order of its own.
+// Place is which of as many equal chances some work takes in a draw: in all draws each one once, in
+// an order of its own.
 func (d Draw) Place(work, part int64) int32 {
 	h := Hash(1)
 	h.Num(work)

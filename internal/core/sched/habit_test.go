@@ -45,7 +45,8 @@ func TestNearestKey(t *testing.T) {
 	}
 }
 
-// What runs on past some parts ends at the larger ones, and past all at any time until all is taken.
+// What runs on past some parts ends at the larger ones, and past all at any time until all is
+// taken.
 func TestWhatIsPast(t *testing.T) {
 	var all Habits
 	for i := range 10 {

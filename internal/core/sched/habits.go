@@ -7,8 +7,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// What part of the time that it declared work took is noted when an attempt ends by itself or by its
-// user; what was stopped for others goes on later. Estimates draw from it how long others may take.
+// What part of the time that it declared work took is noted when an attempt ends by itself or by
+// its user; what was stopped for others goes on later. Estimates draw from it how long others may
+// take.
 
 // noteTaken notes an attempt that ends.
 func noteTaken(s *State, a *attempt, cause model.EndCause) {
@@ -47,9 +48,10 @@ func savedBy(s *State, a *attempt) model.Duration {
 	return s.jobs[a.job].gangs[a.id.Gang].ran
 }
 
-// draws is how many copies of the state run forward with other ends: the chances of each attempt are
-// divided into as many equal ones, of which each copy takes another. So many draws and what happens
-// are in any order, and what happens is outside all of them in 2 of draws + 1 cases. It is prime, as fewDraws is.
+// draws is how many copies of the state run forward with other ends: the chances of each attempt
+// are divided into as many equal ones, of which each copy takes another. So many draws and what
+// happens are in any order, and what happens is outside all of them in 2 of draws + 1 cases. It is
+// prime, as fewDraws is.
 const (
 	draws      = 13
 	fewDraws   = 7     // where copies are dear
@@ -161,7 +163,8 @@ func (f *forward) opens(a *attempt) bool {
 	return f.span(a).open
 }
 
-// draw runs copies forward with ends drawn from what is known, and tells when the gang starts in them; false where that is not enough.
+// draw runs copies forward with ends drawn from what is known, and tells when the gang starts in
+// them; false where that is not enough.
 func draw(s *State, id model.JobID, g int32, m MeasuredRuns, e *model.Estimate) bool {
 	of := int32(draws)
 	if len(s.jobs) > largeState {

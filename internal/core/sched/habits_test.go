@@ -63,7 +63,8 @@ func TestEstimatesHold(t *testing.T) {
 	}
 }
 
-// history lets jobs come and end under a policy, and compares when those that wait then start with what is estimated.
+// history lets jobs come and end under a policy, and compares when those that wait then start with
+// what is estimated.
 func history(t *testing.T, name string, seed uint64, sooner bool) (h held) {
 	r := rand.New(rand.NewPCG(seed, 23))
 	cfg := cluster(4, map[cell.VCName]int32{"a": 2, "b": 2})

@@ -40,8 +40,8 @@ func (s *State) illsFor(j *job, g int, on cell.NodeSet) (out ills) {
 	return out
 }
 
-// inService counts the leaves of a SKU that a gang could use, on the nodes that it may use, which are in
-// service, promised to no gang and, but for opportunistic work, idle.
+// inService counts the leaves of a SKU that a gang could use, on the nodes that it may use, which
+// are in service, promised to no gang and, but for opportunistic work, idle.
 func (s *State) inService(j *job, g int, sku cell.TypeName) (n int32) {
 	f, its := s.cl.Forest(), s.itsNodes(j)
 	for l := range f.Leaves {

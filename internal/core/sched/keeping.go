@@ -155,8 +155,8 @@ func (o *outlook) standing(was *Booked) ([]cell.LeafID, []cell.Bind, bool) {
 	return leaves, binds, true
 }
 
-// packs reports whether a gang fits the very leaves of a booking: where its cells moved they may lie
-// on other nodes than together.
+// packs reports whether a gang fits the very leaves of a booking: where its cells moved they may
+// lie on other nodes than together.
 func (o *outlook) packs(a asking, b *book) bool {
 	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
 	var elsewhere cell.LeafSet

@@ -49,8 +49,9 @@ func (s *State) lend(extras bool) {
 	}
 }
 
-// opportunistic returns, by space, who waits for free leaves: full gangs, or members above a minimum; nil when nobody
-// does for whom there could be enough. What it returns stands in the memory of the next call.
+// opportunistic returns, by space, who waits for free leaves: full gangs, or members above a
+// minimum; nil when nobody does for whom there could be enough. What it returns stands in the
+// memory of the next call.
 func (s *State) opportunistic(extras bool) []merge {
 	for len(s.mem.waits) < len(s.queues) {
 		s.mem.waits = append(s.mem.waits, merge{})

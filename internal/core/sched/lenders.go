@@ -8,8 +8,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// lenders keeps the idle cells of VCs that lend nothing for their own jobs. Such a VC's cells are bound when they are
-// used, as those of any: so what it could claim is asked for anew at each decision.
+// lenders keeps the idle cells of VCs that lend nothing for their own jobs. Such a VC's cells are
+// bound when they are used, as those of any: so what it could claim is asked for anew at each
+// decision.
 type lenders struct{ *State }
 
 // none reports whether all VCs lend what they do not use.
@@ -17,8 +18,8 @@ func (s lenders) none() bool {
 	return s.cfg == nil || !slices.ContainsFunc(s.cfg.VCs, func(c model.VCConfig) bool { return c.Lending == model.LendNothing })
 }
 
-// failed are the shapes that found nothing, by space: one set for all VCs, unless one lends nothing. Then what
-// fits hangs on the VC.
+// failed are the shapes that found nothing, by space: one set for all VCs, unless one lends
+// nothing. Then what fits hangs on the VC.
 func (s lenders) failed() []map[string]bool {
 	if s.mem.failed == nil {
 		s.mem.failed = map[string]bool{}
@@ -31,13 +32,15 @@ func (s lenders) failed() []map[string]bool {
 	return out
 }
 
-// claim is what one VC that lends nothing could have at once: its bound cells, and others for those that are not bound.
+// claim is what one VC that lends nothing could have at once: its bound cells, and others for those
+// that are not bound.
 type claim struct {
 	space  int32
 	leaves cell.LeafSet
 }
 
-// claimed are the claims at one moment: they hang on everything that was decided until then, and on what that costs.
+// claimed are the claims at one moment: they hang on everything that was decided until then, and on
+// what that costs.
 type claimed struct {
 	cl  *cell.Cluster // a copy of it, with which a plan is tried, has its own
 	seq uint64
@@ -45,7 +48,8 @@ type claimed struct {
 	all []claim
 }
 
-// present returns the claims as all ask for them that may run on any node: found once for each moment.
+// present returns the claims as all ask for them that may run on any node: found once for each
+// moment.
 func (s lenders) present() []claim {
 	if m := &s.mem.claims; m.cl != s.cl || m.seq != s.seq || m.now != s.now {
 		*m = claimed{s.cl, s.seq, s.now, s.claims(nil)}
@@ -53,8 +57,8 @@ func (s lenders) present() []claim {
 	return s.mem.claims.all
 }
 
-// claims finds leaves for all that VCs that lend nothing do not use: idle ones as far as they suffice, then such as
-// borrowers have. Nodes in far are asked first.
+// claims finds leaves for all that VCs that lend nothing do not use: idle ones as far as they
+// suffice, then such as borrowers have. Nodes in far are asked first.
 func (s lenders) claims(far cell.NodeSet) (out []claim) {
 	var taken cell.LeafSet
 	f := s.cl.Forest()
@@ -96,9 +100,9 @@ func (s lenders) memberOf(r *cell.Root) cell.Member {
 	return cell.Member{Tasks: ch.LeavesAt(r.Level) / ch.LeavesAt(node), Leaves: ch.LeavesAt(node), Alike: true}
 }
 
-// have finds cells of one chain and holds them: all that are asked for together or, where they are not to be had, as
-// many as are, the large ones first. Where the VC has opportunistic work of its own that comes first, and nothing is
-// asked for together: what is idle is left to others.
+// have finds cells of one chain and holds them: all that are asked for together or, where they are
+// not to be had, as many as are, the large ones first. Where the VC has opportunistic work of its
+// own that comes first, and nothing is asked for together: what is idle is left to others.
 func (s lenders) have(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
 	f, all, near := s.cl.Forest(), q.Members, cell.NodeSet(nil)
 	own := func(id cell.AllocID) bool { return s.cl.Alloc(id).Opportunistic() && s.cl.Alloc(id).Space == q.Space }
@@ -146,7 +150,8 @@ func (s lenders) have(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) 
 	return held, leaves
 }
 
-// kept are the leaves that a gang may not have: those of Keep and, for an opportunistic one, what others lend nobody.
+// kept are the leaves that a gang may not have: those of Keep and, for an opportunistic one, what
+// others lend nobody.
 func (s lenders) kept(r *cell.Request) cell.LeafSet {
 	keep := r.Keep
 	if r.Priority >= cell.MinGuaranteed || s.none() {
@@ -192,7 +197,8 @@ func (s lenders) recall() {
 	}
 }
 
-// reason: an opportunistic gang, for which there are no cells, would fit on what is lent to no other VC.
+// reason: an opportunistic gang, for which there are no cells, would fit on what is lent to no
+// other VC.
 func (s lenders) reason(r model.Reason, q cell.Request) (model.Reason, bool) {
 	q.Keep = s.keep
 	res, ok := s.cl.Place(&q)

@@ -12,8 +12,9 @@ import (
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
-// A VC that lends nothing has its whole unused quota at once, whatever others do: none of their jobs is
-// stopped for it, and while one of theirs waits for such cells its page says so, and what it suggests is true.
+// A VC that lends nothing has its whole unused quota at once, whatever others do: none of their
+// jobs is stopped for it, and while one of theirs waits for such cells its page says so, and what
+// it suggests is true.
 func TestNothingIsLent(t *testing.T) {
 	n := truths{codes: map[model.Code]int{}}
 	asked, recalled, inner, broken := 0, 0, 0, 0
@@ -180,8 +181,8 @@ func (w *world) suggestsTruth(seed uint64, id model.JobID) {
 	}
 }
 
-// What is kept of a large quota that is not lent is found in steps that grow with the cluster, also where the VC
-// has opportunistic work of its own, near which it is looked for first.
+// What is kept of a large quota that is not lent is found in steps that grow with the cluster, also
+// where the VC has opportunistic work of its own, near which it is looked for first.
 func TestKeepingIsLinear(t *testing.T) {
 	steps := func(nodes int) int64 {
 		cfg := cluster(nodes, map[cell.VCName]int32{"a": 1, "b": int32(nodes / 2)})

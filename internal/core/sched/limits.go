@@ -9,7 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// limited is what users hold in the VC that was asked about last, as of one event: a walk asks it of each gang.
+// limited is what users hold in the VC that was asked about last, as of one event: a walk asks it
+// of each gang.
 type limited struct {
 	seq   uint64
 	space int32

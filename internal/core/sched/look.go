@@ -32,8 +32,8 @@ type looks struct {
 	turns uint64
 	freed uint64 // counts what may leave cells to somebody
 	idle  uint64 // counts what may leave free cells to somebody that are promised to none
-	// What lets a VC gain by cells that another one leaves unbound: its policy or its jobs say where, or
-	// it has cells that are parts of nodes.
+	// What lets a VC gain by cells that another one leaves unbound: its policy or its jobs say
+	// where, or it has cells that are parts of nodes.
 	placing  []bool     // VCs whose policy says where
 	parts    []bool     // VCs that own parts of nodes
 	choosy   int32      // jobs that name nodes which they must use, or must not
@@ -102,8 +102,8 @@ func (s *State) looked() {
 	}
 }
 
-// mustWalk reports whether a VC's walk may find something. Where bad hardware is charged to somebody,
-// that may lie elsewhere whenever something was settled: somebody may wait no more.
+// mustWalk reports whether a VC's walk may find something. Where bad hardware is charged to
+// somebody, that may lie elsewhere whenever something was settled: somebody may wait no more.
 func (s *State) mustWalk(space int32) bool {
 	return s.look || s.mem.moving.news && s.cl.Doomed() > 0 || s.looks.spaces[space] || s.looks.itself[space] || s.looks.always[space]
 }
@@ -178,10 +178,10 @@ func (l *looks) chooses(j *job, n int32) {
 	}
 }
 
-// lookAtUnbound looks at the VCs that may gain by cells which one VC left unbound, and once more where
-// the walk that left them has passed these VCs already. Where all hardware is
-// in service and nothing is lent, a VC can bind each whole node that it owns whatever the others bind, and
-// one node is as good as the other to a gang that does not say where.
+// lookAtUnbound looks at the VCs that may gain by cells which one VC left unbound, and once more
+// where the walk that left them has passed these VCs already. Where all hardware is in service and
+// nothing is lent, a VC can bind each whole node that it owns whatever the others bind, and one
+// node is as good as the other to a gang that does not say where.
 func (s *State) lookAtUnbound() {
 	l := &s.looks
 	lent := slices.ContainsFunc(s.tallies, func(t tally) bool { return t.borrowed > 0 })
@@ -250,13 +250,15 @@ func (s *State) untouch() {
 	s.dirty = s.dirty[:0]
 }
 
-// askers are the VCs for which a decision asks for another one at once. What it gave to one VC leaves the
-// others as they were, so these are not looked at again: what a VC decides, and when, would depend on others.
+// askers are the VCs for which a decision asks for another one at once. What it gave to one VC
+// leaves the others as they were, so these are not looked at again: what a VC decides, and when,
+// would depend on others.
 type askers struct {
 	all    bool   // every VC asks
 	in     []bool // by space, else
 	forest bool   // VCs are parts of others: then all ask whenever one does
-	// A VC that backfills and orders by what is idle, and how much was out after its walk; 0 is none.
+	// A VC that backfills and orders by what is idle, and how much was out after its walk; 0 is
+	// none.
 	space   int32
 	ordered int
 }
@@ -290,8 +292,8 @@ func (a *askers) names(c *cell.Cluster) []cell.VCName {
 	return out
 }
 
-// lookFor looks at the VCs for which a decision asked for this one, and at opportunistic work, which
-// that decision left out; none is all VCs.
+// lookFor looks at the VCs for which a decision asked for this one, and at opportunistic work,
+// which that decision left out; none is all VCs.
 func (s *State) lookFor(vcs []cell.VCName) {
 	if len(vcs) == 0 {
 		s.lookAll()

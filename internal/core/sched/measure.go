@@ -33,8 +33,8 @@ import (
 // Within one Decide more is true: nobody who gained loses again (assertOlder), so
 // no attempt is placed and stopped, or upgraded and made opportunistic.
 
-// Steps is how many steps the searches of a state's decisions and checks have taken so far, the same on
-// every machine. A copy begins at 0.
+// Steps is how many steps the searches of a state's decisions and checks have taken so far, the
+// same on every machine. A copy begins at 0.
 func Steps(s *State) (n int64) {
 	for _, c := range []*cell.Cluster{s.cl, s.empty} {
 		if c != nil {

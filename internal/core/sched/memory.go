@@ -6,9 +6,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// memory is what a State takes memory from for small things that never change once they are made: many at once, since
-// taking memory costs as much as filling it. What was handed out is never used again, so clones and readers may keep
-// it. A clone begins with memory of its own.
+// memory is what a State takes memory from for small things that never change once they are made:
+// many at once, since taking memory costs as much as filling it. What was handed out is never used
+// again, so clones and readers may keep it. A clone begins with memory of its own.
 type memory struct {
 	limited    limited
 	records    []Record // for what Decide returns; all up to its length were handed out

@@ -7,8 +7,8 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// merge reads lines of one priority as if they were one, in order of submission. A line whose shape found nothing is
-// left out from then on. Gangs may leave their lines meanwhile.
+// merge reads lines of one priority as if they were one, in order of submission. A line whose shape
+// found nothing is left out from then on. Gangs may leave their lines meanwhile.
 type merge struct {
 	s     *State
 	space int32
@@ -17,7 +17,8 @@ type merge struct {
 	heads collections.Heap[head] // by gang
 }
 
-// aloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose policy gives nobody any.
+// aloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose policy
+// gives nobody any.
 const aloneToo = " alone"
 
 // head is the next gang of one line.
@@ -85,7 +86,8 @@ func (m *merge) next() {
 	m.settle(gangs)
 }
 
-// pass steps over the gang that first returned, for which there is no room, and so over all of its shape.
+// pass steps over the gang that first returned, for which there is no room, and so over all of its
+// shape.
 func (m *merge) pass() {
 	if m.line(&m.heads[0]).shape == "" {
 		m.next()

@@ -129,7 +129,8 @@ func (s *State) used(a *attempt) (sum uint64) {
 	return sum
 }
 
-// missing is how many leaves a gang that is promised some needs beside those of them that were left.
+// missing is how many leaves a gang that is promised some needs beside those of them that were
+// left.
 func (s *State) missing(a *attempt) int32 {
 	missing := s.jobs[a.job].gangs[a.id.Gang].leaves
 	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {

@@ -5,10 +5,12 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// nameTable finds the slots of the jobs that have not ended by user and name. It keeps hashes and no names: these are read
-// in the jobs, only where hashes agree, and a job that ends is taken out by its hash and slot. Names are chosen by strangers,
-// who could choose such as stand in one long row if they knew how they are hashed: so that depends on a key that is taken
-// anew, from the time and the number of an event, whenever a name comes to an empty table. The order of cells alone does.
+// nameTable finds the slots of the jobs that have not ended by user and name. It keeps hashes and
+// no names: these are read in the jobs, only where hashes agree, and a job that ends is taken out
+// by its hash and slot. Names are chosen by strangers, who could choose such as stand in one long
+// row if they knew how they are hashed: so that depends on a key that is taken anew, from the time
+// and the number of an event, whenever a name comes to an empty table. The order of cells alone
+// does.
 type nameTable struct {
 	collections.HashTable[nameCell]
 	key    KeyedHash

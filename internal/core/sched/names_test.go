@@ -60,7 +60,8 @@ func TestNameTable(t *testing.T) {
 			t.Errorf("the copy has %v in slot %d (%v), want %d", k, got, ok, slot)
 		}
 	}
-	// A second job of a user and name takes its place; the first one that ends then changes nothing.
+	// A second job of a user and name takes its place; the first one that ends then changes
+	// nothing.
 	first := live[0]
 	second := int32(len(jobs))
 	jobs = append(jobs, job{spec: &model.Job{User: jobs[first].spec.User, Name: jobs[first].spec.Name}})
@@ -71,7 +72,8 @@ func TestNameTable(t *testing.T) {
 	}
 }
 
-// TestNamesAreTheirUsers: where a user ends and a name begins counts, and so does who is whose reader.
+// TestNamesAreTheirUsers: where a user ends and a name begins counts, and so does who is whose
+// reader.
 func TestNamesAreTheirUsers(t *testing.T) {
 	var table nameTable
 	jobs := []job{{spec: &model.Job{User: "a", Name: "bc"}}, {spec: &model.Job{User: "ab", Name: "c"}}, {spec: &model.Job{User: "ab", Name: "bc"}}}

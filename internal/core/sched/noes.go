@@ -50,7 +50,8 @@ func (n *Noes) Add(o No) {
 	}
 }
 
-// LoadOf is what a gang asks for where its tasks are of the same SKUs and of no pinned cell, with these SKUs; nil where they are not.
+// LoadOf is what a gang asks for where its tasks are of the same SKUs and of no pinned cell, with
+// these SKUs; nil where they are not.
 func loadOf(members []cell.Member) (budget.Load, string) {
 	var all []budget.Sized
 	for i := range members {

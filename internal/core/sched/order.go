@@ -89,8 +89,9 @@ func (s *State) position(j *job) (at, waiting int32) {
 	return at, int32(len(order))
 }
 
-// orderText says what the position of a job is, where it is not the order in which they start: what keeps it waiting
-// holds up none behind it, or its policy has another order with time, or serves those behind what finds no room.
+// orderText says what the position of a job is, where it is not the order in which they start: what
+// keeps it waiting holds up none behind it, or its policy has another order with time, or serves
+// those behind what finds no room.
 func orderText(s *State, j *job, e *Explanation) string {
 	if e.Position == 0 || len(e.Gangs) == 0 {
 		return ""
@@ -117,8 +118,8 @@ func orderText(s *State, j *job, e *Explanation) string {
 	return ""
 }
 
-// InLine goes through the jobs that wait in a VC in the order in which they are served: those for what the VC is
-// guaranteed, then those for what others leave.
+// InLine goes through the jobs that wait in a VC in the order in which they are served: those for
+// what the VC is guaranteed, then those for what others leave.
 func (s *State) InLine(vc cell.VCName) iter.Seq[model.JobID] {
 	if s.cl == nil {
 		return func(func(model.JobID) bool) {}

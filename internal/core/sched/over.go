@@ -11,15 +11,16 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Within one priority only the policy can say what gives way: Wish.Over names the running gangs behind the wish. Two things hold
-// them up, and nothing else: the minimum run time, which is the VC's or the policy's quantum (quantum.go), and the budget of preemptions.
+// Within one priority only the policy can say what gives way: Wish.Over names the running gangs
+// behind the wish. Two things hold them up, and nothing else: the minimum run time, which is the
+// VC's or the policy's quantum (quantum.go), and the budget of preemptions.
 
 // takes reports whether a gang may have cells of its own priority.
 func (w *Wish) takes() bool { return w.Over != nil || w.Shrink }
 
-// planOver finds cells for a gang that found none otherwise, at the expense of its own priority: of what was promised cells and
-// stands behind it, else of what runs, else of both; last of the cells that are bound for what runs. If need be charges of bad
-// hardware move first.
+// planOver finds cells for a gang that found none otherwise, at the expense of its own priority: of
+// what was promised cells and stands behind it, else of what runs, else of both; last of the cells
+// that are bound for what runs. If need be charges of bad hardware move first.
 func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
 	if !wish.takes() || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
@@ -82,8 +83,9 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 	return p, ok
 }
 
-// planStopping stops gangs from the tail of the order, as many as suffice, and then gives those back that were not needed, the best
-// in the order first; so many leaves are missing by their number alone, and so many of the tail do not suffice.
+// planStopping stops gangs from the tail of the order, as many as suffice, and then gives those
+// back that were not needed, the best in the order first; so many leaves are missing by their
+// number alone, and so many of the tail do not suffice.
 func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64, tried int) (plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
 		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
@@ -118,8 +120,9 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64,
 	return s.planOf(q, s.cl.Settle(&q, found)), true
 }
 
-// promisedBehind returns the reservations of a gang's own priority that it may have taken back, the first to go first: members above
-// a minimum, and those of which the policy says that they stand behind it. What this decision promised stays.
+// promisedBehind returns the reservations of a gang's own priority that it may have taken back, the
+// first to go first: members above a minimum, and those of which the policy says that they stand
+// behind it. What this decision promised stays.
 func (s *State) promisedBehind(j *job, wish Wish) []int32 {
 	var out []int32
 	if len(s.promises) == 0 {
@@ -172,8 +175,8 @@ func (s *State) promisedLeaves(slots []int32) int64 {
 	return n
 }
 
-// planOver is the same beside the bookings of others. What comes later in the order may stop fewer: where one found nothing, its
-// like that must leave as much alone finds nothing either.
+// planOver is the same beside the bookings of others. What comes later in the order may stop fewer:
+// where one found nothing, its like that must leave as much alone finds nothing either.
 func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 	if !wish.takes() {
 		return p, false
@@ -195,9 +198,10 @@ func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 	return p, ok
 }
 
-// tail returns the allocations that may be lifted for a gang of their own priority, first to go first: members above a minimum, then
-// those that the policy names, until they hold so many leaves, or all; where it only lets jobs shrink, members above the usual size.
-// It stands in the memory of the next call.
+// tail returns the allocations that may be lifted for a gang of their own priority, first to go
+// first: members above a minimum, then those that the policy names, until they hold so many leaves,
+// or all; where it only lets jobs shrink, members above the usual size. It stands in the memory of
+// the next call.
 func (s *State) tail(j *job, wish *Wish, most int64) (list []cell.AllocID, all bool) {
 	t := &s.mem.tail
 	if t.each == nil {
@@ -292,7 +296,8 @@ func (t *tailing) hear(ref GangRef) {
 	t.left -= s.leavesOf(t.out[len(t.out)-1:])
 }
 
-// membersAbove returns what the members above a job's minimum hold that may have to leave for another job, the last first.
+// membersAbove returns what the members above a job's minimum hold that may have to leave for
+// another job, the last first.
 func (s *State) membersAbove(by, of *job) []cell.AllocID {
 	var out []cell.AllocID
 	for g := len(of.gangs) - 1; g > 0; g-- {
@@ -303,12 +308,14 @@ func (s *State) membersAbove(by, of *job) []cell.AllocID {
 	return out
 }
 
-// yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran for the minimum, and has budget.
+// yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran
+// for the minimum, and has budget.
 func (s *State) yields(j *job, a *attempt) bool {
 	return s.yieldsIn(j.space, s.vc(j.space), a)
 }
 
-// yielding is how many leaves work of a job's priority and VC holds that may have to leave for another job of it: no tail has more.
+// yielding is how many leaves work of a job's priority and VC holds that may have to leave for
+// another job of it: no tail has more.
 func (s *State) yielding(j *job) int64 {
 	y, cfg := &s.mem.yielding, s.vc(j.space)
 	if y.seq == s.seq && y.prio == j.spec.Priority && y.due == s.due {
@@ -402,8 +409,8 @@ func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	return out
 }
 
-// liftingThese returns the request with which everything below the gang's priority, and some allocations of its own, may be made to
-// leave. It holds until the next is made.
+// liftingThese returns the request with which everything below the gang's priority, and some
+// allocations of its own, may be made to leave. It holds until the next is made.
 func (s *State) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
 	q := s.lifting(r, r.Priority)
 	also := slices.Grow(s.mem.also[:0], len(s.byAlloc))[:len(s.byAlloc)]
@@ -426,8 +433,9 @@ func (s *State) leavesOf(ids []cell.AllocID) int64 {
 	return n
 }
 
-// countYield counts a stop against the budget of a job: one by its own priority in its VC, of a full gang that runs with a guarantee.
-// It counts when it is sent, since it is not taken back, and the preemptor may be gone when it is obeyed.
+// countYield counts a stop against the budget of a job: one by its own priority in its VC, of a
+// full gang that runs with a guarantee. It counts when it is sent, since it is not taken back, and
+// the preemptor may be gone when it is obeyed.
 func (s *State) countYield(a *attempt) {
 	if a.cause != model.EndPreempted || a.by == nil || s.isExtra(a) {
 		return

@@ -76,7 +76,8 @@ func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
 	return r.Reach
 }
 
-// nearness says, by chain, at which level leaves that are so near meet, and no lower than so many can.
+// nearness says, by chain, at which level leaves that are so near meet, and no lower than so many
+// can.
 func (s *State) nearness(members []cell.Member, near Within) []cell.Level {
 	f := s.cl.Forest()
 	out := make([]cell.Level, len(f.Chains))
@@ -123,8 +124,9 @@ func (s *State) allowedNodes(spec *model.Job) cell.NodeSet {
 	return out
 }
 
-// lifting returns the request with which holders below a limit may be made to leave: opportunistic ones anywhere, guaranteed ones of
-// the same VC whose priority is below limit. What leaves anyway costs nothing; what may be alive on a lost node is never counted on.
+// lifting returns the request with which holders below a limit may be made to leave: opportunistic
+// ones anywhere, guaranteed ones of the same VC whose priority is below limit. What leaves anyway
+// costs nothing; what may be alive on a lost node is never counted on.
 func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
 	r.Cost = func(id cell.AllocID) cell.Cost {
@@ -237,11 +239,12 @@ func (p *plan) disturbs() bool {
 	return len(p.shift.Spared)+len(p.victims)+len(p.lazies)+len(p.cleared)+len(p.revoked) > 0
 }
 
-// plan finds cells for a gang, from harmless to disruptive: free cells; cells of its VC whose holders may become
-// opportunistic; cells of holders that are lifted, opportunistic ones first, then rising priorities; and last the
-// same with reservations of lower priority revoked. Where charges of bad hardware keep it from free cells, from
-// stopping opportunistic work alone, or from all, they move first. A member above a minimum gets free cells, or such
-// as opportunistic work holds.
+// plan finds cells for a gang, from harmless to disruptive: free cells; cells of its VC whose
+// holders may become opportunistic; cells of holders that are lifted, opportunistic ones first,
+// then rising priorities; and last the same with reservations of lower priority revoked. Where
+// charges of bad hardware keep it from free cells, from stopping opportunistic work alone, or from
+// all, they move first. A member above a minimum gets free cells, or such as opportunistic work
+// holds.
 func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	extra := j.spec.Gangs[g].Extra
 	if p := j.spec.Priority; !extra && p >= cell.MinGuaranteed && int64(j.gangs[g].leaves) > s.unheld(j.space, p) {
@@ -291,7 +294,8 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	return s.planUncharging(j, g, r)
 }
 
-// planGuaranteed makes room by stopping others, or else by taking back promises of lower priorities as well.
+// planGuaranteed makes room by stopping others, or else by taking back promises of lower priorities
+// as well.
 func (s *State) planGuaranteed(r *cell.Request) (plan, bool) {
 	if p, ok := s.planLifting(r, r.Priority); ok {
 		return s.orRevoking(r, p), true
@@ -299,8 +303,9 @@ func (s *State) planGuaranteed(r *cell.Request) (plan, bool) {
 	return s.planRevoking(s.reservations(r.Space, r.Priority), func([]int32) (plan, bool) { return s.planHigher(r, r.Priority) })
 }
 
-// orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities than theirs
-// instead: what was only promised loses no work, and would be taken by whoever is stopped, next.
+// orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities
+// than theirs instead: what was only promised loses no work, and would be taken by whoever is
+// stopped, next.
 func (s *State) orRevoking(r *cell.Request, p plan) plan {
 	if len(s.promises) == 0 {
 		return p
@@ -319,8 +324,9 @@ func (s *State) orRevoking(r *cell.Request, p plan) plan {
 	return p
 }
 
-// planWish finds cells for a gang as its policy wishes, unless one before it answers for it. A picky one finds others than its
-// like, a member above a minimum fewer, and how near a gang is to be hangs on its size.
+// planWish finds cells for a gang as its policy wishes, unless one before it answers for it. A
+// picky one finds others than its like, a member above a minimum fewer, and how near a gang is to
+// be hangs on its size.
 func (w *walker) planWish(j *job, wish Wish, blocked []bool, picky bool) (plan, bool) {
 	s, g, sh := w.s, wish.Gang.Gang, j.gangs[wish.Gang.Gang].shape
 	if wish.Free {
@@ -345,8 +351,8 @@ func (w *walker) planWish(j *job, wish Wish, blocked []bool, picky bool) (plan, 
 
 const trimMost = 64 // how often a victim may prove needed that was tried for being superfluous
 
-// planLifting makes room by stopping others: opportunistic work alone, then beside it work that becomes
-// opportunistic, then members above a minimum, then full gangs of rising priorities.
+// planLifting makes room by stopping others: opportunistic work alone, then beside it work that
+// becomes opportunistic, then members above a minimum, then full gangs of rising priorities.
 func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 	limits := s.limits(r.Space, prio)
 	if r.Leaves() <= s.cl.Rest()+s.cl.Loose() { // else there is too little opportunistic work
@@ -381,9 +387,9 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 	return s.planClearing(*r, s.anyBelow(r.Space, prio))
 }
 
-// lowest finds the lowest of some rising limits with which a request finds cells: it asks the highest
-// first, since where that finds nothing none does, and then by halves. One for which the steps end first
-// counts as too low: then a lower one might do.
+// lowest finds the lowest of some rising limits with which a request finds cells: it asks the
+// highest first, since where that finds nothing none does, and then by halves. One for which the
+// steps end first counts as too low: then a lower one might do.
 func lowest(s *State, limits []cell.Priority, request func(cell.Priority) cell.Request) (limit cell.Priority, p plan, ok bool) {
 	var q cell.Request
 	var found cell.Result
@@ -436,7 +442,8 @@ func (s *State) planOf(q cell.Request, res cell.Result) plan {
 	return plan{placement: res.Placement, victims: res.Victims}
 }
 
-// steady reports whether an attempt, with all that share its leaves, starts or runs and was not told to stop.
+// steady reports whether an attempt, with all that share its leaves, starts or runs and was not
+// told to stop.
 func (s *State) steady(a *attempt) bool {
 	for at := s.first(a); at != none; at = s.attempts[at].mate {
 		if m := &s.attempts[at]; m.state != model.AttemptStarting && m.state != model.AttemptRunning {
@@ -458,8 +465,8 @@ func (s *State) limits(space int32, prio cell.Priority) []cell.Priority {
 	return limits
 }
 
-// lazies returns the allocations of a VC that may become opportunistic for a preemptor: members above a minimum first, then the
-// lowest priority, then the last submitted.
+// lazies returns the allocations of a VC that may become opportunistic for a preemptor: members
+// above a minimum first, then the lowest priority, then the last submitted.
 func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	if !s.willingBelow(space, prio) {
 		return nil
@@ -467,7 +474,8 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, s.willing)
 }
 
-// holds reports whether an attempt runs with a guarantee below a priority, as the first of its allocation.
+// holds reports whether an attempt runs with a guarantee below a priority, as the first of its
+// allocation.
 func (s *State) holds(a *attempt, prio cell.Priority) bool {
 	p := s.jobs[a.job].spec.Priority
 	return p >= cell.MinGuaranteed && p < prio && !a.lazy && !a.joined && s.steady(a)
@@ -494,8 +502,8 @@ func (s *State) holdersBelow(space int32, prio cell.Priority, serves func(*attem
 	return out
 }
 
-// planRevoking tries again as if reservations did not exist, the first named first, and keeps those that need not be revoked, unless
-// that would cost more victims.
+// planRevoking tries again as if reservations did not exist, the first named first, and keeps those
+// that need not be revoked, unless that would cost more victims.
 func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
 	if len(slots) == 0 {
 		return plan{}, false
@@ -510,8 +518,8 @@ func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, boo
 	return p, ok
 }
 
-// planWithout revokes the fewest of the first reservations without which the gang fits; where it does not without the first, all are
-// tried before the next: mostly nothing is found then either.
+// planWithout revokes the fewest of the first reservations without which the gang fits; where it
+// does not without the first, all are tried before the next: mostly nothing is found then either.
 func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool)) (p plan, ok bool) {
 	fits := func(n int) bool {
 		ids := make([]cell.AllocID, n)
@@ -539,7 +547,8 @@ func (s *State) planHigher(r *cell.Request, prio cell.Priority) (plan, bool) {
 	return s.planLifting(r, prio)
 }
 
-// reservations returns the slots of the VC's reservations below a priority, the lowest and latest first.
+// reservations returns the slots of the VC's reservations below a priority, the lowest and latest
+// first.
 func (s *State) reservations(space int32, prio cell.Priority) []int32 {
 	var slots []int32
 	for _, slot := range s.promises {

@@ -144,8 +144,8 @@ type Restrainer interface {
 	Restrains(View, GangRef) (why string, until model.Time)
 }
 
-// Placing is a Policy that may say where a gang has to be (Wish.Only, Wish.Within, Wish.Free): what it
-// can start may hang on which nodes other VCs use.
+// Placing is a Policy that may say where a gang has to be (Wish.Only, Wish.Within, Wish.Free): what
+// it can start may hang on which nodes other VCs use.
 type Placing interface {
 	Policy
 	// Placing reports whether it does, as it is set up; always the same.
@@ -267,8 +267,8 @@ type Wish struct {
 	// fit otherwise: those above the usual size of their job, the last first. It is for
 	// policies that say no Over.
 	Shrink bool
-	// Last ends the walk of a VC in this decision, when it is heard: nothing is left to lower priorities,
-	// since this very decision is to make room for a gang of this one (Tuner).
+	// Last ends the walk of a VC in this decision, when it is heard: nothing is left to lower
+	// priorities, since this very decision is to make room for a gang of this one (Tuner).
 	Last bool
 	// Note is something to remember. A wish with a note and no gang is that alone.
 	Note *Note
@@ -310,9 +310,9 @@ type GangView struct {
 	Order     int64         // submission order
 	Leaves    int32         // of an elastic job, of its least size
 	Members   []cell.Member // what its tasks ask for; only to read
-	// Shape is set by View.Parties and View.Waiting: when one gang does not fit, nor do others of its
-	// shape. "" is like no other: it may have cells or a promise already, and gets
-	// its wish however little is free.
+	// Shape is set by View.Parties and View.Waiting: when one gang does not fit, nor do others of
+	// its shape. "" is like no other: it may have cells or a promise already, and gets its wish
+	// however little is free.
 	Shape string
 	// Delayed gangs wait until a time, after a refusal or a failure, or for their guarantee on
 	// leaves that cannot have one (lost with their cell, or their node): a wish for one
@@ -430,10 +430,10 @@ type View interface {
 	Held(By, Party) int64
 	// Holders yields the parties that hold any, with how many, in order.
 	Holders(By) iter.Seq2[Party, int64]
-	// Nodes yields nodes on which this VC may find idle leaves, some of each kind
-	// of offer: the cost does not grow with the cluster. They come in the order of the VC's own
-	// cells, those of nobody last, so no other VC changes what is seen. Where the VC backfills, leaves
-	// of opportunistic work count as idle.
+	// Nodes yields nodes on which this VC may find idle leaves, some of each kind of offer: the
+	// cost does not grow with the cluster. They come in the order of the VC's own cells, those of
+	// nobody last, so no other VC changes what is seen. Where the VC backfills, leaves of
+	// opportunistic work count as idle.
 	Nodes() iter.Seq[NodeView]
 	// Note is what the policy noted last about a job, or with 0 about the VC; nil
 	// when it noted nothing.

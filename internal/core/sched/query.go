@@ -154,8 +154,8 @@ func (s *State) Jobs() []JobStatus {
 	return out
 }
 
-// Newest goes through the jobs that have not ended and are wanted, in the opposite order. It makes the status of those
-// alone: of very many jobs the first few cost little.
+// Newest goes through the jobs that have not ended and are wanted, in the opposite order. It makes
+// the status of those alone: of very many jobs the first few cost little.
 func Newest(s *State, want func(model.JobID, *model.Job, Phase) bool) iter.Seq[JobStatus] {
 	return func(yield func(JobStatus) bool) {
 		for id := range newest(s) {
@@ -172,7 +172,8 @@ func IsHeld(s *State, id model.JobID) bool {
 	return j != nil && rare(j.odd).held != nil
 }
 
-// newest goes through the numbers of jobs from the highest down, and some of jobs that have ended with them where those are few.
+// newest goes through the numbers of jobs from the highest down, and some of jobs that have ended
+// with them where those are few.
 func newest(s *State) iter.Seq[model.JobID] {
 	return func(yield func(model.JobID) bool) {
 		if int64(s.nextJob) < 4*int64(s.slots.N)+1000 {

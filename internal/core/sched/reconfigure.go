@@ -31,7 +31,8 @@ type change struct {
 	allocs []cell.AllocID // by move, what it holds in next
 	kept   []cell.AllocID // those that keep their guarantee
 	missed map[int32]int  // by scope of next, how often others' cells were sought anew in vain; looked up only
-	// back says of an attempt that lost its guarantee to an earlier configuration whether it may have it again.
+	// back says of an attempt that lost its guarantee to an earlier configuration whether it may
+	// have it again.
 	back func(*attempt) bool
 }
 
@@ -41,8 +42,9 @@ const rearrangedMost = 16
 // regretsMost bounds how often a change is planned anew because of what it gave back.
 const regretsMost = 4
 
-// change checks a command and decides what becomes of everything that holds cells: guaranteed attempts first,
-// with those that lost their guarantee to an earlier configuration, by priority, then by age.
+// change checks a command and decides what becomes of everything that holds cells: guaranteed
+// attempts first, with those that lost their guarantee to an earlier configuration, by priority,
+// then by age.
 func (s *State) change(c *Reconfigure, now model.Time) (*change, *Refusal) {
 	if c.Config == nil {
 		return nil, refuse(Invalid, "there is no configuration")
@@ -79,8 +81,8 @@ func (s *State) change(c *Reconfigure, now model.Time) (*change, *Refusal) {
 	return s.carryAll(next, ev, places{s}.lentBefore()), nil
 }
 
-// carryAll carries over everything that holds cells; those that are held get no guarantee back that an
-// earlier configuration took.
+// carryAll carries over everything that holds cells; those that are held get no guarantee back that
+// an earlier configuration took.
 func (s *State) carryAll(next *cell.Cluster, ev Configured, held []model.AttemptID) *change {
 	ch := &change{next: next, ev: ev, lent: map[model.JobID]bool{}, missed: map[int32]int{}}
 	ch.back = func(a *attempt) bool { return places{s}.mayReturn(a) && !slices.Contains(held, a.id) }
@@ -102,8 +104,9 @@ func (s *State) carryAll(next *cell.Cluster, ev Configured, held []model.Attempt
 	return ch
 }
 
-// mayReturn reports whether the first attempt of an allocation lost its guarantee to a configuration, so that the
-// next one may give it back: what gave it up to another job has it back in its turn, by an upgrade.
+// mayReturn reports whether the first attempt of an allocation lost its guarantee to a
+// configuration, so that the next one may give it back: what gave it up to another job has it back
+// in its turn, by an upgrade.
 func (s places) mayReturn(host *attempt) bool {
 	if !host.lazy || host.by != nil || s.jobs[host.job].spec.Priority < cell.MinGuaranteed {
 		return false
@@ -121,8 +124,9 @@ func (s places) lentBefore() (out []model.AttemptID) {
 	return out
 }
 
-// regrets are the attempts to which a change gives their guarantee back and that are stopped for it at once: a gang
-// of higher priority waits in their virtual cluster, and had found other cells for the same guarantee.
+// regrets are the attempts to which a change gives their guarantee back and that are stopped for it
+// at once: a gang of higher priority waits in their virtual cluster, and had found other cells for
+// the same guarantee.
 func (s places) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 	var returned []model.AttemptID
 	for i := range ch.ev.Moves {
@@ -150,15 +154,16 @@ func (s places) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 	return out
 }
 
-// sameConfig compares by content: an empty list is as good as none, and the order of virtual clusters, cells and nodes
-// says nothing.
+// sameConfig compares by content: an empty list is as good as none, and the order of virtual
+// clusters, cells and nodes says nothing.
 func sameConfig(a, b *model.Config) bool {
 	return a == b || reflect.DeepEqual(a, b) || string(appendLine(nil, a.Ordered())) == string(appendLine(nil, b.Ordered()))
 }
 
-// carryOrder returns the attempt slots that hold or were promised cells: guaranteed ones and those that
-// may be again first, those that leave anyway last of these; by priority, with members above a minimum
-// behind all full gangs of it, then by age. What shares leaves follows what they were given to.
+// carryOrder returns the attempt slots that hold or were promised cells: guaranteed ones and those
+// that may be again first, those that leave anyway last of these; by priority, with members above a
+// minimum behind all full gangs of it, then by age. What shares leaves follows what they were given
+// to.
 func (s *State) carryOrder(back func(*attempt) bool) []int32 {
 	type place struct {
 		slot    int32
@@ -264,8 +269,9 @@ func (s *State) started(ch *change, a *attempt) []cell.Started {
 	return out
 }
 
-// makeWay takes other cells for those that keep their guarantee where one that gave its guarantee up
-// could then be guaranteed again. That is decided afterwards, as ever: an upgrade moves no other.
+// makeWay takes other cells for those that keep their guarantee where one that gave its guarantee
+// up could then be guaranteed again. That is decided afterwards, as ever: an upgrade moves no
+// other.
 func (s *State) makeWay(ch *change) {
 	var back []cell.AllocID
 	for i := range ch.ev.Moves {

@@ -18,9 +18,9 @@ type span struct {
 	why         string
 }
 
-// spanOf judges when an attempt ends: a time limit ends it at the latest; what its tasks report, else what
-// its job declares or how long the same ran before, says when it likely does. reported is what byReports says;
-// 0 leaves that out.
+// spanOf judges when an attempt ends: a time limit ends it at the latest; what its tasks report,
+// else what its job declares or how long the same ran before, says when it likely does. reported is
+// what byReports says; 0 leaves that out.
 func (s *State) spanOf(a *attempt, m MeasuredRuns, reported model.Duration) span {
 	spec := s.jobs[a.job].spec
 	seen, measured := m.Of(spec.User, spec.Name)
@@ -59,9 +59,10 @@ func (s *State) spanOf(a *attempt, m MeasuredRuns, reported model.Duration) span
 	return out
 }
 
-// byReports is for how long an attempt will have run when each of its tasks has done the steps that it announced,
-// at the mean rate since its first report; 0 where none said enough. A task that has reported once
-// is taken to have begun with no step done when its attempt started, if that is the gang's first.
+// byReports is for how long an attempt will have run when each of its tasks has done the steps that
+// it announced, at the mean rate since its first report; 0 where none said enough. A task that has
+// reported once is taken to have begun with no step done when its attempt started, if that is the
+// gang's first.
 func byReports(s *State, a *attempt) (total model.Duration) {
 	j := &s.jobs[a.job]
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
@@ -85,8 +86,8 @@ func byReports(s *State, a *attempt) (total model.Duration) {
 	return total
 }
 
-// jobOutlook is how far a job is that runs or is being stopped, and when the last of its gangs ends; nil where
-// nothing is known.
+// jobOutlook is how far a job is that runs or is being stopped, and when the last of its gangs
+// ends; nil where nothing is known.
 func (s *State) jobOutlook(j *job) *model.JobOutlook {
 	out := model.JobOutlook{}
 	var done, told int64

@@ -61,7 +61,8 @@ type world struct {
 	policies sched.Policies
 	// once leaves out the look whether another decision at the same instant does more.
 	once bool
-	// ends says how long an attempt of a job runs before it ends by itself; 0 is until it is stopped.
+	// ends says how long an attempt of a job runs before it ends by itself; 0 is until it is
+	// stopped.
 	ends func(*model.Job) model.Duration
 }
 

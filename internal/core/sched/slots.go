@@ -19,8 +19,8 @@ type entry struct {
 // Hashed implements collections.HashEntry.
 func (c entry) Hashed() uint32 { return hashID(c.id) }
 
-// hashID spreads ids. They are given out one after the other, so they must not be their own hash: they would stand in
-// one long row, whose end every removal would have to look for.
+// hashID spreads ids. They are given out one after the other, so they must not be their own hash:
+// they would stand in one long row, whose end every removal would have to look for.
 func hashID(id model.JobID) uint32 {
 	const golden = 0x9E3779B97F4A7C15 // multiples of the golden ratio lie evenly (Knuth, 6.4)
 	return uint32(uint64(id) * golden >> 32)

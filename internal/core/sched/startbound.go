@@ -28,9 +28,9 @@ func (s *State) startBound(j *job, g int32) (model.Time, string, bool) {
 	return 0, fmt.Sprintf("%s keeps cells for it until the end of %s, without a time limit", j.spec.VC, s.jobList(j.spec.User, after)), true
 }
 
-// bookedBy is the same for the page of a job. A booking knows when those end that use its cells: what starts again on
-// others, after it was stopped for a third one, may come before it on these. So it is tried on a copy, where all take as
-// long as they declare.
+// bookedBy is the same for the page of a job. A booking knows when those end that use its cells:
+// what starts again on others, after it was stopped for a third one, may come before it on these.
+// So it is tried on a copy, where all take as long as they declare.
 func (s places) bookedBy(j *job, g int32) (model.Time, string) {
 	at, bound, _ := s.startBound(j, g)
 	if at == 0 {
@@ -46,7 +46,8 @@ func (s places) bookedBy(j *job, g int32) (model.Time, string) {
 	return at, bound
 }
 
-// bookedSlack is how much later than its booking a gang may start, since decisions follow each other.
+// bookedSlack is how much later than its booking a gang may start, since decisions follow each
+// other.
 const bookedSlack = 100
 
 // keptUntil is when the cells of a booking are free by what is known now: later than it was

@@ -94,8 +94,8 @@ type configured struct { // since the last change of it
 	exits exit.Matcher // its exit rules, compiled
 }
 
-// job is one job that has not ended: two lines of a processor's cache. Thousands of them are far away in memory, so
-// what few jobs have stands apart, here and in gangs and attempts.
+// job is one job that has not ended: two lines of a processor's cache. Thousands of them are far
+// away in memory, so what few jobs have stands apart, here and in gangs and attempts.
 type job struct {
 	id          model.JobID
 	spec        *model.Job
@@ -118,7 +118,8 @@ type job struct {
 	odd         *oddJob // nil for most
 }
 
-// oddJob is what few jobs have. It never changes, since clones share it: who changes something takes another.
+// oddJob is what few jobs have. It never changes, since clones share it: who changes something
+// takes another.
 type oddJob struct {
 	after      model.Time // no gang is placed before
 	stopReason string
@@ -279,7 +280,8 @@ type taskRun struct {
 	progress *model.TaskProgress
 }
 
-// begun is what is known of a task since it runs: apart from taskRun, as it is only looked at from outside.
+// begun is what is known of a task since it runs: apart from taskRun, as it is only looked at from
+// outside.
 type begun struct {
 	host  string
 	pid   int32

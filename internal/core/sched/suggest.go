@@ -21,8 +21,8 @@ const (
 	// copiedMost is how many jobs all these copies may have together: what is tried takes as long
 	// where many wait as where few do, and what is left untried is said.
 	copiedMost = 600_000
-	// suggestSteps is how many steps the decisions on all these copies may take together, and trySteps
-	// those on one. What one that was cut says is not known, and counts as untried.
+	// suggestSteps is how many steps the decisions on all these copies may take together, and
+	// trySteps those on one. What one that was cut says is not known, and counts as untried.
 	suggestSteps = 600_000
 	trySteps     = suggestSteps / 3
 )
@@ -354,7 +354,8 @@ func (t *suggester) afterJobs() (found bool) {
 	return found
 }
 
-// endings are jobs whose end may let the gang start: its user's own where that is limited, maybe also those that wait, then what holds its cells.
+// endings are jobs whose end may let the gang start: its user's own where that is limited, maybe
+// also those that wait, then what holds its cells.
 func (t *suggester) endings(waiting bool) []model.JobID {
 	ids := t.s.endable(t.j, int(t.g))
 	if (limits{t.s}).userLimits(t.j) == nil {

@@ -148,9 +148,9 @@ func (v view) Free() int64 {
 	return v.s.unheld(v.space, v.prio)
 }
 
-// unheld is how many leaves of a VC's guarantee no gang of a priority or above holds
-// or was promised, but for those that leave: more than that no gang of it can get while they stay. What leaves
-// only to wait again counts for lower priorities: it would take the leaves back.
+// unheld is how many leaves of a VC's guarantee no gang of a priority or above holds or was
+// promised, but for those that leave: more than that no gang of it can get while they stay. What
+// leaves only to wait again counts for lower priorities: it would take the leaves back.
 func (s *State) unheld(space int32, p cell.Priority) int64 {
 	free := s.looks.owned[space]
 	for _, r := range s.tallies[space].ranks {

@@ -110,8 +110,9 @@ func (w *world) tellsTruth(seed uint64, id model.JobID, n *truths) {
 	}
 }
 
-// keepsTime checks until when a gang starts at the latest that was booked cells, with jobs that all run to their limits;
-// and counts how often it comes later where they end sooner, since others may pass then.
+// keepsTime checks until when a gang starts at the latest that was booked cells, with jobs that all
+// run to their limits; and counts how often it comes later where they end sooner, since others may
+// pass then.
 func (w *world) keepsTime(seed uint64, e *sched.Explanation, n *truths) {
 	g := &e.Gangs[0]
 	if g.ReservedAt == 0 {

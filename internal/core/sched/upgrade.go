@@ -99,8 +99,8 @@ func (w *walker) upgrade(a *attempt) {
 	s.emit(Upgraded{Attempt: a.id, With: s.with(a), Binds: binds})
 }
 
-// planUpgrade returns the bindings with which an attempt is guaranteed again, maybe once charges lie
-// elsewhere.
+// planUpgrade returns the bindings with which an attempt is guaranteed again, maybe once charges
+// lie elsewhere.
 func (s *State) planUpgrade(a *attempt) (binds []cell.Bind, sh cell.Shift, ok bool) {
 	if binds, ok = s.upgradable(a); ok || s.cl.Doomed() == 0 {
 		return binds, sh, ok
@@ -207,9 +207,9 @@ func (s *State) verifyLazy(add func(string, ...any)) {
 	}
 }
 
-// What lost its guarantee keeps its place in the order of its VC: a gang that stands behind it there may not stop it,
-// though the cells are lent, nor be promised them while it is stopped for another VC. It would wait before that gang,
-// and take them back.
+// What lost its guarantee keeps its place in the order of its VC: a gang that stands behind it
+// there may not stop it, though the cells are lent, nor be promised them while it is stopped for
+// another VC. It would wait before that gang, and take them back.
 
 // places judges by these.
 type places struct{ *State }
@@ -229,7 +229,8 @@ func (s places) spared(j *job, g int) func(cell.AllocID) bool {
 	}
 }
 
-// sparesSome reports whether some attempt of a job's VC lost its guarantee and may stand before one of the job's gangs.
+// sparesSome reports whether some attempt of a job's VC lost its guarantee and may stand before one
+// of the job's gangs.
 func (s places) sparesSome(j *job) bool {
 	if j.spec.Priority < cell.MinGuaranteed || j.space <= 0 || int(j.space) >= len(s.lazy) {
 		return false
@@ -238,9 +239,9 @@ func (s places) sparesSome(j *job) bool {
 	return len(q) > 0 && q[0].prio >= j.spec.Priority
 }
 
-// standsBefore reports whether an attempt lost its guarantee and stands before a gang of its VC: it has a higher
-// priority, or lost it to a configuration and was submitted before. What gave its guarantee up within its priority did
-// so by its policy, which has another order.
+// standsBefore reports whether an attempt lost its guarantee and stands before a gang of its VC: it
+// has a higher priority, or lost it to a configuration and was submitted before. What gave its
+// guarantee up within its priority did so by its policy, which has another order.
 func (s places) standsBefore(a *attempt, j *job, g int) bool {
 	if !a.lazy || j.space <= 0 || a.cause != 0 && !s.waitsAgain(a) || a.id.Job == j.id {
 		return false
@@ -255,16 +256,16 @@ func (s places) standsBefore(a *attempt, j *job, g int) bool {
 	return (a.by == nil || a.cause != 0) && !s.isExtra(a) && (j.spec.Gangs[g].Extra || compareAttempts(a.id, model.AttemptID{Job: j.id, Gang: int32(g)}) < 0)
 }
 
-// waitsAgain reports whether an attempt is being stopped and its gang waits again then, at its place: nothing ends
-// its job meanwhile, and no user holds it.
+// waitsAgain reports whether an attempt is being stopped and its gang waits again then, at its
+// place: nothing ends its job meanwhile, and no user holds it.
 func (s places) waitsAgain(a *attempt) bool {
 	j := &s.jobs[a.job]
 	return a.cause.Resumes() && !j.stop && j.completing == nil && !j.held() && !a.orphaned &&
 		!s.isExtra(a) && j.gangs[a.id.Gang].next == none
 }
 
-// recounting changes what waitsAgain asks of a job, and counts what is being stopped of it anew. What waits no more
-// leaves its room to others.
+// recounting changes what waitsAgain asks of a job, and counts what is being stopped of it anew.
+// What waits no more leaves its room to others.
 func (s places) recounting(slot int32, change func()) {
 	j := &s.jobs[slot]
 	s.lookBehind(j)
@@ -287,7 +288,8 @@ func (s places) recounting(slot int32, change func()) {
 	s.lookIn(j.space, cell.MinGuaranteed)
 }
 
-// sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands before it.
+// sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands
+// before it.
 func (s places) sparedReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
 	q := s.request(j, int(g))
 	spared := q.Spared
@@ -316,7 +318,8 @@ func (s places) sparedReason(r model.Reason, j *job, g int32) (model.Reason, boo
 		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.spec.VC), true
 }
 
-// comesBackReason: there is room for a gang while others of its VC are being stopped that wait before it then.
+// comesBackReason: there is room for a gang while others of its VC are being stopped that wait
+// before it then.
 func (s places) comesBackReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
 	if j.spec.Priority < cell.MinGuaranteed || j.spec.Gangs[g].Extra || int64(j.gangs[g].leaves) <= s.unheld(j.space, j.spec.Priority) {
 		return r, false

@@ -9,12 +9,13 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// walk tries to place who waits with a guarantee: each VC's gangs in order of VC name,
-// by priority and then by the VC's policy.
+// walk tries to place who waits with a guarantee: each VC's gangs in order of VC name, by priority
+// and then by the VC's policy.
 //
-// It terminates: a gang is placed or promised cells, and an attempt stopped, at most once, and a promise is taken back only for
-// a higher priority or for cells that are free (measure.go). What it leaves may serve a
-// gang that was passed over: Decided then asks for another look at once, so that one decision never places and preempts the same.
+// It terminates: a gang is placed or promised cells, and an attempt stopped, at most once, and a
+// promise is taken back only for a higher priority or for cells that are free (measure.go). What it
+// leaves may serve a gang that was passed over: Decided then asks for another look at once, so that
+// one decision never places and preempts the same.
 func (s *State) walk() {
 	s.mem.moving.movers = nobody
 	clear(s.mem.moving.had)
@@ -115,8 +116,8 @@ func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
 	return at, false
 }
 
-// again reports whether another look is due: for who was held up by bookings before somebody was placed,
-// or for who was passed over, who may stop what started after it.
+// again reports whether another look is due: for who was held up by bookings before somebody was
+// placed, or for who was passed over, who may stop what started after it.
 func (w *walker) again() bool {
 	o := w.outlook
 	return w.passed > 0 && w.s.seq > w.passed || o != nil && o.heldUp >= 0 && w.s.placedSince(o.heldUp)

@@ -7,8 +7,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// What users wish for jobs that have not ended, besides stops: that one is held or released, waits again, or has
-// another priority or time limit.
+// What users wish for jobs that have not ended, besides stops: that one is held or released, waits
+// again, or has another priority or time limit.
 
 // Hold keeps a waiting job from starting (On), or lets it start again.
 type Hold struct {
@@ -18,7 +18,8 @@ type Hold struct {
 	Reason string
 }
 
-// Requeue asks to stop what runs of a job, with its grace, so that it waits again; with Hold it is held from then on.
+// Requeue asks to stop what runs of a job, with its grace, so that it waits again; with Hold it is
+// held from then on.
 type Requeue struct {
 	Meta
 	Job    model.JobID
@@ -26,7 +27,8 @@ type Requeue struct {
 	Reason string
 }
 
-// Update gives a job another priority or time limit; nil leaves it as it is. A time limit of 0 is none.
+// Update gives a job another priority or time limit; nil leaves it as it is. A time limit of 0 is
+// none.
 type Update struct {
 	Meta
 	Job       model.JobID
@@ -94,7 +96,8 @@ func (s wishes) wished(id model.JobID) (*job, *Refusal) {
 	return j, nil
 }
 
-// stands reports whether an attempt of a job lives; promised, whether cells are being freed for one.
+// stands reports whether an attempt of a job lives; promised, whether cells are being freed for
+// one.
 func (s wishes) stands(j *job) (runs, promised bool) {
 	for g := range j.gangs {
 		if at := j.gangs[g].attempt; at != none {

@@ -116,8 +116,8 @@ type answerRow struct {
 	sum        uint32
 }
 
-// damage says that a row is not as it was written, and which job it is about where that can be read;
-// "" if it is sound. The key itself is kept nowhere.
+// damage says that a row is not as it was written, and which job it is about where that can be
+// read; "" if it is sound. The key itself is kept nowhere.
 func (r *answerRow) damage() string {
 	var said engine.Answered
 	err := json.Unmarshal(r.data, &said)

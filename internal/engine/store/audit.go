@@ -93,7 +93,8 @@ func auditOf(of []engine.Audit) (lines []AuditLine) {
 	return lines
 }
 
-// AuditLines returns up to limit lines of the audit log before a line (0: from the newest), newest first.
+// AuditLines returns up to limit lines of the audit log before a line (0: from the newest), newest
+// first.
 func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]AuditLine, error) {
 	const fields = "seq, time, subject, verb, object, outcome, detail, link, sum"
 	rows, err := s.read.QueryContext(ctx, "SELECT "+fields+" FROM audit "+
@@ -119,14 +120,16 @@ func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]Audi
 	return out, s.explain("cannot read the audit log", rows.Err())
 }
 
-// forgetVerb is the verb of the line, of the server's own subject, that says which lines before it were forgotten.
+// forgetVerb is the verb of the line, of the server's own subject, that says which lines before it
+// were forgotten.
 const (
 	forgetVerb  = "forget lines"
 	auditServer = "system"
 	forgetLines = 1000 // in one transaction at most
 )
 
-// forgotUpTo reads the last line of those that were forgotten, and its link, off the line that says so.
+// forgotUpTo reads the last line of those that were forgotten, and its link, off the line that says
+// so.
 func (l *AuditLine) forgotUpTo() (last int64, link digest, ok bool) {
 	var head string
 	if l.Subject != auditServer || l.Verb != forgetVerb {
@@ -139,8 +142,9 @@ func (l *AuditLine) forgotUpTo() (last int64, link digest, ok bool) {
 	return last, link, err == nil && copy(link[:], b) == len(link) && len(b) == len(link)
 }
 
-// ForgetAudit removes lines of the audit log from before an instant, the oldest ones, 1,000 at most, in favour of a line that
-// says so and with which the rest can be proven still. It returns how many; less than 1,000 are the last.
+// ForgetAudit removes lines of the audit log from before an instant, the oldest ones, 1,000 at
+// most, in favour of a line that says so and with which the rest can be proven still. It returns
+// how many; less than 1,000 are the last.
 func (s Retention) ForgetAudit(ctx context.Context, before, now model.Time) (n int, err error) {
 	err = s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		rows, err := tx.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail, link FROM audit ORDER BY seq LIMIT ?", forgetLines)
@@ -199,8 +203,9 @@ type AuditProof struct {
 	Problem   string // what is wrong with the next one; "" is nothing
 }
 
-// followAudit reads the audit log up to the first line that does not follow from what is before it. Where lines were
-// forgotten it begins behind them, with the link that the latest line about that has, which must be there, too.
+// followAudit reads the audit log up to the first line that does not follow from what is before it.
+// Where lines were forgotten it begins behind them, with the link that the latest line about that
+// has, which must be there, too.
 func followAudit(ctx context.Context, c querier, problem func(string)) (p AuditProof, err error) {
 	var link digest
 	var said AuditLine

@@ -124,8 +124,8 @@ func (s *reader) checkRows(ctx context.Context, n *engine.Checked, problem func(
 	return nil
 }
 
-// checkAnswers reads the answers to idempotency keys in one transaction: each against its checksum, and
-// their numbers against the head.
+// checkAnswers reads the answers to idempotency keys in one transaction: each against its checksum,
+// and their numbers against the head.
 func (s *reader) checkAnswers(ctx context.Context, n *engine.Checked, problem func(string)) error {
 	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

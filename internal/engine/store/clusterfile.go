@@ -8,11 +8,12 @@ import (
 	"os"
 )
 
-// clusterFile is where the program before versions of the cluster file kept the present one: the tag of the configuration, a
-// line end, and the bytes of the file.
+// clusterFile is where the program before versions of the cluster file kept the present one: the
+// tag of the configuration, a line end, and the bytes of the file.
 const clusterFile = "cluster-file"
 
-// clusterFileOf returns the file that such a program kept of the configuration of a tag; nil is none.
+// clusterFileOf returns the file that such a program kept of the configuration of a tag; nil is
+// none.
 func (s *Store) clusterFileOf(tag string) ([]byte, error) {
 	data, err := os.ReadFile(s.path(clusterFile))
 	if errors.Is(err, fs.ErrNotExist) {

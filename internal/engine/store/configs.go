@@ -11,7 +11,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// So many versions of the cluster file are kept at most, and so many bytes of them: the latest ones, one at least.
+// So many versions of the cluster file are kept at most, and so many bytes of them: the latest
+// ones, one at least.
 const (
 	maxConfigs     = 1000
 	maxConfigBytes = 64 << 20
@@ -23,8 +24,9 @@ func configSum(v *engine.ConfigVersion, file []byte) digest {
 	return rowSum("configs", v.Version, int64(v.Time), v.Author, v.Reason, v.Tag, v.Restored, file)
 }
 
-// BeginConfig notes which cluster file is about to be applied, by whom, why and until when: should the server end before
-// EndConfig, the next one knows. One that was begun before is forgotten, with its end.
+// BeginConfig notes which cluster file is about to be applied, by whom, why and until when: should
+// the server end before EndConfig, the next one knows. One that was begun before is forgotten, with
+// its end.
 func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error {
 	if file == nil {
 		file = []byte{}
@@ -55,9 +57,10 @@ func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []
 	return s.explain("cannot note the version of the cluster file", s.classify(err))
 }
 
-// EndConfig makes a version of what was begun, now that the configuration of that tag is in force; a tag of "" forgets it.
-// The same file with the same configuration as the version before is no new one, which then has the end of what was begun, or
-// none. Ends of earlier versions hold no more. The oldest versions that are too many are removed.
+// EndConfig makes a version of what was begun, now that the configuration of that tag is in force;
+// a tag of "" forgets it. The same file with the same configuration as the version before is no new
+// one, which then has the end of what was begun, or none. Ends of earlier versions hold no more.
+// The oldest versions that are too many are removed.
 func (s *Store) EndConfig(ctx context.Context, tag string) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		v, file, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag = ''"))
@@ -91,7 +94,8 @@ func (s *Store) EndConfig(ctx context.Context, tag string) error {
 	return s.explain("cannot keep the version of the cluster file", s.classify(err))
 }
 
-// forgetConfig removes what was begun; its end becomes that of another version, in the place of what that had, or of none (0).
+// forgetConfig removes what was begun; its end becomes that of another version, in the place of
+// what that had, or of none (0).
 func forgetConfig(ctx context.Context, tx *sql.Conn, m *mark, begun, heir int64) error {
 	if err := dropConfigs(ctx, tx, m, "tag = ''"); err != nil {
 		return err
@@ -145,8 +149,8 @@ func scanConfig(row interface{ Scan(...any) error }) (v engine.ConfigVersion, fi
 	return v, file, nil
 }
 
-// Configs returns up to limit versions of the cluster file before one (0: from the latest), the latest first. One that is
-// being applied is not among them.
+// Configs returns up to limit versions of the cluster file before one (0: from the latest), the
+// latest first. One that is being applied is not among them.
 func (s *reader) Configs(ctx context.Context, before int64, limit int) (list []engine.ConfigVersion, err error) {
 	rows, err := s.read.QueryContext(ctx, "SELECT "+configColumns+", file, sum FROM configs "+
 		"WHERE tag <> '' AND (? = 0 OR version < ?) ORDER BY version DESC LIMIT ?", before, before, limit)
@@ -167,7 +171,8 @@ func (s *reader) Configs(ctx context.Context, before int64, limit int) (list []e
 	return list, s.withEnds(ctx, list)
 }
 
-// ConfigFile returns a version of the cluster file with its file, byte for byte; false is that it is not kept.
+// ConfigFile returns a version of the cluster file with its file, byte for byte; false is that it
+// is not kept.
 func (s *reader) ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error) {
 	v, file, err := scanConfig(s.read.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag <> '' AND version = ?", version))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -181,9 +186,9 @@ func (s *reader) ConfigFile(ctx context.Context, version int64) (engine.ConfigVe
 	return one[0], file, err == nil, err
 }
 
-// SettleConfig makes the versions fit to the configuration in force at a start, by its tag: what an earlier server had begun to
-// apply, and what came into force otherwise, becomes a version of its own, of the file that it was made of; nil is not known.
-// The latest version again keeps its end.
+// SettleConfig makes the versions fit to the configuration in force at a start, by its tag: what an
+// earlier server had begun to apply, and what came into force otherwise, becomes a version of its
+// own, of the file that it was made of; nil is not known. The latest version again keeps its end.
 func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVersion, file []byte) error {
 	list, err := s.Configs(ctx, 0, 1)
 	if err != nil {

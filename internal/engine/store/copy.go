@@ -22,8 +22,9 @@ type Copied struct {
 // CopyFiles are the files that Copy makes.
 var CopyFiles = []string{databaseFile, sealFile, keyFile, clusterIDFile}
 
-// Copy makes a consistent copy of the database of a data directory, with what belongs to it, in a new or empty folder. A server
-// may work on the directory meanwhile: the copy is as of one event. Secrets in it are encrypted as they are, by the key beside them.
+// Copy makes a consistent copy of the database of a data directory, with what belongs to it, in a
+// new or empty folder. A server may work on the directory meanwhile: the copy is as of one event.
+// Secrets in it are encrypted as they are, by the key beside them.
 func Copy(ctx context.Context, dir, into string) (c Copied, err error) {
 	s, err := Open(ctx, dir, Options{ReadOnly: true}) // it looks whether the directory is sound at its end
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Ends are those of versions of the cluster file: until when one is in force, and which one is then. They are one object beside
-// users and groups, which BeginConfig and EndConfig write together with the versions: an end is there exactly as long as its version.
+// Ends are those of versions of the cluster file: until when one is in force, and which one is
+// then. They are one object beside users and groups, which BeginConfig and EndConfig write together
+// with the versions: an end is there exactly as long as its version.
 type Ends struct{ *Store }
 
 const endsID = "config/ends"

@@ -130,7 +130,8 @@ func TestEndsGoWithVersions(t *testing.T) {
 	w.has("dropped", [3]int64{3, 0, 0}, [3]int64{2, 0, 0}, [3]int64{1, 0, 0})
 }
 
-// What was begun with an end and never came into force gives that end to no other file, whatever is started next.
+// What was begun with an end and never came into force gives that end to no other file, whatever is
+// started next.
 func TestEndsOfWhatNeverCameIntoForce(t *testing.T) {
 	for _, way := range []struct {
 		name string

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// TestAuditForgets: old lines go in favour of a line that says so, and what is left is proven with it; whatever is done to that
-// line or to those behind it is found.
+// TestAuditForgets: old lines go in favour of a line that says so, and what is left is proven with
+// it; whatever is done to that line or to those behind it is found.
 func TestAuditForgets(t *testing.T) {
 	for name, change := range map[string]string{
 		"nothing":                "SELECT 1",

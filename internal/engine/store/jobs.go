@@ -52,11 +52,13 @@ func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []sched.JobS
 	return jobs, next, nil
 }
 
-// mostSources is how many users or VCs are looked up one by one; for more of them the list of all is read.
+// mostSources is how many users or VCs are looked up one by one; for more of them the list of all
+// is read.
 const mostSources = 16
 
-// found selects the ids of jobs by an index that has all that is asked for, so that the rows of others, which are
-// large, are not read: each user's or VC's jobs lie together there, the latest first, and are merged.
+// found selects the ids of jobs by an index that has all that is asked for, so that the rows of
+// others, which are large, are not read: each user's or VC's jobs lie together there, the latest
+// first, and are merged.
 func found(f *engine.Past) (query string, args []any) {
 	of := func(index, column string, values []any) {
 		for _, v := range values {
@@ -84,8 +86,9 @@ func found(f *engine.Past) (query string, args []any) {
 	return query, args
 }
 
-// inOrder selects the ids of jobs in an order of their own, by an index that has all that is asked for. Users and VCs lie there in
-// their order; of names the index is read to its end, and its first ones alone are kept.
+// inOrder selects the ids of jobs in an order of their own, by an index that has all that is asked
+// for. Users and VCs lie there in their order; of names the index is read to its end, and its first
+// ones alone are kept.
 func inOrder(f *engine.Past) (query string, args []any, order string) {
 	index, way, behind := "jobs_list", "", ">"
 	switch f.Order.By {

@@ -16,7 +16,8 @@ DROP TABLE tags;
 PRAGMA user_version = 7;
 `
 
-// backTo6 makes of a data directory what the program left that kept one cluster file, and all files of ended jobs.
+// backTo6 makes of a data directory what the program left that kept one cluster file, and all files
+// of ended jobs.
 const backTo6 = backTo7 + `
 DROP TABLE removed;
 DROP TABLE configs;

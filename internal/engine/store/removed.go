@@ -17,8 +17,9 @@ func removedSum(r *engine.Removed) digest {
 	return rowSum("removed", int64(r.Job), int64(r.At), r.Rule)
 }
 
-// MarkRemoved notes of ended jobs that what they left is removed from now on. It comes before the removal, so that what a
-// killed server had begun is gone on with. A job that is noted already stays as it is.
+// MarkRemoved notes of ended jobs that what they left is removed from now on. It comes before the
+// removal, so that what a killed server had begun is gone on with. A job that is noted already
+// stays as it is.
 func (s Retention) MarkRemoved(ctx context.Context, list []engine.Removed) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		for i := range list {
@@ -54,7 +55,8 @@ func (s *reader) Removed(ctx context.Context, id model.JobID) (engine.Removed, b
 	return r, err == nil, s.explain("cannot read what was removed of ended jobs", err)
 }
 
-// EndedOf returns when jobs ended, of those among some that have: 1,000 at most are asked about at a time.
+// EndedOf returns when jobs ended, of those among some that have: 1,000 at most are asked about at
+// a time.
 func (s Retention) EndedOf(ctx context.Context, ids []model.JobID) (map[model.JobID]model.Time, error) {
 	args := make([]any, len(ids))
 	for i, id := range ids {

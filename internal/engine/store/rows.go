@@ -14,8 +14,8 @@ type rowTable struct {
 	what   string // a row of it in words, before its key
 }
 
-// rowTables are the tables of a version of the schema. What bounds a token came with version 4: without it the
-// sum of an older one is what it was.
+// rowTables are the tables of a version of the schema. What bounds a token came with version 4:
+// without it the sum of an older one is what it was.
 func rowTables(schema int) []rowTable {
 	tables := []rowTable{
 		{"jobs", "id", "id, name, user, vc, phase, submitted, ended, status", false, "finished job"},

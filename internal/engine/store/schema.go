@@ -26,13 +26,13 @@ const (
 	logPages = 2000
 )
 
-// schema is version 8. Events move from events to archive when a snapshot has
-// been cut; archive_jobs says which chunks hold events of a job. A link is the digest of
-// an event, or of the last one of a chunk, and of all before it. A sum is the digest of
-// its row; head.rows adds them all up. Version 1 had neither, version 2 did not say in its head
-// which answers there are, version 3 knew no people, in version 4 a name
-// was one job's of all users, version 5 had no index for lists, version 6 neither said what was removed of ended jobs nor kept
-// versions of the cluster file, and version 7 had no tags: migrate.go.
+// schema is version 8. Events move from events to archive when a snapshot has been cut;
+// archive_jobs says which chunks hold events of a job. A link is the digest of an event, or of the
+// last one of a chunk, and of all before it. A sum is the digest of its row; head.rows adds them
+// all up. Version 1 had neither, version 2 did not say in its head which answers there are, version
+// 3 knew no people, in version 4 a name was one job's of all users, version 5 had no index for
+// lists, version 6 neither said what was removed of ended jobs nor kept versions of the cluster
+// file, and version 7 had no tags: migrate.go.
 const schema = answersTable + peopleTables + keepTables + tagsTable + `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
@@ -59,8 +59,8 @@ CREATE TABLE tokens (
 	created INTEGER NOT NULL, used INTEGER NOT NULL, sum BLOB NOT NULL, bounds TEXT NOT NULL) WITHOUT ROWID;
 `
 
-// peopleTables hold users and groups, each as one object with a version, and the audit log, a chain like the
-// journal's.
+// peopleTables hold users and groups, each as one object with a version, and the audit log, a chain
+// like the journal's.
 const peopleTables = `
 CREATE TABLE objects (id TEXT PRIMARY KEY, version INTEGER NOT NULL, data BLOB NOT NULL, sum BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE audit (
@@ -68,7 +68,8 @@ CREATE TABLE audit (
 	outcome TEXT NOT NULL, detail TEXT NOT NULL, link BLOB NOT NULL, sum BLOB NOT NULL);
 `
 
-// keepTables say of which ended jobs the files were removed, and hold the cluster files that were applied.
+// keepTables say of which ended jobs the files were removed, and hold the cluster files that were
+// applied.
 const keepTables = `
 CREATE TABLE removed (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, rule TEXT NOT NULL, sum BLOB NOT NULL);
 CREATE TABLE configs (
@@ -219,7 +220,8 @@ func (s *Store) openDatabase(ctx context.Context, found contents, o Options) err
 		return err
 	}
 	if found.id == "" && size(s.path(databaseFile+"-journal")) > 0 {
-		// A first start was killed while it gave the file its log: only a connection that writes takes that back.
+		// A first start was killed while it gave the file its log: only a connection that writes
+		// takes that back.
 		w, err := openWriter(ctx, s.path(databaseFile))
 		if err == nil {
 			err = w.close()

@@ -59,9 +59,9 @@ func openSeal(path, cluster string, log *slog.Logger) (*seal, error) {
 }
 
 // write seals a mark that is durable. Where the disk does not take it, that is said, and no job is
-// acknowledged (Store.Sealed) or accepted (Store.Room) until it does: what else is answered meanwhile
-// has one witness alone. What failed may have broken its slot: the next write is to the same one, and
-// never to the one that is whole.
+// acknowledged (Store.Sealed) or accepted (Store.Room) until it does: what else is answered
+// meanwhile has one witness alone. What failed may have broken its slot: the next write is to the
+// same one, and never to the one that is whole.
 func (s *seal) write(m mark) {
 	if s.trouble() == nil {
 		s.turn++

@@ -154,7 +154,8 @@ func (s *Store) ClusterID() string { return s.clusterID }
 // Epoch is the fencing token that this Open has begun.
 func (s *Store) Epoch() uint64 { return s.epoch }
 
-// Close ends the store: it closes what is open, the lock last. Appends under way must have returned.
+// Close ends the store: it closes what is open, the lock last. Appends under way must have
+// returned.
 func (s *Store) Close() error {
 	var errs []error
 	if s.read != nil {

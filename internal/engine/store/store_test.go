@@ -153,8 +153,9 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkFinished prints how long the first page of 200,000 ended jobs takes by what is asked for: no filter, three,
-// three that few jobs pass, none passes, and what a reader may see that may see little.
+// BenchmarkFinished prints how long the first page of 200,000 ended jobs takes by what is asked
+// for: no filter, three, three that few jobs pass, none passes, and what a reader may see that may
+// see little.
 func BenchmarkFinished(b *testing.B) {
 	s := open(b, filepath.Join(b.TempDir(), "data"))
 	const jobs, batched = 200_000, 2_000

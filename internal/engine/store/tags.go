@@ -14,7 +14,8 @@ type Tags struct{ *Store }
 
 func tagSum(id int64, job model.JobID, tag string) digest { return rowSum("tags", id, int64(job), tag) }
 
-// Tag gives a job a tag, or takes it off. It returns engine.ErrTooMany where the job has most already.
+// Tag gives a job a tag, or takes it off. It returns engine.ErrTooMany where the job has most
+// already.
 func (s Tags) Tag(ctx context.Context, job model.JobID, tag string, on bool, most int) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		var id, count int64

@@ -33,8 +33,8 @@ type Token struct {
 	TokenBounds
 }
 
-// TokenBounds are what a token was made for and until when it is valid. Those of the token in the data directory
-// are zero.
+// TokenBounds are what a token was made for and until when it is valid. Those of the token in the
+// data directory are zero.
 type TokenBounds struct {
 	Kind    access.TokenKind `json:"kind,omitempty"`
 	Expires model.Time       `json:"expires,omitempty"` // 0: never
@@ -198,13 +198,14 @@ func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
 	return n > 0, err
 }
 
-// RevokeTokensOf ends all tokens of a user at once, and says how many. That of the data directory is no user's.
+// RevokeTokensOf ends all tokens of a user at once, and says how many. That of the data directory
+// is no user's.
 func (s *Store) RevokeTokensOf(ctx context.Context, subject model.Subject) (int, error) {
 	return s.revoke(ctx, func(t *token) bool { return t.Subject == subject && t.Kind != access.Root })
 }
 
-// forgetExpired removes what is no longer valid, so that the table does not grow with each sign-in. What cannot be
-// removed now is at the next one.
+// forgetExpired removes what is no longer valid, so that the table does not grow with each sign-in.
+// What cannot be removed now is at the next one.
 func (s *Store) forgetExpired(ctx context.Context, now model.Time) {
 	_, _ = s.revoke(ctx, func(t *token) bool { return t.Expires != 0 && now >= t.Expires })
 }

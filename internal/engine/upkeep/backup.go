@@ -28,8 +28,9 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// Format is the version of the file's layout: a gzip stream of a tar with backup.json first, then files of the data directory,
-// then sums, which has a line "SHA-256 size name" for each entry before it.
+// Format is the version of the file's layout: a gzip stream of a tar with backup.json first, then
+// files of the data directory, then sums, which has a line "SHA-256 size name" for each entry
+// before it.
 const BackupFormat = 1
 
 const (
@@ -76,7 +77,8 @@ var (
 // longestSubject is of the folder of an upload, in bytes.
 const longestSubject = 200
 
-// podFiles are those by which a server on Kubernetes knows its pods again, which run on while it is restored, and copies of others.
+// podFiles are those by which a server on Kubernetes knows its pods again, which run on while it is
+// restored, and copies of others.
 var podFiles = []string{"pod-key", "pod-namespaces", "pod-forgotten", "pod-fenced"}
 
 // kept reports whether a file of the data directory is part of backups.
@@ -96,8 +98,8 @@ func CreateBackup(ctx context.Context, data, file string, o BackupOptions) (r Ba
 		return r, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	// Logs are looked for before the database is copied: none is of a job or an attempt that the copy does not know. An upload
-	// that is gone until it is read is of no job that waits.
+	// Logs are looked for before the database is copied: none is of a job or an attempt that the
+	// copy does not know. An upload that is gone until it is read is of no job that waits.
 	var beside []string
 	if o.Logs {
 		if beside, err = find(data, "jobs/*/*/*/std*", o); err != nil {
@@ -136,8 +138,8 @@ func CreateBackup(ctx context.Context, data, file string, o BackupOptions) (r Ba
 	return r, err
 }
 
-// workFolder makes an empty folder of a name that stays the same: what a killed run left in it is removed. The function that is returned
-// removes it; it may have another name by then.
+// workFolder makes an empty folder of a name that stays the same: what a killed run left in it is
+// removed. The function that is returned removes it; it may have another name by then.
 func workFolder(in, name string) (path string, done func() error, err error) {
 	path = filepath.Join(in, name)
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -170,7 +172,8 @@ func workFolder(in, name string) (path string, done func() error, err error) {
 	return path, func() error { return errors.Join(os.RemoveAll(path), f.Close()) }, nil
 }
 
-// ours refuses a folder that another user made, can write to, or has replaced meanwhile: its name can be guessed.
+// ours refuses a folder that another user made, can write to, or has replaced meanwhile: its name
+// can be guessed.
 func ours(f *os.File, path string) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -304,7 +307,8 @@ type unpacker struct {
 	made   map[string]bool
 }
 
-// Extract makes files of a backup in an empty folder, and returns what it says of itself. Every entry is compared with its sum.
+// Extract makes files of a backup in an empty folder, and returns what it says of itself. Every
+// entry is compared with its sum.
 func ExtractBackup(ctx context.Context, file, into string) (BackupReport, error) {
 	root, err := os.OpenRoot(into)
 	if err != nil {
@@ -448,7 +452,8 @@ func firstDifference(is, told string) string {
 	return "entries are missing that its sums name"
 }
 
-// Restore makes a data directory of a backup, in a folder that is not there or empty. check looks at it before it gets its name.
+// Restore makes a data directory of a backup, in a folder that is not there or empty. check looks
+// at it before it gets its name.
 func RestoreBackup(ctx context.Context, file, data string, check func(dir string) error) (r BackupReport, err error) {
 	data, err = filepath.Abs(data)
 	if err != nil {
@@ -479,7 +484,8 @@ func RestoreBackup(ctx context.Context, file, data string, check func(dir string
 	return r, errors.Join(os.Rename(work, data), syncDir(filepath.Dir(data))) // an empty folder is replaced; one that got something meanwhile is not
 }
 
-// syncTree makes the names in a folder durable, and those in the folders inside of it. Their contents are.
+// syncTree makes the names in a folder durable, and those in the folders inside of it. Their
+// contents are.
 func syncTree(path string) error {
 	return filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {

@@ -194,7 +194,8 @@ func FuzzExtract(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) { _, _ = extract(t, content) })
 }
 
-// TestKilledRunsLeaveNothing: what a killed command left beside the folder or the file goes with the next one, unless that one still runs.
+// TestKilledRunsLeaveNothing: what a killed command left beside the folder or the file goes with
+// the next one, unless that one still runs.
 func TestKilledRunsLeaveNothing(t *testing.T) {
 	ctx := context.Background()
 	file, _, _ := made(t)

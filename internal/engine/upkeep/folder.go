@@ -28,7 +28,8 @@ func (f Folder) Left() (list []model.JobID, err error) {
 	return list, err
 }
 
-// Size implements Files. Links are not followed. What goes away meanwhile, or cannot be entered, counts as nothing.
+// Size implements Files. Links are not followed. What goes away meanwhile, or cannot be entered,
+// counts as nothing.
 func (f Folder) Size(id model.JobID) (total int64, err error) {
 	err = filepath.WalkDir(filepath.Join(f.Dir, strconv.FormatInt(int64(id), 10)), func(_ string, d fs.DirEntry, walkErr error) error {
 		if walkErr != nil {

@@ -25,7 +25,8 @@ import (
 type Notes interface {
 	// EndedOf returns when jobs ended, of those among some that have.
 	EndedOf(ctx context.Context, ids []model.JobID) (map[model.JobID]model.Time, error)
-	// MarkRemoved notes that what jobs left is removed from now on; those that are noted stay as they are.
+	// MarkRemoved notes that what jobs left is removed from now on; those that are noted stay as
+	// they are.
 	MarkRemoved(ctx context.Context, list []engine.Removed) error
 	// OldestAudit is the time of the oldest line of the audit log, 0 without one.
 	OldestAudit(ctx context.Context) (model.Time, error)
@@ -103,7 +104,8 @@ func (k *Keeper) count(f func(*Stats)) {
 	f(&k.stats)
 }
 
-// Run sweeps from time to time until ctx is done: each ten minutes, and as often as a tenth of a shorter time asks for.
+// Run sweeps from time to time until ctx is done: each ten minutes, and as often as a tenth of a
+// shorter time asks for.
 func (k *Keeper) Run(ctx context.Context) {
 	every := 10 * time.Minute
 	for _, d := range []time.Duration{k.o.Files, k.o.Audit} {
@@ -220,7 +222,8 @@ func (k *Keeper) due(ctx context.Context, left []model.JobID) (list []engine.Rem
 	return list, err
 }
 
-// measure adds up what files of jobs take. What an ended job has does not change: it is measured once.
+// measure adds up what files of jobs take. What an ended job has does not change: it is measured
+// once.
 func (k *Keeper) measure(ctx context.Context, left []model.JobID) (total int64, err error) {
 	for i, id := range left {
 		n, ok := k.sizes[id]
@@ -240,7 +243,8 @@ func (k *Keeper) measure(ctx context.Context, left []model.JobID) (total int64, 
 	return total, err
 }
 
-// remove notes that files go, and removes them. What fails is due again at the next sweep, since they are there still.
+// remove notes that files go, and removes them. What fails is due again at the next sweep, since
+// they are there still.
 func (k *Keeper) remove(ctx context.Context, part []engine.Removed) error {
 	if err := k.notes.MarkRemoved(ctx, part); err != nil {
 		return err
@@ -263,7 +267,8 @@ func (k *Keeper) remove(ctx context.Context, part []engine.Removed) error {
 	return errors.Join(errs...)
 }
 
-// slack is the part of the time that lines of the audit log may be older: each time that some are forgotten is a line itself.
+// slack is the part of the time that lines of the audit log may be older: each time that some are
+// forgotten is a line itself.
 const slack = 50
 
 func (k *Keeper) sweepAudit(ctx context.Context) error {

@@ -107,7 +107,8 @@ func newWorld(t *testing.T, jobs int) *world {
 	return w
 }
 
-// TestOld: files go when their time is over, of ended jobs alone, in portions; what cannot go is tried again.
+// TestOld: files go when their time is over, of ended jobs alone, in portions; what cannot go is
+// tried again.
 func TestOld(t *testing.T) {
 	w := newWorld(t, 200)
 	delete(w.ended, 3)
@@ -171,7 +172,8 @@ func TestAudit(t *testing.T) {
 	w.is("counts", k.Stats(), Stats{Lines: 2500})
 }
 
-// TestFolder: only folders that are named by a job's number are of jobs; links out of one are not followed.
+// TestFolder: only folders that are named by a job's number are of jobs; links out of one are not
+// followed.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"1/a", "20", "020", "x", "-3", "0"} {

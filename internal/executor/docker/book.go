@@ -17,12 +17,12 @@ import (
 // bookFile, in the folder of a machine's jobs, says which VC may run which image.
 const bookFile = "images.json"
 
-// book is what is known of the machine's images beyond what the engine knows: an image that was fetched with
-// a VC's credentials is not for others, until their own get it.
+// book is what is known of the machine's images beyond what the engine knows: an image that was
+// fetched with a VC's credentials is not for others, until their own get it.
 type book struct {
 	dir string
-	// Asked are the repositories that were asked with credentials. It is written before an image comes: one
-	// whose fetching was cut off is no VC's, and for each its registry is asked.
+	// Asked are the repositories that were asked with credentials. It is written before an image
+	// comes: one whose fetching was cut off is no VC's, and for each its registry is asked.
 	Asked map[string]bool `json:"asked,omitempty"`
 	// Lost is that the book was damaged: no image of a registry is known to be for all.
 	Lost   bool             `json:"lost,omitempty"`
@@ -56,7 +56,8 @@ func (b *book) open(dir string, log *slog.Logger) error {
 	return nil
 }
 
-// save writes the book. What says which VC may run what must outlive a power cut, as the image does.
+// save writes the book. What says which VC may run what must outlive a power cut, as the image
+// does.
 func (b *book) save(durable bool) error {
 	data, err := json.Marshal(b)
 	if err != nil {

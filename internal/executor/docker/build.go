@@ -17,7 +17,8 @@ import (
 // ErrBuild says that a Dockerfile cannot be built as it is, or that one of its steps failed.
 var ErrBuild = errors.New("cannot be built")
 
-// buildShare is the weight of a build's containers, of the 1,024 that are usual: it takes the CPUs that others leave.
+// buildShare is the weight of a build's containers, of the 1,024 that are usual: it takes the CPUs
+// that others leave.
 const buildShare = 64
 
 // Build is an image to be made of a Dockerfile.
@@ -38,8 +39,9 @@ type BuildLine struct {
 	Text        string
 }
 
-// Build has the engine make an image of a context, a tar archive. It tells what is printed, and returns the image. It ends with the
-// context, and leaves no container. Errors are ErrBuild, ErrNotName and the engine's.
+// Build has the engine make an image of a context, a tar archive. It tells what is printed, and
+// returns the image. It ends with the context, and leaves no container. Errors are ErrBuild,
+// ErrNotName and the engine's.
 func (e *Engine) Build(ctx context.Context, b *Build, files io.Reader, tell func(BuildLine)) (Image, error) {
 	name, err := reference.ParseNormalizedNamed(b.Name)
 	if err != nil {

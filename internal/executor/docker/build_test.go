@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestBuild: what an engine says of a build comes as lines, with its steps and which of them were cached, in however
-// many pieces it arrives; what a step prints does not end it; an error of a step is the build's.
+// TestBuild: what an engine says of a build comes as lines, with its steps and which of them were
+// cached, in however many pieces it arrives; what a step prints does not end it; an error of a step
+// is the build's.
 func TestBuild(t *testing.T) {
 	said := []string{
 		`{"stream":"Step 1/4 : FROM base"}`, `{"stream":"\n"}`, `{"status":"Pulling from base","id":"1"}`, `{"status":"Downloading","progressDetail":{"current":1,"total":2},"id":"abc"}`,

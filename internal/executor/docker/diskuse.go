@@ -27,8 +27,8 @@ type DiskLimit struct {
 	Dirs []string `json:"dirs,omitempty"` // folders of this machine that count, beside its own
 }
 
-// For is the limit of a task that asks for so much, 0 for nothing, where most is what one may have and has without
-// asking; 0 is any amount.
+// For is the limit of a task that asks for so much, 0 for nothing, where most is what one may have
+// and has without asking; 0 is any amount.
 func DiskLimitFor(asked, most int64, dirs ...string) (DiskLimit, error) {
 	if most > 0 && asked > most {
 		return DiskLimit{}, fmt.Errorf("the task asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", asked, most)
@@ -39,7 +39,8 @@ func DiskLimitFor(asked, most int64, dirs ...string) (DiskLimit, error) {
 	return DiskLimit{asked, dirs}, nil
 }
 
-// Watch measures a container until End, and calls over when it has more than it may; from then on End says why.
+// Watch measures a container until End, and calls over when it has more than it may; from then on
+// End says why.
 func (l *DiskLimit) Watch(host, name string, over func()) *DiskWatch {
 	w := &DiskWatch{limit: *l, host: host, name: name, over: over}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -154,7 +155,8 @@ func (m *measure) dir(path string) error {
 	return m.open(os.NewFile(uintptr(fd), path), 0)
 }
 
-// open adds an open folder and closes it. Folders are opened one from the other: a path could be too long.
+// open adds an open folder and closes it. Folders are opened one from the other: a path could be
+// too long.
 func (m *measure) open(f *os.File, deep int) error {
 	defer f.Close()
 	if deep > depth {

@@ -84,7 +84,8 @@ type Info struct {
 	Version string // of the engine
 	API     string // version of the interface that both speak
 	Runtime string // the default runtime's name
-	// Plain is the runtime for containers, where the default one gives devices by what an image says; "" is the default.
+	// Plain is the runtime for containers, where the default one gives devices by what an image
+	// says; "" is the default.
 	Plain string
 	Runc  string // version of the program that makes containers; "" where the engine does not say
 	// Network is false for an engine without a bridge: containers get no network.
@@ -143,7 +144,8 @@ func (e *Engine) Close() error { return e.c.Close() }
 // Host is the engine's address.
 func (e *Engine) Host() string { return e.host }
 
-// Ask learns what the engine is, once it answers, and says why tasks cannot run there; nil is that they can.
+// Ask learns what the engine is, once it answers, and says why tasks cannot run there; nil is that
+// they can.
 func (e *Engine) Ask(ctx context.Context) error {
 	leave, err := e.asking.Enter(ctx)
 	if err != nil {
@@ -205,7 +207,8 @@ const bridge = "bridge"
 // Image is an image on this machine.
 type Image struct {
 	ID string // the digest of its configuration: it names this very image
-	// Digests are NAME@sha256:..., for each repository that it came from; none when it was made here.
+	// Digests are NAME@sha256:..., for each repository that it came from; none when it was made
+	// here.
 	Digests []string
 	User    string // as the image says: "", NAME or number, with :GROUP or without
 	CPU     string // that it is for, such as amd64; "" where it does not say
@@ -265,7 +268,8 @@ type Box struct {
 	Hidden   []string `json:"hidden,omitempty"`  // files of the image that are empty instead
 	Masked   []string `json:"masked,omitempty"`  // what the engine hides by itself, as it says
 	Devices  []string `json:"devices,omitempty"` // device files, at the same path inside
-	// GPUs are NVIDIA's, as its driver numbers them ("0", or "3:1" for a part), and CDI how they are asked for.
+	// GPUs are NVIDIA's, as its driver numbers them ("0", or "3:1" for a part), and CDI how they
+	// are asked for.
 	GPUs []string `json:"gpus,omitempty"`
 	CDI  bool     `json:"cdi,omitempty"`
 	// Runtime makes the container; "" is the engine's default.
@@ -536,7 +540,8 @@ type Disk struct {
 	Whole bool
 }
 
-// Disk finds what a container has on disk. Where the layer's folder cannot be read the engine measures it.
+// Disk finds what a container has on disk. Where the layer's folder cannot be read the engine
+// measures it.
 func (e *Engine) Disk(ctx context.Context, name string) (l Disk, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()

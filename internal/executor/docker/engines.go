@@ -17,8 +17,8 @@ type Runtime struct {
 	Text   string // what it is, for people
 }
 
-// engineFile, in a data directory, says that its jobs have run in containers: where no engine answers
-// they wait for one, and do not run as processes, which can reach all that the server can.
+// engineFile, in a data directory, says that its jobs have run in containers: where no engine
+// answers they wait for one, and do not run as processes, which can reach all that the server can.
 const engineFile = "engine"
 
 // Close lets go of the engine.
@@ -28,8 +28,8 @@ func (r *Runtime) Close() {
 	}
 }
 
-// Find looks for a container engine at an address where choice, --runtime, wants one. had is that jobs
-// of this data directory had one before.
+// Find looks for a container engine at an address where choice, --runtime, wants one. had is that
+// jobs of this data directory had one before.
 func (r *Runtime) Find(ctx context.Context, choice, address string, had bool) error {
 	if choice == "process" {
 		r.Text = "processes"

@@ -41,8 +41,8 @@ func fake(t *testing.T, answer http.HandlerFunc) *Engine {
 	return e
 }
 
-// TestEnsure: a network of the right name that is otherwise than it would be made is replaced where it is ours and unused, and
-// else refused with what an administrator must do.
+// TestEnsure: a network of the right name that is otherwise than it would be made is replaced where
+// it is ours and unused, and else refused with what an administrator must do.
 func TestEnsure(t *testing.T) {
 	const good = `{"Name": "comb-x", "Driver": "bridge", "Scope": "local", "Labels": {"comb.job": "0"}, "Options": {"com.docker.network.bridge.enable_icc": "false"}}`
 	for name, c := range map[string]struct {
@@ -95,7 +95,8 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// TestHungEngine: a look at an image that an engine does not answer holds up no other start that is stopped meanwhile.
+// TestHungEngine: a look at an image that an engine does not answer holds up no other start that is
+// stopped meanwhile.
 func TestHungEngine(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	e := fake(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -12,17 +12,18 @@ import (
 var errNoHost = errors.New("there is no such host")
 
 const (
-	// patience is how long a registry that cannot be used is tried again before the start is given up, and host how
-	// long where its name is not known.
+	// patience is how long a registry that cannot be used is tried again before the start is given
+	// up, and host how long where its name is not known.
 	patience, patienceHost = 2 * time.Minute, 10 * time.Second
 	firstPause, lastPause  = time.Second, 15 * time.Second
 
-	// A job is told of a fetch at once when it takes longer than firstWord; from then on at most each
-	// nextWord, and ever more seldom, since a job keeps few notices.
+	// A job is told of a fetch at once when it takes longer than firstWord; from then on at most
+	// each nextWord, and ever more seldom, since a job keeps few notices.
 	firstWord, nextWord = 2 * time.Second, 5 * time.Second
 )
 
-// flightKey tells fetches apart: what one VC gets with its credentials is no answer to another's question.
+// flightKey tells fetches apart: what one VC gets with its credentials is no answer to another's
+// question.
 type flightKey struct {
 	source, user, password string
 	anonymous              bool
@@ -48,7 +49,8 @@ type toldProgress struct {
 	tasks int        // that wait
 }
 
-// fetch waits until the engine has an image, or cannot have it. One that nothing waits for any more is given up.
+// fetch waits until the engine has an image, or cannot have it. One that nothing waits for any more
+// is given up.
 func (s *Images) fetch(ctx context.Context, w *ImageWant, source string) error {
 	key := flightKey{source: source, anonymous: w.Login == nil}
 	var login *Login

@@ -28,10 +28,11 @@ const (
 	mostKnown     = 1000        // images whose check is remembered
 )
 
-// Fits reports why containers of an image cannot be used; nil is that they can. The mounts will be in the folders
-// tops, of which the first may hold nothing else. It looks at a container of that name, which it makes and removes
-// and which never runs: what the engine and process 1 follow there must lead nowhere else. An image is looked at once.
-// The end of ctx ends the wait, also for others that look.
+// Fits reports why containers of an image cannot be used; nil is that they can. The mounts will be
+// in the folders tops, of which the first may hold nothing else. It looks at a container of that
+// name, which it makes and removes and which never runs: what the engine and process 1 follow there
+// must lead nowhere else. An image is looked at once. The end of ctx ends the wait, also for others
+// that look.
 func (e *Engine) Fits(ctx context.Context, i *Image, name string, tops ...string) error {
 	leave, err := e.looking.Enter(ctx)
 	if err != nil {
@@ -230,8 +231,8 @@ func (l *looker) hidden(ctx context.Context, name string) (*container.PathStat, 
 	return st, err
 }
 
-// walk goes along a path element by element; what is missing ends it well, with nil. A link ends it badly, or is
-// followed where it does not lead to a mount.
+// walk goes along a path element by element; what is missing ends it well, with nil. A link ends it
+// badly, or is followed where it does not lead to a mount.
 func (l *looker) walk(ctx context.Context, name string, follow bool) (st *container.PathStat, err error) {
 	at := "/"
 	for element := range strings.SplitSeq(path.Clean("/" + name)[1:], "/") {

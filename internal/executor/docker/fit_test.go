@@ -59,7 +59,8 @@ func TestWordsOfImages(t *testing.T) {
 	}
 }
 
-// However many parts the paths of an image's VOLUMEs have, so many are looked at: each look is a question to the engine.
+// However many parts the paths of an image's VOLUMEs have, so many are looked at: each look is a
+// question to the engine.
 func TestLongPaths(t *testing.T) {
 	asked, gone := 0, false
 	e := fake(t, func(w http.ResponseWriter, r *http.Request) {

@@ -17,8 +17,8 @@ var ErrNoGPUs = errors.New("the container engine cannot give NVIDIA GPUs to cont
 // cdiKind is what NVIDIA's toolkit calls GPUs in its specifications of devices (CDI).
 const cdiKind = "nvidia.com/gpu="
 
-// ByCDI reports whether the engine knows NVIDIA GPUs by specifications of devices. Else they are asked for
-// by its own driver, which runs NVIDIA's hook.
+// ByCDI reports whether the engine knows NVIDIA GPUs by specifications of devices. Else they are
+// asked for by its own driver, which runs NVIDIA's hook.
 func (e *Engine) ByCDI(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -49,8 +49,8 @@ func (b *Box) requests() []container.DeviceRequest {
 	return []container.DeviceRequest{{Driver: "cdi", DeviceIDs: names}}
 }
 
-// noGPUs reports that a start failed since the engine has no driver for the GPUs that were asked for. Engines
-// say that in words only.
+// noGPUs reports that a start failed since the engine has no driver for the GPUs that were asked
+// for. Engines say that in words only.
 func noGPUs(err error) bool {
 	return strings.Contains(err.Error(), "could not select device driver") || strings.Contains(err.Error(), "unresolvable CDI devices")
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 )
 
-// GPUs are asked for by their names in NVIDIA's specifications of devices, or by its driver's numbers: never "all".
+// GPUs are asked for by their names in NVIDIA's specifications of devices, or by its driver's
+// numbers: never "all".
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		box  Box

@@ -47,7 +47,8 @@ type ImageOptions struct {
 	Log    *slog.Logger
 }
 
-// Open reads from dir what is known of the machine's images. The store's work ends with the context.
+// Open reads from dir what is known of the machine's images. The store's work ends with the
+// context.
 func OpenImages(ctx context.Context, dir string, engine *Engine, o ImageOptions) (*Images, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -95,9 +96,10 @@ type note struct {
 	Digest string `json:"digest,omitempty"` // NAME@sha256:... by which it can be fetched; "" when it was made here
 }
 
-// Get returns what the name stood for when the job's first task asked, so that all its tasks and attempts run
-// the same. Where that is missing it is fetched; where others fetched it with credentials its registry is asked. A Fault
-// says why there is none; another error is the context's, or of the job's folder.
+// Get returns what the name stood for when the job's first task asked, so that all its tasks and
+// attempts run the same. Where that is missing it is fetched; where others fetched it with
+// credentials its registry is asked. A Fault says why there is none; another error is the
+// context's, or of the job's folder.
 func (s *Images) Get(ctx context.Context, w *ImageWant) (Image, error) {
 	for {
 		before, err := s.noted(w)
@@ -163,8 +165,8 @@ func (s *Images) compare(w *ImageWant, image Image) {
 	}
 }
 
-// Ready has the image here before a task asks for it, where nothing stands against it. What the name stands for is not
-// noted: that is up to the first task.
+// Ready has the image here before a task asks for it, where nothing stands against it. What the
+// name stands for is not noted: that is up to the first task.
 func (s *Images) Ready(ctx context.Context, w *ImageWant) error {
 	before, err := s.noted(w)
 	if err == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// lately is how long an image stays behind its last use, however large the others are: a task may be about to start with it.
+// lately is how long an image stays behind its last use, however large the others are: a task may
+// be about to start with it.
 const lately = 10 * time.Minute
 
 // label, of a container, names the job that it is of.
@@ -176,7 +177,8 @@ func (s *Images) Prune(ctx context.Context, keep int64) ([]executor.Image, error
 	}
 }
 
-// forget leaves an image that is gone out of the book: whether a VC may run it is asked again when it comes back.
+// forget leaves an image that is gone out of the book: whether a VC may run it is asked again when
+// it comes back.
 func (s *Images) forget(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,8 @@ func open(t *testing.T, dir string) *Images {
 	return s
 }
 
-// What one VC's credentials got is not another's, over restarts, until the registry gives it to that one or to all.
+// What one VC's credentials got is not another's, over restarts, until the registry gives it to
+// that one or to all.
 func TestRights(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

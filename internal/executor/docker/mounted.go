@@ -39,7 +39,8 @@ func MountedExactly(top string, below []string) error {
 	return exactly(string(text), top, below)
 }
 
-// exactly is of a text as /proc/self/mountinfo. A name with a blank is written otherwise there, so that it is never one that is meant.
+// exactly is of a text as /proc/self/mountinfo. A name with a blank is written otherwise there, so
+// that it is never one that is meant.
 func exactly(mountinfo, top string, below []string) error {
 	seen := map[string]int{}
 	for line := range strings.Lines(mountinfo) {

@@ -27,11 +27,13 @@ type Network struct {
 	Apart  bool // its containers do not reach each other
 }
 
-// reaches is the option of a bridge that says whether its containers reach each other; without it they do.
+// reaches is the option of a bridge that says whether its containers reach each other; without it
+// they do.
 const reaches = "com.docker.network.bridge.enable_icc"
 
-// Ensure makes a network unless there is one of that name. One that is otherwise than it would be made is replaced where it
-// has its labels and no containers, and else refused. Two calls at once for one name may make two.
+// Ensure makes a network unless there is one of that name. One that is otherwise than it would be
+// made is replaced where it has its labels and no containers, and else refused. Two calls at once
+// for one name may make two.
 func (e *Engine) Ensure(ctx context.Context, n *Network) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -58,7 +60,8 @@ func (e *Engine) Ensure(ctx context.Context, n *Network) error {
 	return fmt.Errorf("make the network %s: %s", n.Name, reason(err))
 }
 
-// differs says in what a network is not as it should be, "" is in nothing, and whether its labels are right.
+// differs says in what a network is not as it should be, "" is in nothing, and whether its labels
+// are right.
 func (n *Network) differs(have *network.Network) (why string, own bool) {
 	for _, label := range slices.Sorted(maps.Keys(n.Labels)) {
 		if have.Labels[label] != n.Labels[label] {
@@ -78,7 +81,8 @@ func (n *Network) differs(have *network.Network) (why string, own bool) {
 	return "", true
 }
 
-// Drop removes a network. ErrInUse says that containers are on it; one that is not there is what is wanted.
+// Drop removes a network. ErrInUse says that containers are on it; one that is not there is what is
+// wanted.
 func (e *Engine) Drop(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -95,8 +99,8 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	return fmt.Errorf("remove the network %s: %s", name, reason(err))
 }
 
-// freeStale takes off a network what an engine that was killed left on it: ends of containers that are not there any more. It reports
-// whether there were some.
+// freeStale takes off a network what an engine that was killed left on it: ends of containers that
+// are not there any more. It reports whether there were some.
 func (e *Engine) freeStale(ctx context.Context, name string) (found bool) {
 	r, err := e.c.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
 	if err != nil {

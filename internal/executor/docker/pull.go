@@ -65,8 +65,8 @@ const (
 	Had            // it was here before
 )
 
-// Pull has the engine fetch an image by tag or digest, and tells its steps. It ends with the context. The
-// errors are ErrAbsent, ErrDenied, ErrFull, ErrForeign, ErrNotName and ErrRegistry.
+// Pull has the engine fetch an image by tag or digest, and tells its steps. It ends with the
+// context. The errors are ErrAbsent, ErrDenied, ErrFull, ErrForeign, ErrNotName and ErrRegistry.
 func (e *Engine) Pull(ctx context.Context, ref string, login *Login, tell func(Step)) error {
 	if _, err := reference.ParseNormalizedNamed(ref); err != nil {
 		return fmt.Errorf("%q %w", ref, ErrNotName)
@@ -233,8 +233,8 @@ func unnamed(ref, words string) string {
 	return words
 }
 
-// pullError says what kept the engine from fetching. Engines give registries' refusals other codes from version
-// to version, and what comes in the stream has none: their words decide.
+// pullError says what kept the engine from fetching. Engines give registries' refusals other codes
+// from version to version, and what comes in the stream has none: their words decide.
 func pullError(ref, text string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -113,7 +113,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// What a registry writes is one short line without control characters, and without the password that it was given.
+// What a registry writes is one short line without control characters, and without the password
+// that it was given.
 func TestErrorsAreClean(t *testing.T) {
 	l := &Login{User: "ada", Password: "s3cret"}
 	text := l.hide(told(errors.New("Error response from daemon: denied: s3cret\x1b[2J is wrong\nmore " + strings.Repeat("x", 1000))))

@@ -77,7 +77,8 @@ type Made struct {
 	Size    int64
 }
 
-// maxHistory bounds what is read of an image's history: images may have 127 layers, and steps without one.
+// maxHistory bounds what is read of an image's history: images may have 127 layers, and steps
+// without one.
 const maxHistory = 1000
 
 // History returns the steps that made an image, the newest first.
@@ -99,7 +100,8 @@ func (e *Engine) History(ctx context.Context, ref string) ([]Made, error) {
 	return out, nil
 }
 
-// DropImage removes an image that no container uses, by all its names. One that is gone is what is wanted.
+// DropImage removes an image that no container uses, by all its names. One that is gone is what is
+// wanted.
 func (e *Engine) DropImage(ctx context.Context, s *Stored) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()

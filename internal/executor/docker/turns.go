@@ -13,13 +13,14 @@ import (
 // turnPause is between two looks for a turn.
 const turnPause = 50 * time.Millisecond
 
-// turns is how many containers are started at once: starts beyond what the processors can do hold each other up, until a gang of
-// dozens has none that is done in time.
+// turns is how many containers are started at once: starts beyond what the processors can do hold
+// each other up, until a gang of dozens has none that is done in time.
 func turns() int { return max(2*runtime.NumCPU(), 4) }
 
-// Turn waits until this process may start a container; leave lets the next one. Turns are locks of files in a folder that
-// every process that starts containers names, so that those of one that died are free. False is that stop returned true before.
-// Where the files cannot be made there are no turns.
+// Turn waits until this process may start a container; leave lets the next one. Turns are locks of
+// files in a folder that every process that starts containers names, so that those of one that died
+// are free. False is that stop returned true before. Where the files cannot be made there are no
+// turns.
 func Turn(folder string, stop func() bool) (leave func(), ok bool) {
 	var files []*os.File
 	leave = func() {

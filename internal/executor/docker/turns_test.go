@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// So many start at once and no more; one that is told to stop waits no longer, and one that leaves lets the next in.
+// So many start at once and no more; one that is told to stop waits no longer, and one that leaves
+// lets the next in.
 func TestTurns(t *testing.T) {
 	dir := t.TempDir()
 	never, now := func() bool { return false }, func() bool { return true }

@@ -17,8 +17,10 @@ import (
 // asking is of how many namespaces is asked at a time.
 const asking = 16
 
-// CheckNamespaces refuses a configuration that names namespaces which the Kubernetes cluster lacks, or in which Comb lacks rights, and returns those of them
-// that were named before: they may be made again. unasked are those of which the API server did not say it in time. want has a virtual cluster for each.
+// CheckNamespaces refuses a configuration that names namespaces which the Kubernetes cluster lacks,
+// or in which Comb lacks rights, and returns those of them that were named before: they may be made
+// again. unasked are those of which the API server did not say it in time. want has a virtual
+// cluster for each.
 func CheckNamespaces(e *Executor, want, had map[string]cell.VCName, claims bool) (away, unasked []string, err error) {
 	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
 	defer cancel()

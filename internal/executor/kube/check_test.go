@@ -11,7 +11,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube"
 )
 
-// Namespaces are asked for side by side, and all that is wrong is told at once; of one that nothing is known of, this is said.
+// Namespaces are asked for side by side, and all that is wrong is told at once; of one that nothing
+// is known of, this is said.
 func TestCheckNamespaces(t *testing.T) {
 	d := newDriver(t, 13)
 	want := map[string]cell.VCName{"without": "a", "lost": "b", "mute": "c", "none": "d"}

@@ -21,8 +21,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// sliceTime is how long what drivers publish of a node is taken for true: it changes with hardware, and a claim that asks for what is not there
-// any more is not given anything.
+// sliceTime is how long what drivers publish of a node is taken for true: it changes with hardware,
+// and a claim that asks for what is not there any more is not given anything.
 const sliceTime = 10 * time.Second
 
 // published is what drivers said lately.
@@ -40,10 +40,12 @@ type said struct {
 	devices map[string]api.Device
 }
 
-// claims give tasks their GPUs by dynamic resource allocation: a claim of the pod asks for exactly those that the core chose.
+// claims give tasks their GPUs by dynamic resource allocation: a claim of the pod asks for exactly
+// those that the core chose.
 type claims struct{ *Executor }
 
-// of are the claims of a task, or why its devices cannot be claimed; none where they are given otherwise.
+// of are the claims of a task, or why its devices cannot be claimed; none where they are given
+// otherwise.
 func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *sched.TaskRefused, error) {
 	names := api.DRANames(t.ts.SKU.DRA, pods.Devices(t.ts))
 	if t.ts.SKU.DRA.Class == "" || len(names) == 0 {
@@ -68,13 +70,15 @@ func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *sched.TaskRe
 	return list, nil, nil
 }
 
-// shares reports whether a task lets others on its devices: then its claims are those of its devices, and not its own.
+// shares reports whether a task lets others on its devices: then its claims are those of its
+// devices, and not its own.
 func (t *podTask) shares() bool {
 	h := &t.start.Job.Hints
 	return h.Suspendable || h.Packable && !h.Dedicated
 }
 
-// rotate notes with which others the tasks of an attempt share their devices, and when they run. c.mu is held.
+// rotate notes with which others the tasks of an attempt share their devices, and when they run.
+// c.mu is held.
 func (c claims) rotate(at model.AttemptID, r *model.Rotation) {
 	shared := rotaOf(r)
 	for _, name := range c.attempts[at] {
@@ -85,8 +89,8 @@ func (c claims) rotate(at model.AttemptID, r *model.Rotation) {
 	}
 }
 
-// make makes a claim of a task's pod. One that others may have as well is shared with none but those with which the core shares the devices:
-// what else has it must be gone first.
+// make makes a claim of a task's pod. One that others may have as well is shared with none but
+// those with which the core shares the devices: what else has it must be gone first.
 func (c claims) make(ctx context.Context, t *podTask, claim *api.Claim) error {
 	if !t.shares() {
 		return t.in(c.Executor).MakeClaim(ctx, claim)
@@ -108,8 +112,8 @@ func (c claims) make(ctx context.Context, t *podTask, claim *api.Claim) error {
 	return cmp.Or(failed, err)
 }
 
-// abilities are what can be done on leaves: a device plugin gives each GPU to one pod alone, and a pod without a process of Comb's cannot be
-// suspended.
+// abilities are what can be done on leaves: a device plugin gives each GPU to one pod alone, and a
+// pod without a process of Comb's cannot be suspended.
 func (c claims) abilities(l engine.Leaves) ([]sched.Ability, string) {
 	if l.SKU.Device != cell.CPU && l.SKU.DRA.Class == "" {
 		for _, name := range l.Nodes {
@@ -154,8 +158,8 @@ func (c claims) devices(ctx context.Context, p publisher) (map[string]api.Device
 	return now.devices, nil
 }
 
-// check looks, once, at what the claims of a bound pod were given, and has the pod go where it is not what they ask for. By then the
-// SKU is as it was when they were made.
+// check looks, once, at what the claims of a bound pod were given, and has the pod go where it is
+// not what they ask for. By then the SKU is as it was when they were made.
 func (c claims) check(ctx context.Context, t *podTask, pod *corev1.Pod) error {
 	if t.checked || t.stray || pod.Spec.NodeName == "" || len(t.record.Devices) > 0 {
 		return nil
@@ -192,7 +196,8 @@ func (c claims) check(ctx context.Context, t *podTask, pod *corev1.Pod) error {
 
 func claimKey(d cell.DRA, gpu int32) string { return d.Driver + "/" + api.DRANames(d, []int32{gpu})[0] }
 
-// CheckClaims refuses a configuration whose devices are claimed where Comb lacks the rights for it. It says nothing while the API server is away.
+// CheckClaims refuses a configuration whose devices are claimed where Comb lacks the rights for it.
+// It says nothing while the API server is away.
 func CheckClaims(e *Executor, skus []cell.SKU) error {
 	i := slices.IndexFunc(skus, func(s cell.SKU) bool { return s.DRA.Class != "" })
 	if i < 0 {
@@ -207,8 +212,8 @@ func CheckClaims(e *Executor, skus []cell.SKU) error {
 	return fmt.Errorf("skuTypes.%s.dra: Comb lacks rights in the Kubernetes cluster (namespace %s): %s; deploy/kubernetes/rights.yaml has them", skus[i].Name, e.o.API.Namespace(), strings.Join(missing, ", "))
 }
 
-// look asks which devices can be claimed, where leaves are, and tells which leaves are bad. It asks for all nodes at once, and only for drivers whose
-// devices are some leaves'.
+// look asks which devices can be claimed, where leaves are, and tells which leaves are bad. It asks
+// for all nodes at once, and only for drivers whose devices are some leaves'.
 func (c claims) look() {
 	c.published.looks.Lock() // the later look is told later
 	defer c.published.looks.Unlock()

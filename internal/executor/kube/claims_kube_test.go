@@ -31,8 +31,9 @@ func kubectl(t *testing.T, in string, argv ...string) {
 	}
 }
 
-// TestClaimedTwice: kube-scheduler gives a device to one claim alone. A task that asks for a device that another has is refused with its words,
-// and one that asks for the other device, or for the first when it is free, runs.
+// TestClaimedTwice: kube-scheduler gives a device to one claim alone. A task that asks for a device
+// that another has is refused with its words, and one that asks for the other device, or for the
+// first when it is free, runs.
 func TestClaimedTwice(t *testing.T) {
 	if !testkit.Live(t, "kube") {
 		return

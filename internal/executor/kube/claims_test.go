@@ -12,7 +12,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// onClaimed starts a task with one GPU of the node whose GPUs are claimed, beside others that have it.
+// onClaimed starts a task with one GPU of the node whose GPUs are claimed, beside others that have
+// it.
 func (d *driver) onClaimed(gpu int32, beside ...model.AttemptID) model.AttemptID {
 	d.until("n1 is told to be up", func() bool { return !d.isDown(claimed) })
 	d.mu.Lock()
@@ -42,8 +43,9 @@ func (d *driver) onClaimed(gpu int32, beside ...model.AttemptID) model.AttemptID
 	return at
 }
 
-// Tasks that share a GPU share its claim, which is there until the last of their pods is gone. A task to which the core did not give it does not
-// get it, whichever of those that have it still live.
+// Tasks that share a GPU share its claim, which is there until the last of their pods is gone. A
+// task to which the core did not give it does not get it, whichever of those that have it still
+// live.
 func TestSharedClaim(t *testing.T) {
 	d := newDriver(t, 3)
 	d.api.Linger()
@@ -87,8 +89,8 @@ func (d *driver) whyRefused(at model.AttemptID) string {
 	return d.refused[at]
 }
 
-// A claim that is not given what it asks for within the limit is refused, and one that is given something else at once; a device that is not
-// there is never asked for.
+// A claim that is not given what it asks for within the limit is refused, and one that is given
+// something else at once; a device that is not there is never asked for.
 func TestClaimsThatAreNotGiven(t *testing.T) {
 	d := newDriver(t, 1)
 	d.api.Occupy(claimed, "gpu-2")
@@ -107,7 +109,8 @@ func TestClaimsThatAreNotGiven(t *testing.T) {
 	d.finish()
 }
 
-// A device plugin gives a GPU to one pod, so nothing can be shared there; CPUs, claimed GPUs and those that a variable names can be.
+// A device plugin gives a GPU to one pod, so nothing can be shared there; CPUs, claimed GPUs and
+// those that a variable names can be.
 func TestAbilities(t *testing.T) {
 	d := newDriver(t, 4)
 	d.api.Offer("n2", "nvidia.com/gpu", 8)

@@ -61,7 +61,8 @@ func TestConformance(t *testing.T) {
 // secret is that of each job of the suite.
 const secret = "a-word-that-only-tasks-know"
 
-// TestConformanceWithComb runs the suite where process 1 of each pod is Comb: its tasks are suspended, too, and stopped as on one machine.
+// TestConformanceWithComb runs the suite where process 1 of each pod is Comb: its tasks are
+// suspended, too, and stopped as on one machine.
 func TestConformanceWithComb(t *testing.T) {
 	if !testkit.Live(t, "kube") {
 		return
@@ -242,7 +243,8 @@ func (e withImage) Do(a sched.Action) {
 	e.Executor.Do(a)
 }
 
-// TestRealContainers: what a container prints and how it ends comes back, also over a server that was gone meanwhile.
+// TestRealContainers: what a container prints and how it ends comes back, also over a server that
+// was gone meanwhile.
 func TestRealContainers(t *testing.T) {
 	if !testkit.Live(t, "kube") {
 		return
@@ -362,7 +364,8 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	}
 }
 
-// A pod that no task is known of is ended, whatever its record says, and its node is told to be up only then.
+// A pod that no task is known of is ended, whatever its record says, and its node is told to be up
+// only then.
 func TestStrays(t *testing.T) {
 	if !testkit.Live(t, "kube") {
 		return

@@ -18,7 +18,8 @@ import (
 // takenWithin is how long an ask waits for what a server that has just started takes up again.
 const takenWithin = 10 * time.Second
 
-// runningPod is a task's pod that runs. Just after a start of the server it waits until it is known what runs.
+// runningPod is a task's pod that runs. Just after a start of the server it waits until it is known
+// what runs.
 func (e *Executor) runningPod(ctx context.Context, ref executor.TaskRef) (*corev1.Pod, error) {
 	for end := time.Now().Add(takenWithin); ; {
 		pod, soon := podNow(e, ref)
@@ -36,7 +37,8 @@ func (e *Executor) runningPod(ctx context.Context, ref executor.TaskRef) (*corev
 	}
 }
 
-// podNow is that pod as it is known now, nil where it does not run; soon is that nothing is known of it yet.
+// podNow is that pod as it is known now, nil where it does not run; soon is that nothing is known
+// of it yet.
 func podNow(e *Executor, ref executor.TaskRef) (pod *corev1.Pod, soon bool) {
 	name := e.maker.Name(ref.Attempt, ref.Task)
 	e.mu.Lock()
@@ -55,7 +57,8 @@ func podNow(e *Executor, ref executor.TaskRef) (pod *corev1.Pod, soon bool) {
 	return pod, false
 }
 
-// Exec implements executor.Executor, by the API server and the kubelet: a user with the right to it here needs none there.
+// Exec implements executor.Executor, by the API server and the kubelet: a user with the right to it
+// here needs none there.
 func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error) {
 	pod, err := e.runningPod(ctx, ref)
 	if err != nil {
@@ -95,8 +98,8 @@ func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Co
 // dialTime is how long a port of a pod may take to answer.
 const dialTime = 5 * time.Second
 
-// Dial implements executor.Executor. It goes to the pod's own address, at which nothing but the pod listens; a server outside
-// of the cluster's network does not reach it.
+// Dial implements executor.Executor. It goes to the pod's own address, at which nothing but the pod
+// listens; a server outside of the cluster's network does not reach it.
 func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error) {
 	pod, err := e.runningPod(ctx, ref)
 	if err != nil {

@@ -39,8 +39,8 @@ type gangOf struct {
 // pair are two attempts that were given the same GPUs, the older first.
 type pair [2]model.AttemptID
 
-// driver gives GPUs to gangs as the core does: a GPU is free when the executor has told so, and a node takes no task while it is
-// told to be down.
+// driver gives GPUs to gangs as the core does: a GPU is free when the executor has told so, and a
+// node takes no task while it is told to be down.
 type driver struct {
 	t    *testing.T
 	dir  string // of its data
@@ -67,7 +67,8 @@ type driver struct {
 	claims  int // tasks that started with claims
 	refused map[model.AttemptID]string
 	ended   map[model.AttemptID]sched.Exit // how the last of its tasks did
-	// stripped are the pods that a user took away with their finalizers, unknown those of them of which the executor said that it knows nothing.
+	// stripped are the pods that a user took away with their finalizers, unknown those of them of
+	// which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
 	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
 }
@@ -324,7 +325,8 @@ func (d *driver) turn() {
 	}
 }
 
-// alone are the GPUs that two containers had at a time without having been given them together; with is how many had them so by claims.
+// alone are the GPUs that two containers had at a time without having been given them together;
+// with is how many had them so by claims.
 func (d *driver) alone() (alone []simapi.Both, with int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -434,7 +436,8 @@ func (d *driver) restart() {
 	d.e.Sweep(nil)
 }
 
-// declareDead is a user's word that a node is dead that is told to be down: its GPUs are free, and it takes nothing until it is up.
+// declareDead is a user's word that a node is dead that is told to be down: its GPUs are free, and
+// it takes nothing until it is up.
 func (d *driver) declareDead(node string) {
 	d.mu.Lock()
 	var lost []sched.Action
@@ -558,7 +561,8 @@ func (d *driver) give() {
 	}
 }
 
-// freed reports whether no node is told to be down for a pod. One that went down often may be down for a minute more.
+// freed reports whether no node is told to be down for a pod. One that went down often may be down
+// for a minute more.
 func (d *driver) freed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -651,8 +655,8 @@ func TestFaultsOfTheAPI(t *testing.T) {
 	}
 }
 
-// TestStraysOfADeadNode: a node is declared dead while its containers run on. The server is killed, and the node is back before it: it
-// is told to be up when the containers are gone.
+// TestStraysOfADeadNode: a node is declared dead while its containers run on. The server is killed,
+// and the node is back before it: it is told to be up when the containers are gone.
 func TestStraysOfADeadNode(t *testing.T) {
 	for seed := range uint64(5) {
 		d := newDriver(t, seed)

@@ -11,8 +11,9 @@ import (
 	"sync"
 )
 
-// fenced keeps for the next server which pods must be gone before their nodes are up: where the namespace of one cannot be seen then,
-// nothing else tells of it. Each line of the file is a node, and a pod as strayKey has it.
+// fenced keeps for the next server which pods must be gone before their nodes are up: where the
+// namespace of one cannot be seen then, nothing else tells of it. Each line of the file is a node,
+// and a pod as strayKey has it.
 type fenced struct {
 	mu   sync.Mutex // held while the file is written
 	file string

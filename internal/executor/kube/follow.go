@@ -21,8 +21,8 @@ type follower struct {
 	done  chan struct{}
 }
 
-// A log that cannot be read is tried again: soon where the API server is away, seldom where it says that there is none, as
-// of simulated nodes. Of a pod that has ended it is tried so often.
+// A log that cannot be read is tried again: soon where the API server is away, seldom where it says
+// that there is none, as of simulated nodes. Of a pod that has ended it is tried so often.
 const (
 	lastTries   = 4
 	soon        = 250 * time.Millisecond
@@ -47,7 +47,8 @@ func (e *Executor) followLog(t *podTask) *follower {
 	return f
 }
 
-// open opens the file that a log is kept in, and tries again where that cannot be: a disk is full for a while. nil is that it is over.
+// open opens the file that a log is kept in, and tries again where that cannot be: a disk is full
+// for a while. nil is that it is over.
 func (f *follower) open(ctx context.Context, dir string, log *slog.Logger) *logStore {
 	for warned := false; ; warned = true {
 		s, err := openLogStore(dir)

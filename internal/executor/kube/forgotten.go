@@ -13,8 +13,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// forgotten are the jobs whose records are gone: their pods were all proven to be gone before. What stands there under the name of one is a
-// user's copy. They are in a file that outlives the jobs' folders, each line a job or a range of them.
+// forgotten are the jobs whose records are gone: their pods were all proven to be gone before. What
+// stands there under the name of one is a user's copy. They are in a file that outlives the jobs'
+// folders, each line a job or a range of them.
 type forgotten struct {
 	mu   sync.Mutex
 	file string
@@ -24,7 +25,8 @@ type forgotten struct {
 // jobRange are jobs from a number to another, both among them.
 type jobRange struct{ from, to model.JobID }
 
-// openForgotten reads the file, and writes it anew where it can be said with fewer lines, or its last one is torn.
+// openForgotten reads the file, and writes it anew where it can be said with fewer lines, or its
+// last one is torn.
 func openForgotten(file string) (*forgotten, error) {
 	f := &forgotten{file: file}
 	text, err := os.ReadFile(file)
@@ -92,7 +94,8 @@ func (f *forgotten) has(id model.JobID) bool {
 	return found
 }
 
-// note has a job be forgotten. A machine that dies may lose it: it is one line, and nothing waits for the disk.
+// note has a job be forgotten. A machine that dies may lose it: it is one line, and nothing waits
+// for the disk.
 func (f *forgotten) note(id model.JobID) (err error) {
 	if f.has(id) {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Which jobs are forgotten outlives the process, is kept as ranges, and what a dying machine has torn counts for nothing.
+// Which jobs are forgotten outlives the process, is kept as ranges, and what a dying machine has
+// torn counts for nothing.
 func TestForgotten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pod-forgotten")
 	open := func() *forgotten {

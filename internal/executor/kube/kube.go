@@ -1,5 +1,6 @@
-// Package kube runs tasks as pods of a Kubernetes cluster: Comb decides where, Kubernetes runs them. It is the only package,
-// with those below it, that knows Kubernetes. It decides nothing itself, and deletes no pod that it was not told to end.
+// Package kube runs tasks as pods of a Kubernetes cluster: Comb decides where, Kubernetes runs
+// them. It is the only package, with those below it, that knows Kubernetes. It decides nothing
+// itself, and deletes no pod that it was not told to end.
 package kube
 
 import (
@@ -43,9 +44,11 @@ type Options struct {
 	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
 	Storage func(cell.VCName, string) (model.Storage, bool)
 	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
-	// Namespace is where pods of a virtual cluster go now, "" the server's own; it is not known yet where it says so. nil has the own alone.
+	// Namespace is where pods of a virtual cluster go now, "" the server's own; it is not known yet
+	// where it says so. nil has the own alone.
 	Namespace func(cell.VCName) (space string, known bool)
-	// InfiniBand reports whether tasks of a virtual cluster may have devices of networks with RDMA, as far as it is known yet; nil lets none.
+	// InfiniBand reports whether tasks of a virtual cluster may have devices of networks with RDMA,
+	// as far as it is known yet; nil lets none.
 	InfiniBand func(cell.VCName) (may, known bool)
 	Work       string     // the claim in which checkpoints are kept; "" is that jobs can keep none
 	DiskMB     int64      // what a task may write to its node when it asks for nothing; 0 is any amount
@@ -327,8 +330,9 @@ func (e *Executor) Abilities(l engine.Leaves) ([]sched.Ability, string) {
 	return claims{e}.abilities(l)
 }
 
-// Sweep implements executor.Executor. What is live was started before: a pod of this cluster without a task is a stray, now and
-// later. Where the API server is away the strays are ended when it is back, and the log names them.
+// Sweep implements executor.Executor. What is live was started before: a pod of this cluster
+// without a task is a stray, now and later. Where the API server is away the strays are ended when
+// it is back, and the log names them.
 func (e *Executor) Sweep([]model.AttemptID) []string {
 	e.mu.Lock()
 	e.swept = true
@@ -336,8 +340,8 @@ func (e *Executor) Sweep([]model.AttemptID) []string {
 	return e.strays()
 }
 
-// strays ends the pods of this cluster that no task is known of, and returns their names. A node is down while one is there: its GPUs may be given
-// to others.
+// strays ends the pods of this cluster that no task is known of, and returns their names. A node is
+// down while one is there: its GPUs may be given to others.
 func (e *Executor) strays() (ended []string) {
 	e.mu.Lock()
 	may := e.swept
@@ -392,7 +396,8 @@ func (e *Executor) endStrays() {
 // lookEvery is how often is looked at what no event tells.
 const lookEvery = 30 * time.Second
 
-// lookAgain ends strays that came later, and tells again which nodes are down: a configuration may have named them since.
+// lookAgain ends strays that came later, and tells again which nodes are down: a configuration may
+// have named them since.
 func (e *Executor) lookAgain() {
 	for {
 		select {
@@ -417,7 +422,8 @@ func (e *Executor) taskDir(at model.AttemptID, n int32) string {
 	return filepath.Join(e.jobDir(at.Job), fmt.Sprintf("%d.%d", at.Gang, at.N), fmt.Sprint(n))
 }
 
-// OpenLog implements executor.Executor. A pod has one stream: what it says on both is in its standard output.
+// OpenLog implements executor.Executor. A pod has one stream: what it says on both is in its
+// standard output.
 func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
 	l, err := readLog(e.taskDir(ref.Attempt, ref.Task), from)
 	if err != nil || ref.Stream == executor.Stdout {

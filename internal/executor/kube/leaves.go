@@ -29,11 +29,13 @@ type Leaf struct {
 	sched.LeafHealth
 	GPUs int64
 	DRA  cell.DRA // how they are claimed
-	// Resource is what a device plugin calls them, where the cluster file says it: which GPU such a device is a part of is not known.
+	// Resource is what a device plugin calls them, where the cluster file says it: which GPU such a
+	// device is a part of is not known.
 	Resource string
 }
 
-// faultOf looks at a node as Kubernetes has it: cordoned, tainted, or with GPUs that a watcher found broken. What runs there goes on.
+// faultOf looks at a node as Kubernetes has it: cordoned, tainted, or with GPUs that a watcher
+// found broken. What runs there goes on.
 func faultOf(n *corev1.Node) (f fault) {
 	if n.Spec.Unschedulable {
 		f.node = "its node is cordoned in Kubernetes, until kubectl uncordon " + n.Name
@@ -58,8 +60,9 @@ func ownTaint(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable || key == corev1.TaintNodeUnschedulable
 }
 
-// add notes a condition as NVSentinel sets them: its type is the name of a check, its reason says IsNotHealthy behind that, and its message
-// has a part for each error, ended by ";", most with the GPU as GPU:0. An error that names none is of all.
+// add notes a condition as NVSentinel sets them: its type is the name of a check, its reason says
+// IsNotHealthy behind that, and its message has a part for each error, ended by ";", most with the
+// GPU as GPU:0. An error that names none is of all.
 func (f *fault) add(c *corev1.NodeCondition) {
 	why := clipped(fmt.Sprintf("Kubernetes says %s: %s", c.Type, c.Message))
 	for part := range strings.SplitSeq(strings.Trim(c.Message, "; "), ";") {
@@ -112,7 +115,8 @@ func (f *fault) of(l *Leaf) string {
 	return f.gpus
 }
 
-// networkOf is what the device plugin calls the device of a network with RDMA that a task asks for and may have; "" is that it has none.
+// networkOf is what the device plugin calls the device of a network with RDMA that a task asks for
+// and may have; "" is that it has none.
 func networkOf(e *Executor, t *podTask) (string, error) {
 	if !t.start.Job.Roles[t.ts.Role].Launch.InfiniBand || e.o.InfiniBand == nil {
 		return "", nil
@@ -137,8 +141,9 @@ func (f *fault) none() bool {
 	return f.node == "" && f.gpus == "" && len(f.devices) == 0 && len(f.claims) == 0
 }
 
-// leaves tells which leaves of a node are bad: all of them when that has changed or was never told, else those that are, once more, since a
-// configuration may have named them meanwhile. h.telling is held.
+// leaves tells which leaves of a node are bad: all of them when that has changed or was never told,
+// else those that are, once more, since a configuration may have named them meanwhile. h.telling is
+// held.
 func (h health) leaves(name string, n *corev1.Node) {
 	if h.o.Leaves == nil {
 		return
@@ -168,7 +173,8 @@ func (h health) leaves(name string, n *corev1.Node) {
 	}
 }
 
-// LookAtLeaves tells which leaves are bad, once a configuration is known that has them: what was seen of nodes before named none.
+// LookAtLeaves tells which leaves are bad, once a configuration is known that has them: what was
+// seen of nodes before named none.
 func LookAtLeaves(e *Executor) {
 	if e.synced() { // else all nodes are looked at when they are known
 		health{e}.leavesAgain()

@@ -57,8 +57,8 @@ func TestFaultsOfLeaves(t *testing.T) {
 	}
 }
 
-// TestFaultsOfParts: which parts are of a broken GPU is not known, so all of its node are bad. A taint of the plugin's maker keeps pods that ask for parts
-// from no node.
+// TestFaultsOfParts: which parts are of a broken GPU is not known, so all of its node are bad. A
+// taint of the plugin's maker keeps pods that ask for parts from no node.
 func TestFaultsOfParts(t *testing.T) {
 	n := node(corev1.ConditionTrue)
 	n.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0"), "nvidia.com/mig-1g.5gb": resource.MustParse("14")}
@@ -83,7 +83,8 @@ func TestFaultsOfPairs(t *testing.T) {
 	}
 }
 
-// TestClaimedLeaves: a leaf is bad when one of its devices is not published, or has a taint that keeps claims away.
+// TestClaimedLeaves: a leaf is bad when one of its devices is not published, or has a taint that
+// keeps claims away.
 func TestClaimedLeaves(t *testing.T) {
 	sku := cell.DRA{Class: "c", Driver: "gpu.d", Device: "gpu-%d", Attribute: "uuid"}
 	leaf := func(device int32, gpus int64) Leaf {

@@ -33,7 +33,8 @@ func (e *Executor) crewOf(id model.JobID) *crew {
 	return c
 }
 
-// members tells which tasks of a pod's job run. The version rises over restarts, too: the first is the time, in seconds.
+// members tells which tasks of a pod's job run. The version rises over restarts, too: the first is
+// the time, in seconds.
 func (h hears) members(pod string) (executor.Membership, error) {
 	t, err := h.task(pod)
 	if err != nil {

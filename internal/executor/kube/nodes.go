@@ -15,8 +15,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// resourceOf is what a node calls its GPUs; "" is that no device plugin was ever seen there. One that offers none now still
-// counts: the GPUs are its to give.
+// resourceOf is what a node calls its GPUs; "" is that no device plugin was ever seen there. One
+// that offers none now still counts: the GPUs are its to give.
 func resourceOf(n *corev1.Node) string {
 	for _, name := range pods.Resources {
 		if q := n.Status.Capacity[corev1.ResourceName(name)]; q.Value() > 0 {
@@ -69,8 +69,9 @@ func (e *Executor) seenOf(name string) *nodeSeen {
 	return s
 }
 
-// A node that Kubernetes hears nothing of is down after a while: when the API server was away, it hears of none at first. One
-// that went down often lately is up when it has stayed ready for longer.
+// A node that Kubernetes hears nothing of is down after a while: when the API server was away, it
+// hears of none at first. One that went down often lately is up when it has stayed ready for
+// longer.
 const (
 	silence     = 15 * time.Second
 	oftenWithin = 10 * time.Minute
@@ -91,8 +92,8 @@ func (s *nodeSeen) stillThere() string {
 // health tells which nodes can run tasks.
 type health struct{ *Executor }
 
-// changed tells whether a node can run tasks, where that has changed. A node that was never there is told of when
-// something is to start on it.
+// changed tells whether a node can run tasks, where that has changed. A node that was never there
+// is told of when something is to start on it.
 func (h health) changed(name string) {
 	h.mu.Lock()
 	looked := h.looked
@@ -146,7 +147,8 @@ func (h health) lookAt(s *nodeSeen, name string, wait time.Duration) {
 	})
 }
 
-// look says why a node is down, "" when it is up, and after which time that is to be looked at again.
+// look says why a node is down, "" when it is up, and after which time that is to be looked at
+// again.
 func (s *nodeSeen) look(n *corev1.Node, now time.Time) (why string, wait time.Duration) {
 	if n == nil {
 		if s.removed.IsZero() {
@@ -204,7 +206,8 @@ func (h health) down() (list []sched.NodeHealth) {
 	return list
 }
 
-// keep notes for the next server what keeps nodes down, where that has changed. What cannot be written is tried again with the next look.
+// keep notes for the next server what keeps nodes down, where that has changed. What cannot be
+// written is tried again with the next look.
 func (h health) keep() {
 	err := h.fenced.keep(func() (lines []string) {
 		h.mu.Lock()
@@ -224,7 +227,8 @@ func (h health) keep() {
 	}
 }
 
-// before are the pods of servers before that keep nodes down, and of which this one knows no more than that.
+// before are the pods of servers before that keep nodes down, and of which this one knows no more
+// than that.
 func (h health) before() (keys []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -269,8 +273,8 @@ func (h health) unseen() map[string]bool {
 	return list
 }
 
-// free lets nodes go that nothing keeps down any more: of the pods of servers before, those that are not unseen, and of which no stray was taken up,
-// are gone. It returns these nodes.
+// free lets nodes go that nothing keeps down any more: of the pods of servers before, those that
+// are not unseen, and of which no stray was taken up, are gone. It returns these nodes.
 func (h health) free(unseen map[string]bool) (nodes []string) {
 	gone := slices.DeleteFunc(h.before(), func(key string) bool { return unseen[key] })
 	h.mu.Lock()
@@ -300,7 +304,8 @@ func (e *Executor) goneFor(name string) time.Duration {
 	return max(time.Since(s.removed), 1)
 }
 
-// notReady says why a node cannot run tasks; "" is that it can. silent is that only nothing is heard of it.
+// notReady says why a node cannot run tasks; "" is that it can. silent is that only nothing is
+// heard of it.
 func notReady(n *corev1.Node) (why string, silent bool) {
 	for _, c := range n.Status.Conditions {
 		switch {
@@ -317,8 +322,8 @@ func notReady(n *corev1.Node) (why string, silent bool) {
 	return "Kubernetes does not say that it is ready", false
 }
 
-// CheckNodes refuses nodes of a configuration that the cluster lacks, and returns those of them that had been configured already: they
-// may be away for a while.
+// CheckNodes refuses nodes of a configuration that the cluster lacks, and returns those of them
+// that had been configured already: they may be away for a while.
 func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err error) {
 	if !Known(e) {
 		return nil, nil // it cannot be said now

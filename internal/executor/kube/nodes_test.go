@@ -12,8 +12,8 @@ func node(ready corev1.ConditionStatus) *corev1.Node {
 	return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Message: "no runtime"}}}}
 }
 
-// A node is down at once when it says so, after a while when nothing is heard of it, and up only when nothing lost is left there and it
-// does not flap.
+// A node is down at once when it says so, after a while when nothing is heard of it, and up only
+// when nothing lost is left there and it does not flap.
 func TestWhenANodeIsDown(t *testing.T) {
 	const up, no, silent = corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown
 	now := time.Unix(1_000_000, 0)

@@ -72,8 +72,8 @@ type reader struct {
 	file *os.File // of open; nil is none
 }
 
-// Read opens the log in a folder at an offset; a negative one counts from the end, and not over what is missing. executor.ErrNoLog says that there
-// is none.
+// Read opens the log in a folder at an offset; a negative one counts from the end, and not over
+// what is missing. executor.ErrNoLog says that there is none.
 func readLog(dir string, from int64) (executor.Log, error) {
 	list, err := segments(dir)
 	if err == nil && len(list) == 0 {
@@ -94,7 +94,8 @@ func readLog(dir string, from int64) (executor.Log, error) {
 	return out, nil
 }
 
-// Read implements io.Reader. io.EOF says that there is no more yet, executor.ErrCut that what follows is not kept any more.
+// Read implements io.Reader. io.EOF says that there is no more yet, executor.ErrCut that what
+// follows is not kept any more.
 func (r *reader) Read(p []byte) (int, error) {
 	for range 2 { // the second time after a fresh look at the files
 		if r.file != nil && len(p) > 0 {

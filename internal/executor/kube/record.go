@@ -14,7 +14,8 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// record is what is kept of a task beside the API server: what a tenant can write there decides nothing.
+// record is what is kept of a task beside the API server: what a tenant can write there decides
+// nothing.
 type record struct {
 	UID  types.UID   `json:"uid,omitempty"`  // "" in one that is there: its pod may have been made
 	Made types.UID   `json:"made,omitempty"` // of its pod as soon as it is known, before it has what it needs
@@ -22,7 +23,8 @@ type record struct {
 	// Refused is told again, as an exit is. Refusing is to be told when the pod is gone.
 	Refused  *sched.TaskRefused `json:"refused,omitempty"`
 	Refusing *sched.TaskRefused `json:"refusing,omitempty"`
-	// Namespace is that of the pod; "" is the server's own. Space is that what it is refused for is its namespace's, and not its node's.
+	// Namespace is that of the pod; "" is the server's own. Space is that what it is refused for is
+	// its namespace's, and not its node's.
 	Namespace string `json:"namespace,omitempty"`
 	Space     bool   `json:"space,omitempty"`
 	// Devices are those that its claims were given, each as POOL/DEVICE.
@@ -50,7 +52,8 @@ func (t *podTask) load() (begun bool, err error) {
 	return false, err
 }
 
-// note adds a line to the record. A machine that dies may lose it: then the API server and the seal say what it said.
+// note adds a line to the record. A machine that dies may lose it: then the API server and the seal
+// say what it said.
 func (t *podTask) note() error {
 	data, err := json.Marshal(&t.record)
 	if err != nil {
@@ -71,8 +74,9 @@ func (t *podTask) note() error {
 	return errors.Join(err, f.Close())
 }
 
-// born notes which pod is a task's, before it is given what it needs to start. One that is gone after that was taken away by a user with
-// its finalizers, and may run on: no other is made in its place.
+// born notes which pod is a task's, before it is given what it needs to start. One that is gone
+// after that was taken away by a user with its finalizers, and may run on: no other is made in its
+// place.
 func (t *podTask) born(pod *corev1.Pod) error {
 	if t.record.Made != "" {
 		return nil

@@ -13,11 +13,12 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// room sets CPUs and memory aside for tasks that started on the leaves of others, when nothing is for these any more: one of those that are left has
-// it then.
+// room sets CPUs and memory aside for tasks that started on the leaves of others, when nothing is
+// for these any more: one of those that are left has it then.
 type room struct{ *Executor }
 
-// take sets it aside for a task whose pod runs, if it is its turn to have it. It is tried again after the time that it returns.
+// take sets it aside for a task whose pod runs, if it is its turn to have it. It is tried again
+// after the time that it returns.
 func (r room) take(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
 	list := pods.Room(pod)
 	if t.stray || t.room.done || list == nil {
@@ -64,8 +65,8 @@ func (r room) refused(ctx context.Context, t *podTask, pod *corev1.Pod, err erro
 	r.o.Log.Log(ctx, level, "no CPUs and memory can be set aside for a task whose mates are gone: others may take them", "pod", t.name, "error", api.Words(err))
 }
 
-// others reports whether another task on the same leaves has them set aside, or is to have them before this one; seen is that this is not only since
-// nothing is known of one yet.
+// others reports whether another task on the same leaves has them set aside, or is to have them
+// before this one; seen is that this is not only since nothing is known of one yet.
 func (r room) others(t *podTask) (before, seen bool) {
 	r.mu.Lock()
 	shared := t.turns

@@ -35,8 +35,8 @@ func (d *driver) leaves(at model.AttemptID, left ...model.AttemptID) {
 	}
 }
 
-// CPUs and memory are set aside once for the tasks that share a GPU: for the first, and when that is gone for one of the others. A server that was
-// killed meanwhile goes on with that.
+// CPUs and memory are set aside once for the tasks that share a GPU: for the first, and when that
+// is gone for one of the others. A server that was killed meanwhile goes on with that.
 func TestRoomPassesOn(t *testing.T) {
 	d := newDriver(t, 11)
 	d.api.Linger()

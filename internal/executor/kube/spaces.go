@@ -25,12 +25,14 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// spaces are the namespaces in which pods are, or were lately. Each is watched by itself, so that Comb needs no rights in others, and one in
-// which it has none holds up no other. Their names are on the disk before a pod is made there: the next process looks for strays in them.
+// spaces are the namespaces in which pods are, or were lately. Each is watched by itself, so that
+// Comb needs no rights in others, and one in which it has none holds up no other. Their names are
+// on the disk before a pod is made there: the next process looks for strays in them.
 type spaces struct {
 	e    *Executor
 	file string
-	// saving is held while the names change, and are written: nothing waits for the disk with another lock. It is taken before Executor.mu.
+	// saving is held while the names change, and are written: nothing waits for the disk with
+	// another lock. It is taken before Executor.mu.
 	saving sync.Mutex
 	mu     sync.Mutex // after Executor.mu
 	of     map[string]*space
@@ -96,10 +98,12 @@ func (s *spaces) changed(space, pod string) {
 	}
 }
 
-// strayKey is by what the executor knows a stray: a task of the same name may be in another namespace.
+// strayKey is by what the executor knows a stray: a task of the same name may be in another
+// namespace.
 func strayKey(space, pod string) string { return space + "/" + pod }
 
-// heard notes how a request for the pods of a namespace went, and says so when Comb may not see them any more, or may again.
+// heard notes how a request for the pods of a namespace went, and says so when Comb may not see
+// them any more, or may again.
 func (s *spaces) heard(sp *space, err error) {
 	before := sp.refused()
 	sp.asked.Store(answer{err})
@@ -111,7 +115,8 @@ func (s *spaces) heard(sp *space, err error) {
 	}
 }
 
-// refused is why the API server does not let the pods of a namespace be seen; "" is that it does, or is away.
+// refused is why the API server does not let the pods of a namespace be seen; "" is that it does,
+// or is away.
 func (sp *space) refused() string {
 	a, _ := sp.asked.Load().(answer)
 	if a.err == nil || !api.NotThere(a.err) {
@@ -123,7 +128,8 @@ func (sp *space) refused() string {
 // seen reports whether it is known which pods there are, or that Comb may not know.
 func (sp *space) seen() bool { return sp.synced() || sp.refused() != "" }
 
-// gone reports whether there is no such namespace any more, which is when no pod of it is left; false where that is not said.
+// gone reports whether there is no such namespace any more, which is when no pod of it is left;
+// false where that is not said.
 func (sp *space) gone(ctx context.Context) bool {
 	there, err := sp.api.HasNamespace(ctx)
 	return err == nil && !there
@@ -139,7 +145,8 @@ func (s *spaces) all() (list []*space) {
 	return list
 }
 
-// pod is what was last heard of a pod; nil is that there is none, or that it is not decided where it will be.
+// pod is what was last heard of a pod; nil is that there is none, or that it is not decided where
+// it will be.
 func (s *spaces) pod(space, name string) *corev1.Pod {
 	sp := s.watched(space)
 	if sp == nil {
@@ -245,7 +252,8 @@ func (s *spaces) stop(idle []*space) {
 	}
 }
 
-// serve makes the service by which the pods of a namespace find each other. Without the right to it they run, and do not.
+// serve makes the service by which the pods of a namespace find each other. Without the right to it
+// they run, and do not.
 func (s *spaces) serve(ctx context.Context, sp *space) error {
 	if sp.served.Load() {
 		return nil
@@ -267,20 +275,22 @@ type named struct {
 	name  string // of its pod
 	space string // the namespace of its pod; "" is that it is not decided. It is set by the task's worker, under Executor.mu
 	home  *home  // of its attempt; nil for a stray
-	// unseen is that its namespace cannot be seen, and the start of the server does not wait for it.
+	// unseen is that its namespace cannot be seen, and the start of the server does not wait for
+	// it.
 	unseen bool
 }
 
 // in is what is asked of the API server about a task's pod.
 func (t *podTask) in(e *Executor) *api.Client { return e.o.API.In(t.space) }
 
-// putOff tells that a task never ran for what its namespace is like: its node is not to blame, and is as good for others. The job is tried
-// again after a while.
+// putOff tells that a task never ran for what its namespace is like: its node is not to blame, and
+// is as good for others. The job is tried again after a while.
 func (e *Executor) putOff(t *podTask, why string) error {
 	return e.finish(t, sched.Exit{Cause: sched.NeverStarted, Message: clipped(why)})
 }
 
-// home is the namespace of an attempt: the tasks of a gang find each other by names that hold in one alone.
+// home is the namespace of an attempt: the tasks of a gang find each other by names that hold in
+// one alone.
 type home struct {
 	mu    sync.Mutex
 	known bool   // an engine before may have started it
@@ -289,8 +299,8 @@ type home struct {
 	whose func() (executor.Identity, error) // with which numbers the gang's tasks run
 }
 
-// settle says where the pod of a task is that no record tells of, or will be, and watches there. It is not decided yet where it is to be tried again
-// after the time that it returns.
+// settle says where the pod of a task is that no record tells of, or will be, and watches there. It
+// is not decided yet where it is to be tried again after the time that it returns.
 func (s *spaces) settle(ctx context.Context, t *podTask, known bool) (again time.Duration, err error) {
 	name, hidden := t.space, ""
 	if name == "" && known {
@@ -335,7 +345,8 @@ func (s *spaces) put(t *podTask, name string) error {
 	return err
 }
 
-// blind reports whether the namespace of a task cannot be seen. Nothing is asked about its pod until it can.
+// blind reports whether the namespace of a task cannot be seen. Nothing is asked about its pod
+// until it can.
 func (s *spaces) blind(t *podTask) bool {
 	sp := s.watched(t.space)
 	if sp == nil || sp.refused() == "" {
@@ -369,8 +380,8 @@ func (s *spaces) at(t *podTask) string {
 	return t.space
 }
 
-// find looks for the pod of a task whose record was lost; "" is that it is not seen. hidden is a namespace that does not let it be seen whether it is
-// there.
+// find looks for the pod of a task whose record was lost; "" is that it is not seen. hidden is a
+// namespace that does not let it be seen whether it is there.
 func (s *spaces) find(ctx context.Context, t *podTask) (name, hidden string, err error) {
 	for _, sp := range s.all() {
 		pod, err := sp.api.Get(ctx, t.name)
@@ -389,7 +400,8 @@ func (s *spaces) find(ctx context.Context, t *podTask) (name, hidden string, err
 	return "", hidden, nil
 }
 
-// decided is where the pods of a task's attempt are to be, as it is known already: where others of it are; "" is that it is not.
+// decided is where the pods of a task's attempt are to be, as it is known already: where others of
+// it are; "" is that it is not.
 func (s *spaces) decided(t *podTask) string {
 	h := t.home
 	h.mu.Lock()
@@ -400,8 +412,8 @@ func (s *spaces) decided(t *podTask) string {
 	return h.space
 }
 
-// chosen is where the pods of a task's attempt are to be: where others of it are, or where those of its virtual cluster go now. "" is that it
-// is not known yet.
+// chosen is where the pods of a task's attempt are to be: where others of it are, or where those of
+// its virtual cluster go now. "" is that it is not known yet.
 func (s *spaces) chosen(t *podTask) string {
 	if name := s.decided(t); name != "" {
 		return name
@@ -445,7 +457,8 @@ func (s *spaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
 	return begun && err == nil && cmp.Or(was.record.UID, was.record.Made) == pod.UID
 }
 
-// forged reports whether a pod without a task is none of Comb's: it made one of that name, which was another, or is gone.
+// forged reports whether a pod without a task is none of Comb's: it made one of that name, which
+// was another, or is gone.
 func (s *spaces) forged(at model.AttemptID, n int32, pod *corev1.Pod) bool {
 	if s.past.has(at.Job) {
 		return true

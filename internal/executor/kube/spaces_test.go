@@ -22,7 +22,8 @@ import (
 	"github.com/combsched/comb/internal/test/simapi"
 )
 
-// of starts a gang of a virtual cluster, with a task on each of some nodes, and runs until it is ended.
+// of starts a gang of a virtual cluster, with a task on each of some nodes, and runs until it is
+// ended.
 func (d *driver) of(vc cell.VCName, nodes ...cell.NodeName) model.AttemptID {
 	return d.ofJob(&model.Job{UID: 4001, GID: 4000, VC: vc}, nodes...)
 }
@@ -60,7 +61,8 @@ func (d *driver) runsIn(space string, at model.AttemptID, n int32) {
 	}
 }
 
-// Each virtual cluster's pods go to its own namespace. Those that run stay where they are when it has another, also for the next server.
+// Each virtual cluster's pods go to its own namespace. Those that run stay where they are when it
+// has another, also for the next server.
 func TestNamespaces(t *testing.T) {
 	d := newDriver(t, 1)
 	d.api.Linger()
@@ -155,7 +157,8 @@ func TestJobFromBeforeNumbers(t *testing.T) {
 	d.finish()
 }
 
-// What the API server does not allow in a namespace holds up no other, and is no node's fault; it works once it is allowed.
+// What the API server does not allow in a namespace holds up no other, and is no node's fault; it
+// works once it is allowed.
 func TestNamespaceWithoutRights(t *testing.T) {
 	d := newDriver(t, 3)
 	d.api.Linger()
@@ -206,7 +209,8 @@ func (d *driver) noted() string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// In which namespaces pods are is written without any of the executor's locks: a slow disk holds up what starts in a new one alone.
+// In which namespaces pods are is written without any of the executor's locks: a slow disk holds up
+// what starts in a new one alone.
 func TestSlowDiskUnderNamespaces(t *testing.T) {
 	d := newDriver(t, 6)
 	d.api.Linger()
@@ -296,7 +300,8 @@ func TestNamespacesAreForgotten(t *testing.T) {
 	d.finish()
 }
 
-// A task whose record was lost is not started anew, nor said to have ended, while its pod may be in a namespace that cannot be seen.
+// A task whose record was lost is not started anew, nor said to have ended, while its pod may be in
+// a namespace that cannot be seen.
 func TestLostRecordInANamespaceUnseen(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		d := newDriver(t, 5)
@@ -358,8 +363,8 @@ func (d *driver) forge(from, space string) string {
 	return key
 }
 
-// A pod that a user makes of what Comb wrote on another counts for nothing: neither in another namespace, nor when that one has ended, nor when its job
-// is forgotten.
+// A pod that a user makes of what Comb wrote on another counts for nothing: neither in another
+// namespace, nor when that one has ended, nor when its job is forgotten.
 func TestForgedPods(t *testing.T) {
 	d := newDriver(t, 4)
 	d.api.Linger()
@@ -393,7 +398,8 @@ func TestForgedPods(t *testing.T) {
 	d.finish()
 }
 
-// A node stays down for a task that counts as lost also where the next server may not see the namespace of its pod.
+// A node stays down for a task that counts as lost also where the next server may not see the
+// namespace of its pod.
 func TestLostInANamespaceUnseen(t *testing.T) {
 	d := newDriver(t, 8)
 	d.api.Linger()
@@ -444,8 +450,9 @@ func TestLostWithoutItsSeal(t *testing.T) {
 	d.finish()
 }
 
-// A server is killed before it is noted that a pod has all that it needs. A user takes the pod away meanwhile, with its finalizers: its
-// container may run on, so no other is made in its place. Without its seal the pod is still the task's.
+// A server is killed before it is noted that a pod has all that it needs. A user takes the pod away
+// meanwhile, with its finalizers: its container may run on, so no other is made in its place.
+// Without its seal the pod is still the task's.
 func TestKilledWhileAPodIsMade(t *testing.T) {
 	for seed, what := range []string{"the pod is taken away", "its annotations are"} {
 		t.Run(what, func(t *testing.T) {

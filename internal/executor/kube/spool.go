@@ -16,8 +16,8 @@ import (
 	"unicode"
 )
 
-// A log is kept in so many files of so many bytes, as on one machine. What is older goes, but for the first lines, which say how a run was
-// configured: the last are those that say why it ended.
+// A log is kept in so many files of so many bytes, as on one machine. What is older goes, but for
+// the first lines, which say how a run was configured: the last are those that say why it ended.
 const (
 	fileBytes = 8 << 20
 	files     = 8
@@ -65,8 +65,8 @@ func openLogStore(dir string) (*logStore, error) {
 	return s, nil
 }
 
-// goBack is what follows on a write that failed, such as on a full disk: the files are cut to the mark, as after a kill. What could not be
-// written is read once more, or said to be missing.
+// goBack is what follows on a write that failed, such as on a full disk: the files are cut to the
+// mark, as after a kill. What could not be written is read once more, or said to be missing.
 func (s *logStore) goBack() error {
 	s.torn = true
 	if s.text != nil {
@@ -156,16 +156,18 @@ func (s *logStore) cutHead(first *segment) error {
 	return f.Truncate(first.size)
 }
 
-// Since is the time of the last line that is kept; zero where there is none. Lines up to it are left out by Copy.
+// Since is the time of the last line that is kept; zero where there is none. Lines up to it are
+// left out by Copy.
 func (s *logStore) Since() time.Time { return s.mark.At }
 
 // longestLine is how much of a line may be held until it is whole, in bytes.
 const longestLine = 1 << 20
 
-// Copy appends lines, each behind its time and a blank, until they end. ended says that nothing follows: then the last line
-// counts without its end, too. Else a part of a line is left to the next Copy, since the stream may have been broken inside of it. What is read
-// from Since on has the last line that is kept: where it has not, the log says that something is missing.
-// After an error it may be called again, and goes on behind what is kept.
+// Copy appends lines, each behind its time and a blank, until they end. ended says that nothing
+// follows: then the last line counts without its end, too. Else a part of a line is left to the
+// next Copy, since the stream may have been broken inside of it. What is read from Since on has the
+// last line that is kept: where it has not, the log says that something is missing. After an error
+// it may be called again, and goes on behind what is kept.
 func (s *logStore) Copy(from io.Reader, ended bool) error {
 	if s.torn {
 		if err := s.goBack(); err != nil {
@@ -228,7 +230,8 @@ func cut(line []byte) (at time.Time, rest []byte, ok bool) {
 	return at, rest, true
 }
 
-// write appends text up to a time, and then says that it is whole. The mark is the one before until all is written.
+// write appends text up to a time, and then says that it is whole. The mark is the one before until
+// all is written.
 func (s *logStore) write(text []byte, at time.Time) error {
 	now := mark{Size: s.mark.Size, At: at}
 	for len(text) > 0 {
@@ -263,7 +266,8 @@ func (s *logStore) Close() {
 	s.marks.Close()
 }
 
-// LastLine is the last line of the log in a folder that says something, for a message: without what does not print, and cut.
+// LastLine is the last line of the log in a folder that says something, for a message: without what
+// does not print, and cut.
 func lastLine(dir string) string {
 	l, err := readLog(dir, -4096)
 	if err != nil {

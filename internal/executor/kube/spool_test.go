@@ -63,7 +63,8 @@ func TestALineIsKeptOnce(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir()
-		// What comes up to a place, also inside a line or its time, a server that dies, and all of it again.
+		// What comes up to a place, also inside a line or its time, a server that dies, and all of
+		// it again.
 		keep(t, dir, all[:cut], false)
 		if err := os.WriteFile(filepath.Join(dir, textFile), []byte(read(t, dir, 0)+"half of what the mark does not tell of"), 0o600); err != nil {
 			t.Fatal(err)
@@ -85,7 +86,8 @@ func TestReadFromSomewhere(t *testing.T) {
 	}
 }
 
-// whole reads all that is kept of a log, and checks that each byte of it stands where the task printed it.
+// whole reads all that is kept of a log, and checks that each byte of it stands where the task
+// printed it.
 func whole(t *testing.T, dir, printed string) (from, to int64) {
 	t.Helper()
 	l, err := readLog(dir, 0)
@@ -109,7 +111,8 @@ func whole(t *testing.T, dir, printed string) (from, to int64) {
 	return l.GapStart, l.GapEnd
 }
 
-// A log takes so much room at most, and has its first and its last lines, whenever its server is killed.
+// A log takes so much room at most, and has its first and its last lines, whenever its server is
+// killed.
 func TestALogIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	var lines, texts []string
@@ -249,7 +252,8 @@ func TestWhatIsNoLineOfTheTask(t *testing.T) {
 	}
 }
 
-// A pod has two streams, whose lines may stand in another order than their times: none comes twice, whenever it is read again.
+// A pod has two streams, whose lines may stand in another order than their times: none comes twice,
+// whenever it is read again.
 func TestLinesOfTwoStreams(t *testing.T) {
 	dir := t.TempDir()
 	in := strings.SplitAfter(printed("one\n", "two\n", "three\n", "four\n"), "\n")
@@ -263,8 +267,8 @@ func TestLinesOfTwoStreams(t *testing.T) {
 	}
 }
 
-// A write that fails, in the text, in the mark, or half done, loses no line and gives none twice: what was not kept is read again, and where the
-// node has it no more the log says so.
+// A write that fails, in the text, in the mark, or half done, loses no line and gives none twice:
+// what was not kept is read again, and where the node has it no more the log says so.
 func TestAWriteThatFails(t *testing.T) {
 	all := strings.SplitAfter(printed("one\n", strings.Repeat("2", 30)+"\n", strings.Repeat("3", 30)+"\n", "four\n"), "\n")
 	const gone = "one\n[comb: what was printed from 2026-01-02T03:04:05Z to 2026-01-02T03:04:05Z is missing here: the node keeps the end of a log alone, and this server had not read it by then]\nfour\n"

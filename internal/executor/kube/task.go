@@ -21,8 +21,8 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// task is one run of one task. What is wanted of it is set under Executor.mu; all else is of the worker that settles
-// it, and the queue gives a name to one worker at a time.
+// task is one run of one task. What is wanted of it is set under Executor.mu; all else is of the
+// worker that settles it, and the queue gives a name to one worker at a time.
 type podTask struct {
 	named
 	dir   string
@@ -88,8 +88,9 @@ func (e *Executor) wantedOf(key string) (*podTask, wanted) {
 	return t, w
 }
 
-// settle brings a task's pod nearer to what is wanted of it, and tells what has come of it. It may be called at any
-// time, and is called again after the time that it returns, and when the pod changes.
+// settle brings a task's pod nearer to what is wanted of it, and tells what has come of it. It may
+// be called at any time, and is called again after the time that it returns, and when the pod
+// changes.
 func (e *Executor) settle(key string) (time.Duration, error) {
 	t, w := e.wantedOf(key)
 	if t == nil {
@@ -200,8 +201,9 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 	return e.create(ctx, t, w)
 }
 
-// create makes the pod, and then its secrets and claims, which are the pod's own and go with it. That it may exist is noted before, and its
-// UID when all is there: where this process ends in between, claim makes the rest.
+// create makes the pod, and then its secrets and claims, which are the pod's own and go with it.
+// That it may exist is noted before, and its UID when all is there: where this process ends in
+// between, claim makes the rest.
 func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	sp, err := e.spaces.open(t.space)
 	switch {
@@ -245,7 +247,8 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	return 0, err
 }
 
-// spacePause is after how long is looked again whether the pods of a namespace are known, blindPause whether they can be seen.
+// spacePause is after how long is looked again whether the pods of a namespace are known,
+// blindPause whether they can be seen.
 const (
 	spacePause = 200 * time.Millisecond
 	blindPause = 5 * time.Second
@@ -292,7 +295,8 @@ func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own o
 	return pod, own, nil, err
 }
 
-// supply gives a pod what it owns, and notes that it is the task's. What must wait for others to go is tried again after the time that it returns.
+// supply gives a pod what it owns, and notes that it is the task's. What must wait for others to go
+// is tried again after the time that it returns.
 func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own owned) (time.Duration, error) {
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
 	what, err := "secret", error(nil)
@@ -343,7 +347,8 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f sc
 	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
-// claim takes a pod whose making was not noted, if it is ours. One that is to end needs nothing more.
+// claim takes a pod whose making was not noted, if it is ours. One that is to end needs nothing
+// more.
 func (e *Executor) claim(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	switch {
 	case t.record.Made == "" && !e.maker.Sealed(pod):
@@ -410,7 +415,8 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	return room{e}.take(ctx, t, pod)
 }
 
-// began tells the start of a task, and copies its log from then on. Of one that has ended meanwhile the end is what is known of it.
+// began tells the start of a task, and copies its log from then on. Of one that has ended meanwhile
+// the end is what is known of it.
 func (e *Executor) began(t *podTask, s pods.State) {
 	if t.stray {
 		return
@@ -519,8 +525,8 @@ func (e *Executor) refuse(t *podTask, f sched.TaskRefused) error {
 	return nil
 }
 
-// lost tells, once, that nothing proves what has become of a task. One that counts as ended already is forgotten: its user has said
-// that nothing of it lives.
+// lost tells, once, that nothing proves what has become of a task. One that counts as ended already
+// is forgotten: its user has said that nothing of it lives.
 func (e *Executor) lost(t *podTask, w wanted, why string) (time.Duration, error) {
 	if w.lost {
 		e.drop(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// turn is what was heard of a task that takes turns. It is of one server: the next one hears it again.
+// turn is what was heard of a task that takes turns. It is of one server: the next one hears it
+// again.
 type turn struct {
 	holds bool      // it uses its devices, or was let in
 	heard time.Time // when it said so last; zero is never
@@ -41,7 +42,8 @@ func rotaOf(r *model.Rotation) *rota {
 	return &rota{rotation: r}
 }
 
-// read works out, once, what is told of it. A long rotation takes a while: no lock is held meanwhile.
+// read works out, once, what is told of it. A long rotation takes a while: no lock is held
+// meanwhile.
 func (r *rota) read() {
 	r.once.Do(func() {
 		r.is, r.turn = digestOf(r.rotation), map[model.AttemptID]int{}
@@ -60,8 +62,8 @@ type mate struct {
 	space string // likewise
 }
 
-// turn hears how far a task is with its turns, and lets it in when those of the other turns have left. The lock of all that the executor does is
-// held for a look at the tasks of one node alone.
+// turn hears how far a task is with its turns, and lets it in when those of the other turns have
+// left. The lock of all that the executor does is held for a look at the tasks of one node alone.
 func (h hears) turn(pod string, ask link.TurnAsk) (says link.TurnSays, err error) {
 	t, err := h.task(pod)
 	if err != nil {
@@ -105,7 +107,8 @@ func (h hears) mates(t *podTask, r *rota) (list []mate) {
 	return list
 }
 
-// left reports whether none of those of other turns uses the devices any more, and how long they may take to leave. h.turning is held.
+// left reports whether none of those of other turns uses the devices any more, and how long they
+// may take to leave. h.turning is held.
 func (h hears) left(mates []mate) (free bool, guard model.Duration) {
 	free, guard = true, leaving
 	for _, o := range mates {
@@ -117,7 +120,8 @@ func (h hears) left(mates []mate) (free bool, guard model.Duration) {
 	return free, guard
 }
 
-// uses reports whether a task may use its devices now. One that was not heard of by this server may, for a while. h.turning is held.
+// uses reports whether a task may use its devices now. One that was not heard of by this server
+// may, for a while. h.turning is held.
 func (h hears) uses(o mate) bool {
 	pod, heard := h.spaces.pod(o.space, o.name), o.turn.heard
 	var phase pods.Phase

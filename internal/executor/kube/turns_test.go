@@ -15,8 +15,9 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// A task is let in when those of the other turns say that they hold their devices no more, or have none; one of which a new server has not heard
-// may hold them. What it did not do in time is why it ended.
+// A task is let in when those of the other turns say that they hold their devices no more, or have
+// none; one of which a new server has not heard may hold them. What it did not do in time is why it
+// ended.
 func TestTurns(t *testing.T) {
 	d := newDriver(t, 5)
 	d.api.Linger()
@@ -83,7 +84,8 @@ func (d *driver) told(kind string) int {
 	return d.facts[kind]
 }
 
-// What one pod asks, however often and however long its rotation is, does not keep the executor from what it is to do for others.
+// What one pod asks, however often and however long its rotation is, does not keep the executor
+// from what it is to do for others.
 func TestAPodThatAsksAndAsks(t *testing.T) {
 	d := newDriver(t, 5)
 	d.api.Linger()

@@ -404,7 +404,8 @@ func (c *caretaker) words() (text string) {
 	return text
 }
 
-// conclude records the end and removes the container. Where no engine answers the server removes it when one does.
+// conclude records the end and removes the container. Where no engine answers the server removes it
+// when one does.
 func (c *caretaker) conclude(o outcome) int {
 	c.record(o)
 	if c.connect() != nil || c.engine.Remove(context.Background(), c.spec.Boxed.Box.Name) != nil {

@@ -55,7 +55,8 @@ func keeperOf() int {
 	return keeperUser
 }
 
-// open makes the folder of locks one that process 1 of a container reaches, and reads what is known of images.
+// open makes the folder of locks one that process 1 of a container reaches, and reads what is known
+// of images.
 func (b *boxes) open(e *Executor, engine *docker.Engine) error {
 	b.e, b.engine = e, engine
 	if engine == nil {
@@ -292,8 +293,8 @@ func hosts(gang []int32) func(int32) string {
 	}
 }
 
-// hideDevices tells a runtime that looks at variables, also an image's, to give no device by itself. Where
-// the engine's driver gives them it sets that variable.
+// hideDevices tells a runtime that looks at variables, also an image's, to give no device by
+// itself. Where the engine's driver gives them it sets that variable.
 func hideDevices(byDriver bool) []string {
 	if byDriver {
 		return nil
@@ -309,8 +310,8 @@ func (e *Executor) Images() executor.Images {
 	return e.boxes.images
 }
 
-// image is what a job's image stands for on this machine. A task waits until the images of its whole gang
-// are here: those of a gang that start wait for each other only so long.
+// image is what a job's image stands for on this machine. A task waits until the images of its
+// whole gang are here: those of a gang that start wait for each other only so long.
 func (b *boxes) image(t *liveTask, name string) (docker.Image, *outcome) {
 	secrets, err := b.secrets(t.at.id.Job)
 	if err != nil {
@@ -366,8 +367,8 @@ func (b *boxes) want(id model.JobID, job *model.Job, name string, secrets map[st
 // prepareAgain is how long a job is not made ready for once more.
 const prepareAgain = time.Minute
 
-// Prepare implements engine.Preparer: the images of a job whose gang has the promise of cells are fetched. What stands
-// against that its start will tell.
+// Prepare implements engine.Preparer: the images of a job whose gang has the promise of cells are
+// fetched. What stands against that its start will tell.
 func (e *Executor) Prepare(id model.JobID, job *model.Job) {
 	b := &e.boxes
 	if b.engine == nil {
@@ -415,7 +416,8 @@ const (
 const takenUp = 2 * time.Second
 
 // sweep removes the containers of attempts that are not known, with what runs in them; where no
-// engine answers as soon as one does. Later ones that have ended are removed when their attempt is over.
+// engine answers as soon as one does. Later ones that have ended are removed when their attempt is
+// over.
 func (b *boxes) sweep(known map[string]bool) []string {
 	if b.engine == nil {
 		return nil
@@ -482,7 +484,8 @@ func (t *liveTask) takeUp(s *spec) {
 			status.Close() // the file says it, too
 			p := process.Of(child.Pid)
 			t.owned(p)
-			// One that had ended is told by then, in its place among the ends of its gang; for one that lives no end waits.
+			// One that had ended is told by then, in its place among the ends of its gang; for one
+			// that lives no end waits.
 			soon := time.AfterFunc(takenUp, t.clear)
 			t.await(s, p, told)
 			soon.Stop()

@@ -11,7 +11,8 @@ import (
 	"github.com/combsched/comb/internal/executor/docker"
 )
 
-// An engine that takes a question and never answers does not hold up the server's end, when the server was about to remove what is left.
+// An engine that takes a question and never answers does not hold up the server's end, when the
+// server was about to remove what is left.
 func TestHungEngine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "engine.sock")
 	l, err := net.Listen("unix", path)

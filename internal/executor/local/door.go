@@ -18,17 +18,19 @@ import (
 
 // Host is what a supervisor tells of its task.
 type Host struct {
-	// As runs a function with the rights of the task's user on files; nil: the supervisor is that user.
+	// As runs a function with the rights of the task's user on files; nil: the supervisor is that
+	// user.
 	As func(func())
-	// Members are the task's processes, where it shares the machine's network: only ports on which one of
-	// them listens can be reached. nil says that it has a network of its own.
+	// Members are the task's processes, where it shares the machine's network: only ports on which
+	// one of them listens can be reached. nil says that it has a network of its own.
 	Members func() map[int]process.Stat
 	// Address is where it is in a network of its own; "" is none.
 	Address string
 }
 
-// Door is where others come in to a task. Commands wait there until the supervisor starts them: it alone
-// knows whether the task runs. A nil Door lets none in. Its methods are the supervisor's loop's, but for Bell.
+// Door is where others come in to a task. Commands wait there until the supervisor starts them: it
+// alone knows whether the task runs. A nil Door lets none in. Its methods are the supervisor's
+// loop's, but for Bell.
 type Door struct {
 	host  Host
 	l     *net.UnixListener
@@ -350,8 +352,8 @@ func (d *Door) Busy() bool {
 	return len(d.inside) > 0
 }
 
-// Hide takes the commands out of a list of processes, and so all that is found below them: what a task is told
-// by a signal is not for them.
+// Hide takes the commands out of a list of processes, and so all that is found below them: what a
+// task is told by a signal is not for them.
 func (d *Door) Hide(all map[int]process.Stat) map[int]process.Stat {
 	if d == nil {
 		return all
@@ -392,7 +394,8 @@ func (d *Door) over() bool {
 	return d.shut
 }
 
-// Close waits a moment until all that were inside know how they ended. Shut was called, and their processes are gone.
+// Close waits a moment until all that were inside know how they ended. Shut was called, and their
+// processes are gone.
 func (d *Door) Close() {
 	if d == nil {
 		return

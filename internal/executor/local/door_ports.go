@@ -41,8 +41,8 @@ func (h Host) dial(port uint16) (net.Conn, error) {
 	return c, nil
 }
 
-// dialOwn connects within a network that is the task's alone, at whichever address answers first: at one that drops packets a
-// wait would be in vain.
+// dialOwn connects within a network that is the task's alone, at whichever address answers first:
+// at one that drops packets a wait would be in vain.
 func (h Host) dialOwn(port uint16, within time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -14,7 +14,8 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// full listens at an address and takes nothing any more, so that the kernel drops what else comes: as a firewall does.
+// full listens at an address and takes nothing any more, so that the kernel drops what else comes:
+// as a firewall does.
 func full(t *testing.T, address [4]byte, port int) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -42,7 +43,8 @@ func full(t *testing.T, address [4]byte, port int) int {
 	}
 }
 
-// TestDropped: a port that drops packets at every address takes the time of one; one that answers somewhere is reached at once.
+// TestDropped: a port that drops packets at every address takes the time of one; one that answers
+// somewhere is reached at once.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	const within = 4 * time.Second

@@ -60,7 +60,8 @@ func send(c *net.UnixConn, v any, files ...int) error {
 	return err
 }
 
-// receive reads one message; at most a few files come with it, and none is left open when that fails.
+// receive reads one message; at most a few files come with it, and none is left open when that
+// fails.
 func receive(c *net.UnixConn, v any) (files []int, err error) {
 	var head [4]byte
 	oob := make([]byte, unix.CmsgSpace(4*maxFiles))

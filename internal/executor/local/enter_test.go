@@ -32,7 +32,8 @@ func ends(t *testing.T) (a, b *net.UnixConn) {
 	return list[0], list[1]
 }
 
-// TestLongest: the longest command that may be run gets through, also one of characters that JSON writes with six.
+// TestLongest: the longest command that may be run gets through, also one of characters that JSON
+// writes with six.
 func TestLongest(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"plain": {strings.Repeat("a", executor.MaxCommand-1)}, "escaped": {strings.Repeat("\x01", executor.MaxCommand-1)},

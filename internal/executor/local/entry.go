@@ -53,10 +53,12 @@ func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (Way, error) {
 	return Way{}, executor.ErrNotRunning
 }
 
-// boxKnown is how long it may take until process 1 of a container that runs is known: its first words may be there earlier.
+// boxKnown is how long it may take until process 1 of a container that runs is known: its first
+// words may be there earlier.
 const boxKnown = 5 * time.Second
 
-// inBox is process 1 of a task's container, which listens there instead of its supervisor; none where it is not known in time.
+// inBox is process 1 of a task's container, which listens there instead of its supervisor; none
+// where it is not known in time.
 func inBox(ctx context.Context, dir string) process.ID {
 	ctx, cancel := context.WithTimeout(ctx, boxKnown)
 	defer cancel()

@@ -52,7 +52,8 @@ func (w *world) enter(a model.AttemptID, c executor.Command) *executor.Session {
 	return s
 }
 
-// A command beside a task has its streams, its exit code, its folder, its environment and its marker.
+// A command beside a task has its streams, its exit code, its folder, its environment and its
+// marker.
 func TestExec(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "export MINE=no", "echo ready", "exec sleep 600")
@@ -114,8 +115,8 @@ func TestExecTerminal(t *testing.T) {
 	w.exit()
 }
 
-// A command beside a task is killed with what it started when its session is closed, when the server is gone, and when
-// the task ends; it holds the task's end up by no moment.
+// A command beside a task is killed with what it started when its session is closed, when the
+// server is gone, and when the task ends; it holds the task's end up by no moment.
 func TestExecEnds(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "echo ready", "read line < go || exit 3; exit 0")
@@ -153,7 +154,8 @@ func TestExecEnds(t *testing.T) {
 	}
 }
 
-// Only a port on which the task itself listens is reached, also when the test's own process listens at the same machine.
+// Only a port on which the task itself listens is reached, also when the test's own process listens
+// at the same machine.
 func TestDial(t *testing.T) {
 	w := newWorld(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -214,7 +216,8 @@ func listen() int {
 	}
 }
 
-// A command beside a task is frozen with it, and one that comes meanwhile waits for the task's turn.
+// A command beside a task is frozen with it, and one that comes meanwhile waits for the task's
+// turn.
 func TestExecIsSuspended(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "echo ready", "exec sleep 600")

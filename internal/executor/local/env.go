@@ -232,8 +232,8 @@ func leavesText(place cell.Task) string {
 	return strings.Join(text, ",")
 }
 
-// ownGPUs are the NVIDIA GPUs of a task as its engine is asked for them; none where device files are
-// given instead, or where GPUs are pretended.
+// ownGPUs are the NVIDIA GPUs of a task as its engine is asked for them; none where device files
+// are given instead, or where GPUs are pretended.
 func ownGPUs(ts *sched.TaskStart) []string {
 	if !machine.HasRealDevices(&ts.SKU) || len(ts.SKU.Files) > 0 {
 		return nil
@@ -245,7 +245,8 @@ func ownGPUs(ts *sched.TaskStart) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
-// renumbered is a place as its container sees it: the driver there counts the devices that were given, from 0.
+// renumbered is a place as its container sees it: the driver there counts the devices that were
+// given, from 0.
 func renumbered(place cell.Task) cell.Task {
 	var seen []int32
 	out := place

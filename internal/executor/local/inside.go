@@ -54,9 +54,10 @@ func standBy(threads int) {
 // scriptWithin is how long process 1 waits for the script of its task.
 const scriptWithin = time.Minute
 
-// Inside is process 1 of a task's container: `comb inside UID MOUNT...`, with all that is mounted below /comb. It is the supervisor of a
-// process, only that it ends with all that is in the container, and that the files are in a
-// folder which the task cannot reach: so output and exit code outlive the engine.
+// Inside is process 1 of a task's container: `comb inside UID MOUNT...`, with all that is mounted
+// below /comb. It is the supervisor of a process, only that it ends with all that is in the
+// container, and that the files are in a folder which the task cannot reach: so output and exit
+// code outlive the engine.
 func Inside(args []string) int {
 	time.Local = time.UTC // not by a file of the image
 	s, err := newInside(args)
@@ -345,7 +346,8 @@ func imageFault(s *spec, fault task.SpawnFault) error {
 // imagePath is where programs are in an image that does not say it.
 const imagePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// surroundingsOf are the image's variables, without those of the platform, and what every container has.
+// surroundingsOf are the image's variables, without those of the platform, and what every container
+// has.
 func surroundingsOf(env []string, account task.Account) []string {
 	out := slices.DeleteFunc(env, func(v string) bool {
 		name, _, ok := strings.Cut(v, "=")

@@ -60,7 +60,8 @@ type Options struct {
 	// answer yet: what is to start in a container is refused until it does.
 	Engine *docker.Engine
 	Images docker.ImageOptions // of the engine; its Log is that below
-	// ContainerDiskMB is what a container may write to its own disk, at most and when its task asks for nothing; 0 is any amount.
+	// ContainerDiskMB is what a container may write to its own disk, at most and when its task asks
+	// for nothing; 0 is any amount.
 	ContainerDiskMB int64
 	Log             *slog.Logger
 

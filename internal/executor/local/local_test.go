@@ -340,7 +340,8 @@ func (w *world) nextTaskFact(d time.Duration) sched.Fact {
 	}
 }
 
-// doer hands actions on to whichever executor is the present one; image is given to every role, "" to none.
+// doer hands actions on to whichever executor is the present one; image is given to every role, ""
+// to none.
 type doer struct {
 	w     *world
 	image string

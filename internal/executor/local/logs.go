@@ -200,7 +200,8 @@ func (l *Log) past(at int64) int64 {
 	return at
 }
 
-// segments lists a stream's files by offset. One of them that is no plain file hides what it stood for: that is an error.
+// segments lists a stream's files by offset. One of them that is no plain file hides what it stood
+// for: that is an error.
 func segments(root *os.Root, stream string) ([]segment, error) {
 	dir, err := root.Open(".")
 	if err != nil {

@@ -70,8 +70,9 @@ func TestLogIsCapped(t *testing.T) {
 	}
 }
 
-// TestFirstLinesAreCutWhereTheyWere: a task that puts a link in the place of its log's first file does not have what the
-// link names shortened; and who reads the first file while it is shortened is told.
+// TestFirstLinesAreCutWhereTheyWere: a task that puts a link in the place of its log's first file
+// does not have what the link names shortened; and who reads the first file while it is shortened
+// is told.
 func TestFirstLinesAreCutWhereTheyWere(t *testing.T) {
 	for _, linked := range []bool{false, true} {
 		w := newWorld(t)

@@ -47,7 +47,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A process 1 that found other mounts than it was started with is the image's fault, and a task cannot say so in its place.
+// A process 1 that found other mounts than it was started with is the image's fault, and a task
+// cannot say so in its place.
 func TestMountsOfAnImageAreItsFault(t *testing.T) {
 	c := &caretaker{supervisor: newSupervised(t.TempDir(), outcomeFile)}
 	c.spec.Boxed = &boxed{Image: "box:1", Engine: "unix://" + c.dir + "/none"}

@@ -179,7 +179,8 @@ func (t *liveTask) private(lines []string, who *task.Account) (*private, error) 
 	return &private{script: []byte(text), surroundings: t.surroundings(caller, who)}, nil
 }
 
-// workingDir resolves a job's own directory; "" is the task's. One in the job's code is not there yet.
+// workingDir resolves a job's own directory; "" is the task's. One in the job's code is not there
+// yet.
 func workingDir(asked, own string, coded bool) (string, error) {
 	if asked == "" || coded && !filepath.IsAbs(asked) {
 		return filepath.Join(own, asked), nil
@@ -220,8 +221,8 @@ func (t *liveTask) warn(s *spec, image string, ignored []string) {
 	}
 }
 
-// spawn starts the supervisor in a session of its own and sends it what no file
-// may hold; nil is nothing, for one that takes up what runs. What comes back on the pipe is its identity message.
+// spawn starts the supervisor in a session of its own and sends it what no file may hold; nil is
+// nothing, for one that takes up what runs. What comes back on the pipe is its identity message.
 func (t *liveTask) spawn(own *private) (*os.Process, *os.File, error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {

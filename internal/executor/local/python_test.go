@@ -35,7 +35,8 @@ func (w *world) program(name string, changes ...string) string {
 	return "python3 " + path
 }
 
-// late makes rank 1 hear of a signal half a second after rank 0: supervisors ask their tasks each by itself.
+// late makes rank 1 hear of a signal half a second after rank 0: supervisors ask their tasks each
+// by itself.
 var late = []string{"    signal.signal(sig, note)\n", `    signal.signal(sig, note if rank == 0 else later)
 `, "def receive(", `def later(*args):
     import threading
@@ -106,9 +107,9 @@ func (w *world) trained(a sched.Action) (out [2]string) {
 	return out
 }
 
-// A data-parallel gang whose ranks agree is suspended at one step, and comes to the parameters of a run
-// that was not disturbed. One whose ranks answer each for itself is not: rank 0 waits at a step, and
-// rank 1 in the sum of the next.
+// A data-parallel gang whose ranks agree is suspended at one step, and comes to the parameters of a
+// run that was not disturbed. One whose ranks answer each for itself is not: rank 0 waits at a
+// step, and rank 1 in the sum of the next.
 func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 	if !testkit.Live(t, "python") {
 		return
@@ -146,8 +147,8 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 	w.exit()
 }
 
-// A stop that finds the gang suspended, or at work, ends all ranks with a checkpoint of one step, and what
-// goes on from it comes to the parameters of a run that was not disturbed.
+// A stop that finds the gang suspended, or at work, ends all ranks with a checkpoint of one step,
+// and what goes on from it comes to the parameters of a run that was not disturbed.
 func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 	if !testkit.Live(t, "python") {
 		return
@@ -165,8 +166,8 @@ func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 		}
 		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
 		for range a.Start.Tasks {
-			// A rank hears of the stop from the other one, too: one that ends before it was asked itself
-			// leaves its shell to be asked, which dies of the signal.
+			// A rank hears of the stop from the other one, too: one that ends before it was asked
+			// itself leaves its shell to be asked, which dies of the signal.
 			if x := w.exit(); x != (sched.Exit{Code: 143}) && x != (sched.Exit{Code: 143, Signal: 15}) {
 				t.Errorf("suspended %v: %+v", suspend, x)
 			}
@@ -186,7 +187,8 @@ func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 	}
 }
 
-// A failure just after a suspension says so: a time-out of the program may have counted while it was frozen.
+// A failure just after a suspension says so: a time-out of the program may have counted while it
+// was frozen.
 func TestPythonTimeoutShorterThanATurnIsTold(t *testing.T) {
 	if !testkit.Live(t, "python") {
 		return

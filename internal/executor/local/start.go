@@ -166,7 +166,8 @@ func (s *supervisor) openDoor() {
 // taskEnded is why a command beside a task ends with it.
 const taskEnded = "the task has ended"
 
-// letIn starts the commands that wait, when it is the task's turn: until then they would take the devices of others.
+// letIn starts the commands that wait, when it is the task's turn: until then they would take the
+// devices of others.
 func (s *supervisor) letIn() {
 	switch {
 	case s.ended != nil || s.killing || s.main == 0:
@@ -176,7 +177,8 @@ func (s *supervisor) letIn() {
 	}
 }
 
-// startBeside starts a command as the task was started. The shell looks for the program, as the task's user.
+// startBeside starts a command as the task was started. The shell looks for the program, as the
+// task's user.
 func (s *supervisor) startBeside(g *Guest) (int, error) {
 	attr := &syscall.ProcAttr{Dir: s.spec.Dir, Env: within(s.spec.Env, s.private.surroundings),
 		Files: []uintptr{uintptr(g.Files[0]), uintptr(g.Files[1]), uintptr(g.Files[2])},

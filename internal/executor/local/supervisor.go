@@ -68,13 +68,13 @@ func Supervise(args []string) int {
 
 // supervisor owns one task.
 //
-//	        +-- stop, own SIGTERM --> stopping --grace over--+
-//	running +                                                +--> killing --no child left--> recorded
-//	        +-- main process ends --> leftovers --2 s over---+
-//	        (from every state: no child left --> recorded)
+//	        +-- stop, own SIGTERM --> stopping --grace over-+
+//	running +                                               +-> killing --no child left-> recorded
+//	        +-- main process ends --> leftovers --2 s over--+
+//	        (from every state: no child left -> recorded)
 //
-// It is a subreaper: every descendant that loses its parent becomes its child.
-// When wait(2) says that it has no child, then no descendant exists.
+// It is a subreaper: every descendant that loses its parent becomes its child. When wait(2) says
+// that it has no child, then no descendant exists.
 type supervisor struct {
 	dir     string
 	file    string        // what the outcome is called

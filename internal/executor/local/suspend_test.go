@@ -157,8 +157,9 @@ func (w *world) end(ids ...model.AttemptID) {
 	}
 }
 
-// apart requires that two jobs worked in turn: their times, in one line, change hands a few times and not with each
-// other tick. Where the machine is busy the end of a turn comes late, and both have a tick or two more.
+// apart requires that two jobs worked in turn: their times, in one line, change hands a few times
+// and not with each other tick. Where the machine is busy the end of a turn comes late, and both
+// have a tick or two more.
 func apart(t testing.TB, a, b []int, rounds int) {
 	t.Helper()
 	if changes := hands(a, b); changes < 3 || changes > 3*rounds+2 {

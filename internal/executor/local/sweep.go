@@ -13,9 +13,9 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// Sweep implements executor.Executor. It looks only at processes with this cluster's marker, at this
-// jobs folder's supervisors and at this cluster's cgroups. It returns the names
-// of the tasks it killed, which are also in the log.
+// Sweep implements executor.Executor. It looks only at processes with this cluster's marker, at
+// this jobs folder's supervisors and at this cluster's cgroups. It returns the names of the tasks
+// it killed, which are also in the log.
 func (e *Executor) Sweep(live []model.AttemptID) []string {
 	known := map[string]bool{}
 	for _, a := range live {

@@ -92,7 +92,8 @@ func (t *liveTask) leaveOrder() {
 	t.signalOwner(true)
 }
 
-// supervisor is the task's. Its file is asked only before it is known otherwise: the task may remove it. t.mu is held.
+// supervisor is the task's. Its file is asked only before it is known otherwise: the task may
+// remove it. t.mu is held.
 func (t *liveTask) supervisor() process.ID {
 	var c claim
 	if t.owner.PID == 0 && safefile.Read(t.dir, claimFile, &c) == nil && c.Boot == t.e.boot && c.Supervisor.PID > 0 {

@@ -760,8 +760,8 @@ func TestPlainCommandOfAShellWithPrograms(t *testing.T) {
 	}
 }
 
-// A plain command is run by no shell: what ended it is told as it was, a signal as well, and a stop that it
-// obeyed with 0 counts. What needs a shell has one.
+// A plain command is run by no shell: what ended it is told as it was, a signal as well, and a stop
+// that it obeyed with 0 counts. What needs a shell has one.
 func TestPlainCommandIsItsProgram(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -10,7 +10,8 @@ import (
 )
 
 // terminal makes a pair of a pseudo terminal: this side, and the one of the command. A task of root
-// may have put something else in the place of the device. Nothing is opened by a number that could be another's.
+// may have put something else in the place of the device. Nothing is opened by a number that could
+// be another's.
 func terminal(z executor.Size) (ours, theirs int, err error) {
 	ours, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err == unix.ELOOP { // engines make it a link

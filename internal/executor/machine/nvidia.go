@@ -52,7 +52,8 @@ func ListGPUs(ctx context.Context, program string) ([]GPU, error) {
 
 func firstText(s string) string { return s[:min(len(s), 200)] }
 
-// limited keeps the first bytes that are written to it. The buffer is no embedded one: it could be filled past Write (ReadFrom).
+// limited keeps the first bytes that are written to it. The buffer is no embedded one: it could be
+// filled past Write (ReadFrom).
 type limited struct{ b bytes.Buffer }
 
 // Write takes everything and keeps maxOutput of it.

@@ -98,9 +98,10 @@ func StorageFolder(s *model.Storage, user string, owner *StorageOwner) (string, 
 	return s.Folder + "/" + user, nil
 }
 
-// Apart refuses storages that hold a file or folder of the platform, or lie in it: jobs would
-// see secrets. Nor may one lie in another, or be the same folder where users have folders of their own: jobs that may
-// use the one would see, and replace, what is in the other. Links are followed, as far as there is something.
+// Apart refuses storages that hold a file or folder of the platform, or lie in it: jobs would see
+// secrets. Nor may one lie in another, or be the same folder where users have folders of their own:
+// jobs that may use the one would see, and replace, what is in the other. Links are followed, as
+// far as there is something.
 func StoragesApart(list []model.Storage, kept ...string) error {
 	for i, s := range list {
 		folder := leadsTo(s.Folder)
@@ -189,8 +190,9 @@ func (o *StorageOwner) enters(st os.FileInfo) bool {
 	return mode&1 != 0
 }
 
-// begun reports whether a folder is as this process makes it, before it is open: also one that crashed then may have left
-// it so. One that was closed on purpose has something in it, or is another user's.
+// begun reports whether a folder is as this process makes it, before it is open: also one that
+// crashed then may have left it so. One that was closed on purpose has something in it, or is
+// another user's.
 func begun(root *os.Root, st os.FileInfo) bool {
 	by, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || st.Mode().Perm() != 0o700 || int(by.Uid) != os.Geteuid() {

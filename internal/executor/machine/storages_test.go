@@ -44,8 +44,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// A user's folder is made once and found again; what stands in its place is never followed, and no name leads
-// elsewhere.
+// A user's folder is made once and found again; what stands in its place is never followed, and no
+// name leads elsewhere.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	s := model.Storage{Name: "homes", Folder: dir, PerUser: true}

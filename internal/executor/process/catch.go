@@ -46,8 +46,8 @@ func catches(pid int, sig unix.Signal) bool {
 // heldWithin is how long a process may take to be held.
 const heldWithin = 200 * time.Millisecond
 
-// Hold stops a process and waits until it is: on a busy machine it could still see a program end, and
-// take its exit code, before the signal reaches it.
+// Hold stops a process and waits until it is: on a busy machine it could still see a program end,
+// and take its exit code, before the signal reaches it.
 func (p ID) Hold() {
 	p.Signal(unix.SIGSTOP)
 	for end := time.Now().Add(heldWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {

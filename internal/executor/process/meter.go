@@ -19,7 +19,8 @@ const (
 	KeptSamples = 60
 	// young is a task that may have no processes yet.
 	young = 5 * time.Second
-	// ticks of the processor's clock in a second; Linux tells times of processes in it on all its architectures.
+	// ticks of the processor's clock in a second; Linux tells times of processes in it on all its
+	// architectures.
 	ticks = 100
 )
 
@@ -44,8 +45,8 @@ type task struct {
 	samples []executor.Usage
 }
 
-// counts are what processes took since their start. Those that ended are counted with the parent that waited for them, so that the sum
-// over a tree does not fall when one ends.
+// counts are what processes took since their start. Those that ended are counted with the parent
+// that waited for them, so that the sum over a tree does not fall when one ends.
 type counts struct{ cpu, read, written uint64 } // ticks, bytes, bytes
 
 // New makes a meter that works until ctx is done.
@@ -53,8 +54,8 @@ func NewMeter(ctx context.Context, every time.Duration) *Meter {
 	return &Meter{ctx: ctx, every: every, came: make(chan struct{}, 1), tasks: map[executor.TaskRef]*task{}}
 }
 
-// Watch measures a task until the function that it returns is called: what is below carer, or below the process that is recorded in
-// the file box, where there is one.
+// Watch measures a task until the function that it returns is called: what is below carer, or below
+// the process that is recorded in the file box, where there is one.
 func (m *Meter) Watch(attempt model.AttemptID, n int32, carer ID, box string) (forget func()) {
 	ref := executor.TaskRef{Attempt: attempt, Task: n}
 	m.mu.Lock()
@@ -75,7 +76,8 @@ func (m *Meter) Watch(attempt model.AttemptID, n int32, carer ID, box string) (f
 	}
 }
 
-// Usage returns the samples of a task, the oldest first; none where it is not watched, or was not measured yet.
+// Usage returns the samples of a task, the oldest first; none where it is not watched, or was not
+// measured yet.
 func (m *Meter) Usage(ref executor.TaskRef) []executor.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,8 +178,8 @@ func since(now, before uint64) uint64 {
 	return now - before
 }
 
-// look reads what a process took, and the MiB that it has in memory. Reads and writes of a process of another user cannot be seen
-// without root: they count as none.
+// look reads what a process took, and the MiB that it has in memory. Reads and writes of a process
+// of another user cannot be seen without root: they count as none.
 func look(pid int) (c counts, memory int64, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/"
 	text, err := os.ReadFile(dir + "stat")
@@ -193,8 +195,8 @@ func look(pid int) (c counts, memory int64, ok bool) {
 	return c, memory, true
 }
 
-// parse reads a process's ticks of CPU, with those of children that it waited for, and its MiB, of /proc/PID/stat. The command's name
-// may hold anything but ends with the last ")".
+// parse reads a process's ticks of CPU, with those of children that it waited for, and its MiB, of
+// /proc/PID/stat. The command's name may hold anything but ends with the last ")".
 func parse(text string) (cpu uint64, memory int64, ok bool) {
 	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(f) < 22 {

@@ -16,8 +16,8 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// TestBusy: a process below the carer that computes takes about a CPU, also what it computed in children that ended; one that sleeps
-// takes none; what is not watched any more is not there.
+// TestBusy: a process below the carer that computes takes about a CPU, also what it computed in
+// children that ended; one that sleeps takes none; what is not watched any more is not there.
 func TestBusy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -32,7 +32,8 @@ func TestBusy(t *testing.T) {
 		return Of(c.Process.Pid)
 	}
 	busy, idle := model.AttemptID{Job: 1, N: 1}, model.AttemptID{Job: 2, N: 1}
-	// Each child computes for a moment and ends: what it took stays with the loop that waited for it.
+	// Each child computes for a moment and ends: what it took stays with the loop that waited for
+	// it.
 	forget := m.Watch(busy, 0, carer(`sh -c 'while :; do sh -c "i=0; while [ \$i -lt 3000 ]; do i=\$((i+1)); done"; done'; :`), filepath.Join(t.TempDir(), "box"))
 	defer m.Watch(idle, 0, carer(`sleep 60; :`), filepath.Join(t.TempDir(), "box"))()
 	most := func(id model.AttemptID) (cpu, memory int64, n int) {

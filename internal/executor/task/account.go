@@ -76,7 +76,8 @@ func lookup(text, passwd, groups string) (Account, error) {
 	return a, nil
 }
 
-// lines are those of a file of users or groups that have all fields and good numbers. A file that is not there has none.
+// lines are those of a file of users or groups that have all fields and good numbers. A file that
+// is not there has none.
 func lines(path string, fields int) ([][]string, error) {
 	text, err := readAccounts(path)
 	if err != nil {
@@ -96,8 +97,8 @@ func lines(path string, fields int) ([][]string, error) {
 	return list, nil
 }
 
-// read reads a plain file, also through links: they lead to nothing that this container does not have. It
-// does not wait for the other end of a pipe.
+// read reads a plain file, also through links: they lead to nothing that this container does not
+// have. It does not wait for the other end of a pipe.
 func readAccounts(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -55,7 +55,8 @@ type Capture struct {
 	number int    // of this stream in it
 }
 
-// New returns a capture of a stream, to be logged in dir, and the end of its pipe that the task gets.
+// New returns a capture of a stream, to be logged in dir, and the end of its pipe that the task
+// gets.
 func NewCapture(dir, stream string, caps LogCaps) (*Capture, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -164,12 +165,12 @@ func (c *Capture) put(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// headBytes bounds the first lines of a log, which are kept when what follows is removed: they say how a run was
-// configured.
+// headBytes bounds the first lines of a log, which are kept when what follows is removed: they say
+// how a run was configured.
 const headBytes = 64 << 10
 
-// Rotate begins the next file and removes what is too old, but for the first lines. Room is made first,
-// so that a full disk gets some.
+// Rotate begins the next file and removes what is too old, but for the first lines. Room is made
+// first, so that a full disk gets some.
 func (c *Capture) Rotate() error {
 	for len(c.kept) >= c.caps.Files {
 		oldest := 0
@@ -197,8 +198,8 @@ func (c *Capture) Rotate() error {
 	return nil
 }
 
-// cutHead shortens the first file to its first lines. A task may have put something else in its place: that is
-// not followed, and goes like any old file.
+// cutHead shortens the first file to its first lines. A task may have put something else in its
+// place: that is not followed, and goes like any old file.
 func (c *Capture) cutHead() bool {
 	f, err := os.OpenFile(filepath.Join(c.dir, LogName(c.stream, 0)), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -29,8 +29,8 @@ type Unpacking struct {
 	Dir     string `json:"dir"` // an empty folder
 }
 
-// For is the order for a task of a job, whose upload put lays among the job's files, once for all tasks; nil where the
-// job has none. dir is the task's own folder.
+// For is the order for a task of a job, whose upload put lays among the job's files, once for all
+// tasks; nil where the job has none. dir is the task's own folder.
 func UnpackingFor(job *model.Job, files, dir string, put func(*model.Job, string) error) (*Unpacking, error) {
 	if job.Upload == "" {
 		return nil, nil
@@ -42,8 +42,8 @@ func UnpackingFor(job *model.Job, files, dir string, put func(*model.Job, string
 	return o, put(job, o.Archive)
 }
 
-// WorkDir is the working directory that a job asks for, of a task whose own is dir: a relative one is a folder of its code,
-// if it has any.
+// WorkDir is the working directory that a job asks for, of a task whose own is dir: a relative one
+// is a folder of its code, if it has any.
 func (o *Unpacking) WorkDir(asked, dir string) string {
 	if o == nil || filepath.IsAbs(asked) {
 		return asked
@@ -54,7 +54,8 @@ func (o *Unpacking) WorkDir(asked, dir string) string {
 // ErrStopped says that the task was stopped meanwhile.
 var ErrUnpackStopped = errors.New("it was stopped while its code was unpacked")
 
-// Unpack unpacks the code, by this very program. start starts a program with the rights of the task; stopped says that the task was stopped.
+// Unpack unpacks the code, by this very program. start starts a program with the rights of the
+// task; stopped says that the task was stopped.
 func (o *Unpacking) Unpack(start func(argv []string, attr *syscall.ProcAttr) (int, error), env []string, stopped func() bool) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -24,9 +24,10 @@ var ErrMeetStopped = errors.New("stopped")
 // Placeholder stands for the address of a task, by its ordinal, until that is known.
 func Placeholder(task int32) string { return fmt.Sprintf("task-%d.gang.comb.invalid", task) }
 
-// All leaves the address of a task, its own, in the folder and waits until every task of the gang has left one
-// there, at most two minutes behind the last that did: a large gang takes its time. It returns what puts all of them in the place of
-// their placeholders. ErrStopped says that stop returned true before.
+// All leaves the address of a task, its own, in the folder and waits until every task of the gang
+// has left one there, at most two minutes behind the last that did: a large gang takes its time. It
+// returns what puts all of them in the place of their placeholders. ErrStopped says that stop
+// returned true before.
 func Meet(dir string, task int32, gang []int32, stop func() bool) (own string, known *strings.Replacer, err error) {
 	if own, err = address(); err != nil {
 		return "", nil, err

@@ -116,9 +116,9 @@ func threadGroups(ids []uint32) error {
 	return nil
 }
 
-// As calls f with files seen as a user sees them: the kernel shows what it hides of the
-// processes of one user from another, such as how they ended. It says nothing where that is impossible.
-// This process is in no group: see Keep.
+// As calls f with files seen as a user sees them: the kernel shows what it hides of the processes
+// of one user from another, such as how they ended. It says nothing where that is impossible. This
+// process is in no group: see Keep.
 func RunAs(a *Account, f func()) {
 	runtime.LockOSThread()
 	uid, gid := unix.Geteuid(), unix.Getegid()
@@ -133,8 +133,8 @@ func RunAs(a *Account, f func()) {
 	}
 }
 
-// Enterable says why a user cannot be in a directory; nil is that it can, and a nil user is the one of this process. Process 1 of a
-// container is another user than its task: it may see more or less.
+// Enterable says why a user cannot be in a directory; nil is that it can, and a nil user is the one
+// of this process. Process 1 of a container is another user than its task: it may see more or less.
 func Enterable(a *Account, dir string) (err error) {
 	look := func() { _, err = os.Stat(dir + "/.") } // which needs the right to search it, too
 	user := "the task"

@@ -26,10 +26,11 @@ func (f SpawnFault) OfMachine() bool {
 	return slices.Contains([]syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}, f.Errno)
 }
 
-// In starts a program in the group of a name below each parent, without a right to gain. It forks from a thread
-// that is in the version 1 groups: the child is born in them, without a helper process
-// in between and without this process itself being counted. The thread goes back afterwards. With
-// a credential the program has no capability, either. A Fault is the program's own, or its words'.
+// In starts a program in the group of a name below each parent, without a right to gain. It forks
+// from a thread that is in the version 1 groups: the child is born in them, without a helper
+// process in between and without this process itself being counted. The thread goes back
+// afterwards. With a credential the program has no capability, either. A Fault is the program's
+// own, or its words'.
 func Spawn(parents []cgroup.Parent, name string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	dirs, unified := cgroup.Dirs(parents, name), -1
 	for i, dir := range dirs {

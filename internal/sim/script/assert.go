@@ -12,7 +12,8 @@ import (
 
 // doAssert checks what must hold and prints what does not.
 //
-//	assert NAME phase=Active on="n1:0-3 n2:0-3" reason=VCBusy retries=0 preempted=0 opportunistic=no
+//	assert NAME phase=Active on="n1:0-3 n2:0-3" reason=VCBusy retries=0 preempted=0
+//	assert NAME opportunistic=no
 //	assert NAME task=worker[0] state=Running on=n1:0
 //	assert waiting=1 active=2 ended=0 free=4
 //	assert cell=n1/0 state=Used, assert vc=a used=4, assert chain=rack listed="n1 n2"

@@ -13,12 +13,13 @@ import (
 	"github.com/combsched/comb/internal/spec/config"
 )
 
-// doCluster gives a configuration: the first one begins the scenario, a later
-// one replaces it while jobs run. The block is a cluster file, or lines of the
-// short form; without a block the line itself is the short form of one chain.
+// doCluster gives a configuration: the first one begins the scenario, a later one replaces it while
+// jobs run. The block is a cluster file, or lines of the short form; without a block the line
+// itself is the short form of one chain.
 //
 //	cluster file=cluster.yaml
-//	cluster nodes=2 gpus=4 [switch=2] [racks=1] [parts=2] [chain=gpu] [vcs=a:1,b:2xswitch] [policy=a:drf] [backfill=easy]
+//	cluster nodes=2 gpus=4 [switch=2] [racks=1] [parts=2] [chain=gpu]
+//	    [vcs=a:1,b:2xswitch] [policy=a:drf] [backfill=easy]
 func (s *Session) doCluster(c command) (string, error) {
 	m := s.meta(c.args)
 	cluster, out, err := s.readCluster(c)

@@ -88,7 +88,8 @@ func (s *Session) each(c command, what string, f func(model.JobID, int32) bool) 
 	return "", nil
 }
 
-// doProgress reports on a task: progress NAME [task=...] [step=N] [total=N] [loss=TEXT] [checkpoint].
+// doProgress reports on a task: progress NAME [task=...] [step=N] [total=N] [loss=TEXT]
+// [checkpoint].
 func (s *Session) doProgress(c command) (string, error) {
 	checkpoint := c.args.flag("checkpoint")
 	step, total := c.args.number("step", 0), c.args.number("total", 0)
@@ -133,7 +134,8 @@ func (s *Session) nodeName(name string) (cell.NodeName, error) {
 	return cell.NodeName(name), err
 }
 
-// doNode changes a node: node NAME down|up|reboot|cordon|uncordon|dead [reason=...], node NAME drain [within=10m].
+// doNode changes a node: node NAME down|up|reboot|cordon|uncordon|dead [reason=...], node NAME
+// drain [within=10m].
 func (s *Session) doNode(c command) (string, error) {
 	reason := c.args.text("reason", "")
 	name, err := s.nodeName(c.args.word(0))

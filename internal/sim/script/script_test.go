@@ -62,13 +62,13 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// crashEvery is how many appends go well between two crashes of one run: enough that what is recovered has gone on for a while
-// before it is recovered again.
+// crashEvery is how many appends go well between two crashes of one run: enough that what is
+// recovered has gone on for a while before it is recovered again.
 const crashEvery = 12
 
-// A crash before or after any append of any script changes nothing that an
-// assert sees, starts nothing twice and leaves a sound journal. A run crashes at each so manieth append, the next run at those behind
-// them, until each append had its crash.
+// A crash before or after any append of any script changes nothing that an assert sees, starts
+// nothing twice and leaves a sound journal. A run crashes at each so manieth append, the next run
+// at those behind them, until each append had its crash.
 func TestCrashAtEveryAppend(t *testing.T) {
 	t.Parallel()
 	for _, file := range scriptFiles(t) {

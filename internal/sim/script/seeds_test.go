@@ -22,7 +22,8 @@ var keep = flag.String("keep", "", "folder to which each random run is written, 
 
 var booked = flag.Bool("booked", false, "every virtual cluster of the random runs has backfill")
 
-// Random runs make much garbage and keep little: it is collected more seldom than usual, unless GOGC says how often.
+// Random runs make much garbage and keep little: it is collected more seldom than usual, unless
+// GOGC says how often.
 func TestMain(m *testing.M) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

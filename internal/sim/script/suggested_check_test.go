@@ -49,8 +49,8 @@ func (c *checker) unfollowed(now *sched.State, id model.JobID, gang int32, s mod
 	return &why
 }
 
-// before reports whether a gang of a job was placed that stands before another one of it: each is told what
-// would let it start, were it the only one.
+// before reports whether a gang of a job was placed that stands before another one of it: each is
+// told what would let it start, were it the only one.
 func (f *future) before(k gangKey) bool {
 	for g := range k.gang {
 		if f.placed[gangKey{k.job, g}] {
@@ -265,8 +265,8 @@ func (f *future) watch() {
 	}
 }
 
-// saved is how long the attempts of a job before its present one ran, where what they did is kept. Of
-// a job of several gangs that is not known: when it ends is not judged.
+// saved is how long the attempts of a job before its present one ran, where what they did is kept.
+// Of a job of several gangs that is not known: when it ends is not judged.
 func (f *future) saved(j *sched.JobStatus, spec *model.Job, id model.AttemptID) model.Duration {
 	if !spec.Hints.Checkpoint || id.N == 1 {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// doWish gives a command of a job's life: hold NAME, release NAME, requeue NAME [hold], each with [reason="..."], and
-// update NAME [prio=..] [limit=..].
+// doWish gives a command of a job's life: hold NAME, release NAME, requeue NAME [hold], each with
+// [reason="..."], and update NAME [prio=..] [limit=..].
 func doWish(s *Session, c command) (string, error) {
 	id, _, err := s.job(c.args.word(0))
 	if err != nil {

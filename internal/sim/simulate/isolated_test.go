@@ -55,9 +55,10 @@ func generated(t testing.TB, jobs int64) string {
 	return file
 }
 
-// threeTeams writes a contended trace of three virtual clusters with what policies read: users, apps,
-// deadlines, estimates, models, losses and elastic jobs. Several of their jobs come at one instant.
-// Above a load of 1.1 every job reports losses; else one in ten, since each report is an event.
+// threeTeams writes a contended trace of three virtual clusters with what policies read: users,
+// apps, deadlines, estimates, models, losses and elastic jobs. Several of their jobs come at one
+// instant. Above a load of 1.1 every job reports losses; else one in ten, since each report is an
+// event.
 func threeTeams(t testing.TB, jobs, loadMilli int64) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "trace.jsonl")

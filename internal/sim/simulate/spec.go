@@ -238,7 +238,8 @@ func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Sha
 	return shares, err
 }
 
-// NoVC is the error of a policy for virtual clusters that are not there: a mistake in the flags, which shows late.
+// NoVC is the error of a policy for virtual clusters that are not there: a mistake in the flags,
+// which shows late.
 type NoVC struct{ text string }
 
 // Error implements error.
@@ -282,10 +283,10 @@ func vcNames(c *model.Config) string {
 	return strings.Join(names, ", ")
 }
 
-// ParsePolicy reads NAME[:key=value,...]. A key alone is true. The keys backfill,
-// minRun (seconds), defragmentation (moves per hour) and budget (a number or none)
-// are the VC's, all others the policy's. In a simulation the budget is none unless it is given: the published
-// policies know of none.
+// ParsePolicy reads NAME[:key=value,...]. A key alone is true. The keys backfill, minRun (seconds),
+// defragmentation (moves per hour) and budget (a number or none) are the VC's, all others the
+// policy's. In a simulation the budget is none unless it is given: the published policies know of
+// none.
 func ParsePolicy(text string) (model.VCConfig, error) {
 	name, rest, colon := strings.Cut(text, ":")
 	budget := int32(1<<31 - 1)

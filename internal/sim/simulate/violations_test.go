@@ -112,12 +112,12 @@ func row(id, user string, gpus, at, minutes int) string {
 	return fmt.Sprintf(`{"id":%q,"submit_us":%d,"duration_us":%d,"gpus":%d,"user":%q,"app":%q,"model":%q}`+"\n", id, at*60e6, minutes*60e6, gpus, user, user, model)
 }
 
-// Fairness at an instant, without a look at places: b's six jobs fill three nodes of two GPUs,
-// two of the short ones on different nodes. When these end, drf gives a, who holds nothing, one GPU on
-// each of two nodes, where its job takes twice as long. Alone on half of the cluster it would take two
-// hours: sharing made it worse off. It is not efficient, and a envies b: b holds a whole
-// node, and would lose nothing by an exchange, since its jobs have one GPU each. Themis
-// waits for the end of b's first leases, and gives a one whole node.
+// Fairness at an instant, without a look at places: b's six jobs fill three nodes of two GPUs, two
+// of the short ones on different nodes. When these end, drf gives a, who holds nothing, one GPU on
+// each of two nodes, where its job takes twice as long. Alone on half of the cluster it would take
+// two hours: sharing made it worse off. It is not efficient, and a envies b: b holds a whole node,
+// and would lose nothing by an exchange, since its jobs have one GPU each. Themis waits for the end
+// of b's first leases, and gives a one whole node.
 func TestInstantaneousFairness(t *testing.T) {
 	var rows strings.Builder
 	for i, minutes := range []int{600, 600, 60, 600, 60, 600} {
@@ -138,9 +138,9 @@ func TestInstantaneousFairness(t *testing.T) {
 	t.Logf("finish-time fairness of a: drf %.2f, themis %.2f", drf.hours/2, themis.hours/2)
 }
 
-// Least attained service prefers whoever came last: b submits six jobs of one GPU every ten minutes, for
-// six hours, and a's job of two hours and two GPUs waits behind them once it has sunk. On half of
-// the cluster it would take two hours.
+// Least attained service prefers whoever came last: b submits six jobs of one GPU every ten
+// minutes, for six hours, and a's job of two hours and two GPUs waits behind them once it has sunk.
+// On half of the cluster it would take two hours.
 func TestLeastServiceStarves(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString(row("a", "a", 2, 0, 120))

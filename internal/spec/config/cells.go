@@ -154,8 +154,9 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 	return spec
 }
 
-// written returns the children that the file writes out: all or none, but above nodes some may be missing.
-// Of a wrong number it returns those that there may be, so that what else is wrong with them is told as well.
+// written returns the children that the file writes out: all or none, but above nodes some may be
+// missing. Of a wrong number it returns those that there may be, so that what else is wrong with
+// them is told as well.
 func (e *expander) written(m *document.MapReader, at *spot) []*document.Node {
 	t, children := e.chain.levels[at.level], m.List("cellChildren")
 	n := int64(len(children))

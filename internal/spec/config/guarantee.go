@@ -134,7 +134,8 @@ func claimed(vcs []*vc, c *chain, level int) (need int64, last *document.Node, w
 	return need, last, who
 }
 
-// splitNote says that pinned cells of the chain were taken out first, and cells in which some are missing.
+// splitNote says that pinned cells of the chain were taken out first, and cells in which some are
+// missing.
 func (b *builder) splitNote(c *chain) (text string) {
 	n, lacking := 0, int64(0)
 	for _, p := range b.pins {

@@ -8,7 +8,8 @@ import (
 	"github.com/combsched/comb/internal/spec/config"
 )
 
-// Where nodes are machines, one without a name is refused, with its place and what to write; elsewhere it is warned of.
+// Where nodes are machines, one without a name is refused, with its place and what to write;
+// elsewhere it is warned of.
 func TestNodesHaveNames(t *testing.T) {
 	const file = "physicalCluster:\n  cellTypes: {N: {childCellType: G, childCellNumber: 1, isNodeLevel: true}}\n" +
 		"  physicalCells:\n  - {cellType: N, cellAddress: gpu-1}\n  - {cellType: N}\nvirtualClusters: {v: {virtualCells: [{cellType: N, cellNumber: 2}]}}\n"

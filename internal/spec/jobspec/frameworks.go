@@ -14,13 +14,14 @@ type Meeting struct {
 	Port int32
 }
 
-// FrameworkEnv is what training frameworks read: torch.distributed's variables, with
-// the gang as the world, and TensorFlow's TF_CONFIG. A task sees its own devices alone,
-// so it is the only rank of its kind on its machine. A member above a minimum comes and
-// goes, so no world is told to it. Python writes each line at once: what is printed is
-// in the log at once, and not lost at a stop. The job may set all of these otherwise.
+// FrameworkEnv is what training frameworks read: torch.distributed's variables, with the gang as
+// the world, and TensorFlow's TF_CONFIG. A task sees its own devices alone, so it is the only rank
+// of its kind on its machine. A member above a minimum comes and goes, so no world is told to it.
+// Python writes each line at once: what is printed is in the log at once, and not lost at a stop.
+// The job may set all of these otherwise.
 //
-// tasks are the gang's, in their order, and meets where each of them is met; with fewer of these no world is told.
+// tasks are the gang's, in their order, and meets where each of them is met; with fewer of these no
+// world is told.
 func FrameworkEnv(job *model.Job, task int32, tasks []int32, meets []Meeting) []model.EnvVar {
 	env := []model.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
 	above := slices.ContainsFunc(job.Gangs, func(g model.Gang) bool { return g.Extra && slices.Contains(g.Tasks, task) })

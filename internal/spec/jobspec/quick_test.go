@@ -140,7 +140,8 @@ taskRoles:
 	}
 }
 
-// A bound for a container's disk is refused where the role has no container anywhere, and said to be ignored where its image is.
+// A bound for a container's disk is refused where the role has no container anywhere, and said
+// to be ignored where its image is.
 func TestDiskWithoutContainer(t *testing.T) {
 	env := testEnv()
 	for _, use := range []ImageUse{ImagesIgnored, ImagesUsed} {

@@ -111,7 +111,8 @@ func maskedRoot(root *document.Node) *document.Node {
 	return out
 }
 
-// maskNodes copies a value with some of its nodes masked. The depth is bounded by that of a document.
+// maskNodes copies a value with some of its nodes masked. The depth is bounded by that of a
+// document.
 func maskNodes(n *document.Node, masked []*document.Node) *document.Node {
 	if slices.Contains(masked, n) {
 		return maskNode(n)

@@ -283,11 +283,11 @@ func (r *Reader) Close() error {
 	return errors.Join(errs...)
 }
 
-// Jobs gives the jobs in the file's order, in constant memory. Only those of alibaba2020,
-// which are spread over the file, are gathered, and come in order of submission. Submit counts from the file's
-// own zero, and where that is a date from the first job of the file, so that it can
-// be negative there. An error of a row does not end the sequence: whoever goes on
-// gets the next row. After another error there is nothing more.
+// Jobs gives the jobs in the file's order, in constant memory. Only those of alibaba2020, which are
+// spread over the file, are gathered, and come in order of submission. Submit counts from the
+// file's own zero, and where that is a date from the first job of the file, so that it can be
+// negative there. An error of a row does not end the sequence: whoever goes on gets the next row.
+// After another error there is nothing more.
 func (r *Reader) Jobs() iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		if r.used {

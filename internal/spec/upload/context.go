@@ -11,8 +11,9 @@ import (
 // dockerIgnore says what is left out of the folder that an image is built of.
 const dockerIgnore = ".dockerignore"
 
-// OpenContext looks at the folder that an image is built of: as Open does, but what is left out is said by its
-// .dockerignore alone. The Dockerfile, a name in the folder, and that file are in it whatever they say.
+// OpenContext looks at the folder that an image is built of: as Open does, but what is left out is
+// said by its .dockerignore alone. The Dockerfile, a name in the folder, and that file are in it
+// whatever they say.
 func OpenContext(dir, dockerfile string, limits Limits) (*Folder, error) {
 	if !Within(dockerfile) {
 		return nil, fmt.Errorf("the Dockerfile %s is not in the folder %s: name it as it is called in there", dockerfile, dir)
@@ -33,7 +34,8 @@ type buildContext struct {
 	taken  map[string]bool // names that are in it
 }
 
-// dockerRule is one line of a .dockerignore: of names from the folder's top on, at whatever depth they stand.
+// dockerRule is one line of a .dockerignore: of names from the folder's top on, at whatever depth
+// they stand.
 type dockerRule struct {
 	parts []string
 	keep  bool
@@ -57,7 +59,8 @@ func readDockerRules(text []byte) (rules []dockerRule, keeps bool) {
 	return rules, keeps
 }
 
-// leaves says whether a name is left out: the last rule that is about it, or about a folder that it is in, decides.
+// leaves says whether a name is left out: the last rule that is about it, or about a folder that it
+// is in, decides.
 func (c *buildContext) leaves(name string) bool {
 	if c.always[name] {
 		return false

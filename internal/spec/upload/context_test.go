@@ -20,8 +20,9 @@ func names(f *Folder) (list []string) {
 	return list
 }
 
-// What a .dockerignore leaves out of the folder that an image is built of: from the top on, the last line decides, and a line about a
-// folder is about all in it. The Dockerfile is there whatever it says, and each folder stands before what is in it.
+// What a .dockerignore leaves out of the folder that an image is built of: from the top on, the
+// last line decides, and a line about a folder is about all in it. The Dockerfile is there whatever
+// it says, and each folder stands before what is in it.
 func TestDockerIgnore(t *testing.T) {
 	tree := map[string]string{"Dockerfile": "FROM x", "docker/gpu/Dockerfile": "FROM y", "docker/notes": "", "a.py": "", "lib/a.py": "", "lib/b.txt": "", "lib/deep/c.txt": "",
 		"lib/.dockerignore": "*\n", "data/x.bin": "", "data/keep/me": "", "data/keep/not": "", "log": "", "in/log/x": "", ".git/config": "", ".gitignore": "*.py\n", "x.tmp": "", "in/x.tmp": ""}

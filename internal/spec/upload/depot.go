@@ -169,8 +169,8 @@ func (d *Depot) Size(subject, digest string) int64 {
 	return 0
 }
 
-// Put receives an upload, unless it is there already: then nothing is read. Errors are those above, ErrArchive, and
-// those of r and of the disk.
+// Put receives an upload, unless it is there already: then nothing is read. Errors are those above,
+// ErrArchive, and those of r and of the disk.
 func (d *Depot) Put(subject, digest string, r io.Reader) (size int64, err error) {
 	if size, ok := d.Has(subject, digest); ok {
 		return size, nil
@@ -303,8 +303,8 @@ func syncFolders(paths ...string) error {
 // ErrDamaged says that an upload is not what came any more.
 var ErrDamaged = errors.New("the upload is damaged and was removed: submit the job again, so that the folder is sent again")
 
-// Read opens an upload, at its beginning. A task that runs as the server's user could have changed it: one that is not what
-// came is removed, so that it can be sent again: ErrDamaged.
+// Read opens an upload, at its beginning. A task that runs as the server's user could have changed
+// it: one that is not what came is removed, so that it can be sent again: ErrDamaged.
 func (d *Depot) Read(subject, digest string) (*os.File, error) {
 	if !ValidDigest(digest) {
 		return nil, ErrNoUpload
@@ -328,8 +328,8 @@ func (d *Depot) Read(subject, digest string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// ReadAgain is Read for readers that check the digest themselves: an upload that it has read once is not read as a whole again until it
-// changes, by what the file system says of it.
+// ReadAgain is Read for readers that check the digest themselves: an upload that it has read once
+// is not read as a whole again until it changes, by what the file system says of it.
 func (d *Depot) ReadAgain(subject, digest string) (*os.File, error) {
 	if !ValidDigest(digest) {
 		return nil, ErrNoUpload
@@ -372,8 +372,8 @@ func versionOf(f *os.File) *version {
 	return &version{st.Ino, st.Size, time.Unix(st.Ctim.Unix())}
 }
 
-// Link gives a job its upload, as a file beside its own: it stays as long as these do, and takes no more room. One that
-// is there is left as it is. Errors are those of Read.
+// Link gives a job its upload, as a file beside its own: it stays as long as these do, and takes no
+// more room. One that is there is left as it is. Errors are those of Read.
 func (d *Depot) Link(subject, digest, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -397,8 +397,9 @@ func (d *Depot) Link(subject, digest, path string) error {
 	return err
 }
 
-// duplicate is for where no link can be: jobs' files on another file system, or more links to one file than it allows. A copy
-// takes room of its own, and does not count among the jobs that List tells of.
+// duplicate is for where no link can be: jobs' files on another file system, or more links to one
+// file than it allows. A copy takes room of its own, and does not count among the jobs that List
+// tells of.
 func duplicate(f *os.File, path string) error {
 	to, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+fresh)
 	if err != nil {
@@ -435,8 +436,8 @@ func (d *Depot) Tidy(ctx context.Context, used func(context.Context) (map[string
 	}
 }
 
-// Sweep erases what no job has beside its files, what is not in use, by Key, and was not used for Options.Unused. It returns
-// how many it erased.
+// Sweep erases what no job has beside its files, what is not in use, by Key, and was not used for
+// Options.Unused. It returns how many it erased.
 func (d *Depot) Sweep(used map[string]bool) (erased int, err error) {
 	d.hashing.Lock()
 	clear(d.whole) // also of what is erased

@@ -127,7 +127,8 @@ type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
 
-// Jobs' files may lie on another file system than uploads, where no link leads: they get a copy, as a whole or not at all.
+// Jobs' files may lie on another file system than uploads, where no link leads: they get a copy, as
+// a whole or not at all.
 func TestOtherFileSystem(t *testing.T) {
 	if !smalldisk.Alone(t) {
 		return

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// ignoreFiles say what is left out of an upload, in the syntax of .gitignore. Where both are in a folder the second has the last word.
+// ignoreFiles say what is left out of an upload, in the syntax of .gitignore. Where both are in a
+// folder the second has the last word.
 var ignoreFiles = []string{".gitignore", ".combignore"}
 
 // rule is one line of such a file.
@@ -67,7 +68,8 @@ func (r *rule) matches(name string, folder bool) bool {
 	return matchParts(r.parts, strings.Split(name, "/"))
 }
 
-// matchParts compares a pattern with a name, part by part; "**" is any number of parts, and at the end at least one.
+// matchParts compares a pattern with a name, part by part; "**" is any number of parts, and at the
+// end at least one.
 func matchParts(pattern, name []string) bool {
 	for i, p := range pattern {
 		if p == "**" {
@@ -89,7 +91,8 @@ func matchParts(pattern, name []string) bool {
 	return len(pattern) == len(name)
 }
 
-// matchPart compares one part: "*", "?" and "[...]", as shells do. A pattern that is none leaves nothing out.
+// matchPart compares one part: "*", "?" and "[...]", as shells do. A pattern that is none leaves
+// nothing out.
 func matchPart(pattern, name string) bool {
 	for strings.Contains(pattern, "**") { // within a part it is one star
 		pattern = strings.ReplaceAll(pattern, "**", "*")

@@ -38,8 +38,9 @@ type entry struct {
 	target string // of a link
 }
 
-// Open looks at a folder: what its ignore files leave out is not in it, nor what is no file, folder or link. One beyond the limits
-// is refused with what is largest in it. The caller closes what is returned.
+// Open looks at a folder: what its ignore files leave out is not in it, nor what is no file, folder
+// or link. One beyond the limits is refused with what is largest in it. The caller closes what is
+// returned.
 func Open(dir string, limits Limits) (*Folder, error) {
 	return open(dir, &walker{limits: limits})
 }
@@ -106,7 +107,8 @@ type walker struct {
 	count  int
 	sizes  map[string]int64 // of files and folders at the top, with all that is in them
 	counts map[string]int
-	// context is of the folder that an image is built of; nil is another one, with ignore files at every depth.
+	// context is of the folder that an image is built of; nil is another one, with ignore files at
+	// every depth.
 	context *buildContext
 }
 

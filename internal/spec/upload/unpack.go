@@ -31,13 +31,15 @@ type Contents struct {
 	Files  int
 }
 
-// Check reads an archive to its end and writes it nowhere. One with an entry that Unpack would refuse is ErrArchive.
+// Check reads an archive to its end and writes it nowhere. One with an entry that Unpack would
+// refuse is ErrArchive.
 func Check(r io.Reader, limits Limits) (Contents, error) {
 	return each(r, limits, func(*tar.Header, io.Reader) error { return nil })
 }
 
-// Unpack makes the folders, files and links of an archive in a folder that is empty, and says what it held. Nothing is written
-// outside of it, whatever the archive says, and never more than its own size.
+// Unpack makes the folders, files and links of an archive in a folder that is empty, and says what
+// it held. Nothing is written outside of it, whatever the archive says, and never more than its own
+// size.
 func Unpack(r io.Reader, dir string, limits Limits) (Contents, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -143,8 +145,8 @@ func broken(err error) error {
 	return err
 }
 
-// checkEntry says what is wrong with an entry, and makes its name plain; "" is nothing. Each name comes once, and
-// the folder of each comes before it: so none can lead through a link.
+// checkEntry says what is wrong with an entry, and makes its name plain; "" is nothing. Each name
+// comes once, and the folder of each comes before it: so none can lead through a link.
 func checkEntry(h *tar.Header, folders map[string]bool) string {
 	name := h.Name
 	if h.Typeflag == tar.TypeDir {

@@ -35,7 +35,8 @@ var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 // ValidDigest says whether a text can name an upload: "sha256:" and 64 hexadecimal digits.
 func ValidDigest(text string) bool { return digest.MatchString(text) }
 
-// Within says whether a name stays in the folder that it is relative to: "a/b", neither "/a" nor "a/../b".
+// Within says whether a name stays in the folder that it is relative to: "a/b", neither "/a" nor
+// "a/../b".
 func Within(name string) bool {
 	return name != "" && name != "." && name != ".." && path.Clean(name) == name && !path.IsAbs(name) && !strings.HasPrefix(name, "../")
 }
@@ -57,8 +58,9 @@ func checkName(name string) string {
 	return ""
 }
 
-// staysInside says whether a link of that name leads to something in the folder. Only at its beginning a target may
-// climb: there the folders are known to be folders, and behind another name ".." could be a link's.
+// staysInside says whether a link of that name leads to something in the folder. Only at its
+// beginning a target may climb: there the folders are known to be folders, and behind another name
+// ".." could be a link's.
 func staysInside(name, target string) bool {
 	if target == "" || path.IsAbs(target) || len(target) > longestPath || strings.ContainsRune(target, 0) {
 		return false

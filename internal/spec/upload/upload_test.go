@@ -30,7 +30,8 @@ func pack(t *testing.T, dir string) (*Folder, []byte) {
 	return f, b.Bytes()
 }
 
-// The same content is the same archive, whenever and in whatever order it was made, and is unpacked as it was.
+// The same content is the same archive, whenever and in whatever order it was made, and is unpacked
+// as it was.
 func TestRoundTrip(t *testing.T) {
 	files := map[string]string{"main.py": "print(1)\n", "pkg/mod/a": strings.Repeat("x", 3000), "pkg/" + strings.Repeat("long", 40) + "/ü": "u", "empty": ""}
 	one, two := plant(t, files), plant(t, files)
@@ -189,7 +190,8 @@ func sparse(t *testing.T) []byte {
 	return bytes.ReplaceAll(b, []byte("COM.sparse"), []byte("GNU.sparse")) // a writer makes no such record
 }
 
-// Archives that want to write elsewhere, or more than they have, are refused: before one byte is anywhere else.
+// Archives that want to write elsewhere, or more than they have, are refused: before one byte is
+// anywhere else.
 func TestHostile(t *testing.T) {
 	file := func(name string) *tar.Header {
 		return &tar.Header{Name: name, Typeflag: tar.TypeReg, Size: 1, Mode: 0o644}

@@ -1,5 +1,5 @@
-// Command boximage writes an OCI image of Comb, as a file that engines and registries take, without a container engine:
-// boximage BINARY NAME FILE.
+// Command boximage writes an OCI image of Comb, as a file that engines and registries take, without
+// a container engine: boximage BINARY NAME FILE.
 package main
 
 import (
@@ -20,7 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// authorities is where a Debian machine has the certificates that browsers trust; an identity provider is asked with them.
+// authorities is where a Debian machine has the certificates that browsers trust; an identity
+// provider is asked with them.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
 func main() {

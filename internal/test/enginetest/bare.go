@@ -9,8 +9,9 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Bare runs a shell's script in a container without the protection that tasks have, in which folders of this machine are where they are
-// here, and returns what it prints. So a test shows that what its tasks may not do can be done at all.
+// Bare runs a shell's script in a container without the protection that tasks have, in which
+// folders of this machine are where they are here, and returns what it prints. So a test shows that
+// what its tasks may not do can be done at all.
 func (e *Engine) Bare(ref, script string, folders ...string) string {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

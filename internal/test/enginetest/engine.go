@@ -120,8 +120,8 @@ func (e *Engine) signal(sig syscall.Signal) {
 	e.cmd = nil
 }
 
-// end removes the containers and their networks and ends the engine, so that the next one has the network's
-// addresses and the machine to itself: bridges outlive an engine.
+// end removes the containers and their networks and ends the engine, so that the next one has the
+// network's addresses and the machine to itself: bridges outlive an engine.
 func (e *Engine) end() {
 	if e.cmd == nil {
 		e.Run()
@@ -143,7 +143,8 @@ func (e *Engine) end() {
 	_ = e.c.Close()
 }
 
-// freeStale takes all off a network, once no container is left: an engine that was killed may keep ends of some.
+// freeStale takes all off a network, once no container is left: an engine that was killed may keep
+// ends of some.
 func (e *Engine) freeStale(network string) {
 	r, err := e.c.NetworkInspect(context.Background(), network, client.NetworkInspectOptions{})
 	if err != nil {
@@ -168,8 +169,8 @@ func (e *Engine) Containers() []string {
 	return names
 }
 
-// Import makes an image of busybox and a few files, by path without the first slash, links ("-> TARGET") or pipes ("|"). Changes are lines of a Dockerfile,
-// such as "USER 1000".
+// Import makes an image of busybox and a few files, by path without the first slash, links ("->
+// TARGET") or pipes ("|"). Changes are lines of a Dockerfile, such as "USER 1000".
 func (e *Engine) Import(ref string, files map[string]string, changes ...string) {
 	e.t.Helper()
 	image, err := archive(files)
@@ -309,7 +310,8 @@ func (p *pack) close() error {
 	return p.w.Close()
 }
 
-// Push gives an image to the registry that its name says, and forgets it. User "" is without credentials.
+// Push gives an image to the registry that its name says, and forgets it. User "" is without
+// credentials.
 func (e *Engine) Push(ref, user, password string) {
 	e.t.Helper()
 	auth, err := authconfig.Encode(registry.AuthConfig{Username: user, Password: password})

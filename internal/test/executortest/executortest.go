@@ -50,16 +50,19 @@ type Harness struct {
 	Ready func(id model.AttemptID, lines int)
 	// Log is all that a task of an attempt printed on a stream. It is nil where Ready is.
 	Log func(id model.AttemptID, task int32, stream string) string
-	// OneStream is that what is printed on either stream is in Stdout, and nothing is in Stderr; in which order is not said.
+	// OneStream is that what is printed on either stream is in Stdout, and nothing is in Stderr; in
+	// which order is not said.
 	OneStream bool
-	// Token is the value of each job's secret "token"; "" is that the executor keeps no secrets: their tests are left out.
+	// Token is the value of each job's secret "token"; "" is that the executor keeps no secrets:
+	// their tests are left out.
 	Token string
-	// Said are the reports of progress of an attempt so far, in order: see Reports. It is nil for an executor whose tasks cannot tell any: their tests
-	// are left out.
+	// Said are the reports of progress of an attempt so far, in order: see Reports. It is nil for
+	// an executor whose tasks cannot tell any: their tests are left out.
 	Said func(id model.AttemptID) []sched.Progress
 	// Keeps is that jobs have a place for checkpoints; without it those tests are left out.
 	Keeps bool
-	// Beside is that each harness has a world of its own, or a part that no other touches: tests run side by side.
+	// Beside is that each harness has a world of its own, or a part that no other touches: tests
+	// run side by side.
 	Beside bool
 	// Patience is how long to wait for a fact that must come, Silence how long to
 	// wait for one that must not.

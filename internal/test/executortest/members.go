@@ -11,7 +11,8 @@ import (
 
 // The programs of these tests.
 const (
-	// Watcher prints which members it sees whenever that changes; before it is a member itself there may be none. A signal that tells it wakes it.
+	// Watcher prints which members it sees whenever that changes; before it is a member itself
+	// there may be none. A signal that tells it wakes it.
 	Watcher Program = "trap : USR2; was=none; while :; do now=$(grep -o '\"index\":[0-9]*' \"$COMB_MEMBERS_FILE\" | tr -dc '0-9\\n' | tr '\\n' ,); " +
 		"[ -z \"$now\" ] || [ \"$now\" = \"$was\" ] || echo \"sees $now\"; was=$now; sleep 0.05; done"
 	// Spoiler puts folders where the files of its supervisor are, as far as it can reach them.

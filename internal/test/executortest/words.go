@@ -15,12 +15,14 @@ const (
 	Talker Program = "echo first; echo other >&2; echo ready; printf last; exit 4"
 	// Flood prints 50,000 numbers.
 	Flood Program = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); echo $i; done"
-	// Keeper has the secret "token". It prints its length, and then itself, as careless programs do: a second later, since lines of two
-	// streams have no order where these are read one beside the other.
+	// Keeper has the secret "token". It prints its length, and then itself, as careless programs
+	// do: a second later, since lines of two streams have no order where these are read one beside
+	// the other.
 	Keeper Program = "t='<% $secrets.token %>'; echo ${#t}; sleep 1; echo \"the key $t is wrong\" >&2; exit 1"
 	// Unknowing asks for a secret that its job does not have.
 	Unknowing Program = "echo '<% $secrets.missing %>'"
-	// Parent ends with 3 and leaves something behind that left its session, holds its output open and hears no signal.
+	// Parent ends with 3 and leaves something behind that left its session, holds its output open
+	// and hears no signal.
 	Parent Program = "setsid sh -c 'trap \"\" TERM HUP; sleep 600; sleep 600' & echo ready; sleep 0.2; exit 3"
 	// Forker does not hear a stop, and starts more and more.
 	Forker Program = "trap '' TERM; echo ready; while :; do setsid sleep 600 & sleep 0.05; done"

@@ -133,8 +133,8 @@ func scattered(nodes int) Case {
 	return c
 }
 
-// lazyHolders is a VC that is full of jobs which may go on without a guarantee, and a gang for which
-// many of them must: the GPUs beside the VC are free.
+// lazyHolders is a VC that is full of jobs which may go on without a guarantee, and a gang for
+// which many of them must: the GPUs beside the VC are free.
 func lazyHolders(nodes int) Case {
 	c := Case{Name: fmt.Sprintf("lazy/%d", nodes)}
 	c.add("cluster nodes=%d gpus=8 switch=4 racks=%d vcs=a:%dxgpu", nodes, nodes/8, nodes*4)
@@ -147,8 +147,8 @@ func lazyHolders(nodes int) Case {
 	return c
 }
 
-// notLent is opportunistic gangs of many shapes that wait, since the cells that they would have are not
-// lent, and small jobs of another VC that come meanwhile.
+// notLent is opportunistic gangs of many shapes that wait, since the cells that they would have are
+// not lent, and small jobs of another VC that come meanwhile.
 func notLent(nodes int) Case {
 	c := Case{Name: fmt.Sprintf("nolend/%d", nodes)}
 	b := nodes * 35 / 100

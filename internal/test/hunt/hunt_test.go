@@ -39,7 +39,8 @@ func TestKnownWorkloads(t *testing.T) {
 	}
 }
 
-// Workloads of many kinds of jobs do not stall it either, though many gangs are looked at in one decision.
+// Workloads of many kinds of jobs do not stall it either, though many gangs are looked at in one
+// decision.
 func TestMixedWorkloads(t *testing.T) {
 	for _, c := range hunt.Mixed(120) {
 		found, err := hunt.Run(c)

@@ -2,8 +2,8 @@ package hunt
 
 import "fmt"
 
-// Mixed are workloads of many kinds of jobs at once, each of which stalled the loop once, on so many nodes. Like Known's
-// their number of nodes is a multiple of 8, and at least 24.
+// Mixed are workloads of many kinds of jobs at once, each of which stalled the loop once, on so
+// many nodes. Like Known's their number of nodes is a multiple of 8, and at least 24.
 func Mixed(nodes int) []Case {
 	return []Case{
 		shapesThatWait(nodes), halved(nodes), threeLevels(nodes), kinds(nodes), singles(nodes), spread(nodes),
@@ -12,7 +12,8 @@ func Mixed(nodes int) []Case {
 	}
 }
 
-// shapesThatWait is a full VC under gittins, and behind it jobs of 32 shapes which wait for what ends.
+// shapesThatWait is a full VC under gittins, and behind it jobs of 32 shapes which wait for what
+// ends.
 func shapesThatWait(nodes int) Case {
 	c := Case{Name: fmt.Sprintf("gittins/%d", nodes)}
 	c.add("cluster nodes=%d gpus=8 switch=4 racks=%d vcs=a:%d policy=a:gittins", nodes, nodes/8, nodes)
@@ -45,7 +46,8 @@ func halved(nodes int) Case {
 	return c
 }
 
-// threeLevels is a quota of racks, nodes and single GPUs that some seventy odd jobs use, with bookings behind them.
+// threeLevels is a quota of racks, nodes and single GPUs that some seventy odd jobs use, with
+// bookings behind them.
 func threeLevels(nodes int) Case {
 	c := Case{Name: fmt.Sprintf("levels/%d", nodes)}
 	c.add("cluster nodes=%d gpus=8 switch=4 racks=%d vcs=a:%dxrack+%d+%dxgpu,b:%d policy=a:firstfit backfill=easy", nodes, nodes/4, nodes/10, nodes/4, nodes*2, nodes/20)
@@ -75,7 +77,8 @@ func kinds(nodes int) Case {
 	return c
 }
 
-// singles is a gang of very many tasks of one GPU above jobs of one to five, in a quota at three levels.
+// singles is a gang of very many tasks of one GPU above jobs of one to five, in a quota at three
+// levels.
 func singles(nodes int) Case {
 	c := Case{Name: fmt.Sprintf("singles/%d", nodes)}
 	c.add("cluster nodes=%d gpus=8 switch=4 racks=%d vcs=a:%dxrack+%d+%dxgpu", nodes, nodes/8, nodes/32, nodes/4, nodes*2)
@@ -101,7 +104,8 @@ func spread(nodes int) Case {
 	return c
 }
 
-// passing is three jobs of other shapes for each node, which wait for what runs, and may pass each other.
+// passing is three jobs of other shapes for each node, which wait for what runs, and may pass each
+// other.
 func passing(nodes int, policy, backfill string) Case {
 	c := Case{Name: fmt.Sprintf("%s/%s/%d", policy, backfill, nodes)}
 	c.add("cluster nodes=%d gpus=8 switch=4 racks=%d vcs=a:%d policy=a:%s backfill=%s", nodes, nodes/8, nodes, policy, backfill)

@@ -7,8 +7,8 @@ import (
 	"github.com/combsched/comb/internal/test/hunt"
 )
 
-// Where the smallest of many gangs finds nothing, those that ask for more are not looked at one by one, whatever
-// their priorities: what a decision costs does not grow with them.
+// Where the smallest of many gangs finds nothing, those that ask for more are not looked at one by
+// one, whatever their priorities: what a decision costs does not grow with them.
 func TestGangsThatAskForMoreCostNothing(t *testing.T) {
 	steps := func(waiting int) int64 {
 		c := hunt.Case{Name: fmt.Sprint(waiting), Lines: []string{"cluster nodes=120 gpus=8 switch=4 racks=30 vcs=a:120 policy=a:firstfit"}}
@@ -35,8 +35,8 @@ func TestGangsThatAskForMoreCostNothing(t *testing.T) {
 	}
 }
 
-// How near its tasks are to be hangs on what a gang asks for: one that fits one node waits for that, and a larger one starts
-// where it can.
+// How near its tasks are to be hangs on what a gang asks for: one that fits one node waits for
+// that, and a larger one starts where it can.
 func TestLargerGangMayBeFartherApart(t *testing.T) {
 	c := hunt.Case{Name: "near", Lines: []string{
 		"cluster nodes=3 gpus=8 vcs=a:3 policy=a:las:skewed=m",

@@ -11,8 +11,8 @@ import (
 // Sizes are the numbers of nodes of random cases.
 func Sizes() []int { return []int{30, 120, 1000, 4096} }
 
-// Random is a mixed workload, the same for the same seed: policies, quotas at several levels, gangs of
-// all kinds and sizes, priorities, bookings, faults and other configurations.
+// Random is a mixed workload, the same for the same seed: policies, quotas at several levels, gangs
+// of all kinds and sizes, priorities, bookings, faults and other configurations.
 func Random(seed uint64, nodes int) Case {
 	g := generator{Rand: rand.New(rand.NewPCG(seed, uint64(nodes))), nodes: nodes}
 	g.Name = fmt.Sprintf("random %d/%d", seed, nodes)

@@ -173,8 +173,9 @@ func (b *bench) untilEnded(ctx context.Context, ref string) error {
 	}
 }
 
-// submissions measures durable submissions by many clients at once, where some wait already, and how long it takes to say why. One job holds
-// the GPU that they want: the others wait, and no task takes the processors away.
+// submissions measures durable submissions by many clients at once, where some wait already, and
+// how long it takes to say why. One job holds the GPU that they want: the others wait, and no task
+// takes the processors away.
 func (b *bench) submissions(ctx context.Context) error {
 	if _, err := b.client.Submit(ctx, rest.SubmitRequest{Source: fmt.Sprintf(benchJobLines, benchHolder, "sleep 1000000")}, ""); err != nil {
 		return err

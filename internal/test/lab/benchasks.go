@@ -24,8 +24,8 @@ const (
 	userStreams   = 500  // of users with so many each, as many as one may have
 )
 
-// asks measures what people ask while very many jobs wait: the first page of a list with three filters, why a job waits, and
-// what streams cost that are read.
+// asks measures what people ask while very many jobs wait: the first page of a list with three
+// filters, why a job waits, and what streams cost that are read.
 func (b *bench) asks(ctx context.Context) error {
 	before, err := b.resident()
 	if err != nil {
@@ -66,7 +66,8 @@ func (b *bench) explains(ctx context.Context) error {
 	return nil
 }
 
-// readers makes users, and returns a token of each: administrators, since they are told of every job.
+// readers makes users, and returns a token of each: administrators, since they are told of every
+// job.
 func (b *bench) readers(ctx context.Context) (tokens []string, err error) {
 	for i := range readStreams / userStreams {
 		name := fmt.Sprintf("reader-%d", i)
@@ -82,7 +83,8 @@ func (b *bench) readers(ctx context.Context) (tokens []string, err error) {
 	return tokens, nil
 }
 
-// streams opens many that are read, has some events told to all of them, and measures what they add to the server's memory.
+// streams opens many that are read, has some events told to all of them, and measures what they add
+// to the server's memory.
 func (b *bench) streams(ctx context.Context) error {
 	tokens, err := b.readers(ctx)
 	if err != nil {

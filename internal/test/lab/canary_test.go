@@ -65,7 +65,8 @@ func (k *canaries) found(text []byte) (what []string) {
 	return what
 }
 
-// processes looks at the arguments of all processes of the machine, and at the environment of the server's own.
+// processes looks at the arguments of all processes of the machine, and at the environment of the
+// server's own.
 func (k *canaries) processes(own ...int) {
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -172,8 +173,9 @@ taskRoles:
     commands: ["[ <%% $secrets.word %%> = sesame ] || echo it has its word; touch %s; while [ ! -e %s ]; do sleep 0.05; done"]
 `
 
-// TestSecretsAreKept: passwords, tokens, sessions, the secrets of jobs and their callers' environments stand in no log, event, answer,
-// list of processes, backup or file of the data directory, while jobs run and after them, on a server that logs all it can.
+// TestSecretsAreKept: passwords, tokens, sessions, the secrets of jobs and their callers'
+// environments stand in no log, event, answer, list of processes, backup or file of the data
+// directory, while jobs run and after them, on a server that logs all it can.
 func TestSecretsAreKept(t *testing.T) {
 	t.Parallel()
 	c := newCrashOn(t, killCluster, func(s *Server) { s.Args = append(s.Args, "--log", "debug", "--runtime", "process", "--trust-users") })

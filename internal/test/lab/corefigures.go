@@ -351,7 +351,8 @@ func (b *bench) holders(nodes, holders int) {
 	b.Print("comb_core_preempt_few_holders_stopped", float64(w.preempt), "gangs", label...)
 }
 
-// known measures the workloads in which decisions were slow once: the slowest command of each, with all that follows from it.
+// known measures the workloads in which decisions were slow once: the slowest command of each, with
+// all that follows from it.
 func (b *bench) known(nodes int) {
 	for _, c := range hunt.Known(nodes) {
 		found, err := hunt.Run(c)

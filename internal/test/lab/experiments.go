@@ -196,7 +196,8 @@ func (l *Lab) ownIntervals(ctx context.Context, runs []*taskRun) ([]interval, er
 	return out, nil
 }
 
-// byItself reports whether a run ended without a signal. A pod says a signal and its exit code alike: there only a kill is told apart.
+// byItself reports whether a run ended without a signal. A pod says a signal and its exit code
+// alike: there only a kill is told apart.
 func (l *Lab) byItself(r taskRun) bool {
 	return r.exit.Signal == 0 || l.opts.Pods != nil && r.exit.Signal == int32(syscall.SIGTERM)
 }

@@ -23,7 +23,8 @@ func (f Figures) Print(name string, value float64, unit string, labels ...string
 	fmt.Fprintf(f.Out, "%s{%s} %.6g %s\n", name, strings.Join(in, ","), value, unit)
 }
 
-// Quantiles prints the least, the median, the 99th percentile and the largest in milliseconds. It sorts all.
+// Quantiles prints the least, the median, the 99th percentile and the largest in milliseconds. It
+// sorts all.
 func (f Figures) Quantiles(name string, all []time.Duration, labels ...string) {
 	slices.Sort(all)
 	for _, q := range []struct {

@@ -473,7 +473,8 @@ func (c *crash) supervisors() []int {
 			out = append(out, pid)
 		}
 	}
-	// A child of one that has not become the task yet looks like it: to kill it is to kill the task.
+	// A child of one that has not become the task yet looks like it: to kill it is to kill the
+	// task.
 	all := slices.Clone(out)
 	return slices.DeleteFunc(out, func(pid int) bool {
 		st, ok := process.ReadStat(pid)

@@ -19,7 +19,8 @@ type acked struct {
 	revoked map[string]string
 }
 
-// unanswered reports whether an answer says nothing about what was done: the server was killed, or has too much to do.
+// unanswered reports whether an answer says nothing about what was done: the server was killed, or
+// has too much to do.
 func unanswered(err error) bool {
 	code := rest.CodeOf(err)
 	return err != nil && (code == "" || code == rest.CodeBusy || code == rest.CodeUnavailable)
@@ -95,8 +96,8 @@ func (a *acked) each() bool {
 	return len(a.users) >= 3 && len(a.valid) > 0 && len(a.revoked) > 0
 }
 
-// TestServerKilledUnderSignIns kills the server again and again while users are made, sign in, and make and revoke tokens: what was
-// acknowledged holds afterwards, and the audit log is whole.
+// TestServerKilledUnderSignIns kills the server again and again while users are made, sign in, and
+// make and revoke tokens: what was acknowledged holds afterwards, and the audit log is whole.
 func TestServerKilledUnderSignIns(t *testing.T) {
 	t.Parallel()
 	c := newCrashOn(t, killCluster, func(s *Server) { s.Args = append(s.Args, "--trust-users") })

@@ -97,8 +97,8 @@ func Demo(ctx context.Context, o Options) (err error) {
 	return report.finish()
 }
 
-// choose says what runs the tasks of the experiments: containers, of an image that is made now, where an engine
-// answers, else processes.
+// choose says what runs the tasks of the experiments: containers, of an image that is made now,
+// where an engine answers, else processes.
 func choose(ctx context.Context, o Options) (runtime string, made *image.Image, err error) {
 	made, err = image.Make(ctx, fmt.Sprintf("comb.local/lab-%d:1", os.Getpid()), filepath.Join(o.Bin, "train"))
 	if err != nil {
@@ -167,7 +167,8 @@ func (l *Lab) release(jobs ...model.JobID) (err error) {
 	return err
 }
 
-// cluster is the path of a cluster file: of two nodes with a GPU each, or as pods of one node with two.
+// cluster is the path of a cluster file: of two nodes with a GPU each, or as pods of one node with
+// two.
 func (o *Options) cluster(name string) string {
 	if o.Pods != nil {
 		return filepath.Join(o.Files, "pods-"+name)

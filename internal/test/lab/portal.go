@@ -12,7 +12,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// The teams of Portal's cluster; the password is printed, and the server listens to this machine alone.
+// The teams of Portal's cluster; the password is printed, and the server listens to this machine
+// alone.
 const demoPassword = "a demo password"
 
 var demoUsers = []struct{ name, group string }{{"alice", "vision"}, {"victor", "vision"}, {"bob", "speech"}, {"sonja", "speech"}}
@@ -35,8 +36,8 @@ var demoJobs = []demoJob{
 	{"pretrain", []string{"own"}, []int32{2}, []int64{4}, []string{"prod"}, 80},
 }
 
-// Portal starts a server with a small cluster in which four users submit jobs until ctx is done, and prints where its portal is. The
-// tasks are processes that count; a tenth of them fails.
+// Portal starts a server with a small cluster in which four users submit jobs until ctx is done,
+// and prints where its portal is. The tasks are processes that count; a tenth of them fails.
 func Portal(ctx context.Context, o Options) (err error) {
 	dir, err := os.MkdirTemp("", "comb-portal-")
 	if err != nil {

@@ -22,11 +22,11 @@ import (
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
-// BenchSim measures simulations: events (submissions, starts, stops, exits) for each
-// second that this process spent on processors in the loop, with the trace in memory
-// and without results, a short trace several times; then whole runs of the program, as they report themselves. It
-// reads the public traces below COMB_DATA; what is not there is replaced by a generated
-// trace of the same size.
+// BenchSim measures simulations: events (submissions, starts, stops, exits) for each second that
+// this process spent on processors in the loop, with the trace in memory and without results, a
+// short trace several times; then whole runs of the program, as they report themselves. It reads
+// the public traces below COMB_DATA; what is not there is replaced by a generated trace of the same
+// size.
 func BenchSim(ctx context.Context, o Options) error {
 	dir, err := os.MkdirTemp("", "comb-bench-")
 	if err != nil {

@@ -119,7 +119,8 @@ func (t *timeline) place(at model.Time, p sched.Placed) {
 	}
 }
 
-// machine is what the experiments take for a machine: a node, and of one with several GPUs the one that the task has.
+// machine is what the experiments take for a machine: a node, and of one with several GPUs the one
+// that the task has.
 func machine(at *cell.Task) cell.NodeName {
 	if len(at.Devices) > 0 && at.Devices[0] > 0 {
 		return cell.NodeName(fmt.Sprintf("%s/%d", at.Node, at.Devices[0]))

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AddDevices lets a driver publish so many devices of a node, gpu-0 and on, each with its own attribute uuid.
+// AddDevices lets a driver publish so many devices of a node, gpu-0 and on, each with its own
+// attribute uuid.
 func (s *Server) AddDevices(node, driver string, count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +74,8 @@ func (s *Server) claimsOf(pod *corev1.Pod) (list []*resourcev1.ResourceClaim) {
 // named is how an expression names the values of an attribute that it selects.
 var named = regexp.MustCompile(`"GPU-[^"]*"`)
 
-// allocate gives the claims of a pod that is to be bound what they ask for, and reports whether all of them have it. It reads of an expression
-// which values it names. s.mu is held.
+// allocate gives the claims of a pod that is to be bound what they ask for, and reports whether all
+// of them have it. It reads of an expression which values it names. s.mu is held.
 func (s *Server) allocate(pod *corev1.Pod, node string) bool {
 	slice, _ := s.objects["resourceslices"][node].(*resourcev1.ResourceSlice)
 	for i := range pod.Spec.ResourceClaims {
@@ -109,7 +110,8 @@ func (s *Server) allocate(pod *corev1.Pod, node string) bool {
 	return true
 }
 
-// free is the device of a slice whose attribute has a quoted value, "" where there is none or a claim has it. s.mu is held.
+// free is the device of a slice whose attribute has a quoted value, "" where there is none or a
+// claim has it. s.mu is held.
 func (s *Server) free(slice *resourcev1.ResourceSlice, quoted string) string {
 	value, _ := strconv.Unquote(quoted)
 	for i := range slice.Spec.Devices {
@@ -136,7 +138,8 @@ func (s *Server) free(slice *resourcev1.ResourceSlice, quoted string) string {
 	return ""
 }
 
-// collect takes devices from claims whose pods have ended, some time later, and claims away whose owners are gone. s.mu is held.
+// collect takes devices from claims whose pods have ended, some time later, and claims away whose
+// owners are gone. s.mu is held.
 func (s *Server) collect() {
 	if s.tick%10 != 0 {
 		return

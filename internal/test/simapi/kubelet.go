@@ -77,7 +77,8 @@ func (s *Server) RemoveNode(name string) {
 	delete(s.objects["resourceslices"], name)
 }
 
-// Kubelet stops that of a node, or starts it again; containers run on meanwhile. It reports whether there is such a node.
+// Kubelet stops that of a node, or starts it again; containers run on meanwhile. It reports whether
+// there is such a node.
 func (s *Server) Kubelet(name string, runs bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,8 @@ func (s *Server) DeletePod(key string) {
 	}
 }
 
-// Strip is a user who takes the finalizers off a pod and deletes it: it is gone at once, and its kubelet ends its container after.
+// Strip is a user who takes the finalizers off a pod and deletes it: it is gone at once, and its
+// kubelet ends its container after.
 func (s *Server) Strip(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

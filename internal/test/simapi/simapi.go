@@ -1,6 +1,7 @@
-// Package simapi is a Kubernetes API server in memory, with kubelets and containers, that fails as real ones do: it refuses for a
-// while, does what it is asked and loses the answer, closes watches, tells events twice or late, or answers nothing at all. It is
-// for tests only; no other code imports it. It must not know Comb.
+// Package simapi is a Kubernetes API server in memory, with kubelets and containers, that fails as
+// real ones do: it refuses for a while, does what it is asked and loses the answer, closes watches,
+// tells events twice or late, or answers nothing at all. It is for tests only; no other code
+// imports it. It must not know Comb.
 package simapi
 
 import (
@@ -131,7 +132,8 @@ func (s *Server) Forbid(space string, forbidden bool) {
 	s.news.Broadcast()
 }
 
-// Review has reviews of rights answered by a function, for each namespace; without one all is allowed.
+// Review has reviews of rights answered by a function, for each namespace; without one all is
+// allowed.
 func (s *Server) Review(f func(space string) (allowed, answers bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -432,7 +434,8 @@ func (s *Server) delete(resource string, o metav1.Object, body []byte) error {
 	return nil
 }
 
-// patch takes finalizers off an object, gives it other owners, or sets more aside for a pod, which is all that is asked for. s.mu is held.
+// patch takes finalizers off an object, gives it other owners, or sets more aside for a pod, which
+// is all that is asked for. s.mu is held.
 func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 	var p struct {
 		Metadata struct {

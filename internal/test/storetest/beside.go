@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// ended is a batch in which 250 jobs end: their names are n0 to n4 in turn, number 100 is bob's in VC b, and all
-// others ann's in VC a.
+// ended is a batch in which 250 jobs end: their names are n0 to n4 in turn, number 100 is bob's in
+// VC b, and all others ann's in VC a.
 func (u *suite) ended() engine.Batch {
 	b := u.submission(1, 1)
 	for id := range model.JobID(250) {
@@ -191,7 +191,8 @@ func (u *suite) hangUp() {
 	u.fill(1, 3)
 }
 
-// clusterFiles: what was begun is a version once it has come into force, and not before; the same again is none.
+// clusterFiles: what was begun is a version once it has come into force, and not before; the same
+// again is none.
 func (u *suite) clusterFiles() {
 	apply := func(tag, file string) {
 		u.must(u.s.BeginConfig(u.ctx, engine.ConfigVersion{Time: 7, Author: "ann", Reason: "why " + tag, Restored: 3}, []byte(file)))

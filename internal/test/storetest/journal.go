@@ -86,7 +86,8 @@ func (u *suite) allOrNothing() {
 	u.fill(1, 1)
 }
 
-// pages: a page has about as many bytes as were asked for, one event at least, and what is behind it comes next.
+// pages: a page has about as many bytes as were asked for, one event at least, and what is behind
+// it comes next.
 func (u *suite) pages() {
 	u.fill(1, 300)
 	u.must(u.s.SaveSnapshot(u.ctx, 400, nil))

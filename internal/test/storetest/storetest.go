@@ -1,5 +1,5 @@
-// Package storetest is the one suite that every store passes: what the engine, the server and the command may rely
-// on wherever things are kept. It must not know which store it tests.
+// Package storetest is the one suite that every store passes: what the engine, the server and the
+// command may rely on wherever things are kept. It must not know which store it tests.
 package storetest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Store is the whole contract: what internal/engine asks of a journal, and what the server and the command need
-// beside that, as internal/api/server says it.
+// Store is the whole contract: what internal/engine asks of a journal, and what the server and the
+// command need beside that, as internal/api/server says it.
 type Store interface {
 	engine.Journal
 	engine.Roomy
@@ -52,11 +52,11 @@ type Token struct {
 
 // Harness is one place where a store keeps things, empty at first.
 type Harness struct {
-	// Open opens the store there, again after it was closed, as a new process would: with a later epoch. It
-	// remembers so many idempotency keys of one subject; 0 is as many as usual.
+	// Open opens the store there, again after it was closed, as a new process would: with a later
+	// epoch. It remembers so many idempotency keys of one subject; 0 is as many as usual.
 	Open func(keys int) Store
-	// CreateToken makes a token and returns its text; CheckToken says whose a text is, and notes the use; Tokens lists them,
-	// the oldest first.
+	// CreateToken makes a token and returns its text; CheckToken says whose a text is, and notes
+	// the use; Tokens lists them, the oldest first.
 	CreateToken func(ctx context.Context, s Store, name string, subject model.Subject, now model.Time) (string, Token, error)
 	CheckToken  func(ctx context.Context, s Store, text string, now model.Time) (model.Subject, bool)
 	Tokens      func(s Store) []Token

@@ -76,8 +76,8 @@ func (t *tree) checkCeilings() error {
 	return nil
 }
 
-// Lower writes the ceilings of a tree anew: what fell gets a lower one, or none. None rises and none
-// is added, but where there is no file yet. It returns what changed.
+// Lower writes the ceilings of a tree anew: what fell gets a lower one, or none. None rises and
+// none is added, but where there is no file yet. It returns what changed.
 func Lower(root string) ([]string, error) {
 	changed, text, err := lowered(root)
 	if err == nil && len(changed) > 0 {

@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// cycle returns how many files of a package are in the largest set of which each needs all others, directly
-// or not, and the first of them. A file needs another when it names something that is declared there at
-// the top level, or a method. What other packages declare is left unknown: it is no matter here.
+// cycle returns how many files of a package are in the largest set of which each needs all others,
+// directly or not, and the first of them. A file needs another when it names something that is
+// declared there at the top level, or a method. What other packages declare is left unknown: it is
+// no matter here.
 func (t *tree) cycle(files []*file) (first string, n int) {
 	var trees []*ast.File
 	at := map[string]int{}

@@ -27,8 +27,8 @@ func impersonal(line string) (n int) {
 	return n
 }
 
-// pronouns counts the personal pronouns of comments and messages by folder, without tests, and those of
-// each page that people read.
+// pronouns counts the personal pronouns of comments and messages by folder, without tests, and
+// those of each page that people read.
 func (t *tree) pronouns() []measured {
 	by := map[string]*measured{}
 	count := func(subject, file string, line int, text string) {

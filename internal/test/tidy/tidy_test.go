@@ -173,8 +173,8 @@ func many(text string, n int) string {
 	return b.String()
 }
 
-// Files that need each other in a ring are one cycle, whatever they need beside; a method is needed where it
-// is called.
+// Files that need each other in a ring are one cycle, whatever they need beside; a method is needed
+// where it is called.
 func TestCycle(t *testing.T) {
 	root := t.TempDir()
 	writeHouse(t, root)
@@ -193,7 +193,8 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// What broke a rule when it came has a ceiling; that falls and never rises, and nothing else gets one.
+// What broke a rule when it came has a ceiling; that falls and never rises, and nothing else gets
+// one.
 func TestCeilings(t *testing.T) {
 	root := t.TempDir()
 	writeHouse(t, root)

@@ -12,10 +12,12 @@ import (
 	"time"
 )
 
-// uploads: a folder with code goes to the server without what it ignores, once, and its copy is where a job begins.
+// uploads: a folder with code goes to the server without what it ignores, once, and its copy is
+// where a job begins.
 func uploads(ctx context.Context, w *walk) error { return coded(ctx, w, "/work\n") }
 
-// coded runs a folder with code, twice, by job run with more flags; the second attempt does what the first did to its copy.
+// coded runs a folder with code, twice, by job run with more flags; the second attempt does what
+// the first did to its copy.
 func coded(ctx context.Context, w *walk, place string, more ...string) error {
 	dir := w.path("project")
 	if err := os.MkdirAll(filepath.Join(dir, "src"), 0o755); err != nil {
@@ -40,8 +42,8 @@ func coded(ctx context.Context, w *walk, place string, more ...string) error {
 	return nil
 }
 
-// beside: a command runs in a task's environment and ends with the code that it gives; a service of the task, here another
-// server, answers at a port of this machine. The job's events tell both.
+// beside: a command runs in a task's environment and ends with the code that it gives; a service of
+// the task, here another server, answers at a port of this machine. The job's events tell both.
 func beside(ctx context.Context, w *walk) error {
 	if _, err := w.must(ctx, "job", "run", "-d", "--name", "web", "--vc", "red", "--gpus", "1", "--grace", "2s", "--port", "http", "--env", "XDG_STATE_HOME="+w.path("other"), "--",
 		"sh", "-c", "exec comb serve --data inner --listen 127.0.0.1:$PAI_PORT_LIST_main_0_http"); err != nil {

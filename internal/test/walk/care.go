@@ -39,7 +39,8 @@ func versions(ctx context.Context, w *walk) error {
 	return err
 }
 
-// backedUp: a backup is made of the running server, is sound, and becomes a data directory with the day's jobs.
+// backedUp: a backup is made of the running server, is sound, and becomes a data directory with the
+// day's jobs.
 func backedUp(ctx context.Context, w *walk) error {
 	file, dir := w.path("backup.tar.gz"), w.path("restored")
 	for _, args := range [][]string{{"create", file, "--data", w.server.Data, "--logs"}, {"verify", file}, {"restore", file, "--data", dir}} {

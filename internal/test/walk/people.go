@@ -12,8 +12,9 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// apart: alice and bob, each in a virtual cluster of their own, sign in and run a job of the same name; neither finds
-// the other's by list, number, name, log or events, and the administrator sees both.
+// apart: alice and bob, each in a virtual cluster of their own, sign in and run a job of the same
+// name; neither finds the other's by list, number, name, log or events, and the administrator sees
+// both.
 func apart(ctx context.Context, w *walk) error {
 	file, err := w.write("teams.yaml", strings.NewReplacer("  blue:\n", "    access: {members: [red-team]}\n  blue:\n    access: {members: [blue-team]}\n").Replace(fmt.Sprintf(cluster, 2, 1)))
 	if err != nil {
@@ -84,7 +85,8 @@ func apart(ctx context.Context, w *walk) error {
 	return err
 }
 
-// refused: a job for another team's virtual cluster, and users made by no administrator; the audit log has both.
+// refused: a job for another team's virtual cluster, and users made by no administrator; the audit
+// log has both.
 func (w *walk) refused(ctx context.Context) error {
 	for _, args := range [][]string{{"job", "run", "--vc", "blue", "--", "true"}, {"user", "create", "eve"}, {"config", "show"}} {
 		a, err := w.as(ctx, "alice", "", args...)
@@ -144,8 +146,8 @@ func (w *walk) signedIn(ctx context.Context, user, vc string) (id string, err er
 	return rest.JobRef(j.ID), err
 }
 
-// as runs the command line as a user of Comb, with contexts of its own; "" is the administrator. The input is what is
-// read from standard input.
+// as runs the command line as a user of Comb, with contexts of its own; "" is the administrator.
+// The input is what is read from standard input.
 func (w *walk) as(ctx context.Context, user, input string, args ...string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

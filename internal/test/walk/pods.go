@@ -10,7 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// podSteps are the days of a user whose jobs become pods: those of containers, and what a cluster adds.
+// podSteps are the days of a user whose jobs become pods: those of containers, and what a cluster
+// adds.
 func podSteps() []step {
 	return []step{
 		{"the cluster file names a claim as a storage, and job run reads it in a pod", readStorage},

@@ -1,6 +1,7 @@
-// Package accounts answers the routes about people: signing in and out, the own account, users, groups, tokens and the
-// audit log. It must not decide which users may ask (the server's guard does, by internal/core/access), and never gives away a
-// password's hash, or a token's secret but in the answer that made it.
+// Package accounts answers the routes about people: signing in and out, the own account, users,
+// groups, tokens and the audit log. It must not decide which users may ask (the server's guard
+// does, by internal/core/access), and never gives away a password's hash, or a token's secret but
+// in the answer that made it.
 package accounts
 
 import (
@@ -31,7 +32,8 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// SecureCookie and PlainCookie carry a session's token; a page of another host cannot set the first, which needs TLS.
+// SecureCookie and PlainCookie carry a session's token; a page of another host cannot set the
+// first, which needs TLS.
 const (
 	SecureCookie = "__Host-comb_session"
 	PlainCookie  = "comb_session"

@@ -30,7 +30,8 @@ import (
 // ProviderPath is where a browser begins to sign in by the identity provider.
 const ProviderPath = "/sign-in/provider"
 
-// What carries a sign-in that is under way: a cookie that is sent when the provider sends the browser back.
+// What carries a sign-in that is under way: a cookie that is sent when the provider sends the
+// browser back.
 const (
 	secureBegun = "__Host-comb_sign_in"
 	plainBegun  = "comb_sign_in"
@@ -77,7 +78,8 @@ func (c *codes) give(u access.User, challenge string) (string, bool) {
 	return code, true
 }
 
-// take returns the user of a code, which is used up: also where the verifier is not that of the command.
+// take returns the user of a code, which is used up: also where the verifier is not that of the
+// command.
 func (c *codes) take(code, verifier string) (access.User, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +105,8 @@ var pages = template.Must(template.New("").Parse(`<!doctype html><html lang="en"
 {{with .Code}}<p><code>{{.}}</code></p>{{end}}{{with .To}}<p><a href="{{.}}">{{or $.Ask "Go on"}}</a></p>{{end}}</html>
 `))
 
-// shown is what a page shows; it leads on to another where To is one: by itself, or where Ask is a text when its user chooses that.
+// shown is what a page shows; it leads on to another where To is one: by itself, or where Ask is a
+// text when its user chooses that.
 type shown struct{ Title, Text, Code, To, Ask string }
 
 func (a *accounts) page(status int, s shown, cookies ...http.Cookie) (*page, error) {
@@ -142,7 +145,8 @@ func (in *beginInput) Resolve(c huma.Context) []error {
 	return nil
 }
 
-// moved is where a sign-in begins under the name that the provider sends the browser back to: the cookie is of that name alone.
+// moved is where a sign-in begins under the name that the provider sends the browser back to: the
+// cookie is of that name alone.
 func (in *beginInput) moved(address string) string {
 	q := url.Values{"moved": {"true"}} // a proxy may hide the name
 	if in.Return != "" {
@@ -212,7 +216,8 @@ func (in *answerInput) Resolve(c huma.Context) []error {
 	return in.Origin.Resolve(c)
 }
 
-// kept is what the browser was given when the sign-in began; a cookie of the other kind is not ours.
+// kept is what the browser was given when the sign-in began; a cookie of the other kind is not
+// ours.
 func (in *answerInput) kept(overTLS bool) string {
 	c, err := in.cookies.Cookie(begunName(overTLS))
 	if err != nil {
@@ -221,7 +226,8 @@ func (in *answerInput) kept(overTLS bool) string {
 	return c.Value
 }
 
-// finish makes the session of the person that the provider has named, or a code for the command that waits for it.
+// finish makes the session of the person that the provider has named, or a code for the command
+// that waits for it.
 func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 	if a.Provider == nil {
 		return nil, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "this server has no identity provider: sign in with a password")
@@ -267,7 +273,8 @@ func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 	if err != nil {
 		return a.failed(err, http.StatusInternalServerError, under.Return)
 	}
-	// A page of this server leads on, not a redirect: the browser comes from another site, from which nothing else is taken.
+	// A page of this server leads on, not a redirect: the browser comes from another site, from
+	// which nothing else is taken.
 	return a.page(http.StatusOK, shown{Title: "Signed in as " + u.Name, To: under.Return}, over, sessionCookie(a.Provider.OverTLS(), text, &t))
 }
 

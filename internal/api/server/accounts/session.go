@@ -216,7 +216,8 @@ func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.Pas
 	return nil, a.fail(err)
 }
 
-// whose returns the user whose tokens a request is about, "" for all users. Others than the asker need a right.
+// whose returns the user whose tokens a request is about, "" for all users. Others than the asker
+// need a right.
 func (a *accounts) whose(ctx context.Context, named string, verb access.Verb) (string, error) {
 	p := authorizer.Of(ctx).Principal
 	switch {

@@ -44,8 +44,8 @@ type Admission struct {
 	left     sliced
 	promised []promise // in the order in which leases are given
 	kept     int       // how many promises there were in all
-	// marks are what is left of all leases before every markEvery-th promise gets its own, so that a
-	// trial begins where the new job comes; marked is how many of them hold.
+	// marks are what is left of all leases before every markEvery-th promise gets its own, so that
+	// a trial begins where the new job comes; marked is how many of them hold.
 	marks  []uint64
 	marked int
 	// room is how many GPUs all leases before one have, need how many of them promises need there.

@@ -1,6 +1,6 @@
-// Package api is what Comb asks of a Kubernetes API server: pods of a namespace, nodes, and logs, of core/v1 alone. It
-// uses the machinery of client-go without its typed clients, which register every API group and would double the size of
-// the program. It must not know jobs.
+// Package api is what Comb asks of a Kubernetes API server: pods of a namespace, nodes, and logs,
+// of core/v1 alone. It uses the machinery of client-go without its typed clients, which register
+// every API group and would double the size of the program. It must not know jobs.
 package api
 
 import (
@@ -33,7 +33,8 @@ import (
 // Oldest is the minor version of the oldest Kubernetes that is known to do: 1.34.
 const Oldest = 34
 
-// protobuf is how objects travel: a pod takes a third of the bytes and of the CPU time that JSON takes.
+// protobuf is how objects travel: a pod takes a third of the bytes and of the CPU time that JSON
+// takes.
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 // Options say which API server is meant.
@@ -53,7 +54,8 @@ type Client struct {
 	namespace string
 }
 
-// logger is set once: the client's libraries have one logger for the whole process, and set it without a lock.
+// logger is set once: the client's libraries have one logger for the whole process, and set it
+// without a lock.
 var logger sync.Once
 
 // Open reads the settings. Nothing is asked of the API server yet.
@@ -137,7 +139,8 @@ type right struct {
 	group               string // of the API; "" is the core
 }
 
-// rights are those without which nothing runs; that for commands in pods is not among them, since it may be kept from Comb on purpose.
+// rights are those without which nothing runs; that for commands in pods is not among them, since
+// it may be kept from Comb on purpose.
 var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""}, {"create", "pods", "", false, ""}, {"get", "pods", "", false, ""}, {"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
 	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "services", "", false, ""}}
 
@@ -222,15 +225,16 @@ func (c *Client) Get(ctx context.Context, name string) (*corev1.Pod, error) {
 	return out, err
 }
 
-// Delete asks a pod to end within its grace. It is no error when there is none, or another one of that name.
+// Delete asks a pod to end within its grace. It is no error when there is none, or another one of
+// that name.
 func (c *Client) Delete(ctx context.Context, name string, uid types.UID, grace time.Duration) error {
 	seconds := int64((grace + time.Second - 1) / time.Second)
 	o := &metav1.DeleteOptions{GracePeriodSeconds: &seconds, Preconditions: &metav1.Preconditions{UID: &uid}}
 	return c.unlessGone(ctx, name, uid, c.rest.Delete().Namespace(c.namespace).Resource("pods").Name(name).Body(o).Do(ctx).Error())
 }
 
-// unlessGone is how a request about a pod ended; nil when there is none any more. A conflict alone does not say so: the API server answers likewise
-// when others changed the pod at the same time.
+// unlessGone is how a request about a pod ended; nil when there is none any more. A conflict alone
+// does not say so: the API server answers likewise when others changed the pod at the same time.
 func (c *Client) unlessGone(ctx context.Context, name string, uid types.UID, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -281,7 +285,8 @@ func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
 	return post()
 }
 
-// Log opens what the only container of a pod printed from a moment on, each line behind its time, and what it prints further.
+// Log opens what the only container of a pod printed from a moment on, each line behind its time,
+// and what it prints further.
 func (c *Client) Log(ctx context.Context, name string, since time.Time) (io.ReadCloser, error) {
 	o := &corev1.PodLogOptions{Follow: true, Timestamps: true}
 	if !since.IsZero() {
@@ -298,8 +303,9 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, err
 }
 
-// WatchPods keeps a copy of the pods of the namespace, and calls changed with the name of each that came, changed or went. It is not
-// left to labels which of them: users may be able to change those. It calls asked with how each request for them went.
+// WatchPods keeps a copy of the pods of the namespace, and calls changed with the name of each that
+// came, changed or went. It is not left to labels which of them: users may be able to change those.
+// It calls asked with how each request for them went.
 func (c *Client) WatchPods(changed func(name string), asked func(error)) (cache.Store, cache.Controller) {
 	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}, asked}, changed)
 }
@@ -372,7 +378,8 @@ func Refuses(err error) bool {
 		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// NotThere reports whether an API server refuses something for the namespace that it is to be in: there is none, Comb may not, or no more may be there.
+// NotThere reports whether an API server refuses something for the namespace that it is to be in:
+// there is none, Comb may not, or no more may be there.
 func NotThere(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
 
 // Exists reports whether there is something of that name already.

@@ -14,17 +14,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What is asked about dynamic resource allocation is plain JSON: the types of that group and their protobuf are not in this program.
+// What is asked about dynamic resource allocation is plain JSON: the types of that group and their
+// protobuf are not in this program.
 const groupPath = "/apis/" + Version
 
 func (c *Client) claims(r *rest.Request, name ...string) *rest.Request {
 	return r.AbsPath(append([]string{groupPath, "namespaces", c.namespace, "resourceclaims"}, name...)...).SetHeader("Content-Type", "application/json")
 }
 
-// slicesAtOnce is how many of them one answer brings: a driver makes one for each node at least, of up to 128 devices.
+// slicesAtOnce is how many of them one answer brings: a driver makes one for each node at least, of
+// up to 128 devices.
 const slicesAtOnce = 500
 
-// Slices asks for what drivers publish of the devices of nodes: of one node, of one driver, or of all where these are "".
+// Slices asks for what drivers publish of the devices of nodes: of one node, of one driver, or of
+// all where these are "".
 func (c *Client) Slices(ctx context.Context, node, driver string) (all []Slice, err error) {
 	var of []string
 	if node != "" {
@@ -71,7 +74,8 @@ func (c *Client) Claim(ctx context.Context, name string) (*Claim, error) {
 	return out, json.Unmarshal(raw, out)
 }
 
-// MakeClaim makes a claim that belongs to a pod, unless it is there. Another one of that name is deleted first.
+// MakeClaim makes a claim that belongs to a pod, unless it is there. Another one of that name is
+// deleted first.
 func (c *Client) MakeClaim(ctx context.Context, claim *Claim) error {
 	body, err := json.Marshal(claim)
 	if err != nil {
@@ -102,9 +106,10 @@ type Soon struct{ Why string }
 // Error implements error.
 func (s *Soon) Error() string { return s.Why }
 
-// ShareClaim makes a claim that belongs to a pod, or makes one that is there belong to that pod as well. It is shared only with those that
-// are beside the pod: all to which it belongs are that, or gone. One to which nothing belongs any more is deleted, and made anew by the next
-// call. *Soon says that it cannot be had yet.
+// ShareClaim makes a claim that belongs to a pod, or makes one that is there belong to that pod as
+// well. It is shared only with those that are beside the pod: all to which it belongs are that, or
+// gone. One to which nothing belongs any more is deleted, and made anew by the next call. *Soon
+// says that it cannot be had yet.
 func (c *Client) ShareClaim(ctx context.Context, claim *Claim, beside, gone func(metav1.OwnerReference) bool) error {
 	body, err := json.Marshal(claim)
 	if err != nil {

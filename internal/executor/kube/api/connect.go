@@ -67,8 +67,8 @@ func (k *Flags) Check(pretended bool) error {
 	return nil
 }
 
-// Open returns the API server, and what runs tasks in words. It waits for one that does not answer, and says so; one
-// that is too old it refuses.
+// Open returns the API server, and what runs tasks in words. It waits for one that does not answer,
+// and says so; one that is too old it refuses.
 func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, error) {
 	client, err := Open(Options{Kubeconfig: k.File, Namespace: k.Space, Log: log})
 	if err != nil {
@@ -89,8 +89,8 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
 }
 
-// Line is how pods reach this server, and where it listens for them; nil is that they do not. dir keeps the certificate, limit is
-// how large a job's code may be, in bytes.
+// Line is how pods reach this server, and where it listens for them; nil is that they do not. dir
+// keeps the certificate, limit is how large a job's code may be, in bytes.
 func (k *Flags) Line(ctx context.Context, c *Client, dir string, limit int64) (*pods.Line, net.Listener, error) {
 	if k.Image == "" {
 		return nil, nil, nil
@@ -134,7 +134,8 @@ func (k *Flags) imageOf(ctx context.Context, c *Client) (string, error) {
 	return image, nil
 }
 
-// ownImage is the image of the container named comb, or of the only one: others may be put into a pod, before it too.
+// ownImage is the image of the container named comb, or of the only one: others may be put into a
+// pod, before it too.
 func ownImage(pod *corev1.Pod) (string, bool) {
 	list := pod.Spec.Containers
 	if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == "comb" }); i >= 0 {

@@ -27,7 +27,8 @@ type Slice struct {
 	Spec SliceSpec `json:"spec"`
 }
 
-// SliceSpec is a part of a pool. Slices of older generations than the newest of their pool say nothing any more.
+// SliceSpec is a part of a pool. Slices of older generations than the newest of their pool say
+// nothing any more.
 type SliceSpec struct {
 	Driver   string   `json:"driver"`
 	Pool     Pool     `json:"pool"`
@@ -168,8 +169,8 @@ func DRANames(d cell.DRA, indices []int32) []string {
 	return out
 }
 
-// Claims are those that ask for some devices of a node, and for no others; have are all that the node has. The error says which of them cannot
-// be asked for.
+// Claims are those that ask for some devices of a node, and for no others; have are all that the
+// node has. The error says which of them cannot be asked for.
 func Claims(d cell.DRA, name string, have map[string]Device, names []string) (list []*Claim, err error) {
 	domain, attribute, found := strings.Cut(d.Attribute, "/")
 	if !found {
@@ -209,8 +210,8 @@ func Claims(d cell.DRA, name string, have map[string]Device, names []string) (li
 	return list, nil
 }
 
-// Named is how some devices of a driver are named in claims, if their names count from 0 and some attribute tells each from the others. The class is
-// called as the driver is.
+// Named is how some devices of a driver are named in claims, if their names count from 0 and some
+// attribute tells each from the others. The class is called as the driver is.
 func DRANamed(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
 	if len(devices) == 0 {
 		return d, false
@@ -235,8 +236,9 @@ func DRANamed(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
 	return d, false
 }
 
-// Other says what a claim was given beside some devices of a driver; "" where it has nothing else, and also where it has nothing: it was not given
-// anything yet, or it needs nothing any more. That it has as many as it asks for is Kubernetes' to see to.
+// Other says what a claim was given beside some devices of a driver; "" where it has nothing else,
+// and also where it has nothing: it was not given anything yet, or it needs nothing any more. That
+// it has as many as it asks for is Kubernetes' to see to.
 func (c *Claim) Other(driver string, names []string) string {
 	left := slices.Clone(names)
 	for _, g := range c.Status.Allocation.Devices.Results {

@@ -24,7 +24,8 @@ type Ask struct {
 	Terminal       bool
 }
 
-// Running is a command that runs in a pod. Wait may be called once what it printed is read, or beside that.
+// Running is a command that runs in a pod. Wait may be called once what it printed is read, or
+// beside that.
 type Running struct {
 	Stdin          io.WriteCloser
 	Stdout, Stderr *io.PipeReader
@@ -138,7 +139,8 @@ func (v *Running) Resize(rows, cols uint16) error {
 	return v.write(channelSize, fmt.Appendf(nil, `{"Width":%d,"Height":%d}`, cols, rows))
 }
 
-// Wait waits for the end, and returns the exit code; one that could not be started has 126 or 127, as of a shell, and why.
+// Wait waits for the end, and returns the exit code; one that could not be started has 126 or 127,
+// as of a shell, and why.
 func (v *Running) Wait() (code int, why string, err error) {
 	<-v.done
 	return v.code, v.why, v.err

@@ -24,8 +24,9 @@ func byNode(list []api.Slice) map[string][]api.Slice {
 	return out
 }
 
-// claimedOf looks for a driver of GPUs whose devices on a node can be leaves: their names count from 0, and some attribute tells each from the others. Other
-// drivers give networks, processors and more. A class with the driver's name is what such drivers come with.
+// claimedOf looks for a driver of GPUs whose devices on a node can be leaves: their names count
+// from 0, and some attribute tells each from the others. Other drivers give networks, processors
+// and more. A class with the driver's name is what such drivers come with.
 func claimedOf(node string, published []api.Slice) found {
 	drivers := map[string]bool{}
 	for i := range published {

@@ -1,5 +1,5 @@
-// Package discover proposes a cluster file for the nodes of a Kubernetes cluster, from what their labels say. An administrator
-// reads it, and changes what it cannot know: which team owns what.
+// Package discover proposes a cluster file for the nodes of a Kubernetes cluster, from what their
+// labels say. An administrator reads it, and changes what it cannot know: which team owns what.
 package discover
 
 import (
@@ -15,13 +15,15 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/api"
 )
 
-// level is one way in which nodes sit together, and the labels that may say it, the first that is there.
+// level is one way in which nodes sit together, and the labels that may say it, the first that is
+// there.
 type level struct {
 	name   string // of the type of cells
 	labels []string
 }
 
-// levels are from the outside in. That of NVLink is of machines that share one, such as racks of 72.
+// levels are from the outside in. That of NVLink is of machines that share one, such as racks of
+// 72.
 var levels = []level{
 	{"ZONE", []string{corev1.LabelTopologyZone}},
 	{"BLOCK", []string{"topology.kubernetes.io/block", "cloud.google.com/gce-topology-block", "topology.k8s.aws/network-node-layer-2"}},
@@ -39,8 +41,8 @@ const (
 // maxName is how much of a product's name types are called by, in bytes.
 const maxName = 40
 
-// resources are what device plugins offer, the one that tasks get where a node has several first, with the labels that say what they
-// are, and what they are called without.
+// resources are what device plugins offer, the one that tasks get where a node has several first,
+// with the labels that say what they are, and what they are called without.
 var resources = []struct {
 	name     corev1.ResourceName
 	products []string
@@ -75,8 +77,8 @@ type Proposal struct {
 	Seen int      // nodes that are
 }
 
-// Propose writes the cluster file of some nodes, of which drivers have published some devices. What of their CPUs and memory pods of others have is
-// not known to it.
+// Propose writes the cluster file of some nodes, of which drivers have published some devices. What
+// of their CPUs and memory pods of others have is not known to it.
 func Propose(list []corev1.Node, published []api.Slice) Proposal {
 	var p Proposal
 	devices := byNode(published)
@@ -107,8 +109,9 @@ func Propose(list []corev1.Node, published []api.Slice) Proposal {
 	return p
 }
 
-// alike parts nodes so that in each part none has less than half of what another has, those with the most first. A type says the same
-// of all its nodes, so what some have more of than the least is lost: this bounds it.
+// alike parts nodes so that in each part none has less than half of what another has, those with
+// the most first. A type says the same of all its nodes, so what some have more of than the least
+// is lost: this bounds it.
 func alike(nodes []node, amount func(node) int64) (parts [][]node) {
 	var most []int64 // of each part
 	down := slices.SortedFunc(slices.Values(nodes), func(a, b node) int { return cmp.Compare(amount(b), amount(a)) })
@@ -172,7 +175,8 @@ func read(n *corev1.Node, published []api.Slice) (out node, why string) {
 	return out, ""
 }
 
-// parts are the parts of GPUs that a node's device plugin offers under names of their own: MIG slices, by their size, and turns on whole ones.
+// parts are the parts of GPUs that a node's device plugin offers under names of their own: MIG
+// slices, by their size, and turns on whole ones.
 func parts(n *corev1.Node) map[string]int64 {
 	list := map[string]int64{}
 	for name, q := range n.Status.Allocatable {
@@ -192,9 +196,10 @@ const (
 	slicePrefix = "nvidia.com/mig-"
 )
 
-// gpusOf is how many GPUs a node has, by its device plugin, by the driver that claims are given by, or else by its labels, and what they are called.
-// More than a node of a cluster file can have are some number that is more. Where it offers parts of GPUs, of one size, they are counted. A plugin that
-// offers none is right against a label: its GPUs may be broken.
+// gpusOf is how many GPUs a node has, by its device plugin, by the driver that claims are given by,
+// or else by its labels, and what they are called. More than a node of a cluster file can have are
+// some number that is more. Where it offers parts of GPUs, of one size, they are counted. A plugin
+// that offers none is right against a label: its GPUs may be broken.
 func gpusOf(n *corev1.Node, published []api.Slice) (count int64, product, given string) {
 	for _, r := range resources {
 		q := n.Status.Allocatable[r.name]

@@ -36,7 +36,8 @@ const (
 	zone    = "topology.kubernetes.io/zone"
 )
 
-// accepted parses what is proposed: it must be a cluster file without a problem, with all the nodes.
+// accepted parses what is proposed: it must be a cluster file without a problem, with all the
+// nodes.
 func accepted(t *testing.T, nodes []corev1.Node, published ...api.Slice) (discover.Proposal, *config.Cluster) {
 	t.Helper()
 	p := discover.Propose(nodes, published)
@@ -182,7 +183,8 @@ func TestTwoMakers(t *testing.T) {
 	}
 }
 
-// What no cluster file can say is left out, each node with its own reason, and what it just can is not.
+// What no cluster file can say is left out, each node with its own reason, and what it just can is
+// not.
 func TestBounds(t *testing.T) {
 	cpus := func(n corev1.Node, amount string) corev1.Node { return has(n, corev1.ResourceCPU, amount) }
 	none := node("none", 0, "nvidia.com/gpu.count", "8")
@@ -242,7 +244,8 @@ func TestProductsThatBeginAlike(t *testing.T) {
 		"- {cellType: "+name+"-2-NODE, cellNumber: 2}", "- {cellType: "+name+"-NODE, cellNumber: 1}")
 }
 
-// A type says the least of its nodes, so those with less than half of what others have are of a type of their own.
+// A type says the least of its nodes, so those with less than half of what others have are of a
+// type of their own.
 func TestNodesFarApart(t *testing.T) {
 	sized := func(name string, gpus int64, cpu, memory string) corev1.Node {
 		return has(has(node(name, gpus, product, "T4"), corev1.ResourceCPU, cpu), corev1.ResourceMemory, memory)
@@ -276,7 +279,8 @@ func published(node, driver, attribute string, names ...string) api.Slice {
 	return s
 }
 
-// GPUs that a driver gives to claims are proposed so, but for those that a device plugin gives, and what has no names that count.
+// GPUs that a driver gives to claims are proposed so, but for those that a device plugin gives, and
+// what has no names that count.
 func TestClaimedGPUs(t *testing.T) {
 	p, c := accepted(t, []corev1.Node{node("a", 0), node("b", 4, product, "T4"), node("c", 0, product, "L4", "nvidia.com/gpu.count", "2"), node("d", 0), node("e", 0)},
 		published("a", "gpu.nvidia.com", "uuid", "gpu-1", "gpu-0"), published("a", "dra.net", "uuid", "gpu-0"), published("b", "gpu.nvidia.com", "uuid", "gpu-0"),

@@ -55,8 +55,8 @@ func (f *file) add(k kind, nodes []node) {
 	}
 }
 
-// usable are the levels that tell something of these nodes, from the outside in: all of them have a value, some share one, and nodes
-// that share one share those of the levels around it.
+// usable are the levels that tell something of these nodes, from the outside in: all of them have a
+// value, some share one, and nodes that share one share those of the levels around it.
 func usable(nodes []node) (list []int) {
 	for l := range levels {
 		outside := map[string]string{} // what is around each value
@@ -80,8 +80,8 @@ func usable(nodes []node) (list []int) {
 	return list
 }
 
-// nest puts nodes that sit together into cells, from the inside out. Cells of one type have the same number of children, so those with
-// others are of a type of their own.
+// nest puts nodes that sit together into cells, from the inside out. Cells of one type have the
+// same number of children, so those with others are of a type of their own.
 func (f *file) nest(sku string, cells []cell, nodes []node, use []int) []cell {
 	for _, l := range slices.Backward(use) {
 		var order []string

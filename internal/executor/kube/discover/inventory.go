@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Inventory is the hosts as Ansible reads them, in the groups of Kubespray, and in those of k3s-ansible.
+// Inventory is the hosts as Ansible reads them, in the groups of Kubespray, and in those of
+// k3s-ansible.
 func Inventory(l *HostLists) string {
 	var b strings.Builder
 	b.WriteString("# Written by comb cluster check. Groups of Kubespray, and server and agent for k3s-ansible.\nall:\n")

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// script is what a machine is asked: each line of the answer is KEY VALUE. It needs a POSIX shell and changes nothing.
+// script is what a machine is asked: each line of the answer is KEY VALUE. It needs a POSIX shell
+// and changes nothing.
 const script = `export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin:/usr/local/bin"
 say() { printf '%s %s\n' "$1" "$(printf '%s' "$2" | tr '\n' ' ' | cut -c1-200)"; }
 say time "$(date +%s.%N)"
@@ -59,7 +60,8 @@ const (
 	maxAnswer = 256 << 10
 )
 
-// Ask asks all machines by the ssh of this one, with what its user's configuration says (keys, ports, known hosts), or another one that is a file.
+// Ask asks all machines by the ssh of this one, with what its user's configuration says (keys,
+// ports, known hosts), or another one that is a file.
 func AskHosts(ctx context.Context, l *HostLists, config string) []HostAnswer {
 	out := make([]HostAnswer, len(l.Hosts))
 	var group sync.WaitGroup
@@ -75,7 +77,8 @@ func AskHosts(ctx context.Context, l *HostLists, config string) []HostAnswer {
 	return out
 }
 
-// limited keeps the first bytes of what is written, and when they came. The buffer is no embedded one: it could be filled past Write (ReadFrom).
+// limited keeps the first bytes of what is written, and when they came. The buffer is no embedded
+// one: it could be filled past Write (ReadFrom).
 type limited struct {
 	b     bytes.Buffer
 	first time.Time
@@ -134,7 +137,8 @@ func parse(h Host, text string, began, first time.Time) HostAnswer {
 		a.Err = errors.New("its answer is not whole")
 		return a
 	}
-	// The clock is the first thing that is said: it was read between the beginning and the first bytes.
+	// The clock is the first thing that is said: it was read between the beginning and the first
+	// bytes.
 	if at, err := strconv.ParseFloat(a.One("time"), 64); err == nil && at > 0 && at < 1e11 {
 		a.Half = first.Sub(began) / 2
 		a.Ahead = time.UnixMicro(int64(at * 1e6)).Sub(began.Add(a.Half))

@@ -18,8 +18,9 @@ type limits struct {
 
 var usual = limits{unknown: 256, all: 2048, pod: 8, header: headerTime}
 
-// callers is a listener that knows for which connections a pod has shown its token. A pod has few. Of those that have shown none the oldest
-// goes for a new one: it had the time to, so one that only connects keeps none out for long, not even behind its own address.
+// callers is a listener that knows for which connections a pod has shown its token. A pod has few.
+// Of those that have shown none the oldest goes for a new one: it had the time to, so one that only
+// connects keeps none out for long, not even behind its own address.
 type callers struct {
 	net.Listener
 	limits
@@ -90,7 +91,8 @@ func (s *callers) enter(c *caller) (out *caller) {
 	return out
 }
 
-// shows notes that a pod has shown its token, and reports whether it may have this connection, too. One counts for the pod that was first.
+// shows notes that a pod has shown its token, and reports whether it may have this connection, too.
+// One counts for the pod that was first.
 func (c *caller) shows(pod string) bool {
 	s := c.of
 	s.mu.Lock()
@@ -129,7 +131,8 @@ func (c *caller) leave() {
 	c.place, c.pod = nil, ""
 }
 
-// warn says once that something is at its bound, until it is well below again; one such line a second at most.
+// warn says once that something is at its bound, until it is well below again; one such line a
+// second at most.
 func (s *callers) warn(t tally, key, words string, of ...any) {
 	now := time.Now()
 	if t.told[key] || now.Sub(s.said) < time.Second {

@@ -90,7 +90,8 @@ func ends(t *testing.T, what string, c net.Conn) {
 	}
 }
 
-// A pod has 8 connections, and again what it gives back; another behind the same address is answered meanwhile.
+// A pod has 8 connections, and again what it gives back; another behind the same address is
+// answered meanwhile.
 func TestAPodHasFewConnections(t *testing.T) {
 	s := call(t, usual)
 	var has []net.Conn
@@ -153,7 +154,8 @@ func TestAConnectionWithoutATokenEnds(t *testing.T) {
 	}
 }
 
-// Connections without a token are bounded for each address and for all: the oldest goes, and one that shows its token is answered.
+// Connections without a token are bounded for each address and for all: the oldest goes, and one
+// that shows its token is answered.
 func TestConnectionsWithoutATokenAreBounded(t *testing.T) {
 	n := usual
 	n.unknown, n.all, n.header = 4, 10, time.Minute

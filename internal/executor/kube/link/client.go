@@ -95,13 +95,15 @@ func (c *Client) Code(ctx context.Context) (io.ReadCloser, error) {
 // maxGang is how long the answer about other tasks may be, in bytes.
 const maxGang = 4 << 20
 
-// Gang asks for the addresses of the tasks of this task's gang, by the names under which they are told of each other.
+// Gang asks for the addresses of the tasks of this task's gang, by the names under which they are
+// told of each other.
 func (c *Client) Gang(ctx context.Context) (known map[string]string, err error) {
 	err = c.get(ctx, "/v1/gang", &known)
 	return known, err
 }
 
-// Members asks which tasks of this task's job run; changed is false where that is the version that it has.
+// Members asks which tasks of this task's job run; changed is false where that is the version that
+// it has.
 func (c *Client) Members(ctx context.Context, has int64) (m executor.Membership, changed bool, err error) {
 	err = c.get(ctx, fmt.Sprint("/v1/members?has=", has), &m)
 	if errors.Is(err, io.EOF) {

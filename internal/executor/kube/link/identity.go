@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// Identity is the certificate that the server shows to pods. It is made once and kept in a file: pods know it by its pin.
+// Identity is the certificate that the server shows to pods. It is made once and kept in a file:
+// pods know it by its pin.
 func Identity(file string) (tls.Certificate, string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

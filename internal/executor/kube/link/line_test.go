@@ -117,7 +117,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// A pod that asks too often is told so, before anything is done for it; others are answered meanwhile, and it is again later.
+// A pod that asks too often is told so, before anything is done for it; others are answered
+// meanwhile, and it is again later.
 func TestAPodThatAsksTooOften(t *testing.T) {
 	heard := map[string]int{}
 	url, pin := serve(t, func(pod string, _ []byte) error {

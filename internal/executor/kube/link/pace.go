@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// A pod may ask so often, of all that can be asked: a task that waits for its turn asks most, some 20 times a second.
+// A pod may ask so often, of all that can be asked: a task that waits for its turn asks most, some
+// 20 times a second.
 const (
 	askEvery  = 25 * time.Millisecond // on average
 	askAtOnce = 40
 )
 
-// pace holds each pod to so many requests. One that asks more often is told so before anything is looked up for it, so that it takes nothing
-// from the others but the time of its own connections.
+// pace holds each pod to so many requests. One that asks more often is told so before anything is
+// looked up for it, so that it takes nothing from the others but the time of its own connections.
 type pace struct {
 	now func() time.Time
 

@@ -1,5 +1,6 @@
-// Package line is what a task's pod and the server say to each other: the pod asks for its job's code, and tells the task's
-// progress. It must not know pods or jobs; what is asked for is the caller's.
+// Package line is what a task's pod and the server say to each other: the pod asks for its job's
+// code, and tells the task's progress. It must not know pods or jobs; what is asked for is the
+// caller's.
 package link
 
 import (
@@ -40,19 +41,21 @@ type (
 // ErrNone says that there is no such task, or nothing of what it asked for.
 var ErrNone = errors.New("there is nothing for this task")
 
-// ErrSoon says that a task asks too soon or too often. The server is there, and has not looked at what was asked.
+// ErrSoon says that a task asks too soon or too often. The server is there, and has not looked at
+// what was asked.
 var ErrSoon = errors.New("it is too soon: ask again in a second")
 
 // Handler answers pods. Each speaks for itself alone.
 type Handler struct {
 	// Token is what a pod of a name shows.
 	Token func(pod string) string
-	// Runs reports whether there is such a task still: the token of one that has ended keeps no connection. Nil says that there is.
+	// Runs reports whether there is such a task still: the token of one that has ended keeps no
+	// connection. Nil says that there is.
 	Runs func(pod string) bool
 	// Code opens the code of a pod's job, and says its size in bytes.
 	Code func(pod string) (io.ReadCloser, int64, error)
-	// Gang returns the addresses of the tasks of a pod's gang, by the names under which they are told of each other; ErrSoon
-	// says that one has none yet.
+	// Gang returns the addresses of the tasks of a pod's gang, by the names under which they are
+	// told of each other; ErrSoon says that one has none yet.
 	Gang func(pod string) (map[string]string, error)
 	// Members tells which tasks of a pod's job run; ErrSoon says that it is not known yet.
 	Members func(pod string) (executor.Membership, error)
@@ -77,7 +80,8 @@ type TurnSays struct {
 	Is       string          `json:"is"`
 	Rotation *model.Rotation `json:"rotation,omitempty"` // where it is another than the task has; without turns it runs all the time
 	Enter    bool            `json:"enter,omitempty"`    // it may run: those of the other turns are suspended
-	// Guard is how long those of the other turns may take to be that, for a task that hears nothing any more.
+	// Guard is how long those of the other turns may take to be that, for a task that hears nothing
+	// any more.
 	Guard model.Duration `json:"guard,omitempty"`
 }
 
@@ -129,8 +133,9 @@ func (h *Handler) serve(ctx context.Context, l *callers, log *slog.Logger) error
 // podHandler answers a pod.
 type podHandler = func(w http.ResponseWriter, r *http.Request, pod string)
 
-// known lets in pods that show their token, on few connections each and as often as each may ask. It stands before all that is answered: a
-// connection on which no token is shown ends with its first request.
+// known lets in pods that show their token, on few connections each and as often as each may ask.
+// It stands before all that is answered: a connection on which no token is shown ends with its
+// first request.
 func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(callerKey{}).(*caller)

@@ -1,5 +1,5 @@
-// Package attend is process 1 of a task's pod: it fetches the code of the job, runs the task, hands on what it is told, tells
-// its progress, and ends as the task does. It must not know Kubernetes.
+// Package attend is process 1 of a task's pod: it fetches the code of the job, runs the task, hands
+// on what it is told, tells its progress, and ends as the task does. It must not know Kubernetes.
 package podinit
 
 import (
@@ -36,7 +36,8 @@ type Order struct {
 	URL string `json:"url"` // of the server
 	Pin string `json:"pin"` // of its certificate
 	Pod string `json:"pod"` // for which it speaks
-	// Code is the digest of the job's code, "" for none; it is unpacked in Dir, and has so many bytes at most.
+	// Code is the digest of the job's code, "" for none; it is unpacked in Dir, and has so many
+	// bytes at most.
 	Code  string `json:"code,omitempty"`
 	Dir   string `json:"dir"`
 	Limit int64  `json:"limit"`
@@ -45,7 +46,8 @@ type Order struct {
 	Progress string `json:"progress"` // the file in which the task tells its progress
 	// Meets says that the addresses of its gang are asked for, and put in the place of their names.
 	Meets bool `json:"meets,omitempty"`
-	// Members is the file that says which tasks of the job run, "" where that does not change; Signal is that behind each change, "" for none.
+	// Members is the file that says which tasks of the job run, "" where that does not change;
+	// Signal is that behind each change, "" for none.
 	Members string `json:"members,omitempty"`
 	Signal  string `json:"signal,omitempty"`
 	Turns   *Turns `json:"turns,omitempty"` // nil: it is never suspended
@@ -60,7 +62,8 @@ func (o *Order) Text() string {
 	return string(text)
 }
 
-// Lay puts this program into a folder, where the task's container finds it: `comb lay FOLDER`, the first container of a pod.
+// Lay puts this program into a folder, where the task's container finds it: `comb lay FOLDER`, the
+// first container of a pod.
 func Lay(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "lay takes a folder; Kubernetes starts it")

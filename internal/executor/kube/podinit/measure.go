@@ -14,7 +14,8 @@ import (
 // measureEvery is how often is told what the task takes.
 const measureEvery = 10 * time.Second
 
-// measure tells what the task takes until ctx is done. A sample that the server did not take is not told again.
+// measure tells what the task takes until ctx is done. A sample that the server did not take is not
+// told again.
 func measure(ctx context.Context, server *link.Client) {
 	m := process.NewMeter(ctx, measureEvery)
 	defer m.Watch(model.AttemptID{}, 0, process.Of(os.Getpid()), "")()

@@ -11,11 +11,13 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/link"
 )
 
-// nameless is how long a task waits for a server that does not answer: then it goes by the names that the cluster's DNS knows.
+// nameless is how long a task waits for a server that does not answer: then it goes by the names
+// that the cluster's DNS knows.
 const nameless = 30 * time.Second
 
-// meet waits until each task of the gang has an address, and puts these into the environment, so that no task depends on
-// the cluster's DNS, which learns new names late. It reports false where the task is to end instead.
+// meet waits until each task of the gang has an address, and puts these into the environment, so
+// that no task depends on the cluster's DNS, which learns new names late. It reports false where
+// the task is to end instead.
 func meet(ctx context.Context, server *link.Client, stops <-chan os.Signal) bool {
 	silent := time.Now()
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, time.Second) {

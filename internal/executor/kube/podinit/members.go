@@ -18,7 +18,8 @@ import (
 // membersEvery is how often a task asks which others of its job run.
 const membersEvery = time.Second
 
-// members keeps the file that says which tasks of the job run. While the server is away it stays as it was.
+// members keeps the file that says which tasks of the job run. While the server is away it stays as
+// it was.
 type members struct {
 	server *link.Client
 	file   string
@@ -26,7 +27,8 @@ type members struct {
 	has    executor.Membership
 }
 
-// begin makes the file, as the server says it or else without any member, and keeps it from then on.
+// begin makes the file, as the server says it or else without any member, and keeps it from then
+// on.
 func (m *members) begin(ctx context.Context) error {
 	if !m.look(ctx) {
 		if err := m.write(executor.Membership{Members: []executor.Member{}}); err != nil {
@@ -50,7 +52,8 @@ func (m *members) keep(ctx context.Context) {
 	}
 }
 
-// look asks once, and reports whether there are other members. A server that was restarted counts its versions anew.
+// look asks once, and reports whether there are other members. A server that was restarted counts
+// its versions anew.
 func (m *members) look(ctx context.Context) bool {
 	now, changed, err := m.server.Members(ctx, m.has.Version)
 	if err != nil || !changed {

@@ -13,13 +13,14 @@ import (
 
 const (
 	askPause = 20 * time.Millisecond // between looks whether those that were asked have ended
-	// lastWords is how long what the script's shell started has to end behind a program that was asked.
+	// lastWords is how long what the script's shell started has to end behind a program that was
+	// asked.
 	lastWords = 200 * time.Millisecond
 )
 
-// stopping asks a task to end, as on one machine: SIGTERM goes to the topmost processes with a handler for it, which can save
-// their work; the script's shell is held meanwhile, so that neither it nor their helpers end before. Where no process has a handler all
-// are told.
+// stopping asks a task to end, as on one machine: SIGTERM goes to the topmost processes with a
+// handler for it, which can save their work; the script's shell is held meanwhile, so that neither
+// it nor their helpers end before. Where no process has a handler all are told.
 type stopping struct {
 	main  process.ID // the script's shell
 	begun bool
@@ -92,7 +93,8 @@ func (s *stopping) tick() <-chan time.Time {
 	return time.After(askPause)
 }
 
-// follow tells the rest of the task to end once all that were asked have: nothing is left to be saved then.
+// follow tells the rest of the task to end once all that were asked have: nothing is left to be
+// saved then.
 func (s *stopping) follow() {
 	if len(s.progs) == 0 || slices.ContainsFunc(s.progs, process.ID.Alive) {
 		return
@@ -107,8 +109,8 @@ func (s *stopping) follow() {
 	s.tellAll()
 }
 
-// means is how the task ended: by what the program said that was asked, where the shell was stopped behind it. A 0 there says
-// nothing of what was to come.
+// means is how the task ended: by what the program said that was asked, where the shell was stopped
+// behind it. A 0 there says nothing of what was to come.
 func (s *stopping) means(status unix.WaitStatus) unix.WaitStatus {
 	if s.said != nil && status.Signaled() && *s.said != 0 {
 		return *s.said

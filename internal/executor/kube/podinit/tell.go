@@ -21,8 +21,8 @@ const (
 	maxTell  = 32 << 10 // bytes at a time
 )
 
-// teller tells what the task writes into its file of progress. The server is told the same lines again until it has taken them; what the
-// task wrote meanwhile comes then, in bounded pieces.
+// teller tells what the task writes into its file of progress. The server is told the same lines
+// again until it has taken them; what the task wrote meanwhile comes then, in bounded pieces.
 type teller struct {
 	server *link.Client
 	file   string
@@ -89,7 +89,8 @@ func (t *teller) tell(ctx context.Context) (more bool, err error) {
 	return left, nil
 }
 
-// next reads whole lines, how much of the file they are, and whether more is left. A line that is too long is passed over.
+// next reads whole lines, how much of the file they are, and whether more is left. A line that is
+// too long is passed over.
 func (t *teller) next() (lines []byte, size int64, left bool, err error) {
 	f, err := os.OpenFile(t.file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {

@@ -16,7 +16,8 @@ import (
 type Turns struct {
 	Attempt  model.AttemptID `json:"attempt"`
 	Rotation model.Rotation  `json:"rotation"` // without turns it runs all the time
-	// Signal asks its programs to make themselves small before they are suspended, which they acknowledge by File within Timeout. "" asks nothing.
+	// Signal asks its programs to make themselves small before they are suspended, which they
+	// acknowledge by File within Timeout. "" asks nothing.
 	Signal  string         `json:"signal,omitempty"`
 	Timeout model.Duration `json:"timeout,omitempty"`
 	File    string         `json:"file,omitempty"`
@@ -29,7 +30,8 @@ type Turns struct {
 //	   ^  \-------(it is not asked)----------------------^                       |
 //	   +---its turn, and the server says that those of the other turns are still-+
 //
-// Asked too long, or not still in time, the task is stopped. A stop leads from everywhere to running.
+// Asked too long, or not still in time, the task is stopped. A stop leads from everywhere to
+// running.
 type phase uint8
 
 const (
@@ -42,16 +44,19 @@ const (
 const (
 	freezePause = 20 * time.Millisecond
 	clockPause  = time.Second // so that a jump of the clock is noticed
-	// stillWithin is how long processes are tried to be held still: some may be woken again and again, and would keep others out for ever.
+	// stillWithin is how long processes are tried to be held still: some may be woken again and
+	// again, and would keep others out for ever.
 	stillWithin = time.Minute
-	// firstGuard is how long those of the turn before may take to be still, as long as the server has not said so.
+	// firstGuard is how long those of the turn before may take to be still, as long as the server
+	// has not said so.
 	firstGuard = time.Second
 	// away is for how long the server is silent when it is away.
 	away = 3 * time.Second
 )
 
-// turner suspends a task while others have its devices. It goes by the clock; that those of the turn before are still is what it asks the
-// server, and while that is away it gives them as long as they may take.
+// turner suspends a task while others have its devices. It goes by the clock; that those of the
+// turn before are still is what it asks the server, and while that is away it gives them as long as
+// they may take.
 type turner struct {
 	o     Turns
 	line  *turnLine
@@ -114,7 +119,8 @@ func (t *turner) state() link.TurnAsk {
 	return link.TurnAsk{Holds: t.had && t.phase != frozen, Wants: !t.wants.IsZero()}
 }
 
-// allowed reports whether a task that has its turn may run, and asks. Others may have its devices still.
+// allowed reports whether a task that has its turn may run, and asks. Others may have its devices
+// still.
 func (t *turner) allowed() bool {
 	if t.always() {
 		t.wants = time.Time{}
@@ -138,7 +144,8 @@ func (t *turner) take(says link.TurnSays) {
 	}
 }
 
-// step brings the task nearer to what the rotation says, and returns when to look again. why is what it did not do in time: it is to be stopped.
+// step brings the task nearer to what the rotation says, and returns when to look again. why is
+// what it did not do in time: it is to be stopped.
 func (t *turner) step() (pause time.Duration, why string) {
 	if t.over {
 		return clockPause, ""
@@ -203,8 +210,8 @@ func (t *turner) acknowledged() bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// freeze holds the whole task. One that has its next turn when that is done was so late that it loses this one: else it would keep the
-// others out for ever.
+// freeze holds the whole task. One that has its next turn when that is done was so late that it
+// loses this one: else it would keep the others out for ever.
 func (t *turner) freeze(mine bool, until model.Time) (time.Duration, string) {
 	for range 20 {
 		if t.still() {
@@ -221,7 +228,8 @@ func (t *turner) freeze(mine bool, until model.Time) (time.Duration, string) {
 	return freezePause, ""
 }
 
-// still stops what moves, and reports whether nothing did: a stopped process cannot fork, so that looks come to an end.
+// still stops what moves, and reports whether nothing did: a stopped process cannot fork, so that
+// looks come to an end.
 func (t *turner) still() bool {
 	all, err := process.All()
 	if err != nil {
@@ -250,8 +258,9 @@ func (t *turner) still() bool {
 	return quiet
 }
 
-// wake lets the task go on, however far its suspension is. Allowed says that its turn has come, which it is told by its file being taken away: a
-// stop takes none away, since the devices are another's.
+// wake lets the task go on, however far its suspension is. Allowed says that its turn has come,
+// which it is told by its file being taken away: a stop takes none away, since the devices are
+// another's.
 func (t *turner) wake(allowed bool) {
 	if allowed {
 		_ = os.Remove(t.o.File)

@@ -17,7 +17,8 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// held is a turner over a program below this process, which writes a byte into a file again and again.
+// held is a turner over a program below this process, which writes a byte into a file again and
+// again.
 type held struct {
 	*turner
 	t       *testing.T
@@ -107,7 +108,8 @@ func turns(first, second model.AttemptID) model.Rotation {
 
 const ticking = "while :; do printf x >> $TICKS; sleep 0.02; done"
 
-// A task is held when its turn is over, and goes on when it has the next one and the server lets it in, or is away; also when it is alone.
+// A task is held when its turn is over, and goes on when it has the next one and the server lets it
+// in, or is away; also when it is alone.
 func TestATaskTakesTurns(t *testing.T) {
 	h := newHeld(t, Turns{Rotation: turns(mine, other)}, ticking)
 	if h.step(); h.phase != running || !h.state().Holds {

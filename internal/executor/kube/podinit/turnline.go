@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// turnEvery is how often the server is told how far a task is that takes turns, and turnSeldom one that may.
+	// turnEvery is how often the server is told how far a task is that takes turns, and turnSeldom
+	// one that may.
 	turnEvery  = time.Second
 	turnSeldom = 2 * time.Second
 	// turnSoon is how often it is asked by one that waits for others.
 	turnSoon = 50 * time.Millisecond
 )
 
-// turnLine tells the server how far a task is, and hears which turns there are. It asks one question at a time.
+// turnLine tells the server how far a task is, and hears which turns there are. It asks one
+// question at a time.
 type turnLine struct {
 	server *link.Client
 	says   chan link.TurnSays
@@ -59,15 +61,16 @@ func (l *turnLine) give(why string) {
 	l.tell(now)
 }
 
-// entered reports whether the server said, to a question asked since some moment, that the task may run.
+// entered reports whether the server said, to a question asked since some moment, that the task may
+// run.
 func (l *turnLine) entered(since time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.enter.After(since)
 }
 
-// silent reports whether the server is away, and those of the turn that ended at some moment must be still by now, going by the clock. So
-// much of a turn is waited for that at most.
+// silent reports whether the server is away, and those of the turn that ended at some moment must
+// be still by now, going by the clock. So much of a turn is waited for that at most.
 func (l *turnLine) silent(since time.Time, most time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +98,8 @@ func (l *turnLine) run(ctx context.Context) {
 	}
 }
 
-// refused waits where this pod asks too often. The server that says so is not away: nothing is done without it.
+// refused waits where this pod asks too often. The server that says so is not away: nothing is done
+// without it.
 func (l *turnLine) refused(ctx context.Context, asked time.Time) {
 	l.mu.Lock()
 	l.heard = asked

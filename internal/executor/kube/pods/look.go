@@ -29,8 +29,8 @@ type State struct {
 	Exit  sched.Exit
 	// Refused is why a pod that has ended never ran; "" is that it did, or was asked to end.
 	Refused string
-	// Why says what a pod that waits is waiting for, where that is not what pods always do; Job is that its job is to blame.
-	// Fetch is that its image does not come.
+	// Why says what a pod that waits is waiting for, where that is not what pods always do; Job is
+	// that its job is to blame. Fetch is that its image does not come.
 	Why        string
 	Job, Fetch bool
 }
@@ -169,11 +169,12 @@ func ownFault(message string) string {
 	return ""
 }
 
-// overuse are how kubelets say that a pod has written more than it may itself: all of it, a container of it, or a volume.
+// overuse are how kubelets say that a pod has written more than it may itself: all of it, a
+// container of it, or a volume.
 var overuse = regexp.MustCompile(`^(Pod ephemeral local storage usage exceeds the total limit of containers |Container \S+ exceeded its local ephemeral storage limit |Usage of EmptyDir volume \S+ exceeds the limit )`)
 
-// evicted says of a task that its kubelet ended why: it has written more than it may, which is its own fault however it took its end, or anything else,
-// which is its node's.
+// evicted says of a task that its kubelet ended why: it has written more than it may, which is its
+// own fault however it took its end, or anything else, which is its node's.
 func evicted(e *sched.Exit, message string) {
 	message = strings.TrimSpace(message)
 	if !overuse.MatchString(message) {

@@ -1,4 +1,5 @@
-// Package pods says what a task is as a pod, and what a pod says of its task. It asks nothing of an API server.
+// Package pods says what a task is as a pod, and what a pod says of its task. It asks nothing of an
+// API server.
 package pods
 
 import (
@@ -23,14 +24,16 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// What is on each pod. Labels and annotations are for people and selectors: nothing is decided by them.
+// What is on each pod. Labels and annotations are for people and selectors: nothing is decided by
+// them.
 const (
 	ClusterLabel = "comb.dev/cluster" // which Comb made it
 	JobLabel     = "comb.dev/job"
 	VCLabel      = "comb.dev/virtual-cluster"
 	TaskLabel    = "comb.dev/task"
 	sealNote     = "comb.dev/seal"
-	// Finalizer keeps a pod until its end is known, and its log read: also one that is deleted by force.
+	// Finalizer keeps a pod until its end is known, and its log read: also one that is deleted by
+	// force.
 	Finalizer = "comb.dev/until-its-end-is-known"
 )
 
@@ -59,7 +62,8 @@ func (m *Maker) Name(at model.AttemptID, task int32) string {
 	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N, task)
 }
 
-// DevicesName is the name of what belongs to some devices of a node, whichever tasks have them: of this cluster and these devices alone.
+// DevicesName is the name of what belongs to some devices of a node, whichever tasks have them: of
+// this cluster and these devices alone.
 func (m *Maker) DevicesName(node, driver string, devices []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{node, driver}, devices...), "\n")))
 	return "comb-" + m.short() + "-at-" + hex.EncodeToString(sum[:8])
@@ -93,9 +97,9 @@ func (m *Maker) Parse(name string) (at model.AttemptID, task int32, ok bool) {
 	return at, task, m.Name(at, task) == name
 }
 
-// seal is what only this cluster can put on a pod of that name, node and namespace. It is asked for where a pod stands there
-// that no record tells of: its maker was killed in between. It says nothing of the namespace where that is the server's own, as it did
-// when there was no other.
+// seal is what only this cluster can put on a pod of that name, node and namespace. It is asked for
+// where a pod stands there that no record tells of: its maker was killed in between. It says
+// nothing of the namespace where that is the server's own, as it did when there was no other.
 func (m *Maker) seal(name, node, space string) string {
 	mac := hmac.New(sha256.New, m.Key)
 	fmt.Fprintf(mac, "%s\n%s\n%s", m.Cluster, name, node)
@@ -137,7 +141,8 @@ type Task struct {
 	Claims   []string          // by which its GPUs are given, one by one
 	Offers   []string          // what the node's device plugins offer: its taints of these names keep no pod of Comb's away
 	Network  string            // what the device plugin of networks with RDMA calls a device, where the task may have one; "" is that it may not
-	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
+	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is
+	// that there is none.
 	Storages []model.Storage
 	Work     string
 	DiskMB   int64 // what it may write where it asks for nothing; 0 is any amount
@@ -175,7 +180,8 @@ func Beside(pod *corev1.Pod, argv []string) []string {
 // longest is the longest script that a command may be; a longer one is a file.
 const longest = 100_000
 
-// Make returns the pod of a task, and the secrets that must be there before it. A *CannotError says what of it a pod cannot have.
+// Make returns the pod of a task, and the secrets that must be there before it. A *CannotError says
+// what of it a pod cannot have.
 func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	job := t.Start.Job
 	role := &job.Roles[t.Task.Role]
@@ -356,15 +362,17 @@ func possible(t Task, role *model.Role) error {
 	return nil
 }
 
-// onNode binds a pod to a node. kube-scheduler binds it, so that taints, volumes and resources are looked at.
+// onNode binds a pod to a node. kube-scheduler binds it, so that taints, volumes and resources are
+// looked at.
 func onNode(node string) *corev1.NodeAffinity {
 	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 	}}}}
 }
 
-// tolerations keep Kubernetes from deleting pods of a node of which nothing is heard, since Comb decides what becomes of them; and let them
-// on nodes that a taint with the name of what their device plugins offer keeps free of pods that ask for nothing of it.
+// tolerations keep Kubernetes from deleting pods of a node of which nothing is heard, since Comb
+// decides what becomes of them; and let them on nodes that a taint with the name of what their
+// device plugins offer keeps free of pods that ask for nothing of it.
 func tolerations(resources ...string) []corev1.Toleration {
 	list := []corev1.Toleration{
 		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
@@ -384,7 +392,8 @@ func tolerations(resources ...string) []corev1.Toleration {
 // Resources are what device plugins call whole GPUs.
 var Resources = []string{"nvidia.com/gpu", "amd.com/gpu", "google.com/tpu"}
 
-// taintsOf are the taints that keep nodes with such devices free of pods without: of their name, and of their maker's for whole GPUs.
+// taintsOf are the taints that keep nodes with such devices free of pods without: of their name,
+// and of their maker's for whole GPUs.
 func taintsOf(resource string) (keys []string) {
 	if resource != "" {
 		keys = append(keys, resource)
@@ -398,14 +407,16 @@ func taintsOf(resource string) (keys []string) {
 	return keys
 }
 
-// Tolerates reports whether pods go on a node with a taint; resources are what its device plugins call what they give.
+// Tolerates reports whether pods go on a node with a taint; resources are what its device plugins
+// call what they give.
 func Tolerates(t *corev1.Taint, resources ...string) bool {
 	return slices.ContainsFunc(tolerations(resources...), func(o corev1.Toleration) bool {
 		return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect)
 	})
 }
 
-// limits are what a task may take, and what is set aside for it: the same, but for the disk of one that asks for none.
+// limits are what a task may take, and what is set aside for it: the same, but for the disk of one
+// that asks for none.
 func limits(role *model.Role, t Task) corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
 	if n := role.Launch.MilliCPU; n > 0 {
@@ -433,7 +444,8 @@ func limits(role *model.Role, t Task) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: list, Requests: asked}
 }
 
-// beside reports whether a task starts on the leaves of others. What is set aside for these is set aside for it, too.
+// beside reports whether a task starts on the leaves of others. What is set aside for these is set
+// aside for it, too.
 func (t *Task) beside() bool {
 	r := t.Start.Rotation
 	return r != nil && (len(r.Turns) > 1 || len(r.Turns) == 1 && len(r.Turns[0]) > 1)
@@ -509,7 +521,8 @@ func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 	return env
 }
 
-// deviceVariables say to container runtimes which devices a container gets: Comb and device plugins say it, and no job.
+// deviceVariables say to container runtimes which devices a container gets: Comb and device plugins
+// say it, and no job.
 var deviceVariables = map[string]bool{"NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "HABANA_VISIBLE_DEVICES": true, "ASCEND_VISIBLE_DEVICES": true, "MTHREADS_VISIBLE_DEVICES": true, "NVIDIA_IMEX_CHANNELS": true}
 
 // own are the platform's variables.
@@ -541,7 +554,8 @@ func (m *Maker) own(t Task) []model.EnvVar {
 	return env
 }
 
-// host is the name at which a task of the same gang is reached; a task reaches itself without any name.
+// host is the name at which a task of the same gang is reached; a task reaches itself without any
+// name.
 func (m *Maker) host(t Task, task int32) string {
 	if task == t.Task.Task && len(t.Start.Tasks) == 1 {
 		return "127.0.0.1"

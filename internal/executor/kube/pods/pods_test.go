@@ -245,7 +245,8 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	}
 }
 
-// A task that asks for InfiniBand gets a device where it may have one, and its program's helper none.
+// A task that asks for InfiniBand gets a device where it may have one, and its program's helper
+// none.
 func TestInfiniBand(t *testing.T) {
 	asks := sample()
 	asks.Start.Job.Roles[asks.Task.Role].Launch.InfiniBand = true
@@ -266,7 +267,8 @@ func TestInfiniBand(t *testing.T) {
 	}
 }
 
-// A task may write so much to its node at most, also where it asks for nothing: then nothing is set aside for it. Comb's own program is not counted.
+// A task may write so much to its node at most, also where it asks for nothing: then nothing is set
+// aside for it. Comb's own program is not counted.
 func TestDisk(t *testing.T) {
 	for _, tt := range []struct {
 		asked, most, limit, set int64
@@ -297,7 +299,8 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// A task that its kubelet evicts has written too much, however it took that, or its node is to blame.
+// A task that its kubelet evicts has written too much, however it took that, or its node is to
+// blame.
 func TestEvicted(t *testing.T) {
 	for message, own := range map[string]bool{
 		"Pod ephemeral local storage usage exceeds the total limit of containers 50Mi. ": true,
@@ -547,7 +550,8 @@ func TestWhatAPodSays(t *testing.T) {
 	}
 }
 
-// GPUs that are claimed are neither counted nor named by a variable, and the container that copies Comb's program there has none.
+// GPUs that are claimed are neither counted nor named by a variable, and the container that copies
+// Comb's program there has none.
 func TestClaimedGPUs(t *testing.T) {
 	task := sample()
 	task.Task.SKU.EnvVar, task.Resource, task.Claims = "CUDA_VISIBLE_DEVICES", "nvidia.com/gpu", []string{"pod-0", "pod-1"}
@@ -570,8 +574,8 @@ func TestClaimedGPUs(t *testing.T) {
 	}
 }
 
-// What is set aside for those that have the leaves is set aside for a task that starts beside them, too: it asks for no CPU and no memory of
-// its own, and its limits are as ever.
+// What is set aside for those that have the leaves is set aside for a task that starts beside them,
+// too: it asks for no CPU and no memory of its own, and its limits are as ever.
 func TestBesideOthers(t *testing.T) {
 	task := sample()
 	other := model.AttemptID{Job: task.Attempt.Job + 1, N: 1}

@@ -5,8 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Room is what is to be set aside for a pod's task that started on the leaves of others, once these are gone; nil where its own is set aside already.
-// It is its limits but for a MiB: with all of them the pod would be of another class, and Kubernetes lets none change that.
+// Room is what is to be set aside for a pod's task that started on the leaves of others, once these
+// are gone; nil where its own is set aside already. It is its limits but for a MiB: with all of
+// them the pod would be of another class, and Kubernetes lets none change that.
 func Room(pod *corev1.Pod) corev1.ResourceList {
 	own := Own(pod)
 	if own == nil {
@@ -31,7 +32,8 @@ func Room(pod *corev1.Pod) corev1.ResourceList {
 	return list
 }
 
-// Own is the task's container of a pod; nil is that there is none. Others may stand before it: a mesh puts its own where it likes.
+// Own is the task's container of a pod; nil is that there is none. Others may stand before it: a
+// mesh puts its own where it likes.
 func Own(pod *corev1.Pod) *corev1.Container {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == Container {

@@ -37,8 +37,9 @@ RUN cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>
 CMD ["/bin/sh"]
 `
 
-// An image is built of a folder without what its .dockerignore leaves out: its steps are shown, the second time as cached, and a job runs
-// in it. A step that fails, and a build that is interrupted, leave no image and no container.
+// An image is built of a folder without what its .dockerignore leaves out: its steps are shown, the
+// second time as cached, and a job runs in it. A step that fails, and a build that is interrupted,
+// leave no image and no container.
 func TestImageBuild(t *testing.T) {
 	w := newWorld(t, plain)
 	dir := folder(t, map[string]string{"docker/Dockerfile": dockerfile, "main.py": "print(1)\n", "data/large": "x", ".dockerignore": "data\ndocker\n", "bad": "FROM " + image + "\nRUN echo before; exit 7\n",

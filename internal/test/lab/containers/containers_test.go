@@ -141,8 +141,8 @@ func (w *world) cli(args ...string) (stdout, stderr string, code int) {
 	return stdout, stderr, code
 }
 
-// noContainers fails while the engine knows a container: one is removed right behind its end, or by a look each 20 s where the
-// engine was away then.
+// noContainers fails while the engine knows a container: one is removed right behind its end, or by
+// a look each 20 s where the engine was away then.
 func (w *world) noContainers() {
 	w.Helper()
 	var left []string
@@ -262,8 +262,9 @@ taskRoles:
 	w.noContainers()
 }
 
-// TestFailureIsToldOfAGangTakenUp: a task fails while neither server nor supervisors live, and the other one would wait for it
-// for ever. The next server tells the failure, though the other's container goes on.
+// TestFailureIsToldOfAGangTakenUp: a task fails while neither server nor supervisors live, and the
+// other one would wait for it for ever. The next server tells the failure, though the other's
+// container goes on.
 func TestFailureIsToldOfAGangTakenUp(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	ref := w.submit(fmt.Sprintf(gang, "waits") + `
@@ -288,8 +289,9 @@ func TestFailureIsToldOfAGangTakenUp(t *testing.T) {
 	w.noContainers()
 }
 
-// TestClaimsAreLost: what says which supervisor cares for a task is damaged, or gone, while neither server nor supervisors live.
-// The containers go on, and their leaves are free when they have ended.
+// TestClaimsAreLost: what says which supervisor cares for a task is damaged, or gone, while neither
+// server nor supervisors live. The containers go on, and their leaves are free when they have
+// ended.
 func TestClaimsAreLost(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	ref := w.submit(waiting("claims"))

@@ -9,7 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// A container that fills its disk, wherever it writes, is ended with the number; others go on. What is no use of its disk is not counted.
+// A container that fills its disk, wherever it writes, is ended with the number; others go on. What
+// is no use of its disk is not counted.
 func TestDiskOfContainers(t *testing.T) {
 	w := newWorld(t, plain)
 	w.server.Kill()

@@ -94,8 +94,9 @@ func TestGangOutlivesEngine(t *testing.T) {
 	w.noContainers()
 }
 
-// The engine is killed while it starts a container: whatever had come of that, the job runs once at a time, ends well, and no
-// container is left. Only two: a node that refused three starts within an hour rests for five minutes.
+// The engine is killed while it starts a container: whatever had come of that, the job runs once at
+// a time, ends well, and no container is left. Only two: a node that refused three starts within an
+// hour rests for five minutes.
 func TestEngineIsKilledInAStart(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	for i, after := range []time.Duration{200, 450} {

@@ -33,8 +33,8 @@ try door ls /comb/private/door
 try mount mount -t tmpfs none /tmp
 `
 
-// A command beside a task has the task's user and no capability, also as root; it is in the task's groups, and has
-// nothing open that the task has not. The engine is not needed for it.
+// A command beside a task has the task's user and no capability, also as root; it is in the task's
+// groups, and has nothing open that the task has not. The engine is not needed for it.
 func TestExec(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	w.engine.Import("local.test/ada:1", nil, "USER ada")

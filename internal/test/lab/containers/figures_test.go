@@ -22,8 +22,8 @@ import (
 	"github.com/combsched/comb/internal/test/lab"
 )
 
-// The figures of containers (make bench-container), beside those of the bare engine in the same run. Nothing is asserted but
-// that all goes well: figures are compared.
+// The figures of containers (make bench-container), beside those of the bare engine in the same
+// run. Nothing is asserted but that all goes well: figures are compared.
 var figures = lab.Figures{Out: os.Stdout}
 
 // rounds are the starts that are measured one after the other; of gangs it is a twentieth.
@@ -35,7 +35,8 @@ const (
 	megabyte  = 1_000_000
 	byEngine  = "docker run"
 	byComb    = "comb"
-	// byNet is by the engine's client in a network like that of Comb's tasks, in which an engine runs a name server for each container.
+	// byNet is by the engine's client in a network like that of Comb's tasks, in which an engine
+	// runs a name server for each container.
 	byNet = "docker run --network"
 )
 
@@ -46,7 +47,8 @@ func (w *world) docker(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// bare runs a shell's script in a container that the engine's own client starts, which finds a folder of this machine at /out.
+// bare runs a shell's script in a container that the engine's own client starts, which finds a
+// folder of this machine at /out.
 func (w *world) bare(folder, image, script string, flags ...string) error {
 	args := append(append([]string{"run", "--rm", "--volume", folder + ":/out"}, flags...), image, "/bin/sh", "-c", script)
 	out, err := w.docker(w.Context(), args...).CombinedOutput()
@@ -90,7 +92,8 @@ func (w *world) succeeds(ref string) string {
 	return filepath.Join(w.dir, "data", "jobs", ref, "checkpoint")
 }
 
-// From the submission, or the engine's command, to the first instruction. They take turns, and the first of each is not counted.
+// From the submission, or the engine's command, to the first instruction. They take turns, and the
+// first of each is not counted.
 func BenchmarkStart(b *testing.B) {
 	w := newWorld(b, plain, "--live-restore")
 	if out, err := w.docker(b.Context(), "network", "create", "figures").CombinedOutput(); err != nil {
@@ -158,8 +161,9 @@ func many(tasks int, source string) string {
 // wide is a node with a leaf for each task of the gang.
 var wide = strings.Replace(plain, "childCellNumber: 8", fmt.Sprintf("childCellNumber: %d", gangTasks), 1)
 
-// A gang of 32: from its submission to the first instruction of its last task, beside as many commands of the engine's client
-// at once; and what its supervisors and process 1s need of the memory.
+// A gang of 32: from its submission to the first instruction of its last task, beside as many
+// commands of the engine's client at once; and what its supervisors and process 1s need of the
+// memory.
 func BenchmarkGang(b *testing.B) {
 	w := newWorld(b, wide, "--live-restore")
 	w.patience = 10 * time.Minute
@@ -264,8 +268,9 @@ func BenchmarkPull(b *testing.B) {
 	figures.Print("comb_container_pull_copies", float64(h.copies()-before), "1", labels...)
 }
 
-// A registry gives 20 MB/s, and an image of 200 MB is wanted by a job that is booked behind one which its limit ends in 30 s: from
-// then, and from when it has the cells, to its first instruction, beside the same image started by the engine's own client.
+// A registry gives 20 MB/s, and an image of 200 MB is wanted by a job that is booked behind one
+// which its limit ends in 30 s: from then, and from when it has the cells, to its first
+// instruction, beside the same image started by the engine's own client.
 func BenchmarkPrefetch(b *testing.B) {
 	const size, rate, ahead = 200, 20, "30s"
 	one := strings.NewReplacer("childCellNumber: 8", "childCellNumber: 1", "default: {", "default: {backfill: easy, ").Replace(plain)

@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// hook stands for NVIDIA's: the engine runs it in the start of each container that is given GPUs. It notes which, by
-// the bundle of the container.
+// hook stands for NVIDIA's: the engine runs it in the start of each container that is given GPUs.
+// It notes which, by the bundle of the container.
 const hook = `#!/bin/sh
 bundle=$(sed 's/.*"bundle":"\([^"]*\)".*/\1/')
 grep -o '"NVIDIA_[A-Z_]*=[^"]*"' "$bundle/config.json" | tr '\n' ' ' >> "%DIR%/given"
@@ -32,7 +32,8 @@ case " $* " in *" create "*) echo "$*" >> "%DIR%/asked";; esac
 exec runc "$@"
 `
 
-// Where the engine's default runtime gives devices by variables, an image that asks for all of them gets none.
+// Where the engine's default runtime gives devices by variables, an image that asks for all of them
+// gets none.
 func TestDefaultRuntimeGivesNothing(t *testing.T) {
 	dir := t.TempDir()
 	wrapper := filepath.Join(dir, "giver")
@@ -71,8 +72,9 @@ func driver(t *testing.T) []string {
 	return []string{"--dev", dir}
 }
 
-// Where there is NVIDIA's driver each container is given its own GPUs, by the engine, and counts them from 0. An
-// engine without NVIDIA's toolkit says what is missing, and that is no fault of the job.
+// Where there is NVIDIA's driver each container is given its own GPUs, by the engine, and counts
+// them from 0. An engine without NVIDIA's toolkit says what is missing, and that is no fault of the
+// job.
 func TestGPUsOfContainers(t *testing.T) {
 	dev := driver(t)
 	source := func(name, image string) string {

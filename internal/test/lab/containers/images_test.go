@@ -136,7 +136,8 @@ func TestImagesThatCannotRun(t *testing.T) {
 	w.noContainers()
 }
 
-// A later attempt runs the very image of the first. When that is gone, and no registry has it, the job says so.
+// A later attempt runs the very image of the first. When that is gone, and no registry has it, the
+// job says so.
 func TestImageVanishes(t *testing.T) {
 	w := newWorld(t, plain)
 	source := strings.Replace(with("vanishes", image, "touch /comb/checkpoint/runs", "while [ ! -e /comb/checkpoint/go ]; do sleep 0.1; done", "exit 9"),

@@ -59,8 +59,8 @@ func (w *world) stored() map[string]rest.Image {
 	return out
 }
 
-// Images are listed with what uses them, fetched beforehand, and removed beyond a budget: never what a container uses,
-// what was used lately, or what could not be fetched again.
+// Images are listed with what uses them, fetched beforehand, and removed beyond a budget: never
+// what a container uses, what was used lately, or what could not be fetched again.
 func TestImageStock(t *testing.T) {
 	w, h := newWorld(t, plain), newHub(t)
 	names := []string{h.ref("team/a:1"), h.ref("team/b:1"), h.ref("team/c:1")}

@@ -25,7 +25,8 @@ memory() { mkdir -p /tmp/memory && mount -t tmpfs none /tmp/memory; }
 agent() { top; again /tmp/top/release_agent || again /tmp/top/cgroup.subtree_control; }
 `
 
-// open are the tries that nothing but a container's protection keeps from working: in one without any they do.
+// open are the tries that nothing but a container's protection keeps from working: in one without
+// any they do.
 const open = `
 try release-agent agent
 try disk-node mknod /tmp/disk b 8 0
@@ -81,7 +82,8 @@ try shared-memory dd if=/dev/zero of=/dev/shm/x bs=1M count=16
 say throttled $(group cpu/cpu.stat cpu.stat | grep nr_throttled | cut -d' ' -f2)
 `
 
-// Each row of the table in docs/containers.md, as a task of root sees it, and whether it can be exceeded.
+// Each row of the table in docs/containers.md, as a task of root sees it, and whether it can be
+// exceeded.
 func TestIsolation(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	w.engine.Import("local.test/tries:1", map[string]string{"tries.sh": tries})
@@ -160,7 +162,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// A task that needs more memory than it may have is ended, with that reason, and the one beside it is not.
+// A task that needs more memory than it may have is ended, with that reason, and the one beside it
+// is not.
 func TestMemoryOfContainers(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	beside := w.submit(waiting("beside"))
@@ -182,8 +185,9 @@ func TestMemoryOfContainers(t *testing.T) {
 	w.until(beside, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
 }
 
-// What an image says about how it is run reaches its task at most, and never process 1: no check of its own runs beside it, and
-// no variable of it is there. A VOLUME elsewhere is the task's to write to.
+// What an image says about how it is run reaches its task at most, and never process 1: no check of
+// its own runs beside it, and no variable of it is there. A VOLUME elsewhere is the task's to write
+// to.
 func TestImageReachesItsTaskOnly(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	w.engine.Import("local.test/says:1", map[string]string{"lib/evil.so": "x", "data/kept": "x"}, "HEALTHCHECK --interval=1s --timeout=1s CMD touch /tmp/checked",

@@ -20,8 +20,8 @@ const serves = `
       - while [ ! -e /comb/checkpoint/done-1 ]; do sleep 0.1; done
 `
 
-// The tasks of a job reach each other by name, and nothing of other jobs: neither of a gang's nor of a
-// single task's. Its network is gone when it is over.
+// The tasks of a job reach each other by name, and nothing of other jobs: neither of a gang's nor
+// of a single task's. Its network is gone when it is over.
 func TestNetworks(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	first := w.submit(fmt.Sprintf(gang, "first") + serves)

@@ -25,8 +25,9 @@ func (w *world) ends(ref string) *rest.Job {
 	return w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
 }
 
-// An image that is not on the machine is fetched, by tag and by digest, once for all tasks that wait for it. Later
-// attempts run what the first ran, also when the tag means something else by then and the machine has forgotten it.
+// An image that is not on the machine is fetched, by tag and by digest, once for all tasks that
+// wait for it. Later attempts run what the first ran, also when the tag means something else by
+// then and the machine has forgotten it.
 func TestPull(t *testing.T) {
 	w, h := newWorld(t, plain), newHub(t)
 	first, again := h.ref("team/box:1"), strings.Replace(with("again", h.ref("team/box:1"),
@@ -117,8 +118,8 @@ func as(vc, user, password, image string) string {
 	return source + "secrets: {registry: {password: " + password + "}}\n"
 }
 
-// An image of a registry that asks for credentials runs with those of the job, which appear nowhere. What one VC's got
-// another runs only with its own, and then nothing is fetched twice.
+// An image of a registry that asks for credentials runs with those of the job, which appear
+// nowhere. What one VC's got another runs only with its own, and then nothing is fetched twice.
 func TestPullWithCredentials(t *testing.T) {
 	w, h := newWorld(t, twoVCs), newHub(t)
 	name := h.ref("team/box:1")
@@ -168,8 +169,8 @@ func TestPullWithCredentials(t *testing.T) {
 	}
 }
 
-// A registry that hangs or is away holds nothing up but the job that needs it, which is tried again and not blamed; and a job
-// that is stopped meanwhile ends at once.
+// A registry that hangs or is away holds nothing up but the job that needs it, which is tried again
+// and not blamed; and a job that is stopped meanwhile ends at once.
 func TestPullInTrouble(t *testing.T) {
 	w, h := newWorld(t, plain), newHub(t)
 	names := make([]string, 4)

@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// looks is what a task of root finds of its storages: it reads, writes, follows a link that leads out, and looks
-// where it was given nothing.
+// looks is what a task of root finds of its storages: it reads, writes, follows a link that leads
+// out, and looks where it was given nothing.
 const looks = `
 try() { what=$1; shift; if "$@" >/dev/null 2>&1; then echo $what may; else echo $what may not; fi; }
 put() { echo "$2" > $1; }
@@ -31,8 +31,8 @@ try sticky chmod 1777 $FILE
 try device mknod $FILE.device b 8 0
 `
 
-// A working directory is looked at as the task's user: one that process 1 may not enter can be used, and one that only
-// process 1 may enter cannot.
+// A working directory is looked at as the task's user: one that process 1 may not enter can be
+// used, and one that only process 1 may enter cannot.
 func TestWorkingDirectories(t *testing.T) {
 	dir := t.TempDir()
 	for name, user := range map[string]int{"own": 1000, "other": 64789} {
@@ -71,7 +71,8 @@ func TestWorkingDirectories(t *testing.T) {
 	}
 }
 
-// Jobs see the storages that they name and nothing of others, at one path; what is read-only they cannot write.
+// Jobs see the storages that they name and nothing of others, at one path; what is read-only they
+// cannot write.
 func TestStorages(t *testing.T) {
 	dir := t.TempDir()
 	for path, text := range map[string]string{"data/words": "of the storage\n", "homes/bob/secret": "bob's\n", "more/x": "", "outside": "outside\n"} {
@@ -144,7 +145,8 @@ device may not
 		out, _, _ := w.cli("job", "get", ref)
 		return strings.Contains(out, "the storage more cannot be used here: its folder cannot be opened: no such file or directory; an administrator must look at it")
 	})
-	// One whose folder is gone waits, and says what an administrator must do; no path of the machine is told.
+	// One whose folder is gone waits, and says what an administrator must do; no path of the
+	// machine is told.
 	ref = w.submit(asks("gone", "gone"))
 	w.until(ref, "it is refused", func(*rest.Job) bool {
 		out, _, _ := w.cli("job", "get", ref)

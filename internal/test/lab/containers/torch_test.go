@@ -47,8 +47,9 @@ func (w *world) printed(ref string, rank, attempt int) string {
 	return out
 }
 
-// Real PyTorch in a gang of two containers is preempted in the middle, goes on when its cells are free, and has the same losses,
-// step for step and digit for digit, and the same parameters as a run that was left alone.
+// Real PyTorch in a gang of two containers is preempted in the middle, goes on when its cells are
+// free, and has the same losses, step for step and digit for digit, and the same parameters as a
+// run that was left alone.
 func TestTorch(t *testing.T) {
 	if !testkit.Live(t, "torch") {
 		return

@@ -15,7 +15,8 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-// uploaded is what a task finds of its code: whose it is, what it may do with it, and what it may not reach.
+// uploaded is what a task finds of its code: whose it is, what it may do with it, and what it may
+// not reach.
 const uploaded = `echo in $(pwd) as $(id -u)
 ls -ln run.sh | cut -d' ' -f1
 ./run.sh
@@ -26,7 +27,8 @@ try remove rm run.sh
 try archive sh -c 'echo x >> /comb/code.tar'
 `
 
-// Code is unpacked inside of each container as its image's user, anew in each attempt, and is what the container begins in.
+// Code is unpacked inside of each container as its image's user, anew in each attempt, and is what
+// the container begins in.
 func TestUpload(t *testing.T) {
 	w := newWorld(t, plain)
 	w.engine.Import("local.test/user:1", map[string]string{"etc/passwd": "ada:x:4242:4242::/:/bin/sh\n"}, "USER ada", "WORKDIR /elsewhere")
@@ -79,7 +81,8 @@ func send(w *world, headers ...*tar.Header) (string, error) {
 	return digest, err
 }
 
-// What would lead out never comes as far as a container; what has no room in one is told, and does nothing to the machine.
+// What would lead out never comes as far as a container; what has no room in one is told, and does
+// nothing to the machine.
 func TestHostileUploads(t *testing.T) {
 	w := newWorld(t, plain)
 	for what, h := range map[string][]*tar.Header{

@@ -1,5 +1,5 @@
-// Package image makes an image on the spot: a shell of this machine and a few programs, without a registry. It must leave no
-// image of its own behind.
+// Package image makes an image on the spot: a shell of this machine and a few programs, without a
+// registry. It must leave no image of its own behind.
 package image
 
 import (
@@ -32,8 +32,8 @@ type Image struct {
 	c      *client.Client
 }
 
-// Make makes an image of that name with programs in /bin, where an engine answers (DOCKER_HOST) whose containers
-// reach each other. Programs that need libraries of this machine are not for it.
+// Make makes an image of that name with programs in /bin, where an engine answers (DOCKER_HOST)
+// whose containers reach each other. Programs that need libraries of this machine are not for it.
 func Make(ctx context.Context, name string, programs ...string) (*Image, error) {
 	host, err := docker.Host(os.Getenv("DOCKER_HOST"))
 	if err != nil {
@@ -127,7 +127,8 @@ func (i *Image) Remove(ctx context.Context) error {
 	return errors.Join(err, i.c.Close())
 }
 
-// shell are the files of a shell of this machine with all that it needs, by where they are in an image.
+// shell are the files of a shell of this machine with all that it needs, by where they are in an
+// image.
 func shell(ctx context.Context) (map[string]string, error) {
 	if path, err := exec.LookPath("busybox"); err == nil {
 		if exec.CommandContext(ctx, "ldd", path).Run() != nil { // it needs no library

@@ -1,4 +1,5 @@
-// Command kubebench measures Comb on a Kubernetes cluster of simulated nodes, and beside it what the API server itself does:
+// Command kubebench measures Comb on a Kubernetes cluster of simulated nodes, and beside it what
+// the API server itself does:
 //
 //	kubebench -bin bin -nodes 500      (KUBECONFIG says which; see make bench-kube)
 //
@@ -69,7 +70,8 @@ func run(ctx context.Context, bin string, nodes int) error {
 	return err
 }
 
-// alone measures how fast pods are made and bound without Comb: by as many requests at a time as Comb makes.
+// alone measures how fast pods are made and bound without Comb: by as many requests at a time as
+// Comb makes.
 func (b *bench) alone(ctx context.Context) error {
 	client, err := api.Open(api.Options{Namespace: "comb"})
 	if err != nil {
@@ -268,7 +270,8 @@ func (b *bench) never(ctx context.Context) error {
 	return nil
 }
 
-// running waits until jobs run. It asks for each until that one does: lists of them all would be what the server does most.
+// running waits until jobs run. It asks for each until that one does: lists of them all would be
+// what the server does most.
 func (b *bench) running(ctx context.Context, ids []model.JobID) error {
 	end := time.Now().Add(20 * time.Minute)
 	for _, id := range ids {

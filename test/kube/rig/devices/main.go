@@ -1,5 +1,5 @@
-// Command devices is a driver of devices that are none, for tests: it publishes them as a ResourceSlice of one node, and gives them
-// to containers as a variable.
+// Command devices is a driver of devices that are none, for tests: it publishes them as a
+// ResourceSlice of one node, and gives them to containers as a variable.
 package main
 
 import (
@@ -74,7 +74,8 @@ func run() error {
 	return nil
 }
 
-// plugin is what the kubelet asks. A device of CDI stands for each claim, and its container's variable has what the claim was given.
+// plugin is what the kubelet asks. A device of CDI stands for each claim, and its container's
+// variable has what the claim was given.
 type plugin struct{}
 
 func specOf(claim types.UID) string { return filepath.Join(*cdi, "comb.test-"+string(claim)+".json") }

@@ -1,10 +1,11 @@
-// Command provider is an OpenID provider for tests: the example server of zitadel/oidc, which also tells the groups of its
-// users. It is a module of its own, so that Comb does not depend on it.
+// Command provider is an OpenID provider for tests: the example server of zitadel/oidc, which also
+// tells the groups of its users. It is a module of its own, so that Comb does not depend on it.
 //
 //	provider PORT USERS GROUPS CALLBACK
 //
-// PORT is a file into which it writes the port that it listens on, USERS one as the example server reads it, GROUPS one of JSON, subject to
-// list of groups; it is read again each time, and until it is there the provider is down: each answer is 503.
+// PORT is a file into which it writes the port that it listens on, USERS one as the example server
+// reads it, GROUPS one of JSON, subject to list of groups; it is read again each time, and until it
+// is there the provider is down: each answer is 503.
 package main
 
 import (

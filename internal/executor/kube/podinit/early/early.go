@@ -1,5 +1,6 @@
-// Package early hears the signals that process 1 of a pod is sent before anything else of this program begins: until they are heard the kernel
-// keeps them from such a process, or they end it, and a slow CPU takes a second to begin. It must import nothing that takes time.
+// Package early hears the signals that process 1 of a pod is sent before anything else of this
+// program begins: until they are heard the kernel keeps them from such a process, or they end it,
+// and a slow CPU takes a second to begin. It must import nothing that takes time.
 package early
 
 import (
