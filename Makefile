@@ -23,7 +23,7 @@ export CGO_ENABLED = 0
 # The same flags for all that is compiled, so that nothing is compiled twice.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
-.PHONY: hunt build lab demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check race staticcheck bench bench-core bench-sim bench-container same solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build lab demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check measure race staticcheck bench bench-core bench-sim bench-container same solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Builds a program, and says how far it is.
 BUILD = GO='$(GO)' ./internal/test/lab/run/build
@@ -178,6 +178,9 @@ RACED_LAB = Kill|Away|GandivaLive
 race: ## runs the tests of all packages with goroutines under the race detector, in their short form (needs gcc)
 	CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(HANGS) -run '$(RACED_LAB)' ./internal/test/lab
 	CGO_ENABLED=1 COMB_TURN=$$(git rev-list --count HEAD) $(GO) test -vet=off -race -short -p 4 -timeout $(HANGS) ./internal/executor/local $(RACED) # live tests wait most of their time
+
+measure: ## prints what the structure comes to: packages, the largest types, circles of files, wide comments
+	@$(GO) test -count=1 -run '^TestMeasure$$' ./internal/test/tidy | grep -v '^ok'
 
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...

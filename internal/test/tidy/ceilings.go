@@ -42,6 +42,7 @@ var rules = []rule{
 	{"methods", maxMethods, 10, "methods", "move what belongs together to a type of its own"},
 	{"fields", maxFields, 2, "fields", "put what belongs together into a struct of its own"},
 	{"cycle", maxCycle, 2, "files that all need each other", "let one of them not use the others, or make a package of a part"},
+	{"imports", maxImports, 1, "packages of ours that it imports", "let it know less, or make a package of a part"},
 	{"code", 0, 1, "lines of code wider than 120 columns", "break them; yours are in git diff main | grep -nE '^\\+.{121}'"},
 	{"comments", 0, 1, "comments wider than 100 columns", "wrap them; yours are in git diff main | grep -nE '^\\+.{101}'"},
 	{"sleeps", 0, 1, "unexplained sleeps of tests", "wait by internal/test/testkit, or say why it sleeps"},
@@ -68,9 +69,11 @@ func (t *tree) checkCeilings() error {
 	for _, m := range t.measure() {
 		switch most, has := old[m.key()]; {
 		case has && m.n > most:
-			t.report(m.file, m.line, "%s has %d %s, more than its ceiling of %d in %s: %s", m.subject, m.n, m.rule.what, most, ceilingsFile, m.rule.mend)
+			t.report(m.file, m.line, "%s has %d %s, more than its ceiling of %d in %s: %s", m.subject, m.n,
+				m.rule.what, most, ceilingsFile, m.rule.mend)
 		case !has && m.n > m.rule.limit:
-			t.report(m.file, m.line, "%s has %d %s, more than %d: %s", m.subject, m.n, m.rule.what, m.rule.limit, m.rule.mend)
+			t.report(m.file, m.line, "%s has %d %s, more than %d: %s", m.subject, m.n, m.rule.what, m.rule.limit,
+				m.rule.mend)
 		}
 	}
 	return nil
@@ -163,6 +166,7 @@ func (t *tree) measure() []measured {
 		out = append(out, measured{ruleOf("cycle"), dir, n, in, 1})
 		out = append(out, t.types(dir, files)...)
 	}
+	out = append(out, t.fanOut()...)
 	return append(out, t.pronouns()...)
 }
 

@@ -49,7 +49,8 @@ func (t *tree) checkPackageDoc(p *pkg) {
 		}
 	}
 	if !onlyTests {
-		t.report(p.files[0].path, 1, "package %s has no package comment: say what it is for and what it must not do", p.dir)
+		t.report(p.files[0].path, 1, "package %s has no package comment: say what it is for and what it must not do",
+			p.dir)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 // pronouns are for persons. They are put together here so that this file does not contain them.
-var pronouns = strings.Join([]string{"w" + "ho", "w" + "hom", "w" + "hoever", "no" + "body", "some" + "body", "any" + "body", "every" + "body", "h" + "e", "h" + "im"}, "|")
+var pronouns = strings.Join([]string{"w" + "ho", "w" + "hom", "w" + "hoever", "no" + "body", "some" + "body",
+	"any" + "body", "every" + "body", "h" + "e", "h" + "im"}, "|")
 
 var personal = regexp.MustCompile(`(?i)\b(` + pronouns + `)\b`)
 

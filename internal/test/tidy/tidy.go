@@ -60,6 +60,7 @@ func Check(root string) ([]Violation, error) {
 		return nil, err
 	}
 	t.checkImports()
+	t.checkPackages()
 	t.checkPurity()
 	t.checkSizes()
 	t.checkDocs()
@@ -89,7 +90,8 @@ func (t *tree) at(f *file, p token.Pos, format string, args ...any) {
 }
 
 // skipped are folders without source of ours.
-var skipped = map[string]bool{".git": true, "bin": true, ".tmp": true, "node_modules": true, "test-results": true, "testdata": true}
+var skipped = map[string]bool{".git": true, "bin": true, ".tmp": true, "node_modules": true, "test-results": true,
+	"testdata": true}
 
 func load(root string) (*tree, error) {
 	t := &tree{root: root, fset: token.NewFileSet(), pkgs: map[string]*pkg{}, texts: map[string]string{}}

@@ -34,6 +34,17 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestMeasure prints what make measure is for.
+func TestMeasure(t *testing.T) {
+	lines, err := Measure(filepath.Join("..", "..", ".."))
+	if err != nil || len(lines) < 6 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	for _, l := range lines {
+		fmt.Println(l)
+	}
+}
+
 const goodHouse = `# Architecture
 
 ## The house
@@ -67,6 +78,8 @@ func TestRules(t *testing.T) {
 		{"order of the core", "internal/core/first/a.go", "// Package first comes first.\npackage first\nimport _ \"example.org/m/internal/core\"\n", "internal/core/first imports internal/core, which stands behind it"},
 		{"a command", "cmd/m/a.go", "// Command m wires.\npackage main\nimport _ \"example.org/m/internal/outer\"\n", ""},
 		{"impure import", "internal/core/a.go", "// Package core decides.\npackage core\nimport _ \"example.org/m/internal/core/odd\"\n", "internal/core is pure and imports odd, which is not"},
+		{"small", "internal/outer/doc.go", "// Package outer serves.\npackage outer\n", "package internal/outer has 2 lines and one importer"},
+		{"root", "notes.md", "left\n", "notes.md does not belong in the root of the tree"},
 		{"unlisted", "internal/new/a.go", "// Package new is new.\npackage new\n", "is not among the packages"},
 		{"third party", "internal/core/a.go", "// Package core decides.\npackage core\nimport _ \"example.com/x\"\n", "only the standard library"},
 		{"clock", "internal/core/a.go", "// Package core decides.\npackage core\nimport \"time\"\nvar now = time.Now()\n", "calls time.Now"},
@@ -149,7 +162,7 @@ func writeHouse(t *testing.T, root string) {
 	write(t, root, "ARCHITECTURE.md", goodHouse)
 	for _, p := range []string{"core", "core/first", "core/odd", "edge", "outer", "seam", "seam/part", "test/tidy"} {
 		name := p[strings.LastIndex(p, "/")+1:]
-		write(t, root, "internal/"+p+"/doc.go", "// Package "+name+" is here.\npackage "+name+"\n")
+		write(t, root, "internal/"+p+"/doc.go", "// Package "+name+" is here.\npackage "+name+"\n"+strings.Repeat("\n", smallPackage))
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 
 // unfinished words promise work that is not in the tree. They are put together
 // here so that this file does not contain them.
-var unfinished = regexp.MustCompile(`\b(` + strings.Join([]string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"}, "|") + `)\b`)
+var unfinished = regexp.MustCompile(`\b(` + strings.Join([]string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"},
+	"|") + `)\b`)
 
 // skipAllowed are the tests that may skip, as "file:function", each with a
 // reason beside it. It is empty: a test detects what the machine lacks and
