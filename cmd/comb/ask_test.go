@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -141,12 +142,12 @@ func TestQuestionsEnd(t *testing.T) {
 		{"Remove user bob, its sessions and its tokens? Its jobs stay.", at(client.URL(), "user", "delete", "bob")},
 	}
 	for _, q := range questions {
-		for keys, want := range map[string]int{"\x03": exitInterrupted, "n\n": exitFailure, "\x04": exitFailure} {
+		for keys, want := range map[string]int{"\x03": cli.ExitInterrupted, "n\n": cli.ExitFailure, "\x04": cli.ExitFailure} {
 			code, shown := atTerminal(t, ctx, q.asks, keys, q.args...)
 			if code != want {
 				t.Errorf("%q at %q ends with %d, want %d:\n%s", keys, q.asks, code, want, shown)
 			}
-			if said := strings.Contains(shown, "interrupted: nothing was done"); said != (want == exitInterrupted) {
+			if said := strings.Contains(shown, "interrupted: nothing was done"); said != (want == cli.ExitInterrupted) {
 				t.Errorf("%q at %q: it shows\n%s", keys, q.asks, shown)
 			}
 		}
@@ -161,7 +162,7 @@ func TestQuestionsEnd(t *testing.T) {
 	if _, err := client.People().User(ctx, "bob"); err != nil {
 		t.Error(err)
 	}
-	if code, shown := atTerminal(t, ctx, questions[4].asks, "y\n", questions[4].args...); code != exitOK {
+	if code, shown := atTerminal(t, ctx, questions[4].asks, "y\n", questions[4].args...); code != cli.ExitOK {
 		t.Errorf("%d:\n%s", code, shown)
 	}
 	if _, err := client.People().User(ctx, "bob"); rest.CodeOf(err) != rest.CodeNotFound {
@@ -191,8 +192,8 @@ func TestNoAnswerToAChange(t *testing.T) {
 		url, timeout string
 		code         int
 		unsure       bool
-	}{{silent.URL, "1s", exitTimeout, true}, {broken.URL, "1h", exitUnreachable, true}, {gone.URL, "1h", exitUnreachable, false},
-		{"http://nosuch.invalid:1", "1h", exitUnreachable, false}} {
+	}{{silent.URL, "1s", cli.ExitTimeout, true}, {broken.URL, "1h", cli.ExitUnreachable, true}, {gone.URL, "1h", cli.ExitUnreachable, false},
+		{"http://nosuch.invalid:1", "1h", cli.ExitUnreachable, false}} {
 		run := exec.Command("comb", "config", "apply", file, "--yes", "--timeout", c.timeout, "--server", c.url,
 			"--token-file", token)
 		out, _ := run.CombinedOutput()

@@ -5,20 +5,22 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/cli"
 )
 
 // What words of slurm and kubectl are said to mean is there, and none of them is a command itself.
 func TestForeignWords(t *testing.T) {
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{},
-		env: func(string) string { return "" }}
-	root := a.root()
-	for word := range below {
+	a := &cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Errs: &bytes.Buffer{},
+		Env: func(string) string { return "" }}
+	root := tree(a)
+	for word := range cli.Below {
 		if c, _, err := root.Find([]string{"job", word}); err == nil && c.Name() != "job" {
 			t.Errorf("job %s is a command", word)
 		}
 	}
-	all := maps.Clone(foreign)
-	for word, list := range below {
+	all := maps.Clone(cli.Foreign)
+	for word, list := range cli.Below {
 		all["job "+word] = list
 	}
 	for word, list := range all {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/cli"
 )
 
 // TestWhatToType: each command that the page for users of OpenPAI names is there, with its flags.
@@ -14,11 +16,11 @@ func TestWhatToType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{}, env: func(string) string { return "" }}
+	a := &cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Errs: &bytes.Buffer{}, Env: func(string) string { return "" }}
 	found := 0
 	for _, m := range regexp.MustCompile("`comb ([^`]*)`").FindAllStringSubmatch(string(page), -1) {
 		words := strings.Fields(m[1])
-		c, rest, err := a.root().Find(words)
+		c, rest, err := tree(a).Find(words)
 		if err != nil || !c.HasParent() || c.HasSubCommands() && len(rest) > 0 {
 			t.Errorf("comb %s: there is no such command (%v)", m[1], err)
 			continue

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/cli/contexts"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/sched"
@@ -108,10 +109,10 @@ func TestInterruptedSubmission(t *testing.T) {
 		want sched.Phase
 		code int
 	}{
-		{"slow", []string{"run", "--clean", "--gpus", "1", "--name", "slow", "--", "sleep", "300"}, false, sched.Stopped, exitInterrupted},
-		{"detached", []string{"run", "--clean", "-d", "--gpus", "1", "--name", "detached", "--", "sleep", "300"}, false, sched.Stopped, exitInterrupted},
-		{"lost", []string{"run", "--clean", "--gpus", "1", "--name", "lost", "--", "sleep", "300"}, true, sched.Stopped, exitInterrupted},
-		{"refused", []string{"run", "--clean", "--gpus", "9", "--name", "refused", "--", "sleep", "300"}, false, "", exitFailure},
+		{"slow", []string{"run", "--clean", "--gpus", "1", "--name", "slow", "--", "sleep", "300"}, false, sched.Stopped, cli.ExitInterrupted},
+		{"detached", []string{"run", "--clean", "-d", "--gpus", "1", "--name", "detached", "--", "sleep", "300"}, false, sched.Stopped, cli.ExitInterrupted},
+		{"lost", []string{"run", "--clean", "--gpus", "1", "--name", "lost", "--", "sleep", "300"}, true, sched.Stopped, cli.ExitInterrupted},
+		{"refused", []string{"run", "--clean", "--gpus", "9", "--name", "refused", "--", "sleep", "300"}, false, "", cli.ExitFailure},
 	} {
 		way := newSlowWay(t, client.URL(), c.lose)
 		run := exec.Command("comb", append([]string{"job", "--server", way.URL, "--token-file", token}, c.args...)...)
@@ -212,7 +213,7 @@ func TestInterruptedTwiceWhileItRuns(t *testing.T) {
 	_ = run.Process.Signal(syscall.SIGINT)
 	_ = run.Wait()
 	says("job 1 was asked to stop, and lives on until it ends or its grace is over; see: comb job get 1\n")
-	if code := run.ProcessState.ExitCode(); code != exitInterrupted {
+	if code := run.ProcessState.ExitCode(); code != cli.ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 	j, err := client.Job(context.Background(), "1")
@@ -257,8 +258,8 @@ func TestInterruptedScript(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _ = run.Wait(); run.ProcessState.ExitCode() != exitInterrupted {
-			t.Errorf("after %v it exits with %d, want %d", sig, run.ProcessState.ExitCode(), exitInterrupted)
+		if _ = run.Wait(); run.ProcessState.ExitCode() != cli.ExitInterrupted {
+			t.Errorf("after %v it exits with %d, want %d", sig, run.ProcessState.ExitCode(), cli.ExitInterrupted)
 		}
 		if strings.Contains(string(rest), "job9999 is accepted") {
 			t.Errorf("after %v it did all of its work", sig)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/cli/job"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/sched"
@@ -41,7 +42,7 @@ func onNode(j *rest.Job, node cell.NodeName) *rest.Job {
 func TestWaitLinesOfAFile(t *testing.T) {
 	var out bytes.Buffer
 	for _, boxed := range []bool{true, false} {
-		w := newWaitLines(cli.NewScreen(nil, nil), &out, boxed)
+		w := job.NewWaitLines(cli.NewScreen(nil, nil), &out, boxed)
 		for _, j := range []*rest.Job{
 			behind(sched.BackOff, "next try there in 29 s"), behind(sched.BackOff, "next try there in 28 s"),
 			behind(sched.VCBusy, "1 of 2 GPUs free"), behind(sched.VCBusy, "0 of 2 GPUs free"),
@@ -85,7 +86,7 @@ func TestWaitLinesOfATerminal(t *testing.T) {
 	g := &glass{width: 60}
 	go g.read(keeper, &mu)
 	onto := cli.NewScreen(side)
-	w, job := newWaitLines(onto, side, true), onto.Writer(side, true, "")
+	w, job := job.NewWaitLines(onto, side, true), onto.Writer(side, true, "")
 	see := func(want ...string) {
 		t.Helper()
 		testkit.Wait(t, "the terminal shows "+strings.Join(want, " / "), func() bool {

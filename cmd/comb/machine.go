@@ -14,6 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
@@ -39,14 +40,14 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	if d.flags.cluster == "" {
 		return nil, nil
 	}
-	src, err := d.app.readFile(d.flags.cluster, rest.MaxConfigBody)
+	src, err := d.app.ReadFile(d.flags.cluster, rest.MaxConfigBody)
 	if err != nil {
 		return nil, err
 	}
 	d.source = src
 	c, warnings, problems := config.Parse(d.flags.cluster, src, d.policies())
 	for _, w := range warnings {
-		fmt.Fprintf(d.app.errs, "warning: %s\n", clean(w.String(), false))
+		fmt.Fprintf(d.app.Errs, "warning: %s\n", cli.Clean(w.String(), false))
 	}
 	if len(problems) > 0 {
 		return nil, problems
@@ -184,7 +185,8 @@ func (d *daemon) fits(c *model.Config, file *config.Cluster, inForce bool) (err 
 		return err
 	}
 	for line := range strings.Lines(err.Error()) {
-		d.log.Warn("the configuration in force asks for what cannot be done here; the server starts all the same", "problem", strings.TrimSuffix(line, "\n"))
+		d.log.Warn("the configuration in force asks for what cannot be done here; the server starts all the same",
+			"problem", strings.TrimSuffix(line, "\n"))
 	}
 	return nil
 }
@@ -325,7 +327,8 @@ func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 			}
 		}
 		for _, l := range s.LeavesOf(node) {
-			list = append(list, kube.Leaf{LeafHealth: l, GPUs: skus[l.SKU].GPU, DRA: skus[l.SKU].DRA, Resource: skus[l.SKU].Resource})
+			list = append(list, kube.Leaf{LeafHealth: l, GPUs: skus[l.SKU].GPU, DRA: skus[l.SKU].DRA,
+				Resource: skus[l.SKU].Resource})
 		}
 	})
 	return list
@@ -333,7 +336,7 @@ func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 
 // openKube makes the executor of a Kubernetes cluster, and answers its pods.
 func (d *daemon) openKube(ctx context.Context) error {
-	way, listener, err := d.flags.kube.Line(ctx, d.kube, d.flags.data, d.flags.uploadLimit.bytes())
+	way, listener, err := d.flags.kube.Line(ctx, d.kube, d.flags.data, d.flags.uploadLimit.Bytes())
 	if err != nil {
 		return err
 	}
@@ -344,9 +347,10 @@ func (d *daemon) openKube(ctx context.Context) error {
 		}
 		return f, d.uploads.Size(string(job.User), job.Upload), nil
 	}
-	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
+	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(),
+		KeyFile: filepath.Join(d.flags.data, "pod-key"),
 		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Identity: identities(d.people),
-		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.memoryFlag), MostMB: d.flags.boxDisk.most(), Line: way, Code: code,
+		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag), MostMB: d.flags.boxDisk.Most(), Line: way, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 	d.executor = d.pods
 	if err == nil && listener != nil {
@@ -370,31 +374,32 @@ func skusOf(s *sched.State) []cell.SKU {
 // check says what is wrong with the flags alone.
 func (s *serveFlags) check(c *cobra.Command) error {
 	if (s.tlsCert == "") != (s.tlsKey == "") || s.tlsCert != "" && s.insecure {
-		return usage(c, "--tls-cert and --tls-key are given both or not at all, and not with --insecure-listen-without-tls")
+		return cli.Usage(c, "--tls-cert and --tls-key are given both or not at all, and not with --insecure-listen-without-tls")
 	}
 	if err := rest.CheckAddress(c.Context(), s.listen, s.insecure || s.tlsCert != ""); err != nil {
-		return usage(c, "%w", err)
+		return cli.Usage(c, "%w", err)
 	}
 	if _, err := server.ParseProxies(s.proxies); err != nil {
-		return usage(c, "--trusted-proxy: %w", err)
+		return cli.Usage(c, "--trusted-proxy: %w", err)
 	}
 	if s.virtualGPUs < 0 || s.virtualGPUs > 4096 {
-		return usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
+		return cli.Usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
 	}
 	if !slices.Contains([]string{"auto", "container", "process"}, s.runtime) {
-		return usage(c, "--runtime %q: want auto, container or process", s.runtime)
+		return cli.Usage(c, "--runtime %q: want auto, container or process", s.runtime)
 	}
 	if err := s.kube.Check(s.virtualGPUs > 0); err != nil {
-		return usage(c, "%w", err)
+		return cli.Usage(c, "%w", err)
 	}
 	if s.pullTimeout < time.Second || s.pullTimeout > 24*time.Hour {
-		return usage(c, "--image-pull-timeout %v: want 1s to 24h", s.pullTimeout)
+		return cli.Usage(c, "--image-pull-timeout %v: want 1s to 24h", s.pullTimeout)
 	}
-	if c.Flags().Changed("image-budget") && s.imageBudget.memoryFlag == 0 {
-		return usage(c, "--image-budget 0: no image is that small; without the flag nothing bounds what they take")
+	if c.Flags().Changed("image-budget") && s.imageBudget.MemoryFlag == 0 {
+		return cli.Usage(c, "--image-budget 0: no image is that small; without the flag nothing bounds what they take")
 	}
-	if s.uploadLimit.memoryFlag < 1 || s.uploadQuota.memoryFlag < s.uploadLimit.memoryFlag {
-		return usage(c, "--upload-limit %s, --upload-quota %s: want 1Mi or more, and no larger limit than quota", s.uploadLimit.String(), s.uploadQuota.String())
+	if s.uploadLimit.MemoryFlag < 1 || s.uploadQuota.MemoryFlag < s.uploadLimit.MemoryFlag {
+		return cli.Usage(c, "--upload-limit %s, --upload-quota %s: want 1Mi or more, and no larger limit than quota",
+			s.uploadLimit.String(), s.uploadQuota.String())
 	}
 	return nil
 }

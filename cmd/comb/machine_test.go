@@ -9,6 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/server"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/sched"
@@ -79,7 +80,7 @@ func TestAConfigurationInForceThatDoesNotFit(t *testing.T) {
 // back when its unit starts it again with the file from before.
 func TestStaleAfterAnApplyThatWasCutOff(t *testing.T) {
 	ctx := t.Context()
-	s, err := store.Open(ctx, t.TempDir(), store.Options{Now: wallTime()})
+	s, err := store.Open(ctx, t.TempDir(), store.Options{Now: cli.WallTime()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestStaleAfterAnApplyThatWasCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said strings.Builder
-	d := &daemon{app: &app{errs: &said}, flags: serveFlags{cluster: "one.yaml"}, store: s, source: []byte("one")}
+	d := &daemon{app: &cli.App{Errs: &said}, flags: serveFlags{cluster: "one.yaml"}, store: s, source: []byte("one")}
 	const warning = "warning: one.yaml is not applied: it was version 1, "
 	stale, err := d.stale(ctx, &config.Cluster{Config: one}, two)
 	if err != nil || !stale || !strings.HasPrefix(said.String(), warning) {
@@ -106,12 +107,12 @@ func TestStaleAfterAnApplyThatWasCutOff(t *testing.T) {
 // none, which is an error wherever there are accounts.
 func TestIdentitiesOfNow(t *testing.T) {
 	ctx := t.Context()
-	s, err := store.Open(ctx, t.TempDir(), store.Options{Now: wallTime()})
+	s, err := store.Open(ctx, t.TempDir(), store.Options{Now: cli.WallTime()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	directory, err := people.Open(ctx, s, wallTime)
+	directory, err := people.Open(ctx, s, cli.WallTime)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine/store"
@@ -78,9 +79,9 @@ func ofTurn(files []string) (some []string) {
 // tokenOf makes a data directory, and in a file a token of a user: token DIR USER FILE.
 func tokenOf(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
-	s, err := store.Open(ctx, ts.MkAbs(args[0]), store.Options{Now: wallTime()})
+	s, err := store.Open(ctx, ts.MkAbs(args[0]), store.Options{Now: cli.WallTime()})
 	ts.Check(err)
-	text, _, err := s.CreateToken(ctx, "test", model.Subject(args[1]), wallTime())
+	text, _, err := s.CreateToken(ctx, "test", model.Subject(args[1]), cli.WallTime())
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text+"\n"), 0o600))
 	ts.Check(s.Close())
@@ -142,13 +143,13 @@ func ranFor(ts *testscript.TestScript, _ bool, args []string) {
 
 // TestCommandPage holds docs/cli.md to the help of the commands.
 func TestCommandPage(t *testing.T) {
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{}, env: func(string) string { return "" }}
+	a := &cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Errs: &bytes.Buffer{}, Env: func(string) string { return "" }}
 	var page bytes.Buffer
 	page.WriteString(`# The command line
 
 This page is made of the help of the commands: "go test ./cmd/comb -update" writes it.
 `)
-	writeCommand(&page, a.root())
+	writeCommand(&page, tree(a))
 	path := filepath.Join("..", "..", "docs", "cli.md")
 	if *update {
 		if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {

@@ -21,6 +21,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/api/telemetry"
+	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/cli/admin"
 	"github.com/combsched/comb/internal/cli/contexts"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
@@ -64,16 +66,16 @@ type serveFlags struct {
 	trustUsers   bool
 	runtime      string
 	pullTimeout  time.Duration
-	imageBudget  budgetFlag
-	boxDisk      diskFlag
-	uploadLimit  budgetFlag
-	uploadQuota  budgetFlag
+	imageBudget  cli.BudgetFlag
+	boxDisk      cli.DiskFlag
+	uploadLimit  cli.BudgetFlag
+	uploadQuota  cli.BudgetFlag
 	log          telemetry.LogFlags
 	keep         upkeep.Flags
 	kube         api.Flags
 }
 
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(a *cli.App) *cobra.Command {
 	s := serveFlags{}
 	c := &cobra.Command{Use: "serve", Short: "Run the server on this machine",
 		Long: `Run the server: it accepts jobs, places them, and runs their tasks on this machine:
@@ -88,11 +90,12 @@ version that is. "comb config apply" replaces it, and so does --cluster with a n
 A file of --cluster that an apply has replaced stays replaced, so that a unit may name it:
 the start warns, and says how it is applied all the same.`,
 		Example: "  comb serve\n  comb serve --virtual-gpus 4 --data ./comb-data",
-		Args:    args(cobra.NoArgs)}
+		Args:    cli.Args(cobra.NoArgs)}
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "", "data directory (default: $XDG_DATA_HOME/comb, else ~/.local/share/comb)")
 	f.StringVar(&s.listen, "listen", defaultAddr, "address to listen on; port 0 takes a free one")
-	f.BoolVar(&s.insecure, "insecure-listen-without-tls", false, "allow an address that other machines reach: tokens cross the network in clear")
+	f.BoolVar(&s.insecure, "insecure-listen-without-tls", false,
+		"allow an address that other machines reach: tokens cross the network in clear")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "serve with TLS: file with the server's certificate, then those that lead to its authority, PEM; read again when it changes")
 	f.StringVar(&s.tlsKey, "tls-key", "", "file with the private key of --tls-cert, PEM; read again when it changes")
 	f.StringVar(&s.oidc, "oidc", "", "let an OpenID Connect provider say who signs in: file of settings, as in docs/people.md")
@@ -113,9 +116,9 @@ the start warns, and says how it is applied all the same.`,
 	f.StringVar(&s.runtime, "runtime", "auto", "auto: jobs with an image run in containers where an engine answers, all others as processes; container: every job needs an image and runs in a container; process: images are ignored")
 	f.DurationVar(&s.pullTimeout, "image-pull-timeout", 30*time.Minute, "how long the fetching of one image may take")
 	f.Var(&s.imageBudget, "image-budget", "what fetched images may take of the engine's disk, such as 500Gi; beyond, the least recently used are removed (default: no limit)")
-	s.boxDisk.memoryFlag = 100 << 10
+	s.boxDisk.MemoryFlag = 100 << 10
 	f.Var(&s.boxDisk, "container-disk", "what a container may write to its own disk, at most and when its task asks for nothing; 0 is any amount; on Kubernetes a task may ask for more than the default")
-	s.uploadLimit.memoryFlag, s.uploadQuota.memoryFlag = memoryFlag(upload.Default.Bytes>>20), 10<<10
+	s.uploadLimit.MemoryFlag, s.uploadQuota.MemoryFlag = cli.MemoryFlag(upload.Default.Bytes>>20), 10<<10
 	f.Var(&s.uploadLimit, "upload-limit", "how large one upload may be, such as 100Mi")
 	f.Var(&s.uploadQuota, "upload-quota", "how large all uploads of one user may be together")
 	s.keep.Add(f)
@@ -123,16 +126,16 @@ the start warns, and says how it is applied all the same.`,
 	s.log.Add(f)
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		log, err := s.log.Logger(a.errs)
+		log, err := s.log.Logger(a.Errs)
 		if err != nil {
-			return usage(c, "%w", err)
+			return cli.Usage(c, "%w", err)
 		}
 		if err := s.check(c); err != nil {
 			return err
 		}
-		s.data = first(s.data, a.defaultData())
+		s.data = cli.First(s.data, a.DefaultData())
 		if strings.HasPrefix(s.data, "/nonexistent/") {
-			return usage(c, "HOME is not set: name a data directory with --data")
+			return cli.Usage(c, "HOME is not set: name a data directory with --data")
 		}
 		return (&daemon{app: a, flags: s, log: log, metrics: telemetry.New()}).run(c.Context())
 	}
@@ -141,7 +144,7 @@ the start warns, and says how it is applied all the same.`,
 
 // daemon is one run of the server with its parts.
 type daemon struct {
-	app   *app
+	app   *cli.App
 	flags serveFlags
 	log   *slog.Logger
 
@@ -162,8 +165,6 @@ type daemon struct {
 	replica  atomic.Pointer[engine.Replica] // for what runs beside the start; nil until there is one
 	source   []byte                         // of the cluster file
 }
-
-func wallTime() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 // run opens everything, serves until ctx is done, and closes everything in the
 // opposite order. Tasks are left alone.
@@ -188,14 +189,14 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	listener = d.cert.Over(listener)
 	defer listener.Close()
-	if d.store, err = store.Open(ctx, d.flags.data, store.Options{Now: wallTime(), Log: d.log}); err != nil {
+	if d.store, err = store.Open(ctx, d.flags.data, store.Options{Now: cli.WallTime(), Log: d.log}); err != nil {
 		if strings.Contains(err.Error(), "disk is full") {
-			return hint{err, "free space on the disk of " + d.flags.data + " and start again; nothing is lost"}
+			return cli.Hint{Err: err, Next: "free space on the disk of " + d.flags.data + " and start again; nothing is lost"}
 		}
 		return err
 	}
 	defer d.store.Close()
-	if err := d.app.checkAlone(d.flags.data, d.store.ClusterID()); err != nil {
+	if err := d.app.CheckAlone(d.flags.data, d.store.ClusterID()); err != nil {
 		return err
 	}
 	if err := d.store.Room(); err != nil {
@@ -204,9 +205,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if err := d.runtime.Remember(d.flags.data); err != nil {
 		return err
 	}
-	if d.uploads, err = upload.OpenDepot(filepath.Join(d.flags.data, "uploads"), upload.DepotOptions{
-		Limits: upload.Limits{Bytes: d.flags.uploadLimit.bytes()}, Quota: d.flags.uploadQuota.bytes(),
-		Room: d.store.Room, Log: d.log}); err != nil {
+	if err := d.openUploads(); err != nil {
 		return err
 	}
 	if err := d.openEngine(ctx); err != nil {
@@ -231,7 +230,8 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.sweep(ctx)
 	go d.uploads.Tidy(loop, d.usedUploads)
-	d.keeper = upkeep.New(store.Retention{Store: d.store}, upkeep.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}, d.flags.keep.Options(wallTime, d.log))
+	kept := upkeep.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}
+	d.keeper = upkeep.New(store.Retention{Store: d.store}, kept, d.flags.keep.Options(cli.WallTime, d.log))
 	go d.keeper.Run(loop)
 	err = d.serve(ctx, listener, serving{token, inForce, ended})
 	stop()
@@ -250,8 +250,9 @@ func (d *daemon) findRuntime(ctx context.Context) (err error) {
 	if d.runtime.Images = jobspec.ImagesIgnored; d.flags.refuseImages {
 		d.runtime.Images = jobspec.ImagesRefused
 	}
-	if err = d.runtime.Find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST"), docker.HadEngine(d.flags.data)); err != nil {
-		return hint{err, "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
+	if err = d.runtime.Find(ctx, d.flags.runtime, d.app.Env("DOCKER_HOST"),
+		docker.HadEngine(d.flags.data)); err != nil {
+		return cli.Hint{Err: err, Next: "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
 	}
 	return nil
 }
@@ -262,8 +263,8 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
-	d.live = engine.NewLive(wallTime)
-	if d.people, err = people.Open(ctx, d.store, wallTime); err != nil { // before anything starts
+	d.live = engine.NewLive(cli.WallTime)
+	if d.people, err = people.Open(ctx, d.store, cli.WallTime); err != nil { // before anything starts
 		return err
 	}
 	d.people.Platform = local.Platform()
@@ -276,7 +277,8 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return err
 	}
 	inputs := d.metrics.Inputs(d.live)
-	d.engine, err = engine.Open(ctx, engine.Options{Inputs: inputs, Executor: d.executor, Journal: measured{d.store, inputs},
+	d.engine, err = engine.Open(ctx, engine.Options{Inputs: inputs, Executor: d.executor,
+		Journal:  measured{d.store, inputs},
 		Policies: policy.New, Epoch: d.store.Epoch(), Log: d.log})
 	if err != nil {
 		d.executor.Close()
@@ -318,7 +320,7 @@ func identities(d *people.Directory) func(model.Subject) (executor.Identity, err
 
 // openLocal makes the executor of this machine.
 func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
-	if most := d.flags.imageBudget; most.memoryFlag > 0 && most.memoryFlag < 1<<10 {
+	if most := d.flags.imageBudget; most.MemoryFlag > 0 && most.MemoryFlag < 1<<10 {
 		d.log.Warn("the --image-budget is smaller than most images: they are removed and fetched again and again",
 			"budget", most.String())
 	}
@@ -328,8 +330,8 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 		Code:    func(job *model.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
 		Storage: d.storage, Leaves: d.leaves, Dev: d.flags.dev, Room: d.store.Room,
 		RequireImage: d.flags.refuseImages, Engine: d.runtime.Engine,
-		ContainerDiskMB: int64(d.flags.boxDisk.memoryFlag), Images: docker.ImageOptions{Within: d.flags.pullTimeout,
-			Budget: d.flags.imageBudget.bytes()}, Log: d.log, Path: d.app.env("PATH"),
+		ContainerDiskMB: int64(d.flags.boxDisk.MemoryFlag), Images: docker.ImageOptions{Within: d.flags.pullTimeout,
+			Budget: d.flags.imageBudget.Bytes()}, Log: d.log, Path: d.app.Env("PATH"),
 	})
 	return err
 }
@@ -380,7 +382,10 @@ func (d *daemon) storage(vc cell.VCName, name string) (found model.Storage, ok b
 func (d *daemon) checkUnknown(ctx context.Context) error {
 	var seen executor.Seen
 	var err error
-	if readErr := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { seen, err = unknownAttempts(d.store, s) }); readErr != nil {
+	if readErr := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+		seen,
+			err = admin.UnknownAttempts(d.store, s)
+	}); readErr != nil {
 		return readErr
 	}
 	if err != nil || len(seen.Attempts) == 0 {
@@ -388,9 +393,9 @@ func (d *daemon) checkUnknown(ctx context.Context) error {
 	}
 	names := make([]string, len(seen.Attempts))
 	for i, at := range seen.Attempts {
-		names[i] = nameOf(at)
+		names[i] = admin.AttemptName(at)
 	}
-	return &store.Refused{Dir: d.flags.data, Problem: foundHere(names), Advice: store.RepairAdvice(d.flags.data)}
+	return &store.Refused{Dir: d.flags.data, Problem: admin.FoundHere(names), Advice: store.RepairAdvice(d.flags.data)}
 }
 
 // configure brings the configuration to what the operator asked for, and returns
@@ -401,7 +406,8 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 		return "", err
 	}
 	if d.kube != nil && file == nil && present == nil {
-		return "", hint{errors.New("which nodes of Kubernetes are whose is not known"), "start with --cluster and a cluster file; comb cluster discover proposes one"}
+		return "", cli.Hint{Err: errors.New("which nodes of Kubernetes are whose is not known"),
+			Next: "start with --cluster and a cluster file; comb cluster discover proposes one"}
 	}
 	file, err := d.settled(file)
 	if err != nil {
@@ -483,9 +489,10 @@ func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *model
 	}
 	was, latest, yes, err := store.Replaced(ctx, d.store, d.source)
 	if yes {
-		fmt.Fprintf(d.app.errs, "warning: %[1]s is not applied: it was %[2]s, and %[3]s, replaced it; that stays in force;\n"+
+		fmt.Fprintf(d.app.Errs, "warning: %[1]s is not applied: it was %[2]s, and %[3]s, replaced it; that stays in force;\n"+
 			"  to apply %[1]s all the same: comb config apply %[1]s\n",
-			clean(d.flags.cluster, false), clean(server.VersionName(&was), false), clean(server.VersionName(&latest), false))
+			cli.Clean(d.flags.cluster, false), cli.Clean(server.VersionName(&was),
+				false), cli.Clean(server.VersionName(&latest), false))
 	}
 	return yes, err
 }
@@ -494,11 +501,15 @@ func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *model
 func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 	var tag string
 	var err error
-	if readErr := d.engine.Replica().Read(ctx, seq, func(s *sched.State) { tag, err = server.ETag(s.Config()) }); readErr != nil {
+	if readErr := d.engine.Replica().Read(ctx, seq, func(s *sched.State) {
+		tag,
+			err = server.ETag(s.Config())
+	}); readErr != nil {
 		err = readErr
 	}
 	if err == nil {
-		err = store.SettleConfig(ctx, d.store, tag, engine.ConfigVersion{Time: wallTime(), Author: "system", Reason: reason}, d.source)
+		err = store.SettleConfig(ctx, d.store, tag, engine.ConfigVersion{Time: cli.WallTime(), Author: "system",
+			Reason: reason}, d.source)
 	}
 	if err != nil {
 		d.log.Warn("the version of the cluster file cannot be noted", "error", err)
@@ -521,7 +532,7 @@ func (d *daemon) wanted(file *config.Cluster, present *model.Config) (*config.Cl
 	case config.IsSingle(present):
 		return &config.Cluster{Config: d.ownConfig()}, fmt.Sprintf("this machine with --virtual-gpus %d", gpus)
 	default:
-		fmt.Fprintf(d.app.errs, "comb: --virtual-gpus %d makes no GPUs: the data directory %s has the configuration of a cluster file, which stays in force;\n"+
+		fmt.Fprintf(d.app.Errs, "comb: --virtual-gpus %d makes no GPUs: the data directory %s has the configuration of a cluster file, which stays in force;\n"+
 			"  change it with comb config apply FILE or with --cluster FILE, or name another directory with --data\n", gpus, d.flags.data)
 	}
 	return nil, ""
@@ -569,9 +580,10 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		Policies: d.policies(), CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, Proxies: proxies,
 		AnyAddress: d.flags.insecure,
-		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store}, Ends: store.Ends{Store: d.store},
+		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: cli.WallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store}, Ends: store.Ends{Store: d.store},
 	})
-	d.metrics.Observe(ctx, telemetry.Options{Replica: d.engine.Replica(), Version: versionText(), Streams: handler.Streams, Kept: d.keeper.Stats,
+	d.metrics.Observe(ctx, telemetry.Options{Replica: d.engine.Replica(), Version: versionText(),
+		Streams: handler.Streams, Kept: d.keeper.Stats,
 		Certificate: d.cert.Ends, Room: d.store.Room})
 	h := handler.HTTP()
 	h.Handler = d.metrics.Over(server.OpenPAI(handler))
@@ -586,19 +598,19 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		e.Socket = filepath.Join(dir, rest.SocketName)
 		go func() { failed <- h.Serve(s) }()
 	}
-	files := d.app.endpointFiles(dir, d.store.ClusterID())
+	files := d.app.EndpointFiles(dir, d.store.ClusterID())
 	if err := contexts.Announce(e, files); err != nil {
 		d.log.Warn("commands on this machine need --server and --token-file", "error", err)
 	}
 	defer contexts.Withdraw(e, files)
 	go func() { failed <- h.Serve(l) }()
-	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
-		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, clean(v.text, true))
+	fmt.Fprintf(d.app.Out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
+		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, cli.Clean(v.text, true))
 	d.sayPretended(ctx)
 	d.sayMissing()
 	sayClosed(d)
 	if code, until := d.people.SetupCode(); code != "" {
-		fmt.Fprintf(d.app.out, "no administrator account yet: make one with comb login --setup and the code %s, until %s\n", code, until.UTC().Format(time.RFC3339))
+		fmt.Fprintf(d.app.Out, "no administrator account yet: make one with comb login --setup and the code %s, until %s\n", code, until.UTC().Format(time.RFC3339))
 	}
 	select {
 	case <-ctx.Done():
@@ -621,9 +633,9 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 // sayPretended says which GPUs of the configuration in force do not exist.
 func (d *daemon) sayPretended(ctx context.Context) {
 	_ = d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
-		if list := pretended(rest.NodesOf(s.Nodes())); len(list) > 0 {
-			fmt.Fprintf(d.app.out, "GPUs: those of %s are pretended: tasks get their numbers, and no device\n",
-				clean(strings.Join(list, ", "), false))
+		if list := admin.Pretended(rest.NodesOf(s.Nodes())); len(list) > 0 {
+			fmt.Fprintf(d.app.Out, "GPUs: those of %s are pretended: tasks get their numbers, and no device\n",
+				cli.Clean(strings.Join(list, ", "), false))
 		}
 	})
 }
@@ -639,7 +651,7 @@ func (d *daemon) sayMissing() {
 		return // the guard says what is wrong with those that do not answer
 	}
 	if real := config.RealGPUs(c, nil); real != "" {
-		fmt.Fprintf(d.app.out, "GPUs: those of %[1]s are real by the configuration in force, and none is found on this machine, "+
+		fmt.Fprintf(d.app.Out, "GPUs: those of %[1]s are real by the configuration in force, and none is found on this machine, "+
 			"so they are out of use;\n  to pretend them apply its file with pretended: true at %[1]s in skuTypes, "+
 			"or start the server with --virtual-gpus N and --cluster FILE\n", real)
 	}
@@ -661,7 +673,7 @@ func sayClosed(d *daemon) {
 			continue
 		}
 		if dir := local.Closed(filepath.Dir(data), ids.UID, ids.GID); dir != "" {
-			fmt.Fprintf(d.app.out, "users with a uid: the folder %[1]s is closed to them, so their jobs cannot start "+
+			fmt.Fprintf(d.app.Out, "users with a uid: the folder %[1]s is closed to them, so their jobs cannot start "+
 				"as processes;\n  let others pass it (chmod o+x %[1]s), or keep the data directory elsewhere "+
 				"(--data)\n", dir)
 		}
@@ -706,10 +718,10 @@ func (d *daemon) adminToken(ctx context.Context) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("cannot read the token: %w", err)
 	}
-	if _, ok := d.store.CheckToken(ctx, strings.TrimSpace(string(old)), wallTime()); ok {
+	if _, ok := d.store.CheckToken(ctx, strings.TrimSpace(string(old)), cli.WallTime()); ok {
 		return path, os.Chmod(path, 0o600)
 	}
-	text, _, err := d.store.CreateToken(ctx, "first start", adminUser, wallTime())
+	text, _, err := d.store.CreateToken(ctx, "first start", adminUser, cli.WallTime())
 	if err != nil {
 		return "", err
 	}
@@ -717,4 +729,12 @@ func (d *daemon) adminToken(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("cannot keep the token: %w", err)
 	}
 	return path, os.Rename(path+".new", path)
+}
+
+// openUploads opens what users send for their jobs.
+func (d *daemon) openUploads() (err error) {
+	d.uploads, err = upload.OpenDepot(filepath.Join(d.flags.data, "uploads"), upload.DepotOptions{
+		Limits: upload.Limits{Bytes: d.flags.uploadLimit.Bytes()}, Quota: d.flags.uploadQuota.Bytes(),
+		Room: d.store.Room, Log: d.log})
+	return err
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/cli"
 )
 
 // stuck gives a text, then calls a function and waits for ever.
@@ -35,12 +37,12 @@ func TestInterruptedInput(t *testing.T) {
 	for _, text := range []string{"", "job", head + strings.Repeat("a,1,1,1,v\n", 200_000)} {
 		for _, args := range [][]string{{"trace", "convert", "-", "-o", out}, {"trace", "info", "-"}} {
 			ctx, interrupt := context.WithCancel(context.Background())
-			a := &app{in: &stuck{strings.NewReader(text), interrupt}, out: &bytes.Buffer{}, errs: &bytes.Buffer{},
-				env: func(string) string { return "" }, interrupted: ctx.Done()}
-			root := a.root()
+			a := &cli.App{In: &stuck{strings.NewReader(text), interrupt}, Out: &bytes.Buffer{}, Errs: &bytes.Buffer{},
+				Env: func(string) string { return "" }, Interrupted: ctx.Done()}
+			root := tree(a)
 			root.SetArgs(args)
-			if code := a.exit(root.ExecuteContext(ctx)); code != exitInterrupted {
-				t.Errorf("%v after %d bytes: exit code %d: %s", args, len(text), code, a.errs)
+			if code := a.Exit(root.ExecuteContext(ctx)); code != cli.ExitInterrupted {
+				t.Errorf("%v after %d bytes: exit code %d: %s", args, len(text), code, a.Errs)
 			}
 			interrupt()
 		}

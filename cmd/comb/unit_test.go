@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/cli"
 )
 
 // The unit of systemd keeps jobs alive when it is restarted, closes nothing that GPUs, control
@@ -34,10 +36,10 @@ func TestSystemdUnit(t *testing.T) {
 			t.Errorf("%s=%s: jobs that run as processes inherit it", key, value)
 		}
 	}
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{},
-		env: func(string) string { return "" }}
+	a := &cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Errs: &bytes.Buffer{},
+		Env: func(string) string { return "" }}
 	words := strings.Fields(set["ExecStart"])
-	c, left, err := a.root().Find(words[1:])
+	c, left, err := tree(a).Find(words[1:])
 	if err != nil || c.Name() != "serve" {
 		t.Fatalf("ExecStart is %q: %v", words, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/sched"
 )
 
@@ -30,19 +31,19 @@ func versionText() string {
 	return v
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Show the version of this program", Args: args(cobra.NoArgs),
+		Use: "version", Short: "Show the version of this program", Args: cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version   string `json:"version"`
 				API       string `json:"api"`
 				Decisions string `json:"decisions"`
 			}{versionText(), rest.Version, sched.Version}
-			return a.show(v, func(t *table) {
-				t.row("comb", v.Version)
-				t.row("api", v.API)
-				t.row("decisions", v.Decisions)
+			return a.Show(v, func(t *cli.Table) {
+				t.Row("comb", v.Version)
+				t.Row("api", v.API)
+				t.Row("decisions", v.Decisions)
 			})
 		},
 	}

@@ -30,7 +30,8 @@ type Streams struct {
 }
 
 // Exec runs a command beside a task to its end. The terminal is as it was when it returns.
-func ExecIn(ctx context.Context, client *rest.Client, task rest.TaskName, command []string, s Streams) (end rest.ExecEnd, err error) {
+func ExecIn(ctx context.Context, client *rest.Client, task rest.TaskName, command []string,
+	s Streams) (end rest.ExecEnd, err error) {
 	request := rest.ExecRequest{Command: command}
 	if s.Terminal != nil {
 		request.Terminal, request.Term = sizeOf(s.Terminal), s.Term
@@ -145,7 +146,8 @@ func OnlyTask(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next st
 	case len(run) == 1:
 		return task, "", nil
 	case len(run) > 1:
-		return task, "name one with --task " + TaskNames(run[:1]), fmt.Errorf("%d tasks of job %s run: %s", len(run), j.Ref, TaskNames(run))
+		return task, "name one with --task " + TaskNames(run[:1]), fmt.Errorf("%d tasks of job %s run: %s", len(run),
+			j.Ref, TaskNames(run))
 	}
 	text := fmt.Sprintf("no task of job %s runs", j.Ref)
 	if len(tasks) == 1 && len(j.Tasks) > 1 {
@@ -160,7 +162,8 @@ func OnlyTask(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next st
 func ForwardPort(ctx context.Context, client *rest.Client, task rest.TaskName, ports [2]uint16, s Streams) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0]))))
 	if err != nil {
-		return fmt.Errorf("cannot listen on port %d: %w; with 0:%d a free one is taken", ports[0], errors.Unwrap(err), ports[1])
+		return fmt.Errorf("cannot listen on port %d: %w; with 0:%d a free one is taken", ports[0], errors.Unwrap(err),
+			ports[1])
 	}
 	defer l.Close()
 	use, err := client.Forward(ctx, task, ports[1])

@@ -108,7 +108,8 @@ func NamedFlag(c *cobra.Command, err error) error {
 		e := &p.Errors[i]
 		_, field, ok := strings.Cut(e.Pointer, ".")
 		name := strings.ReplaceAll(field, "_", "-")
-		if f := c.Flags().Lookup(name); ok && f != nil && f.Changed && slices.Contains([]string{"body." + field, "query." + field}, e.Pointer) {
+		if f := c.Flags().Lookup(name); ok && f != nil && f.Changed &&
+			slices.Contains([]string{"body." + field, "query." + field}, e.Pointer) {
 			e.Pointer = "--" + name
 			if len(p.Errors) == 1 && e.Line == 0 && strings.HasPrefix(e.Detail, "is ") {
 				p.Detail, p.Errors = e.Pointer+" "+e.Detail, nil

@@ -285,7 +285,8 @@ func (s *Screen) keep(w *LineWriter, text string) {
 // rows.
 func (s *Screen) draw() string {
 	columns, rows := 80, 24
-	if size, err := unix.IoctlGetWinsize(int(s.term.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
+	if size, err := unix.IoctlGetWinsize(int(s.term.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 &&
+		size.Row > 0 {
 		columns, rows = int(size.Col), int(size.Row)
 	}
 	show := s.live[max(0, len(s.live)-(rows-1)):]
@@ -327,7 +328,8 @@ func printable(text string, colors bool) string {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(text)
-		if text = text[n:]; r == '\t' || r >= ' ' && r < 0x7f || r >= 0xa0 && r != '\u202e' && (r < '\u2066' || r > '\u2068') {
+		if text = text[n:]; r == '\t' || r >= ' ' && r < 0x7f || r >= 0xa0 && r != '\u202e' &&
+			(r < '\u2066' || r > '\u2068') {
 			out.WriteRune(r)
 		}
 	}

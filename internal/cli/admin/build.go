@@ -53,14 +53,15 @@ func (k *ImageKit) runBuild(c *cobra.Command, dir string, b *rest.ImageBuild) er
 	if err != nil {
 		return err
 	}
-	if b.Upload, err = rest.SendContext(c.Context(), client, dir, b.Dockerfile, func(text string) { k.Say("upload: " + text) }); err != nil {
+	if b.Upload, err = rest.SendContext(c.Context(), client, dir, b.Dockerfile,
+		func(text string) { k.Say("upload: " + text) }); err != nil {
 		return err
 	}
 	id, err := client.BuildImage(c.Context(), *b, func(l rest.BuildLine) { k.Say(lineOf(&l)) })
 	if err != nil {
 		return err
 	}
-	return k.Show(rest.BuildLine{ID: id}, func(t cli.Table) { t.Line("built %s: %s", b.Name, id) })
+	return k.Show(rest.BuildLine{ID: id}, func(t cli.Drawing) { t.Line("built %s: %s", b.Name, id) })
 }
 
 // lineOf is a line of a build for people.

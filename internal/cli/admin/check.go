@@ -33,7 +33,7 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 			return fmt.Errorf("%s is there already: give another name", write)
 		}
 		verdicts := discover.JudgeHosts(list, discover.AskHosts(c.Context(), list, config))
-		if err := k.Show(verdicts, func(t cli.Table) { k.drawHosts(t, verdicts) }); err != nil {
+		if err := k.Show(verdicts, func(t cli.Drawing) { k.drawHosts(t, verdicts) }); err != nil {
 			return err
 		}
 		wrong := 0
@@ -43,7 +43,8 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 			}
 		}
 		if wrong > 0 {
-			return fmt.Errorf("%d of %d machines are not ready: mend what is wrong, and check again", wrong, len(verdicts))
+			return fmt.Errorf("%d of %d machines are not ready: mend what is wrong, and check again", wrong,
+				len(verdicts))
 		}
 		if write == "" {
 			return nil
@@ -59,7 +60,7 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 }
 
 // drawHosts draws what machines said: it is a stranger's.
-func (k *ClusterKit) drawHosts(t cli.Table, list []discover.HostVerdict) {
+func (k *ClusterKit) drawHosts(t cli.Drawing, list []discover.HostVerdict) {
 	t.Head("NAME", "IP", "IS", "SYSTEM", "CPUS", "MEMORY", "FREE", "GPUS", "DRIVER", "RUNTIME", "CLOCK", "STATE")
 	for i := range list {
 		v := &list[i]
@@ -76,7 +77,8 @@ func (k *ClusterKit) drawHosts(t cli.Table, list []discover.HostVerdict) {
 		if v.GPUs > 0 {
 			gpus = strings.TrimSpace(strconv.Itoa(v.GPUs) + " " + v.GPU)
 		}
-		t.Row(v.Name, v.IP, is, k.Clean(v.OS), strconv.FormatInt(v.CPUs, 10), fmt.Sprint(v.MemoryGB, " GiB"), fmt.Sprint(v.DiskGB, " GiB"), k.Clean(gpus),
+		t.Row(v.Name, v.IP, is, k.Clean(v.OS), strconv.FormatInt(v.CPUs, 10), fmt.Sprint(v.MemoryGB, " GiB"),
+			fmt.Sprint(v.DiskGB, " GiB"), k.Clean(gpus),
 			k.Clean(v.Driver), k.Clean(cmp.Or(v.Runtime, "none")), k.Clean(v.Clock), state)
 	}
 	for i := range list {

@@ -41,7 +41,8 @@ type ConfigKit struct {
 
 // Verbs are the commands.
 func ConfigCommands(k *ConfigKit) []*cobra.Command {
-	return []*cobra.Command{k.validate(), k.plan(), k.apply(), k.keep(), k.show(), k.history(), k.diff(), k.rollback(), k.push(), k.id()}
+	return []*cobra.Command{k.validate(), k.plan(), k.apply(), k.keep(), k.show(), k.history(), k.diff(),
+		k.rollback(), k.push(), k.id()}
 }
 
 func (k *ConfigKit) show() *cobra.Command {
@@ -145,7 +146,8 @@ func (k *ConfigKit) refusedFile(name string, err error) error {
 
 // validateAlone checks a cluster file when there is no server to hold it against.
 func (k *ConfigKit) validateAlone(name string, src []byte, why string) error {
-	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New, Named: true})
+	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New,
+		Named: true})
 	out := rest.ConfigChecked{Changed: true}
 	for _, w := range warnings {
 		out.Warnings = append(out.Warnings, w.String())
@@ -219,7 +221,8 @@ has none. A further apply drops such an end, and says so; comb config keep does,
 }
 
 func (k *ConfigKit) keep() *cobra.Command {
-	return &cobra.Command{Use: "keep", Short: "Keep the present configuration, which has an end (apply --until)", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "keep", Short: "Keep the present configuration, which has an end (apply --until)",
+		Args: cobra.NoArgs,
 		Long: `Keep the present configuration: the server does not go back at the end that it was given
 with comb config apply --until. It is the same as to apply its file again.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -232,7 +235,10 @@ with comb config apply --until. It is the same as to apply its file again.`,
 				return err
 			}
 			if now.Until == 0 {
-				return k.Show(rest.Done{}, func(line func(string, ...any)) { line("the present configuration has no end") })
+				return k.Show(rest.Done{}, func(line func(string,
+					...any)) {
+					line("the present configuration has no end")
+				})
 			}
 			file, err := client.ConfigFile(c.Context())
 			if err != nil {

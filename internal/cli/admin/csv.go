@@ -139,7 +139,8 @@ func (r *csvReader) problem(line, column int, key, message string) {
 	if line >= 1 && line <= len(r.text) && column-1 <= len(r.text[line-1]) {
 		column = utf8.RuneCount(r.text[line-1][:column-1]) + 1
 	}
-	r.problems = append(r.problems, document.Problem{File: r.file, Line: line, Column: column, Key: key, Message: message})
+	r.problems = append(r.problems, document.Problem{File: r.file, Line: line, Column: column, Key: key,
+		Message: message})
 }
 
 // header reads the names of the columns.

@@ -17,7 +17,7 @@ import (
 // Kit is what the commands need of their program.
 type ImageKit struct {
 	Client func() (*rest.Client, error)
-	Show   func(v any, as func(cli.Table)) error // as the user asked for
+	Show   func(v any, as func(cli.Drawing)) error // as the user asked for
 	When   func(model.Time) string
 	Say    func(string) // text beside the result
 	Plain  func() bool  // rows alone are wanted
@@ -27,7 +27,8 @@ type ImageKit struct {
 
 // Verbs are the commands.
 func ImageCommands(k *ImageKit) []*cobra.Command {
-	list := &cobra.Command{Use: "list", Short: "List the images of the machine, and those that come", Args: cobra.NoArgs,
+	list := &cobra.Command{Use: "list", Short: "List the images of the machine, and those that come",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := k.Client()
 			if err != nil {
@@ -37,9 +38,10 @@ func ImageCommands(k *ImageKit) []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Table) { k.draw(t, &out) })
+			return k.Show(out, func(t cli.Drawing) { k.draw(t, &out) })
 		}}
-	history := &cobra.Command{Use: "history IMAGE", Short: "Show the steps that made an image, with their sizes", Args: cobra.ExactArgs(1),
+	history := &cobra.Command{Use: "history IMAGE", Short: "Show the steps that made an image, with their sizes",
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := k.Client()
 			if err != nil {
@@ -49,14 +51,15 @@ func ImageCommands(k *ImageKit) []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Table) {
+			return k.Show(out, func(t cli.Drawing) {
 				t.Head("CREATED", "SIZE", "CREATED BY")
 				for _, l := range out.Layers {
 					t.Row(k.When(l.Created), docker.SizeText(l.Size), strings.Join(strings.Fields(l.CreatedBy), " "))
 				}
 			})
 		}}
-	pull := &cobra.Command{Use: "pull IMAGE", Short: "Fetch an image that its registry gives without credentials", Args: cobra.ExactArgs(1),
+	pull := &cobra.Command{Use: "pull IMAGE", Short: "Fetch an image that its registry gives without credentials",
+		Args: cobra.ExactArgs(1),
 		Long: `Fetch an image that its registry gives without credentials, so that jobs start at
 once. It goes on when this command is interrupted. Jobs fetch what they need by
 themselves, with credentials of their own.`,
@@ -75,14 +78,15 @@ func (k *ImageKit) pull(c *cobra.Command, name string) error {
 			return err
 		}
 		if out.Done {
-			return k.Show(out, func(t cli.Table) { t.Line("%s", out.Text) })
+			return k.Show(out, func(t cli.Drawing) { t.Line("%s", out.Text) })
 		}
 		k.Say(out.Text)
 	}
 }
 
 func (k *ImageKit) prune() *cobra.Command {
-	c := &cobra.Command{Use: "prune", Short: "Remove images that nothing uses, the least recently used first", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "prune", Short: "Remove images that nothing uses, the least recently used first",
+		Args: cobra.NoArgs,
 		Long: `Remove images until at most --keep is left on the engine's disk, the least recently
 used first. Only what Comb fetched is removed, since it can be fetched again: what a
 container uses, what was used in the last 10 minutes and what others put there stays.`,
@@ -103,7 +107,7 @@ container uses, what was used in the last 10 minutes and what others put there s
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t cli.Table) {
+		return k.Show(out, func(t cli.Drawing) {
 			for i := range out.Images {
 				t.Line("removed %s (%s)", nameOf(&out.Images[i]), docker.SizeText(out.Images[i].Size))
 			}
@@ -115,7 +119,7 @@ container uses, what was used in the last 10 minutes and what others put there s
 	return c
 }
 
-func (k *ImageKit) draw(t cli.Table, l *rest.ImageList) {
+func (k *ImageKit) draw(t cli.Drawing, l *rest.ImageList) {
 	t.Head("NAME", "ID", "SIZE", "SHARED", "LAST USED", "JOBS", "FOR", "STAYS")
 	for i := range l.Images {
 		m := &l.Images[i]
@@ -123,7 +127,8 @@ func (k *ImageKit) draw(t cli.Table, l *rest.ImageList) {
 		if m.Used != 0 {
 			used = k.When(m.Used)
 		}
-		t.Row(nameOf(m), shortID(m.ID), docker.SizeText(m.Size), docker.SizeText(m.Shared), used, numbers(m.Jobs), forWhich(m), m.Stays)
+		t.Row(nameOf(m), shortID(m.ID), docker.SizeText(m.Size), docker.SizeText(m.Shared), used, numbers(m.Jobs),
+			forWhich(m), m.Stays)
 	}
 	if k.Plain() {
 		return

@@ -16,7 +16,7 @@ import (
 // Kit is what the commands need of their program.
 type ClusterKit struct {
 	Out, Errs io.Writer
-	Show      func(v any, draw func(cli.Table)) error
+	Show      func(v any, draw func(cli.Drawing)) error
 	Clean     func(string) string // makes text of strangers safe for a terminal
 }
 
@@ -54,7 +54,8 @@ say which team owns what, and start the server with the file. Nodes for the cont
 			return fmt.Errorf("the Kubernetes cluster at %s has no node that jobs could run on (%d nodes are left out)%s", client.Host(), len(p.Left), k.Clean(clusterList(p.Left)))
 		}
 		if len(p.Left) > 0 {
-			fmt.Fprintf(k.Errs, "%d of %d nodes are left out%s\n", len(p.Left), len(nodes), k.Clean(clusterList(p.Left)))
+			fmt.Fprintf(k.Errs, "%d of %d nodes are left out%s\n", len(p.Left), len(nodes),
+				k.Clean(clusterList(p.Left)))
 		}
 		_, err = io.WriteString(k.Out, p.File)
 		return err

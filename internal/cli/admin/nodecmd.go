@@ -21,8 +21,9 @@ import (
 // Kit is what the commands need of their program.
 type NodeKit struct {
 	// On makes a command about the node that it names.
-	On      func(c *cobra.Command, run func(ctx context.Context, client *rest.Client, node cell.NodeName) error) *cobra.Command
-	Show    func(v any, as func(cli.Table)) error
+	On func(c *cobra.Command, run func(ctx context.Context, client *rest.Client,
+		node cell.NodeName) error) *cobra.Command
+	Show    func(v any, as func(cli.Drawing)) error
 	When    func(model.Time) string
 	State   func(*rest.NodeStatus) string
 	Confirm func(question, otherwise string) error // asks on the terminal; without one it says what to do instead
@@ -39,11 +40,11 @@ func (k *NodeKit) get() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(n, func(t cli.Table) { k.draw(t, &n) })
+			return k.Show(n, func(t cli.Drawing) { k.draw(t, &n) })
 		})
 }
 
-func (k *NodeKit) draw(t cli.Table, n *rest.Node) {
+func (k *NodeKit) draw(t cli.Drawing, n *rest.Node) {
 	t.Row("node", string(n.Name))
 	t.Row("state", k.State(&n.NodeStatus))
 	if n.By != "" {
@@ -80,14 +81,15 @@ func (k *NodeKit) draw(t cli.Table, n *rest.Node) {
 }
 
 // jobs are what runs on a node.
-func jobs(t cli.Table, n *rest.Node) {
+func jobs(t cli.Drawing, n *rest.Node) {
 	if len(n.Jobs) > 0 {
 		t.Line("")
 		t.Head("JOB", "ID", "VC", "ATTEMPT", "STATE", "USES")
 	}
 	for i := range n.Jobs {
 		j := &n.Jobs[i]
-		t.Row(string(j.Ref), strconv.FormatInt(int64(j.ID), 10), string(j.VC), j.Attempt.String(), j.State.String(), strconv.Itoa(int(j.Leaves)))
+		t.Row(string(j.Ref), strconv.FormatInt(int64(j.ID), 10), string(j.VC), j.Attempt.String(), j.State.String(),
+			strconv.Itoa(int(j.Leaves)))
 	}
 	if n.Hidden > 0 {
 		t.Line("and %d of jobs that you may not see", n.Hidden)
@@ -126,7 +128,7 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 				return err
 			}
 		}
-		return k.Show(p, func(t cli.Table) {
+		return k.Show(p, func(t cli.Drawing) {
 			text := "are stopped at once (with their grace period) and queued again"
 			if try {
 				text = "would be" + strings.TrimPrefix(text, "are")
@@ -150,7 +152,7 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 }
 
 // fates say what becomes of each job.
-func fates(t cli.Table, list []model.DrainEffect) {
+func fates(t cli.Drawing, list []model.DrainEffect) {
 	for i := range list {
 		e := &list[i]
 		t.Line("  job %s (%d) in virtual cluster %s, attempt %s: %s", e.Ref, e.Attempt.Job, e.VC, e.Attempt, e.Says)
@@ -180,7 +182,8 @@ run there, or start the machine anew.`,
 			if me, err := client.People().Me(ctx); err != nil {
 				return err
 			} else if !slices.Contains(me.May, string(access.ChangeCluster)) { // before it is asked about what it may not do
-				return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "only an administrator of the cluster may declare a node dead")
+				return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
+					"only an administrator of the cluster may declare a node dead")
 			}
 			question, err := dies(&n)
 			if err != nil {
@@ -194,7 +197,7 @@ run there, or start the machine anew.`,
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t cli.Table) {
+		return k.Show(out, func(t cli.Drawing) {
 			t.Line("node %s: declared dead; comb node uncordon takes it back when it is well", node)
 			jobs(t, &n)
 		})

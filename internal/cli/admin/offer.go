@@ -150,7 +150,8 @@ func timeless(ends []string) (out []string) {
 func alike(a, b *rest.ConfigPlanned) bool {
 	var said [2][]byte
 	for i, p := range []rest.ConfigPlanned{*a, *b} {
-		p.Running = slices.DeleteFunc(slices.Clone(p.Running), func(r model.RunningEffect) bool { return r.Fate == model.Keeps && !r.Demoted })
+		p.Running = slices.DeleteFunc(slices.Clone(p.Running),
+			func(r model.RunningEffect) bool { return r.Fate == model.Keeps && !r.Demoted })
 		for k := range p.Running {
 			p.Running[k].Unsaved = 0
 		}

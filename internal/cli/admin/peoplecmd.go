@@ -30,9 +30,9 @@ type PeopleKit struct {
 	Client   func() (*rest.Client, error)
 	Target   func() (contexts.Target, error) // the server that would be asked
 	Dial     func(contexts.Target) (*rest.Client, error)
-	Contexts string                                // the folder of the contexts
-	User     string                                // the name of this user on this machine
-	Show     func(v any, as func(cli.Table)) error // as the user asked for
+	Contexts string                                  // the folder of the contexts
+	User     string                                  // the name of this user on this machine
+	Show     func(v any, as func(cli.Drawing)) error // as the user asked for
 	When     func(model.Time) string
 	Say      func(string) // text beside the result
 	In       io.Reader
@@ -47,8 +47,9 @@ type PeopleKit struct {
 }
 
 // Commands are the commands, of the first level.
-func Commands(k *PeopleKit) []*cobra.Command {
-	return []*cobra.Command{k.login(), k.logout(), k.whoami(), k.passwd(), k.contextNoun(), k.userNoun(), k.groupNoun(), k.tokenNoun(), k.auditNoun()}
+func PeopleCommands(k *PeopleKit) []*cobra.Command {
+	return []*cobra.Command{k.login(), k.logout(), k.whoami(), k.passwd(), k.contextNoun(), k.userNoun(),
+		k.groupNoun(), k.tokenNoun(), k.auditNoun()}
 }
 
 // people returns the calls about people of the server that is asked.
@@ -92,7 +93,7 @@ func (k *PeopleKit) tokenNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Table) {
+			return k.Show(out, func(t cli.Drawing) {
 				t.Head("ID", "KIND", "NAME", "USER", "MAY", "CREATED", "USED", "EXPIRES")
 				for _, o := range out.Tokens {
 					t.Row(o.ID, o.Kind, o.Name, o.User, may(&o), k.When(o.Created), k.When(o.Used), k.When(o.Expires))
@@ -108,7 +109,8 @@ func (k *PeopleKit) tokenNoun() *cobra.Command {
 				return err
 			}
 			if err := people.RevokeToken(c.Context(), args[0], whose(c)); err != nil {
-				return k.Guess(c, err, args[0], func(ctx context.Context, client *rest.Client) (ids []string, err error) {
+				return k.Guess(c, err, args[0], func(ctx context.Context, client *rest.Client) (ids []string,
+					err error) {
 					out, err := client.People().Tokens(ctx, whose(c))
 					for _, t := range out.Tokens {
 						ids = append(ids, t.ID)
@@ -116,7 +118,7 @@ func (k *PeopleKit) tokenNoun() *cobra.Command {
 					return ids, err
 				})
 			}
-			return k.Show(rest.Token{ID: args[0]}, func(t cli.Table) { t.Line("token %s revoked", args[0]) })
+			return k.Show(rest.Token{ID: args[0]}, func(t cli.Drawing) { t.Line("token %s revoked", args[0]) })
 		}}
 	revoke.Flags().StringVar(&user, "user", "", "one of another user; for administrators")
 	return k.Noun("token", "Tokens: by which programs ask", show, k.tokenCreate(), revoke)
@@ -137,7 +139,8 @@ func may(t *rest.Token) string {
 func (k *PeopleKit) tokenCreate() *cobra.Command {
 	var in rest.NewToken
 	user := ""
-	c := &cobra.Command{Use: "create NAME", Short: "Make a token for a program, and print it this once", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "create NAME", Short: "Make a token for a program, and print it this once",
+		Args: cobra.ExactArgs(1),
 		Long: `Make a token for a program. It is printed this once; the server keeps only a hash. A
 token never gives more than its user may, and ends when its user's password changes. Only
 a user who signed in can make one: a program's token makes no others.`,
@@ -152,12 +155,13 @@ a user who signed in can make one: a program's token makes no others.`,
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Table) {
+			return k.Show(out, func(t cli.Drawing) {
 				t.Line("%s", out.Secret)
 				if user == "" {
 					k.sayRoleless(c.Context(), people, in.VCs)
 				}
-				k.Say(fmt.Sprintf("token %s of %s, until %s: it is shown this once", out.ID, out.User, k.When(out.Expires)))
+				k.Say(fmt.Sprintf("token %s of %s, until %s: it is shown this once", out.ID, out.User,
+					k.When(out.Expires)))
 			})
 		}}
 	c.Flags().StringSliceVar(&in.VCs, "vc", nil, "valid for this virtual cluster alone, with those inside of it (may repeat)")
@@ -202,7 +206,7 @@ func (k *PeopleKit) auditNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Table) {
+			return k.Show(out, func(t cli.Drawing) {
 				t.Head("LINE", "TIME", "USER", "FROM", "VERB", "OBJECT", "OUTCOME", "DETAIL")
 				for _, l := range out.Lines {
 					t.Row(fmt.Sprint(l.Seq), k.When(l.Time), l.User, l.From, l.Verb, l.Object, l.Outcome, l.Detail)
@@ -231,7 +235,7 @@ line is missing at the end.`,
 			if !out.Sound {
 				return fmt.Errorf("%s; %d lines before it are sound", out.Problem, out.Lines-out.Forgot)
 			}
-			return k.Show(out, func(t cli.Table) {
+			return k.Show(out, func(t cli.Drawing) {
 				t.Row("lines", fmt.Sprint(out.Lines))
 				if out.Forgot > 0 {
 					t.Row("forgotten", fmt.Sprintf("1 to %d, as a later line says", out.Forgot))

@@ -77,7 +77,10 @@ func (k *PeopleKit) signIn(c *cobra.Command, asked asked) error {
 	case asked.setup:
 		out, was, err = k.setUp(c, &file, target, asked)
 	case asked.web:
-		out, was, err = k.keep(&file, target, func(client *rest.Client) (rest.SignedIn, error) { return k.byBrowser(c.Context(), client, target.URL) })
+		out, was, err = k.keep(&file, target, func(client *rest.Client) (rest.SignedIn,
+			error) {
+			return k.byBrowser(c.Context(), client, target.URL)
+		})
 	default:
 		var password string
 		if password, err = k.password(c, asked.stdin, "password of "+asked.user+" at "+server); err != nil {
@@ -98,13 +101,14 @@ func (k *PeopleKit) signIn(c *cobra.Command, asked asked) error {
 			_ = old.People().SignOut(c.Context())
 		}
 	}
-	return k.Show(out, func(t cli.Table) {
+	return k.Show(out, func(t cli.Drawing) {
 		t.Line("signed in as %s at %s, until %s", out.User, server, k.When(out.Expires))
 	})
 }
 
 // setUp makes the first administrator, and keeps its session as the current context.
-func (k *PeopleKit) setUp(c *cobra.Command, file *contexts.File, t contexts.Target, asked asked) (out rest.SignedIn, was contexts.Context, err error) {
+func (k *PeopleKit) setUp(c *cobra.Command, file *contexts.File, t contexts.Target, asked asked) (out rest.SignedIn,
+	was contexts.Context, err error) {
 	in := rest.SetUp{SignIn: rest.SignIn{User: asked.user}}
 	if asked.stdin {
 		in.Code, in.Password, err = k.twoLines("the code and the password")
@@ -114,11 +118,15 @@ func (k *PeopleKit) setUp(c *cobra.Command, file *contexts.File, t contexts.Targ
 	if err = k.noTerminal(c, err, "--password-stdin"); err != nil {
 		return out, was, err
 	}
-	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn, error) { return client.People().SetUp(c.Context(), in) })
+	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn,
+		error) {
+		return client.People().SetUp(c.Context(), in)
+	})
 }
 
 // enter signs in and keeps the session as the current context. was is the one that it replaces.
-func (k *PeopleKit) enter(ctx context.Context, file *contexts.File, t contexts.Target, in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
+func (k *PeopleKit) enter(ctx context.Context, file *contexts.File, t contexts.Target,
+	in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
 	if before := file.Find(contexts.NameOf(in.User, t.URL)); before != nil {
 		in.Ticket = before.Ticket
 	}
@@ -133,7 +141,8 @@ func (k *PeopleKit) enter(ctx context.Context, file *contexts.File, t contexts.T
 
 // keep keeps the session that is made at a server as the current context. was is the one that it
 // replaces.
-func (k *PeopleKit) keep(file *contexts.File, t contexts.Target, made func(*rest.Client) (rest.SignedIn, error)) (out rest.SignedIn, was contexts.Context, err error) {
+func (k *PeopleKit) keep(file *contexts.File, t contexts.Target,
+	made func(*rest.Client) (rest.SignedIn, error)) (out rest.SignedIn, was contexts.Context, err error) {
 	t.Token = ""
 	client, err := k.Dial(t)
 	if err != nil {
@@ -173,7 +182,8 @@ func (k *PeopleKit) warnClear(server string) {
 }
 
 func (k *PeopleKit) logout() *cobra.Command {
-	return &cobra.Command{Use: "logout", Short: "End the session of the current context, and forget it", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "logout", Short: "End the session of the current context, and forget it",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			file, err := contexts.Load(k.Contexts)
 			if err != nil {
@@ -202,13 +212,15 @@ func (k *PeopleKit) forget(ctx context.Context, file *contexts.File, gone contex
 		return saved
 	}
 	if err != nil && rest.CodeOf(err) != rest.CodeUnauthorized { // else it has ended already
-		k.Say(fmt.Sprintf("warning: the session at %s could not be ended, and lasts until %s: %v", gone.Server, k.When(model.Time(gone.Expires)), err))
+		k.Say(fmt.Sprintf("warning: the session at %s could not be ended, and lasts until %s: %v", gone.Server,
+			k.When(model.Time(gone.Expires)), err))
 	}
-	return k.Show(gone, func(t cli.Table) { t.Line("context %s is forgotten", gone.Name) })
+	return k.Show(gone, func(t cli.Drawing) { t.Line("context %s is forgotten", gone.Name) })
 }
 
 func (k *PeopleKit) whoami() *cobra.Command {
-	return &cobra.Command{Use: "whoami", Short: "Show as which user commands ask, and what it may do", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "whoami", Short: "Show as which user commands ask, and what it may do",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := k.Client()
 			if err != nil {
@@ -218,11 +230,11 @@ func (k *PeopleKit) whoami() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(me, func(t cli.Table) { k.drawMe(t, client.URL(), &me) })
+			return k.Show(me, func(t cli.Drawing) { k.drawMe(t, client.URL(), &me) })
 		}}
 }
 
-func (k *PeopleKit) drawMe(t cli.Table, server string, me *rest.Me) {
+func (k *PeopleKit) drawMe(t cli.Drawing, server string, me *rest.Me) {
 	name := me.Name
 	if !me.Account {
 		name += ", by the token in the data directory, without an account"
@@ -294,7 +306,7 @@ func (k *PeopleKit) changePassword(c *cobra.Command, stdin bool) error {
 	if err != nil {
 		return fmt.Errorf("the password is changed, but signing in with it failed: %w", err)
 	}
-	return k.Show(out, func(t cli.Table) {
+	return k.Show(out, func(t cli.Drawing) {
 		t.Line("the password of %s is changed; all its other sessions and tokens have ended", me.Name)
 	})
 }
@@ -306,7 +318,8 @@ type shownContext struct {
 }
 
 func (k *PeopleKit) contextNoun() *cobra.Command {
-	show := &cobra.Command{Use: "list", Short: "List the servers that this user is signed in to, and the current one", Args: cobra.NoArgs,
+	show := &cobra.Command{Use: "list", Short: "List the servers that this user is signed in to, and the current one",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			file, err := contexts.Load(k.Contexts)
 			if err != nil {
@@ -316,7 +329,7 @@ func (k *PeopleKit) contextNoun() *cobra.Command {
 			for _, c := range file.Contexts {
 				out = append(out, shownContext{c, c.Name == file.Current})
 			}
-			return k.Show(out, func(t cli.Table) {
+			return k.Show(out, func(t cli.Drawing) {
 				t.Head("CURRENT", "NAME", "SERVER", "USER", "VC", "EXPIRES")
 				for _, c := range out {
 					mark, server, user := "", c.Server, c.User
@@ -330,7 +343,8 @@ func (k *PeopleKit) contextNoun() *cobra.Command {
 				}
 			})
 		}}
-	forget := &cobra.Command{Use: "delete NAME", Short: "End the session of a context, and forget it", Args: cobra.ExactArgs(1),
+	forget := &cobra.Command{Use: "delete NAME", Short: "End the session of a context, and forget it",
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: k.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := contexts.Load(k.Contexts)
@@ -384,7 +398,7 @@ else it is the only one that the user may submit to, else the one that is called
 				of = "; jobs that name no virtual cluster are of " + now.VC
 			}
 			return k.Show(map[string]string{"current": args[0]},
-				func(t cli.Table) { t.Line("the current context is %s%s", args[0], of) })
+				func(t cli.Drawing) { t.Line("the current context is %s%s", args[0], of) })
 		}}
 	c.Flags().StringVar(&vc, "vc", "", "the virtual cluster of jobs that name none")
 	return c

@@ -35,15 +35,17 @@ func (k *PeopleKit) userNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Table) {
+			return k.Show(out, func(t cli.Drawing) {
 				t.Head("NAME", "FULL NAME", "E-MAIL", "GROUPS", "ADMINISTRATOR", "CREATED")
 				for i := range out.Users {
 					u := &out.Users[i]
-					t.Row(u.Name, u.Display, u.Email, list(slices.Compact(slices.Sorted(slices.Values(append(u.Groups, u.ProviderGroups...))))), standing(u), k.When(u.Created))
+					t.Row(u.Name, u.Display, u.Email, list(slices.Compact(slices.Sorted(slices.Values(append(u.Groups,
+						u.ProviderGroups...))))), standing(u), k.When(u.Created))
 				}
 			})
 		}}
-	get := &cobra.Command{Use: "get NAME", Short: "Show one user", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(userNames),
+	get := &cobra.Command{Use: "get NAME", Short: "Show one user", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: k.Complete(userNames),
 		RunE: func(c *cobra.Command, args []string) error {
 			people, err := k.people()
 			if err != nil {
@@ -53,9 +55,10 @@ func (k *PeopleKit) userNoun() *cobra.Command {
 			if err != nil {
 				return k.Guess(c, err, args[0], userNames)
 			}
-			return k.Show(out, func(t cli.Table) { k.drawUser(t, &out) })
+			return k.Show(out, func(t cli.Drawing) { k.drawUser(t, &out) })
 		}}
-	return k.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(), k.userDelete())
+	return k.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(),
+		k.userDelete())
 }
 
 func (k *PeopleKit) userDelete() *cobra.Command {
@@ -81,7 +84,7 @@ func (k *PeopleKit) userDelete() *cobra.Command {
 			return k.Guess(c, err, args[0], userNames)
 		}
 		k.stillThere(c.Context(), args[0])
-		return k.Show(map[string]string{"deleted": args[0]}, func(t cli.Table) { t.Line("user %s deleted", args[0]) })
+		return k.Show(map[string]string{"deleted": args[0]}, func(t cli.Drawing) { t.Line("user %s deleted", args[0]) })
 	}
 	return c
 }
@@ -92,7 +95,8 @@ func (k *PeopleKit) stillThere(ctx context.Context, user string) {
 	if err != nil {
 		return
 	}
-	list, err := client.Jobs(ctx, rest.JobQuery{Users: []model.Subject{model.Subject(user)}, States: []sched.Phase{sched.Waiting, sched.Active}, Limit: 1000})
+	list, err := client.Jobs(ctx, rest.JobQuery{Users: []model.Subject{model.Subject(user)},
+		States: []sched.Phase{sched.Waiting, sched.Active}, Limit: 1000})
 	if err != nil || len(list.Jobs) == 0 {
 		return
 	}
@@ -116,7 +120,7 @@ func standing(u *rest.User) string {
 	return yes(u.Administrator)
 }
 
-func (k *PeopleKit) drawUser(t cli.Table, u *rest.User) {
+func (k *PeopleKit) drawUser(t cli.Drawing, u *rest.User) {
 	t.Row("name", u.Name)
 	t.Row("full name", u.Display)
 	t.Row("e-mail", u.Email)
@@ -217,7 +221,7 @@ func (k *PeopleKit) showMade(users []rest.User, passwords map[string]string) err
 		out.Users = append(out.Users, madeUser{u, passwords[u.Name]})
 		secret = secret || passwords[u.Name] != ""
 	}
-	return k.Show(out, func(t cli.Table) {
+	return k.Show(out, func(t cli.Drawing) {
 		if !secret {
 			for i := range out.Users {
 				t.Line("user %s created", out.Users[i].Name)
@@ -284,7 +288,7 @@ sessions and tokens.`,
 		if err != nil {
 			return k.Guess(c, err, args[0], userNames)
 		}
-		return k.Show(madeUser{out, made}, func(t cli.Table) {
+		return k.Show(madeUser{out, made}, func(t cli.Drawing) {
 			if made != "" {
 				t.Line("%s", made)
 				k.Say("the new password of " + args[0] + " is shown this once; its sessions and tokens have ended")
@@ -323,7 +327,7 @@ func (k *PeopleKit) groupNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Table) {
+			return k.Show(out, func(t cli.Drawing) {
 				t.Head("NAME", "MEMBERS", "DESCRIPTION")
 				for i := range out.Groups {
 					g := &out.Groups[i]
@@ -331,7 +335,8 @@ func (k *PeopleKit) groupNoun() *cobra.Command {
 				}
 			})
 		}}
-	get := &cobra.Command{Use: "get NAME", Short: "Show one group with its members", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
+	get := &cobra.Command{Use: "get NAME", Short: "Show one group with its members", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: k.Complete(groupNames),
 		RunE: func(c *cobra.Command, args []string) error {
 			people, err := k.people()
 			if err != nil {
@@ -341,9 +346,10 @@ func (k *PeopleKit) groupNoun() *cobra.Command {
 			if err != nil {
 				return k.Guess(c, err, args[0], groupNames)
 			}
-			return k.Show(out, func(t cli.Table) { k.drawGroup(t, &out) })
+			return k.Show(out, func(t cli.Drawing) { k.drawGroup(t, &out) })
 		}}
-	gone := &cobra.Command{Use: "delete NAME", Short: "Remove a group, also from its members", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
+	gone := &cobra.Command{Use: "delete NAME", Short: "Remove a group, also from its members",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
 		RunE: func(c *cobra.Command, args []string) error {
 			people, err := k.people()
 			if err != nil {
@@ -353,9 +359,11 @@ func (k *PeopleKit) groupNoun() *cobra.Command {
 				return k.Guess(c, err, args[0], groupNames)
 			}
 			k.stillGiven(c.Context(), args[0])
-			return k.Show(map[string]string{"deleted": args[0]}, func(t cli.Table) { t.Line("group %s deleted", args[0]) })
+			return k.Show(map[string]string{"deleted": args[0]},
+				func(t cli.Drawing) { t.Line("group %s deleted", args[0]) })
 		}}
-	return k.Noun("group", "Groups: sets of users, to which the cluster file gives virtual clusters", show, get, k.groupCreate(), k.groupUpdate(), gone)
+	return k.Noun("group", "Groups: sets of users, to which the cluster file gives virtual clusters", show, get,
+		k.groupCreate(), k.groupUpdate(), gone)
 }
 
 // stillGiven warns of a group that was deleted and that the cluster file in force names: a group
@@ -383,7 +391,7 @@ func (k *PeopleKit) stillGiven(ctx context.Context, group string) {
 	}
 }
 
-func (k *PeopleKit) drawGroup(t cli.Table, g *rest.Group) {
+func (k *PeopleKit) drawGroup(t cli.Drawing, g *rest.Group) {
 	t.Row("name", g.Name)
 	t.Row("description", g.Description)
 	if g.External != "" {
@@ -414,7 +422,7 @@ func (k *PeopleKit) groupCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Table) { t.Line("group %s created", args[0]) })
+			return k.Show(out, func(t cli.Drawing) { t.Line("group %s created", args[0]) })
 		}}
 	c.Flags().StringVar(&in.Description, "description", "", "what it is for")
 	c.Flags().StringVar(&in.External, "external", "", "its name at the identity provider")
@@ -426,8 +434,9 @@ func (k *PeopleKit) groupCreate() *cobra.Command {
 func (k *PeopleKit) groupUpdate() *cobra.Command {
 	var in rest.GroupChange
 	description, external, ids := "", "", idFlags{}
-	c := &cobra.Command{Use: "update NAME", Short: "Change a group, or its members", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
-		Example: "  comb group update vision --add alice --remove bob"}
+	c := &cobra.Command{Use: "update NAME", Short: "Change a group, or its members", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: k.Complete(groupNames),
+		Example:           "  comb group update vision --add alice --remove bob"}
 	c.Flags().StringVar(&description, "description", "", "what it is for")
 	c.Flags().StringVar(&external, "external", "", "its name at the identity provider")
 	c.Flags().StringSliceVar(&in.Add, "add", nil, "a user that comes in (may repeat)")
@@ -452,7 +461,7 @@ func (k *PeopleKit) groupUpdate() *cobra.Command {
 		if err != nil {
 			return k.Guess(c, err, args[0], groupNames)
 		}
-		return k.Show(out, func(t cli.Table) { t.Line("group %s changed", args[0]) })
+		return k.Show(out, func(t cli.Drawing) { t.Line("group %s changed", args[0]) })
 	}
 	return c
 }

@@ -61,7 +61,8 @@ server keeps the last 1,000, and 64 MiB of them.`,
 			if v.Restores > 0 {
 				restores = strconv.FormatInt(v.Restores, 10)
 			}
-			rows = append(rows, []string{strconv.FormatInt(v.Version, 10), state, k.When(v.Time), v.Author, strconv.Itoa(v.Bytes), restores, v.Reason})
+			rows = append(rows, []string{strconv.FormatInt(v.Version, 10), state, k.When(v.Time), v.Author,
+				strconv.Itoa(v.Bytes), restores, v.Reason})
 		}
 		return k.Rows(out, []string{"VERSION", "STATE", "APPLIED", "BY", "BYTES", "RESTORES", "REASON"}, rows)
 	}
@@ -108,7 +109,8 @@ func (k *ConfigKit) diff() *cobra.Command {
 func (k *ConfigKit) rollback() *cobra.Command {
 	yes := false
 	var change rest.ConfigChange
-	c := &cobra.Command{Use: "rollback VERSION", Short: "Apply the cluster file of an earlier version again", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "rollback VERSION", Short: "Apply the cluster file of an earlier version again",
+		Args: cobra.ExactArgs(1),
 		Long: `Apply the cluster file of an earlier version again, as a new version. Every effect is shown
 first, as comb config plan does, and it asks. A change of someone else between the plan and the
 answer is refused.`}
@@ -124,7 +126,8 @@ answer is refused.`}
 			return err
 		}
 		change.Restores, _ = number(args[0])
-		return k.offer(c.Context(), client, offered{name: "version " + args[0], file: file, yes: yes, done: "applied again", change: change})
+		return k.offer(c.Context(), client, offered{name: "version " + args[0], file: file, yes: yes,
+			done: "applied again", change: change})
 	}
 	return c
 }

@@ -46,7 +46,8 @@ func (k *PeopleKit) byBrowser(ctx context.Context, client *rest.Client, server s
 	rand.Read(random) // never fails
 	verifier := base64.RawURLEncoding.EncodeToString(random)
 	sum := sha256.Sum256([]byte(verifier))
-	q := url.Values{"port": {strconv.Itoa(l.Addr().(*net.TCPAddr).Port)}, "challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}}
+	q := url.Values{"port": {strconv.Itoa(l.Addr().(*net.TCPAddr).Port)},
+		"challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}}
 	k.Say("to sign in at " + ways.Provider.Title + " open " + server + ways.Provider.Path + "?" + q.Encode())
 	typed := make(chan error, 1)
 	go func() {

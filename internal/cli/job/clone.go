@@ -56,7 +56,7 @@ func (k *Kit) submitClone(ctx context.Context, client *rest.Client, j *rest.Job,
 		return err
 	}
 	if show {
-		return k.Show(rest.SubmitRequest{Source: string(text)}, func(t cli.Table) { t.Text(string(text)) })
+		return k.Show(rest.SubmitRequest{Source: string(text)}, func(t cli.Drawing) { t.Text(string(text)) })
 	}
 	r := rest.SubmitRequest{Source: string(text)}
 	if j.Upload != nil {
@@ -66,7 +66,7 @@ func (k *Kit) submitClone(ctx context.Context, client *rest.Client, j *rest.Job,
 	if err != nil {
 		return ofNewFile(err)
 	}
-	return k.Show(out, func(t cli.Table) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
+	return k.Show(out, func(t cli.Drawing) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
 }
 
 // ofNewFile says where the lines are that a refusal names: the new file was never seen.
@@ -95,7 +95,8 @@ func read(file []byte) (*doc, error) {
 // change makes the changes, all or none. Name and VC are those that the job had, whatever its file
 // says.
 func (d *doc) change(sets []string, j *rest.Job) error {
-	problems := []error{put(d, []string{"name"}, scalar(string(j.Name))), put(d, []string{"defaults", "virtualCluster"}, scalar(string(j.VC)))}
+	problems := []error{put(d, []string{"name"}, scalar(string(j.Name))),
+		put(d, []string{"defaults", "virtualCluster"}, scalar(string(j.VC)))}
 	for _, set := range sets {
 		key, value, ok := strings.Cut(set, "=")
 		var v yaml.Node
@@ -161,7 +162,8 @@ func put(d *doc, path []string, v *yaml.Node) error {
 		case yaml.SequenceNode:
 			index, err := strconv.Atoi(key)
 			if err != nil || index < 0 || index >= len(n.Content) {
-				return fmt.Errorf("%s is a list of %d: want the number of one of them, from 0", strings.Join(path[:i], "."), len(n.Content))
+				return fmt.Errorf("%s is a list of %d: want the number of one of them, from 0",
+					strings.Join(path[:i], "."), len(n.Content))
 			}
 			n = n.Content[index]
 		default:

@@ -26,7 +26,7 @@ type Job = func(ctx context.Context, client *rest.Client, ref string) error
 type Kit struct {
 	Client   func() (*rest.Client, error)
 	WithJob  func(*cobra.Command, Job) *cobra.Command // makes a command about the job that it names
-	Show     func(v any, as func(cli.Table)) error    // as the user asked for
+	Show     func(v any, as func(cli.Drawing)) error  // as the user asked for
 	When     func(model.Time) string                  // an instant
 	Short    func(time.Duration) string               // a span
 	Exit     func(*rest.Exit) string                  // how a task ended
@@ -49,7 +49,8 @@ type Filter struct {
 
 // Verbs are the commands.
 func Verbs(k *Kit) []*cobra.Command {
-	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update(), k.tag(), k.top()}
+	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update(), k.tag(),
+		k.top()}
 }
 
 func (k *Kit) history() *cobra.Command {
@@ -61,11 +62,11 @@ GPU-seconds of work since its last checkpoint that were lost with it.`}
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t cli.Table) { k.drawHistory(t, &out) })
+		return k.Show(out, func(t cli.Drawing) { k.drawHistory(t, &out) })
 	})
 }
 
-func (k *Kit) drawHistory(t cli.Table, h *rest.JobHistory) {
+func (k *Kit) drawHistory(t cli.Drawing, h *rest.JobHistory) {
 	if h.Left > 0 {
 		t.Line("%d older attempts are left out", h.Left)
 	}
@@ -85,7 +86,8 @@ func (k *Kit) drawHistory(t cli.Table, h *rest.JobHistory) {
 		if a.Ended != 0 {
 			ended = k.When(a.Ended)
 		}
-		t.Row(a.ID.String(), strconv.Itoa(int(a.Retry)), nodes(a.Nodes, a.MoreNodes), strconv.FormatInt(a.GPUs, 10), k.When(a.Placed), started, ran, ended,
+		t.Row(a.ID.String(), strconv.Itoa(int(a.Retry)), nodes(a.Nodes, a.MoreNodes), strconv.FormatInt(a.GPUs, 10),
+			k.When(a.Placed), started, ran, ended,
 			a.Cause.String(), lost(a.Lost), k.why(a))
 	}
 }

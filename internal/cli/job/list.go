@@ -69,7 +69,8 @@ func Since(list *rest.JobList, from model.Time) {
 // Watch draws again and again until it is interrupted, each time that what is drawn has changed. On
 // a terminal it is drawn over what was there. Once it has been drawn, a try that fails is told, and
 // the next one follows: a server may start anew.
-func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error), show func(text string, err error)) error {
+func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error),
+	show func(text string, err error)) error {
 	last, failed := "", ""
 	for drawn := false; ; drawn = true {
 		text, err := draw()

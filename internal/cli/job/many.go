@@ -74,7 +74,8 @@ func (k *Kit) wish(c *cobra.Command, w *wish) *cobra.Command {
 }
 
 // matching finds the jobs of a filter, and asks before it takes many.
-func (k *Kit) matching(c *cobra.Command, filter *Filter, yes bool, w *wish, do func(context.Context, *rest.Client, []rest.Job) error) error {
+func (k *Kit) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
+	do func(context.Context, *rest.Client, []rest.Job) error) error {
 	q, err := filter.Query()
 	if err != nil {
 		return err
@@ -95,7 +96,10 @@ func (k *Kit) matching(c *cobra.Command, filter *Filter, yes bool, w *wish, do f
 			break
 		}
 	}
-	jobs = slices.DeleteFunc(jobs, func(j rest.Job) bool { return j.Phase.Ended() || j.Stopping || w.fits != nil && !w.fits(&j) })
+	jobs = slices.DeleteFunc(jobs, func(j rest.Job) bool {
+		return j.Phase.Ended() || j.Stopping || w.fits != nil &&
+			!w.fits(&j)
+	})
 	if len(jobs) == 0 {
 		return fmt.Errorf("no job matches that comb job %s could take", w.verb)
 	}
@@ -150,7 +154,7 @@ func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, 
 		v = out[0]
 	}
 	if len(out) > 0 {
-		problems = append(problems, k.Show(v, func(t cli.Table) {
+		problems = append(problems, k.Show(v, func(t cli.Drawing) {
 			for _, line := range lines {
 				t.Line("%s", line)
 			}
@@ -206,7 +210,8 @@ comb job requeue --hold stops it first.`,
 func (k *Kit) release() *cobra.Command {
 	c := &cobra.Command{Use: "release [JOB...]", Short: "Let held jobs start",
 		Example: "  comb job release train\n  comb job release --vc vision --yes"}
-	return k.wish(c, &wish{verb: "release", done: "released", idle: "nothing was changed: it was not held", fits: func(j *rest.Job) bool { return j.Held != nil },
+	return k.wish(c, &wish{verb: "release", done: "released", idle: "nothing was changed: it was not held",
+		fits: func(j *rest.Job) bool { return j.Held != nil },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Release(ctx, ref)
 		}})
@@ -220,7 +225,8 @@ on from their checkpoints. No retry is counted. With --hold they are held from t
 		Example: "  comb job requeue train --reason 'node n7 is slow'\n  comb job requeue train --hold"}
 	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&in.Hold, "hold", false, "and hold them")
-	return k.wish(c, &wish{verb: "requeue", done: "stopped and back in the queue", fits: func(j *rest.Job) bool { return j.Phase == sched.Active },
+	return k.wish(c, &wish{verb: "requeue", done: "stopped and back in the queue",
+		fits: func(j *rest.Job) bool { return j.Phase == sched.Active },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Requeue(ctx, ref, in)
 		}})
@@ -234,7 +240,8 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 		Example: "  comb job update train --priority prod\n  comb job update train --time-limit 12h"}
 	c.Flags().StringVar(&prio, "priority", "", "oppo, test, prod, crit, or a number from -1")
 	c.Flags().StringVar(&limit, "time-limit", "", "a time such as 90m or 1d12h; 0 is none")
-	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(model.PriorityNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(model.PriorityNames(),
+		cobra.ShellCompDirectiveNoFileComp))
 	var in rest.UpdateRequest
 	out := k.wish(c, &wish{verb: "update", done: "updated",
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
@@ -247,8 +254,10 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 		}
 		if prio != "" {
 			p, known := model.PriorityNamed(prio)
-			if n, err := strconv.ParseInt(prio, 10, 16); !known && (err != nil || n < int64(cell.Opportunistic) || n > int64(cell.MaxGuaranteed)) {
-				return k.Usage(c, "--priority %q: want oppo, test, prod, crit or a number from -1 to %d", prio, cell.MaxGuaranteed)
+			if n, err := strconv.ParseInt(prio, 10, 16); !known &&
+				(err != nil || n < int64(cell.Opportunistic) || n > int64(cell.MaxGuaranteed)) {
+				return k.Usage(c, "--priority %q: want oppo, test, prod, crit or a number from -1 to %d", prio,
+					cell.MaxGuaranteed)
 			} else if !known {
 				p = cell.Priority(n)
 			}

@@ -37,7 +37,7 @@ func TestStopAsksBeforeItWaits(t *testing.T) {
 			return c
 		},
 		Filter: func(*cobra.Command) *Filter { return &Filter{Used: func() bool { return false }} },
-		Show:   func(any, func(cli.Table)) error { return nil },
+		Show:   func(any, func(cli.Drawing)) error { return nil },
 		Wait: func(_ context.Context, _ *rest.Client, ref string) error {
 			did = append(did, "wait "+ref)
 			return nil

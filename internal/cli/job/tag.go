@@ -26,7 +26,7 @@ a job has 32 at most, also when it has ended. job list --tag lists the jobs that
 				return err
 			}
 		}
-		return k.Show(out, func(t cli.Table) {
+		return k.Show(out, func(t cli.Drawing) {
 			if len(out.Tags) == 0 {
 				t.Line("job %s has no tags", ref)
 				return

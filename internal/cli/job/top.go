@@ -36,7 +36,7 @@ all running jobs that can be read. --once shows it once, as do -o json and an ou
 			if err != nil {
 				return err
 			}
-			return k.Show(all, func(t cli.Table) { drawTop(t, all) })
+			return k.Show(all, func(t cli.Drawing) { drawTop(t, all) })
 		}
 		if once || k.Still() {
 			return show()
@@ -75,19 +75,22 @@ func usages(ctx context.Context, client *rest.Client, refs []string) ([]rest.Job
 	return all, nil
 }
 
-func drawTop(t cli.Table, all []rest.JobUsage) {
+func drawTop(t cli.Drawing, all []rest.JobUsage) {
 	if !slices.ContainsFunc(all, func(u rest.JobUsage) bool { return len(u.Tasks) > 0 }) {
 		t.Line("no task runs")
 		return
 	}
-	t.Head("JOB", "TASK", "NODE", "LAST MINUTES", "CPUS", "MEMORY", "READ/S", "WRITTEN/S", "GPUS", "GPU BUSY", "GPU MEMORY")
+	t.Head("JOB", "TASK", "NODE", "LAST MINUTES", "CPUS", "MEMORY", "READ/S", "WRITTEN/S", "GPUS", "GPU BUSY",
+		"GPU MEMORY")
 	for i := range all {
 		for j := range all[i].Tasks {
 			u := &all[i].Tasks[j]
-			row := []string{all[i].Ref, fmt.Sprintf("%s-%d", u.Role, u.Index), string(u.Node), "", "", "", "", "", fmt.Sprint(u.GPUs), "", ""}
+			row := []string{all[i].Ref, fmt.Sprintf("%s-%d", u.Role, u.Index), string(u.Node), "", "", "", "", "",
+				fmt.Sprint(u.GPUs), "", ""}
 			if n := len(u.Samples); n > 0 {
 				s := u.Samples[n-1]
-				row[3], row[4], row[5] = line(u), of(fmt.Sprintf("%.2f", float64(s.MilliCPU)/1000), u.Limits.MilliCPU, model.CPUText), of(model.MemoryText(s.MemoryMB), u.Limits.MemoryMB, model.MemoryText)
+				row[3], row[4], row[5] = line(u), of(fmt.Sprintf("%.2f", float64(s.MilliCPU)/1000), u.Limits.MilliCPU,
+					model.CPUText), of(model.MemoryText(s.MemoryMB), u.Limits.MemoryMB, model.MemoryText)
 				row[6], row[7] = bytesText(s.Read), bytesText(s.Written)
 			}
 			if d := u.Devices; d != nil {

@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"github.com/spf13/cobra"
@@ -6,11 +6,11 @@ import (
 	"github.com/combsched/comb/internal/cli"
 )
 
-func (a *app) cellCommand() *cobra.Command {
+func (a *commands) cellCommand() *cobra.Command {
 	tree := &cobra.Command{Use: "tree", Short: "Draw the physical cells: whose they are, who uses them, what is bad",
-		Args: args(cobra.NoArgs),
+		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
+			client, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -22,12 +22,12 @@ func (a *app) cellCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(out, func(t *table) {
-				t.head("CELL", "STATE", "VC", "JOB", "HEALTH")
+			return a.Show(out, func(t *cli.Table) {
+				t.Head("CELL", "STATE", "VC", "JOB", "HEALTH")
 				for _, l := range cli.CellTree(&out, nodes.Nodes) {
-					t.row(l.Cell, l.State, l.VC, l.Job, l.Health)
+					t.Row(l.Cell, l.State, l.VC, l.Job, l.Health)
 				}
 			})
 		}}
-	return noun("cell", "Cells: the topology of the cluster", tree)
+	return cli.Noun("cell", "Cells: the topology of the cluster", tree)
 }

@@ -1,4 +1,4 @@
-package main
+package job
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,7 +20,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/cli/job"
 )
 
 // runFlags are what comb job run was asked.
@@ -35,7 +33,7 @@ type runFlags struct {
 	upload string
 }
 
-func (a *app) jobRun() *cobra.Command {
+func (a *commands) jobRun() *cobra.Command {
 	r := runFlags{}
 	q := &r.job
 	c := &cobra.Command{Use: "run [flags] [-- PROGRAM [ARGUMENT...]]", Short: "Run a command as a job and follow it",
@@ -59,11 +57,11 @@ and goes on later, unless it reported the last of its steps.`,
 	f.SetInterspersed(false)
 	f.Var(rest.GPUs{Of: q}, "gpus", "GPUs of each task; all is as many as one node has that the virtual cluster may use")
 	f.StringVar(&q.CPUs, "cpus", "", "CPUs of each task, such as 0.5")
-	f.Var((*memoryFlag)(&q.MemoryMB), "memory", "memory of each task, such as 16Gi or 500M; a bare number is MiB")
-	f.Var((*memoryFlag)(&q.ShmMB), "shm",
+	f.Var((*cli.MemoryFlag)(&q.MemoryMB), "memory", "memory of each task, such as 16Gi or 500M; a bare number is MiB")
+	f.Var((*cli.MemoryFlag)(&q.ShmMB), "shm",
 		"/dev/shm of each task's container, a part of its memory, such as 8Gi (default: as much as its memory)")
-	f.Var((*memoryFlag)(&q.DiskMB), "disk", "what the container of each task may write to its own disk, such as 20Gi (default: what the server allows)")
-	f.Var(limitsFlag{&q.Limits}, "ulimit", "NAME=LIMIT of each process: nofile=65536, stack=64Mi, memlock=unlimited "+
+	f.Var((*cli.MemoryFlag)(&q.DiskMB), "disk", "what the container of each task may write to its own disk, such as 20Gi (default: what the server allows)")
+	f.Var(cli.LimitsFlag{Of: &q.Limits}, "ulimit", "NAME=LIMIT of each process: nofile=65536, stack=64Mi, memlock=unlimited "+
 		"(may repeat; default: what the cluster file says)")
 	f.Int32Var(&q.Tasks, "tasks", 1, "how many equal tasks, started together")
 	f.StringVar(&q.Name, "name", "", "job name (default: made of the program's)")
@@ -109,26 +107,26 @@ and goes on later, unless it reported the last of its steps.`,
 func checkRun(c *cobra.Command, q *rest.QuickJob) error {
 	switch {
 	case len(q.Command) == 0 && q.Image == "":
-		return usage(c, "%s needs a program behind --, or an --image whose own program runs", c.CommandPath())
+		return cli.Usage(c, "%s needs a program behind --, or an --image whose own program runs", c.CommandPath())
 	case len(q.Command) > 0 && q.Command[0] == "":
-		return usage(c, "the name of the program is empty")
+		return cli.Usage(c, "the name of the program is empty")
 	case q.Pull != "" && q.Image == "":
-		return usage(c, "--pull %s: it is for the image of --image", q.Pull)
+		return cli.Usage(c, "--pull %s: it is for the image of --image", q.Pull)
 	case q.Tasks < 1:
-		return usage(c, "--tasks %d: want 1 or more", q.Tasks)
+		return cli.Usage(c, "--tasks %d: want 1 or more", q.Tasks)
 	case q.Image == "" && c.ArgsLenAtDash() < 0 && imageName.MatchString(q.Command[0]) && !exists(q.Command[0]):
-		return usage(c, "%s looks like an image: %s --image %s -- %s", q.Command[0], c.CommandPath(), q.Command[0],
-			first(strings.Join(q.Command[1:], " "), "PROGRAM"))
+		return cli.Usage(c, "%s looks like an image: %s --image %s -- %s", q.Command[0], c.CommandPath(), q.Command[0],
+			cli.First(strings.Join(q.Command[1:], " "), "PROGRAM"))
 	case q.ShmMB > 0 && q.Image == "":
-		return usage(c, "--shm: it is for the container of an --image; "+
+		return cli.Usage(c, "--shm: it is for the container of an --image; "+
 			"what runs as a process has the machine's /dev/shm")
 	}
 	if text := clockOf(q.TimeLimit); text != "" {
-		return usage(c, "--time-limit %q: write %s", q.TimeLimit, text)
+		return cli.Usage(c, "--time-limit %q: write %s", q.TimeLimit, text)
 	}
 	for _, life := range [][2]string{{"--time-limit", q.TimeLimit}, {"--grace", q.Grace}} {
 		if err := document.Unitless(life[1]); err != nil {
-			return usage(c, "%s %s: %w", life[0], life[1], err)
+			return cli.Usage(c, "%s %s: %w", life[0], life[1], err)
 		}
 	}
 	return nil
@@ -162,12 +160,12 @@ func clockOf(text string) string {
 }
 
 // run submits a command and follows it.
-func (a *app) run(ctx context.Context, r *runFlags) error {
-	server, err := a.reach()
+func (a *commands) run(ctx context.Context, r *runFlags) error {
+	server, err := a.Reach()
 	if err != nil {
 		return err
 	}
-	client := server.client
+	client := server.Client
 	if r.job.Upload, err = sendCode(ctx, a, client, r.upload); err != nil {
 		return err
 	}
@@ -181,45 +179,50 @@ func (a *app) run(ctx context.Context, r *runFlags) error {
 		if r.job.Caller != nil {
 			r.job.Caller.Env = nil
 		}
-		called := first(r.job.Name, append(r.job.Command, r.job.Image)[0])
+		called := cli.First(r.job.Name, append(r.job.Command, r.job.Image)[0])
 		return a.dryRun(ctx, client, []string{called}, []rest.SubmitRequest{request})
 	}
 	out, err := a.accept(ctx, client, submission{request, ""})
 	if err != nil {
 		return byFlag(err)
 	}
-	a.warn(string(out.Name), flagsWarned(out.Warnings))
+	a.Warn(string(out.Name), flagsWarned(out.Warnings))
 	if r.detach && ctx.Err() == nil {
-		return a.show(out, func(t *table) { t.line("job %s submitted, id %d", out.Name, out.ID) })
+		return a.Show(out, func(t *cli.Table) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
 	}
-	fmt.Fprintf(a.errs, "job %s submitted, id %d\n", out.Name, out.ID)
+	fmt.Fprintf(a.Errs, "job %s submitted, id %d\n", out.Name, out.ID)
 	return a.attend(ctx, client, rest.JobRef(out.ID), r.job.Image != "")
 }
 
 // sendCode uploads a folder and returns its digest; "" is none.
-func sendCode(ctx context.Context, a *app, client *rest.Client, dir string) (string, error) {
+func sendCode(ctx context.Context, a *commands, client *rest.Client, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
-	return rest.SendFolder(ctx, client, dir, func(text string) { fmt.Fprintln(a.errs, "upload:", clean(text, false)) })
+	return rest.SendFolder(ctx, client, dir, func(text string) {
+		fmt.Fprintln(a.Errs, "upload:",
+			cli.Clean(text, false))
+	})
 }
 
 // bring puts this folder and this environment into a job, and returns the client
 // over which they may go: they reach a process of this user alone. For a server
 // that is another user's, or elsewhere, it says so and leaves the job as it is.
-func (a *app) bring(ctx context.Context, server *reached, q *rest.QuickJob) (*rest.Client, error) {
-	client, err := server.local(ctx)
+func (a *commands) bring(ctx context.Context, server *cli.Reached, q *rest.QuickJob) (*rest.Client, error) {
+	client, err := server.Local(ctx)
 	if err != nil {
-		fmt.Fprintf(a.errs, "comb: the job gets a folder of its own and the server's environment, not yours (--clean asks for that): %s\n", clean(err.Error(), false))
-		return server.client, nil
+		fmt.Fprintf(a.Errs, "comb: the job gets a folder of its own and the server's environment, not yours (--clean asks for that): %s\n", cli.Clean(err.Error(), false))
+		return server.Client, nil
 	}
 	dir, err := os.Getwd()
 	if err != nil {
-		return nil, hint{fmt.Errorf("cannot tell the present folder: %v", err), "go to another one, or use --clean"}
+		return nil, cli.Hint{Err: fmt.Errorf("cannot tell the present folder: %v", err),
+			Next: "go to another one, or use --clean"}
 	}
 	folder, err := rest.FolderAt(dir)
 	if err != nil {
-		return nil, hint{fmt.Errorf("cannot use the present folder: %v", err), "go to another one, or use --clean"}
+		return nil, cli.Hint{Err: fmt.Errorf("cannot use the present folder: %v", err),
+			Next: "go to another one, or use --clean"}
 	}
 	var env []byte
 	for _, v := range os.Environ() {
@@ -278,7 +281,7 @@ var flagOfKey = map[string]string{
 	"quick.command[0]":                             "the program",
 }
 
-// byFlag names the flags where a refusal names the keys of a job file: who called
+// byFlag names the flags where a refusal names the keys of a job file: what called
 // job run has never seen that file.
 func byFlag(err error) error {
 	var p *rest.Problem
@@ -321,7 +324,7 @@ func environment(c *cobra.Command, list []string) (map[string]string, error) {
 	for _, one := range list {
 		name, value, ok := strings.Cut(one, "=")
 		if name == "" {
-			return nil, usage(c, "--env %q: want NAME=VALUE", one)
+			return nil, cli.Usage(c, "--env %q: want NAME=VALUE", one)
 		}
 		if !ok {
 			value = os.Getenv(name)
@@ -329,34 +332,6 @@ func environment(c *cobra.Command, list []string) (map[string]string, error) {
 		out[name] = value
 	}
 	return out, nil
-}
-
-// ports reads how many ports a task gets of each label.
-// limitsFlag are the limits of each process, by name.
-type limitsFlag struct{ of *map[string]string }
-
-func (l limitsFlag) String() string { return "" }
-
-// Type implements pflag.Value.
-func (l limitsFlag) Type() string { return "NAME=LIMIT" }
-
-// Set takes one; what a limit may be the server says.
-func (l limitsFlag) Set(text string) error {
-	name, value, ok := strings.Cut(text, "=")
-	switch {
-	case !ok || value == "" || !slices.Contains([]string{"nofile", "stack", "memlock"}, name):
-		return errors.New("want nofile=NUMBER, stack=SIZE or memlock=SIZE, such as nofile=65536")
-	case strings.Contains(value, ":"):
-		hard := value[strings.LastIndexByte(value, ':')+1:]
-		return fmt.Errorf("one number is the soft and the hard limit, such as %s=%s", name, hard)
-	case value == "-1":
-		return fmt.Errorf("without a limit it is %s=unlimited", name)
-	}
-	if *l.of == nil {
-		*l.of = map[string]string{}
-	}
-	(*l.of)[name] = value
-	return nil
 }
 
 func ports(c *cobra.Command, list []string) (map[string]int32, error) {
@@ -369,10 +344,10 @@ func ports(c *cobra.Command, list []string) (map[string]int32, error) {
 			n, err = strconv.ParseInt(number, 10, 32)
 		}
 		if label == "" || err != nil || n < 1 {
-			return nil, usage(c, "--port %q: want LABEL or LABEL=NUMBER", one)
+			return nil, cli.Usage(c, "--port %q: want LABEL or LABEL=NUMBER", one)
 		}
 		if _, twice := out[label]; twice {
-			return nil, usage(c, "--port %s is given twice: --port %s=2 asks for two", label, label)
+			return nil, cli.Usage(c, "--port %s is given twice: --port %s=2 asks for two", label, label)
 		}
 		out[label] = int32(n)
 	}
@@ -401,16 +376,17 @@ func (s *submissions) check(ctx context.Context, client *rest.Client) error {
 		switch {
 		case err == nil && v.Verdict == rest.VerdictNever:
 			wrong = append(wrong, fmt.Errorf("%s: job %s: %s", s.files[i], v.Job.Name, v.Message))
-		case code == rest.CodeInvalid || code == rest.CodeNeverFits || code == rest.CodeConflict || code == rest.CodeNotFound:
-			wrong = append(wrong, inFile(s.files[i], err))
+		case code == rest.CodeInvalid || code == rest.CodeNeverFits || code == rest.CodeConflict ||
+			code == rest.CodeNotFound:
+			wrong = append(wrong, cli.InFile(s.files[i], err))
 		case err != nil:
-			return inFile(s.files[i], err) // the server did not judge the file
+			return cli.InFile(s.files[i], err) // the server did not judge the file
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
-	return hint{errors.Join(wrong...), "no job was submitted"}
+	return cli.Hint{Err: errors.Join(wrong...), Next: "no job was submitted"}
 }
 
 // learnWithin is how long an interrupted submission asks a server that does not
@@ -421,7 +397,7 @@ const learnWithin = 30 * time.Second
 // way, the server may take the job or not: so the answer is waited for, and asked
 // for again by the same key, which cannot make a second job. With ctx done and no
 // error the job was accepted.
-func (a *app) accept(ctx context.Context, client *rest.Client, s submission) (rest.Submitted, error) {
+func (a *commands) accept(ctx context.Context, client *rest.Client, s submission) (rest.Submitted, error) {
 	if ctx.Err() != nil {
 		return rest.Submitted{}, ctx.Err() // nothing was sent
 	}
@@ -447,10 +423,10 @@ func (a *app) accept(ctx context.Context, client *rest.Client, s submission) (re
 	case <-ctx.Done():
 	}
 	unknown := errors.New("it is not known whether the server took the job; see: comb job list")
-	if !a.wasInterrupted() {
+	if !a.WasInterrupted() {
 		return rest.Submitted{}, fmt.Errorf("%w: %w", unknown, ctx.Err())
 	}
-	fmt.Fprintln(a.errs, "Ctrl-C: waiting for the server to confirm the job. Press Ctrl-C again to leave it running.")
+	fmt.Fprintln(a.Errs, "Ctrl-C: waiting for the server to confirm the job. Press Ctrl-C again to leave it running.")
 	select {
 	case err := <-done:
 		if unsure(err) {
@@ -465,12 +441,13 @@ func (a *app) accept(ctx context.Context, client *rest.Client, s submission) (re
 // unsure reports whether a submission that ended so may have been accepted.
 func unsure(err error) bool {
 	var lost *rest.Unreachable
-	return errors.As(err, &lost) && !lost.Refused() || rest.CodeOf(err) == rest.CodeUnavailable || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &lost) && !lost.Refused() || rest.CodeOf(err) == rest.CodeUnavailable ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // attend follows a job to its end; boxed is that it runs in containers. An interrupt asks to stop
 // it and goes on following; what it prints while it ends is still shown.
-func (a *app) attend(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
+func (a *commands) attend(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	done := make(chan error, 1)
@@ -480,32 +457,33 @@ func (a *app) attend(ctx context.Context, client *rest.Client, ref string, boxed
 		return err
 	case <-ctx.Done():
 	}
-	if !a.wasInterrupted() {
+	if !a.WasInterrupted() {
 		return fmt.Errorf("job %s goes on: %w", ref, ctx.Err())
 	}
-	fmt.Fprintf(a.errs, "stopping job %s; interrupt again to leave it\n", ref)
+	fmt.Fprintf(a.Errs, "stopping job %s; interrupt again to leave it\n", ref)
 	again := a.again()
 	stop, release := context.WithTimeout(follow, 30*time.Second)
 	defer release()
-	if _, err := client.Stop(stop, ref, "interrupted by its user"); err != nil && rest.CodeOf(err) != rest.CodeConflict {
+	if _, err := client.Stop(stop, ref, "interrupted by its user"); err != nil &&
+		rest.CodeOf(err) != rest.CodeConflict {
 		return err
 	}
 	select {
 	case <-done:
 	case <-again:
-		fmt.Fprintf(a.errs, "job %s was asked to stop, and lives on until it ends or its grace is over; see: comb job get %s\n",
+		fmt.Fprintf(a.Errs, "job %s was asked to stop, and lives on until it ends or its grace is over; see: comb job get %s\n",
 			ref, ref)
 	}
-	return outcome(exitInterrupted)
+	return cli.Outcome(cli.ExitInterrupted)
 }
 
-func (a *app) followJob(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
+func (a *commands) followJob(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
 	j, err := client.Job(ctx, ref)
 	if err != nil {
 		return err
 	}
-	onto := cli.NewScreen(terminal(a.out), terminal(a.errs))
-	w := newWaitLines(onto, a.errs, boxed)
+	onto := cli.NewScreen(terminal(a.Out), terminal(a.Errs))
+	w := NewWaitLines(onto, a.Errs, boxed)
 	w.Show(&j)
 	look, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -523,18 +501,19 @@ func (a *app) followJob(ctx context.Context, client *rest.Client, ref string, bo
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(a.errs, clean(ending(&j), false))
-	return jobOutcome(j.Phase)
+	fmt.Fprintln(a.Errs, cli.Clean(ending(&j), false))
+	return cli.JobOutcome(j.Phase)
 }
 
-func newWaitLines(onto *cli.Screen, out io.Writer, boxed bool) *job.WaitLines {
-	w := &job.WaitLines{Terminal: terminal(out) != nil, Boxed: boxed,
-		Clean: func(text string) string { return clean(text, false) }}
+// NewWaitLines tells what a job waits for.
+func NewWaitLines(onto *cli.Screen, out io.Writer, boxed bool) *WaitLines {
+	w := &WaitLines{Terminal: terminal(out) != nil, Boxed: boxed,
+		Clean: func(text string) string { return cli.Clean(text, false) }}
 	return w.On(onto, out)
 }
 
 // again is a channel for the next interrupt.
-func (a *app) again() <-chan os.Signal {
+func (a *commands) again() <-chan os.Signal {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	return c

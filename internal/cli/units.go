@@ -1,7 +1,9 @@
-package main
+package cli
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,14 +12,14 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// durationFlag is a time as job files write it: 90s, 2h30m, 1d12h.
-type durationFlag time.Duration
+// DurationFlag is a time as job files write it: 90s, 2h30m, 1d12h.
+type DurationFlag time.Duration
 
 // maxWait is the largest value of a durationFlag.
 const maxWait = 10 * 365 * 24 * time.Hour
 
 // Set implements pflag.Value.
-func (d *durationFlag) Set(text string) error {
+func (d *DurationFlag) Set(text string) error {
 	if err := document.Unitless(text); err != nil {
 		return err
 	}
@@ -25,12 +27,12 @@ func (d *durationFlag) Set(text string) error {
 	if !ok || micros < 0 || micros > maxWait.Microseconds() {
 		return errors.New("want a time such as 30s, 90m or 1d12h")
 	}
-	*d = durationFlag(time.Duration(micros) * time.Microsecond)
+	*d = DurationFlag(time.Duration(micros) * time.Microsecond)
 	return nil
 }
 
 // String implements pflag.Value; "" is no default worth showing.
-func (d *durationFlag) String() string {
+func (d *DurationFlag) String() string {
 	if *d == 0 {
 		return ""
 	}
@@ -38,13 +40,13 @@ func (d *durationFlag) String() string {
 }
 
 // Type implements pflag.Value.
-func (d *durationFlag) Type() string { return "duration" }
+func (d *DurationFlag) Type() string { return "duration" }
 
-// memoryFlag is an amount of memory in MiB, with a unit or without.
-type memoryFlag int64
+// MemoryFlag is an amount of memory in MiB, with a unit or without.
+type MemoryFlag int64
 
 // Set implements pflag.Value.
-func (m *memoryFlag) Set(text string) error {
+func (m *MemoryFlag) Set(text string) error {
 	mib, err := strconv.ParseInt(text, 10, 64)
 	ok := err == nil && mib >= 0 && mib <= 1<<40
 	if err != nil {
@@ -56,7 +58,7 @@ func (m *memoryFlag) Set(text string) error {
 	if !ok {
 		return errors.New("want an amount of memory such as 16Gi or 500M, or a number of MiB")
 	}
-	*m = memoryFlag(mib)
+	*m = MemoryFlag(mib)
 	return nil
 }
 
@@ -86,7 +88,7 @@ func outsideOf(text string) outside {
 }
 
 // String implements pflag.Value; "" is no default worth showing.
-func (m *memoryFlag) String() string {
+func (m *MemoryFlag) String() string {
 	if *m == 0 {
 		return ""
 	}
@@ -94,40 +96,70 @@ func (m *memoryFlag) String() string {
 }
 
 // Type implements pflag.Value.
-func (m *memoryFlag) Type() string { return "amount" }
+func (m *MemoryFlag) Type() string { return "amount" }
 
-// budgetFlag is an amount of a disk in MiB, with a unit: a bare number may be meant in any.
-type budgetFlag struct{ memoryFlag }
+// BudgetFlag is an amount of a disk in MiB, with a unit: a bare number may be meant in any.
+type BudgetFlag struct{ MemoryFlag }
 
 // Set implements pflag.Value.
-func (b *budgetFlag) Set(text string) error {
+func (b *BudgetFlag) Set(text string) error {
 	if err := document.UnitlessSize(text); err != nil {
 		return err
 	}
-	if b.memoryFlag.Set(text) != nil {
+	if b.MemoryFlag.Set(text) != nil {
 		return errors.New("want an amount of a disk such as 500Gi or 2Ti")
 	}
 	return nil
 }
 
-func (b *budgetFlag) bytes() int64 { return int64(b.memoryFlag) << 20 }
+// Bytes is the amount.
+func (b *BudgetFlag) Bytes() int64 { return int64(b.MemoryFlag) << 20 }
 
-// diskFlag is what a container may write. Where it is not given, a pod may ask for more.
-type diskFlag struct {
-	budgetFlag
+// DiskFlag is what a container may write. Where it is not given, a pod may ask for more.
+type DiskFlag struct {
+	BudgetFlag
 	given bool
 }
 
 // Set implements pflag.Value.
-func (f *diskFlag) Set(text string) error {
+func (f *DiskFlag) Set(text string) error {
 	f.given = true
-	return f.budgetFlag.Set(text)
+	return f.BudgetFlag.Set(text)
 }
 
-// most is what a pod may ask for; 0 is any amount.
-func (f *diskFlag) most() int64 {
+// Most is what a pod may ask for; 0 is any amount.
+func (f *DiskFlag) Most() int64 {
 	if !f.given {
 		return 0
 	}
-	return int64(f.memoryFlag)
+	return int64(f.MemoryFlag)
+}
+
+// ports reads how many ports a task gets of each label.
+// limitsFlag are the limits of each process, by name.
+type LimitsFlag struct{ Of *map[string]string }
+
+// String implements pflag.Value.
+func (l LimitsFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (l LimitsFlag) Type() string { return "NAME=LIMIT" }
+
+// Set takes one; what a limit may be the server says.
+func (l LimitsFlag) Set(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	switch {
+	case !ok || value == "" || !slices.Contains([]string{"nofile", "stack", "memlock"}, name):
+		return errors.New("want nofile=NUMBER, stack=SIZE or memlock=SIZE, such as nofile=65536")
+	case strings.Contains(value, ":"):
+		hard := value[strings.LastIndexByte(value, ':')+1:]
+		return fmt.Errorf("one number is the soft and the hard limit, such as %s=%s", name, hard)
+	case value == "-1":
+		return fmt.Errorf("without a limit it is %s=unlimited", name)
+	}
+	if *l.Of == nil {
+		*l.Of = map[string]string{}
+	}
+	(*l.Of)[name] = value
+	return nil
 }

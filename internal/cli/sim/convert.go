@@ -1,4 +1,4 @@
-package main
+package sim
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -24,20 +25,20 @@ func (o *traceOutput) flags(c *cobra.Command) {
 }
 
 // create begins the file.
-func (o *traceOutput) create(a *app, c *cobra.Command) (*trace.Writer, error) {
+func (o *traceOutput) create(a *commands, c *cobra.Command) (*trace.Writer, error) {
 	known := false
 	for _, f := range trace.Writable() {
 		known = known || string(f) == o.to
 	}
 	switch {
 	case !known:
-		return nil, usage(c, "--to %q: want comb, tiresias, philly-csv or chronus", o.to)
+		return nil, cli.Usage(c, "--to %q: want comb, tiresias, philly-csv or chronus", o.to)
 	case o.file == "":
-		return nil, usage(c, "name the file to write with -o")
+		return nil, cli.Usage(c, "name the file to write with -o")
 	case !c.Flags().Changed("to") && strings.HasSuffix(strings.TrimSuffix(o.file, ".gz"), ".csv"):
-		return nil, usage(c, "the comb format is no table: name a file such as trace.jsonl, or say --to philly-csv, tiresias or chronus for %s", o.file)
+		return nil, cli.Usage(c, "the comb format is no table: name a file such as trace.jsonl, or say --to philly-csv, tiresias or chronus for %s", o.file)
 	case o.file == "-":
-		return trace.NewWriter(a.out, trace.Format(o.to))
+		return trace.NewWriter(a.Out, trace.Format(o.to))
 	}
 	if info, err := os.Stat(o.file); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file; name another one, or - for standard output", o.file)
@@ -47,7 +48,7 @@ func (o *traceOutput) create(a *app, c *cobra.Command) (*trace.Writer, error) {
 
 // write writes all jobs. What the format could not carry is told on stderr, and
 // so is all else, so that standard output is the trace alone.
-func (o *traceOutput) write(a *app, c *cobra.Command, jobs iter.Seq2[trace.Job, error]) error {
+func (o *traceOutput) write(a *commands, c *cobra.Command, jobs iter.Seq2[trace.Job, error]) error {
 	w, err := o.create(a, c)
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (o *traceOutput) write(a *app, c *cobra.Command, jobs iter.Seq2[trace.Job, 
 	if to == "-" {
 		to = "standard output"
 	}
-	fmt.Fprintf(a.errs, "wrote %s to %s (%s)\n", count(w.Jobs(), "job", "jobs"), clean(to, false), o.to)
+	fmt.Fprintf(a.Errs, "wrote %s to %s (%s)\n", cli.Count(w.Jobs(), "job", "jobs"), cli.Clean(to, false), o.to)
 	var lost, rounded []trace.Count
 	for _, l := range w.Lost() {
 		if what, is := strings.CutSuffix(l.What, " rounded"); is {
@@ -77,28 +78,28 @@ func (o *traceOutput) write(a *app, c *cobra.Command, jobs iter.Seq2[trace.Job, 
 			lost = append(lost, l)
 		}
 	}
-	tellCounts(a.errs, "lost: "+o.to+" has no place for", lost)
-	tellCounts(a.errs, "rounded to what "+o.to+" has:", rounded)
+	tellCounts(a.Errs, "lost: "+o.to+" has no place for", lost)
+	tellCounts(a.Errs, "rounded to what "+o.to+" has:", rounded)
 	return nil
 }
 
 func tellCounts(out io.Writer, what string, list []trace.Count) {
 	for _, c := range list {
-		fmt.Fprintf(out, "%s %s (%s)\n", what, clean(c.What, false), count(c.N, "job", "jobs"))
+		fmt.Fprintf(out, "%s %s (%s)\n", what, cli.Clean(c.What, false), cli.Count(c.N, "job", "jobs"))
 	}
 }
 
-func (a *app) traceConvert() *cobra.Command {
+func (a *commands) traceConvert() *cobra.Command {
 	in, out := traceInput{}, traceOutput{}
 	c := &cobra.Command{Use: "convert [flags] IN -o OUT", Short: "Write a trace in another format",
 		Long: `Write a trace in another format, its jobs in order of submission. The comb format
 carries everything; what another one has no place for is counted and told.`,
 		Example: "  comb trace convert cluster_job_log.json -o philly.jsonl.gz",
-		Args:    args(cobra.ExactArgs(1))}
+		Args:    cli.Args(cobra.ExactArgs(1))}
 	in.flags(c)
 	out.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := a.keepApart(c, in.reads(args[0]), writes{"-o", []string{out.file}}); err != nil {
+		if err := a.KeepApart(c, in.reads(args[0]), cli.Writes{Flag: "-o", Files: []string{out.file}}); err != nil {
 			return err
 		}
 		r, err := in.open(a, c, args[0], trace.OpenStream)
@@ -109,18 +110,18 @@ carries everything; what another one has no place for is counted and told.`,
 		if err := out.write(a, c, goodJobs(c.Context(), r.InOrder())); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.errs, "read as %s\n", r.Format())
-		tellCounts(a.errs, "passed over:", r.Skipped())
-		tellCounts(a.errs, "passed over, bad:", r.Bad())
+		fmt.Fprintf(a.Errs, "read as %s\n", r.Format())
+		tellCounts(a.Errs, "passed over:", r.Skipped())
+		tellCounts(a.Errs, "passed over, bad:", r.Bad())
 		for _, m := range r.Odd() {
-			fmt.Fprintf(a.errs, "mended: %s (%d times)\n", clean(m.What, false), m.N)
+			fmt.Fprintf(a.Errs, "mended: %s (%d times)\n", cli.Clean(m.What, false), m.N)
 		}
 		return nil
 	}
 	return c
 }
 
-func (a *app) traceGenerate() *cobra.Command {
+func (a *commands) traceGenerate() *cobra.Command {
 	spec, out := trace.Spec{}, traceOutput{}
 	cluster, load, slo, mix := "", "", "", ""
 	about := "Generate a trace from a seed: the same flags give the same bytes on every machine.\nThe kinds, whose sources are in docs/traces.md:\n"
@@ -132,9 +133,10 @@ func (a *app) traceGenerate() *cobra.Command {
 		}
 		names += k.Name
 	}
-	c := &cobra.Command{Use: "generate [flags] -o FILE", Short: "Generate a trace with published distributions", Long: about,
+	c := &cobra.Command{Use: "generate [flags] -o FILE", Short: "Generate a trace with published distributions",
+		Long:    about,
 		Example: "  comb trace generate --kind philly --jobs 10000 --load 0.9 --cluster 64x8 --slo survey -o trace.jsonl",
-		Args:    args(cobra.NoArgs)}
+		Args:    cli.Args(cobra.NoArgs)}
 	f := c.Flags()
 	f.StringVar(&spec.Kind, "kind", "philly", names)
 	f.Int64Var(&spec.Jobs, "jobs", 1000, "how many jobs")
@@ -168,7 +170,7 @@ func (a *app) traceGenerate() *cobra.Command {
 		var jobs iter.Seq[trace.Job]
 		jobs, wrong[4] = trace.Generate(spec)
 		if err := errors.Join(wrong[:]...); err != nil {
-			return usageError{c, err}
+			return cli.UsageError{Command: c, Err: err}
 		}
 		return out.write(a, c, goodJobs(c.Context(), func(yield func(trace.Job, error) bool) {
 			jobs(func(j trace.Job) bool { return yield(j, nil) })
@@ -184,7 +186,7 @@ func loadOf(c *cobra.Command, text string) (int64, error) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f >= 0.001 && f <= 1000) {
-		return 0, usage(c, "--load %q: want a number from 0.001 to 1000, such as 0.9", text)
+		return 0, cli.Usage(c, "--load %q: want a number from 0.001 to 1000, such as 0.9", text)
 	}
 	return int64(f*1000 + 0.5), nil
 }

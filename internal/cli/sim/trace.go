@@ -1,4 +1,4 @@
-package main
+package sim
 
 import (
 	"context"
@@ -12,12 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
-func (a *app) traceCommand() *cobra.Command {
-	return noun("trace", "Traces: lists of jobs of public and own clusters (docs/traces.md)", a.traceInfo(), a.traceConvert(), a.traceGenerate())
+func (a *commands) traceCommand() *cobra.Command {
+	return cli.Noun("trace", "Traces: lists of jobs of public and own clusters (docs/traces.md)", a.traceInfo(),
+		a.traceConvert(), a.traceGenerate())
 }
 
 // traceInput are the flags of the commands that read a trace.
@@ -70,12 +72,13 @@ func (in *traceInput) source(file string) (*simulate.Trace, error) {
 }
 
 // open opens a trace; "-" is standard input, which stream then opens.
-func (in *traceInput) open(a *app, c *cobra.Command, file string, stream func(string, io.Reader, trace.Options) (*trace.Reader, error)) (*trace.Reader, error) {
+func (in *traceInput) open(a *commands, c *cobra.Command, file string,
+	stream func(string, io.Reader, trace.Options) (*trace.Reader, error)) (*trace.Reader, error) {
 	if err := in.prepare(); err != nil {
 		return nil, err
 	}
 	if file == "-" {
-		r, err := stream("standard input", untilDone(c.Context(), a.in), in.Options)
+		r, err := stream("standard input", untilDone(c.Context(), a.In), in.Options)
 		if err != nil && c.Context().Err() != nil {
 			err = c.Context().Err()
 		}
@@ -89,7 +92,7 @@ func (in *traceInput) open(a *app, c *cobra.Command, file string, stream func(st
 }
 
 // untilDone reads a stream whose Read nothing else can end, such as that of a pipe into
-// which nobody writes, until the command is interrupted.
+// into which nothing is written, until the command is interrupted.
 func untilDone(ctx context.Context, in io.Reader) io.Reader {
 	out, fill := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = fill.CloseWithError(ctx.Err()) })
@@ -130,7 +133,7 @@ func badTrace(err error) error {
 	if errors.As(err, &rows) && len(rows) == trace.ShownErrors {
 		err = fmt.Errorf("%w\n(there may be more)", err)
 	}
-	return hint{err, "correct the file, or pass over bad rows with --lenient"}
+	return cli.Hint{Err: err, Next: "correct the file, or pass over bad rows with --lenient"}
 }
 
 // traceReport is what comb trace info shows.
@@ -143,14 +146,14 @@ type traceReport struct {
 	*trace.Summary
 }
 
-func (a *app) traceInfo() *cobra.Command {
+func (a *commands) traceInfo() *cobra.Command {
 	in, cluster := traceInput{}, ""
 	c := &cobra.Command{Use: "info FILE", Short: "Show what a trace holds",
 		Long: `Show what a trace holds: jobs, time span, virtual clusters, users, GPU sizes, run
 times, GPU-hours, and with --cluster the load that it would be. The file may be
 packed with gzip; "-" reads standard input.`,
 		Example: "  comb trace info philly_jobs.csv.gz --cluster 64x8",
-		Args:    args(cobra.ExactArgs(1))}
+		Args:    cli.Args(cobra.ExactArgs(1))}
 	in.flags(c)
 	c.Flags().StringVar(&cluster, "cluster", "", "cluster to compare with: NODESxGPUS[:TYPE],... such as 64x8")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -168,7 +171,7 @@ packed with gzip; "-" reads standard input.`,
 			return err
 		}
 		out := traceReport{args[0], r.Format(), r.Skipped(), r.Bad(), r.Odd(), s}
-		return a.show(out, func(t *table) { drawTrace(t, &out) })
+		return a.Show(out, func(t *cli.Table) { drawTrace(t, &out) })
 	}
 	return c
 }
@@ -179,57 +182,59 @@ func shapesOf(c *cobra.Command, cluster string) ([]trace.Shape, error) {
 	}
 	shapes, err := trace.ParseShapes(cluster)
 	if err != nil {
-		return nil, usage(c, "--cluster: %w", err)
+		return nil, cli.Usage(c, "--cluster: %w", err)
 	}
 	return shapes, nil
 }
 
-func drawTrace(t *table, r *traceReport) {
-	t.row("format", string(r.Format))
-	t.row("jobs", number(r.Jobs))
+func drawTrace(t *cli.Table, r *traceReport) {
+	t.Row("format", string(r.Format))
+	t.Row("jobs", cli.Number(r.Jobs))
 	for _, c := range r.Skipped {
-		t.row("skipped", number(c.N)+" ("+c.What+")")
+		t.Row("skipped", cli.Number(c.N)+" ("+c.What+")")
 	}
 	for _, c := range r.Bad {
-		t.row("bad", number(c.N)+" ("+c.What+")")
+		t.Row("bad", cli.Number(c.N)+" ("+c.What+")")
 	}
 	for _, c := range r.Mended {
-		t.row("mended", number(c.N)+" ("+c.What+")")
+		t.Row("mended", cli.Number(c.N)+" ("+c.What+")")
 	}
 	if r.WithoutDuration > 0 {
-		t.row("without run time", number(r.WithoutDuration))
+		t.Row("without run time", cli.Number(r.WithoutDuration))
 	}
-	t.row("span", fmt.Sprintf("%.2f days", r.SpanS/86400))
-	t.row("users", number(r.Users))
+	t.Row("span", fmt.Sprintf("%.2f days", r.SpanS/86400))
+	t.Row("users", cli.Number(r.Users))
 	if r.Apps > 0 {
-		t.row("apps", number(r.Apps))
+		t.Row("apps", cli.Number(r.Apps))
 	}
-	t.row("GPU-hours", hours(r.GPUHours))
-	t.row("GPUs per job", fmt.Sprintf("%.2f on average, at most %d", r.MeanGPUs, r.LargestGang))
+	t.Row("GPU-hours", hours(r.GPUHours))
+	t.Row("GPUs per job", fmt.Sprintf("%.2f on average, at most %d", r.MeanGPUs, r.LargestGang))
 	if l := r.Load; l != nil {
-		t.row("load", fmt.Sprintf("%.3f of %d GPUs", l.Load, l.GPUs))
+		t.Row("load", fmt.Sprintf("%.3f of %d GPUs", l.Load, l.GPUs))
 		if l.TooLarge > 0 {
-			t.row("too large", count(l.TooLarge, "job needs", "jobs need")+" more GPUs than there are")
+			t.Row("too large", cli.Count(l.TooLarge, "job needs", "jobs need")+" more GPUs than there are")
 		}
 	}
-	t.row("classes", countList(r.Classes))
-	t.row("outcomes", countList(r.Outcomes))
-	t.row("models", countList(r.Models))
-	t.row("GPU types", countList(r.SKUs))
+	t.Row("classes", countList(r.Classes))
+	t.Row("outcomes", countList(r.Outcomes))
+	t.Row("models", countList(r.Models))
+	t.Row("GPU types", countList(r.SKUs))
 	d := r.DurationS
-	t.line("")
-	t.head("RUN TIME", "MEAN", "MIN", "P10", "P25", "P50", "P75", "P90", "P95", "P99", "MAX")
-	t.row("seconds", whole(d.Mean), whole(d.Min), whole(d.P10), whole(d.P25), whole(d.P50), whole(d.P75), whole(d.P90),
+	t.Line("")
+	t.Head("RUN TIME", "MEAN", "MIN", "P10", "P25", "P50", "P75", "P90", "P95", "P99", "MAX")
+	t.Row("seconds", whole(d.Mean), whole(d.Min), whole(d.P10), whole(d.P25), whole(d.P50), whole(d.P75), whole(d.P90),
 		whole(d.P95), whole(d.P99), whole(d.Max))
-	t.line("")
-	t.head("GPUS", "JOBS", "SHARE", "GPU-HOURS", "SHARE")
+	t.Line("")
+	t.Head("GPUS", "JOBS", "SHARE", "GPU-HOURS", "SHARE")
 	for _, s := range r.Sizes {
-		t.row(number(s.GPUs), number(s.Jobs), percent(float64(s.Jobs), float64(r.Jobs)), hours(s.GPUHours), percent(s.GPUHours, r.GPUHours))
+		t.Row(cli.Number(s.GPUs), cli.Number(s.Jobs), percent(float64(s.Jobs), float64(r.Jobs)), hours(s.GPUHours),
+			percent(s.GPUHours, r.GPUHours))
 	}
-	t.line("")
-	t.head("VC", "JOBS", "USERS", "GPU-HOURS", "SHARE", "LARGEST GANG")
+	t.Line("")
+	t.Head("VC", "JOBS", "USERS", "GPU-HOURS", "SHARE", "LARGEST GANG")
 	for _, v := range r.VCs {
-		t.row(v.Name, number(v.Jobs), number(v.Users), hours(v.GPUHours), percent(v.GPUHours, r.GPUHours), number(v.LargestGang))
+		t.Row(v.Name, cli.Number(v.Jobs), cli.Number(v.Users), hours(v.GPUHours), percent(v.GPUHours, r.GPUHours),
+			cli.Number(v.LargestGang))
 	}
 }
 
@@ -246,7 +251,7 @@ func percent(part, all float64) string {
 func countList(list []trace.Count) string {
 	var out []string
 	for _, c := range list {
-		out = append(out, c.What+" "+number(c.N))
+		out = append(out, c.What+" "+cli.Number(c.N))
 	}
 	return strings.Join(out, ", ")
 }

@@ -1,12 +1,9 @@
-package main
+package job
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,15 +14,17 @@ import (
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/cli/job"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-func (a *app) jobCommand() *cobra.Command {
-	c := noun("job", "Jobs: submit, watch, explain, stop",
-		append(jobLife(a), a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobExplain(), a.jobWait(), a.jobEvents(),
+// jobCommand is all about jobs.
+func Command(of *cli.App) *cobra.Command {
+	a := &commands{of}
+	c := cli.Noun("job", "Jobs: submit, watch, explain, stop",
+		append(jobLife(a), a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobExplain(),
+			a.jobWait(), a.jobEvents(),
 			jobExec(a), jobPortForward(a))...)
 	c.Long = `Submit, watch, explain and stop jobs. JOB is a job's number; or NAME, a job of your own, the one that
 has not ended or else the last of that name; or USER~NAME, the same of any user.`
@@ -34,24 +33,25 @@ has not ended or else the last of that name; or USER~NAME, the same of any user.
 
 // withJob makes a command about one job: its number, the name of the caller's own job, or
 // USER~NAME.
-func (a *app) withJob(c *cobra.Command, do func(ctx context.Context, client *rest.Client, ref string) error) *cobra.Command {
-	c.Args = args(cobra.ExactArgs(1))
-	c.ValidArgsFunction = a.complete(jobNames)
+func (a *commands) withJob(c *cobra.Command, do func(ctx context.Context, client *rest.Client,
+	ref string) error) *cobra.Command {
+	c.Args = cli.Args(cobra.ExactArgs(1))
+	c.ValidArgsFunction = a.Complete(cli.JobNames)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		client, err := a.client()
+		client, err := a.Client()
 		if err != nil {
 			return err
 		}
 		err = do(c.Context(), client, args[0])
 		if err != nil {
-			return a.didYouMean(c.Context(), client, err, guess{args[0], jobNames})
+			return a.DidYouMean(c.Context(), client, err, cli.Guess{Word: args[0], List: cli.JobNames})
 		}
 		return nil
 	}
 	return c
 }
 
-func (a *app) jobSubmit() *cobra.Command {
+func (a *commands) jobSubmit() *cobra.Command {
 	var wait, dryRun bool
 	var vc, name, key, code string
 	c := &cobra.Command{Use: "submit FILE...", Short: "Submit job files (- is standard input)",
@@ -61,7 +61,7 @@ submitted by --dry-run, which says whether the job would start now, where, and w
 jobs would be stopped for it; or why it would wait, until when, and what would let it
 start.`,
 		Example: "  comb job submit train.yaml --vc vision --wait",
-		Args:    args(cobra.MinimumNArgs(1)),
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 	}
 	f := c.Flags()
 	f.BoolVar(&wait, "wait", false, "wait until the jobs have ended; exit with 0, 10 (failed) or 11 (stopped)")
@@ -73,9 +73,9 @@ start.`,
 	cli.NeverEmpty(f, "vc", "name", "upload", "idempotency-key")
 	c.RunE = func(c *cobra.Command, files []string) error {
 		if len(files) > 1 && (name != "" || key != "") {
-			return usage(c, "--name and --idempotency-key go with one file")
+			return cli.Usage(c, "--name and --idempotency-key go with one file")
 		}
-		client, err := a.client()
+		client, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -99,10 +99,10 @@ start.`,
 }
 
 // readJobs reads all files before the first is sent.
-func (a *app) readJobs(files []string, with rest.SubmitRequest) ([]rest.SubmitRequest, error) {
+func (a *commands) readJobs(files []string, with rest.SubmitRequest) ([]rest.SubmitRequest, error) {
 	var out []rest.SubmitRequest
 	for _, file := range files {
-		data, err := a.readFile(file, rest.MaxBody)
+		data, err := a.ReadFile(file, rest.MaxBody)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func (a *app) readJobs(files []string, with rest.SubmitRequest) ([]rest.SubmitRe
 		}
 		if strings.HasPrefix(r.Source, "#!") {
 			err := fmt.Errorf("%s is a script, and a job file is YAML; no lines of #SBATCH or the like are read", file)
-			return nil, hint{err, fmt.Sprintf("run it with: comb job run --gpus N -- sh %s    "+
+			return nil, cli.Hint{Err: err, Next: fmt.Sprintf("run it with: comb job run --gpus N -- sh %s    "+
 				"(and --memory, --time-limit, --vc; see comb job run --help)", file)}
 		}
 		out = append(out, r)
@@ -120,40 +120,8 @@ func (a *app) readJobs(files []string, with rest.SubmitRequest) ([]rest.SubmitRe
 	return out, nil
 }
 
-// readFile reads a file of at most limit bytes; "-" is standard input.
-func (a *app) readFile(file string, limit int64) ([]byte, error) {
-	in := a.in
-	if file != "-" {
-		if file == "" {
-			return nil, errors.New("the name of the file is empty")
-		}
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, cannotRead(file, err)
-		}
-		defer f.Close()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err != nil {
-		return nil, cannotRead(file, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d MiB", file, limit>>20)
-	}
-	return data, nil
-}
-
-// cannotRead names the file and the cause once.
-func cannotRead(file string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("cannot read %s: %w", file, err)
-}
-
-func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, requests []rest.SubmitRequest) error {
+func (a *commands) dryRun(ctx context.Context, client *rest.Client, files []string,
+	requests []rest.SubmitRequest) error {
 	var all []rest.Validated
 	for i, r := range requests {
 		v, err := client.ValidateJob(ctx, r)
@@ -161,23 +129,23 @@ func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, r
 			return byFlag(err)
 		}
 		if err != nil {
-			return inFile(files[i], err)
+			return cli.InFile(files[i], err)
 		}
 		if r.Quick != nil {
 			v.Warnings = flagsWarned(v.Warnings)
 		}
-		a.warn(files[i], v.Warnings)
+		a.Warn(files[i], v.Warnings)
 		all = append(all, v)
 	}
 	var v any = all
 	if len(all) == 1 {
 		v = all[0]
 	}
-	err := a.show(v, func(t *table) {
+	err := a.Show(v, func(t *cli.Table) {
 		for i, one := range all {
-			t.line("%s: %s: %s", files[i], one.Verdict, one.Message)
+			t.Line("%s: %s: %s", files[i], one.Verdict, one.Message)
 			if one.Standing != "" {
-				t.line("  %s", one.Standing)
+				t.Line("  %s", one.Standing)
 			}
 			if one.Explanation != nil {
 				a.drawDryRun(t, one.Explanation)
@@ -186,55 +154,10 @@ func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, r
 	})
 	for _, one := range all {
 		if err == nil && one.Verdict == rest.VerdictNever {
-			return outcome(exitFailure)
+			return cli.Outcome(cli.ExitFailure)
 		}
 	}
 	return err
-}
-
-// inFile puts the file's name before each mistake, as compilers do.
-func inFile(file string, err error) error {
-	var p *rest.Problem
-	if !errors.As(err, &p) || p.Code != rest.CodeInvalid && p.Code != rest.CodeNeverFits && p.Code != rest.CodeConflict {
-		return err
-	}
-	if slices.ContainsFunc(p.Errors, func(e rest.FieldError) bool { return strings.HasPrefix(e.Pointer, "query.") }) {
-		return err // of a flag beside the file
-	}
-	if file == "-" {
-		file = "standard input"
-	}
-	lines := []string{file + ": " + p.Detail}
-	for _, e := range p.Errors {
-		sep := ": "
-		if e.Line > 0 {
-			sep = ":"
-		}
-		lines = append(lines, "  "+file+sep+e.String())
-	}
-	return &located{strings.Join(lines, "\n"), err}
-}
-
-// located is an error with its place in a file.
-type located struct {
-	text string
-	err  error
-}
-
-func (l *located) Error() string { return l.text }
-func (l *located) Unwrap() error { return l.err }
-
-func (a *app) warn(file string, warnings []string) {
-	for _, w := range warnings {
-		sep := ": "
-		if w != "" && w[0] >= '1' && w[0] <= '9' {
-			sep = ":" // it begins with its line
-		}
-		if file == "" {
-			sep = ""
-		}
-		fmt.Fprintf(a.errs, "warning: %s%s%s\n", file, sep, clean(w, false))
-	}
 }
 
 // submissions are what job submit was asked.
@@ -245,7 +168,7 @@ type submissions struct {
 	wait     bool
 }
 
-func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions) error {
+func (a *commands) submitAll(ctx context.Context, client *rest.Client, s submissions) error {
 	if err := s.check(ctx, client); err != nil {
 		return err
 	}
@@ -253,27 +176,27 @@ func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions)
 	for i, r := range s.requests {
 		out, err := a.accept(ctx, client, submission{r, s.key})
 		if err == nil {
-			a.warn(s.files[i], out.Warnings)
+			a.Warn(s.files[i], out.Warnings)
 			done = append(done, out)
 			err = ctx.Err()
 		}
 		if err != nil {
 			for _, one := range done {
-				fmt.Fprintf(a.errs, "job %s submitted, id %d\n", one.Name, one.ID)
+				fmt.Fprintf(a.Errs, "job %s submitted, id %d\n", one.Name, one.ID)
 			}
 			if left := s.files[i+1:]; len(left) > 0 {
-				fmt.Fprintf(a.errs, "not tried: %s\n", clean(strings.Join(left, ", "), false))
+				fmt.Fprintf(a.Errs, "not tried: %s\n", cli.Clean(strings.Join(left, ", "), false))
 			}
-			return inFile(s.files[i], err)
+			return cli.InFile(s.files[i], err)
 		}
 	}
 	var v any = done
 	if len(done) == 1 {
 		v = done[0]
 	}
-	err := a.show(v, func(t *table) {
+	err := a.Show(v, func(t *cli.Table) {
 		for _, one := range done {
-			t.line("job %s submitted, id %d", one.Name, one.ID)
+			t.Line("job %s submitted, id %d", one.Name, one.ID)
 		}
 	})
 	if err != nil || !s.wait {
@@ -285,7 +208,7 @@ func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.errs, clean(ending(&j), false))
+		fmt.Fprintln(a.Errs, cli.Clean(ending(&j), false))
 		worst = worse(worst, j.Phase)
 	}
 	return worst
@@ -299,7 +222,7 @@ func first2(a, b error) error {
 }
 
 // waitFor waits until a job has ended.
-func (a *app) waitFor(ctx context.Context, client *rest.Client, ref string) (rest.Job, error) {
+func (a *commands) waitFor(ctx context.Context, client *rest.Client, ref string) (rest.Job, error) {
 	j, err := client.Job(ctx, ref)
 	if err != nil || j.Phase.Ended() {
 		return j, err
@@ -328,10 +251,11 @@ func ending(j *rest.Job) string {
 }
 
 // jobLife are the commands of a job's life.
-func jobLife(a *app) []*cobra.Command {
-	return job.Verbs(&job.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: narrate.Short, Exit: narrate.Exit, Usage: usage, ReadFile: a.readFile,
-		Prompt: a.errs, Yes: func(question string) (bool, error) { return answered(a, question) },
-		Live: a.redraw, Still: func() bool { return !a.tty || a.format != "table" },
+func jobLife(a *commands) []*cobra.Command {
+	return Verbs(&Kit{Client: a.Client, WithJob: a.withJob, When: a.When, Short: narrate.Short, Exit: narrate.Exit,
+		Usage: cli.Usage, ReadFile: a.ReadFile,
+		Prompt: a.Errs, Yes: func(question string) (bool, error) { return cli.Answered(a.App, question) },
+		Live: a.redraw, Still: func() bool { return !a.TTY || a.Format != "table" },
 		Wait: func(ctx context.Context, client *rest.Client, ref string) error {
 			_, err := a.waitFor(ctx, client, ref)
 			return err
@@ -339,12 +263,13 @@ func jobLife(a *app) []*cobra.Command {
 		Submit: func(ctx context.Context, client *rest.Client, r rest.SubmitRequest) (rest.Submitted, error) {
 			return a.accept(ctx, client, submission{r, ""})
 		},
-		Filter: func(c *cobra.Command) *job.Filter {
+		Filter: func(c *cobra.Command) *Filter {
 			f := &jobFilter{}
 			set := f.flags(c, []string{"waiting", "active"})
-			return &job.Filter{Used: func() bool { return filtered(set) }, Query: func() (rest.JobQuery, error) { return f.query(c) }}
+			return &Filter{Used: func() bool { return filtered(set) },
+				Query: func() (rest.JobQuery, error) { return f.query(c) }}
 		},
-		Show: a.drawn})
+		Show: a.Drawn})
 }
 
 // filtered reports whether a flag of a filter was given.
@@ -391,9 +316,9 @@ func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
 	for _, s := range f.states {
 		if !slices.Contains(jobStates, strings.ToLower(s)) {
 			if meant := statesElsewhere[strings.ToLower(s)]; meant != "" {
-				return q, usage(c, "--state %q: here it is %s", s, meant)
+				return q, cli.Usage(c, "--state %q: here it is %s", s, meant)
 			}
-			return q, usage(c, "--state %q: want %s", s, strings.Join(jobStates, ", "))
+			return q, cli.Usage(c, "--state %q: want %s", s, strings.Join(jobStates, ", "))
 		}
 		if strings.EqualFold(s, allStates) {
 			every = true
@@ -412,7 +337,7 @@ func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
 	return q, nil
 }
 
-func (a *app) jobWait() *cobra.Command {
+func (a *commands) jobWait() *cobra.Command {
 	filter := jobFilter{}
 	c := &cobra.Command{Use: "wait [JOB...]", Short: "Wait until jobs have ended; exit with 0, 10 (one failed) or 11 (one was stopped)",
 		Long: `Wait until all the jobs have ended that are named, or that a filter matches now: the
@@ -421,21 +346,21 @@ jobs match that have not ended. A job that is submitted later is not waited for.
 each how it ended. The exit code is 10 when one failed, else 11 when one was stopped, else 0;
 also when the filter matches none.`,
 		Example:           "  comb job wait prepare train\n  comb job wait --user ann --name sweep- --timeout 2h",
-		ValidArgsFunction: a.complete(jobNames)}
+		ValidArgsFunction: a.Complete(cli.JobNames)}
 	set := filter.flags(c, []string{"waiting", "active"})
 	c.RunE = func(c *cobra.Command, refs []string) error {
 		if slices.Contains(refs, "") {
-			return usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
+			return cli.Usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
 		}
 		byFilter := filtered(set)
 		if byFilter == (len(refs) > 0) {
-			return usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
+			return cli.Usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
 		}
 		q, err := filter.query(c)
 		if err != nil {
 			return err
 		}
-		client, err := a.client()
+		client, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -459,7 +384,7 @@ also when the filter matches none.`,
 
 // waiter waits for many jobs.
 type waiter struct {
-	*app
+	*commands
 	client *rest.Client
 }
 
@@ -473,7 +398,7 @@ func (v waiter) named(ctx context.Context, refs []string) ([]rest.Job, error) {
 		case err == nil:
 			jobs = append(jobs, j)
 		case rest.CodeOf(err) == rest.CodeNotFound:
-			problems = append(problems, v.didYouMean(ctx, v.client, err, guess{ref, jobNames}))
+			problems = append(problems, v.DidYouMean(ctx, v.client, err, cli.Guess{Word: ref, List: cli.JobNames}))
 		default:
 			return nil, err
 		}
@@ -492,8 +417,8 @@ func (v waiter) all(ctx context.Context, jobs []rest.Job) error {
 			return err
 		}
 		jobs[i], worst = j, worse(worst, j.Phase)
-		if v.format == "table" {
-			fmt.Fprintln(v.out, clean(ending(&j), false))
+		if v.Format == "table" {
+			fmt.Fprintln(v.Out, cli.Clean(ending(&j), false))
 		}
 	}
 	if err := v.show(jobs); err != nil {
@@ -505,44 +430,44 @@ func (v waiter) all(ctx context.Context, jobs []rest.Job) error {
 // show prints jobs that are told already as objects: one alone as itself, like job get.
 func (v waiter) show(jobs []rest.Job) error {
 	switch {
-	case v.format == "table" && len(jobs) == 0:
-		fmt.Fprintln(v.errs, "no job matches that has not ended")
+	case v.Format == "table" && len(jobs) == 0:
+		fmt.Fprintln(v.Errs, "no job matches that has not ended")
 		return nil
-	case v.format == "table":
+	case v.Format == "table":
 		return nil
 	case len(jobs) == 1:
-		return v.app.show(jobs[0], nil)
+		return v.App.Show(jobs[0], nil)
 	}
-	return v.app.show(rest.JobList{Jobs: jobs}, nil)
+	return v.App.Show(rest.JobList{Jobs: jobs}, nil)
 }
 
 // worse is the outcome of several jobs and one more: that one failed counts before that one was
 // stopped.
 func worse(before error, phase sched.Phase) error {
 	if before == nil || phase == sched.Failed {
-		return first2(jobOutcome(phase), before)
+		return first2(cli.JobOutcome(phase), before)
 	}
 	return before
 }
 
-func (a *app) jobList() *cobra.Command {
-	filter, l := jobFilter{}, listing{app: a}
-	c := &cobra.Command{Use: "list", Short: "List jobs, newest first", Args: args(cobra.NoArgs),
+func (a *commands) jobList() *cobra.Command {
+	filter, l := jobFilter{}, listing{commands: a}
+	c := &cobra.Command{Use: "list", Short: "List jobs, newest first", Args: cli.Args(cobra.NoArgs),
 		Example: "  comb job list --state active --sort left\n  comb job list --since 1d --user alice --watch"}
 	f := filter.flags(c, nil)
 	f.IntVar(&l.q.Limit, "limit", 100, "at most so many (1 to 1000)")
 	f.StringVar(&l.q.Cursor, "cursor", "", "go on where the page before ended")
 	f.BoolVar(&l.all, "all", false, "all pages")
-	f.StringVar(&l.sort, "sort", "", "list all pages, in order of "+strings.Join(job.Orders(), ", "))
-	f.Var((*durationFlag)(&l.since), "since", "only jobs submitted within this time, such as 2h or 1d")
+	f.StringVar(&l.sort, "sort", "", "list all pages, in order of "+strings.Join(Orders(), ", "))
+	f.Var((*cli.DurationFlag)(&l.since), "since", "only jobs submitted within this time, such as 2h or 1d")
 	f.BoolVar(&l.watch, "watch", false, "list them again whenever that has changed, until it is interrupted")
-	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(job.Orders(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(Orders(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if l.q.Limit < 1 || l.q.Limit > 1000 {
-			return usage(c, "--limit %d: want 1 to 1000; --all lists every job", l.q.Limit)
+			return cli.Usage(c, "--limit %d: want 1 to 1000; --all lists every job", l.q.Limit)
 		}
-		if l.sort != "" && !slices.Contains(job.Orders(), l.sort) {
-			return usage(c, "--sort %q: want %s", l.sort, strings.Join(job.Orders(), ", "))
+		if l.sort != "" && !slices.Contains(Orders(), l.sort) {
+			return cli.Usage(c, "--sort %q: want %s", l.sort, strings.Join(Orders(), ", "))
 		}
 		q, err := filter.query(c)
 		if err != nil {
@@ -550,7 +475,7 @@ func (a *app) jobList() *cobra.Command {
 		}
 		q.Limit, q.Cursor = l.q.Limit, l.q.Cursor
 		l.q = q
-		client, err := a.client()
+		client, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -564,7 +489,7 @@ func (a *app) jobList() *cobra.Command {
 
 // listing is what job list was asked.
 type listing struct {
-	*app
+	*commands
 	q          rest.JobQuery
 	all, watch bool
 	sort       string
@@ -578,35 +503,19 @@ func (l *listing) once(ctx context.Context, client *rest.Client) error {
 		return err
 	}
 	if l.since != 0 {
-		job.Since(&out, model.Time(l.now().Add(-l.since).UnixMicro()))
+		Since(&out, model.Time(l.Now().Add(-l.since).UnixMicro()))
 	}
 	if l.sort != "" {
-		job.Sort(out.Jobs, l.sort)
+		Sort(out.Jobs, l.sort)
 	}
-	err = l.show(out, func(t *table) { l.drawJobs(t, out.Jobs) })
-	if err == nil && len(out.Jobs) == 0 && l.format == "table" {
-		fmt.Fprintln(l.errs, "no jobs")
+	err = l.Show(out, func(t *cli.Table) { l.drawJobs(t, out.Jobs) })
+	if err == nil && len(out.Jobs) == 0 && l.Format == "table" {
+		fmt.Fprintln(l.Errs, "no jobs")
 	}
-	if err == nil && out.Next != "" && l.format == "table" {
-		fmt.Fprintf(l.errs, "there are more: --cursor %s, or --all\n", out.Next)
+	if err == nil && out.Next != "" && l.Format == "table" {
+		fmt.Fprintf(l.Errs, "there are more: --cursor %s, or --all\n", out.Next)
 	}
 	return err
-}
-
-// redraw shows something whenever it has changed.
-func (a *app) redraw(ctx context.Context, once func() error) error {
-	out, tty := a.out, a.tty
-	return job.Watch(ctx, 2*time.Second, tty, func() (string, error) {
-		var text strings.Builder
-		a.out = &text
-		err := once()
-		return text.String(), err
-	}, func(text string, err error) {
-		if err != nil {
-			fmt.Fprintf(a.errs, "%v; it is tried again\n", err)
-		}
-		fmt.Fprint(out, text)
-	})
 }
 
 func listJobs(ctx context.Context, client *rest.Client, q rest.JobQuery, all bool) (rest.JobList, error) {
@@ -618,4 +527,23 @@ func listJobs(ctx context.Context, client *rest.Client, q rest.JobQuery, all boo
 		out.Jobs, out.Next = append(out.Jobs, page.Jobs...), page.Next
 	}
 	return out, err
+}
+
+// jobCommands are the commands of jobs.
+type commands struct{ *cli.App }
+
+// redraw shows something whenever it has changed.
+func (a *commands) redraw(ctx context.Context, once func() error) error {
+	out, tty := a.Out, a.TTY
+	return Watch(ctx, 2*time.Second, tty, func() (string, error) {
+		var text strings.Builder
+		a.Out = &text
+		err := once()
+		return text.String(), err
+	}, func(text string, err error) {
+		if err != nil {
+			fmt.Fprintf(a.Errs, "%v; it is tried again\n", err)
+		}
+		fmt.Fprint(out, text)
+	})
 }

@@ -1,4 +1,4 @@
-package main
+package job
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/cli/job"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
@@ -20,12 +20,14 @@ import (
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
-func (a *app) drawJobs(t *table, list []rest.Job) {
-	t.head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "NODES", "WAIT/RUN", "LEFT", "SUBMITTED")
+func (a *commands) drawJobs(t *cli.Table, list []rest.Job) {
+	t.Head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "NODES", "WAIT/RUN", "LEFT",
+		"SUBMITTED")
 	for i := range list {
 		j := &list[i]
-		t.row(j.Ref, number(j.ID), string(j.User), string(j.VC), narrate.Priority(j.Priority), state(j),
-			reason(j), number(j.GPUs), tasksText(j), job.Nodes(j), a.waitRun(j), leftText(j, a.now(), true), a.when(j.Submitted))
+		t.Row(j.Ref, cli.Number(j.ID), string(j.User), string(j.VC), narrate.Priority(j.Priority), state(j),
+			reason(j), cli.Number(j.GPUs), tasksText(j), Nodes(j), a.waitRun(j), leftText(j, a.Now(),
+				true), a.When(j.Submitted))
 	}
 }
 
@@ -50,7 +52,10 @@ func reason(j *rest.Job) string {
 		return ""
 	case j.Cause == model.EndFailed && j.Exit != nil:
 		return clip(classText(j.ExitClass) + narrate.Exit(j.Exit) + narrate.Because(lastWords(j.Exit)))
-	case slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Exit != nil && t.Exit.Cause == sched.GraceOver }):
+	case slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool {
+		return t.Exit != nil &&
+			t.Exit.Cause == sched.GraceOver
+	}):
 		return j.Cause.String() + " (" + string(sched.GraceOver) + ")"
 	}
 	return j.Cause.String()
@@ -100,16 +105,16 @@ func tasksText(j *rest.Job) string {
 
 // waitRun is how long the job waited, in all, and once it has started how long it has run: not
 // while it waited again or was suspended.
-func (a *app) waitRun(j *rest.Job) string {
+func (a *commands) waitRun(j *rest.Job) string {
 	if j.Started == 0 {
-		return a.span(j.Submitted, j.Ended)
+		return a.Span(j.Submitted, j.Ended)
 	}
 	if j.Waited == 0 { // it ended before this was measured: all its waits but the first count as run
 		ran := narrate.Span(j.Ran)
 		if j.Ran == 0 && j.Phase.Ended() {
-			ran = a.span(j.Started, j.Ended)
+			ran = a.Span(j.Started, j.Ended)
 		}
-		return a.span(j.Submitted, j.Started) + "/" + ran
+		return a.Span(j.Submitted, j.Started) + "/" + ran
 	}
 	return narrate.Span(j.Waited) + "/" + narrate.Span(j.Ran)
 }
@@ -151,7 +156,7 @@ func leftText(j *rest.Job, now time.Time, brief bool) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) jobGet() *cobra.Command {
+func (a *commands) jobGet() *cobra.Command {
 	file := false
 	c := &cobra.Command{Use: "get JOB", Short: "Show a job with its tasks"}
 	c.Flags().BoolVar(&file, "file", false, "show the job file as submitted, secrets masked")
@@ -161,89 +166,90 @@ func (a *app) jobGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = a.out.Write(data)
+			_, err = a.Out.Write(data)
 			return err
 		}
 		j, err := client.Job(ctx, ref)
 		if err != nil {
 			return err
 		}
-		return a.show(j, func(t *table) { a.drawJob(t, &j) })
+		return a.Show(j, func(t *cli.Table) { a.drawJob(t, &j) })
 	})
 }
 
-func (a *app) drawJob(t *table, j *rest.Job) {
-	t.row("name", string(j.Name))
-	t.row("id", number(j.ID))
-	t.row("user", string(j.User))
-	t.row("vc", string(j.VC))
-	t.row("priority", narrate.Priority(j.Priority))
-	t.row("state", state(j))
+func (a *commands) drawJob(t *cli.Table, j *rest.Job) {
+	t.Row("name", string(j.Name))
+	t.Row("id", cli.Number(j.ID))
+	t.Row("user", string(j.User))
+	t.Row("vc", string(j.VC))
+	t.Row("priority", narrate.Priority(j.Priority))
+	t.Row("state", state(j))
 	if j.Reason != nil {
-		t.row("reason", string(j.Reason.Code)+": "+j.Reason.Message)
+		t.Row("reason", string(j.Reason.Code)+": "+j.Reason.Message)
 	}
 	if why := refusal(j); why != "" {
-		t.row("refused", why)
+		t.Row("refused", why)
 	}
 	if j.Phase.Ended() {
-		t.row("cause", j.Cause.String())
+		t.Row("cause", j.Cause.String())
 	}
 	if j.Exit != nil {
-		t.row("exit", narrate.ExitBeside(j.Exit, j.Message))
+		t.Row("exit", narrate.ExitBeside(j.Exit, j.Message))
 	}
 	if j.Message != "" {
-		t.row("message", j.Message)
+		t.Row("message", j.Message)
 	}
 	if c := j.ExitClass; c != nil {
-		t.row("class", classText(c)+c.Means)
-		t.row("next", whatNext(c))
+		t.Row("class", classText(c)+c.Means)
+		t.Row("next", whatNext(c))
 	}
-	t.row("submitted", a.when(j.Submitted))
-	t.row("started", a.when(j.Started))
-	t.row("ended", a.when(j.Ended))
-	t.row("wait/run", a.waitRun(j))
-	if text := leftText(j, a.now(), false); text != "" {
-		t.row("left", text)
+	t.Row("submitted", a.When(j.Submitted))
+	t.Row("started", a.When(j.Started))
+	t.Row("ended", a.When(j.Ended))
+	t.Row("wait/run", a.waitRun(j))
+	if text := leftText(j, a.Now(), false); text != "" {
+		t.Row("left", text)
 	}
 	for i := range j.Coming {
-		t.row("comes", comesText(&j.Coming[i], a.when))
+		t.Row("comes", comesText(&j.Coming[i], a.When))
 	}
-	for _, often := range [][2]string{{"tags", strings.Join(j.Tags, " ")}, {"retries", retries(&j.JobStatus)}, {"preempted", preempted(&j.JobStatus)}} {
+	for _, often := range [][2]string{{"tags", strings.Join(j.Tags, " ")}, {"retries", retries(&j.JobStatus)},
+		{"preempted", preempted(&j.JobStatus)}} {
 		if often[1] != "" {
-			t.row(often[:]...)
+			t.Row(often[:]...)
 		}
 	}
 	if borrows(j) {
-		t.row("guarantee", "runs as opportunistic, without its guarantee, until room for that returns")
+		t.Row("guarantee", "runs as opportunistic, without its guarantee, until room for that returns")
 	}
 	for i := range j.Tasks {
 		if k := &j.Tasks[i]; len(k.Lost) > 0 {
-			t.row("draining", fmt.Sprintf("%s-%d runs on %s of %s that the configuration lacks", k.Role, k.Index,
-				count(len(k.Lost), "device", "devices"), k.Node))
+			t.Row("draining", fmt.Sprintf("%s-%d runs on %s of %s that the configuration lacks", k.Role, k.Index,
+				cli.Count(len(k.Lost), "device", "devices"), k.Node))
 		}
 	}
 	if h := j.Held; h != nil && !j.Phase.Ended() {
-		t.row("held", "by "+string(h.By)+" since "+t.app.when(h.Since)+narrate.Because(h.Reason)+": comb job release "+j.Ref)
+		t.Row("held", "by "+string(h.By)+" since "+t.App.When(h.Since)+narrate.Because(h.Reason)+": comb job release "+j.Ref)
 	}
 	for _, n := range j.Notices {
-		t.row("notice", n)
+		t.Row("notice", n)
 	}
 	if j.Upload != nil {
-		t.row("upload", j.Upload.Digest+", "+upload.Size(j.Upload.Size))
+		t.Row("upload", j.Upload.Digest+", "+upload.Size(j.Upload.Size))
 	}
 	if j.CheckpointDir != "" {
-		t.row("checkpoints", j.CheckpointDir)
+		t.Row("checkpoints", j.CheckpointDir)
 	}
-	t.line("")
-	t.head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "MAY USE", "PORTS", "PID", "EXIT", "PROGRESS")
+	t.Line("")
+	t.Head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "MAY USE", "PORTS", "PID", "EXIT", "PROGRESS")
 	for i := range j.Tasks {
 		drawTask(t, &j.Tasks[i], j.Message)
 	}
 }
 
 // drawTask is the line of a task; said is what the job's message says of an end.
-func drawTask(t *table, k *rest.TaskStatus, said string) {
-	t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
+func drawTask(t *cli.Table, k *rest.TaskStatus, said string) {
+	t.Row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), cli.Number(k.Attempt), string(k.Node), string(k.SKU),
 		narrate.Devices(k.Devices, k.Parts), mayUse(k), portList(k.Ports), pid(k.PID),
 		narrate.ExitBeside(k.Exit, said), narrate.Progress(k.Progress))
 }
@@ -276,7 +282,7 @@ func retries(j *rest.JobStatus) string {
 	case j.Retry == 0:
 		return ""
 	case j.Counted == j.Retry:
-		return number(j.Retry)
+		return cli.Number(j.Retry)
 	}
 	return fmt.Sprintf("%d, of which %d count as its own failures", j.Retry, j.Counted)
 }
@@ -287,9 +293,10 @@ func preempted(j *rest.JobStatus) string {
 	case j.Preempted+j.Yielded == 0:
 		return ""
 	case j.Yielded == 0:
-		return count(j.Preempted, "time", "times")
+		return cli.Count(j.Preempted, "time", "times")
 	}
-	return fmt.Sprintf("%s, %d of them for jobs of its own priority", count(j.Preempted, "time", "times"), j.Yielded)
+	return fmt.Sprintf("%s, %d of them for jobs of its own priority", cli.Count(j.Preempted, "time", "times"),
+		j.Yielded)
 }
 
 // borrows reports whether a job of guaranteed work runs without its guarantee:
@@ -316,9 +323,9 @@ func portList(ports []int32) string {
 		for last+1 < len(ports) && ports[last+1] == ports[last]+1 {
 			last++
 		}
-		text := number(ports[i])
+		text := cli.Number(ports[i])
 		if last > i {
-			text += "-" + number(ports[last])
+			text += "-" + cli.Number(ports[last])
 		}
 		out, i = append(out, text), last+1
 	}
@@ -329,10 +336,10 @@ func pid(n int32) string {
 	if n == 0 {
 		return ""
 	}
-	return number(n)
+	return cli.Number(n)
 }
 
-func (a *app) jobEvents() *cobra.Command {
+func (a *commands) jobEvents() *cobra.Command {
 	follow := false
 	after := uint64(0)
 	c := &cobra.Command{Use: "events JOB", Short: "Show what happened to a job",
@@ -363,21 +370,22 @@ func (a *app) jobEvents() *cobra.Command {
 				break
 			}
 		}
-		return a.show(rest.EventList{Events: all}, func(t *table) {
-			t.head("SEQ", "TIME", "EVENT", "WHAT")
+		return a.Show(rest.EventList{Events: all}, func(t *cli.Table) {
+			t.Head("SEQ", "TIME", "EVENT", "WHAT")
 			for i := range all {
 				e := &all[i]
-				t.row(number(e.Seq), a.when(e.Time), string(e.Kind), told.Tell(e))
+				t.Row(cli.Number(e.Seq), a.When(e.Time), string(e.Kind), told.Tell(e))
 			}
 		})
 	})
 }
 
 // printEvent prints one event of a stream: JSON lines, or a line for people.
-func (a *app) printEvent(told *narrate.Narrator, e rest.Event) error {
-	if a.format != "table" {
-		return json.NewEncoder(a.out).Encode(e)
+func (a *commands) printEvent(told *narrate.Narrator, e rest.Event) error {
+	if a.Format != "table" {
+		return json.NewEncoder(a.Out).Encode(e)
 	}
-	_, err := fmt.Fprintf(a.out, "%-6d %-20s %-16s %s\n", e.Seq, a.when(e.Time), e.Kind, clean(told.Tell(&e), false))
+	_, err := fmt.Fprintf(a.Out, "%-6d %-20s %-16s %s\n", e.Seq, a.When(e.Time), e.Kind,
+		cli.Clean(told.Tell(&e), false))
 	return err
 }

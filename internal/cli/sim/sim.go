@@ -1,4 +1,6 @@
-package main
+// Package sim has the commands of traces, simulations and scenarios, which need no server. It must
+// not know how any of them is run.
+package sim
 
 import (
 	"context"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
 	"github.com/combsched/comb/internal/core/policy"
@@ -25,8 +28,9 @@ import (
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 
-func (a *app) simCommand() *cobra.Command {
-	return noun("sim", "Simulations: a trace on a cluster under a policy, by the code that runs live", a.simRun(), a.simReplay(), a.simSweep(), a.simCompare(), a.simReport())
+func (a *commands) simCommand() *cobra.Command {
+	return cli.Noun("sim", "Simulations: a trace on a cluster under a policy, by the code that runs live", a.simRun(),
+		a.simReplay(), a.simSweep(), a.simCompare(), a.simReport())
 }
 
 // simFlags are what says how a trace is replayed.
@@ -35,6 +39,7 @@ type simFlags struct {
 	file    string
 	dir     string
 	journal string
+	version string // of this program
 	// vcPolicies are VC=POLICY as given
 	vcPolicies []string
 	spec       simulate.Spec
@@ -78,7 +83,8 @@ func (s *simFlags) flags(c *cobra.Command) {
 // check tells all that is wrong with the flags at once.
 func (s *simFlags) check(c *cobra.Command) error {
 	var missing []string
-	for _, f := range []struct{ name, value string }{{"--trace", s.file}, {"--cluster", s.spec.Cluster}, {"-o", s.dir}} {
+	for _, f := range []struct{ name, value string }{{"--trace", s.file}, {"--cluster", s.spec.Cluster},
+		{"-o", s.dir}} {
 		if f.value == "" {
 			missing = append(missing, f.name)
 		}
@@ -96,7 +102,7 @@ func (s *simFlags) check(c *cobra.Command) error {
 	s.spec.Throughputs, s.spec.GPU = s.trace.throughputs, s.trace.GPU
 	wrong = append(wrong, s.trace.check(), s.readVCPolicies(), s.spec.Check(policy.New))
 	if err := errors.Join(wrong...); err != nil {
-		return usageError{c, err}
+		return cli.UsageError{Command: c, Err: err}
 	}
 	return nil
 }
@@ -131,21 +137,21 @@ func (s *simFlags) readVCPolicies() error {
 	return errors.Join(wrong...)
 }
 
-func (a *app) simRun() *cobra.Command {
-	s := simFlags{}
+func (a *commands) simRun() *cobra.Command {
+	s := simFlags{version: a.Version}
 	c := &cobra.Command{Use: "run", Short: "Replay a trace and write what came of it",
 		Long: `Replay a trace on a cluster under a policy, with the decision code that runs live,
 and write summary.json, jobs.csv, timeline.csv, report.html (no network needed) and
 manifest.json into a folder. Equal inputs and seed give equal bytes, but for the
 three figures of what the run took.`,
 		Example: "  comb sim run --trace philly_jobs.csv.gz --cluster 64x8 --vcs from-trace --policy las -o out/las",
-		Args:    args(cobra.NoArgs)}
+		Args:    cli.Args(cobra.NoArgs)}
 	s.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := s.check(c); err != nil {
 			return err
 		}
-		if err := a.keepApart(c, append(s.spec.Files(), s.trace.reads(s.file)...), s.writes()...); err != nil {
+		if err := a.KeepApart(c, append(s.spec.Files(), s.trace.reads(s.file)...), s.writes()...); err != nil {
 			return err
 		}
 		t, err := s.trace.source(s.file)
@@ -158,28 +164,30 @@ three figures of what the run took.`,
 		if err != nil {
 			return traceError(err)
 		}
-		return a.show(r.Summary, func(t *table) { drawRun(t, s.dir, r) })
+		return a.Show(r.Summary, func(t *cli.Table) { drawRun(t, s.dir, r) })
 	}
 	return c
 }
 
 // writes are the files that a simulation writes.
-func (s *simFlags) writes() []writes {
-	all := []writes{{"-o", simulate.Folder{Dir: s.dir}.Files()}}
+func (s *simFlags) writes() []cli.Writes {
+	all := []cli.Writes{{Flag: "-o", Files: simulate.Folder{Dir: s.dir}.Files()}}
 	if s.journal != "" {
-		all = append(all, writes{"--journal", []string{s.journal, store.Unfinished(s.journal)}})
+		all = append(all, cli.Writes{Flag: "--journal", Files: []string{s.journal, store.Unfinished(s.journal)}})
 	}
 	return all
 }
 
 // run runs a simulation into the folder and the journal that the flags say.
-func (s *simFlags) run(sim func(simulate.Folder, simulate.Options) (*simulate.Result, error)) (r *simulate.Result, err error) {
+func (s *simFlags) run(sim func(simulate.Folder, simulate.Options) (*simulate.Result, error)) (r *simulate.Result,
+	err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(simulate.GCPercent)
 	}
 	began := time.Now()
-	p := runProgress{w: os.Stderr, shown: isTerminal(os.Stderr)}
-	out := simulate.Folder{Dir: s.dir, Version: versionText(), Date: began.UTC().Format(time.DateOnly), Cost: func() metrics.Cost { return costSince(began) }}
+	p := runProgress{w: os.Stderr, shown: cli.IsTerminal(os.Stderr)}
+	out := simulate.Folder{Dir: s.dir, Version: s.version, Date: began.UTC().Format(time.DateOnly),
+		Cost: func() metrics.Cost { return costSince(began) }}
 	err = journalled(s.journal, func(o simulate.Options) (err error) {
 		if o.OnBatch = p.batch; !p.shown {
 			o.OnBatch = nil
@@ -216,7 +224,8 @@ func (p *runProgress) batch(b engine.Batch) {
 			p.begin = at
 		}
 		p.last = time.Now()
-		fmt.Fprintf(p.w, "\r\x1b[Kday %.1f: %s submitted, %d ended", float64(at-p.begin)/float64(24*model.Hour), count(p.jobs, "job", "jobs"), p.over)
+		fmt.Fprintf(p.w, "\r\x1b[Kday %.1f: %s submitted, %d ended", float64(at-p.begin)/float64(24*model.Hour),
+			cli.Count(p.jobs, "job", "jobs"), p.over)
 	}
 }
 
@@ -255,46 +264,49 @@ func traceError(err error) error {
 }
 
 // drawRun shows the figures that most want to see.
-func drawRun(t *table, dir string, r *simulate.Result) {
+func drawRun(t *cli.Table, dir string, r *simulate.Result) {
 	s := &r.Summary
-	t.row("jobs", fmt.Sprintf("%d, of which %d ended", s.Jobs, s.Finished))
+	t.Row("jobs", fmt.Sprintf("%d, of which %d ended", s.Jobs, s.Finished))
 	if p := r.Past; p != nil {
-		t.row("replayed", fmt.Sprintf("%s, %s, %s and %s", count(p.Jobs, "job", "jobs"), count(p.Stops, "stop", "stops"),
-			count(p.NodeFaults, "node fault", "node faults"), count(p.LeafFaults, "device fault", "device faults")))
+		t.Row("replayed", fmt.Sprintf("%s, %s, %s and %s", cli.Count(p.Jobs, "job", "jobs"),
+			cli.Count(p.Stops, "stop", "stops"),
+			cli.Count(p.NodeFaults, "node fault", "node faults"), cli.Count(p.LeafFaults, "device fault",
+				"device faults")))
 		if p.Censored > 0 {
-			t.row("censored", count(p.Censored, "job", "jobs")+" that had not ended: their work is what they had done")
+			t.Row("censored", cli.Count(p.Censored, "job", "jobs")+" that had not ended: their work is what they had done")
 		}
 		if p.LeftOut > 0 {
-			t.row("left out", count(p.LeftOut, "job", "jobs")+" that had neither run nor ended")
+			t.Row("left out", cli.Count(p.LeftOut, "job", "jobs")+" that had neither run nor ended")
 		}
 		for _, c := range p.NotRepeated {
-			t.row("not repeated", fmt.Sprintf("%s (%s)", number(c.N), c.What))
+			t.Row("not repeated", fmt.Sprintf("%s (%s)", cli.Number(c.N), c.What))
 		}
 	}
 	for _, c := range r.Trace.Bad {
-		t.row("bad rows", number(c.N)+" passed over ("+c.What+")")
+		t.Row("bad rows", cli.Number(c.N)+" passed over ("+c.What+")")
 	}
 	for _, c := range r.KeptOff {
-		t.row("kept off "+c.What, count(c.N, "job", "jobs")+" whose throughput there is 0")
+		t.Row("kept off "+c.What, cli.Count(c.N, "job", "jobs")+" whose throughput there is 0")
 	}
 	for _, c := range r.Ignored {
-		t.row("not looked at", fmt.Sprintf("%s (of %s)", c.What, count(c.N, "job", "jobs")))
+		t.Row("not looked at", fmt.Sprintf("%s (of %s)", c.What, cli.Count(c.N, "job", "jobs")))
 	}
 	if r.Timeless > 0 {
-		t.row("without run time", count(r.Timeless, "job, which ends as soon as it starts", "jobs, which end as soon as they start"))
+		t.Row("without run time", cli.Count(r.Timeless, "job, which ends as soon as it starts",
+			"jobs, which end as soon as they start"))
 	}
 	for _, f := range r.Refusals {
-		t.row("refused", f.String())
+		t.Row("refused", f.String())
 	}
 	if s.Finished > 0 { // else there is nothing to take a mean of
-		t.row("JCT", fmt.Sprintf("%.0f s on average, median %.0f s, p95 %.0f s", s.JCTAvg, s.JCTP50, s.JCTP95))
-		t.row("queueing", fmt.Sprintf("%.0f s on average: %.0f s while the guarantee was used up, %.0f s while enough was free (shape, hardware or jobs ahead)", s.QueueAvg, s.QueueFairShareAvg, s.QueueFragmentationAvg))
-		t.row("makespan", fmt.Sprintf("%.0f s", s.Makespan))
+		t.Row("JCT", fmt.Sprintf("%.0f s on average, median %.0f s, p95 %.0f s", s.JCTAvg, s.JCTP50, s.JCTP95))
+		t.Row("queueing", fmt.Sprintf("%.0f s on average: %.0f s while the guarantee was used up, %.0f s while enough was free (shape, hardware or jobs ahead)", s.QueueAvg, s.QueueFairShareAvg, s.QueueFragmentationAvg))
+		t.Row("makespan", fmt.Sprintf("%.0f s", s.Makespan))
 	}
-	t.row("utilization", fmt.Sprintf("%.1f %%", 100*s.GPUUtilization))
-	t.row("preemptions", number(s.Preemptions))
-	t.row("took", fmt.Sprintf("%.1f s of CPU, %d events, %d MiB", s.CPU, r.Records, s.PeakRSS>>20))
-	t.row("results", filepath.Join(dir, "report.html"))
+	t.Row("utilization", fmt.Sprintf("%.1f %%", 100*s.GPUUtilization))
+	t.Row("preemptions", cli.Number(s.Preemptions))
+	t.Row("took", fmt.Sprintf("%.1f s of CPU, %d events, %d MiB", s.CPU, r.Records, s.PeakRSS>>20))
+	t.Row("results", filepath.Join(dir, "report.html"))
 }
 
 // costSince measures this program.
@@ -304,21 +316,22 @@ func costSince(began time.Time) metrics.Cost {
 		return metrics.Cost{}
 	}
 	cpu := time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	return metrics.Cost{CPU: metrics.Number(cpu.Seconds()), Wall: metrics.Number(time.Since(began).Seconds()), PeakRSS: u.Maxrss << 10}
+	return metrics.Cost{CPU: metrics.Number(cpu.Seconds()), Wall: metrics.Number(time.Since(began).Seconds()),
+		PeakRSS: u.Maxrss << 10}
 }
 
-func (a *app) simCompare() *cobra.Command {
+func (a *commands) simCompare() *cobra.Command {
 	var html string
 	vcs := false
 	c := &cobra.Command{Use: "compare DIR...", Short: "Compare the results of several runs",
 		Long: `Compare the folders of several runs: one column a run, the best of each figure
 marked, with the difference to the first. The folder of a sweep stands for all of
 its runs. Runs of different traces are warned of.`,
-		Args: args(cobra.MinimumNArgs(1))}
+		Args: cli.Args(cobra.MinimumNArgs(1))}
 	c.Flags().StringVar(&html, "html", "", "also write a page with the plots of all runs")
 	c.Flags().BoolVar(&vcs, "vcs", false, "also compare the figures of each virtual cluster")
 	c.RunE = func(c *cobra.Command, dirs []string) error {
-		if err := a.keepApart(c, dirs, writes{"--html", []string{html}}); err != nil {
+		if err := a.KeepApart(c, dirs, cli.Writes{Flag: "--html", Files: []string{html}}); err != nil {
 			return err
 		}
 		dirs, err := metrics.Folders(dirs)
@@ -330,7 +343,7 @@ its runs. Runs of different traces are warned of.`,
 			return err
 		}
 		for _, w := range metrics.Warnings(dirs) {
-			fmt.Fprintf(a.errs, "warning: %s\n", clean(w, false))
+			fmt.Fprintf(a.Errs, "warning: %s\n", cli.Clean(w, false))
 		}
 		if vcs {
 			cmp.AddVCs()
@@ -340,25 +353,25 @@ its runs. Runs of different traces are warned of.`,
 				return err
 			}
 		}
-		if a.format == "table" {
-			return cmp.WriteText(a.out)
+		if a.Format == "table" {
+			return cmp.WriteText(a.Out)
 		}
-		return a.show(cmp, nil)
+		return a.Show(cmp, nil)
 	}
 	return c
 }
 
-func (a *app) simReport() *cobra.Command {
-	report := noun("report", "Studies of the results of a run")
+func (a *commands) simReport() *cobra.Command {
+	report := cli.Noun("report", "Studies of the results of a run")
 	var html string
 	c := &cobra.Command{Use: "philly DIR|JOURNAL", Short: "The study of the Philly trace (ATC'19), of your own run or cluster",
 		Long: `Delay by cause and gang size, utilization by size, locality and co-location,
 failures by class and size, GPU time by final state: of the results of a run, of the
 data directory of a server, or of a journal that "comb sim run --journal" wrote.`,
-		Args: args(cobra.ExactArgs(1))}
+		Args: cli.Args(cobra.ExactArgs(1))}
 	c.Flags().StringVar(&html, "html", "", "also write it as a page")
 	c.RunE = func(c *cobra.Command, dirs []string) error {
-		if err := a.keepApart(c, dirs, writes{"--html", []string{html}}); err != nil {
+		if err := a.KeepApart(c, dirs, cli.Writes{Flag: "--html", Files: []string{html}}); err != nil {
 			return err
 		}
 		r, err := phillyOf(c.Context(), dirs[0])
@@ -370,10 +383,10 @@ data directory of a server, or of a journal that "comb sim run --journal" wrote.
 				return err
 			}
 		}
-		if a.format == "table" {
-			return r.WriteText(a.out)
+		if a.Format == "table" {
+			return r.WriteText(a.Out)
 		}
-		return a.show(r, nil)
+		return a.Show(r, nil)
 	}
 	report.AddCommand(c)
 	return report
@@ -415,4 +428,13 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(write(f), f.Close())
+}
+
+// simCommands are the commands of traces and simulations.
+type commands struct{ *cli.App }
+
+// studyCommands are all of them.
+func Commands(of *cli.App) []*cobra.Command {
+	a := &commands{of}
+	return []*cobra.Command{a.scriptCommand(), a.traceCommand(), a.simCommand()}
 }

@@ -1,4 +1,4 @@
-package main
+package job
 
 import (
 	"cmp"
@@ -40,7 +40,7 @@ type logFlags struct {
 	onto    *cli.Screen
 }
 
-func (a *app) jobLogs() *cobra.Command {
+func (a *commands) jobLogs() *cobra.Command {
 	l := logFlags{}
 	c := &cobra.Command{Use: "logs JOB", Short: "Show what a job's tasks print",
 		Long: `Show what a job's tasks print. With several tasks every line begins with the
@@ -67,10 +67,10 @@ a zip archive, a file for each task and stream.`,
 	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(streams, cobra.ShellCompDirectiveNoFileComp))
 	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
 		if l.stream != "" && !slices.Contains(streams, l.stream) {
-			return usage(c, "--stream %q: want stdout, stderr or both", l.stream)
+			return cli.Usage(c, "--stream %q: want stdout, stderr or both", l.stream)
 		}
 		if *tail < -1 || *tail > maxTail || l.offset < 0 || l.attempt < 0 {
-			return usage(c, "--tail is -1 to %d; --offset and --attempt are not negative", maxTail)
+			return cli.Usage(c, "--tail is -1 to %d; --offset and --attempt are not negative", maxTail)
 		}
 		if *tail >= 0 {
 			l.tail = tail
@@ -90,23 +90,23 @@ a zip archive, a file for each task and stream.`,
 			if j.Reason != nil {
 				text += ": " + j.Reason.Message
 			}
-			fmt.Fprintln(a.errs, clean(text, false))
+			fmt.Fprintln(a.Errs, cli.Clean(text, false))
 		}
 		err = a.logs(ctx, client, &j, l)
-		if rest.CodeOf(err) == rest.CodeNotFound && !errors.As(err, &hint{}) {
-			return hint{err, "see: comb job get " + j.Ref} // the job is known: no other name is meant
+		if rest.CodeOf(err) == rest.CodeNotFound && !errors.As(err, &cli.Hint{}) {
+			return cli.Hint{Err: err, Next: "see: comb job get " + j.Ref} // the job is known: no other name is meant
 		}
 		return err
 	})
 }
 
 // zipLogs writes the logs of a job to an archive, which is there when it is whole.
-func (a *app) zipLogs(ctx context.Context, client *rest.Client, ref, name string) error {
+func (a *commands) zipLogs(ctx context.Context, client *rest.Client, ref, name string) error {
 	if name == "-" {
-		if terminal(a.out) != nil {
+		if terminal(a.Out) != nil {
 			return errors.New("an archive is not for a terminal: name a file, or put it into a pipe")
 		}
-		return client.JobLogs(ctx, ref, a.out)
+		return client.JobLogs(ctx, ref, a.Out)
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
 	if err != nil {
@@ -126,23 +126,24 @@ func hasRun(j *rest.Job) bool {
 }
 
 // logs prints or follows the logs of a job's tasks.
-func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logFlags) error {
+func (a *commands) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logFlags) error {
 	tasks, err := chosen(j, l.task)
 	if err != nil {
 		return err
 	}
 	if l.follow && len(tasks) > maxFollowed {
-		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Ref, len(tasks), maxFollowed)
+		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Ref,
+			len(tasks), maxFollowed)
 	}
-	onto := cmp.Or(l.onto, cli.NewScreen(terminal(a.out), terminal(a.errs)))
+	onto := cmp.Or(l.onto, cli.NewScreen(terminal(a.Out), terminal(a.Errs)))
 	var wg sync.WaitGroup
 	errs := make(chan error, len(tasks))
 	for _, t := range tasks {
 		tail := &logTail{client: client, job: j, follow: l.follow, task: t,
-			earlier: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) },
+			earlier: func(text string) { fmt.Fprintln(a.Errs, cli.Clean(text, false)) },
 			query: rest.LogQuery{Job: rest.JobRef(j.ID), Role: t.Role, Index: t.Index, Attempt: l.attempt,
 				Stream: l.stream, Offset: l.offset, Errors: l.offset, Tail: l.tail, Follow: l.follow}}
-		for i, out := range []io.Writer{a.out, a.errs} {
+		for i, out := range []io.Writer{a.Out, a.Errs} {
 			prefix := ""
 			if len(tasks) > 1 {
 				prefix = fmt.Sprintf("%s-%d | ", t.Role, t.Index)
@@ -171,7 +172,7 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 
 // terminal is a stream as the terminal that it is, or nil.
 func terminal(w io.Writer) *os.File {
-	if f, ok := w.(*os.File); ok && isTerminal(f) {
+	if f, ok := w.(*os.File); ok && cli.IsTerminal(f) {
 		return f
 	}
 	return nil
@@ -188,7 +189,8 @@ func chosen(j *rest.Job, name string) ([]rest.TaskStatus, error) {
 			return []rest.TaskStatus{t}, nil
 		}
 	}
-	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Ref, name)), "it has " + cli.TaskNames(j.Tasks)}
+	return nil, cli.Hint{Err: rest.NewProblem(404, rest.CodeNotFound,
+		fmt.Sprintf("job %s has no task %q", j.Ref, name)), Next: "it has " + cli.TaskNames(j.Tasks)}
 }
 
 // logTail prints what one task prints, attempt after attempt when it follows.
@@ -288,13 +290,14 @@ func (l *logTail) run(ctx context.Context, one bool) error {
 func (l *logTail) ended(j *rest.Job) bool {
 	for _, t := range j.Tasks {
 		if t.Role == l.task.Role && t.Index == l.task.Index && t.Attempt == l.query.Attempt {
-			return t.State != model.TaskStarting && t.State != model.TaskRunning && t.State != model.TaskStopping && t.State != model.TaskIsUnknown
+			return t.State != model.TaskStarting && t.State != model.TaskRunning && t.State != model.TaskStopping &&
+				t.State != model.TaskIsUnknown
 		}
 	}
 	return false
 }
 
-func jobExec(a *app) *cobra.Command {
+func jobExec(a *commands) *cobra.Command {
 	var task string
 	var interactive, tty bool
 	c := &cobra.Command{Use: "exec [flags] JOB -- PROGRAM [ARGUMENT...]", Short: "Run a command beside a running task",
@@ -311,18 +314,19 @@ With -i it gets this command's input, with -t a terminal, with -it you have a sh
 	f.BoolVarP(&tty, "tty", "t", false, "give it a terminal")
 	return enterJob(a, c, func(list []string) error {
 		if at := c.ArgsLenAtDash(); at != 1 || len(list) < 2 || list[0] == "" || list[1] == "" {
-			return usage(c, "%s needs a job and, behind --, a command", c.CommandPath())
+			return cli.Usage(c, "%s needs a job and, behind --, a command", c.CommandPath())
 		}
 		return nil
 	}, func(ctx context.Context, client *rest.Client, list []string) error {
-		s := cli.Streams{Out: a.out, Err: a.errs, Term: a.env("TERM")}
+		s := cli.Streams{Out: a.Out, Err: a.Errs, Term: a.Env("TERM")}
 		if interactive {
-			s.In = a.in
+			s.In = a.In
 		}
 		if tty {
-			in, _ := a.in.(*os.File)
-			if in == nil || !isTerminal(in) || terminal(a.out) == nil {
-				return hint{errors.New("-t needs a terminal as input and output, and here is none"), "leave -t out: with -i the command gets what is piped in"}
+			in, _ := a.In.(*os.File)
+			if in == nil || !cli.IsTerminal(in) || terminal(a.Out) == nil {
+				return cli.Hint{Err: errors.New("-t needs a terminal as input and output, and here is none"),
+					Next: "leave -t out: with -i the command gets what is piped in"}
 			}
 			s.Terminal = in
 		}
@@ -332,28 +336,29 @@ With -i it gets this command's input, with -t a terminal, with -it you have a sh
 		}
 		end, err := cli.ExecIn(ctx, client, name, list[1:], s)
 		if err == nil && end.Why != "" {
-			fmt.Fprintf(a.errs, "comb: the command was ended: %s\n", clean(end.Why, false))
+			fmt.Fprintf(a.Errs, "comb: the command was ended: %s\n", cli.Clean(end.Why, false))
 		}
 		if err == nil && end.Code != 0 {
-			return outcome(end.Code)
+			return cli.Outcome(end.Code)
 		}
 		return err
 	})
 }
 
 // enterJob makes a command about a running task of the job that is its first argument.
-func enterJob(a *app, c *cobra.Command, check func([]string) error, do func(context.Context, *rest.Client, []string) error) *cobra.Command {
-	c.ValidArgsFunction = a.complete(jobNames)
+func enterJob(a *commands, c *cobra.Command, check func([]string) error,
+	do func(context.Context, *rest.Client, []string) error) *cobra.Command {
+	c.ValidArgsFunction = a.Complete(cli.JobNames)
 	c.RunE = func(c *cobra.Command, list []string) error {
 		if err := check(list); err != nil {
 			return err
 		}
-		client, err := a.client()
+		client, err := a.Client()
 		if err != nil {
 			return err
 		}
 		if err := do(c.Context(), client, list); err != nil {
-			return a.didYouMean(c.Context(), client, err, guess{list[0], jobNames})
+			return a.DidYouMean(c.Context(), client, err, cli.Guess{Word: list[0], List: cli.JobNames})
 		}
 		return nil
 	}
@@ -372,14 +377,15 @@ func runningTask(ctx context.Context, client *rest.Client, ref, name string) (re
 	}
 	task, next, err := cli.OnlyTask(&j, tasks)
 	if err != nil {
-		return task, hint{err, next}
+		return task, cli.Hint{Err: err, Next: next}
 	}
 	return task, nil
 }
 
-func jobPortForward(a *app) *cobra.Command {
+func jobPortForward(a *commands) *cobra.Command {
 	var task string
-	c := &cobra.Command{Use: "port-forward JOB PORT[:REMOTE]", Short: "Reach a port of a running task from this machine",
+	c := &cobra.Command{Use: "port-forward JOB PORT[:REMOTE]",
+		Short: "Reach a port of a running task from this machine",
 		Long: `Listen on a port of this machine's loopback, and carry what connects there to a port on
 which a task of the job listens, such as TensorBoard's. In a container any of its
 ports is reached, also those of its loopback; of a process only ports on which
@@ -387,11 +393,11 @@ a process of the task listens. PORT 0 takes a free one. Ctrl-C ends it, and so d
 the end of the task.`,
 		Example: "  comb job port-forward train 6006\n  comb job port-forward train 8888:80 --task worker-1"}
 	c.Flags().StringVar(&task, "task", "", "the task, such as worker-0 (default: the only one that runs)")
-	c.Args = args(cobra.ExactArgs(2))
+	c.Args = cli.Args(cobra.ExactArgs(2))
 	var local, remote uint16
 	return enterJob(a, c, func(list []string) (err error) {
 		if local, remote, err = cli.ParsePorts(list[1]); err != nil {
-			return usage(c, "%s", err)
+			return cli.Usage(c, "%s", err)
 		}
 		return nil
 	}, func(ctx context.Context, client *rest.Client, list []string) error {
@@ -399,6 +405,6 @@ the end of the task.`,
 		if err != nil {
 			return err
 		}
-		return cli.ForwardPort(ctx, client, name, [2]uint16{local, remote}, cli.Streams{Out: a.out, Err: a.errs})
+		return cli.ForwardPort(ctx, client, name, [2]uint16{local, remote}, cli.Streams{Out: a.Out, Err: a.Errs})
 	})
 }

@@ -1,16 +1,17 @@
-package main
+package sim
 
 import (
 	"errors"
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 
-func (a *app) simReplay() *cobra.Command {
-	s := simFlags{}
+func (a *commands) simReplay() *cobra.Command {
+	s := simFlags{version: a.Version}
 	c := &cobra.Command{Use: "replay JOURNAL -o DIR", Short: "Replay a journal, perhaps under another policy",
 		Long: `Let what a journal tells happen again: the same submissions, stops by users, changes
 of the configuration and faults of nodes and devices at their times, on the cluster
@@ -21,7 +22,7 @@ The journal is the data directory of a server, which may run meanwhile, or a fil
 that "comb sim run --journal" wrote. Jobs that had not ended count as done with what
 they had done by then; how many is told (docs/simulate.md).`,
 		Example: "  comb sim replay ~/.local/share/comb --policy las -o out/las",
-		Args:    args(cobra.ExactArgs(1))}
+		Args:    cli.Args(cobra.ExactArgs(1))}
 	s.shared(c)
 	c.Flags().StringVar(&s.spec.Policy, "policy", "", "NAME[:key=value,...] for all virtual clusters (default: their own)")
 	c.Flags().StringVar(&s.spec.Throughputs, "throughputs", "", speedsUsage)
@@ -32,9 +33,9 @@ they had done by then; how many is told (docs/simulate.md).`,
 			missing = errors.New("give -o, the folder for the results")
 		}
 		if err := errors.Join(missing, s.readVCPolicies(), s.spec.CheckReplay(policy.New)); err != nil {
-			return usageError{c, err}
+			return cli.UsageError{Command: c, Err: err}
 		}
-		if err := a.keepApart(c, append(s.spec.Files(), args[0]), s.writes()...); err != nil {
+		if err := a.KeepApart(c, append(s.spec.Files(), args[0]), s.writes()...); err != nil {
 			return err
 		}
 		h, err := openJournal(c.Context(), args[0])
@@ -49,7 +50,7 @@ they had done by then; how many is told (docs/simulate.md).`,
 		if err != nil {
 			return err
 		}
-		return a.show(r.Summary, func(t *table) { drawRun(t, s.dir, r) })
+		return a.Show(r.Summary, func(t *cli.Table) { drawRun(t, s.dir, r) })
 	}
 	return c
 }

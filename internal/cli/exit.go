@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -16,52 +16,58 @@ import (
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 
 // The exit codes.
 const (
-	exitOK          = 0
-	exitFailure     = 1
+	ExitOK          = 0
+	ExitFailure     = 1
 	exitUsage       = 2
 	exitNotFound    = 3
 	exitForbidden   = 4
 	exitConflict    = 5
-	exitUnreachable = 6
-	exitTimeout     = 7
+	ExitUnreachable = 6
+	ExitTimeout     = 7
 	exitJobFailed   = 10
 	exitJobStopped  = 11
-	exitInterrupted = 130
+	ExitInterrupted = 130
 )
 
-// usageError is a mistake in how the command was called.
-type usageError struct {
-	command *cobra.Command
-	err     error
+// UsageError is a mistake in how the command was called.
+type UsageError struct {
+	Command *cobra.Command
+	Err     error
 }
 
-func (u usageError) Error() string { return u.err.Error() }
-func (u usageError) Unwrap() error { return u.err }
+// Error implements error.
+func (u UsageError) Error() string { return u.Err.Error() }
 
-// outcome ends the program with a job's outcome; there is nothing more to say.
-type outcome int
+// Unwrap is for errors.As.
+func (u UsageError) Unwrap() error { return u.Err }
 
-func (o outcome) Error() string { return fmt.Sprintf("exit code %d", int(o)) }
+// Outcome ends the program with a job's outcome; there is nothing more to say.
+type Outcome int
 
-// hint is an error with the command that helps next.
-type hint struct {
-	err  error
-	next string
+// Error implements error.
+func (o Outcome) Error() string { return fmt.Sprintf("exit code %d", int(o)) }
+
+// Hint is an error with the command that helps next.
+type Hint struct {
+	Err  error
+	Next string
 }
 
-func (h hint) Error() string { return h.err.Error() }
-func (h hint) Unwrap() error { return h.err }
+// Error implements error.
+func (h Hint) Error() string { return h.Err.Error() }
 
-// usage makes a usage error.
-func usage(c *cobra.Command, format string, args ...any) error {
-	return usageError{c, fmt.Errorf(format, args...)}
+// Unwrap is for errors.As.
+func (h Hint) Unwrap() error { return h.Err }
+
+// Usage makes a usage error.
+func Usage(c *cobra.Command, format string, args ...any) error {
+	return UsageError{c, fmt.Errorf(format, args...)}
 }
 
 // unknownVerb says which verbs or nouns there are, and the likely one first.
@@ -72,17 +78,17 @@ func unknownVerb(c *cobra.Command, word string) error {
 			known = append(known, sub.Name())
 		}
 	}
-	if text := without[strings.ToLower(word)]; text != "" && (!c.HasParent() || c.Name() == "job") {
-		return usage(c, "unknown command %q; %s", word, text)
+	if text := foreignWithout[strings.ToLower(word)]; text != "" && (!c.HasParent() || c.Name() == "job") {
+		return Usage(c, "unknown command %q; %s", word, text)
 	}
 	if at := meant(c, word); len(at) > 0 {
-		return usage(c, "unknown command %q; did you mean %s?", word, strings.Join(at, " or "))
+		return Usage(c, "unknown command %q; did you mean %s?", word, strings.Join(at, " or "))
 	}
-	return usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
+	return Usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
 }
 
-// foreign are words of slurm and kubectl, and the commands that do the like.
-var foreign = map[string][]string{
+// Foreign are words of slurm and kubectl, and the commands that do the like.
+var Foreign = map[string][]string{
 	"sbatch": {"job submit"}, "srun": {"job run"}, "salloc": {"job run"}, "squeue": {"job list"},
 	"sacct":   {"job list --state all"},
 	"scancel": {"job stop"}, "sinfo": {"node list"}, "scontrol": {"job update", "node drain"},
@@ -102,11 +108,11 @@ var foreign = map[string][]string{
 	"restart": {"job requeue", "job clone"}, "retry": {"job clone", "job requeue"}, "quota": {"vc list"},
 }
 
-// below are words below the jobs that mean another thing there than at the top.
-var below = map[string][]string{"status": {"job get"}, "info": {"job get"}, "rm": {"job stop"}}
+// Below are words below the jobs that mean another thing there than at the top.
+var Below = map[string][]string{"status": {"job get"}, "info": {"job get"}, "rm": {"job stop"}}
 
 // without are words for what is not there, and what is done instead.
-var without = map[string]string{
+var foreignWithout = map[string]string{
 	"cp": "comb copies no files: tasks read and write storages (--storage), and --upload gives a job a folder",
 }
 
@@ -114,9 +120,9 @@ var without = map[string]string{
 // of another scheduler, else the verb of one noun.
 func meant(c *cobra.Command, word string) (at []string) {
 	word = strings.ToLower(word)
-	known := foreign[word]
-	if c.HasParent() && below[word] != nil {
-		known = below[word]
+	known := Foreign[word]
+	if c.HasParent() && Below[word] != nil {
+		known = Below[word]
 	}
 	if c.HasParent() && (c.Name() != "job" || known == nil || !strings.HasPrefix(known[0], "job ")) {
 		return nil
@@ -137,8 +143,8 @@ func meant(c *cobra.Command, word string) (at []string) {
 	return at
 }
 
-// helpOfKnown makes comb help refuse a command that is not there.
-func helpOfKnown(root *cobra.Command) {
+// HelpOfKnown makes comb help refuse a command that is not there.
+func HelpOfKnown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	show := help.Run
@@ -152,49 +158,49 @@ func helpOfKnown(root *cobra.Command) {
 	}
 }
 
-// args makes usage errors of a command's own check of its arguments: they say
+// Args makes usage errors of a command's own check of its arguments: they say
 // what is wanted in the words of the command's usage line. No argument may be
 // empty: in scripts that is a variable that was not set.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		_, want, _ := strings.Cut(strings.ReplaceAll(c.Use, "[flags] ", ""), " ")
 		if err := check(c, list); err != nil {
 			switch {
 			case want == "":
-				return usage(c, "%s takes no arguments, but there is %q", c.CommandPath(), list[0])
+				return Usage(c, "%s takes no arguments, but there is %q", c.CommandPath(), list[0])
 			case len(list) == 0:
-				return usage(c, "%s needs %s", c.CommandPath(), want)
+				return Usage(c, "%s needs %s", c.CommandPath(), want)
 			case len(list) == 1:
-				return usage(c, "%s wants %s, but there is the argument %q", c.CommandPath(), want, list[0])
+				return Usage(c, "%s wants %s, but there is the argument %q", c.CommandPath(), want, list[0])
 			}
-			return usage(c, "%s wants %s, but there are %d arguments", c.CommandPath(), want, len(list))
+			return Usage(c, "%s wants %s, but there are %d arguments", c.CommandPath(), want, len(list))
 		}
 		if slices.Contains(list, "") && !strings.HasPrefix(want, "--") {
-			return usage(c, "an argument of %s is empty; it wants %s", c.CommandPath(), want)
+			return Usage(c, "an argument of %s is empty; it wants %s", c.CommandPath(), want)
 		}
 		return nil
 	}
 }
 
-// flagError says in plain words which flag is wrong.
-func flagError(c *cobra.Command, err error) error {
+// FlagError says in plain words which flag is wrong.
+func FlagError(c *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var gone *pflag.NotExistError
 	switch {
 	case errors.As(err, &gone) && c.HasSubCommands() && c.Flags().NArg() > 0: // of a command that is not there
 		return unknownVerb(c, c.Flags().Arg(0))
 	case errors.As(err, &gone):
-		return usage(c, "%w%s", err, cli.InsteadOf(c, gone.GetSpecifiedName(), gone.GetSpecifiedShortnames()))
+		return Usage(c, "%w%s", err, InsteadOf(c, gone.GetSpecifiedName(), gone.GetSpecifiedShortnames()))
 	case !errors.As(err, &value):
-		return usageError{c, err}
+		return UsageError{c, err}
 	}
 	f := value.GetFlag()
 	want, own := f.Value.Type(), errors.Unwrap(value)
 	switch {
 	case document.Unitless(value.GetValue()) != nil && (want == "duration" || want == "time"):
-		return usage(c, "--%s %s: %w", f.Name, value.GetValue(), document.Unitless(value.GetValue()))
-	case errors.Is(err, cli.ErrEmptyFlag):
-		return usage(c, "--%s is empty: is its variable set? give it a value, or leave it out", f.Name)
+		return Usage(c, "--%s %s: %w", f.Name, value.GetValue(), document.Unitless(value.GetValue()))
+	case errors.Is(err, ErrEmptyFlag):
+		return Usage(c, "--%s is empty: is its variable set? give it a value, or leave it out", f.Name)
 	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"):
 		want = "a whole number"
 		if errors.Is(err, strconv.ErrRange) {
@@ -205,56 +211,57 @@ func flagError(c *cobra.Command, err error) error {
 	case want == "time":
 		want = "a time such as 30d or 12h, or forever"
 	case want == "amount" && errors.As(err, new(outside)):
-		return usage(c, "--%s %q: %w", f.Name, value.GetValue(), own)
+		return Usage(c, "--%s %q: %w", f.Name, value.GetValue(), own)
 	case want == "amount":
 		if f.Name == "disk" && own != nil {
 			own = errors.New(strings.Replace(own.Error(), "amount of memory", "amount of disk", 1))
 		}
-		return usage(c, "--%s %s: %w", f.Name, document.Quote(value.GetValue()), own)
-	case want == rest.GPUs{}.Type() || want == limitsFlag{}.Type():
-		return usage(c, "--%s %q: %v", f.Name, value.GetValue(), own)
+		return Usage(c, "--%s %s: %w", f.Name, document.Quote(value.GetValue()), own)
+	case want == rest.GPUs{}.Type() || want == LimitsFlag{}.Type():
+		return Usage(c, "--%s %q: %v", f.Name, value.GetValue(), own)
 	case want == "bool":
 		want = "true or false"
 	}
-	return usage(c, "--%s %q: want %s", f.Name, value.GetValue(), want)
+	return Usage(c, "--%s %q: want %s", f.Name, value.GetValue(), want)
 }
 
-// exit prints what went wrong on stderr (what, why, what next) and returns the
+// Exit prints what went wrong on stderr (what, why, what next) and returns the
 // exit code.
-func (a *app) exit(err error) int {
-	var out outcome
+func (a *App) Exit(err error) int {
+	var out Outcome
 	switch {
 	case err == nil:
-		return exitOK
+		return ExitOK
 	case errors.As(err, &out):
 		return int(out)
-	case a.wasInterrupted() && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		return exitInterrupted
+	case a.WasInterrupted() && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return ExitInterrupted
 	case errors.Is(err, context.DeadlineExceeded):
 		text := strings.TrimSuffix(err.Error(), ": "+context.DeadlineExceeded.Error())
 		if text == context.DeadlineExceeded.Error() {
 			text = "no answer"
 		}
 		after := ""
-		if a.timeout > 0 {
-			after = " after " + narrate.Short(a.timeout)
+		if a.Timeout > 0 {
+			after = " after " + narrate.Short(a.Timeout)
 		}
-		fmt.Fprintf(a.errs, "comb: timed out%s: %s\n", after, clean(text, false))
+		fmt.Fprintf(a.Errs, "comb: timed out%s: %s\n", after, Clean(text, false))
 		if next := lookAgain(err); next != "" {
-			fmt.Fprintf(a.errs, "  %s\n", next)
+			fmt.Fprintf(a.Errs, "  %s\n", next)
 		}
-		return exitTimeout
+		return ExitTimeout
 	}
-	fmt.Fprintf(a.errs, "comb: %s\n", clean(err.Error(), true))
+	fmt.Fprintf(a.Errs, "comb: %s\n", Clean(err.Error(), true))
 	if next := nextStep(a, err); next != "" {
-		fmt.Fprintf(a.errs, "  %s\n", next)
+		fmt.Fprintf(a.Errs, "  %s\n", next)
 	}
 	return codeOf(err)
 }
 
-func (a *app) wasInterrupted() bool {
+// WasInterrupted reports whether the user ended the command.
+func (a *App) WasInterrupted() bool {
 	select {
-	case <-a.interrupted:
+	case <-a.Interrupted:
 		return true
 	default:
 		return false
@@ -271,21 +278,21 @@ func lookAgain(err error) string {
 }
 
 // nextStep says what to try after an error.
-func nextStep(a *app, err error) string {
-	var h hint
+func nextStep(a *App, err error) string {
+	var h Hint
 	if errors.As(err, &h) {
-		return h.next
+		return h.Next
 	}
-	var u usageError
+	var u UsageError
 	if errors.As(err, &u) {
-		return "see: " + u.command.CommandPath() + " --help"
+		return "see: " + u.Command.CommandPath() + " --help"
 	}
 	if next := lookAgain(err); next != "" {
 		return next
 	}
 	var lost *rest.Unreachable
 	if errors.As(err, &lost) && !errors.As(lost.Err, new(*rest.Untrusted)) {
-		if t, err := a.target(); err == nil && t.Known != nil { // this user started it here
+		if t, err := a.Target(); err == nil && t.Known != nil { // this user started it here
 			return "is the server running there? start one with: comb serve"
 		}
 		return "is the server running there? ask who runs it; the servers that you are signed in to: comb context list"
@@ -301,14 +308,14 @@ func nextStep(a *app, err error) string {
 
 // codeOf maps an error to an exit code.
 func codeOf(err error) int {
-	var u usageError
+	var u UsageError
 	var lost *rest.Unreachable
 	var late *simulate.NoVC
 	switch {
 	case errors.As(err, &u), errors.As(err, &late):
 		return exitUsage
 	case errors.As(err, &lost):
-		return exitUnreachable
+		return ExitUnreachable
 	}
 	switch rest.CodeOf(err) {
 	case rest.CodeNotFound, rest.CodeGone:
@@ -318,28 +325,28 @@ func codeOf(err error) int {
 	case rest.CodeConflict, rest.CodePrecondition, rest.CodePreconditionReq:
 		return exitConflict
 	case rest.CodeUnavailable:
-		return exitUnreachable
+		return ExitUnreachable
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return exitNotFound
 	}
-	return exitFailure
+	return ExitFailure
 }
 
-// jobOutcome is the exit code of a job that has ended.
-func jobOutcome(p sched.Phase) error {
+// JobOutcome is the exit code of a job that has ended.
+func JobOutcome(p sched.Phase) error {
 	switch p {
 	case sched.Succeeded:
 		return nil
 	case sched.Stopped:
-		return outcome(exitJobStopped)
+		return Outcome(exitJobStopped)
 	}
-	return outcome(exitJobFailed)
+	return Outcome(exitJobFailed)
 }
 
-// clean removes what could drive a terminal from a text that may come from
+// Clean removes what could drive a terminal from a text that may come from
 // strangers. Line breaks stay if lines is true.
-func clean(text string, lines bool) string {
+func Clean(text string, lines bool) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' && lines, r == '\t':
@@ -351,8 +358,9 @@ func clean(text string, lines bool) string {
 	}, text)
 }
 
-// isTerminal reports whether a file is a terminal.
-func isTerminal(f *os.File) bool {
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool {
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull && ttyIoctl(f)
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 &&
+		f.Name() != os.DevNull && ttyIoctl(f)
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -9,35 +9,36 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// writes are the files that a command would write because of one flag.
-type writes struct {
-	flag  string
-	files []string
+// Writes are the files that a command would write because of one flag.
+type Writes struct {
+	Flag  string
+	Files []string
 }
 
-// keepApart is an error where a command would write over what it reads, or write one file
+// KeepApart is an error where a command would write over what it reads, or write one file
 // twice. Files are compared by what they are, not by name. Of a folder that is read all
 // files count; "-" is standard input.
-func (a *app) keepApart(c *cobra.Command, reads []string, all ...writes) error {
+func (a *App) KeepApart(c *cobra.Command, reads []string, all ...Writes) error {
 	inputs := a.inputs(reads)
 	var wrong []error
 	flagOf := map[string]string{}
 	for _, w := range all {
-		for _, file := range w.files {
+		for _, file := range w.Files {
 			if over := inputs.find(file); over != "" {
-				wrong = append(wrong, fmt.Errorf("%s would write over %s, which this command reads; name another place for the results", w.flag, over))
+				wrong = append(wrong, fmt.Errorf("%s would write over %s, which this command reads; name another place for the results", w.Flag, over))
 				break
 			}
 			place := placeOf(file)
-			if other, twice := flagOf[place]; twice && other != w.flag {
-				wrong = append(wrong, fmt.Errorf("%s and %s would both write %s; name another place for one of them", other, w.flag, file))
+			if other, twice := flagOf[place]; twice && other != w.Flag {
+				wrong = append(wrong, fmt.Errorf("%s and %s would both write %s; name another place for one of them",
+					other, w.Flag, file))
 				break
 			}
-			flagOf[place] = w.flag
+			flagOf[place] = w.Flag
 		}
 	}
 	if err := errors.Join(wrong...); err != nil {
-		return usageError{c, err}
+		return UsageError{c, err}
 	}
 	return nil
 }
@@ -51,10 +52,10 @@ type input struct {
 type inputList []input
 
 // inputs finds the files that are read. Those that are not there are told elsewhere.
-func (a *app) inputs(reads []string) (out inputList) {
+func (a *App) inputs(reads []string) (out inputList) {
 	for _, name := range reads {
 		info, err := os.Stat(name)
-		if in, is := a.in.(*os.File); name == "-" && is {
+		if in, is := a.In.(*os.File); name == "-" && is {
 			info, err = in.Stat()
 			name = "standard input"
 		}

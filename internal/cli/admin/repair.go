@@ -1,7 +1,6 @@
-package main
+package admin
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/core/sched"
@@ -42,7 +42,7 @@ type repair struct {
 	records []sched.Record
 }
 
-func (a *app) repairCommand() *cobra.Command {
+func (a *commands) repairCommand() *cobra.Command {
 	data, yes := "", false
 	c := &cobra.Command{Use: "repair", Short: "Show what a damaged journal lost, and go on without it",
 		Long: `Show what a data directory lost of what its server had acknowledged, as far as its
@@ -56,19 +56,19 @@ all behind them, are removed; for each lost event the journal says that it is lo
 that no number of an event, a job or an attempt is given twice. Tasks of attempts that
 the journal does not know run on until the next start of the server, which ends them.`,
 		Example: "  comb journal repair --data ./comb-data\n  comb journal repair --data ./comb-data --yes",
-		Args:    args(cobra.NoArgs)}
+		Args:    cli.Args(cobra.NoArgs)}
 	c.Flags().StringVar(&data, "data", "", "data directory (default: that of comb serve)")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		return a.repair(c.Context(), first(data, a.defaultData()), yes)
+		return a.repair(c.Context(), cli.First(data, a.DefaultData()), yes)
 	}
 	return c
 }
 
-func (a *app) repair(ctx context.Context, dir string, yes bool) error {
+func (a *commands) repair(ctx context.Context, dir string, yes bool) error {
 	if _, err := os.Stat(dir); err != nil { // it would be made
-		return cannotRead(dir, err)
+		return cli.CannotRead(dir, err)
 	}
 	s, err := store.Examine(ctx, dir, store.Options{})
 	if err != nil {
@@ -80,18 +80,18 @@ func (a *app) repair(ctx context.Context, dir string, yes bool) error {
 		return err
 	}
 	if len(r.Problems) == 0 {
-		return a.show(r, func(t *table) {
-			t.row("data directory", r.Dir)
-			t.row("journal", "nothing is lost: there is nothing to repair")
+		return a.Show(r, func(t *cli.Table) {
+			t.Row("data directory", r.Dir)
+			t.Row("journal", "nothing is lost: there is nothing to repair")
 		})
 	}
-	if a.format == "table" || !yes {
-		if err := a.show(r, func(t *table) { r.draw(t) }); err != nil {
+	if a.Format == "table" || !yes {
+		if err := a.Show(r, func(t *cli.Table) { r.draw(t) }); err != nil {
 			return err
 		}
 	}
 	if !yes {
-		if err := a.confirm("Go on without what is lost?", "to go on without what is lost, repeat the command with --yes"); err != nil {
+		if err := a.Confirm("Go on without what is lost?", "to go on without what is lost, repeat the command with --yes"); err != nil {
 			return err
 		}
 	}
@@ -99,52 +99,15 @@ func (a *app) repair(ctx context.Context, dir string, yes bool) error {
 	for _, j := range r.state.Jobs() {
 		live = append(live, j.ID)
 	}
-	r.Copies, err = s.Repair(ctx, store.Going{Cut: r.state.Seq(), Records: r.records, Live: live, Now: wallTime()})
+	r.Copies, err = s.Repair(ctx, store.Going{Cut: r.state.Seq(), Records: r.records, Live: live, Now: cli.WallTime()})
 	if err != nil {
 		return err
 	}
-	return a.show(r, func(t *table) {
-		t.row("repaired", fmt.Sprintf("the next event is %d, the next job %d at least", r.records[len(r.records)-1].Seq+1, r.next()))
-		t.row("copies", r.Copies)
+	return a.Show(r, func(t *cli.Table) {
+		t.Row("repaired", fmt.Sprintf("the next event is %d, the next job %d at least",
+			r.records[len(r.records)-1].Seq+1, r.next()))
+		t.Row("copies", r.Copies)
 	})
-}
-
-// confirm asks on the terminal. Without one it refuses, and says what to do.
-func (a *app) confirm(question, otherwise string) error {
-	if !isTerminal(os.Stdin) || !a.tty {
-		return hint{fmt.Errorf("nothing was changed: there is no terminal to ask on"), otherwise}
-	}
-	yes, err := answered(a, question)
-	if err == nil && !yes {
-		err = fmt.Errorf("nothing was changed")
-	}
-	return err
-}
-
-// answered asks, and reports whether the answer is yes. Ctrl-C is no answer: the error is
-// context.Canceled then, and that nothing was done has been said.
-func answered(a *app, question string) (yes bool, err error) {
-	fmt.Fprint(a.errs, question+" [y/N] ")
-	type line struct {
-		text string
-		err  error
-	}
-	typed := make(chan line, 1)
-	go func() { // a read of a terminal cannot be called off; the process ends with the command
-		text, err := bufio.NewReader(a.in).ReadString('\n')
-		typed <- line{text, err}
-	}()
-	select {
-	case <-a.interrupted:
-		fmt.Fprintln(a.errs, "\ncomb: interrupted: nothing was done")
-		return false, context.Canceled
-	case l := <-typed:
-		if l.err != nil {
-			fmt.Fprintln(a.errs) // the line of the question has no end yet
-		}
-		text := strings.ToLower(strings.TrimSpace(l.text))
-		return text == "y" || text == "yes", nil
-	}
 }
 
 // examine finds what is lost, and what the journal must say of it.
@@ -170,16 +133,16 @@ func examine(ctx context.Context, s *store.Store, dir string) (*repair, error) {
 		r.From, r.To = state.Seq()+1, end
 		lost.First, lost.Last = r.From, r.To
 	}
-	seen, err := unknownAttempts(s, state)
+	seen, err := UnknownAttempts(s, state)
 	if err != nil {
 		return nil, err
 	}
 	for _, at := range seen.Attempts {
-		r.Attempts = append(r.Attempts, nameOf(at))
+		r.Attempts = append(r.Attempts, AttemptName(at))
 	}
 	r.Running = seen.Running
 	if len(r.Attempts) > 0 {
-		r.Problems = append(r.Problems, foundHere(r.Attempts))
+		r.Problems = append(r.Problems, FoundHere(r.Attempts))
 	}
 	lost.Reason = strings.Join(r.Problems, "; ")
 	before := state.NextJob()
@@ -195,8 +158,8 @@ func (r *repair) next() model.JobID {
 	return r.records[len(r.records)-1].Event.(sched.Lost).NextJob
 }
 
-// unknownAttempts are those of which this machine knows and the journal does not.
-func unknownAttempts(s *store.Store, state *sched.State) (executor.Seen, error) {
+// UnknownAttempts are those of which this machine knows and the journal does not.
+func UnknownAttempts(s *store.Store, state *sched.State) (executor.Seen, error) {
 	known := func(id model.JobID) bool {
 		_, ok := state.Job(id)
 		return ok
@@ -211,41 +174,47 @@ func unknownAttempts(s *store.Store, state *sched.State) (executor.Seen, error) 
 	})
 	seen.Attempts = slices.Compact(seen.Attempts)
 	seen.Running = slices.DeleteFunc(seen.Running, func(task string) bool {
-		return !slices.ContainsFunc(seen.Attempts, func(at model.AttemptID) bool { return strings.HasPrefix(task, at.String()+"/") })
+		return !slices.ContainsFunc(seen.Attempts, func(at model.AttemptID) bool {
+			return strings.HasPrefix(task,
+				at.String()+"/")
+		})
 	})
 	return seen, nil
 }
 
-func nameOf(at model.AttemptID) string {
+// AttemptName is how an attempt is named in messages.
+func AttemptName(at model.AttemptID) string {
 	if at.N == 0 {
 		return fmt.Sprintf("job %d", at.Job)
 	}
 	return "attempt " + at.String()
 }
 
-// foundHere says which attempts have left something here.
-func foundHere(names []string) string {
+// FoundHere says which attempts have left something here.
+func FoundHere(names []string) string {
 	shown := strings.Join(names[:min(3, len(names))], ", ")
 	if len(names) > 3 {
-		shown += fmt.Sprintf(" and %s more", number(len(names)-3))
+		shown += fmt.Sprintf(" and %s more", cli.Number(len(names)-3))
 	}
 	return "its jobs' folders or processes of this machine show " + shown + ", and the journal does not know of them"
 }
 
-func (r *repair) draw(t *table) {
-	t.row("data directory", r.Dir)
+func (r *repair) draw(t *cli.Table) {
+	t.Row("data directory", r.Dir)
 	for _, p := range r.Problems {
-		t.row("problem", p)
+		t.Row("problem", p)
 	}
 	if r.From > 0 {
-		t.row("lost events", fmt.Sprintf("%d to %d (%s)", r.From, r.To, number(r.To-r.From+1)))
+		t.Row("lost events", fmt.Sprintf("%d to %d (%s)", r.From, r.To, cli.Number(r.To-r.From+1)))
 	}
 	if r.FirstJob > 0 {
-		t.row("lost jobs", fmt.Sprintf("%d to %d (%s)", r.FirstJob, r.LastJob, number(r.LastJob-r.FirstJob+1)))
+		t.Row("lost jobs", fmt.Sprintf("%d to %d (%s)", r.FirstJob, r.LastJob, cli.Number(r.LastJob-r.FirstJob+1)))
 	}
 	for _, task := range r.Running {
-		t.row("runs here", "task "+task+": the next start ends it")
+		t.Row("runs here", "task "+task+": the next start ends it")
 	}
-	t.row("kept", fmt.Sprintf("the journal up to event %d, with %s jobs that have not ended", r.state.Seq(), number(r.state.Size())))
-	t.row("better", "a backup that has more; the files are copied to "+filepath.Join(r.Dir, "before-repair-...")+" first")
+	t.Row("kept", fmt.Sprintf("the journal up to event %d, with %s jobs that have not ended", r.state.Seq(),
+		cli.Number(r.state.Size())))
+	t.Row("better", "a backup that has more; the files are copied to "+filepath.Join(r.Dir,
+		"before-repair-...")+" first")
 }

@@ -1,4 +1,4 @@
-package main
+package job
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-func (a *app) jobExplain() *cobra.Command {
+func (a *commands) jobExplain() *cobra.Command {
 	return a.withJob(&cobra.Command{Use: "explain JOB", Short: "Say why a job waits, which jobs are ahead, what would let it start, and when it will; or how it runs, stops or ended",
 		Long: `Say why a job waits: the reason, the cells of every level that it could use, which
 jobs are ahead of it and which hold what it wants. Below stand changes that would let
@@ -30,7 +31,7 @@ of a job that is not submitted.`},
 			if err != nil {
 				return err
 			}
-			return a.show(ex, func(t *table) { a.drawExplanation(t, &ex) })
+			return a.Show(ex, func(t *cli.Table) { a.drawExplanation(t, &ex) })
 		})
 }
 
@@ -43,23 +44,23 @@ func explainedState(ex *rest.Explanation) string {
 	return string(ex.Phase)
 }
 
-func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
+func (a *commands) drawExplanation(t *cli.Table, ex *rest.Explanation) {
 	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Ref, ex.Job, ex.VC, explainedState(ex))
 	if ex.Position > 0 {
 		head += fmt.Sprintf(", number %d of %s there", ex.Position, waiting(ex))
 	}
-	t.line("%s", head)
+	t.Line("%s", head)
 	if ex.Order != "" {
-		t.line("  %s", ex.Order)
+		t.Line("  %s", ex.Order)
 	}
 	if ex.Most > 0 {
-		t.line("  the policy lets it have %d of its %d members", ex.Size, ex.Most)
+		t.Line("  the policy lets it have %d of its %d members", ex.Size, ex.Most)
 	}
 	if ex.PolicyFailed != "" {
-		t.line("  %s", ex.PolicyFailed)
+		t.Line("  %s", ex.PolicyFailed)
 	}
 	if note := a.noteText(ex.Note); note != "" {
-		t.line("  its policy notes: %s", note)
+		t.Line("  its policy notes: %s", note)
 	}
 	names := namesOf(ex)
 	for i := range ex.Shares {
@@ -67,56 +68,58 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 	}
 	switch {
 	case ex.Demoted:
-		t.line("  it runs as opportunistic, without its guarantee, until room for that returns")
+		t.Line("  it runs as opportunistic, without its guarantee, until room for that returns")
 	case len(ex.Gangs)+len(ex.Shares) == 0 && ex.Status == nil:
-		t.line("  nothing of it waits")
+		t.Line("  nothing of it waits")
 	}
 	if ex.Status != nil {
-		t.standing(ex.Status)
+		standing(t, ex.Status)
 	}
 	a.drawReasons(t, ex)
 }
 
 // standing tells how a job stands that runs, is being stopped, or has ended.
-func (t *table) standing(j *rest.JobStatus) {
+func standing(t *cli.Table, j *rest.JobStatus) {
 	if j.Phase.Ended() {
-		t.ended(j)
+		ended(t, j)
 		return
 	}
 	for i := range j.Attempts {
 		k := &j.Attempts[i]
 		switch k.State {
 		case model.AttemptStarting:
-			t.line("  attempt %s was given its GPUs and CPUs %s, and starts", k.ID, t.app.when(k.Placed))
+			t.Line("  attempt %s was given its GPUs and CPUs %s, and starts", k.ID, t.App.When(k.Placed))
 		case model.AttemptRunning:
-			t.line("  attempt %s runs since %s on %s", k.ID, t.app.when(k.Started), nodesOf(j, k.ID))
+			t.Line("  attempt %s runs since %s on %s", k.ID, t.App.When(k.Started), nodesOf(j, k.ID))
 		case model.AttemptSuspended:
-			t.line("  attempt %s takes turns since %s on %s, and is suspended now", k.ID, t.app.when(k.Started), nodesOf(j, k.ID))
+			t.Line("  attempt %s takes turns since %s on %s, and is suspended now", k.ID, t.App.When(k.Started),
+				nodesOf(j, k.ID))
 		case model.AttemptStopping:
-			t.line("  attempt %s was told to stop %s: %s; %s", k.ID, t.app.when(k.Told), narrate.Cause(k.Cause), living(j, k.ID))
+			t.Line("  attempt %s was told to stop %s: %s; %s", k.ID, t.App.When(k.Told), narrate.Cause(k.Cause),
+				living(j, k.ID))
 		}
 	}
 	if o := j.Outlook; o != nil {
 		if o.At != 0 {
-			t.line("  %s of its steps are done, as reported %s", doneText(o), t.app.when(o.At))
+			t.Line("  %s of its steps are done, as reported %s", doneText(o), t.App.When(o.At))
 		}
 		switch {
 		case o.Ends == 0 && o.Basis != "":
-			t.line("  when it ends is not known: %s", o.Basis)
+			t.Line("  when it ends is not known: %s", o.Basis)
 		case o.Ends != 0 && o.Last:
-			t.line("  it ends at the latest %s, by %s", t.app.when(o.Ends), o.Basis)
+			t.Line("  it ends at the latest %s, by %s", t.App.When(o.Ends), o.Basis)
 		case o.Ends != 0:
-			t.line("  it likely ends %s, by %s", t.app.when(o.Ends), o.Basis)
+			t.Line("  it likely ends %s, by %s", t.App.When(o.Ends), o.Basis)
 		}
 	}
-	t.coming(j)
-	t.often(j)
+	coming(t, j)
+	often(t, j)
 }
 
 // coming tells what will happen to a job that runs.
-func (t *table) coming(j *rest.JobStatus) {
+func coming(t *cli.Table, j *rest.JobStatus) {
 	for i := range j.Coming {
-		t.line("  %s", comesText(&j.Coming[i], t.app.when))
+		t.Line("  %s", comesText(&j.Coming[i], t.App.When))
 	}
 }
 
@@ -129,18 +132,18 @@ func comesText(c *rest.Coming, when func(model.Time) string) string {
 }
 
 // ended tells how a job ended, and where to look.
-func (t *table) ended(j *rest.JobStatus) {
-	text := fmt.Sprintf("  it ended %s", t.app.when(j.Ended))
+func ended(t *cli.Table, j *rest.JobStatus) {
+	text := fmt.Sprintf("  it ended %s", t.App.When(j.Ended))
 	if j.Started == 0 {
 		text += ", and never ran"
 	} else if j.Ran > 0 {
 		text += fmt.Sprintf(", after it had run for %s", narrate.Span(j.Ran))
 	}
-	t.line("%s: %s", text, j.Cause)
+	t.Line("%s: %s", text, j.Cause)
 	if j.Message != "" {
-		t.line("  %s", j.Message)
+		t.Line("  %s", j.Message)
 	}
-	t.often(j)
+	often(t, j)
 	failed := 0
 	for i := range j.Tasks {
 		k := &j.Tasks[i]
@@ -148,10 +151,11 @@ func (t *table) ended(j *rest.JobStatus) {
 			continue
 		}
 		if failed++; failed > maxFailed {
-			t.line("  and more: see comb job get %d", j.ID)
+			t.Line("  and more: see comb job get %d", j.ID)
 			return
 		}
-		t.line("  task %s-%d on %s: %s; its log: comb job logs --task %s-%d %d", k.Role, k.Index, k.Node, narrate.Exit(k.Exit), k.Role, k.Index, j.ID)
+		t.Line("  task %s-%d on %s: %s; its log: comb job logs --task %s-%d %d", k.Role, k.Index, k.Node,
+			narrate.Exit(k.Exit), k.Role, k.Index, j.ID)
 	}
 }
 
@@ -159,10 +163,10 @@ func (t *table) ended(j *rest.JobStatus) {
 const maxFailed = 5
 
 // often says how often a job was tried again or gave way.
-func (t *table) often(j *rest.JobStatus) {
+func often(t *cli.Table, j *rest.JobStatus) {
 	for _, text := range [][2]string{{"tried again: ", retries(j)}, {"preempted: ", preempted(j)}} {
 		if text[1] != "" {
-			t.line("  %s%s", text[0], text[1])
+			t.Line("  %s%s", text[0], text[1])
 		}
 	}
 }
@@ -192,7 +196,7 @@ func living(j *rest.JobStatus, id model.AttemptID) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("%d of its %s still live", len(names), count(all, "task", "tasks"))
+	text := fmt.Sprintf("%d of its %s still live", len(names), cli.Count(all, "task", "tasks"))
 	if len(names) == 0 {
 		return text
 	}
@@ -204,10 +208,11 @@ var micros = regexp.MustCompile(`[0-9]+us\b`)
 
 // noteText is what a policy noted about a job as far as that is words: which numbered leases it
 // holds, and records that only the policy reads, are in -o json.
-func (a *app) noteText(note string) string {
+func (a *commands) noteText(note string) string {
 	var out []string
 	for part := range strings.SplitSeq(note, "; ") {
-		if part == "" || strings.ContainsAny(part[:1], "{[") || strings.HasPrefix(part, "holds ") || strings.HasPrefix(part, "promised ") {
+		if part == "" || strings.ContainsAny(part[:1], "{[") || strings.HasPrefix(part, "holds ") ||
+			strings.HasPrefix(part, "promised ") {
 			continue
 		}
 		out = append(out, micros.ReplaceAllStringFunc(part, func(at string) string {
@@ -215,14 +220,14 @@ func (a *app) noteText(note string) string {
 			if err != nil {
 				return at
 			}
-			return a.when(model.Time(n))
+			return a.When(model.Time(n))
 		}))
 	}
 	return strings.Join(out, "; ")
 }
 
-// drawShare says with whom a gang shares its GPUs and whose turn it is.
-func (a *app) drawShare(t *table, g *model.GangShare, names map[model.JobID]rest.NamedJob) {
+// drawShare says with which gangs a gang shares its GPUs and whose turn it is.
+func (a *commands) drawShare(t *cli.Table, g *model.GangShare, names map[model.JobID]rest.NamedJob) {
 	var with []string
 	for i := range g.With {
 		with = append(with, called(names[g.With[i].Job].Ref, g.With[i].Job))
@@ -230,11 +235,13 @@ func (a *app) drawShare(t *table, g *model.GangShare, names map[model.JobID]rest
 	others := strings.Join(with, ", ")
 	switch {
 	case g.Quantum == 0:
-		t.line("  %s shares its GPUs with %s; they run at once", g.Name, others)
+		t.Line("  %s shares its GPUs with %s; they run at once", g.Name, others)
 	case g.Runs:
-		t.line("  %s takes turns of %s with %s: it runs until %s", g.Name, narrate.Span(g.Quantum), others, a.when(g.Next))
+		t.Line("  %s takes turns of %s with %s: it runs until %s", g.Name, narrate.Span(g.Quantum), others,
+			a.When(g.Next))
 	default:
-		t.line("  %s takes turns of %s with %s: it is suspended until %s", g.Name, narrate.Span(g.Quantum), others, a.when(g.Next))
+		t.Line("  %s takes turns of %s with %s: it is suspended until %s", g.Name, narrate.Span(g.Quantum), others,
+			a.When(g.Next))
 	}
 }
 
@@ -248,19 +255,19 @@ func namesOf(ex *rest.Explanation) map[model.JobID]rest.NamedJob {
 }
 
 // drawReasons shows why gangs wait, what would help, and when they start.
-func (a *app) drawReasons(t *table, ex *rest.Explanation) {
+func (a *commands) drawReasons(t *cli.Table, ex *rest.Explanation) {
 	names := namesOf(ex)
 	for i := range ex.Gangs {
 		a.drawGang(t, &ex.Gangs[i], len(ex.Gangs) == 1, names)
 	}
 	for _, text := range ex.Notices {
-		t.line("  notice: %s", text)
+		t.Line("  notice: %s", text)
 	}
 	for _, n := range ex.Nodes {
 		if n.Cordoned {
-			t.line("  node %s is cordoned by %s since %s: %s", n.Name, n.By, a.when(n.Since), n.Reason)
+			t.Line("  node %s is cordoned by %s since %s: %s", n.Name, n.By, a.When(n.Since), n.Reason)
 		} else {
-			t.line("  node %s: %s", n.Name, n.Reason)
+			t.Line("  node %s: %s", n.Name, n.Reason)
 		}
 	}
 	a.drawStanding(t, "ahead of it", ex.Ahead, ex.AheadMore)
@@ -274,58 +281,59 @@ func (a *app) drawReasons(t *table, ex *rest.Explanation) {
 const onlyGang = "default"
 
 // drawGang shows why a gang waits. One alone that has no name of its own is not named.
-func (a *app) drawGang(t *table, g *model.GangReason, alone bool, names map[model.JobID]rest.NamedJob) {
+func (a *commands) drawGang(t *cli.Table, g *model.GangReason, alone bool, names map[model.JobID]rest.NamedJob) {
 	name := g.Name + ": "
 	if alone && g.Name == onlyGang {
 		name = ""
 	}
-	t.line("  %s%s: %s", name, g.Reason.Code, g.Reason.Message)
+	t.Line("  %s%s: %s", name, g.Reason.Code, g.Reason.Message)
 	if len(g.Reason.Rooms) > 0 {
-		t.line("    asks for %s; free to it now: %s that it may use", g.Reason.Asks, model.FreeText(g.Reason.Rooms))
+		t.Line("    asks for %s; free to it now: %s that it may use", g.Reason.Asks, model.FreeText(g.Reason.Rooms))
 	}
 	if g.Reason.Until != 0 {
-		t.line("    until: %s", a.when(g.Reason.Until))
+		t.Line("    until: %s", a.When(g.Reason.Until))
 	}
 	if len(g.Reason.Jobs) > 0 {
-		t.line("    jobs: %s%s", blockers(g.Reason.Jobs, names), andMore(g.Reason.More))
+		t.Line("    jobs: %s%s", blockers(g.Reason.Jobs, names), andMore(g.Reason.More))
 	}
 	if len(g.Reason.Nodes) > 0 {
-		t.line("    nodes: %s%s", nodeList(g.Reason.Nodes), andMore(g.Reason.MoreNodes))
+		t.Line("    nodes: %s%s", nodeList(g.Reason.Nodes), andMore(g.Reason.MoreNodes))
 	}
 	if g.Cut != "" {
-		t.line("    %s", g.Cut)
+		t.Line("    %s", g.Cut)
 	}
 	switch {
 	case g.ReservedAt != 0:
-		t.line("    starts at the latest %s: %s", a.when(g.ReservedAt), g.Bound)
+		t.Line("    starts at the latest %s: %s", a.When(g.ReservedAt), g.Bound)
 	case g.Bound != "":
-		t.line("    %s", g.Bound)
+		t.Line("    %s", g.Bound)
 	}
 	a.drawLevels(t, g.Levels)
 	for i, change := range g.Suggestions {
 		if i == 0 {
-			t.line("    what would let it start:")
+			t.Line("    what would let it start:")
 		}
-		t.line("      - %s", a.suggestion(&change))
+		t.Line("      - %s", a.suggestion(&change))
 	}
 	if g.Untried {
-		t.line("    (not every change was tried)")
+		t.Line("    (not every change was tried)")
 	}
 }
 
-func (a *app) suggestion(g *model.Suggestion) string {
-	if g.At != 0 && a.when(g.At) != "" {
-		return g.Message + " (" + a.when(g.At) + ")"
+func (a *commands) suggestion(g *model.Suggestion) string {
+	if g.At != 0 && a.When(g.At) != "" {
+		return g.Message + " (" + a.When(g.At) + ")"
 	}
 	return g.Message
 }
 
 // drawLevels is the table of cells that a gang could use.
-func (a *app) drawLevels(t *table, levels []model.LevelUse) {
+func (a *commands) drawLevels(t *cli.Table, levels []model.LevelUse) {
 	if len(levels) == 0 {
 		return
 	}
-	t.head("    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD", "CORDONED", "AVOIDED", "NEXT LEFT")
+	t.Head("    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD", "CORDONED",
+		"AVOIDED", "NEXT LEFT")
 	for i := range levels {
 		l := &levels[i]
 		var held []string
@@ -336,8 +344,9 @@ func (a *app) drawLevels(t *table, levels []model.LevelUse) {
 		if l.Pinned != "" {
 			chain += " (pinned " + string(l.Pinned) + ")"
 		}
-		t.row("    "+chain, string(l.Type), number(l.Wanted), number(l.Cells), number(l.Owned), number(l.Unused), number(l.Free),
-			strings.Join(held, ","), number(l.Lent), number(l.Bad), number(l.Cordoned), number(l.Avoided), a.when(l.Until))
+		t.Row("    "+chain, string(l.Type), cli.Number(l.Wanted), cli.Number(l.Cells), cli.Number(l.Owned),
+			cli.Number(l.Unused), cli.Number(l.Free),
+			strings.Join(held, ","), cli.Number(l.Lent), cli.Number(l.Bad), cli.Number(l.Cordoned), cli.Number(l.Avoided), a.When(l.Until))
 	}
 }
 
@@ -350,20 +359,20 @@ func andMore(n int) string {
 }
 
 // drawStanding lists jobs that stand in the way, and says how many more do.
-func (a *app) drawStanding(t *table, what string, jobs []model.JobBrief, more int) {
+func (a *commands) drawStanding(t *cli.Table, what string, jobs []model.JobBrief, more int) {
 	if len(jobs) == 0 {
 		return
 	}
-	t.line("  %s:", what)
+	t.Line("  %s:", what)
 	for i := range jobs {
-		t.line("    %s", a.brief(&jobs[i]))
+		t.Line("    %s", a.brief(&jobs[i]))
 	}
 	if more > 0 {
-		t.line("    and %d more", more)
+		t.Line("    and %d more", more)
 	}
 }
 
-func (a *app) brief(j *model.JobBrief) string {
+func (a *commands) brief(j *model.JobBrief) string {
 	text := called(string(j.Name), j.Job)
 	if j.User != "" { // else the reader may not see the job
 		text += " of " + string(j.User)
@@ -371,9 +380,9 @@ func (a *app) brief(j *model.JobBrief) string {
 	text += fmt.Sprintf(" in %s, %s, %s", j.VC, narrate.Priority(j.Priority), j.Takes)
 	switch {
 	case j.Ends != 0 && j.Likely:
-		text += fmt.Sprintf(", likely ends %s (%s)", a.when(j.Ends), j.Basis)
+		text += fmt.Sprintf(", likely ends %s (%s)", a.When(j.Ends), j.Basis)
 	case j.Ends != 0:
-		text += fmt.Sprintf(", ends at the latest %s (%s)", a.when(j.Ends), j.Basis)
+		text += fmt.Sprintf(", ends at the latest %s (%s)", a.When(j.Ends), j.Basis)
 	case j.Basis != "":
 		text += ", " + j.Basis
 	}
@@ -388,47 +397,48 @@ func called(name string, id model.JobID) string {
 	return fmt.Sprintf("%s (%d)", name, id)
 }
 
-func (a *app) drawEstimate(t *table, e *model.Estimate, names map[model.JobID]rest.NamedJob) {
+func (a *commands) drawEstimate(t *cli.Table, e *model.Estimate, names map[model.JobID]rest.NamedJob) {
 	switch {
 	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:
-		t.line("  estimated start: %s to %s", a.when(e.Earliest), a.when(e.Latest))
+		t.Line("  estimated start: %s to %s", a.When(e.Earliest), a.When(e.Latest))
 	case e.Latest != 0 && e.Earliest == 0:
-		t.line("  estimated start: at the latest %s", a.when(e.Latest))
+		t.Line("  estimated start: at the latest %s", a.When(e.Latest))
 	case e.Latest != 0:
-		t.line("  estimated start: %s", a.when(e.Latest))
+		t.Line("  estimated start: %s", a.When(e.Latest))
 	case e.Earliest != 0:
-		t.line("  estimated start: not before %s", a.when(e.Earliest))
+		t.Line("  estimated start: not before %s", a.When(e.Earliest))
 	default:
-		t.line("  estimated start: unknown: %s", e.Unknown)
+		t.Line("  estimated start: unknown: %s", e.Unknown)
 		return
 	}
 	if e.Basis != "" {
-		t.line("    %s", e.Basis)
+		t.Line("    %s", e.Basis)
 	}
 	if e.AtLatest > e.Latest {
-		t.line("    if all run for as long as they declare: %s", a.when(e.AtLatest))
+		t.Line("    if all run for as long as they declare: %s", a.When(e.AtLatest))
 	}
 	if e.Order != "" {
-		t.line("    starts %s", e.Order)
+		t.Line("    starts %s", e.Order)
 	}
 	if e.Unknown != "" {
-		t.line("    the other end of the range is unknown: %s", e.Unknown)
+		t.Line("    the other end of the range is unknown: %s", e.Unknown)
 	}
 	for i, end := range e.Ends {
 		if i == 0 && e.Latest != 0 {
-			t.line("    after these ends:")
+			t.Line("    after these ends:")
 		}
 		if e.Latest != 0 {
-			t.line("      %s %s, by %s", called(names[end.Job].Ref, end.Job), a.when(end.At), end.Basis)
+			t.Line("      %s %s, by %s", called(names[end.Job].Ref, end.Job), a.When(end.At), end.Basis)
 		}
 	}
 }
 
 // drawDryRun shows what a job that is not submitted would come to.
-func (a *app) drawDryRun(t *table, ex *rest.Explanation) {
+func (a *commands) drawDryRun(t *cli.Table, ex *rest.Explanation) {
 	for _, g := range ex.Places {
 		for _, p := range g.Tasks {
-			t.line("  %s-%d on %s, %s %s: %s", p.Role, p.Index, p.Node, p.SKU, narrate.Devices(p.Devices, p.Parts), p.Limits)
+			t.Line("  %s-%d on %s, %s %s: %s", p.Role, p.Index, p.Node, p.SKU, narrate.Devices(p.Devices, p.Parts),
+				p.Limits)
 		}
 	}
 	for i := range ex.Preempts {
@@ -437,17 +447,17 @@ func (a *app) drawDryRun(t *table, ex *rest.Explanation) {
 		if p.Lazily {
 			how = "made opportunistic for it"
 		}
-		t.line("  %s: %s", how, a.brief(&p.JobBrief))
+		t.Line("  %s: %s", how, a.brief(&p.JobBrief))
 	}
 	if ex.Position > 0 {
-		t.line("  number %d of %s in %s", ex.Position, waiting(ex), ex.VC)
+		t.Line("  number %d of %s in %s", ex.Position, waiting(ex), ex.VC)
 	}
 	a.drawReasons(t, ex)
 }
 
 // waiting says how many jobs wait with one.
 func waiting(ex *rest.Explanation) string {
-	return count(int(ex.Waiting), "waiting job", "waiting jobs")
+	return cli.Count(int(ex.Waiting), "waiting job", "waiting jobs")
 }
 
 func blockers(ids []model.JobID, names map[model.JobID]rest.NamedJob) string {
@@ -459,7 +469,7 @@ func blockers(ids []model.JobID, names map[model.JobID]rest.NamedJob) string {
 		}
 		switch n, ok := names[id]; {
 		case !ok:
-			out = append(out, number(id))
+			out = append(out, cli.Number(id))
 		case called(n.Ref, id) == n.Ref:
 			out = append(out, fmt.Sprintf("%s (%s)", n.Ref, n.VC))
 		default:

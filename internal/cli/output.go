@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/combsched/comb/internal/api/narrate"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// MoreFormats is the annotation of a command that has one more output format.
+const MoreFormats = "more-formats"
+
+// CheckFlags checks the flags that all commands have, and starts the time limit.
+func (a *App) CheckFlags(c *cobra.Command) error {
+	formats := []string{"table", "json", "yaml"}
+	if more := c.Annotations[MoreFormats]; more != "" {
+		formats = append(formats, more)
+	}
+	if !slices.Contains(formats, a.Format) {
+		last := len(formats) - 1
+		return Usage(c, "--output %q: want %s or %s", a.Format, strings.Join(formats[:last], ", "), formats[last])
+	}
+	if a.Timeout > 0 {
+		// The process ends with the command: nothing has to be released earlier.
+		ctx, cancel := context.WithTimeout(c.Context(), a.Timeout)
+		context.AfterFunc(ctx, cancel)
+		c.SetContext(ctx)
+	}
+	return nil
+}
+
+// Drawn prints the result of a command that lives in a package of its own.
+func (a *App) Drawn(v any, as func(Drawing)) error {
+	return a.Show(v, func(t *Table) { as(Drawing{Head: t.Head, Row: t.Row, Line: t.Line, Text: t.text}) })
+}
+
+// Show prints a value as the user asked for: the API's own object as JSON or
+// YAML, or a table that draw fills.
+func (a *App) Show(v any, draw func(*Table)) error {
+	switch a.Format {
+	case "json":
+		e := json.NewEncoder(a.Out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(v)
+	case "yaml":
+		return a.ShowYAML(v)
+	}
+	t := &Table{App: a, w: tabwriter.NewWriter(a.Out, 0, 8, 2, ' ', 0)}
+	draw(t)
+	return t.w.Flush()
+}
+
+// ShowYAML goes through JSON, which is YAML too, so that both formats have the
+// same keys in the same order.
+func (a *App) ShowYAML(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var tree yaml.Node
+	if err := yaml.Unmarshal(data, &tree); err != nil {
+		return err
+	}
+	plain(&tree)
+	e := yaml.NewEncoder(a.Out)
+	e.SetIndent(2)
+	return e.Encode(&tree)
+}
+
+// plain makes a tree look as people write YAML: no braces, quotes where needed.
+func plain(n *yaml.Node) {
+	n.Style = 0
+	for _, inner := range n.Content {
+		plain(inner)
+	}
+}
+
+// Table is plain columns for people.
+type Table struct {
+	App *App
+	w   *tabwriter.Writer
+}
+
+// Head prints the names of the columns.
+func (t *Table) Head(names ...string) {
+	if !t.App.NoHeaders {
+		fmt.Fprintln(t.w, strings.Join(names, "\t"))
+	}
+}
+
+// Row prints one line; empty cells show as "-".
+func (t *Table) Row(cells ...string) {
+	for i, c := range cells {
+		c = strings.ReplaceAll(Clean(c, false), "\t", " ")
+		if c == "" {
+			c = "-"
+		}
+		cells[i] = c
+	}
+	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+}
+
+// Line prints text that is no row.
+func (t *Table) Line(format string, args ...any) {
+	_ = t.w.Flush()
+	fmt.Fprintln(t.App.Out, Clean(fmt.Sprintf(format, args...), false))
+}
+
+// text prints the lines of a file as they are.
+func (t *Table) text(lines string) {
+	_ = t.w.Flush()
+	fmt.Fprint(t.App.Out, Clean(lines, true))
+}
+
+// When shows a time: how long ago on a terminal, RFC 3339 otherwise.
+func (a *App) When(t model.Time) string {
+	if t == 0 {
+		return ""
+	}
+	at := time.UnixMicro(int64(t))
+	if !a.TTY {
+		return at.UTC().Format(time.RFC3339)
+	}
+	d := a.Now().Sub(at)
+	if d < 0 {
+		return "in " + narrate.Short(-d)
+	}
+	return narrate.Short(d) + " ago"
+}
+
+// Span shows the time from one moment to another, or to now when there is no end.
+func (a *App) Span(from, to model.Time) string {
+	if from == 0 {
+		return ""
+	}
+	end := a.Now()
+	if to != 0 {
+		end = time.UnixMicro(int64(to))
+	}
+	return narrate.Short(max(end.Sub(time.UnixMicro(int64(from))), 0))
+}
+
+// Number shows an integer of any kind.
+func Number[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint64](n T) string {
+	return fmt.Sprint(n)
+}
+
+// Count is "1 leaf" or "3 leaves".
+func Count[N int | int32 | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Rows shows a table.
+func (a *App) Rows(v any, head []string, rows [][]string) error {
+	return a.Show(v, func(t *Table) {
+		t.Head(head...)
+		for _, r := range rows {
+			t.Row(r...)
+		}
+	})
+}
