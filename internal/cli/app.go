@@ -1,3 +1,7 @@
+// Package cli is what all commands share: App, one run of the command line with
+// its streams, flags and server, tables and trees in text, the lines of several
+// tasks, streams and ports of a task, and what errors become. It must not know what
+// any command does.
 package cli
 
 import (

@@ -38,11 +38,6 @@ func (a *App) CheckFlags(c *cobra.Command) error {
 	return nil
 }
 
-// Drawn prints the result of a command that lives in a package of its own.
-func (a *App) Drawn(v any, as func(Drawing)) error {
-	return a.Show(v, func(t *Table) { as(Drawing{Head: t.Head, Row: t.Row, Line: t.Line, Text: t.text}) })
-}
-
 // Show prints a value as the user asked for: the API's own object as JSON or
 // YAML, or a table that draw fills.
 func (a *App) Show(v any, draw func(*Table)) error {
@@ -116,8 +111,8 @@ func (t *Table) Line(format string, args ...any) {
 	fmt.Fprintln(t.App.Out, Clean(fmt.Sprintf(format, args...), false))
 }
 
-// text prints the lines of a file as they are.
-func (t *Table) text(lines string) {
+// Text prints the lines of a file as they are.
+func (t *Table) Text(lines string) {
 	_ = t.w.Flush()
 	fmt.Fprint(t.App.Out, Clean(lines, true))
 }
@@ -172,3 +167,6 @@ func (a *App) Rows(v any, head []string, rows [][]string) error {
 		}
 	})
 }
+
+// Say prints text beside the result.
+func (a *App) Say(text string) { fmt.Fprintln(a.Errs, Clean(text, false)) }

@@ -18,7 +18,7 @@ const maxSecret = 1024
 var errNoTerminal = errors.New("standard input is no terminal, at which to ask")
 
 // readSecret reads what standard input has, without the line break at its end.
-func (k *PeopleKit) readSecret(most int) (string, error) {
+func (k *peopleCommands) readSecret(most int) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(k.In, int64(most)+3))
 	if err != nil {
 		return "", fmt.Errorf("cannot read the password: %w", err)
@@ -31,7 +31,7 @@ func (k *PeopleKit) readSecret(most int) (string, error) {
 }
 
 // password reads a password from standard input, or asks for it on the terminal.
-func (k *PeopleKit) password(c *cobra.Command, stdin bool, what string) (string, error) {
+func (k *peopleCommands) password(c *cobra.Command, stdin bool, what string) (string, error) {
 	var text string
 	var err error
 	if stdin {
@@ -47,7 +47,7 @@ func (k *PeopleKit) password(c *cobra.Command, stdin bool, what string) (string,
 }
 
 // twice asks for a new password until it was typed twice alike.
-func (k *PeopleKit) twice(c *cobra.Command, what string) (string, error) {
+func (k *peopleCommands) twice(c *cobra.Command, what string) (string, error) {
 	for {
 		one, err := k.password(c, false, what)
 		if err != nil {
@@ -57,12 +57,12 @@ func (k *PeopleKit) twice(c *cobra.Command, what string) (string, error) {
 		if err != nil || one == two {
 			return one, err
 		}
-		fmt.Fprintln(k.Prompt, "they differ; try again")
+		fmt.Fprintln(k.Errs, "they differ; try again")
 	}
 }
 
 // ask asks for a line; what is not answered is the default.
-func (k *PeopleKit) ask(ctx context.Context, what, def string) (string, error) {
+func (k *peopleCommands) ask(ctx context.Context, what, def string) (string, error) {
 	prompt := what + ": "
 	if def != "" {
 		prompt = what + " [" + def + "]: "
@@ -78,7 +78,7 @@ func (k *PeopleKit) ask(ctx context.Context, what, def string) (string, error) {
 }
 
 // line asks on the terminal. What is typed is not shown where it is secret.
-func (k *PeopleKit) line(ctx context.Context, prompt string, secret bool) (string, error) {
+func (k *peopleCommands) line(ctx context.Context, prompt string, secret bool) (string, error) {
 	in, ok := k.In.(*os.File)
 	if !ok {
 		return "", errNoTerminal
@@ -97,7 +97,7 @@ func (k *PeopleKit) line(ctx context.Context, prompt string, secret bool) (strin
 		}
 		defer func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) }()
 	}
-	fmt.Fprint(k.Prompt, prompt)
+	fmt.Fprint(k.Errs, prompt)
 	type typed struct {
 		text string
 		err  error
@@ -111,7 +111,7 @@ func (k *PeopleKit) line(ctx context.Context, prompt string, secret bool) (strin
 	case t := <-got:
 		return t.text, t.err
 	case <-ctx.Done():
-		fmt.Fprintln(k.Prompt)
+		fmt.Fprintln(k.Errs)
 		return "", ctx.Err()
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/cli"
 )
 
-func (k *ImageKit) build() *cobra.Command {
+func (k *imageCommands) build() *cobra.Command {
 	var b rest.ImageBuild
 	var vars []string
 	c := &cobra.Command{Use: "build DIR", Short: "Build an image from a Dockerfile", Args: cobra.ExactArgs(1),
@@ -26,17 +26,17 @@ Administrators of the cluster may build: a Dockerfile runs anything.`,
 	f.StringArrayVar(&vars, "build-arg", nil, "NAME=VALUE of an ARG line, may repeat; the image's history shows it: no secrets")
 	f.BoolVar(&b.NoCache, "no-cache", false, "do all steps again")
 	f.BoolVar(&b.Pull, "pull", false, "look base images up in their registries, though they are on the machine")
-	amount, memory := k.Amount()
-	f.Var(amount, "memory", "memory of a step, such as 8Gi (default 4Gi)")
+	memory := new(cli.BudgetFlag)
+	f.Var(memory, "memory", "memory of a step, such as 8Gi (default 4Gi)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if b.Name == "" {
-			return k.Usage(c, "the image has no name: give it one with --tag, such as team/train:3")
+			return cli.Usage(c, "the image has no name: give it one with --tag, such as team/train:3")
 		}
-		b.MemoryMB = memory() >> 20
+		b.MemoryMB = memory.Bytes() >> 20
 		for _, v := range vars {
 			name, value, ok := strings.Cut(v, "=")
 			if !ok || name == "" {
-				return k.Usage(c, "--build-arg %q: want NAME=VALUE", v)
+				return cli.Usage(c, "--build-arg %q: want NAME=VALUE", v)
 			}
 			if b.Args == nil {
 				b.Args = map[string]string{}
@@ -48,7 +48,7 @@ Administrators of the cluster may build: a Dockerfile runs anything.`,
 	return c
 }
 
-func (k *ImageKit) runBuild(c *cobra.Command, dir string, b *rest.ImageBuild) error {
+func (k *imageCommands) runBuild(c *cobra.Command, dir string, b *rest.ImageBuild) error {
 	client, err := k.Client()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (k *ImageKit) runBuild(c *cobra.Command, dir string, b *rest.ImageBuild) er
 	if err != nil {
 		return err
 	}
-	return k.Show(rest.BuildLine{ID: id}, func(t cli.Drawing) { t.Line("built %s: %s", b.Name, id) })
+	return k.Show(rest.BuildLine{ID: id}, func(t *cli.Table) { t.Line("built %s: %s", b.Name, id) })
 }
 
 // lineOf is a line of a build for people.

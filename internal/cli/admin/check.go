@@ -14,7 +14,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/discover"
 )
 
-func (k *ClusterKit) check() *cobra.Command {
+func (k *clusterCommands) check() *cobra.Command {
 	write, config := "", ""
 	c := &cobra.Command{Use: "check DIR", Short: "Look at bare machines over ssh before Kubernetes is installed on them",
 		Long: `Look at bare machines over ssh before Kubernetes is installed on them: system, CPUs, memory, room on disk, swap, clock, GPUs
@@ -33,7 +33,7 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 			return fmt.Errorf("%s is there already: give another name", write)
 		}
 		verdicts := discover.JudgeHosts(list, discover.AskHosts(c.Context(), list, config))
-		if err := k.Show(verdicts, func(t cli.Drawing) { k.drawHosts(t, verdicts) }); err != nil {
+		if err := k.Show(verdicts, func(t *cli.Table) { k.drawHosts(t, verdicts) }); err != nil {
 			return err
 		}
 		wrong := 0
@@ -60,7 +60,7 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 }
 
 // drawHosts draws what machines said: it is a stranger's.
-func (k *ClusterKit) drawHosts(t cli.Drawing, list []discover.HostVerdict) {
+func (k *clusterCommands) drawHosts(t *cli.Table, list []discover.HostVerdict) {
 	t.Head("NAME", "IP", "IS", "SYSTEM", "CPUS", "MEMORY", "FREE", "GPUS", "DRIVER", "RUNTIME", "CLOCK", "STATE")
 	for i := range list {
 		v := &list[i]
@@ -77,16 +77,16 @@ func (k *ClusterKit) drawHosts(t cli.Drawing, list []discover.HostVerdict) {
 		if v.GPUs > 0 {
 			gpus = strings.TrimSpace(strconv.Itoa(v.GPUs) + " " + v.GPU)
 		}
-		t.Row(v.Name, v.IP, is, k.Clean(v.OS), strconv.FormatInt(v.CPUs, 10), fmt.Sprint(v.MemoryGB, " GiB"),
-			fmt.Sprint(v.DiskGB, " GiB"), k.Clean(gpus),
-			k.Clean(v.Driver), k.Clean(cmp.Or(v.Runtime, "none")), k.Clean(v.Clock), state)
+		t.Row(v.Name, v.IP, is, cli.Clean(v.OS, false), strconv.FormatInt(v.CPUs, 10), fmt.Sprint(v.MemoryGB, " GiB"),
+			fmt.Sprint(v.DiskGB, " GiB"), cli.Clean(gpus, false),
+			cli.Clean(v.Driver, false), cli.Clean(cmp.Or(v.Runtime, "none"), false), cli.Clean(v.Clock, false), state)
 	}
 	for i := range list {
 		for _, text := range list[i].Wrong {
-			t.Line("%s: %s", list[i].Name, k.Clean(text))
+			t.Line("%s: %s", list[i].Name, cli.Clean(text, false))
 		}
 		for _, text := range list[i].Notes {
-			t.Line("%s: note: %s", list[i].Name, k.Clean(text))
+			t.Line("%s: note: %s", list[i].Name, cli.Clean(text, false))
 		}
 	}
 }

@@ -2,56 +2,37 @@ package admin
 
 import (
 	"errors"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/spec/config"
 )
+
+// configCommands are those of the configuration.
+type configCommands struct{ *cli.App }
 
 // FileFormat is the output format of config show that gives the cluster file itself, in the
 // annotation of that name.
 const FileFormat = "file"
 
-// Kit is what the commands need of their program.
-type ConfigKit struct {
-	Client   func() (*rest.Client, error)
-	Named    func() bool                                             // the user said which server is meant
-	Show     func(v any, draw func(line func(string, ...any))) error // as the user asked for
-	ShowYAML func(v any) error
-	Format   func() string // the output format
-	When     func(model.Time) string
-	Usage    func(c *cobra.Command, format string, args ...any) error
-	Rows     func(v any, head []string, rows [][]string) error // a table
-	Confirm  func(question, otherwise string) error            // asks on the terminal; without one it says what to do instead
-	Exit     func(code int) error                              // ends the program with it
-	ReadFile func(name string, most int64) ([]byte, error)
-	InFile   func(name string, err error) error // an error in the words of a file
-	Located  func(text string, err error) error
-	Warn     func(name string, warnings []string)
-	Out      io.Writer
-	Errs     io.Writer
-	More     string // the annotation of a command that has one more output format
-}
-
-// Verbs are the commands.
-func ConfigCommands(k *ConfigKit) []*cobra.Command {
+// all are the commands.
+func (k *configCommands) all() []*cobra.Command {
 	return []*cobra.Command{k.validate(), k.plan(), k.apply(), k.keep(), k.show(), k.history(), k.diff(),
 		k.rollback(), k.push(), k.id()}
 }
 
-func (k *ConfigKit) show() *cobra.Command {
+func (k *configCommands) show() *cobra.Command {
 	return &cobra.Command{Use: "show [VERSION]", Short: "Show the present configuration, or the cluster file of a version", Args: cobra.MaximumNArgs(1),
 		Long: `Show the present configuration: the cluster file that was applied, byte for byte, to
 be edited and applied again. With -o json or yaml it is what the server made of it,
 with its tag. With the number of a version, the cluster file of that version.`,
 		Example:     "  comb config show > cluster.yaml",
-		Annotations: map[string]string{k.More: FileFormat},
+		Annotations: map[string]string{cli.MoreFormats: FileFormat},
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := k.Client()
 			if err != nil {
@@ -64,12 +45,12 @@ with its tag. With the number of a version, the cluster file of that version.`,
 				}
 				return err
 			}
-			if k.Format() == FileFormat || k.Format() == "table" {
+			if k.Format == FileFormat || k.Format == "table" {
 				file, err := client.ConfigFile(c.Context())
 				if err == nil {
 					_, err = k.Out.Write(file)
 				}
-				if err == nil || k.Format() == FileFormat || rest.CodeOf(err) != rest.CodeNotFound {
+				if err == nil || k.Format == FileFormat || rest.CodeOf(err) != rest.CodeNotFound {
 					return err
 				}
 			}
@@ -77,14 +58,14 @@ with its tag. With the number of a version, the cluster file of that version.`,
 			if err != nil {
 				return err
 			}
-			if k.Format() == "table" {
+			if k.Format == "table" {
 				return k.ShowYAML(out)
 			}
 			return k.Show(out, nil)
 		}}
 }
 
-func (k *ConfigKit) validate() *cobra.Command {
+func (k *configCommands) validate() *cobra.Command {
 	offline := false
 	c := &cobra.Command{Use: "validate FILE",
 		Short: "Check a cluster file and say what it would do to the server's jobs",
@@ -108,7 +89,7 @@ describes is shown: so a file for other machines can be checked anywhere.`,
 				out, err = client.ValidateConfig(c.Context(), file)
 			}
 			var gone *rest.Unreachable
-			if errors.As(err, &gone) && !k.Named() {
+			if errors.As(err, &gone) && !k.ServerNamed() {
 				return k.validateAlone(args[0], file, "no server runs here that it could change")
 			}
 			if p := (*rest.Problem)(nil); errors.As(err, &p) && p.Code == rest.CodeForbidden {
@@ -118,16 +99,16 @@ describes is shown: so a file for other machines can be checked anywhere.`,
 				return k.refusedFile(args[0], err)
 			}
 			k.Warn(args[0], out.Warnings)
-			return k.Show(out, func(line func(string, ...any)) {
+			return k.Show(out, func(t *cli.Table) {
 				switch {
 				case !out.Changed:
-					line("%s is valid, and in force already", args[0])
+					t.Line("%s is valid, and in force already", args[0])
 				case len(out.Effects) == 0:
-					line("%s is valid. Applying it would change no job", args[0])
+					t.Line("%s is valid. Applying it would change no job", args[0])
 				default:
-					line("%s is valid. Applying it would:", args[0])
+					t.Line("%s is valid. Applying it would:", args[0])
 				}
-				effects(line, out.Effects)
+				effects(t, out.Effects)
 			})
 		}}
 	c.Flags().BoolVar(&offline, "offline", false,
@@ -136,16 +117,16 @@ describes is shown: so a file for other machines can be checked anywhere.`,
 }
 
 // refusedFile shows the warnings of a file that a server refuses, and returns its mistakes.
-func (k *ConfigKit) refusedFile(name string, err error) error {
+func (k *configCommands) refusedFile(name string, err error) error {
 	var p *rest.Problem
 	if errors.As(err, &p) {
 		k.Warn(name, p.Warnings)
 	}
-	return k.InFile(name, err)
+	return cli.InFile(name, err)
 }
 
 // validateAlone checks a cluster file when there is no server to hold it against.
-func (k *ConfigKit) validateAlone(name string, src []byte, why string) error {
+func (k *configCommands) validateAlone(name string, src []byte, why string) error {
 	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New,
 		Named: true})
 	out := rest.ConfigChecked{Changed: true}
@@ -158,18 +139,18 @@ func (k *ConfigKit) validateAlone(name string, src []byte, why string) error {
 		for _, p := range problems.Sorted() {
 			lines = append(lines, "  "+p.String())
 		}
-		return k.Located(strings.Join(lines, "\n"), problems)
+		return &cli.Located{Text: strings.Join(lines, "\n"), Err: problems}
 	}
 	out.Config = c.Config
-	return k.Show(out, func(line func(string, ...any)) {
-		line("%s is valid; %s", name, why)
+	return k.Show(out, func(t *cli.Table) {
+		t.Line("%s is valid; %s", name, why)
 		for text := range strings.Lines(config.Summary(c)) {
-			line("  %s", strings.TrimSuffix(text, "\n"))
+			t.Line("  %s", strings.TrimSuffix(text, "\n"))
 		}
 	})
 }
 
-func (k *ConfigKit) apply() *cobra.Command {
+func (k *configCommands) apply() *cobra.Command {
 	var change rest.ConfigChange
 	seen, yes := "", false
 	c := &cobra.Command{Use: "apply FILE", Short: "Replace the configuration; what still fits runs on",
@@ -208,19 +189,19 @@ has none. A further apply drops such an end, and says so; comb config keep does,
 		}
 		shown := func(text string) bool { return slices.Contains(warned, text) }
 		k.Warn(args[0], slices.DeleteFunc(slices.Clone(out.Warnings), shown))
-		return k.Show(out, func(line func(string, ...any)) {
+		return k.Show(out, func(t *cli.Table) {
 			if len(out.Effects) == 0 {
-				line("%s: no change", args[0])
+				t.Line("%s: no change", args[0])
 				return
 			}
-			line("%s applied", args[0])
-			effects(line, out.Effects)
+			t.Line("%s applied", args[0])
+			effects(t, out.Effects)
 		})
 	}
 	return c
 }
 
-func (k *ConfigKit) keep() *cobra.Command {
+func (k *configCommands) keep() *cobra.Command {
 	return &cobra.Command{Use: "keep", Short: "Keep the present configuration, which has an end (apply --until)",
 		Args: cobra.NoArgs,
 		Long: `Keep the present configuration: the server does not go back at the end that it was given
@@ -235,9 +216,8 @@ with comb config apply --until. It is the same as to apply its file again.`,
 				return err
 			}
 			if now.Until == 0 {
-				return k.Show(rest.Done{}, func(line func(string,
-					...any)) {
-					line("the present configuration has no end")
+				return k.Show(rest.Done{}, func(t *cli.Table) {
+					t.Line("the present configuration has no end")
 				})
 			}
 			file, err := client.ConfigFile(c.Context())
@@ -248,15 +228,15 @@ with comb config apply --until. It is the same as to apply its file again.`,
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(line func(string, ...any)) {
+			return k.Show(out, func(t *cli.Table) {
 				for _, text := range out.Effects {
-					line("%s", text)
+					t.Line("%s", text)
 				}
 			})
 		}}
 }
 
-func (k *ConfigKit) plan() *cobra.Command {
+func (k *configCommands) plan() *cobra.Command {
 	coded, until := false, ""
 	c := &cobra.Command{Use: "plan FILE", Short: "Show every effect that a cluster file would have on the running cluster",
 		Long: `Show every effect that a cluster file would have: virtual clusters, cells and
@@ -279,21 +259,21 @@ nothing, 8 where no running work loses by it, and 9 where some is stopped or los
 				return k.refusedFile(args[0], err)
 			}
 			k.Warn(args[0], out.Warnings)
-			err = k.Show(out, func(line func(string, ...any)) {
+			err = k.Show(out, func(t *cli.Table) {
 				if !out.Changed {
-					line("%s: no change", args[0])
-					effects(line, out.Ends)
+					t.Line("%s: no change", args[0])
+					effects(t, out.Ends)
 					return
 				}
-				drawPlan(line, args[0], &out)
+				drawPlan(t, args[0], &out)
 			})
 			switch {
 			case err != nil || !coded || !out.Changed:
 				return err
 			case out.Loses():
-				return k.Exit(exitLoses)
+				return cli.Outcome(exitLoses)
 			}
-			return k.Exit(exitChanges)
+			return cli.Outcome(exitChanges)
 		}}
 	c.Flags().StringVar(&until, "until", "", "as for comb config apply: what becomes of that end, and of the present one, is said")
 	c.Flags().BoolVar(&coded, "exit-code", false, "tell by the exit code what the file would do: 0 nothing, 8 a change, 9 one that stops running work or takes its guarantee")

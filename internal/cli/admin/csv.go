@@ -24,7 +24,7 @@ const maxCSV = 1 << 20
 var csvColumns = []string{"name", "display", "email", "groups", "admin", "uid", "gid"}
 
 // createMany makes the users of a file, all or none.
-func (k *PeopleKit) createMany(c *cobra.Command, file string) error {
+func (k *peopleCommands) createMany(c *cobra.Command, file string) error {
 	src, err := k.ReadFile(file, maxCSV)
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func idOf(name, text string) (int64, error) {
 }
 
 // drawIDs shows the numbers that are there.
-func drawIDs(t cli.Drawing, uid, gid int64) {
+func drawIDs(t *cli.Table, uid, gid int64) {
 	if uid != 0 {
 		t.Row("uid", fmt.Sprint(uid))
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
@@ -14,19 +13,11 @@ import (
 	"github.com/combsched/comb/internal/executor/docker"
 )
 
-// Kit is what the commands need of their program.
-type ImageKit struct {
-	Client func() (*rest.Client, error)
-	Show   func(v any, as func(cli.Drawing)) error // as the user asked for
-	When   func(model.Time) string
-	Say    func(string) // text beside the result
-	Plain  func() bool  // rows alone are wanted
-	Usage  func(c *cobra.Command, format string, args ...any) error
-	Amount func() (pflag.Value, func() int64) // takes an amount of bytes, and returns it
-}
+// imageCommands are those of images.
+type imageCommands struct{ *cli.App }
 
-// Verbs are the commands.
-func ImageCommands(k *ImageKit) []*cobra.Command {
+// all are the commands.
+func (k *imageCommands) all() []*cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "List the images of the machine, and those that come",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -38,7 +29,7 @@ func ImageCommands(k *ImageKit) []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Drawing) { k.draw(t, &out) })
+			return k.Show(out, func(t *cli.Table) { k.draw(t, &out) })
 		}}
 	history := &cobra.Command{Use: "history IMAGE", Short: "Show the steps that made an image, with their sizes",
 		Args: cobra.ExactArgs(1),
@@ -51,7 +42,7 @@ func ImageCommands(k *ImageKit) []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Drawing) {
+			return k.Show(out, func(t *cli.Table) {
 				t.Head("CREATED", "SIZE", "CREATED BY")
 				for _, l := range out.Layers {
 					t.Row(k.When(l.Created), docker.SizeText(l.Size), strings.Join(strings.Fields(l.CreatedBy), " "))
@@ -67,7 +58,7 @@ themselves, with credentials of their own.`,
 	return []*cobra.Command{list, history, pull, k.build(), k.prune()}
 }
 
-func (k *ImageKit) pull(c *cobra.Command, name string) error {
+func (k *imageCommands) pull(c *cobra.Command, name string) error {
 	client, err := k.Client()
 	if err != nil {
 		return err
@@ -78,21 +69,21 @@ func (k *ImageKit) pull(c *cobra.Command, name string) error {
 			return err
 		}
 		if out.Done {
-			return k.Show(out, func(t cli.Drawing) { t.Line("%s", out.Text) })
+			return k.Show(out, func(t *cli.Table) { t.Line("%s", out.Text) })
 		}
 		k.Say(out.Text)
 	}
 }
 
-func (k *ImageKit) prune() *cobra.Command {
+func (k *imageCommands) prune() *cobra.Command {
 	c := &cobra.Command{Use: "prune", Short: "Remove images that nothing uses, the least recently used first",
 		Args: cobra.NoArgs,
 		Long: `Remove images until at most --keep is left on the engine's disk, the least recently
 used first. Only what Comb fetched is removed, since it can be fetched again: what a
 container uses, what was used in the last 10 minutes and what others put there stays.`,
 		Example: "  comb image prune --keep 200Gi\n  comb image prune --keep 0"}
-	amount, kept := k.Amount()
-	c.Flags().Var(amount, "keep", "what may stay, such as 200Gi (default: comb serve --image-budget)")
+	kept := new(cli.BudgetFlag)
+	c.Flags().Var(kept, "keep", "what may stay, such as 200Gi (default: comb serve --image-budget)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		client, err := k.Client()
 		if err != nil {
@@ -100,14 +91,14 @@ container uses, what was used in the last 10 minutes and what others put there s
 		}
 		var most *int64
 		if c.Flags().Changed("keep") {
-			n := kept()
+			n := kept.Bytes()
 			most = &n
 		}
 		out, err := client.PruneImages(c.Context(), most)
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t cli.Drawing) {
+		return k.Show(out, func(t *cli.Table) {
 			for i := range out.Images {
 				t.Line("removed %s (%s)", nameOf(&out.Images[i]), docker.SizeText(out.Images[i].Size))
 			}
@@ -119,7 +110,7 @@ container uses, what was used in the last 10 minutes and what others put there s
 	return c
 }
 
-func (k *ImageKit) draw(t cli.Drawing, l *rest.ImageList) {
+func (k *imageCommands) draw(t *cli.Table, l *rest.ImageList) {
 	t.Head("NAME", "ID", "SIZE", "SHARED", "LAST USED", "JOBS", "FOR", "STAYS")
 	for i := range l.Images {
 		m := &l.Images[i]
@@ -130,7 +121,7 @@ func (k *ImageKit) draw(t cli.Drawing, l *rest.ImageList) {
 		t.Row(nameOf(m), shortID(m.ID), docker.SizeText(m.Size), docker.SizeText(m.Shared), used, numbers(m.Jobs),
 			forWhich(m), m.Stays)
 	}
-	if k.Plain() {
+	if k.NoHeaders {
 		return
 	}
 	t.Line("")

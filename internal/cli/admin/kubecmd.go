@@ -13,22 +13,18 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/discover"
 )
 
-// Kit is what the commands need of their program.
-type ClusterKit struct {
-	Out, Errs io.Writer
-	Show      func(v any, draw func(cli.Drawing)) error
-	Clean     func(string) string // makes text of strangers safe for a terminal
-}
+// clusterCommands are those before there is a server.
+type clusterCommands struct{ *cli.App }
 
-// Verbs are the commands.
-func ClusterCommands(k *ClusterKit) []*cobra.Command {
+// all are the commands.
+func (k *clusterCommands) all() []*cobra.Command {
 	return []*cobra.Command{k.discover(), k.check()}
 }
 
 // told is how many nodes that are left out are named.
 const told = 10
 
-func (k *ClusterKit) discover() *cobra.Command {
+func (k *clusterCommands) discover() *cobra.Command {
 	var flags api.Flags
 	c := &cobra.Command{Use: "discover", Short: "Propose a cluster file for the nodes of a Kubernetes cluster",
 		Long: `Propose a cluster file for the nodes of a Kubernetes cluster: the GPUs of each as its device plugin, a driver for
@@ -43,19 +39,20 @@ say which team owns what, and start the server with the file. Nodes for the cont
 		}
 		nodes, err := client.Nodes(c.Context())
 		if err != nil {
-			return fmt.Errorf("cannot ask %s for its nodes: %s", client.Host(), k.Clean(api.Words(err)))
+			return fmt.Errorf("cannot ask %s for its nodes: %s", client.Host(), cli.Clean(api.Words(err), false))
 		}
 		published, err := client.Slices(c.Context(), "", "")
 		if err != nil && !api.Refuses(err) { // else it has none, or does not tell
-			return fmt.Errorf("cannot ask %s for the devices of its nodes: %s", client.Host(), k.Clean(api.Words(err)))
+			return fmt.Errorf("cannot ask %s for the devices of its nodes: %s", client.Host(),
+				cli.Clean(api.Words(err), false))
 		}
 		p := discover.Propose(nodes, published)
 		if p.Seen == 0 {
-			return fmt.Errorf("the Kubernetes cluster at %s has no node that jobs could run on (%d nodes are left out)%s", client.Host(), len(p.Left), k.Clean(clusterList(p.Left)))
+			return fmt.Errorf("the Kubernetes cluster at %s has no node that jobs could run on (%d nodes are left out)%s", client.Host(), len(p.Left), cli.Clean(clusterList(p.Left), false))
 		}
 		if len(p.Left) > 0 {
 			fmt.Fprintf(k.Errs, "%d of %d nodes are left out%s\n", len(p.Left), len(nodes),
-				k.Clean(clusterList(p.Left)))
+				cli.Clean(clusterList(p.Left), false))
 		}
 		_, err = io.WriteString(k.Out, p.File)
 		return err

@@ -14,10 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/machine"
 )
+
+// reportCommands tell what this machine is.
+type reportCommands struct{ *cli.App }
 
 const program = "nvidia-smi"
 
@@ -27,21 +31,14 @@ type ReportRow struct {
 	Value string `json:"value"`
 }
 
-// Kit is what the command needs of its program.
-type ReportKit struct {
-	Version string
-	Engine  string // address of the container engine: $DOCKER_HOST, or "" for the usual socket
-	Rows    func(v any, head []string, rows [][]string) error
-}
-
-// Verbs are the commands.
-func ReportCommands(k *ReportKit) []*cobra.Command {
+// all are the commands.
+func (k *reportCommands) all() []*cobra.Command {
 	return []*cobra.Command{{Use: "lab", Short: "Show what this machine is: CPU, GPU, IP, host, OS, engine, CUDA, version", Args: cobra.NoArgs,
 		Long: "Show what this machine is, for a report about what was tried on it: run it on each machine.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
 			defer cancel()
-			list := LabReport(ctx, k.Version, k.Engine)
+			list := LabReport(ctx, k.Version, k.Env("DOCKER_HOST"))
 			var rows [][]string
 			for _, r := range list {
 				rows = append(rows, []string{r.What, r.Value})

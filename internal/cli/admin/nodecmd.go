@@ -18,35 +18,26 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Kit is what the commands need of their program.
-type NodeKit struct {
-	// On makes a command about the node that it names.
-	On func(c *cobra.Command, run func(ctx context.Context, client *rest.Client,
-		node cell.NodeName) error) *cobra.Command
-	Show    func(v any, as func(cli.Drawing)) error
-	When    func(model.Time) string
-	State   func(*rest.NodeStatus) string
-	Confirm func(question, otherwise string) error // asks on the terminal; without one it says what to do instead
-	Usage   func(c *cobra.Command, format string, args ...any) error
-}
+// nodeCommands are those of single nodes.
+type nodeCommands struct{ *commands }
 
-// Verbs are the commands.
-func NodeCommands(k *NodeKit) []*cobra.Command { return []*cobra.Command{k.get(), k.drain(), k.dead()} }
+// all are the commands.
+func (k *nodeCommands) all() []*cobra.Command { return []*cobra.Command{k.get(), k.drain(), k.dead()} }
 
-func (k *NodeKit) get() *cobra.Command {
-	return k.On(&cobra.Command{Use: "get NODE", Short: "Show a node: its state, which user took it out and why, what runs there"},
+func (k *nodeCommands) get() *cobra.Command {
+	return k.on(&cobra.Command{Use: "get NODE", Short: "Show a node: its state, which user took it out and why, what runs there"},
 		func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
 			n, err := client.Node(ctx, node)
 			if err != nil {
 				return err
 			}
-			return k.Show(n, func(t cli.Drawing) { k.draw(t, &n) })
+			return k.Show(n, func(t *cli.Table) { k.draw(t, &n) })
 		})
 }
 
-func (k *NodeKit) draw(t cli.Drawing, n *rest.Node) {
+func (k *nodeCommands) draw(t *cli.Table, n *rest.Node) {
 	t.Row("node", string(n.Name))
-	t.Row("state", k.State(&n.NodeStatus))
+	t.Row("state", k.nodeState(&n.NodeStatus))
 	if n.By != "" {
 		t.Row("cordoned", "by "+string(n.By)+" since "+k.When(n.Since))
 	}
@@ -81,7 +72,7 @@ func (k *NodeKit) draw(t cli.Drawing, n *rest.Node) {
 }
 
 // jobs are what runs on a node.
-func jobs(t cli.Drawing, n *rest.Node) {
+func jobs(t *cli.Table, n *rest.Node) {
 	if len(n.Jobs) > 0 {
 		t.Line("")
 		t.Head("JOB", "ID", "VC", "ATTEMPT", "STATE", "USES")
@@ -96,7 +87,7 @@ func jobs(t cli.Drawing, n *rest.Node) {
 	}
 }
 
-func (k *NodeKit) drain() *cobra.Command {
+func (k *nodeCommands) drain() *cobra.Command {
 	var in rest.DrainRequest
 	within, try := "", false
 	c := &cobra.Command{Use: "drain NODE", Short: "Take a node out of placement, and have what runs there leave it by a deadline",
@@ -108,13 +99,13 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 	c.Flags().StringVar(&within, "deadline", "0", "how long it may go on, such as 90m")
 	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&try, "dry-run", false, "only show what would become of each job")
-	return k.On(c, func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
+	return k.on(c, func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
 		if err := document.Unitless(within); err != nil {
-			return k.Usage(c, "--deadline %s: %w", within, err)
+			return cli.Usage(c, "--deadline %s: %w", within, err)
 		}
 		micros, ok := document.ParseDuration(within)
 		if !ok || micros < 0 || micros > 365*24*3600*1_000_000 {
-			return k.Usage(c, "--deadline %q: want a time such as 90m or 1d12h, up to 365d", within)
+			return cli.Usage(c, "--deadline %q: want a time such as 90m or 1d12h, up to 365d", within)
 		}
 		in.Within = model.Duration(micros)
 		p, err := client.PlanDrain(ctx, node, in)
@@ -128,7 +119,7 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 				return err
 			}
 		}
-		return k.Show(p, func(t cli.Drawing) {
+		return k.Show(p, func(t *cli.Table) {
 			text := "are stopped at once (with their grace period) and queued again"
 			if try {
 				text = "would be" + strings.TrimPrefix(text, "are")
@@ -152,14 +143,14 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 }
 
 // fates say what becomes of each job.
-func fates(t cli.Drawing, list []model.DrainEffect) {
+func fates(t *cli.Table, list []model.DrainEffect) {
 	for i := range list {
 		e := &list[i]
 		t.Line("  job %s (%d) in virtual cluster %s, attempt %s: %s", e.Ref, e.Attempt.Job, e.VC, e.Attempt, e.Says)
 	}
 }
 
-func (k *NodeKit) dead() *cobra.Command {
+func (k *nodeCommands) dead() *cobra.Command {
 	var in rest.DeadRequest
 	yes := false
 	c := &cobra.Command{Use: "declare-dead NODE", Short: "Say that a node is dead, so that what is unknown there counts as ended",
@@ -170,9 +161,9 @@ run there, or start the machine anew.`,
 		Example: "  comb node declare-dead n7 --reason 'its power supply burnt'"}
 	c.Flags().StringVar(&in.Reason, "reason", "", "why you are sure; shown to users and kept in the journal")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	return k.On(c, func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
+	return k.on(c, func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
 		if strings.TrimSpace(in.Reason) == "" {
-			return k.Usage(c, "--reason is missing: say why you are sure that %s is dead", node)
+			return cli.Usage(c, "--reason is missing: say why you are sure that %s is dead", node)
 		}
 		n, err := client.Node(ctx, node)
 		if err != nil {
@@ -197,7 +188,7 @@ run there, or start the machine anew.`,
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t cli.Drawing) {
+		return k.Show(out, func(t *cli.Table) {
 			t.Line("node %s: declared dead; comb node uncordon takes it back when it is well", node)
 			jobs(t, &n)
 		})

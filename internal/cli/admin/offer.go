@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/model"
 )
 
@@ -23,17 +24,17 @@ type offered struct {
 }
 
 // offer shows what a cluster file would do, asks, and applies it on what the plan was made for.
-func (k *ConfigKit) offer(ctx context.Context, client *rest.Client, o offered) error {
+func (k *configCommands) offer(ctx context.Context, client *rest.Client, o offered) error {
 	plan, err := client.PlanConfig(ctx, o.file)
 	if err != nil {
 		return k.refusedFile(o.name, err)
 	}
 	k.Warn(o.name, plan.Warnings)
 	if !plan.Changed {
-		return k.Show(plan, func(line func(string, ...any)) { line("%s: no change", o.name) })
+		return k.Show(plan, func(t *cli.Table) { t.Line("%s: no change", o.name) })
 	}
 	if !o.yes {
-		if err := k.Show(plan, func(line func(string, ...any)) { drawPlan(line, o.name, &plan) }); err != nil {
+		if err := k.Show(plan, func(t *cli.Table) { drawPlan(t, o.name, &plan) }); err != nil {
 			return err
 		}
 		if err := k.Confirm("Apply it?", "to apply it as it is shown, repeat the command with --yes"); err != nil {
@@ -45,9 +46,9 @@ func (k *ConfigKit) offer(ctx context.Context, client *rest.Client, o offered) e
 	if err != nil {
 		return k.refusedFile(o.name, err)
 	}
-	return k.Show(out, func(line func(string, ...any)) {
-		line("%s %s", o.name, o.done)
-		effects(line, out.Effects)
+	return k.Show(out, func(t *cli.Table) {
+		t.Line("%s %s", o.name, o.done)
+		effects(t, out.Effects)
 	})
 }
 
@@ -61,7 +62,7 @@ type agreed struct {
 
 // agree asks before running work loses by a cluster file, or holds what the file would do now
 // against a plan. It returns the warnings that it has shown.
-func (k *ConfigKit) agree(ctx context.Context, client *rest.Client, a agreed, change *rest.ConfigChange) (
+func (k *configCommands) agree(ctx context.Context, client *rest.Client, a agreed, change *rest.ConfigChange) (
 	warned []string, err error) {
 	if a.yes && a.seen == "" {
 		return nil, nil
@@ -89,7 +90,7 @@ func (k *ConfigKit) agree(ctx context.Context, client *rest.Client, a agreed, ch
 }
 
 // asSeen refuses where a plan is not the one that was seen.
-func (k *ConfigKit) asSeen(a agreed, now *rest.ConfigPlanned) error {
+func (k *configCommands) asSeen(a agreed, now *rest.ConfigPlanned) error {
 	data, err := k.ReadFile(a.seen, rest.MaxConfigBody)
 	if err != nil {
 		return err
@@ -162,14 +163,14 @@ func alike(a, b *rest.ConfigPlanned) bool {
 }
 
 // drawPlan shows every effect of a plan.
-func drawPlan(line func(string, ...any), name string, plan *rest.ConfigPlanned) {
-	line("%s would do this, on version %d:", name, plan.Version)
-	effects(line, plan.Effects)
-	effects(line, plan.Ends)
+func drawPlan(t *cli.Table, name string, plan *rest.ConfigPlanned) {
+	t.Line("%s would do this, on version %d:", name, plan.Version)
+	effects(t, plan.Effects)
+	effects(t, plan.Ends)
 }
 
-func effects(line func(string, ...any), texts []string) {
-	for _, t := range texts {
-		line("  %s", t)
+func effects(t *cli.Table, texts []string) {
+	for _, text := range texts {
+		t.Line("  %s", text)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -15,45 +14,19 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/cli/contexts"
-	"github.com/combsched/comb/internal/core/model"
 )
 
-// Names asks a server for the names of one kind of thing.
-type Names func(context.Context, *rest.Client) ([]string, error)
+// peopleCommands are those of users, groups, tokens, sessions and the audit log.
+type peopleCommands struct{ *cli.App }
 
-// Completion lets a shell complete a command's first argument.
-type Completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
-
-// Kit is what the commands need of their program.
-type PeopleKit struct {
-	Client   func() (*rest.Client, error)
-	Target   func() (contexts.Target, error) // the server that would be asked
-	Dial     func(contexts.Target) (*rest.Client, error)
-	Contexts string                                  // the folder of the contexts
-	User     string                                  // the name of this user on this machine
-	Show     func(v any, as func(cli.Drawing)) error // as the user asked for
-	When     func(model.Time) string
-	Say      func(string) // text beside the result
-	In       io.Reader
-	Prompt   io.Writer // where questions are asked; answers come from In, where that is a terminal
-	ReadFile func(name string, most int64) ([]byte, error)
-	Confirm  func(question, otherwise string) error // asks on the terminal; without one it says what to do instead
-	Usage    func(c *cobra.Command, format string, args ...any) error
-	Hint     func(err error, next string) error                             // an error with the command that helps next
-	Guess    func(c *cobra.Command, err error, word string, of Names) error // adds the likely name to a "not found"
-	Complete func(Names) Completion
-	Noun     func(use, short string, verbs ...*cobra.Command) *cobra.Command
-}
-
-// Commands are the commands, of the first level.
-func PeopleCommands(k *PeopleKit) []*cobra.Command {
+// all are the commands, of the first level.
+func (k *peopleCommands) all() []*cobra.Command {
 	return []*cobra.Command{k.login(), k.logout(), k.whoami(), k.passwd(), k.contextNoun(), k.userNoun(),
 		k.groupNoun(), k.tokenNoun(), k.auditNoun()}
 }
 
 // people returns the calls about people of the server that is asked.
-func (k *PeopleKit) people() (rest.People, error) {
+func (k *peopleCommands) people() (rest.People, error) {
 	client, err := k.Client()
 	if err != nil {
 		return rest.People{}, err
@@ -75,7 +48,7 @@ func yes(b bool) string {
 	return "no"
 }
 
-func (k *PeopleKit) tokenNoun() *cobra.Command {
+func (k *peopleCommands) tokenNoun() *cobra.Command {
 	user, all := "", false
 	whose := func(c *cobra.Command) string {
 		if all {
@@ -93,7 +66,7 @@ func (k *PeopleKit) tokenNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Drawing) {
+			return k.Show(out, func(t *cli.Table) {
 				t.Head("ID", "KIND", "NAME", "USER", "MAY", "CREATED", "USED", "EXPIRES")
 				for _, o := range out.Tokens {
 					t.Row(o.ID, o.Kind, o.Name, o.User, may(&o), k.When(o.Created), k.When(o.Used), k.When(o.Expires))
@@ -109,7 +82,7 @@ func (k *PeopleKit) tokenNoun() *cobra.Command {
 				return err
 			}
 			if err := people.RevokeToken(c.Context(), args[0], whose(c)); err != nil {
-				return k.Guess(c, err, args[0], func(ctx context.Context, client *rest.Client) (ids []string,
+				return k.guess(c, err, args[0], func(ctx context.Context, client *rest.Client) (ids []string,
 					err error) {
 					out, err := client.People().Tokens(ctx, whose(c))
 					for _, t := range out.Tokens {
@@ -118,10 +91,10 @@ func (k *PeopleKit) tokenNoun() *cobra.Command {
 					return ids, err
 				})
 			}
-			return k.Show(rest.Token{ID: args[0]}, func(t cli.Drawing) { t.Line("token %s revoked", args[0]) })
+			return k.Show(rest.Token{ID: args[0]}, func(t *cli.Table) { t.Line("token %s revoked", args[0]) })
 		}}
 	revoke.Flags().StringVar(&user, "user", "", "one of another user; for administrators")
-	return k.Noun("token", "Tokens: by which programs ask", show, k.tokenCreate(), revoke)
+	return cli.Noun("token", "Tokens: by which programs ask", show, k.tokenCreate(), revoke)
 }
 
 // may says what a token may be used for.
@@ -136,7 +109,7 @@ func may(t *rest.Token) string {
 	return text
 }
 
-func (k *PeopleKit) tokenCreate() *cobra.Command {
+func (k *peopleCommands) tokenCreate() *cobra.Command {
 	var in rest.NewToken
 	user := ""
 	c := &cobra.Command{Use: "create NAME", Short: "Make a token for a program, and print it this once",
@@ -155,7 +128,7 @@ a user who signed in can make one: a program's token makes no others.`,
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Drawing) {
+			return k.Show(out, func(t *cli.Table) {
 				t.Line("%s", out.Secret)
 				if user == "" {
 					k.sayRoleless(c.Context(), people, in.VCs)
@@ -173,7 +146,7 @@ a user who signed in can make one: a program's token makes no others.`,
 
 // sayRoleless warns of virtual clusters for which a token of the caller's is, and in which the
 // caller has no role.
-func (k *PeopleKit) sayRoleless(ctx context.Context, people rest.People, vcs []string) {
+func (k *peopleCommands) sayRoleless(ctx context.Context, people rest.People, vcs []string) {
 	if len(vcs) == 0 {
 		return
 	}
@@ -188,15 +161,15 @@ func (k *PeopleKit) sayRoleless(ctx context.Context, people rest.People, vcs []s
 	}
 }
 
-func (k *PeopleKit) auditNoun() *cobra.Command {
+func (k *peopleCommands) auditNoun() *cobra.Command {
 	limit, before := 50, int64(0)
 	show := &cobra.Command{Use: "list", Short: "List what was done and refused, newest first", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 1 || limit > 1000 {
-				return k.Usage(c, "--limit %d: want 1 to 1000 lines", limit)
+				return cli.Usage(c, "--limit %d: want 1 to 1000 lines", limit)
 			}
 			if before < 0 {
-				return k.Usage(c, "--before %d: want the number of a line of the log", before)
+				return cli.Usage(c, "--before %d: want the number of a line of the log", before)
 			}
 			people, err := k.people()
 			if err != nil {
@@ -206,7 +179,7 @@ func (k *PeopleKit) auditNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Drawing) {
+			return k.Show(out, func(t *cli.Table) {
 				t.Head("LINE", "TIME", "USER", "FROM", "VERB", "OBJECT", "OUTCOME", "DETAIL")
 				for _, l := range out.Lines {
 					t.Row(fmt.Sprint(l.Seq), k.When(l.Time), l.User, l.From, l.Verb, l.Object, l.Outcome, l.Detail)
@@ -235,7 +208,7 @@ line is missing at the end.`,
 			if !out.Sound {
 				return fmt.Errorf("%s; %d lines before it are sound", out.Problem, out.Lines-out.Forgot)
 			}
-			return k.Show(out, func(t cli.Drawing) {
+			return k.Show(out, func(t *cli.Table) {
 				t.Row("lines", fmt.Sprint(out.Lines))
 				if out.Forgot > 0 {
 					t.Row("forgotten", fmt.Sprintf("1 to %d, as a later line says", out.Forgot))
@@ -244,5 +217,11 @@ line is missing at the end.`,
 				t.Row("audit log", "sound")
 			})
 		}}
-	return k.Noun("audit", "The audit log: which user did what", show, verify)
+	return cli.Noun("audit", "The audit log: which user did what", show, verify)
+}
+
+// guess adds the likely name to a "not found".
+func (k *peopleCommands) guess(c *cobra.Command, err error, word string, of cli.Names) error {
+	client, _ := k.Client()
+	return k.DidYouMean(c.Context(), client, err, cli.Guess{Word: word, List: of})
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
-func (k *ConfigKit) push() *cobra.Command {
+func (k *configCommands) push() *cobra.Command {
 	dir, what, yes, printed := "", "service", false, false
 	c := &cobra.Command{Use: "push -p DIR [-m service]", Short: "Apply the configuration of an OpenPAI cluster, from its folder", Args: cobra.NoArgs,
 		Long: `Make a cluster file of the folder in which an OpenPAI cluster keeps its configuration, show in
@@ -30,17 +31,17 @@ it can be used.`,
 	_ = c.MarkFlagDirname("path")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if dir == "" {
-			return k.Usage(c, "-p is missing: name the folder with layout.yaml and services-configuration.yaml")
+			return cli.Usage(c, "-p is missing: name the folder with layout.yaml and services-configuration.yaml")
 		}
 		if what != "service" && what != "machine" && what != "all" {
-			return k.Usage(c, "-m %q: want service, machine or all", what)
+			return cli.Usage(c, "-m %q: want service, machine or all", what)
 		}
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return fmt.Errorf("%s is no folder that can be read", dir)
 		}
 		made, err := config.Convert(os.DirFS(dir))
 		if err != nil {
-			return k.Located(dir+": the configuration cannot be used\n"+err.Error(), err)
+			return &cli.Located{Text: dir + ": the configuration cannot be used\n" + err.Error(), Err: err}
 		}
 		warnings, err := k.usable(dir, &made)
 		if err != nil {
@@ -64,7 +65,7 @@ it can be used.`,
 
 // usable looks whether a server can use what was made, as it would: a file that it refuses is not
 // printed either. What is wrong has the place in the user's own file, if it is wrong there already.
-func (k *ConfigKit) usable(dir string, made *config.Converted) (warnings []string, err error) {
+func (k *configCommands) usable(dir string, made *config.Converted) (warnings []string, err error) {
 	policies := config.Policies{Names: policy.Names(), New: policy.New, Named: true}
 	_, _, problems := config.Parse(made.Name, made.Source, policies)
 	if len(problems) == 0 {
@@ -75,13 +76,13 @@ func (k *ConfigKit) usable(dir string, made *config.Converted) (warnings []strin
 		}
 	}
 	if len(problems) > 0 {
-		return nil, k.Located(dir+": the cluster file cannot be used\n"+problems.Error(), problems)
+		return nil, &cli.Located{Text: dir + ": the cluster file cannot be used\n" + problems.Error(), Err: problems}
 	}
 	return warnings, nil
 }
 
 // told shows what became of each part of the folder.
-func (k *ConfigKit) told(rows []config.Row) {
+func (k *configCommands) told(rows []config.Row) {
 	t := tabwriter.NewWriter(k.Errs, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "BECAME\tWHAT\tHERE")
 	for _, r := range rows {
@@ -90,7 +91,7 @@ func (k *ConfigKit) told(rows []config.Row) {
 	_ = t.Flush()
 }
 
-func (k *ConfigKit) id() *cobra.Command {
+func (k *configCommands) id() *cobra.Command {
 	return &cobra.Command{Use: "get-id", Short: "Show the identity of the cluster", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := k.Client()
@@ -101,6 +102,6 @@ func (k *ConfigKit) id() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(info, func(line func(string, ...any)) { line("%s", info.Cluster) })
+			return k.Show(info, func(t *cli.Table) { t.Line("%s", info.Cluster) })
 		}}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-func (k *PeopleKit) login() *cobra.Command {
+func (k *peopleCommands) login() *cobra.Command {
 	var in asked
 	c := &cobra.Command{Use: "login", Short: "Sign in to a server with a password", Args: cobra.NoArgs,
 		Long: `Sign in to a server with a password, which is asked for on the terminal. The session is kept
@@ -49,8 +49,8 @@ type asked struct {
 	vc    string
 }
 
-func (k *PeopleKit) signIn(c *cobra.Command, asked asked) error {
-	file, err := contexts.Load(k.Contexts) // before a session is made that could not be kept
+func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
+	file, err := contexts.Load(contexts.Dir(k.Env)) // before a session is made that could not be kept
 	if err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func (k *PeopleKit) signIn(c *cobra.Command, asked asked) error {
 	}
 	server := target.URL
 	if asked.web && (asked.setup || asked.stdin || asked.user != "") {
-		return k.Usage(c, "--web takes neither --user, --password-stdin nor --setup: the identity provider says which user it is")
+		return cli.Usage(c, "--web takes neither --user, --password-stdin nor --setup: the identity provider says which user it is")
 	}
 	if asked.user == "" && !asked.web {
 		if asked.stdin {
-			return k.Usage(c, "--password-stdin needs --user")
+			return cli.Usage(c, "--password-stdin needs --user")
 		}
-		if asked.user, err = k.ask(c.Context(), "user at "+server, k.User); err != nil {
+		if asked.user, err = k.ask(c.Context(), "user at "+server, k.Env("USER")); err != nil {
 			return k.noTerminal(c, err, "--user and --password-stdin")
 		}
 	}
@@ -92,22 +92,24 @@ func (k *PeopleKit) signIn(c *cobra.Command, asked asked) error {
 		return err
 	}
 	if asked.vc != "" {
-		if err := errors.Join(file.SetVC(file.Current, asked.vc), contexts.Save(k.Contexts, file)); err != nil {
+		if err := errors.Join(file.SetVC(file.Current, asked.vc),
+			contexts.Save(contexts.Dir(k.Env), file)); err != nil {
 			return err
 		}
 	}
 	if was.Token != "" { // its session would go on in vain
-		if old, err := k.Dial(was.Target()); err == nil {
+		if old, err := cli.Dial(was.Target()); err == nil {
 			_ = old.People().SignOut(c.Context())
 		}
 	}
-	return k.Show(out, func(t cli.Drawing) {
+	return k.Show(out, func(t *cli.Table) {
 		t.Line("signed in as %s at %s, until %s", out.User, server, k.When(out.Expires))
 	})
 }
 
 // setUp makes the first administrator, and keeps its session as the current context.
-func (k *PeopleKit) setUp(c *cobra.Command, file *contexts.File, t contexts.Target, asked asked) (out rest.SignedIn,
+func (k *peopleCommands) setUp(c *cobra.Command, file *contexts.File, t contexts.Target,
+	asked asked) (out rest.SignedIn,
 	was contexts.Context, err error) {
 	in := rest.SetUp{SignIn: rest.SignIn{User: asked.user}}
 	if asked.stdin {
@@ -125,7 +127,7 @@ func (k *PeopleKit) setUp(c *cobra.Command, file *contexts.File, t contexts.Targ
 }
 
 // enter signs in and keeps the session as the current context. was is the one that it replaces.
-func (k *PeopleKit) enter(ctx context.Context, file *contexts.File, t contexts.Target,
+func (k *peopleCommands) enter(ctx context.Context, file *contexts.File, t contexts.Target,
 	in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
 	if before := file.Find(contexts.NameOf(in.User, t.URL)); before != nil {
 		in.Ticket = before.Ticket
@@ -133,7 +135,7 @@ func (k *PeopleKit) enter(ctx context.Context, file *contexts.File, t contexts.T
 	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn, error) {
 		out, err := client.People().SignIn(ctx, in)
 		if rest.CodeOf(err) == rest.CodeUnauthorized {
-			err = k.Hint(err, "an administrator can set another password with: comb user update NAME --password-stdin")
+			err = cli.Hint{Err: err, Next: "an administrator can set another password with: comb user update NAME --password-stdin"}
 		}
 		return out, err
 	})
@@ -141,10 +143,10 @@ func (k *PeopleKit) enter(ctx context.Context, file *contexts.File, t contexts.T
 
 // keep keeps the session that is made at a server as the current context. was is the one that it
 // replaces.
-func (k *PeopleKit) keep(file *contexts.File, t contexts.Target,
+func (k *peopleCommands) keep(file *contexts.File, t contexts.Target,
 	made func(*rest.Client) (rest.SignedIn, error)) (out rest.SignedIn, was contexts.Context, err error) {
 	t.Token = ""
-	client, err := k.Dial(t)
+	client, err := cli.Dial(t)
 	if err != nil {
 		return out, was, err
 	}
@@ -154,11 +156,11 @@ func (k *PeopleKit) keep(file *contexts.File, t contexts.Target,
 	was = file.Put(contexts.Context{Name: contexts.NameOf(out.User, t.URL), Server: t.URL, User: out.User,
 		Token: out.Token, Expires: int64(out.Expires), CA: string(t.CA), Ticket: out.Ticket})
 	out.Token, out.Ticket = "", "" // they are not shown
-	return out, was, contexts.Save(k.Contexts, *file)
+	return out, was, contexts.Save(contexts.Dir(k.Env), *file)
 }
 
 // twoLines reads two lines of standard input.
-func (k *PeopleKit) twoLines(what string) (one, two string, err error) {
+func (k *peopleCommands) twoLines(what string) (one, two string, err error) {
 	text, err := k.readSecret(2 * maxSecret)
 	if err != nil {
 		return "", "", err
@@ -171,7 +173,7 @@ func (k *PeopleKit) twoLines(what string) (one, two string, err error) {
 }
 
 // warnClear says when a password would cross a network in clear.
-func (k *PeopleKit) warnClear(server string) {
+func (k *peopleCommands) warnClear(server string) {
 	u, err := url.Parse(contexts.Address(server))
 	if err != nil || u.Scheme != "http" {
 		return
@@ -181,11 +183,11 @@ func (k *PeopleKit) warnClear(server string) {
 	}
 }
 
-func (k *PeopleKit) logout() *cobra.Command {
+func (k *peopleCommands) logout() *cobra.Command {
 	return &cobra.Command{Use: "logout", Short: "End the session of the current context, and forget it",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			file, err := contexts.Load(k.Contexts)
+			file, err := contexts.Load(contexts.Dir(k.Env))
 			if err != nil {
 				return err
 			}
@@ -200,25 +202,25 @@ func (k *PeopleKit) logout() *cobra.Command {
 
 // forget ends a context's session and removes the context. What the server cannot end now ends by
 // itself.
-func (k *PeopleKit) forget(ctx context.Context, file *contexts.File, gone contexts.Context) error {
-	client, err := k.Dial(gone.Target())
+func (k *peopleCommands) forget(ctx context.Context, file *contexts.File, gone contexts.Context) error {
+	client, err := cli.Dial(gone.Target())
 	if err == nil {
 		err = client.People().SignOut(ctx)
 	}
 	if _, missing := file.Delete(gone.Name); missing != nil {
 		return missing
 	}
-	if saved := contexts.Save(k.Contexts, *file); saved != nil {
+	if saved := contexts.Save(contexts.Dir(k.Env), *file); saved != nil {
 		return saved
 	}
 	if err != nil && rest.CodeOf(err) != rest.CodeUnauthorized { // else it has ended already
 		k.Say(fmt.Sprintf("warning: the session at %s could not be ended, and lasts until %s: %v", gone.Server,
 			k.When(model.Time(gone.Expires)), err))
 	}
-	return k.Show(gone, func(t cli.Drawing) { t.Line("context %s is forgotten", gone.Name) })
+	return k.Show(gone, func(t *cli.Table) { t.Line("context %s is forgotten", gone.Name) })
 }
 
-func (k *PeopleKit) whoami() *cobra.Command {
+func (k *peopleCommands) whoami() *cobra.Command {
 	return &cobra.Command{Use: "whoami", Short: "Show as which user commands ask, and what it may do",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -230,11 +232,11 @@ func (k *PeopleKit) whoami() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(me, func(t cli.Drawing) { k.drawMe(t, client.URL(), &me) })
+			return k.Show(me, func(t *cli.Table) { k.drawMe(t, client.URL(), &me) })
 		}}
 }
 
-func (k *PeopleKit) drawMe(t cli.Drawing, server string, me *rest.Me) {
+func (k *peopleCommands) drawMe(t *cli.Table, server string, me *rest.Me) {
 	name := me.Name
 	if !me.Account {
 		name += ", by the token in the data directory, without an account"
@@ -259,7 +261,7 @@ func (k *PeopleKit) drawMe(t cli.Drawing, server string, me *rest.Me) {
 	}
 }
 
-func (k *PeopleKit) passwd() *cobra.Command {
+func (k *peopleCommands) passwd() *cobra.Command {
 	stdin := false
 	c := &cobra.Command{Use: "passwd", Short: "Change the own password", Args: cobra.NoArgs,
 		Long: `Change the own password. Both are asked for on the terminal. All sessions and tokens of the
@@ -269,8 +271,8 @@ user end; this machine is signed in again.`,
 	return c
 }
 
-func (k *PeopleKit) changePassword(c *cobra.Command, stdin bool) error {
-	file, err := contexts.Load(k.Contexts)
+func (k *peopleCommands) changePassword(c *cobra.Command, stdin bool) error {
+	file, err := contexts.Load(contexts.Dir(k.Env))
 	if err != nil {
 		return err
 	}
@@ -278,7 +280,7 @@ func (k *PeopleKit) changePassword(c *cobra.Command, stdin bool) error {
 	if err != nil {
 		return err
 	}
-	client, err := k.Dial(target)
+	client, err := cli.Dial(target)
 	if err != nil {
 		return err
 	}
@@ -306,7 +308,7 @@ func (k *PeopleKit) changePassword(c *cobra.Command, stdin bool) error {
 	if err != nil {
 		return fmt.Errorf("the password is changed, but signing in with it failed: %w", err)
 	}
-	return k.Show(out, func(t cli.Drawing) {
+	return k.Show(out, func(t *cli.Table) {
 		t.Line("the password of %s is changed; all its other sessions and tokens have ended", me.Name)
 	})
 }
@@ -317,11 +319,11 @@ type shownContext struct {
 	Current bool `json:"current"`
 }
 
-func (k *PeopleKit) contextNoun() *cobra.Command {
+func (k *peopleCommands) contextNoun() *cobra.Command {
 	show := &cobra.Command{Use: "list", Short: "List the servers that this user is signed in to, and the current one",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			file, err := contexts.Load(k.Contexts)
+			file, err := contexts.Load(contexts.Dir(k.Env))
 			if err != nil {
 				return err
 			}
@@ -329,7 +331,7 @@ func (k *PeopleKit) contextNoun() *cobra.Command {
 			for _, c := range file.Contexts {
 				out = append(out, shownContext{c, c.Name == file.Current})
 			}
-			return k.Show(out, func(t cli.Drawing) {
+			return k.Show(out, func(t *cli.Table) {
 				t.Head("CURRENT", "NAME", "SERVER", "USER", "VC", "EXPIRES")
 				for _, c := range out {
 					mark, server, user := "", c.Server, c.User
@@ -347,7 +349,7 @@ func (k *PeopleKit) contextNoun() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: k.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := contexts.Load(k.Contexts)
+			file, err := contexts.Load(contexts.Dir(k.Env))
 			if err != nil {
 				return err
 			}
@@ -360,11 +362,11 @@ func (k *PeopleKit) contextNoun() *cobra.Command {
 			}
 			return k.forget(c.Context(), &file, *found)
 		}}
-	return k.Noun("context", "Contexts: the servers that this user is signed in to", show, k.contextUse(), forget)
+	return cli.Noun("context", "Contexts: the servers that this user is signed in to", show, k.contextUse(), forget)
 }
 
 // contextUse makes a context the current one.
-func (k *PeopleKit) contextUse() *cobra.Command {
+func (k *peopleCommands) contextUse() *cobra.Command {
 	vc := ""
 	c := &cobra.Command{Use: "use NAME",
 		Short: "Make a context the current one; local is the server started on this machine",
@@ -378,7 +380,7 @@ else it is the only one that the user may submit to, else the one that is called
 		Example:           "  comb context use alice@comb.example.com\n  comb context use local --vc vision",
 		ValidArgsFunction: k.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := contexts.Load(k.Contexts)
+			file, err := contexts.Load(contexts.Dir(k.Env))
 			if err != nil {
 				return err
 			}
@@ -390,7 +392,7 @@ else it is the only one that the user may submit to, else the one that is called
 					return err
 				}
 			}
-			if err := contexts.Save(k.Contexts, file); err != nil {
+			if err := contexts.Save(contexts.Dir(k.Env), file); err != nil {
 				return err
 			}
 			of := ""
@@ -398,14 +400,14 @@ else it is the only one that the user may submit to, else the one that is called
 				of = "; jobs that name no virtual cluster are of " + now.VC
 			}
 			return k.Show(map[string]string{"current": args[0]},
-				func(t cli.Drawing) { t.Line("the current context is %s%s", args[0], of) })
+				func(t *cli.Table) { t.Line("the current context is %s%s", args[0], of) })
 		}}
 	c.Flags().StringVar(&vc, "vc", "", "the virtual cluster of jobs that name none")
 	return c
 }
 
-func (k *PeopleKit) contextNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	file, err := contexts.Load(k.Contexts)
+func (k *peopleCommands) contextNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	file, err := contexts.Load(contexts.Dir(k.Env))
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -417,9 +419,9 @@ func (k *PeopleKit) contextNames(_ *cobra.Command, args []string, _ string) ([]s
 }
 
 // noTerminal says which flags help where there is no terminal.
-func (k *PeopleKit) noTerminal(c *cobra.Command, err error, flags string) error {
+func (k *peopleCommands) noTerminal(c *cobra.Command, err error, flags string) error {
 	if errors.Is(err, errNoTerminal) {
-		return k.Usage(c, "%v: give %s", err, flags)
+		return cli.Usage(c, "%v: give %s", err, flags)
 	}
 	return err
 }

@@ -24,7 +24,7 @@ func userNames(ctx context.Context, c *rest.Client) (names []string, err error) 
 	return names, err
 }
 
-func (k *PeopleKit) userNoun() *cobra.Command {
+func (k *peopleCommands) userNoun() *cobra.Command {
 	show := &cobra.Command{Use: "list", Short: "List users", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			people, err := k.people()
@@ -35,7 +35,7 @@ func (k *PeopleKit) userNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Drawing) {
+			return k.Show(out, func(t *cli.Table) {
 				t.Head("NAME", "FULL NAME", "E-MAIL", "GROUPS", "ADMINISTRATOR", "CREATED")
 				for i := range out.Users {
 					u := &out.Users[i]
@@ -53,15 +53,15 @@ func (k *PeopleKit) userNoun() *cobra.Command {
 			}
 			out, err := people.User(c.Context(), args[0])
 			if err != nil {
-				return k.Guess(c, err, args[0], userNames)
+				return k.guess(c, err, args[0], userNames)
 			}
-			return k.Show(out, func(t cli.Drawing) { k.drawUser(t, &out) })
+			return k.Show(out, func(t *cli.Table) { k.drawUser(t, &out) })
 		}}
-	return k.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(),
+	return cli.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(),
 		k.userDelete())
 }
 
-func (k *PeopleKit) userDelete() *cobra.Command {
+func (k *peopleCommands) userDelete() *cobra.Command {
 	yes := false
 	c := &cobra.Command{Use: "delete NAME", Short: "Remove a user, its sessions and its tokens; its jobs stay",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(userNames)}
@@ -73,7 +73,7 @@ func (k *PeopleKit) userDelete() *cobra.Command {
 		}
 		if !yes {
 			if _, err := people.User(c.Context(), args[0]); err != nil { // before it is asked about what is not there
-				return k.Guess(c, err, args[0], userNames)
+				return k.guess(c, err, args[0], userNames)
 			}
 			if err := k.Confirm(fmt.Sprintf("Remove user %s, its sessions and its tokens? Its jobs stay.", args[0]),
 				"to remove the user, repeat the command with --yes"); err != nil {
@@ -81,16 +81,16 @@ func (k *PeopleKit) userDelete() *cobra.Command {
 			}
 		}
 		if err := people.DeleteUser(c.Context(), args[0]); err != nil {
-			return k.Guess(c, err, args[0], userNames)
+			return k.guess(c, err, args[0], userNames)
 		}
 		k.stillThere(c.Context(), args[0])
-		return k.Show(map[string]string{"deleted": args[0]}, func(t cli.Drawing) { t.Line("user %s deleted", args[0]) })
+		return k.Show(map[string]string{"deleted": args[0]}, func(t *cli.Table) { t.Line("user %s deleted", args[0]) })
 	}
 	return c
 }
 
 // stillThere warns of jobs of a user that was deleted.
-func (k *PeopleKit) stillThere(ctx context.Context, user string) {
+func (k *peopleCommands) stillThere(ctx context.Context, user string) {
 	client, err := k.Client()
 	if err != nil {
 		return
@@ -120,7 +120,7 @@ func standing(u *rest.User) string {
 	return yes(u.Administrator)
 }
 
-func (k *PeopleKit) drawUser(t cli.Drawing, u *rest.User) {
+func (k *peopleCommands) drawUser(t *cli.Table, u *rest.User) {
 	t.Row("name", u.Name)
 	t.Row("full name", u.Display)
 	t.Row("e-mail", u.Email)
@@ -142,7 +142,7 @@ type madeUser struct {
 	Password string `json:"password,omitempty"`
 }
 
-func (k *PeopleKit) userCreate() *cobra.Command {
+func (k *peopleCommands) userCreate() *cobra.Command {
 	var in rest.NewUser
 	file, stdin, ids := "", false, idFlags{}
 	c := &cobra.Command{Use: "create [NAME]", Short: "Make a user, or with --csv many", Args: cobra.MaximumNArgs(1),
@@ -154,16 +154,16 @@ groups (with ; between them), admin (true or false), uid and gid. All mistakes a
 		RunE: func(c *cobra.Command, args []string) error {
 			if file != "" {
 				if len(args) > 0 || stdin || c.Flags().NFlag() > 1 && onlyOfOne(c) {
-					return k.Usage(c, "--csv names the users and all that is known of them: leave NAME and the flags of one user out")
+					return cli.Usage(c, "--csv names the users and all that is known of them: leave NAME and the flags of one user out")
 				}
 				return k.createMany(c, file)
 			}
 			if len(args) == 0 {
-				return k.Usage(c, "comb user create needs NAME, or --csv FILE")
+				return cli.Usage(c, "comb user create needs NAME, or --csv FILE")
 			}
 			in.Name = args[0]
 			if err := ids.into(&in.UID, &in.GID); err != nil {
-				return k.Usage(c, err.Error())
+				return cli.Usage(c, "%s", err.Error())
 			}
 			return k.createOne(c, in, stdin)
 		}}
@@ -189,7 +189,7 @@ func onlyOfOne(c *cobra.Command) bool {
 	return false
 }
 
-func (k *PeopleKit) createOne(c *cobra.Command, in rest.NewUser, stdin bool) error {
+func (k *peopleCommands) createOne(c *cobra.Command, in rest.NewUser, stdin bool) error {
 	people, err := k.people()
 	if err != nil {
 		return err
@@ -206,13 +206,13 @@ func (k *PeopleKit) createOne(c *cobra.Command, in rest.NewUser, stdin bool) err
 	}
 	out, err := people.CreateUsers(c.Context(), in)
 	if err != nil {
-		return k.Guess(c, err, in.Name, userNames)
+		return k.guess(c, err, in.Name, userNames)
 	}
 	return k.showMade(out.Users, map[string]string{in.Name: made})
 }
 
 // showMade shows new users, and the passwords that were made for them.
-func (k *PeopleKit) showMade(users []rest.User, passwords map[string]string) error {
+func (k *peopleCommands) showMade(users []rest.User, passwords map[string]string) error {
 	out := struct {
 		Users []madeUser `json:"users"`
 	}{}
@@ -221,7 +221,7 @@ func (k *PeopleKit) showMade(users []rest.User, passwords map[string]string) err
 		out.Users = append(out.Users, madeUser{u, passwords[u.Name]})
 		secret = secret || passwords[u.Name] != ""
 	}
-	return k.Show(out, func(t cli.Drawing) {
+	return k.Show(out, func(t *cli.Table) {
 		if !secret {
 			for i := range out.Users {
 				t.Line("user %s created", out.Users[i].Name)
@@ -236,7 +236,7 @@ func (k *PeopleKit) showMade(users []rest.User, passwords map[string]string) err
 	})
 }
 
-func (k *PeopleKit) userUpdate() *cobra.Command {
+func (k *peopleCommands) userUpdate() *cobra.Command {
 	display, email, groups := "", "", []string{}
 	admin, blocked, stdin, generate, ids := false, false, false, false, idFlags{}
 	c := &cobra.Command{Use: "update NAME", Short: "Change a user; what no flag names stays", Args: cobra.ExactArgs(1),
@@ -263,10 +263,10 @@ sessions and tokens.`,
 		given(c, "admin", &change.Administrator, admin)
 		given(c, "blocked", &change.Blocked, blocked)
 		if err := ids.change(c, &change.UID, &change.GID); err != nil {
-			return k.Usage(c, err.Error())
+			return cli.Usage(c, "%s", err.Error())
 		}
 		if change == (rest.UserChange{}) && !stdin && !generate {
-			return k.Usage(c, "nothing is to be changed: name at least one flag")
+			return cli.Usage(c, "nothing is to be changed: name at least one flag")
 		}
 		people, err := k.people()
 		if err != nil {
@@ -286,9 +286,9 @@ sessions and tokens.`,
 		}
 		out, err := people.UpdateUser(c.Context(), args[0], change)
 		if err != nil {
-			return k.Guess(c, err, args[0], userNames)
+			return k.guess(c, err, args[0], userNames)
 		}
-		return k.Show(madeUser{out, made}, func(t cli.Drawing) {
+		return k.Show(madeUser{out, made}, func(t *cli.Table) {
 			if made != "" {
 				t.Line("%s", made)
 				k.Say("the new password of " + args[0] + " is shown this once; its sessions and tokens have ended")
@@ -316,7 +316,7 @@ func groupNames(ctx context.Context, c *rest.Client) (names []string, err error)
 	return names, err
 }
 
-func (k *PeopleKit) groupNoun() *cobra.Command {
+func (k *peopleCommands) groupNoun() *cobra.Command {
 	show := &cobra.Command{Use: "list", Short: "List groups", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			people, err := k.people()
@@ -327,7 +327,7 @@ func (k *PeopleKit) groupNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Drawing) {
+			return k.Show(out, func(t *cli.Table) {
 				t.Head("NAME", "MEMBERS", "DESCRIPTION")
 				for i := range out.Groups {
 					g := &out.Groups[i]
@@ -344,9 +344,9 @@ func (k *PeopleKit) groupNoun() *cobra.Command {
 			}
 			out, err := people.Group(c.Context(), args[0])
 			if err != nil {
-				return k.Guess(c, err, args[0], groupNames)
+				return k.guess(c, err, args[0], groupNames)
 			}
-			return k.Show(out, func(t cli.Drawing) { k.drawGroup(t, &out) })
+			return k.Show(out, func(t *cli.Table) { k.drawGroup(t, &out) })
 		}}
 	gone := &cobra.Command{Use: "delete NAME", Short: "Remove a group, also from its members",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
@@ -356,19 +356,19 @@ func (k *PeopleKit) groupNoun() *cobra.Command {
 				return err
 			}
 			if err := people.DeleteGroup(c.Context(), args[0]); err != nil {
-				return k.Guess(c, err, args[0], groupNames)
+				return k.guess(c, err, args[0], groupNames)
 			}
 			k.stillGiven(c.Context(), args[0])
 			return k.Show(map[string]string{"deleted": args[0]},
-				func(t cli.Drawing) { t.Line("group %s deleted", args[0]) })
+				func(t *cli.Table) { t.Line("group %s deleted", args[0]) })
 		}}
-	return k.Noun("group", "Groups: sets of users, to which the cluster file gives virtual clusters", show, get,
+	return cli.Noun("group", "Groups: sets of users, to which the cluster file gives virtual clusters", show, get,
 		k.groupCreate(), k.groupUpdate(), gone)
 }
 
 // stillGiven warns of a group that was deleted and that the cluster file in force names: a group
 // that is made by that name later gets what it had.
-func (k *PeopleKit) stillGiven(ctx context.Context, group string) {
+func (k *peopleCommands) stillGiven(ctx context.Context, group string) {
 	client, err := k.Client()
 	if err != nil {
 		return
@@ -391,7 +391,7 @@ func (k *PeopleKit) stillGiven(ctx context.Context, group string) {
 	}
 }
 
-func (k *PeopleKit) drawGroup(t cli.Drawing, g *rest.Group) {
+func (k *peopleCommands) drawGroup(t *cli.Table, g *rest.Group) {
 	t.Row("name", g.Name)
 	t.Row("description", g.Description)
 	if g.External != "" {
@@ -402,7 +402,7 @@ func (k *PeopleKit) drawGroup(t cli.Drawing, g *rest.Group) {
 	t.Row("members", list(g.Members))
 }
 
-func (k *PeopleKit) groupCreate() *cobra.Command {
+func (k *peopleCommands) groupCreate() *cobra.Command {
 	var in rest.NewGroup
 	ids := idFlags{}
 	c := &cobra.Command{Use: "create NAME", Short: "Make a group", Args: cobra.ExactArgs(1),
@@ -416,13 +416,13 @@ func (k *PeopleKit) groupCreate() *cobra.Command {
 			}
 			in.Name = args[0]
 			if err := ids.into(&in.UID, &in.GID); err != nil {
-				return k.Usage(c, err.Error())
+				return cli.Usage(c, "%s", err.Error())
 			}
 			out, err := people.CreateGroup(c.Context(), in)
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t cli.Drawing) { t.Line("group %s created", args[0]) })
+			return k.Show(out, func(t *cli.Table) { t.Line("group %s created", args[0]) })
 		}}
 	c.Flags().StringVar(&in.Description, "description", "", "what it is for")
 	c.Flags().StringVar(&in.External, "external", "", "its name at the identity provider")
@@ -431,7 +431,7 @@ func (k *PeopleKit) groupCreate() *cobra.Command {
 	return c
 }
 
-func (k *PeopleKit) groupUpdate() *cobra.Command {
+func (k *peopleCommands) groupUpdate() *cobra.Command {
 	var in rest.GroupChange
 	description, external, ids := "", "", idFlags{}
 	c := &cobra.Command{Use: "update NAME", Short: "Change a group, or its members", Args: cobra.ExactArgs(1),
@@ -447,11 +447,11 @@ func (k *PeopleKit) groupUpdate() *cobra.Command {
 		given(c, "description", &in.Description, description)
 		given(c, "external", &in.External, external)
 		if err := ids.change(c, &in.UID, &in.GID); err != nil {
-			return k.Usage(c, err.Error())
+			return cli.Usage(c, "%s", err.Error())
 		}
 		numbers := in.UID != nil || in.GID != nil
 		if in.Description == nil && in.External == nil && !numbers && len(in.Add)+len(in.Remove) == 0 {
-			return k.Usage(c, "nothing is to be changed: name at least one flag")
+			return cli.Usage(c, "nothing is to be changed: name at least one flag")
 		}
 		people, err := k.people()
 		if err != nil {
@@ -459,9 +459,9 @@ func (k *PeopleKit) groupUpdate() *cobra.Command {
 		}
 		out, err := people.UpdateGroup(c.Context(), args[0], in)
 		if err != nil {
-			return k.Guess(c, err, args[0], groupNames)
+			return k.guess(c, err, args[0], groupNames)
 		}
-		return k.Show(out, func(t cli.Drawing) { t.Line("group %s changed", args[0]) })
+		return k.Show(out, func(t *cli.Table) { t.Line("group %s changed", args[0]) })
 	}
 	return c
 }

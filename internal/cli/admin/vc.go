@@ -17,6 +17,9 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
+// commands are those of cells, nodes and virtual clusters, and of data directories.
+type commands struct{ *cli.App }
+
 func (a *commands) vcCommand() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "List virtual clusters", Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -176,23 +179,24 @@ func (a *commands) nodeCommand() *cobra.Command {
 			}
 			return out, said, err
 		})
-	more := NodeCommands(&NodeKit{When: a.When, State: a.nodeState, Confirm: a.Confirm, Usage: cli.Usage,
-		Show: a.Drawn,
-		On: func(c *cobra.Command, run func(context.Context, *rest.Client, cell.NodeName) error) *cobra.Command {
-			c.Args, c.ValidArgsFunction = cli.Args(cobra.ExactArgs(1)), a.Complete(cli.NodeNames)
-			c.RunE = func(c *cobra.Command, args []string) error {
-				client, err := a.Client()
-				if err != nil {
-					return err
-				}
-				if err := run(c.Context(), client, cell.NodeName(args[0])); err != nil {
-					return a.DidYouMean(c.Context(), client, err, cli.Guess{Word: args[0], List: cli.NodeNames})
-				}
-				return nil
-			}
-			return c
-		}})
+	more := (&nodeCommands{a}).all()
 	return cli.Noun("node", "Nodes: the machines", append([]*cobra.Command{list, cordon, uncordon}, more...)...)
+}
+
+// on makes a command about the node that it names.
+func (a *commands) on(c *cobra.Command, run func(context.Context, *rest.Client, cell.NodeName) error) *cobra.Command {
+	c.Args, c.ValidArgsFunction = cli.Args(cobra.ExactArgs(1)), a.Complete(cli.NodeNames)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		client, err := a.Client()
+		if err != nil {
+			return err
+		}
+		if err := run(c.Context(), client, cell.NodeName(args[0])); err != nil {
+			return a.DidYouMean(c.Context(), client, err, cli.Guess{Word: args[0], List: cli.NodeNames})
+		}
+		return nil
+	}
+	return c
 }
 
 // nodeWrite makes a command that changes one node, and says what became of it.

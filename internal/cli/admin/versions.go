@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cli"
 )
 
 // number reads a version's number.
@@ -20,7 +21,7 @@ func number(text string) (int64, error) {
 }
 
 // version returns the cluster file of a version.
-func (k *ConfigKit) version(ctx context.Context, client *rest.Client, text string) ([]byte, error) {
+func (k *configCommands) version(ctx context.Context, client *rest.Client, text string) ([]byte, error) {
 	n, err := number(text)
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (k *ConfigKit) version(ctx context.Context, client *rest.Client, text strin
 	return client.ConfigVersionFile(ctx, n)
 }
 
-func (k *ConfigKit) history() *cobra.Command {
+func (k *configCommands) history() *cobra.Command {
 	before, limit := int64(0), 20
 	c := &cobra.Command{Use: "history", Short: "Show the versions of the cluster file: by which user each was applied, when and why", Args: cobra.NoArgs,
 		Long: `Show the versions of the cluster file, the latest first: by which user each was applied, when
@@ -39,7 +40,7 @@ server keeps the last 1,000, and 64 MiB of them.`,
 	c.Flags().IntVar(&limit, "limit", limit, "so many, up to 1000")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if limit < 1 || limit > 1000 || before < 0 {
-			return k.Usage(c, "--limit %d, --before %d: want 1 to 1000, and no negative version", limit, before)
+			return cli.Usage(c, "--limit %d, --before %d: want 1 to 1000, and no negative version", limit, before)
 		}
 		client, err := k.Client()
 		if err != nil {
@@ -69,7 +70,7 @@ server keeps the last 1,000, and 64 MiB of them.`,
 	return c
 }
 
-func (k *ConfigKit) diff() *cobra.Command {
+func (k *configCommands) diff() *cobra.Command {
 	return &cobra.Command{Use: "diff VERSION [VERSION]", Short: "Compare the cluster file of a version with another, or with the present one", Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := k.Client()
@@ -92,21 +93,21 @@ func (k *ConfigKit) diff() *cobra.Command {
 				return err
 			}
 			lines := Diff(string(was), string(is))
-			return k.Show(lines, func(line func(string, ...any)) {
+			return k.Show(lines, func(t *cli.Table) {
 				if len(lines) == 0 {
-					line("version %s and %s are the same file", args[0], to)
+					t.Line("version %s and %s are the same file", args[0], to)
 					return
 				}
-				line("--- version %s", args[0])
-				line("+++ %s", to)
+				t.Line("--- version %s", args[0])
+				t.Line("+++ %s", to)
 				for _, l := range lines {
-					line("%s", l)
+					t.Line("%s", l)
 				}
 			})
 		}}
 }
 
-func (k *ConfigKit) rollback() *cobra.Command {
+func (k *configCommands) rollback() *cobra.Command {
 	yes := false
 	var change rest.ConfigChange
 	c := &cobra.Command{Use: "rollback VERSION", Short: "Apply the cluster file of an earlier version again",

@@ -24,7 +24,8 @@ const browserWait = 10 * time.Minute
 // byBrowser has a browser sign in at the server's identity provider. It comes back to a port of
 // this machine with a code, or its user types the code here. The code is of use only with a secret
 // that does not leave this process.
-func (k *PeopleKit) byBrowser(ctx context.Context, client *rest.Client, server string) (out rest.SignedIn, err error) {
+func (k *peopleCommands) byBrowser(ctx context.Context, client *rest.Client, server string) (out rest.SignedIn,
+	err error) {
 	ways, err := client.People().WaysIn(ctx)
 	if err != nil {
 		return out, err

@@ -15,7 +15,7 @@ import (
 	"github.com/combsched/comb/internal/cli"
 )
 
-func (k *Kit) clone() *cobra.Command {
+func (k *commands) clone() *cobra.Command {
 	var sets []string
 	secrets, show := "", false
 	c := &cobra.Command{Use: "clone JOB", Short: "Submit a job like another one, with changes",
@@ -27,7 +27,7 @@ them as a file with the keys of "secrets".`,
 	c.Flags().StringArrayVar(&sets, "set", nil, "KEY=VALUE, a change of the file; may repeat")
 	c.Flags().StringVar(&secrets, "secrets", "", "a YAML file with the secrets (- is standard input)")
 	c.Flags().BoolVar(&show, "show", false, "print the new file instead of submitting it")
-	return k.WithJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+	return k.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
 		j, err := client.Job(ctx, ref)
 		if err != nil {
 			return err
@@ -50,23 +50,23 @@ them as a file with the keys of "secrets".`,
 	})
 }
 
-func (k *Kit) submitClone(ctx context.Context, client *rest.Client, j *rest.Job, d *doc, show bool) error {
+func (k *commands) submitClone(ctx context.Context, client *rest.Client, j *rest.Job, d *doc, show bool) error {
 	text, err := yaml.Marshal(d.root)
 	if err != nil {
 		return err
 	}
 	if show {
-		return k.Show(rest.SubmitRequest{Source: string(text)}, func(t cli.Drawing) { t.Text(string(text)) })
+		return k.Show(rest.SubmitRequest{Source: string(text)}, func(t *cli.Table) { t.Text(string(text)) })
 	}
 	r := rest.SubmitRequest{Source: string(text)}
 	if j.Upload != nil {
 		r.Upload = j.Upload.Digest
 	}
-	out, err := k.Submit(ctx, client, r)
+	out, err := k.accept(ctx, client, submission{r, ""})
 	if err != nil {
 		return ofNewFile(err)
 	}
-	return k.Show(out, func(t cli.Drawing) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
+	return k.Show(out, func(t *cli.Table) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
 }
 
 // ofNewFile says where the lines are that a refusal names: the new file was never seen.
@@ -180,7 +180,7 @@ func put(d *doc, path []string, v *yaml.Node) error {
 const masked = "******"
 
 // fill puts secrets in from a file; where the job has some they must all be there.
-func (k *Kit) fill(d *doc, file string) error {
+func (k *commands) fill(d *doc, file string) error {
 	if file != "" {
 		data, err := k.ReadFile(file, rest.MaxBody)
 		if err != nil {

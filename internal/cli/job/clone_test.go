@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/cli"
 )
 
 const file = `protocolVersion: 2
@@ -56,7 +57,7 @@ func TestChanges(t *testing.T) {
 
 // TestSecretsOfAClone: they come from a file, all of them, or nothing is submitted.
 func TestSecretsOfAClone(t *testing.T) {
-	k := &Kit{ReadFile: func(name string, _ int64) ([]byte, error) { return os.ReadFile(name) }}
+	k := &commands{&cli.App{}}
 	d, err := read([]byte(file))
 	if err != nil {
 		t.Fatal(err)

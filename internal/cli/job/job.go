@@ -23,7 +23,7 @@ import (
 func Command(of *cli.App) *cobra.Command {
 	a := &commands{of}
 	c := cli.Noun("job", "Jobs: submit, watch, explain, stop",
-		append(jobLife(a), a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobExplain(),
+		append(a.life(), a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobExplain(),
 			a.jobWait(), a.jobEvents(),
 			jobExec(a), jobPortForward(a))...)
 	c.Long = `Submit, watch, explain and stop jobs. JOB is a job's number; or NAME, a job of your own, the one that
@@ -250,26 +250,12 @@ func ending(j *rest.Job) string {
 	return text
 }
 
-// jobLife are the commands of a job's life.
-func jobLife(a *commands) []*cobra.Command {
-	return Verbs(&Kit{Client: a.Client, WithJob: a.withJob, When: a.When, Short: narrate.Short, Exit: narrate.Exit,
-		Usage: cli.Usage, ReadFile: a.ReadFile,
-		Prompt: a.Errs, Yes: func(question string) (bool, error) { return cli.Answered(a.App, question) },
-		Live: a.redraw, Still: func() bool { return !a.TTY || a.Format != "table" },
-		Wait: func(ctx context.Context, client *rest.Client, ref string) error {
-			_, err := a.waitFor(ctx, client, ref)
-			return err
-		},
-		Submit: func(ctx context.Context, client *rest.Client, r rest.SubmitRequest) (rest.Submitted, error) {
-			return a.accept(ctx, client, submission{r, ""})
-		},
-		Filter: func(c *cobra.Command) *Filter {
-			f := &jobFilter{}
-			set := f.flags(c, []string{"waiting", "active"})
-			return &Filter{Used: func() bool { return filtered(set) },
-				Query: func() (rest.JobQuery, error) { return f.query(c) }}
-		},
-		Show: a.Drawn})
+// filter adds the flags that choose jobs.
+func (a *commands) filter(c *cobra.Command) *Filter {
+	f := &jobFilter{}
+	set := f.flags(c, []string{"waiting", "active"})
+	return &Filter{Used: func() bool { return filtered(set) },
+		Query: func() (rest.JobQuery, error) { return f.query(c) }}
 }
 
 // filtered reports whether a flag of a filter was given.

@@ -6,13 +6,13 @@ package job
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
@@ -22,51 +22,32 @@ import (
 // Job is a command about one job.
 type Job = func(ctx context.Context, client *rest.Client, ref string) error
 
-// Kit is what the commands need of their program.
-type Kit struct {
-	Client   func() (*rest.Client, error)
-	WithJob  func(*cobra.Command, Job) *cobra.Command // makes a command about the job that it names
-	Show     func(v any, as func(cli.Drawing)) error  // as the user asked for
-	When     func(model.Time) string                  // an instant
-	Short    func(time.Duration) string               // a span
-	Exit     func(*rest.Exit) string                  // how a task ended
-	Wait     Job                                      // until the job has ended
-	Filter   func(*cobra.Command) *Filter             // adds the flags that choose jobs
-	Submit   func(context.Context, *rest.Client, rest.SubmitRequest) (rest.Submitted, error)
-	ReadFile func(name string, most int64) ([]byte, error)
-	Live     func(context.Context, func() error) error // draws whenever that has changed
-	Still    func() bool                               // what is drawn is drawn once: there is no terminal, or no table
-	Usage    func(c *cobra.Command, format string, args ...any) error
-	Prompt   io.Writer                           // where what is asked about is shown
-	Yes      func(question string) (bool, error) // asks; its error is that there is no answer
-}
-
 // Filter chooses jobs by flags.
 type Filter struct {
 	Used  func() bool // a flag was given
 	Query func() (rest.JobQuery, error)
 }
 
-// Verbs are the commands.
-func Verbs(k *Kit) []*cobra.Command {
+// life are the commands of a job's life.
+func (k *commands) life() []*cobra.Command {
 	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update(), k.tag(),
 		k.top()}
 }
 
-func (k *Kit) history() *cobra.Command {
+func (k *commands) history() *cobra.Command {
 	c := &cobra.Command{Use: "history JOB", Short: "Show all attempts of a job",
 		Long: `Show all attempts of a job: where and when each ran, how it ended, why it was stopped, and the
 GPU-seconds of work since its last checkpoint that were lost with it.`}
-	return k.WithJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+	return k.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
 		out, err := client.JobHistory(ctx, ref)
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t cli.Drawing) { k.drawHistory(t, &out) })
+		return k.Show(out, func(t *cli.Table) { k.drawHistory(t, &out) })
 	})
 }
 
-func (k *Kit) drawHistory(t cli.Drawing, h *rest.JobHistory) {
+func (k *commands) drawHistory(t *cli.Table, h *rest.JobHistory) {
 	if h.Left > 0 {
 		t.Line("%d older attempts are left out", h.Left)
 	}
@@ -92,8 +73,8 @@ func (k *Kit) drawHistory(t cli.Drawing, h *rest.JobHistory) {
 	}
 }
 
-func (k *Kit) span(from, to model.Time) string {
-	return k.Short(time.Duration(to-from) * time.Microsecond)
+func (k *commands) span(from, to model.Time) string {
+	return narrate.Short(time.Duration(to-from) * time.Microsecond)
 }
 
 // nodes names the first few machines, of these and of more that are left out.
@@ -119,7 +100,7 @@ func lost(n int64) string {
 }
 
 // why is the rule by which an attempt was stopped, else how the task ended by which it ended.
-func (k *Kit) why(a *rest.PastAttempt) string {
+func (k *commands) why(a *rest.PastAttempt) string {
 	if a.Why != "" && a.Message != "" {
 		return a.Why + "; " + a.Message
 	}
@@ -131,7 +112,7 @@ func (k *Kit) why(a *rest.PastAttempt) string {
 		if t.ExitClass == nil {
 			continue
 		}
-		text := string(t.ExitClass.Class) + ": " + t.Task + " " + k.Exit(t.Exit)
+		text := string(t.ExitClass.Class) + ": " + t.Task + " " + narrate.Exit(t.Exit)
 		if t.Exit.Message != "" && !strings.Contains(text, t.Exit.Message) {
 			text += ": " + t.Exit.Message
 		}

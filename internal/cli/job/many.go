@@ -33,8 +33,8 @@ type wish struct {
 }
 
 // wish makes a command of a wish.
-func (k *Kit) wish(c *cobra.Command, w *wish) *cobra.Command {
-	filter, yes := k.Filter(c), false
+func (k *commands) wish(c *cobra.Command, w *wish) *cobra.Command {
+	filter, yes := k.filter(c), false
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	var asked []string
 	do := func(ctx context.Context, client *rest.Client, jobs []rest.Job) error {
@@ -42,7 +42,7 @@ func (k *Kit) wish(c *cobra.Command, w *wish) *cobra.Command {
 		asked = append(asked, refs...)
 		return err
 	}
-	one := k.WithJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+	one := k.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
 		j, err := client.Job(ctx, ref)
 		if err != nil {
 			return err
@@ -53,10 +53,10 @@ func (k *Kit) wish(c *cobra.Command, w *wish) *cobra.Command {
 	c.Args = nil
 	c.RunE = func(c *cobra.Command, refs []string) error {
 		if slices.Contains(refs, "") {
-			return k.Usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
+			return cli.Usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
 		}
 		if filter.Used() == (len(refs) > 0) {
-			return k.Usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
+			return cli.Usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
 		}
 		var problems []error
 		if len(refs) == 0 {
@@ -74,7 +74,7 @@ func (k *Kit) wish(c *cobra.Command, w *wish) *cobra.Command {
 }
 
 // matching finds the jobs of a filter, and asks before it takes many.
-func (k *Kit) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
+func (k *commands) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
 	do func(context.Context, *rest.Client, []rest.Job) error) error {
 	q, err := filter.Query()
 	if err != nil {
@@ -114,19 +114,20 @@ func (k *Kit) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
 }
 
 // agreed shows jobs and asks about them.
-func (k *Kit) agreed(verb string, jobs []rest.Job) (bool, error) {
+func (k *commands) agreed(verb string, jobs []rest.Job) (bool, error) {
 	for i := range jobs[:min(len(jobs), 20)] {
-		fmt.Fprintf(k.Prompt, "  %s (%d), %s, VC %s\n", jobs[i].Ref, jobs[i].ID, jobs[i].Phase, jobs[i].VC)
+		fmt.Fprintf(k.Errs, "  %s (%d), %s, VC %s\n", jobs[i].Ref, jobs[i].ID, jobs[i].Phase, jobs[i].VC)
 	}
 	if more := len(jobs) - 20; more > 0 {
-		fmt.Fprintf(k.Prompt, "  and %d more\n", more)
+		fmt.Fprintf(k.Errs, "  and %d more\n", more)
 	}
-	return k.Yes(fmt.Sprintf("%s these %d jobs?", verb, len(jobs)))
+	return cli.Answered(k.App, fmt.Sprintf("%s these %d jobs?", verb, len(jobs)))
 }
 
 // askAll asks for each job, and tells of each that was asked even where another one fails. It
 // returns those.
-func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, w *wish) (asked []string, err error) {
+func (k *commands) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, w *wish) (asked []string,
+	err error) {
 	var out []rest.Done
 	var lines []string
 	var problems []error
@@ -154,7 +155,7 @@ func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, 
 		v = out[0]
 	}
 	if len(out) > 0 {
-		problems = append(problems, k.Show(v, func(t cli.Drawing) {
+		problems = append(problems, k.Show(v, func(t *cli.Table) {
 			for _, line := range lines {
 				t.Line("%s", line)
 			}
@@ -163,7 +164,7 @@ func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, 
 	return asked, errors.Join(problems...)
 }
 
-func (k *Kit) stop() *cobra.Command {
+func (k *commands) stop() *cobra.Command {
 	reason, wait := "", false
 	c := &cobra.Command{Use: "stop [JOB...]", Short: "Ask to end jobs: those that are named, or those that a filter matches",
 		Long: `Ask to end the jobs that are named, or those that have not ended and match --state, --vc, --user
@@ -184,16 +185,17 @@ and --name. More than one job of a filter is shown first, and stopped after a ye
 }
 
 // waitAll waits for jobs, one after the other.
-func (k *Kit) waitAll(ctx context.Context, refs []string) error {
+func (k *commands) waitAll(ctx context.Context, refs []string) error {
 	client, err := k.Client()
 	problems := []error{err}
 	for i := 0; err == nil && i < len(refs); i++ {
-		problems = append(problems, k.Wait(ctx, client, refs[i]))
+		_, err := k.waitFor(ctx, client, refs[i])
+		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }
 
-func (k *Kit) hold() *cobra.Command {
+func (k *commands) hold() *cobra.Command {
 	reason := ""
 	c := &cobra.Command{Use: "hold [JOB...]", Short: "Keep waiting jobs from starting, until comb job release",
 		Long: `Keep waiting jobs from starting, until comb job release. A job that is held keeps the time of its
@@ -207,7 +209,7 @@ comb job requeue --hold stops it first.`,
 		}})
 }
 
-func (k *Kit) release() *cobra.Command {
+func (k *commands) release() *cobra.Command {
 	c := &cobra.Command{Use: "release [JOB...]", Short: "Let held jobs start",
 		Example: "  comb job release train\n  comb job release --vc vision --yes"}
 	return k.wish(c, &wish{verb: "release", done: "released", idle: "nothing was changed: it was not held",
@@ -217,7 +219,7 @@ func (k *Kit) release() *cobra.Command {
 		}})
 }
 
-func (k *Kit) requeue() *cobra.Command {
+func (k *commands) requeue() *cobra.Command {
 	var in rest.RequeueRequest
 	c := &cobra.Command{Use: "requeue [JOB...]", Short: "Stop what runs of jobs, so that they wait again",
 		Long: `Stop what runs of jobs, with their grace for a checkpoint, so that they wait again in their old places and go
@@ -232,7 +234,7 @@ on from their checkpoints. No retry is counted. With --hold they are held from t
 		}})
 }
 
-func (k *Kit) update() *cobra.Command {
+func (k *commands) update() *cobra.Command {
 	prio, limit := "", ""
 	c := &cobra.Command{Use: "update [JOB...]", Short: "Change the priority or the time limit of jobs",
 		Long: `Change the priority of jobs that wait, or the time limit of jobs that wait or run. --priority takes
@@ -250,13 +252,13 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 	run := out.RunE
 	out.RunE = func(c *cobra.Command, args []string) error {
 		if prio == "" && limit == "" {
-			return k.Usage(c, "say what to change: --priority, --time-limit or both")
+			return cli.Usage(c, "say what to change: --priority, --time-limit or both")
 		}
 		if prio != "" {
 			p, known := model.PriorityNamed(prio)
 			if n, err := strconv.ParseInt(prio, 10, 16); !known &&
 				(err != nil || n < int64(cell.Opportunistic) || n > int64(cell.MaxGuaranteed)) {
-				return k.Usage(c, "--priority %q: want oppo, test, prod, crit or a number from -1 to %d", prio,
+				return cli.Usage(c, "--priority %q: want oppo, test, prod, crit or a number from -1 to %d", prio,
 					cell.MaxGuaranteed)
 			} else if !known {
 				p = cell.Priority(n)
@@ -265,11 +267,11 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 		}
 		if limit != "" {
 			if err := document.Unitless(limit); err != nil {
-				return k.Usage(c, "--time-limit %s: %w", limit, err)
+				return cli.Usage(c, "--time-limit %s: %w", limit, err)
 			}
 			micros, ok := document.ParseDuration(limit)
 			if !ok || micros < 0 || micros > jobspec.MaxTimeLimit || model.Duration(micros)%model.Second != 0 {
-				return k.Usage(c, "--time-limit %q: want a time such as 90m or 1d12h in whole seconds, up to 10 years, or 0 for none", limit)
+				return cli.Usage(c, "--time-limit %q: want a time such as 90m or 1d12h in whole seconds, up to 10 years, or 0 for none", limit)
 			}
 			d := model.Duration(micros)
 			in.TimeLimit = &d

@@ -3,14 +3,12 @@ package job
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
-	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
 )
 
@@ -21,34 +19,20 @@ func TestStopAsksBeforeItWaits(t *testing.T) {
 		id, stop := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/jobs/"), "/stop")
 		if stop {
 			did = append(did, "stop "+id)
+		} else {
+			did = append(did, "look "+id)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id": %s, "ref": "%s"}`, id, id)
+		fmt.Fprintf(w, `{"id": %s, "ref": "%s", "phase": "Stopped"}`, id, id)
 	}))
 	defer server.Close()
-	client, err := rest.NewClient(server.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &Kit{
-		Client: func() (*rest.Client, error) { return client, nil },
-		WithJob: func(c *cobra.Command, do Job) *cobra.Command {
-			c.RunE = func(c *cobra.Command, refs []string) error { return do(c.Context(), client, refs[0]) }
-			return c
-		},
-		Filter: func(*cobra.Command) *Filter { return &Filter{Used: func() bool { return false }} },
-		Show:   func(any, func(cli.Drawing)) error { return nil },
-		Wait: func(_ context.Context, _ *rest.Client, ref string) error {
-			did = append(did, "wait "+ref)
-			return nil
-		},
-	}
+	k := &commands{&cli.App{Server: server.URL, Format: "table", Out: io.Discard, Errs: io.Discard, Env: func(string) string { return "" }}}
 	c := k.stop()
 	c.SetArgs([]string{"1", "2", "--wait"})
 	if err := c.ExecuteContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(did, ", "); got != "stop 1, stop 2, wait 1, wait 2" {
+	if got := strings.Join(did, ", "); got != "look 1, stop 1, look 2, stop 2, look 1, look 2" {
 		t.Error(got)
 	}
 }

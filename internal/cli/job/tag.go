@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/cli"
 )
 
-func (k *Kit) tag() *cobra.Command {
+func (k *commands) tag() *cobra.Command {
 	remove := false
 	c := &cobra.Command{Use: "tag JOB TAG...", Short: "Give a job tags, or take them off; job list --tag finds it by them",
 		Long: `Give a job tags, or take them off with --remove. A tag is up to 64 letters, digits and . _ : = @ + -;
@@ -18,7 +18,7 @@ a job has 32 at most, also when it has ended. job list --tag lists the jobs that
 		Example: "  comb job tag train baseline lr=0.1\n  comb job tag train baseline --remove\n  comb job list --tag baseline"}
 	c.Flags().BoolVar(&remove, "remove", false, "take the tags off")
 	var tags []string
-	c = k.WithJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+	c = k.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
 		var out rest.Tagged
 		for _, tag := range tags {
 			var err error
@@ -26,7 +26,7 @@ a job has 32 at most, also when it has ended. job list --tag lists the jobs that
 				return err
 			}
 		}
-		return k.Show(out, func(t cli.Drawing) {
+		return k.Show(out, func(t *cli.Table) {
 			if len(out.Tags) == 0 {
 				t.Line("job %s has no tags", ref)
 				return
@@ -38,7 +38,7 @@ a job has 32 at most, also when it has ended. job list --tag lists the jobs that
 	c.Args = nil
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) < 2 {
-			return k.Usage(c, "want a job and its tags: comb job tag JOB TAG...")
+			return cli.Usage(c, "want a job and its tags: comb job tag JOB TAG...")
 		}
 		tags = args[1:]
 		var wrong []string
@@ -48,7 +48,7 @@ a job has 32 at most, also when it has ended. job list --tag lists the jobs that
 			}
 		}
 		if len(wrong) > 0 { // none is given before all can be
-			return k.Usage(c, "%s", strings.Join(wrong, "\n"))
+			return cli.Usage(c, "%s", strings.Join(wrong, "\n"))
 		}
 		return one(c, args[:1])
 	}

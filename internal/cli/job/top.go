@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/core/sched"
 )
 
-func (k *Kit) top() *cobra.Command {
+func (k *commands) top() *cobra.Command {
 	once := false
 	c := &cobra.Command{Use: "top [JOB...]", Short: "Show what running jobs take: CPU, memory, disks, GPUs of the last minutes",
 		Long: `Show what the tasks of running jobs take of their machines, again and again until it is interrupted: the CPUs of the last ten
@@ -21,11 +21,11 @@ minutes as a line, the present CPUs, memory, bytes a second from and to disks, a
 all running jobs that can be read. --once shows it once, as do -o json and an output that is no terminal.`,
 		Example: "  comb job top\n  comb job top train --once"}
 	c.Flags().BoolVar(&once, "once", false, "show it once")
-	c = k.WithJob(c, nil) // completes names
+	c = k.withJob(c, nil) // completes names
 	c.Args = nil
 	c.RunE = func(c *cobra.Command, refs []string) error {
 		if slices.Contains(refs, "") {
-			return k.Usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
+			return cli.Usage(c, "an argument of %s is empty; it wants JOB", c.CommandPath())
 		}
 		client, err := k.Client()
 		if err != nil {
@@ -36,12 +36,12 @@ all running jobs that can be read. --once shows it once, as do -o json and an ou
 			if err != nil {
 				return err
 			}
-			return k.Show(all, func(t cli.Drawing) { drawTop(t, all) })
+			return k.Show(all, func(t *cli.Table) { drawTop(t, all) })
 		}
-		if once || k.Still() {
+		if once || (!k.TTY || k.Format != "table") {
 			return show()
 		}
-		return k.Live(c.Context(), show)
+		return k.redraw(c.Context(), show)
 	}
 	return c
 }
@@ -75,7 +75,7 @@ func usages(ctx context.Context, client *rest.Client, refs []string) ([]rest.Job
 	return all, nil
 }
 
-func drawTop(t cli.Drawing, all []rest.JobUsage) {
+func drawTop(t *cli.Table, all []rest.JobUsage) {
 	if !slices.ContainsFunc(all, func(u rest.JobUsage) bool { return len(u.Tasks) > 0 }) {
 		t.Line("no task runs")
 		return
