@@ -71,6 +71,7 @@ type outlook struct {
 	s         *State
 	w         *walker
 	space     int32
+	prefer    cell.NodeSet // where the policy of the gang that is tried wants it
 	easy      bool
 	prio      cell.Priority // the lowest priority that was reached
 	books     []book
@@ -199,8 +200,7 @@ func (o *outlook) start(a asking) bool {
 
 func (o *outlook) carryOut(a asking, p plan) {
 	o.release()
-	o.s.size = sized{a.j.id, a.size}
-	o.s.carryOut(a.j, a.g, p)
+	o.s.carryOut(want{j: a.j, g: a.g, size: a.size}, p)
 	if len(p.revoked)+len(p.lazies)+len(p.cleared) > 0 {
 		clear(o.failed) // more was given back than it takes, perhaps
 	}
@@ -347,7 +347,7 @@ func (o *outlook) turn(a asking) {
 	if i < 0 && (o.isCrowded(a) || !entitled && !o.leads(a)) {
 		return
 	}
-	if o.s.outside(a.j, a.g) {
+	if o.s.outside(want{j: a.j, g: a.g, prefer: o.prefer}) {
 		o.forget(a.ref)
 		return
 	}
@@ -361,7 +361,7 @@ func (o *outlook) turn(a asking) {
 		o.displace(a)
 		return
 	case ok, !behind: // or it has to be bound in another order than bookings are
-		o.w.block(a.j, int(a.g))
+		o.w.block(want{j: a.j, g: a.g, prefer: o.prefer})
 	default:
 		o.crowd(a)
 	}
@@ -487,8 +487,8 @@ func (o *outlook) reach(ref GangRef, p cell.Priority) {
 func (o *outlook) improve(a asking) {
 	s := o.s
 	at := &s.attempts[a.j.gangs[a.g].attempt]
-	r := s.request(a.j, int(a.g))
-	r.Blocked, r.Keep = a.blocked, o.kept(a, s.now, a.until(s.now))
+	r := s.request(o.want(a, nil))
+	r.Keep = o.kept(a, s.now, a.until(s.now))
 	o.release()
 	defer o.again()
 	if s.fulfil(at) || s.cl.Rest() == 0 || s.missing(at) > s.cl.Rest() {

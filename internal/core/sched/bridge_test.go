@@ -83,7 +83,7 @@ func (s *State) Waiting() []InLine {
 			j := &s.jobs[i]
 			for g := range j.gangs {
 				if j.spec != nil && j.gangs[g].waiting && s.space(j.spec.VC) == int32(space) && s.eligible(j, int32(g)) {
-					out = append(out, InLine{j.id, j.spec, int32(g), int32(space), j.gangs[g].attempt != none, s.request(j, g)})
+					out = append(out, InLine{j.id, j.spec, int32(g), int32(space), j.gangs[g].attempt != none, s.request(want{j: j, g: int32(g)})})
 				}
 			}
 		}

@@ -30,8 +30,7 @@ func (s *State) holdsTask(j *job, g int32, m cell.Member, chain int16) bool {
 	if len(s.cl.Forest().Chains) == 1 || s.cl.SpaceOf(j.spec.VC) == cell.None {
 		return true
 	}
-	defer s.asOthers()() // what is remembered is no matter of a wish
-	r := s.request(j, int(g))
+	r := s.request(want{j: j, g: g}) // what is remembered is no matter of a wish
 	m.Tasks = 1
 	r.Members = []cell.Member{m}
 	r.Blocked = make([]bool, len(s.cl.Forest().Chains))

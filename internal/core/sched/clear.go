@@ -101,10 +101,7 @@ func (w *walker) clear(wish *Wish, blocked []bool) {
 		int64(g.leaves) > s.unheld(w.space, j.spec.Priority) || w.pinBlocked(j.id, g) {
 		return
 	}
-	s.only, s.near = wish.Only, wish.Within
-	r := s.request(j, int(wish.Gang.Gang))
-	s.only, s.near = nil, Anywhere
-	r.Blocked = blocked
+	r := s.request(want{j: j, g: wish.Gang.Gang, only: wish.Only, near: wish.Within, blocked: blocked})
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.holder(id)
 		return s.inOrder(a, int64(s.jobs[a.job].gangs[a.id.Gang].leaves))
@@ -176,7 +173,7 @@ func (s *State) relocate(j *job, beside cell.Placement, movers []cell.AllocID) (
 	for _, id := range movers {
 		a := s.holder(id)
 		m := &s.jobs[a.job]
-		r := s.request(m, int(a.id.Gang))
+		r := s.request(want{j: m, g: a.id.Gang})
 		r.Blocked = s.ofOtherTypes(id) // who moves for another keeps its type, which its policy may have chosen
 		to, ok := s.cl.Place(&r)
 		if !ok {

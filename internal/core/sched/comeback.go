@@ -187,35 +187,34 @@ func (w *walker) comeBack(j *job, g int32, strict bool) {
 			return
 		}
 	} else if may {
-		blocked := w.blockedFor(j.id)
-		p, ok := planStay(s, j, int(g), blocked)
+		q := want{j: j, g: g, blocked: w.blockedFor(j.id)}
+		p, ok := planStay(s, q)
 		if !ok {
-			p, ok = s.plan(j, int(g), blocked)
+			p, ok = s.plan(q)
 		}
 		if ok {
-			s.carryOut(j, g, p)
+			s.carryOut(q, p)
 			return
 		}
 	}
 	if !s.isPostponed() && (strict || w.outlook != nil) {
-		w.block(j, int(g))
+		w.block(want{j: j, g: g})
 	}
 }
 
 // planStay finds the leaves that a gang is leaving itself: those that are idle serve others
 // meanwhile.
-func planStay(s *State, j *job, g int, blocked []bool) (plan, bool) {
+func planStay(s *State, w want) (plan, bool) {
 	var own, rest cell.LeafSet
-	for _, l := range leavesOf(&s.cl.Alloc(s.attempts[j.gangs[g].attempt].alloc).Placement) {
+	for _, l := range leavesOf(&s.cl.Alloc(s.attempts[w.gang().attempt].alloc).Placement) {
 		own = own.Add(l)
 	}
 	for l := range s.cl.Forest().Leaves {
 		rest = rest.Add(cell.LeafID(l))
 	}
-	s.keep = rest.Without(own)
-	r := s.lifting(s.request(j, g), cell.MinGuaranteed)
-	s.keep = nil
-	r.Blocked, r.Lift = blocked, &cell.Lift{}
+	w.keep = rest.Without(own)
+	r := s.lifting(s.request(w), cell.MinGuaranteed)
+	r.Lift = &cell.Lift{}
 	return s.planLifted(r)
 }
 
@@ -268,10 +267,8 @@ func (w *walker) holdPlace(wish Wish) {
 	if (limits{s}).overLimit(j, g) || w.pinBlocked(j.id, &j.gangs[g]) {
 		return
 	}
-	if s.prefer = wish.Prefer; w.outlook == nil {
-		s.only, s.near = wish.Only, wish.Within
-	}
-	defer func() { s.prefer, s.only, s.near = nil, nil, Anywhere }()
+	q := w.want(j, wish, wish.Prefer)
+	defer preferring(w.outlook, wish.Prefer)()
 	turn := s.hasTurn(wish.Gang)
 	if o := w.outlook; o != nil {
 		o.heard = heard{}
@@ -283,13 +280,14 @@ func (w *walker) holdPlace(wish Wish) {
 			return
 		}
 	} else if turn {
-		if p, ok := w.planWish(j, wish, w.blockedWish(wish), true); ok {
-			s.carryOut(j, g, p)
+		q.size = 0
+		if p, ok := w.planWish(q, wish, true); ok {
+			s.carryOut(q, p)
 			return
 		}
 	}
 	if !s.isPostponed() && (wish.Strict || w.outlook != nil) {
-		w.block(j, int(g))
+		w.block(q)
 	}
 }
 

@@ -181,8 +181,8 @@ func (m mostEver) fits(spec *model.Job) bool {
 
 // fitsEver reports whether a gang could be placed were all cells free and in service.
 func fitsEver(s *State, j *job, g int) bool {
-	r := s.request(j, g)
-	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, s.keep, true
+	r := s.request(want{j: j, g: int32(g)})
+	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
 	return s.mayFit(j, g, r)
 }
 

@@ -113,12 +113,12 @@ func (s *State) cutShort(j *job, g int32) (hit cell.Bounds) {
 		return 0
 	}
 	had, was := s.cl.Budget(), s.mem.moving
-	if _, ok := s.plan(j, int(g), nil); !ok && s.cl.Work().Over() {
+	if _, ok := s.plan(want{j: j, g: g}); !ok && s.cl.Work().Over() {
 		hit = cell.OutOfSteps
 	}
 	s.mem.moving = was
 	s.cl.EndBudget(had)
-	q := s.request(j, int(g))
+	q := s.request(want{j: j, g: g})
 	if res, ok := s.cl.Place(&q); !ok {
 		hit |= res.Bounds
 	}

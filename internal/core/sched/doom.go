@@ -208,7 +208,7 @@ func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
 			res, ok := s.cl.Place(&r)
 			if !ok {
 				if res, ok = s.cl.Place(&q); ok {
-					res = s.withExtras(q, res)
+					res = s.withExtras(q, res, false)
 				}
 			}
 			return s.clearing(ids, res), ok
@@ -314,16 +314,7 @@ func (m *mover) need(space int32, chain int16) bool {
 	return n
 }
 
-// asOthers forgets what the wish that is granted says of nodes: it is no matter to others. It
-// returns what brings that back.
-func (s *State) asOthers() (back func()) {
-	prefer, only, near, keep := s.prefer, s.only, s.near, s.keep
-	s.prefer, s.only, s.near, s.keep = nil, nil, Anywhere, nil
-	return func() { s.prefer, s.only, s.near, s.keep = prefer, only, near, keep }
-}
-
 func (s *State) needsCells(space int32, chain int16) bool {
-	defer s.asOthers()()
 	var vain []whoAsked
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {
@@ -352,7 +343,7 @@ func (s *State) inVain(e queued, vain *[]whoAsked) bool {
 	if len(*vain) == vainMost {
 		return false
 	}
-	q := s.request(j, int(e.gang))
+	q := s.request(want{j: j, g: e.gang})
 	q.Avoided = nil
 	q.Lift = &cell.Lift{Opportunistic: true, Below: cell.MaxGuaranteed + 1}
 	all := q

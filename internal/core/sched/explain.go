@@ -285,7 +285,7 @@ func (s *State) reason(j *job, g int32) model.Reason {
 	if gg.attempt != none {
 		return s.reservedReason(r, gg)
 	}
-	q := s.request(j, int(g))
+	q := s.request(want{j: j, g: g})
 	if _, ok := s.cl.Place(&q); !ok {
 		if q.Avoided = nil; s.loners > 0 && !gg.avoids() {
 			if _, ok := s.cl.Place(&q); ok {
@@ -320,7 +320,7 @@ func (s *State) lentReason(r model.Reason, j *job, g int32) (model.Reason, bool)
 	if j.spec.Priority < cell.MinGuaranteed || r.Free < r.Need {
 		return r, false
 	}
-	q := s.request(j, int(g))
+	q := s.request(want{j: j, g: g})
 	q.Blocked = s.otherTypes(j, g)
 	q.Lift = &cell.Lift{Opportunistic: true}
 	if _, ok := s.cl.Try(&q); !ok {
@@ -390,7 +390,8 @@ func (s *State) outsideReason(j *job, g int32) (model.Reason, bool) {
 }
 
 // outside reports whether a gang waits for what outsideReason says.
-func (s *State) outside(j *job, g int32) bool {
+func (s *State) outside(w want) bool {
+	j, g := w.j, w.g
 	gg := &j.gangs[g]
 	switch {
 	case s.neverFits(j, int(g)) != nil, j.quarantined, j.held(), rare(j.odd).after > s.now,
@@ -403,7 +404,8 @@ func (s *State) outside(j *job, g int32) bool {
 	case j.spec.Gangs[g].Extra && !s.extraEligible(j):
 		return true
 	}
-	return s.fault(j, g) != faultless
+	w.blocked = nil
+	return s.fault(w) != faultless
 }
 
 func secondsUntil(now, t model.Time) int64 {

@@ -136,7 +136,7 @@ func (s *State) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID)
 // withExtras looks again at victims among which there are minimums: the members above these will
 // leave with them, which may save somebody else. One that its own priority may not stop yet can
 // only leave with its minimum.
-func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
+func (s *State) withExtras(r cell.Request, res cell.Result, due bool) cell.Result {
 	if s.partials == 0 {
 		return res
 	}
@@ -146,7 +146,7 @@ func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
 		j := &s.jobs[a.job]
 		for g := 1; a.id.Gang == 0 && j.spec.Partial() && g < len(j.gangs); g++ {
 			at := j.gangs[g].attempt
-			if at == none || j.spec.Priority == r.Priority && s.young(&s.attempts[at]) {
+			if at == none || j.spec.Priority == r.Priority && s.young(&s.attempts[at], due) {
 				continue
 			}
 			if state := s.attempts[at].state; state != model.AttemptReserving && state != model.AttemptUnknown {
@@ -218,7 +218,7 @@ func (w *walker) grantExtra(e queued) {
 		return
 	}
 	if g.attempt != none {
-		s.improve(j, e.gang, w.blockedExtra(j))
+		s.improve(want{j: j, g: e.gang, blocked: w.blockedExtra(j)})
 		return
 	}
 	picky := g.avoids() || s.looks.firm[w.space] && len(w.blocked) > 1 // which other members need not be
@@ -228,8 +228,9 @@ func (w *walker) grantExtra(e queued) {
 	if !s.hasTurn(GangRef{e.job, e.gang}) {
 		return
 	}
-	if p, ok := s.plan(j, int(e.gang), w.blockedExtra(j)); ok {
-		s.carryOut(j, e.gang, p)
+	q := want{j: j, g: e.gang, blocked: w.blockedExtra(j)}
+	if p, ok := s.plan(q); ok {
+		s.carryOut(q, p)
 	} else if !picky && !s.isPostponed() {
 		w.fails(g.shape.text)
 	}
@@ -263,10 +264,10 @@ func (s *State) ofOtherTypes(id cell.AllocID) []bool {
 // placeWhole places a minimum with the members above it that its size gives it at once on free
 // cells, so that they are packed together; false when there is no room, or when others of its
 // priority wait: then those come before the members above it, unless its policy asked for the size.
-func (s *State) placeWhole(j *job, blocked []bool) bool {
-	w, ok := s.planWhole(j, blocked)
+func (s *State) placeWhole(w want) bool {
+	p, ok := s.planWhole(w)
 	if ok {
-		s.startWhole(j, w)
+		s.startWhole(w, p)
 	}
 	return ok
 }
@@ -277,19 +278,18 @@ type whole struct {
 	placement cell.Placement // the tasks of the gangs, one gang after the other
 }
 
-func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
-	size := s.sizeFor(j)
-	if !j.spec.Partial() || (s.size.job != j.id || s.size.n == 0) && s.others(j) {
+func (s *State) planWhole(w want) (whole, bool) {
+	j, size := w.j, w.members()
+	if !j.spec.Partial() || w.size == 0 && s.others(j) {
 		return whole{}, false
 	}
-	r := s.request(j, 0)
-	r.Blocked = blocked
+	r := s.request(w.of(0))
 	r.Members = slices.Clone(r.Members)
 	gangs, left := []int32{0}, limits{s}.left(j)-int64(j.gangs[0].leaves)
 	for g := 1; g < len(j.gangs); g++ {
 		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && j.within(int32(g), size) && s.eligible(j, int32(g)) && int64(gg.leaves) <= left {
 			left -= int64(gg.leaves)
-			q := s.request(j, g)
+			q := s.request(w.of(int32(g)))
 			r.Members = append(r.Members, q.Members...)
 			r.Avoided = r.Avoided.With(q.Avoided)
 			gangs = append(gangs, int32(g))
@@ -302,12 +302,12 @@ func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
 	return whole{gangs, res.Placement}, ok
 }
 
-func (s *State) startWhole(j *job, w whole) {
-	s.setSize(j)
-	first := 0
-	for _, g := range w.gangs {
+func (s *State) startWhole(w want, p whole) {
+	s.setSize(w)
+	j, first := w.j, 0
+	for _, g := range p.gangs {
 		n := first + len(j.spec.Gangs[g].Tasks)
-		s.emit(Placed{Attempt: model.AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}, Placement: s.cut(w.placement, first, n)})
+		s.emit(Placed{Attempt: model.AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}, Placement: s.cut(p.placement, first, n)})
 		first = n
 	}
 }
@@ -317,13 +317,11 @@ func (o *outlook) startWhole(a asking) bool {
 	if a.g != 0 || !a.j.spec.Partial() {
 		return false
 	}
-	o.s.size = sized{a.j.id, a.size}
-	o.s.keep = o.kept(a, o.s.now, a.until(o.s.now))
-	w, ok := o.s.planWhole(a.j, a.blocked)
-	o.s.keep = nil
+	w := o.want(a, o.kept(a, o.s.now, a.until(o.s.now)))
+	p, ok := o.s.planWhole(w)
 	if ok {
 		o.release()
-		o.s.startWhole(a.j, w)
+		o.s.startWhole(w, p)
 		o.started(a)
 	}
 	return ok

@@ -24,7 +24,7 @@ const (
 // nothing is known.
 func (s *State) faultReason(j *job, g int32) (model.Reason, bool) {
 	r := s.newReason(j, g)
-	switch s.fault(j, g) {
+	switch s.fault(want{j: j, g: g}) {
 	case faultless:
 		return model.Reason{}, false
 	case refused:
@@ -41,11 +41,12 @@ func (s *State) faultReason(j *job, g int32) (model.Reason, bool) {
 
 // fault says what keeps a gang that does not fit from its cells: what, taken away,
 // makes it fit beside what runs; or bad hardware without which it could not even run alone.
-func (s *State) fault(j *job, g int32) fault {
+func (s *State) fault(w want) fault {
+	j, g := w.j, w.g
 	if !s.cl.Ailed() && !j.gangs[g].avoids() {
 		return faultless
 	}
-	q := s.request(j, int(g))
+	q := s.request(w)
 	if j.spec.Priority >= cell.MinGuaranteed { // what it may lift is not in its way
 		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
 	}
@@ -56,7 +57,7 @@ func (s *State) fault(j *job, g int32) fault {
 	open.Avoided, both.Avoided, both.IgnoreHealth = nil, nil, true
 	most, sure := s.room(j, int(g), &both)
 	if most < q.Leaves() {
-		if !s.runsAlone(j, int(g), &open) {
+		if !s.runsAlone(w, &open) {
 			return crowded
 		}
 		return faultless
@@ -79,7 +80,7 @@ func (s *State) fault(j *job, g int32) fault {
 		return faultless
 	case fitsMended:
 		return broken
-	case !s.runsAlone(j, int(g), &open):
+	case !s.runsAlone(w, &open):
 		return crowded
 	case s.cl.Stuck() && !s.enoughLeave(&both) && s.fitsWithoutLost(&both):
 		return lost
@@ -169,11 +170,11 @@ func (s *State) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
 // as the cluster is. Where something is charged, its place may not be left to it then: so it is
 // asked as well whether it fits beside what would be charged to others then, or at least beside
 // what other VCs use and what is charged now.
-func (s *State) runsAlone(j *job, g int, q *cell.Request) bool {
-	if !s.fitsEmpty(j, g, q, false) {
+func (s *State) runsAlone(w want, q *cell.Request) bool {
+	if !s.fitsEmpty(w, q, false) {
 		return false
 	}
-	return j.spec.Priority < cell.MinGuaranteed || s.cl.Doomed() == 0 || s.fitsEmpty(j, g, q, true) ||
+	return w.j.spec.Priority < cell.MinGuaranteed || s.cl.Doomed() == 0 || s.fitsEmpty(w, q, true) ||
 		s.fitsWithoutOwn(q)
 }
 
@@ -198,7 +199,8 @@ func (s *State) fitsWithoutOwn(q *cell.Request) bool {
 
 // fitsEmpty reports whether a gang fits when nothing is in use, as healthy as the cluster is,
 // and as that is charged then or before. It is remembered as long as that lasts.
-func (s *State) fitsEmpty(j *job, g int, q *cell.Request, charged bool) bool {
+func (s *State) fitsEmpty(w want, q *cell.Request, charged bool) bool {
+	j := w.j
 	place := func() bool {
 		if charged {
 			return s.fitsCharged(j, q)
@@ -206,10 +208,10 @@ func (s *State) fitsEmpty(j *job, g int, q *cell.Request, charged bool) bool {
 		_, ok := s.vacant().Place(q)
 		return ok
 	}
-	if q.Keep != nil || s.only != nil || q.Reach != nil {
+	if q.Keep != nil || w.only != nil || q.Reach != nil {
 		return place()
 	}
-	key := loneFit{whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}, charged}
+	key := loneFit{whatFits{j.space, min(j.spec.Priority, 0), w.gang().shape.text}, charged}
 	ok, known := s.lonely[key]
 	if !known {
 		if s.lonely == nil || len(s.lonely) > maxJudged {
@@ -299,7 +301,7 @@ func (s *State) lostHolders() (out []cell.AllocID) {
 // would find cells: those on leaves that it could have, or for which cells are bound that it
 // needs elsewhere; where neither is so, those that use up what its VC is guaranteed.
 func (s *State) heldBy(j *job, g int32) []model.JobID {
-	q := s.request(j, int(g))
+	q := s.request(want{j: j, g: g})
 	q.Avoided, q.IgnoreHealth = nil, true
 	if j.spec.Priority >= cell.MinGuaranteed {
 		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}

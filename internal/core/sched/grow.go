@@ -70,8 +70,7 @@ func (s *State) nodesOf(j *job) cell.NodeSet {
 // planBeside finds free cells for the members that a job of some size would have more, on
 // the nodes on which it runs; false where not all of them fit there.
 func (s *State) planBeside(j *job, size int32) (whole, bool) {
-	s.only = s.nodesOf(j)
-	defer func() { s.only = nil }()
+	w := want{j: j, only: s.nodesOf(j)}
 	var r cell.Request
 	var gangs []int32
 	left := limits{s}.left(j)
@@ -83,7 +82,7 @@ func (s *State) planBeside(j *job, size int32) (whole, bool) {
 		if left -= int64(gg.leaves); gg.done || gg.attempt != none || !s.eligible(j, g) || left < 0 {
 			return whole{}, false
 		}
-		q := s.request(j, int(g))
+		q := s.request(w.of(g))
 		if len(gangs) > 0 {
 			q.Members, q.Avoided = append(r.Members, q.Members...), r.Avoided.With(q.Avoided)
 		} else {
@@ -106,8 +105,6 @@ func (w *walker) grow(slot, size int32) {
 		return
 	}
 	if p, ok := s.planBeside(j, size); ok {
-		s.size = sized{j.id, size}
-		s.startWhole(j, p)
-		s.size = sized{}
+		s.startWhole(want{j: j, size: size}, p)
 	}
 }

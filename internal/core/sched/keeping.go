@@ -158,7 +158,7 @@ func (o *outlook) standing(was *Booked) ([]cell.LeafID, []cell.Bind, bool) {
 // packs reports whether a gang fits the very leaves of a booking: where its cells moved they may
 // lie on other nodes than together.
 func (o *outlook) packs(a asking, b *book) bool {
-	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
+	r := o.s.lifting(o.s.request(want{j: a.j, g: a.g, prefer: o.prefer}), a.prio)
 	var elsewhere cell.LeafSet
 	for l := range o.s.cl.Forest().Leaves {
 		elsewhere = elsewhere.Add(cell.LeafID(l))
@@ -258,7 +258,7 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 	if b.set.Meets(o.kept(a, b.free, b.end)) {
 		return false
 	}
-	r := o.s.request(a.j, int(a.g))
+	r := o.s.request(want{j: a.j, g: a.g, prefer: o.prefer})
 	f := o.s.cl.Forest()
 	for _, l := range b.leaves {
 		hold, promised := o.s.cl.Holder(l)

@@ -116,10 +116,10 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) bool {
 	if s.extra(e) && !s.extraEligible(j) {
 		return false
 	}
-	if e.gang == 0 && s.placeWhole(j, nil) {
+	if e.gang == 0 && s.placeWhole(want{j: j}) {
 		return true
 	}
-	p, ok := s.plan(j, int(e.gang), nil)
+	p, ok := s.plan(want{j: j, g: e.gang})
 	if !ok {
 		if key := g.shape.text; s.alone(j) {
 			failed[key+aloneToo] = !g.avoids() // in other VCs the shape may share nodes
@@ -128,6 +128,6 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) bool {
 		}
 		return false
 	}
-	s.carryOut(j, e.gang, p)
+	s.carryOut(want{j: j, g: e.gang}, p)
 	return true
 }

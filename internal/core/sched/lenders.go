@@ -200,7 +200,7 @@ func (s lenders) recall() {
 // reason: an opportunistic gang, for which there are no cells, would fit on what is lent to no
 // other VC.
 func (s lenders) reason(r model.Reason, q cell.Request) (model.Reason, bool) {
-	q.Keep = s.keep
+	q.Keep = nil
 	res, ok := s.cl.Place(&q)
 	if !ok || q.Priority >= cell.MinGuaranteed || s.none() {
 		return r, false

@@ -82,7 +82,7 @@ type leafView struct {
 // lookAtLeaves views the leaves of all tops of a scope, in order.
 func (s *State) lookAtLeaves(j *job, g int, sc *scope) []leafView {
 	f := s.cl.Forest()
-	r := s.request(j, g)
+	r := s.request(want{j: j, g: int32(g)})
 	var out []leafView
 	ends := map[cell.CellID]model.Time{}
 	for _, top := range sc.tops {

@@ -90,8 +90,8 @@ const maxNotYet = 4096
 
 // improve starts a gang that waits for victims when they have left, or at once
 // when free cells appeared.
-func (s *State) improve(j *job, g int32, blocked []bool) {
-	a := &s.attempts[j.gangs[g].attempt]
+func (s *State) improve(w want) {
+	a := &s.attempts[w.gang().attempt]
 	if s.fulfil(a) || s.cl.Rest() == 0 {
 		return // asked whenever one of many victims has left
 	}
@@ -99,12 +99,11 @@ func (s *State) improve(j *job, g int32, blocked []bool) {
 	if now.missing > s.cl.Rest() || s.mem.notYet[a.id] == now {
 		return
 	}
-	r := s.request(j, int(g))
-	r.Blocked = blocked
+	r := s.request(w)
 	early := s.cl.Work().Early()
 	res, ok := s.cl.PlaceInstead(a.alloc, &r)
 	if !ok {
-		if s.cl.Work().Early() == early && len(r.Avoided) == 0 && s.only == nil && r.Reach == nil && !slices.Contains(blocked, true) {
+		if s.cl.Work().Early() == early && len(r.Avoided) == 0 && w.only == nil && r.Reach == nil && !slices.Contains(w.blocked, true) {
 			if s.mem.notYet == nil || len(s.mem.notYet) >= maxNotYet {
 				s.mem.notYet = map[model.AttemptID]notYet{}
 			}

@@ -256,7 +256,7 @@ func (o *outlook) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result,
 	if !o.roomy(a, t, keep) {
 		return cell.Result{}, false
 	}
-	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
+	r := o.s.lifting(o.s.request(want{j: a.j, g: a.g, prefer: o.prefer}), a.prio)
 	r.Keep, r.Blocked = keep.With(o.leaving(t)).With(extra), a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.gone(id, t) }
 	return o.placeLater(a, &r)
@@ -336,7 +336,7 @@ func (o *outlook) busyUntil(a asking, l cell.LeafID) model.Time {
 // leastAhead finds the shape with the least in the way: the fewest holders
 // without a limit, then the least of their work.
 func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
-	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
+	r := o.s.lifting(o.s.request(want{j: a.j, g: a.g, prefer: o.prefer}), a.prio)
 	r.Keep, r.Blocked = keep, a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
 	r.Lift.Also = func(id cell.AllocID) bool {

@@ -21,27 +21,26 @@ func (w *Wish) takes() bool { return w.Over != nil || w.Shrink }
 // planOver finds cells for a gang that found none otherwise, at the expense of its own priority: of
 // what was promised cells and stands behind it, else of what runs, else of both; last of the cells
 // that are bound for what runs. If need be charges of bad hardware move first.
-func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
-	if !wish.takes() || j.spec.Priority < cell.MinGuaranteed {
+func (s *State) planOver(w want, wish Wish) (plan, bool) {
+	if !wish.takes() || w.j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
 	}
-	s.due = wish.Due
-	defer func() { s.due = false }()
-	over := func() (plan, bool) { return s.planTaking(j, g, wish, blocked) }
+	w.due = wish.Due
+	over := func() (plan, bool) { return s.planTaking(w, wish) }
 	if p, ok := over(); ok || s.cl.Doomed() == 0 || s.mem.moving.tries > movingMost {
 		return p, ok
 	}
-	chains, _ := s.wants(j, int32(g))
-	p, _, ok := s.mover(j, int32(g), chains).plan(over)
+	chains, _ := s.wants(w.j, w.g)
+	p, _, ok := s.mover(w.j, w.g, chains).plan(over)
 	return p, ok
 }
 
-func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
+func (s *State) planTaking(w want, wish Wish) (plan, bool) {
+	j, g := w.j, w.g
 	missing := int64(j.gangs[g].leaves) - s.unheld(j.space, j.spec.Priority)
 	promised := s.promisedBehind(j, wish)
 	own := s.promisedLeaves(promised)
-	r, lower := s.request(j, g), []int32(nil)
-	r.Blocked = blocked
+	r, lower := s.request(w), []int32(nil)
 	if len(promised) > 0 {
 		lower = append(s.reservations(r.Space, j.spec.Priority), promised...)
 	}
@@ -51,13 +50,13 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 			return p, true
 		}
 	}
-	if missing > own+s.yielding(j) {
+	if missing > own+s.yielding(j, w.due) {
 		return plan{}, false // whatever stands behind it
 	}
 	tail, all := s.tail(j, &wish, hearMost(s, j, missing))
 	tried := 0
 	if !all { // mostly nothing but their number counts
-		if p, ok := s.planStopping(r, tail, missing, 0); ok {
+		if p, ok := s.planStopping(r, tail, missing, stopping{due: w.due}); ok {
 			p.over = true
 			return p, true
 		}
@@ -67,13 +66,13 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 	if len(tail) == 0 || missing > own+s.leavesOf(tail) {
 		return plan{}, false // as its VC's guarantee does not reach
 	}
-	p, ok := s.planStopping(r, tail, missing, tried)
+	p, ok := s.planStopping(r, tail, missing, stopping{tried, w.due})
 	if !ok {
 		if len(lower) == 0 {
 			lower = s.reservations(r.Space, j.spec.Priority)
 		}
 		p, ok = s.planRevoking(lower, func(revoked []int32) (plan, bool) {
-			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)), 0)
+			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)), stopping{due: w.due})
 		})
 	}
 	if !ok { // cells that are bound for them may be what is in the way
@@ -83,10 +82,16 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 	return p, ok
 }
 
+// stopping says how gangs from the tail of the order may be stopped.
+type stopping struct {
+	tried int  // so many of the tail do not suffice
+	due   bool // the quantum of the policy protects nothing
+}
+
 // planStopping stops gangs from the tail of the order, as many as suffice, and then gives those
 // back that were not needed, the best in the order first; so many leaves are missing by their
 // number alone, and so many of the tail do not suffice.
-func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64, tried int) (plan, bool) {
+func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64, how stopping) (plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
 		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
 			return plan{placement: res.Placement, lazies: done}, true
@@ -96,7 +101,7 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64,
 	for ; lacks > 0 && least < len(tail); least++ {
 		lacks -= s.leavesOf(tail[least : least+1])
 	}
-	least = max(least, tried+1)
+	least = max(least, how.tried+1)
 	if least > len(tail) || lacks > 0 {
 		return plan{}, false
 	}
@@ -117,7 +122,7 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64,
 	}
 	budget.Spare(chosen, n-1, trimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
 	q := s.liftingThese(r, chosen)
-	return s.planOf(q, s.cl.Settle(&q, found)), true
+	return s.planOf(q, s.cl.Settle(&q, found), how.due), true
 }
 
 // promisedBehind returns the reservations of a gang's own priority that it may have taken back, the
@@ -190,9 +195,7 @@ func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 	if !alone && o.failed[key] {
 		return plan{}, false
 	}
-	o.s.keep = o.union(mask)
-	defer func() { o.s.keep = nil }()
-	if p, ok = o.s.planOver(a.j, int(a.g), wish, a.blocked); !ok && !alone {
+	if p, ok = o.s.planOver(o.want(a, o.union(mask)), wish); !ok && !alone {
 		o.failed[key] = true
 	}
 	return p, ok
@@ -207,10 +210,10 @@ func (s *State) tail(j *job, wish *Wish, most int64) (list []cell.AllocID, all b
 	if t.each == nil {
 		t.each = t.listen
 	}
-	*t = tailing{s: s, j: j, vc: s.vc(j.space), firm: s.looks.firm[j.space], out: t.out[:0], each: t.each, left: most}
+	*t = tailing{s: s, j: j, vc: s.vc(j.space), due: wish.Due, firm: s.looks.firm[j.space], out: t.out[:0], each: t.each, left: most}
 	for i := len(s.attempts) - 1; !t.firm && s.partials > 0 && i >= 0; i-- {
 		a := &s.attempts[i]
-		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a) && (wish.Over != nil || s.grown(a)) {
+		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a, wish.Due) && (wish.Over != nil || s.grown(a)) {
 			t.out = append(t.out, a.alloc)
 		}
 	}
@@ -243,6 +246,7 @@ type tailing struct {
 	s     *State
 	j     *job // for whom they may be lifted
 	vc    *model.VCConfig
+	due   bool // its policy's quantum protects nothing from it
 	firm  bool
 	out   []cell.AllocID
 	left  int64                 // leaves that are still to be heard of
@@ -266,7 +270,7 @@ func (t *tailing) hear(ref GangRef) {
 		return
 	}
 	a := &s.attempts[v.gangs[ref.Gang].attempt]
-	if v.spec.Priority != j.spec.Priority || s.isExtra(a) || !s.yieldsIn(j.space, t.vc, a) {
+	if v.spec.Priority != j.spec.Priority || s.isExtra(a) || !s.yieldsIn(j.space, t.vc, a, t.due) {
 		return
 	}
 	if len(v.gangs) > 1 {
@@ -290,7 +294,7 @@ func (t *tailing) hear(ref GangRef) {
 		}
 	}
 	if t.firm && v.spec.Partial() {
-		t.out = append(t.out, s.membersAbove(j, v)...)
+		t.out = append(t.out, s.membersAbove(j, v, t.due)...)
 	}
 	t.out = append(t.out, a.alloc)
 	t.left -= s.leavesOf(t.out[len(t.out)-1:])
@@ -298,10 +302,10 @@ func (t *tailing) hear(ref GangRef) {
 
 // membersAbove returns what the members above a job's minimum hold that may have to leave for
 // another job, the last first.
-func (s *State) membersAbove(by, of *job) []cell.AllocID {
+func (s *State) membersAbove(by, of *job, due bool) []cell.AllocID {
 	var out []cell.AllocID
 	for g := len(of.gangs) - 1; g > 0; g-- {
-		if at := of.gangs[g].attempt; at != none && s.yields(by, &s.attempts[at]) {
+		if at := of.gangs[g].attempt; at != none && s.yields(by, &s.attempts[at], due) {
 			out = append(out, s.attempts[at].alloc)
 		}
 	}
@@ -310,20 +314,20 @@ func (s *State) membersAbove(by, of *job) []cell.AllocID {
 
 // yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran
 // for the minimum, and has budget.
-func (s *State) yields(j *job, a *attempt) bool {
-	return s.yieldsIn(j.space, s.vc(j.space), a)
+func (s *State) yields(j *job, a *attempt, due bool) bool {
+	return s.yieldsIn(j.space, s.vc(j.space), a, due)
 }
 
 // yielding is how many leaves work of a job's priority and VC holds that may have to leave for
 // another job of it: no tail has more.
-func (s *State) yielding(j *job) int64 {
+func (s *State) yielding(j *job, due bool) int64 {
 	y, cfg := &s.mem.yielding, s.vc(j.space)
-	if y.seq == s.seq && y.prio == j.spec.Priority && y.due == s.due {
+	if y.seq == s.seq && y.prio == j.spec.Priority && y.due == due {
 		return y.leaves
 	}
-	*y = yielding{seq: s.seq, prio: j.spec.Priority, due: s.due}
+	*y = yielding{seq: s.seq, prio: j.spec.Priority, due: due}
 	for i := range s.attempts {
-		if a := &s.attempts[i]; a.job != none && s.jobs[a.job].spec.Priority == y.prio && s.yieldsIn(j.space, cfg, a) {
+		if a := &s.attempts[i]; a.job != none && s.jobs[a.job].spec.Priority == y.prio && s.yieldsIn(j.space, cfg, a, due) {
 			y.leaves += int64(s.jobs[a.job].gangs[a.id.Gang].leaves)
 		}
 	}
@@ -339,7 +343,7 @@ type yielding struct {
 }
 
 // yieldsIn is the same for a job of a VC. What this very decision gave stays.
-func (s *State) yieldsIn(space int32, cfg *model.VCConfig, a *attempt) bool {
+func (s *State) yieldsIn(space int32, cfg *model.VCConfig, a *attempt, due bool) bool {
 	v := &s.jobs[a.job]
 	al := s.cl.Alloc(a.alloc)
 	if al.Space != space || al.Opportunistic() || a.cause != 0 || a.since > s.through || a.state != model.AttemptStarting && a.state != model.AttemptRunning {
@@ -348,7 +352,7 @@ func (s *State) yieldsIn(space int32, cfg *model.VCConfig, a *attempt) bool {
 	if !s.isExtra(a) && v.yielded >= cfg.PreemptionBudget() {
 		return false
 	}
-	return !s.young(a)
+	return !s.young(a, due)
 }
 
 // Yields implements View.
@@ -359,7 +363,7 @@ func (v view) Yields(ref GangRef) int32 {
 	}
 	a := &v.s.attempts[j.gangs[ref.Gang].attempt]
 	cfg := v.s.vc(v.space)
-	if v.s.isExtra(a) || !v.s.yieldsIn(v.space, cfg, a) {
+	if v.s.isExtra(a) || !v.s.yieldsIn(v.space, cfg, a, false) {
 		return 0
 	}
 	return cfg.PreemptionBudget() - j.yielded
@@ -371,8 +375,7 @@ func (v view) Room(ref GangRef, sku cell.TypeName) bool {
 	if j == nil {
 		return false
 	}
-	r := v.s.request(j, int(ref.Gang))
-	r.Blocked = v.s.typesBut(sku)
+	r := v.s.request(want{j: j, g: ref.Gang, blocked: v.s.typesBut(sku)})
 	_, ok := v.s.cl.Place(&r)
 	return ok
 }
@@ -383,9 +386,7 @@ func (v view) Usable(ref GangRef, sku cell.TypeName) bool {
 	if j == nil {
 		return false
 	}
-	defer v.s.asOthers()()
-	r := v.s.request(j, int(ref.Gang))
-	r.Blocked = v.s.typesBut(sku)
+	r := v.s.request(want{j: j, g: ref.Gang, blocked: v.s.typesBut(sku)})
 	return v.s.couldEverFit(whatFits{j.space, min(j.spec.Priority, 0), j.gangs[ref.Gang].shape.text + "@" + string(sku)}, r)
 }
 

@@ -94,9 +94,7 @@ func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 }
 
 func (o *outlook) planOutside(a asking, keep cell.LeafSet) (plan, bool) {
-	o.s.keep = keep
-	defer func() { o.s.keep = nil }()
-	return o.s.plan(a.j, int(a.g), a.blocked)
+	return o.s.plan(o.want(a, keep))
 }
 
 // useKept moves a gang that is gone in time onto leaves that are kept for others

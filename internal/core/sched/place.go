@@ -10,20 +10,61 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
+// want is what cells are asked for: a gang, and what the wish of its policy, the bookings of others
+// and its turn add to what its job says. It is a value: what finds cells is given it, and asks for
+// another gang with another one.
+type want struct {
+	j       *job
+	g       int32
+	prefer  cell.NodeSet // where its policy wants it, if its job does not say
+	only    cell.NodeSet // where it may be alone; nil is anywhere
+	near    Within       // and how far apart it may be
+	blocked []bool       // chains that it leaves to others; nil is none
+	keep    cell.LeafSet // what it leaves to bookings
+	size    int32        // how many members its job is to have; 0 is as many as usual
+	due     bool         // its policy's quantum protects nothing from it
+}
+
+// gang is the gang that is wanted.
+func (w *want) gang() *gang { return &w.j.gangs[w.g] }
+
+// of asks the same for another gang of the job.
+func (w want) of(g int32) want {
+	w.g = g
+	return w
+}
+
+// want is what a gang asks for beside the bookings of others, some leaves of which it leaves to
+// them.
+func (o *outlook) want(a asking, keep cell.LeafSet) want {
+	return want{j: a.j, g: a.g, prefer: o.prefer, blocked: a.blocked, keep: keep, size: a.size}
+}
+
+// preferring notes where the policy of a gang that is tried wants it, until that is over: the
+// bookings that are looked at for it are searched for near there as well.
+func preferring(o *outlook, nodes cell.NodeSet) (over func()) {
+	if o == nil {
+		return func() {}
+	}
+	o.prefer = nodes
+	return func() { o.prefer = nil }
+}
+
 // request asks for cells for one gang, with free leaves only.
-func (s *State) request(j *job, g int) cell.Request {
-	r := cell.Request{Space: j.space, Priority: j.spec.Priority, Members: j.gangs[g].shape.members, Keep: s.keep}
+func (s *State) request(w want) cell.Request {
+	j := w.j
+	r := cell.Request{Space: j.space, Priority: j.spec.Priority, Members: w.gang().shape.members, Keep: w.keep}
 	f := s.cl.Forest()
 	if j.spec.Restricted() {
 		r.Allowed = s.allowedNodes(j.spec)
 	}
-	if s.only != nil && r.Allowed != nil {
-		r.Allowed = r.Allowed.Both(s.only)
-	} else if s.only != nil {
-		r.Allowed = s.only
+	if w.only != nil && r.Allowed != nil {
+		r.Allowed = r.Allowed.Both(w.only)
+	} else if w.only != nil {
+		r.Allowed = w.only
 	}
-	if s.near != Anywhere {
-		r.Reach = s.meeting(j, g, r)
+	if w.near != Anywhere {
+		r.Reach = s.meeting(w, r)
 	}
 	for _, n := range j.spec.PreferredNodes {
 		if i := f.NodeIndex(n); i != cell.None {
@@ -31,16 +72,17 @@ func (s *State) request(j *job, g int) cell.Request {
 		}
 	}
 	if len(j.spec.PreferredNodes) == 0 {
-		r.Preferred = s.prefer
+		r.Preferred = w.prefer
 	}
-	r.Spared = places{s}.spared(j, g)
+	r.Spared = places{s}.spared(j, int(w.g))
 	r.Avoided = s.closed(j)
-	for _, a := range rare(j.gangs[g].odd).avoid {
+	for _, a := range rare(w.gang().odd).avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.now {
 			r.Avoided = r.Avoided.Add(i)
 		}
 	}
 	r.Keep = lenders{s}.kept(&r)
+	r.Blocked = w.blocked
 	return r
 }
 
@@ -53,8 +95,9 @@ type closeness struct {
 // meeting says, by chain, at which level the leaves of a gang must meet: as near as
 // the wish says or, where it would not fit even the empty cells like that, as near as
 // it would; nil is anywhere. Where the search ends before that is known it would end so later, too.
-func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
-	key := closeness{whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}, s.near}
+func (s *State) meeting(w want, r cell.Request) []cell.Level {
+	j := w.j
+	key := closeness{whatFits{j.space, min(j.spec.Priority, 0), w.gang().shape.text}, w.near}
 	if levels, ok := s.close[key]; ok {
 		return levels
 	}
@@ -62,7 +105,7 @@ func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
 		r.Allowed = s.allowedNodes(j.spec)
 	}
 	r.Keep, r.IgnoreHealth = nil, true
-	for near := s.near; near > Anywhere; near-- {
+	for near := w.near; near > Anywhere; near-- {
 		r.Reach = s.nearness(r.Members, near)
 		if _, ok := s.vacant().Place(&r); ok {
 			break
@@ -245,13 +288,13 @@ func (p *plan) disturbs() bool {
 // charges of bad hardware keep it from free cells, from stopping opportunistic work alone, or from
 // all, they move first. A member above a minimum gets free cells, or such as opportunistic work
 // holds.
-func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
+func (s *State) plan(w want) (plan, bool) {
+	j, g := w.j, int(w.g)
 	extra := j.spec.Gangs[g].Extra
 	if p := j.spec.Priority; !extra && p >= cell.MinGuaranteed && int64(j.gangs[g].leaves) > s.unheld(j.space, p) {
 		return plan{}, false
 	}
-	r := s.request(j, g)
-	r.Blocked = blocked
+	r := s.request(w)
 	if j.gangs[g].leaves <= s.cl.Rest() { // else free leaves do not suffice
 		if res, ok := s.cl.Place(&r); ok {
 			return plan{placement: res.Placement}, true
@@ -327,26 +370,25 @@ func (s *State) orRevoking(r *cell.Request, p plan) plan {
 // planWish finds cells for a gang as its policy wishes, unless one before it answers for it. A
 // picky one finds others than its like, a member above a minimum fewer, and how near a gang is to
 // be hangs on its size.
-func (w *walker) planWish(j *job, wish Wish, blocked []bool, picky bool) (plan, bool) {
-	s, g, sh := w.s, wish.Gang.Gang, j.gangs[wish.Gang.Gang].shape
+func (w *walker) planWish(q want, wish Wish, picky bool) (plan, bool) {
+	s, j, sh := w.s, q.j, q.gang().shape
 	if wish.Free {
-		r := s.request(j, int(g))
-		r.Blocked = blocked
+		r := s.request(q)
 		res, ok := s.cl.Place(&r)
 		return plan{placement: res.Placement}, ok
 	}
 	// Where more hold cells than are looked at for it, fewer may do for lower priorities.
 	of := No{SKUs: sh.skus, Load: sh.load, Rank: int32(j.spec.Priority), Level: len(s.holders[w.space]) > maxCleared}
-	early, like := s.cl.Work().Early(), !picky && sh.load != nil && !j.spec.Gangs[g].Extra && wish.Within == Anywhere && !slices.Contains(blocked, true)
+	early, like := s.cl.Work().Early(), !picky && sh.load != nil && !j.spec.Gangs[q.g].Extra && wish.Within == Anywhere && !slices.Contains(q.blocked, true)
 	if !like || !w.noes.Answered(&of, s.looks.freed) {
-		if p, ok := s.plan(j, int(g), blocked); ok || s.isPostponed() {
+		if p, ok := s.plan(q); ok || s.isPostponed() {
 			return p, ok
 		}
 		if like && !j.spec.Restricted() && s.cl.Work().Early() == early && !s.cl.Work().Over() && s.cl.Doomed() == 0 {
 			w.noes.Add(of) // nothing else could have been found
 		}
 	}
-	return s.planOver(j, int(g), wish, blocked)
+	return s.planOver(q, wish)
 }
 
 const trimMost = 64 // how often a victim may prove needed that was tried for being superfluous
@@ -410,7 +452,7 @@ func lowest(s *State, limits []cell.Priority, request func(cell.Priority) cell.R
 	had := s.cl.Work().More(2)
 	sort.Search(len(limits)-1, fits) // of those that fit it asks the lowest last
 	s.cl.EndBudget(had)
-	return limit, s.planOf(q, s.cl.Settle(&q, found)), true
+	return limit, s.planOf(q, s.cl.Settle(&q, found), false), true
 }
 
 // planLazyLifting makes holders of the VC opportunistic, as many as it must, and
@@ -433,12 +475,12 @@ func (s *State) planLifted(q cell.Request) (plan, bool) {
 	if !ok {
 		return plan{}, false
 	}
-	return s.planOf(q, res), true
+	return s.planOf(q, res, false), true
 }
 
 // planOf is the plan that stops those whom a search found.
-func (s *State) planOf(q cell.Request, res cell.Result) plan {
-	res = s.withExtras(q, res)
+func (s *State) planOf(q cell.Request, res cell.Result, due bool) plan {
+	res = s.withExtras(q, res, due)
 	return plan{placement: res.Placement, victims: res.Victims}
 }
 

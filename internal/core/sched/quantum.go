@@ -33,10 +33,10 @@ func (s *State) quantum(space int32) model.Duration { return s.quanta[max(space,
 func (s *State) minRun(space int32) model.Duration { return max(s.vc(space).MinRun, s.quantum(space)) }
 
 // young reports whether an attempt has not run yet for as long as its own priority has to
-// leave it alone.
-func (s *State) young(a *attempt) bool {
+// leave it alone: for a gang that is due its policy's quantum does not count.
+func (s *State) young(a *attempt, due bool) bool {
 	space := s.jobs[a.job].space
-	if s.due {
+	if due {
 		return s.younger(a, s.vc(space).MinRun)
 	}
 	return s.younger(a, s.minRun(space))

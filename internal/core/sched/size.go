@@ -17,12 +17,6 @@ import (
 // waits again, and starts when a wish asks for that.
 const Pause = -1
 
-// sized is a wish for a size.
-type sized struct {
-	job model.JobID
-	n   int32
-}
-
 // sizesOf is what a policy sees of the sizes of a partial job.
 func (s *State) sizesOf(j *job) model.Sizes {
 	z := j.spec.Sizes()
@@ -91,18 +85,18 @@ func (j *job) canHave(g, size int32) bool {
 	return z.Least <= size && size <= z.Most
 }
 
-// sizeFor is how many members a job gets that starts now.
-func (s *State) sizeFor(j *job) int32 {
-	if s.size.job == j.id && s.size.n > 0 {
-		return s.size.n
+// members is how many members the job gets when its gang starts.
+func (w *want) members() int32 {
+	if w.size > 0 {
+		return w.size
 	}
-	return j.spec.UsualSize()
+	return w.j.spec.UsualSize()
 }
 
 // setSize gives a job the size with which it starts.
-func (s *State) setSize(j *job) {
-	if n := s.sizeFor(j); j.spec.Partial() && n != j.size {
-		s.emit(Sized{Job: j.id, Size: n})
+func (s *State) setSize(w want) {
+	if n := w.members(); w.j.spec.Partial() && n != w.j.size {
+		s.emit(Sized{Job: w.j.id, Size: n})
 	}
 }
 

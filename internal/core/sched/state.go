@@ -69,12 +69,6 @@ type State struct {
 	grew     askers                        // for which VCs Decide asks for another one
 	booked   []GangRef                     // gangs with a booking, sorted
 	bookings int64                         // the highest turn of a booking
-	prefer   cell.NodeSet                  // while Decide tries a gang: where its policy wants it
-	only     cell.NodeSet                  // where it may be alone, nil for anywhere
-	near     Within                        // and how far apart it may be
-	due      bool                          // and that its policy's quantum protects nobody from it
-	size     sized                         // how many members it is to have
-	keep     cell.LeafSet                  // while Decide tries a gang: what it must leave to bookings
 	hungry   []model.JobID                 // while a VC is walked: jobs of several gangs of which one runs and one found nothing
 	again    model.Time                    // the next decision that Decided asked for
 	againFor []cell.VCName                 // for these VCs; none is all; never changed in place

@@ -52,7 +52,8 @@ func newSuggester(s *State, j *job, g int32) *suggester {
 func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 	s, j, g := t.s, t.j, t.g
 	gg := &j.gangs[g]
-	if j.quarantined || j.stop || j.held() || gg.attempt != none && s.attempts[gg.attempt].state == model.AttemptUnknown {
+	if j.quarantined || j.stop || j.held() || gg.attempt != none &&
+		s.attempts[gg.attempt].state == model.AttemptUnknown {
 		return nil, false
 	}
 	if why != NeverFits && why != QuotaExceeded && why != BackOff {
@@ -188,7 +189,7 @@ func gangWith(spec *model.Job, role int32) int32 {
 func (t *suggester) couldFit(spec *model.Job) bool {
 	j := t.base.newJob(t.base.nextJob, spec, t.base.now, room{})
 	defer t.base.cl.EndBudget(t.base.cl.Budget())
-	_, ok := t.base.plan(&j, int(gangWith(spec, t.role())), nil)
+	_, ok := t.base.plan(want{j: &j, g: gangWith(spec, t.role())})
 	t.cut = t.cut || !ok && t.base.cl.Work().Over()
 	return ok
 }
@@ -267,7 +268,8 @@ func (t *suggester) elsewhere() {
 			break
 		}
 		if preempts, ok := t.ifFits(&out); ok {
-			t.add(model.Suggestion{Kind: AnotherVC, VC: out.VC}, preempts, "it would start in virtual cluster %s", out.VC)
+			t.add(model.Suggestion{Kind: AnotherVC, VC: out.VC}, preempts, "it would start in virtual cluster %s",
+				out.VC)
 		}
 	}
 	if spec.Priority >= cell.MinGuaranteed && !pinned {
@@ -345,7 +347,8 @@ func (t *suggester) afterJobs() (found bool) {
 	}
 	if len(set) > 0 {
 		yet := slices.DeleteFunc(slices.Clone(set), func(id model.JobID) bool { return t.s.phase(t.s.find(id)) == Active })
-		text := fmt.Sprintf("it would start when %s %s", t.s.jobList(t.j.spec.User, set), verb(set, "ends", "have ended"))
+		text := fmt.Sprintf("it would start when %s %s", t.s.jobList(t.j.spec.User, set),
+			verb(set, "ends", "have ended"))
 		if len(yet) > 0 {
 			text += fmt.Sprintf(" (not started yet: %s)", t.s.jobList(t.j.spec.User, yet))
 		}

@@ -189,7 +189,7 @@ func (s *State) shapedLike(j *job, g int32, host *attempt) bool {
 	if !alike(&j.gangs[g], &hj.gangs[host.id.Gang]) || j.spec.Gangs[g].Extra || len(j.spec.Gangs[g].Tasks) != len(hj.spec.Gangs[host.id.Gang].Tasks) {
 		return false
 	}
-	f, r := s.cl.Forest(), s.request(j, int(g))
+	f, r := s.cl.Forest(), s.request(want{j: j, g: g})
 	hosts := hj.spec.Gangs[host.id.Gang].Tasks
 	for i, t := range s.cl.Alloc(host.alloc).Placement.Tasks {
 		role := &j.spec.Roles[j.tasks[j.spec.Gangs[g].Tasks[i]].role]
@@ -249,16 +249,16 @@ func (w *walker) move(wish *Wish) {
 		return
 	}
 	j := &s.jobs[a.job]
-	r := s.request(j, int(a.id.Gang))
+	q := want{j: j, g: a.id.Gang}
+	r := s.request(q)
 	if wish.Only != nil {
 		r.Allowed = wish.Only
 		if j.spec.Restricted() {
 			r.Allowed = s.allowedNodes(j.spec).Both(wish.Only)
 		}
 	}
-	if s.near = wish.Within; s.near != Anywhere {
-		r.Reach = s.meeting(j, int(a.id.Gang), r)
-		s.near = Anywhere
+	if q.near = wish.Within; q.near != Anywhere {
+		r.Reach = s.meeting(q, r)
 	}
 	res, ok := s.cl.Place(&r)
 	if !ok {

@@ -291,7 +291,7 @@ func (s places) recounting(slot int32, change func()) {
 // sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands
 // before it.
 func (s places) sparedReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
-	q := s.request(j, int(g))
+	q := s.request(want{j: j, g: g})
 	spared := q.Spared
 	if spared == nil || r.Free < r.Need {
 		return r, false

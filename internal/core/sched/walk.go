@@ -254,10 +254,6 @@ func (w *walker) grant(wish Wish) {
 	defer w.s.blaming(wish.Gang.Job)
 	defer w.s.cl.EndBudget(w.s.cl.Budget())
 	s := w.s
-	if s.prefer = wish.Prefer; w.outlook == nil {
-		s.only, s.near = wish.Only, wish.Within
-	}
-	defer func() { s.prefer, s.only, s.near, s.size = nil, nil, Anywhere, sized{} }()
 	slot, ok := s.slots.Get(wish.Gang.Job)
 	if !ok {
 		return
@@ -266,10 +262,11 @@ func (w *walker) grant(wish Wish) {
 	if wish.Size != 0 && !j.canHave(g, wish.Size) {
 		return
 	}
-	s.size = sized{j.id, wish.Size}
-	if s.prefer == nil && j.gangs[g].attempt == none && s.vc(w.space).Placement == model.PlaceSpread {
-		s.prefer = s.emptiest(w.space, &j.gangs[g])
+	prefer := wish.Prefer
+	if prefer == nil && j.gangs[g].attempt == none && s.vc(w.space).Placement == model.PlaceSpread {
+		prefer = s.emptiest(w.space, &j.gangs[g])
 	}
+	defer preferring(w.outlook, prefer)()
 	if at := j.gangs[g].attempt; at != none && s.attempts[at].lazy && !w.pinBlocked(j.id, &j.gangs[g]) {
 		w.upgrade(&s.attempts[at])
 		return
@@ -282,7 +279,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	if j.gangs[g].attempt != none {
-		s.improve(j, g, w.blockedWish(wish))
+		s.improve(w.want(j, wish, prefer))
 		return
 	}
 	shape := wish.shape(j.gangs[g].shape.text)
@@ -291,22 +288,22 @@ func (w *walker) grant(wish Wish) {
 		w.passes(j)
 		return // and what it blocks is blocked already
 	}
-	blocked, turn := w.blockedWish(wish), s.hasTurn(wish.Gang)
-	if turn && g == 0 && (wish.SKU == "" || wish.Size != 0) && s.placeWhole(j, blocked) {
+	q, turn := w.want(j, wish, prefer), s.hasTurn(wish.Gang)
+	if turn && g == 0 && (wish.SKU == "" || wish.Size != 0) && s.placeWhole(q) {
 		return
 	}
 	var p plan
 	found := false
 	if turn {
-		p, found = w.planWish(j, wish, blocked, picky)
+		p, found = w.planWish(q, wish, picky)
 	}
 	if found {
-		s.carryOut(j, g, p)
+		s.carryOut(q, p)
 	}
 	if found || s.isPostponed() {
 		return
 	}
-	w.miss(j, wish, blocked)
+	w.miss(j, wish, q.blocked)
 	w.passes(j)
 	if wish.takes() && w.passed == 0 {
 		w.passed = s.seq
@@ -315,8 +312,17 @@ func (w *walker) grant(wish Wish) {
 		w.fails(shape)
 	}
 	if wish.Strict {
-		w.block(j, int(g))
+		w.block(q)
 	}
+}
+
+// want is what a wish asks for its gang. Beside bookings its policy does not say where.
+func (w *walker) want(j *job, wish Wish, prefer cell.NodeSet) want {
+	q := want{j: j, g: wish.Gang.Gang, prefer: prefer, blocked: w.blockedWish(wish), size: wish.Size}
+	if w.outlook == nil {
+		q.only, q.near = wish.Only, wish.Within
+	}
+	return q
 }
 
 // passes notes that a gang found nothing of a job of which others run.
@@ -334,11 +340,12 @@ func (s *State) eligible(j *job, g int32) bool {
 
 // block makes those behind a gang wait for the chains it could use, unless what
 // it waits for is not in the hands of those before or behind it.
-func (w *walker) block(j *job, g int) {
-	if w.s.outside(j, int32(g)) {
+func (w *walker) block(q want) {
+	if w.s.outside(q) {
 		return
 	}
-	chains, pins := w.s.wants(j, int32(g))
+	j := q.j
+	chains, pins := w.s.wants(j, q.g)
 	for _, pin := range pins {
 		if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == pin }) {
 			w.pins = append(w.pins, pinWait{pin, j.id})
@@ -450,7 +457,8 @@ func (s *State) pinFits(m cell.Member, chain int16, space int32) bool {
 }
 
 // carryOut turns a plan into events.
-func (s *State) carryOut(j *job, g int32, p plan) {
+func (s *State) carryOut(w want, p plan) {
+	j, g := w.j, w.g
 	id := model.AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
 	later := startsLater(s, j, g)
 	for _, slot := range p.revoked {
@@ -480,7 +488,8 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 		s.grew.all = true // for others, who found nothing, they may lie better as well
 	}
 	if g == 0 && !later {
-		s.setSize(s.find(id.Job))
+		w.j = s.find(id.Job)
+		s.setSize(w)
 	}
 	if len(p.victims) == 0 && !later {
 		s.emit(Placed{Attempt: id, Placement: p.placement})
