@@ -99,7 +99,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 		s.jobs = append(s.jobs, job{})
 	}
 	j := &s.jobs[slot]
-	*j = s.newJob(e.ID, e.Job, s.now, s.mem.rooms.take())
+	*j = s.newJob(e.ID, e.Job, s.now, s.arenas.rooms.take())
 	if e.Job.Partial() {
 		s.partials++
 		s.countPartial(j, 1)

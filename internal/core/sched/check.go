@@ -61,8 +61,8 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	if s.slots.N >= maxWaiting {
 		return nil, Answer{}, refuse(Busy, "there are %d jobs that have not ended, which is the limit; try again when some have", s.slots.N)
 	}
-	j := s.newJob(s.nextJob, c.Job, s.now, s.mem.rooms.take())
-	defer s.mem.rooms.leave(&j)
+	j := s.newJob(s.nextJob, c.Job, s.now, s.arenas.rooms.take())
+	defer s.arenas.rooms.leave(&j)
 	for g := range j.gangs {
 		if g > 0 && j.gangs[g].shape.text == j.gangs[g-1].shape.text {
 			continue

@@ -95,7 +95,7 @@ func (s *State) applyFact(e Event) bool {
 func (s *State) applyStarted(e TaskStarted) {
 	a := s.live(e.Attempt)
 	t := s.task(a, e.Task)
-	t.state, t.begun = model.TaskRunning, s.mem.begun.Keep(begun{e.Host, e.PID, e.Ports})
+	t.state, t.begun = model.TaskRunning, s.arenas.begun.Keep(begun{e.Host, e.PID, e.Ports})
 	j := &s.jobs[a.job]
 	if a.cause != 0 {
 		t.state = model.TaskStopping
@@ -152,7 +152,7 @@ func (s *State) applyExited(id model.AttemptID, ordinal int32, x Exit) {
 	a := s.live(id)
 	t := s.task(a, ordinal)
 	t.dead = true
-	t.exit = s.mem.exits.Keep(x)
+	t.exit = s.arenas.exits.Keep(x)
 	a.alive--
 	switch {
 	case a.cause.Resumes() && t.finished(a, &x, &s.jobs[a.job].spec.Hints):
@@ -188,7 +188,7 @@ func (s *State) applyRefused(e TaskRefused) {
 	}
 	t := s.task(a, e.Task)
 	t.dead, t.state = true, model.TaskEnded
-	t.exit = s.mem.exits.Keep(e.Exit())
+	t.exit = s.arenas.exits.Keep(e.Exit())
 	a.alive--
 	a.refused = true
 	a.say(e.Reason)

@@ -6,39 +6,43 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// memory is what a State takes memory from for small things that never change once they are made:
+// arenas are what the rows take memory from for small things that never change once they are made:
 // many at once, since taking memory costs as much as filling it. What was handed out is never used
-// again, so clones and readers may keep it. A clone begins with memory of its own.
-type memory struct {
-	limited    limited
-	records    []Record // for what Decide returns; all up to its length were handed out
+// again, so clones and readers may keep it. A clone begins with arenas of its own.
+type arenas struct {
 	exits      Arena[Exit]
 	begun      Arena[begun]
 	attempts   Arena[model.AttemptStatus]
 	tasks      Arena[TaskStatus]
 	completing Arena[JobCompleting]
-	digests    *strings.Builder
-	rooms      rooms
-	spare      *Spare          // for copies of this copy
-	walker     walker          // of the VC that is walked
-	moving     moving          // of charges
-	mode       mode            // what goes on
-	asked      int32           // the space whose policy's code runs; 0 is none
-	moved      []GangRef       // who was promised cells when it began, and is not any more
-	heads      []head          // of Ordered
-	lines      []Line          // of Lines
-	waits      []merge         // of opportunistic
-	chosen     []chosen        // of Parties
-	counts     []int           // the same
-	failed     map[string]bool // shapes, of lend
-	claims     claimed         // of VCs that lend nothing
-	gang       GangView        // whose key is made
-	scratch    any             // of policies
-	also       []bool          // by allocation: those that planOver may lift
-	tail       tailing         // of planOver
-	yielding   yielding        // what may leave for its own priority
-	fact       [1]Event        // of Accept
-	notYet     map[model.AttemptID]notYet
+	rooms      rooms // of jobs that are over
+}
+
+// memory is what one Decide after the other uses again. A clone begins with memory of its own.
+type memory struct {
+	limited  limited
+	records  []Record // for what Decide returns; all up to its length were handed out
+	digests  *strings.Builder
+	spare    *Spare          // for copies of this copy
+	walker   walker          // of the VC that is walked
+	moving   moving          // of charges
+	mode     mode            // what goes on
+	asked    int32           // the space whose policy's code runs; 0 is none
+	moved    []GangRef       // who was promised cells when it began, and is not any more
+	heads    []head          // of Ordered
+	lines    []Line          // of Lines
+	waits    []merge         // of opportunistic
+	chosen   []chosen        // of Parties
+	counts   []int           // the same
+	failed   map[string]bool // shapes, of lend
+	claims   claimed         // of VCs that lend nothing
+	gang     GangView        // whose key is made
+	scratch  any             // of policies
+	also     []bool          // by allocation: those that planOver may lift
+	tail     tailing         // of planOver
+	yielding yielding        // what may leave for its own priority
+	fact     [1]Event        // of Accept
+	notYet   map[model.AttemptID]notYet
 }
 
 // mode is what goes on while it is true.

@@ -275,7 +275,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended, st.Message = model.AttemptOver, e.Cause, s.now, cmp.Or(e.Message, st.Message)
-	g.last = s.mem.attempts.Keep(st)
+	g.last = s.arenas.attempts.Keep(st)
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}
@@ -357,7 +357,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 func (s *State) applyCompleting(e JobCompleting) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
-	places{s}.recounting(slot, func() { j.completing = s.mem.completing.Keep(e) })
+	places{s}.recounting(slot, func() { j.completing = s.arenas.completing.Keep(e) })
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}

@@ -32,7 +32,7 @@ func (s *State) status(j *job) JobStatus {
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Held: rare(j.odd).held,
 		Notices: rare(j.odd).told(), Lasting: len(rare(j.odd).lasting),
-		Tasks: s.mem.tasks.Take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
+		Tasks: s.arenas.tasks.Take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
 	st.Leaves, st.GPUs = s.takes(j)
 	for g := range j.gangs {
 		ran := j.gangs[g].ran
@@ -73,7 +73,7 @@ func (s *State) finalStatus(j *endedJob) JobStatus {
 		if c := j.completing; c != nil && c.Exit == e.Exit {
 			st.Exit = &c.Exit // which never changes
 		} else {
-			st.Exit = s.mem.exits.Keep(e.Exit)
+			st.Exit = s.arenas.exits.Keep(e.Exit)
 		}
 	}
 	return st
@@ -81,7 +81,7 @@ func (s *State) finalStatus(j *endedJob) JobStatus {
 
 // attemptsOf returns a job's live attempts and the last ended of each gang.
 func (s *State) attemptsOf(j *job) []model.AttemptStatus {
-	out := s.mem.attempts.Take(len(j.gangs))[:0]
+	out := s.arenas.attempts.Take(len(j.gangs))[:0]
 	for g := range j.gangs {
 		for _, at := range [...]int32{j.gangs[g].attempt, j.gangs[g].next} {
 			if at != none {

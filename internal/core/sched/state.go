@@ -19,19 +19,39 @@ import (
 // not tried again (internal/core/exit).
 const Version = "42"
 
-// State is everything the core knows: a fold over events. It is not safe for concurrent use.
+// State is everything the core knows: a fold over events, what follows from it, and the work of the
+// Decide that runs. It is not safe for concurrent use.
 type State struct {
+	tables
+	index
+	fit
+	pass
 	policies Policies
 	seq      uint64
-	now      model.Time
 	nextJob  model.JobID
+	notes    []Noted        // what policies remember about their VCs, sorted by VC
+	failed   []PolicyFailed // sorted by VC; never changed in place
+	unmade   []PolicyFailed // see Unmade; never changed in place
+	timers   collections.Heap[timer]
+	dirty    collections.Heap[model.JobID] // to settle, a heap of ids, since slots differ after a restart
+	promises []int32                       // attempt slots of reservations, in no order
+	moved    []moved                       // when gangs moved lately, sorted by VC
+	habits   Habits                        // what part of what it declared work took; no decision depends on it
+	debts    []debt                        // what VCs borrowed over time, sorted by VC
+	bookings int64                         // the highest turn of a booking
+	again    model.Time                    // the next decision that Decided asked for
+	againFor []cell.VCName                 // for these VCs; none is all; never changed in place
+	turns    int                           // how many decisions in a row asked for another
+	decided  model.Time                    // when the last Decide ran
+	ended    []endedJob                    // since somebody asked
+}
+
+// tables are the rows of jobs, gangs, attempts and nodes, with their configuration and cells.
+type tables struct {
 	configured
-	cl   *cell.Cluster
-	base *cell.Cluster // as configured; it never changes, and clones share it
-	// empty is the cluster with nothing in use and the present health, made when it
-	// is first asked: what can ever fit.
-	empty    *cell.Cluster
-	lonely   map[loneFit]bool // what fits into it; a cache
+	now      model.Time
+	cl       *cell.Cluster
+	base     *cell.Cluster    // as configured; it never changes, and clones share it
 	pol      []Policy         // by space; [0] is unused
 	quanta   []model.Duration // of these policies
 	jobs     []job            // slots; a free slot has no spec
@@ -40,47 +60,50 @@ type State struct {
 	names    nameTable
 	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
-	byAlloc  []int32        // attempt slot of each cell.AllocID, of its first member
-	shares   []sharing      // how the members of allocations take turns
-	holders  [][]int32      // by space: its attempts and promises, in no order
-	queues   [][]queued     // waiting gangs by space, sorted; [0] holds those without a VC
-	lines    lineups        // of the waiting gangs, for those who pass over what does not fit
-	lazy     [][]queued     // lazily preempted gangs by space, sorted
-	notes    []Noted        // what policies remember about their VCs, sorted by VC
-	failed   []PolicyFailed // sorted by VC; never changed in place
-	unmade   []PolicyFailed // see Unmade; never changed in place
-	nodes    []nodeNote     // what is remembered about nodes, sorted by name
-	leaves   []leafNote     // bad leaves, sorted by node, SKU, device, part
-	timers   collections.Heap[timer]
-	dirty    collections.Heap[model.JobID] // to settle, a heap of ids, since slots differ after a restart
-	promises []int32                       // attempt slots of reservations, in no order
-	partials int                           // jobs with members above a minimum
-	loners   int                           // jobs that want their nodes for themselves
-	away     int                           // gangs that should run on other nodes next
-	through  uint64                        // the last event before the Decide that runs
-	look     bool                          // capacity or queues changed: the whole walk is due
-	looks    looks                         // or parts of it
-	tallies  []tally                       // by space
-	running  []runners                     // by space
-	allocs   []allocations                 // by space
-	moved    []moved                       // when gangs moved lately, sorted by VC
-	habits   Habits                        // what part of what it declared work took; no decision depends on it
-	debts    []debt                        // what VCs borrowed over time, sorted by VC
-	grew     askers                        // for which VCs Decide asks for another one
-	booked   []GangRef                     // gangs with a booking, sorted
-	bookings int64                         // the highest turn of a booking
-	hungry   []model.JobID                 // while a VC is walked: jobs of several gangs of which one runs and one found nothing
-	again    model.Time                    // the next decision that Decided asked for
-	againFor []cell.VCName                 // for these VCs; none is all; never changed in place
-	turns    int                           // how many decisions in a row asked for another
-	decided  model.Time                    // when the last Decide ran
-	never    map[whatFits]*model.Reason    // by VC and shape; a cache of the configuration
-	close    map[closeness][]cell.Level    // the same
-	ranks    ranking                       // a cache of the policies' orders
-	shapes   map[string]*shape             // a cache of what jobs asked for lately, by its text
-	ended    []endedJob                    // since somebody asked
-	out      []Record                      // of the Decide that runs
-	mem      memory
+	byAlloc  []int32           // attempt slot of each cell.AllocID, of its first member
+	shares   []sharing         // how the members of allocations take turns
+	nodes    []nodeNote        // what is remembered about nodes, sorted by name
+	leaves   []leafNote        // bad leaves, sorted by node, SKU, device, part
+	shapes   map[string]*shape // a cache of what jobs asked for lately, by its text
+	arenas   arenas
+}
+
+// index follows from the tables: Apply keeps it, and Verify makes it again and compares.
+type index struct {
+	holders  [][]int32     // by space: its attempts and promises, in no order
+	queues   [][]queued    // waiting gangs by space, sorted; [0] holds those without a VC
+	lines    lineups       // of the waiting gangs, for those who pass over what does not fit
+	lazy     [][]queued    // lazily preempted gangs by space, sorted
+	tallies  []tally       // by space
+	running  []runners     // by space
+	allocs   []allocations // by space
+	booked   []GangRef     // gangs with a booking, sorted
+	partials int           // jobs with members above a minimum
+	loners   int           // jobs that want their nodes for themselves
+	away     int           // gangs that should run on other nodes next
+	look     bool          // capacity or queues changed: the whole walk is due
+	looks    looks         // or parts of it
+}
+
+// fit is what is remembered of what fits: it follows from the configuration and the health of the
+// cluster.
+type fit struct {
+	// empty is the cluster with nothing in use and the present health, made when it
+	// is first asked: what can ever fit.
+	empty  *cell.Cluster
+	lonely map[loneFit]bool           // what fits into it
+	never  map[whatFits]*model.Reason // by VC and shape
+	close  map[closeness][]cell.Level // the same
+	ranks  ranking                    // of the policies' orders
+}
+
+// pass is the work of one Decide, and memory for the next ones.
+type pass struct {
+	through uint64        // the last event before it
+	grew    askers        // for which VCs it asks for another one
+	hungry  []model.JobID // while a VC is walked: jobs of several gangs of which one runs and one found nothing
+	out     []Record      // what it returns
+	mem     memory
 }
 
 type configured struct { // since the last change of it
@@ -367,7 +390,7 @@ func (s *State) TakeEnded() []JobStatus {
 // DropEnded forgets the jobs that ended, where nobody wants their status.
 func (s *State) DropEnded() {
 	for i := range s.ended {
-		s.mem.rooms.leave(&s.ended[i].job)
+		s.arenas.rooms.leave(&s.ended[i].job)
 	}
 	clear(s.ended)
 	s.ended = s.ended[:0]
@@ -457,7 +480,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
 	d.booked, d.habits = slices.Clone(s.booked), s.habits.Clone()
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
-	d.never, d.close, d.hungry, d.out, d.mem = nil, nil, nil, nil, memory{}
+	d.never, d.close, d.hungry, d.out, d.mem, d.arenas = nil, nil, nil, nil, memory{}, arenas{}
 	d.ranks, d.shapes, d.grew = ranking{}, nil, askers{}
 	return d
 }

@@ -177,8 +177,8 @@ func (s wishes) checkPriority(j *job, p cell.Priority) *Refusal {
 	if no := limits(s).checkCap(j, p); no != nil {
 		return no
 	}
-	tried := s.newJob(j.id, &spec, s.now, s.mem.rooms.take())
-	defer s.mem.rooms.leave(&tried)
+	tried := s.newJob(j.id, &spec, s.now, s.arenas.rooms.take())
+	defer s.arenas.rooms.leave(&tried)
 	for g := range tried.gangs {
 		if why := s.whyNever(&tried, g); why != nil {
 			return &Refusal{Kind: Never, Message: fmt.Sprintf("with priority %d %s", p, why.Message), Reason: why}
