@@ -8,7 +8,7 @@ import (
 
 // Actions appends what the executor must do about an event that was just
 // applied; call it after Apply of that very event, or after the whole batch.
-func (s *State) Actions(to []Action, e Event) []Action {
+func (s *pass) Actions(to []Action, e Event) []Action {
 	switch e := e.(type) {
 	case Placed:
 		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
@@ -34,7 +34,7 @@ func (s *State) Actions(to []Action, e Event) []Action {
 
 // rotationActions tells all who stand in a rotation. One that was replaced in the same
 // batch is told as it is now.
-func (s *State) rotationActions(to []Action, r *model.Rotation) []Action {
+func (s *tables) rotationActions(to []Action, r *model.Rotation) []Action {
 	for _, turn := range r.Turns {
 		for _, id := range turn {
 			if a := s.live(id); a != nil && a.alive > 0 && a.share != 0 {
@@ -45,7 +45,7 @@ func (s *State) rotationActions(to []Action, r *model.Rotation) []Action {
 	return to
 }
 
-func (s *State) startAction(a *attempt, known bool) Action {
+func (s *pass) startAction(a *attempt, known bool) Action {
 	defer s.blaming(a.id.Job)
 	j := &s.jobs[a.job]
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
@@ -70,7 +70,7 @@ func (s *State) startAction(a *attempt, known bool) Action {
 }
 
 // rotationToTell is a copy of an attempt's rotation: the state's own changes.
-func (s *State) rotationToTell(a *attempt) *model.Rotation {
+func (s *tables) rotationToTell(a *attempt) *model.Rotation {
 	r := s.rotationOf(a)
 	if r == nil {
 		return nil
@@ -82,7 +82,7 @@ func (s *State) rotationToTell(a *attempt) *model.Rotation {
 // Outstanding returns the actions of all live attempts, marked Known: what an
 // executor is told after a restart. A stopping attempt is named twice, to be
 // adopted and then stopped.
-func (s *State) Outstanding() []Action {
+func (s *pass) Outstanding() []Action {
 	var slots []int32
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && a.state != model.AttemptReserving && a.alive > 0 {

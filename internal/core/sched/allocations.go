@@ -29,7 +29,7 @@ type allocRank struct {
 const maxStale = 4096
 
 // realloc notes that something happened to an attempt's allocation.
-func (s *State) realloc(a *attempt) {
+func (s *index) realloc(a *attempt) {
 	al := &s.allocs[s.cl.Alloc(a.alloc).Space]
 	switch n := len(al.stale); {
 	case !al.kept || n > 0 && al.stale[n-1] == a.alloc:
@@ -53,7 +53,7 @@ func (v view) Allocations() []*Allocation {
 }
 
 // allocationsOf brings those of a VC up to date.
-func (s *State) allocationsOf(space int32) *allocations {
+func (s *index) allocationsOf(space int32) *allocations {
 	al := &s.allocs[space]
 	if !al.kept {
 		*al = allocations{kept: true, at: map[cell.AllocID]*Allocation{}}
@@ -100,7 +100,7 @@ func (a *Allocation) compare(b *Allocation) int { return a.Gangs[0].compare(b.Ga
 
 // allocated returns the first attempt that holds an allocation of a VC which its policy
 // sees; nil where there is none.
-func (s *State) allocated(space int32, id cell.AllocID) *attempt {
+func (s *index) allocated(space int32, id cell.AllocID) *attempt {
 	if int(id) >= len(s.byAlloc) || s.byAlloc[id] == none {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (s *State) allocated(space int32, id cell.AllocID) *attempt {
 }
 
 // allocation is what a policy sees of one.
-func (s *State) allocation(head *attempt) *Allocation {
+func (s *tables) allocation(head *attempt) *Allocation {
 	g := &s.jobs[head.job].gangs[head.id.Gang]
 	out := &Allocation{Leaves: g.leaves, Shape: g.shape.text, Steady: s.steady(head) && !head.orphaned, Memory: s.deviceMemory(head),
 		prio: s.jobs[head.job].spec.Priority}
@@ -145,7 +145,7 @@ func (s *State) allocation(head *attempt) *Allocation {
 }
 
 // sharer is what a policy sees of one member.
-func (s *State) sharer(m *attempt) Sharer {
+func (s *tables) sharer(m *attempt) Sharer {
 	j := &s.jobs[m.job]
 	out := Sharer{Hints: &j.spec.Hints, Gangs: int32(len(j.gangs)), Started: m.started}
 	if n := j.noted(); n != nil {
@@ -158,7 +158,7 @@ func (s *State) sharer(m *attempt) Sharer {
 }
 
 // verifyAllocations makes them again and compares.
-func (s *State) verifyAllocations(add func(string, ...any)) {
+func (s *index) verifyAllocations(add func(string, ...any)) {
 	for space := range s.allocs {
 		if !s.allocs[space].kept {
 			continue

@@ -16,7 +16,7 @@ type Dedicator interface {
 }
 
 // alone reports whether a job wants its nodes for itself and may.
-func (s *State) alone(j *job) bool {
+func (s *tables) alone(j *job) bool {
 	if !j.spec.Hints.Dedicated {
 		return false
 	}
@@ -25,7 +25,7 @@ func (s *State) alone(j *job) bool {
 }
 
 // aloneReason is why nodes are closed to a job that would fit there (closed).
-func (s *State) aloneReason(r model.Reason, j *job) model.Reason {
+func (s *index) aloneReason(r model.Reason, j *job) model.Reason {
 	f, closed := s.cl.Forest(), s.closed(j)
 	for i := range f.Nodes {
 		if closed.Has(int32(i)) {
@@ -40,7 +40,7 @@ func (s *State) aloneReason(r model.Reason, j *job) model.Reason {
 
 // closed are the nodes that others have for themselves, or for a job that wants to be alone
 // those that somebody uses.
-func (s *State) closed(j *job) (out cell.NodeSet) {
+func (s *index) closed(j *job) (out cell.NodeSet) {
 	if s.loners == 0 {
 		return nil
 	}

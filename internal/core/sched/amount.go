@@ -11,11 +11,11 @@ import (
 )
 
 // carry is what a leaf of a SKU of the cluster carries.
-func (s *State) carry(n cell.TypeName) model.Carry { return model.CarryOf(s.cl.SKU(n)) }
+func (s *tables) carry(n cell.TypeName) model.Carry { return model.CarryOf(s.cl.SKU(n)) }
 
 // amountOf says what n leaves of one of some SKUs are, all of the cluster's if there are none:
 // "4 GPUs", or "4 GPUs or 16 CPUs".
-func (s *State) amountOf(skus []cell.TypeName, n int32) string {
+func (s *tables) amountOf(skus []cell.TypeName, n int32) string {
 	if len(skus) == 0 {
 		skus = s.skuNames()
 	}
@@ -29,7 +29,7 @@ func (s *State) amountOf(skus []cell.TypeName, n int32) string {
 }
 
 // needText says what a gang asks for in all, members that may use the same SKUs together.
-func (s *State) needText(j *job, g int) string {
+func (s *tables) needText(j *job, g int) string {
 	type part struct {
 		skus   []cell.TypeName
 		leaves int32
@@ -182,7 +182,7 @@ func usedIn(s *State, r *cell.Root, idle func(node int32)) (used, free int32) {
 
 // takenBy counts the leaves of a job's tasks by SKU: where they run or ran last, else the first
 // that they may use.
-func (s *State) takenBy(j *job) (rooms []model.Room) {
+func (s *tables) takenBy(j *job) (rooms []model.Room) {
 	for i := range j.tasks {
 		c, n := s.taskTakes(j, &j.tasks[i])
 		rooms = model.AddRoom(rooms, c, 0, n)
@@ -191,7 +191,7 @@ func (s *State) takenBy(j *job) (rooms []model.Room) {
 }
 
 // takes counts the leaves and the GPUs of a job's tasks.
-func (s *State) takes(j *job) (leaves int32, gpus int64) {
+func (s *tables) takes(j *job) (leaves int32, gpus int64) {
 	for i := range j.tasks {
 		c, n := s.taskTakes(j, &j.tasks[i])
 		leaves += n
@@ -200,7 +200,7 @@ func (s *State) takes(j *job) (leaves int32, gpus int64) {
 	return leaves, gpus
 }
 
-func (s *State) taskTakes(j *job, t *taskRun) (model.Carry, int32) {
+func (s *tables) taskTakes(j *job, t *taskRun) (model.Carry, int32) {
 	r := &j.spec.Roles[t.role]
 	if t.state != model.TaskWaiting {
 		return s.carry(t.started().SKU), r.Leaves
@@ -217,7 +217,7 @@ func (s *State) taskTakes(j *job, t *taskRun) (model.Carry, int32) {
 
 // unitsIn says what leaves of a VC's guarantee are, of whatever SKU: a policy that counts
 // them counts all alike.
-func (s *State) unitsIn(space int32, leaves int64) string {
+func (s *tables) unitsIn(space int32, leaves int64) string {
 	var units []string
 	sp := s.cl.Space(space)
 	for i := range sp.Roots {

@@ -62,7 +62,7 @@ func (s *State) Apply(r Record) {
 const maxAgain = 10_000
 
 // askAgain notes that a decision asked for another one, or that none does.
-func (s *State) askAgain(e Decided) {
+func (s *fold) askAgain(e Decided) {
 	if !e.Again {
 		s.turns = 0
 		return
@@ -80,7 +80,7 @@ func (s *State) askAgain(e Decided) {
 }
 
 // settled clears what Decide has dealt with.
-func (s *State) settled() {
+func (s *fold) settled() {
 	s.untouch()
 	s.dropEmpty()
 	s.looked()
@@ -119,7 +119,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 }
 
 // newJob lays out a job that waits, in the memory of one that has ended, if any.
-func (s *State) newJob(id model.JobID, spec *model.Job, now model.Time, in room) job {
+func (s *tables) newJob(id model.JobID, spec *model.Job, now model.Time, in room) job {
 	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now, size: spec.UsualSize(), loner: spec.Hints.Dedicated}
 	n := 0
 	for r := range spec.Roles {
@@ -137,7 +137,7 @@ func (s *State) newJob(id model.JobID, spec *model.Job, now model.Time, in room)
 	return j
 }
 
-func (s *State) newGang(j *job, g int) gang {
+func (s *tables) newGang(j *job, g int) gang {
 	out := gang{attempt: none, next: none}
 	var room [8]cell.Member
 	members := room[:0]
@@ -177,7 +177,7 @@ const (
 
 // shapeOf returns the shape of a gang: that of an earlier one, if it is known. It
 // is asked for at every submission.
-func (s *State) shapeOf(members []cell.Member, spec *model.Job) *shape {
+func (s *tables) shapeOf(members []cell.Member, spec *model.Job) *shape {
 	var room [maxShapeText]byte
 	text := appendShape(room[:0], members, spec)
 	if known, ok := s.shapes[string(text)]; ok {
@@ -250,7 +250,7 @@ func (s *State) applyStopRequested(e StopRequested) {
 	s.touch(slot)
 }
 
-func (s *State) applyCordoned(e NodeCordoned) {
+func (s *finder) applyCordoned(e NodeCordoned) {
 	n := s.node(e.Node)
 	n.Cordon, n.Cordoned, n.By, n.Since, n.Drain, n.Dead = e.On, e.Reason, e.Meta.Subject, s.now, e.Drain, e.Dead
 	if !e.On {
@@ -266,21 +266,21 @@ func (s *State) applyCordoned(e NodeCordoned) {
 }
 
 // noted returns what is remembered about a node, to read.
-func (s *State) noted(name cell.NodeName) nodeNote {
+func (s *tables) noted(name cell.NodeName) nodeNote {
 	if i, found := s.findNode(name); found {
 		return s.nodes[i]
 	}
 	return nodeNote{Name: name}
 }
 
-func (s *State) findNode(name cell.NodeName) (int, bool) {
+func (s *tables) findNode(name cell.NodeName) (int, bool) {
 	return slices.BinarySearchFunc(s.nodes, name, func(n nodeNote, k cell.NodeName) int {
 		return strings.Compare(string(n.Name), string(k))
 	})
 }
 
 // node returns what is remembered about a node, for change.
-func (s *State) node(name cell.NodeName) *nodeNote {
+func (s *tables) node(name cell.NodeName) *nodeNote {
 	i, found := s.findNode(name)
 	if !found {
 		s.nodes = slices.Insert(s.nodes, i, nodeNote{Name: name})
@@ -289,7 +289,7 @@ func (s *State) node(name cell.NodeName) *nodeNote {
 }
 
 // blame tells the cells what is remembered about a node.
-func (s *State) blame(n *nodeNote) {
+func (s *finder) blame(n *nodeNote) {
 	if s.cl == nil {
 		return
 	}
@@ -312,7 +312,7 @@ func setBlame(c *cell.Cluster, node int32, n *nodeNote) {
 }
 
 // vacant returns the cluster with nothing in use and the present health.
-func (s *State) vacant() *cell.Cluster {
+func (s *finder) vacant() *cell.Cluster {
 	if s.empty != nil {
 		return s.empty
 	}
@@ -379,7 +379,7 @@ func (s *State) applyConfigured(e Configured) {
 }
 
 // vc is what the configuration says of the VC of a space; only to read.
-func (s *State) vc(space int32) *model.VCConfig {
+func (s *tables) vc(space int32) *model.VCConfig {
 	name := s.cl.Space(space).Name
 	if i := int(space) - 1; i >= 0 && i < len(s.cfg.VCs) && s.cfg.VCs[i].Name == name {
 		return &s.cfg.VCs[i] // as both are sorted, in general
@@ -388,7 +388,7 @@ func (s *State) vc(space int32) *model.VCConfig {
 }
 
 // move puts one attempt on its cells in the new cluster.
-func (s *State) move(m Move) {
+func (s *finder) move(m Move) {
 	a := s.live(m.Attempt)
 	if a == nil {
 		panic(fmt.Sprintf("sched: attempt %v moves but does not live", m.Attempt))
@@ -413,7 +413,7 @@ func (s *State) move(m Move) {
 }
 
 // setAlloc remembers whose an allocation is.
-func (s *State) setAlloc(id cell.AllocID, slot int32) {
+func (s *tables) setAlloc(id cell.AllocID, slot int32) {
 	for int(id) >= len(s.byAlloc) {
 		s.byAlloc = append(s.byAlloc, none)
 	}
@@ -421,4 +421,4 @@ func (s *State) setAlloc(id cell.AllocID, slot int32) {
 }
 
 // holder returns the attempt behind an allocation.
-func (s *State) holder(id cell.AllocID) *attempt { return &s.attempts[s.byAlloc[id]] }
+func (s *tables) holder(id cell.AllocID) *attempt { return &s.attempts[s.byAlloc[id]] }

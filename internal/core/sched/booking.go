@@ -16,7 +16,7 @@ func (a GangRef) compare(b GangRef) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
 }
 
-func (s *State) applyBooked(e Booked) {
+func (s *fold) applyBooked(e Booked) {
 	slot, ok := s.slots.Get(e.Job)
 	if !ok || int(e.Gang) >= len(s.jobs[slot].gangs) {
 		return
@@ -28,7 +28,7 @@ func (s *State) applyBooked(e Booked) {
 	s.setBooking(&s.jobs[slot].gangs[e.Gang], GangRef{e.Job, e.Gang}, &e)
 }
 
-func (s *State) setBooking(g *gang, ref GangRef, b *Booked) {
+func (s *fold) setBooking(g *gang, ref GangRef, b *Booked) {
 	alter(&g.odd).booked = b
 	s.bookings = max(s.bookings, b.Turn)
 	if i, found := slices.BinarySearchFunc(s.booked, ref, GangRef.compare); !found {
@@ -38,14 +38,14 @@ func (s *State) setBooking(g *gang, ref GangRef, b *Booked) {
 }
 
 // loadBooking takes a booking over from a snapshot.
-func (s *State) loadBooking(g *gang, id model.JobID, at int32, b *Booked) {
+func (s *fold) loadBooking(g *gang, id model.JobID, at int32, b *Booked) {
 	if b != nil {
 		s.setBooking(g, GangRef{id, at}, b)
 	}
 }
 
 // unbook ends a gang's booking, if it has one.
-func (s *State) unbook(slot, g int32) {
+func (s *index) unbook(slot, g int32) {
 	j := &s.jobs[slot]
 	if odd := j.gangs[g].odd; odd == nil || odd.booked == nil {
 		return
@@ -60,7 +60,7 @@ func (s *State) unbook(slot, g int32) {
 // they are not before it in the order: it began to wait, or waits again, after
 // they were promised their cells. Its own job is one when another of its gangs is
 // booked.
-func (s *State) bookedBefore(j *job, g int32) []model.JobID {
+func (s *index) bookedBefore(j *job, g int32) []model.JobID {
 	var out []model.JobID
 	for _, ref := range s.booked {
 		o := s.find(ref.Job)
@@ -71,7 +71,7 @@ func (s *State) bookedBefore(j *job, g int32) []model.JobID {
 	return out
 }
 
-func (s *State) unbookAll() {
+func (s *index) unbookAll() {
 	for len(s.booked) > 0 {
 		last := s.booked[len(s.booked)-1]
 		s.unbook(s.slots.Of(last.Job), last.Gang)
@@ -80,7 +80,7 @@ func (s *State) unbookAll() {
 
 // verifyBooking checks that a gang is listed as booked if and only if it is, and
 // that only gangs are that wait, at most with a reservation: that may be revoked.
-func (s *State) verifyBooking(j *job, g int32, add func(string, ...any)) {
+func (s *index) verifyBooking(j *job, g int32, add func(string, ...any)) {
 	gg := &j.gangs[g]
 	_, listed := slices.BinarySearchFunc(s.booked, GangRef{j.id, g}, GangRef.compare)
 	switch b := rare(gg.odd).booked; {

@@ -43,7 +43,7 @@ func (s *State) holdsTask(j *job, g int32, m cell.Member, chain int16) bool {
 
 // couldEverFit reports whether a request could be met on an empty, healthy cluster, or the search
 // ended before that was known; it is remembered.
-func (s *State) couldEverFit(key whatFits, r cell.Request) bool {
+func (s *finder) couldEverFit(key whatFits, r cell.Request) bool {
 	if why, ok := s.never[key]; ok {
 		return why == nil
 	}

@@ -77,7 +77,7 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	return []Event{JobSubmitted{ID: s.nextJob, Job: c.Job, Meta: c.Meta}}, Answer{Job: s.nextJob}, nil
 }
 
-func (s *State) vcNames() []string {
+func (s *tables) vcNames() []string {
 	var names []string
 	for i := int32(1); i < s.cl.NumSpaces(); i++ {
 		names = append(names, string(s.cl.Space(i).Name))
@@ -138,7 +138,7 @@ func checkJob(j *model.Job) *Refusal {
 	return nil
 }
 
-func (s *State) checkStop(c Stop) ([]Event, Answer, *Refusal) {
+func (s *fold) checkStop(c Stop) ([]Event, Answer, *Refusal) {
 	j := s.find(c.Job)
 	if j == nil {
 		if c.Job > 0 && c.Job < s.nextJob {

@@ -35,7 +35,7 @@ type moved struct {
 }
 
 // noteMove remembers that a gang of a VC is told to move.
-func (s *State) noteMove(vc cell.VCName) {
+func (s *fold) noteMove(vc cell.VCName) {
 	i, found := s.findMoved(vc)
 	if !found {
 		s.moved = slices.Insert(s.moved, i, moved{VC: vc})
@@ -43,12 +43,12 @@ func (s *State) noteMove(vc cell.VCName) {
 	s.moved[i].Times = append(s.movesOf(vc, s.now), s.now)
 }
 
-func (s *State) findMoved(vc cell.VCName) (int, bool) {
+func (s *fold) findMoved(vc cell.VCName) (int, bool) {
 	return slices.BinarySearchFunc(s.moved, vc, func(m moved, k cell.VCName) int { return cmp.Compare(m.VC, k) })
 }
 
 // movesOf returns when gangs of a VC were told to move within the hour before an instant.
-func (s *State) movesOf(vc cell.VCName, now model.Time) []model.Time {
+func (s *fold) movesOf(vc cell.VCName, now model.Time) []model.Time {
 	i, found := s.findMoved(vc)
 	if !found {
 		return nil
@@ -153,7 +153,7 @@ func (s *State) anchored(a *attempt) bool {
 
 // stayers are those of some holders who do not leave anyway, as one does that moved for
 // somebody who found a better place since.
-func (s *State) stayers(ids []cell.AllocID) []cell.AllocID {
+func (s *tables) stayers(ids []cell.AllocID) []cell.AllocID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id cell.AllocID) bool { return s.cl.Alloc(id).Mood() == cell.Leaving })
 }
 
@@ -202,7 +202,7 @@ func (s *State) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.All
 }
 
 // movesText says how many gangs of a VC may still move for one that waits.
-func (s *State) movesText(name cell.VCName) string {
+func (s *fold) movesText(name cell.VCName) string {
 	vc := model.OfVC(s.cfg, name)
 	if vc.Moves == 0 {
 		return ""
@@ -213,7 +213,7 @@ func (s *State) movesText(name cell.VCName) string {
 
 // nextClear is when more gangs of a VC may move than at the last decision, if somebody
 // waits there; 0 is never.
-func (s *State) nextClear(space int32) (next model.Time) {
+func (s *fold) nextClear(space int32) (next model.Time) {
 	vc := model.OfVC(s.cfg, s.cl.Space(space).Name)
 	if vc.Moves == 0 || len(s.queues[space]) == 0 {
 		return 0

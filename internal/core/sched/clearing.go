@@ -22,12 +22,12 @@ const (
 
 // anyBelow are the holders of a VC below a priority, whether their jobs allow lazy preemption or
 // not.
-func (s *State) anyBelow(space int32, prio cell.Priority) []cell.AllocID {
+func (s *index) anyBelow(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, func(*attempt) bool { return true })
 }
 
 // manyBelow reports whether they are too many to try every choice: it costs little to know.
-func (s *State) manyBelow(space int32, prio cell.Priority, serves func(*attempt) bool) bool {
+func (s *index) manyBelow(space int32, prio cell.Priority, serves func(*attempt) bool) bool {
 	n := 0
 	for _, i := range s.holders[space] {
 		if s.holds(&s.attempts[i], prio) && serves(&s.attempts[i]) {
@@ -43,7 +43,7 @@ func (s *State) manyBelow(space int32, prio cell.Priority, serves func(*attempt)
 // not, and stops those that do not: their cells may be bound where the gang can use them. By
 // their leaves alone it would have found room before: it may run on other nodes only, or needs
 // larger cells than theirs are. Of few holders it finds those with whom fewest are stopped.
-func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool) {
+func (s *index) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool) {
 	if len(holders) > maxCleared {
 		return plan{}, false
 	}
@@ -61,7 +61,7 @@ func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool
 
 // fewerStopped looks for a choice of holders with which fewer are stopped than in a plan, or at
 // less cost: small choices first, and maxChoices at most.
-func (s *State) fewerStopped(q *cell.Request, holders []cell.AllocID, best plan) plan {
+func (s *index) fewerStopped(q *cell.Request, holders []cell.AllocID, best plan) plan {
 	n, cost := s.price(q, &best)
 	with := s.alongWith(holders)
 	left := maxChoices
@@ -90,7 +90,7 @@ func (s *State) fewerStopped(q *cell.Request, holders []cell.AllocID, best plan)
 }
 
 // alongWith is, for each holder, the set of those with which it gives up its guarantee.
-func (s *State) alongWith(holders []cell.AllocID) []uint {
+func (s *index) alongWith(holders []cell.AllocID) []uint {
 	with := make([]uint, len(holders))
 	for i, id := range holders {
 		if to := slices.Index(holders, s.tied(id)); to >= 0 {
@@ -101,7 +101,7 @@ func (s *State) alongWith(holders []cell.AllocID) []uint {
 }
 
 // planChoice places a gang after one choice of holders gave up their guarantee.
-func (s *State) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (plan, bool) {
+func (s *index) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (plan, bool) {
 	var ids []cell.AllocID
 	for i, id := range holders {
 		if set>>i&1 != 0 {
@@ -126,7 +126,7 @@ func (s *State) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (p
 }
 
 // tied is the allocation of a minimum with which that of a member above it gives up its guarantee.
-func (s *State) tied(id cell.AllocID) cell.AllocID {
+func (s *index) tied(id cell.AllocID) cell.AllocID {
 	a := s.holder(id)
 	if !s.isExtra(a) {
 		return cell.None
@@ -139,7 +139,7 @@ func (s *State) tied(id cell.AllocID) cell.AllocID {
 
 // withAbove puts before each minimum the members above it that run and are not there, since they
 // give up their guarantee with it.
-func (s *State) withAbove(ids []cell.AllocID) []cell.AllocID {
+func (s *index) withAbove(ids []cell.AllocID) []cell.AllocID {
 	if s.partials == 0 {
 		return ids
 	}
@@ -168,7 +168,7 @@ func closed(set uint, with []uint) bool {
 }
 
 // unwilling counts those of a choice of holders who are stopped when they give up their guarantee.
-func (s *State) unwilling(holders []cell.AllocID, set uint) int {
+func (s *tables) unwilling(holders []cell.AllocID, set uint) int {
 	n := 0
 	for i, id := range holders {
 		if set>>i&1 != 0 && !s.willing(s.holder(id)) {
@@ -179,7 +179,7 @@ func (s *State) unwilling(holders []cell.AllocID, set uint) int {
 }
 
 // clearing is the plan in which some holders gave up their guarantee.
-func (s *State) clearing(done []cell.AllocID, res cell.Result) plan {
+func (s *tables) clearing(done []cell.AllocID, res cell.Result) plan {
 	p := plan{placement: res.Placement, victims: res.Victims}
 	for _, id := range done {
 		if s.willing(s.holder(id)) && !slices.Contains(res.Victims, id) {
@@ -192,7 +192,7 @@ func (s *State) clearing(done []cell.AllocID, res cell.Result) plan {
 }
 
 // price is how many a plan stops who would have stayed, and what that costs.
-func (s *State) price(q *cell.Request, p *plan) (n int, cost cell.Cost) {
+func (s *tables) price(q *cell.Request, p *plan) (n int, cost cell.Cost) {
 	stopped := slices.Concat(p.victims, p.cleared)
 	slices.Sort(stopped)
 	for _, id := range slices.Compact(stopped) {
@@ -205,7 +205,7 @@ func (s *State) price(q *cell.Request, p *plan) (n int, cost cell.Cost) {
 
 // orClearing is a plan that stops full gangs below a limit, or one in which fewer are: the victims
 // need not lie where the gang then goes, and who may become opportunistic need not stop.
-func (s *State) orClearing(r cell.Request, limit cell.Priority, p plan) plan {
+func (s *index) orClearing(r cell.Request, limit cell.Priority, p plan) plan {
 	may := func(a *attempt) bool { return s.jobs[a.job].spec.Priority < limit || s.willing(a) }
 	if len(p.victims) < 2 || s.manyBelow(r.Space, r.Priority, may) {
 		return p

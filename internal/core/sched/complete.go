@@ -80,7 +80,7 @@ func atLeast(n, policy int32) bool { return policy >= 1 && n >= policy }
 
 // final reports whether a task's end counts: it will not be retried by itself,
 // and no other member's trouble makes its gang run again.
-func (s *State) final(j *job, t *taskRun) bool {
+func (s *tables) final(j *job, t *taskRun) bool {
 	g := &j.gangs[t.gang]
 	if g.attempt != none {
 		a := &s.attempts[g.attempt]
@@ -100,7 +100,7 @@ func ownEnd(c model.EndCause) bool {
 }
 
 // taskRetry says whether a failed task of an incremental job runs again, and how.
-func (s *State) taskRetry(j *job, t *taskRun) (e TaskRetried, again bool) {
+func (s *tables) taskRetry(j *job, t *taskRun) (e TaskRetried, again bool) {
 	role, g := &j.spec.Roles[t.role], &j.gangs[t.gang]
 	if len(j.spec.Gangs[t.gang].Tasks) > 1 || role.TaskRetries == 0 || t.state != model.TaskFailed {
 		return e, false
@@ -115,7 +115,7 @@ func (s *State) taskRetry(j *job, t *taskRun) (e TaskRetried, again bool) {
 }
 
 // failedBy says that a job fails, and by which task.
-func (s *State) failedBy(j *job) JobCompleting {
+func (s *tables) failedBy(j *job) JobCompleting {
 	ordinal := firstFailure(j, func(t *taskRun) bool { return t.state == model.TaskFailed && s.final(j, t) })
 	t := &j.tasks[ordinal]
 	return JobCompleting{Job: j.id, Phase: Failed, Cause: model.EndFailed, Exit: *t.exit, Task: ordinal, Message: exit.Words(j.spec.Roles[t.role].Name, t.index, t.exit.Seen())}
@@ -132,7 +132,7 @@ func (j *job) lastEnd(g int32) string {
 }
 
 // overTime reports whether an attempt of the job ran longer than its limit.
-func (s *State) overTime(j *job) (JobCompleting, bool) {
+func (s *tables) overTime(j *job) (JobCompleting, bool) {
 	if j.spec.TimeLimit == 0 {
 		return JobCompleting{}, false
 	}
@@ -147,7 +147,7 @@ func (s *State) overTime(j *job) (JobCompleting, bool) {
 
 // retryJob says whether a job whose attempt completed runs again, by what its exit means. Retries
 // of -2 means for ever, even after success, without any classification.
-func (s *State) retryJob(j *job) (JobRetried, bool) {
+func (s *pass) retryJob(j *job) (JobRetried, bool) {
 	c := j.completing
 	e := JobRetried{Job: j.id, Message: c.Message}
 	if c.Cause == model.EndTimeLimit || c.Cause == model.EndEarly {
@@ -175,7 +175,7 @@ func (x *Exit) Seen() exit.Seen {
 }
 
 // permanent reports whether the policy of a job's VC knows that no retry mends a failure.
-func (s *State) permanent(j *job, x Exit) bool {
+func (s *pass) permanent(j *job, x Exit) bool {
 	p, ok := s.pol[j.space].(Judge)
 	if !ok {
 		return false

@@ -6,7 +6,8 @@ import "testing"
 // most, however many wait, and says that something was left untried.
 func TestCopiesAreBounded(t *testing.T) {
 	for _, jobs := range []int{10_000, 60_000} {
-		s := &State{tables: tables{jobs: make([]job, jobs)}}
+		s := &State{}
+		s.jobs = make([]job, jobs)
 		g := newSuggester(s, nil, 0)
 		copied := 0
 		for w := g.copy(s); w != nil; w = g.copy(s) {
@@ -20,7 +21,8 @@ func TestCopiesAreBounded(t *testing.T) {
 
 // An explanation whose copies took all its steps tries nothing more, and says so.
 func TestStepsOfCopiesAreBounded(t *testing.T) {
-	s := &State{tables: tables{jobs: make([]job, 3)}}
+	s := &State{}
+	s.jobs = make([]job, 3)
 	g := newSuggester(s, nil, 0)
 	if g.copy(s) == nil || g.cut {
 		t.Fatalf("nothing may be tried; left untried: %v", g.cut)

@@ -15,7 +15,7 @@ import (
 
 // carriers returns the SKUs on which the leaves of a role's tasks cover what these ask
 // for: the role's own list while all of it does, noSKU where nothing does.
-func (s *State) carriers(r *model.Role) []cell.TypeName {
+func (s *tables) carriers(r *model.Role) []cell.TypeName {
 	if s.cl == nil || r.Launch.GPU == 0 && r.Launch.MilliCPU == 0 && r.Launch.MemoryMB == 0 {
 		return r.SKUs
 	}
@@ -67,14 +67,14 @@ const noSKU cell.TypeName = ""
 
 // covers reports whether the leaves of one task carry what it asks for; of a SKU that is
 // not known nothing can be said.
-func (s *State) covers(name cell.TypeName, r *model.Role) bool {
+func (s *tables) covers(name cell.TypeName, r *model.Role) bool {
 	sku, n, l := s.cl.SKU(name), int64(r.Leaves), &r.Launch
 	return sku.Device == "" || sku.GPU*n >= l.GPU && (sku.MilliCPU == 0 || sku.MilliCPU*n >= l.MilliCPU) &&
 		(sku.MemoryMB == 0 || sku.MemoryMB*n >= l.MemoryMB)
 }
 
 // skuNames returns the SKUs that the cluster's cells have, sorted.
-func (s *State) skuNames() []cell.TypeName {
+func (s *tables) skuNames() []cell.TypeName {
 	var out []cell.TypeName
 	for i := range s.cl.Forest().Chains {
 		out = append(out, s.cl.Forest().Chains[i].SKU)
@@ -84,7 +84,7 @@ func (s *State) skuNames() []cell.TypeName {
 }
 
 // uncovered says of a gang that no SKU carries it, by the first role of which that is true.
-func (s *State) uncovered(j *job, g int) *model.Reason {
+func (s *tables) uncovered(j *job, g int) *model.Reason {
 	why := &model.Reason{Code: NeverFits, Need: j.gangs[g].leaves}
 	for _, o := range j.spec.Gangs[g].Tasks {
 		r := &j.spec.Roles[j.tasks[o].role]
@@ -137,7 +137,7 @@ func (s *State) whyNever(j *job, g int) *model.Reason {
 
 // dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
 // because of their CPUs or memory.
-func (s *State) dearer(r *model.Role) (model.Carry, bool) {
+func (s *tables) dearer(r *model.Role) (model.Carry, bool) {
 	names := s.carriers(r)
 	if len(names) == 0 {
 		names = s.skuNames()

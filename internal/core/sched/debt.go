@@ -34,7 +34,7 @@ type past struct {
 const meanBits = 20
 
 // borrows counts an attempt's leaves, by chain, into what its VC borrows now.
-func (s *State) borrows(t *tally, a *attempt, sign int64) {
+func (s *tables) borrows(t *tally, a *attempt, sign int64) {
 	if s.cfg.HalfLife == 0 {
 		return
 	}
@@ -50,7 +50,7 @@ func (s *State) borrows(t *tally, a *attempt, sign int64) {
 }
 
 // accrue brings the debt of a VC up to date, before what it borrows changes.
-func (s *State) accrue(space int32) {
+func (s *pass) accrue(space int32) {
 	if s.cfg == nil || s.cfg.HalfLife == 0 || space == 0 || s.mem.mode.recount {
 		return
 	}
@@ -78,7 +78,7 @@ func (s *State) accrue(space int32) {
 }
 
 // accrueAll does so for all VCs, before the configuration changes.
-func (s *State) accrueAll() {
+func (s *pass) accrueAll() {
 	for space := int32(1); s.cl != nil && space < s.cl.NumSpaces(); space++ {
 		s.accrue(space)
 	}
@@ -86,17 +86,17 @@ func (s *State) accrueAll() {
 
 // resetDebts follows a configuration: whoever is new, or owed nothing yet, begins now with what it
 // borrows, and who is no more, or has no half-life any more, is forgotten.
-func (s *State) resetDebts() {
+func (s *pass) resetDebts() {
 	s.debts = slices.DeleteFunc(s.debts, func(d debt) bool { return s.cfg.HalfLife == 0 || s.space(d.VC) == 0 })
 	s.accrueAll()
 }
 
-func (s *State) findDebt(vc cell.VCName) (int, bool) {
+func (s *fold) findDebt(vc cell.VCName) (int, bool) {
 	return slices.BinarySearchFunc(s.debts, vc, func(d debt, k cell.VCName) int { return cmp.Compare(d.VC, k) })
 }
 
 // meanUse is the mean of one SKU by now.
-func (s *State) meanUse(space int32, d *debt, sku cell.TypeName) int64 {
+func (s *index) meanUse(space int32, d *debt, sku cell.TypeName) int64 {
 	var mean int64
 	for _, p := range d.Past {
 		if p.SKU == sku {
@@ -108,7 +108,7 @@ func (s *State) meanUse(space int32, d *debt, sku cell.TypeName) int64 {
 }
 
 // lentOf is how many leaves of a SKU a VC borrows now.
-func (s *State) lentOf(space int32, sku cell.TypeName) (n int64) {
+func (s *index) lentOf(space int32, sku cell.TypeName) (n int64) {
 	for c, leaves := range s.tallies[space].lent {
 		if s.cl.Forest().Chains[c].SKU == sku {
 			n += leaves
@@ -118,7 +118,7 @@ func (s *State) lentOf(space int32, sku cell.TypeName) (n int64) {
 }
 
 // owes is by what VCs are compared: parts of 10^9 of the cluster, for each unit of weight.
-func (s *State) owes(space int32) int64 {
+func (s *fold) owes(space int32) int64 {
 	d := debt{At: s.now}
 	if i, found := s.findDebt(s.cl.Space(space).Name); found {
 		d = s.debts[i]

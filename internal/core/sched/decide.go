@@ -100,7 +100,7 @@ func saysSince[E Event](s *State, n int) bool {
 const outRoom = 256
 
 // beginOut makes room for what Decide returns.
-func (s *State) beginOut() {
+func (s *pass) beginOut() {
 	if cap(s.mem.records)-len(s.mem.records) < 8 {
 		s.mem.records = make([]Record, 0, outRoom)
 	}
@@ -108,7 +108,7 @@ func (s *State) beginOut() {
 }
 
 // endOut returns the records of a Decide; their memory is never used again.
-func (s *State) endOut() []Record {
+func (s *pass) endOut() []Record {
 	out := s.out
 	if n := len(s.mem.records) + len(out); n <= cap(s.mem.records) {
 		s.mem.records = s.mem.records[:n]
@@ -148,7 +148,7 @@ func (b Blame) String() string { return fmt.Sprintf("deciding on job %d: %v", b.
 
 // blaming is deferred around the decisions on one job. What happens while a policy's code
 // runs is not the job's doing (Failing).
-func (s *State) blaming(id model.JobID) {
+func (s *pass) blaming(id model.JobID) {
 	p := recover()
 	if p == nil {
 		return
@@ -243,7 +243,7 @@ func (s *State) endAttempt(slot, g, at int32) {
 }
 
 // endCause says why an attempt, all of whose tasks are dead, ended.
-func (s *State) endCause(a *attempt) model.EndCause {
+func (s *tables) endCause(a *attempt) model.EndCause {
 	switch {
 	case a.cause != 0 && !a.cause.Resumes():
 		return a.cause
@@ -312,7 +312,7 @@ func (s *State) fulfil(a *attempt) bool {
 	return true
 }
 
-func (s *State) leafBad(l cell.LeafID) bool {
+func (s *tables) leafBad(l cell.LeafID) bool {
 	f := s.cl.Forest()
 	return s.cl.LeafBad(l) || s.cl.Blame(f.Cells[f.Leaves[l]].Node) != 0
 }

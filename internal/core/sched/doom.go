@@ -91,7 +91,7 @@ func (s *State) walkPostponed(late []postponed) {
 
 // hasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it
 // has it in this one.
-func (s *State) hasTurn(ref GangRef) bool {
+func (s *pass) hasTurn(ref GangRef) bool {
 	if s.cl.Doomed() == 0 {
 		return true // nobody was stopped at
 	}
@@ -159,7 +159,7 @@ func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
 // concerned reports whether charges may be in a job's way. Where none is in its VC, or around it,
 // healthy cells are left for all of that; but they may lie on other nodes than it may use, or
 // farther apart.
-func (s *State) concerned(j *job) bool {
+func (s *tables) concerned(j *job) bool {
 	if j.spec.Restricted() || slices.ContainsFunc(s.cl.Charges(), func(ch cell.Charge) bool { return s.cl.Shares(j.space, ch.Space) }) {
 		return true
 	}
@@ -227,7 +227,7 @@ func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
 
 // onCharged returns the allocations of a VC below a priority that use charged cells, in the order
 // in which they are to go.
-func (s *State) onCharged(space int32, prio cell.Priority) []cell.AllocID {
+func (s *index) onCharged(space int32, prio cell.Priority) []cell.AllocID {
 	charged := s.cl.ChargesInUse(space)
 	if len(charged) == 0 || len(s.limits(space, prio)) == 1 {
 		return nil // or nobody of a lower priority runs with a guarantee
@@ -256,7 +256,7 @@ func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
 }
 
 // isPostponed reports whether the walk of a VC stops, until others had their chance.
-func (s *State) isPostponed() bool { return s.mem.moving.late != everybody }
+func (s *pass) isPostponed() bool { return s.mem.moving.late != everybody }
 
 // movingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere,
 // in vain: those behind then do without.
@@ -295,7 +295,7 @@ func (s *State) waitsFor(e queued, chain int16) bool {
 }
 
 // lazyOf is the attempt of a gang that runs without its guarantee; nil, if it does not.
-func (s *State) lazyOf(e queued) *attempt {
+func (s *tables) lazyOf(e queued) *attempt {
 	if at := s.jobs[e.slot].gangs[e.gang].attempt; at != none && s.attempts[at].lazy {
 		return &s.attempts[at]
 	}
@@ -356,7 +356,7 @@ func (s *State) inVain(e queued, vain *[]whoAsked) bool {
 }
 
 // inside reports whether a VC is a space, or lies in one.
-func (s *State) inside(v, space int32) bool {
+func (s *tables) inside(v, space int32) bool {
 	for v > 0 && v != space {
 		v = s.cl.Space(v).Parent
 	}
@@ -371,7 +371,7 @@ type whoAsked struct {
 
 // couldLift reports whether a request could be met when those of its VC of lower priorities leave,
 // be it promised to them.
-func (s *State) couldLift(j *job, g int, r *cell.Request) bool {
+func (s *fold) couldLift(j *job, g int, r *cell.Request) bool {
 	q := s.lifting(*r, r.Priority)
 	if s.full(j, g, &q) {
 		return false
@@ -388,7 +388,7 @@ func (s *State) couldLift(j *job, g int, r *cell.Request) bool {
 }
 
 // charged returns the space that a charge is about.
-func (s *State) charged(vc cell.VCName, container bool) int32 {
+func (s *tables) charged(vc cell.VCName, container bool) int32 {
 	if container {
 		return s.cl.ContainerOf(vc)
 	}

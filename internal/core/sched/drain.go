@@ -16,7 +16,7 @@ type DeclareDead struct {
 }
 
 // drainDue reports whether an attempt has a task on a node that it must leave by now.
-func (s *State) drainDue(a *attempt) bool {
+func (s *index) drainDue(a *attempt) bool {
 	if s.looks.drains == 0 {
 		return false
 	}
@@ -43,7 +43,7 @@ func drainsOf(nodes []nodeNote) (n int32) {
 }
 
 // touchOn has what runs on a node settled.
-func (s *State) touchOn(node cell.NodeName) {
+func (s *fold) touchOn(node cell.NodeName) {
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && a.state != model.AttemptReserving && s.isOn(a, node) {
 			s.touch(a.job)
@@ -52,7 +52,7 @@ func (s *State) touchOn(node cell.NodeName) {
 }
 
 // isOn reports whether a task of an attempt lives, or may live, on a node.
-func (s *State) isOn(a *attempt, node cell.NodeName) bool {
+func (s *tables) isOn(a *attempt, node cell.NodeName) bool {
 	j := &s.jobs[a.job]
 	return slices.ContainsFunc(j.spec.Gangs[a.id.Gang].Tasks, func(o int32) bool {
 		t := &j.tasks[o]
@@ -88,7 +88,7 @@ func (s wishes) checkDead(c DeclareDead) ([]Event, Answer, *Refusal) {
 
 // drainsAt has what runs on the nodes settled whose drain is due at an instant, and reports whether
 // there are any.
-func (s *State) drainsAt(at model.Time) bool {
+func (s *fold) drainsAt(at model.Time) bool {
 	due := false
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.Cordon && n.Drain == at {
@@ -108,7 +108,7 @@ type OnNode struct {
 }
 
 // On returns what runs, or may live, on a node, in order of job.
-func (s *State) On(node cell.NodeName) []OnNode {
+func (s *tables) On(node cell.NodeName) []OnNode {
 	out := []OnNode{}
 	for i := range s.attempts {
 		a := &s.attempts[i]

@@ -62,7 +62,7 @@ func (e *Explanation) Starting() int {
 }
 
 // places tells where the gangs of a job are.
-func (s *State) places(id model.JobID) []model.GangPlace {
+func (s *tables) places(id model.JobID) []model.GangPlace {
 	j := s.find(id)
 	if j == nil {
 		return nil

@@ -127,7 +127,7 @@ func elsePinned(s *State, j *job, g int) string {
 }
 
 // unknownIn says which name in a gang's request does not exist, "" if all do.
-func (s *State) unknownIn(j *job, g int) string {
+func (s *tables) unknownIn(j *job, g int) string {
 	f := s.cl.Forest()
 	for _, m := range j.gangs[g].shape.members {
 		if len(m.SKUs) > 0 && m.Pinned == "" && !slices.ContainsFunc(f.Chains, func(c cell.Chain) bool { return slices.Contains(m.SKUs, c.SKU) }) {
@@ -155,7 +155,7 @@ func skuText(names []cell.TypeName) string {
 }
 
 // shapeText describes a gang, for example "a gang of 2 tasks x 4 GPUs of A100".
-func (s *State) shapeText(j *job, g int) string {
+func (s *tables) shapeText(j *job, g int) string {
 	var parts []string
 	var tasks int32
 	tasksOfGang := len(j.spec.Gangs[g].Tasks)
@@ -207,7 +207,7 @@ func asShape(s *State, j *job, g int) string {
 }
 
 // usableChain reports whether any member of a gang could use a chain.
-func (s *State) usableChain(j *job, g int, chain int16) bool {
+func (s *tables) usableChain(j *job, g int, chain int16) bool {
 	space := s.space(j.spec.VC)
 	for _, m := range j.gangs[g].shape.members {
 		if (m.Pinned != "" || len(m.SKUs) == 0 || slices.Contains(m.SKUs, s.cl.Forest().Chains[chain].SKU)) && s.pinFits(m, chain, space) {
@@ -237,7 +237,7 @@ func (s *State) mayFit(j *job, g int, r cell.Request) bool {
 // packs reports whether a gang's tasks would fit the nodes that it may use if its VC
 // owned all of them, but for what is pinned elsewhere: a search over nodes alone,
 // which is nearly always exact.
-func (s *State) packs(j *job, g int, r cell.Request) bool {
+func (s *finder) packs(j *job, g int, r cell.Request) bool {
 	f := s.cl.Forest()
 	r.Priority = cell.Opportunistic
 	for l := range f.Leaves {
@@ -251,7 +251,7 @@ func (s *State) packs(j *job, g int, r cell.Request) bool {
 
 // pinnedAway reports whether a cell lies in a pinned one that a guaranteed gang
 // may not use: another VC's, or one that it does not name.
-func (s *State) pinnedAway(j *job, g int, id cell.CellID) bool {
+func (s *tables) pinnedAway(j *job, g int, id cell.CellID) bool {
 	if j.spec.Priority < cell.MinGuaranteed {
 		return false
 	}
@@ -261,11 +261,11 @@ func (s *State) pinnedAway(j *job, g int, id cell.CellID) bool {
 
 // rootServes reports whether a preassigned cell is one that a gang's members ask
 // for: pinned cells only serve those that name them.
-func (s *State) rootServes(j *job, g int, r *cell.Root) bool { return s.pinServes(j, g, r.Pinned) }
+func (s *tables) rootServes(j *job, g int, r *cell.Root) bool { return s.pinServes(j, g, r.Pinned) }
 
 // pinServes is rootServes by the name of the pinned cell, "" for cells that are
 // not pinned.
-func (s *State) pinServes(j *job, g int, pin cell.PinnedID) bool {
+func (s *tables) pinServes(j *job, g int, pin cell.PinnedID) bool {
 	for _, m := range j.gangs[g].shape.members {
 		if m.Pinned == pin {
 			return true
@@ -345,7 +345,7 @@ func (s *State) newReason(j *job, g int32) model.Reason {
 }
 
 // roomReason is a reason that has only the amounts yet.
-func (s *State) roomReason(j *job, g int, rooms []model.Room) model.Reason {
+func (s *tables) roomReason(j *job, g int, rooms []model.Room) model.Reason {
 	r := model.Reason{Need: j.gangs[g].leaves, Asks: s.needText(j, g), Rooms: rooms}
 	r.Free, r.Total = model.SumRooms(rooms)
 	if !slices.ContainsFunc(j.gangs[g].shape.members, func(m cell.Member) bool { return !m.Alike }) {
@@ -412,7 +412,7 @@ func secondsUntil(now, t model.Time) int64 {
 	return int64((t - now + model.Time(model.Second) - 1) / model.Time(model.Second))
 }
 
-func (s *State) heldReason(r model.Reason, g *gang) model.Reason {
+func (s *tables) heldReason(r model.Reason, g *gang) model.Reason {
 	j := &s.jobs[s.attempts[g.attempt].job]
 	for i := range j.tasks {
 		if t := &j.tasks[i]; !t.dead && t.state == model.TaskIsUnknown && !slices.Contains(r.Nodes, t.place.Node) {
@@ -526,7 +526,7 @@ func usedBy(s *State, j *job, jobs []model.JobID, more int) string {
 }
 
 // pinAround returns the pinned cell of a VC that a leaf is in, "" if none.
-func (s *State) pinAround(at cell.CellID, space int32) cell.PinnedID {
+func (s *tables) pinAround(at cell.CellID, space int32) cell.PinnedID {
 	f := s.cl.Forest()
 	for ; at != cell.None; at = f.Cells[at].Parent {
 		pin := f.Pinned(at)

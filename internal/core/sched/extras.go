@@ -14,20 +14,20 @@ import (
 
 // extra reports whether a queued gang is a member above a minimum; the first gang of a job never
 // is.
-func (s *State) extra(e queued) bool {
+func (s *tables) extra(e queued) bool {
 	return e.gang > 0 && s.jobs[e.slot].spec.Gangs[e.gang].Extra
 }
 
 // minimumLives reports whether a job's minimum has an attempt that is not
 // stopping: then the members above it may wait, run and be placed.
-func (s *State) minimumLives(j *job) bool {
+func (s *tables) minimumLives(j *job) bool {
 	at := j.gangs[0].attempt
 	return at != none && s.attempts[at].state != model.AttemptReserving && s.attempts[at].cause == 0 && s.attempts[at].alive > 0
 }
 
 // minimumStands is what Verify asks instead: a minimum whose last task died has its attempt until
 // the next decision.
-func (s *State) minimumStands(j *job) bool {
+func (s *tables) minimumStands(j *job) bool {
 	at := j.gangs[0].attempt
 	return at != none && s.attempts[at].state != model.AttemptReserving && (s.attempts[at].cause == 0 || s.attempts[at].alive == 0)
 }
@@ -35,7 +35,7 @@ func (s *State) minimumStands(j *job) bool {
 // extraEligible reports whether a member above the minimum may be placed now: not beside a minimum
 // of which nothing is known, nor beside one that was made opportunistic, which would be stopped
 // before the member.
-func (s *State) extraEligible(j *job) bool {
+func (s *tables) extraEligible(j *job) bool {
 	if !s.minimumLives(j) {
 		return false
 	}
@@ -54,7 +54,7 @@ func (s *State) enqueueExtras(slot int32) {
 }
 
 // dequeueExtras takes those that wait out of the queue: their minimum ends.
-func (s *State) dequeueExtras(slot int32) {
+func (s *pass) dequeueExtras(slot int32) {
 	j := &s.jobs[slot]
 	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		s.dequeue(slot, int32(g))
@@ -94,7 +94,7 @@ func (s *State) unreserveExtras(slot int32) {
 
 // extraCause says why a member above a minimum ends whose minimum has ended: for
 // the same cause, unless the minimum ended by its own doing.
-func (s *State) extraCause(j *job) model.EndCause {
+func (s *tables) extraCause(j *job) model.EndCause {
 	if last := j.gangs[0].last; last != nil && !ownEnd(last.Cause) {
 		return last.Cause
 	}
@@ -104,25 +104,25 @@ func (s *State) extraCause(j *job) model.EndCause {
 // minimumOver reports whether a job's minimum ended by its own doing and will not run again:
 // members above it that were stopped then neither failed nor succeeded and keep nobody from
 // completing the job.
-func (s *State) minimumOver(j *job) bool {
+func (s *tables) minimumOver(j *job) bool {
 	g := &j.gangs[0]
 	return j.spec.Partial() && g.done && g.last != nil && ownEnd(g.last.Cause)
 }
 
 // stoppedExtra reports whether a task belongs to a member above a minimum that is over, and does
 // not run any more.
-func (s *State) stoppedExtra(j *job, t *taskRun) bool {
+func (s *tables) stoppedExtra(j *job, t *taskRun) bool {
 	return t.gang > 0 && s.minimumOver(j) && j.gangs[t.gang].attempt == none
 }
 
 // isExtra reports whether an attempt is one of a member above a minimum.
-func (s *State) isExtra(a *attempt) bool {
+func (s *index) isExtra(a *attempt) bool {
 	return s.partials > 0 && s.jobs[a.job].spec.Gangs[a.id.Gang].Extra
 }
 
 // extrasBelow returns a rule that names the guaranteed members above a minimum in
 // a VC with a priority below a limit; nil when there are no partial gangs.
-func (s *State) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID) bool {
+func (s *index) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID) bool {
 	if s.partials == 0 {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (s *State) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID)
 // withExtras looks again at victims among which there are minimums: the members above these will
 // leave with them, which may save somebody else. One that its own priority may not stop yet can
 // only leave with its minimum.
-func (s *State) withExtras(r cell.Request, res cell.Result, due bool) cell.Result {
+func (s *index) withExtras(r cell.Request, res cell.Result, due bool) cell.Result {
 	if s.partials == 0 {
 		return res
 	}
@@ -167,7 +167,7 @@ func (s *State) withExtras(r cell.Request, res cell.Result, due bool) cell.Resul
 }
 
 // fullGangs counts the victims that are no members above a minimum.
-func (s *State) fullGangs(res cell.Result) int {
+func (s *index) fullGangs(res cell.Result) int {
 	n := 0
 	for _, v := range res.Victims {
 		if !s.isExtra(s.holder(v)) {
@@ -243,7 +243,7 @@ func (w *walker) blockedExtra(j *job) []bool {
 
 // otherTypes returns the chains of types that a job's minimum has not, for a member above it
 // that must stand with it (Firm); nil where any will do.
-func (s *State) otherTypes(j *job, g int32) []bool {
+func (s *index) otherTypes(j *job, g int32) []bool {
 	least := j.gangs[0].attempt
 	if !j.spec.Gangs[g].Extra || least == none || !s.looks.firm[j.space] || len(s.cl.Forest().Chains) == 1 {
 		return nil
@@ -252,7 +252,7 @@ func (s *State) otherTypes(j *job, g int32) []bool {
 }
 
 // ofOtherTypes names the chains of types of which an allocation has nothing.
-func (s *State) ofOtherTypes(id cell.AllocID) []bool {
+func (s *tables) ofOtherTypes(id cell.AllocID) []bool {
 	chains, tasks := s.cl.Forest().Chains, s.cl.Alloc(id).Placement.Tasks
 	out := make([]bool, len(chains))
 	for i := range chains {
@@ -328,7 +328,7 @@ func (o *outlook) startWhole(a asking) bool {
 }
 
 // cut returns some tasks of a placement, with the preassigned cells around them.
-func (s *State) cut(pl cell.Placement, from, to int) cell.Placement {
+func (s *tables) cut(pl cell.Placement, from, to int) cell.Placement {
 	f := s.cl.Forest()
 	out := cell.Placement{Tasks: pl.Tasks[from:to:to]}
 	for _, b := range pl.Binds {
@@ -358,13 +358,13 @@ func (s *State) others(j *job) bool {
 
 // endedWithMinimum reports whether a member above a minimum was stopped only
 // because its minimum ended, and that runs again.
-func (s *State) endedWithMinimum(j *job, g int32) bool {
+func (s *tables) endedWithMinimum(j *job, g int32) bool {
 	spec := &j.spec.Gangs[g]
 	return spec.Extra && j.gangs[g].last.Cause == model.EndCompleted && !j.gangs[0].done && j.tasks[spec.Tasks[0]].state == model.TaskEnded
 }
 
 // extraFirst orders members above a minimum before full gangs.
-func (s *State) extraFirst(a, b *attempt) int {
+func (s *index) extraFirst(a, b *attempt) int {
 	switch x, y := s.isExtra(a), s.isExtra(b); {
 	case x == y:
 		return 0

@@ -25,7 +25,7 @@ func (s *State) Accept(f Fact) []Event {
 }
 
 // isNews reports whether a fact tells something new.
-func (s *State) isNews(f Fact) bool {
+func (s *tables) isNews(f Fact) bool {
 	switch f := f.(type) {
 	case TaskStarted:
 		t := s.present(f.Attempt, f.Task)
@@ -56,7 +56,7 @@ func (s *State) isNews(f Fact) bool {
 }
 
 // present returns the task of a live attempt that is not proven dead.
-func (s *State) present(id model.AttemptID, ordinal int32) *taskRun {
+func (s *tables) present(id model.AttemptID, ordinal int32) *taskRun {
 	a := s.live(id)
 	if a == nil || a.state == model.AttemptReserving {
 		return nil
@@ -92,7 +92,7 @@ func (s *State) applyFact(e Event) bool {
 	return true
 }
 
-func (s *State) applyStarted(e TaskStarted) {
+func (s *fold) applyStarted(e TaskStarted) {
 	a := s.live(e.Attempt)
 	t := s.task(a, e.Task)
 	t.state, t.begun = model.TaskRunning, s.arenas.begun.Keep(begun{e.Host, e.PID, e.Ports})
@@ -121,7 +121,7 @@ func (s *State) applyStarted(e TaskStarted) {
 }
 
 // refreshState derives an attempt's state from its tasks.
-func (s *State) refreshState(a *attempt) {
+func (s *index) refreshState(a *attempt) {
 	j := &s.jobs[a.job]
 	before := a.state
 	unknown, starting := false, false
@@ -196,7 +196,7 @@ func (s *State) applyRefused(e TaskRefused) {
 	s.touch(a.job)
 }
 
-func (s *State) applyUnknown(id model.AttemptID, ordinal int32) {
+func (s *fold) applyUnknown(id model.AttemptID, ordinal int32) {
 	a := s.live(id)
 	t := s.task(a, ordinal)
 	t.state = model.TaskIsUnknown
@@ -205,7 +205,7 @@ func (s *State) applyUnknown(id model.AttemptID, ordinal int32) {
 	s.lookAll()
 }
 
-func (s *State) applyProgress(e Progress) {
+func (s *fold) applyProgress(e Progress) {
 	a := s.live(e.Attempt)
 	t := s.task(a, e.Task)
 	p := model.TaskProgress{}
@@ -269,7 +269,7 @@ func (o oddJob) news(f Notice) bool {
 	return o.lasting[at].Message != f.Message
 }
 
-func (s *State) applyNotice(e Notice) {
+func (s *tables) applyNotice(e Notice) {
 	o := alter(&s.find(e.Job).odd)
 	if e.About == "" {
 		o.notices = append(slices.Clip(o.notices), e.Message)
@@ -294,7 +294,7 @@ func (o oddJob) told() []string {
 }
 
 // applyNodeHealth also makes what runs on a node that went down unknown.
-func (s *State) applyNodeHealth(e NodeHealth) {
+func (s *finder) applyNodeHealth(e NodeHealth) {
 	n := s.node(e.Node)
 	n.Down, n.Reason = !e.Up, e.Reason
 	s.blame(n)
@@ -316,7 +316,7 @@ func (s *State) applyNodeHealth(e NodeHealth) {
 	}
 }
 
-func (s *State) findLeafNote(f LeafHealth) (int, bool) {
+func (s *tables) findLeafNote(f LeafHealth) (int, bool) {
 	return slices.BinarySearchFunc(s.leaves, leafNote{Node: f.Node, SKU: f.SKU, Device: f.Device, Part: f.Part}, leafNote.compare)
 }
 
@@ -326,7 +326,7 @@ func (n leafNote) compare(o leafNote) int {
 		cmp.Compare(n.Device, o.Device), cmp.Compare(n.Part, o.Part))
 }
 
-func (s *State) applyLeafHealth(e LeafHealth) {
+func (s *finder) applyLeafHealth(e LeafHealth) {
 	i, bad := s.findLeafNote(e)
 	note := leafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, Reason: e.Reason}
 	if e.Good && bad {
@@ -340,7 +340,7 @@ func (s *State) applyLeafHealth(e LeafHealth) {
 	s.lookAll()
 }
 
-func (s *State) blameLeaf(n *leafNote, bad bool) {
+func (s *finder) blameLeaf(n *leafNote, bad bool) {
 	l := s.cl.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part)
 	if l == cell.None {
 		return
@@ -348,7 +348,7 @@ func (s *State) blameLeaf(n *leafNote, bad bool) {
 	s.setLeafBad(l, bad || s.drains(l))
 }
 
-func (s *State) setLeafBad(l cell.LeafID, bad bool) {
+func (s *finder) setLeafBad(l cell.LeafID, bad bool) {
 	s.cl.SetLeafBad(l, bad)
 	s.lonely = nil
 	if s.empty != nil {

@@ -20,14 +20,14 @@ const fallback = "fifo"
 
 // ask notes the VC whose policy's code runs from now on, 0 for none, and returns the one
 // before, to be noted again behind the call.
-func (s *State) ask(space int32) (before int32) {
+func (s *pass) ask(space int32) (before int32) {
 	before, s.mem.asked = s.mem.asked, space
 	return before
 }
 
 // Failing names the policy whose code ran when Apply, Decide, Wake or Actions panicked, and
 // its VC; false where none did, or where the fallback did. The state is of no other use then.
-func (s *State) Failing() (PolicyFailed, bool) {
+func (s *pass) Failing() (PolicyFailed, bool) {
 	if s.mem.asked <= 0 || s.cl == nil || s.mem.asked >= s.cl.NumSpaces() {
 		return PolicyFailed{}, false
 	}
@@ -38,7 +38,7 @@ func (s *State) Failing() (PolicyFailed, bool) {
 
 // Replaceable reports whether a VC is still served by the policy that failed, and the
 // fallback would be something else.
-func (s *State) Replaceable(e PolicyFailed) bool {
+func (s *fold) Replaceable(e PolicyFailed) bool {
 	if s.space(e.VC) <= 0 {
 		return false
 	}
@@ -48,7 +48,7 @@ func (s *State) Replaceable(e PolicyFailed) bool {
 
 // serving is the configuration by which a VC is served: its own, with the fallback where its
 // policy failed.
-func (s *State) serving(vc cell.VCName) model.VCConfig {
+func (s *fold) serving(vc cell.VCName) model.VCConfig {
 	c := *model.OfVC(s.cfg, vc)
 	if _, failed := s.findFailed(vc); failed {
 		c.Policy, c.Params = fallback, nil
@@ -56,7 +56,7 @@ func (s *State) serving(vc cell.VCName) model.VCConfig {
 	return c
 }
 
-func (s *State) findFailed(vc cell.VCName) (int, bool) {
+func (s *fold) findFailed(vc cell.VCName) (int, bool) {
 	return slices.BinarySearchFunc(s.failed, vc, func(e PolicyFailed,
 		k cell.VCName) int {
 		return cmp.Compare(e.VC, k)
@@ -64,7 +64,7 @@ func (s *State) findFailed(vc cell.VCName) (int, bool) {
 }
 
 // failedOf returns how the policy of a VC failed; nil where it did not.
-func (s *State) failedOf(vc cell.VCName) *PolicyFailed {
+func (s *fold) failedOf(vc cell.VCName) *PolicyFailed {
 	for _, all := range [][]PolicyFailed{s.failed, s.unmade} {
 		for _, e := range all {
 			if e.VC == vc {
@@ -129,7 +129,7 @@ func (of Policies) Make(c model.VCConfig) (p Policy, err error) {
 
 // makePolicy makes the policy that serves a VC. One that was accepted by another program and
 // cannot be made by this one is replaced by the fallback, which Unmade tells.
-func (s *State) makePolicy(vc cell.VCName) Policy {
+func (s *fold) makePolicy(vc cell.VCName) Policy {
 	c := s.serving(vc)
 	p, err := s.policies.Make(c)
 	if err == nil {
@@ -147,7 +147,7 @@ func (s *State) makePolicy(vc cell.VCName) Policy {
 // Unmade are the policies of the configuration in force that this program cannot make, by VC.
 // As long as no PolicyFailed is applied for them only this state knows: who keeps the journal
 // applies these events before anything else is decided.
-func (s *State) Unmade() []PolicyFailed { return s.unmade }
+func (s *fold) Unmade() []PolicyFailed { return s.unmade }
 
 // maxAside is how often a job is set aside: each time less is decided on it, and in the end
 // nothing.
@@ -155,7 +155,7 @@ const maxAside = 3
 
 // Aside returns the event that sets a job aside once more; false where there is no such job,
 // or nothing is decided on it as it is.
-func (s *State) Aside(id model.JobID, stack string) (Quarantined, bool) {
+func (s *tables) Aside(id model.JobID, stack string) (Quarantined, bool) {
 	j := s.find(id)
 	if j == nil {
 		return Quarantined{}, false
@@ -197,7 +197,7 @@ func (s *State) settleAside(slot, aside int32) {
 
 // Given reports whether an attempt's number was given out: that of its job, and, while the job
 // has not ended, its own. One that is only promised was not; of a job alone ask for attempt 0.
-func (s *State) Given(a model.AttemptID) bool {
+func (s *fold) Given(a model.AttemptID) bool {
 	if a.Job <= 0 || a.Job >= s.nextJob {
 		return false
 	}
@@ -209,7 +209,7 @@ func (s *State) Given(a model.AttemptID) bool {
 }
 
 // NextJob is the number that the next job gets.
-func (s *State) NextJob() model.JobID { return s.nextJob }
+func (s *fold) NextJob() model.JobID { return s.nextJob }
 
 // Forgo returns what closes the gap that events First to Last of lost leave: it is applied behind
 // the present state, record by record. Seen are attempts of which something was found; whatever
@@ -247,7 +247,7 @@ func (s *State) Forgo(lost Lost, seen []model.AttemptID) []Record {
 
 // breakPromise takes back the cells that are promised to a gang: the promise has the number of an
 // attempt that was started.
-func (s *State) breakPromise(events []Event, gang model.AttemptID) []Event {
+func (s *tables) breakPromise(events []Event, gang model.AttemptID) []Event {
 	g := &s.find(gang.Job).gangs[gang.Gang]
 	for _, at := range []int32{g.attempt, g.next} {
 		if at != none && s.attempts[at].state == model.AttemptReserving {
@@ -257,7 +257,7 @@ func (s *State) breakPromise(events []Event, gang model.AttemptID) []Event {
 	return events
 }
 
-func (s *State) applyLost(e Lost) {
+func (s *fold) applyLost(e Lost) {
 	s.nextJob = max(s.nextJob, e.NextJob)
 	for _, a := range e.Attempts {
 		j := s.find(a.Job)

@@ -91,7 +91,7 @@ func (s *State) fault(w want) fault {
 // someLeave reports whether somebody leaves cells of a VC's guarantee: what is bound for it, maybe
 // on bad hardware, may be bound elsewhere then. Whether that will do is not asked, since it would
 // depend on what other VCs start meanwhile.
-func (s *State) someLeave(space int32) bool {
+func (s *index) someLeave(space int32) bool {
 	return slices.ContainsFunc(s.holders[space], func(slot int32) bool {
 		a := &s.attempts[slot]
 		al := s.cl.Alloc(a.alloc)
@@ -101,7 +101,7 @@ func (s *State) someLeave(space int32) bool {
 
 // full reports whether a guaranteed gang asks for more leaves than its VC has room for:
 // mostly it does, and no place needs to be tried.
-func (s *State) full(j *job, g int, q *cell.Request) bool {
+func (s *index) full(j *job, g int, q *cell.Request) bool {
 	most, _ := s.room(j, g, q)
 	return most < q.Leaves()
 }
@@ -110,7 +110,7 @@ func (s *State) full(j *job, g int, q *cell.Request) bool {
 // only if health is ignored, if everybody left whom the gang may lift, who leaves anyway or
 // has not started yet: most, if those leave as well of whom nothing is known, and sure, while
 // they stay. An opportunistic gang is not bounded.
-func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
+func (s *index) room(j *job, g int, q *cell.Request) (most, sure int32) {
 	if j.spec.Priority < cell.MinGuaranteed {
 		return math.MaxInt32, math.MaxInt32
 	}
@@ -150,7 +150,7 @@ func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 
 // takenOff counts those of a task's leaves that room takes off its VC already: bad ones in a
 // charged cell.
-func (s *State) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
+func (s *tables) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
 	if s.cl.Doomed() == 0 || q.IgnoreHealth {
 		return 0
 	}
@@ -170,7 +170,7 @@ func (s *State) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
 // as the cluster is. Where something is charged, its place may not be left to it then: so it is
 // asked as well whether it fits beside what would be charged to others then, or at least beside
 // what other VCs use and what is charged now.
-func (s *State) runsAlone(w want, q *cell.Request) bool {
+func (s *finder) runsAlone(w want, q *cell.Request) bool {
 	if !s.fitsEmpty(w, q, false) {
 		return false
 	}
@@ -180,7 +180,7 @@ func (s *State) runsAlone(w want, q *cell.Request) bool {
 
 // fitsWithoutOwn reports whether a gang fits once its VC uses nothing, nor opportunistic work
 // anything.
-func (s *State) fitsWithoutOwn(q *cell.Request) bool {
+func (s *index) fitsWithoutOwn(q *cell.Request) bool {
 	var own, promised []cell.AllocID
 	for _, slot := range s.holders[q.Space] {
 		a := &s.attempts[slot]
@@ -199,7 +199,7 @@ func (s *State) fitsWithoutOwn(q *cell.Request) bool {
 
 // fitsEmpty reports whether a gang fits when nothing is in use, as healthy as the cluster is,
 // and as that is charged then or before. It is remembered as long as that lasts.
-func (s *State) fitsEmpty(w want, q *cell.Request, charged bool) bool {
+func (s *finder) fitsEmpty(w want, q *cell.Request, charged bool) bool {
 	j := w.j
 	place := func() bool {
 		if charged {
@@ -231,7 +231,7 @@ type loneFit struct {
 
 // fitsCharged reports whether a gang fits when nothing is in use and what is bad was charged: to
 // its VC only what no other can bear, since a charge goes where it holds nobody up.
-func (s *State) fitsCharged(j *job, q *cell.Request) bool {
+func (s *finder) fitsCharged(j *job, q *cell.Request) bool {
 	c := s.vacant().Clone()
 	c.SettleHealth()
 	fits := func() bool {
@@ -255,7 +255,7 @@ func (s *State) fitsCharged(j *job, q *cell.Request) bool {
 
 // enoughLeave reports whether a gang that may lift nobody fits once those have left who are
 // leaving: a request that may lift some counts on that.
-func (s *State) enoughLeave(q *cell.Request) bool {
+func (s *fold) enoughLeave(q *cell.Request) bool {
 	if q.Lift != nil {
 		return false
 	}
@@ -266,7 +266,7 @@ func (s *State) enoughLeave(q *cell.Request) bool {
 
 // withoutLost is a request that may lift attempts of which nothing is known, too: on a node
 // that is in service their cells count as bad, until something proves that they are dead.
-func (s *State) withoutLost(q *cell.Request) *cell.Request {
+func (s *tables) withoutLost(q *cell.Request) *cell.Request {
 	r := *q
 	r.Lift = &cell.Lift{Also: s.stuck}
 	if q.Lift != nil {
@@ -277,14 +277,14 @@ func (s *State) withoutLost(q *cell.Request) *cell.Request {
 
 // fitsWithoutLost reports whether a gang fits once all attempts are dead of which nothing is
 // known: their leaves are free then, and the cells bound for them may be bound elsewhere.
-func (s *State) fitsWithoutLost(q *cell.Request) bool {
+func (s *fold) fitsWithoutLost(q *cell.Request) bool {
 	defer s.cl.Demoted(s.lostHolders())()
 	return s.cl.FitsLater(s.withoutLost(q), s.revocable(q))
 }
 
 // lostHolders are the allocations with a guarantee of which nothing is known, of all VCs, in
 // the order of their attempts.
-func (s *State) lostHolders() (out []cell.AllocID) {
+func (s *index) lostHolders() (out []cell.AllocID) {
 	for space := int32(1); space < int32(len(s.holders)); space++ {
 		for _, slot := range s.holders[space] {
 			id := s.attempts[slot].alloc
@@ -331,7 +331,7 @@ func (s *State) heldBy(j *job, g int32) []model.JobID {
 
 // placeWithoutLost places a gang as if attempts were dead of which nothing is known, and
 // returns those whose cells must be bound elsewhere for that.
-func (s *State) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cell.AllocID) {
+func (s *fold) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cell.AllocID) {
 	r, past := s.withoutLost(q), s.revocable(q)
 	with := func(ids []cell.AllocID) bool {
 		defer s.cl.Demoted(ids)()
@@ -355,7 +355,7 @@ func (s *State) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cell
 }
 
 // revocable are the promises that would give way to a request.
-func (s *State) revocable(q *cell.Request) []cell.AllocID {
+func (s *fold) revocable(q *cell.Request) []cell.AllocID {
 	var out []cell.AllocID
 	for _, slot := range s.reservations(q.Space, q.Priority) {
 		out = append(out, s.attempts[slot].alloc)
@@ -363,7 +363,7 @@ func (s *State) revocable(q *cell.Request) []cell.AllocID {
 	return out
 }
 
-func (s *State) avoidedReason(r model.Reason, j *job, g int32) model.Reason {
+func (s *index) avoidedReason(r model.Reason, j *job, g int32) model.Reason {
 	for _, a := range rare(j.gangs[g].odd).avoid {
 		if a.Until > s.now {
 			r.Nodes = append(r.Nodes, a.Node)

@@ -51,7 +51,7 @@ func (s *State) wanted(space int32) int64 {
 }
 
 // nodesOf are the nodes on which a job runs.
-func (s *State) nodesOf(j *job) cell.NodeSet {
+func (s *tables) nodesOf(j *job) cell.NodeSet {
 	f, out := s.cl.Forest(), cell.NodeSet{}
 	for g := range j.gangs {
 		at := j.gangs[g].attempt

@@ -18,7 +18,7 @@ type ills struct {
 }
 
 // illsFor looks at the cells that a gang could use, on some nodes, nil for all.
-func (s *State) illsFor(j *job, g int, on cell.NodeSet) (out ills) {
+func (s *tables) illsFor(j *job, g int, on cell.NodeSet) (out ills) {
 	f := s.cl.Forest()
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && s.drainsFor(j, g, a, on) && !slices.Contains(out.drainers, a.id.Job) {
@@ -42,7 +42,7 @@ func (s *State) illsFor(j *job, g int, on cell.NodeSet) (out ills) {
 
 // inService counts the leaves of a SKU that a gang could use, on the nodes that it may use, which
 // are in service, promised to no gang and, but for opportunistic work, idle.
-func (s *State) inService(j *job, g int, sku cell.TypeName) (n int32) {
+func (s *tables) inService(j *job, g int, sku cell.TypeName) (n int32) {
 	f, its := s.cl.Forest(), s.itsNodes(j)
 	for l := range f.Leaves {
 		at := f.Leaves[l]
@@ -59,7 +59,7 @@ func (s *State) inService(j *job, g int, sku cell.TypeName) (n int32) {
 
 // badOn reports whether leaves of a node that a gang could use are out of service, and,
 // where jobs drain at all, whether some only drain.
-func (s *State) badOn(j *job, g int, node int32, some bool) (bad, drains bool) {
+func (s *tables) badOn(j *job, g int, node int32, some bool) (bad, drains bool) {
 	f := s.cl.Forest()
 	down := s.cl.Blame(node) != 0
 	for _, c := range f.Nodes[node].Cells {
@@ -81,7 +81,7 @@ func (s *State) badOn(j *job, g int, node int32, some bool) (bad, drains bool) {
 }
 
 // drainsFor reports whether an attempt drains from leaves that a gang could use.
-func (s *State) drainsFor(j *job, g int, a *attempt, on cell.NodeSet) bool {
+func (s *tables) drainsFor(j *job, g int, a *attempt, on cell.NodeSet) bool {
 	f := s.cl.Forest()
 	return slices.ContainsFunc(rare(a.odd).drains, func(l cell.LeafID) bool {
 		at := f.Leaves[l]

@@ -83,7 +83,7 @@ func (s *State) opportunistic(extras bool) []merge {
 }
 
 // borrowed returns the loans of all VCs, by space.
-func (s *State) borrowed() []int64 {
+func (s *fold) borrowed() []int64 {
 	n := make([]int64, len(s.queues))
 	for i := 1; i < len(n); i++ {
 		n[i] = s.loan(int32(i))
@@ -93,7 +93,7 @@ func (s *State) borrowed() []int64 {
 
 // loan is by what VCs are compared: the leaves that one uses opportunistically, for each unit of
 // its weight, or with a half-life what it owes for that and earlier use.
-func (s *State) loan(space int32) int64 {
+func (s *fold) loan(space int32) int64 {
 	if s.cfg.HalfLife > 0 {
 		return s.owes(space)
 	}
@@ -101,7 +101,7 @@ func (s *State) loan(space int32) int64 {
 }
 
 // weight is the part of a VC of what nobody uses, beside others' parts.
-func (s *State) weight(space int32) int64 {
+func (s *tables) weight(space int32) int64 {
 	return int64(max(model.OfVC(s.cfg, s.cl.Space(space).Name).Weight, 1))
 }
 

@@ -32,7 +32,7 @@ type scope struct {
 	members []cell.Member
 }
 
-func (s *State) scopes(j *job, g int) []scope {
+func (s *tables) scopes(j *job, g int) []scope {
 	var out []scope
 	f := s.cl.Forest()
 	for ci := range f.Chains {
@@ -123,7 +123,7 @@ func (s *State) leafView(r *cell.Request, l cell.LeafID) leafView {
 // foreign returns the VC other than a guaranteed request's that a cell around a leaf is bound
 // to, used or not, for itself or for those inside it, and that cell; 0 for an opportunistic one,
 // which may borrow what is free there.
-func (s *State) foreign(r *cell.Request, l cell.LeafID) (vc int32, bound cell.CellID) {
+func (s *tables) foreign(r *cell.Request, l cell.LeafID) (vc int32, bound cell.CellID) {
 	space, root := s.cl.BoundAround(s.cl.Forest().Leaves[l])
 	if r.Priority < cell.MinGuaranteed || space <= 0 || s.within(r.Space, space) {
 		return 0, cell.None
@@ -158,7 +158,7 @@ func (s *State) rootLeft(c cell.CellID, ends map[cell.CellID]model.Time) model.T
 }
 
 // within reports whether a space is another or one that it divides.
-func (s *State) within(space, outer int32) bool {
+func (s *tables) within(space, outer int32) bool {
 	for ; space > 0; space = s.cl.Space(space).Parent {
 		if space == outer {
 			return true
@@ -168,7 +168,7 @@ func (s *State) within(space, outer int32) bool {
 }
 
 // levelUse counts the cells of one level; a cell's leaves stand side by side.
-func (s *State) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) model.LevelUse {
+func (s *tables) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) model.LevelUse {
 	ch := &s.cl.Forest().Chains[sc.chain]
 	size := ch.LeavesAt(l)
 	u := model.LevelUse{Chain: ch.Name, Pinned: sc.pinned, Level: l, Type: ch.Types[l-1],
@@ -213,7 +213,7 @@ func (s *State) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) mod
 }
 
 // cellsIn yields the leaves of each cell of a size in a scope.
-func (s *State) cellsIn(sc *scope, leaves []leafView, size int32) iter.Seq[[]leafView] {
+func (s *tables) cellsIn(sc *scope, leaves []leafView, size int32) iter.Seq[[]leafView] {
 	return func(yield func([]leafView) bool) {
 		for _, top := range sc.tops {
 			n := s.cl.Forest().NumLeaves(top)
@@ -293,7 +293,7 @@ func sooner(a, b model.Time) model.Time {
 
 // owned counts the cells of a level that the gang's VC is guaranteed in a scope,
 // and those of them that its guaranteed work does not use.
-func (s *State) owned(j *job, sc *scope, leaves []leafView, l cell.Level) (owned, unused int32) {
+func (s *tables) owned(j *job, sc *scope, leaves []leafView, l cell.Level) (owned, unused int32) {
 	f := s.cl.Forest()
 	ch := &f.Chains[sc.chain]
 	size := ch.LeavesAt(l)

@@ -78,7 +78,7 @@ func (s *State) askLines(space int32, by By) {
 }
 
 // lineup returns the lines of a priority, nil when there are none.
-func (s *State) lineup(space int32, p cell.Priority) *lineup {
+func (s *index) lineup(space int32, p cell.Priority) *lineup {
 	for i := range s.lines.spaces[space] {
 		if u := &s.lines.spaces[space][i]; u.prio == p {
 			return u
@@ -136,7 +136,7 @@ func (s *State) policyKey(space int32, e queued) Key {
 }
 
 // unlist takes a gang out of its line, if it stands in one.
-func (s *State) unlist(space int32, e queued) {
+func (s *pass) unlist(space int32, e queued) {
 	g := &s.jobs[e.slot].gangs[e.gang]
 	if !g.listed {
 		return
@@ -188,7 +188,7 @@ func (s *State) relistMoved() {
 }
 
 // lineOf finds a gang's line, or begins it.
-func (s *State) lineOf(space int32, e queued) *line {
+func (s *index) lineOf(space int32, e queued) *line {
 	u := s.lineup(space, e.prio)
 	if u == nil {
 		s.lines.spaces[space] = append(s.lines.spaces[space], lineup{prio: e.prio})
@@ -212,7 +212,7 @@ func (s *State) lineOf(space int32, e queued) *line {
 }
 
 // keyOf says what kind of line a gang stands in.
-func (s *State) keyOf(space int32, e queued) lineKey {
+func (s *index) keyOf(space int32, e queued) lineKey {
 	j := &s.jobs[e.slot]
 	k := lineKey{extra: j.spec.Gangs[e.gang].Extra}
 	if e.prio >= cell.MinGuaranteed {
@@ -226,7 +226,7 @@ func (s *State) keyOf(space int32, e queued) lineKey {
 
 // dropEmpty drops lines that are empty once they are many; not while one reads
 // them.
-func (s *State) dropEmpty() {
+func (s *index) dropEmpty() {
 	if s.lines.empty <= maxEmpty {
 		return
 	}

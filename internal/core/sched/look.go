@@ -51,7 +51,7 @@ type shut struct {
 }
 
 // lookIn lets the walk look at the gangs that wait in one VC with a priority.
-func (s *State) lookIn(space int32, p cell.Priority) {
+func (s *index) lookIn(space int32, p cell.Priority) {
 	s.looks.some = true
 	if int(space) < len(s.looks.shut) {
 		s.looks.shut[space].holds = false
@@ -64,7 +64,7 @@ func (s *State) lookIn(space int32, p cell.Priority) {
 }
 
 // lookAll lets the walk look at everybody who waits.
-func (s *State) lookAll() {
+func (s *index) lookAll() {
 	s.look = true
 	s.looks.turns++
 	s.looks.freed++
@@ -73,7 +73,7 @@ func (s *State) lookAll() {
 
 // arrived lets the walk look at a job that was submitted just now, unless the last walk
 // of its VC left nothing to it.
-func (s *State) arrived(space int32, p cell.Priority) {
+func (s *index) arrived(space int32, p cell.Priority) {
 	if p >= cell.MinGuaranteed && int(space) < len(s.looks.shut) {
 		if at := s.looks.shut[space]; at.holds && at.turns == s.looks.turns && p <= at.prio {
 			s.looks.some = true
@@ -84,16 +84,16 @@ func (s *State) arrived(space int32, p cell.Priority) {
 }
 
 // shutIn notes what a walk left to those who come later.
-func (s *State) shutIn(w *walker) {
+func (s *index) shutIn(w *walker) {
 	_, straight := s.pol[w.space].(Straight)
 	s.looks.shut[w.space] = shut{straight && w.outlook == nil && w.allBlocked(0), s.looks.turns, w.view.prio}
 }
 
 // looking reports whether the walk is due.
-func (s *State) looking() bool { return s.look || s.looks.some }
+func (s *index) looking() bool { return s.look || s.looks.some }
 
 // looked forgets what was to be looked at.
-func (s *State) looked() {
+func (s *index) looked() {
 	s.look = false
 	if s.looks.some {
 		s.looks.some, s.looks.lend = false, false
@@ -104,7 +104,7 @@ func (s *State) looked() {
 
 // mustWalk reports whether a VC's walk may find something. Where bad hardware is charged to
 // somebody, that may lie elsewhere whenever something was settled: somebody may wait no more.
-func (s *State) mustWalk(space int32) bool {
+func (s *pass) mustWalk(space int32) bool {
 	return s.look || s.mem.moving.news && s.cl.Doomed() > 0 || s.looks.spaces[space] || s.looks.itself[space] || s.looks.always[space]
 }
 
@@ -121,7 +121,7 @@ func (v view) Backfills() bool { return v.s.looks.always[v.space] }
 func (s *State) mustLend() bool { return s.look || s.looks.lend || !(lenders{s}).none() }
 
 // resetLooks begins anew, after the VCs changed.
-func (s *State) resetLooks() {
+func (s *pass) resetLooks() {
 	n := s.cl.NumSpaces()
 	s.looks = looks{spaces: make([]bool, n), itself: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
 		ranks: make([]bool, n), lasts: make([]bool, n), placing: make([]bool, n), parts: make([]bool, n),
@@ -182,7 +182,7 @@ func (l *looks) chooses(j *job, n int32) {
 // where the walk that left them has passed these VCs already. Where all hardware is in service and
 // nothing is lent, a VC can bind each whole node that it owns whatever the others bind, and one
 // node is as good as the other to a gang that does not say where.
-func (s *State) lookAtUnbound() {
+func (s *pass) lookAtUnbound() {
 	l := &s.looks
 	lent := slices.ContainsFunc(s.tallies, func(t tally) bool { return t.borrowed > 0 })
 	if lent || s.cl.Ailed() || s.cl.Doomed() > 0 || s.loners > 0 || l.choosy > 0 || l.avoiding > s.now {
@@ -201,7 +201,7 @@ func (s *State) lookAtUnbound() {
 // release gives an allocation back and looks at who could use what it leaves.
 // Leaves of a guaranteed one, or of a promise, lie in cells of its VC: as long as these stay bound,
 // they serve that VC alone, or opportunistic gangs.
-func (s *State) release(id cell.AllocID) {
+func (s *pass) release(id cell.AllocID) {
 	al := s.cl.Alloc(id)
 	space, p := al.Space, al.Priority
 	own := s.looks.flat && space > 0 && p >= cell.MinGuaranteed && !al.Lazy
@@ -223,7 +223,7 @@ func (s *State) release(id cell.AllocID) {
 }
 
 // lookAtStop looks at who could be promised what an attempt will leave.
-func (s *State) lookAtStop(a *attempt) {
+func (s *index) lookAtStop(a *attempt) {
 	s.looks.freed++
 	if al := s.cl.Alloc(a.alloc); s.looks.flat && !al.Opportunistic() {
 		s.lookIn(al.Space, al.Priority)
@@ -233,7 +233,7 @@ func (s *State) lookAtStop(a *attempt) {
 }
 
 // touch marks a job for the next Decide.
-func (s *State) touch(slot int32) {
+func (s *fold) touch(slot int32) {
 	if !s.jobs[slot].touched {
 		s.jobs[slot].touched = true
 		s.dirty.Push(s.jobs[slot].id)
@@ -241,7 +241,7 @@ func (s *State) touch(slot int32) {
 }
 
 // untouch forgets which jobs were to be settled.
-func (s *State) untouch() {
+func (s *fold) untouch() {
 	for _, id := range s.dirty {
 		if slot, ok := s.slots.Get(id); ok {
 			s.jobs[slot].touched = false
@@ -294,7 +294,7 @@ func (a *askers) names(c *cell.Cluster) []cell.VCName {
 
 // lookFor looks at the VCs for which a decision asked for this one, and at opportunistic work,
 // which that decision left out; none is all VCs.
-func (s *State) lookFor(vcs []cell.VCName) {
+func (s *index) lookFor(vcs []cell.VCName) {
 	if len(vcs) == 0 {
 		s.lookAll()
 	}

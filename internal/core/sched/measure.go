@@ -46,7 +46,7 @@ func Steps(s *State) (n int64) {
 
 // assertOlder checks that an attempt about to change its standing did not get
 // what it has in the Decide that runs.
-func (s *State) assertOlder(a *attempt) {
+func (s *pass) assertOlder(a *attempt) {
 	if a.since > s.through {
 		panic(fmt.Sprintf("sched: attempt %v gains and loses in one decision (event %d, begun after %d)", a.id, a.since, s.through))
 	}

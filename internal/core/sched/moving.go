@@ -15,7 +15,7 @@ import (
 // to higher priorities, and it is taken back when it cannot be kept.
 
 // slotOf returns the slot of a live attempt.
-func (s *State) slotOf(a *attempt) int32 {
+func (s *tables) slotOf(a *attempt) int32 {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
 	if g.next != none && s.attempts[g.next].id == a.id {
 		return g.next
@@ -24,7 +24,7 @@ func (s *State) slotOf(a *attempt) int32 {
 }
 
 // moving reports whether an attempt is the promise to a gang that has not left yet.
-func (s *State) moving(a *attempt) bool {
+func (s *tables) moving(a *attempt) bool {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
 	return g.next != none && s.attempts[g.next].id == a.id
 }
@@ -60,7 +60,7 @@ func (s *State) stay(g *gang, why string) {
 
 // movable reports whether a gang may be stopped for another place: it saves its work
 // when it is asked to, and it and its leaves are in order.
-func (s *State) movable(a *attempt) bool {
+func (s *pass) movable(a *attempt) bool {
 	j := &s.jobs[a.job]
 	return j.spec.Hints.Checkpoint && !j.spec.Partial() && !j.quarantined && a.state == model.AttemptRunning && a.cause == 0 && a.alive > 0 &&
 		a.since <= s.through && !a.orphaned && !s.cl.Alloc(a.alloc).Opportunistic()
@@ -118,7 +118,7 @@ func (s *State) improve(w want) {
 
 // used tells apart how many leaves a VC uses in each preassigned cell of a promise: where that is
 // alone in one, another cell may be bound instead.
-func (s *State) used(a *attempt) (sum uint64) {
+func (s *tables) used(a *attempt) (sum uint64) {
 	al := s.cl.Alloc(a.alloc)
 	for _, b := range al.Placement.Binds {
 		if b.Space == 0 {
@@ -130,7 +130,7 @@ func (s *State) used(a *attempt) (sum uint64) {
 
 // missing is how many leaves a gang that is promised some needs beside those of them that were
 // left.
-func (s *State) missing(a *attempt) int32 {
+func (s *tables) missing(a *attempt) int32 {
 	missing := s.jobs[a.job].gangs[a.id.Gang].leaves
 	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
 		for _, l := range t.Leaves {

@@ -499,7 +499,7 @@ func holdersNow(s *State, j *job, g int) (own, others []model.JobID) {
 }
 
 // itsNodes are the only nodes that a job may use, nil if all.
-func (s *State) itsNodes(j *job) cell.NodeSet {
+func (s *tables) itsNodes(j *job) cell.NodeSet {
 	if !j.spec.Restricted() {
 		return nil
 	}
@@ -507,7 +507,7 @@ func (s *State) itsNodes(j *job) cell.NodeSet {
 }
 
 // standsOn reports whether an attempt holds leaves on some nodes that a gang could use.
-func (s *State) standsOn(j *job, g int, a *attempt, its cell.NodeSet) bool {
+func (s *tables) standsOn(j *job, g int, a *attempt, its cell.NodeSet) bool {
 	f := s.cl.Forest()
 	return its != nil && slices.ContainsFunc(s.cl.Alloc(a.alloc).Placement.Tasks, func(t cell.Task) bool {
 		if len(t.Leaves) == 0 || !its.Has(f.NodeIndex(t.Node)) {
@@ -520,7 +520,7 @@ func (s *State) standsOn(j *job, g int, a *attempt, its cell.NodeSet) bool {
 
 // bindsOn reports whether the VC of a gang has cells enough for it that are bound nowhere yet,
 // or around some nodes.
-func (s *State) bindsOn(j *job, g int, its cell.NodeSet) bool {
+func (s *tables) bindsOn(j *job, g int, its cell.NodeSet) bool {
 	f := s.cl.Forest()
 	var around []cell.CellID
 	for i := range f.Nodes {
@@ -589,7 +589,7 @@ func (s *State) ending(j *job, g int, own int32) []model.JobID {
 // onUsableChain reports whether an attempt holds leaves of a chain that a gang
 // could use; in its own VC, not in pinned cells that it does not ask for, nor,
 // when it asks for one, beside that.
-func (s *State) onUsableChain(j *job, g int, a *attempt) bool {
+func (s *tables) onUsableChain(j *job, g int, a *attempt) bool {
 	f := s.cl.Forest()
 	al := s.cl.Alloc(a.alloc)
 	own := j.spec.Priority >= cell.MinGuaranteed && !al.Opportunistic() && al.Space == s.space(j.spec.VC)

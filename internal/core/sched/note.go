@@ -19,7 +19,7 @@ type note struct {
 }
 
 // policyOf is the name of a VC's policy.
-func (s *State) policyOf(name cell.VCName) string {
+func (s *fold) policyOf(name cell.VCName) string {
 	if _, failed := s.findFailed(name); failed {
 		return fallback
 	}
@@ -29,7 +29,7 @@ func (s *State) policyOf(name cell.VCName) string {
 // Note implements View.
 func (v view) Note(id model.JobID) []byte { return v.s.note(v.VC(), id) }
 
-func (s *State) note(vc cell.VCName, id model.JobID) []byte {
+func (s *fold) note(vc cell.VCName, id model.JobID) []byte {
 	policy := s.policyOf(vc)
 	if id == 0 {
 		if i, found := s.findNote(vc); found && s.notes[i].Policy == policy {
@@ -43,7 +43,7 @@ func (s *State) note(vc cell.VCName, id model.JobID) []byte {
 	return nil
 }
 
-func (s *State) findNote(vc cell.VCName) (int, bool) {
+func (s *fold) findNote(vc cell.VCName) (int, bool) {
 	return slices.BinarySearchFunc(s.notes, vc, func(n Noted, k cell.VCName) int { return cmp.Compare(n.VC, k) })
 }
 
@@ -113,7 +113,7 @@ func (s *State) applyNoted(e Noted) {
 
 // forgetNotes drops the notes of policies that a configuration has replaced, and when gangs of
 // VCs moved that are no more: another one may get that name.
-func (s *State) forgetNotes() {
+func (s *fold) forgetNotes() {
 	s.moved = slices.DeleteFunc(s.moved, func(m moved) bool { return s.space(m.VC) == 0 })
 	s.notes = slices.DeleteFunc(s.notes, func(n Noted) bool {
 		return s.space(n.VC) == 0 || s.policyOf(n.VC) != n.Policy

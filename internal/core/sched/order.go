@@ -70,7 +70,7 @@ func (s *State) rank(space int32) []model.JobID {
 }
 
 // jobsOf adds the jobs of waiting gangs to a list, but for members above a minimum: their jobs run.
-func (s *State) jobsOf(list []model.JobID, q []queued) []model.JobID {
+func (s *tables) jobsOf(list []model.JobID, q []queued) []model.JobID {
 	for _, e := range q {
 		if !s.extra(e) {
 			list = append(list, e.job)

@@ -18,7 +18,7 @@ type orphan struct {
 
 // drain makes leaves count as bad until an attempt has ended that runs on their
 // devices without holding them.
-func (s *State) drain(a *attempt, leaves []cell.LeafID) {
+func (s *finder) drain(a *attempt, leaves []cell.LeafID) {
 	if leaves != nil || rare(a.odd).drains != nil {
 		alter(&a.odd).drains = leaves
 	}
@@ -29,7 +29,7 @@ func (s *State) drain(a *attempt, leaves []cell.LeafID) {
 
 // drained gives leaves back when an attempt has ended that drained from them, unless
 // others still do, or they are bad by themselves.
-func (s *State) drained(leaves []cell.LeafID) {
+func (s *finder) drained(leaves []cell.LeafID) {
 	for _, l := range leaves {
 		s.setLeafBad(l, s.notedBad(l) || s.drains(l))
 		s.lookAll()
@@ -37,18 +37,18 @@ func (s *State) drained(leaves []cell.LeafID) {
 }
 
 // notedBad reports whether a leaf is bad by itself.
-func (s *State) notedBad(l cell.LeafID) bool {
+func (s *tables) notedBad(l cell.LeafID) bool {
 	_, noted := s.findLeafNote(s.leafOf(l))
 	return noted
 }
 
 // drains reports whether an attempt drains from a leaf that it does not hold.
-func (s *State) drains(l cell.LeafID) bool {
+func (s *tables) drains(l cell.LeafID) bool {
 	return slices.ContainsFunc(s.attempts, func(a attempt) bool { return a.job != none && a.odd != nil && slices.Contains(a.odd.drains, l) })
 }
 
 // orphans lists them in order of node.
-func (s *State) orphans() []orphan {
+func (s *tables) orphans() []orphan {
 	var out []orphan
 	for i := range s.attempts {
 		a := &s.attempts[i]
@@ -72,7 +72,7 @@ func (s *State) orphans() []orphan {
 
 // doneBefore reports whether a task before this one, of an earlier member of the same
 // allocation, lives on its devices: they are listed once.
-func (s *State) doneBefore(a *attempt, k int) bool {
+func (s *tables) doneBefore(a *attempt, k int) bool {
 	if !a.joined {
 		return false
 	}
@@ -104,7 +104,7 @@ func lostDevices(t *taskRun, now *cell.Task) []int32 {
 
 // withOrphanNodes adds to the nodes what drains on them, and the nodes that are
 // no longer in the configuration and still run tasks.
-func (s *State) withOrphanNodes(nodes []model.NodeStatus) []model.NodeStatus {
+func (s *tables) withOrphanNodes(nodes []model.NodeStatus) []model.NodeStatus {
 	for _, o := range s.orphans() {
 		i := slices.IndexFunc(nodes, func(n model.NodeStatus) bool { return n.Name == o.node })
 		if i < 0 {
@@ -128,7 +128,7 @@ func noNode(s *State, name cell.NodeName) *Refusal {
 
 // withOrphanVCs adds to the VCs the devices that drain, and the VCs that are no
 // longer in the configuration and still have jobs.
-func (s *State) withOrphanVCs(vcs []VCStatus) []VCStatus {
+func (s *tables) withOrphanVCs(vcs []VCStatus) []VCStatus {
 	at := func(v cell.VCName) *VCStatus {
 		i := slices.IndexFunc(vcs, func(st VCStatus) bool { return st.Name == v })
 		if i < 0 {
@@ -166,7 +166,7 @@ func (s *State) withOrphanVCs(vcs []VCStatus) []VCStatus {
 }
 
 // markLost shows in a job's tasks which of their devices drain.
-func (s *State) markLost(j *job, tasks []TaskStatus) {
+func (s *tables) markLost(j *job, tasks []TaskStatus) {
 	for g := range j.gangs {
 		slot := j.gangs[g].attempt
 		if slot == none || !s.attempts[slot].orphaned {

@@ -120,7 +120,7 @@ func (s *State) applyPlaced(e Placed) {
 }
 
 // begin starts the tasks of an attempt, which has its leaves.
-func (s *State) begin(slot int32, a *attempt, places []cell.Task) {
+func (s *pass) begin(slot int32, a *attempt, places []cell.Task) {
 	j := &s.jobs[slot]
 	s.dequeue(slot, a.id.Gang)
 	s.mean(&j.gangs[a.id.Gang], nil)
@@ -138,7 +138,7 @@ func (s *State) begin(slot int32, a *attempt, places []cell.Task) {
 }
 
 // newAttempt takes cells for a gang.
-func (s *State) newAttempt(slot int32, id model.AttemptID, pl cell.Placement, promise bool) *attempt {
+func (s *index) newAttempt(slot int32, id model.AttemptID, pl cell.Placement, promise bool) *attempt {
 	j := &s.jobs[slot]
 	at := s.attemptSlot(slot, id)
 	if !promise {
@@ -155,7 +155,7 @@ func (s *State) newAttempt(slot int32, id model.AttemptID, pl cell.Placement, pr
 }
 
 // attemptSlot gives a gang a slot for its next attempt.
-func (s *State) attemptSlot(slot int32, id model.AttemptID) int32 {
+func (s *tables) attemptSlot(slot int32, id model.AttemptID) int32 {
 	g := &s.jobs[slot].gangs[id.Gang]
 	if id.N != g.n+1 {
 		panic(fmt.Sprintf("sched: attempt %v follows attempt %d", id, g.n))
@@ -194,7 +194,7 @@ func countAgain(s *State, slot, sign int32) {
 }
 
 // unpromise forgets that an attempt is a reservation.
-func (s *State) unpromise(slot int32) {
+func (s *fold) unpromise(slot int32) {
 	i := slices.Index(s.promises, slot)
 	last := len(s.promises) - 1
 	s.promises[i] = s.promises[last]
@@ -307,7 +307,7 @@ func forgetLasting(j *job) {
 
 // noteRefusal counts a refusing node's jobs. An image that does not come counts for none: else a
 // team whose jobs name a registry that is away would put nodes aside for all.
-func (s *State) noteRefusal(j *job, ordinal int32) {
+func (s *tables) noteRefusal(j *job, ordinal int32) {
 	t := &j.tasks[ordinal]
 	if t.exit == nil || t.exit.Cause != StartRefused || t.exit.Fetch {
 		return
@@ -320,7 +320,7 @@ func (s *State) noteRefusal(j *job, ordinal int32) {
 }
 
 // touchReserving looks again at everybody who waits for cells to be left.
-func (s *State) touchReserving() {
+func (s *fold) touchReserving() {
 	for _, slot := range s.promises {
 		s.touch(s.attempts[slot].job)
 	}
@@ -385,7 +385,7 @@ func (s *State) applyJobRetried(e JobRetried) {
 	s.at(e.After, e.Job, 0)
 }
 
-func (s *State) applyJobEnded(e JobEnded) {
+func (s *pass) applyJobEnded(e JobEnded) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	for g := range j.gangs {

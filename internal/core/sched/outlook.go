@@ -18,7 +18,7 @@ type ending struct {
 // overBy returns when an attempt has left its cells at the latest: its limit,
 // which is enforced, or the stop that it was told, and the grace after it.
 // Nothing else bounds it.
-func (s *State) overBy(a *attempt) (model.Time, bool) {
+func (s *tables) overBy(a *attempt) (model.Time, bool) {
 	spec := s.jobs[a.job].spec
 	switch {
 	case a.state == model.AttemptUnknown:
@@ -50,7 +50,7 @@ func (s *State) overBy(a *attempt) (model.Time, bool) {
 }
 
 // leftBy is the same of an attempt with all that share its leaves.
-func (s *State) leftBy(a *attempt) (model.Time, bool) {
+func (s *tables) leftBy(a *attempt) (model.Time, bool) {
 	last, known := s.overBy(a)
 	for at := s.first(a); known && s.shared(a) && at != none; at = s.attempts[at].mate {
 		var end model.Time
@@ -61,7 +61,7 @@ func (s *State) leftBy(a *attempt) (model.Time, bool) {
 }
 
 // longestGrace is how long it takes attempts to leave that were told to.
-func (s *State) longestGrace(ids []model.AttemptID) model.Duration {
+func (s *tables) longestGrace(ids []model.AttemptID) model.Duration {
 	var most model.Duration
 	for _, id := range ids {
 		if j := s.find(id.Job); j != nil {
@@ -353,7 +353,7 @@ func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 
 // workAhead estimates how much an attempt without a limit has before it: its
 // hint of a duration where it gives one, else as long again as it has run.
-func (s *State) workAhead(a *attempt) int64 {
+func (s *tables) workAhead(a *attempt) int64 {
 	j := &s.jobs[a.job]
 	left := s.now - max(a.placed, a.started)
 	if d := model.Time(j.spec.Hints.Duration); d > left {

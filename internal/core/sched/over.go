@@ -91,7 +91,7 @@ type stopping struct {
 // planStopping stops gangs from the tail of the order, as many as suffice, and then gives those
 // back that were not needed, the best in the order first; so many leaves are missing by their
 // number alone, and so many of the tail do not suffice.
-func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64, how stopping) (plan, bool) {
+func (s *pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, how stopping) (plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
 		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
 			return plan{placement: res.Placement, lazies: done}, true
@@ -128,7 +128,7 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64,
 // promisedBehind returns the reservations of a gang's own priority that it may have taken back, the
 // first to go first: members above a minimum, and those of which the policy says that they stand
 // behind it. What this decision promised stays.
-func (s *State) promisedBehind(j *job, wish Wish) []int32 {
+func (s *pass) promisedBehind(j *job, wish Wish) []int32 {
 	var out []int32
 	if len(s.promises) == 0 {
 		return nil
@@ -155,7 +155,7 @@ func (s *State) promisedBehind(j *job, wish Wish) []int32 {
 }
 
 // passesBy reports whether the policy says that a gang stands behind one that it wishes for.
-func (s *State) passesBy(j *job, wish Wish, ref GangRef) bool {
+func (s *pass) passesBy(j *job, wish Wish, ref GangRef) bool {
 	if wish.Passes == nil {
 		return false
 	}
@@ -166,12 +166,12 @@ func (s *State) passesBy(j *job, wish Wish, ref GangRef) bool {
 }
 
 // ofPriority keeps the reservations of one priority.
-func (s *State) ofPriority(slots []int32, p cell.Priority) []int32 {
+func (s *tables) ofPriority(slots []int32, p cell.Priority) []int32 {
 	return slices.DeleteFunc(slices.Clone(slots), func(slot int32) bool { return s.jobs[s.attempts[slot].job].spec.Priority != p })
 }
 
 // promisedLeaves sums the leaves of reservations.
-func (s *State) promisedLeaves(slots []int32) int64 {
+func (s *tables) promisedLeaves(slots []int32) int64 {
 	var n int64
 	for _, slot := range slots {
 		a := &s.attempts[slot]
@@ -236,7 +236,7 @@ func hearMost(s *State, j *job, missing int64) int64 {
 }
 
 // grown reports whether an attempt is that of a member above its job's usual size.
-func (s *State) grown(a *attempt) bool {
+func (s *index) grown(a *attempt) bool {
 	j := &s.jobs[a.job]
 	return s.isExtra(a) && !j.within(a.id.Gang, j.spec.UsualSize())
 }
@@ -302,7 +302,7 @@ func (t *tailing) hear(ref GangRef) {
 
 // membersAbove returns what the members above a job's minimum hold that may have to leave for
 // another job, the last first.
-func (s *State) membersAbove(by, of *job, due bool) []cell.AllocID {
+func (s *pass) membersAbove(by, of *job, due bool) []cell.AllocID {
 	var out []cell.AllocID
 	for g := len(of.gangs) - 1; g > 0; g-- {
 		if at := of.gangs[g].attempt; at != none && s.yields(by, &s.attempts[at], due) {
@@ -314,13 +314,13 @@ func (s *State) membersAbove(by, of *job, due bool) []cell.AllocID {
 
 // yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran
 // for the minimum, and has budget.
-func (s *State) yields(j *job, a *attempt, due bool) bool {
+func (s *pass) yields(j *job, a *attempt, due bool) bool {
 	return s.yieldsIn(j.space, s.vc(j.space), a, due)
 }
 
 // yielding is how many leaves work of a job's priority and VC holds that may have to leave for
 // another job of it: no tail has more.
-func (s *State) yielding(j *job, due bool) int64 {
+func (s *pass) yielding(j *job, due bool) int64 {
 	y, cfg := &s.mem.yielding, s.vc(j.space)
 	if y.seq == s.seq && y.prio == j.spec.Priority && y.due == due {
 		return y.leaves
@@ -343,7 +343,7 @@ type yielding struct {
 }
 
 // yieldsIn is the same for a job of a VC. What this very decision gave stays.
-func (s *State) yieldsIn(space int32, cfg *model.VCConfig, a *attempt, due bool) bool {
+func (s *pass) yieldsIn(space int32, cfg *model.VCConfig, a *attempt, due bool) bool {
 	v := &s.jobs[a.job]
 	al := s.cl.Alloc(a.alloc)
 	if al.Space != space || al.Opportunistic() || a.cause != 0 || a.since > s.through || a.state != model.AttemptStarting && a.state != model.AttemptRunning {
@@ -400,7 +400,7 @@ func (v view) SKU(ref GangRef) cell.TypeName {
 }
 
 // mayBeLazy keeps the allocations whose jobs allow lazy preemption.
-func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
+func (s *tables) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	var out []cell.AllocID
 	for _, id := range ids {
 		if s.willing(s.holder(id)) {
@@ -412,7 +412,7 @@ func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 
 // liftingThese returns the request with which everything below the gang's priority, and some
 // allocations of its own, may be made to leave. It holds until the next is made.
-func (s *State) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
+func (s *pass) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
 	q := s.lifting(r, r.Priority)
 	also := slices.Grow(s.mem.also[:0], len(s.byAlloc))[:len(s.byAlloc)]
 	clear(also)
@@ -425,7 +425,7 @@ func (s *State) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
 }
 
 // leavesOf sums the leaves of allocations.
-func (s *State) leavesOf(ids []cell.AllocID) int64 {
+func (s *tables) leavesOf(ids []cell.AllocID) int64 {
 	var n int64
 	for _, id := range ids {
 		a := s.holder(id)
@@ -437,7 +437,7 @@ func (s *State) leavesOf(ids []cell.AllocID) int64 {
 // countYield counts a stop against the budget of a job: one by its own priority in its VC, of a
 // full gang that runs with a guarantee. It counts when it is sent, since it is not taken back, and
 // the preemptor may be gone when it is obeyed.
-func (s *State) countYield(a *attempt) {
+func (s *index) countYield(a *attempt) {
 	if a.cause != model.EndPreempted || a.by == nil || s.isExtra(a) {
 		return
 	}

@@ -235,7 +235,7 @@ func (v view) Queue() PartyGangs {
 }
 
 // leavesOfLine sums what the gangs of a line want.
-func (s *State) leavesOfLine(l *line) int64 {
+func (s *tables) leavesOfLine(l *line) int64 {
 	if l.shape != "" {
 		return int64(l.leaves) * int64(len(l.gangs))
 	}
@@ -444,7 +444,7 @@ func (v view) Bad() int64 {
 // addResources adds leaves of a chain to sums of GPUs, MiB of GPU memory,
 // thousandths of cores and MiB, with one more entry for each chain's leaves. It is
 // what the leaves carry, which nobody else can use, and not what tasks ask for.
-func (s *State) addResources(to []int64, chain int, n int64) {
+func (s *tables) addResources(to []int64, chain int, n int64) {
 	sku := s.cl.SKU(s.cl.Forest().Chains[chain].SKU)
 	to[0] += n * sku.GPU
 	to[1] += n * sku.GPU * sku.GPUMemoryMB
@@ -455,7 +455,7 @@ func (s *State) addResources(to []int64, chain int, n int64) {
 
 // holdings returns the holdings of a VC; it begins to count those that were not
 // asked for before.
-func (s *State) holdings(space int32, by By) *holdings {
+func (s *index) holdings(space int32, by By) *holdings {
 	hs := &s.tallies[space].holdings
 	if hs.asked>>by&1 == 0 {
 		s.askHoldings(space, by)
@@ -463,7 +463,7 @@ func (s *State) holdings(space int32, by By) *holdings {
 	return hs
 }
 
-func (s *State) askHoldings(space int32, by By) {
+func (s *index) askHoldings(space int32, by By) {
 	hs, f := &s.tallies[space].holdings, s.cl.Forest()
 	if hs.asked == 0 {
 		hs.owned = make([]int64, 4+len(f.Chains))
@@ -483,7 +483,7 @@ func (s *State) askHoldings(space int32, by By) {
 
 // countHoldings adds an attempt's leaves to what its party holds, or with -1 takes
 // them away.
-func (s *State) countHoldings(hs *holdings, by By, a *attempt, sign int64) {
+func (s *tables) countHoldings(hs *holdings, by By, a *attempt, sign int64) {
 	f, spec := s.cl.Forest(), s.jobs[a.job].spec
 	h := holding{by: by, party: by.party(spec), prio: spec.Priority}
 	stays := !a.lazy && spec.Priority >= cell.MinGuaranteed && a.cause == 0 && !a.orphaned

@@ -95,7 +95,7 @@ type closeness struct {
 // meeting says, by chain, at which level the leaves of a gang must meet: as near as
 // the wish says or, where it would not fit even the empty cells like that, as near as
 // it would; nil is anywhere. Where the search ends before that is known it would end so later, too.
-func (s *State) meeting(w want, r cell.Request) []cell.Level {
+func (s *finder) meeting(w want, r cell.Request) []cell.Level {
 	j := w.j
 	key := closeness{whatFits{j.space, min(j.spec.Priority, 0), w.gang().shape.text}, w.near}
 	if levels, ok := s.close[key]; ok {
@@ -121,7 +121,7 @@ func (s *State) meeting(w want, r cell.Request) []cell.Level {
 
 // nearness says, by chain, at which level leaves that are so near meet, and no lower than so many
 // can.
-func (s *State) nearness(members []cell.Member, near Within) []cell.Level {
+func (s *tables) nearness(members []cell.Member, near Within) []cell.Level {
 	f := s.cl.Forest()
 	out := make([]cell.Level, len(f.Chains))
 	for i := range f.Chains {
@@ -148,7 +148,7 @@ func (s *State) nearness(members []cell.Member, near Within) []cell.Level {
 
 // allowedNodes are the nodes that a job may ever use. What it avoids for good is
 // no obstacle that could go away, so it is left out here, unlike Request.Avoided.
-func (s *State) allowedNodes(spec *model.Job) cell.NodeSet {
+func (s *tables) allowedNodes(spec *model.Job) cell.NodeSet {
 	f := s.cl.Forest()
 	out := cell.NodeSet{0}
 	for _, n := range spec.AllowedNodes {
@@ -170,7 +170,7 @@ func (s *State) allowedNodes(spec *model.Job) cell.NodeSet {
 // lifting returns the request with which holders below a limit may be made to leave: opportunistic
 // ones anywhere, guaranteed ones of the same VC whose priority is below limit. What leaves anyway
 // costs nothing; what may be alive on a lost node is never counted on.
-func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
+func (s *index) lifting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.holder(id)
@@ -185,7 +185,7 @@ func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 
 // cost is what stopping an attempt costs. Work that lost its guarantee is above what never had one,
 // and counts by its priority; then come members above a minimum, and then full gangs by theirs.
-func (s *State) cost(a *attempt) cell.Cost {
+func (s *index) cost(a *attempt) cell.Cost {
 	const (
 		lent   = 1
 		extras = lent + int32(cell.MaxGuaranteed-cell.MinGuaranteed) + 1
@@ -212,7 +212,7 @@ func (s *State) cost(a *attempt) cell.Cost {
 
 // inOrder is a cost by which the later submitted of two comes first, where nothing else tells them
 // apart: so no choice hangs on where they happen to run.
-func (s *State) inOrder(a *attempt, lost int64) cell.Cost {
+func (s *tables) inOrder(a *attempt, lost int64) cell.Cost {
 	const gangs = 1 << 14 // more than a job may have
 	at := int64(a.id.Job)*gangs + int64(a.id.Gang)
 	early := int64(1<<50) - min(at, 1<<50)
@@ -225,7 +225,7 @@ const fullGang = 1 << 10
 
 // setMood tells the cells what an attempt is about to do, with those that share its
 // leaves: these leave when all do, and nobody may count on them when one is lost.
-func (s *State) setMood(a *attempt) {
+func (s *tables) setMood(a *attempt) {
 	mood := a.mood()
 	if s.shared(a) {
 		mood = s.holder(a.alloc).mood()
@@ -253,7 +253,7 @@ func (a *attempt) mood() cell.Mood {
 // lostWork is what stopping an attempt throws away: leaves times microseconds
 // since its last checkpoint, saturating. Before the first it counts from when the attempt got its
 // leaves: those that got them together lose alike, whichever was up first.
-func (s *State) lostWork(a *attempt) int64 {
+func (s *tables) lostWork(a *attempt) int64 {
 	from := a.checkpoint
 	if from == a.started {
 		from = a.placed
@@ -457,7 +457,7 @@ func lowest(s *State, limits []cell.Priority, request func(cell.Priority) cell.R
 
 // planLazyLifting makes holders of the VC opportunistic, as many as it must, and
 // stops opportunistic work of others where the gang then goes.
-func (s *State) planLazyLifting(r cell.Request, lazies []cell.AllocID) (plan, bool) {
+func (s *index) planLazyLifting(r cell.Request, lazies []cell.AllocID) (plan, bool) {
 	if len(lazies) == 0 {
 		return plan{}, false
 	}
@@ -470,7 +470,7 @@ func (s *State) planLazyLifting(r cell.Request, lazies []cell.AllocID) (plan, bo
 }
 
 // planLifted is one such try.
-func (s *State) planLifted(q cell.Request) (plan, bool) {
+func (s *index) planLifted(q cell.Request) (plan, bool) {
 	res, ok := s.cl.Place(&q)
 	if !ok {
 		return plan{}, false
@@ -479,14 +479,14 @@ func (s *State) planLifted(q cell.Request) (plan, bool) {
 }
 
 // planOf is the plan that stops those whom a search found.
-func (s *State) planOf(q cell.Request, res cell.Result, due bool) plan {
+func (s *index) planOf(q cell.Request, res cell.Result, due bool) plan {
 	res = s.withExtras(q, res, due)
 	return plan{placement: res.Placement, victims: res.Victims}
 }
 
 // steady reports whether an attempt, with all that share its leaves, starts or runs and was not
 // told to stop.
-func (s *State) steady(a *attempt) bool {
+func (s *tables) steady(a *attempt) bool {
 	for at := s.first(a); at != none; at = s.attempts[at].mate {
 		if m := &s.attempts[at]; m.state != model.AttemptStarting && m.state != model.AttemptRunning {
 			return false
@@ -497,7 +497,7 @@ func (s *State) steady(a *attempt) bool {
 
 // limits returns 0 (only opportunistic work is lifted), then, rising, one above
 // each priority below prio that runs in the VC.
-func (s *State) limits(space int32, prio cell.Priority) []cell.Priority {
+func (s *index) limits(space int32, prio cell.Priority) []cell.Priority {
 	limits := []cell.Priority{cell.MinGuaranteed}
 	for _, r := range s.tallies[space].ranks {
 		if r.prio < prio {
@@ -509,7 +509,7 @@ func (s *State) limits(space int32, prio cell.Priority) []cell.Priority {
 
 // lazies returns the allocations of a VC that may become opportunistic for a preemptor: members
 // above a minimum first, then the lowest priority, then the last submitted.
-func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
+func (s *index) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	if !s.willingBelow(space, prio) {
 		return nil
 	}
@@ -518,14 +518,14 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 
 // holds reports whether an attempt runs with a guarantee below a priority, as the first of its
 // allocation.
-func (s *State) holds(a *attempt, prio cell.Priority) bool {
+func (s *tables) holds(a *attempt, prio cell.Priority) bool {
 	p := s.jobs[a.job].spec.Priority
 	return p >= cell.MinGuaranteed && p < prio && !a.lazy && !a.joined && s.steady(a)
 }
 
 // holdersBelow returns, in that order, the allocations of a VC below a priority that run with
 // a guarantee and that serve.
-func (s *State) holdersBelow(space int32, prio cell.Priority, serves func(*attempt) bool) []cell.AllocID {
+func (s *index) holdersBelow(space int32, prio cell.Priority, serves func(*attempt) bool) []cell.AllocID {
 	var slots []int32
 	for _, i := range s.holders[space] {
 		if a := &s.attempts[i]; s.holds(a, prio) && serves(a) {
@@ -546,7 +546,7 @@ func (s *State) holdersBelow(space int32, prio cell.Priority, serves func(*attem
 
 // planRevoking tries again as if reservations did not exist, the first named first, and keeps those
 // that need not be revoked, unless that would cost more victims.
-func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
+func (s *tables) planRevoking(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
 	if len(slots) == 0 {
 		return plan{}, false
 	}
@@ -562,7 +562,7 @@ func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, boo
 
 // planWithout revokes the fewest of the first reservations without which the gang fits; where it
 // does not without the first, all are tried before the next: mostly nothing is found then either.
-func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool)) (p plan, ok bool) {
+func (s *tables) planWithout(slots []int32, try func(revoked []int32) (plan, bool)) (p plan, ok bool) {
 	fits := func(n int) bool {
 		ids := make([]cell.AllocID, n)
 		for i, slot := range slots[:n] {
@@ -591,7 +591,7 @@ func (s *State) planHigher(r *cell.Request, prio cell.Priority) (plan, bool) {
 
 // reservations returns the slots of the VC's reservations below a priority, the lowest and latest
 // first.
-func (s *State) reservations(space int32, prio cell.Priority) []int32 {
+func (s *fold) reservations(space int32, prio cell.Priority) []int32 {
 	var slots []int32
 	for _, slot := range s.promises {
 		a := &s.attempts[slot]

@@ -27,14 +27,14 @@ func quantaOf(policies []Policy) []model.Duration {
 }
 
 // quantum is that of the policy of a VC.
-func (s *State) quantum(space int32) model.Duration { return s.quanta[max(space, 0)] }
+func (s *tables) quantum(space int32) model.Duration { return s.quanta[max(space, 0)] }
 
 // minRun is how long a gang of a VC runs before its own priority may stop it.
-func (s *State) minRun(space int32) model.Duration { return max(s.vc(space).MinRun, s.quantum(space)) }
+func (s *tables) minRun(space int32) model.Duration { return max(s.vc(space).MinRun, s.quantum(space)) }
 
 // young reports whether an attempt has not run yet for as long as its own priority has to
 // leave it alone: for a gang that is due its policy's quantum does not count.
-func (s *State) young(a *attempt, due bool) bool {
+func (s *tables) young(a *attempt, due bool) bool {
 	space := s.jobs[a.job].space
 	if due {
 		return s.younger(a, s.vc(space).MinRun)
@@ -44,16 +44,16 @@ func (s *State) young(a *attempt, due bool) bool {
 
 // unsettled reports whether an attempt has not run for its VC's minimum yet: before that
 // its policy gives it no other size either.
-func (s *State) unsettled(a *attempt) bool { return s.younger(a, s.vc(s.jobs[a.job].space).MinRun) }
+func (s *tables) unsettled(a *attempt) bool { return s.younger(a, s.vc(s.jobs[a.job].space).MinRun) }
 
 // younger reports whether an attempt has run for less than a while.
-func (s *State) younger(a *attempt, least model.Duration) bool {
+func (s *tables) younger(a *attempt, least model.Duration) bool {
 	return least > 0 && (a.started == 0 || a.started.Add(least) > s.now)
 }
 
 // timeMinRun looks again when an attempt has run for its VC's minimum, and for the quantum of
 // its policy: then its own priority may preempt it.
-func (s *State) timeMinRun(a *attempt) {
+func (s *fold) timeMinRun(a *attempt) {
 	j := &s.jobs[a.job]
 	if s.cfg == nil || a.started == 0 || j.spec.Priority < cell.MinGuaranteed {
 		return
@@ -69,7 +69,7 @@ func (s *State) timeMinRun(a *attempt) {
 
 // ripens reports whether an attempt of a job that began to run then has run for the minimum
 // of its VC, or the quantum of its policy, at an instant.
-func (s *State) ripens(j *job, started, at model.Time) bool {
+func (s *tables) ripens(j *job, started, at model.Time) bool {
 	least, q := s.vc(j.space).MinRun, s.quantum(j.space)
 	return j.spec.Priority >= cell.MinGuaranteed && (least > 0 && started.Add(least) == at || q > least && started.Add(q) == at)
 }
@@ -129,7 +129,7 @@ func (s *State) overFor(j *job, g int32) (out []*attempt, due bool) {
 
 // spent reports whether the budget of preemptions of an attempt's job is used up: then it is left
 // alone however long it has run.
-func (s *State) spent(a *attempt) bool {
+func (s *index) spent(a *attempt) bool {
 	j := &s.jobs[a.job]
 	return !s.isExtra(a) && j.yielded >= s.vc(j.space).PreemptionBudget()
 }

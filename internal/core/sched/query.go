@@ -12,7 +12,7 @@ import (
 )
 
 // phase derives a job's phase: Active while any attempt of it exists.
-func (s *State) phase(j *job) Phase {
+func (s *tables) phase(j *job) Phase {
 	for g := range j.gangs {
 		if at := j.gangs[g].attempt; at != none && s.attempts[at].state != model.AttemptReserving {
 			return Active
@@ -80,7 +80,7 @@ func (s *State) finalStatus(j *endedJob) JobStatus {
 }
 
 // attemptsOf returns a job's live attempts and the last ended of each gang.
-func (s *State) attemptsOf(j *job) []model.AttemptStatus {
+func (s *tables) attemptsOf(j *job) []model.AttemptStatus {
 	out := s.arenas.attempts.Take(len(j.gangs))[:0]
 	for g := range j.gangs {
 		for _, at := range [...]int32{j.gangs[g].attempt, j.gangs[g].next} {
@@ -108,7 +108,7 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 }
 
 // mayUse is what a task may use as it was started.
-func (s *State) mayUse(j *job, t *taskRun) model.Limits {
+func (s *tables) mayUse(j *job, t *taskRun) model.Limits {
 	sku := s.cl.SKU(t.started().SKU)
 	if at := j.gangs[t.gang].attempt; at != none {
 		if origins := rare(s.attempts[at].odd).origins; origins != nil {
@@ -118,7 +118,7 @@ func (s *State) mayUse(j *job, t *taskRun) model.Limits {
 	return j.spec.Roles[t.role].Launch.Asks().Or(sku, len(t.started().Devices))
 }
 
-func (s *State) attemptStatus(a *attempt) model.AttemptStatus {
+func (s *tables) attemptStatus(a *attempt) model.AttemptStatus {
 	out := model.AttemptStatus{ID: a.id, State: a.state, Lazy: a.lazy, Orphaned: a.orphaned, Cause: a.cause,
 		Placed: a.placed, Started: a.started, Told: a.told, By: a.by, Message: rare(a.odd).message}
 	if a.state == model.AttemptRunning && s.suspended(a) {
@@ -134,7 +134,7 @@ func (s *State) attemptStatus(a *attempt) model.AttemptStatus {
 }
 
 // suspended reports whether others have their turn on an attempt's leaves.
-func (s *State) suspended(a *attempt) bool {
+func (s *tables) suspended(a *attempt) bool {
 	r := s.rotationOf(a)
 	return r != nil && a.cause == 0 && !r.Runs(a.id, s.now)
 }
@@ -204,7 +204,7 @@ func Takes(s *State, id model.JobID) int64 {
 }
 
 // Size is how many jobs there are that have not ended.
-func (s *State) Size() int { return s.slots.N }
+func (s *tables) Size() int { return s.slots.N }
 
 // Job returns one job that has not ended.
 func (s *State) Job(id model.JobID) (JobStatus, bool) {
@@ -216,7 +216,7 @@ func (s *State) Job(id model.JobID) (JobStatus, bool) {
 }
 
 // Spec returns what was submitted for a job that has not ended.
-func (s *State) Spec(id model.JobID) (*model.Job, bool) {
+func (s *tables) Spec(id model.JobID) (*model.Job, bool) {
 	j := s.find(id)
 	if j == nil {
 		return nil, false
@@ -225,7 +225,7 @@ func (s *State) Spec(id model.JobID) (*model.Job, bool) {
 }
 
 // ByName returns the job of that name of a user that has not ended.
-func (s *State) ByName(user model.Subject, n model.JobName) (model.JobID, bool) {
+func (s *tables) ByName(user model.Subject, n model.JobName) (model.JobID, bool) {
 	slot, ok := s.names.get(user, n, s.jobs)
 	if !ok {
 		return 0, false
@@ -317,7 +317,7 @@ func (s *State) vcStatus(space int32) VCStatus {
 }
 
 // countBorrowed adds the leaves that opportunistic work holds to its VC.
-func (s *State) countBorrowed(out []VCStatus) {
+func (s *tables) countBorrowed(out []VCStatus) {
 	for i := range s.attempts {
 		a := &s.attempts[i]
 		if a.job == none || a.joined || a.state == model.AttemptReserving {
@@ -359,7 +359,7 @@ func (v *VCStatus) sum() {
 }
 
 // Nodes returns all nodes in order of name.
-func (s *State) Nodes() []model.NodeStatus {
+func (s *tables) Nodes() []model.NodeStatus {
 	if s.cl == nil {
 		return []model.NodeStatus{}
 	}
@@ -383,7 +383,7 @@ func (s *State) Nodes() []model.NodeStatus {
 	return out
 }
 
-func (s *State) nodeSKU(c cell.CellID) model.NodeSKU {
+func (s *tables) nodeSKU(c cell.CellID) model.NodeSKU {
 	f := s.cl.Forest()
 	ch := &f.Chains[f.Cells[c].Chain]
 	out := model.NodeSKU{Carry: s.carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c), Pretended: s.cl.SKU(ch.SKU).Pretended}
@@ -402,13 +402,13 @@ func (s *State) nodeSKU(c cell.CellID) model.NodeSKU {
 }
 
 // leafOf names a leaf as facts do.
-func (s *State) leafOf(l cell.LeafID) LeafHealth {
+func (s *tables) leafOf(l cell.LeafID) LeafHealth {
 	f := s.cl.Forest()
 	return LeafHealth{Node: f.Nodes[f.Cells[f.Leaves[l]].Node].Name, SKU: f.ChainOf(l).SKU, Device: f.Device(l), Part: f.Part(l)}
 }
 
 // LeavesOf names the leaves of a node.
-func (s *State) LeavesOf(node cell.NodeName) (list []LeafHealth) {
+func (s *tables) LeavesOf(node cell.NodeName) (list []LeafHealth) {
 	if s.cl == nil || s.cl.Forest().NodeIndex(node) == cell.None {
 		return nil
 	}
@@ -422,7 +422,7 @@ func (s *State) LeavesOf(node cell.NodeName) (list []LeafHealth) {
 }
 
 // Cells returns the physical cells, top level first.
-func (s *State) Cells() []model.CellStatus {
+func (s *tables) Cells() []model.CellStatus {
 	if s.cl == nil {
 		return []model.CellStatus{}
 	}
@@ -435,7 +435,7 @@ func (s *State) Cells() []model.CellStatus {
 	return out
 }
 
-func (s *State) cellStatus(id cell.CellID, prefix string) model.CellStatus {
+func (s *tables) cellStatus(id cell.CellID, prefix string) model.CellStatus {
 	f := s.cl.Forest()
 	c := &f.Cells[id]
 	out := model.CellStatus{Type: f.Chains[c.Chain].Types[c.Level-1], Address: prefix + f.Address(id), Level: c.Level,
@@ -467,7 +467,7 @@ func (s *State) cellStatus(id cell.CellID, prefix string) model.CellStatus {
 	return out
 }
 
-func (s *State) leafStatus(out *model.CellStatus, l cell.LeafID) {
+func (s *tables) leafStatus(out *model.CellStatus, l cell.LeafID) {
 	out.Healthy = !s.leafBad(l)
 	hold, promised := s.cl.Holder(l)
 	out.State = "Free"

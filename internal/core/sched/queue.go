@@ -63,7 +63,7 @@ func (s *State) queue(slot, g int32) bool {
 }
 
 // dequeue takes a gang out of its queue, if it is there.
-func (s *State) dequeue(slot, g int32) {
+func (s *pass) dequeue(slot, g int32) {
 	j := &s.jobs[slot]
 	if !j.gangs[g].waiting {
 		return
@@ -127,7 +127,7 @@ type timer struct {
 func (t timer) Before(o timer) bool { return t.at < o.at || t.at == o.at && t.job < o.job }
 
 // at sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
-func (s *State) at(when model.Time, id model.JobID, gang int32) {
+func (s *fold) at(when model.Time, id model.JobID, gang int32) {
 	if when > s.now {
 		s.timers.Push(timer{when, id, gang})
 	}
@@ -136,7 +136,7 @@ func (s *State) at(when model.Time, id model.JobID, gang int32) {
 // expire drops the timers that are due and touches their jobs. Timers are not
 // part of the state, they follow from it. So those that it gives no reason for any
 // more are dropped without a look: a restarted core does not have them.
-func (s *State) expire(now model.Time) {
+func (s *fold) expire(now model.Time) {
 	for len(s.timers) > 0 && s.timers[0].at <= now {
 		t := s.timers.Pop()
 		if slot, ok := s.slots.Get(t.job); ok && s.meant(&s.jobs[slot], t) {
@@ -153,7 +153,7 @@ func (s *State) expire(now model.Time) {
 }
 
 // meant reports whether the state still gives a reason for a job's timer.
-func (s *State) meant(j *job, t timer) bool {
+func (s *tables) meant(j *job, t timer) bool {
 	g := &j.gangs[t.gang]
 	odd := rare(g.odd)
 	switch {
@@ -188,7 +188,7 @@ type turn struct {
 }
 
 // stir forgets when the order of a VC changes.
-func (s *State) stir(space int32) { s.looks.changes[space].known = false }
+func (s *index) stir(space int32) { s.looks.changes[space].known = false }
 
 // nextChange returns when the order of a VC changes by itself for the first time
 // after the last decision; 0 is never. Where nobody waits the order does not matter.

@@ -164,7 +164,7 @@ func sameConfig(a, b *model.Config) bool {
 // that may be again first, those that leave anyway last of these; by priority, with members above a
 // minimum behind all full gangs of it, then by age. What shares leaves follows what they were given
 // to.
-func (s *State) carryOrder(back func(*attempt) bool) []int32 {
+func (s *index) carryOrder(back func(*attempt) bool) []int32 {
 	type place struct {
 		slot    int32
 		prio    cell.Priority
@@ -216,7 +216,7 @@ func compareAttempts(a, b model.AttemptID) int {
 }
 
 // planMove decides where an attempt stands in the new cluster, and takes it there.
-func (s *State) planMove(ch *change, a *attempt) {
+func (s *index) planMove(ch *change, a *attempt) {
 	j := &s.jobs[a.job]
 	if a.joined { // it stays with whom it shares its leaves with, who stands before it
 		host := s.holder(a.alloc).id
@@ -257,7 +257,7 @@ func (s *State) planMove(ch *change, a *attempt) {
 }
 
 // started are the tasks of an attempt as they were started.
-func (s *State) started(ch *change, a *attempt) []cell.Started {
+func (s *tables) started(ch *change, a *attempt) []cell.Started {
 	j := &s.jobs[a.job]
 	origins := s.origins(a)
 	var out []cell.Started
@@ -272,7 +272,7 @@ func (s *State) started(ch *change, a *attempt) []cell.Started {
 // makeWay takes other cells for those that keep their guarantee where one that gave its guarantee
 // up could then be guaranteed again. That is decided afterwards, as ever: an upgrade moves no
 // other.
-func (s *State) makeWay(ch *change) {
+func (s *index) makeWay(ch *change) {
 	var back []cell.AllocID
 	for i := range ch.ev.Moves {
 		m := &ch.ev.Moves[i]
@@ -322,7 +322,7 @@ func (ch *change) rearrange(vc int32, p *cell.Placement, started []cell.Started)
 
 // origins are what the tasks of an attempt were started with. A snapshot of an older
 // form did not keep them: then it is what the present cluster says.
-func (s *State) origins(a *attempt) []cell.Origin {
+func (s *tables) origins(a *attempt) []cell.Origin {
 	if kept := rare(a.odd).origins; kept != nil {
 		return kept
 	}
@@ -339,7 +339,7 @@ func (s *State) origins(a *attempt) []cell.Origin {
 // otherwise, when it was started. Nobody may join it. Whoever did would start on what stands
 // for them now, go where it goes with the next configuration, and that may be less; and
 // whoever takes turns looks for the other's locks under the names that itself knows.
-func (s *State) startedOtherwise(a *attempt) bool {
+func (s *tables) startedOtherwise(a *attempt) bool {
 	kept := rare(a.odd).origins
 	j := &s.jobs[a.job]
 	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
@@ -352,7 +352,7 @@ func (s *State) startedOtherwise(a *attempt) bool {
 }
 
 // allOrigins are those of all attempts, by slot, before the configuration changes.
-func (s *State) allOrigins() [][]cell.Origin {
+func (s *tables) allOrigins() [][]cell.Origin {
 	out := make([][]cell.Origin, len(s.attempts))
 	for i := range s.attempts {
 		if s.attempts[i].job != none {
@@ -363,7 +363,7 @@ func (s *State) allOrigins() [][]cell.Origin {
 }
 
 // keepOrigins keeps those that the new cluster no longer tells.
-func (s *State) keepOrigins(was [][]cell.Origin) {
+func (s *tables) keepOrigins(was [][]cell.Origin) {
 	for i := range was {
 		a := &s.attempts[i]
 		if a.job == none {

@@ -16,7 +16,7 @@ import (
 // gone and is still known, the new one exists. Those that were made before are
 // left out, so that a file can be applied again. Of several older names of one VC the
 // first counts.
-func (s *State) effectiveRenames(c *Reconfigure, next *cell.Cluster) (vcs []model.Rename, nodes []model.NodeRename, no *Refusal) {
+func (s *tables) effectiveRenames(c *Reconfigure, next *cell.Cluster) (vcs []model.Rename, nodes []model.NodeRename, no *Refusal) {
 	for _, r := range c.Renamed {
 		twice := slices.ContainsFunc(vcs, func(v model.Rename) bool { return v.To == r.To })
 		if !twice && next.SpaceOf(r.From) == cell.None && next.SpaceOf(r.To) != cell.None && s.knowsVC(r.From) {
@@ -36,13 +36,13 @@ func (s *State) effectiveRenames(c *Reconfigure, next *cell.Cluster) (vcs []mode
 }
 
 // knowsVC reports whether a VC exists or jobs still name it.
-func (s *State) knowsVC(v cell.VCName) bool {
+func (s *tables) knowsVC(v cell.VCName) bool {
 	return s.cl != nil && s.cl.SpaceOf(v) != cell.None ||
 		slices.ContainsFunc(s.jobs, func(j job) bool { return j.spec != nil && j.spec.VC == v })
 }
 
 // knowsNode reports whether a node exists or tasks still run on it.
-func (s *State) knowsNode(n cell.NodeName) bool {
+func (s *tables) knowsNode(n cell.NodeName) bool {
 	if s.cl != nil && s.cl.Forest().NodeIndex(n) != cell.None {
 		return true
 	}
@@ -57,7 +57,7 @@ func (s *State) knowsNode(n cell.NodeName) bool {
 }
 
 // rename takes everything that bears an older name along.
-func (s *State) rename(e *Configured) {
+func (s *fold) rename(e *Configured) {
 	if len(e.Renamed)+len(e.RenamedNodes) == 0 {
 		return
 	}
@@ -84,7 +84,7 @@ func (s *State) rename(e *Configured) {
 
 // renameNotes lets what policies noted of VCs go along; whoever joins a VC that has a note
 // reads that one.
-func (s *State) renameNotes(renamed []model.Rename) {
+func (s *fold) renameNotes(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findNote(r.From)
 		if !found {
@@ -101,7 +101,7 @@ func (s *State) renameNotes(renamed []model.Rename) {
 
 // renameDebts lets what VCs borrowed go along: two that become one owe what both owed. All
 // were brought up to date before the configuration changed.
-func (s *State) renameDebts(renamed []model.Rename) {
+func (s *fold) renameDebts(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findDebt(r.From)
 		if !found {
@@ -128,7 +128,7 @@ func (s *State) renameDebts(renamed []model.Rename) {
 }
 
 // renameMoves lets what VCs moved within the hour go along, to count for both that become one.
-func (s *State) renameMoves(renamed []model.Rename) {
+func (s *fold) renameMoves(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findMoved(r.From)
 		if !found {
@@ -151,7 +151,7 @@ func takenOver(renamed []model.NodeRename, n cell.NodeName) bool {
 	return slices.ContainsFunc(renamed, func(r model.NodeRename) bool { return r.To == n })
 }
 
-func (s *State) renameJob(j *job, e *Configured) {
+func (s *tables) renameJob(j *job, e *Configured) {
 	spec := *j.spec
 	spec.VC = model.VCNow(e.Renamed, spec.VC)
 	for _, list := range []*[]cell.NodeName{&spec.AllowedNodes, &spec.AvoidedNodes, &spec.PreferredNodes} {

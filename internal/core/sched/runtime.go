@@ -21,7 +21,7 @@ type span struct {
 // spanOf judges when an attempt ends: a time limit ends it at the latest; what its tasks report,
 // else what its job declares or how long the same ran before, says when it likely does. reported is
 // what byReports says; 0 leaves that out.
-func (s *State) spanOf(a *attempt, m MeasuredRuns, reported model.Duration) span {
+func (s *tables) spanOf(a *attempt, m MeasuredRuns, reported model.Duration) span {
 	spec := s.jobs[a.job].spec
 	seen, measured := m.Of(spec.User, spec.Name)
 	limit, likely, overdue := spec.TimeLimit, spec.Hints.Duration, "runs longer than expected"

@@ -10,7 +10,7 @@ import (
 // long, and the service that was attained (Tiresias, NSDI'19: GPUs times time).
 
 // ranFor is how long an attempt has run by now: on shared leaves only its turns count.
-func (s *State) ranFor(a *attempt) model.Duration {
+func (s *tables) ranFor(a *attempt) model.Duration {
 	switch {
 	case a.started == 0:
 		return 0
@@ -22,7 +22,7 @@ func (s *State) ranFor(a *attempt) model.Duration {
 
 // ranSince returns how long an attempt ran from an instant on; before its present
 // rotation it is taken to have run all the time.
-func (s *State) ranSince(a *attempt, from model.Time) model.Duration {
+func (s *tables) ranSince(a *attempt, from model.Time) model.Duration {
 	if a.share == 0 {
 		return model.Duration(s.now - from)
 	}
@@ -44,7 +44,7 @@ func unsavedBy(s *State, a *attempt) model.Duration {
 }
 
 // link puts an attempt, or a promise, into the list of its VC.
-func (s *State) link(slot int32) {
+func (s *index) link(slot int32) {
 	a := &s.attempts[slot]
 	list := &s.holders[s.cl.Alloc(a.alloc).Space]
 	a.at = int32(len(*list))
@@ -52,7 +52,7 @@ func (s *State) link(slot int32) {
 }
 
 // unlink takes it out again; the last one takes its place.
-func (s *State) unlink(slot int32) {
+func (s *index) unlink(slot int32) {
 	a := &s.attempts[slot]
 	s.unrun(a)
 	list := &s.holders[s.cl.Alloc(a.alloc).Space]
@@ -64,7 +64,7 @@ func (s *State) unlink(slot int32) {
 }
 
 // relink makes the lists anew, after the VCs changed.
-func (s *State) relink() {
+func (s *index) relink() {
 	s.holders = make([][]int32, s.cl.NumSpaces())
 	s.running, s.allocs = make([]runners, s.cl.NumSpaces()), make([]allocations, s.cl.NumSpaces())
 	for i := range s.attempts {
@@ -77,7 +77,7 @@ func (s *State) relink() {
 
 // holding yields the attempts and promises of a VC, in an order that a restart may
 // change: no decision may depend on it.
-func (s *State) holding(space int32) iter.Seq[*attempt] {
+func (s *index) holding(space int32) iter.Seq[*attempt] {
 	return func(yield func(*attempt) bool) {
 		for _, i := range s.holders[space] {
 			if !yield(&s.attempts[i]) {
@@ -148,7 +148,7 @@ func (s *State) gangView(e queued) GangView {
 }
 
 // verifyHolders checks that the lists hold exactly the attempts and promises.
-func (s *State) verifyHolders(add func(string, ...any)) {
+func (s *index) verifyHolders(add func(string, ...any)) {
 	listed, all := 0, 0
 	for space := range s.holders {
 		for at, slot := range s.holders[space] {

@@ -28,13 +28,13 @@ type sharing struct {
 }
 
 // shared reports whether an attempt is not alone on its leaves.
-func (s *State) shared(a *attempt) bool { return a.joined || a.mate != none }
+func (s *tables) shared(a *attempt) bool { return a.joined || a.mate != none }
 
 // first returns the slot of the first member of an attempt's allocation.
-func (s *State) first(a *attempt) int32 { return s.byAlloc[a.alloc] }
+func (s *tables) first(a *attempt) int32 { return s.byAlloc[a.alloc] }
 
 // membersOf returns the members of an allocation, in order of their ids.
-func (s *State) membersOf(id cell.AllocID) []*attempt {
+func (s *tables) membersOf(id cell.AllocID) []*attempt {
 	var out []*attempt
 	for at := s.byAlloc[id]; at != none; at = s.attempts[at].mate {
 		out = append(out, &s.attempts[at])
@@ -43,7 +43,7 @@ func (s *State) membersOf(id cell.AllocID) []*attempt {
 }
 
 // with returns the others of an attempt's allocation.
-func (s *State) with(a *attempt) []model.AttemptID {
+func (s *tables) with(a *attempt) []model.AttemptID {
 	if !s.shared(a) {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (s *State) with(a *attempt) []model.AttemptID {
 }
 
 // stuck reports whether nothing is known of some member of an allocation.
-func (s *State) stuck(id cell.AllocID) bool {
+func (s *tables) stuck(id cell.AllocID) bool {
 	for at := s.byAlloc[id]; at != none; at = s.attempts[at].mate {
 		if s.attempts[at].state == model.AttemptUnknown {
 			return true
@@ -68,7 +68,7 @@ func (s *State) stuck(id cell.AllocID) bool {
 
 // stays returns the first member of an attempt's allocation that was not told to
 // stop; nil when all were.
-func (s *State) stays(a *attempt) *attempt {
+func (s *tables) stays(a *attempt) *attempt {
 	if !s.shared(a) {
 		if a.cause == 0 {
 			return a
@@ -84,7 +84,7 @@ func (s *State) stays(a *attempt) *attempt {
 }
 
 // rotationOf is what an attempt follows; nil when it runs all the time and always did.
-func (s *State) rotationOf(a *attempt) *model.Rotation {
+func (s *tables) rotationOf(a *attempt) *model.Rotation {
 	if a.share == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (s *State) rotationOf(a *attempt) *model.Rotation {
 }
 
 // join links an attempt with those that hold an allocation.
-func (s *State) join(slot int32, id cell.AllocID) {
+func (s *tables) join(slot int32, id cell.AllocID) {
 	a := &s.attempts[slot]
 	a.alloc = id
 	head := s.byAlloc[id]
@@ -111,7 +111,7 @@ func (s *State) join(slot int32, id cell.AllocID) {
 }
 
 // part takes an attempt out of its allocation; it reports whether others are left.
-func (s *State) part(slot int32) bool {
+func (s *tables) part(slot int32) bool {
 	a := &s.attempts[slot]
 	if a.share != 0 {
 		s.leaveShare(a)
@@ -133,7 +133,7 @@ func (s *State) part(slot int32) bool {
 	return true
 }
 
-func (s *State) leaveShare(a *attempt) {
+func (s *tables) leaveShare(a *attempt) {
 	sh := &s.shares[a.share-1]
 	if sh.members--; sh.members == 0 {
 		*sh = sharing{}
@@ -161,7 +161,7 @@ func (s *State) applyJoined(e Joined) {
 
 // applyRotated lets the members of an allocation run by a rotation. What each ran by
 // the one before is summed up.
-func (s *State) applyRotated(e Rotated) {
+func (s *fold) applyRotated(e Rotated) {
 	a := s.live(e.Turns[0][0])
 	if err := e.Check(); err != nil || a == nil {
 		panic(fmt.Sprintf("sched: a rotation of %v cannot be: %v", e.Turns, err))
@@ -198,7 +198,7 @@ func (s *State) applyRotated(e Rotated) {
 
 // newShare returns the number of a free sharing. Its first member names it before it is
 // counted.
-func (s *State) newShare() int32 {
+func (s *tables) newShare() int32 {
 	i := slices.IndexFunc(s.shares, func(sh sharing) bool { return sh.members == 0 })
 	if i < 0 {
 		i = len(s.shares)
@@ -210,7 +210,7 @@ func (s *State) newShare() int32 {
 
 // reaches is when an attempt will have run for so long, if the turns stay as they
 // are; an attempt that does not run yet begins now.
-func (s *State) reaches(a *attempt, d model.Duration) model.Time {
+func (s *tables) reaches(a *attempt, d model.Duration) model.Time {
 	from := a.started
 	if from == 0 {
 		from = s.now
@@ -226,7 +226,7 @@ func (s *State) reaches(a *attempt, d model.Duration) model.Time {
 }
 
 // timeLimit looks again when an attempt has run for its job's limit.
-func (s *State) timeLimit(a *attempt) {
+func (s *fold) timeLimit(a *attempt) {
 	if j := &s.jobs[a.job]; j.spec.TimeLimit > 0 && a.started > 0 {
 		s.at(s.reaches(a, j.spec.TimeLimit), j.id, a.id.Gang)
 	}
@@ -259,7 +259,7 @@ func (s *State) settleTurns(slot int32) {
 
 // verifyShares checks that the members of allocations are alike, in order, and each
 // once in their rotation, and that numbers of sharings are right.
-func (s *State) verifyShares(add func(string, ...any)) {
+func (s *fold) verifyShares(add func(string, ...any)) {
 	named := make([]int32, len(s.shares))
 	for i := range s.attempts {
 		a := &s.attempts[i]
@@ -281,7 +281,7 @@ func (s *State) verifyShares(add func(string, ...any)) {
 }
 
 // verifyMembers checks the members of one allocation.
-func (s *State) verifyMembers(head *attempt, add func(string, ...any)) {
+func (s *fold) verifyMembers(head *attempt, add func(string, ...any)) {
 	members := s.membersOf(head.alloc)
 	if slices.ContainsFunc(members, func(m *attempt) bool { return m.since == s.seq }) {
 		return // one joined, and its turn comes with the next event

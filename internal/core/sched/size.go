@@ -18,7 +18,7 @@ import (
 const Pause = -1
 
 // sizesOf is what a policy sees of the sizes of a partial job.
-func (s *State) sizesOf(j *job) model.Sizes {
+func (s *tables) sizesOf(j *job) model.Sizes {
 	z := j.spec.Sizes()
 	z.Now = j.size
 	for i := range j.gangs {
@@ -119,7 +119,7 @@ func (s *State) applySized(e Sized) {
 }
 
 // resizes reports whether a wish is for another size of a gang that runs.
-func (s *State) resizes(gang GangRef, size int32) bool {
+func (s *tables) resizes(gang GangRef, size int32) bool {
 	a := s.attemptOf(gang)
 	return size == Pause || a != nil && !a.lazy
 }
@@ -175,7 +175,7 @@ func (s *State) pause(a *attempt) {
 }
 
 // youngAbove reports whether a member above a size has not run for its VC's minimum yet.
-func (s *State) youngAbove(j *job, size int32) bool {
+func (s *tables) youngAbove(j *job, size int32) bool {
 	for g := int32(1); int(g) < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].cause == 0 && s.attempts[at].state != model.AttemptReserving && s.unsettled(&s.attempts[at]) {
 			return true
@@ -185,7 +185,7 @@ func (s *State) youngAbove(j *job, size int32) bool {
 }
 
 // fresh reports whether a member above a size got its cells by this very decision.
-func (s *State) fresh(j *job, size int32) bool {
+func (s *pass) fresh(j *job, size int32) bool {
 	for g := int32(1); j.spec.Partial() && int(g) < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].since > s.through {
 			return true

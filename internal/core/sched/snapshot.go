@@ -131,7 +131,7 @@ type attemptImage struct {
 }
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
-func (s *State) Save() []byte {
+func (s *fold) Save() []byte {
 	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, AgainFor: s.againFor, Turns: s.turns, Bookings: s.bookings, Decided: s.decided, Habits: s.habits.Rows()}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
@@ -170,7 +170,7 @@ func appendLine(out []byte, v any) []byte {
 	return append(append(out, data...), '\n')
 }
 
-func (s *State) imageOfAttempt(a *attempt) attemptImage {
+func (s *tables) imageOfAttempt(a *attempt) attemptImage {
 	odd := rare(a.odd)
 	im := attemptImage{ID: a.id, State: a.state, Cause: a.cause, By: a.by, Message: odd.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
 		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Origins: odd.origins, Share: a.share, Ran: odd.ran, Turn: odd.turn, Requeue: odd.requeue}
@@ -188,7 +188,7 @@ func (s *State) imageOfAttempt(a *attempt) attemptImage {
 
 // numberShares numbers the rotations in the order in which attempts name them, since
 // their places in memory differ after a restart.
-func (s *State) numberShares(attempts []attemptImage) []shareImage {
+func (s *tables) numberShares(attempts []attemptImage) []shareImage {
 	if len(s.shares) == 0 {
 		return nil
 	}
@@ -230,7 +230,7 @@ func imageOf(j *job) *jobImage {
 }
 
 // Digest is the hex SHA-256 of Save.
-func (s *State) Digest() string {
+func (s *fold) Digest() string {
 	sum := sha256.Sum256(s.Save())
 	return hex.EncodeToString(sum[:])
 }
@@ -268,7 +268,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 }
 
 // loadJobs reads a line for each job.
-func (s *State) loadJobs(lines []byte, want int) error {
+func (s *fold) loadJobs(lines []byte, want int) error {
 	n := 0
 	for line := range bytes.Lines(lines) {
 		var im jobImage
@@ -284,7 +284,7 @@ func (s *State) loadJobs(lines []byte, want int) error {
 	return nil
 }
 
-func (s *State) loadJob(im *jobImage) {
+func (s *fold) loadJob(im *jobImage) {
 	j := s.newJob(im.ID, im.Spec, im.Submitted, room{})
 	j.started, j.retry, j.counted, j.preempted = im.Started, im.Retry, im.Counted, im.Preempted
 	j.yielded = im.Yielded
@@ -352,7 +352,7 @@ func (s *State) loadCluster(im *image) {
 }
 
 // loadAttempt puts an attempt back on its cells, or beside whom it shares them with.
-func (s *State) loadAttempt(a *attemptImage) {
+func (s *finder) loadAttempt(a *attemptImage) {
 	slot := s.slots.Of(a.ID.Job)
 	j := &s.jobs[slot]
 	at := int32(len(s.attempts))

@@ -12,7 +12,7 @@ import (
 // emptiest are nodes of a VC with the most idle leaves, as many as a gang needs and all that
 // are equally empty: the search chooses among these in its own order. It reads some
 // nodes of each kind, so what it costs does not grow with the cluster.
-func (s *State) emptiest(space int32, g *gang) cell.NodeSet {
+func (s *tables) emptiest(space int32, g *gang) cell.NodeSet {
 	type offer struct {
 		node, idle int32
 	}
@@ -48,7 +48,7 @@ func (s *State) emptiest(space int32, g *gang) cell.NodeSet {
 }
 
 // unbound is how many leaves the VC's unbound cells have that a gang can use.
-func (s *State) unbound(space int32, g *gang) (n int32) {
+func (s *tables) unbound(space int32, g *gang) (n int32) {
 	sp, f := s.cl.Space(space), s.cl.Forest()
 	for i := range sp.Roots {
 		if ch := &f.Chains[sp.Roots[i].Chain]; sp.Roots[i].Cell == cell.None && usableBy(g, ch.SKU) {

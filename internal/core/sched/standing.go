@@ -175,12 +175,12 @@ func (s *State) nextAge(space int32, p cell.Priority) model.Time {
 
 // runs reports whether an attempt is one that policies see run: a full gang, for
 // what stands above a minimum gives way before them whatever the policy says.
-func (s *State) runs(a *attempt) bool {
+func (s *index) runs(a *attempt) bool {
 	return !a.lazy && a.cause == 0 && (a.state == model.AttemptStarting || a.state == model.AttemptRunning) && !s.isExtra(a)
 }
 
 // rerun notes that something happened to an attempt.
-func (s *State) rerun(a *attempt) {
+func (s *index) rerun(a *attempt) {
 	s.realloc(a)
 	r := &s.running[s.cl.Alloc(a.alloc).Space]
 	if !r.kept || a.standing&isStale != 0 {
@@ -191,7 +191,7 @@ func (s *State) rerun(a *attempt) {
 }
 
 // unrun takes an attempt that ends out of its row.
-func (s *State) unrun(a *attempt) {
+func (s *index) unrun(a *attempt) {
 	if a.standing&isRanked == 0 {
 		return
 	}
@@ -288,7 +288,7 @@ func (s *State) runnersOf(space int32) []row {
 }
 
 // fallen takes those for stale whose ranks do not fall any more: the last of their rows.
-func (s *State) fallen(r *runners) {
+func (s *tables) fallen(r *runners) {
 	for k := range r.rows {
 		w := &r.rows[k]
 		for i := len(w.list) - 1; w.rate > 0 && i >= 0 && w.list[i].Key.Rank <= int64(s.now)+1; i-- {
@@ -298,7 +298,7 @@ func (s *State) fallen(r *runners) {
 }
 
 // goStale lets an attempt be read again.
-func (s *State) goStale(r *runners, slot int32) {
+func (s *tables) goStale(r *runners, slot int32) {
 	if a := &s.attempts[slot]; a.standing&isStale == 0 {
 		a.standing |= isStale
 		r.stale = append(r.stale, slot)
@@ -351,7 +351,7 @@ func (s *State) keyed(space, slot int32) (e runner, rate int64) {
 
 // ages is when the key of an attempt changes for the first time after the last decision. A policy
 // counts running time from the start; who takes turns gets to that later.
-func (s *State) ages(p Aging, a *attempt, g *GangView) model.Time {
+func (s *fold) ages(p Aging, a *attempt, g *GangView) model.Time {
 	if a.share == 0 || a.started == 0 {
 		return p.Until(s.decided, g)
 	}
@@ -367,7 +367,7 @@ func (s *State) ages(p Aging, a *attempt, g *GangView) model.Time {
 // falls says by how much the rank of an attempt falls from now on, or until when it stays
 // the same: of a gang that takes turns, or whose rank is too large to be told, for this
 // instant. The attempt gets the time at which its rank would be 0.
-func (s *State) falls(p Falling, a *attempt, g *GangView) (rate int64, until model.Time) {
+func (s *tables) falls(p Falling, a *attempt, g *GangView) (rate int64, until model.Time) {
 	zero, rate := p.Falls(g)
 	left := int64(zero - s.now)
 	switch {
@@ -383,7 +383,7 @@ func (s *State) falls(p Falling, a *attempt, g *GangView) (rate int64, until mod
 }
 
 // standKey is the key of a gang that runs.
-func (s *State) standKey(space int32, g *GangView) Key {
+func (s *tables) standKey(space int32, g *GangView) Key {
 	switch p := s.pol[space].(type) {
 	case Stander:
 		return p.Stand(g)

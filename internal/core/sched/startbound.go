@@ -52,7 +52,7 @@ const bookedSlack = 100
 
 // keptUntil is when the cells of a booking are free by what is known now: later than it was
 // told where those who use them, or are booked there before it, took a while to start.
-func (s *State) keptUntil(j *job, b *Booked) model.Time {
+func (s *index) keptUntil(j *job, b *Booked) model.Time {
 	type stretch struct {
 		*Booked
 		prio cell.Priority
@@ -87,7 +87,7 @@ func (s *State) keptUntil(j *job, b *Booked) model.Time {
 }
 
 // leftBooked is when those who hold the cells of a booking have left them, not before it was told.
-func (s *State) leftBooked(b *Booked, prio cell.Priority) model.Time {
+func (s *tables) leftBooked(b *Booked, prio cell.Priority) model.Time {
 	t := max(b.Start, s.now)
 	for _, l := range b.Leaves {
 		hold, promised := s.cl.Holder(l)

@@ -19,32 +19,10 @@ import (
 // not tried again (internal/core/exit).
 const Version = "42"
 
-// State is everything the core knows: a fold over events, what follows from it, and the work of the
-// Decide that runs. It is not safe for concurrent use.
-type State struct {
-	tables
-	index
-	fit
-	pass
-	policies Policies
-	seq      uint64
-	nextJob  model.JobID
-	notes    []Noted        // what policies remember about their VCs, sorted by VC
-	failed   []PolicyFailed // sorted by VC; never changed in place
-	unmade   []PolicyFailed // see Unmade; never changed in place
-	timers   collections.Heap[timer]
-	dirty    collections.Heap[model.JobID] // to settle, a heap of ids, since slots differ after a restart
-	promises []int32                       // attempt slots of reservations, in no order
-	moved    []moved                       // when gangs moved lately, sorted by VC
-	habits   Habits                        // what part of what it declared work took; no decision depends on it
-	debts    []debt                        // what VCs borrowed over time, sorted by VC
-	bookings int64                         // the highest turn of a booking
-	again    model.Time                    // the next decision that Decided asked for
-	againFor []cell.VCName                 // for these VCs; none is all; never changed in place
-	turns    int                           // how many decisions in a row asked for another
-	decided  model.Time                    // when the last Decide ran
-	ended    []endedJob                    // since somebody asked
-}
+// State is everything the core knows. It is five things, each of which has those before it: tables,
+// index, fold, finder and pass. What needs less is a method of that. It is not safe for concurrent
+// use.
+type State struct{ pass }
 
 // tables are the rows of jobs, gangs, attempts and nodes, with their configuration and cells.
 type tables struct {
@@ -70,6 +48,7 @@ type tables struct {
 
 // index follows from the tables: Apply keeps it, and Verify makes it again and compares.
 type index struct {
+	tables
 	holders  [][]int32     // by space: its attempts and promises, in no order
 	queues   [][]queued    // waiting gangs by space, sorted; [0] holds those without a VC
 	lines    lineups       // of the waiting gangs, for those who pass over what does not fit
@@ -85,9 +64,33 @@ type index struct {
 	looks    looks         // or parts of it
 }
 
-// fit is what is remembered of what fits: it follows from the configuration and the health of the
-// cluster.
-type fit struct {
+// fold is what events say: the tables with their index, and the rest of it.
+type fold struct {
+	index
+	policies Policies
+	seq      uint64
+	nextJob  model.JobID
+	notes    []Noted        // what policies remember about their VCs, sorted by VC
+	failed   []PolicyFailed // sorted by VC; never changed in place
+	unmade   []PolicyFailed // see Unmade; never changed in place
+	timers   collections.Heap[timer]
+	dirty    collections.Heap[model.JobID] // to settle, a heap of ids, since slots differ after a restart
+	promises []int32                       // attempt slots of reservations, in no order
+	moved    []moved                       // when gangs moved lately, sorted by VC
+	habits   Habits                        // what part of what it declared work took; no decision depends on it
+	debts    []debt                        // what VCs borrowed over time, sorted by VC
+	bookings int64                         // the highest turn of a booking
+	again    model.Time                    // the next decision that Decided asked for
+	againFor []cell.VCName                 // for these VCs; none is all; never changed in place
+	turns    int                           // how many decisions in a row asked for another
+	decided  model.Time                    // when the last Decide ran
+	ended    []endedJob                    // since somebody asked
+}
+
+// finder finds cells in a fold. What it remembers of what fits follows from the configuration and
+// the health of the cluster.
+type finder struct {
+	fold
 	// empty is the cluster with nothing in use and the present health, made when it
 	// is first asked: what can ever fit.
 	empty  *cell.Cluster
@@ -99,6 +102,7 @@ type fit struct {
 
 // pass is the work of one Decide, and memory for the next ones.
 type pass struct {
+	finder
 	through uint64        // the last event before it
 	grew    askers        // for which VCs it asks for another one
 	hungry  []model.JobID // while a VC is walked: jobs of several gangs of which one runs and one found nothing
@@ -355,17 +359,19 @@ const none = -1
 
 // New returns the empty state, before any Configured event.
 func New(policies Policies) *State {
-	return &State{policies: policies, nextJob: 1}
+	s := &State{}
+	s.policies, s.nextJob = policies, 1
+	return s
 }
 
 // Seq returns the number of events applied so far.
-func (s *State) Seq() uint64 { return s.seq }
+func (s *fold) Seq() uint64 { return s.seq }
 
 // Now returns the time of the latest event or decision: time never goes back.
-func (s *State) Now() model.Time { return s.now }
+func (s *tables) Now() model.Time { return s.now }
 
 // Config returns the present configuration, nil before the first; do not change it.
-func (s *State) Config() *model.Config { return s.cfg }
+func (s *tables) Config() *model.Config { return s.cfg }
 
 // endedJob is a job that is over, with how and when: its status is made for who asks.
 type endedJob struct {
@@ -388,7 +394,7 @@ func (s *State) TakeEnded() []JobStatus {
 }
 
 // DropEnded forgets the jobs that ended, where nobody wants their status.
-func (s *State) DropEnded() {
+func (s *fold) DropEnded() {
 	for i := range s.ended {
 		s.arenas.rooms.leave(&s.ended[i].job)
 	}
@@ -486,7 +492,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 }
 
 // find returns the job with that id, nil when it is unknown or ended.
-func (s *State) find(id model.JobID) *job {
+func (s *tables) find(id model.JobID) *job {
 	if i, ok := s.slots.Get(id); ok {
 		return &s.jobs[i]
 	}
@@ -494,7 +500,7 @@ func (s *State) find(id model.JobID) *job {
 }
 
 // live returns the attempt with exactly that id, nil when it is over or unknown.
-func (s *State) live(id model.AttemptID) *attempt {
+func (s *tables) live(id model.AttemptID) *attempt {
 	j := s.find(id.Job)
 	if j == nil || id.Gang < 0 || int(id.Gang) >= len(j.gangs) {
 		return nil
@@ -509,7 +515,7 @@ func (s *State) live(id model.AttemptID) *attempt {
 }
 
 // task returns a task of an attempt that runs, nil when the ordinal is not its.
-func (s *State) task(a *attempt, ordinal int32) *taskRun {
+func (s *tables) task(a *attempt, ordinal int32) *taskRun {
 	j := &s.jobs[a.job]
 	if ordinal < 0 || int(ordinal) >= len(j.tasks) || j.tasks[ordinal].gang != a.id.Gang {
 		return nil
@@ -518,7 +524,7 @@ func (s *State) task(a *attempt, ordinal int32) *taskRun {
 }
 
 // space returns the VC's index in the present cluster, 0 when it is gone.
-func (s *State) space(v cell.VCName) int32 {
+func (s *tables) space(v cell.VCName) int32 {
 	if s.cl == nil {
 		return 0
 	}

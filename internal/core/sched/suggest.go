@@ -215,7 +215,7 @@ func (t *suggester) sizes() {
 }
 
 // tasksOf counts a gang's tasks of one role.
-func (s *State) tasksOf(j *job, g, role int32) (n int32) {
+func (s *tables) tasksOf(j *job, g, role int32) (n int32) {
 	for _, o := range j.spec.Gangs[g].Tasks {
 		if j.tasks[o].role == role {
 			n++

@@ -82,7 +82,7 @@ func (s *State) count(a *attempt, sign int32) {
 
 // counted returns the member of an allocation to whom its leaves are counted: the first
 // that was not told to stop, or the first when all were.
-func (s *State) counted(a *attempt) *attempt {
+func (s *tables) counted(a *attempt) *attempt {
 	if m := s.stays(a); m != nil {
 		return m
 	}
@@ -91,7 +91,7 @@ func (s *State) counted(a *attempt) *attempt {
 
 // willing reports whether an allocation may become opportunistic: the jobs of all its
 // members allow it.
-func (s *State) willing(a *attempt) bool {
+func (s *tables) willing(a *attempt) bool {
 	if !s.shared(a) {
 		return s.jobs[a.job].spec.LazyPreempt
 	}
@@ -123,7 +123,7 @@ func (s *State) recounted() []tally {
 }
 
 // countPartial adds a job with members above a minimum to its VC's tally, or takes it out.
-func (s *State) countPartial(j *job, sign int) {
+func (s *index) countPartial(j *job, sign int) {
 	if j.space >= 0 && int(j.space) < len(s.tallies) { // there may be no configuration yet
 		s.tallies[j.space].partials += sign
 	}
@@ -131,7 +131,7 @@ func (s *State) countPartial(j *job, sign int) {
 
 // willingBelow reports whether some attempt of a VC with a lower priority may
 // become opportunistic.
-func (s *State) willingBelow(space int32, p cell.Priority) bool {
+func (s *index) willingBelow(space int32, p cell.Priority) bool {
 	for _, r := range s.tallies[space].ranks {
 		if r.prio < p && r.willing > 0 {
 			return true
@@ -151,7 +151,7 @@ func (v view) Free() int64 {
 // unheld is how many leaves of a VC's guarantee no gang of a priority or above holds or was
 // promised, but for those that leave: more than that no gang of it can get while they stay. What
 // leaves only to wait again counts for lower priorities: it would take the leaves back.
-func (s *State) unheld(space int32, p cell.Priority) int64 {
+func (s *index) unheld(space int32, p cell.Priority) int64 {
 	free := s.looks.owned[space]
 	for _, r := range s.tallies[space].ranks {
 		if r.prio >= p {

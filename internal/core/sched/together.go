@@ -48,7 +48,7 @@ func (w *walker) together(wish *Wish) {
 // hostOf returns the first member of the one allocation that all gangs of a wish for
 // turns hold, but for one that waits; nil when they do not, when one of its members is
 // not among them, or when it may not be shared now.
-func (s *State) hostOf(wish *Wish) *attempt {
+func (s *tables) hostOf(wish *Wish) *attempt {
 	var host *attempt
 	n, waits := 0, false
 	for _, turn := range wish.Turns {
@@ -77,7 +77,7 @@ func (s *State) hostOf(wish *Wish) *attempt {
 }
 
 // attemptOf returns the attempt of a gang that runs; nil when it has none, or a promise.
-func (s *State) attemptOf(r GangRef) *attempt {
+func (s *tables) attemptOf(r GangRef) *attempt {
 	j := s.find(r.Job)
 	if j == nil || r.Gang < 0 || int(r.Gang) >= len(j.gangs) || j.gangs[r.Gang].attempt == none {
 		return nil
@@ -90,7 +90,7 @@ func (s *State) attemptOf(r GangRef) *attempt {
 
 // mayShare reports whether the gangs of a wish may take these turns on an allocation:
 // each is in it once and lets itself be suspended, or packed, and their memory fits.
-func (s *State) mayShare(host *attempt, wish *Wish) bool {
+func (s *tables) mayShare(host *attempt, wish *Wish) bool {
 	n := 0
 	var seen [maxSharers + 1]GangRef
 	for _, turn := range wish.Turns {
@@ -117,7 +117,7 @@ func (s *State) mayShare(host *attempt, wish *Wish) bool {
 // memoryFits reports whether the gangs that take turns on an allocation fit into the
 // memory of its devices, in every turn: those that run, and those suspended ones that do
 // not give their memory back. What nobody knows the memory of may need all of it.
-func (s *State) memoryFits(host *attempt, turns [][]GangRef) bool {
+func (s *tables) memoryFits(host *attempt, turns [][]GangRef) bool {
 	of := s.deviceMemory(host)
 	if of == 0 { // of devices about which nothing is known, nobody can tell that two fit
 		return !slices.ContainsFunc(turns, func(t []GangRef) bool { return len(t) > 1 })
@@ -141,7 +141,7 @@ func (s *State) memoryFits(host *attempt, turns [][]GangRef) bool {
 }
 
 // memoryKept is how much a gang needs on each device while it is suspended.
-func (s *State) memoryKept(r GangRef, of int64) int64 {
+func (s *tables) memoryKept(r GangRef, of int64) int64 {
 	if s.find(r.Job).spec.Hints.Suspend != nil {
 		return 0
 	}
@@ -150,7 +150,7 @@ func (s *State) memoryKept(r GangRef, of int64) int64 {
 
 // memoryOf is how much a gang needs on each device, in MiB: what its job declares, or
 // the most that was seen; all when nothing is known.
-func (s *State) memoryOf(r GangRef, of int64) int64 {
+func (s *tables) memoryOf(r GangRef, of int64) int64 {
 	if n := s.knownMemory(r); n > 0 {
 		return n
 	}
@@ -158,7 +158,7 @@ func (s *State) memoryOf(r GangRef, of int64) int64 {
 }
 
 // knownMemory is what is known about it; 0 is nothing.
-func (s *State) knownMemory(r GangRef) int64 {
+func (s *tables) knownMemory(r GangRef) int64 {
 	j := s.find(r.Job)
 	n := j.spec.Hints.GPUMemoryMB
 	for _, o := range j.spec.Gangs[r.Gang].Tasks {
@@ -171,7 +171,7 @@ func (s *State) knownMemory(r GangRef) int64 {
 
 // deviceMemory is the memory of the smallest device of an allocation, in MiB; 0 when
 // that is not known of all.
-func (s *State) deviceMemory(a *attempt) int64 {
+func (s *tables) deviceMemory(a *attempt) int64 {
 	var least int64
 	for i, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
 		n := s.cl.SKU(t.SKU).GPUMemoryMB
@@ -209,7 +209,7 @@ func (s *State) shapedLike(j *job, g int32, host *attempt) bool {
 }
 
 // rotation is a wish for turns with the attempts of its gangs.
-func (s *State) rotation(wish *Wish) model.Rotation {
+func (s *tables) rotation(wish *Wish) model.Rotation {
 	r := model.Rotation{Epoch: s.now}
 	for _, turn := range wish.Turns {
 		var ids []model.AttemptID
@@ -334,7 +334,7 @@ func (v view) Idle(i int32) (idle, of int64) {
 func (v view) Moving() bool { return v.s.away > 0 }
 
 // mean says where a gang is to run next, when it is told to move; nil else.
-func (s *State) mean(g *gang, nodes []cell.NodeName) {
+func (s *index) mean(g *gang, nodes []cell.NodeName) {
 	if rare(g.odd).meant != nil {
 		s.away--
 	}
@@ -344,7 +344,7 @@ func (s *State) mean(g *gang, nodes []cell.NodeName) {
 }
 
 // verifyAway counts again.
-func (s *State) verifyAway(add func(string, ...any)) {
+func (s *index) verifyAway(add func(string, ...any)) {
 	n := 0
 	for i := range s.jobs {
 		for k := range s.jobs[i].gangs {

@@ -13,7 +13,7 @@ import (
 // guaranteed again. It never blocks anybody and never makes anybody leave.
 
 // keepLazy puts a lazily preempted attempt into its VC's list.
-func (s *State) keepLazy(a *attempt) {
+func (s *index) keepLazy(a *attempt) {
 	e := s.entry(a)
 	q := &s.lazy[s.space(s.jobs[a.job].spec.VC)]
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
@@ -23,7 +23,7 @@ func (s *State) keepLazy(a *attempt) {
 }
 
 // dropLazy takes an attempt out of its VC's list, if it is there.
-func (s *State) dropLazy(a *attempt) {
+func (s *index) dropLazy(a *attempt) {
 	q := &s.lazy[s.space(s.jobs[a.job].spec.VC)]
 	if i, found := slices.BinarySearchFunc(*q, s.entry(a), queued.compare); found {
 		*q = slices.Delete(*q, i, i+1)
@@ -31,12 +31,12 @@ func (s *State) dropLazy(a *attempt) {
 }
 
 // entry is an attempt's gang as it would stand in the queue.
-func (s *State) entry(a *attempt) queued {
+func (s *tables) entry(a *attempt) queued {
 	return queued{prio: s.jobs[a.job].spec.Priority, job: a.id.Job, gang: a.id.Gang, slot: a.job}
 }
 
 // relistLazy builds the lists anew, after the VCs changed.
-func (s *State) relistLazy() {
+func (s *index) relistLazy() {
 	s.lazy = make([][]queued, s.cl.NumSpaces())
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && a.lazy {
@@ -51,7 +51,7 @@ func (s *State) relistLazy() {
 
 // laziesAt returns the lazily preempted gangs of one priority of a VC, in order
 // of submission: full gangs, or the members above a minimum.
-func (s *State) laziesAt(space int32, prio cell.Priority, extras bool) []queued {
+func (s *index) laziesAt(space int32, prio cell.Priority, extras bool) []queued {
 	q := s.lazy[space]
 	var out []queued
 	for _, e := range q[below(q, prio+1):below(q, prio)] {
@@ -118,16 +118,16 @@ func (s *State) planUpgrade(a *attempt) (binds []cell.Bind, sh cell.Shift, ok bo
 }
 
 // mayUpgrade reports whether an attempt could be guaranteed again at all.
-func (s *State) mayUpgrade(a *attempt) bool { return s.steady(a) && (!a.orphaned || s.partLeft(a)) }
+func (s *tables) mayUpgrade(a *attempt) bool { return s.steady(a) && (!a.orphaned || s.partLeft(a)) }
 
 // upgradable returns the bindings with which an attempt is guaranteed again, if there are any.
-func (s *State) upgradable(a *attempt) ([]cell.Bind, bool) {
+func (s *tables) upgradable(a *attempt) ([]cell.Bind, bool) {
 	binds, ok := s.cl.Upgradable(a.alloc)
 	return binds, ok && !slices.ContainsFunc(s.membersOf(a.alloc), func(m *attempt) bool { return !s.suits(m, binds) })
 }
 
 // partLeft reports whether an attempt that lost leaves has some that are what they were.
-func (s *State) partLeft(a *attempt) bool {
+func (s *tables) partLeft(a *attempt) bool {
 	some := slices.ContainsFunc(s.cl.Alloc(a.alloc).Placement.Tasks,
 		func(t cell.Task) bool { return len(t.Leaves) > 0 })
 	return some && !s.startedOtherwise(a)
@@ -136,7 +136,7 @@ func (s *State) partLeft(a *attempt) bool {
 // suits reports whether an attempt's leaves, in these preassigned cells, are what
 // its tasks asked for: a configuration may have given them another SKU, or pinned
 // the cells around them.
-func (s *State) suits(a *attempt, binds []cell.Bind) bool {
+func (s *tables) suits(a *attempt, binds []cell.Bind) bool {
 	j := &s.jobs[a.job]
 	f, sp := s.cl.Forest(), s.cl.Space(s.space(j.spec.VC))
 	tasks := s.cl.Alloc(a.alloc).Placement.Tasks
@@ -184,7 +184,7 @@ func (w *walker) leavesBlocked(a *attempt) bool {
 }
 
 // verifyLazy checks that the lists hold exactly the lazily preempted attempts.
-func (s *State) verifyLazy(add func(string, ...any)) {
+func (s *index) verifyLazy(add func(string, ...any)) {
 	listed, lazy := 0, 0
 	for i := range s.lazy {
 		listed += len(s.lazy[i])

@@ -70,7 +70,7 @@ func (s *State) Verify() error {
 	return errors.Join(errs...)
 }
 
-func (s *State) verifyJob(slot int32, add func(string, ...any)) {
+func (s *index) verifyJob(slot int32, add func(string, ...any)) {
 	j := &s.jobs[slot]
 	if named, _ := s.names.get(j.spec.User, j.spec.Name, s.jobs); s.slots.Of(j.id) != slot || named != slot {
 		add("job %d is not found by its id or name", j.id)
@@ -123,7 +123,7 @@ func (s *State) VerifyWake() error {
 	return errors.Join(errs...)
 }
 
-func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {
+func (s *tables) verifyAttempt(slot int32, add func(string, ...any)) {
 	a := &s.attempts[slot]
 	j := &s.jobs[a.job]
 	if s.byAlloc[a.alloc] != slot && !a.joined {
@@ -157,7 +157,7 @@ func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {
 
 // verifyNode checks that a task's leaves are its devices on its node. (Their SKU
 // may have another name since a configuration renamed it.)
-func (s *State) verifyNode(id model.AttemptID, t *cell.Task, add func(string, ...any)) {
+func (s *tables) verifyNode(id model.AttemptID, t *cell.Task, add func(string, ...any)) {
 	f := s.cl.Forest()
 	for i, l := range t.Leaves {
 		c := &f.Cells[f.Leaves[l]]

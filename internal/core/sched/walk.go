@@ -227,7 +227,7 @@ func (w *walker) reaches(ref GangRef) bool {
 
 // nextPriority returns the highest priority below p among those that wait for
 // cells or for an upgrade.
-func (s *State) nextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
+func (s *index) nextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
 	next, ok := cell.Opportunistic, false
 	for _, q := range [][]queued{s.queues[space], s.lazy[space]} {
 		if i := below(q, p); i < len(q) && (!ok || q[i].prio > next) {
@@ -392,7 +392,7 @@ func (w *walker) blockedWish(wish Wish) []bool {
 }
 
 // typesBut names the chains of all types but one; nil for "".
-func (s *State) typesBut(sku cell.TypeName) []bool {
+func (s *tables) typesBut(sku cell.TypeName) []bool {
 	if sku == "" {
 		return nil
 	}
@@ -443,7 +443,7 @@ func (w *walker) pinBlocked(id model.JobID, g *gang) bool {
 
 // pinFits reports whether a pinned member's cell is of a chain; an unpinned
 // member fits every chain of its SKU.
-func (s *State) pinFits(m cell.Member, chain int16, space int32) bool {
+func (s *tables) pinFits(m cell.Member, chain int16, space int32) bool {
 	if m.Pinned == "" {
 		return true
 	}
@@ -517,7 +517,7 @@ func (s *State) carryOut(w want, p plan) {
 
 // bindsIll reports whether bad hardware is bound anew: so much more of what is healthy is left
 // for other VCs, which may have been walked before.
-func (s *State) bindsIll(space int32, binds []cell.Bind) bool {
+func (s *tables) bindsIll(space int32, binds []cell.Bind) bool {
 	return slices.ContainsFunc(binds, func(b cell.Bind) bool {
 		return s.cl.Ill(b.Cell) > 0 && s.cl.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
 	})
