@@ -105,7 +105,8 @@ func (s *index) allocated(space int32, id cell.AllocID) *attempt {
 		return nil
 	}
 	a := &s.attempts[s.byAlloc[id]]
-	if al := s.cl.Alloc(id); al.Space != space || a.state == model.AttemptReserving || s.isExtra(a) || al.Opportunistic() {
+	if al := s.cl.Alloc(id); al.Space != space || a.state == model.AttemptReserving || s.isExtra(a) ||
+		al.Opportunistic() {
 		return nil
 	}
 	return a

@@ -55,13 +55,13 @@ func (s *tables) needText(j *job, g int) string {
 
 // rooms counts the leaves that a gang may use, by SKU in order of name: of a VC, its guarantee,
 // and as free what neither uses of it nor was promised its guaranteed work, whatever the shape.
-func (s *State) rooms(j *job, g int) []model.Room {
+func (s *finder) rooms(j *job, g int) []model.Room {
 	f := s.cl.Forest()
 	var out []model.Room
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed
 	sp, used := s.cl.Space(0), []int32(nil)
 	if guaranteed {
-		sp, used = s.cl.Space(s.space(j.spec.VC)), inCommon(s).usedBy(s, s.space(j.spec.VC))
+		sp, used = s.cl.Space(s.space(j.spec.VC)), inCommon(s).usedBy(&s.tables, s.space(j.spec.VC))
 	}
 	for i := range sp.Roots {
 		r := &sp.Roots[i]
@@ -89,7 +89,7 @@ func (s *State) rooms(j *job, g int) []model.Room {
 }
 
 // reach counts the leaves that a gang may ever use.
-func (s *State) reach(j *job, g int) int32 {
+func (s *finder) reach(j *job, g int) int32 {
 	_, total := model.SumRooms(s.rooms(j, g))
 	return total
 }
@@ -120,7 +120,7 @@ type holdersOf struct {
 func (h *holdersOf) more() int { return h.moreOwn + h.moreOthers }
 
 // inCommon returns it, without what does not hold any more.
-func inCommon(s *State) *reasons {
+func inCommon(s *finder) *reasons {
 	if r := s.ranks.common; r != nil && r.cl == s.cl && r.seq == s.seq && r.now == s.now {
 		return r
 	}
@@ -135,7 +135,7 @@ func inCommon(s *State) *reasons {
 }
 
 // usedBy returns how many leaves are in use of each preassigned cell of a VC.
-func (r *reasons) usedBy(s *State, space int32) []int32 {
+func (r *reasons) usedBy(s *tables, space int32) []int32 {
 	if used, ok := r.used[space]; ok {
 		return used
 	}
@@ -162,7 +162,7 @@ func like(j *job, g int) whatFits {
 
 // usedIn counts the leaves of a preassigned cell that guaranteed work holds or
 // was promised, those that are both once; of the others it names the nodes.
-func usedIn(s *State, r *cell.Root, idle func(node int32)) (used, free int32) {
+func usedIn(s *tables, r *cell.Root, idle func(node int32)) (used, free int32) {
 	if r.Cell == cell.None {
 		return 0, 0
 	}
@@ -241,7 +241,7 @@ type lie struct{ root, node, free int32 }
 // empty where that does not keep the gang from them: where its tasks would fit by their numbers
 // alone, or where cells that are free lie on no node yet. Of a job that may use some nodes only it
 // says which these are, where none is free there and jobs run there: "on its allowed node".
-func apart(s *State, j *job, g int, free int32) string {
+func apart(s *finder, j *job, g int, free int32) string {
 	r, key := inCommon(s), like(j, g)
 	text, ok := r.apart[key]
 	if !ok {
@@ -251,7 +251,7 @@ func apart(s *State, j *job, g int, free int32) string {
 	return text
 }
 
-func apartNow(s *State, j *job, g int, free int32) string {
+func apartNow(s *finder, j *job, g int, free int32) string {
 	if j.spec.Restricted() {
 		return fullNodes(s, j, g)
 	}
@@ -279,7 +279,7 @@ func apartNow(s *State, j *job, g int, free int32) string {
 
 // fullNodes are the only nodes of a job, where nothing there is free and all that is in its way
 // runs there.
-func fullNodes(s *State, j *job, g int) string {
+func fullNodes(s *finder, j *job, g int) string {
 	all, its := allHolders(s, j, g), s.itsNodes(j)
 	if len(all.own)+len(all.others) == 0 ||
 		slices.ContainsFunc(s.rooms(j, g), func(r model.Room) bool { return s.inService(j, g, r.SKU) > 0 }) {
@@ -300,7 +300,7 @@ func fullNodes(s *State, j *job, g int) string {
 
 // freeOn counts what is free to a gang on each node, in order of the nodes, with what could be
 // bound there; exact is false where more could be bound than its VC has cells.
-func freeOn(s *State, j *job, g int) (on []lie, exact bool) {
+func freeOn(s *finder, j *job, g int) (on []lie, exact bool) {
 	f := s.cl.Forest()
 	add := func(node, free int32) {
 		if free > 0 {
@@ -318,13 +318,13 @@ func freeOn(s *State, j *job, g int) (on []lie, exact bool) {
 		}
 	} else {
 		space := s.space(j.spec.VC)
-		inCommon(s).usedBy(s, space)
+		inCommon(s).usedBy(&s.tables, space)
 		for _, l := range inCommon(s).lies[space] {
 			if r := &s.cl.Space(space).Roots[l.root]; s.usableChain(j, g, r.Chain) && s.rootServes(j, g, r) {
 				add(l.node, l.free)
 			}
 		}
-		exact = unboundOn(s, j, g, add)
+		exact = unboundOn(&s.tables, j, g, add)
 	}
 	slices.SortStableFunc(on, func(a, b lie) int { return cmp.Compare(a.node, b.node) })
 	out := on[:0]
@@ -340,7 +340,7 @@ func freeOn(s *State, j *job, g int) (on []lie, exact bool) {
 
 // unboundOn adds where cells of a gang's VC could be bound that are not yet, and reports whether
 // all of these places are taken then.
-func unboundOn(s *State, j *job, g int, add func(node, free int32)) (exact bool) {
+func unboundOn(s *tables, j *job, g int, add func(node, free int32)) (exact bool) {
 	type kind struct {
 		chain int16
 		level cell.Level
@@ -377,7 +377,7 @@ func unboundOn(s *State, j *job, g int, add func(node, free int32)) (exact bool)
 
 // looseIn counts the leaves of the cells of a size on a node that could be bound: they are healthy,
 // in no bound cell, and used by opportunistic work at most.
-func looseIn(s *State, node cell.CellID, size int32) (n int32) {
+func looseIn(s *tables, node cell.CellID, size int32) (n int32) {
 	f := s.cl.Forest()
 	first := f.Cells[node].FirstLeaf
 	for from := first; from < first+cell.LeafID(f.NumLeaves(node)); from += cell.LeafID(size) {

@@ -152,9 +152,9 @@ func (s *fold) checkStop(c Stop) ([]Event, Answer, *Refusal) {
 	return []Event{StopRequested{Job: c.Job, Reason: c.Reason, Meta: c.Meta}}, Answer{Job: c.Job}, nil
 }
 
-func (s *State) checkCordon(c Cordon) ([]Event, Answer, *Refusal) {
+func (s *index) checkCordon(c Cordon) ([]Event, Answer, *Refusal) {
 	if s.cl == nil || s.cl.Forest().NodeIndex(c.Node) == cell.None {
-		return nil, Answer{}, noNode(s, c.Node)
+		return nil, Answer{}, noNode(&s.tables, c.Node)
 	}
 	n := s.noted(c.Node)
 	if n.Dead && n.Down && !c.On {

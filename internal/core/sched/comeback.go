@@ -31,10 +31,10 @@ func (c *comeback) compare(o *comeback) int {
 // comesBack reports whether an attempt is being stopped by the platform, and its gang is to have
 // cells again then without a word of its policy: only an order by submission or by a key tells
 // its place before it waits.
-func comesBack(s *State, a *attempt) bool {
+func comesBack(s *index, a *attempt) bool {
 	j := &s.jobs[a.job]
 	over := j.stop || j.completing != nil || j.held() || j.quarantined || a.state != model.AttemptStopping
-	if over || !ordersAhead(s, j.space) || a.joined || s.shared(a) || s.isExtra(a) || s.moving(a) {
+	if over || !ordersAhead(&s.tables, j.space) || a.joined || s.shared(a) || s.isExtra(a) || s.moving(a) {
 		return false
 	}
 	if j.spec.Priority < cell.MinGuaranteed || j.gangs[a.id.Gang].next != none {
@@ -49,7 +49,7 @@ func comesBack(s *State, a *attempt) bool {
 
 // lookBehind looks at those behind a job's gangs that come back, which will not any more: they are
 // in no queue that they could leave.
-func (s *State) lookBehind(j *job) {
+func (s *index) lookBehind(j *job) {
 	for g := range j.gangs {
 		if at := j.gangs[g].attempt; at != none && comesBack(s, &s.attempts[at]) {
 			s.lookIn(j.space, j.spec.Priority)
@@ -59,7 +59,7 @@ func (s *State) lookBehind(j *job) {
 }
 
 // ordersAhead reports whether a VC's policy orders what waits by submission or by a key.
-func ordersAhead(s *State, space int32) bool {
+func ordersAhead(s *tables, space int32) bool {
 	_, straight := s.pol[space].(Straight)
 	_, keyed := s.pol[space].(Keyed)
 	return straight || keyed
@@ -67,7 +67,7 @@ func ordersAhead(s *State, space int32) bool {
 
 // backBefore names the jobs of a job's priority that were submitted before it and of which a gang
 // is being stopped and waits again then.
-func backBefore(s *State, j *job) []model.JobID {
+func backBefore(s *index, j *job) []model.JobID {
 	var out []model.JobID
 	if j.spec.Priority < cell.MinGuaranteed || j.space <= 0 || s.tallies[j.space].leaving == 0 {
 		return nil
@@ -84,7 +84,7 @@ func backBefore(s *State, j *job) []model.JobID {
 // askForStopped asks for another look at VCs below a number, which were walked already, where one
 // that was walked after them stopped a gang that comes back: from the record (first) on. It stands
 // before those of its priority that wait.
-func askForStopped(s *State, first int, walked int32) {
+func askForStopped(s *pass, first int, walked int32) {
 	for i := first; i < len(s.out); i++ {
 		stop, is := s.out[i].Event.(StopSent)
 		if !is || stop.By == nil {
@@ -92,7 +92,7 @@ func askForStopped(s *State, first int, walked int32) {
 		}
 		a := s.live(stop.Attempt)
 		j := &s.jobs[a.job]
-		if j.space >= walked || j.space == s.find(stop.By.Job).space || !comesBack(s, a) {
+		if j.space >= walked || j.space == s.find(stop.By.Job).space || !comesBack(&s.index, a) {
 			continue
 		}
 		waits := func(e queued) bool { return e.prio == j.spec.Priority }
@@ -104,7 +104,7 @@ func askForStopped(s *State, first int, walked int32) {
 
 // choosesPlaces reports whether a VC's policy says more of a gang than its place in the order:
 // where it goes, or how large it is.
-func choosesPlaces(s *State, space int32) bool {
+func choosesPlaces(s *index, space int32) bool {
 	return s.looks.placing[space] || s.looks.tuned[space]
 }
 
@@ -117,7 +117,7 @@ func (w *walker) comebacks(prio cell.Priority) []comeback {
 	was := w.back
 	w.back, w.backAt, w.backFor = nil, s.seq, prio
 	for a := range s.holding(w.space) {
-		if s.jobs[a.job].spec.Priority != prio || !comesBack(s, a) || s.jobs[a.job].space != w.space {
+		if s.jobs[a.job].spec.Priority != prio || !comesBack(&s.index, a) || s.jobs[a.job].space != w.space {
 			continue
 		}
 		c := comeback{job: a.id.Job, gang: a.id.Gang, key: keyBack(s, w.space, a)}
@@ -175,7 +175,7 @@ func (w *walker) comeBack(j *job, g int32, strict bool) {
 	defer w.s.blaming(j.id)
 	defer w.s.cl.EndBudget(w.s.cl.Budget())
 	s, ref := w.s, GangRef{j.id, g}
-	may := s.attempts[j.gangs[g].attempt].cause != model.EndRefused && !choosesPlaces(s, w.space) &&
+	may := s.attempts[j.gangs[g].attempt].cause != model.EndRefused && !choosesPlaces(&s.index, w.space) &&
 		!w.pinBlocked(j.id, &j.gangs[g]) && s.hasTurn(ref)
 	if o := w.outlook; o != nil {
 		o.heard = heard{}
@@ -220,7 +220,7 @@ func planStay(s *State, w want) (plan, bool) {
 
 // waitsOutDelay reports whether a gang waits for its next try after the platform ended its
 // attempt, and for nothing else.
-func waitsOutDelay(s *State, j *job, g int32) bool {
+func waitsOutDelay(s *tables, j *job, g int32) bool {
 	gg := &j.gangs[g]
 	return gg.after > s.now && gg.last != nil && gg.last.Cause == model.EndPlatform &&
 		!j.quarantined && rare(j.odd).after <= s.now
@@ -235,10 +235,10 @@ func (w *walker) mayGrant(j *job, wish Wish) bool {
 	if !j.gangs[g].waiting || w.pinBlocked(j.id, &j.gangs[g]) || extra && !s.extraEligible(j) {
 		return false
 	}
-	if waitsOutDelay(s, j, g) {
+	if waitsOutDelay(&s.tables, j, g) {
 		wish.Over, wish.Passes = nil, nil // they are read at once, or never
 		w.waitOut = append(w.waitOut, wish)
-		if !ordersAhead(s, w.space) {
+		if !ordersAhead(&s.tables, w.space) {
 			w.holdPlaces()
 			return false
 		}
@@ -261,7 +261,7 @@ func (w *walker) holdPlace(wish Wish) {
 	defer w.s.cl.EndBudget(w.s.cl.Budget())
 	s := w.s
 	j, g := s.find(wish.Gang.Job), wish.Gang.Gang
-	if j == nil || !j.gangs[g].waiting || j.gangs[g].attempt != none || !waitsOutDelay(s, j, g) {
+	if j == nil || !j.gangs[g].waiting || j.gangs[g].attempt != none || !waitsOutDelay(&s.tables, j, g) {
 		return
 	}
 	if (limits{s}).overLimit(j, g) || w.pinBlocked(j.id, &j.gangs[g]) {
@@ -293,7 +293,7 @@ func (w *walker) holdPlace(wish Wish) {
 
 // startsLater reports whether a gang that gets cells cannot start on them yet: it is still being
 // stopped, or waits for its next try.
-func startsLater(s *State, j *job, g int32) bool {
+func startsLater(s *tables, j *job, g int32) bool {
 	gg := &j.gangs[g]
 	return gg.attempt != none && s.attempts[gg.attempt].state != model.AttemptReserving || gg.after > s.now
 }

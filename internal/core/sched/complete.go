@@ -264,7 +264,7 @@ func (g *gang) avoidance(n cell.NodeName) avoidance {
 // savedOnly reports whether a task that ends now has work left although its exit code is 0: it was
 // told to make room, and either its reported steps are not all done, or its job keeps checkpoints
 // and nothing says that it is done.
-func savedOnly(s *State, f TaskExited) bool {
+func savedOnly(s *tables, f TaskExited) bool {
 	a := s.live(f.Attempt)
 	hints := &s.jobs[a.job].spec.Hints
 	if !a.cause.Resumes() || f.Exit.Own || !f.Exit.zero() || hints.ExitZeroMeansDone {
@@ -298,7 +298,7 @@ func (t *taskRun) finished(a *attempt, x *Exit, hints *model.Hints) bool {
 // many gangs one task reports for all: when all ended with 0, and each that announced its steps has
 // done them, those that announced none are done, too. That is known only now, since facts of
 // several tasks come in any order.
-func settleSaved(s *State, a *attempt) {
+func settleSaved(s *tables, a *attempt) {
 	j := &s.jobs[a.job]
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
 	did := false
@@ -318,7 +318,7 @@ func settleSaved(s *State, a *attempt) {
 
 // zeroMeans says what the exit codes 0 of an attempt's tasks meant that was told to make room; ""
 // where none ended so.
-func zeroMeans(s *State, a *attempt, cause model.EndCause) string {
+func zeroMeans(s *tables, a *attempt, cause model.EndCause) string {
 	if !a.cause.Resumes() {
 		return ""
 	}

@@ -249,7 +249,7 @@ func (s planning) stopEffect(p *model.ConfigPlan, e *StopSent) {
 		r.Fate = model.Moves
 	}
 	j := &s.jobs[a.job]
-	r.Unsaved, r.Devices = unsavedBy(s.State, a), j.gangs[a.id.Gang].leaves
+	r.Unsaved, r.Devices = unsavedBy(&s.State.tables, a), j.gangs[a.id.Gang].leaves
 	if e.Cause.Resumes() {
 		r.ZeroEnds = whyZeroEnds(j, a.id.Gang)
 	}

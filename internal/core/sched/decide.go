@@ -48,7 +48,7 @@ func (s *State) Decide(now model.Time) []Record {
 		s.grew.all = s.grew.all || s.seq > before
 	}
 	s.grew.all = s.grew.all || s.mem.moving.inTheWay >= 0 && s.placedSince(s.mem.moving.inTheWay)
-	if s.cl.Doomed() > 0 && saysSince[Reserved](s, first) {
+	if s.cl.Doomed() > 0 && saysSince[Reserved](&s.pass, first) {
 		s.grew.all = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}
 	s.reordered()
@@ -79,17 +79,17 @@ func (s *State) Settle(now model.Time) []Record {
 // reordered asks for another look where another VC placed a gang after the walk of one that
 // backfills, whose policy orders those that wait by what is idle: a gang that is first now, and was
 // held up by another one before, may start. What is lent changes no such order.
-func (s *State) reordered() {
+func (s *pass) reordered() {
 	if s.grew.space > 0 && s.placedSince(s.grew.ordered) {
 		s.grew.by(s.grew.space) // and each walk comes to all VCs that backfill
 	}
 }
 
 // placedSince reports whether somebody was placed after so many of this Decide's records.
-func (s *State) placedSince(n int) bool { return saysSince[Placed](s, n) }
+func (s *pass) placedSince(n int) bool { return saysSince[Placed](s, n) }
 
 // saysSince reports whether an event of one kind came after so many of this Decide's records.
-func saysSince[E Event](s *State, n int) bool {
+func saysSince[E Event](s *pass, n int) bool {
 	return slices.ContainsFunc(s.out[n:], func(r Record) bool {
 		_, is := r.Event.(E)
 		return is
@@ -236,7 +236,7 @@ func (s *State) endAttempt(slot, g, at int32) {
 	if !cause.Resumes() && cause != model.EndPlatform || s.jobs[slot].held() {
 		s.stay(&s.jobs[slot].gangs[g], "it does not move any more")
 	}
-	s.emit(AttemptEnded{Attempt: a.id, Cause: cause, Message: cmp.Or(rare(a.odd).message, zeroMeans(s, a, cause))})
+	s.emit(AttemptEnded{Attempt: a.id, Cause: cause, Message: cmp.Or(rare(a.odd).message, zeroMeans(&s.tables, a, cause))})
 	if left != none {
 		s.settleTurns(left)
 	}

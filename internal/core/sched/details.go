@@ -24,14 +24,14 @@ func (s *State) Explain(id model.JobID) (Explanation, bool) {
 	}
 	e := &t.Explanation
 	for i := range e.Gangs {
-		e.Gangs[i].Reason = shortened(s, e.Gangs[i].Reason)
+		e.Gangs[i].Reason = shortened(&s.pass, e.Gangs[i].Reason)
 	}
 	var ahead []model.JobID
-	ahead, e.AheadMore = few(s, t.ahead)
+	ahead, e.AheadMore = few(&s.pass, t.ahead)
 	for _, id := range ahead {
 		e.Ahead = append(e.Ahead, s.brief(s.find(id)))
 	}
-	e.Blockers = briefs(s, t.blockers)
+	e.Blockers = briefs(&s.tables, t.blockers)
 	if e.BlockersMore = len(e.Blockers) - maxNamed; e.BlockersMore > 0 {
 		e.Blockers = slices.Clone(e.Blockers[:maxNamed])
 	}
@@ -86,7 +86,7 @@ func explainAll(s *State, id model.JobID) (e explained, ok bool) {
 			e.blockers = blockers
 		}
 	}
-	e.Order = orderText(s, j, &e.Explanation)
+	e.Order = orderText(&s.tables, j, &e.Explanation)
 	return e, true
 }
 
@@ -133,7 +133,7 @@ func (s *State) cutShort(j *job, g int32) (hit cell.Bounds) {
 }
 
 // briefs tells of jobs that stand in somebody's way, the first to end first.
-func briefs(s *State, ids []model.JobID) []model.JobBrief {
+func briefs(s *tables, ids []model.JobID) []model.JobBrief {
 	var out []model.JobBrief
 	for _, id := range ids {
 		out = append(out, s.brief(s.find(id)))
@@ -155,7 +155,7 @@ func inTheWay(s *State, j *job, g int, why *model.Reason) []model.JobID {
 	case why.Code == NeverFits, why.Code == QuotaExceeded:
 	case outer(why): // only where the reason names it
 	case !j.spec.Restricted():
-		all, _ = few(s, s.endable(j, g))
+		all, _ = few(&s.pass, s.endable(j, g))
 	case why.Code != VCBusy && why.Code != Fragmented: // these name what stands on its nodes
 		h := s.holdersFor(j, g)
 		all = append(h.own, h.others...)
@@ -165,7 +165,7 @@ func inTheWay(s *State, j *job, g int, why *model.Reason) []model.JobID {
 			out = append(out, id)
 		}
 	}
-	out, _ = few(s, out)
+	out, _ = few(&s.pass, out)
 	return out
 }
 
@@ -176,7 +176,7 @@ func outer(r *model.Reason) bool {
 }
 
 // brief is what others may know about a job.
-func (s *State) brief(j *job) model.JobBrief {
+func (s *tables) brief(j *job) model.JobBrief {
 	b := model.JobBrief{Job: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority, Takes: model.TotalText(s.takenBy(j))}
 	known := true
 	for g := range j.gangs {
@@ -202,7 +202,7 @@ func (s *State) brief(j *job) model.JobBrief {
 
 // goneBy is when an attempt has left its cells at the latest, its grace included, and
 // what that rests on: the instant from which others count on these cells.
-func goneBy(s *State, a *attempt, end span) (at model.Time, basis string) {
+func goneBy(s *tables, a *attempt, end span) (at model.Time, basis string) {
 	grace := s.jobs[a.job].spec.Grace
 	switch {
 	case a.state == model.AttemptStopping:

@@ -80,7 +80,7 @@ func (s *State) walkPostponed(late []postponed) {
 		}
 		first := len(s.out)
 		at, stopped := s.walkVC(late[0].space)
-		if askForStopped(s, first, s.cl.NumSpaces()); stopped {
+		if askForStopped(&s.pass, first, s.cl.NumSpaces()); stopped {
 			late[0].at = at
 			delete(s.mem.moving.had, at.GangRef)
 			continue

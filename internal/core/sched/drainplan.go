@@ -45,7 +45,7 @@ func (d *draining) effect(a *attempt, leaves int32) model.DrainEffect {
 	if a.state == model.AttemptUnknown {
 		e.Fate = model.StaysUnsure
 	}
-	if end := attemptEnd(d.State, a); a.cause == 0 && !end.Last && end.Ends > d.now && end.Ends <= d.plan.By {
+	if end := attemptEnd(&d.State.tables, a); a.cause == 0 && !end.Last && end.Ends > d.now && end.Ends <= d.plan.By {
 		e.Likely = end.Ends
 	}
 	return e
@@ -157,7 +157,8 @@ func (d *draining) stopped(e *StopSent) {
 	}
 	t.Stopped = d.at
 	j := &d.jobs[a.job]
-	t.Unsaved, t.Devices, t.ZeroEnds = unsavedBy(d.State, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j, a.id.Gang)
+	t.Unsaved, t.Devices, t.ZeroEnds = unsavedBy(&d.State.tables, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j,
+		a.id.Gang)
 }
 
 // ended notes that an attempt is over.

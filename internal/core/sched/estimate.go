@@ -69,7 +69,7 @@ func (s *State) Estimate(id model.JobID, m MeasuredRuns) (model.Estimate, bool) 
 		}
 		likely = true
 		if e.Basis == "" {
-			e.Basis, e.Order = f.words()+ifAccepted(s, j, g), f.against(s, j)
+			e.Basis, e.Order = f.words()+ifAccepted(&s.tables, j, g), f.against(s, j)
 		}
 	}
 	if open && e.Latest > 0 {
@@ -278,7 +278,7 @@ func (f *forward) span(a *attempt) span {
 	if f.declared {
 		return f.spanOf(a, nil, 0)
 	}
-	return f.spanOf(a, f.measured, byReports(f.State, a))
+	return f.spanOf(a, f.measured, byReports(&f.State.tables, a))
 }
 
 // end lets an attempt's tasks die, and remembers what it was planned by.
@@ -321,7 +321,7 @@ func (f *forward) mayBeSooner(id model.JobID, g int32) bool {
 }
 
 // ifAccepted ends what a start rests on, where nodes refused the gang lately and may do so again.
-func ifAccepted(s *State, j *job, g int32) string {
+func ifAccepted(s *tables, j *job, g int32) string {
 	if slices.ContainsFunc(rare(j.gangs[g].odd).avoid, func(a avoidance) bool { return a.Until > s.now }) {
 		return "; only if the node accepts it then"
 	}

@@ -37,7 +37,7 @@ func (s *State) Why(id model.JobID) (Explanation, bool) {
 		}
 		unknown := gg.attempt != none && s.attempts[gg.attempt].state == model.AttemptUnknown
 		if gg.waiting || unknown || (j.quarantined || j.held() && !gg.done) && gg.attempt == none {
-			why := shortened(s, s.reason(j, int32(g)))
+			why := shortened(&s.pass, s.reason(j, int32(g)))
 			e.Gangs = append(e.Gangs, model.GangReason{Gang: int32(g), Name: j.spec.Gangs[g].Name, Reason: why})
 		}
 	}
@@ -100,9 +100,9 @@ func (s *State) judgeShape(j *job, g int) *model.Reason {
 		why.Message = "it can never start: the cluster has nothing that fits " + s.shapeText(j, g)
 	case len(rooms) == 0:
 		why.Message = fmt.Sprintf("it can never start: virtual cluster %s is guaranteed nothing that fits %s%s",
-			j.spec.VC, s.shapeText(j, g), elsePinned(s, j, g))
+			j.spec.VC, s.shapeText(j, g), elsePinned(&s.tables, j, g))
 	case why.Need > why.Total:
-		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(s, j, g),
+		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(&s.tables, j, g),
 			whose)
 	default:
 		why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even if all are free", s.shapeText(j, g), whose)
@@ -112,7 +112,7 @@ func (s *State) judgeShape(j *job, g int) *model.Reason {
 
 // elsePinned names a pinned cell of a gang's VC on hardware that it asks for: only a job that names
 // the cell gets it.
-func elsePinned(s *State, j *job, g int) string {
+func elsePinned(s *tables, j *job, g int) string {
 	roots := s.cl.Space(s.space(j.spec.VC)).Roots
 	for _, m := range j.gangs[g].shape.members {
 		for i := range roots {
@@ -198,7 +198,7 @@ func nodesText(spec *model.Job, whose string) (text string) {
 }
 
 // asShape is a gang's shape in brackets; "" where it says no more than what the gang asks for.
-func asShape(s *State, j *job, g int) string {
+func asShape(s *tables, j *job, g int) string {
 	text := s.shapeText(j, g)
 	if text == "1 task x "+s.needText(j, g) {
 		return ""
@@ -219,7 +219,7 @@ func (s *tables) usableChain(j *job, g int, chain int16) bool {
 
 // mayFit reports whether a gang fits the empty cells, or the search ended before it knew: then
 // what is true of it without its restriction to nodes, or of its size alone, may say no.
-func (s *State) mayFit(j *job, g int, r cell.Request) bool {
+func (s *finder) mayFit(j *job, g int, r cell.Request) bool {
 	res, ok := s.vacant().Place(&r)
 	if ok || !res.Bounded {
 		return ok
@@ -334,7 +334,7 @@ func (s *State) lentReason(r model.Reason, j *job, g int32) (model.Reason, bool)
 	return why, true
 }
 
-func (s *State) newReason(j *job, g int32) model.Reason {
+func (s *finder) newReason(j *job, g int32) model.Reason {
 	r, key := inCommon(s), like(j, int(g))
 	rooms, ok := r.rooms[key]
 	if !ok {
@@ -395,7 +395,7 @@ func (s *State) outside(w want) bool {
 	gg := &j.gangs[g]
 	switch {
 	case s.neverFits(j, int(g)) != nil, j.quarantined, j.held(), rare(j.odd).after > s.now,
-		gg.after > s.now && !waitsOutDelay(s, j, g):
+		gg.after > s.now && !waitsOutDelay(&s.tables, j, g):
 		return true
 	case gg.attempt != none:
 		return s.attempts[gg.attempt].state == model.AttemptUnknown
@@ -449,8 +449,8 @@ func (s *State) aheadReason(r model.Reason, j *job, g int32) model.Reason {
 		}
 		return r.Say(HeldBack, "it would fit, but %s", why)
 	}
-	r.Jobs, r.More = few(s, aheadOf(s, j))
-	if back := backBefore(s, j); len(r.Jobs) == 0 && len(back) > 0 {
+	r.Jobs, r.More = few(&s.pass, aheadOf(s, j))
+	if back := backBefore(&s.index, j); len(r.Jobs) == 0 && len(back) > 0 {
 		r.Jobs = back
 		return comesBefore(s, r, j)
 	}
@@ -487,7 +487,7 @@ func (s *State) busyReason(r model.Reason, j *job, g int) model.Reason {
 	h := s.holdersFor(j, g)
 	r.Jobs = append(slices.Clone(h.own), h.others...)
 	slices.Sort(r.Jobs)
-	r.Jobs, r.More = few(s, r.Jobs)
+	r.Jobs, r.More = few(&s.pass, r.Jobs)
 	r.More += h.more()
 	switch {
 	case r.Free < r.Need && guaranteed:
@@ -496,16 +496,16 @@ func (s *State) busyReason(r model.Reason, j *job, g int) model.Reason {
 			besides = "; also on its nodes: " + listed(s, j.spec.User, h.others, h.moreOthers)
 		}
 		return r.Say(VCBusy, "%s: %s free; it needs %s%s; %s%s", j.spec.VC, model.FreeText(r.Rooms), r.Asks,
-			asShape(s, j, g), usedBy(s, j, h.own, h.moreOwn), besides)
+			asShape(&s.tables, j, g), usedBy(s, j, h.own, h.moreOwn), besides)
 	case r.Free < r.Need:
 		return r.Say(ClusterBusy, "cluster: %s free; it needs %s%s; an opportunistic job gets only what nobody else uses",
-			model.FreeText(r.Rooms), r.Asks, asShape(s, j, g))
+			model.FreeText(r.Rooms), r.Asks, asShape(&s.tables, j, g))
 	}
 	whose := string(j.spec.VC)
 	if !guaranteed {
 		whose = "cluster"
 	}
-	where, text := "not in the shape of "+s.shapeText(j, g), apart(s, j, g, r.Free)
+	where, text := "not in the shape of "+s.shapeText(j, g), apart(&s.finder, j, g, r.Free)
 	switch {
 	case text == "":
 	case j.spec.Restricted():

@@ -12,12 +12,12 @@ import (
 
 // Accept turns a fact into the events to apply; none when it is stale or known. They
 // are there until the next call.
-func (s *State) Accept(f Fact) []Event {
+func (s *pass) Accept(f Fact) []Event {
 	if !s.isNews(f) {
 		return nil
 	}
 	if x, ok := f.(TaskExited); ok {
-		x.Exit.Rule, x.Exit.Saved = s.exits.Match(x.Exit.Seen()), savedOnly(s, x)
+		x.Exit.Rule, x.Exit.Saved = s.exits.Match(x.Exit.Seen()), savedOnly(&s.tables, x)
 		f = x
 	}
 	s.mem.fact[0] = f.(Event)
@@ -68,7 +68,7 @@ func (s *tables) present(id model.AttemptID, ordinal int32) *taskRun {
 }
 
 // applyFact applies a fact; false when the event is none.
-func (s *State) applyFact(e Event) bool {
+func (s *finder) applyFact(e Event) bool {
 	switch e := e.(type) {
 	case TaskStarted:
 		s.applyStarted(e)
@@ -148,7 +148,7 @@ func (s *index) refreshState(a *attempt) {
 	}
 }
 
-func (s *State) applyExited(id model.AttemptID, ordinal int32, x Exit) {
+func (s *fold) applyExited(id model.AttemptID, ordinal int32, x Exit) {
 	a := s.live(id)
 	t := s.task(a, ordinal)
 	t.dead = true
@@ -174,13 +174,13 @@ func (s *State) applyExited(id model.AttemptID, ordinal int32, x Exit) {
 		t.state = model.TaskFailed
 	}
 	if a.alive == 0 && a.cause.Resumes() {
-		settleSaved(s, a)
+		settleSaved(&s.tables, a)
 	}
 	s.refreshState(a)
 	s.touch(a.job)
 }
 
-func (s *State) applyRefused(e TaskRefused) {
+func (s *fold) applyRefused(e TaskRefused) {
 	a := s.live(e.Attempt)
 	if e.Job {
 		s.applyExited(e.Attempt, e.Task, e.Exit())

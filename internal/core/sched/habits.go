@@ -12,9 +12,9 @@ import (
 // take.
 
 // noteTaken notes an attempt that ends.
-func noteTaken(s *State, a *attempt, cause model.EndCause) {
+func noteTaken(s *fold, a *attempt, cause model.EndCause) {
 	j := &s.jobs[a.job]
-	took := workedBy(s, a)
+	took := workedBy(&s.tables, a)
 	switch cause {
 	case model.EndSucceeded, model.EndFailed, model.EndCompleted, model.EndStopped, model.EndEarly, model.EndTimeLimit:
 	default:
@@ -36,12 +36,12 @@ func workOf(j *job) Work {
 }
 
 // workedBy is how long an attempt has run, with what those before it saved.
-func workedBy(s *State, a *attempt) model.Duration {
+func workedBy(s *tables, a *attempt) model.Duration {
 	return s.ranFor(a) + savedBy(s, a)
 }
 
 // savedBy is how long attempts before ran, where their work is kept.
-func savedBy(s *State, a *attempt) model.Duration {
+func savedBy(s *tables, a *attempt) model.Duration {
 	if !s.jobs[a.job].spec.Hints.Checkpoint {
 		return 0
 	}
@@ -72,7 +72,7 @@ type drawnEnd struct {
 func (f *forward) drawn(a *attempt) drawnEnd {
 	j := &f.jobs[a.job]
 	spec, limit, place := j.spec, j.spec.TimeLimit, f.draw.Place(int64(a.id.Job), int64(a.id.Gang))
-	reported := byReports(f.State, a)
+	reported := byReports(&f.State.tables, a)
 	seen, measured := f.measured.Of(spec.User, spec.Name)
 	var e drawnEnd
 	var total model.Duration
@@ -84,12 +84,12 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 		e.by, e.spread, total = ByReported, left > 0, reported-left/10+Portion(left, int64(2*place+1), int64(f.draw.Of)*10)
 	case spec.Hints.Duration > 0:
 		if total = f.usual(a, Duration, spec.Hints.Duration, oneOf{place, f.draw.Of}, &e); total == 0 {
-			e.by, total = ByDeclared, max(spec.Hints.Duration-savedBy(f.State, a), 1)
+			e.by, total = ByDeclared, max(spec.Hints.Duration-savedBy(&f.State.tables, a), 1)
 		}
 	case measured:
 		most := max(seen.Max, seen.Mean())
 		least := max(2*seen.Mean()-most, 0)
-		e.by, e.spread, total = ByMeasured, true, max(least+Portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(f.State, a), 1)
+		e.by, e.spread, total = ByMeasured, true, max(least+Portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(&f.State.tables, a), 1)
 	default:
 		total = f.usual(a, Limit, limit, oneOf{place, f.draw.Of}, &e)
 		e.open = total == 0
@@ -124,7 +124,7 @@ func (f *forward) soonest(a *attempt, b span) (model.Time, Basis) {
 		of, declared = Limit, spec.TimeLimit
 	}
 	_, measured := f.measured.Of(spec.User, spec.Name)
-	if b.early == 0 || f.declared || byReports(f.State, a) > 0 || measured && spec.Hints.Duration == 0 {
+	if b.early == 0 || f.declared || byReports(&f.State.tables, a) > 0 || measured && spec.Hints.Duration == 0 {
 		return b.early, b.soon
 	}
 	var e drawnEnd
@@ -144,7 +144,7 @@ func (f *forward) usual(a *attempt, of HabitOf, declared model.Duration, at oneO
 	if declared <= 0 {
 		return 0
 	}
-	u, ok := f.known.Of(workOf(&f.jobs[a.job]), of, workedBy(f.State, a), declared)
+	u, ok := f.known.Of(workOf(&f.jobs[a.job]), of, workedBy(&f.State.tables, a), declared)
 	if !ok {
 		return 0
 	}
@@ -152,7 +152,7 @@ func (f *forward) usual(a *attempt, of HabitOf, declared model.Duration, at oneO
 	if of == Limit {
 		e.by = ByPart
 	}
-	return max(u.Takes(declared, at.place, at.of)-savedBy(f.State, a), f.ranFor(a), 1)
+	return max(u.Takes(declared, at.place, at.of)-savedBy(&f.State.tables, a), f.ranFor(a), 1)
 }
 
 // opens reports whether nothing but its limit says when an attempt ends.

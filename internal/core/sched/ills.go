@@ -102,7 +102,7 @@ type illness struct {
 }
 
 // illnessOf looks at a gang's cells once for all gangs of its shape.
-func illnessOf(s *State, j *job, g int, rooms []model.Room) *illness {
+func illnessOf(s *finder, j *job, g int, rooms []model.Room) *illness {
 	r, key := inCommon(s), like(j, g)
 	if known := r.ills[key]; known != nil {
 		return known
@@ -129,7 +129,7 @@ func illnessOf(s *State, j *job, g int, rooms []model.Room) *illness {
 		ill.until = 0
 	}
 	for _, n := range ill.names[:min(len(ill.names), maxNamed)] {
-		if why := r.badOf(s)[n]; why != "" {
+		if why := r.badOf(&s.tables)[n]; why != "" {
 			ill.why = fmt.Sprintf(" (%s: %s)", n, why)
 			break
 		}
@@ -145,11 +145,11 @@ func illnessOf(s *State, j *job, g int, rooms []model.Room) *illness {
 // id. They are looked for once for all gangs of its shape.
 func (ill *illness) crowding(s *State, j *job, g int) []model.JobID {
 	if ill.crowd == nil {
-		ill.crowd, inCommon(s).read = []model.JobID{}, inCommon(s).read+len(s.attempts)
+		ill.crowd, inCommon(&s.finder).read = []model.JobID{}, inCommon(&s.finder).read+len(s.attempts)
 		if j.spec.Priority < cell.MinGuaranteed {
 			ill.crowd = append(ill.crowd, s.ending(j, g, none)...) // all who hold anything are
 		} else {
-			h := allHolders(s, j, g)
+			h := allHolders(&s.finder, j, g)
 			ill.crowd = append(append(ill.crowd, h.own...), h.others...)
 		}
 		ill.crowd = slices.DeleteFunc(ill.crowd, func(id model.JobID) bool {
@@ -166,7 +166,7 @@ func (ill *illness) crowding(s *State, j *job, g int) []model.JobID {
 
 // badOf returns the nodes with leaves that were declared bad, each with the first reason that was
 // given.
-func (r *reasons) badOf(s *State) map[cell.NodeName]string {
+func (r *reasons) badOf(s *tables) map[cell.NodeName]string {
 	if r.bad != nil {
 		return r.bad
 	}
@@ -182,10 +182,10 @@ func (r *reasons) badOf(s *State) map[cell.NodeName]string {
 // hardwareReason names what is at fault among the cells that a gang could use, and where
 // others crowd it out besides, them; when all nodes are only suspects, it says until when.
 func (s *State) hardwareReason(r model.Reason, j *job, g int, crowded bool) model.Reason {
-	ill := illnessOf(s, j, g, r.Rooms)
+	ill := illnessOf(&s.finder, j, g, r.Rooms)
 	r.Rooms = ill.rooms
 	r.Free, r.Total = model.SumRooms(r.Rooms)
-	r.Nodes, r.MoreNodes = few(s, ill.names)
+	r.Nodes, r.MoreNodes = few(&s.pass, ill.names)
 	if ill.until > 0 {
 		r.Until = ill.until
 		return r.Say(BackOff, "%s refused several jobs; new jobs start there again in %d s", fewNodes(ill.names), secondsUntil(s.now, r.Until))
@@ -194,7 +194,7 @@ func (s *State) hardwareReason(r model.Reason, j *job, g int, crowded bool) mode
 	r.Jobs = slices.Clone(ill.drainers)
 	if crowded {
 		all := ill.crowding(s, j, g)
-		holders, more := few(s, all)
+		holders, more := few(&s.pass, all)
 		if len(all) > 0 {
 			inWay = listed(s, j.spec.User, holders, more)
 		}
@@ -256,7 +256,7 @@ func (o outages) become(repaired, inService string) string {
 }
 
 // outOfService says what is wrong with which nodes.
-func outOfService(s *State, nodes []int32) (out outages) {
+func outOfService(s *finder, nodes []int32) (out outages) {
 	if len(nodes) == 0 {
 		return outages{away: []string{"hardware that is out of service"}}
 	}
@@ -283,7 +283,7 @@ func outOfService(s *State, nodes []int32) (out outages) {
 const badWord = "bad"
 
 // faultOf names what keeps a node, or leaves of it, out of service.
-func faultOf(s *State, node int32) string {
+func faultOf(s *finder, node int32) string {
 	var words []string
 	for _, b := range []struct {
 		blame cell.Blame
@@ -293,7 +293,7 @@ func faultOf(s *State, node int32) string {
 			words = append(words, b.word)
 		}
 	}
-	if _, noted := inCommon(s).badOf(s)[s.cl.Forest().Nodes[node].Name]; noted || len(words) == 0 {
+	if _, noted := inCommon(s).badOf(&s.tables)[s.cl.Forest().Nodes[node].Name]; noted || len(words) == 0 {
 		words = append(words, badWord)
 	}
 	return strings.Join(words, " and ")

@@ -52,7 +52,7 @@ func (s *State) lend(extras bool) {
 // opportunistic returns, by space, who waits for free leaves: full gangs, or members above a
 // minimum; nil when nobody does for whom there could be enough. What it returns stands in the
 // memory of the next call.
-func (s *State) opportunistic(extras bool) []merge {
+func (s *pass) opportunistic(extras bool) []merge {
 	for len(s.mem.waits) < len(s.queues) {
 		s.mem.waits = append(s.mem.waits, merge{})
 	}
@@ -61,7 +61,7 @@ func (s *State) opportunistic(extras bool) []merge {
 	for space := 1; space < len(s.queues); space++ {
 		out[space].heads = out[space].heads[:0]
 		if u := s.lineup(int32(space), cell.Opportunistic); u != nil {
-			m := merge{s: s, space: int32(space), prio: cell.Opportunistic, heads: out[space].heads}
+			m := merge{s: &s.index, space: int32(space), prio: cell.Opportunistic, heads: out[space].heads}
 			_, m.alone = s.pol[space].(Dedicator)
 			for i := range u.lines {
 				if l := &u.lines[i]; l.extra == extras && len(l.gangs) > 0 && (l.shape == "" || l.leaves <= rest) {

@@ -98,7 +98,7 @@ func (s *State) lookAtLeaves(j *job, g int, sc *scope) []leafView {
 	return out
 }
 
-func (s *State) leafView(r *cell.Request, l cell.LeafID) leafView {
+func (s *tables) leafView(r *cell.Request, l cell.LeafID) leafView {
 	f := s.cl.Forest()
 	node := f.Cells[f.Leaves[l]].Node
 	cordoned := s.cl.Blame(node) == cell.Cordoned && !s.cl.LeafBad(l)
@@ -134,7 +134,7 @@ func (s *tables) foreign(r *cell.Request, l cell.LeafID) (vc int32, bound cell.C
 
 // rootLeft is when the last guaranteed work in a bound cell ends, so that the
 // cell may serve another VC; 0 when that is not known. ends remembers it.
-func (s *State) rootLeft(c cell.CellID, ends map[cell.CellID]model.Time) model.Time {
+func (s *tables) rootLeft(c cell.CellID, ends map[cell.CellID]model.Time) model.Time {
 	if end, ok := ends[c]; ok {
 		return end
 	}

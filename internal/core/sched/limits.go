@@ -76,7 +76,7 @@ func (s limits) left(j *job) int64 {
 func (s limits) limitReason(j *job, g int32) model.Reason {
 	l, u := s.userLimits(j), s.useOf(j.space, j.spec.User)
 	r := s.newReason(j, g)
-	r.Jobs, r.More = few(s.State, u.jobs)
+	r.Jobs, r.More = few(&s.State.pass, u.jobs)
 	what := "job"
 	if len(j.gangs) > 1 {
 		what = "gang"

@@ -10,7 +10,7 @@ import (
 // merge reads lines of one priority as if they were one, in order of submission. A line whose shape
 // found nothing is left out from then on. Gangs may leave their lines meanwhile.
 type merge struct {
-	s     *State
+	s     *index
 	space int32
 	prio  cell.Priority
 	alone bool                   // who says so has nodes for himself in this VC

@@ -17,7 +17,7 @@ const maxNamed = 10
 
 // few returns the first of those that a reason names, and how many there are besides; all where
 // what is named is tried.
-func few[T any](s *State, all []T) ([]T, int) {
+func few[T any](s *pass, all []T) ([]T, int) {
 	if s.mem.mode.whole || len(all) <= maxNamed {
 		return slices.Clone(all), 0
 	}
@@ -25,7 +25,7 @@ func few[T any](s *State, all []T) ([]T, int) {
 }
 
 // shortened is a reason that names a few.
-func shortened(s *State, r model.Reason) model.Reason {
+func shortened(s *pass, r model.Reason) model.Reason {
 	if more := len(r.Jobs) - maxNamed; more > 0 && !s.mem.mode.whole {
 		r.Jobs, r.More = slices.Clone(r.Jobs[:maxNamed]), r.More+more
 	}
@@ -169,7 +169,7 @@ func (t *suggester) named(r *model.Reason, ahead, alone []model.JobID) (nodes []
 
 // oneByOne orders jobs as they go where all that is named goes one after the other: those that
 // wait, then those that run, by number.
-func oneByOne(s *State, ids []model.JobID) []model.JobID {
+func oneByOne(s *tables, ids []model.JobID) []model.JobID {
 	waits := func(id model.JobID) int { return map[bool]int{true: 0, false: 1}[s.phase(s.find(id)) == Waiting] }
 	out := slices.Sorted(slices.Values(ids))
 	slices.SortStableFunc(out, func(a, b model.JobID) int { return waits(a) - waits(b) })
@@ -198,7 +198,7 @@ func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, tur
 	}
 	ok := settle()
 	if turns {
-		for _, id := range oneByOne(t.s, jobs) {
+		for _, id := range oneByOne(&t.s.tables, jobs) {
 			if ok {
 				break
 			}
@@ -250,7 +250,7 @@ func (t *suggester) addRest(r *model.Reason, w *whatIf, nodes []int32, jobs []mo
 	r.Jobs = union(r.Jobs, slices.Concat(first, others))
 	reader := t.j.spec.User
 	if len(ills) > 0 {
-		r.Message += "; besides, " + outOfService(t.s, ills).become("must be repaired", "must be in service")
+		r.Message += "; besides, " + outOfService(&t.s.finder, ills).become("must be repaired", "must be in service")
 	}
 	switch {
 	case len(others) > 0 && why.Code == HeldUnknown:
@@ -314,7 +314,7 @@ func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) 
 	}
 	text := ""
 	if len(set) > 0 {
-		text = outOfService(t.s, set).become("must be repaired", "must be in service")
+		text = outOfService(&t.s.finder, set).become("must be repaired", "must be in service")
 		for _, n := range set {
 			r.Nodes = append(r.Nodes, t.s.cl.Forest().Nodes[n].Name)
 		}
@@ -423,7 +423,7 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 			seen[id], out = true, append(out, id)
 		}
 	}
-	if space := t.j.space; space > 0 && (!ordersAhead(s, space) || s.vc(space).Backfill != "") {
+	if space := t.j.space; space > 0 && (!ordersAhead(&s.tables, space) || s.vc(space).Backfill != "") {
 		order := s.order(space)
 		behind := order[min(len(order), len(aheadOf(s, t.j))):]
 		for _, id := range behind[:min(len(behind), behindMost)] {
@@ -450,26 +450,26 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 // at its priority, in order of id: those of its own VC, and those of others on the only
 // nodes that it may use. Where somebody stands on these and its VC has cells to bind there,
 // its own elsewhere are not in its way.
-func (s *State) holdersFor(j *job, g int) (h holdersOf) {
-	all := allHolders(s, j, g)
+func (s *pass) holdersFor(j *job, g int) (h holdersOf) {
+	all := allHolders(&s.finder, j, g)
 	h.own, h.moreOwn = few(s, all.own)
 	h.others, h.moreOthers = few(s, all.others)
 	return h
 }
 
 // allHolders returns all of them, however many they are.
-func allHolders(s *State, j *job, g int) holdersOf {
+func allHolders(s *finder, j *job, g int) holdersOf {
 	r, key := inCommon(s), like(j, g)
 	all, ok := r.holders[key]
 	if !ok {
-		all.own, all.others = holdersNow(s, j, g)
+		all.own, all.others = holdersNow(&s.tables, j, g)
 		r.holders[key] = all
 	}
 	return all
 }
 
 // holdersNow finds them.
-func holdersNow(s *State, j *job, g int) (own, others []model.JobID) {
+func holdersNow(s *tables, j *job, g int) (own, others []model.JobID) {
 	space, opportunistic := s.space(j.spec.VC), j.spec.Priority < cell.MinGuaranteed
 	its := s.itsNodes(j)
 	var elsewhere []model.JobID

@@ -92,7 +92,7 @@ func (s *State) position(j *job) (at, waiting int32) {
 // orderText says what the position of a job is, where it is not the order in which they start: what
 // keeps it waiting holds up none behind it, or its policy has another order with time, or serves
 // those behind what finds no room.
-func orderText(s *State, j *job, e *Explanation) string {
+func orderText(s *tables, j *job, e *Explanation) string {
 	if e.Position == 0 || len(e.Gangs) == 0 {
 		return ""
 	}

@@ -13,7 +13,7 @@ func (v view) Ordered(from int64) iter.Seq[Ranked] {
 	return func(yield func(Ranked) bool) {
 		s := v.s
 		s.askLines(v.space, byKey)
-		m := merge{s: s, space: v.space, prio: v.prio, heads: s.mem.heads[:0]}
+		m := merge{s: &s.index, space: v.space, prio: v.prio, heads: s.mem.heads[:0]}
 		s.mem.heads = nil // who reads a second time meanwhile takes other memory
 		defer func() { s.mem.heads = m.heads }()
 		m.addFull()

@@ -118,7 +118,7 @@ func (s *tables) withOrphanNodes(nodes []model.NodeStatus) []model.NodeStatus {
 }
 
 // noNode refuses a command about a node that is not in the configuration.
-func noNode(s *State, name cell.NodeName) *Refusal {
+func noNode(s *tables, name cell.NodeName) *Refusal {
 	if slices.ContainsFunc(s.orphans(), func(o orphan) bool { return o.node == name }) {
 		return refuse(Conflict,
 			"node %s is no longer in the cluster file: its jobs may finish there; comb job stop ends them", name)

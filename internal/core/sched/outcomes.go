@@ -271,7 +271,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	a := s.live(e.Attempt)
 	j := &s.jobs[a.job]
 	g := &j.gangs[e.Attempt.Gang]
-	noteTaken(s, a, e.Cause)
+	noteTaken(&s.fold, a, e.Cause)
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended, st.Message = model.AttemptOver, e.Cause, s.now, cmp.Or(e.Message, st.Message)

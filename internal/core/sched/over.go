@@ -53,7 +53,7 @@ func (s *State) planTaking(w want, wish Wish) (plan, bool) {
 	if missing > own+s.yielding(j, w.due) {
 		return plan{}, false // whatever stands behind it
 	}
-	tail, all := s.tail(j, &wish, hearMost(s, j, missing))
+	tail, all := s.tail(j, &wish, hearMost(&s.index, j, missing))
 	tried := 0
 	if !all { // mostly nothing but their number counts
 		if p, ok := s.planStopping(r, tail, missing, stopping{due: w.due}); ok {
@@ -205,7 +205,7 @@ func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 // first: members above a minimum, then those that the policy names, until they hold so many leaves,
 // or all; where it only lets jobs shrink, members above the usual size. It stands in the memory of
 // the next call.
-func (s *State) tail(j *job, wish *Wish, most int64) (list []cell.AllocID, all bool) {
+func (s *pass) tail(j *job, wish *Wish, most int64) (list []cell.AllocID, all bool) {
 	t := &s.mem.tail
 	if t.each == nil {
 		t.each = t.listen
@@ -228,7 +228,7 @@ func (s *State) tail(j *job, wish *Wish, most int64) (list []cell.AllocID, all b
 
 // hearMost is how many leaves of the tail are heard of first for a gang that lacks some: as many,
 // where these would be stopped one after the other, and all where a choice is made among them.
-func hearMost(s *State, j *job, missing int64) int64 {
+func hearMost(s *index, j *job, missing int64) int64 {
 	if s.partials > 0 || s.willingBelow(j.space, j.spec.Priority+1) {
 		return math.MaxInt64
 	}
@@ -243,7 +243,7 @@ func (s *index) grown(a *attempt) bool {
 
 // tailing hears whom a policy names; nothing is made anew for each time that it is asked.
 type tailing struct {
-	s     *State
+	s     *pass
 	j     *job // for whom they may be lifted
 	vc    *model.VCConfig
 	due   bool // its policy's quantum protects nothing from it

@@ -219,7 +219,7 @@ func (ps *parties) layOut() {
 	}
 	heads := make([]head, len(ps.lines))
 	for i, n := range count {
-		ps.found[i].merge = merge{s: ps.v.s, space: ps.v.space, prio: ps.v.prio, heads: heads[:0:n]}
+		ps.found[i].merge = merge{s: &ps.v.s.index, space: ps.v.space, prio: ps.v.prio, heads: heads[:0:n]}
 		heads = heads[n:]
 	}
 	ps.v.s.mem.counts = count
@@ -229,7 +229,7 @@ func (ps *parties) layOut() {
 func (v view) Queue() PartyGangs {
 	s := v.s
 	s.askLines(v.space, byKey)
-	u := &partyGangs{v: v, all: true, merge: merge{s: s, space: v.space, prio: v.prio}, lazies: s.laziesAt(v.space, v.prio, false)}
+	u := &partyGangs{v: v, all: true, merge: merge{s: &s.index, space: v.space, prio: v.prio}, lazies: s.laziesAt(v.space, v.prio, false)}
 	u.merge.addFull()
 	return PartyGangs{Next: u.next, Pass: u.pass}
 }

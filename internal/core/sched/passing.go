@@ -60,7 +60,7 @@ func (o *outlook) passing(a asking) (plan, bool) {
 		return p, ok
 	}
 	// It starts when its victims have left, and ends so much later.
-	later := end.Add(graceOf(o.s, p.victims))
+	later := end.Add(graceOf(&o.s.tables, p.victims))
 	if o.mask(a, o.s.now, later) == o.mask(a, o.s.now, end) {
 		return p, true
 	}
@@ -124,7 +124,7 @@ func (o *outlook) unused(l cell.LeafID) bool {
 }
 
 // graceOf is how long it takes holders to leave that are told to.
-func graceOf(s *State, victims []cell.AllocID) model.Duration {
+func graceOf(s *tables, victims []cell.AllocID) model.Duration {
 	var most model.Duration
 	for _, v := range victims {
 		most = max(most, s.jobs[s.holder(v).job].spec.Grace)

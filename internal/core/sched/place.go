@@ -339,7 +339,7 @@ func (s *State) plan(w want) (plan, bool) {
 
 // planGuaranteed makes room by stopping others, or else by taking back promises of lower priorities
 // as well.
-func (s *State) planGuaranteed(r *cell.Request) (plan, bool) {
+func (s *fold) planGuaranteed(r *cell.Request) (plan, bool) {
 	if p, ok := s.planLifting(r, r.Priority); ok {
 		return s.orRevoking(r, p), true
 	}
@@ -349,7 +349,7 @@ func (s *State) planGuaranteed(r *cell.Request) (plan, bool) {
 // orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities
 // than theirs instead: what was only promised loses no work, and would be taken by whoever is
 // stopped, next.
-func (s *State) orRevoking(r *cell.Request, p plan) plan {
+func (s *fold) orRevoking(r *cell.Request, p plan) plan {
 	if len(s.promises) == 0 {
 		return p
 	}
@@ -395,7 +395,7 @@ const trimMost = 64 // how often a victim may prove needed that was tried for be
 
 // planLifting makes room by stopping others: opportunistic work alone, then beside it work that
 // becomes opportunistic, then members above a minimum, then full gangs of rising priorities.
-func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
+func (s *fold) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 	limits := s.limits(r.Space, prio)
 	if r.Leaves() <= s.cl.Rest()+s.cl.Loose() { // else there is too little opportunistic work
 		if p, ok := s.planLifted(s.lifting(*r, limits[0])); ok {
@@ -432,7 +432,7 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 // lowest finds the lowest of some rising limits with which a request finds cells: it asks the
 // highest first, since where that finds nothing none does, and then by halves. One for which the
 // steps end first counts as too low: then a lower one might do.
-func lowest(s *State, limits []cell.Priority, request func(cell.Priority) cell.Request) (limit cell.Priority, p plan, ok bool) {
+func lowest(s *fold, limits []cell.Priority, request func(cell.Priority) cell.Request) (limit cell.Priority, p plan, ok bool) {
 	var q cell.Request
 	var found cell.Result
 	fits := func(i int) bool {
@@ -582,7 +582,7 @@ func (s *tables) planWithout(slots []int32, try func(revoked []int32) (plan, boo
 }
 
 // planHigher finds free cells, or such as lower priorities can be made to leave.
-func (s *State) planHigher(r *cell.Request, prio cell.Priority) (plan, bool) {
+func (s *fold) planHigher(r *cell.Request, prio cell.Priority) (plan, bool) {
 	if res, ok := s.cl.Place(r); ok {
 		return plan{placement: res.Placement}, true
 	}

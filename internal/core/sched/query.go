@@ -27,7 +27,7 @@ func (s *tables) phase(j *job) Phase {
 }
 
 // status is a job as users see it.
-func (s *State) status(j *job) JobStatus {
+func (s *index) status(j *job) JobStatus {
 	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Held: rare(j.odd).held,
@@ -64,7 +64,7 @@ func waitedFor(st *JobStatus, until model.Time) model.Duration {
 }
 
 // finalStatus is a job that is over as users see it.
-func (s *State) finalStatus(j *endedJob) JobStatus {
+func (s *index) finalStatus(j *endedJob) JobStatus {
 	e := &j.end
 	st := s.status(&j.job)
 	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping, st.Outlook = e.Phase, e.Cause, e.Message, j.at, false, nil
@@ -158,7 +158,7 @@ func (s *State) Jobs() []JobStatus {
 // the status of those alone: of very many jobs the first few cost little.
 func Newest(s *State, want func(model.JobID, *model.Job, Phase) bool) iter.Seq[JobStatus] {
 	return func(yield func(JobStatus) bool) {
-		for id := range newest(s) {
+		for id := range newest(&s.fold) {
 			if j := s.find(id); j != nil && want(id, j.spec, s.phase(j)) && !yield(s.status(j)) {
 				return
 			}
@@ -174,7 +174,7 @@ func IsHeld(s *State, id model.JobID) bool {
 
 // newest goes through the numbers of jobs from the highest down, and some of jobs that have ended
 // with them where those are few.
-func newest(s *State) iter.Seq[model.JobID] {
+func newest(s *fold) iter.Seq[model.JobID] {
 	return func(yield func(model.JobID) bool) {
 		if int64(s.nextJob) < 4*int64(s.slots.N)+1000 {
 			for id := s.nextJob - 1; id > 0 && yield(id); id-- {
@@ -207,7 +207,7 @@ func Takes(s *State, id model.JobID) int64 {
 func (s *tables) Size() int { return s.slots.N }
 
 // Job returns one job that has not ended.
-func (s *State) Job(id model.JobID) (JobStatus, bool) {
+func (s *index) Job(id model.JobID) (JobStatus, bool) {
 	j := s.find(id)
 	if j == nil {
 		return JobStatus{}, false
@@ -234,7 +234,7 @@ func (s *tables) ByName(user model.Subject, n model.JobName) (model.JobID, bool)
 }
 
 // VCs returns all virtual clusters in order of name.
-func (s *State) VCs() []VCStatus {
+func (s *fold) VCs() []VCStatus {
 	if s.cl == nil {
 		return []VCStatus{}
 	}
@@ -269,7 +269,7 @@ func (s *State) VCs() []VCStatus {
 	return s.withOrphanVCs(out)
 }
 
-func (s *State) vcStatus(space int32) VCStatus {
+func (s *fold) vcStatus(space int32) VCStatus {
 	f, sp := s.cl.Forest(), s.cl.Space(space)
 	c := model.OfVC(s.cfg, sp.Name)
 	policy, params, failed := cmp.Or(c.Policy, fallback), c.Params, s.failedOf(sp.Name)
@@ -291,7 +291,7 @@ func (s *State) vcStatus(space int32) VCStatus {
 		ch := &f.Chains[r.Chain]
 		use := v.use(s.carry(ch.SKU))
 		use.Guaranteed += ch.LeavesAt(r.Level)
-		used, _ := usedIn(s, r, func(int32) {})
+		used, _ := usedIn(&s.tables, r, func(int32) {})
 		use.Used += used
 		u := model.QuotaUse{Chain: ch.Name, Type: ch.Types[r.Level-1], Level: r.Level, Pinned: r.Pinned}
 		k := slices.IndexFunc(v.Cells, func(q model.QuotaUse) bool { return q.Chain == u.Chain && q.Level == u.Level && q.Pinned == u.Pinned })

@@ -63,7 +63,7 @@ func (s *tables) spanOf(a *attempt, m MeasuredRuns, reported model.Duration) spa
 // it announced, at the mean rate since its first report; 0 where none said enough. A task that has
 // reported once is taken to have begun with no step done when its attempt started, if that is the
 // gang's first.
-func byReports(s *State, a *attempt) (total model.Duration) {
+func byReports(s *tables, a *attempt) (total model.Duration) {
 	j := &s.jobs[a.job]
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		p := j.tasks[o].progress
@@ -88,7 +88,7 @@ func byReports(s *State, a *attempt) (total model.Duration) {
 
 // jobOutlook is how far a job is that runs or is being stopped, and when the last of its gangs
 // ends; nil where nothing is known.
-func (s *State) jobOutlook(j *job) *model.JobOutlook {
+func (s *tables) jobOutlook(j *job) *model.JobOutlook {
 	out := model.JobOutlook{}
 	var done, told int64
 	for i := range j.tasks {
@@ -119,7 +119,7 @@ func (s *State) jobOutlook(j *job) *model.JobOutlook {
 }
 
 // attemptEnd is when an attempt ends, as its span or its stop says.
-func attemptEnd(s *State, a *attempt) model.JobOutlook {
+func attemptEnd(s *tables, a *attempt) model.JobOutlook {
 	if a.state == model.AttemptStopping {
 		return model.JobOutlook{Ends: a.told.Add(s.jobs[a.job].spec.Grace), Last: true, Basis: "the grace of its stop"}
 	}
@@ -135,7 +135,7 @@ func attemptEnd(s *State, a *attempt) model.JobOutlook {
 
 // allocEnd is when an allocation is given back by what the jobs of its members
 // declare; 0 when that is not known of all.
-func (s *State) allocEnd(id cell.AllocID) model.Time {
+func (s *tables) allocEnd(id cell.AllocID) model.Time {
 	var last model.Time
 	for at := s.byAlloc[id]; at != none; at = s.attempts[at].mate {
 		a := &s.attempts[at]
@@ -179,7 +179,7 @@ type Leaser interface {
 }
 
 // foresight tells what will happen to jobs that run.
-type foresight struct{ *State }
+type foresight struct{ *index }
 
 // coming is all that will happen to a job, as far as that is known: the first thing first, and what
 // has no time last.

@@ -34,7 +34,7 @@ func (s *tables) ranSince(a *attempt, from model.Time) model.Duration {
 // unsavedBy is how long an attempt has run since its last checkpoint or its start, in whole
 // milliseconds, for plans: what a decision asks for is decided a microsecond later, which is no
 // work.
-func unsavedBy(s *State, a *attempt) model.Duration {
+func unsavedBy(s *tables, a *attempt) model.Duration {
 	from := a.checkpoint
 	if from == a.started {
 		from = a.placed

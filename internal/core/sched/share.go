@@ -335,7 +335,7 @@ func alike(a, b *gang) bool {
 }
 
 // shareOf says with whom a gang shares its leaves, and how.
-func (s *State) shareOf(j *job, a *attempt) model.GangShare {
+func (s *tables) shareOf(j *job, a *attempt) model.GangShare {
 	out := model.GangShare{Gang: a.id.Gang, Name: j.spec.Gangs[a.id.Gang].Name, Runs: true}
 	for _, id := range s.with(a) {
 		if !slices.ContainsFunc(out.With, func(b model.JobBrief) bool { return b.Job == id.Job }) {

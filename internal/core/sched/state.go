@@ -381,7 +381,7 @@ type endedJob struct {
 }
 
 // TakeEnded returns the final status of the jobs that ended since the last call.
-func (s *State) TakeEnded() []JobStatus {
+func (s *fold) TakeEnded() []JobStatus {
 	if len(s.ended) == 0 {
 		return nil
 	}

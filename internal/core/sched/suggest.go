@@ -452,7 +452,7 @@ func (t *suggester) afterTime() {
 	f := forward{whatIf: w, pace: slow, most: forwardMost, declared: true}
 	if at, ok := f.run(t.j.id, t.g); t.uncut(w) && ok {
 		text := "it starts in at most %s"
-		switch accepts := ifAccepted(t.s, t.j, t.g); {
+		switch accepts := ifAccepted(&t.s.tables, t.j, t.g); {
 		case accepts != "" && !f.kinds.Any():
 			text = "it is tried again in at most %s, and starts if the node accepts it"
 		case f.kinds.Only(ByLimit):

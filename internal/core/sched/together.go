@@ -227,7 +227,8 @@ func (s *tables) rotation(wish *Wish) model.Rotation {
 // retune changes the turns of an allocation, once in a decision, if they are others.
 func (s *State) retune(host *attempt, wish *Wish) {
 	r := s.rotation(wish)
-	if was := s.rotationOf(host); was == nil && len(r.Turns) == 1 && len(r.Turns[0]) == 1 || was != nil && was.Equal(&r) {
+	if was := s.rotationOf(host); was == nil && len(r.Turns) == 1 && len(r.Turns[0]) == 1 || was != nil &&
+		was.Equal(&r) {
 		return
 	}
 	if host.share != 0 && s.shares[host.share-1].at > s.through {

@@ -27,7 +27,7 @@ func (s *State) walk() {
 				late = append(late, postponed{at, space})
 				delete(s.mem.moving.had, at.GangRef)
 			}
-			askForStopped(s, first, space)
+			askForStopped(&s.pass, first, space)
 		}
 	}
 	s.walkPostponed(late)
@@ -162,7 +162,8 @@ func (w *walker) forget(prio cell.Priority) {
 	s := w.s
 	_, patient := s.pol[w.space].(Patient)
 	ranks := s.tallies[w.space].ranks
-	if !patient || s.tallies[w.space].partials > 0 || s.looks.freed != w.freed || len(ranks) > 0 && ranks[0].prio < prio {
+	if !patient || s.tallies[w.space].partials > 0 || s.looks.freed != w.freed || len(ranks) > 0 &&
+		ranks[0].prio < prio {
 		clear(w.failed)
 	}
 	w.freed = s.looks.freed
@@ -460,7 +461,7 @@ func (s *tables) pinFits(m cell.Member, chain int16, space int32) bool {
 func (s *State) carryOut(w want, p plan) {
 	j, g := w.j, w.g
 	id := model.AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
-	later := startsLater(s, j, g)
+	later := startsLater(&s.tables, j, g)
 	for _, slot := range p.revoked {
 		s.assertBehind(id, &s.attempts[slot], p.over)
 		why := "a job of higher priority needs the cells"
