@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/sched"
@@ -73,7 +74,9 @@ func requestOf(in *Input) (Request, error) {
 	if err != nil {
 		return Request{}, fmt.Errorf("cannot tell the command from others: %w", err)
 	}
-	return sha256.Sum256(fmt.Appendf(text, "%T", in.Command)), nil
+	// The digest is kept for as long as the answer: whatever package has commands, it is one text.
+	kind := fmt.Sprintf("%T", in.Command)
+	return sha256.Sum256(fmt.Append(text, "sched", kind[strings.LastIndexByte(kind, '.'):])), nil
 }
 
 // recall looks for the first answer to a command with a key, in this round and in the
