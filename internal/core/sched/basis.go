@@ -6,23 +6,23 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Basis is what the expected end of an attempt rests on.
-type Basis int8
+// HabitBasis is what the expected end of an attempt rests on.
+type HabitBasis int8
 
 // What it may rest on.
 const (
-	ByNothing  Basis = iota
-	ByLimit          // its time limit
-	ByDeclared       // its declared duration
-	ByMeasured       // earlier jobs of its name
-	ByReported       // the steps that it reports
-	ByStop           // it was told to stop
-	ByUsual          // the usual part of its declared duration
-	ByPart           // the usual part of its time limit
+	ByNothing  HabitBasis = iota
+	ByLimit               // its time limit
+	ByDeclared            // its declared duration
+	ByMeasured            // earlier jobs of its name
+	ByReported            // the steps that it reports
+	ByStop                // it was told to stop
+	ByUsual               // the usual part of its declared duration
+	ByPart                // the usual part of its time limit
 )
 
 // one is what it is called where it is counted, of one attempt and of several.
-func (b Basis) one() (one, many string) {
+func (b HabitBasis) one() (one, many string) {
 	switch b {
 	case ByLimit:
 		return "time limit", "time limits"
@@ -41,7 +41,7 @@ func (b Basis) one() (one, many string) {
 }
 
 // Text says it in words.
-func (b Basis) Text() string {
+func (b HabitBasis) Text() string {
 	switch b {
 	case ByLimit:
 		return "the time limit"
@@ -61,24 +61,24 @@ func (b Basis) Text() string {
 	return "nothing"
 }
 
-// Tally counts what ends rest on.
-type Tally struct{ kinds []counted }
+// HabitTally counts what ends rest on.
+type HabitTally struct{ kinds []counted }
 
 type counted struct {
-	Basis
+	HabitBasis
 	n int32
 }
 
 // Only reports whether it counted one kind, and nothing else.
-func (t *Tally) Only(b Basis) bool { return len(t.kinds) == 1 && t.kinds[0].Basis == b }
+func (t *HabitTally) Only(b HabitBasis) bool { return len(t.kinds) == 1 && t.kinds[0].HabitBasis == b }
 
 // Any reports whether it counted something.
-func (t *Tally) Any() bool { return len(t.kinds) > 0 }
+func (t *HabitTally) Any() bool { return len(t.kinds) > 0 }
 
 // Add counts one.
-func (t *Tally) Add(b Basis) {
+func (t *HabitTally) Add(b HabitBasis) {
 	for i := range t.kinds {
-		if t.kinds[i].Basis == b {
+		if t.kinds[i].HabitBasis == b {
 			t.kinds[i].n++
 			return
 		}
@@ -87,7 +87,7 @@ func (t *Tally) Add(b Basis) {
 }
 
 // Text says them in the order in which they came: "2 time limits and 1 declared duration".
-func (t *Tally) Text() string {
+func (t *HabitTally) Text() string {
 	var parts []string
 	for _, k := range t.kinds {
 		one, many := k.one()

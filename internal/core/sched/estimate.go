@@ -111,7 +111,7 @@ func Starts(s *State, m MeasuredRuns) []model.Expected {
 }
 
 func ahead(s *State, p pace, m MeasuredRuns) forward {
-	return forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m, known: s.habits, draw: Draw{Of: draws}}
+	return forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m, known: s.habits, draw: HabitDraw{Of: draws}}
 }
 
 // pace says how soon what runs ends: as late as its limit and its grace allow; as soon as is
@@ -138,7 +138,7 @@ type forward struct {
 	most     int // steps
 	measured MeasuredRuns
 	declared bool // only what jobs declare counts
-	draw     Draw
+	draw     HabitDraw
 	known    Habits            // of draws
 	any      bool              // something may end otherwise in another draw
 	spread   bool              // and ended in this one
@@ -151,7 +151,7 @@ type forward struct {
 	sooner   bool // an attempt likely ends before it has to
 	open     bool // an attempt ended of which only the limit is known
 	ended    int
-	kinds    Tally
+	kinds    HabitTally
 	log      []model.EstimatedEnd
 }
 
@@ -160,7 +160,7 @@ type plannedEnd struct {
 	at     model.Time
 	id     model.AttemptID
 	exit   Exit
-	basis  Basis
+	basis  HabitBasis
 	spread bool // it may be another time in another draw
 }
 

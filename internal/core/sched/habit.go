@@ -17,18 +17,18 @@ const (
 	never     = 60_000 // more is not told apart
 )
 
-// Of says of what time a part is.
+// HabitOf says of what time a part is.
 type HabitOf int8
 
 // The times that are declared of work.
 const (
-	ofAny HabitOf = iota // the one that says most
-	Limit                // an attempt may take no more
-	Duration
+	ofAny   HabitOf = iota // the one that says most
+	OfLimit                // an attempt may take no more
+	OfDuration
 )
 
-// Work is the virtual cluster, the user and the model of some work; empty is any.
-type Work struct {
+// HabitWork is the virtual cluster, the user and the model of some work; empty is any.
+type HabitWork struct {
 	VC    cell.VCName   `json:"vc,omitempty"`
 	User  model.Subject `json:"user,omitempty"`
 	Model string        `json:"model,omitempty"`
@@ -36,8 +36,8 @@ type Work struct {
 
 // levels are the keys that parts of a time count to, the nearest first: the last ones are of any
 // time.
-func (w Work) levels(of HabitOf) []key {
-	all := [...]key{{w, of}, {Work{VC: w.VC, Model: w.Model}, of}, {Work{VC: w.VC, User: w.User}, of}, {Work{VC: w.VC}, of}, {Work{}, of}, {Work{VC: w.VC}, ofAny}, {Work{}, ofAny}}
+func (w HabitWork) levels(of HabitOf) []key {
+	all := [...]key{{w, of}, {HabitWork{VC: w.VC, Model: w.Model}, of}, {HabitWork{VC: w.VC, User: w.User}, of}, {HabitWork{VC: w.VC}, of}, {HabitWork{}, of}, {HabitWork{VC: w.VC}, ofAny}, {HabitWork{}, ofAny}}
 	if w.Model == "" {
 		return all[2:]
 	}
@@ -46,7 +46,7 @@ func (w Work) levels(of HabitOf) []key {
 
 // key is whose parts of what a row keeps.
 type key struct {
-	Work
+	HabitWork
 	Of HabitOf `json:"of"`
 }
 
@@ -73,7 +73,7 @@ func (t Habits) Clone() Habits { return Habits{slices.Clone(t.rows), t.at} }
 
 // Add notes how long work took of a time that was declared; most says that no other says more of
 // it.
-func (t *Habits) Add(w Work, of HabitOf, took, declared model.Duration, most bool) {
+func (t *Habits) Add(w HabitWork, of HabitOf, took, declared model.Duration, most bool) {
 	if took <= 0 || declared <= 0 || took > 1<<50 {
 		return
 	}
@@ -108,14 +108,14 @@ func (t *Habits) add(k key, p uint16) {
 	}
 }
 
-// Rows are what a snapshot keeps of a table.
-type Rows []*habitRow
+// HabitRows are what a snapshot keeps of a table.
+type HabitRows []*habitRow
 
 // Rows returns them; Read makes a table of them.
-func (t Habits) Rows() Rows { return t.rows }
+func (t Habits) Rows() HabitRows { return t.rows }
 
 // Read is a table with these rows.
-func ReadHabits(rows Rows) Habits {
+func ReadHabits(rows HabitRows) Habits {
 	t := Habits{rows: rows}
 	for _, r := range rows {
 		t.at = max(t.at, r.At)
@@ -133,7 +133,7 @@ type Usual struct {
 // Of returns what is known of work that took so long of a time, by the nearest key that has
 // enough parts, some of them larger, or else by none: it may end at any time until all is taken.
 // It is false where no key has enough, or it took more than all.
-func (t Habits) Of(w Work, of HabitOf, took, declared model.Duration) (Usual, bool) {
+func (t Habits) Of(w HabitWork, of HabitOf, took, declared model.Duration) (Usual, bool) {
 	past, known := portion(took, declared), 0
 	for _, k := range w.levels(of) {
 		i, found := t.find(k)
@@ -186,12 +186,12 @@ func (u Usual) Takes(declared model.Duration, place, n int32) model.Duration {
 	return model.Duration(part * max(int64(declared)/wholePart, 1))
 }
 
-// Draw is one of several draws, from 0. How many there are is prime.
-type Draw struct{ K, Of int32 }
+// HabitDraw is one of several draws, from 0. How many there are is prime.
+type HabitDraw struct{ K, Of int32 }
 
 // Place is which of as many equal chances some work takes in a draw: in all draws each one once, in
 // an order of its own.
-func (d Draw) Place(work, part int64) int32 {
+func (d HabitDraw) Place(work, part int64) int32 {
 	h := Hash(1)
 	h.Num(work)
 	h.Num(part)

@@ -27,12 +27,12 @@ func noteTaken(s *fold, a *attempt, cause model.EndCause) {
 	if cause == model.EndTimeLimit { // which the grace of its stop is no part of
 		of = j.spec.TimeLimit
 	}
-	s.habits.Add(workOf(j), Limit, of, j.spec.TimeLimit, j.spec.Hints.Duration == 0)
-	s.habits.Add(workOf(j), Duration, took, j.spec.Hints.Duration, true)
+	s.habits.Add(workOf(j), OfLimit, of, j.spec.TimeLimit, j.spec.Hints.Duration == 0)
+	s.habits.Add(workOf(j), OfDuration, took, j.spec.Hints.Duration, true)
 }
 
-func workOf(j *job) Work {
-	return Work{VC: j.spec.VC, User: j.spec.User, Model: j.spec.Hints.Model}
+func workOf(j *job) HabitWork {
+	return HabitWork{VC: j.spec.VC, User: j.spec.User, Model: j.spec.Hints.Model}
 }
 
 // workedBy is how long an attempt has run, with what those before it saved.
@@ -62,7 +62,7 @@ const (
 // drawnEnd is when an attempt ends in one draw; 0 is not before its limit.
 type drawnEnd struct {
 	at     model.Time
-	by     Basis
+	by     HabitBasis
 	spread bool // another draw may say something else
 	open   bool // nothing but its limit is known
 	of     int  // earlier attempts like it say so
@@ -83,7 +83,7 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 		left := max(reported-f.ranFor(a), 0)
 		e.by, e.spread, total = ByReported, left > 0, reported-left/10+Portion(left, int64(2*place+1), int64(f.draw.Of)*10)
 	case spec.Hints.Duration > 0:
-		if total = f.usual(a, Duration, spec.Hints.Duration, oneOf{place, f.draw.Of}, &e); total == 0 {
+		if total = f.usual(a, OfDuration, spec.Hints.Duration, oneOf{place, f.draw.Of}, &e); total == 0 {
 			e.by, total = ByDeclared, max(spec.Hints.Duration-savedBy(&f.State.tables, a), 1)
 		}
 	case measured:
@@ -91,7 +91,7 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 		least := max(2*seen.Mean()-most, 0)
 		e.by, e.spread, total = ByMeasured, true, max(least+Portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(&f.State.tables, a), 1)
 	default:
-		total = f.usual(a, Limit, limit, oneOf{place, f.draw.Of}, &e)
+		total = f.usual(a, OfLimit, limit, oneOf{place, f.draw.Of}, &e)
 		e.open = total == 0
 	}
 	switch {
@@ -117,11 +117,11 @@ var low = oneOf{1, 11}
 
 // soonest is when an attempt ends as soon as is likely: where enough earlier ones are known, after
 // the low part that such take of what is declared, else when its span says.
-func (f *forward) soonest(a *attempt, b span) (model.Time, Basis) {
+func (f *forward) soonest(a *attempt, b span) (model.Time, HabitBasis) {
 	spec := f.jobs[a.job].spec
-	of, declared := Duration, spec.Hints.Duration
+	of, declared := OfDuration, spec.Hints.Duration
 	if declared == 0 {
-		of, declared = Limit, spec.TimeLimit
+		of, declared = OfLimit, spec.TimeLimit
 	}
 	_, measured := f.measured.Of(spec.User, spec.Name)
 	if b.early == 0 || f.declared || byReports(&f.State.tables, a) > 0 || measured && spec.Hints.Duration == 0 {
@@ -149,7 +149,7 @@ func (f *forward) usual(a *attempt, of HabitOf, declared model.Duration, at oneO
 		return 0
 	}
 	e.by, e.spread, e.of = ByUsual, true, u.N
-	if of == Limit {
+	if of == OfLimit {
 		e.by = ByPart
 	}
 	return max(u.Takes(declared, at.place, at.of)-savedBy(&f.State.tables, a), f.ranFor(a), 1)
@@ -173,7 +173,7 @@ func draw(s *State, id model.JobID, g int32, m MeasuredRuns, e *model.Estimate) 
 	var first, last model.Time
 	steps, spread, said := 0, false, model.Estimate{}
 	for k := range of {
-		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: drawing, draw: Draw{K: k, Of: of}, most: estimateSteps, measured: m, known: s.habits}
+		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: drawing, draw: HabitDraw{K: k, Of: of}, most: estimateSteps, measured: m, known: s.habits}
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.steps)
 		steps, spread = steps+f.steps, spread || f.spread

@@ -13,7 +13,7 @@ import (
 // says so. soon is what the early end rests on, basis the late one.
 type span struct {
 	early, late model.Time
-	soon, basis Basis
+	soon, basis HabitBasis
 	open        bool // only its limit is known: it may end at any time before
 	why         string
 }

@@ -42,7 +42,7 @@ type image struct {
 	Turns    int            `json:"turns,omitempty"`
 	Bookings int64          `json:"bookings,omitempty"`
 	Decided  model.Time     `json:"decided,omitempty"`
-	Habits   Rows           `json:"habits,omitempty"`
+	Habits   HabitRows      `json:"habits,omitempty"`
 }
 
 // shareImage is how the members of an allocation take turns.
