@@ -27,8 +27,8 @@ func JobNames(ctx context.Context, c *rest.Client) ([]string, error) {
 	return out, err
 }
 
-// VcNames are the names of the virtual clusters.
-func VcNames(ctx context.Context, c *rest.Client) ([]string, error) {
+// VCNames are the names of the virtual clusters.
+func VCNames(ctx context.Context, c *rest.Client) ([]string, error) {
 	list, err := c.VCs(ctx)
 	var out []string
 	for _, v := range list.VCs {

@@ -35,7 +35,7 @@ func (a *commands) vcCommand() *cobra.Command {
 		}}
 	get := &cobra.Command{Use: "get NAME", Short: "Show one virtual cluster with its cells",
 		Args:              cli.Args(cobra.ExactArgs(1)),
-		ValidArgsFunction: a.Complete(cli.VcNames),
+		ValidArgsFunction: a.Complete(cli.VCNames),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := a.Client()
 			if err != nil {
@@ -43,7 +43,7 @@ func (a *commands) vcCommand() *cobra.Command {
 			}
 			out, err := client.VC(c.Context(), cell.VCName(args[0]))
 			if err != nil {
-				return a.DidYouMean(c.Context(), client, err, cli.Guess{Word: args[0], List: cli.VcNames})
+				return a.DidYouMean(c.Context(), client, err, cli.Guess{Word: args[0], List: cli.VCNames})
 			}
 			return a.Show(out, func(t *cli.Table) { drawVC(t, &out) })
 		}}
