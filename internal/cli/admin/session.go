@@ -77,8 +77,7 @@ func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
 	case asked.setup:
 		out, was, err = k.setUp(c, &file, target, asked)
 	case asked.web:
-		out, was, err = k.keep(&file, target, func(client *rest.Client) (rest.SignedIn,
-			error) {
+		out, was, err = k.keep(&file, target, func(client *rest.Client) (rest.SignedIn, error) {
 			return k.byBrowser(c.Context(), client, target.URL)
 		})
 	default:
@@ -120,8 +119,7 @@ func (k *peopleCommands) setUp(c *cobra.Command, file *contexts.File, t contexts
 	if err = k.noTerminal(c, err, "--password-stdin"); err != nil {
 		return out, was, err
 	}
-	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn,
-		error) {
+	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn, error) {
 		return client.People().SetUp(c.Context(), in)
 	})
 }

@@ -200,8 +200,8 @@ func (a *commands) on(c *cobra.Command, run func(context.Context, *rest.Client, 
 }
 
 // nodeWrite makes a command that changes one node, and says what became of it.
-func (a *commands) nodeWrite(use, short string, do func(context.Context, *rest.Client, cell.NodeName) (rest.Done,
-	string, error)) *cobra.Command {
+func (a *commands) nodeWrite(use, short string,
+	do func(context.Context, *rest.Client, cell.NodeName) (rest.Done, string, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cli.Args(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.Complete(cli.NodeNames),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -26,8 +26,8 @@ func (a *commands) drawJobs(t *cli.Table, list []rest.Job) {
 	for i := range list {
 		j := &list[i]
 		t.Row(j.Ref, cli.Number(j.ID), string(j.User), string(j.VC), narrate.Priority(j.Priority), state(j),
-			reason(j), cli.Number(j.GPUs), tasksText(j), Nodes(j), a.waitRun(j), leftText(j, a.Now(),
-				true), a.When(j.Submitted))
+			reason(j), cli.Number(j.GPUs), tasksText(j), Nodes(j), a.waitRun(j),
+			leftText(j, a.Now(), true), a.When(j.Submitted))
 	}
 }
 

@@ -218,8 +218,8 @@ func (s *Images) find(ctx context.Context, w *ImageWant, before note) (image Ima
 
 // staysAsIs says why an image is not fetched although one is here.
 func staysAsIs(name string) string {
-	return fmt.Sprintf("the image %s on this machine was not fetched by Comb, and is not replaced by what its registry "+
-		"has", name)
+	return fmt.Sprintf("the image %s on this machine was not fetched by Comb, and is not replaced "+
+		"by what its registry has", name)
 }
 
 // isID reports whether a name is that of no registry's image, but of one on this machine.

@@ -350,8 +350,8 @@ func (b *boxes) secrets(id model.JobID) (map[string]string, error) {
 }
 
 // want is a job's wish for an image, with its credentials.
-func (b *boxes) want(id model.JobID, job *model.Job, name string, secrets map[string]string) (*docker.ImageWant,
-	error) {
+func (b *boxes) want(id model.JobID, job *model.Job, name string,
+	secrets map[string]string) (*docker.ImageWant, error) {
 	w := &docker.ImageWant{Name: name, Dir: b.e.place.job(id), VC: string(job.VC),
 		Always: slices.ContainsFunc(job.Roles, func(r model.Role) bool {
 			return r.Launch.Image == name && r.Launch.Pull == "always"

@@ -206,8 +206,8 @@ func (t *liveTask) warn(s *spec, image string, ignored []string) {
 		t.notice(fmt.Sprintf("the image %s is ignored: tasks run as processes of this machine", image))
 	}
 	if len(ignored) > 0 && noteOnce(jobDir, "env") {
-		t.notice("these variables are set by the platform, the job's values are ignored: " + strings.Join(ignored,
-			", "))
+		t.notice("these variables are set by the platform, the job's values are ignored: " +
+			strings.Join(ignored, ", "))
 	}
 	asked := map[string]bool{"cpu": l.MilliCPU > 0, "memory": l.MemoryMB > 0, "pids": true}
 	var open []string
