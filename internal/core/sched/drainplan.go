@@ -126,11 +126,12 @@ func (d *draining) note(log []Record) {
 	}
 }
 
-// wait tells of those that wait now, and that nothing was told of yet.
+// wait tells of those that wait now for the first time. One that started again, and was stopped
+// once more, is told of no more.
 func (d *draining) wait() {
 	for _, list := range [][]model.DrainEffect{d.plan.Jobs, d.plan.Others} {
 		for i := range list {
-			if e := &list[i]; e.Fate == model.WaitsThere && e.Reason == "" && !e.Back {
+			if e := &list[i]; e.Fate == model.WaitsThere && e.Starts == 0 && e.Reason == "" && !e.Back {
 				d.waits(e)
 			}
 		}
