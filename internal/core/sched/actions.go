@@ -8,7 +8,7 @@ import (
 
 // Actions appends what the executor must do about an event that was just
 // applied; call it after Apply of that very event, or after the whole batch.
-func (s *pass) Actions(to []Action, e Event) []Action {
+func (s *index) Actions(to []Action, e Event) []Action {
 	switch e := e.(type) {
 	case Placed:
 		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
@@ -45,7 +45,7 @@ func (s *tables) rotationActions(to []Action, r *model.Rotation) []Action {
 	return to
 }
 
-func (s *pass) startAction(a *attempt, known bool) Action {
+func (s *index) startAction(a *attempt, known bool) Action {
 	defer s.blaming(a.id.Job)
 	j := &s.jobs[a.job]
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
@@ -82,7 +82,7 @@ func (s *tables) rotationToTell(a *attempt) *model.Rotation {
 // Outstanding returns the actions of all live attempts, marked Known: what an
 // executor is told after a restart. A stopping attempt is named twice, to be
 // adopted and then stopped.
-func (s *pass) Outstanding() []Action {
+func (s *index) Outstanding() []Action {
 	var slots []int32
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && a.state != model.AttemptReserving && a.alive > 0 {

@@ -14,7 +14,7 @@ import (
 
 // Apply folds one record into the state. It never fails: a record that does not
 // fit the state is a bug and panics with the numbers.
-func (s *State) Apply(r Record) {
+func (s *fold) Apply(r Record) {
 	if r.Seq != s.seq+1 {
 		panic(fmt.Sprintf("sched: record %d does not follow %d", r.Seq, s.seq))
 	}
@@ -26,11 +26,11 @@ func (s *State) Apply(r Record) {
 	case StopRequested:
 		s.applyStopRequested(e)
 	case JobHeld:
-		wishes{s}.applyHeld(e)
+		s.applyHeld(e)
 	case JobRequeued:
-		wishes{s}.applyRequeued(e)
+		s.applyRequeued(e)
 	case JobUpdated:
-		wishes{s}.applyUpdated(e)
+		s.applyUpdated(e)
 	case Configured:
 		s.unbookAll() // leaves have other numbers from now on
 		s.failed = nil
@@ -91,7 +91,7 @@ func (s *fold) settled() {
 	s.looked()
 }
 
-func (s *State) applySubmitted(e JobSubmitted) {
+func (s *fold) applySubmitted(e JobSubmitted) {
 	slot := int32(len(s.jobs))
 	if n := len(s.spare); n > 0 {
 		slot, s.spare = s.spare[n-1], s.spare[:n-1]
@@ -234,13 +234,13 @@ func appendShape(b []byte, members []cell.Member, spec *model.Job) []byte {
 	return b
 }
 
-func (s *State) applyStopRequested(e StopRequested) {
+func (s *fold) applyStopRequested(e StopRequested) {
 	j := s.find(e.Job)
 	if j == nil {
 		return
 	}
 	slot := s.slots.Of(e.Job)
-	places{s}.recounting(slot, func() { j.stop = true })
+	s.recounting(slot, func() { j.stop = true })
 	if e.Reason != "" {
 		alter(&j.odd).stopReason = e.Reason
 	}
@@ -250,7 +250,7 @@ func (s *State) applyStopRequested(e StopRequested) {
 	s.touch(slot)
 }
 
-func (s *finder) applyCordoned(e NodeCordoned) {
+func (s *fold) applyCordoned(e NodeCordoned) {
 	n := s.node(e.Node)
 	n.Cordon, n.Cordoned, n.By, n.Since, n.Drain, n.Dead = e.On, e.Reason, e.Meta.Subject, s.now, e.Drain, e.Dead
 	if !e.On {
@@ -289,7 +289,7 @@ func (s *tables) node(name cell.NodeName) *nodeNote {
 }
 
 // blame tells the cells what is remembered about a node.
-func (s *finder) blame(n *nodeNote) {
+func (s *tables) blame(n *nodeNote) {
 	if s.cl == nil {
 		return
 	}
@@ -297,7 +297,7 @@ func (s *finder) blame(n *nodeNote) {
 	if i == cell.None {
 		return
 	}
-	s.lonely = nil
+	s.health++
 	for _, c := range []*cell.Cluster{s.cl, s.empty} {
 		if c != nil {
 			setBlame(c, i, n)
@@ -312,7 +312,7 @@ func setBlame(c *cell.Cluster, node int32, n *nodeNote) {
 }
 
 // vacant returns the cluster with nothing in use and the present health.
-func (s *finder) vacant() *cell.Cluster {
+func (s *tables) vacant() *cell.Cluster {
 	if s.empty != nil {
 		return s.empty
 	}
@@ -335,16 +335,16 @@ func (s *finder) vacant() *cell.Cluster {
 	return s.empty
 }
 
-func (s *State) applyConfigured(e Configured) {
+func (s *fold) applyConfigured(e Configured) {
 	cl, err := cell.New(&e.Config.Cluster)
 	if err != nil {
 		panic(fmt.Sprintf("sched: a configuration was accepted that cannot be built: %v", err))
 	}
 	s.accrueAll()
 	was, origins := s.cfg, s.allOrigins()
-	s.cfg, s.cl, s.base, s.empty, s.lonely = e.Config, cl, cl.Clone(), nil, nil
+	s.cfg, s.cl, s.base, s.empty = e.Config, cl, cl.Clone(), nil
 	s.exits = exit.Compile(e.Config.ExitRules)
-	s.never, s.close = nil, nil
+	s.configs++
 	s.pol, s.unmade = make([]Policy, cl.NumSpaces()), nil
 	for i := int32(1); i < cl.NumSpaces(); i++ {
 		s.pol[i] = s.makePolicy(cl.Space(i).Name)
@@ -388,7 +388,7 @@ func (s *tables) vc(space int32) *model.VCConfig {
 }
 
 // move puts one attempt on its cells in the new cluster.
-func (s *finder) move(m Move) {
+func (s *fold) move(m Move) {
 	a := s.live(m.Attempt)
 	if a == nil {
 		panic(fmt.Sprintf("sched: attempt %v moves but does not live", m.Attempt))

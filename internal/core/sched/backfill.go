@@ -68,7 +68,7 @@ func (b *book) timed() bool { return len(b.after) == 0 }
 
 // outlook is the bookings of one VC during one walk.
 type outlook struct {
-	s         *State
+	s         *pass
 	w         *walker
 	space     int32
 	prefer    cell.NodeSet // where the policy of the gang that is tried wants it
@@ -123,7 +123,7 @@ type passKey struct {
 func books(c *model.VCConfig) bool { return c.Backfill == modeEasy || c.Backfill == modeConserve }
 
 // newOutlook returns nil for a VC that does not backfill.
-func (s *State) newOutlook(space int32, w *walker) *outlook {
+func (s *pass) newOutlook(space int32, w *walker) *outlook {
 	c := model.OfVC(s.cfg, s.cl.Space(space).Name)
 	if !books(c) || len(s.queues[space]) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // wants returns the chains that a gang's members could use, and the pinned cells that they name.
-func (s *State) wants(j *job, g int32) (chains []bool, pins []cell.PinnedID) {
+func (s *finder) wants(j *job, g int32) (chains []bool, pins []cell.PinnedID) {
 	f := s.cl.Forest()
 	chains = make([]bool, len(f.Chains))
 	for _, m := range j.gangs[g].shape.members {
@@ -26,7 +26,7 @@ func (s *State) wants(j *job, g int32) (chains []bool, pins []cell.PinnedID) {
 
 // holdsTask reports whether a task of a gang could run in a chain if nothing else did: its VC has
 // cells there, its nodes are large enough, and the job may use some.
-func (s *State) holdsTask(j *job, g int32, m cell.Member, chain int16) bool {
+func (s *finder) holdsTask(j *job, g int32, m cell.Member, chain int16) bool {
 	if len(s.cl.Forest().Chains) == 1 || s.cl.SpaceOf(j.spec.VC) == cell.None {
 		return true
 	}
@@ -44,7 +44,7 @@ func (s *State) holdsTask(j *job, g int32, m cell.Member, chain int16) bool {
 // couldEverFit reports whether a request could be met on an empty, healthy cluster, or the search
 // ended before that was known; it is remembered.
 func (s *finder) couldEverFit(key whatFits, r cell.Request) bool {
-	if why, ok := s.never[key]; ok {
+	if why, ok := s.remembered().never[key]; ok {
 		return why == nil
 	}
 	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
@@ -52,9 +52,5 @@ func (s *finder) couldEverFit(key whatFits, r cell.Request) bool {
 	if res, ok := s.vacant().Place(&r); !ok && !res.Bounded {
 		why = &model.Reason{Code: NeverFits}
 	}
-	if s.never == nil || len(s.never) > maxJudged {
-		s.never = map[whatFits]*model.Reason{}
-	}
-	s.never[key] = why
-	return why == nil
+	return remember(&s.remembered().never, key, why) == nil
 }

@@ -70,7 +70,7 @@ func (t *suggester) higherPriority(lifting bool) {
 	}
 	slices.Sort(tries)
 	tries = slices.DeleteFunc(slices.Compact(tries), func(p cell.Priority) bool {
-		return p <= own || p > cell.MaxGuaranteed || limits{t.s}.checkCap(t.j, p) != nil
+		return p <= own || p > cell.MaxGuaranteed || t.s.checkCap(t.j, p) != nil
 	})
 	if n := len(tries); n > prioritiesMost {
 		tries = append(tries[:prioritiesMost-1], tries[n-1])
@@ -112,7 +112,7 @@ func (t *suggester) pinnedCell() {
 // atMost offers the most that could ever start, where the job asks for more. What starts at once
 // with as much was offered before.
 func (t *suggester) atMost() {
-	m := mostEver{t.s, t.j, t.g, t.role()}
+	m := mostEver{&t.s.finder, t.j, t.g, t.role()}
 	r := &t.j.spec.Roles[m.role]
 	offered := func(tasks, leaves int32) bool {
 		return slices.ContainsFunc(t.out, func(g model.Suggestion) bool {

@@ -26,17 +26,17 @@ func (s *State) Check(c Command, now model.Time) ([]Event, Answer, *Refusal) {
 	case Stop:
 		return s.checkStop(c)
 	case Hold:
-		return wishes{s}.checkHold(c)
+		return s.checkHold(c)
 	case Requeue:
-		return wishes{s}.checkRequeue(c)
+		return s.checkRequeue(c)
 	case Update:
-		return wishes{s}.checkUpdate(c)
+		return s.checkUpdate(c)
 	case Reconfigure:
 		return s.checkReconfigure(c, now)
 	case Cordon:
 		return s.checkCordon(c)
 	case DeclareDead:
-		return wishes{s}.checkDead(c)
+		return s.checkDead(c)
 	}
 	return nil, Answer{}, refuse(Invalid, "unknown command %T", c)
 }
@@ -45,7 +45,7 @@ func refuse(k RefusalKind, format string, a ...any) *Refusal {
 	return &Refusal{Kind: k, Message: fmt.Sprintf(format, a...)}
 }
 
-func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
+func (s *finder) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	if s.cl == nil {
 		return nil, Answer{}, refuse(Busy, "the cluster has no configuration yet: apply a cluster file first")
 	}
@@ -71,7 +71,7 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 			return nil, Answer{}, &Refusal{Kind: Never, Message: why.Message, Reason: why}
 		}
 	}
-	if no := (limits{s}).checkLimits(&j); no != nil {
+	if no := s.checkLimits(&j); no != nil {
 		return nil, Answer{}, no
 	}
 	return []Event{JobSubmitted{ID: s.nextJob, Job: c.Job, Meta: c.Meta}}, Answer{Job: s.nextJob}, nil

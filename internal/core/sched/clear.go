@@ -133,13 +133,13 @@ func (w *walker) clear(wish *Wish, blocked []bool) {
 
 // clears reports whether an attempt may move for a job: it is of the same VC and of no
 // higher priority, has its leaves alone, and has run for long enough.
-func (s *State) clears(a *attempt, by *model.Job, settle model.Duration) bool {
+func (s *finder) clears(a *attempt, by *model.Job, settle model.Duration) bool {
 	j := &s.jobs[a.job]
 	return j.spec.VC == by.VC && j.spec.Priority <= by.Priority && s.movable(a) && !s.shared(a) && a.started > 0 && a.started.Add(settle) <= s.now && !s.anchored(a)
 }
 
 // anchored reports whether the policy of an attempt's VC lets it move for nobody.
-func (s *State) anchored(a *attempt) bool {
+func (s *index) anchored(a *attempt) bool {
 	p, some := s.pol[s.jobs[a.job].space].(Anchorer)
 	if !some {
 		return false
@@ -159,7 +159,7 @@ func (s *tables) stayers(ids []cell.AllocID) []cell.AllocID {
 
 // relocate finds places for those who would make room, beside the gang for which they do,
 // and sorts them as the places; it returns the one that found none, if there is one.
-func (s *State) relocate(j *job, beside cell.Placement, movers []cell.AllocID) ([]cell.Placement, cell.AllocID) {
+func (s *finder) relocate(j *job, beside cell.Placement, movers []cell.AllocID) ([]cell.Placement, cell.AllocID) {
 	real := s.cl
 	defer func() { s.cl = real }()
 	s.cl = real.Clone()
@@ -186,7 +186,7 @@ func (s *State) relocate(j *job, beside cell.Placement, movers []cell.AllocID) (
 }
 
 // makeRoom promises an attempt its cells and lets those move who stand there.
-func (s *State) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.AllocID, places []cell.Placement) {
+func (s *pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.AllocID, places []cell.Placement) {
 	var victims, move []model.AttemptID
 	for _, v := range res.Victims {
 		victims = append(victims, s.holder(v).id)

@@ -120,7 +120,7 @@ func (w *walker) comebacks(prio cell.Priority) []comeback {
 		if s.jobs[a.job].spec.Priority != prio || !comesBack(&s.index, a) || s.jobs[a.job].space != w.space {
 			continue
 		}
-		c := comeback{job: a.id.Job, gang: a.id.Gang, key: keyBack(s, w.space, a)}
+		c := comeback{job: a.id.Job, gang: a.id.Gang, key: keyBack(&s.index, w.space, a)}
 		same := func(o comeback) bool { return o.job == c.job && o.gang == c.gang }
 		c.tried = slices.ContainsFunc(was, func(o comeback) bool { return same(o) && o.tried })
 		w.back = append(w.back, c)
@@ -131,7 +131,7 @@ func (w *walker) comebacks(prio cell.Priority) []comeback {
 
 // keyBack is the key by which a gang that is being stopped will wait; zero where its policy has
 // none.
-func keyBack(s *State, space int32, a *attempt) Key {
+func keyBack(s *index, space int32, a *attempt) Key {
 	k, ok := s.pol[space].(Keyed)
 	if !ok {
 		return Key{}
@@ -188,7 +188,7 @@ func (w *walker) comeBack(j *job, g int32, strict bool) {
 		}
 	} else if may {
 		q := want{j: j, g: g, blocked: w.blockedFor(j.id)}
-		p, ok := planStay(s, q)
+		p, ok := planStay(&s.finder, q)
 		if !ok {
 			p, ok = s.plan(q)
 		}
@@ -204,7 +204,7 @@ func (w *walker) comeBack(j *job, g int32, strict bool) {
 
 // planStay finds the leaves that a gang is leaving itself: those that are idle serve others
 // meanwhile.
-func planStay(s *State, w want) (plan, bool) {
+func planStay(s *finder, w want) (plan, bool) {
 	var own, rest cell.LeafSet
 	for _, l := range leavesOf(&s.cl.Alloc(s.attempts[w.gang().attempt].alloc).Placement) {
 		own = own.Add(l)
@@ -264,7 +264,7 @@ func (w *walker) holdPlace(wish Wish) {
 	if j == nil || !j.gangs[g].waiting || j.gangs[g].attempt != none || !waitsOutDelay(&s.tables, j, g) {
 		return
 	}
-	if (limits{s}).overLimit(j, g) || w.pinBlocked(j.id, &j.gangs[g]) {
+	if s.overLimit(j, g) || w.pinBlocked(j.id, &j.gangs[g]) {
 		return
 	}
 	q := w.want(j, wish, wish.Prefer)

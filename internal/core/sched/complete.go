@@ -12,7 +12,7 @@ import (
 // enough failures fail the job's attempt, enough successes end it well, and when
 // all tasks ended without either, it succeeded. A time limit that has passed
 // fails it.
-func (s *State) complete(slot int32) {
+func (s *pass) complete(slot int32) {
 	j := &s.jobs[slot]
 	if e, over := s.overTime(j); over {
 		s.emit(e)
@@ -147,7 +147,7 @@ func (s *tables) overTime(j *job) (JobCompleting, bool) {
 
 // retryJob says whether a job whose attempt completed runs again, by what its exit means. Retries
 // of -2 means for ever, even after success, without any classification.
-func (s *pass) retryJob(j *job) (JobRetried, bool) {
+func (s *index) retryJob(j *job) (JobRetried, bool) {
 	c := j.completing
 	e := JobRetried{Job: j.id, Message: c.Message}
 	if c.Cause == model.EndTimeLimit || c.Cause == model.EndEarly {
@@ -175,7 +175,7 @@ func (x *Exit) Seen() exit.Seen {
 }
 
 // permanent reports whether the policy of a job's VC knows that no retry mends a failure.
-func (s *pass) permanent(j *job, x Exit) bool {
+func (s *index) permanent(j *job, x Exit) bool {
 	p, ok := s.pol[j.space].(Judge)
 	if !ok {
 		return false
@@ -194,7 +194,7 @@ func backOff(times int32) model.Duration {
 const maxBackOff = 5 * model.Minute
 
 // retryGangs lets gangs whose attempt ended without an outcome wait again.
-func (s *State) retryGangs(slot int32) {
+func (s *pass) retryGangs(slot int32) {
 	j := &s.jobs[slot]
 	if j.stop || j.completing != nil {
 		return
@@ -233,7 +233,7 @@ func (g *gang) faultsInARow() int32 {
 
 // avoidRefusing keeps a gang off the nodes that just refused it: 10 s, doubling
 // up to 10 minutes.
-func (s *State) avoidRefusing(j *job, g int32) {
+func (s *pass) avoidRefusing(j *job, g int32) {
 	for _, o := range j.spec.Gangs[g].Tasks {
 		t := &j.tasks[o]
 		if t.exit == nil || t.exit.Cause != StartRefused {

@@ -8,9 +8,6 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// planning says what becomes of a state's jobs.
-type planning struct{ *State }
-
 // PlanConfig says every effect that a command would have, and changes nothing: it is carried out
 // on a copy, and all is decided there that follows at once.
 func (s *State) PlanConfig(c Reconfigure) (*model.ConfigPlan, *Refusal) {
@@ -18,38 +15,38 @@ func (s *State) PlanConfig(c Reconfigure) (*model.ConfigPlan, *Refusal) {
 	if no != nil {
 		return nil, no
 	}
-	p, after := planning{s}.effects(ch)
+	p, after := s.planEffects(ch)
 	if p.Changed {
-		planning{after}.aftermath(p, after.Settle(after.now))
+		after.aftermath(p, after.Settle(after.now))
 	}
 	return p, nil
 }
 
-// effects compares the present with what comes of a change before anything is decided on it, which
-// is the second result.
-func (s planning) effects(ch *change) (*model.ConfigPlan, *State) {
+// planEffects compares the present with what comes of a change before anything is decided on it,
+// which is the second result.
+func (s *State) planEffects(ch *change) (*model.ConfigPlan, *State) {
 	p := &model.ConfigPlan{Changed: len(ch.events) > 0, VCs: []model.VCChange{}, Chains: []model.ChainChange{}, SKUs: []model.SKUChange{},
 		Nodes: []model.NodeChange{}, Rules: []model.RuleChange{}, Throughputs: []model.ThroughputChange{},
 		Running: []model.RunningEffect{}, Starting: []model.StartEffect{}, Waiting: []model.WaitingEffect{}, Effects: []string{}}
 	if !p.Changed {
-		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(s.State)
-		return p, s.State
+		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(&s.finder)
+		return p, s
 	}
 	before := cmp.Or(s.cfg, &model.Config{})
 	d := model.ModelPair{Before: before, After: ch.ev.Config, Was: s.cl, Is: ch.next, Renamed: ch.ev.Renamed, RenamedNodes: ch.ev.RenamedNodes, Served: s.serving}
 	c := d.Compare()
 	p.VCs, p.SKUs, p.Chains, p.Nodes, p.Rules, p.Throughputs, p.Storages = c.VCs, c.SKUs, c.Chains, c.Nodes, c.Rules, c.Throughputs, c.Others
-	after := s.following(ch)
-	p.Running = s.runningEffects(ch, after)
-	p.Waiting = s.waitingEffects(after)
+	after := s.planned(ch)
+	p.Running = s.runningEffects(ch, &after.finder)
+	p.Waiting = s.waitingEffects(&after.finder)
 	p.Shape, p.Reader, p.First, p.Seq = c.Sentences(), ch.ev.Meta.Subject, s.cfg == nil, after.seq
 	return p, after
 }
 
 // unmoved says of all attempts and reservations that they stay as they are.
-func (s planning) unmoved() []model.RunningEffect {
+func (s *index) unmoved() []model.RunningEffect {
 	out := []model.RunningEffect{}
-	for _, slot := range s.carryOrder(places(s).mayReturn) {
+	for _, slot := range s.carryOrder(s.mayReturn) {
 		a := &s.attempts[slot]
 		e := s.runningEffect(a)
 		if a.orphaned {
@@ -63,7 +60,7 @@ func (s planning) unmoved() []model.RunningEffect {
 }
 
 // runningEffect is what is said of an attempt that stays as it is.
-func (s planning) runningEffect(a *attempt) model.RunningEffect {
+func (s *tables) runningEffect(a *attempt) model.RunningEffect {
 	j := &s.jobs[a.job]
 	owed := j.spec.Priority >= cell.MinGuaranteed
 	e := model.RunningEffect{Attempt: a.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Fate: model.Keeps, Guaranteed: owed && !a.lazy, Lazy: owed && a.lazy}
@@ -84,7 +81,7 @@ func lostOf(j *job, a *attempt, now []cell.Task) (n int32) {
 	return n
 }
 
-func (s planning) runningEffects(ch *change, after *State) []model.RunningEffect {
+func (s *finder) runningEffects(ch *change, after *finder) []model.RunningEffect {
 	out := []model.RunningEffect{}
 	for _, ev := range ch.events {
 		if u, ok := ev.(Unreserved); ok {
@@ -106,7 +103,7 @@ func (s planning) runningEffects(ch *change, after *State) []model.RunningEffect
 }
 
 // movedEffect is what a change alone makes of one attempt.
-func (s planning) movedEffect(ch *change, after *State, m *Move) model.RunningEffect {
+func (s *finder) movedEffect(ch *change, after *finder, m *Move) model.RunningEffect {
 	a := s.live(m.Attempt)
 	j := &s.jobs[a.job]
 	e := s.runningEffect(a)
@@ -136,8 +133,8 @@ func (s planning) movedEffect(ch *change, after *State, m *Move) model.RunningEf
 	return e
 }
 
-// following is a copy to which a change is applied.
-func (s planning) following(ch *change) *State {
+// planned is a copy to which a change is applied.
+func (s *State) planned(ch *change) *State {
 	after := s.Clone()
 	for _, e := range ch.events {
 		after.Apply(Record{Seq: after.seq + 1, Time: after.now, Event: e})
@@ -147,7 +144,7 @@ func (s planning) following(ch *change) *State {
 
 // waitingEffects asks the present and what follows, for each gang that waits, whether
 // it could ever start.
-func (s planning) waitingEffects(after *State) []model.WaitingEffect {
+func (s *finder) waitingEffects(after *finder) []model.WaitingEffect {
 	out := []model.WaitingEffect{}
 	if s.cl == nil {
 		return out
@@ -165,7 +162,7 @@ func (s planning) waitingEffects(after *State) []model.WaitingEffect {
 }
 
 // waitingEffect judges the gangs of one job that wait.
-func (s planning) waitingEffect(after *State, slot int) (model.WaitingEffect, bool) {
+func (s *finder) waitingEffect(after *finder, slot int) (model.WaitingEffect, bool) {
 	was, is := &s.jobs[slot], &after.jobs[slot]
 	var then, now *model.Reason
 	booked := false
@@ -193,7 +190,7 @@ func (s planning) waitingEffect(after *State, slot int) (model.WaitingEffect, bo
 
 // Report completes the answer to a configuration, when all is decided that follows it at once: its
 // effects are what these records of it say, and those that a plan of the same configuration names.
-func (s *State) Report(a *Answer, records []Record) {
+func (s *tables) Report(a *Answer, records []Record) {
 	if a.plan == nil {
 		return
 	}
@@ -204,13 +201,13 @@ func (s *State) Report(a *Answer, records []Record) {
 			seq uint64) int {
 			return int(r.Seq) - int(seq)
 		})
-		planning{s}.aftermath(p, records[i:])
+		s.aftermath(p, records[i:])
 	}
 	a.Effects, a.Warnings = p.Effects, p.Renamed()
 }
 
 // aftermath adds to a plan what was decided on it: s is what came of that.
-func (s planning) aftermath(p *model.ConfigPlan, records []Record) {
+func (s *tables) aftermath(p *model.ConfigPlan, records []Record) {
 	for i := range records {
 		switch e := records[i].Event.(type) {
 		case StopSent:
@@ -238,7 +235,7 @@ func (s planning) aftermath(p *model.ConfigPlan, records []Record) {
 }
 
 // stopEffect says of an attempt that it is told to stop.
-func (s planning) stopEffect(p *model.ConfigPlan, e *StopSent) {
+func (s *tables) stopEffect(p *model.ConfigPlan, e *StopSent) {
 	a, r := s.live(e.Attempt), p.Find(e.Attempt)
 	if a == nil || r == nil {
 		return
@@ -249,14 +246,14 @@ func (s planning) stopEffect(p *model.ConfigPlan, e *StopSent) {
 		r.Fate = model.Moves
 	}
 	j := &s.jobs[a.job]
-	r.Unsaved, r.Devices = unsavedBy(&s.State.tables, a), j.gangs[a.id.Gang].leaves
+	r.Unsaved, r.Devices = unsavedBy(s, a), j.gangs[a.id.Gang].leaves
 	if e.Cause.Resumes() {
 		r.ZeroEnds = whyZeroEnds(j, a.id.Gang)
 	}
 }
 
 // startEffect says of a gang where it starts, maybe when others have stopped.
-func (s planning) startEffect(p *model.ConfigPlan, id model.AttemptID, tasks []cell.Task, victims []model.AttemptID) {
+func (s *tables) startEffect(p *model.ConfigPlan, id model.AttemptID, tasks []cell.Task, victims []model.AttemptID) {
 	j := s.find(id.Job)
 	if j == nil {
 		return
@@ -277,7 +274,7 @@ func (s planning) startEffect(p *model.ConfigPlan, id model.AttemptID, tasks []c
 }
 
 // caller names the job of an attempt; nil for none.
-func (s planning) caller(id *model.AttemptID) *model.JobCalled {
+func (s *tables) caller(id *model.AttemptID) *model.JobCalled {
 	if id == nil {
 		return nil
 	}

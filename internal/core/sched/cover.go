@@ -108,7 +108,7 @@ const andMost = "\x00"
 
 // whyNever is neverFits with what there is to say of tasks that take more GPUs than they ask for:
 // what each carries, and the most that would fit.
-func (s *State) whyNever(j *job, g int) *model.Reason {
+func (s *finder) whyNever(j *job, g int) *model.Reason {
 	why := s.neverFits(j, g)
 	if why == nil || j.gangs[g].shape.short || s.cl.SpaceOf(j.spec.VC) == cell.None {
 		return why
@@ -127,12 +127,12 @@ func (s *State) whyNever(j *job, g int) *model.Reason {
 		return &said
 	}
 	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text + andMost}
-	if s.never[key] == nil {
-		said := *why
-		said.Message += mostEver{s, j, int32(g), largestRole(j, int32(g))}.words(why.Total)
-		s.never[key] = &said
+	if known := s.remembered().never[key]; known != nil {
+		return known
 	}
-	return s.never[key]
+	said := *why
+	said.Message += mostEver{s, j, int32(g), largestRole(j, int32(g))}.words(why.Total)
+	return remember(&s.remembered().never, key, &said)
 }
 
 // dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
@@ -152,7 +152,7 @@ func (s *tables) dearer(r *model.Role) (model.Carry, bool) {
 
 // largestTask is the most leaves for each task of a role with which a gang would fit the cells if
 // all were free; 0 is none.
-func (s *State) largestTask(j *job, g int, role string) int32 {
+func (s *finder) largestTask(j *job, g int, role string) int32 {
 	i := slices.IndexFunc(j.spec.Roles, func(r model.Role) bool { return r.Name == role })
 	fits := func(n int32) bool {
 		spec := model.WithLeaves(j.spec, int32(i), n)
@@ -166,7 +166,7 @@ func (s *State) largestTask(j *job, g int, role string) int32 {
 // mostEver is the most of a role that a gang could ever have, were its VC's cells all free and in
 // service. A job that asks for more can never start; one that asks for this waits at most.
 type mostEver struct {
-	s    *State
+	s    *finder
 	j    *job
 	g    int32
 	role int32
@@ -180,7 +180,7 @@ func (m mostEver) fits(spec *model.Job) bool {
 }
 
 // fitsEver reports whether a gang could be placed were all cells free and in service.
-func fitsEver(s *State, j *job, g int) bool {
+func fitsEver(s *finder, j *job, g int) bool {
 	r := s.request(want{j: j, g: int32(g)})
 	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
 	return s.mayFit(j, g, r)
@@ -223,12 +223,12 @@ func (m mostEver) tasks() int32 {
 	members[0].Tasks = 1
 	text := string(appendShape(nil, members, spec)) + andMost + "tasks"
 	key := whatFits{m.j.space, min(m.j.spec.Priority, 0), text}
-	if known := m.s.never[key]; known != nil {
+	if known := m.s.remembered().never[key]; known != nil {
 		return min(known.Need, most)
 	}
 	n := m.largest(min(most, m.room()), with)
-	if m.s.never != nil && n < most { // else there may be room for more
-		m.s.never[key] = &model.Reason{Need: n}
+	if n < most { // else there may be room for more
+		remember(&m.s.remembered().never, key, &model.Reason{Need: n})
 	}
 	return n
 }

@@ -50,8 +50,8 @@ func (s *tables) borrows(t *tally, a *attempt, sign int64) {
 }
 
 // accrue brings the debt of a VC up to date, before what it borrows changes.
-func (s *pass) accrue(space int32) {
-	if s.cfg == nil || s.cfg.HalfLife == 0 || space == 0 || s.mem.mode.recount {
+func (s *fold) accrue(space int32) {
+	if s.cfg == nil || s.cfg.HalfLife == 0 || space == 0 || s.recount {
 		return
 	}
 	name := s.cl.Space(space).Name
@@ -78,7 +78,7 @@ func (s *pass) accrue(space int32) {
 }
 
 // accrueAll does so for all VCs, before the configuration changes.
-func (s *pass) accrueAll() {
+func (s *fold) accrueAll() {
 	for space := int32(1); s.cl != nil && space < s.cl.NumSpaces(); space++ {
 		s.accrue(space)
 	}
@@ -86,7 +86,7 @@ func (s *pass) accrueAll() {
 
 // resetDebts follows a configuration: whoever is new, or owed nothing yet, begins now with what it
 // borrows, and who is no more, or has no half-life any more, is forgotten.
-func (s *pass) resetDebts() {
+func (s *fold) resetDebts() {
 	s.debts = slices.DeleteFunc(s.debts, func(d debt) bool { return s.cfg.HalfLife == 0 || s.space(d.VC) == 0 })
 	s.accrueAll()
 }

@@ -17,7 +17,7 @@ import (
 // be kept are taken back. Then the walk places who waits with a guarantee. What is left is lent
 // last of all, once nothing asks for another look: else who borrows could be started, and stopped
 // by the next look for somebody guaranteed.
-func (s *State) Decide(now model.Time) []Record {
+func (s *pass) Decide(now model.Time) []Record {
 	now = max(s.now, now)
 	s.expire(now)
 	s.lookAtChanges(now)
@@ -38,22 +38,22 @@ func (s *State) Decide(now model.Time) []Record {
 	}
 	s.settleDoomed()
 	first := len(s.out)
-	s.mem.moving.inTheWay = none
+	s.charges.inTheWay = 0
 	s.grew.reset(s.cl.NumSpaces(), s.looks.flat)
-	if s.mem.moving.news = first > 0; s.looking() || s.mem.moving.news && s.cl.Doomed() > 0 {
+	if s.charges.news = first > 0; s.looking() || s.charges.news && s.cl.Doomed() > 0 {
 		s.walk()
 	}
 	if before := s.seq; before > through {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew.all = s.grew.all || s.seq > before
 	}
-	s.grew.all = s.grew.all || s.mem.moving.inTheWay >= 0 && s.placedSince(s.mem.moving.inTheWay)
-	if s.cl.Doomed() > 0 && saysSince[Reserved](&s.pass, first) {
+	s.grew.all = s.grew.all || s.charges.inTheWay > 0 && s.placedSince(int(s.charges.inTheWay-s.through))
+	if s.cl.Doomed() > 0 && saysSince[Reserved](s, first) {
 		s.grew.all = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}
 	s.reordered()
 	if !s.grew.any() {
-		lenders{s}.recall()
+		s.recallLent()
 	}
 	if !s.grew.any() && s.mustLend() {
 		s.walkOpportunistic()
@@ -68,7 +68,7 @@ const againMost = 16
 
 // Settle decides, and again as long as a decision asks for another one at once, which is all that
 // follows by itself from what happened. It returns the records of all.
-func (s *State) Settle(now model.Time) []Record {
+func (s *pass) Settle(now model.Time) []Record {
 	log := s.Decide(now)
 	for i := 0; i < againMost && s.again == s.now+1; i++ {
 		log = append(log, s.Decide(s.again)...)
@@ -117,7 +117,7 @@ func (s *pass) endOut() []Record {
 	return slices.Clip(out)
 }
 
-func (s *State) settleJobs() {
+func (s *pass) settleJobs() {
 	for len(s.dirty) > 0 {
 		if slot, ok := s.slots.Get(s.dirty.Pop()); ok {
 			s.jobs[slot].touched = false
@@ -127,7 +127,7 @@ func (s *State) settleJobs() {
 }
 
 // emit applies a decision and adds it to what Decide returns.
-func (s *State) emit(e Event) {
+func (s *pass) emit(e Event) {
 	r := Record{Seq: s.seq + 1, Time: s.now, Event: e}
 	s.Apply(r)
 	s.out = append(s.out, r)
@@ -148,19 +148,19 @@ func (b Blame) String() string { return fmt.Sprintf("deciding on job %d: %v", b.
 
 // blaming is deferred around the decisions on one job. What happens while a policy's code
 // runs is not the job's doing (Failing).
-func (s *pass) blaming(id model.JobID) {
+func (s *index) blaming(id model.JobID) {
 	p := recover()
 	if p == nil {
 		return
 	}
-	if _, known := p.(Blame); known || s.mem.asked != 0 {
+	if _, known := p.(Blame); known || s.calls.space != 0 {
 		panic(p)
 	}
 	panic(Blame{Job: id, Value: p})
 }
 
 // settle brings one job up to date with what happened to it.
-func (s *State) settle(slot int32) {
+func (s *pass) settle(slot int32) {
 	id := s.jobs[slot].id
 	defer s.blaming(id)
 	if aside := rare(s.jobs[slot].odd).aside; aside > 0 {
@@ -180,7 +180,7 @@ func (s *State) settle(slot int32) {
 	if j = &s.jobs[slot]; j.stop || j.completing != nil {
 		s.windDown(slot)
 	} else if j.held() {
-		wishes{s}.giveBack(slot)
+		s.giveBack(slot)
 	}
 	if s.find(id) != nil {
 		s.retryGangs(slot)
@@ -189,7 +189,7 @@ func (s *State) settle(slot int32) {
 
 // settleGang ends an attempt whose tasks are all dead, stops one that cannot go
 // on, and takes back a reservation that cannot be kept.
-func (s *State) settleGang(slot, g int32) {
+func (s *pass) settleGang(slot, g int32) {
 	s.settleMove(&s.jobs[slot].gangs[g])
 	at := s.jobs[slot].gangs[g].attempt
 	if at == none {
@@ -221,7 +221,7 @@ func (s *State) settleGang(slot, g int32) {
 }
 
 // endAttempt ends an attempt of which nothing lives.
-func (s *State) endAttempt(slot, g, at int32) {
+func (s *pass) endAttempt(slot, g, at int32) {
 	a := &s.attempts[at]
 	if g == 0 {
 		s.unreserveExtras(slot)
@@ -270,7 +270,7 @@ func (s *tables) endCause(a *attempt) model.EndCause {
 }
 
 // settleReservation takes a promise back that cannot be kept.
-func (s *State) settleReservation(a *attempt) {
+func (s *pass) settleReservation(a *attempt) {
 	if !s.cl.Ailed() {
 		return // asked whenever one of many victims has left
 	}
@@ -292,7 +292,7 @@ func (s *State) settleReservation(a *attempt) {
 }
 
 // fulfil starts a gang whose reserved cells have all been left; false when some have not.
-func (s *State) fulfil(a *attempt) bool {
+func (s *pass) fulfil(a *attempt) bool {
 	if s.moving(a) || s.jobs[a.job].gangs[a.id.Gang].after > s.now {
 		return false
 	}
@@ -318,12 +318,12 @@ func (s *tables) leafBad(l cell.LeafID) bool {
 }
 
 // stopAttempt sends a stop unless one was sent.
-func (s *State) stopAttempt(a *attempt, cause model.EndCause, by *model.AttemptID) {
+func (s *pass) stopAttempt(a *attempt, cause model.EndCause, by *model.AttemptID) {
 	s.stopFor(a, cause, by, "")
 }
 
 // stopFor is stopAttempt, maybe for a VC that lends nothing.
-func (s *State) stopFor(a *attempt, cause model.EndCause, by *model.AttemptID, lender cell.VCName) {
+func (s *pass) stopFor(a *attempt, cause model.EndCause, by *model.AttemptID, lender cell.VCName) {
 	if a.cause != 0 {
 		return
 	}
@@ -341,7 +341,7 @@ func (s *State) stopFor(a *attempt, cause model.EndCause, by *model.AttemptID, l
 
 // windDown ends what still runs of a job that is stopped or completing, and then the job or its
 // attempt.
-func (s *State) windDown(slot int32) {
+func (s *pass) windDown(slot int32) {
 	j := &s.jobs[slot]
 	cause := model.EndStopped
 	if !j.stop {
@@ -385,7 +385,7 @@ func (s *State) windDown(slot int32) {
 
 // settleNodes suspects nodes that refused several jobs, and ends suspicions; it reports whether it
 // changed any.
-func (s *State) settleNodes() bool {
+func (s *pass) settleNodes() bool {
 	before := s.seq
 	for i := range s.nodes {
 		n := s.nodes[i]

@@ -46,21 +46,21 @@ type explained struct {
 }
 
 func explainAll(s *State, id model.JobID) (e explained, ok bool) {
-	s.mem.mode.whole = true
-	defer func() { s.mem.mode.whole = false }()
+	s.mem.whole = true
+	defer func() { s.mem.whole = false }()
 	if e.Explanation, ok = s.Why(id); !ok {
 		return e, false
 	}
 	j := s.find(id)
 	if slices.ContainsFunc(j.gangs, func(g gang) bool { return g.waiting }) { // else nobody is served before it
-		e.ahead = aheadOf(s, j)
+		e.ahead = aheadOf(&s.pass, j)
 	}
 	var shapes, besides, plain []string
 	var first []int // of each shape
 	for i := range e.Gangs {
 		r := &e.Gangs[i]
 		gg := &j.gangs[r.Gang]
-		r.ReservedAt, r.Bound = places{s}.bookedBy(j, r.Gang)
+		r.ReservedAt, r.Bound = s.bookedBy(j, r.Gang)
 		if n := slices.Index(shapes, gg.shape.text); n >= 0 {
 			if addBesides(&r.Reason, besides[n]); r.Reason.Message == plain[n] {
 				r.Reason = e.Gangs[first[n]].Reason
@@ -103,20 +103,20 @@ func (s *State) detail(j *job, r *model.GangReason, ahead []model.JobID) []model
 	t.jobs, t.steps = copiedMost/2+max(one.jobs, 0), suggestSteps/2+max(one.steps, 0)
 	t.besides(&r.Reason, ahead, alone)
 	r.Suggestions, r.Untried = t.suggest(r.Reason.Code)
-	return union(inTheWay(s, j, int(r.Gang), &r.Reason), alone)
+	return union(inTheWay(&s.pass, j, int(r.Gang), &r.Reason), alone)
 }
 
 // cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on
 // those of all that it may make leave, and in all that a decision tries, when they find nothing.
-func (s *State) cutShort(j *job, g int32) (hit cell.Bounds) {
+func (s *finder) cutShort(j *job, g int32) (hit cell.Bounds) {
 	if j.gangs[g].attempt != none {
 		return 0
 	}
-	had, was := s.cl.Budget(), s.mem.moving
+	had, was := s.cl.Budget(), s.charges
 	if _, ok := s.plan(want{j: j, g: g}); !ok && s.cl.Work().Over() {
 		hit = cell.OutOfSteps
 	}
-	s.mem.moving = was
+	s.charges = was
 	s.cl.EndBudget(had)
 	q := s.request(want{j: j, g: g})
 	if res, ok := s.cl.Place(&q); !ok {
@@ -149,13 +149,13 @@ func briefs(s *tables, ids []model.JobID) []model.JobBrief {
 
 // inTheWay returns the jobs that run and hold what a gang could use, which waits for a reason, and
 // those whom the reason names besides.
-func inTheWay(s *State, j *job, g int, why *model.Reason) []model.JobID {
+func inTheWay(s *pass, j *job, g int, why *model.Reason) []model.JobID {
 	var all, out []model.JobID
 	switch {
 	case why.Code == NeverFits, why.Code == QuotaExceeded:
 	case outer(why): // only where the reason names it
 	case !j.spec.Restricted():
-		all, _ = few(&s.pass, s.endable(j, g))
+		all, _ = few(s, s.endable(j, g))
 	case why.Code != VCBusy && why.Code != Fragmented: // these name what stands on its nodes
 		h := s.holdersFor(j, g)
 		all = append(h.own, h.others...)
@@ -165,7 +165,7 @@ func inTheWay(s *State, j *job, g int, why *model.Reason) []model.JobID {
 			out = append(out, id)
 		}
 	}
-	out, _ = few(&s.pass, out)
+	out, _ = few(s, out)
 	return out
 }
 
@@ -214,7 +214,7 @@ func goneBy(s *tables, a *attempt, end span) (at model.Time, basis string) {
 }
 
 // restrained asks the policy of a gang's VC why it makes it wait.
-func (s *State) restrained(j *job, g int32) (string, model.Time) {
+func (s *pass) restrained(j *job, g int32) (string, model.Time) {
 	space := s.space(j.spec.VC)
 	if p, ok := s.pol[space].(Restrainer); ok && j.spec.Priority >= cell.MinGuaranteed {
 		return p.Restrains(s.view(space, j.spec.Priority), GangRef{j.id, g})

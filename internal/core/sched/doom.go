@@ -10,7 +10,7 @@ import (
 // settleDoomed charges bad hardware to VCs by name when fewer healthy cells are
 // left than are owed, and takes charges back when there are enough again, so that
 // every other guarantee holds on what is healthy.
-func (s *State) settleDoomed() {
+func (s *pass) settleDoomed() {
 	for {
 		if all := s.cl.Recovered(); all != nil {
 			s.shiftCharges(cell.Shift{Spared: all})
@@ -59,7 +59,7 @@ type moving struct {
 	walks    int             // of VCs, so many
 	tries    int             // in this one, of how charges could lie, since they last could lie better
 	had      map[GangRef]int // in which of them a gang had its turn, where something is charged
-	inTheWay int             // how much was out when charges were first in somebody's way and stayed; none before
+	inTheWay uint64          // the last event when charges were first in somebody's way and stayed; 0 before
 }
 
 // postponed is a VC whose walk stopped at a gang for which charges would move.
@@ -70,19 +70,19 @@ type postponed struct {
 
 // walkPostponed walks the VCs that stopped at somebody for whom charges would move, the first of
 // these first: it may move them, with all of its VC who stand before those of others.
-func (s *State) walkPostponed(late []postponed) {
-	defer func() { s.mem.moving.movers = everybody }()
+func (s *pass) walkPostponed(late []postponed) {
+	defer func() { s.charges.movers = everybody }()
 	for n := 0; len(late) > 0; n++ {
 		slices.SortFunc(late, func(a, b postponed) int { return a.at.compare(b.at) })
-		s.mem.moving.movers = everybody
+		s.charges.movers = everybody
 		if len(late) > 1 && n < postponedMost {
-			s.mem.moving.movers = late[1].at
+			s.charges.movers = late[1].at
 		}
 		first := len(s.out)
 		at, stopped := s.walkVC(late[0].space)
-		if askForStopped(&s.pass, first, s.cl.NumSpaces()); stopped {
+		if askForStopped(s, first, s.cl.NumSpaces()); stopped {
 			late[0].at = at
-			delete(s.mem.moving.had, at.GangRef)
+			delete(s.charges.had, at.GangRef)
 			continue
 		}
 		late = late[1:]
@@ -91,23 +91,23 @@ func (s *State) walkPostponed(late []postponed) {
 
 // hasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it
 // has it in this one.
-func (s *pass) hasTurn(ref GangRef) bool {
+func (s *finder) hasTurn(ref GangRef) bool {
 	if s.cl.Doomed() == 0 {
 		return true // nobody was stopped at
 	}
-	if s.mem.moving.had == nil {
-		s.mem.moving.had = map[GangRef]int{}
+	if s.charges.had == nil {
+		s.charges.had = map[GangRef]int{}
 	}
-	if _, had := s.mem.moving.had[ref]; !had {
-		s.mem.moving.had[ref] = s.mem.moving.walks
+	if _, had := s.charges.had[ref]; !had {
+		s.charges.had[ref] = s.charges.walks
 	}
-	return s.mem.moving.had[ref] == s.mem.moving.walks
+	return s.charges.had[ref] == s.charges.walks
 }
 
 // postponedMost bounds how often VCs give way to each other in one Decide.
 const postponedMost = 64
 
-func (s *State) shiftCharges(sh cell.Shift) {
+func (s *pass) shiftCharges(sh cell.Shift) {
 	for _, ch := range sh.Spared {
 		name, container := s.cl.SpaceName(ch.Space)
 		s.emit(Spared{VC: name, Root: ch.Root, Container: container})
@@ -120,7 +120,7 @@ func (s *State) shiftCharges(sh cell.Shift) {
 
 // mover looks for charges that could lie better for one gang.
 type mover struct {
-	s      *State
+	s      *finder
 	space  int32 // its VC
 	at     inTurn
 	chains []bool          // that it could use
@@ -133,7 +133,7 @@ type needed struct {
 }
 
 // mover returns nil where nothing is charged.
-func (s *State) mover(j *job, g int32, chains []bool) *mover {
+func (s *finder) mover(j *job, g int32, chains []bool) *mover {
 	if s.cl.Doomed() == 0 || j.spec.Priority < cell.MinGuaranteed {
 		return nil
 	}
@@ -142,8 +142,8 @@ func (s *State) mover(j *job, g int32, chains []bool) *mover {
 
 // moverOf is that of a gang that waits for cells; nil where charges that lie elsewhere are of no
 // help to it, even with all that it may make leave.
-func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
-	if s.cl.Doomed() == 0 || s.mem.moving.tries > movingMost || !s.concerned(j) {
+func (s *finder) moverOf(j *job, g int, fits func() bool) *mover {
+	if s.cl.Doomed() == 0 || s.charges.tries > movingMost || !s.concerned(j) {
 		return nil
 	}
 	chains, _ := s.wants(j, int32(g))
@@ -180,9 +180,9 @@ func (m *mover) plan(try func() (plan, bool)) (p plan, over, ok bool) {
 	if !ok {
 		return plan{}, false, false
 	}
-	if m.s.mem.moving.movers != everybody && m.at.compare(m.s.mem.moving.movers) >= 0 {
+	if m.s.charges.movers != everybody && m.at.compare(m.s.charges.movers) >= 0 {
 		if !m.s.isPostponed() {
-			m.s.mem.moving.late = m.at
+			m.s.charges.late = m.at
 		}
 		return plan{}, true, false
 	}
@@ -193,9 +193,9 @@ func (m *mover) plan(try func() (plan, bool)) (p plan, over, ok bool) {
 // planUncharging makes work of lower priorities give up its guarantee where that keeps a charge
 // from going elsewhere: it is bound for who uses it, and holds up nobody who stands before them.
 // What its jobs do not allow to go on without a guarantee is stopped. Nobody does so in vain.
-func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
+func (s *finder) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
 	holders := s.onCharged(r.Space, r.Priority)
-	if len(holders) == 0 || s.mem.moving.tries > movingMost {
+	if len(holders) == 0 || s.charges.tries > movingMost {
 		return plan{}, false
 	}
 	chains, _ := s.wants(j, int32(g))
@@ -246,17 +246,17 @@ func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
 	s := m.s
 	ask := cell.Shifting{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
 	sh, ok := s.cl.Shift(&ask)
-	if s.mem.moving.tries += ask.Tries; ok {
-		s.mem.moving.tries = 0 // what is found is worth it
+	if s.charges.tries += ask.Tries; ok {
+		s.charges.tries = 0 // what is found is worth it
 	}
-	if ask.Helps && !ok && s.mem.moving.inTheWay < 0 {
-		s.mem.moving.inTheWay = len(s.out) // once others were placed, who need such cells no more, they may go
+	if ask.Helps && !ok && s.charges.inTheWay == 0 {
+		s.charges.inTheWay = s.seq // once others were placed, who need such cells no more, they may go
 	}
 	return sh, ok
 }
 
 // isPostponed reports whether the walk of a VC stops, until others had their chance.
-func (s *pass) isPostponed() bool { return s.mem.moving.late != everybody }
+func (s *finder) isPostponed() bool { return s.charges.late != everybody }
 
 // movingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere,
 // in vain: those behind then do without.
@@ -267,7 +267,7 @@ const vainMost = 16
 
 // idleVC reports whether no guaranteed gang of a VC, or of those inside it, waits for cells of a
 // chain, or for its guarantee.
-func (s *State) idleVC(space int32, chain int16) bool {
+func (s *finder) idleVC(space int32, chain int16) bool {
 	for v := range int32(len(s.queues)) {
 		waits := func(e queued) bool { return s.waitsFor(e, chain) }
 		if s.inside(v, space) && (slices.ContainsFunc(s.lazy[v], waits) || slices.ContainsFunc(s.queues[v], waits)) {
@@ -279,7 +279,7 @@ func (s *State) idleVC(space int32, chain int16) bool {
 
 // waitsFor reports whether a guaranteed gang could use cells of a chain; one that runs without its
 // guarantee needs those around its leaves.
-func (s *State) waitsFor(e queued, chain int16) bool {
+func (s *finder) waitsFor(e queued, chain int16) bool {
 	if e.prio < cell.MinGuaranteed {
 		return false
 	}
@@ -314,7 +314,7 @@ func (m *mover) need(space int32, chain int16) bool {
 	return n
 }
 
-func (s *State) needsCells(space int32, chain int16) bool {
+func (s *finder) needsCells(space int32, chain int16) bool {
 	var vain []whoAsked
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {
@@ -333,7 +333,7 @@ func (s *State) needsCells(space int32, chain int16) bool {
 
 // inVain reports whether a gang would find nothing even if all of its VC left, by what is charged
 // to that: fewer cells are no loss to it. vain are those of which that is known.
-func (s *State) inVain(e queued, vain *[]whoAsked) bool {
+func (s *finder) inVain(e queued, vain *[]whoAsked) bool {
 	defer s.blaming(e.job)
 	j := &s.jobs[e.slot]
 	this := whoAsked{j.gangs[e.gang].shape.text, cell.MaxGuaranteed}

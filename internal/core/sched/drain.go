@@ -62,9 +62,9 @@ func (s *tables) isOn(a *attempt, node cell.NodeName) bool {
 
 // checkDead turns the word that a node is dead into what it means: the node is cordoned, and each
 // task of it that is not known to live has ended by the loss of its node.
-func (s wishes) checkDead(c DeclareDead) ([]Event, Answer, *Refusal) {
+func (s *tables) checkDead(c DeclareDead) ([]Event, Answer, *Refusal) {
 	if s.cl == nil || s.cl.Forest().NodeIndex(c.Node) == cell.None {
-		return nil, Answer{}, noNode(&s.State.tables, c.Node)
+		return nil, Answer{}, noNode(s, c.Node)
 	}
 	down := s.noted(c.Node).Down
 	out := []Event{NodeCordoned{Node: c.Node, On: true, Dead: true, Reason: c.Reason, Meta: c.Meta}}

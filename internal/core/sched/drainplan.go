@@ -149,7 +149,7 @@ func (d *draining) stopped(e *StopSent) {
 	case !e.Cause.Resumes(): // its limit is over, or its job
 		return
 	case t == nil && e.By != nil && d.said(*e.By) != nil:
-		by := planning{d.State}.caller(e.By)
+		by := d.State.caller(e.By)
 		d.plan.Others = append(d.plan.Others, d.effect(a, 0))
 		t = &d.plan.Others[len(d.plan.Others)-1]
 		t.For, t.Likely = by, 0
@@ -202,7 +202,7 @@ func (d *draining) begins(id model.AttemptID, tasks []cell.Task, victims []model
 	}
 	slices.Sort(t.Nodes)
 	for _, v := range victims {
-		if by := (planning{d.State}).caller(&v); by != nil && v.Job != id.Job && !slices.Contains(t.After, *by) {
+		if by := d.State.caller(&v); by != nil && v.Job != id.Job && !slices.Contains(t.After, *by) {
 			t.After = append(t.After, *by)
 		}
 	}

@@ -378,7 +378,7 @@ func (f *forward) missing(id model.JobID, g int32) (string, []model.JobID) {
 	why := f.reason(j, g)
 	var ids []model.JobID
 	var whys []string
-	for _, b := range inTheWay(f.State, j, int(g), &why) {
+	for _, b := range inTheWay(&f.State.pass, j, int(g), &why) {
 		h := f.find(b)
 		for k := range h.gangs {
 			at := h.gangs[k].attempt

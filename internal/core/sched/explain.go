@@ -46,7 +46,7 @@ func (s *State) Why(id model.JobID) (Explanation, bool) {
 
 // neverFits returns why a gang could not even be placed in an empty, healthy
 // cluster of this configuration; nil when it could.
-func (s *State) neverFits(j *job, g int) *model.Reason {
+func (s *finder) neverFits(j *job, g int) *model.Reason {
 	if s.cl.SpaceOf(j.spec.VC) == cell.None { // all that are gone are one space: nothing is remembered of them
 		return &model.Reason{Code: NeverFits, Need: j.gangs[g].leaves, Asks: s.needText(j, g), Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
 	}
@@ -54,18 +54,11 @@ func (s *State) neverFits(j *job, g int) *model.Reason {
 		return s.uncovered(j, g)
 	}
 	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
-	if why, ok := s.never[key]; ok {
+	if why, ok := s.remembered().never[key]; ok {
 		return why
 	}
-	if s.never == nil || len(s.never) > maxJudged {
-		s.never = map[whatFits]*model.Reason{}
-	}
-	s.never[key] = s.judgeShape(j, g)
-	return s.never[key]
+	return remember(&s.remembered().never, key, s.judgeShape(j, g))
 }
-
-// maxJudged bounds what is remembered of shapes.
-const maxJudged = 10_000
 
 // whatFits is what the cells being all free, the fit of a gang depends on.
 type whatFits struct {
@@ -74,7 +67,7 @@ type whatFits struct {
 	shape string
 }
 
-func (s *State) judgeShape(j *job, g int) *model.Reason {
+func (s *finder) judgeShape(j *job, g int) *model.Reason {
 	if fitsEver(s, j, g) {
 		return nil // only a proven no is one
 	}
@@ -237,7 +230,7 @@ func (s *finder) mayFit(j *job, g int, r cell.Request) bool {
 // packs reports whether a gang's tasks would fit the nodes that it may use if its VC
 // owned all of them, but for what is pinned elsewhere: a search over nodes alone,
 // which is nearly always exact.
-func (s *finder) packs(j *job, g int, r cell.Request) bool {
+func (s *tables) packs(j *job, g int, r cell.Request) bool {
 	f := s.cl.Forest()
 	r.Priority = cell.Opportunistic
 	for l := range f.Leaves {
@@ -295,15 +288,15 @@ func (s *State) reason(j *job, g int32) model.Reason {
 		if why, ok := s.lentReason(r, j, g); ok {
 			return why
 		}
-		if why, ok := (lenders{s}).reason(r, q); ok {
+		if why, ok := s.unlentReason(r, q); ok {
 			return why
 		}
-		if why, ok := (places{s}).sparedReason(r, j, g); ok {
+		if why, ok := s.sparedReason(r, j, g); ok {
 			return why
 		}
 		return s.busyReason(r, j, int(g))
 	}
-	if why, ok := (places{s}).comesBackReason(r, j, g); ok {
+	if why, ok := s.comesBackReason(r, j, g); ok {
 		return why
 	}
 	if q.Blocked = s.otherTypes(j, g); q.Blocked != nil {
@@ -381,8 +374,8 @@ func (s *State) outsideReason(j *job, g int32) (model.Reason, bool) {
 		return r.Say(BackOff, "next try in %d s; its last attempt failed%s", secondsUntil(s.now, r.Until), j.lastEnd(g)), true
 	case gg.attempt != none:
 		return model.Reason{}, false
-	case limits{s}.overLimit(j, g):
-		return limits{s}.limitReason(j, g), true
+	case s.overLimit(j, g):
+		return s.limitReason(j, g), true
 	case j.spec.Gangs[g].Extra && !s.extraEligible(j):
 		return s.minimumReason(j, g), true
 	}
@@ -390,7 +383,7 @@ func (s *State) outsideReason(j *job, g int32) (model.Reason, bool) {
 }
 
 // outside reports whether a gang waits for what outsideReason says.
-func (s *State) outside(w want) bool {
+func (s *finder) outside(w want) bool {
 	j, g := w.j, w.g
 	gg := &j.gangs[g]
 	switch {
@@ -399,7 +392,7 @@ func (s *State) outside(w want) bool {
 		return true
 	case gg.attempt != none:
 		return s.attempts[gg.attempt].state == model.AttemptUnknown
-	case limits{s}.overLimit(j, g):
+	case s.overLimit(j, g):
 		return true
 	case j.spec.Gangs[g].Extra && !s.extraEligible(j):
 		return true
@@ -449,7 +442,7 @@ func (s *State) aheadReason(r model.Reason, j *job, g int32) model.Reason {
 		}
 		return r.Say(HeldBack, "it would fit, but %s", why)
 	}
-	r.Jobs, r.More = few(&s.pass, aheadOf(s, j))
+	r.Jobs, r.More = few(&s.pass, aheadOf(&s.pass, j))
 	if back := backBefore(&s.index, j); len(r.Jobs) == 0 && len(back) > 0 {
 		r.Jobs = back
 		return comesBefore(s, r, j)
@@ -473,7 +466,7 @@ func (s *State) aheadReason(r model.Reason, j *job, g int32) model.Reason {
 
 // paced is when the VC of a job is looked at for what jobs reported since it was looked
 // at last; 0 where its policy does not leave that for later, or a look is due now.
-func (s *State) paced(j *job) model.Time {
+func (s *pass) paced(j *job) model.Time {
 	space := s.space(j.spec.VC)
 	if _, ok := s.pol[space].(Paced); !ok || j.spec.Priority < cell.MinGuaranteed || s.looking() ||
 		s.Wake() <= s.now+1 {

@@ -70,7 +70,7 @@ func MostTasks(s *State, spec *model.Job) (most, plain int32, never bool) {
 	if s.neverFits(&j, 0) == nil || len(spec.Roles[0].SKUs) > 0 && j.gangs[0].shape.short {
 		return 0, 0, false
 	}
-	m := mostEver{s, &j, 0, 0}
+	m := mostEver{&s.finder, &j, 0, 0}
 	for plain+1 < spec.Roles[0].Tasks && m.fits(model.WithTasks(spec, 0, plain+1)) {
 		plain++
 	}

@@ -44,7 +44,7 @@ func (s *tables) extraEligible(j *job) bool {
 }
 
 // enqueueExtras lets the members above a minimum wait, now that it was placed.
-func (s *State) enqueueExtras(slot int32) {
+func (s *index) enqueueExtras(slot int32) {
 	j := &s.jobs[slot]
 	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		if gg := &j.gangs[g]; !gg.done && gg.attempt == none {
@@ -54,7 +54,7 @@ func (s *State) enqueueExtras(slot int32) {
 }
 
 // dequeueExtras takes those that wait out of the queue: their minimum ends.
-func (s *pass) dequeueExtras(slot int32) {
+func (s *index) dequeueExtras(slot int32) {
 	j := &s.jobs[slot]
 	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		s.dequeue(slot, int32(g))
@@ -62,7 +62,7 @@ func (s *pass) dequeueExtras(slot int32) {
 }
 
 // stopExtras ends the members above a minimum that ends: promises to them are taken back first.
-func (s *State) stopExtras(slot int32, cause model.EndCause, by *model.AttemptID, lender cell.VCName) {
+func (s *pass) stopExtras(slot int32, cause model.EndCause, by *model.AttemptID, lender cell.VCName) {
 	j := &s.jobs[slot]
 	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && s.attempts[at].state != model.AttemptReserving {
@@ -72,7 +72,7 @@ func (s *State) stopExtras(slot int32, cause model.EndCause, by *model.AttemptID
 }
 
 // demoteExtras makes the members above a minimum opportunistic, since the minimum became that.
-func (s *State) demoteExtras(slot int32, by *model.AttemptID) {
+func (s *pass) demoteExtras(slot int32, by *model.AttemptID) {
 	j := &s.jobs[slot]
 	s.unreserveExtras(slot)
 	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
@@ -83,7 +83,7 @@ func (s *State) demoteExtras(slot int32, by *model.AttemptID) {
 }
 
 // unreserveExtras takes back what was promised to members above a minimum.
-func (s *State) unreserveExtras(slot int32) {
+func (s *pass) unreserveExtras(slot int32) {
 	j := &s.jobs[slot]
 	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && s.attempts[at].state == model.AttemptReserving {
@@ -264,7 +264,7 @@ func (s *tables) ofOtherTypes(id cell.AllocID) []bool {
 // placeWhole places a minimum with the members above it that its size gives it at once on free
 // cells, so that they are packed together; false when there is no room, or when others of its
 // priority wait: then those come before the members above it, unless its policy asked for the size.
-func (s *State) placeWhole(w want) bool {
+func (s *pass) placeWhole(w want) bool {
 	p, ok := s.planWhole(w)
 	if ok {
 		s.startWhole(w, p)
@@ -278,14 +278,14 @@ type whole struct {
 	placement cell.Placement // the tasks of the gangs, one gang after the other
 }
 
-func (s *State) planWhole(w want) (whole, bool) {
+func (s *pass) planWhole(w want) (whole, bool) {
 	j, size := w.j, w.members()
 	if !j.spec.Partial() || w.size == 0 && s.others(j) {
 		return whole{}, false
 	}
 	r := s.request(w.of(0))
 	r.Members = slices.Clone(r.Members)
-	gangs, left := []int32{0}, limits{s}.left(j)-int64(j.gangs[0].leaves)
+	gangs, left := []int32{0}, s.leftOfLimit(j)-int64(j.gangs[0].leaves)
 	for g := 1; g < len(j.gangs); g++ {
 		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && j.within(int32(g), size) && s.eligible(j, int32(g)) && int64(gg.leaves) <= left {
 			left -= int64(gg.leaves)
@@ -302,7 +302,7 @@ func (s *State) planWhole(w want) (whole, bool) {
 	return whole{gangs, res.Placement}, ok
 }
 
-func (s *State) startWhole(w want, p whole) {
+func (s *pass) startWhole(w want, p whole) {
 	s.setSize(w)
 	j, first := w.j, 0
 	for _, g := range p.gangs {
@@ -342,7 +342,7 @@ func (s *tables) cut(pl cell.Placement, from, to int) cell.Placement {
 
 // others reports whether full gangs of other jobs wait at a job's priority, in its
 // VC or, when it is opportunistic, in any.
-func (s *State) others(j *job) bool {
+func (s *pass) others(j *job) bool {
 	for space := range int32(len(s.queues)) {
 		if j.spec.Priority >= cell.MinGuaranteed && space != s.space(j.spec.VC) {
 			continue

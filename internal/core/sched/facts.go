@@ -68,7 +68,7 @@ func (s *tables) present(id model.AttemptID, ordinal int32) *taskRun {
 }
 
 // applyFact applies a fact; false when the event is none.
-func (s *finder) applyFact(e Event) bool {
+func (s *fold) applyFact(e Event) bool {
 	switch e := e.(type) {
 	case TaskStarted:
 		s.applyStarted(e)
@@ -294,7 +294,7 @@ func (o oddJob) told() []string {
 }
 
 // applyNodeHealth also makes what runs on a node that went down unknown.
-func (s *finder) applyNodeHealth(e NodeHealth) {
+func (s *fold) applyNodeHealth(e NodeHealth) {
 	n := s.node(e.Node)
 	n.Down, n.Reason = !e.Up, e.Reason
 	s.blame(n)
@@ -326,7 +326,7 @@ func (n leafNote) compare(o leafNote) int {
 		cmp.Compare(n.Device, o.Device), cmp.Compare(n.Part, o.Part))
 }
 
-func (s *finder) applyLeafHealth(e LeafHealth) {
+func (s *index) applyLeafHealth(e LeafHealth) {
 	i, bad := s.findLeafNote(e)
 	note := leafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, Reason: e.Reason}
 	if e.Good && bad {
@@ -340,7 +340,7 @@ func (s *finder) applyLeafHealth(e LeafHealth) {
 	s.lookAll()
 }
 
-func (s *finder) blameLeaf(n *leafNote, bad bool) {
+func (s *tables) blameLeaf(n *leafNote, bad bool) {
 	l := s.cl.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part)
 	if l == cell.None {
 		return
@@ -348,9 +348,9 @@ func (s *finder) blameLeaf(n *leafNote, bad bool) {
 	s.setLeafBad(l, bad || s.drains(l))
 }
 
-func (s *finder) setLeafBad(l cell.LeafID, bad bool) {
+func (s *tables) setLeafBad(l cell.LeafID, bad bool) {
 	s.cl.SetLeafBad(l, bad)
-	s.lonely = nil
+	s.health++
 	if s.empty != nil {
 		s.empty.SetLeafBad(l, bad)
 	}

@@ -20,18 +20,18 @@ const fallback = "fifo"
 
 // ask notes the VC whose policy's code runs from now on, 0 for none, and returns the one
 // before, to be noted again behind the call.
-func (s *pass) ask(space int32) (before int32) {
-	before, s.mem.asked = s.mem.asked, space
+func (s *index) ask(space int32) (before int32) {
+	before, s.calls.space = s.calls.space, space
 	return before
 }
 
 // Failing names the policy whose code ran when Apply, Decide, Wake or Actions panicked, and
 // its VC; false where none did, or where the fallback did. The state is of no other use then.
-func (s *pass) Failing() (PolicyFailed, bool) {
-	if s.mem.asked <= 0 || s.cl == nil || s.mem.asked >= s.cl.NumSpaces() {
+func (s *fold) Failing() (PolicyFailed, bool) {
+	if s.calls.space <= 0 || s.cl == nil || s.calls.space >= s.cl.NumSpaces() {
 		return PolicyFailed{}, false
 	}
-	vc := s.cl.Space(s.mem.asked).Name
+	vc := s.cl.Space(s.calls.space).Name
 	e := PolicyFailed{VC: vc, Policy: s.policyOf(vc)}
 	return e, s.Replaceable(e)
 }
@@ -88,7 +88,7 @@ func (e *PolicyFailed) Words() string {
 // applyPolicyFailed lets the fallback serve a VC. What follows from its policy is made anew,
 // as after a configuration; what the policy remembered and the sizes that it gave are gone.
 // Nothing of the old policy's code may run here.
-func (s *State) applyPolicyFailed(e PolicyFailed) {
+func (s *fold) applyPolicyFailed(e PolicyFailed) {
 	i, found := s.findFailed(e.VC)
 	space := s.space(e.VC)
 	if found || space <= 0 {
@@ -170,7 +170,7 @@ func (s *tables) Aside(id model.JobID, stack string) (Quarantined, bool) {
 // settleAside is what is left of settle for a job that was set aside again: an attempt of
 // which nothing lives gives its cells back, a stop is sent, and with the last attempt a job
 // that was told to stop ends. Nothing is asked of its policy, completed or tried again.
-func (s *State) settleAside(slot, aside int32) {
+func (s *pass) settleAside(slot, aside int32) {
 	if aside+1 >= maxAside {
 		return
 	}

@@ -41,7 +41,7 @@ func (s *State) faultReason(j *job, g int32) (model.Reason, bool) {
 
 // fault says what keeps a gang that does not fit from its cells: what, taken away,
 // makes it fit beside what runs; or bad hardware without which it could not even run alone.
-func (s *State) fault(w want) fault {
+func (s *finder) fault(w want) fault {
 	j, g := w.j, w.g
 	if !s.cl.Ailed() && !j.gangs[g].avoids() {
 		return faultless
@@ -212,13 +212,9 @@ func (s *finder) fitsEmpty(w want, q *cell.Request, charged bool) bool {
 		return place()
 	}
 	key := loneFit{whatFits{j.space, min(j.spec.Priority, 0), w.gang().shape.text}, charged}
-	ok, known := s.lonely[key]
+	ok, known := s.remembered().lonely[key]
 	if !known {
-		if s.lonely == nil || len(s.lonely) > maxJudged {
-			s.lonely = map[loneFit]bool{}
-		}
-		ok = place()
-		s.lonely[key] = ok
+		ok = remember(&s.remembered().lonely, key, place())
 	}
 	return ok
 }
@@ -231,7 +227,7 @@ type loneFit struct {
 
 // fitsCharged reports whether a gang fits when nothing is in use and what is bad was charged: to
 // its VC only what no other can bear, since a charge goes where it holds nobody up.
-func (s *finder) fitsCharged(j *job, q *cell.Request) bool {
+func (s *tables) fitsCharged(j *job, q *cell.Request) bool {
 	c := s.vacant().Clone()
 	c.SettleHealth()
 	fits := func() bool {
@@ -300,7 +296,7 @@ func (s *index) lostHolders() (out []cell.AllocID) {
 // heldBy returns the jobs of the attempts of which nothing is known without which a gang
 // would find cells: those on leaves that it could have, or for which cells are bound that it
 // needs elsewhere; where neither is so, those that use up what its VC is guaranteed.
-func (s *State) heldBy(j *job, g int32) []model.JobID {
+func (s *finder) heldBy(j *job, g int32) []model.JobID {
 	q := s.request(want{j: j, g: g})
 	q.Avoided, q.IgnoreHealth = nil, true
 	if j.spec.Priority >= cell.MinGuaranteed {

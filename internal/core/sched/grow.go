@@ -38,7 +38,7 @@ func (v view) Beside(ref GangRef) int32 {
 
 // wanted counts the leaves that full gangs of a VC ask for which wait for its guarantee,
 // could be placed in it, and were promised none.
-func (s *State) wanted(space int32) int64 {
+func (s *finder) wanted(space int32) int64 {
 	var n int64
 	for _, e := range s.queues[space] {
 		j := &s.jobs[e.slot]
@@ -69,11 +69,11 @@ func (s *tables) nodesOf(j *job) cell.NodeSet {
 
 // planBeside finds free cells for the members that a job of some size would have more, on
 // the nodes on which it runs; false where not all of them fit there.
-func (s *State) planBeside(j *job, size int32) (whole, bool) {
+func (s *finder) planBeside(j *job, size int32) (whole, bool) {
 	w := want{j: j, only: s.nodesOf(j)}
 	var r cell.Request
 	var gangs []int32
-	left := limits{s}.left(j)
+	left := s.leftOfLimit(j)
 	for g := int32(1); int(g) < len(j.gangs); g++ {
 		gg := &j.gangs[g]
 		if !j.within(g, size) || j.within(g, j.size) {

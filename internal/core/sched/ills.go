@@ -143,13 +143,13 @@ func illnessOf(s *finder, j *job, g int, rooms []model.Room) *illness {
 
 // crowding returns the jobs other than its own that hold what a gang could use and do not drain, by
 // id. They are looked for once for all gangs of its shape.
-func (ill *illness) crowding(s *State, j *job, g int) []model.JobID {
+func (ill *illness) crowding(s *finder, j *job, g int) []model.JobID {
 	if ill.crowd == nil {
-		ill.crowd, inCommon(&s.finder).read = []model.JobID{}, inCommon(&s.finder).read+len(s.attempts)
+		ill.crowd, inCommon(s).read = []model.JobID{}, inCommon(s).read+len(s.attempts)
 		if j.spec.Priority < cell.MinGuaranteed {
 			ill.crowd = append(ill.crowd, s.ending(j, g, none)...) // all who hold anything are
 		} else {
-			h := allHolders(&s.finder, j, g)
+			h := allHolders(s, j, g)
 			ill.crowd = append(append(ill.crowd, h.own...), h.others...)
 		}
 		ill.crowd = slices.DeleteFunc(ill.crowd, func(id model.JobID) bool {
@@ -193,7 +193,7 @@ func (s *State) hardwareReason(r model.Reason, j *job, g int, crowded bool) mode
 	inWay := ""
 	r.Jobs = slices.Clone(ill.drainers)
 	if crowded {
-		all := ill.crowding(s, j, g)
+		all := ill.crowding(&s.finder, j, g)
 		holders, more := few(&s.pass, all)
 		if len(all) > 0 {
 			inWay = listed(s, j.spec.User, holders, more)

@@ -21,7 +21,7 @@ func (v view) Kept() (Keeping, []GangView) {
 }
 
 // keeping makes what a Keeper keeps; nil of another policy.
-func (s *State) keeping(space int32, u *lineup) Keeping {
+func (s *index) keeping(space int32, u *lineup) Keeping {
 	k, ok := s.pol[space].(Keeper)
 	if !ok {
 		return nil
@@ -38,7 +38,7 @@ func (s *State) keeping(space int32, u *lineup) Keeping {
 }
 
 // relay tells what is kept of a gang that is listed now.
-func (s *State) relay(space int32, e queued) {
+func (s *index) relay(space int32, e queued) {
 	if u := s.lineup(space, e.prio); u.kept != nil {
 		was := s.ask(space)
 		s.tell(u.kept, e)
@@ -46,11 +46,11 @@ func (s *State) relay(space int32, e queued) {
 	}
 }
 
-func (s *State) tell(k Keeping, e queued) {
+func (s *index) tell(k Keeping, e queued) {
 	if s.extra(e) {
 		return
 	}
-	g := &s.mem.gang
+	g := &s.calls.gang
 	*g = s.gangView(e)
 	g.Delayed, g.Moved, g.Sizes.Now, g.Sizes.Live, g.Sizes.Runs = false, false, 0, 0, 0
 	if s.jobs[e.slot].gangs[e.gang].single {
@@ -60,7 +60,7 @@ func (s *State) tell(k Keeping, e queued) {
 }
 
 // verifyKept makes what is kept again and compares.
-func (s *State) verifyKept(add func(string, ...any)) {
+func (s *index) verifyKept(add func(string, ...any)) {
 	for space, us := range s.lines.spaces {
 		for i := range us {
 			if u := &us[i]; u.kept != nil && !reflect.DeepEqual(u.kept, s.keeping(int32(space), u)) {

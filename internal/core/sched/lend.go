@@ -7,7 +7,7 @@ import (
 
 // walkOpportunistic gives free leaves to opportunistic gangs: one at a time to
 // the VC that borrows least, ties by name. Nobody blocks anybody.
-func (s *State) walkOpportunistic() {
+func (s *pass) walkOpportunistic() {
 	s.lend(false)
 	if s.partials > 0 {
 		s.lend(true)
@@ -15,7 +15,7 @@ func (s *State) walkOpportunistic() {
 }
 
 // lend is the walk of the full gangs, or of the members above a minimum.
-func (s *State) lend(extras bool) {
+func (s *pass) lend(extras bool) {
 	if extras && s.partials == 0 {
 		return
 	}
@@ -24,7 +24,7 @@ func (s *State) lend(extras bool) {
 		return
 	}
 	borrowed := s.borrowed()
-	failed := lenders{s}.failed()
+	failed := s.failedShapes()
 	for {
 		space, e := 0, queued{}
 		for i := 1; i < len(waits); i++ {
@@ -106,7 +106,7 @@ func (s *tables) weight(space int32) int64 {
 }
 
 // grantOpportunistic places one gang on free leaves, if it can.
-func (s *State) grantOpportunistic(e queued, failed map[string]bool) bool {
+func (s *pass) grantOpportunistic(e queued, failed map[string]bool) bool {
 	defer s.blaming(e.job)
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]

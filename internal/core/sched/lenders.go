@@ -8,25 +8,24 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// lenders keeps the idle cells of VCs that lend nothing for their own jobs. Such a VC's cells are
-// bound when they are used, as those of any: so what it could claim is asked for anew at each
+// Virtual clusters that lend nothing keep their idle cells for their own jobs. Such a VC's cells
+// are bound when they are used, as those of any: so what it could claim is asked for anew at each
 // decision.
-type lenders struct{ *State }
 
-// none reports whether all VCs lend what they do not use.
-func (s lenders) none() bool {
+// allLend reports whether all VCs lend what they do not use.
+func (s *tables) allLend() bool {
 	return s.cfg == nil || !slices.ContainsFunc(s.cfg.VCs, func(c model.VCConfig) bool { return c.Lending == model.LendNothing })
 }
 
-// failed are the shapes that found nothing, by space: one set for all VCs, unless one lends
+// failedShapes are the shapes that found nothing, by space: one set for all VCs, unless one lends
 // nothing. Then what fits hangs on the VC.
-func (s lenders) failed() []map[string]bool {
+func (s *pass) failedShapes() []map[string]bool {
 	if s.mem.failed == nil {
 		s.mem.failed = map[string]bool{}
 	}
 	clear(s.mem.failed)
 	out := slices.Repeat([]map[string]bool{s.mem.failed}, len(s.queues))
-	for i := 1; i < len(out) && !s.none(); i++ {
+	for i := 1; i < len(out) && !s.allLend(); i++ {
 		out[i] = map[string]bool{}
 	}
 	return out
@@ -48,18 +47,18 @@ type claimed struct {
 	all []claim
 }
 
-// present returns the claims as all ask for them that may run on any node: found once for each
+// unlent returns the claims as all ask for them that may run on any node: found once for each
 // moment.
-func (s lenders) present() []claim {
-	if m := &s.mem.claims; m.cl != s.cl || m.seq != s.seq || m.now != s.now {
-		*m = claimed{s.cl, s.seq, s.now, s.claims(nil)}
+func (s *finder) unlent() []claim {
+	if m := &s.claims; m.cl != s.cl || m.seq != s.seq || m.now != s.now {
+		*m = claimed{s.cl, s.seq, s.now, s.unlentFar(nil)}
 	}
-	return s.mem.claims.all
+	return s.claims.all
 }
 
-// claims finds leaves for all that VCs that lend nothing do not use: idle ones as far as they
+// unlentFar finds leaves for all that VCs that lend nothing do not use: idle ones as far as they
 // suffice, then such as borrowers have. Nodes in far are asked first.
-func (s lenders) claims(far cell.NodeSet) (out []claim) {
+func (s *index) unlentFar(far cell.NodeSet) (out []claim) {
 	var taken cell.LeafSet
 	f := s.cl.Forest()
 	for space := int32(1); space < s.cl.NumSpaces(); space++ {
@@ -69,7 +68,7 @@ func (s lenders) claims(far cell.NodeSet) (out []claim) {
 		c := claim{space: space}
 		unbound := map[int16][]cell.Member{}
 		for _, r := range s.cl.Space(space).Roots {
-			if m := s.memberOf(&r); r.Cell == cell.None {
+			if m := s.fillsRoot(&r); r.Cell == cell.None {
 				unbound[r.Chain] = append(unbound[r.Chain], m)
 				continue
 			}
@@ -84,7 +83,7 @@ func (s lenders) claims(far cell.NodeSet) (out []claim) {
 			q := cell.Request{Space: space, Priority: cell.MaxGuaranteed, Members: unbound[int16(i)], Keep: taken.With(c.leaves), Preferred: far}
 			q.Blocked = slices.Repeat([]bool{true}, len(f.Chains))
 			q.Blocked[i] = false
-			held, leaves := s.have(q)
+			held, leaves := s.claimCells(q)
 			defer s.cl.Unhold(space, held)
 			c.leaves = c.leaves.With(leaves)
 		}
@@ -93,17 +92,17 @@ func (s lenders) claims(far cell.NodeSet) (out []claim) {
 	return out
 }
 
-// memberOf is what fills a preassigned cell.
-func (s lenders) memberOf(r *cell.Root) cell.Member {
+// fillsRoot is what fills a preassigned cell.
+func (s *tables) fillsRoot(r *cell.Root) cell.Member {
 	ch := &s.cl.Forest().Chains[r.Chain]
 	node := min(r.Level, ch.NodeLevel)
 	return cell.Member{Tasks: ch.LeavesAt(r.Level) / ch.LeavesAt(node), Leaves: ch.LeavesAt(node), Alike: true}
 }
 
-// have finds cells of one chain and holds them: all that are asked for together or, where they are
-// not to be had, as many as are, the large ones first. Where the VC has opportunistic work of its
-// own that comes first, and nothing is asked for together: what is idle is left to others.
-func (s lenders) have(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
+// claimCells finds cells of one chain and holds them: all that are asked for together or, where
+// they are not to be had, as many as are, the large ones first. Where the VC has opportunistic work
+// of its own that comes first, and nothing is asked for together: what is idle is left to others.
+func (s *index) claimCells(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
 	f, all, near := s.cl.Forest(), q.Members, cell.NodeSet(nil)
 	own := func(id cell.AllocID) bool { return s.cl.Alloc(id).Opportunistic() && s.cl.Alloc(id).Space == q.Space }
 	for a := range s.holding(q.Space) {
@@ -150,11 +149,11 @@ func (s lenders) have(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) 
 	return held, leaves
 }
 
-// kept are the leaves that a gang may not have: those of Keep and, for an opportunistic one, what
-// others lend nobody.
-func (s lenders) kept(r *cell.Request) cell.LeafSet {
+// keptLeaves are the leaves that a gang may not have: those of Keep and, for an opportunistic one,
+// what others lend nobody.
+func (s *finder) keptLeaves(r *cell.Request) cell.LeafSet {
 	keep := r.Keep
-	if r.Priority >= cell.MinGuaranteed || s.none() {
+	if r.Priority >= cell.MinGuaranteed || s.allLend() {
 		return keep
 	}
 	var far cell.NodeSet
@@ -163,9 +162,9 @@ func (s lenders) kept(r *cell.Request) cell.LeafSet {
 			far = far.Add(int32(i))
 		}
 	}
-	claims := s.present
+	claims := s.unlent
 	if far != nil {
-		claims = func() []claim { return s.claims(far) }
+		claims = func() []claim { return s.unlentFar(far) }
 	}
 	for _, c := range claims() {
 		if c.space != r.Space {
@@ -175,12 +174,12 @@ func (s lenders) kept(r *cell.Request) cell.LeafSet {
 	return keep
 }
 
-// recall stops opportunistic work of other VCs on what a VC that lends nothing could claim.
-func (s lenders) recall() {
-	if s.none() || s.cl.Loose() == 0 {
+// recallLent stops opportunistic work of other VCs on what a VC that lends nothing could claim.
+func (s *pass) recallLent() {
+	if s.allLend() || s.cl.Loose() == 0 {
 		return
 	}
-	for _, c := range s.present() {
+	for _, c := range s.unlent() {
 		for l := range c.leaves.All() {
 			id, _ := s.cl.Holder(l)
 			if id == cell.None || !s.cl.Alloc(id).Opportunistic() || s.cl.Alloc(id).Space == c.space {
@@ -197,16 +196,16 @@ func (s lenders) recall() {
 	}
 }
 
-// reason: an opportunistic gang, for which there are no cells, would fit on what is lent to no
-// other VC.
-func (s lenders) reason(r model.Reason, q cell.Request) (model.Reason, bool) {
+// unlentReason: an opportunistic gang, for which there are no cells, would fit on what is lent to
+// no other VC.
+func (s *finder) unlentReason(r model.Reason, q cell.Request) (model.Reason, bool) {
 	q.Keep = nil
 	res, ok := s.cl.Place(&q)
-	if !ok || q.Priority >= cell.MinGuaranteed || s.none() {
+	if !ok || q.Priority >= cell.MinGuaranteed || s.allLend() {
 		return r, false
 	}
 	var names []string
-	for _, c := range s.present() {
+	for _, c := range s.unlent() {
 		if c.space != q.Space && slices.ContainsFunc(leavesOf(&res.Placement), c.leaves.Has) {
 			names = append(names, string(s.cl.Space(c.space).Name))
 		}

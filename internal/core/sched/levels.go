@@ -11,7 +11,7 @@ import (
 
 // levels counts, for one gang, the cells of every chain that it could use: how
 // many it wants of each level, and what became of all of them.
-func (s *State) levels(j *job, g int) []model.LevelUse {
+func (s *finder) levels(j *job, g int) []model.LevelUse {
 	var out []model.LevelUse
 	for _, sc := range s.scopes(j, g) {
 		at := s.lookAtLeaves(j, g, &sc)
@@ -80,7 +80,7 @@ type leafView struct {
 }
 
 // lookAtLeaves views the leaves of all tops of a scope, in order.
-func (s *State) lookAtLeaves(j *job, g int, sc *scope) []leafView {
+func (s *finder) lookAtLeaves(j *job, g int, sc *scope) []leafView {
 	f := s.cl.Forest()
 	r := s.request(want{j: j, g: int32(g)})
 	var out []leafView

@@ -23,12 +23,9 @@ type use struct {
 	jobs   []model.JobID // that run, or are promised cells; the earliest first
 }
 
-// limits are what State knows of them.
-type limits struct{ *State }
-
-// useOf returns what a user has in a VC.
-func (s limits) useOf(space int32, user model.Subject) use {
-	l := &s.mem.limited
+// userHas returns what a user has in a VC.
+func (s *index) userHas(space int32, user model.Subject) use {
+	l := &s.users
 	if l.of == nil || l.seq != s.seq || l.space != space {
 		*l = limited{seq: s.seq, space: space, of: map[model.Subject]use{}}
 		for a := range s.holding(space) {
@@ -45,7 +42,7 @@ func (s limits) useOf(space int32, user model.Subject) use {
 }
 
 // userLimits are those of a job's VC; nil where it has none.
-func (s limits) userLimits(j *job) *model.UserLimits {
+func (s *tables) userLimits(j *job) *model.UserLimits {
 	if s.cl == nil || j.space <= 0 || int(j.space) >= int(s.cl.NumSpaces()) {
 		return nil
 	}
@@ -53,30 +50,31 @@ func (s limits) userLimits(j *job) *model.UserLimits {
 }
 
 // overLimit reports whether a gang that waits must wait for what its user has in the VC.
-func (s limits) overLimit(j *job, g int32) bool {
+func (s *index) overLimit(j *job, g int32) bool {
 	l := s.userLimits(j)
 	if l == nil || j.gangs[g].attempt != none {
 		return false
 	}
-	u := s.useOf(j.space, j.spec.User)
+	u := s.userHas(j.space, j.spec.User)
 	_, runs := slices.BinarySearch(u.jobs, j.id)
 	return l.GPUs > 0 && u.leaves+int64(j.gangs[g].leaves) > l.GPUs || l.Running > 0 && !runs && int64(len(u.jobs)) >= l.Running
 }
 
-// left is how many leaves more a job's user may have in its VC, for gangs that are placed together.
-func (s limits) left(j *job) int64 {
+// leftOfLimit is how many leaves more a job's user may have in its VC, for gangs that are placed
+// together.
+func (s *index) leftOfLimit(j *job) int64 {
 	l := s.userLimits(j)
 	if l == nil || l.GPUs == 0 {
 		return math.MaxInt64
 	}
-	return l.GPUs - s.useOf(j.space, j.spec.User).leaves
+	return l.GPUs - s.userHas(j.space, j.spec.User).leaves
 }
 
 // limitReason says by which limit a gang waits.
-func (s limits) limitReason(j *job, g int32) model.Reason {
-	l, u := s.userLimits(j), s.useOf(j.space, j.spec.User)
+func (s *State) limitReason(j *job, g int32) model.Reason {
+	l, u := s.userLimits(j), s.userHas(j.space, j.spec.User)
 	r := s.newReason(j, g)
-	r.Jobs, r.More = few(&s.State.pass, u.jobs)
+	r.Jobs, r.More = few(&s.pass, u.jobs)
 	what := "job"
 	if len(j.gangs) > 1 {
 		what = "gang"
@@ -87,11 +85,11 @@ func (s limits) limitReason(j *job, g int32) model.Reason {
 		text = fmt.Sprintf("in %s one user runs at most %s at a time, and %s runs ", j.spec.VC,
 			model.Plural(int32(l.Running), "job", "jobs"), j.spec.User)
 	}
-	return r.Say(UserLimit, "%s", text+listed(s.State, j.spec.User, r.Jobs, r.More))
+	return r.Say(UserLimit, "%s", text+listed(s, j.spec.User, r.Jobs, r.More))
 }
 
 // checkCap refuses a priority above that which a job's VC lets its users have.
-func (s limits) checkCap(j *job, p cell.Priority) *Refusal {
+func (s *tables) checkCap(j *job, p cell.Priority) *Refusal {
 	l := s.userLimits(j)
 	if l == nil || l.Priority == nil || p <= *l.Priority {
 		return nil
@@ -100,7 +98,7 @@ func (s limits) checkCap(j *job, p cell.Priority) *Refusal {
 }
 
 // checkLimits refuses a job that its VC's limits of users keep out.
-func (s limits) checkLimits(j *job) *Refusal {
+func (s *finder) checkLimits(j *job) *Refusal {
 	l := s.userLimits(j)
 	if l == nil {
 		return nil

@@ -47,7 +47,7 @@ type lineups struct {
 const maxEmpty = 64
 
 // relistAll makes the lines anew, after the VCs changed.
-func (s *State) relistAll() {
+func (s *index) relistAll() {
 	n := len(s.queues)
 	s.lines = lineups{spaces: make([][]lineup, n), asked: make([]By, n)}
 	for space, q := range s.queues {
@@ -62,7 +62,7 @@ func (s *State) relistAll() {
 
 // askLines makes the lines of a VC's guaranteed gangs; from now on they are kept.
 // A policy always asks for the same.
-func (s *State) askLines(space int32, by By) {
+func (s *index) askLines(space int32, by By) {
 	if s.lines.asked[space] == by {
 		return
 	}
@@ -88,7 +88,7 @@ func (s *index) lineup(space int32, p cell.Priority) *lineup {
 }
 
 // list puts a gang that waits into its line.
-func (s *State) list(space int32, e queued) {
+func (s *index) list(space int32, e queued) {
 	if e.prio >= cell.MinGuaranteed && s.lines.asked[space] == 0 {
 		return
 	}
@@ -108,7 +108,7 @@ func (s *State) list(space int32, e queued) {
 }
 
 // heads returns the first n gangs of a line without what may change while they wait.
-func (s *State) heads(l *line, n int) []GangView {
+func (s *index) heads(l *line, n int) []GangView {
 	for i := len(l.first); i < n; i++ {
 		g := s.gangView(l.gangs[i])
 		g.Delayed, g.Moved, g.Note, g.Progress = false, false, nil, nil
@@ -123,20 +123,20 @@ func (s *State) heads(l *line, n int) []GangView {
 
 // policyKey is the key by which a gang stands in its line: zero where the policy has
 // none.
-func (s *State) policyKey(space int32, e queued) Key {
+func (s *index) policyKey(space int32, e queued) Key {
 	k, ok := s.pol[space].(Keyed)
 	if !ok || e.prio < cell.MinGuaranteed || s.extra(e) {
 		return Key{}
 	}
-	s.mem.gang = s.gangView(e)
+	s.calls.gang = s.gangView(e)
 	was := s.ask(space)
-	key := k.Key(&s.mem.gang)
+	key := k.Key(&s.calls.gang)
 	s.ask(was)
 	return key
 }
 
 // unlist takes a gang out of its line, if it stands in one.
-func (s *pass) unlist(space int32, e queued) {
+func (s *index) unlist(space int32, e queued) {
 	g := &s.jobs[e.slot].gangs[e.gang]
 	if !g.listed {
 		return
@@ -162,13 +162,13 @@ func (s *pass) unlist(space int32, e queued) {
 // where it belongs. While a policy reads the lines, one that loses its promise stays in
 // its place: in the line of its shape, which may have been read, it would be passed over,
 // and those behind it would get what it then takes back.
-func (s *State) relist(slot, g int32) {
+func (s *index) relist(slot, g int32) {
 	j := &s.jobs[slot]
 	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || gg.avoids()) {
 		return
 	}
-	if s.mem.mode.reading && j.gangs[g].single {
-		s.mem.moved = append(s.mem.moved, GangRef{j.id, g})
+	if s.calls.reading && j.gangs[g].single {
+		s.calls.relist = append(s.calls.relist, GangRef{j.id, g})
 		return
 	}
 	space, e := j.space, queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
@@ -177,14 +177,14 @@ func (s *State) relist(slot, g int32) {
 }
 
 // relistMoved puts those where they belong who stayed while a policy read the lines.
-func (s *State) relistMoved() {
-	s.mem.mode.reading = false
-	for _, ref := range s.mem.moved {
+func (s *index) relistMoved() {
+	s.calls.reading = false
+	for _, ref := range s.calls.relist {
 		if slot, ok := s.slots.Get(ref.Job); ok {
 			s.relist(slot, ref.Gang)
 		}
 	}
-	s.mem.moved = s.mem.moved[:0]
+	s.calls.relist = s.calls.relist[:0]
 }
 
 // lineOf finds a gang's line, or begins it.
@@ -255,7 +255,7 @@ func (ls *lineups) clone() lineups {
 }
 
 // verifyLines compares the lines with the queues.
-func (s *State) verifyLines(add func(string, ...any)) {
+func (s *index) verifyLines(add func(string, ...any)) {
 	empty := 0
 	for space, us := range s.lines.spaces {
 		listed := 0
@@ -282,7 +282,7 @@ func (s *State) verifyLines(add func(string, ...any)) {
 	}
 }
 
-func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
+func (s *index) verifyLine(space int, l *line, add func(string, ...any)) {
 	if n := len(l.first); n > len(l.gangs) || n > 0 && !reflect.DeepEqual(l.first, s.heads(&line{lineKey: l.lineKey, gangs: l.gangs}, n)) {
 		add("of a line of space %d the first %d gangs were seen as something else", space, n)
 	}

@@ -104,8 +104,8 @@ func (s *index) looked() {
 
 // mustWalk reports whether a VC's walk may find something. Where bad hardware is charged to
 // somebody, that may lie elsewhere whenever something was settled: somebody may wait no more.
-func (s *pass) mustWalk(space int32) bool {
-	return s.look || s.mem.moving.news && s.cl.Doomed() > 0 || s.looks.spaces[space] || s.looks.itself[space] || s.looks.always[space]
+func (s *finder) mustWalk(space int32) bool {
+	return s.look || s.charges.news && s.cl.Doomed() > 0 || s.looks.spaces[space] || s.looks.itself[space] || s.looks.always[space]
 }
 
 // Undisturbed implements View. Bookings let time say who may start.
@@ -118,15 +118,15 @@ func (v view) Undisturbed() bool {
 func (v view) Backfills() bool { return v.s.looks.always[v.space] }
 
 // mustLend reports whether the walk of the opportunistic gangs may.
-func (s *State) mustLend() bool { return s.look || s.looks.lend || !(lenders{s}).none() }
+func (s *index) mustLend() bool { return s.look || s.looks.lend || !s.allLend() }
 
 // resetLooks begins anew, after the VCs changed.
-func (s *pass) resetLooks() {
+func (s *index) resetLooks() {
 	n := s.cl.NumSpaces()
 	s.looks = looks{spaces: make([]bool, n), itself: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
 		ranks: make([]bool, n), lasts: make([]bool, n), placing: make([]bool, n), parts: make([]bool, n),
 		owned: make([]int64, n), changes: make([]turn, n)}
-	s.mem.notYet = nil // what counts begins anew
+	s.notYet = nil // what counts begins anew
 	s.looks.drains = drainsOf(s.nodes)
 	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))
 	for _, l := range s.cl.Forest().Leaves {
@@ -182,7 +182,7 @@ func (l *looks) chooses(j *job, n int32) {
 // where the walk that left them has passed these VCs already. Where all hardware is in service and
 // nothing is lent, a VC can bind each whole node that it owns whatever the others bind, and one
 // node is as good as the other to a gang that does not say where.
-func (s *pass) lookAtUnbound() {
+func (s *index) lookAtUnbound() {
 	l := &s.looks
 	lent := slices.ContainsFunc(s.tallies, func(t tally) bool { return t.borrowed > 0 })
 	if lent || s.cl.Ailed() || s.cl.Doomed() > 0 || s.loners > 0 || l.choosy > 0 || l.avoiding > s.now {
@@ -201,7 +201,7 @@ func (s *pass) lookAtUnbound() {
 // release gives an allocation back and looks at who could use what it leaves.
 // Leaves of a guaranteed one, or of a promise, lie in cells of its VC: as long as these stay bound,
 // they serve that VC alone, or opportunistic gangs.
-func (s *pass) release(id cell.AllocID) {
+func (s *index) release(id cell.AllocID) {
 	al := s.cl.Alloc(id)
 	space, p := al.Space, al.Priority
 	own := s.looks.flat && space > 0 && p >= cell.MinGuaranteed && !al.Lazy

@@ -46,7 +46,7 @@ func Steps(s *State) (n int64) {
 
 // assertOlder checks that an attempt about to change its standing did not get
 // what it has in the Decide that runs.
-func (s *pass) assertOlder(a *attempt) {
+func (s *finder) assertOlder(a *attempt) {
 	if a.since > s.through {
 		panic(fmt.Sprintf("sched: attempt %v gains and loses in one decision (event %d, begun after %d)", a.id, a.since, s.through))
 	}
@@ -54,13 +54,13 @@ func (s *pass) assertOlder(a *attempt) {
 
 // assertBehind checks that an attempt stands behind the gang that it makes room
 // for. Over says that the VC's policy put it behind one of its own priority.
-func (s *State) assertBehind(by model.AttemptID, loser *attempt, over bool) {
+func (s *finder) assertBehind(by model.AttemptID, loser *attempt, over bool) {
 	p, l := s.find(by.Job), &s.jobs[loser.job]
 	al := s.cl.Alloc(loser.alloc)
 	opportunistic := al.Opportunistic() && !al.Promised
 	guaranteed := p.spec.Priority >= cell.MinGuaranteed
 	switch {
-	case guaranteed && opportunistic && !over && places{s}.standsBefore(loser, p, int(by.Gang)):
+	case guaranteed && opportunistic && !over && s.standsBefore(loser, p, int(by.Gang)):
 		panic(fmt.Sprintf("sched: attempt %v (priority %d of %s) would be stopped for %v (priority %d), which stands behind it",
 			loser.id, l.spec.Priority, l.spec.VC, by, p.spec.Priority))
 	case guaranteed && opportunistic:

@@ -20,36 +20,30 @@ type arenas struct {
 
 // memory is what one Decide after the other uses again. A clone begins with memory of its own.
 type memory struct {
-	limited  limited
 	records  []Record // for what Decide returns; all up to its length were handed out
 	digests  *strings.Builder
 	spare    *Spare          // for copies of this copy
 	walker   walker          // of the VC that is walked
-	moving   moving          // of charges
-	mode     mode            // what goes on
-	asked    int32           // the space whose policy's code runs; 0 is none
-	moved    []GangRef       // who was promised cells when it began, and is not any more
+	whole    bool            // reasons name all that they know of, for what is tried with them
 	heads    []head          // of Ordered
 	lines    []Line          // of Lines
 	waits    []merge         // of opportunistic
 	chosen   []chosen        // of Parties
 	counts   []int           // the same
 	failed   map[string]bool // shapes, of lend
-	claims   claimed         // of VCs that lend nothing
-	gang     GangView        // whose key is made
 	scratch  any             // of policies
 	also     []bool          // by allocation: those that planOver may lift
 	tail     tailing         // of planOver
 	yielding yielding        // what may leave for its own priority
 	fact     [1]Event        // of Accept
-	notYet   map[model.AttemptID]notYet
 }
 
-// mode is what goes on while it is true.
-type mode struct {
-	reading bool // a policy reads the lines of its VC
-	recount bool // tallies are made anew: no time passes
-	whole   bool // reasons name all that they know of, for what is tried with them
+// calls is what goes on while a policy's code runs, or reads the lines of its VC.
+type calls struct {
+	space   int32     // whose policy's code runs; 0 is none
+	reading bool      // it reads the lines of its VC
+	relist  []GangRef // who was promised cells when that began, and is not any more
+	gang    GangView  // whose key is made
 }
 
 // text writes a digest as 16 hexadecimal digits.

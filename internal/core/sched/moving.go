@@ -31,7 +31,7 @@ func (s *tables) moving(a *attempt) bool {
 
 // sendTo stops a gang so that it runs again on other cells, which are promised to it;
 // by is for whom it moves, nil when it does for itself.
-func (s *State) sendTo(a *attempt, to cell.Placement, by *model.AttemptID) {
+func (s *pass) sendTo(a *attempt, to cell.Placement, by *model.AttemptID) {
 	s.assertOlder(a)
 	id := a.id
 	s.emit(StopSent{Attempt: id, Cause: model.EndMigrated, Grace: s.jobs[a.job].spec.Grace, By: by, Nodes: nodesOf(to.Tasks)})
@@ -40,7 +40,7 @@ func (s *State) sendTo(a *attempt, to cell.Placement, by *model.AttemptID) {
 }
 
 // settleMove takes a promise back to which a gang cannot move any more.
-func (s *State) settleMove(g *gang) {
+func (s *pass) settleMove(g *gang) {
 	if g.next == none {
 		return
 	}
@@ -52,7 +52,7 @@ func (s *State) settleMove(g *gang) {
 }
 
 // stay takes back the promise to which a gang was to move, if there is one.
-func (s *State) stay(g *gang, why string) {
+func (s *pass) stay(g *gang, why string) {
 	if g.next != none {
 		s.emit(Unreserved{Attempt: s.attempts[g.next].id, Reason: why})
 	}
@@ -60,7 +60,7 @@ func (s *State) stay(g *gang, why string) {
 
 // movable reports whether a gang may be stopped for another place: it saves its work
 // when it is asked to, and it and its leaves are in order.
-func (s *pass) movable(a *attempt) bool {
+func (s *finder) movable(a *attempt) bool {
 	j := &s.jobs[a.job]
 	return j.spec.Hints.Checkpoint && !j.spec.Partial() && !j.quarantined && a.state == model.AttemptRunning && a.cause == 0 && a.alive > 0 &&
 		a.since <= s.through && !a.orphaned && !s.cl.Alloc(a.alloc).Opportunistic()
@@ -90,13 +90,13 @@ const maxNotYet = 4096
 
 // improve starts a gang that waits for victims when they have left, or at once
 // when free cells appeared.
-func (s *State) improve(w want) {
+func (s *pass) improve(w want) {
 	a := &s.attempts[w.gang().attempt]
 	if s.fulfil(a) || s.cl.Rest() == 0 {
 		return // asked whenever one of many victims has left
 	}
 	now := notYet{s.looks.idle, s.missing(a), s.used(a)}
-	if now.missing > s.cl.Rest() || s.mem.notYet[a.id] == now {
+	if now.missing > s.cl.Rest() || s.notYet[a.id] == now {
 		return
 	}
 	r := s.request(w)
@@ -104,10 +104,10 @@ func (s *State) improve(w want) {
 	res, ok := s.cl.PlaceInstead(a.alloc, &r)
 	if !ok {
 		if s.cl.Work().Early() == early && len(r.Avoided) == 0 && w.only == nil && r.Reach == nil && !slices.Contains(w.blocked, true) {
-			if s.mem.notYet == nil || len(s.mem.notYet) >= maxNotYet {
-				s.mem.notYet = map[model.AttemptID]notYet{}
+			if s.notYet == nil || len(s.notYet) >= maxNotYet {
+				s.notYet = map[model.AttemptID]notYet{}
 			}
-			s.mem.notYet[a.id] = now
+			s.notYet[a.id] = now
 		}
 		return
 	}

@@ -18,7 +18,7 @@ const maxNamed = 10
 // few returns the first of those that a reason names, and how many there are besides; all where
 // what is named is tried.
 func few[T any](s *pass, all []T) ([]T, int) {
-	if s.mem.mode.whole || len(all) <= maxNamed {
+	if s.mem.whole || len(all) <= maxNamed {
 		return slices.Clone(all), 0
 	}
 	return slices.Clone(all[:maxNamed]), len(all) - maxNamed
@@ -26,10 +26,10 @@ func few[T any](s *pass, all []T) ([]T, int) {
 
 // shortened is a reason that names a few.
 func shortened(s *pass, r model.Reason) model.Reason {
-	if more := len(r.Jobs) - maxNamed; more > 0 && !s.mem.mode.whole {
+	if more := len(r.Jobs) - maxNamed; more > 0 && !s.mem.whole {
 		r.Jobs, r.More = slices.Clone(r.Jobs[:maxNamed]), r.More+more
 	}
-	if more := len(r.Nodes) - maxNamed; more > 0 && !s.mem.mode.whole {
+	if more := len(r.Nodes) - maxNamed; more > 0 && !s.mem.whole {
 		r.Nodes, r.MoreNodes = slices.Clone(r.Nodes[:maxNamed]), r.MoreNodes+more
 	}
 	return r
@@ -60,7 +60,7 @@ func fewNodes(nodes []cell.NodeName) string {
 
 // aheadOf returns the jobs that are served before one: of one whose members above the minimum wait,
 // those are all of its priority.
-func aheadOf(s *State, j *job) []model.JobID {
+func aheadOf(s *pass, j *job) []model.JobID {
 	order := s.order(s.space(j.spec.VC))
 	n := int(s.ranks.at[j.id]) - 1
 	if n < 0 {
@@ -162,7 +162,7 @@ func (t *suggester) nodes(r *model.Reason) (nodes []int32) {
 
 // named returns all that a page names: what keeps the gang waiting, as far as that is told.
 func (t *suggester) named(r *model.Reason, ahead, alone []model.JobID) (nodes []int32, jobs []model.JobID) {
-	jobs = slices.Concat(r.Jobs, inTheWay(t.s, t.j, int(t.g), r), ahead, alone)
+	jobs = slices.Concat(r.Jobs, inTheWay(&t.s.pass, t.j, int(t.g), r), ahead, alone)
 	slices.Sort(jobs)
 	return t.nodes(r), slices.Compact(jobs)
 }
@@ -187,7 +187,7 @@ func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, tur
 	if w == nil {
 		return false
 	}
-	w.mem.mode.whole = true
+	w.mem.whole = true
 	settle := func() bool {
 		_, ok := w.starts(t.j.id, t.g)
 		if !ok {
@@ -238,7 +238,7 @@ func (t *suggester) addRest(r *model.Reason, w *whatIf, nodes []int32, jobs []mo
 		}
 	}
 	var first, others []model.JobID
-	for _, id := range union(why.Jobs, inTheWay(w.State, j, int(t.g), &why)) {
+	for _, id := range union(why.Jobs, inTheWay(&w.State.pass, j, int(t.g), &why)) {
 		switch {
 		case id == t.j.id || t.s.find(id) == nil || slices.Contains(jobs, id):
 		case slices.Contains(w.took, id):
@@ -425,7 +425,7 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 	}
 	if space := t.j.space; space > 0 && (!ordersAhead(&s.tables, space) || s.vc(space).Backfill != "") {
 		order := s.order(space)
-		behind := order[min(len(order), len(aheadOf(s, t.j))):]
+		behind := order[min(len(order), len(aheadOf(&s.pass, t.j))):]
 		for _, id := range behind[:min(len(behind), behindMost)] {
 			add(id)
 		}
@@ -544,10 +544,10 @@ func (s *tables) bindsOn(j *job, g int, its cell.NodeSet) bool {
 // guarantee, or of the only nodes that the gang may use, or for an opportunistic gang any that it
 // could use, or drain from such cells. The first to end comes first, then those without a limit, by
 // id.
-func (s *State) endable(j *job, g int) []model.JobID { return s.ending(j, g, s.slots.Of(j.id)) }
+func (s *index) endable(j *job, g int) []model.JobID { return s.ending(j, g, s.slots.Of(j.id)) }
 
 // ending is endable with the job in the slot own left out, none for no job.
-func (s *State) ending(j *job, g int, own int32) []model.JobID {
+func (s *index) ending(j *job, g int, own int32) []model.JobID {
 	type holder struct {
 		id   model.JobID
 		ends model.Time
@@ -563,7 +563,7 @@ func (s *State) ending(j *job, g int, own int32) []model.JobID {
 			continue
 		}
 		al := s.cl.Alloc(a.alloc)
-		beside := guaranteed && (al.Opportunistic() && !(places{s}).standsBefore(a, j, g) || al.Space != space && !s.standsOn(j, g, a, its)) && a.state != model.AttemptUnknown
+		beside := guaranteed && (al.Opportunistic() && !s.standsBefore(a, j, g) || al.Space != space && !s.standsOn(j, g, a, its)) && a.state != model.AttemptUnknown
 		if (beside || !s.onUsableChain(j, g, a)) && !s.drainsFor(j, g, a, its) {
 			continue
 		}

@@ -63,7 +63,7 @@ func (w *walker) remember(n *Note) {
 
 // applyJobNote keeps a note about a job. A key may depend on it, so gangs that wait
 // leave their lines for that moment.
-func (s *State) applyJobNote(slot int32, e Noted) {
+func (s *index) applyJobNote(slot int32, e Noted) {
 	j := &s.jobs[slot]
 	var listed []queued
 	_, keyed := s.pol[j.space].(Keyed)
@@ -90,7 +90,7 @@ func (s *State) applyJobNote(slot int32, e Noted) {
 	}
 }
 
-func (s *State) applyNoted(e Noted) {
+func (s *fold) applyNoted(e Noted) {
 	if space := s.space(e.VC); space > 0 {
 		s.stir(space)
 	}

@@ -18,7 +18,7 @@ type orphan struct {
 
 // drain makes leaves count as bad until an attempt has ended that runs on their
 // devices without holding them.
-func (s *finder) drain(a *attempt, leaves []cell.LeafID) {
+func (s *tables) drain(a *attempt, leaves []cell.LeafID) {
 	if leaves != nil || rare(a.odd).drains != nil {
 		alter(&a.odd).drains = leaves
 	}
@@ -29,7 +29,7 @@ func (s *finder) drain(a *attempt, leaves []cell.LeafID) {
 
 // drained gives leaves back when an attempt has ended that drained from them, unless
 // others still do, or they are bad by themselves.
-func (s *finder) drained(leaves []cell.LeafID) {
+func (s *index) drained(leaves []cell.LeafID) {
 	for _, l := range leaves {
 		s.setLeafBad(l, s.notedBad(l) || s.drains(l))
 		s.lookAll()

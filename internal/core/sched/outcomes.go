@@ -10,7 +10,7 @@ import (
 )
 
 // applyDecision applies a decision; false when the event is none.
-func (s *State) applyDecision(e Event) bool {
+func (s *fold) applyDecision(e Event) bool {
 	switch e := e.(type) {
 	case Placed:
 		s.applyPlaced(e)
@@ -70,7 +70,7 @@ func (s *State) applyDecision(e Event) bool {
 }
 
 // applyLazily makes an allocation opportunistic.
-func (s *State) applyLazily(e LazilyPreempted) {
+func (s *fold) applyLazily(e LazilyPreempted) {
 	a := s.live(e.Attempt)
 	s.count(a, -1)
 	s.cl.Demote(a.alloc)
@@ -84,7 +84,7 @@ func (s *State) applyLazily(e LazilyPreempted) {
 }
 
 // applyUpgraded gives an allocation its guarantee back.
-func (s *State) applyUpgraded(e Upgraded) {
+func (s *fold) applyUpgraded(e Upgraded) {
 	a := s.live(e.Attempt)
 	s.count(a, -1)
 	s.cl.Upgrade(a.alloc, e.Binds)
@@ -98,7 +98,7 @@ func (s *State) applyUpgraded(e Upgraded) {
 }
 
 // applyPlaced starts an attempt, on fresh cells or on those reserved for it.
-func (s *State) applyPlaced(e Placed) {
+func (s *fold) applyPlaced(e Placed) {
 	slot := s.slots.Of(e.Attempt.Job)
 	j := &s.jobs[slot]
 	g := &j.gangs[e.Attempt.Gang]
@@ -120,7 +120,7 @@ func (s *State) applyPlaced(e Placed) {
 }
 
 // begin starts the tasks of an attempt, which has its leaves.
-func (s *pass) begin(slot int32, a *attempt, places []cell.Task) {
+func (s *index) begin(slot int32, a *attempt, places []cell.Task) {
 	j := &s.jobs[slot]
 	s.dequeue(slot, a.id.Gang)
 	s.mean(&j.gangs[a.id.Gang], nil)
@@ -174,7 +174,7 @@ func (s *tables) attemptSlot(slot int32, id model.AttemptID) int32 {
 	return at
 }
 
-func (s *State) applyReserved(e Reserved) {
+func (s *fold) applyReserved(e Reserved) {
 	slot := s.slots.Of(e.Attempt.Job)
 	leaves := s.jobs[slot].gangs[e.Attempt.Gang].attempt // with a promise it is counted otherwise
 	countAgain(s, leaves, -1)
@@ -187,7 +187,7 @@ func (s *State) applyReserved(e Reserved) {
 }
 
 // countAgain counts an attempt of a gang whose promise for the time after it comes or goes.
-func countAgain(s *State, slot, sign int32) {
+func countAgain(s *fold, slot, sign int32) {
 	if slot != none {
 		s.count(&s.attempts[slot], sign)
 	}
@@ -202,7 +202,7 @@ func (s *fold) unpromise(slot int32) {
 }
 
 // freeAttempt gives an attempt's cells back, unless others share them, and forgets it.
-func (s *State) freeAttempt(a *attempt) {
+func (s *fold) freeAttempt(a *attempt) {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
 	slot, leaves := s.slotOf(a), int32(none)
 	if slot == g.next {
@@ -241,7 +241,7 @@ func (s *State) freeAttempt(a *attempt) {
 	s.drained(drains)
 }
 
-func (s *State) applyStopSent(e StopSent) {
+func (s *fold) applyStopSent(e StopSent) {
 	a := s.live(e.Attempt)
 	s.count(a, -1)
 	cleared := a.lazy && a.by != nil && e.By != nil && *a.by == *e.By // who is stopped gave up its guarantee for it
@@ -267,11 +267,11 @@ func (s *State) applyStopSent(e StopSent) {
 	s.refreshState(a)
 }
 
-func (s *State) applyAttemptEnded(e AttemptEnded) {
+func (s *fold) applyAttemptEnded(e AttemptEnded) {
 	a := s.live(e.Attempt)
 	j := &s.jobs[a.job]
 	g := &j.gangs[e.Attempt.Gang]
-	noteTaken(&s.fold, a, e.Cause)
+	noteTaken(s, a, e.Cause)
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended, st.Message = model.AttemptOver, e.Cause, s.now, cmp.Or(e.Message, st.Message)
@@ -326,7 +326,7 @@ func (s *fold) touchReserving() {
 	}
 }
 
-func (s *State) applyTaskRetried(e TaskRetried) {
+func (s *fold) applyTaskRetried(e TaskRetried) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	g := &j.gangs[e.Gang]
@@ -354,20 +354,20 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 	s.enqueue(slot, e.Gang)
 }
 
-func (s *State) applyCompleting(e JobCompleting) {
+func (s *fold) applyCompleting(e JobCompleting) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
-	places{s}.recounting(slot, func() { j.completing = s.arenas.completing.Keep(e) })
+	s.recounting(slot, func() { j.completing = s.arenas.completing.Keep(e) })
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}
 	s.touch(slot)
 }
 
-func (s *State) applyJobRetried(e JobRetried) {
+func (s *fold) applyJobRetried(e JobRetried) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
-	places{s}.recounting(slot, func() { j.completing = nil })
+	s.recounting(slot, func() { j.completing = nil })
 	j.retry++
 	if e.Counted {
 		j.counted++
@@ -385,7 +385,7 @@ func (s *State) applyJobRetried(e JobRetried) {
 	s.at(e.After, e.Job, 0)
 }
 
-func (s *pass) applyJobEnded(e JobEnded) {
+func (s *fold) applyJobEnded(e JobEnded) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	for g := range j.gangs {
@@ -411,7 +411,7 @@ func (s *pass) applyJobEnded(e JobEnded) {
 	s.spare = append(s.spare, slot)
 }
 
-func (s *State) applyAvoided(e NodeAvoided) {
+func (s *fold) applyAvoided(e NodeAvoided) {
 	j := s.find(e.Job)
 	g := &j.gangs[e.Gang]
 	all := slices.Clone(rare(g.odd).avoid)
@@ -428,7 +428,7 @@ func (s *State) applyAvoided(e NodeAvoided) {
 	s.at(e.Until, e.Job, e.Gang)
 }
 
-func (s *State) applyQuarantined(e Quarantined) {
+func (s *fold) applyQuarantined(e Quarantined) {
 	j := s.find(e.Job)
 	if j == nil {
 		return

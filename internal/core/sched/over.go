@@ -21,13 +21,13 @@ func (w *Wish) takes() bool { return w.Over != nil || w.Shrink }
 // planOver finds cells for a gang that found none otherwise, at the expense of its own priority: of
 // what was promised cells and stands behind it, else of what runs, else of both; last of the cells
 // that are bound for what runs. If need be charges of bad hardware move first.
-func (s *State) planOver(w want, wish Wish) (plan, bool) {
+func (s *pass) planOver(w want, wish Wish) (plan, bool) {
 	if !wish.takes() || w.j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
 	}
 	w.due = wish.Due
 	over := func() (plan, bool) { return s.planTaking(w, wish) }
-	if p, ok := over(); ok || s.cl.Doomed() == 0 || s.mem.moving.tries > movingMost {
+	if p, ok := over(); ok || s.cl.Doomed() == 0 || s.charges.tries > movingMost {
 		return p, ok
 	}
 	chains, _ := s.wants(w.j, w.g)
@@ -35,7 +35,7 @@ func (s *State) planOver(w want, wish Wish) (plan, bool) {
 	return p, ok
 }
 
-func (s *State) planTaking(w want, wish Wish) (plan, bool) {
+func (s *pass) planTaking(w want, wish Wish) (plan, bool) {
 	j, g := w.j, w.g
 	missing := int64(j.gangs[g].leaves) - s.unheld(j.space, j.spec.Priority)
 	promised := s.promisedBehind(j, wish)
@@ -128,7 +128,7 @@ func (s *pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, 
 // promisedBehind returns the reservations of a gang's own priority that it may have taken back, the
 // first to go first: members above a minimum, and those of which the policy says that they stand
 // behind it. What this decision promised stays.
-func (s *pass) promisedBehind(j *job, wish Wish) []int32 {
+func (s *finder) promisedBehind(j *job, wish Wish) []int32 {
 	var out []int32
 	if len(s.promises) == 0 {
 		return nil
@@ -155,7 +155,7 @@ func (s *pass) promisedBehind(j *job, wish Wish) []int32 {
 }
 
 // passesBy reports whether the policy says that a gang stands behind one that it wishes for.
-func (s *pass) passesBy(j *job, wish Wish, ref GangRef) bool {
+func (s *index) passesBy(j *job, wish Wish, ref GangRef) bool {
 	if wish.Passes == nil {
 		return false
 	}
@@ -191,7 +191,7 @@ func (o *outlook) planOver(a asking, wish Wish) (p plan, ok bool) {
 	if i := o.find(a.ref); i >= 0 {
 		key.by = o.books[i].free
 	}
-	alone := gg.avoids() || wish.Only != nil || wish.Free || (places{o.s}).sparesSome(a.j)
+	alone := gg.avoids() || wish.Only != nil || wish.Free || o.s.sparesSome(a.j)
 	if !alone && o.failed[key] {
 		return plan{}, false
 	}
@@ -302,7 +302,7 @@ func (t *tailing) hear(ref GangRef) {
 
 // membersAbove returns what the members above a job's minimum hold that may have to leave for
 // another job, the last first.
-func (s *pass) membersAbove(by, of *job, due bool) []cell.AllocID {
+func (s *finder) membersAbove(by, of *job, due bool) []cell.AllocID {
 	var out []cell.AllocID
 	for g := len(of.gangs) - 1; g > 0; g-- {
 		if at := of.gangs[g].attempt; at != none && s.yields(by, &s.attempts[at], due) {
@@ -314,7 +314,7 @@ func (s *pass) membersAbove(by, of *job, due bool) []cell.AllocID {
 
 // yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran
 // for the minimum, and has budget.
-func (s *pass) yields(j *job, a *attempt, due bool) bool {
+func (s *finder) yields(j *job, a *attempt, due bool) bool {
 	return s.yieldsIn(j.space, s.vc(j.space), a, due)
 }
 
@@ -343,7 +343,7 @@ type yielding struct {
 }
 
 // yieldsIn is the same for a job of a VC. What this very decision gave stays.
-func (s *pass) yieldsIn(space int32, cfg *model.VCConfig, a *attempt, due bool) bool {
+func (s *finder) yieldsIn(space int32, cfg *model.VCConfig, a *attempt, due bool) bool {
 	v := &s.jobs[a.job]
 	al := s.cl.Alloc(a.alloc)
 	if al.Space != space || al.Opportunistic() || a.cause != 0 || a.since > s.through || a.state != model.AttemptStarting && a.state != model.AttemptRunning {
@@ -448,7 +448,7 @@ func (s *index) countYield(a *attempt) {
 }
 
 // makeLazy makes an attempt opportunistic, and what stands above it with it.
-func (s *State) makeLazy(a *attempt, by model.AttemptID, over bool) {
+func (s *pass) makeLazy(a *attempt, by model.AttemptID, over bool) {
 	for _, m := range s.membersOf(a.alloc) {
 		s.assertBehind(by, m, over)
 	}

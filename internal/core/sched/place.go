@@ -51,7 +51,7 @@ func preferring(o *outlook, nodes cell.NodeSet) (over func()) {
 }
 
 // request asks for cells for one gang, with free leaves only.
-func (s *State) request(w want) cell.Request {
+func (s *finder) request(w want) cell.Request {
 	j := w.j
 	r := cell.Request{Space: j.space, Priority: j.spec.Priority, Members: w.gang().shape.members, Keep: w.keep}
 	f := s.cl.Forest()
@@ -74,14 +74,14 @@ func (s *State) request(w want) cell.Request {
 	if len(j.spec.PreferredNodes) == 0 {
 		r.Preferred = w.prefer
 	}
-	r.Spared = places{s}.spared(j, int(w.g))
+	r.Spared = s.spared(j, int(w.g))
 	r.Avoided = s.closed(j)
 	for _, a := range rare(w.gang().odd).avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.now {
 			r.Avoided = r.Avoided.Add(i)
 		}
 	}
-	r.Keep = lenders{s}.kept(&r)
+	r.Keep = s.keptLeaves(&r)
 	r.Blocked = w.blocked
 	return r
 }
@@ -98,7 +98,7 @@ type closeness struct {
 func (s *finder) meeting(w want, r cell.Request) []cell.Level {
 	j := w.j
 	key := closeness{whatFits{j.space, min(j.spec.Priority, 0), w.gang().shape.text}, w.near}
-	if levels, ok := s.close[key]; ok {
+	if levels, ok := s.remembered().close[key]; ok {
 		return levels
 	}
 	if r.Allowed = nil; j.spec.Restricted() {
@@ -112,10 +112,7 @@ func (s *finder) meeting(w want, r cell.Request) []cell.Level {
 		}
 		r.Reach = nil
 	}
-	if s.close == nil || len(s.close) > maxJudged {
-		s.close = map[closeness][]cell.Level{}
-	}
-	s.close[key] = r.Reach
+	remember(&s.remembered().close, key, r.Reach)
 	return r.Reach
 }
 
@@ -288,7 +285,7 @@ func (p *plan) disturbs() bool {
 // charges of bad hardware keep it from free cells, from stopping opportunistic work alone, or from
 // all, they move first. A member above a minimum gets free cells, or such as opportunistic work
 // holds.
-func (s *State) plan(w want) (plan, bool) {
+func (s *finder) plan(w want) (plan, bool) {
 	j, g := w.j, int(w.g)
 	extra := j.spec.Gangs[g].Extra
 	if p := j.spec.Priority; !extra && p >= cell.MinGuaranteed && int64(j.gangs[g].leaves) > s.unheld(j.space, p) {

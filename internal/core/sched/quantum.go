@@ -109,7 +109,7 @@ func (s *State) sheltered(j *job, g int32) (string, model.Time) {
 // overFor lists the attempts that the policy of a gang's VC would have stopped for it, were
 // they old enough, in order of their jobs, and whether the gang was promised its cells for now:
 // then the quantum protects nobody from it.
-func (s *State) overFor(j *job, g int32) (out []*attempt, due bool) {
+func (s *pass) overFor(j *job, g int32) (out []*attempt, due bool) {
 	ref := GangRef{j.id, g}
 	for wish := range s.pol[j.space].Rank(view{s: s, space: j.space, prio: j.spec.Priority, now: s.now, all: true}) {
 		if wish.Gang != ref || wish.Over == nil {

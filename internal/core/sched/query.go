@@ -144,6 +144,7 @@ func (s *tables) suspended(a *attempt) bool {
 func (s *State) AsOf(now model.Time) *State {
 	c := *s
 	c.now, c.mem = max(s.now, now), memory{}
+	c.calls, c.users, c.charges, c.claims = calls{}, limited{}, moving{}, claimed{}
 	return &c
 }
 

@@ -39,14 +39,14 @@ func search(q []queued, e queued) (int, bool) {
 
 // enqueue puts a gang into its queue; a member above a minimum only while that runs
 // and within its job's size.
-func (s *State) enqueue(slot, g int32) {
+func (s *index) enqueue(slot, g int32) {
 	if s.queue(slot, g) {
 		s.lookIn(s.jobs[slot].space, s.jobs[slot].spec.Priority)
 	}
 }
 
 // queue does it, and reports whether the gang waits now.
-func (s *State) queue(slot, g int32) bool {
+func (s *index) queue(slot, g int32) bool {
 	j := &s.jobs[slot]
 	if j.held() || j.spec.Gangs[g].Extra && !(s.minimumLives(j) && j.within(g, j.size)) {
 		return false
@@ -63,7 +63,7 @@ func (s *State) queue(slot, g int32) bool {
 }
 
 // dequeue takes a gang out of its queue, if it is there.
-func (s *pass) dequeue(slot, g int32) {
+func (s *index) dequeue(slot, g int32) {
 	j := &s.jobs[slot]
 	if !j.gangs[g].waiting {
 		return
@@ -94,7 +94,7 @@ func without(q []queued, i int) []queued {
 }
 
 // requeueAll builds the queues anew, after the VCs changed.
-func (s *State) requeueAll() {
+func (s *fold) requeueAll() {
 	s.queues = make([][]queued, s.cl.NumSpaces())
 	for slot := range s.jobs {
 		j := &s.jobs[slot]
@@ -169,7 +169,7 @@ func (s *tables) meant(j *job, t timer) bool {
 }
 
 // Wake returns when Decide wants to run again by itself; 0 is never.
-func (s *State) Wake() model.Time {
+func (s *pass) Wake() model.Time {
 	var wake model.Time
 	if len(s.timers) > 0 {
 		wake = s.timers[0].at
@@ -192,7 +192,7 @@ func (s *index) stir(space int32) { s.looks.changes[space].known = false }
 
 // nextChange returns when the order of a VC changes by itself for the first time
 // after the last decision; 0 is never. Where nobody waits the order does not matter.
-func (s *State) nextChange(space int32) model.Time {
+func (s *pass) nextChange(space int32) model.Time {
 	c := &s.looks.changes[space]
 	if c.known && (c.at == 0 || c.at > s.decided) {
 		return c.at
@@ -202,7 +202,7 @@ func (s *State) nextChange(space int32) model.Time {
 }
 
 // changeAfter finds out what nextChange notes.
-func (s *State) changeAfter(space int32) model.Time {
+func (s *pass) changeAfter(space int32) model.Time {
 	at := s.nextClear(space)
 	p, timed := s.pol[space].(Timed)
 	if timed && s.looks.tuned[space] {
@@ -223,7 +223,7 @@ func (s *State) changeAfter(space int32) model.Time {
 // changeOf is when a policy's order of one priority changes by itself. A policy that names an
 // instant that has passed would be looked at without end: it is looked at with the next full
 // second, which is the same one for a state that was saved and loaded meanwhile.
-func (s *State) changeOf(p Timed, space int32, prio cell.Priority) model.Time {
+func (s *pass) changeOf(p Timed, space int32, prio cell.Priority) model.Time {
 	was := s.ask(space)
 	at := p.NextChange(view{s: s, space: space, prio: prio, now: s.decided})
 	s.ask(was)
@@ -236,7 +236,7 @@ func (s *State) changeOf(p Timed, space int32, prio cell.Priority) model.Time {
 
 // lookAtChanges looks at the VCs whose order changed by itself since the last
 // decision.
-func (s *State) lookAtChanges(now model.Time) {
+func (s *pass) lookAtChanges(now model.Time) {
 	for _, space := range s.looks.timed {
 		if t := s.nextChange(space); t > 0 && t <= now {
 			s.looks.itself[space], s.looks.some = true, true

@@ -17,7 +17,7 @@ func (s *State) checkReconfigure(c Reconfigure, now model.Time) ([]Event, Answer
 	if no != nil {
 		return nil, Answer{}, no
 	}
-	plan, _ := planning{s}.effects(ch)
+	plan, _ := s.planEffects(ch)
 	return ch.events, Answer{plan: plan}, nil
 }
 
@@ -72,20 +72,20 @@ func (s *State) change(c *Reconfigure, now model.Time) (*change, *Refusal) {
 	var held []model.AttemptID
 	for range regretsMost {
 		ch := s.carryAll(next.Clone(), ev, held)
-		sorry := places{s}.regrets(ch, now)
+		sorry := s.regrets(ch, now)
 		if len(sorry) == 0 {
 			return ch, nil
 		}
 		held = append(held, sorry...)
 	}
-	return s.carryAll(next, ev, places{s}.lentBefore()), nil
+	return s.carryAll(next, ev, s.lentBefore()), nil
 }
 
 // carryAll carries over everything that holds cells; those that are held get no guarantee back that
 // an earlier configuration took.
-func (s *State) carryAll(next *cell.Cluster, ev Configured, held []model.AttemptID) *change {
+func (s *index) carryAll(next *cell.Cluster, ev Configured, held []model.AttemptID) *change {
 	ch := &change{next: next, ev: ev, lent: map[model.JobID]bool{}, missed: map[int32]int{}}
-	ch.back = func(a *attempt) bool { return places{s}.mayReturn(a) && !slices.Contains(held, a.id) }
+	ch.back = func(a *attempt) bool { return s.mayReturn(a) && !slices.Contains(held, a.id) }
 	for _, slot := range s.carryOrder(ch.back) {
 		a := &s.attempts[slot]
 		if a.state == model.AttemptReserving {
@@ -107,7 +107,7 @@ func (s *State) carryAll(next *cell.Cluster, ev Configured, held []model.Attempt
 // mayReturn reports whether the first attempt of an allocation lost its guarantee to a
 // configuration, so that the next one may give it back: what gave it up to another job has it back
 // in its turn, by an upgrade.
-func (s places) mayReturn(host *attempt) bool {
+func (s *tables) mayReturn(host *attempt) bool {
 	if !host.lazy || host.by != nil || s.jobs[host.job].spec.Priority < cell.MinGuaranteed {
 		return false
 	}
@@ -115,7 +115,7 @@ func (s places) mayReturn(host *attempt) bool {
 }
 
 // lentBefore are all attempts that lost their guarantee.
-func (s places) lentBefore() (out []model.AttemptID) {
+func (s *tables) lentBefore() (out []model.AttemptID) {
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && a.lazy {
 			out = append(out, a.id)
@@ -127,7 +127,7 @@ func (s places) lentBefore() (out []model.AttemptID) {
 // regrets are the attempts to which a change gives their guarantee back and that are stopped for it
 // at once: a gang of higher priority waits in their virtual cluster, and had found other cells for
 // the same guarantee.
-func (s places) regrets(ch *change, now model.Time) (out []model.AttemptID) {
+func (s *State) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 	var returned []model.AttemptID
 	for i := range ch.ev.Moves {
 		m := &ch.ev.Moves[i]
@@ -145,7 +145,7 @@ func (s places) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 			out = nil
 		}
 	}()
-	after := planning{s.At(now)}.following(ch)
+	after := s.At(now).planned(ch)
 	for _, r := range after.Settle(after.now) {
 		if e, ok := r.Event.(StopSent); ok && e.Cause == model.EndPreempted && slices.Contains(returned, e.Attempt) {
 			out = append(out, e.Attempt)

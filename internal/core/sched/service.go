@@ -94,7 +94,7 @@ func (v view) Running() iter.Seq[GangView] { return v.holding(v.s.runs) }
 // Leaving implements View.
 func (v view) Leaving() iter.Seq[GangView] {
 	return v.holding(func(a *attempt) bool {
-		return !a.lazy && a.state == model.AttemptStopping && places{v.s}.waitsAgain(a)
+		return !a.lazy && a.state == model.AttemptStopping && v.s.waitsAgain(a)
 	})
 }
 
@@ -114,7 +114,7 @@ func (v view) holding(which func(*attempt) bool) iter.Seq[GangView] {
 }
 
 // gangView is what a policy sees of a gang.
-func (s *State) gangView(e queued) GangView {
+func (s *index) gangView(e queued) GangView {
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
 	v := GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,

@@ -142,7 +142,7 @@ func (s *tables) leaveShare(a *attempt) {
 }
 
 // applyJoined starts an attempt on the leaves of others.
-func (s *State) applyJoined(e Joined) {
+func (s *fold) applyJoined(e Joined) {
 	host := s.live(e.Host)
 	if host == nil || host.state == model.AttemptReserving {
 		panic(fmt.Sprintf("sched: attempt %v joins %v, which does not hold any leaves", e.Attempt, e.Host))
@@ -233,7 +233,7 @@ func (s *fold) timeLimit(a *attempt) {
 }
 
 // settleTurns gives the turns of an allocation to those of its members that still live.
-func (s *State) settleTurns(slot int32) {
+func (s *pass) settleTurns(slot int32) {
 	a := &s.attempts[slot]
 	r := s.rotationOf(a)
 	if r == nil {
@@ -259,7 +259,7 @@ func (s *State) settleTurns(slot int32) {
 
 // verifyShares checks that the members of allocations are alike, in order, and each
 // once in their rotation, and that numbers of sharings are right.
-func (s *fold) verifyShares(add func(string, ...any)) {
+func (s *tables) verifyShares(add func(string, ...any)) {
 	named := make([]int32, len(s.shares))
 	for i := range s.attempts {
 		a := &s.attempts[i]
@@ -281,7 +281,7 @@ func (s *fold) verifyShares(add func(string, ...any)) {
 }
 
 // verifyMembers checks the members of one allocation.
-func (s *fold) verifyMembers(head *attempt, add func(string, ...any)) {
+func (s *tables) verifyMembers(head *attempt, add func(string, ...any)) {
 	members := s.membersOf(head.alloc)
 	if slices.ContainsFunc(members, func(m *attempt) bool { return m.since == s.seq }) {
 		return // one joined, and its turn comes with the next event

@@ -94,7 +94,7 @@ func (w *want) members() int32 {
 }
 
 // setSize gives a job the size with which it starts.
-func (s *State) setSize(w want) {
+func (s *pass) setSize(w want) {
 	if n := w.members(); w.j.spec.Partial() && n != w.j.size {
 		s.emit(Sized{Job: w.j.id, Size: n})
 	}
@@ -102,7 +102,7 @@ func (s *State) setSize(w want) {
 
 // applySized lets the members within the size wait, if their minimum runs, and no
 // others.
-func (s *State) applySized(e Sized) {
+func (s *index) applySized(e Sized) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	j.size = e.Size
@@ -163,7 +163,7 @@ func (w *walker) resize(wish *Wish) {
 }
 
 // pause stops a gang that can go on later where it was.
-func (s *State) pause(a *attempt) {
+func (s *pass) pause(a *attempt) {
 	j := &s.jobs[a.job]
 	if a.state != model.AttemptStarting && a.state != model.AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) || s.unsettled(a) {
 		return
@@ -185,7 +185,7 @@ func (s *tables) youngAbove(j *job, size int32) bool {
 }
 
 // fresh reports whether a member above a size got its cells by this very decision.
-func (s *pass) fresh(j *job, size int32) bool {
+func (s *finder) fresh(j *job, size int32) bool {
 	for g := int32(1); j.spec.Partial() && int(g) < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].since > s.through {
 			return true
@@ -195,7 +195,7 @@ func (s *pass) fresh(j *job, size int32) bool {
 }
 
 // cutPromises takes back what was promised to members above a size.
-func (s *State) cutPromises(slot, size int32) {
+func (s *pass) cutPromises(slot, size int32) {
 	for g := int32(1); int(g) < len(s.jobs[slot].gangs); g++ {
 		j := &s.jobs[slot]
 		if at := j.gangs[g].attempt; at != none && !j.within(g, size) &&
@@ -207,7 +207,7 @@ func (s *State) cutPromises(slot, size int32) {
 
 // forgetSizes gives the jobs of VCs that have another policy now the size that they
 // begin with.
-func (s *State) forgetSizes(was *model.Config, renamed []model.Rename) {
+func (s *fold) forgetSizes(was *model.Config, renamed []model.Rename) {
 	for i := range s.jobs {
 		j := &s.jobs[i]
 		if j.spec == nil || !j.spec.Partial() || j.size == j.spec.UsualSize() {

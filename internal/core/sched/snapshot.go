@@ -334,7 +334,7 @@ func (s *fold) loadJob(im *jobImage) {
 }
 
 // loadCluster builds the cells and takes those of all attempts again.
-func (s *State) loadCluster(im *image) {
+func (s *fold) loadCluster(im *image) {
 	s.applyConfigured(Configured{Config: im.Config})
 	s.cl.Rebind(im.Bound)
 	for _, sh := range im.Shares {
@@ -352,7 +352,7 @@ func (s *State) loadCluster(im *image) {
 }
 
 // loadAttempt puts an attempt back on its cells, or beside whom it shares them with.
-func (s *finder) loadAttempt(a *attemptImage) {
+func (s *fold) loadAttempt(a *attemptImage) {
 	slot := s.slots.Of(a.ID.Job)
 	j := &s.jobs[slot]
 	at := int32(len(s.attempts))

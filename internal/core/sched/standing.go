@@ -92,14 +92,17 @@ type reading struct {
 	Ranked
 }
 
-// Standing implements View: the rows of the priority, merged.
-func (v view) Standing() iter.Seq[Ranked] {
+// Standing implements View.
+func (v view) Standing() iter.Seq[Ranked] { return v.s.standingWith(v.space, v.prio) }
+
+// standingWith goes through the gangs that run with a priority: their rows, merged.
+func (s *fold) standingWith(space int32, prio cell.Priority) iter.Seq[Ranked] {
 	return func(yield func(Ranked) bool) {
 		var room [8]reading
-		heads, now := room[:0], v.s.now
-		rows := v.s.runnersOf(v.space)
+		heads, now := room[:0], s.now
+		rows := s.runnersOf(space)
 		for i := range rows {
-			if w := &rows[i]; w.prio == v.prio && len(w.list) > 0 {
+			if w := &rows[i]; w.prio == prio && len(w.list) > 0 {
 				heads = append(heads, reading{w, 1, w.at(0, now)})
 			}
 		}
@@ -160,7 +163,7 @@ func (v view) Booked() iter.Seq[Ranked] {
 }
 
 // nextAge is when the key of a gang of a priority ceases to hold, of an Aging policy.
-func (s *State) nextAge(space int32, p cell.Priority) model.Time {
+func (s *fold) nextAge(space int32, p cell.Priority) model.Time {
 	var next model.Time
 	if _, ages := s.pol[space].(Aging); !ages {
 		return 0
@@ -239,7 +242,7 @@ func orders(p Policy) (some, last bool) {
 }
 
 // runnersOf brings the rows of a VC up to date.
-func (s *State) runnersOf(space int32) []row {
+func (s *fold) runnersOf(space int32) []row {
 	r, last := &s.running[space], s.looks.lasts[space]
 	if !s.looks.ranks[space] {
 		return nil
@@ -307,7 +310,7 @@ func (s *tables) goStale(r *runners, slot int32) {
 
 // rekey makes the keys anew that may not hold any more: all, or where keys last those
 // that do not, which are taken for stale.
-func (s *State) rekey(space int32, last bool) {
+func (s *fold) rekey(space int32, last bool) {
 	r := &s.running[space]
 	r.at, r.through, r.soonest = s.now, s.decided, 0
 	for k := range r.rows {
@@ -330,9 +333,9 @@ func (s *State) rekey(space int32, last bool) {
 }
 
 // keyed makes the key of an attempt that runs, and says by how much its rank falls.
-func (s *State) keyed(space, slot int32) (e runner, rate int64) {
+func (s *fold) keyed(space, slot int32) (e runner, rate int64) {
 	a := &s.attempts[slot]
-	g := &s.mem.gang
+	g := &s.calls.gang
 	*g = s.gangView(s.entry(a))
 	was := s.ask(space)
 	a.standing, a.rank = a.standing|isRanked, s.standKey(space, g)
@@ -405,7 +408,7 @@ func priorities(rows []row) []cell.Priority {
 }
 
 // verifyRunners makes the keys again and compares.
-func (s *State) verifyRunners(add func(string, ...any)) {
+func (s *fold) verifyRunners(add func(string, ...any)) {
 	for space := range s.running {
 		r := &s.running[space]
 		some, last := orders(s.pol[space])
@@ -426,7 +429,7 @@ func (s *State) verifyRunners(add func(string, ...any)) {
 			}
 		}
 		for _, p := range priorities(rows) {
-			list := slices.Collect(view{s: s, space: int32(space), prio: p, now: s.now}.Standing())
+			list := slices.Collect(s.standingWith(int32(space), p))
 			if stand += len(list); (last || r.at == s.now) && !slices.IsSortedFunc(list, func(a, b Ranked) int { return a.compare(&b) }) {
 				add("gangs of space %d do not stand in order: %v", space, list)
 			}

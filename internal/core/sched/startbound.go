@@ -31,7 +31,7 @@ func (s *State) startBound(j *job, g int32) (model.Time, string, bool) {
 // bookedBy is the same for the page of a job. A booking knows when those end that use its cells:
 // what starts again on others, after it was stopped for a third one, may come before it on these.
 // So it is tried on a copy, where all take as long as they declare.
-func (s places) bookedBy(j *job, g int32) (model.Time, string) {
+func (s *State) bookedBy(j *job, g int32) (model.Time, string) {
 	at, bound, _ := s.startBound(j, g)
 	if at == 0 {
 		return at, bound

@@ -27,9 +27,15 @@ type State struct{ pass }
 // tables are the rows of jobs, gangs, attempts and nodes, with their configuration and cells.
 type tables struct {
 	configured
-	now      model.Time
-	cl       *cell.Cluster
-	base     *cell.Cluster    // as configured; it never changes, and clones share it
+	seq  uint64 // of the last event
+	now  model.Time
+	cl   *cell.Cluster
+	base *cell.Cluster // as configured; it never changes, and clones share it
+	// empty is the cluster with nothing in use and the present health, made when it
+	// is first asked: what can ever fit.
+	empty    *cell.Cluster
+	configs  uint64           // counts configurations, by which caches see that they are stale
+	health   uint64           // counts changes of what is in service, in the same way
 	pol      []Policy         // by space; [0] is unused
 	quanta   []model.Duration // of these policies
 	jobs     []job            // slots; a free slot has no spec
@@ -49,26 +55,30 @@ type tables struct {
 // index follows from the tables: Apply keeps it, and Verify makes it again and compares.
 type index struct {
 	tables
-	holders  [][]int32     // by space: its attempts and promises, in no order
-	queues   [][]queued    // waiting gangs by space, sorted; [0] holds those without a VC
-	lines    lineups       // of the waiting gangs, for those who pass over what does not fit
-	lazy     [][]queued    // lazily preempted gangs by space, sorted
-	tallies  []tally       // by space
-	running  []runners     // by space
-	allocs   []allocations // by space
-	booked   []GangRef     // gangs with a booking, sorted
-	partials int           // jobs with members above a minimum
-	loners   int           // jobs that want their nodes for themselves
-	away     int           // gangs that should run on other nodes next
-	look     bool          // capacity or queues changed: the whole walk is due
-	looks    looks         // or parts of it
+	holders  [][]int32                  // by space: its attempts and promises, in no order
+	queues   [][]queued                 // waiting gangs by space, sorted; [0] holds those without a VC
+	lines    lineups                    // of the waiting gangs, for those who pass over what does not fit
+	lazy     [][]queued                 // lazily preempted gangs by space, sorted
+	tallies  []tally                    // by space
+	running  []runners                  // by space
+	allocs   []allocations              // by space
+	booked   []GangRef                  // gangs with a booking, sorted
+	partials int                        // jobs with members above a minimum
+	loners   int                        // jobs that want their nodes for themselves
+	away     int                        // gangs that should run on other nodes next
+	look     bool                       // capacity or queues changed: the whole walk is due
+	looks    looks                      // or parts of it
+	grew     askers                     // for which VCs the decision that is being made asks for another one
+	notYet   map[model.AttemptID]notYet // gangs that are promised cells and found no free ones
+	recount  bool                       // tallies are made anew: no time passes
+	calls    calls                      // of policies' code
+	users    limited                    // what users hold
 }
 
 // fold is what events say: the tables with their index, and the rest of it.
 type fold struct {
 	index
 	policies Policies
-	seq      uint64
 	nextJob  model.JobID
 	notes    []Noted        // what policies remember about their VCs, sorted by VC
 	failed   []PolicyFailed // sorted by VC; never changed in place
@@ -87,27 +97,22 @@ type fold struct {
 	ended    []endedJob                    // since somebody asked
 }
 
-// finder finds cells in a fold. What it remembers of what fits follows from the configuration and
-// the health of the cluster.
+// finder finds cells in a fold.
 type finder struct {
 	fold
-	// empty is the cluster with nothing in use and the present health, made when it
-	// is first asked: what can ever fit.
-	empty  *cell.Cluster
-	lonely map[loneFit]bool           // what fits into it
-	never  map[whatFits]*model.Reason // by VC and shape
-	close  map[closeness][]cell.Level // the same
-	ranks  ranking                    // of the policies' orders
+	cache   cache
+	ranks   ranking // of the policies' orders
+	through uint64  // the last event before the present decision
+	charges moving  // of bad hardware
+	claims  claimed // of VCs that lend nothing
 }
 
 // pass is the work of one Decide, and memory for the next ones.
 type pass struct {
 	finder
-	through uint64        // the last event before it
-	grew    askers        // for which VCs it asks for another one
-	hungry  []model.JobID // while a VC is walked: jobs of several gangs of which one runs and one found nothing
-	out     []Record      // what it returns
-	mem     memory
+	hungry []model.JobID // while a VC is walked: jobs of several gangs of which one runs and one found nothing
+	out    []Record      // what it returns
+	mem    memory
 }
 
 type configured struct { // since the last change of it
@@ -365,7 +370,7 @@ func New(policies Policies) *State {
 }
 
 // Seq returns the number of events applied so far.
-func (s *fold) Seq() uint64 { return s.seq }
+func (s *tables) Seq() uint64 { return s.seq }
 
 // Now returns the time of the latest event or decision: time never goes back.
 func (s *tables) Now() model.Time { return s.now }
@@ -431,7 +436,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	d, was := &room.state, room.state
 	*d = *s
 	if s.cl != nil {
-		d.cl, d.empty, d.lonely = s.cl.Clone(), nil, nil
+		d.cl, d.empty = s.cl.Clone(), nil
 	}
 	d.jobs = CopyAgain(was.jobs, s.jobs)
 	tasks, gangs := room.tasks[:0], room.gangs[:0]
@@ -486,8 +491,9 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
 	d.booked, d.habits = slices.Clone(s.booked), s.habits.Clone()
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
-	d.never, d.close, d.hungry, d.out, d.mem, d.arenas = nil, nil, nil, nil, memory{}, arenas{}
+	d.cache, d.hungry, d.out, d.mem, d.arenas = cache{}, nil, nil, memory{}, arenas{}
 	d.ranks, d.shapes, d.grew = ranking{}, nil, askers{}
+	d.calls, d.users, d.charges, d.claims, d.notYet, d.recount = calls{}, limited{}, moving{}, claimed{}, nil, false
 	return d
 }
 

@@ -361,10 +361,10 @@ func (t *suggester) afterJobs() (found bool) {
 // also those that wait, then what holds its cells.
 func (t *suggester) endings(waiting bool) []model.JobID {
 	ids := t.s.endable(t.j, int(t.g))
-	if (limits{t.s}).userLimits(t.j) == nil {
+	if t.s.userLimits(t.j) == nil {
 		return ids
 	}
-	own := slices.Clone(limits{t.s}.useOf(t.j.space, t.j.spec.User).jobs)
+	own := slices.Clone(t.s.userHas(t.j.space, t.j.spec.User).jobs)
 	for _, id := range t.s.order(t.j.space) {
 		if !waiting || id == t.j.id || len(own) > endsMost {
 			break

@@ -32,7 +32,7 @@ type ranks struct {
 
 // count adds an attempt, with all that share its leaves, to its VC's tally, or with -1
 // takes them out. It is called around every change of what the tally depends on.
-func (s *State) count(a *attempt, sign int32) {
+func (s *fold) count(a *attempt, sign int32) {
 	s.rerun(a)
 	if s.shared(a) {
 		a = s.counted(a)
@@ -69,7 +69,7 @@ func (s *State) count(a *attempt, sign int32) {
 	r.all += sign
 	if a.cause == 0 && !a.orphaned { // which has fewer leaves than it asked for
 		r.leaves += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
-	} else if (places{s}).waitsAgain(a) {
+	} else if s.waitsAgain(a) {
 		r.back += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
 	}
 	if s.willing(a) {
@@ -104,9 +104,9 @@ func (s *tables) willing(a *attempt) bool {
 }
 
 // recounted returns the tallies as they follow from the attempts and jobs.
-func (s *State) recounted() []tally {
+func (s *fold) recounted() []tally {
 	was := s.tallies
-	s.tallies, s.mem.mode.recount = make([]tally, s.cl.NumSpaces()), true
+	s.tallies, s.recount = make([]tally, s.cl.NumSpaces()), true
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && !a.joined {
 			s.count(a, 1)
@@ -118,7 +118,7 @@ func (s *State) recounted() []tally {
 		}
 	}
 	now := s.tallies
-	s.tallies, s.mem.mode.recount = was, false
+	s.tallies, s.recount = was, false
 	return now
 }
 
@@ -174,7 +174,7 @@ func cloneTallies(ts []tally) []tally {
 }
 
 // verifyTallies counts again.
-func (s *State) verifyTallies(add func(string, ...any)) {
+func (s *fold) verifyTallies(add func(string, ...any)) {
 	was := s.tallies
 	s.tallies = s.recounted()
 	for i := range was {

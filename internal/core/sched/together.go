@@ -184,7 +184,7 @@ func (s *tables) deviceMemory(a *attempt) int64 {
 
 // shapedLike reports whether the leaves of others are of a gang's kinds and number, on nodes
 // that it may use and that are in order.
-func (s *State) shapedLike(j *job, g int32, host *attempt) bool {
+func (s *finder) shapedLike(j *job, g int32, host *attempt) bool {
 	hj := &s.jobs[host.job]
 	if !alike(&j.gangs[g], &hj.gangs[host.id.Gang]) || j.spec.Gangs[g].Extra || len(j.spec.Gangs[g].Tasks) != len(hj.spec.Gangs[host.id.Gang].Tasks) {
 		return false
@@ -225,7 +225,7 @@ func (s *tables) rotation(wish *Wish) model.Rotation {
 }
 
 // retune changes the turns of an allocation, once in a decision, if they are others.
-func (s *State) retune(host *attempt, wish *Wish) {
+func (s *pass) retune(host *attempt, wish *Wish) {
 	r := s.rotation(wish)
 	if was := s.rotationOf(host); was == nil && len(r.Turns) == 1 && len(r.Turns[0]) == 1 || was != nil &&
 		was.Equal(&r) {

@@ -10,7 +10,7 @@ import (
 // unshared says, in a clause, why a gang that finds no room does not share the leaves of others
 // either, where its VC's policy lets gangs share; "" is that it may, and that it is for the
 // policy to say. It asks what a wish for turns is judged by (together.go).
-func (s *State) unshared(j *job, g int32) string {
+func (s *finder) unshared(j *job, g int32) string {
 	p, ok := s.pol[j.space].(Needer)
 	if !ok || !slices.Contains(p.Needs(), CanSuspend) {
 		return ""
@@ -34,7 +34,7 @@ func (s *State) unshared(j *job, g int32) string {
 }
 
 // noHost says why nobody runs with whom a gang could take turns; "" is that somebody does.
-func (s *State) noHost(j *job, g int32) string {
+func (s *finder) noHost(j *job, g int32) string {
 	alike, willing, older := false, false, false
 	for i := range s.attempts {
 		a := &s.attempts[i]

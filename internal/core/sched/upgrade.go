@@ -101,7 +101,7 @@ func (w *walker) upgrade(a *attempt) {
 
 // planUpgrade returns the bindings with which an attempt is guaranteed again, maybe once charges
 // lie elsewhere.
-func (s *State) planUpgrade(a *attempt) (binds []cell.Bind, sh cell.Shift, ok bool) {
+func (s *finder) planUpgrade(a *attempt) (binds []cell.Bind, sh cell.Shift, ok bool) {
 	if binds, ok = s.upgradable(a); ok || s.cl.Doomed() == 0 {
 		return binds, sh, ok
 	}
@@ -211,11 +211,8 @@ func (s *index) verifyLazy(add func(string, ...any)) {
 // there may not stop it, though the cells are lent, nor be promised them while it is stopped for
 // another VC. It would wait before that gang, and take them back.
 
-// places judges by these.
-type places struct{ *State }
-
 // spared returns which holders a gang may not make leave though they use no guarantee; nil is none.
-func (s places) spared(j *job, g int) func(cell.AllocID) bool {
+func (s *index) spared(j *job, g int) func(cell.AllocID) bool {
 	if !s.sparesSome(j) {
 		return nil
 	}
@@ -231,7 +228,7 @@ func (s places) spared(j *job, g int) func(cell.AllocID) bool {
 
 // sparesSome reports whether some attempt of a job's VC lost its guarantee and may stand before one
 // of the job's gangs.
-func (s places) sparesSome(j *job) bool {
+func (s *index) sparesSome(j *job) bool {
 	if j.spec.Priority < cell.MinGuaranteed || j.space <= 0 || int(j.space) >= len(s.lazy) {
 		return false
 	}
@@ -242,7 +239,7 @@ func (s places) sparesSome(j *job) bool {
 // standsBefore reports whether an attempt lost its guarantee and stands before a gang of its VC: it
 // has a higher priority, or lost it to a configuration and was submitted before. What gave its
 // guarantee up within its priority did so by its policy, which has another order.
-func (s places) standsBefore(a *attempt, j *job, g int) bool {
+func (s *index) standsBefore(a *attempt, j *job, g int) bool {
 	if !a.lazy || j.space <= 0 || a.cause != 0 && !s.waitsAgain(a) || a.id.Job == j.id {
 		return false
 	}
@@ -258,7 +255,7 @@ func (s places) standsBefore(a *attempt, j *job, g int) bool {
 
 // waitsAgain reports whether an attempt is being stopped and its gang waits again then, at its
 // place: nothing ends its job meanwhile, and no user holds it.
-func (s places) waitsAgain(a *attempt) bool {
+func (s *index) waitsAgain(a *attempt) bool {
 	j := &s.jobs[a.job]
 	return a.cause.Resumes() && !j.stop && j.completing == nil && !j.held() && !a.orphaned &&
 		!s.isExtra(a) && j.gangs[a.id.Gang].next == none
@@ -266,7 +263,7 @@ func (s places) waitsAgain(a *attempt) bool {
 
 // recounting changes what waitsAgain asks of a job, and counts what is being stopped of it anew.
 // What waits no more leaves its room to others.
-func (s places) recounting(slot int32, change func()) {
+func (s *fold) recounting(slot int32, change func()) {
 	j := &s.jobs[slot]
 	s.lookBehind(j)
 	var leaving []*attempt
@@ -290,7 +287,7 @@ func (s places) recounting(slot int32, change func()) {
 
 // sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands
 // before it.
-func (s places) sparedReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
+func (s *State) sparedReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
 	q := s.request(want{j: j, g: g})
 	spared := q.Spared
 	if spared == nil || r.Free < r.Need {
@@ -320,7 +317,7 @@ func (s places) sparedReason(r model.Reason, j *job, g int32) (model.Reason, boo
 
 // comesBackReason: there is room for a gang while others of its VC are being stopped that wait
 // before it then.
-func (s places) comesBackReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
+func (s *State) comesBackReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
 	if j.spec.Priority < cell.MinGuaranteed || j.spec.Gangs[g].Extra || int64(j.gangs[g].leaves) <= s.unheld(j.space, j.spec.Priority) {
 		return r, false
 	}
@@ -334,7 +331,7 @@ func (s places) comesBackReason(r model.Reason, j *job, g int32) (model.Reason, 
 	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 {
 		return r, false
 	}
-	return comesBefore(s.State, r, j), true
+	return comesBefore(s, r, j), true
 }
 
 // comesBefore says that there is room, but for jobs that are being stopped and wait again then.

@@ -10,7 +10,7 @@ import (
 )
 
 // Verify checks every invariant of the state and returns all breaches.
-func (s *State) Verify() error {
+func (s *fold) Verify() error {
 	var errs []error
 	add := func(format string, a ...any) { errs = append(errs, fmt.Errorf("sched: "+format, a...)) }
 	if s.cl == nil {
@@ -109,7 +109,7 @@ func (s *index) verifyJob(slot int32, add func(string, ...any)) {
 // VerifyWake checks that what Wake noted, when the order of each VC changes by itself, follows
 // from the state: after a restart it is found out anew. It holds between decisions, where Verify
 // holds after every event; Verify asks what lets some of it be found out anew.
-func (s *State) VerifyWake() error {
+func (s *pass) VerifyWake() error {
 	var errs []error
 	for _, space := range s.looks.timed {
 		c := s.looks.changes[space]

@@ -16,18 +16,18 @@ import (
 // promise is taken back only for a higher priority or for cells that are free (measure.go). What it
 // leaves may serve a gang that was passed over: Decided then asks for another look at once, so that
 // one decision never places and preempts the same.
-func (s *State) walk() {
-	s.mem.moving.movers = nobody
-	clear(s.mem.moving.had)
+func (s *pass) walk() {
+	s.charges.movers = nobody
+	clear(s.charges.had)
 	var late []postponed
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		if s.mustWalk(space) {
 			first := len(s.out)
 			if at, stopped := s.walkVC(space); stopped {
 				late = append(late, postponed{at, space})
-				delete(s.mem.moving.had, at.GangRef)
+				delete(s.charges.had, at.GangRef)
 			}
-			askForStopped(&s.pass, first, space)
+			askForStopped(s, first, space)
 		}
 	}
 	s.walkPostponed(late)
@@ -36,7 +36,7 @@ func (s *State) walk() {
 
 // fulfilAll starts the gangs whose reserved cells have been left and that the
 // walk did not come to, because somebody blocks the way: a promise is kept.
-func (s *State) fulfilAll() {
+func (s *pass) fulfilAll() {
 	if len(s.promises) == 0 {
 		return
 	}
@@ -49,7 +49,7 @@ func (s *State) fulfilAll() {
 }
 
 // keepPromise starts a gang if its reserved cells have been left.
-func (s *State) keepPromise(a *attempt) {
+func (s *pass) keepPromise(a *attempt) {
 	defer s.blaming(a.id.Job)
 	if s.fulfil(a) && s.jobs[a.job].spec.Partial() {
 		s.grew.by(s.jobs[a.job].space) // members above its minimum may wait now whose turn is over
@@ -58,7 +58,7 @@ func (s *State) keepPromise(a *attempt) {
 
 // walker is one VC's walk.
 type walker struct {
-	s       *State
+	s       *pass
 	space   int32
 	blocked []model.JobID   // by chain: who waits for it first, 0 if nobody
 	pins    []pinWait       // pinned cells that someone earlier waits for
@@ -81,8 +81,8 @@ type walker struct {
 
 // walkVC walks one VC. It may stop at a gang for which charges would move (doom.go), which it
 // returns: then it is walked again, from the start.
-func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
-	s.mem.moving.late, s.mem.moving.walks, s.mem.moving.tries = everybody, s.mem.moving.walks+1, 0
+func (s *pass) walkVC(space int32) (at inTurn, stopped bool) {
+	s.charges.late, s.charges.walks, s.charges.tries = everybody, s.charges.walks+1, 0
 	if len(s.queues[space])+len(s.lazy[space]) == 0 && !s.looks.tuned[space] {
 		return at, false
 	}
@@ -99,7 +99,7 @@ func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
 	s.hungry = s.hungry[:0]
 	if s.isPostponed() {
 		w.outlook.leave()
-		return s.mem.moving.late, true
+		return s.charges.late, true
 	}
 	if s.looks.tuned[space] {
 		w.tune()
@@ -176,7 +176,7 @@ func (w *walker) rank(prio cell.Priority) bool {
 	if w.yield == nil {
 		w.yield = w.hear
 	}
-	w.s.mem.mode.reading = true
+	w.s.calls.reading = true
 	was := w.s.ask(w.space)
 	w.s.pol[w.space].Rank(&w.view)(w.yield)
 	w.s.ask(was)
@@ -284,7 +284,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	shape := wish.shape(j.gangs[g].shape.text)
-	picky := j.gangs[g].avoids() || wish.Only != nil || wish.Free || (places{s}).sparesSome(j)
+	picky := j.gangs[g].avoids() || wish.Only != nil || wish.Free || s.sparesSome(j)
 	if !picky && w.failed[shape] {
 		w.passes(j)
 		return // and what it blocks is blocked already
@@ -335,8 +335,8 @@ func (w *walker) passes(j *job) {
 }
 
 // eligible reports whether a gang may be placed at all now.
-func (s *State) eligible(j *job, g int32) bool {
-	return !j.quarantined && rare(j.odd).after <= s.now && j.gangs[g].after <= s.now && !limits{s}.overLimit(j, g)
+func (s *index) eligible(j *job, g int32) bool {
+	return !j.quarantined && rare(j.odd).after <= s.now && j.gangs[g].after <= s.now && !s.overLimit(j, g)
 }
 
 // block makes those behind a gang wait for the chains it could use, unless what
@@ -458,7 +458,7 @@ func (s *tables) pinFits(m cell.Member, chain int16, space int32) bool {
 }
 
 // carryOut turns a plan into events.
-func (s *State) carryOut(w want, p plan) {
+func (s *pass) carryOut(w want, p plan) {
 	j, g := w.j, w.g
 	id := model.AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
 	later := startsLater(&s.tables, j, g)
@@ -525,7 +525,7 @@ func (s *tables) bindsIll(space int32, binds []cell.Bind) bool {
 }
 
 // stopAll stops attempts for another.
-func (s *State) stopAll(all []model.AttemptID, by model.AttemptID) {
+func (s *pass) stopAll(all []model.AttemptID, by model.AttemptID) {
 	for _, v := range all {
 		s.stopAttempt(s.live(v), model.EndPreempted, &by)
 	}
@@ -533,7 +533,7 @@ func (s *State) stopAll(all []model.AttemptID, by model.AttemptID) {
 
 // view is what the policy of one VC sees at one priority.
 type view struct {
-	s     *State
+	s     *pass
 	space int32
 	prio  cell.Priority
 	now   model.Time
@@ -541,7 +541,7 @@ type view struct {
 	w     *walker // whose walk it is, if it is one
 }
 
-func (s *State) view(space int32, prio cell.Priority) View {
+func (s *pass) view(space int32, prio cell.Priority) View {
 	return view{s: s, space: space, prio: prio, now: s.now}
 }
 

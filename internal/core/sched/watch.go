@@ -16,7 +16,7 @@ type Watcher interface {
 }
 
 // watch lets a VC's policy see what a job reported.
-func (s *State) watch(slot int32) {
+func (s *pass) watch(slot int32) {
 	j := &s.jobs[slot]
 	w, ok := s.pol[max(j.space, 0)].(Watcher)
 	if !ok || len(j.spec.Gangs) == 0 {
@@ -47,7 +47,7 @@ type Learner interface {
 }
 
 // learn lets a VC's policy learn from a job that ends.
-func (s *State) learn(slot int32) {
+func (s *pass) learn(slot int32) {
 	j := &s.jobs[slot]
 	l, ok := s.pol[max(j.space, 0)].(Learner)
 	if !ok {

@@ -76,14 +76,11 @@ func (JobHeld) event() Kind     { return "JobHeld" }
 func (JobRequeued) event() Kind { return "JobRequeued" }
 func (JobUpdated) event() Kind  { return "JobUpdated" }
 
-// wishes are what State does about them.
-type wishes struct{ *State }
-
 // held reports whether a job is held: its gangs stand in no queue.
 func (j *job) held() bool { return j.odd != nil && j.odd.held != nil }
 
-// wished finds a job that has not ended and does not end, about which a user wishes something.
-func (s wishes) wished(id model.JobID) (*job, *Refusal) {
+// wishedJob finds a job that has not ended and does not end, about which a user wishes something.
+func (s *fold) wishedJob(id model.JobID) (*job, *Refusal) {
 	j := s.find(id)
 	switch {
 	case j == nil && id > 0 && id < s.nextJob:
@@ -96,9 +93,9 @@ func (s wishes) wished(id model.JobID) (*job, *Refusal) {
 	return j, nil
 }
 
-// stands reports whether an attempt of a job lives; promised, whether cells are being freed for
+// standing reports whether an attempt of a job lives; promised, whether cells are being freed for
 // one.
-func (s wishes) stands(j *job) (runs, promised bool) {
+func (s *tables) standing(j *job) (runs, promised bool) {
 	for g := range j.gangs {
 		if at := j.gangs[g].attempt; at != none {
 			reserving := s.attempts[at].state == model.AttemptReserving
@@ -108,33 +105,33 @@ func (s wishes) stands(j *job) (runs, promised bool) {
 	return runs, promised
 }
 
-func (s wishes) checkHold(c Hold) ([]Event, Answer, *Refusal) {
-	j, no := s.wished(c.Job)
+func (s *fold) checkHold(c Hold) ([]Event, Answer, *Refusal) {
+	j, no := s.wishedJob(c.Job)
 	if no != nil {
 		return nil, Answer{}, no
 	}
 	if j.held() == c.On {
 		return nil, Answer{Job: c.Job, Repeated: true}, nil
 	}
-	if runs, _ := s.stands(j); runs && c.On {
+	if runs, _ := s.standing(j); runs && c.On {
 		return nil, Answer{}, refuse(Conflict, "job %d runs: only a job that waits can be held; comb job requeue --hold stops it and holds it then", c.Job)
 	}
 	return []Event{JobHeld{Job: c.Job, On: c.On, Reason: c.Reason, Meta: c.Meta}}, Answer{Job: c.Job}, nil
 }
 
-func (s wishes) checkRequeue(c Requeue) ([]Event, Answer, *Refusal) {
-	j, no := s.wished(c.Job)
+func (s *fold) checkRequeue(c Requeue) ([]Event, Answer, *Refusal) {
+	j, no := s.wishedJob(c.Job)
 	if no != nil {
 		return nil, Answer{}, no
 	}
-	if runs, _ := s.stands(j); !runs {
+	if runs, _ := s.standing(j); !runs {
 		return nil, Answer{}, refuse(Conflict, "nothing of job %d runs: it waits already", c.Job)
 	}
 	return []Event{JobRequeued{Job: c.Job, Hold: c.Hold, Reason: c.Reason, Meta: c.Meta}}, Answer{Job: c.Job}, nil
 }
 
-func (s wishes) checkUpdate(c Update) ([]Event, Answer, *Refusal) {
-	j, no := s.wished(c.Job)
+func (s *finder) checkUpdate(c Update) ([]Event, Answer, *Refusal) {
+	j, no := s.wishedJob(c.Job)
 	if no != nil {
 		return nil, Answer{}, no
 	}
@@ -163,8 +160,8 @@ func (s wishes) checkUpdate(c Update) ([]Event, Answer, *Refusal) {
 }
 
 // checkPriority refuses a priority that a job cannot have, or not now.
-func (s wishes) checkPriority(j *job, p cell.Priority) *Refusal {
-	if runs, promised := s.stands(j); runs {
+func (s *finder) checkPriority(j *job, p cell.Priority) *Refusal {
+	if runs, promised := s.standing(j); runs {
 		return refuse(Conflict, "job %d runs: only a job that waits can get another priority; comb job requeue --hold stops it first", j.id)
 	} else if promised {
 		return refuse(Conflict, "cells are being freed for job %d, and it starts soon: its priority cannot change now; comb job hold gives them back", j.id)
@@ -174,7 +171,7 @@ func (s wishes) checkPriority(j *job, p cell.Priority) *Refusal {
 	if no := checkJob(&spec); no != nil {
 		return no
 	}
-	if no := limits(s).checkCap(j, p); no != nil {
+	if no := s.checkCap(j, p); no != nil {
 		return no
 	}
 	tried := s.newJob(j.id, &spec, s.now, s.arenas.rooms.take())
@@ -187,16 +184,16 @@ func (s wishes) checkPriority(j *job, p cell.Priority) *Refusal {
 	return nil
 }
 
-func (s wishes) applyHeld(e JobHeld) {
+func (s *fold) applyHeld(e JobHeld) {
 	if s.find(e.Job) != nil {
 		s.hold(s.slots.Of(e.Job), e.On, e.Meta.Subject, e.Reason)
 	}
 }
 
 // hold takes the gangs of a job out of their queues, or puts those back that would wait.
-func (s wishes) hold(slot int32, on bool, by model.Subject, reason string) {
+func (s *fold) hold(slot int32, on bool, by model.Subject, reason string) {
 	j := &s.jobs[slot]
-	places(s).recounting(slot, func() {
+	s.recounting(slot, func() {
 		alter(&j.odd).held = nil
 		if on {
 			alter(&j.odd).held = &model.HoldStatus{By: by, Since: s.now, Reason: reason}
@@ -213,7 +210,7 @@ func (s wishes) hold(slot int32, on bool, by model.Subject, reason string) {
 }
 
 // giveBack takes back what is promised to a job that is held.
-func (s wishes) giveBack(slot int32) {
+func (s *pass) giveBack(slot int32) {
 	for g := range s.jobs[slot].gangs {
 		s.stay(&s.jobs[slot].gangs[g], "its job is held")
 		if at := s.jobs[slot].gangs[g].attempt; at != none && s.attempts[at].state == model.AttemptReserving {
@@ -222,7 +219,7 @@ func (s wishes) giveBack(slot int32) {
 	}
 }
 
-func (s wishes) applyRequeued(e JobRequeued) {
+func (s *fold) applyRequeued(e JobRequeued) {
 	j := s.find(e.Job)
 	if j == nil {
 		return
@@ -239,7 +236,7 @@ func (s wishes) applyRequeued(e JobRequeued) {
 	s.touch(slot)
 }
 
-func (s wishes) applyUpdated(e JobUpdated) {
+func (s *fold) applyUpdated(e JobUpdated) {
 	j := s.find(e.Job)
 	if j == nil {
 		return
