@@ -93,7 +93,7 @@ func (e *Engine) build(now model.Time, in []Input) (t tentative, f *fault) {
 		e.replace(&t, now)
 	}
 	at = -1
-	before := sched.Steps(e.core)
+	before := e.core.Steps()
 	t.batch.Records = append(t.batch.Records, e.decide(now, in)...)
 	e.count(before)
 	if e.o.DropEnded {
@@ -121,7 +121,7 @@ func (e *Engine) decide(now model.Time, in []Input) []sched.Record {
 }
 
 // count notes the steps of one check or decision.
-func (e *Engine) count(before int64) { e.heaviest = max(e.heaviest, sched.Steps(e.core)-before) }
+func (e *Engine) count(before int64) { e.heaviest = max(e.heaviest, e.core.Steps()-before) }
 
 // Heaviest returns the most steps that one check or decision took since it was asked last. Only who
 // holds up the loop may ask.
@@ -146,7 +146,7 @@ func (e *Engine) take(t *tentative, now model.Time, at int, in *Input, full erro
 		return
 	}
 	_, submit := in.Command.(sched.Submit)
-	defer e.count(sched.Steps(e.core))
+	defer e.count(e.core.Steps())
 	events, answer, refusal := e.core.Check(in.Command, now)
 	switch {
 	case refusal != nil:

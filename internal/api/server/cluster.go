@@ -173,7 +173,7 @@ func appendName(st *sched.State, names []rest.NamedJob, reader model.Subject, id
 	if n := len(names); n > 0 && names[n-1].ID == id {
 		return names
 	}
-	if spec, ok := st.Spec(id); ok && sched.Veiled(st, spec) {
+	if spec, ok := st.Spec(id); ok && st.Veiled(spec) {
 		name := fmt.Sprint("job ", id)
 		names = append(names, rest.NamedJob{ID: id, Name: model.JobName(name), Ref: name, VC: spec.VC})
 	} else if ok {
@@ -252,7 +252,7 @@ func (s nodes) plan(ctx context.Context, in *drainPlanInput) (*body[rest.DrainPl
 	err := s.think(ctx, 0, func(st *sched.State) {
 		c := sched.Cordon{Node: cell.NodeName(in.Name), On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
 		var p *model.DrainPlan
-		if p, refusal = sched.PlanDrain(st, c); refusal == nil {
+		if p, refusal = st.PlanDrain(c); refusal == nil {
 			p.Say(authorizer.Subject(ctx), instant)
 			out.DrainPlan = *p
 		}

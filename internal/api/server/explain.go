@@ -31,7 +31,7 @@ func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) 
 		spare = &sched.Spare{}
 	}
 	defer s.spares.Put(spare)
-	if err := s.read(ctx, after, func(st *sched.State) { copied = spare.At(st, s.opts.Now()) }); err != nil {
+	if err := s.read(ctx, after, func(st *sched.State) { copied = st.AtIn(spare, s.opts.Now()) }); err != nil {
 		return err
 	}
 	f(copied)
@@ -93,16 +93,16 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 		return err
 	}
 	return s.think(ctx, after, func(st *sched.State) {
-		sched.NameFor(st, authorizer.Subject(ctx))
+		st.NameFor(authorizer.Subject(ctx))
 		if sight == nil {
 			f(st, func(*sched.Explanation) {})
 			return
 		}
-		sched.Veil(st, func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
+		st.Veil(func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
 		f(st, func(ex *sched.Explanation) {
 			rest.Hide(ex, func(id model.JobID) bool {
 				spec, ok := st.Spec(id)
-				return ok && sched.Veiled(st, spec)
+				return ok && st.Veiled(spec)
 			})
 			for i := range ex.Gangs { // what its asker cannot do helps nothing
 				g := &ex.Gangs[i]
@@ -196,6 +196,6 @@ func (s starts) foresee(ctx context.Context) (list []model.Expected, err error) 
 	if err != nil {
 		return nil, err
 	}
-	err = s.think(ctx, 0, func(st *sched.State) { list = sched.Starts(st, known) })
+	err = s.think(ctx, 0, func(st *sched.State) { list = st.Starts(known) })
 	return list, err
 }

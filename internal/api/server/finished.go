@@ -105,7 +105,7 @@ func (o *order) keyOf(st *sched.State, id model.JobID, j *model.Job) string {
 	case "vc":
 		return string(j.VC)
 	case "gpus":
-		return number(sched.Takes(st, id))
+		return number(st.Takes(id))
 	case "left":
 		if status, ok := st.Job(id); ok && status.Outlook != nil && status.Outlook.Ends != 0 {
 			return number(int64(status.Outlook.Ends))
@@ -212,7 +212,7 @@ func (o *order) first(asOf, shown *sched.State, f *jobFilter) []engine.PastPlace
 		full = len(best) > f.limit
 		best = best[:min(len(best), f.limit+1)]
 	}
-	for range sched.Newest(asOf, func(id model.JobID, j *model.Job, phase sched.Phase) bool {
+	for range asOf.Newest(func(id model.JobID, j *model.Job, phase sched.Phase) bool {
 		if !f.wants(id, j, phase) {
 			return false
 		}

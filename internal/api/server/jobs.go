@@ -303,7 +303,7 @@ func (f *jobFilter) wants(id model.JobID, j *model.Job, phase sched.Phase) bool 
 // are found. Those that are gone, and have jobs still, are looked for only where one of the
 // configuration's is not enough: that goes through all jobs.
 func (f *jobFilter) knows(st *sched.State, known map[string]bool) {
-	f.isHeld = func(id model.JobID) bool { return sched.IsHeld(st, id) }
+	f.isHeld = func(id model.JobID) bool { return st.IsHeld(id) }
 	if c := st.Config(); c != nil {
 		for _, v := range c.Cluster.VCs {
 			known[string(v.Name)] = true
@@ -399,7 +399,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 func liveJobs(st *sched.State, reader model.Subject, now model.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
 	defer tellTo(st, reader, f.sight)()
-	for j := range sched.Newest(st.AsOf(now), f.wants) {
+	for j := range st.AsOf(now).Newest(f.wants) {
 		if out = append(out, withReason(st, reader, j)); len(out) > f.limit {
 			break
 		}
@@ -411,9 +411,9 @@ func liveJobs(st *sched.State, reader model.Subject, now model.Time, f *jobFilte
 // is called. It is no copy: what one list worked out, the next one finds.
 func tellTo(st *sched.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
 	if sight == nil {
-		return sched.Telling(st, reader, nil)
+		return st.Telling(reader, nil)
 	}
-	return sched.Telling(st, reader, func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
+	return st.Telling(reader, func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
 }
 
 func withReason(st *sched.State, reader model.Subject, j sched.JobStatus) rest.Job {

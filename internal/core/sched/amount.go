@@ -55,7 +55,7 @@ func (s *tables) needText(j *job, g int) string {
 
 // rooms counts the leaves that a gang may use, by SKU in order of name: of a VC, its guarantee,
 // and as free what neither uses of it nor was promised its guaranteed work, whatever the shape.
-func (s *finder) rooms(j *job, g int) []model.Room {
+func (s *explainer) rooms(j *job, g int) []model.Room {
 	f := s.cl.Forest()
 	var out []model.Room
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed
@@ -88,10 +88,19 @@ func (s *finder) rooms(j *job, g int) []model.Room {
 	return out
 }
 
-// reach counts the leaves that a gang may ever use.
-func (s *finder) reach(j *job, g int) int32 {
-	_, total := model.SumRooms(s.rooms(j, g))
-	return total
+// reach counts the leaves that a gang may ever use of its VC's guarantee; none are guaranteed to an
+// opportunistic one.
+func (s *tables) reach(j *job, g int) (leaves int32) {
+	if j.spec.Priority < cell.MinGuaranteed {
+		return 0
+	}
+	sp, f := s.cl.Space(s.space(j.spec.VC)), s.cl.Forest()
+	for i := range sp.Roots {
+		if r := &sp.Roots[i]; s.usableChain(j, g, r.Chain) && s.rootServes(j, g, r) {
+			leaves += f.Chains[r.Chain].LeavesAt(r.Level)
+		}
+	}
+	return leaves
 }
 
 // reasons is what those of a list have in common, as of one moment: they read the leaves of a
@@ -120,7 +129,7 @@ type holdersOf struct {
 func (h *holdersOf) more() int { return h.moreOwn + h.moreOthers }
 
 // inCommon returns it, without what does not hold any more.
-func inCommon(s *finder) *reasons {
+func inCommon(s *explainer) *reasons {
 	if r := s.ranks.common; r != nil && r.cl == s.cl && r.seq == s.seq && r.now == s.now {
 		return r
 	}
@@ -241,7 +250,7 @@ type lie struct{ root, node, free int32 }
 // empty where that does not keep the gang from them: where its tasks would fit by their numbers
 // alone, or where cells that are free lie on no node yet. Of a job that may use some nodes only it
 // says which these are, where none is free there and jobs run there: "on its allowed node".
-func apart(s *finder, j *job, g int, free int32) string {
+func apart(s *explainer, j *job, g int, free int32) string {
 	r, key := inCommon(s), like(j, g)
 	text, ok := r.apart[key]
 	if !ok {
@@ -251,7 +260,7 @@ func apart(s *finder, j *job, g int, free int32) string {
 	return text
 }
 
-func apartNow(s *finder, j *job, g int, free int32) string {
+func apartNow(s *explainer, j *job, g int, free int32) string {
 	if j.spec.Restricted() {
 		return fullNodes(s, j, g)
 	}
@@ -279,7 +288,7 @@ func apartNow(s *finder, j *job, g int, free int32) string {
 
 // fullNodes are the only nodes of a job, where nothing there is free and all that is in its way
 // runs there.
-func fullNodes(s *finder, j *job, g int) string {
+func fullNodes(s *explainer, j *job, g int) string {
 	all, its := allHolders(s, j, g), s.itsNodes(j)
 	if len(all.own)+len(all.others) == 0 ||
 		slices.ContainsFunc(s.rooms(j, g), func(r model.Room) bool { return s.inService(j, g, r.SKU) > 0 }) {
@@ -300,7 +309,7 @@ func fullNodes(s *finder, j *job, g int) string {
 
 // freeOn counts what is free to a gang on each node, in order of the nodes, with what could be
 // bound there; exact is false where more could be bound than its VC has cells.
-func freeOn(s *finder, j *job, g int) (on []lie, exact bool) {
+func freeOn(s *explainer, j *job, g int) (on []lie, exact bool) {
 	f := s.cl.Forest()
 	add := func(node, free int32) {
 		if free > 0 {

@@ -80,7 +80,7 @@ func (s *fold) askAgain(e Decided) {
 }
 
 // settled clears what Decide has dealt with.
-func (s *fold) settled() {
+func (s *index) settled() {
 	s.untouch()
 	s.dropEmpty()
 	s.looked()
@@ -250,7 +250,7 @@ func (s *fold) applyStopRequested(e StopRequested) {
 	s.touch(slot)
 }
 
-func (s *fold) applyCordoned(e NodeCordoned) {
+func (s *index) applyCordoned(e NodeCordoned) {
 	n := s.node(e.Node)
 	n.Cordon, n.Cordoned, n.By, n.Since, n.Drain, n.Dead = e.On, e.Reason, e.Meta.Subject, s.now, e.Drain, e.Dead
 	if !e.On {
@@ -388,7 +388,7 @@ func (s *tables) vc(space int32) *model.VCConfig {
 }
 
 // move puts one attempt on its cells in the new cluster.
-func (s *fold) move(m Move) {
+func (s *index) move(m Move) {
 	a := s.live(m.Attempt)
 	if a == nil {
 		panic(fmt.Sprintf("sched: attempt %v moves but does not live", m.Attempt))

@@ -38,7 +38,7 @@ func BenchmarkAskDeep(b *testing.B) {
 	for b.Loop() {
 		id, _ := w.s.ByName("u", model.JobName(fmt.Sprint("wait", i*200%10_000)))
 		i++
-		c := spare.At(w.s, w.now)
+		c := w.s.AtIn(spare, w.now)
 		c.Explain(id)
 		c.Estimate(id, nil)
 	}
@@ -61,7 +61,7 @@ func TestSpareMemory(t *testing.T) {
 				d, _ := s.DryRun(&again, nil)
 				return [3]any{e, m, d}
 			}
-			fresh, used := ask(w.s.At(w.now)), ask(spare.At(w.s, w.now))
+			fresh, used := ask(w.s.At(w.now)), ask(w.s.AtIn(spare, w.now))
 			if a, b := asText(t, fresh), asText(t, used); a != b {
 				t.Errorf("seed %d: in new memory %s; in memory used before %s", seed, a, b)
 			} else {

@@ -15,7 +15,8 @@ func (s *State) Cluster() *cell.Cluster { return s.cl }
 
 // Key is the same for states that differ in nothing but the number of events.
 func (s *State) Key() [16]byte {
-	c := *s
+	inner := *s.explainer
+	c := &State{&inner}
 	c.seq, c.cfg = 0, nil
 	c.jobs = slices.Clone(s.jobs)
 	for i := range c.jobs {

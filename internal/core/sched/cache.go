@@ -2,7 +2,6 @@ package sched
 
 import (
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/model"
 )
 
 // cache is what a finder remembers of what fits. It follows from the configuration and the health
@@ -10,7 +9,7 @@ import (
 type cache struct {
 	configs, health uint64                     // of the tables, then
 	lonely          map[loneFit]bool           // what fits the cluster with nothing in use
-	never           map[whatFits]*model.Reason // by VC and shape: why it never fits; nil is that it may
+	never           map[whatFits]bool          // by VC and shape: it never fits
 	close           map[closeness][]cell.Level // how near a shape can be
 }
 

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/model"
 )
 
 // wants returns the chains that a gang's members could use, and the pinned cells that they name.
@@ -44,13 +43,10 @@ func (s *finder) holdsTask(j *job, g int32, m cell.Member, chain int16) bool {
 // couldEverFit reports whether a request could be met on an empty, healthy cluster, or the search
 // ended before that was known; it is remembered.
 func (s *finder) couldEverFit(key whatFits, r cell.Request) bool {
-	if why, ok := s.remembered().never[key]; ok {
-		return why == nil
+	if never, ok := s.remembered().never[key]; ok {
+		return !never
 	}
 	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
-	var why *model.Reason
-	if res, ok := s.vacant().Place(&r); !ok && !res.Bounded {
-		why = &model.Reason{Code: NeverFits}
-	}
-	return remember(&s.remembered().never, key, why) == nil
+	res, ok := s.vacant().Place(&r)
+	return !remember(&s.remembered().never, key, !ok && !res.Bounded)
 }

@@ -112,7 +112,7 @@ func (t *suggester) pinnedCell() {
 // atMost offers the most that could ever start, where the job asks for more. What starts at once
 // with as much was offered before.
 func (t *suggester) atMost() {
-	m := mostEver{&t.s.finder, t.j, t.g, t.role()}
+	m := mostEver{t.s, t.j, t.g, t.role()}
 	r := &t.j.spec.Roles[m.role]
 	offered := func(tasks, leaves int32) bool {
 		return slices.ContainsFunc(t.out, func(g model.Suggestion) bool {

@@ -16,10 +16,8 @@ const (
 	maxLeaves  = 1 << 20
 )
 
-// Check judges a command against the state without changing it. Accepted: the
-// events to apply (none when nothing changes) and the answer. It knows no idempotency
-// keys: the loop does.
-func (s *State) Check(c Command, now model.Time) ([]Event, Answer, *Refusal) {
+// admit is Check of all commands but a new configuration.
+func (s *explainer) admit(c Command) ([]Event, Answer, *Refusal) {
 	switch c := c.(type) {
 	case Submit:
 		return s.checkSubmit(c)
@@ -31,8 +29,6 @@ func (s *State) Check(c Command, now model.Time) ([]Event, Answer, *Refusal) {
 		return s.checkRequeue(c)
 	case Update:
 		return s.checkUpdate(c)
-	case Reconfigure:
-		return s.checkReconfigure(c, now)
 	case Cordon:
 		return s.checkCordon(c)
 	case DeclareDead:
@@ -45,7 +41,7 @@ func refuse(k RefusalKind, format string, a ...any) *Refusal {
 	return &Refusal{Kind: k, Message: fmt.Sprintf(format, a...)}
 }
 
-func (s *finder) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
+func (s *explainer) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	if s.cl == nil {
 		return nil, Answer{}, refuse(Busy, "the cluster has no configuration yet: apply a cluster file first")
 	}

@@ -8,9 +8,12 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
+// planner says what becomes of jobs where the configuration changes, or a node is drained.
+type planner struct{ *explainer }
+
 // PlanConfig says every effect that a command would have, and changes nothing: it is carried out
 // on a copy, and all is decided there that follows at once.
-func (s *State) PlanConfig(c Reconfigure) (*model.ConfigPlan, *Refusal) {
+func (s planner) PlanConfig(c Reconfigure) (*model.ConfigPlan, *Refusal) {
 	ch, no := s.change(&c, s.now)
 	if no != nil {
 		return nil, no
@@ -24,21 +27,21 @@ func (s *State) PlanConfig(c Reconfigure) (*model.ConfigPlan, *Refusal) {
 
 // planEffects compares the present with what comes of a change before anything is decided on it,
 // which is the second result.
-func (s *State) planEffects(ch *change) (*model.ConfigPlan, *State) {
+func (s planner) planEffects(ch *change) (*model.ConfigPlan, *explainer) {
 	p := &model.ConfigPlan{Changed: len(ch.events) > 0, VCs: []model.VCChange{}, Chains: []model.ChainChange{}, SKUs: []model.SKUChange{},
 		Nodes: []model.NodeChange{}, Rules: []model.RuleChange{}, Throughputs: []model.ThroughputChange{},
 		Running: []model.RunningEffect{}, Starting: []model.StartEffect{}, Waiting: []model.WaitingEffect{}, Effects: []string{}}
 	if !p.Changed {
-		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(&s.finder)
-		return p, s
+		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(s.explainer)
+		return p, s.explainer
 	}
 	before := cmp.Or(s.cfg, &model.Config{})
 	d := model.ModelPair{Before: before, After: ch.ev.Config, Was: s.cl, Is: ch.next, Renamed: ch.ev.Renamed, RenamedNodes: ch.ev.RenamedNodes, Served: s.serving}
 	c := d.Compare()
 	p.VCs, p.SKUs, p.Chains, p.Nodes, p.Rules, p.Throughputs, p.Storages = c.VCs, c.SKUs, c.Chains, c.Nodes, c.Rules, c.Throughputs, c.Others
 	after := s.planned(ch)
-	p.Running = s.runningEffects(ch, &after.finder)
-	p.Waiting = s.waitingEffects(&after.finder)
+	p.Running = s.runningEffects(ch, after)
+	p.Waiting = s.waitingEffects(after)
 	p.Shape, p.Reader, p.First, p.Seq = c.Sentences(), ch.ev.Meta.Subject, s.cfg == nil, after.seq
 	return p, after
 }
@@ -81,7 +84,7 @@ func lostOf(j *job, a *attempt, now []cell.Task) (n int32) {
 	return n
 }
 
-func (s *finder) runningEffects(ch *change, after *finder) []model.RunningEffect {
+func (s *finder) runningEffects(ch *change, after *explainer) []model.RunningEffect {
 	out := []model.RunningEffect{}
 	for _, ev := range ch.events {
 		if u, ok := ev.(Unreserved); ok {
@@ -103,13 +106,13 @@ func (s *finder) runningEffects(ch *change, after *finder) []model.RunningEffect
 }
 
 // movedEffect is what a change alone makes of one attempt.
-func (s *finder) movedEffect(ch *change, after *finder, m *Move) model.RunningEffect {
+func (s *finder) movedEffect(ch *change, after *explainer, m *Move) model.RunningEffect {
 	a := s.live(m.Attempt)
 	j := &s.jobs[a.job]
 	e := s.runningEffect(a)
 	e.VC, e.Lost = model.VCNow(ch.ev.Renamed, e.VC), lostOf(j, a, m.Placement.Tasks)
-	if g := int(m.Attempt.Gang); !j.stop && !j.spec.Gangs[g].Extra && s.neverFits(j, g) == nil {
-		if why := after.neverFits(after.find(j.id), g); why != nil {
+	if g := int(m.Attempt.Gang); !j.stop && !j.spec.Gangs[g].Extra && !s.neverFits(j, g) {
+		if why := after.whyNeverFits(after.find(j.id), g); why != nil {
 			e.Never = why.Message
 		}
 	}
@@ -134,8 +137,8 @@ func (s *finder) movedEffect(ch *change, after *finder, m *Move) model.RunningEf
 }
 
 // planned is a copy to which a change is applied.
-func (s *State) planned(ch *change) *State {
-	after := s.Clone()
+func (s planner) planned(ch *change) *explainer {
+	after := s.copy()
 	for _, e := range ch.events {
 		after.Apply(Record{Seq: after.seq + 1, Time: after.now, Event: e})
 	}
@@ -144,7 +147,7 @@ func (s *State) planned(ch *change) *State {
 
 // waitingEffects asks the present and what follows, for each gang that waits, whether
 // it could ever start.
-func (s *finder) waitingEffects(after *finder) []model.WaitingEffect {
+func (s *explainer) waitingEffects(after *explainer) []model.WaitingEffect {
 	out := []model.WaitingEffect{}
 	if s.cl == nil {
 		return out
@@ -162,7 +165,7 @@ func (s *finder) waitingEffects(after *finder) []model.WaitingEffect {
 }
 
 // waitingEffect judges the gangs of one job that wait.
-func (s *finder) waitingEffect(after *finder, slot int) (model.WaitingEffect, bool) {
+func (s *explainer) waitingEffect(after *explainer, slot int) (model.WaitingEffect, bool) {
 	was, is := &s.jobs[slot], &after.jobs[slot]
 	var then, now *model.Reason
 	booked := false
@@ -171,8 +174,8 @@ func (s *finder) waitingEffect(after *finder, slot int) (model.WaitingEffect, bo
 		if gg := &is.gangs[g]; !gg.waiting && (gg.attempt != none || gg.done || is.spec.Gangs[g].Extra) {
 			continue
 		}
-		now = cmp.Or(now, after.neverFits(is, g))
-		then = cmp.Or(then, s.neverFits(was, g))
+		now = cmp.Or(now, after.whyNeverFits(is, g))
+		then = cmp.Or(then, s.whyNeverFits(was, g))
 		booked = booked || rare(was.gangs[g].odd).booked != nil
 	}
 	e := model.WaitingEffect{Job: is.id, Name: is.spec.Name, User: is.spec.User, VC: is.spec.VC, Fate: model.NeverStarts, Already: then != nil}

@@ -106,10 +106,10 @@ func (s *tables) uncovered(j *job, g int) *model.Reason {
 // andMost stands behind a shape of which it is remembered why it never fits, and what would.
 const andMost = "\x00"
 
-// whyNever is neverFits with what there is to say of tasks that take more GPUs than they ask for:
-// what each carries, and the most that would fit.
-func (s *finder) whyNever(j *job, g int) *model.Reason {
-	why := s.neverFits(j, g)
+// whyNever is whyNeverFits with what there is to say of tasks that take more GPUs than they ask
+// for: what each carries, and the most that would fit.
+func (s *explainer) whyNever(j *job, g int) *model.Reason {
+	why := s.whyNeverFits(j, g)
 	if why == nil || j.gangs[g].shape.short || s.cl.SpaceOf(j.spec.VC) == cell.None {
 		return why
 	}
@@ -127,12 +127,12 @@ func (s *finder) whyNever(j *job, g int) *model.Reason {
 		return &said
 	}
 	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text + andMost}
-	if known := s.remembered().never[key]; known != nil {
+	if known := s.told().never[key]; known != nil {
 		return known
 	}
 	said := *why
 	said.Message += mostEver{s, j, int32(g), largestRole(j, int32(g))}.words(why.Total)
-	return remember(&s.remembered().never, key, &said)
+	return remember(&s.told().never, key, &said)
 }
 
 // dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
@@ -157,7 +157,7 @@ func (s *finder) largestTask(j *job, g int, role string) int32 {
 	fits := func(n int32) bool {
 		spec := model.WithLeaves(j.spec, int32(i), n)
 		with := s.newJob(j.id, spec, s.now, room{})
-		return s.judgeShape(&with, g) == nil
+		return fitsEver(s, &with, g)
 	}
 	most := int(min(j.spec.Roles[i].Leaves-1, widest(s.cl.Forest())))
 	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
@@ -166,7 +166,7 @@ func (s *finder) largestTask(j *job, g int, role string) int32 {
 // mostEver is the most of a role that a gang could ever have, were its VC's cells all free and in
 // service. A job that asks for more can never start; one that asks for this waits at most.
 type mostEver struct {
-	s    *finder
+	s    *explainer
 	j    *job
 	g    int32
 	role int32
@@ -176,7 +176,7 @@ type mostEver struct {
 func (m mostEver) fits(spec *model.Job) bool {
 	j := m.s.newJob(m.j.id, spec, m.s.now, room{})
 	g := int(gangWith(spec, m.role))
-	return !j.gangs[g].shape.short && fitsEver(m.s, &j, g)
+	return !j.gangs[g].shape.short && fitsEver(&m.s.finder, &j, g)
 }
 
 // fitsEver reports whether a gang could be placed were all cells free and in service.
@@ -223,12 +223,12 @@ func (m mostEver) tasks() int32 {
 	members[0].Tasks = 1
 	text := string(appendShape(nil, members, spec)) + andMost + "tasks"
 	key := whatFits{m.j.space, min(m.j.spec.Priority, 0), text}
-	if known := m.s.remembered().never[key]; known != nil {
-		return min(known.Need, most)
+	if known, ok := m.s.told().most[key]; ok {
+		return min(known, most)
 	}
 	n := m.largest(min(most, m.room()), with)
 	if n < most { // else there may be room for more
-		remember(&m.s.remembered().never, key, &model.Reason{Need: n})
+		remember(&m.s.told().most, key, n)
 	}
 	return n
 }

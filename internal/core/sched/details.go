@@ -17,17 +17,17 @@ const detailsMost = 4
 // the cells of every level and the changes that would let it start; who is before
 // it, and who holds what it could use. It takes decisions on copies, so it must
 // not be called in the loop.
-func (s *State) Explain(id model.JobID) (Explanation, bool) {
+func (s *explainer) Explain(id model.JobID) (Explanation, bool) {
 	t, ok := explainAll(s, id)
 	if !ok {
 		return t.Explanation, false
 	}
 	e := &t.Explanation
 	for i := range e.Gangs {
-		e.Gangs[i].Reason = shortened(&s.pass, e.Gangs[i].Reason)
+		e.Gangs[i].Reason = shortened(s, e.Gangs[i].Reason)
 	}
 	var ahead []model.JobID
-	ahead, e.AheadMore = few(&s.pass, t.ahead)
+	ahead, e.AheadMore = few(s, t.ahead)
 	for _, id := range ahead {
 		e.Ahead = append(e.Ahead, s.brief(s.find(id)))
 	}
@@ -45,15 +45,15 @@ type explained struct {
 	ahead, blockers []model.JobID
 }
 
-func explainAll(s *State, id model.JobID) (e explained, ok bool) {
-	s.mem.whole = true
-	defer func() { s.mem.whole = false }()
+func explainAll(s *explainer, id model.JobID) (e explained, ok bool) {
+	s.whole = true
+	defer func() { s.whole = false }()
 	if e.Explanation, ok = s.Why(id); !ok {
 		return e, false
 	}
 	j := s.find(id)
 	if slices.ContainsFunc(j.gangs, func(g gang) bool { return g.waiting }) { // else nobody is served before it
-		e.ahead = aheadOf(&s.pass, j)
+		e.ahead = aheadOf(s, j)
 	}
 	var shapes, besides, plain []string
 	var first []int // of each shape
@@ -91,7 +91,7 @@ func explainAll(s *State, id model.JobID) (e explained, ok bool) {
 }
 
 // detail fills what is told of a gang in full, and returns the jobs that run and are in its way.
-func (s *State) detail(j *job, r *model.GangReason, ahead []model.JobID) []model.JobID {
+func (s *explainer) detail(j *job, r *model.GangReason, ahead []model.JobID) []model.JobID {
 	r.Levels = s.levels(j, int(r.Gang))
 	if b := s.cutShort(j, r.Gang); b != 0 {
 		r.Cut = fmt.Sprintf("not every placement was tried: the search ends after %s", b)
@@ -103,7 +103,7 @@ func (s *State) detail(j *job, r *model.GangReason, ahead []model.JobID) []model
 	t.jobs, t.steps = copiedMost/2+max(one.jobs, 0), suggestSteps/2+max(one.steps, 0)
 	t.besides(&r.Reason, ahead, alone)
 	r.Suggestions, r.Untried = t.suggest(r.Reason.Code)
-	return union(inTheWay(&s.pass, j, int(r.Gang), &r.Reason), alone)
+	return union(inTheWay(s, j, int(r.Gang), &r.Reason), alone)
 }
 
 // cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on
@@ -149,7 +149,7 @@ func briefs(s *tables, ids []model.JobID) []model.JobBrief {
 
 // inTheWay returns the jobs that run and hold what a gang could use, which waits for a reason, and
 // those whom the reason names besides.
-func inTheWay(s *pass, j *job, g int, why *model.Reason) []model.JobID {
+func inTheWay(s *explainer, j *job, g int, why *model.Reason) []model.JobID {
 	var all, out []model.JobID
 	switch {
 	case why.Code == NeverFits, why.Code == QuotaExceeded:

@@ -43,7 +43,7 @@ func drainsOf(nodes []nodeNote) (n int32) {
 }
 
 // touchOn has what runs on a node settled.
-func (s *fold) touchOn(node cell.NodeName) {
+func (s *index) touchOn(node cell.NodeName) {
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && a.state != model.AttemptReserving && s.isOn(a, node) {
 			s.touch(a.job)
@@ -88,7 +88,7 @@ func (s *tables) checkDead(c DeclareDead) ([]Event, Answer, *Refusal) {
 
 // drainsAt has what runs on the nodes settled whose drain is due at an instant, and reports whether
 // there are any.
-func (s *fold) drainsAt(at model.Time) bool {
+func (s *index) drainsAt(at model.Time) bool {
 	due := false
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.Cordon && n.Drain == at {

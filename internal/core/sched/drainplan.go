@@ -19,13 +19,13 @@ type draining struct {
 // PlanDrain says what a drain of a node by a time would do to each job that runs there, and to
 // those that give way to them. The copy is run forward: what runs ends at the latest time that its
 // limit allows, what is stopped after its grace. It must not be called in the loop.
-func PlanDrain(s *State, c Cordon) (*model.DrainPlan, *Refusal) {
+func (s planner) PlanDrain(c Cordon) (*model.DrainPlan, *Refusal) {
 	events, _, no := s.checkCordon(c)
 	if no != nil {
 		return nil, no
 	}
 	p := &model.DrainPlan{Node: c.Node, By: max(c.Drain, s.now), Jobs: []model.DrainEffect{}}
-	d := draining{forward: ahead(s, slow, nil), node: c.Node, plan: p,
+	d := draining{forward: ahead(s.explainer, slow, nil), node: c.Node, plan: p,
 		over: map[model.AttemptID]model.Time{}, runs: map[model.AttemptID]bool{}}
 	d.draw.Of = 0
 	d.declared = true
@@ -45,7 +45,7 @@ func (d *draining) effect(a *attempt, leaves int32) model.DrainEffect {
 	if a.state == model.AttemptUnknown {
 		e.Fate = model.StaysUnsure
 	}
-	if end := attemptEnd(&d.State.tables, a); a.cause == 0 && !end.Last && end.Ends > d.now && end.Ends <= d.plan.By {
+	if end := attemptEnd(&d.tables, a); a.cause == 0 && !end.Last && end.Ends > d.now && end.Ends <= d.plan.By {
 		e.Likely = end.Ends
 	}
 	return e
@@ -149,7 +149,7 @@ func (d *draining) stopped(e *StopSent) {
 	case !e.Cause.Resumes(): // its limit is over, or its job
 		return
 	case t == nil && e.By != nil && d.said(*e.By) != nil:
-		by := d.State.caller(e.By)
+		by := d.caller(e.By)
 		d.plan.Others = append(d.plan.Others, d.effect(a, 0))
 		t = &d.plan.Others[len(d.plan.Others)-1]
 		t.For, t.Likely = by, 0
@@ -158,7 +158,7 @@ func (d *draining) stopped(e *StopSent) {
 	}
 	t.Stopped = d.at
 	j := &d.jobs[a.job]
-	t.Unsaved, t.Devices, t.ZeroEnds = unsavedBy(&d.State.tables, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j,
+	t.Unsaved, t.Devices, t.ZeroEnds = unsavedBy(&d.tables, a), j.gangs[a.id.Gang].leaves, whyZeroEnds(j,
 		a.id.Gang)
 }
 
@@ -202,7 +202,7 @@ func (d *draining) begins(id model.AttemptID, tasks []cell.Task, victims []model
 	}
 	slices.Sort(t.Nodes)
 	for _, v := range victims {
-		if by := d.State.caller(&v); by != nil && v.Job != id.Job && !slices.Contains(t.After, *by) {
+		if by := d.caller(&v); by != nil && v.Job != id.Job && !slices.Contains(t.After, *by) {
 			t.After = append(t.After, *by)
 		}
 	}
@@ -210,14 +210,14 @@ func (d *draining) begins(id model.AttemptID, tasks []cell.Task, victims []model
 
 // waits says why a gang waits that was stopped, and whether it would start if the node were back.
 func (d *draining) waits(t *model.DrainEffect) {
-	j := d.State.find(t.Attempt.Job)
+	j := d.find(t.Attempt.Job)
 	if j == nil || !j.gangs[t.Attempt.Gang].waiting {
 		return
 	}
 	why := d.reason(j, t.Attempt.Gang)
 	t.Reason = why.Message
 	t.There = t.Guaranteed && why.Code == BadHardware && slices.Contains(why.Nodes, d.node)
-	back := &whatIf{State: d.Clone(), at: d.at}
+	back := &whatIf{explainer: d.copy(), at: d.at}
 	back.tell(NodeCordoned{Node: d.node})
 	back.decide()
 	t.Back = back.placed(t.Attempt.Job, t.Attempt.Gang)

@@ -11,10 +11,10 @@ import (
 // would start and Preempts who would have to leave first; when it would wait, or
 // could never start, its gangs have the reasons, and the estimate is there. A
 // refusal comes with an explanation only when the job can never fit.
-func (s *State) DryRun(spec *model.Job, m MeasuredRuns) (Explanation, *Refusal) {
-	w := &whatIf{State: s.cloneIn(&s.mem.copies().with), at: s.now}
-	w.mem.spare = s.mem.spare
-	events, ans, no := w.Check(Submit{Job: spec, Meta: Meta{Subject: spec.User}}, w.at)
+func (s *explainer) DryRun(spec *model.Job, m MeasuredRuns) (Explanation, *Refusal) {
+	w := &whatIf{explainer: s.cloneIn(&s.copies().with), at: s.now}
+	w.copyMemory = s.copyMemory
+	events, ans, no := w.admit(Submit{Job: spec, Meta: Meta{Subject: spec.User}})
 	id := ans.Job
 	if no != nil {
 		if no.Kind != Never {
@@ -30,8 +30,8 @@ func (s *State) DryRun(spec *model.Job, m MeasuredRuns) (Explanation, *Refusal) 
 		e.Position, e.Order, e.Waiting, e.Ahead, e.AheadMore = 0, "", 0, nil, 0
 		return e, no
 	}
-	all := w.Clone() // still undecided: the estimate begins here
-	all.mem.spare = s.mem.spare
+	all := w.copy() // still undecided: the estimate begins here
+	all.copyMemory = s.copyMemory
 	preempts, _ := w.starts(id, 0)
 	e, ok := w.Explain(id)
 	if !ok {
@@ -40,7 +40,7 @@ func (s *State) DryRun(spec *model.Job, m MeasuredRuns) (Explanation, *Refusal) 
 	e.Places, e.Preempts = w.places(id), preempts
 	if len(e.Gangs) > 0 {
 		if e.Starting() > 0 {
-			all = w.State // of what does not start with the rest
+			all = w.explainer // of what does not start with the rest
 		}
 		if est, known := all.Estimate(id, m); known {
 			e.Estimate = &est
@@ -84,15 +84,9 @@ func (s *tables) places(id model.JobID) []model.GangPlace {
 	return out
 }
 
-// At returns a copy of the state as of a later time, for explanations and
-// estimates that are asked for while nothing happens.
-func (s *State) At(now model.Time) *State {
-	return new(Spare).At(s, now)
-}
-
-// At is State.At in memory that copies of other states had: none of them may be used any more.
-func (spare *Spare) At(s *State, now model.Time) *State {
+// later is At of what explains.
+func (s *explainer) later(spare *Spare, now model.Time) *explainer {
 	c := s.cloneIn(&spare.state)
-	c.now, c.mem.spare = max(c.now, now), spare
+	c.now, c.copyMemory = max(c.now, now), spare
 	return c
 }

@@ -16,7 +16,7 @@ const estimateSteps = 400
 
 // Estimate runs copies of the state forward at several paces. It is false when nothing
 // of the job waits. It must not be called in the loop.
-func (s *State) Estimate(id model.JobID, m MeasuredRuns) (model.Estimate, bool) {
+func (s *explainer) Estimate(id model.JobID, m MeasuredRuns) (model.Estimate, bool) {
 	j := s.find(id)
 	if j == nil || s.cl == nil {
 		return model.Estimate{}, false
@@ -25,7 +25,7 @@ func (s *State) Estimate(id model.JobID, m MeasuredRuns) (model.Estimate, bool) 
 	if g < 0 {
 		return model.Estimate{}, false
 	}
-	if why := s.neverFits(j, int(g)); why != nil {
+	if why := s.whyNeverFits(j, int(g)); why != nil {
 		return model.Estimate{Unknown: why.Message}, true
 	}
 	var likely, open, missed, may, sooner bool
@@ -84,7 +84,7 @@ func (s *State) Estimate(id model.JobID, m MeasuredRuns) (model.Estimate, bool) 
 // Starts tells when the jobs that wait would start, as Estimate does for one, but without draws:
 // each run goes on for all of them, as far as its decisions reach. It must not be called in the
 // loop.
-func Starts(s *State, m MeasuredRuns) []model.Expected {
+func (s *explainer) Starts(m MeasuredRuns) []model.Expected {
 	var ids []model.JobID
 	for space := range s.queues {
 		ids = append(ids, s.order(int32(space))...)
@@ -110,8 +110,8 @@ func Starts(s *State, m MeasuredRuns) []model.Expected {
 	return slices.DeleteFunc(at, func(a model.Expected) bool { return a.Earliest == 0 })
 }
 
-func ahead(s *State, p pace, m MeasuredRuns) forward {
-	return forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m, known: s.habits, draw: HabitDraw{Of: draws}}
+func ahead(s *explainer, p pace, m MeasuredRuns) forward {
+	return forward{whatIf: &whatIf{explainer: s.cloneIn(&s.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m, known: s.habits, draw: HabitDraw{Of: draws}}
 }
 
 // pace says how soon what runs ends: as late as its limit and its grace allow; as soon as is
@@ -278,7 +278,7 @@ func (f *forward) span(a *attempt) span {
 	if f.declared {
 		return f.spanOf(a, nil, 0)
 	}
-	return f.spanOf(a, f.measured, byReports(&f.State.tables, a))
+	return f.spanOf(a, f.measured, byReports(&f.tables, a))
 }
 
 // end lets an attempt's tasks die, and remembers what it was planned by.
@@ -341,7 +341,7 @@ func (f *forward) words() string {
 
 // against says which jobs start before a gang's job that wait behind it now, and which after it
 // that wait before it: others find room where it does not, and an order changes with time.
-func (f *forward) against(was *State, j *job) string {
+func (f *forward) against(was *explainer, j *job) string {
 	sooner, later, behind := []string(nil), []string(nil), false
 	for _, id := range was.order(was.space(j.spec.VC)) {
 		o := was.find(id)
@@ -378,7 +378,7 @@ func (f *forward) missing(id model.JobID, g int32) (string, []model.JobID) {
 	why := f.reason(j, g)
 	var ids []model.JobID
 	var whys []string
-	for _, b := range inTheWay(&f.State.pass, j, int(g), &why) {
+	for _, b := range inTheWay(f.explainer, j, int(g), &why) {
 		h := f.find(b)
 		for k := range h.gangs {
 			at := h.gangs[k].attempt

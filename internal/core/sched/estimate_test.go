@@ -32,7 +32,7 @@ func (w *world) starts() map[model.JobID][2]model.Time {
 	w.s = w.s.At(w.now)
 	before := w.s.Digest()
 	all := map[model.JobID][2]model.Time{}
-	for _, at := range sched.Starts(w.s, nil) {
+	for _, at := range w.s.Starts(nil) {
 		all[at.Job] = [2]model.Time{at.Earliest, at.Latest}
 	}
 	want(w.t, "digest after the starts of all", w.s.Digest(), before)

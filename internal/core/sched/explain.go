@@ -12,7 +12,7 @@ import (
 
 // Why says why a job's gangs wait, by the code that decides: the short form of
 // Explain, for lists.
-func (s *State) Why(id model.JobID) (Explanation, bool) {
+func (s *explainer) Why(id model.JobID) (Explanation, bool) {
 	j := s.find(id)
 	if j == nil || s.cl == nil {
 		return Explanation{}, false
@@ -37,16 +37,31 @@ func (s *State) Why(id model.JobID) (Explanation, bool) {
 		}
 		unknown := gg.attempt != none && s.attempts[gg.attempt].state == model.AttemptUnknown
 		if gg.waiting || unknown || (j.quarantined || j.held() && !gg.done) && gg.attempt == none {
-			why := shortened(&s.pass, s.reason(j, int32(g)))
+			why := shortened(s, s.reason(j, int32(g)))
 			e.Gangs = append(e.Gangs, model.GangReason{Gang: int32(g), Name: j.spec.Gangs[g].Name, Reason: why})
 		}
 	}
 	return e, true
 }
 
-// neverFits returns why a gang could not even be placed in an empty, healthy
-// cluster of this configuration; nil when it could.
-func (s *finder) neverFits(j *job, g int) *model.Reason {
+// neverFits reports whether a gang could not even be placed in an empty, healthy cluster of this
+// configuration.
+func (s *finder) neverFits(j *job, g int) bool {
+	if s.cl.SpaceOf(j.spec.VC) == cell.None || j.gangs[g].shape.short {
+		return true // all VCs that are gone are one space: nothing is remembered of them
+	}
+	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
+	if never, ok := s.remembered().never[key]; ok {
+		return never
+	}
+	return remember(&s.remembered().never, key, !fitsEver(s, j, g))
+}
+
+// whyNeverFits says why a gang never fits; nil where it does.
+func (s *explainer) whyNeverFits(j *job, g int) *model.Reason {
+	if !s.neverFits(j, g) {
+		return nil
+	}
 	if s.cl.SpaceOf(j.spec.VC) == cell.None { // all that are gone are one space: nothing is remembered of them
 		return &model.Reason{Code: NeverFits, Need: j.gangs[g].leaves, Asks: s.needText(j, g), Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
 	}
@@ -54,10 +69,25 @@ func (s *finder) neverFits(j *job, g int) *model.Reason {
 		return s.uncovered(j, g)
 	}
 	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
-	if why, ok := s.remembered().never[key]; ok {
+	if why, ok := s.told().never[key]; ok {
 		return why
 	}
-	return remember(&s.remembered().never, key, s.judgeShape(j, g))
+	return remember(&s.told().never, key, s.judgeShape(j, g))
+}
+
+// said is what was said of shapes since the last configuration.
+type said struct {
+	configs uint64
+	never   map[whatFits]*model.Reason // why one never fits
+	most    map[whatFits]int32         // how many tasks of its size would
+}
+
+// told returns it, without what is stale.
+func (s *explainer) told() *said {
+	if s.said.configs != s.configs {
+		s.said = said{configs: s.configs}
+	}
+	return &s.said
 }
 
 // whatFits is what the cells being all free, the fit of a gang depends on.
@@ -67,10 +97,8 @@ type whatFits struct {
 	shape string
 }
 
-func (s *finder) judgeShape(j *job, g int) *model.Reason {
-	if fitsEver(s, j, g) {
-		return nil // only a proven no is one
-	}
+// judgeShape says why a shape never fits.
+func (s *explainer) judgeShape(j *job, g int) *model.Reason {
 	rooms := s.rooms(j, g)
 	why := s.roomReason(j, g, rooms)
 	why.Code, why.Free = NeverFits, 0
@@ -212,7 +240,7 @@ func (s *tables) usableChain(j *job, g int, chain int16) bool {
 
 // mayFit reports whether a gang fits the empty cells, or the search ended before it knew: then
 // what is true of it without its restriction to nodes, or of its size alone, may say no.
-func (s *finder) mayFit(j *job, g int, r cell.Request) bool {
+func (s *tables) mayFit(j *job, g int, r cell.Request) bool {
 	res, ok := s.vacant().Place(&r)
 	if ok || !res.Bounded {
 		return ok
@@ -269,7 +297,7 @@ func (s *tables) pinServes(j *job, g int, pin cell.PinnedID) bool {
 
 // reason says why a gang waits now. It asks the placing code the same question
 // with one obstacle after the other taken away; the first that helps is why.
-func (s *State) reason(j *job, g int32) model.Reason {
+func (s *explainer) reason(j *job, g int32) model.Reason {
 	if why, ok := s.outsideReason(j, g); ok {
 		return why
 	}
@@ -309,7 +337,7 @@ func (s *State) reason(j *job, g int32) model.Reason {
 
 // lentReason: a guaranteed gang could take cells that are lent, but its policy holds it back, or
 // the order gives them to somebody else.
-func (s *State) lentReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
+func (s *explainer) lentReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
 	if j.spec.Priority < cell.MinGuaranteed || r.Free < r.Need {
 		return r, false
 	}
@@ -327,7 +355,7 @@ func (s *State) lentReason(r model.Reason, j *job, g int32) (model.Reason, bool)
 	return why, true
 }
 
-func (s *finder) newReason(j *job, g int32) model.Reason {
+func (s *explainer) newReason(j *job, g int32) model.Reason {
 	r, key := inCommon(s), like(j, int(g))
 	rooms, ok := r.rooms[key]
 	if !ok {
@@ -352,7 +380,7 @@ func (s *tables) roomReason(j *job, g int, rooms []model.Room) model.Reason {
 
 // outsideReason gives the reasons that neither the jobs before nor those behind
 // a gang have in their hands; a gang that waits for one holds nobody up.
-func (s *State) outsideReason(j *job, g int32) (model.Reason, bool) {
+func (s *explainer) outsideReason(j *job, g int32) (model.Reason, bool) {
 	gg := &j.gangs[g]
 	if why := s.whyNever(j, int(g)); why != nil {
 		return *why, true
@@ -387,7 +415,7 @@ func (s *finder) outside(w want) bool {
 	j, g := w.j, w.g
 	gg := &j.gangs[g]
 	switch {
-	case s.neverFits(j, int(g)) != nil, j.quarantined, j.held(), rare(j.odd).after > s.now,
+	case s.neverFits(j, int(g)), j.quarantined, j.held(), rare(j.odd).after > s.now,
 		gg.after > s.now && !waitsOutDelay(&s.tables, j, g):
 		return true
 	case gg.attempt != none:
@@ -415,7 +443,7 @@ func (s *tables) heldReason(r model.Reason, g *gang) model.Reason {
 	return r.Say(HeldUnknown, "contact lost with its tasks on %s: they may still run, so their cells stay held", fewNodes(r.Nodes))
 }
 
-func (s *State) reservedReason(r model.Reason, g *gang) model.Reason {
+func (s *tables) reservedReason(r model.Reason, g *gang) model.Reason {
 	a := &s.attempts[g.attempt]
 	for _, v := range rare(a.odd).victims {
 		if s.live(v) != nil && !slices.Contains(r.Jobs, v.Job) {
@@ -434,7 +462,7 @@ func verb(ids []model.JobID, one, many string) string {
 }
 
 // aheadReason: there is room, but the order gives it to somebody else.
-func (s *State) aheadReason(r model.Reason, j *job, g int32) model.Reason {
+func (s *explainer) aheadReason(r model.Reason, j *job, g int32) model.Reason {
 	if why, until := s.restrained(j, g); why != "" {
 		r.Until = until
 		if strings.Contains(why, WaitsForRoom) {
@@ -442,10 +470,10 @@ func (s *State) aheadReason(r model.Reason, j *job, g int32) model.Reason {
 		}
 		return r.Say(HeldBack, "it would fit, but %s", why)
 	}
-	r.Jobs, r.More = few(&s.pass, aheadOf(&s.pass, j))
+	r.Jobs, r.More = few(s, aheadOf(s, j))
 	if back := backBefore(&s.index, j); len(r.Jobs) == 0 && len(back) > 0 {
 		r.Jobs = back
-		return comesBefore(s, r, j)
+		return comesBefore(&s.tables, r, j)
 	}
 	if kept := s.bookedBefore(j, g); len(r.Jobs) == 0 && len(kept) > 0 {
 		r.Jobs = kept
@@ -461,7 +489,7 @@ func (s *State) aheadReason(r model.Reason, j *job, g int32) model.Reason {
 	if len(r.Jobs) == 0 {
 		return r.Say(NotYetDecided, "it fits: the next decision starts it")
 	}
-	return r.Say(PriorityAhead, "it would fit, but %s %s ahead of it in %s", listed(s, j.spec.User, r.Jobs, r.More), verb(r.Jobs, "is", "are"), j.spec.VC)
+	return r.Say(PriorityAhead, "it would fit, but %s %s ahead of it in %s", listed(&s.tables, j.spec.User, r.Jobs, r.More), verb(r.Jobs, "is", "are"), j.spec.VC)
 }
 
 // paced is when the VC of a job is looked at for what jobs reported since it was looked
@@ -475,21 +503,21 @@ func (s *pass) paced(j *job) model.Time {
 	return s.nextChange(space)
 }
 
-func (s *State) busyReason(r model.Reason, j *job, g int) model.Reason {
+func (s *explainer) busyReason(r model.Reason, j *job, g int) model.Reason {
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed
 	h := s.holdersFor(j, g)
 	r.Jobs = append(slices.Clone(h.own), h.others...)
 	slices.Sort(r.Jobs)
-	r.Jobs, r.More = few(&s.pass, r.Jobs)
+	r.Jobs, r.More = few(s, r.Jobs)
 	r.More += h.more()
 	switch {
 	case r.Free < r.Need && guaranteed:
 		besides := ""
 		if len(h.others) > 0 {
-			besides = "; also on its nodes: " + listed(s, j.spec.User, h.others, h.moreOthers)
+			besides = "; also on its nodes: " + listed(&s.tables, j.spec.User, h.others, h.moreOthers)
 		}
 		return r.Say(VCBusy, "%s: %s free; it needs %s%s; %s%s", j.spec.VC, model.FreeText(r.Rooms), r.Asks,
-			asShape(&s.tables, j, g), usedBy(s, j, h.own, h.moreOwn), besides)
+			asShape(&s.tables, j, g), usedBy(&s.tables, j, h.own, h.moreOwn), besides)
 	case r.Free < r.Need:
 		return r.Say(ClusterBusy, "cluster: %s free; it needs %s%s; an opportunistic job gets only what nobody else uses",
 			model.FreeText(r.Rooms), r.Asks, asShape(&s.tables, j, g))
@@ -498,20 +526,20 @@ func (s *State) busyReason(r model.Reason, j *job, g int) model.Reason {
 	if !guaranteed {
 		whose = "cluster"
 	}
-	where, text := "not in the shape of "+s.shapeText(j, g), apart(&s.finder, j, g, r.Free)
+	where, text := "not in the shape of "+s.shapeText(j, g), apart(s, j, g, r.Free)
 	switch {
 	case text == "":
 	case j.spec.Restricted():
 		return r.Say(Fragmented, "%s: %s free, but none %s: %s %s there%s", whose, model.FreeText(r.Rooms), text,
-			listed(s, j.spec.User, r.Jobs, r.More), verb(r.Jobs, "runs", "run"), s.movesText(j.spec.VC))
+			listed(&s.tables, j.spec.User, r.Jobs, r.More), verb(r.Jobs, "runs", "run"), s.movesText(j.spec.VC))
 	case len(r.Rooms) == 1:
 		where = fmt.Sprintf("%s; it needs %s", text, s.shapeText(j, g))
 	}
 	return r.Say(Fragmented, "%s: %s free, but %s; %s%s", whose, model.FreeText(r.Rooms), where,
-		usedBy(s, j, r.Jobs, r.More), s.movesText(j.spec.VC))
+		usedBy(&s.tables, j, r.Jobs, r.More), s.movesText(j.spec.VC))
 }
 
-func usedBy(s *State, j *job, jobs []model.JobID, more int) string {
+func usedBy(s *tables, j *job, jobs []model.JobID, more int) string {
 	if len(jobs) == 0 {
 		return "the rest is in use"
 	}
@@ -532,14 +560,14 @@ func (s *tables) pinAround(at cell.CellID, space int32) cell.PinnedID {
 }
 
 // jobList names jobs to a reader.
-func (s *State) jobList(reader model.Subject, ids []model.JobID) string {
+func (s *tables) jobList(reader model.Subject, ids []model.JobID) string {
 	return listed(s, reader, ids, 0)
 }
 
 // nameTo is how a reader calls a job, unless the state is a copy for another one: by its number
 // where that may not know more.
-func (s *State) nameTo(reader model.Subject, id model.JobID) string {
-	if j := s.find(id); j != nil && !Veiled(s, j.spec) {
+func (s *tables) nameTo(reader model.Subject, id model.JobID) string {
+	if j := s.find(id); j != nil && !s.Veiled(j.spec) {
 		return j.spec.Name.To(cmp.Or(s.names.reader, reader), j.spec.User)
 	}
 	return fmt.Sprintf("job %d", id)

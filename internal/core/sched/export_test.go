@@ -39,7 +39,7 @@ func (s *State) Searches() int { return s.cl.Searches() }
 // Copies returns what makes copies in the same memory, one after the other.
 func (s *State) Copies() func() *State {
 	room := copyRoom{}
-	return func() *State { return s.cloneIn(&room) }
+	return func() *State { return &State{s.cloneIn(&room)} }
 }
 
 // CellSteps is what searches for cells took so far.
@@ -56,7 +56,7 @@ func (s *State) LeavesRead() int {
 
 // Whole is an explanation of which no list is cut, with the numbers of those ahead and in the way.
 func Whole(s *State, id model.JobID) (e Explanation, ahead, blockers []model.JobID) {
-	all, _ := explainAll(s, id)
+	all, _ := explainAll(s.explainer, id)
 	return all.Explanation, all.ahead, all.blockers
 }
 
@@ -67,10 +67,10 @@ func EmptySearches(s *State) int { return s.vacant().Searches() }
 // without what bounds the search or is remembered of it; false for a job that could fit.
 func MostTasks(s *State, spec *model.Job) (most, plain int32, never bool) {
 	j := s.newJob(s.nextJob, spec, s.now, room{})
-	if s.neverFits(&j, 0) == nil || len(spec.Roles[0].SKUs) > 0 && j.gangs[0].shape.short {
+	if !s.neverFits(&j, 0) || len(spec.Roles[0].SKUs) > 0 && j.gangs[0].shape.short {
 		return 0, 0, false
 	}
-	m := mostEver{&s.finder, &j, 0, 0}
+	m := mostEver{s.explainer, &j, 0, 0}
 	for plain+1 < spec.Roles[0].Tasks && m.fits(model.WithTasks(spec, 0, plain+1)) {
 		plain++
 	}

@@ -376,7 +376,7 @@ func (s *index) extraFirst(a, b *attempt) int {
 
 // minimumReason says why a member above a minimum waits that may not be placed beside its minimum
 // now.
-func (s *finder) minimumReason(j *job, g int32) model.Reason {
+func (s *explainer) minimumReason(j *job, g int32) model.Reason {
 	r := s.newReason(j, g)
 	if at := j.gangs[0].attempt; at != none && s.attempts[at].lazy {
 		return r.Say(VCBusy, "the minimum of its job runs without a guarantee; more members start when it is guaranteed again")

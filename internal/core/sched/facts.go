@@ -68,7 +68,7 @@ func (s *tables) present(id model.AttemptID, ordinal int32) *taskRun {
 }
 
 // applyFact applies a fact; false when the event is none.
-func (s *fold) applyFact(e Event) bool {
+func (s *index) applyFact(e Event) bool {
 	switch e := e.(type) {
 	case TaskStarted:
 		s.applyStarted(e)
@@ -92,7 +92,7 @@ func (s *fold) applyFact(e Event) bool {
 	return true
 }
 
-func (s *fold) applyStarted(e TaskStarted) {
+func (s *index) applyStarted(e TaskStarted) {
 	a := s.live(e.Attempt)
 	t := s.task(a, e.Task)
 	t.state, t.begun = model.TaskRunning, s.arenas.begun.Keep(begun{e.Host, e.PID, e.Ports})
@@ -148,7 +148,7 @@ func (s *index) refreshState(a *attempt) {
 	}
 }
 
-func (s *fold) applyExited(id model.AttemptID, ordinal int32, x Exit) {
+func (s *index) applyExited(id model.AttemptID, ordinal int32, x Exit) {
 	a := s.live(id)
 	t := s.task(a, ordinal)
 	t.dead = true
@@ -180,7 +180,7 @@ func (s *fold) applyExited(id model.AttemptID, ordinal int32, x Exit) {
 	s.touch(a.job)
 }
 
-func (s *fold) applyRefused(e TaskRefused) {
+func (s *index) applyRefused(e TaskRefused) {
 	a := s.live(e.Attempt)
 	if e.Job {
 		s.applyExited(e.Attempt, e.Task, e.Exit())
@@ -196,7 +196,7 @@ func (s *fold) applyRefused(e TaskRefused) {
 	s.touch(a.job)
 }
 
-func (s *fold) applyUnknown(id model.AttemptID, ordinal int32) {
+func (s *index) applyUnknown(id model.AttemptID, ordinal int32) {
 	a := s.live(id)
 	t := s.task(a, ordinal)
 	t.state = model.TaskIsUnknown
@@ -205,7 +205,7 @@ func (s *fold) applyUnknown(id model.AttemptID, ordinal int32) {
 	s.lookAll()
 }
 
-func (s *fold) applyProgress(e Progress) {
+func (s *index) applyProgress(e Progress) {
 	a := s.live(e.Attempt)
 	t := s.task(a, e.Task)
 	p := model.TaskProgress{}
@@ -294,7 +294,7 @@ func (o oddJob) told() []string {
 }
 
 // applyNodeHealth also makes what runs on a node that went down unknown.
-func (s *fold) applyNodeHealth(e NodeHealth) {
+func (s *index) applyNodeHealth(e NodeHealth) {
 	n := s.node(e.Node)
 	n.Down, n.Reason = !e.Up, e.Reason
 	s.blame(n)

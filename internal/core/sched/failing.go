@@ -214,7 +214,7 @@ func (s *fold) NextJob() model.JobID { return s.nextJob }
 // Forgo returns what closes the gap that events First to Last of lost leave: it is applied behind
 // the present state, record by record. Seen are attempts of which something was found; whatever
 // they and NextJob say is taken, no number up to theirs is given again.
-func (s *State) Forgo(lost Lost, seen []model.AttemptID) []Record {
+func (s *fold) Forgo(lost Lost, seen []model.AttemptID) []Record {
 	var events []Event
 	lost.NextJob = max(lost.NextJob, s.nextJob)
 	last := map[model.AttemptID]int32{} // by gang

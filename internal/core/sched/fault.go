@@ -22,7 +22,7 @@ const (
 
 // faultReason blames nodes that the gang avoids, bad hardware and attempts of which
 // nothing is known.
-func (s *State) faultReason(j *job, g int32) (model.Reason, bool) {
+func (s *explainer) faultReason(j *job, g int32) (model.Reason, bool) {
 	r := s.newReason(j, g)
 	switch s.fault(want{j: j, g: g}) {
 	case faultless:

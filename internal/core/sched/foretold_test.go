@@ -53,7 +53,7 @@ func TestDrainIsForetold(t *testing.T) {
 		}
 		drain := sched.Cordon{Node: "n0", On: true, Drain: w.now.Add(c.within)}
 		before := w.s.Seq()
-		p, no := sched.PlanDrain(w.s.Clone(), drain)
+		p, no := w.s.Clone().PlanDrain(drain)
 		if no != nil || w.s.Seq() != before {
 			t.Fatalf("%s: %v, %d events", name, no, w.s.Seq()-before)
 		}
@@ -121,7 +121,7 @@ func TestDrainPlansAreTrue(t *testing.T) {
 
 // drainsAsPlanned compares the plan of a drain with what comes of it.
 func (w *world) drainsAsPlanned(drain sched.Cordon, n map[string]int) (wrong []string) {
-	p, no := sched.PlanDrain(w.s.Clone(), drain)
+	p, no := w.s.Clone().PlanDrain(drain)
 	if no != nil {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (s *finder) wanted(space int32) int64 {
 	for _, e := range s.queues[space] {
 		j := &s.jobs[e.slot]
 		g := &j.gangs[e.gang]
-		if e.prio >= cell.MinGuaranteed && g.attempt == none && !s.extra(e) && s.eligible(j, e.gang) && s.neverFits(j, int(e.gang)) == nil {
+		if e.prio >= cell.MinGuaranteed && g.attempt == none && !s.extra(e) && s.eligible(j, e.gang) && !s.neverFits(j, int(e.gang)) {
 			n += int64(g.leaves)
 		}
 	}

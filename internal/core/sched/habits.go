@@ -72,7 +72,7 @@ type drawnEnd struct {
 func (f *forward) drawn(a *attempt) drawnEnd {
 	j := &f.jobs[a.job]
 	spec, limit, place := j.spec, j.spec.TimeLimit, f.draw.Place(int64(a.id.Job), int64(a.id.Gang))
-	reported := byReports(&f.State.tables, a)
+	reported := byReports(&f.tables, a)
 	seen, measured := f.measured.Of(spec.User, spec.Name)
 	var e drawnEnd
 	var total model.Duration
@@ -84,12 +84,12 @@ func (f *forward) drawn(a *attempt) drawnEnd {
 		e.by, e.spread, total = ByReported, left > 0, reported-left/10+Portion(left, int64(2*place+1), int64(f.draw.Of)*10)
 	case spec.Hints.Duration > 0:
 		if total = f.usual(a, OfDuration, spec.Hints.Duration, oneOf{place, f.draw.Of}, &e); total == 0 {
-			e.by, total = ByDeclared, max(spec.Hints.Duration-savedBy(&f.State.tables, a), 1)
+			e.by, total = ByDeclared, max(spec.Hints.Duration-savedBy(&f.tables, a), 1)
 		}
 	case measured:
 		most := max(seen.Max, seen.Mean())
 		least := max(2*seen.Mean()-most, 0)
-		e.by, e.spread, total = ByMeasured, true, max(least+Portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(&f.State.tables, a), 1)
+		e.by, e.spread, total = ByMeasured, true, max(least+Portion(most-least, int64(place), int64(f.draw.Of-1))-savedBy(&f.tables, a), 1)
 	default:
 		total = f.usual(a, OfLimit, limit, oneOf{place, f.draw.Of}, &e)
 		e.open = total == 0
@@ -124,7 +124,7 @@ func (f *forward) soonest(a *attempt, b span) (model.Time, HabitBasis) {
 		of, declared = OfLimit, spec.TimeLimit
 	}
 	_, measured := f.measured.Of(spec.User, spec.Name)
-	if b.early == 0 || f.declared || byReports(&f.State.tables, a) > 0 || measured && spec.Hints.Duration == 0 {
+	if b.early == 0 || f.declared || byReports(&f.tables, a) > 0 || measured && spec.Hints.Duration == 0 {
 		return b.early, b.soon
 	}
 	var e drawnEnd
@@ -144,7 +144,7 @@ func (f *forward) usual(a *attempt, of HabitOf, declared model.Duration, at oneO
 	if declared <= 0 {
 		return 0
 	}
-	u, ok := f.known.Of(workOf(&f.jobs[a.job]), of, workedBy(&f.State.tables, a), declared)
+	u, ok := f.known.Of(workOf(&f.jobs[a.job]), of, workedBy(&f.tables, a), declared)
 	if !ok {
 		return 0
 	}
@@ -152,7 +152,7 @@ func (f *forward) usual(a *attempt, of HabitOf, declared model.Duration, at oneO
 	if of == OfLimit {
 		e.by = ByPart
 	}
-	return max(u.Takes(declared, at.place, at.of)-savedBy(&f.State.tables, a), f.ranFor(a), 1)
+	return max(u.Takes(declared, at.place, at.of)-savedBy(&f.tables, a), f.ranFor(a), 1)
 }
 
 // opens reports whether nothing but its limit says when an attempt ends.
@@ -165,7 +165,7 @@ func (f *forward) opens(a *attempt) bool {
 
 // draw runs copies forward with ends drawn from what is known, and tells when the gang starts in
 // them; false where that is not enough.
-func draw(s *State, id model.JobID, g int32, m MeasuredRuns, e *model.Estimate) bool {
+func draw(s *explainer, id model.JobID, g int32, m MeasuredRuns, e *model.Estimate) bool {
 	of := int32(draws)
 	if len(s.jobs) > largeState {
 		of = fewDraws
@@ -173,7 +173,7 @@ func draw(s *State, id model.JobID, g int32, m MeasuredRuns, e *model.Estimate) 
 	var first, last model.Time
 	steps, spread, said := 0, false, model.Estimate{}
 	for k := range of {
-		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: drawing, draw: HabitDraw{K: k, Of: of}, most: estimateSteps, measured: m, known: s.habits}
+		f := forward{whatIf: &whatIf{explainer: s.cloneIn(&s.copies().tried), at: s.now}, pace: drawing, draw: HabitDraw{K: k, Of: of}, most: estimateSteps, measured: m, known: s.habits}
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.steps)
 		steps, spread = steps+f.steps, spread || f.spread

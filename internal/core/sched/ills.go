@@ -102,7 +102,7 @@ type illness struct {
 }
 
 // illnessOf looks at a gang's cells once for all gangs of its shape.
-func illnessOf(s *finder, j *job, g int, rooms []model.Room) *illness {
+func illnessOf(s *explainer, j *job, g int, rooms []model.Room) *illness {
 	r, key := inCommon(s), like(j, g)
 	if known := r.ills[key]; known != nil {
 		return known
@@ -143,7 +143,7 @@ func illnessOf(s *finder, j *job, g int, rooms []model.Room) *illness {
 
 // crowding returns the jobs other than its own that hold what a gang could use and do not drain, by
 // id. They are looked for once for all gangs of its shape.
-func (ill *illness) crowding(s *finder, j *job, g int) []model.JobID {
+func (ill *illness) crowding(s *explainer, j *job, g int) []model.JobID {
 	if ill.crowd == nil {
 		ill.crowd, inCommon(s).read = []model.JobID{}, inCommon(s).read+len(s.attempts)
 		if j.spec.Priority < cell.MinGuaranteed {
@@ -181,11 +181,11 @@ func (r *reasons) badOf(s *tables) map[cell.NodeName]string {
 
 // hardwareReason names what is at fault among the cells that a gang could use, and where
 // others crowd it out besides, them; when all nodes are only suspects, it says until when.
-func (s *State) hardwareReason(r model.Reason, j *job, g int, crowded bool) model.Reason {
-	ill := illnessOf(&s.finder, j, g, r.Rooms)
+func (s *explainer) hardwareReason(r model.Reason, j *job, g int, crowded bool) model.Reason {
+	ill := illnessOf(s, j, g, r.Rooms)
 	r.Rooms = ill.rooms
 	r.Free, r.Total = model.SumRooms(r.Rooms)
-	r.Nodes, r.MoreNodes = few(&s.pass, ill.names)
+	r.Nodes, r.MoreNodes = few(s, ill.names)
 	if ill.until > 0 {
 		r.Until = ill.until
 		return r.Say(BackOff, "%s refused several jobs; new jobs start there again in %d s", fewNodes(ill.names), secondsUntil(s.now, r.Until))
@@ -193,10 +193,10 @@ func (s *State) hardwareReason(r model.Reason, j *job, g int, crowded bool) mode
 	inWay := ""
 	r.Jobs = slices.Clone(ill.drainers)
 	if crowded {
-		all := ill.crowding(&s.finder, j, g)
-		holders, more := few(&s.pass, all)
+		all := ill.crowding(s, j, g)
+		holders, more := few(s, all)
 		if len(all) > 0 {
-			inWay = listed(s, j.spec.User, holders, more)
+			inWay = listed(&s.tables, j.spec.User, holders, more)
 		}
 		r.Jobs, r.More = append(r.Jobs, holders...), more
 	}
@@ -209,7 +209,7 @@ func (s *State) hardwareReason(r model.Reason, j *job, g int, crowded bool) mode
 
 // illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
 // out besides, the jobs that hold what it could use: then no part of that is enough.
-func (s *State) illText(j *job, ill *illness, holders string, crowded bool) string {
+func (s *tables) illText(j *job, ill *illness, holders string, crowded bool) string {
 	const lacks = " (on devices no longer in the configuration)"
 	var ifs, inWay []string
 	if holders != "" {
@@ -256,7 +256,7 @@ func (o outages) become(repaired, inService string) string {
 }
 
 // outOfService says what is wrong with which nodes.
-func outOfService(s *finder, nodes []int32) (out outages) {
+func outOfService(s *explainer, nodes []int32) (out outages) {
 	if len(nodes) == 0 {
 		return outages{away: []string{"hardware that is out of service"}}
 	}
@@ -283,7 +283,7 @@ func outOfService(s *finder, nodes []int32) (out outages) {
 const badWord = "bad"
 
 // faultOf names what keeps a node, or leaves of it, out of service.
-func faultOf(s *finder, node int32) string {
+func faultOf(s *explainer, node int32) string {
 	var words []string
 	for _, b := range []struct {
 		blame cell.Blame

@@ -71,10 +71,10 @@ func (s *index) leftOfLimit(j *job) int64 {
 }
 
 // limitReason says by which limit a gang waits.
-func (s *State) limitReason(j *job, g int32) model.Reason {
+func (s *explainer) limitReason(j *job, g int32) model.Reason {
 	l, u := s.userLimits(j), s.userHas(j.space, j.spec.User)
 	r := s.newReason(j, g)
-	r.Jobs, r.More = few(&s.pass, u.jobs)
+	r.Jobs, r.More = few(s, u.jobs)
 	what := "job"
 	if len(j.gangs) > 1 {
 		what = "gang"
@@ -85,7 +85,7 @@ func (s *State) limitReason(j *job, g int32) model.Reason {
 		text = fmt.Sprintf("in %s one user runs at most %s at a time, and %s runs ", j.spec.VC,
 			model.Plural(int32(l.Running), "job", "jobs"), j.spec.User)
 	}
-	return r.Say(UserLimit, "%s", text+listed(s, j.spec.User, r.Jobs, r.More))
+	return r.Say(UserLimit, "%s", text+listed(&s.tables, j.spec.User, r.Jobs, r.More))
 }
 
 // checkCap refuses a priority above that which a job's VC lets its users have.
@@ -98,7 +98,7 @@ func (s *tables) checkCap(j *job, p cell.Priority) *Refusal {
 }
 
 // checkLimits refuses a job that its VC's limits of users keep out.
-func (s *finder) checkLimits(j *job) *Refusal {
+func (s *explainer) checkLimits(j *job) *Refusal {
 	l := s.userLimits(j)
 	if l == nil {
 		return nil

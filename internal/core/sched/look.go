@@ -233,7 +233,7 @@ func (s *index) lookAtStop(a *attempt) {
 }
 
 // touch marks a job for the next Decide.
-func (s *fold) touch(slot int32) {
+func (s *index) touch(slot int32) {
 	if !s.jobs[slot].touched {
 		s.jobs[slot].touched = true
 		s.dirty.Push(s.jobs[slot].id)
@@ -241,7 +241,7 @@ func (s *fold) touch(slot int32) {
 }
 
 // untouch forgets which jobs were to be settled.
-func (s *fold) untouch() {
+func (s *index) untouch() {
 	for _, id := range s.dirty {
 		if slot, ok := s.slots.Get(id); ok {
 			s.jobs[slot].touched = false

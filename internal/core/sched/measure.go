@@ -35,7 +35,7 @@ import (
 
 // Steps is how many steps the searches of a state's decisions and checks have taken so far, the
 // same on every machine. A copy begins at 0.
-func Steps(s *State) (n int64) {
+func (s *tables) Steps() (n int64) {
 	for _, c := range []*cell.Cluster{s.cl, s.empty} {
 		if c != nil {
 			n += c.Work().Taken()

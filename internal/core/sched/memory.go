@@ -22,9 +22,7 @@ type arenas struct {
 type memory struct {
 	records  []Record // for what Decide returns; all up to its length were handed out
 	digests  *strings.Builder
-	spare    *Spare          // for copies of this copy
 	walker   walker          // of the VC that is walked
-	whole    bool            // reasons name all that they know of, for what is tried with them
 	heads    []head          // of Ordered
 	lines    []Line          // of Lines
 	waits    []merge         // of opportunistic

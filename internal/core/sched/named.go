@@ -17,26 +17,26 @@ const maxNamed = 10
 
 // few returns the first of those that a reason names, and how many there are besides; all where
 // what is named is tried.
-func few[T any](s *pass, all []T) ([]T, int) {
-	if s.mem.whole || len(all) <= maxNamed {
+func few[T any](s *explainer, all []T) ([]T, int) {
+	if s.whole || len(all) <= maxNamed {
 		return slices.Clone(all), 0
 	}
 	return slices.Clone(all[:maxNamed]), len(all) - maxNamed
 }
 
 // shortened is a reason that names a few.
-func shortened(s *pass, r model.Reason) model.Reason {
-	if more := len(r.Jobs) - maxNamed; more > 0 && !s.mem.whole {
+func shortened(s *explainer, r model.Reason) model.Reason {
+	if more := len(r.Jobs) - maxNamed; more > 0 && !s.whole {
 		r.Jobs, r.More = slices.Clone(r.Jobs[:maxNamed]), r.More+more
 	}
-	if more := len(r.Nodes) - maxNamed; more > 0 && !s.mem.whole {
+	if more := len(r.Nodes) - maxNamed; more > 0 && !s.whole {
 		r.Nodes, r.MoreNodes = slices.Clone(r.Nodes[:maxNamed]), r.MoreNodes+more
 	}
 	return r
 }
 
 // listed names the first of some jobs to a reader, and says how many there are besides.
-func listed(s *State, reader model.Subject, ids []model.JobID, more int) string {
+func listed(s *tables, reader model.Subject, ids []model.JobID, more int) string {
 	if len(ids) == 0 {
 		return "no job"
 	}
@@ -60,7 +60,7 @@ func fewNodes(nodes []cell.NodeName) string {
 
 // aheadOf returns the jobs that are served before one: of one whose members above the minimum wait,
 // those are all of its priority.
-func aheadOf(s *pass, j *job) []model.JobID {
+func aheadOf(s *explainer, j *job) []model.JobID {
 	order := s.order(s.space(j.spec.VC))
 	n := int(s.ranks.at[j.id]) - 1
 	if n < 0 {
@@ -162,7 +162,7 @@ func (t *suggester) nodes(r *model.Reason) (nodes []int32) {
 
 // named returns all that a page names: what keeps the gang waiting, as far as that is told.
 func (t *suggester) named(r *model.Reason, ahead, alone []model.JobID) (nodes []int32, jobs []model.JobID) {
-	jobs = slices.Concat(r.Jobs, inTheWay(&t.s.pass, t.j, int(t.g), r), ahead, alone)
+	jobs = slices.Concat(r.Jobs, inTheWay(t.s, t.j, int(t.g), r), ahead, alone)
 	slices.Sort(jobs)
 	return t.nodes(r), slices.Compact(jobs)
 }
@@ -187,7 +187,7 @@ func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, tur
 	if w == nil {
 		return false
 	}
-	w.mem.whole = true
+	w.whole = true
 	settle := func() bool {
 		_, ok := w.starts(t.j.id, t.g)
 		if !ok {
@@ -238,7 +238,7 @@ func (t *suggester) addRest(r *model.Reason, w *whatIf, nodes []int32, jobs []mo
 		}
 	}
 	var first, others []model.JobID
-	for _, id := range union(why.Jobs, inTheWay(&w.State.pass, j, int(t.g), &why)) {
+	for _, id := range union(why.Jobs, inTheWay(w.explainer, j, int(t.g), &why)) {
 		switch {
 		case id == t.j.id || t.s.find(id) == nil || slices.Contains(jobs, id):
 		case slices.Contains(w.took, id):
@@ -250,7 +250,7 @@ func (t *suggester) addRest(r *model.Reason, w *whatIf, nodes []int32, jobs []mo
 	r.Jobs = union(r.Jobs, slices.Concat(first, others))
 	reader := t.j.spec.User
 	if len(ills) > 0 {
-		r.Message += "; besides, " + outOfService(&t.s.finder, ills).become("must be repaired", "must be in service")
+		r.Message += "; besides, " + outOfService(t.s, ills).become("must be repaired", "must be in service")
 	}
 	switch {
 	case len(others) > 0 && why.Code == HeldUnknown:
@@ -314,7 +314,7 @@ func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) 
 	}
 	text := ""
 	if len(set) > 0 {
-		text = outOfService(&t.s.finder, set).become("must be repaired", "must be in service")
+		text = outOfService(t.s, set).become("must be repaired", "must be in service")
 		for _, n := range set {
 			r.Nodes = append(r.Nodes, t.s.cl.Forest().Nodes[n].Name)
 		}
@@ -425,7 +425,7 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 	}
 	if space := t.j.space; space > 0 && (!ordersAhead(&s.tables, space) || s.vc(space).Backfill != "") {
 		order := s.order(space)
-		behind := order[min(len(order), len(aheadOf(&s.pass, t.j))):]
+		behind := order[min(len(order), len(aheadOf(s, t.j))):]
 		for _, id := range behind[:min(len(behind), behindMost)] {
 			add(id)
 		}
@@ -450,15 +450,15 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 // at its priority, in order of id: those of its own VC, and those of others on the only
 // nodes that it may use. Where somebody stands on these and its VC has cells to bind there,
 // its own elsewhere are not in its way.
-func (s *pass) holdersFor(j *job, g int) (h holdersOf) {
-	all := allHolders(&s.finder, j, g)
+func (s *explainer) holdersFor(j *job, g int) (h holdersOf) {
+	all := allHolders(s, j, g)
 	h.own, h.moreOwn = few(s, all.own)
 	h.others, h.moreOthers = few(s, all.others)
 	return h
 }
 
 // allHolders returns all of them, however many they are.
-func allHolders(s *finder, j *job, g int) holdersOf {
+func allHolders(s *explainer, j *job, g int) holdersOf {
 	r, key := inCommon(s), like(j, g)
 	all, ok := r.holders[key]
 	if !ok {

@@ -20,21 +20,21 @@ type nameTable struct {
 
 // NameFor has the texts of a copy of a state name jobs as their reader does: NAME is the reader's
 // own, USER~NAME another's.
-func NameFor(s *State, reader model.Subject) { s.names.reader = reader }
+func (s *tables) NameFor(reader model.Subject) { s.names.reader = reader }
 
 // Veil hides names of jobs in what a copy of a state says.
-func Veil(s *State, hides func(*model.Job) bool) { s.names.veil = hides }
+func (s *tables) Veil(hides func(*model.Job) bool) { s.names.veil = hides }
 
 // Telling is both for a state itself, until back is called. What the state remembers meanwhile
 // serves every reader: no name of a job is in it.
-func Telling(s *State, reader model.Subject, hides func(*model.Job) bool) (back func()) {
+func (s *tables) Telling(reader model.Subject, hides func(*model.Job) bool) (back func()) {
 	to, veil := s.names.reader, s.names.veil
 	s.names.reader, s.names.veil = reader, hides
 	return func() { s.names.reader, s.names.veil = to, veil }
 }
 
 // Veiled reports whether it hides that of one.
-func Veiled(s *State, j *model.Job) bool { return s.names.veil != nil && s.names.veil(j) }
+func (s *tables) Veiled(j *model.Job) bool { return s.names.veil != nil && s.names.veil(j) }
 
 // nameCell is one entry; slot is one more than the job's, 0 is none.
 type nameCell struct {

@@ -23,7 +23,7 @@ type ranking struct {
 // order returns the waiting jobs of a VC in the order in which they are served:
 // by priority, then by the VC's policy as it would ask now. Opportunistic jobs
 // come last, as submitted.
-func (s *pass) order(space int32) []model.JobID {
+func (s *explainer) order(space int32) []model.JobID {
 	r := &s.ranks
 	if r.seq != s.seq || r.now != s.now || len(r.spaces) != len(s.queues) {
 		*r = ranking{seq: s.seq, now: s.now, common: r.common,
@@ -81,7 +81,7 @@ func (s *tables) jobsOf(list []model.JobID, q []queued) []model.JobID {
 
 // position is a job's place among all jobs that wait in its VC, from 1: no two have the same. Those
 // that wait for what others leave stand behind those that wait for what the VC is guaranteed.
-func (s *pass) position(j *job) (at, waiting int32) {
+func (s *explainer) position(j *job) (at, waiting int32) {
 	order := s.order(s.space(j.spec.VC))
 	if at = s.ranks.at[j.id]; at == 0 {
 		return 0, 0
@@ -120,7 +120,7 @@ func orderText(s *tables, j *job, e *Explanation) string {
 
 // InLine goes through the jobs that wait in a VC in the order in which they are served: those for
 // what the VC is guaranteed, then those for what others leave.
-func (s *pass) InLine(vc cell.VCName) iter.Seq[model.JobID] {
+func (s *explainer) InLine(vc cell.VCName) iter.Seq[model.JobID] {
 	if s.cl == nil {
 		return func(func(model.JobID) bool) {}
 	}

@@ -326,7 +326,7 @@ func (s *fold) touchReserving() {
 	}
 }
 
-func (s *fold) applyTaskRetried(e TaskRetried) {
+func (s *index) applyTaskRetried(e TaskRetried) {
 	slot := s.slots.Of(e.Job)
 	j := &s.jobs[slot]
 	g := &j.gangs[e.Gang]
@@ -411,7 +411,7 @@ func (s *fold) applyJobEnded(e JobEnded) {
 	s.spare = append(s.spare, slot)
 }
 
-func (s *fold) applyAvoided(e NodeAvoided) {
+func (s *index) applyAvoided(e NodeAvoided) {
 	j := s.find(e.Job)
 	g := &j.gangs[e.Gang]
 	all := slices.Clone(rare(g.odd).avoid)

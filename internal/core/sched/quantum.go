@@ -53,7 +53,7 @@ func (s *tables) younger(a *attempt, least model.Duration) bool {
 
 // timeMinRun looks again when an attempt has run for its VC's minimum, and for the quantum of
 // its policy: then its own priority may preempt it.
-func (s *fold) timeMinRun(a *attempt) {
+func (s *index) timeMinRun(a *attempt) {
 	j := &s.jobs[a.job]
 	if s.cfg == nil || a.started == 0 || j.spec.Priority < cell.MinGuaranteed {
 		return
@@ -76,7 +76,7 @@ func (s *tables) ripens(j *job, started, at model.Time) bool {
 
 // sheltered says, in a clause, who stands behind a gang in its policy's order and is left alone
 // since it has not run for long enough yet, and until when the first of them is; "" is nobody.
-func (s *State) sheltered(j *job, g int32) (string, model.Time) {
+func (s *pass) sheltered(j *job, g int32) (string, model.Time) {
 	if j.spec.Priority < cell.MinGuaranteed || s.minRun(j.space) == 0 {
 		return "", 0
 	}

@@ -139,27 +139,18 @@ func (s *tables) suspended(a *attempt) bool {
 	return r != nil && a.cause == 0 && !r.Runs(a.id, s.now)
 }
 
-// AsOf is the state as of a later time, to be read at once: who has whose turn depends
-// on it, though nothing happened. It shares everything with the state.
-func (s *State) AsOf(now model.Time) *State {
-	c := *s
-	c.now, c.mem = max(s.now, now), memory{}
-	c.calls, c.users, c.charges, c.claims = calls{}, limited{}, moving{}, claimed{}
-	return &c
-}
-
 // Jobs returns the jobs that have not ended, in submission order.
-func (s *State) Jobs() []JobStatus {
-	out := slices.AppendSeq(make([]JobStatus, 0, s.slots.N), Newest(s, func(model.JobID, *model.Job, Phase) bool { return true }))
+func (s *fold) Jobs() []JobStatus {
+	out := slices.AppendSeq(make([]JobStatus, 0, s.slots.N), s.Newest(func(model.JobID, *model.Job, Phase) bool { return true }))
 	slices.Reverse(out)
 	return out
 }
 
 // Newest goes through the jobs that have not ended and are wanted, in the opposite order. It makes
 // the status of those alone: of very many jobs the first few cost little.
-func Newest(s *State, want func(model.JobID, *model.Job, Phase) bool) iter.Seq[JobStatus] {
+func (s *fold) Newest(want func(model.JobID, *model.Job, Phase) bool) iter.Seq[JobStatus] {
 	return func(yield func(JobStatus) bool) {
-		for id := range newest(&s.fold) {
+		for id := range newest(s) {
 			if j := s.find(id); j != nil && want(id, j.spec, s.phase(j)) && !yield(s.status(j)) {
 				return
 			}
@@ -168,7 +159,7 @@ func Newest(s *State, want func(model.JobID, *model.Job, Phase) bool) iter.Seq[J
 }
 
 // IsHeld reports whether a user holds a job.
-func IsHeld(s *State, id model.JobID) bool {
+func (s *tables) IsHeld(id model.JobID) bool {
 	j := s.find(id)
 	return j != nil && rare(j.odd).held != nil
 }
@@ -195,7 +186,7 @@ func newest(s *fold) iter.Seq[model.JobID] {
 }
 
 // Takes counts the GPUs of a job that has not ended.
-func Takes(s *State, id model.JobID) int64 {
+func (s *tables) Takes(id model.JobID) int64 {
 	j := s.find(id)
 	if j == nil {
 		return 0

@@ -127,7 +127,7 @@ type timer struct {
 func (t timer) Before(o timer) bool { return t.at < o.at || t.at == o.at && t.job < o.job }
 
 // at sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
-func (s *fold) at(when model.Time, id model.JobID, gang int32) {
+func (s *index) at(when model.Time, id model.JobID, gang int32) {
 	if when > s.now {
 		s.timers.Push(timer{when, id, gang})
 	}
@@ -136,7 +136,7 @@ func (s *fold) at(when model.Time, id model.JobID, gang int32) {
 // expire drops the timers that are due and touches their jobs. Timers are not
 // part of the state, they follow from it. So those that it gives no reason for any
 // more are dropped without a look: a restarted core does not have them.
-func (s *fold) expire(now model.Time) {
+func (s *index) expire(now model.Time) {
 	for len(s.timers) > 0 && s.timers[0].at <= now {
 		t := s.timers.Pop()
 		if slot, ok := s.slots.Get(t.job); ok && s.meant(&s.jobs[slot], t) {

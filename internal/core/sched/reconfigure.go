@@ -12,7 +12,7 @@ import (
 // checkReconfigure plans how everything that holds cells is carried over. It
 // changes nothing: the plan is in the event. A configuration that is in force
 // already gives no event.
-func (s *State) checkReconfigure(c Reconfigure, now model.Time) ([]Event, Answer, *Refusal) {
+func (s planner) checkReconfigure(c Reconfigure, now model.Time) ([]Event, Answer, *Refusal) {
 	ch, no := s.change(&c, now)
 	if no != nil {
 		return nil, Answer{}, no
@@ -45,7 +45,7 @@ const regretsMost = 4
 // change checks a command and decides what becomes of everything that holds cells: guaranteed
 // attempts first, with those that lost their guarantee to an earlier configuration, by priority,
 // then by age.
-func (s *State) change(c *Reconfigure, now model.Time) (*change, *Refusal) {
+func (s planner) change(c *Reconfigure, now model.Time) (*change, *Refusal) {
 	if c.Config == nil {
 		return nil, refuse(Invalid, "there is no configuration")
 	}
@@ -127,7 +127,7 @@ func (s *tables) lentBefore() (out []model.AttemptID) {
 // regrets are the attempts to which a change gives their guarantee back and that are stopped for it
 // at once: a gang of higher priority waits in their virtual cluster, and had found other cells for
 // the same guarantee.
-func (s *State) regrets(ch *change, now model.Time) (out []model.AttemptID) {
+func (s planner) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 	var returned []model.AttemptID
 	for i := range ch.ev.Moves {
 		m := &ch.ev.Moves[i]
@@ -145,7 +145,7 @@ func (s *State) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 			out = nil
 		}
 	}()
-	after := s.At(now).planned(ch)
+	after := planner{s.later(new(Spare), now)}.planned(ch)
 	for _, r := range after.Settle(after.now) {
 		if e, ok := r.Event.(StopSent); ok && e.Cause == model.EndPreempted && slices.Contains(returned, e.Attempt) {
 			out = append(out, e.Attempt)

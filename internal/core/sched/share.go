@@ -161,7 +161,7 @@ func (s *fold) applyJoined(e Joined) {
 
 // applyRotated lets the members of an allocation run by a rotation. What each ran by
 // the one before is summed up.
-func (s *fold) applyRotated(e Rotated) {
+func (s *index) applyRotated(e Rotated) {
 	a := s.live(e.Turns[0][0])
 	if err := e.Check(); err != nil || a == nil {
 		panic(fmt.Sprintf("sched: a rotation of %v cannot be: %v", e.Turns, err))
@@ -226,7 +226,7 @@ func (s *tables) reaches(a *attempt, d model.Duration) model.Time {
 }
 
 // timeLimit looks again when an attempt has run for its job's limit.
-func (s *fold) timeLimit(a *attempt) {
+func (s *index) timeLimit(a *attempt) {
 	if j := &s.jobs[a.job]; j.spec.TimeLimit > 0 && a.started > 0 {
 		s.at(s.reaches(a, j.spec.TimeLimit), j.id, a.id.Gang)
 	}

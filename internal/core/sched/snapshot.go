@@ -235,36 +235,34 @@ func (s *fold) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Load returns the state that a snapshot describes. A snapshot that this binary
-// cannot read, or that contradicts itself, is an error: fold the log instead.
-func Load(snapshot []byte, policies Policies) (s *State, err error) {
+// load fills an empty state from a snapshot.
+func (s *fold) load(snapshot []byte) (err error) {
 	var im image
 	head, rest, _ := bytes.Cut(snapshot, []byte{'\n'})
 	if err := json.Unmarshal(head, &im); err != nil {
-		return nil, fmt.Errorf("snapshot: %w", err)
+		return fmt.Errorf("snapshot: %w", err)
 	}
 	if im.Version != snapshotVersion {
-		return nil, fmt.Errorf("snapshot has version %d, this binary reads %d", im.Version, snapshotVersion)
+		return fmt.Errorf("snapshot has version %d, this binary reads %d", im.Version, snapshotVersion)
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			s, err = nil, fmt.Errorf("snapshot contradicts itself: %v", p)
+			err = fmt.Errorf("snapshot contradicts itself: %v", p)
 		}
 	}()
-	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
 	s.failed = im.Failed
 	s.notes, s.nodes, s.leaves, s.again, s.turns, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
 	s.bookings, s.againFor = im.Bookings, im.AgainFor
 	s.at(s.again, 0, 0)
 	if err := s.loadJobs(rest, im.Jobs); err != nil {
-		return nil, fmt.Errorf("snapshot: %w", err)
+		return fmt.Errorf("snapshot: %w", err)
 	}
 	if im.Config != nil {
 		s.loadCluster(&im)
 	}
 	s.debts, s.moved, s.habits = im.Debts, im.Moved, ReadHabits(im.Habits)
-	return s, s.Verify()
+	return s.Verify()
 }
 
 // loadJobs reads a line for each job.

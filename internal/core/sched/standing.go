@@ -96,7 +96,7 @@ type reading struct {
 func (v view) Standing() iter.Seq[Ranked] { return v.s.standingWith(v.space, v.prio) }
 
 // standingWith goes through the gangs that run with a priority: their rows, merged.
-func (s *fold) standingWith(space int32, prio cell.Priority) iter.Seq[Ranked] {
+func (s *index) standingWith(space int32, prio cell.Priority) iter.Seq[Ranked] {
 	return func(yield func(Ranked) bool) {
 		var room [8]reading
 		heads, now := room[:0], s.now
@@ -163,7 +163,7 @@ func (v view) Booked() iter.Seq[Ranked] {
 }
 
 // nextAge is when the key of a gang of a priority ceases to hold, of an Aging policy.
-func (s *fold) nextAge(space int32, p cell.Priority) model.Time {
+func (s *index) nextAge(space int32, p cell.Priority) model.Time {
 	var next model.Time
 	if _, ages := s.pol[space].(Aging); !ages {
 		return 0
@@ -242,7 +242,7 @@ func orders(p Policy) (some, last bool) {
 }
 
 // runnersOf brings the rows of a VC up to date.
-func (s *fold) runnersOf(space int32) []row {
+func (s *index) runnersOf(space int32) []row {
 	r, last := &s.running[space], s.looks.lasts[space]
 	if !s.looks.ranks[space] {
 		return nil
@@ -310,7 +310,7 @@ func (s *tables) goStale(r *runners, slot int32) {
 
 // rekey makes the keys anew that may not hold any more: all, or where keys last those
 // that do not, which are taken for stale.
-func (s *fold) rekey(space int32, last bool) {
+func (s *index) rekey(space int32, last bool) {
 	r := &s.running[space]
 	r.at, r.through, r.soonest = s.now, s.decided, 0
 	for k := range r.rows {
@@ -333,7 +333,7 @@ func (s *fold) rekey(space int32, last bool) {
 }
 
 // keyed makes the key of an attempt that runs, and says by how much its rank falls.
-func (s *fold) keyed(space, slot int32) (e runner, rate int64) {
+func (s *index) keyed(space, slot int32) (e runner, rate int64) {
 	a := &s.attempts[slot]
 	g := &s.calls.gang
 	*g = s.gangView(s.entry(a))
@@ -354,7 +354,7 @@ func (s *fold) keyed(space, slot int32) (e runner, rate int64) {
 
 // ages is when the key of an attempt changes for the first time after the last decision. A policy
 // counts running time from the start; who takes turns gets to that later.
-func (s *fold) ages(p Aging, a *attempt, g *GangView) model.Time {
+func (s *tables) ages(p Aging, a *attempt, g *GangView) model.Time {
 	if a.share == 0 || a.started == 0 {
 		return p.Until(s.decided, g)
 	}
@@ -408,7 +408,7 @@ func priorities(rows []row) []cell.Priority {
 }
 
 // verifyRunners makes the keys again and compares.
-func (s *fold) verifyRunners(add func(string, ...any)) {
+func (s *index) verifyRunners(add func(string, ...any)) {
 	for space := range s.running {
 		r := &s.running[space]
 		some, last := orders(s.pol[space])

@@ -13,7 +13,7 @@ import (
 // in words: its VC keeps a reservation for it, which those behind it may not
 // delay. It is false when nothing bounds its wait; the time is 0 when it depends
 // on jobs that declare no limit, which the words name.
-func (s *State) startBound(j *job, g int32) (model.Time, string, bool) {
+func (s *index) startBound(j *job, g int32) (model.Time, string, bool) {
 	b := rare(j.gangs[g].odd).booked
 	switch {
 	case b == nil:
@@ -31,12 +31,12 @@ func (s *State) startBound(j *job, g int32) (model.Time, string, bool) {
 // bookedBy is the same for the page of a job. A booking knows when those end that use its cells:
 // what starts again on others, after it was stopped for a third one, may come before it on these.
 // So it is tried on a copy, where all take as long as they declare.
-func (s *State) bookedBy(j *job, g int32) (model.Time, string) {
+func (s *explainer) bookedBy(j *job, g int32) (model.Time, string) {
 	at, bound, _ := s.startBound(j, g)
 	if at == 0 {
 		return at, bound
 	}
-	f := forward{whatIf: &whatIf{State: s.Clone(), at: s.now}, pace: slow, most: estimateSteps, declared: true}
+	f := forward{whatIf: &whatIf{explainer: s.copy(), at: s.now}, pace: slow, most: estimateSteps, declared: true}
 	switch starts, ok := f.run(j.id, g); {
 	case !ok:
 		return 0, fmt.Sprintf("%s keeps cells for it; no start time can be promised, since others may come first", j.spec.VC)

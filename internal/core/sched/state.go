@@ -19,18 +19,24 @@ import (
 // not tried again (internal/core/exit).
 const Version = "42"
 
-// State is everything the core knows. It is five things, each of which has those before it: tables,
-// index, fold, finder and pass. What needs less is a method of that. It is not safe for concurrent
-// use.
-type State struct{ pass }
+// explainer says why jobs wait, when they start, and what would become of a change: on copies of
+// itself that decide.
+type explainer struct {
+	pass
+	ranks      ranking // of the policies' orders
+	said       said    // of shapes
+	copyMemory *Spare  // for copies of this copy
+	whole      bool    // reasons name all that they know of, for what is tried with them
+}
 
 // tables are the rows of jobs, gangs, attempts and nodes, with their configuration and cells.
 type tables struct {
 	configured
-	seq  uint64 // of the last event
-	now  model.Time
-	cl   *cell.Cluster
-	base *cell.Cluster // as configured; it never changes, and clones share it
+	seq     uint64 // of the last event
+	now     model.Time
+	decided model.Time // when the last Decide ran
+	cl      *cell.Cluster
+	base    *cell.Cluster // as configured; it never changes, and clones share it
 	// empty is the cluster with nothing in use and the present health, made when it
 	// is first asked: what can ever fit.
 	empty    *cell.Cluster
@@ -55,24 +61,28 @@ type tables struct {
 // index follows from the tables: Apply keeps it, and Verify makes it again and compares.
 type index struct {
 	tables
-	holders  [][]int32                  // by space: its attempts and promises, in no order
-	queues   [][]queued                 // waiting gangs by space, sorted; [0] holds those without a VC
-	lines    lineups                    // of the waiting gangs, for those who pass over what does not fit
-	lazy     [][]queued                 // lazily preempted gangs by space, sorted
-	tallies  []tally                    // by space
-	running  []runners                  // by space
-	allocs   []allocations              // by space
-	booked   []GangRef                  // gangs with a booking, sorted
-	partials int                        // jobs with members above a minimum
-	loners   int                        // jobs that want their nodes for themselves
-	away     int                        // gangs that should run on other nodes next
-	look     bool                       // capacity or queues changed: the whole walk is due
-	looks    looks                      // or parts of it
-	grew     askers                     // for which VCs the decision that is being made asks for another one
-	notYet   map[model.AttemptID]notYet // gangs that are promised cells and found no free ones
-	recount  bool                       // tallies are made anew: no time passes
-	calls    calls                      // of policies' code
-	users    limited                    // what users hold
+	holders  [][]int32     // by space: its attempts and promises, in no order
+	queues   [][]queued    // waiting gangs by space, sorted; [0] holds those without a VC
+	lines    lineups       // of the waiting gangs, for those who pass over what does not fit
+	lazy     [][]queued    // lazily preempted gangs by space, sorted
+	tallies  []tally       // by space
+	running  []runners     // by space
+	allocs   []allocations // by space
+	booked   []GangRef     // gangs with a booking, sorted
+	partials int           // jobs with members above a minimum
+	loners   int           // jobs that want their nodes for themselves
+	away     int           // gangs that should run on other nodes next
+	timers   collections.Heap[timer]
+	dirty    collections.Heap[model.JobID] // to settle, a heap of ids, since slots differ after a restart
+	again    model.Time                    // the next decision that Decided asked for
+	againFor []cell.VCName                 // for these VCs; none is all; never changed in place
+	look     bool                          // capacity or queues changed: the whole walk is due
+	looks    looks                         // or parts of it
+	grew     askers                        // for which VCs the decision that is being made asks for another one
+	notYet   map[model.AttemptID]notYet    // gangs that are promised cells and found no free ones
+	recount  bool                          // tallies are made anew: no time passes
+	calls    calls                         // of policies' code
+	users    limited                       // what users hold
 }
 
 // fold is what events say: the tables with their index, and the rest of it.
@@ -83,25 +93,19 @@ type fold struct {
 	notes    []Noted        // what policies remember about their VCs, sorted by VC
 	failed   []PolicyFailed // sorted by VC; never changed in place
 	unmade   []PolicyFailed // see Unmade; never changed in place
-	timers   collections.Heap[timer]
-	dirty    collections.Heap[model.JobID] // to settle, a heap of ids, since slots differ after a restart
-	promises []int32                       // attempt slots of reservations, in no order
-	moved    []moved                       // when gangs moved lately, sorted by VC
-	habits   Habits                        // what part of what it declared work took; no decision depends on it
-	debts    []debt                        // what VCs borrowed over time, sorted by VC
-	bookings int64                         // the highest turn of a booking
-	again    model.Time                    // the next decision that Decided asked for
-	againFor []cell.VCName                 // for these VCs; none is all; never changed in place
-	turns    int                           // how many decisions in a row asked for another
-	decided  model.Time                    // when the last Decide ran
-	ended    []endedJob                    // since somebody asked
+	promises []int32        // attempt slots of reservations, in no order
+	moved    []moved        // when gangs moved lately, sorted by VC
+	habits   Habits         // what part of what it declared work took; no decision depends on it
+	debts    []debt         // what VCs borrowed over time, sorted by VC
+	bookings int64          // the highest turn of a booking
+	turns    int            // how many decisions in a row asked for another
+	ended    []endedJob     // since somebody asked
 }
 
 // finder finds cells in a fold.
 type finder struct {
 	fold
 	cache   cache
-	ranks   ranking // of the policies' orders
 	through uint64  // the last event before the present decision
 	charges moving  // of bad hardware
 	claims  claimed // of VCs that lend nothing
@@ -362,13 +366,6 @@ type leafNote struct {
 
 const none = -1
 
-// New returns the empty state, before any Configured event.
-func New(policies Policies) *State {
-	s := &State{}
-	s.policies, s.nextJob = policies, 1
-	return s
-}
-
 // Seq returns the number of events applied so far.
 func (s *tables) Seq() uint64 { return s.seq }
 
@@ -407,32 +404,30 @@ func (s *fold) DropEnded() {
 	s.ended = s.ended[:0]
 }
 
-// Clone returns a copy that shares only what never changes.
-func (s *State) Clone() *State {
-	return s.cloneIn(&copyRoom{})
-}
+// copy is Clone of what explains.
+func (s *explainer) copy() *explainer { return s.cloneIn(&copyRoom{}) }
 
 // Spare is memory for a copy and for those that are made of it to see what comes of a change. It is
 // much, and taking it anew for each question is a third of what an answer costs.
 type Spare struct{ state, with, base, tried copyRoom }
 
 // copies is the memory of a copy for copies of it.
-func (m *memory) copies() *Spare {
-	if m.spare == nil {
-		m.spare = &Spare{}
+func (s *explainer) copies() *Spare {
+	if s.copyMemory == nil {
+		s.copyMemory = &Spare{}
 	}
-	return m.spare
+	return s.copyMemory
 }
 
 // copyRoom is memory for one copy after the other: each is the end of the one before.
 type copyRoom struct {
-	state State
+	state explainer
 	tasks []taskRun
 	gangs []gang
 }
 
 // cloneIn is Clone in memory that is used again.
-func (s *State) cloneIn(room *copyRoom) *State {
+func (s *explainer) cloneIn(room *copyRoom) *explainer {
 	d, was := &room.state, room.state
 	*d = *s
 	if s.cl != nil {
@@ -492,7 +487,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	d.booked, d.habits = slices.Clone(s.booked), s.habits.Clone()
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
 	d.cache, d.hungry, d.out, d.mem, d.arenas = cache{}, nil, nil, memory{}, arenas{}
-	d.ranks, d.shapes, d.grew = ranking{}, nil, askers{}
+	d.ranks, d.said, d.copyMemory, d.whole, d.shapes, d.grew = ranking{}, said{}, nil, false, nil, askers{}
 	d.calls, d.users, d.charges, d.claims, d.notYet, d.recount = calls{}, limited{}, moving{}, claimed{}, nil, false
 	return d
 }

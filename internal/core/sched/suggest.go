@@ -29,8 +29,8 @@ const (
 
 // suggester looks for changes that would let one gang start.
 type suggester struct {
-	s     *State // as it is; only read
-	base  *State // the same after the job was withdrawn
+	s     *explainer // as it is; only read
+	base  *explainer // the same after the job was withdrawn
 	j     *job
 	g     int32
 	left  int   // tries
@@ -43,7 +43,7 @@ type suggester struct {
 	cut    bool // something was left untried
 }
 
-func newSuggester(s *State, j *job, g int32) *suggester {
+func newSuggester(s *explainer, j *job, g int32) *suggester {
 	return &suggester{s: s, j: j, g: g, jobs: copiedMost, steps: suggestSteps}
 }
 
@@ -60,11 +60,11 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 		_, t.anyway = t.changed(nil, nil)
 	}
 	if s.phase(j) == Waiting && !j.spec.Gangs[g].Extra && why != BackOff {
-		w := &whatIf{State: s.cloneIn(&s.mem.copies().base), at: s.now}
+		w := &whatIf{explainer: s.cloneIn(&s.copies().base), at: s.now}
 		w.cl.Work().Within(trySteps)
 		w.finish(j.id)
 		w.decide()
-		if t.base, t.left = w.State, triesMost; t.uncut(w) {
+		if t.base, t.left = w.explainer, triesMost; t.uncut(w) {
 			w.cl.Work().Until(0)
 			w.cl.Work().Within(trySteps) // for what couldFit asks
 			t.cheap(why)
@@ -97,12 +97,12 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 
 // copy returns a copy of a state, to be used until the next one is asked for; nil, and what
 // is left is untried, when there were too many, or too many steps were taken.
-func (t *suggester) copy(of *State) *whatIf {
+func (t *suggester) copy(of *explainer) *whatIf {
 	if t.jobs -= len(of.jobs); t.jobs < 0 || t.steps <= 0 {
 		t.cut = true
 		return nil
 	}
-	w := &whatIf{State: of.cloneIn(&t.s.mem.copies().tried), at: of.now}
+	w := &whatIf{explainer: of.cloneIn(&t.s.copies().tried), at: of.now}
 	if w.cl != nil {
 		w.cl.Work().Within(min(t.steps, trySteps))
 	}
@@ -111,7 +111,7 @@ func (t *suggester) copy(of *State) *whatIf {
 
 // uncut counts the steps that were taken on a copy, and reports whether they sufficed.
 func (t *suggester) uncut(w *whatIf) bool {
-	t.steps -= Steps(w.State)
+	t.steps -= w.Steps()
 	if w.cl.Work().Over() {
 		t.cut = true
 		return false
@@ -142,7 +142,7 @@ func (t *suggester) instead(spec *model.Job) ([]model.Displaced, bool) {
 	if w == nil {
 		return nil, false
 	}
-	events, ans, no := w.Check(Submit{Job: spec}, w.at)
+	events, ans, no := w.admit(Submit{Job: spec})
 	if no != nil {
 		return nil, false
 	}

@@ -78,7 +78,7 @@ func TestToldStartsAreKept(t *testing.T) {
 func (w *world) keepsStarts(when string, n *promises) {
 	w.s = w.s.At(w.now)
 	list := map[model.JobID]model.Time{}
-	for _, e := range sched.Starts(w.s, nil) {
+	for _, e := range w.s.Starts(nil) {
 		p := toldOf(w.t, e)
 		list[p.Job] = p.Latest
 	}

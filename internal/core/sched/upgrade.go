@@ -287,7 +287,7 @@ func (s *fold) recounting(slot int32, change func()) {
 
 // sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands
 // before it.
-func (s *State) sparedReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
+func (s *finder) sparedReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
 	q := s.request(want{j: j, g: g})
 	spared := q.Spared
 	if spared == nil || r.Free < r.Need {
@@ -317,7 +317,7 @@ func (s *State) sparedReason(r model.Reason, j *job, g int32) (model.Reason, boo
 
 // comesBackReason: there is room for a gang while others of its VC are being stopped that wait
 // before it then.
-func (s *State) comesBackReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
+func (s *index) comesBackReason(r model.Reason, j *job, g int32) (model.Reason, bool) {
 	if j.spec.Priority < cell.MinGuaranteed || j.spec.Gangs[g].Extra || int64(j.gangs[g].leaves) <= s.unheld(j.space, j.spec.Priority) {
 		return r, false
 	}
@@ -331,11 +331,11 @@ func (s *State) comesBackReason(r model.Reason, j *job, g int32) (model.Reason, 
 	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 {
 		return r, false
 	}
-	return comesBefore(s, r, j), true
+	return comesBefore(&s.tables, r, j), true
 }
 
 // comesBefore says that there is room, but for jobs that are being stopped and wait again then.
-func comesBefore(s *State, r model.Reason, j *job) model.Reason {
+func comesBefore(s *tables, r model.Reason, j *job) model.Reason {
 	return r.Say(PriorityAhead, "it would fit, but %s %s being stopped, and then ahead of it in %s",
 		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.spec.VC)
 }

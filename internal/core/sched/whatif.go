@@ -10,7 +10,7 @@ import (
 // whatIf is a copy of a state on which a change is tried: the deciding code says
 // what would come of it.
 type whatIf struct {
-	*State
+	*explainer
 	at   model.Time
 	took []model.JobID // that were given cells, or were promised some
 }

@@ -130,7 +130,7 @@ func (s *fold) checkRequeue(c Requeue) ([]Event, Answer, *Refusal) {
 	return []Event{JobRequeued{Job: c.Job, Hold: c.Hold, Reason: c.Reason, Meta: c.Meta}}, Answer{Job: c.Job}, nil
 }
 
-func (s *finder) checkUpdate(c Update) ([]Event, Answer, *Refusal) {
+func (s *explainer) checkUpdate(c Update) ([]Event, Answer, *Refusal) {
 	j, no := s.wishedJob(c.Job)
 	if no != nil {
 		return nil, Answer{}, no
@@ -160,7 +160,7 @@ func (s *finder) checkUpdate(c Update) ([]Event, Answer, *Refusal) {
 }
 
 // checkPriority refuses a priority that a job cannot have, or not now.
-func (s *finder) checkPriority(j *job, p cell.Priority) *Refusal {
+func (s *explainer) checkPriority(j *job, p cell.Priority) *Refusal {
 	if runs, promised := s.standing(j); runs {
 		return refuse(Conflict, "job %d runs: only a job that waits can get another priority; comb job requeue --hold stops it first", j.id)
 	} else if promised {
@@ -236,7 +236,7 @@ func (s *fold) applyRequeued(e JobRequeued) {
 	s.touch(slot)
 }
 
-func (s *fold) applyUpdated(e JobUpdated) {
+func (s *index) applyUpdated(e JobUpdated) {
 	j := s.find(e.Job)
 	if j == nil {
 		return

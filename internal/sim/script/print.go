@@ -498,7 +498,7 @@ func (s *Session) printWaits() {
 	}
 	err := s.read(func(st *sched.State) {
 		var ids []model.JobID // the status of none is needed
-		for range sched.Newest(st, func(id model.JobID, _ *model.Job, _ sched.Phase) bool {
+		for range st.Newest(func(id model.JobID, _ *model.Job, _ sched.Phase) bool {
 			ids = append(ids, id)
 			return false
 		}) {
