@@ -322,8 +322,8 @@ func (e *Engine) copy(b *Batch) {
 	_, decided := b.Records[len(b.Records)-1].Event.(sched.Decided)
 	if decided && e.durable-e.checked >= e.o.SnapshotEvery {
 		e.checked = e.durable
-		core := e.core.Clone()
-		m.then = func(replica *sched.State) *sched.State { return e.snapshot.start(core, replica) }
+		cloned := e.core.Clone()
+		m.then = func(replica *sched.State) *sched.State { return e.snapshot.start(cloned, replica) }
 	}
 	e.replica.feed(m)
 }

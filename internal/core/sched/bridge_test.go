@@ -11,17 +11,17 @@ import (
 // What follows shows a state's inside to the tests that judge it from outside.
 
 // Cluster gives the cells.
-func (s *State) Cluster() *cell.Cluster { return s.cl }
+func (s *State) Cluster() *cell.Cluster { return s.in.cl }
 
 // Key is the same for states that differ in nothing but the number of events.
 func (s *State) Key() [16]byte {
-	inner := *s.explainer
-	c := &State{&inner}
-	c.seq, c.cfg = 0, nil
-	c.jobs = slices.Clone(s.jobs)
-	for i := range c.jobs {
-		if spec := c.jobs[i].spec; spec != nil {
-			c.jobs[i].spec = &model.Job{Name: spec.Name, Priority: spec.Priority}
+	inner := *s.in
+	c := &State{in: &inner}
+	c.in.seq, c.in.cfg = 0, nil
+	c.in.jobs = slices.Clone(s.in.jobs)
+	for i := range c.in.jobs {
+		if spec := c.in.jobs[i].spec; spec != nil {
+			c.in.jobs[i].spec = &model.Job{Name: spec.Name, Priority: spec.Priority}
 		}
 	}
 	sum := sha256.Sum256(c.Save())
@@ -44,13 +44,13 @@ type Held struct {
 // Held lists attempts and reservations in order of their ids.
 func (s *State) Held() []Held {
 	var out []Held
-	for i := range s.attempts {
-		a := &s.attempts[i]
+	for i := range s.in.attempts {
+		a := &s.in.attempts[i]
 		if a.job == none {
 			continue
 		}
-		j := &s.jobs[a.job]
-		h := Held{ID: a.id, State: a.state, Alloc: a.alloc, Lazy: a.lazy, Cause: a.cause, Spec: j.spec, Placement: s.cl.Alloc(a.alloc).Placement}
+		j := &s.in.jobs[a.job]
+		h := Held{ID: a.id, State: a.state, Alloc: a.alloc, Lazy: a.lazy, Cause: a.cause, Spec: j.spec, Placement: s.in.cl.Alloc(a.alloc).Placement}
 		for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 			state := j.tasks[o].state
 			if j.tasks[o].dead {
@@ -79,12 +79,12 @@ type InLine struct {
 // those that a back-off keeps out.
 func (s *State) Waiting() []InLine {
 	var out []InLine
-	for space := range s.queues {
-		for i := range s.jobs {
-			j := &s.jobs[i]
+	for space := range s.in.queues {
+		for i := range s.in.jobs {
+			j := &s.in.jobs[i]
 			for g := range j.gangs {
-				if j.spec != nil && j.gangs[g].waiting && s.space(j.spec.VC) == int32(space) && s.eligible(j, int32(g)) {
-					out = append(out, InLine{j.id, j.spec, int32(g), int32(space), j.gangs[g].attempt != none, s.request(want{j: j, g: int32(g)})})
+				if j.spec != nil && j.gangs[g].waiting && s.in.space(j.spec.VC) == int32(space) && s.in.eligible(j, int32(g)) {
+					out = append(out, InLine{j.id, j.spec, int32(g), int32(space), j.gangs[g].attempt != none, s.in.request(want{j: j, g: int32(g)})})
 				}
 			}
 		}
@@ -104,7 +104,7 @@ func (s *State) Waiting() []InLine {
 // Attempts returns how many attempts each gang of a job has had, nil when it is
 // over or unknown.
 func (s *State) Attempts(id model.JobID) []int32 {
-	j := s.find(id)
+	j := s.in.find(id)
 	if j == nil {
 		return nil
 	}
@@ -116,4 +116,4 @@ func (s *State) Attempts(id model.JobID) []int32 {
 }
 
 // IDs lists the jobs that have not ended.
-func (s *State) IDs() []model.JobID { return s.slots.IDs() }
+func (s *State) IDs() []model.JobID { return s.in.slots.IDs() }

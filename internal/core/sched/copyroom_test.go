@@ -6,11 +6,11 @@ import "testing"
 // most, however many wait, and says that something was left untried.
 func TestCopiesAreBounded(t *testing.T) {
 	for _, jobs := range []int{10_000, 60_000} {
-		s := &State{&explainer{}}
+		s := &explainer{}
 		s.jobs = make([]job, jobs)
-		g := newSuggester(s.explainer, nil, 0)
+		g := newSuggester(s, nil, 0)
 		copied := 0
-		for w := g.copy(s.explainer); w != nil; w = g.copy(s.explainer) {
+		for w := g.copy(s); w != nil; w = g.copy(s) {
 			copied += len(w.jobs)
 		}
 		if copied > copiedMost || copied <= copiedMost-jobs || !g.cut {
@@ -21,14 +21,14 @@ func TestCopiesAreBounded(t *testing.T) {
 
 // An explanation whose copies took all its steps tries nothing more, and says so.
 func TestStepsOfCopiesAreBounded(t *testing.T) {
-	s := &State{&explainer{}}
+	s := &explainer{}
 	s.jobs = make([]job, 3)
-	g := newSuggester(s.explainer, nil, 0)
-	if g.copy(s.explainer) == nil || g.cut {
+	g := newSuggester(s, nil, 0)
+	if g.copy(s) == nil || g.cut {
 		t.Fatalf("nothing may be tried; left untried: %v", g.cut)
 	}
 	g.steps = 0
-	if g.copy(s.explainer) != nil || !g.cut {
+	if g.copy(s) != nil || !g.cut {
 		t.Errorf("more is tried; left untried: %v", g.cut)
 	}
 }

@@ -90,10 +90,10 @@ func TestBounds(t *testing.T) {
 	if len(all.rows) != keys || len(was.rows) != 4 {
 		t.Errorf("%d rows, a copy has %d", len(all.rows), len(was.rows))
 	}
-	if _, found := all.find(key{HabitWork{VC: "old"}, OfLimit}); found {
+	if _, found := all.find(key{HabitWork: HabitWork{VC: "old"}, Of: OfLimit}); found {
 		t.Error("the oldest is still there")
 	}
-	if i, found := all.find(key{HabitWork{}, OfLimit}); !found || len(all.rows[i].Parts) != kept {
+	if i, found := all.find(key{HabitWork: HabitWork{}, Of: OfLimit}); !found || len(all.rows[i].Parts) != kept {
 		t.Error("what is added to each time is not there, or too long")
 	}
 	if again := ReadHabits(all.Rows()); again.at != all.at || len(again.rows) != keys {
@@ -108,7 +108,7 @@ func TestPlaces(t *testing.T) {
 	for work := range int64(100) {
 		var seen, at [11]int32
 		for k := range int32(11) {
-			at[k] = HabitDraw{k, 11}.Place(work, 0)
+			at[k] = HabitDraw{K: k, Of: 11}.Place(work, 0)
 			seen[at[k]]++
 		}
 		for p, n := range seen {

@@ -41,7 +41,7 @@ func TestFalls(t *testing.T) {
 		{"it is the largest", now + math.MaxInt64/7, 7, math.MaxInt64, 0, 0, now + 1, math.MaxInt64},
 		{"it is another", now + 50, 4, 199, 0, 0, now + 1, 199},
 	} {
-		s, a := &State{&explainer{}}, &attempt{rank: Key{Rank: c.rank}, share: c.share}
+		s, a := &index{}, &attempt{rank: Key{Rank: c.rank}, share: c.share}
 		s.now = now
 		if rate, until := s.falls(drains{zero: c.zero, rate: c.rate}, a, nil); rate != c.falls || until != c.until || a.rank.Rank != c.by {
 			t.Errorf("%s: it falls by %d, holds until %d and stands by %d; want %d, %d and %d", c.about, rate, until, a.rank.Rank, c.falls, c.until, c.by)

@@ -1,0 +1,46 @@
+package sched
+
+import (
+	"strings"
+
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// memory is what one Decide after the other uses again. A clone begins with memory of its own.
+type memory struct {
+	records  []Record // for what Decide returns; all up to its length were handed out
+	digests  *strings.Builder
+	walker   walker          // of the VC that is walked
+	heads    []head          // of Ordered
+	lines    []Line          // of Lines
+	waits    []merge         // of opportunistic
+	chosen   []chosen        // of Parties
+	counts   []int           // the same
+	failed   map[string]bool // shapes, of lend
+	scratch  any             // of policies
+	also     []bool          // by allocation: those that planOver may lift
+	tail     tailing         // of planOver
+	yielding yielding        // what may leave for its own priority
+	fact     [1]Event        // of Accept
+}
+
+// text writes a digest as 16 hexadecimal digits.
+func (m *memory) text(d digest) string {
+	const size = 16
+	if m.digests == nil || m.digests.Cap()-m.digests.Len() < size {
+		m.digests = &strings.Builder{}
+		m.digests.Grow(ArenaChunk * size)
+	}
+	text := d.Hex()
+	m.digests.Write(text[:])
+	all := m.digests.String()
+	return all[len(all)-size:]
+}
+
+// pass is the work of one Decide, and memory for the next ones.
+type pass struct {
+	finder
+	hungry []model.JobID // while a VC is walked: jobs of several gangs of which one runs and one found nothing
+	out    []Record      // what it returns
+	mem    memory
+}

@@ -1,0 +1,141 @@
+package sched
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// emptiest are nodes of a VC with the most idle leaves, as many as a gang needs and all that
+// are equally empty: the search chooses among these in its own order. It reads some
+// nodes of each kind, so what it costs does not grow with the cluster.
+func (s *pass) emptiest(space int32, g *gang) cell.NodeSet {
+	type offer struct {
+		node, idle int32
+	}
+	var offers []offer
+	f := s.cl.Forest()
+	for _, at := range s.cl.Samples(space, samples) {
+		cl := &f.Cells[at.Cell]
+		if !usableBy(g, f.Chains[cl.Chain].SKU) {
+			continue
+		}
+		if i := slices.IndexFunc(offers, func(o offer) bool { return o.node == cl.Node }); i >= 0 {
+			offers[i].idle += at.Idle
+		} else {
+			offers = append(offers, offer{cl.Node, at.Idle})
+		}
+	}
+	slices.SortStableFunc(offers, func(a, b offer) int { return cmp.Compare(b.idle, a.idle) })
+	var out cell.NodeSet
+	room, fresh := int32(0), s.unbound(space, g)
+	for i, o := range offers {
+		if room >= g.leaves && o.idle < offers[i-1].idle {
+			break
+		}
+		out = out.Add(o.node)
+		if s.cl.LiesIn(o.node, space) {
+			room += o.idle
+		} else {
+			room += min(o.idle, fresh)
+			fresh -= min(o.idle, fresh)
+		}
+	}
+	return out
+}
+
+// unbound is how many leaves the VC's unbound cells have that a gang can use.
+func (s *pass) unbound(space int32, g *gang) (n int32) {
+	sp, f := s.cl.Space(space), s.cl.Forest()
+	for i := range sp.Roots {
+		if ch := &f.Chains[sp.Roots[i].Chain]; sp.Roots[i].Cell == cell.None && usableBy(g, ch.SKU) {
+			n += ch.LeavesAt(sp.Roots[i].Level)
+		}
+	}
+	return n
+}
+
+// usableBy reports whether some member of a gang can use a SKU.
+func usableBy(g *gang, sku cell.TypeName) bool {
+	return slices.ContainsFunc(g.shape.members, func(m cell.Member) bool { return len(m.SKUs) == 0 || slices.Contains(m.SKUs, sku) })
+}
+
+// samples is how many nodes of each kind of offer a policy sees.
+const samples = 4
+
+// Nodes implements View.
+func (v view) Nodes() iter.Seq[NodeView] {
+	return func(yield func(NodeView) bool) {
+		if v.w != nil {
+			v.w.sawIdle = true
+		}
+		lent := v.lent()
+		nodes := v.byNode(v.withLent(v.s.cl.Samples(v.space, samples), lent))
+		for i := range nodes {
+			if !yield(nodes[i]) {
+				return
+			}
+		}
+	}
+}
+
+// byNode puts the cells of one node together.
+func (v view) byNode(all []cell.Sample) []NodeView {
+	f, out, offers := v.s.cl.Forest(), make([]NodeView, 0, len(all)), make([]Offer, 0, len(all))
+	for _, at := range all {
+		cl, o := &f.Cells[at.Cell], Offer{SKU: f.Chains[f.Cells[at.Cell].Chain].SKU, Idle: at.Idle, Of: f.NumLeaves(at.Cell)}
+		if len(f.Nodes[cl.Node].Cells) > 1 {
+			if i := slices.IndexFunc(out, func(n NodeView) bool { return n.Node == cl.Node }); i >= 0 {
+				out[i].Offers = append(out[i].Offers, o)
+				continue
+			}
+		}
+		offers = append(offers, o)
+		out = append(out, NodeView{Node: cl.Node, Offers: offers[len(offers)-1 : len(offers) : len(offers)]})
+	}
+	return out
+}
+
+// lent counts, by the cells of nodes, the healthy leaves of opportunistic work. Where a VC
+// backfills they count as idle: the order would change by what is lent after it was asked for,
+// and somebody start who is stopped at once.
+func (v view) lent() map[cell.CellID]int32 {
+	s := v.s
+	if !v.besideBookings() || s.cl.Loose() == 0 {
+		return nil
+	}
+	f, out := s.cl.Forest(), map[cell.CellID]int32{}
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || a.joined || a.state == model.AttemptReserving || !s.cl.Alloc(a.alloc).Opportunistic() {
+			continue
+		}
+		for k := range s.cl.Alloc(a.alloc).Placement.Tasks {
+			for _, l := range s.cl.Alloc(a.alloc).Placement.Tasks[k].Leaves {
+				if !s.leafBad(l) {
+					out[f.NodeCell(l)]++
+				}
+			}
+		}
+	}
+	return out
+}
+
+// withLent adds what is lent, of nodes in the VC's cells or in nobody's.
+func (v view) withLent(all []cell.Sample, lent map[cell.CellID]int32) []cell.Sample {
+	for i := range all {
+		all[i].Idle += lent[all[i].Cell]
+		delete(lent, all[i].Cell)
+	}
+	from := len(all)
+	for c, n := range lent { // in any order: they are sorted
+		if space, _ := v.s.cl.RootOver(c); space == v.space || space == cell.None {
+			all = append(all, cell.Sample{Cell: c, Idle: n})
+		}
+	}
+	slices.SortFunc(all[from:], func(a, b cell.Sample) int { return cmp.Compare(a.Cell, b.Cell) })
+	return all
+}
