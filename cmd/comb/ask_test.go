@@ -17,7 +17,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -116,7 +116,7 @@ func TestQuestionsEnd(t *testing.T) {
 		}
 	}
 	active := func() int {
-		list, err := client.Jobs(ctx, rest.JobQuery{Name: "q-", States: []sched.Phase{sched.Active}})
+		list, err := client.Jobs(ctx, rest.JobQuery{Name: "q-", States: []model.Phase{model.Active}})
 		if err != nil {
 			t.Fatal(err)
 		}

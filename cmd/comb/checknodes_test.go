@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/spec/config"
@@ -45,7 +45,7 @@ virtualClusters:
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: func(sched.Fact) {}, Limits: kube.Within(1)})
+	pods, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: func(model.Fact) {}, Limits: kube.Within(1)})
 	if err != nil {
 		t.Fatal(err)
 	}

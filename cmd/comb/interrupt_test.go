@@ -23,7 +23,6 @@ import (
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/cli/contexts"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -106,12 +105,12 @@ func TestInterruptedSubmission(t *testing.T) {
 		name string
 		args []string
 		lose bool
-		want sched.Phase
+		want model.Phase
 		code int
 	}{
-		{"slow", []string{"run", "--clean", "--gpus", "1", "--name", "slow", "--", "sleep", "300"}, false, sched.Stopped, cli.ExitInterrupted},
-		{"detached", []string{"run", "--clean", "-d", "--gpus", "1", "--name", "detached", "--", "sleep", "300"}, false, sched.Stopped, cli.ExitInterrupted},
-		{"lost", []string{"run", "--clean", "--gpus", "1", "--name", "lost", "--", "sleep", "300"}, true, sched.Stopped, cli.ExitInterrupted},
+		{"slow", []string{"run", "--clean", "--gpus", "1", "--name", "slow", "--", "sleep", "300"}, false, model.Stopped, cli.ExitInterrupted},
+		{"detached", []string{"run", "--clean", "-d", "--gpus", "1", "--name", "detached", "--", "sleep", "300"}, false, model.Stopped, cli.ExitInterrupted},
+		{"lost", []string{"run", "--clean", "--gpus", "1", "--name", "lost", "--", "sleep", "300"}, true, model.Stopped, cli.ExitInterrupted},
 		{"refused", []string{"run", "--clean", "--gpus", "9", "--name", "refused", "--", "sleep", "300"}, false, "", cli.ExitFailure},
 	} {
 		way := newSlowWay(t, client.URL(), c.lose)

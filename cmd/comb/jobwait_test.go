@@ -11,14 +11,13 @@ import (
 	"github.com/combsched/comb/internal/cli/job"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // waits is a job that waits: for a reason, "" is none, and with notices, of which so many last.
 func waits(reason string, lasting int, notices ...string) *rest.Job {
 	j := &rest.Job{}
-	j.Phase, j.Notices, j.Lasting = sched.Waiting, notices, lasting
+	j.Phase, j.Notices, j.Lasting = model.Waiting, notices, lasting
 	if reason != "" {
 		j.Reason = &rest.Reason{Message: reason}
 	}
@@ -44,10 +43,10 @@ func TestWaitLinesOfAFile(t *testing.T) {
 	for _, boxed := range []bool{true, false} {
 		w := job.NewWaitLines(cli.NewScreen(nil, nil), &out, boxed)
 		for _, j := range []*rest.Job{
-			behind(sched.BackOff, "next try there in 29 s"), behind(sched.BackOff, "next try there in 28 s"),
-			behind(sched.VCBusy, "1 of 2 GPUs free"), behind(sched.VCBusy, "0 of 2 GPUs free"),
-			behind(sched.PriorityAhead, "job 3, for another 12 s", 3), behind(sched.PriorityAhead, "job 3, for another 11 s", 3),
-			behind(sched.PriorityAhead, "job 4", 4), onNode(behind(sched.PriorityAhead, "job 4 on n1", 4), "n1"),
+			behind(model.BackOff, "next try there in 29 s"), behind(model.BackOff, "next try there in 28 s"),
+			behind(model.VCBusy, "1 of 2 GPUs free"), behind(model.VCBusy, "0 of 2 GPUs free"),
+			behind(model.PriorityAhead, "job 3, for another 12 s", 3), behind(model.PriorityAhead, "job 3, for another 11 s", 3),
+			behind(model.PriorityAhead, "job 4", 4), onNode(behind(model.PriorityAhead, "job 4 on n1", 4), "n1"),
 			waits("", 0, "a limit"), waits("", 1, "a limit", "box is being fetched: 1 layer"), waits("", 1, "a limit", "box is being fetched: 1 layer"),
 			waits("", 1, "a limit", "box is being fetched: 2 layers\x1b[2J"), waits("", 0, "a limit", "box was fetched"), waits("1 of 2 GPUs free", 5, "a limit"),
 		} {

@@ -15,10 +15,10 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor/kube"
@@ -87,7 +87,7 @@ func (d *daemon) pretends() (yes bool, from string) {
 // inForce is the present configuration; nil: there is none, or it is not known yet.
 func (d *daemon) inForce() (c *model.Config) {
 	if r := d.replica.Load(); r != nil {
-		_ = r.Read(context.Background(), 0, func(s *sched.State) { c = s.Config() })
+		_ = r.Read(context.Background(), 0, func(s *core.State) { c = s.Config() })
 	}
 	return c
 }
@@ -240,7 +240,7 @@ func (d *daemon) checkNodes(c *model.Config) error {
 	var had []cell.NodeName
 	var hadSpaces map[string]cell.VCName
 	if d.engine != nil {
-		if err := d.engine.Replica().Read(context.Background(), 0, func(s *sched.State) {
+		if err := d.engine.Replica().Read(context.Background(), 0, func(s *core.State) {
 			if present := s.Config(); present != nil {
 				had, hadSpaces = config.NodeNames(present), model.Namespaces(present)
 			}
@@ -270,7 +270,7 @@ func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
 	if r == nil {
 		return "", false
 	}
-	err := r.Read(context.Background(), 0, func(s *sched.State) {
+	err := r.Read(context.Background(), 0, func(s *core.State) {
 		if c := s.Config(); c != nil {
 			space, known = model.NamespaceOf(c, vc), true
 		}
@@ -285,7 +285,7 @@ func (d *daemon) infinibandOf(vc cell.VCName) (may, known bool) {
 	if r == nil {
 		return false, false
 	}
-	err := r.Read(context.Background(), 0, func(s *sched.State) {
+	err := r.Read(context.Background(), 0, func(s *core.State) {
 		if c := s.Config(); c != nil {
 			may, known = model.HasInfiniBand(c, vc), true
 		}
@@ -299,7 +299,7 @@ func (d *daemon) leaves() (list []machine.Leaf) {
 	if r == nil { // nothing is configured yet
 		return nil
 	}
-	_ = r.Read(context.Background(), 0, func(s *sched.State) {
+	_ = r.Read(context.Background(), 0, func(s *core.State) {
 		skus := map[cell.TypeName]cell.SKU{}
 		for _, sku := range skusOf(s) {
 			skus[sku.Name] = sku
@@ -319,7 +319,7 @@ func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 	if r == nil { // nothing is configured yet
 		return nil
 	}
-	_ = r.Read(context.Background(), 0, func(s *sched.State) {
+	_ = r.Read(context.Background(), 0, func(s *core.State) {
 		skus := map[cell.TypeName]cell.SKU{}
 		for _, sku := range skusOf(s) {
 			if sku.Device != cell.CPU {
@@ -364,7 +364,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 }
 
 // skusOf are those of the present configuration.
-func skusOf(s *sched.State) []cell.SKU {
+func skusOf(s *core.State) []cell.SKU {
 	if c := s.Config(); c != nil {
 		return c.Cluster.SKUs
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
@@ -26,7 +25,7 @@ func TestPolicyThatTheExecutorCannotServe(t *testing.T) {
 	c := &model.Config{VCs: []model.VCConfig{{Name: "speech", Policy: "las"}, {Name: "vision", Policy: "gandiva"}}}
 	for _, can := range []bool{true, false} {
 		x, err := local.New(local.Options{Dir: filepath.Join(t.TempDir(), "jobs"), Cluster: "test", Self: "/bin/true",
-			Tell: func(sched.Fact) {}, NoCgroups: true, NoSuspend: !can})
+			Tell: func(model.Fact) {}, NoCgroups: true, NoSuspend: !can})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +48,7 @@ func TestPolicyThatTheExecutorCannotServe(t *testing.T) {
 // Where the configuration in force asks for what the executor cannot do any more, the log says so
 // in the words of the refusal that a new one gets.
 func TestAConfigurationInForceThatDoesNotFit(t *testing.T) {
-	x, err := local.New(local.Options{Dir: filepath.Join(t.TempDir(), "jobs"), Cluster: "test", Self: "/bin/true", Tell: func(sched.Fact) {}, NoCgroups: true, NoSuspend: true})
+	x, err := local.New(local.Options{Dir: filepath.Join(t.TempDir(), "jobs"), Cluster: "test", Self: "/bin/true", Tell: func(model.Fact) {}, NoCgroups: true, NoSuspend: true})
 	if err != nil {
 		t.Fatal(err)
 	}

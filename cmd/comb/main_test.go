@@ -20,7 +20,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -121,9 +120,9 @@ func ranFor(ts *testscript.TestScript, _ bool, args []string) {
 		var start int64
 		for _, e := range list.Events {
 			switch e.Kind {
-			case sched.KindOf(sched.TaskStarted{}):
+			case model.KindOf(model.TaskStarted{}):
 				start = int64(e.Time)
-			case sched.KindOf(sched.AttemptEnded{}):
+			case model.KindOf(model.AttemptEnded{}):
 				held += int64(e.Time) - start
 			}
 		}

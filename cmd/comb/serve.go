@@ -24,10 +24,10 @@ import (
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/cli/admin"
 	"github.com/combsched/comb/internal/cli/contexts"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/engine/upkeep"
@@ -351,7 +351,7 @@ func (m measured) Append(ctx context.Context, b engine.Batch) error {
 // started.
 func (d *daemon) usedUploads(ctx context.Context) (used map[string]bool, err error) {
 	used = map[string]bool{}
-	err = d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+	err = d.engine.Replica().Read(ctx, 0, func(s *core.State) {
 		for _, j := range s.Jobs() {
 			if spec, ok := s.Spec(j.ID); ok && spec.Upload != "" {
 				used[upload.DepotKey(string(spec.User), spec.Upload)] = true
@@ -366,7 +366,7 @@ func (d *daemon) storage(vc cell.VCName, name string) (found model.Storage, ok b
 	if d.engine == nil {
 		return model.Storage{}, false // nothing starts before the state is known
 	}
-	err := d.engine.Replica().Read(context.Background(), 0, func(s *sched.State) {
+	err := d.engine.Replica().Read(context.Background(), 0, func(s *core.State) {
 		c := s.Config()
 		if c == nil {
 			return
@@ -382,7 +382,7 @@ func (d *daemon) storage(vc cell.VCName, name string) (found model.Storage, ok b
 func (d *daemon) checkUnknown(ctx context.Context) error {
 	var seen executor.Seen
 	var err error
-	if readErr := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+	if readErr := d.engine.Replica().Read(ctx, 0, func(s *core.State) {
 		seen,
 			err = admin.UnknownAttempts(d.store, s)
 	}); readErr != nil {
@@ -402,7 +402,7 @@ func (d *daemon) checkUnknown(ctx context.Context) error {
 // what is in force, in words.
 func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, error) {
 	var present *model.Config
-	if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { present = s.Config() }); err != nil {
+	if err := d.engine.Replica().Read(ctx, 0, func(s *core.State) { present = s.Config() }); err != nil {
 		return "", err
 	}
 	if d.kube != nil && file == nil && present == nil {
@@ -426,9 +426,9 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	if err := d.fits(want.Config, file, sameConfig(want.Config, present)); err != nil {
 		return "", err
 	}
-	change := want.Command(sched.Meta{Subject: "system"})
+	change := want.Command(model.Meta{Subject: "system"})
 	changed := present == nil
-	if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+	if err := d.engine.Replica().Read(ctx, 0, func(s *core.State) {
 		if plan, refusal := s.PlanConfig(change); refusal == nil && plan.Changed {
 			changed = true
 		}
@@ -501,7 +501,7 @@ func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *model
 func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 	var tag string
 	var err error
-	if readErr := d.engine.Replica().Read(ctx, seq, func(s *sched.State) {
+	if readErr := d.engine.Replica().Read(ctx, seq, func(s *core.State) {
 		tag,
 			err = server.ETag(s.Config())
 	}); readErr != nil {
@@ -543,7 +543,7 @@ func (d *daemon) wanted(file *config.Cluster, present *model.Config) (*config.Cl
 func (d *daemon) sweep(ctx context.Context) {
 	<-d.engine.TakenUp()
 	var live []model.AttemptID
-	err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+	err := d.engine.Replica().Read(ctx, 0, func(s *core.State) {
 		for _, j := range s.Jobs() {
 			for _, at := range j.Attempts {
 				if at.State != model.AttemptOver {
@@ -632,7 +632,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 
 // sayPretended says which GPUs of the configuration in force do not exist.
 func (d *daemon) sayPretended(ctx context.Context) {
-	_ = d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+	_ = d.engine.Replica().Read(ctx, 0, func(s *core.State) {
 		if list := admin.Pretended(rest.NodesOf(s.Nodes())); len(list) > 0 {
 			fmt.Fprintf(d.app.Out, "GPUs: those of %s are pretended: tasks get their numbers, and no device\n",
 				cli.Clean(strings.Join(list, ", "), false))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // version is set by the linker (-X main.version=...).
@@ -39,7 +39,7 @@ func versionCommand(a *cli.App) *cobra.Command {
 				Version   string `json:"version"`
 				API       string `json:"api"`
 				Decisions string `json:"decisions"`
-			}{versionText(), rest.Version, sched.Version}
+			}{versionText(), rest.Version, model.Version}
 			return a.Show(v, func(t *cli.Table) {
 				t.Row("comb", v.Version)
 				t.Row("api", v.API)

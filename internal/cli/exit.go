@@ -16,7 +16,7 @@ import (
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
 
@@ -334,11 +334,11 @@ func codeOf(err error) int {
 }
 
 // JobOutcome is the exit code of a job that has ended.
-func JobOutcome(p sched.Phase) error {
+func JobOutcome(p model.Phase) error {
 	switch p {
-	case sched.Succeeded:
+	case model.Succeeded:
 		return nil
-	case sched.Stopped:
+	case model.Stopped:
 		return Outcome(exitJobStopped)
 	}
 	return Outcome(exitJobFailed)

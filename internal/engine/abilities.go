@@ -7,14 +7,13 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Able is an Executor that can do more than start and stop.
 type Able interface {
 	// Abilities are what it can do on leaves, and what keeps it from the others, in words for
 	// whoever runs the server; "" where there is nothing to be done about it.
-	Abilities(Leaves) (has []sched.Ability, why string)
+	Abilities(Leaves) (has []model.Ability, why string)
 }
 
 // Leaves are those of one type, and the nodes that have them.
@@ -26,14 +25,14 @@ type Leaves struct {
 // CheckAbilities returns an error that names every VC of a configuration whose policy needs what
 // the executor lacks on some of the VC's leaves; nil when there is none. Jobs share nothing but
 // what is guaranteed to their VC, so no other leaves matter.
-func CheckAbilities(c *model.Config, policies sched.Policies, x Executor) error {
+func CheckAbilities(c *model.Config, policies model.Policies, x Executor) error {
 	var errs []error
 	for _, vc := range c.VCs {
 		p, err := policies.Make(vc)
 		if err != nil {
 			continue // whoever reads the configuration says so, with the place
 		}
-		n, ok := p.(sched.Needer)
+		n, ok := p.(model.Needer)
 		if !ok || len(n.Needs()) == 0 {
 			continue
 		}
@@ -45,8 +44,8 @@ func CheckAbilities(c *model.Config, policies sched.Policies, x Executor) error 
 }
 
 // lacks says what of a policy's needs the executor cannot do on some leaves.
-func lacks(vc model.VCConfig, needs []sched.Ability, leaves Leaves, x Executor) (errs []error) {
-	var has []sched.Ability
+func lacks(vc model.VCConfig, needs []model.Ability, leaves Leaves, x Executor) (errs []error) {
+	var has []model.Ability
 	why := ""
 	if able, ok := x.(Able); ok {
 		has, why = able.Abilities(leaves)

@@ -9,7 +9,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	clusterfile "github.com/combsched/comb/internal/spec/config"
 )
@@ -17,37 +16,37 @@ import (
 // plain starts and stops; able can do what it says.
 type plain struct{}
 
-func (plain) Do(sched.Action) {}
+func (plain) Do(model.Action) {}
 
 type able struct {
 	plain
-	can []sched.Ability
+	can []model.Ability
 }
 
-func (a able) Abilities(engine.Leaves) ([]sched.Ability, string) { return a.can, "" }
+func (a able) Abilities(engine.Leaves) ([]model.Ability, string) { return a.can, "" }
 
 // choosy can share CPUs alone.
 type choosy struct{ plain }
 
-func (choosy) Abilities(l engine.Leaves) ([]sched.Ability, string) {
+func (choosy) Abilities(l engine.Leaves) ([]model.Ability, string) {
 	if l.SKU.Device == cell.CPU {
-		return []sched.Ability{sched.CanSuspend, sched.CanPack}, ""
+		return []model.Ability{model.CanSuspend, model.CanPack}, ""
 	}
 	return nil, fmt.Sprintf("the nodes %v give each to one task", l.Nodes)
 }
 
 // needy is a policy that needs what its VC's policy is called.
-type needy struct{ needs []sched.Ability }
+type needy struct{ needs []model.Ability }
 
-func (needy) Rank(sched.View) iter.Seq[sched.Wish] { return func(func(sched.Wish) bool) {} }
-func (n needy) Needs() []sched.Ability             { return n.needs }
+func (needy) Rank(model.View) iter.Seq[model.Wish] { return func(func(model.Wish) bool) {} }
+func (n needy) Needs() []model.Ability             { return n.needs }
 
-func policies(c model.VCConfig) (sched.Policy, error) {
+func policies(c model.VCConfig) (model.Policy, error) {
 	switch c.Policy {
 	case "slices":
-		return needy{[]sched.Ability{sched.CanSuspend, sched.CanPack}}, nil
+		return needy{[]model.Ability{model.CanSuspend, model.CanPack}}, nil
 	case "packs":
-		return needy{[]sched.Ability{sched.CanPack}}, nil
+		return needy{[]model.Ability{model.CanPack}}, nil
 	}
 	return policy.New(c)
 }
@@ -59,8 +58,8 @@ func TestPoliciesThatNeedWhatTheExecutorLacks(t *testing.T) {
 		x    engine.Executor
 		want []string // each a part of one line
 	}{
-		{able{can: []sched.Ability{sched.CanPack, sched.CanSuspend}}, nil},
-		{able{can: []sched.Ability{sched.CanPack}}, []string{"vision: the policy slices needs an executor that can suspend tasks"}},
+		{able{can: []model.Ability{model.CanPack, model.CanSuspend}}, nil},
+		{able{can: []model.Ability{model.CanPack}}, []string{"vision: the policy slices needs an executor that can suspend tasks"}},
 		{able{}, []string{"vision: the policy slices needs an executor that can suspend", "vision: the policy slices needs an executor that can run",
 			"text: the policy packs needs an executor that can run the tasks of several jobs on one device"}},
 		{plain{}, []string{"vision", "vision", "text"}},

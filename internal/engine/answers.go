@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Request is the digest of a request, by which a repeated one is told from another one
@@ -31,10 +31,10 @@ func (r *Request) UnmarshalText(text []byte) error {
 // Answered is what is remembered of an accepted command that came with an idempotency
 // key: what the same request is answered again, whatever happened since.
 type Answered struct {
-	Meta    sched.Meta   `json:"-"`
+	Meta    model.Meta   `json:"-"`
 	At      model.Time   `json:"at"`
 	Request Request      `json:"request"`
-	Answer  sched.Answer `json:"answer"`
+	Answer  model.Answer `json:"answer"`
 	// Seq is the last event of the batch.
 	Seq uint64 `json:"seq"`
 	// Note is what the edge said along with the answer.
@@ -51,7 +51,7 @@ func (a *Answered) reply() Reply {
 // Again returns the answer for a repeated request; a refusal if the key came with another one.
 func (a *Answered) Again(of Request) Reply {
 	if a.Request != of {
-		return Reply{Refusal: &sched.Refusal{Kind: sched.Conflict, Message: fmt.Sprintf(
+		return Reply{Refusal: &model.Refusal{Kind: model.Conflict, Message: fmt.Sprintf(
 			"idempotency key %q was used for another request: choose a new one", a.Meta.Key)}}
 	}
 	return a.reply()
@@ -62,7 +62,7 @@ func (a *Answered) Again(of Request) Reply {
 type Answers interface {
 	// Recall returns what the first command with that subject and key was answered; nil if
 	// none is remembered. Any goroutine may call it.
-	Recall(ctx context.Context, m sched.Meta) (*Answered, error)
+	Recall(ctx context.Context, m model.Meta) (*Answered, error)
 }
 
 // requestOf is the digest of an input: its edge's, or else that of the command itself.
@@ -82,7 +82,7 @@ func requestOf(in *Input) (Request, error) {
 // recall looks for the first answer to a command with a key, in this round and in the
 // journal; false if the command is new.
 func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
-	m := sched.MetaOf(in.Command)
+	m := model.MetaOf(in.Command)
 	if m.Key == "" {
 		return Reply{}, false
 	}
@@ -104,7 +104,7 @@ func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
 }
 
 // answered returns what this round remembers of a key.
-func (t *tentative) answered(m sched.Meta) *Answered {
+func (t *tentative) answered(m model.Meta) *Answered {
 	i, ok := t.keys[m]
 	if !ok {
 		return nil
@@ -113,8 +113,8 @@ func (t *tentative) answered(m sched.Meta) *Answered {
 }
 
 // remember adds an accepted command to what the batch remembers.
-func (t *tentative) remember(now model.Time, in *Input, a sched.Answer) error {
-	m := sched.MetaOf(in.Command)
+func (t *tentative) remember(now model.Time, in *Input, a model.Answer) error {
+	m := model.MetaOf(in.Command)
 	if m.Key == "" {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (t *tentative) remember(now model.Time, in *Input, a sched.Answer) error {
 		return err
 	}
 	if t.keys == nil {
-		t.keys = map[sched.Meta]int{}
+		t.keys = map[model.Meta]int{}
 	}
 	t.keys[m] = len(t.batch.Answers)
 	t.batch.Answers = append(t.batch.Answers, Answered{Meta: m, At: now, Request: request, Answer: a, Note: in.Note})
@@ -132,19 +132,19 @@ func (t *tentative) remember(now model.Time, in *Input, a sched.Answer) error {
 
 // complete adds to the answers what is known at the end of a round: its last event, what
 // configurations did, and the policies that failed as soon as one brought them.
-func (t *tentative) complete(core *sched.State, in []Input) {
+func (t *tentative) complete(core *core.State, in []Input) {
 	var failed []string
 	for _, r := range t.batch.Records {
-		if p, ok := r.Event.(sched.PolicyFailed); ok {
+		if p, ok := r.Event.(model.PolicyFailed); ok {
 			failed = append(failed, p.Words())
 		}
 	}
 	for i := range in {
 		a := &t.replies[i].Answer
-		if _, ok := in[i].Command.(sched.Reconfigure); ok && !a.Repeated && t.replies[i].Refusal == nil {
+		if _, ok := in[i].Command.(model.Reconfigure); ok && !a.Repeated && t.replies[i].Refusal == nil {
 			core.Report(a, t.batch.Records)
 			a.Effects = append(a.Effects[:len(a.Effects):len(a.Effects)], failed...)
-			if first := t.answered(sched.MetaOf(in[i].Command)); first != nil {
+			if first := t.answered(model.MetaOf(in[i].Command)); first != nil {
 				first.Answer = *a
 			}
 		}

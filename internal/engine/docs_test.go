@@ -16,7 +16,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/google/go-cmp/cmp"
 )
@@ -29,58 +28,58 @@ const (
 )
 
 // examples are one event of every kind.
-func examples() []sched.Event {
+func examples() []model.Event {
 	id := model.AttemptID{Job: 7, Gang: 0, N: 2}
 	by := model.AttemptID{Job: 9, Gang: 0, N: 1}
 	place := cell.Placement{Tasks: []cell.Task{{Node: "n1", SKU: "V100", Leaves: []cell.LeafID{0, 1}, Devices: []int32{0, 1}}},
 		Binds: []cell.Bind{{Root: 0, Cell: 4}}}
-	meta := sched.Meta{Subject: "ann", Key: "4f1c"}
+	meta := model.Meta{Subject: "ann", Key: "4f1c"}
 	prio, limit := cell.Priority(100), 2*model.Hour
-	return []sched.Event{
-		sched.JobSubmitted{ID: 7, Meta: meta, Job: &model.Job{Name: "resnet", User: "ann", VC: "vision", Priority: 100,
+	return []model.Event{
+		model.JobSubmitted{ID: 7, Meta: meta, Job: &model.Job{Name: "resnet", User: "ann", VC: "vision", Priority: 100,
 			Roles: []model.Role{{Name: "worker", Tasks: 1, Leaves: 2, SKUs: []cell.TypeName{"V100"}, MinFailed: 1, MinSucceeded: -1,
 				Launch: model.Launch{Command: []string{"python train.py"}, GPU: 2}}},
 			Gangs: []model.Gang{{Name: "resnet", Tasks: []int32{0}}}, Grace: 30 * model.Second}},
-		sched.StopRequested{Job: 7, Reason: "wrong data set", Meta: meta},
-		sched.JobHeld{Job: 7, On: true, Reason: "the data is not there", Meta: meta},
-		sched.JobRequeued{Job: 7, Hold: true, Reason: "a bad node", Meta: meta},
-		sched.JobUpdated{Job: 7, Priority: &prio, TimeLimit: &limit, Meta: meta},
-		sched.Configured{Config: &model.Config{VCs: []model.VCConfig{{Name: "vision", Policy: "fifo"}}}, Meta: meta,
-			Moves: []sched.Move{{Attempt: id, Placement: place, Lazy: true}}},
-		sched.NodeCordoned{Node: "n1", On: true, Reason: "new memory", Meta: meta},
-		sched.TaskStarted{Attempt: id, Task: 0, Host: "10.0.0.4", PID: 4211, Ports: []int32{20001}},
-		sched.TaskExited{Attempt: id, Task: 0, Exit: sched.Exit{Code: 143, Signal: 15}},
-		sched.TaskRefused{Attempt: id, Task: 0, Reason: "no space left for its directory"},
-		sched.TaskUnknown{Attempt: id, Task: 0, Reason: "its supervisor does not answer"},
-		sched.NodeHealth{Node: "n1", Up: false, Reason: "no answer for 30 s"},
-		sched.LeafHealth{Node: "n1", SKU: "V100", Device: 1, Good: false, Reason: "Xid 79"},
-		sched.Progress{Attempt: id, Task: 0, Step: 400, Total: 1000, Loss: "0.231", Checkpoint: true, Use: &model.DeviceUse{Util: 870, MemoryMB: 14200}},
-		sched.Notice{Job: 7, Message: "the memory limit is not enforced on this machine"},
-		sched.Foretold{Job: 7, Coming: model.Coming{Kind: sched.ComesDrain, At: 1_790_003_600_000_000, Message: "node n1 is drained: it is told to stop then, with its grace of 30 s, and waits again"}},
-		sched.Placed{Attempt: id, Placement: place},
-		sched.Reserved{Attempt: by, Placement: place, Victims: []model.AttemptID{id}},
-		sched.Unreserved{Attempt: by, Reason: "its job was stopped"},
-		sched.Booked{Job: 8, Gang: 0, Start: 1_790_000_600_000_000, Leaves: place.Tasks[0].Leaves, Binds: place.Binds},
-		sched.Sized{Job: 7, Size: 3},
-		sched.StopSent{Attempt: id, Cause: model.EndPreempted, Grace: 30 * model.Second, By: &by},
-		sched.Joined{Attempt: id, Host: by, Placement: cell.Placement{Tasks: place.Tasks}},
-		sched.Rotated{Rotation: model.Rotation{Turns: [][]model.AttemptID{{by}, {id}}, Quantum: model.Minute, Epoch: 1_790_000_000_000_000}},
-		sched.LazilyPreempted{Attempt: id, By: &by},
-		sched.Upgraded{Attempt: id, Binds: place.Binds},
-		sched.Doomed{VC: "vision", Root: 1, Cell: 20},
-		sched.Spared{VC: "vision", Root: 1},
-		sched.AttemptEnded{Attempt: id, Cause: model.EndPreempted},
-		sched.TaskRetried{Job: 7, Gang: 0},
-		sched.JobCompleting{Job: 7, Phase: sched.Failed, Cause: model.EndFailed, Exit: sched.Exit{Code: 1}, Task: 0},
-		sched.JobRetried{Job: 7, Counted: true},
-		sched.JobEnded{Job: 7, Phase: sched.Failed, Cause: model.EndFailed, Exit: sched.Exit{Code: 1}},
-		sched.NodeAvoided{Job: 7, Gang: 0, Node: "n1", Until: 1_790_000_060_000_000},
-		sched.NodeSuspected{Node: "n1", Until: 1_790_000_600_000_000, Reason: "refused 3 jobs"},
-		sched.Noted{VC: "vision", Policy: "fifo", Job: 7, Data: []byte("{}")},
-		sched.Decided{Now: 1_790_000_000_000_000, Through: 41, Digest: "9d5ed678fe57bcca", Version: sched.Version},
-		sched.Quarantined{Job: 7, Stack: "c3ab8ff13720e8ad"},
-		sched.PolicyFailed{VC: "vision", Policy: "las", Stack: "c3ab8ff13720e8ad"},
-		sched.Lost{First: 31, Last: 42, NextJob: 9, Attempts: []model.AttemptID{id}, Reason: "the write-ahead log was removed"},
+		model.StopRequested{Job: 7, Reason: "wrong data set", Meta: meta},
+		model.JobHeld{Job: 7, On: true, Reason: "the data is not there", Meta: meta},
+		model.JobRequeued{Job: 7, Hold: true, Reason: "a bad node", Meta: meta},
+		model.JobUpdated{Job: 7, Priority: &prio, TimeLimit: &limit, Meta: meta},
+		model.Configured{Config: &model.Config{VCs: []model.VCConfig{{Name: "vision", Policy: "fifo"}}}, Meta: meta,
+			Moves: []model.Move{{Attempt: id, Placement: place, Lazy: true}}},
+		model.NodeCordoned{Node: "n1", On: true, Reason: "new memory", Meta: meta},
+		model.TaskStarted{Attempt: id, Task: 0, Host: "10.0.0.4", PID: 4211, Ports: []int32{20001}},
+		model.TaskExited{Attempt: id, Task: 0, Exit: model.Exit{Code: 143, Signal: 15}},
+		model.TaskRefused{Attempt: id, Task: 0, Reason: "no space left for its directory"},
+		model.TaskUnknown{Attempt: id, Task: 0, Reason: "its supervisor does not answer"},
+		model.NodeHealth{Node: "n1", Up: false, Reason: "no answer for 30 s"},
+		model.LeafHealth{Node: "n1", SKU: "V100", Device: 1, Good: false, Reason: "Xid 79"},
+		model.Progress{Attempt: id, Task: 0, Step: 400, Total: 1000, Loss: "0.231", Checkpoint: true, Use: &model.DeviceUse{Util: 870, MemoryMB: 14200}},
+		model.Notice{Job: 7, Message: "the memory limit is not enforced on this machine"},
+		model.Foretold{Job: 7, Coming: model.Coming{Kind: model.ComesDrain, At: 1_790_003_600_000_000, Message: "node n1 is drained: it is told to stop then, with its grace of 30 s, and waits again"}},
+		model.Placed{Attempt: id, Placement: place},
+		model.Reserved{Attempt: by, Placement: place, Victims: []model.AttemptID{id}},
+		model.Unreserved{Attempt: by, Reason: "its job was stopped"},
+		model.Booked{Job: 8, Gang: 0, Start: 1_790_000_600_000_000, Leaves: place.Tasks[0].Leaves, Binds: place.Binds},
+		model.Sized{Job: 7, Size: 3},
+		model.StopSent{Attempt: id, Cause: model.EndPreempted, Grace: 30 * model.Second, By: &by},
+		model.Joined{Attempt: id, Host: by, Placement: cell.Placement{Tasks: place.Tasks}},
+		model.Rotated{Rotation: model.Rotation{Turns: [][]model.AttemptID{{by}, {id}}, Quantum: model.Minute, Epoch: 1_790_000_000_000_000}},
+		model.LazilyPreempted{Attempt: id, By: &by},
+		model.Upgraded{Attempt: id, Binds: place.Binds},
+		model.Doomed{VC: "vision", Root: 1, Cell: 20},
+		model.Spared{VC: "vision", Root: 1},
+		model.AttemptEnded{Attempt: id, Cause: model.EndPreempted},
+		model.TaskRetried{Job: 7, Gang: 0},
+		model.JobCompleting{Job: 7, Phase: model.Failed, Cause: model.EndFailed, Exit: model.Exit{Code: 1}, Task: 0},
+		model.JobRetried{Job: 7, Counted: true},
+		model.JobEnded{Job: 7, Phase: model.Failed, Cause: model.EndFailed, Exit: model.Exit{Code: 1}},
+		model.NodeAvoided{Job: 7, Gang: 0, Node: "n1", Until: 1_790_000_060_000_000},
+		model.NodeSuspected{Node: "n1", Until: 1_790_000_600_000_000, Reason: "refused 3 jobs"},
+		model.Noted{VC: "vision", Policy: "fifo", Job: 7, Data: []byte("{}")},
+		model.Decided{Now: 1_790_000_000_000_000, Through: 41, Digest: "9d5ed678fe57bcca", Version: model.Version},
+		model.Quarantined{Job: 7, Stack: "c3ab8ff13720e8ad"},
+		model.PolicyFailed{VC: "vision", Policy: "las", Stack: "c3ab8ff13720e8ad"},
+		model.Lost{First: 31, Last: 42, NextJob: 9, Attempts: []model.AttemptID{id}, Reason: "the write-ahead log was removed"},
 	}
 }
 
@@ -88,14 +87,14 @@ func examples() []sched.Event {
 func TestEventsPage(t *testing.T) {
 	docs := comments(t)
 	var b strings.Builder
-	known := sched.Kinds()
+	known := model.Kinds()
 	all := examples()
 	if len(all) != len(known) {
 		t.Fatalf("%d examples for %d kinds", len(all), len(known))
 	}
 	for i, e := range all {
-		if sched.KindOf(known[i]) != sched.KindOf(e) {
-			t.Fatalf("example %d is a %s; the kind there is %s", i, sched.KindOf(e), sched.KindOf(known[i]))
+		if model.KindOf(known[i]) != model.KindOf(e) {
+			t.Fatalf("example %d is a %s; the kind there is %s", i, model.KindOf(e), model.KindOf(known[i]))
 		}
 		b.WriteString(section(t, e, docs))
 	}
@@ -119,13 +118,13 @@ func TestEventsPage(t *testing.T) {
 }
 
 // section is one kind's part of the page.
-func section(t *testing.T, e sched.Event, docs map[string]string) string {
+func section(t *testing.T, e model.Event, docs map[string]string) string {
 	t.Helper()
-	kind, version, data, err := sched.EncodeEvent(e)
+	kind, version, data, err := model.EncodeEvent(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := sched.DecodeEvent(kind, version, data)
+	back, err := model.DecodeEvent(kind, version, data)
 	if diff := cmp.Diff(e, back); err != nil || diff != "" {
 		t.Errorf("%s does not come back as it was: %v %s", kind, err, diff)
 	}
@@ -152,7 +151,7 @@ func section(t *testing.T, e sched.Event, docs map[string]string) string {
 	line, err := json.Marshal(struct {
 		Seq     uint64          `json:"seq"`
 		Time    model.Time      `json:"time"`
-		Kind    sched.Kind      `json:"kind"`
+		Kind    model.Kind      `json:"kind"`
 		Version int             `json:"version"`
 		Job     model.JobID     `json:"job,omitempty"`
 		Data    json.RawMessage `json:"data"`
@@ -231,7 +230,7 @@ func TestJobOfKnowsEveryKind(t *testing.T) {
 			}
 		}
 		if got := engine.JobOf(e); got != want {
-			t.Errorf("JobOf(%s) = %d, want %d", sched.KindOf(e), got, want)
+			t.Errorf("JobOf(%s) = %d, want %d", model.KindOf(e), got, want)
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -42,15 +42,15 @@ func TestMain(m *testing.M) {
 // instant is an executor whose tasks are over at once.
 type instant struct{ live *engine.Live }
 
-func (x instant) Do(a sched.Action) {
+func (x instant) Do(a model.Action) {
 	if a.Start == nil {
 		return
 	}
 	for _, t := range a.Start.Tasks {
 		if !a.Known {
-			x.live.Tell(sched.TaskStarted{Attempt: a.Attempt, Task: t.Task, Host: "h"})
+			x.live.Tell(model.TaskStarted{Attempt: a.Attempt, Task: t.Task, Host: "h"})
 		}
-		x.live.Tell(sched.TaskExited{Attempt: a.Attempt, Task: t.Task, Exit: sched.Exit{Code: int32(a.Attempt.Job % 2)}})
+		x.live.Tell(model.TaskExited{Attempt: a.Attempt, Task: t.Task, Exit: model.Exit{Code: int32(a.Attempt.Job % 2)}})
 	}
 }
 
@@ -88,7 +88,7 @@ func openWith(dir string, every uint64, runs func(*engine.Live) engine.Executor)
 }
 
 func (d *durable) configure() error {
-	r := d.live.Do(ctx, sched.Reconfigure{Meta: sched.Meta{Subject: "system", Key: "first"}, Config: config(4)}, nil)
+	r := d.live.Do(ctx, model.Reconfigure{Meta: model.Meta{Subject: "system", Key: "first"}, Config: config(4)}, nil)
 	if r.Refusal != nil {
 		return r.Refusal
 	}
@@ -203,7 +203,7 @@ func waitIdle(t testing.TB, d *durable, seq uint64) {
 	t.Helper()
 	left := -1
 	testkit.WaitFor(t, func() string { return fmt.Sprintf("all jobs end; %d are left", left) }, func() bool {
-		if err := d.engine.Replica().Read(ctx, seq, func(s *sched.State) { left = len(s.Jobs()) }); err != nil {
+		if err := d.engine.Replica().Read(ctx, seq, func(s *core.State) { left = len(s.Jobs()) }); err != nil {
 			t.Fatal(err)
 		}
 		return left == 0
@@ -220,7 +220,7 @@ func TestRestartFromStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if life > 0 {
-			if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+			if err := d.engine.Replica().Read(ctx, 0, func(s *core.State) {
 				if s.Digest() != digest {
 					t.Error("the state is another after the restart")
 				}
@@ -260,7 +260,7 @@ func TestRestartFromStore(t *testing.T) {
 	}
 	var kinds []string
 	for _, e := range events {
-		kinds = append(kinds, string(sched.KindOf(e.Event)))
+		kinds = append(kinds, string(model.KindOf(e.Event)))
 	}
 	if kinds[0] != "JobSubmitted" || !slices.Contains(kinds, "Placed") || kinds[len(kinds)-1] != "JobEnded" {
 		t.Errorf("events of job 1: %v", kinds)
@@ -270,7 +270,7 @@ func TestRestartFromStore(t *testing.T) {
 // asked is an executor whose tasks run on. It says when it is asked for something, and waits then.
 type asked struct{ comes, goes chan struct{} }
 
-func (x asked) Do(sched.Action) {
+func (x asked) Do(model.Action) {
 	x.comes <- struct{}{}
 	<-x.goes
 }
@@ -378,7 +378,7 @@ func BenchmarkRecover(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := e.Replica().Read(ctx, 0, func(state *sched.State) {
+	if err := e.Replica().Read(ctx, 0, func(state *core.State) {
 		err = s.SaveSnapshot(ctx, state.Seq(), state.Save())
 	}); err != nil {
 		b.Fatal(err)
@@ -402,14 +402,14 @@ func reopen(b *testing.B, dir string, to **store.Store) error {
 		return err
 	}
 	b.ReportMetric((b.Elapsed()-opened).Seconds()*1000, "ms-fold")
-	return e.Replica().Read(ctx, 0, func(state *sched.State) { b.ReportMetric(float64(state.Seq()), "events") })
+	return e.Replica().Read(ctx, 0, func(state *core.State) { b.ReportMetric(float64(state.Seq()), "events") })
 }
 
 // journalJobs accepts n jobs in rounds of 1,000, without deciding anything.
 func journalJobs(s *store.Store, n int) error {
-	state := sched.New(policy.New)
+	state := core.New(policy.New)
 	now := clock()
-	give := func(commands ...sched.Command) error {
+	give := func(commands ...model.Command) error {
 		b := engine.Batch{First: state.Seq() + 1, Epoch: s.Epoch()}
 		for _, c := range commands {
 			events, _, refusal := state.Check(c, now)
@@ -417,18 +417,18 @@ func journalJobs(s *store.Store, n int) error {
 				return refusal
 			}
 			for _, e := range events {
-				r := sched.Record{Seq: state.Seq() + 1, Time: now, Event: e}
+				r := model.Record{Seq: state.Seq() + 1, Time: now, Event: e}
 				state.Apply(r)
 				b.Records = append(b.Records, r)
 			}
 		}
 		return s.Append(ctx, b)
 	}
-	if err := give(sched.Reconfigure{Config: config(4)}); err != nil {
+	if err := give(model.Reconfigure{Config: config(4)}); err != nil {
 		return err
 	}
 	for i := 0; i < n; i += 1000 {
-		var commands []sched.Command
+		var commands []model.Command
 		for k := range 1000 {
 			j := job(fmt.Sprint("job", i+k), "b", 1, 0)
 			j.Source = strings.Repeat("source ", 150)

@@ -9,7 +9,6 @@ import (
 	"errors"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // ErrFenced is returned by Journal.Append when the journal does not end where the
@@ -30,8 +29,8 @@ var ErrAhead = errors.New("that position is ahead of the journal")
 
 // Input is one command or one fact. Exactly one of Command and Fact is set.
 type Input struct {
-	Command sched.Command
-	Fact    sched.Fact
+	Command model.Command
+	Fact    model.Fact
 	// Secrets are the values that an accepted Submit refers to; they are stored
 	// in the same transaction as its events, but never in an event.
 	Secrets map[string]string
@@ -49,8 +48,8 @@ type Input struct {
 
 // Reply is the outcome of a command.
 type Reply struct {
-	Answer  sched.Answer
-	Refusal *sched.Refusal
+	Answer  model.Answer
+	Refusal *model.Refusal
 	// Err is set when the command's fate could not be made durable.
 	Err error
 	// Seq is the last event of the batch: a read at Seq or later sees the effect. Note is
@@ -73,7 +72,7 @@ type Inputs interface {
 // Executor carries out actions. Do must not block and must be idempotent by the
 // attempt's identity; what comes of it arrives as facts through Inputs.
 type Executor interface {
-	Do(sched.Action)
+	Do(model.Action)
 }
 
 // Adopter is an Executor that takes up work of an engine before. Adopted returns when it
@@ -95,10 +94,10 @@ type Batch struct {
 	// First is the sequence number of Records[0]; the journal must end at First-1.
 	First   uint64
 	Epoch   uint64
-	Records []sched.Record
+	Records []model.Record
 	// Ended are the final statuses of jobs that ended in this batch, unless
 	// Options.DropEnded leaves them out.
-	Ended []sched.JobStatus
+	Ended []model.JobStatus
 	// Secrets are the values that came with the jobs submitted in this batch.
 	// Those of the jobs in Ended are erased.
 	Secrets []JobSecrets
@@ -134,7 +133,7 @@ type JobSecrets struct {
 type Past struct {
 	Users  []string // of any of them; none is of all, as for VCs and Phases
 	VCs    []string
-	Phases []sched.Phase
+	Phases []model.Phase
 	Name   string // a part of the name
 	Tag    string // "" is any or none
 	// Within, if not nil, are those in its VCs, and those of its user in any.
@@ -174,7 +173,7 @@ type Within struct {
 type Journal interface {
 	Append(ctx context.Context, b Batch) error
 	// Replay calls f for every record after seq, in order.
-	Replay(ctx context.Context, after uint64, f func(sched.Record) error) error
+	Replay(ctx context.Context, after uint64, f func(model.Record) error) error
 	// Snapshot returns the latest snapshot (nil if none) and the sequence number
 	// of the last event in it.
 	Snapshot(ctx context.Context) (state []byte, seq uint64, err error)
@@ -191,39 +190,39 @@ type Roomy interface {
 
 // JobOf returns the job that an event is about; 0 if it is about none, or
 // about many (Configured).
-func JobOf(e sched.Event) model.JobID {
+func JobOf(e model.Event) model.JobID {
 	switch e := e.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		return e.ID
-	case sched.StopRequested:
+	case model.StopRequested:
 		return e.Job
-	case sched.JobHeld:
+	case model.JobHeld:
 		return e.Job
-	case sched.JobRequeued:
+	case model.JobRequeued:
 		return e.Job
-	case sched.JobUpdated:
+	case model.JobUpdated:
 		return e.Job
-	case sched.Notice:
+	case model.Notice:
 		return e.Job
-	case sched.Foretold:
+	case model.Foretold:
 		return e.Job
-	case sched.Booked:
+	case model.Booked:
 		return e.Job
-	case sched.Sized:
+	case model.Sized:
 		return e.Job
-	case sched.TaskRetried:
+	case model.TaskRetried:
 		return e.Job
-	case sched.JobCompleting:
+	case model.JobCompleting:
 		return e.Job
-	case sched.JobRetried:
+	case model.JobRetried:
 		return e.Job
-	case sched.JobEnded:
+	case model.JobEnded:
 		return e.Job
-	case sched.NodeAvoided:
+	case model.NodeAvoided:
 		return e.Job
-	case sched.Noted:
+	case model.Noted:
 		return e.Job
-	case sched.Quarantined:
+	case model.Quarantined:
 		return e.Job
 	}
 	return attemptOf(e).Job
@@ -232,31 +231,31 @@ func JobOf(e sched.Event) model.JobID {
 // attemptOf returns the attempt that an event is about; zero if none.
 func attemptOf(e any) model.AttemptID {
 	switch e := e.(type) {
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		return e.Attempt
-	case sched.TaskExited:
+	case model.TaskExited:
 		return e.Attempt
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		return e.Attempt
-	case sched.TaskUnknown:
+	case model.TaskUnknown:
 		return e.Attempt
-	case sched.Progress:
+	case model.Progress:
 		return e.Attempt
-	case sched.Placed:
+	case model.Placed:
 		return e.Attempt
-	case sched.Reserved:
+	case model.Reserved:
 		return e.Attempt
-	case sched.Unreserved:
+	case model.Unreserved:
 		return e.Attempt
-	case sched.StopSent:
+	case model.StopSent:
 		return e.Attempt
-	case sched.Joined:
+	case model.Joined:
 		return e.Attempt
-	case sched.LazilyPreempted:
+	case model.LazilyPreempted:
 		return e.Attempt
-	case sched.Upgraded:
+	case model.Upgraded:
 		return e.Attempt
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		return e.Attempt
 	}
 	return model.AttemptID{}

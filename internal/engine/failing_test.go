@@ -7,25 +7,25 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
 // flaw is a policy that panics at one place from when it sees a waiting job called a bomb.
 type flaw struct {
-	sched.Policy
+	model.Policy
 	at string
 }
 
-func (f flaw) breaks(at string, g *sched.GangView) {
+func (f flaw) breaks(at string, g *model.GangView) {
 	if f.at == at && g.Hints.Model == "bomb" {
 		panic("broken " + at)
 	}
 }
 
-func (f flaw) Rank(v sched.View) iter.Seq[sched.Wish] {
+func (f flaw) Rank(v model.View) iter.Seq[model.Wish] {
 	for g := range v.Waiting() {
 		f.breaks("Rank", &g)
 	}
@@ -37,12 +37,12 @@ func (f flaw) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return f.Policy.Rank(v)
 }
 
-func (f flaw) Key(g *sched.GangView) sched.Key {
+func (f flaw) Key(g *model.GangView) model.Key {
 	f.breaks("Key", g)
-	return sched.Key{}
+	return model.Key{}
 }
 
-func (f flaw) NextChange(v sched.View) model.Time {
+func (f flaw) NextChange(v model.View) model.Time {
 	for g := range v.Waiting() {
 		f.breaks("NextChange", &g)
 	}
@@ -50,8 +50,8 @@ func (f flaw) NextChange(v sched.View) model.Time {
 }
 
 // flawed gives a VC that asks for las a policy with a flaw.
-func flawed(at string) sched.Policies {
-	return func(c model.VCConfig) (sched.Policy, error) {
+func flawed(at string) model.Policies {
+	return func(c model.VCConfig) (model.Policy, error) {
 		p, err := policy.New(c)
 		if c.Policy == "las" {
 			p = flaw{p, at}
@@ -61,10 +61,10 @@ func flawed(at string) sched.Policies {
 }
 
 // failures are the PolicyFailed events of a journal.
-func failures(t *testing.T, m *engine.Memory) (out []sched.PolicyFailed) {
+func failures(t *testing.T, m *engine.Memory) (out []model.PolicyFailed) {
 	t.Helper()
-	if err := m.Replay(ctx, 0, func(rec sched.Record) error {
-		if e, ok := rec.Event.(sched.PolicyFailed); ok {
+	if err := m.Replay(ctx, 0, func(rec model.Record) error {
+		if e, ok := rec.Event.(model.PolicyFailed); ok {
 			out = append(out, e)
 		}
 		return nil
@@ -88,7 +88,7 @@ func failedPolicy(t *testing.T, at string) {
 	r := newRig(t, m, 3)
 	c := config(3)
 	c.VCs[0].Policy = "las"
-	r.give(sched.Reconfigure{Config: c}, nil)
+	r.give(model.Reconfigure{Config: c}, nil)
 	r.options.Policies = flawed(at)
 	var bomb, after engine.Reply
 	err := r.run(
@@ -100,7 +100,7 @@ func failedPolicy(t *testing.T, at string) {
 		func() { r.give(submit(bombJob("a")), &bomb) },
 		func() { r.give(submit(job("after", "a", 1, 0)), &after) },
 		func() {
-			if bomb.Err != nil || bomb.Refusal != nil || after.Err != nil || r.phase(4) != sched.Waiting {
+			if bomb.Err != nil || bomb.Refusal != nil || after.Err != nil || r.phase(4) != model.Waiting {
 				t.Errorf("the bomb: %+v; after: %+v", bomb, after)
 			}
 		},
@@ -116,23 +116,23 @@ func failedPolicy(t *testing.T, at string) {
 
 	r.world.Reopen(true)
 	if err := r.run(
-		func() { r.give(sched.Stop{Job: 1}, nil) },
+		func() { r.give(model.Stop{Job: 1}, nil) },
 		r.pass(model.Minute),
 		func() {
-			if second, other := r.phase(2), r.phase(3); second != sched.Active || other != sched.Active {
+			if second, other := r.phase(2), r.phase(3); second != model.Active || other != model.Active {
 				t.Errorf("the second job is %s, that of b %s", second, other)
 			}
-			r.state(func(s *sched.State) {
+			r.state(func(s *core.State) {
 				if v := s.VCs()[0]; v.Policy != "fifo" || v.Failed == nil || *v.Failed != got[0] {
 					t.Errorf("VC a: %+v", v)
 				}
 			})
-			r.give(sched.Stop{Job: 4}, nil)
-			r.give(sched.Reconfigure{Config: c}, nil)
+			r.give(model.Stop{Job: 4}, nil)
+			r.give(model.Reconfigure{Config: c}, nil)
 		},
 		r.pass(model.Minute),
 		func() {
-			r.state(func(s *sched.State) {
+			r.state(func(s *core.State) {
 				if v := s.VCs()[0]; v.Policy != "las" || v.Failed != nil {
 					t.Errorf("VC a: %+v", v)
 				}
@@ -154,7 +154,7 @@ func TestPolicyFailsAtStart(t *testing.T) {
 	r := newRig(t, m, 3)
 	c := config(3)
 	c.VCs[0].Policy = "las"
-	r.give(sched.Reconfigure{Config: c}, nil)
+	r.give(model.Reconfigure{Config: c}, nil)
 	r.options.Policies = flawed("nowhere")
 	if err := r.run(
 		func() { r.give(submit(job("first", "a", 2, 0)), nil) },
@@ -164,8 +164,8 @@ func TestPolicyFailsAtStart(t *testing.T) {
 	}
 	r.options.Policies = flawed("NextChange")
 	r.world.Reopen(true)
-	if err := r.run(func() { r.give(sched.Stop{Job: 1}, nil) }, r.pass(model.Minute), func() {
-		if p := r.phase(2); p != sched.Active {
+	if err := r.run(func() { r.give(model.Stop{Job: 1}, nil) }, r.pass(model.Minute), func() {
+		if p := r.phase(2); p != model.Active {
 			t.Errorf("the bomb is %s", p)
 		}
 	}); err != nil {
@@ -179,8 +179,8 @@ func TestPolicyFailsAtStart(t *testing.T) {
 
 // without are the policies of a program in which some cannot be made: it panics over them, or
 // does not know them.
-func without(panics bool, names ...string) sched.Policies {
-	return func(c model.VCConfig) (sched.Policy, error) {
+func without(panics bool, names ...string) model.Policies {
+	return func(c model.VCConfig) (model.Policy, error) {
 		if !slices.Contains(names, c.Policy) {
 			return policy.New(c)
 		}
@@ -201,7 +201,7 @@ func TestPolicyUnmadeAtStart(t *testing.T) {
 }
 
 // serves checks which policy serves the first VC, and what is said where that is not its own.
-func serves(t *testing.T, s *sched.State, policy string, words ...string) {
+func serves(t *testing.T, s *core.State, policy string, words ...string) {
 	t.Helper()
 	v := s.VCs()[0]
 	if v.Policy != policy || (v.Failed != nil) != (len(words) > 0) || len(s.Unmade()) > 0 {
@@ -219,7 +219,7 @@ func policyUnmade(t *testing.T, panics bool) {
 	r := newRig(t, m, 3)
 	c := config(3)
 	c.VCs[0].Policy = "las"
-	r.give(sched.Reconfigure{Config: c}, nil)
+	r.give(model.Reconfigure{Config: c}, nil)
 	if err := r.run(
 		func() { r.give(submit(job("first", "a", 2, 0)), nil) },
 		func() { r.give(submit(job("second", "a", 2, 0)), nil) },
@@ -227,7 +227,7 @@ func policyUnmade(t *testing.T, panics bool) {
 		t.Fatal(err)
 	}
 	says := func(policy string, words ...string) func() {
-		return func() { r.state(func(s *sched.State) { serves(t, s, policy, words...) }) }
+		return func() { r.state(func(s *core.State) { serves(t, s, policy, words...) }) }
 	}
 	r.options.Policies = without(panics, "las")
 	for range 2 {
@@ -247,10 +247,10 @@ func policyUnmade(t *testing.T, panics bool) {
 	r.options.Policies = policy.New
 	r.world.Reopen(true)
 	if err := r.run(says("fifo", "cannot be made"),
-		func() { r.give(sched.Reconfigure{Config: c}, nil) }, says("las"),
-		func() { r.give(sched.Stop{Job: 1}, nil) }, r.pass(model.Minute),
+		func() { r.give(model.Reconfigure{Config: c}, nil) }, says("las"),
+		func() { r.give(model.Stop{Job: 1}, nil) }, r.pass(model.Minute),
 		func() {
-			if p := r.phase(2); p != sched.Active {
+			if p := r.phase(2); p != model.Active {
 				t.Errorf("the second job is %s", p)
 			}
 		}); err != nil {
@@ -261,9 +261,9 @@ func policyUnmade(t *testing.T, panics bool) {
 
 // grudge is a policy that breaks the decision on a job of a certain name when it is over,
 // and blames the job.
-type grudge struct{ sched.Policy }
+type grudge struct{ model.Policy }
 
-func (g grudge) Learn(_ []byte, v *sched.GangView) []byte {
+func (g grudge) Learn(_ []byte, v *model.GangView) []byte {
 	if v.Hints.Model == "bomb" {
 		panic(brokenOn{v.Ref.Job})
 	}
@@ -275,7 +275,7 @@ func (g grudge) Learn(_ []byte, v *sched.GangView) []byte {
 func TestQuarantineAgain(t *testing.T) {
 	m := engine.NewMemory()
 	r := newRig(t, m, 3)
-	r.options.Policies = func(c model.VCConfig) (sched.Policy, error) {
+	r.options.Policies = func(c model.VCConfig) (model.Policy, error) {
 		p, err := policy.New(c)
 		return grudge{p}, err
 	}
@@ -283,11 +283,11 @@ func TestQuarantineAgain(t *testing.T) {
 		func() { r.give(submit(bombJob("a")), nil) },
 		func() {
 			r.give(submit(job("next", "a", 2, 0)), nil)
-			r.give(sched.Stop{Job: 1}, nil)
+			r.give(model.Stop{Job: 1}, nil)
 		},
 		r.pass(model.Minute),
 		func() {
-			if p, next := r.phase(1), r.phase(2); p != "" || next != sched.Active {
+			if p, next := r.phase(1), r.phase(2); p != "" || next != model.Active {
 				t.Errorf("the bomb is %q, the next job %q", p, next)
 			}
 		},
@@ -295,8 +295,8 @@ func TestQuarantineAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	var times []int32
-	if err := m.Replay(ctx, 0, func(rec sched.Record) error {
-		if q, ok := rec.Event.(sched.Quarantined); ok {
+	if err := m.Replay(ctx, 0, func(rec model.Record) error {
+		if q, ok := rec.Event.(model.Quarantined); ok {
 			times = append(times, q.Times)
 		}
 		return nil
@@ -322,7 +322,7 @@ func configuredPolicyFails(t *testing.T, at string) {
 	c.VCs[0].Policy = "las"
 	replies := make([]engine.Reply, 4)
 	served := func() {
-		r.state(func(s *sched.State) {
+		r.state(func(s *core.State) {
 			if v := s.VCs()[0]; v.Policy != "fifo" || v.Failed == nil || v.Failed.Policy != "las" || s.Config().VCs[0].Policy != "las" {
 				t.Errorf("VC a: %+v", v)
 			}
@@ -333,11 +333,11 @@ func configuredPolicyFails(t *testing.T, at string) {
 		func() { r.give(submit(bombJob("a")), nil) },
 		func() {
 			r.give(submit(job("before", "a", 1, 0)), &replies[0])
-			r.give(sched.Reconfigure{Config: c}, &replies[1])
+			r.give(model.Reconfigure{Config: c}, &replies[1])
 			r.give(submit(job("behind", "b", 1, 0)), &replies[2])
 		},
 		served,
-		func() { r.give(sched.Reconfigure{Config: c}, &replies[3]) },
+		func() { r.give(model.Reconfigure{Config: c}, &replies[3]) },
 		served,
 	); err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func configuredPolicyFails(t *testing.T, at string) {
 			t.Errorf("reply %d: %+v", i, reply)
 		}
 	}
-	if p := r.phase(4); p != sched.Active {
+	if p := r.phase(4); p != model.Active {
 		t.Errorf("the job of b is %s", p)
 	}
 	if n := len(failures(t, m)); n != 2 {
@@ -363,11 +363,11 @@ func TestPolicyUnmadeIsMended(t *testing.T) {
 	r := newRig(t, m, 3)
 	c := config(3)
 	c.VCs[0].Policy, c.VCs[0].Params = "las", []model.Param{{Key: "limits", Value: "100/1000"}}
-	r.give(sched.Reconfigure{Config: c}, nil)
+	r.give(model.Reconfigure{Config: c}, nil)
 	if err := r.run(); err != nil {
 		t.Fatal(err)
 	}
-	r.options.Policies = func(c model.VCConfig) (sched.Policy, error) {
+	r.options.Policies = func(c model.VCConfig) (model.Policy, error) {
 		if len(c.Params) > 0 {
 			return nil, fmt.Errorf("there is no parameter %s", c.Params[0].Key)
 		}
@@ -376,8 +376,8 @@ func TestPolicyUnmadeIsMended(t *testing.T) {
 	r.world.Reopen(true)
 	mended := config(3)
 	mended.VCs[0].Policy = "las"
-	r.give(sched.Reconfigure{Config: mended}, nil)
-	if err := r.run(func() { r.state(func(s *sched.State) { serves(t, s, "las") }) }); err != nil {
+	r.give(model.Reconfigure{Config: mended}, nil)
+	if err := r.run(func() { r.state(func(s *core.State) { serves(t, s, "las") }) }); err != nil {
 		t.Fatal(err)
 	}
 	if got := failures(t, m); len(got) != 1 {

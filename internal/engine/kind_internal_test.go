@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // The digest of a command is that of its fields and the name under which it was kept first.
 func TestRequestOfACommand(t *testing.T) {
-	c := sched.Cordon{Node: "n1"}
+	c := model.Cordon{Node: "n1"}
 	text, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -41,7 +40,7 @@ func NewLive(now func() model.Time) *Live {
 // Do hands a command in and waits for its durable outcome. A full queue refuses
 // with kind Busy at once. When ctx ends first, the command's fate is unknown to
 // the caller, who may repeat it with the same idempotency key.
-func (l *Live) Do(ctx context.Context, c sched.Command, secrets map[string]string) Reply {
+func (l *Live) Do(ctx context.Context, c model.Command, secrets map[string]string) Reply {
 	return l.Give(ctx, Input{Command: c, Secrets: secrets})
 }
 
@@ -67,7 +66,7 @@ func (l *Live) enqueueCommand(in Input) (Reply, bool) {
 		return Reply{Err: l.closed}, false
 	}
 	if l.commands >= maxCommands {
-		return Reply{Refusal: &sched.Refusal{Kind: sched.Busy,
+		return Reply{Refusal: &model.Refusal{Kind: model.Busy,
 			Message: "the server has too many commands waiting; try again in a moment"}}, false
 	}
 	l.commands++
@@ -77,7 +76,7 @@ func (l *Live) enqueueCommand(in Input) (Reply, bool) {
 
 // Tell hands a fact in. It never waits. A fact that comes when the loop has
 // ended is not kept: the executor tells it again after the restart.
-func (l *Live) Tell(f sched.Fact) {
+func (l *Live) Tell(f model.Fact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed == nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -32,7 +31,7 @@ func TestLiveKeepsOrderAndWakes(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second) // of the bubble's clock
 			for i := range int64(5000) {
-				l.Tell(sched.Progress{Step: i})
+				l.Tell(model.Progress{Step: i})
 			}
 		}()
 		want := int64(0)
@@ -42,7 +41,7 @@ func TestLiveKeepsOrderAndWakes(t *testing.T) {
 				t.Fatalf("%d inputs, %v", len(in), err)
 			}
 			for _, i := range in {
-				if i.Fact.(sched.Progress).Step != want {
+				if i.Fact.(model.Progress).Step != want {
 					t.Fatalf("fact %d comes as %+v", want, i.Fact)
 				}
 				want++
@@ -58,8 +57,8 @@ func TestLiveRefusesTooManyCommandsButNoFact(t *testing.T) {
 		var busy, cut atomic.Int32
 		for range 20_000 {
 			go func() {
-				switch r := l.Do(done, sched.Stop{}, nil); {
-				case r.Refusal != nil && r.Refusal.Kind == sched.Busy:
+				switch r := l.Do(done, model.Stop{}, nil); {
+				case r.Refusal != nil && r.Refusal.Kind == model.Busy:
 					busy.Add(1)
 				case errors.Is(r.Err, context.Canceled):
 					cut.Add(1)
@@ -70,7 +69,7 @@ func TestLiveRefusesTooManyCommandsButNoFact(t *testing.T) {
 		if busy.Load() != 20_000-16_384 {
 			t.Errorf("%d commands are refused", busy.Load())
 		}
-		l.Tell(sched.Notice{})
+		l.Tell(model.Notice{})
 		n := 0
 		for n < 16_385 {
 			_, in, err := l.Next(ctx, 0)
@@ -92,12 +91,12 @@ func TestLiveRefusesTooManyCommandsButNoFact(t *testing.T) {
 func TestLiveEnds(t *testing.T) {
 	l := engine.NewLive(clock)
 	done, cancel := context.WithCancel(ctx)
-	l.Tell(sched.Notice{Message: "last"})
+	l.Tell(model.Notice{Message: "last"})
 	cancel()
 	if _, in, err := l.Next(done, 0); len(in) != 1 || err != nil {
 		t.Errorf("%v %v", in, err)
 	}
-	if r := l.Do(ctx, sched.Stop{}, nil); !errors.Is(r.Err, engine.ErrClosed) {
+	if r := l.Do(ctx, model.Stop{}, nil); !errors.Is(r.Err, engine.ErrClosed) {
 		t.Errorf("a command at the end: %+v", r)
 	}
 	if _, in, err := l.Next(done, 0); len(in) != 0 || !errors.Is(err, context.Canceled) {
@@ -109,7 +108,7 @@ func TestLiveEnds(t *testing.T) {
 	l = engine.NewLive(clock)
 	var waiting sync.WaitGroup
 	answer := make(chan engine.Reply, 1)
-	waiting.Go(func() { answer <- l.Do(ctx, sched.Stop{}, nil) })
+	waiting.Go(func() { answer <- l.Do(ctx, model.Stop{}, nil) })
 	for waited := false; !waited; {
 		select {
 		case r := <-answer:

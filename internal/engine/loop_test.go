@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -24,7 +24,7 @@ func TestJobsRunToTheirEnd(t *testing.T) {
 	r.give(submit(job("two", "a", 1, model.Minute)), &two)
 	r.give(submit(job("one", "b", 1, 0)), &three) // the name is taken within the round
 	if err := r.run(r.pass(90*model.Second), func() {
-		if a, b := r.phase(1), r.phase(2); a != "" || b != sched.Active {
+		if a, b := r.phase(1), r.phase(2); a != "" || b != model.Active {
 			t.Errorf("after 90 s: one is %q, two is %q", a, b)
 		}
 	}, r.pass(model.Hour)); err != nil {
@@ -33,11 +33,11 @@ func TestJobsRunToTheirEnd(t *testing.T) {
 	if one.Err != nil || one.Answer.Job != 1 || two.Answer.Job != 2 || one.Seq != two.Seq || one.Seq == 0 {
 		t.Errorf("replies %+v %+v", one, two)
 	}
-	if three.Refusal == nil || three.Refusal.Kind != sched.Conflict {
+	if three.Refusal == nil || three.Refusal.Kind != model.Conflict {
 		t.Errorf("the second job of a name: %+v", three)
 	}
 	ended := m.Ended()
-	if len(ended) != 2 || ended[0].Phase != sched.Succeeded || ended[1].Phase != sched.Succeeded {
+	if len(ended) != 2 || ended[0].Phase != model.Succeeded || ended[1].Phase != model.Succeeded {
 		t.Errorf("ended: %+v", ended)
 	}
 	if err := r.world.Err(); err != nil {
@@ -72,8 +72,8 @@ func TestIdempotencyKeyGivesTheSameAnswer(t *testing.T) {
 func TestKeyOfACommandThatChangedNothing(t *testing.T) {
 	m := engine.NewMemory()
 	r := newRig(t, m, 2)
-	stop := func(id model.JobID, key string) sched.Command {
-		return sched.Stop{Meta: sched.Meta{Subject: "ann", Key: key}, Job: id}
+	stop := func(id model.JobID, key string) model.Command {
+		return model.Stop{Meta: model.Meta{Subject: "ann", Key: key}, Job: id}
 	}
 	var first, again, other, late engine.Reply
 	err := r.run(
@@ -98,7 +98,7 @@ func TestKeyOfACommandThatChangedNothing(t *testing.T) {
 		t.Errorf("the same key: %+v, then %+v", first, again)
 	}
 	for what, r := range map[string]engine.Reply{"another job with the key": other, "another key": late} {
-		if r.Refusal == nil || r.Refusal.Kind != sched.Conflict {
+		if r.Refusal == nil || r.Refusal.Kind != model.Conflict {
 			t.Errorf("%s: %+v; want a conflict", what, r)
 		}
 	}
@@ -119,7 +119,7 @@ func TestFailedAppend(t *testing.T) {
 		},
 		r.pass(2*model.Minute), // one's exit cannot be written
 		func() {
-			if r.phase(1) != sched.Active || r.engine.Health().Journal == "" {
+			if r.phase(1) != model.Active || r.engine.Health().Journal == "" {
 				t.Errorf("with a broken disk: one is %s, health %+v", r.phase(1), r.engine.Health())
 			}
 			m.Fail(nil)
@@ -157,7 +157,7 @@ func TestFullDisk(t *testing.T) {
 	r := newRig(t, m, 2)
 	full := func(b engine.Batch) error {
 		for _, rec := range b.Records {
-			if sched.KindOf(rec.Event) == "JobSubmitted" {
+			if model.KindOf(rec.Event) == "JobSubmitted" {
 				return fmt.Errorf("%w: no space left", engine.ErrFull)
 			}
 		}
@@ -169,20 +169,20 @@ func TestFullDisk(t *testing.T) {
 		func() {
 			m.Fail(full)
 			r.give(submit(job("two", "b", 1, 0)), &refused)
-			r.give(sched.Stop{Job: 1}, &stopped)
+			r.give(model.Stop{Job: 1}, &stopped)
 		},
 		r.pass(model.Minute),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if refused.Refusal == nil || refused.Refusal.Kind != sched.Busy || !strings.Contains(refused.Refusal.Message, "no space left") {
+	if refused.Refusal == nil || refused.Refusal.Kind != model.Busy || !strings.Contains(refused.Refusal.Message, "no space left") {
 		t.Errorf("the submission: %+v", refused)
 	}
 	if stopped.Err != nil || stopped.Refusal != nil {
 		t.Errorf("the stop of the same round: %+v", stopped)
 	}
-	if ended := m.Ended(); len(ended) != 1 || ended[0].Phase != sched.Stopped {
+	if ended := m.Ended(); len(ended) != 1 || ended[0].Phase != model.Stopped {
 		t.Errorf("ended: %+v", ended)
 	}
 	sound(t, m, policy.New, r.engine.Replica())
@@ -194,7 +194,7 @@ func TestAnotherWriterStopsTheLoop(t *testing.T) {
 	var reply engine.Reply
 	err := r.run(func() {
 		end := m.Ended()
-		other := engine.Batch{First: r.seq + 1, Epoch: 2, Records: []sched.Record{{Seq: r.seq + 1, Time: start, Event: sched.Notice{}}}, Ended: end}
+		other := engine.Batch{First: r.seq + 1, Epoch: 2, Records: []model.Record{{Seq: r.seq + 1, Time: start, Event: model.Notice{}}}, Ended: end}
 		if err := m.Append(ctx, other); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestAnotherWriterStopsTheLoop(t *testing.T) {
 
 // bomb is a policy that breaks when it sees a waiting job of a certain name.
 type bomb struct {
-	sched.Policy
+	model.Policy
 	tell bool // which job it was
 }
 
@@ -218,7 +218,7 @@ type brokenOn struct{ job model.JobID }
 
 func (b brokenOn) BlamedJob() model.JobID { return b.job }
 
-func (b bomb) Rank(v sched.View) iter.Seq[sched.Wish] {
+func (b bomb) Rank(v model.View) iter.Seq[model.Wish] {
 	for g := range v.Waiting() {
 		if g.Hints.Model == "bomb" {
 			if b.tell {
@@ -230,8 +230,8 @@ func (b bomb) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return b.Policy.Rank(v)
 }
 
-func bombs(tell bool) sched.Policies {
-	return func(c model.VCConfig) (sched.Policy, error) {
+func bombs(tell bool) model.Policies {
+	return func(c model.VCConfig) (model.Policy, error) {
 		p, err := policy.New(c)
 		return bomb{p, tell}, err
 	}
@@ -263,20 +263,20 @@ func TestQuarantine(t *testing.T) {
 	if err := r.run(
 		func() {
 			r.give(submit(job("before", "b", 1, 0)), &before)
-			r.give(sched.Stop{Job: 1}, nil)
+			r.give(model.Stop{Job: 1}, nil)
 			r.give(submit(job("after", "a", 2, 0)), &after)
 		},
 		r.pass(model.Minute),
 		func() {
-			if p := r.phase(2); p != sched.Waiting {
+			if p := r.phase(2); p != model.Waiting {
 				t.Errorf("the bomb is %s", p)
 			}
-			if a, b := r.phase(3), r.phase(4); a != sched.Active || b != sched.Active {
+			if a, b := r.phase(3), r.phase(4); a != model.Active || b != model.Active {
 				t.Errorf("the others are %s and %s (%+v %+v)", a, b, before, after)
 			}
-			r.state(func(s *sched.State) {
+			r.state(func(s *core.State) {
 				x, _ := s.Explain(2)
-				if len(x.Gangs) != 1 || x.Gangs[0].Reason.Code != sched.QuarantinedJob {
+				if len(x.Gangs) != 1 || x.Gangs[0].Reason.Code != model.QuarantinedJob {
 					t.Errorf("the bomb's reason: %+v", x)
 				}
 			})
@@ -285,8 +285,8 @@ func TestQuarantine(t *testing.T) {
 		t.Fatal(err)
 	}
 	quarantines := 0
-	err := m.Replay(ctx, 0, func(rec sched.Record) error {
-		if q, ok := rec.Event.(sched.Quarantined); ok {
+	err := m.Replay(ctx, 0, func(rec model.Record) error {
+		if q, ok := rec.Event.(model.Quarantined); ok {
 			quarantines++
 			if q.Job != 2 || len(q.Stack) != 16 {
 				t.Errorf("%+v", q)
@@ -315,7 +315,7 @@ func TestBombInItsFirstRound(t *testing.T) {
 	if broken.Err == nil || !strings.Contains(broken.Err.Error(), "internal error") {
 		t.Errorf("the bomb: %+v", broken)
 	}
-	if fine.Err != nil || r.phase(fine.Answer.Job) != sched.Active {
+	if fine.Err != nil || r.phase(fine.Answer.Job) != model.Active {
 		t.Errorf("the other: %+v", fine)
 	}
 	sound(t, m, policy.New, r.engine.Replica())
@@ -358,7 +358,7 @@ func TestSnapshotsShortenTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.state(func(s *sched.State) {
+	r.state(func(s *core.State) {
 		if seq != s.Seq() || string(state) != string(s.Save()) {
 			t.Errorf("the last snapshot is of event %d and not the state at %d", seq, s.Seq())
 		}
@@ -370,9 +370,9 @@ func TestSnapshotsShortenTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	digest := ""
-	r.state(func(s *sched.State) { digest = s.Digest() })
+	r.state(func(s *core.State) { digest = s.Digest() })
 	r.open()
-	r.state(func(s *sched.State) {
+	r.state(func(s *core.State) {
 		if s.Digest() != digest {
 			t.Error("the whole log gives another state than the snapshot")
 		}
@@ -389,10 +389,10 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		r.pass(model.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func([]sched.Record) []sched.Record{
-		"another leaf": func(rs []sched.Record) []sched.Record {
+	for name, change := range map[string]func([]model.Record) []model.Record{
+		"another leaf": func(rs []model.Record) []model.Record {
 			for i := range rs {
-				if p, ok := rs[i].Event.(sched.Placed); ok {
+				if p, ok := rs[i].Event.(model.Placed); ok {
 					task := p.Placement.Tasks[0]
 					task.Leaves, task.Devices = []cell.LeafID{task.Leaves[0] + 1}, []int32{task.Devices[0] + 1}
 					p.Placement.Tasks = []cell.Task{task}
@@ -401,16 +401,16 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 			}
 			return rs
 		},
-		"another digest": func(rs []sched.Record) []sched.Record {
+		"another digest": func(rs []model.Record) []model.Record {
 			for i := range rs {
-				if d, ok := rs[i].Event.(sched.Decided); ok {
+				if d, ok := rs[i].Event.(model.Decided); ok {
 					d.Digest = "0000000000000000"
 					rs[i].Event = d
 				}
 			}
 			return rs
 		},
-		"a gap": func(rs []sched.Record) []sched.Record { return append(rs[:3:3], rs[4:]...) },
+		"a gap": func(rs []model.Record) []model.Record { return append(rs[:3:3], rs[4:]...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, err := engine.Verify(ctx, changed{m, change}, policy.New)
@@ -419,9 +419,9 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 			}
 		})
 	}
-	other, err := engine.Verify(ctx, changed{m, func(rs []sched.Record) []sched.Record {
+	other, err := engine.Verify(ctx, changed{m, func(rs []model.Record) []model.Record {
 		for i := range rs {
-			if d, ok := rs[i].Event.(sched.Decided); ok {
+			if d, ok := rs[i].Event.(model.Decided); ok {
 				d.Version = "0"
 				rs[i].Event = d
 			}
@@ -436,12 +436,12 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 // changed is a journal with a change.
 type changed struct {
 	*engine.Memory
-	change func([]sched.Record) []sched.Record
+	change func([]model.Record) []model.Record
 }
 
-func (c changed) Replay(_ context.Context, _ uint64, f func(sched.Record) error) error {
-	var rs []sched.Record
-	if err := c.Memory.Replay(ctx, 0, func(r sched.Record) error { rs = append(rs, r); return nil }); err != nil {
+func (c changed) Replay(_ context.Context, _ uint64, f func(model.Record) error) error {
+	var rs []model.Record
+	if err := c.Memory.Replay(ctx, 0, func(r model.Record) error { rs = append(rs, r); return nil }); err != nil {
 		return err
 	}
 	for _, r := range c.change(rs) {
@@ -475,7 +475,7 @@ func TestTail(t *testing.T) {
 		}
 	}
 	var end uint64
-	r.state(func(s *sched.State) { end = s.Seq() })
+	r.state(func(s *core.State) { end = s.Seq() })
 	for _, after := range []uint64{0, 7, end - 1, end} {
 		tail, err := replica.Tail(ctx, after, int(end))
 		if n := uint64(len(tail.Records)); err != nil || tail.Older || tail.End != end || n != end-after || n > 0 && tail.Records[0].Seq != after+1 {
@@ -490,7 +490,7 @@ func TestTail(t *testing.T) {
 // readTail reads all events to the end of the loop.
 func readTail(replica *engine.Replica, m *engine.Memory, limit int, delay time.Duration) error {
 	after := uint64(0)
-	take := func(rec sched.Record) error {
+	take := func(rec model.Record) error {
 		if rec.Seq != after+1 {
 			return fmt.Errorf("event %d after %d", rec.Seq, after)
 		}
@@ -504,7 +504,7 @@ func readTail(replica *engine.Replica, m *engine.Memory, limit int, delay time.D
 		}
 		if tail.Older {
 			enough := errors.New("enough")
-			if err := m.Replay(ctx, after, func(r sched.Record) error { return errors.Join(take(r), enough) }); !errors.Is(err, enough) {
+			if err := m.Replay(ctx, after, func(r model.Record) error { return errors.Join(take(r), enough) }); !errors.Is(err, enough) {
 				return err
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Memory is a Journal that keeps everything in memory: for simulations and
@@ -14,11 +13,11 @@ import (
 // It keeps the whole log beside its snapshots.
 type Memory struct {
 	mu        sync.Mutex
-	records   []sched.Record
+	records   []model.Record
 	snapshots []Kept
 	secrets   map[model.JobID]map[string]string
-	ended     []sched.JobStatus
-	answers   map[sched.Meta]Answered
+	ended     []model.JobStatus
+	answers   map[model.Meta]Answered
 	epoch     uint64
 	fault     func(Batch) error
 }
@@ -31,7 +30,7 @@ type Kept struct {
 
 // NewMemory returns an empty journal.
 func NewMemory() *Memory {
-	return &Memory{secrets: map[model.JobID]map[string]string{}, answers: map[sched.Meta]Answered{}}
+	return &Memory{secrets: map[model.JobID]map[string]string{}, answers: map[model.Meta]Answered{}}
 }
 
 // Fail makes every later Append ask f first and fail with its error, keeping
@@ -71,7 +70,7 @@ func (m *Memory) Append(_ context.Context, b Batch) error {
 }
 
 // Recall implements Answers.
-func (m *Memory) Recall(_ context.Context, of sched.Meta) (*Answered, error) {
+func (m *Memory) Recall(_ context.Context, of model.Meta) (*Answered, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a, ok := m.answers[of]
@@ -82,7 +81,7 @@ func (m *Memory) Recall(_ context.Context, of sched.Meta) (*Answered, error) {
 }
 
 // Replay implements Journal.
-func (m *Memory) Replay(ctx context.Context, after uint64, f func(sched.Record) error) error {
+func (m *Memory) Replay(ctx context.Context, after uint64, f func(model.Record) error) error {
 	m.mu.Lock()
 	records := m.records
 	m.mu.Unlock()
@@ -130,7 +129,7 @@ func (m *Memory) Snapshots(_ context.Context, f func(Kept) error) error {
 }
 
 // Ended returns the final statuses of all jobs that ended, in order.
-func (m *Memory) Ended() []sched.JobStatus {
+func (m *Memory) Ended() []model.JobStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ended[:len(m.ended):len(m.ended)]

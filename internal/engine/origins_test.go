@@ -9,7 +9,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 )
@@ -66,9 +65,9 @@ func TestOriginsOutliveTheServer(t *testing.T) {
 			}
 			var changed uint64 // the last event of the first change
 			if err := r.run(
-				func() { r.give(sched.Reconfigure{Config: inParts(1, 4)}, nil) },
+				func() { r.give(model.Reconfigure{Config: inParts(1, 4)}, nil) },
 				quarter("first", model.Second), quarter("second", 0), r.pass(model.Minute),
-				func() { r.give(sched.Reconfigure{Config: inParts(1, 2)}, nil) },
+				func() { r.give(model.Reconfigure{Config: inParts(1, 2)}, nil) },
 				func() { changed = r.seq }, r.pass(model.Minute),
 			); err != nil {
 				t.Fatal(err)
@@ -89,15 +88,15 @@ func TestOriginsOutliveTheServer(t *testing.T) {
 			third.Roles[0].Tasks, third.Roles[0].MinSucceeded, third.Gangs[0].Tasks = 3, 3, []int32{0, 1, 2}
 			third.Priority = cell.Opportunistic // it lets nobody leave
 			if err := r.run(
-				func() { r.give(sched.Reconfigure{Config: inParts(2, 2)}, nil) },
+				func() { r.give(model.Reconfigure{Config: inParts(2, 2)}, nil) },
 				func() { r.give(submit(third), nil) }, r.pass(model.Minute),
 			); err != nil {
 				t.Fatal(err)
 			}
-			if got := r.phase(2); got != sched.Active {
+			if got := r.phase(2); got != model.Active {
 				t.Errorf("the second job is %v", got)
 			}
-			if got := r.phase(3); got != sched.Waiting {
+			if got := r.phase(3); got != model.Waiting {
 				t.Errorf("the third job is %v on three halves of two devices, of one of which another has a quarter", got)
 			}
 			if err := r.world.Err(); err != nil {

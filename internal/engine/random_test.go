@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/test/seeds"
 )
@@ -45,7 +45,7 @@ func randomRun(t *testing.T, seed uint64) {
 	c.options.SnapshotEvery = uint64(10 + c.random.IntN(100))
 	c.options.OnBatch = func(b engine.Batch) {
 		c.seq = b.Last()
-		c.state(func(s *sched.State) {
+		c.state(func(s *core.State) {
 			if err := s.Verify(); err != nil {
 				t.Errorf("event %d: %v", s.Seq(), err)
 			}
@@ -82,7 +82,7 @@ func (c *chaos) step() func() {
 	case n < 8:
 		return func() {
 			id := model.JobID(1 + c.random.IntN(c.named+1))
-			c.give([]sched.Command{sched.Stop{Job: id}, sched.Stop{Job: id}, sched.Requeue{Job: id, Hold: id%2 == 0}, sched.Hold{Job: id, On: id%3 == 0}}[c.random.IntN(4)], nil)
+			c.give([]model.Command{model.Stop{Job: id}, model.Stop{Job: id}, model.Requeue{Job: id, Hold: id%2 == 0}, model.Hold{Job: id, On: id%3 == 0}}[c.random.IntN(4)], nil)
 		}
 	case n < 9:
 		return c.breakDisk
@@ -92,7 +92,7 @@ func (c *chaos) step() func() {
 		return c.fault
 	case n < 12:
 		return func() {
-			c.give(sched.Cordon{Node: c.node(), On: c.random.IntN(3) == 0}, nil)
+			c.give(model.Cordon{Node: c.node(), On: c.random.IntN(3) == 0}, nil)
 		}
 	}
 	return func() { c.world.Extend(c.world.Now().Add(model.Duration(c.random.IntN(60)) * model.Second)) }
@@ -146,9 +146,9 @@ func (c *chaos) fault() {
 }
 
 func (c *chaos) stopAll() {
-	c.state(func(s *sched.State) {
+	c.state(func(s *core.State) {
 		for _, j := range s.Jobs() {
-			c.give(sched.Stop{Job: j.ID}, nil)
+			c.give(model.Stop{Job: j.ID}, nil)
 		}
 	})
 }
@@ -171,7 +171,7 @@ func (c *chaos) judge() {
 			}
 		}
 	}
-	c.state(func(s *sched.State) {
+	c.state(func(s *core.State) {
 		for _, j := range s.Jobs() {
 			c.t.Errorf("job %d is still %s: %+v", j.ID, j.Phase, j)
 		}

@@ -9,7 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const (
@@ -31,21 +32,21 @@ type Replica struct {
 	fed      atomic.Uint64 // the last event on its way here: nothing later was acknowledged
 
 	turn    chan struct{} // holds a token while the fields below are in use
-	state   *sched.State
+	state   *core.State
 	broken  error
-	recent  []sched.Record // the newest events, contiguous, ending at state.Seq
+	recent  []model.Record // the newest events, contiguous, ending at state.Seq
 	changed chan struct{}  // closed and replaced when state advances
 }
 
 // message is one durable batch on its way to the replica.
 type message struct {
-	records []sched.Record
+	records []model.Record
 	// then, when set, gets a copy of the replica as of the batch, and may return
 	// a state that replaces it.
-	then func(replica *sched.State) *sched.State
+	then func(replica *core.State) *core.State
 }
 
-func newReplica(s *sched.State, j Journal) *Replica {
+func newReplica(s *core.State, j Journal) *Replica {
 	r := &Replica{journal: j, state: s, in: make(chan message, replicaLag), turn: make(chan struct{}, 1),
 		finished: make(chan struct{}), changed: make(chan struct{})}
 	r.fed.Store(s.Seq())
@@ -111,7 +112,7 @@ func (r *Replica) fold(m message) {
 }
 
 // remember keeps the newest events; the array is cut in large steps.
-func (r *Replica) remember(records []sched.Record) {
+func (r *Replica) remember(records []model.Record) {
 	r.recent = append(r.recent, records...)
 	if len(r.recent) > 2*recentEvents {
 		r.recent = slices.Clone(r.recent[len(r.recent)-recentEvents:])
@@ -121,9 +122,9 @@ func (r *Replica) remember(records []sched.Record) {
 // cloneAt returns a copy of the replica's state as of event seq, which it waits
 // for; nil if the replica is broken. Only the loop may call it: seq is the last
 // event that it fed.
-func (r *Replica) cloneAt(seq uint64) *sched.State {
-	var s *sched.State
-	err := r.Read(context.Background(), seq, func(state *sched.State) {
+func (r *Replica) cloneAt(seq uint64) *core.State {
+	var s *core.State
+	err := r.Read(context.Background(), seq, func(state *core.State) {
 		if state.Seq() == seq {
 			s = state.Clone()
 		}
@@ -137,7 +138,7 @@ func (r *Replica) cloneAt(seq uint64) *sched.State {
 // Read waits until the replica has applied event seq and all that was acknowledged
 // before the call, then calls f with the state, which f must neither change nor keep.
 // Reads run one at a time. When ctx ends first it returns ctx's error.
-func (r *Replica) Read(ctx context.Context, seq uint64, f func(*sched.State)) error {
+func (r *Replica) Read(ctx context.Context, seq uint64, f func(*core.State)) error {
 	seq = max(seq, r.Acknowledged())
 	for {
 		changed, err := r.try(ctx, seq, f)
@@ -158,7 +159,7 @@ func (r *Replica) Read(ctx context.Context, seq uint64, f func(*sched.State)) er
 }
 
 // try calls f if the state is at seq; else it returns what to wait for.
-func (r *Replica) try(ctx context.Context, seq uint64, f func(*sched.State)) (<-chan struct{}, error) {
+func (r *Replica) try(ctx context.Context, seq uint64, f func(*core.State)) (<-chan struct{}, error) {
 	if err := r.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (r *Replica) try(ctx context.Context, seq uint64, f func(*sched.State)) (<-
 type Tail struct {
 	// Records are the next events: a copy, since an array of recent ones must not live as
 	// long as somebody reads slowly. They are none where Older is true, or nothing came yet.
-	Records []sched.Record
+	Records []model.Record
 	End     uint64 // the last event that the replica has folded
 	Older   bool   // the next event is only in the journal
 	// Changed is closed when the replica moves on, Ended when it never will again.
@@ -221,7 +222,7 @@ type snapshotter struct {
 // start takes copies of the core and of the replica as of the same event. Equal,
 // they are saved. Else the core's, whose decisions are durable, replaces the
 // replica: it returns it.
-func (s *snapshotter) start(core, replica *sched.State) *sched.State {
+func (s *snapshotter) start(core, replica *core.State) *core.State {
 	if s.diverged.Load() {
 		return core
 	}
@@ -235,7 +236,7 @@ func (s *snapshotter) start(core, replica *sched.State) *sched.State {
 	return nil
 }
 
-func (s *snapshotter) save(core, replica *sched.State) {
+func (s *snapshotter) save(core, replica *core.State) {
 	state := replica.Save()
 	if !bytes.Equal(state, core.Save()) {
 		s.diverged.Store(true)

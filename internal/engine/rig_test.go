@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 )
@@ -43,7 +43,7 @@ func job(name string, vc cell.VCName, leaves int32, d model.Duration) *model.Job
 		Grace: model.Second, Hints: model.Hints{Duration: d}}
 }
 
-func submit(j *model.Job) sched.Submit { return sched.Submit{Meta: sched.Meta{Subject: "ann"}, Job: j} }
+func submit(j *model.Job) model.Submit { return model.Submit{Meta: model.Meta{Subject: "ann"}, Job: j} }
 
 // rig is a simulated world with an engine on a journal; steps are what its user
 // does, one each time nothing is left to happen.
@@ -64,12 +64,12 @@ func newRig(t testing.TB, j engine.Journal, nodes int) *rig {
 	r.world = sim.New(sim.Options{Start: start, Idle: r.idle})
 	r.options = engine.Options{Inputs: r.world, Executor: r.world, Journal: j, Policies: policy.New, Epoch: 1,
 		SnapshotEvery: 20, OnBatch: func(b engine.Batch) { r.seq = b.Last() }}
-	r.give(sched.Reconfigure{Config: config(nodes)}, nil)
+	r.give(model.Reconfigure{Config: config(nodes)}, nil)
 	return r
 }
 
 // give hands a command in; the reply goes to to.
-func (r *rig) give(c sched.Command, to *engine.Reply) {
+func (r *rig) give(c model.Command, to *engine.Reply) {
 	r.world.Give(engine.Input{Command: c, Reply: func(got engine.Reply) {
 		if to != nil {
 			*to = got
@@ -111,7 +111,7 @@ func (r *rig) pass(d model.Duration) func() {
 }
 
 // state reads the replica as of the last durable event.
-func (r *rig) state(f func(*sched.State)) {
+func (r *rig) state(f func(*core.State)) {
 	r.t.Helper()
 	if err := r.engine.Replica().Read(ctx, r.seq, f); err != nil {
 		r.t.Fatal(err)
@@ -119,9 +119,9 @@ func (r *rig) state(f func(*sched.State)) {
 }
 
 // phase is the phase of a live job; "" when there is none.
-func (r *rig) phase(id model.JobID) (phase sched.Phase) {
+func (r *rig) phase(id model.JobID) (phase model.Phase) {
 	r.t.Helper()
-	r.state(func(s *sched.State) {
+	r.state(func(s *core.State) {
 		if j, ok := s.Job(id); ok {
 			phase = j.Phase
 		}
@@ -130,7 +130,7 @@ func (r *rig) phase(id model.JobID) (phase sched.Phase) {
 }
 
 // sound verifies the whole journal, and that a fold of it is the replica.
-func sound(t testing.TB, h engine.History, p sched.Policies, r *engine.Replica) engine.Report {
+func sound(t testing.TB, h engine.History, p model.Policies, r *engine.Replica) engine.Report {
 	t.Helper()
 	report, err := engine.Verify(ctx, h, p)
 	if err != nil {
@@ -142,7 +142,7 @@ func sound(t testing.TB, h engine.History, p sched.Policies, r *engine.Replica) 
 	if r == nil {
 		return report
 	}
-	if err := r.Read(ctx, 0, func(s *sched.State) {
+	if err := r.Read(ctx, 0, func(s *core.State) {
 		if s.Seq() != report.Events || s.Digest() != report.Digest {
 			t.Errorf("the replica is at event %d with digest %s; the journal at %d with %s",
 				s.Seq(), s.Digest(), report.Events, report.Digest)

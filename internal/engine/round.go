@@ -10,23 +10,23 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // tentative is a round that is applied in memory but not durable yet.
 type tentative struct {
 	batch   Batch
 	replies []Reply // by input
-	actions []sched.Action
-	keys    map[sched.Meta]int // index in batch.Answers
+	actions []model.Action
+	keys    map[model.Meta]int // index in batch.Answers
 }
 
 // roundMemory is what a round uses that the one before used, too.
 type roundMemory struct {
-	records []sched.Record // of an engine alone: nobody keeps them
+	records []model.Record // of an engine alone: nobody keeps them
 	replies []Reply
-	actions []sched.Action
+	actions []model.Action
 }
 
 // begin lays out a round of n inputs.
@@ -64,11 +64,11 @@ type fault struct {
 	value any
 	stack string // hash
 	// policy is whose code panicked, where it was a policy's.
-	policy *sched.PolicyFailed
+	policy *model.PolicyFailed
 }
 
 // isPolicy reports whether that policy of that VC panicked, wherever.
-func (f *fault) isPolicy(p sched.PolicyFailed) bool {
+func (f *fault) isPolicy(p model.PolicyFailed) bool {
 	return p.VC == f.policy.VC && p.Policy == f.policy.Policy
 }
 
@@ -111,9 +111,9 @@ func (e *Engine) build(now model.Time, in []Input) (t tentative, f *fault) {
 
 // decide takes the decisions of a round. After a configuration that is all that follows at once, so
 // that the answer can tell it.
-func (e *Engine) decide(now model.Time, in []Input) []sched.Record {
+func (e *Engine) decide(now model.Time, in []Input) []model.Record {
 	for i := range in {
-		if _, ok := in[i].Command.(sched.Reconfigure); ok {
+		if _, ok := in[i].Command.(model.Reconfigure); ok {
 			return e.core.Settle(now)
 		}
 	}
@@ -145,7 +145,7 @@ func (e *Engine) take(t *tentative, now model.Time, at int, in *Input, full erro
 		t.replies[at] = r
 		return
 	}
-	_, submit := in.Command.(sched.Submit)
+	_, submit := in.Command.(model.Submit)
 	defer e.count(e.core.Steps())
 	events, answer, refusal := e.core.Check(in.Command, now)
 	switch {
@@ -180,19 +180,19 @@ func (t *tentative) audit(now model.Time, line *Audit, changes bool) {
 // broke this round before, as soon as an input gave them these policies.
 func (e *Engine) replace(t *tentative, now model.Time) {
 	for _, p := range e.core.Unmade() {
-		e.apply(t, now, []sched.Event{p})
+		e.apply(t, now, []model.Event{p})
 	}
 	for _, p := range e.failing {
 		if e.core.Replaceable(p) {
-			e.apply(t, now, []sched.Event{p})
+			e.apply(t, now, []model.Event{p})
 		}
 	}
 }
 
 // apply stamps events, folds them in, and adds them to the batch.
-func (e *Engine) apply(t *tentative, now model.Time, events []sched.Event) {
+func (e *Engine) apply(t *tentative, now model.Time, events []model.Event) {
 	for _, event := range events {
-		r := sched.Record{Seq: e.core.Seq() + 1, Time: now, Event: event}
+		r := model.Record{Seq: e.core.Seq() + 1, Time: now, Event: event}
 		e.core.Apply(r)
 		t.batch.Records = append(t.batch.Records, r)
 	}
@@ -205,15 +205,15 @@ func (e *Engine) room(in []Input) error {
 		return nil
 	}
 	for i := range in {
-		if _, submit := in[i].Command.(sched.Submit); submit {
+		if _, submit := in[i].Command.(model.Submit); submit {
 			return roomy.Room()
 		}
 	}
 	return nil
 }
 
-func busy(full error) *sched.Refusal {
-	return &sched.Refusal{Kind: sched.Busy, Message: fmt.Sprintf(
+func busy(full error) *model.Refusal {
+	return &model.Refusal{Kind: model.Busy, Message: fmt.Sprintf(
 		"no new jobs are accepted for now, running jobs go on: %v; free some space on the server and try again", full)}
 }
 
@@ -221,7 +221,7 @@ func busy(full error) *sched.Refusal {
 func refuseSubmits(in []Input, full error) []Input {
 	var rest []Input
 	for i := range in {
-		if _, submit := in[i].Command.(sched.Submit); submit {
+		if _, submit := in[i].Command.(model.Submit); submit {
 			reply(&in[i], Reply{Refusal: busy(full)})
 		} else {
 			rest = append(rest, in[i])
@@ -258,7 +258,7 @@ func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault
 	if f.job != 0 && f.at < 0 && !e.known(f.job) {
 		// Accepted in this very round: without its submission it never existed.
 		for i := range t.replies {
-			if _, submit := in[i].Command.(sched.Submit); submit && t.replies[i].Answer.Job == f.job {
+			if _, submit := in[i].Command.(model.Submit); submit && t.replies[i].Answer.Job == f.job {
 				return e.setAside(in, i, f), nil
 			}
 		}
@@ -294,15 +294,15 @@ func (e *Engine) known(id model.JobID) bool {
 
 // setRight journals what lets the decision go on after a fault, that a job is set aside or
 // that a policy is replaced, as a batch of its own.
-func (e *Engine) setRight(ctx context.Context, f *fault, event sched.Event) (err error) {
+func (e *Engine) setRight(ctx context.Context, f *fault, event model.Event) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errors.Join(f, e.newFault(v, -1, nil))
 		}
 	}()
-	r := sched.Record{Seq: e.core.Seq() + 1, Time: e.last, Event: event}
+	r := model.Record{Seq: e.core.Seq() + 1, Time: e.last, Event: event}
 	e.core.Apply(r)
-	b := Batch{First: r.Seq, Epoch: e.o.Epoch, Records: []sched.Record{r}, Ended: e.core.TakeEnded()}
+	b := Batch{First: r.Seq, Epoch: e.o.Epoch, Records: []model.Record{r}, Ended: e.core.TakeEnded()}
 	if err := e.append(ctx, &b); err != nil {
 		return errors.Join(f, err)
 	}
@@ -334,14 +334,14 @@ func (e *Engine) refold(ctx context.Context) error {
 // fold reads the state back: the latest snapshot and the records after it. A
 // snapshot that this program cannot read is passed over; the log has it all. It also returns the
 // event of the snapshot that it used, 0 for none.
-func fold(ctx context.Context, o *Options) (s *sched.State, from uint64, err error) {
+func fold(ctx context.Context, o *Options) (s *core.State, from uint64, err error) {
 	snapshot, seq, err := o.Journal.Snapshot(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot read the latest snapshot: %w", err)
 	}
-	s = sched.New(o.Policies)
+	s = core.New(o.Policies)
 	if snapshot != nil {
-		loaded, err := sched.Load(snapshot, o.Policies)
+		loaded, err := core.Load(snapshot, o.Policies)
 		switch {
 		case err != nil:
 			o.Log.Warn("the snapshot cannot be used; the whole log is read", "seq", seq, "error", err)
@@ -352,7 +352,7 @@ func fold(ctx context.Context, o *Options) (s *sched.State, from uint64, err err
 		}
 	}
 	from = s.Seq()
-	if err := o.Journal.Replay(ctx, s.Seq(), func(r sched.Record) error { return applyStored(s, r) }); err != nil {
+	if err := o.Journal.Replay(ctx, s.Seq(), func(r model.Record) error { return applyStored(s, r) }); err != nil {
 		return nil, from, fmt.Errorf("cannot replay the journal: %w", err)
 	}
 	s.DropEnded() // they are in the table of finished jobs already
@@ -360,13 +360,13 @@ func fold(ctx context.Context, o *Options) (s *sched.State, from uint64, err err
 }
 
 // applyStored folds one record of a journal; one that does not fit is an error.
-func applyStored(s *sched.State, r sched.Record) (err error) {
+func applyStored(s *core.State, r model.Record) (err error) {
 	if want := s.Seq() + 1; r.Seq != want {
 		return fmt.Errorf("event %d is missing: event %d follows", want, r.Seq)
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("event %d (%s) does not fit the events before it: %v", r.Seq, sched.KindOf(r.Event), v)
+			err = fmt.Errorf("event %d (%s) does not fit the events before it: %v", r.Seq, model.KindOf(r.Event), v)
 		}
 	}()
 	s.Apply(r)

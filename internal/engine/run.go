@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -23,7 +23,7 @@ type Options struct {
 	Inputs   Inputs
 	Executor Executor
 	Journal  Journal
-	Policies sched.Policies
+	Policies model.Policies
 	// Epoch is the fencing token of this process, one above its predecessor's.
 	Epoch uint64
 	// SnapshotEvery is how many events pass between snapshots; 0 is 50,000. At
@@ -49,7 +49,7 @@ type Options struct {
 // durable is the sequence number of the last of them.
 type Engine struct {
 	o       Options
-	core    *sched.State
+	core    *core.State
 	durable uint64
 	// checked is durable at the last comparison with the replica, or the event of the snapshot
 	// that the process began with: events are counted over the lives of processes.
@@ -61,7 +61,7 @@ type Engine struct {
 	trouble  atomic.Pointer[string]
 	snapshot snapshotter
 	mem      roundMemory
-	failing  []sched.PolicyFailed // policies that broke the present round, which brings them
+	failing  []model.PolicyFailed // policies that broke the present round, which brings them
 	heaviest int64                // the most steps of one check or decision
 	takenUp  chan struct{}        // closed when the executor knows of all that was live before
 }
@@ -279,7 +279,7 @@ func (e *Engine) publish(t *tentative, in []Input) {
 }
 
 // spread hands a durable batch to the executor, the replica and OnBatch.
-func (e *Engine) spread(b *Batch, actions []sched.Action) {
+func (e *Engine) spread(b *Batch, actions []model.Action) {
 	e.durable = b.Last()
 	for _, a := range actions {
 		e.o.Executor.Do(a)
@@ -302,9 +302,9 @@ func (e *Engine) prepare(b *Batch) {
 	for i := range b.Records {
 		var id model.JobID
 		switch v := b.Records[i].Event.(type) {
-		case sched.Reserved:
+		case model.Reserved:
 			id = v.Attempt.Job
-		case sched.Booked:
+		case model.Booked:
 			if v.Over == "" {
 				id = v.Job
 			}
@@ -319,11 +319,11 @@ func (e *Engine) prepare(b *Batch) {
 // since what is to be looked at yet would not be in it.
 func (e *Engine) copy(b *Batch) {
 	m := message{records: b.Records}
-	_, decided := b.Records[len(b.Records)-1].Event.(sched.Decided)
+	_, decided := b.Records[len(b.Records)-1].Event.(model.Decided)
 	if decided && e.durable-e.checked >= e.o.SnapshotEvery {
 		e.checked = e.durable
 		cloned := e.core.Clone()
-		m.then = func(replica *sched.State) *sched.State { return e.snapshot.start(cloned, replica) }
+		m.then = func(replica *core.State) *core.State { return e.snapshot.start(cloned, replica) }
 	}
 	e.replica.feed(m)
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Salvage returns the state as of the last whole batch of a journal that can be read and fits what
 // is before it, from its newest sound snapshot on; and what ends it there, nil if it is the end of
 // the journal.
-func Salvage(ctx context.Context, j Journal, policies sched.Policies) (s *sched.State, damage, err error) {
+func Salvage(ctx context.Context, j Journal, policies model.Policies) (s *core.State, damage, err error) {
 	s, end, damage, err := salvage(ctx, j, policies, 0)
 	if err != nil || damage == nil || s.Seq() == end {
 		return s, damage, err
@@ -21,24 +22,24 @@ func Salvage(ctx context.Context, j Journal, policies sched.Policies) (s *sched.
 }
 
 // salvage folds a journal up to event last (0: to its end). end is the last whole batch.
-func salvage(ctx context.Context, j Journal, policies sched.Policies, last uint64) (s *sched.State, end uint64, damage, err error) {
+func salvage(ctx context.Context, j Journal, policies model.Policies, last uint64) (s *core.State, end uint64, damage, err error) {
 	snapshot, _, err := j.Snapshot(ctx)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	s = sched.New(policies)
-	if loaded, err := sched.Load(snapshot, policies); err == nil {
+	s = core.New(policies)
+	if loaded, err := core.Load(snapshot, policies); err == nil {
 		s = loaded
 	}
 	end = s.Seq()
-	damage = j.Replay(ctx, s.Seq(), func(r sched.Record) error {
+	damage = j.Replay(ctx, s.Seq(), func(r model.Record) error {
 		if last > 0 && r.Seq > last {
 			return errEnough
 		}
 		if err := applyStored(s, r); err != nil {
 			return err
 		}
-		if _, decided := r.Event.(sched.Decided); decided {
+		if _, decided := r.Event.(model.Decided); decided {
 			end = r.Seq
 		}
 		return nil

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Sink is a Journal that keeps nothing but the count of events, for an engine
@@ -25,7 +25,7 @@ func (s *Sink) Append(_ context.Context, b Batch) error {
 }
 
 // Replay implements Journal.
-func (s *Sink) Replay(context.Context, uint64, func(sched.Record) error) error {
+func (s *Sink) Replay(context.Context, uint64, func(model.Record) error) error {
 	if s.last > 0 {
 		return errSink
 	}

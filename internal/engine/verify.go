@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // History is a journal that still has everything from its first event.
 type History interface {
 	// Replay calls f for every record after seq, in order.
-	Replay(ctx context.Context, after uint64, f func(sched.Record) error) error
+	Replay(ctx context.Context, after uint64, f func(model.Record) error) error
 	// Snapshots calls f for every snapshot that is kept, oldest first.
 	Snapshots(ctx context.Context, f func(Kept) error) error
 }
@@ -68,12 +68,12 @@ type Problem struct {
 }
 
 // Verify replays a journal from its very first event. Each decision of this
-// program's sched.Version is taken again on the state as of its inputs and must
+// program's model.Version is taken again on the state as of its inputs and must
 // agree bit for bit; invariants and kept snapshots are checked on the way, and before
 // it all what else is kept (Tables). An error means that the journal could not be read to its end;
 // the problems up to there are in the report.
-func Verify(ctx context.Context, h History, policies sched.Policies) (Report, error) {
-	v := &verifier{policies: policies, state: sched.New(policies), kept: map[uint64][]byte{}}
+func Verify(ctx context.Context, h History, policies model.Policies) (Report, error) {
+	v := &verifier{policies: policies, state: core.New(policies), kept: map[uint64][]byte{}}
 	var err error
 	if t, ok := h.(Tables); ok {
 		v.report.Checked, err = t.Check(ctx, func(message string) { _ = v.problem(0, "%s", message) })
@@ -109,9 +109,9 @@ var errUnsound = errors.New("the journal is not sound")
 // verifier folds a journal, holding back what is not followed by its Decided
 // marker yet: only that marker tells inputs from decisions.
 type verifier struct {
-	policies sched.Policies
-	state    *sched.State
-	open     []sched.Record // read, not applied
+	policies model.Policies
+	state    *core.State
+	open     []model.Record // read, not applied
 	read     uint64         // the last record read
 	kept     map[uint64][]byte
 	report   Report
@@ -119,7 +119,7 @@ type verifier struct {
 	since    int // decisions since the last check of invariants
 }
 
-func (v *verifier) add(r sched.Record) error {
+func (v *verifier) add(r model.Record) error {
 	if r.Seq != v.read+1 {
 		return v.problem(v.read+1, "event %d follows event %d", r.Seq, v.read)
 	}
@@ -127,7 +127,7 @@ func (v *verifier) add(r sched.Record) error {
 	v.report.Events++
 	v.open = append(v.open, r)
 	_, snapshot := v.kept[r.Seq]
-	if mark, ok := r.Event.(sched.Decided); ok {
+	if mark, ok := r.Event.(model.Decided); ok {
 		if err := v.decide(mark); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (v *verifier) add(r sched.Record) error {
 }
 
 // decide checks the decision that ends with mark, the last of v.open.
-func (v *verifier) decide(mark sched.Decided) error {
+func (v *verifier) decide(mark model.Decided) error {
 	n := 0
 	for n < len(v.open) && v.open[n].Seq <= mark.Through {
 		n++
@@ -153,7 +153,7 @@ func (v *verifier) decide(mark sched.Decided) error {
 	if err := v.flush(); err != nil {
 		return err
 	}
-	if mark.Version != sched.Version {
+	if mark.Version != model.Version {
 		v.report.Other++
 		v.open = journalled
 		return v.flush()
@@ -180,7 +180,7 @@ func (v *verifier) decide(mark sched.Decided) error {
 }
 
 // decideAgain turns a panic into an error.
-func decideAgain(s *sched.State, now model.Time) (r []sched.Record, err error) {
+func decideAgain(s *core.State, now model.Time) (r []model.Record, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("internal error: %v", v)
@@ -190,7 +190,7 @@ func decideAgain(s *sched.State, now model.Time) (r []sched.Record, err error) {
 }
 
 // same compares a journalled decision with the one taken again, encoded.
-func (v *verifier) same(mark sched.Decided, journalled, again []sched.Record) error {
+func (v *verifier) same(mark model.Decided, journalled, again []model.Record) error {
 	for i := range max(len(journalled), len(again)) {
 		if i >= len(journalled) || i >= len(again) {
 			return v.problem(mark.Through, "the decision after event %d has %d events in the journal and %d when taken again",
@@ -212,8 +212,8 @@ func (v *verifier) same(mark sched.Decided, journalled, again []sched.Record) er
 }
 
 // line is a record in the form in which it is compared and shown.
-func line(r sched.Record) ([]byte, error) {
-	kind, version, data, err := sched.EncodeEvent(r.Event)
+func line(r model.Record) ([]byte, error) {
+	kind, version, data, err := model.EncodeEvent(r.Event)
 	if err != nil {
 		return nil, fmt.Errorf("event %d: %w", r.Seq, err)
 	}
@@ -235,7 +235,7 @@ func (v *verifier) flush() error {
 // compare checks the kept snapshot of event seq, if this program can read it: one
 // of another version is passed over at a start as well.
 func (v *verifier) compare(seq uint64) error {
-	if _, err := sched.Load(v.kept[seq], v.policies); err != nil || len(v.state.Unmade()) > 0 {
+	if _, err := core.Load(v.kept[seq], v.policies); err != nil || len(v.state.Unmade()) > 0 {
 		return nil
 	}
 	if !bytes.Equal(v.kept[seq], v.state.Save()) {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -24,9 +24,9 @@ import (
 type Authorizer struct {
 	People *people.Directory
 	// Read calls its argument with the present state.
-	Read func(context.Context, func(*sched.State)) error
+	Read func(context.Context, func(*core.State)) error
 	// Past returns a job that has ended.
-	Past func(context.Context, model.JobID) (sched.JobStatus, bool, error)
+	Past func(context.Context, model.JobID) (model.JobStatus, bool, error)
 	Log  *slog.Logger
 
 	mu       sync.Mutex
@@ -72,7 +72,7 @@ func SeesAll(ctx context.Context) bool {
 // Table returns the rights of the present configuration.
 func (w *Authorizer) Table(ctx context.Context) (*access.Rights, error) {
 	var c *model.Config
-	if err := w.Read(ctx, func(st *sched.State) { c = st.Config() }); err != nil {
+	if err := w.Read(ctx, func(st *core.State) { c = st.Config() }); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
@@ -191,7 +191,7 @@ func (w *Authorizer) Reads(ctx context.Context) func(model.JobID) bool {
 
 // Object returns where a job is and whose it is.
 func (w *Authorizer) Object(ctx context.Context, id model.JobID) (o access.Object, found bool) {
-	err := w.Read(ctx, func(st *sched.State) {
+	err := w.Read(ctx, func(st *core.State) {
 		var spec *model.Job
 		if spec, found = st.Spec(id); found {
 			o = access.Object{VC: spec.VC, Owner: string(spec.User)}

@@ -10,7 +10,6 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Narrator tells a job's events as sentences. The events of the API stay as they
@@ -48,11 +47,11 @@ func (n *Narrator) job(id model.JobID) string {
 // Tell is an event in one sentence. An event of a newer server, which this
 // program does not know, is shown as its data.
 func (n *Narrator) Tell(e *rest.Event) string {
-	event, err := sched.DecodeEvent(e.Kind, e.Version, e.Data)
+	event, err := model.DecodeEvent(e.Kind, e.Version, e.Data)
 	if err != nil {
 		return cut(string(e.Data), 400)
 	}
-	for _, tell := range []func(sched.Event) string{n.tellJob, n.tellTask, n.tellAttempt} {
+	for _, tell := range []func(model.Event) string{n.tellJob, n.tellTask, n.tellAttempt} {
 		if text := tell(event); text != "" {
 			return text
 		}
@@ -60,20 +59,20 @@ func (n *Narrator) Tell(e *rest.Event) string {
 	return cut(string(e.Data), 400)
 }
 
-func (n *Narrator) tellJob(event sched.Event) string {
+func (n *Narrator) tellJob(event model.Event) string {
 	switch e := event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		if e.Job == nil {
 			return "submitted"
 		}
 		return fmt.Sprintf("submitted by %s to %s with priority %s", e.Meta.Subject, e.Job.VC, Priority(e.Job.Priority))
-	case sched.StopRequested:
+	case model.StopRequested:
 		return "stop requested by " + string(e.Meta.Subject) + Because(e.Reason)
-	case sched.JobHeld:
+	case model.JobHeld:
 		return map[bool]string{true: "held by ", false: "released by "}[e.On] + string(e.Meta.Subject) + Because(e.Reason)
-	case sched.JobRequeued:
+	case model.JobRequeued:
 		return "requeue requested by " + string(e.Meta.Subject) + Because(e.Reason)
-	case sched.JobUpdated:
+	case model.JobUpdated:
 		var parts []string
 		if e.Priority != nil {
 			parts = append(parts, "priority "+Priority(*e.Priority))
@@ -82,39 +81,39 @@ func (n *Narrator) tellJob(event sched.Event) string {
 			parts = append(parts, "time limit "+document.FormatDuration(int64(*e.TimeLimit)))
 		}
 		return string(e.Meta.Subject) + " set " + strings.Join(parts, " and ")
-	case sched.JobCompleting:
+	case model.JobCompleting:
 		return "result: it " + phase(e.Phase, e.Cause) + Because(e.Message)
-	case sched.JobRetried:
+	case model.JobRetried:
 		text := "the job is queued again"
 		if !e.Counted {
 			text += " (not counted as a retry)"
 		}
 		return text + notBefore(e.After) + Because(e.Message)
-	case sched.JobEnded:
+	case model.JobEnded:
 		return "the job " + phase(e.Phase, e.Cause) + Because(e.Message)
-	case sched.Booked:
+	case model.Booked:
 		return n.booked(e)
-	case sched.Quarantined:
+	case model.Quarantined:
 		return "set aside after an internal error: the scheduler skips it; report it with this number: " + e.Stack
-	case sched.PolicyFailed:
+	case model.PolicyFailed:
 		return e.Words()
-	case sched.Foretold:
+	case model.Foretold:
 		if e.At == 0 {
 			return "notice: " + e.Message // what was foretold does not come
 		}
 		return "to come at " + clock(e.At) + ": " + e.Message
-	case sched.Notice:
+	case model.Notice:
 		if e.Message == "" {
 			return "no longer waits for " + e.About
 		}
 		return "notice: " + e.Message
-	case sched.Noted:
+	case model.Noted:
 		return "note of the policy " + e.Policy
 	}
 	return ""
 }
 
-func (n *Narrator) booked(e sched.Booked) string {
+func (n *Narrator) booked(e model.Booked) string {
 	switch {
 	case e.Over != "":
 		return "no cells are kept for it any more" + Because(e.Over)
@@ -128,17 +127,17 @@ func (n *Narrator) booked(e sched.Booked) string {
 	return "cells are kept for it until the end of " + strings.Join(after, ", ")
 }
 
-func (n *Narrator) tellTask(event sched.Event) string {
+func (n *Narrator) tellTask(event model.Event) string {
 	switch e := event.(type) {
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		return fmt.Sprintf("%s runs as process %d of %s", n.task(e.Task), e.PID, e.Host)
-	case sched.TaskExited:
+	case model.TaskExited:
 		return n.task(e.Task) + " ended: " + Exit(rest.ExitOf(&e.Exit)) + Because(e.Exit.Message)
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		return n.task(e.Task) + " could not be started" + Because(e.Reason)
-	case sched.TaskUnknown:
+	case model.TaskUnknown:
 		return n.task(e.Task) + ": contact lost, it may still run" + Because(e.Reason)
-	case sched.Progress:
+	case model.Progress:
 		text := n.task(e.Task) + ":"
 		if e.Step > 0 || e.Loss != "" {
 			text += " " + Progress(&rest.TaskProgress{Step: e.Step, Total: e.Total, Loss: e.Loss})
@@ -154,18 +153,18 @@ func (n *Narrator) tellTask(event sched.Event) string {
 	return ""
 }
 
-func (n *Narrator) tellAttempt(event sched.Event) string {
+func (n *Narrator) tellAttempt(event model.Event) string {
 	switch e := event.(type) {
-	case sched.Placed:
+	case model.Placed:
 		return fmt.Sprintf("attempt %s placed on %s", e.Attempt, Places(e.Placement))
-	case sched.Reserved:
+	case model.Reserved:
 		if len(e.Victims) == 0 {
 			return fmt.Sprintf("attempt %s gets %s after the one before it has stopped", e.Attempt, Places(e.Placement))
 		}
 		return fmt.Sprintf("attempt %s gets %s after %s stopped", e.Attempt, Places(e.Placement), victims(e.Victims))
-	case sched.Unreserved:
+	case model.Unreserved:
 		return fmt.Sprintf("attempt %s: its reservation is cancelled", e.Attempt) + Because(e.Reason)
-	case sched.StopSent:
+	case model.StopSent:
 		text := fmt.Sprintf("attempt %s told to stop within %s: %s", e.Attempt, Span(e.Grace), Cause(e.Cause))
 		if e.By != nil {
 			text += " for " + n.job(e.By.Job)
@@ -174,30 +173,30 @@ func (n *Narrator) tellAttempt(event sched.Event) string {
 			text += fmt.Sprintf(": virtual cluster %s lends nothing", e.For)
 		}
 		return text
-	case sched.Joined:
+	case model.Joined:
 		return fmt.Sprintf("attempt %s joins attempt %s on %s", e.Attempt, e.Host, Places(e.Placement))
-	case sched.LazilyPreempted:
+	case model.LazilyPreempted:
 		text := fmt.Sprintf("attempt %s goes on as opportunistic", e.Attempt)
 		if e.By != nil {
 			text += ": its guaranteed cells go to " + n.job(e.By.Job)
 		}
 		return text
-	case sched.Upgraded:
+	case model.Upgraded:
 		return fmt.Sprintf("attempt %s is guaranteed again", e.Attempt)
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		if e.Cause == model.EndPlatform && e.Message != "" { // which says what it was
 			return fmt.Sprintf("attempt %s over: %s", e.Attempt, e.Message)
 		}
 		return fmt.Sprintf("attempt %s over: %s", e.Attempt, Cause(e.Cause)) + Because(e.Message)
-	case sched.TaskRetried:
+	case model.TaskRetried:
 		text := "queued again"
 		if !e.Counted {
 			text += " (not counted as a retry)"
 		}
 		return text + notBefore(e.After)
-	case sched.Sized:
+	case model.Sized:
 		return fmt.Sprintf("may have %d members, as its policy says", e.Size)
-	case sched.NodeAvoided:
+	case model.NodeAvoided:
 		return fmt.Sprintf("avoids node %s", e.Node) + Until(e.Until)
 	}
 	return ""

@@ -7,17 +7,17 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // TestEveryEventIsTold checks that the events of a job are sentences: an event
 // that the narrator forgets would be shown as its data.
 func TestEveryEventIsTold(t *testing.T) {
-	notOfJobs := map[sched.Kind]bool{"Configured": true, "NodeCordoned": true, "NodeHealth": true, "LeafHealth": true,
+	notOfJobs := map[model.Kind]bool{"Configured": true, "NodeCordoned": true, "NodeHealth": true, "LeafHealth": true,
 		"NodeSuspected": true, "Lost": true, "Rotated": true, "Doomed": true, "Spared": true, "Decided": true}
 	n := New(&rest.Job{}, nil)
-	for _, zero := range sched.Kinds() {
-		kind, version, data, err := sched.EncodeEvent(zero)
+	for _, zero := range model.Kinds() {
+		kind, version, data, err := model.EncodeEvent(zero)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Exit shows how a task ended.
@@ -123,8 +122,8 @@ func Priority(p cell.Priority) string {
 	return fmt.Sprint(p)
 }
 
-func phase(p sched.Phase, c model.EndCause) string {
-	text := map[sched.Phase]string{sched.Succeeded: "succeeded", sched.Failed: "failed", sched.Stopped: "is stopped"}[p]
+func phase(p model.Phase, c model.EndCause) string {
+	text := map[model.Phase]string{model.Succeeded: "succeeded", model.Failed: "failed", model.Stopped: "is stopped"}[p]
 	if c == 0 || c == model.EndSucceeded || c == model.EndFailed || c == model.EndStopped {
 		return text
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // exitSpec explains an exit code.
@@ -24,7 +23,7 @@ type exitSpec struct {
 
 // jobClass is what the end of a job means; nil of one that has not ended.
 func jobClass(j *rest.JobStatus) *rest.ExitClass {
-	if j.Phase == sched.Succeeded {
+	if j.Phase == model.Succeeded {
 		return success()
 	}
 	return j.ExitClass
@@ -39,7 +38,7 @@ func taskClass(t *rest.TaskStatus) *rest.ExitClass {
 }
 
 func success() *rest.ExitClass {
-	return rest.ClassOf(&sched.Exit{}, model.EndSucceeded)
+	return rest.ClassOf(&model.Exit{}, model.EndSucceeded)
 }
 
 // codeOf is the code of a class; nil of none.

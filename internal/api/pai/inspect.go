@@ -8,7 +8,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Inspect starts each path of HiveD's own API, which tells what the scheduler holds.
@@ -176,7 +175,7 @@ func containerID(j *rest.Job, task int) string {
 func (h *Handler) affinityGroups(w http.ResponseWriter, r *http.Request) {
 	name, seen := r.PathValue("name"), 0
 	items := []*affinityGroup{}
-	q := &rest.JobQuery{States: []sched.Phase{sched.Waiting, sched.Active}}
+	q := &rest.JobQuery{States: []model.Phase{model.Waiting, model.Active}}
 	err := h.app.Jobs(r.Context(), principalOf(r), q, func(j *rest.Job) bool {
 		for _, g := range groupsOf(j) {
 			if name == "" || g.Metadata.Name == name {

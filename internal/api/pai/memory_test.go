@@ -12,7 +12,6 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // memory is an app with jobs in memory, under a real table of rights.
@@ -47,7 +46,7 @@ func (m *memory) Submit(_ context.Context, p *access.Principal, file []byte) (mo
 		return "", rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the job cannot be accepted", rest.FieldError{Detail: "vc is missing", Line: 1, Column: 1})
 	}
 	j := &Job{Spec: &model.Job{Roles: []model.Role{{Name: "worker", Launch: model.Launch{Ports: []model.Port{{Label: "ssh", Count: 1}, {Label: "http", Count: 2}}}}}}}
-	j.JobStatus = rest.JobStatus{ID: model.JobID(len(m.jobs) + 1), Name: "train", User: model.Subject(p.User), VC: cell.VCName(vc), Phase: sched.Active, Priority: 10, GPUs: 2,
+	j.JobStatus = rest.JobStatus{ID: model.JobID(len(m.jobs) + 1), Name: "train", User: model.Subject(p.User), VC: cell.VCName(vc), Phase: model.Active, Priority: 10, GPUs: 2,
 		Submitted: model.Time(len(m.jobs)+1) * 1_000_000, Attempts: []rest.AttemptStatus{{ID: model.AttemptID{N: 1}, State: model.AttemptRunning, Started: 5_000_000}},
 		Tasks: []rest.TaskStatus{{Role: "worker", State: model.TaskRunning, Attempt: 1, Node: "node1", Host: "127.0.0.1", Ports: []int32{2022, 8080, 8081}, Devices: []int32{0, 1}}}}
 	a := m.table.Allow(p, access.SubmitJob, access.Object{VC: j.VC})
@@ -94,8 +93,8 @@ func (m *memory) JobConfig(_ context.Context, p *access.Principal, of Ref) ([]by
 func (m *memory) Stop(_ context.Context, p *access.Principal, of Ref) error {
 	j, err := m.find(p, of, access.ChangeJob)
 	if err == nil {
-		j.Phase, j.Cause = sched.Stopped, model.EndStopped
-		j.ExitClass = rest.StatusOf(&sched.JobStatus{Phase: j.Phase, Cause: j.Cause}).ExitClass
+		j.Phase, j.Cause = model.Stopped, model.EndStopped
+		j.ExitClass = rest.StatusOf(&model.JobStatus{Phase: j.Phase, Cause: j.Cause}).ExitClass
 	}
 	return err
 }

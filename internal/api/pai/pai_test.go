@@ -19,7 +19,6 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine/store"
 )
 
@@ -307,9 +306,9 @@ func TestLists(t *testing.T) {
 	w := newWorld(t)
 	for i := range 6 {
 		j := &Job{}
-		j.JobStatus = rest.JobStatus{ID: model.JobID(i + 1), Name: model.JobName(fmt.Sprintf("job%d", i)), User: "alice", VC: "vision", Phase: sched.Waiting, GPUs: int64(i % 3), Priority: cell.Priority(i), Submitted: model.Time(i+1) * 1_000_000}
+		j.JobStatus = rest.JobStatus{ID: model.JobID(i + 1), Name: model.JobName(fmt.Sprintf("job%d", i)), User: "alice", VC: "vision", Phase: model.Waiting, GPUs: int64(i % 3), Priority: cell.Priority(i), Submitted: model.Time(i+1) * 1_000_000}
 		if i == 4 {
-			j.Phase, j.Tags = sched.Succeeded, []string{"a", "b"}
+			j.Phase, j.Tags = model.Succeeded, []string{"a", "b"}
 		}
 		if i == 3 {
 			j.Tags = []string{"c"}

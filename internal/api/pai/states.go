@@ -3,7 +3,6 @@ package pai
 import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // States of a job and of a task, and FrameworkController's own beside them.
@@ -27,11 +26,11 @@ const (
 // jobState returns a job's state and substate.
 func jobState(j *rest.JobStatus) (state, sub string) {
 	switch j.Phase {
-	case sched.Succeeded:
+	case model.Succeeded:
 		return succeeded, completed
-	case sched.Failed:
+	case model.Failed:
 		return failed, completed
-	case sched.Stopped:
+	case model.Stopped:
 		return stopped, completed
 	}
 	if j.Stopping {
@@ -78,16 +77,16 @@ func taskState(s model.TaskState) (state, attempt string) {
 }
 
 // phasesOf returns the phases in which a job of a state may be.
-func phasesOf(state string) []sched.Phase {
+func phasesOf(state string) []model.Phase {
 	switch state {
 	case succeeded:
-		return []sched.Phase{sched.Succeeded}
+		return []model.Phase{model.Succeeded}
 	case failed:
-		return []sched.Phase{sched.Failed}
+		return []model.Phase{model.Failed}
 	case stopped:
-		return []sched.Phase{sched.Stopped}
+		return []model.Phase{model.Stopped}
 	case waiting, running, stopping, unknown:
-		return []sched.Phase{sched.Waiting, sched.Active}
+		return []model.Phase{model.Waiting, model.Active}
 	}
 	return nil
 }

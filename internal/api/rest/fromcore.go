@@ -6,7 +6,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What the core says is mapped to what clients get in this file alone: so that the core's types may
@@ -14,7 +13,7 @@ import (
 // of states are shared.
 
 // StatusOf is a job's status as clients get it.
-func StatusOf(j *sched.JobStatus) JobStatus {
+func StatusOf(j *model.JobStatus) JobStatus {
 	out := JobStatus{
 		ID: j.ID, Name: j.Name, User: j.User, VC: j.VC, Priority: j.Priority, Phase: j.Phase,
 		Submitted: j.Submitted, Started: j.Started, Ended: j.Ended, Ran: j.Ran, Waited: j.Waited,
@@ -24,7 +23,7 @@ func StatusOf(j *sched.JobStatus) JobStatus {
 		Coming: each(j.Coming, comingOf),
 		Tasks:  each(j.Tasks, taskOf), Attempts: each(j.Attempts, attemptOf), Notices: j.Notices, Lasting: j.Lasting,
 	}
-	if j.Phase == sched.Failed || j.Phase == sched.Stopped {
+	if j.Phase == model.Failed || j.Phase == model.Stopped {
 		out.ExitClass = ClassOf(j.Exit, j.Cause)
 	}
 	causes := map[model.AttemptID]model.EndCause{}
@@ -53,7 +52,7 @@ func (c *ExitClass) Final() {
 }
 
 // ClassOf says what an end means that was no success; cause is of the job or of the attempt.
-func ClassOf(e *sched.Exit, cause model.EndCause) *ExitClass {
+func ClassOf(e *model.Exit, cause model.EndCause) *ExitClass {
 	seen := exit.Seen{}
 	if e != nil {
 		seen = e.Seen()
@@ -66,7 +65,7 @@ func ClassOf(e *sched.Exit, cause model.EndCause) *ExitClass {
 	return &ExitClass{Code: v.Code, Phrase: v.Phrase, Class: v.Class, Actor: v.Actor, Retry: v.Retry, Means: v.Means, Next: v.Next}
 }
 
-func taskOf(t *sched.TaskStatus) TaskStatus {
+func taskOf(t *model.TaskStatus) TaskStatus {
 	return TaskStatus{
 		Role: t.Role, Index: t.Index, Gang: t.Gang, State: t.State, Attempt: t.Attempt, Node: t.Node, SKU: t.SKU,
 		Devices: t.Devices, Parts: t.Parts, Lost: t.Lost, Host: t.Host, Ports: t.Ports, PID: t.PID,
@@ -77,7 +76,7 @@ func taskOf(t *sched.TaskStatus) TaskStatus {
 func attemptOf(a *model.AttemptStatus) AttemptStatus { return AttemptStatus(*a) }
 
 // ExitOf is how a task ended; nil stays nil.
-func ExitOf(e *sched.Exit) *Exit {
+func ExitOf(e *model.Exit) *Exit {
 	if e == nil {
 		return nil
 	}
@@ -110,7 +109,7 @@ func ReasonOf(r *model.Reason) *Reason {
 }
 
 // VCOf is a VC's guarantee and use as clients get it.
-func VCOf(v *sched.VCStatus) VCStatus {
+func VCOf(v *model.VCStatus) VCStatus {
 	return VCStatus{
 		Name: v.Name, Parent: v.Parent, Children: v.Children, Policy: v.Policy, Params: each(v.Params, func(p *model.Param) Param { return Param(*p) }),
 		Failed: (*PolicyFailed)(v.Failed), Backfill: v.Backfill, MinRun: v.MinRun, Budget: v.Budget, Moves: v.Moves,
@@ -138,7 +137,7 @@ func CellOf(c *model.CellStatus) CellStatus {
 }
 
 // VCsOf, NodesOf and CellsOf map what the core lists; none is an empty list.
-func VCsOf(list []sched.VCStatus) []VCStatus { return append([]VCStatus{}, each(list, VCOf)...) }
+func VCsOf(list []model.VCStatus) []VCStatus { return append([]VCStatus{}, each(list, VCOf)...) }
 
 // NodesOf see VCsOf.
 func NodesOf(list []model.NodeStatus) []NodeStatus {
@@ -163,7 +162,7 @@ func each[A, B any](list []A, f func(*A) B) []B {
 }
 
 // Hide leaves the names and users of hidden jobs out of an explanation.
-func Hide(ex *sched.Explanation, hidden func(model.JobID) bool) {
+func Hide(ex *model.Explanation, hidden func(model.JobID) bool) {
 	hide := func(b *model.JobBrief) {
 		if hidden(b.Job) {
 			b.Name, b.User = model.JobName(fmt.Sprint("job ", b.Job)), ""
@@ -197,7 +196,7 @@ func Hide(ex *sched.Explanation, hidden func(model.JobID) bool) {
 const mostNotes = 10
 
 // NotesOf is what was said of the nodes that an explanation names.
-func NotesOf(nodes []model.NodeStatus, ex *sched.Explanation) (notes []NodeNote) {
+func NotesOf(nodes []model.NodeStatus, ex *model.Explanation) (notes []NodeNote) {
 	for i := range nodes {
 		n := &nodes[i]
 		named := slices.ContainsFunc(ex.Gangs, func(g model.GangReason) bool { return slices.Contains(g.Reason.Nodes, n.Name) })

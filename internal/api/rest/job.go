@@ -6,7 +6,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // JobStatus is a job as clients see it.
@@ -16,7 +15,7 @@ type JobStatus struct {
 	User      model.Subject  `json:"user"`
 	VC        cell.VCName    `json:"vc"`
 	Priority  cell.Priority  `json:"priority"`
-	Phase     sched.Phase    `json:"phase"`
+	Phase     model.Phase    `json:"phase"`
 	Submitted model.Time     `json:"submitted"`
 	Started   model.Time     `json:"started,omitempty"` // first task of the first attempt
 	Ended     model.Time     `json:"ended,omitempty"`
@@ -134,7 +133,7 @@ type Exit struct {
 	Code   int32 `json:"code"`             // exit code; 128+signal when a signal ended it
 	Signal int32 `json:"signal,omitempty"` // the signal, 0 if none
 	// Cause is set when the platform, not the task, made it end.
-	Cause   sched.ExitCause `json:"cause,omitempty"`
+	Cause   model.ExitCause `json:"cause,omitempty"`
 	Message string          `json:"message,omitempty"`
 	// Own is true when the task had ended by itself before any stop reached it.
 	// An exit of a stopping attempt without Own counts as the stop's doing.

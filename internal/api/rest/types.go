@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Version is the name of this API in its paths.
@@ -171,7 +170,7 @@ type JobList struct {
 
 // JobQuery filters a list of jobs; empty fields do not filter.
 type JobQuery struct {
-	States []sched.Phase
+	States []model.Phase
 	VCs    []cell.VCName
 	Users  []model.Subject
 	Name   string // a part of the name
@@ -252,7 +251,7 @@ type Starts struct {
 
 // Explanation is the core's, with the blockers' names.
 type Explanation struct {
-	sched.Explanation
+	model.Explanation
 	Ref    string     `json:"ref" doc:"What its reader calls the job"`
 	Status *JobStatus `json:"status,omitempty" doc:"Of a job that runs, is being stopped, or has ended"`
 	Names  []NamedJob `json:"names,omitempty" doc:"The jobs that reasons name"`
@@ -283,7 +282,7 @@ type NamedJob struct {
 type Event struct {
 	Seq     uint64          `json:"seq"`
 	Time    model.Time      `json:"time" doc:"Microseconds since 1970"`
-	Kind    sched.Kind      `json:"kind"`
+	Kind    model.Kind      `json:"kind"`
 	Version int             `json:"version"`
 	Job     model.JobID     `json:"job,omitempty"`
 	Data    json.RawMessage `json:"data"`

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 var update = flag.Bool("update", false, "rewrite what is kept of the wire's form; clients of before must still read it")
@@ -68,14 +67,14 @@ func filledAt(v reflect.Value, n *int64, path string) {
 // TestJobOnTheWire: a job of a list, with every field that the core can fill, is what clients have
 // always got.
 func TestJobOnTheWire(t *testing.T) {
-	var status sched.JobStatus
+	var status model.JobStatus
 	var reason model.Reason
 	n := int64(0)
 	filled(reflect.ValueOf(&status).Elem(), &n)
 	filled(reflect.ValueOf(&reason).Elem(), &n)
-	status.Phase, status.Tasks[0].State, status.Tasks[1].State = sched.Failed, model.TaskFailed, model.TaskEnded
+	status.Phase, status.Tasks[0].State, status.Tasks[1].State = model.Failed, model.TaskFailed, model.TaskEnded
 	job := Job{JobStatus: StatusOf(&status), Ref: "bob~train", Reason: ReasonOf(&reason), CheckpointDir: "/checkpoints/1", Position: 3}
-	sparse := Job{JobStatus: StatusOf(&sched.JobStatus{ID: 1, Name: "train", User: "ann", Tasks: []sched.TaskStatus{{Role: "main"}}}), Ref: "train"}
+	sparse := Job{JobStatus: StatusOf(&model.JobStatus{ID: 1, Name: "train", User: "ann", Tasks: []model.TaskStatus{{Role: "main"}}}), Ref: "train"}
 	has := JobList{Jobs: []Job{job, sparse}, Next: "1", Seq: 9}
 	want := kept(t, "jobs.json", has)
 	// What a client reads is what was sent.
@@ -113,7 +112,7 @@ func kept(t *testing.T, name string, v any) []byte {
 // clients have always got.
 func TestClusterOnTheWire(t *testing.T) {
 	var core struct {
-		VC   sched.VCStatus
+		VC   model.VCStatus
 		Node model.NodeStatus
 		Cell model.CellStatus
 	}
@@ -124,7 +123,7 @@ func TestClusterOnTheWire(t *testing.T) {
 		Nodes NodeList
 		Cells CellList
 	}
-	cluster.VCs.VCs = VCsOf([]sched.VCStatus{core.VC, {Name: "sparse"}})
+	cluster.VCs.VCs = VCsOf([]model.VCStatus{core.VC, {Name: "sparse"}})
 	cluster.Nodes.Nodes = NodesOf([]model.NodeStatus{core.Node, {Name: "sparse"}})
 	cluster.Cells.Cells = CellsOf([]model.CellStatus{core.Cell, {Address: "sparse"}})
 	back := cluster

@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // TestReadsSeeWhatWasAcknowledged submits, reads and stops by name, each on a connection
@@ -50,7 +51,7 @@ func TestReadsSeeWhatWasAcknowledged(t *testing.T) {
 					miss("stop %s: %v", name, err)
 				}
 				// It never started, so it has ended as soon as it is stopped.
-				if j, err := w.fresh().Job(ctx, name); err != nil || j.ID != made.ID || j.Phase != sched.Stopped {
+				if j, err := w.fresh().Job(ctx, name); err != nil || j.ID != made.ID || j.Phase != model.Stopped {
 					miss("get %s after its stop: job %d is %s, %v; want %d, stopped", name, j.ID, j.Phase, err, made.ID)
 				}
 			}
@@ -102,10 +103,10 @@ func TestReadsBehindAreBounded(t *testing.T) {
 	w := newWorld(t, 1)
 	held, release := make(chan struct{}), make(chan struct{})
 	go func() {
-		_ = w.replica.Read(context.Background(), 0, func(*sched.State) { close(held); <-release })
+		_ = w.replica.Read(context.Background(), 0, func(*core.State) { close(held); <-release })
 	}()
 	<-held
-	reply := w.live.Do(context.Background(), sched.Cordon{Node: "n1", On: true}, nil)
+	reply := w.live.Do(context.Background(), model.Cordon{Node: "n1", On: true}, nil)
 	if reply.Err != nil || reply.Refusal != nil {
 		t.Fatal(reply)
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Most is how many attempts are kept: the last ones.
@@ -43,7 +42,7 @@ type leafCarry func(cell.TypeName) (int64, bool)
 // attempt is one that is kept.
 type foldedAttempt struct {
 	rest.PastAttempt
-	exits []sched.Exit // as its tasks; none once it has ended
+	exits []model.Exit // as its tasks; none once it has ended
 	saved bool         // a task of it ended with 0 to make room, and has work left: it has saved that
 	most  int          // nodes, failures and successes each
 	count [2]int       // successes and failures that are kept
@@ -55,29 +54,29 @@ func newAttemptFold(carry leafCarry) *attemptFold {
 }
 
 // Add takes the next event.
-func (f *attemptFold) Add(r *sched.Record) {
+func (f *attemptFold) Add(r *model.Record) {
 	switch e := r.Event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		f.submitted(&e)
-	case sched.Placed:
+	case model.Placed:
 		f.placed(r.Time, e.Attempt, e.Placement.Tasks)
-	case sched.Joined:
+	case model.Joined:
 		f.placed(r.Time, e.Attempt, e.Placement.Tasks)
-	case sched.JobRetried:
+	case model.JobRetried:
 		f.retry++
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		if a := f.live[e.Attempt]; a != nil && a.Started == 0 {
 			a.Started = r.Time
 		}
-	case sched.Progress:
+	case model.Progress:
 		if a := f.live[e.Attempt]; a != nil && e.Checkpoint {
 			a.Checkpoint = r.Time
 		}
-	case sched.TaskExited:
+	case model.TaskExited:
 		f.exited(e.Attempt, e.Task, e.Exit)
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		f.exited(e.Attempt, e.Task, e.Exit())
-	case sched.StopSent:
+	case model.StopSent:
 		if a := f.live[e.Attempt]; a != nil {
 			a.Told, a.Cause, a.By = r.Time, e.Cause, e.By
 			if e.Cause == model.EndStopped || e.Cause == model.EndRequeued {
@@ -90,21 +89,21 @@ func (f *attemptFold) Add(r *sched.Record) {
 				a.Why = fmt.Sprintf("virtual cluster %s lends nothing", e.For)
 			}
 		}
-	case sched.StopRequested:
+	case model.StopRequested:
 		f.asked = askedBy(e.Meta.Subject, e.Reason)
-	case sched.JobUpdated:
+	case model.JobUpdated:
 		if f.job != nil {
 			f.job = e.On(f.job)
 		}
-	case sched.JobRequeued:
+	case model.JobRequeued:
 		f.asked = askedBy(e.Meta.Subject, e.Reason)
-	case sched.LazilyPreempted:
+	case model.LazilyPreempted:
 		f.lend(&e.Attempt, e.With, true)
-	case sched.Upgraded:
+	case model.Upgraded:
 		f.lend(&e.Attempt, e.With, false)
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		f.ended(r.Time, &e)
-	case sched.JobEnded:
+	case model.JobEnded:
 		f.over()
 	}
 }
@@ -118,7 +117,7 @@ func (f *attemptFold) lend(one *model.AttemptID, with []model.AttemptID, lazy bo
 	}
 }
 
-func (f *attemptFold) submitted(e *sched.JobSubmitted) {
+func (f *attemptFold) submitted(e *model.JobSubmitted) {
 	f.job = e.Job
 	for i := range e.Job.Roles {
 		f.first[int32(i)] = int32(len(f.roles))
@@ -208,7 +207,7 @@ func (f *attemptFold) named(gang int32) (n int64) {
 	return n
 }
 
-func (f *attemptFold) exited(id model.AttemptID, task int32, x sched.Exit) {
+func (f *attemptFold) exited(id model.AttemptID, task int32, x model.Exit) {
 	a := f.live[id]
 	if a != nil {
 		kept := a.Told > 0 && x.Code == 0 && x.Cause == "" && !x.Own && f.job != nil && f.job.Hints.Checkpoint
@@ -226,7 +225,7 @@ func (f *attemptFold) exited(id model.AttemptID, task int32, x sched.Exit) {
 	}
 }
 
-func failed(x *sched.Exit) bool { return x.Code != 0 || x.Cause != "" }
+func failed(x *model.Exit) bool { return x.Code != 0 || x.Cause != "" }
 
 // name is a task's, such as "main-0".
 func (f *attemptFold) name(task int32) string {
@@ -237,7 +236,7 @@ func (f *attemptFold) name(task int32) string {
 	return fmt.Sprintf("%s-%d", f.job.Roles[role].Name, task-f.first[role])
 }
 
-func (f *attemptFold) ended(at model.Time, e *sched.AttemptEnded) {
+func (f *attemptFold) ended(at model.Time, e *model.AttemptEnded) {
 	a := f.live[e.Attempt]
 	if a == nil {
 		return

@@ -7,7 +7,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // carry knows one SKU, whose leaves have two GPUs each.
@@ -18,11 +17,11 @@ func carry(sku cell.TypeName) (int64, bool) { return 2, sku == "pair" }
 func TestLeavesAreCounted(t *testing.T) {
 	id := model.AttemptID{Job: 1, N: 1}
 	f := newAttemptFold(carry)
-	for _, r := range []sched.Record{
-		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &model.Job{VC: "a", Gangs: []model.Gang{{Tasks: []int32{0, 1}}}, Roles: []model.Role{{Name: "main", Tasks: 2, Leaves: 2}}}}},
-		{Time: 2e6, Event: sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1", SKU: "pair", Leaves: []cell.LeafID{0, 1}}, {Node: "n2", SKU: "pair", Leaves: []cell.LeafID{4, 5}}}}}},
-		{Time: 3e6, Event: sched.TaskStarted{Attempt: id}},
-		{Time: 13e6, Event: sched.AttemptEnded{Attempt: id, Cause: model.EndPreempted}},
+	for _, r := range []model.Record{
+		{Time: 1e6, Event: model.JobSubmitted{ID: 1, Job: &model.Job{VC: "a", Gangs: []model.Gang{{Tasks: []int32{0, 1}}}, Roles: []model.Role{{Name: "main", Tasks: 2, Leaves: 2}}}}},
+		{Time: 2e6, Event: model.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1", SKU: "pair", Leaves: []cell.LeafID{0, 1}}, {Node: "n2", SKU: "pair", Leaves: []cell.LeafID{4, 5}}}}}},
+		{Time: 3e6, Event: model.TaskStarted{Attempt: id}},
+		{Time: 13e6, Event: model.AttemptEnded{Attempt: id, Cause: model.EndPreempted}},
 	} {
 		f.Add(&r)
 	}
@@ -46,14 +45,14 @@ func TestSavedIsNotLost(t *testing.T) {
 		f := newAttemptFold(carry)
 		job := &model.Job{VC: "a", Gangs: []model.Gang{{Tasks: []int32{0, 1}}}, Roles: []model.Role{{Name: "main", Tasks: 2, Launch: model.Launch{GPU: 1}}}}
 		job.Hints.Checkpoint = c.checkpoint
-		for _, r := range []sched.Record{
-			{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: job}},
-			{Time: 2e6, Event: sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}}},
-			{Time: 3e6, Event: sched.TaskStarted{Attempt: id}},
-			{Time: 4e6, Event: sched.StopSent{Attempt: id, Cause: c.cause}},
-			{Time: 12e6, Event: sched.TaskExited{Attempt: id, Exit: sched.Exit{Saved: saved}}},
-			{Time: 13e6, Event: sched.TaskExited{Attempt: id, Task: 1, Exit: sched.Exit{Code: code, Saved: saved && code == 0}}},
-			{Time: 13e6, Event: sched.AttemptEnded{Attempt: id, Cause: c.cause}},
+		for _, r := range []model.Record{
+			{Time: 1e6, Event: model.JobSubmitted{ID: 1, Job: job}},
+			{Time: 2e6, Event: model.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}}},
+			{Time: 3e6, Event: model.TaskStarted{Attempt: id}},
+			{Time: 4e6, Event: model.StopSent{Attempt: id, Cause: c.cause}},
+			{Time: 12e6, Event: model.TaskExited{Attempt: id, Exit: model.Exit{Saved: saved}}},
+			{Time: 13e6, Event: model.TaskExited{Attempt: id, Task: 1, Exit: model.Exit{Code: code, Saved: saved && code == 0}}},
+			{Time: 13e6, Event: model.AttemptEnded{Attempt: id, Cause: c.cause}},
 		} {
 			f.Add(&r)
 		}
@@ -70,25 +69,25 @@ func TestFold(t *testing.T) {
 	place := cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}
 	by := model.AttemptID{Job: 7, N: 1}
 	f := newAttemptFold(carry)
-	for _, r := range []sched.Record{
-		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &model.Job{VC: "a", Priority: 10, Gangs: []model.Gang{{Tasks: []int32{0, 1}}},
+	for _, r := range []model.Record{
+		{Time: 1e6, Event: model.JobSubmitted{ID: 1, Job: &model.Job{VC: "a", Priority: 10, Gangs: []model.Gang{{Tasks: []int32{0, 1}}},
 			Roles: []model.Role{{Name: "main", Tasks: 1, Launch: model.Launch{GPU: 1}}, {Name: "side", Tasks: 1, Launch: model.Launch{GPU: 1}}}}}},
-		{Time: 2e6, Event: sched.Placed{Attempt: id(1), Placement: place}},
-		{Time: 4e6, Event: sched.TaskStarted{Attempt: id(1)}},
-		{Time: 5e6, Event: sched.TaskStarted{Attempt: id(1), Task: 1}},
-		{Time: 10e6, Event: sched.Progress{Attempt: id(1), Checkpoint: true}},
-		{Time: 15e6, Event: sched.StopSent{Attempt: id(1), Cause: model.EndPreempted, By: &by}},
-		{Time: 20e6, Event: sched.TaskExited{Attempt: id(1), Exit: sched.Exit{Code: 143, Signal: 15}}},
-		{Time: 20e6, Event: sched.AttemptEnded{Attempt: id(1), Cause: model.EndPreempted}},
-		{Time: 30e6, Event: sched.Placed{Attempt: id(2), Placement: place}},
-		{Time: 31e6, Event: sched.TaskStarted{Attempt: id(2)}},
-		{Time: 35e6, Event: sched.TaskExited{Attempt: id(2), Task: 1, Exit: sched.Exit{Code: 3, Own: true, Message: "no data"}}},
-		{Time: 36e6, Event: sched.AttemptEnded{Attempt: id(2), Cause: model.EndFailed}},
-		{Time: 36e6, Event: sched.JobRetried{Job: 1, Counted: true}},
-		{Time: 40e6, Event: sched.Placed{Attempt: id(3), Placement: place}},
-		{Time: 41e6, Event: sched.StopRequested{Job: 1, Reason: "enough", Meta: sched.Meta{Subject: "bob"}}},
-		{Time: 41e6, Event: sched.StopSent{Attempt: id(3), Cause: model.EndStopped}},
-		{Time: 42e6, Event: sched.TaskRefused{Attempt: id(3), Reason: "no image"}},
+		{Time: 2e6, Event: model.Placed{Attempt: id(1), Placement: place}},
+		{Time: 4e6, Event: model.TaskStarted{Attempt: id(1)}},
+		{Time: 5e6, Event: model.TaskStarted{Attempt: id(1), Task: 1}},
+		{Time: 10e6, Event: model.Progress{Attempt: id(1), Checkpoint: true}},
+		{Time: 15e6, Event: model.StopSent{Attempt: id(1), Cause: model.EndPreempted, By: &by}},
+		{Time: 20e6, Event: model.TaskExited{Attempt: id(1), Exit: model.Exit{Code: 143, Signal: 15}}},
+		{Time: 20e6, Event: model.AttemptEnded{Attempt: id(1), Cause: model.EndPreempted}},
+		{Time: 30e6, Event: model.Placed{Attempt: id(2), Placement: place}},
+		{Time: 31e6, Event: model.TaskStarted{Attempt: id(2)}},
+		{Time: 35e6, Event: model.TaskExited{Attempt: id(2), Task: 1, Exit: model.Exit{Code: 3, Own: true, Message: "no data"}}},
+		{Time: 36e6, Event: model.AttemptEnded{Attempt: id(2), Cause: model.EndFailed}},
+		{Time: 36e6, Event: model.JobRetried{Job: 1, Counted: true}},
+		{Time: 40e6, Event: model.Placed{Attempt: id(3), Placement: place}},
+		{Time: 41e6, Event: model.StopRequested{Job: 1, Reason: "enough", Meta: model.Meta{Subject: "bob"}}},
+		{Time: 41e6, Event: model.StopSent{Attempt: id(3), Cause: model.EndStopped}},
+		{Time: 42e6, Event: model.TaskRefused{Attempt: id(3), Reason: "no image"}},
 	} {
 		f.Add(&r)
 	}
@@ -131,14 +130,14 @@ func TestRefusedByWhom(t *testing.T) {
 		false: "platform -1201 ContainerDockerCreationError administrator"} {
 		id := model.AttemptID{Job: 1, N: 1}
 		f := newAttemptFold(carry)
-		for _, e := range []sched.Event{
-			sched.JobSubmitted{ID: 1, Job: &model.Job{
+		for _, e := range []model.Event{
+			model.JobSubmitted{ID: 1, Job: &model.Job{
 				Gangs: []model.Gang{{Tasks: []int32{0}}}, Roles: []model.Role{{Name: "main", Tasks: 1}}}},
-			sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1"}}}},
-			sched.TaskRefused{Attempt: id, Reason: "there is no such directory", Job: job},
-			sched.AttemptEnded{Attempt: id, Cause: map[bool]model.EndCause{true: model.EndFailed, false: model.EndPlatform}[job]},
+			model.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1"}}}},
+			model.TaskRefused{Attempt: id, Reason: "there is no such directory", Job: job},
+			model.AttemptEnded{Attempt: id, Cause: map[bool]model.EndCause{true: model.EndFailed, false: model.EndPlatform}[job]},
 		} {
-			f.Add(&sched.Record{Time: 1e6, Event: e})
+			f.Add(&model.Record{Time: 1e6, Event: e})
 		}
 		list, _ := f.Attempts()
 		c := list[0].Tasks[0].ExitClass
@@ -153,8 +152,8 @@ func TestFoldIsBounded(t *testing.T) {
 	f := newAttemptFold(carry)
 	for n := range int32(mostAttempts + 5) {
 		id := model.AttemptID{Job: 1, N: n + 1}
-		f.Add(&sched.Record{Time: 1, Event: sched.Placed{Attempt: id}})
-		f.Add(&sched.Record{Time: 2, Event: sched.AttemptEnded{Attempt: id, Cause: model.EndPlatform}})
+		f.Add(&model.Record{Time: 1, Event: model.Placed{Attempt: id}})
+		f.Add(&model.Record{Time: 2, Event: model.AttemptEnded{Attempt: id, Cause: model.EndPlatform}})
 	}
 	if list, left := f.Attempts(); len(list) != mostAttempts || left != 5 || list[0].ID.N != 6 || len(f.live) != 0 {
 		t.Errorf("%d attempts, %d left out, %d live", len(list), left, len(f.live))
@@ -172,17 +171,17 @@ func TestFoldOfManyTasks(t *testing.T) {
 	}
 	for n := range int32(tries) {
 		id := model.AttemptID{Job: 1, N: n + 1}
-		f.Add(&sched.Record{Event: sched.Placed{Attempt: id, Placement: place}})
+		f.Add(&model.Record{Event: model.Placed{Attempt: id, Placement: place}})
 		for o := range int32(tasks) {
-			x := sched.Exit{Own: true}
+			x := model.Exit{Own: true}
 			if o >= tasks-2 {
 				x.Code = 200
 			}
-			f.Add(&sched.Record{Event: sched.TaskExited{Attempt: id, Task: o, Exit: x}})
+			f.Add(&model.Record{Event: model.TaskExited{Attempt: id, Task: o, Exit: x}})
 		}
-		f.Add(&sched.Record{Event: sched.AttemptEnded{Attempt: id, Cause: model.EndFailed}})
+		f.Add(&model.Record{Event: model.AttemptEnded{Attempt: id, Cause: model.EndFailed}})
 	}
-	f.Add(&sched.Record{Event: sched.JobEnded{Job: 1, Phase: sched.Failed}})
+	f.Add(&model.Record{Event: model.JobEnded{Job: 1, Phase: model.Failed}})
 	list, _ := f.Attempts()
 	lines := 0
 	for i := range list {

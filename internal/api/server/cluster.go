@@ -15,10 +15,10 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 )
@@ -49,7 +49,7 @@ func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*bod
 	if err != nil {
 		return nil, err
 	}
-	err = s.read(ctx, in.after(), func(st *sched.State) {
+	err = s.read(ctx, in.after(), func(st *core.State) {
 		c := st.Config()
 		if c == nil {
 			return
@@ -72,7 +72,7 @@ func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*bod
 
 func (s *Server) listVCs(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.VCList], error) {
 	var out rest.VCList
-	err := s.read(ctx, in.after(), func(st *sched.State) { out.VCs = rest.VCsOf(st.VCs()) })
+	err := s.read(ctx, in.after(), func(st *core.State) { out.VCs = rest.VCsOf(st.VCs()) })
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *Server) getVC(ctx context.Context, in *namedRead) (*body[rest.VCStatus]
 		return nil, err
 	}
 	var found *rest.VCStatus
-	err := s.read(ctx, in.after(), func(st *sched.State) {
+	err := s.read(ctx, in.after(), func(st *core.State) {
 		for _, vc := range st.VCs() {
 			if vc.Name == cell.VCName(in.Name) {
 				of := rest.VCOf(&vc)
@@ -111,7 +111,7 @@ func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 	if !authorizer.SeesAll(ctx) {
 		out.Runtime = plainRuntime(out.Runtime)
 	}
-	err := s.read(ctx, in.after(), func(st *sched.State) { out.Nodes = rest.NodesOf(st.Nodes()) })
+	err := s.read(ctx, in.after(), func(st *core.State) { out.Nodes = rest.NodesOf(st.Nodes()) })
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 	if err != nil {
 		return nil, err
 	}
-	err = s.read(ctx, in.after(), func(st *sched.State) {
+	err = s.read(ctx, in.after(), func(st *core.State) {
 		out.Cells = rest.CellsOf(st.Cells())
 		if sight != nil {
 			hideJobs(st, out.Cells, sight)
@@ -148,7 +148,7 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 }
 
 // hideJobs leaves out of cells which jobs hold them that the asker may not see.
-func hideJobs(st *sched.State, cells []rest.CellStatus, sight *authorizer.Sight) {
+func hideJobs(st *core.State, cells []rest.CellStatus, sight *authorizer.Sight) {
 	for i := range cells {
 		if spec, ok := st.Spec(cells[i].Job); !ok || !sight.Sees(spec.VC, spec.User) {
 			cells[i].Job = 0
@@ -159,7 +159,7 @@ func hideJobs(st *sched.State, cells []rest.CellStatus, sight *authorizer.Sight)
 
 // cellJobs collects the names of the jobs that hold leaves. The depth is that of
 // the cluster's own levels.
-func cellJobs(st *sched.State, cells []rest.CellStatus, reader model.Subject, names []rest.NamedJob) []rest.NamedJob {
+func cellJobs(st *core.State, cells []rest.CellStatus, reader model.Subject, names []rest.NamedJob) []rest.NamedJob {
 	for _, c := range cells {
 		if c.Job != 0 {
 			names = appendName(st, names, reader, c.Job)
@@ -169,7 +169,7 @@ func cellJobs(st *sched.State, cells []rest.CellStatus, reader model.Subject, na
 	return names
 }
 
-func appendName(st *sched.State, names []rest.NamedJob, reader model.Subject, id model.JobID) []rest.NamedJob {
+func appendName(st *core.State, names []rest.NamedJob, reader model.Subject, id model.JobID) []rest.NamedJob {
 	if n := len(names); n > 0 && names[n-1].ID == id {
 		return names
 	}
@@ -219,16 +219,16 @@ func (s nodes) register(api huma.API) {
 			if in.Body != nil {
 				r = *in.Body
 			}
-			return s.change(ctx, wanted{&in.Meta, "drain", in.Name, r}, func(m sched.Meta, name cell.NodeName) sched.Command {
-				return sched.Cordon{Meta: m, Node: name, On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
+			return s.change(ctx, wanted{&in.Meta, "drain", in.Name, r}, func(m model.Meta, name cell.NodeName) model.Command {
+				return model.Cordon{Meta: m, Node: name, On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
 			})
 		})
 	huma.Register(api, op("plan-drain", http.MethodPost, "/nodes/{name}/drain:plan",
 		"Say what a drain would do to each job, and change nothing"), s.plan)
 	huma.Register(api, op("declare-node-dead", http.MethodPost, "/nodes/{name}/declare-dead", "Say that a node is dead: what is unknown there counts as ended"),
 		func(ctx context.Context, in *deadInput) (*body[rest.Done], error) {
-			return s.change(ctx, wanted{&in.Meta, "declare-dead", in.Name, in.Body}, func(m sched.Meta, name cell.NodeName) sched.Command {
-				return sched.DeclareDead{Meta: m, Node: name, Reason: in.Body.Reason}
+			return s.change(ctx, wanted{&in.Meta, "declare-dead", in.Name, in.Body}, func(m model.Meta, name cell.NodeName) model.Command {
+				return model.DeclareDead{Meta: m, Node: name, Reason: in.Body.Reason}
 			})
 		})
 }
@@ -248,9 +248,9 @@ func (s nodes) plan(ctx context.Context, in *drainPlanInput) (*body[rest.DrainPl
 		r = *in.Body
 	}
 	out := rest.DrainPlanned{}
-	var refusal *sched.Refusal
-	err := s.think(ctx, 0, func(st *sched.State) {
-		c := sched.Cordon{Node: cell.NodeName(in.Name), On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
+	var refusal *model.Refusal
+	err := s.think(ctx, 0, func(st *core.State) {
+		c := model.Cordon{Node: cell.NodeName(in.Name), On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
 		var p *model.DrainPlan
 		if p, refusal = st.PlanDrain(c); refusal == nil {
 			p.Say(authorizer.Subject(ctx), instant)
@@ -272,21 +272,21 @@ func (s nodes) cordon(on bool) func(context.Context, *cordonInput) (*body[rest.D
 		if in.Body != nil {
 			reason = in.Body.Reason
 		}
-		return s.change(ctx, wanted{&in.Meta, "cordon", in.Name, []any{on, reason}}, func(m sched.Meta, name cell.NodeName) sched.Command {
-			return sched.Cordon{Meta: m, Node: name, On: on, Reason: reason}
+		return s.change(ctx, wanted{&in.Meta, "cordon", in.Name, []any{on, reason}}, func(m model.Meta, name cell.NodeName) model.Command {
+			return model.Cordon{Meta: m, Node: name, On: on, Reason: reason}
 		})
 	}
 }
 
 // change gives a command about a node.
-func (s nodes) change(ctx context.Context, in wanted, command func(sched.Meta, cell.NodeName) sched.Command) (*body[rest.Done], error) {
+func (s nodes) change(ctx context.Context, in wanted, command func(model.Meta, cell.NodeName) model.Command) (*body[rest.Done], error) {
 	if err := checkName("node", in.ref); err != nil {
 		return nil, err
 	}
 	over := ""
-	out, err := s.Server.command(ctx, in, func(m sched.Meta) (sched.Command, *engine.Audit, error) {
+	out, err := s.Server.command(ctx, in, func(m model.Meta) (model.Command, *engine.Audit, error) {
 		c := command(m, cell.NodeName(in.ref))
-		err := s.read(ctx, 0, func(st *sched.State) {
+		err := s.read(ctx, 0, func(st *core.State) {
 			for _, n := range st.Nodes() {
 				if string(n.Name) == in.ref {
 					over = drainOver(c, &n)
@@ -311,7 +311,7 @@ func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error)
 	}
 	out := rest.Node{Jobs: []rest.NodeJob{}}
 	found := false
-	err = s.read(ctx, in.after(), func(st *sched.State) {
+	err = s.read(ctx, in.after(), func(st *core.State) {
 		for _, n := range st.Nodes() {
 			if string(n.Name) == in.Name {
 				out.NodeStatus, found = rest.NodeOf(&n), true

@@ -17,8 +17,8 @@ import (
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server/accounts"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/spec/config"
 )
@@ -100,7 +100,7 @@ func (s *Server) getConfigFile(ctx context.Context, in *struct{ AfterSeq }) (*co
 // present returns the configuration and its tag; nil before the first.
 func (s *Server) present(ctx context.Context, after uint64) (*model.Config, string, error) {
 	var c *model.Config
-	if err := s.read(ctx, after, func(st *sched.State) { c = st.Config() }); err != nil {
+	if err := s.read(ctx, after, func(st *core.State) { c = st.Config() }); err != nil {
 		return nil, "", err
 	}
 	tag, err := ETag(c)
@@ -254,11 +254,11 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 	if out.Version, out.ETag, err = (versions{s}).now(ctx); err != nil {
 		return nil, nil, err
 	}
-	var copied *sched.State
-	if err := s.read(ctx, 0, func(st *sched.State) { copied = st.At(s.opts.Now()) }); err != nil {
+	var copied *core.State
+	if err := s.read(ctx, 0, func(st *core.State) { copied = st.At(s.opts.Now()) }); err != nil {
 		return nil, nil, err
 	}
-	p, refusal := copied.PlanConfig(c.Command(sched.Meta{Subject: authorizer.Subject(ctx)}))
+	p, refusal := copied.PlanConfig(c.Command(model.Meta{Subject: authorizer.Subject(ctx)}))
 	if refusal != nil {
 		return nil, nil, refusalProblem(refusal)
 	}
@@ -497,7 +497,7 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 	if err := l.store.BeginConfig(ctx, engine.ConfigVersion{Time: l.opts.Now(), Author: "system", Reason: why, Restored: e.Back}, file); err != nil {
 		return err
 	}
-	reply, err := l.do(ctx, write{}, engine.Input{Command: c.Command(sched.Meta{Subject: "system", Reason: why}),
+	reply, err := l.do(ctx, write{}, engine.Input{Command: c.Command(model.Meta{Subject: "system", Reason: why}),
 		Audit: lineOfEnd(e.Back, why)})
 	versions(l).end(ctx, &reply)
 	l.ahead.Forget()
@@ -527,8 +527,8 @@ func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
 			return nil, 0, nil // it is said when the end comes
 		}
 		var plan *model.ConfigPlan
-		err = l.think(ctx, 0, func(st *sched.State) {
-			plan, _ = st.PlanConfig(c.Command(sched.Meta{Subject: "system"}))
+		err = l.think(ctx, 0, func(st *core.State) {
+			plan, _ = st.PlanConfig(c.Command(model.Meta{Subject: "system"}))
 		})
 		return plan, e.Until, err
 	}))

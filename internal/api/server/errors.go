@@ -11,7 +11,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -102,15 +103,15 @@ func problemOf(err error) *rest.Problem {
 }
 
 // refusalProblem maps a refusal of the core to an answer, once for all routes.
-func refusalProblem(r *sched.Refusal) error {
+func refusalProblem(r *model.Refusal) error {
 	switch r.Kind {
-	case sched.NotFound:
+	case model.NotFound:
 		return rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, r.Message)
-	case sched.Conflict:
+	case model.Conflict:
 		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, r.Message)
-	case sched.Never:
+	case model.Never:
 		return rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeNeverFits, r.Message)
-	case sched.Busy:
+	case model.Busy:
 		p := rest.NewProblem(http.StatusTooManyRequests, rest.CodeBusy, r.Message)
 		p.Seconds = 1
 		return withHeaders(p)
@@ -139,7 +140,7 @@ func isDiskFull(err error) bool {
 
 // read runs f on the state once it shows event after, and all that was acknowledged to
 // anybody before. f must not keep the state.
-func (s *Server) read(ctx context.Context, after uint64, f func(*sched.State)) error {
+func (s *Server) read(ctx context.Context, after uint64, f func(*core.State)) error {
 	known := s.replica.Acknowledged()
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()

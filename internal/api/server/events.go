@@ -12,9 +12,9 @@ import (
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/narrate"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -85,7 +85,7 @@ func (s *Server) allEvents(ctx context.Context, in *EventsInput) (*huma.StreamRe
 		return writePage(list, s.fail(err))
 	}
 	if !given {
-		err = s.read(ctx, 0, func(st *sched.State) { seq = st.Seq() })
+		err = s.read(ctx, 0, func(st *core.State) { seq = st.Seq() })
 	}
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory]
 // fold reads all events of a job, page by page.
 func fold(ctx context.Context, s *Server, id model.JobID) (*attemptFold, error) {
 	carry := map[cell.TypeName]int64{}
-	err := s.read(ctx, 0, func(st *sched.State) {
+	err := s.read(ctx, 0, func(st *core.State) {
 		if c := st.Config(); c != nil {
 			for i := range c.Cluster.SKUs {
 				carry[c.Cluster.SKUs[i].Name] = c.Cluster.SKUs[i].GPU
@@ -284,10 +284,10 @@ func otherOf(ctx context.Context, s *Server, id model.JobID, sight *authorizer.S
 
 // presentOf is a job as it is now: its virtual cluster may have another name than at its
 // submission, which another team's has since.
-func presentOf(ctx context.Context, s *Server, id model.JobID) (j sched.JobStatus, found bool, err error) {
-	err = s.read(ctx, 0, func(st *sched.State) {
+func presentOf(ctx context.Context, s *Server, id model.JobID) (j model.JobStatus, found bool, err error) {
+	err = s.read(ctx, 0, func(st *core.State) {
 		if spec, live := st.Spec(id); live {
-			j, found = sched.JobStatus{ID: id, Name: spec.Name, User: spec.User, VC: spec.VC, Priority: spec.Priority}, true
+			j, found = model.JobStatus{ID: id, Name: spec.Name, User: spec.User, VC: spec.VC, Priority: spec.Priority}, true
 		}
 	})
 	if err != nil || found {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // keep is how long it is told again what the end of a configuration does to what runs: it is worked
@@ -40,7 +39,7 @@ type expiryWork func(context.Context) (*model.ConfigPlan, model.Time, error)
 
 // Tell adds to jobs what it will do to them.
 func (a *expiryAhead) Tell(ctx context.Context, jobs []rest.Job, work expiryWork) error {
-	if !slices.ContainsFunc(jobs, func(j rest.Job) bool { return j.Phase == sched.Active }) {
+	if !slices.ContainsFunc(jobs, func(j rest.Job) bool { return j.Phase == model.Active }) {
 		return nil
 	}
 	list, err := a.known(ctx, work)
@@ -106,7 +105,7 @@ func ahead(p *model.ConfigPlan, until model.Time) map[model.AttemptID]rest.Comin
 	for i := range p.Running {
 		if r := &p.Running[i]; fates[r.Fate] != "" {
 			says := "an earlier cluster file comes back then: as it stands now, " + fates[r.Fate]
-			out[r.Attempt] = rest.Coming{Kind: sched.ComesFile, At: until, Message: says}
+			out[r.Attempt] = rest.Coming{Kind: model.ComesFile, At: until, Message: says}
 		}
 	}
 	return out

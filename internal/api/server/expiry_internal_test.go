@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -86,7 +85,7 @@ func TestSentences(t *testing.T) {
 // Lists of others do not wait for what one asker works out: they are told what was known before.
 func TestOneAskerWorksItOut(t *testing.T) {
 	var a expiryAhead
-	jobs := func() []rest.Job { return []rest.Job{{JobStatus: rest.JobStatus{Phase: sched.Active}}} }
+	jobs := func() []rest.Job { return []rest.Job{{JobStatus: rest.JobStatus{Phase: model.Active}}} }
 	begun, may, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		done <- a.Tell(t.Context(), jobs(), func(context.Context) (*model.ConfigPlan, model.Time, error) {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -24,14 +24,14 @@ const (
 
 // think calls f with a copy of the state as of now, which f may do with as it
 // likes, but keep: neither the loop nor other readers wait for it. Routes that think take turns.
-func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) error {
-	var copied *sched.State
-	spare, _ := s.spares.Get().(*sched.Spare)
+func (s *Server) think(ctx context.Context, after uint64, f func(*core.State)) error {
+	var copied *core.State
+	spare, _ := s.spares.Get().(*core.Spare)
 	if spare == nil {
-		spare = &sched.Spare{}
+		spare = &core.Spare{}
 	}
 	defer s.spares.Put(spare)
-	if err := s.read(ctx, after, func(st *sched.State) { copied = st.AtIn(spare, s.opts.Now()) }); err != nil {
+	if err := s.read(ctx, after, func(st *core.State) { copied = st.AtIn(spare, s.opts.Now()) }); err != nil {
 		return err
 	}
 	f(copied)
@@ -39,16 +39,16 @@ func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) 
 }
 
 // measured sums up how long the last jobs that ended well ran.
-func (s *Server) measured(ctx context.Context) (sched.MeasuredRuns, error) {
+func (s *Server) measured(ctx context.Context) (model.MeasuredRuns, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	jobs, _, err := s.store.Finished(ctx, engine.Past{Phases: []sched.Phase{sched.Succeeded}, Limit: measuredJobs})
+	jobs, _, err := s.store.Finished(ctx, engine.Past{Phases: []model.Phase{model.Succeeded}, Limit: measuredJobs})
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	out := sched.MeasuredRuns{}
+	out := model.MeasuredRuns{}
 	for i := range jobs {
-		if j := &jobs[i]; j.Phase == sched.Succeeded && j.Started > 0 {
+		if j := &jobs[i]; j.Phase == model.Succeeded && j.Started > 0 {
 			out.Add(j.User, j.Name, model.Duration(j.Ended-j.Started))
 		}
 	}
@@ -56,7 +56,7 @@ func (s *Server) measured(ctx context.Context) (sched.MeasuredRuns, error) {
 }
 
 // namesIn names the jobs that an explanation mentions by number.
-func namesIn(st *sched.State, reader model.Subject, ex *sched.Explanation) []rest.NamedJob {
+func namesIn(st *core.State, reader model.Subject, ex *model.Explanation) []rest.NamedJob {
 	var out []rest.NamedJob
 	add := func(ids []model.JobID) {
 		for _, id := range ids {
@@ -87,19 +87,19 @@ func namesIn(st *sched.State, reader model.Subject, ex *sched.Explanation) []res
 // veiled is think for an asker: jobs are named as it calls them, and what f says of those that it
 // may not see has numbers, and no names.
 // hide takes these out of an explanation.
-func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.State, hide func(*sched.Explanation))) error {
+func (s *Server) veiled(ctx context.Context, after uint64, f func(st *core.State, hide func(*model.Explanation))) error {
 	sight, err := s.warden.Sight(ctx)
 	if err != nil {
 		return err
 	}
-	return s.think(ctx, after, func(st *sched.State) {
+	return s.think(ctx, after, func(st *core.State) {
 		st.NameFor(authorizer.Subject(ctx))
 		if sight == nil {
-			f(st, func(*sched.Explanation) {})
+			f(st, func(*model.Explanation) {})
 			return
 		}
 		st.Veil(func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
-		f(st, func(ex *sched.Explanation) {
+		f(st, func(ex *model.Explanation) {
 			rest.Hide(ex, func(id model.JobID) bool {
 				spec, ok := st.Spec(id)
 				return ok && st.Veiled(spec)
@@ -121,10 +121,10 @@ func standing(job *model.Job) (guaranteed bool, why string) {
 }
 
 // dryRun says what came out for a job on a copy of the state: what the core would do now.
-func dryRun(st *sched.State, job *model.Job, ex sched.Explanation, refusal *sched.Refusal, out *rest.Validated) {
+func dryRun(st *core.State, job *model.Job, ex model.Explanation, refusal *model.Refusal, out *rest.Validated) {
 	if refusal != nil {
 		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
-		if refusal.Kind == sched.Never {
+		if refusal.Kind == model.Never {
 			out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name),
 				Names: namesIn(st, job.User, &ex)}
 		}
@@ -176,7 +176,7 @@ func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], 
 	out := rest.Starts{Starts: []model.Expected{}}
 	err = s.foreseen.Use(ctx, s.foresee, func(list map[model.JobID]model.Expected, at time.Time) error {
 		out.AsOf = model.Time(at.UnixMicro())
-		return s.read(ctx, 0, func(st *sched.State) {
+		return s.read(ctx, 0, func(st *core.State) {
 			for _, id := range in.Job {
 				e, known := list[model.JobID(id)]
 				if job, ok := st.Spec(model.JobID(id)); known && ok && sight.Sees(job.VC, job.User) {
@@ -196,6 +196,6 @@ func (s starts) foresee(ctx context.Context) (list []model.Expected, err error) 
 	if err != nil {
 		return nil, err
 	}
-	err = s.think(ctx, 0, func(st *sched.State) { list = st.Starts(known) })
+	err = s.think(ctx, 0, func(st *core.State) { list = st.Starts(known) })
 	return list, err
 }

@@ -14,15 +14,15 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
 // finishedJobs returns up to one more than a page of ended jobs, newest first, or in an order by
 // what key gives of a job.
-func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.PastOrder, key func(*sched.JobStatus) string) ([]sched.JobStatus, error) {
+func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.PastOrder, key func(*model.JobStatus) string) ([]model.JobStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
 	ask := engine.Past{Users: f.users, VCs: f.vcs, Name: f.name, Tag: f.tag, Within: f.sight.Within(), Before: f.before, Limit: f.limit + 1, Order: order}
@@ -36,7 +36,7 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.P
 			return nil, nil
 		}
 	}
-	var out []sched.JobStatus
+	var out []model.JobStatus
 	for {
 		page, next, err := s.store.Finished(ctx, ask)
 		if err != nil {
@@ -96,7 +96,7 @@ func (o *order) compare(a, b engine.PastPlace) int {
 }
 
 // keyOf is what a job is ordered by.
-func (o *order) keyOf(st *sched.State, id model.JobID, j *model.Job) string {
+func (o *order) keyOf(st *core.State, id model.JobID, j *model.Job) string {
 	switch o.by {
 	case "name":
 		return string(j.Name)
@@ -125,7 +125,7 @@ func number(n int64) string {
 }
 
 // pastKey is what an ended job is ordered by.
-func (o *order) pastKey(j *sched.JobStatus) string {
+func (o *order) pastKey(j *model.JobStatus) string {
 	return o.keyOf(nil, j.ID, &model.Job{Name: j.Name, User: j.User, VC: j.VC})
 }
 
@@ -143,7 +143,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 	out := rest.JobList{Jobs: []rest.Job{}}
 	places := map[model.JobID]engine.PastPlace{}
 	known := map[string]bool{}
-	err = s.read(ctx, in.after(), func(st *sched.State) {
+	err = s.read(ctx, in.after(), func(st *core.State) {
 		out.Seq = st.Seq()
 		f.knows(st, known)
 		asOf := st.AsOf(s.opts.Now())
@@ -201,7 +201,7 @@ func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[mode
 }
 
 // first gives the places of up to one more than a page of jobs that have not ended.
-func (o *order) first(asOf, shown *sched.State, f *jobFilter) []engine.PastPlace {
+func (o *order) first(asOf, shown *core.State, f *jobFilter) []engine.PastPlace {
 	if o.by == "place" {
 		return o.inLine(asOf, shown, f)
 	}
@@ -212,12 +212,12 @@ func (o *order) first(asOf, shown *sched.State, f *jobFilter) []engine.PastPlace
 		full = len(best) > f.limit
 		best = best[:min(len(best), f.limit+1)]
 	}
-	for range asOf.Newest(func(id model.JobID, j *model.Job, phase sched.Phase) bool {
+	for range asOf.Newest(func(id model.JobID, j *model.Job, phase model.Phase) bool {
 		if !f.wants(id, j, phase) {
 			return false
 		}
 		p := engine.PastPlace{Key: lastKey, Job: id}
-		if o.by != "left" || phase == sched.Active { // of all others it is not known
+		if o.by != "left" || phase == model.Active { // of all others it is not known
 			p.Key = o.keyOf(asOf, id, j)
 		}
 		if o.after != nil && o.compare(p, *o.after) <= 0 || full && o.compare(p, best[f.limit]) > 0 {
@@ -236,13 +236,13 @@ func (o *order) first(asOf, shown *sched.State, f *jobFilter) []engine.PastPlace
 // inLine gives up to one more than a page of the jobs that wait in a virtual cluster, those that
 // are served first before others. A page begins behind its cursor's job, and when that waits no
 // more, behind as many as stood before it.
-func (o *order) inLine(asOf, shown *sched.State, f *jobFilter) (out []engine.PastPlace) {
+func (o *order) inLine(asOf, shown *core.State, f *jobFilter) (out []engine.PastPlace) {
 	line, from, at := shown.InLine(cell.VCName(f.vcs[0])), 0, 0
 	if o.after != nil {
 		from, _ = strconv.Atoi(o.after.Key)
 		for id := range line {
 			at++
-			if spec, ok := asOf.Spec(id); ok && id == o.after.Job && f.wants(id, spec, sched.Waiting) { // else a cursor would tell of jobs that are hidden
+			if spec, ok := asOf.Spec(id); ok && id == o.after.Job && f.wants(id, spec, model.Waiting) { // else a cursor would tell of jobs that are hidden
 				from = at
 				break
 			}
@@ -253,10 +253,10 @@ func (o *order) inLine(asOf, shown *sched.State, f *jobFilter) (out []engine.Pas
 		if at++; at <= from {
 			continue
 		}
-		if spec, ok := asOf.Spec(id); !ok || !f.wants(id, spec, sched.Waiting) {
+		if spec, ok := asOf.Spec(id); !ok || !f.wants(id, spec, model.Waiting) {
 			continue
 		}
-		if j, ok := asOf.Job(id); !ok || j.Phase != sched.Waiting {
+		if j, ok := asOf.Job(id); !ok || j.Phase != model.Waiting {
 			continue
 		}
 		if out = append(out, engine.PastPlace{Key: strconv.Itoa(at - 1), Job: id}); len(out) > f.limit {
@@ -267,7 +267,7 @@ func (o *order) inLine(asOf, shown *sched.State, f *jobFilter) (out []engine.Pas
 }
 
 // finishedJob returns an ended job by number, or the last of that name of a user.
-func (s *Server) finishedJob(ctx context.Context, id model.JobID, user model.Subject, name model.JobName) (sched.JobStatus, bool, error) {
+func (s *Server) finishedJob(ctx context.Context, id model.JobID, user model.Subject, name model.JobName) (model.JobStatus, bool, error) {
 	if id > 0 {
 		j, ok, err := s.store.Job(ctx, id)
 		if err != nil {
@@ -286,7 +286,7 @@ func (s *Server) finishedJob(ctx context.Context, id model.JobID, user model.Sub
 
 // history returns the next events after seq: at most limit of one job, or of all jobs (job 0) a
 // piece's bytes.
-func (s *Server) history(ctx context.Context, seq uint64, job model.JobID, limit int) ([]sched.Record, error) {
+func (s *Server) history(ctx context.Context, seq uint64, job model.JobID, limit int) ([]model.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
 	if job != 0 {

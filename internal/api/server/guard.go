@@ -24,9 +24,9 @@ import (
 	"github.com/combsched/comb/internal/api/server/accounts"
 	"github.com/combsched/comb/internal/api/telemetry"
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Limits that no request and no client can lift.
@@ -212,7 +212,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 // the answer's first byte: no user waits for a client that is slow in reading.
 func serveInTurn(s *Server, lane *limiter.Limiter, w http.ResponseWriter, r *http.Request) {
 	if after := askedBytes(r); after > 0 { // what is not there yet is waited for outside
-		if err := s.read(r.Context(), after, func(*sched.State) {}); err != nil {
+		if err := s.read(r.Context(), after, func(*core.State) {}); err != nil {
 			writeProblem(w, problemOf(err))
 			return
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
@@ -56,7 +55,7 @@ const saidRuntime = "processes: the engine at unix:///run/canary.sock does not a
 type fakeMachine struct {
 	mu         sync.Mutex
 	live       *engine.Live
-	actions    []sched.Action
+	actions    []model.Action
 	logs       map[string]string
 	turns      []executor.Turn // of all tasks
 	gap        [2]int64        // dropped of each log
@@ -70,7 +69,7 @@ type fakeMachine struct {
 }
 
 // Do implements engine.Executor: every task starts at once, a stop ends it.
-func (m *fakeMachine) Do(a sched.Action) {
+func (m *fakeMachine) Do(a model.Action) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.actions = append(m.actions, a)
@@ -78,14 +77,14 @@ func (m *fakeMachine) Do(a sched.Action) {
 		for _, b := range m.actions {
 			if b.Attempt == a.Attempt && b.Start != nil {
 				for _, t := range b.Start.Tasks {
-					go m.live.Tell(sched.TaskExited{Attempt: a.Attempt, Task: t.Task, Exit: sched.Exit{Code: 143, Signal: 15}})
+					go m.live.Tell(model.TaskExited{Attempt: a.Attempt, Task: t.Task, Exit: model.Exit{Code: 143, Signal: 15}})
 				}
 			}
 		}
 		return
 	}
 	for _, t := range a.Start.Tasks {
-		go m.live.Tell(sched.TaskStarted{Attempt: a.Attempt, Task: t.Task, Host: "127.0.0.1", PID: 1})
+		go m.live.Tell(model.TaskStarted{Attempt: a.Attempt, Task: t.Task, Host: "127.0.0.1", PID: 1})
 	}
 }
 
@@ -154,7 +153,7 @@ func wall() model.Time { return model.Time(time.Now().UnixMicro()) }
 func newWorld(t testing.TB, n int32) *world { return openWorld(t, n, 1<<20, policy.New) }
 
 // openWorld is newWorld with a reserve of so many bytes on the disk, and policies of its own.
-func openWorld(t testing.TB, n int32, reserve int64, policies sched.Policies) *world {
+func openWorld(t testing.TB, n int32, reserve int64, policies model.Policies) *world {
 	return setup{gpus: n, reserve: reserve, policies: policies}.open(t)
 }
 
@@ -162,7 +161,7 @@ func openWorld(t testing.TB, n int32, reserve int64, policies sched.Policies) *w
 type setup struct {
 	gpus     int32
 	reserve  int64
-	policies sched.Policies
+	policies model.Policies
 	dir      string        // of a world before
 	trust    bool          // users trust each other
 	keys     int           // idempotency keys of one subject
@@ -241,7 +240,7 @@ func (o setup) open(t testing.TB) *world {
 	if !fresh {
 		return w
 	}
-	reply := live.Do(ctx, sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: oneNode(o.gpus)}, nil)
+	reply := live.Do(ctx, model.Reconfigure{Meta: model.Meta{Subject: "system"}, Config: oneNode(o.gpus)}, nil)
 	if reply.Refusal != nil || reply.Err != nil {
 		t.Fatal(reply.Refusal, reply.Err)
 	}
@@ -327,7 +326,7 @@ func (w *world) until(what string, f func() bool) {
 
 // exit ends a task of a job's first gang.
 func (w *world) exit(id model.JobID, n, code int32) {
-	w.live.Tell(sched.TaskExited{Attempt: model.AttemptID{Job: id, N: n}, Task: 0, Exit: sched.Exit{Code: code}})
+	w.live.Tell(model.TaskExited{Attempt: model.AttemptID{Job: id, N: n}, Task: 0, Exit: model.Exit{Code: code}})
 }
 
 func (w *world) running(id model.JobID) func() bool {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 )
@@ -56,7 +56,7 @@ func (s *Server) uploadOf(ctx context.Context, j *rest.Job) (*rest.Upload, error
 	}
 	var spec *model.Job
 	found := false
-	err := s.read(ctx, 0, func(st *sched.State) { spec, found = st.Spec(j.ID) })
+	err := s.read(ctx, 0, func(st *core.State) { spec, found = st.Spec(j.ID) })
 	if err == nil && !found {
 		spec, found, err = s.store.Spec(ctx, j.ID)
 	}
@@ -134,8 +134,8 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 	if err != nil {
 		return out, err
 	}
-	err = s.read(ctx, after, func(st *sched.State) {
-		var status sched.JobStatus
+	err = s.read(ctx, after, func(st *core.State) {
+		var status model.JobStatus
 		shown := func() bool { return sight.Sees(status.VC, status.User) }
 		if n.number > 0 {
 			status, found = st.AsOf(s.opts.Now()).Job(n.number)
@@ -162,7 +162,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 }
 
 // jobOf is a job as a reader sees it.
-func jobOf(reader model.Subject, j sched.JobStatus) rest.Job {
+func jobOf(reader model.Subject, j model.JobStatus) rest.Job {
 	return rest.Job{JobStatus: rest.StatusOf(&j), Ref: j.Name.To(reader, j.User)}
 }
 
@@ -177,8 +177,8 @@ func (s *Server) stop(ctx context.Context, in *stopInput) (*body[rest.Done], err
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	return wishes{s}.wish(ctx, wanted{&in.Meta, "stop", in.Ref, reason}, func(m sched.Meta, id model.JobID) sched.Command {
-		return sched.Stop{Meta: m, Job: id, Reason: reason}
+	return wishes{s}.wish(ctx, wanted{&in.Meta, "stop", in.Ref, reason}, func(m model.Meta, id model.JobID) model.Command {
+		return model.Stop{Meta: m, Job: id, Reason: reason}
 	})
 }
 
@@ -206,8 +206,8 @@ func (s wishes) register(api huma.API, op func(id, method, path, summary string)
 			if in.Body != nil {
 				r = *in.Body
 			}
-			return s.wish(ctx, wanted{&in.Meta, "requeue", in.Ref, r}, func(m sched.Meta, id model.JobID) sched.Command {
-				return sched.Requeue{Meta: m, Job: id, Hold: r.Hold, Reason: r.Reason}
+			return s.wish(ctx, wanted{&in.Meta, "requeue", in.Ref, r}, func(m model.Meta, id model.JobID) model.Command {
+				return model.Requeue{Meta: m, Job: id, Hold: r.Hold, Reason: r.Reason}
 			})
 		})
 	huma.Register(api, op("update-job", http.MethodPost, "/jobs/{ref}/update", "Change a job's priority or time limit"),
@@ -215,8 +215,8 @@ func (s wishes) register(api huma.API, op func(id, method, path, summary string)
 			if l := in.Body.TimeLimit; l != nil && *l%model.Second != 0 {
 				return nil, invalid("time_limit", "a time limit is a whole number of seconds: want such as %d, or 0 for none", model.Second)
 			}
-			return s.wish(ctx, wanted{&in.Meta, "update", in.Ref, in.Body}, func(m sched.Meta, id model.JobID) sched.Command {
-				return sched.Update{Meta: m, Job: id, Priority: in.Body.Priority, TimeLimit: in.Body.TimeLimit}
+			return s.wish(ctx, wanted{&in.Meta, "update", in.Ref, in.Body}, func(m model.Meta, id model.JobID) model.Command {
+				return model.Update{Meta: m, Job: id, Priority: in.Body.Priority, TimeLimit: in.Body.TimeLimit}
 			})
 		})
 }
@@ -234,14 +234,14 @@ func (s wishes) holding(ctx context.Context, in *stopInput, verb string, on bool
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	return s.wish(ctx, wanted{&in.Meta, verb, in.Ref, reason}, func(m sched.Meta, id model.JobID) sched.Command {
-		return sched.Hold{Meta: m, Job: id, On: on, Reason: reason}
+	return s.wish(ctx, wanted{&in.Meta, verb, in.Ref, reason}, func(m model.Meta, id model.JobID) model.Command {
+		return model.Hold{Meta: m, Job: id, On: on, Reason: reason}
 	})
 }
 
 // wish gives a command about a job.
-func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, model.JobID) sched.Command) (*body[rest.Done], error) {
-	return s.command(ctx, in, func(m sched.Meta) (sched.Command, *engine.Audit, error) {
+func (s wishes) wish(ctx context.Context, in wanted, command func(model.Meta, model.JobID) model.Command) (*body[rest.Done], error) {
+	return s.command(ctx, in, func(m model.Meta) (model.Command, *engine.Audit, error) {
 		j, err := s.find(ctx, in.ref, 0)
 		if err != nil {
 			return nil, nil, err
@@ -251,7 +251,7 @@ func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, mo
 				"job "+j.Ref+" has ended already: "+string(j.Phase))
 		}
 		limit := model.Duration(0)
-		if err := s.read(ctx, 0, func(st *sched.State) {
+		if err := s.read(ctx, 0, func(st *core.State) {
 			if spec, ok := st.Spec(j.ID); ok {
 				limit = spec.TimeLimit
 			}
@@ -265,13 +265,13 @@ func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, mo
 
 // refusalsOf says why nodes refused to start a job that waits since, each reason once.
 func refusalsOf(j *rest.Job) (list []string) {
-	if j.Phase != sched.Waiting {
+	if j.Phase != model.Waiting {
 		return nil
 	}
 	var seen []string
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
-		if t.Exit == nil || t.Exit.Cause != sched.StartRefused || t.Exit.Message == "" ||
+		if t.Exit == nil || t.Exit.Cause != model.StartRefused || t.Exit.Message == "" ||
 			slices.Contains(seen, t.Exit.Message) {
 			continue
 		}
@@ -302,9 +302,9 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 		return nil, err
 	}
 	j.Coming = one[0].Coming
-	out := rest.Explanation{Ref: j.Ref, Notices: notices, Explanation: sched.Explanation{
+	out := rest.Explanation{Ref: j.Ref, Notices: notices, Explanation: model.Explanation{
 		Job: j.ID, Name: j.Name, VC: j.VC, Phase: j.Phase, Gangs: []model.GangReason{}}}
-	if j.Phase != sched.Waiting {
+	if j.Phase != model.Waiting {
 		out.Status = &j.JobStatus
 	}
 	if j.Phase.Ended() {
@@ -314,7 +314,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	if err != nil {
 		return nil, err
 	}
-	err = s.veiled(ctx, in.after(), func(st *sched.State, hide func(*sched.Explanation)) {
+	err = s.veiled(ctx, in.after(), func(st *core.State, hide func(*model.Explanation)) {
 		ex, ok := st.Explain(j.ID)
 		if !ok {
 			return // it ended in between

@@ -18,8 +18,8 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -172,7 +172,7 @@ func (s *Server) submitNew(ctx context.Context, w write, r rest.SubmitRequest) (
 	if err != nil {
 		return engine.Reply{}, s.fail(err)
 	}
-	reply, err := s.do(ctx, w, engine.Input{Command: sched.Submit{Meta: w.meta, Job: parsed.Job}, Secrets: parsed.Secrets, Note: note})
+	reply, err := s.do(ctx, w, engine.Input{Command: model.Submit{Meta: w.meta, Job: parsed.Job}, Secrets: parsed.Secrets, Note: note})
 	if reply.Refusal != nil {
 		err = aboutJob(parsed.Job.Name, err)
 	}
@@ -195,8 +195,8 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 	if err != nil {
 		return nil, err
 	}
-	var refusal *sched.Refusal
-	err = s.veiled(ctx, 0, func(st *sched.State, hide func(*sched.Explanation)) {
+	var refusal *model.Refusal
+	err = s.veiled(ctx, 0, func(st *core.State, hide func(*model.Explanation)) {
 		ex, no := st.DryRun(parsed.Job, known)
 		hide(&ex)
 		refusal = no
@@ -205,7 +205,7 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 	if err != nil {
 		return nil, err
 	}
-	if refusal != nil && refusal.Kind != sched.Never {
+	if refusal != nil && refusal.Kind != model.Never {
 		return nil, aboutJob(parsed.Job.Name, refusalProblem(refusal))
 	}
 	return answer(out), nil
@@ -234,7 +234,7 @@ type listInput struct {
 
 // jobFilter is a list's question in the core's types.
 type jobFilter struct {
-	states []sched.Phase
+	states []model.Phase
 	held   bool // of those that wait only the ones that a user holds
 	isHeld func(model.JobID) bool
 	vcs    []string
@@ -254,15 +254,15 @@ func (in *listInput) filter() (jobFilter, error) {
 			f.held = true
 			continue
 		}
-		i := slices.IndexFunc(phases(), func(p sched.Phase) bool { return strings.EqualFold(string(p), state) })
+		i := slices.IndexFunc(phases(), func(p model.Phase) bool { return strings.EqualFold(string(p), state) })
 		if i < 0 {
 			return f, invalid("query.state",
 				"%q is not a state: want Waiting, Held, Active, Succeeded, Failed or Stopped", clip(state))
 		}
 		f.states = append(f.states, phases()[i])
 	}
-	if f.held = f.held && !slices.Contains(f.states, sched.Waiting); f.held {
-		f.states = append(f.states, sched.Waiting)
+	if f.held = f.held && !slices.Contains(f.states, model.Waiting); f.held {
+		f.states = append(f.states, model.Waiting)
 	}
 	if in.Cursor != "" && in.Sort == "" {
 		n, err := strconv.ParseInt(in.Cursor, 10, 64)
@@ -277,8 +277,8 @@ func (in *listInput) filter() (jobFilter, error) {
 // heldState chooses jobs that wait and that a user holds.
 const heldState = "held"
 
-func phases() []sched.Phase {
-	return []sched.Phase{sched.Waiting, sched.Active, sched.Succeeded, sched.Failed, sched.Stopped}
+func phases() []model.Phase {
+	return []model.Phase{model.Waiting, model.Active, model.Succeeded, model.Failed, model.Stopped}
 }
 
 // clip shortens a stranger's text for a message.
@@ -289,11 +289,11 @@ func clip(text string) string {
 	return text
 }
 
-func (f *jobFilter) wants(id model.JobID, j *model.Job, phase sched.Phase) bool {
+func (f *jobFilter) wants(id model.JobID, j *model.Job, phase model.Phase) bool {
 	return (f.before == 0 || id < f.before) &&
 		(f.tag == "" || f.tagged[id]) &&
 		(len(f.states) == 0 || slices.Contains(f.states, phase)) &&
-		(!f.held || phase != sched.Waiting || f.isHeld(id)) &&
+		(!f.held || phase != model.Waiting || f.isHeld(id)) &&
 		(len(f.vcs) == 0 || slices.Contains(f.vcs, string(j.VC))) &&
 		(len(f.users) == 0 || slices.Contains(f.users, string(j.User))) &&
 		strings.Contains(string(j.Name), f.name) && f.sight.Sees(j.VC, j.User)
@@ -302,7 +302,7 @@ func (f *jobFilter) wants(id model.JobID, j *model.Job, phase sched.Phase) bool 
 // knows notes which virtual clusters there are, if any is asked for, and where jobs that are held
 // are found. Those that are gone, and have jobs still, are looked for only where one of the
 // configuration's is not enough: that goes through all jobs.
-func (f *jobFilter) knows(st *sched.State, known map[string]bool) {
+func (f *jobFilter) knows(st *core.State, known map[string]bool) {
 	f.isHeld = func(id model.JobID) bool { return st.IsHeld(id) }
 	if c := st.Config(); c != nil {
 		for _, v := range c.Cluster.VCs {
@@ -334,7 +334,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	}
 	out := rest.JobList{Jobs: []rest.Job{}}
 	known := map[string]bool{}
-	err = s.read(ctx, in.after(), func(st *sched.State) {
+	err = s.read(ctx, in.after(), func(st *core.State) {
 		out.Seq = st.Seq()
 		f.knows(st, known)
 		out.Jobs = append(out.Jobs, liveJobs(st, authorizer.Subject(ctx), s.opts.Now(), &f)...)
@@ -396,7 +396,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 
 // liveJobs returns up to one more than a page of jobs, newest first, with the
 // reasons of those that wait.
-func liveJobs(st *sched.State, reader model.Subject, now model.Time, f *jobFilter) []rest.Job {
+func liveJobs(st *core.State, reader model.Subject, now model.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
 	defer tellTo(st, reader, f.sight)()
 	for j := range st.AsOf(now).Newest(f.wants) {
@@ -409,16 +409,16 @@ func liveJobs(st *sched.State, reader model.Subject, now model.Time, f *jobFilte
 
 // tellTo has what a state says told to a reader, with a sight of some jobs, nil for all, until back
 // is called. It is no copy: what one list worked out, the next one finds.
-func tellTo(st *sched.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
+func tellTo(st *core.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
 	if sight == nil {
 		return st.Telling(reader, nil)
 	}
 	return st.Telling(reader, func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
 }
 
-func withReason(st *sched.State, reader model.Subject, j sched.JobStatus) rest.Job {
+func withReason(st *core.State, reader model.Subject, j model.JobStatus) rest.Job {
 	out := jobOf(reader, j)
-	if j.Phase != sched.Waiting {
+	if j.Phase != model.Waiting {
 		return out
 	}
 	if ex, ok := st.Why(j.ID); ok && len(ex.Gangs) > 0 {

@@ -8,16 +8,16 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
 // noDRF makes all policies but drf: a file with that one is refused by the core alone.
-func noDRF(c model.VCConfig) (sched.Policy, error) {
+func noDRF(c model.VCConfig) (model.Policy, error) {
 	if c.Policy == "drf" {
 		return nil, fmt.Errorf("there is no drf here")
 	}
@@ -37,7 +37,7 @@ func (w *world) start(file string) {
 	if len(problems) > 0 {
 		w.t.Fatal(problems)
 	}
-	reply := w.live.Do(ctx, c.Command(sched.Meta{Subject: "system"}), nil)
+	reply := w.live.Do(ctx, c.Command(model.Meta{Subject: "system"}), nil)
 	if reply.Refusal != nil || reply.Err != nil {
 		w.t.Fatal(reply.Refusal, reply.Err)
 	}
@@ -49,7 +49,7 @@ func (w *world) start(file string) {
 func (w *world) settle(file []byte) {
 	w.t.Helper()
 	tag, err := "", error(nil)
-	if readErr := w.replica.Read(ctx, 0, func(s *sched.State) { tag, err = server.ETag(s.Config()) }); readErr != nil {
+	if readErr := w.replica.Read(ctx, 0, func(s *core.State) { tag, err = server.ETag(s.Config()) }); readErr != nil {
 		err = readErr
 	}
 	if err == nil {

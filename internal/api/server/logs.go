@@ -22,8 +22,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/duplex"
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 )
 
@@ -422,9 +422,9 @@ func (l *logWriter) followAll(ctx context.Context, begin func() error, more func
 // over reports whether nothing more can come into this log. It also learns the
 // attempt of a task that had not run when the log was asked for.
 func (l *logWriter) over(ctx context.Context) (bool, error) {
-	var status sched.JobStatus
+	var status model.JobStatus
 	found := false
-	err := l.server.read(ctx, 0, func(st *sched.State) { status, found = st.Job(l.ref.Attempt.Job) })
+	err := l.server.read(ctx, 0, func(st *core.State) { status, found = st.Job(l.ref.Attempt.Job) })
 	if err != nil {
 		return false, err
 	}
@@ -597,7 +597,7 @@ func (v *visitor) over(ctx context.Context) *rest.Problem {
 		return p
 	}
 	ended := false
-	err := v.s.read(ctx, 0, func(st *sched.State) {
+	err := v.s.read(ctx, 0, func(st *core.State) {
 		j, found := st.Job(v.job.ID)
 		if ended = !found || int(v.ref.Task) >= len(j.Tasks); !ended {
 			t := &j.Tasks[v.ref.Task]
@@ -613,7 +613,7 @@ func (v *visitor) over(ctx context.Context) *rest.Problem {
 // note puts a sentence into the job's events.
 func (v *visitor) note(ctx context.Context, text string) {
 	have := 0
-	err := v.s.read(ctx, 0, func(st *sched.State) {
+	err := v.s.read(ctx, 0, func(st *core.State) {
 		j, _ := st.Job(v.job.ID)
 		have = len(j.Notices)
 	})
@@ -624,7 +624,7 @@ func (v *visitor) note(ctx context.Context, text string) {
 		v.s.log.Info(text, "job", v.job.ID) // the core drops notices beyond those that it keeps
 	}
 	if err == nil && have <= lastNotice {
-		v.s.live.Tell(sched.Notice{Job: v.job.ID, Message: text})
+		v.s.live.Tell(model.Notice{Job: v.job.ID, Message: text})
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 )
 
@@ -345,7 +344,7 @@ func (w *world) marked(owner, token, name string) model.JobID {
 	for _, stream := range []string{"stdout", "stderr"} {
 		w.logs.print(executor.LogRef{Attempt: model.AttemptID{Job: out.ID, N: 1}, Stream: stream}, mark+"\n")
 	}
-	w.live.Tell(sched.Notice{Job: out.ID, Message: mark})
+	w.live.Tell(model.Notice{Job: out.ID, Message: mark})
 	w.until("its owner reads the notice", func() bool {
 		_, text := w.as(token, "GET", rest.Prefix+"/jobs/"+rest.JobRef(out.ID), "")
 		return strings.Contains(text, mark)

@@ -11,7 +11,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/storetest"
 )
 
@@ -121,7 +120,7 @@ func TestTwoUsersOfOneName(t *testing.T) {
 	}
 	w.until("his is stopped", func() bool {
 		j, err := bob.Job(ctx, "train")
-		return err == nil && j.Phase == sched.Stopped
+		return err == nil && j.Phase == model.Stopped
 	})
 	if !w.running(hers.ID)() {
 		t.Error("alice's train does not run any more")
@@ -132,7 +131,7 @@ func TestTwoUsersOfOneName(t *testing.T) {
 	w.exit(hers.ID, 1, 0)
 	w.until("hers has ended", func() bool {
 		j, err := alice.Job(ctx, "train")
-		return err == nil && j.Phase == sched.Succeeded
+		return err == nil && j.Phase == model.Succeeded
 	})
 	found("when they have ended")
 	var p *rest.Problem

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 )
@@ -23,17 +22,17 @@ type Store interface {
 type History interface {
 	// Finished lists jobs that ended, latest submission first; next is the cursor of the next page,
 	// 0 at the end.
-	Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next model.JobID, err error)
+	Finished(ctx context.Context, f engine.Past) (jobs []model.JobStatus, next model.JobID, err error)
 	// Job returns a job that has ended, LastNamed the latest of a user's name; false is none.
-	Job(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error)
-	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (sched.JobStatus, bool, error)
+	Job(ctx context.Context, id model.JobID) (model.JobStatus, bool, error)
+	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (model.JobStatus, bool, error)
 	// Spec returns what was submitted for a job, live or ended.
 	Spec(ctx context.Context, id model.JobID) (*model.Job, bool, error)
 	// Events returns the next events after one, about so many bytes of them, one at least; none at
 	// the end.
-	Events(ctx context.Context, after uint64, size int) ([]sched.Record, error)
+	Events(ctx context.Context, after uint64, size int) ([]model.Record, error)
 	// JobEvents returns at most limit events about one job after one; limit 0 is 1,000.
-	JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]sched.Record, error)
+	JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]model.Record, error)
 	// Removed says when the files of a job that has ended were removed, and why; false is that they
 	// were not.
 	Removed(ctx context.Context, id model.JobID) (engine.Removed, bool, error)
@@ -42,7 +41,7 @@ type History interface {
 // Answers remembers what was answered to requests with an idempotency key.
 type Answers interface {
 	// Recall returns what was answered; nil if nothing was.
-	Recall(ctx context.Context, m sched.Meta) (*engine.Answered, error)
+	Recall(ctx context.Context, m model.Meta) (*engine.Answered, error)
 	// KeysFull says why one more key of a subject is not remembered; nil when it is.
 	KeysFull(subject model.Subject, submission bool, now model.Time) error
 }

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // numbersOf are those with which the tasks of a job run.
 func (w *world) numbersOf(id model.JobID, seq uint64) (n [2]uint32) {
 	w.t.Helper()
-	err := w.replica.Read(w.t.Context(), seq, func(s *sched.State) {
+	err := w.replica.Read(w.t.Context(), seq, func(s *core.State) {
 		if job, ok := s.Spec(id); ok {
 			if n = [2]uint32{job.UID, job.GID}; !job.Numbered {
 				w.t.Errorf("job %d does not say that its numbers were asked for", id)

@@ -9,7 +9,7 @@ import (
 	"net/http"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -18,7 +18,7 @@ const fullRetry = 600 // seconds
 
 // write is one request with an effect.
 type write struct {
-	meta    sched.Meta
+	meta    model.Meta
 	request engine.Request // its digest
 	submit  bool
 }
@@ -41,7 +41,7 @@ type wanted struct {
 
 // command gives the core a command once for its idempotency key. make makes it of the request,
 // with its line for the audit log.
-func (s *Server) command(ctx context.Context, in wanted, make func(sched.Meta) (sched.Command, *engine.Audit, error)) (
+func (s *Server) command(ctx context.Context, in wanted, make func(model.Meta) (model.Command, *engine.Audit, error)) (
 	*body[rest.Done], error) {
 	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Server) do(ctx context.Context, w write, in engine.Input) (engine.Reply
 	in.Request = w.request
 	reply := s.live.Give(ctx, in)
 	switch {
-	case reply.Refusal != nil && reply.Refusal.Kind == sched.Busy && s.store.Room() != nil,
+	case reply.Refusal != nil && reply.Refusal.Kind == model.Busy && s.store.Room() != nil,
 		reply.Err != nil && (errors.Is(reply.Err, engine.ErrFull) || isDiskFull(reply.Err)):
 		return reply, rest.NewProblem(http.StatusInsufficientStorage, rest.CodeStorageFull, s.fullText())
 	case reply.Refusal != nil:

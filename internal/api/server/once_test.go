@@ -13,7 +13,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // clock is a wall clock that a test sets forward.
@@ -166,8 +165,8 @@ func TestKeysAreKeptForADay(t *testing.T) {
 	for n := range 64 {
 		all.Go(func() {
 			for i := n; i < others; i += 64 {
-				m := sched.Meta{Subject: "alice", Key: fmt.Sprintf("other-%d", i)}
-				if r := w.live.Do(context.Background(), sched.Cordon{Meta: m, Node: "n1", On: i%2 == 0}, nil); r.Err != nil || r.Refusal != nil {
+				m := model.Meta{Subject: "alice", Key: fmt.Sprintf("other-%d", i)}
+				if r := w.live.Do(context.Background(), model.Cordon{Meta: m, Node: "n1", On: i%2 == 0}, nil); r.Err != nil || r.Refusal != nil {
 					t.Error(r)
 					return
 				}

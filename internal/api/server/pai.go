@@ -13,10 +13,10 @@ import (
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/telemetry"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -111,7 +111,7 @@ func (a paiApp) Rights(ctx context.Context) (*access.Rights, []cell.VCName, erro
 		return nil, nil, err
 	}
 	vcs := []cell.VCName{}
-	err = a.s.read(ctx, 0, func(st *sched.State) {
+	err = a.s.read(ctx, 0, func(st *core.State) {
 		for _, v := range st.VCs() {
 			vcs = append(vcs, v.Name)
 		}

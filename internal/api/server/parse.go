@@ -21,10 +21,10 @@ import (
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -44,7 +44,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 			return ok
 		}
 	}
-	err := s.read(ctx, 0, func(st *sched.State) { env.Config = st.Config() })
+	err := s.read(ctx, 0, func(st *core.State) { env.Config = st.Config() })
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 			if r.Quick.GPUs != 0 {
 				return nil, invalid("quick.gpus", "it is not given together with all_gpus")
 			}
-			if err := s.read(ctx, 0, func(st *sched.State) { quick.GPUs = mostGPUs(st, quick, env) }); err != nil {
+			if err := s.read(ctx, 0, func(st *core.State) { quick.GPUs = mostGPUs(st, quick, env) }); err != nil {
 				return nil, err
 			}
 		}
@@ -117,7 +117,7 @@ func (s *Server) checkTrust(job *model.Job) error {
 
 // mostGPUs is the highest number of GPUs for each task with which a job could ever start; 1 where
 // it could not with any. What cannot start with some cannot with more.
-func mostGPUs(st *sched.State, q jobspec.QuickJob, env jobspec.Env) int64 {
+func mostGPUs(st *core.State, q jobspec.QuickJob, env jobspec.Env) int64 {
 	const most = 1 << 16
 	low, high := int64(1), int64(2)
 	fits := func(n int64) bool {
@@ -126,8 +126,8 @@ func mostGPUs(st *sched.State, q jobspec.QuickJob, env jobspec.Env) int64 {
 		if len(problems) > 0 {
 			return false
 		}
-		_, _, refusal := st.Check(sched.Submit{Meta: sched.Meta{Subject: env.User}, Job: parsed.Job}, 0)
-		return refusal == nil || refusal.Kind != sched.Never
+		_, _, refusal := st.Check(model.Submit{Meta: model.Meta{Subject: env.User}, Job: parsed.Job}, 0)
+		return refusal == nil || refusal.Kind != model.Never
 	}
 	for high < most && fits(high) {
 		low, high = high, 2*high

@@ -17,7 +17,6 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -61,7 +60,7 @@ func teams(t *testing.T) *world {
 	c.Cluster.VCs = []cell.VCSpec{{Name: "a", Quota: quota}, {Name: "b", Quota: quota}}
 	c.VCs = []model.VCConfig{{Name: "a"}, {Name: "b"}}
 	c.Access = []access.Grant{{VC: "a", Managers: []string{"leads"}, Members: []string{"red"}, Viewers: []string{"guests"}}, {VC: "b", Members: []string{"blue"}}}
-	reply := w.live.Do(context.Background(), sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: c}, nil)
+	reply := w.live.Do(context.Background(), model.Reconfigure{Meta: model.Meta{Subject: "system"}, Config: c}, nil)
 	if reply.Refusal != nil || reply.Err != nil {
 		t.Fatal(reply.Refusal, reply.Err)
 	}
@@ -159,7 +158,7 @@ func TestRightsInAVC(t *testing.T) {
 	w.until("it runs", w.running(job.ID))
 	w.logs.print(executor.LogRef{Attempt: model.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}, "loss 0.5\n")
 	path := rest.Prefix + "/jobs/" + rest.JobRef(job.ID)
-	w.live.Tell(sched.Notice{Job: job.ID, Message: "canary-notice"})
+	w.live.Tell(model.Notice{Job: job.ID, Message: "canary-notice"})
 	w.until("its owner reads the notice", func() bool {
 		_, text := w.as(alice, "GET", path, "")
 		return strings.Contains(text, "canary-notice")

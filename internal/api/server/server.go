@@ -31,8 +31,8 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server/accounts"
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/spec/config"
@@ -119,7 +119,7 @@ type Server struct {
 	lanes    *readLimits
 	foreseen estimateCache
 	ahead    expiryAhead
-	spares   sync.Pool // of *sched.Spare, the memory of these
+	spares   sync.Pool // of *core.Spare, the memory of these
 	warden   *authorizer.Authorizer
 	portal   *portal.Portal
 	lent     chan struct{} // wakes EndLoans
@@ -151,8 +151,8 @@ func build(o Options) (*Server, huma.API) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.warden = &authorizer.Authorizer{People: o.People, Log: s.log,
-		Read: func(ctx context.Context, f func(*sched.State)) error { return s.read(ctx, 0, f) },
-		Past: func(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
+		Read: func(ctx context.Context, f func(*core.State)) error { return s.read(ctx, 0, f) },
+		Past: func(ctx context.Context, id model.JobID) (model.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
 	if o.People != nil {
 		o.People.Crowded = s.warden.Crowd
 	}
@@ -304,8 +304,8 @@ type Meta struct {
 	Key string `header:"Idempotency-Key" maxLength:"255" doc:"The same key of the same subject has one effect"`
 }
 
-func (m Meta) of(ctx context.Context) sched.Meta {
-	return sched.Meta{Subject: authorizer.Subject(ctx), Key: m.Key}
+func (m Meta) of(ctx context.Context) model.Meta {
+	return model.Meta{Subject: authorizer.Subject(ctx), Key: m.Key}
 }
 
 // body wraps an answer for the router.
@@ -318,8 +318,8 @@ func (s *Server) registerInfo(api huma.API) {
 		OperationID: "get-info", Method: http.MethodGet, Path: "/info", Summary: "Who answers", Tags: []string{"server"},
 	}), func(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.Info], error) {
 		info := rest.Info{Name: "comb", Version: s.opts.Version, APIVersion: rest.Version,
-			Decisions: sched.Version, Cluster: s.opts.Cluster}
-		err := s.read(ctx, in.after(), func(st *sched.State) { info.Seq = st.Seq() })
+			Decisions: model.Version, Cluster: s.opts.Cluster}
+		err := s.read(ctx, in.after(), func(st *core.State) { info.Seq = st.Seq() })
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/combsched/comb/internal/api/server"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -28,7 +27,7 @@ func TestJobLife(t *testing.T) {
 		t.Fatalf("list: %+v, %v; want second with a reason, then first", list, err)
 	}
 	ex, err := w.client.Explain(ctx, "second")
-	if err != nil || len(ex.Gangs) != 1 || ex.Gangs[0].Reason.Code != sched.VCBusy || ex.Position != 1 {
+	if err != nil || len(ex.Gangs) != 1 || ex.Gangs[0].Reason.Code != model.VCBusy || ex.Position != 1 {
 		t.Fatalf("explanation: %+v, %v; want VCBusy in position 1", ex, err)
 	}
 	if g := ex.Gangs[0]; len(g.Levels) == 0 || len(g.Suggestions) == 0 || len(ex.Blockers) != 1 || ex.Blockers[0].Name != "first" {
@@ -40,7 +39,7 @@ func TestJobLife(t *testing.T) {
 	w.exit(first.ID, 1, 0)
 	w.until("first has succeeded", func() bool {
 		j, err := w.client.Job(ctx, "first")
-		return err == nil && j.Phase == sched.Succeeded
+		return err == nil && j.Phase == model.Succeeded
 	})
 	w.until("second runs", w.running(second.ID))
 	if _, err := w.client.Stop(ctx, "second", "enough"); err != nil {
@@ -48,12 +47,12 @@ func TestJobLife(t *testing.T) {
 	}
 	w.until("second is stopped", func() bool {
 		j, err := w.client.Job(ctx, rest.JobRef(second.ID))
-		return err == nil && j.Phase == sched.Stopped
+		return err == nil && j.Phase == model.Stopped
 	})
 	if _, err := w.client.Stop(ctx, "second", ""); rest.CodeOf(err) != rest.CodeConflict {
 		t.Errorf("stopping an ended job: %v; want a conflict", err)
 	}
-	if list, err = w.client.Jobs(ctx, rest.JobQuery{States: []sched.Phase{"stopped"}}); err != nil || len(list.Jobs) != 1 {
+	if list, err = w.client.Jobs(ctx, rest.JobQuery{States: []model.Phase{"stopped"}}); err != nil || len(list.Jobs) != 1 {
 		t.Errorf("stopped jobs: %+v, %v; want one", list, err)
 	}
 	source, err := w.client.JobConfig(ctx, "first")
@@ -167,13 +166,13 @@ func TestConfigNeedsItsTag(t *testing.T) {
 }
 
 // broken is a policy that panics as soon as it is asked anything.
-type broken struct{ sched.Policy }
+type broken struct{ model.Policy }
 
-func (broken) Rank(sched.View) iter.Seq[sched.Wish] { panic("broken") }
+func (broken) Rank(model.View) iter.Seq[model.Wish] { panic("broken") }
 
 // Who applies a configuration is told when a policy that it brings fails at once.
 func TestConfigWhosePolicyFails(t *testing.T) {
-	w := openWorld(t, 1, 1<<20, func(c model.VCConfig) (sched.Policy, error) {
+	w := openWorld(t, 1, 1<<20, func(c model.VCConfig) (model.Policy, error) {
 		p, err := policy.New(c)
 		if c.Policy == "las" {
 			p = broken{p}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -84,7 +84,7 @@ func TestCallerOverTheSocket(t *testing.T) {
 	}
 	w.until("it has ended", func() bool {
 		j, err := client.Job(ctx, rest.JobRef(out.ID))
-		return err == nil && j.Phase == sched.Stopped
+		return err == nil && j.Phase == model.Stopped
 	})
 	if secrets, err := w.store.Secrets(ctx, out.ID); err != nil || len(secrets) > 0 {
 		t.Errorf("of a job that ended it keeps %d secrets, %v", len(secrets), err)

@@ -10,7 +10,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // TestSortedLists wants the jobs that end first, and a virtual cluster's line, whatever the order
@@ -52,11 +51,11 @@ func TestSortedLists(t *testing.T) {
 		q    rest.JobQuery
 		want string
 	}{
-		{rest.JobQuery{Sort: "left", States: []sched.Phase{sched.Active}}, "one-hour three-hours endless"},
+		{rest.JobQuery{Sort: "left", States: []model.Phase{model.Active}}, "one-hour three-hours endless"},
 		{rest.JobQuery{Sort: "left", Limit: 1}, "one-hour"},
 		{rest.JobQuery{Sort: "place", VCs: []cell.VCName{"default"}}, "first second later"},
 		{rest.JobQuery{Sort: "place", VCs: []cell.VCName{"default"}, Limit: 2}, "first second"},
-		{rest.JobQuery{Sort: "place", VCs: []cell.VCName{"default"}, Name: "e", States: []sched.Phase{sched.Waiting}}, "second later"},
+		{rest.JobQuery{Sort: "place", VCs: []cell.VCName{"default"}, Name: "e", States: []model.Phase{model.Waiting}}, "second later"},
 	} {
 		if have := names(c.q); have != c.want {
 			t.Errorf("%+v gives %q; want %q", c.q, have, c.want)
@@ -93,7 +92,7 @@ func TestSortedPages(t *testing.T) {
 		}
 		w.until(names[i]+" is stopped", func() bool {
 			j, err := w.client.Job(ctx, rest.JobRef(ids[i]))
-			return err == nil && j.Phase == sched.Stopped
+			return err == nil && j.Phase == model.Stopped
 		})
 	}
 	walk := func(q rest.JobQuery) string {
@@ -123,7 +122,7 @@ func TestSortedPages(t *testing.T) {
 		{rest.JobQuery{Sort: "name"}, "0x Zulu alpha alpha-2 bravo charlie delta echo"},
 		{rest.JobQuery{Sort: "-name"}, "echo delta charlie bravo alpha-2 alpha Zulu 0x"},
 		{rest.JobQuery{Sort: "name", Name: "l"}, "Zulu alpha alpha-2 charlie delta"},
-		{rest.JobQuery{Sort: "name", States: []sched.Phase{sched.Stopped}}, "Zulu alpha charlie"},
+		{rest.JobQuery{Sort: "name", States: []model.Phase{model.Stopped}}, "Zulu alpha charlie"},
 		{rest.JobQuery{Sort: "submitted"}, strings.Join(names, " ")},
 		{rest.JobQuery{Sort: "-submitted"}, "0x alpha-2 charlie Zulu bravo echo alpha delta"},
 		{rest.JobQuery{Sort: "user"}, strings.Join(names, " ")},

@@ -20,8 +20,8 @@ import (
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/rest"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 )
@@ -205,15 +205,15 @@ func (e *eventWriter) fill(ctx context.Context) (engine.Tail, error) {
 }
 
 // older reads the next events up to event end from disk.
-func (e *eventWriter) older(ctx context.Context, end uint64) ([]sched.Record, error) {
-	var records []sched.Record
+func (e *eventWriter) older(ctx context.Context, end uint64) ([]model.Record, error) {
+	var records []model.Record
 	var err error
 	if e.job == 0 {
 		records, err = e.server.store.Events(ctx, e.after, pieceSize)
 	} else {
 		records, err = e.server.store.JobEvents(ctx, e.job, e.after, pieceEvents)
 	}
-	if i := slices.IndexFunc(records, func(r sched.Record) bool { return r.Seq > end }); i >= 0 {
+	if i := slices.IndexFunc(records, func(r model.Record) bool { return r.Seq > end }); i >= 0 {
 		records = records[:i]
 	}
 	if err == nil && len(records) == 0 {
@@ -223,7 +223,7 @@ func (e *eventWriter) older(ctx context.Context, end uint64) ([]sched.Record, er
 }
 
 // add puts frames of records into the piece until it is large enough.
-func (e *eventWriter) add(records []sched.Record) error {
+func (e *eventWriter) add(records []model.Record) error {
 	for _, r := range records {
 		if len(e.piece) >= pieceSize || e.ended {
 			break
@@ -246,7 +246,7 @@ func (e *eventWriter) add(records []sched.Record) error {
 		if err != nil {
 			return err
 		}
-		_, ended := r.Event.(sched.JobEnded)
+		_, ended := r.Event.(model.JobEnded)
 		e.ended = ended && e.job != 0
 	}
 	return nil
@@ -264,7 +264,7 @@ func (e *eventWriter) alive(ctx context.Context) error {
 // the server's data, where to go on; the client reconnects there.
 func (e *eventWriter) resync(ctx context.Context) error {
 	var seq uint64
-	if err := e.server.read(ctx, 0, func(st *sched.State) { seq = st.Seq() }); err != nil {
+	if err := e.server.read(ctx, 0, func(st *core.State) { seq = st.Seq() }); err != nil {
 		return err
 	}
 	return e.say(rest.StreamResync, seq, rest.Resync{Seq: seq})

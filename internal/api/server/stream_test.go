@@ -16,7 +16,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -85,7 +84,7 @@ func TestJobStreamEndsWithTheJob(t *testing.T) {
 	w.until("it runs", w.running(job.ID))
 	go w.exit(job.ID, 1, 0)
 	for _, when := range []string{"live", "after its end"} {
-		last, kinds := uint64(0), map[sched.Kind]int{}
+		last, kinds := uint64(0), map[model.Kind]int{}
 		err := w.client.Follow(ctx, "mine", 0, rest.Follower{Event: func(e rest.Event) error {
 			if e.Job != job.ID || e.Seq <= last {
 				t.Errorf("%s: event %d of job %d after %d", when, e.Seq, e.Job, last)
@@ -300,7 +299,7 @@ func TestLogWithAGap(t *testing.T) {
 	if want := "lr=0.1\n" + notice(9993) + "last but one\nlast\n" + notice(5001) + "end\n"; have != want {
 		t.Errorf("followed: %q, want %q", have, want)
 	}
-	w.live.Tell(sched.TaskExited{Attempt: ref.Attempt, Exit: sched.Exit{Own: true}})
+	w.live.Tell(model.TaskExited{Attempt: ref.Attempt, Exit: model.Exit{Own: true}})
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -150,7 +150,7 @@ func TestLargeEventsOfStuckReaders(t *testing.T) {
 	}
 	t.Logf("80 stuck readers of large events hold %.1f MiB", held)
 	var end uint64
-	if err := w.replica.Read(context.Background(), 0, func(s *sched.State) { end = s.Seq() }); err != nil {
+	if err := w.replica.Read(context.Background(), 0, func(s *core.State) { end = s.Seq() }); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

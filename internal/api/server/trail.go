@@ -10,7 +10,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -26,26 +25,26 @@ func done(ctx context.Context, verb, object, detail string) people.AuditLine {
 
 // lineOfJob is the line about a command that hits a job as it was, with the time limit that it had;
 // nil where the job is the asker's own.
-func lineOfJob(ctx context.Context, d *people.Directory, c sched.Command, j *rest.Job,
+func lineOfJob(ctx context.Context, d *people.Directory, c model.Command, j *rest.Job,
 	limit model.Duration) *engine.Audit {
 	if j.User == authorizer.Subject(ctx) {
 		return nil
 	}
 	verb, detail := "stop job", ""
 	switch c := c.(type) {
-	case sched.Stop:
+	case model.Stop:
 		detail = c.Reason
-	case sched.Hold:
+	case model.Hold:
 		verb, detail = "hold job", c.Reason
 		if !c.On {
 			verb = "release job"
 		}
-	case sched.Requeue:
+	case model.Requeue:
 		verb, detail = "requeue job", c.Reason
 		if c.Hold {
 			detail = sentence("and hold it", c.Reason)
 		}
-	case sched.Update:
+	case model.Update:
 		verb, detail = "change job", changes(&c, j, limit)
 	}
 	return d.Line(ctx, done(ctx, verb, jobObject(j), detail))
@@ -57,7 +56,7 @@ func jobObject(j *rest.Job) string {
 }
 
 // changes says what an update changes, and from what.
-func changes(c *sched.Update, j *rest.Job, limit model.Duration) string {
+func changes(c *model.Update, j *rest.Job, limit model.Duration) string {
 	var parts []string
 	if c.Priority != nil {
 		parts = append(parts, fmt.Sprintf("priority %d -> %d", j.Priority, *c.Priority))
@@ -77,10 +76,10 @@ func limitText(limit model.Duration) string {
 
 // lineOfNode is the line about a command that hits a node, and ends a drain, "" for none. There is
 // none of one that changes nothing.
-func lineOfNode(ctx context.Context, d *people.Directory, c sched.Command, name, over string) *engine.Audit {
+func lineOfNode(ctx context.Context, d *people.Directory, c model.Command, name, over string) *engine.Audit {
 	verb, detail := "uncordon node", over
 	switch c := c.(type) {
-	case sched.Cordon:
+	case model.Cordon:
 		switch {
 		case c.Drain > 0:
 			verb = "drain node"
@@ -94,7 +93,7 @@ func lineOfNode(ctx context.Context, d *people.Directory, c sched.Command, name,
 				detail = sentence(over, c.Reason)
 			}
 		}
-	case sched.DeclareDead:
+	case model.DeclareDead:
 		verb, detail = "declare node dead", c.Reason
 	}
 	line := d.Line(ctx, done(ctx, verb, "node "+name, detail))
@@ -103,8 +102,8 @@ func lineOfNode(ctx context.Context, d *people.Directory, c sched.Command, name,
 }
 
 // drainOver says which drain of a node a command about it ends; "" is none.
-func drainOver(c sched.Command, n *model.NodeStatus) string {
-	if _, ok := c.(sched.Cordon); !ok || n.Drain == 0 {
+func drainOver(c model.Command, n *model.NodeStatus) string {
+	if _, ok := c.(model.Cordon); !ok || n.Drain == 0 {
 		return ""
 	}
 	text := "the drain until " + instant(n.Drain)

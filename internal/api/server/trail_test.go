@@ -14,7 +14,6 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What is done to nodes, to the configuration and to jobs of others is a line each, with where it
@@ -76,7 +75,7 @@ func TestAuditOfCommands(t *testing.T) {
 	must(carol.Uncordon(ctx, "n2"))
 	lost := w.submit("lost", 1)
 	w.until("it runs", w.running(lost.ID))
-	w.live.Tell(sched.TaskUnknown{Attempt: model.AttemptID{Job: lost.ID, N: 1}})
+	w.live.Tell(model.TaskUnknown{Attempt: model.AttemptID{Job: lost.ID, N: 1}})
 	must(carol.Drain(ctx, "n2", rest.DrainRequest{Within: model.Hour, Reason: "new fans"}))
 	must(carol.DeclareDead(ctx, "n2", rest.DeadRequest{Reason: "it burnt down"}))
 	if _, err := carol.Stop(ctx, ref, "again"); err == nil {

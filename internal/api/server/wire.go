@@ -4,15 +4,15 @@ import (
 	"reflect"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 )
 
 func eventListType() reflect.Type { return reflect.TypeFor[rest.EventList]() }
 
 // wireEvent is a record as clients see it: the journal's own encoding.
-func wireEvent(r sched.Record) (rest.Event, error) {
-	kind, version, data, err := sched.EncodeEvent(r.Event)
+func wireEvent(r model.Record) (rest.Event, error) {
+	kind, version, data, err := model.EncodeEvent(r.Event)
 	if err != nil {
 		return rest.Event{}, err
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -54,7 +54,7 @@ func (f *follower) all() []prometheus.Collector {
 // run counts events until ctx is done.
 func (f *follower) run(ctx context.Context, r *engine.Replica) {
 	var at uint64
-	_ = r.Read(ctx, 0, func(st *sched.State) {
+	_ = r.Read(ctx, 0, func(st *core.State) {
 		at = st.Seq()
 		if st.Size() > mostJobs {
 			return
@@ -96,26 +96,26 @@ func (f *follower) run(ctx context.Context, r *engine.Replica) {
 	}
 }
 
-func (f *follower) count(r *sched.Record) {
-	f.events.WithLabelValues(string(sched.KindOf(r.Event))).Inc()
+func (f *follower) count(r *model.Record) {
+	f.events.WithLabelValues(string(model.KindOf(r.Event))).Inc()
 	switch e := r.Event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		vc := string(e.Job.VC)
 		f.submitted.WithLabelValues(vc).Inc()
 		f.since[e.ID] = waits{r.Time, vc}
-	case sched.Placed:
+	case model.Placed:
 		if w, ok := f.since[e.Attempt.Job]; ok {
 			f.queued.WithLabelValues(w.vc).Observe(float64(r.Time-w.from) / 1e6)
 			delete(f.since, e.Attempt.Job)
 		}
-	case sched.StopSent:
+	case model.StopSent:
 		f.stops.WithLabelValues(e.Cause.String()).Inc()
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		f.attempts.WithLabelValues(e.Cause.String()).Inc()
-	case sched.JobEnded:
+	case model.JobEnded:
 		f.ended.WithLabelValues(string(e.Phase)).Inc()
 		delete(f.since, e.Job)
-	case sched.Configured:
+	case model.Configured:
 		f.known(e.Config)
 	}
 }

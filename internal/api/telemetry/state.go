@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // state tells Prometheus what the cluster is like when it asks.
@@ -77,10 +77,10 @@ func (s *state) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var seq uint64
-	var vcs []sched.VCStatus
+	var vcs []model.VCStatus
 	var nodes []model.NodeStatus
-	var live []sched.JobStatus
-	err := s.o.Replica.Read(ctx, 0, func(st *sched.State) {
+	var live []model.JobStatus
+	err := s.o.Replica.Read(ctx, 0, func(st *core.State) {
 		seq, vcs, nodes = st.Seq(), st.VCs(), st.Nodes()
 		if st.Size() <= mostJobs {
 			live = st.Jobs()
@@ -101,7 +101,7 @@ func (s *state) Collect(ch chan<- prometheus.Metric) {
 // gauge gives one value.
 type gauge = func(*prometheus.Desc, float64, ...string)
 
-func tellVCs(vcs []sched.VCStatus, gauge gauge) {
+func tellVCs(vcs []model.VCStatus, gauge gauge) {
 	for i := range vcs {
 		v := &vcs[i]
 		name := string(v.Name)
@@ -134,7 +134,7 @@ func tellNodes(nodes []model.NodeStatus, gauge gauge) {
 }
 
 // tasks tells what is seen of the GPUs of a job's tasks.
-func tasks(j *sched.JobStatus, gauge gauge) {
+func tasks(j *model.JobStatus, gauge gauge) {
 	for k := range j.Tasks {
 		t := &j.Tasks[k]
 		if t.State != model.TaskRunning || t.Progress == nil || t.Progress.Use == nil {

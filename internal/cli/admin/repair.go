@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor"
@@ -38,8 +38,8 @@ type repair struct {
 	// Copies is the folder with the files as they were, when it is done.
 	Copies string `json:"copies,omitempty"`
 
-	state   *sched.State
-	records []sched.Record
+	state   *core.State
+	records []model.Record
 }
 
 func (a *commands) repairCommand() *cobra.Command {
@@ -113,7 +113,7 @@ func (a *commands) repair(ctx context.Context, dir string, yes bool) error {
 // examine finds what is lost, and what the journal must say of it.
 func examine(ctx context.Context, s *store.Store, dir string) (*repair, error) {
 	r := &repair{Dir: dir}
-	lost := sched.Lost{NextJob: s.LastJob() + 1}
+	lost := model.Lost{NextJob: s.LastJob() + 1}
 	if l := s.Loss(); l != nil {
 		r.Problems = append(r.Problems, l.Problem)
 	}
@@ -155,11 +155,11 @@ func examine(ctx context.Context, s *store.Store, dir string) (*repair, error) {
 
 // next is the first job that may be submitted.
 func (r *repair) next() model.JobID {
-	return r.records[len(r.records)-1].Event.(sched.Lost).NextJob
+	return r.records[len(r.records)-1].Event.(model.Lost).NextJob
 }
 
 // UnknownAttempts are those of which this machine knows and the journal does not.
-func UnknownAttempts(s *store.Store, state *sched.State) (executor.Seen, error) {
+func UnknownAttempts(s *store.Store, state *core.State) (executor.Seen, error) {
 	known := func(id model.JobID) bool {
 		_, ok := state.Job(id)
 		return ok

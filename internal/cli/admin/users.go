@@ -12,7 +12,6 @@ import (
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // userNames lists all users.
@@ -96,13 +95,13 @@ func (k *peopleCommands) stillThere(ctx context.Context, user string) {
 		return
 	}
 	list, err := client.Jobs(ctx, rest.JobQuery{Users: []model.Subject{model.Subject(user)},
-		States: []sched.Phase{sched.Waiting, sched.Active}, Limit: 1000})
+		States: []model.Phase{model.Waiting, model.Active}, Limit: 1000})
 	if err != nil || len(list.Jobs) == 0 {
 		return
 	}
 	run, more := 0, ""
 	for i := range list.Jobs {
-		if list.Jobs[i].Phase == sched.Active {
+		if list.Jobs[i].Phase == model.Active {
 			run++
 		}
 	}

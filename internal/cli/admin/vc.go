@@ -14,7 +14,7 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // commands are those of cells, nodes and virtual clusters, and of data directories.
@@ -96,7 +96,7 @@ func drawVC(t *cli.Table, v *rest.VCStatus) {
 	}
 	t.Row("policy", policy)
 	if v.Failed != nil {
-		t.Row("failure", (*sched.PolicyFailed)(v.Failed).Words())
+		t.Row("failure", (*model.PolicyFailed)(v.Failed).Words())
 	}
 	if !v.Gone {
 		t.Row("backfill", cmp.Or(v.Backfill, "none"))

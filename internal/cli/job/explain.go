@@ -15,7 +15,6 @@ import (
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 func (a *commands) jobExplain() *cobra.Command {
@@ -37,8 +36,8 @@ of a job that is not submitted.`},
 
 // explainedState is the state of a job as lists call it.
 func explainedState(ex *rest.Explanation) string {
-	onHold := func(g model.GangReason) bool { return g.Reason.Code == sched.OnHold }
-	if ex.Phase == sched.Waiting && slices.ContainsFunc(ex.Gangs, onHold) {
+	onHold := func(g model.GangReason) bool { return g.Reason.Code == model.OnHold }
+	if ex.Phase == model.Waiting && slices.ContainsFunc(ex.Gangs, onHold) {
 		return "Held"
 	}
 	return string(ex.Phase)

@@ -16,7 +16,6 @@ import (
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // jobCommand is all about jobs.
@@ -241,7 +240,7 @@ func (a *commands) waitFor(ctx context.Context, client *rest.Client, ref string)
 // ending is one sentence on how a job ended.
 func ending(j *rest.Job) string {
 	text := fmt.Sprintf("job %s (%d) %s", j.Ref, j.ID, strings.ToLower(string(j.Phase)))
-	if j.Exit != nil && j.Phase == sched.Failed {
+	if j.Exit != nil && j.Phase == model.Failed {
 		text += ", " + narrate.ExitBeside(j.Exit, j.Message)
 	}
 	if j.Message != "" {
@@ -309,7 +308,7 @@ func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
 		if strings.EqualFold(s, allStates) {
 			every = true
 		}
-		q.States = append(q.States, sched.Phase(s))
+		q.States = append(q.States, model.Phase(s))
 	}
 	if every {
 		q.States = nil
@@ -429,8 +428,8 @@ func (v waiter) show(jobs []rest.Job) error {
 
 // worse is the outcome of several jobs and one more: that one failed counts before that one was
 // stopped.
-func worse(before error, phase sched.Phase) error {
-	if before == nil || phase == sched.Failed {
+func worse(before error, phase model.Phase) error {
+	if before == nil || phase == model.Failed {
 		return first2(cli.JobOutcome(phase), before)
 	}
 	return before

@@ -15,7 +15,6 @@ import (
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -203,7 +202,7 @@ submission, stands in no other job's way, and gives back cells that were being f
 comb job requeue --hold stops it first.`,
 		Example: "  comb job hold train --reason 'the data is not there yet'\n  comb job hold --vc vision --state waiting --yes"}
 	c.Flags().StringVar(&reason, "reason", "", "shown to users")
-	return k.wish(c, &wish{verb: "hold", done: "held", fits: func(j *rest.Job) bool { return j.Phase == sched.Waiting && j.Held == nil },
+	return k.wish(c, &wish{verb: "hold", done: "held", fits: func(j *rest.Job) bool { return j.Phase == model.Waiting && j.Held == nil },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Hold(ctx, ref, reason)
 		}})
@@ -228,7 +227,7 @@ on from their checkpoints. No retry is counted. With --hold they are held from t
 	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&in.Hold, "hold", false, "and hold them")
 	return k.wish(c, &wish{verb: "requeue", done: "stopped and back in the queue",
-		fits: func(j *rest.Job) bool { return j.Phase == sched.Active },
+		fits: func(j *rest.Job) bool { return j.Phase == model.Active },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Requeue(ctx, ref, in)
 		}})

@@ -16,7 +16,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
@@ -48,15 +47,15 @@ func reason(j *rest.Job) string {
 		return string(j.Reason.Code) + " (preempted)"
 	case j.Reason != nil:
 		return string(j.Reason.Code)
-	case !j.Phase.Ended() || j.Phase == sched.Succeeded:
+	case !j.Phase.Ended() || j.Phase == model.Succeeded:
 		return ""
 	case j.Cause == model.EndFailed && j.Exit != nil:
 		return clip(classText(j.ExitClass) + narrate.Exit(j.Exit) + narrate.Because(lastWords(j.Exit)))
 	case slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool {
 		return t.Exit != nil &&
-			t.Exit.Cause == sched.GraceOver
+			t.Exit.Cause == model.GraceOver
 	}):
-		return j.Cause.String() + " (" + string(sched.GraceOver) + ")"
+		return j.Cause.String() + " (" + string(model.GraceOver) + ")"
 	}
 	return j.Cause.String()
 }
@@ -133,7 +132,7 @@ func leftText(j *rest.Job, now time.Time, brief bool) string {
 	if o.At != 0 {
 		parts = append(parts, doneText(&o))
 	}
-	if len(j.Coming) > 0 && j.Coming[0].Kind != sched.ComesLimit && j.Coming[0].Kind != sched.ComesStop {
+	if len(j.Coming) > 0 && j.Coming[0].Kind != model.ComesLimit && j.Coming[0].Kind != model.ComesStop {
 		if c := &j.Coming[0]; c.At != 0 && (o.Ends == 0 || c.At < o.Ends) {
 			o.Ends, o.Last, o.Basis = c.At, true, "the "+c.Kind
 		}
@@ -264,7 +263,7 @@ func whatNext(c *rest.ExitClass) string {
 
 // refusal is why a job that waits was refused where it was to start last; "" is that it was not.
 func refusal(j *rest.Job) string {
-	if j.Phase != sched.Waiting {
+	if j.Phase != model.Waiting {
 		return ""
 	}
 	for _, a := range slices.Backward(j.Attempts) {

@@ -10,7 +10,6 @@ import (
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // TestJobWithoutItsGuarantee checks that a job says when it runs on without its
@@ -44,7 +43,7 @@ func TestJobWithoutItsGuarantee(t *testing.T) {
 
 func TestExplanationOfADemotedJob(t *testing.T) {
 	ex := rest.Explanation{}
-	ex.Phase = sched.Active
+	ex.Phase = model.Active
 	for _, demoted := range []bool{false, true} {
 		ex.Demoted = demoted
 		var out strings.Builder
@@ -78,17 +77,17 @@ func TestNotesAreWords(t *testing.T) {
 // The list tells in a few words why a job ended, and clips what a program said last.
 func TestReasonsOfEnds(t *testing.T) {
 	job := func(cause model.EndCause, x rest.Exit) *rest.Job {
-		return &rest.Job{JobStatus: rest.JobStatus{Phase: sched.Failed, Cause: cause, Exit: &x, Tasks: []rest.TaskStatus{{Exit: &x}}}}
+		return &rest.Job{JobStatus: rest.JobStatus{Phase: model.Failed, Cause: cause, Exit: &x, Tasks: []rest.TaskStatus{{Exit: &x}}}}
 	}
 	for _, c := range []struct {
 		job  *rest.Job
 		want string
 	}{
-		{job(model.EndFailed, rest.Exit{Code: 137, Signal: 9, Cause: sched.OutOfMemory, Message: "it needed more than its 64 MiB of memory"}), "signal 9 (out of memory)"},
+		{job(model.EndFailed, rest.Exit{Code: 137, Signal: 9, Cause: model.OutOfMemory, Message: "it needed more than its 64 MiB of memory"}), "signal 9 (out of memory)"},
 		{job(model.EndFailed, rest.Exit{Code: 1, Own: true, Message: strings.Repeat("ä", 60)}), "exit 1: " + strings.Repeat("ä", 39) + "..."},
 		{job(model.EndFailed, rest.Exit{Code: 1, Own: true}), "exit 1"},
 		{job(model.EndTimeLimit, rest.Exit{Code: 143, Signal: 15}), "time limit"},
-		{job(model.EndTimeLimit, rest.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}), "time limit (grace over)"},
+		{job(model.EndTimeLimit, rest.Exit{Code: 137, Signal: 9, Cause: model.GraceOver}), "time limit (grace over)"},
 	} {
 		if got := reason(c.job); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.job.Exit, got, c.want)
@@ -100,7 +99,7 @@ func TestReasonsOfEnds(t *testing.T) {
 func TestWaitIsAllWaits(t *testing.T) {
 	a := &commands{&cli.App{Now: func() time.Time { return time.UnixMicro(200e6) }}}
 	j := rest.Job{}
-	j.Submitted, j.Started, j.Phase = 10e6, 20e6, sched.Active
+	j.Submitted, j.Started, j.Phase = 10e6, 20e6, model.Active
 	for waited, want := range map[model.Duration]string{40e6: "40s/1m", 0: "10s/1m"} {
 		j.Waited, j.Ran = waited, 60e6
 		if got := a.waitRun(&j); got != want {
@@ -138,7 +137,7 @@ func TestHiddenJobHasNoEmptyWords(t *testing.T) {
 // TestWordsOfAnEndComeOnce: a job's message and the words of its exit are often the same.
 func TestWordsOfAnEndComeOnce(t *testing.T) {
 	j := &rest.Job{}
-	j.ID, j.Ref, j.Phase = 7, "train", sched.Failed
+	j.ID, j.Ref, j.Phase = 7, "train", model.Failed
 	j.Exit = &rest.Exit{Code: 126, Message: "there is no such directory"}
 	j.Message = "task main-0 failed with exit code 126: there is no such directory"
 	want := "job train (7) failed, exit 126: task main-0 failed with exit code 126: there is no such directory"
@@ -159,7 +158,7 @@ func TestAmountsAreToldByType(t *testing.T) {
 	var out strings.Builder
 	a := &cli.App{Out: &out, Format: "table", Now: time.Now}
 	ex := rest.Explanation{}
-	ex.Gangs = []model.GangReason{{Name: "g", Reason: model.Reason{Code: sched.VCBusy, Need: 6, Free: 4, Total: 12, Asks: "6 GPUs",
+	ex.Gangs = []model.GangReason{{Name: "g", Reason: model.Reason{Code: model.VCBusy, Need: 6, Free: 4, Total: 12, Asks: "6 GPUs",
 		Rooms: []model.Room{{Carry: v100, Free: 3, Total: 8}, {Carry: slot, Free: 1, Total: 4}}}}}
 	ex.Blockers = []model.JobBrief{{Name: "b", Leaves: 9, Takes: "5 GPUs (V100) and 6 CPUs (slot)"}}
 	if err := a.Show(ex, func(t *cli.Table) { (&commands{a}).drawExplanation(t, &ex) }); err != nil {

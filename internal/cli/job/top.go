@@ -10,7 +10,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 func (k *commands) top() *cobra.Command {
@@ -54,7 +53,7 @@ func usages(ctx context.Context, client *rest.Client, refs []string) ([]rest.Job
 	all := []rest.JobUsage{}
 	named := len(refs) > 0
 	if !named {
-		list, err := client.Jobs(ctx, rest.JobQuery{States: []sched.Phase{sched.Active}, Limit: mostTop})
+		list, err := client.Jobs(ctx, rest.JobQuery{States: []model.Phase{model.Active}, Limit: mostTop})
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,6 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/sim/metrics"
@@ -212,9 +211,9 @@ type runProgress struct {
 func (p *runProgress) batch(b engine.Batch) {
 	for i := range b.Records {
 		switch b.Records[i].Event.(type) {
-		case sched.JobSubmitted:
+		case model.JobSubmitted:
 			p.jobs++
-		case sched.JobEnded:
+		case model.JobEnded:
 			p.over++
 		}
 	}
@@ -402,7 +401,7 @@ func phillyOf(ctx context.Context, path string) (*metrics.PhillyReport, error) {
 		return nil, err
 	}
 	defer h.Close()
-	return metrics.PhillyOfEvents(func(f func(sched.Record) error) error { return h.Replay(ctx, 0, f) })
+	return metrics.PhillyOfEvents(func(f func(model.Record) error) error { return h.Replay(ctx, 0, f) })
 }
 
 // openJournal opens a data directory or the file of a journal; another folder is told

@@ -54,7 +54,7 @@ func (f *Factors) typesOf(model string, types []cell.TypeName, off bool) []cell.
 }
 
 // On is the throughput of one model on a number of GPUs of a type, from its part of a
-// table (sched.GangView.Speeds): linear between two entries, as on the last beyond it,
+// table (model.GangView.Speeds): linear between two entries, as on the last beyond it,
 // and falling with the GPUs below the first, but not below 1. It is 0 where nothing is known.
 func On(speeds []model.Throughput, sku cell.TypeName, gpus int32) int64 {
 	for _, of := range [2]cell.TypeName{sku, ""} {

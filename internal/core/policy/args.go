@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // maxList bounds the values of a parameter that is a list.
@@ -20,7 +19,7 @@ type args struct {
 	given  []model.Param
 	known  []string
 	minRun model.Duration // the VC's
-	wrong  sched.BadParams
+	wrong  model.BadParams
 }
 
 // take returns the value of a key.
@@ -43,7 +42,7 @@ func (a *args) fail(key, want, got string) {
 
 // refuse remembers what is wrong with a parameter, in a sentence.
 func (a *args) refuse(key, format string, v ...any) {
-	a.wrong = append(a.wrong, sched.BadParam{Key: key, Why: fmt.Sprintf(format, v...)})
+	a.wrong = append(a.wrong, model.BadParam{Key: key, Why: fmt.Sprintf(format, v...)})
 }
 
 // flag reads true or false; yes, no, on and off are understood.
@@ -248,7 +247,7 @@ func (a *args) weights(key string) map[string]int64 {
 // maxWeight bounds weights, so that a share times a weight is an int64.
 const maxWeight = 1_000_000
 
-// done returns all that is wrong, and what is not known, as sched.BadParams.
+// done returns all that is wrong, and what is not known, as model.BadParams.
 func (a *args) done() error {
 	for _, p := range a.given {
 		if slices.Contains(a.known, p.Key) {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // capacity is YARN's Capacity Scheduler inside one VC: a tree of queues, each
@@ -41,7 +40,7 @@ func newCapacity(a *args) *capacity {
 }
 
 // byLeaf tells gangs apart by what their limits depend on.
-const byLeaf = sched.ByQueue | sched.ByUser
+const byLeaf = model.ByQueue | model.ByUser
 
 // tenant is one user in one leaf queue, with what waits.
 type tenant struct {
@@ -53,14 +52,14 @@ type tenant struct {
 
 // line is the gangs of a tenant under one name of the queue.
 type line struct {
-	gangs sched.PartyGangs
-	head  sched.GangView
+	gangs model.PartyGangs
+	head  model.GangView
 }
 
 // usage is one walk: what all queues use and who waits.
 type usage struct {
 	c       *capacity
-	v       sched.View
+	v       model.View
 	total   int64
 	used    []int64    // leaves, by queue
 	waits   []int64    // leaves, by queue
@@ -70,7 +69,7 @@ type usage struct {
 
 // usage reads what everybody uses, and with all what everybody waits for, also who
 // asks for more than is free.
-func (c *capacity) usage(v sched.View, all bool) *usage {
+func (c *capacity) usage(v model.View, all bool) *usage {
 	n := len(c.tree.queues)
 	u := &usage{c: c, v: v, total: v.Guaranteed(), used: make([]int64, n), waits: make([]int64, n),
 		tenants: make([][]tenant, n), alive: make([]int, n)}
@@ -128,10 +127,10 @@ func (u *usage) live(q, n int) {
 	}
 }
 
-// Rank implements sched.Policy: once more where somebody got cells, which raised the limit of
+// Rank implements model.Policy: once more where somebody got cells, which raised the limit of
 // another that was passed over.
-func (c *capacity) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+func (c *capacity) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		for c.serve(v, yield) {
 		}
 	}
@@ -139,11 +138,11 @@ func (c *capacity) Rank(v sched.View) iter.Seq[sched.Wish] {
 
 // serve asks for each gang that its queue and its user may have; it reports whether one that they
 // might not have may be had by now.
-func (c *capacity) serve(v sched.View, yield func(sched.Wish) bool) (again bool) {
+func (c *capacity) serve(v model.View, yield func(model.Wish) bool) (again bool) {
 	free := v.Free()
 	u := c.usage(v, c.preempt || free > 0)
 	r := u.claim()
-	var limited []sched.GangView
+	var limited []model.GangView
 	placed := false
 	for {
 		q, t, l := u.next()
@@ -161,14 +160,14 @@ func (c *capacity) serve(v sched.View, yield func(sched.Wish) bool) (again bool)
 			u.step(q, t, l, true)
 			continue
 		}
-		if !yield(sched.Wish{Gang: g.Ref, Over: over, Passes: r.passes}) {
+		if !yield(model.Wish{Gang: g.Ref, Over: over, Passes: r.passes}) {
 			return false
 		}
 		if user := t.user; v.Placed(g.Ref) {
 			placed = placed || !promised
 			u.count()
 			t, free = u.tenant(q, user), v.Free()
-			if n := r.taken(); n != nil && !yield(sched.Wish{Note: n}) {
+			if n := r.taken(); n != nil && !yield(model.Wish{Note: n}) {
 				return false
 			}
 		} else if over != nil {
@@ -176,7 +175,7 @@ func (c *capacity) serve(v sched.View, yield func(sched.Wish) bool) (again bool)
 		}
 		u.step(q, t, l, false)
 	}
-	return placed && slices.ContainsFunc(limited, func(g sched.GangView) bool {
+	return placed && slices.ContainsFunc(limited, func(g model.GangView) bool {
 		q := c.tree.leaf(g.Hints.Queue)
 		return fits(&g, free) && u.allows(q, u.tenant(q, g.User), int64(g.Leaves))
 	})
@@ -208,7 +207,7 @@ func (u *usage) next() (queue int, first *tenant, at int) {
 	return queue, first, at
 }
 
-func before(a, b *sched.GangView) bool {
+func before(a, b *model.GangView) bool {
 	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang)) < 0
 }
 
@@ -263,8 +262,8 @@ func (u *usage) limit(q int, need int64) int64 {
 	return (most + fullShare - 1) / fullShare
 }
 
-// Restrains implements sched.Restrainer: the limits of users and queues.
-func (c *capacity) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+// Restrains implements model.Restrainer: the limits of users and queues.
+func (c *capacity) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
 	g, ok := find(v, ref)
 	if !ok {
 		return "", 0
@@ -288,18 +287,18 @@ func (c *capacity) Restrains(v sched.View, ref sched.GangRef) (string, model.Tim
 }
 
 // find returns a gang that waits.
-func find(v sched.View, ref sched.GangRef) (sched.GangView, bool) {
+func find(v model.View, ref model.GangRef) (model.GangView, bool) {
 	for g := range v.Waiting() {
 		if g.Ref == ref {
 			return g, true
 		}
 	}
-	return sched.GangView{}, false
+	return model.GangView{}, false
 }
 
-// NextChange implements sched.Timed: the next round in which somebody may take
+// NextChange implements model.Timed: the next round in which somebody may take
 // cells back.
-func (c *capacity) NextChange(v sched.View) model.Time {
+func (c *capacity) NextChange(v model.View) model.Time {
 	if !c.preempt {
 		return 0
 	}
@@ -307,6 +306,6 @@ func (c *capacity) NextChange(v sched.View) model.Time {
 }
 
 // noteRound writes down that a round took cells back.
-func noteRound(round int64) *sched.Note {
-	return &sched.Note{Data: strconv.AppendInt(nil, round, 10)}
+func noteRound(round int64) *model.Note {
+	return &model.Note{Data: strconv.AppendInt(nil, round, 10)}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy/leases"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // chronus guarantees deadlines with leases (Gao et al., Chronus, SoCC'21). Time is
@@ -67,7 +66,7 @@ func newChronus(a *args) *chronus {
 	return c
 }
 
-// Quantum implements sched.Sparing.
+// Quantum implements model.Sparing.
 func (c *chronus) Quantum() model.Duration { return c.quantum }
 
 // ripeFor is how late a look may come that is due when somebody has run for long enough.
@@ -83,23 +82,23 @@ const (
 	maxWithin     = 1<<60 - 1
 )
 
-// Key implements sched.Keyed.
-func (c *chronus) Key(g *sched.GangView) sched.Key {
+// Key implements model.Keyed.
+func (c *chronus) Key(g *model.GangView) model.Key {
 	r := readRecord(g.Note)
 	switch {
 	case r.kind == profiles || !c.profiled(g) || r.kind == undecided && hasDeadline(g):
-		return sched.Key{Rank: rankUndecided}
+		return model.Key{Rank: rankUndecided}
 	case r.kind == holds:
 		f := c.forecastOf(g, &r) // the largest tasks first, as they are placed
-		return sched.Key{Rank: rankHolder, Then: -int64(largestTask(g))<<31 - int64(max(f.at.gpus, g.Leaves))}
+		return model.Key{Rank: rankHolder, Then: -int64(largestTask(g))<<31 - int64(max(f.at.gpus, g.Leaves))}
 	case r.guaranteed():
-		return sched.Key{Rank: rankPromised + min(c.latestStart(g), maxWithin)}
+		return model.Key{Rank: rankPromised + min(c.latestStart(g), maxWithin)}
 	}
-	return sched.Key{Rank: rankEffort + min(c.service(g), maxWithin)}
+	return model.Key{Rank: rankEffort + min(c.service(g), maxWithin)}
 }
 
 // hasDeadline reports whether a gang can be guaranteed anything.
-func hasDeadline(g *sched.GangView) bool {
+func hasDeadline(g *model.GangView) bool {
 	return len(g.Hints.Deadlines) > 0 && (g.Gangs == 1 || elastic(g)) && g.Hints.Class != "besteffort"
 }
 
@@ -123,7 +122,7 @@ func (c *chronus) withStarts(f *forecast, t int64) int64 {
 }
 
 // left is what a forecast leaves to run; at least 1.
-func (c *chronus) left(g *sched.GangView, f *forecast) int64 {
+func (c *chronus) left(g *model.GangView, f *forecast) int64 {
 	e := c.estimate(f)
 	if e == unknown {
 		return unknown
@@ -132,56 +131,56 @@ func (c *chronus) left(g *sched.GangView, f *forecast) int64 {
 }
 
 // remains is left where the gang is meant to run.
-func (c *chronus) remains(g *sched.GangView) int64 {
+func (c *chronus) remains(g *model.GangView) int64 {
 	f := c.forecast(g)
 	return c.left(g, &f)
 }
 
 // service is what remains in GPU-microseconds.
-func (c *chronus) service(g *sched.GangView) int64 {
+func (c *chronus) service(g *model.GangView) int64 {
 	f := c.forecast(g)
 	return times(c.left(g, &f), f.at.gpus)
 }
 
 // latestStart is when a gang must start to meet its last deadline.
-func (c *chronus) latestStart(g *sched.GangView) int64 {
+func (c *chronus) latestStart(g *model.GangView) int64 {
 	d := g.Hints.Deadlines
 	return max(int64(g.Submitted.Add(d[len(d)-1].After))-c.remains(g), 0)
 }
 
 // late is the key of a demoted gang that can meet no deadline any more.
-func (c *chronus) late(g *sched.GangView, now model.Time) (sched.Key, bool) {
+func (c *chronus) late(g *model.GangView, now model.Time) (model.Key, bool) {
 	if !hasDeadline(g) || readRecord(g.Note).kind != demoted || c.latestStart(g) >= int64(now) {
-		return sched.Key{}, false
+		return model.Key{}, false
 	}
-	return sched.Key{Rank: rankLate + min(c.service(g), maxWithin)}, true
+	return model.Key{Rank: rankLate + min(c.service(g), maxWithin)}, true
 }
 
 // look is one call of Rank.
 type look struct {
 	*chronus
-	v     sched.View
-	yield func(sched.Wish) bool
+	v     model.View
+	yield func(model.Wish) bool
 	now   model.Time
 	n     int64 // the lease in which it is
-	types []sched.Pool
+	types []model.Pool
 	pools []leaseRoom
 	all   []*planned // with boundary or admission: who is guaranteed
-	force []sched.GangView
+	force []model.GangView
 	// forces is that those are known who are to be forced in.
 	forces bool
-	ended  []sched.GangView // whose profile has ended
+	ended  []model.GangView // whose profile has ended
 	pool   pool
-	run    []sched.Ranked // those who may have to leave, the worst first
+	run    []model.Ranked // those who may have to leave, the worst first
 	held   []standing     // those who may have to for a holder that needs larger parts of nodes
 	stops  bool           // whether anybody may
 	// elastic is that there are jobs of several sizes.
 	elastic bool
 }
 
-// Rank implements sched.Policy.
-func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy.
+func (c *chronus) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		l := &look{chronus: c, v: v, yield: yield, now: v.Now(), types: v.Pools()}
 		l.pools = leaseRooms(l.types)
 		l.n = int64(l.now) / int64(c.lease)
@@ -233,20 +232,20 @@ func (l *look) ripens(began model.Time) bool {
 	return false
 }
 
-// Firm implements sched.Firm: a lease is of a size.
+// Firm implements model.Firm: a lease is of a size.
 func (c *chronus) Firm() {}
 
-// Stays implements sched.Anchorer: nobody loses time of its lease, or of its profile, for somebody
+// Stays implements model.Anchorer: nobody loses time of its lease, or of its profile, for somebody
 // else that waits.
-func (c *chronus) Stays(g *sched.GangView) bool {
+func (c *chronus) Stays(g *model.GangView) bool {
 	k := readRecord(g.Note).kind
 	return k == holds || k == profiles
 }
 
 // due returns those whose deadlines are to be judged, in order of submission: they were there at
 // the last slot boundary.
-func (l *look) due() []sched.GangView {
-	var due []sched.GangView
+func (l *look) due() []model.GangView {
+	var due []model.GangView
 	slot := int64(l.now) / int64(l.slot) * int64(l.slot)
 	for r := range l.v.Ordered(math.MaxInt64) {
 		if r.Key.Rank != rankUndecided {
@@ -264,7 +263,7 @@ func (l *look) due() []sched.GangView {
 }
 
 // keyNow is the place of a gang that holds now.
-func (l *look) keyNow(g *sched.GangView) sched.Key {
+func (l *look) keyNow(g *model.GangView) model.Key {
 	if moved, late := l.late(g, l.now); late {
 		return moved
 	}
@@ -274,7 +273,7 @@ func (l *look) keyNow(g *sched.GangView) sched.Key {
 // placeNow is the place of a gang that runs, or was promised cells. Who may be forced in has it by
 // its service, late or not: else another that is forced in would take its cells, and it the
 // other's. Who outran its estimate may need any time.
-func (l *look) placeNow(g *sched.GangView) sched.Key {
+func (l *look) placeNow(g *model.GangView) model.Key {
 	if r := readRecord(g.Note); l.forces && r.kind == demoted && l.endsWithin(g, &r) && (g.Started == 0 || l.remains(g) > 1) {
 		return l.Key(g)
 	}
@@ -282,16 +281,16 @@ func (l *look) placeNow(g *sched.GangView) sched.Key {
 }
 
 // endsWithin reports whether a gang can end within the lease.
-func (l *look) endsWithin(g *sched.GangView, r *record) bool {
+func (l *look) endsWithin(g *model.GangView, r *record) bool {
 	f := l.forecastOf(g, r)
 	return l.left(g, &f) <= int64(l.lease)-int64(l.now)%int64(l.lease)
 }
 
 // overRank lets a gang of a rank take the place of those behind it, whether they run or were
 // only promised cells: else these would start, and leave at the next look.
-func (l *look) overRank(w *sched.Wish, rank int64) {
+func (l *look) overRank(w *model.Wish, rank int64) {
 	w.Over = behind(slices.Values(l.run), rank)
-	w.Passes = func(ref sched.GangRef) bool {
+	w.Passes = func(ref model.GangRef) bool {
 		g := l.v.Gang(ref)
 		return readRecord(g.Note).kind != holds && l.placeNow(&g).Rank > rank
 	}
@@ -302,13 +301,13 @@ func (l *look) follow() bool {
 	if !l.elastic {
 		return true
 	}
-	var changed []sched.GangView
+	var changed []model.GangView
 	for g := range l.v.Running() {
 		if elastic(&g) && g.Started > 0 {
 			changed = append(changed, g)
 		}
 	}
-	slices.SortFunc(changed, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	slices.SortFunc(changed, func(a, b model.GangView) int { return compareGangs(&a, &b) })
 	for i := range changed {
 		g := &changed[i]
 		r := readRecord(g.Note)
@@ -322,9 +321,9 @@ func (l *look) follow() bool {
 // forced serves demoted jobs that can end within the lease, the least service first.
 // They too make room for themselves.
 func (l *look) forced() bool {
-	slices.SortStableFunc(l.force, func(a, b sched.GangView) int { return cmp.Compare(l.service(&a), l.service(&b)) })
+	slices.SortStableFunc(l.force, func(a, b model.GangView) int { return cmp.Compare(l.service(&a), l.service(&b)) })
 	for i := range l.force {
-		w := sched.Wish{Gang: l.force[i].Ref}
+		w := model.Wish{Gang: l.force[i].Ref}
 		l.overRank(&w, l.service(&l.force[i]))
 		if !l.yield(w) {
 			return false
@@ -372,9 +371,9 @@ func (l *look) rest() {
 }
 
 // ahead is a wish for a gang that holds no lease, and how many GPUs it needs.
-func (l *look) ahead(r sched.Ranked) (sched.Wish, int64) {
+func (l *look) ahead(r model.Ranked) (model.Wish, int64) {
 	if r.Key.Rank < rankPromised || r.Key.Rank >= rankLate || len(l.types) == 1 && !l.elastic {
-		return sched.Wish{Gang: r.Ref}, int64(r.Leaves)
+		return model.Wish{Gang: r.Ref}, int64(r.Leaves)
 	}
 	g := l.v.Gang(r.Ref) // where it was planned, and with what size, else nowhere
 	f := l.forecast(&g)
@@ -382,10 +381,10 @@ func (l *look) ahead(r sched.Ranked) (sched.Wish, int64) {
 }
 
 // ordered yields who waits in the order that holds now.
-func (l *look) ordered(from int64) iter.Seq[sched.Ranked] {
-	o := &order{late: func(v sched.View, r sched.Ranked) (sched.Key, bool) {
+func (l *look) ordered(from int64) iter.Seq[model.Ranked] {
+	o := &order{late: func(v model.View, r model.Ranked) (model.Key, bool) {
 		if r.Key.Rank <= rankHolder || r.Key.Rank >= rankPromised {
-			return sched.Key{}, false
+			return model.Key{}, false
 		}
 		g := v.Gang(r.Ref)
 		return l.late(&g, l.now)
@@ -393,11 +392,11 @@ func (l *look) ordered(from int64) iter.Seq[sched.Ranked] {
 	return o.waiting(l.v, from)
 }
 
-// Tune implements sched.Tuner: where nobody waits profiles of elastic jobs end all the same, and
+// Tune implements model.Tuner: where nobody waits profiles of elastic jobs end all the same, and
 // these get the sizes of their leases; who is to move from where he was measured does. Where
 // somebody waits, Rank saw to it.
-func (c *chronus) Tune(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+func (c *chronus) Tune(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		switch {
 		case somebodyWaits(v):
 		case runsElastic(v):
@@ -409,7 +408,7 @@ func (c *chronus) Tune(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-func somebodyWaits(v sched.View) bool {
+func somebodyWaits(v model.View) bool {
 	for range v.Ordered(math.MaxInt64) {
 		return true
 	}
@@ -417,7 +416,7 @@ func somebodyWaits(v sched.View) bool {
 }
 
 // runsElastic reports whether an elastic job of this priority runs.
-func runsElastic(v sched.View) bool {
+func runsElastic(v model.View) bool {
 	if !v.Elastic() {
 		return false
 	}
@@ -429,10 +428,10 @@ func runsElastic(v sched.View) bool {
 	return false
 }
 
-// NextChange implements sched.Timed: the next slot boundary while somebody waits to be
+// NextChange implements model.Timed: the next slot boundary while somebody waits to be
 // judged, else the next lease, or the end of a profile before that. Where nobody waits that
 // only matters to elastic jobs.
-func (c *chronus) NextChange(v sched.View) model.Time {
+func (c *chronus) NextChange(v model.View) model.Time {
 	step, waits := c.lease, 0
 	for r := range v.Ordered(math.MaxInt64) {
 		if waits == 0 && r.Key.Rank == rankUndecided {
@@ -455,9 +454,9 @@ func (c *chronus) NextChange(v sched.View) model.Time {
 	return next
 }
 
-// Restrains implements sched.Restrainer: who is to be judged waits for the slot, who is to
+// Restrains implements model.Restrainer: who is to be judged waits for the slot, who is to
 // be measured for room in the pool.
-func (c *chronus) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+func (c *chronus) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
 	g := v.Gang(ref)
 	r := readRecord(g.Note)
 	switch f := c.forecast(&g); {
@@ -474,7 +473,7 @@ func (c *chronus) Restrains(v sched.View, ref sched.GangRef) (string, model.Time
 	return "its deadlines are judged when the next slot begins", model.Time((int64(v.Now())/int64(c.slot) + 1) * int64(c.slot))
 }
 
-// LeaseEnds implements sched.Leaser: all leases begin and end together.
+// LeaseEnds implements model.Leaser: all leases begin and end together.
 func (c *chronus) LeaseEnds(_, now model.Time) model.Time {
 	return model.Time((int64(now)/int64(c.lease) + 1) * int64(c.lease))
 }

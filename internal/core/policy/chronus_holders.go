@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy/leases"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Who holds a lease finds its cells, though a plan only counts. Each task of a holder is a
@@ -27,7 +27,7 @@ import (
 
 // standing is a gang that runs, and the pieces that it stands on; 0 of one that holds no lease.
 type standing struct {
-	ref   sched.GangRef
+	ref   model.GangRef
 	sku   cell.TypeName
 	piece int
 	keeps bool // it would lose work
@@ -35,7 +35,7 @@ type standing struct {
 }
 
 // largestTask is the leaves of the largest task that a gang can have.
-func largestTask(g *sched.GangView) int32 {
+func largestTask(g *model.GangView) int32 {
 	most := int32(1)
 	for _, m := range g.Members {
 		most = max(most, m.Leaves)
@@ -47,7 +47,7 @@ func largestTask(g *sched.GangView) int32 {
 }
 
 // piece is the part of a node with which each task of a gang counts.
-func (l *look) piece(g *sched.GangView, r *record) int {
+func (l *look) piece(g *model.GangView, r *record) int {
 	i := l.poolOf(g, r.sku)
 	if i < 0 {
 		return 0
@@ -71,9 +71,9 @@ func (l *look) findRunning() {
 		if k.Rank == rankUndecided {
 			l.held = append(l.held, standing{ref: g.Ref, keeps: !g.Hints.Checkpoint, order: g.Order})
 		}
-		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: holding(&g)})
+		l.run = append(l.run, model.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: holding(&g)})
 	}
-	slices.SortFunc(l.run, func(a, b sched.Ranked) int { return compare(b, a) })
+	slices.SortFunc(l.run, func(a, b model.Ranked) int { return compare(b, a) })
 	slices.SortFunc(l.held, func(a, b standing) int {
 		return cmp.Or(cmp.Compare(a.piece, b.piece), compareBools(a.keeps, b.keeps), cmp.Compare(b.order, a.order), cmp.Compare(b.ref.Gang, a.ref.Gang))
 	})
@@ -92,7 +92,7 @@ func compareBools(a, b bool) int {
 
 // lacking is a gang that holds the lease and lacks cells.
 type lacking struct {
-	g     sched.GangView
+	g     model.GangView
 	r     record
 	piece int
 	gpus  int32
@@ -119,7 +119,7 @@ func (l *look) holders() bool {
 // were promised cells or have fewer members than their leases are for.
 func (l *look) lacking() []lacking {
 	var out []lacking
-	add := func(g sched.GangView) {
+	add := func(g model.GangView) {
 		r := readRecord(g.Note)
 		if r.kind != holds || g.Ref.Gang != 0 {
 			return
@@ -157,7 +157,7 @@ func (l *look) lacking() []lacking {
 // are all part of its lease.
 func (l *look) serve(h *lacking) bool {
 	w := l.wish(&h.g)
-	w.Over, w.Passes, w.Due = l.behindHolder(h), func(ref sched.GangRef) bool { return l.before(h, ref) }, true
+	w.Over, w.Passes, w.Due = l.behindHolder(h), func(ref model.GangRef) bool { return l.before(h, ref) }, true
 	if l.v.Placed(h.g.Ref) { // it runs, or was promised cells
 		w.Size = 0
 	}
@@ -181,8 +181,8 @@ func (l *look) serve(h *lacking) bool {
 }
 
 // behindHolder yields those who may have to leave for a holder, the first to go first.
-func (l *look) behindHolder(h *lacking) iter.Seq[sched.GangRef] {
-	return func(yield func(sched.GangRef) bool) {
+func (l *look) behindHolder(h *lacking) iter.Seq[model.GangRef] {
+	return func(yield func(model.GangRef) bool) {
 		for ref := range behind(slices.Values(l.run), rankUndecided) {
 			if !yield(ref) {
 				return
@@ -198,7 +198,7 @@ func (l *look) behindHolder(h *lacking) iter.Seq[sched.GangRef] {
 }
 
 // before reports whether a holder goes before another gang that was promised cells, or is booked.
-func (l *look) before(h *lacking, ref sched.GangRef) bool {
+func (l *look) before(h *lacking, ref model.GangRef) bool {
 	g := l.v.Gang(ref)
 	r := readRecord(g.Note)
 	return r.kind != holds || r.sku == h.r.sku && l.piece(&g, &r) < h.piece

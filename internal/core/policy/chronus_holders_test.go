@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // tasks adds a gang that waits, of members, with a run time and a deadline.
@@ -47,7 +46,7 @@ func TestChronusHoldersMakeRoom(t *testing.T) {
 	}
 	b.free = 0
 	p := make1(t, "chronus", "")
-	b.keyed = p.(sched.Keyed)
+	b.keyed = p.(model.Keyed)
 	var out []string
 	for w := range p.Rank(b) {
 		if w.Note != nil {
@@ -59,7 +58,7 @@ func TestChronusHoldersMakeRoom(t *testing.T) {
 		}
 		text += "; passes"
 		for job := range model.JobID(10) {
-			if ref := (sched.GangRef{Job: job + 1}); w.Passes(ref) {
+			if ref := (model.GangRef{Job: job + 1}); w.Passes(ref) {
 				text += fmt.Sprintf(" %d", ref.Job)
 			}
 		}
@@ -101,19 +100,19 @@ func TestChronusCountsParts(t *testing.T) {
 // Only cells of the largest size within a node count, and each pinned cell for those who name it.
 func TestChronusCountsCells(t *testing.T) {
 	for _, c := range []struct {
-		cells  []sched.PoolCells
+		cells  []model.PoolCells
 		member cell.Member
 		n      int // how many of three are promised the only lease
 	}{
-		{[]sched.PoolCells{{Part: 2, Leaves: 8}, {Part: 8, Leaves: 8}}, cell.Member{Tasks: 1, Leaves: 4}, 2},
-		{[]sched.PoolCells{{Part: 2, Leaves: 8}, {Part: 8, Leaves: 8}}, cell.Member{Tasks: 4, Leaves: 1}, 2},
-		{[]sched.PoolCells{{Part: 2, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 4}, 0},
-		{[]sched.PoolCells{{Part: 2, Leaves: 16}}, cell.Member{Tasks: 2, Leaves: 2}, 3},
-		{[]sched.PoolCells{{Part: 8, Leaves: 8}, {Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 8}, 1},
-		{[]sched.PoolCells{{Part: 8, Leaves: 8}, {Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 8, Pinned: "p"}, 2},
-		{[]sched.PoolCells{{Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 1, Pinned: "q"}, 0},
+		{[]model.PoolCells{{Part: 2, Leaves: 8}, {Part: 8, Leaves: 8}}, cell.Member{Tasks: 1, Leaves: 4}, 2},
+		{[]model.PoolCells{{Part: 2, Leaves: 8}, {Part: 8, Leaves: 8}}, cell.Member{Tasks: 4, Leaves: 1}, 2},
+		{[]model.PoolCells{{Part: 2, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 4}, 0},
+		{[]model.PoolCells{{Part: 2, Leaves: 16}}, cell.Member{Tasks: 2, Leaves: 2}, 3},
+		{[]model.PoolCells{{Part: 8, Leaves: 8}, {Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 8}, 1},
+		{[]model.PoolCells{{Part: 8, Leaves: 8}, {Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 8, Pinned: "p"}, 2},
+		{[]model.PoolCells{{Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 1, Pinned: "q"}, 0},
 	} {
-		b := &pooled{chronusBoard(24), []sched.Pool{{SKU: "gpu", Node: 8, Cells: c.cells}}}
+		b := &pooled{chronusBoard(24), []model.Pool{{SKU: "gpu", Node: 8, Cells: c.cells}}}
 		for i := range c.cells {
 			b.pools[0].Leaves += c.cells[i].Leaves
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Where plans know that what they count is there.
@@ -13,14 +13,14 @@ import (
 // A VC's cells that are smaller than its largest within a node count for nothing, and each
 // pinned cell is a room of its own.
 type leaseRoom struct {
-	sched.Pool // with the leaves of the room
+	model.Pool // with the leaves of the room
 	part       int32
 	pinned     cell.PinnedID
 	kind       int // the number of its type
 }
 
 // leaseRooms are those of a VC.
-func leaseRooms(pools []sched.Pool) []leaseRoom {
+func leaseRooms(pools []model.Pool) []leaseRoom {
 	var out []leaseRoom
 	for kind, p := range pools {
 		if len(p.Cells) == 0 { // nothing more is known
@@ -30,7 +30,7 @@ func leaseRooms(pools []sched.Pool) []leaseRoom {
 			if c.Pinned == "" && i+1 < len(p.Cells) && p.Cells[i+1].Pinned == "" {
 				continue // those behind are larger
 			}
-			out = append(out, leaseRoom{sched.Pool{SKU: p.SKU, Leaves: c.Leaves, Node: p.Node}, c.Part, c.Pinned, kind})
+			out = append(out, leaseRoom{model.Pool{SKU: p.SKU, Leaves: c.Leaves, Node: p.Node}, c.Part, c.Pinned, kind})
 		}
 	}
 	return out
@@ -39,7 +39,7 @@ func leaseRooms(pools []sched.Pool) []leaseRoom {
 // poolOf is the number of the room of a type that a gang can be planned in, -1 where there is
 // none: where its tasks are larger than the parts, or its job names nodes, which a VC is
 // guaranteed none of, nothing says that it finds a place.
-func (l *look) poolOf(g *sched.GangView, sku cell.TypeName) int {
+func (l *look) poolOf(g *model.GangView, sku cell.TypeName) int {
 	at := l.roomOf(g, sku)
 	if at >= 0 && (largestTask(g) > l.pools[at].part || g.Choosy) {
 		return -1
@@ -48,7 +48,7 @@ func (l *look) poolOf(g *sched.GangView, sku cell.TypeName) int {
 }
 
 // roomOf is the room of a type whose cells a gang uses, -1 where there is none.
-func (l *look) roomOf(g *sched.GangView, sku cell.TypeName) int {
+func (l *look) roomOf(g *model.GangView, sku cell.TypeName) int {
 	pinned, one := pinOf(g)
 	if !one {
 		return -1
@@ -57,13 +57,13 @@ func (l *look) roomOf(g *sched.GangView, sku cell.TypeName) int {
 }
 
 // uses reports whether a gang can use the cells of a room.
-func (l *look) uses(g *sched.GangView, pool int) bool {
+func (l *look) uses(g *model.GangView, pool int) bool {
 	sku := l.pools[pool].SKU
 	return usable(g, sku) && l.roomOf(g, sku) == pool && l.v.Usable(g.Ref, sku)
 }
 
 // pinOf is the pinned cell that all members of a gang name, "" for none; false where they differ.
-func pinOf(g *sched.GangView) (cell.PinnedID, bool) {
+func pinOf(g *model.GangView) (cell.PinnedID, bool) {
 	var pinned cell.PinnedID
 	for i, m := range g.Members {
 		if i > 0 && m.Pinned != pinned {

@@ -9,7 +9,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const minutes = model.Minute
@@ -25,17 +24,17 @@ func (b *board) dated(leaves int32, run model.Duration, deadlines ...model.Durat
 	if leaves > 8 {
 		m = cell.Member{Tasks: leaves, Leaves: 1} // no task is larger than a node
 	}
-	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: b.jobs}, Order: int64(b.jobs), Submitted: b.now, Since: b.now,
+	b.waiting = append(b.waiting, model.GangView{Ref: model.GangRef{Job: b.jobs}, Order: int64(b.jobs), Submitted: b.now, Since: b.now,
 		Leaves: leaves, Members: []cell.Member{m}, Hints: h, Gangs: 1})
 }
 
 // look lets a policy look at a board once and keeps what it notes and starts. It
 // returns what was noted about jobs and who was wished for: ! is placed, a number
 // behind < is how many might have left for it; = is the size, @ the type that it is to have.
-func (b *board) look(p sched.Policy) string { return b.lookAt(b, p) }
+func (b *board) look(p model.Policy) string { return b.lookAt(b, p) }
 
-func (b *board) lookAt(v sched.View, p sched.Policy) string {
-	b.keyed = p.(sched.Keyed)
+func (b *board) lookAt(v model.View, p model.Policy) string {
+	b.keyed = p.(model.Keyed)
 	var out []string
 	for w := range p.Rank(v) {
 		if n := w.Note; n != nil {
@@ -62,7 +61,7 @@ func (b *board) lookAt(v sched.View, p sched.Policy) string {
 		if w.SKU != "" && len(v.Pools()) > 1 {
 			text += "@" + string(w.SKU)
 		}
-		if slices.ContainsFunc(b.running, func(g sched.GangView) bool { return g.Ref == w.Gang }) {
+		if slices.ContainsFunc(b.running, func(g model.GangView) bool { return g.Ref == w.Gang }) {
 			out = append(out, text)
 			continue
 		}
@@ -155,12 +154,12 @@ func TestChronusLeases(t *testing.T) {
 	b.now += model.Time(minutes)
 	b.dated(1, 10*minutes, 2*lease)
 	is(t, "between slots", b.look(p), "")
-	if at := p.(sched.Timed).NextChange(b); at != b.now+model.Time(4*minutes) {
+	if at := p.(model.Timed).NextChange(b); at != b.now+model.Time(4*minutes) {
 		t.Errorf("the order changes at %d", at)
 	}
 	b.now += model.Time(4 * minutes)
 	is(t, "at the slot", b.look(p), "(2 promised 0 gpu)")
-	if at := p.(sched.Timed).NextChange(b); at != b.now+model.Time(15*minutes) {
+	if at := p.(model.Timed).NextChange(b); at != b.now+model.Time(15*minutes) {
 		t.Errorf("the order changes at %d", at)
 	}
 	b.now += model.Time(15 * minutes)
@@ -283,35 +282,35 @@ func rates() []model.Throughput {
 // pooled is a board of two types.
 type pooled struct {
 	*board
-	pools []sched.Pool
+	pools []model.Pool
 }
 
-func (p *pooled) Pools() []sched.Pool { return p.pools }
+func (p *pooled) Pools() []model.Pool { return p.pools }
 
 // The fewest GPUs that meet the deadline, on the type that does. An hour on 4 of a is 107
 // minutes on 2 and 204 on one; on b it takes twice as long.
 func TestGenieChoosesTheFewest(t *testing.T) {
 	for _, c := range []struct {
 		deadline model.Duration
-		pools    []sched.Pool
-		want     sched.Wish
+		pools    []model.Pool
+		want     model.Wish
 	}{
-		{60 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 4}},
-		{107 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 3}},
-		{108 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 2}},
-		{204 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 1}},
-		{59 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{}},
-		{60 * minutes, []sched.Pool{{SKU: "a", Leaves: 3, Node: 8}}, sched.Wish{}}, // the VC has too few
-		{204 * minutes, []sched.Pool{{SKU: "b", Leaves: 8, Node: 8}}, sched.Wish{Size: 3}},
-		{204 * minutes, []sched.Pool{{SKU: "b", Leaves: 8, Node: 8}, {SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 1, SKU: "a"}},
-		{408 * minutes, []sched.Pool{{SKU: "b", Leaves: 8, Node: 8}, {SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 1, SKU: "b"}},
+		{60 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 4}},
+		{107 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 3}},
+		{108 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 2}},
+		{204 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 1}},
+		{59 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{}},
+		{60 * minutes, []model.Pool{{SKU: "a", Leaves: 3, Node: 8}}, model.Wish{}}, // the VC has too few
+		{204 * minutes, []model.Pool{{SKU: "b", Leaves: 8, Node: 8}}, model.Wish{Size: 3}},
+		{204 * minutes, []model.Pool{{SKU: "b", Leaves: 8, Node: 8}, {SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 1, SKU: "a"}},
+		{408 * minutes, []model.Pool{{SKU: "b", Leaves: 8, Node: 8}, {SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 1, SKU: "b"}},
 	} {
 		b := chronusBoard(8)
 		b.dated(1, 60*minutes, c.deadline)
 		b.waiting[0].Sizes, b.waiting[0].Speeds = model.Sizes{Least: 1, Most: 4, Usual: 4, Now: 4, Each: 1}, rates()
 		p := make1(t, "genie", "")
-		b.keyed = p.(sched.Keyed)
-		var got []sched.Wish
+		b.keyed = p.(model.Keyed)
+		var got []model.Wish
 		for w := range p.Rank(&pooled{b, c.pools}) {
 			got = append(got, w)
 		}

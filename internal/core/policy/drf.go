@@ -3,7 +3,7 @@ package policy
 import (
 	"iter"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // drf serves whoever has the smallest dominant share first (Dominant Resource
@@ -19,7 +19,7 @@ import (
 type drf struct {
 	// by=user (default) or by=team, which is the queue that a job names: the
 	// paper's users are either.
-	by sched.By
+	by model.By
 	// weights=ann:2/bob:1 are of users or teams; 1 for whoever is not in it.
 	weights map[string]int64
 }
@@ -29,26 +29,26 @@ func newDRF(a *args) drf {
 }
 
 // newBy reads whether users or teams share.
-func newBy(a *args) sched.By {
+func newBy(a *args) model.By {
 	if a.choice("by", "user", "team") == "team" {
-		return sched.ByQueue
+		return model.ByQueue
 	}
-	return sched.ByUser
+	return model.ByUser
 }
 
-// Patient implements sched.Patient.
+// Patient implements model.Patient.
 func (drf) Patient() {}
 
-// Rank implements sched.Policy.
-func (p drf) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy.
+func (p drf) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		free := v.Free()
 		for all := p.waiting(v, false); len(all) > 0; {
 			at := first(all)
 			u := &all[at]
 			next := u.gangs.Pass
 			if fits(&u.head, free) {
-				if !yield(sched.Wish{Gang: u.head.Ref}) {
+				if !yield(model.Wish{Gang: u.head.Ref}) {
 					return
 				}
 				next = u.gangs.Next
@@ -67,8 +67,8 @@ func (p drf) Rank(v sched.View) iter.Seq[sched.Wish] {
 
 // account is one user or team with what it waits for.
 type account struct {
-	gangs  sched.PartyGangs
-	head   sched.GangView // the next of them
+	gangs  model.PartyGangs
+	head   model.GangView // the next of them
 	share  int64          // parts per million
 	weight int64
 }
@@ -80,7 +80,7 @@ func (a *account) before(b *account) bool {
 
 // weigh reads all shares again after one got cells: they may have been promised to others
 // with a lower priority, whose shares fall.
-func (p drf) weigh(v sched.View, all []account) {
+func (p drf) weigh(v model.View, all []account) {
 	for i := range all {
 		all[i].share = v.Share(p.by, all[i].gangs.Party)
 	}
@@ -98,7 +98,7 @@ func first(all []account) int {
 }
 
 // waiting returns who waits; with all also for more than is free.
-func (p drf) waiting(v sched.View, all bool) []account {
+func (p drf) waiting(v model.View, all bool) []account {
 	parties := v.Parties(p.by, all)
 	out := make([]account, 0, len(parties))
 	for _, gs := range parties {
@@ -110,10 +110,10 @@ func (p drf) waiting(v sched.View, all bool) []account {
 }
 
 // fits reports whether a wish for a gang may find anything with so many leaves free.
-func fits(g *sched.GangView, free int64) bool { return int64(g.Leaves) <= free || g.Shape == "" }
+func fits(g *model.GangView, free int64) bool { return int64(g.Leaves) <= free || g.Shape == "" }
 
 // weightOf is the weight of a party that is told apart by one thing.
-func weightOf(weights map[string]int64, p sched.Party) int64 {
+func weightOf(weights map[string]int64, p model.Party) int64 {
 	if w := weights[p.Queue+string(p.User)+p.App]; w > 0 {
 		return w
 	}

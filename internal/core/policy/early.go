@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // early stops jobs whose loss no longer falls, or warns of them: most jobs of Philly reach
@@ -56,8 +55,8 @@ func billionths(loss string) int64 {
 	return int64(max(f, -1e9) * 1e9)
 }
 
-// Watch implements sched.Watcher.
-func (e *early) Watch(g *sched.GangView) (note []byte, stop string) {
+// Watch implements model.Watcher.
+func (e *early) Watch(g *model.GangView) (note []byte, stop string) {
 	p := g.Progress
 	if e.mode == "off" || p.Loss == "" {
 		return nil, ""
@@ -86,7 +85,7 @@ func (e *early) Watch(g *sched.GangView) (note []byte, stop string) {
 }
 
 // saves says how much GPU time is left of the steps that a job told of.
-func saves(g *sched.GangView) string {
+func saves(g *model.GangView) string {
 	all := shows(g)
 	if all == 0 || all <= int64(g.Ran) {
 		return ""

@@ -5,7 +5,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Patience 2 and epsilon 0.1: from 1.0 the loss must fall below 0.9, then from 0.8 below
@@ -18,8 +17,8 @@ func TestEarly(t *testing.T) {
 		{"stop", "0.7199", "", "loss 719900000 at 40, 0 reports since, seen 14400000001"},
 		{"stop", "nan", "its loss has not fallen by 0.1 of 0.8 since step 20, for 2 reports; 24.00 of 40.00 GPU-hours are saved", "loss 800000000 at 20, 2 reports since, seen 14400000001"},
 	} {
-		w := make1(t, "philly", "early="+c.mode+" patience=2 epsilon=0.1").(sched.Watcher)
-		g := sched.GangView{Leaves: 4, Started: 1, Hints: &model.Hints{}}
+		w := make1(t, "philly", "early="+c.mode+" patience=2 epsilon=0.1").(model.Watcher)
+		g := model.GangView{Leaves: 4, Started: 1, Hints: &model.Hints{}}
 		stop := ""
 		for i, loss := range []string{"1.0", "8e-1", "0.75", c.loss4} {
 			if stop != "" {
@@ -40,7 +39,7 @@ func TestEarly(t *testing.T) {
 	}
 	if p, err := policy.New(model.VCConfig{Policy: "philly"}); err != nil {
 		t.Error(err)
-	} else if _, watches := p.(sched.Watcher); watches {
+	} else if _, watches := p.(model.Watcher); watches {
 		t.Error("without early stopping philly watches")
 	}
 }

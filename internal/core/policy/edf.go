@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // bestEffort is added to the rank of gangs that have no deadline left, so that
@@ -16,37 +15,37 @@ const bestEffort = 1 << 61
 // any, is best effort. With preempt (the default) a gang takes cells back from
 // those with later deadlines, and best effort goes by shortest remaining run time;
 // without it goes by submission and nobody is stopped.
-func newEDF(a *args) sched.Policy {
+func newEDF(a *args) model.Policy {
 	preempt := a.flag("preempt", true)
-	effort := func(g *sched.GangView) sched.Key {
+	effort := func(g *model.GangView) model.Key {
 		if !preempt {
-			return sched.Key{Rank: bestEffort}
+			return model.Key{Rank: bestEffort}
 		}
-		return sched.Key{Rank: bestEffort + min(remaining(g), bestEffort-1)}
+		return model.Key{Rank: bestEffort + min(remaining(g), bestEffort-1)}
 	}
 	quantum := a.quantum()
 	if !preempt {
 		quantum = 0
 	}
-	o := &order{preempt: preempt, quantum: quantum, key: func(g *sched.GangView) sched.Key {
+	o := &order{preempt: preempt, quantum: quantum, key: func(g *model.GangView) model.Key {
 		if d, ok := deadline(g, 0); ok {
-			return sched.Key{Rank: int64(d)}
+			return model.Key{Rank: int64(d)}
 		}
 		return effort(g)
 	}}
-	o.late = func(v sched.View, r sched.Ranked) (sched.Key, bool) {
+	o.late = func(v model.View, r model.Ranked) (model.Key, bool) {
 		if r.Key.Rank > int64(v.Now()) {
-			return sched.Key{}, false
+			return model.Key{}, false
 		}
 		g := v.Gang(r.Ref)
 		if d, ok := deadline(&g, v.Now()); ok {
-			return sched.Key{Rank: int64(d)}, true
+			return model.Key{Rank: int64(d)}, true
 		}
 		return effort(&g), true
 	}
-	return &timed{o, func(v sched.View) model.Time {
+	return &timed{o, func(v model.View) model.Time {
 		var next model.Time
-		sinks := func(g *sched.GangView) {
+		sinks := func(g *model.GangView) {
 			if d, ok := deadline(g, v.Now()); ok && (next == 0 || d < next) {
 				next = d
 			}
@@ -74,7 +73,7 @@ func newEDF(a *args) sched.Policy {
 }
 
 // deadline is the first deadline of a gang's job after now; false when none is left.
-func deadline(g *sched.GangView, now model.Time) (model.Time, bool) {
+func deadline(g *model.GangView, now model.Time) (model.Time, bool) {
 	for _, d := range g.Hints.Deadlines {
 		if t := g.Submitted.Add(d.After); t > now {
 			return t, true

@@ -2,25 +2,25 @@ package policy
 
 import (
 	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What policies that choose sizes share: how long a job takes with another number of
-// GPUs, or on another type, by the offline model (sched.GangView.Speeds).
+// GPUs, or on another type, by the offline model (model.GangView.Speeds).
 
 // sizable reports whether a gang can have more than one size of which something is known.
-func sizable(g *sched.GangView) bool {
+func sizable(g *model.GangView) bool {
 	return g.Sizes.Most > g.Sizes.Least && perf.On(g.Speeds, declaredOn(g), usualGPUs(g)) > 0
 }
 
 // gpusOf is how many GPUs a gang has with so many members.
-func gpusOf(g *sched.GangView, members int32) int32 {
+func gpusOf(g *model.GangView, members int32) int32 {
 	return g.Leaves + (members-g.Sizes.Least)*g.Sizes.Each
 }
 
 // usualGPUs are those for which a gang declares its run time.
-func usualGPUs(g *sched.GangView) int32 {
+func usualGPUs(g *model.GangView) int32 {
 	if g.Sizes.Usual == 0 {
 		return g.Leaves
 	}
@@ -28,7 +28,7 @@ func usualGPUs(g *sched.GangView) int32 {
 }
 
 // skusOf are the types of which the offline model knows something; "" is all others.
-func skusOf(g *sched.GangView) []cell.TypeName {
+func skusOf(g *model.GangView) []cell.TypeName {
 	var out []cell.TypeName
 	for i, s := range g.Speeds {
 		if i == 0 || s.SKU != g.Speeds[i-1].SKU {
@@ -42,7 +42,7 @@ func skusOf(g *sched.GangView) []cell.TypeName {
 
 // peaks are the sizes among which is the fastest of a type: the least and the most, and
 // those around the numbers of GPUs that were measured, as it is linear between these.
-func peaks(g *sched.GangView, sku cell.TypeName) []int32 {
+func peaks(g *model.GangView, sku cell.TypeName) []int32 {
 	z := &g.Sizes
 	out := []int32{z.Least, z.Most}
 	for _, s := range g.Speeds {
@@ -57,7 +57,7 @@ func peaks(g *sched.GangView, sku cell.TypeName) []int32 {
 
 // declaredOn is the type for which a gang declares its run time: the one on which it is
 // fastest, of those that it can use.
-func declaredOn(g *sched.GangView) cell.TypeName {
+func declaredOn(g *model.GangView) cell.TypeName {
 	best, most := cell.TypeName(""), int64(-1)
 	for _, sku := range skusOf(g) {
 		if rate := perf.On(g.Speeds, sku, usualGPUs(g)); rate > most {
@@ -69,7 +69,7 @@ func declaredOn(g *sched.GangView) cell.TypeName {
 
 // atSize is how long a gang that would take so long as it is declared takes on a type
 // with so many members. What of its types is not known takes as long as declared.
-func atSize(g *sched.GangView, left int64, sku cell.TypeName, members int32) int64 {
+func atSize(g *model.GangView, left int64, sku cell.TypeName, members int32) int64 {
 	usual := perf.On(g.Speeds, declaredOn(g), usualGPUs(g))
 	rate := perf.On(g.Speeds, sku, gpusOf(g, members))
 	if usual <= 0 || rate <= 0 {

@@ -13,7 +13,6 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
 	"github.com/combsched/comb/internal/core/policy/leases"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // How long a job takes elsewhere than where it was measured, or than what it declares: on another
@@ -81,7 +80,7 @@ type forecast struct {
 
 // factor is how many times as long a gang takes at one place as at another, as a fraction,
 // and whether the offline model says so.
-func factor(g *sched.GangView, to, from place) (num, den int64, known bool) {
+func factor(g *model.GangView, to, from place) (num, den int64, known bool) {
 	a, b := perf.On(g.Speeds, from.sku, from.gpus), perf.On(g.Speeds, to.sku, to.gpus)
 	if a > 0 && b > 0 {
 		return a, b, true
@@ -99,13 +98,13 @@ func wholeSeconds(t int64) int64 {
 }
 
 // basis is what is known of a gang's run time, where, and how.
-func (p profiler) basis(g *sched.GangView) (at place, takes int64, how string) {
+func (p profiler) basis(g *model.GangView) (at place, takes int64, how string) {
 	r := readRecord(g.Note)
 	return p.basisOf(g, &r)
 }
 
 // basisOf is the same of a note that was read.
-func (p profiler) basisOf(g *sched.GangView, r *record) (at place, takes int64, how string) {
+func (p profiler) basisOf(g *model.GangView, r *record) (at place, takes int64, how string) {
 	if p.nodes > 0 && r.measured > 0 {
 		if at = r.where; at.gpus == 0 {
 			at.gpus = usualGPUs(g)
@@ -116,7 +115,7 @@ func (p profiler) basisOf(g *sched.GangView, r *record) (at place, takes int64, 
 }
 
 // forecastAt extrapolates a gang's run time to a place.
-func (p profiler) forecastAt(g *sched.GangView, to place) forecast {
+func (p profiler) forecastAt(g *model.GangView, to place) forecast {
 	from, takes, how := p.basis(g)
 	if takes == unknown {
 		return forecast{at: to, takes: unknown}
@@ -201,13 +200,13 @@ func (f *forecast) text() []byte {
 
 // forecast is how long a gang takes where it is meant to run: as its note says, else as
 // it was measured or declares.
-func (p profiler) forecast(g *sched.GangView) forecast {
+func (p profiler) forecast(g *model.GangView) forecast {
 	r := readRecord(g.Note)
 	return p.forecastOf(g, &r)
 }
 
 // forecastOf is the same of a note that was read.
-func (p profiler) forecastOf(g *sched.GangView, r *record) forecast {
+func (p profiler) forecastOf(g *model.GangView, r *record) forecast {
 	if r.takes > 0 {
 		return r.forecast
 	}
@@ -217,7 +216,7 @@ func (p profiler) forecastOf(g *sched.GangView, r *record) forecast {
 
 // ran is how long a gang ran, as if all of it had been where the forecast is for. Summed up it is
 // rounded up, since who was promised leases must not need more of them for that.
-func (f *forecast) ran(g *sched.GangView) int64 {
+func (f *forecast) ran(g *model.GangView) int64 {
 	since := int64(g.Ran) - f.by
 	if since < 0 { // before that was summed up
 		return scale(f.did, int64(g.Ran), f.by)
@@ -230,7 +229,7 @@ func (f *forecast) ran(g *sched.GangView) int64 {
 }
 
 // follow sums up what a gang did when it has another number of members now.
-func (f *forecast) follow(g *sched.GangView) bool {
+func (f *forecast) follow(g *model.GangView) bool {
 	has := runsOn(g)
 	if f.takes == 0 || f.takes == unknown || has == cmp.Or(f.on, f.at.gpus) {
 		return false
@@ -241,10 +240,10 @@ func (f *forecast) follow(g *sched.GangView) bool {
 }
 
 // elastic reports whether a gang is the least members of a job that can have more.
-func elastic(g *sched.GangView) bool { return g.Sizes.Most > g.Sizes.Least }
+func elastic(g *model.GangView) bool { return g.Sizes.Most > g.Sizes.Least }
 
 // membersOn is how many members of an elastic job so many GPUs are; 0 of others.
-func membersOn(g *sched.GangView, gpus int32) int32 {
+func membersOn(g *model.GangView, gpus int32) int32 {
 	if !elastic(g) {
 		return 0
 	}
@@ -263,7 +262,7 @@ type offer struct {
 // offers lists where a gang may be guaranteed anything: first the type on which it is
 // slowest, so that the fast ones stay for those who need them, and there the size that
 // takes the fewest GPU-leases. Who runs and could not go on elsewhere stays.
-func (l *look) offers(g *sched.GangView) []offer {
+func (l *look) offers(g *model.GangView) []offer {
 	var out []offer
 	var slow []int64 // by pool
 	r := readRecord(g.Note)
@@ -298,7 +297,7 @@ func (l *look) offers(g *sched.GangView) []offer {
 // sizes are the numbers of GPUs with which a gang may hold a lease of a pool: its usual one;
 // of an elastic job of which the offline model knows something also its least, its most, and
 // those that rounding leaves as they are.
-func (l *look) sizes(g *sched.GangView, pool int) []int32 {
+func (l *look) sizes(g *model.GangView, pool int) []int32 {
 	if !sizable(g) {
 		return []int32{usualGPUs(g)}
 	}

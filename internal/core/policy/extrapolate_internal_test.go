@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What a note says of a forecast is read again as it was written, also where no time is long
@@ -22,7 +21,7 @@ func TestForecastsAreReadAsWritten(t *testing.T) {
 		{place{1, ""}, nil, 1, "takes 7200s on 1 GPU of any type: 2.000 of 3600s on 2 GPUs of any type (declared), speed taken to be linear in GPUs, as nothing is known of its model; "},
 		{place{4, "b"}, slow, 100, "takes forever on 4 b: by the rate to 360000s on 2 GPUs of any type (declared), by the throughputs of its model; "},
 	} {
-		g := &sched.GangView{Leaves: 2, Gangs: 1, Hints: &model.Hints{Model: "m", Duration: c.hours * model.Minute * 60}, Speeds: c.speeds, Ran: 100 * model.Second}
+		g := &model.GangView{Leaves: 2, Gangs: 1, Hints: &model.Hints{Model: "m", Duration: c.hours * model.Minute * 60}, Speeds: c.speeds, Ran: 100 * model.Second}
 		f := profiler{}.forecastAt(g, c.to)
 		f.on, f.by, f.did = 1, 9*int64(model.Second), 3*int64(model.Second)
 		text := string(f.text())

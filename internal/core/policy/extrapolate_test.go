@@ -4,16 +4,15 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // twoTypes is a board with 8 GPUs of a and 8 of b, which is half as fast.
 func twoTypes() *pooled {
-	return &pooled{chronusBoard(16), []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}, {SKU: "b", Leaves: 8, Node: 8}}}
+	return &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 8, Node: 8}, {SKU: "b", Leaves: 8, Node: 8}}}
 }
 
 // ofModel gives the gang that came last the model of rates.
-func (p *pooled) ofModel() *sched.GangView {
+func (p *pooled) ofModel() *model.GangView {
 	g := &p.waiting[len(p.waiting)-1]
 	g.Speeds, g.Hints.Model = rates(), "m"
 	return g
@@ -74,7 +73,7 @@ func TestChronusMeasuredElsewhere(t *testing.T) {
 // An elastic job of which nothing is known is measured at its usual size where the pool has that,
 // and else speed is taken to be linear, which its note says.
 func TestChronusUnknownModel(t *testing.T) {
-	p := &pooled{chronusBoard(16), []sched.Pool{{SKU: "a", Leaves: 16, Node: 8}}}
+	p := &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 16, Node: 8}}}
 	of := make1(t, "chronus", "profiler=1")
 	p.dated(2, 60*minutes, 40*lease)
 	p.waiting[0].Sizes, p.waiting[0].Gangs = model.Sizes{Least: 1, Most: 8, Usual: 8, Now: 8, Each: 2}, 8
@@ -90,7 +89,7 @@ func TestChronusUnknownModel(t *testing.T) {
 
 // What a job of an unknown model is measured with is not free for others while it is there.
 func TestChronusPoolIsFull(t *testing.T) {
-	p := &pooled{chronusBoard(16), []sched.Pool{{SKU: "a", Leaves: 16, Node: 8}}}
+	p := &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 16, Node: 8}}}
 	of := make1(t, "chronus", "profiler=1")
 	p.dated(1, 60*minutes)
 	p.waiting[0].Sizes, p.waiting[0].Gangs = model.Sizes{Least: 1, Most: 8, Usual: 8, Now: 8, Each: 1}, 8

@@ -9,7 +9,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // params reads "by=team weights=a:2".
@@ -22,7 +21,7 @@ func params(text string) []model.Param {
 	return out
 }
 
-func make1(t *testing.T, name, text string) sched.Policy {
+func make1(t *testing.T, name, text string) model.Policy {
 	t.Helper()
 	p, err := policy.New(model.VCConfig{Name: "a", Policy: name, Params: params(text)})
 	if err != nil {
@@ -33,7 +32,7 @@ func make1(t *testing.T, name, text string) sched.Policy {
 
 // run grants what fits and keeps notes; it returns the wishes as text: the job, !
 // when it was granted, @ and the preferred node.
-func (b *board) run(p sched.Policy) string {
+func (b *board) run(p model.Policy) string {
 	var out []string
 	for w := range p.Rank(b) {
 		if n := w.Note; n != nil {
@@ -41,7 +40,7 @@ func (b *board) run(p sched.Policy) string {
 			out = append(out, fmt.Sprintf("(%d %s)", n.Job, n.Data))
 			continue
 		}
-		i := slices.IndexFunc(b.waiting, func(g sched.GangView) bool { return g.Ref == w.Gang })
+		i := slices.IndexFunc(b.waiting, func(g model.GangView) bool { return g.Ref == w.Gang })
 		g := b.waiting[i]
 		text := fmt.Sprint(g.Ref.Job)
 		if g.Leaves <= b.free {
@@ -58,14 +57,14 @@ func (b *board) run(p sched.Policy) string {
 		}
 		out = append(out, text)
 	}
-	b.waiting = slices.DeleteFunc(b.waiting, func(g sched.GangView) bool { return b.placed[g.Ref] })
+	b.waiting = slices.DeleteFunc(b.waiting, func(g model.GangView) bool { return b.placed[g.Ref] })
 	return strings.Join(out, ", ")
 }
 
 // ask adds a gang of one task that waits.
 func (b *board) ask(user, queue string, leaves int32, seconds model.Duration) {
 	b.jobs++
-	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: b.jobs}, User: model.Subject(user), Order: int64(b.jobs),
+	b.waiting = append(b.waiting, model.GangView{Ref: model.GangRef{Job: b.jobs}, User: model.Subject(user), Order: int64(b.jobs),
 		Leaves: leaves, Members: []cell.Member{{Tasks: 1, Leaves: leaves}}, Shape: fmt.Sprint(leaves),
 		Hints: &model.Hints{Queue: queue, Duration: seconds * model.Second}})
 }
@@ -110,7 +109,7 @@ func TestDRFWeights(t *testing.T) {
 		b.ask("bob", "y", 1, 0)
 	}
 	b.run(make1(t, "drf", "weights=bob:2"))
-	is(t, "by user", fmt.Sprint(b.Held(sched.ByUser, sched.Party{User: "ann"}), b.Held(sched.ByUser, sched.Party{User: "bob"})), "3 6")
+	is(t, "by user", fmt.Sprint(b.Held(model.ByUser, model.Party{User: "ann"}), b.Held(model.ByUser, model.Party{User: "bob"})), "3 6")
 	b = newBoard(9)
 	for i := range 9 {
 		b.ask(fmt.Sprint("x", i), "x", 1, 0)
@@ -120,7 +119,7 @@ func TestDRFWeights(t *testing.T) {
 		b.ask("y", "y", 1, 0)
 	}
 	b.run(make1(t, "drf", "by=team weights=y:2"))
-	is(t, "by team", fmt.Sprint(b.Held(sched.ByQueue, sched.Party{Queue: "x"}), b.Held(sched.ByQueue, sched.Party{Queue: "y"})), "3 6")
+	is(t, "by team", fmt.Sprint(b.Held(model.ByQueue, model.Party{Queue: "x"}), b.Held(model.ByQueue, model.Party{Queue: "y"})), "3 6")
 }
 
 // Of 20 leaves p owns 60 %, and of these q 75 %: 9, and r 3; d owns 8 and may use
@@ -180,7 +179,7 @@ func TestCapacitySaysWhatHolds(t *testing.T) {
 		}
 		p := make1(t, "capacity", c.params)
 		b.run(p)
-		got, _ := p.(sched.Restrainer).Restrains(b, b.waiting[0].Ref)
+		got, _ := p.(model.Restrainer).Restrains(b, b.waiting[0].Ref)
 		is(t, c.params, got, c.want)
 	}
 }
@@ -195,9 +194,9 @@ func TestTetrisScores(t *testing.T) {
 		{"", "2!@7, 1!@7"},
 	} {
 		b := newBoard(9)
-		b.nodes = []sched.NodeView{
-			{Node: 3, Offers: []sched.Offer{{SKU: "g", Idle: 1, Of: 8}}},
-			{Node: 7, Offers: []sched.Offer{{SKU: "g", Idle: 8, Of: 8}}},
+		b.nodes = []model.NodeView{
+			{Node: 3, Offers: []model.Offer{{SKU: "g", Idle: 1, Of: 8}}},
+			{Node: 7, Offers: []model.Offer{{SKU: "g", Idle: 8, Of: 8}}},
 		}
 		b.ask("ann", "", 4, 100)
 		b.ask("ann", "", 2, 10)
@@ -210,9 +209,9 @@ func TestTetrisScores(t *testing.T) {
 // is idle, it has 1; and one of (4, 1) fits only there.
 func TestTetrisTwoKinds(t *testing.T) {
 	b := newBoard(20)
-	b.nodes = []sched.NodeView{
-		{Node: 1, Offers: []sched.Offer{{SKU: "c", Idle: 1, Of: 5}, {SKU: "m", Idle: 4, Of: 5}}},
-		{Node: 2, Offers: []sched.Offer{{SKU: "c", Idle: 4, Of: 5}, {SKU: "m", Idle: 1, Of: 5}}},
+	b.nodes = []model.NodeView{
+		{Node: 1, Offers: []model.Offer{{SKU: "c", Idle: 1, Of: 5}, {SKU: "m", Idle: 4, Of: 5}}},
+		{Node: 2, Offers: []model.Offer{{SKU: "c", Idle: 4, Of: 5}, {SKU: "m", Idle: 1, Of: 5}}},
 	}
 	b.ask("ann", "", 5, 0)
 	b.ask("ann", "", 5, 0)
@@ -230,8 +229,8 @@ func TestTetrisFairness(t *testing.T) {
 		{"fairness=0.5", "1!, 2!"},
 	} {
 		b := newBoard(16)
-		b.held[sched.Party{User: "bob"}], b.free = 4, 12
-		b.nodes = []sched.NodeView{{Node: 1, Offers: []sched.Offer{{SKU: "g", Idle: 12, Of: 16}}}}
+		b.held[model.Party{User: "bob"}], b.free = 4, 12
+		b.nodes = []model.NodeView{{Node: 1, Offers: []model.Offer{{SKU: "g", Idle: 12, Of: 16}}}}
 		b.ask("ann", "", 1, 0)
 		b.ask("bob", "", 8, 0)
 		is(t, "tetris "+c.params, strings.ReplaceAll(b.run(make1(t, "tetris", c.params)), "@1", ""), c.want)
@@ -241,20 +240,20 @@ func TestTetrisFairness(t *testing.T) {
 // An offer goes to the smallest share, which declines; the filter lasts 5 s, unless
 // more is free.
 func TestOffers(t *testing.T) {
-	p := make1(t, "offers", "").(sched.Timed)
+	p := make1(t, "offers", "").(model.Timed)
 	b := newBoard(4)
 	b.now, b.notes = model.Time(100*model.Second), map[model.JobID][]byte{}
-	b.held[sched.Party{User: "small"}], b.free = 3, 1
+	b.held[model.Party{User: "small"}], b.free = 3, 1
 	b.ask("whole", "", 2, 0)
 	b.ask("small", "", 1, 0)
 	is(t, "whole declines and small takes", b.run(p), "(1 declined 105000000 1), 2!")
 	is(t, "nothing was missed", fmt.Sprint(p.NextChange(b)), "0")
-	b.free, b.held[sched.Party{User: "small"}], b.now = 1, 3, b.now.Add(2*model.Second)
+	b.free, b.held[model.Party{User: "small"}], b.now = 1, 3, b.now.Add(2*model.Second)
 	b.ask("small", "", 1, 0)
 	is(t, "whole is filtered", b.run(p), "(1 missed 105000000 1), 3!")
-	b.free, b.held[sched.Party{User: "small"}] = 1, 3
+	b.free, b.held[model.Party{User: "small"}] = 1, 3
 	is(t, "it is looked at when the filter ends", fmt.Sprint(p.NextChange(b)), fmt.Sprint(105*model.Second))
-	b.free, b.held[sched.Party{User: "small"}] = 2, 2
+	b.free, b.held[model.Party{User: "small"}] = 2, 2
 	is(t, "more than it declined it is offered at once", b.run(p), "1!")
 }
 
@@ -263,7 +262,7 @@ func TestOffersHoard(t *testing.T) {
 	p := make1(t, "offers", "hoard=yes")
 	b := newBoard(4)
 	b.now, b.notes = 5, map[model.JobID][]byte{}
-	b.held[sched.Party{User: "ann"}], b.free = 3, 1
+	b.held[model.Party{User: "ann"}], b.free = 3, 1
 	b.ask("ann", "", 2, 0)
 	is(t, "ann begins to hoard", b.run(p), "1 strict, (1 hoards 5)")
 	b.ask("bob", "", 1, 0)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // fifo serves strictly in order of submission: whoever cannot start makes those
@@ -25,36 +24,36 @@ func newFIFO(a *args) fifo {
 	return p
 }
 
-// Quantum implements sched.Sparing.
+// Quantum implements model.Sparing.
 func (p fifo) Quantum() model.Duration { return p.quantum }
 
-// Rank implements sched.Policy.
-func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
-		v.Waiting()(func(g sched.GangView) bool {
-			w := sched.Wish{Gang: g.Ref, Strict: true}
+// Rank implements model.Policy.
+func (p fifo) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
+		v.Waiting()(func(g model.GangView) bool {
+			w := model.Wish{Gang: g.Ref, Strict: true}
 			if order := g.Order; p.preempt {
 				w.Over = later(v, order)
-				w.Passes = func(ref sched.GangRef) bool { return v.Gang(ref).Order > order }
+				w.Passes = func(ref model.GangRef) bool { return v.Gang(ref).Order > order }
 			}
 			return yield(w)
 		})
 	}
 }
 
-// Straight implements sched.Straight.
+// Straight implements model.Straight.
 func (fifo) Straight() {}
 
 // later yields the running gangs of jobs submitted later, the last first.
-func later(v sched.View, order int64) iter.Seq[sched.GangRef] {
-	return func(yield func(sched.GangRef) bool) {
-		var run []sched.Ranked
+func later(v model.View, order int64) iter.Seq[model.GangRef] {
+	return func(yield func(model.GangRef) bool) {
+		var run []model.Ranked
 		for g := range v.Running() {
 			if g.Order > order {
-				run = append(run, sched.Ranked{Ref: g.Ref, Order: g.Order})
+				run = append(run, model.Ranked{Ref: g.Ref, Order: g.Order})
 			}
 		}
-		slices.SortFunc(run, func(a, b sched.Ranked) int { return compare(b, a) })
+		slices.SortFunc(run, func(a, b model.Ranked) int { return compare(b, a) })
 		for _, g := range run {
 			if !yield(g.Ref) {
 				return

@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // gandiva is introspective scheduling (Xiao et al., OSDI'18): gangs share devices by
@@ -45,10 +44,10 @@ type gandiva struct {
 	free int64
 }
 
-// Placing implements sched.Placing: affinity.
+// Placing implements model.Placing: affinity.
 func (p *gandiva) Placing() bool { return true }
 
-func newGandiva(a *args) sched.Policy {
+func newGandiva(a *args) model.Policy {
 	return &gandiva{
 		quantum: a.seconds("quantum", 60, 1, 86_400),
 		sharers: a.number("sharers", 4, 1, 16),
@@ -61,26 +60,26 @@ func newGandiva(a *args) sched.Policy {
 	}
 }
 
-// Needs implements sched.Needer.
-func (p *gandiva) Needs() []sched.Ability {
+// Needs implements model.Needer.
+func (p *gandiva) Needs() []model.Ability {
 	switch {
 	case p.sharers == 1:
 		return nil
 	case p.pack:
-		return []sched.Ability{sched.CanSuspend, sched.CanPack}
+		return []model.Ability{model.CanSuspend, model.CanPack}
 	}
-	return []sched.Ability{sched.CanSuspend}
+	return []model.Ability{model.CanSuspend}
 }
 
-// Rank implements sched.Policy: who moves first, then in order of submission.
-func (p *gandiva) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy: who moves first, then in order of submission.
+func (p *gandiva) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		r := &reaction{p: p, v: v, misses: map[string]bool{}, yield: yield}
 		if v.Elastic() && !r.settleSizes() {
 			return
 		}
 		if v.Moving() {
-			var first []sched.GangView
+			var first []model.GangView
 			for g := range v.Waiting() {
 				if g.Moved {
 					first = append(first, g)
@@ -110,31 +109,31 @@ func (p *gandiva) Rank(v sched.View) iter.Seq[sched.Wish] {
 // reaction is one pass over the gangs that wait.
 type reaction struct {
 	p      *gandiva
-	v      sched.View
+	v      model.View
 	misses map[string]bool // shapes for which there are no cells in this pass
 	floor  *floor
 	grown  int64 // GPUs of members above the usual sizes
-	yield  func(sched.Wish) bool
+	yield  func(model.Wish) bool
 }
 
 // placeable reports whether a gang might get cells of its own.
-func (r *reaction) placeable(g *sched.GangView) bool {
+func (r *reaction) placeable(g *model.GangView) bool {
 	return int64(g.Leaves) <= r.v.Free() && (g.Shape == "" || !r.misses[g.Shape])
 }
 
 // hosted reports whether there are gangs beside which those of that size might run.
-func (r *reaction) hosted(g *sched.GangView) bool {
-	return r.p.sharers > 1 && slices.ContainsFunc(r.v.Allocations(), func(a *sched.Allocation) bool { return r.p.hosts(a, g.Leaves) })
+func (r *reaction) hosted(g *model.GangView) bool {
+	return r.p.sharers > 1 && slices.ContainsFunc(r.v.Allocations(), func(a *model.Allocation) bool { return r.p.hosts(a, g.Leaves) })
 }
 
 // hosts reports whether a gang of some size might join those of an allocation.
-func (p *gandiva) hosts(a *sched.Allocation, leaves int32) bool {
+func (p *gandiva) hosts(a *model.Allocation, leaves int32) bool {
 	return a.Leaves == leaves && a.Steady && int64(len(a.Gangs)) < p.sharers && a.Each[0].Hints.Suspendable
 }
 
 // floor is what gandiva sees of the gangs that run, as of some moment.
 type floor struct {
-	allocs []*sched.Allocation
+	allocs []*model.Allocation
 	used   map[int32]*machine // by node, those with gangs of the VC
 	nodes  []int32            // the same, in order of the first gang on each: as in a cluster of the VC's own
 }
@@ -146,7 +145,7 @@ type machine struct {
 }
 
 // survey reads the gangs that run.
-func survey(v sched.View) *floor {
+func survey(v model.View) *floor {
 	f := &floor{allocs: v.Allocations(), used: map[int32]*machine{}}
 	for _, a := range f.allocs {
 		for _, n := range a.Nodes {
@@ -164,12 +163,12 @@ func survey(v sched.View) *floor {
 }
 
 // serve yields what can be done for one gang, the best first; false when that is all.
-func (r *reaction) serve(g *sched.GangView) bool {
+func (r *reaction) serve(g *model.GangView) bool {
 	switch {
 	case g.Delayed:
 		return true
 	case r.v.Placed(g.Ref): // it was promised cells, or waits for its guarantee
-		return r.yield(sched.Wish{Gang: g.Ref})
+		return r.yield(model.Wish{Gang: g.Ref})
 	}
 	if r.placeable(g) || r.shrinkable(g) {
 		if !r.place(g) {
@@ -190,31 +189,31 @@ func (r *reaction) serve(g *sched.GangView) bool {
 // place tries free cells: of the gang's affinity, of none, and of any. Only when there are
 // none opportunistic work leaves for it, wherever that is least, and then members of jobs
 // that have grown.
-func (r *reaction) place(g *sched.GangView) bool {
+func (r *reaction) place(g *model.GangView) bool {
 	if r.floor == nil {
 		r.floor = survey(r.v)
 	}
 	if g.Moved { // it has a place of its own
-		return r.yield(sched.Wish{Gang: g.Ref})
+		return r.yield(model.Wish{Gang: g.Ref})
 	}
 	for _, n := range r.alike(g) {
-		if !r.yield(sched.Wish{Gang: g.Ref, Only: cell.NodeSet{}.Add(n), Free: true}) {
+		if !r.yield(model.Wish{Gang: g.Ref, Only: cell.NodeSet{}.Add(n), Free: true}) {
 			return false
 		} else if r.v.Placed(g.Ref) {
 			return true
 		}
 	}
-	if empty := r.empty(); len(r.floor.nodes) > 0 && !r.yield(sched.Wish{Gang: g.Ref, Only: empty, Free: true}) {
+	if empty := r.empty(); len(r.floor.nodes) > 0 && !r.yield(model.Wish{Gang: g.Ref, Only: empty, Free: true}) {
 		return false
 	}
-	return r.v.Placed(g.Ref) || r.yield(sched.Wish{Gang: g.Ref, Shrink: r.grown > 0})
+	return r.v.Placed(g.Ref) || r.yield(model.Wish{Gang: g.Ref, Shrink: r.grown > 0})
 }
 
 // mostTried bounds how many nodes, or gangs to share with, are tried for one gang.
 const mostTried = 8
 
 // alike returns nodes with gangs of the same affinity and room, the least loaded first.
-func (r *reaction) alike(g *sched.GangView) []int32 {
+func (r *reaction) alike(g *model.GangView) []int32 {
 	type node struct {
 		n    int32
 		load int64 // in millionths
@@ -248,17 +247,17 @@ func (r *reaction) empty() cell.NodeSet {
 }
 
 // join tries devices on which gangs of the same shape run, those with the fewest first.
-func (r *reaction) join(g *sched.GangView) bool {
-	var hosts []*sched.Allocation
+func (r *reaction) join(g *model.GangView) bool {
+	var hosts []*model.Allocation
 	for _, a := range r.v.Allocations() {
 		if r.p.hosts(a, g.Leaves) {
 			hosts = append(hosts, a)
 		}
 	}
-	slices.SortStableFunc(hosts, func(a, b *sched.Allocation) int { return cmp.Compare(len(a.Gangs), len(b.Gangs)) })
+	slices.SortStableFunc(hosts, func(a, b *model.Allocation) int { return cmp.Compare(len(a.Gangs), len(b.Gangs)) })
 	for _, a := range hosts[:min(len(hosts), mostTried)] {
-		turns := append(slices.Clone(turnsOf(a)), []sched.GangRef{g.Ref})
-		if !r.yield(sched.Wish{Gang: g.Ref, Turns: turns, Quantum: r.p.quantum}) {
+		turns := append(slices.Clone(turnsOf(a)), []model.GangRef{g.Ref})
+		if !r.yield(model.Wish{Gang: g.Ref, Turns: turns, Quantum: r.p.quantum}) {
 			return false
 		}
 		if r.v.Placed(g.Ref) {
@@ -270,9 +269,9 @@ func (r *reaction) join(g *sched.GangView) bool {
 }
 
 // turnsOf are the turns of an allocation; of one gang alone, its own.
-func turnsOf(a *sched.Allocation) [][]sched.GangRef {
+func turnsOf(a *model.Allocation) [][]model.GangRef {
 	if a.Turns == nil {
-		return [][]sched.GangRef{a.Gangs}
+		return [][]model.GangRef{a.Gangs}
 	}
 	return a.Turns
 }

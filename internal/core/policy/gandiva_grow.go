@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Gandiva's growing and shrinking: an elastic job that has its usual size gets more members
@@ -34,19 +33,19 @@ func readRoom(note []byte) (r room) {
 
 // elastics lists the gangs that run of jobs which can have more members than usual, the
 // last submitted first.
-func elastics(v sched.View) []sched.GangView {
-	var out []sched.GangView
+func elastics(v model.View) []model.GangView {
+	var out []model.GangView
 	for g := range v.Running() {
 		if g.Sizes.Most > g.Sizes.Usual {
 			out = append(out, g)
 		}
 	}
-	slices.SortFunc(out, func(a, b sched.GangView) int { return compareGangs(&b, &a) })
+	slices.SortFunc(out, func(a, b model.GangView) int { return compareGangs(&b, &a) })
 	return out
 }
 
 // above is how many GPUs the members above the usual size of a gang's job have.
-func above(g *sched.GangView) int64 {
+func above(g *model.GangView) int64 {
 	return int64(max(g.Sizes.Now-g.Sizes.Usual, 0)) * int64(g.Sizes.Each)
 }
 
@@ -58,7 +57,7 @@ func (r *reaction) settleSizes() bool {
 		case above(&g) == 0:
 		case g.Sizes.Live >= g.Sizes.Now:
 			r.grown += above(&g)
-		case !r.yield(sched.Wish{Gang: g.Ref, Size: g.Sizes.Usual}):
+		case !r.yield(model.Wish{Gang: g.Ref, Size: g.Sizes.Usual}):
 			return false
 		}
 	}
@@ -66,28 +65,28 @@ func (r *reaction) settleSizes() bool {
 }
 
 // shrinkable reports whether a gang might get cells of members that grew.
-func (r *reaction) shrinkable(g *sched.GangView) bool {
+func (r *reaction) shrinkable(g *model.GangView) bool {
 	return r.grown > 0 && int64(g.Leaves) <= r.v.Free()+r.grown && (g.Shape == "" || !r.misses[g.Shape])
 }
 
 // resize lets jobs grow where nobody wants the GPUs and nobody takes turns, and shrink where
 // somebody waits; false when that is all.
-func (in *introspection) resize(allocs []*sched.Allocation) bool {
+func (in *introspection) resize(allocs []*model.Allocation) bool {
 	wanted, given := in.v.Wanted(), int64(0)
-	calm := in.p.grow >= 0 && wanted == 0 && !slices.ContainsFunc(allocs, func(a *sched.Allocation) bool { return len(a.Gangs) > 1 })
+	calm := in.p.grow >= 0 && wanted == 0 && !slices.ContainsFunc(allocs, func(a *model.Allocation) bool { return len(a.Gangs) > 1 })
 	for _, g := range elastics(in.v) {
-		var w sched.Wish
+		var w model.Wish
 		noted := readRoom(g.Note)
 		switch {
 		case wanted > given && above(&g) > 0:
 			given += above(&g)
-			w = sched.Wish{Gang: g.Ref, Size: g.Sizes.Usual}
+			w = model.Wish{Gang: g.Ref, Size: g.Sizes.Usual}
 		case calm && g.Sizes.Live == g.Sizes.Now && g.Sizes.Now >= g.Sizes.Usual:
 			w = in.grow(&g, noted)
 		}
 		switch {
 		case w.Note == nil && noted.members > 0: // what is noted does not hold any more
-			w.Note = &sched.Note{Job: g.Ref.Job}
+			w.Note = &model.Note{Job: g.Ref.Job}
 		case w.Note == nil && w.Size == 0:
 			continue
 		}
@@ -100,18 +99,18 @@ func (in *introspection) resize(allocs []*sched.Allocation) bool {
 
 // grow is the wish of a gang that may grow: for how many members there is room is noted
 // until there was for long enough.
-func (in *introspection) grow(g *sched.GangView, noted room) sched.Wish {
+func (in *introspection) grow(g *model.GangView, noted room) model.Wish {
 	more := in.v.Beside(g.Ref)
 	if more == 0 {
-		return sched.Wish{}
+		return model.Wish{}
 	}
 	if noted.members == 0 || noted.since < g.Since { // or it was elsewhere then
 		noted = room{more, in.v.Now()}
 	}
 	noted.members = min(noted.members, more)
-	var w sched.Wish
+	var w model.Wish
 	if noted.since.Add(in.p.grow) <= in.v.Now() {
-		w = sched.Wish{Gang: g.Ref, Size: g.Sizes.Now + noted.members, Beside: true}
+		w = model.Wish{Gang: g.Ref, Size: g.Sizes.Now + noted.members, Beside: true}
 		noted = room{more - noted.members, in.v.Now()} // for the rest the delay begins
 	}
 	if noted.members > 0 {
@@ -121,7 +120,7 @@ func (in *introspection) grow(g *sched.GangView, noted room) sched.Wish {
 }
 
 // nextGrowth is when the first job may grow that has room now, or one began to run; 0 is none.
-func (p *gandiva) nextGrowth(v sched.View) (next model.Time) {
+func (p *gandiva) nextGrowth(v model.View) (next model.Time) {
 	if p.grow < 0 || !v.Elastic() {
 		return 0
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Gandiva's introspection: what it does about gangs that run. Those that take turns are
@@ -40,7 +39,7 @@ const mostBad = 8
 
 // guest is a gang on shared devices, as of a look.
 type guest struct {
-	sched.GangView
+	model.GangView
 	watch
 	fresh bool // the watch is to be noted
 	// lag is how long it ran since it told its steps last; below 0 where that is not known,
@@ -51,13 +50,13 @@ type guest struct {
 // introspection is one look at the gangs that run.
 type introspection struct {
 	p     *gandiva
-	v     sched.View
-	yield func(sched.Wish) bool
+	v     model.View
+	yield func(model.Wish) bool
 }
 
-// Tune implements sched.Tuner.
-func (p *gandiva) Tune(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Tune implements model.Tuner.
+func (p *gandiva) Tune(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		in := &introspection{p, v, yield}
 		allocs := v.Allocations()
 		for _, a := range allocs {
@@ -74,10 +73,10 @@ func (p *gandiva) Tune(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// NextChange implements sched.Timed: the next look at those who may be packed, since at
+// NextChange implements model.Timed: the next look at those who may be packed, since at
 // least two of them tell their progress, and when a gang has run for long enough to be
 // moved.
-func (p *gandiva) NextChange(v sched.View) model.Time {
+func (p *gandiva) NextChange(v model.View) model.Time {
 	var next model.Time
 	sooner := func(t model.Time) {
 		if t > v.Now() && (next == 0 || t < next) {
@@ -123,17 +122,17 @@ func (p *gandiva) NextChange(v sched.View) model.Time {
 
 // seen reports whether there is anything to watch: a gang that is new here, or one that
 // told something.
-func (in *introspection) seen(a *sched.Allocation) bool {
-	return slices.ContainsFunc(a.Each, func(g sched.Sharer) bool { return g.Told || g.Gangs == 1 && !g.Noted })
+func (in *introspection) seen(a *model.Allocation) bool {
+	return slices.ContainsFunc(a.Each, func(g model.Sharer) bool { return g.Told || g.Gangs == 1 && !g.Noted })
 }
 
 // movable reports whether a gang there may ever be moved.
-func movable(a *sched.Allocation) bool {
-	return slices.ContainsFunc(a.Each, func(g sched.Sharer) bool { return g.Hints.Checkpoint })
+func movable(a *model.Allocation) bool {
+	return slices.ContainsFunc(a.Each, func(g model.Sharer) bool { return g.Hints.Checkpoint })
 }
 
 // profile watches the gangs of one allocation, and packs or parts them.
-func (in *introspection) profile(a *sched.Allocation) bool {
+func (in *introspection) profile(a *model.Allocation) bool {
 	turns := make([][]*guest, len(a.Turns))
 	var all []*guest
 	for i, turn := range a.Turns {
@@ -150,16 +149,16 @@ func (in *introspection) profile(a *sched.Allocation) bool {
 		changed = in.join(a, turns)
 	}
 	for _, g := range all {
-		if g.fresh && !in.yield(sched.Wish{Note: g.note()}) {
+		if g.fresh && !in.yield(model.Wish{Note: g.note()}) {
 			return false
 		}
 	}
-	return changed == nil || in.yield(sched.Wish{Gang: a.Gangs[0], Turns: changed, Quantum: in.p.quantum})
+	return changed == nil || in.yield(model.Wish{Gang: a.Gangs[0], Turns: changed, Quantum: in.p.quantum})
 }
 
 // guest reads what is known of a gang in a turn of an allocation, and opens a window when
 // none is open for how it runs now.
-func (in *introspection) guest(a *sched.Allocation, turn int, r sched.GangRef) *guest {
+func (in *introspection) guest(a *model.Allocation, turn int, r model.GangRef) *guest {
 	g := &guest{GangView: in.v.Gang(r), lag: -1}
 	if p := g.Progress; p != nil && p.Step > 0 && p.StepAt >= a.Since {
 		g.lag = inTurn(a, turn, in.v.Now()) - inTurn(a, turn, p.StepAt)
@@ -173,7 +172,7 @@ func (in *introspection) guest(a *sched.Allocation, turn int, r sched.GangRef) *
 
 // inTurn is how long a turn of an allocation ran until an instant, since its turns are as
 // they are.
-func inTurn(a *sched.Allocation, turn int, until model.Time) model.Duration {
+func inTurn(a *model.Allocation, turn int, until model.Time) model.Duration {
 	past := model.Duration(until - a.Since)
 	if len(a.Turns) < 2 || a.Quantum <= 0 {
 		return past
@@ -211,12 +210,12 @@ func (g *guest) step() int64 {
 }
 
 // note is the watch as it is remembered; of jobs with several gangs nothing is.
-func (g *guest) note() *sched.Note {
+func (g *guest) note() *model.Note {
 	data, err := json.Marshal(g.watch)
 	if err != nil || g.Gangs > 1 {
-		return &sched.Note{Job: g.Ref.Job}
+		return &model.Note{Job: g.Ref.Job}
 	}
-	return &sched.Note{Job: g.Ref.Job, Data: data}
+	return &model.Note{Job: g.Ref.Job, Data: data}
 }
 
 // rate is how many steps a gang did in a thousand seconds of running from when its window
@@ -252,7 +251,7 @@ func (in *introspection) learn(g *guest) {
 
 // part returns the turns without a pair that does less together than by turns; nil when
 // there is none.
-func (in *introspection) part(turns [][]*guest) [][]sched.GangRef {
+func (in *introspection) part(turns [][]*guest) [][]model.GangRef {
 	for i, turn := range turns {
 		if len(turn) != 2 || turn[0].Rate == 0 || turn[1].Rate == 0 {
 			continue
@@ -279,7 +278,7 @@ func (g *guest) spoil(with model.JobID) {
 
 // join returns the turns with the two gangs in one that use their devices least, if they
 // may be packed; nil when there are none.
-func (in *introspection) join(a *sched.Allocation, turns [][]*guest) [][]sched.GangRef {
+func (in *introspection) join(a *model.Allocation, turns [][]*guest) [][]model.GangRef {
 	var free []int // turns of one gang of which enough is known
 	for i, turn := range turns {
 		if g := turn[0]; len(turn) == 1 && g.Hints.Packable && g.Gangs == 1 && g.Rate > 0 {
@@ -306,7 +305,7 @@ func (in *introspection) join(a *sched.Allocation, turns [][]*guest) [][]sched.G
 
 // fitTogether reports whether two gangs fit into the memory of an allocation's devices,
 // as far as is known. The core judges.
-func fitTogether(a *sched.Allocation, x, y *guest) bool {
+func fitTogether(a *model.Allocation, x, y *guest) bool {
 	m, n := x.memory(), y.memory()
 	return m > 0 && n > 0 && m+n <= a.Memory
 }
@@ -319,10 +318,10 @@ func (g *guest) memory() int64 {
 	return n
 }
 
-func refsOf(turns [][]*guest) [][]sched.GangRef {
-	var out [][]sched.GangRef
+func refsOf(turns [][]*guest) [][]model.GangRef {
+	var out [][]model.GangRef
 	for _, turn := range turns {
-		var refs []sched.GangRef
+		var refs []model.GangRef
 		for _, g := range turn {
 			refs = append(refs, g.Ref)
 		}
@@ -332,19 +331,19 @@ func refsOf(turns [][]*guest) [][]sched.GangRef {
 }
 
 // migrate moves gangs as long as the budget lasts.
-func (in *introspection) migrate(allocs []*sched.Allocation) {
+func (in *introspection) migrate(allocs []*model.Allocation) {
 	if in.v.Free() <= 0 || in.left() <= 0 {
 		return
 	}
 	free := in.v.Free()
 	for _, a := range allocs {
-		w := sched.Wish{Move: true}
+		w := model.Wish{Move: true}
 		switch apart := len(a.Nodes) > 1 && in.oneNode(a); {
 		case !a.Steady || int64(a.Leaves) > free || !movable(a):
 			continue
 		case len(a.Turns) > 1: // to leaves of its own
 		case len(a.Gangs) == 1 && apart:
-			w.Within = sched.OneNode
+			w.Within = model.OneNode
 		default:
 			continue
 		}
@@ -360,16 +359,16 @@ func (in *introspection) migrate(allocs []*sched.Allocation) {
 }
 
 // oneNode reports whether a gang on several nodes would have room on one.
-func (in *introspection) oneNode(a *sched.Allocation) bool {
+func (in *introspection) oneNode(a *model.Allocation) bool {
 	return slices.ContainsFunc(a.Nodes, func(n int32) bool { _, of := in.v.Idle(n); return of >= int64(a.Leaves) })
 }
 
 // empty lets gangs move off nodes that are almost free, while somebody waits for whom
 // enough is free, but not in one place.
 func (in *introspection) empty() {
-	var waiting []sched.GangRef
+	var waiting []model.GangRef
 	shapes := map[string]bool{}
-	in.wanting(func(g *sched.GangView) bool {
+	in.wanting(func(g *model.GangView) bool {
 		if !g.Delayed && !in.v.Placed(g.Ref) && !shapes[g.Shape] {
 			waiting, shapes[g.Shape] = append(waiting, g.Ref), true
 		}
@@ -385,7 +384,7 @@ func (in *introspection) empty() {
 		}
 	}
 	for _, ref := range waiting {
-		if in.left() <= 0 || !in.yield(sched.Wish{Gang: ref, Only: almost, Clear: &sched.Clear{Settle: in.p.settle, Most: in.left()}}) {
+		if in.left() <= 0 || !in.yield(model.Wish{Gang: ref, Only: almost, Clear: &model.Clear{Settle: in.p.settle, Most: in.left()}}) {
 			return
 		}
 	}
@@ -393,7 +392,7 @@ func (in *introspection) empty() {
 
 // wanting yields the gangs that wait and for whom enough is free by number, also those that
 // wait for a time: when that comes NextChange is not asked again.
-func (in *introspection) wanting(yield func(*sched.GangView) bool) {
+func (in *introspection) wanting(yield func(*model.GangView) bool) {
 	q, free := in.v.Queue(), in.v.Free()
 	for g, more := q.Next(); more; {
 		fits := g.Leaves > 1 && int64(g.Leaves) <= free
@@ -410,7 +409,7 @@ func (in *introspection) wanting(yield func(*sched.GangView) bool) {
 
 // somebodyWaits reports whether there is any such gang.
 func (in *introspection) somebodyWaits() (some bool) {
-	in.wanting(func(*sched.GangView) bool {
+	in.wanting(func(*model.GangView) bool {
 		some = true
 		return false
 	})
@@ -419,14 +418,14 @@ func (in *introspection) somebodyWaits() (some bool) {
 
 // move asks for one gang of an allocation that may be moved, the one that ran least
 // first; it reports whether one is on its way, and whether more may be.
-func (in *introspection) move(a *sched.Allocation, w sched.Wish) (moved, goOn bool) {
-	var of []sched.GangView
+func (in *introspection) move(a *model.Allocation, w model.Wish) (moved, goOn bool) {
+	var of []model.GangView
 	for _, ref := range a.Gangs {
 		if g := in.v.Gang(ref); g.Hints.Checkpoint && g.Started > 0 && g.Started.Add(in.p.settle) <= in.v.Now() {
 			of = append(of, g)
 		}
 	}
-	slices.SortStableFunc(of, func(x, y sched.GangView) int { return cmp.Compare(x.Ran, y.Ran) })
+	slices.SortStableFunc(of, func(x, y model.GangView) int { return cmp.Compare(x.Ran, y.Ran) })
 	if len(of) == 0 {
 		return false, true
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // genie serves the shortest waiting allowance first (Chen et al., GENIE, TPDS 31(1),
@@ -27,23 +26,23 @@ type genie struct{ *order }
 // rankHopeless is added to the rank of those that can meet no deadline any more.
 const rankHopeless = 1 << 62
 
-func newGenie(a *args) sched.Policy {
+func newGenie(a *args) model.Policy {
 	return &genie{&order{
 		quantum: a.quantum(),
-		key: func(g *sched.GangView) sched.Key {
+		key: func(g *model.GangView) model.Key {
 			if d, ok := lastDeadline(g); ok && remaining(g) != unknown {
-				return sched.Key{Rank: max(int64(d)-fastest(g), 0)}
+				return model.Key{Rank: max(int64(d)-fastest(g), 0)}
 			}
-			return sched.Key{Rank: bestEffort}
+			return model.Key{Rank: bestEffort}
 		},
-		late: func(v sched.View, r sched.Ranked) (sched.Key, bool) {
-			return sched.Key{Rank: rankHopeless}, r.Key.Rank < int64(v.Now())
+		late: func(v model.View, r model.Ranked) (model.Key, bool) {
+			return model.Key{Rank: rankHopeless}, r.Key.Rank < int64(v.Now())
 		},
 	}}
 }
 
 // lastDeadline is the last deadline of a gang's job; false when it has none.
-func lastDeadline(g *sched.GangView) (model.Time, bool) {
+func lastDeadline(g *model.GangView) (model.Time, bool) {
 	n := len(g.Hints.Deadlines)
 	if n == 0 {
 		return 0, false
@@ -53,7 +52,7 @@ func lastDeadline(g *sched.GangView) (model.Time, bool) {
 
 // fastest is how long a gang still takes with the GPUs that make it fastest. Who runs keeps
 // its size.
-func fastest(g *sched.GangView) int64 {
+func fastest(g *model.GangView) int64 {
 	left := remaining(g)
 	if !sizable(g) {
 		return left
@@ -74,8 +73,8 @@ func fastest(g *sched.GangView) int64 {
 // fewest is with how many members, and on which type, a gang meets its deadline on the
 // fewest GPUs that its VC is guaranteed; of equally few, on the type that comes first. The
 // size is 0 where it meets none or nothing is known.
-func (p *genie) fewest(v sched.View, g *sched.GangView) sched.Wish {
-	w := sched.Wish{Gang: g.Ref}
+func (p *genie) fewest(v model.View, g *model.GangView) model.Wish {
+	w := model.Wish{Gang: g.Ref}
 	d, ok := lastDeadline(g)
 	left := remaining(g)
 	if !ok || left == unknown || !sizable(g) {
@@ -100,13 +99,13 @@ func (p *genie) fewest(v sched.View, g *sched.GangView) sched.Wish {
 	return w
 }
 
-// Rank implements sched.Policy.
-func (p *genie) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy.
+func (p *genie) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		hopeless := p.hopeless(v)
-		passes := func(ref sched.GangRef) bool {
+		passes := func(ref model.GangRef) bool {
 			g := v.Gang(ref)
-			_, late := p.late(v, sched.Ranked{Ref: ref, Key: p.key(&g)})
+			_, late := p.late(v, model.Ranked{Ref: ref, Key: p.key(&g)})
 			return late
 		}
 		from := int64(-1 << 63)
@@ -129,15 +128,15 @@ func (p *genie) Rank(v sched.View) iter.Seq[sched.Wish] {
 }
 
 // short is how many GPUs are not free that a size needs.
-func short(v sched.View, g *sched.GangView, size int32) int64 {
+func short(v model.View, g *model.GangView, size int32) int64 {
 	if size == 0 {
 		return 0
 	}
 	return max(int64(gpusOf(g, size))-v.Free(), 0)
 }
 
-// Restrains implements sched.Restrainer.
-func (p *genie) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+// Restrains implements model.Restrainer.
+func (p *genie) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
 	g := v.Gang(ref)
 	w := p.fewest(v, &g)
 	switch {
@@ -151,23 +150,23 @@ func (p *genie) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) 
 }
 
 // hopeless lists who runs and can meet no deadline any more, the last submitted first.
-func (p *genie) hopeless(v sched.View) []sched.Ranked {
-	var out []sched.Ranked
+func (p *genie) hopeless(v model.View) []model.Ranked {
+	var out []model.Ranked
 	for g := range v.Running() {
-		r := sched.Ranked{Ref: g.Ref, Key: p.key(&g), Order: g.Order, Leaves: g.Leaves}
+		r := model.Ranked{Ref: g.Ref, Key: p.key(&g), Order: g.Order, Leaves: g.Leaves}
 		if k, late := p.late(v, r); late {
 			r.Key = k
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b sched.Ranked) int { return compare(b, a) })
+	slices.SortFunc(out, func(a, b model.Ranked) int { return compare(b, a) })
 	return out
 }
 
 // promisedLate reports whether cells are promised to one who can meet no deadline any
 // more, or booked: he would be stopped once he has them.
-func (p *genie) promisedLate(v sched.View) bool {
-	for _, waiting := range []iter.Seq[sched.Ranked]{v.Promised(), v.Booked()} {
+func (p *genie) promisedLate(v model.View) bool {
+	for _, waiting := range []iter.Seq[model.Ranked]{v.Promised(), v.Booked()} {
 		for r := range waiting {
 			if _, late := p.late(v, r); late {
 				return true
@@ -177,10 +176,10 @@ func (p *genie) promisedLate(v sched.View) bool {
 	return false
 }
 
-// NextChange implements sched.Timed: who outruns its declaration is hopeless at its
+// NextChange implements model.Timed: who outruns its declaration is hopeless at its
 // deadline, who starts and does not run yet when it could not meet it any more, and who waits
 // for a size when it can meet it with none any more.
-func (p *genie) NextChange(v sched.View) model.Time {
+func (p *genie) NextChange(v model.View) model.Time {
 	var next model.Time
 	sinks := func(d model.Time) {
 		if d+1 > v.Now() && (next == 0 || d+1 < next) {

@@ -4,7 +4,6 @@ import (
 	"sort"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // gittins is what past jobs attained in all: sorted GPU-seconds with their sums.
@@ -26,20 +25,20 @@ type gittins struct {
 // job of a long history. The authors' simulator reads the exact service, but only when
 // a gang comes, ends or sinks: as many preemptions, and an order that depends on what
 // else happens.
-func newGittins(a *args) sched.Policy {
+func newGittins(a *args) model.Policy {
 	l := newLevels(a)
 	h := gittins{past: a.list("history", doublings(), false), delta: a.number("delta", defaultLimits[0], 1, 1<<40)}
 	h.add()
 	if a.flag("learn", false) {
 		return &learned{l, h, newTiresias(a), a.quantum()}
 	}
-	return newServed(a, l, func(g *sched.GangView) sched.Key { return h.key(l, g) },
-		func(after model.Time, g *sched.GangView) model.Time { return h.until(l, after, g) })
+	return newServed(a, l, func(g *model.GangView) model.Key { return h.key(l, g) },
+		func(after model.Time, g *model.GangView) model.Time { return h.until(l, after, g) })
 }
 
 // key is by queue, then by index, the largest first.
-func (h *gittins) key(l levels, g *sched.GangView) sched.Key {
-	return sched.Key{Rank: l.queue(g)<<gittinsBits + (1<<gittinsBits - 1 - h.index(h.stepped(service(g))))}
+func (h *gittins) key(l levels, g *model.GangView) model.Key {
+	return model.Key{Rank: l.queue(g)<<gittinsBits + (1<<gittinsBits - 1 - h.index(h.stepped(service(g))))}
 }
 
 // stepsPerQuantum are the steps of service in which the index is read.
@@ -57,7 +56,7 @@ func (h *gittins) stepped(service int64) int64 {
 // until is when the key of a running gang changes for the first time after an instant:
 // it sinks to the next queue, or comes to the step at which it has attained as much as
 // some job of the past, or will have with another quantum.
-func (h *gittins) until(l levels, after model.Time, g *sched.GangView) model.Time {
+func (h *gittins) until(l levels, after model.Time, g *model.GangView) model.Time {
 	next := l.until(after, g)
 	if g.Started == 0 {
 		return next

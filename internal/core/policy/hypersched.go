@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // hypersched is for experiments: sets of jobs, their trials, of which the best one counts at
@@ -47,7 +46,7 @@ type hypersched struct {
 	end bool
 }
 
-func newHypersched(a *args) sched.Policy {
+func newHypersched(a *args) model.Policy {
 	return &hypersched{
 		rf:      a.number("rf", 4, 2, 64),
 		rungs:   a.number("rungs", 3, 0, 8),
@@ -61,14 +60,14 @@ func newHypersched(a *args) sched.Policy {
 
 // trial is one gang of an experiment.
 type trial struct {
-	g      sched.GangView
+	g      model.GangView
 	runs   bool
 	loss   int64 // that it reported last; the largest before
 	at     []int64
 	target int32 // members that it is to have; 0 is that it is not to run
 }
 
-func newTrial(g *sched.GangView, runs bool) trial {
+func newTrial(g *model.GangView, runs bool) trial {
 	t := trial{g: *g, runs: runs, loss: noLoss, at: readRungs(g.Note)}
 	if g.Progress != nil && g.Progress.Loss != "" {
 		t.loss = billionths(g.Progress.Loss)
@@ -160,7 +159,7 @@ func (e *experiment) urgency(now model.Time) int64 {
 // become of their trials.
 type study struct {
 	p      *hypersched
-	v      sched.View
+	v      model.View
 	kept   *kept
 	all    []*experiment
 	at     map[named]*experiment
@@ -170,7 +169,7 @@ type study struct {
 }
 
 // newStudy takes the memory of the study before, which close gives back.
-func (p *hypersched) newStudy(v sched.View) *study {
+func (p *hypersched) newStudy(v model.View) *study {
 	s := &study{p: p, v: v, at: map[named]*experiment{}}
 	scratch := v.Scratch()
 	if s.mem, _ = (*scratch).(*searches); s.mem == nil {
@@ -190,10 +189,10 @@ func (s *study) close() {
 }
 
 // study reads who runs, and of who waits what is kept, and plans.
-func (p *hypersched) study(v sched.View) *study {
+func (p *hypersched) study(v model.View) *study {
 	s := p.newStudy(v)
 	s.ready = v.Guaranteed() - v.Bad()
-	for _, n := range v.Holders(sched.ByUser) {
+	for _, n := range v.Holders(model.ByUser) {
 		s.ready -= n
 	}
 	s.budget = s.ready
@@ -248,7 +247,7 @@ func (s *study) experiment(of named) *experiment {
 }
 
 // add makes a trial that is not kept, and finds its experiment.
-func (s *study) add(g *sched.GangView, runs bool) (*trial, *experiment) {
+func (s *study) add(g *model.GangView, runs bool) (*trial, *experiment) {
 	t, e := s.mem.trial(), s.experiment(nameOf(g))
 	*t = newTrial(g, runs)
 	d, _ := lastDeadline(g)
@@ -439,10 +438,10 @@ func (t *trial) size() int32 {
 	return t.target
 }
 
-// Rank implements sched.Policy: who is to start, and then who fits though it is not, where
+// Rank implements model.Policy: who is to start, and then who fits though it is not, where
 // the others found no place.
-func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+func (p *hypersched) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		s := p.study(v)
 		defer s.close()
 		missed, waits, rest := false, false, make([][]*trial, len(s.all))
@@ -457,7 +456,7 @@ func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 			}
 			slices.SortFunc(e.given, byTurn)
 			for _, t := range e.given {
-				if !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
+				if !yield(model.Wish{Gang: t.g.Ref, Size: t.size()}) {
 					return
 				}
 				waits = waits || !v.Placed(t.g.Ref)
@@ -474,14 +473,14 @@ func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 			}
 		}
 		if makes { // who runs makes room for it, at once: else a lower priority would be stopped by the next look
-			yield(sched.Wish{Last: true})
+			yield(model.Wish{Last: true})
 		}
 	}
 }
 
 // rest wishes for those of an experiment that are not to start, as long as leaves are free;
 // false when no more wishes are heard.
-func (s *study) rest(e *experiment, rest []*trial, missed bool, yield func(sched.Wish) bool) bool {
+func (s *study) rest(e *experiment, rest []*trial, missed bool, yield func(model.Wish) bool) bool {
 	for _, t := range rest {
 		if s.v.Free() == 0 || !s.may(e) {
 			break
@@ -491,7 +490,7 @@ func (s *study) rest(e *experiment, rest []*trial, missed bool, yield func(sched
 			continue
 		}
 		t.target, e.busy, e.given = t.least(), true, append(e.given, t)
-		if !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
+		if !yield(model.Wish{Gang: t.g.Ref, Size: t.size()}) {
 			return false
 		}
 	}
@@ -503,11 +502,11 @@ func (s *study) may(e *experiment) bool {
 	return !e.exploit || !e.busy || e.left(s.v.Now()) == 0
 }
 
-// Paced implements sched.Paced.
+// Paced implements model.Paced.
 func (*hypersched) Paced() {}
 
-// Restrains implements sched.Restrainer.
-func (p *hypersched) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+// Restrains implements model.Restrainer.
+func (p *hypersched) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
 	s := p.study(v)
 	defer s.close()
 	g := v.Gang(ref)

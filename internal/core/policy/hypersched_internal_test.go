@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Rungs of 640 steps are at 10, 40 and 160 of them; what is not whole is rounded up.
@@ -57,7 +56,7 @@ func TestCutsOfARung(t *testing.T) {
 // What a trial recorded is kept when it ends, and no more than so many.
 func TestHyperschedRemembers(t *testing.T) {
 	p := &hypersched{rf: 4, rungs: 3}
-	g := sched.GangView{Hints: &model.Hints{App: "x"}, Progress: &model.TaskProgress{Step: 40, Total: 640, Loss: "0.5"}}
+	g := model.GangView{Hints: &model.Hints{App: "x"}, Progress: &model.TaskProgress{Step: 40, Total: 640, Loss: "0.5"}}
 	note, _ := p.Watch(&g)
 	if g.Note = note; string(note) != "[500000000,500000000]" {
 		t.Fatalf("it notes %s", note)
@@ -72,7 +71,7 @@ func TestHyperschedRemembers(t *testing.T) {
 	if past := readEnded(all)["x"]; len(past) != 2 || len(past[0]) != keptTrials {
 		t.Errorf("it remembers %v", past)
 	}
-	if p.Learn(nil, &sched.GangView{Hints: &model.Hints{App: "x"}}) != nil {
+	if p.Learn(nil, &model.GangView{Hints: &model.Hints{App: "x"}}) != nil {
 		t.Error("a trial that came to no rung is remembered")
 	}
 }
@@ -81,7 +80,7 @@ func TestHyperschedRemembers(t *testing.T) {
 // seconds of which 30 are lost bring 1.4 times as much, for 60 seconds nothing.
 func TestResizeMustPay(t *testing.T) {
 	p := &hypersched{gain: 1100, restart: 30 * model.Second}
-	one := &trial{target: 2, g: sched.GangView{Leaves: 1, Hints: &model.Hints{}, Sizes: model.Sizes{Least: 1, Most: 4, Usual: 1, Now: 1, Each: 1}}}
+	one := &trial{target: 2, g: model.GangView{Leaves: 1, Hints: &model.Hints{}, Sizes: model.Sizes{Least: 1, Most: 4, Usual: 1, Now: 1, Each: 1}}}
 	if !p.pays(one, int64(100*model.Second)) || p.pays(one, int64(60*model.Second)) {
 		t.Error("it is resized for 60 seconds, or not for 100")
 	}
@@ -95,7 +94,7 @@ func TestResizeMustPay(t *testing.T) {
 // the middle of two lists that of both.
 func TestKeptTrials(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	var gangs []sched.GangView
+	var gangs []model.GangView
 	p := &hypersched{}
 	have := p.Keep().(*kept)
 	for n := range 2000 {
@@ -105,7 +104,7 @@ func TestKeptTrials(t *testing.T) {
 			gangs = slices.Delete(gangs, i, i+1)
 			continue
 		}
-		g := sched.GangView{Ref: sched.GangRef{Job: model.JobID(n)}, Order: int64(n), Leaves: 1 + rnd.Int32N(2), Hints: &model.Hints{App: string("xy"[rnd.IntN(2)])}}
+		g := model.GangView{Ref: model.GangRef{Job: model.JobID(n)}, Order: int64(n), Leaves: 1 + rnd.Int32N(2), Hints: &model.Hints{App: string("xy"[rnd.IntN(2)])}}
 		g.Hints.Duration, g.Ran = model.Duration(rnd.IntN(3)), model.Duration(rnd.IntN(9))
 		for range rnd.IntN(3) {
 			g.Hints.Deadlines = []model.Deadline{{After: model.Duration(1 + rnd.IntN(9))}}

@@ -7,7 +7,6 @@ import (
 	"sort"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What hypersched keeps of the trials that wait, so that a look reads who runs and what
@@ -16,10 +15,10 @@ import (
 // named tells experiments apart: by app, or by the gang that is alone in its own.
 type named struct {
 	app string
-	ref sched.GangRef
+	ref model.GangRef
 }
 
-func nameOf(g *sched.GangView) named {
+func nameOf(g *model.GangView) named {
 	if g.Hints.App != "" {
 		return named{app: g.Hints.App}
 	}
@@ -144,18 +143,18 @@ func (w *waits) change(t *trial, do func(*[]int64, int64)) {
 	}
 }
 
-// kept is sched.Keeping of hypersched.
+// kept is model.Keeping of hypersched.
 type kept struct {
-	at      map[sched.GangRef]*trial
+	at      map[model.GangRef]*trial
 	all     []*waits // in order of their names; none is empty
 	singles []*trial // that may have been promised cells, as they are to go on
 }
 
-// Keep implements sched.Keeper.
-func (*hypersched) Keep() sched.Keeping { return &kept{at: map[sched.GangRef]*trial{}} }
+// Keep implements model.Keeper.
+func (*hypersched) Keep() model.Keeping { return &kept{at: map[model.GangRef]*trial{}} }
 
 // asKept is what is kept; of nobody where nothing is.
-func asKept(k sched.Keeping) *kept {
+func asKept(k model.Keeping) *kept {
 	if k, ok := k.(*kept); ok {
 		return k
 	}
@@ -166,8 +165,8 @@ func (k *kept) find(of named) (int, bool) {
 	return slices.BinarySearchFunc(k.all, of, func(w *waits, of named) int { return w.of.compare(of) })
 }
 
-// Add implements sched.Keeping.
-func (k *kept) Add(g *sched.GangView) {
+// Add implements model.Keeping.
+func (k *kept) Add(g *model.GangView) {
 	t := newTrial(g, false)
 	i, found := k.find(nameOf(g))
 	if !found {
@@ -183,8 +182,8 @@ func (k *kept) Add(g *sched.GangView) {
 	k.at[g.Ref] = &t
 }
 
-// Drop implements sched.Keeping.
-func (k *kept) Drop(ref sched.GangRef) {
+// Drop implements model.Keeping.
+func (k *kept) Drop(ref model.GangRef) {
 	t := k.at[ref]
 	if t == nil {
 		return
@@ -213,9 +212,9 @@ func dropTrial(list *[]*trial, t *trial) {
 	*list = without(*list, i)
 }
 
-// NextChange implements sched.Timed: trials that run are compared once in a round. Experiments of
+// NextChange implements model.Timed: trials that run are compared once in a round. Experiments of
 // which all wait cease to start trials at an instant, and come to their deadlines.
-func (p *hypersched) NextChange(v sched.View) model.Time {
+func (p *hypersched) NextChange(v model.View) model.Time {
 	next, runs := model.Time(0), map[named]bool{}
 	for g := range v.Running() {
 		runs[nameOf(&g)] = true

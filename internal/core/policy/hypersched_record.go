@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // keptTrials bounds how many trials that ended a note tells of; the first are forgotten.
@@ -103,8 +103,8 @@ func (p *hypersched) reached(step, total int64) int {
 	return n
 }
 
-// Watch implements sched.Watcher: losses are recorded at rungs.
-func (p *hypersched) Watch(g *sched.GangView) (note []byte, stop string) {
+// Watch implements model.Watcher: losses are recorded at rungs.
+func (p *hypersched) Watch(g *model.GangView) (note []byte, stop string) {
 	r := g.Progress
 	if d, ok := lastDeadline(g); ok && p.end && r.At > d {
 		return nil, fmt.Sprintf("the deadline of its experiment has passed; its loss is %s", amount(billionths(r.Loss)))
@@ -124,8 +124,8 @@ func (p *hypersched) Watch(g *sched.GangView) (note []byte, stop string) {
 	return encodeNote(at), ""
 }
 
-// Learn implements sched.Learner: what a trial recorded outlives it.
-func (p *hypersched) Learn(note []byte, g *sched.GangView) []byte {
+// Learn implements model.Learner: what a trial recorded outlives it.
+func (p *hypersched) Learn(note []byte, g *model.GangView) []byte {
 	at := readRungs(g.Note)
 	if g.Hints.App == "" || len(at) == 0 || g.Ref.Gang != 0 {
 		return nil

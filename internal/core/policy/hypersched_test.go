@@ -5,16 +5,15 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // keeping is a board that keeps for a policy who waits.
 type keeping struct {
 	*board
-	kept sched.Keeping
+	kept model.Keeping
 }
 
-func (k keeping) Kept() (sched.Keeping, []sched.GangView) { return k.kept, nil }
+func (k keeping) Kept() (model.Keeping, []model.GangView) { return k.kept, nil }
 
 // An experiment of which all trials wait starts none any more from an instant on that nothing
 // reports, and comes to its deadline at another. The policy names both, and whom it wants to
@@ -28,8 +27,8 @@ func TestHyperschedWakes(t *testing.T) {
 		{"the middle of what all take", 10 * minutes, 30 * minutes, 90 * minutes},
 	} {
 		p := make1(t, "hypersched", "")
-		b := &board{total: 2, placed: map[sched.GangRef]bool{}}
-		k := keeping{b, p.(sched.Keeper).Keep()}
+		b := &board{total: 2, placed: map[model.GangRef]bool{}}
+		k := keeping{b, p.(model.Keeper).Keep()}
 		b.dated(2, c.run, 120*minutes)
 		b.waiting[0].Ran = c.ran
 		b.dated(2, c.run) // has room when the other starts no more
@@ -46,7 +45,7 @@ func TestHyperschedWakes(t *testing.T) {
 			{0, c.ends + 1}, {c.ends, c.ends + 1}, {c.ends + 1, 120 * minutes}, {120 * minutes, 0},
 		} {
 			b.now = model.Time(step.at)
-			if got := p.(sched.Timed).NextChange(k); got != model.Time(step.next) {
+			if got := p.(model.Timed).NextChange(k); got != model.Time(step.next) {
 				t.Errorf("%s: at %v it is to be looked at %v next, not at %v", c.rule, step.at, got, step.next)
 			}
 			want := "[1]"

@@ -4,19 +4,19 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
-// Tune implements sched.Tuner: trials grow, and who is to have less makes room as far as
+// Tune implements model.Tuner: trials grow, and who is to have less makes room as far as
 // somebody is to have more.
-func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+func (p *hypersched) Tune(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		s := p.study(v)
 		defer s.close()
 		for _, e := range s.all {
 			slices.SortFunc(e.live, byLoss)
 			for _, t := range e.live {
-				if t.grows() > 0 && !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
+				if t.grows() > 0 && !yield(model.Wish{Gang: t.g.Ref, Size: t.size()}) {
 					return
 				}
 			}
@@ -39,7 +39,7 @@ func (t *trial) grows() int64 {
 
 // cuts yields the wishes by which trials that run make room for who is to start or to grow, as far
 // as that is needed: those that are to have less, the last of the last experiment first.
-func (s *study) cuts(yield func(sched.Wish) bool) {
+func (s *study) cuts(yield func(model.Wish) bool) {
 	needed := -s.ready
 	for _, e := range s.all {
 		for _, t := range e.given {
@@ -74,15 +74,15 @@ func (s *study) worst(yield func(*trial) bool) {
 // less is the wish by which a trial that runs comes to what it is to have, and how many
 // GPUs that frees: 0 where it is not to have less, would lose its work, or is to stop and
 // has not run for a round yet.
-func (s *study) less(t *trial) (sched.Wish, int64) {
+func (s *study) less(t *trial) (model.Wish, int64) {
 	holds := s.cost(t, t.members())
 	switch {
 	case t.target == 0 && !t.g.Hints.Checkpoint:
-		return sched.Wish{}, 0
+		return model.Wish{}, 0
 	case t.target == 0 && (t.g.Started == 0 || t.g.Started.Add(s.p.round) > s.v.Now()):
-		return sched.Wish{}, 0
+		return model.Wish{}, 0
 	case t.target == 0:
-		return sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, holds
+		return model.Wish{Gang: t.g.Ref, Size: model.Pause}, holds
 	}
-	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(holds-s.cost(t, t.target), 0)
+	return model.Wish{Gang: t.g.Ref, Size: t.size()}, max(holds-s.cost(t, t.target), 0)
 }

@@ -4,7 +4,6 @@ import (
 	"sort"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Tiresias (Gu et al., NSDI'19): the gang with the least attained service first,
@@ -29,16 +28,16 @@ func newLevels(a *args) levels {
 }
 
 // service is what a gang attained, in GPU-microseconds.
-func service(g *sched.GangView) int64 { return times(int64(g.Ran), g.Leaves) }
+func service(g *model.GangView) int64 { return times(int64(g.Ran), g.Leaves) }
 
 // queue is a gang's queue, from 0.
-func (l levels) queue(g *sched.GangView) int64 {
+func (l levels) queue(g *model.GangView) int64 {
 	s := service(g)
 	return int64(sort.Search(len(l), func(i int) bool { return s < l[i] }))
 }
 
 // until is when a running gang sinks for the first time after an instant.
-func (l levels) until(after model.Time, g *sched.GangView) model.Time {
+func (l levels) until(after model.Time, g *model.GangView) model.Time {
 	if g.Started == 0 {
 		return 0
 	}
@@ -57,15 +56,15 @@ func (l levels) until(after model.Time, g *sched.GangView) model.Time {
 // authors' simulator, which moves waiting gangs behind running ones after each pass.
 // With order=submission each queue is strictly by submission, and who came earlier
 // takes cells back from who came later: fairer to long jobs, and dearer.
-func newLAS(a *args) sched.Policy {
+func newLAS(a *args) model.Policy {
 	l := newLevels(a)
 	if a.choice("order", "stopped", "submission") == "submission" {
-		return newServed(a, l, func(g *sched.GangView) sched.Key {
-			return sched.Key{Rank: min(l.queue(g), mostQueues)<<queueBits + min(int64(g.Submitted), 1<<queueBits-1)}
+		return newServed(a, l, func(g *model.GangView) model.Key {
+			return model.Key{Rank: min(l.queue(g), mostQueues)<<queueBits + min(int64(g.Submitted), 1<<queueBits-1)}
 		}, l.until)
 	}
-	return newServed(a, l, func(g *sched.GangView) sched.Key {
-		k := sched.Key{Rank: l.queue(g), Then: int64(g.Since)}
+	return newServed(a, l, func(g *model.GangView) model.Key {
+		k := model.Key{Rank: l.queue(g), Then: int64(g.Since)}
 		if g.Started == 0 && g.Ran > 0 {
 			k.Then = -int64(g.Since)
 		}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // learned is gittins with learn=yes: once enough jobs of the VC have ended, their service
@@ -25,7 +24,7 @@ type learned struct {
 	quantum model.Duration
 }
 
-// Quantum implements sched.Sparing.
+// Quantum implements model.Sparing.
 func (p *learned) Quantum() model.Duration { return p.quantum }
 
 const (
@@ -66,8 +65,8 @@ func readHistory(note []byte) (counts [maxClass]int64, sum int64) {
 	return counts, sum
 }
 
-// Learn implements sched.Learner. A gang that never ran says nothing.
-func (p *learned) Learn(note []byte, g *sched.GangView) []byte {
+// Learn implements model.Learner. A gang that never ran says nothing.
+func (p *learned) Learn(note []byte, g *model.GangView) []byte {
 	seconds := service(g) / int64(model.Second)
 	if g.Ran <= 0 {
 		return nil
@@ -93,7 +92,7 @@ func (p *learned) Learn(note []byte, g *sched.GangView) []byte {
 }
 
 // history is what counts now.
-func (p *learned) history(v sched.View) *gittins {
+func (p *learned) history(v model.View) *gittins {
 	counts, sum := readHistory(v.Note(0))
 	if sum < leastHistory {
 		return &p.given
@@ -108,19 +107,19 @@ func (p *learned) history(v sched.View) *gittins {
 	return &h
 }
 
-// Rank implements sched.Policy. The history changes, so an order by keys that stay does
+// Rank implements model.Policy. The history changes, so an order by keys that stay does
 // not do; it is made anew at each look.
-func (p *learned) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+func (p *learned) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		for w := range p.promotions(p.levels, v) {
 			if !yield(w) {
 				return
 			}
 		}
 		h := p.history(v)
-		ranked := func(gangs iter.Seq[sched.GangView]) (out []sched.Ranked) {
+		ranked := func(gangs iter.Seq[model.GangView]) (out []model.Ranked) {
 			for g := range gangs {
-				out = append(out, sched.Ranked{Ref: g.Ref, Key: h.key(p.levels, p.fresh(&g)), Order: g.Order, Leaves: g.Leaves})
+				out = append(out, model.Ranked{Ref: g.Ref, Key: h.key(p.levels, p.fresh(&g)), Order: g.Order, Leaves: g.Leaves})
 			}
 			slices.SortFunc(out, compare)
 			return out
@@ -128,7 +127,7 @@ func (p *learned) Rank(v sched.View) iter.Seq[sched.Wish] {
 		run := ranked(v.Running())
 		slices.Reverse(run)
 		for _, g := range ranked(v.Waiting()) {
-			w := sched.Wish{Gang: g.Ref, Within: p.within(v, g.Ref)}
+			w := model.Wish{Gang: g.Ref, Within: p.within(v, g.Ref)}
 			if len(run) > 0 && run[0].Key.Rank > g.Key.Rank {
 				w.Over = behind(slices.Values(run), g.Key.Rank)
 			} else if int64(g.Leaves) > v.Free() {
@@ -141,9 +140,9 @@ func (p *learned) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// NextChange implements sched.Timed: when the key of some gang that runs changes, or one
+// NextChange implements model.Timed: when the key of some gang that runs changes, or one
 // that waits has starved.
-func (p *learned) NextChange(v sched.View) model.Time {
+func (p *learned) NextChange(v model.View) model.Time {
 	h, next := p.history(v), p.next(p.levels, v)
 	for g := range v.Running() {
 		if t := h.until(p.levels, v.Now(), p.fresh(&g)); t > 0 && (next == 0 || t < next) {

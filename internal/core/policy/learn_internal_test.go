@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Classes are half doublings: 1, 2, 3, 4-5, 6-7, 8-11, 12-15 and so on.
@@ -26,15 +25,15 @@ func TestLearns(t *testing.T) {
 	p := &learned{}
 	var note []byte
 	for _, ran := range []model.Duration{25, 25, 1} {
-		note = p.Learn(note, &sched.GangView{Leaves: 4, Ran: ran * model.Second})
+		note = p.Learn(note, &model.GangView{Leaves: 4, Ran: ran * model.Second})
 	}
 	if string(note) != "4:1/13:2" {
 		t.Errorf("note %q", note)
 	}
-	if again := p.Learn(note, &sched.GangView{Leaves: 4}); again != nil {
+	if again := p.Learn(note, &model.GangView{Leaves: 4}); again != nil {
 		t.Errorf("a gang that never ran made it %q", again)
 	}
-	if got := p.Learn([]byte("4:1999/13:2001"), &sched.GangView{Leaves: 4, Ran: model.Second}); string(got) != "4:1000/13:1000" {
+	if got := p.Learn([]byte("4:1999/13:2001"), &model.GangView{Leaves: 4, Ran: model.Second}); string(got) != "4:1000/13:1000" {
 		t.Errorf("a full note becomes %q", got)
 	}
 	if counts, sum := readHistory([]byte("4:1/x:2/200:3/5:-1/6:2")); sum != 3 || counts[4] != 1 || counts[6] != 2 {
@@ -69,7 +68,7 @@ func TestLearnedIndex(t *testing.T) {
 
 // view is a VC with a note.
 type view struct {
-	sched.View
+	model.View
 	note []byte
 }
 

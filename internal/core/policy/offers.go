@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // offers is Mesos' two-level scheduling (Hindman et al., NSDI'11) inside one VC:
@@ -30,9 +29,9 @@ type offers struct {
 // newOffers reads by=user (default) or by=app, which says what a framework is, and
 // weights as drf does.
 func newOffers(a *args) *offers {
-	o := &offers{drf: drf{by: sched.ByUser}}
+	o := &offers{drf: drf{by: model.ByUser}}
 	if a.choice("by", "user", "app") == "app" {
-		o.by = sched.ByApp
+		o.by = model.ByApp
 	}
 	o.weights = a.weights("weights")
 	o.refuse = a.seconds("refuse", 5, 0, 86_400)
@@ -51,7 +50,7 @@ type answer struct {
 
 // answered reads a note: "declined UNTIL LEAVES", "missed UNTIL LEAVES" or
 // "hoards SINCE".
-func answered(v sched.View, job model.JobID) (a answer) {
+func answered(v model.View, job model.JobID) (a answer) {
 	kind, rest, _ := strings.Cut(string(v.Note(job)), " ")
 	at, leaves, _ := strings.Cut(rest, " ")
 	t, err := strconv.ParseInt(at, 10, 64)
@@ -67,7 +66,7 @@ func answered(v sched.View, job model.JobID) (a answer) {
 }
 
 // note makes a wish that the answer is remembered.
-func (a answer) note(job model.JobID) sched.Wish {
+func (a answer) note(job model.JobID) model.Wish {
 	text := fmt.Sprintf("declined %d %d", a.until, a.leaves)
 	switch {
 	case a.hoards > 0:
@@ -75,12 +74,12 @@ func (a answer) note(job model.JobID) sched.Wish {
 	case a.missed:
 		text = fmt.Sprintf("missed %d %d", a.until, a.leaves)
 	}
-	return sched.Wish{Note: &sched.Note{Job: job, Data: []byte(text)}}
+	return model.Wish{Note: &model.Note{Job: job, Data: []byte(text)}}
 }
 
-// Rank implements sched.Policy.
-func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy.
+func (o *offers) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		all := o.frameworks(v)
 		last := lastToHoard(all)
 		for ok := true; len(all) > 0; {
@@ -137,14 +136,14 @@ func next(all []framework) int {
 }
 
 // weigh reads all shares again, as drf does.
-func (o *offers) weigh(v sched.View, all []framework) {
+func (o *offers) weigh(v model.View, all []framework) {
 	for i := range all {
 		all[i].share = v.Share(o.by, all[i].gangs.Party)
 	}
 }
 
 // frameworks returns those with gangs that wait.
-func (o *offers) frameworks(v sched.View) []framework {
+func (o *offers) frameworks(v model.View) []framework {
 	var out []framework
 	for _, u := range o.waiting(v, v.Free() > 0) {
 		a := answered(v, u.head.Ref.Job)
@@ -169,9 +168,9 @@ func lastToHoard(all []framework) (last model.Time) {
 // keep offers something to one that hoards: what its first gang could use nobody
 // else gets. One that begins to hoard does so since a time that no other has: of two that
 // began at one instant the other would come first at the next look.
-func (o *offers) keep(v sched.View, u *framework, since model.Time, yield func(sched.Wish) bool) (more, ok bool) {
+func (o *offers) keep(v model.View, u *framework, since model.Time, yield func(model.Wish) bool) (more, ok bool) {
 	ref := u.head.Ref
-	if !yield(sched.Wish{Gang: ref, Strict: true}) {
+	if !yield(model.Wish{Gang: ref, Strict: true}) {
 		return false, false
 	}
 	ok, u.took = true, v.Placed(ref)
@@ -179,7 +178,7 @@ func (o *offers) keep(v sched.View, u *framework, since model.Time, yield func(s
 	case u.took:
 		if u.waits == 0 && u.hoards > 0 { // that is what it hoarded for
 			u.hoards = 0
-			ok = yield(sched.Wish{Note: &sched.Note{Job: ref.Job}})
+			ok = yield(model.Wish{Note: &model.Note{Job: ref.Job}})
 		}
 	case u.waits == 0:
 		if u.waits = ref.Job; u.hoards == 0 {
@@ -193,13 +192,13 @@ func (o *offers) keep(v sched.View, u *framework, since model.Time, yield func(s
 
 // offer gives a framework the choice; it reports whether it took something and
 // wants more, and whether to go on.
-func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) (more, ok bool) {
+func (o *offers) offer(v model.View, u *framework, yield func(model.Wish) bool) (more, ok bool) {
 	free := v.Free()
 	u.took, u.until = false, 0 // who takes something is offered what remains
 	for more = true; more; {
 		ref := u.head.Ref
 		if fits(&u.head, free) {
-			if !yield(sched.Wish{Gang: ref}) {
+			if !yield(model.Wish{Gang: ref}) {
 				return false, false
 			}
 			if u.took = v.Placed(ref); u.took {
@@ -220,14 +219,14 @@ func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) 
 	return false, yield(answer{until: v.Now().Add(o.refuse), leaves: free}.note(u.waits))
 }
 
-// Restrains implements sched.Restrainer: the filters.
-func (o *offers) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+// Restrains implements model.Restrainer: the filters.
+func (o *offers) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
 	g, ok := find(v, ref)
 	if !ok {
 		return "", 0
 	}
 	for _, u := range o.frameworks(v) {
-		if p := u.gangs.Party; p == (sched.Party{User: g.User}) || o.by == sched.ByApp && p.App == g.Hints.App {
+		if p := u.gangs.Party; p == (model.Party{User: g.User}) || o.by == model.ByApp && p.App == g.Hints.App {
 			if u.until > v.Now() && v.Free() <= u.leaves {
 				return "its framework declined an offer and gets no other for a while", u.until
 			}
@@ -236,9 +235,9 @@ func (o *offers) Restrains(v sched.View, ref sched.GangRef) (string, model.Time)
 	return "", 0
 }
 
-// NextChange implements sched.Timed: the first filter to end of a framework that
+// NextChange implements model.Timed: the first filter to end of a framework that
 // missed something.
-func (o *offers) NextChange(v sched.View) model.Time {
+func (o *offers) NextChange(v model.View) model.Time {
 	if o.hoard || o.refuse == 0 || v.Free() == 0 {
 		return 0
 	}

@@ -7,14 +7,13 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const second = model.Duration(model.Second)
 
 // put adds a gang that waits, or runs when it has a start.
 func (b *board) put(id model.JobID, leaves int32, h model.Hints, started model.Time, earlier model.Duration) {
-	g := sched.GangView{Ref: sched.GangRef{Job: id}, Order: int64(id), Leaves: leaves, Hints: &h, Started: started, Earlier: earlier, Ran: earlier}
+	g := model.GangView{Ref: model.GangRef{Job: id}, Order: int64(id), Leaves: leaves, Hints: &h, Started: started, Earlier: earlier, Ran: earlier}
 	if started > 0 {
 		g.Since, g.Ran = started, earlier+model.Duration(b.Now()-started)
 		b.running = append(b.running, g)
@@ -27,7 +26,7 @@ func (b *board) put(id model.JobID, leaves int32, h model.Hints, started model.T
 func wishes(t *testing.T, b *board, text string) string {
 	t.Helper()
 	p := made(t, text)
-	b.keyed, _ = p.(sched.Keyed)
+	b.keyed, _ = p.(model.Keyed)
 	var out []string
 	for w := range p.Rank(b) {
 		line := ids(w.Gang)
@@ -39,7 +38,7 @@ func wishes(t *testing.T, b *board, text string) string {
 	return strings.Join(out, " ")
 }
 
-func ids(refs ...sched.GangRef) string {
+func ids(refs ...model.GangRef) string {
 	var out []string
 	for _, r := range refs {
 		out = append(out, string(rune('0'+r.Job)))
@@ -48,7 +47,7 @@ func ids(refs ...sched.GangRef) string {
 }
 
 // made makes a policy of NAME:key=value,...
-func made(t *testing.T, text string) sched.Policy {
+func made(t *testing.T, text string) model.Policy {
 	t.Helper()
 	name, rest, _ := strings.Cut(text, ":")
 	c := model.VCConfig{Policy: name}
@@ -133,7 +132,7 @@ func TestLeastAttainedService(t *testing.T) {
 	}
 	// 5 reaches 100 GPU-seconds 25 s after its start; 6 reached them 5 s after its
 	// own, and reaches 1000 after 230 s; 7 is in the last queue.
-	p := made(t, "las:limits=100/1000").(sched.Aging)
+	p := made(t, "las:limits=100/1000").(model.Aging)
 	for _, c := range []struct{ now, want model.Duration }{{1000, 1005}, {1005, 1220}, {1220, 1230}, {1230, 0}} {
 		var first model.Time
 		for i := range b.running {
@@ -162,11 +161,11 @@ func TestPromotion(t *testing.T) {
 		b.waiting[i].Gangs = 1
 	}
 	p := made(t, "las:limits=100,promote=2")
-	b.keyed = p.(sched.Keyed)
+	b.keyed = p.(model.Keyed)
 	var got []string
 	for w := range p.Rank(b) {
 		if w.Note != nil {
-			got = append(got, ids(sched.GangRef{Job: w.Note.Job})+" "+string(w.Note.Data))
+			got = append(got, ids(model.GangRef{Job: w.Note.Job})+" "+string(w.Note.Data))
 		}
 	}
 	if want := "5 promoted after 300000000us"; strings.Join(got, ", ") != want {
@@ -175,15 +174,15 @@ func TestPromotion(t *testing.T) {
 	if rank := b.keyed.Key(&b.running[0]).Rank; rank != 0 {
 		t.Errorf("who attained 40 GPU-seconds since is in queue %d", rank)
 	}
-	if at := p.(sched.Timed).NextChange(b); at != model.Time(1001*second) {
+	if at := p.(model.Timed).NextChange(b); at != model.Time(1001*second) {
 		t.Errorf("the order changes at %d, want when 6 has starved, at 1001 s", at)
 	}
 	g := b.running[0]
-	if n := keyChanges(t, p.(sched.Aging), g); n != 1 {
+	if n := keyChanges(t, p.(model.Aging), g); n != 1 {
 		t.Errorf("the key changes %d times, want once, at 100 GPU-seconds since the promotion", n)
 	}
 	b.waiting = b.waiting[:0]
-	if at := p.(sched.Timed).NextChange(b); at != model.Time(1015*second) {
+	if at := p.(model.Timed).NextChange(b); at != model.Time(1015*second) {
 		t.Errorf("the order changes at %d, want when 4 sinks, at 1015 s", at)
 	}
 	if _, err := policy.New(model.VCConfig{Policy: "las", Params: []model.Param{{Key: "skewed", Value: "a//b"}, {Key: "promote", Value: "-1"}}}); err == nil ||
@@ -220,8 +219,8 @@ func TestGittinsUntil(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, leaves := range []int32{1, 3, 7} {
-			g := sched.GangView{Leaves: leaves, Started: model.Time(1000 * second), Earlier: 4*second + 1}
-			if n := keyChanges(t, p.(sched.Aging), g); n < 3 {
+			g := model.GangView{Leaves: leaves, Started: model.Time(1000 * second), Earlier: 4*second + 1}
+			if n := keyChanges(t, p.(model.Aging), g); n < 3 {
 				t.Errorf("%v, %d leaves: the key changes %d times: the test shows little", params, leaves, n)
 			}
 		}
@@ -230,8 +229,8 @@ func TestGittinsUntil(t *testing.T) {
 
 // keyChanges counts how often the key of a running gang changes, and checks that it does
 // so only when Until says it.
-func keyChanges(t *testing.T, p sched.Aging, g sched.GangView) (changes int) {
-	key := func(at model.Time) sched.Key {
+func keyChanges(t *testing.T, p model.Aging, g model.GangView) (changes int) {
+	key := func(at model.Time) model.Key {
 		then := g
 		then.Ran = g.Earlier + model.Duration(at-g.Started)
 		return p.Key(&then)
@@ -282,7 +281,7 @@ func TestEarliestDeadline(t *testing.T) {
 	if got, want := wishes(t, b, "edf:preempt=no"), "5 3 1 2 4"; got != want {
 		t.Errorf("edf without preemption: %s, want %s", got, want)
 	}
-	if got := made(t, "edf").(sched.Timed).NextChange(b); got != model.Time(400*second) {
+	if got := made(t, "edf").(model.Timed).NextChange(b); got != model.Time(400*second) {
 		t.Errorf("the order changes at %d", got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // philly is how Microsoft's Philly cluster placed its jobs (Jeon et al., ATC'19): in
@@ -32,9 +31,9 @@ type philly struct {
 }
 
 // phillyLevels are what a gang insists on, in this order.
-var phillyLevels = [...]sched.Within{sched.OneSwitch, sched.OneNode, sched.OneRack}
+var phillyLevels = [...]model.Within{model.OneSwitch, model.OneNode, model.OneRack}
 
-func newPhilly(a *args) sched.Policy {
+func newPhilly(a *args) model.Policy {
 	p := &philly{small: a.number("small", 8, 1, 1<<20), permanent: a.list("permanent", nil, true)}
 	for i, key := range []string{"switch", "node", "rack"} {
 		p.patience[i] = a.patience(key, []model.Duration{0, 300, 300}[i]*model.Second)
@@ -57,14 +56,14 @@ type attentive struct {
 	early
 }
 
-// Key implements sched.Keyed: all are alike, so the order is that of submission.
-func (p *philly) Key(*sched.GangView) sched.Key { return sched.Key{} }
+// Key implements model.Keyed: all are alike, so the order is that of submission.
+func (p *philly) Key(*model.GangView) model.Key { return model.Key{} }
 
-// Dedicates implements sched.Dedicator.
+// Dedicates implements model.Dedicator.
 func (p *philly) Dedicates() {}
 
-// Permanent implements sched.Judge.
-func (p *philly) Permanent(e sched.Exit) bool {
+// Permanent implements model.Judge.
+func (p *philly) Permanent(e model.Exit) bool {
 	return e.Cause == "" && slices.Contains(p.permanent, int64(e.Code))
 }
 
@@ -73,11 +72,11 @@ func (p *philly) times(leaves int32) int64 {
 	return 1 + int64(bits.Len64(uint64((p.small-1)/int64(max(leaves, 1)))))
 }
 
-// Placing implements sched.Placing.
+// Placing implements model.Placing.
 func (p *philly) Placing() bool { return true }
 
 // within is what a gang insists on now, and until when; 0 is for ever.
-func (p *philly) within(g *sched.GangView, now model.Time) (sched.Within, model.Time) {
+func (p *philly) within(g *model.GangView, now model.Time) (model.Within, model.Time) {
 	until := g.Since
 	for i, d := range p.patience {
 		if g.Leaves == 1 {
@@ -90,21 +89,21 @@ func (p *philly) within(g *sched.GangView, now model.Time) (sched.Within, model.
 			return phillyLevels[i], until
 		}
 	}
-	return sched.Anywhere, 0
+	return model.Anywhere, 0
 }
 
 // insists is within, but under backfill nobody insists on anything: a booking is for where
 // there will be room.
-func (p *philly) insists(v sched.View, g *sched.GangView) (sched.Within, model.Time) {
+func (p *philly) insists(v model.View, g *model.GangView) (model.Within, model.Time) {
 	if v.Backfills() {
-		return sched.Anywhere, 0
+		return model.Anywhere, 0
 	}
 	return p.within(g, v.Now())
 }
 
-// Rank implements sched.Policy.
-func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy.
+func (p *philly) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		pool := p.proving(v)
 		for r := range v.Ordered(math.MinInt64) {
 			g := v.Gang(r.Ref)
@@ -116,7 +115,7 @@ func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
 				}
 				continue
 			}
-			if !yield(pool.wish(sched.Wish{Gang: r.Ref, Within: w}, &g)) {
+			if !yield(pool.wish(model.Wish{Gang: r.Ref, Within: w}, &g)) {
 				return
 			}
 			if p.nodes > 0 && !was && v.Placed(r.Ref) {
@@ -126,8 +125,8 @@ func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// NextChange implements sched.Timed: the first gang to give in, or to have proven itself.
-func (p *philly) NextChange(v sched.View) model.Time {
+// NextChange implements model.Timed: the first gang to give in, or to have proven itself.
+func (p *philly) NextChange(v model.View) model.Time {
 	next := p.proving(v).next(v)
 	for g := range v.Waiting() {
 		if _, until := p.insists(v, &g); until > 0 && (next == 0 || until < next) {
@@ -137,8 +136,8 @@ func (p *philly) NextChange(v sched.View) model.Time {
 	return next
 }
 
-// Restrains implements sched.Restrainer.
-func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
+// Restrains implements model.Restrainer.
+func (p *philly) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
 	g := v.Gang(ref)
 	if pool := p.proving(v); !v.Placed(ref) {
 		if why := pool.why(v, &g); why != "" {
@@ -146,12 +145,12 @@ func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, model.Time)
 		}
 	}
 	switch w, until := p.insists(v, &g); w {
-	case sched.OneSwitch:
-		return "its policy " + sched.WaitsForRoom + " under one switch", until
-	case sched.OneNode:
-		return "its policy " + sched.WaitsForRoom + " on one node, or on few", until
-	case sched.OneRack:
-		return "its policy " + sched.WaitsForRoom + " in one rack, or in few", until
+	case model.OneSwitch:
+		return "its policy " + model.WaitsForRoom + " under one switch", until
+	case model.OneNode:
+		return "its policy " + model.WaitsForRoom + " on one node, or on few", until
+	case model.OneRack:
+		return "its policy " + model.WaitsForRoom + " in one rack, or in few", until
 	}
 	return "", 0
 }

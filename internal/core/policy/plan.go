@@ -9,12 +9,11 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy/leases"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // planned is a guaranteed gang as a plan sees it.
 type planned struct {
-	g    sched.GangView
+	g    model.GangView
 	r    record
 	pool int // -1 where the VC has no leaves of that type any more
 	gpus leases.Rounded
@@ -25,7 +24,7 @@ type planned struct {
 }
 
 // ends is how many leases from a first one on end before each deadline.
-func (l *look) ends(g *sched.GangView, first int64) []int32 {
+func (l *look) ends(g *model.GangView, first int64) []int32 {
 	out := make([]int32, len(g.Hints.Deadlines))
 	for i, d := range g.Hints.Deadlines {
 		out[i] = int32(min(max(int64(g.Submitted.Add(d.After))/int64(l.lease)-first, 0), leases.MaxLeases))
@@ -44,7 +43,7 @@ func (c *chronus) need(left int64) int64 {
 }
 
 // rounded is a number of GPUs of a gang as it is planned in a pool.
-func (l *look) rounded(g *sched.GangView, gpus int32, pool int) leases.Rounded {
+func (l *look) rounded(g *model.GangView, gpus int32, pool int) leases.Rounded {
 	node := int(l.pools[pool].part)
 	r := leases.RoundUp(int(gpus), node)
 	if l.split && int(gpus) > node {
@@ -59,7 +58,7 @@ func (l *look) rounded(g *sched.GangView, gpus int32, pool int) leases.Rounded {
 // pieces is how many GPUs the tasks of a gang need at most, wherever they stand: each counts as
 // the part of a node that holds the largest of them (chronus_holders.go says why). In a pool
 // that is one node they need no more than they have.
-func (l *look) pieces(g *sched.GangView, gpus int32, pool int) int {
+func (l *look) pieces(g *model.GangView, gpus int32, pool int) int {
 	p := &l.pools[pool]
 	if p.Leaves <= int64(p.part) {
 		return 0
@@ -77,7 +76,7 @@ func (l *look) pieces(g *sched.GangView, gpus int32, pool int) int {
 // begin there.
 func (l *look) gather(from model.Time) (someDemoted bool) {
 	l.all, l.force, l.forces = l.all[:0], l.force[:0], true
-	add := func(g *sched.GangView, runs bool) {
+	add := func(g *model.GangView, runs bool) {
 		r := readRecord(g.Note)
 		switch {
 		case r.guaranteed() && g.Ref.Gang == 0:
@@ -106,7 +105,7 @@ func (l *look) gather(from model.Time) (someDemoted bool) {
 }
 
 // planned reads a guaranteed gang as it stood at a time.
-func (l *look) planned(g *sched.GangView, r *record, from model.Time) *planned {
+func (l *look) planned(g *model.GangView, r *record, from model.Time) *planned {
 	p := &planned{g: *g, r: *r}
 	p.pool = l.poolOf(g, r.sku)
 	f := l.forecastOf(g, r)
@@ -310,7 +309,7 @@ func (l *look) tell(in []*planned, out *leases.Plan, said *outcome) bool {
 }
 
 // admit judges the deadlines of those who came since the last slot.
-func (l *look) admit(due []sched.GangView) bool {
+func (l *look) admit(due []model.GangView) bool {
 	l.gather(l.now)
 	tests := make([]leases.Admission, len(l.pools))
 	for pool := range tests {
@@ -336,7 +335,7 @@ func (l *look) admit(due []sched.GangView) bool {
 }
 
 // judge finds a pool, and of an elastic job a size, with which a deadline can be guaranteed.
-func (l *look) judge(tests []leases.Admission, g *sched.GangView) (record, bool) {
+func (l *look) judge(tests []leases.Admission, g *model.GangView) (record, bool) {
 	r := readRecord(g.Note)
 	ends := l.ends(g, l.n+1)
 	offers := l.offers(g)
@@ -350,7 +349,7 @@ func (l *look) judge(tests []leases.Admission, g *sched.GangView) (record, bool)
 }
 
 // asUsual is what is remembered of a gang that is best effort: it has its usual size.
-func (l *look) asUsual(g *sched.GangView) record {
+func (l *look) asUsual(g *model.GangView) record {
 	r := readRecord(g.Note)
 	if r.measured > 0 && elastic(g) {
 		r.forecast = l.forecastAt(g, place{usualGPUs(g), r.where.sku})
@@ -360,16 +359,16 @@ func (l *look) asUsual(g *sched.GangView) record {
 
 // settle lets a gang whose profile has ended go on as it is meant to: with another size, or if
 // it is promised leases of another type, not where it is.
-func (l *look) settle(g *sched.GangView, r *record) bool {
+func (l *look) settle(g *model.GangView, r *record) bool {
 	if g.Started == 0 {
 		return true
 	}
-	w := sched.Wish{Gang: g.Ref, Size: membersOn(g, usualGPUs(g))}
+	w := model.Wish{Gang: g.Ref, Size: membersOn(g, usualGPUs(g))}
 	if r.guaranteed() {
 		w.Size = membersOn(g, r.at.gpus)
 	}
 	if r.moves() {
-		w.Size = sched.Pause
+		w.Size = model.Pause
 	}
 	return w.Size == g.Sizes.Now || l.yield(w)
 }
@@ -381,7 +380,7 @@ func (r *record) moves() bool {
 }
 
 // strays reports whether a gang runs where it was measured, though it is to move.
-func (l *look) strays(g *sched.GangView, r *record) bool {
+func (l *look) strays(g *model.GangView, r *record) bool {
 	return r.moves() && l.v.SKU(g.Ref) == r.where.sku
 }
 
@@ -392,15 +391,15 @@ func (l *look) depart() bool {
 	if len(l.types) == 1 || l.nodes == 0 {
 		return true
 	}
-	var stay []sched.GangView
+	var stay []model.GangView
 	for g := range l.v.Running() {
 		if r := readRecord(g.Note); g.Started > 0 && int64(g.Earlier) < max(r.by, 1) && l.strays(&g, &r) {
 			stay = append(stay, g)
 		}
 	}
-	slices.SortFunc(stay, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	slices.SortFunc(stay, func(a, b model.GangView) int { return compareGangs(&a, &b) })
 	for i := range stay {
-		if !l.yield(sched.Wish{Gang: stay[i].Ref, Size: sched.Pause}) {
+		if !l.yield(model.Wish{Gang: stay[i].Ref, Size: model.Pause}) {
 			return false
 		}
 	}
@@ -408,7 +407,7 @@ func (l *look) depart() bool {
 }
 
 // usable reports whether all members of a gang can use a type.
-func usable(g *sched.GangView, sku cell.TypeName) bool {
+func usable(g *model.GangView, sku cell.TypeName) bool {
 	for _, m := range g.Members {
 		if len(m.SKUs) > 0 && !slices.Contains(m.SKUs, sku) {
 			return false
@@ -464,8 +463,8 @@ func (l *look) capacity(pool int) int32 {
 }
 
 // wish is one for a gang that waits, where and with what size it was planned.
-func (l *look) wish(g *sched.GangView) sched.Wish {
-	w := sched.Wish{Gang: g.Ref}
+func (l *look) wish(g *model.GangView) model.Wish {
+	w := model.Wish{Gang: g.Ref}
 	if r := readRecord(g.Note); r.guaranteed() {
 		w.Size = membersOn(g, r.at.gpus)
 		if typed(l.types, &r) {
@@ -476,6 +475,6 @@ func (l *look) wish(g *sched.GangView) sched.Wish {
 }
 
 // typed reports whether a VC has other types than that of the leases of a guaranteed gang.
-func typed(pools []sched.Pool, r *record) bool {
+func typed(pools []model.Pool, r *record) bool {
 	return len(pools) > 1 || len(pools) == 1 && pools[0].SKU != r.sku
 }

@@ -9,38 +9,37 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // maker makes one policy of its parameters; what is wrong with them it leaves in
 // the args.
 type maker struct {
 	name string
-	make func(*args) sched.Policy
+	make func(*args) model.Policy
 }
 
 // table lists the policies, sorted by name; docs/policies.md says when to choose
 // which.
 func table() []maker {
 	return []maker{
-		{"capacity", func(a *args) sched.Policy { return newCapacity(a) }},
-		{"chronus", func(a *args) sched.Policy { return newChronus(a) }},
-		{"drf", func(a *args) sched.Policy { return newDRF(a) }},
-		{"edf", func(a *args) sched.Policy { return newEDF(a) }},
-		{"fifo", func(a *args) sched.Policy { return newFIFO(a) }},
-		{"firstfit", func(*args) sched.Policy { return firstfit() }},
-		{"gandiva", func(a *args) sched.Policy { return newGandiva(a) }},
-		{"genie", func(a *args) sched.Policy { return newGenie(a) }},
-		{"gittins", func(a *args) sched.Policy { return newGittins(a) }},
-		{"hypersched", func(a *args) sched.Policy { return newHypersched(a) }},
-		{"las", func(a *args) sched.Policy { return newLAS(a) }},
-		{"offers", func(a *args) sched.Policy { return newOffers(a) }},
-		{"philly", func(a *args) sched.Policy { return newPhilly(a) }},
-		{"sjf", func(*args) sched.Policy { return sjf() }},
-		{"srsf", func(a *args) sched.Policy { return srsf(a) }},
-		{"srtf", func(a *args) sched.Policy { return srtf(a) }},
-		{"tetris", func(a *args) sched.Policy { return newTetris(a) }},
-		{"themis", func(a *args) sched.Policy { return newThemis(a) }},
+		{"capacity", func(a *args) model.Policy { return newCapacity(a) }},
+		{"chronus", func(a *args) model.Policy { return newChronus(a) }},
+		{"drf", func(a *args) model.Policy { return newDRF(a) }},
+		{"edf", func(a *args) model.Policy { return newEDF(a) }},
+		{"fifo", func(a *args) model.Policy { return newFIFO(a) }},
+		{"firstfit", func(*args) model.Policy { return firstfit() }},
+		{"gandiva", func(a *args) model.Policy { return newGandiva(a) }},
+		{"genie", func(a *args) model.Policy { return newGenie(a) }},
+		{"gittins", func(a *args) model.Policy { return newGittins(a) }},
+		{"hypersched", func(a *args) model.Policy { return newHypersched(a) }},
+		{"las", func(a *args) model.Policy { return newLAS(a) }},
+		{"offers", func(a *args) model.Policy { return newOffers(a) }},
+		{"philly", func(a *args) model.Policy { return newPhilly(a) }},
+		{"sjf", func(*args) model.Policy { return sjf() }},
+		{"srsf", func(a *args) model.Policy { return srsf(a) }},
+		{"srtf", func(a *args) model.Policy { return srtf(a) }},
+		{"tetris", func(a *args) model.Policy { return newTetris(a) }},
+		{"themis", func(a *args) model.Policy { return newThemis(a) }},
 	}
 }
 
@@ -55,7 +54,7 @@ func Names() []string {
 
 // New makes the policy that a VC's configuration names; "" is fifo. Errors name
 // the policy that is not known, or all parameters that are wrong.
-func New(c model.VCConfig) (sched.Policy, error) {
+func New(c model.VCConfig) (model.Policy, error) {
 	name := c.Policy
 	if name == "" {
 		name = "fifo"

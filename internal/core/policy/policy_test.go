@@ -11,22 +11,21 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // board is a VC with so many leaves: each wish is granted while leaves are free.
 type board struct {
-	waiting []sched.GangView
-	running []sched.GangView
-	held    map[sched.Party]int32
-	placed  map[sched.GangRef]bool
+	waiting []model.GangView
+	running []model.GangView
+	held    map[model.Party]int32
+	placed  map[model.GangRef]bool
 	free    int32
 	total   int32
-	keyed   sched.Keyed
-	stander sched.Stander
+	keyed   model.Keyed
+	stander model.Stander
 	now     model.Time
 	notes   map[model.JobID][]byte
-	nodes   []sched.NodeView
+	nodes   []model.NodeView
 	jobs    model.JobID
 	scratch any
 }
@@ -34,73 +33,73 @@ type board struct {
 func (b *board) Now() model.Time                   { return b.now }
 func (b *board) Before() model.Time                { return b.now - 1 }
 func (b *board) VC() cell.VCName                   { return "a" }
-func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.waiting) }
-func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.running) }
-func (b *board) Standing() iter.Seq[sched.Ranked] {
-	var out []sched.Ranked
+func (b *board) Waiting() iter.Seq[model.GangView] { return slices.Values(b.waiting) }
+func (b *board) Running() iter.Seq[model.GangView] { return slices.Values(b.running) }
+func (b *board) Standing() iter.Seq[model.Ranked] {
+	var out []model.Ranked
 	for _, g := range b.running {
-		key := sched.Key{}
+		key := model.Key{}
 		if b.stander != nil {
 			key = b.stander.Stand(&g)
 		} else {
 			key = b.keyed.Key(&g)
 		}
-		out = append(out, sched.Ranked{Ref: g.Ref, Key: key, Order: g.Order, Leaves: g.Leaves})
+		out = append(out, model.Ranked{Ref: g.Ref, Key: key, Order: g.Order, Leaves: g.Leaves})
 	}
-	slices.SortFunc(out, func(a, b sched.Ranked) int {
+	slices.SortFunc(out, func(a, b model.Ranked) int {
 		return cmp.Or(b.Key.Compare(a.Key), cmp.Compare(b.Order, a.Order))
 	})
 	return slices.Values(out)
 }
-func (b *board) Leaving() iter.Seq[sched.GangView] { return func(func(sched.GangView) bool) {} }
-func (b *board) Promised() iter.Seq[sched.Ranked] {
-	return func(func(sched.Ranked) bool) {}
+func (b *board) Leaving() iter.Seq[model.GangView] { return func(func(model.GangView) bool) {} }
+func (b *board) Promised() iter.Seq[model.Ranked] {
+	return func(func(model.Ranked) bool) {}
 }
-func (b *board) Booked() iter.Seq[sched.Ranked] { return b.Promised() }
-func (b *board) Yields(sched.GangRef) int32     { return 1 << 20 }
-func (b *board) SKU(r sched.GangRef) cell.TypeName {
+func (b *board) Booked() iter.Seq[model.Ranked] { return b.Promised() }
+func (b *board) Yields(model.GangRef) int32     { return 1 << 20 }
+func (b *board) SKU(r model.GangRef) cell.TypeName {
 	return ""
 }
-func (b *board) Placed(r sched.GangRef) bool { return b.placed[r] }
+func (b *board) Placed(r model.GangRef) bool { return b.placed[r] }
 func (b *board) Free() int64                 { return int64(b.free) }
-func (b *board) Gang(r sched.GangRef) sched.GangView {
+func (b *board) Gang(r model.GangRef) model.GangView {
 	all := slices.Concat(b.waiting, b.running)
-	return all[slices.IndexFunc(all, func(g sched.GangView) bool { return g.Ref == r })]
+	return all[slices.IndexFunc(all, func(g model.GangView) bool { return g.Ref == r })]
 }
-func (b *board) Ordered(from int64) iter.Seq[sched.Ranked] {
-	var out []sched.Ranked
+func (b *board) Ordered(from int64) iter.Seq[model.Ranked] {
+	var out []model.Ranked
 	for _, g := range b.waiting {
 		if k := b.keyed.Key(&g); k.Rank < from || int64(g.Leaves) <= b.Free() {
-			out = append(out, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: g.Leaves})
+			out = append(out, model.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: g.Leaves})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b sched.Ranked) int { return a.Key.Compare(b.Key) })
+	slices.SortStableFunc(out, func(a, b model.Ranked) int { return a.Key.Compare(b.Key) })
 	return slices.Values(out)
 }
 func (b *board) Guaranteed() int64                       { return int64(b.total) }
-func (b *board) Nodes() iter.Seq[sched.NodeView]         { return slices.Values(b.nodes) }
-func (b *board) Allocations() []*sched.Allocation        { return nil }
+func (b *board) Nodes() iter.Seq[model.NodeView]         { return slices.Values(b.nodes) }
+func (b *board) Allocations() []*model.Allocation        { return nil }
 func (b *board) Moving() bool                            { return false }
 func (b *board) Idle(int32) (idle, of int64)             { return 0, 0 }
-func (b *board) Kept() (sched.Keeping, []sched.GangView) { return nil, b.waiting }
-func (b *board) Queue() sched.PartyGangs {
+func (b *board) Kept() (model.Keeping, []model.GangView) { return nil, b.waiting }
+func (b *board) Queue() model.PartyGangs {
 	next, stop := iter.Pull(slices.Values(slices.Clone(b.waiting)))
-	both := func() (sched.GangView, bool) {
+	both := func() (model.GangView, bool) {
 		g, ok := next()
 		if !ok {
 			stop()
 		}
 		return g, ok
 	}
-	return sched.PartyGangs{Next: both, Pass: both}
+	return model.PartyGangs{Next: both, Pass: both}
 }
-func (b *board) Node(i int32) sched.NodeView { return sched.NodeView{Node: i} }
+func (b *board) Node(i int32) model.NodeView { return model.NodeView{Node: i} }
 func (b *board) Machines() int32             { return 0 }
 func (b *board) Moves() []model.Time         { return nil }
 func (b *board) Undisturbed() bool           { return false }
 func (b *board) Backfills() bool             { return false }
 func (b *board) Measured() bool {
-	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
+	return slices.ContainsFunc(b.waiting, func(g model.GangView) bool { return len(g.Speeds) > 0 })
 }
 func (b *board) Wanted() (n int64) {
 	for i := range b.waiting {
@@ -108,28 +107,28 @@ func (b *board) Wanted() (n int64) {
 	}
 	return n
 }
-func (b *board) Beside(sched.GangRef) int32 { return int32(b.Free()) }
+func (b *board) Beside(model.GangRef) int32 { return int32(b.Free()) }
 func (b *board) Elastic() bool {
-	return slices.ContainsFunc(slices.Concat(b.waiting, b.running), func(g sched.GangView) bool { return g.Sizes.Most > 0 })
+	return slices.ContainsFunc(slices.Concat(b.waiting, b.running), func(g model.GangView) bool { return g.Sizes.Most > 0 })
 }
-func (b *board) Room(r sched.GangRef, sku cell.TypeName) bool {
+func (b *board) Room(r model.GangRef, sku cell.TypeName) bool {
 	return int64(b.Gang(r).Leaves) <= b.Free()
 }
 func (b *board) Amount(n int64) string                    { return fmt.Sprint(n, " GPUs") }
 func (b *board) Bad() int64                               { return 0 }
-func (b *board) Ill(sched.GangRef, int32) int64           { return 0 }
-func (b *board) Usable(sched.GangRef, cell.TypeName) bool { return true }
+func (b *board) Ill(model.GangRef, int32) int64           { return 0 }
+func (b *board) Usable(model.GangRef, cell.TypeName) bool { return true }
 func (b *board) Fruitless(string) bool                    { return false }
 func (b *board) Scratch() *any                            { return &b.scratch }
 
-func (b *board) Pools() []sched.Pool {
-	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
+func (b *board) Pools() []model.Pool {
+	return []model.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
 }
 func (b *board) Note(id model.JobID) []byte { return b.notes[id] }
-func (b *board) Share(by sched.By, p sched.Party) int64 {
+func (b *board) Share(by model.By, p model.Party) int64 {
 	return b.Held(by, p) * 1_000_000 / int64(b.total)
 }
-func (b *board) Held(by sched.By, p sched.Party) int64 {
+func (b *board) Held(by model.By, p model.Party) int64 {
 	var n int64
 	for of, leaves := range b.held {
 		if partyOf(by, of) == p {
@@ -138,9 +137,9 @@ func (b *board) Held(by sched.By, p sched.Party) int64 {
 	}
 	return n
 }
-func (b *board) Holders(by sched.By) iter.Seq2[sched.Party, int64] {
-	return func(yield func(sched.Party, int64) bool) {
-		seen := map[sched.Party]bool{}
+func (b *board) Holders(by model.By) iter.Seq2[model.Party, int64] {
+	return func(yield func(model.Party, int64) bool) {
+		seen := map[model.Party]bool{}
 		for of := range b.held {
 			if p := partyOf(by, of); !seen[p] {
 				seen[p] = true
@@ -151,49 +150,49 @@ func (b *board) Holders(by sched.By) iter.Seq2[sched.Party, int64] {
 		}
 	}
 }
-func partyOf(by sched.By, p sched.Party) sched.Party {
-	var out sched.Party
-	if by&sched.ByUser != 0 {
+func partyOf(by model.By, p model.Party) model.Party {
+	var out model.Party
+	if by&model.ByUser != 0 {
 		out.User = p.User
 	}
-	if by&sched.ByQueue != 0 {
+	if by&model.ByQueue != 0 {
 		out.Queue = p.Queue
 	}
-	if by&sched.ByApp != 0 {
+	if by&model.ByApp != 0 {
 		out.App = p.App
 	}
 	return out
 }
 
-func whose(g *sched.GangView) sched.Party {
-	return sched.Party{Queue: g.Hints.Queue, User: g.User, App: g.Hints.App}
+func whose(g *model.GangView) model.Party {
+	return model.Party{Queue: g.Hints.Queue, User: g.User, App: g.Hints.App}
 }
 
 // Lines returns a line for each gang that waits.
-func (b *board) Lines(by sched.By, most func(*sched.Line) int) []sched.Line {
-	var out []sched.Line
+func (b *board) Lines(by model.By, most func(*model.Line) int) []model.Line {
+	var out []model.Line
 	for _, g := range b.waiting {
-		l := sched.Line{Party: partyOf(by, whose(&g)), Leaves: g.Leaves, Gangs: 1}
+		l := model.Line{Party: partyOf(by, whose(&g)), Leaves: g.Leaves, Gangs: 1}
 		if g.Hints.App != "" || g.Gangs > 1 {
 			l.Party.Length = -1
 		}
-		l.First = []sched.GangView{g}[:min(most(&l), 1)]
+		l.First = []model.GangView{g}[:min(most(&l), 1)]
 		out = append(out, l)
 	}
 	return out
 }
 
 // Parties reads the gangs that wait as they are now.
-func (b *board) Parties(by sched.By, all bool) []sched.PartyGangs {
-	var out []sched.PartyGangs
+func (b *board) Parties(by model.By, all bool) []model.PartyGangs {
+	var out []model.PartyGangs
 	for i := range b.waiting {
 		p := partyOf(by, whose(&b.waiting[i]))
-		if slices.ContainsFunc(out, func(o sched.PartyGangs) bool { return o.Party == p }) {
+		if slices.ContainsFunc(out, func(o model.PartyGangs) bool { return o.Party == p }) {
 			continue
 		}
 		at, last := 0, int32(0)
 		passed := map[int32]bool{}
-		next := func() (sched.GangView, bool) {
+		next := func() (model.GangView, bool) {
 			for ; at < len(b.waiting); at++ {
 				if g := &b.waiting[at]; partyOf(by, whose(g)) == p && !passed[g.Leaves] && (all || int64(g.Leaves) <= b.Free()) {
 					at++
@@ -201,9 +200,9 @@ func (b *board) Parties(by sched.By, all bool) []sched.PartyGangs {
 					return *g, true
 				}
 			}
-			return sched.GangView{}, false
+			return model.GangView{}, false
 		}
-		pass := func() (sched.GangView, bool) {
+		pass := func() (model.GangView, bool) {
 			passed[last] = true
 			return next()
 		}
@@ -213,7 +212,7 @@ func (b *board) Parties(by sched.By, all bool) []sched.PartyGangs {
 				leaves += int64(b.waiting[k].Leaves)
 			}
 		}
-		out = append(out, sched.PartyGangs{Party: p, Leaves: leaves, Next: next, Pass: pass})
+		out = append(out, model.PartyGangs{Party: p, Leaves: leaves, Next: next, Pass: pass})
 	}
 	return out
 }
@@ -223,7 +222,7 @@ func (b *board) wait(u model.Subject, leaves int32) {
 }
 
 func (b *board) add(u model.Subject, leaves int32, job model.JobID, gang int32) {
-	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: job, Gang: gang}, User: u, Order: int64(job), Leaves: leaves, Shape: fmt.Sprint(leaves), Hints: &model.Hints{}})
+	b.waiting = append(b.waiting, model.GangView{Ref: model.GangRef{Job: job, Gang: gang}, User: u, Order: int64(job), Leaves: leaves, Shape: fmt.Sprint(leaves), Hints: &model.Hints{}})
 }
 
 // serve grants what fits, in the policy's order; it returns the order of all
@@ -234,13 +233,13 @@ func (b *board) serve(t *testing.T, name string) (order, granted []model.JobID, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.keyed, _ = p.(sched.Keyed)
-	b.stander, _ = p.(sched.Stander)
+	b.keyed, _ = p.(model.Keyed)
+	b.stander, _ = p.(model.Stander)
 	strict = true
 	for w := range p.Rank(b) {
 		order = append(order, w.Gang.Job)
 		strict = strict && w.Strict
-		i := slices.IndexFunc(b.waiting, func(g sched.GangView) bool { return g.Ref == w.Gang })
+		i := slices.IndexFunc(b.waiting, func(g model.GangView) bool { return g.Ref == w.Gang })
 		if g := b.waiting[i]; g.Leaves <= b.free {
 			b.free -= g.Leaves
 			b.held[whose(&g)] += g.Leaves
@@ -252,7 +251,7 @@ func (b *board) serve(t *testing.T, name string) (order, granted []model.JobID, 
 }
 
 func newBoard(total int32) *board {
-	return &board{held: map[sched.Party]int32{}, placed: map[sched.GangRef]bool{}, free: total, total: total}
+	return &board{held: map[model.Party]int32{}, placed: map[model.GangRef]bool{}, free: total, total: total}
 }
 
 func equal(t *testing.T, what string, got, want []model.JobID) {
@@ -284,7 +283,7 @@ func TestDRFOrder(t *testing.T) {
 // What a user holds already counts, and a job that does not fit is passed over.
 func TestDRFPassesOver(t *testing.T) {
 	b := newBoard(8)
-	b.held[sched.Party{User: "ann"}], b.free = 2, 6
+	b.held[model.Party{User: "ann"}], b.free = 2, 6
 	b.wait("ann", 1) // 1
 	b.wait("bob", 7) // 2: never fits beside ann's
 	b.wait("bob", 3) // 3
@@ -334,7 +333,7 @@ func TestFIFOPreempts(t *testing.T) {
 		b := newBoard(4)
 		b.add("ann", 1, 5, 0)
 		for _, id := range []model.JobID{3, 6, 7, 9} {
-			b.running = append(b.running, sched.GangView{Ref: sched.GangRef{Job: id}, Order: int64(id), Hints: &model.Hints{}})
+			b.running = append(b.running, model.GangView{Ref: model.GangRef{Job: id}, Order: int64(id), Hints: &model.Hints{}})
 		}
 		p, err := policy.New(model.VCConfig{Policy: "fifo", Params: c.params})
 		if err != nil {
@@ -383,7 +382,7 @@ func TestQuanta(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sparing, ok := p.(sched.Sparing)
+			sparing, ok := p.(model.Sparing)
 			if ok != says || ok && sparing.Quantum() != model.Duration(c.want)*model.Second {
 				t.Errorf("%s %v: it has a quantum: %v", name, c.params, ok)
 			}
@@ -393,7 +392,7 @@ func TestQuanta(t *testing.T) {
 		name, param, _ := strings.Cut(text, " ")
 		key, value, _ := strings.Cut(param, "=")
 		p, err := policy.New(model.VCConfig{Policy: name, Params: []model.Param{{Key: key, Value: value}}})
-		if err != nil || p.(sched.Sparing).Quantum() != want {
+		if err != nil || p.(model.Sparing).Quantum() != want {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -409,8 +408,8 @@ func TestRankStops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.keyed, _ = p.(sched.Keyed)
-		b.stander, _ = p.(sched.Stander)
+		b.keyed, _ = p.(model.Keyed)
+		b.stander, _ = p.(model.Stander)
 		n := 0
 		for range p.Rank(b) {
 			n++

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // probe lets jobs prove themselves on a small pool before they hold large cells: most
@@ -35,24 +34,24 @@ func newProbe(a *args) probe {
 }
 
 // poolShare is how many leaves of a type are so many nodes' worth: never all.
-func poolShare(nodes int64, pool sched.Pool) int64 {
+func poolShare(nodes int64, pool model.Pool) int64 {
 	return min(nodes*int64(pool.Node), pool.Leaves-1)
 }
 
 // usual is how many leaves a gang has with its usual size.
-func usual(g *sched.GangView) int64 {
+func usual(g *model.GangView) int64 {
 	return int64(g.Leaves) + int64(max(g.Sizes.Usual-g.Sizes.Least, 0))*int64(g.Sizes.Each)
 }
 
 // onProbation reports whether a gang has yet to prove itself, and can in these pools.
-func (p *probe) onProbation(g *sched.GangView, pools []sched.Pool) bool {
+func (p *probe) onProbation(g *model.GangView, pools []model.Pool) bool {
 	return g.Ran < p.lasts && p.proves(g, pools)
 }
 
 // proves reports whether a gang has to prove itself in these pools, or had to.
-func (p *probe) proves(g *sched.GangView, pools []sched.Pool) bool {
+func (p *probe) proves(g *model.GangView, pools []model.Pool) bool {
 	return p.nodes > 0 && usual(g) >= p.from && g.Ref.Gang == 0 &&
-		slices.ContainsFunc(pools, func(q sched.Pool) bool {
+		slices.ContainsFunc(pools, func(q model.Pool) bool {
 			return usable(g, q.SKU) && int64(g.Leaves) <= poolShare(p.nodes, q)
 		})
 }
@@ -60,7 +59,7 @@ func (p *probe) proves(g *sched.GangView, pools []sched.Pool) bool {
 // proving is what a look sees of the pool.
 type proving struct {
 	*probe
-	pools       []sched.Pool
+	pools       []model.Pool
 	share, used int64 // leaves
 	held        int   // gangs that were passed over
 }
@@ -69,7 +68,7 @@ type proving struct {
 const mostHeld = 256
 
 // proving reads who is on probation.
-func (p *probe) proving(v sched.View) *proving {
+func (p *probe) proving(v model.View) *proving {
 	out := &proving{probe: p}
 	if p.nodes == 0 {
 		return out
@@ -87,12 +86,12 @@ func (p *probe) proving(v sched.View) *proving {
 }
 
 // holds reports whether a gang must wait for room in the pool.
-func (p *proving) holds(g *sched.GangView) bool {
+func (p *proving) holds(g *model.GangView) bool {
 	return p.onProbation(g, p.pools) && int64(g.Leaves) > p.share-p.used
 }
 
 // why says it; "" is that it need not.
-func (p *proving) why(v sched.View, g *sched.GangView) string {
+func (p *proving) why(v model.View, g *model.GangView) string {
 	if !p.holds(g) {
 		return ""
 	}
@@ -101,14 +100,14 @@ func (p *proving) why(v sched.View, g *sched.GangView) string {
 
 // wish adds to a wish how many members a gang begins with, and counts it in the pool once
 // it is placed.
-func (p *proving) wish(w sched.Wish, g *sched.GangView) sched.Wish {
+func (p *proving) wish(w model.Wish, g *model.GangView) model.Wish {
 	if p.onProbation(g, p.pools) {
 		w.Size = g.Sizes.Least
 	}
 	return w
 }
 
-func (p *proving) placed(g *sched.GangView) {
+func (p *proving) placed(g *model.GangView) {
 	if p.onProbation(g, p.pools) {
 		p.used += int64(g.Leaves)
 	}
@@ -116,7 +115,7 @@ func (p *proving) placed(g *sched.GangView) {
 
 // next is when the first gang has proven itself. How long it ran counts up to what happened
 // last, which may be later than View.Now: the start says it.
-func (p *proving) next(v sched.View) model.Time {
+func (p *proving) next(v model.View) model.Time {
 	var next model.Time
 	if p.nodes == 0 {
 		return 0
@@ -132,27 +131,27 @@ func (p *proving) next(v sched.View) model.Time {
 // probing is philly with a pool for first attempts.
 type probing struct{ *philly }
 
-// Tune implements sched.Tuner: an elastic job that has proven itself gets its usual size.
-func (p *probing) Tune(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
-		var proven []sched.GangView
+// Tune implements model.Tuner: an elastic job that has proven itself gets its usual size.
+func (p *probing) Tune(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
+		var proven []model.GangView
 		for g := range v.Running() {
 			if g.Ref.Gang == 0 && g.Sizes.Now < g.Sizes.Usual && g.Ran >= p.lasts {
 				proven = append(proven, g)
 			}
 		}
-		slices.SortFunc(proven, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+		slices.SortFunc(proven, func(a, b model.GangView) int { return compareGangs(&a, &b) })
 		for i := range proven {
-			if !yield(sched.Wish{Gang: proven[i].Ref, Size: proven[i].Sizes.Usual}) {
+			if !yield(model.Wish{Gang: proven[i].Ref, Size: proven[i].Sizes.Usual}) {
 				return
 			}
 		}
 	}
 }
 
-// Learn implements sched.Learner: it sums up which jobs ended on probation, how much GPU
+// Learn implements model.Learner: it sums up which jobs ended on probation, how much GPU
 // time they had, and how much more it would have been at their usual size.
-func (p *probing) Learn(note []byte, g *sched.GangView) []byte {
+func (p *probing) Learn(note []byte, g *model.GangView) []byte {
 	if g.Ref.Gang != 0 || g.Ran == 0 || g.Ran >= p.lasts || usual(g) < p.from {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // profiler is Chronus' first stage (SoCC'21, section 4): every job runs first for a short
@@ -54,7 +53,7 @@ func (a *args) nodes(key string) int64 {
 
 // profiled reports whether a gang has been in the pool, or need not be, as who is guaranteed
 // leases already.
-func (p profiler) profiled(g *sched.GangView) bool {
+func (p profiler) profiled(g *model.GangView) bool {
 	if p.nodes == 0 {
 		return true
 	}
@@ -63,24 +62,24 @@ func (p profiler) profiled(g *sched.GangView) bool {
 }
 
 // share is how many leaves of a type are the pool: never all.
-func (p profiler) share(pool sched.Pool) int64 {
+func (p profiler) share(pool model.Pool) int64 {
 	return poolShare(p.nodes, pool)
 }
 
 // lasts is how long a gang is measured, from its start.
-func (p profiler) lasts(g *sched.GangView) model.Duration {
+func (p profiler) lasts(g *model.GangView) model.Duration {
 	return model.Duration(min(p.profileTime, profileEach*int64(holding(g)))) * model.Second
 }
 
 // holding is how many GPUs a gang that runs has, with those that its members were promised.
-func holding(g *sched.GangView) int32 { return gpusOf(g, max(g.Sizes.Live, g.Sizes.Least)) }
+func holding(g *model.GangView) int32 { return gpusOf(g, max(g.Sizes.Live, g.Sizes.Least)) }
 
 // runsOn is on how many GPUs a gang runs: who was only promised some does nothing yet.
-func runsOn(g *sched.GangView) int32 { return gpusOf(g, max(g.Sizes.Runs, g.Sizes.Least)) }
+func runsOn(g *model.GangView) int32 { return gpusOf(g, max(g.Sizes.Runs, g.Sizes.Least)) }
 
 // shows is the run time that a gang's progress tells, 0 where it told nothing since it
 // started: all of its steps at the pace of those that it made.
-func shows(g *sched.GangView) int64 {
+func shows(g *model.GangView) int64 {
 	p := g.Progress
 	if p == nil || p.Step <= 0 || g.Started == 0 || p.StepAt <= g.Started {
 		return 0
@@ -94,7 +93,7 @@ func shows(g *sched.GangView) int64 {
 }
 
 // until is when the profile of a gang that runs ends.
-func (p profiler) until(g *sched.GangView) model.Time {
+func (p profiler) until(g *model.GangView) model.Time {
 	last := p.lasts(g)
 	if t := shows(g); t > 0 && t <= profileShort*int64(model.Second) {
 		last = max(last, profileShort*model.Second)
@@ -104,7 +103,7 @@ func (p profiler) until(g *sched.GangView) model.Time {
 
 // change is when the first profile ends: it has ended already where a report since the last look
 // said that the job is no short one.
-func (p profiler) change(v sched.View) model.Time {
+func (p profiler) change(v model.View) model.Time {
 	var next model.Time
 	if p.nodes == 0 || len(v.Pools()) == 0 {
 		return 0
@@ -133,7 +132,7 @@ func (l *look) exempt() bool {
 	if l.nodes == 0 {
 		return true
 	}
-	var large []sched.GangView
+	var large []model.GangView
 	for r := range l.v.Ordered(math.MaxInt64) {
 		if r.Key.Rank != rankUndecided {
 			break
@@ -152,7 +151,7 @@ func (l *look) exempt() bool {
 }
 
 // poolable reports whether a gang has room in the pool of some type while nobody is there.
-func (l *look) poolable(g *sched.GangView) bool {
+func (l *look) poolable(g *model.GangView) bool {
 	for i := range l.pools {
 		if l.holdsIn(g, i) {
 			return true
@@ -162,7 +161,7 @@ func (l *look) poolable(g *sched.GangView) bool {
 }
 
 // holdsIn reports whether the pool that a room counts in is large enough for a gang.
-func (l *look) holdsIn(g *sched.GangView, room int) bool {
+func (l *look) holdsIn(g *model.GangView, room int) bool {
 	return int64(g.Leaves) <= l.share(l.types[l.pools[room].kind]) && l.uses(g, room)
 }
 
@@ -173,7 +172,7 @@ func (l *look) measure() bool {
 		return true
 	}
 	l.pool = pool{make([]int64, len(l.types)), map[model.Subject]int64{}, l.cost()}
-	var ended []sched.GangView
+	var ended []model.GangView
 	for g := range l.v.Running() {
 		r := readRecord(g.Note)
 		switch {
@@ -182,11 +181,11 @@ func (l *look) measure() bool {
 			ended = append(ended, g)
 		default: // with the members that are still to come
 			sku := cell.TypeName(r.rest)
-			kind := slices.IndexFunc(l.types, func(p sched.Pool) bool { return p.SKU == sku })
+			kind := slices.IndexFunc(l.types, func(p model.Pool) bool { return p.SKU == sku })
 			l.pool.take(max(kind, 0), &g, gpusOf(&g, g.Sizes.Now))
 		}
 	}
-	slices.SortFunc(ended, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	slices.SortFunc(ended, func(a, b model.GangView) int { return compareGangs(&a, &b) })
 	for i := range ended {
 		g, cost := &ended[i], &l.pool.cost
 		if now := l.v.Gang(g.Ref); l.profiled(&now) { // by another gang of its job
@@ -210,7 +209,7 @@ func (l *look) measure() bool {
 	return true
 }
 
-func (p *pool) take(kind int, g *sched.GangView, gpus int32) {
+func (p *pool) take(kind int, g *model.GangView, gpus int32) {
 	p.used[kind] += int64(gpus)
 	p.users[g.User] += int64(gpus)
 }
@@ -221,7 +220,7 @@ func (l *look) profile() bool {
 	if l.nodes == 0 {
 		return true
 	}
-	var waiting []sched.GangView
+	var waiting []model.GangView
 	for r := range l.v.Ordered(math.MaxInt64) {
 		if r.Key.Rank != rankUndecided {
 			break
@@ -248,7 +247,7 @@ func (l *look) profile() bool {
 // startProfile starts a profile on the first type whose pool has room and where the gang finds
 // cells: its job may keep to nodes of one type, or fit on no other. In a pinned cell it counts
 // in the pool of the type, too.
-func (l *look) startProfile(g *sched.GangView) bool {
+func (l *look) startProfile(g *model.GangView) bool {
 	at, gpus := 0, int32(0)
 	promised := l.v.Placed(g.Ref) // cells of the type that was asked for then
 	for i := range l.pools {
@@ -261,7 +260,7 @@ func (l *look) startProfile(g *sched.GangView) bool {
 		if l.pool.used[kind]+int64(gpus) > share || !l.admits(g, gpus, l.types[kind]) {
 			continue
 		}
-		w := sched.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Size: membersOn(g, gpus)}
+		w := model.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Size: membersOn(g, gpus)}
 		l.overRank(&w, rankHolder)
 		if !l.yield(w) {
 			return false
@@ -284,7 +283,7 @@ func (l *look) startProfile(g *sched.GangView) bool {
 }
 
 // admits reports whether a user may have so many more GPUs in a pool.
-func (l *look) admits(g *sched.GangView, gpus int32, p sched.Pool) bool {
+func (l *look) admits(g *model.GangView, gpus int32, p model.Pool) bool {
 	has := l.pool.users[g.User]
 	return has == 0 || has+int64(gpus) <= l.share(p)-int64(p.Node)/2
 }
@@ -292,7 +291,7 @@ func (l *look) admits(g *sched.GangView, gpus int32, p sched.Pool) bool {
 // profileSize is with how many GPUs a gang is measured: an elastic job with its least where
 // the offline model says how fast it is with more; else, since to extrapolate is a guess,
 // with as many of its usual ones as the pool has.
-func profileSize(g *sched.GangView, share int64) int32 {
+func profileSize(g *model.GangView, share int64) int32 {
 	if !elastic(g) || sizable(g) {
 		return g.Leaves
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // profiled adds a gang of some user.
@@ -28,7 +27,7 @@ func TestProfiler(t *testing.T) {
 	b.profiled("cid", 2, 60*minutes)
 	is(t, "begin", b.look(p), "1!, (1 profiles gpu), 3!, (3 profiles gpu)")
 	is(t, "cost", string(b.notes[0]), "0 833400: 0 guaranteed, 0 hold 0 GPUs, rounding wastes 0; profiler 2 started, 0 measured, 0 GPU-seconds")
-	if at := p.(sched.Timed).NextChange(b); at != b.now+model.Time(120*model.Second) {
+	if at := p.(model.Timed).NextChange(b); at != b.now+model.Time(120*model.Second) {
 		t.Errorf("the next look is at %d", at)
 	}
 	b.running[0].Progress = &model.TaskProgress{At: b.now + model.Time(110*model.Second), StepAt: b.now + model.Time(60*model.Second), Step: 10, Total: 1000}
@@ -51,7 +50,7 @@ func TestProfilerShort(t *testing.T) {
 	b.running[0].Progress = &model.TaskProgress{At: b.now + model.Time(10*model.Second), StepAt: b.now + model.Time(10*model.Second), Step: 1, Total: 20}
 	b.now += model.Time(30 * model.Second)
 	is(t, "after 30 s", b.look(p), "2<0")
-	if at := p.(sched.Timed).NextChange(b); at != b.running[0].Started+model.Time(300*model.Second) {
+	if at := p.(model.Timed).NextChange(b); at != b.running[0].Started+model.Time(300*model.Second) {
 		t.Errorf("the next look is %d s after its start", (at-b.running[0].Started)/model.Time(model.Second))
 	}
 	b.now += model.Time(270 * model.Second)

@@ -8,7 +8,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy/leases"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What chronus remembers of a job:
@@ -219,6 +218,6 @@ func withEntry(note []byte, word, entry string) []byte {
 }
 
 // remember makes a wish that is a note about a job.
-func remember(job model.JobID, data []byte) sched.Wish {
-	return sched.Wish{Note: &sched.Note{Job: job, Data: data}}
+func remember(job model.JobID, data []byte) model.Wish {
+	return model.Wish{Note: &model.Note{Job: job, Data: data}}
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // rounds is how the capacity policy takes cells back (YARN's
@@ -86,17 +85,17 @@ func (r *claim) over(q int) int64 {
 }
 
 // rounds is how many rounds a gang may use by now; less than 1 is none.
-func (r *claim) rounds(g *sched.GangView) int64 { return r.now - max(r.c.first(g)-1, r.last) }
+func (r *claim) rounds(g *model.GangView) int64 { return r.now - max(r.c.first(g)-1, r.last) }
 
 // first is the first round in which a gang that waits may take, or one that runs be
 // taken from.
-func (r *rounds) first(g *sched.GangView) int64 { return r.at(g.Since.Add(r.wait + r.interval - 1)) }
+func (r *rounds) first(g *model.GangView) int64 { return r.at(g.Since.Add(r.wait + r.interval - 1)) }
 
 // ripe reports whether a gang that runs may be taken from.
-func (r *claim) ripe(g *sched.GangView) bool { return g.Started > 0 && r.c.first(g) <= r.now }
+func (r *claim) ripe(g *model.GangView) bool { return g.Started > 0 && r.c.first(g) <= r.now }
 
 // claims returns whom a gang may take cells from; nil if it may not.
-func (r *claim) claims(q int, t *tenant, g *sched.GangView) iter.Seq[sched.GangRef] {
+func (r *claim) claims(q int, t *tenant, g *model.GangView) iter.Seq[model.GangRef] {
 	if r == nil || r.missed[q] || r.rounds(g) < 1 || !r.within(q, g) {
 		return nil
 	}
@@ -104,14 +103,14 @@ func (r *claim) claims(q int, t *tenant, g *sched.GangView) iter.Seq[sched.GangR
 }
 
 // within reports whether a queue stays within its ideal with a gang.
-func (r *claim) within(q int, g *sched.GangView) bool {
+func (r *claim) within(q int, g *model.GangView) bool {
 	return (r.used[q]+int64(g.Leaves))*fullShare <= r.ideal[q]
 }
 
 // victims yields the gangs that so many rounds may stop: of the queues that are
 // over most first, and of each the last submitted first.
-func (r *claim) victims(rounds int64) iter.Seq[sched.GangRef] {
-	return func(yield func(sched.GangRef) bool) {
+func (r *claim) victims(rounds int64) iter.Seq[model.GangRef] {
+	return func(yield func(model.GangRef) bool) {
 		var queues []int
 		left := r.allowance(rounds)
 		for q := range r.used {
@@ -121,7 +120,7 @@ func (r *claim) victims(rounds int64) iter.Seq[sched.GangRef] {
 			}
 		}
 		slices.SortStableFunc(queues, func(a, b int) int { return cmp.Compare(r.over(b), r.over(a)) })
-		running := slices.SortedFunc(r.v.Running(), func(a, b sched.GangView) int {
+		running := slices.SortedFunc(r.v.Running(), func(a, b model.GangView) int {
 			return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
 		})
 		for _, q := range queues {
@@ -144,7 +143,7 @@ func (r *claim) victims(rounds int64) iter.Seq[sched.GangRef] {
 
 // passes reports whether a gang that is booked belongs to a queue that is over: those
 // of others could not be stopped if they ran.
-func (r *claim) passes(ref sched.GangRef) bool {
+func (r *claim) passes(ref model.GangRef) bool {
 	h := r.v.Gang(ref).Hints
 	return h != nil && r.over(r.c.tree.leaf(h.Queue)) > 0
 }
@@ -170,7 +169,7 @@ func (r *claim) part(q int, rounds int64) int64 {
 const maxRounds = 1000
 
 // taken returns what to remember once cells were taken back in this round.
-func (r *claim) taken() *sched.Note {
+func (r *claim) taken() *model.Note {
 	if r == nil || r.noted {
 		return nil
 	}

@@ -5,14 +5,13 @@ import (
 	"math/bits"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // unknown stands for a run time that nobody declared: such a gang comes last.
 const unknown = math.MaxInt64
 
 // duration is the declared run time of a gang's job.
-func duration(g *sched.GangView) int64 {
+func duration(g *model.GangView) int64 {
 	if g.Hints.Duration <= 0 {
 		return unknown
 	}
@@ -21,7 +20,7 @@ func duration(g *sched.GangView) int64 {
 
 // remaining is the declared run time less what has run; at least 1 where it is
 // known: a job that outruns its declaration is about to end, for all we know.
-func remaining(g *sched.GangView) int64 {
+func remaining(g *model.GangView) int64 {
 	d := duration(g)
 	if d == unknown {
 		return unknown
@@ -64,29 +63,29 @@ func starts(leaves int32) int64 { return 1 + int64(bits.Len32(uint32(max(leaves,
 
 // firstfit serves in order of submission and passes over what does not fit.
 func firstfit() *order {
-	return &order{key: func(*sched.GangView) sched.Key { return sched.Key{} }}
+	return &order{key: func(*model.GangView) model.Key { return model.Key{} }}
 }
 
 // sjf serves the shortest declared run time first and preempts nobody.
 func sjf() *order {
-	return &order{key: func(g *sched.GangView) sched.Key { return sched.Key{Rank: duration(g)} }}
+	return &order{key: func(g *model.GangView) model.Key { return model.Key{Rank: duration(g)} }}
 }
 
 // srtf serves the shortest remaining run time first, and preempts.
-func srtf(a *args) sched.Policy {
-	return shortest(a, func(g *sched.GangView) sched.Key { return sched.Key{Rank: remaining(g)} }, func(*sched.GangView) int64 { return 1 })
+func srtf(a *args) model.Policy {
+	return shortest(a, func(g *model.GangView) model.Key { return model.Key{Rank: remaining(g)} }, func(*model.GangView) int64 { return 1 })
 }
 
 // srsf serves the shortest remaining service first, which is the remaining run
 // time times the GPUs, and preempts (Tiresias, NSDI'19, section 2).
-func srsf(a *args) sched.Policy {
-	return shortest(a, func(g *sched.GangView) sched.Key { return sched.Key{Rank: times(remaining(g), g.Leaves)} },
-		func(g *sched.GangView) int64 { return int64(max(g.Leaves, 1)) })
+func srsf(a *args) model.Policy {
+	return shortest(a, func(g *model.GangView) model.Key { return model.Key{Rank: times(remaining(g), g.Leaves)} },
+		func(g *model.GangView) int64 { return int64(max(g.Leaves, 1)) })
 }
 
 // shortest preempts by what is left, which falls at a rate while a gang runs.
-func shortest(a *args, key func(*sched.GangView) sched.Key, rate func(*sched.GangView) int64) sched.Policy {
-	return &falling{newPreempting(a, key), func(g *sched.GangView) (model.Time, int64) {
+func shortest(a *args, key func(*model.GangView) model.Key, rate func(*model.GangView) int64) model.Policy {
+	return &falling{newPreempting(a, key), func(g *model.GangView) (model.Time, int64) {
 		if g.Started == 0 || duration(g) == unknown {
 			return 0, 0
 		}

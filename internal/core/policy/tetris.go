@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // tetris packs along several resources (Grandl et al., SIGCOMM'14): of the gangs
@@ -28,7 +27,7 @@ import (
 // task waits for the last of a stage.
 type tetris struct {
 	// by=user (default) or by=team: between whom the knob is fair, by dominant share.
-	by sched.By
+	by model.By
 	// fairness=0.25 is the paper's f: only the 1-f of those who wait that are
 	// furthest below their fair share are served, at least one. 0 packs best,
 	// 0.999 is fairest.
@@ -56,37 +55,37 @@ type batch struct {
 
 // piece is one gang.
 type piece struct {
-	gang sched.GangView
+	gang model.GangView
 	work int64 // leaf-seconds; -1 is unknown
 }
 
 // bin is a machine.
 type bin struct {
-	sched.NodeView
+	model.NodeView
 	rest []int32 // scratch: idle leaves of each offer
 }
 
 // packer is one walk.
 type packer struct {
 	t       *tetris
-	v       sched.View
-	parties []sched.Party
+	v       model.View
+	parties []model.Party
 	shares  []int64
 	batches []batch
 	bins    []bin
 	mean    struct{ align, work int64 }
 }
 
-// Rank implements sched.Policy.
-func (t *tetris) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy.
+func (t *tetris) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		p := &packer{t: t, v: v}
 		p.collect()
 		for len(p.batches) > 0 {
 			at := p.best()
 			b := &p.batches[at]
 			g := &b.gangs[0].gang
-			w := sched.Wish{Gang: g.Ref}
+			w := model.Wish{Gang: g.Ref}
 			if b.node >= 0 {
 				w.Prefer = cell.NodeSet{}.Add(b.node)
 			}
@@ -165,7 +164,7 @@ func (p *packer) collect() {
 const maxWork = 1 << 38
 
 // workOf is a gang's remaining work in leaf-seconds.
-func workOf(g *sched.GangView) int64 {
+func workOf(g *model.GangView) int64 {
 	left := remaining(g)
 	if left == unknown {
 		return -1
@@ -207,7 +206,7 @@ func (p *packer) align(members []cell.Member) (best int64, node int32) {
 }
 
 // part is one dimension of the dot product.
-func part(leaves int32, o sched.Offer) int64 {
+func part(leaves int32, o model.Offer) int64 {
 	return int64(leaves) * int64(o.Idle) * 1_000_000 / (int64(o.Of) * int64(o.Of))
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // themis is finish-time fairness (Mahajan et al., NSDI'20). An app is a set of jobs
@@ -38,7 +37,7 @@ type themis struct {
 	slow map[string]int64
 }
 
-func newThemis(a *args) sched.Policy {
+func newThemis(a *args) model.Policy {
 	t := &themis{
 		f:       a.thousandths("f", 800, 0, 1000),
 		lease:   a.seconds("lease", 1200, 1, maxLease),
@@ -56,7 +55,7 @@ func newThemis(a *args) sched.Policy {
 // maxLease bounds a lease to a year.
 const maxLease = 366 * 86_400
 
-// Placing implements sched.Placing: who wins nodes at auction gets these.
+// Placing implements model.Placing: who wins nodes at auction gets these.
 func (t *themis) Placing() bool { return t.auction }
 
 // offered reports whether the cells of a gang that started then are auctioned now: the round in
@@ -71,7 +70,7 @@ func (m *market) offered(started model.Time) bool {
 }
 
 // waitsSince is since when somebody waits, as far as the first few tell.
-func waitsSince(v sched.View) (first model.Time) {
+func waitsSince(v model.View) (first model.Time) {
 	n := 0
 	for g := range v.Waiting() {
 		if n == 0 || g.Since < first {
@@ -89,17 +88,17 @@ func (t *themis) lastEnd(started, now model.Time) model.Time {
 	return started.Add(max(model.Duration(now-started)/t.lease, 1) * t.lease)
 }
 
-// Stand implements sched.Stander: first who is an app by itself, by when it started.
-func (t *themis) Stand(g *sched.GangView) sched.Key {
-	k := sched.Key{Then: int64(g.Started)}
+// Stand implements model.Stander: first who is an app by itself, by when it started.
+func (t *themis) Stand(g *model.GangView) model.Key {
+	k := model.Key{Then: int64(g.Started)}
 	if g.Hints.App != "" || g.Gangs > 1 {
 		k.Rank = 1
 	}
 	return k
 }
 
-// NextChange implements sched.Timed: the end of the first round in which a lease ends.
-func (t *themis) NextChange(v sched.View) model.Time {
+// NextChange implements model.Timed: the end of the first round in which a lease ends.
+func (t *themis) NextChange(v model.View) model.Time {
 	var next model.Time
 	now := v.Now()
 	over := now // the end of the last round
@@ -131,9 +130,9 @@ func (t *themis) roundUp(at model.Time) model.Time {
 	return (at + r - 1) / r * r
 }
 
-// Rank implements sched.Policy.
-func (t *themis) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy.
+func (t *themis) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		scratch := v.Scratch()
 		m, ok := (*scratch).(*market)
 		if !ok {
@@ -164,7 +163,7 @@ type app struct {
 	held    int64
 	slow    int64 // of its most sensitive job, in thousandths
 	ended   int   // of its gangs, how many leases
-	waits   []*sched.GangView
+	waits   []*model.GangView
 	rho     int64
 	bids    int // its place among those who bid, from 1; 0 is none
 }
@@ -176,14 +175,14 @@ func (a *app) before(b *app) int {
 
 // length is the run time of a gang: as declared, or a little more than it ran if that
 // is more; where nothing is declared, twice what it ran, at least a lease.
-func (t *themis) length(g *sched.GangView) int64 {
+func (t *themis) length(g *model.GangView) int64 {
 	if g.Hints.Duration <= 0 {
 		return max(2*int64(g.Ran), int64(t.lease))
 	}
 	return max(int64(g.Hints.Duration), int64(g.Ran)+1)
 }
 
-func (a *app) add(t *themis, g *sched.GangView) {
+func (a *app) add(t *themis, g *model.GangView) {
 	if a.most == 0 {
 		a.start, a.order, a.slow = g.Submitted, g.Order, PPM/1000
 	}
@@ -198,7 +197,7 @@ func (a *app) add(t *themis, g *sched.GangView) {
 }
 
 // slowed is how many times longer a gang takes on more nodes than it needs.
-func (t *themis) slowed(g *sched.GangView) int64 {
+func (t *themis) slowed(g *model.GangView) int64 {
 	if len(t.slow) == 0 {
 		return 0
 	}
@@ -234,7 +233,7 @@ func (m *market) fairness(a *app, gpus, slow int64) int64 {
 }
 
 // single is the same of a gang that waits and is an app by itself, with all its GPUs.
-func (m *market) single(g *sched.GangView) int64 {
+func (m *market) single(g *model.GangView) int64 {
 	length, leaves := m.t.length(g), int64(g.Leaves)
 	if length > unknown/max(leaves, 1) || leaves == 0 {
 		var a app
@@ -251,7 +250,7 @@ func (m *market) single(g *sched.GangView) int64 {
 
 // below reports that single is less than rho, where a bound tells it: without a division,
 // as most gangs are asked for nothing else.
-func (m *market) below(g *sched.GangView, rho int64) bool {
+func (m *market) below(g *model.GangView, rho int64) bool {
 	length, leaves := m.t.length(g), int64(g.Leaves)
 	if leaves != m.parts.leaves {
 		m.parts.leaves, m.parts.of = leaves, max(leaves*m.count/max(m.total, 1), 1)
@@ -272,16 +271,16 @@ type market struct {
 	marketNow
 	apps    []app
 	made    []app             // of singles
-	singles []*sched.GangView // that wait, of the lines in which somebody could get something
+	singles []*model.GangView // that wait, of the lines in which somebody could get something
 	crowded []crowded
 	aged    []aged
-	large   []*sched.GangView // the first that wait of the other lines, when a round ends
-	lines   []sched.Line      // those that were not read to their end
+	large   []*model.GangView // the first that wait of the other lines, when a round ends
+	lines   []model.Line      // those that were not read to their end
 	// expired are the gangs whose lease has ended, of the smallest rho first.
 	expired []expired
 
 	runs    []leased
-	views   []sched.GangView      // of these
+	views   []model.GangView      // of these
 	lent    map[model.JobID]int32 // how many gangs of a job are offered
 	named   map[string]int        // apps
 	jobs    map[model.JobID]int
@@ -295,13 +294,13 @@ type market struct {
 	used    int     // of it
 	arbiter Arbiter
 	winner  *app // who is served
-	losers  iter.Seq[sched.GangRef]
+	losers  iter.Seq[model.GangRef]
 }
 
 // marketNow is what changes from one decision to the next without any memory.
 type marketNow struct {
 	t       *themis
-	v       sched.View
+	v       model.View
 	now     model.Time
 	before  model.Time // the last decision
 	waited  model.Time // since when somebody waits
@@ -317,12 +316,12 @@ type marketNow struct {
 
 // leased is a gang that runs; ended is that its lease has ended, and it may be lifted.
 type leased struct {
-	ref   sched.GangRef
+	ref   model.GangRef
 	ended bool
 }
 
 type expired struct {
-	gang *sched.GangView
+	gang *model.GangView
 	app  *app
 	won  bool // its cells again
 }
@@ -332,11 +331,11 @@ type expired struct {
 const sampled = 4
 
 // byApp is how gangs that wait are told apart.
-const byApp = sched.ByApp | sched.ByLength
+const byApp = model.ByApp | model.ByLength
 
 // open reads the view: who runs, and the first of those who wait. It is false where
 // nobody could get anything.
-func (m *market) open(t *themis, v sched.View) (some bool) {
+func (m *market) open(t *themis, v model.View) (some bool) {
 	m.marketNow = marketNow{t: t, v: v, now: v.Now(), before: v.Before(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
 	m.runs = m.runs[:0]
 	passed := t.round == 0 || m.now/model.Time(t.round) > m.before/model.Time(t.round)
@@ -344,7 +343,7 @@ func (m *market) open(t *themis, v sched.View) (some bool) {
 		m.waited = waitsSince(v)
 		m.stand(passed)
 	}
-	lines := v.Lines(byApp, func(l *sched.Line) int {
+	lines := v.Lines(byApp, func(l *model.Line) int {
 		useful := m.reachable(l)
 		some = some || useful || m.closes && int64(l.Leaves) <= m.total
 		switch {
@@ -389,7 +388,7 @@ func (m *market) stand(passed bool) {
 // ended reports whether the lease of a gang has ended and others may have its cells: who
 // may not be stopped any more, or not yet, keeps them, and bids for none. Of a job with
 // several gangs no more are offered than its budget of preemptions lets go.
-func (m *market) ended(r *sched.Ranked) bool {
+func (m *market) ended(r *model.Ranked) bool {
 	if !m.offered(model.Time(r.Key.Then)) {
 		return false
 	}
@@ -407,11 +406,11 @@ func (m *market) ended(r *sched.Ranked) bool {
 
 // reachable reports whether there could be as many free GPUs as each gang of a line
 // asks for.
-func (m *market) reachable(l *sched.Line) bool { return int64(l.Leaves) <= m.free+m.leaving }
+func (m *market) reachable(l *model.Line) bool { return int64(l.Leaves) <= m.free+m.leaving }
 
 // read makes apps of those who run and of those who wait in lines for several, and counts
 // the others.
-func (m *market) read(lines []sched.Line) {
+func (m *market) read(lines []model.Line) {
 	n := len(m.runs)
 	for i := range lines {
 		if l := &lines[i]; grouped(l) {
@@ -463,10 +462,10 @@ func (m *market) read(lines []sched.Line) {
 
 // grouped reports whether the gangs of a line may belong to apps of several, or are cases
 // of their own.
-func grouped(l *sched.Line) bool { return l.Party.Length < 0 || l.Leaves == 0 }
+func grouped(l *model.Line) bool { return l.Party.Length < 0 || l.Leaves == 0 }
 
 // app returns the app of a gang.
-func (m *market) app(g *sched.GangView) *app {
+func (m *market) app(g *model.GangView) *app {
 	if m.named == nil && (g.Hints.App != "" || g.Gangs > 1) {
 		m.named, m.jobs = map[string]int{}, map[model.JobID]int{}
 	}
@@ -503,7 +502,7 @@ func (m *market) rank() {
 }
 
 // compareGangs orders gangs by submission.
-func compareGangs(a, b *sched.GangView) int {
+func compareGangs(a, b *model.GangView) int {
 	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
 }
 
@@ -518,7 +517,7 @@ func (m *market) alone(at int) *app {
 
 // serve yields the gangs by the rho of their apps. Over are the gangs of apps with a
 // smaller one whose leases have ended.
-func (m *market) serve(yield func(sched.Wish) bool) {
+func (m *market) serve(yield func(model.Wish) bool) {
 	var all []*app
 	for i := range m.apps {
 		all = append(all, &m.apps[i])
@@ -530,7 +529,7 @@ func (m *market) serve(yield func(sched.Wish) bool) {
 	slices.SortFunc(all, (*app).before)
 	for _, a := range all {
 		for _, g := range a.waits {
-			if fits(g, m.free+m.leaving) && !yield(sched.Wish{Gang: g.Ref, Over: m.over(func(e *expired) bool { return e.app.rho < a.rho })}) {
+			if fits(g, m.free+m.leaving) && !yield(model.Wish{Gang: g.Ref, Over: m.over(func(e *expired) bool { return e.app.rho < a.rho })}) {
 				return
 			}
 		}
@@ -540,11 +539,11 @@ func (m *market) serve(yield func(sched.Wish) bool) {
 }
 
 // over yields the gangs that may be lifted, nil where there are none.
-func (m *market) over(may func(*expired) bool) iter.Seq[sched.GangRef] {
+func (m *market) over(may func(*expired) bool) iter.Seq[model.GangRef] {
 	if len(m.expired) == 0 || !slices.ContainsFunc(m.expired, func(e expired) bool { return may(&e) }) {
 		return nil
 	}
-	return func(yield func(sched.GangRef) bool) {
+	return func(yield func(model.GangRef) bool) {
 		for i := range m.expired {
 			if e := &m.expired[i]; may(e) && !yield(e.gang.Ref) {
 				return
@@ -553,7 +552,7 @@ func (m *market) over(may func(*expired) bool) iter.Seq[sched.GangRef] {
 	}
 }
 
-// LeaseEnds implements sched.Leaser: leases are counted from a gang's start.
+// LeaseEnds implements model.Leaser: leases are counted from a gang's start.
 func (t *themis) LeaseEnds(started, now model.Time) model.Time {
 	return started.Add((model.Duration(max(now-started, 0))/t.lease + 1) * t.lease)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // The bounds of one auction: what an agent could win beyond them it gets as
@@ -27,7 +26,7 @@ type lot struct {
 }
 
 // sell holds the auction, and gives what is left to the others.
-func (m *market) sell(yield func(sched.Wish) bool) {
+func (m *market) sell(yield func(model.Wish) bool) {
 	m.offers()
 	m.bid()
 	bidders := m.bidders
@@ -52,7 +51,7 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 			if c.expired >= 0 {
 				continue
 			}
-			if !yield(sched.Wish{Gang: c.gang.Ref, Only: c.nodes, Over: m.overFor(bidders[i])}) {
+			if !yield(model.Wish{Gang: c.gang.Ref, Only: c.nodes, Over: m.overFor(bidders[i])}) {
 				return
 			}
 		}
@@ -64,12 +63,12 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 
 // overFor yields the gangs that may be lifted for a winner, before the next is asked for:
 // those whose cells nobody else won. nil is that there are none.
-func (m *market) overFor(a *app) iter.Seq[sched.GangRef] {
+func (m *market) overFor(a *app) iter.Seq[model.GangRef] {
 	if m.winner = a; !slices.ContainsFunc(m.expired, m.loses) {
 		return nil
 	}
 	if m.losers == nil { // made once
-		m.losers = func(yield func(sched.GangRef) bool) {
+		m.losers = func(yield func(model.GangRef) bool) {
 			for i := range m.expired {
 				if e := &m.expired[i]; m.loses(*e) && !yield(e.gang.Ref) {
 					return
@@ -159,7 +158,7 @@ func (c *contender) compare(o *contender) int {
 
 // useful reports whether an app waits for something that could be free.
 func (m *market) useful(a *app) bool {
-	return slices.ContainsFunc(a.waits, func(g *sched.GangView) bool { return fits(g, m.free+m.leaving) })
+	return slices.ContainsFunc(a.waits, func(g *model.GangView) bool { return fits(g, m.free+m.leaving) })
 }
 
 // turn is when an app gets leftovers.
@@ -184,18 +183,18 @@ func (a *turn) compare(b *turn) int {
 // leftovers yields those that did not bid: those whose jobs care where they run
 // first, each in an order that the seed and the time say; then those that bid and
 // got less than they want, by rho. Nobody is lifted for them.
-func (m *market) leftovers(yield func(sched.Wish) bool) {
+func (m *market) leftovers(yield func(model.Wish) bool) {
 	m.listTurns(m.v.Free())
 	for i := range m.turns {
 		u := &m.turns[i]
-		var waits []*sched.GangView
+		var waits []*model.GangView
 		if u.app >= 0 {
 			waits = m.apps[u.app].waits
 		} else {
 			waits = m.singles[u.single : u.single+1]
 		}
 		for _, g := range waits {
-			if fits(g, m.v.Free()) && !m.v.Fruitless(g.Shape) && !yield(sched.Wish{Gang: g.Ref}) {
+			if fits(g, m.v.Free()) && !m.v.Fruitless(g.Shape) && !yield(model.Wish{Gang: g.Ref}) {
 				return
 			}
 		}
@@ -208,7 +207,7 @@ func (m *market) listTurns(free int64) {
 	m.turns = m.turns[:0]
 	for i := range m.apps {
 		a := &m.apps[i]
-		if slices.ContainsFunc(a.waits, func(g *sched.GangView) bool { return fits(g, free) }) {
+		if slices.ContainsFunc(a.waits, func(g *model.GangView) bool { return fits(g, free) }) {
 			m.turns = append(m.turns, turn{int32(i), -1, int32(a.bids), a.slow > 1000, draw(m.t.seed, m.now, int64(a.start)), a.order})
 		}
 	}
@@ -234,18 +233,18 @@ func (m *market) listTurns(free int64) {
 
 // unread yields those that were not read, while something is free: of about one run
 // time and shape in order of submission, these in an order that the seed says.
-func (m *market) unread(yield func(sched.Wish) bool) {
+func (m *market) unread(yield func(model.Wish) bool) {
 	free := m.v.Free()
-	if !slices.ContainsFunc(m.lines, func(l sched.Line) bool { return int64(l.Leaves) <= free && !m.v.Fruitless(l.First[0].Shape) }) {
+	if !slices.ContainsFunc(m.lines, func(l model.Line) bool { return int64(l.Leaves) <= free && !m.v.Fruitless(l.First[0].Shape) }) {
 		return
 	}
 	lines := m.v.Parties(byApp, false)
-	slices.SortFunc(lines, func(a, b sched.PartyGangs) int {
+	slices.SortFunc(lines, func(a, b model.PartyGangs) int {
 		return cmp.Or(cmp.Compare(draw(m.t.seed, m.now, int64(a.Party.Length)), draw(m.t.seed, m.now, int64(b.Party.Length))), a.Party.Compare(b.Party))
 	})
 	for i := range lines {
 		for g, ok := lines[i].Next(); ok; g, ok = lines[i].Next() {
-			if fits(&g, m.v.Free()) && !yield(sched.Wish{Gang: g.Ref}) {
+			if fits(&g, m.v.Free()) && !yield(model.Wish{Gang: g.Ref}) {
 				return
 			}
 		}
@@ -283,7 +282,7 @@ type agent struct {
 
 // candidate is a gang that an app wants cells for.
 type candidate struct {
-	gang    *sched.GangView
+	gang    *model.GangView
 	expired int          // in market.expired, -1 for one that waits
 	nodes   cell.NodeSet // that it won, nil where it won cells of another gang
 }
@@ -408,7 +407,7 @@ func (m *market) take(n int) []int32 {
 }
 
 // oneTask reports whether a gang is a single task.
-func oneTask(g *sched.GangView) bool { return len(g.Members) == 1 && g.Members[0].Tasks == 1 }
+func oneTask(g *model.GangView) bool { return len(g.Members) == 1 && g.Members[0].Tasks == 1 }
 
 // unbounded is how many times worse than waiting for one lease it is to hold nothing:
 // an app that never gets anything never ends, so its rho has no bound (the paper). With
@@ -495,7 +494,7 @@ func (a *agent) fits(c *candidate, l *lot) bool {
 
 func sameSKUs(a, b cell.Member) bool { return slices.Equal(a.SKUs, b.SKUs) }
 
-func anySKU(g *sched.GangView) bool {
+func anySKU(g *model.GangView) bool {
 	return !slices.ContainsFunc(g.Members, func(m cell.Member) bool { return len(m.SKUs) > 0 })
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Leases end in different rounds, so a gang that wants much of a VC, or a whole node of
@@ -18,13 +17,13 @@ const maxTries = 8
 
 // crowded is a gang for which the auction had no room.
 type crowded struct {
-	gang *sched.GangView
+	gang *model.GangView
 	rho  int64
 }
 
 // aged is a gang that has run for a lease.
 type aged struct {
-	ref    sched.GangRef
+	ref    model.GangRef
 	leaves int32
 	rho    int64
 }
@@ -33,7 +32,7 @@ type aged struct {
 // worst off of those that have waited for a lease, and are worse off for sharing (rho
 // above 1). Over are all gangs that have run for a lease and are less badly off, in
 // whatever round their last lease ended. It is false when no more wishes are heard.
-func (m *market) collect(yield func(sched.Wish) bool) bool {
+func (m *market) collect(yield func(model.Wish) bool) bool {
 	tries := 0
 	for _, c := range m.crowd() {
 		if len(m.aged) == 0 {
@@ -48,14 +47,14 @@ func (m *market) collect(yield func(sched.Wish) bool) bool {
 		if some < int64(c.gang.Leaves) || m.v.Placed(c.gang.Ref) || m.v.Fruitless(c.gang.Shape) {
 			continue
 		}
-		over := func(yield func(sched.GangRef) bool) {
+		over := func(yield func(model.GangRef) bool) {
 			for i := range m.aged[:n] {
 				if !yield(m.aged[i].ref) {
 					return
 				}
 			}
 		}
-		if !yield(sched.Wish{Gang: c.gang.Ref, Over: over}) {
+		if !yield(model.Wish{Gang: c.gang.Ref, Over: over}) {
 			return false
 		}
 		if tries++; tries == maxTries || m.v.Placed(c.gang.Ref) {
@@ -87,7 +86,7 @@ func (m *market) crowd() []crowded {
 }
 
 // press adds a gang to these when it is one of them; without a rho it is an app by itself.
-func (m *market) press(g *sched.GangView, rho int64) {
+func (m *market) press(g *model.GangView, rho int64) {
 	if model.Duration(m.now-g.Since) < m.t.lease || int64(g.Leaves) > m.total {
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // GPU time of an app of two jobs of two tasks that run ten minutes: a task 10, a job
@@ -14,7 +13,7 @@ func TestThemisApp(t *testing.T) {
 	p := &themis{lease: 20 * model.Minute}
 	var a app
 	hints := &model.Hints{App: "search", Duration: 10 * model.Minute}
-	job := sched.GangView{Leaves: 2, Hints: hints}
+	job := model.GangView{Leaves: 2, Hints: hints}
 	for range 2 {
 		a.add(p, &job)
 	}
@@ -101,7 +100,7 @@ func TestThemisRounds(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ now, want model.Duration }{{2, 25}, {20, 25}, {21, 25}, {24, 25}, {25, 45}, {41, 45}, {45, 65}} {
-		v := running{now: model.Time(c.now * model.Minute), key: p.Stand(&sched.GangView{Started: start, Hints: &model.Hints{}, Gangs: 1})}
+		v := running{now: model.Time(c.now * model.Minute), key: p.Stand(&model.GangView{Started: start, Hints: &model.Hints{}, Gangs: 1})}
 		if got := p.NextChange(v); got != model.Time(c.want*model.Minute) {
 			t.Errorf("at %d min the next look is at %d s, want %d min", c.now, got/model.Time(model.Second), c.want)
 		}
@@ -110,14 +109,14 @@ func TestThemisRounds(t *testing.T) {
 
 // running is a view of one gang that runs.
 type running struct {
-	sched.View
+	model.View
 	now model.Time
-	key sched.Key
+	key model.Key
 }
 
 func (r running) Now() model.Time { return r.now }
-func (r running) Standing() iter.Seq[sched.Ranked] {
-	return func(yield func(sched.Ranked) bool) { yield(sched.Ranked{Key: r.key}) }
+func (r running) Standing() iter.Seq[model.Ranked] {
+	return func(yield func(model.Ranked) bool) { yield(model.Ranked{Key: r.key}) }
 }
 
 // Who may not be stopped keeps its cells when its lease ends; of a job with several gangs
@@ -137,7 +136,7 @@ func TestThemisYields(t *testing.T) {
 		{1, 0, 0, 20, true}, {1, 0, 0, 30, false}, {2, 0, 0, 20, false},
 		{3, 0, 1, 20, true}, {3, 1, 1, 30, false}, {3, 2, 1, 20, true}, {3, 3, 1, 20, false},
 	} {
-		r := sched.Ranked{Ref: sched.GangRef{Job: c.job, Gang: c.gang}, Key: sched.Key{Rank: c.rank, Then: int64(now.Add(-c.ran * model.Minute))}}
+		r := model.Ranked{Ref: model.GangRef{Job: c.job, Gang: c.gang}, Key: model.Key{Rank: c.rank, Then: int64(now.Add(-c.ran * model.Minute))}}
 		if got := m.ended(&r); got != c.want {
 			t.Errorf("gang %d of job %d after %d minutes: %v", c.gang, c.job, c.ran, got)
 		}
@@ -150,7 +149,7 @@ type yielding struct {
 	left map[model.JobID]int32
 }
 
-func (y yielding) Yields(r sched.GangRef) int32 { return y.left[r.Job] }
+func (y yielding) Yields(r model.GangRef) int32 { return y.left[r.Job] }
 
 // Without a declared run time a gang counts with twice what it ran; one that outran
 // its declaration is about to end.
@@ -159,7 +158,7 @@ func TestThemisLength(t *testing.T) {
 	for _, c := range []struct{ declared, ran, want model.Duration }{
 		{0, 0, 20 * model.Minute}, {0, model.Hour, 2 * model.Hour}, {model.Hour, model.Minute, model.Hour}, {model.Minute, model.Hour, model.Hour + 1},
 	} {
-		g := sched.GangView{Ran: c.ran, Hints: &model.Hints{Duration: c.declared}}
+		g := model.GangView{Ran: c.ran, Hints: &model.Hints{Duration: c.declared}}
 		if got := p.length(&g); got != int64(c.want) {
 			t.Errorf("%d declared, %d ran: %d, want %d", c.declared, c.ran, got, c.want)
 		}
@@ -172,14 +171,14 @@ func TestPhillyLevels(t *testing.T) {
 	for _, c := range []struct {
 		leaves int32
 		waited model.Duration
-		want   sched.Within
+		want   model.Within
 		until  model.Duration
 	}{
-		{8, 0, sched.OneNode, 60}, {8, 60, sched.OneRack, 90}, {8, 90, sched.Anywhere, 0}, {16, 59, sched.OneNode, 60},
-		{4, 60, sched.OneNode, 120}, {4, 120, sched.OneRack, 180}, {2, 170, sched.OneNode, 180}, {1, 0, sched.Anywhere, 0},
+		{8, 0, model.OneNode, 60}, {8, 60, model.OneRack, 90}, {8, 90, model.Anywhere, 0}, {16, 59, model.OneNode, 60},
+		{4, 60, model.OneNode, 120}, {4, 120, model.OneRack, 180}, {2, 170, model.OneNode, 180}, {1, 0, model.Anywhere, 0},
 	} {
 		since := model.Time(5 * model.Hour)
-		g := sched.GangView{Leaves: c.leaves, Since: since}
+		g := model.GangView{Leaves: c.leaves, Since: since}
 		want := model.Time(0)
 		if c.until > 0 {
 			want = since.Add(c.until * model.Second)
@@ -189,8 +188,8 @@ func TestPhillyLevels(t *testing.T) {
 		}
 	}
 	p.patience[1] = -1
-	g := sched.GangView{Leaves: 4}
-	if w, until := p.within(&g, model.Time(10_000*model.Hour)); w != sched.OneNode || until != 0 {
+	g := model.GangView{Leaves: 4}
+	if w, until := p.within(&g, model.Time(10_000*model.Hour)); w != model.OneNode || until != 0 {
 		t.Errorf("never: %d until %d", w, until)
 	}
 }

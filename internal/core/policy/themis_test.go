@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Of six GPUs one is offered, since the lease of job 11 has just ended; job 1 wants three.
@@ -29,7 +28,7 @@ func TestThemisCollects(t *testing.T) {
 		b := newBoard(6)
 		b.free, b.now = 0, now
 		p := make1(t, "themis", "round=0 lease=600")
-		b.stander = p.(sched.Stander)
+		b.stander = p.(model.Stander)
 		for _, r := range []struct {
 			job             model.JobID
 			ran, before, of model.Duration
@@ -37,7 +36,7 @@ func TestThemisCollects(t *testing.T) {
 			{11, 10 * minute, 0, 2 * model.Hour}, {12, 25 * minute, model.Hour, 2 * model.Hour}, {13, 9 * minute, 0, 2 * model.Hour},
 			{14, 35 * minute, 90 * model.Hour, minute}, {15, 39 * minute, 0, 2 * model.Hour}, {16, 0, 0, model.Hour},
 		} {
-			b.running = append(b.running, sched.GangView{Ref: sched.GangRef{Job: r.job}, Order: int64(r.job), Leaves: 1, Gangs: 1,
+			b.running = append(b.running, model.GangView{Ref: model.GangRef{Job: r.job}, Order: int64(r.job), Leaves: 1, Gangs: 1,
 				Submitted: now.Add(-r.ran - r.before), Started: now.Add(-r.ran), Ran: r.ran, Hints: &model.Hints{Duration: r.of}})
 		}
 		b.wait("ann", 3)

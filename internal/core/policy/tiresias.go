@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // tiresias is what Tiresias (NSDI'19) has beside its queues, for las and gittins: who
@@ -39,7 +38,7 @@ func newTiresias(a *args) tiresias {
 }
 
 // starts is how long a gang had run when it was promoted last.
-func (t *tiresias) starts(g *sched.GangView) model.Duration {
+func (t *tiresias) starts(g *model.GangView) model.Duration {
 	text, ok := bytes.CutPrefix(g.Note, []byte("promoted after "))
 	if t.promote == 0 || !ok {
 		return 0
@@ -49,7 +48,7 @@ func (t *tiresias) starts(g *sched.GangView) model.Duration {
 }
 
 // fresh is a gang without what it ran before it was promoted.
-func (t *tiresias) fresh(g *sched.GangView) *sched.GangView {
+func (t *tiresias) fresh(g *model.GangView) *model.GangView {
 	before := t.starts(g)
 	if before == 0 {
 		return g
@@ -60,7 +59,7 @@ func (t *tiresias) fresh(g *sched.GangView) *sched.GangView {
 }
 
 // due is when a gang is promoted if it waits until then; 0 is never.
-func (t *tiresias) due(l levels, g *sched.GangView) model.Time {
+func (t *tiresias) due(l levels, g *model.GangView) model.Time {
 	f := t.fresh(g)
 	if t.promote == 0 || g.Gangs != 1 || g.Started != 0 || l.queue(f) == 0 {
 		return 0
@@ -69,19 +68,19 @@ func (t *tiresias) due(l levels, g *sched.GangView) model.Time {
 }
 
 // promotions yields a note for each gang that has starved.
-func (t *tiresias) promotions(l levels, v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+func (t *tiresias) promotions(l levels, v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		if t.promote == 0 {
 			return
 		}
-		var notes []sched.Note
+		var notes []model.Note
 		for g := range v.Waiting() {
 			if at := t.due(l, &g); at > 0 && at <= v.Now() {
-				notes = append(notes, sched.Note{Job: g.Ref.Job, Data: fmt.Appendf(nil, "promoted after %dus", int64(g.Ran))})
+				notes = append(notes, model.Note{Job: g.Ref.Job, Data: fmt.Appendf(nil, "promoted after %dus", int64(g.Ran))})
 			}
 		}
 		for i := range notes {
-			if !yield(sched.Wish{Note: &notes[i]}) {
+			if !yield(model.Wish{Note: &notes[i]}) {
 				return
 			}
 		}
@@ -89,7 +88,7 @@ func (t *tiresias) promotions(l levels, v sched.View) iter.Seq[sched.Wish] {
 }
 
 // next is when the first gang that waits will have starved.
-func (t *tiresias) next(l levels, v sched.View) (next model.Time) {
+func (t *tiresias) next(l levels, v model.View) (next model.Time) {
 	if t.promote == 0 {
 		return 0
 	}
@@ -101,19 +100,19 @@ func (t *tiresias) next(l levels, v sched.View) (next model.Time) {
 	return next
 }
 
-// Placing implements sched.Placing.
+// Placing implements model.Placing.
 func (t *tiresias) Placing() bool { return len(t.skewed) > 0 }
 
 // within is how far apart the leaves of a gang may be: under backfill they may be anywhere, since
 // a booking is for where there will be room.
-func (t *tiresias) within(v sched.View, ref sched.GangRef) sched.Within {
+func (t *tiresias) within(v model.View, ref model.GangRef) model.Within {
 	if len(t.skewed) == 0 || v.Backfills() {
-		return sched.Anywhere
+		return model.Anywhere
 	}
 	if g := v.Gang(ref); g.Leaves > 1 && slices.Contains(t.skewed, g.Hints.Model) {
-		return sched.OneNode
+		return model.OneNode
 	}
-	return sched.Anywhere
+	return model.Anywhere
 }
 
 // served is an order by attained service with what tiresias adds.
@@ -125,34 +124,34 @@ type served struct {
 
 // newServed makes it of a key and of when the key of a gang that runs changes; both see
 // service from the last promotion on.
-func newServed(a *args, l levels, key func(*sched.GangView) sched.Key, until func(model.Time, *sched.GangView) model.Time) sched.Policy {
+func newServed(a *args, l levels, key func(*model.GangView) model.Key, until func(model.Time, *model.GangView) model.Time) model.Policy {
 	t := newTiresias(a)
 	s := &served{&aging{newPreempting(a, key), until}, &t, l}
 	if len(t.skewed) > 0 {
 		s.where = t.within
 	}
 	if t.promote > 0 {
-		s.key = func(g *sched.GangView) sched.Key { return key(t.fresh(g)) }
-		s.until = func(after model.Time, g *sched.GangView) model.Time { return until(after, t.fresh(g)) }
+		s.key = func(g *model.GangView) model.Key { return key(t.fresh(g)) }
+		s.until = func(after model.Time, g *model.GangView) model.Time { return until(after, t.fresh(g)) }
 		return &promoting{s}
 	}
 	return s
 }
 
-// Restrains implements sched.Restrainer.
-func (t *tiresias) Restrains(v sched.View, ref sched.GangRef) (string, model.Time) {
-	if t.within(v, ref) == sched.Anywhere {
+// Restrains implements model.Restrainer.
+func (t *tiresias) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
+	if t.within(v, ref) == model.Anywhere {
 		return "", 0
 	}
-	return "its model is skewed, so its policy " + sched.WaitsForRoom + " on one node, or on few", 0
+	return "its model is skewed, so its policy " + model.WaitsForRoom + " on one node, or on few", 0
 }
 
 // promoting is one that promotes who starved.
 type promoting struct{ *served }
 
-// Rank implements sched.Policy.
-func (p *promoting) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+// Rank implements model.Policy.
+func (p *promoting) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		for w := range p.promotions(p.limits, v) {
 			if !yield(w) {
 				return
@@ -162,8 +161,8 @@ func (p *promoting) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// NextChange implements sched.Timed: the first that sinks, or that has starved.
-func (p *promoting) NextChange(v sched.View) model.Time {
+// NextChange implements model.Timed: the first that sinks, or that has starved.
+func (p *promoting) NextChange(v model.View) model.Time {
 	next := p.next(p.limits, v)
 	for g := range v.Running() {
 		if at := p.Until(v.Now(), &g); at > 0 && (next == 0 || at < next) {

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -38,7 +37,7 @@ const answersTable = `CREATE TABLE IF NOT EXISTS answers (
 // markOf is a key in memory.
 type markOf [16]byte
 
-func markKey(m sched.Meta) markOf {
+func markKey(m model.Meta) markOf {
 	sum := sha256.Sum256([]byte(string(m.Subject) + "\x00" + m.Key))
 	return markOf(sum[:])
 }
@@ -227,7 +226,7 @@ func (s *Store) keepAnswers(of []engine.Answered, gone *forgotten) {
 }
 
 // Recall implements engine.Answers.
-func (s *Store) Recall(ctx context.Context, m sched.Meta) (*engine.Answered, error) {
+func (s *Store) Recall(ctx context.Context, m model.Meta) (*engine.Answered, error) {
 	mark := markKey(m)
 	s.answers.mu.Lock()
 	id, ok := s.answers.rows[mark]

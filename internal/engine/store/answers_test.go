@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -25,7 +24,7 @@ func answered(t *testing.T) string {
 		if id > 30 {
 			at = model.Time(1).Add(KeepAnswers + model.Second)
 		}
-		b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: fmt.Sprint("key-", id)}, At: at, Answer: sched.Answer{Job: id}}}
+		b.Answers = []engine.Answered{{Meta: model.Meta{Subject: "ann", Key: fmt.Sprint("key-", id)}, At: at, Answer: model.Answer{Job: id}}}
 		if err := s.Append(ctx, b); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +84,7 @@ func TestLostAnswersStayLost(t *testing.T) {
 	execSQL("DELETE FROM answers WHERE id > 60")(t, dir)
 	s := open(t, dir)
 	b := submission(s, 181, 91, "")
-	b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: "later"}, At: model.Time(1).Add(KeepAnswers + model.Minute)}}
+	b.Answers = []engine.Answered{{Meta: model.Meta{Subject: "ann", Key: "later"}, At: model.Time(1).Add(KeepAnswers + model.Minute)}}
 	if err := s.Append(ctx, b); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +115,7 @@ func TestDirectoryOfVersion2CountsItsAnswers(t *testing.T) {
 		}
 		s := open(t, dir)
 		if keeps := slices.ContainsFunc([]int{31, 60, 90}, func(id int) bool {
-			a, err := s.Recall(ctx, sched.Meta{Subject: "ann", Key: fmt.Sprint("key-", id)})
+			a, err := s.Recall(ctx, model.Meta{Subject: "ann", Key: fmt.Sprint("key-", id)})
 			return err != nil || (a != nil) != (query == "")
 		}); keeps {
 			t.Errorf("after %q it does not remember what it had", query)

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/test/testkit"
 	"golang.org/x/sys/unix"
@@ -33,10 +32,10 @@ func appendForEver(dir string) error {
 	last := s.mustHead()
 	fmt.Println("open", last)
 	for n := uint64(1); ; n++ {
-		var events []sched.Event
+		var events []model.Event
 		for i := range n % 40 * 3 {
 			id := model.JobID(last + i + 1)
-			events = append(events, sched.JobSubmitted{ID: id, Job: &model.Job{Name: "j", Source: strings.Repeat("x", 500)}})
+			events = append(events, model.JobSubmitted{ID: id, Job: &model.Job{Name: "j", Source: strings.Repeat("x", 500)}})
 		}
 		if len(events) == 0 {
 			// Snapshots and archive moves are killed as well.
@@ -233,7 +232,7 @@ func fillDisk(dir string) error {
 	}
 	before := acked
 	for range 200 { // stops and exits, on what the reserve was
-		exit := sched.TaskExited{Attempt: model.AttemptID{Job: 1, N: 1}, Exit: sched.Exit{Code: 1}}
+		exit := model.TaskExited{Attempt: model.AttemptID{Job: 1, N: 1}, Exit: model.Exit{Code: 1}}
 		if err := s.Append(ctx, batch(s, acked+1, exit)); err != nil {
 			return fmt.Errorf("on the freed reserve: %w", err)
 		}
@@ -258,7 +257,7 @@ func fillDisk(dir string) error {
 		return err
 	}
 	n := uint64(0)
-	if err := s.Replay(ctx, 0, func(sched.Record) error { n++; return nil }); err != nil || n != acked {
+	if err := s.Replay(ctx, 0, func(model.Record) error { n++; return nil }); err != nil || n != acked {
 		return fmt.Errorf("%d events of %d acked: %w", n, acked, err)
 	}
 	fmt.Printf("full after event %d, %d more on the reserve, room again %v after space was freed\n", before, 200, recovery)

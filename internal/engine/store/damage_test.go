@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/google/go-cmp/cmp"
 )
@@ -27,8 +26,8 @@ func crashed(t *testing.T, more ...func(*Store)) string {
 	for id := model.JobID(1); id <= 200; id++ {
 		b := submission(s, seq+1, id, strings.Repeat("source ", 40))
 		if id%10 == 0 {
-			b.Records = append(b.Records, sched.Record{Seq: b.Last() + 1, Event: sched.JobEnded{Job: id}})
-			b.Ended = []sched.JobStatus{{ID: id, Name: "done", User: "ann", Phase: sched.Succeeded}}
+			b.Records = append(b.Records, model.Record{Seq: b.Last() + 1, Event: model.JobEnded{Job: id}})
+			b.Ended = []model.JobStatus{{ID: id, Name: "done", User: "ann", Phase: model.Succeeded}}
 		}
 		if id%7 == 0 {
 			b.Secrets = []engine.JobSecrets{{Job: id, Values: map[string]string{"token": "value"}}}
@@ -86,7 +85,7 @@ func all(dir string) (last uint64, has []string, err error) {
 		return 0, nil, err
 	}
 	last = snapshot
-	err = s.Replay(ctx, snapshot, func(r sched.Record) error { last = r.Seq; return nil })
+	err = s.Replay(ctx, snapshot, func(r model.Record) error { last = r.Seq; return nil })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -95,8 +94,8 @@ func all(dir string) (last uint64, has []string, err error) {
 }
 
 func verified(s *Store) (has []string, err error) {
-	err = s.Replay(ctx, 0, func(r sched.Record) error {
-		kind, _, data, err := sched.EncodeEvent(r.Event)
+	err = s.Replay(ctx, 0, func(r model.Record) error {
+		kind, _, data, err := model.EncodeEvent(r.Event)
 		has = append(has, fmt.Sprintf("%d %s %s", r.Seq, kind, data))
 		return err
 	})

@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -96,7 +96,7 @@ func (w *FileWriter) flush() error {
 
 // Replay implements engine.Journal, as long as there is nothing to replay: a
 // simulation whose journal cannot be written ends.
-func (w *FileWriter) Replay(context.Context, uint64, func(sched.Record) error) error {
+func (w *FileWriter) Replay(context.Context, uint64, func(model.Record) error) error {
 	if w.last > 0 {
 		return fmt.Errorf("the journal %s is not read before it is written", w.path)
 	}
@@ -171,7 +171,7 @@ func (fileReader) Snapshots(context.Context, func(engine.Kept) error) error { re
 func (fileReader) Close() error { return nil }
 
 // Replay implements engine.History.
-func (r fileReader) Replay(ctx context.Context, after uint64, f func(sched.Record) error) error {
+func (r fileReader) Replay(ctx context.Context, after uint64, f func(model.Record) error) error {
 	file, err := os.Open(string(r))
 	if err != nil {
 		return fmt.Errorf("cannot read the journal: %w", err)

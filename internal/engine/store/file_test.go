@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/google/go-cmp/cmp"
 )
 
 // writeJournal writes a file of 2,502 events: two full chunks and a part of one.
-func writeJournal(t *testing.T, path string) []sched.Record {
+func writeJournal(t *testing.T, path string) []model.Record {
 	t.Helper()
 	s := open(t, filepath.Join(t.TempDir(), "data"))
 	fill(t, s, 1, 1251)
@@ -42,13 +42,13 @@ func writeJournal(t *testing.T, path string) []sched.Record {
 }
 
 // readJournal reads what of a journal can be read.
-func readJournal(path string, after uint64) (out []sched.Record, err error) {
+func readJournal(path string, after uint64) (out []model.Record, err error) {
 	h, err := OpenHistory(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
-	err = h.Replay(ctx, after, func(r sched.Record) error {
+	err = h.Replay(ctx, after, func(r model.Record) error {
 		out = append(out, r)
 		return nil
 	})
@@ -63,7 +63,7 @@ func TestJournalInAFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want[min(after, 2502):], append([]sched.Record{}, got...)); diff != "" {
+		if diff := cmp.Diff(want[min(after, 2502):], append([]model.Record{}, got...)); diff != "" {
 			t.Errorf("after %d: %s", after, diff)
 		}
 	}
@@ -91,7 +91,7 @@ func TestDamagedJournalFile(t *testing.T) {
 		if err == nil && len(got) < len(want) {
 			t.Errorf("%s: not noticed", what)
 		}
-		if diff := cmp.Diff(want[:len(got)], append([]sched.Record{}, got...)); diff != "" {
+		if diff := cmp.Diff(want[:len(got)], append([]model.Record{}, got...)); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
 	}

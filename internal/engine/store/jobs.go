@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -20,7 +19,7 @@ const (
 
 // Finished lists jobs that ended, latest submission first. next is the cursor of
 // the next page, 0 if there is none.
-func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next model.JobID, err error) {
+func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []model.JobStatus, next model.JobID, err error) {
 	limit := min(f.Limit, maxLimit)
 	if limit <= 0 {
 		limit = defaultLimit
@@ -156,7 +155,7 @@ func anys[T ~string](list []T) []any {
 const jobColumns = "id, name, user, vc, phase, submitted, ended, status"
 
 // scanStatus reads a row of finished jobs, which must be as it was written.
-func scanStatus(row interface{ Scan(...any) error }) (j sched.JobStatus, err error) {
+func scanStatus(row interface{ Scan(...any) error }) (j model.JobStatus, err error) {
 	var fields [8]any
 	var kept digest
 	if err := row.Scan(&fields[0], &fields[1], &fields[2], &fields[3], &fields[4], &fields[5], &fields[6], &fields[7], &kept); err != nil {
@@ -170,16 +169,16 @@ func scanStatus(row interface{ Scan(...any) error }) (j sched.JobStatus, err err
 }
 
 // Job returns a job that has ended; false if there is none with that id.
-func (s *reader) Job(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error) {
+func (s *reader) Job(ctx context.Context, id model.JobID) (model.JobStatus, bool, error) {
 	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id = ?", id))
 }
 
 // LastNamed returns the latest job of that name of a user that has ended.
-func (s *reader) LastNamed(ctx context.Context, user model.Subject, name model.JobName) (sched.JobStatus, bool, error) {
+func (s *reader) LastNamed(ctx context.Context, user model.Subject, name model.JobName) (model.JobStatus, bool, error) {
 	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE user = ? AND name = ? ORDER BY id DESC LIMIT 1", string(user), string(name)))
 }
 
-func (s *reader) one(row *sql.Row) (sched.JobStatus, bool, error) {
+func (s *reader) one(row *sql.Row) (model.JobStatus, bool, error) {
 	j, err := scanStatus(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return j, false, nil
@@ -193,7 +192,7 @@ func (s *reader) one(row *sql.Row) (sched.JobStatus, bool, error) {
 // JobEvents returns the events about one job after event seq, oldest first, at
 // most limit (0 is 1,000), from journal and archive alike. Events about no single
 // job, as a new configuration, are not among them.
-func (s *reader) JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]sched.Record, error) {
+func (s *reader) JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]model.Record, error) {
 	if limit <= 0 {
 		limit = maxLimit
 	}
@@ -206,7 +205,7 @@ func (s *reader) JobEvents(ctx context.Context, id model.JobID, after uint64, li
 	if err != nil {
 		return nil, err
 	}
-	var records []sched.Record
+	var records []model.Record
 	for _, e := range append(old, live...) {
 		if len(records) == limit || e.seq <= after {
 			continue
@@ -248,7 +247,7 @@ func (s *reader) Spec(ctx context.Context, id model.JobID) (*model.Job, bool, er
 	if err != nil || len(records) == 0 {
 		return nil, false, err
 	}
-	submitted, ok := records[0].Event.(sched.JobSubmitted)
+	submitted, ok := records[0].Event.(model.JobSubmitted)
 	if !ok {
 		return nil, false, fmt.Errorf("the first event of job %d is not its submission", id)
 	}

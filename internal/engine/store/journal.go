@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
@@ -130,7 +130,7 @@ func (s *Store) Sealed() error {
 	return s.seal.trouble()
 }
 
-func saveEnded(ctx context.Context, tx *sql.Conn, ended []sched.JobStatus, rows *digest) error {
+func saveEnded(ctx context.Context, tx *sql.Conn, ended []model.JobStatus, rows *digest) error {
 	for i := range ended {
 		j := &ended[i]
 		status, err := json.Marshal(j)

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -53,14 +52,14 @@ func open(t testing.TB, dir string) *Store {
 // submission is a batch of one accepted job and its decision.
 func submission(s *Store, first uint64, id model.JobID, source string) engine.Batch {
 	job := &model.Job{Name: model.JobName(fmt.Sprintf("job-%d", id)), User: "ann", VC: "default", Source: source}
-	return batch(s, first, sched.JobSubmitted{ID: id, Job: job},
-		sched.Decided{Through: first, Now: model.Time(first), Version: sched.Version})
+	return batch(s, first, model.JobSubmitted{ID: id, Job: job},
+		model.Decided{Through: first, Now: model.Time(first), Version: model.Version})
 }
 
-func batch(s *Store, first uint64, events ...sched.Event) engine.Batch {
+func batch(s *Store, first uint64, events ...model.Event) engine.Batch {
 	b := engine.Batch{First: first, Epoch: s.Epoch()}
 	for i, e := range events {
-		b.Records = append(b.Records, sched.Record{Seq: first + uint64(i), Time: model.Time(first), Event: e})
+		b.Records = append(b.Records, model.Record{Seq: first + uint64(i), Time: model.Time(first), Event: e})
 	}
 	return b
 }
@@ -77,10 +76,10 @@ func fill(t testing.TB, s *Store, first uint64, n int) {
 }
 
 // replayed returns all events after seq; it fails the test when one is missing.
-func replayed(t testing.TB, s *Store, after uint64) []sched.Record {
+func replayed(t testing.TB, s *Store, after uint64) []model.Record {
 	t.Helper()
-	var records []sched.Record
-	err := s.Replay(context.Background(), after, func(r sched.Record) error {
+	var records []model.Record
+	err := s.Replay(context.Background(), after, func(r model.Record) error {
 		if want := after + uint64(len(records)) + 1; r.Seq != want {
 			return fmt.Errorf("event %d instead of %d", r.Seq, want)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/access"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/google/go-cmp/cmp"
 )
@@ -139,7 +139,7 @@ func TestAuditWithEvents(t *testing.T) {
 		Detail: "a\x1fforged", From: "10.0.0.1"}
 	b := engine.Batch{First: 1, Epoch: s.Epoch(), Audit: []engine.Audit{line}}
 	bad := b
-	bad.Ended = []sched.JobStatus{{ID: 9}, {ID: 9}} // no job ends twice
+	bad.Ended = []model.JobStatus{{ID: 9}, {ID: 9}} // no job ends twice
 	if err := s.Append(ctx, bad); err == nil {
 		t.Fatal("appended")
 	}

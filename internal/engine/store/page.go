@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const (
@@ -45,7 +45,7 @@ func (p *pages) keep(page []stored) {
 
 // Events returns the next events after seq, as many as have about so many bytes of data, one
 // at least; none at the end. What it holds in memory does not grow with its callers.
-func (s *Store) Events(ctx context.Context, after uint64, size int) ([]sched.Record, error) {
+func (s *Store) Events(ctx context.Context, after uint64, size int) ([]model.Record, error) {
 	page := s.pages.find(after + 1)
 	if page == nil {
 		select {
@@ -62,7 +62,7 @@ func (s *Store) Events(ctx context.Context, after uint64, size int) ([]sched.Rec
 			s.pages.keep(page)
 		}
 	}
-	var records []sched.Record
+	var records []model.Record
 	for i, total := 0, 0; i < len(page) && total < size; i++ {
 		if want := after + 1 + uint64(i); page[i].seq != want {
 			return records, s.damaged(fmt.Sprintf("event %d is missing, event %d follows", want, page[i].seq))

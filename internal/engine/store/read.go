@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -158,7 +158,7 @@ func (s *reader) fits(ctx context.Context, seq uint64, limit int) (int, error) {
 // Replay implements engine.Journal and engine.History. It reads page by page, so
 // that a slow f holds nobody up, and a page ahead, so that reading, decoding and
 // f go on side by side.
-func (s *reader) Replay(ctx context.Context, after uint64, f func(sched.Record) error) error {
+func (s *reader) Replay(ctx context.Context, after uint64, f func(model.Record) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan decoded, 1)
 	var reader sync.WaitGroup
@@ -180,7 +180,7 @@ func (s *reader) Replay(ctx context.Context, after uint64, f func(sched.Record) 
 
 // decoded is a page of records, and the error that ends it.
 type decoded struct {
-	records []sched.Record
+	records []model.Record
 	err     error
 }
 
@@ -231,7 +231,7 @@ func (s *reader) replayFrom(ctx context.Context, after uint64) (digest, error) {
 // decodePage decodes a page that must begin with event first, have no gap, and go on with the
 // chain of events, on all processors. Before an error come the records that are sound.
 func (s *reader) decodePage(page []stored, first uint64, link *digest) decoded {
-	records := make([]sched.Record, len(page))
+	records := make([]model.Record, len(page))
 	errs := make([]error, len(page))
 	var all sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)

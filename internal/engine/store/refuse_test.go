@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // used returns a data directory with n submissions in it, closed cleanly.
@@ -158,7 +158,7 @@ func TestFlippedBitIsFound(t *testing.T) {
 	dir := used(t, 50)
 	execSQL("UPDATE events SET data = replace(data, 'source', 'sourcf') WHERE seq = 31")(t, dir)
 	s := open(t, dir)
-	err := s.Replay(context.Background(), 0, func(sched.Record) error { return nil })
+	err := s.Replay(context.Background(), 0, func(model.Record) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "event 31 is damaged") {
 		t.Errorf("replay of a changed event: %v", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Examine opens a data directory that may have lost something. It takes the directory for this
@@ -44,7 +43,7 @@ type Going struct {
 	// Cut is the last event that stays; what is behind it is removed.
 	Cut uint64
 	// Records follow it, from Cut+1 on.
-	Records []sched.Record
+	Records []model.Record
 	// Live are the jobs that had not ended by Cut.
 	Live []model.JobID
 	Now  model.Time

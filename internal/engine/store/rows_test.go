@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -16,8 +15,8 @@ func TestDamagedRowIsNoAnswer(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	s := open(t, whole)
 	b := submission(s, 1, 1, "source")
-	b.Records = append(b.Records, sched.Record{Seq: 3, Event: sched.JobEnded{Job: 1}})
-	b.Ended = []sched.JobStatus{{ID: 1, Name: "done", User: "ann", Phase: sched.Succeeded, Ended: 77}}
+	b.Records = append(b.Records, model.Record{Seq: 3, Event: model.JobEnded{Job: 1}})
+	b.Ended = []model.JobStatus{{ID: 1, Name: "done", User: "ann", Phase: model.Succeeded, Ended: 77}}
 	line := AuditLine{Time: 4, Subject: "ann", Verb: "change user", Object: "user bob", Outcome: "done", Detail: "groups"}
 	first := engine.ConfigVersion{Time: 7, Author: "ann", Reason: "why"}
 	for _, err := range []error{

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"golang.org/x/sys/unix"
 )
@@ -171,7 +170,7 @@ func (w *writer) add(ctx context.Context, e *stored) error {
 }
 
 // addAll links records to the chain, inserts them, and moves the mark behind them.
-func (w *writer) addAll(ctx context.Context, records []sched.Record, m *mark) error {
+func (w *writer) addAll(ctx context.Context, records []model.Record, m *mark) error {
 	for _, r := range records {
 		e, err := encode(r)
 		if err != nil {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/test/testkit"
 	"golang.org/x/sys/unix"
@@ -136,9 +135,9 @@ func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprint("batch=", size), func(b *testing.B) {
 			s := open(b, filepath.Join(b.TempDir(), "data"))
-			events := make([]sched.Event, size)
+			events := make([]model.Event, size)
 			for i := range events {
-				events[i] = sched.JobSubmitted{ID: 1, Job: &model.Job{Source: strings.Repeat("x", 1000)}}
+				events[i] = model.JobSubmitted{ID: 1, Job: &model.Job{Source: strings.Repeat("x", 1000)}}
 			}
 			seq := uint64(0)
 			for b.Loop() {
@@ -160,10 +159,10 @@ func BenchmarkFinished(b *testing.B) {
 	s := open(b, filepath.Join(b.TempDir(), "data"))
 	const jobs, batched = 200_000, 2_000
 	for first := model.JobID(1); first <= jobs; first += batched {
-		bt := batch(s, uint64(first/batched)+1, sched.JobEnded{Job: first})
+		bt := batch(s, uint64(first/batched)+1, model.JobEnded{Job: first})
 		for id := first; id < first+batched; id++ {
-			bt.Ended = append(bt.Ended, sched.JobStatus{ID: id, Name: model.JobName(fmt.Sprintf("train-%d", id)), User: model.Subject(fmt.Sprintf("u%d", id%97)),
-				VC: cell.VCName(fmt.Sprintf("vc%d", id%7)), Phase: []sched.Phase{sched.Succeeded, sched.Failed, sched.Stopped}[id%3], Message: strings.Repeat("it ended ", 50)})
+			bt.Ended = append(bt.Ended, model.JobStatus{ID: id, Name: model.JobName(fmt.Sprintf("train-%d", id)), User: model.Subject(fmt.Sprintf("u%d", id%97)),
+				VC: cell.VCName(fmt.Sprintf("vc%d", id%7)), Phase: []model.Phase{model.Succeeded, model.Failed, model.Stopped}[id%3], Message: strings.Repeat("it ended ", 50)})
 		}
 		if err := s.Append(ctx, bt); err != nil {
 			b.Fatal(err)
@@ -174,11 +173,11 @@ func BenchmarkFinished(b *testing.B) {
 		of   engine.Past
 	}{
 		{"all", engine.Past{}},
-		{"three filters", engine.Past{VCs: []string{"vc3"}, Users: []string{"u5"}, Phases: []sched.Phase{sched.Failed}}},
+		{"three filters", engine.Past{VCs: []string{"vc3"}, Users: []string{"u5"}, Phases: []model.Phase{model.Failed}}},
 		{"few pass", engine.Past{VCs: []string{"vc3", "vc4"}, Users: []string{"u5", "u6"}, Name: "train-77"}},
-		{"none passes", engine.Past{VCs: []string{"vc3", "vc4"}, Phases: []sched.Phase{sched.Failed}, Name: "test"}},
+		{"none passes", engine.Past{VCs: []string{"vc3", "vc4"}, Phases: []model.Phase{model.Failed}, Name: "test"}},
 		{"sees little", engine.Past{Within: &engine.Within{VCs: []string{"vc9"}, User: "stranger"}}},
-		{"sees one VC", engine.Past{Within: &engine.Within{VCs: []string{"vc2"}, User: "stranger"}, Phases: []sched.Phase{sched.Failed}}},
+		{"sees one VC", engine.Past{Within: &engine.Within{VCs: []string{"vc2"}, User: "stranger"}, Phases: []model.Phase{model.Failed}}},
 		{"by name", engine.Past{Order: &engine.PastOrder{By: "name"}}},
 		{"by name, in the middle", engine.Past{Order: &engine.PastOrder{By: "name", Down: true, After: &engine.PastPlace{Key: "train-55", Job: 9}}}},
 		{"by user", engine.Past{Order: &engine.PastOrder{By: "user", After: &engine.PastPlace{Key: "u50", Job: 9}}}},

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -31,7 +30,7 @@ const (
 type stored struct {
 	seq     uint64
 	time    model.Time
-	kind    sched.Kind
+	kind    model.Kind
 	version int
 	job     model.JobID
 	sum     uint32
@@ -52,8 +51,8 @@ func (e *stored) checksum() uint32 {
 	return crc32.Update(sum, castagnoli, e.data)
 }
 
-func encode(r sched.Record) (stored, error) {
-	kind, version, data, err := sched.EncodeEvent(r.Event)
+func encode(r model.Record) (stored, error) {
+	kind, version, data, err := model.EncodeEvent(r.Event)
 	if err != nil {
 		return stored{}, fmt.Errorf("cannot encode event %d: %w", r.Seq, err)
 	}
@@ -62,15 +61,15 @@ func encode(r sched.Record) (stored, error) {
 	return e, nil
 }
 
-func (e *stored) decode() (sched.Record, error) {
+func (e *stored) decode() (model.Record, error) {
 	if e.checksum() != e.sum {
-		return sched.Record{}, fmt.Errorf("event %d is damaged: its checksum does not match; restore the data directory from a backup", e.seq)
+		return model.Record{}, fmt.Errorf("event %d is damaged: its checksum does not match; restore the data directory from a backup", e.seq)
 	}
-	event, err := sched.DecodeEvent(e.kind, e.version, e.data)
+	event, err := model.DecodeEvent(e.kind, e.version, e.data)
 	if err != nil {
-		return sched.Record{}, fmt.Errorf("event %d: %w", e.seq, err)
+		return model.Record{}, fmt.Errorf("event %d: %w", e.seq, err)
 	}
-	return sched.Record{Seq: e.seq, Time: e.time, Event: event}, nil
+	return model.Record{Seq: e.seq, Time: e.time, Event: event}, nil
 }
 
 func jobsIn(events []stored) []model.JobID {
@@ -163,7 +162,7 @@ func readStored(r *bytes.Reader) (e stored, err error) {
 	if err == nil {
 		e.data, err = readBytes(r)
 	}
-	e.seq, e.time, e.kind, e.version = n[0], model.Time(at), sched.Kind(kind), int(n[1])
+	e.seq, e.time, e.kind, e.version = n[0], model.Time(at), model.Kind(kind), int(n[1])
 	e.job, e.sum = model.JobID(n[2]), uint32(n[3])
 	return e, err
 }

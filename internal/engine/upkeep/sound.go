@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 )
 
 // Sound replays the journal of a data directory and checks all beside it.
-func CheckDirectory(ctx context.Context, dir string, policies sched.Policies) error {
+func CheckDirectory(ctx context.Context, dir string, policies model.Policies) error {
 	h, err := store.OpenHistory(ctx, dir)
 	if err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -46,7 +45,7 @@ type claims struct{ *Executor }
 
 // of are the claims of a task, or why its devices cannot be claimed; none where they are given
 // otherwise.
-func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *sched.TaskRefused, error) {
+func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *model.TaskRefused, error) {
 	names := api.DRANames(t.ts.SKU.DRA, pods.Devices(t.ts))
 	if t.ts.SKU.DRA.Class == "" || len(names) == 0 {
 		return nil, nil, nil
@@ -55,7 +54,7 @@ func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *sched.TaskRe
 	have, err := c.devices(ctx, publisher{node, t.ts.SKU.DRA.Driver})
 	switch {
 	case api.Refuses(err):
-		return nil, &sched.TaskRefused{Reason: "Kubernetes does not say which devices its nodes have: " + api.Words(err)}, nil
+		return nil, &model.TaskRefused{Reason: "Kubernetes does not say which devices its nodes have: " + api.Words(err)}, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("look for the devices of node %s: %w", node, err)
 	}
@@ -65,7 +64,7 @@ func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *sched.TaskRe
 	}
 	list, err := api.Claims(t.ts.SKU.DRA, name, have, names)
 	if err != nil {
-		return nil, &sched.TaskRefused{Reason: fmt.Sprintf("node %s cannot give its devices: %v", node, err)}, nil
+		return nil, &model.TaskRefused{Reason: fmt.Sprintf("node %s cannot give its devices: %v", node, err)}, nil
 	}
 	return list, nil, nil
 }
@@ -114,7 +113,7 @@ func (c claims) make(ctx context.Context, t *podTask, claim *api.Claim) error {
 
 // abilities are what can be done on leaves: a device plugin gives each GPU to one pod alone, and a
 // pod without a process of Comb's cannot be suspended.
-func (c claims) abilities(l engine.Leaves) ([]sched.Ability, string) {
+func (c claims) abilities(l engine.Leaves) ([]model.Ability, string) {
 	if l.SKU.Device != cell.CPU && l.SKU.DRA.Class == "" {
 		for _, name := range l.Nodes {
 			resource := l.SKU.Resource
@@ -127,9 +126,9 @@ func (c claims) abilities(l engine.Leaves) ([]sched.Ability, string) {
 		}
 	}
 	if c.o.Line == nil {
-		return []sched.Ability{sched.CanPack}, "pods are suspended by a process of Comb's in them: start the server with --pod-image and --pod-url"
+		return []model.Ability{model.CanPack}, "pods are suspended by a process of Comb's in them: start the server with --pod-image and --pod-url"
 	}
-	return []sched.Ability{sched.CanPack, sched.CanSuspend}, ""
+	return []model.Ability{model.CanPack, model.CanSuspend}, ""
 }
 
 // devices are those of a driver on a node.
@@ -180,7 +179,7 @@ func (c claims) check(ctx context.Context, t *podTask, pod *corev1.Pod) error {
 			return nil // its pod ends, or it is heard of later
 		}
 		if other := claim.Other(d.Driver, names); other != "" {
-			return c.giveUp(ctx, t, pod, sched.TaskRefused{Reason: fmt.Sprintf("Kubernetes gave it %s, and Comb chose %v", other, names)})
+			return c.giveUp(ctx, t, pod, model.TaskRefused{Reason: fmt.Sprintf("Kubernetes gave it %s, and Comb chose %v", other, names)})
 		}
 		for _, g := range claim.Status.Allocation.Devices.Results {
 			given = append(given, g.Pool+"/"+g.Device)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -44,27 +43,27 @@ func TestClaimedTwice(t *testing.T) {
 	h := harness(t, []cell.NodeName{cell.NodeName(node)})
 	sku := cell.SKU{Name: "GPU", GPU: 1, Device: cell.NVIDIA, DRA: cell.DRA{Class: "comb-conformance", Driver: "gpu.claims.test", Device: "gpu-%d", Attribute: "uuid"}}
 	job := &model.Job{Name: "claims", User: "ada", VC: "default", Roles: []model.Role{{Name: "main", Tasks: 1, Launch: model.Launch{MilliCPU: 100, Command: []string{"sleep 1000"}}}}}
-	start := func(n int32, gpu int32) sched.Fact {
-		h.Executor.Do(sched.Action{Attempt: model.AttemptID{Job: 1, N: n}, Start: &sched.Start{ID: 1, Job: job, Tasks: []sched.TaskStart{{SKU: sku, Place: cell.Task{Node: cell.NodeName(node), SKU: "GPU", Devices: []int32{gpu}}}}}})
+	start := func(n int32, gpu int32) model.Fact {
+		h.Executor.Do(model.Action{Attempt: model.AttemptID{Job: 1, N: n}, Start: &model.Start{ID: 1, Job: job, Tasks: []model.TaskStart{{SKU: sku, Place: cell.Task{Node: cell.NodeName(node), SKU: "GPU", Devices: []int32{gpu}}}}}})
 		return h.Next(h.Patience)
 	}
 	stop := func(n int32) {
-		h.Executor.Do(sched.Action{Attempt: model.AttemptID{Job: 1, N: n}, Grace: model.Second})
-		if f, ok := h.Next(h.Patience).(sched.TaskExited); !ok {
+		h.Executor.Do(model.Action{Attempt: model.AttemptID{Job: 1, N: n}, Grace: model.Second})
+		if f, ok := h.Next(h.Patience).(model.TaskExited); !ok {
 			t.Fatalf("attempt %d was stopped, and %#v came", n, f)
 		}
 	}
-	if f, ok := start(1, 0).(sched.TaskStarted); !ok {
+	if f, ok := start(1, 0).(model.TaskStarted); !ok {
 		t.Fatalf("gpu-0 is free, and %#v came", f)
 	}
-	if f, ok := start(2, 0).(sched.TaskRefused); !ok || f.Job || !strings.Contains(f.Reason, "cannot allocate all claims") {
+	if f, ok := start(2, 0).(model.TaskRefused); !ok || f.Job || !strings.Contains(f.Reason, "cannot allocate all claims") {
 		t.Fatalf("another has gpu-0, and %#v came", f)
 	}
-	if f, ok := start(3, 1).(sched.TaskStarted); !ok {
+	if f, ok := start(3, 1).(model.TaskStarted); !ok {
 		t.Fatalf("gpu-1 is free, and %#v came", f)
 	}
 	stop(1)
-	if f, ok := start(4, 0).(sched.TaskStarted); !ok {
+	if f, ok := start(4, 0).(model.TaskStarted); !ok {
 		t.Fatalf("gpu-0 is free again, and %#v came", f)
 	}
 	stop(3)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -20,7 +19,7 @@ func (d *driver) onClaimed(gpu int32, beside ...model.AttemptID) model.AttemptID
 	d.next++
 	at := model.AttemptID{Job: d.next, N: 1}
 	job := &model.Job{Name: "job", User: "u", VC: "v", Grace: model.Second, Roles: []model.Role{{Name: "main", Tasks: 1, Launch: model.Launch{Image: "image:1", Command: []string{"train"}, MilliCPU: 1000, MemoryMB: 64}}}}
-	start := &sched.Start{ID: d.next, Job: job, Tasks: []sched.TaskStart{{SKU: skuOn(claimed), Place: cell.Task{Node: claimed, SKU: "GPU", Devices: []int32{gpu}}}}}
+	start := &model.Start{ID: d.next, Job: job, Tasks: []model.TaskStart{{SKU: skuOn(claimed), Place: cell.Task{Node: claimed, SKU: "GPU", Devices: []int32{gpu}}}}}
 	job.Hints.Suspendable = true
 	d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}
 	if len(beside) > 0 {
@@ -36,9 +35,9 @@ func (d *driver) onClaimed(gpu int32, beside ...model.AttemptID) model.AttemptID
 		}
 	}
 	d.mu.Unlock()
-	d.e.Do(sched.Action{Attempt: at, Start: start})
+	d.e.Do(model.Action{Attempt: at, Start: start})
 	for _, other := range beside {
-		d.e.Do(sched.Action{Attempt: other, Rotation: start.Rotation})
+		d.e.Do(model.Action{Attempt: other, Rotation: start.Rotation})
 	}
 	return at
 }
@@ -66,7 +65,7 @@ func TestSharedClaim(t *testing.T) {
 	d.mu.Lock()
 	start := d.gangs[second].start
 	d.mu.Unlock()
-	d.e.Do(sched.Action{Attempt: second, Start: start, Known: true})
+	d.e.Do(model.Action{Attempt: second, Start: start, Known: true})
 	d.e.Sweep(nil)
 	fourth := d.onClaimed(2, second)
 	d.until("the fourth runs beside the second", runs(fourth))
@@ -121,7 +120,7 @@ func TestAbilities(t *testing.T) {
 	})
 	for _, l := range []engine.Leaves{{}, {SKU: sku(cell.CPU), Nodes: []cell.NodeName{"n2"}}, {SKU: sku(cell.NVIDIA), Nodes: []cell.NodeName{"n0", "nowhere"}}, {SKU: skuOn(claimed), Nodes: []cell.NodeName{"n2"}}} {
 		has, why := d.e.Abilities(l)
-		if !slices.Equal(has, []sched.Ability{sched.CanPack}) || !strings.Contains(why, "--pod-image") { // pods here have no process of Comb's
+		if !slices.Equal(has, []model.Ability{model.CanPack}) || !strings.Contains(why, "--pod-image") { // pods here have no process of Comb's
 			t.Errorf("%+v: it can %v: %s", l, has, why)
 		}
 	}

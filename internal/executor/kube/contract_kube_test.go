@@ -19,7 +19,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
@@ -83,7 +82,7 @@ func TestConformanceWithComb(t *testing.T) {
 		said := &executortest.Reports{}
 		h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode), cell.NodeName(*realNode)}, func(o *kube.Options) {
 			tell := o.Tell
-			o.Tell, o.Work = func(f sched.Fact) { said.Hear(f); tell(f) }, claim
+			o.Tell, o.Work = func(f model.Fact) { said.Hear(f); tell(f) }, claim
 			o.Line, o.Secrets = way, func(model.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
 		}, now.Store)
 		h.Rotates, h.OneStream, h.Token, h.Said, h.Keeps = true, true, secret, said.Of, true
@@ -180,10 +179,10 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 		t.Fatal(err)
 	}
 	dir, cluster := t.TempDir(), fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
-	facts := make(chan sched.Fact, 10_000)
+	facts := make(chan model.Fact, 10_000)
 	open := func() *kube.Executor {
 		o := kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: cluster,
-			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Limits{Binding: 3 * time.Second, Image: time.Minute, Log: 10 * time.Second, Gone: time.Second}}
+			Tell: func(f model.Fact) { facts <- f }, Limits: kube.Limits{Binding: 3 * time.Second, Image: time.Minute, Log: 10 * time.Second, Gone: time.Second}}
 		change(&o)
 		e, err := kube.New(o)
 		if err != nil {
@@ -202,12 +201,12 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 		h.Executor = withImage{now}
 	}
 	begin()
-	h.Next = func(d time.Duration) sched.Fact {
+	h.Next = func(d time.Duration) model.Fact {
 		for end := time.After(d); ; {
 			select {
 			case f := <-facts:
 				switch f.(type) {
-				case sched.TaskStarted, sched.TaskExited, sched.TaskRefused, sched.TaskUnknown:
+				case model.TaskStarted, model.TaskExited, model.TaskRefused, model.TaskUnknown:
 					return f
 				}
 			case <-end:
@@ -232,7 +231,7 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 // withImage gives the jobs of the suite an image, where they have none.
 type withImage struct{ *kube.Executor }
 
-func (e withImage) Do(a sched.Action) {
+func (e withImage) Do(a model.Action) {
 	if a.Start != nil {
 		for i := range a.Start.Job.Roles {
 			if l := &a.Start.Job.Roles[i].Launch; l.Image == "" {
@@ -254,20 +253,20 @@ func TestRealContainers(t *testing.T) {
 	job := &model.Job{Name: "talker", User: "tester", VC: "default", Grace: 2 * model.Second,
 		Roles: []model.Role{{Name: "worker", Tasks: 1, Launch: model.Launch{MilliCPU: 100, MemoryMB: 64,
 			Command: []string{"echo $$ $(echo in) $COMB_JOB_NAME", "sleep 3; echo later; exit 5"}}}}}
-	a := sched.Action{Attempt: at, Start: &sched.Start{ID: 1, Job: job, Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}}}}
+	a := model.Action{Attempt: at, Start: &model.Start{ID: 1, Job: job, Tasks: []model.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}}}}
 	h.Executor.Do(a)
-	if f, ok := h.Next(h.Patience).(sched.TaskStarted); !ok || f.Host == "" {
+	if f, ok := h.Next(h.Patience).(model.TaskStarted); !ok || f.Host == "" {
 		t.Fatalf("got %#v, want its start with an address", f)
 	}
 	h.Restart()
 	a.Known = true
 	h.Executor.Do(a)
-	var exit *sched.Exit
+	var exit *model.Exit
 	for exit == nil {
 		switch f := h.Next(h.Patience).(type) {
-		case sched.TaskExited:
+		case model.TaskExited:
 			exit = &f.Exit
-		case sched.TaskStarted:
+		case model.TaskStarted:
 		default:
 			t.Fatalf("got %#v, want its end", f)
 		}
@@ -323,17 +322,17 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 		return
 	}
 	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
-	run := func(id model.JobID, launch model.Launch) (sched.Exit, string) {
+	run := func(id model.JobID, launch model.Launch) (model.Exit, string) {
 		t.Helper()
 		launch.MilliCPU, launch.MemoryMB = 100, 64
 		at := model.AttemptID{Job: id, N: 1}
-		h.Executor.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: id,
-			Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}},
+		h.Executor.Do(model.Action{Attempt: at, Start: &model.Start{ID: id,
+			Tasks: []model.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}},
 			Job: &model.Job{Name: "says", User: "tester", VC: "default", Grace: 2 * model.Second,
 				Roles: []model.Role{{Name: "worker", Tasks: 1, Launch: launch}}}}})
 		for {
 			switch f := h.Next(h.Patience).(type) {
-			case sched.TaskExited:
+			case model.TaskExited:
 				l, err := h.Executor.(withImage).OpenLog(executor.LogRef{Attempt: at, Stream: executor.Stdout}, 0)
 				if err != nil {
 					return f.Exit, ""
@@ -344,7 +343,7 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 					t.Fatal(err)
 				}
 				return f.Exit, string(text)
-			case sched.TaskStarted:
+			case model.TaskStarted:
 			default:
 				t.Fatalf("got %#v, want its end", f)
 			}
@@ -375,11 +374,11 @@ func TestStrays(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	facts := make(chan sched.Fact, 10_000)
+	facts := make(chan model.Fact, 10_000)
 	var log testkit.Output
 	open := func() *kube.Executor {
 		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "strays", Log: slog.New(slog.NewTextHandler(&log, nil)),
-			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Within(time.Minute)})
+			Tell: func(f model.Fact) { facts <- f }, Limits: kube.Within(time.Minute)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,11 +387,11 @@ func TestStrays(t *testing.T) {
 	e := open()
 	at := model.AttemptID{Job: 7, N: 1}
 	job := &model.Job{Name: "stray", User: "ada", VC: "default", Roles: []model.Role{{Name: "main", Tasks: 1, Launch: model.Launch{Image: image, Command: []string{"sleep 1000"}, MilliCPU: 100}}}}
-	withImage{e}.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: 7, Job: job, Tasks: []sched.TaskStart{{Place: cell.Task{Node: cell.NodeName(*realNode)}, SKU: cell.SKU{Name: "CPU", Device: cell.CPU}}}}})
+	withImage{e}.Do(model.Action{Attempt: at, Start: &model.Start{ID: 7, Job: job, Tasks: []model.TaskStart{{Place: cell.Task{Node: cell.NodeName(*realNode)}, SKU: cell.SKU{Name: "CPU", Device: cell.CPU}}}}})
 	started := func() bool {
 		select {
 		case f := <-facts:
-			_, ok := f.(sched.TaskStarted)
+			_, ok := f.(model.TaskStarted)
 			return ok
 		default:
 			return false

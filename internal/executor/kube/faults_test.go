@@ -15,7 +15,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
@@ -31,7 +30,7 @@ const (
 
 // gangOf is what the driver knows of one attempt.
 type gangOf struct {
-	start *sched.Start   // replaced when it changes: the executor has it, too
+	start *model.Start   // replaced when it changes: the executor has it, too
 	done  map[int32]bool // tasks that need their GPUs no more
 	stop  bool
 }
@@ -66,7 +65,7 @@ type driver struct {
 	facts   map[string]int
 	claims  int // tasks that started with claims
 	refused map[model.AttemptID]string
-	ended   map[model.AttemptID]sched.Exit // how the last of its tasks did
+	ended   map[model.AttemptID]model.Exit // how the last of its tasks did
 	// stripped are the pods that a user took away with their finalizers, unknown those of them of
 	// which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
@@ -81,7 +80,7 @@ type taskOf struct {
 
 func newDriver(t *testing.T, seed uint64) *driver {
 	d := &driver{t: t, r: rand.New(rand.NewPCG(seed, 27)), api: simapi.New(seed), gangs: map[model.AttemptID]*gangOf{}, taken: map[string]int{}, mates: map[pair]bool{},
-		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, space: "red", began: map[string]int{}, facts: map[string]int{}, refused: map[model.AttemptID]string{}, ended: map[model.AttemptID]sched.Exit{},
+		down: map[string]bool{}, removed: map[string]bool{}, why: map[string]string{}, silent: map[string]bool{}, lost: map[string][]string{}, space: "red", began: map[string]int{}, facts: map[string]int{}, refused: map[model.AttemptID]string{}, ended: map[model.AttemptID]model.Exit{},
 		stripped: map[taskOf]string{}, unknown: map[taskOf]string{}}
 	for i := range simNodes {
 		d.addNode(nodeOf(i))
@@ -170,29 +169,29 @@ func (d *driver) podOf(at model.AttemptID, n int32) string {
 }
 
 // hear takes what the executor tells.
-func (d *driver) hear(f sched.Fact) {
+func (d *driver) hear(f model.Fact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.facts[strings.TrimPrefix(fmt.Sprintf("%T", f), "sched.")]++
 	switch f := f.(type) {
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		if g := d.gangs[f.Attempt]; g != nil {
 			d.began[string(g.start.Job.VC)]++
 		}
 		d.hasDevices(f.Attempt, f.Task)
-	case sched.TaskExited:
+	case model.TaskExited:
 		d.ended[f.Attempt] = f.Exit
 		d.free(f.Attempt, f.Task, fmt.Sprintf("ended with %+v", f.Exit))
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		d.refused[f.Attempt] = f.Reason
 		d.free(f.Attempt, f.Task, "refused: "+f.Reason)
-	case sched.TaskUnknown:
+	case model.TaskUnknown:
 		pod := d.stripped[taskOf{f.Attempt, f.Task}]
 		if pod == "" {
 			d.t.Errorf("nothing is known of task %d of %v: %s", f.Task, f.Attempt, f.Reason)
 		}
 		d.unknown[taskOf{f.Attempt, f.Task}] = pod
-	case sched.NodeHealth:
+	case model.NodeHealth:
 		for _, pod := range d.lost[string(f.Node)] {
 			if f.Up && d.api.Runs(pod) {
 				d.t.Errorf("node %s is told to be up, and a container of %s, which counts as lost, runs there", f.Node, pod)
@@ -249,7 +248,7 @@ func (d *driver) join() {
 	d.mu.Lock()
 	var host model.AttemptID
 	for at, g := range d.gangs { // any of them
-		unsteady := slices.ContainsFunc(g.start.Tasks, func(t sched.TaskStart) bool { return d.down[string(t.Place.Node)] })
+		unsteady := slices.ContainsFunc(g.start.Tasks, func(t model.TaskStart) bool { return d.down[string(t.Place.Node)] })
 		if g.start.Job.Hints.Suspendable && !g.stop && len(g.done) == 0 && !unsteady {
 			host = at
 		}
@@ -260,7 +259,7 @@ func (d *driver) join() {
 	}
 	d.next++
 	at := model.AttemptID{Job: d.next, N: 1}
-	start := &sched.Start{ID: d.next, Job: d.gangs[host].start.Job, Tasks: d.gangs[host].start.Tasks}
+	start := &model.Start{ID: d.next, Job: d.gangs[host].start.Job, Tasks: d.gangs[host].start.Tasks}
 	turns := [][]model.AttemptID{{host}}
 	if r := d.gangs[host].start.Rotation; r != nil {
 		turns = slices.DeleteFunc(slices.Clone(r.Turns), func(turn []model.AttemptID) bool { return d.gangs[turn[0]] == nil })
@@ -276,26 +275,26 @@ func (d *driver) join() {
 	}
 	actions := d.rotate(append(turns, []model.AttemptID{at}))
 	d.mu.Unlock()
-	d.e.Do(sched.Action{Attempt: at, Start: d.startOf(at)})
+	d.e.Do(model.Action{Attempt: at, Start: d.startOf(at)})
 	for _, a := range actions {
 		d.e.Do(a)
 	}
 }
 
-func (d *driver) startOf(at model.AttemptID) *sched.Start {
+func (d *driver) startOf(at model.AttemptID) *model.Start {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.gangs[at].start
 }
 
 // rotate lets gangs take turns. d.mu is held.
-func (d *driver) rotate(turns [][]model.AttemptID) (actions []sched.Action) {
+func (d *driver) rotate(turns [][]model.AttemptID) (actions []model.Action) {
 	r := &model.Rotation{Turns: turns, Quantum: model.Second, Epoch: model.Time(time.Now().UnixMicro())}
 	for _, turn := range turns {
 		start := *d.gangs[turn[0]].start
 		start.Rotation = r
 		d.gangs[turn[0]].start = &start
-		actions = append(actions, sched.Action{Attempt: turn[0], Rotation: r})
+		actions = append(actions, model.Action{Attempt: turn[0], Rotation: r})
 	}
 	return actions
 }
@@ -303,7 +302,7 @@ func (d *driver) rotate(turns [][]model.AttemptID) (actions []sched.Action) {
 // turn tells those that shared with gangs that have ended.
 func (d *driver) turn() {
 	d.mu.Lock()
-	var actions []sched.Action
+	var actions []model.Action
 	seen := map[*model.Rotation]bool{nil: true}
 	for _, g := range d.gangs {
 		r := g.start.Rotation
@@ -357,7 +356,7 @@ func (d *driver) begin() {
 	job := &model.Job{Name: model.JobName(fmt.Sprint("job", d.next)), User: "u", VC: []cell.VCName{"v", "red", "moves"}[d.r.IntN(3)], Grace: model.Second,
 		Roles: []model.Role{{Name: "worker", Tasks: 3, Launch: model.Launch{Image: "image:1", MilliCPU: 100, MemoryMB: 64, Command: []string{"train"}}}}}
 	job.Hints.Suspendable = d.r.IntN(2) == 0
-	start := &sched.Start{ID: d.next, Job: job}
+	start := &model.Start{ID: d.next, Job: job}
 	for n := range 1 + d.r.IntN(3) {
 		node := cell.NodeName(nodeOf(d.r.IntN(simNodes)))
 		var devices []int32
@@ -372,14 +371,14 @@ func (d *driver) begin() {
 		for _, i := range devices {
 			d.taken[keyOf(node, i)] = 1
 		}
-		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(n), Index: int32(n), SKU: skuOn(string(node)), Place: cell.Task{Node: node, SKU: "GPU", Devices: devices}})
+		start.Tasks = append(start.Tasks, model.TaskStart{Task: int32(n), Index: int32(n), SKU: skuOn(string(node)), Place: cell.Task{Node: node, SKU: "GPU", Devices: devices}})
 	}
 	if len(start.Tasks) > 0 {
 		d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}
 	}
 	d.mu.Unlock()
 	if len(start.Tasks) > 0 {
-		d.e.Do(sched.Action{Attempt: at, Start: start})
+		d.e.Do(model.Action{Attempt: at, Start: start})
 	}
 }
 
@@ -404,7 +403,7 @@ func (d *driver) end(at model.AttemptID) {
 	}
 	d.mu.Unlock()
 	if g != nil {
-		d.e.Do(sched.Action{Attempt: at, Grace: model.Duration(d.r.IntN(3)) * model.Second})
+		d.e.Do(model.Action{Attempt: at, Grace: model.Duration(d.r.IntN(3)) * model.Second})
 	}
 }
 
@@ -419,18 +418,18 @@ func (d *driver) restart() {
 	d.e = d.open()
 	for _, at := range d.live() {
 		d.mu.Lock()
-		g, left := d.gangs[at], sched.Start{}
+		g, left := d.gangs[at], model.Start{}
 		if g != nil {
 			left = *g.start
-			left.Tasks = slices.DeleteFunc(slices.Clone(left.Tasks), func(t sched.TaskStart) bool { return g.done[t.Task] })
+			left.Tasks = slices.DeleteFunc(slices.Clone(left.Tasks), func(t model.TaskStart) bool { return g.done[t.Task] })
 		}
 		d.mu.Unlock()
 		if g == nil {
 			continue
 		}
-		d.e.Do(sched.Action{Attempt: at, Start: &left, Known: true})
+		d.e.Do(model.Action{Attempt: at, Start: &left, Known: true})
 		if g.stop {
-			d.e.Do(sched.Action{Attempt: at, Grace: model.Second})
+			d.e.Do(model.Action{Attempt: at, Grace: model.Second})
 		}
 	}
 	d.e.Sweep(nil)
@@ -440,9 +439,9 @@ func (d *driver) restart() {
 // it takes nothing until it is up.
 func (d *driver) declareDead(node string) {
 	d.mu.Lock()
-	var lost []sched.Action
+	var lost []model.Action
 	for at, g := range d.gangs {
-		a := sched.Action{Attempt: at}
+		a := model.Action{Attempt: at}
 		for n := range g.start.Tasks {
 			if n := int32(n); d.down[node] && string(g.start.Tasks[n].Place.Node) == node && !g.done[n] {
 				a.Lost = append(a.Lost, n)
@@ -557,7 +556,7 @@ func (d *driver) give() {
 	}
 	d.mu.Unlock()
 	for _, task := range lost {
-		d.e.Do(sched.Action{Attempt: task.at, Lost: []int32{task.n}})
+		d.e.Do(model.Action{Attempt: task.at, Lost: []int32{task.n}})
 	}
 }
 

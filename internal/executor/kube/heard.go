@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/process"
@@ -82,7 +81,7 @@ func (h hears) progress(pod string, text []byte) error {
 	if soon {
 		return link.ErrSoon
 	}
-	var point, latest *sched.Progress
+	var point, latest *model.Progress
 	for one := range bytes.Lines(text) {
 		f, err := task.ParseProgress(bytes.TrimSpace(one))
 		if err != nil || len(one) > task.LongestProgress {
@@ -98,7 +97,7 @@ func (h hears) progress(pod string, text []byte) error {
 		}
 		point, latest = &f, nil
 	}
-	for _, f := range []*sched.Progress{point, latest} {
+	for _, f := range []*model.Progress{point, latest} {
 		if f != nil {
 			h.o.Tell(*f)
 		}

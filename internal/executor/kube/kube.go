@@ -24,7 +24,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
@@ -37,7 +36,7 @@ type Options struct {
 	Dir     string                                       // of records and logs: a folder for each job, by its number
 	KeyFile string                                       // of the key that seals pods; made when it is not there
 	Cluster string                                       // the name of this Comb among all
-	Tell    func(sched.Fact)                             // takes what happens; it must not block for long
+	Tell    func(model.Fact)                             // takes what happens; it must not block for long
 	Secrets func(model.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
 	// Identity says with which numbers the tasks of a user run now; see executor.Whose.
 	Identity func(user model.Subject) (executor.Identity, error)
@@ -208,7 +207,7 @@ func keyOf(path string) ([]byte, error) {
 }
 
 // Do implements engine.Executor.
-func (e *Executor) Do(a sched.Action) {
+func (e *Executor) Do(a model.Action) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -224,7 +223,7 @@ func (e *Executor) Do(a sched.Action) {
 }
 
 // start takes up the tasks of a gang.
-func (e *Executor) start(a sched.Action) {
+func (e *Executor) start(a model.Action) {
 	grace, stopped := e.stopped[a.Attempt]
 	delete(e.stopped, a.Attempt)
 	h := &home{known: a.Known, whose: executor.Whose(a.Start.Job, e.o.Identity)}
@@ -258,7 +257,7 @@ func (e *Executor) add(t *podTask) {
 }
 
 // end has the tasks of an attempt end. A stop may come before its start.
-func (e *Executor) end(a sched.Action) {
+func (e *Executor) end(a model.Action) {
 	names := e.attempts[a.Attempt]
 	if len(names) == 0 {
 		e.stopped[a.Attempt] = a.Grace
@@ -272,7 +271,7 @@ func (e *Executor) end(a sched.Action) {
 }
 
 // fence has tasks end that count as lost. e.mu is held.
-func (e *Executor) fence(a sched.Action) {
+func (e *Executor) fence(a model.Action) {
 	nodes := map[string]bool{}
 	for _, n := range a.Lost {
 		name := e.maker.Name(a.Attempt, n)
@@ -326,7 +325,7 @@ func (e *Executor) adopt() {
 }
 
 // Abilities implements engine.Able.
-func (e *Executor) Abilities(l engine.Leaves) ([]sched.Ability, string) {
+func (e *Executor) Abilities(l engine.Leaves) ([]model.Ability, string) {
 	return claims{e}.abilities(l)
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -26,7 +25,7 @@ type fault struct {
 
 // Leaf is a leaf of a node: so many GPUs, with one index after the other; 0 is a slot of CPUs.
 type Leaf struct {
-	sched.LeafHealth
+	model.LeafHealth
 	GPUs int64
 	DRA  cell.DRA // how they are claimed
 	// Resource is what a device plugin calls them, where the cluster file says it: which GPU such a

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/api"
 )
 
@@ -44,7 +44,7 @@ func TestFaultsOfLeaves(t *testing.T) {
 		c.change(n)
 		f := faultOf(n)
 		for device, want := range c.want {
-			if got := f.of(&Leaf{LeafHealth: sched.LeafHealth{Device: int32(device)}, GPUs: 1}); got != want {
+			if got := f.of(&Leaf{LeafHealth: model.LeafHealth{Device: int32(device)}, GPUs: 1}); got != want {
 				t.Errorf("%s: GPU %d is %q, not %q", name, device, got, want)
 			}
 		}
@@ -63,7 +63,7 @@ func TestFaultsOfParts(t *testing.T) {
 	n := node(corev1.ConditionTrue)
 	n.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0"), "nvidia.com/mig-1g.5gb": resource.MustParse("14")}
 	n.Spec.Taints = []corev1.Taint{{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule}}
-	leaf := &Leaf{LeafHealth: sched.LeafHealth{Device: 9}, GPUs: 1, Resource: "nvidia.com/mig-1g.5gb"}
+	leaf := &Leaf{LeafHealth: model.LeafHealth{Device: 9}, GPUs: 1, Resource: "nvidia.com/mig-1g.5gb"}
 	if f := faultOf(n); f.of(leaf) != "" {
 		t.Errorf("a slice is bad: %s", f.of(leaf))
 	}
@@ -77,7 +77,7 @@ func TestFaultsOfParts(t *testing.T) {
 func TestFaultsOfPairs(t *testing.T) {
 	f := fault{devices: map[int64]string{3: "broken"}}
 	for device, want := range []string{"", "broken", ""} {
-		if got := f.of(&Leaf{LeafHealth: sched.LeafHealth{Device: int32(device)}, GPUs: 2}); got != want {
+		if got := f.of(&Leaf{LeafHealth: model.LeafHealth{Device: int32(device)}, GPUs: 2}); got != want {
 			t.Errorf("leaf %d is %q", device, got)
 		}
 	}
@@ -88,7 +88,7 @@ func TestFaultsOfPairs(t *testing.T) {
 func TestClaimedLeaves(t *testing.T) {
 	sku := cell.DRA{Class: "c", Driver: "gpu.d", Device: "gpu-%d", Attribute: "uuid"}
 	leaf := func(device int32, gpus int64) Leaf {
-		return Leaf{LeafHealth: sched.LeafHealth{Device: device}, GPUs: gpus, DRA: sku}
+		return Leaf{LeafHealth: model.LeafHealth{Device: device}, GPUs: gpus, DRA: sku}
 	}
 	leaves := []Leaf{leaf(0, 2), leaf(1, 2), leaf(2, 2), leaf(3, 2)}
 	s := api.Slice{Spec: api.SliceSpec{Driver: "gpu.d", NodeName: "n1", Devices: []api.Device{{Name: "gpu-0"}, {Name: "gpu-1", Taints: []api.Taint{{Key: "seen", Effect: "None"}}},
@@ -99,7 +99,7 @@ func TestClaimedLeaves(t *testing.T) {
 			t.Errorf("leaf %d is %q, not %q", i, got, want)
 		}
 	}
-	if other := (&Leaf{LeafHealth: sched.LeafHealth{Device: 1}, GPUs: 2}); f.of(other) != "" || f.none() || f.same(&fault{}) {
+	if other := (&Leaf{LeafHealth: model.LeafHealth{Device: 1}, GPUs: 2}); f.of(other) != "" || f.none() || f.same(&fault{}) {
 		t.Errorf("a leaf that is not claimed is %q", f.of(other))
 	}
 	if none := cannotBeClaimed("n1", nil, []api.Slice{s}); none != nil {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -106,7 +106,7 @@ func (h health) changed(name string) {
 	defer h.telling.Unlock()
 	n := h.node(name)
 	if why, changed := h.see(name, n); changed {
-		h.o.Tell(sched.NodeHealth{Node: cell.NodeName(name), Up: why == "", Reason: why})
+		h.o.Tell(model.NodeHealth{Node: cell.NodeName(name), Up: why == "", Reason: why})
 		if why == "" {
 			h.tellTasks(name)
 		}
@@ -194,15 +194,15 @@ func (h health) tellTasks(node string) {
 }
 
 // down are the nodes that are, to be told once more.
-func (h health) down() (list []sched.NodeHealth) {
+func (h health) down() (list []model.NodeHealth) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, s := range h.seen {
 		if s.told && s.why != "" {
-			list = append(list, sched.NodeHealth{Node: cell.NodeName(name), Reason: s.why})
+			list = append(list, model.NodeHealth{Node: cell.NodeName(name), Reason: s.why})
 		}
 	}
-	slices.SortFunc(list, func(a, b sched.NodeHealth) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	slices.SortFunc(list, func(a, b model.NodeHealth) int { return strings.Compare(string(a.Node), string(b.Node)) })
 	return list
 }
 

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // record is what is kept of a task beside the API server: what a tenant can write there decides
@@ -19,10 +19,10 @@ import (
 type record struct {
 	UID  types.UID   `json:"uid,omitempty"`  // "" in one that is there: its pod may have been made
 	Made types.UID   `json:"made,omitempty"` // of its pod as soon as it is known, before it has what it needs
-	Exit *sched.Exit `json:"exit,omitempty"`
+	Exit *model.Exit `json:"exit,omitempty"`
 	// Refused is told again, as an exit is. Refusing is to be told when the pod is gone.
-	Refused  *sched.TaskRefused `json:"refused,omitempty"`
-	Refusing *sched.TaskRefused `json:"refusing,omitempty"`
+	Refused  *model.TaskRefused `json:"refused,omitempty"`
+	Refusing *model.TaskRefused `json:"refusing,omitempty"`
 	// Namespace is that of the pod; "" is the server's own. Space is that what it is refused for is
 	// its namespace's, and not its node's.
 	Namespace string `json:"namespace,omitempty"`

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // The last whole line of a record counts, whatever was torn behind it or before.
@@ -49,7 +49,7 @@ func TestRecord(t *testing.T) {
 	one.record.UID = "c"
 	keep(one.note)
 	wants("a line behind a torn one", true, "c")
-	one.record.Exit = &sched.Exit{Code: 3}
+	one.record.Exit = &model.Exit{Code: 3}
 	keep(one.save)
 	wants("its end", true, "c")
 	if text, err := os.ReadFile(path); err != nil || string(text) != `{"uid":"c","exit":{"code":3}}`+"\n" {

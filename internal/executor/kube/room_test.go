@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube"
 )
 
@@ -31,7 +30,7 @@ func (d *driver) leaves(at model.AttemptID, left ...model.AttemptID) {
 		r.Turns = append(r.Turns, []model.AttemptID{other})
 	}
 	for _, other := range left {
-		d.e.Do(sched.Action{Attempt: other, Rotation: r})
+		d.e.Do(model.Action{Attempt: other, Rotation: r})
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -286,7 +285,7 @@ func (t *podTask) in(e *Executor) *api.Client { return e.o.API.In(t.space) }
 // putOff tells that a task never ran for what its namespace is like: its node is not to blame, and
 // is as good for others. The job is tried again after a while.
 func (e *Executor) putOff(t *podTask, why string) error {
-	return e.finish(t, sched.Exit{Cause: sched.NeverStarted, Message: clipped(why)})
+	return e.finish(t, model.Exit{Cause: model.NeverStarted, Message: clipped(why)})
 }
 
 // home is the namespace of an attempt: the tasks of a gang find each other by names that hold in
@@ -312,7 +311,7 @@ func (s *spaces) settle(ctx context.Context, t *podTask, known bool) (again time
 		s.unseen(t)
 		if !t.noticed {
 			t.noticed = true
-			s.e.o.Tell(sched.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits: its pod may be in namespace %s, which Comb cannot see; an administrator gives it the rights of deploy/kubernetes/team.yaml there again, also where the namespace was deleted", t.title(), t.at, hidden)})
+			s.e.o.Tell(model.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits: its pod may be in namespace %s, which Comb cannot see; an administrator gives it the rights of deploy/kubernetes/team.yaml there again, also where the namespace was deleted", t.title(), t.at, hidden)})
 		}
 		return blindPause, nil
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/test/simapi"
@@ -38,13 +37,13 @@ func (d *driver) ofJob(job *model.Job, nodes ...cell.NodeName) model.AttemptID {
 	at := model.AttemptID{Job: d.next, N: 1}
 	job.Name, job.User, job.Grace = "job", "u", model.Second
 	job.Roles = []model.Role{{Name: "main", Tasks: int32(len(nodes)), Launch: model.Launch{Image: "image:1", Command: []string{"train"}}}}
-	start := &sched.Start{ID: d.next, Job: job}
+	start := &model.Start{ID: d.next, Job: job}
 	for i, n := range nodes {
-		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(i), Index: int32(i), SKU: skuOn(string(n)), Place: cell.Task{Node: n, SKU: "GPU", Devices: []int32{int32(d.next) % simGPUs}}})
+		start.Tasks = append(start.Tasks, model.TaskStart{Task: int32(i), Index: int32(i), SKU: skuOn(string(n)), Place: cell.Task{Node: n, SKU: "GPU", Devices: []int32{int32(d.next) % simGPUs}}})
 	}
 	d.gangs[at] = &gangOf{start: start, done: map[int32]bool{}}
 	d.mu.Unlock()
-	d.e.Do(sched.Action{Attempt: at, Start: start})
+	d.e.Do(model.Action{Attempt: at, Start: start})
 	return at
 }
 
@@ -93,7 +92,7 @@ func TestNamespaceOfAGang(t *testing.T) {
 	d.e.Close()
 	d.mu.Lock()
 	whole := *d.gangs[at].start
-	whole.Tasks = append(slices.Clone(whole.Tasks), sched.TaskStart{Task: 1, Index: 1, SKU: skuOn("n2"), Place: cell.Task{Node: "n2", SKU: "GPU", Devices: []int32{0}}})
+	whole.Tasks = append(slices.Clone(whole.Tasks), model.TaskStart{Task: 1, Index: 1, SKU: skuOn("n2"), Place: cell.Task{Node: "n2", SKU: "GPU", Devices: []int32{0}}})
 	d.gangs[at].start = &whole
 	d.mu.Unlock()
 	d.move("blue")
@@ -165,14 +164,14 @@ func TestNamespaceWithoutRights(t *testing.T) {
 	d.api.Forbid("red", true)
 	at, other := d.of("red", "n0"), d.of("v", "n0")
 	d.runsIn("comb", other, 0)
-	exit := func(at model.AttemptID) sched.Exit {
+	exit := func(at model.AttemptID) model.Exit {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.ended[at]
 	}
 	d.until("it is said why it does not start", func() bool {
 		e := exit(at)
-		return e.Cause == sched.NeverStarted && strings.Contains(e.Message, "Comb cannot see the pods of namespace red: ") && strings.Contains(e.Message, "may not be asked for")
+		return e.Cause == model.NeverStarted && strings.Contains(e.Message, "Comb cannot see the pods of namespace red: ") && strings.Contains(e.Message, "may not be asked for")
 	})
 	if why := d.whyRefused(at); why != "" {
 		t.Errorf("its node is blamed: %s", why)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -27,8 +26,8 @@ type podTask struct {
 	named
 	dir   string
 	at    model.AttemptID
-	start *sched.Start     // nil for a stray
-	ts    *sched.TaskStart // likewise
+	start *model.Start     // nil for a stray
+	ts    *model.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
 
 	uid   types.UID // of its pod, once it is known
@@ -41,7 +40,7 @@ type podTask struct {
 
 	read    bool // the record was read
 	record  record
-	refused *sched.TaskRefused // its pod is to go, and then this is told
+	refused *model.TaskRefused // its pod is to go, and then this is told
 	begun   bool               // its start was told
 	over    bool               // its end was told
 	unknown bool               // that nothing is known of it was told
@@ -141,11 +140,11 @@ func (e *Executor) repeat(t *podTask) {
 	case t.record.Refused != nil:
 		e.tell(t, *t.record.Refused)
 	case t.record.Exit != nil:
-		e.tell(t, sched.TaskExited{Attempt: t.at, Task: t.ts.Task, Exit: *t.record.Exit})
+		e.tell(t, model.TaskExited{Attempt: t.at, Task: t.ts.Task, Exit: *t.record.Exit})
 	}
 }
 
-func (e *Executor) tell(t *podTask, f sched.Fact) {
+func (e *Executor) tell(t *podTask, f model.Fact) {
 	e.mu.Lock()
 	silent := t.stray || t.lost
 	e.mu.Unlock()
@@ -196,7 +195,7 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 	case t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case w.stop:
-		return 0, e.finish(t, sched.Exit{Cause: sched.NeverStarted})
+		return 0, e.finish(t, model.Exit{Cause: model.NeverStarted})
 	}
 	return e.create(ctx, t, w)
 }
@@ -242,7 +241,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case api.NotThere(err):
 		return 0, e.putOff(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s", t.space, api.Words(err)))
 	case api.Refuses(err):
-		return 0, e.refuse(t, sched.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.Words(err)})
+		return 0, e.refuse(t, model.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.Words(err)})
 	}
 	return 0, err
 }
@@ -264,10 +263,10 @@ type owned struct {
 }
 
 // made is a task as a pod with what it owns, or why it cannot be one.
-func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own owned, refused *sched.TaskRefused, err error) {
+func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own owned, refused *model.TaskRefused, err error) {
 	node := e.node(string(t.ts.Place.Node))
 	if node == nil {
-		return nil, own, &sched.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)}, nil
+		return nil, own, &model.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)}, nil
 	}
 	known, err := e.secretsOf(t)
 	if err != nil {
@@ -275,7 +274,7 @@ func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own o
 	}
 	storages, why := e.storagesOf(t.start.Job)
 	if why != "" {
-		return nil, own, &sched.TaskRefused{Reason: why}, nil
+		return nil, own, &model.TaskRefused{Reason: why}, nil
 	}
 	if own.claims, refused, err = (claims{e}).of(ctx, t); err != nil || refused != nil {
 		return nil, own, refused, err
@@ -286,11 +285,11 @@ func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own o
 	}
 	id, err := t.home.whose()
 	if err != nil {
-		return nil, own, &sched.TaskRefused{Reason: err.Error(), Job: true}, nil
+		return nil, own, &model.TaskRefused{Reason: err.Error(), Job: true}, nil
 	}
 	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, Line: e.o.Line})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
-		return nil, own, &sched.TaskRefused{Reason: cannot.Why, Job: true}, nil
+		return nil, own, &model.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
 	return pod, own, nil, err
 }
@@ -312,7 +311,7 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	}
 	refuse := func(why string) (time.Duration, error) {
 		t.record.UID = pod.UID
-		return 0, e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: why})
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: why})
 	}
 	soon := (*api.Soon)(nil)
 	switch {
@@ -339,7 +338,7 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 }
 
 // giveUp has a pod go that will not run. What is to be told then is noted.
-func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f sched.TaskRefused) error {
+func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f model.TaskRefused) error {
 	t.refused, t.record.Refusing = &f, &f
 	if err := t.note(); err != nil {
 		return err
@@ -388,11 +387,11 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		if gone < e.o.Limits.Gone {
 			return e.o.Limits.Gone - gone, nil
 		}
-		state.Phase, state.Exit = pods.Ended, sched.Exit{Code: 137, Cause: sched.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
+		state.Phase, state.Exit = pods.Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
 	}
 	switch {
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
-		return 0, e.refuse(t, sched.TaskRefused{Reason: state.Refused})
+		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused})
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:
@@ -421,7 +420,7 @@ func (e *Executor) began(t *podTask, s pods.State) {
 	if t.stray {
 		return
 	}
-	f := sched.TaskStarted{Attempt: t.at, Task: t.ts.Task, Host: s.Host}
+	f := model.TaskStarted{Attempt: t.at, Task: t.ts.Task, Host: s.Host}
 	e.mu.Lock()
 	silent := t.lost
 	e.mu.Unlock()
@@ -464,12 +463,12 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	case left > 0:
 		if !t.stray && !t.noticed {
 			t.noticed = true
-			e.o.Tell(sched.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at, t.ts.Place.Node, s.Why)})
+			e.o.Tell(model.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at, t.ts.Place.Node, s.Why)})
 		}
 		return left + 100*time.Millisecond, nil
 	}
 	t.record.Space = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // it is missing on all nodes
-	return 0, e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: s.Why, Job: s.Job, Fetch: s.Fetch})
+	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.Job, Fetch: s.Fetch})
 }
 
 func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
@@ -484,13 +483,13 @@ func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
 }
 
 // finish notes and tells the end of a task.
-func (e *Executor) finish(t *podTask, x sched.Exit) error {
+func (e *Executor) finish(t *podTask, x model.Exit) error {
 	if !t.stray {
 		e.turning.Lock()
 		late := t.turn.why
 		e.turning.Unlock()
 		if late != "" && x.Cause == "" {
-			x.Cause, x.Message, x.Own = sched.SuspendTimeout, late, false
+			x.Cause, x.Message, x.Own = model.SuspendTimeout, late, false
 		}
 		if x.Code != 0 && x.Cause == "" && x.Own && x.Message == "" {
 			x.Message = e.lastWords(t)
@@ -499,7 +498,7 @@ func (e *Executor) finish(t *podTask, x sched.Exit) error {
 		if err := t.save(); err != nil {
 			return err
 		}
-		e.tell(t, sched.TaskExited{Attempt: t.at, Task: t.ts.Task, Exit: x})
+		e.tell(t, model.TaskExited{Attempt: t.at, Task: t.ts.Task, Exit: x})
 	}
 	t.over = true
 	e.queue.Add(t.key)
@@ -507,9 +506,9 @@ func (e *Executor) finish(t *podTask, x sched.Exit) error {
 }
 
 // refuse notes and tells that a task never ran.
-func (e *Executor) refuse(t *podTask, f sched.TaskRefused) error {
+func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 	if t.stray {
-		return e.finish(t, sched.Exit{})
+		return e.finish(t, model.Exit{})
 	}
 	if t.record.Space {
 		return e.putOff(t, f.Reason)
@@ -534,7 +533,7 @@ func (e *Executor) lost(t *podTask, w wanted, why string) (time.Duration, error)
 	}
 	if !t.unknown {
 		t.unknown = true
-		e.tell(t, sched.TaskUnknown{Attempt: t.at, Task: t.ts.Task, Reason: why + "; look on its node, and say so with comb node declare-dead"})
+		e.tell(t, model.TaskUnknown{Attempt: t.at, Task: t.ts.Task, Reason: why + "; look on its node, and say so with comb node declare-dead"})
 	}
 	return time.Minute, nil
 }

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -68,7 +67,7 @@ func TestTurns(t *testing.T) {
 	ask(two, link.TurnAsk{Has: has, Why: "it was too slow"})
 	d.end(two)
 	d.until("the other is gone", func() bool { return pod(two) == "" })
-	if why := d.ended[two]; why.Cause != sched.SuspendTimeout || why.Message != "it was too slow" || why.Own {
+	if why := d.ended[two]; why.Cause != model.SuspendTimeout || why.Message != "it was too slow" || why.Own {
 		t.Errorf("it ended with %+v", why)
 	}
 	if _, err := d.e.Line().Turn(d.podOf(one, 0)+"0", wants); err == nil {
@@ -97,7 +96,7 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 		long.Turns[0] = append(long.Turns[0], model.AttemptID{Job: 1000 + i, N: 1})
 	}
 	pod, asks := d.podOf(one, 0), d.e.Line().Turn
-	d.e.Do(sched.Action{Attempt: one, Rotation: long})
+	d.e.Do(model.Action{Attempt: one, Rotation: long})
 	stop := make(chan struct{})
 	var asked atomic.Int64
 	var all sync.WaitGroup
@@ -120,7 +119,7 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 	began, used, times := time.Now(), cpuTime(t), []time.Duration{}
 	for (asked.Load() < 10_000 || len(times) < 100) && time.Since(began) < testkit.Patience {
 		at := time.Now()
-		d.e.Do(sched.Action{Attempt: two, Rotation: &model.Rotation{Turns: [][]model.AttemptID{{two}}}})
+		d.e.Do(model.Action{Attempt: two, Rotation: &model.Rotation{Turns: [][]model.AttemptID{{two}}}})
 		times = append(times, time.Since(at))
 		time.Sleep(100 * time.Microsecond) // the pace of what is done for another
 	}

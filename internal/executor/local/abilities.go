@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
@@ -17,10 +17,10 @@ import (
 
 // Abilities implements engine.Able. Tasks can be suspended where there is a freezer
 // or where a process that is stopped stands still.
-func (e *Executor) Abilities(engine.Leaves) ([]sched.Ability, string) {
-	can := []sched.Ability{sched.CanPack}
+func (e *Executor) Abilities(engine.Leaves) ([]model.Ability, string) {
+	can := []model.Ability{model.CanPack}
 	if e.suspends() {
-		can = append(can, sched.CanSuspend)
+		can = append(can, model.CanSuspend)
 	}
 	return can, ""
 }

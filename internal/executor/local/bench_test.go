@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -35,7 +34,7 @@ func benchStart(b *testing.B, groups bool) {
 		begin := time.Now()
 		w.e.Do(a)
 		for f := range w.facts {
-			if _, ok := f.(sched.TaskExited); ok {
+			if _, ok := f.(model.TaskExited); ok {
 				break
 			}
 		}
@@ -74,10 +73,10 @@ func BenchmarkGang(b *testing.B) {
 		begin := time.Now()
 		w.e.Do(a)
 		for range tasks {
-			want[sched.TaskStarted](w)
+			want[model.TaskStarted](w)
 		}
 		all = append(all, time.Since(begin))
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 		for range tasks {
 			w.exit()
 		}
@@ -100,12 +99,12 @@ func BenchmarkEndOfMany(b *testing.B) {
 			for b.Loop() {
 				a := w.action(1, append(many(n), "wait")...)
 				w.e.Do(a)
-				want[sched.TaskStarted](w)
+				want[model.TaskStarted](w)
 				if !testkit.Within(10*time.Minute, func() bool { return w.output(a.Attempt, 0, Stdout) != "" }) {
 					b.Fatal("shells have not started them all")
 				}
 				begin := time.Now()
-				w.e.Do(sched.Action{Attempt: a.Attempt})
+				w.e.Do(model.Action{Attempt: a.Attempt})
 				w.exit()
 				all = append(all, time.Since(begin))
 				looks = max(looks, w.looks(a.Attempt))

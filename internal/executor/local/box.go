@@ -15,7 +15,7 @@ import (
 
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/process"
 )
@@ -167,7 +167,7 @@ func (c *caretaker) begin(script *private) *outcome {
 func (c *caretaker) start(script *private) *outcome {
 	leave, mine := docker.Turn(c.spec.Boxed.Turns, c.toldToStop)
 	if !mine {
-		return &outcome{Exit: &sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}}
+		return &outcome{Exit: &model.Exit{Cause: model.NeverStarted, Message: "it was stopped before it was started"}}
 	}
 	defer leave()
 	ctx, b := context.Background(), &c.spec.Boxed.Box
@@ -362,18 +362,18 @@ func (c *caretaker) ended(st docker.State) outcome {
 	if o, ok := c.recorded(); ok {
 		return o
 	}
-	x := sched.Exit{Code: 137, Signal: 9, Cause: sched.SupervisorLost, Message: "process 1 of its container was killed, not by the server"}
+	x := model.Exit{Code: 137, Signal: 9, Cause: model.SupervisorLost, Message: "process 1 of its container was killed, not by the server"}
 	switch {
 	case c.kill != "":
 		x.Cause, x.Message = "", c.kill
 		return outcome{Exit: &x}
 	case st.OOM:
-		x.Cause, x.Message = sched.OutOfMemory, fmt.Sprintf("it needed more than its %d MiB of memory", c.spec.Limits.MemoryMB)
+		x.Cause, x.Message = model.OutOfMemory, fmt.Sprintf("it needed more than its %d MiB of memory", c.spec.Limits.MemoryMB)
 		return outcome{Exit: &x}
 	}
 	words := c.words()
 	if strings.Contains(words, noThread) {
-		x.Cause, x.Message = sched.TooManyProcesses, tooMany(c.spec.Limits.Pids)
+		x.Cause, x.Message = model.TooManyProcesses, tooMany(c.spec.Limits.Pids)
 		return outcome{Exit: &x}
 	}
 	_, err := os.Lstat(filepath.Join(c.dir, runsFile))

@@ -2,7 +2,6 @@ package local
 
 import (
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/machine"
@@ -356,7 +355,7 @@ func (b *boxes) want(id model.JobID, job *model.Job, name string,
 		Always: slices.ContainsFunc(job.Roles, func(r model.Role) bool {
 			return r.Launch.Image == name && r.Launch.Pull == "always"
 		}),
-		Tell: func(about, text string) { b.e.tell(sched.Notice{Job: id, About: about, Message: text}) }}
+		Tell: func(about, text string) { b.e.tell(model.Notice{Job: id, About: about, Message: text}) }}
 	login, err := jobspec.LoginOf(secrets, name)
 	if login != nil {
 		w.Login = &docker.RegistryLogin{Login: docker.Login{User: login.User, Password: login.Password}, Secret: login.Secret}

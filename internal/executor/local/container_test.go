@@ -10,7 +10,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/test/enginetest"
 	"github.com/combsched/comb/internal/test/executortest"
@@ -91,7 +90,7 @@ func TestContainerPids(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Engine, o.Pids = engine, 20 })
 	a := w.action(1, "i=0; while sleep 600 & do i=$((i+1)); echo started $i; done")
 	doer{w, boxImage}.Do(a)
-	if x := w.exit(); x.Code == 0 || x.Cause != sched.TooManyProcesses {
+	if x := w.exit(); x.Code == 0 || x.Cause != model.TooManyProcesses {
 		t.Errorf("it ended with %+v", x)
 	}
 	if n := strings.Count(w.output(a.Attempt, 0, Stdout), "started"); n < 5 || n > 20+insidePids {
@@ -113,7 +112,7 @@ func TestContainerOfManyProcesses(t *testing.T) {
 		}
 		doer{w, boxImage}.Do(a)
 		w.ready(a.Attempt, 1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: grace})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: grace})
 		if x := w.exit(); x.Signal != by || x.Own {
 			t.Errorf("with %d it ended with %+v", by, x)
 		}
@@ -192,7 +191,7 @@ NoNewPrivs:	1
 		if out, _, end := w.beside(a.Attempt, "", "echo", "beside"); end.Code != 0 || out != "beside\n" {
 			t.Errorf("%s: a command beside it ended with %+v and said %q", image, end, out)
 		}
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: ample})
 		if x := w.exit(); x.Signal != 15 {
 			t.Errorf("%s: it ended with %+v", image, x)
 		}

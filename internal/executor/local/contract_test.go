@@ -7,11 +7,10 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // cooperative makes an action's job one that is asked before it is suspended.
-func cooperative(a sched.Action, timeout model.Duration) sched.Action {
+func cooperative(a model.Action, timeout model.Duration) model.Action {
 	a.Start.Job.Hints.Suspend = &model.SuspendContract{Signal: "USR1", Timeout: timeout}
 	a.Start.Job.Grace = model.Minute
 	return a
@@ -44,11 +43,11 @@ func TestTaskIsAskedAndAcknowledges(t *testing.T) {
 		w.e.Do(a)
 		w.grows(1)
 		for range 2 {
-			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+			w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 			w.eventually("it acknowledges", func() bool { return strings.HasSuffix(w.log(1), "small") })
 			w.suspended(1)
 			w.still(1, "ticks", "log")
-			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+			w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 			w.grows(1)
 		}
 		if got := w.log(1); got != "small large small large" {
@@ -92,7 +91,7 @@ func TestStartWaitsForTheOther(t *testing.T) {
 	r := &model.Rotation{Turns: [][]model.AttemptID{{host.Attempt}, {guest.Attempt}}, Quantum: model.Hour}
 	r.Epoch = now() - model.Time(r.Quantum) - model.Time(model.Second)
 	guest.Start.Rotation = r
-	w.e.Do(sched.Action{Attempt: host.Attempt, Rotation: r})
+	w.e.Do(model.Action{Attempt: host.Attempt, Rotation: r})
 	w.e.Do(guest)
 	w.suspended(2)
 	for _, job := range []model.JobID{2, 1} { // the guest may work from now on, but for the host, which may leave
@@ -113,10 +112,10 @@ func TestStopLeavesTheAcknowledgement(t *testing.T) {
 	a := cooperative(w.action(1, append([]string{`trap 'echo term >> $COMB_CHECKPOINT_DIR/log; exit 1' TERM`}, obliging()...)...), 60*model.Second)
 	w.e.Do(a)
 	w.grows(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.eventually("it is asked", func() bool { return w.log(1) == "small" })
 	w.suspended(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: ample})
 	w.exit()
 	if got := w.log(1); got != "small term" {
 		t.Errorf("it saw %q", got)
@@ -154,9 +153,9 @@ func TestNoAcknowledgement(t *testing.T) {
 				`trap 'echo saved > $COMB_CHECKPOINT_DIR/model; exit 0' TERM`, `trap '` + answer + `' USR1`}, ticking()[1])...), model.Second)
 			w.e.Do(a)
 			w.grows(1)
-			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+			w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 			x := w.exit()
-			if x.Cause != sched.SuspendTimeout || !strings.Contains(x.Message, "within 1s") || x.Own {
+			if x.Cause != model.SuspendTimeout || !strings.Contains(x.Message, "within 1s") || x.Own {
 				t.Errorf("exit %+v", x)
 			}
 			if x.Cause.Accountable() {
@@ -177,10 +176,10 @@ func TestHugeAndStaleAcknowledgement(t *testing.T) {
 		`trap 'echo asked >> $COMB_CHECKPOINT_DIR/log; sleep 0.5; echo answers >> $COMB_CHECKPOINT_DIR/log; truncate -s 1T "$COMB_SUSPEND_FILE"' USR1`}, ticking()[1])...), 60*model.Second)
 	w.e.Do(a)
 	w.grows(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.eventually("it answers", func() bool { return w.log(1) == "asked answers" })
 	w.suspended(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 	w.grows(1)
 	if _, err := os.Lstat(filepath.Join(w.e.place.task(a.Attempt, 0), ackFile)); !os.IsNotExist(err) {
 		t.Errorf("the acknowledgement is still there: %v", err)
@@ -197,10 +196,10 @@ func TestWhoIsAsked(t *testing.T) {
 	a := cooperative(w.action(1, "cat > inner.sh <<'X'", inner, "X", "echo main $$", "bash inner.sh", "echo never"), 60*model.Second)
 	w.e.Do(a)
 	w.grows(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.eventually("it is asked", func() bool { return w.log(1) != "" })
 	w.suspended(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 	w.grows(1)
 	if got := w.log(1); got != "inner" {
 		t.Errorf("asked: %q", got)
@@ -214,13 +213,13 @@ func TestRotationEndsWhileATaskIsAsked(t *testing.T) {
 	a := cooperative(w.action(1, append([]string{`trap 'echo asked >> $COMB_CHECKPOINT_DIR/log' USR1`}, ticking()[1])...), model.Hour)
 	w.e.Do(a)
 	w.grows(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.eventually("it is asked", func() bool { return w.log(1) != "" })
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 	w.grows(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.eventually("it is asked again", func() bool { return w.log(1) == "asked asked" })
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: ample})
 	if x := w.exit(); x.Cause != "" || x.Signal != 15 {
 		t.Errorf("exit %+v", x)
 	}
@@ -247,7 +246,7 @@ func TestDamagedRotation(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(file, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.suspended(1)
 	w.end(a.Attempt)
 }

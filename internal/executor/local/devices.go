@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // deviceLock is the second barrier against two owners of one device: a lock that
@@ -28,7 +28,7 @@ type deviceLock struct {
 // locksFor names the locks of a task's devices. Names come from configurations
 // and may hold anything, so files are named by a digest. A part is the same under any
 // SKU; a whole device is not, since a file may give one index to two SKUs of a node.
-func locksFor(dir string, t sched.TaskStart) []deviceLock {
+func locksFor(dir string, t model.TaskStart) []deviceLock {
 	file := func(leaf, of string) string {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", leaf, of, t.Place.Node))
 		return filepath.Join(dir, fmt.Sprintf("%x", sum[:16]))

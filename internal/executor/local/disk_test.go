@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/smalldisk"
 )
 
@@ -39,11 +38,11 @@ func TestStartsWaitForTheServersDisk(t *testing.T) {
 	goesOn, stopped := w.action(2, "[ <% $secrets.word %> = sesame ]"), w.action(1, "true")
 	w.e.Do(goesOn)
 	w.e.Do(stopped)
-	if n := want[sched.Notice](w); !strings.Contains(n.Message, "waits for room on the disk") {
+	if n := want[model.Notice](w); !strings.Contains(n.Message, "waits for room on the disk") {
 		t.Errorf("the job is told %q", n.Message)
 	}
-	w.e.Do(sched.Action{Attempt: stopped.Attempt, Grace: model.Second})
-	if x := w.exit(); x.Cause != sched.NeverStarted {
+	w.e.Do(model.Action{Attempt: stopped.Attempt, Grace: model.Second})
+	if x := w.exit(); x.Cause != model.NeverStarted {
 		t.Errorf("a start that waits and is stopped ends with %+v", x)
 	}
 	full.Store(false)
@@ -52,7 +51,7 @@ func TestStartsWaitForTheServersDisk(t *testing.T) {
 	}
 	unread.Store(false)
 	for range 2 { // each was started, or it would be refused; one may end before the other starts
-		if x := w.exit(); x != (sched.Exit{Own: true}) {
+		if x := w.exit(); x != (model.Exit{Own: true}) {
 			t.Errorf("exit %+v", x)
 		}
 	}
@@ -64,7 +63,7 @@ func TestDamagedSecretsEndTheJob(t *testing.T) {
 		o.Secrets = func(model.JobID) (map[string]string, error) { return nil, errors.New("they are damaged") }
 	})
 	w.e.Do(w.action(1, "true"))
-	if r, ok := w.nextTaskFact(patience).(sched.TaskRefused); !ok || !r.Job || !strings.Contains(r.Reason, "they are damaged") {
+	if r, ok := w.nextTaskFact(patience).(model.TaskRefused); !ok || !r.Job || !strings.Contains(r.Reason, "they are damaged") {
 		t.Errorf("told %+v", r)
 	}
 }
@@ -96,7 +95,7 @@ func TestStartAtEachLastPage(t *testing.T) {
 	atEachLastPage(t, func(w *world, pages int64, free func()) bool {
 		w.e.Do(w.action(1, "true"))
 		f := w.nextTaskFact(3 * diskPause)
-		if _, refused := f.(sched.TaskRefused); refused {
+		if _, refused := f.(model.TaskRefused); refused {
 			t.Fatalf("with %d pages: %+v", pages, f)
 		}
 		waited := f == nil
@@ -105,10 +104,10 @@ func TestStartAtEachLastPage(t *testing.T) {
 		if waited {
 			f = w.nextTaskFact(patience)
 		}
-		if _, started := f.(sched.TaskStarted); !started {
+		if _, started := f.(model.TaskStarted); !started {
 			t.Fatalf("with %d pages, when there was room: %+v", pages, f)
 		}
-		if x := w.exit(); x != (sched.Exit{Own: true}) {
+		if x := w.exit(); x != (model.Exit{Own: true}) {
 			t.Errorf("with %d pages: exit %+v", pages, x)
 		}
 		t.Logf("%d pages: all over %v after there was room", pages, time.Since(healed))
@@ -122,12 +121,12 @@ func TestStopWithoutRoom(t *testing.T) {
 		a := w.action(1, "sleep 600")
 		w.e.Do(a)
 		f := w.nextTaskFact(2 * diskPause)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 		x := w.exit()
-		if f == nil && x.Cause != sched.NeverStarted && x.Signal == 0 { // a slow machine may start it late
+		if f == nil && x.Cause != model.NeverStarted && x.Signal == 0 { // a slow machine may start it late
 			t.Errorf("with %d pages: exit %+v of what never started", pages, x)
 		}
 		free()
-		return x.Cause == sched.NeverStarted
+		return x.Cause == model.NeverStarted
 	})
 }

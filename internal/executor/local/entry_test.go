@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/process"
 )
@@ -76,8 +75,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-func stopOf(a sched.Action, grace time.Duration) sched.Action {
-	return sched.Action{Attempt: a.Attempt, Grace: model.Duration(grace.Microseconds())}
+func stopOf(a model.Action, grace time.Duration) model.Action {
+	return model.Action{Attempt: a.Attempt, Grace: model.Duration(grace.Microseconds())}
 }
 
 // A command with a terminal sees one, of the size that it was given and then told, and its keys.
@@ -227,7 +226,7 @@ func TestExecIsSuspended(t *testing.T) {
 	w.end(a.Attempt)
 }
 
-func (w *world) suspendedBeside(a sched.Action) {
+func (w *world) suspendedBeside(a model.Action) {
 	w.Helper()
 	s := w.enter(a.Attempt, executor.Command{Argv: []string{"sh", "-c", "while :; do echo tick; sleep 0.05; done"}})
 	var ticks atomic.Int64
@@ -242,7 +241,7 @@ func (w *world) suspendedBeside(a sched.Action) {
 		w.eventually("it ticks", func() bool { return ticks.Load() > before+2 })
 	}
 	grows()
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	last, since := int64(-1), time.Now()
 	w.eventually("it stands still", func() bool {
 		if n := ticks.Load(); n != last {
@@ -272,7 +271,7 @@ func (w *world) suspendedBeside(a sched.Action) {
 	if _, err := w.e.Exec(ctx, executor.TaskRef{Attempt: a.Attempt}, executor.Command{Argv: []string{"true"}}); !errors.Is(err, context.DeadlineExceeded) {
 		w.Errorf("a command that does not wait for long: %v", err)
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 	grows()
 	if err := <-begun; err != nil {
 		w.Errorf("a command that waited: %v", err)

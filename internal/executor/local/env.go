@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
@@ -234,7 +233,7 @@ func leavesText(place cell.Task) string {
 
 // ownGPUs are the NVIDIA GPUs of a task as its engine is asked for them; none where device files
 // are given instead, or where GPUs are pretended.
-func ownGPUs(ts *sched.TaskStart) []string {
+func ownGPUs(ts *model.TaskStart) []string {
 	if !machine.HasRealDevices(&ts.SKU) || len(ts.SKU.Files) > 0 {
 		return nil
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
@@ -142,7 +141,7 @@ type outcome struct {
 	Refused string      `json:"refused,omitempty"`
 	Job     bool        `json:"job,omitempty"`   // the refusal is the job's own fault
 	Fetch   bool        `json:"fetch,omitempty"` // the refusal is that its image did not come
-	Exit    *sched.Exit `json:"exit,omitempty"`
+	Exit    *model.Exit `json:"exit,omitempty"`
 	// Forks is how many its own limit of processes refused before its main process ended.
 	Forks int64 `json:"forks,omitempty"`
 	// Looks is how often its end took a look at all processes of the machine, or of its container.

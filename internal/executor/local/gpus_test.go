@@ -10,7 +10,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -38,9 +37,9 @@ func (f *fakeDriver) guarded(o *Options) {
 	o.Dev = f.dir
 	o.Leaves = func() []machine.Leaf {
 		leaf := func(d int32) machine.Leaf {
-			return machine.Leaf{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "V100", Device: d}, SKU: realGPU()}
+			return machine.Leaf{LeafHealth: model.LeafHealth{Node: "n1", SKU: "V100", Device: d}, SKU: realGPU()}
 		}
-		slot := machine.Leaf{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "CPU"}, SKU: cell.SKU{Device: cell.CPU}}
+		slot := machine.Leaf{LeafHealth: model.LeafHealth{Node: "n1", SKU: "CPU"}, SKU: cell.SKU{Device: cell.CPU}}
 		return []machine.Leaf{leaf(0), leaf(1), slot}
 	}
 }
@@ -57,7 +56,7 @@ func (w *world) leaves(number int) map[int32]string {
 	w.Helper()
 	said := map[int32]string{}
 	for range number {
-		h := want[sched.LeafHealth](w)
+		h := want[model.LeafHealth](w)
 		if h.Good != (h.Reason == "") || h.SKU != "V100" {
 			w.Errorf("told: %+v", h)
 		}
@@ -67,12 +66,12 @@ func (w *world) leaves(number int) map[int32]string {
 }
 
 // tries starts a task on a real GPU, and returns why that was refused.
-func (w *world) tries(gpu int32) sched.TaskRefused {
+func (w *world) tries(gpu int32) model.TaskRefused {
 	w.Helper()
 	a := w.action(1, "true")
 	a.Start.Tasks[0].SKU, a.Start.Tasks[0].Place.Devices = realGPU(), []int32{gpu}
 	w.e.Do(a)
-	return want[sched.TaskRefused](w)
+	return want[model.TaskRefused](w)
 }
 
 // A GPU that was promised is there, or its task does not start; its leaf is bad, and good again
@@ -86,7 +85,7 @@ func TestGPUThatIsNotThere(t *testing.T) {
 	a := w.action(1, "echo here")
 	a.Start.Tasks[0].SKU = realGPU()
 	w.e.Do(a)
-	if x := want[sched.TaskExited](w); x.Exit.Code != 0 {
+	if x := want[model.TaskExited](w); x.Exit.Code != 0 {
 		t.Fatalf("with its GPU: %+v", x)
 	}
 
@@ -179,7 +178,7 @@ func TestJobPutsNoGPUOutOfUse(t *testing.T) {
 	a.Start.Job.Roles[0].Launch.Env = []model.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "7"},
 		{Name: "LD_LIBRARY_PATH", Value: "/nowhere"}, {Name: "PATH", Value: "/nowhere"}}
 	w.e.Do(a)
-	if x := want[sched.TaskExited](w); x.Exit.Code != 3 {
+	if x := want[model.TaskExited](w); x.Exit.Code != 3 {
 		t.Errorf("its own end: %+v", x)
 	}
 	f.looks(3)
@@ -189,7 +188,7 @@ func TestJobPutsNoGPUOutOfUse(t *testing.T) {
 	}
 	a = w.action(1, "true")
 	w.e.Do(a)
-	if x := want[sched.TaskExited](w); x.Exit.Code != 0 {
+	if x := want[model.TaskExited](w); x.Exit.Code != 0 {
 		t.Errorf("on pretended GPUs: %+v", x)
 	}
 }
@@ -201,7 +200,7 @@ func TestDeviceFileThatIsNotThere(t *testing.T) {
 	sku := cell.SKU{Name: "V100", GPU: 1, Device: cell.AMD, Files: []string{"/dev/kfd"}}
 	w := newWorld(t, f.guarded, func(o *Options) {
 		o.Leaves = func() []machine.Leaf {
-			return []machine.Leaf{{LeafHealth: sched.LeafHealth{Node: "n1", SKU: "V100"}, SKU: sku}}
+			return []machine.Leaf{{LeafHealth: model.LeafHealth{Node: "n1", SKU: "V100"}, SKU: sku}}
 		}
 	})
 	if got := w.leaves(1); got[0] != "" {
@@ -232,7 +231,7 @@ func TestLimitsOfProcesses(t *testing.T) {
 	a := w.action(1, "test $(ulimit -n) = 777 && test $(ulimit -s) = 4096 && test $(ulimit -l) = $(ulimit -Hl)")
 	a.Start.Tasks[0].SKU.Limits = cell.TaskLimits{NoFile: 777, StackMB: 4}
 	w.e.Do(a)
-	if x := want[sched.TaskExited](w); x.Exit.Code != 0 {
+	if x := want[model.TaskExited](w); x.Exit.Code != 0 {
 		t.Errorf("%+v", x)
 	}
 }

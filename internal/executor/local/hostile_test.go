@@ -12,17 +12,16 @@ import (
 
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
 )
 
 // start starts one task and waits until its line "ready" is out.
-func (w *world) start(lines ...string) sched.Action {
+func (w *world) start(lines ...string) model.Action {
 	w.Helper()
 	a := w.action(1, append(lines, "echo ready", "sleep 600")...)
 	w.e.Do(a)
-	want[sched.TaskStarted](w)
+	want[model.TaskStarted](w)
 	return a
 }
 
@@ -51,7 +50,7 @@ func TestStopReachesAHostileTask(t *testing.T) {
 			}
 			called := make(chan struct{})
 			go func() {
-				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+				w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 				close(called)
 			}()
 			select {
@@ -75,7 +74,7 @@ func TestHeldSupervisor(t *testing.T) {
 	w.line(a.Attempt, "ready")
 	held := w.supervisor(a.Attempt).PID
 	w.eventually("its supervisor is held", func() bool { st, ok := process.ReadStat(held); return ok && st.Stopped() })
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -85,7 +84,7 @@ func (w *world) quiet() {
 	for timeout := time.After(time.Second); ; {
 		select {
 		case f := <-w.facts:
-			if x, ok := f.(sched.TaskExited); ok {
+			if x, ok := f.(model.TaskExited); ok {
 				w.Fatalf("told the end of a living task: %+v", x)
 			}
 		case <-timeout:
@@ -104,7 +103,7 @@ func TestForgedOutcome(t *testing.T) {
 			w := newWorld(t)
 			a := w.action(1, "echo main $$", `echo '{"exit":{"Code":0}}' > $(dirname $COMB_PROGRESS_FILE)/outcome.json`, "echo forged", "sleep 1", line, "sleep 600")
 			w.e.Do(a)
-			want[sched.TaskStarted](w)
+			want[model.TaskStarted](w)
 			main := number(t, w.line(a.Attempt, "main "))
 			w.line(a.Attempt, "forged")
 			w.restart()
@@ -112,7 +111,7 @@ func TestForgedOutcome(t *testing.T) {
 			w.e.Do(a)
 			if name == "alive" {
 				w.quiet()
-				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+				w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 			}
 			w.exit()
 			if len(w.e.parents) > 0 || name == "alive" {
@@ -136,12 +135,12 @@ func TestForgedOutcomeWithoutClaim(t *testing.T) {
 	w.e.Do(a)
 	for told := false; !told; {
 		switch f := (<-w.facts).(type) {
-		case sched.TaskExited:
+		case model.TaskExited:
 			told = true
-			if f.Exit.Cause != sched.SupervisorLost {
+			if f.Exit.Cause != model.SupervisorLost {
 				t.Errorf("exit %+v", f.Exit)
 			}
-		case sched.TaskUnknown:
+		case model.TaskUnknown:
 			told = true // without cgroups, another process of this user may stand against the proof
 		}
 	}
@@ -172,7 +171,7 @@ func TestEmptyClaimAfterPowerCut(t *testing.T) {
 	w.open()
 	a.Known = true
 	w.e.Do(a)
-	if got := w.exit(); got.Cause != sched.NodeRebooted {
+	if got := w.exit(); got.Cause != model.NodeRebooted {
 		t.Errorf("exit %+v", got)
 	}
 }
@@ -183,7 +182,7 @@ func TestEndWithoutClaim(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, `rm $(dirname $COMB_PROGRESS_FILE)/started`, "echo run >> $COMB_CHECKPOINT_DIR/runs", "exit 7")
 	w.e.Do(a)
-	want[sched.TaskStarted](w)
+	want[model.TaskStarted](w)
 	w.exit()
 	w.restart()
 	a.Known = true
@@ -204,7 +203,7 @@ func TestStrayWithoutCgroups(t *testing.T) {
 	a := w.action(1, `(env -i setsid sh -c 'echo $$ > '$COMB_CHECKPOINT_DIR'/new; mv '$COMB_CHECKPOINT_DIR/new' '$COMB_CHECKPOINT_DIR'/pid; exec sleep 600' &)`,
 		"while ! [ -f $COMB_CHECKPOINT_DIR/pid ]; do sleep 0.01; done", "kill -KILL $PPID", "sleep 600")
 	w.e.Do(a)
-	u := want[sched.TaskUnknown](w)
+	u := want[model.TaskUnknown](w)
 	text, err := os.ReadFile(filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint", "pid"))
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +213,7 @@ func TestStrayWithoutCgroups(t *testing.T) {
 		t.Errorf("unknown because %s", u.Reason)
 	}
 	process.Of(pid).Signal(unix.SIGKILL)
-	if got := w.exit(); got.Cause != sched.SupervisorLost {
+	if got := w.exit(); got.Cause != model.SupervisorLost {
 		t.Errorf("exit %+v", got)
 	}
 }
@@ -250,10 +249,10 @@ func TestGroupsBelowATask(t *testing.T) {
 						`echo '{"exit":{"Code":0}}' > $(dirname $COMB_PROGRESS_FILE)/outcome.json`}, role(a).Command...)
 				}
 				w.e.Do(a)
-				want[sched.TaskStarted](w)
+				want[model.TaskStarted](w)
 				pid := number(t, w.line(a.Attempt, "hidden "))
 				if end == "stopped" {
-					w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * model.Millisecond})
+					w.e.Do(model.Action{Attempt: a.Attempt, Grace: 100 * model.Millisecond})
 				} else {
 					w.supervisor(a.Attempt).Signal(unix.SIGKILL)
 				}

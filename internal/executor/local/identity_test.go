@@ -13,7 +13,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -45,7 +44,7 @@ func userWorld(t *testing.T, change func(*Options)) (w *world, homes string) {
 type numbers struct{ uid, gid uint32 }
 
 // of makes an action a user's, with its numbers and the storage of homes.
-func of(a sched.Action, user model.Subject, n numbers) sched.Action {
+func of(a model.Action, user model.Subject, n numbers) model.Action {
 	job := a.Start.Job
 	job.User, job.Storages, job.UID, job.GID = user, []string{"homes"}, n.uid, n.gid
 	return a
@@ -107,7 +106,7 @@ func tasksOfUsers(t *testing.T, image string, change func(*Options)) {
 	if image != "" {
 		reads["ada"] = "homes/mine" // it sees nothing else of the machine
 	}
-	for _, a := range []sched.Action{next, other} {
+	for _, a := range []model.Action{next, other} {
 		do.Do(a)
 		if x := w.exit(); x.Cause != "" {
 			t.Fatalf("it ended with %+v", x)
@@ -143,7 +142,7 @@ func tasksOfUsers(t *testing.T, image string, change func(*Options)) {
 
 // jobOf is an action whose job is as a journal has it: with numbers and whether they were asked
 // for, or, from before jobs kept them, without.
-func jobOf(t *testing.T, a sched.Action, fields string) sched.Action {
+func jobOf(t *testing.T, a model.Action, fields string) model.Action {
 	t.Helper()
 	a.Start.Job.User = "ada"
 	data, err := json.Marshal(a.Start.Job)
@@ -175,11 +174,11 @@ func TestJobFromBeforeNumbers(t *testing.T) {
 	})
 	const says = "echo is $(id -u) $(id -g)"
 	own := fmt.Sprint(os.Geteuid(), " ", os.Getegid())
-	runs := func(as string, a sched.Action, questions int) {
+	runs := func(as string, a model.Action, questions int) {
 		t.Helper()
 		w.e.Do(a)
 		for range a.Start.Tasks {
-			if x := want[sched.TaskExited](w); x.Exit.Code != 0 || x.Exit.Cause != "" {
+			if x := want[model.TaskExited](w); x.Exit.Code != 0 || x.Exit.Cause != "" {
 				t.Fatalf("it ended with %+v", x.Exit)
 			}
 		}
@@ -210,12 +209,12 @@ func TestJobFromBeforeNumbers(t *testing.T) {
 }
 
 // wantRefused returns the next refusal.
-func wantRefused(w *world) (r sched.TaskRefused) {
+func wantRefused(w *world) (r model.TaskRefused) {
 	w.Helper()
 	w.eventually("it is refused", func() bool {
 		select {
 		case f := <-w.facts:
-			got, ok := f.(sched.TaskRefused)
+			got, ok := f.(model.TaskRefused)
 			r = got
 			return ok
 		default:
@@ -236,7 +235,7 @@ func TestProcessOfAUser(t *testing.T) {
 	a := of(w.action(1, "id -u"), "ada", numbers{4001, 4001})
 	a.Start.Job.Storages = nil
 	w.e.Do(a)
-	if n := want[sched.Notice](w); !strings.Contains(n.Message, "uid 4001 of user ada is not applied") {
+	if n := want[model.Notice](w); !strings.Contains(n.Message, "uid 4001 of user ada is not applied") {
 		t.Errorf("%+v", n)
 	}
 	w.exit()
@@ -424,7 +423,7 @@ func TestGroupsOfAProcess(t *testing.T) {
 	a := w.action(1, "true")
 	a.Start.Tasks[0].SKU.Groups = []string{"7001"}
 	w.e.Do(a)
-	if n := want[sched.Notice](w); !strings.Contains(n.Message, "group 7001 of SKU V100 is not applied") {
+	if n := want[model.Notice](w); !strings.Contains(n.Message, "group 7001 of SKU V100 is not applied") {
 		t.Errorf("%+v", n)
 	}
 	w.exit()

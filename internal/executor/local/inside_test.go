@@ -11,7 +11,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/task"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -123,7 +122,7 @@ func TestShellsThatCannotRun(t *testing.T) {
 func tooLongVariables(t *testing.T, image string, change func(*Options)) {
 	w := newWorld(t, change)
 	do := doer{w, image}
-	start := func(each int, lengths ...int) sched.TaskRefused {
+	start := func(each int, lengths ...int) model.TaskRefused {
 		a := w.action(1, "true")
 		for i, n := range lengths {
 			v := model.EnvVar{Name: fmt.Sprintf("LONG%d", i), Value: strings.Repeat("x", n)}

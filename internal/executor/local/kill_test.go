@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/process"
 )
 
@@ -21,7 +20,7 @@ const killedServer = "COMB_TEST_KILLED_SERVER"
 
 type killedOrder struct {
 	Dir, Cluster string
-	Actions      []sched.Action
+	Actions      []model.Action
 }
 
 func runKilledServer(text string) int {
@@ -32,7 +31,7 @@ func runKilledServer(text string) int {
 	}
 	if err == nil {
 		var e *Executor
-		if e, err = New(Options{Dir: k.Dir, Cluster: k.Cluster, Self: self, Tell: func(sched.Fact) {}}); err == nil {
+		if e, err = New(Options{Dir: k.Dir, Cluster: k.Cluster, Self: self, Tell: func(model.Fact) {}}); err == nil {
 			fmt.Println("ready")
 			for _, a := range k.Actions {
 				e.Do(a)
@@ -59,7 +58,7 @@ func TestServerKilledAtEveryMoment(t *testing.T) {
 		}
 		a.Known = true
 		w.e.Do(a)
-		if got := w.exit(); got != (sched.Exit{Code: 4, Own: true}) {
+		if got := w.exit(); got != (model.Exit{Code: 4, Own: true}) {
 			t.Errorf("killed after %d: exit %+v", i, got)
 		}
 		runs, err := os.ReadFile(filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint", "runs"))
@@ -71,7 +70,7 @@ func TestServerKilledAtEveryMoment(t *testing.T) {
 }
 
 // killedServer runs a server that does the actions and is killed -9 after a while.
-func (w *world) killedServer(after time.Duration, actions ...sched.Action) {
+func (w *world) killedServer(after time.Duration, actions ...model.Action) {
 	w.Helper()
 	order, err := json.Marshal(killedOrder{w.o.Dir, w.o.Cluster, actions})
 	if err != nil {
@@ -114,7 +113,7 @@ func TestServerKilledInARotation(t *testing.T) {
 	for i := range 12 {
 		next := &model.Rotation{Turns: turns, Quantum: quantum + model.Duration(i%3)*model.Millisecond, Epoch: epoch + model.Time(i)}
 		w.killedServer(time.Duration(i)*3*time.Millisecond, one, two,
-			sched.Action{Attempt: one.Attempt, Rotation: next}, sched.Action{Attempt: two.Attempt, Rotation: next})
+			model.Action{Attempt: one.Attempt, Rotation: next}, model.Action{Attempt: two.Attempt, Rotation: next})
 	}
 	w.open()
 	w.e.Do(one)
@@ -130,9 +129,9 @@ func TestServerKilledInARotation(t *testing.T) {
 // the supervisor that a killed server had left behind claimed the start. That
 // supervisor's task goes on, or its end is told, whatever it has done meanwhile.
 func TestClaimedAfterTheLook(t *testing.T) {
-	for name, wait := range map[string]func(w *world, a sched.Action){
-		"runs":  func(w *world, a sched.Action) { w.line(a.Attempt, "ran") },
-		"ended": func(w *world, _ sched.Action) { w.exit() },
+	for name, wait := range map[string]func(w *world, a model.Action){
+		"runs":  func(w *world, a model.Action) { w.line(a.Attempt, "ran") },
+		"ended": func(w *world, _ model.Action) { w.exit() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -144,7 +143,7 @@ func TestClaimedAfterTheLook(t *testing.T) {
 			tk := newTask(w.e, at, 0)
 			tk.start, tk.known = &a.Start.Tasks[0], true
 			tk.unclaimed()
-			if got := w.exit(); got != (sched.Exit{Code: 4, Own: true}) {
+			if got := w.exit(); got != (model.Exit{Code: 4, Own: true}) {
 				t.Errorf("exit %+v", got)
 			}
 			if out := w.output(a.Attempt, 0, Stdout); out != "ran\n" {
@@ -169,7 +168,7 @@ func TestOrphansKeepTheirClaim(t *testing.T) {
 	w.open()
 	a.Known = true
 	w.e.Do(a)
-	if got := w.exit(); got.Cause != sched.SupervisorLost {
+	if got := w.exit(); got.Cause != model.SupervisorLost {
 		t.Errorf("exit %+v", got)
 	}
 	dead(t, main)
@@ -183,7 +182,7 @@ func TestFilesRemovedByTheTask(t *testing.T) {
 		a := w.action(1, "echo main $$ > $COMB_CHECKPOINT_DIR/pid", `cd /; d="$(dirname $COMB_PROGRESS_FILE)"; while [ -e $d ]; do rm -rf $d; done`, // its supervisor may just be writing there
 			"touch $COMB_CHECKPOINT_DIR/done", "sleep 600")
 		w.e.Do(a)
-		want[sched.TaskStarted](w)
+		want[model.TaskStarted](w)
 		points := filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint")
 		w.eventually("it has removed them", func() bool { _, err := os.Stat(filepath.Join(points, "done")); return err == nil })
 		text, err := os.ReadFile(filepath.Join(points, "pid"))
@@ -198,7 +197,7 @@ func TestFilesRemovedByTheTask(t *testing.T) {
 			pid := number(t, strings.TrimSpace(strings.TrimPrefix(string(text), "main ")))
 			process.Of(pid).Signal(9)
 		}
-		if got := w.exit(); got.Cause != sched.SupervisorLost {
+		if got := w.exit(); got.Cause != model.SupervisorLost {
 			t.Errorf("exit %+v", got)
 		}
 		dead(t, number(t, strings.TrimSpace(strings.TrimPrefix(string(text), "main "))))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What a task said last on standard error is told with its failure, without secrets and
@@ -30,9 +29,9 @@ func TestLastWords(t *testing.T) {
 		})
 		a := w.action(1, c.line)
 		w.e.Do(a)
-		want[sched.TaskStarted](w)
+		want[model.TaskStarted](w)
 		if strings.Contains(c.line, "stopped") {
-			w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
+			w.e.Do(model.Action{Attempt: a.Attempt, Grace: ample})
 		}
 		if x := w.exit(); x.Message != c.want {
 			t.Errorf("%s: %q, want %q", c.line, x.Message, c.want)
@@ -48,7 +47,7 @@ func TestEndsOfAnAbsenceAreToldInOrder(t *testing.T) {
 	a := w.action(tasks, `i=$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX`, `until [ -e $COMB_CHECKPOINT_DIR/go.$i ]; do sleep 0.02; done; exit $i`)
 	w.e.Do(a)
 	for range tasks {
-		want[sched.TaskStarted](w)
+		want[model.TaskStarted](w)
 	}
 	w.e.Close()
 	for n := int32(tasks - 1); n >= 0; n-- {
@@ -66,7 +65,7 @@ func TestEndsOfAnAbsenceAreToldInOrder(t *testing.T) {
 	a.Known = true
 	w.e.Do(a)
 	for n := range int32(tasks) {
-		if x := want[sched.TaskExited](w); x.Task != tasks-1-n {
+		if x := want[model.TaskExited](w); x.Task != tasks-1-n {
 			t.Errorf("end %d told is of task %d", n, x.Task)
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/docker"
@@ -35,7 +34,7 @@ type Options struct {
 	Self    string // path of the comb binary, which is also the supervisor
 	// Tell takes a fact. It may block for a moment and is called from many
 	// goroutines; facts about one task come in order.
-	Tell func(sched.Fact)
+	Tell func(model.Fact)
 	// Secrets returns the values that a job's commands refer to; nil is none.
 	// An error that is EIO is the disk's: the start waits until they can be read.
 	Secrets func(model.JobID) (map[string]string, error)
@@ -166,7 +165,7 @@ type Executor struct {
 // attempt is a gang that was started and is not known to be over.
 type attempt struct {
 	id    model.AttemptID
-	start *sched.Start // nil when only its files are known
+	start *model.Start // nil when only its files are known
 	tasks []*liveTask
 	left  int
 	found found
@@ -212,7 +211,7 @@ func New(o Options) (*Executor, error) {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.Meter = process.NewMeter(e.ctx, o.SampleEvery)
 	e.guard = machine.NewGuard(machine.GuardOptions{Dir: o.Dir, Boot: boot, Dev: o.Dev, Program: o.Sampler, Every: o.SampleEvery,
-		Leaves: o.Leaves, HasNode: o.HasNode, Log: o.Log, Tell: func(f sched.LeafHealth) { e.tell(f) }})
+		Leaves: o.Leaves, HasNode: o.HasNode, Log: o.Log, Tell: func(f model.LeafHealth) { e.tell(f) }})
 	if err := e.boxes.open(e, o.Engine); err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("make ready for containers: %w", err)
@@ -287,7 +286,7 @@ func (e *Executor) Close() {
 // Do carries out one action, at once and without blocking: a start makes a
 // supervisor for each task, a stop asks them. The same action again does
 // nothing more than tell the end again.
-func (e *Executor) Do(a sched.Action) {
+func (e *Executor) Do(a model.Action) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx.Err() != nil || a.Lost != nil { // this machine is the node: what it lost is gone
@@ -316,7 +315,7 @@ func (e *Executor) Do(a sched.Action) {
 }
 
 // begin starts the goroutines of a gang's tasks.
-func (e *Executor) begin(a sched.Action) {
+func (e *Executor) begin(a model.Action) {
 	if e.attempts[a.Attempt] != nil {
 		return
 	}
@@ -438,7 +437,7 @@ func (at *attempt) stop(grace model.Duration) {
 }
 
 // tell hands a fact on, unless the executor is closed.
-func (e *Executor) tell(f sched.Fact) {
+func (e *Executor) tell(f model.Fact) {
 	if e.ctx.Err() == nil {
 		e.o.Tell(f)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/test/executortest"
@@ -50,7 +49,7 @@ type world struct {
 	testing.TB
 	o     Options
 	e     *Executor
-	facts chan sched.Fact
+	facts chan model.Fact
 	said  executortest.Reports
 	next  model.JobID
 }
@@ -66,11 +65,11 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, facts: make(chan sched.Fact, 10_000)}
+	w := &world{TB: t, facts: make(chan model.Fact, 10_000)}
 	w.o = Options{
 		Dir: filepath.Join(t.TempDir(), "jobs"), Self: self, Leftover: 300 * time.Millisecond,
 		Cluster: fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()),
-		Tell:    func(f sched.Fact) { w.said.Hear(f); w.facts <- f },
+		Tell:    func(f model.Fact) { w.said.Hear(f); w.facts <- f },
 		Log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	for _, f := range change {
@@ -126,21 +125,21 @@ func (w *world) restart() {
 func gpu() cell.SKU { return cell.SKU{Name: "V100", GPU: 1, Device: cell.NVIDIA, Pretended: true} }
 
 // action is the start of a gang of one role whose tasks run the lines.
-func (w *world) action(tasks int32, lines ...string) sched.Action {
+func (w *world) action(tasks int32, lines ...string) model.Action {
 	w.next++
 	job := &model.Job{Name: model.JobName(fmt.Sprintf("job-%d", w.next)), User: "tester", VC: "default",
 		Roles: []model.Role{{Name: "worker", Tasks: tasks, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
 			Launch: model.Launch{Command: lines}}}}
-	start := &sched.Start{ID: w.next, Job: job}
+	start := &model.Start{ID: w.next, Job: job}
 	for i := range tasks {
-		start.Tasks = append(start.Tasks, sched.TaskStart{Task: i, Index: i, SKU: gpu(),
+		start.Tasks = append(start.Tasks, model.TaskStart{Task: i, Index: i, SKU: gpu(),
 			Place: cell.Task{Node: "n1", SKU: "V100", Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{i}}})
 	}
-	return sched.Action{Attempt: model.AttemptID{Job: w.next, N: 1}, Start: start}
+	return model.Action{Attempt: model.AttemptID{Job: w.next, N: 1}, Start: start}
 }
 
 // want returns the next fact of a type, and drops others.
-func want[F sched.Fact](w *world) F {
+func want[F model.Fact](w *world) F {
 	w.Helper()
 	timeout := time.After(patience)
 	for {
@@ -149,7 +148,7 @@ func want[F sched.Fact](w *world) F {
 			if got, ok := f.(F); ok {
 				return got
 			}
-			if r, ok := f.(sched.TaskRefused); ok {
+			if r, ok := f.(model.TaskRefused); ok {
 				w.Fatalf("refused: %s", r.Reason)
 			}
 			w.Logf("passed over %+v", f)
@@ -160,17 +159,17 @@ func want[F sched.Fact](w *world) F {
 	}
 }
 
-func (w *world) exit() sched.Exit {
+func (w *world) exit() model.Exit {
 	w.Helper()
-	x := want[sched.TaskExited](w)
+	x := want[model.TaskExited](w)
 	w.Logf("exited: %+v", x)
 	return w.timeless(x.Exit)
 }
 
 // timeless is an exit to compare: without its time, which one that was seen has.
-func (w *world) timeless(x sched.Exit) sched.Exit {
+func (w *world) timeless(x model.Exit) model.Exit {
 	w.Helper()
-	seen := x.Cause != sched.SupervisorLost && x.Cause != sched.NodeRebooted && x.Cause != sched.NeverStarted
+	seen := x.Cause != model.SupervisorLost && x.Cause != model.NodeRebooted && x.Cause != model.NeverStarted
 	if since := now() - x.At; seen && (since < 0 || since > model.Time(time.Hour.Microseconds())) {
 		w.Errorf("%+v ended at %d", x, x.At)
 	}
@@ -326,12 +325,12 @@ func (w *world) harness(nodes []cell.NodeName) *executortest.Harness {
 }
 
 // nextTaskFact returns the next fact about a task, nil when none comes within d.
-func (w *world) nextTaskFact(d time.Duration) sched.Fact {
+func (w *world) nextTaskFact(d time.Duration) model.Fact {
 	for timeout := time.After(d); ; {
 		select {
 		case f := <-w.facts:
 			switch f.(type) {
-			case sched.TaskStarted, sched.TaskExited, sched.TaskRefused, sched.TaskUnknown:
+			case model.TaskStarted, model.TaskExited, model.TaskRefused, model.TaskUnknown:
 				return f
 			}
 		case <-timeout:
@@ -347,7 +346,7 @@ type doer struct {
 	image string
 }
 
-func (d doer) Do(a sched.Action) {
+func (d doer) Do(a model.Action) {
 	if a.Start != nil {
 		start, job := *a.Start, *a.Start.Job // the tasks of an action before may still read theirs
 		job.Roles = slices.Clone(job.Roles)
@@ -365,19 +364,19 @@ func (d doer) Do(a sched.Action) {
 func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		line string
-		want sched.Exit
+		want model.Exit
 	}{
-		{"exit 0", sched.Exit{Own: true}},
-		{"exit 42", sched.Exit{Code: 42, Own: true}},
-		{"false\ntrue", sched.Exit{Own: true}}, // the shell goes on behind an error
-		{"kill -SEGV $$", sched.Exit{Code: 139, Signal: 11, Own: true}},
-		{"no-such-program", sched.Exit{Code: 127, Own: true, Message: "line 1: no-such-program: command not found"}},
-		{"(sleep 0.2; exit 9) & wait $!", sched.Exit{Code: 9, Own: true}},
+		{"exit 0", model.Exit{Own: true}},
+		{"exit 42", model.Exit{Code: 42, Own: true}},
+		{"false\ntrue", model.Exit{Own: true}}, // the shell goes on behind an error
+		{"kill -SEGV $$", model.Exit{Code: 139, Signal: 11, Own: true}},
+		{"no-such-program", model.Exit{Code: 127, Own: true, Message: "line 1: no-such-program: command not found"}},
+		{"(sleep 0.2; exit 9) & wait $!", model.Exit{Code: 9, Own: true}},
 	} {
 		w := newWorld(t)
 		a := w.action(1, c.line)
 		w.e.Do(a)
-		if s := want[sched.TaskStarted](w); s.PID <= 0 || s.Host != "127.0.0.1" {
+		if s := want[model.TaskStarted](w); s.PID <= 0 || s.Host != "127.0.0.1" {
 			t.Errorf("%q: started %+v", c.line, s)
 		}
 		if got := w.exit(); got != c.want {
@@ -410,8 +409,8 @@ func TestStopIsPassedOn(t *testing.T) {
 		`sh -c 'trap "echo child asked; exit 0" TERM; echo ready; while :; do sleep 0.05; done' &`, `wait; wait`)
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
-	if got := w.exit(); got != (sched.Exit{Code: 7}) {
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: ample})
+	if got := w.exit(); got != (model.Exit{Code: 7}) {
 		t.Errorf("exit %+v", got)
 	}
 	out := w.output(a.Attempt, 0, Stdout)
@@ -426,8 +425,8 @@ func TestStopWithoutGrace(t *testing.T) {
 	a := w.action(1, `trap 'echo asked; exit 7' TERM`, "echo ready", "while :; do sleep 0.05; done")
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
-	w.e.Do(sched.Action{Attempt: a.Attempt})
-	if got := w.exit(); got.Signal != 9 || got.Cause != sched.GraceOver {
+	w.e.Do(model.Action{Attempt: a.Attempt})
+	if got := w.exit(); got.Signal != 9 || got.Cause != model.GraceOver {
 		t.Errorf("exit %+v", got)
 	}
 	if out := w.output(a.Attempt, 0, Stdout); out != "ready\n" {
@@ -442,7 +441,7 @@ func TestGraceOutlivesTheShell(t *testing.T) {
 	a := w.action(1, `sh -c 'trap "sleep 1; echo saved; exit 0" TERM; echo ready; while :; do sleep 0.05; done'`, "echo not reached")
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: ample})
 	if got := w.exit(); got.Signal != 15 {
 		t.Errorf("exit %+v", got)
 	}
@@ -458,7 +457,7 @@ func TestIgnoredStop(t *testing.T) {
 	child := number(t, w.line(a.Attempt, "child "))
 	w.line(a.Attempt, "ready")
 	begin := time.Now()
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 300 * model.Millisecond})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: 300 * model.Millisecond})
 	if got := w.exit(); got.Signal != 9 || got.Own {
 		t.Errorf("exit %+v", got)
 	}
@@ -478,7 +477,7 @@ func TestDaemonsEndWithTheirTask(t *testing.T) {
 		a := w.action(1, daemon, "until [ -e up ]; do sleep 0.02; done", "exit 5")
 		w.e.Do(a)
 		pid := number(t, w.line(a.Attempt, "daemon "))
-		if got := w.exit(); got != (sched.Exit{Code: 5, Own: true}) {
+		if got := w.exit(); got != (model.Exit{Code: 5, Own: true}) {
 			t.Errorf("exit %+v", got)
 		}
 		dead(t, pid)
@@ -497,7 +496,7 @@ func TestForkBombEnds(t *testing.T) {
 		w.e.Do(a)
 		w.line(a.Attempt, "ready")
 		w.eventually("it forks", func() bool { return w.processes("sleep") >= 20 })
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * model.Millisecond})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: 100 * model.Millisecond})
 		w.exit()
 		all, err := process.All()
 		if err != nil {
@@ -520,21 +519,21 @@ func TestSupervisorKilled(t *testing.T) {
 		}
 		a := w.action(1, lines...)
 		w.e.Do(a)
-		want[sched.TaskStarted](w)
+		want[model.TaskStarted](w)
 		pids := []int{number(t, w.line(a.Attempt, "child ")), number(t, w.line(a.Attempt, "main "))}
 		if strings.HasPrefix(lines[0], "env") {
 			pids = append(pids, number(t, w.line(a.Attempt, "daemon ")))
 		}
 		w.eventually("all that it starts runs", func() bool { return w.processes("sleep") == 3 })
 		w.supervisor(a.Attempt).Signal(unix.SIGKILL)
-		if got := w.exit(); got.Cause != sched.SupervisorLost || got.Code == 0 {
+		if got := w.exit(); got.Cause != model.SupervisorLost || got.Code == 0 {
 			t.Errorf("exit %+v", got)
 		}
 		dead(t, pids...)
 		w.restart()
 		a.Known = true
 		w.e.Do(a)
-		if got := w.exit(); got.Cause != sched.SupervisorLost {
+		if got := w.exit(); got.Cause != model.SupervisorLost {
 			t.Errorf("the next server says %+v", got)
 		}
 	}
@@ -548,7 +547,7 @@ func TestSupervisorTold(t *testing.T) {
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
 	w.supervisor(a.Attempt).Signal(unix.SIGTERM)
-	if got := w.exit(); got.Cause != sched.SupervisorLost || got.Code != 3 {
+	if got := w.exit(); got.Cause != model.SupervisorLost || got.Code != 3 {
 		t.Errorf("exit %+v", got)
 	}
 }
@@ -559,10 +558,10 @@ func TestAdoption(t *testing.T) {
 	ends := w.action(1, "sleep 0.5", "exit 6")
 	loses := w.action(1, "sleep 600")
 	stops := w.action(1, "sleep 600")
-	for i, a := range []sched.Action{runs, ends, loses, stops} {
+	for i, a := range []model.Action{runs, ends, loses, stops} {
 		a.Start.Tasks[0].Place.Devices = []int32{int32(i)}
 		w.e.Do(a)
-		want[sched.TaskStarted](w)
+		want[model.TaskStarted](w)
 	}
 	pid := number(t, w.line(runs.Attempt, "main "))
 	w.e.Close()
@@ -573,20 +572,20 @@ func TestAdoption(t *testing.T) {
 		return err == nil && !lost.Alive()
 	})
 	w.open()
-	for _, a := range []sched.Action{runs, ends, loses, stops} {
+	for _, a := range []model.Action{runs, ends, loses, stops} {
 		a.Known = true
 		w.e.Do(a)
 	}
-	w.e.Do(sched.Action{Attempt: stops.Attempt, Grace: ample, Known: true})
-	exits := map[model.AttemptID]sched.Exit{}
+	w.e.Do(model.Action{Attempt: stops.Attempt, Grace: ample, Known: true})
+	exits := map[model.AttemptID]model.Exit{}
 	for len(exits) < 3 {
-		e := want[sched.TaskExited](w)
+		e := want[model.TaskExited](w)
 		exits[e.Attempt] = w.timeless(e.Exit)
 	}
-	if e := exits[ends.Attempt]; e != (sched.Exit{Code: 6, Own: true}) {
+	if e := exits[ends.Attempt]; e != (model.Exit{Code: 6, Own: true}) {
 		t.Errorf("ended meanwhile: %+v", e)
 	}
-	if e := exits[loses.Attempt]; e.Cause != sched.SupervisorLost {
+	if e := exits[loses.Attempt]; e.Cause != model.SupervisorLost {
 		t.Errorf("lost meanwhile: %+v", e)
 	}
 	if e := exits[stops.Attempt]; e.Signal != 15 || e.Cause != "" {
@@ -595,7 +594,7 @@ func TestAdoption(t *testing.T) {
 	if s, ok := process.ReadStat(pid); !ok || s.Dead() {
 		t.Error("the running task did not survive")
 	}
-	w.e.Do(sched.Action{Attempt: runs.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: runs.Attempt, Grace: model.Second})
 	w.exit()
 	dead(t, pid)
 }
@@ -604,7 +603,7 @@ func TestReboot(t *testing.T) {
 	w := newWorld(t)
 	a, gone := w.action(1, "sleep 600"), w.action(1, "sleep 600")
 	w.e.Do(a)
-	want[sched.TaskStarted](w)
+	want[model.TaskStarted](w)
 	w.e.Close()
 	w.supervisor(a.Attempt).Signal(unix.SIGKILL)
 	w.e.Sweep(nil) // the machine is off
@@ -630,7 +629,7 @@ func TestReboot(t *testing.T) {
 	w.e.Do(a)
 	w.e.Do(gone)
 	for range 2 {
-		if got := want[sched.TaskExited](w); got.Exit.Cause != sched.NodeRebooted {
+		if got := want[model.TaskExited](w); got.Exit.Cause != model.NodeRebooted {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -664,7 +663,7 @@ func TestSweepKillsStrangers(t *testing.T) {
 		if s, ok := process.ReadStat(pid); !ok || s.Dead() {
 			t.Error("a known task was swept away")
 		}
-		w.e.Do(sched.Action{Attempt: mine.Attempt, Grace: model.Second})
+		w.e.Do(model.Action{Attempt: mine.Attempt, Grace: model.Second})
 		w.exit()
 	}
 }
@@ -673,11 +672,11 @@ func TestRemoveJob(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "ln -s / link", "echo x > file; sleep 600")
 	w.e.Do(a)
-	want[sched.TaskStarted](w)
+	want[model.TaskStarted](w)
 	if err := w.e.Forget(a.Attempt.Job); err == nil {
 		t.Error("a live job's files were removed")
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 	var err error
 	testkit.Within(testkit.Patience, func() bool { // the attempt is forgotten just after its exit was told

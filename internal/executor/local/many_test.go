@@ -14,7 +14,6 @@ import (
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
 )
@@ -52,7 +51,7 @@ func TestManyProcessesEnd(t *testing.T) {
 			w.e.parents = slices.DeleteFunc(w.e.parents, func(p cgroup.Parent) bool { return !groups(p) })
 			stopped := w.start(append(many(n), "wait")...)
 			w.ready(stopped.Attempt, 1)
-			w.e.Do(sched.Action{Attempt: stopped.Attempt, Grace: 100 * model.Millisecond})
+			w.e.Do(model.Action{Attempt: stopped.Attempt, Grace: 100 * model.Millisecond})
 			if x := w.exit(); x.Signal != 9 {
 				t.Errorf("stopped it ended with %+v", x)
 			}
@@ -61,7 +60,7 @@ func TestManyProcessesEnd(t *testing.T) {
 			}
 			left := w.action(1, append(many(n), "exit 3")...)
 			w.e.Do(left)
-			if x := w.exit(); x != (sched.Exit{Code: 3, Own: true}) {
+			if x := w.exit(); x != (model.Exit{Code: 3, Own: true}) {
 				t.Errorf("by itself it ended with %+v", x)
 			}
 			if got := w.looks(left.Attempt); got > 1 {
@@ -85,7 +84,7 @@ func TestLimitOfProcesses(t *testing.T) {
 	}
 	w.e.Do(bomb)
 	x := w.exit()
-	if x.Code != 3 || !x.Own || limited != (x.Cause == sched.TooManyProcesses) ||
+	if x.Code != 3 || !x.Own || limited != (x.Cause == model.TooManyProcesses) ||
 		limited != strings.Contains(x.Message, "300 processes") {
 		t.Errorf("it ended with %+v", x)
 	}
@@ -169,7 +168,7 @@ func TestForksAfterTheEnd(t *testing.T) {
 		refused("7")
 		s.killing = true
 		s.look()
-		if x := s.exit(); x.Code != 3 || !x.Own || (x.Cause == sched.TooManyProcesses) != before {
+		if x := s.exit(); x.Code != 3 || !x.Own || (x.Cause == model.TooManyProcesses) != before {
 			t.Errorf("refused before: %v; it ended with %+v", before, x)
 		}
 	}
@@ -178,8 +177,8 @@ func TestForksAfterTheEnd(t *testing.T) {
 // A task that says at its end that it could start no process, and whose limit refused one once, met
 // that limit, however long it took.
 func TestForksInLastWords(t *testing.T) {
-	for words, cause := range map[string]sched.ExitCause{
-		"RuntimeError: can't start new thread": sched.TooManyProcesses, "ValueError: no data": ""} {
+	for words, cause := range map[string]model.ExitCause{
+		"RuntimeError: can't start new thread": model.TooManyProcesses, "ValueError: no data": ""} {
 		w := newWorld(t)
 		a := w.action(1, `echo "`+words+`" >&2; exit 1`)
 		w.e.Do(a)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -27,7 +26,7 @@ func watching() []string {
 }
 
 // member is the start of one gang of an elastic job of three tasks.
-func (w *world) elastic(job model.JobID, gang int32) sched.Action {
+func (w *world) elastic(job model.JobID, gang int32) model.Action {
 	roles := []model.Role{{Name: "worker", Tasks: 3, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
 		Launch: model.Launch{Command: watching(), Ports: []model.Port{{Label: "train", Count: 1}}}}}
 	j := &model.Job{Name: "elastic", User: "tester", VC: "default", Roles: roles,
@@ -77,7 +76,7 @@ func (w *world) present(job model.JobID) (m executor.Membership, indices []int32
 // server that is restarted in between: nobody is missed or thought lost.
 func TestMembersComeAndGo(t *testing.T) {
 	w := newWorld(t)
-	gangs := []sched.Action{w.elastic(1, 0), w.elastic(1, 1), w.elastic(1, 2)}
+	gangs := []model.Action{w.elastic(1, 0), w.elastic(1, 1), w.elastic(1, 2)}
 	w.e.Do(gangs[0])
 	w.sees(1, 0, "0")
 	w.e.Do(gangs[1])
@@ -101,14 +100,14 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 	w.e.Adopted(t.Context())
 	for range gangs {
-		want[sched.TaskStarted](w)
+		want[model.TaskStarted](w)
 	}
 	w.eventually("the next server writes the file", func() bool { n, _, _ := w.present(1); return n.Version > m.Version })
 	if _, who, _ := w.present(1); !slices.Equal(who, []int32{0, 1, 2}) {
 		t.Errorf("after the restart: %v", who)
 	}
 
-	w.e.Do(sched.Action{Attempt: gangs[1].Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: gangs[1].Attempt, Grace: model.Second})
 	w.exit()
 	w.sees(1, 0, "0,2")
 	w.sees(1, 2, "0,2")
@@ -117,8 +116,8 @@ func TestMembersComeAndGo(t *testing.T) {
 	w.e.Do(again)
 	w.sees(1, 1, "0,1,2")
 	w.sees(1, 2, "0,1,2")
-	for _, a := range []sched.Action{gangs[2], again} {
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	for _, a := range []model.Action{gangs[2], again} {
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 		w.exit()
 	}
 	w.sees(1, 0, "0")
@@ -135,7 +134,7 @@ func TestLeavingMember(t *testing.T) {
 	w.e.Do(first)
 	w.e.Do(stubborn)
 	w.sees(1, 0, "0,1")
-	w.e.Do(sched.Action{Attempt: stubborn.Attempt, Grace: ample})
+	w.e.Do(model.Action{Attempt: stubborn.Attempt, Grace: ample})
 	w.eventually("it is leaving", func() bool {
 		_, who, leaving := w.present(1)
 		return slices.Equal(who, []int32{0, 1}) && slices.Equal(leaving, []int32{1})
@@ -190,7 +189,7 @@ func TestHostileMembersFile(t *testing.T) {
 		a.Attempt.N = int32(i + 1)
 		w.e.Do(a)
 		w.sees(1, 1, "0,1")
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 		w.exit()
 		w.eventually("the file is right", func() bool {
 			var m executor.Membership

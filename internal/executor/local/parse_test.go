@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/docker"
 )
 
@@ -59,7 +59,7 @@ func TestMountsOfAnImageAreItsFault(t *testing.T) {
 	if err := safefile.Write(c.dir, runsFile, identity{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := c.ended(docker.State{Code: exitTaken}); o.Refused != "" || o.Exit == nil || o.Exit.Cause != sched.SupervisorLost {
+	if o := c.ended(docker.State{Code: exitTaken}); o.Refused != "" || o.Exit == nil || o.Exit.Cause != model.SupervisorLost {
 		t.Errorf("behind a start: %+v", o)
 	}
 }

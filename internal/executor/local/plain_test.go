@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // TestPlainCommandOfAShellWithPrograms: busybox's shell has programs within itself, and gives no
@@ -57,20 +56,20 @@ func TestPlainCommandIsItsProgram(t *testing.T) {
 	three := write("three", "exit 3\n") // without #!: a shell runs it as well
 	for _, c := range []struct {
 		line string
-		want sched.Exit
+		want model.Exit
 	}{
-		{crash, sched.Exit{Code: 139, Signal: 11, Own: true}},
-		{crash + "; true", sched.Exit{Own: true}},
-		{three, sched.Exit{Code: 3, Own: true}},
-		{"sh -c '\n# one; two | $(three)\nkill -SEGV $$'", sched.Exit{Code: 139, Signal: 11, Own: true}},
+		{crash, model.Exit{Code: 139, Signal: 11, Own: true}},
+		{crash + "; true", model.Exit{Own: true}},
+		{three, model.Exit{Code: 3, Own: true}},
+		{"sh -c '\n# one; two | $(three)\nkill -SEGV $$'", model.Exit{Code: 139, Signal: 11, Own: true}},
 		{`sh -c 'echo '\''it is'\'' >&2; kill -SEGV $$' "a\"b"`,
-			sched.Exit{Code: 139, Signal: 11, Own: true, Message: "it is"}},
-		{"exit 4", sched.Exit{Code: 4, Own: true}},
-		{"A=5 env sh -c 'exit $A'", sched.Exit{Code: 5, Own: true}},
-		{"sh -c 'exit 6' # comment", sched.Exit{Code: 6, Own: true}},
-		{"! false", sched.Exit{Own: true}},
-		{`test "$(echo a)" = a`, sched.Exit{Own: true}},
-		{"time true", sched.Exit{Own: true}},
+			model.Exit{Code: 139, Signal: 11, Own: true, Message: "it is"}},
+		{"exit 4", model.Exit{Code: 4, Own: true}},
+		{"A=5 env sh -c 'exit $A'", model.Exit{Code: 5, Own: true}},
+		{"sh -c 'exit 6' # comment", model.Exit{Code: 6, Own: true}},
+		{"! false", model.Exit{Own: true}},
+		{`test "$(echo a)" = a`, model.Exit{Own: true}},
+		{"time true", model.Exit{Own: true}},
 	} {
 		w := newWorld(t)
 		a := w.action(1, c.line)
@@ -82,12 +81,12 @@ func TestPlainCommandIsItsProgram(t *testing.T) {
 	saves := write("saves", "#!/bin/sh\ntrap 'exit 0' TERM\necho ready\nwhile :; do sleep 0.02; done\n")
 	for _, c := range []struct {
 		line string
-		want sched.Exit
+		want model.Exit
 	}{
-		{saves, sched.Exit{}},
-		{"sh -c 'trap \"exit 0\" TERM\necho ready\nwhile :; do sleep 0.1 & wait $!; done'", sched.Exit{}},
-		{"sh -c 'echo ready; while :; do sleep 0.02; done'", sched.Exit{Code: 143, Signal: 15}},
-		{`sh -c 'trap "" TERM; echo ready; while :; do sleep 0.02; done'`, sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver,
+		{saves, model.Exit{}},
+		{"sh -c 'trap \"exit 0\" TERM\necho ready\nwhile :; do sleep 0.1 & wait $!; done'", model.Exit{}},
+		{"sh -c 'echo ready; while :; do sleep 0.02; done'", model.Exit{Code: 143, Signal: 15}},
+		{`sh -c 'trap "" TERM; echo ready; while :; do sleep 0.02; done'`, model.Exit{Code: 137, Signal: 9, Cause: model.GraceOver,
 			Message: "it had not ended when its grace of 1s was over, and was killed"}},
 	} {
 		w := newWorld(t)
@@ -95,10 +94,10 @@ func TestPlainCommandIsItsProgram(t *testing.T) {
 		w.e.Do(a)
 		w.ready(a.Attempt, 1)
 		grace := ample
-		if c.want.Cause == sched.GraceOver {
+		if c.want.Cause == model.GraceOver {
 			grace = model.Second
 		}
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: grace})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: grace})
 		if got := w.exit(); got != c.want {
 			t.Errorf("%q: %+v, want %+v", c.line, got, c.want)
 		}

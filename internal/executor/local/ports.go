@@ -10,7 +10,6 @@ import (
 
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -94,7 +93,7 @@ func (p *portRegister) Release(id model.JobID) {
 }
 
 // Of returns the ports of all tasks of a job, giving some where it has none.
-func (p *portRegister) Of(dir string, start *sched.Start) ([]portBlock, error) {
+func (p *portRegister) Of(dir string, start *model.Start) ([]portBlock, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b := p.jobs[start.ID]; b != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/base/safefile"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/task"
 )
 
@@ -41,8 +41,8 @@ type progress struct {
 	confirm  told // to write at the next look
 	written  told
 	skipping bool // inside a line that is too long
-	point    *sched.Progress
-	latest   *sched.Progress
+	point    *model.Progress
+	latest   *model.Progress
 	warned   bool
 }
 
@@ -75,7 +75,7 @@ func (p *progress) last() {
 	p.tellOne(&p.latest)
 }
 
-func (p *progress) tellOne(f **sched.Progress) bool {
+func (p *progress) tellOne(f **model.Progress) bool {
 	if *f == nil {
 		return false
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // A task may also write a new file and put it in the place of the one before, as long and with
@@ -62,17 +61,17 @@ func TestProgressInAnotherFile(t *testing.T) {
 func TestLossThatIsNoNumber(t *testing.T) {
 	for _, c := range []struct {
 		lines string
-		want  sched.Progress
+		want  model.Progress
 	}{
-		{`{"step": 3, "loss": NaN}`, sched.Progress{Step: 3, Loss: "NaN"}},
-		{`{"loss":-Infinity,"step":3}`, sched.Progress{Step: 3, Loss: "-Infinity"}},
+		{`{"step": 3, "loss": NaN}`, model.Progress{Step: 3, Loss: "NaN"}},
+		{`{"loss":-Infinity,"step":3}`, model.Progress{Step: 3, Loss: "-Infinity"}},
 		{`{"loss": Infinity, "step": NaN, "total": Infinity, "memory": NaN, "iteration_s": -Infinity, "checkpoint": true}`,
-			sched.Progress{Loss: "Infinity", Total: 1 << 53, Checkpoint: true}},
-		{`{"note": "NaN \" Infinity", "step": 4, "loss": NaN}`, sched.Progress{Step: 4, Loss: "NaN"}},
-		{`{"step": 1e3, "loss": 0.123456789012345678901234567890123456789}`, sched.Progress{Step: 1000, Loss: "0.12345678901234568"}},
+			model.Progress{Loss: "Infinity", Total: 1 << 53, Checkpoint: true}},
+		{`{"note": "NaN \" Infinity", "step": 4, "loss": NaN}`, model.Progress{Step: 4, Loss: "NaN"}},
+		{`{"step": 1e3, "loss": 0.123456789012345678901234567890123456789}`, model.Progress{Step: 1000, Loss: "0.12345678901234568"}},
 		{`{"step": 5, "total": 9, "loss": 0.25, "memory": 100}` + "\n" + `{"checkpoint": true}`,
-			sched.Progress{Step: 5, Total: 9, Loss: "0.25", MemoryMB: 100, Checkpoint: true}},
-		{`{"step": 5, "loss": 0.5}` + "\n" + `{"step": 6, "loss": NaN, "checkpoint": true}`, sched.Progress{Step: 6, Loss: "NaN", Checkpoint: true}},
+			model.Progress{Step: 5, Total: 9, Loss: "0.25", MemoryMB: 100, Checkpoint: true}},
+		{`{"step": 5, "loss": 0.5}` + "\n" + `{"step": 6, "loss": NaN, "checkpoint": true}`, model.Progress{Step: 6, Loss: "NaN", Checkpoint: true}},
 	} {
 		p := newProgress(newTask(&Executor{ctx: t.Context()}, &attempt{}, 0))
 		for line := range strings.Lines(c.lines) {

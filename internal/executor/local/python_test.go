@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -65,19 +64,19 @@ func (w *world) pausing() (file string, changes []string) {
 }
 
 // training is a gang of two ranks of a program that may be asked.
-func (w *world) training(timeout model.Duration, changes ...string) sched.Action {
+func (w *world) training(timeout model.Duration, changes ...string) model.Action {
 	a := cooperative(w.action(2, w.program("gang.py", changes...)), timeout)
 	a.Start.Job.Grace = model.Second
 	role(a).Env = []model.EnvVar{{Name: "STEPS", Value: "150"}}
 	w.e.Do(a)
 	for range a.Start.Tasks {
-		want[sched.TaskStarted](w)
+		want[model.TaskStarted](w)
 	}
 	return a
 }
 
 // acknowledged waits until tasks have said that they are small, or may be large again.
-func (w *world) acknowledged(a sched.Action, small bool, tasks ...int32) {
+func (w *world) acknowledged(a model.Action, small bool, tasks ...int32) {
 	w.Helper()
 	for _, n := range tasks {
 		w.eventually(fmt.Sprintf("task %d is small: %v", n, small), func() bool {
@@ -90,10 +89,10 @@ func (w *world) acknowledged(a sched.Action, small bool, tasks ...int32) {
 var parameters = regexp.MustCompile(`(?m)^parameters (.+)$`)
 
 // trained waits for the ends of both ranks and returns their parameters.
-func (w *world) trained(a sched.Action) (out [2]string) {
+func (w *world) trained(a model.Action) (out [2]string) {
 	w.Helper()
 	for range out {
-		if x := w.exit(); x != (sched.Exit{Own: true}) {
+		if x := w.exit(); x != (model.Exit{Own: true}) {
 			w.Errorf("a rank ended with %+v", x)
 		}
 	}
@@ -122,9 +121,9 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 	hold, pause := w.pausing()
 	a := w.training(60*model.Second, append(pause, late...)...)
 	for range 2 {
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.acknowledged(a, true, 0, 1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 		w.acknowledged(a, false, 0, 1) // each has heard of it
 	}
 	if err := os.Remove(hold); err != nil {
@@ -137,13 +136,13 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 	b := w.training(5*model.Second, append(append(append(pause, single...), late...),
 		"peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
 	w.ready(b.Attempt, 1) // else the time to suspend passes while Python starts
-	w.e.Do(sched.Action{Attempt: b.Attempt, Rotation: never(b.Attempt)})
+	w.e.Do(model.Action{Attempt: b.Attempt, Rotation: never(b.Attempt)})
 	w.acknowledged(b, true, 0)
-	x := want[sched.TaskExited](w)
-	if x.Task != 1 || x.Exit.Cause != sched.SuspendTimeout || !strings.Contains(x.Exit.Message, "within 5s") {
+	x := want[model.TaskExited](w)
+	if x.Task != 1 || x.Exit.Cause != model.SuspendTimeout || !strings.Contains(x.Exit.Message, "within 5s") {
 		t.Errorf("the first end is %+v", x)
 	}
-	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: b.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -161,14 +160,14 @@ func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 			append(append(pause, late...), "peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
 		w.ready(a.Attempt, 1)
 		if suspend {
-			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+			w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 			w.acknowledged(a, true, 0, 1)
 		}
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
 		for range a.Start.Tasks {
 			// A rank hears of the stop from the other one, too: one that ends before it was asked
 			// itself leaves its shell to be asked, which dies of the signal.
-			if x := w.exit(); x != (sched.Exit{Code: 143}) && x != (sched.Exit{Code: 143, Signal: 15}) {
+			if x := w.exit(); x != (model.Exit{Code: 143}) && x != (model.Exit{Code: 143, Signal: 15}) {
 				t.Errorf("suspended %v: %+v", suspend, x)
 			}
 		}
@@ -211,10 +210,10 @@ raise TimeoutError("all_reduce took longer than 3 s")
 		a := w.action(1, "python3 "+program)
 		w.e.Do(a)
 		w.ready(a.Attempt, 1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.suspended(1)
 		time.Sleep(4 * time.Second) // of a suspension: longer than the program bears
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 		x := w.exit()
 		if x.Code != 1 || !strings.HasPrefix(x.Message, "TimeoutError: all_reduce took longer than 3 s; it failed just after a suspension of ") {
 			t.Errorf("%+v", x)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/executor/process"
 )
@@ -146,7 +145,7 @@ func (s *sampler) tell(seen map[int32]*device) {
 			continue
 		}
 		last.use, last.at = use, time.Now()
-		s.e.tell(sched.Progress{Attempt: t.at.id, Task: t.n, Use: use})
+		s.e.tell(model.Progress{Attempt: t.at.id, Task: t.n, Use: use})
 	}
 }
 

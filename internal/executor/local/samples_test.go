@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -59,7 +58,7 @@ func (f *fakeDriver) options(o *Options) {
 func (w *world) use(id model.AttemptID, task int32) model.DeviceUse {
 	w.Helper()
 	for {
-		p := want[sched.Progress](w)
+		p := want[model.Progress](w)
 		if p.Attempt == id && p.Task == task && p.Use != nil {
 			return *p.Use
 		}
@@ -105,7 +104,7 @@ func TestSamplesOfASharedDevice(t *testing.T) {
 		first, second, first, second, os.Getpid()))
 	seen := map[model.AttemptID]int64{}
 	for seen[one.Attempt] != 2000 || seen[two.Attempt] != 6000 {
-		p := want[sched.Progress](w)
+		p := want[model.Progress](w)
 		if p.Use.Util != 900 {
 			t.Fatalf("%+v", p.Use)
 		}
@@ -122,14 +121,14 @@ func TestSuspendedTaskIsNotSampled(t *testing.T) {
 	a := w.action(1, "sleep 600")
 	a.Start.Rotation = never(a.Attempt)
 	w.e.Do(a)
-	want[sched.TaskStarted](w)
+	want[model.TaskStarted](w)
 	f.looks(20)
 	select {
 	case x := <-w.facts:
 		t.Fatalf("got %+v", x)
 	default:
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 	if got := w.use(a.Attempt, 0); got.Util != 900 {
 		t.Errorf("%+v", got)
 	}

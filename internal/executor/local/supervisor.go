@@ -17,7 +17,6 @@ import (
 
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
@@ -572,18 +571,18 @@ func (s *supervisor) finish() int {
 	return exitDone
 }
 
-func (s *supervisor) exit() sched.Exit {
+func (s *supervisor) exit() model.Exit {
 	if s.main == 0 {
-		return sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}
+		return model.Exit{Cause: model.NeverStarted, Message: "it was stopped before it was started"}
 	}
-	e := sched.Exit{Own: s.own, At: s.endedAt}
+	e := model.Exit{Own: s.own, At: s.endedAt}
 	st := s.ended
 	if said := s.ask.said; st != nil && said != nil && st.Signaled() && *said != 0 {
 		st = said // the shell was stopped behind it; a 0 there says nothing of what was to come
 	}
 	switch {
 	case st == nil:
-		return sched.Exit{Code: 1, Cause: sched.SupervisorLost, Message: "its exit was not seen"}
+		return model.Exit{Code: 1, Cause: model.SupervisorLost, Message: "its exit was not seen"}
 	case st.Signaled():
 		e.Signal = int32(st.Signal())
 		e.Code = 128 + e.Signal
@@ -592,20 +591,20 @@ func (s *supervisor) exit() sched.Exit {
 	}
 	switch {
 	case s.part.expiry != "" && !s.own:
-		e.Cause, e.Message = sched.SuspendTimeout, s.part.expiry
+		e.Cause, e.Message = model.SuspendTimeout, s.part.expiry
 	case e.Code == 0:
 	case s.stopped && !s.foreign && s.killing && !s.oom && st.Signaled() && st.Signal() == unix.SIGKILL:
-		e.Cause = sched.GraceOver
+		e.Cause = model.GraceOver
 		e.Message = fmt.Sprintf("it had not ended when its grace of %v was over, and was killed", s.grace)
 	case (s.oom || s.spec.outOfMemory() > 0) && (!s.stopped || s.oom):
-		e.Cause = sched.OutOfMemory
+		e.Cause = model.OutOfMemory
 		e.Message = fmt.Sprintf("it needed more than its %d MiB of memory", s.spec.Limits.MemoryMB)
 	case s.own && s.forks.final:
-		e.Cause, e.Message = sched.TooManyProcesses, tooMany(s.spec.Limits.Pids)
+		e.Cause, e.Message = model.TooManyProcesses, tooMany(s.spec.Limits.Pids)
 	case s.own && e.Code != 0 && s.part.justWoken(s.endedAt):
 		e.Message = fmt.Sprintf("it failed just after a suspension of %v: a time-out of its own may be shorter than that", s.part.slept.Round(time.Second))
 	case s.foreign:
-		e.Cause = sched.SupervisorLost
+		e.Cause = model.SupervisorLost
 		e.Message = "its supervisor was told to end, not by the server"
 	}
 	return e

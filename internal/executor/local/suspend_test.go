@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -150,7 +149,7 @@ func always(a model.AttemptID) *model.Rotation {
 func (w *world) end(ids ...model.AttemptID) {
 	w.Helper()
 	for _, id := range ids {
-		w.e.Do(sched.Action{Attempt: id, Grace: model.Second})
+		w.e.Do(model.Action{Attempt: id, Grace: model.Second})
 	}
 	for range ids {
 		w.exit()
@@ -199,8 +198,8 @@ func TestTakingTurns(t *testing.T) {
 		begun := int(r.Epoch)
 		two.Start.Rotation = r
 		w.e.Do(two)
-		w.e.Do(sched.Action{Attempt: one.Attempt, Rotation: r})
-		w.e.Do(sched.Action{Attempt: two.Attempt, Rotation: r})
+		w.e.Do(model.Action{Attempt: one.Attempt, Rotation: r})
+		w.e.Do(model.Action{Attempt: two.Attempt, Rotation: r})
 		w.grows(2)
 		w.grows(1)
 		w.e.Close() // the server dies: the rotation goes on
@@ -208,7 +207,7 @@ func TestTakingTurns(t *testing.T) {
 		w.grows(1)
 		w.grows(2)
 		w.open()
-		for _, a := range []sched.Action{one, two} {
+		for _, a := range []model.Action{one, two} {
 			a.Known, a.Start.Rotation = true, r
 			w.e.Do(a)
 		}
@@ -233,13 +232,13 @@ func TestSuspendedTreeIsStill(t *testing.T) {
 			ticking()[0], ticking()[1])
 		w.e.Do(a)
 		for range 2 { // one that is not there yet at the looks begins to work behind them
-			want[sched.TaskStarted](w)
+			want[model.TaskStarted](w)
 		}
 		w.grows(1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.suspended(1)
 		w.still(1, "ticks", "ticks.child", "forks")
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 		w.grows(1)
 		w.end2(a.Attempt)
 	})
@@ -248,7 +247,7 @@ func TestSuspendedTreeIsStill(t *testing.T) {
 // end2 ends a gang of two.
 func (w *world) end2(id model.AttemptID) {
 	w.Helper()
-	w.e.Do(sched.Action{Attempt: id, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: id, Grace: model.Second})
 	w.exit()
 	w.exit()
 }
@@ -260,9 +259,9 @@ func TestStopOfASuspendedTask(t *testing.T) {
 		a := w.action(1, append([]string{`trap 'echo saved > $COMB_CHECKPOINT_DIR/model; exit 7' TERM`}, ticking()...)...)
 		w.e.Do(a)
 		w.grows(1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.suspended(1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Duration(patience.Microseconds())})
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Duration(patience.Microseconds())})
 		if x := w.exit(); x.Code != 7 || x.Cause != "" {
 			t.Errorf("exit %+v", x)
 		}
@@ -280,7 +279,7 @@ func TestSupervisorKilledWhileSuspended(t *testing.T) {
 		w.e.Do(a)
 		pid := number(t, w.line(a.Attempt, "main "))
 		w.grows(1)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 		w.suspended(1)
 		w.e.Close() // nobody looks
 		s := w.supervisor(a.Attempt)
@@ -289,7 +288,7 @@ func TestSupervisorKilledWhileSuspended(t *testing.T) {
 		w.open()
 		a.Known, a.Start.Rotation = true, never(a.Attempt)
 		w.e.Do(a)
-		if x := w.exit(); x.Cause != sched.SupervisorLost {
+		if x := w.exit(); x.Cause != model.SupervisorLost {
 			t.Errorf("exit %+v", x)
 		}
 		dead(t, pid)
@@ -306,9 +305,9 @@ func TestStartOutOfTurn(t *testing.T) {
 		w := newWorld(t, change)
 		a := w.action(1, "sleep 0.5", "echo done")
 		r := never(a.Attempt)
-		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: r}) // it overtakes the start
+		w.e.Do(model.Action{Attempt: a.Attempt, Rotation: r}) // it overtakes the start
 		w.e.Do(a)
-		want[sched.TaskStarted](w)
+		want[model.TaskStarted](w)
 		if f := w.nextTaskFact(2 * time.Second); f != nil {
 			t.Fatalf("a task without a turn tells %+v", f)
 		}
@@ -333,10 +332,10 @@ func TestPackedAttempts(t *testing.T) {
 	r := &model.Rotation{Turns: [][]model.AttemptID{{one.Attempt, two.Attempt}}, Epoch: now()}
 	two.Start.Rotation = r
 	w.e.Do(two)
-	w.e.Do(sched.Action{Attempt: one.Attempt, Rotation: r})
+	w.e.Do(model.Action{Attempt: one.Attempt, Rotation: r})
 	seen := map[int32]bool{}
 	for range 4 {
-		s := want[sched.TaskStarted](w)
+		s := want[model.TaskStarted](w)
 		for _, p := range s.Ports {
 			if seen[p] {
 				t.Errorf("port %d is given twice", p)
@@ -361,9 +360,9 @@ func TestPackedAttempts(t *testing.T) {
 	r = &model.Rotation{Turns: [][]model.AttemptID{{two.Attempt, four.Attempt}}, Epoch: now()}
 	four.Start.Rotation = r
 	w.e.Do(four)
-	w.e.Do(sched.Action{Attempt: two.Attempt, Rotation: r})
+	w.e.Do(model.Action{Attempt: two.Attempt, Rotation: r})
 	w.grows(four.Attempt.Job)
-	w.e.Do(sched.Action{Attempt: two.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: two.Attempt, Grace: model.Second})
 	w.end2(four.Attempt)
 	w.exit()
 	w.exit()
@@ -398,7 +397,7 @@ func TestWhatCannotBeHeldStillIsStopped(t *testing.T) {
 	}
 	s.takeTurn()
 	s.ended = new(unix.WaitStatus)
-	if e := s.exit(); e.Cause != sched.SuspendTimeout || !strings.Contains(e.Message, "held still") {
+	if e := s.exit(); e.Cause != model.SuspendTimeout || !strings.Contains(e.Message, "held still") {
 		t.Errorf("its exit is %+v", e)
 	}
 }
@@ -441,9 +440,9 @@ func TestLateAcknowledgement(t *testing.T) {
 		`trap small USR1`, `while :; do echo ${EPOCHREALTIME/./} >> $COMB_CHECKPOINT_DIR/ticks; sleep 0.01; done`), 60*model.Second)
 	w.e.Do(a)
 	w.grows(1)
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
 	w.eventually("it is asked", func() bool { return w.log(1) == "asked" })
-	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.e.Do(model.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
 	time.Sleep(200 * time.Millisecond) // its supervisor hears of that
 	if err := os.WriteFile(filepath.Join(w.e.place.job(1), "checkpoint", "go"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
@@ -29,7 +28,7 @@ type liveTask struct {
 	e     *Executor
 	at    *attempt
 	n     int32
-	start *sched.TaskStart // nil when only its files are known
+	start *model.TaskStart // nil when only its files are known
 	known bool
 	dir   string
 
@@ -167,7 +166,7 @@ func (t *liveTask) claimed() bool {
 func (t *liveTask) unclaimed() {
 	switch {
 	case t.lostByReboot():
-		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+		t.exited(model.Exit{Code: 1, Cause: model.NodeRebooted, Message: "the machine was rebooted"}, true)
 	case t.known && t.orphaned():
 		t.endOrphans()
 	case t.known && t.endedBefore():
@@ -192,7 +191,7 @@ func (t *liveTask) lostByReboot() bool {
 func (t *liveTask) unreadable(err error) {
 	var s spec
 	if specErr := safefile.Read(t.dir, specFile, &s); specErr == nil && s.Boot != t.e.boot || specErr != nil && t.e.rebooted {
-		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+		t.exited(model.Exit{Code: 1, Cause: model.NodeRebooted, Message: "the machine was rebooted"}, true)
 		return
 	}
 	t.e.o.Log.Warn("a task's start record cannot be read; the task is ended", "attempt", t.at.id, "task", t.n, "error", err)
@@ -331,9 +330,9 @@ func (t *liveTask) follow(c claim) {
 	}
 	switch {
 	case c.Boot != t.e.boot:
-		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+		t.exited(model.Exit{Code: 1, Cause: model.NodeRebooted, Message: "the machine was rebooted"}, true)
 	case c.Supervisor.PID == 0:
-		t.exited(sched.Exit{Code: 1, Cause: sched.NeverStarted, Message: "it was never started"}, true)
+		t.exited(model.Exit{Code: 1, Cause: model.NeverStarted, Message: "it was never started"}, true)
 	default:
 		told := t.identified(s)
 		if lives {
@@ -492,7 +491,7 @@ func (t *liveTask) lost(s *spec, supervisor process.ID) {
 		if proven {
 			cgroup.Remove(tr.Groups)
 			t.dropTurnLocks()
-			t.exited(sched.Exit{Code: 1, Cause: sched.SupervisorLost,
+			t.exited(model.Exit{Code: 1, Cause: model.SupervisorLost,
 				Message: "its supervisor died; everything it had started was killed"}, true)
 			return
 		}
@@ -529,13 +528,13 @@ func (t *liveTask) neverStarted() {
 			return
 		}
 	}
-	t.exited(sched.Exit{Code: 1, Cause: sched.NeverStarted, Message: "it was stopped before it was started"}, true)
+	t.exited(model.Exit{Code: 1, Cause: model.NeverStarted, Message: "it was stopped before it was started"}, true)
 }
 
 func (t *liveTask) started(s *spec, id identity) {
 	host := cmp.Or(id.Host, s.Host)
 	t.e.roster.join(t, host, t.top(s, id))
-	t.e.tell(sched.TaskStarted{Attempt: t.at.id, Task: t.n, Host: host, PID: int32(id.Main.PID), Ports: s.Ports})
+	t.e.tell(model.TaskStarted{Attempt: t.at.id, Task: t.n, Host: host, PID: int32(id.Main.PID), Ports: s.Ports})
 	for _, u := range id.Unenforced {
 		if noteOnce(t.e.place.job(t.at.id.Job), "limit-"+safeName(u)) {
 			t.notice("not enforced: " + u)
@@ -543,19 +542,19 @@ func (t *liveTask) started(s *spec, id identity) {
 	}
 }
 
-func (t *liveTask) notice(text string) { t.e.tell(sched.Notice{Job: t.at.id.Job, Message: text}) }
+func (t *liveTask) notice(text string) { t.e.tell(model.Notice{Job: t.at.id.Job, Message: text}) }
 
 // exited tells an end. One that the server itself found is recorded first, so
 // that the next server says the same.
-func (t *liveTask) exited(x sched.Exit, record bool) {
+func (t *liveTask) exited(x model.Exit, record bool) {
 	if record {
 		t.recordOutcome(outcome{Exit: &x})
 	}
-	t.ended(sched.TaskExited{Attempt: t.at.id, Task: t.n, Exit: x}, x.At)
+	t.ended(model.TaskExited{Attempt: t.at.id, Task: t.n, Exit: x}, x.At)
 }
 
 // ended tells the task's end, behind those of its attempt that came before.
-func (t *liveTask) ended(f sched.Fact, at model.Time) {
+func (t *liveTask) ended(f model.Fact, at model.Time) {
 	t.at.found.over(end{t.n, at, func() {
 		t.e.tell(f)
 		t.judged()
@@ -583,7 +582,7 @@ func (t *liveTask) tellOutcome(o outcome) {
 		if o.Job {
 			t.sayWhy(o.Refused)
 		}
-		t.ended(sched.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job, Fetch: o.Fetch}, 0)
+		t.ended(model.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job, Fetch: o.Fetch}, 0)
 		return
 	}
 	x := *o.Exit
@@ -591,7 +590,7 @@ func (t *liveTask) tellOutcome(o outcome) {
 		words := t.lastWords()
 		switch {
 		case o.Forks > 0 && exit.SaysNoProcess(words): // also long after the limit refused one
-			x.Cause, x.Message = sched.TooManyProcesses, tooMany(t.e.o.Pids)
+			x.Cause, x.Message = model.TooManyProcesses, tooMany(t.e.o.Pids)
 		case words != "" && x.Message != "":
 			x.Message = words + "; " + x.Message
 		default:
@@ -621,5 +620,5 @@ func (t *liveTask) sayWhy(why string) {
 func (t *liveTask) unknown(why string) {
 	t.e.roster.leave(t)
 	t.e.o.Log.Warn("a task's fate is unknown", "attempt", t.at.id, "task", t.n, "reason", why)
-	t.e.tell(sched.TaskUnknown{Attempt: t.at.id, Task: t.n, Reason: why})
+	t.e.tell(model.TaskUnknown{Attempt: t.at.id, Task: t.n, Reason: why})
 }

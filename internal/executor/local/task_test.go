@@ -18,7 +18,6 @@ import (
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/cgroup"
 	"github.com/combsched/comb/internal/executor/machine"
@@ -26,7 +25,7 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-func role(a sched.Action) *model.Launch { return &a.Start.Job.Roles[0].Launch }
+func role(a model.Action) *model.Launch { return &a.Start.Job.Roles[0].Launch }
 
 func TestEnvironment(t *testing.T) {
 	w := newWorld(t)
@@ -38,7 +37,7 @@ func TestEnvironment(t *testing.T) {
 		{Name: "CUDA_VISIBLE_DEVICES", Value: "0,1,2,3"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
 		{Name: "COMB_TASK", Value: "hidden"}, {Name: "A=B", Value: "x"}}
 	w.e.Do(a)
-	n := want[sched.Notice](w)
+	n := want[model.Notice](w)
 	for _, name := range []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "COMB_TASK", `"A=B"`} {
 		if !strings.Contains(n.Message, name) {
 			t.Errorf("the notice %q leaves out %s", n.Message, name)
@@ -133,7 +132,7 @@ func TestSecretsLeaveNoTrace(t *testing.T) {
 		links, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", sleeper))
 		return err == nil && len(links) == 3
 	})
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 	err := filepath.WalkDir(w.o.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -176,12 +175,12 @@ func (w *world) childOf(parent int) int {
 	return child
 }
 
-func (w *world) refused() sched.TaskRefused {
+func (w *world) refused() model.TaskRefused {
 	w.Helper()
 	for timeout := time.After(patience); ; {
 		select {
 		case f := <-w.facts:
-			if r, ok := f.(sched.TaskRefused); ok {
+			if r, ok := f.(model.TaskRefused); ok {
 				return r
 			}
 		case <-timeout:
@@ -211,12 +210,12 @@ func TestRefusals(t *testing.T) {
 	}
 	one, two := w.action(1, "sleep 600"), w.action(1, "true")
 	w.e.Do(one)
-	want[sched.TaskStarted](w)
+	want[model.TaskStarted](w)
 	w.e.Do(two) // the same device
 	if r := w.refused(); r.Job || !strings.Contains(r.Reason, "device 0 of V100 on node n1") || !strings.Contains(r.Reason, one.Attempt.String()) {
 		t.Errorf("%+v", r)
 	}
-	w.e.Do(sched.Action{Attempt: one.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: one.Attempt, Grace: model.Second})
 	w.exit()
 	strict := newWorld(t, func(o *Options) { o.RequireImage = true })
 	b := strict.action(1, "true")
@@ -248,7 +247,7 @@ func TestImageIsIgnoredWithOneNotice(t *testing.T) {
 	close(w.facts)
 	count := 0
 	for f := range w.facts {
-		if n, ok := f.(sched.Notice); ok && strings.Contains(n.Message, "ubuntu") {
+		if n, ok := f.(model.Notice); ok && strings.Contains(n.Message, "ubuntu") {
 			count++
 		}
 	}
@@ -287,7 +286,7 @@ func TestPorts(t *testing.T) {
 	owner := map[int32]string{busy: "the test"}
 	first := map[int32][]int32{}
 	for range 6 {
-		s := want[sched.TaskStarted](w)
+		s := want[model.TaskStarted](w)
 		if len(s.Ports) != 4 {
 			t.Fatalf("ports %v", s.Ports)
 		}
@@ -303,7 +302,7 @@ func TestPorts(t *testing.T) {
 	}
 	// A third job does not fit; after a restart the register still knows.
 	w.restart()
-	for _, a := range []sched.Action{one, two} {
+	for _, a := range []model.Action{one, two} {
 		a.Known = true
 		w.e.Do(a)
 	}
@@ -318,21 +317,21 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	w.e.Do(sched.Action{Attempt: one.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: one.Attempt, Grace: model.Second})
 	for range 3 {
-		for e := want[sched.TaskExited](w); e.Attempt != one.Attempt; e = want[sched.TaskExited](w) {
+		for e := want[model.TaskExited](w); e.Attempt != one.Attempt; e = want[model.TaskExited](w) {
 			t.Logf("passed over %+v", e)
 		}
 	}
 	one.Attempt.N = 2
 	w.e.Do(one)
 	for range 3 {
-		if s := want[sched.TaskStarted](w); !slices.Equal(s.Ports, first[s.Task]) {
+		if s := want[model.TaskStarted](w); !slices.Equal(s.Ports, first[s.Task]) {
 			t.Errorf("the next attempt has ports %v, the first had %v", s.Ports, first[s.Task])
 		}
 	}
-	for _, a := range []sched.Action{one, two} {
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	for _, a := range []model.Action{one, two} {
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	}
 	for range 6 {
 		w.exit()
@@ -346,7 +345,7 @@ func TestLimits(t *testing.T) {
 	w.e.Do(a)
 	got := w.exit()
 	if why, ok := w.e.missing["memory"]; !ok {
-		if got.Cause != sched.OutOfMemory || got.Code == 0 || !strings.Contains(got.Message, "50 MiB") {
+		if got.Cause != model.OutOfMemory || got.Code == 0 || !strings.Contains(got.Message, "50 MiB") {
 			t.Errorf("exit %+v", got)
 		}
 	} else if got.Cause != "" || why == "" || !noteOnceSeen(w, "limits") {
@@ -363,7 +362,7 @@ func TestLimits(t *testing.T) {
 	c := free.action(1, "true")
 	role(c).MemoryMB, role(c).MilliCPU = 50, 100
 	free.e.Do(c)
-	n := want[sched.Notice](free)
+	n := want[model.Notice](free)
 	for _, part := range []string{"memory", "cpu", "pids", "switched off"} {
 		if !strings.Contains(n.Message, part) {
 			t.Errorf("the notice %q does not name %s", n.Message, part)
@@ -381,7 +380,7 @@ func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
 	w.e.Do(a)
 	got := w.exit()
 	if why, ok := w.e.missing["memory"]; !ok {
-		if got.Cause != sched.OutOfMemory || !strings.Contains(got.Message, "50 MiB") {
+		if got.Cause != model.OutOfMemory || !strings.Contains(got.Message, "50 MiB") {
 			t.Errorf("exit %+v", got)
 		}
 	} else if got.Cause != "" || why == "" {
@@ -392,7 +391,7 @@ func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
 	b.Start.Tasks[0].SKU.MilliCPU, b.Start.Tasks[0].SKU.MemoryMB = 250, 100
 	b.Start.Tasks[0].Place.Devices = []int32{0, 1}
 	w.e.Do(b)
-	want[sched.TaskStarted](w)
+	want[model.TaskStarted](w)
 	var s spec
 	if err := safefile.Read(w.e.place.task(b.Attempt, 0), specFile, &s); err != nil {
 		t.Fatal(err)
@@ -411,7 +410,7 @@ func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
 			}
 		}
 	}
-	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: b.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -438,9 +437,9 @@ func TestTaskHasNoMoreRightsThanItNeeds(t *testing.T) {
 func TestNeverStarted(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "echo ran")
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.e.Do(a)
-	if got := w.exit(); got.Cause != sched.NeverStarted {
+	if got := w.exit(); got.Cause != model.NeverStarted {
 		t.Errorf("exit %+v", got)
 	}
 	if _, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0); !errors.Is(err, executor.ErrNoLog) || !errors.Is(err, fs.ErrNotExist) {
@@ -449,7 +448,7 @@ func TestNeverStarted(t *testing.T) {
 	w.restart()
 	a.Known = true
 	w.e.Do(a)
-	if got := w.exit(); got.Cause != sched.NeverStarted {
+	if got := w.exit(); got.Cause != model.NeverStarted {
 		t.Errorf("the next server says %+v", got)
 	}
 }
@@ -462,8 +461,8 @@ func TestStopsAtEveryMoment(t *testing.T) {
 		a := w.action(1, "sleep 600")
 		w.e.Do(a)
 		time.Sleep(time.Duration(i) * time.Millisecond) // the moment of the stop
-		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: ample})
-		if got := want[sched.TaskExited](w); got.Attempt != a.Attempt || got.Exit.Cause != sched.NeverStarted && got.Exit.Signal != 15 {
+		w.e.Do(model.Action{Attempt: a.Attempt, Grace: ample})
+		if got := want[model.TaskExited](w); got.Attempt != a.Attempt || got.Exit.Cause != model.NeverStarted && got.Exit.Signal != 15 {
 			t.Errorf("after %d ms: %+v", i, got)
 		}
 	}
@@ -486,7 +485,7 @@ func TestSecondSupervisorDoesNothing(t *testing.T) {
 	if err != nil || st.ExitCode() != exitNotMine {
 		t.Errorf("%v, %v", st, err)
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 	if out := w.output(a.Attempt, 0, Stdout); out != "ran\n" {
 		t.Errorf("output %q", out)
@@ -502,17 +501,17 @@ func TestProgress(t *testing.T) {
 		`p '{"step": 10, "checkpoint": true}'`, `for i in $(seq 11 40); do p "{\"step\": $i}"; done`,
 		`sleep 2.5`, `p '{"step": 98, "checkpoint": true}'`, `p '{"step": 99}'`, `printf '{"step": 100}' >> $COMB_PROGRESS_FILE`)
 	w.e.Do(a)
-	var got []sched.Progress
+	var got []model.Progress
 	notices := 0
 	for over := false; !over; {
 		select {
 		case f := <-w.facts:
 			switch f := f.(type) {
-			case sched.Progress:
+			case model.Progress:
 				got = append(got, f)
-			case sched.Notice:
+			case model.Notice:
 				notices++
-			case sched.TaskExited:
+			case model.TaskExited:
 				over = true
 			}
 		case <-time.After(patience):
@@ -520,7 +519,7 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	at := func(step int64, checkpoint bool) bool {
-		return slices.ContainsFunc(got, func(p sched.Progress) bool {
+		return slices.ContainsFunc(got, func(p model.Progress) bool {
 			return p.Step == step && p.Checkpoint == checkpoint && p.Attempt == a.Attempt
 		})
 	}
@@ -533,7 +532,7 @@ func TestProgressLine(t *testing.T) {
 	w := newWorld(t)
 	p := newProgress(newTask(w.e, &attempt{id: model.AttemptID{Job: 1, N: 1}}, 0))
 	p.line([]byte(`{"step": 1e3, "total": 5000, "loss": 2.50, "iteration_s": 0.25, "memory": 512.5, "extra": {}}`))
-	want := sched.Progress{Attempt: model.AttemptID{Job: 1, N: 1}, Step: 1000, Total: 5000, Loss: "2.50", Iteration: 250_000, MemoryMB: 512}
+	want := model.Progress{Attempt: model.AttemptID{Job: 1, N: 1}, Step: 1000, Total: 5000, Loss: "2.50", Iteration: 250_000, MemoryMB: 512}
 	if p.latest == nil || *p.latest != want {
 		t.Errorf("%+v", p.latest)
 	}
@@ -549,7 +548,7 @@ func TestCheckpointSurvivesARestart(t *testing.T) {
 	a := w.action(1, `echo '{"step": 1, "checkpoint": true}' >> $COMB_PROGRESS_FILE`, "echo main $$", "read x < /dev/null",
 		`while [ ! -e go ]; do sleep 0.02; done`, `echo '{"step": 2, "checkpoint": true}' >> $COMB_PROGRESS_FILE`, "touch done", "sleep 600")
 	w.e.Do(a)
-	if p := want[sched.Progress](w); p.Step != 1 || !p.Checkpoint {
+	if p := want[model.Progress](w); p.Step != 1 || !p.Checkpoint {
 		t.Errorf("%+v", p)
 	}
 	w.eventually("how far it was told is kept", func() bool {
@@ -565,10 +564,10 @@ func TestCheckpointSurvivesARestart(t *testing.T) {
 	w.open()
 	a.Known = true
 	w.e.Do(a)
-	if p := want[sched.Progress](w); p.Step != 2 || !p.Checkpoint {
+	if p := want[model.Progress](w); p.Step != 2 || !p.Checkpoint {
 		t.Errorf("%+v", p)
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -577,13 +576,13 @@ func TestFloodIsSlowedDown(t *testing.T) {
 	a := w.action(1, "yes", "echo never")
 	begin := time.Now()
 	w.e.Do(a)
-	want[sched.TaskStarted](w)
+	want[model.TaskStarted](w)
 	w.eventually("it has printed 4 MiB", func() bool { return len(w.output(a.Attempt, 0, Stdout)) >= 4<<20 })
 	n, took := len(w.output(a.Attempt, 0, Stdout)), time.Since(begin)
 	if most := (took.Seconds() + 2) * (1 << 20); float64(n) > most { // a busy machine only adds to it
 		t.Errorf("%d bytes in %v at 1 MiB/s", n, took)
 	}
-	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	w.e.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	w.exit()
 }
 
@@ -617,7 +616,7 @@ func TestFollowLog(t *testing.T) {
 func TestLogsFollowNoLinks(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.action(1, "true"), w.action(1, "echo secret of another")
-	for i, x := range []sched.Action{a, b} {
+	for i, x := range []model.Action{a, b} {
 		x.Start.Tasks[0].Place.Devices[0] = int32(i)
 		w.e.Do(x)
 		w.exit()
@@ -663,7 +662,7 @@ func TestDeviceFiles(t *testing.T) {
 	b := w.action(2, "true")
 	b.Start.Tasks[0].SKU.Files = []string{"/dev/comb-has-no-such-device%d"}
 	w.e.Do(b)
-	if r := want[sched.TaskRefused](w); !strings.Contains(r.Reason, "/dev/comb-has-no-such-device") || r.Job {
+	if r := want[model.TaskRefused](w); !strings.Contains(r.Reason, "/dev/comb-has-no-such-device") || r.Job {
 		t.Errorf("refused with %+v", r)
 	}
 }

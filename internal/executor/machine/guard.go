@@ -19,12 +19,12 @@ import (
 
 	"github.com/combsched/comb/internal/base/safefile"
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // Leaf is a leaf of a node, with what it is.
 type Leaf struct {
-	sched.LeafHealth
+	model.LeafHealth
 	SKU cell.SKU
 }
 
@@ -38,7 +38,7 @@ type GuardOptions struct {
 	// Leaves are those of the present configuration; nil is that only starts look.
 	Leaves  func() []Leaf
 	HasNode func(cell.NodeName) bool
-	Tell    func(sched.LeafHealth)
+	Tell    func(model.LeafHealth)
 	Log     *slog.Logger
 }
 
@@ -56,8 +56,8 @@ type Guard struct {
 
 	anew atomic.Bool // everything is told once more
 	// Of the goroutine that looks now and then. Keys have no reason.
-	failed map[sched.LeafHealth]int    // looks in a row that found a leaf's device missing
-	told   map[sched.LeafHealth]string // why a leaf is bad, as it was told; "" is that it is good
+	failed map[model.LeafHealth]int    // looks in a row that found a leaf's device missing
+	told   map[model.LeafHealth]string // why a leaf is bad, as it was told; "" is that it is good
 }
 
 // card is a GPU, and which one its index stood for since the machine was booted.
@@ -83,7 +83,7 @@ const (
 // New makes a guard, which has looked at nothing yet.
 func NewGuard(o GuardOptions) *Guard {
 	g := &Guard{o: o, again: make(chan struct{}, 1), looking: make(chan struct{}, 1),
-		failed: map[sched.LeafHealth]int{}, told: map[sched.LeafHealth]string{},
+		failed: map[model.LeafHealth]int{}, told: map[model.LeafHealth]string{},
 		driver: Driver{Program: o.Program, Dev: o.Dev, Proc: "/proc/driver/nvidia"}}
 	if err := safefile.Read(o.Dir, gpusFile, &g.known); err != nil || g.known.Boot != o.Boot || g.known.UUID == nil {
 		g.known = identities{Boot: o.Boot, UUID: map[int32]string{}}

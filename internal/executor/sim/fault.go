@@ -5,7 +5,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Exit makes a living task end with a code; false when it does not run.
@@ -17,7 +16,7 @@ func (w *World) Exit(job model.JobID, task, code int32) bool {
 	if !r.running {
 		w.begin(r)
 	}
-	w.end(r, sched.Exit{Code: code, Own: !r.stopping})
+	w.end(r, model.Exit{Code: code, Own: !r.stopping})
 	return true
 }
 
@@ -60,7 +59,7 @@ func (w *World) Refuse(name cell.NodeName, reason string, times int, job bool) {
 // Down cuts a node off: its tasks live on, but nothing is heard of them.
 func (w *World) Down(name cell.NodeName, reason string) {
 	w.node(name).down = true
-	w.health(sched.NodeHealth{Node: name, Reason: reason})
+	w.health(model.NodeHealth{Node: name, Reason: reason})
 }
 
 // Up makes a node reachable again. Everything that happened meanwhile is heard
@@ -69,7 +68,7 @@ func (w *World) Up(name cell.NodeName) {
 	n := w.node(name)
 	wasDown := n.down
 	n.down = false
-	w.health(sched.NodeHealth{Node: name, Up: true})
+	w.health(model.NodeHealth{Node: name, Up: true})
 	if !wasDown {
 		return
 	}
@@ -90,9 +89,9 @@ func (w *World) Reboot(name cell.NodeName) {
 	n := w.node(name)
 	n.down, n.held = false, nil
 	runs := w.on(name)
-	w.health(sched.NodeHealth{Node: name, Up: true, Reason: "rebooted"})
+	w.health(model.NodeHealth{Node: name, Up: true, Reason: "rebooted"})
 	for _, r := range runs {
-		w.end(r, sched.Exit{Code: 137, Cause: sched.NodeRebooted})
+		w.end(r, model.Exit{Code: 137, Cause: model.NodeRebooted})
 	}
 	// What ended while nobody could hear it is told now.
 	for _, r := range w.all() {
@@ -108,13 +107,13 @@ func (w *World) Dead(name cell.NodeName) {
 	n := w.node(name)
 	for _, r := range w.on(name) {
 		if n.down || r.lost != "" {
-			w.end(r, sched.Exit{Code: 137, Cause: sched.NodeLost})
+			w.end(r, model.Exit{Code: 137, Cause: model.NodeLost})
 		}
 	}
 }
 
 // Leaf makes one device bad or good.
-func (w *World) Leaf(h sched.LeafHealth) {
+func (w *World) Leaf(h model.LeafHealth) {
 	d := device{h.Node, h.SKU, h.Device, h.Part}
 	if _, seen := w.leaves[d]; !seen {
 		w.marked = append(w.marked, d)
@@ -148,7 +147,7 @@ func (w *World) Heal() {
 		w.Up(name)
 	}
 	for _, d := range w.marked {
-		w.Leaf(sched.LeafHealth{Node: d.node, SKU: d.sku, Device: d.index, Part: d.part, Good: true})
+		w.Leaf(model.LeafHealth{Node: d.node, SKU: d.sku, Device: d.index, Part: d.part, Good: true})
 	}
 	for _, n := range w.nodes {
 		n.refuse = nil
@@ -161,7 +160,7 @@ func (w *World) Heal() {
 }
 
 // health keeps and tells a node's health.
-func (w *World) health(h sched.NodeHealth) {
+func (w *World) health(h model.NodeHealth) {
 	n := w.node(h.Node)
 	if n.fact.Node == "" {
 		w.healthy = append(w.healthy, h.Node)
@@ -205,7 +204,7 @@ func (w *World) all() []*run {
 
 // Progress tells what a running task reports about itself; the identity in p is
 // filled in.
-func (w *World) Progress(job model.JobID, task int32, p sched.Progress) bool {
+func (w *World) Progress(job model.JobID, task int32, p model.Progress) bool {
 	r, ok := w.living[taskKey{job, task}]
 	if !ok || !r.running {
 		return false

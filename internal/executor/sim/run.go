@@ -7,7 +7,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // runKey is one task of one attempt: the identity by which actions are repeated.
@@ -53,14 +52,14 @@ type run struct {
 	told     bool   // that it is gone
 	lost     string // why nothing proves that it lives; "" when known
 	stopping bool
-	last     sched.Fact // what is true of it now, repeated after a restart
+	last     model.Fact // what is true of it now, repeated after a restart
 }
 
 // node is a machine; tasks on one that is down live on, but nothing is heard of them.
 type node struct {
 	down   bool
 	runs   []*run // that own devices here
-	fact   sched.NodeHealth
+	fact   model.NodeHealth
 	held   []func() // actions and reports that wait for the node to be reachable
 	refuse []refusal
 }
@@ -82,7 +81,7 @@ func (w *World) node(name cell.NodeName) *node {
 }
 
 // Do implements engine.Executor.
-func (w *World) Do(a sched.Action) {
+func (w *World) Do(a model.Action) {
 	if w.quiet && !a.Known {
 		w.fail("attempt %v: a new action while an engine recovers", a.Attempt)
 	}
@@ -102,7 +101,7 @@ func (w *World) Do(a sched.Action) {
 }
 
 // start launches one task once. A repeat tells again what is true of it.
-func (w *World) start(a *sched.Action, t *sched.TaskStart) {
+func (w *World) start(a *model.Action, t *model.TaskStart) {
 	runs := w.runs[a.Attempt]
 	for _, r := range runs {
 		if r.key.task != t.Task {
@@ -119,7 +118,7 @@ func (w *World) start(a *sched.Action, t *sched.TaskStart) {
 	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place, space: t.SKU.IndexSpace(), division: t.Division, node: w.node(t.Place.Node), turns: a.Start.Rotation}
 	w.runs[a.Attempt] = append(slices.Grow(runs, max(len(a.Start.Tasks)-len(runs), 1)), r)
 	if _, ok := w.stopped[a.Attempt]; ok {
-		w.end(r, sched.Exit{Cause: sched.NeverStarted})
+		w.end(r, model.Exit{Cause: model.NeverStarted})
 		return
 	}
 	if reason, job, refused := w.refused(t.Place.Node); refused {
@@ -227,7 +226,7 @@ func (w *World) deny(r *run, reason string, job bool) {
 		return
 	}
 	r.gone = true
-	r.last = sched.TaskRefused{Attempt: r.key.attempt, Task: r.key.task, Reason: reason, Job: job}
+	r.last = model.TaskRefused{Attempt: r.key.attempt, Task: r.key.task, Reason: reason, Job: job}
 	w.after(0, func() { w.tell(r.last); w.forget(r) })
 }
 
@@ -241,7 +240,7 @@ func (w *World) begin(r *run) {
 	if r.turns != nil {
 		r.pace.Rotate(w.now, w.speedOf(r), r.turns, r.key.attempt)
 	}
-	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
+	r.last = model.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
 	w.report(r, r.last)
 	w.planEnd(r)
 	if r.behavior.Tell > 0 && r.key.task == 0 {
@@ -256,7 +255,7 @@ func (w *World) tellWork(r *run) {
 		return
 	}
 	served := w.served[taskKey{r.key.attempt.Job, r.key.task}]
-	w.tell(sched.Progress{Attempt: r.key.attempt, Task: r.key.task,
+	w.tell(model.Progress{Attempt: r.key.attempt, Task: r.key.task,
 		Step:  int64((served + r.pace.Done(w.now)) / model.Millisecond),
 		Total: int64((served + r.behavior.RunFor) / model.Millisecond)})
 }
@@ -286,7 +285,7 @@ func (w *World) SetSpeed(id model.AttemptID, speed perf.Speed) {
 }
 
 // end makes a run gone, frees its devices and says so.
-func (w *World) end(r *run, e sched.Exit) {
+func (w *World) end(r *run, e model.Exit) {
 	if r.gone {
 		return
 	}
@@ -299,22 +298,22 @@ func (w *World) end(r *run, e sched.Exit) {
 	if i := slices.Index(r.node.runs, r); i >= 0 {
 		r.node.runs = slices.Delete(r.node.runs, i, i+1)
 	}
-	r.last = sched.TaskExited{Attempt: r.key.attempt, Task: r.key.task, Exit: e}
+	r.last = model.TaskExited{Attempt: r.key.attempt, Task: r.key.task, Exit: e}
 	w.report(r, r.last)
 }
 
 // stopExit is how a run ends that was told to.
-func (r *run) stopExit() sched.Exit {
-	e := sched.Exit{Code: 143, Signal: 15}
-	if x := r.behavior.Stopped; x != nil && !(r.running && x.Cause == sched.NeverStarted) {
+func (r *run) stopExit() model.Exit {
+	e := model.Exit{Code: 143, Signal: 15}
+	if x := r.behavior.Stopped; x != nil && !(r.running && x.Cause == model.NeverStarted) {
 		e = *x
 	}
 	return e
 }
 
 // ownExit is how a run ends when its work is done.
-func (r *run) ownExit() sched.Exit {
-	e := sched.Exit{Code: r.behavior.Code}
+func (r *run) ownExit() model.Exit {
+	e := model.Exit{Code: r.behavior.Code}
 	if r.behavior.Exit != nil {
 		e = *r.behavior.Exit
 	}
@@ -323,7 +322,7 @@ func (r *run) ownExit() sched.Exit {
 }
 
 // serve counts the work that a run did.
-func (w *World) serve(r *run, task taskKey, e sched.Exit) {
+func (w *World) serve(r *run, task taskKey, e model.Exit) {
 	if w.opt.Forget && e.Own {
 		if len(w.served) > 0 {
 			delete(w.served, task)
@@ -350,19 +349,19 @@ func (w *World) forget(r *run) {
 }
 
 // report tells a fact about a run, as soon as its node can be reached.
-func (w *World) report(r *run, f sched.Fact) {
+func (w *World) report(r *run, f model.Fact) {
 	switch {
 	case r.node.down:
 		r.node.held = append(r.node.held, w.telling(r, f))
 	case r.lost != "":
-		w.hear(r, sched.TaskUnknown{Attempt: r.key.attempt, Task: r.key.task, Reason: r.lost})
+		w.hear(r, model.TaskUnknown{Attempt: r.key.attempt, Task: r.key.task, Reason: r.lost})
 	default:
 		w.hear(r, f)
 	}
 }
 
 // hear tells a fact about a run now, or in a round of its own.
-func (w *World) hear(r *run, f sched.Fact) {
+func (w *World) hear(r *run, f model.Fact) {
 	if !w.opt.Prompt {
 		w.after(0, w.telling(r, f))
 		return
@@ -372,7 +371,7 @@ func (w *World) hear(r *run, f sched.Fact) {
 }
 
 // telling tells a fact about a run when it is called.
-func (w *World) telling(r *run, f sched.Fact) func() {
+func (w *World) telling(r *run, f model.Fact) func() {
 	return func() { w.tell(f); w.forget(r) }
 }
 
@@ -407,7 +406,7 @@ func (w *World) terminate(r *run, grace model.Duration) {
 	r.stopping = true
 	b := &r.behavior
 	if !r.running && b.StartDelay > 0 && b.Stopped == nil {
-		w.end(r, sched.Exit{Cause: sched.NeverStarted})
+		w.end(r, model.Exit{Cause: model.NeverStarted})
 		return
 	}
 	if b.Stopped != nil || !b.Stubborn && b.StopDelay <= grace {

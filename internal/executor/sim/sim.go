@@ -15,7 +15,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -42,7 +41,7 @@ type Behavior struct {
 	Tell model.Duration
 	// Code is the exit code at the end of RunFor; Exit, when set, is all of that exit.
 	Code int32
-	Exit *sched.Exit
+	Exit *model.Exit
 	// StopDelay passes between SIGTERM and the exit. Stubborn ignores SIGTERM:
 	// the task dies when the grace is over.
 	StopDelay model.Duration
@@ -50,7 +49,7 @@ type Behavior struct {
 	// Stopped, when set, is how it ends StopDelay after it was told to, whatever its grace
 	// is and whether it has started. OwnEnd says that it ends by itself where it is done
 	// with its work before that.
-	Stopped *sched.Exit
+	Stopped *model.Exit
 	OwnEnd  bool
 	// Packed is the speed at which it works beside others on the same devices, in
 	// millionths of its own; 0 is as fast as alone. Switch is what it loses of each of
@@ -74,8 +73,8 @@ type Task struct {
 	Attempt model.AttemptID
 	Job     *model.Job
 	Retry   int32
-	Start   sched.TaskStart
-	Gang    []sched.TaskStart // all that start with it
+	Start   model.TaskStart
+	Gang    []model.TaskStart // all that start with it
 	// Served is the work that earlier attempts of this task did: how long they ran,
 	// but for start-up, at their speed.
 	Served model.Duration
@@ -132,7 +131,7 @@ type World struct {
 	living  map[taskKey]*run
 	served  map[taskKey]model.Duration
 	nodes   map[cell.NodeName]*node
-	leaves  map[device]sched.LeafHealth
+	leaves  map[device]model.LeafHealth
 	healthy []cell.NodeName // in order of first mention, for Reopen
 	marked  []device        // the same for leaves
 	quiet   bool            // an engine was reopened and has not asked for input yet
@@ -152,7 +151,7 @@ func New(o Options) *World {
 		living:  map[taskKey]*run{},
 		served:  map[taskKey]model.Duration{},
 		nodes:   map[cell.NodeName]*node{},
-		leaves:  map[device]sched.LeafHealth{},
+		leaves:  map[device]model.LeafHealth{},
 	}
 	w.refeed()
 	return w
@@ -177,8 +176,8 @@ func (w *World) refeed() {
 }
 
 // Abilities implements engine.Able: the simulated world can do everything.
-func (w *World) Abilities(engine.Leaves) ([]sched.Ability, string) {
-	return []sched.Ability{sched.CanSuspend, sched.CanPack}, ""
+func (w *World) Abilities(engine.Leaves) ([]model.Ability, string) {
+	return []model.Ability{model.CanSuspend, model.CanPack}, ""
 }
 
 // Now returns the present instant.
@@ -301,7 +300,7 @@ func (w *World) happen(h happening) {
 	case obeys:
 		w.end(r, r.stopExit())
 	case isKilled:
-		w.end(r, sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver})
+		w.end(r, model.Exit{Code: 137, Signal: 9, Cause: model.GraceOver})
 	case reports:
 		w.observe(r)
 	default:
@@ -310,7 +309,7 @@ func (w *World) happen(h happening) {
 }
 
 // tell hands a fact to the loop.
-func (w *World) tell(f sched.Fact) { w.pending = append(w.pending, engine.Input{Fact: f}) }
+func (w *World) tell(f model.Fact) { w.pending = append(w.pending, engine.Input{Fact: f}) }
 
 // fail keeps a breach.
 func (w *World) fail(format string, args ...any) {

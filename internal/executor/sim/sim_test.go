@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/test/executortest"
@@ -39,10 +38,10 @@ func TestConformance(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		var queue []sched.Fact
+		var queue []model.Fact
 		return &executortest.Harness{
 			Executor: w,
-			Next: func(d time.Duration) sched.Fact {
+			Next: func(d time.Duration) model.Fact {
 				w.Extend(w.Now().Add(model.Duration(d.Microseconds())))
 				for len(queue) == 0 {
 					_, in, err := w.Next(context.Background(), 0)
@@ -65,11 +64,11 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func taskFacts(in []engine.Input) []sched.Fact {
-	var out []sched.Fact
+func taskFacts(in []engine.Input) []model.Fact {
+	var out []model.Fact
 	for _, i := range in {
 		switch i.Fact.(type) {
-		case sched.TaskStarted, sched.TaskExited, sched.TaskRefused, sched.TaskUnknown:
+		case model.TaskStarted, model.TaskExited, model.TaskRefused, model.TaskUnknown:
 			out = append(out, i.Fact)
 		}
 	}
@@ -77,16 +76,16 @@ func taskFacts(in []engine.Input) []sched.Fact {
 }
 
 // action starts one task of a job on a device of node a.
-func action(job, n int, device int32) sched.Action {
+func action(job, n int, device int32) model.Action {
 	id := model.AttemptID{Job: model.JobID(job), N: int32(n)}
 	j := &model.Job{Roles: []model.Role{{Tasks: 1, Leaves: 1, Launch: model.Launch{Command: []string{""}}}}}
-	return sched.Action{Attempt: id, Start: &sched.Start{ID: id.Job, Job: j, Tasks: []sched.TaskStart{{
+	return model.Action{Attempt: id, Start: &model.Start{ID: id.Job, Job: j, Tasks: []model.TaskStart{{
 		Place: cell.Task{Node: "a", SKU: "GPU", Devices: []int32{device}},
 	}}}}
 }
 
 // part starts a job's only task on one of so many parts of device 0 of node a.
-func part(job int, sku cell.TypeName, n, of int32) sched.Action {
+func part(job int, sku cell.TypeName, n, of int32) model.Action {
 	a := action(job, 1, 0)
 	t := &a.Start.Tasks[0]
 	t.SKU = cell.SKU{Name: sku, GPU: 1, Device: cell.NVIDIA, Part: cell.Share}
@@ -162,9 +161,9 @@ func TestBreaches(t *testing.T) {
 }
 
 // drain returns the facts up to a later instant.
-func drain(w *sim.World, d model.Duration) []sched.Fact {
+func drain(w *sim.World, d model.Duration) []model.Fact {
 	w.Extend(w.Now().Add(d))
-	var out []sched.Fact
+	var out []model.Fact
 	for {
 		_, in, err := w.Next(context.Background(), 0)
 		if err != nil {
@@ -192,7 +191,7 @@ func TestUnreachableNode(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("heard %v, want health and exit", got)
 	}
-	if e, ok := got[1].(sched.TaskExited); !ok || e.Exit.Code != 0 {
+	if e, ok := got[1].(model.TaskExited); !ok || e.Exit.Code != 0 {
 		t.Fatalf("heard %v, want exit 0", got[1])
 	}
 }
@@ -204,8 +203,8 @@ func TestRebootEndsTasks(t *testing.T) {
 	w.Down("a", "power")
 	w.Reboot("a")
 	got := drain(w, model.Second)
-	e, ok := got[len(got)-1].(sched.TaskExited)
-	if !ok || e.Exit.Cause != sched.NodeRebooted || w.Living() != 0 {
+	e, ok := got[len(got)-1].(model.TaskExited)
+	if !ok || e.Exit.Cause != model.NodeRebooted || w.Living() != 0 {
 		t.Fatalf("heard %v with %d living tasks, want a proof of death", got, w.Living())
 	}
 }
@@ -227,7 +226,7 @@ func TestSpeedChanges(t *testing.T) {
 		t.Fatalf("too early: %v", got)
 	}
 	got := drain(w, 1)
-	if e, ok := got[0].(sched.TaskExited); !ok || e.Exit.Code != 0 || w.Now() != start.Add(320*model.Second) {
+	if e, ok := got[0].(model.TaskExited); !ok || e.Exit.Code != 0 || w.Now() != start.Add(320*model.Second) {
 		t.Fatalf("at %d heard %v, want its end at 320 s", w.Now(), got)
 	}
 }

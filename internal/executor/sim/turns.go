@@ -3,7 +3,6 @@ package sim
 import (
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // rotate lets the tasks of an attempt run by a rotation from now on. What they did so
@@ -69,7 +68,7 @@ func (w *World) observe(r *run) {
 		return
 	}
 	if r.turns == nil || r.turns.Runs(r.key.attempt, w.now) {
-		p := sched.Progress{Attempt: r.key.attempt, Task: r.key.task, Step: int64(r.pace.Done(w.now) / model.Millisecond)}
+		p := model.Progress{Attempt: r.key.attempt, Task: r.key.task, Step: int64(r.pace.Done(w.now) / model.Millisecond)}
 		if b.Loss != nil {
 			served := w.served[taskKey{r.key.attempt.Job, r.key.task}]
 			done := served + r.pace.Done(w.now)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/sim"
 )
 
@@ -55,7 +54,7 @@ func endsOf(t *testing.T, w *sim.World) (ends [2]model.Duration) {
 			return ends
 		}
 		for _, i := range in {
-			if e, ok := i.Fact.(sched.TaskExited); ok {
+			if e, ok := i.Fact.(model.TaskExited); ok {
 				ends[e.Attempt.Job-1] = model.Duration(now - start)
 			}
 		}
@@ -75,8 +74,8 @@ func TestTurnsChange(t *testing.T) {
 		w.Do(a)
 	}
 	drain(w, 90*model.Second) // one ran 60 s, two 30 s
-	w.Do(sched.Action{Attempt: two, Rotation: &model.Rotation{Turns: [][]model.AttemptID{{two}}, Epoch: w.Now()}})
-	w.Do(sched.Action{Attempt: one})
+	w.Do(model.Action{Attempt: two, Rotation: &model.Rotation{Turns: [][]model.AttemptID{{two}}, Epoch: w.Now()}})
+	w.Do(model.Action{Attempt: one})
 	if got := drain(w, 69*model.Second); len(got) != 1 {
 		t.Fatalf("heard %v, want the end of one alone", got)
 	}

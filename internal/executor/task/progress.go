@@ -10,24 +10,23 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Longest is the longest line that is read, in bytes.
 const LongestProgress = 4096
 
 // Parse reads one line. The attempt and the task are the caller's to fill in.
-func ParseProgress(line []byte) (sched.Progress, error) {
+func ParseProgress(line []byte) (model.Progress, error) {
 	var r report
 	if err := json.Unmarshal(quoteNoNumbers(line), &r); err != nil {
-		return sched.Progress{}, err
+		return model.Progress{}, err
 	}
-	return sched.Progress{Checkpoint: r.Checkpoint, Step: r.Step.count(), Total: r.Total.count(), Loss: r.Loss.text(),
+	return model.Progress{Checkpoint: r.Checkpoint, Step: r.Step.count(), Total: r.Total.count(), Loss: r.Loss.text(),
 		Iteration: model.Duration(bounded(r.Iteration.value() * float64(model.Second))), MemoryMB: r.Memory.count()}, nil
 }
 
 // Fill gives a report what it does not say and one before it, which is told no more, did.
-func FillProgress(f, before *sched.Progress) {
+func FillProgress(f, before *model.Progress) {
 	f.Step, f.Total, f.Loss = cmp.Or(f.Step, before.Step), cmp.Or(f.Total, before.Total), cmp.Or(f.Loss, before.Loss)
 	f.Iteration, f.MemoryMB = cmp.Or(f.Iteration, before.Iteration), cmp.Or(f.MemoryMB, before.MemoryMB)
 }

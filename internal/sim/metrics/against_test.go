@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/script"
@@ -20,11 +19,11 @@ import (
 )
 
 // history runs commands of the scenario language and returns their batches.
-func history(t *testing.T, dir string, commands [][2]string) [][]sched.Record {
+func history(t *testing.T, dir string, commands [][2]string) [][]model.Record {
 	t.Helper()
 	s := script.New()
 	defer s.Close()
-	var out [][]sched.Record
+	var out [][]model.Record
 	s.OnBatch = func(b engine.Batch) { out = append(out, slices.Clone(b.Records)) }
 	for _, c := range commands {
 		line := strings.ReplaceAll(c[0], "file=", "file="+dir+"/")
@@ -63,7 +62,7 @@ func commandsOf(text string) (out [][2]string) {
 }
 
 // agree compares the fold, given all batches, with the twin.
-func agree(t *testing.T, batches [][]sched.Record) {
+func agree(t *testing.T, batches [][]model.Record) {
 	t.Helper()
 	w := newTwin()
 	var last model.Time
@@ -197,10 +196,10 @@ func TestTwinOnSeeds(t *testing.T) {
 }
 
 // hint gives some jobs an app and some deadlines; no decision depends on either.
-func hint(batches [][]sched.Record) {
+func hint(batches [][]model.Record) {
 	for _, b := range batches {
 		for i := range b {
-			e, ok := b[i].Event.(sched.JobSubmitted)
+			e, ok := b[i].Event.(model.JobSubmitted)
 			if !ok {
 				continue
 			}
@@ -262,7 +261,7 @@ func TestDeterminism(t *testing.T) {
 	at := last[len(last)-1].Time
 	one := fold(t, metrics.Options{}, batches, at)
 	for range 5 {
-		two := fold(t, metrics.Options{}, [][]sched.Record{slices.Concat(batches...)}, at)
+		two := fold(t, metrics.Options{}, [][]model.Record{slices.Concat(batches...)}, at)
 		if one.summary != two.summary || one.jobs != two.jobs || one.times != two.times {
 			t.Fatal("the same records gave other bytes")
 		}

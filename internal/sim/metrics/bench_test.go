@@ -7,22 +7,21 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
 // busy is a stream of jobs on 64 nodes of 8 GPUs and 8 VCs, at any time with some
 // hundred waiting: each job has the eight records that it has in a run.
-func busy(jobs int) [][]sched.Record {
+func busy(jobs int) [][]model.Record {
 	s := newStream(64, 8, "a:8", "b:8", "c:8", "d:8", "e:8", "f:8", "g:8", "h:8")
-	batches := [][]sched.Record{s.records}
+	batches := [][]model.Record{s.records}
 	const behind, long = 300, 400
 	for i := range jobs + behind + long {
 		from := len(s.records)
 		at := float64(i)
 		if k := i - behind - long; k >= 0 {
 			a := attempt(model.JobID(k+1), 1)
-			s.add(at, sched.TaskExited{Attempt: a}, sched.JobCompleting{Job: a.Job})
+			s.add(at, model.TaskExited{Attempt: a}, model.JobCompleting{Job: a.Job})
 			s.finish(at, a)
 		}
 		if k := i - behind; k >= 0 && k < jobs {
@@ -32,7 +31,7 @@ func busy(jobs int) [][]sched.Record {
 		if i < jobs {
 			s.submit(at, model.JobID(i+1), string(rune('a'+i%8)), "1x1")
 		}
-		s.add(at, sched.Decided{Now: s.now})
+		s.add(at, model.Decided{Now: s.now})
 		batches = append(batches, s.records[from:])
 	}
 	return batches
@@ -41,7 +40,7 @@ func busy(jobs int) [][]sched.Record {
 // start places a gang of one task on one leaf.
 func (s *stream) start(at float64, a model.AttemptID, l cell.LeafID) {
 	t := cell.Task{Node: "n", SKU: "gpu", Leaves: []cell.LeafID{l}, Devices: []int32{0}}
-	s.add(at, sched.Placed{Attempt: a, Placement: cell.Placement{Tasks: []cell.Task{t}}}, sched.TaskStarted{Attempt: a})
+	s.add(at, model.Placed{Attempt: a, Placement: cell.Placement{Tasks: []cell.Task{t}}}, model.TaskStarted{Attempt: a})
 }
 
 func BenchmarkAdd(b *testing.B) {
@@ -80,7 +79,7 @@ func TestMemoryOfEndedJobs(t *testing.T) {
 	batches := busy(30_000)
 	var before, after runtime.MemStats
 	f := metrics.New(metrics.Options{})
-	add := func(bs [][]sched.Record) {
+	add := func(bs [][]model.Record) {
 		for _, b := range bs {
 			f.Add(b)
 		}

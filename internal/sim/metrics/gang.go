@@ -3,7 +3,6 @@ package metrics
 import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const none = -1
@@ -122,7 +121,7 @@ func (f *Fold) endWait(g *gang) {
 
 // placed begins an attempt.
 // A guest is placed beside others.
-func (f *Fold) placed(e *sched.Placed, guest bool) {
+func (f *Fold) placed(e *model.Placed, guest bool) {
 	j := f.find(e.Attempt.Job)
 	if j == nil || int(e.Attempt.Gang) >= len(j.gangs) || j.gangs[e.Attempt.Gang].slot != none {
 		f.fail("attempt %v is placed and does not wait", e.Attempt)
@@ -291,7 +290,7 @@ func (f *Fold) moveOut(g *gang) {
 
 // rotated lets those who share leaves take turns: from now on only its own count for
 // each. The leaves count once, to the first of them.
-func (f *Fold) rotated(e *sched.Rotated) {
+func (f *Fold) rotated(e *model.Rotated) {
 	first := e.Turns[0][0]
 	for _, turn := range e.Turns {
 		for _, id := range turn {
@@ -410,7 +409,7 @@ func (f *Fold) setAllLazy(ids []model.AttemptID, lazy bool) {
 	}
 }
 
-func (f *Fold) attemptEnded(e *sched.AttemptEnded) {
+func (f *Fold) attemptEnded(e *model.AttemptEnded) {
 	if g := f.liveGang(e.Attempt); g != nil {
 		f.endAttempt(g, e.Cause)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -17,12 +16,12 @@ import (
 type stream struct {
 	gpus    int32
 	now     model.Time
-	records []sched.Record
+	records []model.Record
 }
 
 func newStream(nodes, gpus int32, vcs ...string) *stream {
 	s := &stream{gpus: gpus}
-	s.add(0, sched.Configured{Config: config(nodes, gpus, vcs...)})
+	s.add(0, model.Configured{Config: config(nodes, gpus, vcs...)})
 	return s
 }
 
@@ -47,10 +46,10 @@ func config(nodes, gpus int32, vcs ...string) *model.Config {
 }
 
 // add appends events at a time in seconds.
-func (s *stream) add(at float64, es ...sched.Event) {
+func (s *stream) add(at float64, es ...model.Event) {
 	s.now = model.Time(at * float64(model.Second))
 	for _, e := range es {
-		s.records = append(s.records, sched.Record{Seq: uint64(len(s.records) + 1), Time: s.now, Event: e})
+		s.records = append(s.records, model.Record{Seq: uint64(len(s.records) + 1), Time: s.now, Event: e})
 	}
 }
 
@@ -66,7 +65,7 @@ func (s *stream) submit(at float64, id model.JobID, vc, shape string, change ...
 	for _, f := range change {
 		f(j)
 	}
-	s.add(at, sched.JobSubmitted{ID: id, Job: j})
+	s.add(at, model.JobSubmitted{ID: id, Job: j})
 }
 
 func attempt(id model.JobID, n int32) model.AttemptID { return model.AttemptID{Job: id, N: n} }
@@ -83,21 +82,21 @@ func (s *stream) place(at float64, a model.AttemptID, ranges ...string) {
 		}
 		p.Tasks = append(p.Tasks, t)
 	}
-	s.add(at, sched.Placed{Attempt: a, Placement: p})
+	s.add(at, model.Placed{Attempt: a, Placement: p})
 	for i := range ranges {
-		s.add(at, sched.TaskStarted{Attempt: a, Task: int32(i)})
+		s.add(at, model.TaskStarted{Attempt: a, Task: int32(i)})
 	}
 }
 
 // end ends an attempt.
 func (s *stream) end(at float64, a model.AttemptID, c model.EndCause) {
-	s.add(at, sched.AttemptEnded{Attempt: a, Cause: c})
+	s.add(at, model.AttemptEnded{Attempt: a, Cause: c})
 }
 
 // finish ends a job's only attempt and the job.
 func (s *stream) finish(at float64, a model.AttemptID) {
 	s.end(at, a, model.EndSucceeded)
-	s.add(at, sched.JobEnded{Job: a.Job, Phase: sched.Succeeded, Cause: model.EndSucceeded})
+	s.add(at, model.JobEnded{Job: a.Job, Phase: model.Succeeded, Cause: model.EndSucceeded})
 }
 
 // outcome is all that a fold gives, as text.
@@ -109,7 +108,7 @@ type outcome struct {
 	times   string
 }
 
-func fold(t *testing.T, o metrics.Options, batches [][]sched.Record, at model.Time) outcome {
+func fold(t *testing.T, o metrics.Options, batches [][]model.Record, at model.Time) outcome {
 	t.Helper()
 	out := outcome{rows: map[model.JobID]metrics.Row{}}
 	var jobs, sum, times bytes.Buffer
@@ -141,7 +140,7 @@ func fold(t *testing.T, o metrics.Options, batches [][]sched.Record, at model.Ti
 
 func (s *stream) fold(t *testing.T, o metrics.Options) outcome {
 	t.Helper()
-	return fold(t, o, [][]sched.Record{s.records}, s.now)
+	return fold(t, o, [][]model.Record{s.records}, s.now)
 }
 
 // same compares a figure with what was computed by hand.
@@ -211,14 +210,14 @@ func TestBadLeavesAreNotIdle(t *testing.T) {
 	s := newStream(3, 2, "a:3")
 	s.submit(0, 1, "a", "1x1")
 	s.place(0, attempt(1, 1), "0-0")
-	s.add(10, sched.NodeHealth{Node: "n2", Up: false})
-	s.add(20, sched.LeafHealth{Node: "n0", SKU: "gpu", Device: 0})
+	s.add(10, model.NodeHealth{Node: "n2", Up: false})
+	s.add(20, model.LeafHealth{Node: "n0", SKU: "gpu", Device: 0})
 	s.submit(30, 2, "a", "1x1")
 	s.finish(30, attempt(1, 1))
 	s.place(30, attempt(2, 1), "1-1")
-	s.add(40, sched.NodeHealth{Node: "n2", Up: true}, sched.NodeCordoned{Node: "n1", On: true})
-	s.add(50, sched.LeafHealth{Node: "n0", SKU: "gpu", Device: 0, Good: true}, sched.NodeSuspected{Node: "n1", Until: 9})
-	s.add(60, sched.NodeCordoned{Node: "n1"})
+	s.add(40, model.NodeHealth{Node: "n2", Up: true}, model.NodeCordoned{Node: "n1", On: true})
+	s.add(50, model.LeafHealth{Node: "n0", SKU: "gpu", Device: 0, Good: true}, model.NodeSuspected{Node: "n1", Until: 9})
+	s.add(60, model.NodeCordoned{Node: "n1"})
 	s.finish(70, attempt(2, 1))
 	o := s.fold(t, metrics.Options{Width: 10 * model.Second})
 	want := []float64{0, 2, 2, 3, 3, 2, 0} // mean bad leaves in each 10 s
@@ -245,7 +244,7 @@ func TestCausesOfWaiting(t *testing.T) {
 	s.finish(25, attempt(1, 1)) // 20 s behind job 1
 	s.place(32, attempt(2, 1), "0-1", "2-3")
 	s.end(40, attempt(2, 1), model.EndPlatform)
-	s.add(40, sched.TaskRetried{Job: 2, After: model.Time(50 * model.Second)})
+	s.add(40, model.TaskRetried{Job: 2, After: model.Time(50 * model.Second)})
 	s.submit(45, 3, "a", "1x1")
 	s.place(45, attempt(3, 1), "0-0")
 	s.finish(53, attempt(3, 1))
@@ -286,10 +285,10 @@ func TestPreemptionsAndMigrations(t *testing.T) {
 	s.submit(0, 2, "a", "1x1")
 	s.place(0, attempt(1, 1), "0-0")
 	s.place(0, attempt(2, 1), "1-1")
-	s.add(4, sched.Progress{Attempt: attempt(2, 1), Checkpoint: true})
+	s.add(4, model.Progress{Attempt: attempt(2, 1), Checkpoint: true})
 	for id := model.JobID(1); id <= 2; id++ {
 		s.end(10, attempt(id, 1), model.EndPreempted)
-		s.add(10, sched.TaskRetried{Job: id})
+		s.add(10, model.TaskRetried{Job: id})
 	}
 	s.place(20, attempt(1, 2), "1-1") // the same node
 	s.place(20, attempt(2, 2), "2-2") // another
@@ -415,7 +414,7 @@ func TestDeadlines(t *testing.T) {
 	same(t, "be_latency_avg_s", o.Summary.BELatencyAvg, 15)
 	none(t, "miss of job 4", o.rows[4].Miss)
 	none(t, "miss of job 7", o.rows[7].Miss)
-	if o.Summary.Jobs != 7 || o.Summary.Finished != 5 || o.rows[6].Phase != sched.Waiting {
+	if o.Summary.Jobs != 7 || o.Summary.Finished != 5 || o.rows[6].Phase != model.Waiting {
 		t.Errorf("%d jobs, %d finished, job 6 is %s", o.Summary.Jobs, o.Summary.Finished, o.rows[6].Phase)
 	}
 }
@@ -443,7 +442,7 @@ func TestNothing(t *testing.T) {
 		t.Error(o.summary)
 	}
 	f := metrics.New(metrics.Options{})
-	f.Add([]sched.Record{{Seq: 1, Time: 1, Event: sched.JobEnded{Job: 4}}})
+	f.Add([]model.Record{{Seq: 1, Time: 1, Event: model.JobEnded{Job: 4}}})
 	if _, err := f.Finish(2); err == nil || !strings.Contains(err.Error(), "record 1: job 4") {
 		t.Errorf("an end without a job gives %v", err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // job is a job that has not ended.
@@ -77,7 +76,7 @@ type ended struct {
 	first, last model.Time // first submission, last end
 }
 
-func (f *Fold) submitted(e sched.JobSubmitted) {
+func (f *Fold) submitted(e model.JobSubmitted) {
 	if !f.began {
 		f.begin()
 	}
@@ -235,7 +234,7 @@ func (f *Fold) fairness(a *account, p *app) Number {
 	return ratio(float64(life), ideal)
 }
 
-func (f *Fold) jobEnded(e *sched.JobEnded) {
+func (f *Fold) jobEnded(e *model.JobEnded) {
 	j := f.find(e.Job)
 	if j == nil {
 		f.fail("job %d ended and was never submitted", e.Job)
@@ -269,7 +268,7 @@ func (f *Fold) close() {
 }
 
 // tell counts a job that ended now and hands its row out.
-func (f *Fold) tell(j *job, e *sched.JobEnded) {
+func (f *Fold) tell(j *job, e *model.JobEnded) {
 	r := f.fill(j)
 	v := &j.vc.ended
 	r.End, r.Phase, r.Cause, r.Class = f.now, e.Phase, e.Cause, failureClass(e)
@@ -368,9 +367,9 @@ func missOf(spec *model.Job, jct model.Duration, over bool) Number {
 }
 
 // failureClass says why a job failed; "" when it did not.
-func failureClass(e *sched.JobEnded) string {
+func failureClass(e *model.JobEnded) string {
 	switch {
-	case e.Phase != sched.Failed:
+	case e.Phase != model.Failed:
 		return ""
 	case e.Exit.Cause != "":
 		return string(e.Exit.Cause)
@@ -395,7 +394,7 @@ func (f *Fold) stopWaiting(id model.JobID) {
 }
 
 // retried lets a gang wait again; after a failure it begins anew.
-func (f *Fold) retried(e *sched.TaskRetried) {
+func (f *Fold) retried(e *model.TaskRetried) {
 	j := f.find(e.Job)
 	if j == nil || int(e.Gang) >= len(j.gangs) {
 		return
@@ -406,7 +405,7 @@ func (f *Fold) retried(e *sched.TaskRetried) {
 	f.beginWait(&j.gangs[e.Gang], e.After)
 }
 
-func (f *Fold) jobRetried(e *sched.JobRetried) {
+func (f *Fold) jobRetried(e *model.JobRetried) {
 	if j := f.find(e.Job); j != nil {
 		for g := range j.gangs {
 			j.gangs[g].kept = 0

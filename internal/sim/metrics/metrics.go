@@ -14,7 +14,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // FullSpeed is the speed of an attempt that nothing slows down: speeds are in
@@ -98,7 +97,7 @@ func (f *Fold) Records() uint64 { return f.records }
 
 // Add folds records, which must come in order and without a gap. What does not
 // fit what came before is a bug of the caller and is reported by Finish.
-func (f *Fold) Add(rs []sched.Record) {
+func (f *Fold) Add(rs []model.Record) {
 	for i := range rs {
 		f.records++
 		if rs[i].Time > f.now {
@@ -109,51 +108,51 @@ func (f *Fold) Add(rs []sched.Record) {
 }
 
 // add folds one event at the present time.
-func (f *Fold) add(e sched.Event) {
+func (f *Fold) add(e model.Event) {
 	switch e := e.(type) {
-	case sched.Decided, sched.JobCompleting, sched.TaskExited, sched.StopSent:
+	case model.Decided, model.JobCompleting, model.TaskExited, model.StopSent:
 		f.addFrequent(e)
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		f.events++
 		f.submitted(e)
-	case sched.Placed:
+	case model.Placed:
 		f.events++
 		f.placed(&e, false)
-	case sched.Joined:
+	case model.Joined:
 		f.events++
-		f.placed(&sched.Placed{Attempt: e.Attempt, Placement: e.Placement}, true)
-	case sched.Rotated:
+		f.placed(&model.Placed{Attempt: e.Attempt, Placement: e.Placement}, true)
+	case model.Rotated:
 		f.rotated(&e)
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		f.started(e.Attempt)
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		f.events++
 		f.attemptEnded(&e)
-	case sched.JobEnded:
+	case model.JobEnded:
 		f.jobEnded(&e)
-	case sched.Progress:
+	case model.Progress:
 		f.reported(&e)
-	case sched.Noted:
+	case model.Noted:
 		f.noted(&e)
-	case sched.TaskRetried:
+	case model.TaskRetried:
 		f.retried(&e)
-	case sched.JobRetried:
+	case model.JobRetried:
 		f.jobRetried(&e)
-	case sched.JobUpdated:
+	case model.JobUpdated:
 		if j := f.jobs[e.Job]; j != nil {
 			j.spec = e.On(j.spec)
 		}
-	case sched.StopRequested:
+	case model.StopRequested:
 		f.stopWaiting(e.Job)
-	case sched.Quarantined:
+	case model.Quarantined:
 		f.stopWaiting(e.Job)
-	case sched.LazilyPreempted:
+	case model.LazilyPreempted:
 		f.setLazy(e.Attempt, true)
 		f.setAllLazy(e.With, true)
-	case sched.Upgraded:
+	case model.Upgraded:
 		f.setLazy(e.Attempt, false)
 		f.setAllLazy(e.With, false)
-	case sched.Configured:
+	case model.Configured:
 		f.configured(&e)
 	default:
 		f.addHealth(e)
@@ -161,28 +160,28 @@ func (f *Fold) add(e sched.Event) {
 }
 
 // addFrequent folds what is frequent and changes little.
-func (f *Fold) addFrequent(e sched.Event) {
+func (f *Fold) addFrequent(e model.Event) {
 	switch e := e.(type) {
-	case sched.JobCompleting:
+	case model.JobCompleting:
 		f.completing(&e)
-	case sched.StopSent:
+	case model.StopSent:
 		f.events++
 	}
 }
 
 // addHealth folds what happens to nodes and leaves.
-func (f *Fold) addHealth(e sched.Event) {
+func (f *Fold) addHealth(e model.Event) {
 	switch e := e.(type) {
-	case sched.NodeHealth:
+	case model.NodeHealth:
 		f.blame(e.Node, cell.Down, !e.Up)
-	case sched.NodeSuspected:
+	case model.NodeSuspected:
 		f.blame(e.Node, cell.Suspect, e.Until > 0)
-	case sched.NodeCordoned:
+	case model.NodeCordoned:
 		f.blame(e.Node, cell.Cordoned, e.On)
 		if !e.On {
 			f.blame(e.Node, cell.Suspect, false)
 		}
-	case sched.LeafHealth:
+	case model.LeafHealth:
 		f.blameLeaf(e)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // PhillyReport is the study of a cluster's jobs that was made of Philly (ATC'19):
@@ -64,7 +63,7 @@ type FailureRow struct {
 // StateRow is what jobs with one final state held; jobs without an end are listed
 // with the state they are in.
 type StateRow struct {
-	State       sched.Phase `json:"state"`
+	State       model.Phase `json:"state"`
 	Jobs        int64       `json:"jobs"`
 	JobShare    Number      `json:"jobs_share"`
 	GPUHours    Number      `json:"gpu_h"`
@@ -77,7 +76,7 @@ type Philly struct {
 	delay    [len(sizes)]delays
 	use      map[useKey]*held
 	failures map[failureKey]*held
-	states   map[sched.Phase]*held
+	states   map[model.Phase]*held
 	classes  map[string]bool
 }
 
@@ -135,7 +134,7 @@ const maxClasses = 100
 // Add counts one job. It is what Options.Ended and ReadJobs give.
 func (p *Philly) Add(r *Row) {
 	if p.use == nil {
-		p.use, p.failures, p.states, p.classes = map[useKey]*held{}, map[failureKey]*held{}, map[sched.Phase]*held{}, map[string]bool{}
+		p.use, p.failures, p.states, p.classes = map[useKey]*held{}, map[failureKey]*held{}, map[model.Phase]*held{}, map[string]bool{}
 	}
 	size := max(classOf(sizes[:], r.GPUs), 0)
 	entry(p.states, r.Phase).add(r)
@@ -146,7 +145,7 @@ func (p *Philly) Add(r *Row) {
 		return
 	}
 	p.delay[size].add(r)
-	if r.Phase != sched.Failed {
+	if r.Phase != model.Failed {
 		return
 	}
 	class := cmp.Or(r.Class, "unknown")
@@ -214,7 +213,7 @@ func (p *Philly) Report() *PhillyReport {
 		all.jobs += h.jobs
 		all.gpu += h.gpu
 	}
-	for _, s := range []sched.Phase{sched.Succeeded, sched.Failed, sched.Stopped, sched.Active, sched.Waiting} {
+	for _, s := range []model.Phase{model.Succeeded, model.Failed, model.Stopped, model.Active, model.Waiting} {
 		if h := p.states[s]; h != nil {
 			out.States = append(out.States, StateRow{State: s, Jobs: h.jobs, JobShare: ratio(float64(h.jobs), float64(all.jobs)),
 				GPUHours: hours(h.gpu), GPUShare: ratio(float64(h.gpu), float64(all.gpu)), WastedHours: hours(h.wasted)})
@@ -253,12 +252,12 @@ func PhillyOf(dir string) (*PhillyReport, error) {
 
 // PhillyOfEvents makes the report of a journal: replay gives its records in order.
 // Jobs that have not ended count with what they held until the last event.
-func PhillyOfEvents(replay func(func(sched.Record) error) error) (*PhillyReport, error) {
+func PhillyOfEvents(replay func(func(model.Record) error) error) (*PhillyReport, error) {
 	var p Philly
 	f := New(Options{Ended: p.Add})
 	last := model.Time(0)
-	one := make([]sched.Record, 1)
-	err := replay(func(r sched.Record) error {
+	one := make([]model.Record, 1)
+	err := replay(func(r model.Record) error {
 		one[0], last = r, r.Time
 		f.Add(one)
 		return nil

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -27,17 +26,17 @@ func study() *stream {
 	s.submit(10, 3, "a", "1x1")
 	s.place(10, attempt(3, 1), "1-1") // beside job 1
 	s.end(34, attempt(3, 1), model.EndFailed)
-	s.add(34, sched.JobEnded{Job: 3, Phase: sched.Failed, Cause: model.EndFailed, Exit: sched.Exit{Code: 1}})
+	s.add(34, model.JobEnded{Job: 3, Phase: model.Failed, Cause: model.EndFailed, Exit: model.Exit{Code: 1}})
 	s.finish(40, attempt(1, 1))
 	s.end(50, attempt(2, 1), model.EndFailed)
-	s.add(50, sched.JobEnded{Job: 2, Phase: sched.Failed, Cause: model.EndFailed, Exit: sched.Exit{Code: 137, Cause: sched.OutOfMemory}})
+	s.add(50, model.JobEnded{Job: 2, Phase: model.Failed, Cause: model.EndFailed, Exit: model.Exit{Code: 137, Cause: model.OutOfMemory}})
 	s.submit(50, 4, "a", "4x8")
 	s.place(50, attempt(4, 1), "0-7", "8-15", "16-23", "24-31")
 	s.submit(50, 5, "a", "1x1")
 	s.end(60, attempt(4, 1), model.EndStopped)
-	s.add(60, sched.JobEnded{Job: 4, Phase: sched.Stopped, Cause: model.EndStopped})
+	s.add(60, model.JobEnded{Job: 4, Phase: model.Stopped, Cause: model.EndStopped})
 	s.place(70, attempt(5, 1), "0-0")
-	s.add(80, sched.Decided{})
+	s.add(80, model.Decided{})
 	return s
 }
 
@@ -76,10 +75,10 @@ func TestPhilly(t *testing.T) {
 	}
 	all := 36.0 + 24 + 640 + 320 + 10
 	states := []metrics.StateRow{
-		{State: sched.Succeeded, Jobs: 1, JobShare: .2, GPUHours: 36.0 / 3600, GPUShare: metrics.Number(36 / all)},
-		{State: sched.Failed, Jobs: 2, JobShare: .4, GPUHours: 664.0 / 3600, GPUShare: metrics.Number(664 / all), WastedHours: 664.0 / 3600},
-		{State: sched.Stopped, Jobs: 1, JobShare: .2, GPUHours: 320.0 / 3600, GPUShare: metrics.Number(320 / all)},
-		{State: sched.Active, Jobs: 1, JobShare: .2, GPUHours: 10.0 / 3600, GPUShare: metrics.Number(10 / all)},
+		{State: model.Succeeded, Jobs: 1, JobShare: .2, GPUHours: 36.0 / 3600, GPUShare: metrics.Number(36 / all)},
+		{State: model.Failed, Jobs: 2, JobShare: .4, GPUHours: 664.0 / 3600, GPUShare: metrics.Number(664 / all), WastedHours: 664.0 / 3600},
+		{State: model.Stopped, Jobs: 1, JobShare: .2, GPUHours: 320.0 / 3600, GPUShare: metrics.Number(320 / all)},
+		{State: model.Active, Jobs: 1, JobShare: .2, GPUHours: 10.0 / 3600, GPUShare: metrics.Number(10 / all)},
 	}
 	if !reflect.DeepEqual(r.States, states) {
 		t.Errorf("states %+v", r.States)
@@ -117,9 +116,9 @@ func TestJobsRoundTrip(t *testing.T) {
 	clean := strings.ToValidUTF8(evil, "\ufffd") + "\nline, \"two\""
 	rows := []metrics.Row{
 		{ID: 7, TraceID: clean, Name: "n", VC: "v,1", User: "u", App: "", Model: "m", GPUs: 16, Nodes: 2, Submit: 1_500_000, Start: 2, End: 9_000_001,
-			Phase: sched.Failed, Cause: model.EndFailed, Class: "exit 1", Duration: 3, FairShare: 4, Fragmentation: 5, BackOff: 6, Attempts: 7,
+			Phase: model.Failed, Cause: model.EndFailed, Class: "exit 1", Duration: 3, FairShare: 4, Fragmentation: 5, BackOff: 6, Attempts: 7,
 			Preemptions: 8, Migrations: 9, Suspends: 10, GPU: 11, Effective: 12, Shared: 13, Wasted: 14, Saved: 15, Rho: 1.5, Miss: 0.2},
-		{ID: 8, Phase: sched.Stopped, Submit: 100, End: 100},
+		{ID: 8, Phase: model.Stopped, Submit: 100, End: 100},
 	}
 	var b bytes.Buffer
 	w := metrics.NewJobsWriter(&b, 0)

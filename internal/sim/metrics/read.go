@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // ReadJobs reads a jobs.csv and calls do for each row, which is valid during the
@@ -90,9 +89,9 @@ func (p *rowParser) text() string {
 }
 
 // phase takes a job's phase.
-func (p *rowParser) phase() sched.Phase {
-	s := sched.Phase(p.text())
-	if p.err == nil && s != sched.Waiting && s != sched.Active && !s.Ended() {
+func (p *rowParser) phase() model.Phase {
+	s := model.Phase(p.text())
+	if p.err == nil && s != model.Waiting && s != model.Active && !s.Ended() {
 		p.err = fmt.Errorf("%q is no phase of a job", s)
 	}
 	return s

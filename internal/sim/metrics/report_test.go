@@ -16,7 +16,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -26,7 +25,7 @@ var (
 )
 
 // folder folds batches into an output folder.
-func folder(t *testing.T, dir string, o metrics.Options, batches [][]sched.Record) *metrics.Result {
+func folder(t *testing.T, dir string, o metrics.Options, batches [][]model.Record) *metrics.Result {
 	t.Helper()
 	out, err := os.Create(filepath.Join(dir, "jobs.csv"))
 	if err != nil {
@@ -111,7 +110,7 @@ func TestChartsAreWellFormed(t *testing.T) {
 	}
 }
 
-func (s *stream) batches() [][]sched.Record { return [][]sched.Record{s.records} }
+func (s *stream) batches() [][]model.Record { return [][]model.Record{s.records} }
 
 // evil tries to leave every place in which a name may stand.
 const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>'&amp;]]>--> ` + "\x00\x1b\u202e\xff"
@@ -125,10 +124,10 @@ func hostile() *stream {
 	s.submit(1, 1, evil, "1x2", names)
 	s.place(1, attempt(1, 1), "0-1")
 	s.end(5, attempt(1, 1), model.EndPreempted)
-	s.add(5, sched.TaskRetried{Job: 1})
+	s.add(5, model.TaskRetried{Job: 1})
 	s.place(7, attempt(1, 2), "0-1")
 	s.end(9, attempt(1, 2), model.EndFailed)
-	s.add(9, sched.JobEnded{Job: 1, Phase: sched.Failed, Cause: model.EndFailed, Exit: sched.Exit{Cause: evil}, Message: evil})
+	s.add(9, model.JobEnded{Job: 1, Phase: model.Failed, Cause: model.EndFailed, Exit: model.Exit{Cause: evil}, Message: evil})
 	s.submit(10, 2, "b", "1x1", names)
 	return s
 }
@@ -231,7 +230,7 @@ func crowd(mode uint64) *stream {
 		})
 		m.queue = append(m.queue, waiter{id, size, 60 + r.ExpFloat64()*r.ExpFloat64()*2500, 0})
 		if id == 900 || id == 1400 {
-			s.add(at, sched.NodeHealth{Node: "n15", Up: id == 1400})
+			s.add(at, model.NodeHealth{Node: "n15", Up: id == 1400})
 		}
 		m.play(s, at, mode)
 	}
@@ -290,7 +289,7 @@ func (m *machines) leave(s *stream, r runner, mode uint64) {
 	a := attempt(r.id, r.n)
 	if r.seconds > 0 {
 		s.end(r.end, a, model.EndPreempted)
-		s.add(r.end, sched.TaskRetried{Job: r.id})
+		s.add(r.end, model.TaskRetried{Job: r.id})
 		m.queue = append(m.queue, r.waiter)
 	} else {
 		s.finish(r.end, a)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // room is the cluster's leaves. A leaf is in use while an attempt holds it,
@@ -238,7 +237,7 @@ func (f *Fold) idleIn(s *spot) (n int32) {
 }
 
 // blameLeaf marks one leaf as bad or good.
-func (f *Fold) blameLeaf(e sched.LeafHealth) {
+func (f *Fold) blameLeaf(e model.LeafHealth) {
 	r := &f.room
 	name := leafName{e.Node, e.SKU, e.Device, e.Part}
 	if e.Good {
@@ -258,7 +257,7 @@ func (f *Fold) blameLeaf(e sched.LeafHealth) {
 
 // configured starts anew with another cluster: what waits and what runs is
 // carried over.
-func (f *Fold) configured(e *sched.Configured) {
+func (f *Fold) configured(e *model.Configured) {
 	cl, err := cell.New(&e.Config.Cluster)
 	if err != nil {
 		f.fail("a configuration cannot be built: %v", err)

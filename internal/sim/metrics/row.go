@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Row is one job in the table of jobs. GPU-time is in leaf-microseconds.
@@ -18,7 +17,7 @@ type Row struct {
 	GPUs                     int32 // leaves of all tasks
 	Nodes                    int32 // most that one attempt of a gang used
 	Submit, Start, End       model.Time
-	Phase                    sched.Phase
+	Phase                    model.Phase
 	Cause                    model.EndCause
 	Class                    string         // of a failure
 	Duration                 model.Duration // ideal

@@ -6,13 +6,12 @@ import (
 	"math/bits"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What policies save of what jobs would have taken, and what they spend to know more.
 
 // reported keeps how many of its steps a job has made, as its first gang tells.
-func (f *Fold) reported(e *sched.Progress) {
+func (f *Fold) reported(e *model.Progress) {
 	if j := f.jobs[e.Attempt.Job]; j != nil && e.Attempt.Gang == 0 && e.Step > 0 {
 		j.step, j.total = e.Step, max(e.Total, j.spec.Hints.Iterations)
 	}
@@ -23,7 +22,7 @@ func (f *Fold) reported(e *sched.Progress) {
 
 // completing stops the waits of a job that is over. Of one that is stopped for its loss it
 // is counted what the steps that are left would have taken at the pace of those made.
-func (f *Fold) completing(e *sched.JobCompleting) {
+func (f *Fold) completing(e *model.JobCompleting) {
 	f.stopWaiting(e.Job)
 	j := f.jobs[e.Job]
 	if j == nil || e.Cause != model.EndEarly || j.total <= j.step || j.step <= 0 {
@@ -53,7 +52,7 @@ func (c *counted) see(n int64) {
 }
 
 // noted reads what philly says of its probe pool, and chronus of its profiler.
-func (f *Fold) noted(e *sched.Noted) {
+func (f *Fold) noted(e *model.Noted) {
 	if e.Job != 0 || e.Policy != "philly" && e.Policy != "chronus" {
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Figures are those that a run and each VC have. Times are in seconds; null is "not
@@ -120,7 +119,7 @@ func (f *Fold) Finish(at model.Time) (*Result, error) {
 func (f *Fold) censor() {
 	for _, id := range slices.Sorted(maps.Keys(f.jobs)) {
 		j := f.jobs[id]
-		phase := sched.Waiting
+		phase := model.Waiting
 		bars := j.bars
 		for i := range j.gangs {
 			g := &j.gangs[i]
@@ -130,7 +129,7 @@ func (f *Fold) censor() {
 			}
 			if g.slot != none {
 				f.cut(g)
-				phase = sched.Active
+				phase = model.Active
 				bars = addBar(bars, Bar{g.placed, f.now, 0})
 			}
 		}

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
@@ -18,7 +18,7 @@ import (
 // core's own State, asks that State between any two instants what holds, what waits
 // and what is free, and adds up. It keeps everything and shares no code.
 type twin struct {
-	s      *sched.State
+	s      *core.State
 	now    model.Time
 	began  bool
 	start  model.Time
@@ -64,7 +64,7 @@ type twinJob struct {
 	spec        *model.Job
 	vc          string
 	submit, end model.Time
-	phase       sched.Phase
+	phase       model.Phase
 	open        bool
 	completing  bool
 	set         bool // quarantined or told to stop
@@ -108,10 +108,10 @@ type twinGang struct {
 }
 
 func newTwin() *twin {
-	return &twin{s: sched.New(policy.New), jobs: map[model.JobID]*twinJob{}, vcs: map[string]*twinVC{}, turns: map[model.AttemptID]*model.Rotation{}}
+	return &twin{s: core.New(policy.New), jobs: map[model.JobID]*twinJob{}, vcs: map[string]*twinVC{}, turns: map[model.AttemptID]*model.Rotation{}}
 }
 
-func (w *twin) add(r sched.Record) {
+func (w *twin) add(r model.Record) {
 	for w.began && r.Time > w.now {
 		to := r.Time
 		for _, j := range w.jobs { // back-offs end on the way: the order does not matter
@@ -130,9 +130,9 @@ func (w *twin) add(r sched.Record) {
 }
 
 // before notes what is gone once the event is applied.
-func (w *twin) before(e sched.Event) {
+func (w *twin) before(e model.Event) {
 	switch e := e.(type) {
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		j := w.jobs[e.Attempt.Job]
 		g := &j.gangs[e.Attempt.Gang]
 		g.live = false
@@ -152,50 +152,50 @@ func (w *twin) before(e sched.Event) {
 			g.was = g.nodes
 		}
 		w.events++
-	case sched.JobEnded:
+	case model.JobEnded:
 		j := w.jobs[e.Job]
 		j.end, j.phase = w.now, e.Phase
 	}
 }
 
-func (w *twin) after(e sched.Event) {
+func (w *twin) after(e model.Event) {
 	switch e := e.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		w.submitted(e)
-	case sched.StopRequested:
+	case model.StopRequested:
 		if j := w.jobs[e.Job]; j != nil {
 			j.set = true
 		}
-	case sched.Quarantined:
+	case model.Quarantined:
 		w.jobs[e.Job].set = true
-	case sched.JobCompleting:
+	case model.JobCompleting:
 		j := w.jobs[e.Job]
 		if j.completing = true; e.Cause == model.EndEarly && j.steps[0] > 0 && j.steps[1] > j.steps[0] {
 			j.saved = j.gpu * float64(j.steps[1]-j.steps[0]) / float64(j.steps[0])
 		}
-	case sched.Noted:
+	case model.Noted:
 		w.noted(string(e.VC), string(e.Data))
-	case sched.JobRetried:
+	case model.JobRetried:
 		j := w.jobs[e.Job]
 		j.completing = false
 		for g := range j.gangs {
 			j.gangs[g].after, j.gangs[g].kept = e.After, 0
 		}
-	case sched.TaskRetried:
+	case model.TaskRetried:
 		g := &w.jobs[e.Job].gangs[e.Gang]
 		if g.after = e.After; e.Counted {
 			g.kept = 0
 		}
-	case sched.Joined:
-		w.after(sched.Placed{Attempt: e.Attempt, Placement: e.Placement})
-	case sched.Rotated:
+	case model.Joined:
+		w.after(model.Placed{Attempt: e.Attempt, Placement: e.Placement})
+	case model.Rotated:
 		r := &e.Rotation
 		for _, turn := range e.Turns {
 			for _, id := range turn {
 				w.turns[id] = r
 			}
 		}
-	case sched.Placed:
+	case model.Placed:
 		j := w.jobs[e.Attempt.Job]
 		g := &j.gangs[e.Attempt.Gang]
 		j.attempts++
@@ -209,9 +209,9 @@ func (w *twin) after(e sched.Event) {
 			j.migrated++
 		}
 		w.events++
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		w.jobs[e.Attempt.Job].gangs[e.Attempt.Gang].ran = true
-	case sched.Progress:
+	case model.Progress:
 		if j := w.jobs[e.Attempt.Job]; e.Attempt.Gang == 0 && e.Step > 0 {
 			j.steps = [2]int64{e.Step, max(e.Total, j.spec.Hints.Iterations)}
 		}
@@ -219,16 +219,16 @@ func (w *twin) after(e sched.Event) {
 			g.kept += g.fresh
 			g.loose, g.fresh = 0, 0
 		}
-	case sched.StopSent:
+	case model.StopSent:
 		w.events++
-	case sched.Configured:
+	case model.Configured:
 		w.configured(e)
-	case sched.JobEnded:
+	case model.JobEnded:
 		w.ended(w.jobs[e.Job])
 	}
 }
 
-func (w *twin) configured(e sched.Configured) {
+func (w *twin) configured(e model.Configured) {
 	was := w.vcs
 	w.vcs = map[string]*twinVC{}
 	for _, r := range e.Renamed {
@@ -278,7 +278,7 @@ func (w *twin) configured(e sched.Configured) {
 	}
 }
 
-func (w *twin) submitted(e sched.JobSubmitted) {
+func (w *twin) submitted(e model.JobSubmitted) {
 	if !w.began {
 		w.began, w.start = true, w.now
 	}
@@ -502,7 +502,7 @@ type holding struct {
 	nodes         map[cell.NodeName]bool
 }
 
-func (w *twin) holds(st *sched.JobStatus, g int32) holding {
+func (w *twin) holds(st *model.JobStatus, g int32) holding {
 	h := holding{by: map[cell.TypeName]int32{}, nodes: map[cell.NodeName]bool{}}
 	for _, a := range st.Attempts {
 		if a.ID.Gang != g || a.State == model.AttemptReserving || a.State == model.AttemptOver {
@@ -526,7 +526,7 @@ func (w *twin) holds(st *sched.JobStatus, g int32) holding {
 	return h
 }
 
-func (w *twin) passJob(st *sched.JobStatus, dt float64, crowd map[cell.NodeName]int, free func(cell.TypeName) int32) {
+func (w *twin) passJob(st *model.JobStatus, dt float64, crowd map[cell.NodeName]int, free func(cell.TypeName) int32) {
 	j := w.jobs[st.ID]
 	for i := range j.gangs {
 		g := &j.gangs[i]
@@ -599,8 +599,8 @@ func (w *twin) guest(id model.AttemptID) bool {
 }
 
 // waits reports whether all tasks of a gang wait.
-func (w *twin) waits(st *sched.JobStatus, g int32) bool {
-	return !slices.ContainsFunc(st.Tasks, func(t sched.TaskStatus) bool { return t.Gang == g && t.State != model.TaskWaiting })
+func (w *twin) waits(st *model.JobStatus, g int32) bool {
+	return !slices.ContainsFunc(st.Tasks, func(t model.TaskStatus) bool { return t.Gang == g && t.State != model.TaskWaiting })
 }
 
 // available sums what is free of the SKUs that a gang may run on.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What philly promises: nodes for those who want them for themselves, and who is stopped
@@ -22,7 +21,7 @@ func (c *checker) dedicated(j *model.Job) bool {
 // undisturbed checks an attempt that is placed or promised cells anew: nobody else has
 // anything on the nodes of a job that wants them for itself, and it comes to no such
 // job's nodes but by a higher priority, or its own VC's guarantee.
-func (c *checker) undisturbed(r sched.Record, id model.AttemptID, p cell.Placement) {
+func (c *checker) undisturbed(r model.Record, id model.AttemptID, p cell.Placement) {
 	j := c.jobs[id.Job]
 	nodes := nodesOf(p)
 	if c.dedicated(j) {
@@ -61,9 +60,9 @@ type falling struct {
 // heard takes the reports that a decision sees: of several of one task the last.
 func (c *checker) heard() {
 	for i, r := range c.reports {
-		e := r.Event.(sched.Progress)
-		if !slices.ContainsFunc(c.reports[i+1:], func(later sched.Record) bool {
-			l := later.Event.(sched.Progress)
+		e := r.Event.(model.Progress)
+		if !slices.ContainsFunc(c.reports[i+1:], func(later model.Record) bool {
+			l := later.Event.(model.Progress)
 			return l.Attempt == e.Attempt && l.Task == e.Task && l.Loss != ""
 		}) {
 			c.reported(r, e)
@@ -73,7 +72,7 @@ func (c *checker) heard() {
 }
 
 // reported keeps the losses that a job's first task reports while it runs.
-func (c *checker) reported(r sched.Record, e sched.Progress) {
+func (c *checker) reported(r model.Record, e model.Progress) {
 	id := e.Attempt.Job
 	v, early := c.early(c.jobs[id])
 	if a := c.live[e.Attempt]; a != nil && a.started == 0 { // nobody looks before it is known to run
@@ -144,7 +143,7 @@ func patienceOf(v model.VCConfig) int {
 }
 
 // stoppedEarly checks that who is stopped for its loss had its patience, and stops.
-func (c *checker) stoppedEarly(r sched.Record, e sched.JobCompleting) {
+func (c *checker) stoppedEarly(r model.Record, e model.JobCompleting) {
 	if e.Cause != model.EndEarly {
 		return
 	}
@@ -172,7 +171,7 @@ func (c *checker) patient() {
 }
 
 // tells reports whether the first gang of a job runs and reported since that began.
-func (c *checker) tells(s sched.JobStatus) bool {
+func (c *checker) tells(s model.JobStatus) bool {
 	for id, a := range c.live {
 		if id.Job == s.ID && id.Gang == 0 && a.placed && !a.stop && a.started > 0 && c.losses[s.ID].seen >= a.started {
 			return true

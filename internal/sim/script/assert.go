@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // doAssert checks what must hold and prints what does not.
@@ -50,12 +50,12 @@ func (s *Session) doAssert(c command) (string, error) {
 }
 
 // status is a job as it is now, ended or not.
-func (s *Session) status(id model.JobID) (sched.JobStatus, error) {
+func (s *Session) status(id model.JobID) (model.JobStatus, error) {
 	if j, ok := s.finished[id]; ok {
 		return j, nil
 	}
-	var j sched.JobStatus
-	err := s.read(func(st *sched.State) { j, _ = st.AsOf(s.world.Now()).Job(id) })
+	var j model.JobStatus
+	err := s.read(func(st *core.State) { j, _ = st.AsOf(s.world.Now()).Job(id) })
 	return j, err
 }
 
@@ -127,7 +127,7 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 	}), nil
 }
 
-func assertTask(a *args, j sched.JobStatus, name string) []string {
+func assertTask(a *args, j model.JobStatus, name string) []string {
 	for _, t := range j.Tasks {
 		if fmt.Sprintf("%s[%d]", t.Role, t.Index) == name {
 			return compare(a, []fact{{"state", t.State.String()}, {"on", formatPlace(t.Node, t.Devices, t.Parts)}, {"attempt", fmt.Sprint(t.Attempt)}})
@@ -145,7 +145,7 @@ type reasons struct{ codes, jobs, nodes, position string }
 func (s *Session) reasons(id model.JobID) (reasons, error) {
 	var codes, jobs, nodes []string
 	position := int32(0)
-	err := s.read(func(st *sched.State) {
+	err := s.read(func(st *core.State) {
 		e, ok := st.Why(id)
 		if !ok {
 			return
@@ -166,12 +166,12 @@ func (s *Session) reasons(id model.JobID) (reasons, error) {
 
 func (s *Session) assertCounts(a *args) ([]string, error) {
 	var waiting, active, free int32
-	err := s.read(func(st *sched.State) {
+	err := s.read(func(st *core.State) {
 		for _, j := range st.AsOf(s.world.Now()).Jobs() {
 			switch j.Phase {
-			case sched.Waiting:
+			case model.Waiting:
 				waiting++
-			case sched.Active:
+			case model.Active:
 				active++
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What bounds preemption, by the checker's own books: nobody is stopped for whom it
@@ -16,16 +15,16 @@ import (
 
 // needed checks that an attempt is preempted for one that was promised its cells, or
 // ends with its minimum.
-func (c *checker) needed(r sched.Record, e sched.StopSent) {
+func (c *checker) needed(r model.Record, e model.StopSent) {
 	if !slices.Contains(c.victims[*e.By], e.Attempt) && !c.minimumStops(e) && c.cleared[e.Attempt] != *e.By {
 		c.fail("I6: event %d preempts attempt %v for %v, which was not promised its cells", r.Seq, e.Attempt, *e.By)
 	}
 }
 
 // demoted notes who loses its guarantee for whom.
-func (c *checker) demoted(e sched.LazilyPreempted) {
+func (c *checker) demoted(e model.LazilyPreempted) {
 	for _, id := range append(e.With, e.Attempt) {
-		c.attempt(sched.Record{}, id).lazy = true
+		c.attempt(model.Record{}, id).lazy = true
 		if e.By != nil {
 			c.cleared[id] = *e.By
 		}
@@ -48,7 +47,7 @@ func (c *checker) clear() {
 type taking struct{ round, before, leaves int64 }
 
 // within checks an attempt that loses its cells, or its guarantee, to its own priority.
-func (c *checker) within(r sched.Record, by, of model.AttemptID) {
+func (c *checker) within(r model.Record, by, of model.AttemptID) {
 	p, l := c.jobs[by.Job], c.jobs[of.Job]
 	if p.VC != l.VC || p.Priority != l.Priority || l.Gangs[of.Gang].Extra {
 		return
@@ -61,7 +60,7 @@ func (c *checker) within(r sched.Record, by, of model.AttemptID) {
 	if c.young(r, v, by, of) {
 		c.fail("I6: event %d: attempt %v loses its guarantee to its own priority before it has run for %d s", r.Seq, of, c.least(v, by)/model.Second)
 	}
-	if _, lazy := r.Event.(sched.LazilyPreempted); !lazy { // whose cell may go with others in it
+	if _, lazy := r.Event.(model.LazilyPreempted); !lazy { // whose cell may go with others in it
 		c.taken(r, by, of)
 	}
 	if v.Policy == "capacity" {
@@ -98,7 +97,7 @@ func (c *checker) least(v model.VCConfig, by model.AttemptID) model.Duration {
 }
 
 // young reports whether an attempt has not run for so long since its start.
-func (c *checker) young(r sched.Record, v model.VCConfig, by, of model.AttemptID) bool {
+func (c *checker) young(r model.Record, v model.VCConfig, by, of model.AttemptID) bool {
 	least, started := c.least(v, by), c.live[of].started
 	return least > 0 && (started == 0 || started.Add(least) > r.Time)
 }
@@ -106,7 +105,7 @@ func (c *checker) young(r sched.Record, v model.VCConfig, by, of model.AttemptID
 // taken checks that one gang makes no more of its own priority leave than it gets leaves,
 // gangs that share their leaves counted once. Parts of devices that a configuration made
 // otherwise are left out: two of what they were may lie in one of what they are.
-func (c *checker) taken(r sched.Record, by, of model.AttemptID) {
+func (c *checker) taken(r model.Record, by, of model.AttemptID) {
 	if c.takes.by != by {
 		c.takes = takes{by: by, from: map[device]bool{}}
 	}
@@ -127,7 +126,7 @@ type takes struct {
 
 // inRound checks that the rounds for which a gang has waited, since cells were last
 // taken back, allow what is taken in this one.
-func (c *checker) inRound(r sched.Record, v model.VCConfig, by, of model.AttemptID) {
+func (c *checker) inRound(r model.Record, v model.VCConfig, by, of model.AttemptID) {
 	interval, wait := seconds(v, "interval", 3), seconds(v, "wait", 15)
 	part := 0.1
 	if x, err := strconv.ParseFloat(parameter(v, "round"), 64); err == nil {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // eachCell calls f for every cell of the forest, parents first.
@@ -114,7 +114,7 @@ func (s *Session) assertCell(a *args) ([]string, error) {
 	name, chain := a.text("cell", ""), a.text("chain", "")
 	var found []model.CellStatus
 	free := ""
-	err := s.read(func(st *sched.State) {
+	err := s.read(func(st *core.State) {
 		cells := st.Cells()
 		found = findCells(cells, name, chain)
 		for i := range cells {
@@ -155,11 +155,11 @@ func (s *Session) assertCell(a *args) ([]string, error) {
 //	assert vc=a guaranteed=8 used=4 borrowed=0 lent=0 bad=0 waiting=1 active=2 bound=1
 func (s *Session) assertVC(a *args) ([]string, error) {
 	name := a.text("vc", "")
-	var vcs []sched.VCStatus
-	if err := s.read(func(st *sched.State) { vcs = st.VCs() }); err != nil {
+	var vcs []model.VCStatus
+	if err := s.read(func(st *core.State) { vcs = st.VCs() }); err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(vcs, func(v sched.VCStatus) bool { return string(v.Name) == name })
+	i := slices.IndexFunc(vcs, func(v model.VCStatus) bool { return string(v.Name) == name })
 	if i < 0 {
 		return nil, fmt.Errorf("assert: there is no VC %q", name)
 	}
@@ -180,7 +180,7 @@ func (s *Session) assertFreeCells(a *args) ([]string, error) {
 	chain := a.text("chain", "")
 	known := false
 	var names []string
-	err := s.read(func(st *sched.State) {
+	err := s.read(func(st *core.State) {
 		cells := st.Cells()
 		for i := range cells {
 			if string(cells[i].Type) != chain {

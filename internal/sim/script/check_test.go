@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/script"
 )
@@ -21,7 +21,7 @@ import (
 // always hold. It keeps its own small books, so that it does not believe the core.
 type checker struct {
 	s         *script.Session
-	state     *sched.State
+	state     *core.State
 	bytes     hash.Hash
 	cleared   map[model.AttemptID]model.AttemptID // who lost its guarantee in this decision, and for whom
 	turns     int                                 // decisions in a row that asked for another one
@@ -52,7 +52,7 @@ type checker struct {
 	profiled  map[cell.VCName][3]int64
 	losses    map[model.JobID]*falling
 	lastLoss  map[model.AttemptID]*falling // that an attempt told, under whatever policy
-	reports   []sched.Record               // that came since the last decision
+	reports   []model.Record               // that came since the last decision
 	lent      map[lentKey]*lent
 	owed      bool       // what was borrowed is known
 	calm      bool       // promises are kept as long as nothing happens
@@ -117,7 +117,7 @@ func (a *attempt) devices(f func(device)) {
 
 func newChecker(s *script.Session) *checker {
 	return &checker{
-		s: s, state: sched.New(policy.New), bytes: sha256.New(),
+		s: s, state: core.New(policy.New), bytes: sha256.New(),
 		jobs: map[model.JobID]*model.Job{}, submitted: map[model.JobID]model.Time{}, over: map[model.JobID]bool{},
 		live: map[model.AttemptID]*attempt{}, yielded: map[model.JobID]int32{}, ran: map[gangKey]model.Duration{}, ended: map[gangKey]model.Time{},
 		victims: map[model.AttemptID][]model.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[model.AttemptID]uint64{}, filters: map[model.JobID]model.Time{}, last: map[gangKey]int32{},
@@ -148,7 +148,7 @@ func (c *checker) batch(b engine.Batch) {
 		if c.err != nil {
 			return
 		}
-		kind, version, data, err := sched.EncodeEvent(r.Event)
+		kind, version, data, err := model.EncodeEvent(r.Event)
 		if err != nil {
 			c.fail("event %d: %v", r.Seq, err)
 			return
@@ -186,43 +186,43 @@ func (c *checker) batch(b engine.Batch) {
 }
 
 // books checks one record against the checker's own books.
-func (c *checker) books(r sched.Record) {
+func (c *checker) books(r model.Record) {
 	switch r.Event.(type) {
-	case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.JobHeld, sched.JobRequeued, sched.JobUpdated, sched.Configured, sched.NodeCordoned:
+	case model.Fact, model.JobSubmitted, model.StopRequested, model.JobHeld, model.JobRequeued, model.JobUpdated, model.Configured, model.NodeCordoned:
 	default:
 		c.heard() // it is decided
 	}
 	switch e := r.Event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		if c.jobs[e.ID] != nil {
 			c.fail("I16: job %d is accepted twice", e.ID)
 		}
 		c.jobs[e.ID], c.submitted[e.ID] = e.Job, r.Time
-	case sched.JobUpdated:
+	case model.JobUpdated:
 		if c.jobs[e.Job] != nil {
 			c.jobs[e.Job] = e.On(c.jobs[e.Job])
 		}
-	case sched.Reserved:
+	case model.Reserved:
 		c.fresh(r, e.Attempt)
 		c.moves(r, e)
 		c.reserved(r, e)
 		c.undisturbed(r, e.Attempt, e.Placement)
 		c.live[e.Attempt] = &attempt{place: e.Placement}
-	case sched.Unreserved:
+	case model.Unreserved:
 		if a := c.live[e.Attempt]; a == nil || a.placed {
 			c.fail("event %d gives back a reservation that attempt %v does not have", r.Seq, e.Attempt)
 		}
 		delete(c.live, e.Attempt)
-	case sched.Placed:
+	case model.Placed:
 		c.placed(r, e)
 		c.owns(r, e.Attempt, e.Attempt, e.Placement)
-	case sched.StopSent:
+	case model.StopSent:
 		c.stopSent(r, e)
-	case sched.Noted:
+	case model.Noted:
 		c.noted(r, e)
-	case sched.Sized:
+	case model.Sized:
 		c.sized(r, e)
-	case sched.Decided:
+	case model.Decided:
 		c.grows, c.takes = c.grows[:0], takes{}
 		c.clear()
 		if c.turns++; !e.Again {
@@ -231,21 +231,21 @@ func (c *checker) books(r sched.Record) {
 		if c.turns > 500 {
 			c.fail("I6: event %d: %d decisions in a row asked for another one", r.Seq, c.turns)
 		}
-	case sched.Progress:
+	case model.Progress:
 		c.reports = append(c.reports, r)
-	case sched.JobCompleting:
+	case model.JobCompleting:
 		c.stoppedEarly(r, e)
-	case sched.Joined:
+	case model.Joined:
 		c.joined(r, e)
-	case sched.Rotated:
+	case model.Rotated:
 		c.rotated(r, e)
-	case sched.LazilyPreempted:
+	case model.LazilyPreempted:
 		if e.By != nil {
 			c.within(r, *e.By, e.Attempt)
 			c.gaveUp(r, e)
 		}
 		c.demoted(e)
-	case sched.Upgraded:
+	case model.Upgraded:
 		for _, id := range append(e.With, e.Attempt) {
 			a := c.attempt(r, id)
 			if !a.lazy || a.stop {
@@ -253,13 +253,13 @@ func (c *checker) books(r sched.Record) {
 			}
 			a.lazy = false
 		}
-	case sched.TaskRetried:
+	case model.TaskRetried:
 		c.tryAt(e)
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		if a := c.attempt(r, e.Attempt); a.started == 0 {
 			a.started = r.Time
 		}
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		if a := c.attempt(r, e.Attempt); a.started > 0 {
 			c.ran[gangKey{e.Attempt.Job, e.Attempt.Gang}] += c.had(e.Attempt, a, r.Time)
 		}
@@ -267,9 +267,9 @@ func (c *checker) books(r sched.Record) {
 		c.ends(e)
 		delete(c.live, e.Attempt)
 		delete(c.owners.began, e.Attempt)
-	case sched.JobEnded:
+	case model.JobEnded:
 		c.jobEnded(r, e)
-	case sched.Configured:
+	case model.Configured:
 		c.upset = r.Time
 		c.reordered()
 		c.forgetPromotions()
@@ -289,9 +289,9 @@ func (c *checker) books(r sched.Record) {
 			}
 			a.lazy = m.Lazy || a.lazy && !m.Regained
 		}
-	case sched.Quarantined:
+	case model.Quarantined:
 		c.fail("job %d is quarantined: the core panicked", e.Job)
-	case sched.PolicyFailed:
+	case model.PolicyFailed:
 		c.fail("the policy %s of %s panicked", e.Policy, e.VC)
 	default:
 		if c.world.note(r.Event) {
@@ -301,7 +301,7 @@ func (c *checker) books(r sched.Record) {
 }
 
 // fresh checks that attempt numbers only grow (I8).
-func (c *checker) fresh(r sched.Record, id model.AttemptID) {
+func (c *checker) fresh(r model.Record, id model.AttemptID) {
 	key := gangKey{id.Job, id.Gang}
 	if id.N <= c.last[key] {
 		c.fail("I8: event %d uses attempt %v after number %d", r.Seq, id, c.last[key])
@@ -319,7 +319,7 @@ func (c *checker) fresh(r sched.Record, id model.AttemptID) {
 // moves checks that a reservation waits for something: for victims, for its own gang, which leaves
 // to run there or is being stopped and comes back, or for its next try. Its cells are nobody's
 // until then.
-func (c *checker) moves(r sched.Record, e sched.Reserved) {
+func (c *checker) moves(r model.Record, e model.Reserved) {
 	for other, a := range c.live {
 		if other.Job == e.Attempt.Job && other.Gang == e.Attempt.Gang {
 			if len(e.Victims) > 0 && !a.returns || other.N+1 != e.Attempt.N {
@@ -333,7 +333,7 @@ func (c *checker) moves(r sched.Record, e sched.Reserved) {
 	}
 }
 
-func (c *checker) placed(r sched.Record, e sched.Placed) {
+func (c *checker) placed(r model.Record, e model.Placed) {
 	if a := c.live[e.Attempt]; a != nil && !a.placed {
 		for other := range c.live {
 			if other.Job == e.Attempt.Job && other.Gang == e.Attempt.Gang && other != e.Attempt {
@@ -362,7 +362,7 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 }
 
 // withMinimum checks that a member above a minimum starts only beside that.
-func (c *checker) withMinimum(r sched.Record, id model.AttemptID) {
+func (c *checker) withMinimum(r model.Record, id model.AttemptID) {
 	if !c.jobs[id.Job].Gangs[id.Gang].Extra {
 		return
 	}
@@ -375,7 +375,7 @@ func (c *checker) withMinimum(r sched.Record, id model.AttemptID) {
 }
 
 // attempt finds a live attempt.
-func (c *checker) attempt(r sched.Record, id model.AttemptID) *attempt {
+func (c *checker) attempt(r model.Record, id model.AttemptID) *attempt {
 	a := c.live[id]
 	if a == nil {
 		c.fail("I8: event %d %T is about attempt %v, which does not live", r.Seq, r.Event, id)
@@ -385,7 +385,7 @@ func (c *checker) attempt(r sched.Record, id model.AttemptID) *attempt {
 }
 
 // stopSent checks who preempts whom (I6).
-func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
+func (c *checker) stopSent(r model.Record, e model.StopSent) {
 	victim := c.attempt(r, e.Attempt)
 	if victim.stop {
 		c.fail("event %d stops attempt %v a second time", r.Seq, e.Attempt)
@@ -435,7 +435,7 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	c.within(r, *e.By, e.Attempt)
 }
 
-func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {
+func (c *checker) jobEnded(r model.Record, e model.JobEnded) {
 	if c.over[e.Job] {
 		c.fail("I8: event %d ends job %d a second time", r.Seq, e.Job)
 	}
@@ -456,13 +456,13 @@ func (c *checker) changes(b engine.Batch) {
 	clear(c.room)
 	for _, r := range b.Records {
 		switch e := r.Event.(type) {
-		case sched.Configured:
+		case model.Configured:
 			configured = true
-		case sched.TaskExited:
+		case model.TaskExited:
 			told[e.Attempt.Job] = true
-		case sched.TaskRefused:
+		case model.TaskRefused:
 			told[e.Attempt.Job] = true
-		case sched.StopSent:
+		case model.StopSent:
 			if configured && e.By == nil && e.Cause == model.EndPlatform && !told[e.Attempt.Job] {
 				c.fail("I14: the configuration of this batch stops attempt %v", e.Attempt)
 			}
@@ -479,16 +479,16 @@ func (c *checker) regretted(b engine.Batch) {
 	inputs := false
 	for _, r := range b.Records {
 		switch e := r.Event.(type) {
-		case sched.Placed:
+		case model.Placed:
 			c.started[e.Attempt] = b.Records[len(b.Records)-1].Seq
-		case sched.StopSent:
+		case model.StopSent:
 			if at := c.started[e.Attempt]; e.Cause == model.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.nextLook && !c.asks(r.Time) {
 				c.fail("I15: attempt %v is started and preempted at the next look", e.Attempt)
 			}
 			inputs = inputs || e.Cause == model.EndTimeLimit
-		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.JobHeld, sched.JobRequeued, sched.JobUpdated, sched.Configured, sched.NodeCordoned:
+		case model.Fact, model.JobSubmitted, model.StopRequested, model.JobHeld, model.JobRequeued, model.JobUpdated, model.Configured, model.NodeCordoned:
 			inputs = true
-		case sched.Decided:
+		case model.Decided:
 			c.decided = e.Now
 			if c.nextLook = r.Time; e.Again {
 				c.nextLook++
@@ -608,28 +608,28 @@ func (c *checker) conserved() {
 }
 
 // explained checks that whoever waits has a reason, and that it is a true one.
-func (c *checker) explained(j sched.JobStatus) {
+func (c *checker) explained(j model.JobStatus) {
 	e, ok := c.state.Why(j.ID)
 	if !ok {
 		c.fail("job %s cannot be explained", j.Name)
 		return
 	}
-	if j.Phase == sched.Waiting && len(e.Gangs) == 0 {
+	if j.Phase == model.Waiting && len(e.Gangs) == 0 {
 		c.fail("job %s waits without a reason", j.Name)
 	}
 	for _, g := range e.Gangs {
 		r := g.Reason
-		if wake := c.state.Wake(); r.Code == sched.NotYetDecided && (wake == 0 || wake > c.s.World().Now()+1) && !c.overtakes(j) { // else a look is due
+		if wake := c.state.Wake(); r.Code == model.NotYetDecided && (wake == 0 || wake > c.s.World().Now()+1) && !c.overtakes(j) { // else a look is due
 			c.fail("L1: job %s fits and waits: %s", j.Name, r.Message)
 		}
-		if strings.Contains(r.Message, "of nobody") || strings.Contains(r.Message, "no node refused") || r.Code == sched.BackOff && r.Until <= c.state.Now() {
+		if strings.Contains(r.Message, "of nobody") || strings.Contains(r.Message, "no node refused") || r.Code == model.BackOff && r.Until <= c.state.Now() {
 			c.fail("job %s waits for nobody: %s: %s", j.Name, r.Code, r.Message)
 		}
 		if r.Code == "" || r.Message == "" {
 			c.fail("job %s waits for %q: %q", j.Name, r.Code, r.Message)
 		}
 		for _, ahead := range r.Jobs {
-			if a := c.jobs[ahead]; r.Code == sched.PriorityAhead && (a == nil || a.VC == j.VC && a.Priority < j.Priority) {
+			if a := c.jobs[ahead]; r.Code == model.PriorityAhead && (a == nil || a.VC == j.VC && a.Priority < j.Priority) {
 				c.fail("I4: job %s waits behind job %d of lower priority", j.Name, ahead)
 			}
 		}
@@ -639,7 +639,7 @@ func (c *checker) explained(j sched.JobStatus) {
 // recovered checks that a state read back equals the present one (I12).
 func (c *checker) recovered() {
 	image := c.state.Save()
-	s, err := sched.Load(image, policy.New)
+	s, err := core.Load(image, policy.New)
 	if err != nil {
 		c.fail("I12: %v", err)
 		return
@@ -681,7 +681,7 @@ func (c *checker) hopeless() []string {
 	for _, j := range c.state.Jobs() {
 		e, _ := c.state.Why(j.ID)
 		for _, g := range e.Gangs {
-			if g.Reason.Code == sched.NeverFits || g.Reason.Code == sched.QuotaExceeded {
+			if g.Reason.Code == model.NeverFits || g.Reason.Code == model.QuotaExceeded {
 				out = append(out, string(j.Name))
 				break
 			}

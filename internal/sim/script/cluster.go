@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/spec/config"
 )
@@ -59,8 +59,8 @@ func (s *Session) doPlan(c command) (string, error) {
 		return out, err
 	}
 	var p *model.ConfigPlan
-	var no *sched.Refusal
-	read := func(st *sched.State) { p, no = st.At(s.world.Now()).PlanConfig(cluster.Command(m)) }
+	var no *model.Refusal
+	read := func(st *core.State) { p, no = st.At(s.world.Now()).PlanConfig(cluster.Command(m)) }
 	if err := s.read(read); err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func (s *Session) doPlan(c command) (string, error) {
 }
 
 // refused prints why a command was not accepted.
-func (s *Session) refused(r *sched.Refusal) string {
+func (s *Session) refused(r *model.Refusal) string {
 	kind := string(r.Kind)
 	if r.Reason != nil {
 		kind += ", " + string(r.Reason.Code)
@@ -413,7 +413,7 @@ func (p *plan) limits(v *model.VCConfig, a *args) {
 	if n := a.number("budget", -1); n >= 0 {
 		v.Budget = &n
 	}
-	v.Backfill = a.oneOf("backfill", v.Backfill, sched.Backfills())
+	v.Backfill = a.oneOf("backfill", v.Backfill, model.Backfills())
 	v.Placement = a.oneOf("placement", v.Placement, []string{"pack", "spread"})
 	v.Moves = a.number("defragmentation", v.Moves)
 	v.Weight = int64(a.number("weight", int32(v.Weight)))

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -28,12 +28,12 @@ func returning(c model.EndCause) bool {
 }
 
 // ends notes how an attempt ended.
-func (c *checker) ends(e sched.AttemptEnded) {
+func (c *checker) ends(e model.AttemptEnded) {
 	c.causes[gangKey{e.Attempt.Job, e.Attempt.Gang}] = e.Cause
 }
 
 // tryAt notes when a gang is tried again whose attempt the platform ended.
-func (c *checker) tryAt(e sched.TaskRetried) {
+func (c *checker) tryAt(e model.TaskRetried) {
 	key := gangKey{e.Job, e.Gang}
 	delete(c.waitsFor, key)
 	if c.causes[key] == model.EndPlatform {
@@ -68,7 +68,7 @@ func (c *checker) keepsPlace(vc cell.VCName) bool {
 // beforePlace returns, when a gang is given cells, those of its VC and priority that were
 // submitted before, stand still at their old place, and would be placed if nothing of them lived
 // any more.
-func (c *checker) beforePlace(r sched.Record) []keeper {
+func (c *checker) beforePlace(r model.Record) []keeper {
 	id, fresh := gets(r.Event)
 	of := c.jobs[id.Job]
 	if c.blind || !fresh || c.live[id] != nil || of == nil || of.Priority < cell.MinGuaranteed || !c.keepsPlace(of.VC) {
@@ -84,11 +84,11 @@ func (c *checker) beforePlace(r sched.Record) []keeper {
 }
 
 // gets returns the attempt that an event gives cells.
-func gets(e sched.Event) (id model.AttemptID, is bool) {
+func gets(e model.Event) (id model.AttemptID, is bool) {
 	switch e := e.(type) {
-	case sched.Placed:
+	case model.Placed:
 		return e.Attempt, true
-	case sched.Reserved:
+	case model.Reserved:
 		return e.Attempt, true
 	}
 	return id, false
@@ -144,15 +144,15 @@ func (c *checker) unknown(id model.AttemptID) bool {
 
 // wouldStart asks the core whether a gang would be given cells once nothing of it lives, and its
 // time has come.
-func (c *checker) wouldStart(st *sched.State, now model.Time, k keeper) bool {
+func (c *checker) wouldStart(st *core.State, now model.Time, k keeper) bool {
 	w := st.Clone()
 	for id, a := range c.live {
 		if id.Job != k.key.job || !a.placed || !a.stop {
 			continue
 		}
 		for _, o := range c.jobs[id.Job].Gangs[id.Gang].Tasks {
-			for _, e := range w.Accept(sched.TaskExited{Attempt: id, Task: o, Exit: sched.Exit{Code: 143}}) {
-				w.Apply(sched.Record{Seq: w.Seq() + 1, Time: now, Event: e})
+			for _, e := range w.Accept(model.TaskExited{Attempt: id, Task: o, Exit: model.Exit{Code: 143}}) {
+				w.Apply(model.Record{Seq: w.Seq() + 1, Time: now, Event: e})
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func (c *checker) wouldStart(st *sched.State, now model.Time, k keeper) bool {
 }
 
 // keptPlaces checks that those still would be, now that a later one was given cells.
-func (c *checker) keptPlaces(r sched.Record, before []keeper) {
+func (c *checker) keptPlaces(r model.Record, before []keeper) {
 	for _, k := range before {
 		if !c.wouldStart(c.state, r.Time, k) {
 			id, _ := gets(r.Event)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -221,7 +221,7 @@ func (g *generator) somewhere(text string, tasks, leaves int) string {
 func (g *generator) whoRuns(otherwise string) string {
 	var active []string
 	for _, j := range g.sc.check.state.Jobs() {
-		if j.Phase == sched.Active {
+		if j.Phase == model.Active {
 			active = append(active, string(j.Name))
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What virtual clusters borrowed, computed a second time with real numbers: the mean of
@@ -34,9 +33,9 @@ func (l *lent) by(now model.Time, half model.Duration) float64 {
 
 // borrow counts anew what everybody borrows, after an event. A configuration begins
 // new books.
-func (c *checker) borrow(r sched.Record) {
+func (c *checker) borrow(r model.Record) {
 	half := c.state.Config().HalfLife
-	if _, configured := r.Event.(sched.Configured); configured || half == 0 {
+	if _, configured := r.Event.(model.Configured); configured || half == 0 {
 		clear(c.lent)
 		c.owed = false
 		if half == 0 {

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // showExplain prints all that is known about why a job waits: show explain NAME.
@@ -15,14 +15,14 @@ func (s *Session) showExplain(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var e sched.Explanation
+	var e model.Explanation
 	live := false
-	err = s.read(func(st *sched.State) {
+	err = s.read(func(st *core.State) {
 		now := st.At(s.world.Now())
 		if e, live = now.Explain(id); !live {
 			return
 		}
-		if est, ok := now.Estimate(id, sched.MeasuredRuns{}); ok {
+		if est, ok := now.Estimate(id, model.MeasuredRuns{}); ok {
 			e.Estimate = &est
 		}
 	})
@@ -44,9 +44,9 @@ func (s *Session) doDryRun(c command) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var e sched.Explanation
-	var no *sched.Refusal
-	err = s.read(func(st *sched.State) { e, no = st.At(s.world.Now()).DryRun(j, sched.MeasuredRuns{}) })
+	var e model.Explanation
+	var no *model.Refusal
+	err = s.read(func(st *core.State) { e, no = st.At(s.world.Now()).DryRun(j, model.MeasuredRuns{}) })
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func (s *Session) doDryRun(c command) (string, error) {
 }
 
 // formatExplanation prints an explanation with all that belongs to it.
-func (s *Session) formatExplanation(e sched.Explanation) string {
+func (s *Session) formatExplanation(e model.Explanation) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s is %s", s.jobName(e.Job), e.Phase)
 	if e.Position > 0 {

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -99,7 +99,7 @@ func (s *Session) doProgress(c command) (string, error) {
 		use = &model.DeviceUse{Util: util * 10, MemoryMB: int64(memory)}
 	}
 	return s.each(c, "runs", func(id model.JobID, task int32) bool {
-		return s.world.Progress(id, task, sched.Progress{Step: int64(step), Total: int64(total), Loss: loss, Checkpoint: checkpoint, Use: use})
+		return s.world.Progress(id, task, model.Progress{Step: int64(step), Total: int64(total), Loss: loss, Checkpoint: checkpoint, Use: use})
 	})
 }
 
@@ -123,7 +123,7 @@ func (s *Session) doRefuse(c command) (string, error) {
 // nodeName checks that a node was configured at some time.
 func (s *Session) nodeName(name string) (cell.NodeName, error) {
 	found := false
-	err := s.read(func(st *sched.State) {
+	err := s.read(func(st *core.State) {
 		for _, n := range st.Nodes() {
 			found = found || string(n.Name) == name
 		}
@@ -143,7 +143,7 @@ func (s *Session) doNode(c command) (string, error) {
 		return "", err
 	}
 	what := c.args.word(1)
-	cordon := sched.Cordon{Meta: s.meta(c.args), Node: name, On: what == "cordon" || what == "drain", Reason: reason}
+	cordon := model.Cordon{Meta: s.meta(c.args), Node: name, On: what == "cordon" || what == "drain", Reason: reason}
 	if what == "drain" {
 		cordon.Drain = s.world.Now().Add(c.args.duration("within", 0))
 	}
@@ -158,9 +158,9 @@ func (s *Session) doNode(c command) (string, error) {
 	case "reboot":
 		s.world.Reboot(name)
 	case "cordon", "uncordon", "drain", "dead":
-		in := sched.Command(cordon)
+		in := model.Command(cordon)
 		if what == "dead" {
-			in = sched.DeclareDead{Meta: cordon.Meta, Node: name, Reason: reason}
+			in = model.DeclareDead{Meta: cordon.Meta, Node: name, Reason: reason}
 		}
 		r, err := s.give(engine.Input{Command: in})
 		if err != nil {
@@ -194,7 +194,7 @@ func (s *Session) doLeaf(c command) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h := sched.LeafHealth{Node: node, Device: int32(index), Part: int32(slice), SKU: cell.TypeName(c.args.text("sku", "")),
+	h := model.LeafHealth{Node: node, Device: int32(index), Part: int32(slice), SKU: cell.TypeName(c.args.text("sku", "")),
 		Good: c.args.word(1) == "good", Reason: c.args.text("reason", "")}
 	if h.SKU == "" {
 		h.SKU, err = s.onlySKU(node)
@@ -213,7 +213,7 @@ func (s *Session) doLeaf(c command) (string, error) {
 func (s *Session) onlySKU(node cell.NodeName) (cell.TypeName, error) {
 	var sku cell.TypeName
 	var several error
-	err := s.read(func(st *sched.State) {
+	err := s.read(func(st *core.State) {
 		for _, n := range st.Nodes() {
 			if n.Name != node {
 				continue
@@ -295,7 +295,7 @@ func (s *Session) doDisk(c command) (string, error) {
 // digest is the state's digest as of the last record.
 func (s *Session) digest() string {
 	var d string
-	if err := s.read(func(st *sched.State) { d = st.Digest() }); err != nil {
+	if err := s.read(func(st *core.State) { d = st.Digest() }); err != nil {
 		return err.Error()
 	}
 	return d

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/spec/jobspec"
@@ -50,9 +50,9 @@ func (s *Session) readFile(name string) (string, error) {
 }
 
 // submitFile submits a job file of OpenPAI's protocol.
-func (s *Session) submitFile(name, src string, m sched.Meta) (string, error) {
+func (s *Session) submitFile(name, src string, m model.Meta) (string, error) {
 	var config *model.Config
-	if err := s.read(func(st *sched.State) { config = st.Config() }); err != nil {
+	if err := s.read(func(st *core.State) { config = st.Config() }); err != nil {
 		return "", err
 	}
 	r, problems := jobspec.Parse(name, []byte(src), jobspec.Env{User: m.Subject, Config: config})
@@ -68,6 +68,6 @@ func (s *Session) submitFile(name, src string, m sched.Meta) (string, error) {
 		out += "warning: " + w + "\n"
 	}
 	delete(s.behaviors, whose(r.Job))
-	more, err := s.submit(engine.Input{Command: sched.Submit{Meta: m, Job: r.Job}, Secrets: r.Secrets})
+	more, err := s.submit(engine.Input{Command: model.Submit{Meta: m, Job: r.Job}, Secrets: r.Secrets})
 	return out + more, err
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // How jobs grow under gandiva, by the checker's own books.
@@ -18,7 +17,7 @@ type growth struct {
 
 // sized checks that a job grows beyond its usual size only where nobody waits who could be
 // placed, and not before its GPUs, and its size, have stayed as they are for the delay.
-func (c *checker) sized(r sched.Record, e sched.Sized) {
+func (c *checker) sized(r model.Record, e model.Sized) {
 	j := c.jobs[e.Job]
 	was, last := c.sizes[e.Job], c.resizedAt[e.Job]
 	c.sizes[e.Job], c.resizedAt[e.Job] = e.Size, r.Time
@@ -57,12 +56,12 @@ func (c *checker) couldStart(id model.JobID) bool {
 	e, _ := c.state.Why(id)
 	return slices.ContainsFunc(e.Gangs, func(g model.GangReason) bool {
 		code := g.Reason.Code
-		return !c.jobs[id].Gangs[g.Gang].Extra && (code == sched.VCBusy || code == sched.Fragmented || code == sched.NotYetDecided)
+		return !c.jobs[id].Gangs[g.Gang].Extra && (code == model.VCBusy || code == model.Fragmented || code == model.NotYetDecided)
 	})
 }
 
 // besideIts checks that a member with which a job grows starts on a node of its job.
-func (c *checker) besideIts(r sched.Record, id model.AttemptID, place cell.Placement) {
+func (c *checker) besideIts(r model.Record, id model.AttemptID, place cell.Placement) {
 	j := c.jobs[id.Job]
 	i := slices.IndexFunc(c.grows, func(g growth) bool { return g.job == id.Job })
 	if i < 0 || int32(len(j.Gangs[0].Tasks))+id.Gang <= c.grows[i].before {
@@ -80,5 +79,5 @@ func (c *checker) besideIts(r sched.Record, id model.AttemptID, place cell.Place
 // above the usual size.
 func (c *checker) mayShrink(v model.VCConfig, id model.AttemptID) bool {
 	j := c.jobs[id.Job]
-	return v.Policy != "gandiva" || int32(len(j.Gangs[0].Tasks))+id.Gang > usual(j) || c.minimumStops(sched.StopSent{Attempt: id})
+	return v.Policy != "gandiva" || int32(len(j.Gangs[0].Tasks))+id.Gang > usual(j) || c.minimumStops(model.StopSent{Attempt: id})
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // hardware is what the journal said about machines: what a placement must obey.
@@ -26,26 +25,26 @@ func newHardware() hardware {
 }
 
 // note keeps what a record says about machines; it reports whether it says anything.
-func (h *hardware) note(e sched.Event) bool {
+func (h *hardware) note(e model.Event) bool {
 	switch e := e.(type) {
-	case sched.NodeHealth:
+	case model.NodeHealth:
 		h.down[e.Node] = !e.Up
-	case sched.NodeCordoned:
+	case model.NodeCordoned:
 		h.cordoned[e.Node] = e.On
 		if !e.On {
 			delete(h.suspect, e.Node) // whoever uncordons trusts it
 		}
-	case sched.NodeSuspected:
+	case model.NodeSuspected:
 		h.suspect[e.Node] = e.Until
-	case sched.LeafHealth:
+	case model.LeafHealth:
 		h.bad[device{e.Node, e.SKU, e.Device, e.Part}] = !e.Good
-	case sched.NodeAvoided:
+	case model.NodeAvoided:
 		key := gangKey{e.Job, e.Gang}
 		if h.avoid[key] == nil {
 			h.avoid[key] = map[cell.NodeName]model.Time{}
 		}
 		h.avoid[key][e.Node] = e.Until
-	case sched.TaskUnknown, sched.TaskRefused:
+	case model.TaskUnknown, model.TaskRefused:
 	default:
 		return false
 	}
@@ -97,7 +96,7 @@ func roleOf(j *model.Job, ordinal int32) *model.Role {
 
 // reserved checks that a preemptor's victims are exactly those who stand on its
 // cells and were not leaving already (I6).
-func (c *checker) reserved(r sched.Record, e sched.Reserved) {
+func (c *checker) reserved(r model.Record, e model.Reserved) {
 	c.victims[e.Attempt] = e.Victims
 	wanted := map[device]bool{}
 	place := attempt{placed: true, place: e.Placement}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -59,7 +58,7 @@ func TestMixedSeeds(t *testing.T) {
 // overtakes reports whether a job may have come to stand before another by time alone, which is
 // seen when something happens in its VC, at the latest at the end of a lease: themis orders by rho,
 // which grows faster for the short. Somebody holds cells there, or all would be free.
-func (c *checker) overtakes(j sched.JobStatus) bool {
+func (c *checker) overtakes(j model.JobStatus) bool {
 	themis := slices.ContainsFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == j.VC && v.Policy == "themis" })
 	for id, a := range c.live {
 		if themis && a.placed && c.jobs[id.Job].VC == j.VC {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Who may preempt whom within one priority, by the checker's own books.
@@ -15,7 +14,7 @@ import (
 // yields checks a preemption within one priority: only by a policy that preempts,
 // only of who stands behind in its order or above a minimum, and neither before the
 // minimum run time nor beyond the budget.
-func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
+func (c *checker) yields(r model.Record, e model.StopSent) bool {
 	of := c.jobs[e.Attempt.Job]
 	i := slices.IndexFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == of.VC })
 	if i < 0 {
@@ -36,10 +35,10 @@ func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
 
 // gaveUp checks who becomes opportunistic for whom: only work of lower priority of the same VC,
 // or of the same where its policy lets that be stopped.
-func (c *checker) gaveUp(r sched.Record, e sched.LazilyPreempted) {
+func (c *checker) gaveUp(r model.Record, e model.LazilyPreempted) {
 	by, of := c.jobs[e.By.Job], c.jobs[e.Attempt.Job]
 	c.attempt(r, e.Attempt).gaveUp = e.By
-	stop := sched.StopSent{Attempt: e.Attempt, By: e.By}
+	stop := model.StopSent{Attempt: e.Attempt, By: e.By}
 	for id, min := range c.live {
 		if id.Job == e.Attempt.Job && id.Gang == 0 && of.Gangs[e.Attempt.Gang].Extra && min.gaveUp != nil && *min.gaveUp == *e.By {
 			return // with its minimum
@@ -52,7 +51,7 @@ func (c *checker) gaveUp(r sched.Record, e sched.LazilyPreempted) {
 }
 
 // minimumStops reports whether an attempt stops only because its minimum does.
-func (c *checker) minimumStops(e sched.StopSent) bool {
+func (c *checker) minimumStops(e model.StopSent) bool {
 	for id, a := range c.live {
 		if id.Job == e.Attempt.Job && id.Gang == 0 && e.Attempt.Gang != 0 && a.stop {
 			return c.jobs[id.Job].Gangs[e.Attempt.Gang].Extra
@@ -63,7 +62,7 @@ func (c *checker) minimumStops(e sched.StopSent) bool {
 
 // behind reports whether a policy's order has a gang that is preempted behind the
 // one that it makes room for.
-func (c *checker) behind(v model.VCConfig, now model.Time, e sched.StopSent) bool {
+func (c *checker) behind(v model.VCConfig, now model.Time, e model.StopSent) bool {
 	by, of := gangKey{e.By.Job, e.By.Gang}, gangKey{e.Attempt.Job, e.Attempt.Gang}
 	switch preempts := parameter(v, "preempt"); v.Policy {
 	case "fifo":

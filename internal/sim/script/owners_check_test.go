@@ -5,7 +5,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // owners are the checker's books of who runs on which device, by what each attempt was
@@ -26,7 +25,7 @@ type owner struct {
 func newOwners() owners { return owners{began: map[model.AttemptID]*owner{}} }
 
 // configured notes how devices are divided from now on, and what machines are called.
-func (o *owners) configured(e sched.Configured) {
+func (o *owners) configured(e model.Configured) {
 	if cl, err := cell.New(&e.Config.Cluster); err == nil { // else the core panics
 		o.cluster = cl
 	}
@@ -42,7 +41,7 @@ func (o *owners) configured(e sched.Configured) {
 
 // owns notes what an attempt is started with, and checks by device that nobody else has
 // that (I2): but for those on whose leaves it is, as one of them.
-func (c *checker) owns(r sched.Record, id, host model.AttemptID, p cell.Placement) {
+func (c *checker) owns(r model.Record, id, host model.AttemptID, p cell.Placement) {
 	mine := &owner{first: id}
 	if first := c.owners.began[host]; first != nil {
 		mine.first = first.first

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // merger joins the facts of several tasks of one attempt at one instant into
@@ -165,55 +165,55 @@ func formatDevices(devices []int32) string {
 }
 
 // record prints one record of the stream.
-func (s *Session) record(r sched.Record) {
+func (s *Session) record(r model.Record) {
 	switch e := r.Event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		s.jobs[e.ID] = e.Job
 		if _, taken := s.owners[e.Job.Name]; !taken {
 			s.owners[e.Job.Name] = e.Job.User
 		}
 		s.latest[s.owners.called(e.Job)] = e.ID
 		s.line(r.Time, "%s is accepted: %s", s.owners.called(e.Job), formatJob(e.Job))
-	case sched.StopRequested:
+	case model.StopRequested:
 		s.line(r.Time, "%s is to stop", s.jobName(e.Job))
-	case sched.JobHeld:
+	case model.JobHeld:
 		s.line(r.Time, "%s is %s%s", s.jobName(e.Job), map[bool]string{true: "held", false: "released"}[e.On], because(e.Reason))
-	case sched.JobRequeued:
+	case model.JobRequeued:
 		s.line(r.Time, "%s is to wait again%s%s", s.jobName(e.Job), map[bool]string{true: ", and is held", false: ""}[e.Hold], because(e.Reason))
-	case sched.JobUpdated:
+	case model.JobUpdated:
 		if s.jobs[e.Job] != nil {
 			s.jobs[e.Job] = e.On(s.jobs[e.Job])
 		}
 		s.line(r.Time, "%s has %s", s.jobName(e.Job), strings.Join(updates(e), " and "))
-	case sched.Configured:
+	case model.Configured:
 		s.cluster, s.forest = &e.Config.Cluster, nil
 		s.configured(r.Time, e)
-	case sched.NodeCordoned:
+	case model.NodeCordoned:
 		s.line(r.Time, "%s is %s", e.Node, cordoned(r.Time, e))
-	case sched.NodeHealth:
+	case model.NodeHealth:
 		s.line(r.Time, "%s is %s%s", e.Node, map[bool]string{true: "up", false: "down"}[e.Up], because(e.Reason))
-	case sched.LeafHealth:
+	case model.LeafHealth:
 		part := ""
 		if s.inParts(e.SKU) {
 			part = fmt.Sprintf(":%d", e.Part)
 		}
 		s.line(r.Time, "%s:%d%s (%s) is %s%s", e.Node, e.Device, part, e.SKU,
 			map[bool]string{true: "good", false: "bad"}[e.Good], because(e.Reason))
-	case sched.NodeAvoided:
+	case model.NodeAvoided:
 		s.line(r.Time, "%s avoids %s until %s", s.owners.gang(s.jobs[e.Job], e.Gang), e.Node, s.clock(e.Until))
-	case sched.NodeSuspected:
+	case model.NodeSuspected:
 		s.suspected(r.Time, e)
-	case sched.Quarantined:
+	case model.Quarantined:
 		s.line(r.Time, "%s is quarantined", s.jobName(e.Job))
-	case sched.PolicyFailed:
+	case model.PolicyFailed:
 		s.line(r.Time, "policy %s of %s failed", e.Policy, e.VC)
-	case sched.Foretold:
+	case model.Foretold:
 		when := ""
 		if e.At > 0 {
 			when = " what comes at " + s.clock(e.At)
 		}
 		s.line(r.Time, "%s is told%s: %s", s.jobName(e.Job), when, e.Message)
-	case sched.Notice:
+	case model.Notice:
 		s.line(r.Time, "%s notice: %s", s.jobName(e.Job), e.Message)
 	default:
 		if !s.taskFact(r) {
@@ -223,21 +223,21 @@ func (s *Session) record(r sched.Record) {
 }
 
 // taskFact prints a fact about a task; false when the record is none.
-func (s *Session) taskFact(r sched.Record) bool {
+func (s *Session) taskFact(r model.Record) bool {
 	switch e := r.Event.(type) {
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		s.merge(r.Time, e.Attempt, e.Task, "runs")
-	case sched.TaskExited:
+	case model.TaskExited:
 		s.merge(r.Time, e.Attempt, e.Task, formatExit(e.Exit))
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		own := ""
 		if e.Job {
 			own = " (the job's own fault)"
 		}
 		s.merge(r.Time, e.Attempt, e.Task, "is refused: "+e.Reason+own)
-	case sched.TaskUnknown:
+	case model.TaskUnknown:
 		s.merge(r.Time, e.Attempt, e.Task, "is unknown: "+e.Reason)
-	case sched.Progress:
+	case model.Progress:
 		s.merge(r.Time, e.Attempt, e.Task, formatProgress(e))
 	default:
 		return false
@@ -246,54 +246,54 @@ func (s *Session) taskFact(r sched.Record) bool {
 }
 
 // decision prints a decision about an attempt or a job.
-func (s *Session) decision(r sched.Record) {
+func (s *Session) decision(r model.Record) {
 	switch e := r.Event.(type) {
-	case sched.Placed:
+	case model.Placed:
 		n := ""
 		if e.Attempt.N > 1 {
 			n = fmt.Sprintf(" (attempt %d)", e.Attempt.N)
 		}
 		s.line(r.Time, "%s starts on %s%s", s.label(e.Attempt), formatPlacement(e.Placement), n)
-	case sched.Reserved:
-		if len(e.Victims) == 0 && s.over[sched.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] == e.Attempt.N-1 {
+	case model.Reserved:
+		if len(e.Victims) == 0 && s.over[model.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] == e.Attempt.N-1 {
 			s.line(r.Time, "%s reserves %s for its next try", s.label(e.Attempt), formatPlacement(e.Placement))
 		} else if len(e.Victims) == 0 {
 			s.line(r.Time, "%s is to move to %s", s.label(e.Attempt), formatPlacement(e.Placement))
 		} else {
 			s.line(r.Time, "%s reserves %s after %s", s.label(e.Attempt), formatPlacement(e.Placement), s.labels(e.Victims))
 		}
-	case sched.Unreserved:
+	case model.Unreserved:
 		s.line(r.Time, "%s gives its reservation back%s", s.label(e.Attempt), because(e.Reason))
-	case sched.Booked:
+	case model.Booked:
 		s.line(r.Time, "%s %s", s.owners.gang(s.jobs[e.Job], e.Gang), s.booked(e))
-	case sched.Sized:
+	case model.Sized:
 		s.line(r.Time, "%s is to have %s", s.jobName(e.Job), count(e.Size, "member", "members"))
-	case sched.StopSent:
+	case model.StopSent:
 		why := s.by(e.By)
 		if e.For != "" {
 			why = fmt.Sprintf(": %s lends nothing", e.For)
 		}
 		s.line(r.Time, "%s is told to stop (%s%s), grace %s", s.label(e.Attempt), e.Cause, why, formatDuration(e.Grace))
-	case sched.Joined:
+	case model.Joined:
 		s.line(r.Time, "%s joins %s on %s", s.label(e.Attempt), s.label(e.Host), formatPlacement(e.Placement))
-	case sched.Rotated:
+	case model.Rotated:
 		s.line(r.Time, "%s", s.turns(&e.Rotation))
-	case sched.LazilyPreempted:
+	case model.LazilyPreempted:
 		s.line(r.Time, "%s becomes opportunistic%s", s.label(e.Attempt), s.by(e.By))
-	case sched.Upgraded:
+	case model.Upgraded:
 		s.line(r.Time, "%s is guaranteed again", s.label(e.Attempt))
-	case sched.Doomed:
+	case model.Doomed:
 		s.line(r.Time, "what is out of service is charged to %s: its cell %s/%d is %s", e.VC, e.VC, e.Root, s.cellName(e.Cell))
-	case sched.Spared:
+	case model.Spared:
 		s.line(r.Time, "what is out of service is no longer charged to %s (its cell %s/%d)", e.VC, e.VC, e.Root)
-	case sched.AttemptEnded:
-		s.over[sched.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] = e.Attempt.N
+	case model.AttemptEnded:
+		s.over[model.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] = e.Attempt.N
 		s.line(r.Time, "%s is over (%s)%s", s.label(e.Attempt), e.Cause, because(e.Message))
-	case sched.TaskRetried:
+	case model.TaskRetried:
 		s.line(r.Time, "%s waits again%s", s.owners.gang(s.jobs[e.Job], e.Gang), s.again(e.Counted, e.After))
-	case sched.JobRetried:
+	case model.JobRetried:
 		s.line(r.Time, "%s is retried%s%s", s.jobName(e.Job), s.again(e.Counted, e.After), because(e.Message))
-	case sched.JobEnded:
+	case model.JobEnded:
 		s.line(r.Time, "%s %s", s.jobName(e.Job), formatEnd(e))
 		delete(s.waits, e.Job)
 	}
@@ -315,7 +315,7 @@ func (s *Session) turns(r *model.Rotation) string {
 }
 
 // booked prints what is promised to a gang that waits.
-func (s *Session) booked(e sched.Booked) string {
+func (s *Session) booked(e model.Booked) string {
 	switch {
 	case e.Over != "":
 		return "gives its booking back: " + e.Over
@@ -330,11 +330,11 @@ func (s *Session) booked(e sched.Booked) string {
 }
 
 // formatEnd prints how a job ended, and why when its phase does not say that.
-func formatEnd(e sched.JobEnded) string {
+func formatEnd(e model.JobEnded) string {
 	switch e.Phase {
-	case sched.Succeeded:
+	case model.Succeeded:
 		return "has succeeded"
-	case sched.Stopped:
+	case model.Stopped:
 		return "has stopped" + because(e.Message)
 	}
 	cause := ""
@@ -344,7 +344,7 @@ func formatEnd(e sched.JobEnded) string {
 	return "has failed" + cause + because(e.Message)
 }
 
-func (s *Session) suspected(at model.Time, e sched.NodeSuspected) {
+func (s *Session) suspected(at model.Time, e model.NodeSuspected) {
 	if e.Until == 0 {
 		s.line(at, "%s is no longer suspect", e.Node)
 		return
@@ -364,7 +364,7 @@ func (s *Session) again(counted bool, after model.Time) string {
 }
 
 // configured prints a configuration and what it did to attempts.
-func (s *Session) configured(at model.Time, e sched.Configured) {
+func (s *Session) configured(at model.Time, e model.Configured) {
 	var vcs []string
 	for _, v := range e.Config.VCs {
 		name := v.Policy
@@ -403,7 +403,7 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-func formatExit(e sched.Exit) string {
+func formatExit(e model.Exit) string {
 	out := fmt.Sprintf("exits %d", e.Code)
 	if e.Cause != "" {
 		out += fmt.Sprintf(" (%s)", e.Cause)
@@ -411,7 +411,7 @@ func formatExit(e sched.Exit) string {
 	return out + because(e.Message)
 }
 
-func formatProgress(e sched.Progress) string {
+func formatProgress(e model.Progress) string {
 	out := "reports"
 	if e.Step > 0 {
 		out += fmt.Sprintf(" step %d", e.Step)
@@ -496,9 +496,9 @@ func (s *Session) printWaits() {
 	if s.engine == nil || s.seq == 0 || s.Quiet {
 		return
 	}
-	err := s.read(func(st *sched.State) {
+	err := s.read(func(st *core.State) {
 		var ids []model.JobID // the status of none is needed
-		for range st.Newest(func(id model.JobID, _ *model.Job, _ sched.Phase) bool {
+		for range st.Newest(func(id model.JobID, _ *model.Job, _ model.Phase) bool {
 			ids = append(ids, id)
 			return false
 		}) {
@@ -525,7 +525,7 @@ func (s *Session) printWaits() {
 }
 
 // formatWait prints why the gangs of a job wait, equal reasons once.
-func (s *Session) formatWait(e sched.Explanation) string {
+func (s *Session) formatWait(e model.Explanation) string {
 	var out strings.Builder
 	j := s.jobs[e.Job]
 	for i := 0; i < len(e.Gangs); {

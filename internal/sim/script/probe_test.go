@@ -1,9 +1,9 @@
 package script_test
 
 import (
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // guaranteed asks on a copy of the state for every part of every VC's guarantee
@@ -56,13 +56,13 @@ func (c *checker) probe(vc cell.VCName, q model.QuotaUse, j *model.Job) {
 	c.probes++
 	s := c.state.Clone()
 	now := c.s.World().Now()
-	events, answer, refusal := s.Check(sched.Submit{Meta: sched.Meta{Subject: "probe"}, Job: j}, now)
+	events, answer, refusal := s.Check(model.Submit{Meta: model.Meta{Subject: "probe"}, Job: j}, now)
 	if refusal != nil {
 		c.fail("I1: VC %s may not ask for its own %d %s: %s", vc, q.Total, q.Type, refusal.Message)
 		return
 	}
 	for _, e := range events {
-		s.Apply(sched.Record{Seq: s.Seq() + 1, Time: now, Event: e})
+		s.Apply(model.Record{Seq: s.Seq() + 1, Time: now, Event: e})
 	}
 	p := probing{c: c, s: s, now: now, job: answer.Job}
 	if p.decide() {
@@ -72,7 +72,7 @@ func (c *checker) probe(vc cell.VCName, q model.QuotaUse, j *model.Job) {
 	switch held := p.heldBack(vc, why); {
 	case !held:
 		c.fail("I1: VC %s cannot get its own %d %s %s: %s %s", vc, q.Total, q.Type, q.Pinned, why.Code, why.Message)
-	case !p.drained(func(j *sched.JobStatus) bool { return j.VC == vc }) && (p.reason().Until > 0 || !p.drained(func(*sched.JobStatus) bool { return true })):
+	case !p.drained(func(j *model.JobStatus) bool { return j.VC == vc }) && (p.reason().Until > 0 || !p.drained(func(*model.JobStatus) bool { return true })):
 		why = p.reason()
 		c.fail("I1: VC %s, of which nobody else uses anything, is kept from its own %d %s %s: %s %s", vc, q.Total, q.Type, q.Pinned, why.Code, why.Message)
 	}
@@ -81,7 +81,7 @@ func (c *checker) probe(vc cell.VCName, q model.QuotaUse, j *model.Job) {
 // probing is a job that asks for a part of a VC's guarantee, on a copy of the state.
 type probing struct {
 	c   *checker
-	s   *sched.State
+	s   *core.State
 	now model.Time
 	job model.JobID
 }
@@ -90,11 +90,11 @@ type probing struct {
 func (p *probing) decide() bool {
 	for _, r := range p.s.Decide(p.now) {
 		switch e := r.Event.(type) {
-		case sched.Placed:
+		case model.Placed:
 			if e.Attempt.Job == p.job {
 				return true
 			}
-		case sched.Reserved:
+		case model.Reserved:
 			if e.Attempt.Job == p.job {
 				return true
 			}
@@ -113,7 +113,7 @@ func (p *probing) reason() model.Reason {
 // heldBack reports whether the VC's own policy makes the job wait: it says so, or it
 // insists on places near each other, which the cells that are in use are not.
 func (p *probing) heldBack(vc cell.VCName, why model.Reason) bool {
-	if why.Code == sched.HeldBack {
+	if why.Code == model.HeldBack {
 		return why.Message != ""
 	}
 	for _, v := range p.s.VCs() {
@@ -131,10 +131,10 @@ const patience, allLooks = 64, 4096
 
 // drained reports whether the job gets its cells within its policy's time when some
 // jobs are stopped.
-func (p *probing) drained(of func(*sched.JobStatus) bool) bool {
+func (p *probing) drained(of func(*model.JobStatus) bool) bool {
 	for _, j := range p.s.Jobs() {
 		if j.ID != p.job && of(&j) {
-			events, _, _ := p.s.Check(sched.Stop{Meta: sched.Meta{Subject: "probe"}, Job: j.ID}, p.now)
+			events, _, _ := p.s.Check(model.Stop{Meta: model.Meta{Subject: "probe"}, Job: j.ID}, p.now)
 			p.apply(events...)
 		}
 	}
@@ -164,7 +164,7 @@ func (p *probing) buried() bool {
 		for _, a := range j.Attempts {
 			for t := range j.Tasks {
 				if a.State == model.AttemptStopping && j.Tasks[t].Gang == a.ID.Gang {
-					events := p.s.Accept(sched.TaskExited{Attempt: a.ID, Task: int32(t), Exit: sched.Exit{Code: 143}})
+					events := p.s.Accept(model.TaskExited{Attempt: a.ID, Task: int32(t), Exit: model.Exit{Code: 143}})
 					some = some || len(events) > 0
 					p.apply(events...)
 				}
@@ -174,8 +174,8 @@ func (p *probing) buried() bool {
 	return some
 }
 
-func (p *probing) apply(events ...sched.Event) {
+func (p *probing) apply(events ...model.Event) {
 	for _, e := range events {
-		p.s.Apply(sched.Record{Seq: p.s.Seq() + 1, Time: p.now, Event: e})
+		p.s.Apply(model.Record{Seq: p.s.Seq() + 1, Time: p.now, Event: e})
 	}
 }

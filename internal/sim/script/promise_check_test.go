@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // What chronus promises, by the checker's own reading of its notes.
@@ -90,7 +89,7 @@ func (c *checker) chronusOf(vc cell.VCName) (model.VCConfig, bool) {
 }
 
 // noted checks what a policy says about a job, and keeps it.
-func (c *checker) noted(r sched.Record, e sched.Noted) {
+func (c *checker) noted(r model.Record, e model.Noted) {
 	switch {
 	case (e.Policy == "las" || e.Policy == "gittins") && e.Job != 0:
 		c.promotes(r, e)
@@ -141,7 +140,7 @@ func (c *checker) noted(r sched.Record, e sched.Noted) {
 
 // canPromise checks that a promise is one that whole leases can keep: between the next
 // boundary and the deadline there are as many as the job needs.
-func (c *checker) canPromise(r sched.Record, v model.VCConfig, id model.JobID, p promise) {
+func (c *checker) canPromise(r model.Record, v model.VCConfig, id model.JobID, p promise) {
 	j := c.jobs[id]
 	if p.seconds == 0 && j.Hints.Duration == 0 {
 		c.fail("C1: event %d: job %s, of which nobody knows how long it runs, is guaranteed", r.Seq, j.Name)
@@ -192,7 +191,7 @@ func (c *checker) leasesFor(v model.VCConfig, id model.JobID, p promise, now mod
 
 // broken checks why a job loses its guarantee: it ran longer than it said, or something
 // happened to it, or to the room of its VC, since it was given.
-func (c *checker) broken(r sched.Record, v model.VCConfig, id model.JobID, was promise, note []byte) {
+func (c *checker) broken(r model.Record, v model.VCConfig, id model.JobID, was promise, note []byte) {
 	j := c.jobs[id]
 	ran, known := was.done(c.service(gangKey{job: id}, r.Time))
 	said := was.runs(j.Hints.Duration)
@@ -213,7 +212,7 @@ func (c *checker) broken(r sched.Record, v model.VCConfig, id model.JobID, was p
 
 // pool checks what the profiler says that it cost: more and more, and nobody is measured
 // who was not started.
-func (c *checker) pool(r sched.Record, v model.VCConfig, note []byte) {
+func (c *checker) pool(r model.Record, v model.VCConfig, note []byte) {
 	for _, entry := range strings.Split(string(note), "; ") {
 		rest, ok := strings.CutPrefix(entry, "profiler ")
 		if !ok {
@@ -276,7 +275,7 @@ func (c *checker) reordered() {
 }
 
 // punctual checks that a job which is guaranteed ends before the last of its deadlines.
-func (c *checker) punctual(r sched.Record, id model.JobID) {
+func (c *checker) punctual(r model.Record, id model.JobID) {
 	if p := c.promises[id]; p.kept() && r.Time > c.lastDeadline(id) {
 		c.disturbed(fmt.Sprintf("event %d: job %s is guaranteed and ends after its deadline", r.Seq, c.jobs[id].Name), p)
 	} else if p.kept() {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Who starved under las or gittins, by the checker's own books.
@@ -38,7 +37,7 @@ func (c *checker) sincePromoted(v model.VCConfig, g gangKey, now model.Time) mod
 
 // promotes checks that who is promoted has one gang, which does not run, had sunk, and
 // has waited for long enough.
-func (c *checker) promotes(r sched.Record, e sched.Noted) {
+func (c *checker) promotes(r model.Record, e model.Noted) {
 	v, g, j := c.config(e.VC), gangKey{e.Job, 0}, c.jobs[e.Job]
 	var ran model.Duration
 	knob, err := strconv.ParseFloat(parameter(v, "promote"), 64)

@@ -7,11 +7,11 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 )
@@ -41,8 +41,8 @@ type Session struct {
 	jobs      map[model.JobID]*model.Job
 	latest    map[string]model.JobID // by what the script calls it
 	owners    owners
-	finished  map[model.JobID]sched.JobStatus
-	over      map[sched.GangRef]int32 // the last attempt of a gang that ended
+	finished  map[model.JobID]model.JobStatus
+	over      map[model.GangRef]int32 // the last attempt of a gang that ended
 	behaviors map[[2]string]behavior  // by user and name
 	usual     sim.Behavior
 	waits     map[model.JobID]string
@@ -127,8 +127,8 @@ func New() *Session {
 		journal: &crashing{Memory: engine.NewMemory()},
 		jobs:    map[model.JobID]*model.Job{},
 		latest:  map[string]model.JobID{}, owners: owners{},
-		finished:  map[model.JobID]sched.JobStatus{},
-		over:      map[sched.GangRef]int32{},
+		finished:  map[model.JobID]model.JobStatus{},
+		over:      map[model.GangRef]int32{},
 		behaviors: map[[2]string]behavior{},
 		usual:     sim.Behavior{StopDelay: model.Second},
 		waits:     map[model.JobID]string{},
@@ -244,7 +244,7 @@ func (s *Session) reopen(crashed bool) error {
 // tell anybody.
 func (s *Session) catchUp() error {
 	b := engine.Batch{First: s.seq + 1}
-	err := s.journal.Replay(context.Background(), s.seq, func(r sched.Record) error {
+	err := s.journal.Replay(context.Background(), s.seq, func(r model.Record) error {
 		b.Records = append(b.Records, r)
 		return nil
 	})
@@ -292,16 +292,16 @@ func (s *Session) give(in engine.Input) (engine.Reply, error) {
 }
 
 // meta is the identity of a command of the script.
-func (s *Session) meta(a *args) sched.Meta {
+func (s *Session) meta(a *args) model.Meta {
 	s.keys++
-	return sched.Meta{
+	return model.Meta{
 		Subject: model.Subject(a.text("user", "user")),
 		Key:     a.text("key", fmt.Sprintf("line-%d", s.keys)),
 	}
 }
 
 // read gives the state as of the last record.
-func (s *Session) read(f func(*sched.State)) error {
+func (s *Session) read(f func(*core.State)) error {
 	return s.engine.Replica().Read(context.Background(), s.seq, f)
 }
 

@@ -5,12 +5,11 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // joined checks that an attempt joins one that runs, on exactly its leaves, and that
 // both belong to one VC and priority.
-func (c *checker) joined(r sched.Record, e sched.Joined) {
+func (c *checker) joined(r model.Record, e model.Joined) {
 	c.met.joins++
 	host := c.attempt(r, e.Host)
 	a, h := c.jobs[e.Attempt.Job], c.jobs[e.Host.Job]
@@ -24,12 +23,12 @@ func (c *checker) joined(r sched.Record, e sched.Joined) {
 	case c.alone[gangKey{e.Attempt.Job, e.Attempt.Gang}]:
 		c.fail("S1: event %d lets attempt %v join, of a gang that shares with nobody", r.Seq, e.Attempt)
 	}
-	c.placed(r, sched.Placed{Attempt: e.Attempt, Placement: e.Placement})
+	c.placed(r, model.Placed{Attempt: e.Attempt, Placement: e.Placement})
 	c.owns(r, e.Attempt, e.Host, e.Placement)
 }
 
 // rotated keeps who runs when, and counts what each ran before.
-func (c *checker) rotated(r sched.Record, e sched.Rotated) {
+func (c *checker) rotated(r model.Record, e model.Rotated) {
 	if err := e.Check(); err != nil || e.Epoch != r.Time {
 		c.fail("S2: event %d: %v, epoch %d at %d", r.Seq, err, e.Epoch, r.Time)
 		return

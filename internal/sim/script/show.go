@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -28,7 +28,7 @@ func (s *Session) doShow(c command) (string, error) {
 	if what == "events" {
 		return s.showEvents(uint64(max(after, 0)))
 	}
-	err := s.read(func(st *sched.State) {
+	err := s.read(func(st *core.State) {
 		switch what {
 		case "jobs":
 			for _, j := range st.AsOf(s.world.Now()).Jobs() {
@@ -67,8 +67,8 @@ func (s *Session) doShow(c command) (string, error) {
 // showEvents prints the journal as kinds and their JSON.
 func (s *Session) showEvents(after uint64) (string, error) {
 	var out strings.Builder
-	err := s.journal.Replay(context.Background(), after, func(r sched.Record) error {
-		kind, _, data, err := sched.EncodeEvent(r.Event)
+	err := s.journal.Replay(context.Background(), after, func(r model.Record) error {
+		kind, _, data, err := model.EncodeEvent(r.Event)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *Session) showEvents(after uint64) (string, error) {
 	return out.String(), err
 }
 
-func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
+func (s *Session) showJob(out *strings.Builder, j model.JobStatus) {
 	fmt.Fprintf(out, "%s %s, VC %s, %s", s.jobName(j.ID), j.Phase, j.VC, formatPriority(j.Priority))
 	if j.Retry > 0 {
 		fmt.Fprintf(out, ", retry %d", j.Retry)
@@ -141,7 +141,7 @@ func count(n int32, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-func showVC(out *strings.Builder, v sched.VCStatus) {
+func showVC(out *strings.Builder, v model.VCStatus) {
 	fmt.Fprintf(out, "%s (%s): ", v.Name, cmp.Or(v.Policy, "gone"))
 	for i := range v.SKUs {
 		u := &v.SKUs[i]
@@ -198,7 +198,7 @@ func (s *Session) doVerify(c command) (string, error) {
 		return "", err
 	}
 	var invariants error
-	err := s.read(func(st *sched.State) { invariants = st.Verify() })
+	err := s.read(func(st *core.State) { invariants = st.Verify() })
 	if err != nil {
 		return "", err
 	}

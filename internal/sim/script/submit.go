@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -43,7 +42,7 @@ func (s *Session) doSubmit(c command) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.submit(engine.Input{Command: sched.Submit{Meta: m, Job: j}})
+	return s.submit(engine.Input{Command: model.Submit{Meta: m, Job: j}})
 }
 
 // submit gives the command and prints a refusal.
@@ -62,7 +61,7 @@ func (s *Session) submit(in engine.Input) (string, error) {
 }
 
 // readJob builds a job from the short form.
-func (s *Session) readJob(a *args, m sched.Meta) (*model.Job, error) {
+func (s *Session) readJob(a *args, m model.Meta) (*model.Job, error) {
 	lazy, incremental, checkpoint, dedicated := a.flag("lazy"), a.flag("incremental"), a.flag("checkpoint"), a.flag("dedicated")
 	packable, suspendable, releases := a.flag("packable"), a.flag("suspendable"), a.flag("releases")
 	j := &model.Job{
@@ -269,7 +268,7 @@ func (s *Session) doStop(c command) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stop := sched.Stop{Meta: s.meta(c.args), Job: id, Reason: c.args.text("reason", "")}
+	stop := model.Stop{Meta: s.meta(c.args), Job: id, Reason: c.args.text("reason", "")}
 	if err := c.args.done(1); err != nil {
 		return "", err
 	}

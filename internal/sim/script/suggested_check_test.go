@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // suggested checks that what an explanation suggests comes true: on a copy of the state
@@ -25,7 +25,7 @@ func (c *checker) suggested(id model.JobID) {
 
 // unfollowed follows a suggestion, and returns why the job waits even so; nil where it does not.
 // Who is first of several that end within microseconds is not told, so each way will do.
-func (c *checker) unfollowed(now *sched.State, id model.JobID, gang int32, s model.Suggestion) *sched.Explanation {
+func (c *checker) unfollowed(now *core.State, id model.JobID, gang int32, s model.Suggestion) *model.Explanation {
 	var f *future
 	var what model.JobID
 	for _, early := range []model.Duration{0, 1, -1, 2, -2} {
@@ -41,7 +41,7 @@ func (c *checker) unfollowed(now *sched.State, id model.JobID, gang int32, s mod
 			c.met.followed++
 			return nil
 		}
-		if f.suspects || s.Kind == sched.AfterTime && (f.shared || f.ended > maxEnds) {
+		if f.suspects || s.Kind == model.AfterTime && (f.shared || f.ended > maxEnds) {
 			return nil
 		}
 	}
@@ -66,7 +66,7 @@ const maxEnds = 3
 
 // future is a copy of the state on which somebody follows a suggestion.
 type future struct {
-	s        *sched.State
+	s        *core.State
 	now      model.Time
 	placed   map[gangKey]bool
 	starts   map[model.JobID]bool
@@ -79,7 +79,7 @@ type future struct {
 	suspects bool           // a node takes nobody new any more
 }
 
-func (c *checker) future(now *sched.State) *future {
+func (c *checker) future(now *core.State) *future {
 	f := &future{s: now.Clone(), now: now.Now(), placed: map[gangKey]bool{}, starts: map[model.JobID]bool{},
 		began: map[model.AttemptID]model.Time{}, due: map[model.AttemptID]model.Time{}, obeys: map[model.AttemptID]bool{}}
 	for id, a := range c.live {
@@ -95,12 +95,12 @@ func (c *checker) future(now *sched.State) *future {
 // it does not know how.
 func (f *future) follow(id model.JobID, g model.Suggestion) model.JobID {
 	switch g.Kind {
-	case sched.AfterJobs, sched.WithoutAhead:
+	case model.AfterJobs, model.WithoutAhead:
 		f.withdraw(g.Jobs...)
-	case sched.AfterTime:
+	case model.AfterTime:
 		f.decide()
 		f.wait(g.At.Add(model.Second)) // it is told in seconds
-	case sched.HardwareFixed:
+	case model.HardwareFixed:
 		for _, n := range g.Nodes {
 			f.mend(n)
 		}
@@ -118,29 +118,29 @@ func (f *future) instead(id model.JobID, g model.Suggestion) model.JobID {
 	next := *spec
 	next.Roles = slices.Clone(spec.Roles)
 	switch g.Kind {
-	case sched.SmallerTasks:
+	case model.SmallerTasks:
 		i := slices.IndexFunc(spec.Roles, func(r model.Role) bool { return r.Name == g.Role })
 		next.Roles[i].Leaves = g.Leaves
-	case sched.AnotherVC:
+	case model.AnotherVC:
 		next.VC = g.VC
-	case sched.AsBorrower:
+	case model.AsBorrower:
 		next.Priority = cell.Opportunistic
-	case sched.ShorterLimit:
+	case model.ShorterLimit:
 		next.TimeLimit = g.TimeLimit
-	case sched.HigherPriority:
+	case model.HigherPriority:
 		next.Priority = g.Priority
-	case sched.PinnedCell:
+	case model.PinnedCell:
 		for i := range next.Roles {
 			next.Roles[i].Pinned = g.Pinned
 		}
-	case sched.AnyNode:
+	case model.AnyNode:
 		next.AllowedNodes, next.AvoidedNodes = nil, nil
 	default:
 		return 0
 	}
 	f.withdraw(id)
 	f.look() // and no more: a microsecond later a back-off may have ended
-	events, answer, refusal := f.s.Check(sched.Submit{Meta: sched.Meta{Subject: "probe"}, Job: &next}, f.now)
+	events, answer, refusal := f.s.Check(model.Submit{Meta: model.Meta{Subject: "probe"}, Job: &next}, f.now)
 	if refusal != nil {
 		return -1
 	}
@@ -149,9 +149,9 @@ func (f *future) instead(id model.JobID, g model.Suggestion) model.JobID {
 	return answer.Job
 }
 
-func (f *future) apply(events ...sched.Event) {
+func (f *future) apply(events ...model.Event) {
 	for _, e := range events {
-		f.s.Apply(sched.Record{Seq: f.s.Seq() + 1, Time: f.now, Event: e})
+		f.s.Apply(model.Record{Seq: f.s.Seq() + 1, Time: f.now, Event: e})
 	}
 }
 
@@ -166,22 +166,22 @@ func (f *future) decide() {
 func (f *future) look() {
 	for _, r := range f.s.Decide(f.now) {
 		switch e := r.Event.(type) {
-		case sched.Placed:
+		case model.Placed:
 			f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job] = true, true
-		case sched.NodeSuspected: // who leaves tells that he was refused there
+		case model.NodeSuspected: // who leaves tells that he was refused there
 			f.suspects = f.suspects || e.Until > 0
-		case sched.Joined:
+		case model.Joined:
 			f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job], f.shared = true, true, true
 		}
 	}
 }
 
 // buries proves all tasks of an attempt dead.
-func (f *future) buries(id model.AttemptID, x sched.Exit) {
+func (f *future) buries(id model.AttemptID, x model.Exit) {
 	j, _ := f.s.Job(id.Job)
 	for o := range j.Tasks {
 		if j.Tasks[o].Gang == id.Gang {
-			f.apply(f.s.Accept(sched.TaskExited{Attempt: id, Task: int32(o), Exit: x})...)
+			f.apply(f.s.Accept(model.TaskExited{Attempt: id, Task: int32(o), Exit: x})...)
 		}
 	}
 }
@@ -189,11 +189,11 @@ func (f *future) buries(id model.AttemptID, x sched.Exit) {
 // withdraw lets jobs end: they are stopped, and nothing of them lives on.
 func (f *future) withdraw(ids ...model.JobID) {
 	for _, id := range ids {
-		events, _, _ := f.s.Check(sched.Stop{Meta: sched.Meta{Subject: "probe"}, Job: id}, f.now)
+		events, _, _ := f.s.Check(model.Stop{Meta: model.Meta{Subject: "probe"}, Job: id}, f.now)
 		f.apply(events...)
 		j, _ := f.s.Job(id)
 		for _, a := range j.Attempts {
-			f.buries(a.ID, sched.Exit{})
+			f.buries(a.ID, model.Exit{})
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (f *future) obey(id model.JobID) {
 	j, _ := f.s.Job(id)
 	for _, a := range j.Attempts {
 		for _, v := range a.Victims {
-			f.buries(v, sched.Exit{Code: 143})
+			f.buries(v, model.Exit{Code: 143})
 		}
 		f.decide()
 	}
@@ -212,16 +212,16 @@ func (f *future) obey(id model.JobID) {
 
 // mend brings a node and all that is on it back into service.
 func (f *future) mend(node cell.NodeName) {
-	f.apply(f.s.Accept(sched.NodeHealth{Node: node, Up: true})...)
-	f.apply(sched.NodeCordoned{Node: node})
+	f.apply(f.s.Accept(model.NodeHealth{Node: node, Up: true})...)
+	f.apply(model.NodeCordoned{Node: node})
 	nodes := f.s.Nodes()
 	i := slices.IndexFunc(nodes, func(n model.NodeStatus) bool { return n.Name == node })
 	for _, k := range nodes[i].SKUs {
 		for leaf := range int32(16 * 8) {
-			f.apply(f.s.Accept(sched.LeafHealth{Node: node, SKU: k.SKU, Device: leaf / 8, Part: leaf % 8, Good: true})...)
+			f.apply(f.s.Accept(model.LeafHealth{Node: node, SKU: k.SKU, Device: leaf / 8, Part: leaf % 8, Good: true})...)
 		}
 	}
-	f.apply(sched.NodeSuspected{Node: node})
+	f.apply(model.NodeSuspected{Node: node})
 }
 
 // wait lets time pass: what is placed starts at once, ends as its job declares, and
@@ -267,7 +267,7 @@ func (f *future) watch() {
 
 // saved is how long the attempts of a job before its present one ran, where what they did is kept.
 // Of a job of several gangs that is not known: when it ends is not judged.
-func (f *future) saved(j *sched.JobStatus, spec *model.Job, id model.AttemptID) model.Duration {
+func (f *future) saved(j *model.JobStatus, spec *model.Job, id model.AttemptID) model.Duration {
 	if !spec.Hints.Checkpoint || id.N == 1 {
 		return 0
 	}
@@ -283,10 +283,10 @@ func (f *future) saved(j *sched.JobStatus, spec *model.Job, id model.AttemptID) 
 }
 
 // start starts the tasks of an attempt that do not run yet.
-func (f *future) start(j *sched.JobStatus, id model.AttemptID) {
+func (f *future) start(j *model.JobStatus, id model.AttemptID) {
 	for o := range j.Tasks {
 		if j.Tasks[o].Gang == id.Gang {
-			f.apply(f.s.Accept(sched.TaskStarted{Attempt: id, Task: int32(o)})...)
+			f.apply(f.s.Accept(model.TaskStarted{Attempt: id, Task: int32(o)})...)
 		}
 	}
 	if _, some := f.began[id]; !some {
@@ -306,7 +306,7 @@ func (f *future) end() {
 	slices.SortFunc(over, compareIDs)
 	f.ended += len(over)
 	for _, id := range over {
-		x := sched.Exit{}
+		x := model.Exit{}
 		if f.obeys[id] {
 			x.Code = 143 // with 0 it would have done all its work, and not wait again
 		}

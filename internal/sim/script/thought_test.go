@@ -2,16 +2,15 @@ package script_test
 
 import (
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // thought checks of one job that waits that an explanation and an estimate in full change
 // nothing, that every cell is counted once, and that what is suggested comes true, in whatever
 // state a random run has come to.
 func (c *checker) thought() {
-	var waiting []sched.JobStatus
+	var waiting []model.JobStatus
 	for _, j := range c.state.Jobs() {
-		if j.Phase == sched.Waiting {
+		if j.Phase == model.Waiting {
 			waiting = append(waiting, j)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
@@ -58,7 +57,7 @@ type resizing struct {
 // resized checks an attempt that stops because its job is to have fewer members: who is
 // paused has run for a round, and for the minimum run time; no more stop at once than make
 // room for what others could use, and one job more.
-func (c *checker) resized(r sched.Record, e sched.StopSent, a *attempt) {
+func (c *checker) resized(r model.Record, e model.StopSent, a *attempt) {
 	j := c.jobs[e.Attempt.Job]
 	i := slices.IndexFunc(c.state.Config().VCs, func(v model.VCConfig) bool { return v.Name == j.VC })
 	if i < 0 {
@@ -115,7 +114,7 @@ func (c *checker) usable(vc cell.VCName) int64 {
 }
 
 // late reports whether a trial is ended because its experiment's deadline has passed.
-func (c *checker) late(r sched.Record, id model.JobID) bool {
+func (c *checker) late(r model.Record, id model.JobID) bool {
 	j := c.jobs[id]
 	for _, v := range c.state.Config().VCs {
 		if n := len(j.Hints.Deadlines); v.Name == j.VC && v.Policy == "hypersched" && parameter(v, "end") == "true" && n > 0 {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/test/seeds"
 )
@@ -30,7 +30,7 @@ func TestUnmadeSeeds(t *testing.T) {
 }
 
 // onlyFifo are the policies of a program that has no others.
-func onlyFifo(c model.VCConfig) (sched.Policy, error) {
+func onlyFifo(c model.VCConfig) (model.Policy, error) {
 	if c.Policy != "" && c.Policy != "fifo" {
 		return nil, errors.New("it is not known")
 	}
@@ -42,7 +42,7 @@ func onlyFifo(c model.VCConfig) (sched.Policy, error) {
 func foldWithout(t *testing.T, seed uint64, kind kindOfRun) (unmade int) {
 	g := newGenerator(seed, kind)
 	g.sc.check.blind = true // others check these runs
-	s := sched.New(onlyFifo)
+	s := core.New(onlyFifo)
 	batches, had := 0, g.sc.s.OnBatch
 	g.sc.s.OnBatch = func(b engine.Batch) {
 		had(b)
@@ -52,7 +52,7 @@ func foldWithout(t *testing.T, seed uint64, kind kindOfRun) (unmade int) {
 		s.DropEnded()
 		if batches++; batches%16 == 0 && !g.ending && !t.Failed() {
 			unmade += goOn(t, seed, kind, s.Clone(), "read")
-			loaded, err := sched.Load(g.sc.check.state.Save(), onlyFifo)
+			loaded, err := core.Load(g.sc.check.state.Save(), onlyFifo)
 			if err != nil {
 				t.Errorf("seed %d, kind %d, event %d: the snapshot cannot be read: %v", seed, kind, s.Seq(), err)
 				return
@@ -65,7 +65,7 @@ func foldWithout(t *testing.T, seed uint64, kind kindOfRun) (unmade int) {
 }
 
 // goOn lets fifo serve whose policy is unmade, and decides.
-func goOn(t *testing.T, seed uint64, kind kindOfRun, s *sched.State, how string) int {
+func goOn(t *testing.T, seed uint64, kind kindOfRun, s *core.State, how string) int {
 	now := s.Now() + 1
 	check := func(when string) {
 		if err := s.Verify(); err != nil {
@@ -75,7 +75,7 @@ func goOn(t *testing.T, seed uint64, kind kindOfRun, s *sched.State, how string)
 	check("at first")
 	unmade := slices.Clone(s.Unmade())
 	for _, e := range unmade {
-		s.Apply(sched.Record{Seq: s.Seq() + 1, Time: now, Event: e})
+		s.Apply(model.Record{Seq: s.Seq() + 1, Time: now, Event: e})
 	}
 	check("with fifo")
 	if len(s.Unmade()) > 0 {

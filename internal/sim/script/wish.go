@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -19,14 +18,14 @@ func doWish(s *Session, c command) (string, error) {
 	if c.args.name != "update" {
 		reason = c.args.text("reason", "")
 	}
-	var in sched.Command
+	var in model.Command
 	switch c.args.name {
 	case "hold", "release":
-		in = sched.Hold{Meta: meta, Job: id, On: c.args.name == "hold", Reason: reason}
+		in = model.Hold{Meta: meta, Job: id, On: c.args.name == "hold", Reason: reason}
 	case "requeue":
-		in = sched.Requeue{Meta: meta, Job: id, Hold: c.args.flag("hold"), Reason: reason}
+		in = model.Requeue{Meta: meta, Job: id, Hold: c.args.flag("hold"), Reason: reason}
 	default:
-		u := sched.Update{Meta: meta, Job: id}
+		u := model.Update{Meta: meta, Job: id}
 		if c.args.has("prio") {
 			p := priority(c.args)
 			u.Priority = &p
@@ -48,7 +47,7 @@ func doWish(s *Session, c command) (string, error) {
 }
 
 // cordoned says what becomes of a node.
-func cordoned(now model.Time, e sched.NodeCordoned) string {
+func cordoned(now model.Time, e model.NodeCordoned) string {
 	switch {
 	case e.Dead:
 		return "declared dead"
@@ -61,7 +60,7 @@ func cordoned(now model.Time, e sched.NodeCordoned) string {
 }
 
 // updates says what an update changes.
-func updates(e sched.JobUpdated) (out []string) {
+func updates(e model.JobUpdated) (out []string) {
 	if e.Priority != nil {
 		out = append(out, "priority "+formatPriority(*e.Priority))
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
@@ -49,14 +49,14 @@ func (m mistakes) all() error {
 // Check finds everything that is wrong with a Spec and that can be known before the
 // trace is read, all at once, a line each. policies knows which policies there are
 // and what they take.
-func (s *Spec) Check(policies sched.Policies) error {
+func (s *Spec) Check(policies model.Policies) error {
 	wrong := s.mistakes(policies)
 	wrong.add("--policy "+s.Policy, checkPolicy(s.Policy, policies))
 	return wrong.all()
 }
 
 // mistakes is what Check finds, but for the policy of all virtual clusters.
-func (s *Spec) mistakes(policies sched.Policies) mistakes {
+func (s *Spec) mistakes(policies model.Policies) mistakes {
 	wrong := s.effects(&plan{})
 	wrong.add("--cluster", s.checkCluster(policies))
 	wrong = append(wrong, s.contradictions()...)
@@ -72,7 +72,7 @@ func (s *Spec) mistakes(policies sched.Policies) mistakes {
 }
 
 // CheckReplay does what Check does for a replay of a journal.
-func (s *Spec) CheckReplay(policies sched.Policies) error {
+func (s *Spec) CheckReplay(policies model.Policies) error {
 	wrong := s.effects(&plan{})
 	if s.Policy != "" {
 		wrong.add("--policy "+s.Policy, checkPolicy(s.Policy, policies))
@@ -80,7 +80,7 @@ func (s *Spec) CheckReplay(policies sched.Policies) error {
 	return append(wrong, s.checkVCPolicies(policies)...).all()
 }
 
-func (s *Spec) checkVCPolicies(policies sched.Policies) (wrong mistakes) {
+func (s *Spec) checkVCPolicies(policies model.Policies) (wrong mistakes) {
 	for _, vc := range slices.Sorted(maps.Keys(s.VCPolicies)) {
 		wrong.add("--vc-policy "+vc+"="+s.VCPolicies[vc], checkPolicy(s.VCPolicies[vc], policies))
 	}
@@ -88,7 +88,7 @@ func (s *Spec) checkVCPolicies(policies sched.Policies) (wrong mistakes) {
 }
 
 // checkCluster checks what --cluster says; that it says nothing the caller tells.
-func (s *Spec) checkCluster(policies sched.Policies) error {
+func (s *Spec) checkCluster(policies model.Policies) error {
 	if s.Cluster == "" {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (s *Spec) contradictions() (wrong mistakes) {
 }
 
 // checkPolicy makes the policy that a flag names, with 1 for what only the trace says.
-func checkPolicy(text string, policies sched.Policies) error {
+func checkPolicy(text string, policies model.Policies) error {
 	vc, err := readPolicy(text, nil)
 	if err == nil {
 		for i := range vc.Params {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -50,7 +49,7 @@ func underChronus(t *testing.T, spec simulate.Spec, file string) said {
 	s := said{promised: map[model.JobID]string{}, broken: map[string]int{}}
 	count := func(b engine.Batch) {
 		for _, r := range b.Records {
-			n, ok := r.Event.(sched.Noted)
+			n, ok := r.Event.(model.Noted)
 			if !ok || n.Job == 0 {
 				continue
 			}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -34,7 +33,7 @@ func chronusItself(t *testing.T, file string) string {
 	broken, promised := 0, map[model.JobID]bool{}
 	count := func(b engine.Batch) {
 		for _, r := range b.Records {
-			n, ok := r.Event.(sched.Noted)
+			n, ok := r.Event.(model.Noted)
 			switch {
 			case !ok || n.Job == 0:
 			case strings.HasPrefix(string(n.Data), "promised"):

@@ -6,7 +6,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // crowd knows who runs where, and so how fast everybody works. When a gang comes or
@@ -61,19 +60,19 @@ func newCrowd(p *plan, changed func(model.AttemptID, perf.Speed)) *crowd {
 }
 
 // see follows what the core decided: who is gone, who shares, other cells.
-func (c *crowd) see(records []sched.Record) {
+func (c *crowd) see(records []model.Record) {
 	if c.model == nil {
 		return
 	}
 	for i := range records {
 		switch e := records[i].Event.(type) {
-		case sched.AttemptEnded:
+		case model.AttemptEnded:
 			c.leave(e.Attempt)
-		case sched.Rotated:
+		case model.Rotated:
 			c.rotate(&e.Rotation)
-		case sched.JobEnded:
+		case model.JobEnded:
 			c.forget(e.Job)
-		case sched.Configured:
+		case model.Configured:
 			c.configure(&e.Config.Cluster)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/spec/trace"
 )
@@ -162,7 +161,7 @@ func (f *faults) plan(w *sim.World, c *model.Config, busy func() bool) {
 	forest := cl.Forest()
 	for l, id := range forest.Leaves {
 		leaf := cell.LeafID(l)
-		h := sched.LeafHealth{Node: forest.Nodes[forest.Cells[id].Node].Name, SKU: forest.ChainOf(leaf).SKU,
+		h := model.LeafHealth{Node: forest.Nodes[forest.Cells[id].Node].Name, SKU: forest.ChainOf(leaf).SKU,
 			Device: forest.Device(leaf), Part: forest.Part(leaf), Reason: "it failed"}
 		good := h
 		good.Good, good.Reason = true, ""

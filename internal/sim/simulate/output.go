@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/spec/trace"
 )
@@ -76,7 +75,7 @@ const (
 
 // newManifest says what can be said before a run.
 func newManifest(spec *Spec, t *Trace) (Manifest, error) {
-	m := Manifest{Core: sched.Version, Spec: *spec, Trace: filepath.Base(t.Path), VC: t.Options.VC}
+	m := Manifest{Core: model.Version, Spec: *spec, Trace: filepath.Base(t.Path), VC: t.Options.VC}
 	if t.Options.Format != trace.Auto {
 		m.Format = t.Options.Format
 	}
@@ -160,7 +159,7 @@ func RunInto(ctx context.Context, out Folder, spec Spec, t *Trace, o Options) (*
 
 // ReplayInto lets a journal happen again and writes the same folder.
 func ReplayInto(ctx context.Context, out Folder, spec Spec, j *Journal, o Options) (*Result, error) {
-	m := Manifest{Core: sched.Version, Spec: spec, Trace: filepath.Base(j.Path)}
+	m := Manifest{Core: model.Version, Spec: spec, Trace: filepath.Base(j.Path)}
 	if err := m.tables(&spec); err != nil {
 		return nil, err
 	}

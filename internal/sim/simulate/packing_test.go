@@ -10,7 +10,6 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
@@ -27,16 +26,16 @@ type together struct {
 	parted, kept map[string]model.Duration
 }
 
-func (p *together) see(r sched.Record) {
+func (p *together) see(r model.Record) {
 	now := map[[2]model.JobID]bool{}
 	switch e := r.Event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		p.names[e.ID] = string(e.Job.Name)
-	case sched.JobEnded:
+	case model.JobEnded:
 		p.over[e.Job] = true
-	case sched.TaskExited:
+	case model.TaskExited:
 		p.over[e.Attempt.Job] = true
-	case sched.Rotated:
+	case model.Rotated:
 		members := map[model.JobID]bool{}
 		for _, turn := range e.Rotation.Turns {
 			for _, a := range turn {

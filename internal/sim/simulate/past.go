@@ -12,14 +12,13 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Journal is a journal to replay: that of a data directory, or of a simulation.
 type Journal struct {
 	Path string
 	// Replay calls f for every record after seq, in order. It is read twice.
-	Replay func(ctx context.Context, after uint64, f func(sched.Record) error) error
+	Replay func(ctx context.Context, after uint64, f func(model.Record) error) error
 }
 
 // PastCounts say what of a journal is repeated, and what is not.
@@ -88,7 +87,7 @@ type pastTask struct {
 type pastRun struct {
 	retry   int32
 	work    model.Duration
-	exit    sched.Exit
+	exit    model.Exit
 	refused string
 }
 
@@ -97,12 +96,12 @@ type pastRun struct {
 // nil where it was not told.
 type pastStart struct {
 	delay, did, stopDelay model.Duration
-	stopped               *sched.Exit
+	stopped               *model.Exit
 }
 
 // usual reports whether a task that runs ends so when it is told to, whenever that is.
 func (s *pastStart) usual() bool {
-	return s.stopped != nil && !s.stopped.Own && s.stopped.Cause != sched.NeverStarted
+	return s.stopped != nil && !s.stopped.Own && s.stopped.Cause != model.NeverStarted
 }
 
 // run is the n-th run that a task ended in an attempt of its job, the last one of that
@@ -142,10 +141,10 @@ type pastReader struct {
 	crowd *crowd
 	open  map[model.JobID]*model.Job
 	live  map[model.AttemptID]*pastAttempt
-	up    map[cell.NodeName]sched.Record // the last time that a node came up
+	up    map[cell.NodeName]model.Record // the last time that a node came up
 	down  map[cell.NodeName]bool
 	hash  hash.Hash
-	last  sched.Record
+	last  model.Record
 }
 
 // pastAttempt is an attempt that has not ended.
@@ -182,7 +181,7 @@ func (a *pastAttempt) clock(id model.AttemptID, now model.Time) model.Time {
 // that a task did is the time that it ran, less start-up, times its speed.
 func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
 	r := &pastReader{past: &past{jobs: map[model.JobID]*pastJob{}, reboots: map[uint64][]cell.NodeName{}},
-		open: map[model.JobID]*model.Job{}, live: map[model.AttemptID]*pastAttempt{}, up: map[cell.NodeName]sched.Record{},
+		open: map[model.JobID]*model.Job{}, live: map[model.AttemptID]*pastAttempt{}, up: map[cell.NodeName]model.Record{},
 		down: map[cell.NodeName]bool{}, hash: sha256.New()}
 	r.crowd = newCrowd(p, r.faster)
 	if err := j.Replay(ctx, 0, r.add); err != nil {
@@ -210,8 +209,8 @@ func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
 }
 
 // add folds one record.
-func (r *pastReader) add(rec sched.Record) error {
-	kind, version, data, err := sched.EncodeEvent(rec.Event)
+func (r *pastReader) add(rec model.Record) error {
+	kind, version, data, err := model.EncodeEvent(rec.Event)
 	if err != nil {
 		return err
 	}
@@ -219,12 +218,12 @@ func (r *pastReader) add(rec sched.Record) error {
 	r.hash.Write(data)
 	r.last = rec
 	switch e := rec.Event.(type) {
-	case sched.Configured:
+	case model.Configured:
 		if r.config == nil {
 			r.config, r.origin = e.Config, rec.Time
 		}
 		r.crowd.configure(&e.Config.Cluster)
-	case sched.NodeHealth, sched.LeafHealth:
+	case model.NodeHealth, model.LeafHealth:
 		r.health(e)
 	default:
 		if r.config == nil {
@@ -236,36 +235,36 @@ func (r *pastReader) add(rec sched.Record) error {
 }
 
 // job folds what happens to jobs.
-func (r *pastReader) job(e sched.Event) {
+func (r *pastReader) job(e model.Event) {
 	switch e := e.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		r.submitted(e)
-	case sched.StopRequested:
+	case model.StopRequested:
 		r.counts.Stops++
-	case sched.JobRetried:
+	case model.JobRetried:
 		if j := r.jobs[e.Job]; j != nil {
 			j.retry++
 		}
-	case sched.JobEnded:
+	case model.JobEnded:
 		r.jobEnded(e)
-	case sched.Placed:
+	case model.Placed:
 		r.placed(e.Attempt, &e.Placement)
-	case sched.Joined:
+	case model.Joined:
 		r.placed(e.Attempt, &e.Placement)
-	case sched.StopSent:
+	case model.StopSent:
 		if a := r.live[e.Attempt]; a != nil && a.stopSent == 0 {
 			a.stopSent, a.stopped = r.last.Time, a.clock(e.Attempt, r.last.Time+1)
 		}
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		delete(r.live, e.Attempt)
 		r.crowd.leave(e.Attempt)
-	case sched.Rotated:
+	case model.Rotated:
 		r.rotated(&e.Rotation)
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		r.refused(e)
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		r.started(e)
-	case sched.TaskExited:
+	case model.TaskExited:
 		r.exited(e)
 	default:
 		r.missed(e)
@@ -273,21 +272,21 @@ func (r *pastReader) job(e sched.Event) {
 }
 
 // missed counts what is not repeated and says nothing about work.
-func (r *pastReader) missed(e sched.Event) {
+func (r *pastReader) missed(e model.Event) {
 	switch e := e.(type) {
-	case sched.TaskUnknown:
+	case model.TaskUnknown:
 		if a, i := r.at(e.Attempt, e.Task); i >= 0 && i < len(a.nodes) && !r.down[a.nodes[i]] {
 			r.counts.NotRepeated.add(missedUnknown)
 		}
-	case sched.Progress:
+	case model.Progress:
 		r.counts.NotRepeated.add(missedProgress)
-	case sched.Quarantined, sched.PolicyFailed:
+	case model.Quarantined, model.PolicyFailed:
 		r.counts.NotRepeated.add(missedFailure)
 	}
 }
 
 // jobEnded closes a job.
-func (r *pastReader) jobEnded(e sched.JobEnded) {
+func (r *pastReader) jobEnded(e model.JobEnded) {
 	delete(r.open, e.Job)
 	r.crowd.forget(e.Job)
 	j := r.jobs[e.Job]
@@ -295,7 +294,7 @@ func (r *pastReader) jobEnded(e sched.JobEnded) {
 		return
 	}
 	ends := func(t pastTask) bool { return t.run(j.retry, 0) != nil }
-	if j.succeeded = e.Phase == sched.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
+	if j.succeeded = e.Phase == model.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
 		j.cut = true
 		if e.Cause != model.EndSucceeded { // which was a victim that did all its work within its grace
 			r.counts.NotRepeated.add(missedEnd)
@@ -315,7 +314,7 @@ func (r *pastReader) begun(a *pastAttempt, i int, delay model.Duration) *pastSta
 
 // refused counts a start that a node refused. One that is the job's own fault is an end
 // like any other, and comes again.
-func (r *pastReader) refused(e sched.TaskRefused) {
+func (r *pastReader) refused(e model.TaskRefused) {
 	if !e.Job {
 		r.counts.NotRepeated.add(missedRefusal)
 		return
@@ -323,14 +322,14 @@ func (r *pastReader) refused(e sched.TaskRefused) {
 	if a, i := r.at(e.Attempt, e.Task); i >= 0 && int(a.tasks[i]) < len(a.job.tasks) {
 		s := r.begun(a, i, model.Duration(r.last.Time-a.placed))
 		if a.stopSent > 0 { // which was sooner than the stop
-			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent)+1, &sched.Exit{Cause: sched.NeverStarted}
+			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent)+1, &model.Exit{Cause: model.NeverStarted}
 		}
 		t := &a.job.tasks[a.tasks[i]]
 		t.runs = append(t.runs, pastRun{retry: a.retry, refused: e.Reason})
 	}
 }
 
-func (r *pastReader) submitted(e sched.JobSubmitted) {
+func (r *pastReader) submitted(e model.JobSubmitted) {
 	j := &pastJob{checkpoint: e.Job.Hints.Checkpoint, declared: e.Job.Hints.Duration}
 	n := int32(0)
 	for i := range e.Job.Roles {
@@ -395,7 +394,7 @@ func (r *pastReader) at(id model.AttemptID, task int32) (a *pastAttempt, i int) 
 	return a, slices.Index(a.tasks, task)
 }
 
-func (r *pastReader) started(e sched.TaskStarted) {
+func (r *pastReader) started(e model.TaskStarted) {
 	if a, i := r.at(e.Attempt, e.Task); i >= 0 && a.paces[i] == nil && int(a.tasks[i]) < len(a.job.tasks) {
 		r.begun(a, i, model.Duration(r.last.Time-a.placed))
 		p := perf.NewPace(a.clock(e.Attempt, r.last.Time), a.startUp, a.speed)
@@ -415,29 +414,29 @@ func (r *pastReader) startsUnseen(id model.AttemptID, a *pastAttempt, i int) {
 	a.paces[i] = &p
 }
 
-func (r *pastReader) exited(e sched.TaskExited) {
+func (r *pastReader) exited(e model.TaskExited) {
 	a, i := r.at(e.Attempt, e.Task)
 	if i < 0 || int(a.tasks[i]) >= len(a.job.tasks) {
 		return
 	}
 	x := e.Exit
-	if !a.begun[i] && x.Cause != sched.NeverStarted {
+	if !a.begun[i] && x.Cause != model.NeverStarted {
 		r.startsUnseen(e.Attempt, a, i)
 	}
-	if x.Cause.Accountable() || x.Cause == sched.NeverStarted {
+	if x.Cause.Accountable() || x.Cause == model.NeverStarted {
 		s := r.begun(a, i, model.Duration(r.last.Time-a.placed)+1) // where it never started: after it was stopped
 		if a.stopSent > 0 {
 			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent), &x
 		}
 	}
 	switch x.Cause {
-	case sched.NodeRebooted, sched.NodeLost:
+	case model.NodeRebooted, model.NodeLost:
 		if i < len(a.nodes) {
 			r.rebooted(a.nodes[i])
 		}
-	case sched.SupervisorLost:
+	case model.SupervisorLost:
 		r.counts.NotRepeated.add(missedLoss)
-	case sched.SuspendTimeout:
+	case model.SuspendTimeout:
 		r.counts.NotRepeated.add(missedTurn)
 	}
 	if !x.Own && (a.stopSent > 0 || !x.Cause.Accountable()) {
@@ -449,7 +448,7 @@ func (r *pastReader) exited(e sched.TaskExited) {
 
 // runEnds counts the work of a run that ends now; exit is that of a task which ended by
 // itself.
-func (r *pastReader) runEnds(id model.AttemptID, a *pastAttempt, i int, exit *sched.Exit) {
+func (r *pastReader) runEnds(id model.AttemptID, a *pastAttempt, i int, exit *model.Exit) {
 	p := a.paces[i]
 	if p == nil {
 		return
@@ -470,15 +469,15 @@ func (r *pastReader) runEnds(id model.AttemptID, a *pastAttempt, i int, exit *sc
 }
 
 // health counts faults.
-func (r *pastReader) health(e sched.Event) {
+func (r *pastReader) health(e model.Event) {
 	switch e := e.(type) {
-	case sched.NodeHealth:
+	case model.NodeHealth:
 		if r.down[e.Node] = !e.Up; e.Up {
 			r.up[e.Node] = r.last
 		} else {
 			r.counts.NodeFaults++
 		}
-	case sched.LeafHealth:
+	case model.LeafHealth:
 		if !e.Good {
 			r.counts.LeafFaults++
 		}

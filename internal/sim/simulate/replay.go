@@ -12,7 +12,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/sim/metrics"
@@ -49,15 +48,15 @@ func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o 
 	p.config = p.policies(old.config)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next, stop := iter.Pull2(func(yield func(sched.Record, error) bool) {
-		err := j.Replay(ctx, 0, func(r sched.Record) error {
+	next, stop := iter.Pull2(func(yield func(model.Record, error) bool) {
+		err := j.Replay(ctx, 0, func(r model.Record) error {
 			if !yield(r, nil) {
 				return context.Canceled
 			}
 			return nil
 		})
 		if err != nil && ctx.Err() == nil {
-			yield(sched.Record{}, err)
+			yield(model.Record{}, err)
 		}
 	})
 	defer stop()
@@ -143,7 +142,7 @@ func override(vc *model.VCConfig, text string, by model.VCConfig) {
 // pastStory lets a journal happen again.
 type pastStory struct {
 	*past
-	next     func() (sched.Record, error, bool)
+	next     func() (model.Record, error, bool)
 	policies func(*model.Config) *model.Config
 	noise    func(uint64) int64
 	began    bool
@@ -202,15 +201,15 @@ func (s *pastStory) feed(r *runner) (model.Time, engine.Input, bool) {
 }
 
 // input makes a command of an event that came from one.
-func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
+func (s *pastStory) input(r *runner, rec model.Record) (engine.Input, bool) {
 	switch e := rec.Event.(type) {
-	case sched.Configured:
+	case model.Configured:
 		s.began = true
-		return engine.Input{Reply: r.configured, Command: sched.Reconfigure{Meta: meta(), Config: s.policies(e.Config),
+		return engine.Input{Reply: r.configured, Command: model.Reconfigure{Meta: meta(), Config: s.policies(e.Config),
 			Renamed: e.Renamed, RenamedNodes: e.RenamedNodes}}, true
-	case sched.NodeCordoned:
-		return engine.Input{Command: sched.Cordon{Meta: meta(), Node: e.Node, On: e.On, Drain: e.Drain, Reason: e.Reason}}, true
-	case sched.JobSubmitted:
+	case model.NodeCordoned:
+		return engine.Input{Command: model.Cordon{Meta: meta(), Node: e.Node, On: e.On, Drain: e.Drain, Reason: e.Reason}}, true
+	case model.JobSubmitted:
 		old := s.jobs[e.ID]
 		if old == nil || old.unknown() || !r.fits(e.Job, old.gpus) {
 			return engine.Input{}, false
@@ -222,7 +221,7 @@ func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
 
 // submit submits a job again. Names are those of then, but where a job of its user and
 // that name still runs that had ended by then.
-func (s *pastStory) submit(r *runner, old *pastJob, e *sched.JobSubmitted) engine.Input {
+func (s *pastStory) submit(r *runner, old *pastJob, e *model.JobSubmitted) engine.Input {
 	a := &again{old: old, job: e.Job, was: e.ID, tasks: make([]againTask, len(old.tasks))}
 	for s.names[a.name()] {
 		a.job.Name = model.JobName(fmt.Sprintf("%s-%d", a.job.Name, e.ID))
@@ -233,7 +232,7 @@ func (s *pastStory) submit(r *runner, old *pastJob, e *sched.JobSubmitted) engin
 	s.names[a.name()] = true
 	s.todo[a.job], s.then[e.ID] = a, a
 	r.result.Submitted++
-	return engine.Input{Command: sched.Submit{Meta: meta(), Job: a.job}, Reply: func(reply engine.Reply) {
+	return engine.Input{Command: model.Submit{Meta: meta(), Job: a.job}, Reply: func(reply engine.Reply) {
 		if !r.accepted(a.job, reply) {
 			s.forget(a)
 			return
@@ -247,7 +246,7 @@ func (s *pastStory) submit(r *runner, old *pastJob, e *sched.JobSubmitted) engin
 }
 
 func (s *pastStory) stopNow(r *runner, a *again) {
-	r.world.Give(engine.Input{Command: sched.Stop{Meta: meta(), Job: a.id}})
+	r.world.Give(engine.Input{Command: model.Stop{Meta: meta(), Job: a.id}})
 }
 
 func (s *pastStory) forget(a *again) {
@@ -259,11 +258,11 @@ func (s *pastStory) forget(a *again) {
 
 // happens plans what was no command: stops, which name a job that may have another id
 // now or may have ended, and faults.
-func (s *pastStory) happens(r *runner, rec sched.Record) {
+func (s *pastStory) happens(r *runner, rec model.Record) {
 	w := r.world
 	at := func(f func()) { w.At(model.Duration(rec.Time-w.Now()), f) }
 	rebooted := s.reboots[rec.Seq]
-	wish := func(id model.JobID, as func(model.JobID) sched.Command) {
+	wish := func(id model.JobID, as func(model.JobID) model.Command) {
 		at(func() {
 			if a := s.then[id]; a != nil && a.id != 0 {
 				w.Give(engine.Input{Command: as(a.id)})
@@ -271,19 +270,19 @@ func (s *pastStory) happens(r *runner, rec sched.Record) {
 		})
 	}
 	switch e := rec.Event.(type) {
-	case sched.JobHeld:
-		wish(e.Job, func(id model.JobID) sched.Command {
-			return sched.Hold{Meta: meta(), Job: id, On: e.On, Reason: e.Reason}
+	case model.JobHeld:
+		wish(e.Job, func(id model.JobID) model.Command {
+			return model.Hold{Meta: meta(), Job: id, On: e.On, Reason: e.Reason}
 		})
-	case sched.JobRequeued:
-		wish(e.Job, func(id model.JobID) sched.Command {
-			return sched.Requeue{Meta: meta(), Job: id, Hold: e.Hold, Reason: e.Reason}
+	case model.JobRequeued:
+		wish(e.Job, func(id model.JobID) model.Command {
+			return model.Requeue{Meta: meta(), Job: id, Hold: e.Hold, Reason: e.Reason}
 		})
-	case sched.JobUpdated:
-		wish(e.Job, func(id model.JobID) sched.Command {
-			return sched.Update{Meta: meta(), Job: id, Priority: e.Priority, TimeLimit: e.TimeLimit}
+	case model.JobUpdated:
+		wish(e.Job, func(id model.JobID) model.Command {
+			return model.Update{Meta: meta(), Job: id, Priority: e.Priority, TimeLimit: e.TimeLimit}
 		})
-	case sched.StopRequested:
+	case model.StopRequested:
 		at(func() {
 			if a := s.then[e.Job]; a != nil && a.id == 0 {
 				a.stop = true
@@ -291,7 +290,7 @@ func (s *pastStory) happens(r *runner, rec sched.Record) {
 				s.stopNow(r, a)
 			}
 		})
-	case sched.NodeHealth:
+	case model.NodeHealth:
 		switch {
 		case slices.Contains(rebooted, e.Node) || e.Up && e.Reason == "rebooted":
 			at(func() { w.Reboot(e.Node) })
@@ -300,9 +299,9 @@ func (s *pastStory) happens(r *runner, rec sched.Record) {
 		default:
 			at(func() { w.Down(e.Node, e.Reason) })
 		}
-	case sched.LeafHealth:
+	case model.LeafHealth:
 		at(func() { w.Leaf(e) })
-	case sched.TaskExited:
+	case model.TaskExited:
 		for _, n := range rebooted {
 			at(func() { w.Reboot(n) })
 		}
@@ -381,7 +380,7 @@ func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
 	was := &starts[told]
 	b.StopDelay, b.Stopped = was.stopDelay, was.stopped
 	if was.stopped.Own { // it was done before the stop came to it
-		b.StopDelay, b.Stopped, b.OwnEnd = was.stopDelay+1, &sched.Exit{Code: 143, Signal: 15}, true
+		b.StopDelay, b.Stopped, b.OwnEnd = was.stopDelay+1, &model.Exit{Code: 143, Signal: 15}, true
 	}
 }
 
@@ -389,15 +388,15 @@ func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
 func (s *pastStory) gpus(t *sim.Task) int32 { return s.todo[t.Job].old.gpus }
 
 // fact implements story: it counts the runs that ended by themselves.
-func (s *pastStory) fact(f sched.Fact) {
+func (s *pastStory) fact(f model.Fact) {
 	var id model.AttemptID
 	task := int32(-1)
 	switch e := f.(type) {
-	case sched.TaskExited:
+	case model.TaskExited:
 		if e.Exit.Own {
 			id, task = e.Attempt, e.Task
 		}
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		if e.Job {
 			id, task = e.Attempt, e.Task
 		}

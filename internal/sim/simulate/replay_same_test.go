@@ -10,7 +10,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/sim/simulate"
@@ -43,7 +42,7 @@ func (d *day) behave(t sim.Task) sim.Behavior {
 	b := sim.Default(t)
 	b.StartDelay, b.StopDelay, b.Stubborn = d.some(2*model.Second), d.some(40*model.Second), d.rng.IntN(4) == 0
 	if d.rng.IntN(3) == 0 { // saved, and says so by its exit code
-		b.Stopped = &sched.Exit{Code: int32(d.rng.IntN(2)) * 3}
+		b.Stopped = &model.Exit{Code: int32(d.rng.IntN(2)) * 3}
 		b.StopDelay = min(b.StopDelay, t.Job.Grace-d.some(model.Second))
 	}
 	switch t.Job.Hints.Model {
@@ -62,12 +61,12 @@ func (d *day) behave(t sim.Task) sim.Behavior {
 	return b
 }
 
-func (d *day) give(c sched.Command) {
+func (d *day) give(c model.Command) {
 	d.world.Give(engine.Input{Command: c, Reply: func(r engine.Reply) {
 		if r.Err != nil {
 			d.t.Error(r.Err)
 		}
-		if _, ok := c.(sched.Submit); ok && r.Refusal == nil {
+		if _, ok := c.(model.Submit); ok && r.Refusal == nil {
 			d.ids = append(d.ids, r.Answer.Job)
 		}
 	}})
@@ -81,18 +80,18 @@ func (d *day) idle() bool {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		d.give(sched.Reconfigure{Config: c})
+		d.give(model.Reconfigure{Config: c})
 	case d.step > daySteps: // the rest of the day is quiet; who still runs is stopped
 		for _, id := range d.ids {
-			d.world.Give(engine.Input{Command: sched.Stop{Job: id}, Reply: func(engine.Reply) {}})
+			d.world.Give(engine.Input{Command: model.Stop{Job: id}, Reply: func(engine.Reply) {}})
 		}
 		d.world.Extend(d.world.Now().Add(10 * model.Hour))
 		return d.step <= daySteps+2
 	case d.rng.IntN(6) == 0 && len(d.ids) > 0:
 		id := d.ids[d.rng.IntN(len(d.ids))]
-		d.world.Give(engine.Input{Command: sched.Stop{Job: id}, Reply: func(engine.Reply) {}})
+		d.world.Give(engine.Input{Command: model.Stop{Job: id}, Reply: func(engine.Reply) {}})
 	default:
-		d.give(sched.Submit{Job: d.job()})
+		d.give(model.Submit{Job: d.job()})
 	}
 	d.world.Extend(d.world.Now().Add(d.some(40 * model.Second)))
 	return true
@@ -125,31 +124,31 @@ func (d *day) job() *model.Job {
 }
 
 // told writes what happened to jobs, in order: what was decided, how tasks ended, when.
-func told(events []string, rec sched.Record) []string {
+func told(events []string, rec model.Record) []string {
 	id := func(a model.AttemptID) string { return fmt.Sprint(a.Job, a.Gang, a.N) }
 	text := ""
 	switch e := rec.Event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		text = fmt.Sprint("submitted ", e.ID)
-	case sched.Placed:
+	case model.Placed:
 		text = fmt.Sprint("placed ", id(e.Attempt), e.Placement.Tasks[0].Node, e.Placement.Tasks[0].Devices)
-	case sched.StopSent:
+	case model.StopSent:
 		text = fmt.Sprint("stop ", id(e.Attempt), e.Cause, e.Grace)
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		text = fmt.Sprint("started ", id(e.Attempt), e.Task)
-	case sched.TaskExited:
+	case model.TaskExited:
 		text = fmt.Sprint("exited ", id(e.Attempt), e.Task, e.Exit)
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		text = fmt.Sprint("refused ", id(e.Attempt), e.Task, e.Reason)
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		text = fmt.Sprint("over ", id(e.Attempt), e.Cause)
-	case sched.Rotated:
+	case model.Rotated:
 		text = fmt.Sprint("turns of ", e.Rotation.Turns, e.Rotation.Quantum, e.Rotation.Epoch)
-	case sched.JobRetried:
+	case model.JobRetried:
 		text = fmt.Sprint("retried ", e.Job, e.Counted, e.After)
-	case sched.TaskRetried:
+	case model.TaskRetried:
 		text = fmt.Sprint("task retried ", e.Job, e.Gang, e.Counted, e.After)
-	case sched.JobEnded:
+	case model.JobEnded:
 		text = fmt.Sprint("ended ", e.Job, e.Phase, e.Cause, e.Exit.Code)
 	default:
 		return events
@@ -189,7 +188,7 @@ func TestReplayOfADayIsThatDay(t *testing.T) {
 		for _, p := range []string{"fifo", "gandiva", "las", "srtf"} {
 			mem := lived(t, seed, p)
 			var was, is []string
-			_ = mem.Replay(context.Background(), 0, func(r sched.Record) error { was = told(was, r); return nil })
+			_ = mem.Replay(context.Background(), 0, func(r model.Record) error { was = told(was, r); return nil })
 			r, err := simulate.Replay(context.Background(), simulate.Spec{}, &simulate.Journal{Path: "day", Replay: mem.Replay},
 				simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {
 					for _, rec := range b.Records {

@@ -10,7 +10,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor/sim"
@@ -25,7 +24,7 @@ type life struct {
 	submit, start, end model.Time
 	queue              model.Duration
 	breaks             int32
-	phase              sched.Phase
+	phase              model.Phase
 }
 
 // lives gathers the jobs of a run by their name in what was replayed.
@@ -137,7 +136,7 @@ func TestReplayUnderAnotherPolicy(t *testing.T) {
 	}
 	var before, after model.Duration
 	for id := range was {
-		if is[id].submit != was[id].submit || is[id].phase != sched.Succeeded {
+		if is[id].submit != was[id].submit || is[id].phase != model.Succeeded {
 			t.Fatalf("job %s: %+v, then %+v", id, was[id], is[id])
 		}
 		before += model.Duration(was[id].end - was[id].submit)
@@ -202,12 +201,12 @@ func (l *liveRun) behave(t sim.Task) sim.Behavior {
 	return b
 }
 
-func (l *liveRun) give(c sched.Command) {
+func (l *liveRun) give(c model.Command) {
 	l.world.Give(engine.Input{Command: c, Reply: func(r engine.Reply) {
 		if r.Err != nil {
 			l.t.Error(r.Err)
 		}
-		if _, ok := c.(sched.Submit); ok && r.Refusal == nil {
+		if _, ok := c.(model.Submit); ok && r.Refusal == nil {
 			l.ids = append(l.ids, r.Answer.Job)
 		}
 	}})
@@ -223,9 +222,9 @@ func (l *liveRun) idle() bool {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		l.give(sched.Reconfigure{Config: c})
+		l.give(model.Reconfigure{Config: c})
 	case at == 7 && len(l.ids) > 0:
-		l.give(sched.Stop{Job: l.ids[len(l.ids)-1], Reason: "not needed"})
+		l.give(model.Stop{Job: l.ids[len(l.ids)-1], Reason: "not needed"})
 	case at == 12:
 		l.world.Down(node, "no answer")
 	case at == 14:
@@ -234,7 +233,7 @@ func (l *liveRun) idle() bool {
 		l.world.Down(node, "no answer")
 		l.world.Reboot(node)
 	case at == 21:
-		l.world.Leaf(sched.LeafHealth{Node: node, SKU: "GPU", Device: 2, Reason: "ECC"})
+		l.world.Leaf(model.LeafHealth{Node: node, SKU: "GPU", Device: 2, Reason: "ECC"})
 	case at == 24:
 		l.world.Refuse(node, "no such image", 2, false)
 	default:
@@ -254,7 +253,7 @@ func (l *liveRun) submit() {
 	for i := range j.Roles[0].Tasks {
 		j.Gangs = append(j.Gangs[:0], model.Gang{Name: "all", Tasks: append(append([]int32{}, first(j.Gangs)...), i)})
 	}
-	l.give(sched.Submit{Job: j})
+	l.give(model.Submit{Job: j})
 }
 
 func first(g []model.Gang) []int32 {
@@ -271,13 +270,13 @@ func TestReplayOfALiveJournal(t *testing.T) {
 	if err := l.world.Err(); err != nil {
 		t.Fatal(err)
 	}
-	phases := map[sched.Phase]int{}
+	phases := map[model.Phase]int{}
 	submitted := 0
-	err := s.Replay(context.Background(), 0, func(r sched.Record) error {
+	err := s.Replay(context.Background(), 0, func(r model.Record) error {
 		switch e := r.Event.(type) {
-		case sched.JobSubmitted:
+		case model.JobSubmitted:
 			submitted++
-		case sched.JobEnded:
+		case model.JobEnded:
 			phases[e.Phase]++
 		}
 		return nil
@@ -285,8 +284,8 @@ func TestReplayOfALiveJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := phases[sched.Succeeded] + phases[sched.Failed] + phases[sched.Stopped]
-	if phases[sched.Succeeded] < 5 || phases[sched.Stopped] < 2 || ended >= submitted {
+	ended := phases[model.Succeeded] + phases[model.Failed] + phases[model.Stopped]
+	if phases[model.Succeeded] < 5 || phases[model.Stopped] < 2 || ended >= submitted {
 		t.Fatalf("of %d jobs ended %v: that checks little", submitted, phases)
 	}
 	j := &simulate.Journal{Path: "data", Replay: s.Replay}
@@ -315,8 +314,8 @@ func TestReplayOfALiveJournal(t *testing.T) {
 func compareLives(t *testing.T, s *store.Store, rows map[string]life) {
 	t.Helper()
 	all, same := 0, 0
-	err := s.Replay(context.Background(), 0, func(r sched.Record) error {
-		if e, ok := r.Event.(sched.JobEnded); ok {
+	err := s.Replay(context.Background(), 0, func(r model.Record) error {
+		if e, ok := r.Event.(model.JobEnded); ok {
 			if all++; rows[fmt.Sprint(e.Job)].phase == e.Phase {
 				same++
 			}

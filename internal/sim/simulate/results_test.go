@@ -13,7 +13,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
@@ -125,12 +124,12 @@ func TestTiresias(t *testing.T) {
 type brokenDevices struct {
 	t    *testing.T
 	bad  map[[2]any]model.Time
-	list []sched.Record
+	list []model.Record
 }
 
-func (d *brokenDevices) see(r sched.Record) {
+func (d *brokenDevices) see(r model.Record) {
 	switch e := r.Event.(type) {
-	case sched.LeafHealth:
+	case model.LeafHealth:
 		key := [2]any{e.Node, e.Device}
 		since, was := d.bad[key]
 		if was != e.Good || e.Good && model.Duration(r.Time-since) != 1800*model.Second {
@@ -140,10 +139,10 @@ func (d *brokenDevices) see(r sched.Record) {
 		if e.Good {
 			delete(d.bad, key)
 		}
-		d.list = append(d.list, sched.Record{Time: r.Time, Event: e})
-	case sched.NodeHealth:
+		d.list = append(d.list, model.Record{Time: r.Time, Event: e})
+	case model.NodeHealth:
 		d.t.Errorf("a node fails: %+v", e)
-	case sched.Placed:
+	case model.Placed:
 		for i := range e.Placement.Tasks {
 			d.starts(&e.Placement.Tasks[i])
 		}
@@ -162,7 +161,7 @@ func (d *brokenDevices) starts(task *cell.Task) {
 // each is repaired after the time given. The same seed gives the same faults.
 func TestFaultsOfDevices(t *testing.T) {
 	file := mixed(t, 5, 200)
-	faults := func(seed uint64) []sched.Record {
+	faults := func(seed uint64) []model.Record {
 		d := brokenDevices{t: t, bad: map[[2]any]model.Time{}}
 		r, err := simulate.Run(context.Background(), simulate.Spec{Cluster: "6x4", Policy: "firstfit", Faults: "leaf:90000,1800", Seed: seed},
 			&simulate.Trace{Path: file}, simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {

@@ -14,7 +14,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/perf"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/sim/metrics"
@@ -32,7 +31,7 @@ const GCPercent = 300
 
 // Options are the parts of a run that its Spec does not say.
 type Options struct {
-	Policies sched.Policies
+	Policies model.Policies
 	// Ended, when set, gets each job as it ends.
 	Ended func(*metrics.Row)
 	// OnBatch, when set, sees all events.
@@ -126,7 +125,7 @@ type story interface {
 	// gpus is the size of the gang of a task that starts.
 	gpus(*sim.Task) int32
 	// fact sees what happened in the world before the loop does.
-	fact(sched.Fact)
+	fact(model.Fact)
 	// ended lets go of a job.
 	ended(model.JobID)
 	// busy reports whether anything is to come.
@@ -232,7 +231,7 @@ func (r *runner) Next(ctx context.Context, wake model.Time) (model.Time, []engin
 func (r *runner) feed() (model.Time, engine.Input, bool) { return r.story.feed(r) }
 
 // meta names who gives the commands of a run.
-func meta() sched.Meta { return sched.Meta{Subject: "simulation"} }
+func meta() model.Meta { return model.Meta{Subject: "simulation"} }
 
 // fail ends the run.
 func (r *runner) fail(err error) {
@@ -256,7 +255,7 @@ func (r *runner) accepted(j *model.Job, a engine.Reply) bool {
 		r.fail(a.Err)
 	case a.Refusal != nil:
 		what := a.Refusal.Message
-		if a.Refusal.Kind == sched.Conflict {
+		if a.Refusal.Kind == model.Conflict {
 			what = "the trace has another job of this id that has not ended yet; give each an id of its own"
 		}
 		r.result.refuse(j.Name, what)
@@ -330,7 +329,7 @@ func (r *runner) see(b engine.Batch) {
 	}
 	r.changed = r.changed[:0]
 	for i := range b.Records {
-		if e, is := b.Records[i].Event.(sched.JobEnded); is {
+		if e, is := b.Records[i].Event.(model.JobEnded); is {
 			r.story.ended(e.Job)
 		}
 	}

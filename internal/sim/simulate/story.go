@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/sim/metrics"
@@ -39,7 +38,7 @@ type work struct {
 func (s *traceStory) feed(r *runner) (model.Time, engine.Input, bool) {
 	if !s.began {
 		s.began = true
-		return Origin, engine.Input{Command: sched.Reconfigure{Meta: meta(), Config: r.plan.config}, Reply: r.configured}, true
+		return Origin, engine.Input{Command: model.Reconfigure{Meta: meta(), Config: r.plan.config}, Reply: r.configured}, true
 	}
 	for {
 		t, err, ok := s.next()
@@ -79,7 +78,7 @@ func (s *traceStory) submit(r *runner, t *trace.Job, m *made) engine.Input {
 	if t.Duration == 0 {
 		r.result.Timeless++
 	}
-	return engine.Input{Command: sched.Submit{Meta: meta(), Job: &m.Job}, Reply: func(a engine.Reply) {
+	return engine.Input{Command: model.Submit{Meta: meta(), Job: &m.Job}, Reply: func(a engine.Reply) {
 		if !r.accepted(&m.Job, a) {
 			delete(s.fresh, &m.Job)
 			s.open--
@@ -145,7 +144,7 @@ func (s *traceStory) facts(id model.JobID, j *model.Job) metrics.Facts {
 func (s *traceStory) gpus(t *sim.Task) int32 { return s.of(t.Attempt.Job, t.Job).work.gpus }
 
 // fact implements story.
-func (s *traceStory) fact(sched.Fact) {}
+func (s *traceStory) fact(model.Fact) {}
 
 // ended implements story.
 func (s *traceStory) ended(id model.JobID) {

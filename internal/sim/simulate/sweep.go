@@ -16,7 +16,7 @@ import (
 	"sync"
 
 	"github.com/combsched/comb/internal/base/document"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/spec/trace"
 )
@@ -55,7 +55,7 @@ var sweepKeys = map[string]string{"--cluster": "cluster", "--vcs": "vcs", "--rac
 // ParseSweep reads a sweep file (docs/simulate.md) and finds all that is wrong with it
 // and can be known before the trace is read. Files that it names are looked for beside
 // it.
-func ParseSweep(file string, src []byte, policies sched.Policies) (*Sweep, document.Problems) {
+func ParseSweep(file string, src []byte, policies model.Policies) (*Sweep, document.Problems) {
 	root, ps := document.Parse(file, src, document.DefaultLimits())
 	if len(ps) > 0 {
 		return nil, ps
@@ -88,7 +88,7 @@ func ParseSweep(file string, src []byte, policies sched.Policies) (*Sweep, docum
 }
 
 // lists reads what the runs of a sweep differ in.
-func (s *Sweep) lists(r *document.Reader, m *document.MapReader, policies sched.Policies) {
+func (s *Sweep) lists(r *document.Reader, m *document.MapReader, policies model.Policies) {
 	once := func(n *document.Node, seen bool) bool {
 		if seen {
 			r.Problem(n, "this is in the list already; remove one of them")
@@ -137,7 +137,7 @@ func (s *Sweep) lists(r *document.Reader, m *document.MapReader, policies sched.
 }
 
 // check tells what is wrong with all cells of a sweep where the file says it.
-func (s *Sweep) check(r *document.Reader, m *document.MapReader, policies sched.Policies) {
+func (s *Sweep) check(r *document.Reader, m *document.MapReader, policies model.Policies) {
 	if m.Has("trace") && s.Trace != "" && !isFile(s.Trace) {
 		r.Problem(m.Node("trace"), "there is no file %s", document.Quote(s.Trace))
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -32,11 +31,11 @@ func placed(spec simulate.Spec, trace *simulate.Trace) (*simulate.Result, map[st
 	see := func(b engine.Batch) {
 		for _, rec := range b.Records {
 			switch e := rec.Event.(type) {
-			case sched.JobSubmitted:
+			case model.JobSubmitted:
 				names[e.ID] = string(e.Job.Name)
-			case sched.Placed:
+			case model.Placed:
 				ran[names[e.Attempt.Job]] = string(e.Placement.Tasks[0].SKU)
-			case sched.Joined:
+			case model.Joined:
 				ran[names[e.Attempt.Job]] = string(e.Placement.Tasks[0].SKU)
 			}
 		}

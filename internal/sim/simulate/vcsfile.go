@@ -8,12 +8,11 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/config"
 )
 
 // readClusterConfig reads a cluster file; policies may be nil.
-func readClusterConfig(file string, policies sched.Policies) (*model.Config, error) {
+func readClusterConfig(file string, policies model.Policies) (*model.Config, error) {
 	src, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/simulate"
 )
@@ -64,7 +63,7 @@ func configured(t *testing.T, spec simulate.Spec) (*model.Config, *simulate.Resu
 	var c *model.Config
 	r, err := simulate.Run(context.Background(), spec, &simulate.Trace{Path: file}, simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {
 		for _, rec := range b.Records {
-			if e, ok := rec.Event.(sched.Configured); ok {
+			if e, ok := rec.Event.(model.Configured); ok {
 				c = e.Config
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sim/metrics"
 	"github.com/combsched/comb/internal/sim/simulate"
@@ -50,16 +49,16 @@ func watch(t *testing.T, policyName, rows string) watched {
 		OnBatch: func(b engine.Batch) {
 			for i := range b.Records {
 				switch e := b.Records[i].Event.(type) {
-				case sched.JobSubmitted:
+				case model.JobSubmitted:
 					if e.Job.User == "a" {
 						a = e.ID
 					}
-				case sched.Placed:
+				case model.Placed:
 					live[e.Attempt] = e.Placement
 					if e.Attempt.Job == a {
 						out.nodes, out.whole = len(nodesOf(e.Placement)), wholes(live, a)
 					}
-				case sched.AttemptEnded:
+				case model.AttemptEnded:
 					delete(live, e.Attempt)
 				}
 			}

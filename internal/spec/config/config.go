@@ -16,7 +16,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/exit"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Unlimited is a capacity that is not checked.
@@ -44,8 +43,8 @@ type Cluster struct {
 }
 
 // Command is the wish to make the cluster the present configuration.
-func (c *Cluster) Command(m sched.Meta) sched.Reconfigure {
-	return sched.Reconfigure{Meta: m, Config: c.Config, Renamed: c.Renamed, RenamedNodes: c.RenamedNodes}
+func (c *Cluster) Command(m model.Meta) model.Reconfigure {
+	return model.Reconfigure{Meta: m, Config: c.Config, Renamed: c.Renamed, RenamedNodes: c.RenamedNodes}
 }
 
 // The bounds of a cluster. They are checked before anything is built.
@@ -70,7 +69,7 @@ func Limits() document.Limits {
 // accepted, and without New all parameters are.
 type Policies struct {
 	Names []string
-	New   sched.Policies
+	New   model.Policies
 	Named bool // the nodes are machines: one without a name is refused
 	// Pretend says whether GPUs are pretended of which a file does not say it, and from what that
 	// is, in words for a warning; "" is none. nil: they are real.

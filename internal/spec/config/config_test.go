@@ -16,21 +16,20 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const testdata = "../../../testdata/config"
 
 // known are the policies of these tests: drf takes the parameter by alone.
-var known = Policies{Names: []string{"drf", "fifo"}, New: func(c model.VCConfig) (sched.Policy, error) {
-	var bad sched.BadParams
+var known = Policies{Names: []string{"drf", "fifo"}, New: func(c model.VCConfig) (model.Policy, error) {
+	var bad model.BadParams
 	for _, p := range c.Params {
 		if c.Policy != "drf" || p.Key != "by" {
-			bad = append(bad, sched.BadParam{Key: p.Key, Why: fmt.Sprintf("%s takes no %s", c.Policy, p.Key)})
+			bad = append(bad, model.BadParam{Key: p.Key, Why: fmt.Sprintf("%s takes no %s", c.Policy, p.Key)})
 		}
 	}
 	if c.Policy == "fifo" && len(bad) > 0 {
-		bad = append(bad, sched.BadParam{Key: "absent", Why: "absent must not be absent"})
+		bad = append(bad, model.BadParam{Key: "absent", Why: "absent must not be absent"})
 	}
 	if bad == nil {
 		return nil, nil

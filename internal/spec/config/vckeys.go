@@ -9,7 +9,6 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // The bounds of a virtual cluster's keys.
@@ -25,7 +24,7 @@ const (
 
 // vcKeys reads the keys that say how the jobs of a virtual cluster share it.
 func (b *builder) vcKeys(m *document.MapReader, c *model.VCConfig) {
-	c.Backfill = m.String("backfill", document.Text{OneOf: sched.Backfills()})
+	c.Backfill = m.String("backfill", document.Text{OneOf: model.Backfills()})
 	c.Placement = m.String("placement", document.Text{OneOf: []string{"pack", "spread"}})
 	b.defragmentation(m.Node("defragmentation"), c)
 	c.MinRun = b.duration(m.Node("minRunTime"), maxMinRun)
@@ -163,7 +162,7 @@ func (b *builder) params(c model.VCConfig, name *document.Node, given []document
 		return
 	}
 	_, err := b.policies.New.Make(c)
-	var bad sched.BadParams
+	var bad model.BadParams
 	if err != nil && !errors.As(err, &bad) {
 		b.Problem(name, "%v", err)
 	}

@@ -6,17 +6,17 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // inOrder is the plainest policy: submission order.
 type inOrder struct{}
 
-func (inOrder) Rank(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
+func (inOrder) Rank(v model.View) iter.Seq[model.Wish] {
+	return func(yield func(model.Wish) bool) {
 		for g := range v.Waiting() {
-			if !yield(sched.Wish{Gang: g.Ref}) {
+			if !yield(model.Wish{Gang: g.Ref}) {
 				return
 			}
 		}
@@ -25,7 +25,7 @@ func (inOrder) Rank(v sched.View) iter.Seq[sched.Wish] {
 
 // What Parse accepts, the core must be able to place on the empty cluster.
 func TestTheCorePlacesGoodFiles(t *testing.T) {
-	policies := func(model.VCConfig) (sched.Policy, error) { return inOrder{}, nil }
+	policies := func(model.VCConfig) (model.Policy, error) { return inOrder{}, nil }
 	for _, path := range files(t, "good/*.yaml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			src, err := os.ReadFile(path)
@@ -36,12 +36,12 @@ func TestTheCorePlacesGoodFiles(t *testing.T) {
 			if problems != nil {
 				t.Fatal(problems)
 			}
-			s := sched.New(policies)
-			give(t, s, sched.Reconfigure{Config: testCluster()})
-			give(t, s, sched.Submit{Job: result.Job})
+			s := core.New(policies)
+			give(t, s, model.Reconfigure{Config: testCluster()})
+			give(t, s, model.Submit{Job: result.Job})
 			placed := 0
 			for _, r := range s.Decide(1000) {
-				if e, ok := r.Event.(sched.Placed); ok {
+				if e, ok := r.Event.(model.Placed); ok {
 					placed += len(e.Placement.Tasks)
 				}
 			}
@@ -63,13 +63,13 @@ func TestTheCorePlacesGoodFiles(t *testing.T) {
 	}
 }
 
-func give(t *testing.T, s *sched.State, c sched.Command) {
+func give(t *testing.T, s *core.State, c model.Command) {
 	t.Helper()
 	events, _, refusal := s.Check(c, 1000)
 	if refusal != nil {
 		t.Fatalf("%T is refused: %v", c, refusal)
 	}
 	for _, e := range events {
-		s.Apply(sched.Record{Seq: s.Seq() + 1, Time: 1000, Event: e})
+		s.Apply(model.Record{Seq: s.Seq() + 1, Time: 1000, Event: e})
 	}
 }

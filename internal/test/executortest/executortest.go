@@ -10,7 +10,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -32,7 +31,7 @@ type Harness struct {
 	Executor engine.Executor
 	// Next returns the next task fact about any attempt, or nil when none comes
 	// within d. Other facts are left out.
-	Next func(d time.Duration) sched.Fact
+	Next func(d time.Duration) model.Fact
 	// Restart replaces the executor by a new one over the same world, as a new
 	// process would find it; later calls of Executor.Do go to the new one.
 	Restart func()
@@ -58,7 +57,7 @@ type Harness struct {
 	Token string
 	// Said are the reports of progress of an attempt so far, in order: see Reports. It is nil for
 	// an executor whose tasks cannot tell any: their tests are left out.
-	Said func(id model.AttemptID) []sched.Progress
+	Said func(id model.AttemptID) []model.Progress
 	// Keeps is that jobs have a place for checkpoints; without it those tests are left out.
 	Keeps bool
 	// Beside is that each harness has a world of its own, or a part that no other touches: tests
@@ -131,7 +130,7 @@ type suite struct {
 }
 
 // start is an action that runs a program as a gang with one task on each node.
-func (s *suite) start(id model.AttemptID, p Program, nodes ...cell.NodeName) sched.Action {
+func (s *suite) start(id model.AttemptID, p Program, nodes ...cell.NodeName) model.Action {
 	job := &model.Job{
 		Name: model.JobName(fmt.Sprintf("job-%d", id.Job)), User: "tester", VC: "default",
 		Roles: []model.Role{{Name: "worker", Tasks: int32(len(nodes)), Leaves: 1, MinFailed: 1, MinSucceeded: -1,
@@ -139,15 +138,15 @@ func (s *suite) start(id model.AttemptID, p Program, nodes ...cell.NodeName) sch
 		Grace: 2 * model.Second,
 		Hints: model.Hints{Suspendable: true, Packable: true},
 	}
-	start := &sched.Start{ID: id.Job, Job: job}
+	start := &model.Start{ID: id.Job, Job: job}
 	for i, n := range nodes {
 		job.Gangs = []model.Gang{{Name: "all", Tasks: append(first(job.Gangs), int32(i))}}
-		start.Tasks = append(start.Tasks, sched.TaskStart{
+		start.Tasks = append(start.Tasks, model.TaskStart{
 			Task: int32(i), Index: int32(i), SKU: s.h.SKU,
 			Place: cell.Task{Node: n, SKU: s.h.SKU.Name, Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{int32(i)}},
 		})
 	}
-	return sched.Action{Attempt: id, Start: start}
+	return model.Action{Attempt: id, Start: start}
 }
 
 func first(gangs []model.Gang) []int32 {
@@ -162,10 +161,10 @@ func attempt(job, n int) model.AttemptID {
 }
 
 // started waits for the start of a task.
-func (s *suite) started(id model.AttemptID, task int32) sched.TaskStarted {
+func (s *suite) started(id model.AttemptID, task int32) model.TaskStarted {
 	s.Helper()
 	f := s.h.Next(s.h.Patience)
-	got, ok := f.(sched.TaskStarted)
+	got, ok := f.(model.TaskStarted)
 	if !ok || got.Attempt != id || got.Task != task {
 		s.Fatalf("got %#v, want the start of task %d of attempt %v", f, task, id)
 	}
@@ -173,14 +172,14 @@ func (s *suite) started(id model.AttemptID, task int32) sched.TaskStarted {
 }
 
 // exited waits for the end of a task; repeats of its start may come before.
-func (s *suite) exited(id model.AttemptID, task int32) sched.Exit {
+func (s *suite) exited(id model.AttemptID, task int32) model.Exit {
 	s.Helper()
 	for {
 		f := s.h.Next(s.h.Patience)
-		if again, ok := f.(sched.TaskStarted); ok && again.Attempt == id {
+		if again, ok := f.(model.TaskStarted); ok && again.Attempt == id {
 			continue
 		}
-		got, ok := f.(sched.TaskExited)
+		got, ok := f.(model.TaskExited)
 		if !ok || got.Attempt != id || got.Task != task {
 			s.Fatalf("got %#v, want the exit of task %d of attempt %v", f, task, id)
 		}
@@ -197,7 +196,7 @@ func (s *suite) silent() {
 }
 
 // wantCode requires an exit by the task itself.
-func (s *suite) wantCode(got sched.Exit, code int32) {
+func (s *suite) wantCode(got model.Exit, code int32) {
 	s.Helper()
 	if got.Code != code || got.Cause != "" {
 		s.Fatalf("exit %+v, want code %d without a cause", got, code)
@@ -224,7 +223,7 @@ func (s *suite) twoTasks() {
 	s.h.Executor.Do(a)
 	seen := map[int32]bool{}
 	for range 2 {
-		f, ok := s.h.Next(s.h.Patience).(sched.TaskStarted)
+		f, ok := s.h.Next(s.h.Patience).(model.TaskStarted)
 		if !ok || f.Attempt != a.Attempt {
 			s.Fatalf("got %#v, want a start", f)
 		}
@@ -239,14 +238,14 @@ func (s *suite) twoTasks() {
 // end stops an attempt and waits until its tasks are gone.
 func (s *suite) end(id model.AttemptID, tasks int) {
 	s.Helper()
-	s.h.Executor.Do(sched.Action{Attempt: id, Grace: 2 * model.Second})
+	s.h.Executor.Do(model.Action{Attempt: id, Grace: 2 * model.Second})
 	seen := map[int32]bool{}
 	for len(seen) < tasks {
 		f := s.h.Next(s.h.Patience)
 		if f == nil {
 			s.Fatalf("%d of %d tasks of attempt %v ended", len(seen), tasks, id)
 		}
-		if e, ok := f.(sched.TaskExited); ok && e.Attempt == id {
+		if e, ok := f.(model.TaskExited); ok && e.Attempt == id {
 			seen[e.Task] = true
 		}
 	}
@@ -257,7 +256,7 @@ func (s *suite) stop() {
 	s.h.Executor.Do(a)
 	s.started(a.Attempt, 0)
 	s.silent()
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
+	s.h.Executor.Do(model.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
 	e := s.exited(a.Attempt, 0)
 	if e.Signal != 15 || e.Code != 143 {
 		s.Fatalf("exit %+v, want signal 15", e)
@@ -271,9 +270,9 @@ func (s *suite) stubborn() {
 	if s.silent(); s.h.Ready != nil {
 		s.h.Ready(a.Attempt, 1)
 	}
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	s.h.Executor.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	e := s.exited(a.Attempt, 0)
-	if e.Signal != 9 || e.Code != 137 || e.Cause != sched.GraceOver {
+	if e.Signal != 9 || e.Code != 137 || e.Cause != model.GraceOver {
 		s.Fatalf("exit %+v, want signal 9 at the end of its grace", e)
 	}
 	s.silent()
@@ -288,7 +287,7 @@ func (s *suite) duplicateStart() {
 	s.end(a.Attempt, 1)
 	s.h.Executor.Do(a)
 	for f := s.h.Next(s.h.Silence); f != nil; f = s.h.Next(s.h.Silence) {
-		if again, ok := f.(sched.TaskExited); !ok || again.Attempt != a.Attempt {
+		if again, ok := f.(model.TaskExited); !ok || again.Attempt != a.Attempt {
 			s.Fatalf("got %#v after a start that was over", f)
 		}
 	}
@@ -301,7 +300,7 @@ func (s *suite) duplicateStop() {
 	if s.silent(); s.h.Ready != nil {
 		s.h.Ready(a.Attempt, 1)
 	}
-	stop := sched.Action{Attempt: a.Attempt, Grace: model.Second}
+	stop := model.Action{Attempt: a.Attempt, Grace: model.Second}
 	s.h.Executor.Do(stop)
 	s.h.Executor.Do(stop)
 	if e := s.exited(a.Attempt, 0); e.Signal != 9 {
@@ -312,9 +311,9 @@ func (s *suite) duplicateStop() {
 // stopFirst: the stop of an attempt may overtake its start.
 func (s *suite) stopFirst() {
 	a := s.start(attempt(1, 1), Linger, s.h.Nodes[0])
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	s.h.Executor.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	s.h.Executor.Do(a)
-	if e := s.exited(a.Attempt, 0); e.Cause != sched.NeverStarted && e.Signal == 0 {
+	if e := s.exited(a.Attempt, 0); e.Cause != model.NeverStarted && e.Signal == 0 {
 		s.Fatalf("exit %+v, want one that never started or was stopped", e)
 	}
 	s.silent()
@@ -325,9 +324,9 @@ func (s *suite) stopLate() {
 	s.h.Executor.Do(a)
 	s.started(a.Attempt, 0)
 	s.wantCode(s.exited(a.Attempt, 0), 3)
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+	s.h.Executor.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 	for f := s.h.Next(s.h.Silence); f != nil; f = s.h.Next(s.h.Silence) {
-		again, ok := f.(sched.TaskExited)
+		again, ok := f.(model.TaskExited)
 		if !ok {
 			s.Fatalf("got %#v after the end", f)
 		}
@@ -376,9 +375,9 @@ func (s *suite) attempts() {
 	s.h.Executor.Do(two)
 	s.started(two.Attempt, 0)
 	// A late stop of the first attempt leaves the second alone.
-	s.h.Executor.Do(sched.Action{Attempt: one.Attempt, Grace: model.Second})
+	s.h.Executor.Do(model.Action{Attempt: one.Attempt, Grace: model.Second})
 	for f := s.h.Next(s.h.Silence); f != nil; f = s.h.Next(s.h.Silence) {
-		if e, ok := f.(sched.TaskExited); !ok || e.Attempt != one.Attempt {
+		if e, ok := f.(model.TaskExited); !ok || e.Attempt != one.Attempt {
 			s.Fatalf("got %#v, want nothing about attempt %v", f, two.Attempt)
 		}
 	}
@@ -388,7 +387,7 @@ func (s *suite) attempts() {
 func (s *suite) unknownNode() {
 	a := s.start(attempt(1, 1), Linger, "no-such-node")
 	s.h.Executor.Do(a)
-	f, ok := s.h.Next(s.h.Patience).(sched.TaskRefused)
+	f, ok := s.h.Next(s.h.Patience).(model.TaskRefused)
 	if !ok || f.Attempt != a.Attempt || f.Reason == "" {
 		s.Fatalf("got %#v, want a refusal with a reason", f)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 )
 
@@ -29,7 +28,7 @@ func members() []test {
 			s.h.Executor.Do(a)
 			s.started(a.Attempt, 0)
 			s.h.Ready(a.Attempt, 1)
-			s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+			s.h.Executor.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 			if e := s.exited(a.Attempt, 0); e.Own {
 				s.Fatalf("exit %+v, which is not the end of a stop", e)
 			}
@@ -38,7 +37,7 @@ func members() []test {
 }
 
 // member is the start of one gang of a job of two, each with one task.
-func (s *suite) member(gang int32) sched.Action {
+func (s *suite) member(gang int32) model.Action {
 	a := s.start(attempt(1, 1), Watcher, s.h.Nodes[0])
 	a.Attempt.Gang = gang
 	job := a.Start.Job

@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 )
 
@@ -139,19 +138,19 @@ func NotAsOpenPAI(env map[string]string) (faults []string) {
 // openPAI: a task finds all variables that OpenPAI gives it.
 func (s *suite) openPAI() {
 	id := attempt(1, 1)
-	start := &sched.Start{ID: id.Job, Job: OpenPAIJob()}
+	start := &model.Start{ID: id.Job, Job: OpenPAIJob()}
 	for i, n := range s.h.Nodes {
-		start.Tasks = append(start.Tasks, sched.TaskStart{Task: int32(i), Role: int32(i), SKU: s.h.SKU,
+		start.Tasks = append(start.Tasks, model.TaskStart{Task: int32(i), Role: int32(i), SKU: s.h.SKU,
 			Place: cell.Task{Node: n, SKU: s.h.SKU.Name,
 				Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{int32(i)}}})
 	}
-	s.h.Executor.Do(sched.Action{Attempt: id, Start: start})
+	s.h.Executor.Do(model.Action{Attempt: id, Start: start})
 	for ended := 0; ended < len(s.h.Nodes); {
 		switch f := s.h.Next(s.h.Patience).(type) {
-		case sched.TaskExited:
+		case model.TaskExited:
 			s.wantCode(f.Exit, 0)
 			ended++
-		case sched.TaskStarted:
+		case model.TaskStarted:
 		default:
 			s.Fatalf("got %#v, want starts and ends", f)
 		}

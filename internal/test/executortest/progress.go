@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // The programs of these tests.
@@ -23,12 +22,12 @@ const (
 // Reports are what tasks tell of their progress.
 type Reports struct {
 	mu   sync.Mutex
-	list []sched.Progress
+	list []model.Progress
 }
 
 // Hear keeps a fact that is a report. The reports of all attempts of a harness are kept together.
-func (r *Reports) Hear(f sched.Fact) {
-	if p, ok := f.(sched.Progress); ok {
+func (r *Reports) Hear(f model.Fact) {
+	if p, ok := f.(model.Progress); ok {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.list = append(r.list, p)
@@ -36,10 +35,10 @@ func (r *Reports) Hear(f sched.Fact) {
 }
 
 // Of are those of an attempt, in order.
-func (r *Reports) Of(id model.AttemptID) []sched.Progress {
+func (r *Reports) Of(id model.AttemptID) []model.Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.list), func(p sched.Progress) bool { return p.Attempt != id })
+	return slices.DeleteFunc(slices.Clone(r.list), func(p model.Progress) bool { return p.Attempt != id })
 }
 
 // progress are the properties of what tasks tell of their progress.
@@ -49,8 +48,8 @@ func progress() []test {
 			a := s.start(attempt(1, 1), Teller, s.h.Nodes[0])
 			s.h.Executor.Do(a)
 			s.started(a.Attempt, 0)
-			s.says(a.Attempt, "step 3 of 10", func(p sched.Progress) bool { return p.Step == 3 && p.Total == 10 && p.Loss == "0.5" && !p.Checkpoint })
-			s.says(a.Attempt, "a checkpoint of step 7", func(p sched.Progress) bool { return p.Step == 7 && p.Total == 10 && p.Loss == "0.25" && p.Checkpoint })
+			s.says(a.Attempt, "step 3 of 10", func(p model.Progress) bool { return p.Step == 3 && p.Total == 10 && p.Loss == "0.5" && !p.Checkpoint })
+			s.says(a.Attempt, "a checkpoint of step 7", func(p model.Progress) bool { return p.Step == 7 && p.Total == 10 && p.Loss == "0.25" && p.Checkpoint })
 			s.silent() // what was no progress ends no task
 			s.end(a.Attempt, 1)
 			for _, p := range s.h.Said(a.Attempt) {
@@ -63,13 +62,13 @@ func progress() []test {
 			a := s.start(attempt(1, 1), Counter, s.h.Nodes[0])
 			s.h.Executor.Do(a)
 			s.started(a.Attempt, 0)
-			s.says(a.Attempt, "a step", func(p sched.Progress) bool { return p.Step > 0 })
+			s.says(a.Attempt, "a step", func(p model.Progress) bool { return p.Step > 0 })
 			s.h.Restart()
 			before := s.h.Said(a.Attempt)
 			last := before[len(before)-1].Step
 			a.Known = true
 			s.h.Executor.Do(a)
-			s.says(a.Attempt, "ten steps more", func(p sched.Progress) bool { return p.Step >= last+10 })
+			s.says(a.Attempt, "ten steps more", func(p model.Progress) bool { return p.Step >= last+10 })
 			for s.h.Next(s.h.Silence) != nil { // its start may be told again
 			}
 			s.end(a.Attempt, 1)
@@ -96,7 +95,7 @@ func kept() []test {
 }
 
 // says waits until an attempt has told something.
-func (s *suite) says(id model.AttemptID, what string, is func(sched.Progress) bool) {
+func (s *suite) says(id model.AttemptID, what string, is func(model.Progress) bool) {
 	s.Helper()
 	for end := time.Now().Add(s.h.Patience); !slices.ContainsFunc(s.h.Said(id), is); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -2,7 +2,6 @@ package executortest
 
 import (
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // rotations are the tests of executors that can suspend and pack.
@@ -34,7 +33,7 @@ func (s *suite) packed() {
 	r := &model.Rotation{Turns: [][]model.AttemptID{{one.Attempt, two.Attempt}}, Epoch: s.h.Now()}
 	two.Start.Rotation = r
 	s.h.Executor.Do(two)
-	s.h.Executor.Do(sched.Action{Attempt: one.Attempt, Rotation: r})
+	s.h.Executor.Do(model.Action{Attempt: one.Attempt, Rotation: r})
 	s.wantCode(s.exited(two.Attempt, 0), 0)
 	s.end(one.Attempt, 1)
 }
@@ -52,7 +51,7 @@ func (s *suite) outOfTurn() {
 		s.silent()
 	}
 	s.end(b.Attempt, 1)
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Rotation: s.rotation(0, a.Attempt)})
+	s.h.Executor.Do(model.Action{Attempt: a.Attempt, Rotation: s.rotation(0, a.Attempt)})
 	s.wantCode(s.exited(a.Attempt, 0), 0)
 }
 
@@ -68,15 +67,15 @@ func (s *suite) suspended() {
 		s.silent()
 	}
 	for range 2 {
-		s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Rotation: first})
+		s.h.Executor.Do(model.Action{Attempt: a.Attempt, Rotation: first})
 	}
 	s.silent()
 	turned := s.rotation(model.Hour, a.Attempt, b.Attempt)
-	s.h.Executor.Do(sched.Action{Attempt: b.Attempt, Rotation: turned})
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Rotation: turned})
+	s.h.Executor.Do(model.Action{Attempt: b.Attempt, Rotation: turned})
+	s.h.Executor.Do(model.Action{Attempt: a.Attempt, Rotation: turned})
 	seen := map[int32]bool{}
 	for range 2 {
-		e, ok := s.h.Next(s.h.Patience).(sched.TaskExited)
+		e, ok := s.h.Next(s.h.Patience).(model.TaskExited)
 		if !ok || e.Attempt != a.Attempt || seen[e.Task] {
 			s.Fatalf("got %#v, want the exits of attempt %v", e, a.Attempt)
 		}
@@ -90,18 +89,18 @@ func (s *suite) suspended() {
 func (s *suite) bothStarted(ids ...model.AttemptID) {
 	s.Helper()
 	for range 2 * len(ids) {
-		if f, ok := s.h.Next(s.h.Patience).(sched.TaskStarted); !ok {
+		if f, ok := s.h.Next(s.h.Patience).(model.TaskStarted); !ok {
 			s.Fatalf("got %#v, want a start", f)
 		}
 	}
 }
 
 // beside starts an attempt whose turn comes in an hour, and the one that has it.
-func (s *suite) beside(p Program) (waits, runs sched.Action) {
+func (s *suite) beside(p Program) (waits, runs model.Action) {
 	waits, runs = s.start(attempt(1, 1), p, s.h.Nodes[0]), s.start(attempt(2, 1), Linger, s.h.Nodes[0])
 	r := s.rotation(model.Hour, runs.Attempt, waits.Attempt)
 	waits.Start.Rotation, runs.Start.Rotation = r, r
-	for _, x := range []sched.Action{runs, waits} {
+	for _, x := range []model.Action{runs, waits} {
 		s.h.Executor.Do(x)
 		s.started(x.Attempt, 0)
 	}
@@ -112,7 +111,7 @@ func (s *suite) beside(p Program) (waits, runs sched.Action) {
 func (s *suite) rotationOutlives() {
 	a, b := s.beside(Brief)
 	s.h.Restart()
-	for _, x := range []sched.Action{b, a} {
+	for _, x := range []model.Action{b, a} {
 		x.Known = true
 		s.h.Executor.Do(x)
 		s.started(x.Attempt, 0)
@@ -134,7 +133,7 @@ func (s *suite) rotationOutlives() {
 func (s *suite) stopSuspended() {
 	a, b := s.beside(Linger)
 	s.silent()
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
+	s.h.Executor.Do(model.Action{Attempt: a.Attempt, Grace: 60 * model.Second})
 	if e := s.exited(a.Attempt, 0); e.Signal != 15 || e.Cause != "" {
 		s.Fatalf("exit %+v, want signal 15", e)
 	}
@@ -151,9 +150,9 @@ func (s *suite) takeTurns() {
 	runs, done := map[model.AttemptID]bool{}, map[model.AttemptID]bool{}
 	for len(done) < 2 {
 		switch e := s.h.Next(s.h.Patience).(type) { // one may be done before the other has started
-		case sched.TaskStarted:
+		case model.TaskStarted:
 			runs[e.Attempt] = true
-		case sched.TaskExited:
+		case model.TaskExited:
 			if !runs[e.Attempt] || done[e.Attempt] {
 				s.Fatalf("got %#v, want a start and an exit of each", e)
 			}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
@@ -156,15 +155,15 @@ func (s *suite) shape(job *model.Job, image string, tables []*shapeTable) map[st
 	where := map[string]model.AttemptID{}
 	for g := range job.Gangs {
 		id := model.AttemptID{Job: 1, Gang: int32(g), N: 1}
-		start := &sched.Start{ID: 1, Job: job}
+		start := &model.Start{ID: 1, Job: job}
 		for _, n := range job.Gangs[g].Tasks {
 			one := tasks[n]
 			where[one.name] = id
-			start.Tasks = append(start.Tasks, sched.TaskStart{Task: n, Role: one.role, Index: one.index, SKU: s.h.SKU,
+			start.Tasks = append(start.Tasks, model.TaskStart{Task: n, Role: one.role, Index: one.index, SKU: s.h.SKU,
 				Place: cell.Task{Node: s.h.Nodes[0], SKU: s.h.SKU.Name,
 					Leaves: []cell.LeafID{cell.LeafID(n)}, Devices: []int32{n}}})
 		}
-		s.h.Executor.Do(sched.Action{Attempt: id, Start: start})
+		s.h.Executor.Do(model.Action{Attempt: id, Start: start})
 	}
 	waits := map[string]bool{}
 	for _, table := range tables {
@@ -176,18 +175,18 @@ func (s *suite) shape(job *model.Job, image string, tables []*shapeTable) map[st
 			stopped = true
 			for g := range job.Gangs {
 				id := model.AttemptID{Job: 1, Gang: int32(g), N: 1}
-				s.h.Executor.Do(sched.Action{Attempt: id, Grace: model.Second})
+				s.h.Executor.Do(model.Action{Attempt: id, Grace: model.Second})
 			}
 		}
 		switch f := s.h.Next(s.h.Patience).(type) {
-		case sched.TaskExited:
+		case model.TaskExited:
 			name := tasks[f.Task].name
 			if waits[name] {
 				s.wantCode(f.Exit, 0)
 			}
 			delete(waits, name)
 			ended[f.Task] = true
-		case sched.TaskStarted:
+		case model.TaskStarted:
 		default:
 			s.Fatalf("got %#v, want starts and ends", f)
 		}

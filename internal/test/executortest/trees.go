@@ -2,7 +2,6 @@ package executortest
 
 import (
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // The programs of these tests. Each says when it can be asked to stop.
@@ -26,25 +25,25 @@ const (
 // trees are the properties of what a stop reaches in a task's tree of processes.
 func trees() []test {
 	return []test{
-		{"A stop reaches the program that saves, not its helpers", func(s *suite) { s.stopped(Saver, 1, sched.Exit{Code: 5}) }},
-		{"A shell around the program ends with the program's code", func(s *suite) { s.stopped(Wrapped, 1, sched.Exit{Code: 7}) }},
-		{"A shell does not go on with another command", func(s *suite) { s.stopped(Chained, 1, sched.Exit{Code: 7}) }},
+		{"A stop reaches the program that saves, not its helpers", func(s *suite) { s.stopped(Saver, 1, model.Exit{Code: 5}) }},
+		{"A shell around the program ends with the program's code", func(s *suite) { s.stopped(Wrapped, 1, model.Exit{Code: 7}) }},
+		{"A shell does not go on with another command", func(s *suite) { s.stopped(Chained, 1, model.Exit{Code: 7}) }},
 		{"A crowd of processes ends at once", func(s *suite) {
-			s.stopped(Crowd, 100, sched.Exit{Code: 143, Signal: 15})
+			s.stopped(Crowd, 100, model.Exit{Code: 143, Signal: 15})
 		}},
-		{"Of several programs that save each has its time", func(s *suite) { s.stopped(Family, 2, sched.Exit{Code: 143, Signal: 15}) }},
-		{"A program that saves does not end the script as a success", func(s *suite) { s.stopped(Saved, 1, sched.Exit{Code: 143, Signal: 15}) }},
+		{"Of several programs that save each has its time", func(s *suite) { s.stopped(Family, 2, model.Exit{Code: 143, Signal: 15}) }},
+		{"A program that saves does not end the script as a success", func(s *suite) { s.stopped(Saved, 1, model.Exit{Code: 143, Signal: 15}) }},
 	}
 }
 
 // stopped wants that a program of so many parts, stopped with much grace once all are ready,
 // ends so, and long before the grace is over.
-func (s *suite) stopped(p Program, parts int, want sched.Exit) {
+func (s *suite) stopped(p Program, parts int, want model.Exit) {
 	a := s.start(attempt(1, 1), p, s.h.Nodes[0])
 	s.h.Executor.Do(a)
 	s.started(a.Attempt, 0)
 	s.h.Ready(a.Attempt, parts)
-	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 600 * model.Second})
+	s.h.Executor.Do(model.Action{Attempt: a.Attempt, Grace: 600 * model.Second})
 	if e := s.exited(a.Attempt, 0); e.Code != want.Code || e.Signal != want.Signal || e.Own {
 		s.Fatalf("exit %+v, want code %d, signal %d", e, want.Code, want.Signal)
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor"
 )
 
@@ -61,7 +60,7 @@ func words() []test {
 			s.h.Executor.Do(a)
 			s.started(a.Attempt, 0)
 			s.h.Ready(a.Attempt, 1)
-			s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: model.Second})
+			s.h.Executor.Do(model.Action{Attempt: a.Attempt, Grace: model.Second})
 			if e := s.exited(a.Attempt, 0); e.Signal != 9 || e.Own {
 				s.Fatalf("exit %+v, want a kill", e)
 			}
@@ -89,7 +88,7 @@ func secrets() []test {
 		{"A secret that a job does not have refuses its start", func(s *suite) {
 			a := s.start(attempt(1, 1), Unknowing, s.h.Nodes[0])
 			s.h.Executor.Do(a)
-			f, ok := s.h.Next(s.h.Patience).(sched.TaskRefused)
+			f, ok := s.h.Next(s.h.Patience).(model.TaskRefused)
 			if !ok || !strings.Contains(f.Reason, "missing") || strings.Contains(f.Reason, s.h.Token) {
 				s.Fatalf("got %#v, want a refusal", f)
 			}
@@ -98,7 +97,7 @@ func secrets() []test {
 }
 
 // through runs a program as the first attempt of the first job, to its end.
-func (s *suite) through(p Program) sched.Exit {
+func (s *suite) through(p Program) model.Exit {
 	s.Helper()
 	a := s.start(attempt(1, 1), p, s.h.Nodes[0])
 	s.h.Executor.Do(a)

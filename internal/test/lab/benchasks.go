@@ -14,7 +14,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -32,7 +31,7 @@ func (b *bench) asks(ctx context.Context) error {
 		return err
 	}
 	var lists []time.Duration
-	query := rest.JobQuery{States: []sched.Phase{sched.Waiting}, VCs: []cell.VCName{"default", "vc1"}, Users: []model.Subject{"admin"}, Limit: 50}
+	query := rest.JobQuery{States: []model.Phase{model.Waiting}, VCs: []cell.VCName{"default", "vc1"}, Users: []model.Subject{"admin"}, Limit: 50}
 	for range benchAsks {
 		began := time.Now()
 		if _, err := b.client.Jobs(ctx, query); err != nil {

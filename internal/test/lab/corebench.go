@@ -9,25 +9,25 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // coreWorld drives the decision core alone, in memory: what a server does between
 // reading its inputs and writing its journal. Events go to a ring in memory.
 type coreWorld struct {
-	s      *sched.State
+	s      *core.State
 	rng    *rand.Rand
 	now    model.Time
 	next   model.JobID
-	log    []sched.Record
+	log    []model.Record
 	vcs    []coreVC
 	jobs   map[model.JobID]*coreJob
 	shapes map[coreShape]*model.Job
 	// told are the facts that the next step hands over: tasks that were stopped.
-	told []sched.Event
+	told []model.Event
 
 	clock   func() time.Duration
 	cost    time.Duration // what reading the clock takes, which is left out
@@ -127,8 +127,8 @@ func coreConfig(nodes int, order string) *model.Config {
 
 // newCoreWorld starts a core with a configuration.
 func newCoreWorld(cfg *model.Config) *coreWorld {
-	w := &coreWorld{s: sched.New(policy.New), rng: rand.New(rand.NewPCG(coreSeed, coreSeed)), now: 1, next: 1,
-		log: make([]sched.Record, coreLog), jobs: map[model.JobID]*coreJob{}, shapes: map[coreShape]*model.Job{}}
+	w := &coreWorld{s: core.New(policy.New), rng: rand.New(rand.NewPCG(coreSeed, coreSeed)), now: 1, next: 1,
+		log: make([]model.Record, coreLog), jobs: map[model.JobID]*coreJob{}, shapes: map[coreShape]*model.Job{}}
 	w.timeBy(coreClock)
 	for _, v := range cfg.Cluster.VCs {
 		c := coreVC{name: v.Name}
@@ -143,17 +143,17 @@ func newCoreWorld(cfg *model.Config) *coreWorld {
 		}
 		w.vcs = append(w.vcs, c)
 	}
-	w.step(sched.Configured{Config: cfg})
+	w.step(model.Configured{Config: cfg})
 	return w
 }
 
 // step applies events and decides; only that is timed. It returns the decisions
 // and what it took.
-func (w *coreWorld) step(events ...sched.Event) ([]sched.Record, time.Duration) {
+func (w *coreWorld) step(events ...model.Event) ([]model.Record, time.Duration) {
 	w.now += 1000
 	began := w.clock()
 	for _, e := range events {
-		r := sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e}
+		r := model.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e}
 		w.s.Apply(r)
 		w.log[r.Seq%coreLog] = r
 	}
@@ -169,7 +169,7 @@ func (w *coreWorld) step(events ...sched.Event) ([]sched.Record, time.Duration) 
 // round is a step, with what follows from its decisions: stopped tasks exit in
 // the next step, and so on until nothing is left to do. first, if any, is the job
 // that the events submit.
-func (w *coreWorld) round(first *coreJob, events ...sched.Event) {
+func (w *coreWorld) round(first *coreJob, events ...model.Event) {
 	for len(events) > 0 {
 		out, took := w.step(events...)
 		if first != nil {
@@ -189,9 +189,9 @@ func (w *coreWorld) round(first *coreJob, events ...sched.Event) {
 }
 
 // note keeps the books on one decision.
-func (w *coreWorld) note(e sched.Event, took time.Duration, first *coreJob) {
+func (w *coreWorld) note(e model.Event, took time.Duration, first *coreJob) {
 	switch e := e.(type) {
-	case sched.Placed:
+	case model.Placed:
 		j := w.jobs[e.Attempt.Job]
 		if j != first {
 			j.spent += took
@@ -204,13 +204,13 @@ func (w *coreWorld) note(e sched.Event, took time.Duration, first *coreJob) {
 		w.members += len(e.Placement.Tasks)
 		w.took = append(w.took, j.spent)
 		j.spent = 0
-	case sched.StopSent:
+	case model.StopSent:
 		j := w.jobs[e.Attempt.Job]
 		w.preempt++
-		w.told = w.exits(w.told, j, sched.Exit{Code: 143, Signal: 15})
+		w.told = w.exits(w.told, j, model.Exit{Code: 143, Signal: 15})
 		w.leave(j)
 		w.count(j, 1)
-	case sched.JobEnded:
+	case model.JobEnded:
 		j := w.jobs[e.Job]
 		if j.spec.Priority >= cell.MinGuaranteed {
 			w.vcs[j.vc].demand -= j.leaves
@@ -227,9 +227,9 @@ func (w *coreWorld) count(j *coreJob, sign int) {
 }
 
 // exits appends the facts that prove the death of all of a job's tasks.
-func (w *coreWorld) exits(to []sched.Event, j *coreJob, x sched.Exit) []sched.Event {
+func (w *coreWorld) exits(to []model.Event, j *coreJob, x model.Exit) []model.Event {
 	for t := range j.spec.Gangs[0].Tasks {
-		to = append(to, sched.TaskExited{Attempt: j.attempt, Task: int32(t), Exit: x})
+		to = append(to, model.TaskExited{Attempt: j.attempt, Task: int32(t), Exit: x})
 	}
 	return to
 }
@@ -245,7 +245,7 @@ func (w *coreWorld) leave(j *coreJob) {
 
 // end lets a running job succeed.
 func (w *coreWorld) end(j *coreJob) {
-	events := w.exits(nil, j, sched.Exit{})
+	events := w.exits(nil, j, model.Exit{})
 	w.leave(j)
 	w.round(nil, events...)
 }
@@ -285,7 +285,7 @@ func (w *coreWorld) submit(sh coreShape) *coreJob {
 	if sh.prio >= cell.MinGuaranteed {
 		w.vcs[sh.vc].demand += j.leaves
 	}
-	w.round(j, sched.JobSubmitted{ID: id, Job: j.spec})
+	w.round(j, model.JobSubmitted{ID: id, Job: j.spec})
 	return j
 }
 

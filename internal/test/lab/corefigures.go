@@ -12,7 +12,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/sim/simulate"
 	"github.com/combsched/comb/internal/test/hunt"
 )
@@ -237,7 +236,7 @@ func (b *bench) ailingWaiting(nodes int) {
 func ailingWorld(nodes int) *coreWorld {
 	w := newCoreWorld(coreConfig(nodes, "fifo"))
 	for n := 50; n < nodes; n += 100 {
-		w.step(sched.NodeCordoned{Node: cell.NodeName(fmt.Sprintf("n%05d", n)), On: true})
+		w.step(model.NodeCordoned{Node: cell.NodeName(fmt.Sprintf("n%05d", n)), On: true})
 	}
 	return w
 }
@@ -300,7 +299,7 @@ func (b *bench) startUp(nodes int) {
 	after := heap()
 	b.Print("comb_core_heap", float64(after-before)/1e6, "MB", append(label, "with", "the core")...)
 	began = coreClock()
-	_, _, no := w.s.Check(sched.Reconfigure{Config: cfg}, w.now)
+	_, _, no := w.s.Check(model.Reconfigure{Config: cfg}, w.now)
 	if no == nil {
 		b.Print("comb_core_check_of_a_configuration", (coreClock() - began).Seconds(), "s", label...)
 	}

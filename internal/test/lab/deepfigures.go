@@ -6,7 +6,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -34,7 +33,7 @@ func (b *bench) deep(waiting int) {
 	for i := range deepJobs {
 		sh := shape(i)
 		began := w.clock()
-		w.s.Check(sched.Submit{Job: w.describe(sh, w.next)}, w.now)
+		w.s.Check(model.Submit{Job: w.describe(sh, w.next)}, w.now)
 		check := w.clock() - began
 		w.submit(sh)
 		all = append(all, check+w.first)

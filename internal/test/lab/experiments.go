@@ -15,7 +15,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 func experiments() []experiment {
@@ -73,7 +72,7 @@ func (l *Lab) succeeded(f *finding, ids ...model.JobID) {
 	var bad []string
 	l.watch.look(func(t *timeline) {
 		for _, id := range ids {
-			if j := t.jobs[id]; j.phase != sched.Succeeded {
+			if j := t.jobs[id]; j.phase != model.Succeeded {
 				bad = append(bad, fmt.Sprintf("%s is %s", j.spec.Name, j.phase))
 			}
 		}
@@ -133,7 +132,7 @@ func (l *Lab) checkIdle(f *finding, used []cell.NodeName) {
 			if e.Seq <= f.since || e.Kind != "Placed" {
 				continue
 			}
-			var p sched.Placed
+			var p model.Placed
 			if json.Unmarshal(e.Data, &p) != nil {
 				others++
 				continue
@@ -262,7 +261,7 @@ func preemption(ctx context.Context, l *Lab, f *finding) error {
 func (l *Lab) steps(id model.JobID, by model.Time) (step int64) {
 	l.watch.look(func(t *timeline) {
 		for _, e := range t.events {
-			var p sched.Progress
+			var p model.Progress
 			if e.Kind == "Progress" && e.Time <= by && json.Unmarshal(e.Data, &p) == nil && p.Attempt.Job == id {
 				step = max(step, p.Step)
 			}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/smalldisk"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -98,7 +97,7 @@ func TestFullDiskHeals(t *testing.T) {
 	if _, err := c.client.Stop(t.Context(), rest.JobRef(stopped), "enough"); err != nil {
 		t.Fatalf("a stop on a full disk: %v", err)
 	}
-	c.await(stopped, "it is stopped", func(j rest.Job) bool { return j.Phase == sched.Stopped })
+	c.await(stopped, "it is stopped", func(j rest.Job) bool { return j.Phase == model.Stopped })
 	c.server.Kill()
 	c.start()
 	c.noneBlamed(10)
@@ -108,7 +107,7 @@ func TestFullDiskHeals(t *testing.T) {
 	t.Logf("all ran %v after there was room", time.Since(healed))
 	waiting = append(waiting, c.submit(fmt.Sprintf(whenJobs[0], 100, c.books)))
 	for _, id := range waiting {
-		j := c.await(id, "it succeeds", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
+		j := c.await(id, "it succeeds", func(j rest.Job) bool { return j.Phase == model.Succeeded })
 		if slices.ContainsFunc(j.Attempts, func(a rest.AttemptStatus) bool { return a.ID.N > 1 }) {
 			t.Errorf("job %d was started more than once: %+v", id, j)
 		}

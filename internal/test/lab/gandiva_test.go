@@ -13,7 +13,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -43,18 +42,18 @@ func TestGandivaLive(t *testing.T) {
 				c.preempts(first, second)
 			} else {
 				testkit.Wait(t, "one is stopped since it does not acknowledge", func() bool {
-					return slices.Contains(c.causes(first, second), sched.SuspendTimeout)
+					return slices.Contains(c.causes(first, second), model.SuspendTimeout)
 				})
 			}
 			c.release()
 			for _, id := range []model.JobID{first, second} {
 				j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
-				if j.Phase != sched.Succeeded || j.Counted != 0 {
+				if j.Phase != model.Succeeded || j.Counted != 0 {
 					t.Errorf("%s is %s with %d counted retries: %s", j.Name, j.Phase, j.Counted, j.Message)
 				}
 				c.learned(id, steps, name == "frozen")
 			}
-			if causes := c.causes(first, second); slices.Contains(causes, sched.SuspendTimeout) != (name == "stopped") {
+			if causes := c.causes(first, second); slices.Contains(causes, model.SuspendTimeout) != (name == "stopped") {
 				t.Errorf("the attempts ended for %v", causes)
 			}
 			c.checkAfter()
@@ -114,7 +113,7 @@ func packed(t *testing.T) {
 	c.start()
 	for _, id := range ids {
 		j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
-		if j.Phase != sched.Succeeded || j.Counted+j.Preempted != 0 {
+		if j.Phase != model.Succeeded || j.Counted+j.Preempted != 0 {
 			t.Errorf("%s is %s with %d counted retries and %d preemptions: %s", j.Name, j.Phase, j.Counted, j.Preempted, j.Message)
 		}
 		c.learned(id, steps, false)
@@ -149,7 +148,7 @@ func (c *crash) untilRotated(what string, f func(model.Rotation) bool) {
 func (c *crash) preempts(ids ...model.JobID) {
 	c.t.Helper()
 	urgent := c.submit(strings.Replace(largeJob, "gpu: 3", "gpu: 4", 1))
-	c.await(urgent, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
+	c.await(urgent, "it ends", func(j rest.Job) bool { return j.Phase == model.Succeeded })
 	for _, id := range ids {
 		c.await(id, "it was preempted", func(j rest.Job) bool { return j.Preempted > 0 })
 	}
@@ -174,16 +173,16 @@ func (c *crash) logged(ids []model.JobID) []int64 {
 }
 
 // causes are the platform's causes of all ends of tasks of some jobs.
-func (c *crash) causes(ids ...model.JobID) []sched.ExitCause {
+func (c *crash) causes(ids ...model.JobID) []model.ExitCause {
 	c.t.Helper()
-	var out []sched.ExitCause
+	var out []model.ExitCause
 	for _, id := range ids {
 		events, err := c.client.JobEvents(c.t.Context(), rest.JobRef(id), 0)
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		for _, e := range events.Events {
-			var x sched.TaskExited
+			var x model.TaskExited
 			if e.Kind == "TaskExited" && json.Unmarshal(e.Data, &x) == nil {
 				out = append(out, x.Exit.Cause)
 			}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/test/testkit"
 )
@@ -346,7 +345,7 @@ func TestServerKilled(t *testing.T) {
 	group.Wait()
 	jobs, runs := c.drain(), c.runs()
 	for name, j := range jobs {
-		if j.Phase != sched.Succeeded {
+		if j.Phase != model.Succeeded {
 			t.Errorf("%s is %s: %s", name, j.Phase, j.Message)
 		}
 		if len(runs[name]) != 1 {
@@ -407,7 +406,7 @@ func TestEndedWhileAway(t *testing.T) {
 		if ended.Sub(started[id]) > limit {
 			continue // on a busy machine its limit may have passed before its end
 		}
-		if inTime++; j.Phase != sched.Succeeded {
+		if inTime++; j.Phase != model.Succeeded {
 			t.Errorf("job %d is %s: %s", id, j.Phase, j.Message)
 		}
 	}
@@ -451,7 +450,7 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 	jobs, runs, again := c.drain(), c.runs(), 0
 	for name, j := range jobs {
-		if j.Phase != sched.Succeeded || j.Counted != 0 {
+		if j.Phase != model.Succeeded || j.Counted != 0 {
 			t.Errorf("%s is %s with %d counted retries: %s", name, j.Phase, j.Counted, j.Message)
 		}
 		again += len(runs[name]) - 1

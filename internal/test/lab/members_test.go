@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -71,12 +71,12 @@ func growAndShrink(t *testing.T, policy string) {
 	time.Sleep(300 * time.Millisecond) // without a server
 	c.start()
 	write(c.books, "gate", "open")
-	c.await(large, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
+	c.await(large, "it ends", func(j rest.Job) bool { return j.Phase == model.Succeeded })
 	c.sees("0,1,2 0 0,1,2")
 	if _, err := c.client.Stop(t.Context(), rest.JobRef(elastic), "enough"); err != nil {
 		t.Fatal(err)
 	}
-	c.await(elastic, "it is stopped", func(j rest.Job) bool { return j.Phase == sched.Stopped })
+	c.await(elastic, "it is stopped", func(j rest.Job) bool { return j.Phase == model.Stopped })
 	c.checkAfter()
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -94,7 +93,7 @@ func (l lived) run(t *testing.T) {
 	c.start()
 	for _, id := range []model.JobID{second, first} {
 		j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
-		if j.Phase != sched.Succeeded || j.Counted != 0 {
+		if j.Phase != model.Succeeded || j.Counted != 0 {
 			t.Errorf("%s is %s with %d counted retries: %s", j.Name, j.Phase, j.Counted, j.Message)
 		}
 	}

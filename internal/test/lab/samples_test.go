@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // driver answers as nvidia-smi does, on a machine with four GPUs.
@@ -49,6 +49,6 @@ func TestSamplesLive(t *testing.T) {
 	if _, err := c.client.Stop(t.Context(), rest.JobRef(id), "enough"); err != nil {
 		t.Fatal(err)
 	}
-	c.await(id, "it is stopped", func(j rest.Job) bool { return j.Phase == sched.Stopped })
+	c.await(id, "it is stopped", func(j rest.Job) bool { return j.Phase == model.Stopped })
 	c.checkAfter()
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -63,8 +62,8 @@ func TestGenieLive(t *testing.T) {
 	wide := c.submit(c.trial("wide", 4, 300, "1", "    duration: 60m\n    deadlines: [{after: 90m, value: 1}]"))
 	c.explains(wide, "HeldBack", "it needs 3 of its 4 members at once to meet its deadline, on 3 GPUs, and 2 are free", "until:")
 	large := c.submit(largeJob)
-	c.killAt("a member is told to leave", func(e sched.Event) bool { s, ok := e.(sched.StopSent); return ok && s.Attempt.Job == tight })
-	c.await(large, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
+	c.killAt("a member is told to leave", func(e model.Event) bool { s, ok := e.(model.StopSent); return ok && s.Attempt.Job == tight })
+	c.await(large, "it ends", func(j rest.Job) bool { return j.Phase == model.Succeeded })
 	c.await(tight, "its member is there again", func(j rest.Job) bool { return running(j) == 2 })
 	late := c.submit(c.trial("late", 4, 4000, "1", "    duration: 60m\n    deadlines: [{after: 10m, value: 1}]"))
 	release()
@@ -93,15 +92,15 @@ func TestHyperschedLive(t *testing.T) {
 	middle := c.submit(c.trial("middle", 1, 1200, "0.5", more))
 	best := c.submit(c.trial("best", 1, 1200, "0.3", more))
 	c.await(best, "it runs", func(j rest.Job) bool { return running(j) > 0 })
-	c.killAt("the worst is paused", func(e sched.Event) bool {
-		s, ok := e.(sched.StopSent)
+	c.killAt("the worst is paused", func(e model.Event) bool {
+		s, ok := e.(model.StopSent)
 		return ok && s.Attempt.Job == worst && s.Attempt.Gang == 0 && s.Cause == model.EndResized
 	})
-	c.await(worst, "it waits", func(j rest.Job) bool { return j.Phase == sched.Waiting })
+	c.await(worst, "it waits", func(j rest.Job) bool { return j.Phase == model.Waiting })
 	c.explains(worst, "its loss of 0.9 at rung", "is not among the best of its experiment")
 	release()
-	c.killAt("a trial has grown", func(e sched.Event) bool {
-		s, ok := e.(sched.Sized)
+	c.killAt("a trial has grown", func(e model.Event) bool {
+		s, ok := e.(model.Sized)
 		return ok && s.Job != worst && s.Size > 1
 	})
 	for _, id := range []model.JobID{best, middle, worst} {
@@ -160,13 +159,13 @@ func (c *crash) explains(id model.JobID, want ...string) {
 }
 
 // killAt kills the server as soon as it tells of an event, past or to come, and starts it again.
-func (c *crash) killAt(what string, f func(sched.Event) bool) {
+func (c *crash) killAt(what string, f func(model.Event) bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
 	defer cancel()
 	found := false
 	err := c.client.Follow(ctx, "", 0, rest.Follower{Event: func(e rest.Event) error {
-		event, err := sched.DecodeEvent(e.Kind, e.Version, e.Data)
+		event, err := model.DecodeEvent(e.Kind, e.Version, e.Data)
 		if err == nil && !found && f(event) {
 			found = true
 			c.server.Kill()
@@ -185,7 +184,7 @@ func (c *crash) killAt(what string, f func(sched.Event) bool) {
 func (c *crash) ended(id model.JobID) {
 	c.t.Helper()
 	j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
-	if j.Phase != sched.Succeeded || j.Counted != 0 {
+	if j.Phase != model.Succeeded || j.Counted != 0 {
 		c.t.Errorf("%s is %s with %d counted retries: %s", j.Name, j.Phase, j.Counted, j.Message)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // timeline is what the event stream showed, by job and run. Times are the
@@ -25,7 +24,7 @@ type jobLine struct {
 	spec      *model.Job
 	submitted model.Time
 	ended     model.Time // 0 while it lives
-	phase     sched.Phase
+	phase     model.Phase
 	runs      []*taskRun
 	stops     []stopLine
 	steps     int64 // last step reported
@@ -45,12 +44,12 @@ type taskRun struct {
 	started model.Time // 0: never
 	exited  model.Time // 0: not yet
 	freed   model.Time // 0: its leaves are held
-	exit    sched.Exit
+	exit    model.Exit
 }
 
 type stopLine struct {
 	at   model.Time
-	stop sched.StopSent
+	stop model.StopSent
 }
 
 func newTimeline() *timeline {
@@ -58,39 +57,39 @@ func newTimeline() *timeline {
 }
 
 // add folds one event and returns it decoded.
-func (t *timeline) add(e rest.Event) (sched.Event, error) {
-	event, err := sched.DecodeEvent(e.Kind, e.Version, e.Data)
+func (t *timeline) add(e rest.Event) (model.Event, error) {
+	event, err := model.DecodeEvent(e.Kind, e.Version, e.Data)
 	if err != nil {
 		return nil, err
 	}
 	t.events = append(t.events, e)
 	switch v := event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		j := &jobLine{id: v.ID, spec: v.Job, submitted: e.Time}
 		t.jobs[v.ID], t.byName[v.Job.Name] = j, j
-	case sched.Placed:
+	case model.Placed:
 		t.place(e.Time, v)
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		if r := t.run(v.Attempt, v.Task); r != nil && r.started == 0 {
 			r.started, r.pid = e.Time, v.PID
 		}
-	case sched.TaskExited:
+	case model.TaskExited:
 		if r := t.run(v.Attempt, v.Task); r != nil {
 			r.exited, r.exit = e.Time, v.Exit
 		}
-	case sched.StopSent:
+	case model.StopSent:
 		j := t.job(v.Attempt.Job)
 		j.stops = append(j.stops, stopLine{e.Time, v})
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		for _, r := range t.job(v.Attempt.Job).runs {
 			if r.attempt == v.Attempt {
 				r.freed = e.Time
 			}
 		}
-	case sched.Progress:
+	case model.Progress:
 		j := t.job(v.Attempt.Job)
 		j.steps = max(j.steps, v.Step)
-	case sched.JobEnded:
+	case model.JobEnded:
 		j := t.job(v.Job)
 		j.ended, j.phase = e.Time, v.Phase
 	}
@@ -106,7 +105,7 @@ func (t *timeline) job(id model.JobID) *jobLine {
 	return &jobLine{id: id}
 }
 
-func (t *timeline) place(at model.Time, p sched.Placed) {
+func (t *timeline) place(at model.Time, p model.Placed) {
 	j := t.jobs[p.Attempt.Job]
 	if j == nil {
 		return

@@ -10,7 +10,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // reasonPoll is how often the reasons of waiting jobs are asked for.
@@ -125,7 +124,7 @@ func (w *watch) askReasons(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		list, err := w.client.Jobs(ctx, rest.JobQuery{States: []sched.Phase{sched.Waiting, sched.Active}})
+		list, err := w.client.Jobs(ctx, rest.JobQuery{States: []model.Phase{model.Waiting, model.Active}})
 		if err != nil {
 			continue // the next round asks again; a dead server shows in the event stream
 		}
@@ -184,48 +183,48 @@ func held(j *jobLine) string {
 
 // describe says in words what an event means; "" for events that only matter to
 // the machinery.
-func (w *watch) describe(event sched.Event) (string, model.JobID) {
+func (w *watch) describe(event model.Event) (string, model.JobID) {
 	switch v := event.(type) {
-	case sched.JobSubmitted:
+	case model.JobSubmitted:
 		leaves := int32(0)
 		for _, r := range v.Job.Roles {
 			leaves += r.Tasks * r.Leaves
 		}
 		return fmt.Sprintf("submitted: priority %d, %d GPU", v.Job.Priority, leaves), v.ID
-	case sched.Configured:
+	case model.Configured:
 		return fmt.Sprintf("configuration applied: %d VCs", len(v.Config.VCs)), 0
-	case sched.Placed:
+	case model.Placed:
 		return fmt.Sprintf("attempt %d is placed", v.Attempt.N), v.Attempt.Job
-	case sched.Reserved:
+	case model.Reserved:
 		if len(v.Victims) == 0 {
 			return fmt.Sprintf("it is to move: attempt %d has its cells", v.Attempt.N), v.Attempt.Job
 		}
 		return fmt.Sprintf("its cell is reserved, %d attempts are being stopped for it", len(v.Victims)), v.Attempt.Job
-	case sched.Unreserved:
+	case model.Unreserved:
 		return "its reservation is taken back: " + v.Reason, v.Attempt.Job
-	case sched.StopSent:
+	case model.StopSent:
 		return w.describeStop(v), v.Attempt.Job
-	case sched.TaskStarted:
+	case model.TaskStarted:
 		return fmt.Sprintf("task %d runs, process %d", v.Task, v.PID), v.Attempt.Job
-	case sched.TaskExited:
+	case model.TaskExited:
 		return fmt.Sprintf("task %d ends with exit code %d %s", v.Task, v.Exit.Code, v.Exit.Cause), v.Attempt.Job
-	case sched.TaskRefused:
+	case model.TaskRefused:
 		return fmt.Sprintf("task %d could not start: %s", v.Task, v.Reason), v.Attempt.Job
-	case sched.Progress:
+	case model.Progress:
 		if v.Checkpoint {
 			return fmt.Sprintf("task %d saved a checkpoint at step %d", v.Task, v.Step), v.Attempt.Job
 		}
-	case sched.AttemptEnded:
+	case model.AttemptEnded:
 		return fmt.Sprintf("attempt %d is over: %s", v.Attempt.N, v.Cause), v.Attempt.Job
-	case sched.TaskRetried:
+	case model.TaskRetried:
 		return "queued again", v.Job
-	case sched.JobEnded:
+	case model.JobEnded:
 		return strings.TrimSpace(fmt.Sprintf("%s: %s", v.Phase, v.Message)), v.Job
 	}
 	return "", 0
 }
 
-func (w *watch) describeStop(v sched.StopSent) string {
+func (w *watch) describeStop(v model.StopSent) string {
 	by := ""
 	if v.By != nil && w.line.jobs[v.By.Job] != nil {
 		by = " by " + string(w.line.jobs[v.By.Job].spec.Name)

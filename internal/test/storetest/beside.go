@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -16,8 +15,8 @@ import (
 func (u *suite) ended() engine.Batch {
 	b := u.submission(1, 1)
 	for id := range model.JobID(250) {
-		b.Ended = append(b.Ended, sched.JobStatus{ID: id + 1, Name: model.JobName(fmt.Sprintf("n%d", id%5)), User: "ann", VC: "a",
-			Phase: []sched.Phase{sched.Succeeded, sched.Failed, sched.Stopped}[id%3], Message: "it's <done>"})
+		b.Ended = append(b.Ended, model.JobStatus{ID: id + 1, Name: model.JobName(fmt.Sprintf("n%d", id%5)), User: "ann", VC: "a",
+			Phase: []model.Phase{model.Succeeded, model.Failed, model.Stopped}[id%3], Message: "it's <done>"})
 	}
 	b.Ended[99].User, b.Ended[99].VC = "bob", "b"
 	return b
@@ -31,12 +30,12 @@ func (u *suite) finished() {
 		250: {{}, {Limit: 7}, {Limit: 50}, {Limit: 1 << 30}, {Limit: -1}},
 		249: {{Users: []string{"ann"}, Limit: 83}, {VCs: []string{"a"}}, {Within: &engine.Within{VCs: []string{"a"}, User: "carl"}}, {Within: &engine.Within{User: "ann"}}},
 		1: {{Users: []string{"bob"}}, {VCs: []string{"b"}}, {Within: &engine.Within{VCs: []string{"c"}, User: "bob"}, Limit: 1},
-			{Name: "n4", Users: []string{"bob", "carl"}, VCs: []string{"b", "c"}, Phases: []sched.Phase{sched.Succeeded}}},
+			{Name: "n4", Users: []string{"bob", "carl"}, VCs: []string{"b", "c"}, Phases: []model.Phase{model.Succeeded}}},
 		0: {{Users: []string{"' OR 1=1 --"}}, {Users: []string{"ann"}, VCs: []string{"b"}}, {Name: "%"}, {Name: "N1"}, {Within: &engine.Within{User: "carl"}},
 			{Users: []string{"bob"}, Within: &engine.Within{VCs: []string{"a"}, User: "ann"}}},
 		50:  {{Name: "n3"}, {Name: "3", Users: []string{"ann", "bob"}, VCs: []string{"a", "b"}, Limit: 9}},
-		84:  {{Phases: []sched.Phase{sched.Succeeded}}},
-		166: {{Phases: []sched.Phase{sched.Failed, sched.Stopped}}},
+		84:  {{Phases: []model.Phase{model.Succeeded}}},
+		166: {{Phases: []model.Phase{model.Failed, model.Stopped}}},
 	} {
 		for _, f := range filters {
 			u.same(fmt.Sprintf("jobs of %+v", f), len(u.all(f)), want)
@@ -78,8 +77,8 @@ func (u *suite) secrets() {
 		u.Errorf("of no job: %v %v", values, err)
 	}
 	u.same("whether the secret lies in the clear", u.Lies(canary), false)
-	end := u.batch(3, sched.JobEnded{Job: 1})
-	end.Ended = []sched.JobStatus{{ID: 1, Phase: sched.Stopped}}
+	end := u.batch(3, model.JobEnded{Job: 1})
+	end.Ended = []model.JobStatus{{ID: 1, Phase: model.Stopped}}
 	u.append(end)
 	for id, want := range map[model.JobID]int{1: 0, 2: 1} {
 		values, err := u.s.Secrets(u.ctx, id)
@@ -89,12 +88,12 @@ func (u *suite) secrets() {
 }
 
 func (u *suite) answers() {
-	meta := sched.Meta{Subject: "ann", Key: "key"}
+	meta := model.Meta{Subject: "ann", Key: "key"}
 	b := u.submission(1, 1)
-	b.Answers = []engine.Answered{{Meta: meta, At: 1, Request: engine.Request{7}, Answer: sched.Answer{Job: 1}, Seq: 2, Note: []byte(`"note"`)}}
+	b.Answers = []engine.Answered{{Meta: meta, At: 1, Request: engine.Request{7}, Answer: model.Answer{Job: 1}, Seq: 2, Note: []byte(`"note"`)}}
 	u.append(b)
 	// A command may be accepted and change nothing: an answer alone.
-	alone := engine.Batch{First: 3, Epoch: u.s.Epoch(), Answers: []engine.Answered{{Meta: sched.Meta{Subject: "bob", Key: "key"}, At: 1, Answer: sched.Answer{Job: 9}}}}
+	alone := engine.Batch{First: 3, Epoch: u.s.Epoch(), Answers: []engine.Answered{{Meta: model.Meta{Subject: "bob", Key: "key"}, At: 1, Answer: model.Answer{Job: 9}}}}
 	u.append(alone)
 	for range 2 {
 		got, err := u.s.Recall(u.ctx, meta)
@@ -103,7 +102,7 @@ func (u *suite) answers() {
 		got, err = u.s.Recall(u.ctx, alone.Answers[0].Meta)
 		u.must(err)
 		u.same("bob's answer", got, &alone.Answers[0])
-		for _, none := range []sched.Meta{{Subject: "eve", Key: "key"}, {Subject: "ann", Key: "KEY"}, {Subject: "ann"}, {Subject: "an", Key: "nkey"}} {
+		for _, none := range []model.Meta{{Subject: "eve", Key: "key"}, {Subject: "ann", Key: "KEY"}, {Subject: "ann"}, {Subject: "an", Key: "nkey"}} {
 			if got, err := u.s.Recall(u.ctx, none); got != nil || err != nil {
 				u.Errorf("an answer of %+v: %+v, %v", none, got, err)
 			}
@@ -120,7 +119,7 @@ func (u *suite) keys() {
 	for i := range uint64(limit) {
 		u.must(u.s.KeysFull("ann", true, 1))
 		b := u.submission(2*i+1, model.JobID(i+1))
-		b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: fmt.Sprint(i)}, At: 1, Answer: sched.Answer{Job: model.JobID(i + 1)}}}
+		b.Answers = []engine.Answered{{Meta: model.Meta{Subject: "ann", Key: fmt.Sprint(i)}, At: 1, Answer: model.Answer{Job: model.JobID(i + 1)}}}
 		u.append(b)
 	}
 	if err := u.s.KeysFull("ann", true, 1); err == nil || !strings.Contains(err.Error(), "20 idempotency keys of ann") {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -67,9 +66,9 @@ func (u *suite) olderEpoch() {
 
 func (u *suite) allOrNothing() {
 	b := u.submission(1, 1)
-	b.Ended = []sched.JobStatus{{ID: 9}, {ID: 9}} // no job ends twice
+	b.Ended = []model.JobStatus{{ID: 9}, {ID: 9}} // no job ends twice
 	b.Secrets = []engine.JobSecrets{{Job: 1, Values: map[string]string{"a": "b"}}}
-	b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: "key"}, At: 1, Answer: sched.Answer{Job: 1}}}
+	b.Answers = []engine.Answered{{Meta: model.Meta{Subject: "ann", Key: "key"}, At: 1, Answer: model.Answer{Job: 1}}}
 	if err := u.s.Append(u.ctx, b); err == nil {
 		u.Fatal("appended")
 	}
@@ -93,7 +92,7 @@ func (u *suite) pages() {
 	u.must(u.s.SaveSnapshot(u.ctx, 400, nil))
 	want := u.replayed(0)
 	for _, size := range []int{1, 5_000, 1 << 20} {
-		var got []sched.Record
+		var got []model.Record
 		for pages := 0; ; pages++ {
 			page, err := u.s.Events(u.ctx, uint64(len(got)), size)
 			u.must(err)
@@ -113,12 +112,12 @@ func (u *suite) eventsOfAJob() {
 	const jobs, each = 7, 400
 	seq := uint64(0)
 	for i := range each {
-		var events []sched.Event
+		var events []model.Event
 		for id := range model.JobID(jobs) {
 			if i == 0 {
-				events = append(events, sched.JobSubmitted{ID: id + 1, Job: &model.Job{Source: fmt.Sprintf("source %d", id+1)}})
+				events = append(events, model.JobSubmitted{ID: id + 1, Job: &model.Job{Source: fmt.Sprintf("source %d", id+1)}})
 			} else {
-				events = append(events, sched.Progress{Attempt: model.AttemptID{Job: id + 1, N: 1}, Step: int64(i)})
+				events = append(events, model.Progress{Attempt: model.AttemptID{Job: id + 1, N: 1}, Step: int64(i)})
 			}
 		}
 		b := u.batch(seq+1, events...)
@@ -128,7 +127,7 @@ func (u *suite) eventsOfAJob() {
 		}
 	}
 	for _, limit := range []int{0, 1, 37, each} {
-		var got []sched.Record
+		var got []model.Record
 		for after := uint64(0); ; after = got[len(got)-1].Seq {
 			page, err := u.s.JobEvents(u.ctx, 3, after, limit)
 			u.must(err)
@@ -144,7 +143,7 @@ func (u *suite) eventsOfAJob() {
 			u.Fatalf("limit %d: %d events", limit, len(got))
 		}
 		for i, r := range got[1:] {
-			if p := r.Event.(sched.Progress); p.Attempt.Job != 3 || p.Step != int64(i+1) {
+			if p := r.Event.(model.Progress); p.Attempt.Job != 3 || p.Step != int64(i+1) {
 				u.Fatalf("event %d is %+v", i+1, p)
 			}
 		}

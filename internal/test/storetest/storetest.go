@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine"
 )
 
@@ -23,14 +22,14 @@ type Store interface {
 	Close() error
 	Sealed() error
 
-	Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next model.JobID, err error)
-	Job(ctx context.Context, id model.JobID) (sched.JobStatus, bool, error)
-	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (sched.JobStatus, bool, error)
+	Finished(ctx context.Context, f engine.Past) (jobs []model.JobStatus, next model.JobID, err error)
+	Job(ctx context.Context, id model.JobID) (model.JobStatus, bool, error)
+	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (model.JobStatus, bool, error)
 	Spec(ctx context.Context, id model.JobID) (*model.Job, bool, error)
-	Events(ctx context.Context, after uint64, size int) ([]sched.Record, error)
-	JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]sched.Record, error)
+	Events(ctx context.Context, after uint64, size int) ([]model.Record, error)
+	JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]model.Record, error)
 
-	Recall(ctx context.Context, m sched.Meta) (*engine.Answered, error)
+	Recall(ctx context.Context, m model.Meta) (*engine.Answered, error)
 	KeysFull(subject model.Subject, submission bool, now model.Time) error
 	Secrets(ctx context.Context, id model.JobID) (map[string]string, error)
 	RevokeToken(ctx context.Context, id string) (bool, error)
@@ -129,10 +128,10 @@ func (u *suite) same(what string, has, want any) {
 }
 
 // batch is one of the present epoch.
-func (u *suite) batch(first uint64, events ...sched.Event) engine.Batch {
+func (u *suite) batch(first uint64, events ...model.Event) engine.Batch {
 	b := engine.Batch{First: first, Epoch: u.s.Epoch()}
 	for i, e := range events {
-		b.Records = append(b.Records, sched.Record{Seq: first + uint64(i), Time: model.Time(first), Event: e})
+		b.Records = append(b.Records, model.Record{Seq: first + uint64(i), Time: model.Time(first), Event: e})
 	}
 	return b
 }
@@ -140,7 +139,7 @@ func (u *suite) batch(first uint64, events ...sched.Event) engine.Batch {
 // submission is a batch of one accepted job and its decision.
 func (u *suite) submission(first uint64, id model.JobID) engine.Batch {
 	job := &model.Job{Name: model.JobName(fmt.Sprintf("job-%d", id)), User: "ann", VC: "default", Source: "source"}
-	return u.batch(first, sched.JobSubmitted{ID: id, Job: job}, sched.Decided{Through: first, Now: model.Time(first), Version: sched.Version})
+	return u.batch(first, model.JobSubmitted{ID: id, Job: job}, model.Decided{Through: first, Now: model.Time(first), Version: model.Version})
 }
 
 func (u *suite) append(b engine.Batch) {
@@ -158,10 +157,10 @@ func (u *suite) fill(first uint64, n int) {
 }
 
 // replayed returns all events after one; none may be missing.
-func (u *suite) replayed(after uint64) []sched.Record {
+func (u *suite) replayed(after uint64) []model.Record {
 	u.Helper()
-	var records []sched.Record
-	u.must(u.s.Replay(u.ctx, after, func(r sched.Record) error {
+	var records []model.Record
+	u.must(u.s.Replay(u.ctx, after, func(r model.Record) error {
 		if want := after + uint64(len(records)) + 1; r.Seq != want {
 			return fmt.Errorf("event %d instead of %d", r.Seq, want)
 		}
@@ -172,7 +171,7 @@ func (u *suite) replayed(after uint64) []sched.Record {
 }
 
 // sameEvents compares records by what they say.
-func (u *suite) sameEvents(what string, has, want []sched.Record) {
+func (u *suite) sameEvents(what string, has, want []model.Record) {
 	u.Helper()
 	for i := range max(len(has), len(want)) {
 		if i >= len(has) || i >= len(want) || u.text(has[i]) != u.text(want[i]) {
@@ -182,14 +181,14 @@ func (u *suite) sameEvents(what string, has, want []sched.Record) {
 	}
 }
 
-func (u *suite) text(r sched.Record) string {
-	kind, version, data, err := sched.EncodeEvent(r.Event)
+func (u *suite) text(r model.Record) string {
+	kind, version, data, err := model.EncodeEvent(r.Event)
 	u.must(err)
 	return fmt.Sprint(r.Seq, r.Time, kind, version, string(data))
 }
 
 // all reads every page of finished jobs and checks their order.
-func (u *suite) all(f engine.Past) (jobs []sched.JobStatus) {
+func (u *suite) all(f engine.Past) (jobs []model.JobStatus) {
 	u.Helper()
 	for {
 		page, next, err := u.s.Finished(u.ctx, f)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // boxedSteps are the days of a user whose jobs bring images.
@@ -182,7 +181,7 @@ func boxedGang(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(gang.Phase == sched.Succeeded && strings.Contains(heard.out, "heard hello"), "its tasks find each other by name", "%s: %s", gang.Phase, heard.all())
+	w.expect(gang.Phase == model.Succeeded && strings.Contains(heard.out, "heard hello"), "its tasks find each other by name", "%s: %s", gang.Phase, heard.all())
 	saver, err := w.ended(ctx, "saver")
 	if err != nil {
 		return err
@@ -196,7 +195,7 @@ func boxedGang(ctx context.Context, w *walk) error {
 		return err
 	}
 	w.expect(strings.Contains(first.out, "saved "), "the preempted container saves when it is asked", "%s", first.all())
-	w.expect(saver.Phase == sched.Succeeded && !strings.Contains(last.out, "from 0") && strings.Contains(last.out, "counted 60"),
+	w.expect(saver.Phase == model.Succeeded && !strings.Contains(last.out, "from 0") && strings.Contains(last.out, "counted 60"),
 		"and goes on from there", "%s: %s", saver.Phase, last.all())
 	return nil
 }

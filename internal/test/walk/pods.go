@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // podSteps are the days of a user whose jobs become pods: those of containers, and what a cluster
@@ -70,7 +70,7 @@ func podsVerified(ctx context.Context, w *walk) error {
 	}
 	w.expect(verified.code == 0 && strings.Contains(verified.out, "sound"), "the journal is sound", "exit code %d: %s", verified.code, verified.all())
 	for name, j := range w.jobs {
-		w.expect(j.Phase == sched.Succeeded || name == "boxed-survivor", "job "+name+" ended well", "%s", j.Phase)
+		w.expect(j.Phase == model.Succeeded || name == "boxed-survivor", "job "+name+" ended well", "%s", j.Phase)
 	}
 	return nil
 }

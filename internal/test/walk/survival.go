@@ -12,7 +12,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 const (
@@ -74,7 +73,7 @@ func (l *load) settled(ctx context.Context, w *walk) error {
 		}
 		well := 0
 		for _, j := range list.Jobs {
-			if j.Phase == sched.Succeeded && l.acked[string(j.Name)] == j.ID {
+			if j.Phase == model.Succeeded && l.acked[string(j.Name)] == j.ID {
 				well++
 			}
 		}

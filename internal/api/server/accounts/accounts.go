@@ -25,10 +25,10 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
 	"github.com/combsched/comb/internal/base/limiter"
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/engine/store"
 )
 
@@ -222,7 +222,7 @@ func life(text string) (time.Duration, error) {
 
 // rights returns the table of rights of the present configuration, and its virtual clusters.
 func (a *accounts) rights(ctx context.Context) (table *access.Rights, vcs []cell.VCSpec, err error) {
-	if err = a.Warden.Read(ctx, func(st *sched.State) {
+	if err = a.Warden.Read(ctx, func(st *core.State) {
 		if c := st.Config(); c != nil {
 			vcs = c.Cluster.VCs
 		}

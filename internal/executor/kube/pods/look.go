@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 )
 
 // Phase is how far a task is.
@@ -26,7 +25,7 @@ type State struct {
 	Phase Phase
 	Ran   bool   // its program has been started
 	Host  string // its address, where it has one
-	Exit  sched.Exit
+	Exit  model.Exit
 	// Refused is why a pod that has ended never ran; "" is that it did, or was asked to end.
 	Refused string
 	// Why says what a pod that waits is waiting for, where that is not what pods always do; Job is
@@ -40,7 +39,7 @@ func Look(pod *corev1.Pod, asked bool) State {
 	s := State{Host: pod.Status.PodIP}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Reason == "DeletionByPodGC" && c.Status == corev1.ConditionTrue {
-			s.Phase, s.Exit = Ended, sched.Exit{Code: 137, Cause: sched.NodeLost, Message: "its node was taken out of service in Kubernetes"}
+			s.Phase, s.Exit = Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of service in Kubernetes"}
 			return s
 		}
 	}
@@ -73,15 +72,15 @@ func Look(pod *corev1.Pod, asked bool) State {
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
 		// The node ended it before its program ran, or has lost sight of it.
 		why := "Kubernetes ended its pod: " + words(pod.Status.Reason, pod.Status.Message)
-		s.Phase, s.Exit = Ended, sched.Exit{Code: 137, Cause: sched.NodeLost, Message: why}
+		s.Phase, s.Exit = Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: why}
 		switch {
 		case asked:
-			s.Exit.Cause = sched.NeverStarted
+			s.Exit.Cause = model.NeverStarted
 		case pod.DeletionTimestamp == nil && neverRan(pod):
 			s.Refused = why
 		}
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		s.Phase, s.Exit = Ended, sched.Exit{Cause: sched.NeverStarted, Message: "its pod was deleted before it had a node"}
+		s.Phase, s.Exit = Ended, model.Exit{Cause: model.NeverStarted, Message: "its pod was deleted before it had a node"}
 	case pod.Spec.NodeName == "":
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -117,8 +116,8 @@ func (s *State) wait(w *corev1.ContainerStateWaiting) {
 }
 
 // exitOf is the exit of a container that ended.
-func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit {
-	e := sched.Exit{Code: t.ExitCode, Signal: t.Signal, Own: !deleted}
+func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit {
+	e := model.Exit{Code: t.ExitCode, Signal: t.Signal, Own: !deleted}
 	if !t.FinishedAt.IsZero() {
 		e.At = model.Time(t.FinishedAt.UnixMicro())
 	}
@@ -127,18 +126,18 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit 
 	}
 	switch {
 	case t.Reason == "OOMKilled":
-		e.Cause = sched.OutOfMemory
+		e.Cause = model.OutOfMemory
 	case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
-		e.Cause, e.Message = sched.StartRefused, words(t.Reason, t.Message)
+		e.Cause, e.Message = model.StartRefused, words(t.Reason, t.Message)
 		if own := ownFault(t.Message); own != "" {
 			e.Code, e.Cause, e.Message = 126, "", own+"; "+e.Message
 		}
 	case t.Reason == "ContainerStatusUnknown":
-		e.Cause, e.Message, e.Own = sched.NodeLost, "its node has lost sight of its container: "+t.Message, false
+		e.Cause, e.Message, e.Own = model.NodeLost, "its node has lost sight of its container: "+t.Message, false
 	case deleted && !asked:
-		e.Cause, e.Message = sched.NodeLost, "its pod was deleted, and not by Comb"
+		e.Cause, e.Message = model.NodeLost, "its pod was deleted, and not by Comb"
 	case asked && e.Signal == 9 && deleted:
-		e.Cause = sched.GraceOver
+		e.Cause = model.GraceOver
 	}
 	return e
 }
@@ -175,10 +174,10 @@ var overuse = regexp.MustCompile(`^(Pod ephemeral local storage usage exceeds th
 
 // evicted says of a task that its kubelet ended why: it has written more than it may, which is its
 // own fault however it took its end, or anything else, which is its node's.
-func evicted(e *sched.Exit, message string) {
+func evicted(e *model.Exit, message string) {
 	message = strings.TrimSpace(message)
 	if !overuse.MatchString(message) {
-		e.Cause, e.Message, e.Own = sched.NodeLost, "its node ended it: "+words("", message), false
+		e.Cause, e.Message, e.Own = model.NodeLost, "its node ended it: "+words("", message), false
 		return
 	}
 	if e.Code == 0 {

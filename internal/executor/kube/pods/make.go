@@ -20,7 +20,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
@@ -133,8 +132,8 @@ func NodeOf(pod *corev1.Pod) string {
 // Task is one task that is to become a pod.
 type Task struct {
 	Attempt  model.AttemptID
-	Start    *sched.Start
-	Task     *sched.TaskStart
+	Start    *model.Start
+	Task     *model.TaskStart
 	Space    string            // the namespace
 	Secrets  map[string]string // of the job, by path
 	Resource string            // what the node's device plugin calls what it gives a task; "" is that none does
@@ -465,7 +464,7 @@ func useClaims(pod *corev1.Pod, claims []string) {
 }
 
 // Devices are the indices of the GPUs that a task has on its node.
-func Devices(ts *sched.TaskStart) []int32 { return devices(Task{Task: ts}) }
+func Devices(ts *model.TaskStart) []int32 { return devices(Task{Task: ts}) }
 
 // devices are the indices of the GPUs that a task has on its node.
 func devices(t Task) (list []int32) {
@@ -598,7 +597,7 @@ func portsOf(job *model.Job, task int32, label string) (list []int32) {
 }
 
 // Ports are those of a task, by label; none is nil.
-func Ports(job *model.Job, ts *sched.TaskStart) map[string][]int32 {
+func Ports(job *model.Job, ts *model.TaskStart) map[string][]int32 {
 	var out map[string][]int32
 	for _, p := range job.Roles[ts.Role].Launch.Ports {
 		if out == nil {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/executor/kube/podinit"
 	"github.com/combsched/comb/internal/test/executortest"
 )
@@ -29,13 +28,13 @@ func sample() Task {
 		{Name: "worker", Tasks: 2, Launch: model.Launch{Image: "i", Command: []string{"echo $$ $(date)", "exit 3"}, MilliCPU: 1500, MemoryMB: 64, GPU: 2, ShmMB: 16,
 			Ports: []model.Port{{Label: "a", Count: 1}, {Label: "b", Count: 2}},
 			Env:   []model.EnvVar{{Name: "MODEL", Value: "$(HOME)"}, {Name: "PAI_JOB_NAME", Value: "mine"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}}}}}}
-	tasks := make([]sched.TaskStart, 3)
+	tasks := make([]model.TaskStart, 3)
 	for i := range tasks {
-		tasks[i] = sched.TaskStart{Task: int32(i), Role: int32(min(i, 1)), Index: int32(max(i-1, 0)), SKU: cell.SKU{Name: "A100", GPU: 1, Device: cell.NVIDIA},
+		tasks[i] = model.TaskStart{Task: int32(i), Role: int32(min(i, 1)), Index: int32(max(i-1, 0)), SKU: cell.SKU{Name: "A100", GPU: 1, Device: cell.NVIDIA},
 			Place: cell.Task{Node: "n1", SKU: "A100", Devices: []int32{int32(2 * i), int32(2*i + 1)}}}
 	}
 	at := model.AttemptID{Job: 7, Gang: 1, N: 2}
-	return Task{Space: "comb", Attempt: at, Start: &sched.Start{ID: 7, Job: job, Tasks: tasks}, Task: &tasks[2]}
+	return Task{Space: "comb", Attempt: at, Start: &model.Start{ID: 7, Job: job, Tasks: tasks}, Task: &tasks[2]}
 }
 
 func TestNames(t *testing.T) {
@@ -135,7 +134,7 @@ func TestAPod(t *testing.T) {
 // them.
 func TestAPodFindsWhatOpenPAITells(t *testing.T) {
 	task := sample()
-	task.Start = &sched.Start{ID: 7, Job: executortest.OpenPAIJob(), Tasks: task.Start.Tasks[:2]}
+	task.Start = &model.Start{ID: 7, Job: executortest.OpenPAIJob(), Tasks: task.Start.Tasks[:2]}
 	task.Task = &task.Start.Tasks[0]
 	for i := range task.Start.Job.Roles {
 		task.Start.Job.Roles[i].Launch.Image = "i"
@@ -497,41 +496,41 @@ func TestWhatAPodSays(t *testing.T) {
 		pod   corev1.Pod
 		asked bool
 		phase Phase
-		exit  sched.Exit
+		exit  model.Exit
 		why   string
 		job   bool
 		fetch bool
 	}{
-		{name: "its own code", pod: ended(corev1.ContainerStateTerminated{ExitCode: 3}), phase: Ended, exit: sched.Exit{Code: 3, Own: true}},
-		{name: "out of memory", pod: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Own: true, Cause: sched.OutOfMemory}},
+		{name: "its own code", pod: ended(corev1.ContainerStateTerminated{ExitCode: 3}), phase: Ended, exit: model.Exit{Code: 3, Own: true}},
+		{name: "out of memory", pod: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), phase: Ended, exit: model.Exit{Code: 137, Signal: 9, Own: true, Cause: model.OutOfMemory}},
 		{name: "its node cannot", pod: unstarted("StartError", "no cgroup"), phase: Ended,
-			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: no cgroup"}},
+			exit: model.Exit{Code: 128, Own: true, Cause: model.StartRefused, Message: "StartError: no cgroup"}},
 		{name: "its node lacks memory", pod: unstarted("StartError", full), phase: Ended,
-			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + full}},
+			exit: model.Exit{Code: 128, Own: true, Cause: model.StartRefused, Message: "StartError: " + full}},
 		{name: "its node lacks a runtime", pod: unstarted("StartError", runtime), phase: Ended,
-			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + runtime}},
+			exit: model.Exit{Code: 128, Own: true, Cause: model.StartRefused, Message: "StartError: " + runtime}},
 		{name: "its node lacks a hook", pod: unstarted("StartError", hook), phase: Ended,
-			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + hook}},
+			exit: model.Exit{Code: 128, Own: true, Cause: model.StartRefused, Message: "StartError: " + hook}},
 		{name: "its node cannot read", pod: unstarted("StartError", disk), phase: Ended,
-			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + disk}},
+			exit: model.Exit{Code: 128, Own: true, Cause: model.StartRefused, Message: "StartError: " + disk}},
 		{name: "no such program, as runc says it", pod: unstarted("ContainerCannotRun", noFile), phase: Ended,
-			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "ContainerCannotRun: " + noFile}},
+			exit: model.Exit{Code: 126, Own: true, Message: noRun + "ContainerCannotRun: " + noFile}},
 		{name: "no such program, as containerd says it", pod: unstarted("StartError", inTask), phase: Ended,
-			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "StartError: " + inTask}},
+			exit: model.Exit{Code: 126, Own: true, Message: noRun + "StartError: " + inTask}},
 		{name: "its node lacks a shim", pod: unstarted("StartError", noShim), phase: Ended,
-			exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: " + noShim}},
+			exit: model.Exit{Code: 128, Own: true, Cause: model.StartRefused, Message: "StartError: " + noShim}},
 		{name: "no such program, as crun says it", pod: unstarted("StartError", noName), phase: Ended,
-			exit: sched.Exit{Code: 126, Own: true, Message: noRun + "StartError: " + noName}},
+			exit: model.Exit{Code: 126, Own: true, Message: noRun + "StartError: " + noName}},
 		{name: "a WORKDIR of root's", phase: Ended,
 			pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: noDir}),
-			exit: sched.Exit{Code: 126, Own: true,
+			exit: model.Exit{Code: 126, Own: true,
 				Message: "its working directory cannot be entered by its user: name another one " +
 					"(extras.comb.taskRoles.NAME.workDir, such as /comb/work); StartError: " + noDir}},
-		{name: "told to end", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), asked: true, phase: Ended, exit: sched.Exit{Code: 143, Signal: 15}},
-		{name: "killed", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 137})), asked: true, phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}},
-		{name: "deleted by hand", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), phase: Ended, exit: sched.Exit{Code: 143, Signal: 15, Cause: sched.NodeLost, Message: "its pod was deleted, and not by Comb"}},
-		{name: "evicted", pod: evicted, phase: Ended, exit: sched.Exit{Code: 137, Cause: sched.NodeLost, Message: "Kubernetes ended its pod: Evicted: low on memory"}},
-		{name: "told before it had a node", pod: deleted(unbound), asked: true, phase: Ended, exit: sched.Exit{Cause: sched.NeverStarted, Message: "its pod was deleted before it had a node"}},
+		{name: "told to end", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), asked: true, phase: Ended, exit: model.Exit{Code: 143, Signal: 15}},
+		{name: "killed", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 137})), asked: true, phase: Ended, exit: model.Exit{Code: 137, Signal: 9, Cause: model.GraceOver}},
+		{name: "deleted by hand", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), phase: Ended, exit: model.Exit{Code: 143, Signal: 15, Cause: model.NodeLost, Message: "its pod was deleted, and not by Comb"}},
+		{name: "evicted", pod: evicted, phase: Ended, exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: "Kubernetes ended its pod: Evicted: low on memory"}},
+		{name: "told before it had a node", pod: deleted(unbound), asked: true, phase: Ended, exit: model.Exit{Cause: model.NeverStarted, Message: "its pod was deleted before it had a node"}},
 		{name: "told before it ran", pod: deleted(waits("ContainerCreating", "")), asked: true},
 		{name: "not bound", pod: unbound, why: "kube-scheduler does not bind its pod: 0/5 nodes"},
 		{name: "no image", pod: waits("ErrImagePull", "not found"), why: "its image does not come: ErrImagePull: not found", job: true, fetch: true},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // folder makes a folder with files.
@@ -68,7 +68,7 @@ func TestImageBuild(t *testing.T) {
 		t.Errorf("without the cache, to the first stage: %s", errs)
 	}
 	ref := w.submit(with("uses", "team/app:1", "cat /made"))
-	if j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Succeeded {
+	if j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != model.Succeeded {
 		t.Errorf("a job in it is %s", j.Phase)
 	}
 	if out, _, _ := w.cli("job", "logs", ref); !strings.Contains(out, "made by ada") {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/enginetest"
 	"github.com/combsched/comb/internal/test/lab"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -252,7 +251,7 @@ taskRoles:
 	if err := os.WriteFile(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == model.Failed })
 	for i, task := range j.Tasks {
 		if task.Exit == nil || task.Exit.Code != int32(7+i) || task.Attempt != j.Tasks[0].Attempt {
 			t.Errorf("task %d ended with %+v in attempt %v", i, task.Exit, task.Attempt)
@@ -282,7 +281,7 @@ func TestFailureIsToldOfAGangTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start()
-	j := w.until(ref, "it fails", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	j := w.until(ref, "it fails", func(j *rest.Job) bool { return j.Phase == model.Failed })
 	if e := j.Tasks[1].Exit; e == nil || e.Code != 3 || j.Exit == nil || j.Exit.Code != 3 {
 		t.Errorf("it failed of %+v, task 1 ended with %+v", j.Exit, e)
 	}

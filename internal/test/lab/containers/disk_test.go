@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // A container that fills its disk, wherever it writes, is ended with the number; others go on. What
@@ -44,14 +44,14 @@ func TestDiskOfContainers(t *testing.T) {
 			want = "more than the 100 MiB that it may"
 		}
 		out, _, _ := w.cli("job", "get", ref)
-		if j.Phase != sched.Failed || j.Exit == nil || j.Exit.Signal != 9 || !strings.Contains(j.Exit.Message, want) || !strings.Contains(out, "it wrote ") {
+		if j.Phase != model.Failed || j.Exit == nil || j.Exit.Signal != 9 || !strings.Contains(j.Exit.Message, want) || !strings.Contains(out, "it wrote ") {
 			t.Errorf("%s: %s, %+v\n%s", name, j.Phase, j.Exit, out)
 		}
 	}
-	if j := w.until(fine, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Succeeded {
+	if j := w.until(fine, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != model.Succeeded {
 		t.Errorf("within its limit: %s, %+v", j.Phase, j.Exit)
 	}
-	if j := w.until(greedy, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Failed || j.Exit == nil ||
+	if j := w.until(greedy, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != model.Failed || j.Exit == nil ||
 		!strings.Contains(j.Exit.Message, "asks for 1024 MiB of disk, more than the 100 MiB that a container may have here") {
 		t.Errorf("more than the server allows: %s, %+v", j.Phase, j.Exit)
 	}
@@ -59,7 +59,7 @@ func TestDiskOfContainers(t *testing.T) {
 	if _, errs, code := w.cli("job", "exec", other, "--", "sh", "-c", "echo $$ > $COMB_CHECKPOINT_DIR/go"); code != 0 {
 		t.Fatal(errs)
 	}
-	if j := w.until(other, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Succeeded {
+	if j := w.until(other, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != model.Succeeded {
 		t.Errorf("another one: %s, %+v", j.Phase, j.Exit)
 	}
 	w.noContainers()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -77,7 +77,7 @@ func TestGangOutlivesEngine(t *testing.T) {
 		t.Fatalf("%d leaves are held by %+v", w.held(), j.Tasks)
 	}
 	w.letGo(ref)
-	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == model.Failed })
 	for i, task := range j.Tasks {
 		if task.Exit == nil || task.Exit.Code != int32(7+i) || task.Attempt != 1 {
 			t.Errorf("task %d ended with %+v in attempt %v", i, task.Exit, task.Attempt)
@@ -106,7 +106,7 @@ func TestEngineIsKilledInAStart(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // without an engine
 		w.engine.Run()
 		j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
-		if j.Phase != sched.Succeeded {
+		if j.Phase != model.Succeeded {
 			t.Errorf("killed after %v ms it is %s: %+v", int(after), j.Phase, j.Tasks[0].Exit)
 		}
 		t.Logf("killed after %v ms: %d attempts", int(after), j.Tasks[0].Attempt)
@@ -138,13 +138,13 @@ func TestServerStartsWithoutEngine(t *testing.T) {
 		t.Error(nodes)
 	}
 	w.letGo(ref)
-	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == model.Failed })
 	if x := j.Tasks[1].Exit; x == nil || x.Code != 8 || j.Tasks[1].Attempt != 1 {
 		t.Errorf("it ended with %+v", x)
 	}
 	w.engine.Run()
 	j = w.until(later, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
-	if j.Phase != sched.Succeeded {
+	if j.Phase != model.Succeeded {
 		t.Errorf("the later one is %s: %+v", j.Phase, j.Tasks[0].Exit)
 	}
 }
@@ -157,7 +157,7 @@ func TestStopWithoutEngine(t *testing.T) {
 	w.says("ready", "job", "logs", ref)
 	w.engine.Kill()
 	w.cli("job", "stop", ref, "--wait")
-	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Stopped })
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == model.Stopped })
 	if x := j.Tasks[0].Exit; x == nil || x.Code != 5 {
 		t.Errorf("it ended with %+v", x)
 	}
@@ -182,6 +182,6 @@ func TestEngineEndsItsContainers(t *testing.T) {
 		t.Errorf("%d failures count as its own", j.Counted)
 	}
 	w.letGo(ref)
-	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == model.Failed })
 	w.noContainers()
 }

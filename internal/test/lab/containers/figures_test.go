@@ -18,7 +18,6 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/sched"
 	"github.com/combsched/comb/internal/test/lab"
 )
 
@@ -86,7 +85,7 @@ func (w *world) made(folder string, names ...string) (last time.Time) {
 // succeeds waits for the end of a job, and returns the folder of its checkpoints.
 func (w *world) succeeds(ref string) string {
 	w.Helper()
-	if j := w.ends(ref); j.Phase != sched.Succeeded {
+	if j := w.ends(ref); j.Phase != model.Succeeded {
 		w.Fatalf("the job %s is %s: %+v, told %q", j.Ref, j.Phase, j.Tasks[0].Exit, j.Notices)
 	}
 	return filepath.Join(w.dir, "data", "jobs", ref, "checkpoint")

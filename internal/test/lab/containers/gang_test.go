@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const gang = `
@@ -43,7 +43,7 @@ func TestGangMeets(t *testing.T) {
       - until nc $MASTER_ADDR $MASTER_PORT </comb/checkpoint/hello; do sleep 0.1; done
 `)
 	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
-	if j.Phase != sched.Succeeded {
+	if j.Phase != model.Succeeded {
 		t.Errorf("it is %s: %+v", j.Phase, j.Tasks)
 	}
 	var hosts, said [2]string
@@ -125,8 +125,8 @@ taskRoles:
   a: {dockerImage: box, resourcePerInstance: {gpu: 0, cpu: 1, memoryMB: 128}, commands: ["echo ran > /comb/checkpoint/ran"]}
   b: {dockerImage: bare, resourcePerInstance: {gpu: 0, cpu: 1, memoryMB: 128}, commands: ["echo never"]}
 `)
-	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
-	if x := j.Tasks[0].Exit; x == nil || x.Code == 0 && x.Cause != sched.NeverStarted {
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == model.Failed })
+	if x := j.Tasks[0].Exit; x == nil || x.Code == 0 && x.Cause != model.NeverStarted {
 		t.Errorf("the one that came ended with %+v", x)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", "ran")); err == nil {

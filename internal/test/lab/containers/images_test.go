@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const plain = `
@@ -127,7 +127,7 @@ func TestImagesThatCannotRun(t *testing.T) {
 		submit()
 	}
 	for i, c := range cases {
-		j := w.until(refs[i], "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+		j := w.until(refs[i], "it ends", func(j *rest.Job) bool { return j.Phase == model.Failed })
 		x := j.Tasks[0].Exit
 		if x == nil || !strings.Contains(x.Message, c.says) || j.Tasks[0].Attempt != 1 {
 			t.Errorf("image %s: attempt %v ended with %+v, want %q", c.image, j.Tasks[0].Attempt, x, c.says)
@@ -160,7 +160,7 @@ func TestImageVanishes(t *testing.T) {
 	}
 	w.engine.Forget(noted[image].ID)
 	w.start()
-	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == model.Failed })
 	if x := j.Tasks[0].Exit; x == nil || !strings.Contains(x.Message, "when the job started first, and that is not on this machine any more; it came from no registry") {
 		t.Errorf("it ended with %+v", x)
 	}
@@ -200,7 +200,7 @@ func TestImagesOfLinks(t *testing.T) {
 		for path := range files {
 			inside = inside || strings.HasPrefix(path, "comb/")
 		}
-		if j.Tasks[0].Attempt != 1 || files["comb"] != "" && !strings.HasSuffix(x.Message, taken) || inside && j.Phase != sched.Succeeded {
+		if j.Tasks[0].Attempt != 1 || files["comb"] != "" && !strings.HasSuffix(x.Message, taken) || inside && j.Phase != model.Succeeded {
 			t.Errorf("%v: attempt %d ended with %+v", files, j.Tasks[0].Attempt, x)
 		}
 	}

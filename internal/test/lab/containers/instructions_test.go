@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // A whole image, whose own program would fail.
@@ -87,11 +87,11 @@ func TestWorkdirOfImages(t *testing.T) {
 	} {
 		ref := w.submit(with(name, c.image, `echo "$(pwd) $(cat train.txt 2>/dev/null || echo none)"`) + c.extras)
 		j := w.ends(ref)
-		if out := w.printed1(ref); c.fails == "" && (j.Phase != sched.Succeeded || strings.TrimSpace(out) != c.want) {
+		if out := w.printed1(ref); c.fails == "" && (j.Phase != model.Succeeded || strings.TrimSpace(out) != c.want) {
 			t.Errorf("%s: %s, and it printed %q", name, j.Phase, out)
 		}
 		x := j.Tasks[0].Exit
-		if c.fails != "" && (j.Phase != sched.Failed || x == nil || !strings.Contains(x.Message, c.fails)) {
+		if c.fails != "" && (j.Phase != model.Failed || x == nil || !strings.Contains(x.Message, c.fails)) {
 			t.Errorf("%s: %s: %+v", name, j.Phase, x)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 const helpers = `
@@ -170,14 +170,14 @@ func TestMemoryOfContainers(t *testing.T) {
 	w.until(beside, "it runs", running(2))
 	ref := w.submit(with("greedy", image, "x=x; while :; do x=$x$x; done", "echo never"))
 	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
-	if x := j.Tasks[0].Exit; x == nil || x.Cause != sched.OutOfMemory || !strings.Contains(x.Message, "128 MiB") {
+	if x := j.Tasks[0].Exit; x == nil || x.Cause != model.OutOfMemory || !strings.Contains(x.Message, "128 MiB") {
 		t.Errorf("it ended with %+v", x)
 	}
 	// /dev/shm is as large as the memory, of which it is a part.
 	ref = w.submit(with("shares", image, "df -k /dev/shm | tail -1 | awk '{print \"shm\", $2}'",
 		"dd if=/dev/zero of=/dev/shm/x bs=1M count=96 2>/dev/null && echo fits"))
 	j = w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
-	if out, _, _ := w.cli("job", "logs", ref); j.Phase != sched.Succeeded || out != "shm 131072\nfits\n" {
+	if out, _, _ := w.cli("job", "logs", ref); j.Phase != model.Succeeded || out != "shm 131072\nfits\n" {
 		t.Errorf("%s, and it said %q", j.Phase, out)
 	}
 	w.until(beside, "it still runs", running(2))
@@ -211,7 +211,7 @@ func TestImageReachesItsTaskOnly(t *testing.T) {
 	}
 	time.Sleep(3 * time.Second) // for the check, which would come each second, and which nothing tells of that does not come
 	w.letGo(ref)
-	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Succeeded })
+	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == model.Succeeded })
 	out, _, _ := w.cli("job", "logs", ref)
 	for _, want := range []string{"variables inittrace=1 /lib/evil.so own /sbin:/bin:/own 7 7 <void>\n", "volume kept own \n", "hostname own\n", "over\n"} {
 		if !strings.Contains(out, want) {

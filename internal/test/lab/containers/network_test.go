@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // serves answers on a port for a while, and asks others: by name and by address.
@@ -46,7 +46,7 @@ func TestNetworks(t *testing.T) {
 	for ref, others := range asked {
 		j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
 		out, _, _ := w.cli("job", "logs", ref, "--task", "worker-0")
-		if j.Phase != sched.Succeeded {
+		if j.Phase != model.Succeeded {
 			t.Errorf("job %s: %s: %+v\n%s", j.Name, j.Phase, j.Tasks, out)
 		}
 		for i, name := range []string{"worker-0", "worker-1"} {

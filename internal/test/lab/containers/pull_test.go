@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -41,7 +41,7 @@ func TestPull(t *testing.T) {
 	w.until(ref, "it is told how far its image is", func(j *rest.Job) bool {
 		return noticed(j, "the image "+first+" is being fetched from "+h.Listener.Addr().String()+": 0 of 1 layers are here, ")
 	})
-	if j := w.ends(ref); j.Phase != sched.Succeeded || noticed(j, "is being fetched") || !noticed(j, "was fetched: 1 layers") {
+	if j := w.ends(ref); j.Phase != model.Succeeded || noticed(j, "is being fetched") || !noticed(j, "was fetched: 1 layers") {
 		t.Errorf("it is %s and was told %q", j.Phase, j.Notices)
 	}
 	if n := h.copies(); n != 1 {
@@ -60,7 +60,7 @@ func TestPull(t *testing.T) {
 	w.engine.Push(first, "", "")
 	w.engine.Forget(h.ref("team/box@" + digest))
 	w.letGo(ref)
-	if j := w.ends(ref); j.Phase != sched.Succeeded {
+	if j := w.ends(ref); j.Phase != model.Succeeded {
 		t.Errorf("the later attempt is %s: %+v", j.Phase, j.Tasks[0].Exit)
 	}
 	if out, _, _ := w.cli("job", "logs", ref); out != "first" {
@@ -88,7 +88,7 @@ func TestPull(t *testing.T) {
 	for ref, says := range wrong {
 		j := w.ends(ref)
 		name, says, _ := strings.Cut(says, " ")
-		if x := j.Tasks[0].Exit; j.Phase != sched.Failed || x == nil || x.Code != 126 || !strings.Contains(x.Message, says) {
+		if x := j.Tasks[0].Exit; j.Phase != model.Failed || x == nil || x.Code != 126 || !strings.Contains(x.Message, says) {
 			t.Errorf("%s: %s with %+v, want %q", name, j.Phase, x, says)
 		}
 	}
@@ -126,28 +126,28 @@ func TestPullWithCredentials(t *testing.T) {
 	h.set(func() { h.users = map[string]string{"ada": "s3cret-of-ada", "bob": "s3cret-of-bob"} })
 	w.engine.Import(name, nil)
 	w.engine.Push(name, "ada", "s3cret-of-ada")
-	run := func(what, source string, phase sched.Phase, says string) {
+	run := func(what, source string, phase model.Phase, says string) {
 		t.Helper()
 		j := w.ends(w.submit(source))
 		x := j.Tasks[0].Exit
-		if j.Phase != phase || phase == sched.Failed && (x.Code != 126 || !strings.Contains(x.Message, says)) {
+		if j.Phase != phase || phase == model.Failed && (x.Code != 126 || !strings.Contains(x.Message, says)) {
 			t.Errorf("%s: %s with %+v, want %s %q", what, j.Phase, x, phase, says)
 		}
 	}
-	run("none", as("a", "", "", name), sched.Failed, "check its name; if it needs credentials, give the prerequisite an auth")
-	run("wrong", as("a", "ada", "wr0ng-password", name), sched.Failed, "it was asked as user ada with the password of the secret registry.password")
-	run("right", as("a", "ada", "s3cret-of-ada", name), sched.Succeeded, "")
+	run("none", as("a", "", "", name), model.Failed, "check its name; if it needs credentials, give the prerequisite an auth")
+	run("wrong", as("a", "ada", "wr0ng-password", name), model.Failed, "it was asked as user ada with the password of the secret registry.password")
+	run("right", as("a", "ada", "s3cret-of-ada", name), model.Succeeded, "")
 	before := h.copies()
-	run("of a, by b as what it is here", as("b", "", "", w.stored()[name].ID), sched.Failed, "was fetched with credentials that are not of VC b")
-	run("of a, by b without", as("b", "", "", name), sched.Failed, "give the prerequisite an auth")
-	run("of a, by b with wrong ones", as("b", "bob", "wr0ng-password", name), sched.Failed, "it was asked as user bob")
-	run("by b with its own", as("b", "bob", "s3cret-of-bob", name), sched.Succeeded, "")
+	run("of a, by b as what it is here", as("b", "", "", w.stored()[name].ID), model.Failed, "was fetched with credentials that are not of VC b")
+	run("of a, by b without", as("b", "", "", name), model.Failed, "give the prerequisite an auth")
+	run("of a, by b with wrong ones", as("b", "bob", "wr0ng-password", name), model.Failed, "it was asked as user bob")
+	run("by b with its own", as("b", "bob", "s3cret-of-bob", name), model.Succeeded, "")
 	if n := h.copies(); n != before {
 		t.Errorf("the layers were read %d times, and %d times before b had them", n, before)
 	}
 	h.set(func() { h.down = true })
-	run("of a again, without the registry", as("a", "", "", name), sched.Succeeded, "")
-	run("of b again, without the registry", as("b", "", "", name), sched.Succeeded, "")
+	run("of a again, without the registry", as("a", "", "", name), model.Succeeded, "")
+	run("of b again, without the registry", as("b", "", "", name), model.Succeeded, "")
 
 	events, _, _ := w.cli("job", "events", "3", "-o", "json")
 	get, _, _ := w.cli("job", "get", "3", "-o", "json")
@@ -187,11 +187,11 @@ func TestPullInTrouble(t *testing.T) {
 	h.set(func() { h.hangs = true })
 	stopped := w.submit(with("stopped", names[1], "true"))
 	testkit.Wait(t, "the registry is asked", func() bool { return h.copies() > 0 })
-	if j := w.ends(w.submit(with("beside", image, "true"))); j.Phase != sched.Succeeded {
+	if j := w.ends(w.submit(with("beside", image, "true"))); j.Phase != model.Succeeded {
 		t.Errorf("beside a fetch that hangs it is %s", j.Phase)
 	}
 	w.cli("job", "stop", stopped, "--wait") // its image would be waited for half an hour
-	if j := w.until(stopped, "it is stopped", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Stopped || noticed(j, "is being fetched") {
+	if j := w.until(stopped, "it is stopped", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != model.Stopped || noticed(j, "is being fetched") {
 		t.Errorf("stopped while its image came it is %s, and was told %q", j.Phase, j.Notices)
 	}
 	w.server.Kill()
@@ -209,14 +209,14 @@ func TestPullInTrouble(t *testing.T) {
 	w.until(away, "it was told", func(j *rest.Job) bool { return noticed(j, "is not fetched yet, since its registry cannot be used") })
 	h.set(func() { h.down = false })
 	other := w.submit(with("foreign", names[3], "true"))
-	if j := w.ends(away); j.Phase != sched.Succeeded || j.Counted != 0 || noticed(j, "is not fetched yet") {
+	if j := w.ends(away); j.Phase != model.Succeeded || j.Counted != 0 || noticed(j, "is not fetched yet") {
 		t.Errorf("behind a registry that was away it is %s, with %d failures of its own, and was told "+
 			"%q", j.Phase, j.Counted, j.Notices)
 	}
-	if j := w.ends(slow); j.Phase != sched.Succeeded || j.Counted != 0 {
+	if j := w.ends(slow); j.Phase != model.Succeeded || j.Counted != 0 {
 		t.Errorf("behind a registry that hung it is %s, with %d failures of its own", j.Phase, j.Counted)
 	}
-	if j := w.ends(other); j.Phase != sched.Failed || !strings.Contains(j.Tasks[0].Exit.Message, "it is for s390x") {
+	if j := w.ends(other); j.Phase != model.Failed || !strings.Contains(j.Tasks[0].Exit.Message, "it is for s390x") {
 		t.Errorf("an image for another CPU is %s: %+v", j.Phase, j.Tasks[0].Exit)
 	}
 	w.noContainers()
@@ -239,7 +239,7 @@ func TestPullForPromisedCells(t *testing.T) {
 		t.Errorf("the cells are free: %+v, %v", j, err)
 	}
 	w.letGo(holds)
-	if j := w.ends(next); j.Phase != sched.Succeeded || !noticed(j, "was fetched: 1 layers") {
+	if j := w.ends(next); j.Phase != model.Succeeded || !noticed(j, "was fetched: 1 layers") {
 		t.Errorf("it is %s and was told %q", j.Phase, j.Notices)
 	}
 	if n := h.copies(); n != 1 {
@@ -269,7 +269,7 @@ func TestPullPolicy(t *testing.T) {
 	ran := func(ref, want string, newer bool) {
 		t.Helper()
 		j := w.ends(ref)
-		if out := w.printed1(ref); j.Phase != sched.Succeeded || out != want {
+		if out := w.printed1(ref); j.Phase != model.Succeeded || out != want {
 			t.Errorf("%s: it is %s and printed %q, want %q", j.Name, j.Phase, out, want)
 		}
 		if newer != noticed(j, "the registry has a newer image for ") {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // looks is what a task of root finds of its storages: it reads, writes, follows a link that leads
@@ -58,14 +58,14 @@ func TestWorkingDirectories(t *testing.T) {
 			"extras: {comb: {storages: [data], taskRoles: {worker: {workDir: /mnt/data/" + name + "}}}}\n")
 		j := w.ends(ref)
 		out, said, _ := w.cli("job", "logs", ref)
-		if want == "" && (j.Phase != sched.Succeeded || strings.TrimSpace(out) != "/mnt/data/"+name) {
+		if want == "" && (j.Phase != model.Succeeded || strings.TrimSpace(out) != "/mnt/data/"+name) {
 			t.Errorf("%s: %s: %+v, it printed %q", name, j.Phase, j.Tasks[0].Exit, out)
 		}
 		why := "comb: the task did not start: the working directory /mnt/data/" + name + " " + want
 		if want != "" && !strings.Contains(said, why) {
 			t.Errorf("%s: its log says %q", name, said)
 		}
-		if x := j.Tasks[0].Exit; want != "" && (j.Phase != sched.Failed || x == nil || !strings.Contains(x.Message, "the working directory /mnt/data/"+name+" "+want)) {
+		if x := j.Tasks[0].Exit; want != "" && (j.Phase != model.Failed || x == nil || !strings.Contains(x.Message, "the working directory /mnt/data/"+name+" "+want)) {
 			t.Errorf("%s: %s: %+v", name, j.Phase, x)
 		}
 	}

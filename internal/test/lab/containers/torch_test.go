@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -60,7 +60,7 @@ func TestTorch(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	alone := w.train()
-	if j := w.ends(alone); j.Phase != sched.Succeeded {
+	if j := w.ends(alone); j.Phase != model.Succeeded {
 		t.Fatalf("left alone it is %s: %+v\n%s", j.Phase, j.Tasks, w.printed(alone, 0, 1))
 	}
 	want := lossLine.FindAllString(w.printed(alone, 0, 1), -1)
@@ -78,7 +78,7 @@ func TestTorch(t *testing.T) {
 	w.until(first, "it has the cells", running(2))
 	w.letGo(first)
 	j := w.ends(ref)
-	if j.Phase != sched.Succeeded || j.Preempted != 1 || j.Counted != 0 || j.Tasks[0].Attempt != 2 {
+	if j.Phase != model.Succeeded || j.Preempted != 1 || j.Counted != 0 || j.Tasks[0].Attempt != 2 {
 		t.Fatalf("preempted it is %s: %+v, %+v", j.Phase, j.JobStatus, j.Tasks[0].Exit)
 	}
 	before, after := w.printed(ref, 0, 1), w.printed(ref, 0, 2)

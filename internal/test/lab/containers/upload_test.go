@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/core/sched"
+	"github.com/combsched/comb/internal/core/model"
 )
 
 // uploaded is what a task finds of its code: whose it is, what it may do with it, and what it may
@@ -101,7 +101,7 @@ func TestHostileUploads(t *testing.T) {
 	}
 	ref := w.submit(with("links", image, "cat sub/link") + "extras: {comb: {upload: '" + digest + "'}}\n")
 	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
-	if out, _, _ := w.cli("job", "logs", ref); j.Phase != sched.Succeeded || out != "x" {
+	if out, _, _ := w.cli("job", "logs", ref); j.Phase != model.Succeeded || out != "x" {
 		t.Errorf("%s: %q", j.Phase, out)
 	}
 }

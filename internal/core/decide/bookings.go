@@ -1,0 +1,401 @@
+package decide
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// ending is when guaranteed work of a priority has left at the latest.
+type ending struct {
+	at     model.Time // forever when nothing says when
+	prio   cell.Priority
+	leaves int32
+}
+
+// overBy returns when an attempt has left its cells at the latest: its limit,
+// which is enforced, or the stop that it was told, and the grace after it.
+// Nothing else bounds it.
+func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
+	spec := s.Jobs[a.Job].Spec
+	switch {
+	case a.State == model.AttemptUnknown:
+		return 0, false
+	case a.Cause != 0:
+		return a.Told.Add(spec.Grace), true
+	case spec.TimeLimit == 0:
+		return 0, false
+	}
+	begin := max(a.Placed, a.Started)
+	if a.Share != 0 {
+		return s.Reaches(a, spec.TimeLimit).Add(spec.Grace), true
+	}
+	if a.State == model.AttemptReserving {
+		begin = begin.Add(s.longestGrace(tables.RareOf(a.Odd).Victims))
+		switch late := s.Now - begin; { // they take their time to leave
+		case late > model.Time(maxUntold): // another instant once a minute, not each time
+			begin += (late + model.Time(maxUntold) - 1) / model.Time(maxUntold) * model.Time(maxUntold)
+		case late > 0:
+			begin = s.Now
+		}
+	}
+	end := begin.Add(model.Duration(model.Time(spec.TimeLimit).Add(spec.Grace)))
+	if a.Started == 0 && end <= s.Now { // it takes its time to start: nobody leaves before he came
+		step := max(end-begin, model.Time(maxUntold)) // or a short limit would be another instant all the time
+		end += (1 + (s.Now-end)/step) * step
+	}
+	return end, true
+}
+
+// leftBy is the same of an attempt with all that share its leaves.
+func (s *Pass) LeftBy(a *tables.Attempt) (model.Time, bool) {
+	last, known := s.overBy(a)
+	for at := s.First(a); known && s.Shared(a) && at != tables.None; at = s.Attempts[at].Mate {
+		var end model.Time
+		end, known = s.overBy(&s.Attempts[at])
+		last = max(last, end)
+	}
+	return last, known
+}
+
+// longestGrace is how long it takes attempts to leave that were told to.
+func (s *Pass) longestGrace(ids []model.AttemptID) model.Duration {
+	var most model.Duration
+	for _, id := range ids {
+		if j := s.Find(id.Job); j != nil {
+			most = max(most, j.Spec.Grace)
+		}
+	}
+	return most
+}
+
+// clears reports whether a holder is out of a gang's way at a time.
+func (o *outlook) clears(a asking, id cell.AllocID, t model.Time) bool {
+	return o.yields(a, id) || o.gone(id, t)
+}
+
+// yields reports whether a holder would be lifted for a gang.
+func (o *outlook) yields(a asking, id cell.AllocID) bool {
+	al := o.s.Cluster.Alloc(id)
+	if o.s.Stuck(id) {
+		return false
+	}
+	return al.Opportunistic() || al.Space == o.space && al.Priority < a.prio
+}
+
+// unlimited returns the jobs in the way on some leaves that declare no limit.
+func (o *outlook) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
+	var out []model.JobID
+	for _, l := range leaves {
+		hold, _ := o.s.Cluster.Holder(l)
+		if hold == cell.None || o.yields(a, hold) || o.gone(hold, forever-1) {
+			continue
+		}
+		for _, m := range o.s.MembersOf(hold) {
+			if _, known := o.s.overBy(m); !known && !slices.Contains(out, m.Id.Job) {
+				out = append(out, m.Id.Job)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// search books a gang from a time on: for the first instant at which it fits, or
+// behind jobs without a limit. behind says that only other bookings are in the way.
+func (o *outlook) search(a asking, from model.Time) (b book, behind, ok bool) {
+	defer o.s.Blaming(a.ref.Job)
+	if t, res, ok := o.earliest(a, o.instants(a, from)); ok {
+		return o.timedBook(a, t, res), false, true
+	}
+	res, ok := o.leastAhead(a, o.kept(a, 0, forever))
+	if !ok {
+		o.release() // lest those who are booked are in the way, and wait for it themselves
+		_, behind = o.leastAhead(a, nil)
+		o.again()
+		return book{}, behind, false
+	}
+	b = o.newBook(a, 0, state.LeavesOf(&res.Placement), res.Placement.Binds)
+	b.after = o.unlimited(a, b.leaves)
+	return b, true, len(b.after) > 0
+}
+
+// instants returns when cells become free for a gang, in order: the ends of
+// guaranteed work and of other bookings; also `from` when that is now.
+func (o *outlook) instants(a asking, from model.Time) []model.Time {
+	o.read()
+	var out []model.Time
+	if from == o.s.Now {
+		out = append(out, from)
+	}
+	for _, e := range o.ends {
+		if e.prio >= a.prio && e.at > from && e.at < forever {
+			out = append(out, e.at)
+		}
+	}
+	for i, m := 0, o.mask(a, from, forever); i < len(o.books); i++ {
+		if b := &o.books[i]; m>>i&1 != 0 && b.end < forever && b.end > from {
+			out = append(out, b.end)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// read collects what the searches share, once for as long as nothing moves.
+func (o *outlook) read() {
+	if !o.moved {
+		return
+	}
+	o.moved = false
+	o.idle = o.s.Cluster.IdleLeaves()
+	o.ends, o.told, o.over = o.ends[:0], o.told[:0], o.over[:0]
+	for i := range o.s.Attempts {
+		a := &o.s.Attempts[i]
+		o.over = append(o.over, forever)
+		if a.Job == tables.None {
+			continue
+		}
+		if end, known := o.s.LeftBy(a); known {
+			o.over[i] = end
+		}
+		al := o.s.Cluster.Alloc(a.Alloc)
+		if al.Space != o.space || al.Opportunistic() || a.Joined {
+			continue
+		}
+		e := ending{o.over[i], al.Priority, o.s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves}
+		switch {
+		case al.Promised:
+			e.leaves = 0 // its victims hold them, or nobody
+		case a.Orphaned:
+			e.leaves = int32(len(state.LeavesOf(&al.Placement)))
+		}
+		o.ends = append(o.ends, e)
+		if o.s.Stays(a) == nil {
+			o.told = append(o.told, int32(i))
+		}
+	}
+}
+
+// gone reports whether a holder has left by a time.
+func (o *outlook) gone(id cell.AllocID, t model.Time) bool {
+	o.read()
+	return o.over[o.s.ByAlloc[id]] <= t
+}
+
+// roomy reports whether the VC has as many leaves as a gang needs, of whatever
+// shape, at a time when it must keep some for others: it costs little to know
+// that it has not.
+func (o *outlook) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
+	o.read()
+	room := o.size
+	for _, e := range o.ends {
+		if e.at > t && e.prio >= a.prio {
+			room -= e.leaves
+		}
+	}
+	for l := range keep.All() {
+		hold, promised := o.s.Cluster.Holder(l)
+		if (hold == cell.None || o.clears(a, hold, t)) && (promised == cell.None || o.clears(a, promised, t)) {
+			room--
+		}
+	}
+	return room >= a.j.Gangs[a.g].Leaves
+}
+
+// earliest returns the first instant at which a gang fits. With nothing booked
+// for others more is free the later it is, and it halves; else it tries one after
+// the other, the first maxInstants and the last.
+func (o *outlook) earliest(a asking, times []model.Time) (model.Time, cell.Result, bool) {
+	if o.mask(a, 0, forever) != 0 {
+		if n := len(times); n > maxInstants {
+			times = append(times[:maxInstants:maxInstants], times[n-1])
+		}
+		for _, t := range times {
+			if res, ok := o.fits(a, t, nil); ok {
+				return t, res, true
+			}
+		}
+		return 0, cell.Result{}, false
+	}
+	lo, hi := 0, len(times)
+	if was := tables.RareOf(a.j.Gangs[a.g].Odd).Booked; was != nil && was.Start != 0 {
+		if i, found := slices.BinarySearch(times, was.Start); found {
+			if _, ok := o.fits(a, times[i], nil); !ok {
+				lo = i + 1
+			} else if hi = i; i > 0 {
+				if _, ok := o.fits(a, times[i-1], nil); !ok {
+					lo = i
+				}
+			}
+		}
+	}
+	i := lo + sort.Search(hi-lo, func(k int) bool { _, ok := o.fits(a, times[lo+k], nil); return ok })
+	if i == len(times) {
+		return 0, cell.Result{}, false
+	}
+	res, ok := o.fits(a, times[i], nil)
+	return times[i], res, ok
+}
+
+// fits asks the cells for a placement at a time: who has left by then is gone,
+// and what is booked for others then, or is in extra, is not to be had.
+func (o *outlook) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result, bool) {
+	keep := o.kept(a, t, a.until(t))
+	if !o.roomy(a, t, keep) {
+		return cell.Result{}, false
+	}
+	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
+	r.Keep, r.Blocked = keep.With(o.leaving(t)).With(extra), a.blocked
+	r.Gone = func(id cell.AllocID) bool { return o.gone(id, t) }
+	return o.placeLater(a, &r)
+}
+
+// leaving returns the leaves of those who were told to stop and may still be
+// there at a time.
+func (o *outlook) leaving(t model.Time) cell.LeafSet {
+	o.read()
+	var set cell.LeafSet
+	for _, slot := range o.told {
+		h := &o.s.Attempts[slot]
+		if o.gone(h.Alloc, t) {
+			continue
+		}
+		for _, l := range state.LeavesOf(&o.s.Cluster.Alloc(h.Alloc).Placement) {
+			set = set.Add(l)
+		}
+	}
+	return set
+}
+
+// placeLater also leaves promises out of the picture whose holders are gone by
+// then, or of a lower priority, so that they would be taken back.
+func (o *outlook) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
+	if len(o.s.Promises) == 0 {
+		return o.s.Cluster.Place(r)
+	}
+	var past []cell.AllocID
+	for _, slot := range o.s.Reservations(o.space, cell.MaxGuaranteed+1) {
+		if id := o.s.Attempts[slot].Alloc; r.Gone(id) || o.yields(a, id) {
+			past = append(past, id)
+		}
+	}
+	return o.s.Cluster.PlaceLater(r, past)
+}
+
+// timedBook books what was found at a time. Among what would do it takes leaves
+// that are in use now: the idle ones can serve others in the meantime.
+func (o *outlook) timedBook(a asking, t model.Time, res cell.Result) book {
+	if t > o.s.Now {
+		if busy, ok := o.fits(a, t, o.idle); ok {
+			res = busy
+		}
+		keep := o.kept(a, t, a.until(t))
+		cell.SwapLeaves(o.s.Cluster.Forest(), &res.Placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.freeAt(a, t, l) },
+			func(l cell.LeafID) model.Time { return o.busyUntil(a, l) })
+	}
+	b := o.newBook(a, t, state.LeavesOf(&res.Placement), res.Placement.Binds)
+	if a.turn != 0 { // who passed it may be there
+		o.slide(a, &b)
+		b.free = max(b.free, t)
+		b.end = a.until(b.free)
+	}
+	return b
+}
+
+// freeAt reports whether a leaf is free for a gang at a time.
+func (o *outlook) freeAt(a asking, t model.Time, l cell.LeafID) bool {
+	hold, promised := o.s.Cluster.Holder(l)
+	if promised != cell.None && !o.clears(a, promised, t) || o.s.LeafBad(l) {
+		return false
+	}
+	return hold == cell.None || o.clears(a, hold, t)
+}
+
+// busyUntil is how long a leaf serves nobody else; 0 when it could.
+func (o *outlook) busyUntil(a asking, l cell.LeafID) model.Time {
+	hold, _ := o.s.Cluster.Holder(l)
+	if hold == cell.None || o.yields(a, hold) {
+		return 0
+	}
+	end, _ := o.s.LeftBy(o.s.Holder(hold))
+	return end
+}
+
+// leastAhead finds the shape with the least in the way: the fewest holders
+// without a limit, then the least of their work.
+func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
+	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
+	r.Keep, r.Blocked = keep, a.blocked
+	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
+	r.Lift.Also = func(id cell.AllocID) bool {
+		return o.s.Cluster.Alloc(id).Space == o.space && !o.s.Stuck(id)
+	}
+	r.Cost = func(id cell.AllocID) cell.Cost {
+		a := o.s.Holder(id)
+		c := o.s.InOrder(a, o.s.workAhead(a))
+		c.Early, c.Earlier = 0, -c.Earlier // of equals the first that came ends first
+		return c
+	}
+	return o.placeLater(a, &r)
+}
+
+// workAhead estimates how much an attempt without a limit has before it: its
+// hint of a duration where it gives one, else as long again as it has run.
+func (s *Pass) workAhead(a *tables.Attempt) int64 {
+	j := &s.Jobs[a.Job]
+	left := s.Now - max(a.Placed, a.Started)
+	if d := model.Time(j.Spec.Hints.Duration); d > left {
+		left = d - left
+	}
+	leaves := int64(j.Gangs[a.Id.Gang].Leaves)
+	if int64(left) > (1<<62)/max(leaves, 1) {
+		return 1 << 62
+	}
+	return int64(left) * leaves
+}
+
+// want is what a gang asks for beside the bookings of others, some leaves of which it leaves to
+// them.
+func (o *outlook) want(a asking, keep cell.LeafSet) place.Want {
+	return place.Want{J: a.j, G: a.g, Prefer: o.prefer, Blocked: a.blocked, Keep: keep, Size: a.size}
+}
+
+// preferring notes where the policy of a gang that is tried wants it, until that is over: the
+// bookings that are looked at for it are searched for near there as well.
+func preferring(o *outlook, nodes cell.NodeSet) (over func()) {
+	if o == nil {
+		return func() {}
+	}
+	o.prefer = nodes
+	return func() { o.prefer = nil }
+}
+
+// planWish finds cells for a gang as its policy wishes, unless one before it answers for it. A
+// picky one finds others than its like, a member above a minimum fewer, and how near a gang is to
+// be hangs on its size.
+func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan, bool) {
+	s, j, sh := w.s, q.J, q.Gang().Shape
+	if wish.Free {
+		r := s.Request(q)
+		res, ok := s.Cluster.Place(&r)
+		return place.Plan{Placement: res.Placement}, ok
+	}
+	// Where more hold cells than are looked at for it, fewer may do for lower priorities.
+	of := place.No{SKUs: sh.Skus, Load: sh.Load, Rank: int32(j.Spec.Priority), Level: len(s.Holders[w.space]) > place.MaxCleared}
+	early, like := s.Cluster.Work().Early(), !picky && sh.Load != nil && !j.Spec.Gangs[q.G].Extra && wish.Within == model.Anywhere && !slices.Contains(q.Blocked, true)
+	if !like || !w.noes.Answered(&of, s.Looks.Freed) {
+		if p, ok := s.Plan(q); ok || s.IsPostponed() {
+			return p, ok
+		}
+		if like && !j.Spec.Restricted() && s.Cluster.Work().Early() == early && !s.Cluster.Work().Over() && s.Cluster.Doomed() == 0 {
+			w.noes.Add(of) // nothing else could have been found
+		}
+	}
+	return s.planOver(q, wish)
+}

@@ -1,0 +1,258 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// What the platform stops keeps its place. From the instant at which its stop is decided the gang
+// stands at its old place in the order of its priority, though its tasks still run: before the
+// first gang behind it is tried, cells are promised to it as to one that waits, on what it leaves
+// itself, too. Where there are none it blocks those behind it in a strict order, as one that waits
+// does. The promise is the next attempt (gang.next), as that of a gang that moves. The same holds
+// while a gang waits for its next try after the platform ended its attempt: it starts then, on
+// cells that are promised to it now.
+
+// comeback is a gang that is being stopped and waits again then.
+type comeback struct {
+	job   model.JobID
+	gang  int32
+	key   model.Key
+	tried bool // in this walk
+}
+
+func (c *comeback) compare(o *comeback) int {
+	return cmp.Or(c.key.Compare(o.key), cmp.Compare(c.job, o.job), cmp.Compare(c.gang, o.gang))
+}
+
+// backBefore names the jobs of a job's priority that were submitted before it and of which a gang
+// is being stopped and waits again then.
+func BackBefore(s *state.State, j *tables.Job) []model.JobID {
+	var out []model.JobID
+	if j.Spec.Priority < cell.MinGuaranteed || j.Space <= 0 || s.Tallies[j.Space].Leaving == 0 {
+		return nil
+	}
+	for a := range s.Holding(j.Space) {
+		if a.Id.Job < j.Id && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && state.ComesBack(s, a) {
+			out = append(out, a.Id.Job)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// askForStopped asks for another look at VCs below a number, which were walked already, where one
+// that was walked after them stopped a gang that comes back: from the record (first) on. It stands
+// before those of its priority that wait.
+func askForStopped(s *Pass, first int, walked int32) {
+	for i := first; i < len(s.Out); i++ {
+		stop, is := s.Out[i].Event.(model.StopSent)
+		if !is || stop.By == nil {
+			continue
+		}
+		a := s.Live(stop.Attempt)
+		j := &s.Jobs[a.Job]
+		if j.Space >= walked || j.Space == s.Find(stop.By.Job).Space || !state.ComesBack(&s.State, a) {
+			continue
+		}
+		waits := func(e index.Queued) bool { return e.Prio == j.Spec.Priority }
+		if slices.ContainsFunc(s.Queues[j.Space], waits) || slices.ContainsFunc(s.Lazy[j.Space], waits) {
+			s.Grew.By(j.Space)
+		}
+	}
+}
+
+// choosesPlaces reports whether a VC's policy says more of a gang than its place in the order:
+// where it goes, or how large it is.
+func choosesPlaces(s *index.Index, space int32) bool {
+	return s.Looks.Placing[space] || s.Looks.Tuned[space]
+}
+
+// comebacks lists those of one priority, in order.
+func (w *walker) comebacks(prio cell.Priority) []comeback {
+	s := w.s
+	if w.backAt == s.Seq && w.backFor == prio {
+		return w.back
+	}
+	was := w.back
+	w.back, w.backAt, w.backFor = nil, s.Seq, prio
+	for a := range s.Holding(w.space) {
+		if s.Jobs[a.Job].Spec.Priority != prio || !state.ComesBack(&s.State, a) || s.Jobs[a.Job].Space != w.space {
+			continue
+		}
+		c := comeback{job: a.Id.Job, gang: a.Id.Gang, key: keyBack(&s.Index, w.space, a)}
+		same := func(o comeback) bool { return o.job == c.job && o.gang == c.gang }
+		c.tried = slices.ContainsFunc(was, func(o comeback) bool { return same(o) && o.tried })
+		w.back = append(w.back, c)
+	}
+	slices.SortFunc(w.back, func(a, b comeback) int { return a.compare(&b) })
+	return w.back
+}
+
+// keyBack is the key by which a gang that is being stopped will wait; zero where its policy has
+// none.
+func keyBack(s *index.Index, space int32, a *tables.Attempt) model.Key {
+	k, ok := s.Policies[space].(model.Keyed)
+	if !ok {
+		return model.Key{}
+	}
+	g := s.GangView(s.Entry(a))
+	g.Started, g.Since = 0, s.Now
+	was := s.Ask(space)
+	key := k.Key(&g)
+	s.Ask(was)
+	return key
+}
+
+// comeFirst promises cells to those that are being stopped and stand before a gang, or before all
+// members above a minimum (nil). Those behind a gang for which there are none wait where the
+// policy is strict.
+func (w *walker) comeFirst(prio cell.Priority, before *model.GangRef, strict bool) {
+	s := w.s
+	if s.Tallies[w.space].Leaving == 0 {
+		return
+	}
+	var limit comeback
+	if before != nil {
+		limit = comeback{job: before.Job, gang: before.Gang}
+		if slot, ok := s.Slots.Get(before.Job); ok {
+			limit.key = s.PolicyKey(w.space, index.Queued{Prio: prio, Job: before.Job, Gang: before.Gang, Slot: slot})
+		}
+	}
+	for !s.IsPostponed() {
+		// the list is another one after each promise
+		i := slices.IndexFunc(w.comebacks(prio), func(c comeback) bool { return !c.tried })
+		if i < 0 || before != nil && w.back[i].compare(&limit) >= 0 {
+			return
+		}
+		w.back[i].tried = true
+		w.comeBack(s.Find(w.back[i].job), w.back[i].gang, strict)
+	}
+}
+
+// comeBack promises cells to a gang that is being stopped, or holds up those behind it.
+func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
+	defer w.s.Blaming(j.Id)
+	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
+	s, ref := w.s, model.GangRef{Job: j.Id, Gang: g}
+	may := s.Attempts[j.Gangs[g].Attempt].Cause != model.EndRefused && !choosesPlaces(&s.Index, w.space) &&
+		!w.pinBlocked(j.Id, &j.Gangs[g]) && s.HasTurn(ref)
+	if o := w.outlook; o != nil {
+		o.heard = heard{}
+		o.enter(j.Spec.Priority)
+		a := o.asking(j, g)
+		a.over = true // what is booked for those behind it is no obstacle
+		o.keepToType(&a, "")
+		if may && o.start(a) {
+			return
+		}
+	} else if may {
+		q := place.Want{J: j, G: g, Blocked: w.blockedFor(j.Id)}
+		p, ok := planStay(&s.Finder, q)
+		if !ok {
+			p, ok = s.Plan(q)
+		}
+		if ok {
+			s.carryOut(q, p)
+			return
+		}
+	}
+	if !s.IsPostponed() && (strict || w.outlook != nil) {
+		w.block(place.Want{J: j, G: g})
+	}
+}
+
+// planStay finds the leaves that a gang is leaving itself: those that are idle serve others
+// meanwhile.
+func planStay(s *place.Finder, w place.Want) (place.Plan, bool) {
+	var own, rest cell.LeafSet
+	for _, l := range state.LeavesOf(&s.Cluster.Alloc(s.Attempts[w.Gang().Attempt].Alloc).Placement) {
+		own = own.Add(l)
+	}
+	for l := range s.Cluster.Forest().Leaves {
+		rest = rest.Add(cell.LeafID(l))
+	}
+	w.Keep = rest.Without(own)
+	r := s.Lifting(s.Request(w), cell.MinGuaranteed)
+	r.Lift = &cell.Lift{}
+	return s.PlanLifted(r)
+}
+
+// mayGrant reports whether a gang that is wished for may be tried now. One that waits for its next
+// try is remembered: it has its turn before the next wish, or at once where its policy may ask for
+// another gang only when this one has cells.
+func (w *walker) mayGrant(j *tables.Job, wish model.Wish) bool {
+	s, g := w.s, wish.Gang.Gang
+	extra := j.Spec.Gangs[g].Extra
+	if !j.Gangs[g].Waiting || w.pinBlocked(j.Id, &j.Gangs[g]) || extra && !s.ExtraEligible(j) {
+		return false
+	}
+	if place.WaitsOutDelay(&s.Tables, j, g) {
+		wish.Over, wish.Passes = nil, nil // they are read at once, or never
+		w.waitOut = append(w.waitOut, wish)
+		if !state.OrdersAhead(&s.Tables, w.space) {
+			w.holdPlaces()
+			return false
+		}
+	}
+	return s.Eligible(j, g)
+}
+
+// holdPlaces promises cells to the gangs that were heard and wait for their next try, or holds up
+// those behind them.
+func (w *walker) holdPlaces() {
+	for len(w.waitOut) > 0 && !w.s.IsPostponed() {
+		wish := w.waitOut[0]
+		w.waitOut = w.waitOut[1:]
+		w.holdPlace(wish)
+	}
+}
+
+func (w *walker) holdPlace(wish model.Wish) {
+	defer w.s.Blaming(wish.Gang.Job)
+	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
+	s := w.s
+	j, g := s.Find(wish.Gang.Job), wish.Gang.Gang
+	if j == nil || !j.Gangs[g].Waiting || j.Gangs[g].Attempt != tables.None || !place.WaitsOutDelay(&s.Tables, j, g) {
+		return
+	}
+	if s.OverLimit(j, g) || w.pinBlocked(j.Id, &j.Gangs[g]) {
+		return
+	}
+	q := w.want(j, wish, wish.Prefer)
+	defer preferring(w.outlook, wish.Prefer)()
+	turn := s.HasTurn(wish.Gang)
+	if o := w.outlook; o != nil {
+		o.heard = heard{}
+		o.enter(j.Spec.Priority)
+		a := o.asking(j, g)
+		a.over = true // as above: it stands before those that are booked
+		o.keepToType(&a, wish.SKU)
+		if turn && o.start(a) {
+			return
+		}
+	} else if turn {
+		q.Size = 0
+		if p, ok := w.planWish(q, wish, true); ok {
+			s.carryOut(q, p)
+			return
+		}
+	}
+	if !s.IsPostponed() && (wish.Strict || w.outlook != nil) {
+		w.block(q)
+	}
+}
+
+// startsLater reports whether a gang that gets cells cannot start on them yet: it is still being
+// stopped, or waits for its next try.
+func startsLater(s *tables.Tables, j *tables.Job, g int32) bool {
+	gg := &j.Gangs[g]
+	return gg.Attempt != tables.None && s.Attempts[gg.Attempt].State != model.AttemptReserving || gg.After > s.Now
+}

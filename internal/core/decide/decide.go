@@ -1,0 +1,423 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// Decide takes every decision that is due at now. It returns the records of its decisions, already
+// applied, numbered on from Seq, ending with Decided; it returns nil when there was nothing to look
+// at.
+//
+// First what happened is settled: attempts end, jobs complete, retry or end, promises that cannot
+// be kept are taken back. Then the walk places who waits with a guarantee. What is left is lent
+// last of all, once nothing asks for another look: else who borrows could be started, and stopped
+// by the next look for somebody guaranteed.
+func (s *Pass) Decide(now model.Time) []model.Record {
+	now = max(s.Now, now)
+	s.Expire(now)
+	s.lookAtChanges(now)
+	if s.Cluster == nil || len(s.Dirty) == 0 && !s.Looking() {
+		return nil // and nothing changed that a replay would not know of
+	}
+	s.Now = now
+	through := s.Seq
+	s.Through = through
+	s.beginOut()
+	if s.Looking() {
+		s.TouchReserving()
+	}
+	s.settleJobs()
+	if s.settleNodes() {
+		s.TouchReserving() // a promise may lie on a node that is suspect now
+		s.settleJobs()
+	}
+	s.settleDoomed()
+	first := len(s.Out)
+	s.Charges.InTheWay = 0
+	s.Grew.Reset(s.Cluster.NumSpaces(), s.Looks.Flat)
+	if s.Charges.News = first > 0; s.Looking() || s.Charges.News && s.Cluster.Doomed() > 0 {
+		s.walk()
+	}
+	if before := s.Seq; before > through {
+		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
+		s.Grew.All = s.Grew.All || s.Seq > before
+	}
+	s.Grew.All = s.Grew.All || s.Charges.InTheWay > 0 && s.placedSince(int(s.Charges.InTheWay-s.Through))
+	if s.Cluster.Doomed() > 0 && saysSince[model.Reserved](s, first) {
+		s.Grew.All = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
+	}
+	s.reordered()
+	if !s.Grew.Any() {
+		s.recallLent()
+	}
+	if !s.Grew.Any() && s.MustLend() {
+		s.walkOpportunistic()
+	}
+	digest := s.Mem.text(model.DigestOf(s.Out))
+	s.emit(model.Decided{Now: s.Now, Through: through, Digest: digest, Version: model.Version, Again: s.Grew.Any(), For: s.Grew.Names(s.Cluster)})
+	return s.endOut()
+}
+
+// againMost bounds how often a decision asks for another one right after it.
+const AgainMost = 16
+
+// Settle decides, and again as long as a decision asks for another one at once, which is all that
+// follows by itself from what happened. It returns the records of all.
+func (s *Pass) Settle(now model.Time) []model.Record {
+	log := s.Decide(now)
+	for i := 0; i < AgainMost && s.Again == s.Now+1; i++ {
+		log = append(log, s.Decide(s.Again)...)
+	}
+	return log
+}
+
+// reordered asks for another look where another VC placed a gang after the walk of one that
+// backfills, whose policy orders those that wait by what is idle: a gang that is first now, and was
+// held up by another one before, may start. What is lent changes no such order.
+func (s *Pass) reordered() {
+	if s.Grew.Space > 0 && s.placedSince(s.Grew.Ordered) {
+		s.Grew.By(s.Grew.Space) // and each walk comes to all VCs that backfill
+	}
+}
+
+// placedSince reports whether somebody was placed after so many of this Decide's records.
+func (s *Pass) placedSince(n int) bool { return saysSince[model.Placed](s, n) }
+
+// saysSince reports whether an event of one kind came after so many of this Decide's records.
+func saysSince[E model.Event](s *Pass, n int) bool {
+	return slices.ContainsFunc(s.Out[n:], func(r model.Record) bool {
+		_, is := r.Event.(E)
+		return is
+	})
+}
+
+// outRoom is for how many records memory is taken at once.
+const outRoom = 256
+
+// beginOut makes room for what Decide returns.
+func (s *Pass) beginOut() {
+	if cap(s.Mem.records)-len(s.Mem.records) < 8 {
+		s.Mem.records = make([]model.Record, 0, outRoom)
+	}
+	s.Out = s.Mem.records[len(s.Mem.records):]
+}
+
+// endOut returns the records of a Decide; their memory is never used again.
+func (s *Pass) endOut() []model.Record {
+	out := s.Out
+	if n := len(s.Mem.records) + len(out); n <= cap(s.Mem.records) {
+		s.Mem.records = s.Mem.records[:n]
+	}
+	s.Out = nil
+	return slices.Clip(out)
+}
+
+func (s *Pass) settleJobs() {
+	for len(s.Dirty) > 0 {
+		if slot, ok := s.Slots.Get(s.Dirty.Pop()); ok {
+			s.Jobs[slot].Touched = false
+			s.settle(slot)
+		}
+	}
+}
+
+// emit applies a decision and adds it to what Decide returns.
+func (s *Pass) emit(e model.Event) {
+	r := model.Record{Seq: s.Seq + 1, Time: s.Now, Event: e}
+	s.Apply(r)
+	s.Out = append(s.Out, r)
+}
+
+// settle brings one job up to date with what happened to it.
+func (s *Pass) settle(slot int32) {
+	id := s.Jobs[slot].Id
+	defer s.Blaming(id)
+	if aside := tables.RareOf(s.Jobs[slot].Odd).Aside; aside > 0 {
+		s.settleAside(slot, aside)
+		return
+	}
+	for g := range s.Jobs[slot].Gangs {
+		s.settleGang(slot, int32(g))
+	}
+	j := &s.Jobs[slot]
+	if j.Completing == nil && !j.Stop {
+		s.complete(slot)
+	}
+	if j = &s.Jobs[slot]; j.Completing == nil && !j.Stop {
+		s.watch(slot)
+	}
+	if j = &s.Jobs[slot]; j.Stop || j.Completing != nil {
+		s.windDown(slot)
+	} else if j.Held() {
+		s.giveBack(slot)
+	}
+	if s.Find(id) != nil {
+		s.retryGangs(slot)
+	}
+}
+
+// settleGang ends an attempt whose tasks are all dead, stops one that cannot go
+// on, and takes back a reservation that cannot be kept.
+func (s *Pass) settleGang(slot, g int32) {
+	s.settleMove(&s.Jobs[slot].Gangs[g])
+	at := s.Jobs[slot].Gangs[g].Attempt
+	if at == tables.None {
+		return
+	}
+	a := &s.Attempts[at]
+	if a.State == model.AttemptReserving {
+		s.settleReservation(a)
+		return
+	}
+	if a.Alive > 0 && a.Cause == 0 {
+		switch {
+		case a.Refused:
+			s.stopAttempt(a, model.EndRefused, nil)
+		case a.Platform:
+			s.stopAttempt(a, model.EndPlatform, nil)
+		case tables.RareOf(a.Odd).Requeue:
+			s.stopAttempt(a, model.EndRequeued, nil)
+		case s.DrainDue(a):
+			s.stopAttempt(a, model.EndDrained, nil)
+		case s.IsExtra(a) && !s.MinimumLives(&s.Jobs[slot]):
+			s.stopAttempt(a, s.extraCause(&s.Jobs[slot]), nil)
+		}
+	}
+	if a.Alive > 0 {
+		return
+	}
+	s.endAttempt(slot, g, at)
+}
+
+// endAttempt ends an attempt of which nothing lives.
+func (s *Pass) endAttempt(slot, g, at int32) {
+	a := &s.Attempts[at]
+	if g == 0 {
+		s.unreserveExtras(slot)
+	}
+	left := int32(tables.None)
+	if s.Shared(a) { // who stays on its leaves has them to themselves
+		if left = s.First(a); left == at {
+			left = a.Mate
+		}
+	}
+	cause := s.endCause(a)
+	if !cause.Resumes() && cause != model.EndPlatform || s.Jobs[slot].Held() {
+		s.stay(&s.Jobs[slot].Gangs[g], "it does not move any more")
+	}
+	s.emit(model.AttemptEnded{Attempt: a.Id, Cause: cause, Message: cmp.Or(tables.RareOf(a.Odd).Message, zeroMeans(&s.Tables, a, cause))})
+	if left != tables.None {
+		s.settleTurns(left)
+	}
+}
+
+// endCause says why an attempt, all of whose tasks are dead, ended.
+func (s *Pass) endCause(a *tables.Attempt) model.EndCause {
+	switch {
+	case a.Cause != 0 && !a.Cause.Resumes():
+		return a.Cause
+	case a.Refused:
+		return model.EndRefused
+	case a.Platform:
+		return model.EndPlatform
+	}
+	j := &s.Jobs[a.Job]
+	ended, failed := false, false
+	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+		ended = ended || j.Tasks[o].State == model.TaskEnded
+		failed = failed || j.Tasks[o].State == model.TaskFailed
+	}
+	switch {
+	case ended && a.Cause != 0:
+		return a.Cause
+	case ended:
+		return model.EndPreempted
+	case failed:
+		return model.EndFailed
+	}
+	return model.EndSucceeded
+}
+
+// settleReservation takes a promise back that cannot be kept.
+func (s *Pass) settleReservation(a *tables.Attempt) {
+	if !s.Cluster.Ailed() {
+		return // asked whenever one of many victims has left
+	}
+	for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
+		for _, l := range t.Leaves {
+			hold, _ := s.Cluster.Holder(l)
+			switch {
+			case hold != cell.None && s.Stuck(hold):
+				lost := s.MembersOf(hold)
+				i := slices.IndexFunc(lost, func(m *tables.Attempt) bool { return m.State == model.AttemptUnknown })
+				s.emit(model.Unreserved{Attempt: a.Id, Reason: fmt.Sprintf("attempt %v may be alive on a lost node", lost[i].Id)})
+				return
+			case s.LeafBad(l):
+				s.emit(model.Unreserved{Attempt: a.Id, Reason: "a reserved cell is no longer in service"})
+				return
+			}
+		}
+	}
+}
+
+// fulfil starts a gang whose reserved cells have all been left; false when some have not.
+func (s *Pass) fulfil(a *tables.Attempt) bool {
+	if s.Moving(a) || s.Jobs[a.Job].Gangs[a.Id.Gang].After > s.Now {
+		return false
+	}
+	pl := s.Cluster.Alloc(a.Alloc).Placement
+	for ; int(a.Left) < len(pl.Tasks); a.Left++ {
+		for _, l := range pl.Tasks[a.Left].Leaves {
+			if hold, _ := s.Cluster.Holder(l); hold != cell.None {
+				return false
+			}
+		}
+	}
+	space := s.Cluster.Alloc(a.Alloc).Space
+	s.emit(model.Placed{Attempt: a.Id, Placement: pl})
+	if s.Looks.Tuned[space] {
+		s.Grew.By(space) // a gang that was passed over may share its leaves now
+	}
+	return true
+}
+
+// stopAttempt sends a stop unless one was sent.
+func (s *Pass) stopAttempt(a *tables.Attempt, cause model.EndCause, by *model.AttemptID) {
+	s.stopFor(a, cause, by, "")
+}
+
+// stopFor is stopAttempt, maybe for a VC that lends nothing.
+func (s *Pass) stopFor(a *tables.Attempt, cause model.EndCause, by *model.AttemptID, lender cell.VCName) {
+	if a.Cause != 0 {
+		return
+	}
+	if cause == model.EndPreempted {
+		s.assertOlder(a)
+	}
+	if a.Id.Gang == 0 {
+		s.unreserveExtras(a.Job)
+	}
+	s.emit(model.StopSent{Attempt: a.Id, Cause: cause, Grace: s.Jobs[a.Job].Spec.Grace, By: by, For: lender})
+	if a.Id.Gang == 0 {
+		s.stopExtras(a.Job, cause, by, lender)
+	}
+}
+
+// windDown ends what still runs of a job that is stopped or completing, and then the job or its
+// attempt.
+func (s *Pass) windDown(slot int32) {
+	j := &s.Jobs[slot]
+	cause := model.EndStopped
+	if !j.Stop {
+		cause = model.EndCompleted
+		if j.Completing.Cause == model.EndTimeLimit {
+			cause = model.EndTimeLimit
+		}
+	}
+	busy := false
+	for g := range j.Gangs {
+		s.stay(&j.Gangs[g], "its job ends")
+		at := j.Gangs[g].Attempt
+		if at == tables.None {
+			continue
+		}
+		a := &s.Attempts[at]
+		if a.State == model.AttemptReserving {
+			s.emit(model.Unreserved{Attempt: a.Id, Reason: "its job ends"})
+			continue
+		}
+		busy = true
+		s.stopAttempt(a, cause, nil)
+	}
+	if busy {
+		return
+	}
+	if j.Stop {
+		s.learn(slot)
+		s.emit(model.JobEnded{Job: j.Id, Phase: model.Stopped, Cause: model.EndStopped, Message: tables.RareOf(j.Odd).StopReason})
+		return
+	}
+	if e, retry := s.retryJob(j); retry {
+		s.emit(e)
+		return
+	}
+	s.learn(slot)
+	j = &s.Jobs[slot]
+	c := j.Completing
+	s.emit(model.JobEnded{Job: j.Id, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
+}
+
+// settleNodes suspects nodes that refused several jobs, and ends suspicions; it reports whether it
+// changed any.
+func (s *Pass) settleNodes() bool {
+	before := s.Seq
+	for i := range s.Nodes {
+		n := s.Nodes[i]
+		switch {
+		case n.Suspect > 0 && n.Suspect <= s.Now:
+			s.emit(model.NodeSuspected{Node: n.Name, Reason: "the suspicion expired"})
+		case n.Suspect == 0 && len(n.Refused) >= suspectAfter:
+			why := fmt.Sprintf("%d jobs were refused there", len(n.Refused))
+			s.emit(model.NodeSuspected{Node: n.Name, Until: s.Now.Add(suspectFor), Reason: why})
+		}
+	}
+	return s.Seq > before
+}
+
+// A node that refuses this many jobs within refusalsCount gets no work for so long.
+const (
+	suspectAfter = 3
+)
+
+const (
+	suspectFor = 5 * model.Minute
+)
+
+// Accept turns a fact into the events to apply; none when it is stale or known. They
+// are there until the next call.
+func (s *Pass) Accept(f model.Fact) []model.Event {
+	if !s.IsNews(f) {
+		return nil
+	}
+	if x, ok := f.(model.TaskExited); ok {
+		x.Exit.Rule, x.Exit.Saved = s.Exits.Match(x.Exit.Seen()), savedOnly(&s.Tables, x)
+		f = x
+	}
+	s.Mem.fact[0] = f.(model.Event)
+	return s.Mem.fact[:]
+}
+
+// settleAside is what is left of settle for a job that was set aside again: an attempt of
+// which nothing lives gives its cells back, a stop is sent, and with the last attempt a job
+// that was told to stop ends. Nothing is asked of its policy, completed or tried again.
+func (s *Pass) settleAside(slot, aside int32) {
+	if aside+1 >= state.MaxAside {
+		return
+	}
+	id, busy := s.Jobs[slot].Id, false
+	for g := range s.Jobs[slot].Gangs {
+		at := s.Jobs[slot].Gangs[g].Attempt
+		if at == tables.None {
+			continue
+		}
+		a := &s.Attempts[at]
+		if a.Alive == 0 {
+			s.endAttempt(slot, int32(g), at)
+			continue
+		}
+		busy = true
+		if s.Jobs[slot].Stop && a.Cause == 0 {
+			s.emit(model.StopSent{Attempt: a.Id, Cause: model.EndStopped, Grace: s.Jobs[slot].Spec.Grace})
+		}
+	}
+	if j := &s.Jobs[slot]; j.Stop && !busy {
+		s.emit(model.JobEnded{Job: id, Phase: model.Stopped, Cause: model.EndStopped, Message: tables.RareOf(j.Odd).StopReason})
+	}
+}

@@ -1,0 +1,205 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// Free leaves may be enough for a gang that waits, and yet not be where it could use
+// them. Then others of its VC that save their work may move, so that they leave room in
+// one place: in any VC that says how many may do so in an hour, whatever its policy, and
+// where a policy wishes it. Nobody moves unless the gang that waits is promised the cells
+// in the same decision, and everybody who moves a place of his own. So it starts, which it
+// otherwise would not, and nobody moves for nothing, or to and fro.
+
+const (
+	maxMissed   = 2                 // gangs that a walk of a VC moves others for
+	clearRounds = 4                 // tries for one of them
+	settled     = 10 * model.Minute // how long a gang runs before it moves where nobody says it
+)
+
+// Moves implements View.
+func (v view) Moves() []model.Time { return v.s.MovesOf(v.VC(), v.now) }
+
+// miss remembers a gang that found no cells though enough leaves are free by number.
+func (w *walker) miss(j *tables.Job, wish model.Wish, blocked []bool) {
+	g := &j.Gangs[wish.Gang.Gang]
+	if len(w.missed) == maxMissed || w.outlook != nil || w.s.Vc(w.space).Moves == 0 ||
+		j.Spec.Priority < cell.MinGuaranteed || int64(g.Leaves) > w.s.Unheld(w.space, j.Spec.Priority) {
+		return
+	}
+	w.missed = append(w.missed, missed{wish, blocked})
+}
+
+// missed is a wish that was not granted.
+type missed struct {
+	wish    model.Wish
+	blocked []bool
+}
+
+// defragment lets gangs move for those that the walk of a VC missed, as many in an hour
+// as its configuration says.
+func (w *walker) defragment() {
+	for _, m := range w.missed {
+		vc := w.s.Vc(w.space)
+		m.wish.Clear = &model.Clear{Settle: settleOf(vc), Most: int(vc.Moves) - len(w.s.MovesOf(vc.Name, w.s.Now))}
+		w.clear(&m.wish, m.blocked)
+	}
+}
+
+// settle is how long a gang of a VC runs before it moves for another.
+func settleOf(c *model.VCConfig) model.Duration { return cmp.Or(c.MinRun, settled) }
+
+// clear lets gangs move so that the one of a wish gets its cells.
+func (w *walker) clear(wish *model.Wish, blocked []bool) {
+	defer w.s.Blaming(wish.Gang.Job)
+	s := w.s
+	j := s.Find(wish.Gang.Job)
+	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.Gangs) || w.outlook != nil {
+		return
+	}
+	g := &j.Gangs[wish.Gang.Gang]
+	if !g.Waiting || g.Attempt != tables.None || !s.Eligible(j, wish.Gang.Gang) || j.Spec.Gangs[wish.Gang.Gang].Extra || j.Spec.Priority < cell.MinGuaranteed ||
+		int64(g.Leaves) > s.Unheld(w.space, j.Spec.Priority) || w.pinBlocked(j.Id, g) {
+		return
+	}
+	r := s.Request(place.Want{J: j, G: wish.Gang.Gang, Only: wish.Only, Near: wish.Within, Blocked: blocked})
+	r.Cost = func(id cell.AllocID) cell.Cost {
+		a := s.Holder(id)
+		return s.InOrder(a, int64(s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves))
+	}
+	var stay []cell.AllocID
+	for range clearRounds {
+		r.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
+			return !slices.Contains(stay, id) && s.clears(s.Holder(id), j.Spec, wish.Clear.Settle)
+		}}
+		res, ok := s.Cluster.Place(&r)
+		movers := s.stayers(res.Victims)
+		n := len(movers)
+		if !ok || len(res.Victims) == 0 || n > wish.Clear.Most || n > maxMoves {
+			return
+		}
+		if w.moves+n > maxMoves {
+			s.Grew.By(w.space) // at the next look, which is at once
+			return
+		}
+		places, stuck := s.relocate(j, res.Placement, movers)
+		if stuck == cell.None {
+			w.moves += n
+			s.makeRoom(model.AttemptID{Job: j.Id, Gang: wish.Gang.Gang, N: g.N + 1}, &res, movers, places)
+			return
+		}
+		stay = append(stay, stuck)
+	}
+}
+
+// clears reports whether an attempt may move for a job: it is of the same VC and of no
+// higher priority, has its leaves alone, and has run for long enough.
+func (s *Pass) clears(a *tables.Attempt, by *model.Job, settle model.Duration) bool {
+	j := &s.Jobs[a.Job]
+	return j.Spec.VC == by.VC && j.Spec.Priority <= by.Priority && s.Movable(a) && !s.Shared(a) && a.Started > 0 && a.Started.Add(settle) <= s.Now && !s.anchored(a)
+}
+
+// anchored reports whether the policy of an attempt's VC lets it move for nobody.
+func (s *Pass) anchored(a *tables.Attempt) bool {
+	p, some := s.Policies[s.Jobs[a.Job].Space].(model.Anchorer)
+	if !some {
+		return false
+	}
+	g := s.GangView(s.Entry(a))
+	was := s.Ask(s.Jobs[a.Job].Space)
+	stays := p.Stays(&g)
+	s.Ask(was)
+	return stays
+}
+
+// stayers are those of some holders who do not leave anyway, as one does that moved for
+// somebody who found a better place since.
+func (s *Pass) stayers(ids []cell.AllocID) []cell.AllocID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id cell.AllocID) bool { return s.Cluster.Alloc(id).Mood() == cell.Leaving })
+}
+
+// relocate finds places for those who would make room, beside the gang for which they do,
+// and sorts them as the places; it returns the one that found none, if there is one.
+func (s *Pass) relocate(j *tables.Job, beside cell.Placement, movers []cell.AllocID) ([]cell.Placement, cell.AllocID) {
+	real := s.Cluster
+	defer func() { s.Cluster = real }()
+	s.Cluster = real.Clone()
+	s.Cluster.CountWith(real)
+	s.Cluster.Take(j.Space, j.Spec.Priority, beside, true)
+	slices.SortFunc(movers, func(x, y cell.AllocID) int { // the largest is the hardest to place
+		a, b := s.Holder(x), s.Holder(y)
+		return cmp.Or(cmp.Compare(s.Jobs[b.Job].Gangs[b.Id.Gang].Leaves, s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves), state.CompareAttempts(a.Id, b.Id))
+	})
+	var out []cell.Placement
+	for _, id := range movers {
+		a := s.Holder(id)
+		m := &s.Jobs[a.Job]
+		r := s.Request(place.Want{J: m, G: a.Id.Gang})
+		r.Blocked = s.ofOtherTypes(id) // who moves for another keeps its type, which its policy may have chosen
+		to, ok := s.Cluster.Place(&r)
+		if !ok {
+			return nil, id
+		}
+		s.Cluster.Take(m.Space, m.Spec.Priority, to.Placement, true)
+		out = append(out, to.Placement)
+	}
+	return out, cell.None
+}
+
+// makeRoom promises an attempt its cells and lets those move who stand there.
+func (s *Pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.AllocID, places []cell.Placement) {
+	var victims, move []model.AttemptID
+	for _, v := range res.Victims {
+		victims = append(victims, s.Holder(v).Id)
+	}
+	for _, v := range movers {
+		move = append(move, s.Holder(v).Id)
+	}
+	slices.SortFunc(victims, state.CompareAttempts)
+	s.emit(model.Reserved{Attempt: id, Placement: res.Placement, Victims: victims})
+	for i, m := range move {
+		s.sendTo(s.Live(m), places[i], &id)
+	}
+}
+
+// movesText says how many gangs of a VC may still move for one that waits.
+func (s *Pass) MovesText(name cell.VCName) string {
+	vc := model.OfVC(s.Config, name)
+	if vc.Moves == 0 {
+		return ""
+	}
+	left := max(int(vc.Moves)-len(s.MovesOf(name, s.Now)), 0)
+	return fmt.Sprintf("; %d of %d moves of this hour are left, but no movable job makes room", left, vc.Moves)
+}
+
+// nextClear is when more gangs of a VC may move than at the last decision, if somebody
+// waits there; 0 is never.
+func (s *Pass) nextClear(space int32) (next model.Time) {
+	vc := model.OfVC(s.Config, s.Cluster.Space(space).Name)
+	if vc.Moves == 0 || len(s.Queues[space]) == 0 {
+		return 0
+	}
+	// With each move that is an hour ago one more may be made, and so one may be enough for
+	// whom those that were left were too few.
+	switch times := s.MovesOf(vc.Name, s.Decided); {
+	case len(times) >= int(vc.Moves):
+		return times[len(times)-int(vc.Moves)].Add(model.Hour)
+	case len(times) > 0:
+		next = times[0].Add(model.Hour)
+	}
+	for a := range s.Holding(space) {
+		if t := a.Started.Add(settleOf(vc)); a.Started > 0 && t > s.Decided && s.Jobs[a.Job].Spec.Hints.Checkpoint {
+			next = index.Sooner(next, t)
+		}
+	}
+	return next
+}

@@ -1,0 +1,169 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+)
+
+// walkOpportunistic gives free leaves to opportunistic gangs: one at a time to
+// the VC that borrows least, ties by name. Nobody blocks anybody.
+func (s *Pass) walkOpportunistic() {
+	s.lend(false)
+	if s.Partials > 0 {
+		s.lend(true)
+	}
+}
+
+// lend is the walk of the full gangs, or of the members above a minimum.
+func (s *Pass) lend(extras bool) {
+	if extras && s.Partials == 0 {
+		return
+	}
+	waits := s.opportunistic(extras)
+	if waits == nil {
+		return
+	}
+	borrowed := s.borrowed()
+	failed := s.failedShapes()
+	for {
+		space, e := 0, index.Queued{}
+		for i := 1; i < len(waits); i++ {
+			if space > 0 && borrowed[i] >= borrowed[space] {
+				continue
+			}
+			if f, ok := waits[i].First(failed[i]); ok {
+				space, e = i, f
+			}
+		}
+		rest := s.Cluster.Rest()
+		if space == 0 || rest == 0 {
+			return
+		}
+		if s.Jobs[e.Slot].Gangs[e.Gang].Leaves > rest {
+			waits[space].Pass()
+		} else if s.grantOpportunistic(e, failed[space]) {
+			borrowed[space] = s.loan(int32(space))
+		} else {
+			waits[space].Next()
+		}
+	}
+}
+
+// opportunistic returns, by space, who waits for free leaves: full gangs, or members above a
+// minimum; nil when nobody does for whom there could be enough. What it returns stands in the
+// memory of the next call.
+func (s *Pass) opportunistic(extras bool) []index.Merge {
+	for len(s.Mem.waits) < len(s.Queues) {
+		s.Mem.waits = append(s.Mem.waits, index.Merge{})
+	}
+	some, out := false, s.Mem.waits[:len(s.Queues)]
+	rest := s.Cluster.Rest()
+	for space := 1; space < len(s.Queues); space++ {
+		out[space].Heads = out[space].Heads[:0]
+		if u := s.Lineup(int32(space), cell.Opportunistic); u != nil {
+			m := index.Merge{S: &s.Index, Space: int32(space), Prio: cell.Opportunistic, Heads: out[space].Heads}
+			_, m.Alone = s.Policies[space].(model.Dedicator)
+			for i := range u.Lines {
+				if l := &u.Lines[i]; l.Extra == extras && len(l.Gangs) > 0 && (l.Shape == "" || l.Leaves <= rest) {
+					m.Add(i, l)
+				}
+			}
+			if len(m.Heads) == 0 {
+				continue
+			}
+			m.Order()
+			out[space] = m
+			some = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return out
+}
+
+// borrowed returns the loans of all VCs, by space.
+func (s *Pass) borrowed() []int64 {
+	n := make([]int64, len(s.Queues))
+	for i := 1; i < len(n); i++ {
+		n[i] = s.loan(int32(i))
+	}
+	return n
+}
+
+// loan is by what VCs are compared: the leaves that one uses opportunistically, for each unit of
+// its weight, or with a half-life what it owes for that and earlier use.
+func (s *Pass) loan(space int32) int64 {
+	if s.Config.HalfLife > 0 {
+		return s.Owes(space)
+	}
+	return s.Tallies[space].Borrowed << state.MeanBits / s.Weight(space)
+}
+
+// grantOpportunistic places one gang on free leaves, if it can.
+func (s *Pass) grantOpportunistic(e index.Queued, failed map[string]bool) bool {
+	defer s.Blaming(e.Job)
+	j := &s.Jobs[e.Slot]
+	g := &j.Gangs[e.Gang]
+	if !s.Eligible(j, e.Gang) || failed[g.Shape.Text] || s.Alone(j) && failed[g.Shape.Text+index.AloneToo] {
+		return false
+	}
+	if s.Extra(e) && !s.ExtraEligible(j) {
+		return false
+	}
+	if e.Gang == 0 && s.placeWhole(place.Want{J: j}) {
+		return true
+	}
+	p, ok := s.Plan(place.Want{J: j, G: e.Gang})
+	if !ok {
+		if key := g.Shape.Text; s.Alone(j) {
+			failed[key+index.AloneToo] = !g.Avoids() // in other VCs the shape may share nodes
+		} else {
+			failed[key] = !g.Avoids()
+		}
+		return false
+	}
+	s.carryOut(place.Want{J: j, G: e.Gang}, p)
+	return true
+}
+
+// failedShapes are the shapes that found nothing, by space: one set for all VCs, unless one lends
+// nothing. Then what fits hangs on the VC.
+func (s *Pass) failedShapes() []map[string]bool {
+	if s.Mem.failed == nil {
+		s.Mem.failed = map[string]bool{}
+	}
+	clear(s.Mem.failed)
+	out := slices.Repeat([]map[string]bool{s.Mem.failed}, len(s.Queues))
+	for i := 1; i < len(out) && !s.AllLend(); i++ {
+		out[i] = map[string]bool{}
+	}
+	return out
+}
+
+// recallLent stops opportunistic work of other VCs on what a VC that lends nothing could claim.
+func (s *Pass) recallLent() {
+	if s.AllLend() || s.Cluster.Loose() == 0 {
+		return
+	}
+	for _, c := range s.Unlent() {
+		for l := range c.Leaves.All() {
+			id, _ := s.Cluster.Holder(l)
+			if id == cell.None || !s.Cluster.Alloc(id).Opportunistic() || s.Cluster.Alloc(id).Space == c.Space {
+				continue
+			}
+			if a := s.Holder(id); a.Since > s.Through { // it has just become opportunistic
+				s.Grew.All = true
+			} else if s.Steady(a) {
+				for _, m := range s.MembersOf(id) {
+					s.stopFor(m, model.EndPreempted, nil, s.Cluster.Space(c.Space).Name)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,448 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/base/budget"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// Within one priority only the policy can say what gives way: Wish.Over names the running gangs
+// behind the wish. Two things hold them up, and nothing else: the minimum run time, which is the
+// VC's or the policy's quantum (index/min_run.go), and the budget of preemptions.
+
+// planOver finds cells for a gang that found none otherwise, at the expense of its own priority: of
+// what was promised cells and stands behind it, else of what runs, else of both; last of the cells
+// that are bound for what runs. If need be charges of bad hardware move first.
+func (s *Pass) planOver(w place.Want, wish model.Wish) (place.Plan, bool) {
+	if !wish.Takes() || w.J.Spec.Priority < cell.MinGuaranteed {
+		return place.Plan{}, false
+	}
+	w.Due = wish.Due
+	over := func() (place.Plan, bool) { return s.planTaking(w, wish) }
+	if p, ok := over(); ok || s.Cluster.Doomed() == 0 || s.Charges.Tries > place.MovingMost {
+		return p, ok
+	}
+	chains, _ := s.Wants(w.J, w.G)
+	p, _, ok := s.Mover(w.J, w.G, chains).Plan(over)
+	return p, ok
+}
+
+func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
+	j, g := w.J, w.G
+	missing := int64(j.Gangs[g].Leaves) - s.Unheld(j.Space, j.Spec.Priority)
+	promised := s.promisedBehind(j, wish)
+	own := s.promisedLeaves(promised)
+	r, lower := s.Request(w), []int32(nil)
+	if len(promised) > 0 {
+		lower = append(s.Reservations(r.Space, j.Spec.Priority), promised...)
+	}
+	if missing <= own {
+		if p, ok := s.PlanRevoking(lower, func([]int32) (place.Plan, bool) { return s.PlanHigher(&r, r.Priority) }); ok {
+			p.Over = true
+			return p, true
+		}
+	}
+	if missing > own+s.yielding(j, w.Due) {
+		return place.Plan{}, false // whatever stands behind it
+	}
+	tail, all := s.tail(j, &wish, hearMost(&s.Index, j, missing))
+	tried := 0
+	if !all { // mostly nothing but their number counts
+		if p, ok := s.planStopping(r, tail, missing, stopping{due: w.Due}); ok {
+			p.Over = true
+			return p, true
+		}
+		tried = len(tail)
+		tail, _ = s.tail(j, &wish, math.MaxInt64)
+	}
+	if len(tail) == 0 || missing > own+s.leavesOf(tail) {
+		return place.Plan{}, false // as its VC's guarantee does not reach
+	}
+	p, ok := s.planStopping(r, tail, missing, stopping{tried, w.Due})
+	if !ok {
+		if len(lower) == 0 {
+			lower = s.Reservations(r.Space, j.Spec.Priority)
+		}
+		p, ok = s.PlanRevoking(lower, func(revoked []int32) (place.Plan, bool) {
+			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)), stopping{due: w.Due})
+		})
+	}
+	if !ok { // cells that are bound for them may be what is in the way
+		p, ok = s.PlanClearing(r, append(s.AnyBelow(r.Space, r.Priority), tail...))
+	}
+	p.Over = true
+	return p, ok
+}
+
+// stopping says how gangs from the tail of the order may be stopped.
+type stopping struct {
+	tried int  // so many of the tail do not suffice
+	due   bool // the quantum of the policy protects nothing
+}
+
+// planStopping stops gangs from the tail of the order, as many as suffice, and then gives those
+// back that were not needed, the best in the order first; so many leaves are missing by their
+// number alone, and so many of the tail do not suffice.
+func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, how stopping) (place.Plan, bool) {
+	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
+		if done, res, ok := s.Cluster.DemotedFits(&r, lazies, s.Tied); ok {
+			return place.Plan{Placement: res.Placement, Lazies: done}, true
+		}
+	}
+	least, lacks := 0, missing
+	for ; lacks > 0 && least < len(tail); least++ {
+		lacks -= s.leavesOf(tail[least : least+1])
+	}
+	least = max(least, how.tried+1)
+	if least > len(tail) || lacks > 0 {
+		return place.Plan{}, false
+	}
+	var found cell.Result
+	var chosen []cell.AllocID
+	var spare int64
+	fits := func(ids []cell.AllocID) bool {
+		q := s.liftingThese(r, ids)
+		res, ok := s.Cluster.Try(&q)
+		if ok {
+			found, chosen, spare = res, ids, s.leavesOf(ids)-missing
+		}
+		return ok
+	}
+	n := budget.Least(least, len(tail), func(n int) bool { return fits(tail[:n]) })
+	if n == 0 {
+		return place.Plan{}, false
+	}
+	budget.Spare(chosen, n-1, place.TrimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
+	q := s.liftingThese(r, chosen)
+	return s.PlanOf(q, s.Cluster.Settle(&q, found), how.due), true
+}
+
+// promisedBehind returns the reservations of a gang's own priority that it may have taken back, the
+// first to go first: members above a minimum, and those of which the policy says that they stand
+// behind it. What this decision promised stays.
+func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
+	var out []int32
+	if len(s.Promises) == 0 {
+		return nil
+	}
+	for _, slot := range s.Promises {
+		a := &s.Attempts[slot]
+		if a.Since > s.Through || a.Id.Job == j.Id || s.Jobs[a.Job].Spec.Priority != j.Spec.Priority || s.Cluster.Alloc(a.Alloc).Space != j.Space {
+			continue
+		}
+		ref := model.GangRef{Job: a.Id.Job, Gang: a.Id.Gang}
+		extra := s.IsExtra(a)
+		if extra && s.Looks.Firm[j.Space] {
+			extra, ref.Gang = false, 0
+		}
+		if extra || s.passesBy(j, wish, ref) {
+			out = append(out, slot)
+		}
+	}
+	slices.SortFunc(out, func(x, y int32) int {
+		a, b := &s.Attempts[x], &s.Attempts[y]
+		return cmp.Or(s.ExtraFirst(a, b), state.CompareAttempts(b.Id, a.Id))
+	})
+	return out
+}
+
+// passesBy reports whether the policy says that a gang stands behind one that it wishes for.
+func (s *Pass) passesBy(j *tables.Job, wish model.Wish, ref model.GangRef) bool {
+	if wish.Passes == nil {
+		return false
+	}
+	was := s.Ask(j.Space)
+	passes := wish.Passes(ref)
+	s.Ask(was)
+	return passes
+}
+
+// ofPriority keeps the reservations of one priority.
+func (s *Pass) ofPriority(slots []int32, p cell.Priority) []int32 {
+	return slices.DeleteFunc(slices.Clone(slots), func(slot int32) bool { return s.Jobs[s.Attempts[slot].Job].Spec.Priority != p })
+}
+
+// promisedLeaves sums the leaves of reservations.
+func (s *Pass) promisedLeaves(slots []int32) int64 {
+	var n int64
+	for _, slot := range slots {
+		a := &s.Attempts[slot]
+		n += int64(s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves)
+	}
+	return n
+}
+
+// planOver is the same beside the bookings of others. What comes later in the order may stop fewer:
+// where one found nothing, its like that must leave as much alone finds nothing either.
+func (o *outlook) planOver(a asking, wish model.Wish) (p place.Plan, ok bool) {
+	if !wish.Takes() {
+		return p, false
+	}
+	mask, gg := o.mask(a, o.s.Now, forever), &a.j.Gangs[a.g]
+	key := passKey{shape: wish.Shape(gg.Shape.Text) + fmt.Sprint(a.blocked, wish.Over != nil, wish.Due), mask: mask, limit: a.length > 0, aside: o.aside, size: a.size, takes: true}
+	if i := o.find(a.ref); i >= 0 {
+		key.by = o.books[i].free
+	}
+	alone := gg.Avoids() || wish.Only != nil || wish.Free || o.s.SparesSome(a.j)
+	if !alone && o.failed[key] {
+		return place.Plan{}, false
+	}
+	if p, ok = o.s.planOver(o.want(a, o.union(mask)), wish); !ok && !alone {
+		o.failed[key] = true
+	}
+	return p, ok
+}
+
+// tail returns the allocations that may be lifted for a gang of their own priority, first to go
+// first: members above a minimum, then those that the policy names, until they hold so many leaves,
+// or all; where it only lets jobs shrink, members above the usual size. It stands in the memory of
+// the next call.
+func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.AllocID, all bool) {
+	t := &s.Mem.tail
+	if t.each == nil {
+		t.each = t.listen
+	}
+	*t = tailing{s: s, j: j, vc: s.Vc(j.Space), due: wish.Due, firm: s.Looks.Firm[j.Space], out: t.out[:0], each: t.each, left: most}
+	for i := len(s.Attempts) - 1; !t.firm && s.Partials > 0 && i >= 0; i-- {
+		a := &s.Attempts[i]
+		if a.Job != tables.None && a.Id.Job != j.Id && s.IsExtra(a) && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && s.yields(j, a, wish.Due) && (wish.Over != nil || s.grown(a)) {
+			t.out = append(t.out, a.Alloc)
+		}
+	}
+	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return state.CompareAttempts(s.Holder(y).Id, s.Holder(x).Id) })
+	if wish.Over != nil {
+		was := s.Ask(j.Space)
+		wish.Over(t.each)
+		s.Ask(was)
+	}
+	return t.out, t.left > 0
+}
+
+// hearMost is how many leaves of the tail are heard of first for a gang that lacks some: as many,
+// where these would be stopped one after the other, and all where a choice is made among them.
+func hearMost(s *index.Index, j *tables.Job, missing int64) int64 {
+	if s.Partials > 0 || s.WillingBelow(j.Space, j.Spec.Priority+1) {
+		return math.MaxInt64
+	}
+	return max(missing, 1)
+}
+
+// grown reports whether an attempt is that of a member above its job's usual size.
+func (s *Pass) grown(a *tables.Attempt) bool {
+	j := &s.Jobs[a.Job]
+	return s.IsExtra(a) && !j.Within(a.Id.Gang, j.Spec.UsualSize())
+}
+
+// tailing hears whom a policy names; nothing is made anew for each time that it is asked.
+type tailing struct {
+	s     *Pass
+	j     *tables.Job // for whom they may be lifted
+	vc    *model.VCConfig
+	due   bool // its policy's quantum protects nothing from it
+	firm  bool
+	out   []cell.AllocID
+	left  int64                    // leaves that are still to be heard of
+	also  map[cell.AllocID]int     // members of shared allocations that were named
+	named map[model.JobID]int32    // gangs of jobs that have several: together they stay within the budget
+	each  func(model.GangRef) bool // listen, made once
+}
+
+// listen hears one: what is done about it is not the policy's code.
+func (t *tailing) listen(ref model.GangRef) bool {
+	was := t.s.Ask(0)
+	t.hear(ref)
+	t.s.Ask(was)
+	return t.left > 0
+}
+
+// hear adds one that may be lifted.
+func (t *tailing) hear(ref model.GangRef) {
+	s, j, v := t.s, t.j, t.s.Find(ref.Job)
+	if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.Gangs) || v.Gangs[ref.Gang].Attempt == tables.None || v.Id == j.Id {
+		return
+	}
+	a := &s.Attempts[v.Gangs[ref.Gang].Attempt]
+	if v.Spec.Priority != j.Spec.Priority || s.IsExtra(a) || !s.yieldsIn(j.Space, t.vc, a, t.due) {
+		return
+	}
+	if len(v.Gangs) > 1 {
+		if slices.Contains(s.Hungry, v.Id) {
+			return // its gang that found nothing, before this one, would be next to take the cells
+		}
+		if v.Yielded+t.named[v.Id] >= t.vc.PreemptionBudget() {
+			return
+		}
+		if t.named == nil {
+			t.named = map[model.JobID]int32{}
+		}
+		t.named[v.Id]++
+	}
+	if s.Shared(a) {
+		if t.also == nil {
+			t.also = map[cell.AllocID]int{}
+		}
+		if t.also[a.Alloc]++; t.also[a.Alloc] < len(s.MembersOf(a.Alloc)) {
+			return // who shares its leaves has to stand behind as well
+		}
+	}
+	if t.firm && v.Spec.Partial() {
+		t.out = append(t.out, s.membersAbove(j, v, t.due)...)
+	}
+	t.out = append(t.out, a.Alloc)
+	t.left -= s.leavesOf(t.out[len(t.out)-1:])
+}
+
+// membersAbove returns what the members above a job's minimum hold that may have to leave for
+// another job, the last first.
+func (s *Pass) membersAbove(by, of *tables.Job, due bool) []cell.AllocID {
+	var out []cell.AllocID
+	for g := len(of.Gangs) - 1; g > 0; g-- {
+		if at := of.Gangs[g].Attempt; at != tables.None && s.yields(by, &s.Attempts[at], due) {
+			out = append(out, s.Attempts[at].Alloc)
+		}
+	}
+	return out
+}
+
+// yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran
+// for the minimum, and has budget.
+func (s *Pass) yields(j *tables.Job, a *tables.Attempt, due bool) bool {
+	return s.yieldsIn(j.Space, s.Vc(j.Space), a, due)
+}
+
+// yielding is how many leaves work of a job's priority and VC holds that may have to leave for
+// another job of it: no tail has more.
+func (s *Pass) yielding(j *tables.Job, due bool) int64 {
+	y, cfg := &s.Mem.yielding, s.Vc(j.Space)
+	if y.seq == s.Seq && y.prio == j.Spec.Priority && y.due == due {
+		return y.leaves
+	}
+	*y = yielding{seq: s.Seq, prio: j.Spec.Priority, due: due}
+	for i := range s.Attempts {
+		if a := &s.Attempts[i]; a.Job != tables.None && s.Jobs[a.Job].Spec.Priority == y.prio && s.yieldsIn(j.Space, cfg, a, due) {
+			y.leaves += int64(s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves)
+		}
+	}
+	return y.leaves
+}
+
+// yielding is what one walk counted last, before so many events.
+type yielding struct {
+	seq    uint64
+	prio   cell.Priority
+	due    bool // for a gang that is
+	leaves int64
+}
+
+// yieldsIn is the same for a job of a VC. What this very decision gave stays.
+func (s *Pass) yieldsIn(space int32, cfg *model.VCConfig, a *tables.Attempt, due bool) bool {
+	v := &s.Jobs[a.Job]
+	al := s.Cluster.Alloc(a.Alloc)
+	if al.Space != space || al.Opportunistic() || a.Cause != 0 || a.Since > s.Through || a.State != model.AttemptStarting && a.State != model.AttemptRunning {
+		return false
+	}
+	if !s.IsExtra(a) && v.Yielded >= cfg.PreemptionBudget() {
+		return false
+	}
+	return !s.Young(a, due)
+}
+
+// Yields implements View.
+func (v view) Yields(ref model.GangRef) int32 {
+	j := v.s.Find(ref.Job)
+	if j == nil || int(ref.Gang) >= len(j.Gangs) || j.Gangs[ref.Gang].Attempt == tables.None || j.Spec.Priority != v.prio {
+		return 0
+	}
+	a := &v.s.Attempts[j.Gangs[ref.Gang].Attempt]
+	cfg := v.s.Vc(v.space)
+	if v.s.IsExtra(a) || !v.s.yieldsIn(v.space, cfg, a, false) {
+		return 0
+	}
+	return cfg.PreemptionBudget() - j.Yielded
+}
+
+// Room implements View.
+func (v view) Room(ref model.GangRef, sku cell.TypeName) bool {
+	j := v.s.Find(ref.Job)
+	if j == nil {
+		return false
+	}
+	r := v.s.Request(place.Want{J: j, G: ref.Gang, Blocked: v.s.typesBut(sku)})
+	_, ok := v.s.Cluster.Place(&r)
+	return ok
+}
+
+// Usable implements View.
+func (v view) Usable(ref model.GangRef, sku cell.TypeName) bool {
+	j := v.s.Find(ref.Job)
+	if j == nil {
+		return false
+	}
+	r := v.s.Request(place.Want{J: j, G: ref.Gang, Blocked: v.s.typesBut(sku)})
+	return v.s.CouldEverFit(tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[ref.Gang].Shape.Text + "@" + string(sku)}, r)
+}
+
+// SKU implements View.
+func (v view) SKU(ref model.GangRef) cell.TypeName {
+	j := v.s.Find(ref.Job)
+	if j == nil || int(ref.Gang) >= len(j.Gangs) || j.Gangs[ref.Gang].Attempt == tables.None {
+		return ""
+	}
+	return v.s.Cluster.Alloc(v.s.Attempts[j.Gangs[ref.Gang].Attempt].Alloc).Placement.Tasks[0].SKU
+}
+
+// mayBeLazy keeps the allocations whose jobs allow lazy preemption.
+func (s *Pass) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
+	var out []cell.AllocID
+	for _, id := range ids {
+		if s.Willing(s.Holder(id)) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// liftingThese returns the request with which everything below the gang's priority, and some
+// allocations of its own, may be made to leave. It holds until the next is made.
+func (s *Pass) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
+	q := s.Lifting(r, r.Priority)
+	also := slices.Grow(s.Mem.also[:0], len(s.ByAlloc))[:len(s.ByAlloc)]
+	clear(also)
+	for _, id := range ids {
+		also[id] = true
+	}
+	s.Mem.also = also
+	q.Lift.Also = func(id cell.AllocID) bool { return also[id] }
+	return q
+}
+
+// leavesOf sums the leaves of allocations.
+func (s *Pass) leavesOf(ids []cell.AllocID) int64 {
+	var n int64
+	for _, id := range ids {
+		a := s.Holder(id)
+		n += int64(s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves)
+	}
+	return n
+}
+
+// makeLazy makes an attempt opportunistic, and what stands above it with it.
+func (s *Pass) makeLazy(a *tables.Attempt, by model.AttemptID, over bool) {
+	for _, m := range s.MembersOf(a.Alloc) {
+		s.assertBehind(by, m, over)
+	}
+	id, slot := a.Id, a.Job
+	s.emit(model.LazilyPreempted{Attempt: id, With: s.With(a), By: &by})
+	if id.Gang == 0 {
+		s.demoteExtras(slot, &by)
+	}
+}

@@ -1,0 +1,355 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// How a walk keeps the bookings that there are: those whose cells are still to be had as they
+// are, as much later as who is before them; the others anew.
+
+// enter takes over the bookings of a priority when the walk reaches it, in the order in which
+// they were made. One whose cells are no longer to be had is made anew beside those before it,
+// and those after it give way: only one without a time, which was told none, comes last.
+func (o *outlook) enter(p cell.Priority) {
+	if p == o.prio {
+		return
+	}
+	o.prio = p
+	o.passed = o.passed[:0]
+	clear(o.failed)
+	clear(o.crowded)
+	clear(o.endless)
+	var lost []asking
+	for _, a := range o.inTurn(p) {
+		if !o.entitled(a) {
+			continue
+		}
+		if b, ok := o.restore(a); ok && o.add(b) {
+			continue
+		}
+		o.rehold() // without what it held to see whether it stands
+		if a.told() == 0 {
+			lost = append(lost, a)
+			continue
+		}
+		o.anew(a)
+	}
+	for _, a := range lost {
+		o.anew(a)
+	}
+	o.retime()
+	o.forward()
+}
+
+// inTurn returns the gangs of a priority with a booking, in the order in which these were made.
+func (o *outlook) inTurn(p cell.Priority) []asking {
+	var out []asking
+	for _, ref := range o.s.Booked {
+		j := o.s.Find(ref.Job)
+		if o.s.Space(j.Spec.VC) == o.space && j.Spec.Priority == p && o.s.Eligible(j, ref.Gang) && j.Gangs[ref.Gang].Attempt == tables.None {
+			out = append(out, o.asking(j, ref.Gang))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b asking) int { return cmp.Compare(a.turn, b.turn) })
+	return out
+}
+
+// told is when a gang's booking begins, as was said; 0 when it has none, or one without a time.
+func (a asking) told() model.Time {
+	if was := tables.RareOf(a.j.Gangs[a.g].Odd).Booked; was != nil {
+		return was.Start
+	}
+	return 0
+}
+
+// anew books a gang once more: under easy each time, else since it lost its cells.
+func (o *outlook) anew(a asking) {
+	b, _, ok := o.search(a, o.s.Now)
+	if !ok {
+		return
+	}
+	was := a.told()
+	switch {
+	case b.start == 0 || was == 0:
+	case !o.easy:
+		b.first, b.clear = b.start, b.start
+	case was < b.start && b.start <= was.Add(maxUntold):
+		b.start = was // it is as good as what was told
+	}
+	b.due = b.free == o.s.Now && was == o.s.Now
+	o.add(b)
+}
+
+// restore reads a booking that keeps its cells, when they can still be had.
+func (o *outlook) restore(a asking) (book, bool) {
+	defer o.s.Blaming(a.ref.Job) // which is not the job at whose turn this is done
+	was := tables.RareOf(a.j.Gangs[a.g].Odd).Booked
+	if len(was.Leaves) == 0 {
+		return book{}, false
+	}
+	leaves, binds, ok := o.standing(was)
+	if !ok {
+		return book{}, false
+	}
+	b := o.newBook(a, was.Start, leaves, binds)
+	if !o.slide(a, &b) || !o.obtainable(a, &b) || !slices.Equal(binds, was.Binds) && !o.packs(a, &b) {
+		return book{}, false
+	}
+	b.due, b.kept = b.free == o.s.Now, true
+	if was.Start == 0 {
+		b.after = o.unlimited(a, b.leaves)
+	}
+	return b, true
+}
+
+// retime gives bookings of this priority without a time one where it can be said by now, beside
+// all others.
+func (o *outlook) retime() {
+	for i := range len(o.books) {
+		b := &o.books[i]
+		if b.over || b.prio != o.prio || b.start != 0 || len(o.books) == maxNoted {
+			continue
+		}
+		a := o.asking(o.s.Find(b.ref.Job), b.ref.Gang)
+		t, res, ok := o.earliest(a, o.instants(a, o.s.Now+1))
+		switch {
+		case ok:
+			o.replace(a, o.timedBook(a, t, res))
+		case len(b.after) == 0: // nobody is in the way any more but others who are booked
+			o.forget(a.ref)
+			o.rehold()
+			o.anew(a)
+		}
+	}
+}
+
+// replace puts a booking in the place of what a gang has.
+func (o *outlook) replace(a asking, b book) {
+	o.forget(a.ref)
+	o.rehold()
+	o.add(b)
+}
+
+// standing returns the cells of a booking as they stand now: a booking is one of
+// virtual cells, and follows them to other physical ones.
+func (o *outlook) standing(was *model.Booked) ([]cell.LeafID, []cell.Bind, bool) {
+	binds, held, ok := o.s.Cluster.HoldAnew(o.space, was.Binds)
+	if !ok {
+		return nil, nil, false
+	}
+	o.held = append(o.held, held...)
+	f := o.s.Cluster.Forest()
+	leaves := slices.Clone(was.Leaves)
+	for i, l := range was.Leaves {
+		k := slices.IndexFunc(was.Binds, func(b cell.Bind) bool { return b.Space == 0 && f.Contains(b.Cell, f.Leaves[l]) })
+		if k < 0 {
+			return nil, nil, false
+		}
+		leaves[i] = f.Cells[binds[k].Cell].FirstLeaf + l - f.Cells[was.Binds[k].Cell].FirstLeaf
+	}
+	slices.Sort(leaves)
+	return leaves, binds, true
+}
+
+// packs reports whether a gang fits the very leaves of a booking: where its cells moved they may
+// lie on other nodes than together.
+func (o *outlook) packs(a asking, b *book) bool {
+	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
+	var elsewhere cell.LeafSet
+	for l := range o.s.Cluster.Forest().Leaves {
+		elsewhere = elsewhere.Add(cell.LeafID(l))
+	}
+	r.Keep = elsewhere.Without(b.set)
+	r.Gone = func(id cell.AllocID) bool { return b.start == 0 || o.gone(id, b.free) }
+	_, ok := o.placeLater(a, &r)
+	return ok
+}
+
+// newBook is a booking of leaves in preassigned cells of the VC; what lies around
+// these in the VCs that it is part of comes with them.
+func (o *outlook) newBook(a asking, start model.Time, leaves []cell.LeafID, binds []cell.Bind) book {
+	binds = slices.DeleteFunc(slices.Clone(binds), func(b cell.Bind) bool { return b.Space != 0 })
+	b := book{ref: a.ref, prio: a.prio, start: start, first: start, free: start, end: forever, leaves: leaves, binds: binds, since: o.s.Now}
+	if start > 0 {
+		b.end = a.until(start)
+	}
+	if was := tables.RareOf(a.j.Gangs[a.g].Odd).Booked; a.turn != 0 {
+		b.turn, b.since = was.Turn, was.Since
+		if first := cmp.Or(was.First, was.Start); first != 0 && start != 0 {
+			b.first = min(first, start)
+		}
+	}
+	if b.clear = b.first; b.turn == 0 {
+		o.turns++
+		b.turn = o.turns
+	}
+	b.chains, b.pins = o.s.Wants(a.j, a.g)
+	for _, l := range leaves {
+		b.set = b.set.Add(l)
+	}
+	return b
+}
+
+// slide makes a booking as much later as who is on its cells, or is booked there before it,
+// leaves later than was told: a limit counts from the start, which takes a while. All that
+// follows on these cells slides behind it; nobody goes elsewhere, and nobody jumps the queue.
+// It is false when somebody is there who has no limit, or should have left a while ago.
+func (o *outlook) slide(a asking, b *book) bool {
+	if b.start == 0 {
+		return true
+	}
+	o.read()
+	b.free = max(b.first, o.s.Now)
+	for _, l := range b.leaves {
+		hold, promised := o.s.Cluster.Holder(l)
+		for _, id := range []cell.AllocID{hold, promised} {
+			if id == cell.None || o.yields(a, id) {
+				continue
+			}
+			end := o.over[o.s.ByAlloc[id]]
+			if end.Add(maxUntold) < o.s.Now || end == forever {
+				return false
+			}
+			if b.free = max(b.free, end); o.before(id, b) {
+				b.clear = max(b.clear, end)
+			}
+		}
+	}
+	for again := true; again; {
+		again = false
+		b.end, a.turns, a.late = a.until(b.free), true, b.late()
+		m := o.mask(a, b.free, b.end)
+		for i := range o.books {
+			by := &o.books[i]
+			if m>>i&1 == 0 || !by.set.Meets(b.set) {
+				continue
+			}
+			if by.end == forever {
+				return false
+			}
+			b.free, again = by.end, true
+			if by.prio > b.prio || by.turn < b.turn {
+				b.clear = max(b.clear, by.end)
+			}
+			break
+		}
+	}
+	return true
+}
+
+// before reports whether a holder was there or had a booking before a booking was made, or came
+// with a higher priority.
+func (o *outlook) before(id cell.AllocID, b *book) bool {
+	h := o.s.Holder(id)
+	if turn := tables.RareOf(h.Odd).Turn; turn != 0 && turn < b.turn {
+		return true
+	}
+	return h.Placed < b.since || o.s.Cluster.Alloc(id).Priority > b.prio
+}
+
+// obtainable reports whether the leaves of a booking are still free at its start
+// as far as limits tell, and kept for nobody else then.
+func (o *outlook) obtainable(a asking, b *book) bool {
+	a.turns, a.late = true, b.late()
+	if b.set.Meets(o.kept(a, b.free, b.end)) {
+		return false
+	}
+	r := o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer})
+	f := o.s.Cluster.Forest()
+	for _, l := range b.leaves {
+		hold, promised := o.s.Cluster.Holder(l)
+		node := f.Cells[f.Leaves[l]].Node
+		switch {
+		case promised != cell.None && !o.clears(a, promised, b.free), o.s.LeafBad(l):
+			return false
+		case r.Avoided.Has(node), r.Allowed != nil && !r.Allowed.Has(node): // a file may have named it otherwise
+			return false
+		case hold == cell.None, o.clears(a, hold, b.free):
+		case b.start != 0 || o.s.Stuck(hold):
+			return false
+		}
+	}
+	return true
+}
+
+// forward moves bookings of this priority that keep their cells to an earlier time: the first,
+// when cells became free sooner than limits said, and who is much later than he was told. Who
+// stays so late is told anew.
+func (o *outlook) forward() {
+	if o.easy {
+		return
+	}
+	first := true
+	for i := range len(o.books) {
+		b := &o.books[i]
+		if b.prio != o.prio || !b.timed() || b.free <= o.s.Now || b.over || len(o.books) == maxNoted {
+			continue
+		}
+		late := b.free > b.start.Add(maxUntold)
+		moved := (first || late) && o.sooner(b)
+		if !moved && (late || b.free.Add(maxUntold) < b.start) {
+			b.start = b.free
+		}
+		first = false
+	}
+}
+
+// sooner makes a booking anew for an earlier time, if it can.
+func (o *outlook) sooner(b *book) bool {
+	defer o.s.Blaming(b.ref.Job)
+	a := o.asking(o.s.Find(b.ref.Job), b.ref.Gang)
+	times := o.instants(a, o.s.Now+1)
+	for _, t := range times[:min(len(times), maxEarlier)] {
+		if t >= b.free {
+			return false
+		}
+		if res, ok := o.fits(a, t, nil); ok {
+			o.replace(a, o.timedBook(a, t, res))
+			return true
+		}
+	}
+	return false
+}
+
+// precedes reports whether a booking binds a lazily preempted attempt: it is of a higher priority,
+// or was made before that began to run. Those that came after it came behind it, and it kept its
+// place.
+func (o *outlook) precedes(b *book, a *tables.Attempt) bool {
+	prio := o.s.Jobs[a.Job].Spec.Priority
+	switch {
+	case b.over || b.prio < prio:
+		return false
+	case b.prio == prio && a.Placed == b.since && tables.RareOf(a.Odd).Turn == 0: // both by one decision
+		return b.ref.Job < a.Id.Job
+	}
+	return b.prio > prio || !o.before(a.Alloc, b)
+}
+
+// yieldTo holds the cells of those bookings alone that bind a lazily preempted attempt.
+func (o *outlook) yieldTo(a *tables.Attempt) {
+	o.release()
+	for i := range o.books {
+		if b := &o.books[i]; o.precedes(b, a) {
+			held, _ := o.s.Cluster.Hold(o.space, b.binds)
+			o.held = append(o.held, held...)
+		}
+	}
+}
+
+// yielded holds those of all bookings again, but for those that it took cells from.
+func (o *outlook) yielded() {
+	o.release()
+	o.again()
+	for i := range o.books {
+		if b := &o.books[i]; !b.over && b.start != 0 && !o.obtainable(o.asking(o.s.Find(b.ref.Job), b.ref.Gang), b) {
+			o.end(b)
+		}
+	}
+	o.rehold()
+}

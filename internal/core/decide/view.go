@@ -1,0 +1,299 @@
+package decide
+
+import (
+	"bytes"
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// Allocations implements View.
+func (v view) Allocations() []*model.Allocation {
+	al := v.s.AllocationsOf(v.space)
+	for i := range al.Ranks {
+		if r := &al.Ranks[i]; r.Prio == v.prio {
+			r.Lent = true
+			return r.List
+		}
+	}
+	return nil
+}
+
+// queued yields the queue's entries of the view's priority, in the order of
+// submission.
+func (v view) queued() iter.Seq[index.Queued] {
+	return func(yield func(index.Queued) bool) {
+		c := v.cursor()
+		for e, more := c.next(); more && yield(e); e, more = c.next() {
+		}
+	}
+}
+
+// cursor reads a queue's entries of one priority. Gangs that leave the queue
+// while it is read are stepped over.
+type cursor struct {
+	view
+	at   int
+	last index.Queued // what was read last; its job is 0 at the beginning
+}
+
+func (v view) cursor() cursor { return cursor{view: v, at: index.Below(v.s.Queues[v.space], v.prio+1)} }
+
+// follows reports whether the cursor stands behind what was read last, which alone left.
+func (c *cursor) follows(q []index.Queued) bool {
+	return c.at < len(q) && c.last.Compare(q[c.at]) < 0 && (c.at == 0 || q[c.at-1].Compare(c.last) < 0)
+}
+
+// next returns the next entry; false at the end.
+func (c *cursor) next() (index.Queued, bool) {
+	q := c.s.Queues[c.space]
+	if c.last.Job != 0 {
+		found := c.at < len(q) && q[c.at] == c.last
+		if !found && !c.follows(q) {
+			c.at, found = slices.BinarySearchFunc(q, c.last, index.Queued.Compare)
+		}
+		if found {
+			c.at++
+		}
+	}
+	if c.at == len(q) || q[c.at].Prio != c.prio {
+		return index.Queued{}, false
+	}
+	c.last = q[c.at]
+	return c.last, true
+}
+
+// Kept implements View.
+func (v view) Kept() (model.Keeping, []model.GangView) {
+	s := v.s
+	var late []model.GangView
+	for _, e := range s.LaziesAt(v.space, v.prio, false) {
+		late = append(late, v.waiting(e, true))
+	}
+	s.AskLines(v.space, model.ByKey)
+	u := s.Lineup(v.space, v.prio)
+	if u == nil {
+		return nil, late
+	}
+	if u.Kept == nil {
+		u.Kept = s.Keeping(v.space, u)
+	}
+	return u.Kept, late
+}
+
+// Note implements View.
+func (v view) Note(id model.JobID) []byte { return v.s.Note(v.VC(), id) }
+
+// remember writes a policy's note down, unless that is what it noted last. It is
+// no change for those who wait.
+func (w *walker) remember(n *model.Note) {
+	s := w.s
+	vc := s.Cluster.Space(w.space).Name
+	if bytes.Equal(s.Note(vc, n.Job), n.Data) || n.Job != 0 && s.Find(n.Job) == nil {
+		return
+	}
+	if w.passed > 0 {
+		w.passed++
+	}
+	s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: n.Job, Data: n.Data})
+}
+
+// rank lists the jobs of a VC's waiting gangs, best first; a job appears once
+// for each of its gangs, or more often. In each priority those come first that are promised
+// cells already, and last those that the policy does not wish for now.
+func (s *Pass) Rank(space int32) []model.JobID {
+	var out []model.JobID
+	prio := cell.MaxGuaranteed + 1
+	for space > 0 { // those whose VC is gone are served by nobody
+		next, ok := s.nextPriority(space, prio)
+		if !ok || next < cell.MinGuaranteed {
+			break
+		}
+		prio = next
+		q := s.Queues[space]
+		q = q[index.Below(q, prio+1):index.Below(q, prio)]
+		for _, e := range q {
+			if s.Jobs[e.Slot].Gangs[e.Gang].Attempt != tables.None && !s.Extra(e) {
+				out = append(out, e.Job)
+			}
+		}
+		for wish := range s.Policies[space].Rank(s.ViewAll(space, prio)) {
+			if j := s.Find(wish.Gang.Job); j != nil && j.Gangs[wish.Gang.Gang].Waiting { // not an upgrade
+				out = append(out, wish.Gang.Job)
+			}
+		}
+		out = s.jobsOf(out, q)
+	}
+	return s.jobsOf(out, s.Queues[space])
+}
+
+// jobsOf adds the jobs of waiting gangs to a list, but for members above a minimum: their jobs run.
+func (s *Pass) jobsOf(list []model.JobID, q []index.Queued) []model.JobID {
+	for _, e := range q {
+		if !s.Extra(e) {
+			list = append(list, e.Job)
+		}
+	}
+	return list
+}
+
+// Ordered implements View. The gangs that wait for an upgrade, which are few, get
+// their keys now.
+func (v view) Ordered(from int64) iter.Seq[model.Ranked] {
+	return func(yield func(model.Ranked) bool) {
+		s := v.s
+		s.AskLines(v.space, model.ByKey)
+		m := index.Merge{S: &s.Index, Space: v.space, Prio: v.prio, Heads: s.Mem.heads[:0]}
+		s.Mem.heads = nil // who reads a second time meanwhile takes other memory
+		defer func() { s.Mem.heads = m.Heads }()
+		m.AddFull()
+		lazies := v.keyedLazies()
+		for {
+			e, ok := m.First(v.w.fruitless())
+			if ok && e.Key.Rank >= from && int64(s.Jobs[e.Slot].Gangs[e.Gang].Leaves) > v.Free() {
+				m.Pass()
+				continue
+			}
+			if len(lazies) > 0 && (!ok || lazies[0].Compare(e) < 0) {
+				e, lazies = lazies[0], lazies[1:]
+			} else if !ok {
+				return
+			}
+			lazy := !s.Jobs[e.Slot].Gangs[e.Gang].Waiting
+			if !yield(model.Ranked{Ref: model.GangRef{Job: e.Job, Gang: e.Gang}, Key: e.Key, Order: int64(e.Job), Leaves: s.Jobs[e.Slot].Gangs[e.Gang].Leaves}) {
+				return
+			}
+			if !lazy {
+				m.Next()
+			}
+		}
+	}
+}
+
+// keyedLazies are the gangs of the view that wait for an upgrade, in order.
+func (v view) keyedLazies() []index.Queued {
+	lazies := v.s.LaziesAt(v.space, v.prio, false)
+	k, ok := v.s.Policies[v.space].(model.Keyed)
+	if !ok {
+		return lazies
+	}
+	for i := range lazies {
+		g := v.s.GangView(lazies[i])
+		was := v.s.Ask(v.space)
+		lazies[i].Key = k.Key(&g)
+		v.s.Ask(was)
+	}
+	slices.SortFunc(lazies, index.Queued.Compare)
+	return lazies
+}
+
+// Gang implements View.
+func (v view) Gang(r model.GangRef) model.GangView {
+	slot, ok := v.s.Slots.Get(r.Job)
+	if !ok || r.Gang < 0 || int(r.Gang) >= len(v.s.Jobs[slot].Gangs) {
+		return model.GangView{Ref: r, Hints: &model.Hints{}}
+	}
+	return v.s.GangView(index.Queued{Prio: v.prio, Job: r.Job, Gang: r.Gang, Slot: slot})
+}
+
+// Running implements View: full gangs, for what stands above a minimum gives way
+// before them whatever the policy says.
+func (v view) Running() iter.Seq[model.GangView] { return v.holding(v.s.Runs) }
+
+// Leaving implements View.
+func (v view) Leaving() iter.Seq[model.GangView] {
+	return v.holding(func(a *tables.Attempt) bool {
+		return !a.Lazy && a.State == model.AttemptStopping && v.s.WaitsAgain(a)
+	})
+}
+
+// holding yields the gangs of some attempts that hold cells of the VC.
+func (v view) holding(which func(*tables.Attempt) bool) iter.Seq[model.GangView] {
+	return func(yield func(model.GangView) bool) {
+		s := v.s
+		for a := range s.Holding(v.space) {
+			if s.Jobs[a.Job].Spec.Priority != v.prio || !which(a) {
+				continue
+			}
+			if !yield(s.GangView(s.Entry(a))) {
+				return
+			}
+		}
+	}
+}
+
+// Standing implements View.
+func (v view) Standing() iter.Seq[model.Ranked] { return v.s.StandingWith(v.space, v.prio) }
+
+// Promised implements View.
+func (v view) Promised() iter.Seq[model.Ranked] {
+	return func(yield func(model.Ranked) bool) {
+		s := v.s
+		k, ok := s.Policies[v.space].(model.Keyed)
+		for _, slot := range s.Promises {
+			a := &s.Attempts[slot]
+			if !ok || s.Cluster.Alloc(a.Alloc).Space != v.space || s.Jobs[a.Job].Spec.Priority != v.prio {
+				continue
+			}
+			g := s.GangView(s.Entry(a))
+			if !yield(model.Ranked{Ref: g.Ref, Key: k.Key(&g), Order: g.Order, Leaves: g.Leaves}) {
+				return
+			}
+		}
+	}
+}
+
+// Booked implements View.
+func (v view) Booked() iter.Seq[model.Ranked] {
+	return func(yield func(model.Ranked) bool) {
+		s := v.s
+		k, ok := s.Policies[v.space].(model.Keyed)
+		for _, ref := range s.Booked {
+			if j := s.Find(ref.Job); !ok || j.Space != v.space || j.Spec.Priority != v.prio {
+				continue
+			}
+			g := v.Gang(ref)
+			if !yield(model.Ranked{Ref: g.Ref, Key: k.Key(&g), Order: g.Order, Leaves: g.Leaves}) {
+				return
+			}
+		}
+	}
+}
+
+// Free implements View.
+func (v view) Free() int64 {
+	if v.all || v.w != nil && v.w.outlook != nil {
+		return math.MaxInt64
+	}
+	return v.s.Unheld(v.space, v.prio)
+}
+
+// Pools implements View.
+func (v view) Pools() []model.Pool {
+	f, sp := v.s.Cluster.Forest(), v.s.Cluster.Space(v.space)
+	var out []model.Pool
+	for i := range sp.Roots {
+		chain := &f.Chains[sp.Roots[i].Chain]
+		at, found := slices.BinarySearchFunc(out, chain.SKU, func(p model.Pool, k cell.TypeName) int { return cmp.Compare(p.SKU, k) })
+		if !found {
+			out = slices.Insert(out, at, model.Pool{SKU: chain.SKU})
+		}
+		leaves, node := int64(chain.LeavesAt(sp.Roots[i].Level)), int32(chain.LeavesAt(chain.NodeLevel))
+		out[at].Leaves += leaves
+		out[at].Node = max(out[at].Node, node)
+		out[at].Add(model.PoolCells{Pinned: sp.Roots[i].Pinned, Part: int32(min(leaves, int64(node))), Leaves: leaves})
+	}
+	return out
+}
+
+// Measured implements View.
+func (v view) Measured() bool { return len(v.s.Config.Throughputs) > 0 }
+
+// Elastic implements View.
+func (v view) Elastic() bool { return v.s.Tallies[v.space].Partials > 0 }

@@ -1,0 +1,581 @@
+package decide
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// shutIn notes what a walk left to those who come later.
+func (s *Pass) shutIn(w *walker) {
+	_, straight := s.Policies[w.space].(model.Straight)
+	s.Looks.Shut[w.space] = index.Shut{Holds: straight && w.outlook == nil && w.allBlocked(0), Turns: s.Looks.Turns, Prio: w.view.prio}
+}
+
+// Undisturbed implements View. Bookings let time say who may start.
+func (v view) Undisturbed() bool {
+	l := &v.s.Looks
+	return v.w != nil && !v.s.Look && !l.Spaces[v.space] && !l.Always[v.space]
+}
+
+// Backfills implements View.
+func (v view) Backfills() bool { return v.s.Looks.Always[v.space] }
+
+// walk tries to place who waits with a guarantee: each VC's gangs in order of VC name, by priority
+// and then by the VC's policy.
+//
+// It terminates: a gang is placed or promised cells, and an attempt stopped, at most once, and a
+// promise is taken back only for a higher priority or for cells that are free (measure.go). What it
+// leaves may serve a gang that was passed over: Decided then asks for another look at once, so that
+// one decision never places and preempts the same.
+func (s *Pass) walk() {
+	s.Charges.Movers = place.Nobody
+	clear(s.Charges.Had)
+	var late []place.Postponed
+	for space := int32(1); space < int32(len(s.Queues)); space++ {
+		if s.MustWalk(space) {
+			first := len(s.Out)
+			if at, stopped := s.walkVC(space); stopped {
+				late = append(late, place.Postponed{At: at, Space: space})
+				delete(s.Charges.Had, at.GangRef)
+			}
+			askForStopped(s, first, space)
+		}
+	}
+	s.walkPostponed(late)
+	s.fulfilAll()
+}
+
+// fulfilAll starts the gangs whose reserved cells have been left and that the
+// walk did not come to, because somebody blocks the way: a promise is kept.
+func (s *Pass) fulfilAll() {
+	if len(s.Promises) == 0 {
+		return
+	}
+	for space := int32(1); space < s.Cluster.NumSpaces(); space++ {
+		slots := s.Reservations(space, cell.MaxGuaranteed+1)
+		for _, slot := range slices.Backward(slots) {
+			s.keepPromise(&s.Attempts[slot])
+		}
+	}
+}
+
+// keepPromise starts a gang if its reserved cells have been left.
+func (s *Pass) keepPromise(a *tables.Attempt) {
+	defer s.Blaming(a.Id.Job)
+	if s.fulfil(a) && s.Jobs[a.Job].Spec.Partial() {
+		s.Grew.By(s.Jobs[a.Job].Space) // members above its minimum may wait now whose turn is over
+	}
+}
+
+// walker is one VC's walk.
+type walker struct {
+	s       *Pass
+	space   int32
+	blocked []model.JobID   // by chain: who waits for it first, 0 if nobody
+	pins    []pinWait       // pinned cells that someone earlier waits for
+	failed  map[string]bool // shapes that found nothing since capacity last grew
+	noes    place.Noes
+	freed   uint64       // of looks, when those were forgotten last
+	outlook *outlook     // what is booked; nil without backfill
+	sawIdle bool         // the policy read what is idle on nodes
+	moves   int          // gangs that were stopped to move
+	missed  []missed     // who found no cells, though enough leaves are free
+	passed  uint64       // when a gang that may stop others of its priority first missed; 0 is never
+	view    view         // what the policy sees of the priority that is walked
+	over    bool         // of it: nothing is left to those behind
+	waitOut []model.Wish // of gangs that were heard and wait for their next try
+	back    []comeback   // of one priority, as of an event
+	backAt  uint64
+	backFor cell.Priority
+	yield   func(model.Wish) bool // hear, made once
+}
+
+// walkVC walks one VC. It may stop at a gang for which charges would move (doom.go), which it
+// returns: then it is walked again, from the start.
+func (s *Pass) walkVC(space int32) (at place.InTurn, stopped bool) {
+	s.Charges.Late, s.Charges.Walks, s.Charges.Tries = place.Everybody, s.Charges.Walks+1, 0
+	if len(s.Queues[space])+len(s.Lazy[space]) == 0 && !s.Looks.Tuned[space] {
+		return at, false
+	}
+	w := &s.Mem.walker
+	clear(w.blocked)
+	clear(w.failed)
+	w.noes.Clear()
+	*w = walker{s: s, space: space, failed: w.failed, noes: w.noes, yield: w.yield, blocked: slices.Grow(w.blocked[:0], len(s.Cluster.Forest().Chains))[:len(s.Cluster.Forest().Chains)]}
+	if s.Looks.Always[space] {
+		w.outlook = s.newOutlook(space, w)
+	}
+	s.Hungry, s.Mem.yielding = s.Hungry[:0], yielding{}
+	w.walk()
+	s.Hungry = s.Hungry[:0]
+	if s.IsPostponed() {
+		w.outlook.leave()
+		return s.Charges.Late, true
+	}
+	if s.Looks.Tuned[space] {
+		w.tune()
+	}
+	w.defragment()
+	w.outlook.close()
+	s.shutIn(w)
+	if w.sawIdle && w.outlook != nil && s.Grew.Space == 0 && len(s.Queues[space]) > 0 {
+		s.Grew.Space, s.Grew.Ordered = space, len(s.Out)
+	}
+	if w.again() {
+		s.Grew.By(space)
+	}
+	return at, false
+}
+
+// again reports whether another look is due: for who was held up by bookings before somebody was
+// placed, or for who was passed over, who may stop what started after it.
+func (w *walker) again() bool {
+	o := w.outlook
+	return w.passed > 0 && w.s.Seq > w.passed || o != nil && o.heldUp >= 0 && w.s.placedSince(o.heldUp)
+}
+
+func (w *walker) walk() {
+	s, space := w.s, w.space
+	for prio := cell.MaxGuaranteed + 1; ; {
+		next, ok := s.nextPriority(space, prio)
+		if !ok || next < cell.MinGuaranteed {
+			return
+		}
+		w.forget(prio)
+		prio = next
+		goOn := w.rank(prio)
+		ranked := len(s.Out)
+		if goOn {
+			w.outlook.heldBack()
+		}
+		w.outlook.revisit()
+		if w.again() {
+			return // who that is for comes first: it could stop whoever starts now
+		}
+		if goOn {
+			w.extras(prio)
+		}
+		if s.IsPostponed() {
+			return
+		}
+		if _, limits := s.Policies[space].(model.Restrainer); limits && s.placedSince(ranked) {
+			s.Grew.By(space) // a gang that was held at a limit may have what that changed
+		}
+		if !goOn {
+			return
+		}
+	}
+}
+
+// forget forgets which shapes found nothing with a priority, unless those of lower ones
+// find the same: nothing was left since, and there was nobody below to make room.
+func (w *walker) forget(prio cell.Priority) {
+	s := w.s
+	_, patient := s.Policies[w.space].(model.Patient)
+	ranks := s.Tallies[w.space].Ranks
+	if !patient || s.Tallies[w.space].Partials > 0 || s.Looks.Freed != w.freed || len(ranks) > 0 &&
+		ranks[0].Prio < prio {
+		clear(w.failed)
+	}
+	w.freed = s.Looks.Freed
+}
+
+// rank grants the wishes of one priority; it reports false when nothing is left
+// to those behind either.
+func (w *walker) rank(prio cell.Priority) bool {
+	w.view, w.over = view{s: w.s, space: w.space, prio: prio, now: w.s.Now, w: w}, false
+	if w.yield == nil {
+		w.yield = w.hear
+	}
+	w.s.Calls.Reading = true
+	was := w.s.Ask(w.space)
+	w.s.Policies[w.space].Rank(&w.view)(w.yield)
+	w.s.Ask(was)
+	w.s.RelistMoved()
+	return !w.over
+}
+
+// hear grants one wish; false ends the priority. It is called as a loop's body
+// would be, which would have to be made anew for each walk. What is done about a wish
+// is not the policy's code.
+func (w *walker) hear(wish model.Wish) bool {
+	was := w.s.Ask(0)
+	if wish.Note != nil {
+		w.remember(wish.Note)
+	}
+	switch {
+	case wish.Gang.Job == 0:
+	case wish.Turns != nil || wish.Move || wish.Clear != nil || wish.Size != 0 && w.s.resizes(wish.Gang, wish.Size):
+		q := wish // which escapes, as the wish of most need not
+		w.adjust(&q)
+	case w.reaches(wish.Gang):
+		w.holdPlaces()
+		w.comeFirst(w.view.prio, &wish.Gang, wish.Strict)
+		w.outlook.reach(wish.Gang, w.view.prio) // what is booked for it stood behind those
+		if !w.s.IsPostponed() {
+			w.grant(wish)
+		}
+		w.over = w.over || w.s.IsPostponed()
+	}
+	w.over = w.over || wish.Last
+	w.s.Ask(was)
+	return !w.over
+}
+
+// reaches reports whether something may be left to a gang, and notes when nothing is to
+// those behind it either.
+func (w *walker) reaches(ref model.GangRef) bool {
+	if w.outlook.deepEnough() {
+		w.over = true
+		return false
+	}
+	if !w.allBlocked(ref.Job) {
+		return true
+	}
+	w.outlook.reach(ref, w.view.prio)
+	w.over = !w.outlook.any()
+	return !w.over && w.outlook.find(ref) >= 0 // only what is booked for it can be left to a gang
+}
+
+// nextPriority returns the highest priority below p among those that wait for
+// cells or for an upgrade.
+func (s *Pass) nextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
+	next, ok := cell.Opportunistic, false
+	for _, q := range [][]index.Queued{s.Queues[space], s.Lazy[space]} {
+		if i := index.Below(q, p); i < len(q) && (!ok || q[i].Prio > next) {
+			next, ok = q[i].Prio, true
+		}
+	}
+	return next, ok
+}
+
+// allBlocked reports whether nothing is left to a job; then, in a strict order,
+// nothing is left to those behind it either.
+func (w *walker) allBlocked(id model.JobID) bool {
+	sp := w.s.Cluster.Space(w.space)
+	for i := range sp.Roots {
+		if by := w.blocked[sp.Roots[i].Chain]; by == 0 || by == id || sp.Roots[i].Pinned != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// grant tries to give a gang its cells.
+func (w *walker) grant(wish model.Wish) {
+	defer w.s.Blaming(wish.Gang.Job)
+	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
+	s := w.s
+	slot, ok := s.Slots.Get(wish.Gang.Job)
+	if !ok {
+		return
+	}
+	j, g := &s.Jobs[slot], wish.Gang.Gang
+	if wish.Size != 0 && !j.CanHave(g, wish.Size) {
+		return
+	}
+	prefer := wish.Prefer
+	if prefer == nil && j.Gangs[g].Attempt == tables.None && s.Vc(w.space).Placement == model.PlaceSpread {
+		prefer = s.emptiest(w.space, &j.Gangs[g])
+	}
+	defer preferring(w.outlook, prefer)()
+	if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].Lazy && !w.pinBlocked(j.Id, &j.Gangs[g]) {
+		w.upgrade(&s.Attempts[at])
+		return
+	}
+	if !w.mayGrant(j, wish) {
+		return
+	}
+	if w.outlook != nil {
+		w.backfill(j, g, wish)
+		return
+	}
+	if j.Gangs[g].Attempt != tables.None {
+		s.improve(w.want(j, wish, prefer))
+		return
+	}
+	shape := wish.Shape(j.Gangs[g].Shape.Text)
+	picky := j.Gangs[g].Avoids() || wish.Only != nil || wish.Free || s.SparesSome(j)
+	if !picky && w.failed[shape] {
+		w.passes(j)
+		return // and what it blocks is blocked already
+	}
+	q, turn := w.want(j, wish, prefer), s.HasTurn(wish.Gang)
+	if turn && g == 0 && (wish.SKU == "" || wish.Size != 0) && s.placeWhole(q) {
+		return
+	}
+	var p place.Plan
+	found := false
+	if turn {
+		p, found = w.planWish(q, wish, picky)
+	}
+	if found {
+		s.carryOut(q, p)
+	}
+	if found || s.IsPostponed() {
+		return
+	}
+	w.miss(j, wish, q.Blocked)
+	w.passes(j)
+	if wish.Takes() && w.passed == 0 {
+		w.passed = s.Seq
+	}
+	if !picky {
+		w.fails(shape)
+	}
+	if wish.Strict {
+		w.block(q)
+	}
+}
+
+// want is what a wish asks for its gang. Beside bookings its policy does not say where.
+func (w *walker) want(j *tables.Job, wish model.Wish, prefer cell.NodeSet) place.Want {
+	q := place.Want{J: j, G: wish.Gang.Gang, Prefer: prefer, Blocked: w.blockedWish(wish), Size: wish.Size}
+	if w.outlook == nil {
+		q.Only, q.Near = wish.Only, wish.Within
+	}
+	return q
+}
+
+// passes notes that a gang found nothing of a job of which others run.
+func (w *walker) passes(j *tables.Job) {
+	runs := func(g tables.Gang) bool { return g.Attempt != tables.None }
+	if len(j.Gangs) > 1 && slices.ContainsFunc(j.Gangs, runs) && !slices.Contains(w.s.Hungry, j.Id) {
+		w.s.Hungry = append(w.s.Hungry, j.Id)
+	}
+}
+
+// block makes those behind a gang wait for the chains it could use, unless what
+// it waits for is not in the hands of those before or behind it.
+func (w *walker) block(q place.Want) {
+	if w.s.Outside(q) {
+		return
+	}
+	j := q.J
+	chains, pins := w.s.Wants(j, q.G)
+	for _, pin := range pins {
+		if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == pin }) {
+			w.pins = append(w.pins, pinWait{pin, j.Id})
+		}
+	}
+	for ci, could := range chains {
+		if could && w.blocked[ci] == 0 {
+			w.blocked[ci] = j.Id
+		}
+	}
+}
+
+// blockedFor returns the chains that a job must leave to others: the gangs of one
+// job do not hold each other up.
+func (w *walker) blockedFor(id model.JobID) []bool {
+	var out []bool // none is what most have
+	for i, by := range w.blocked {
+		if by == 0 || by == id {
+			continue
+		}
+		if out == nil {
+			out = make([]bool, len(w.blocked))
+		}
+		out[i] = true
+	}
+	return out
+}
+
+// blockedWish returns the chains that a wish must leave alone: those that its job
+// must leave to others, and all but those of the type that it names.
+func (w *walker) blockedWish(wish model.Wish) []bool {
+	return eitherOf(w.blockedFor(wish.Gang.Job), w.s.typesBut(wish.SKU))
+}
+
+// typesBut names the chains of all types but one; nil for "".
+func (s *Pass) typesBut(sku cell.TypeName) []bool {
+	if sku == "" {
+		return nil
+	}
+	f := s.Cluster.Forest()
+	out := make([]bool, len(f.Chains))
+	for i := range f.Chains {
+		out[i] = f.Chains[i].SKU != sku
+	}
+	return out
+}
+
+// eitherOf names the chains that one of two sets names; nil names none.
+func eitherOf(a, b []bool) []bool {
+	if a == nil || b == nil {
+		return append(a, b...)
+	}
+	for i := range a {
+		a[i] = a[i] || b[i]
+	}
+	return a
+}
+
+// fails remembers a shape that found nothing.
+func (w *walker) fails(shape string) {
+	if w.failed == nil {
+		w.failed = map[string]bool{}
+	}
+	w.failed[shape] = true
+}
+
+// pinWait is a pinned cell with the job that waits for it; the gangs of one job do not hold each
+// other up.
+type pinWait struct {
+	pin cell.PinnedID
+	by  model.JobID
+}
+
+// pinBlocked reports whether a gang wants a pinned cell that someone earlier
+// waits for.
+func (w *walker) pinBlocked(id model.JobID, g *tables.Gang) bool {
+	for _, m := range g.Shape.Members {
+		if m.Pinned != "" && slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == m.Pinned && p.by != id }) {
+			return true
+		}
+	}
+	return false
+}
+
+// carryOut turns a plan into events.
+func (s *Pass) carryOut(w place.Want, p place.Plan) {
+	j, g := w.J, w.G
+	id := model.AttemptID{Job: j.Id, Gang: g, N: j.Gangs[g].N + 1}
+	later := startsLater(&s.Tables, j, g)
+	for _, slot := range p.Revoked {
+		s.assertBehind(id, &s.Attempts[slot], p.Over)
+		why := "a job of higher priority needs the cells"
+		if s.Jobs[s.Attempts[slot].Job].Spec.Priority == s.Find(id.Job).Spec.Priority {
+			why = "a job before it needs the cells"
+		}
+		s.emit(model.Unreserved{Attempt: s.Attempts[slot].Id, Reason: why})
+	}
+	// What the lazy give back may serve those who were promised cells, and other VCs,
+	// which were walked before: these may stop the lazy now.
+	s.Grew.All = s.Grew.All || len(p.Lazies)+len(p.Cleared) > 0 || s.bindsIll(j.Space, p.Placement.Binds)
+	var cleared []model.AttemptID
+	for _, alloc := range p.Cleared {
+		for _, m := range s.MembersOf(alloc) {
+			cleared = append(cleared, m.Id)
+		}
+	}
+	lazies := slices.Concat(p.Lazies, p.Cleared)
+	for _, alloc := range lazies {
+		if !slices.Contains(lazies, s.Tied(alloc)) { // else with its minimum
+			s.makeLazy(s.Holder(alloc), id, p.Over)
+		}
+	}
+	if s.shiftCharges(p.Shift); len(p.Shift.Spared) > 0 {
+		s.Grew.All = true // for others, who found nothing, they may lie better as well
+	}
+	if g == 0 && !later {
+		w.J = s.Find(id.Job)
+		s.setSize(w)
+	}
+	if len(p.Victims) == 0 && !later {
+		s.emit(model.Placed{Attempt: id, Placement: p.Placement})
+		s.stopAll(cleared, id)
+		return
+	}
+	victims := make([]model.AttemptID, 0, len(p.Victims))
+	for _, v := range p.Victims {
+		for at := s.ByAlloc[v]; at != tables.None; at = s.Attempts[at].Mate {
+			a := &s.Attempts[at]
+			victims = append(victims, a.Id)
+			if a.Cause == 0 {
+				s.assertBehind(id, a, p.Over)
+			}
+		}
+	}
+	if p.Over || s.Tallies[j.Space].Partials > 0 {
+		s.Grew.By(j.Space) // what the victims leave over may serve a gang that could not have stopped them
+	}
+	slices.SortFunc(victims, state.CompareAttempts)
+	s.emit(model.Reserved{Attempt: id, Placement: p.Placement, Victims: victims})
+	s.stopAll(victims, id)
+	s.stopAll(cleared, id) // those that are victims, too, were stopped
+}
+
+// bindsIll reports whether bad hardware is bound anew: so much more of what is healthy is left
+// for other VCs, which may have been walked before.
+func (s *Pass) bindsIll(space int32, binds []cell.Bind) bool {
+	return slices.ContainsFunc(binds, func(b cell.Bind) bool {
+		return s.Cluster.Ill(b.Cell) > 0 && s.Cluster.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
+	})
+}
+
+// stopAll stops attempts for another.
+func (s *Pass) stopAll(all []model.AttemptID, by model.AttemptID) {
+	for _, v := range all {
+		s.stopAttempt(s.Live(v), model.EndPreempted, &by)
+	}
+}
+
+// view is what the policy of one VC sees at one priority.
+type view struct {
+	s     *Pass
+	space int32
+	prio  cell.Priority
+	now   model.Time
+	all   bool    // for the order alone: nothing is passed over because it cannot start
+	w     *walker // whose walk it is, if it is one
+}
+
+func (s *Pass) View(space int32, prio cell.Priority) model.View {
+	return view{s: s, space: space, prio: prio, now: s.Now}
+}
+
+// viewAll is a view for the order alone.
+func (s *Pass) ViewAll(space int32, prio cell.Priority) model.View {
+	return view{s: s, space: space, prio: prio, now: s.Now, all: true}
+}
+
+// Scratch implements View.
+func (v view) Scratch() *any { return &v.s.Mem.scratch }
+
+// Now implements View.
+func (v view) Now() model.Time { return v.now }
+
+// Before implements View.
+func (v view) Before() model.Time { return v.s.Decided }
+
+// VC implements View.
+func (v view) VC() cell.VCName { return v.s.Cluster.Space(v.space).Name }
+
+// Waiting implements View: the gangs that wait, and among them those that wait for
+// an upgrade. The members above a minimum come later, without the policy.
+func (v view) Waiting() iter.Seq[model.GangView] {
+	return func(yield func(model.GangView) bool) {
+		lazies := v.s.LaziesAt(v.space, v.prio, false)
+		c := v.cursor()
+		for e, more := c.next(); more; e, more = c.next() {
+			for ; len(lazies) > 0 && lazies[0].Compare(e) < 0; lazies = lazies[1:] {
+				if !yield(v.waiting(lazies[0], true)) {
+					return
+				}
+			}
+			if !v.s.Extra(e) && !yield(v.waiting(e, false)) {
+				return
+			}
+		}
+		for _, e := range lazies {
+			if !yield(v.waiting(e, true)) {
+				return
+			}
+		}
+	}
+}
+
+// Placed implements View.
+func (v view) Placed(r model.GangRef) bool {
+	j := v.s.Find(r.Job)
+	return j != nil && int(r.Gang) < len(j.Gangs) && j.Gangs[r.Gang].Attempt != tables.None
+}

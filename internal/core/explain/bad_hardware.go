@@ -1,0 +1,301 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// ills is what is out of order among the cells that a gang could use.
+type ills struct {
+	nodes    []int32       // something there is bad or suspect, or they are down or cordoned
+	drained  []int32       // nodes that are well, but for what jobs drain from
+	drainers []model.JobID // those jobs, by id
+}
+
+// illsFor looks at the cells that a gang could use, on some nodes, nil for all.
+func (s *Explainer) illsFor(j *tables.Job, g int, on cell.NodeSet) (out ills) {
+	f := s.Cluster.Forest()
+	for i := range s.Attempts {
+		if a := &s.Attempts[i]; a.Job != tables.None && s.drainsFor(j, g, a, on) && !slices.Contains(out.drainers, a.Id.Job) {
+			out.drainers = append(out.drainers, a.Id.Job)
+		}
+	}
+	slices.Sort(out.drainers)
+	for i := range f.Nodes {
+		if on != nil && !on.Has(int32(i)) {
+			continue
+		}
+		switch bad, drains := s.badOn(j, g, int32(i), len(out.drainers) > 0); {
+		case bad:
+			out.nodes = append(out.nodes, int32(i))
+		case drains:
+			out.drained = append(out.drained, int32(i))
+		}
+	}
+	return out
+}
+
+// inService counts the leaves of a SKU that a gang could use, on the nodes that it may use, which
+// are in service, promised to no gang and, but for opportunistic work, idle.
+func (s *Explainer) inService(j *tables.Job, g int, sku cell.TypeName) (n int32) {
+	f, its := s.Cluster.Forest(), s.itsNodes(j)
+	for l := range f.Leaves {
+		at := f.Leaves[l]
+		c := &f.Cells[at]
+		if f.Chains[c.Chain].SKU != sku || s.Cluster.Blame(c.Node) != 0 || s.Cluster.LeafBad(cell.LeafID(l)) || its != nil && !its.Has(c.Node) || !s.UsableChain(j, g, c.Chain) || s.PinnedAway(j, g, at) {
+			continue
+		}
+		if hold, promised := s.Cluster.Holder(cell.LeafID(l)); promised == cell.None && (hold == cell.None || s.Cluster.Alloc(hold).Opportunistic() && j.Spec.Priority >= cell.MinGuaranteed) {
+			n++
+		}
+	}
+	return n
+}
+
+// badOn reports whether leaves of a node that a gang could use are out of service, and,
+// where jobs drain at all, whether some only drain.
+func (s *Explainer) badOn(j *tables.Job, g int, node int32, some bool) (bad, drains bool) {
+	f := s.Cluster.Forest()
+	down := s.Cluster.Blame(node) != 0
+	for _, c := range f.Nodes[node].Cells {
+		if !s.UsableChain(j, g, f.Cells[c].Chain) {
+			continue
+		}
+		first := f.Cells[c].FirstLeaf
+		for l := first; l < first+cell.LeafID(f.NumLeaves(c)); l++ {
+			switch {
+			case !down && !s.Cluster.LeafBad(l) || s.PinnedAway(j, g, f.Leaves[l]):
+			case down || !some || s.NotedBad(l):
+				return true, drains
+			default:
+				drains = true
+			}
+		}
+	}
+	return false, drains
+}
+
+// drainsFor reports whether an attempt drains from leaves that a gang could use.
+func (s *Explainer) drainsFor(j *tables.Job, g int, a *tables.Attempt, on cell.NodeSet) bool {
+	f := s.Cluster.Forest()
+	return slices.ContainsFunc(tables.RareOf(a.Odd).Drains, func(l cell.LeafID) bool {
+		at := f.Leaves[l]
+		return (on == nil || on.Has(f.Cells[at].Node)) && s.UsableChain(j, g, f.Cells[at].Chain) && !s.PinnedAway(j, g, at)
+	})
+}
+
+// illness is what a list tells of what is out of order among the cells that gangs of one shape
+// could use.
+type illness struct {
+	ills
+	names []cell.NodeName // of its nodes, the drained ones behind
+	rooms []model.Room    // with what is in service alone
+	until model.Time      // of nodes that are all only suspects: when the first takes jobs again
+	away  outages
+	why   string        // why a leaf of the nodes that are named is bad, in brackets
+	crowd []model.JobID // that hold what they could use and do not drain, by id; nil before it is asked for
+}
+
+// illnessOf looks at a gang's cells once for all gangs of its shape.
+func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness {
+	r, key := inCommon(s), tables.Like(j, g)
+	if known := r.ills[key]; known != nil {
+		return known
+	}
+	f := s.Cluster.Forest()
+	ill := &illness{ills: s.illsFor(j, g, s.itsNodes(j)), rooms: slices.Clone(rooms)}
+	r.ills[key], r.Read = ill, r.Read+len(f.Leaves)
+	if len(ill.nodes)+len(ill.drained) == 0 { // with others in service, cells might be bound elsewhere
+		ill.ills = s.illsFor(j, g, nil)
+	}
+	for i := range ill.rooms {
+		ill.rooms[i].Free = min(ill.rooms[i].Free, s.inService(j, g, ill.rooms[i].SKU))
+	}
+	suspects := len(ill.nodes) > 0 && len(ill.drainers) == 0
+	for _, i := range ill.nodes {
+		ill.names = append(ill.names, f.Nodes[i].Name)
+		until := s.Noted(f.Nodes[i].Name).Suspect
+		suspects = suspects && until > 0 && s.Cluster.Blame(i) == cell.Suspect
+		if ill.until == 0 || until < ill.until {
+			ill.until = until
+		}
+	}
+	if !suspects {
+		ill.until = 0
+	}
+	for _, n := range ill.names[:min(len(ill.names), maxNamed)] {
+		if why := r.badOf(&s.Tables)[n]; why != "" {
+			ill.why = fmt.Sprintf(" (%s: %s)", n, why)
+			break
+		}
+	}
+	for _, i := range ill.drained {
+		ill.names = append(ill.names, f.Nodes[i].Name)
+	}
+	ill.away = outOfService(s, ill.nodes)
+	return ill
+}
+
+// crowding returns the jobs other than its own that hold what a gang could use and do not drain, by
+// id. They are looked for once for all gangs of its shape.
+func (ill *illness) crowding(s *Explainer, j *tables.Job, g int) []model.JobID {
+	if ill.crowd == nil {
+		ill.crowd, inCommon(s).Read = []model.JobID{}, inCommon(s).Read+len(s.Attempts)
+		if j.Spec.Priority < cell.MinGuaranteed {
+			ill.crowd = append(ill.crowd, s.ending(j, g, tables.None)...) // all who hold anything are
+		} else {
+			h := allHolders(s, j, g)
+			ill.crowd = append(append(ill.crowd, h.Own...), h.Others...)
+		}
+		ill.crowd = slices.DeleteFunc(ill.crowd, func(id model.JobID) bool {
+			_, drains := slices.BinarySearch(ill.drainers, id)
+			return drains
+		})
+		slices.Sort(ill.crowd)
+	}
+	if at, own := slices.BinarySearch(ill.crowd, j.Id); own {
+		return slices.Delete(slices.Clone(ill.crowd), at, at+1)
+	}
+	return ill.crowd
+}
+
+// badOf returns the nodes with leaves that were declared bad, each with the first reason that was
+// given.
+func (r *reasons) badOf(s *tables.Tables) map[cell.NodeName]string {
+	if r.bad != nil {
+		return r.bad
+	}
+	r.bad, r.Read = map[cell.NodeName]string{}, r.Read+len(s.Leaves)
+	for _, n := range s.Leaves {
+		if s.Cluster.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None {
+			r.bad[n.Node] = cmp.Or(r.bad[n.Node], n.Reason)
+		}
+	}
+	return r.bad
+}
+
+// hardwareReason names what is at fault among the cells that a gang could use, and where
+// others crowd it out besides, them; when all nodes are only suspects, it says until when.
+func (s *Explainer) hardwareReason(r model.Reason, j *tables.Job, g int, crowded bool) model.Reason {
+	ill := illnessOf(s, j, g, r.Rooms)
+	r.Rooms = ill.rooms
+	r.Free, r.Total = model.SumRooms(r.Rooms)
+	r.Nodes, r.MoreNodes = few(s, ill.names)
+	if ill.until > 0 {
+		r.Until = ill.until
+		return r.Say(model.BackOff, "%s refused several jobs; new jobs start there again in %d s", fewNodes(ill.names), secondsUntil(s.Now, r.Until))
+	}
+	inWay := ""
+	r.Jobs = slices.Clone(ill.drainers)
+	if crowded {
+		all := ill.crowding(s, j, g)
+		holders, more := few(s, all)
+		if len(all) > 0 {
+			inWay = listed(s, j.Spec.User, holders, more)
+		}
+		r.Jobs, r.More = append(r.Jobs, holders...), more
+	}
+	code := model.BadHardware
+	if len(ill.nodes) == 0 && len(ill.drainers) > 0 {
+		code = model.Draining
+	}
+	return r.Say(code, "%s", s.illText(j, ill, inWay, crowded)+ill.why)
+}
+
+// illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
+// out besides, the jobs that hold what it could use: then no part of that is enough.
+func (s *Explainer) illText(j *tables.Job, ill *illness, holders string, crowded bool) string {
+	const lacks = " (on devices no longer in the configuration)"
+	var ifs, inWay []string
+	if holders != "" {
+		inWay = append(inWay, holders)
+	}
+	if len(ill.nodes) > 0 || len(ill.drainers) == 0 {
+		ifs, inWay = append(ifs, ill.away.become("were repaired", "were in service")), append(inWay, ill.away.text())
+	}
+	if len(ill.drainers) > 0 {
+		ifs = append(ifs, s.jobList(j.Spec.User, ill.drainers)+lacks+" had ended")
+		inWay = append(inWay, s.jobList(j.Spec.User, ill.drainers)+lacks)
+	}
+	if !crowded {
+		return "it would fit if " + strings.Join(ifs, " and ")
+	}
+	return "in its way: " + strings.Join(inWay, ", and ")
+}
+
+// outages are nodes that are out of service, or leaves of them.
+type outages struct {
+	bad  string   // hardware declared bad, on nodes with which nothing else is wrong; "" for none
+	away []string // other nodes, with what is wrong with them, such as "n1, n2 (cordoned)"
+}
+
+// text names them.
+func (o outages) text() string {
+	if o.bad == "" {
+		return model.JoinAnd(o.away)
+	}
+	return model.JoinAnd(append([]string{o.bad}, o.away...))
+}
+
+// become says what must happen to each kind: "the bad hardware on n3 were repaired and n1 (down)
+// were in service".
+func (o outages) become(repaired, inService string) string {
+	var parts []string
+	if o.bad != "" {
+		parts = append(parts, "the "+o.bad+" "+repaired)
+	}
+	if len(o.away) > 0 {
+		parts = append(parts, model.JoinAnd(o.away)+" "+inService)
+	}
+	return strings.Join(parts, " and ")
+}
+
+// outOfService says what is wrong with which nodes.
+func outOfService(s *Explainer, nodes []int32) (out outages) {
+	if len(nodes) == 0 {
+		return outages{away: []string{"hardware that is out of service"}}
+	}
+	var faults []string
+	names := map[string][]cell.NodeName{}
+	for _, i := range nodes {
+		fault := faultOf(s, i)
+		if names[fault] == nil {
+			faults = append(faults, fault)
+		}
+		names[fault] = append(names[fault], s.Cluster.Forest().Nodes[i].Name)
+	}
+	for _, fault := range faults {
+		if fault == badWord {
+			out.bad = "bad hardware on " + fewNodes(names[fault])
+			continue
+		}
+		out.away = append(out.away, fewNodes(names[fault])+" ("+fault+")")
+	}
+	return out
+}
+
+// badWord is what a node is called on which a leaf was declared bad.
+const badWord = "bad"
+
+// faultOf names what keeps a node, or leaves of it, out of service.
+func faultOf(s *Explainer, node int32) string {
+	var words []string
+	for _, b := range []struct {
+		blame cell.Blame
+		word  string
+	}{{cell.Down, "down"}, {cell.Cordoned, "cordoned"}, {cell.Suspect, "suspect"}} {
+		if s.Cluster.Blame(node)&b.blame != 0 {
+			words = append(words, b.word)
+		}
+	}
+	if _, noted := inCommon(s).badOf(&s.Tables)[s.Cluster.Forest().Nodes[node].Name]; noted || len(words) == 0 {
+		words = append(words, badWord)
+	}
+	return strings.Join(words, " and ")
+}

@@ -1,0 +1,610 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/combsched/comb/internal/base/budget"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// maxNamed bounds how many jobs or nodes a reason names: how many there are besides is told.
+const maxNamed = 10
+
+// few returns the first of those that a reason names, and how many there are besides; all where
+// what is named is tried.
+func few[T any](s *Explainer, all []T) ([]T, int) {
+	if s.Whole || len(all) <= maxNamed {
+		return slices.Clone(all), 0
+	}
+	return slices.Clone(all[:maxNamed]), len(all) - maxNamed
+}
+
+// shortened is a reason that names a few.
+func shortened(s *Explainer, r model.Reason) model.Reason {
+	if more := len(r.Jobs) - maxNamed; more > 0 && !s.Whole {
+		r.Jobs, r.More = slices.Clone(r.Jobs[:maxNamed]), r.More+more
+	}
+	if more := len(r.Nodes) - maxNamed; more > 0 && !s.Whole {
+		r.Nodes, r.MoreNodes = slices.Clone(r.Nodes[:maxNamed]), r.MoreNodes+more
+	}
+	return r
+}
+
+// listed names the first of some jobs to a reader, and says how many there are besides.
+func listed(s *Explainer, reader model.Subject, ids []model.JobID, more int) string {
+	if len(ids) == 0 {
+		return "no job"
+	}
+	var out []string
+	for _, id := range ids[:min(len(ids), maxNamed)] {
+		out = append(out, s.nameTo(reader, id))
+	}
+	if more += len(ids) - len(out); more > 0 {
+		return strings.Join(out, ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(out, ", ")
+}
+
+// fewNodes names the first of some nodes, and says how many there are besides.
+func fewNodes(nodes []cell.NodeName) string {
+	if more := len(nodes) - maxNamed; more > 0 {
+		return model.NodesText(nodes[:maxNamed]) + fmt.Sprintf(" and %d more", more)
+	}
+	return model.NodesText(nodes)
+}
+
+// aheadOf returns the jobs that are served before one: of one whose members above the minimum wait,
+// those are all of its priority.
+func aheadOf(s *Explainer, j *tables.Job) []model.JobID {
+	order := s.order(s.Space(j.Spec.VC))
+	n := int(s.Ranks.at[j.Id]) - 1
+	if n < 0 {
+		n = sort.Search(len(order), func(i int) bool { return s.Find(order[i]).Spec.Priority < j.Spec.Priority })
+	}
+	return order[:n]
+}
+
+// union returns the jobs of one list, and then those of another one, each once.
+func union(a, b []model.JobID) []model.JobID {
+	out := slices.Clone(a)
+	seen := map[model.JobID]bool{}
+	for _, id := range a {
+		seen[id] = true
+	}
+	for _, id := range b {
+		if !seen[id] {
+			seen[id], out = true, append(out, id)
+		}
+	}
+	return out
+}
+
+const (
+	besidesMost = 8   // times that what is missing is looked for
+	firstMost   = 4   // times that jobs are looked for which would get the room first
+	othersEnds  = 8   // jobs of other virtual clusters that might end
+	aloneMost   = 32  // jobs of which each is tried alone
+	behindMost  = 12  // jobs that wait behind it, or in another virtual cluster, of which each is tried alone
+	wholeMost   = 100 // jobs and nodes that are taken away in one try
+)
+
+// besides tries whether the gang starts when all is gone that its page names, at one instant, and
+// one after the other; and names what is missing: jobs that would get the room first; hardware out
+// of service, or work of other virtual clusters, where cells of its own could be bound; and what
+// else it would wait for then. Alone are jobs that are named as being in the way for themselves.
+func (t *suggester) besides(r *model.Reason, ahead, alone []model.JobID) {
+	switch {
+	case ownReason(r) || slices.Contains(r.Jobs, t.j.Id): // it waits for its own job
+		return
+	case t.j.Spec.Gangs[t.g].Extra || r.Code == model.HeldUnknown && t.j.Gangs[t.g].Attempt != tables.None:
+		return
+	}
+	was := t.cut
+	if len(r.Nodes) > 0 && len(r.Jobs) == 0 { // it is said that these suffice
+		if first, ok := t.gone(t.nodes(r), nil); ok && len(first) > 0 {
+			r.Message += "; " + t.s.jobList(t.j.Spec.User, first) + " would get that room first"
+			r.Jobs = append(r.Jobs, first...)
+		}
+	}
+	for range besidesMost { // what is named besides may be of use to others
+		nodes, jobs := t.named(r, ahead, alone)
+		if len(nodes)+len(jobs) > wholeMost {
+			return // that would cost too much
+		}
+		had := len(r.Message)
+		first, ok := t.gone(nodes, jobs)
+		if !ok && t.cut == was {
+			more, found := t.missing(r, nodes, union(jobs, first))
+			if first, ok = union(first, more), found; !ok {
+				ok = t.rest(r, nodes, union(jobs, first), false)
+			}
+		}
+		if len(first) > 0 {
+			r.Message += "; " + t.s.jobList(t.j.Spec.User, first) + " would get that room first"
+			r.Jobs = union(r.Jobs, first)
+		}
+		if ok && t.cut == was && len(r.Message) == had && len(r.Besides) == 0 {
+			ok = t.rest(r, nodes, jobs, true)
+		}
+		switch {
+		case t.cut != was || ok && (len(r.Message) == had || len(r.Besides) > 0):
+			return
+		case !ok:
+			r.Message += "; more keeps it waiting than is named here"
+			return
+		}
+	}
+}
+
+// ownReason reports whether a gang waits for something else than jobs and nodes.
+func ownReason(r *model.Reason) bool {
+	switch r.Code {
+	case model.NeverFits, model.QuotaExceeded, model.QuarantinedJob, model.OnHold, model.BackOff, model.NotYetDecided:
+		return true
+	case model.HeldBack:
+		return len(r.Nodes)+len(r.Jobs) == 0
+	}
+	return false
+}
+
+// nodes are those that a reason names.
+func (t *suggester) nodes(r *model.Reason) (nodes []int32) {
+	for _, n := range r.Nodes {
+		nodes = append(nodes, t.s.Cluster.Forest().NodeIndex(n))
+	}
+	return nodes
+}
+
+// named returns all that a page names: what keeps the gang waiting, as far as that is told.
+func (t *suggester) named(r *model.Reason, ahead, alone []model.JobID) (nodes []int32, jobs []model.JobID) {
+	jobs = slices.Concat(r.Jobs, inTheWay(t.s, t.j, int(t.g), r), ahead, alone)
+	slices.Sort(jobs)
+	return t.nodes(r), slices.Compact(jobs)
+}
+
+// oneByOne orders jobs as they go where all that is named goes one after the other: those that
+// wait, then those that run, by number.
+func oneByOne(s *state.State, ids []model.JobID) []model.JobID {
+	waits := func(id model.JobID) int { return map[bool]int{true: 0, false: 1}[s.Phase(s.Find(id)) == model.Waiting] }
+	out := slices.Sorted(slices.Values(ids))
+	slices.SortStableFunc(out, func(a, b model.JobID) int { return waits(a) - waits(b) })
+	return out
+}
+
+// rest lets all go that is named, and adds what the gang waits for then; it reports whether it
+// starts or something was found. In turn, one goes after the other.
+func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, turns bool) bool {
+	all := []model.JobID{}
+	if !turns {
+		all = jobs
+	}
+	w := t.changing(nodes, all)
+	if w == nil {
+		return false
+	}
+	w.Whole = true
+	settle := func() bool {
+		_, ok := w.starts(t.j.Id, t.g)
+		if !ok {
+			w.obey()
+			ok = t.begun(w)
+		}
+		return ok
+	}
+	ok := settle()
+	if turns {
+		for _, id := range oneByOne(&t.s.State, jobs) {
+			if ok {
+				break
+			}
+			w.finish(id)
+			ok = settle()
+		}
+	}
+	if ok = ok || t.begun(w); !t.uncut(w) || ok {
+		return ok
+	}
+	return t.addRest(r, w, nodes, jobs, turns)
+}
+
+// begun reports whether a gang of the job that waits holds its cells on a copy.
+func (t *suggester) begun(w *WhatIf) bool {
+	for g := range t.j.Gangs {
+		if t.j.Gangs[g].Attempt == tables.None && w.Placed(t.j.Id, int32(g)) {
+			return true
+		}
+	}
+	return false
+}
+
+// addRest adds to a reason what a gang waits for on a copy, where all that is named went at one
+// instant, or in turn.
+func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []model.JobID, turns bool) bool {
+	j := w.Find(t.j.Id)
+	if j == nil || int(t.g) >= len(j.Gangs) || !j.Gangs[t.g].Waiting {
+		return false
+	}
+	why := w.Reason(j, t.g)
+	var ills []int32
+	for _, n := range why.Nodes {
+		if i := t.s.Cluster.Forest().NodeIndex(n); i != cell.None && !slices.Contains(nodes, i) {
+			ills = append(ills, i)
+			r.Nodes = append(r.Nodes, n)
+		}
+	}
+	var first, others []model.JobID
+	for _, id := range union(why.Jobs, inTheWay(w.Explainer, j, int(t.g), &why)) {
+		switch {
+		case id == t.j.Id || t.s.Find(id) == nil || slices.Contains(jobs, id):
+		case slices.Contains(w.took, id):
+			first = append(first, id)
+		default:
+			others = append(others, id)
+		}
+	}
+	r.Jobs = union(r.Jobs, slices.Concat(first, others))
+	reader := t.j.Spec.User
+	if len(ills) > 0 {
+		r.Message += "; besides, " + outOfService(t.s, ills).become("must be repaired", "must be in service")
+	}
+	switch {
+	case len(others) > 0 && why.Code == model.HeldUnknown:
+		r.Message += "; besides, contact is lost with tasks of " + t.s.jobList(reader, others)
+	case len(others) > 0:
+		r.Message += "; besides, " + t.s.jobList(reader, others) + " must end"
+	}
+	switch {
+	case len(first) > 0 && turns:
+		r.Message += "; " + t.s.jobList(reader, first) + " may start first, where these end one by one"
+	case len(first) > 0:
+		r.Message += "; " + t.s.jobList(reader, first) + " would get that room first"
+	}
+	if len(ills)+len(first)+len(others) > 0 {
+		return true
+	}
+	if why.Code == model.NotYetDecided { // the next decision starts it
+		return true
+	}
+	if ownReason(&why) || why.Code == model.NotLent {
+		r.Besides = append(r.Besides, why.Code)
+		text := strings.TrimPrefix(strings.TrimPrefix(why.Message, "it would fit, but "), "it would fit apart, but ")
+		if text, _, _ = strings.Cut(text, ": it starts"); !strings.Contains(r.Message, text) {
+			r.Message += "; besides, " + text
+		}
+		return true
+	}
+	return false
+}
+
+// missing names nodes that must be in service besides, or jobs of other virtual clusters that must
+// end, or both where neither suffices. It returns the jobs that would get the room first even so.
+func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
+	bad, others := t.s.illsFor(t.j, int(t.g), nil).nodes, t.elsewhereEnds()
+	bad = slices.DeleteFunc(bad, func(n int32) bool { return slices.Contains(nodes, n) })
+	others = slices.DeleteFunc(others, func(id model.JobID) bool { return slices.Contains(jobs, id) })
+	mended := func(more ...int32) ([]model.JobID, bool) { return t.gone(slices.Concat(nodes, more), jobs) }
+	ended := func(more ...model.JobID) ([]model.JobID, bool) { return t.gone(nodes, slices.Concat(jobs, more)) }
+	set, first := budget.Fewest(bad, mended)
+	ends, after := budget.Fewest(others, ended)
+	word := " or "
+	switch {
+	case len(set)+len(ends) == 0:
+		word = " and "
+		all := slices.Concat(jobs, others)
+		both := func(more ...int32) ([]model.JobID, bool) { return t.gone(slices.Concat(nodes, more), all) }
+		if set, first = budget.Fewest(bad, both); len(set) > 0 {
+			some := slices.Concat(nodes, set)
+			ends, first = budget.Fewest(others, func(more ...model.JobID) ([]model.JobID, bool) { return t.gone(some, slices.Concat(jobs, more)) })
+		}
+		if len(ends) == 0 {
+			return nil, false
+		}
+	case len(set) == 0:
+		first = after
+	case len(ends) > 0: // either will do; both, too, since both are named
+		if first, ok = t.gone(slices.Concat(nodes, set), slices.Concat(jobs, ends)); !ok {
+			ends = nil
+			first, _ = mended(set...)
+		}
+	}
+	text := ""
+	if len(set) > 0 {
+		text = outOfService(t.s, set).become("must be repaired", "must be in service")
+		for _, n := range set {
+			r.Nodes = append(r.Nodes, t.s.Cluster.Forest().Nodes[n].Name)
+		}
+	}
+	if len(ends) > 0 {
+		if text != "" {
+			text += word
+		}
+		text += t.s.jobList(t.j.Spec.User, ends) + " must end"
+		r.Jobs = append(r.Jobs, ends...)
+	}
+	r.Message += "; besides, " + text
+	return first, true
+}
+
+// gone reports whether the gang starts when nodes are in service and jobs have ended; those that
+// take the room before it leave as well then, and are returned.
+func (t *suggester) gone(nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
+	for range firstMost {
+		w := t.changing(nodes, slices.Concat(jobs, first))
+		if w == nil {
+			return first, false
+		}
+		_, ok = w.starts(t.j.Id, t.g)
+		if ok = t.uncut(w) && ok; ok {
+			return first, true
+		}
+		had := len(first)
+		for _, id := range w.took {
+			if o := t.s.Find(id); o != nil && id != t.j.Id && t.stronger(o) && !slices.Contains(first, id) {
+				first = append(first, id)
+			}
+		}
+		if len(first) == had {
+			break
+		}
+	}
+	return first, false
+}
+
+// stronger reports whether a gang that starts may keep cells from this one.
+func (t *suggester) stronger(o *tables.Job) bool {
+	return t.j.Spec.Priority < cell.MinGuaranteed || o.Spec.Priority >= cell.MinGuaranteed
+}
+
+// elsewhereEnds returns jobs of other virtual clusters that run with a guarantee where the gang
+// could.
+func (t *suggester) elsewhereEnds() (out []model.JobID) {
+	for i := range t.s.Attempts {
+		a := &t.s.Attempts[i]
+		if a.Job == tables.None || a.State == model.AttemptReserving || len(out) == othersEnds {
+			continue
+		}
+		al := t.s.Cluster.Alloc(a.Alloc)
+		if al.Space != t.j.Space && !al.Opportunistic() && !slices.Contains(out, a.Id.Job) && t.s.onUsableChain(t.j, int(t.g), a) {
+			out = append(out, a.Id.Job)
+		}
+	}
+	return out
+}
+
+// alone returns the jobs that are not named, each of which would let the gang start if it alone
+// ended: where hardware is out of service, cells may be bound in many ways, and where the order is
+// not all that counts, one behind it may keep it waiting.
+func (t *suggester) alone(r *model.Reason, ahead []model.JobID) (out []model.JobID) {
+	if ownReason(r) || t.j.Spec.Gangs[t.g].Extra {
+		return nil
+	}
+	_, named := t.named(r, ahead, nil)
+	list := t.lone(r, named)
+	if len(list) == 0 {
+		return nil
+	}
+	starts := func(ids ...model.JobID) bool {
+		w := t.changing(nil, ids)
+		if w == nil {
+			return false
+		}
+		_, ok := w.starts(t.j.Id, t.g)
+		ok = ok || t.begun(w)
+		return t.uncut(w) && ok
+	}
+	if starts() {
+		return nil
+	}
+	for _, id := range list[:min(len(list), aloneMost)] {
+		if starts(id) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// lone lists jobs that are not named and whose end alone might help: where the order is not all
+// that counts, the first that wait behind the gang; where hardware is out of service, those that
+// run where it could; and where something is charged, those that wait in other virtual clusters in
+// which few do.
+func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobID) {
+	s, seen := t.s, map[model.JobID]bool{t.j.Id: true}
+	for _, id := range named {
+		seen[id] = true
+	}
+	add := func(id model.JobID) {
+		if !seen[id] {
+			seen[id], out = true, append(out, id)
+		}
+	}
+	if space := t.j.Space; space > 0 && (!state.OrdersAhead(&s.Tables, space) || s.Vc(space).Backfill != "") {
+		order := s.order(space)
+		behind := order[min(len(order), len(aheadOf(s, t.j))):]
+		for _, id := range behind[:min(len(behind), behindMost)] {
+			add(id)
+		}
+	}
+	for i := range s.Attempts {
+		a := &s.Attempts[i]
+		if (s.Cluster.Ailed() || r.Code == model.WaitingPreemption) && a.Job != tables.None && s.onUsableChain(t.j, int(t.g), a) {
+			add(a.Id.Job)
+		}
+	}
+	for space := int32(1); space < s.Cluster.NumSpaces() && s.Cluster.Doomed() > 0; space++ {
+		if order := s.order(space); space != t.j.Space && len(order) <= behindMost {
+			for _, id := range order {
+				add(id)
+			}
+		}
+	}
+	return out
+}
+
+// holdersFor returns the jobs that hold or were promised cells which the job could use
+// at its priority, in order of id: those of its own VC, and those of others on the only
+// nodes that it may use. Where somebody stands on these and its VC has cells to bind there,
+// its own elsewhere are not in its way.
+func (s *Explainer) holdersFor(j *tables.Job, g int) (h tables.HoldersOf) {
+	all := allHolders(s, j, g)
+	h.Own, h.MoreOwn = few(s, all.Own)
+	h.Others, h.MoreOthers = few(s, all.Others)
+	return h
+}
+
+// allHolders returns all of them, however many they are.
+func allHolders(s *Explainer, j *tables.Job, g int) tables.HoldersOf {
+	r, key := inCommon(s), tables.Like(j, g)
+	all, ok := r.holders[key]
+	if !ok {
+		all.Own, all.Others = holdersNow(s, j, g)
+		r.holders[key] = all
+	}
+	return all
+}
+
+// holdersNow finds them.
+func holdersNow(s *Explainer, j *tables.Job, g int) (own, others []model.JobID) {
+	space, opportunistic := s.Space(j.Spec.VC), j.Spec.Priority < cell.MinGuaranteed
+	its := s.itsNodes(j)
+	var elsewhere []model.JobID
+	for i := range s.Attempts {
+		a := &s.Attempts[i]
+		if a.Job == tables.None {
+			continue
+		}
+		al := s.Cluster.Alloc(a.Alloc)
+		switch same := al.Opportunistic() == opportunistic; {
+		case s.standsOn(j, g, a, its) && (same || opportunistic):
+			if al.Space == space {
+				own = append(own, a.Id.Job)
+			} else {
+				others = append(others, a.Id.Job)
+			}
+		case same && al.Space == space && s.onUsableChain(j, g, a):
+			elsewhere = append(elsewhere, a.Id.Job)
+		}
+	}
+	if len(own)+len(others) == 0 || !opportunistic && !s.bindsOn(j, g, its) {
+		own = append(own, elsewhere...)
+	}
+	slices.Sort(own)
+	slices.Sort(others)
+	return slices.Compact(own), slices.Compact(others)
+}
+
+// itsNodes are the only nodes that a job may use, nil if all.
+func (s *Explainer) itsNodes(j *tables.Job) cell.NodeSet {
+	if !j.Spec.Restricted() {
+		return nil
+	}
+	return s.AllowedNodes(j.Spec)
+}
+
+// standsOn reports whether an attempt holds leaves on some nodes that a gang could use.
+func (s *Explainer) standsOn(j *tables.Job, g int, a *tables.Attempt, its cell.NodeSet) bool {
+	f := s.Cluster.Forest()
+	return its != nil && slices.ContainsFunc(s.Cluster.Alloc(a.Alloc).Placement.Tasks, func(t cell.Task) bool {
+		if len(t.Leaves) == 0 || !its.Has(f.NodeIndex(t.Node)) {
+			return false
+		}
+		at := f.Leaves[t.Leaves[0]]
+		return s.UsableChain(j, g, f.Cells[at].Chain) && !s.PinnedAway(j, g, at)
+	})
+}
+
+// bindsOn reports whether the VC of a gang has cells enough for it that are bound nowhere yet,
+// or around some nodes.
+func (s *Explainer) bindsOn(j *tables.Job, g int, its cell.NodeSet) bool {
+	f := s.Cluster.Forest()
+	var around []cell.CellID
+	for i := range f.Nodes {
+		if its.Has(int32(i)) {
+			around = append(around, f.Nodes[i].Cells...)
+		}
+	}
+	var n int32
+	sp := s.Cluster.Space(s.Space(j.Spec.VC))
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		near := r.Cell == cell.None || slices.ContainsFunc(around, func(c cell.CellID) bool { return f.Contains(c, r.Cell) || f.Contains(r.Cell, c) })
+		if near && s.UsableChain(j, g, r.Chain) && s.RootServes(j, g, r) {
+			n += f.Chains[r.Chain].LeavesAt(r.Level)
+		}
+	}
+	return n >= j.Gangs[g].Leaves
+}
+
+// endable returns the jobs whose end could make room for a gang: those that hold cells of the same
+// guarantee, or of the only nodes that the gang may use, or for an opportunistic gang any that it
+// could use, or drain from such cells. The first to end comes first, then those without a limit, by
+// id.
+func (s *Explainer) endable(j *tables.Job, g int) []model.JobID {
+	return s.ending(j, g, s.Slots.Of(j.Id))
+}
+
+// ending is endable with the job in the slot own left out, none for no job.
+func (s *Explainer) ending(j *tables.Job, g int, own int32) []model.JobID {
+	type holder struct {
+		id   model.JobID
+		ends model.Time
+	}
+	space := s.Space(j.Spec.VC)
+	guaranteed := j.Spec.Priority >= cell.MinGuaranteed
+	its := s.itsNodes(j)
+	var all []holder
+	at := map[model.JobID]int{}
+	for i := range s.Attempts {
+		a := &s.Attempts[i]
+		if a.Job == tables.None || a.Job == own || a.State == model.AttemptReserving {
+			continue
+		}
+		al := s.Cluster.Alloc(a.Alloc)
+		beside := guaranteed && (al.Opportunistic() && !s.StandsBefore(a, j, g) || al.Space != space && !s.standsOn(j, g, a, its)) && a.State != model.AttemptUnknown
+		if (beside || !s.onUsableChain(j, g, a)) && !s.drainsFor(j, g, a, its) {
+			continue
+		}
+		ends := s.SpanOf(a, nil, 0).Late
+		if ends == 0 {
+			ends = 1<<63 - 1
+		}
+		k, known := at[a.Id.Job]
+		if !known {
+			k, at[a.Id.Job] = len(all), len(all)
+			all = append(all, holder{id: a.Id.Job})
+		}
+		all[k].ends = max(all[k].ends, ends)
+	}
+	slices.SortFunc(all, func(x, y holder) int { return cmp.Or(cmp.Compare(x.ends, y.ends), cmp.Compare(x.id, y.id)) })
+	out := make([]model.JobID, len(all))
+	for i := range all {
+		out[i] = all[i].id
+	}
+	return out
+}
+
+// onUsableChain reports whether an attempt holds leaves of a chain that a gang
+// could use; in its own VC, not in pinned cells that it does not ask for, nor,
+// when it asks for one, beside that.
+func (s *Explainer) onUsableChain(j *tables.Job, g int, a *tables.Attempt) bool {
+	f := s.Cluster.Forest()
+	al := s.Cluster.Alloc(a.Alloc)
+	own := j.Spec.Priority >= cell.MinGuaranteed && !al.Opportunistic() && al.Space == s.Space(j.Spec.VC)
+	for _, t := range al.Placement.Tasks {
+		if len(t.Leaves) == 0 {
+			continue
+		}
+		at := f.Leaves[t.Leaves[0]]
+		if s.UsableChain(j, g, f.Cells[at].Chain) && (!own || s.PinServes(j, g, s.pinAround(at, al.Space))) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,136 @@
+package explain
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/decide"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// Changes that take nothing from the job or from others: they are tried before all others.
+
+const (
+	prioritiesMost = 3 // priorities
+	pinnedMost     = 4 // pinned cells
+)
+
+// cheap tries a shorter time limit, a higher priority and a free pinned cell.
+func (t *suggester) cheap(why model.Code) {
+	if (why == model.PriorityAhead || why == model.Fragmented || why == model.HeldBack || why == model.BadHardware) && t.j.Spec.Priority >= cell.MinGuaranteed && decide.Books(t.s.Vc(t.j.Space)) {
+		t.shorterLimit()
+	}
+	t.higherPriority(false)
+	t.pinnedCell()
+}
+
+// shorterLimit looks for the longest time limit of some round ones with which backfill takes the
+// job now, before those that are booked.
+func (t *suggester) shorterLimit() {
+	spec := t.j.Spec
+	limits := []model.Duration{model.Minute, 5 * model.Minute, 15 * model.Minute, 30 * model.Minute, model.Hour, 2 * model.Hour, 4 * model.Hour, 8 * model.Hour, 12 * model.Hour, 24 * model.Hour, 48 * model.Hour}
+	if spec.TimeLimit > 0 {
+		limits = slices.DeleteFunc(limits, func(d model.Duration) bool { return d >= spec.TimeLimit })
+	}
+	starts := func(i int) bool {
+		out := *spec
+		out.TimeLimit = limits[i]
+		preempts, ok := t.instead(&out)
+		return ok && len(preempts) == 0
+	}
+	if len(limits) == 0 || !starts(0) {
+		return
+	}
+	best := 0
+	for low, high := 1, len(limits)-1; low <= high; {
+		if mid := (low + high) / 2; starts(mid) {
+			best, low = mid, mid+1
+		} else {
+			high = mid - 1
+		}
+	}
+	was := "none"
+	if spec.TimeLimit > 0 {
+		was = model.SpanText(int64(spec.TimeLimit))
+	}
+	t.add(model.Suggestion{Kind: model.ShorterLimit, TimeLimit: limits[best]}, nil, "it would start with a time limit of %s instead of %s: then it is over before the cells are needed",
+		model.SpanText(int64(limits[best])), was)
+}
+
+// higherPriority looks for the lowest priority with which the job would start, and no other has to
+// give way unless that is let: one above its own, above each higher one in its VC, and above all
+// that wait.
+func (t *suggester) higherPriority(lifting bool) {
+	own := t.j.Spec.Priority
+	tries := []cell.Priority{own + 1}
+	for _, r := range slices.Backward(t.s.Limits(t.j.Space, cell.MaxGuaranteed)) {
+		tries = append(tries, r)
+	}
+	if q := t.s.Queues[t.j.Space]; len(q) > 0 {
+		tries = append(tries, q[0].Prio+1)
+	}
+	slices.Sort(tries)
+	tries = slices.DeleteFunc(slices.Compact(tries), func(p cell.Priority) bool {
+		return p <= own || p > cell.MaxGuaranteed || t.s.checkCap(t.j, p) != nil
+	})
+	if n := len(tries); n > prioritiesMost {
+		tries = append(tries[:prioritiesMost-1], tries[n-1])
+	}
+	for _, p := range tries {
+		out := *t.j.Spec
+		out.Priority = p
+		if preempts, ok := t.ifFits(&out); ok && (lifting || len(preempts) == 0) {
+			t.add(model.Suggestion{Kind: model.HigherPriority, Priority: p}, preempts, "it would start with priority %d instead of %d", p, own)
+			return
+		}
+	}
+}
+
+// pinnedCell looks for a pinned cell of the VC that is free, for a job that asks for none.
+func (t *suggester) pinnedCell() {
+	spec := t.j.Spec
+	if spec.Priority < cell.MinGuaranteed || slices.ContainsFunc(spec.Roles, func(r model.Role) bool { return r.Pinned != "" }) {
+		return
+	}
+	var tried []cell.PinnedID
+	for _, r := range t.s.Cluster.Space(t.j.Space).Roots {
+		if r.Pinned == "" || slices.Contains(tried, r.Pinned) || len(tried) == pinnedMost {
+			continue
+		}
+		tried = append(tried, r.Pinned)
+		out := *spec
+		out.Roles = slices.Clone(spec.Roles)
+		for i := range out.Roles {
+			out.Roles[i].Pinned = r.Pinned
+		}
+		if preempts, ok := t.ifFits(&out); ok && len(preempts) == 0 {
+			t.add(model.Suggestion{Kind: model.PinnedCell, Pinned: r.Pinned}, nil, "it would start in the pinned cell %s, which is free", r.Pinned)
+			return
+		}
+	}
+}
+
+// atMost offers the most that could ever start, where the job asks for more. What starts at once
+// with as much was offered before.
+func (t *suggester) atMost() {
+	m := MostEver{t.s, t.j, t.g, t.role()}
+	r := &t.j.Spec.Roles[m.Role]
+	offered := func(tasks, leaves int32) bool {
+		return slices.ContainsFunc(t.out, func(g model.Suggestion) bool {
+			return g.Role == r.Name && g.Tasks == tasks && g.Leaves == leaves
+		})
+	}
+	if n := m.Tasks(); n > 0 && !offered(n, 0) {
+		t.add(model.Suggestion{Kind: model.AtMost, Role: r.Name, Tasks: n}, nil,
+			"once enough is free, it could start with at most %s in role %s instead of %d",
+			model.Plural(n, "task", "tasks"), r.Name, r.Tasks)
+	}
+	if t.j.Gangs[t.g].Shape.Short {
+		return
+	}
+	if n := m.leaves(t.j.Spec); n > 0 && !offered(0, n) {
+		t.add(model.Suggestion{Kind: model.AtMost, Role: r.Name, Leaves: n}, nil,
+			"once enough is free, it could start with at most %s per task in role %s instead of %s",
+			t.s.AmountOf(r.SKUs, n), r.Name, t.s.AmountOf(r.SKUs, r.Leaves))
+	}
+}

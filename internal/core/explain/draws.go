@@ -1,0 +1,130 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// drawn says when an attempt ends in a draw, by all that is known of how long such attempts take.
+func (f *Forward) drawn(a *tables.Attempt) state.DrawnEnd {
+	j := &f.Jobs[a.Job]
+	spec, limit, place := j.Spec, j.Spec.TimeLimit, f.Draw.Place(int64(a.Id.Job), int64(a.Id.Gang))
+	reported := state.ByReports(&f.Index, a)
+	seen, measured := f.measured.Of(spec.User, spec.Name)
+	var e state.DrawnEnd
+	var total model.Duration
+	switch {
+	case a.State == model.AttemptUnknown:
+		return e
+	case reported > 0: // what is left may take a tenth more or less
+		left := max(reported-f.RanFor(a), 0)
+		e.By, e.Spread, total = model.ByReported, left > 0, reported-left/10+model.Portion(left, int64(2*place+1), int64(f.Draw.Of)*10)
+	case spec.Hints.Duration > 0:
+		if total = f.usual(a, state.OfDuration, spec.Hints.Duration, state.OneOf{Place: place, Of: f.Draw.Of}, &e); total == 0 {
+			e.By, total = model.ByDeclared, max(spec.Hints.Duration-state.SavedBy(&f.Tables, a), 1)
+		}
+	case measured:
+		most := max(seen.Max, seen.Mean())
+		least := max(2*seen.Mean()-most, 0)
+		e.By, e.Spread, total = model.ByMeasured, true, max(least+model.Portion(most-least, int64(place), int64(f.Draw.Of-1))-state.SavedBy(&f.Tables, a), 1)
+	default:
+		total = f.usual(a, state.OfLimit, limit, state.OneOf{Place: place, Of: f.Draw.Of}, &e)
+		e.Open = total == 0
+	}
+	switch {
+	case limit > 0 && total >= limit && e.Spread: // it takes no grace
+		e.By, total = model.ByLimit, limit
+	case total == 0 || limit > 0 && total >= limit: // nothing is known but the limit, if there is one
+		if limit > 0 {
+			e.By = model.ByLimit
+		}
+		return e
+	}
+	if e.At = f.Reaches(a, total); e.At < f.At { // it runs longer than was thought
+		e.At, e.Open = 0, limit > 0
+	}
+	return e
+}
+
+// soonest is when an attempt ends as soon as is likely: where enough earlier ones are known, after
+// the low part that such take of what is declared, else when its span says.
+func (f *Forward) soonest(a *tables.Attempt, b state.Span) (model.Time, model.HabitBasis) {
+	spec := f.Jobs[a.Job].Spec
+	of, declared := state.OfDuration, spec.Hints.Duration
+	if declared == 0 {
+		of, declared = state.OfLimit, spec.TimeLimit
+	}
+	_, measured := f.measured.Of(spec.User, spec.Name)
+	if b.Early == 0 || f.Declared || state.ByReports(&f.Index, a) > 0 || measured && spec.Hints.Duration == 0 {
+		return b.Early, b.Soon
+	}
+	var e state.DrawnEnd
+	total := f.usual(a, of, declared, state.Low, &e)
+	if total == 0 {
+		return b.Early, b.Soon
+	}
+	if at := max(f.Reaches(a, total), f.At); at < b.Early {
+		return at, e.By
+	}
+	return b.Early, b.Soon
+}
+
+// usual is how long an attempt takes in one of so many cases, of a time that its job declares, as
+// far as earlier ones say that; else 0.
+func (f *Forward) usual(a *tables.Attempt, of state.HabitOf, declared model.Duration, at state.OneOf, e *state.DrawnEnd) model.Duration {
+	if declared <= 0 {
+		return 0
+	}
+	u, ok := f.known.Of(state.WorkOf(&f.Jobs[a.Job]), of, state.WorkedBy(&f.Index, a), declared)
+	if !ok {
+		return 0
+	}
+	e.By, e.Spread, e.Of = model.ByUsual, true, u.N
+	if of == state.OfLimit {
+		e.By = model.ByPart
+	}
+	return max(u.Takes(declared, at.Place, at.Of)-state.SavedBy(&f.Tables, a), f.RanFor(a), 1)
+}
+
+// opens reports whether nothing but its limit says when an attempt ends.
+func (f *Forward) opens(a *tables.Attempt) bool {
+	if f.pace == drawing {
+		return slices.Contains(f.unsure, a.Id)
+	}
+	return f.span(a).Open
+}
+
+// draw runs copies forward with ends drawn from what is known, and tells when the gang starts in
+// them; false where that is not enough.
+func draw(s *Explainer, id model.JobID, g int32, m model.MeasuredRuns, e *model.Estimate) bool {
+	of := int32(state.Draws)
+	if len(s.Jobs) > state.LargeState {
+		of = state.FewDraws
+	}
+	var first, last model.Time
+	steps, spread, said := 0, false, model.Estimate{}
+	for k := range of {
+		f := Forward{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: drawing, Draw: state.HabitDraw{K: k, Of: of}, Most: state.EstimateSteps, measured: m, known: s.Habits}
+		at, ok := f.run(id, g)
+		e.Steps += int32(f.Steps)
+		steps, spread = steps+f.Steps, spread || f.spread
+		if !ok || !f.any || f.mayBeSooner(id, g) || steps > state.DrawSteps && k < of-1 {
+			return false
+		}
+		if k == 0 {
+			first, last = at, at
+			said.Basis, said.Order, said.Ends = f.words(), f.against(s, s.Find(id)), f.log
+		}
+		first, last = min(first, at), max(last, at)
+	}
+	if !spread { // whatever ends before it is as it is declared
+		return false
+	}
+	e.Earliest, e.Latest, e.Confidence = first, last, 100*(of-1)/(of+1)
+	e.Basis, e.Order, e.Ends = said.Basis+fmt.Sprintf("; right in at least %d of 100 cases", e.Confidence), said.Order, said.Ends
+	return true
+}

@@ -1,0 +1,79 @@
+package explain
+
+import (
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// DryRun says what would become of a job that is submitted now: it is submitted
+// to a copy of the state, and decided on. The explanation's Places say where it
+// would start and Preempts who would have to leave first; when it would wait, or
+// could never start, its gangs have the reasons, and the estimate is there. A
+// refusal comes with an explanation only when the job can never fit.
+func (s *Explainer) DryRun(spec *model.Job, m model.MeasuredRuns) (model.Explanation, *model.Refusal) {
+	w := &WhatIf{Explainer: s.CloneIn(&s.copies().with), At: s.Now}
+	w.CopyMemory = s.CopyMemory
+	events, ans, no := w.Admit(model.Submit{Job: spec, Meta: model.Meta{Subject: spec.User}})
+	id := ans.Job
+	if no != nil {
+		if no.Kind != model.Never {
+			return model.Explanation{}, no
+		}
+		id = w.NextJob
+		events = []model.Event{model.JobSubmitted{ID: id, Job: spec}}
+	}
+	w.Tell(events...)
+	if no != nil {
+		e, _ := w.Explain(id)
+		// It would not be in the queue.
+		e.Position, e.Order, e.Waiting, e.Ahead, e.AheadMore = 0, "", 0, nil, 0
+		return e, no
+	}
+	all := w.Copy() // still undecided: the estimate begins here
+	all.CopyMemory = s.CopyMemory
+	preempts, _ := w.starts(id, 0)
+	e, ok := w.Explain(id)
+	if !ok {
+		e = model.Explanation{Job: id, Name: spec.Name, VC: spec.VC, Phase: model.Waiting, Gangs: []model.GangReason{}}
+	}
+	e.Places, e.Preempts = w.places(id), preempts
+	if len(e.Gangs) > 0 {
+		if e.Starting() > 0 {
+			all = w.Explainer // of what does not start with the rest
+		}
+		if est, known := all.Estimate(id, m); known {
+			e.Estimate = &est
+		}
+	}
+	return e, nil
+}
+
+// places tells where the gangs of a job are.
+func (s *Explainer) places(id model.JobID) []model.GangPlace {
+	j := s.Find(id)
+	if j == nil {
+		return nil
+	}
+	var out []model.GangPlace
+	for g := range j.Gangs {
+		at := j.Gangs[g].Attempt
+		if at == tables.None {
+			continue
+		}
+		p := model.GangPlace{Gang: int32(g), Name: j.Spec.Gangs[g].Name}
+		for i, t := range s.Cluster.Alloc(s.Attempts[at].Alloc).Placement.Tasks {
+			run := &j.Tasks[j.Spec.Gangs[g].Tasks[i]]
+			p.Tasks = append(p.Tasks, model.TaskPlace{Role: j.Spec.Roles[run.Role].Name, Index: run.Index,
+				Node: t.Node, SKU: t.SKU, Devices: t.Devices, Parts: t.Parts, Limits: s.MayUse(j, run)})
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// later is At of what explains.
+func (s *Explainer) Later(memory *CopyMemory, now model.Time) *Explainer {
+	c := s.CloneIn(&memory.state)
+	c.Now, c.CopyMemory = max(c.Now, now), memory
+	return c
+}

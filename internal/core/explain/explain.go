@@ -1,0 +1,196 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// detailsMost bounds how many gangs of one job are explained in full: those of
+// one shape wait for the same.
+const detailsMost = 4
+
+// Explain says all about why a job waits: Why, and for each shape of its gangs
+// the cells of every level and the changes that would let it start; who is before
+// it, and who holds what it could use. It takes decisions on copies, so it must
+// not be called in the loop.
+func (s *Explainer) Explain(id model.JobID) (model.Explanation, bool) {
+	t, ok := ExplainAll(s, id)
+	if !ok {
+		return t.Explanation, false
+	}
+	e := &t.Explanation
+	for i := range e.Gangs {
+		e.Gangs[i].Reason = shortened(s, e.Gangs[i].Reason)
+	}
+	var ahead []model.JobID
+	ahead, e.AheadMore = few(s, t.Ahead)
+	for _, id := range ahead {
+		e.Ahead = append(e.Ahead, s.Brief(s.Find(id)))
+	}
+	e.Blockers = briefs(&s.State, t.Blockers)
+	if e.BlockersMore = len(e.Blockers) - maxNamed; e.BlockersMore > 0 {
+		e.Blockers = slices.Clone(e.Blockers[:maxNamed])
+	}
+	e.BlockersMore = max(e.BlockersMore, 0)
+	return *e, true
+}
+
+// explained is an explanation with all that it names, however many that are.
+type explained struct {
+	model.Explanation
+	Ahead, Blockers []model.JobID
+}
+
+func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
+	s.Whole = true
+	defer func() { s.Whole = false }()
+	if e.Explanation, ok = s.Why(id); !ok {
+		return e, false
+	}
+	j := s.Find(id)
+	if slices.ContainsFunc(j.Gangs, func(g tables.Gang) bool { return g.Waiting }) { // else nobody is served before it
+		e.Ahead = aheadOf(s, j)
+	}
+	var shapes, besides, plain []string
+	var first []int // of each shape
+	for i := range e.Gangs {
+		r := &e.Gangs[i]
+		gg := &j.Gangs[r.Gang]
+		r.ReservedAt, r.Bound = s.bookedBy(j, r.Gang)
+		if n := slices.Index(shapes, gg.Shape.Text); n >= 0 {
+			if addBesides(&r.Reason, besides[n]); r.Reason.Message == plain[n] {
+				r.Reason = e.Gangs[first[n]].Reason
+			}
+			continue
+		}
+		if len(shapes) == detailsMost {
+			r.Untried = true
+			continue
+		}
+		why, _ := s.restrained(j, r.Gang)
+		if why == "" {
+			why = s.unshared(j, r.Gang)
+		}
+		if why == "" {
+			why, _ = s.sheltered(j, r.Gang)
+		}
+		shapes, besides = append(shapes, gg.Shape.Text), append(besides, why)
+		addBesides(&r.Reason, why)
+		plain, first = append(plain, r.Reason.Message), append(first, i)
+		blockers := s.detail(j, r, e.Ahead)
+		if len(e.Blockers) == 0 { // the gangs of one job wait for about the same
+			e.Blockers = blockers
+		}
+	}
+	e.Order = orderText(&s.Index, j, &e.Explanation)
+	return e, true
+}
+
+// detail fills what is told of a gang in full, and returns the jobs that run and are in its way.
+func (s *Explainer) detail(j *tables.Job, r *model.GangReason, ahead []model.JobID) []model.JobID {
+	r.Levels = s.levels(j, int(r.Gang))
+	if b := s.cutShort(j, r.Gang); b != 0 {
+		r.Cut = fmt.Sprintf("not every placement was tried: the search ends after %s", b)
+	}
+	one, t := newSuggester(s, j, r.Gang), newSuggester(s, j, r.Gang)
+	one.jobs, one.steps = copiedMost/2, suggestSteps/2
+	alone := one.alone(&r.Reason, ahead)
+	// Together they take what is for one gang.
+	t.jobs, t.steps = copiedMost/2+max(one.jobs, 0), suggestSteps/2+max(one.steps, 0)
+	t.besides(&r.Reason, ahead, alone)
+	r.Suggestions, r.Untried = t.suggest(r.Reason.Code)
+	return union(inTheWay(s, j, int(r.Gang), &r.Reason), alone)
+}
+
+// cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on
+// those of all that it may make leave, and in all that a decision tries, when they find nothing.
+func (s *Explainer) cutShort(j *tables.Job, g int32) (hit cell.Bounds) {
+	if j.Gangs[g].Attempt != tables.None {
+		return 0
+	}
+	had, was := s.Cluster.Budget(), s.Charges
+	if _, ok := s.Plan(place.Want{J: j, G: g}); !ok && s.Cluster.Work().Over() {
+		hit = cell.OutOfSteps
+	}
+	s.Charges = was
+	s.Cluster.EndBudget(had)
+	q := s.Request(place.Want{J: j, G: g})
+	if res, ok := s.Cluster.Place(&q); !ok {
+		hit |= res.Bounds
+	}
+	if j.Spec.Priority < cell.MinGuaranteed || j.Spec.Gangs[g].Extra {
+		return hit
+	}
+	q = s.Lifting(q, j.Spec.Priority)
+	if res, ok := s.Cluster.Place(&q); !ok && res.Bounded {
+		hit |= res.Bounds
+	}
+	return hit
+}
+
+// briefs tells of jobs that stand in somebody's way, the first to end first.
+func briefs(s *state.State, ids []model.JobID) []model.JobBrief {
+	var out []model.JobBrief
+	for _, id := range ids {
+		out = append(out, s.Brief(s.Find(id)))
+		if s.Phase(s.Find(id)) == model.Waiting {
+			out[len(out)-1].Basis = "waits itself"
+		}
+	}
+	slices.SortStableFunc(out, func(a, b model.JobBrief) int {
+		return cmp.Or(cmp.Compare(uint64(a.Ends-1), uint64(b.Ends-1)), cmp.Compare(a.Job, b.Job))
+	})
+	return out
+}
+
+// inTheWay returns the jobs that run and hold what a gang could use, which waits for a reason, and
+// those whom the reason names besides.
+func inTheWay(s *Explainer, j *tables.Job, g int, why *model.Reason) []model.JobID {
+	var all, out []model.JobID
+	switch {
+	case why.Code == model.NeverFits, why.Code == model.QuotaExceeded:
+	case outer(why): // only where the reason names it
+	case !j.Spec.Restricted():
+		all, _ = few(s, s.endable(j, g))
+	case why.Code != model.VCBusy && why.Code != model.Fragmented: // these name what stands on its nodes
+		h := s.holdersFor(j, g)
+		all = append(h.Own, h.Others...)
+	}
+	for _, id := range union(all, why.Jobs) {
+		if b := s.Find(id); b != nil && b != j && s.Phase(b) == model.Active {
+			out = append(out, id)
+		}
+	}
+	out, _ = few(s, out)
+	return out
+}
+
+// outer reports whether a gang waits for something else than cells that jobs hold: for bad or
+// cordoned nodes, for such as refused it, or for what drains or is lost.
+func outer(r *model.Reason) bool {
+	return r.Code == model.BadHardware || r.Code == model.Draining || r.Code == model.HeldUnknown || r.Code == model.BackOff && len(r.Nodes) > 0
+}
+
+// restrained asks the policy of a gang's VC why it makes it wait.
+func (s *Explainer) restrained(j *tables.Job, g int32) (string, model.Time) {
+	space := s.Space(j.Spec.VC)
+	if p, ok := s.Policies[space].(model.Restrainer); ok && j.Spec.Priority >= cell.MinGuaranteed {
+		return p.Restrains(s.View(space, j.Spec.Priority), model.GangRef{Job: j.Id, Gang: g})
+	}
+	return "", 0
+}
+
+// addBesides adds why the policy would make a gang wait that finds no room, if it found some, or
+// why it does not share the room of others.
+func addBesides(r *model.Reason, why string) {
+	if why != "" && (r.Code == model.VCBusy || r.Code == model.Fragmented) {
+		r.Message += "; besides, " + why
+	}
+}

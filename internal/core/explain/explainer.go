@@ -1,0 +1,108 @@
+package explain
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/core/decide"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// explainer says why jobs wait, when they start, and what would become of a change: on copies of
+// itself that decide.
+type Explainer struct {
+	decide.Pass
+	Ranks      ranking     // of the policies' orders
+	said       said        // of shapes
+	CopyMemory *CopyMemory // for copies of this copy
+	Whole      bool        // reasons name all that they know of, for what is tried with them
+}
+
+// copy is Clone of what explains.
+func (s *Explainer) Copy() *Explainer { return s.CloneIn(&CopyRoom{}) }
+
+// CopyMemory is memory for a copy and for those that are made of it to see what comes of a change. It is
+// much, and taking it anew for each question is a third of what an answer costs.
+type CopyMemory struct{ state, with, base, tried CopyRoom }
+
+// copies is the memory of a copy for copies of it.
+func (s *Explainer) copies() *CopyMemory {
+	if s.CopyMemory == nil {
+		s.CopyMemory = &CopyMemory{}
+	}
+	return s.CopyMemory
+}
+
+// copyRoom is memory for one copy after the other: each is the end of the one before.
+type CopyRoom struct {
+	state Explainer
+	tasks []tables.TaskRun
+	gangs []tables.Gang
+}
+
+// cloneIn is Clone in memory that is used again.
+func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
+	d, was := &room.state, room.state
+	*d = *s
+	if s.Cluster != nil {
+		d.Cluster, d.Empty = s.Cluster.Clone(), nil
+	}
+	d.Jobs = tables.CopyAgain(was.Jobs, s.Jobs)
+	tasks, gangs := room.tasks[:0], room.gangs[:0]
+	var nt, ng int
+	for i := range s.Jobs {
+		nt += len(s.Jobs[i].Tasks)
+		ng += len(s.Jobs[i].Gangs)
+	}
+	for i := range s.Ended {
+		nt += len(s.Ended[i].Tasks)
+		ng += len(s.Ended[i].Gangs)
+	}
+	tasks, gangs = slices.Grow(tasks, nt), slices.Grow(gangs, ng)
+	for i := range d.Jobs {
+		j := &d.Jobs[i]
+		j.Tasks, tasks = tables.CopyPooled(j.Tasks, tasks)
+		j.Gangs, gangs = tables.CopyPooled(j.Gangs, gangs)
+	}
+	d.Ended = slices.Clone(s.Ended)
+	for i := range d.Ended {
+		j := &d.Ended[i]
+		j.Tasks, tasks = tables.CopyPooled(j.Tasks, tasks)
+		j.Gangs, gangs = tables.CopyPooled(j.Gangs, gangs)
+	}
+	room.tasks, room.gangs = tasks, gangs
+	d.Spare, d.SpareAttempts = slices.Clone(s.Spare), slices.Clone(s.SpareAttempts)
+	d.Slots, d.Names = s.Slots.CloneIn(&was.Slots), s.Names.CloneIn(&was.Names)
+	d.Promises = slices.Clone(s.Promises)
+	d.Attempts, d.ByAlloc = tables.CopyAgain(was.Attempts, s.Attempts), slices.Clone(s.ByAlloc)
+	d.Holders, d.Shares = slices.Clone(s.Holders), slices.Clone(s.Shares)
+	for i := range d.Holders {
+		d.Holders[i] = slices.Clone(d.Holders[i])
+	}
+	d.Queues = slices.Clone(s.Queues)
+	for i := range d.Queues {
+		var had []index.Queued
+		if i < len(was.Queues) {
+			had = was.Queues[i]
+		}
+		d.Queues[i] = tables.CopyAgain(had, s.Queues[i])
+	}
+	d.Lines = s.Lines.Clone()
+	d.Tallies, d.Running, d.Allocs = index.CloneTallies(s.Tallies), index.CloneRunners(s.Running), make([]index.Allocations,
+		len(s.Allocs))
+	d.Looks.Spaces, d.Looks.Itself = slices.Clone(s.Looks.Spaces), slices.Clone(s.Looks.Itself)
+	d.Looks.Changes, d.Looks.Shut = slices.Clone(s.Looks.Changes), slices.Clone(s.Looks.Shut)
+	d.Lazy = slices.Clone(s.Lazy)
+	for i := range d.Lazy {
+		d.Lazy[i] = slices.Clone(d.Lazy[i])
+	}
+	d.Notes, d.Debts, d.Moved = slices.Clone(s.Notes), slices.Clone(s.Debts), slices.Clone(s.Moved)
+	d.Nodes, d.Leaves = slices.Clone(s.Nodes), slices.Clone(s.Leaves)
+	d.Booked, d.Habits = slices.Clone(s.Booked), s.Habits.Clone()
+	d.Timers, d.Dirty = slices.Clone(s.Timers), slices.Clone(s.Dirty)
+	d.Cache, d.Hungry, d.Out, d.Mem, d.Arenas = place.Cache{}, nil, nil, decide.Memory{}, tables.Arenas{}
+	d.Ranks, d.said, d.CopyMemory, d.Whole, d.Shapes, d.Grew = ranking{}, said{}, nil, false, nil, index.Askers{}
+	d.Calls, d.Users, d.Charges, d.Claims, d.NotYet, d.Recount = index.Calls{}, index.Limited{}, place.Moving{}, place.Claimed{}, nil, false
+	return d
+}

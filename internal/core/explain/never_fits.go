@@ -1,0 +1,228 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// uncovered says of a gang that no SKU carries it, by the first role of which that is true.
+func (s *Explainer) uncovered(j *tables.Job, g int) *model.Reason {
+	why := &model.Reason{Code: model.NeverFits, Need: j.Gangs[g].Leaves}
+	for _, o := range j.Spec.Gangs[g].Tasks {
+		r := &j.Spec.Roles[j.Tasks[o].Role]
+		if !slices.Equal(s.Carriers(r), []cell.TypeName{tables.NoSKU}) {
+			continue
+		}
+		names := r.SKUs
+		if len(names) == 0 {
+			names = s.SkuNames()
+		}
+		why.Asks = r.Launch.Asks().String()
+		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, more than its %s of SKU %s carry now; submit it again to size it anew",
+			r.Name, why.Asks, s.AmountOf(names, r.Leaves), tables.SkuText(names))
+		break
+	}
+	return why
+}
+
+// andMost stands behind a shape of which it is remembered why it never fits, and what would.
+const andMost = "\x00"
+
+// whyNever is whyNeverFits with what there is to say of tasks that take more GPUs than they ask
+// for: what each carries, and the most that would fit.
+func (s *Explainer) whyNever(j *tables.Job, g int) *model.Reason {
+	why := s.WhyNeverFits(j, g)
+	if why == nil || j.Gangs[g].Shape.Short || s.Cluster.SpaceOf(j.Spec.VC) == cell.None {
+		return why
+	}
+	for _, o := range j.Spec.Gangs[g].Tasks {
+		r := &j.Spec.Roles[j.Tasks[o].Role]
+		c, ok := s.dearer(r)
+		if !ok {
+			continue
+		}
+		said := *why
+		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name, r.Launch.Asks(), c.Share(), c.Amount(r.Leaves))
+		if n := s.largestTask(j, g, r.Name); n > 0 {
+			said.Message += fmt.Sprintf("; a task with %s would fit", c.Full(n))
+		}
+		return &said
+	}
+	key := tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text + andMost}
+	if known := s.told().never[key]; known != nil {
+		return known
+	}
+	said := *why
+	said.Message += MostEver{s, j, int32(g), largestRole(j, int32(g))}.words(why.Total)
+	return place.Remember(&s.told().never, key, &said)
+}
+
+// dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
+// because of their CPUs or memory.
+func (s *Explainer) dearer(r *model.Role) (model.Carry, bool) {
+	names := s.Carriers(r)
+	if len(names) == 0 {
+		names = s.SkuNames()
+	}
+	for _, name := range names {
+		if c := s.Carry(name); c.GPU > 0 && c.Dearer(r.Launch.Asks(), r.Leaves) {
+			return c, true
+		}
+	}
+	return model.Carry{}, false
+}
+
+// largestTask is the most leaves for each task of a role with which a gang would fit the cells if
+// all were free; 0 is none.
+func (s *Explainer) largestTask(j *tables.Job, g int, role string) int32 {
+	i := slices.IndexFunc(j.Spec.Roles, func(r model.Role) bool { return r.Name == role })
+	fits := func(n int32) bool {
+		spec := model.WithLeaves(j.Spec, int32(i), n)
+		with := s.NewJob(j.Id, spec, s.Now, tables.Room{})
+		return place.FitsEver(&s.Finder, &with, g)
+	}
+	most := int(min(j.Spec.Roles[i].Leaves-1, widest(s.Cluster.Forest())))
+	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
+}
+
+// mostEver is the most of a role that a gang could ever have, were its VC's cells all free and in
+// service. A job that asks for more can never start; one that asks for this waits at most.
+type MostEver struct {
+	S    *Explainer
+	J    *tables.Job
+	G    int32
+	Role int32
+}
+
+// fits reports whether a job in place of this one could ever start.
+func (m MostEver) Fits(spec *model.Job) bool {
+	j := m.S.NewJob(m.J.Id, spec, m.S.Now, tables.Room{})
+	g := int(gangWith(spec, m.Role))
+	return !j.Gangs[g].Shape.Short && place.FitsEver(&m.S.Finder, &j, g)
+}
+
+// largest is the largest size of so many with which it fits, 0 for none; mostly it is the last.
+func (m MostEver) largest(sizes int32, with func(int32) *model.Job) int32 {
+	if sizes <= 0 || m.Fits(with(sizes)) {
+		return max(sizes, 0)
+	}
+	return int32(sort.Search(int(sizes)-1, func(i int) bool { return !m.Fits(with(int32(i) + 1)) }))
+}
+
+// leaves is the largest size of its tasks, below what they ask for.
+func (m MostEver) leaves(spec *model.Job) int32 {
+	most := min(spec.Roles[m.Role].Leaves-1, widest(m.S.Cluster.Forest()))
+	return m.largest(most, func(n int32) *model.Job { return model.WithLeaves(spec, m.Role, n) })
+}
+
+// widest is the leaves of the largest node: no task gets more.
+func widest(f *cell.Forest) (leaves int32) {
+	for i := range f.Chains {
+		leaves = max(leaves, f.Chains[i].LeavesAt(f.Chains[i].NodeLevel))
+	}
+	return leaves
+}
+
+// tasks is the largest number of its tasks of this size, below what it asks for.
+func (m MostEver) Tasks() int32 {
+	spec := m.J.Spec
+	if m.S.tasksOf(m.J, m.G, m.Role) < 2 || len(spec.Gangs[m.G].Tasks) < 2 {
+		return 0
+	}
+	with := func(n int32) *model.Job { return model.WithTasks(spec, m.Role, n) }
+	if !m.leads() {
+		return m.largest(spec.Roles[m.Role].Tasks-1, with)
+	}
+	most := int32(len(spec.Gangs[m.G].Tasks)) - 1
+	members := slices.Clone(m.J.Gangs[m.G].Shape.Members)
+	members[0].Tasks = 1
+	text := string(state.AppendShape(nil, members, spec)) + andMost + "tasks"
+	key := tables.WhatFits{Space: m.J.Space, Prio: min(m.J.Spec.Priority, 0), Shape: text}
+	if known, ok := m.S.told().most[key]; ok {
+		return min(known, most)
+	}
+	n := m.largest(min(most, m.room()), with)
+	if n < most { // else there may be room for more
+		place.Remember(&m.S.told().most, key, n)
+	}
+	return n
+}
+
+// leads reports whether a gang of one role that never fits has the first tasks of the role: then
+// how many fit does not depend on how many it asks for.
+func (m MostEver) leads() bool {
+	gang := m.J.Spec.Gangs[m.G].Tasks
+	for i, o := range gang {
+		if t := &m.J.Tasks[o]; t.Role != m.Role || int(t.Index) != i {
+			return false
+		}
+	}
+	return len(m.J.Gangs[m.G].Shape.Members) == 1
+}
+
+// room is how many of its tasks there are leaves for, at most: a task lies on one node, so a cell
+// of nodes has room for as many on each.
+func (m MostEver) room() int32 {
+	f, size := m.S.Cluster.Forest(), m.J.Spec.Roles[m.Role].Leaves
+	guaranteed := m.J.Spec.Priority >= cell.MinGuaranteed
+	sp := m.S.Cluster.Space(0)
+	if guaranteed {
+		sp = m.S.Cluster.Space(m.S.Space(m.J.Spec.VC))
+	}
+	tasks, parts := int32(0), int32(0) // parts: leaves of cells that are less than a node
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		ch := &f.Chains[r.Chain]
+		switch node := ch.LeavesAt(ch.NodeLevel); {
+		case !m.S.UsableChain(m.J, int(m.G), r.Chain) || guaranteed && !m.S.RootServes(m.J, int(m.G), r):
+		case r.Level < ch.NodeLevel:
+			parts += ch.LeavesAt(r.Level)
+		default:
+			tasks += ch.LeavesAt(r.Level) / node * (node / size)
+		}
+	}
+	tasks += parts / size
+	if !m.J.Spec.Restricted() {
+		return tasks
+	}
+	allowed, there := m.S.AllowedNodes(m.J.Spec), int32(0)
+	for i := range f.Nodes {
+		for _, c := range f.Nodes[i].Cells {
+			if allowed.Has(int32(i)) && m.S.UsableChain(m.J, int(m.G), f.Cells[c].Chain) {
+				there += f.NumLeaves(c) / size
+			}
+		}
+	}
+	return min(tasks, there)
+}
+
+// words say the most of a gang that can never start: of each task, or of tasks like those that it
+// has; nothing where that is all that there is, which is said already. Of a gang with several
+// roles nothing is said, too: the most of one hangs on the others.
+func (m MostEver) words(total int32) string {
+	spec := m.J.Spec
+	if len(m.J.Gangs[m.G].Shape.Members) != 1 {
+		return ""
+	}
+	r := &spec.Roles[m.Role]
+	if n := m.Tasks(); n > 0 {
+		if r.Leaves == 1 && n == total {
+			return ""
+		}
+		return fmt.Sprintf("; the most is %s x %s", model.Plural(n, "task", "tasks"), m.S.AmountOf(r.SKUs, r.Leaves))
+	}
+	if m.S.tasksOf(m.J, m.G, m.Role) > 1 {
+		spec = model.WithTasks(spec, m.Role, 1)
+	}
+	if n := m.leaves(spec); n > 0 && n < total {
+		return fmt.Sprintf("; the most is %s for each task", m.S.AmountOf(r.SKUs, n))
+	}
+	return ""
+}

@@ -1,0 +1,267 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/decide"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// aloneReason is why nodes are closed to a job that would fit there (closed).
+func (s *Explainer) aloneReason(r model.Reason, j *tables.Job) model.Reason {
+	f, closed := s.Cluster.Forest(), s.Closed(j)
+	for i := range f.Nodes {
+		if closed.Has(int32(i)) {
+			r.Nodes = append(r.Nodes, f.Nodes[i].Name)
+		}
+	}
+	if s.Alone(j) {
+		return r.Say(model.HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", fewNodes(r.Nodes))
+	}
+	return r.Say(model.HeldBack, "it would fit, but jobs have %s for themselves", fewNodes(r.Nodes))
+}
+
+// minimumReason says why a member above a minimum waits that may not be placed beside its minimum
+// now.
+func (s *Explainer) minimumReason(j *tables.Job, g int32) model.Reason {
+	r := s.newReason(j, g)
+	if at := j.Gangs[0].Attempt; at != tables.None && s.Attempts[at].Lazy {
+		return r.Say(model.VCBusy, "the minimum of its job runs without a guarantee; more members start when it is guaranteed again")
+	}
+	if at := j.Gangs[0].Attempt; at != tables.None && s.Attempts[at].State == model.AttemptUnknown {
+		r = s.heldReason(r, &j.Gangs[0])
+		return r.Say(model.HeldUnknown, "contact lost with the minimum of its job on %s; more members start only beside it", model.NodesText(r.Nodes))
+	}
+	return r.Say(model.WaitingPreemption, "the minimum of its job is about to end")
+}
+
+// faultReason blames nodes that the gang avoids, bad hardware and attempts of which
+// nothing is known.
+func (s *Explainer) faultReason(j *tables.Job, g int32) (model.Reason, bool) {
+	r := s.newReason(j, g)
+	switch s.Fault(place.Want{J: j, G: g}) {
+	case place.Faultless:
+		return model.Reason{}, false
+	case place.Refused:
+		return s.avoidedReason(r, j, g), true
+	case place.Broken:
+		return s.hardwareReason(r, j, int(g), false), true
+	case place.Crowded:
+		return s.hardwareReason(r, j, int(g), true), true
+	}
+	by := s.HeldBy(j, g)
+	r.Jobs = by
+	return r.Say(model.HeldUnknown, "it would fit, but contact is lost with tasks of %s: they may still run, so their cells stay held", s.jobList(j.Spec.User, by)), true
+}
+
+func (s *Explainer) avoidedReason(r model.Reason, j *tables.Job, g int32) model.Reason {
+	for _, a := range tables.RareOf(j.Gangs[g].Odd).Avoid {
+		if a.Until > s.Now {
+			r.Nodes = append(r.Nodes, a.Node)
+			if r.Until == 0 || a.Until < r.Until {
+				r.Until = a.Until
+			}
+		}
+	}
+	if len(r.Nodes) == 0 {
+		return s.aloneReason(r, j)
+	}
+	return r.Say(model.BackOff, "%s refused to start it; next try there in %d s", fewNodes(r.Nodes), secondsUntil(s.Now, r.Until))
+}
+
+// unlentReason: an opportunistic gang, for which there are no cells, would fit on what is lent to
+// no other VC.
+func (s *Explainer) unlentReason(r model.Reason, q cell.Request) (model.Reason, bool) {
+	q.Keep = nil
+	res, ok := s.Cluster.Place(&q)
+	if !ok || q.Priority >= cell.MinGuaranteed || s.AllLend() {
+		return r, false
+	}
+	var names []string
+	for _, c := range s.Unlent() {
+		if c.Space != q.Space && slices.ContainsFunc(state.LeavesOf(&res.Placement), c.Leaves.Has) {
+			names = append(names, string(s.Cluster.Space(c.Space).Name))
+		}
+	}
+	lend := map[bool]string{true: "virtual cluster %s lends nothing", false: "virtual clusters %s lend nothing"}[len(names) == 1]
+	return r.Say(model.NotLent, "it would fit, but "+lend+": it starts when enough other cells are free; with priority 0 or more it would use its own virtual cluster's guarantee", model.JoinAnd(names)), true
+}
+
+// sheltered says, in a clause, who stands behind a gang in its policy's order and is left alone
+// since it has not run for long enough yet, and until when the first of them is; "" is nobody.
+func (s *Explainer) sheltered(j *tables.Job, g int32) (string, model.Time) {
+	if j.Spec.Priority < cell.MinGuaranteed || s.MinRun(j.Space) == 0 {
+		return "", 0
+	}
+	var first model.Time
+	var each []string
+	over, due := s.overFor(j, g)
+	least := s.MinRun(j.Space)
+	if due {
+		least = s.Vc(j.Space).MinRun
+	}
+	for _, a := range over {
+		if a.Cause != 0 || !s.Younger(a, least) || len(each) == maxNamed || s.Spent(a) {
+			continue
+		}
+		name := s.nameTo(j.Spec.User, a.Id.Job)
+		if a.Started == 0 {
+			each = append(each, name+" is about to run")
+			continue
+		}
+		until := a.Started.Add(least)
+		first = index.Sooner(first, until)
+		each = append(each, fmt.Sprintf("%s for another %d s", name, secondsUntil(s.Now, until)))
+	}
+	if len(each) == 0 {
+		return "", 0
+	}
+	return fmt.Sprintf("jobs of its own priority are not preempted in their first %d s: %s", least/model.Second, strings.Join(each, ", ")), first
+}
+
+// overFor lists the attempts that the policy of a gang's VC would have stopped for it, were
+// they old enough, in order of their jobs, and whether the gang was promised its cells for now:
+// then the quantum protects nobody from it.
+func (s *Explainer) overFor(j *tables.Job, g int32) (out []*tables.Attempt, due bool) {
+	ref := model.GangRef{Job: j.Id, Gang: g}
+	for wish := range s.Policies[j.Space].Rank(s.ViewAll(j.Space, j.Spec.Priority)) {
+		if wish.Gang != ref || wish.Over == nil {
+			continue
+		}
+		due = wish.Due
+		for of := range wish.Over {
+			if a := s.AttemptOf(of); a != nil && !s.Cluster.Alloc(a.Alloc).Opportunistic() {
+				out = append(out, a)
+			}
+		}
+		break
+	}
+	slices.SortFunc(out, func(a, b *tables.Attempt) int { return state.CompareAttempts(a.Id, b.Id) })
+	return out, due
+}
+
+// unshared says, in a clause, why a gang that finds no room does not share the leaves of others
+// either, where its VC's policy lets gangs share; "" is that it may, and that it is for the
+// policy to say. It asks what a wish for turns is judged by (together.go).
+func (s *Explainer) unshared(j *tables.Job, g int32) string {
+	p, ok := s.Policies[j.Space].(model.Needer)
+	if !ok || !slices.Contains(p.Needs(), model.CanSuspend) {
+		return ""
+	}
+	mode := model.OfVC(s.Config, j.Spec.VC).Backfill
+	switch {
+	case j.Spec.Priority < cell.MinGuaranteed:
+		return "opportunistic jobs share no GPUs"
+	case mode == model.ModeEasy || mode == model.ModeConserve:
+		return "no job shares GPUs where there is backfill"
+	case j.Spec.Partial():
+		return "jobs with members above a minimum share no GPUs"
+	case !j.Spec.Hints.Suspendable:
+		return "it is not suspendable, so it shares no GPUs"
+	case j.Spec.Hints.Dedicated:
+		return "it is dedicated, so it shares no GPUs"
+	case j.Gangs[g].Alone:
+		return "it did not acknowledge a suspension in time, so it shares no GPUs any more"
+	}
+	return s.noHost(j, g)
+}
+
+// noHost says why nobody runs with whom a gang could take turns; "" is that somebody does.
+func (s *Explainer) noHost(j *tables.Job, g int32) string {
+	alike, willing, older := false, false, false
+	for i := range s.Attempts {
+		a := &s.Attempts[i]
+		if a.Job == tables.None || a.Joined || a.Lazy || a.State == model.AttemptReserving || !s.Steady(a) {
+			continue
+		}
+		o := &s.Jobs[a.Job]
+		if o.Spec.VC != j.Spec.VC || o.Spec.Priority != j.Spec.Priority || !s.ShapedLike(j, g, a) {
+			continue
+		}
+		if s.StartedOtherwise(a) {
+			older = true
+			continue
+		}
+		alike = true
+		wish := model.Wish{Gang: model.GangRef{Job: j.Id, Gang: g}, Turns: [][]model.GangRef{{{Job: j.Id, Gang: g}}}, Quantum: model.Second}
+		for _, m := range s.MembersOf(a.Alloc) {
+			wish.Turns = append(wish.Turns, []model.GangRef{{Job: m.Id.Job, Gang: m.Id.Gang}})
+			h := &s.Jobs[m.Job].Spec.Hints
+			willing = willing || h.Suspendable && !h.Dedicated && !s.Jobs[m.Job].Gangs[m.Id.Gang].Alone
+		}
+		if s.MayShare(a, &wish) || len(wish.Turns) > decide.MaxSharers {
+			return ""
+		}
+	}
+	switch {
+	case !alike && older:
+		return "the jobs of its shape started under other names of their devices, so it shares no GPUs"
+	case !alike:
+		return "no job of its priority and shape runs where it may run, so it shares no GPUs"
+	case !willing:
+		return "no job of its shape is suspendable, so it shares no GPUs"
+	}
+	return "its memory does not fit beside the jobs of its shape, so it shares no GPUs"
+}
+
+// sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands
+// before it.
+func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
+	q := s.Request(place.Want{J: j, G: g})
+	spared := q.Spared
+	if spared == nil || r.Free < r.Need {
+		return r, false
+	}
+	q = s.Lifting(q, j.Spec.Priority)
+	q.Spared = nil
+	res, ok := s.Cluster.Place(&q)
+	if !ok {
+		return r, false
+	}
+	for _, id := range res.Victims {
+		if !spared(id) {
+			continue
+		}
+		for _, m := range s.MembersOf(id) {
+			r.Jobs = append(r.Jobs, m.Id.Job)
+		}
+	}
+	slices.Sort(r.Jobs)
+	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 {
+		return r, false
+	}
+	return r.Say(model.PriorityAhead, "it would fit on lent cells, but %s lost the guarantee there and %s ahead of it in %s",
+		s.jobList(j.Spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.Spec.VC), true
+}
+
+// comesBackReason: there is room for a gang while others of its VC are being stopped that wait
+// before it then.
+func (s *Explainer) comesBackReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
+	if j.Spec.Priority < cell.MinGuaranteed || j.Spec.Gangs[g].Extra || int64(j.Gangs[g].Leaves) <= s.Unheld(j.Space, j.Spec.Priority) {
+		return r, false
+	}
+	for _, slot := range s.Holders[j.Space] {
+		a := &s.Attempts[slot]
+		if s.Jobs[a.Job].Spec.Priority > j.Spec.Priority && !a.Lazy && s.WaitsAgain(a) {
+			r.Jobs = append(r.Jobs, a.Id.Job)
+		}
+	}
+	slices.Sort(r.Jobs)
+	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 {
+		return r, false
+	}
+	return comesBefore(s, r, j), true
+}
+
+// comesBefore says that there is room, but for jobs that are being stopped and wait again then.
+func comesBefore(s *Explainer, r model.Reason, j *tables.Job) model.Reason {
+	return r.Say(model.PriorityAhead, "it would fit, but %s %s being stopped, and then ahead of it in %s",
+		s.jobList(j.Spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.Spec.VC)
+}

@@ -1,0 +1,201 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// rooms counts the leaves that a gang may use, by SKU in order of name: of a VC, its guarantee,
+// and as free what neither uses of it nor was promised its guaranteed work, whatever the shape.
+func (s *Explainer) rooms(j *tables.Job, g int) []model.Room {
+	f := s.Cluster.Forest()
+	var out []model.Room
+	guaranteed := j.Spec.Priority >= cell.MinGuaranteed
+	sp, used := s.Cluster.Space(0), []int32(nil)
+	if guaranteed {
+		sp, used = s.Cluster.Space(s.Space(j.Spec.VC)), inCommon(s).usedBy(&s.Tables, s.Space(j.Spec.VC))
+	}
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		if !s.UsableChain(j, g, r.Chain) || guaranteed && !s.RootServes(j, g, r) {
+			continue
+		}
+		ch := &f.Chains[r.Chain]
+		total := ch.LeavesAt(r.Level)
+		free := int32(0)
+		if guaranteed {
+			free = total - used[i]
+		}
+		out = model.AddRoom(out, s.Carry(ch.SKU), free, total)
+	}
+	if !guaranteed {
+		for ci := range f.Chains {
+			for _, top := range f.Chains[ci].Tops {
+				if s.UsableChain(j, g, int16(ci)) {
+					out = model.AddRoom(out, s.Carry(f.Chains[ci].SKU), s.Cluster.Idle(top), 0)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// reasons is what those of a list have in common, as of one moment: they read the leaves of a
+// virtual cluster once, and count rooms and holders once for each shape. What follows from it is
+// only read.
+type reasons struct {
+	cl      *cell.Cluster
+	seq     uint64
+	now     model.Time
+	used    map[int32][]int32 // leaves in use of the preassigned cells, by space
+	rooms   map[tables.WhatFits][]model.Room
+	holders map[tables.WhatFits]tables.HoldersOf
+	lies    map[int32][]tables.Lie     // where of the preassigned cells leaves are free, by space
+	apart   map[tables.WhatFits]string // how what is free lies on nodes
+	ills    map[tables.WhatFits]*illness
+	bad     map[cell.NodeName]string // nodes with leaves that were declared bad, with why
+	Read    int                      // leaves, in all, and what was said of them
+}
+
+// inCommon returns it, without what does not hold any more.
+func inCommon(s *Explainer) *reasons {
+	if r := s.Ranks.Common; r != nil && r.cl == s.Cluster && r.seq == s.Seq && r.now == s.Now {
+		return r
+	}
+	r := &reasons{cl: s.Cluster, seq: s.Seq, now: s.Now,
+		used: map[int32][]int32{}, rooms: map[tables.WhatFits][]model.Room{}, holders: map[tables.WhatFits]tables.HoldersOf{},
+		lies: map[int32][]tables.Lie{}, apart: map[tables.WhatFits]string{}, ills: map[tables.WhatFits]*illness{}}
+	if was := s.Ranks.Common; was != nil {
+		r.Read = was.Read
+	}
+	s.Ranks.Common = r
+	return r
+}
+
+// usedBy returns how many leaves are in use of each preassigned cell of a VC.
+func (r *reasons) usedBy(s *tables.Tables, space int32) []int32 {
+	if used, ok := r.used[space]; ok {
+		return used
+	}
+	sp := s.Cluster.Space(space)
+	used := make([]int32, len(sp.Roots))
+	for i := range sp.Roots {
+		lies, free := r.lies[space], int32(0)
+		used[i], free = tables.UsedIn(s, &sp.Roots[i], func(node int32) {
+			if n := len(lies); n == 0 || lies[n-1].Root != int32(i) || lies[n-1].Node != node {
+				lies = append(lies, tables.Lie{Root: int32(i), Node: node})
+			}
+			lies[len(lies)-1].Free++
+		})
+		r.lies[space], r.Read = lies, r.Read+int(used[i]+free)
+	}
+	r.used[space] = used
+	return used
+}
+
+// apart says how the leaves that are free to a gang lie on nodes: "2 on n1 and 2 on n2". It is
+// empty where that does not keep the gang from them: where its tasks would fit by their numbers
+// alone, or where cells that are free lie on no node yet. Of a job that may use some nodes only it
+// says which these are, where none is free there and jobs run there: "on its allowed node".
+func apart(s *Explainer, j *tables.Job, g int, free int32) string {
+	r, key := inCommon(s), tables.Like(j, g)
+	text, ok := r.apart[key]
+	if !ok {
+		text = apartNow(s, j, g, free)
+		r.apart[key] = text
+	}
+	return text
+}
+
+func apartNow(s *Explainer, j *tables.Job, g int, free int32) string {
+	if j.Spec.Restricted() {
+		return fullNodes(s, j, g)
+	}
+	on, exact := freeOn(s, j, g)
+	if len(on) < 2 || tables.FitByNumber(j.Gangs[g].Shape.Members, on) {
+		return ""
+	}
+	var texts []string
+	sum, most := int32(0), int32(0)
+	for _, l := range on {
+		sum, most = sum+l.Free, max(most, l.Free)
+	}
+	if !exact || sum != free {
+		return fmt.Sprintf("at most %d on one node", most)
+	}
+	for _, l := range on[:min(len(on), maxNamed)] {
+		texts = append(texts, fmt.Sprintf("%d on %s", l.Free, s.Cluster.Forest().Nodes[l.Node].Name))
+		sum -= l.Free
+	}
+	if more := int32(len(on) - len(texts)); more > 0 {
+		texts = append(texts, fmt.Sprintf("%d on %s", sum, model.Plural(more, "other node", "other nodes")))
+	}
+	return model.JoinAnd(texts)
+}
+
+// fullNodes are the only nodes of a job, where nothing there is free and all that is in its way
+// runs there.
+func fullNodes(s *Explainer, j *tables.Job, g int) string {
+	all, its := allHolders(s, j, g), s.itsNodes(j)
+	if len(all.Own)+len(all.Others) == 0 ||
+		slices.ContainsFunc(s.rooms(j, g), func(r model.Room) bool { return s.inService(j, g, r.SKU) > 0 }) {
+		return ""
+	}
+	there := map[model.JobID]bool{}
+	for i := range s.Attempts {
+		if a := &s.Attempts[i]; a.Job != tables.None && a.State != model.AttemptReserving && s.standsOn(j, g, a, its) {
+			there[a.Id.Job] = true
+		}
+	}
+	elsewhere := func(id model.JobID) bool { return !there[id] }
+	if slices.ContainsFunc(all.Own, elsewhere) || slices.ContainsFunc(all.Others, elsewhere) {
+		return ""
+	}
+	return strings.TrimPrefix(nodesText(j.Spec, "its "), " ")
+}
+
+// freeOn counts what is free to a gang on each node, in order of the nodes, with what could be
+// bound there; exact is false where more could be bound than its VC has cells.
+func freeOn(s *Explainer, j *tables.Job, g int) (on []tables.Lie, exact bool) {
+	f := s.Cluster.Forest()
+	add := func(node, free int32) {
+		if free > 0 {
+			on = append(on, tables.Lie{Node: node, Free: free})
+		}
+	}
+	exact = true
+	if j.Spec.Priority < cell.MinGuaranteed {
+		for i := range f.Nodes {
+			for _, c := range f.Nodes[i].Cells {
+				if s.UsableChain(j, g, f.Cells[c].Chain) {
+					add(int32(i), s.Cluster.Idle(c))
+				}
+			}
+		}
+	} else {
+		space := s.Space(j.Spec.VC)
+		inCommon(s).usedBy(&s.Tables, space)
+		for _, l := range inCommon(s).lies[space] {
+			if r := &s.Cluster.Space(space).Roots[l.Root]; s.UsableChain(j, g, r.Chain) && s.RootServes(j, g, r) {
+				add(l.Node, l.Free)
+			}
+		}
+		exact = tables.UnboundOn(&s.Tables, j, g, add)
+	}
+	slices.SortStableFunc(on, func(a, b tables.Lie) int { return cmp.Compare(a.Node, b.Node) })
+	out := on[:0]
+	for _, l := range on {
+		if n := len(out); n > 0 && out[n-1].Node == l.Node {
+			out[n-1].Free += l.Free
+			continue
+		}
+		out = append(out, l)
+	}
+	return out, exact
+}

@@ -1,0 +1,545 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/combsched/comb/internal/base/budget"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// Bounds on how many changes are tried for one explanation: each costs a copy of
+// the state and one or two decisions.
+const (
+	triesMost   = 24  // changes of the job
+	endsMost    = 16  // jobs that might end
+	aheadMost   = 8   // jobs that stand before it
+	othersMost  = 8   // other SKUs, other VCs
+	forwardMost = 100 // steps until declared ends let it start
+	// copiedMost is how many jobs all these copies may have together: what is tried takes as long
+	// where many wait as where few do, and what is left untried is said.
+	copiedMost = 600_000
+	// suggestSteps is how many steps the decisions on all these copies may take together, and
+	// trySteps those on one. What one that was cut says is not known, and counts as untried.
+	suggestSteps = 600_000
+	trySteps     = suggestSteps / 3
+)
+
+// suggester looks for changes that would let one gang start.
+type suggester struct {
+	s     *Explainer // as it is; only read
+	base  *Explainer // the same after the job was withdrawn
+	j     *tables.Job
+	g     int32
+	left  int   // tries
+	jobs  int   // how many may still be copied
+	steps int64 // that may still be taken
+	// anyway is set when the gang starts without any change, once those have left who are being
+	// stopped: then only what starts at once helps.
+	anyway bool
+	out    []model.Suggestion
+	cut    bool // something was left untried
+}
+
+func newSuggester(s *Explainer, j *tables.Job, g int32) *suggester {
+	return &suggester{s: s, j: j, g: g, jobs: copiedMost, steps: suggestSteps}
+}
+
+// suggest tries one change after the other by deciding on a copy of the state.
+// What it returns was seen to work.
+func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
+	s, j, g := t.s, t.j, t.g
+	gg := &j.Gangs[g]
+	if j.Quarantined || j.Stop || j.Held() || gg.Attempt != tables.None &&
+		s.Attempts[gg.Attempt].State == model.AttemptUnknown {
+		return nil, false
+	}
+	if why != model.NeverFits && why != model.QuotaExceeded && why != model.BackOff {
+		_, t.anyway = t.changed(nil, nil)
+	}
+	if s.Phase(j) == model.Waiting && !j.Spec.Gangs[g].Extra && why != model.BackOff {
+		w := &WhatIf{Explainer: s.CloneIn(&s.copies().base), At: s.Now}
+		w.Cluster.Work().Within(trySteps)
+		w.finish(j.Id)
+		w.Decide()
+		if t.base, t.left = w.Explainer, triesMost; t.uncut(w) {
+			w.Cluster.Work().Until(0)
+			w.Cluster.Work().Within(trySteps) // for what couldFit asks
+			t.cheap(why)
+			t.sizes()
+			if why == model.NeverFits || why == model.QuotaExceeded {
+				t.atMost()
+			}
+			t.elsewhere()
+		}
+	}
+	switch why {
+	case model.NeverFits, model.QuotaExceeded:
+	case model.BackOff:
+		t.afterTime()
+	default:
+		found := t.anyway || t.afterJobs()
+		if !t.anyway {
+			t.withoutAhead()
+		}
+		t.afterTime()
+		if !t.anyway {
+			t.mended(why == model.BadHardware || !found)
+		}
+		if len(t.out) == 0 && t.base != nil { // nothing else helps
+			t.higherPriority(true)
+		}
+	}
+	return t.out, t.cut
+}
+
+// copy returns a copy of a state, to be used until the next one is asked for; nil, and what
+// is left is untried, when there were too many, or too many steps were taken.
+func (t *suggester) copy(of *Explainer) *WhatIf {
+	if t.jobs -= len(of.Jobs); t.jobs < 0 || t.steps <= 0 {
+		t.cut = true
+		return nil
+	}
+	w := &WhatIf{Explainer: of.CloneIn(&t.s.copies().tried), At: of.Now}
+	if w.Cluster != nil {
+		w.Cluster.Work().Within(min(t.steps, trySteps))
+	}
+	return w
+}
+
+// uncut counts the steps that were taken on a copy, and reports whether they sufficed.
+func (t *suggester) uncut(w *WhatIf) bool {
+	t.steps -= w.Steps()
+	if w.Cluster.Work().Over() {
+		t.cut = true
+		return false
+	}
+	return true
+}
+
+// add keeps a change that worked.
+func (t *suggester) add(g model.Suggestion, preempts []model.Displaced, format string, a ...any) {
+	g.Message = fmt.Sprintf(format, a...)
+	for _, d := range preempts {
+		g.Preempts = append(g.Preempts, d.Job)
+	}
+	if len(preempts) > 0 {
+		g.Message += fmt.Sprintf(", after preempting %s", t.s.jobList(t.j.Spec.User, g.Preempts))
+	}
+	t.out = append(t.out, g)
+}
+
+// instead submits another job in place of this one and says whether the same part
+// of it starts.
+func (t *suggester) instead(spec *model.Job) ([]model.Displaced, bool) {
+	if t.left--; t.left < 0 {
+		t.cut = true
+		return nil, false
+	}
+	w := t.copy(t.base)
+	if w == nil {
+		return nil, false
+	}
+	events, ans, no := w.Admit(model.Submit{Job: spec})
+	if no != nil {
+		return nil, false
+	}
+	w.Tell(events...)
+	preempts, ok := w.starts(ans.Job, gangWith(spec, t.role()))
+	return preempts, t.uncut(w) && ok && !(t.anyway && len(preempts) > 0)
+}
+
+// role is the largest role of the gang: the one whose size matters most.
+func (t *suggester) role() int32 { return largestRole(t.j, t.g) }
+
+func largestRole(j *tables.Job, g int32) int32 {
+	best, most := int32(0), int64(-1)
+	var tasks int32
+	for i, o := range j.Spec.Gangs[g].Tasks {
+		r := j.Tasks[o].Role
+		if i == 0 || r != j.Tasks[j.Spec.Gangs[g].Tasks[i-1]].Role {
+			tasks = 0
+		}
+		tasks++
+		if n := int64(tasks) * int64(j.Spec.Roles[r].Leaves); n > most {
+			best, most = r, n
+		}
+	}
+	return best
+}
+
+// gangWith returns the first gang that has a task of a role.
+func gangWith(spec *model.Job, role int32) int32 {
+	var first int32
+	for _, r := range spec.Roles[:role] {
+		first += r.Tasks
+	}
+	return int32(max(0, slices.IndexFunc(spec.Gangs, func(g model.Gang) bool {
+		return slices.ContainsFunc(g.Tasks, func(o int32) bool {
+			return o >= first &&
+				o < first+spec.Roles[role].Tasks
+		})
+	})))
+}
+
+// couldFit asks the placing code alone whether a job would find cells, with
+// preemption but without those before it: no means that trying it is in vain.
+func (t *suggester) couldFit(spec *model.Job) bool {
+	j := t.base.NewJob(t.base.NextJob, spec, t.base.Now, tables.Room{})
+	defer t.base.Cluster.EndBudget(t.base.Cluster.Budget())
+	_, ok := t.base.Plan(place.Want{J: &j, G: gangWith(spec, t.role())})
+	t.cut = t.cut || !ok && t.base.Cluster.Work().Over()
+	return ok
+}
+
+// sizes looks for the most tasks, and for the largest tasks, that would start now.
+func (t *suggester) sizes() {
+	spec, role := t.j.Spec, t.role()
+	r := &spec.Roles[role]
+	if tasks := t.s.tasksOf(t.j, t.g, role); tasks > 1 && len(spec.Gangs[t.g].Tasks) > 1 {
+		with := func(n int32) *model.Job { return model.WithTasks(spec, role, n) }
+		if n, preempts, ok := t.largest(r.Tasks-1, with); ok {
+			t.add(model.Suggestion{Kind: model.FewerTasks, Role: r.Name, Tasks: n}, preempts, "it would start with %s in role %s instead of %d",
+				model.Plural(n, "task", "tasks"), r.Name, r.Tasks)
+		}
+	}
+	if r.Leaves > 1 && !t.j.Gangs[t.g].Shape.Short {
+		with := func(n int32) *model.Job { return model.WithLeaves(spec, role, n) }
+		if n, preempts, ok := t.largest(r.Leaves-1, with); ok {
+			t.add(model.Suggestion{Kind: model.SmallerTasks, Role: r.Name, Leaves: n}, preempts, "it would start with %s per task in role %s instead of %s",
+				t.s.AmountOf(r.SKUs, n), r.Name, t.s.AmountOf(r.SKUs, r.Leaves))
+		}
+	}
+}
+
+// tasksOf counts a gang's tasks of one role.
+func (s *Explainer) tasksOf(j *tables.Job, g, role int32) (n int32) {
+	for _, o := range j.Spec.Gangs[g].Tasks {
+		if j.Tasks[o].Role == role {
+			n++
+		}
+	}
+	return n
+}
+
+// largest finds the largest size up to most that starts. The placing code alone
+// is asked for it first; where the order in the VC stands in the way even of the
+// smallest, nothing starts.
+func (t *suggester) largest(most int32, with func(int32) *model.Job) (int32, []model.Displaced, bool) {
+	n := int32(sort.Search(int(most), func(i int) bool { return !t.couldFit(with(int32(i) + 1)) }))
+	if n == 0 {
+		return 0, nil, false
+	}
+	if preempts, ok := t.instead(with(n)); ok {
+		return n, preempts, true
+	}
+	best, found := int32(0), []model.Displaced(nil)
+	for low, high := int32(1), n-1; low <= high; {
+		try := (low + high) / 2
+		if low == 1 && best == 0 {
+			try = 1
+		}
+		preempts, ok := t.instead(with(try))
+		if !ok {
+			high = try - 1
+			continue
+		}
+		best, found, low = try, preempts, try+1
+	}
+	return best, found, best > 0
+}
+
+// elsewhere tries the same job on other hardware, in other VCs, without its
+// guarantee and without its restrictions.
+func (t *suggester) elsewhere() {
+	spec := t.j.Spec
+	t.otherSKUs()
+	pinned := slices.ContainsFunc(spec.Roles, func(r model.Role) bool { return r.Pinned != "" })
+	tried := []cell.VCName{spec.VC}
+	for i := int32(1); i < t.s.Cluster.NumSpaces() && !pinned; i++ {
+		out := *spec
+		if out.VC = t.s.Cluster.Space(i).Name; slices.Contains(tried, out.VC) {
+			continue
+		}
+		if tried = append(tried, out.VC); len(tried) > othersMost {
+			t.cut = true
+			break
+		}
+		if preempts, ok := t.ifFits(&out); ok {
+			t.add(model.Suggestion{Kind: model.AnotherVC, VC: out.VC}, preempts, "it would start in virtual cluster %s",
+				out.VC)
+		}
+	}
+	if spec.Priority >= cell.MinGuaranteed && !pinned {
+		out := *spec
+		out.Priority = cell.Opportunistic
+		if preempts, ok := t.ifFits(&out); ok {
+			t.add(model.Suggestion{Kind: model.AsBorrower}, preempts, "it would start as an opportunistic job, without a guarantee")
+		}
+	}
+	if len(spec.AllowedNodes) > 0 || len(spec.AvoidedNodes) > 0 {
+		out := *spec
+		out.AllowedNodes, out.AvoidedNodes = nil, nil
+		if preempts, ok := t.ifFits(&out); ok {
+			t.add(model.Suggestion{Kind: model.AnyNode}, preempts, "it would start without its restriction to nodes")
+		}
+	}
+}
+
+func (t *suggester) ifFits(spec *model.Job) ([]model.Displaced, bool) {
+	if !t.couldFit(spec) {
+		return nil, false
+	}
+	return t.instead(spec)
+}
+
+// otherSKUs tries every other SKU that carries at least what the gang's largest
+// role asks for, and the same kind of device where that is known.
+func (t *suggester) otherSKUs() {
+	role := &t.j.Spec.Roles[t.role()]
+	if len(role.SKUs) == 0 || role.Pinned != "" {
+		return
+	}
+	var seen []cell.TypeName
+	for _, ch := range t.s.Cluster.Forest().Chains {
+		if slices.Contains(role.SKUs, ch.SKU) || slices.Contains(seen, ch.SKU) || !t.carries(ch.SKU, role) {
+			continue
+		}
+		if seen = append(seen, ch.SKU); len(seen) > othersMost {
+			t.cut = true
+			return
+		}
+		out := *t.j.Spec
+		out.Roles = slices.Clone(out.Roles)
+		for i := range out.Roles {
+			if slices.Equal(out.Roles[i].SKUs, role.SKUs) && t.carries(ch.SKU, &out.Roles[i]) {
+				out.Roles[i].SKUs = []cell.TypeName{ch.SKU}
+			}
+		}
+		if preempts, ok := t.ifFits(&out); ok {
+			t.add(model.Suggestion{Kind: model.AnotherSKU, Role: role.Name, SKU: ch.SKU}, preempts, "it would start on SKU %s instead of %s", ch.SKU, tables.SkuText(role.SKUs))
+		}
+	}
+}
+
+func (t *suggester) carries(name cell.TypeName, r *model.Role) bool {
+	sku, was := t.s.Cluster.SKU(name), t.s.Cluster.SKU(r.SKUs[0])
+	known := was.Device != "" // a configuration may have given it another name: what the tasks ask for is left
+	return (!known || sku.Device == was.Device && sku.Part == was.Part) && t.s.Covers(name, r)
+}
+
+// afterJobs looks for the jobs that have to end: the first ones by their declared
+// limits that suffice, and of them only those that are needed; where those of its own guarantee
+// do not, since hardware is out of service, those of other virtual clusters besides. It reports
+// whether its own sufficed.
+func (t *suggester) afterJobs() (found bool) {
+	ids := t.endings(false)
+	if len(ids) > endsMost {
+		ids, t.cut = ids[:endsMost], true
+	}
+	set, preempts := t.inOrder(nil, ids)
+	if found = len(set) > 0; !found && t.s.Cluster.Ailed() {
+		if others := t.elsewhereEnds(); len(others) > 0 {
+			set, preempts = t.inOrder(nil, slices.Concat(ids, others))
+		}
+	}
+	if len(set) > 0 {
+		yet := slices.DeleteFunc(slices.Clone(set), func(id model.JobID) bool { return t.s.Phase(t.s.Find(id)) == model.Active })
+		text := fmt.Sprintf("it would start when %s %s", t.s.jobList(t.j.Spec.User, set),
+			verb(set, "ends", "have ended"))
+		if len(yet) > 0 {
+			text += fmt.Sprintf(" (not started yet: %s)", t.s.jobList(t.j.Spec.User, yet))
+		}
+		t.add(model.Suggestion{Kind: model.AfterJobs, Jobs: set}, preempts, "%s", text)
+	}
+	return found
+}
+
+// endings are jobs whose end may let the gang start: its user's own where that is limited, maybe
+// also those that wait, then what holds its cells.
+func (t *suggester) endings(waiting bool) []model.JobID {
+	ids := t.s.endable(t.j, int(t.g))
+	if t.s.UserLimits(t.j) == nil {
+		return ids
+	}
+	own := slices.Clone(t.s.UserHas(t.j.Space, t.j.Spec.User).Jobs)
+	for _, id := range t.s.order(t.j.Space) {
+		if !waiting || id == t.j.Id || len(own) > endsMost {
+			break
+		}
+		if t.s.Find(id).Spec.User == t.j.Spec.User {
+			own = append(own, id)
+		}
+	}
+	own = slices.DeleteFunc(own, func(id model.JobID) bool { return id == t.j.Id })
+	return append(own, slices.DeleteFunc(ids, func(id model.JobID) bool { return slices.Contains(own, id) })...)
+}
+
+// withoutAhead looks for waiting jobs that alone keep the gang from starting.
+func (t *suggester) withoutAhead() {
+	ids := t.s.order(t.s.Space(t.j.Spec.VC))
+	ids = ids[:max(0, slices.Index(ids, t.j.Id))]
+	if len(ids) > aheadMost {
+		ids, t.cut = ids[:aheadMost], true
+	}
+	if set, preempts := t.inOrder(nil, ids); len(set) > 0 {
+		t.add(model.Suggestion{Kind: model.WithoutAhead, Jobs: set}, preempts, "it would start if %s, ahead of it, %s withdrawn", t.s.jobList(t.j.Spec.User, set), verb(set, "were", "were all"))
+	}
+}
+
+// inOrder finds the fewest jobs with whose end, and some nodes mended before, the gang starts: when
+// they end at one instant, and when they end one after the other, in the order of the list. What
+// others take in between has to end as well then.
+func (t *suggester) inOrder(nodes []int32, ids []model.JobID) ([]model.JobID, []model.Displaced) {
+	set, preempts := budget.Fewest(ids, func(ids ...model.JobID) ([]model.Displaced, bool) { return t.changed(nodes, ids) })
+	for range betweenMost {
+		if len(set) < 2 {
+			return set, preempts
+		}
+		took, ok := t.inTurn(nodes, set)
+		if ok {
+			return set, preempts
+		}
+		more := slices.DeleteFunc(took, func(id model.JobID) bool {
+			o := t.s.Find(id)
+			return o == nil || id == t.j.Id || slices.Contains(set, id) || !t.stronger(o)
+		})
+		if len(more) == 0 {
+			break
+		}
+		set = slices.Concat(set, more)
+		if preempts, ok = t.changed(nodes, set); !ok {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// betweenMost is how often jobs are looked for that would start between the ends of others.
+const betweenMost = 4
+
+// inTurn reports whether the gang starts when jobs end one after the other; else, what took cells.
+func (t *suggester) inTurn(nodes []int32, ids []model.JobID) (took []model.JobID, ok bool) {
+	w := t.changing(nodes, ids[:1])
+	if w == nil {
+		return nil, false
+	}
+	for i := range ids {
+		if i > 0 {
+			w.finish(ids[i])
+		}
+		if _, ok = w.starts(t.j.Id, t.g); ok {
+			break
+		}
+		if w.obey(); w.Placed(t.j.Id, t.g) {
+			ok = true
+			break
+		}
+	}
+	slices.Sort(w.took)
+	return slices.Compact(w.took), t.uncut(w) && ok
+}
+
+// afterTime waits: for a back-off or a suspicion to pass, or for the jobs that
+// run to reach the ends that they declare.
+func (t *suggester) afterTime() {
+	w := t.copy(t.s)
+	if w == nil {
+		return
+	}
+	f := Forward{WhatIf: w, pace: Slow, Most: forwardMost, Declared: true}
+	if at, ok := f.run(t.j.Id, t.g); t.uncut(w) && ok {
+		text := "it starts in at most %s"
+		switch accepts := ifAccepted(&t.s.Tables, t.j, t.g); {
+		case accepts != "" && !f.kinds.Any():
+			text = "it is tried again in at most %s, and starts if the node accepts it"
+		case f.kinds.Only(model.ByLimit):
+			text += ", when running jobs reach their time limits"
+		case f.kinds.Any(): // nothing holds a job to the duration that it declares
+			text = "it would start in about %s, if running jobs end as they declare"
+		case f.ended > 0: // only stops
+			text += ", when stopped jobs have had their grace period"
+		}
+		t.add(model.Suggestion{Kind: model.AfterTime, At: at}, nil, text, model.AtMostText(int64(at-t.s.Now)))
+	}
+}
+
+// mended repairs what is bad, and looks for the fewest nodes that suffice: of those that the
+// gang may use, or of all, for others' cells may be bound elsewhere then. Where none suffice, jobs
+// have to end as well, if that is to be tried.
+func (t *suggester) mended(both bool) {
+	its := t.s.itsNodes(t.j)
+	nodes := t.s.illsFor(t.j, int(t.g), its).nodes
+	set, preempts := budget.Fewest(nodes, t.withMended)
+	if len(set) == 0 && its != nil {
+		nodes = t.s.illsFor(t.j, int(t.g), nil).nodes
+		set, preempts = budget.Fewest(nodes, t.withMended)
+	}
+	var jobs []model.JobID
+	if len(set) == 0 && len(nodes) > 0 && both {
+		set, jobs, preempts = t.mendedAfter(nodes)
+	}
+	if len(set) == 0 {
+		return
+	}
+	g := model.Suggestion{Kind: model.HardwareFixed, Jobs: jobs}
+	for _, n := range set {
+		g.Nodes = append(g.Nodes, t.s.Cluster.Forest().Nodes[n].Name)
+	}
+	text := fmt.Sprintf("it would start if everything on %s were in service", model.NodesText(g.Nodes))
+	if len(jobs) > 0 {
+		text += fmt.Sprintf(" and %s had ended", t.s.jobList(t.j.Spec.User, jobs))
+	}
+	t.add(g, preempts, "%s", text)
+}
+
+// mendedAfter looks for the fewest jobs that have to end with all of some nodes mended, and then
+// for the fewest of these nodes.
+func (t *suggester) mendedAfter(nodes []int32) ([]int32, []model.JobID, []model.Displaced) {
+	ids := t.endings(true)
+	jobs, _ := t.inOrder(nodes, ids[:min(len(ids), endsMost)])
+	if len(jobs) == 0 {
+		return nil, nil, nil
+	}
+	set, preempts := budget.Fewest(nodes, func(nodes ...int32) ([]model.Displaced, bool) {
+		if _, ok := t.inTurn(nodes, jobs); !ok {
+			return nil, false
+		}
+		return t.changed(nodes, jobs)
+	})
+	return set, jobs, preempts
+}
+
+// withMended says whether it starts when all that is on some nodes is well.
+func (t *suggester) withMended(nodes ...int32) ([]model.Displaced, bool) {
+	return t.changed(nodes, nil)
+}
+
+// changed says both: what is mended is so before the jobs end.
+func (t *suggester) changed(nodes []int32, ids []model.JobID) ([]model.Displaced, bool) {
+	w := t.changing(nodes, ids)
+	if w == nil {
+		return nil, false
+	}
+	preempts, ok := w.starts(t.j.Id, t.g)
+	return preempts, t.uncut(w) && ok
+}
+
+// changing is a copy on which nodes were mended and jobs have ended, all at one instant.
+func (t *suggester) changing(nodes []int32, ids []model.JobID) *WhatIf {
+	w := t.copy(t.s)
+	if w == nil {
+		return nil
+	}
+	for _, n := range nodes {
+		w.mend(w.Cluster.Forest().Nodes[n].Name)
+	}
+	for _, id := range ids {
+		w.finish(id)
+	}
+	return w
+}

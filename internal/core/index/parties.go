@@ -1,0 +1,149 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// chosen is a line, and which party's it is.
+type Chosen struct{ Line, Party int32 }
+
+// fewParties are found faster by looking at each.
+const FewParties = 8
+
+// leavesOfLine sums what the gangs of a line want.
+func (s *Index) LeavesOfLine(l *Line) int64 {
+	if l.Shape != "" {
+		return int64(l.Leaves) * int64(len(l.Gangs))
+	}
+	var n int64
+	for _, e := range l.Gangs {
+		n += int64(s.Jobs[e.Slot].Gangs[e.Gang].Leaves)
+	}
+	return n
+}
+
+// holding is how many leaves of one chain a party's gangs of one priority hold in
+// a VC, or were promised.
+type holding struct {
+	By     model.By
+	Party  model.Party
+	Prio   cell.Priority
+	Chain  int16
+	Leaves int64
+	// staying are those of guaranteed gangs that were not told to stop.
+	Staying int64
+}
+
+func (h *holding) compare(o *holding) int {
+	return cmp.Or(cmp.Compare(h.By, o.By), h.Party.Compare(o.Party), cmp.Compare(o.Prio, h.Prio), cmp.Compare(h.Chain, o.Chain))
+}
+
+// holdings are the holdings of a VC, sorted, told apart in each way that some
+// policy asked for: from then on they are kept.
+type holdings struct {
+	Asked uint8   // a bit for each By
+	Owned []int64 // the VC's resources; see addResources
+	List  []holding
+}
+
+func (hs *holdings) clone() holdings {
+	return holdings{hs.Asked, hs.Owned, slices.Clone(hs.List)}
+}
+
+func (hs *holdings) Equal(o *holdings) bool {
+	return hs.Asked == o.Asked && slices.Equal(hs.Owned, o.Owned) && slices.Equal(hs.List, o.List)
+}
+
+// from returns where the holdings of a party begin, or of all with the zero party.
+func (hs *holdings) From(by model.By, p model.Party) int {
+	i, _ := slices.BinarySearchFunc(hs.List, holding{By: by, Party: p, Prio: cell.MaxGuaranteed + 1},
+		func(h, k holding) int { return h.compare(&k) })
+	return i
+}
+
+// addResources adds leaves of a chain to sums of GPUs, MiB of GPU memory,
+// thousandths of cores and MiB, with one more entry for each chain's leaves. It is
+// what the leaves carry, which nobody else can use, and not what tasks ask for.
+func (s *Index) AddResources(to []int64, chain int, n int64) {
+	sku := s.Cluster.SKU(s.Cluster.Forest().Chains[chain].SKU)
+	to[0] += n * sku.GPU
+	to[1] += n * sku.GPU * sku.GPUMemoryMB
+	to[2] += n * sku.MilliCPU
+	to[3] += n * sku.MemoryMB
+	to[4+chain] += n
+}
+
+// holdings returns the holdings of a VC; it begins to count those that were not
+// asked for before.
+func (s *Index) Holdings(space int32, by model.By) *holdings {
+	hs := &s.Tallies[space].Holdings
+	if hs.Asked>>by&1 == 0 {
+		s.AskHoldings(space, by)
+	}
+	return hs
+}
+
+func (s *Index) AskHoldings(space int32, by model.By) {
+	hs, f := &s.Tallies[space].Holdings, s.Cluster.Forest()
+	if hs.Asked == 0 {
+		hs.Owned = make([]int64, 4+len(f.Chains))
+		sp := s.Cluster.Space(space)
+		for i := range sp.Roots {
+			r := &sp.Roots[i]
+			s.AddResources(hs.Owned, int(r.Chain), int64(f.Chains[r.Chain].LeavesAt(r.Level)))
+		}
+	}
+	hs.Asked |= 1 << by
+	for a := range s.Holding(space) {
+		if !a.Joined {
+			s.CountHoldings(hs, by, s.Counted(a), 1)
+		}
+	}
+}
+
+// countHoldings adds an attempt's leaves to what its party holds, or with -1 takes
+// them away.
+func (s *Index) CountHoldings(hs *holdings, by model.By, a *tables.Attempt, sign int64) {
+	f, spec := s.Cluster.Forest(), s.Jobs[a.Job].Spec
+	h := holding{By: by, Party: by.Party(spec), Prio: spec.Priority}
+	stays := !a.Lazy && spec.Priority >= cell.MinGuaranteed && a.Cause == 0 && !a.Orphaned
+	add := func() {
+		if stays {
+			h.Staying = h.Leaves
+		}
+		hs.hold(h)
+	}
+	for _, task := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
+		for _, l := range task.Leaves {
+			if chain := f.Cells[f.Leaves[l]].Chain; chain != h.Chain {
+				add()
+				h.Chain, h.Leaves = chain, 0
+			}
+			h.Leaves += sign
+		}
+	}
+	add()
+}
+
+// hold adds to what a party holds.
+func (hs *holdings) hold(h holding) {
+	if h.Leaves == 0 {
+		return
+	}
+	i, found := slices.BinarySearchFunc(hs.List, h, func(o, k holding) int { return o.compare(&k) })
+	if !found {
+		hs.List = slices.Insert(hs.List, i, h)
+		return
+	}
+	at := &hs.List[i]
+	at.Leaves += h.Leaves
+	at.Staying += h.Staying
+	if at.Leaves == 0 {
+		hs.List = slices.Delete(hs.List, i, i+1)
+	}
+}

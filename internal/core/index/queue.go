@@ -1,0 +1,169 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// unbook ends a gang's booking, if it has one.
+func (s *Index) Unbook(slot, g int32) {
+	j := &s.Jobs[slot]
+	if odd := j.Gangs[g].Odd; odd == nil || odd.Booked == nil {
+		return
+	}
+	tables.SetRare(&j.Gangs[g].Odd).Booked = nil
+	if i, found := slices.BinarySearchFunc(s.Booked, model.GangRef{Job: j.Id, Gang: g}, model.GangRef.Compare); found {
+		s.Booked = slices.Delete(s.Booked, i, i+1)
+	}
+}
+
+// queued is one waiting gang in the order of its VC: priority, then submission.
+type Queued struct {
+	Prio cell.Priority
+	Job  model.JobID
+	Gang int32
+	Slot int32
+	Key  model.Key // in the lines of a VC whose policy has one; else zero
+}
+
+// compare orders by priority, by key where there is one, then by submission.
+func (a Queued) Compare(b Queued) int {
+	if c := cmp.Compare(b.Prio, a.Prio); c != 0 {
+		return c
+	}
+	return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
+}
+
+// search finds where an entry stands in a queue, or belongs: most come last and leave
+// first, and a queue may be long and far away in memory.
+func search(q []Queued, e Queued) (int, bool) {
+	switch n := len(q); {
+	case n == 0 || q[n-1].Compare(e) < 0:
+		return n, false
+	case q[0] == e:
+		return 0, true
+	}
+	return slices.BinarySearchFunc(q, e, Queued.Compare)
+}
+
+// enqueue puts a gang into its queue; a member above a minimum only while that runs
+// and within its job's size.
+func (s *Index) Enqueue(slot, g int32) {
+	if s.Queue(slot, g) {
+		s.LookIn(s.Jobs[slot].Space, s.Jobs[slot].Spec.Priority)
+	}
+}
+
+// queue does it, and reports whether the gang waits now.
+func (s *Index) Queue(slot, g int32) bool {
+	j := &s.Jobs[slot]
+	if j.Held() || j.Spec.Gangs[g].Extra && !(s.MinimumLives(j) && j.Within(g, j.Size)) {
+		return false
+	}
+	j.Gangs[g].Waiting = true
+	s.Stir(j.Space)
+	q := &s.Queues[j.Space]
+	e := Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: g, Slot: slot}
+	if i, found := search(*q, e); !found {
+		*q = slices.Insert(*q, i, e)
+		s.List(j.Space, e)
+	}
+	return true
+}
+
+// dequeue takes a gang out of its queue, if it is there.
+func (s *Index) Dequeue(slot, g int32) {
+	j := &s.Jobs[slot]
+	if !j.Gangs[g].Waiting {
+		return
+	}
+	j.Gangs[g].Waiting = false
+	s.Stir(j.Space)
+	s.Unbook(slot, g)
+	q := &s.Queues[j.Space]
+	e := Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: g, Slot: slot}
+	if i, found := search(*q, e); found {
+		*q = without(*q, i)
+	}
+	s.Unlist(j.Space, e)
+	s.LookIn(j.Space, j.Spec.Priority) // whoever stood behind it may go now
+}
+
+// without removes an element by moving the shorter side: most leave at the front
+// of a queue, however long it is.
+func without(q []Queued, i int) []Queued {
+	if len(q) == 1 {
+		return q[:0] // and its memory is used again
+	}
+	if i < len(q)/2 {
+		copy(q[1:i+1], q[:i])
+		return q[1:]
+	}
+	return slices.Delete(q, i, i+1)
+}
+
+// timer says when a gang wants to be looked at, or for job 0 the nodes.
+type timer struct {
+	At   model.Time
+	job  model.JobID
+	gang int32
+}
+
+// Before orders by time, then job.
+func (t timer) Before(o timer) bool { return t.At < o.At || t.At == o.At && t.job < o.job }
+
+// at sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
+func (s *Index) SetTimer(when model.Time, id model.JobID, gang int32) {
+	if when > s.Now {
+		s.Timers.Push(timer{when, id, gang})
+	}
+}
+
+// expire drops the timers that are due and touches their jobs. Timers are not
+// part of the state, they follow from it. So those that it gives no reason for any
+// more are dropped without a look: a restarted core does not have them.
+func (s *Index) Expire(now model.Time) {
+	for len(s.Timers) > 0 && s.Timers[0].At <= now {
+		t := s.Timers.Pop()
+		if slot, ok := s.Slots.Get(t.job); ok && s.meant(&s.Jobs[slot], t) {
+			s.Touch(slot)
+			s.LookIn(s.Jobs[slot].Space, s.Jobs[slot].Spec.Priority)
+		} else if t.job == 0 && slices.ContainsFunc(s.Nodes, func(n tables.NodeNote) bool { return n.Suspect == t.At }) {
+			s.LookAll()
+		} else if t.job == 0 && s.drainsAt(t.At) {
+			continue
+		} else if t.job == 0 && t.At == s.Again {
+			s.lookFor(s.AgainFor)
+		}
+	}
+}
+
+// meant reports whether the state still gives a reason for a job's timer.
+func (s *Index) meant(j *tables.Job, t timer) bool {
+	g := &j.Gangs[t.gang]
+	odd := tables.RareOf(g.Odd)
+	switch {
+	case tables.RareOf(j.Odd).After == t.At, g.After == t.At, odd.Booked != nil && odd.Booked.Start == t.At:
+		return true
+	case slices.ContainsFunc(odd.Avoid, func(a tables.Avoidance) bool { return a.Until == t.At }):
+		return true
+	case g.Attempt == tables.None || s.Attempts[g.Attempt].Started == 0:
+		return false
+	}
+	started := s.Attempts[g.Attempt].Started
+	return j.Spec.TimeLimit > 0 && s.Reaches(&s.Attempts[g.Attempt], j.Spec.TimeLimit) == t.At || s.ripens(j, started, t.At)
+}
+
+// turn is when the order of a VC changes by itself; it is known until somebody
+// begins or ceases to wait or to run there, reports something, or something is noted.
+type Turn struct {
+	Known bool
+	At    model.Time
+}
+
+// stir forgets when the order of a VC changes.
+func (s *Index) Stir(space int32) { s.Looks.Changes[space].Known = false }

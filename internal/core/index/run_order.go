@@ -1,0 +1,399 @@
+package index
+
+import (
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// runner is a gang that runs in a VC whose policy is Keyed or a Stander, as Standing
+// shows it; in a row of falling ranks, its rank is the time at which that would be 0.
+type runner struct {
+	model.Ranked
+	until model.Time // its key holds before then; 0 is for as long as it runs
+	slot  int32      // of its attempt
+}
+
+// compare orders the last in the policy's order first.
+func (a runner) compare(b runner) int { return a.Ranked.Compare(&b.Ranked) }
+
+// row is the gangs of one priority whose ranks fall alike with time, in order: so as time
+// goes by they stay in it, and have no key made anew.
+type row struct {
+	prio cell.Priority
+	rate int64 // by how much in a microsecond; 0 of ranks that do not fall
+	list []runner
+}
+
+// runners are the gangs that run in one VC, in order. They follow from the state:
+// they are made when somebody asks, and from then on only those are read again
+// that something happened to, or whose keys no longer hold.
+type Runners struct {
+	kept    bool
+	at      model.Time // when the keys were made; those of an Aging or a Falling policy hold longer
+	through model.Time // the last decision before that, after which they hold
+	soonest model.Time // no key ceases to hold before, but where ranks fall; 0 is never
+	rows    []row
+	stale   []int32 // attempts that something happened to
+}
+
+func CloneRunners(rs []Runners) []Runners {
+	out := slices.Clone(rs)
+	for i := range out {
+		out[i].rows, out[i].stale = slices.Clone(out[i].rows), slices.Clone(out[i].stale)
+		for k := range out[i].rows {
+			out[i].rows[k].list = slices.Clone(out[i].rows[k].list)
+		}
+	}
+	return out
+}
+
+// row finds the row of a priority and a rate, or begins it in the memory of one that is empty.
+func (r *Runners) row(p cell.Priority, rate int64) *row {
+	empty := tables.None
+	for i := range r.rows {
+		switch w := &r.rows[i]; {
+		case w.prio == p && w.rate == rate:
+			return w
+		case len(w.list) == 0:
+			empty = i
+		}
+	}
+	if empty == tables.None {
+		empty = len(r.rows)
+		r.rows = append(r.rows, row{})
+	}
+	w := &r.rows[empty]
+	w.prio, w.rate = p, rate
+	return w
+}
+
+// at is a gang of a row as it stands now.
+func (w *row) at(i int, now model.Time) model.Ranked {
+	g := w.list[i].Ranked
+	if w.rate > 0 {
+		g.Key.Rank = (g.Key.Rank - int64(now)) * w.rate
+	}
+	return g
+}
+
+// reading is how far a row was read, with the gang to which that came.
+type reading struct {
+	*row
+	next int
+	model.Ranked
+}
+
+// standingWith goes through the gangs that run with a priority: their rows, merged.
+func (s *Index) StandingWith(space int32, prio cell.Priority) iter.Seq[model.Ranked] {
+	return func(yield func(model.Ranked) bool) {
+		var room [8]reading
+		heads, now := room[:0], s.Now
+		rows := s.runnersOf(space)
+		for i := range rows {
+			if w := &rows[i]; w.prio == prio && len(w.list) > 0 {
+				heads = append(heads, reading{w, 1, w.at(0, now)})
+			}
+		}
+		for len(heads) > 0 {
+			h := &heads[0]
+			for i := range heads[1:] {
+				if o := &heads[i+1]; o.Compare(&h.Ranked) < 0 {
+					h = o
+				}
+			}
+			if !yield(h.Ranked) {
+				return
+			}
+			if h.next == len(h.list) {
+				*h = heads[len(heads)-1]
+				heads = heads[:len(heads)-1]
+				continue
+			}
+			h.Ranked = h.at(h.next, now)
+			h.next++
+		}
+	}
+}
+
+// nextAge is when the key of a gang of a priority ceases to hold, of an Aging policy.
+func (s *Index) NextAge(space int32, p cell.Priority) model.Time {
+	var next model.Time
+	if _, ages := s.Policies[space].(model.Aging); !ages {
+		return 0
+	}
+	for _, w := range s.runnersOf(space) {
+		for i := 0; w.prio == p && i < len(w.list); i++ {
+			next = Sooner(next, w.list[i].until)
+		}
+	}
+	return next
+}
+
+// runs reports whether an attempt is one that policies see run: a full gang, for
+// what stands above a minimum gives way before them whatever the policy says.
+func (s *Index) Runs(a *tables.Attempt) bool {
+	return !a.Lazy && a.Cause == 0 && (a.State == model.AttemptStarting || a.State == model.AttemptRunning) && !s.IsExtra(a)
+}
+
+// rerun notes that something happened to an attempt.
+func (s *Index) Rerun(a *tables.Attempt) {
+	s.Realloc(a)
+	r := &s.Running[s.Cluster.Alloc(a.Alloc).Space]
+	if !r.kept || a.Standing&tables.IsStale != 0 {
+		return
+	}
+	a.Standing |= tables.IsStale
+	r.stale = append(r.stale, s.SlotOf(a))
+}
+
+// unrun takes an attempt that ends out of its row.
+func (s *Index) Unrun(a *tables.Attempt) {
+	if a.Standing&tables.IsRanked == 0 {
+		return
+	}
+	r := &s.Running[s.Cluster.Alloc(a.Alloc).Space]
+	if k, i := r.find(runnerOf(a), s.Jobs[a.Job].Spec.Priority); k != tables.None {
+		if w := &r.rows[k]; i == 0 { // the last in the order: the first to be stopped
+			w.list = w.list[1:]
+		} else {
+			w.list = slices.Delete(w.list, i, i+1)
+		}
+	}
+	a.Standing &^= tables.IsRanked
+}
+
+// find tells in which row a gang of a priority stands, and where; none where in none.
+func (r *Runners) find(e runner, p cell.Priority) (at, i int) {
+	for k := range r.rows {
+		w := &r.rows[k]
+		if w.prio != p {
+			continue
+		}
+		if i, found := slices.BinarySearchFunc(w.list, e, runner.compare); found {
+			return k, i
+		}
+	}
+	return tables.None, tables.None
+}
+
+// runnerOf is an attempt with the key by which it stands in its row.
+func runnerOf(a *tables.Attempt) runner {
+	ref := model.GangRef{Job: a.Id.Job, Gang: a.Id.Gang}
+	return runner{Ranked: model.Ranked{Ref: ref, Key: a.Rank, Order: int64(ref.Job)}}
+}
+
+// orders says whether a policy orders those who run, and whether their keys last: until
+// something happens to them, or a time that the policy knows.
+func orders(p model.Policy) (some, last bool) {
+	switch p.(type) {
+	case model.Stander, model.Aging, model.Falling:
+		return true, true
+	case model.Keyed:
+		return true, false
+	}
+	return false, false
+}
+
+// runnersOf brings the rows of a VC up to date.
+func (s *Index) runnersOf(space int32) []row {
+	r, last := &s.Running[space], s.Looks.lasts[space]
+	if !s.Looks.ranks[space] {
+		return nil
+	}
+	if !r.kept {
+		r.kept, r.at = true, s.Now
+		for _, i := range s.Holders[space] {
+			s.Rerun(&s.Attempts[i])
+		}
+	}
+	if !last && r.at != s.Now || last && r.soonest > 0 && r.soonest <= s.Now && (r.at != s.Now || r.through != s.Decided) {
+		s.rekey(space, last)
+	}
+	s.fallen(r)
+	many := len(r.stale) > 32 // which leave their rows at once, and are sorted in
+	for k := range r.rows {
+		if w := &r.rows[k]; many {
+			w.list = slices.DeleteFunc(w.list, func(e runner) bool { return s.Attempts[e.slot].Standing&tables.IsStale != 0 })
+		}
+	}
+	for _, slot := range r.stale {
+		a := &s.Attempts[slot]
+		if a.Job == tables.None || a.Standing&tables.IsStale == 0 || s.Cluster.Alloc(a.Alloc).Space != space {
+			continue // its memory has another attempt
+		}
+		if a.Standing &^= tables.IsStale; many {
+			a.Standing &^= tables.IsRanked
+		}
+		s.Unrun(a)
+		if s.Runs(a) {
+			e, rate := s.keyed(space, slot)
+			w := r.row(s.Jobs[a.Job].Spec.Priority, rate)
+			i := len(w.list)
+			if !many {
+				i, _ = slices.BinarySearchFunc(w.list, e, runner.compare)
+			}
+			w.list = slices.Insert(w.list, i, e)
+			r.soonest = Sooner(r.soonest, e.until)
+		}
+	}
+	for k := 0; many && k < len(r.rows); k++ {
+		slices.SortFunc(r.rows[k].list, runner.compare)
+	}
+	r.stale = r.stale[:0]
+	return r.rows
+}
+
+// fallen takes those for stale whose ranks do not fall any more: the last of their rows.
+func (s *Index) fallen(r *Runners) {
+	for k := range r.rows {
+		w := &r.rows[k]
+		for i := len(w.list) - 1; w.rate > 0 && i >= 0 && w.list[i].Key.Rank <= int64(s.Now)+1; i-- {
+			s.goStale(r, w.list[i].slot)
+		}
+	}
+}
+
+// goStale lets an attempt be read again.
+func (s *Index) goStale(r *Runners, slot int32) {
+	if a := &s.Attempts[slot]; a.Standing&tables.IsStale == 0 {
+		a.Standing |= tables.IsStale
+		r.stale = append(r.stale, slot)
+	}
+}
+
+// rekey makes the keys anew that may not hold any more: all, or where keys last those
+// that do not, which are taken for stale.
+func (s *Index) rekey(space int32, last bool) {
+	r := &s.Running[space]
+	r.at, r.through, r.soonest = s.Now, s.Decided, 0
+	for k := range r.rows {
+		w := &r.rows[k]
+		for i := range w.list {
+			e := &w.list[i]
+			switch {
+			case !last:
+				*e, _ = s.keyed(space, e.slot)
+			case e.until > 0 && e.until <= s.Now:
+				s.goStale(r, e.slot)
+				continue
+			}
+			r.soonest = Sooner(r.soonest, e.until)
+		}
+		if !last && !slices.IsSortedFunc(w.list, runner.compare) {
+			slices.SortFunc(w.list, runner.compare)
+		}
+	}
+}
+
+// keyed makes the key of an attempt that runs, and says by how much its rank falls.
+func (s *Index) keyed(space, slot int32) (e runner, rate int64) {
+	a := &s.Attempts[slot]
+	g := &s.Calls.gang
+	*g = s.GangView(s.Entry(a))
+	was := s.Ask(space)
+	a.Standing, a.Rank = a.Standing|tables.IsRanked, s.standKey(space, g)
+	var until model.Time
+	switch p := s.Policies[space].(type) {
+	case model.Aging:
+		until = s.ages(p, a, g)
+	case model.Falling:
+		rate, until = s.falls(p, a, g)
+	}
+	s.Ask(was)
+	e = runnerOf(a)
+	e.Leaves, e.slot, e.until = g.Leaves, slot, until
+	return e, rate
+}
+
+// ages is when the key of an attempt changes for the first time after the last decision. A policy
+// counts running time from the start; who takes turns gets to that later.
+func (s *Index) ages(p model.Aging, a *tables.Attempt, g *model.GangView) model.Time {
+	if a.Share == 0 || a.Started == 0 {
+		return p.Until(s.Decided, g)
+	}
+	sh := &s.Shares[a.Share-1]
+	ran := tables.RareOf(a.Odd).Ran + sh.Rotation.Ran(a.Id, max(a.Started, sh.Since), s.Decided)
+	at := p.Until(a.Started.Add(ran), g)
+	if at == 0 {
+		return 0
+	}
+	return s.Reaches(a, model.Duration(at-a.Started))
+}
+
+// falls says by how much the rank of an attempt falls from now on, or until when it stays
+// the same: of a gang that takes turns, or whose rank is too large to be told, for this
+// instant. The attempt gets the time at which its rank would be 0.
+func (s *Index) falls(p model.Falling, a *tables.Attempt, g *model.GangView) (rate int64, until model.Time) {
+	zero, rate := p.Falls(g)
+	left := int64(zero - s.Now)
+	switch {
+	case rate == 0:
+		return 0, 0
+	case a.Share == 0 && left <= 1 && a.Rank.Rank == rate:
+		return 0, 0
+	case a.Share == 0 && left > 1 && left <= math.MaxInt64/rate && a.Rank.Rank == left*rate && a.Rank.Rank != math.MaxInt64:
+		a.Rank.Rank = int64(zero)
+		return rate, 0
+	}
+	return 0, s.Now + 1
+}
+
+// standKey is the key of a gang that runs.
+func (s *Index) standKey(space int32, g *model.GangView) model.Key {
+	switch p := s.Policies[space].(type) {
+	case model.Stander:
+		return p.Stand(g)
+	case model.Keyed:
+		return p.Key(g)
+	}
+	return model.Key{}
+}
+
+// priorities are those of which there are rows.
+func priorities(rows []row) []cell.Priority {
+	var out []cell.Priority
+	for _, w := range rows {
+		if !slices.Contains(out, w.prio) {
+			out = append(out, w.prio)
+		}
+	}
+	return out
+}
+
+// verifyRunners makes the keys again and compares.
+func (s *Index) VerifyRunners(add func(string, ...any)) {
+	for space := range s.Running {
+		r := &s.Running[space]
+		some, last := orders(s.Policies[space])
+		if !r.kept || !some {
+			continue
+		}
+		rows, want, stand := s.runnersOf(int32(space)), 0, 0
+		for a := range s.Holding(int32(space)) {
+			if !s.Runs(a) {
+				continue
+			}
+			want++
+			g := s.GangView(s.Entry(a))
+			if k, i := r.find(runnerOf(a), s.Jobs[a.Job].Spec.Priority); k == tables.None || rows[k].list[i].Ref != g.Ref {
+				add("attempt %v runs and does not stand in the order of space %d", a.Id, space)
+			} else if now, is := s.standKey(int32(space), &g), rows[k].at(i, s.Now).Key; (last || r.at == s.Now) && now != is {
+				add("attempt %v runs with the key %v, not %v", a.Id, now, is)
+			}
+		}
+		for _, p := range priorities(rows) {
+			list := slices.Collect(s.StandingWith(int32(space), p))
+			if stand += len(list); (last || r.at == s.Now) && !slices.IsSortedFunc(list, func(a, b model.Ranked) int { return a.Compare(&b) }) {
+				add("gangs of space %d do not stand in order: %v", space, list)
+			}
+		}
+		if want != stand {
+			add("%d gangs of space %d run, %d stand in its order", want, space, stand)
+		}
+	}
+}

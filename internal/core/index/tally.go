@@ -1,0 +1,112 @@
+package index
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// tally counts the attempts of one VC, and its jobs with members above a minimum, so that
+// no decision needs to read all of them. Apply keeps it; Verify counts again.
+type Tally struct {
+	Partials int
+	Leaving  int32   // attempts that were told to stop
+	Borrowed int64   // leaves that opportunistic attempts hold
+	Lent     []int64 // the same by chain, where the configuration has a half-life
+	Ranks    []Ranks // guaranteed attempts and promises, by rising priority
+	Holdings holdings
+}
+
+// ranks counts the guaranteed attempts and promises of one priority that were not
+// made opportunistic.
+type Ranks struct {
+	Prio    cell.Priority
+	All     int32
+	Willing int32 // those whose jobs allow lazy preemption
+	Leaves  int64 // without those of attempts that were told to stop: they may be promised already
+	Back    int64 // those of attempts that were told to stop and wait again then
+}
+
+// counted returns the member of an allocation to whom its leaves are counted: the first
+// that was not told to stop, or the first when all were.
+func (s *Index) Counted(a *tables.Attempt) *tables.Attempt {
+	if m := s.Stays(a); m != nil {
+		return m
+	}
+	return s.Holder(a.Alloc)
+}
+
+// willing reports whether an allocation may become opportunistic: the jobs of all its
+// members allow it.
+func (s *Index) Willing(a *tables.Attempt) bool {
+	if !s.Shared(a) {
+		return s.Jobs[a.Job].Spec.LazyPreempt
+	}
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+		if !s.Jobs[s.Attempts[at].Job].Spec.LazyPreempt {
+			return false
+		}
+	}
+	return true
+}
+
+// countPartial adds a job with members above a minimum to its VC's tally, or takes it out.
+func (s *Index) CountPartial(j *tables.Job, sign int) {
+	if j.Space >= 0 && int(j.Space) < len(s.Tallies) { // there may be no configuration yet
+		s.Tallies[j.Space].Partials += sign
+	}
+}
+
+// willingBelow reports whether some attempt of a VC with a lower priority may
+// become opportunistic.
+func (s *Index) WillingBelow(space int32, p cell.Priority) bool {
+	for _, r := range s.Tallies[space].Ranks {
+		if r.Prio < p && r.Willing > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unheld is how many leaves of a VC's guarantee no gang of a priority or above holds or was
+// promised, but for those that leave: more than that no gang of it can get while they stay. What
+// leaves only to wait again counts for lower priorities: it would take the leaves back.
+func (s *Index) Unheld(space int32, p cell.Priority) int64 {
+	free := s.Looks.Owned[space]
+	for _, r := range s.Tallies[space].Ranks {
+		if r.Prio >= p {
+			free -= r.Leaves
+		}
+		if r.Prio > p {
+			free -= r.Back
+		}
+	}
+	return max(free, 0)
+}
+
+func CloneTallies(ts []Tally) []Tally {
+	out := slices.Clone(ts)
+	for i := range out {
+		out[i].Ranks, out[i].Holdings = slices.Clone(out[i].Ranks), out[i].Holdings.clone()
+		out[i].Lent = slices.Clone(out[i].Lent)
+	}
+	return out
+}
+
+// equalLent compares counts; none at all are zeros.
+func EqualLent(a, b []int64) bool {
+	for i := range max(len(a), len(b)) {
+		var x, y int64
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,49 @@
+package model
+
+import (
+	"strings"
+)
+
+// Measured are the run times of jobs that ended well, by user and by what their
+// names begin with.
+type MeasuredRuns map[nameKey]RunTimes
+
+// nameKey names jobs that are likely to run for the same time.
+type nameKey struct {
+	user   Subject
+	prefix string
+}
+
+// RunTimes sums up the run times of equal jobs.
+type RunTimes struct {
+	N        int64
+	Sum, Max Duration
+}
+
+// Mean is the mean run time.
+func (r RunTimes) Mean() Duration { return r.Sum / Duration(max(r.N, 1)) }
+
+// Of returns the run times of the jobs of a user whose names begin as this one.
+func (m MeasuredRuns) Of(user Subject, name JobName) (RunTimes, bool) {
+	r, ok := m[nameKey{user, prefix(name)}]
+	return r, ok
+}
+
+// Add counts a job that ended well after it had run so long.
+func (m MeasuredRuns) Add(user Subject, name JobName, run Duration) {
+	if run <= 0 || run > 1<<50 {
+		return
+	}
+	key := nameKey{user, prefix(name)}
+	r := m[key]
+	m[key] = RunTimes{r.N + 1, r.Sum + run, max(r.Max, run)}
+}
+
+// prefix is a job's name without what counts its runs: "train-17" and
+// "train-18" are the same work.
+func prefix(n JobName) string {
+	if p := strings.TrimRight(string(n), "0123456789-_.~"); p != "" {
+		return p
+	}
+	return string(n)
+}

@@ -1,0 +1,155 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/base/budget"
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/state"
+)
+
+// claim is what one VC that lends nothing could have at once: its bound cells, and others for those
+// that are not bound.
+type claim struct {
+	Space  int32
+	Leaves cell.LeafSet
+}
+
+// claimed are the claims at one moment: they hang on everything that was decided until then, and on
+// what that costs.
+type Claimed struct {
+	cl  *cell.Cluster // a copy of it, with which a plan is tried, has its own
+	seq uint64
+	now model.Time
+	all []claim
+}
+
+// unlent returns the claims as all ask for them that may run on any node: found once for each
+// moment.
+func (s *Finder) Unlent() []claim {
+	if m := &s.Claims; m.cl != s.Cluster || m.seq != s.Seq || m.now != s.Now {
+		*m = Claimed{s.Cluster, s.Seq, s.Now, s.unlentFar(nil)}
+	}
+	return s.Claims.all
+}
+
+// unlentFar finds leaves for all that VCs that lend nothing do not use: idle ones as far as they
+// suffice, then such as borrowers have. Nodes in far are asked first.
+func (s *Finder) unlentFar(far cell.NodeSet) (out []claim) {
+	var taken cell.LeafSet
+	f := s.Cluster.Forest()
+	for space := int32(1); space < s.Cluster.NumSpaces(); space++ {
+		if s.Vc(space).Lending != model.LendNothing {
+			continue
+		}
+		c := claim{Space: space}
+		unbound := map[int16][]cell.Member{}
+		for _, r := range s.Cluster.Space(space).Roots {
+			if m := s.fillsRoot(&r); r.Cell == cell.None {
+				unbound[r.Chain] = append(unbound[r.Chain], m)
+				continue
+			}
+			for l := range cell.LeafID(f.NumLeaves(r.Cell)) {
+				c.Leaves = c.Leaves.Add(f.Cells[r.Cell].FirstLeaf + l)
+			}
+		}
+		for i := range f.Chains {
+			if len(unbound[int16(i)]) == 0 {
+				continue
+			}
+			q := cell.Request{Space: space, Priority: cell.MaxGuaranteed, Members: unbound[int16(i)], Keep: taken.With(c.Leaves), Preferred: far}
+			q.Blocked = slices.Repeat([]bool{true}, len(f.Chains))
+			q.Blocked[i] = false
+			held, leaves := s.claimCells(q)
+			defer s.Cluster.Unhold(space, held)
+			c.Leaves = c.Leaves.With(leaves)
+		}
+		taken, out = taken.With(c.Leaves), append(out, c)
+	}
+	return out
+}
+
+// fillsRoot is what fills a preassigned cell.
+func (s *Finder) fillsRoot(r *cell.Root) cell.Member {
+	ch := &s.Cluster.Forest().Chains[r.Chain]
+	node := min(r.Level, ch.NodeLevel)
+	return cell.Member{Tasks: ch.LeavesAt(r.Level) / ch.LeavesAt(node), Leaves: ch.LeavesAt(node), Alike: true}
+}
+
+// claimCells finds cells of one chain and holds them: all that are asked for together or, where
+// they are not to be had, as many as are, the large ones first. Where the VC has opportunistic work
+// of its own that comes first, and nothing is asked for together: what is idle is left to others.
+func (s *Finder) claimCells(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
+	f, all, near := s.Cluster.Forest(), q.Members, cell.NodeSet(nil)
+	own := func(id cell.AllocID) bool {
+		return s.Cluster.Alloc(id).Opportunistic() && s.Cluster.Alloc(id).Space == q.Space
+	}
+	for a := range s.Holding(q.Space) {
+		for _, l := range state.LeavesOf(&s.Cluster.Alloc(a.Alloc).Placement) {
+			if id, _ := s.Cluster.Holder(l); id == a.Alloc && own(id) {
+				near = near.Add(f.Cells[f.Leaves[l]].Node)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b cell.Member) int { return int(b.Tasks*b.Leaves - a.Tasks*a.Leaves) })
+	try := func(members []cell.Member, allowed cell.NodeSet, lift bool) bool {
+		q.Members, q.Allowed, q.Gone = members, allowed, own
+		r := q
+		if lift {
+			r = s.Lifting(q, cell.MinGuaranteed)
+			r.Gone = nil
+		}
+		res, ok := s.Cluster.Place(&r)
+		roots, fits := s.Cluster.Hold(q.Space, res.Placement.Binds)
+		if !ok || !fits {
+			return false
+		}
+		for _, l := range state.LeavesOf(&res.Placement) {
+			leaves = leaves.Add(l)
+		}
+		held, q.Keep = append(held, roots...), q.Keep.With(leaves)
+		return true
+	}
+	if near == nil && (try(all, nil, false) || try(all, nil, true)) {
+		return held, leaves
+	}
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].Tasks*all[n].Leaves == all[0].Tasks*all[0].Leaves {
+			n++
+		}
+		like := all[:n]
+		if all = all[n:]; near != nil {
+			like = budget.Untaken(like, func(m []cell.Member) bool { return try(m, near, false) })
+		}
+		like = budget.Untaken(like, func(m []cell.Member) bool { return try(m, nil, false) })
+		budget.Untaken(like, func(m []cell.Member) bool { return try(m, nil, true) })
+	}
+	return held, leaves
+}
+
+// keptLeaves are the leaves that a gang may not have: those of Keep and, for an opportunistic one,
+// what others lend nobody.
+func (s *Finder) keptLeaves(r *cell.Request) cell.LeafSet {
+	keep := r.Keep
+	if r.Priority >= cell.MinGuaranteed || s.AllLend() {
+		return keep
+	}
+	var far cell.NodeSet
+	for i := range s.Cluster.Forest().Nodes {
+		if r.Allowed != nil && !r.Allowed.Has(int32(i)) {
+			far = far.Add(int32(i))
+		}
+	}
+	claims := s.Unlent
+	if far != nil {
+		claims = func() []claim { return s.unlentFar(far) }
+	}
+	for _, c := range claims() {
+		if c.Space != r.Space {
+			keep = keep.With(c.Leaves)
+		}
+	}
+	return keep
+}

@@ -1,0 +1,88 @@
+package place
+
+import (
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// fitsEver reports whether a gang could be placed were all cells free and in service.
+func FitsEver(s *Finder, j *tables.Job, g int) bool {
+	r := s.Request(Want{J: j, G: int32(g)})
+	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
+	return s.mayFit(j, g, r)
+}
+
+// neverFits reports whether a gang could not even be placed in an empty, healthy cluster of this
+// configuration.
+func (s *Finder) NeverFits(j *tables.Job, g int) bool {
+	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None || j.Gangs[g].Shape.Short {
+		return true // all VCs that are gone are one space: nothing is remembered of them
+	}
+	key := tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
+	if never, ok := s.remembered().never[key]; ok {
+		return never
+	}
+	return Remember(&s.remembered().never, key, !FitsEver(s, j, g))
+}
+
+// mayFit reports whether a gang fits the empty cells, or the search ended before it knew: then
+// what is true of it without its restriction to nodes, or of its size alone, may say no.
+func (s *Finder) mayFit(j *tables.Job, g int, r cell.Request) bool {
+	res, ok := s.Vacant().Place(&r)
+	if ok || !res.Bounded {
+		return ok
+	}
+	if r.Allowed != nil {
+		anywhere := r
+		anywhere.Allowed = nil
+		if res, ok := s.Vacant().Place(&anywhere); !ok && !res.Bounded {
+			return false
+		}
+	}
+	return j.Gangs[g].Leaves <= s.Reach(j, g) && s.packs(j, g, r)
+}
+
+// packs reports whether a gang's tasks would fit the nodes that it may use if its VC
+// owned all of them, but for what is pinned elsewhere: a search over nodes alone,
+// which is nearly always exact.
+func (s *Finder) packs(j *tables.Job, g int, r cell.Request) bool {
+	f := s.Cluster.Forest()
+	r.Priority = cell.Opportunistic
+	for l := range f.Leaves {
+		if s.PinnedAway(j, g, f.Leaves[l]) {
+			r.Keep = r.Keep.Add(cell.LeafID(l))
+		}
+	}
+	res, ok := s.Vacant().Place(&r)
+	return ok || res.Bounded
+}
+
+// pinnedAway reports whether a cell lies in a pinned one that a guaranteed gang
+// may not use: another VC's, or one that it does not name.
+func (s *Finder) PinnedAway(j *tables.Job, g int, id cell.CellID) bool {
+	if j.Spec.Priority < cell.MinGuaranteed {
+		return false
+	}
+	space, root := s.Base.RootOver(id)
+	return space != cell.None && (space != s.Space(j.Spec.VC) || !s.RootServes(j, g, &s.Base.Space(space).Roots[root]))
+}
+
+// outside reports whether a gang waits for what outsideReason says.
+func (s *Finder) Outside(w Want) bool {
+	j, g := w.J, w.G
+	gg := &j.Gangs[g]
+	switch {
+	case s.NeverFits(j, int(g)), j.Quarantined, j.Held(), tables.RareOf(j.Odd).After > s.Now,
+		gg.After > s.Now && !WaitsOutDelay(&s.Tables, j, g):
+		return true
+	case gg.Attempt != tables.None:
+		return s.Attempts[gg.Attempt].State == model.AttemptUnknown
+	case s.OverLimit(j, g):
+		return true
+	case j.Spec.Gangs[g].Extra && !s.ExtraEligible(j):
+		return true
+	}
+	w.Blocked = nil
+	return s.Fault(w) != Faultless
+}

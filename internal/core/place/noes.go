@@ -1,0 +1,49 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/base/budget"
+)
+
+// No is a gang that found nothing.
+type No struct {
+	SKUs  string // of all its tasks: it answers for gangs of the same
+	Load  budget.Load
+	Rank  int32 // it answers for gangs of the same, and of lower ones
+	Level bool  // and only of the same
+}
+
+// Answers reports whether one answers for another.
+func (o *No) Answers(other *No) bool {
+	return o.SKUs == other.SKUs && (other.Rank == o.Rank || other.Rank < o.Rank && !o.Level) &&
+		o.Load.Within(other.Load)
+}
+
+// most bounds how many are kept: of those that ask for more than another none is.
+const most = 32
+
+// Noes are those since one state of things.
+type Noes struct {
+	list  []No
+	state uint64
+}
+
+// Clear forgets all.
+func (n *Noes) Clear() { n.list = n.list[:0] }
+
+// Answered reports whether one of them answers for another. All of another state are forgotten.
+func (n *Noes) Answered(of *No, state uint64) bool {
+	if n.state != state {
+		n.list, n.state = n.list[:0], state
+	}
+	return slices.ContainsFunc(n.list, func(o No) bool { return o.Answers(of) })
+}
+
+// Add keeps one, and not those for which it answers.
+func (n *Noes) Add(o No) {
+	n.list = slices.DeleteFunc(n.list, func(old No) bool { return o.Answers(&old) })
+	if len(n.list) < most {
+		n.list = append(n.list, o)
+	}
+}

@@ -1,0 +1,9 @@
+package place
+
+// members is how many members the job gets when its gang starts.
+func (w *Want) Members() int32 {
+	if w.Size > 0 {
+		return w.Size
+	}
+	return w.J.Spec.UsualSize()
+}

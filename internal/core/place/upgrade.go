@@ -1,0 +1,123 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// laziesAt returns the lazily preempted gangs of one priority of a VC, in order
+// of submission: full gangs, or the members above a minimum.
+func (s *Finder) LaziesAt(space int32, prio cell.Priority, extras bool) []index.Queued {
+	q := s.Lazy[space]
+	var out []index.Queued
+	for _, e := range q[index.Below(q, prio+1):index.Below(q, prio)] {
+		if s.Extra(e) == extras {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// planUpgrade returns the bindings with which an attempt is guaranteed again, maybe once charges
+// lie elsewhere.
+func (s *Finder) PlanUpgrade(a *tables.Attempt) (binds []cell.Bind, sh cell.Shift, ok bool) {
+	if binds, ok = s.upgradable(a); ok || s.Cluster.Doomed() == 0 {
+		return binds, sh, ok
+	}
+	fits := func() (ok bool) {
+		binds, ok = s.upgradable(a)
+		return ok
+	}
+	chains := make([]bool, len(s.Cluster.Forest().Chains))
+	for ci := range chains {
+		chains[ci] = s.waitsFor(s.Entry(a), int16(ci))
+	}
+	p, _, ok := s.Mover(&s.Jobs[a.Job], a.Id.Gang, chains).Plan(func() (Plan, bool) { return Plan{}, fits() })
+	return binds, p.Shift, ok
+}
+
+// mayUpgrade reports whether an attempt could be guaranteed again at all.
+func (s *Finder) MayUpgrade(a *tables.Attempt) bool {
+	return s.Steady(a) && (!a.Orphaned || s.PartLeft(a))
+}
+
+// upgradable returns the bindings with which an attempt is guaranteed again, if there are any.
+func (s *Finder) upgradable(a *tables.Attempt) ([]cell.Bind, bool) {
+	binds, ok := s.Cluster.Upgradable(a.Alloc)
+	return binds, ok && !slices.ContainsFunc(s.MembersOf(a.Alloc), func(m *tables.Attempt) bool { return !s.suits(m, binds) })
+}
+
+// suits reports whether an attempt's leaves, in these preassigned cells, are what
+// its tasks asked for: a configuration may have given them another SKU, or pinned
+// the cells around them.
+func (s *Finder) suits(a *tables.Attempt, binds []cell.Bind) bool {
+	j := &s.Jobs[a.Job]
+	f, sp := s.Cluster.Forest(), s.Cluster.Space(s.Space(j.Spec.VC))
+	tasks := s.Cluster.Alloc(a.Alloc).Placement.Tasks
+	for i, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+		role := &j.Spec.Roles[j.Tasks[o].Role]
+		for _, l := range tasks[i].Leaves {
+			leaf := f.Leaves[l]
+			if len(role.SKUs) > 0 && !slices.Contains(role.SKUs, f.Chains[f.Cells[leaf].Chain].SKU) {
+				return false
+			}
+			if !slices.ContainsFunc(binds, func(b cell.Bind) bool {
+				return b.Space == 0 && f.Contains(b.Cell, leaf) && sp.Roots[b.Root].Pinned == role.Pinned
+			}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// What lost its guarantee keeps its place in the order of its VC: a gang that stands behind it
+// there may not stop it, though the cells are lent, nor be promised them while it is stopped for
+// another VC. It would wait before that gang, and take them back.
+
+// spared returns which holders a gang may not make leave though they use no guarantee; nil is none.
+func (s *Finder) spared(j *tables.Job, g int) func(cell.AllocID) bool {
+	if !s.SparesSome(j) {
+		return nil
+	}
+	return func(id cell.AllocID) bool {
+		for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
+			if s.StandsBefore(&s.Attempts[at], j, g) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// sparesSome reports whether some attempt of a job's VC lost its guarantee and may stand before one
+// of the job's gangs.
+func (s *Finder) SparesSome(j *tables.Job) bool {
+	if j.Spec.Priority < cell.MinGuaranteed || j.Space <= 0 || int(j.Space) >= len(s.Lazy) {
+		return false
+	}
+	q := s.Lazy[j.Space]
+	return len(q) > 0 && q[0].Prio >= j.Spec.Priority
+}
+
+// standsBefore reports whether an attempt lost its guarantee and stands before a gang of its VC: it
+// has a higher priority, or lost it to a configuration and was submitted before. What gave its
+// guarantee up within its priority did so by its policy, which has another order.
+func (s *Finder) StandsBefore(a *tables.Attempt, j *tables.Job, g int) bool {
+	if !a.Lazy || j.Space <= 0 || a.Cause != 0 && !s.WaitsAgain(a) || a.Id.Job == j.Id {
+		return false
+	}
+	o := &s.Jobs[a.Job]
+	switch {
+	case s.Space(o.Spec.VC) != j.Space || o.Spec.Priority < j.Spec.Priority:
+		return false
+	case o.Spec.Priority > j.Spec.Priority:
+		return !s.IsExtra(a)
+	}
+	return (a.By == nil || a.Cause != 0) && !s.IsExtra(a) && (j.Spec.Gangs[g].Extra || state.CompareAttempts(a.Id, model.AttemptID{Job: j.Id, Gang: int32(g)}) < 0)
+}

@@ -1,0 +1,573 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// comesBack reports whether an attempt is being stopped by the platform, and its gang is to have
+// cells again then without a word of its policy: only an order by submission or by a key tells
+// its place before it waits.
+func ComesBack(s *State, a *tables.Attempt) bool {
+	j := &s.Jobs[a.Job]
+	over := j.Stop || j.Completing != nil || j.Held() || j.Quarantined || a.State != model.AttemptStopping
+	if over || !OrdersAhead(&s.Tables, j.Space) || a.Joined || s.Shared(a) || s.IsExtra(a) || s.Moving(a) {
+		return false
+	}
+	if j.Spec.Priority < cell.MinGuaranteed || j.Gangs[a.Id.Gang].Next != tables.None {
+		return false
+	}
+	switch a.Cause {
+	case model.EndDrained, model.EndRequeued, model.EndPlatform, model.EndRefused, model.EndPreempted:
+		return true
+	}
+	return false
+}
+
+// lookBehind looks at those behind a job's gangs that come back, which will not any more: they are
+// in no queue that they could leave.
+func (s *State) lookBehind(j *tables.Job) {
+	for g := range j.Gangs {
+		if at := j.Gangs[g].Attempt; at != tables.None && ComesBack(s, &s.Attempts[at]) {
+			s.LookIn(j.Space, j.Spec.Priority)
+			return
+		}
+	}
+}
+
+// ordersAhead reports whether a VC's policy orders what waits by submission or by a key.
+func OrdersAhead(s *tables.Tables, space int32) bool {
+	_, straight := s.Policies[space].(model.Straight)
+	_, keyed := s.Policies[space].(model.Keyed)
+	return straight || keyed
+}
+
+// minimumStands is what Verify asks instead: a minimum whose last task died has its attempt until
+// the next decision.
+func (s *State) minimumStands(j *tables.Job) bool {
+	at := j.Gangs[0].Attempt
+	return at != tables.None && s.Attempts[at].State != model.AttemptReserving && (s.Attempts[at].Cause == 0 || s.Attempts[at].Alive == 0)
+}
+
+// enqueueExtras lets the members above a minimum wait, now that it was placed.
+func (s *State) enqueueExtras(slot int32) {
+	j := &s.Jobs[slot]
+	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
+		if gg := &j.Gangs[g]; !gg.Done && gg.Attempt == tables.None {
+			s.Enqueue(slot, int32(g))
+		}
+	}
+}
+
+// dequeueExtras takes those that wait out of the queue: their minimum ends.
+func (s *State) dequeueExtras(slot int32) {
+	j := &s.Jobs[slot]
+	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
+		s.Dequeue(slot, int32(g))
+	}
+}
+
+// leftOfLimit is how many leaves more a job's user may have in its VC, for gangs that are placed
+// together.
+func (s *State) LeftOfLimit(j *tables.Job) int64 {
+	l := s.UserLimits(j)
+	if l == nil || l.GPUs == 0 {
+		return math.MaxInt64
+	}
+	return l.GPUs - s.UserHas(j.Space, j.Spec.User).Leaves
+}
+
+// applyDecision applies a decision; false when the event is none.
+func (s *State) applyDecision(e model.Event) bool {
+	switch e := e.(type) {
+	case model.Placed:
+		s.applyPlaced(e)
+	case model.Reserved:
+		s.applyReserved(e)
+	case model.Unreserved:
+		s.freeAttempt(s.Live(e.Attempt))
+	case model.Booked:
+		s.applyBooked(e)
+	case model.Sized:
+		s.applySized(e)
+	case model.StopSent:
+		s.applyStopSent(e)
+	case model.Joined:
+		s.applyJoined(e)
+	case model.Rotated:
+		s.applyRotated(e)
+	case model.LazilyPreempted:
+		s.applyLazily(e)
+	case model.Upgraded:
+		s.applyUpgraded(e)
+	case model.Doomed:
+		s.Cluster.Doom(s.charged(e.VC, e.Container), e.Root, e.Cell)
+		s.LookAll()
+	case model.Spared:
+		s.Cluster.Spare(s.charged(e.VC, e.Container), e.Root)
+		s.LookAll()
+	case model.AttemptEnded:
+		s.applyAttemptEnded(e)
+	case model.TaskRetried:
+		s.applyTaskRetried(e)
+	case model.JobCompleting:
+		s.applyCompleting(e)
+	case model.JobRetried:
+		s.applyJobRetried(e)
+	case model.JobEnded:
+		s.applyJobEnded(e)
+	case model.NodeAvoided:
+		s.applyAvoided(e)
+	case model.NodeSuspected:
+		n := s.node(e.Node)
+		n.Suspect, n.Reason, n.Refused = e.Until, e.Reason, nil
+		if e.Until == 0 && !n.Down {
+			n.Reason = ""
+		}
+		s.blame(n)
+		s.SetTimer(e.Until, 0, 0)
+		s.LookAll()
+	case model.Quarantined:
+		s.applyQuarantined(e)
+	case model.PolicyFailed:
+		s.applyPolicyFailed(e)
+	default:
+		return false
+	}
+	return true
+}
+
+// applyLazily makes an allocation opportunistic.
+func (s *State) applyLazily(e model.LazilyPreempted) {
+	a := s.Live(e.Attempt)
+	s.count(a, -1)
+	s.Cluster.Demote(a.Alloc)
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+		m := &s.Attempts[at]
+		m.Lazy, m.By = true, e.By
+		s.Rerun(m)
+		s.keepLazy(m)
+	}
+	s.count(a, 1)
+}
+
+// applyUpgraded gives an allocation its guarantee back.
+func (s *State) applyUpgraded(e model.Upgraded) {
+	a := s.Live(e.Attempt)
+	s.count(a, -1)
+	s.Cluster.Upgrade(a.Alloc, e.Binds)
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+		m := &s.Attempts[at]
+		s.dropLazy(m)
+		m.Lazy, m.By, m.Since = false, nil, s.Seq
+		s.Rerun(m)
+	}
+	s.count(a, 1)
+}
+
+// applyPlaced starts an attempt, on fresh cells or on those reserved for it.
+func (s *State) applyPlaced(e model.Placed) {
+	slot := s.Slots.Of(e.Attempt.Job)
+	j := &s.Jobs[slot]
+	g := &j.Gangs[e.Attempt.Gang]
+	var a *tables.Attempt
+	if g.Attempt != tables.None {
+		a = &s.Attempts[g.Attempt]
+		g.N = e.Attempt.N
+		s.unpromise(g.Attempt)
+		s.count(a, -1)
+		s.Cluster.Promote(a.Alloc)
+	} else {
+		a = s.newAttempt(slot, e.Attempt, e.Placement, false)
+	}
+	s.begin(slot, a, e.Placement.Tasks)
+	s.count(a, 1)
+	if e.Attempt.Gang == 0 {
+		s.enqueueExtras(slot)
+	}
+}
+
+// begin starts the tasks of an attempt, which has its leaves.
+func (s *State) begin(slot int32, a *tables.Attempt, places []cell.Task) {
+	j := &s.Jobs[slot]
+	s.Dequeue(slot, a.Id.Gang)
+	s.mean(&j.Gangs[a.Id.Gang], nil)
+	a.State, a.Placed, a.Since = model.AttemptStarting, s.Now, s.Seq
+	if tables.RareOf(a.Odd).Victims != nil {
+		tables.SetRare(&a.Odd).Victims = nil
+	}
+	tasks := j.Spec.Gangs[a.Id.Gang].Tasks
+	a.Alive = int32(len(tasks))
+	for i, o := range tasks {
+		t := &j.Tasks[o]
+		*t = tables.TaskRun{Role: t.Role, Index: t.Index, Gang: t.Gang, Retries: t.Retries, Progress: t.Progress,
+			State: model.TaskStarting, Attempt: a.Id.N, Place: &places[i]}
+	}
+}
+
+// newAttempt takes cells for a gang.
+func (s *State) newAttempt(slot int32, id model.AttemptID, pl cell.Placement, promise bool) *tables.Attempt {
+	j := &s.Jobs[slot]
+	at := s.attemptSlot(slot, id)
+	if !promise {
+		j.Gangs[id.Gang].N = id.N
+	}
+	alloc := s.Cluster.Take(j.Space, j.Spec.Priority, pl, promise)
+	s.setAlloc(alloc, at)
+	s.Attempts[at] = tables.Attempt{Id: id, Job: slot, Alloc: alloc, Mate: tables.None}
+	if b := tables.RareOf(j.Gangs[id.Gang].Odd).Booked; b != nil {
+		s.Attempts[at].Odd = &tables.OddAttempt{Turn: b.Turn}
+	}
+	s.link(at)
+	return &s.Attempts[at]
+}
+
+// attemptSlot gives a gang a slot for its next attempt.
+func (s *State) attemptSlot(slot int32, id model.AttemptID) int32 {
+	g := &s.Jobs[slot].Gangs[id.Gang]
+	if id.N != g.N+1 {
+		panic(fmt.Sprintf("sched: attempt %v follows attempt %d", id, g.N))
+	}
+	at := int32(len(s.Attempts))
+	if n := len(s.SpareAttempts); n > 0 {
+		at, s.SpareAttempts = s.SpareAttempts[n-1], s.SpareAttempts[:n-1]
+	} else {
+		s.Attempts = append(s.Attempts, tables.Attempt{})
+	}
+	if g.Attempt != tables.None {
+		g.Next = at // it moves
+	} else {
+		g.Attempt = at
+	}
+	return at
+}
+
+func (s *State) applyReserved(e model.Reserved) {
+	slot := s.Slots.Of(e.Attempt.Job)
+	leaves := s.Jobs[slot].Gangs[e.Attempt.Gang].Attempt // with a promise it is counted otherwise
+	countAgain(s, leaves, -1)
+	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
+	countAgain(s, leaves, 1)
+	a.State, a.Placed, a.Since, a.Odd = model.AttemptReserving, s.Now, s.Seq, &tables.OddAttempt{Victims: e.Victims, Turn: tables.RareOf(a.Odd).Turn}
+	s.Promises = append(s.Promises, s.SlotOf(a))
+	s.count(a, 1)
+	s.Relist(slot, e.Attempt.Gang)
+}
+
+// countAgain counts an attempt of a gang whose promise for the time after it comes or goes.
+func countAgain(s *State, slot, sign int32) {
+	if slot != tables.None {
+		s.count(&s.Attempts[slot], sign)
+	}
+}
+
+// unpromise forgets that an attempt is a reservation.
+func (s *State) unpromise(slot int32) {
+	i := slices.Index(s.Promises, slot)
+	last := len(s.Promises) - 1
+	s.Promises[i] = s.Promises[last]
+	s.Promises = s.Promises[:last]
+}
+
+// freeAttempt gives an attempt's cells back, unless others share them, and forgets it.
+func (s *State) freeAttempt(a *tables.Attempt) {
+	g := &s.Jobs[a.Job].Gangs[a.Id.Gang]
+	slot, leaves := s.SlotOf(a), int32(tables.None)
+	if slot == g.Next {
+		leaves = g.Attempt
+	}
+	countAgain(s, leaves, -1)
+	s.count(a, -1)
+	if a.State == model.AttemptReserving {
+		s.unpromise(slot)
+	}
+	if a.Lazy {
+		s.dropLazy(a)
+	}
+	s.unlink(slot)
+	if alloc := a.Alloc; s.part(slot) {
+		s.count(s.Holder(alloc), 1)
+		s.setMood(s.Holder(alloc))
+		s.LookIn(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // there is room beside those who stay
+	} else {
+		s.ByAlloc[alloc] = tables.None
+		s.Release(alloc)
+	}
+	if s.Grew.By(s.Jobs[a.Job].Space); s.Jobs[a.Job].Spec.Priority < cell.MinGuaranteed || s.Cluster.Ailed() {
+		s.Grew.All = true
+	}
+	s.SpareAttempts = append(s.SpareAttempts, slot)
+	if slot == g.Next {
+		g.Next = tables.None
+	} else {
+		g.Attempt = tables.None
+	}
+	countAgain(s, leaves, 1)
+	s.Relist(a.Job, a.Id.Gang)
+	drains := tables.RareOf(a.Odd).Drains
+	*a = tables.Attempt{Job: tables.None}
+	s.drained(drains)
+}
+
+func (s *State) applyStopSent(e model.StopSent) {
+	a := s.Live(e.Attempt)
+	s.count(a, -1)
+	cleared := a.Lazy && a.By != nil && e.By != nil && *a.By == *e.By // who is stopped gave up its guarantee for it
+	a.Cause, a.By, a.Told = e.Cause, e.By, s.Now
+	s.count(a, 1)
+	if !a.Lazy || cleared {
+		s.countYield(a)
+	}
+	s.mean(&s.Jobs[a.Job].Gangs[a.Id.Gang], e.Nodes)
+	if e.Cause == model.EndMigrated {
+		s.noteMove(s.Jobs[a.Job].Spec.VC)
+	}
+	if e.Attempt.Gang == 0 {
+		s.dequeueExtras(a.Job)
+	}
+	s.LookAtStop(a) // its cells can be promised now
+	j := &s.Jobs[a.Job]
+	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+		if t := &j.Tasks[o]; t.State == model.TaskStarting || t.State == model.TaskRunning {
+			t.State = model.TaskStopping
+		}
+	}
+	s.refreshState(a)
+}
+
+func (s *State) applyAttemptEnded(e model.AttemptEnded) {
+	a := s.Live(e.Attempt)
+	j := &s.Jobs[a.Job]
+	g := &j.Gangs[e.Attempt.Gang]
+	noteTaken(s, a, e.Cause)
+	g.Ran += s.RanFor(a)
+	st := s.attemptStatus(a)
+	st.State, st.Cause, st.Ended, st.Message = model.AttemptOver, e.Cause, s.Now, cmp.Or(e.Message, st.Message)
+	g.Last = s.Arenas.Attempts.Keep(st)
+	if e.Attempt.Gang == 0 {
+		s.dequeueExtras(a.Job)
+	}
+	if e.Cause == model.EndPreempted && !s.IsExtra(a) {
+		j.Preempted++
+	}
+	if e.Cause != model.EndMigrated {
+		s.mean(g, nil)
+	}
+	for _, o := range j.Spec.Gangs[e.Attempt.Gang].Tasks {
+		s.noteRefusal(j, o)
+	}
+	s.Touch(a.Job)
+	s.freeAttempt(a)
+	forgetLasting(j)
+	g.N = max(g.N, e.Attempt.N)
+	g.Done = true // until TaskRetried or JobRetried
+	s.TouchReserving()
+}
+
+// forgetLasting drops a job's notices of what lasts with its last attempt: while one lives, they
+// may be of that one.
+func forgetLasting(j *tables.Job) {
+	lives := func(g tables.Gang) bool { return g.Attempt != tables.None || g.Next != tables.None }
+	if tables.RareOf(j.Odd).Lasting != nil && !slices.ContainsFunc(j.Gangs, lives) {
+		tables.SetRare(&j.Odd).Lasting = nil
+	}
+}
+
+// noteRefusal counts a refusing node's jobs. An image that does not come counts for none: else a
+// team whose jobs name a registry that is away would put nodes aside for all.
+func (s *State) noteRefusal(j *tables.Job, ordinal int32) {
+	t := &j.Tasks[ordinal]
+	if t.Exit == nil || t.Exit.Cause != model.StartRefused || t.Exit.Fetch {
+		return
+	}
+	n := s.node(t.Place.Node)
+	lately := slices.DeleteFunc(slices.Clone(n.Refused), func(r tables.Refusal) bool {
+		return r.Job == j.Id || r.At.Add(refusalsCount) < s.Now
+	})
+	n.Refused = append(lately, tables.Refusal{Job: j.Id, At: s.Now})
+}
+
+// touchReserving looks again at everybody who waits for cells to be left.
+func (s *State) TouchReserving() {
+	for _, slot := range s.Promises {
+		s.Touch(s.Attempts[slot].Job)
+	}
+}
+
+func (s *State) applyTaskRetried(e model.TaskRetried) {
+	slot := s.Slots.Of(e.Job)
+	j := &s.Jobs[slot]
+	g := &j.Gangs[e.Gang]
+	g.Done, g.After = false, e.After
+	switch {
+	case e.Counted:
+		g.Retries++
+	case e.After > s.Now && g.Last != nil && g.Last.Cause == model.EndFailed:
+		g.Free++
+	}
+	if e.After > s.Now {
+		g.Faults = g.FaultsInARow() + 1
+	}
+	for _, o := range j.Spec.Gangs[e.Gang].Tasks {
+		t := &j.Tasks[o]
+		t.State = model.TaskWaiting
+		if e.Counted {
+			t.Retries++
+		}
+	}
+	s.SetTimer(e.After, e.Job, e.Gang)
+	if g.Next != tables.None { // it has left, and starts where it was promised to
+		g.Attempt, g.Next = g.Next, tables.None
+	}
+	s.Enqueue(slot, e.Gang)
+}
+
+func (s *State) applyCompleting(e model.JobCompleting) {
+	slot := s.Slots.Of(e.Job)
+	j := &s.Jobs[slot]
+	s.recounting(slot, func() { j.Completing = s.Arenas.Completing.Keep(e) })
+	for g := range j.Gangs {
+		s.Dequeue(slot, int32(g))
+	}
+	s.Touch(slot)
+}
+
+func (s *State) applyJobRetried(e model.JobRetried) {
+	slot := s.Slots.Of(e.Job)
+	j := &s.Jobs[slot]
+	s.recounting(slot, func() { j.Completing = nil })
+	j.Retry++
+	if e.Counted {
+		j.Counted++
+	}
+	if tables.RareOf(j.Odd).After != e.After {
+		tables.SetRare(&j.Odd).After = e.After
+	}
+	for i := range j.Tasks {
+		j.Tasks[i].State, j.Tasks[i].Dead, j.Tasks[i].Retries = model.TaskWaiting, false, 0
+	}
+	for g := range j.Gangs {
+		j.Gangs[g].Done, j.Gangs[g].Retries, j.Gangs[g].Free, j.Gangs[g].Faults = false, 0, 0, 0
+		s.Enqueue(slot, int32(g))
+	}
+	s.SetTimer(e.After, e.Job, 0)
+}
+
+func (s *State) applyJobEnded(e model.JobEnded) {
+	slot := s.Slots.Of(e.Job)
+	j := &s.Jobs[slot]
+	for g := range j.Gangs {
+		s.Dequeue(slot, int32(g))
+	}
+	if j.Spec.Partial() {
+		s.Partials--
+		s.CountPartial(j, -1)
+	}
+	if j.Loner {
+		s.Loners--
+	}
+	s.Looks.Chooses(j, -1)
+	s.Slots.Remove(j.Id, slot)
+	s.Names.Remove(j, slot)
+	for g := range j.Gangs {
+		if tables.RareOf(j.Gangs[g].Odd).Meant != nil {
+			s.Away--
+		}
+	}
+	s.Ended = append(s.Ended, tables.EndedJob{Job: *j, End: e, At: s.Now})
+	*j = tables.Job{}
+	s.Spare = append(s.Spare, slot)
+}
+
+func (s *State) applyAvoided(e model.NodeAvoided) {
+	j := s.Find(e.Job)
+	g := &j.Gangs[e.Gang]
+	all := slices.Clone(tables.RareOf(g.Odd).Avoid)
+	i := slices.IndexFunc(all, func(a tables.Avoidance) bool { return a.Node == e.Node })
+	if i < 0 {
+		i = len(all)
+		all = append(all, tables.Avoidance{Node: e.Node})
+	}
+	all[i].Until = e.Until
+	all[i].Times++
+	tables.SetRare(&g.Odd).Avoid = all
+	s.Looks.Avoiding = max(s.Looks.Avoiding, e.Until)
+	s.Relist(s.Slots.Of(e.Job), e.Gang)
+	s.SetTimer(e.Until, e.Job, e.Gang)
+}
+
+func (s *State) applyQuarantined(e model.Quarantined) {
+	j := s.Find(e.Job)
+	if j == nil {
+		return
+	}
+	s.lookBehind(j)
+	j.Quarantined = true
+	if again := e.Times - 1; again > tables.RareOf(j.Odd).Aside {
+		tables.SetRare(&j.Odd).Aside = again
+	}
+	slot := s.Slots.Of(e.Job)
+	for g := range j.Gangs {
+		s.Dequeue(slot, int32(g))
+		for _, at := range [...]int32{j.Gangs[g].Attempt, j.Gangs[g].Next} {
+			if at != tables.None && s.Attempts[at].State == model.AttemptReserving {
+				s.freeAttempt(&s.Attempts[at])
+			}
+		}
+	}
+}
+
+// countYield counts a stop against the budget of a job: one by its own priority in its VC, of a
+// full gang that runs with a guarantee. It counts when it is sent, since it is not taken back, and
+// the preemptor may be gone when it is obeyed.
+func (s *State) countYield(a *tables.Attempt) {
+	if a.Cause != model.EndPreempted || a.By == nil || s.IsExtra(a) {
+		return
+	}
+	j := &s.Jobs[a.Job]
+	if by := s.Find(a.By.Job); by != nil && by.Spec.VC == j.Spec.VC && by.Spec.Priority == j.Spec.Priority && by.Spec.Priority >= cell.MinGuaranteed {
+		j.Yielded++
+	}
+}
+
+// applySized lets the members within the size wait, if their minimum runs, and no
+// others.
+func (s *State) applySized(e model.Sized) {
+	slot := s.Slots.Of(e.Job)
+	j := &s.Jobs[slot]
+	j.Size = e.Size
+	for g := int32(1); int(g) < len(j.Gangs); g++ {
+		gg := &j.Gangs[g]
+		switch in := j.Within(g, j.Size); {
+		case gg.Waiting && !in:
+			s.Dequeue(slot, g)
+		case in && !gg.Waiting && !gg.Done && gg.Attempt == tables.None:
+			s.Enqueue(slot, g)
+		}
+	}
+	s.Stir(j.Space)
+}
+
+// forgetSizes gives the jobs of VCs that have another policy now the size that they
+// begin with.
+func (s *State) forgetSizes(was *model.Config, renamed []model.Rename) {
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if j.Spec == nil || !j.Spec.Partial() || j.Size == j.Spec.UsualSize() {
+			continue
+		}
+		name := j.Spec.VC
+		if i := slices.IndexFunc(renamed, func(r model.Rename) bool { return r.To == name }); i >= 0 {
+			name = renamed[i].From
+		}
+		if cmp.Or(model.OfVC(was, name).Policy, "fifo") != s.PolicyOf(j.Spec.VC) {
+			s.applySized(model.Sized{Job: j.Id, Size: j.Spec.UsualSize()})
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package state
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// What VCs borrowed over time. Where the configuration has a half-life, opportunistic
+// capacity goes first to the VC that borrows and borrowed least: the dominant share,
+// over the types of leaves, of its mean use, in which what is a half-life ago counts half,
+// together with its use now, divided by its weight. Both parts are leaves, so use now counts
+// at once and one decision does not give everything to one VC.
+//
+// The mean m of a use u that did not change for a time t becomes m f + u (1 - f), where
+// f is 2 to the power of -t over the half-life: in fixed point, from events alone.
+
+// debt is what one VC borrowed, as of a time.
+type debt struct {
+	VC   cell.VCName `json:"vc"`
+	At   model.Time  `json:"at"`
+	Past []past      `json:"past,omitempty"` // by SKU
+}
+
+// past is the decayed mean of the leaves of one SKU, times 2^20.
+type past struct {
+	SKU  cell.TypeName `json:"sku"`
+	Mean int64         `json:"mean"`
+}
+
+const MeanBits = 20
+
+// borrows counts an attempt's leaves, by chain, into what its VC borrows now.
+func (s *State) borrows(t *index.Tally, a *tables.Attempt, sign int64) {
+	if s.Config.HalfLife == 0 {
+		return
+	}
+	f := s.Cluster.Forest()
+	if t.Lent == nil {
+		t.Lent = make([]int64, len(f.Chains))
+	}
+	for _, task := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
+		for _, l := range task.Leaves {
+			t.Lent[f.Cells[f.Leaves[l]].Chain] += sign
+		}
+	}
+}
+
+// accrue brings the debt of a VC up to date, before what it borrows changes.
+func (s *State) accrue(space int32) {
+	if s.Config == nil || s.Config.HalfLife == 0 || space == 0 || s.Recount {
+		return
+	}
+	name := s.Cluster.Space(space).Name
+	i, found := s.findDebt(name)
+	if !found {
+		s.Debts = slices.Insert(s.Debts, i, debt{VC: name, At: s.Now})
+	}
+	d := &s.Debts[i]
+	if d.At >= s.Now {
+		return
+	}
+	f := s.Cluster.Forest()
+	means := make([]past, 0, len(f.Chains))
+	for c := range f.Chains {
+		sku := f.Chains[c].SKU
+		if slices.ContainsFunc(means, func(p past) bool { return p.SKU == sku }) {
+			continue
+		}
+		if m := s.meanUse(space, d, sku); m > 0 {
+			means = append(means, past{sku, m})
+		}
+	}
+	d.At, d.Past = s.Now, means
+}
+
+// accrueAll does so for all VCs, before the configuration changes.
+func (s *State) accrueAll() {
+	for space := int32(1); s.Cluster != nil && space < s.Cluster.NumSpaces(); space++ {
+		s.accrue(space)
+	}
+}
+
+// resetDebts follows a configuration: whoever is new, or owed nothing yet, begins now with what it
+// borrows, and who is no more, or has no half-life any more, is forgotten.
+func (s *State) resetDebts() {
+	s.Debts = slices.DeleteFunc(s.Debts, func(d debt) bool { return s.Config.HalfLife == 0 || s.Space(d.VC) == 0 })
+	s.accrueAll()
+}
+
+func (s *State) findDebt(vc cell.VCName) (int, bool) {
+	return slices.BinarySearchFunc(s.Debts, vc, func(d debt, k cell.VCName) int { return cmp.Compare(d.VC, k) })
+}
+
+// meanUse is the mean of one SKU by now.
+func (s *State) meanUse(space int32, d *debt, sku cell.TypeName) int64 {
+	var mean int64
+	for _, p := range d.Past {
+		if p.SKU == sku {
+			mean = p.Mean
+		}
+	}
+	keep := DecayAfter(int64(s.Now-d.At), int64(s.Config.HalfLife))
+	return keep.Of(mean) + (NoDecay - keep).Of(s.lentOf(space, sku)<<MeanBits)
+}
+
+// lentOf is how many leaves of a SKU a VC borrows now.
+func (s *State) lentOf(space int32, sku cell.TypeName) (n int64) {
+	for c, leaves := range s.Tallies[space].Lent {
+		if s.Cluster.Forest().Chains[c].SKU == sku {
+			n += leaves
+		}
+	}
+	return n
+}
+
+// owes is by what VCs are compared: parts of 10^9 of the cluster, for each unit of weight.
+func (s *State) Owes(space int32) int64 {
+	d := debt{At: s.Now}
+	if i, found := s.findDebt(s.Cluster.Space(space).Name); found {
+		d = s.Debts[i]
+	}
+	weight := s.Weight(space)
+	most := int64(0)
+	f := s.Cluster.Forest()
+	for c := range f.Chains {
+		sku, of := f.Chains[c].SKU, int64(0)
+		for k := range f.Chains {
+			if f.Chains[k].SKU == sku {
+				of += s.Looks.Chains[k]
+			}
+		}
+		use := s.meanUse(space, &d, sku) + s.lentOf(space, sku)<<MeanBits
+		hi, lo := bits.Mul64(uint64(use), 1_000_000_000)
+		q, _ := bits.Div64(hi, lo, max(uint64(of)<<MeanBits, hi+1))
+		most = max(most, int64(q)/weight)
+	}
+	return most
+}
+
+// weight is the part of a VC of what nobody uses, beside others' parts.
+func (s *State) Weight(space int32) int64 {
+	return int64(max(model.OfVC(s.Config, s.Cluster.Space(space).Name).Weight, 1))
+}

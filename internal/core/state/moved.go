@@ -1,0 +1,69 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// moved is when gangs of a VC were told to move within the last hour, in order.
+type moved struct {
+	VC    cell.VCName  `json:"vc"`
+	Times []model.Time `json:"times"`
+}
+
+// noteMove remembers that a gang of a VC is told to move.
+func (s *State) noteMove(vc cell.VCName) {
+	i, found := s.findMoved(vc)
+	if !found {
+		s.Moved = slices.Insert(s.Moved, i, moved{VC: vc})
+	}
+	s.Moved[i].Times = append(s.MovesOf(vc, s.Now), s.Now)
+}
+
+func (s *State) findMoved(vc cell.VCName) (int, bool) {
+	return slices.BinarySearchFunc(s.Moved, vc, func(m moved, k cell.VCName) int { return cmp.Compare(m.VC, k) })
+}
+
+// movesOf returns when gangs of a VC were told to move within the hour before an instant.
+func (s *State) MovesOf(vc cell.VCName, now model.Time) []model.Time {
+	i, found := s.findMoved(vc)
+	if !found {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Moved[i].Times), func(t model.Time) bool { return t.Add(model.Hour) <= now })
+}
+
+// moving reports whether an attempt is the promise to a gang that has not left yet.
+func (s *State) Moving(a *tables.Attempt) bool {
+	g := &s.Jobs[a.Job].Gangs[a.Id.Gang]
+	return g.Next != tables.None && s.Attempts[g.Next].Id == a.Id
+}
+
+// mean says where a gang is to run next, when it is told to move; nil else.
+func (s *State) mean(g *tables.Gang, nodes []cell.NodeName) {
+	if tables.RareOf(g.Odd).Meant != nil {
+		s.Away--
+	}
+	if g.Intend(nodes); nodes != nil {
+		s.Away++
+	}
+}
+
+// verifyAway counts again.
+func (s *State) verifyAway(add func(string, ...any)) {
+	n := 0
+	for i := range s.Jobs {
+		for k := range s.Jobs[i].Gangs {
+			if s.Jobs[i].Spec != nil && tables.RareOf(s.Jobs[i].Gangs[k].Odd).Meant != nil {
+				n++
+			}
+		}
+	}
+	if n != s.Away {
+		add("%d gangs are to run elsewhere, counted as %d", n, s.Away)
+	}
+}

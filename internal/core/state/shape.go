@@ -1,0 +1,23 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/base/budget"
+	"github.com/combsched/comb/internal/core/cell"
+)
+
+// LoadOf is what a gang asks for where its tasks are of the same SKUs and of no pinned cell, with
+// these SKUs; nil where they are not.
+func loadOf(members []cell.Member) (budget.Load, string) {
+	var all []budget.Sized
+	for i := range members {
+		m := &members[i]
+		if m.Alike || m.Pinned != "" || !slices.Equal(m.SKUs, members[0].SKUs) {
+			return nil, ""
+		}
+		all = append(all, budget.Sized{Size: m.Leaves, Count: m.Tasks})
+	}
+	return budget.LoadOf(all), fmt.Sprintf("%q", members[0].SKUs)
+}

@@ -1,0 +1,274 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// membersOf returns the members of an allocation, in order of their ids.
+func (s *State) MembersOf(id cell.AllocID) []*tables.Attempt {
+	var out []*tables.Attempt
+	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
+		out = append(out, &s.Attempts[at])
+	}
+	return out
+}
+
+// with returns the others of an attempt's allocation.
+func (s *State) With(a *tables.Attempt) []model.AttemptID {
+	if !s.Shared(a) {
+		return nil
+	}
+	var out []model.AttemptID
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+		if id := s.Attempts[at].Id; id != a.Id {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// stuck reports whether nothing is known of some member of an allocation.
+func (s *State) Stuck(id cell.AllocID) bool {
+	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
+		if s.Attempts[at].State == model.AttemptUnknown {
+			return true
+		}
+	}
+	return false
+}
+
+// rotationOf is what an attempt follows; nil when it runs all the time and always did.
+func (s *State) RotationOf(a *tables.Attempt) *model.Rotation {
+	if a.Share == 0 {
+		return nil
+	}
+	return &s.Shares[a.Share-1].Rotation
+}
+
+// join links an attempt with those that hold an allocation.
+func (s *State) join(slot int32, id cell.AllocID) {
+	a := &s.Attempts[slot]
+	a.Alloc = id
+	head := s.ByAlloc[id]
+	if CompareAttempts(a.Id, s.Attempts[head].Id) < 0 {
+		a.Mate, a.Joined = head, false
+		s.Attempts[head].Joined = true
+		s.ByAlloc[id] = slot
+		return
+	}
+	at := head
+	for next := s.Attempts[at].Mate; next != tables.None && CompareAttempts(s.Attempts[next].Id, a.Id) < 0; next = s.Attempts[at].Mate {
+		at = next
+	}
+	a.Mate, a.Joined = s.Attempts[at].Mate, true
+	s.Attempts[at].Mate = slot
+}
+
+// part takes an attempt out of its allocation; it reports whether others are left.
+func (s *State) part(slot int32) bool {
+	a := &s.Attempts[slot]
+	if a.Share != 0 {
+		s.leaveShare(a)
+	}
+	if !s.Shared(a) {
+		return false
+	}
+	if a.Joined {
+		at := s.First(a)
+		for s.Attempts[at].Mate != slot {
+			at = s.Attempts[at].Mate
+		}
+		s.Attempts[at].Mate = a.Mate
+	} else {
+		s.ByAlloc[a.Alloc] = a.Mate
+		s.Attempts[a.Mate].Joined = false
+	}
+	a.Mate, a.Joined = tables.None, false
+	return true
+}
+
+func (s *State) leaveShare(a *tables.Attempt) {
+	sh := &s.Shares[a.Share-1]
+	if sh.Members--; sh.Members == 0 {
+		*sh = tables.Sharing{}
+	}
+	a.Share = 0
+}
+
+// applyJoined starts an attempt on the leaves of others.
+func (s *State) applyJoined(e model.Joined) {
+	host := s.Live(e.Host)
+	if host == nil || host.State == model.AttemptReserving {
+		panic(fmt.Sprintf("sched: attempt %v joins %v, which does not hold any leaves", e.Attempt, e.Host))
+	}
+	s.count(host, -1)
+	slot := s.Slots.Of(e.Attempt.Job)
+	j := &s.Jobs[slot]
+	at := s.attemptSlot(slot, e.Attempt)
+	j.Gangs[e.Attempt.Gang].N = e.Attempt.N
+	s.Attempts[at] = tables.Attempt{Id: e.Attempt, Job: slot, Mate: tables.None}
+	s.join(at, s.Live(e.Host).Alloc)
+	s.link(at)
+	s.begin(slot, &s.Attempts[at], e.Placement.Tasks)
+	s.count(&s.Attempts[at], 1)
+}
+
+// applyRotated lets the members of an allocation run by a rotation. What each ran by
+// the one before is summed up.
+func (s *State) applyRotated(e model.Rotated) {
+	a := s.Live(e.Turns[0][0])
+	if err := e.Check(); err != nil || a == nil {
+		panic(fmt.Sprintf("sched: a rotation of %v cannot be: %v", e.Turns, err))
+	}
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+		m := &s.Attempts[at]
+		ran := s.RanFor(m)
+		tables.SetRare(&m.Odd).Ran = ran
+	}
+	if a.Share == 0 {
+		a.Share = s.newShare()
+	}
+	number := a.Share
+	sh := &s.Shares[number-1]
+	sh.Rotation, sh.Since, sh.At = e.Rotation, s.Now, s.Seq
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+		m := &s.Attempts[at]
+		if m.Share != number {
+			if m.Share != 0 {
+				s.leaveShare(m)
+			}
+			m.Share = number
+			sh.Members++
+		}
+		s.Rerun(m)
+		s.timeLimit(m)
+	}
+	s.Stir(s.Jobs[a.Job].Space)
+	if len(s.Booked) > 0 {
+		s.LookIn(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // ends are known differently now
+		s.LookIn(s.Jobs[a.Job].Space, cell.Opportunistic)
+	}
+}
+
+// newShare returns the number of a free sharing. Its first member names it before it is
+// counted.
+func (s *State) newShare() int32 {
+	i := slices.IndexFunc(s.Shares, func(sh tables.Sharing) bool { return sh.Members == 0 })
+	if i < 0 {
+		i = len(s.Shares)
+		s.Shares = append(s.Shares, tables.Sharing{})
+	}
+	s.Shares[i] = tables.Sharing{Members: 1}
+	return int32(i + 1)
+}
+
+// timeLimit looks again when an attempt has run for its job's limit.
+func (s *State) timeLimit(a *tables.Attempt) {
+	if j := &s.Jobs[a.Job]; j.Spec.TimeLimit > 0 && a.Started > 0 {
+		s.SetTimer(s.Reaches(a, j.Spec.TimeLimit), j.Id, a.Id.Gang)
+	}
+}
+
+// verifyShares checks that the members of allocations are alike, in order, and each
+// once in their rotation, and that numbers of sharings are right.
+func (s *State) verifyShares(add func(string, ...any)) {
+	named := make([]int32, len(s.Shares))
+	for i := range s.Attempts {
+		a := &s.Attempts[i]
+		if a.Job == tables.None {
+			continue
+		}
+		if a.Share != 0 {
+			named[a.Share-1]++
+		}
+		if !a.Joined && s.First(a) == int32(i) {
+			s.verifyMembers(a, add)
+		}
+	}
+	for i := range s.Shares {
+		if named[i] != s.Shares[i].Members {
+			add("%d attempts follow rotation %d, counted %d", named[i], i, s.Shares[i].Members)
+		}
+	}
+}
+
+// verifyMembers checks the members of one allocation.
+func (s *State) verifyMembers(head *tables.Attempt, add func(string, ...any)) {
+	members := s.MembersOf(head.Alloc)
+	if slices.ContainsFunc(members, func(m *tables.Attempt) bool { return m.Since == s.Seq }) {
+		return // one joined, and its turn comes with the next event
+	}
+	j := &s.Jobs[head.Job]
+	lives := 0
+	for i, m := range members {
+		if m.Alive > 0 && m.State != model.AttemptReserving {
+			lives++
+		}
+		k := &s.Jobs[m.Job]
+		if m.Job == tables.None || m.Alloc != head.Alloc || m.Joined != (i > 0) || i > 0 && CompareAttempts(members[i-1].Id, m.Id) >= 0 {
+			add("attempt %v is out of its place among the members of allocation %d", m.Id, head.Alloc)
+		}
+		if k.Spec.VC != j.Spec.VC || k.Spec.Priority != j.Spec.Priority || m.Lazy != head.Lazy || m.Orphaned != head.Orphaned {
+			add("attempts %v and %v share leaves and differ in VC, priority or guarantee", head.Id, m.Id)
+		}
+		if !Alike(&k.Gangs[m.Id.Gang], &j.Gangs[head.Id.Gang]) {
+			add("attempts %v and %v share leaves and differ in shape", head.Id, m.Id)
+		}
+		if m.Share != head.Share {
+			add("attempts %v and %v share leaves and follow different rotations", head.Id, m.Id)
+		}
+		if r := s.RotationOf(m); r != nil && m.Alive > 0 && r.Turn(m.Id) < 0 || r == nil && len(members) > 1 {
+			add("attempt %v has no turn", m.Id)
+		}
+	}
+	r := s.RotationOf(head)
+	if r == nil {
+		return
+	}
+	if err := r.Check(); err != nil {
+		add("allocation %d: %v", head.Alloc, err)
+	}
+	turns := 0
+	for _, turn := range r.Turns {
+		for _, id := range turn {
+			if m := s.Live(id); m != nil && m.Alloc == head.Alloc && m.Alive > 0 {
+				turns++
+			}
+		}
+	}
+	if turns != lives {
+		add("allocation %d has %d live members, %d of them with a turn", head.Alloc, lives, turns)
+	}
+}
+
+// alike reports whether two gangs could use the same leaves task by task.
+func Alike(a, b *tables.Gang) bool {
+	return slices.EqualFunc(a.Shape.Members, b.Shape.Members, func(x, y cell.Member) bool { return x.Tasks == y.Tasks && x.Leaves == y.Leaves })
+}
+
+// shareOf says with whom a gang shares its leaves, and how.
+func (s *State) ShareOf(j *tables.Job, a *tables.Attempt) model.GangShare {
+	out := model.GangShare{Gang: a.Id.Gang, Name: j.Spec.Gangs[a.Id.Gang].Name, Runs: true}
+	for _, id := range s.With(a) {
+		if !slices.ContainsFunc(out.With, func(b model.JobBrief) bool { return b.Job == id.Job }) {
+			out.With = append(out.With, s.Brief(s.Find(id.Job)))
+		}
+	}
+	if r := s.RotationOf(a); r != nil && len(r.Turns) > 1 {
+		mine := r.Turn(a.Id)
+		out.Quantum, out.Turn, out.Turns = r.Quantum, int32(mine)+1, int32(len(r.Turns))
+		out.Runs, out.Next = r.Runs(a.Id, s.Now), r.Change(s.Now)
+		for range r.Turns {
+			if r.Runs(a.Id, out.Next) != out.Runs {
+				break
+			}
+			out.Next = r.Change(out.Next)
+		}
+	}
+	return out
+}

@@ -1,0 +1,394 @@
+package state
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// snapshotVersion is written into every snapshot; another one is refused, and
+// the log is folded instead.
+const snapshotVersion = 4
+
+// image is a state without what follows from the rest: cells are taken again
+// from the placements, queues and timers are built anew. A snapshot is the image
+// on its first line and then a line for each job, so that it needs no second copy
+// in memory to be written or read. Jobs are in order of id and attempts in order
+// of theirs, so equal states have equal snapshots.
+type image struct {
+	Version  int                  `json:"version"`
+	Seq      uint64               `json:"seq"`
+	Now      model.Time           `json:"now"`
+	NextJob  model.JobID          `json:"next_job"`
+	Config   *model.Config        `json:"config"`
+	Jobs     int                  `json:"jobs"` // how many lines follow
+	Attempts []attemptImage       `json:"attempts"`
+	Notes    []model.Noted        `json:"notes,omitempty"`
+	Failed   []model.PolicyFailed `json:"failed,omitempty"`
+	Debts    []debt               `json:"debts,omitempty"`
+	Moved    []moved              `json:"moved,omitempty"`
+	Nodes    []tables.NodeNote    `json:"nodes"`
+	Leaves   []tables.LeafNote    `json:"leaves"`
+	Bound    []cell.Bound         `json:"bound,omitempty"`
+	Shares   []shareImage         `json:"shares,omitempty"` // in order of their first attempts
+	Again    model.Time           `json:"again"`
+	AgainFor []cell.VCName        `json:"again_for,omitempty"`
+	Turns    int                  `json:"turns,omitempty"`
+	Bookings int64                `json:"bookings,omitempty"`
+	Decided  model.Time           `json:"decided,omitempty"`
+	Habits   HabitRows            `json:"habits,omitempty"`
+}
+
+// shareImage is how the members of an allocation take turns.
+type shareImage struct {
+	Rotation model.Rotation `json:"rotation"`
+	Since    model.Time     `json:"since"`
+}
+
+type jobImage struct {
+	ID          model.JobID          `json:"id"`
+	Spec        *model.Job           `json:"spec"`
+	Submitted   model.Time           `json:"submitted"`
+	Started     model.Time           `json:"started"`
+	Retry       int32                `json:"retry"`
+	Counted     int32                `json:"counted"`
+	Preempted   int32                `json:"preempted"`
+	Yielded     int32                `json:"yielded,omitempty"`
+	Stop        bool                 `json:"stop"`
+	StopReason  string               `json:"stop_reason"`
+	Quarantined bool                 `json:"quarantined"`
+	Aside       int32                `json:"aside,omitempty"`
+	Held        *model.HoldStatus    `json:"held,omitempty"`
+	Completing  *model.JobCompleting `json:"completing"`
+	After       model.Time           `json:"after"`
+	Gangs       []gangImage          `json:"gangs"`
+	Tasks       []taskImage          `json:"tasks"`
+	Notices     []string             `json:"notices"`
+	Lasting     []tables.Lasting     `json:"lasting,omitempty"`
+	Note        *tables.Note         `json:"note,omitempty"`
+	Size        int32                `json:"size,omitempty"` // where it is not the usual one
+}
+
+type gangImage struct {
+	N       int32                `json:"n"`
+	Done    bool                 `json:"done"`
+	Waiting bool                 `json:"waiting"`
+	After   model.Time           `json:"after"`
+	Faults  int32                `json:"faults"`
+	Retries int32                `json:"retries"`
+	Free    int32                `json:"free,omitempty"`
+	Ran     model.Duration       `json:"ran,omitempty"`
+	Avoid   []tables.Avoidance   `json:"avoid"`
+	Last    *model.AttemptStatus `json:"last"`
+	Booked  *model.Booked        `json:"booked,omitempty"`
+	Alone   bool                 `json:"alone,omitempty"`
+	Meant   []cell.NodeName      `json:"meant,omitempty"`
+}
+
+type taskImage struct {
+	State    model.TaskState     `json:"state"`
+	Dead     bool                `json:"dead"`
+	Attempt  int32               `json:"attempt"`
+	Place    cell.Task           `json:"place"`
+	Host     string              `json:"host"`
+	PID      int32               `json:"pid"`
+	Ports    []int32             `json:"ports"`
+	Exit     *model.Exit         `json:"exit"`
+	Retries  int32               `json:"retries"`
+	Progress *model.TaskProgress `json:"progress"`
+}
+
+type attemptImage struct {
+	ID         model.AttemptID    `json:"id"`
+	State      model.AttemptState `json:"state"`
+	Placement  cell.Placement     `json:"placement"`
+	Cause      model.EndCause     `json:"cause"`
+	By         *model.AttemptID   `json:"by"`
+	Message    string             `json:"message"`
+	Placed     model.Time         `json:"placed"`
+	Started    model.Time         `json:"started"`
+	Checkpoint model.Time         `json:"checkpoint"`
+	Told       model.Time         `json:"told,omitempty"`
+	Lazy       bool               `json:"lazy"`
+	Orphaned   bool               `json:"orphaned"`
+	Requeue    bool               `json:"requeue,omitempty"`
+	Refused    bool               `json:"refused"`
+	Platform   bool               `json:"platform"`
+	Alive      int32              `json:"alive"`
+	Victims    []model.AttemptID  `json:"victims"`
+	Drains     []cell.LeafID      `json:"drains,omitempty"`
+	Origins    []cell.Origin      `json:"origins,omitempty"`
+	Host       *model.AttemptID   `json:"host,omitempty"`  // whose leaves it shares, if it is not the first who has them
+	Share      int32              `json:"share,omitempty"` // number in Shares, from 1
+	Ran        model.Duration     `json:"ran,omitempty"`
+	Turn       int64              `json:"turn,omitempty"`
+}
+
+// Save returns the canonical snapshot of the state: equal states give equal bytes.
+func (s *State) Save() []byte {
+	im := image{Version: snapshotVersion, Seq: s.Seq, Now: s.Now, NextJob: s.NextJob, Config: s.Config, Notes: s.Notes, Failed: s.Failed, Debts: s.Debts, Moved: s.Moved, Leaves: s.Leaves, Again: s.Again, AgainFor: s.AgainFor, Turns: s.turns, Bookings: s.Bookings, Decided: s.Decided, Habits: s.Habits.Rows()}
+	if s.Cluster != nil {
+		im.Bound = s.Cluster.Bound()
+	}
+	for _, n := range s.Nodes {
+		if n.Down || n.Cordon || n.Suspect > 0 || n.Reason != "" || n.Cordoned != "" || len(n.Refused) > 0 {
+			im.Nodes = append(im.Nodes, n)
+		}
+	}
+	ids := s.Slots.IDs()
+	im.Jobs = len(ids)
+	for i := range s.Attempts {
+		if a := &s.Attempts[i]; a.Job != tables.None {
+			im.Attempts = append(im.Attempts, s.imageOfAttempt(a))
+		}
+	}
+	slices.SortFunc(im.Attempts, func(a, b attemptImage) int { return CompareAttempts(a.ID, b.ID) })
+	im.Shares = s.numberShares(im.Attempts)
+	out := AppendLine(nil, &im)
+	head := len(out)
+	for i, id := range ids {
+		out = AppendLine(out, imageOf(s.Find(id)))
+		if i == 63 { // by now it is known about how much the rest will take
+			out = slices.Grow(out, (len(out)-head)/64*len(ids))
+		}
+	}
+	return out
+}
+
+// appendLine appends a value as one line of JSON.
+func AppendLine(out []byte, v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("sched: a state cannot be encoded: %v", err))
+	}
+	return append(append(out, data...), '\n')
+}
+
+func (s *State) imageOfAttempt(a *tables.Attempt) attemptImage {
+	odd := tables.RareOf(a.Odd)
+	im := attemptImage{ID: a.Id, State: a.State, Cause: a.Cause, By: a.By, Message: odd.Message, Placed: a.Placed, Started: a.Started, Checkpoint: a.Checkpoint, Told: a.Told,
+		Lazy: a.Lazy, Orphaned: a.Orphaned, Refused: a.Refused, Platform: a.Platform, Alive: a.Alive, Victims: odd.Victims, Drains: odd.Drains, Origins: odd.Origins, Share: a.Share, Ran: odd.Ran, Turn: odd.Turn, Requeue: odd.Requeue}
+	if a.Joined {
+		host := s.Holder(a.Alloc).Id
+		im.Host = &host
+		return im
+	}
+	im.Placement = s.Cluster.Alloc(a.Alloc).Placement
+	if a.Lazy {
+		im.Placement.Binds = nil // it gave them back
+	}
+	return im
+}
+
+// numberShares numbers the rotations in the order in which attempts name them, since
+// their places in memory differ after a restart.
+func (s *State) numberShares(attempts []attemptImage) []shareImage {
+	if len(s.Shares) == 0 {
+		return nil
+	}
+	var out []shareImage
+	numbers := make([]int32, len(s.Shares)+1)
+	for i := range attempts {
+		n := attempts[i].Share
+		if n == 0 {
+			continue
+		}
+		if numbers[n] == 0 {
+			out = append(out, shareImage{s.Shares[n-1].Rotation, s.Shares[n-1].Since})
+			numbers[n] = int32(len(out))
+		}
+		attempts[i].Share = numbers[n]
+	}
+	return out
+}
+
+func imageOf(j *tables.Job) *jobImage {
+	odd := tables.RareOf(j.Odd)
+	out := &jobImage{ID: j.Id, Spec: j.Spec, Submitted: j.Submitted, Started: j.Started, Retry: j.Retry, Counted: j.Counted,
+		Preempted: j.Preempted, Yielded: j.Yielded, Stop: j.Stop, StopReason: odd.StopReason, Quarantined: j.Quarantined, Completing: j.Completing,
+		Held: odd.Held, Aside: odd.Aside, After: odd.After, Notices: odd.Notices, Lasting: odd.Lasting, Note: odd.Note}
+	if j.Size != j.Spec.UsualSize() {
+		out.Size = j.Size
+	}
+	for i := range j.Gangs {
+		g := &j.Gangs[i]
+		odd := tables.RareOf(g.Odd)
+		out.Gangs = append(out.Gangs, gangImage{g.N, g.Done, g.Waiting, g.After, g.Faults, g.Retries, g.Free, g.Ran, odd.Avoid, g.Last, odd.Booked, g.Alone, odd.Meant})
+	}
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		b := t.Runs()
+		out.Tasks = append(out.Tasks, taskImage{t.State, t.Dead, t.Attempt, t.Started(), b.Host, b.Pid, b.Ports, t.Exit, t.Retries, t.Progress})
+	}
+	return out
+}
+
+// Digest is the hex SHA-256 of Save.
+func (s *State) Digest() string {
+	sum := sha256.Sum256(s.Save())
+	return hex.EncodeToString(sum[:])
+}
+
+// load fills an empty state from a snapshot.
+func (s *State) Load(snapshot []byte) (err error) {
+	var im image
+	head, rest, _ := bytes.Cut(snapshot, []byte{'\n'})
+	if err := json.Unmarshal(head, &im); err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	if im.Version != snapshotVersion {
+		return fmt.Errorf("snapshot has version %d, this binary reads %d", im.Version, snapshotVersion)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("snapshot contradicts itself: %v", p)
+		}
+	}()
+	s.Seq, s.Now, s.NextJob = im.Seq, im.Now, im.NextJob
+	s.Failed = im.Failed
+	s.Notes, s.Nodes, s.Leaves, s.Again, s.turns, s.Decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
+	s.Bookings, s.AgainFor = im.Bookings, im.AgainFor
+	s.SetTimer(s.Again, 0, 0)
+	if err := s.loadJobs(rest, im.Jobs); err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	if im.Config != nil {
+		s.loadCluster(&im)
+	}
+	s.Debts, s.Moved, s.Habits = im.Debts, im.Moved, ReadHabits(im.Habits)
+	return s.Verify()
+}
+
+// loadJobs reads a line for each job.
+func (s *State) loadJobs(lines []byte, want int) error {
+	n := 0
+	for line := range bytes.Lines(lines) {
+		var im jobImage
+		if err := json.Unmarshal(line, &im); err != nil {
+			return fmt.Errorf("job %d of %d: %w", n+1, want, err)
+		}
+		s.loadJob(&im)
+		n++
+	}
+	if n != want {
+		return fmt.Errorf("it has %d jobs instead of %d", n, want)
+	}
+	return nil
+}
+
+func (s *State) loadJob(im *jobImage) {
+	j := s.NewJob(im.ID, im.Spec, im.Submitted, tables.Room{})
+	j.Started, j.Retry, j.Counted, j.Preempted = im.Started, im.Retry, im.Counted, im.Preempted
+	j.Yielded = im.Yielded
+	if im.Size != 0 {
+		j.Size = im.Size
+	}
+	j.Stop, j.Quarantined, j.Completing = im.Stop, im.Quarantined, im.Completing
+	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Lasting != nil ||
+		im.Note != nil || im.Aside != 0 || im.Held != nil {
+		j.Odd = &tables.OddJob{After: im.After, StopReason: im.StopReason, Notices: im.Notices, Lasting: im.Lasting, Note: im.Note, Aside: im.Aside, Held: im.Held}
+	}
+	for i, g := range im.Gangs {
+		t := &j.Gangs[i]
+		t.N, t.Done, t.Waiting, t.After, t.Faults = g.N, g.Done, g.Waiting, g.After, g.Faults
+		t.Retries, t.Free, t.Ran, t.Last, t.Alone = g.Retries, g.Free, g.Ran, g.Last, g.Alone
+		if g.Avoid != nil || g.Meant != nil {
+			t.Odd = &tables.OddGang{Avoid: g.Avoid}
+			s.mean(t, g.Meant)
+		}
+		s.SetTimer(g.After, im.ID, int32(i))
+		s.loadBooking(t, im.ID, int32(i), g.Booked)
+		for _, a := range g.Avoid {
+			s.SetTimer(a.Until, im.ID, int32(i))
+		}
+	}
+	for i, t := range im.Tasks {
+		o := &j.Tasks[i]
+		o.State, o.Dead, o.Attempt = t.State, t.Dead, t.Attempt
+		if t.Attempt > 0 {
+			o.Place = &im.Tasks[i].Place
+		}
+		if t.Host != "" || t.PID != 0 || t.Ports != nil {
+			o.Begun = &tables.Begun{Host: t.Host, Pid: t.PID, Ports: t.Ports}
+		}
+		o.Exit, o.Retries, o.Progress = t.Exit, t.Retries, t.Progress
+	}
+	s.SetTimer(im.After, im.ID, 0)
+	if im.Spec.Partial() {
+		s.Partials++
+	}
+	if im.Spec.Hints.Dedicated {
+		s.Loners++
+	}
+	s.Slots.Put(im.ID, int32(len(s.Jobs)))
+	s.Jobs = append(s.Jobs, j)
+	s.Names.Put(int32(len(s.Jobs))-1, s.Jobs, s.Now, s.Seq)
+}
+
+// loadCluster builds the cells and takes those of all attempts again.
+func (s *State) loadCluster(im *image) {
+	s.applyConfigured(model.Configured{Config: im.Config})
+	s.Cluster.Rebind(im.Bound)
+	for _, sh := range im.Shares {
+		s.Shares = append(s.Shares, tables.Sharing{Rotation: sh.Rotation, Since: sh.Since})
+	}
+	for i := range im.Attempts {
+		s.loadAttempt(&im.Attempts[i])
+	}
+	s.Tallies = s.recounted()
+	for _, n := range s.Nodes {
+		s.SetTimer(n.Suspect, 0, 0)
+		s.SetTimer(n.Drain, 0, 0)
+	}
+	s.Looked()
+}
+
+// loadAttempt puts an attempt back on its cells, or beside whom it shares them with.
+func (s *State) loadAttempt(a *attemptImage) {
+	slot := s.Slots.Of(a.ID.Job)
+	j := &s.Jobs[slot]
+	at := int32(len(s.Attempts))
+	promise := a.State == model.AttemptReserving
+	if promise {
+		s.Promises = append(s.Promises, at)
+	}
+	s.Attempts = append(s.Attempts, tables.Attempt{Id: a.ID, Job: slot, State: a.State, Cause: a.Cause, By: a.By,
+		Placed: a.Placed, Started: a.Started, Checkpoint: a.Checkpoint, Told: a.Told, Lazy: a.Lazy,
+		Orphaned: a.Orphaned, Refused: a.Refused, Platform: a.Platform, Alive: a.Alive, Mate: tables.None, Share: a.Share})
+	if a.Message != "" || a.Victims != nil || a.Ran != 0 || a.Origins != nil || a.Turn != 0 || a.Requeue {
+		s.Attempts[at].Odd = &tables.OddAttempt{Message: a.Message, Victims: a.Victims, Ran: a.Ran, Origins: a.Origins, Turn: a.Turn, Requeue: a.Requeue}
+	}
+	if a.Share != 0 {
+		s.Shares[a.Share-1].Members++
+	}
+	if g := &j.Gangs[a.ID.Gang]; promise && (g.Attempt != tables.None || g.Done) {
+		g.Next = at
+	} else {
+		g.Attempt = at
+	}
+	if a.Host != nil {
+		s.join(at, s.Live(*a.Host).Alloc)
+	} else {
+		alloc := s.Cluster.Take(s.Space(j.Spec.VC), j.Spec.Priority, a.Placement, promise)
+		if a.Lazy && j.Spec.Priority >= cell.MinGuaranteed {
+			s.Cluster.Demote(alloc)
+		}
+		s.setAlloc(alloc, at)
+		s.Attempts[at].Alloc = alloc
+	}
+	s.link(at)
+	s.setMood(&s.Attempts[at])
+	s.drain(&s.Attempts[at], a.Drains)
+	s.TimeMinRun(&s.Attempts[at])
+	if a.Lazy {
+		s.keepLazy(&s.Attempts[at])
+	}
+	s.timeLimit(&s.Attempts[at])
+}

@@ -1,0 +1,46 @@
+package state
+
+import (
+	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/tables"
+)
+
+// fold is what events say: the tables with their index, and the rest of it.
+type State struct {
+	index.Index
+	NewPolicy model.Policies
+	NextJob   model.JobID
+	Notes     []model.Noted        // what policies remember about their VCs, sorted by VC
+	Failed    []model.PolicyFailed // sorted by VC; never changed in place
+	Unmade    []model.PolicyFailed // see Unmade; never changed in place
+	Promises  []int32              // attempt slots of reservations, in no order
+	Moved     []moved              // when gangs moved lately, sorted by VC
+	Habits    Habits               // what part of what it declared work took; no decision depends on it
+	Debts     []debt               // what VCs borrowed over time, sorted by VC
+	Bookings  int64                // the highest turn of a booking
+	turns     int                  // how many decisions in a row asked for another
+	Ended     []tables.EndedJob    // since somebody asked
+}
+
+// TakeEnded returns the final status of the jobs that ended since the last call.
+func (s *State) TakeEnded() []model.JobStatus {
+	if len(s.Ended) == 0 {
+		return nil
+	}
+	out := make([]model.JobStatus, len(s.Ended))
+	for i := range s.Ended {
+		out[i] = s.finalStatus(&s.Ended[i])
+	}
+	s.DropEnded()
+	return out
+}
+
+// DropEnded forgets the jobs that ended, where nobody wants their status.
+func (s *State) DropEnded() {
+	for i := range s.Ended {
+		s.Arenas.Rooms.Leave(&s.Ended[i].Job)
+	}
+	clear(s.Ended)
+	s.Ended = s.Ended[:0]
+}

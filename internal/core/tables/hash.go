@@ -1,0 +1,38 @@
+package tables
+
+import (
+	"math/bits"
+
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// Keyed hashes pairs of texts that strangers choose: with a key that they do not know, they cannot
+// choose such as come to one hash.
+type KeyedHash uint64
+
+// NewKeyed makes a key of two numbers.
+func NewKeyedHash(a, b uint64) KeyedHash {
+	hi, lo := bits.Mul64(a^0x9E3779B97F4A7C15, b^0xD6E8FEB86659FD93)
+	return KeyedHash((hi ^ lo) | 1)
+}
+
+// Pair is the hash of two texts, in one row: how long the first is tells a, bc from ab, c.
+func (k KeyedHash) Pair(a, b string) uint32 {
+	h := k.fold(k.fold(uint64(k)^uint64(len(b))^uint64(len(a))<<32, a), b)
+	hi, lo := bits.Mul64(h, 0x94D049BB133111EB)
+	return uint32(hi ^ lo)
+}
+
+// fold folds the halves of products with the key onto each other, eight bytes at a time.
+func (k KeyedHash) fold(h uint64, s string) uint64 {
+	for ; len(s) > 8; s = s[8:] {
+		hi, lo := bits.Mul64(h^(model.FourLetters(s)<<32|model.FourLetters(s[4:])), uint64(k))
+		h = hi ^ lo
+	}
+	var x uint64
+	for i := range len(s) {
+		x = x<<8 | uint64(s[i])
+	}
+	hi, lo := bits.Mul64(h^x, uint64(k))
+	return hi ^ lo
+}

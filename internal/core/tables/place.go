@@ -1,0 +1,16 @@
+package tables
+
+import (
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+func (a *Attempt) Mood() cell.Mood {
+	switch a.State {
+	case model.AttemptUnknown:
+		return cell.Stuck
+	case model.AttemptStopping:
+		return cell.Leaving
+	}
+	return cell.Staying
+}
