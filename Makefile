@@ -50,7 +50,7 @@ walk: lab ## goes the way of users through the whole product: command line, REST
 LIVE = ./internal/test/lab ./internal/executor/local ./cmd/comb
 
 # The packages that take longest begin first, so that none of them runs alone at the end.
-LONGEST = ./internal/sim/script ./internal/sim/simulate ./internal/core/sched ./internal/core/cell
+LONGEST = ./internal/sim/script ./internal/sim/simulate ./internal/core ./internal/core/cell
 
 # One story of a real server with real tasks; the others are those of LIVE.
 STORY = ./internal/test/lab -run '^TestReadme$$'
@@ -231,7 +231,7 @@ soak-seeds: ## all random tests (SEEDS=100000, or a slice of it such as 20001:30
 soak-depth: ## the exhaustive search (DEPTH=7)
 	@mkdir -p bin
 	@echo "# depth $(DEPTH) at $(VERSION), $$(date -u '+%F %T')" >> $(COVERED)
-	$(GO) test -count=1 -timeout 24h -v -run '^TestExhaustive$$' ./internal/core/sched -args -depth $(DEPTH) -covered $(COVERED)
+	$(GO) test -count=1 -timeout 24h -v -run '^TestExhaustive$$' ./internal/core -args -depth $(DEPTH) -covered $(COVERED)
 
 same: ## compares, byte for byte, what this tree's programs do with what those of an earlier commit did, for steps that only move or rename code (BASE=COMMIT, RUNS=1:100; minutes, twice as long the first time)
 	@SEEDS=$(or $(RUNS),1:100) test/same/run $(BASE)

@@ -53,8 +53,8 @@ func (s *State) Held() []Held {
 			continue
 		}
 		j := &s.in.Jobs[a.Job]
-		h := Held{ID: a.Id, State: a.State, Alloc: a.Alloc, Lazy: a.Lazy, Cause: a.Cause, Spec: j.Spec, Placement: s.in.Cluster.Alloc(a.Alloc).Placement}
-		for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+		h := Held{ID: a.ID, State: a.State, Alloc: a.Alloc, Lazy: a.Lazy, Cause: a.Cause, Spec: j.Spec, Placement: s.in.Cluster.Alloc(a.Alloc).Placement}
+		for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 			state := j.Tasks[o].State
 			if j.Tasks[o].Dead {
 				state = 0
@@ -87,7 +87,7 @@ func (s *State) Waiting() []InLine {
 			j := &s.in.Jobs[i]
 			for g := range j.Gangs {
 				if j.Spec != nil && j.Gangs[g].Waiting && s.in.Space(j.Spec.VC) == int32(space) && s.in.Eligible(j, int32(g)) {
-					out = append(out, InLine{j.Id, j.Spec, int32(g), int32(space), j.Gangs[g].Attempt != tables.None, s.in.Request(place.Want{J: j, G: int32(g)})})
+					out = append(out, InLine{j.ID, j.Spec, int32(g), int32(space), j.Gangs[g].Attempt != tables.None, s.in.Request(place.Want{J: j, G: int32(g)})})
 				}
 			}
 		}

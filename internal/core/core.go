@@ -1,20 +1,19 @@
+// Package core is the decision core as its users know it: State, which checks commands, applies
+// events, decides and explains. It is pure: it takes time, ids and randomness, it never fetches
+// them, and the same events give the same decisions bit for bit. It must not know how tasks run,
+// how events are stored or how users reach the system.
 package core
 
 import (
 	"iter"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/decide"
 	"github.com/combsched/comb/internal/core/explain"
-	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/place"
 	"github.com/combsched/comb/internal/core/reconfigure"
 )
 
-// State is everything the core knows. It is five things, each of which has those before it: tables,
-// index, fold, finder and pass. What needs less is a method of that. It is not safe for concurrent
-// use.
+// State is everything that the core knows. It is not safe for concurrent use.
 type State struct{ in *explain.Explainer }
 
 // New returns the empty state, before any Configured event.
@@ -46,17 +45,12 @@ type Spare struct{ in explain.CopyMemory }
 
 // AtIn is At in memory that copies of other states had: none of them may be used any more.
 func (s *State) AtIn(spare *Spare, now model.Time) *State {
-	return &State{s.in.Later(&spare.in, now)}
+	return &State{s.in.At(&spare.in, now)}
 }
 
 // AsOf is the state as of a later time, to be read at once: who has whose turn depends
 // on it, though nothing happened. It shares everything with the state.
-func (s *State) AsOf(now model.Time) *State {
-	c := *s.in
-	c.Now, c.Mem = max(s.in.Now, now), decide.Memory{}
-	c.Calls, c.Users, c.Charges, c.Claims, c.CopyMemory, c.Whole = index.Calls{}, index.Limited{}, place.Moving{}, place.Claimed{}, nil, false
-	return &State{&c}
-}
+func (s *State) AsOf(now model.Time) *State { return &State{s.in.AsOf(now)} }
 
 // Check judges a command against the state without changing it. Accepted: the
 // events to apply (none when nothing changes) and the answer. It knows no idempotency

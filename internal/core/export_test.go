@@ -18,7 +18,7 @@ func (s *State) RotationOf(id model.AttemptID) *model.Rotation {
 }
 
 // LookAgain makes the next Decide walk everything, as if capacity had changed.
-func (s *State) LookAgain() { s.in.Look = true }
+func (s *State) LookAgain() { s.in.AllDirty = true }
 
 // BreakPromise plants an internal error: a promise is taken for one whose cells were left,
 // while others still hold them.

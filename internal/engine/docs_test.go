@@ -190,11 +190,11 @@ func jsonType(t reflect.Type) string {
 	return "number" + own
 }
 
-// comments are the comments of the types of package sched, by name.
+// comments are the comments of the types of package model, by name.
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	paths, err := filepath.Glob("../core/sched/*.go")
+	paths, err := filepath.Glob("../core/model/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

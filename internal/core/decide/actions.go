@@ -48,11 +48,12 @@ func (s *Pass) rotationActions(to []model.Action, r *model.Rotation) []model.Act
 }
 
 func (s *Pass) startAction(a *tables.Attempt, known bool) model.Action {
-	defer s.Blaming(a.Id.Job)
+	defer s.Blaming(a.ID.Job)
 	j := &s.Jobs[a.Job]
-	tasks := j.Spec.Gangs[a.Id.Gang].Tasks
-	start := &model.Start{ID: j.Id, Job: j.Spec, Retry: j.Retry, Rotation: s.rotationToTell(a), Tasks: make([]model.TaskStart, 0, len(tasks))}
-	origins := tables.RareOf(a.Odd).Origins
+	tasks := j.Spec.Gangs[a.ID.Gang].Tasks
+	start := &model.Start{ID: j.ID, Job: j.Spec, Retry: j.Retry, Rotation: s.rotationToTell(a),
+		Tasks: make([]model.TaskStart, 0, len(tasks))}
+	origins := tables.RareOf(a.Rare).Origins
 	for k, o := range tasks {
 		t := &j.Tasks[o]
 		if t.Dead {
@@ -68,7 +69,7 @@ func (s *Pass) startAction(a *tables.Attempt, known bool) model.Action {
 		}
 		start.Tasks = append(start.Tasks, begins)
 	}
-	return model.Action{Attempt: a.Id, Start: start, Known: known}
+	return model.Action{Attempt: a.ID, Start: start, Known: known}
 }
 
 // rotationToTell is a copy of an attempt's rotation: the state's own changes.
@@ -91,13 +92,13 @@ func (s *Pass) Outstanding() []model.Action {
 			slots = append(slots, int32(i))
 		}
 	}
-	slices.SortFunc(slots, func(x, y int32) int { return state.CompareAttempts(s.Attempts[x].Id, s.Attempts[y].Id) })
+	slices.SortFunc(slots, func(x, y int32) int { return state.CompareAttempts(s.Attempts[x].ID, s.Attempts[y].ID) })
 	var out []model.Action
 	for _, slot := range slots {
 		a := &s.Attempts[slot]
 		out = append(out, s.startAction(a, true))
 		if a.Cause != 0 {
-			out = append(out, model.Action{Attempt: a.Id, Grace: s.Jobs[a.Job].Spec.Grace, Known: true})
+			out = append(out, model.Action{Attempt: a.ID, Grace: s.Jobs[a.Job].Spec.Grace, Known: true})
 		}
 	}
 	return out

@@ -70,8 +70,8 @@ func (b *book) late() model.Duration {
 // timed reports whether it is known when the cells are free.
 func (b *book) timed() bool { return len(b.after) == 0 }
 
-// outlook is the bookings of one VC during one walk.
-type outlook struct {
+// bookings is the bookings of one VC during one walk.
+type bookings struct {
 	s         *Pass
 	w         *walker
 	space     int32
@@ -123,18 +123,19 @@ type passKey struct {
 	takes bool       // it may stop some behind it
 }
 
-// books reports whether a VC books cells for gangs that wait.
+// Books reports whether a VC books cells for gangs that wait.
 func Books(c *model.VCConfig) bool {
 	return c.Backfill == model.ModeEasy || c.Backfill == model.ModeConserve
 }
 
 // newOutlook returns nil for a VC that does not backfill.
-func (s *Pass) newOutlook(space int32, w *walker) *outlook {
+func (s *Pass) newOutlook(space int32, w *walker) *bookings {
 	c := model.OfVC(s.Config, s.Cluster.Space(space).Name)
 	if !Books(c) || len(s.Queues[space]) == 0 {
 		return nil
 	}
-	o := &outlook{s: s, w: w, space: space, easy: c.Backfill == model.ModeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, crowded: map[string]model.Duration{}, moved: true,
+	o := &bookings{s: s, w: w, space: space, easy: c.Backfill == model.ModeEasy, prio: cell.MaxGuaranteed + 1,
+		failed: map[passKey]bool{}, crowded: map[string]model.Duration{}, moved: true,
 		endless: make([]model.JobID, len(s.Cluster.Forest().Chains)), turns: s.Bookings, heldUp: tables.None}
 	sp := s.Cluster.Space(space)
 	for i := range sp.Roots {
@@ -144,7 +145,7 @@ func (s *Pass) newOutlook(space int32, w *walker) *outlook {
 }
 
 // deepEnough ends the walk of a VC: far behind, nobody is tried.
-func (o *outlook) deepEnough() bool { return o != nil && o.waiting >= maxPassing }
+func (o *bookings) deepEnough() bool { return o != nil && o.waiting >= maxPassing }
 
 // backfill tries to start a gang beside the bookings of others, and books it when
 // that fails and it is its turn to be booked.
@@ -172,7 +173,7 @@ func (w *walker) backfill(j *tables.Job, g int32, wish model.Wish) {
 }
 
 // tries tries to start a gang, at last at the expense of its own priority.
-func (o *outlook) tries(a asking, wish model.Wish) bool {
+func (o *bookings) tries(a asking, wish model.Wish) bool {
 	if o.startWhole(a) || o.start(a) {
 		return true
 	}
@@ -192,7 +193,7 @@ func (o *outlook) tries(a asking, wish model.Wish) bool {
 
 // start starts a gang, or reserves cells for it, where it passes the bookings of
 // others.
-func (o *outlook) start(a asking) bool {
+func (o *bookings) start(a asking) bool {
 	defer o.s.Blaming(a.ref.Job)
 	p, ok := o.passing(a)
 	if !ok && !o.s.IsPostponed() && int64(a.j.Gangs[a.g].Leaves) <= o.s.Unheld(a.j.Space, a.prio) {
@@ -204,7 +205,7 @@ func (o *outlook) start(a asking) bool {
 	return ok
 }
 
-func (o *outlook) carryOut(a asking, p place.Plan) {
+func (o *bookings) carryOut(a asking, p place.Plan) {
 	o.release()
 	o.s.carryOut(place.Want{J: a.j, G: a.g, Size: a.size}, p)
 	if len(p.Revoked)+len(p.Lazies)+len(p.Cleared) > 0 {
@@ -217,7 +218,7 @@ func (o *outlook) carryOut(a asking, p place.Plan) {
 }
 
 // started ends the booking of a gang that got cells, and those that it passed.
-func (o *outlook) started(a asking) {
+func (o *bookings) started(a asking) {
 	left := o.find(a.ref)
 	o.forget(a.ref)
 	var passed []int
@@ -240,7 +241,7 @@ func (o *outlook) started(a asking) {
 
 // displace ends the bookings behind a gang that may stop others of its priority,
 // where it took their cells: they are booked anew at their turn, as if they came then.
-func (o *outlook) displace(a asking) {
+func (o *bookings) displace(a asking) {
 	for i := range o.books {
 		if b := &o.books[i]; o.passes(a, i) && !o.obtainable(o.asking(o.s.Find(b.ref.Job), b.ref.Gang), b) {
 			o.end(b)
@@ -253,7 +254,7 @@ func (o *outlook) displace(a asking) {
 // passes reports whether a booking is no obstacle to a gang of its priority that
 // may stop those behind it: a rank is one for gangs that run and gangs that are
 // booked, or it would stop at the next look whom it lets start at this.
-func (o *outlook) passes(a asking, i int) bool {
+func (o *bookings) passes(a asking, i int) bool {
 	b := &o.books[i]
 	if !a.over || b.over || b.ranked || b.prio != a.prio || b.ref == a.ref {
 		return false
@@ -275,12 +276,13 @@ func (o *outlook) passes(a asking, i int) bool {
 
 // revisit tries those again that found nothing before a booking moved. Each round
 // but the last places somebody, and none makes a booking, so it ends.
-func (o *outlook) revisit() {
+func (o *bookings) revisit() {
 	for again := o != nil; again; {
 		again = false
 		for i := range o.passed {
 			p := &o.passed[i]
-			if g := &p.j.Gangs[p.g]; !o.s.IsPostponed() && p.changes != o.changes && g.Waiting && g.Attempt == tables.None {
+			if g := &p.j.Gangs[p.g]; !o.s.IsPostponed() && p.changes != o.changes && g.Waiting &&
+				g.Attempt == tables.None {
 				p.changes, o.heard = o.changes, heard{}
 				again = o.start(p.asking) || again
 			}
@@ -289,12 +291,12 @@ func (o *outlook) revisit() {
 }
 
 // any reports whether a booking is in force.
-func (o *outlook) any() bool { return o != nil && o.live() > 0 }
+func (o *bookings) any() bool { return o != nil && o.live() > 0 }
 
 // blockedFor returns the chains that a gang must leave to one before it. Who is booked has what he
 // was promised, and leaves the other chains to those who waited before that.
-func (o *outlook) blockedFor(a asking) []bool {
-	blocked := o.w.blockedFor(a.j.Id)
+func (o *bookings) blockedFor(a asking) []bool {
+	blocked := o.w.blockedFor(a.j.ID)
 	if i := o.find(a.ref); i >= 0 {
 		for ci := range blocked {
 			blocked[ci] = blocked[ci] && o.precededBy(&o.books[i], o.w.blocked[ci]) && !o.lies(&o.books[i], int16(ci))
@@ -304,7 +306,7 @@ func (o *outlook) blockedFor(a asking) []bool {
 	if a.length == 0 {
 		waits := make([]bool, len(o.endless))
 		for ci, by := range o.endless {
-			waits[ci] = by != 0 && by != a.j.Id
+			waits[ci] = by != 0 && by != a.j.ID
 		}
 		blocked = eitherOf(blocked, waits)
 	}
@@ -312,20 +314,20 @@ func (o *outlook) blockedFor(a asking) []bool {
 }
 
 // lies reports whether a booking has leaves of a chain.
-func (o *outlook) lies(b *book, chain int16) bool {
+func (o *bookings) lies(b *book, chain int16) bool {
 	f := o.s.Cluster.Forest()
 	return slices.ContainsFunc(b.leaves, func(l cell.LeafID) bool { return f.Cells[f.Leaves[l]].Chain == chain })
 }
 
 // precededBy reports whether a job waited before a booking was made.
-func (o *outlook) precededBy(b *book, id model.JobID) bool {
+func (o *bookings) precededBy(b *book, id model.JobID) bool {
 	j := o.s.Find(id)
 	return j != nil && j.Submitted <= b.since
 }
 
 // keepToType says which chains a gang must leave alone: those of others, and where it is to
 // have one type those of all others. What was booked for it before may be of these.
-func (o *outlook) keepToType(a *asking, sku cell.TypeName) {
+func (o *bookings) keepToType(a *asking, sku cell.TypeName) {
 	a.others = o.s.typesBut(sku)
 	if a.j.Spec.Gangs[a.g].Extra {
 		a.others = o.s.OtherTypes(a.j, a.g)
@@ -341,7 +343,7 @@ func (o *outlook) keepToType(a *asking, sku cell.TypeName) {
 // without, as one does that is to have one type only: a booking is made before its policy
 // says which. When nothing can be booked although it is first, those behind it wait
 // as they do without backfill.
-func (o *outlook) turn(a asking) {
+func (o *bookings) turn(a asking) {
 	if a.j.Spec.Gangs[a.g].Extra || a.others != nil {
 		return
 	}
@@ -377,36 +379,36 @@ func (o *outlook) turn(a asking) {
 }
 
 // ranked is a booking of a gang to which the walk has come.
-func (o *outlook) ranked(b book, a asking) book {
+func (o *bookings) ranked(b book, a asking) book {
 	b.ranked, b.kept = true, slices.Contains(a.blocked, true)
 	return b
 }
 
 // leads reports whether a gang stands before all others of its priority that wait, though under
 // easy one that came behind it is booked: nothing could be booked for the first.
-func (o *outlook) leads(a asking) bool {
+func (o *bookings) leads(a asking) bool {
 	return o.easy && len(o.passed) == 1 && slices.ContainsFunc(o.books, func(b book) bool {
-		return !b.over && !b.ranked && b.prio == a.prio && o.precededBy(&b, a.j.Id)
+		return !b.over && !b.ranked && b.prio == a.prio && o.precededBy(&b, a.j.ID)
 	})
 }
 
 // crowd notes that nothing can be booked for a gang beside the bookings of others, which have no
 // end: those without a limit behind it would only be more of these. Who has one is gone before
 // they begin, or starts where it does not matter to them.
-func (o *outlook) crowd(a asking) {
+func (o *bookings) crowd(a asking) {
 	if !a.alone() {
 		o.crowded[a.j.Gangs[a.g].Shape.Text] = a.length // the bookings that come only make it more so
 	}
 	chains, _ := o.s.Wants(a.j, a.g)
 	for ci, could := range chains {
 		if could && o.endless[ci] == 0 {
-			o.endless[ci] = a.j.Id
+			o.endless[ci] = a.j.ID
 		}
 	}
 }
 
 // isCrowded reports whether a gang fares as one did that is gone as soon, or sooner.
-func (o *outlook) isCrowded(a asking) bool {
+func (o *bookings) isCrowded(a asking) bool {
 	least, found := o.crowded[a.j.Gangs[a.g].Shape.Text]
 	return found && !a.alone() && (a.length == 0 || least != 0 && least <= a.length)
 }
@@ -416,13 +418,14 @@ func (a asking) alone() bool { return a.over || a.j.Gangs[a.g].Avoids() }
 
 // entitled reports whether a gang may have a booking: under easy the first for
 // some chain or pinned cell that it could use, under conservative everybody.
-func (o *outlook) entitled(a asking) bool {
+func (o *bookings) entitled(a asking) bool {
 	if o.live() >= maxBookings || len(o.books) >= maxNoted {
 		return false
 	}
 	chains, pins := o.s.Wants(a.j, a.g)
 	for ci, by := range o.w.blocked {
-		chains[ci] = chains[ci] && (by == 0 || by == a.j.Id) && (a.length > 0 || o.endless[ci] == 0 || o.endless[ci] == a.j.Id)
+		chains[ci] = chains[ci] && (by == 0 || by == a.j.ID) &&
+			(a.length > 0 || o.endless[ci] == 0 || o.endless[ci] == a.j.ID)
 	}
 	for i := range o.books {
 		b := &o.books[i]
@@ -437,11 +440,11 @@ func (o *outlook) entitled(a asking) bool {
 	return len(pins) > 0 || slices.Contains(chains, true)
 }
 
-func (o *outlook) find(ref model.GangRef) int {
+func (o *bookings) find(ref model.GangRef) int {
 	return slices.IndexFunc(o.books, func(b book) bool { return b.ref == ref && !b.over })
 }
 
-func (o *outlook) live() int {
+func (o *bookings) live() int {
 	n := 0
 	for i := range o.books {
 		if !o.books[i].over {
@@ -452,7 +455,7 @@ func (o *outlook) live() int {
 }
 
 // add puts a booking in force; it reports false when its cells cannot be held.
-func (o *outlook) add(b book) bool {
+func (o *bookings) add(b book) bool {
 	if len(o.books) == maxNoted {
 		return false // mask has no bit for more
 	}
@@ -465,13 +468,13 @@ func (o *outlook) add(b book) bool {
 }
 
 // forget ends a gang's booking, if it has one.
-func (o *outlook) forget(ref model.GangRef) {
+func (o *bookings) forget(ref model.GangRef) {
 	if i := o.find(ref); i >= 0 {
 		o.end(&o.books[i])
 	}
 }
 
-func (o *outlook) end(b *book) {
+func (o *bookings) end(b *book) {
 	b.over = true
 	o.changes++
 	clear(o.failed)
@@ -479,7 +482,7 @@ func (o *outlook) end(b *book) {
 }
 
 // reach notes that the walk came to a gang.
-func (o *outlook) reach(ref model.GangRef, p cell.Priority) {
+func (o *bookings) reach(ref model.GangRef, p cell.Priority) {
 	if o == nil {
 		return
 	}
@@ -490,7 +493,7 @@ func (o *outlook) reach(ref model.GangRef, p cell.Priority) {
 }
 
 // improve starts a gang that waits for victims, as State.improve does.
-func (o *outlook) improve(a asking) {
+func (o *bookings) improve(a asking) {
 	s := o.s
 	at := &s.Attempts[a.j.Gangs[a.g].Attempt]
 	r := s.Request(o.want(a, nil))
@@ -504,7 +507,7 @@ func (o *outlook) improve(a asking) {
 	res, ok := s.Cluster.PlaceInstead(at.Alloc, &r)
 	o.release()
 	if ok {
-		id := at.Id
+		id := at.ID
 		s.emit(model.Unreserved{Attempt: id, Reason: "free cells appeared"})
 		s.emit(model.Placed{Attempt: id, Placement: res.Placement})
 	}
@@ -512,13 +515,13 @@ func (o *outlook) improve(a asking) {
 
 // release gives back what is held. Events are only emitted without it: applied
 // again, they find the cells as they were.
-func (o *outlook) release() {
+func (o *bookings) release() {
 	o.s.Cluster.Unhold(o.space, o.held)
 	o.held = nil
 }
 
 // again holds the cells of all bookings, after cells changed hands.
-func (o *outlook) again() {
+func (o *bookings) again() {
 	o.moved = true
 	for i := range o.books {
 		b := &o.books[i]
@@ -535,7 +538,7 @@ func (o *outlook) again() {
 }
 
 // rehold holds what the bookings in force need, and nothing else.
-func (o *outlook) rehold() {
+func (o *bookings) rehold() {
 	moved := o.moved
 	o.release()
 	o.again()
@@ -543,20 +546,21 @@ func (o *outlook) rehold() {
 }
 
 // leave gives the held cells back, of a walk that is made again.
-func (o *outlook) leave() {
+func (o *bookings) leave() {
 	if o != nil {
 		o.release()
 	}
 }
 
 // close journals what changed and gives the held cells back.
-func (o *outlook) close() {
+func (o *bookings) close() {
 	if o == nil {
 		return
 	}
 	for _, ref := range slices.Clone(o.s.Booked) {
 		j := o.s.Find(ref.Job)
-		if o.s.Space(j.Spec.VC) == o.space && j.Spec.Priority >= o.prio && o.find(ref) < 0 && j.Gangs[ref.Gang].Attempt == tables.None {
+		if o.s.Space(j.Spec.VC) == o.space && j.Spec.Priority >= o.prio && o.find(ref) < 0 &&
+			j.Gangs[ref.Gang].Attempt == tables.None {
 			o.s.emit(model.Booked{Job: ref.Job, Gang: ref.Gang, Over: lostItsCells})
 		}
 	}
@@ -569,7 +573,7 @@ func (o *outlook) close() {
 }
 
 // journal emits a booking that is not what was said before.
-func (o *outlook) journal(b *book) {
+func (o *bookings) journal(b *book) {
 	defer o.s.Blaming(b.ref.Job)
 	j := o.s.Find(b.ref.Job)
 	g := &j.Gangs[b.ref.Gang]
@@ -583,14 +587,14 @@ func (o *outlook) journal(b *book) {
 	if !o.easy || !b.timed() || b.kept {
 		e.Leaves, e.Binds = b.leaves, b.binds
 	}
-	was := tables.RareOf(g.Odd).Booked
+	was := tables.RareOf(g.Rare).Booked
 	if was != nil && was.Start == e.Start && was.First == e.First && was.Turn == e.Turn && slices.Equal(was.After, e.After) && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.Binds, e.Binds) {
 		return
 	}
 	o.s.emit(e)
 }
 
-// bookedBefore returns the jobs whose bookings a gang must leave alone although
+// BookedBefore returns the jobs whose bookings a gang must leave alone although
 // they are not before it in the order: it began to wait, or waits again, after
 // they were promised their cells. Its own job is one when another of its gangs is
 // booked.
@@ -598,8 +602,9 @@ func (s *Pass) BookedBefore(j *tables.Job, g int32) []model.JobID {
 	var out []model.JobID
 	for _, ref := range s.Booked {
 		o := s.Find(ref.Job)
-		if ref != (model.GangRef{Job: j.Id, Gang: g}) && o.Spec.VC == j.Spec.VC && o.Spec.Priority >= j.Spec.Priority && !slices.Contains(out, o.Id) {
-			out = append(out, o.Id)
+		if ref != (model.GangRef{Job: j.ID, Gang: g}) && o.Spec.VC == j.Spec.VC &&
+			o.Spec.Priority >= j.Spec.Priority && !slices.Contains(out, o.ID) {
+			out = append(out, o.ID)
 		}
 	}
 	return out
@@ -608,7 +613,7 @@ func (s *Pass) BookedBefore(j *tables.Job, g int32) []model.JobID {
 // heldBack ends the bookings of gangs of a priority that their policy does not ask for, and
 // cannot say when it will: else whoever is to start before them waits for them, and they
 // for that.
-func (o *outlook) heldBack() {
+func (o *bookings) heldBack() {
 	if o == nil {
 		return
 	}
@@ -633,7 +638,7 @@ func (o *outlook) heldBack() {
 // elsewhere is a search for a gang without the cells that its own booking binds, and those that
 // bookings do that it passes: where its VC has cells smaller than a node, or is part of another,
 // they may keep it from others that are free by now.
-func (o *outlook) elsewhere(a asking, find func(asking) (place.Plan, bool)) (p place.Plan, ok bool) {
+func (o *bookings) elsewhere(a asking, find func(asking) (place.Plan, bool)) (p place.Plan, ok bool) {
 	for i := range o.books {
 		b := &o.books[i]
 		own := b.ref == a.ref && !b.over

@@ -31,12 +31,12 @@ type asking struct {
 	late    model.Duration           // how much later than told that is free
 }
 
-func (o *outlook) asking(j *tables.Job, g int32) asking {
-	a := asking{j: j, g: g, ref: model.GangRef{Job: j.Id, Gang: g}, prio: j.Spec.Priority}
+func (o *bookings) asking(j *tables.Job, g int32) asking {
+	a := asking{j: j, g: g, ref: model.GangRef{Job: j.ID, Gang: g}, prio: j.Spec.Priority}
 	if j.Spec.TimeLimit > 0 {
 		a.length = model.Duration(model.Time(j.Spec.TimeLimit).Add(j.Spec.Grace))
 	}
-	if was := tables.RareOf(j.Gangs[g].Odd).Booked; was != nil && !slices.Contains(o.displaced, a.ref) {
+	if was := tables.RareOf(j.Gangs[g].Rare).Booked; was != nil && !slices.Contains(o.displaced, a.ref) {
 		a.turn = was.Turn
 	}
 	return a
@@ -53,7 +53,7 @@ func (a asking) until(start model.Time) model.Time {
 
 // passing looks for cells that are to be had now without touching a booking that
 // the gang would still be in the way of.
-func (o *outlook) passing(a asking) (place.Plan, bool) {
+func (o *bookings) passing(a asking) (place.Plan, bool) {
 	if i := o.find(a.ref); i >= 0 && o.aside>>i&1 == 0 && o.books[i].free <= o.s.Now {
 		a.turns, a.late = true, o.books[i].late()
 	}
@@ -70,7 +70,7 @@ func (o *outlook) passing(a asking) (place.Plan, bool) {
 	return o.planBeside(a, o.mask(a, o.s.Now, forever))
 }
 
-func (o *outlook) planBeside(a asking, mask uint64) (place.Plan, bool) {
+func (o *bookings) planBeside(a asking, mask uint64) (place.Plan, bool) {
 	gg := &a.j.Gangs[a.g]
 	key := passKey{shape: gg.Shape.Text, mask: mask, by: a.by, limit: a.length > 0, aside: o.aside}
 	for _, other := range a.others {
@@ -96,13 +96,13 @@ func (o *outlook) planBeside(a asking, mask uint64) (place.Plan, bool) {
 	return p, ok
 }
 
-func (o *outlook) planOutside(a asking, keep cell.LeafSet) (place.Plan, bool) {
+func (o *bookings) planOutside(a asking, keep cell.LeafSet) (place.Plan, bool) {
 	return o.s.Plan(o.want(a, keep))
 }
 
 // useKept moves a gang that is gone in time onto leaves that are kept for others
 // later: those that are not serve gangs which stay longer.
-func (o *outlook) useKept(a asking, mask uint64, keep cell.LeafSet, p *place.Plan) {
+func (o *bookings) useKept(a asking, mask uint64, keep cell.LeafSet, p *place.Plan) {
 	later := o.union(o.mask(a, 0, forever) &^ mask)
 	if later == nil || p.Disturbs() {
 		return
@@ -111,7 +111,10 @@ func (o *outlook) useKept(a asking, mask uint64, keep cell.LeafSet, p *place.Pla
 	if in, ok := o.planOutside(a, keep.With(o.idle.Without(later))); ok && !in.Disturbs() {
 		*p = in
 	}
-	cell.SwapLeaves(o.s.Cluster.Forest(), &p.Placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.idle.Has(l) && o.unused(l) },
+	cell.SwapLeaves(o.s.Cluster.Forest(), &p.Placement, func(l cell.LeafID) bool {
+		return !keep.Has(l) &&
+			o.idle.Has(l) && o.unused(l)
+	},
 		func(l cell.LeafID) model.Time {
 			if later.Has(l) {
 				return 1
@@ -121,7 +124,7 @@ func (o *outlook) useKept(a asking, mask uint64, keep cell.LeafSet, p *place.Pla
 }
 
 // unused reports whether nobody holds a leaf or was promised it.
-func (o *outlook) unused(l cell.LeafID) bool {
+func (o *bookings) unused(l cell.LeafID) bool {
 	hold, promised := o.s.Cluster.Holder(l)
 	return hold == cell.None && promised == cell.None && !o.s.LeafBad(l)
 }
@@ -137,11 +140,12 @@ func graceOf(s *index.Index, victims []cell.AllocID) model.Duration {
 
 // mask names the bookings that a gang must leave alone from one time to another: those of
 // others, of its priority or higher, that begin before it ends.
-func (o *outlook) mask(a asking, from, to model.Time) uint64 {
+func (o *bookings) mask(a asking, from, to model.Time) uint64 {
 	var m uint64
 	for i := range o.books {
 		b := &o.books[i]
-		if !b.over && o.aside>>i&1 == 0 && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to && b.end > from && !o.passes(a, i) {
+		if !b.over && o.aside>>i&1 == 0 && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to &&
+			b.end > from && !o.passes(a, i) {
 			m |= 1 << i
 		}
 	}
@@ -153,7 +157,7 @@ func (o *outlook) mask(a asking, from, to model.Time) uint64 {
 // begin, and when it could if nobody had passed it, or each of them could make it a little later.
 // Whose own turn it is may be as much later as the other, and as he is himself, up to a minute:
 // lest a few seconds cost him his place.
-func (o *outlook) begins(a asking, b *book) model.Time {
+func (o *bookings) begins(a asking, b *book) model.Time {
 	switch {
 	case b.start == 0:
 		return 0
@@ -165,7 +169,7 @@ func (o *outlook) begins(a asking, b *book) model.Time {
 	return min(b.clear, b.start)
 }
 
-func (o *outlook) union(mask uint64) cell.LeafSet {
+func (o *bookings) union(mask uint64) cell.LeafSet {
 	var set cell.LeafSet
 	for i := range o.books {
 		if mask>>i&1 != 0 {
@@ -176,6 +180,6 @@ func (o *outlook) union(mask uint64) cell.LeafSet {
 }
 
 // kept returns the leaves of the bookings that a gang must leave alone.
-func (o *outlook) kept(a asking, from, to model.Time) cell.LeafSet {
+func (o *bookings) kept(a asking, from, to model.Time) cell.LeafSet {
 	return o.union(o.mask(a, from, to))
 }

@@ -36,7 +36,7 @@ func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
 		return s.Reaches(a, spec.TimeLimit).Add(spec.Grace), true
 	}
 	if a.State == model.AttemptReserving {
-		begin = begin.Add(s.longestGrace(tables.RareOf(a.Odd).Victims))
+		begin = begin.Add(s.longestGrace(tables.RareOf(a.Rare).Victims))
 		switch late := s.Now - begin; { // they take their time to leave
 		case late > model.Time(maxUntold): // another instant once a minute, not each time
 			begin += (late + model.Time(maxUntold) - 1) / model.Time(maxUntold) * model.Time(maxUntold)
@@ -52,7 +52,7 @@ func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
 	return end, true
 }
 
-// leftBy is the same of an attempt with all that share its leaves.
+// LeftBy is the same of an attempt with all that share its leaves.
 func (s *Pass) LeftBy(a *tables.Attempt) (model.Time, bool) {
 	last, known := s.overBy(a)
 	for at := s.First(a); known && s.Shared(a) && at != tables.None; at = s.Attempts[at].Mate {
@@ -75,12 +75,12 @@ func (s *Pass) longestGrace(ids []model.AttemptID) model.Duration {
 }
 
 // clears reports whether a holder is out of a gang's way at a time.
-func (o *outlook) clears(a asking, id cell.AllocID, t model.Time) bool {
+func (o *bookings) clears(a asking, id cell.AllocID, t model.Time) bool {
 	return o.yields(a, id) || o.gone(id, t)
 }
 
 // yields reports whether a holder would be lifted for a gang.
-func (o *outlook) yields(a asking, id cell.AllocID) bool {
+func (o *bookings) yields(a asking, id cell.AllocID) bool {
 	al := o.s.Cluster.Alloc(id)
 	if o.s.Stuck(id) {
 		return false
@@ -89,7 +89,7 @@ func (o *outlook) yields(a asking, id cell.AllocID) bool {
 }
 
 // unlimited returns the jobs in the way on some leaves that declare no limit.
-func (o *outlook) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
+func (o *bookings) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
 	var out []model.JobID
 	for _, l := range leaves {
 		hold, _ := o.s.Cluster.Holder(l)
@@ -97,8 +97,8 @@ func (o *outlook) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
 			continue
 		}
 		for _, m := range o.s.MembersOf(hold) {
-			if _, known := o.s.overBy(m); !known && !slices.Contains(out, m.Id.Job) {
-				out = append(out, m.Id.Job)
+			if _, known := o.s.overBy(m); !known && !slices.Contains(out, m.ID.Job) {
+				out = append(out, m.ID.Job)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (o *outlook) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
 
 // search books a gang from a time on: for the first instant at which it fits, or
 // behind jobs without a limit. behind says that only other bookings are in the way.
-func (o *outlook) search(a asking, from model.Time) (b book, behind, ok bool) {
+func (o *bookings) search(a asking, from model.Time) (b book, behind, ok bool) {
 	defer o.s.Blaming(a.ref.Job)
 	if t, res, ok := o.earliest(a, o.instants(a, from)); ok {
 		return o.timedBook(a, t, res), false, true
@@ -127,7 +127,7 @@ func (o *outlook) search(a asking, from model.Time) (b book, behind, ok bool) {
 
 // instants returns when cells become free for a gang, in order: the ends of
 // guaranteed work and of other bookings; also `from` when that is now.
-func (o *outlook) instants(a asking, from model.Time) []model.Time {
+func (o *bookings) instants(a asking, from model.Time) []model.Time {
 	o.read()
 	var out []model.Time
 	if from == o.s.Now {
@@ -148,7 +148,7 @@ func (o *outlook) instants(a asking, from model.Time) []model.Time {
 }
 
 // read collects what the searches share, once for as long as nothing moves.
-func (o *outlook) read() {
+func (o *bookings) read() {
 	if !o.moved {
 		return
 	}
@@ -168,7 +168,7 @@ func (o *outlook) read() {
 		if al.Space != o.space || al.Opportunistic() || a.Joined {
 			continue
 		}
-		e := ending{o.over[i], al.Priority, o.s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves}
+		e := ending{o.over[i], al.Priority, o.s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves}
 		switch {
 		case al.Promised:
 			e.leaves = 0 // its victims hold them, or nobody
@@ -183,7 +183,7 @@ func (o *outlook) read() {
 }
 
 // gone reports whether a holder has left by a time.
-func (o *outlook) gone(id cell.AllocID, t model.Time) bool {
+func (o *bookings) gone(id cell.AllocID, t model.Time) bool {
 	o.read()
 	return o.over[o.s.ByAlloc[id]] <= t
 }
@@ -191,7 +191,7 @@ func (o *outlook) gone(id cell.AllocID, t model.Time) bool {
 // roomy reports whether the VC has as many leaves as a gang needs, of whatever
 // shape, at a time when it must keep some for others: it costs little to know
 // that it has not.
-func (o *outlook) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
+func (o *bookings) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
 	o.read()
 	room := o.size
 	for _, e := range o.ends {
@@ -211,7 +211,7 @@ func (o *outlook) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
 // earliest returns the first instant at which a gang fits. With nothing booked
 // for others more is free the later it is, and it halves; else it tries one after
 // the other, the first maxInstants and the last.
-func (o *outlook) earliest(a asking, times []model.Time) (model.Time, cell.Result, bool) {
+func (o *bookings) earliest(a asking, times []model.Time) (model.Time, cell.Result, bool) {
 	if o.mask(a, 0, forever) != 0 {
 		if n := len(times); n > maxInstants {
 			times = append(times[:maxInstants:maxInstants], times[n-1])
@@ -224,7 +224,7 @@ func (o *outlook) earliest(a asking, times []model.Time) (model.Time, cell.Resul
 		return 0, cell.Result{}, false
 	}
 	lo, hi := 0, len(times)
-	if was := tables.RareOf(a.j.Gangs[a.g].Odd).Booked; was != nil && was.Start != 0 {
+	if was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked; was != nil && was.Start != 0 {
 		if i, found := slices.BinarySearch(times, was.Start); found {
 			if _, ok := o.fits(a, times[i], nil); !ok {
 				lo = i + 1
@@ -245,7 +245,7 @@ func (o *outlook) earliest(a asking, times []model.Time) (model.Time, cell.Resul
 
 // fits asks the cells for a placement at a time: who has left by then is gone,
 // and what is booked for others then, or is in extra, is not to be had.
-func (o *outlook) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result, bool) {
+func (o *bookings) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result, bool) {
 	keep := o.kept(a, t, a.until(t))
 	if !o.roomy(a, t, keep) {
 		return cell.Result{}, false
@@ -258,7 +258,7 @@ func (o *outlook) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result,
 
 // leaving returns the leaves of those who were told to stop and may still be
 // there at a time.
-func (o *outlook) leaving(t model.Time) cell.LeafSet {
+func (o *bookings) leaving(t model.Time) cell.LeafSet {
 	o.read()
 	var set cell.LeafSet
 	for _, slot := range o.told {
@@ -275,7 +275,7 @@ func (o *outlook) leaving(t model.Time) cell.LeafSet {
 
 // placeLater also leaves promises out of the picture whose holders are gone by
 // then, or of a lower priority, so that they would be taken back.
-func (o *outlook) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
+func (o *bookings) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
 	if len(o.s.Promises) == 0 {
 		return o.s.Cluster.Place(r)
 	}
@@ -290,13 +290,14 @@ func (o *outlook) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
 
 // timedBook books what was found at a time. Among what would do it takes leaves
 // that are in use now: the idle ones can serve others in the meantime.
-func (o *outlook) timedBook(a asking, t model.Time, res cell.Result) book {
+func (o *bookings) timedBook(a asking, t model.Time, res cell.Result) book {
 	if t > o.s.Now {
 		if busy, ok := o.fits(a, t, o.idle); ok {
 			res = busy
 		}
 		keep := o.kept(a, t, a.until(t))
-		cell.SwapLeaves(o.s.Cluster.Forest(), &res.Placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.freeAt(a, t, l) },
+		cell.SwapLeaves(o.s.Cluster.Forest(), &res.Placement,
+			func(l cell.LeafID) bool { return !keep.Has(l) && o.freeAt(a, t, l) },
 			func(l cell.LeafID) model.Time { return o.busyUntil(a, l) })
 	}
 	b := o.newBook(a, t, state.LeavesOf(&res.Placement), res.Placement.Binds)
@@ -309,7 +310,7 @@ func (o *outlook) timedBook(a asking, t model.Time, res cell.Result) book {
 }
 
 // freeAt reports whether a leaf is free for a gang at a time.
-func (o *outlook) freeAt(a asking, t model.Time, l cell.LeafID) bool {
+func (o *bookings) freeAt(a asking, t model.Time, l cell.LeafID) bool {
 	hold, promised := o.s.Cluster.Holder(l)
 	if promised != cell.None && !o.clears(a, promised, t) || o.s.LeafBad(l) {
 		return false
@@ -318,7 +319,7 @@ func (o *outlook) freeAt(a asking, t model.Time, l cell.LeafID) bool {
 }
 
 // busyUntil is how long a leaf serves nobody else; 0 when it could.
-func (o *outlook) busyUntil(a asking, l cell.LeafID) model.Time {
+func (o *bookings) busyUntil(a asking, l cell.LeafID) model.Time {
 	hold, _ := o.s.Cluster.Holder(l)
 	if hold == cell.None || o.yields(a, hold) {
 		return 0
@@ -329,7 +330,7 @@ func (o *outlook) busyUntil(a asking, l cell.LeafID) model.Time {
 
 // leastAhead finds the shape with the least in the way: the fewest holders
 // without a limit, then the least of their work.
-func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
+func (o *bookings) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
 	r.Keep, r.Blocked = keep, a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
@@ -353,7 +354,7 @@ func (s *Pass) workAhead(a *tables.Attempt) int64 {
 	if d := model.Time(j.Spec.Hints.Duration); d > left {
 		left = d - left
 	}
-	leaves := int64(j.Gangs[a.Id.Gang].Leaves)
+	leaves := int64(j.Gangs[a.ID.Gang].Leaves)
 	if int64(left) > (1<<62)/max(leaves, 1) {
 		return 1 << 62
 	}
@@ -362,13 +363,13 @@ func (s *Pass) workAhead(a *tables.Attempt) int64 {
 
 // want is what a gang asks for beside the bookings of others, some leaves of which it leaves to
 // them.
-func (o *outlook) want(a asking, keep cell.LeafSet) place.Want {
+func (o *bookings) want(a asking, keep cell.LeafSet) place.Want {
 	return place.Want{J: a.j, G: a.g, Prefer: o.prefer, Blocked: a.blocked, Keep: keep, Size: a.size}
 }
 
 // preferring notes where the policy of a gang that is tried wants it, until that is over: the
 // bookings that are looked at for it are searched for near there as well.
-func preferring(o *outlook, nodes cell.NodeSet) (over func()) {
+func preferring(o *bookings, nodes cell.NodeSet) (over func()) {
 	if o == nil {
 		return func() {}
 	}
@@ -387,13 +388,16 @@ func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan
 		return place.Plan{Placement: res.Placement}, ok
 	}
 	// Where more hold cells than are looked at for it, fewer may do for lower priorities.
-	of := place.No{SKUs: sh.Skus, Load: sh.Load, Rank: int32(j.Spec.Priority), Level: len(s.Holders[w.space]) > place.MaxCleared}
-	early, like := s.Cluster.Work().Early(), !picky && sh.Load != nil && !j.Spec.Gangs[q.G].Extra && wish.Within == model.Anywhere && !slices.Contains(q.Blocked, true)
-	if !like || !w.noes.Answered(&of, s.Looks.Freed) {
+	of := place.Miss{SKUs: sh.Skus, Load: sh.Load, Rank: int32(j.Spec.Priority),
+		Level: len(s.Holders[w.space]) > place.MaxCleared}
+	early, like := s.Cluster.Work().Early(), !picky && sh.Load != nil && !j.Spec.Gangs[q.G].Extra &&
+		wish.Within == model.Anywhere && !slices.Contains(q.Blocked, true)
+	if !like || !w.noes.Answered(&of, s.Dirty.Freed) {
 		if p, ok := s.Plan(q); ok || s.IsPostponed() {
 			return p, ok
 		}
-		if like && !j.Spec.Restricted() && s.Cluster.Work().Early() == early && !s.Cluster.Work().Over() && s.Cluster.Doomed() == 0 {
+		if like && !j.Spec.Restricted() && s.Cluster.Work().Early() == early && !s.Cluster.Work().Over() &&
+			s.Cluster.Doomed() == 0 {
 			w.noes.Add(of) // nothing else could have been found
 		}
 	}

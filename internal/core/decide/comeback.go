@@ -32,7 +32,7 @@ func (c *comeback) compare(o *comeback) int {
 	return cmp.Or(c.key.Compare(o.key), cmp.Compare(c.job, o.job), cmp.Compare(c.gang, o.gang))
 }
 
-// backBefore names the jobs of a job's priority that were submitted before it and of which a gang
+// BackBefore names the jobs of a job's priority that were submitted before it and of which a gang
 // is being stopped and waits again then.
 func BackBefore(s *state.State, j *tables.Job) []model.JobID {
 	var out []model.JobID
@@ -40,8 +40,8 @@ func BackBefore(s *state.State, j *tables.Job) []model.JobID {
 		return nil
 	}
 	for a := range s.Holding(j.Space) {
-		if a.Id.Job < j.Id && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && state.ComesBack(s, a) {
-			out = append(out, a.Id.Job)
+		if a.ID.Job < j.ID && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && state.ComesBack(s, a) {
+			out = append(out, a.ID.Job)
 		}
 	}
 	slices.Sort(out)
@@ -64,7 +64,7 @@ func askForStopped(s *Pass, first int, walked int32) {
 		}
 		waits := func(e index.Queued) bool { return e.Prio == j.Spec.Priority }
 		if slices.ContainsFunc(s.Queues[j.Space], waits) || slices.ContainsFunc(s.Lazy[j.Space], waits) {
-			s.Grew.By(j.Space)
+			s.LookAgain.By(j.Space)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func askForStopped(s *Pass, first int, walked int32) {
 // choosesPlaces reports whether a VC's policy says more of a gang than its place in the order:
 // where it goes, or how large it is.
 func choosesPlaces(s *index.Index, space int32) bool {
-	return s.Looks.Placing[space] || s.Looks.Tuned[space]
+	return s.Dirty.Placing[space] || s.Dirty.Tuned[space]
 }
 
 // comebacks lists those of one priority, in order.
@@ -87,7 +87,7 @@ func (w *walker) comebacks(prio cell.Priority) []comeback {
 		if s.Jobs[a.Job].Spec.Priority != prio || !state.ComesBack(&s.State, a) || s.Jobs[a.Job].Space != w.space {
 			continue
 		}
-		c := comeback{job: a.Id.Job, gang: a.Id.Gang, key: keyBack(&s.Index, w.space, a)}
+		c := comeback{job: a.ID.Job, gang: a.ID.Gang, key: keyBack(&s.Index, w.space, a)}
 		same := func(o comeback) bool { return o.job == c.job && o.gang == c.gang }
 		c.tried = slices.ContainsFunc(was, func(o comeback) bool { return same(o) && o.tried })
 		w.back = append(w.back, c)
@@ -139,11 +139,11 @@ func (w *walker) comeFirst(prio cell.Priority, before *model.GangRef, strict boo
 
 // comeBack promises cells to a gang that is being stopped, or holds up those behind it.
 func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
-	defer w.s.Blaming(j.Id)
+	defer w.s.Blaming(j.ID)
 	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
-	s, ref := w.s, model.GangRef{Job: j.Id, Gang: g}
+	s, ref := w.s, model.GangRef{Job: j.ID, Gang: g}
 	may := s.Attempts[j.Gangs[g].Attempt].Cause != model.EndRefused && !choosesPlaces(&s.Index, w.space) &&
-		!w.pinBlocked(j.Id, &j.Gangs[g]) && s.HasTurn(ref)
+		!w.pinBlocked(j.ID, &j.Gangs[g]) && s.HasTurn(ref)
 	if o := w.outlook; o != nil {
 		o.heard = heard{}
 		o.enter(j.Spec.Priority)
@@ -154,7 +154,7 @@ func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
 			return
 		}
 	} else if may {
-		q := place.Want{J: j, G: g, Blocked: w.blockedFor(j.Id)}
+		q := place.Want{J: j, G: g, Blocked: w.blockedFor(j.ID)}
 		p, ok := planStay(&s.Finder, q)
 		if !ok {
 			p, ok = s.Plan(q)
@@ -191,7 +191,7 @@ func planStay(s *place.Finder, w place.Want) (place.Plan, bool) {
 func (w *walker) mayGrant(j *tables.Job, wish model.Wish) bool {
 	s, g := w.s, wish.Gang.Gang
 	extra := j.Spec.Gangs[g].Extra
-	if !j.Gangs[g].Waiting || w.pinBlocked(j.Id, &j.Gangs[g]) || extra && !s.ExtraEligible(j) {
+	if !j.Gangs[g].Waiting || w.pinBlocked(j.ID, &j.Gangs[g]) || extra && !s.ExtraEligible(j) {
 		return false
 	}
 	if place.WaitsOutDelay(&s.Tables, j, g) {
@@ -223,7 +223,7 @@ func (w *walker) holdPlace(wish model.Wish) {
 	if j == nil || !j.Gangs[g].Waiting || j.Gangs[g].Attempt != tables.None || !place.WaitsOutDelay(&s.Tables, j, g) {
 		return
 	}
-	if s.OverLimit(j, g) || w.pinBlocked(j.Id, &j.Gangs[g]) {
+	if s.OverLimit(j, g) || w.pinBlocked(j.ID, &j.Gangs[g]) {
 		return
 	}
 	q := w.want(j, wish, wish.Prefer)

@@ -29,7 +29,8 @@ func (s *Pass) complete(slot int32) {
 		case t.State == model.TaskSucceeded && s.final(j, t):
 			good = t
 			if roles[t.Role].succeeded++; atLeast(roles[t.Role].succeeded, j.Spec.Roles[t.Role].MinSucceeded) {
-				s.emit(model.JobCompleting{Job: j.Id, Phase: model.Succeeded, Cause: model.EndSucceeded, Exit: *t.Exit, Task: int32(o),
+				s.emit(model.JobCompleting{Job: j.ID, Phase: model.Succeeded, Cause: model.EndSucceeded,
+					Exit: *t.Exit, Task: int32(o),
 					Message: doneMessage(j)})
 				return
 			}
@@ -44,7 +45,8 @@ func (s *Pass) complete(slot int32) {
 		}
 	}
 	if done {
-		e := model.JobCompleting{Job: j.Id, Phase: model.Succeeded, Cause: model.EndSucceeded, Task: tables.None, Message: doneMessage(j)}
+		e := model.JobCompleting{Job: j.ID, Phase: model.Succeeded, Cause: model.EndSucceeded, Task: tables.None,
+			Message: doneMessage(j)}
 		if good != nil {
 			e.Exit = *good.Exit
 		}
@@ -106,9 +108,9 @@ func (s *Pass) taskRetry(j *tables.Job, t *tables.TaskRun) (e model.TaskRetried,
 		return e, false
 	}
 	v := exit.Judge(t.Exit.Seen())
-	e = model.TaskRetried{Job: j.Id, Gang: t.Gang, After: s.Now.Add(backOff(max(g.Retries, g.FaultsInARow())))}
+	e = model.TaskRetried{Job: j.ID, Gang: t.Gang, After: s.Now.Add(backOff(max(g.Retries, g.FaultsInARow())))}
 	if v.Retry == exit.Delayed {
-		e.After = s.Now.Add(model.Duration(exit.Delay(int64(j.Id)+int64(t.Gang)<<32, g.N)) * model.Second)
+		e.After = s.Now.Add(model.Duration(exit.Delay(int64(j.ID)+int64(t.Gang)<<32, g.N)) * model.Second)
 	}
 	e.Counted = !v.Free(g.Free)
 	return e, !e.Counted || v.Retry != exit.Never && (role.TaskRetries < 0 || g.Retries < role.TaskRetries)
@@ -118,7 +120,8 @@ func (s *Pass) taskRetry(j *tables.Job, t *tables.TaskRun) (e model.TaskRetried,
 func (s *Pass) failedBy(j *tables.Job) model.JobCompleting {
 	ordinal := firstFailure(j, func(t *tables.TaskRun) bool { return t.State == model.TaskFailed && s.final(j, t) })
 	t := &j.Tasks[ordinal]
-	return model.JobCompleting{Job: j.Id, Phase: model.Failed, Cause: model.EndFailed, Exit: *t.Exit, Task: ordinal, Message: exit.Words(j.Spec.Roles[t.Role].Name, t.Index, t.Exit.Seen())}
+	return model.JobCompleting{Job: j.ID, Phase: model.Failed, Cause: model.EndFailed, Exit: *t.Exit, Task: ordinal,
+		Message: exit.Words(j.Spec.Roles[t.Role].Name, t.Index, t.Exit.Seen())}
 }
 
 // overTime reports whether an attempt of the job ran longer than its limit.
@@ -127,9 +130,11 @@ func (s *Pass) overTime(j *tables.Job) (model.JobCompleting, bool) {
 		return model.JobCompleting{}, false
 	}
 	for g := range j.Gangs {
-		if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].Started > 0 && s.Attempts[at].Alive > 0 && s.RanFor(&s.Attempts[at]) >= j.Spec.TimeLimit {
+		if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].Started > 0 && s.Attempts[at].Alive > 0 &&
+			s.RanFor(&s.Attempts[at]) >= j.Spec.TimeLimit {
 			msg := fmt.Sprintf("it ran longer than its time limit of %d s", j.Spec.TimeLimit/model.Second)
-			return model.JobCompleting{Job: j.Id, Phase: model.Failed, Cause: model.EndTimeLimit, Task: tables.None, Message: msg}, true
+			return model.JobCompleting{Job: j.ID, Phase: model.Failed, Cause: model.EndTimeLimit, Task: tables.None,
+				Message: msg}, true
 		}
 	}
 	return model.JobCompleting{}, false
@@ -139,7 +144,7 @@ func (s *Pass) overTime(j *tables.Job) (model.JobCompleting, bool) {
 // of -2 means for ever, even after success, without any classification.
 func (s *Pass) retryJob(j *tables.Job) (model.JobRetried, bool) {
 	c := j.Completing
-	e := model.JobRetried{Job: j.Id, Message: c.Message}
+	e := model.JobRetried{Job: j.ID, Message: c.Message}
 	if c.Cause == model.EndTimeLimit || c.Cause == model.EndEarly {
 		return e, false
 	}
@@ -153,7 +158,7 @@ func (s *Pass) retryJob(j *tables.Job) (model.JobRetried, bool) {
 	}
 	v := exit.Judge(c.Exit.Seen())
 	if v.Retry == exit.Delayed {
-		e.After = s.Now.Add(model.Duration(exit.Delay(int64(j.Id), j.Retry)) * model.Second)
+		e.After = s.Now.Add(model.Duration(exit.Delay(int64(j.ID), j.Retry)) * model.Second)
 	}
 	e.Counted = !v.Free(j.Retry - j.Counted)
 	return e, !e.Counted || v.Retry != exit.Never && (j.Spec.Retries == -1 || j.Counted < j.Spec.Retries)
@@ -187,7 +192,7 @@ func (s *Pass) retryGangs(slot int32) {
 		if !gg.Done || gg.Last == nil {
 			continue
 		}
-		e := model.TaskRetried{Job: j.Id, Gang: int32(g)}
+		e := model.TaskRetried{Job: j.ID, Gang: int32(g)}
 		task, again := s.taskRetry(j, &j.Tasks[j.Spec.Gangs[g].Tasks[0]])
 		switch {
 		case gg.Last.Cause == model.EndRefused:
@@ -216,7 +221,7 @@ func (s *Pass) avoidRefusing(j *tables.Job, g int32) {
 		was := j.Gangs[g].Avoidance(t.Place.Node)
 		d := min(10*model.Second<<min(was.Times, 10), 10*model.Minute)
 		if until := s.Now.Add(d); was.Until < until {
-			s.emit(model.NodeAvoided{Job: j.Id, Gang: g, Node: t.Place.Node, Until: until})
+			s.emit(model.NodeAvoided{Job: j.ID, Gang: g, Node: t.Place.Node, Until: until})
 		}
 	}
 }
@@ -249,7 +254,7 @@ func zeroMeans(s *tables.Tables, a *tables.Attempt, cause model.EndCause) string
 	}
 	j := &s.Jobs[a.Job]
 	saved, done := false, false
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if x := j.Tasks[o].Exit; x.Zero() && !x.Own {
 			saved, done = saved || x.Saved, true
 		}
@@ -270,7 +275,7 @@ func zeroMeans(s *tables.Tables, a *tables.Attempt, cause model.EndCause) string
 
 // allCounted reports whether each task of an attempt reported that it has done all its steps.
 func allCounted(j *tables.Job, a *tables.Attempt) bool {
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if !j.Tasks[o].DidAll(a) {
 			return false
 		}
@@ -283,7 +288,8 @@ func allCounted(j *tables.Job, a *tables.Attempt) bool {
 func doneMessage(j *tables.Job) string {
 	for g := range j.Gangs {
 		gg := &j.Gangs[g]
-		if last := gg.Last; gg.Attempt == tables.None && last != nil && last.Cause == model.EndSucceeded && last.Told > 0 {
+		if last := gg.Last; gg.Attempt == tables.None && last != nil && last.Cause == model.EndSucceeded &&
+			last.Told > 0 {
 			return last.Message
 		}
 	}

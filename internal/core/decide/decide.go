@@ -1,3 +1,6 @@
+// Package decide takes the decisions that are due: Decide settles what happened, walks the virtual
+// clusters in the orders of their policies, and gives, promises, books and lends cells, each as an
+// event that is applied at once. It must not read what explanations say.
 package decide
 
 import (
@@ -23,14 +26,14 @@ func (s *Pass) Decide(now model.Time) []model.Record {
 	now = max(s.Now, now)
 	s.Expire(now)
 	s.lookAtChanges(now)
-	if s.Cluster == nil || len(s.Dirty) == 0 && !s.Looking() {
+	if s.Cluster == nil || len(s.ToSettle) == 0 && !s.IsDirty() {
 		return nil // and nothing changed that a replay would not know of
 	}
 	s.Now = now
 	through := s.Seq
-	s.Through = through
+	s.InputsThrough = through
 	s.beginOut()
-	if s.Looking() {
+	if s.IsDirty() {
 		s.TouchReserving()
 	}
 	s.settleJobs()
@@ -41,31 +44,33 @@ func (s *Pass) Decide(now model.Time) []model.Record {
 	s.settleDoomed()
 	first := len(s.Out)
 	s.Charges.InTheWay = 0
-	s.Grew.Reset(s.Cluster.NumSpaces(), s.Looks.Flat)
-	if s.Charges.News = first > 0; s.Looking() || s.Charges.News && s.Cluster.Doomed() > 0 {
+	s.LookAgain.Reset(s.Cluster.NumSpaces(), s.Dirty.Flat)
+	if s.Charges.News = first > 0; s.IsDirty() || s.Charges.News && s.Cluster.Doomed() > 0 {
 		s.walk()
 	}
 	if before := s.Seq; before > through {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
-		s.Grew.All = s.Grew.All || s.Seq > before
+		s.LookAgain.All = s.LookAgain.All || s.Seq > before
 	}
-	s.Grew.All = s.Grew.All || s.Charges.InTheWay > 0 && s.placedSince(int(s.Charges.InTheWay-s.Through))
+	s.LookAgain.All = s.LookAgain.All || s.Charges.InTheWay > 0 &&
+		s.placedSince(int(s.Charges.InTheWay-s.InputsThrough))
 	if s.Cluster.Doomed() > 0 && saysSince[model.Reserved](s, first) {
-		s.Grew.All = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
+		s.LookAgain.All = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}
 	s.reordered()
-	if !s.Grew.Any() {
+	if !s.LookAgain.Any() {
 		s.recallLent()
 	}
-	if !s.Grew.Any() && s.MustLend() {
+	if !s.LookAgain.Any() && s.MustLend() {
 		s.walkOpportunistic()
 	}
 	digest := s.Mem.text(model.DigestOf(s.Out))
-	s.emit(model.Decided{Now: s.Now, Through: through, Digest: digest, Version: model.Version, Again: s.Grew.Any(), For: s.Grew.Names(s.Cluster)})
+	s.emit(model.Decided{Now: s.Now, Through: through, Digest: digest, Version: model.Version,
+		Again: s.LookAgain.Any(), For: s.LookAgain.Names(s.Cluster)})
 	return s.endOut()
 }
 
-// againMost bounds how often a decision asks for another one right after it.
+// AgainMost bounds how often a decision asks for another one right after it.
 const AgainMost = 16
 
 // Settle decides, and again as long as a decision asks for another one at once, which is all that
@@ -82,8 +87,8 @@ func (s *Pass) Settle(now model.Time) []model.Record {
 // backfills, whose policy orders those that wait by what is idle: a gang that is first now, and was
 // held up by another one before, may start. What is lent changes no such order.
 func (s *Pass) reordered() {
-	if s.Grew.Space > 0 && s.placedSince(s.Grew.Ordered) {
-		s.Grew.By(s.Grew.Space) // and each walk comes to all VCs that backfill
+	if s.LookAgain.Space > 0 && s.placedSince(s.LookAgain.Ordered) {
+		s.LookAgain.By(s.LookAgain.Space) // and each walk comes to all VCs that backfill
 	}
 }
 
@@ -120,8 +125,8 @@ func (s *Pass) endOut() []model.Record {
 }
 
 func (s *Pass) settleJobs() {
-	for len(s.Dirty) > 0 {
-		if slot, ok := s.Slots.Get(s.Dirty.Pop()); ok {
+	for len(s.ToSettle) > 0 {
+		if slot, ok := s.Slots.Get(s.ToSettle.Pop()); ok {
 			s.Jobs[slot].Touched = false
 			s.settle(slot)
 		}
@@ -137,9 +142,9 @@ func (s *Pass) emit(e model.Event) {
 
 // settle brings one job up to date with what happened to it.
 func (s *Pass) settle(slot int32) {
-	id := s.Jobs[slot].Id
+	id := s.Jobs[slot].ID
 	defer s.Blaming(id)
-	if aside := tables.RareOf(s.Jobs[slot].Odd).Aside; aside > 0 {
+	if aside := tables.RareOf(s.Jobs[slot].Rare).Aside; aside > 0 {
 		s.settleAside(slot, aside)
 		return
 	}
@@ -182,7 +187,7 @@ func (s *Pass) settleGang(slot, g int32) {
 			s.stopAttempt(a, model.EndRefused, nil)
 		case a.Platform:
 			s.stopAttempt(a, model.EndPlatform, nil)
-		case tables.RareOf(a.Odd).Requeue:
+		case tables.RareOf(a.Rare).Requeue:
 			s.stopAttempt(a, model.EndRequeued, nil)
 		case s.DrainDue(a):
 			s.stopAttempt(a, model.EndDrained, nil)
@@ -212,7 +217,8 @@ func (s *Pass) endAttempt(slot, g, at int32) {
 	if !cause.Resumes() && cause != model.EndPlatform || s.Jobs[slot].Held() {
 		s.stay(&s.Jobs[slot].Gangs[g], "it does not move any more")
 	}
-	s.emit(model.AttemptEnded{Attempt: a.Id, Cause: cause, Message: cmp.Or(tables.RareOf(a.Odd).Message, zeroMeans(&s.Tables, a, cause))})
+	s.emit(model.AttemptEnded{Attempt: a.ID, Cause: cause, Message: cmp.Or(tables.RareOf(a.Rare).Message,
+		zeroMeans(&s.Tables, a, cause))})
 	if left != tables.None {
 		s.settleTurns(left)
 	}
@@ -230,7 +236,7 @@ func (s *Pass) endCause(a *tables.Attempt) model.EndCause {
 	}
 	j := &s.Jobs[a.Job]
 	ended, failed := false, false
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		ended = ended || j.Tasks[o].State == model.TaskEnded
 		failed = failed || j.Tasks[o].State == model.TaskFailed
 	}
@@ -257,10 +263,11 @@ func (s *Pass) settleReservation(a *tables.Attempt) {
 			case hold != cell.None && s.Stuck(hold):
 				lost := s.MembersOf(hold)
 				i := slices.IndexFunc(lost, func(m *tables.Attempt) bool { return m.State == model.AttemptUnknown })
-				s.emit(model.Unreserved{Attempt: a.Id, Reason: fmt.Sprintf("attempt %v may be alive on a lost node", lost[i].Id)})
+				s.emit(model.Unreserved{Attempt: a.ID, Reason: fmt.Sprintf("attempt %v may be alive on a lost node",
+					lost[i].ID)})
 				return
 			case s.LeafBad(l):
-				s.emit(model.Unreserved{Attempt: a.Id, Reason: "a reserved cell is no longer in service"})
+				s.emit(model.Unreserved{Attempt: a.ID, Reason: "a reserved cell is no longer in service"})
 				return
 			}
 		}
@@ -269,7 +276,7 @@ func (s *Pass) settleReservation(a *tables.Attempt) {
 
 // fulfil starts a gang whose reserved cells have all been left; false when some have not.
 func (s *Pass) fulfil(a *tables.Attempt) bool {
-	if s.Moving(a) || s.Jobs[a.Job].Gangs[a.Id.Gang].After > s.Now {
+	if s.Moving(a) || s.Jobs[a.Job].Gangs[a.ID.Gang].After > s.Now {
 		return false
 	}
 	pl := s.Cluster.Alloc(a.Alloc).Placement
@@ -281,9 +288,9 @@ func (s *Pass) fulfil(a *tables.Attempt) bool {
 		}
 	}
 	space := s.Cluster.Alloc(a.Alloc).Space
-	s.emit(model.Placed{Attempt: a.Id, Placement: pl})
-	if s.Looks.Tuned[space] {
-		s.Grew.By(space) // a gang that was passed over may share its leaves now
+	s.emit(model.Placed{Attempt: a.ID, Placement: pl})
+	if s.Dirty.Tuned[space] {
+		s.LookAgain.By(space) // a gang that was passed over may share its leaves now
 	}
 	return true
 }
@@ -301,11 +308,11 @@ func (s *Pass) stopFor(a *tables.Attempt, cause model.EndCause, by *model.Attemp
 	if cause == model.EndPreempted {
 		s.assertOlder(a)
 	}
-	if a.Id.Gang == 0 {
+	if a.ID.Gang == 0 {
 		s.unreserveExtras(a.Job)
 	}
-	s.emit(model.StopSent{Attempt: a.Id, Cause: cause, Grace: s.Jobs[a.Job].Spec.Grace, By: by, For: lender})
-	if a.Id.Gang == 0 {
+	s.emit(model.StopSent{Attempt: a.ID, Cause: cause, Grace: s.Jobs[a.Job].Spec.Grace, By: by, For: lender})
+	if a.ID.Gang == 0 {
 		s.stopExtras(a.Job, cause, by, lender)
 	}
 }
@@ -330,7 +337,7 @@ func (s *Pass) windDown(slot int32) {
 		}
 		a := &s.Attempts[at]
 		if a.State == model.AttemptReserving {
-			s.emit(model.Unreserved{Attempt: a.Id, Reason: "its job ends"})
+			s.emit(model.Unreserved{Attempt: a.ID, Reason: "its job ends"})
 			continue
 		}
 		busy = true
@@ -341,7 +348,8 @@ func (s *Pass) windDown(slot int32) {
 	}
 	if j.Stop {
 		s.learn(slot)
-		s.emit(model.JobEnded{Job: j.Id, Phase: model.Stopped, Cause: model.EndStopped, Message: tables.RareOf(j.Odd).StopReason})
+		s.emit(model.JobEnded{Job: j.ID, Phase: model.Stopped, Cause: model.EndStopped,
+			Message: tables.RareOf(j.Rare).StopReason})
 		return
 	}
 	if e, retry := s.retryJob(j); retry {
@@ -351,7 +359,7 @@ func (s *Pass) windDown(slot int32) {
 	s.learn(slot)
 	j = &s.Jobs[slot]
 	c := j.Completing
-	s.emit(model.JobEnded{Job: j.Id, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
+	s.emit(model.JobEnded{Job: j.ID, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
 }
 
 // settleNodes suspects nodes that refused several jobs, and ends suspicions; it reports whether it
@@ -401,7 +409,7 @@ func (s *Pass) settleAside(slot, aside int32) {
 	if aside+1 >= state.MaxAside {
 		return
 	}
-	id, busy := s.Jobs[slot].Id, false
+	id, busy := s.Jobs[slot].ID, false
 	for g := range s.Jobs[slot].Gangs {
 		at := s.Jobs[slot].Gangs[g].Attempt
 		if at == tables.None {
@@ -414,10 +422,11 @@ func (s *Pass) settleAside(slot, aside int32) {
 		}
 		busy = true
 		if s.Jobs[slot].Stop && a.Cause == 0 {
-			s.emit(model.StopSent{Attempt: a.Id, Cause: model.EndStopped, Grace: s.Jobs[slot].Spec.Grace})
+			s.emit(model.StopSent{Attempt: a.ID, Cause: model.EndStopped, Grace: s.Jobs[slot].Spec.Grace})
 		}
 	}
 	if j := &s.Jobs[slot]; j.Stop && !busy {
-		s.emit(model.JobEnded{Job: id, Phase: model.Stopped, Cause: model.EndStopped, Message: tables.RareOf(j.Odd).StopReason})
+		s.emit(model.JobEnded{Job: id, Phase: model.Stopped, Cause: model.EndStopped,
+			Message: tables.RareOf(j.Rare).StopReason})
 	}
 }

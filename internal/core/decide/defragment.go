@@ -32,7 +32,7 @@ func (v view) Moves() []model.Time { return v.s.MovesOf(v.VC(), v.now) }
 // miss remembers a gang that found no cells though enough leaves are free by number.
 func (w *walker) miss(j *tables.Job, wish model.Wish, blocked []bool) {
 	g := &j.Gangs[wish.Gang.Gang]
-	if len(w.missed) == maxMissed || w.outlook != nil || w.s.Vc(w.space).Moves == 0 ||
+	if len(w.missed) == maxMissed || w.outlook != nil || w.s.VC(w.space).Moves == 0 ||
 		j.Spec.Priority < cell.MinGuaranteed || int64(g.Leaves) > w.s.Unheld(w.space, j.Spec.Priority) {
 		return
 	}
@@ -49,7 +49,7 @@ type missed struct {
 // as its configuration says.
 func (w *walker) defragment() {
 	for _, m := range w.missed {
-		vc := w.s.Vc(w.space)
+		vc := w.s.VC(w.space)
 		m.wish.Clear = &model.Clear{Settle: settleOf(vc), Most: int(vc.Moves) - len(w.s.MovesOf(vc.Name, w.s.Now))}
 		w.clear(&m.wish, m.blocked)
 	}
@@ -67,14 +67,15 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 		return
 	}
 	g := &j.Gangs[wish.Gang.Gang]
-	if !g.Waiting || g.Attempt != tables.None || !s.Eligible(j, wish.Gang.Gang) || j.Spec.Gangs[wish.Gang.Gang].Extra || j.Spec.Priority < cell.MinGuaranteed ||
-		int64(g.Leaves) > s.Unheld(w.space, j.Spec.Priority) || w.pinBlocked(j.Id, g) {
+	if !g.Waiting || g.Attempt != tables.None || !s.Eligible(j, wish.Gang.Gang) ||
+		j.Spec.Gangs[wish.Gang.Gang].Extra || j.Spec.Priority < cell.MinGuaranteed ||
+		int64(g.Leaves) > s.Unheld(w.space, j.Spec.Priority) || w.pinBlocked(j.ID, g) {
 		return
 	}
 	r := s.Request(place.Want{J: j, G: wish.Gang.Gang, Only: wish.Only, Near: wish.Within, Blocked: blocked})
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.Holder(id)
-		return s.InOrder(a, int64(s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves))
+		return s.InOrder(a, int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves))
 	}
 	var stay []cell.AllocID
 	for range clearRounds {
@@ -88,13 +89,13 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 			return
 		}
 		if w.moves+n > maxMoves {
-			s.Grew.By(w.space) // at the next look, which is at once
+			s.LookAgain.By(w.space) // at the next look, which is at once
 			return
 		}
 		places, stuck := s.relocate(j, res.Placement, movers)
 		if stuck == cell.None {
 			w.moves += n
-			s.makeRoom(model.AttemptID{Job: j.Id, Gang: wish.Gang.Gang, N: g.N + 1}, &res, movers, places)
+			s.makeRoom(model.AttemptID{Job: j.ID, Gang: wish.Gang.Gang, N: g.N + 1}, &res, movers, places)
 			return
 		}
 		stay = append(stay, stuck)
@@ -105,7 +106,8 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 // higher priority, has its leaves alone, and has run for long enough.
 func (s *Pass) clears(a *tables.Attempt, by *model.Job, settle model.Duration) bool {
 	j := &s.Jobs[a.Job]
-	return j.Spec.VC == by.VC && j.Spec.Priority <= by.Priority && s.Movable(a) && !s.Shared(a) && a.Started > 0 && a.Started.Add(settle) <= s.Now && !s.anchored(a)
+	return j.Spec.VC == by.VC && j.Spec.Priority <= by.Priority && s.Movable(a) && !s.Shared(a) && a.Started > 0 &&
+		a.Started.Add(settle) <= s.Now && !s.anchored(a)
 }
 
 // anchored reports whether the policy of an attempt's VC lets it move for nobody.
@@ -137,13 +139,14 @@ func (s *Pass) relocate(j *tables.Job, beside cell.Placement, movers []cell.Allo
 	s.Cluster.Take(j.Space, j.Spec.Priority, beside, true)
 	slices.SortFunc(movers, func(x, y cell.AllocID) int { // the largest is the hardest to place
 		a, b := s.Holder(x), s.Holder(y)
-		return cmp.Or(cmp.Compare(s.Jobs[b.Job].Gangs[b.Id.Gang].Leaves, s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves), state.CompareAttempts(a.Id, b.Id))
+		return cmp.Or(cmp.Compare(s.Jobs[b.Job].Gangs[b.ID.Gang].Leaves, s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves),
+			state.CompareAttempts(a.ID, b.ID))
 	})
 	var out []cell.Placement
 	for _, id := range movers {
 		a := s.Holder(id)
 		m := &s.Jobs[a.Job]
-		r := s.Request(place.Want{J: m, G: a.Id.Gang})
+		r := s.Request(place.Want{J: m, G: a.ID.Gang})
 		r.Blocked = s.ofOtherTypes(id) // who moves for another keeps its type, which its policy may have chosen
 		to, ok := s.Cluster.Place(&r)
 		if !ok {
@@ -159,10 +162,10 @@ func (s *Pass) relocate(j *tables.Job, beside cell.Placement, movers []cell.Allo
 func (s *Pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.AllocID, places []cell.Placement) {
 	var victims, move []model.AttemptID
 	for _, v := range res.Victims {
-		victims = append(victims, s.Holder(v).Id)
+		victims = append(victims, s.Holder(v).ID)
 	}
 	for _, v := range movers {
-		move = append(move, s.Holder(v).Id)
+		move = append(move, s.Holder(v).ID)
 	}
 	slices.SortFunc(victims, state.CompareAttempts)
 	s.emit(model.Reserved{Attempt: id, Placement: res.Placement, Victims: victims})
@@ -171,7 +174,7 @@ func (s *Pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.Allo
 	}
 }
 
-// movesText says how many gangs of a VC may still move for one that waits.
+// MovesText says how many gangs of a VC may still move for one that waits.
 func (s *Pass) MovesText(name cell.VCName) string {
 	vc := model.OfVC(s.Config, name)
 	if vc.Moves == 0 {

@@ -26,7 +26,7 @@ func (s *Pass) demoteExtras(slot int32, by *model.AttemptID) {
 	s.unreserveExtras(slot)
 	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
 		if at := j.Gangs[g].Attempt; at != tables.None && !s.Attempts[at].Lazy {
-			s.emit(model.LazilyPreempted{Attempt: s.Attempts[at].Id, By: by})
+			s.emit(model.LazilyPreempted{Attempt: s.Attempts[at].ID, By: by})
 		}
 	}
 }
@@ -36,7 +36,7 @@ func (s *Pass) unreserveExtras(slot int32) {
 	j := &s.Jobs[slot]
 	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
 		if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].State == model.AttemptReserving {
-			s.emit(model.Unreserved{Attempt: s.Attempts[at].Id, Reason: "the minimum of its job ends"})
+			s.emit(model.Unreserved{Attempt: s.Attempts[at].ID, Reason: "the minimum of its job ends"})
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (s *Pass) stoppedExtra(j *tables.Job, t *tables.TaskRun) bool {
 // their minimum.
 func (w *walker) extras(prio cell.Priority) {
 	s := w.s
-	if s.Partials == 0 {
+	if s.PartialJobs == 0 {
 		return
 	}
 	for _, e := range s.LaziesAt(w.space, prio, true) {
@@ -97,7 +97,7 @@ func (w *walker) grantExtra(e index.Queued) {
 	s := w.s
 	j := &s.Jobs[e.Slot]
 	g := &j.Gangs[e.Gang]
-	if !s.ExtraEligible(j) || !s.Eligible(j, e.Gang) || w.pinBlocked(j.Id, g) {
+	if !s.ExtraEligible(j) || !s.Eligible(j, e.Gang) || w.pinBlocked(j.ID, g) {
 		return
 	}
 	if w.outlook != nil {
@@ -108,7 +108,7 @@ func (w *walker) grantExtra(e index.Queued) {
 		s.improve(place.Want{J: j, G: e.Gang, Blocked: w.blockedExtra(j)})
 		return
 	}
-	picky := g.Avoids() || s.Looks.Firm[w.space] && len(w.blocked) > 1 // which other members need not be
+	picky := g.Avoids() || s.Dirty.Firm[w.space] && len(w.blocked) > 1 // which other members need not be
 	if !picky && w.failed[g.Shape.Text] {
 		return
 	}
@@ -125,14 +125,14 @@ func (w *walker) grantExtra(e index.Queued) {
 
 // blockedExtra returns the chains that a member above a minimum must leave alone.
 func (w *walker) blockedExtra(j *tables.Job) []bool {
-	return eitherOf(w.blockedFor(j.Id), w.s.OtherTypes(j, 1))
+	return eitherOf(w.blockedFor(j.ID), w.s.OtherTypes(j, 1))
 }
 
-// otherTypes returns the chains of types that a job's minimum has not, for a member above it
+// OtherTypes returns the chains of types that a job's minimum has not, for a member above it
 // that must stand with it (Firm); nil where any will do.
 func (s *Pass) OtherTypes(j *tables.Job, g int32) []bool {
 	least := j.Gangs[0].Attempt
-	if !j.Spec.Gangs[g].Extra || least == tables.None || !s.Looks.Firm[j.Space] || len(s.Cluster.Forest().Chains) == 1 {
+	if !j.Spec.Gangs[g].Extra || least == tables.None || !s.Dirty.Firm[j.Space] || len(s.Cluster.Forest().Chains) == 1 {
 		return nil
 	}
 	return s.ofOtherTypes(s.Attempts[least].Alloc)
@@ -174,7 +174,8 @@ func (s *Pass) planWhole(w place.Want) (whole, bool) {
 	r.Members = slices.Clone(r.Members)
 	gangs, left := []int32{0}, s.LeftOfLimit(j)-int64(j.Gangs[0].Leaves)
 	for g := 1; g < len(j.Gangs); g++ {
-		if gg := &j.Gangs[g]; !gg.Done && gg.Attempt == tables.None && j.Within(int32(g), size) && s.Eligible(j, int32(g)) && int64(gg.Leaves) <= left {
+		if gg := &j.Gangs[g]; !gg.Done && gg.Attempt == tables.None && j.Within(int32(g), size) &&
+			s.Eligible(j, int32(g)) && int64(gg.Leaves) <= left {
 			left -= int64(gg.Leaves)
 			q := s.Request(w.Of(int32(g)))
 			r.Members = append(r.Members, q.Members...)
@@ -194,13 +195,14 @@ func (s *Pass) startWhole(w place.Want, p whole) {
 	j, first := w.J, 0
 	for _, g := range p.gangs {
 		n := first + len(j.Spec.Gangs[g].Tasks)
-		s.emit(model.Placed{Attempt: model.AttemptID{Job: j.Id, Gang: g, N: j.Gangs[g].N + 1}, Placement: s.cut(p.placement, first, n)})
+		s.emit(model.Placed{Attempt: model.AttemptID{Job: j.ID, Gang: g, N: j.Gangs[g].N + 1},
+			Placement: s.cut(p.placement, first, n)})
 		first = n
 	}
 }
 
 // startWhole is placeWhole beside the bookings of others.
-func (o *outlook) startWhole(a asking) bool {
+func (o *bookings) startWhole(a asking) bool {
 	if a.g != 0 || !a.j.Spec.Partial() {
 		return false
 	}
@@ -235,7 +237,7 @@ func (s *Pass) others(j *tables.Job) bool {
 			continue
 		}
 		for e := range (view{s: s, space: space, prio: j.Spec.Priority, now: s.Now}).queued() {
-			if e.Job != j.Id && !s.Extra(e) && s.Eligible(&s.Jobs[e.Slot], e.Gang) {
+			if e.Job != j.ID && !s.Extra(e) && s.Eligible(&s.Jobs[e.Slot], e.Gang) {
 				return true
 			}
 		}
@@ -247,5 +249,6 @@ func (s *Pass) others(j *tables.Job) bool {
 // because its minimum ended, and that runs again.
 func (s *Pass) endedWithMinimum(j *tables.Job, g int32) bool {
 	spec := &j.Spec.Gangs[g]
-	return spec.Extra && j.Gangs[g].Last.Cause == model.EndCompleted && !j.Gangs[0].Done && j.Tasks[spec.Tasks[0]].State == model.TaskEnded
+	return spec.Extra && j.Gangs[g].Last.Cause == model.EndCompleted && !j.Gangs[0].Done &&
+		j.Tasks[spec.Tasks[0]].State == model.TaskEnded
 }

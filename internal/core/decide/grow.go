@@ -20,7 +20,7 @@ func (v view) Wanted() int64 { return v.s.wanted(v.space) }
 // Beside implements View.
 func (v view) Beside(ref model.GangRef) int32 {
 	j := v.s.Find(ref.Job)
-	if j == nil || ref.Gang != 0 || !j.Spec.Partial() || v.s.AttemptOf(ref) == nil || v.s.Looks.Always[v.space] {
+	if j == nil || ref.Gang != 0 || !j.Spec.Partial() || v.s.AttemptOf(ref) == nil || v.s.Dirty.Always[v.space] {
 		return 0
 	}
 	idle := int64(0)
@@ -45,7 +45,8 @@ func (s *Pass) wanted(space int32) int64 {
 	for _, e := range s.Queues[space] {
 		j := &s.Jobs[e.Slot]
 		g := &j.Gangs[e.Gang]
-		if e.Prio >= cell.MinGuaranteed && g.Attempt == tables.None && !s.Extra(e) && s.Eligible(j, e.Gang) && !s.NeverFits(j, int(e.Gang)) {
+		if e.Prio >= cell.MinGuaranteed && g.Attempt == tables.None && !s.Extra(e) && s.Eligible(j, e.Gang) &&
+			!s.NeverFits(j, int(e.Gang)) {
 			n += int64(g.Leaves)
 		}
 	}

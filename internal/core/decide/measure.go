@@ -48,8 +48,9 @@ func (s *Pass) Steps() (n int64) {
 // assertOlder checks that an attempt about to change its standing did not get
 // what it has in the Decide that runs.
 func (s *Pass) assertOlder(a *tables.Attempt) {
-	if a.Since > s.Through {
-		panic(fmt.Sprintf("sched: attempt %v gains and loses in one decision (event %d, begun after %d)", a.Id, a.Since, s.Through))
+	if a.Since > s.InputsThrough {
+		panic(fmt.Sprintf("sched: attempt %v gains and loses in one decision (event %d, begun after %d)", a.ID,
+			a.Since, s.InputsThrough))
 	}
 }
 
@@ -63,13 +64,14 @@ func (s *Pass) assertBehind(by model.AttemptID, loser *tables.Attempt, over bool
 	switch {
 	case guaranteed && opportunistic && !over && s.StandsBefore(loser, p, int(by.Gang)):
 		panic(fmt.Sprintf("sched: attempt %v (priority %d of %s) would be stopped for %v (priority %d), which stands behind it",
-			loser.Id, l.Spec.Priority, l.Spec.VC, by, p.Spec.Priority))
+			loser.ID, l.Spec.Priority, l.Spec.VC, by, p.Spec.Priority))
 	case guaranteed && opportunistic:
-	case guaranteed && p.Spec.VC == l.Spec.VC && l.Spec.Priority < p.Spec.Priority && (over || !p.Spec.Gangs[by.Gang].Extra):
+	case guaranteed && p.Spec.VC == l.Spec.VC && l.Spec.Priority < p.Spec.Priority &&
+		(over || !p.Spec.Gangs[by.Gang].Extra):
 	case guaranteed && p.Spec.VC == l.Spec.VC && l.Spec.Priority == p.Spec.Priority && over:
 	default:
 		panic(fmt.Sprintf("sched: attempt %v (priority %d of %s) would lose its cells to %v (priority %d of %s), which does not stand before it",
-			loser.Id, l.Spec.Priority, l.Spec.VC, by, p.Spec.Priority, p.Spec.VC))
+			loser.ID, l.Spec.Priority, l.Spec.VC, by, p.Spec.Priority, p.Spec.VC))
 	}
 	s.assertOlder(loser)
 }

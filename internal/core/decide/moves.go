@@ -15,8 +15,9 @@ import (
 // by is for whom it moves, nil when it does for itself.
 func (s *Pass) sendTo(a *tables.Attempt, to cell.Placement, by *model.AttemptID) {
 	s.assertOlder(a)
-	id := a.Id
-	s.emit(model.StopSent{Attempt: id, Cause: model.EndMigrated, Grace: s.Jobs[a.Job].Spec.Grace, By: by, Nodes: place.NodesOf(to.Tasks)})
+	id := a.ID
+	s.emit(model.StopSent{Attempt: id, Cause: model.EndMigrated, Grace: s.Jobs[a.Job].Spec.Grace, By: by,
+		Nodes: place.NodesOf(to.Tasks)})
 	id.N++
 	s.emit(model.Reserved{Attempt: id, Placement: to})
 }
@@ -27,7 +28,7 @@ func (s *Pass) settleMove(g *tables.Gang) {
 		return
 	}
 	if g.Attempt != tables.None && s.Attempts[g.Attempt].State == model.AttemptUnknown {
-		s.stay(g, fmt.Sprintf("attempt %v may be alive on a lost node", s.Attempts[g.Attempt].Id))
+		s.stay(g, fmt.Sprintf("attempt %v may be alive on a lost node", s.Attempts[g.Attempt].ID))
 		return
 	}
 	s.settleReservation(&s.Attempts[g.Next])
@@ -36,7 +37,7 @@ func (s *Pass) settleMove(g *tables.Gang) {
 // stay takes back the promise to which a gang was to move, if there is one.
 func (s *Pass) stay(g *tables.Gang, why string) {
 	if g.Next != tables.None {
-		s.emit(model.Unreserved{Attempt: s.Attempts[g.Next].Id, Reason: why})
+		s.emit(model.Unreserved{Attempt: s.Attempts[g.Next].ID, Reason: why})
 	}
 }
 
@@ -47,23 +48,24 @@ func (s *Pass) improve(w place.Want) {
 	if s.fulfil(a) || s.Cluster.Rest() == 0 {
 		return // asked whenever one of many victims has left
 	}
-	now := index.NotYet{Idle: s.Looks.Idle, Missing: s.Missing(a), Used: s.Used(a)}
-	if now.Missing > s.Cluster.Rest() || s.NotYet[a.Id] == now {
+	now := index.NotYet{Idle: s.Dirty.Idle, Missing: s.Missing(a), Used: s.Used(a)}
+	if now.Missing > s.Cluster.Rest() || s.NotYet[a.ID] == now {
 		return
 	}
 	r := s.Request(w)
 	early := s.Cluster.Work().Early()
 	res, ok := s.Cluster.PlaceInstead(a.Alloc, &r)
 	if !ok {
-		if s.Cluster.Work().Early() == early && len(r.Avoided) == 0 && w.Only == nil && r.Reach == nil && !slices.Contains(w.Blocked, true) {
+		if s.Cluster.Work().Early() == early && len(r.Avoided) == 0 && w.Only == nil && r.Reach == nil &&
+			!slices.Contains(w.Blocked, true) {
 			if s.NotYet == nil || len(s.NotYet) >= place.MaxNotYet {
 				s.NotYet = map[model.AttemptID]index.NotYet{}
 			}
-			s.NotYet[a.Id] = now
+			s.NotYet[a.ID] = now
 		}
 		return
 	}
-	id := a.Id
+	id := a.ID
 	s.emit(model.Unreserved{Attempt: id, Reason: "free cells appeared"})
 	s.emit(model.Placed{Attempt: id, Placement: res.Placement})
 }

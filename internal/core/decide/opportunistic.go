@@ -14,14 +14,14 @@ import (
 // the VC that borrows least, ties by name. Nobody blocks anybody.
 func (s *Pass) walkOpportunistic() {
 	s.lend(false)
-	if s.Partials > 0 {
+	if s.PartialJobs > 0 {
 		s.lend(true)
 	}
 }
 
 // lend is the walk of the full gangs, or of the members above a minimum.
 func (s *Pass) lend(extras bool) {
-	if extras && s.Partials == 0 {
+	if extras && s.PartialJobs == 0 {
 		return
 	}
 	waits := s.opportunistic(extras)
@@ -65,7 +65,7 @@ func (s *Pass) opportunistic(extras bool) []index.Merge {
 	rest := s.Cluster.Rest()
 	for space := 1; space < len(s.Queues); space++ {
 		out[space].Heads = out[space].Heads[:0]
-		if u := s.Lineup(int32(space), cell.Opportunistic); u != nil {
+		if u := s.GroupsOf(int32(space), cell.Opportunistic); u != nil {
 			m := index.Merge{S: &s.Index, Space: int32(space), Prio: cell.Opportunistic, Heads: out[space].Heads}
 			_, m.Alone = s.Policies[space].(model.Dedicator)
 			for i := range u.Lines {
@@ -157,8 +157,8 @@ func (s *Pass) recallLent() {
 			if id == cell.None || !s.Cluster.Alloc(id).Opportunistic() || s.Cluster.Alloc(id).Space == c.Space {
 				continue
 			}
-			if a := s.Holder(id); a.Since > s.Through { // it has just become opportunistic
-				s.Grew.All = true
+			if a := s.Holder(id); a.Since > s.InputsThrough { // it has just become opportunistic
+				s.LookAgain.All = true
 			} else if s.Steady(a) {
 				for _, m := range s.MembersOf(id) {
 					s.stopFor(m, model.EndPreempted, nil, s.Cluster.Space(c.Space).Name)

@@ -9,7 +9,15 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// memory is what one Decide after the other uses again. A clone begins with memory of its own.
+// Pass is the work of one Decide, and memory for the next ones.
+type Pass struct {
+	place.Finder
+	PartlyPlaced []model.JobID  // while a VC is walked: jobs of several gangs of which one runs and one found nothing
+	Out          []model.Record // what it returns
+	Mem          Memory
+}
+
+// Memory is what one Decide after the other uses again. A clone begins with memory of its own.
 type Memory struct {
 	records  []model.Record // for what Decide returns; all up to its length were handed out
 	digests  *strings.Builder
@@ -38,12 +46,4 @@ func (m *Memory) text(d model.Digest) string {
 	m.digests.Write(text[:])
 	all := m.digests.String()
 	return all[len(all)-size:]
-}
-
-// pass is the work of one Decide, and memory for the next ones.
-type Pass struct {
-	place.Finder
-	Hungry []model.JobID  // while a VC is walked: jobs of several gangs of which one runs and one found nothing
-	Out    []model.Record // what it returns
-	Mem    Memory
 }

@@ -46,7 +46,10 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 		lower = append(s.Reservations(r.Space, j.Spec.Priority), promised...)
 	}
 	if missing <= own {
-		if p, ok := s.PlanRevoking(lower, func([]int32) (place.Plan, bool) { return s.PlanHigher(&r, r.Priority) }); ok {
+		if p, ok := s.PlanRevoking(lower, func([]int32) (place.Plan,
+			bool) {
+			return s.PlanHigher(&r, r.Priority)
+		}); ok {
 			p.Over = true
 			return p, true
 		}
@@ -73,7 +76,8 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 			lower = s.Reservations(r.Space, j.Spec.Priority)
 		}
 		p, ok = s.PlanRevoking(lower, func(revoked []int32) (place.Plan, bool) {
-			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)), stopping{due: w.Due})
+			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)),
+				stopping{due: w.Due})
 		})
 	}
 	if !ok { // cells that are bound for them may be what is in the way
@@ -136,12 +140,13 @@ func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 	}
 	for _, slot := range s.Promises {
 		a := &s.Attempts[slot]
-		if a.Since > s.Through || a.Id.Job == j.Id || s.Jobs[a.Job].Spec.Priority != j.Spec.Priority || s.Cluster.Alloc(a.Alloc).Space != j.Space {
+		if a.Since > s.InputsThrough || a.ID.Job == j.ID || s.Jobs[a.Job].Spec.Priority != j.Spec.Priority ||
+			s.Cluster.Alloc(a.Alloc).Space != j.Space {
 			continue
 		}
-		ref := model.GangRef{Job: a.Id.Job, Gang: a.Id.Gang}
+		ref := model.GangRef{Job: a.ID.Job, Gang: a.ID.Gang}
 		extra := s.IsExtra(a)
-		if extra && s.Looks.Firm[j.Space] {
+		if extra && s.Dirty.Firm[j.Space] {
 			extra, ref.Gang = false, 0
 		}
 		if extra || s.passesBy(j, wish, ref) {
@@ -150,7 +155,7 @@ func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 	}
 	slices.SortFunc(out, func(x, y int32) int {
 		a, b := &s.Attempts[x], &s.Attempts[y]
-		return cmp.Or(s.ExtraFirst(a, b), state.CompareAttempts(b.Id, a.Id))
+		return cmp.Or(s.ExtraFirst(a, b), state.CompareAttempts(b.ID, a.ID))
 	})
 	return out
 }
@@ -176,19 +181,20 @@ func (s *Pass) promisedLeaves(slots []int32) int64 {
 	var n int64
 	for _, slot := range slots {
 		a := &s.Attempts[slot]
-		n += int64(s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves)
+		n += int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves)
 	}
 	return n
 }
 
 // planOver is the same beside the bookings of others. What comes later in the order may stop fewer:
 // where one found nothing, its like that must leave as much alone finds nothing either.
-func (o *outlook) planOver(a asking, wish model.Wish) (p place.Plan, ok bool) {
+func (o *bookings) planOver(a asking, wish model.Wish) (p place.Plan, ok bool) {
 	if !wish.Takes() {
 		return p, false
 	}
 	mask, gg := o.mask(a, o.s.Now, forever), &a.j.Gangs[a.g]
-	key := passKey{shape: wish.Shape(gg.Shape.Text) + fmt.Sprint(a.blocked, wish.Over != nil, wish.Due), mask: mask, limit: a.length > 0, aside: o.aside, size: a.size, takes: true}
+	key := passKey{shape: wish.Shape(gg.Shape.Text) + fmt.Sprint(a.blocked, wish.Over != nil, wish.Due), mask: mask,
+		limit: a.length > 0, aside: o.aside, size: a.size, takes: true}
 	if i := o.find(a.ref); i >= 0 {
 		key.by = o.books[i].free
 	}
@@ -211,14 +217,15 @@ func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.Al
 	if t.each == nil {
 		t.each = t.listen
 	}
-	*t = tailing{s: s, j: j, vc: s.Vc(j.Space), due: wish.Due, firm: s.Looks.Firm[j.Space], out: t.out[:0], each: t.each, left: most}
-	for i := len(s.Attempts) - 1; !t.firm && s.Partials > 0 && i >= 0; i-- {
+	*t = tailing{s: s, j: j, vc: s.VC(j.Space), due: wish.Due, firm: s.Dirty.Firm[j.Space], out: t.out[:0],
+		each: t.each, left: most}
+	for i := len(s.Attempts) - 1; !t.firm && s.PartialJobs > 0 && i >= 0; i-- {
 		a := &s.Attempts[i]
-		if a.Job != tables.None && a.Id.Job != j.Id && s.IsExtra(a) && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && s.yields(j, a, wish.Due) && (wish.Over != nil || s.grown(a)) {
+		if a.Job != tables.None && a.ID.Job != j.ID && s.IsExtra(a) && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && s.yields(j, a, wish.Due) && (wish.Over != nil || s.grown(a)) {
 			t.out = append(t.out, a.Alloc)
 		}
 	}
-	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return state.CompareAttempts(s.Holder(y).Id, s.Holder(x).Id) })
+	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return state.CompareAttempts(s.Holder(y).ID, s.Holder(x).ID) })
 	if wish.Over != nil {
 		was := s.Ask(j.Space)
 		wish.Over(t.each)
@@ -230,7 +237,7 @@ func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.Al
 // hearMost is how many leaves of the tail are heard of first for a gang that lacks some: as many,
 // where these would be stopped one after the other, and all where a choice is made among them.
 func hearMost(s *index.Index, j *tables.Job, missing int64) int64 {
-	if s.Partials > 0 || s.WillingBelow(j.Space, j.Spec.Priority+1) {
+	if s.PartialJobs > 0 || s.WillingBelow(j.Space, j.Spec.Priority+1) {
 		return math.MaxInt64
 	}
 	return max(missing, 1)
@@ -239,7 +246,7 @@ func hearMost(s *index.Index, j *tables.Job, missing int64) int64 {
 // grown reports whether an attempt is that of a member above its job's usual size.
 func (s *Pass) grown(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
-	return s.IsExtra(a) && !j.Within(a.Id.Gang, j.Spec.UsualSize())
+	return s.IsExtra(a) && !j.Within(a.ID.Gang, j.Spec.UsualSize())
 }
 
 // tailing hears whom a policy names; nothing is made anew for each time that it is asked.
@@ -267,7 +274,8 @@ func (t *tailing) listen(ref model.GangRef) bool {
 // hear adds one that may be lifted.
 func (t *tailing) hear(ref model.GangRef) {
 	s, j, v := t.s, t.j, t.s.Find(ref.Job)
-	if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.Gangs) || v.Gangs[ref.Gang].Attempt == tables.None || v.Id == j.Id {
+	if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.Gangs) || v.Gangs[ref.Gang].Attempt == tables.None ||
+		v.ID == j.ID {
 		return
 	}
 	a := &s.Attempts[v.Gangs[ref.Gang].Attempt]
@@ -275,16 +283,16 @@ func (t *tailing) hear(ref model.GangRef) {
 		return
 	}
 	if len(v.Gangs) > 1 {
-		if slices.Contains(s.Hungry, v.Id) {
+		if slices.Contains(s.PartlyPlaced, v.ID) {
 			return // its gang that found nothing, before this one, would be next to take the cells
 		}
-		if v.Yielded+t.named[v.Id] >= t.vc.PreemptionBudget() {
+		if v.Yielded+t.named[v.ID] >= t.vc.PreemptionBudget() {
 			return
 		}
 		if t.named == nil {
 			t.named = map[model.JobID]int32{}
 		}
-		t.named[v.Id]++
+		t.named[v.ID]++
 	}
 	if s.Shared(a) {
 		if t.also == nil {
@@ -316,20 +324,21 @@ func (s *Pass) membersAbove(by, of *tables.Job, due bool) []cell.AllocID {
 // yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran
 // for the minimum, and has budget.
 func (s *Pass) yields(j *tables.Job, a *tables.Attempt, due bool) bool {
-	return s.yieldsIn(j.Space, s.Vc(j.Space), a, due)
+	return s.yieldsIn(j.Space, s.VC(j.Space), a, due)
 }
 
 // yielding is how many leaves work of a job's priority and VC holds that may have to leave for
 // another job of it: no tail has more.
 func (s *Pass) yielding(j *tables.Job, due bool) int64 {
-	y, cfg := &s.Mem.yielding, s.Vc(j.Space)
+	y, cfg := &s.Mem.yielding, s.VC(j.Space)
 	if y.seq == s.Seq && y.prio == j.Spec.Priority && y.due == due {
 		return y.leaves
 	}
 	*y = yielding{seq: s.Seq, prio: j.Spec.Priority, due: due}
 	for i := range s.Attempts {
-		if a := &s.Attempts[i]; a.Job != tables.None && s.Jobs[a.Job].Spec.Priority == y.prio && s.yieldsIn(j.Space, cfg, a, due) {
-			y.leaves += int64(s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves)
+		if a := &s.Attempts[i]; a.Job != tables.None && s.Jobs[a.Job].Spec.Priority == y.prio &&
+			s.yieldsIn(j.Space, cfg, a, due) {
+			y.leaves += int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves)
 		}
 	}
 	return y.leaves
@@ -347,7 +356,8 @@ type yielding struct {
 func (s *Pass) yieldsIn(space int32, cfg *model.VCConfig, a *tables.Attempt, due bool) bool {
 	v := &s.Jobs[a.Job]
 	al := s.Cluster.Alloc(a.Alloc)
-	if al.Space != space || al.Opportunistic() || a.Cause != 0 || a.Since > s.Through || a.State != model.AttemptStarting && a.State != model.AttemptRunning {
+	if al.Space != space || al.Opportunistic() || a.Cause != 0 || a.Since > s.InputsThrough ||
+		a.State != model.AttemptStarting && a.State != model.AttemptRunning {
 		return false
 	}
 	if !s.IsExtra(a) && v.Yielded >= cfg.PreemptionBudget() {
@@ -359,11 +369,12 @@ func (s *Pass) yieldsIn(space int32, cfg *model.VCConfig, a *tables.Attempt, due
 // Yields implements View.
 func (v view) Yields(ref model.GangRef) int32 {
 	j := v.s.Find(ref.Job)
-	if j == nil || int(ref.Gang) >= len(j.Gangs) || j.Gangs[ref.Gang].Attempt == tables.None || j.Spec.Priority != v.prio {
+	if j == nil || int(ref.Gang) >= len(j.Gangs) || j.Gangs[ref.Gang].Attempt == tables.None ||
+		j.Spec.Priority != v.prio {
 		return 0
 	}
 	a := &v.s.Attempts[j.Gangs[ref.Gang].Attempt]
-	cfg := v.s.Vc(v.space)
+	cfg := v.s.VC(v.space)
 	if v.s.IsExtra(a) || !v.s.yieldsIn(v.space, cfg, a, false) {
 		return 0
 	}
@@ -388,7 +399,8 @@ func (v view) Usable(ref model.GangRef, sku cell.TypeName) bool {
 		return false
 	}
 	r := v.s.Request(place.Want{J: j, G: ref.Gang, Blocked: v.s.typesBut(sku)})
-	return v.s.CouldEverFit(tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[ref.Gang].Shape.Text + "@" + string(sku)}, r)
+	return v.s.CouldEverFit(tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0),
+		Shape: j.Gangs[ref.Gang].Shape.Text + "@" + string(sku)}, r)
 }
 
 // SKU implements View.
@@ -430,7 +442,7 @@ func (s *Pass) leavesOf(ids []cell.AllocID) int64 {
 	var n int64
 	for _, id := range ids {
 		a := s.Holder(id)
-		n += int64(s.Jobs[a.Job].Gangs[a.Id.Gang].Leaves)
+		n += int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves)
 	}
 	return n
 }
@@ -440,7 +452,7 @@ func (s *Pass) makeLazy(a *tables.Attempt, by model.AttemptID, over bool) {
 	for _, m := range s.MembersOf(a.Alloc) {
 		s.assertBehind(by, m, over)
 	}
-	id, slot := a.Id, a.Job
+	id, slot := a.ID, a.Job
 	s.emit(model.LazilyPreempted{Attempt: id, With: s.With(a), By: &by})
 	if id.Gang == 0 {
 		s.demoteExtras(slot, &by)

@@ -16,7 +16,7 @@ import (
 // enter takes over the bookings of a priority when the walk reaches it, in the order in which
 // they were made. One whose cells are no longer to be had is made anew beside those before it,
 // and those after it give way: only one without a time, which was told none, comes last.
-func (o *outlook) enter(p cell.Priority) {
+func (o *bookings) enter(p cell.Priority) {
 	if p == o.prio {
 		return
 	}
@@ -48,11 +48,12 @@ func (o *outlook) enter(p cell.Priority) {
 }
 
 // inTurn returns the gangs of a priority with a booking, in the order in which these were made.
-func (o *outlook) inTurn(p cell.Priority) []asking {
+func (o *bookings) inTurn(p cell.Priority) []asking {
 	var out []asking
 	for _, ref := range o.s.Booked {
 		j := o.s.Find(ref.Job)
-		if o.s.Space(j.Spec.VC) == o.space && j.Spec.Priority == p && o.s.Eligible(j, ref.Gang) && j.Gangs[ref.Gang].Attempt == tables.None {
+		if o.s.Space(j.Spec.VC) == o.space && j.Spec.Priority == p && o.s.Eligible(j, ref.Gang) &&
+			j.Gangs[ref.Gang].Attempt == tables.None {
 			out = append(out, o.asking(j, ref.Gang))
 		}
 	}
@@ -62,14 +63,14 @@ func (o *outlook) inTurn(p cell.Priority) []asking {
 
 // told is when a gang's booking begins, as was said; 0 when it has none, or one without a time.
 func (a asking) told() model.Time {
-	if was := tables.RareOf(a.j.Gangs[a.g].Odd).Booked; was != nil {
+	if was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked; was != nil {
 		return was.Start
 	}
 	return 0
 }
 
 // anew books a gang once more: under easy each time, else since it lost its cells.
-func (o *outlook) anew(a asking) {
+func (o *bookings) anew(a asking) {
 	b, _, ok := o.search(a, o.s.Now)
 	if !ok {
 		return
@@ -87,9 +88,9 @@ func (o *outlook) anew(a asking) {
 }
 
 // restore reads a booking that keeps its cells, when they can still be had.
-func (o *outlook) restore(a asking) (book, bool) {
+func (o *bookings) restore(a asking) (book, bool) {
 	defer o.s.Blaming(a.ref.Job) // which is not the job at whose turn this is done
-	was := tables.RareOf(a.j.Gangs[a.g].Odd).Booked
+	was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked
 	if len(was.Leaves) == 0 {
 		return book{}, false
 	}
@@ -110,7 +111,7 @@ func (o *outlook) restore(a asking) (book, bool) {
 
 // retime gives bookings of this priority without a time one where it can be said by now, beside
 // all others.
-func (o *outlook) retime() {
+func (o *bookings) retime() {
 	for i := range len(o.books) {
 		b := &o.books[i]
 		if b.over || b.prio != o.prio || b.start != 0 || len(o.books) == maxNoted {
@@ -130,7 +131,7 @@ func (o *outlook) retime() {
 }
 
 // replace puts a booking in the place of what a gang has.
-func (o *outlook) replace(a asking, b book) {
+func (o *bookings) replace(a asking, b book) {
 	o.forget(a.ref)
 	o.rehold()
 	o.add(b)
@@ -138,7 +139,7 @@ func (o *outlook) replace(a asking, b book) {
 
 // standing returns the cells of a booking as they stand now: a booking is one of
 // virtual cells, and follows them to other physical ones.
-func (o *outlook) standing(was *model.Booked) ([]cell.LeafID, []cell.Bind, bool) {
+func (o *bookings) standing(was *model.Booked) ([]cell.LeafID, []cell.Bind, bool) {
 	binds, held, ok := o.s.Cluster.HoldAnew(o.space, was.Binds)
 	if !ok {
 		return nil, nil, false
@@ -147,7 +148,10 @@ func (o *outlook) standing(was *model.Booked) ([]cell.LeafID, []cell.Bind, bool)
 	f := o.s.Cluster.Forest()
 	leaves := slices.Clone(was.Leaves)
 	for i, l := range was.Leaves {
-		k := slices.IndexFunc(was.Binds, func(b cell.Bind) bool { return b.Space == 0 && f.Contains(b.Cell, f.Leaves[l]) })
+		k := slices.IndexFunc(was.Binds, func(b cell.Bind) bool {
+			return b.Space == 0 &&
+				f.Contains(b.Cell, f.Leaves[l])
+		})
 		if k < 0 {
 			return nil, nil, false
 		}
@@ -159,7 +163,7 @@ func (o *outlook) standing(was *model.Booked) ([]cell.LeafID, []cell.Bind, bool)
 
 // packs reports whether a gang fits the very leaves of a booking: where its cells moved they may
 // lie on other nodes than together.
-func (o *outlook) packs(a asking, b *book) bool {
+func (o *bookings) packs(a asking, b *book) bool {
 	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
 	var elsewhere cell.LeafSet
 	for l := range o.s.Cluster.Forest().Leaves {
@@ -173,13 +177,14 @@ func (o *outlook) packs(a asking, b *book) bool {
 
 // newBook is a booking of leaves in preassigned cells of the VC; what lies around
 // these in the VCs that it is part of comes with them.
-func (o *outlook) newBook(a asking, start model.Time, leaves []cell.LeafID, binds []cell.Bind) book {
+func (o *bookings) newBook(a asking, start model.Time, leaves []cell.LeafID, binds []cell.Bind) book {
 	binds = slices.DeleteFunc(slices.Clone(binds), func(b cell.Bind) bool { return b.Space != 0 })
-	b := book{ref: a.ref, prio: a.prio, start: start, first: start, free: start, end: forever, leaves: leaves, binds: binds, since: o.s.Now}
+	b := book{ref: a.ref, prio: a.prio, start: start, first: start, free: start, end: forever, leaves: leaves,
+		binds: binds, since: o.s.Now}
 	if start > 0 {
 		b.end = a.until(start)
 	}
-	if was := tables.RareOf(a.j.Gangs[a.g].Odd).Booked; a.turn != 0 {
+	if was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked; a.turn != 0 {
 		b.turn, b.since = was.Turn, was.Since
 		if first := cmp.Or(was.First, was.Start); first != 0 && start != 0 {
 			b.first = min(first, start)
@@ -200,7 +205,7 @@ func (o *outlook) newBook(a asking, start model.Time, leaves []cell.LeafID, bind
 // leaves later than was told: a limit counts from the start, which takes a while. All that
 // follows on these cells slides behind it; nobody goes elsewhere, and nobody jumps the queue.
 // It is false when somebody is there who has no limit, or should have left a while ago.
-func (o *outlook) slide(a asking, b *book) bool {
+func (o *bookings) slide(a asking, b *book) bool {
 	if b.start == 0 {
 		return true
 	}
@@ -245,9 +250,9 @@ func (o *outlook) slide(a asking, b *book) bool {
 
 // before reports whether a holder was there or had a booking before a booking was made, or came
 // with a higher priority.
-func (o *outlook) before(id cell.AllocID, b *book) bool {
+func (o *bookings) before(id cell.AllocID, b *book) bool {
 	h := o.s.Holder(id)
-	if turn := tables.RareOf(h.Odd).Turn; turn != 0 && turn < b.turn {
+	if turn := tables.RareOf(h.Rare).Turn; turn != 0 && turn < b.turn {
 		return true
 	}
 	return h.Placed < b.since || o.s.Cluster.Alloc(id).Priority > b.prio
@@ -255,7 +260,7 @@ func (o *outlook) before(id cell.AllocID, b *book) bool {
 
 // obtainable reports whether the leaves of a booking are still free at its start
 // as far as limits tell, and kept for nobody else then.
-func (o *outlook) obtainable(a asking, b *book) bool {
+func (o *bookings) obtainable(a asking, b *book) bool {
 	a.turns, a.late = true, b.late()
 	if b.set.Meets(o.kept(a, b.free, b.end)) {
 		return false
@@ -281,7 +286,7 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 // forward moves bookings of this priority that keep their cells to an earlier time: the first,
 // when cells became free sooner than limits said, and who is much later than he was told. Who
 // stays so late is told anew.
-func (o *outlook) forward() {
+func (o *bookings) forward() {
 	if o.easy {
 		return
 	}
@@ -301,7 +306,7 @@ func (o *outlook) forward() {
 }
 
 // sooner makes a booking anew for an earlier time, if it can.
-func (o *outlook) sooner(b *book) bool {
+func (o *bookings) sooner(b *book) bool {
 	defer o.s.Blaming(b.ref.Job)
 	a := o.asking(o.s.Find(b.ref.Job), b.ref.Gang)
 	times := o.instants(a, o.s.Now+1)
@@ -320,19 +325,19 @@ func (o *outlook) sooner(b *book) bool {
 // precedes reports whether a booking binds a lazily preempted attempt: it is of a higher priority,
 // or was made before that began to run. Those that came after it came behind it, and it kept its
 // place.
-func (o *outlook) precedes(b *book, a *tables.Attempt) bool {
+func (o *bookings) precedes(b *book, a *tables.Attempt) bool {
 	prio := o.s.Jobs[a.Job].Spec.Priority
 	switch {
 	case b.over || b.prio < prio:
 		return false
-	case b.prio == prio && a.Placed == b.since && tables.RareOf(a.Odd).Turn == 0: // both by one decision
-		return b.ref.Job < a.Id.Job
+	case b.prio == prio && a.Placed == b.since && tables.RareOf(a.Rare).Turn == 0: // both by one decision
+		return b.ref.Job < a.ID.Job
 	}
 	return b.prio > prio || !o.before(a.Alloc, b)
 }
 
 // yieldTo holds the cells of those bookings alone that bind a lazily preempted attempt.
-func (o *outlook) yieldTo(a *tables.Attempt) {
+func (o *bookings) yieldTo(a *tables.Attempt) {
 	o.release()
 	for i := range o.books {
 		if b := &o.books[i]; o.precedes(b, a) {
@@ -343,7 +348,7 @@ func (o *outlook) yieldTo(a *tables.Attempt) {
 }
 
 // yielded holds those of all bookings again, but for those that it took cells from.
-func (o *outlook) yielded() {
+func (o *bookings) yielded() {
 	o.release()
 	o.again()
 	for i := range o.books {

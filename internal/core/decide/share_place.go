@@ -28,7 +28,8 @@ func (w *walker) together(wish *model.Wish) {
 		return // what is booked rests on when those who hold leaves end
 	}
 	host := s.hostOf(wish)
-	if host == nil || !s.MayShare(host, wish) || !slices.ContainsFunc(wish.Turns, func(t []model.GangRef) bool { return slices.Contains(t, wish.Gang) }) {
+	if host == nil || !s.MayShare(host, wish) || !slices.ContainsFunc(wish.Turns,
+		func(t []model.GangRef) bool { return slices.Contains(t, wish.Gang) }) {
 		return
 	}
 	g := &j.Gangs[wish.Gang.Gang]
@@ -39,12 +40,13 @@ func (w *walker) together(wish *model.Wish) {
 	case g.Attempt != tables.None:
 		return // it has a promise, which is kept
 	}
-	if !g.Waiting || !s.Eligible(j, wish.Gang.Gang) || w.pinBlocked(j.Id, g) || s.StartedOtherwise(host) || !s.ShapedLike(j, wish.Gang.Gang, host) {
+	if !g.Waiting || !s.Eligible(j, wish.Gang.Gang) || w.pinBlocked(j.ID, g) || s.StartedOtherwise(host) ||
+		!s.ShapedLike(j, wish.Gang.Gang, host) {
 		return
 	}
-	id := model.AttemptID{Job: j.Id, Gang: wish.Gang.Gang, N: g.N + 1}
+	id := model.AttemptID{Job: j.ID, Gang: wish.Gang.Gang, N: g.N + 1}
 	alloc := host.Alloc
-	s.emit(model.Joined{Attempt: id, Host: host.Id, Placement: cell.Placement{Tasks: s.Cluster.Alloc(alloc).Placement.Tasks}})
+	s.emit(model.Joined{Attempt: id, Host: host.ID, Placement: cell.Placement{Tasks: s.Cluster.Alloc(alloc).Placement.Tasks}})
 	s.emit(model.Rotated{Rotation: s.rotation(wish)})
 }
 
@@ -68,7 +70,8 @@ func (s *Pass) hostOf(wish *model.Wish) *tables.Attempt {
 			}
 		}
 	}
-	if host == nil || n != len(s.MembersOf(host.Alloc)) || n > MaxSharers || !s.Steady(host) || host.Orphaned || s.Cluster.Alloc(host.Alloc).Opportunistic() {
+	if host == nil || n != len(s.MembersOf(host.Alloc)) || n > MaxSharers || !s.Steady(host) || host.Orphaned ||
+		s.Cluster.Alloc(host.Alloc).Opportunistic() {
 		return nil
 	}
 	for _, m := range s.MembersOf(host.Alloc) {
@@ -79,7 +82,7 @@ func (s *Pass) hostOf(wish *model.Wish) *tables.Attempt {
 	return host
 }
 
-// attemptOf returns the attempt of a gang that runs; nil when it has none, or a promise.
+// AttemptOf returns the attempt of a gang that runs; nil when it has none, or a promise.
 func (s *Pass) AttemptOf(r model.GangRef) *tables.Attempt {
 	j := s.Find(r.Job)
 	if j == nil || r.Gang < 0 || int(r.Gang) >= len(j.Gangs) || j.Gangs[r.Gang].Attempt == tables.None {
@@ -91,7 +94,7 @@ func (s *Pass) AttemptOf(r model.GangRef) *tables.Attempt {
 	return nil
 }
 
-// mayShare reports whether the gangs of a wish may take these turns on an allocation:
+// MayShare reports whether the gangs of a wish may take these turns on an allocation:
 // each is in it once and lets itself be suspended, or packed, and their memory fits.
 func (s *Pass) MayShare(host *tables.Attempt, wish *model.Wish) bool {
 	n := 0
@@ -105,13 +108,16 @@ func (s *Pass) MayShare(host *tables.Attempt, wish *model.Wish) bool {
 			n++
 			j := s.Find(ref.Job)
 			h := &j.Spec.Hints
-			if j.Spec.Partial() || j.Gangs[ref.Gang].Alone || j.Spec.VC != s.Jobs[host.Job].Spec.VC || j.Spec.Priority != s.Jobs[host.Job].Spec.Priority ||
-				len(wish.Turns) > 1 && !h.Suspendable || len(turn) > 1 && (!h.Packable || h.Dedicated) || n > 1 && h.Dedicated {
+			if j.Spec.Partial() || j.Gangs[ref.Gang].Alone || j.Spec.VC != s.Jobs[host.Job].Spec.VC ||
+				j.Spec.Priority != s.Jobs[host.Job].Spec.Priority ||
+				len(wish.Turns) > 1 && !h.Suspendable || len(turn) > 1 && (!h.Packable || h.Dedicated) || n > 1 &&
+				h.Dedicated {
 				return false
 			}
 		}
 	}
-	if len(wish.Turns) > model.MaxTurns || n == 0 || len(wish.Turns) > 1 && (wish.Quantum <= 0 || wish.Quantum > model.MaxQuantum) {
+	if len(wish.Turns) > model.MaxTurns || n == 0 || len(wish.Turns) > 1 &&
+		(wish.Quantum <= 0 || wish.Quantum > model.MaxQuantum) {
 		return false
 	}
 	return n == 1 || s.memoryFits(host, wish.Turns)
@@ -172,15 +178,16 @@ func (s *Pass) knownMemory(r model.GangRef) int64 {
 	return n
 }
 
-// shapedLike reports whether the leaves of others are of a gang's kinds and number, on nodes
+// ShapedLike reports whether the leaves of others are of a gang's kinds and number, on nodes
 // that it may use and that are in order.
 func (s *Pass) ShapedLike(j *tables.Job, g int32, host *tables.Attempt) bool {
 	hj := &s.Jobs[host.Job]
-	if !state.Alike(&j.Gangs[g], &hj.Gangs[host.Id.Gang]) || j.Spec.Gangs[g].Extra || len(j.Spec.Gangs[g].Tasks) != len(hj.Spec.Gangs[host.Id.Gang].Tasks) {
+	if !state.Alike(&j.Gangs[g], &hj.Gangs[host.ID.Gang]) || j.Spec.Gangs[g].Extra ||
+		len(j.Spec.Gangs[g].Tasks) != len(hj.Spec.Gangs[host.ID.Gang].Tasks) {
 		return false
 	}
 	f, r := s.Cluster.Forest(), s.Request(place.Want{J: j, G: g})
-	hosts := hj.Spec.Gangs[host.Id.Gang].Tasks
+	hosts := hj.Spec.Gangs[host.ID.Gang].Tasks
 	for i, t := range s.Cluster.Alloc(host.Alloc).Placement.Tasks {
 		role := &j.Spec.Roles[j.Tasks[j.Spec.Gangs[g].Tasks[i]].Role]
 		if role.Pinned != hj.Spec.Roles[hj.Tasks[hosts[i]].Role].Pinned || int(role.Leaves) != len(t.Leaves) {
@@ -204,7 +211,7 @@ func (s *Pass) rotation(wish *model.Wish) model.Rotation {
 	for _, turn := range wish.Turns {
 		var ids []model.AttemptID
 		for _, ref := range turn {
-			ids = append(ids, s.AttemptOf(ref).Id)
+			ids = append(ids, s.AttemptOf(ref).ID)
 		}
 		r.Turns = append(r.Turns, ids)
 	}
@@ -221,7 +228,7 @@ func (s *Pass) retune(host *tables.Attempt, wish *model.Wish) {
 		was.Equal(&r) {
 		return
 	}
-	if host.Share != 0 && s.Shares[host.Share-1].At > s.Through {
+	if host.Share != 0 && s.Shares[host.Share-1].At > s.InputsThrough {
 		return
 	}
 	s.emit(model.Rotated{Rotation: r})
@@ -236,11 +243,11 @@ func (w *walker) move(wish *model.Wish) {
 		return
 	}
 	if w.moves == maxMoves {
-		s.Grew.By(w.space) // at the next look, which is at once: it must not depend on what else happens
+		s.LookAgain.By(w.space) // at the next look, which is at once: it must not depend on what else happens
 		return
 	}
 	j := &s.Jobs[a.Job]
-	q := place.Want{J: j, G: a.Id.Gang}
+	q := place.Want{J: j, G: a.ID.Gang}
 	r := s.Request(q)
 	if wish.Only != nil {
 		r.Allowed = wish.Only
@@ -304,7 +311,8 @@ func (v view) Node(i int32) model.NodeView {
 		return out
 	}
 	for _, c := range f.Nodes[i].Cells {
-		out.Offers = append(out.Offers, model.Offer{SKU: f.Chains[f.Cells[c].Chain].SKU, Idle: v.s.Cluster.Idle(c), Of: f.NumLeaves(c)})
+		out.Offers = append(out.Offers, model.Offer{SKU: f.Chains[f.Cells[c].Chain].SKU, Idle: v.s.Cluster.Idle(c),
+			Of: f.NumLeaves(c)})
 	}
 	return out
 }
@@ -322,7 +330,7 @@ func (v view) Idle(i int32) (idle, of int64) {
 }
 
 // Moving implements View.
-func (v view) Moving() bool { return v.s.Away > 0 }
+func (v view) Moving() bool { return v.s.Migrating > 0 }
 
 // Machines implements View.
 func (v view) Machines() int32 { return int32(len(v.s.Cluster.Forest().Nodes)) }

@@ -15,7 +15,8 @@ func (v view) Ill(ref model.GangRef, members int32) int64 {
 	var n int64
 	for g := range j.Gangs {
 		at := j.Gangs[g].Attempt
-		if at == tables.None || int32(g) != ref.Gang && (ref.Gang != 0 || !j.Spec.Partial()) || !j.Within(int32(g), members) ||
+		if at == tables.None || int32(g) != ref.Gang && (ref.Gang != 0 || !j.Spec.Partial()) ||
+			!j.Within(int32(g), members) ||
 			v.s.Attempts[at].State == model.AttemptReserving || v.s.Attempts[at].Cause != 0 {
 			continue
 		}
@@ -33,7 +34,7 @@ func (v view) Ill(ref model.GangRef, members int32) int64 {
 // setSize gives a job the size with which it starts.
 func (s *Pass) setSize(w place.Want) {
 	if n := w.Members(); w.J.Spec.Partial() && n != w.J.Size {
-		s.emit(model.Sized{Job: w.J.Id, Size: n})
+		s.emit(model.Sized{Job: w.J.ID, Size: n})
 	}
 }
 
@@ -62,8 +63,8 @@ func (w *walker) resize(wish *model.Wish) {
 	}
 	if j := &s.Jobs[slot]; j.Size == wish.Size || s.youngAbove(j, wish.Size) {
 		return
-	} else if a.Since > s.Through || s.fresh(j, wish.Size) {
-		s.Grew.By(s.Jobs[slot].Space)
+	} else if a.Since > s.InputsThrough || s.fresh(j, wish.Size) {
+		s.LookAgain.By(s.Jobs[slot].Space)
 		return
 	}
 	if wish.Beside {
@@ -78,16 +79,17 @@ func (w *walker) resize(wish *model.Wish) {
 			s.stopAttempt(&s.Attempts[at], model.EndResized, nil)
 		}
 	}
-	s.Grew.By(s.Jobs[slot].Space) // members may wait now whose turn is over, and leaves be left
+	s.LookAgain.By(s.Jobs[slot].Space) // members may wait now whose turn is over, and leaves be left
 }
 
 // pause stops a gang that can go on later where it was.
 func (s *Pass) pause(a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
-	if a.State != model.AttemptStarting && a.State != model.AttemptRunning || !j.Spec.Hints.Checkpoint || s.Shared(a) || s.Unsettled(a) {
+	if a.State != model.AttemptStarting && a.State != model.AttemptRunning || !j.Spec.Hints.Checkpoint ||
+		s.Shared(a) || s.Unsettled(a) {
 		return
 	}
-	if s.Grew.By(j.Space); a.Since > s.Through || s.fresh(j, 0) {
+	if s.LookAgain.By(j.Space); a.Since > s.InputsThrough || s.fresh(j, 0) {
 		return
 	}
 	s.stopAttempt(a, model.EndResized, nil) // what it leaves can be promised now
@@ -96,7 +98,8 @@ func (s *Pass) pause(a *tables.Attempt) {
 // youngAbove reports whether a member above a size has not run for its VC's minimum yet.
 func (s *Pass) youngAbove(j *tables.Job, size int32) bool {
 	for g := int32(1); int(g) < len(j.Gangs); g++ {
-		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Cause == 0 && s.Attempts[at].State != model.AttemptReserving && s.Unsettled(&s.Attempts[at]) {
+		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Cause == 0 &&
+			s.Attempts[at].State != model.AttemptReserving && s.Unsettled(&s.Attempts[at]) {
 			return true
 		}
 	}
@@ -106,7 +109,7 @@ func (s *Pass) youngAbove(j *tables.Job, size int32) bool {
 // fresh reports whether a member above a size got its cells by this very decision.
 func (s *Pass) fresh(j *tables.Job, size int32) bool {
 	for g := int32(1); j.Spec.Partial() && int(g) < len(j.Gangs); g++ {
-		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Since > s.Through {
+		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Since > s.InputsThrough {
 			return true
 		}
 	}
@@ -119,7 +122,7 @@ func (s *Pass) cutPromises(slot, size int32) {
 		j := &s.Jobs[slot]
 		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) &&
 			s.Attempts[at].State == model.AttemptReserving {
-			s.emit(model.Unreserved{Attempt: s.Attempts[at].Id, Reason: "its job gets a smaller size"})
+			s.emit(model.Unreserved{Attempt: s.Attempts[at].ID, Reason: "its job gets a smaller size"})
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 
 // upgrade guarantees a lazily preempted attempt again, if there is room.
 func (w *walker) upgrade(a *tables.Attempt) {
-	defer w.s.Blaming(a.Id.Job)
+	defer w.s.Blaming(a.ID.Job)
 	s := w.s
-	if !s.MayUpgrade(a) || w.leavesBlocked(a) || !s.HasTurn(model.GangRef{Job: a.Id.Job, Gang: a.Id.Gang}) {
+	if !s.MayUpgrade(a) || w.leavesBlocked(a) || !s.HasTurn(model.GangRef{Job: a.ID.Job, Gang: a.ID.Gang}) {
 		return
 	}
 	if o := w.outlook; o != nil {
@@ -25,8 +25,8 @@ func (w *walker) upgrade(a *tables.Attempt) {
 		o.release()
 	}
 	s.shiftCharges(sh)
-	s.Grew.All = s.Grew.All || len(sh.Spared) > 0 || s.bindsIll(s.Jobs[a.Job].Space, binds)
-	s.emit(model.Upgraded{Attempt: a.Id, With: s.With(a), Binds: binds})
+	s.LookAgain.All = s.LookAgain.All || len(sh.Spared) > 0 || s.bindsIll(s.Jobs[a.Job].Space, binds)
+	s.emit(model.Upgraded{Attempt: a.ID, With: s.With(a), Binds: binds})
 }
 
 // leavesBlocked reports whether somebody earlier in the order waits for the
@@ -47,7 +47,7 @@ func (w *walker) leavesBlocked(a *tables.Attempt) bool {
 	f := s.Cluster.Forest()
 	for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
 		for _, l := range t.Leaves {
-			if by := w.blocked[f.Cells[f.Leaves[l]].Chain]; by != 0 && by != a.Id.Job || kept.Has(l) {
+			if by := w.blocked[f.Cells[f.Leaves[l]].Chain]; by != 0 && by != a.ID.Job || kept.Has(l) {
 				return true
 			}
 		}

@@ -76,8 +76,8 @@ func (v view) Kept() (model.Keeping, []model.GangView) {
 	for _, e := range s.LaziesAt(v.space, v.prio, false) {
 		late = append(late, v.waiting(e, true))
 	}
-	s.AskLines(v.space, model.ByKey)
-	u := s.Lineup(v.space, v.prio)
+	s.AskGroups(v.space, model.ByKey)
+	u := s.GroupsOf(v.space, v.prio)
 	if u == nil {
 		return nil, late
 	}
@@ -104,7 +104,7 @@ func (w *walker) remember(n *model.Note) {
 	s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: n.Job, Data: n.Data})
 }
 
-// rank lists the jobs of a VC's waiting gangs, best first; a job appears once
+// Rank lists the jobs of a VC's waiting gangs, best first; a job appears once
 // for each of its gangs, or more often. In each priority those come first that are promised
 // cells already, and last those that the policy does not wish for now.
 func (s *Pass) Rank(space int32) []model.JobID {
@@ -148,7 +148,7 @@ func (s *Pass) jobsOf(list []model.JobID, q []index.Queued) []model.JobID {
 func (v view) Ordered(from int64) iter.Seq[model.Ranked] {
 	return func(yield func(model.Ranked) bool) {
 		s := v.s
-		s.AskLines(v.space, model.ByKey)
+		s.AskGroups(v.space, model.ByKey)
 		m := index.Merge{S: &s.Index, Space: v.space, Prio: v.prio, Heads: s.Mem.heads[:0]}
 		s.Mem.heads = nil // who reads a second time meanwhile takes other memory
 		defer func() { s.Mem.heads = m.Heads }()
@@ -166,7 +166,8 @@ func (v view) Ordered(from int64) iter.Seq[model.Ranked] {
 				return
 			}
 			lazy := !s.Jobs[e.Slot].Gangs[e.Gang].Waiting
-			if !yield(model.Ranked{Ref: model.GangRef{Job: e.Job, Gang: e.Gang}, Key: e.Key, Order: int64(e.Job), Leaves: s.Jobs[e.Slot].Gangs[e.Gang].Leaves}) {
+			if !yield(model.Ranked{Ref: model.GangRef{Job: e.Job, Gang: e.Gang}, Key: e.Key, Order: int64(e.Job),
+				Leaves: s.Jobs[e.Slot].Gangs[e.Gang].Leaves}) {
 				return
 			}
 			if !lazy {
@@ -280,7 +281,10 @@ func (v view) Pools() []model.Pool {
 	var out []model.Pool
 	for i := range sp.Roots {
 		chain := &f.Chains[sp.Roots[i].Chain]
-		at, found := slices.BinarySearchFunc(out, chain.SKU, func(p model.Pool, k cell.TypeName) int { return cmp.Compare(p.SKU, k) })
+		at, found := slices.BinarySearchFunc(out, chain.SKU, func(p model.Pool,
+			k cell.TypeName) int {
+			return cmp.Compare(p.SKU, k)
+		})
 		if !found {
 			out = slices.Insert(out, at, model.Pool{SKU: chain.SKU})
 		}

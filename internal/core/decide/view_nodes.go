@@ -61,7 +61,10 @@ func (s *Pass) unbound(space int32, g *tables.Gang) (n int32) {
 
 // usableBy reports whether some member of a gang can use a SKU.
 func usableBy(g *tables.Gang, sku cell.TypeName) bool {
-	return slices.ContainsFunc(g.Shape.Members, func(m cell.Member) bool { return len(m.SKUs) == 0 || slices.Contains(m.SKUs, sku) })
+	return slices.ContainsFunc(g.Shape.Members, func(m cell.Member) bool {
+		return len(m.SKUs) == 0 ||
+			slices.Contains(m.SKUs, sku)
+	})
 }
 
 // samples is how many nodes of each kind of offer a policy sees.
@@ -87,7 +90,8 @@ func (v view) Nodes() iter.Seq[model.NodeView] {
 func (v view) byNode(all []cell.Sample) []model.NodeView {
 	f, out, offers := v.s.Cluster.Forest(), make([]model.NodeView, 0, len(all)), make([]model.Offer, 0, len(all))
 	for _, at := range all {
-		cl, o := &f.Cells[at.Cell], model.Offer{SKU: f.Chains[f.Cells[at.Cell].Chain].SKU, Idle: at.Idle, Of: f.NumLeaves(at.Cell)}
+		cl, o := &f.Cells[at.Cell], model.Offer{SKU: f.Chains[f.Cells[at.Cell].Chain].SKU, Idle: at.Idle,
+			Of: f.NumLeaves(at.Cell)}
 		if len(f.Nodes[cl.Node].Cells) > 1 {
 			if i := slices.IndexFunc(out, func(n model.NodeView) bool { return n.Node == cl.Node }); i >= 0 {
 				out[i].Offers = append(out[i].Offers, o)
@@ -111,7 +115,8 @@ func (v view) lent() map[cell.CellID]int32 {
 	f, out := s.Cluster.Forest(), map[cell.CellID]int32{}
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		if a.Job == tables.None || a.Joined || a.State == model.AttemptReserving || !s.Cluster.Alloc(a.Alloc).Opportunistic() {
+		if a.Job == tables.None || a.Joined || a.State == model.AttemptReserving ||
+			!s.Cluster.Alloc(a.Alloc).Opportunistic() {
 			continue
 		}
 		for k := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {

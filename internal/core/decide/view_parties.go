@@ -13,10 +13,10 @@ import (
 // Lines implements View.
 func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
 	s := v.s
-	s.AskLines(v.space, by)
+	s.AskGroups(v.space, by)
 	lazies := s.LaziesAt(v.space, v.prio, false)
 	out := s.Mem.lines[:0]
-	if up := s.Lineup(v.space, v.prio); up != nil {
+	if up := s.GroupsOf(v.space, v.prio); up != nil {
 		out = slices.Grow(out, len(up.Lines)+len(lazies))
 		for i := range up.Lines {
 			l := &up.Lines[i]
@@ -32,14 +32,15 @@ func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
 		}
 	}
 	for _, e := range lazies {
-		out = append(out, model.Line{Party: by.Party(s.Jobs[e.Slot].Spec), Leaves: 0, Gangs: 1, First: []model.GangView{v.waiting(e, true)}})
+		out = append(out, model.Line{Party: by.Party(s.Jobs[e.Slot].Spec), Leaves: 0, Gangs: 1,
+			First: []model.GangView{v.waiting(e, true)}})
 	}
 	s.Mem.lines = out
 	return out
 }
 
 // heads returns the first gangs of a line; beside bookings none says anything of others.
-func (v view) heads(l *index.Line, n int) []model.GangView {
+func (v view) heads(l *index.WaitGroup, n int) []model.GangView {
 	out := v.s.Heads(l, n)
 	if v.besideBookings() {
 		out = slices.Clone(out)
@@ -53,7 +54,7 @@ func (v view) heads(l *index.Line, n int) []model.GangView {
 // besideBookings reports whether the VC backfills; who asks for the order alone sees the
 // same of those who wait as a walk.
 func (v view) besideBookings() bool {
-	return v.w != nil && v.w.outlook != nil || v.all && v.s.Looks.Always[v.space]
+	return v.w != nil && v.w.outlook != nil || v.all && v.s.Dirty.Always[v.space]
 }
 
 // Fruitless implements View.
@@ -62,9 +63,9 @@ func (v view) Fruitless(shape string) bool { return v.w.fruitless()[shape] }
 // Parties implements View.
 func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 	s := v.s
-	s.AskLines(v.space, by)
+	s.AskGroups(v.space, by)
 	ps := parties{v: v, lines: s.Mem.chosen[:0]}
-	up := s.Lineup(v.space, v.prio)
+	up := s.GroupsOf(v.space, v.prio)
 	if up != nil {
 		free, failed := v.roomFor(), v.hopeless()
 		for i := range up.Lines {
@@ -87,7 +88,7 @@ func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 		u := &ps.found[c.Party]
 		u.merge.Add(int(c.Line), l)
 		if all {
-			u.leaves += s.LeavesOfLine(l)
+			u.leaves += s.LeavesOfGroup(l)
 		}
 	}
 	out := make([]model.PartyGangs, len(ps.found))
@@ -150,8 +151,9 @@ func (ps *parties) layOut() {
 // Queue implements View.
 func (v view) Queue() model.PartyGangs {
 	s := v.s
-	s.AskLines(v.space, model.ByKey)
-	u := &partyGangs{v: v, all: true, merge: index.Merge{S: &s.Index, Space: v.space, Prio: v.prio}, lazies: s.LaziesAt(v.space, v.prio, false)}
+	s.AskGroups(v.space, model.ByKey)
+	u := &partyGangs{v: v, all: true, merge: index.Merge{S: &s.Index, Space: v.space, Prio: v.prio},
+		lazies: s.LaziesAt(v.space, v.prio, false)}
 	u.merge.AddFull()
 	return model.PartyGangs{Next: u.next, Pass: u.pass}
 }
@@ -283,7 +285,7 @@ func (v view) Holders(by model.By) iter.Seq2[model.Party, int64] {
 }
 
 // Guaranteed implements View.
-func (v view) Guaranteed() int64 { return v.s.Looks.Owned[v.space] }
+func (v view) Guaranteed() int64 { return v.s.Dirty.Owned[v.space] }
 
 // Amount implements View.
 func (v view) Amount(leaves int64) string { return v.s.UnitsIn(v.space, leaves) }
@@ -304,7 +306,8 @@ func (v view) Bad() int64 {
 		first := f.Cells[r.Cell].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
 			hold, promised := cl.Holder(l)
-			if v.s.LeafBad(l) && promised == cell.None && (hold == cell.None || cl.Alloc(hold).Opportunistic() || v.s.Holder(hold).Cause != 0) {
+			if v.s.LeafBad(l) && promised == cell.None && (hold == cell.None || cl.Alloc(hold).Opportunistic() ||
+				v.s.Holder(hold).Cause != 0) {
 				n++
 			}
 		}

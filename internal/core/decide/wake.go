@@ -15,16 +15,16 @@ func (s *Pass) Wake() model.Time {
 	if len(s.Timers) > 0 {
 		wake = s.Timers[0].At
 	}
-	for _, space := range s.Looks.Timed {
+	for _, space := range s.Dirty.Timed {
 		wake = index.Sooner(wake, s.NextChange(space))
 	}
 	return wake
 }
 
-// nextChange returns when the order of a VC changes by itself for the first time
+// NextChange returns when the order of a VC changes by itself for the first time
 // after the last decision; 0 is never. Where nobody waits the order does not matter.
 func (s *Pass) NextChange(space int32) model.Time {
-	c := &s.Looks.Changes[space]
+	c := &s.Dirty.Changes[space]
 	if c.Known && (c.At == 0 || c.At > s.Decided) {
 		return c.At
 	}
@@ -36,12 +36,13 @@ func (s *Pass) NextChange(space int32) model.Time {
 func (s *Pass) changeAfter(space int32) model.Time {
 	at := s.nextClear(space)
 	p, timed := s.Policies[space].(model.Timed)
-	if timed && s.Looks.Tuned[space] {
+	if timed && s.Dirty.Tuned[space] {
 		for _, r := range s.Tallies[space].Ranks {
 			at = index.Sooner(at, s.changeOf(p, space, r.Prio))
 		}
 	}
-	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
+	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok &&
+		prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
 		if timed {
 			at = index.Sooner(at, s.changeOf(p, space, prio))
 			continue
@@ -68,10 +69,10 @@ func (s *Pass) changeOf(p model.Timed, space int32, prio cell.Priority) model.Ti
 // lookAtChanges looks at the VCs whose order changed by itself since the last
 // decision.
 func (s *Pass) lookAtChanges(now model.Time) {
-	for _, space := range s.Looks.Timed {
+	for _, space := range s.Dirty.Timed {
 		if t := s.NextChange(space); t > 0 && t <= now {
-			s.Looks.Itself[space], s.Looks.Some = true, true
-			s.Looks.Shut[space].Holds = false
+			s.Dirty.Itself[space], s.Dirty.Some = true, true
+			s.Dirty.Exhausted[space].Holds = false
 		}
 	}
 }
@@ -81,13 +82,14 @@ func (s *Pass) lookAtChanges(now model.Time) {
 // holds after every event; Verify asks what lets some of it be found out anew.
 func (s *Pass) VerifyWake() error {
 	var errs []error
-	for _, space := range s.Looks.Timed {
-		c := s.Looks.Changes[space]
+	for _, space := range s.Dirty.Timed {
+		c := s.Dirty.Changes[space]
 		if !c.Known || c.At != 0 && c.At <= s.Decided {
 			continue
 		}
 		if at := s.changeAfter(space); at != c.At {
-			errs = append(errs, fmt.Errorf("sched: the order of %s changes by itself at %d, noted is %d", s.Cluster.Space(space).Name, at, c.At))
+			errs = append(errs, fmt.Errorf("sched: the order of %s changes by itself at %d, noted is %d",
+				s.Cluster.Space(space).Name, at, c.At))
 		}
 	}
 	return errors.Join(errs...)

@@ -16,17 +16,18 @@ import (
 // shutIn notes what a walk left to those who come later.
 func (s *Pass) shutIn(w *walker) {
 	_, straight := s.Policies[w.space].(model.Straight)
-	s.Looks.Shut[w.space] = index.Shut{Holds: straight && w.outlook == nil && w.allBlocked(0), Turns: s.Looks.Turns, Prio: w.view.prio}
+	s.Dirty.Exhausted[w.space] = index.Exhausted{Holds: straight && w.outlook == nil && w.allBlocked(0),
+		Turns: s.Dirty.Turns, Prio: w.view.prio}
 }
 
 // Undisturbed implements View. Bookings let time say who may start.
 func (v view) Undisturbed() bool {
-	l := &v.s.Looks
-	return v.w != nil && !v.s.Look && !l.Spaces[v.space] && !l.Always[v.space]
+	l := &v.s.Dirty
+	return v.w != nil && !v.s.AllDirty && !l.Spaces[v.space] && !l.Always[v.space]
 }
 
 // Backfills implements View.
-func (v view) Backfills() bool { return v.s.Looks.Always[v.space] }
+func (v view) Backfills() bool { return v.s.Dirty.Always[v.space] }
 
 // walk tries to place who waits with a guarantee: each VC's gangs in order of VC name, by priority
 // and then by the VC's policy.
@@ -69,9 +70,9 @@ func (s *Pass) fulfilAll() {
 
 // keepPromise starts a gang if its reserved cells have been left.
 func (s *Pass) keepPromise(a *tables.Attempt) {
-	defer s.Blaming(a.Id.Job)
+	defer s.Blaming(a.ID.Job)
 	if s.fulfil(a) && s.Jobs[a.Job].Spec.Partial() {
-		s.Grew.By(s.Jobs[a.Job].Space) // members above its minimum may wait now whose turn is over
+		s.LookAgain.By(s.Jobs[a.Job].Space) // members above its minimum may wait now whose turn is over
 	}
 }
 
@@ -82,9 +83,9 @@ type walker struct {
 	blocked []model.JobID   // by chain: who waits for it first, 0 if nobody
 	pins    []pinWait       // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
-	noes    place.Noes
+	noes    place.Misses
 	freed   uint64       // of looks, when those were forgotten last
-	outlook *outlook     // what is booked; nil without backfill
+	outlook *bookings    // what is booked; nil without backfill
 	sawIdle bool         // the policy read what is idle on nodes
 	moves   int          // gangs that were stopped to move
 	missed  []missed     // who found no cells, though enough leaves are free
@@ -98,39 +99,40 @@ type walker struct {
 	yield   func(model.Wish) bool // hear, made once
 }
 
-// walkVC walks one VC. It may stop at a gang for which charges would move (doom.go), which it
-// returns: then it is walked again, from the start.
+// walkVC walks one VC. It may stop at a gang for which charges would move (place/charges.go), which
+// it returns: then it is walked again, from the start.
 func (s *Pass) walkVC(space int32) (at place.InTurn, stopped bool) {
 	s.Charges.Late, s.Charges.Walks, s.Charges.Tries = place.Everybody, s.Charges.Walks+1, 0
-	if len(s.Queues[space])+len(s.Lazy[space]) == 0 && !s.Looks.Tuned[space] {
+	if len(s.Queues[space])+len(s.Lazy[space]) == 0 && !s.Dirty.Tuned[space] {
 		return at, false
 	}
 	w := &s.Mem.walker
 	clear(w.blocked)
 	clear(w.failed)
 	w.noes.Clear()
-	*w = walker{s: s, space: space, failed: w.failed, noes: w.noes, yield: w.yield, blocked: slices.Grow(w.blocked[:0], len(s.Cluster.Forest().Chains))[:len(s.Cluster.Forest().Chains)]}
-	if s.Looks.Always[space] {
+	*w = walker{s: s, space: space, failed: w.failed, noes: w.noes, yield: w.yield,
+		blocked: slices.Grow(w.blocked[:0], len(s.Cluster.Forest().Chains))[:len(s.Cluster.Forest().Chains)]}
+	if s.Dirty.Always[space] {
 		w.outlook = s.newOutlook(space, w)
 	}
-	s.Hungry, s.Mem.yielding = s.Hungry[:0], yielding{}
+	s.PartlyPlaced, s.Mem.yielding = s.PartlyPlaced[:0], yielding{}
 	w.walk()
-	s.Hungry = s.Hungry[:0]
+	s.PartlyPlaced = s.PartlyPlaced[:0]
 	if s.IsPostponed() {
 		w.outlook.leave()
 		return s.Charges.Late, true
 	}
-	if s.Looks.Tuned[space] {
+	if s.Dirty.Tuned[space] {
 		w.tune()
 	}
 	w.defragment()
 	w.outlook.close()
 	s.shutIn(w)
-	if w.sawIdle && w.outlook != nil && s.Grew.Space == 0 && len(s.Queues[space]) > 0 {
-		s.Grew.Space, s.Grew.Ordered = space, len(s.Out)
+	if w.sawIdle && w.outlook != nil && s.LookAgain.Space == 0 && len(s.Queues[space]) > 0 {
+		s.LookAgain.Space, s.LookAgain.Ordered = space, len(s.Out)
 	}
 	if w.again() {
-		s.Grew.By(space)
+		s.LookAgain.By(space)
 	}
 	return at, false
 }
@@ -167,7 +169,7 @@ func (w *walker) walk() {
 			return
 		}
 		if _, limits := s.Policies[space].(model.Restrainer); limits && s.placedSince(ranked) {
-			s.Grew.By(space) // a gang that was held at a limit may have what that changed
+			s.LookAgain.By(space) // a gang that was held at a limit may have what that changed
 		}
 		if !goOn {
 			return
@@ -181,11 +183,11 @@ func (w *walker) forget(prio cell.Priority) {
 	s := w.s
 	_, patient := s.Policies[w.space].(model.Patient)
 	ranks := s.Tallies[w.space].Ranks
-	if !patient || s.Tallies[w.space].Partials > 0 || s.Looks.Freed != w.freed || len(ranks) > 0 &&
+	if !patient || s.Tallies[w.space].Partials > 0 || s.Dirty.Freed != w.freed || len(ranks) > 0 &&
 		ranks[0].Prio < prio {
 		clear(w.failed)
 	}
-	w.freed = s.Looks.Freed
+	w.freed = s.Dirty.Freed
 }
 
 // rank grants the wishes of one priority; it reports false when nothing is left
@@ -283,11 +285,11 @@ func (w *walker) grant(wish model.Wish) {
 		return
 	}
 	prefer := wish.Prefer
-	if prefer == nil && j.Gangs[g].Attempt == tables.None && s.Vc(w.space).Placement == model.PlaceSpread {
+	if prefer == nil && j.Gangs[g].Attempt == tables.None && s.VC(w.space).Placement == model.PlaceSpread {
 		prefer = s.emptiest(w.space, &j.Gangs[g])
 	}
 	defer preferring(w.outlook, prefer)()
-	if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].Lazy && !w.pinBlocked(j.Id, &j.Gangs[g]) {
+	if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].Lazy && !w.pinBlocked(j.ID, &j.Gangs[g]) {
 		w.upgrade(&s.Attempts[at])
 		return
 	}
@@ -348,8 +350,8 @@ func (w *walker) want(j *tables.Job, wish model.Wish, prefer cell.NodeSet) place
 // passes notes that a gang found nothing of a job of which others run.
 func (w *walker) passes(j *tables.Job) {
 	runs := func(g tables.Gang) bool { return g.Attempt != tables.None }
-	if len(j.Gangs) > 1 && slices.ContainsFunc(j.Gangs, runs) && !slices.Contains(w.s.Hungry, j.Id) {
-		w.s.Hungry = append(w.s.Hungry, j.Id)
+	if len(j.Gangs) > 1 && slices.ContainsFunc(j.Gangs, runs) && !slices.Contains(w.s.PartlyPlaced, j.ID) {
+		w.s.PartlyPlaced = append(w.s.PartlyPlaced, j.ID)
 	}
 }
 
@@ -363,12 +365,12 @@ func (w *walker) block(q place.Want) {
 	chains, pins := w.s.Wants(j, q.G)
 	for _, pin := range pins {
 		if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == pin }) {
-			w.pins = append(w.pins, pinWait{pin, j.Id})
+			w.pins = append(w.pins, pinWait{pin, j.ID})
 		}
 	}
 	for ci, could := range chains {
 		if could && w.blocked[ci] == 0 {
-			w.blocked[ci] = j.Id
+			w.blocked[ci] = j.ID
 		}
 	}
 }
@@ -438,7 +440,10 @@ type pinWait struct {
 // waits for.
 func (w *walker) pinBlocked(id model.JobID, g *tables.Gang) bool {
 	for _, m := range g.Shape.Members {
-		if m.Pinned != "" && slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == m.Pinned && p.by != id }) {
+		if m.Pinned != "" && slices.ContainsFunc(w.pins, func(p pinWait) bool {
+			return p.pin == m.Pinned &&
+				p.by != id
+		}) {
 			return true
 		}
 	}
@@ -448,7 +453,7 @@ func (w *walker) pinBlocked(id model.JobID, g *tables.Gang) bool {
 // carryOut turns a plan into events.
 func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	j, g := w.J, w.G
-	id := model.AttemptID{Job: j.Id, Gang: g, N: j.Gangs[g].N + 1}
+	id := model.AttemptID{Job: j.ID, Gang: g, N: j.Gangs[g].N + 1}
 	later := startsLater(&s.Tables, j, g)
 	for _, slot := range p.Revoked {
 		s.assertBehind(id, &s.Attempts[slot], p.Over)
@@ -456,15 +461,15 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 		if s.Jobs[s.Attempts[slot].Job].Spec.Priority == s.Find(id.Job).Spec.Priority {
 			why = "a job before it needs the cells"
 		}
-		s.emit(model.Unreserved{Attempt: s.Attempts[slot].Id, Reason: why})
+		s.emit(model.Unreserved{Attempt: s.Attempts[slot].ID, Reason: why})
 	}
 	// What the lazy give back may serve those who were promised cells, and other VCs,
 	// which were walked before: these may stop the lazy now.
-	s.Grew.All = s.Grew.All || len(p.Lazies)+len(p.Cleared) > 0 || s.bindsIll(j.Space, p.Placement.Binds)
+	s.LookAgain.All = s.LookAgain.All || len(p.Lazies)+len(p.Cleared) > 0 || s.bindsIll(j.Space, p.Placement.Binds)
 	var cleared []model.AttemptID
 	for _, alloc := range p.Cleared {
 		for _, m := range s.MembersOf(alloc) {
-			cleared = append(cleared, m.Id)
+			cleared = append(cleared, m.ID)
 		}
 	}
 	lazies := slices.Concat(p.Lazies, p.Cleared)
@@ -474,7 +479,7 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 		}
 	}
 	if s.shiftCharges(p.Shift); len(p.Shift.Spared) > 0 {
-		s.Grew.All = true // for others, who found nothing, they may lie better as well
+		s.LookAgain.All = true // for others, who found nothing, they may lie better as well
 	}
 	if g == 0 && !later {
 		w.J = s.Find(id.Job)
@@ -489,14 +494,14 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	for _, v := range p.Victims {
 		for at := s.ByAlloc[v]; at != tables.None; at = s.Attempts[at].Mate {
 			a := &s.Attempts[at]
-			victims = append(victims, a.Id)
+			victims = append(victims, a.ID)
 			if a.Cause == 0 {
 				s.assertBehind(id, a, p.Over)
 			}
 		}
 	}
 	if p.Over || s.Tallies[j.Space].Partials > 0 {
-		s.Grew.By(j.Space) // what the victims leave over may serve a gang that could not have stopped them
+		s.LookAgain.By(j.Space) // what the victims leave over may serve a gang that could not have stopped them
 	}
 	slices.SortFunc(victims, state.CompareAttempts)
 	s.emit(model.Reserved{Attempt: id, Placement: p.Placement, Victims: victims})
@@ -529,11 +534,12 @@ type view struct {
 	w     *walker // whose walk it is, if it is one
 }
 
+// View is what the policy of a VC sees at one priority, outside of a walk.
 func (s *Pass) View(space int32, prio cell.Priority) model.View {
 	return view{s: s, space: space, prio: prio, now: s.Now}
 }
 
-// viewAll is a view for the order alone.
+// ViewAll is a view for the order alone.
 func (s *Pass) ViewAll(space int32, prio cell.Priority) model.View {
 	return view{s: s, space: space, prio: prio, now: s.Now, all: true}
 }

@@ -15,7 +15,7 @@ func (s *Pass) watch(slot int32) {
 	if !ok || len(j.Spec.Gangs) == 0 {
 		return
 	}
-	g := s.GangView(index.Queued{Prio: j.Spec.Priority, Job: j.Id, Slot: slot})
+	g := s.GangView(index.Queued{Prio: j.Spec.Priority, Job: j.ID, Slot: slot})
 	if g.Progress == nil || g.Started == 0 {
 		return
 	}
@@ -23,11 +23,12 @@ func (s *Pass) watch(slot int32) {
 	was := s.Ask(j.Space)
 	note, why := w.Watch(&g)
 	s.Ask(was)
-	if note != nil && !bytes.Equal(note, s.Note(vc, j.Id)) {
-		s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: j.Id, Data: note})
+	if note != nil && !bytes.Equal(note, s.Note(vc, j.ID)) {
+		s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: j.ID, Data: note})
 	}
 	if why != "" {
-		s.emit(model.JobCompleting{Job: s.Jobs[slot].Id, Phase: model.Stopped, Cause: model.EndEarly, Task: tables.None, Message: why})
+		s.emit(model.JobCompleting{Job: s.Jobs[slot].ID, Phase: model.Stopped, Cause: model.EndEarly,
+			Task: tables.None, Message: why})
 	}
 }
 
@@ -42,7 +43,7 @@ func (s *Pass) learn(slot int32) {
 	was := s.Note(vc, 0)
 	note := was
 	for g := range j.Gangs {
-		v := s.GangView(index.Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: int32(g), Slot: slot})
+		v := s.GangView(index.Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: int32(g), Slot: slot})
 		before := s.Ask(j.Space)
 		if now := l.Learn(note, &v); now != nil {
 			note = now

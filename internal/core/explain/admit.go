@@ -18,7 +18,7 @@ const (
 	MaxLeaves  = 1 << 20
 )
 
-// admit is Check of all commands but a new configuration.
+// Admit is Check of all commands but a new configuration.
 func (s *Explainer) Admit(c model.Command) ([]model.Event, model.Answer, *model.Refusal) {
 	switch c := c.(type) {
 	case model.Submit:
@@ -39,6 +39,7 @@ func (s *Explainer) Admit(c model.Command) ([]model.Event, model.Answer, *model.
 	return nil, model.Answer{}, Refuse(model.Invalid, "unknown command %T", c)
 }
 
+// Refuse makes a refusal of a kind, with its words.
 func Refuse(k model.RefusalKind, format string, a ...any) *model.Refusal {
 	return &model.Refusal{Kind: k, Message: fmt.Sprintf(format, a...)}
 }
@@ -51,7 +52,8 @@ func (s *Explainer) checkSubmit(c model.Submit) ([]model.Event, model.Answer, *m
 		return nil, model.Answer{}, r
 	}
 	if s.Cluster.SpaceOf(c.Job.VC) == cell.None {
-		return nil, model.Answer{}, Refuse(model.Invalid, "there is no virtual cluster %q; there are: %s", c.Job.VC, strings.Join(s.vcNames(), ", "))
+		return nil, model.Answer{}, Refuse(model.Invalid, "there is no virtual cluster %q; there are: %s", c.Job.VC,
+			strings.Join(s.vcNames(), ", "))
 	}
 	if id, ok := s.ByName(c.Job.User, c.Job.Name); ok {
 		return nil, model.Answer{}, Refuse(model.Conflict, "job %q (id %d) has not ended yet: stop it first, or choose another name", c.Job.Name, id)
@@ -110,10 +112,12 @@ func checkJob(j *model.Job) *model.Refusal {
 		leaves += int64(r.Tasks) * int64(r.Leaves)
 	}
 	if tasks < 1 || tasks > maxTasks || leaves > MaxLeaves {
-		return Refuse(model.Invalid, "the job asks for %d tasks with %d GPUs or CPU slots; the limits are %d and %d", tasks, leaves, maxTasks, MaxLeaves)
+		return Refuse(model.Invalid, "the job asks for %d tasks with %d GPUs or CPU slots; the limits are %d and %d",
+			tasks, leaves, maxTasks, MaxLeaves)
 	}
 	if z := j.Size; z != 0 && (!j.Partial() || z < j.Sizes().Least || z > j.Sizes().Most) {
-		return Refuse(model.Invalid, "the job begins with %d tasks, which is not between its minimum and all of them", z)
+		return Refuse(model.Invalid, "the job begins with %d tasks, which is not between its minimum and all of them",
+			z)
 	}
 	seen := make([]bool, tasks)
 	for i, g := range j.Gangs {
@@ -125,7 +129,8 @@ func checkJob(j *model.Job) *model.Refusal {
 		}
 		for i, t := range g.Tasks {
 			if t < 0 || int64(t) >= tasks || seen[t] || i > 0 && g.Tasks[i-1] > t {
-				return Refuse(model.Invalid, "gang %q: task %d does not exist, is listed twice or is out of order", g.Name, t)
+				return Refuse(model.Invalid, "gang %q: task %d does not exist, is listed twice or is out of order",
+					g.Name, t)
 			}
 			seen[t] = true
 		}
@@ -150,6 +155,7 @@ func (s *Explainer) checkStop(c model.Stop) ([]model.Event, model.Answer, *model
 	return []model.Event{model.StopRequested{Job: c.Job, Reason: c.Reason, Meta: c.Meta}}, model.Answer{Job: c.Job}, nil
 }
 
+// CheckCordon judges a cordon, a drain or their end.
 func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *model.Refusal) {
 	if s.Cluster == nil || s.Cluster.Forest().NodeIndex(c.Node) == cell.None {
 		return nil, model.Answer{}, noNode(&s.State, c.Node)
@@ -187,9 +193,10 @@ func (s *Explainer) checkDead(c model.DeclareDead) ([]model.Event, model.Answer,
 			continue
 		}
 		j := &s.Jobs[a.Job]
-		for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
-			if t := &j.Tasks[o]; t.Place != nil && !t.Dead && t.Place.Node == c.Node && (down || t.State == model.TaskIsUnknown) {
-				out = append(out, model.TaskExited{Attempt: a.Id, Task: o, Exit: model.Exit{Cause: model.NodeLost, Message: "its node was declared dead" + state.InBrackets(c.Reason)}})
+		for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
+			if t := &j.Tasks[o]; t.Place != nil && !t.Dead && t.Place.Node == c.Node &&
+				(down || t.State == model.TaskIsUnknown) {
+				out = append(out, model.TaskExited{Attempt: a.ID, Task: o, Exit: model.Exit{Cause: model.NodeLost, Message: "its node was declared dead" + state.InBrackets(c.Reason)}})
 			}
 		}
 	}
@@ -245,7 +252,8 @@ func (s *Explainer) checkHold(c model.Hold) ([]model.Event, model.Answer, *model
 	if runs, _ := s.standing(j); runs && c.On {
 		return nil, model.Answer{}, Refuse(model.Conflict, "job %d runs: only a job that waits can be held; comb job requeue --hold stops it and holds it then", c.Job)
 	}
-	return []model.Event{model.JobHeld{Job: c.Job, On: c.On, Reason: c.Reason, Meta: c.Meta}}, model.Answer{Job: c.Job}, nil
+	return []model.Event{model.JobHeld{Job: c.Job, On: c.On, Reason: c.Reason,
+		Meta: c.Meta}}, model.Answer{Job: c.Job}, nil
 }
 
 func (s *Explainer) checkRequeue(c model.Requeue) ([]model.Event, model.Answer, *model.Refusal) {
@@ -256,7 +264,8 @@ func (s *Explainer) checkRequeue(c model.Requeue) ([]model.Event, model.Answer, 
 	if runs, _ := s.standing(j); !runs {
 		return nil, model.Answer{}, Refuse(model.Conflict, "nothing of job %d runs: it waits already", c.Job)
 	}
-	return []model.Event{model.JobRequeued{Job: c.Job, Hold: c.Hold, Reason: c.Reason, Meta: c.Meta}}, model.Answer{Job: c.Job}, nil
+	return []model.Event{model.JobRequeued{Job: c.Job, Hold: c.Hold, Reason: c.Reason,
+		Meta: c.Meta}}, model.Answer{Job: c.Job}, nil
 }
 
 func (s *Explainer) checkUpdate(c model.Update) ([]model.Event, model.Answer, *model.Refusal) {
@@ -276,8 +285,10 @@ func (s *Explainer) checkUpdate(c model.Update) ([]model.Event, model.Answer, *m
 			return nil, model.Answer{}, Refuse(model.Invalid, "a time limit must not be negative")
 		}
 		for g := range j.Gangs {
-			if at := j.Gangs[g].Attempt; at != tables.None && *d > 0 && s.Attempts[at].Started > 0 && s.Reaches(&s.Attempts[at], *d) <= s.Now {
-				return nil, model.Answer{}, Refuse(model.Conflict, "job %d has run for longer than that already: give it more time, or stop it", c.Job)
+			if at := j.Gangs[g].Attempt; at != tables.None && *d > 0 && s.Attempts[at].Started > 0 &&
+				s.Reaches(&s.Attempts[at], *d) <= s.Now {
+				return nil, model.Answer{}, Refuse(model.Conflict,
+					"job %d has run for longer than that already: give it more time, or stop it", c.Job)
 			}
 		}
 		e.TimeLimit = d
@@ -291,9 +302,9 @@ func (s *Explainer) checkUpdate(c model.Update) ([]model.Event, model.Answer, *m
 // checkPriority refuses a priority that a job cannot have, or not now.
 func (s *Explainer) checkPriority(j *tables.Job, p cell.Priority) *model.Refusal {
 	if runs, promised := s.standing(j); runs {
-		return Refuse(model.Conflict, "job %d runs: only a job that waits can get another priority; comb job requeue --hold stops it first", j.Id)
+		return Refuse(model.Conflict, "job %d runs: only a job that waits can get another priority; comb job requeue --hold stops it first", j.ID)
 	} else if promised {
-		return Refuse(model.Conflict, "cells are being freed for job %d, and it starts soon: its priority cannot change now; comb job hold gives them back", j.Id)
+		return Refuse(model.Conflict, "cells are being freed for job %d, and it starts soon: its priority cannot change now; comb job hold gives them back", j.ID)
 	}
 	spec := *j.Spec
 	spec.Priority = p
@@ -303,11 +314,12 @@ func (s *Explainer) checkPriority(j *tables.Job, p cell.Priority) *model.Refusal
 	if no := s.checkCap(j, p); no != nil {
 		return no
 	}
-	tried := s.NewJob(j.Id, &spec, s.Now, s.Arenas.Rooms.Take())
+	tried := s.NewJob(j.ID, &spec, s.Now, s.Arenas.Rooms.Take())
 	defer s.Arenas.Rooms.Leave(&tried)
 	for g := range tried.Gangs {
 		if why := s.whyNever(&tried, g); why != nil {
-			return &model.Refusal{Kind: model.Never, Message: fmt.Sprintf("with priority %d %s", p, why.Message), Reason: why}
+			return &model.Refusal{Kind: model.Never, Message: fmt.Sprintf("with priority %d %s", p, why.Message),
+				Reason: why}
 		}
 	}
 	return nil

@@ -22,8 +22,9 @@ type ills struct {
 func (s *Explainer) illsFor(j *tables.Job, g int, on cell.NodeSet) (out ills) {
 	f := s.Cluster.Forest()
 	for i := range s.Attempts {
-		if a := &s.Attempts[i]; a.Job != tables.None && s.drainsFor(j, g, a, on) && !slices.Contains(out.drainers, a.Id.Job) {
-			out.drainers = append(out.drainers, a.Id.Job)
+		if a := &s.Attempts[i]; a.Job != tables.None && s.drainsFor(j, g, a, on) &&
+			!slices.Contains(out.drainers, a.ID.Job) {
+			out.drainers = append(out.drainers, a.ID.Job)
 		}
 	}
 	slices.Sort(out.drainers)
@@ -48,7 +49,8 @@ func (s *Explainer) inService(j *tables.Job, g int, sku cell.TypeName) (n int32)
 	for l := range f.Leaves {
 		at := f.Leaves[l]
 		c := &f.Cells[at]
-		if f.Chains[c.Chain].SKU != sku || s.Cluster.Blame(c.Node) != 0 || s.Cluster.LeafBad(cell.LeafID(l)) || its != nil && !its.Has(c.Node) || !s.UsableChain(j, g, c.Chain) || s.PinnedAway(j, g, at) {
+		if f.Chains[c.Chain].SKU != sku || s.Cluster.Blame(c.Node) != 0 || s.Cluster.LeafBad(cell.LeafID(l)) ||
+			its != nil && !its.Has(c.Node) || !s.UsableChain(j, g, c.Chain) || s.PinnedAway(j, g, at) {
 			continue
 		}
 		if hold, promised := s.Cluster.Holder(cell.LeafID(l)); promised == cell.None && (hold == cell.None || s.Cluster.Alloc(hold).Opportunistic() && j.Spec.Priority >= cell.MinGuaranteed) {
@@ -84,9 +86,10 @@ func (s *Explainer) badOn(j *tables.Job, g int, node int32, some bool) (bad, dra
 // drainsFor reports whether an attempt drains from leaves that a gang could use.
 func (s *Explainer) drainsFor(j *tables.Job, g int, a *tables.Attempt, on cell.NodeSet) bool {
 	f := s.Cluster.Forest()
-	return slices.ContainsFunc(tables.RareOf(a.Odd).Drains, func(l cell.LeafID) bool {
+	return slices.ContainsFunc(tables.RareOf(a.Rare).Drains, func(l cell.LeafID) bool {
 		at := f.Leaves[l]
-		return (on == nil || on.Has(f.Cells[at].Node)) && s.UsableChain(j, g, f.Cells[at].Chain) && !s.PinnedAway(j, g, at)
+		return (on == nil || on.Has(f.Cells[at].Node)) && s.UsableChain(j, g, f.Cells[at].Chain) &&
+			!s.PinnedAway(j, g, at)
 	})
 }
 
@@ -104,7 +107,7 @@ type illness struct {
 
 // illnessOf looks at a gang's cells once for all gangs of its shape.
 func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness {
-	r, key := inCommon(s), tables.Like(j, g)
+	r, key := inCommon(s), fitKeyOf(j, g)
 	if known := r.ills[key]; known != nil {
 		return known
 	}
@@ -159,7 +162,7 @@ func (ill *illness) crowding(s *Explainer, j *tables.Job, g int) []model.JobID {
 		})
 		slices.Sort(ill.crowd)
 	}
-	if at, own := slices.BinarySearch(ill.crowd, j.Id); own {
+	if at, own := slices.BinarySearch(ill.crowd, j.ID); own {
 		return slices.Delete(slices.Clone(ill.crowd), at, at+1)
 	}
 	return ill.crowd
@@ -189,7 +192,8 @@ func (s *Explainer) hardwareReason(r model.Reason, j *tables.Job, g int, crowded
 	r.Nodes, r.MoreNodes = few(s, ill.names)
 	if ill.until > 0 {
 		r.Until = ill.until
-		return r.Say(model.BackOff, "%s refused several jobs; new jobs start there again in %d s", fewNodes(ill.names), secondsUntil(s.Now, r.Until))
+		return r.Say(model.BackOff, "%s refused several jobs; new jobs start there again in %d s",
+			fewNodes(ill.names), secondsUntil(s.Now, r.Until))
 	}
 	inWay := ""
 	r.Jobs = slices.Clone(ill.drainers)

@@ -64,7 +64,7 @@ func fewNodes(nodes []cell.NodeName) string {
 // those are all of its priority.
 func aheadOf(s *Explainer, j *tables.Job) []model.JobID {
 	order := s.order(s.Space(j.Spec.VC))
-	n := int(s.Ranks.at[j.Id]) - 1
+	n := int(s.Ranks.at[j.ID]) - 1
 	if n < 0 {
 		n = sort.Search(len(order), func(i int) bool { return s.Find(order[i]).Spec.Priority < j.Spec.Priority })
 	}
@@ -101,7 +101,7 @@ const (
 // else it would wait for then. Alone are jobs that are named as being in the way for themselves.
 func (t *suggester) besides(r *model.Reason, ahead, alone []model.JobID) {
 	switch {
-	case ownReason(r) || slices.Contains(r.Jobs, t.j.Id): // it waits for its own job
+	case ownReason(r) || slices.Contains(r.Jobs, t.j.ID): // it waits for its own job
 		return
 	case t.j.Spec.Gangs[t.g].Extra || r.Code == model.HeldUnknown && t.j.Gangs[t.g].Attempt != tables.None:
 		return
@@ -191,7 +191,7 @@ func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, tur
 	}
 	w.Whole = true
 	settle := func() bool {
-		_, ok := w.starts(t.j.Id, t.g)
+		_, ok := w.starts(t.j.ID, t.g)
 		if !ok {
 			w.obey()
 			ok = t.begun(w)
@@ -217,7 +217,7 @@ func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, tur
 // begun reports whether a gang of the job that waits holds its cells on a copy.
 func (t *suggester) begun(w *WhatIf) bool {
 	for g := range t.j.Gangs {
-		if t.j.Gangs[g].Attempt == tables.None && w.Placed(t.j.Id, int32(g)) {
+		if t.j.Gangs[g].Attempt == tables.None && w.Placed(t.j.ID, int32(g)) {
 			return true
 		}
 	}
@@ -227,7 +227,7 @@ func (t *suggester) begun(w *WhatIf) bool {
 // addRest adds to a reason what a gang waits for on a copy, where all that is named went at one
 // instant, or in turn.
 func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []model.JobID, turns bool) bool {
-	j := w.Find(t.j.Id)
+	j := w.Find(t.j.ID)
 	if j == nil || int(t.g) >= len(j.Gangs) || !j.Gangs[t.g].Waiting {
 		return false
 	}
@@ -242,7 +242,7 @@ func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []mo
 	var first, others []model.JobID
 	for _, id := range union(why.Jobs, inTheWay(w.Explainer, j, int(t.g), &why)) {
 		switch {
-		case id == t.j.Id || t.s.Find(id) == nil || slices.Contains(jobs, id):
+		case id == t.j.ID || t.s.Find(id) == nil || slices.Contains(jobs, id):
 		case slices.Contains(w.took, id):
 			first = append(first, id)
 		default:
@@ -301,7 +301,10 @@ func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) 
 		both := func(more ...int32) ([]model.JobID, bool) { return t.gone(slices.Concat(nodes, more), all) }
 		if set, first = budget.Fewest(bad, both); len(set) > 0 {
 			some := slices.Concat(nodes, set)
-			ends, first = budget.Fewest(others, func(more ...model.JobID) ([]model.JobID, bool) { return t.gone(some, slices.Concat(jobs, more)) })
+			ends, first = budget.Fewest(others, func(more ...model.JobID) ([]model.JobID,
+				bool) {
+				return t.gone(some, slices.Concat(jobs, more))
+			})
 		}
 		if len(ends) == 0 {
 			return nil, false
@@ -340,13 +343,13 @@ func (t *suggester) gone(nodes []int32, jobs []model.JobID) (first []model.JobID
 		if w == nil {
 			return first, false
 		}
-		_, ok = w.starts(t.j.Id, t.g)
+		_, ok = w.starts(t.j.ID, t.g)
 		if ok = t.uncut(w) && ok; ok {
 			return first, true
 		}
 		had := len(first)
 		for _, id := range w.took {
-			if o := t.s.Find(id); o != nil && id != t.j.Id && t.stronger(o) && !slices.Contains(first, id) {
+			if o := t.s.Find(id); o != nil && id != t.j.ID && t.stronger(o) && !slices.Contains(first, id) {
 				first = append(first, id)
 			}
 		}
@@ -371,8 +374,9 @@ func (t *suggester) elsewhereEnds() (out []model.JobID) {
 			continue
 		}
 		al := t.s.Cluster.Alloc(a.Alloc)
-		if al.Space != t.j.Space && !al.Opportunistic() && !slices.Contains(out, a.Id.Job) && t.s.onUsableChain(t.j, int(t.g), a) {
-			out = append(out, a.Id.Job)
+		if al.Space != t.j.Space && !al.Opportunistic() && !slices.Contains(out, a.ID.Job) &&
+			t.s.onUsableChain(t.j, int(t.g), a) {
+			out = append(out, a.ID.Job)
 		}
 	}
 	return out
@@ -395,7 +399,7 @@ func (t *suggester) alone(r *model.Reason, ahead []model.JobID) (out []model.Job
 		if w == nil {
 			return false
 		}
-		_, ok := w.starts(t.j.Id, t.g)
+		_, ok := w.starts(t.j.ID, t.g)
 		ok = ok || t.begun(w)
 		return t.uncut(w) && ok
 	}
@@ -416,7 +420,7 @@ func (t *suggester) alone(r *model.Reason, ahead []model.JobID) (out []model.Job
 // run where it could; and where something is charged, those that wait in other virtual clusters in
 // which few do.
 func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobID) {
-	s, seen := t.s, map[model.JobID]bool{t.j.Id: true}
+	s, seen := t.s, map[model.JobID]bool{t.j.ID: true}
 	for _, id := range named {
 		seen[id] = true
 	}
@@ -425,7 +429,7 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 			seen[id], out = true, append(out, id)
 		}
 	}
-	if space := t.j.Space; space > 0 && (!state.OrdersAhead(&s.Tables, space) || s.Vc(space).Backfill != "") {
+	if space := t.j.Space; space > 0 && (!state.OrdersAhead(&s.Tables, space) || s.VC(space).Backfill != "") {
 		order := s.order(space)
 		behind := order[min(len(order), len(aheadOf(s, t.j))):]
 		for _, id := range behind[:min(len(behind), behindMost)] {
@@ -434,8 +438,9 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 	}
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		if (s.Cluster.Ailed() || r.Code == model.WaitingPreemption) && a.Job != tables.None && s.onUsableChain(t.j, int(t.g), a) {
-			add(a.Id.Job)
+		if (s.Cluster.Ailed() || r.Code == model.WaitingPreemption) && a.Job != tables.None &&
+			s.onUsableChain(t.j, int(t.g), a) {
+			add(a.ID.Job)
 		}
 	}
 	for space := int32(1); space < s.Cluster.NumSpaces() && s.Cluster.Doomed() > 0; space++ {
@@ -452,7 +457,7 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 // at its priority, in order of id: those of its own VC, and those of others on the only
 // nodes that it may use. Where somebody stands on these and its VC has cells to bind there,
 // its own elsewhere are not in its way.
-func (s *Explainer) holdersFor(j *tables.Job, g int) (h tables.HoldersOf) {
+func (s *Explainer) holdersFor(j *tables.Job, g int) (h holdersOf) {
 	all := allHolders(s, j, g)
 	h.Own, h.MoreOwn = few(s, all.Own)
 	h.Others, h.MoreOthers = few(s, all.Others)
@@ -460,8 +465,8 @@ func (s *Explainer) holdersFor(j *tables.Job, g int) (h tables.HoldersOf) {
 }
 
 // allHolders returns all of them, however many they are.
-func allHolders(s *Explainer, j *tables.Job, g int) tables.HoldersOf {
-	r, key := inCommon(s), tables.Like(j, g)
+func allHolders(s *Explainer, j *tables.Job, g int) holdersOf {
+	r, key := inCommon(s), fitKeyOf(j, g)
 	all, ok := r.holders[key]
 	if !ok {
 		all.Own, all.Others = holdersNow(s, j, g)
@@ -484,12 +489,12 @@ func holdersNow(s *Explainer, j *tables.Job, g int) (own, others []model.JobID) 
 		switch same := al.Opportunistic() == opportunistic; {
 		case s.standsOn(j, g, a, its) && (same || opportunistic):
 			if al.Space == space {
-				own = append(own, a.Id.Job)
+				own = append(own, a.ID.Job)
 			} else {
-				others = append(others, a.Id.Job)
+				others = append(others, a.ID.Job)
 			}
 		case same && al.Space == space && s.onUsableChain(j, g, a):
-			elsewhere = append(elsewhere, a.Id.Job)
+			elsewhere = append(elsewhere, a.ID.Job)
 		}
 	}
 	if len(own)+len(others) == 0 || !opportunistic && !s.bindsOn(j, g, its) {
@@ -534,7 +539,8 @@ func (s *Explainer) bindsOn(j *tables.Job, g int, its cell.NodeSet) bool {
 	sp := s.Cluster.Space(s.Space(j.Spec.VC))
 	for i := range sp.Roots {
 		r := &sp.Roots[i]
-		near := r.Cell == cell.None || slices.ContainsFunc(around, func(c cell.CellID) bool { return f.Contains(c, r.Cell) || f.Contains(r.Cell, c) })
+		near := r.Cell == cell.None || slices.ContainsFunc(around,
+			func(c cell.CellID) bool { return f.Contains(c, r.Cell) || f.Contains(r.Cell, c) })
 		if near && s.UsableChain(j, g, r.Chain) && s.RootServes(j, g, r) {
 			n += f.Chains[r.Chain].LeavesAt(r.Level)
 		}
@@ -547,7 +553,7 @@ func (s *Explainer) bindsOn(j *tables.Job, g int, its cell.NodeSet) bool {
 // could use, or drain from such cells. The first to end comes first, then those without a limit, by
 // id.
 func (s *Explainer) endable(j *tables.Job, g int) []model.JobID {
-	return s.ending(j, g, s.Slots.Of(j.Id))
+	return s.ending(j, g, s.Slots.Of(j.ID))
 }
 
 // ending is endable with the job in the slot own left out, none for no job.
@@ -567,7 +573,8 @@ func (s *Explainer) ending(j *tables.Job, g int, own int32) []model.JobID {
 			continue
 		}
 		al := s.Cluster.Alloc(a.Alloc)
-		beside := guaranteed && (al.Opportunistic() && !s.StandsBefore(a, j, g) || al.Space != space && !s.standsOn(j, g, a, its)) && a.State != model.AttemptUnknown
+		beside := guaranteed && (al.Opportunistic() && !s.StandsBefore(a, j, g) || al.Space != space &&
+			!s.standsOn(j, g, a, its)) && a.State != model.AttemptUnknown
 		if (beside || !s.onUsableChain(j, g, a)) && !s.drainsFor(j, g, a, its) {
 			continue
 		}
@@ -575,10 +582,10 @@ func (s *Explainer) ending(j *tables.Job, g int, own int32) []model.JobID {
 		if ends == 0 {
 			ends = 1<<63 - 1
 		}
-		k, known := at[a.Id.Job]
+		k, known := at[a.ID.Job]
 		if !known {
-			k, at[a.Id.Job] = len(all), len(all)
-			all = append(all, holder{id: a.Id.Job})
+			k, at[a.ID.Job] = len(all), len(all)
+			all = append(all, holder{id: a.ID.Job})
 		}
 		all[k].ends = max(all[k].ends, ends)
 	}

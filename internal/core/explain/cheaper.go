@@ -17,7 +17,8 @@ const (
 
 // cheap tries a shorter time limit, a higher priority and a free pinned cell.
 func (t *suggester) cheap(why model.Code) {
-	if (why == model.PriorityAhead || why == model.Fragmented || why == model.HeldBack || why == model.BadHardware) && t.j.Spec.Priority >= cell.MinGuaranteed && decide.Books(t.s.Vc(t.j.Space)) {
+	if (why == model.PriorityAhead || why == model.Fragmented || why == model.HeldBack || why == model.BadHardware) &&
+		t.j.Spec.Priority >= cell.MinGuaranteed && decide.Books(t.s.VC(t.j.Space)) {
 		t.shorterLimit()
 	}
 	t.higherPriority(false)
@@ -28,7 +29,8 @@ func (t *suggester) cheap(why model.Code) {
 // job now, before those that are booked.
 func (t *suggester) shorterLimit() {
 	spec := t.j.Spec
-	limits := []model.Duration{model.Minute, 5 * model.Minute, 15 * model.Minute, 30 * model.Minute, model.Hour, 2 * model.Hour, 4 * model.Hour, 8 * model.Hour, 12 * model.Hour, 24 * model.Hour, 48 * model.Hour}
+	limits := []model.Duration{model.Minute, 5 * model.Minute, 15 * model.Minute, 30 * model.Minute, model.Hour,
+		2 * model.Hour, 4 * model.Hour, 8 * model.Hour, 12 * model.Hour, 24 * model.Hour, 48 * model.Hour}
 	if spec.TimeLimit > 0 {
 		limits = slices.DeleteFunc(limits, func(d model.Duration) bool { return d >= spec.TimeLimit })
 	}
@@ -53,7 +55,8 @@ func (t *suggester) shorterLimit() {
 	if spec.TimeLimit > 0 {
 		was = model.SpanText(int64(spec.TimeLimit))
 	}
-	t.add(model.Suggestion{Kind: model.ShorterLimit, TimeLimit: limits[best]}, nil, "it would start with a time limit of %s instead of %s: then it is over before the cells are needed",
+	t.add(model.Suggestion{Kind: model.ShorterLimit, TimeLimit: limits[best]}, nil,
+		"it would start with a time limit of %s instead of %s: then it is over before the cells are needed",
 		model.SpanText(int64(limits[best])), was)
 }
 
@@ -80,7 +83,8 @@ func (t *suggester) higherPriority(lifting bool) {
 		out := *t.j.Spec
 		out.Priority = p
 		if preempts, ok := t.ifFits(&out); ok && (lifting || len(preempts) == 0) {
-			t.add(model.Suggestion{Kind: model.HigherPriority, Priority: p}, preempts, "it would start with priority %d instead of %d", p, own)
+			t.add(model.Suggestion{Kind: model.HigherPriority, Priority: p}, preempts,
+				"it would start with priority %d instead of %d", p, own)
 			return
 		}
 	}
@@ -89,7 +93,8 @@ func (t *suggester) higherPriority(lifting bool) {
 // pinnedCell looks for a pinned cell of the VC that is free, for a job that asks for none.
 func (t *suggester) pinnedCell() {
 	spec := t.j.Spec
-	if spec.Priority < cell.MinGuaranteed || slices.ContainsFunc(spec.Roles, func(r model.Role) bool { return r.Pinned != "" }) {
+	if spec.Priority < cell.MinGuaranteed || slices.ContainsFunc(spec.Roles,
+		func(r model.Role) bool { return r.Pinned != "" }) {
 		return
 	}
 	var tried []cell.PinnedID
@@ -104,7 +109,8 @@ func (t *suggester) pinnedCell() {
 			out.Roles[i].Pinned = r.Pinned
 		}
 		if preempts, ok := t.ifFits(&out); ok && len(preempts) == 0 {
-			t.add(model.Suggestion{Kind: model.PinnedCell, Pinned: r.Pinned}, nil, "it would start in the pinned cell %s, which is free", r.Pinned)
+			t.add(model.Suggestion{Kind: model.PinnedCell, Pinned: r.Pinned}, nil,
+				"it would start in the pinned cell %s, which is free", r.Pinned)
 			return
 		}
 	}

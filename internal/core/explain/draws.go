@@ -10,9 +10,9 @@ import (
 )
 
 // drawn says when an attempt ends in a draw, by all that is known of how long such attempts take.
-func (f *Forward) drawn(a *tables.Attempt) state.DrawnEnd {
+func (f *Forecast) drawn(a *tables.Attempt) state.DrawnEnd {
 	j := &f.Jobs[a.Job]
-	spec, limit, place := j.Spec, j.Spec.TimeLimit, f.Draw.Place(int64(a.Id.Job), int64(a.Id.Gang))
+	spec, limit, place := j.Spec, j.Spec.TimeLimit, f.Draw.Place(int64(a.ID.Job), int64(a.ID.Gang))
 	reported := state.ByReports(&f.Index, a)
 	seen, measured := f.measured.Of(spec.User, spec.Name)
 	var e state.DrawnEnd
@@ -22,15 +22,18 @@ func (f *Forward) drawn(a *tables.Attempt) state.DrawnEnd {
 		return e
 	case reported > 0: // what is left may take a tenth more or less
 		left := max(reported-f.RanFor(a), 0)
-		e.By, e.Spread, total = model.ByReported, left > 0, reported-left/10+model.Portion(left, int64(2*place+1), int64(f.Draw.Of)*10)
+		e.By, e.Spread, total = model.ByReported, left > 0, reported-left/10+model.Portion(left, int64(2*place+1),
+			int64(f.Draw.Of)*10)
 	case spec.Hints.Duration > 0:
-		if total = f.usual(a, state.OfDuration, spec.Hints.Duration, state.OneOf{Place: place, Of: f.Draw.Of}, &e); total == 0 {
+		if total = f.usual(a, state.OfDuration, spec.Hints.Duration, state.OneOf{Place: place, Of: f.Draw.Of},
+			&e); total == 0 {
 			e.By, total = model.ByDeclared, max(spec.Hints.Duration-state.SavedBy(&f.Tables, a), 1)
 		}
 	case measured:
 		most := max(seen.Max, seen.Mean())
 		least := max(2*seen.Mean()-most, 0)
-		e.By, e.Spread, total = model.ByMeasured, true, max(least+model.Portion(most-least, int64(place), int64(f.Draw.Of-1))-state.SavedBy(&f.Tables, a), 1)
+		e.By, e.Spread, total = model.ByMeasured, true, max(least+model.Portion(most-least, int64(place),
+			int64(f.Draw.Of-1))-state.SavedBy(&f.Tables, a), 1)
 	default:
 		total = f.usual(a, state.OfLimit, limit, state.OneOf{Place: place, Of: f.Draw.Of}, &e)
 		e.Open = total == 0
@@ -52,7 +55,7 @@ func (f *Forward) drawn(a *tables.Attempt) state.DrawnEnd {
 
 // soonest is when an attempt ends as soon as is likely: where enough earlier ones are known, after
 // the low part that such take of what is declared, else when its span says.
-func (f *Forward) soonest(a *tables.Attempt, b state.Span) (model.Time, model.HabitBasis) {
+func (f *Forecast) soonest(a *tables.Attempt, b state.Span) (model.Time, model.HabitBasis) {
 	spec := f.Jobs[a.Job].Spec
 	of, declared := state.OfDuration, spec.Hints.Duration
 	if declared == 0 {
@@ -75,7 +78,8 @@ func (f *Forward) soonest(a *tables.Attempt, b state.Span) (model.Time, model.Ha
 
 // usual is how long an attempt takes in one of so many cases, of a time that its job declares, as
 // far as earlier ones say that; else 0.
-func (f *Forward) usual(a *tables.Attempt, of state.HabitOf, declared model.Duration, at state.OneOf, e *state.DrawnEnd) model.Duration {
+func (f *Forecast) usual(a *tables.Attempt, of state.HabitOf, declared model.Duration, at state.OneOf,
+	e *state.DrawnEnd) model.Duration {
 	if declared <= 0 {
 		return 0
 	}
@@ -91,9 +95,9 @@ func (f *Forward) usual(a *tables.Attempt, of state.HabitOf, declared model.Dura
 }
 
 // opens reports whether nothing but its limit says when an attempt ends.
-func (f *Forward) opens(a *tables.Attempt) bool {
+func (f *Forecast) opens(a *tables.Attempt) bool {
 	if f.pace == drawing {
-		return slices.Contains(f.unsure, a.Id)
+		return slices.Contains(f.unsure, a.ID)
 	}
 	return f.span(a).Open
 }
@@ -108,7 +112,8 @@ func draw(s *Explainer, id model.JobID, g int32, m model.MeasuredRuns, e *model.
 	var first, last model.Time
 	steps, spread, said := 0, false, model.Estimate{}
 	for k := range of {
-		f := Forward{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: drawing, Draw: state.HabitDraw{K: k, Of: of}, Most: state.EstimateSteps, measured: m, known: s.Habits}
+		f := Forecast{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: drawing,
+			Draw: state.HabitDraw{K: k, Of: of}, Most: state.EstimateSteps, measured: m, known: s.Habits}
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.Steps)
 		steps, spread = steps+f.Steps, spread || f.spread
@@ -125,6 +130,7 @@ func draw(s *Explainer, id model.JobID, g int32, m model.MeasuredRuns, e *model.
 		return false
 	}
 	e.Earliest, e.Latest, e.Confidence = first, last, 100*(of-1)/(of+1)
-	e.Basis, e.Order, e.Ends = said.Basis+fmt.Sprintf("; right in at least %d of 100 cases", e.Confidence), said.Order, said.Ends
+	e.Basis, e.Order, e.Ends = said.Basis+fmt.Sprintf("; right in at least %d of 100 cases",
+		e.Confidence), said.Order, said.Ends
 	return true
 }

@@ -71,8 +71,8 @@ func (s *Explainer) places(id model.JobID) []model.GangPlace {
 	return out
 }
 
-// later is At of what explains.
-func (s *Explainer) Later(memory *CopyMemory, now model.Time) *Explainer {
+// At is At of what explains.
+func (s *Explainer) At(memory *CopyMemory, now model.Time) *Explainer {
 	c := s.CloneIn(&memory.state)
 	c.Now, c.CopyMemory = max(c.Now, now), memory
 	return c

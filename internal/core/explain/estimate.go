@@ -42,7 +42,7 @@ func (s *Explainer) Estimate(id model.JobID, m model.MeasuredRuns) (model.Estima
 		if p == due && !sooner { // it would be the slow one again
 			continue
 		}
-		f := Ahead(s, p, m)
+		f := NewForecast(s, p, m)
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.Steps)
 		e.Bounded = e.Bounded || f.bounded
@@ -93,7 +93,7 @@ func (s *Explainer) Starts(m model.MeasuredRuns) []model.Expected {
 		if p == due && !sooner {
 			continue
 		}
-		f, left := Ahead(s, p, m), len(ids)
+		f, left := NewForecast(s, p, m), len(ids)
 		f.until(func() bool {
 			for left > 0 && f.Began[ids[left-1]] != 0 {
 				left--
@@ -108,8 +108,10 @@ func (s *Explainer) Starts(m model.MeasuredRuns) []model.Expected {
 	return slices.DeleteFunc(at, func(a model.Expected) bool { return a.Earliest == 0 })
 }
 
-func Ahead(s *Explainer, p pace, m model.MeasuredRuns) Forward {
-	return Forward{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: p, Most: state.EstimateSteps, measured: m, known: s.Habits, Draw: state.HabitDraw{Of: state.Draws}}
+// NewForecast begins a forecast on a copy of the state.
+func NewForecast(s *Explainer, p pace, m model.MeasuredRuns) Forecast {
+	return Forecast{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: p,
+		Most: state.EstimateSteps, measured: m, known: s.Habits, Draw: state.HabitDraw{Of: state.Draws}}
 }
 
 // pace says how soon what runs ends: as late as its limit and its grace allow; as soon as is
@@ -118,6 +120,7 @@ func Ahead(s *Explainer, p pace, m model.MeasuredRuns) Forward {
 // goes next, so all four are tried.
 type pace int8
 
+// How long what runs is taken to run.
 const (
 	Slow pace = iota
 	due
@@ -129,8 +132,8 @@ const (
 // paces are those of every estimate, in order.
 var paces = [...]pace{Slow, due, prompt, quick}
 
-// forward lets what runs on a copy of the state end, one after the other.
-type Forward struct {
+// Forecast lets what runs on a copy of the state end, one after the other.
+type Forecast struct {
 	*WhatIf
 	pace     pace
 	Most     int // steps
@@ -168,11 +171,11 @@ func (p plannedEnd) Before(o plannedEnd) bool {
 }
 
 // run goes on until the gang has its cells; it returns when that is.
-func (f *Forward) run(id model.JobID, g int32) (model.Time, bool) {
+func (f *Forecast) run(id model.JobID, g int32) (model.Time, bool) {
 	return f.until(func() bool { return f.Placed(id, g) })
 }
 
-func (f *Forward) until(done func() bool) (model.Time, bool) {
+func (f *Forecast) until(done func() bool) (model.Time, bool) {
 	f.Seen, f.Began = map[model.AttemptID]model.AttemptState{}, map[model.JobID]model.Time{}
 	for {
 		for _, r := range f.Look() {
@@ -202,9 +205,9 @@ func (f *Forward) until(done func() bool) (model.Time, bool) {
 	}
 }
 
-// look decides, lets what was placed start, and decides again as the core does when it hears of a
+// Look decides, lets what was placed start, and decides again as the core does when it hears of a
 // start.
-func (f *Forward) Look() []model.Record {
+func (f *Forecast) Look() []model.Record {
 	log := f.Decide()
 	for n := 0; f.watch() && n < maxLooks; n++ {
 		log = append(log, f.Decide()...)
@@ -217,13 +220,14 @@ const maxLooks = 32
 
 // watch starts the tasks of attempts that are new, and plans their ends. It reports whether it
 // started some.
-func (f *Forward) watch() (starts bool) {
+func (f *Forecast) watch() (starts bool) {
 	for i := range f.Attempts {
 		a := &f.Attempts[i]
-		if a.Job == tables.None || a.State == model.AttemptReserving || a.State == model.AttemptUnknown || f.Seen[a.Id] == a.State {
+		if a.Job == tables.None || a.State == model.AttemptReserving || a.State == model.AttemptUnknown ||
+			f.Seen[a.ID] == a.State {
 			continue
 		}
-		id := a.Id
+		id := a.ID
 		if a.State == model.AttemptStarting {
 			for _, o := range f.Jobs[a.Job].Spec.Gangs[id.Gang].Tasks {
 				f.fact(model.TaskStarted{Attempt: id, Task: o})
@@ -237,22 +241,22 @@ func (f *Forward) watch() (starts bool) {
 }
 
 // expect plans the end of an attempt.
-func (f *Forward) expect(a *tables.Attempt) {
+func (f *Forecast) expect(a *tables.Attempt) {
 	if a.State == model.AttemptStopping {
 		at := f.At
 		if f.pace == Slow || f.pace == due || f.Draw.K%2 == 1 {
 			at = max(at, a.Told.Add(f.Jobs[a.Job].Spec.Grace))
 		}
-		f.Ends.Push(plannedEnd{At: at, id: a.Id, exit: model.Exit{Code: exitStopped}, basis: model.ByStop})
+		f.Ends.Push(plannedEnd{At: at, id: a.ID, exit: model.Exit{Code: exitStopped}, basis: model.ByStop})
 		return
 	}
 	if f.pace == drawing {
 		e := f.drawn(a)
 		if e.Open {
-			f.unsure = append(f.unsure, a.Id)
+			f.unsure = append(f.unsure, a.ID)
 		}
 		if f.any = f.any || e.Spread; e.At > 0 {
-			f.Ends.Push(plannedEnd{At: e.At, id: a.Id, basis: e.By, spread: e.Spread})
+			f.Ends.Push(plannedEnd{At: e.At, id: a.ID, basis: e.By, spread: e.Spread})
 		}
 		return
 	}
@@ -267,20 +271,20 @@ func (f *Forward) expect(a *tables.Attempt) {
 		at, by = f.soonest(a, b)
 	}
 	if at > 0 && (f.pace == quick || by != model.ByLimit) { // the core keeps a time limit itself
-		f.Ends.Push(plannedEnd{At: max(at, f.At), id: a.Id, basis: by})
+		f.Ends.Push(plannedEnd{At: max(at, f.At), id: a.ID, basis: by})
 	}
 }
 
 // span is when an attempt should end, by all that is known, or by what its job declares alone.
-func (f *Forward) span(a *tables.Attempt) state.Span {
+func (f *Forecast) span(a *tables.Attempt) state.Span {
 	if f.Declared {
 		return f.SpanOf(a, nil, 0)
 	}
 	return f.SpanOf(a, f.measured, state.ByReports(&f.Index, a))
 }
 
-// end lets an attempt's tasks die, and remembers what it was planned by.
-func (f *Forward) End(p plannedEnd) {
+// End lets an attempt's tasks die, and remembers what it was planned by.
+func (f *Forecast) End(p plannedEnd) {
 	a := f.Live(p.id)
 	if a == nil || a.Alive == 0 || a.State == model.AttemptStopping && p.basis != model.ByStop {
 		return
@@ -304,14 +308,15 @@ func (f *Forward) End(p plannedEnd) {
 
 // mayBeSooner reports whether a start rests on jobs of which only the time limit is known: one of
 // them ended first, or might have ended before those that did.
-func (f *Forward) mayBeSooner(id model.JobID, g int32) bool {
+func (f *Forecast) mayBeSooner(id model.JobID, g int32) bool {
 	if f.open || !f.kinds.Any() {
 		return f.open
 	}
 	ids := f.endable(f.Find(id), int(g))
 	for i := range f.Attempts {
 		a := &f.Attempts[i]
-		if a.Job != tables.None && a.Id.Job != id && a.State != model.AttemptReserving && slices.Contains(ids, a.Id.Job) && f.opens(a) {
+		if a.Job != tables.None && a.ID.Job != id && a.State != model.AttemptReserving &&
+			slices.Contains(ids, a.ID.Job) && f.opens(a) {
 			return true
 		}
 	}
@@ -320,14 +325,15 @@ func (f *Forward) mayBeSooner(id model.JobID, g int32) bool {
 
 // ifAccepted ends what a start rests on, where nodes refused the gang lately and may do so again.
 func ifAccepted(s *tables.Tables, j *tables.Job, g int32) string {
-	if slices.ContainsFunc(tables.RareOf(j.Gangs[g].Odd).Avoid, func(a tables.Avoidance) bool { return a.Until > s.Now }) {
+	if slices.ContainsFunc(tables.RareOf(j.Gangs[g].Rare).Avoid,
+		func(a tables.Avoidance) bool { return a.Until > s.Now }) {
 		return "; only if the node accepts it then"
 	}
 	return ""
 }
 
 // words says what a run rests on.
-func (f *Forward) words() string {
+func (f *Forecast) words() string {
 	switch {
 	case !f.kinds.Any() && f.ended > 0:
 		return "based on the grace of stopped jobs; a job submitted later may delay it"
@@ -339,13 +345,13 @@ func (f *Forward) words() string {
 
 // against says which jobs start before a gang's job that wait behind it now, and which after it
 // that wait before it: others find room where it does not, and an order changes with time.
-func (f *Forward) against(was *Explainer, j *tables.Job) string {
+func (f *Forecast) against(was *Explainer, j *tables.Job) string {
 	sooner, later, behind := []string(nil), []string(nil), false
 	for _, id := range was.order(was.Space(j.Spec.VC)) {
 		o := was.Find(id)
 		at := f.Began[id]
 		switch {
-		case id == j.Id:
+		case id == j.ID:
 			behind = true
 		case (o.Spec.Priority < cell.MinGuaranteed) != (j.Spec.Priority < cell.MinGuaranteed): // another queue
 		case behind && at > 0 && at < f.At:
@@ -365,7 +371,7 @@ func (f *Forward) against(was *Explainer, j *tables.Job) string {
 }
 
 // missing says why a run did not come to the start of a gang.
-func (f *Forward) missing(id model.JobID, g int32) (string, []model.JobID) {
+func (f *Forecast) missing(id model.JobID, g int32) (string, []model.JobID) {
 	if f.bounded {
 		return fmt.Sprintf("it still waits after %d decisions, the most that an estimate looks ahead", f.Most), nil
 	}
@@ -385,7 +391,8 @@ func (f *Forward) missing(id model.JobID, g int32) (string, []model.JobID) {
 			}
 			if span := f.span(&f.Attempts[at]); span.Late == 0 {
 				ids = append(ids, b)
-				whys = append(whys, fmt.Sprintf("job %s %s", strings.TrimPrefix(f.nameTo(j.Spec.User, b), "job "), span.Why))
+				whys = append(whys, fmt.Sprintf("job %s %s", strings.TrimPrefix(f.nameTo(j.Spec.User, b), "job "),
+					span.Why))
 			}
 		}
 	}

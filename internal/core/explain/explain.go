@@ -48,6 +48,7 @@ type explained struct {
 	Ahead, Blockers []model.JobID
 }
 
+// ExplainAll is Explain with all that reasons know of, for what is tried with it.
 func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
 	s.Whole = true
 	defer func() { s.Whole = false }()
@@ -175,14 +176,15 @@ func inTheWay(s *Explainer, j *tables.Job, g int, why *model.Reason) []model.Job
 // outer reports whether a gang waits for something else than cells that jobs hold: for bad or
 // cordoned nodes, for such as refused it, or for what drains or is lost.
 func outer(r *model.Reason) bool {
-	return r.Code == model.BadHardware || r.Code == model.Draining || r.Code == model.HeldUnknown || r.Code == model.BackOff && len(r.Nodes) > 0
+	return r.Code == model.BadHardware || r.Code == model.Draining || r.Code == model.HeldUnknown ||
+		r.Code == model.BackOff && len(r.Nodes) > 0
 }
 
 // restrained asks the policy of a gang's VC why it makes it wait.
 func (s *Explainer) restrained(j *tables.Job, g int32) (string, model.Time) {
 	space := s.Space(j.Spec.VC)
 	if p, ok := s.Policies[space].(model.Restrainer); ok && j.Spec.Priority >= cell.MinGuaranteed {
-		return p.Restrains(s.View(space, j.Spec.Priority), model.GangRef{Job: j.Id, Gang: g})
+		return p.Restrains(s.View(space, j.Spec.Priority), model.GangRef{Job: j.ID, Gang: g})
 	}
 	return "", 0
 }

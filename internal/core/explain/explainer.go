@@ -1,3 +1,6 @@
+// Package explain says why a gang waits, why a job is refused, when a job will start, and what
+// would let it start sooner: it asks what decides, on copies, with one thing changed after the
+// other. It must not change the state that is asked about.
 package explain
 
 import (
@@ -5,11 +8,12 @@ import (
 
 	"github.com/combsched/comb/internal/core/decide"
 	"github.com/combsched/comb/internal/core/index"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// explainer says why jobs wait, when they start, and what would become of a change: on copies of
+// Explainer says why jobs wait, when they start, and what would become of a change: on copies of
 // itself that decide.
 type Explainer struct {
 	decide.Pass
@@ -19,11 +23,11 @@ type Explainer struct {
 	Whole      bool        // reasons name all that they know of, for what is tried with them
 }
 
-// copy is Clone of what explains.
+// Copy is Clone of what explains.
 func (s *Explainer) Copy() *Explainer { return s.CloneIn(&CopyRoom{}) }
 
-// CopyMemory is memory for a copy and for those that are made of it to see what comes of a change. It is
-// much, and taking it anew for each question is a third of what an answer costs.
+// CopyMemory is memory for a copy and for those that are made of it to see what comes of a change.
+// It is much, and taking it anew for each question is a third of what an answer costs.
 type CopyMemory struct{ state, with, base, tried CopyRoom }
 
 // copies is the memory of a copy for copies of it.
@@ -34,14 +38,14 @@ func (s *Explainer) copies() *CopyMemory {
 	return s.CopyMemory
 }
 
-// copyRoom is memory for one copy after the other: each is the end of the one before.
+// CopyRoom is memory for one copy after the other: each is the end of the one before.
 type CopyRoom struct {
 	state Explainer
 	tasks []tables.TaskRun
 	gangs []tables.Gang
 }
 
-// cloneIn is Clone in memory that is used again.
+// CloneIn is Clone in memory that is used again.
 func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 	d, was := &room.state, room.state
 	*d = *s
@@ -88,11 +92,11 @@ func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 		}
 		d.Queues[i] = tables.CopyAgain(had, s.Queues[i])
 	}
-	d.Lines = s.Lines.Clone()
-	d.Tallies, d.Running, d.Allocs = index.CloneTallies(s.Tallies), index.CloneRunners(s.Running), make([]index.Allocations,
+	d.WaitGroups = s.WaitGroups.Clone()
+	d.Tallies, d.RunOrders, d.Allocs = index.CloneTallies(s.Tallies), index.CloneRunners(s.RunOrders), make([]index.Allocations,
 		len(s.Allocs))
-	d.Looks.Spaces, d.Looks.Itself = slices.Clone(s.Looks.Spaces), slices.Clone(s.Looks.Itself)
-	d.Looks.Changes, d.Looks.Shut = slices.Clone(s.Looks.Changes), slices.Clone(s.Looks.Shut)
+	d.Dirty.Spaces, d.Dirty.Itself = slices.Clone(s.Dirty.Spaces), slices.Clone(s.Dirty.Itself)
+	d.Dirty.Changes, d.Dirty.Exhausted = slices.Clone(s.Dirty.Changes), slices.Clone(s.Dirty.Exhausted)
 	d.Lazy = slices.Clone(s.Lazy)
 	for i := range d.Lazy {
 		d.Lazy[i] = slices.Clone(d.Lazy[i])
@@ -100,9 +104,18 @@ func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 	d.Notes, d.Debts, d.Moved = slices.Clone(s.Notes), slices.Clone(s.Debts), slices.Clone(s.Moved)
 	d.Nodes, d.Leaves = slices.Clone(s.Nodes), slices.Clone(s.Leaves)
 	d.Booked, d.Habits = slices.Clone(s.Booked), s.Habits.Clone()
-	d.Timers, d.Dirty = slices.Clone(s.Timers), slices.Clone(s.Dirty)
-	d.Cache, d.Hungry, d.Out, d.Mem, d.Arenas = place.Cache{}, nil, nil, decide.Memory{}, tables.Arenas{}
-	d.Ranks, d.said, d.CopyMemory, d.Whole, d.Shapes, d.Grew = ranking{}, said{}, nil, false, nil, index.Askers{}
-	d.Calls, d.Users, d.Charges, d.Claims, d.NotYet, d.Recount = index.Calls{}, index.Limited{}, place.Moving{}, place.Claimed{}, nil, false
+	d.Timers, d.ToSettle = slices.Clone(s.Timers), slices.Clone(s.ToSettle)
+	d.Cache, d.PartlyPlaced, d.Out, d.Mem, d.Arenas = place.Cache{}, nil, nil, decide.Memory{}, tables.Arenas{}
+	d.Ranks, d.said, d.CopyMemory, d.Whole, d.Shapes, d.LookAgain = ranking{}, said{}, nil, false, nil, index.Askers{}
+	d.Calls, d.UserHoldings, d.Charges, d.Claims, d.NotYet, d.Recount = index.Calls{}, index.UserHoldings{}, place.Moving{}, place.Claimed{}, nil, false
 	return d
+}
+
+// AsOf is the same as of a later time, to be read at once: it shares everything.
+func (s *Explainer) AsOf(now model.Time) *Explainer {
+	c := *s
+	c.Now, c.Mem = max(s.Now, now), decide.Memory{}
+	c.Calls, c.UserHoldings, c.Charges, c.Claims = index.Calls{}, index.UserHoldings{}, place.Moving{}, place.Claimed{}
+	c.CopyMemory, c.Whole = nil, false
+	return &c
 }

@@ -105,7 +105,8 @@ func (s *Explainer) leafView(r *cell.Request, l cell.LeafID) leafView {
 	f := s.Cluster.Forest()
 	node := f.Cells[f.Leaves[l]].Node
 	cordoned := s.Cluster.Blame(node) == cell.Cordoned && !s.Cluster.LeafBad(l)
-	v := leafView{bad: s.LeafBad(l) && !cordoned, cordoned: cordoned, avoided: r.Avoided.Has(node) || r.Allowed != nil && !r.Allowed.Has(node)}
+	v := leafView{bad: s.LeafBad(l) && !cordoned, cordoned: cordoned, avoided: r.Avoided.Has(node) ||
+		r.Allowed != nil && !r.Allowed.Has(node)}
 	hold, promised := s.Cluster.Holder(l)
 	if hold != cell.None {
 		v.lent = s.Cluster.Alloc(hold).Opportunistic()
@@ -250,7 +251,8 @@ func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
 		v := &c[i]
 		bad, cordoned, avoided, lent = bad || v.bad, cordoned || v.cordoned, avoided || v.avoided, lent || v.lent
 		if v.held > 0 {
-			if scratch[v.held]++; scratch[v.held] > scratch[space] || scratch[v.held] == scratch[space] && v.held < space {
+			if scratch[v.held]++; scratch[v.held] > scratch[space] || scratch[v.held] == scratch[space] &&
+				v.held < space {
 				space = v.held
 			}
 		}

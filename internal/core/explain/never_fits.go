@@ -22,11 +22,11 @@ func (s *Explainer) uncovered(j *tables.Job, g int) *model.Reason {
 		}
 		names := r.SKUs
 		if len(names) == 0 {
-			names = s.SkuNames()
+			names = s.SKUNames()
 		}
 		why.Asks = r.Launch.Asks().String()
 		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, more than its %s of SKU %s carry now; submit it again to size it anew",
-			r.Name, why.Asks, s.AmountOf(names, r.Leaves), tables.SkuText(names))
+			r.Name, why.Asks, s.AmountOf(names, r.Leaves), tables.SKUText(names))
 		break
 	}
 	return why
@@ -49,13 +49,14 @@ func (s *Explainer) whyNever(j *tables.Job, g int) *model.Reason {
 			continue
 		}
 		said := *why
-		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name, r.Launch.Asks(), c.Share(), c.Amount(r.Leaves))
+		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name,
+			r.Launch.Asks(), c.Share(), c.Amount(r.Leaves))
 		if n := s.largestTask(j, g, r.Name); n > 0 {
 			said.Message += fmt.Sprintf("; a task with %s would fit", c.Full(n))
 		}
 		return &said
 	}
-	key := tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text + andMost}
+	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text + andMost}
 	if known := s.told().never[key]; known != nil {
 		return known
 	}
@@ -69,7 +70,7 @@ func (s *Explainer) whyNever(j *tables.Job, g int) *model.Reason {
 func (s *Explainer) dearer(r *model.Role) (model.Carry, bool) {
 	names := s.Carriers(r)
 	if len(names) == 0 {
-		names = s.SkuNames()
+		names = s.SKUNames()
 	}
 	for _, name := range names {
 		if c := s.Carry(name); c.GPU > 0 && c.Dearer(r.Launch.Asks(), r.Leaves) {
@@ -85,14 +86,14 @@ func (s *Explainer) largestTask(j *tables.Job, g int, role string) int32 {
 	i := slices.IndexFunc(j.Spec.Roles, func(r model.Role) bool { return r.Name == role })
 	fits := func(n int32) bool {
 		spec := model.WithLeaves(j.Spec, int32(i), n)
-		with := s.NewJob(j.Id, spec, s.Now, tables.Room{})
+		with := s.NewJob(j.ID, spec, s.Now, tables.Room{})
 		return place.FitsEver(&s.Finder, &with, g)
 	}
 	most := int(min(j.Spec.Roles[i].Leaves-1, widest(s.Cluster.Forest())))
 	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
 }
 
-// mostEver is the most of a role that a gang could ever have, were its VC's cells all free and in
+// MostEver is the most of a role that a gang could ever have, were its VC's cells all free and in
 // service. A job that asks for more can never start; one that asks for this waits at most.
 type MostEver struct {
 	S    *Explainer
@@ -101,9 +102,9 @@ type MostEver struct {
 	Role int32
 }
 
-// fits reports whether a job in place of this one could ever start.
+// Fits reports whether a job in place of this one could ever start.
 func (m MostEver) Fits(spec *model.Job) bool {
-	j := m.S.NewJob(m.J.Id, spec, m.S.Now, tables.Room{})
+	j := m.S.NewJob(m.J.ID, spec, m.S.Now, tables.Room{})
 	g := int(gangWith(spec, m.Role))
 	return !j.Gangs[g].Shape.Short && place.FitsEver(&m.S.Finder, &j, g)
 }
@@ -130,7 +131,7 @@ func widest(f *cell.Forest) (leaves int32) {
 	return leaves
 }
 
-// tasks is the largest number of its tasks of this size, below what it asks for.
+// Tasks is the largest number of its tasks of this size, below what it asks for.
 func (m MostEver) Tasks() int32 {
 	spec := m.J.Spec
 	if m.S.tasksOf(m.J, m.G, m.Role) < 2 || len(spec.Gangs[m.G].Tasks) < 2 {
@@ -144,7 +145,7 @@ func (m MostEver) Tasks() int32 {
 	members := slices.Clone(m.J.Gangs[m.G].Shape.Members)
 	members[0].Tasks = 1
 	text := string(state.AppendShape(nil, members, spec)) + andMost + "tasks"
-	key := tables.WhatFits{Space: m.J.Space, Prio: min(m.J.Spec.Priority, 0), Shape: text}
+	key := tables.FitKey{Space: m.J.Space, Prio: min(m.J.Spec.Priority, 0), Shape: text}
 	if known, ok := m.S.told().most[key]; ok {
 		return min(known, most)
 	}

@@ -23,7 +23,8 @@ func (s *Explainer) aloneReason(r model.Reason, j *tables.Job) model.Reason {
 		}
 	}
 	if s.Alone(j) {
-		return r.Say(model.HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", fewNodes(r.Nodes))
+		return r.Say(model.HeldBack, "it would fit, but wants its nodes for itself, and others run on %s",
+			fewNodes(r.Nodes))
 	}
 	return r.Say(model.HeldBack, "it would fit, but jobs have %s for themselves", fewNodes(r.Nodes))
 }
@@ -62,7 +63,7 @@ func (s *Explainer) faultReason(j *tables.Job, g int32) (model.Reason, bool) {
 }
 
 func (s *Explainer) avoidedReason(r model.Reason, j *tables.Job, g int32) model.Reason {
-	for _, a := range tables.RareOf(j.Gangs[g].Odd).Avoid {
+	for _, a := range tables.RareOf(j.Gangs[g].Rare).Avoid {
 		if a.Until > s.Now {
 			r.Nodes = append(r.Nodes, a.Node)
 			if r.Until == 0 || a.Until < r.Until {
@@ -73,7 +74,8 @@ func (s *Explainer) avoidedReason(r model.Reason, j *tables.Job, g int32) model.
 	if len(r.Nodes) == 0 {
 		return s.aloneReason(r, j)
 	}
-	return r.Say(model.BackOff, "%s refused to start it; next try there in %d s", fewNodes(r.Nodes), secondsUntil(s.Now, r.Until))
+	return r.Say(model.BackOff, "%s refused to start it; next try there in %d s", fewNodes(r.Nodes),
+		secondsUntil(s.Now, r.Until))
 }
 
 // unlentReason: an opportunistic gang, for which there are no cells, would fit on what is lent to
@@ -90,7 +92,8 @@ func (s *Explainer) unlentReason(r model.Reason, q cell.Request) (model.Reason, 
 			names = append(names, string(s.Cluster.Space(c.Space).Name))
 		}
 	}
-	lend := map[bool]string{true: "virtual cluster %s lends nothing", false: "virtual clusters %s lend nothing"}[len(names) == 1]
+	lend := map[bool]string{true: "virtual cluster %s lends nothing",
+		false: "virtual clusters %s lend nothing"}[len(names) == 1]
 	return r.Say(model.NotLent, "it would fit, but "+lend+": it starts when enough other cells are free; with priority 0 or more it would use its own virtual cluster's guarantee", model.JoinAnd(names)), true
 }
 
@@ -105,13 +108,13 @@ func (s *Explainer) sheltered(j *tables.Job, g int32) (string, model.Time) {
 	over, due := s.overFor(j, g)
 	least := s.MinRun(j.Space)
 	if due {
-		least = s.Vc(j.Space).MinRun
+		least = s.VC(j.Space).MinRun
 	}
 	for _, a := range over {
 		if a.Cause != 0 || !s.Younger(a, least) || len(each) == maxNamed || s.Spent(a) {
 			continue
 		}
-		name := s.nameTo(j.Spec.User, a.Id.Job)
+		name := s.nameTo(j.Spec.User, a.ID.Job)
 		if a.Started == 0 {
 			each = append(each, name+" is about to run")
 			continue
@@ -123,14 +126,15 @@ func (s *Explainer) sheltered(j *tables.Job, g int32) (string, model.Time) {
 	if len(each) == 0 {
 		return "", 0
 	}
-	return fmt.Sprintf("jobs of its own priority are not preempted in their first %d s: %s", least/model.Second, strings.Join(each, ", ")), first
+	return fmt.Sprintf("jobs of its own priority are not preempted in their first %d s: %s", least/model.Second,
+		strings.Join(each, ", ")), first
 }
 
 // overFor lists the attempts that the policy of a gang's VC would have stopped for it, were
 // they old enough, in order of their jobs, and whether the gang was promised its cells for now:
 // then the quantum protects nobody from it.
 func (s *Explainer) overFor(j *tables.Job, g int32) (out []*tables.Attempt, due bool) {
-	ref := model.GangRef{Job: j.Id, Gang: g}
+	ref := model.GangRef{Job: j.ID, Gang: g}
 	for wish := range s.Policies[j.Space].Rank(s.ViewAll(j.Space, j.Spec.Priority)) {
 		if wish.Gang != ref || wish.Over == nil {
 			continue
@@ -143,13 +147,13 @@ func (s *Explainer) overFor(j *tables.Job, g int32) (out []*tables.Attempt, due 
 		}
 		break
 	}
-	slices.SortFunc(out, func(a, b *tables.Attempt) int { return state.CompareAttempts(a.Id, b.Id) })
+	slices.SortFunc(out, func(a, b *tables.Attempt) int { return state.CompareAttempts(a.ID, b.ID) })
 	return out, due
 }
 
 // unshared says, in a clause, why a gang that finds no room does not share the leaves of others
 // either, where its VC's policy lets gangs share; "" is that it may, and that it is for the
-// policy to say. It asks what a wish for turns is judged by (together.go).
+// policy to say. It asks what a wish for turns is judged by (decide/share_place.go).
 func (s *Explainer) unshared(j *tables.Job, g int32) string {
 	p, ok := s.Policies[j.Space].(model.Needer)
 	if !ok || !slices.Contains(p.Needs(), model.CanSuspend) {
@@ -190,11 +194,12 @@ func (s *Explainer) noHost(j *tables.Job, g int32) string {
 			continue
 		}
 		alike = true
-		wish := model.Wish{Gang: model.GangRef{Job: j.Id, Gang: g}, Turns: [][]model.GangRef{{{Job: j.Id, Gang: g}}}, Quantum: model.Second}
+		wish := model.Wish{Gang: model.GangRef{Job: j.ID, Gang: g}, Turns: [][]model.GangRef{{{Job: j.ID, Gang: g}}},
+			Quantum: model.Second}
 		for _, m := range s.MembersOf(a.Alloc) {
-			wish.Turns = append(wish.Turns, []model.GangRef{{Job: m.Id.Job, Gang: m.Id.Gang}})
+			wish.Turns = append(wish.Turns, []model.GangRef{{Job: m.ID.Job, Gang: m.ID.Gang}})
 			h := &s.Jobs[m.Job].Spec.Hints
-			willing = willing || h.Suspendable && !h.Dedicated && !s.Jobs[m.Job].Gangs[m.Id.Gang].Alone
+			willing = willing || h.Suspendable && !h.Dedicated && !s.Jobs[m.Job].Gangs[m.ID.Gang].Alone
 		}
 		if s.MayShare(a, &wish) || len(wish.Turns) > decide.MaxSharers {
 			return ""
@@ -230,7 +235,7 @@ func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.
 			continue
 		}
 		for _, m := range s.MembersOf(id) {
-			r.Jobs = append(r.Jobs, m.Id.Job)
+			r.Jobs = append(r.Jobs, m.ID.Job)
 		}
 	}
 	slices.Sort(r.Jobs)
@@ -244,13 +249,14 @@ func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.
 // comesBackReason: there is room for a gang while others of its VC are being stopped that wait
 // before it then.
 func (s *Explainer) comesBackReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
-	if j.Spec.Priority < cell.MinGuaranteed || j.Spec.Gangs[g].Extra || int64(j.Gangs[g].Leaves) <= s.Unheld(j.Space, j.Spec.Priority) {
+	if j.Spec.Priority < cell.MinGuaranteed || j.Spec.Gangs[g].Extra ||
+		int64(j.Gangs[g].Leaves) <= s.Unheld(j.Space, j.Spec.Priority) {
 		return r, false
 	}
 	for _, slot := range s.Holders[j.Space] {
 		a := &s.Attempts[slot]
 		if s.Jobs[a.Job].Spec.Priority > j.Spec.Priority && !a.Lazy && s.WaitsAgain(a) {
-			r.Jobs = append(r.Jobs, a.Id.Job)
+			r.Jobs = append(r.Jobs, a.ID.Job)
 		}
 	}
 	slices.Sort(r.Jobs)

@@ -47,7 +47,7 @@ func (s *Explainer) order(space int32) []model.JobID {
 // that wait for what others leave stand behind those that wait for what the VC is guaranteed.
 func (s *Explainer) position(j *tables.Job) (at, waiting int32) {
 	order := s.order(s.Space(j.Spec.VC))
-	if at = s.Ranks.at[j.Id]; at == 0 {
+	if at = s.Ranks.at[j.ID]; at == 0 {
 		return 0, 0
 	}
 	return at, int32(len(order))
@@ -60,10 +60,11 @@ func orderText(s *index.Index, j *tables.Job, e *model.Explanation) string {
 	if e.Position == 0 || len(e.Gangs) == 0 {
 		return ""
 	}
-	what := map[model.Code]string{model.BadHardware: "waits for hardware to return", model.Draining: "waits for devices that drain",
+	what := map[model.Code]string{model.BadHardware: "waits for hardware to return",
+		model.Draining:    "waits for devices that drain",
 		model.HeldUnknown: "waits for news of lost tasks", model.OnHold: "is on hold", model.BackOff: "waits for its next try",
 		model.HeldBack: "is kept back by its policy", model.NeverFits: "can never start", model.QuotaExceeded: "can never start"}[e.Gangs[0].Reason.Code]
-	vc := s.Vc(j.Space)
+	vc := s.VC(j.Space)
 	_, straight := s.Policies[j.Space].(model.Straight)
 	switch {
 	case e.Gangs[0].Reason.Code == model.UserLimit:

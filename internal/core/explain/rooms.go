@@ -54,11 +54,11 @@ type reasons struct {
 	seq     uint64
 	now     model.Time
 	used    map[int32][]int32 // leaves in use of the preassigned cells, by space
-	rooms   map[tables.WhatFits][]model.Room
-	holders map[tables.WhatFits]tables.HoldersOf
-	lies    map[int32][]tables.Lie     // where of the preassigned cells leaves are free, by space
-	apart   map[tables.WhatFits]string // how what is free lies on nodes
-	ills    map[tables.WhatFits]*illness
+	rooms   map[tables.FitKey][]model.Room
+	holders map[tables.FitKey]holdersOf
+	lies    map[int32][]freeOnNode   // where of the preassigned cells leaves are free, by space
+	apart   map[tables.FitKey]string // how what is free lies on nodes
+	ills    map[tables.FitKey]*illness
 	bad     map[cell.NodeName]string // nodes with leaves that were declared bad, with why
 	Read    int                      // leaves, in all, and what was said of them
 }
@@ -69,8 +69,8 @@ func inCommon(s *Explainer) *reasons {
 		return r
 	}
 	r := &reasons{cl: s.Cluster, seq: s.Seq, now: s.Now,
-		used: map[int32][]int32{}, rooms: map[tables.WhatFits][]model.Room{}, holders: map[tables.WhatFits]tables.HoldersOf{},
-		lies: map[int32][]tables.Lie{}, apart: map[tables.WhatFits]string{}, ills: map[tables.WhatFits]*illness{}}
+		used: map[int32][]int32{}, rooms: map[tables.FitKey][]model.Room{}, holders: map[tables.FitKey]holdersOf{},
+		lies: map[int32][]freeOnNode{}, apart: map[tables.FitKey]string{}, ills: map[tables.FitKey]*illness{}}
 	if was := s.Ranks.Common; was != nil {
 		r.Read = was.Read
 	}
@@ -89,7 +89,7 @@ func (r *reasons) usedBy(s *tables.Tables, space int32) []int32 {
 		lies, free := r.lies[space], int32(0)
 		used[i], free = tables.UsedIn(s, &sp.Roots[i], func(node int32) {
 			if n := len(lies); n == 0 || lies[n-1].Root != int32(i) || lies[n-1].Node != node {
-				lies = append(lies, tables.Lie{Root: int32(i), Node: node})
+				lies = append(lies, freeOnNode{Root: int32(i), Node: node})
 			}
 			lies[len(lies)-1].Free++
 		})
@@ -104,7 +104,7 @@ func (r *reasons) usedBy(s *tables.Tables, space int32) []int32 {
 // alone, or where cells that are free lie on no node yet. Of a job that may use some nodes only it
 // says which these are, where none is free there and jobs run there: "on its allowed node".
 func apart(s *Explainer, j *tables.Job, g int, free int32) string {
-	r, key := inCommon(s), tables.Like(j, g)
+	r, key := inCommon(s), fitKeyOf(j, g)
 	text, ok := r.apart[key]
 	if !ok {
 		text = apartNow(s, j, g, free)
@@ -118,7 +118,7 @@ func apartNow(s *Explainer, j *tables.Job, g int, free int32) string {
 		return fullNodes(s, j, g)
 	}
 	on, exact := freeOn(s, j, g)
-	if len(on) < 2 || tables.FitByNumber(j.Gangs[g].Shape.Members, on) {
+	if len(on) < 2 || fitByNumber(j.Gangs[g].Shape.Members, on) {
 		return ""
 	}
 	var texts []string
@@ -150,7 +150,7 @@ func fullNodes(s *Explainer, j *tables.Job, g int) string {
 	there := map[model.JobID]bool{}
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Job != tables.None && a.State != model.AttemptReserving && s.standsOn(j, g, a, its) {
-			there[a.Id.Job] = true
+			there[a.ID.Job] = true
 		}
 	}
 	elsewhere := func(id model.JobID) bool { return !there[id] }
@@ -162,11 +162,11 @@ func fullNodes(s *Explainer, j *tables.Job, g int) string {
 
 // freeOn counts what is free to a gang on each node, in order of the nodes, with what could be
 // bound there; exact is false where more could be bound than its VC has cells.
-func freeOn(s *Explainer, j *tables.Job, g int) (on []tables.Lie, exact bool) {
+func freeOn(s *Explainer, j *tables.Job, g int) (on []freeOnNode, exact bool) {
 	f := s.Cluster.Forest()
 	add := func(node, free int32) {
 		if free > 0 {
-			on = append(on, tables.Lie{Node: node, Free: free})
+			on = append(on, freeOnNode{Node: node, Free: free})
 		}
 	}
 	exact = true
@@ -186,9 +186,9 @@ func freeOn(s *Explainer, j *tables.Job, g int) (on []tables.Lie, exact bool) {
 				add(l.Node, l.Free)
 			}
 		}
-		exact = tables.UnboundOn(&s.Tables, j, g, add)
+		exact = unboundOn(&s.Tables, j, g, add)
 	}
-	slices.SortStableFunc(on, func(a, b tables.Lie) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(on, func(a, b freeOnNode) int { return cmp.Compare(a.Node, b.Node) })
 	out := on[:0]
 	for _, l := range on {
 		if n := len(out); n > 0 && out[n-1].Node == l.Node {

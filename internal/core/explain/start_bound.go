@@ -16,18 +16,20 @@ import (
 // delay. It is false when nothing bounds its wait; the time is 0 when it depends
 // on jobs that declare no limit, which the words name.
 func (s *Explainer) startBound(j *tables.Job, g int32) (model.Time, string, bool) {
-	b := tables.RareOf(j.Gangs[g].Odd).Booked
+	b := tables.RareOf(j.Gangs[g].Rare).Booked
 	switch {
 	case b == nil:
 		return 0, "", false
 	case b.Start != 0:
-		return s.keptUntil(j, b), fmt.Sprintf("%s keeps cells for it; they are free by then, by time limits", j.Spec.VC), true
+		return s.keptUntil(j, b), fmt.Sprintf("%s keeps cells for it; they are free by then, by time limits",
+			j.Spec.VC), true
 	}
 	after := slices.DeleteFunc(slices.Clone(b.After), func(id model.JobID) bool { return s.Find(id) == nil })
 	if len(after) == 0 {
 		return 0, fmt.Sprintf("%s keeps cells for it", j.Spec.VC), true
 	}
-	return 0, fmt.Sprintf("%s keeps cells for it until the end of %s, without a time limit", j.Spec.VC, s.jobList(j.Spec.User, after)), true
+	return 0, fmt.Sprintf("%s keeps cells for it until the end of %s, without a time limit", j.Spec.VC,
+		s.jobList(j.Spec.User, after)), true
 }
 
 // bookedBy is the same for the page of a job. A booking knows when those end that use its cells:
@@ -38,17 +40,20 @@ func (s *Explainer) bookedBy(j *tables.Job, g int32) (model.Time, string) {
 	if at == 0 {
 		return at, bound
 	}
-	f := Forward{WhatIf: &WhatIf{Explainer: s.Copy(), At: s.Now}, pace: Slow, Most: state.EstimateSteps, Declared: true}
-	switch starts, ok := f.run(j.Id, g); {
+	f := Forecast{WhatIf: &WhatIf{Explainer: s.Copy(), At: s.Now}, pace: Slow, Most: state.EstimateSteps,
+		Declared: true}
+	switch starts, ok := f.run(j.ID, g); {
 	case !ok:
-		return 0, fmt.Sprintf("%s keeps cells for it; no start time can be promised, since others may come first", j.Spec.VC)
+		return 0, fmt.Sprintf("%s keeps cells for it; no start time can be promised, since others may come first",
+			j.Spec.VC)
 	case starts > at+BookedSlack:
-		return starts, fmt.Sprintf("%s keeps cells for it, after stopped jobs; they are free by then, by time limits", j.Spec.VC)
+		return starts, fmt.Sprintf("%s keeps cells for it, after stopped jobs; they are free by then, by time limits",
+			j.Spec.VC)
 	}
 	return at, bound
 }
 
-// bookedSlack is how much later than its booking a gang may start, since decisions follow each
+// BookedSlack is how much later than its booking a gang may start, since decisions follow each
 // other.
 const BookedSlack = 100
 
@@ -63,9 +68,10 @@ func (s *Explainer) keptUntil(j *tables.Job, b *model.Booked) model.Time {
 	var before []stretch // those of a higher priority first, then in the order in which they were made
 	for _, ref := range s.Booked {
 		by := s.Find(ref.Job)
-		was := tables.RareOf(by.Gangs[ref.Gang].Odd).Booked
+		was := tables.RareOf(by.Gangs[ref.Gang].Rare).Booked
 		later := by.Spec.Priority < j.Spec.Priority || by.Spec.Priority == j.Spec.Priority && was.Turn >= b.Turn
-		if by.Spec.VC == j.Spec.VC && !later && was.Start != 0 && was.Start <= b.Start && by.Spec.TimeLimit > 0 && by.Gangs[ref.Gang].Attempt == tables.None {
+		if by.Spec.VC == j.Spec.VC && !later && was.Start != 0 && was.Start <= b.Start && by.Spec.TimeLimit > 0 &&
+			by.Gangs[ref.Gang].Attempt == tables.None {
 			before = append(before, stretch{was, by.Spec.Priority, 0})
 		}
 	}
@@ -83,7 +89,8 @@ func (s *Explainer) keptUntil(j *tables.Job, b *model.Booked) model.Time {
 	}
 	for i := range before {
 		spec := s.Find(before[i].Job).Spec
-		before[i].end = free(before[i].Booked, before[i].prio, before[:i]).Add(model.Duration(model.Time(spec.TimeLimit).Add(spec.Grace)))
+		before[i].end = free(before[i].Booked, before[i].prio,
+			before[:i]).Add(model.Duration(model.Time(spec.TimeLimit).Add(spec.Grace)))
 	}
 	return free(b, j.Spec.Priority, before)
 }

@@ -64,7 +64,7 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 	if s.Phase(j) == model.Waiting && !j.Spec.Gangs[g].Extra && why != model.BackOff {
 		w := &WhatIf{Explainer: s.CloneIn(&s.copies().base), At: s.Now}
 		w.Cluster.Work().Within(trySteps)
-		w.finish(j.Id)
+		w.finish(j.ID)
 		w.Decide()
 		if t.base, t.left = w.Explainer, triesMost; t.uncut(w) {
 			w.Cluster.Work().Until(0)
@@ -203,14 +203,16 @@ func (t *suggester) sizes() {
 	if tasks := t.s.tasksOf(t.j, t.g, role); tasks > 1 && len(spec.Gangs[t.g].Tasks) > 1 {
 		with := func(n int32) *model.Job { return model.WithTasks(spec, role, n) }
 		if n, preempts, ok := t.largest(r.Tasks-1, with); ok {
-			t.add(model.Suggestion{Kind: model.FewerTasks, Role: r.Name, Tasks: n}, preempts, "it would start with %s in role %s instead of %d",
+			t.add(model.Suggestion{Kind: model.FewerTasks, Role: r.Name, Tasks: n}, preempts,
+				"it would start with %s in role %s instead of %d",
 				model.Plural(n, "task", "tasks"), r.Name, r.Tasks)
 		}
 	}
 	if r.Leaves > 1 && !t.j.Gangs[t.g].Shape.Short {
 		with := func(n int32) *model.Job { return model.WithLeaves(spec, role, n) }
 		if n, preempts, ok := t.largest(r.Leaves-1, with); ok {
-			t.add(model.Suggestion{Kind: model.SmallerTasks, Role: r.Name, Leaves: n}, preempts, "it would start with %s per task in role %s instead of %s",
+			t.add(model.Suggestion{Kind: model.SmallerTasks, Role: r.Name, Leaves: n}, preempts,
+				"it would start with %s per task in role %s instead of %s",
 				t.s.AmountOf(r.SKUs, n), r.Name, t.s.AmountOf(r.SKUs, r.Leaves))
 		}
 	}
@@ -278,7 +280,8 @@ func (t *suggester) elsewhere() {
 		out := *spec
 		out.Priority = cell.Opportunistic
 		if preempts, ok := t.ifFits(&out); ok {
-			t.add(model.Suggestion{Kind: model.AsBorrower}, preempts, "it would start as an opportunistic job, without a guarantee")
+			t.add(model.Suggestion{Kind: model.AsBorrower}, preempts,
+				"it would start as an opportunistic job, without a guarantee")
 		}
 	}
 	if len(spec.AllowedNodes) > 0 || len(spec.AvoidedNodes) > 0 {
@@ -321,7 +324,8 @@ func (t *suggester) otherSKUs() {
 			}
 		}
 		if preempts, ok := t.ifFits(&out); ok {
-			t.add(model.Suggestion{Kind: model.AnotherSKU, Role: role.Name, SKU: ch.SKU}, preempts, "it would start on SKU %s instead of %s", ch.SKU, tables.SkuText(role.SKUs))
+			t.add(model.Suggestion{Kind: model.AnotherSKU, Role: role.Name, SKU: ch.SKU}, preempts,
+				"it would start on SKU %s instead of %s", ch.SKU, tables.SKUText(role.SKUs))
 		}
 	}
 }
@@ -368,21 +372,21 @@ func (t *suggester) endings(waiting bool) []model.JobID {
 	}
 	own := slices.Clone(t.s.UserHas(t.j.Space, t.j.Spec.User).Jobs)
 	for _, id := range t.s.order(t.j.Space) {
-		if !waiting || id == t.j.Id || len(own) > endsMost {
+		if !waiting || id == t.j.ID || len(own) > endsMost {
 			break
 		}
 		if t.s.Find(id).Spec.User == t.j.Spec.User {
 			own = append(own, id)
 		}
 	}
-	own = slices.DeleteFunc(own, func(id model.JobID) bool { return id == t.j.Id })
+	own = slices.DeleteFunc(own, func(id model.JobID) bool { return id == t.j.ID })
 	return append(own, slices.DeleteFunc(ids, func(id model.JobID) bool { return slices.Contains(own, id) })...)
 }
 
 // withoutAhead looks for waiting jobs that alone keep the gang from starting.
 func (t *suggester) withoutAhead() {
 	ids := t.s.order(t.s.Space(t.j.Spec.VC))
-	ids = ids[:max(0, slices.Index(ids, t.j.Id))]
+	ids = ids[:max(0, slices.Index(ids, t.j.ID))]
 	if len(ids) > aheadMost {
 		ids, t.cut = ids[:aheadMost], true
 	}
@@ -395,7 +399,10 @@ func (t *suggester) withoutAhead() {
 // they end at one instant, and when they end one after the other, in the order of the list. What
 // others take in between has to end as well then.
 func (t *suggester) inOrder(nodes []int32, ids []model.JobID) ([]model.JobID, []model.Displaced) {
-	set, preempts := budget.Fewest(ids, func(ids ...model.JobID) ([]model.Displaced, bool) { return t.changed(nodes, ids) })
+	set, preempts := budget.Fewest(ids, func(ids ...model.JobID) ([]model.Displaced,
+		bool) {
+		return t.changed(nodes, ids)
+	})
 	for range betweenMost {
 		if len(set) < 2 {
 			return set, preempts
@@ -406,7 +413,7 @@ func (t *suggester) inOrder(nodes []int32, ids []model.JobID) ([]model.JobID, []
 		}
 		more := slices.DeleteFunc(took, func(id model.JobID) bool {
 			o := t.s.Find(id)
-			return o == nil || id == t.j.Id || slices.Contains(set, id) || !t.stronger(o)
+			return o == nil || id == t.j.ID || slices.Contains(set, id) || !t.stronger(o)
 		})
 		if len(more) == 0 {
 			break
@@ -432,10 +439,10 @@ func (t *suggester) inTurn(nodes []int32, ids []model.JobID) (took []model.JobID
 		if i > 0 {
 			w.finish(ids[i])
 		}
-		if _, ok = w.starts(t.j.Id, t.g); ok {
+		if _, ok = w.starts(t.j.ID, t.g); ok {
 			break
 		}
-		if w.obey(); w.Placed(t.j.Id, t.g) {
+		if w.obey(); w.Placed(t.j.ID, t.g) {
 			ok = true
 			break
 		}
@@ -451,8 +458,8 @@ func (t *suggester) afterTime() {
 	if w == nil {
 		return
 	}
-	f := Forward{WhatIf: w, pace: Slow, Most: forwardMost, Declared: true}
-	if at, ok := f.run(t.j.Id, t.g); t.uncut(w) && ok {
+	f := Forecast{WhatIf: w, pace: Slow, Most: forwardMost, Declared: true}
+	if at, ok := f.run(t.j.ID, t.g); t.uncut(w) && ok {
 		text := "it starts in at most %s"
 		switch accepts := ifAccepted(&t.s.Tables, t.j, t.g); {
 		case accepts != "" && !f.kinds.Any():
@@ -525,7 +532,7 @@ func (t *suggester) changed(nodes []int32, ids []model.JobID) ([]model.Displaced
 	if w == nil {
 		return nil, false
 	}
-	preempts, ok := w.starts(t.j.Id, t.g)
+	preempts, ok := w.starts(t.j.ID, t.g)
 	return preempts, t.uncut(w) && ok
 }
 

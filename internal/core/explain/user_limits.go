@@ -56,8 +56,9 @@ func (s *Explainer) checkLimits(j *tables.Job) *model.Refusal {
 	}
 	var waits []model.JobID
 	for _, q := range s.Queues[j.Space] {
-		if o := &s.Jobs[q.Slot]; o.Spec.User == j.Spec.User && s.Phase(o) == model.Waiting && !slices.Contains(waits, o.Id) {
-			if waits = append(waits, o.Id); int64(len(waits)) >= l.Waiting {
+		if o := &s.Jobs[q.Slot]; o.Spec.User == j.Spec.User && s.Phase(o) == model.Waiting &&
+			!slices.Contains(waits, o.ID) {
+			if waits = append(waits, o.ID); int64(len(waits)) >= l.Waiting {
 				return Refuse(model.Busy, "%s has %d waiting jobs in %s, the most for one user: stop one, or submit this one when one has started", j.Spec.User, l.Waiting, j.Spec.VC)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// whatIf is a copy of a state on which a change is tried: the deciding code says
+// WhatIf is a copy of a state on which a change is tried: the deciding code says
 // what would come of it.
 type WhatIf struct {
 	*Explainer
@@ -17,7 +17,7 @@ type WhatIf struct {
 	took []model.JobID // that were given cells, or were promised some
 }
 
-// tell applies what would happen.
+// Tell applies what would happen.
 func (w *WhatIf) Tell(events ...model.Event) {
 	for _, e := range events {
 		w.Apply(model.Record{Seq: w.Seq + 1, Time: w.At, Event: e})
@@ -27,7 +27,7 @@ func (w *WhatIf) Tell(events ...model.Event) {
 // fact applies a fact, if it still says something.
 func (w *WhatIf) fact(f model.Fact) { w.Tell(w.Accept(f)...) }
 
-// decide decides, and again as long as a decision asks for it at once; it
+// Decide decides, and again as long as a decision asks for it at once; it
 // returns the decisions.
 func (w *WhatIf) Decide() []model.Record {
 	log := w.Settle(w.At)
@@ -63,7 +63,7 @@ func (w *WhatIf) finish(id model.JobID) {
 func (w *WhatIf) killTasks(id model.JobID, x model.Exit) {
 	for g := range w.Find(id).Gangs {
 		if at := w.Find(id).Gangs[g].Attempt; at != tables.None {
-			w.kill(w.Attempts[at].Id, x)
+			w.kill(w.Attempts[at].ID, x)
 		}
 	}
 }
@@ -89,14 +89,15 @@ func (w *WhatIf) mend(name cell.NodeName) {
 	w.Tell(model.NodeSuspected{Node: name})
 }
 
-// placed reports whether a gang holds its cells.
+// Placed reports whether a gang holds its cells.
 func (w *WhatIf) Placed(id model.JobID, g int32) bool {
 	j := w.Find(id)
 	if j == nil || int(g) >= len(j.Gangs) {
 		return false
 	}
 	at := j.Gangs[g].Attempt
-	return at != tables.None && w.Attempts[at].State != model.AttemptReserving && w.Attempts[at].State != model.AttemptUnknown
+	return at != tables.None && w.Attempts[at].State != model.AttemptReserving &&
+		w.Attempts[at].State != model.AttemptUnknown
 }
 
 // starts decides, lets those leave whom a gang preempts, and says whether it then
@@ -119,7 +120,7 @@ func (w *WhatIf) starts(id model.JobID, g int32) (preempts []model.Displaced, ok
 		return nil, false
 	}
 	if at := j.Gangs[g].Attempt; at != tables.None && w.Attempts[at].State == model.AttemptReserving {
-		for _, v := range slices.Clone(tables.RareOf(w.Attempts[at].Odd).Victims) {
+		for _, v := range slices.Clone(tables.RareOf(w.Attempts[at].Rare).Victims) {
 			if a := w.Live(v); a != nil && a.Cause != model.EndMigrated {
 				preempts = w.displaced(preempts, v.Job, false)
 			}
@@ -136,7 +137,7 @@ func (w *WhatIf) obey() {
 		var told []model.AttemptID
 		for i := range w.Attempts {
 			if a := &w.Attempts[i]; a.Job != tables.None && a.State == model.AttemptStopping {
-				told = append(told, a.Id)
+				told = append(told, a.ID)
 			}
 		}
 		if len(told) == 0 {

@@ -35,7 +35,8 @@ func (s *Explainer) Why(id model.JobID) (model.Explanation, bool) {
 	}
 	for g := range j.Gangs {
 		gg := &j.Gangs[g]
-		e.Demoted = e.Demoted || gg.Attempt != tables.None && s.Attempts[gg.Attempt].Lazy && s.Attempts[gg.Attempt].State != model.AttemptStopping
+		e.Demoted = e.Demoted || gg.Attempt != tables.None && s.Attempts[gg.Attempt].Lazy &&
+			s.Attempts[gg.Attempt].State != model.AttemptStopping
 		if gg.Attempt != tables.None && s.Shared(&s.Attempts[gg.Attempt]) {
 			e.Shares = append(e.Shares, s.ShareOf(j, &s.Attempts[gg.Attempt]))
 		}
@@ -48,18 +49,19 @@ func (s *Explainer) Why(id model.JobID) (model.Explanation, bool) {
 	return e, true
 }
 
-// whyNeverFits says why a gang never fits; nil where it does.
+// WhyNeverFits says why a gang never fits; nil where it does.
 func (s *Explainer) WhyNeverFits(j *tables.Job, g int) *model.Reason {
 	if !s.NeverFits(j, g) {
 		return nil
 	}
 	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None { // all that are gone are one space: nothing is remembered of them
-		return &model.Reason{Code: model.NeverFits, Need: j.Gangs[g].Leaves, Asks: s.NeedText(j, g), Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.Spec.VC)}
+		return &model.Reason{Code: model.NeverFits, Need: j.Gangs[g].Leaves, Asks: needText(&s.Tables, j, g),
+			Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.Spec.VC)}
 	}
 	if j.Gangs[g].Shape.Short { // rare, and the words are of the job rather than of its shape
 		return s.uncovered(j, g)
 	}
-	key := tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
+	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
 	if why, ok := s.told().never[key]; ok {
 		return why
 	}
@@ -69,8 +71,8 @@ func (s *Explainer) WhyNeverFits(j *tables.Job, g int) *model.Reason {
 // said is what was said of shapes since the last configuration.
 type said struct {
 	configs uint64
-	never   map[tables.WhatFits]*model.Reason // why one never fits
-	most    map[tables.WhatFits]int32         // how many tasks of its size would
+	never   map[tables.FitKey]*model.Reason // why one never fits
+	most    map[tables.FitKey]int32         // how many tasks of its size would
 }
 
 // told returns it, without what is stale.
@@ -110,7 +112,8 @@ func (s *Explainer) judgeShape(j *tables.Job, g int) *model.Reason {
 		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(s, j, g),
 			whose)
 	default:
-		why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even if all are free", s.shapeText(j, g), whose)
+		why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even if all are free",
+			s.shapeText(j, g), whose)
 	}
 	return &why
 }
@@ -124,7 +127,8 @@ func elsePinned(s *tables.Tables, j *tables.Job, g int) string {
 			r := &roots[i]
 			sku := s.Cluster.Forest().Chains[r.Chain].SKU
 			if m.Pinned == "" && r.Pinned != "" && (len(m.SKUs) == 0 || slices.Contains(m.SKUs, sku)) {
-				return fmt.Sprintf(", but for %s in its pinned cell %s, for jobs that name the cell (--pin %s)", sku, r.Pinned, r.Pinned)
+				return fmt.Sprintf(", but for %s in its pinned cell %s, for jobs that name the cell (--pin %s)", sku,
+					r.Pinned, r.Pinned)
 			}
 		}
 	}
@@ -135,8 +139,9 @@ func elsePinned(s *tables.Tables, j *tables.Job, g int) string {
 func (s *Explainer) unknownIn(j *tables.Job, g int) string {
 	f := s.Cluster.Forest()
 	for _, m := range j.Gangs[g].Shape.Members {
-		if len(m.SKUs) > 0 && m.Pinned == "" && !slices.ContainsFunc(f.Chains, func(c cell.Chain) bool { return slices.Contains(m.SKUs, c.SKU) }) {
-			return fmt.Sprintf("the cluster has no SKU %s", tables.SkuText(m.SKUs))
+		if len(m.SKUs) > 0 && m.Pinned == "" && !slices.ContainsFunc(f.Chains,
+			func(c cell.Chain) bool { return slices.Contains(m.SKUs, c.SKU) }) {
+			return fmt.Sprintf("the cluster has no SKU %s", tables.SKUText(m.SKUs))
 		}
 		roots := s.Cluster.Space(s.Space(j.Spec.VC)).Roots
 		if m.Pinned != "" && !slices.ContainsFunc(roots, func(r cell.Root) bool { return r.Pinned == m.Pinned }) {
@@ -163,9 +168,9 @@ func (s *Explainer) shapeText(j *tables.Job, g int) string {
 		case m.Pinned != "":
 			p += " in pinned cell " + string(m.Pinned)
 		case m.Alike && len(m.SKUs) > 1 && tasksOfGang > 1:
-			p += " of one type (" + tables.SkuText(m.SKUs) + ")"
-		case len(m.SKUs) > 0 && len(m.SKUs) < len(s.SkuNames()):
-			p += " of " + tables.SkuText(m.SKUs)
+			p += " of one type (" + tables.SKUText(m.SKUs) + ")"
+		case len(m.SKUs) > 0 && len(m.SKUs) < len(s.SKUNames()):
+			p += " of " + tables.SKUText(m.SKUs)
 		}
 		parts = append(parts, p)
 	}
@@ -197,13 +202,13 @@ func nodesText(spec *model.Job, whose string) (text string) {
 // asShape is a gang's shape in brackets; "" where it says no more than what the gang asks for.
 func asShape(s *Explainer, j *tables.Job, g int) string {
 	text := s.shapeText(j, g)
-	if text == "1 task x "+s.NeedText(j, g) {
+	if text == "1 task x "+needText(&s.Tables, j, g) {
 		return ""
 	}
 	return " (" + text + ")"
 }
 
-// reason says why a gang waits now. It asks the placing code the same question
+// Reason says why a gang waits now. It asks the placing code the same question
 // with one obstacle after the other taken away; the first that helps is why.
 func (s *Explainer) Reason(j *tables.Job, g int32) model.Reason {
 	if why, ok := s.outsideReason(j, g); ok {
@@ -216,7 +221,7 @@ func (s *Explainer) Reason(j *tables.Job, g int32) model.Reason {
 	}
 	q := s.Request(place.Want{J: j, G: g})
 	if _, ok := s.Cluster.Place(&q); !ok {
-		if q.Avoided = nil; s.Loners > 0 && !gg.Avoids() {
+		if q.Avoided = nil; s.DedicatedJobs > 0 && !gg.Avoids() {
 			if _, ok := s.Cluster.Place(&q); ok {
 				return s.aloneReason(r, j)
 			}
@@ -264,7 +269,7 @@ func (s *Explainer) lentReason(r model.Reason, j *tables.Job, g int32) (model.Re
 }
 
 func (s *Explainer) newReason(j *tables.Job, g int32) model.Reason {
-	r, key := inCommon(s), tables.Like(j, int(g))
+	r, key := inCommon(s), fitKeyOf(j, int(g))
 	rooms, ok := r.rooms[key]
 	if !ok {
 		rooms = s.rooms(j, int(g))
@@ -275,7 +280,7 @@ func (s *Explainer) newReason(j *tables.Job, g int32) model.Reason {
 
 // roomReason is a reason that has only the amounts yet.
 func (s *Explainer) roomReason(j *tables.Job, g int, rooms []model.Room) model.Reason {
-	r := model.Reason{Need: j.Gangs[g].Leaves, Asks: s.NeedText(j, g), Rooms: rooms}
+	r := model.Reason{Need: j.Gangs[g].Leaves, Asks: needText(&s.Tables, j, g), Rooms: rooms}
 	r.Free, r.Total = model.SumRooms(rooms)
 	if !slices.ContainsFunc(j.Gangs[g].Shape.Members, func(m cell.Member) bool { return !m.Alike }) {
 		r.Free, r.Total = 0, 0 // all of it goes to one of them
@@ -294,20 +299,22 @@ func (s *Explainer) outsideReason(j *tables.Job, g int32) (model.Reason, bool) {
 		return *why, true
 	}
 	switch {
-	case j.Quarantined && tables.RareOf(j.Odd).Aside+1 >= state.MaxAside:
+	case j.Quarantined && tables.RareOf(j.Rare).Aside+1 >= state.MaxAside:
 		return s.newReason(j, g).Say(model.QuarantinedJob, "set aside after three internal errors: the scheduler skips it, and it keeps its cells; report the errors"), true
 	case j.Quarantined:
 		return s.newReason(j, g).Say(model.QuarantinedJob, "set aside after an internal error: stop it and submit it again"), true
 	case j.Held() && gg.Attempt == tables.None:
-		h := j.Odd.Held
+		h := j.Rare.Held
 		r := s.newReason(j, g)
-		return r.Say(model.OnHold, "on hold by %s%s; comb job release ends the hold", h.By, state.InBrackets(h.Reason)), true
+		return r.Say(model.OnHold, "on hold by %s%s; comb job release ends the hold", h.By,
+			state.InBrackets(h.Reason)), true
 	case gg.Attempt != tables.None && s.Attempts[gg.Attempt].State == model.AttemptUnknown:
 		return s.heldReason(s.newReason(j, g), gg), true
-	case tables.RareOf(j.Odd).After > s.Now || gg.After > s.Now:
+	case tables.RareOf(j.Rare).After > s.Now || gg.After > s.Now:
 		r := s.newReason(j, g)
-		r.Until = max(tables.RareOf(j.Odd).After, gg.After)
-		return r.Say(model.BackOff, "next try in %d s; its last attempt failed%s", secondsUntil(s.Now, r.Until), j.LastEnd(g)), true
+		r.Until = max(tables.RareOf(j.Rare).After, gg.After)
+		return r.Say(model.BackOff, "next try in %d s; its last attempt failed%s", secondsUntil(s.Now, r.Until),
+			j.LastEnd(g)), true
 	case gg.Attempt != tables.None:
 		return model.Reason{}, false
 	case s.OverLimit(j, g):
@@ -329,17 +336,19 @@ func (s *Explainer) heldReason(r model.Reason, g *tables.Gang) model.Reason {
 			r.Nodes = append(r.Nodes, t.Place.Node)
 		}
 	}
-	return r.Say(model.HeldUnknown, "contact lost with its tasks on %s: they may still run, so their cells stay held", fewNodes(r.Nodes))
+	return r.Say(model.HeldUnknown, "contact lost with its tasks on %s: they may still run, so their cells stay held",
+		fewNodes(r.Nodes))
 }
 
 func (s *Explainer) reservedReason(r model.Reason, g *tables.Gang) model.Reason {
 	a := &s.Attempts[g.Attempt]
-	for _, v := range tables.RareOf(a.Odd).Victims {
+	for _, v := range tables.RareOf(a.Rare).Victims {
 		if s.Live(v) != nil && !slices.Contains(r.Jobs, v.Job) {
 			r.Jobs = append(r.Jobs, v.Job)
 		}
 	}
-	return r.Say(model.WaitingPreemption, "its cells are reserved: it starts when %s %s stopped", s.jobList(s.Jobs[a.Job].Spec.User, r.Jobs), verb(r.Jobs, "has", "have"))
+	return r.Say(model.WaitingPreemption, "its cells are reserved: it starts when %s %s stopped",
+		s.jobList(s.Jobs[a.Job].Spec.User, r.Jobs), verb(r.Jobs, "has", "have"))
 }
 
 // verb is that of a sentence about one job or many.
@@ -366,10 +375,11 @@ func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Re
 	}
 	if kept := s.BookedBefore(j, g); len(r.Jobs) == 0 && len(kept) > 0 {
 		r.Jobs = kept
-		if slices.Equal(kept, []model.JobID{j.Id}) {
+		if slices.Equal(kept, []model.JobID{j.ID}) {
 			return r.Say(model.PriorityAhead, "it would fit, but its cells are kept for another gang of its job")
 		}
-		return r.Say(model.PriorityAhead, "it would fit, but %[2]s keeps its cells for %[1]s, in line before it", s.jobList(j.Spec.User, kept), j.Spec.VC)
+		return r.Say(model.PriorityAhead, "it would fit, but %[2]s keeps its cells for %[1]s, in line before it",
+			s.jobList(j.Spec.User, kept), j.Spec.VC)
 	}
 	if at := s.paced(j); len(r.Jobs) == 0 && at > 0 {
 		r.Until = at
@@ -378,14 +388,15 @@ func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Re
 	if len(r.Jobs) == 0 {
 		return r.Say(model.NotYetDecided, "it fits: the next decision starts it")
 	}
-	return r.Say(model.PriorityAhead, "it would fit, but %s %s ahead of it in %s", listed(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "is", "are"), j.Spec.VC)
+	return r.Say(model.PriorityAhead, "it would fit, but %s %s ahead of it in %s",
+		listed(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "is", "are"), j.Spec.VC)
 }
 
 // paced is when the VC of a job is looked at for what jobs reported since it was looked
 // at last; 0 where its policy does not leave that for later, or a look is due now.
 func (s *Explainer) paced(j *tables.Job) model.Time {
 	space := s.Space(j.Spec.VC)
-	if _, ok := s.Policies[space].(model.Paced); !ok || j.Spec.Priority < cell.MinGuaranteed || s.Looking() ||
+	if _, ok := s.Policies[space].(model.Paced); !ok || j.Spec.Priority < cell.MinGuaranteed || s.IsDirty() ||
 		s.Wake() <= s.Now+1 {
 		return 0
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// allocations are the leaves that full gangs hold with a guarantee in one VC, as its
+// Allocations are the leaves that full gangs hold with a guarantee in one VC, as its
 // policy sees them. They follow from the state: they are made when somebody asks, and from
 // then on only those are read again that something happened to.
 type Allocations struct {
@@ -29,7 +29,7 @@ type allocRank struct {
 // maxStale is after how many changes that nobody asked for they are all read again.
 const maxStale = 4096
 
-// realloc notes that something happened to an attempt's allocation.
+// Realloc notes that something happened to an attempt's allocation.
 func (s *Index) Realloc(a *tables.Attempt) {
 	al := &s.Allocs[s.Cluster.Alloc(a.Alloc).Space]
 	switch n := len(al.stale); {
@@ -41,7 +41,7 @@ func (s *Index) Realloc(a *tables.Attempt) {
 	}
 }
 
-// allocationsOf brings those of a VC up to date.
+// AllocationsOf brings those of a VC up to date.
 func (s *Index) AllocationsOf(space int32) *Allocations {
 	al := &s.Allocs[space]
 	if !al.kept {
@@ -101,12 +101,13 @@ func (s *Index) allocated(space int32, id cell.AllocID) *tables.Attempt {
 
 // allocation is what a policy sees of one.
 func (s *Index) allocation(head *tables.Attempt) *model.Allocation {
-	g := &s.Jobs[head.Job].Gangs[head.Id.Gang]
-	out := &model.Allocation{Leaves: g.Leaves, Shape: g.Shape.Text, Steady: s.Steady(head) && !head.Orphaned, Memory: s.DeviceMemory(head),
-		Prio: s.Jobs[head.Job].Spec.Priority}
+	g := &s.Jobs[head.Job].Gangs[head.ID.Gang]
+	out := &model.Allocation{Leaves: g.Leaves, Shape: g.Shape.Text, Steady: s.Steady(head) && !head.Orphaned,
+		Memory: s.DeviceMemory(head),
+		Prio:   s.Jobs[head.Job].Spec.Priority}
 	for at := s.ByAlloc[head.Alloc]; at != tables.None; at = s.Attempts[at].Mate {
 		m := &s.Attempts[at]
-		out.Gangs = append(out.Gangs, model.GangRef{Job: m.Id.Job, Gang: m.Id.Gang})
+		out.Gangs = append(out.Gangs, model.GangRef{Job: m.ID.Job, Gang: m.ID.Gang})
 		out.Each = append(out.Each, s.sharer(m))
 		out.Steady = out.Steady && m.Cause == 0
 	}
@@ -139,13 +140,13 @@ func (s *Index) sharer(m *tables.Attempt) model.Sharer {
 	if n := j.Noted(); n != nil {
 		out.Noted = len(n.Data) > 0
 	}
-	if tasks := j.Spec.Gangs[m.Id.Gang].Tasks; len(tasks) > 0 {
+	if tasks := j.Spec.Gangs[m.ID.Gang].Tasks; len(tasks) > 0 {
 		out.Told = j.Tasks[tasks[0]].Progress != nil
 	}
 	return out
 }
 
-// verifyAllocations makes them again and compares.
+// VerifyAllocations makes them again and compares.
 func (s *Index) VerifyAllocations(add func(string, ...any)) {
 	for space := range s.Allocs {
 		if !s.Allocs[space].kept {
@@ -164,7 +165,7 @@ func (s *Index) VerifyAllocations(add func(string, ...any)) {
 			}
 			n--
 			if was := al.at[a.Alloc]; !reflect.DeepEqual(was, s.allocation(a)) {
-				add("the allocation of attempt %v is seen as %+v", a.Id, was)
+				add("the allocation of attempt %v is seen as %+v", a.ID, was)
 			}
 		}
 		if n != 0 || len(al.at) != 0 && al.count() != len(al.at) {

@@ -14,25 +14,26 @@ import (
 // full gangs of its priority had their chance, makes nobody leave but opportunistic work, is the
 // first to be preempted, and ends with its minimum.
 
-// extra reports whether a queued gang is a member above a minimum; the first gang of a job never
+// Extra reports whether a queued gang is a member above a minimum; the first gang of a job never
 // is.
 func (s *Index) Extra(e Queued) bool {
 	return e.Gang > 0 && s.Jobs[e.Slot].Spec.Gangs[e.Gang].Extra
 }
 
-// minimumLives reports whether a job's minimum has an attempt that is not
+// MinimumLives reports whether a job's minimum has an attempt that is not
 // stopping: then the members above it may wait, run and be placed.
 func (s *Index) MinimumLives(j *tables.Job) bool {
 	at := j.Gangs[0].Attempt
-	return at != tables.None && s.Attempts[at].State != model.AttemptReserving && s.Attempts[at].Cause == 0 && s.Attempts[at].Alive > 0
+	return at != tables.None && s.Attempts[at].State != model.AttemptReserving && s.Attempts[at].Cause == 0 &&
+		s.Attempts[at].Alive > 0
 }
 
-// isExtra reports whether an attempt is one of a member above a minimum.
+// IsExtra reports whether an attempt is one of a member above a minimum.
 func (s *Index) IsExtra(a *tables.Attempt) bool {
-	return s.Partials > 0 && s.Jobs[a.Job].Spec.Gangs[a.Id.Gang].Extra
+	return s.PartialJobs > 0 && s.Jobs[a.Job].Spec.Gangs[a.ID.Gang].Extra
 }
 
-// steady reports whether an attempt, with all that share its leaves, starts or runs and was not
+// Steady reports whether an attempt, with all that share its leaves, starts or runs and was not
 // told to stop.
 func (s *Index) Steady(a *tables.Attempt) bool {
 	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
@@ -43,16 +44,17 @@ func (s *Index) Steady(a *tables.Attempt) bool {
 	return true
 }
 
-// startedOtherwise reports whether the devices of an attempt had other SKUs, or were divided
+// StartedOtherwise reports whether the devices of an attempt had other SKUs, or were divided
 // otherwise, when it was started. Nobody may join it. Whoever did would start on what stands
 // for them now, go where it goes with the next configuration, and that may be less; and
 // whoever takes turns looks for the other's locks under the names that itself knows.
 func (s *Index) StartedOtherwise(a *tables.Attempt) bool {
-	kept := tables.RareOf(a.Odd).Origins
+	kept := tables.RareOf(a.Rare).Origins
 	j := &s.Jobs[a.Job]
-	for k, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		t := j.Tasks[o].Place
-		if t.SKU != s.Cluster.Alloc(a.Alloc).Placement.Tasks[k].SKU || kept != nil && !s.Cluster.Divides(&cell.Started{Task: *t, Origin: kept[k]}) {
+		if t.SKU != s.Cluster.Alloc(a.Alloc).Placement.Tasks[k].SKU || kept != nil &&
+			!s.Cluster.Divides(&cell.Started{Task: *t, Origin: kept[k]}) {
 			return true
 		}
 	}
@@ -62,7 +64,7 @@ func (s *Index) StartedOtherwise(a *tables.Attempt) bool {
 // What the policies see of the gangs that hold cells: who runs in a VC, for how
 // long, and the service that was attained (Tiresias, NSDI'19: GPUs times time).
 
-// ranFor is how long an attempt has run by now: on shared leaves only its turns count.
+// RanFor is how long an attempt has run by now: on shared leaves only its turns count.
 func (s *Index) RanFor(a *tables.Attempt) model.Duration {
 	switch {
 	case a.Started == 0:
@@ -70,10 +72,10 @@ func (s *Index) RanFor(a *tables.Attempt) model.Duration {
 	case a.Share == 0:
 		return model.Duration(s.Now - a.Started)
 	}
-	return tables.RareOf(a.Odd).Ran + s.RanSince(a, max(a.Started, s.Shares[a.Share-1].Since))
+	return tables.RareOf(a.Rare).Ran + s.RanSince(a, max(a.Started, s.Shares[a.Share-1].Since))
 }
 
-// ranSince returns how long an attempt ran from an instant on; before its present
+// RanSince returns how long an attempt ran from an instant on; before its present
 // rotation it is taken to have run all the time.
 func (s *Index) RanSince(a *tables.Attempt, from model.Time) model.Duration {
 	if a.Share == 0 {
@@ -81,10 +83,10 @@ func (s *Index) RanSince(a *tables.Attempt, from model.Time) model.Duration {
 	}
 	sh := &s.Shares[a.Share-1]
 	before := model.Duration(max(sh.Since-from, 0))
-	return before + sh.Rotation.Ran(a.Id, max(from, sh.Since), s.Now)
+	return before + sh.Rotation.Ran(a.ID, max(from, sh.Since), s.Now)
 }
 
-// holding yields the attempts and promises of a VC, in an order that a restart may
+// Holding yields the attempts and promises of a VC, in an order that a restart may
 // change: no decision may depend on it.
 func (s *Index) Holding(space int32) iter.Seq[*tables.Attempt] {
 	return func(yield func(*tables.Attempt) bool) {
@@ -96,13 +98,14 @@ func (s *Index) Holding(space int32) iter.Seq[*tables.Attempt] {
 	}
 }
 
-// gangView is what a policy sees of a gang.
+// GangView is what a policy sees of a gang.
 func (s *Index) GangView(e Queued) model.GangView {
 	j := &s.Jobs[e.Slot]
 	g := &j.Gangs[e.Gang]
-	v := model.GangView{Ref: model.GangRef{Job: e.Job, Gang: e.Gang}, User: j.Spec.User, Priority: e.Prio, Submitted: j.Submitted,
-		Order: int64(e.Job), Leaves: g.Leaves, Members: g.Shape.Members, Shape: g.Shape.Text, Hints: &j.Spec.Hints, Earlier: g.Ran, Ran: g.Ran, Since: j.Submitted}
-	v.Moved = g.Odd != nil && g.Odd.Meant != nil
+	v := model.GangView{Ref: model.GangRef{Job: e.Job, Gang: e.Gang}, User: j.Spec.User, Priority: e.Prio,
+		Submitted: j.Submitted,
+		Order:     int64(e.Job), Leaves: g.Leaves, Members: g.Shape.Members, Shape: g.Shape.Text, Hints: &j.Spec.Hints, Earlier: g.Ran, Ran: g.Ran, Since: j.Submitted}
+	v.Moved = g.Rare != nil && g.Rare.Meant != nil
 	v.Delayed, v.Choosy = !s.Eligible(j, e.Gang), j.Spec.Restricted()
 	if g.Last != nil {
 		v.Since = max(v.Since, g.Last.Ended)
@@ -130,13 +133,13 @@ func (s *Index) GangView(e Queued) model.GangView {
 	return v
 }
 
-// shared reports whether an attempt is not alone on its leaves.
+// Shared reports whether an attempt is not alone on its leaves.
 func (s *Index) Shared(a *tables.Attempt) bool { return a.Joined || a.Mate != tables.None }
 
-// first returns the slot of the first member of an attempt's allocation.
+// First returns the slot of the first member of an attempt's allocation.
 func (s *Index) First(a *tables.Attempt) int32 { return s.ByAlloc[a.Alloc] }
 
-// stays returns the first member of an attempt's allocation that was not told to
+// Stays returns the first member of an attempt's allocation that was not told to
 // stop; nil when all were.
 func (s *Index) Stays(a *tables.Attempt) *tables.Attempt {
 	if !s.Shared(a) {
@@ -153,7 +156,7 @@ func (s *Index) Stays(a *tables.Attempt) *tables.Attempt {
 	return nil
 }
 
-// reaches is when an attempt will have run for so long, if the turns stay as they
+// Reaches is when an attempt will have run for so long, if the turns stay as they
 // are; an attempt that does not run yet begins now.
 func (s *Index) Reaches(a *tables.Attempt, d model.Duration) model.Time {
 	from := a.Started
@@ -164,13 +167,13 @@ func (s *Index) Reaches(a *tables.Attempt, d model.Duration) model.Time {
 		return from.Add(d)
 	}
 	sh := &s.Shares[a.Share-1]
-	if d <= tables.RareOf(a.Odd).Ran {
+	if d <= tables.RareOf(a.Rare).Ran {
 		return min(from.Add(d), s.Now)
 	}
-	return sh.Rotation.After(a.Id, max(from, sh.Since), d-tables.RareOf(a.Odd).Ran)
+	return sh.Rotation.After(a.ID, max(from, sh.Since), d-tables.RareOf(a.Rare).Ran)
 }
 
-// sizesOf is what a policy sees of the sizes of a partial job.
+// SizesOf is what a policy sees of the sizes of a partial job.
 func (s *Index) SizesOf(j *tables.Job) model.Sizes {
 	z := j.Spec.Sizes()
 	z.Now = j.Size
@@ -196,7 +199,7 @@ func (s *Index) SizesOf(j *tables.Job) model.Sizes {
 	return z
 }
 
-// deviceMemory is the memory of the smallest device of an allocation, in MiB; 0 when
+// DeviceMemory is the memory of the smallest device of an allocation, in MiB; 0 when
 // that is not known of all.
 func (s *Index) DeviceMemory(a *tables.Attempt) int64 {
 	var least int64
@@ -209,12 +212,12 @@ func (s *Index) DeviceMemory(a *tables.Attempt) int64 {
 	return least
 }
 
-// entry is an attempt's gang as it would stand in the queue.
+// Entry is an attempt's gang as it would stand in the queue.
 func (s *Index) Entry(a *tables.Attempt) Queued {
-	return Queued{Prio: s.Jobs[a.Job].Spec.Priority, Job: a.Id.Job, Gang: a.Id.Gang, Slot: a.Job}
+	return Queued{Prio: s.Jobs[a.Job].Spec.Priority, Job: a.ID.Job, Gang: a.ID.Gang, Slot: a.Job}
 }
 
-// below returns where the gangs of a priority below p begin.
+// Below returns where the gangs of a priority below p begin.
 func Below(q []Queued, p cell.Priority) int {
 	if len(q) == 0 || q[0].Prio < p {
 		return 0
@@ -228,14 +231,14 @@ func Below(q []Queued, p cell.Priority) int {
 	return i
 }
 
-// partLeft reports whether an attempt that lost leaves has some that are what they were.
+// PartLeft reports whether an attempt that lost leaves has some that are what they were.
 func (s *Index) PartLeft(a *tables.Attempt) bool {
 	some := slices.ContainsFunc(s.Cluster.Alloc(a.Alloc).Placement.Tasks,
 		func(t cell.Task) bool { return len(t.Leaves) > 0 })
 	return some && !s.StartedOtherwise(a)
 }
 
-// eligible reports whether a gang may be placed at all now.
+// Eligible reports whether a gang may be placed at all now.
 func (s *Index) Eligible(j *tables.Job, g int32) bool {
-	return !j.Quarantined && tables.RareOf(j.Odd).After <= s.Now && j.Gangs[g].After <= s.Now && !s.OverLimit(j, g)
+	return !j.Quarantined && tables.RareOf(j.Rare).After <= s.Now && j.Gangs[g].After <= s.Now && !s.OverLimit(j, g)
 }

@@ -12,7 +12,7 @@ import (
 // before it is stopped again, however often the order changes. Neither holds up a higher
 // priority, or another VC's guarantee.
 
-// quantaOf returns the quantum of each VC's policy, by space.
+// QuantaOf returns the quantum of each VC's policy, by space.
 func QuantaOf(policies []model.Policy) []model.Duration {
 	out := make([]model.Duration, len(policies))
 	for i, p := range policies {
@@ -26,56 +26,57 @@ func QuantaOf(policies []model.Policy) []model.Duration {
 // quantum is that of the policy of a VC.
 func (s *Index) quantum(space int32) model.Duration { return s.Quanta[max(space, 0)] }
 
-// minRun is how long a gang of a VC runs before its own priority may stop it.
-func (s *Index) MinRun(space int32) model.Duration { return max(s.Vc(space).MinRun, s.quantum(space)) }
+// MinRun is how long a gang of a VC runs before its own priority may stop it.
+func (s *Index) MinRun(space int32) model.Duration { return max(s.VC(space).MinRun, s.quantum(space)) }
 
-// young reports whether an attempt has not run yet for as long as its own priority has to
+// Young reports whether an attempt has not run yet for as long as its own priority has to
 // leave it alone: for a gang that is due its policy's quantum does not count.
 func (s *Index) Young(a *tables.Attempt, due bool) bool {
 	space := s.Jobs[a.Job].Space
 	if due {
-		return s.Younger(a, s.Vc(space).MinRun)
+		return s.Younger(a, s.VC(space).MinRun)
 	}
 	return s.Younger(a, s.MinRun(space))
 }
 
-// unsettled reports whether an attempt has not run for its VC's minimum yet: before that
+// Unsettled reports whether an attempt has not run for its VC's minimum yet: before that
 // its policy gives it no other size either.
 func (s *Index) Unsettled(a *tables.Attempt) bool {
-	return s.Younger(a, s.Vc(s.Jobs[a.Job].Space).MinRun)
+	return s.Younger(a, s.VC(s.Jobs[a.Job].Space).MinRun)
 }
 
-// younger reports whether an attempt has run for less than a while.
+// Younger reports whether an attempt has run for less than a while.
 func (s *Index) Younger(a *tables.Attempt, least model.Duration) bool {
 	return least > 0 && (a.Started == 0 || a.Started.Add(least) > s.Now)
 }
 
-// timeMinRun looks again when an attempt has run for its VC's minimum, and for the quantum of
+// TimeMinRun looks again when an attempt has run for its VC's minimum, and for the quantum of
 // its policy: then its own priority may preempt it.
 func (s *Index) TimeMinRun(a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
 	if s.Config == nil || a.Started == 0 || j.Spec.Priority < cell.MinGuaranteed {
 		return
 	}
-	least := s.Vc(j.Space).MinRun
+	least := s.VC(j.Space).MinRun
 	if least > 0 {
-		s.SetTimer(a.Started.Add(least), j.Id, a.Id.Gang)
+		s.SetTimer(a.Started.Add(least), j.ID, a.ID.Gang)
 	}
 	if q := s.quantum(j.Space); q > least {
-		s.SetTimer(a.Started.Add(q), j.Id, a.Id.Gang)
+		s.SetTimer(a.Started.Add(q), j.ID, a.ID.Gang)
 	}
 }
 
 // ripens reports whether an attempt of a job that began to run then has run for the minimum
 // of its VC, or the quantum of its policy, at an instant.
 func (s *Index) ripens(j *tables.Job, started, at model.Time) bool {
-	least, q := s.Vc(j.Space).MinRun, s.quantum(j.Space)
-	return j.Spec.Priority >= cell.MinGuaranteed && (least > 0 && started.Add(least) == at || q > least && started.Add(q) == at)
+	least, q := s.VC(j.Space).MinRun, s.quantum(j.Space)
+	return j.Spec.Priority >= cell.MinGuaranteed && (least > 0 && started.Add(least) == at || q > least &&
+		started.Add(q) == at)
 }
 
-// spent reports whether the budget of preemptions of an attempt's job is used up: then it is left
+// Spent reports whether the budget of preemptions of an attempt's job is used up: then it is left
 // alone however long it has run.
 func (s *Index) Spent(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
-	return !s.IsExtra(a) && j.Yielded >= s.Vc(j.Space).PreemptionBudget()
+	return !s.IsExtra(a) && j.Yielded >= s.VC(j.Space).PreemptionBudget()
 }

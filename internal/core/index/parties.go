@@ -9,14 +9,14 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// chosen is a line, and which party's it is.
+// Chosen is a line, and which party's it is.
 type Chosen struct{ Line, Party int32 }
 
-// fewParties are found faster by looking at each.
+// FewParties are found faster by looking at each.
 const FewParties = 8
 
-// leavesOfLine sums what the gangs of a line want.
-func (s *Index) LeavesOfLine(l *Line) int64 {
+// LeavesOfGroup sums what the gangs of a line want.
+func (s *Index) LeavesOfGroup(l *WaitGroup) int64 {
 	if l.Shape != "" {
 		return int64(l.Leaves) * int64(len(l.Gangs))
 	}
@@ -35,12 +35,13 @@ type holding struct {
 	Prio   cell.Priority
 	Chain  int16
 	Leaves int64
-	// staying are those of guaranteed gangs that were not told to stop.
+	// Staying are those of guaranteed gangs that were not told to stop.
 	Staying int64
 }
 
 func (h *holding) compare(o *holding) int {
-	return cmp.Or(cmp.Compare(h.By, o.By), h.Party.Compare(o.Party), cmp.Compare(o.Prio, h.Prio), cmp.Compare(h.Chain, o.Chain))
+	return cmp.Or(cmp.Compare(h.By, o.By), h.Party.Compare(o.Party), cmp.Compare(o.Prio, h.Prio),
+		cmp.Compare(h.Chain, o.Chain))
 }
 
 // holdings are the holdings of a VC, sorted, told apart in each way that some
@@ -59,14 +60,14 @@ func (hs *holdings) Equal(o *holdings) bool {
 	return hs.Asked == o.Asked && slices.Equal(hs.Owned, o.Owned) && slices.Equal(hs.List, o.List)
 }
 
-// from returns where the holdings of a party begin, or of all with the zero party.
+// From returns where the holdings of a party begin, or of all with the zero party.
 func (hs *holdings) From(by model.By, p model.Party) int {
 	i, _ := slices.BinarySearchFunc(hs.List, holding{By: by, Party: p, Prio: cell.MaxGuaranteed + 1},
 		func(h, k holding) int { return h.compare(&k) })
 	return i
 }
 
-// addResources adds leaves of a chain to sums of GPUs, MiB of GPU memory,
+// AddResources adds leaves of a chain to sums of GPUs, MiB of GPU memory,
 // thousandths of cores and MiB, with one more entry for each chain's leaves. It is
 // what the leaves carry, which nobody else can use, and not what tasks ask for.
 func (s *Index) AddResources(to []int64, chain int, n int64) {
@@ -78,7 +79,7 @@ func (s *Index) AddResources(to []int64, chain int, n int64) {
 	to[4+chain] += n
 }
 
-// holdings returns the holdings of a VC; it begins to count those that were not
+// Holdings returns the holdings of a VC; it begins to count those that were not
 // asked for before.
 func (s *Index) Holdings(space int32, by model.By) *holdings {
 	hs := &s.Tallies[space].Holdings
@@ -88,6 +89,7 @@ func (s *Index) Holdings(space int32, by model.By) *holdings {
 	return hs
 }
 
+// AskHoldings counts what parties of a VC hold; from now on that is kept.
 func (s *Index) AskHoldings(space int32, by model.By) {
 	hs, f := &s.Tallies[space].Holdings, s.Cluster.Forest()
 	if hs.Asked == 0 {
@@ -106,7 +108,7 @@ func (s *Index) AskHoldings(space int32, by model.By) {
 	}
 }
 
-// countHoldings adds an attempt's leaves to what its party holds, or with -1 takes
+// CountHoldings adds an attempt's leaves to what its party holds, or with -1 takes
 // them away.
 func (s *Index) CountHoldings(hs *holdings, by model.By, a *tables.Attempt, sign int64) {
 	f, spec := s.Cluster.Forest(), s.Jobs[a.Job].Spec

@@ -9,19 +9,19 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// unbook ends a gang's booking, if it has one.
+// Unbook ends a gang's booking, if it has one.
 func (s *Index) Unbook(slot, g int32) {
 	j := &s.Jobs[slot]
-	if odd := j.Gangs[g].Odd; odd == nil || odd.Booked == nil {
+	if odd := j.Gangs[g].Rare; odd == nil || odd.Booked == nil {
 		return
 	}
-	tables.SetRare(&j.Gangs[g].Odd).Booked = nil
-	if i, found := slices.BinarySearchFunc(s.Booked, model.GangRef{Job: j.Id, Gang: g}, model.GangRef.Compare); found {
+	tables.SetRare(&j.Gangs[g].Rare).Booked = nil
+	if i, found := slices.BinarySearchFunc(s.Booked, model.GangRef{Job: j.ID, Gang: g}, model.GangRef.Compare); found {
 		s.Booked = slices.Delete(s.Booked, i, i+1)
 	}
 }
 
-// queued is one waiting gang in the order of its VC: priority, then submission.
+// Queued is one waiting gang in the order of its VC: priority, then submission.
 type Queued struct {
 	Prio cell.Priority
 	Job  model.JobID
@@ -30,7 +30,7 @@ type Queued struct {
 	Key  model.Key // in the lines of a VC whose policy has one; else zero
 }
 
-// compare orders by priority, by key where there is one, then by submission.
+// Compare orders by priority, by key where there is one, then by submission.
 func (a Queued) Compare(b Queued) int {
 	if c := cmp.Compare(b.Prio, a.Prio); c != 0 {
 		return c
@@ -50,24 +50,24 @@ func search(q []Queued, e Queued) (int, bool) {
 	return slices.BinarySearchFunc(q, e, Queued.Compare)
 }
 
-// enqueue puts a gang into its queue; a member above a minimum only while that runs
+// Enqueue puts a gang into its queue; a member above a minimum only while that runs
 // and within its job's size.
 func (s *Index) Enqueue(slot, g int32) {
 	if s.Queue(slot, g) {
-		s.LookIn(s.Jobs[slot].Space, s.Jobs[slot].Spec.Priority)
+		s.DirtyVC(s.Jobs[slot].Space, s.Jobs[slot].Spec.Priority)
 	}
 }
 
-// queue does it, and reports whether the gang waits now.
+// Queue does it, and reports whether the gang waits now.
 func (s *Index) Queue(slot, g int32) bool {
 	j := &s.Jobs[slot]
 	if j.Held() || j.Spec.Gangs[g].Extra && !(s.MinimumLives(j) && j.Within(g, j.Size)) {
 		return false
 	}
 	j.Gangs[g].Waiting = true
-	s.Stir(j.Space)
+	s.ForgetNextChange(j.Space)
 	q := &s.Queues[j.Space]
-	e := Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: g, Slot: slot}
+	e := Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: g, Slot: slot}
 	if i, found := search(*q, e); !found {
 		*q = slices.Insert(*q, i, e)
 		s.List(j.Space, e)
@@ -75,22 +75,22 @@ func (s *Index) Queue(slot, g int32) bool {
 	return true
 }
 
-// dequeue takes a gang out of its queue, if it is there.
+// Dequeue takes a gang out of its queue, if it is there.
 func (s *Index) Dequeue(slot, g int32) {
 	j := &s.Jobs[slot]
 	if !j.Gangs[g].Waiting {
 		return
 	}
 	j.Gangs[g].Waiting = false
-	s.Stir(j.Space)
+	s.ForgetNextChange(j.Space)
 	s.Unbook(slot, g)
 	q := &s.Queues[j.Space]
-	e := Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: g, Slot: slot}
+	e := Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: g, Slot: slot}
 	if i, found := search(*q, e); found {
 		*q = without(*q, i)
 	}
 	s.Unlist(j.Space, e)
-	s.LookIn(j.Space, j.Spec.Priority) // whoever stood behind it may go now
+	s.DirtyVC(j.Space, j.Spec.Priority) // whoever stood behind it may go now
 }
 
 // without removes an element by moving the shorter side: most leave at the front
@@ -123,7 +123,7 @@ func (s *Index) SetTimer(when model.Time, id model.JobID, gang int32) {
 	}
 }
 
-// expire drops the timers that are due and touches their jobs. Timers are not
+// Expire drops the timers that are due and touches their jobs. Timers are not
 // part of the state, they follow from it. So those that it gives no reason for any
 // more are dropped without a look: a restarted core does not have them.
 func (s *Index) Expire(now model.Time) {
@@ -131,9 +131,9 @@ func (s *Index) Expire(now model.Time) {
 		t := s.Timers.Pop()
 		if slot, ok := s.Slots.Get(t.job); ok && s.meant(&s.Jobs[slot], t) {
 			s.Touch(slot)
-			s.LookIn(s.Jobs[slot].Space, s.Jobs[slot].Spec.Priority)
+			s.DirtyVC(s.Jobs[slot].Space, s.Jobs[slot].Spec.Priority)
 		} else if t.job == 0 && slices.ContainsFunc(s.Nodes, func(n tables.NodeNote) bool { return n.Suspect == t.At }) {
-			s.LookAll()
+			s.DirtyAll()
 		} else if t.job == 0 && s.drainsAt(t.At) {
 			continue
 		} else if t.job == 0 && t.At == s.Again {
@@ -145,9 +145,9 @@ func (s *Index) Expire(now model.Time) {
 // meant reports whether the state still gives a reason for a job's timer.
 func (s *Index) meant(j *tables.Job, t timer) bool {
 	g := &j.Gangs[t.gang]
-	odd := tables.RareOf(g.Odd)
+	odd := tables.RareOf(g.Rare)
 	switch {
-	case tables.RareOf(j.Odd).After == t.At, g.After == t.At, odd.Booked != nil && odd.Booked.Start == t.At:
+	case tables.RareOf(j.Rare).After == t.At, g.After == t.At, odd.Booked != nil && odd.Booked.Start == t.At:
 		return true
 	case slices.ContainsFunc(odd.Avoid, func(a tables.Avoidance) bool { return a.Until == t.At }):
 		return true
@@ -155,15 +155,16 @@ func (s *Index) meant(j *tables.Job, t timer) bool {
 		return false
 	}
 	started := s.Attempts[g.Attempt].Started
-	return j.Spec.TimeLimit > 0 && s.Reaches(&s.Attempts[g.Attempt], j.Spec.TimeLimit) == t.At || s.ripens(j, started, t.At)
+	return j.Spec.TimeLimit > 0 && s.Reaches(&s.Attempts[g.Attempt], j.Spec.TimeLimit) == t.At ||
+		s.ripens(j, started, t.At)
 }
 
-// turn is when the order of a VC changes by itself; it is known until somebody
+// Turn is when the order of a VC changes by itself; it is known until somebody
 // begins or ceases to wait or to run there, reports something, or something is noted.
 type Turn struct {
 	Known bool
 	At    model.Time
 }
 
-// stir forgets when the order of a VC changes.
-func (s *Index) Stir(space int32) { s.Looks.Changes[space].Known = false }
+// ForgetNextChange forgets when the order of a VC changes.
+func (s *Index) ForgetNextChange(space int32) { s.Dirty.Changes[space].Known = false }

@@ -29,10 +29,10 @@ type row struct {
 	list []runner
 }
 
-// runners are the gangs that run in one VC, in order. They follow from the state:
+// RunOrder are the gangs that run in one VC, in order. They follow from the state:
 // they are made when somebody asks, and from then on only those are read again
 // that something happened to, or whose keys no longer hold.
-type Runners struct {
+type RunOrder struct {
 	kept    bool
 	at      model.Time // when the keys were made; those of an Aging or a Falling policy hold longer
 	through model.Time // the last decision before that, after which they hold
@@ -41,7 +41,8 @@ type Runners struct {
 	stale   []int32 // attempts that something happened to
 }
 
-func CloneRunners(rs []Runners) []Runners {
+// CloneRunners copies run orders.
+func CloneRunners(rs []RunOrder) []RunOrder {
 	out := slices.Clone(rs)
 	for i := range out {
 		out[i].rows, out[i].stale = slices.Clone(out[i].rows), slices.Clone(out[i].stale)
@@ -53,7 +54,7 @@ func CloneRunners(rs []Runners) []Runners {
 }
 
 // row finds the row of a priority and a rate, or begins it in the memory of one that is empty.
-func (r *Runners) row(p cell.Priority, rate int64) *row {
+func (r *RunOrder) row(p cell.Priority, rate int64) *row {
 	empty := tables.None
 	for i := range r.rows {
 		switch w := &r.rows[i]; {
@@ -88,7 +89,7 @@ type reading struct {
 	model.Ranked
 }
 
-// standingWith goes through the gangs that run with a priority: their rows, merged.
+// StandingWith goes through the gangs that run with a priority: their rows, merged.
 func (s *Index) StandingWith(space int32, prio cell.Priority) iter.Seq[model.Ranked] {
 	return func(yield func(model.Ranked) bool) {
 		var room [8]reading
@@ -120,7 +121,7 @@ func (s *Index) StandingWith(space int32, prio cell.Priority) iter.Seq[model.Ran
 	}
 }
 
-// nextAge is when the key of a gang of a priority ceases to hold, of an Aging policy.
+// NextAge is when the key of a gang of a priority ceases to hold, of an Aging policy.
 func (s *Index) NextAge(space int32, p cell.Priority) model.Time {
 	var next model.Time
 	if _, ages := s.Policies[space].(model.Aging); !ages {
@@ -134,16 +135,17 @@ func (s *Index) NextAge(space int32, p cell.Priority) model.Time {
 	return next
 }
 
-// runs reports whether an attempt is one that policies see run: a full gang, for
+// Runs reports whether an attempt is one that policies see run: a full gang, for
 // what stands above a minimum gives way before them whatever the policy says.
 func (s *Index) Runs(a *tables.Attempt) bool {
-	return !a.Lazy && a.Cause == 0 && (a.State == model.AttemptStarting || a.State == model.AttemptRunning) && !s.IsExtra(a)
+	return !a.Lazy && a.Cause == 0 && (a.State == model.AttemptStarting || a.State == model.AttemptRunning) &&
+		!s.IsExtra(a)
 }
 
-// rerun notes that something happened to an attempt.
+// Rerun notes that something happened to an attempt.
 func (s *Index) Rerun(a *tables.Attempt) {
 	s.Realloc(a)
-	r := &s.Running[s.Cluster.Alloc(a.Alloc).Space]
+	r := &s.RunOrders[s.Cluster.Alloc(a.Alloc).Space]
 	if !r.kept || a.Standing&tables.IsStale != 0 {
 		return
 	}
@@ -151,12 +153,12 @@ func (s *Index) Rerun(a *tables.Attempt) {
 	r.stale = append(r.stale, s.SlotOf(a))
 }
 
-// unrun takes an attempt that ends out of its row.
+// Unrun takes an attempt that ends out of its row.
 func (s *Index) Unrun(a *tables.Attempt) {
 	if a.Standing&tables.IsRanked == 0 {
 		return
 	}
-	r := &s.Running[s.Cluster.Alloc(a.Alloc).Space]
+	r := &s.RunOrders[s.Cluster.Alloc(a.Alloc).Space]
 	if k, i := r.find(runnerOf(a), s.Jobs[a.Job].Spec.Priority); k != tables.None {
 		if w := &r.rows[k]; i == 0 { // the last in the order: the first to be stopped
 			w.list = w.list[1:]
@@ -168,7 +170,7 @@ func (s *Index) Unrun(a *tables.Attempt) {
 }
 
 // find tells in which row a gang of a priority stands, and where; none where in none.
-func (r *Runners) find(e runner, p cell.Priority) (at, i int) {
+func (r *RunOrder) find(e runner, p cell.Priority) (at, i int) {
 	for k := range r.rows {
 		w := &r.rows[k]
 		if w.prio != p {
@@ -183,7 +185,7 @@ func (r *Runners) find(e runner, p cell.Priority) (at, i int) {
 
 // runnerOf is an attempt with the key by which it stands in its row.
 func runnerOf(a *tables.Attempt) runner {
-	ref := model.GangRef{Job: a.Id.Job, Gang: a.Id.Gang}
+	ref := model.GangRef{Job: a.ID.Job, Gang: a.ID.Gang}
 	return runner{Ranked: model.Ranked{Ref: ref, Key: a.Rank, Order: int64(ref.Job)}}
 }
 
@@ -201,8 +203,8 @@ func orders(p model.Policy) (some, last bool) {
 
 // runnersOf brings the rows of a VC up to date.
 func (s *Index) runnersOf(space int32) []row {
-	r, last := &s.Running[space], s.Looks.lasts[space]
-	if !s.Looks.ranks[space] {
+	r, last := &s.RunOrders[space], s.Dirty.lasts[space]
+	if !s.Dirty.ranks[space] {
 		return nil
 	}
 	if !r.kept {
@@ -211,7 +213,8 @@ func (s *Index) runnersOf(space int32) []row {
 			s.Rerun(&s.Attempts[i])
 		}
 	}
-	if !last && r.at != s.Now || last && r.soonest > 0 && r.soonest <= s.Now && (r.at != s.Now || r.through != s.Decided) {
+	if !last && r.at != s.Now || last && r.soonest > 0 && r.soonest <= s.Now &&
+		(r.at != s.Now || r.through != s.Decided) {
 		s.rekey(space, last)
 	}
 	s.fallen(r)
@@ -249,7 +252,7 @@ func (s *Index) runnersOf(space int32) []row {
 }
 
 // fallen takes those for stale whose ranks do not fall any more: the last of their rows.
-func (s *Index) fallen(r *Runners) {
+func (s *Index) fallen(r *RunOrder) {
 	for k := range r.rows {
 		w := &r.rows[k]
 		for i := len(w.list) - 1; w.rate > 0 && i >= 0 && w.list[i].Key.Rank <= int64(s.Now)+1; i-- {
@@ -259,7 +262,7 @@ func (s *Index) fallen(r *Runners) {
 }
 
 // goStale lets an attempt be read again.
-func (s *Index) goStale(r *Runners, slot int32) {
+func (s *Index) goStale(r *RunOrder, slot int32) {
 	if a := &s.Attempts[slot]; a.Standing&tables.IsStale == 0 {
 		a.Standing |= tables.IsStale
 		r.stale = append(r.stale, slot)
@@ -269,7 +272,7 @@ func (s *Index) goStale(r *Runners, slot int32) {
 // rekey makes the keys anew that may not hold any more: all, or where keys last those
 // that do not, which are taken for stale.
 func (s *Index) rekey(space int32, last bool) {
-	r := &s.Running[space]
+	r := &s.RunOrders[space]
 	r.at, r.through, r.soonest = s.Now, s.Decided, 0
 	for k := range r.rows {
 		w := &r.rows[k]
@@ -317,7 +320,7 @@ func (s *Index) ages(p model.Aging, a *tables.Attempt, g *model.GangView) model.
 		return p.Until(s.Decided, g)
 	}
 	sh := &s.Shares[a.Share-1]
-	ran := tables.RareOf(a.Odd).Ran + sh.Rotation.Ran(a.Id, max(a.Started, sh.Since), s.Decided)
+	ran := tables.RareOf(a.Rare).Ran + sh.Rotation.Ran(a.ID, max(a.Started, sh.Since), s.Decided)
 	at := p.Until(a.Started.Add(ran), g)
 	if at == 0 {
 		return 0
@@ -336,7 +339,8 @@ func (s *Index) falls(p model.Falling, a *tables.Attempt, g *model.GangView) (ra
 		return 0, 0
 	case a.Share == 0 && left <= 1 && a.Rank.Rank == rate:
 		return 0, 0
-	case a.Share == 0 && left > 1 && left <= math.MaxInt64/rate && a.Rank.Rank == left*rate && a.Rank.Rank != math.MaxInt64:
+	case a.Share == 0 && left > 1 && left <= math.MaxInt64/rate && a.Rank.Rank == left*rate &&
+		a.Rank.Rank != math.MaxInt64:
 		a.Rank.Rank = int64(zero)
 		return rate, 0
 	}
@@ -365,10 +369,10 @@ func priorities(rows []row) []cell.Priority {
 	return out
 }
 
-// verifyRunners makes the keys again and compares.
+// VerifyRunners makes the keys again and compares.
 func (s *Index) VerifyRunners(add func(string, ...any)) {
-	for space := range s.Running {
-		r := &s.Running[space]
+	for space := range s.RunOrders {
+		r := &s.RunOrders[space]
 		some, last := orders(s.Policies[space])
 		if !r.kept || !some {
 			continue
@@ -380,15 +384,18 @@ func (s *Index) VerifyRunners(add func(string, ...any)) {
 			}
 			want++
 			g := s.GangView(s.Entry(a))
-			if k, i := r.find(runnerOf(a), s.Jobs[a.Job].Spec.Priority); k == tables.None || rows[k].list[i].Ref != g.Ref {
-				add("attempt %v runs and does not stand in the order of space %d", a.Id, space)
-			} else if now, is := s.standKey(int32(space), &g), rows[k].at(i, s.Now).Key; (last || r.at == s.Now) && now != is {
-				add("attempt %v runs with the key %v, not %v", a.Id, now, is)
+			if k, i := r.find(runnerOf(a), s.Jobs[a.Job].Spec.Priority); k == tables.None ||
+				rows[k].list[i].Ref != g.Ref {
+				add("attempt %v runs and does not stand in the order of space %d", a.ID, space)
+			} else if now, is := s.standKey(int32(space), &g), rows[k].at(i, s.Now).Key; (last || r.at == s.Now) &&
+				now != is {
+				add("attempt %v runs with the key %v, not %v", a.ID, now, is)
 			}
 		}
 		for _, p := range priorities(rows) {
 			list := slices.Collect(s.StandingWith(int32(space), p))
-			if stand += len(list); (last || r.at == s.Now) && !slices.IsSortedFunc(list, func(a, b model.Ranked) int { return a.Compare(&b) }) {
+			if stand += len(list); (last || r.at == s.Now) &&
+				!slices.IsSortedFunc(list, func(a, b model.Ranked) int { return a.Compare(&b) }) {
 				add("gangs of space %d do not stand in order: %v", space, list)
 			}
 		}

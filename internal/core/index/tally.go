@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// tally counts the attempts of one VC, and its jobs with members above a minimum, so that
+// Tally counts the attempts of one VC, and its jobs with members above a minimum, so that
 // no decision needs to read all of them. Apply keeps it; Verify counts again.
 type Tally struct {
 	Partials int
@@ -18,7 +18,7 @@ type Tally struct {
 	Holdings holdings
 }
 
-// ranks counts the guaranteed attempts and promises of one priority that were not
+// Ranks counts the guaranteed attempts and promises of one priority that were not
 // made opportunistic.
 type Ranks struct {
 	Prio    cell.Priority
@@ -28,7 +28,7 @@ type Ranks struct {
 	Back    int64 // those of attempts that were told to stop and wait again then
 }
 
-// counted returns the member of an allocation to whom its leaves are counted: the first
+// Counted returns the member of an allocation to whom its leaves are counted: the first
 // that was not told to stop, or the first when all were.
 func (s *Index) Counted(a *tables.Attempt) *tables.Attempt {
 	if m := s.Stays(a); m != nil {
@@ -37,7 +37,7 @@ func (s *Index) Counted(a *tables.Attempt) *tables.Attempt {
 	return s.Holder(a.Alloc)
 }
 
-// willing reports whether an allocation may become opportunistic: the jobs of all its
+// Willing reports whether an allocation may become opportunistic: the jobs of all its
 // members allow it.
 func (s *Index) Willing(a *tables.Attempt) bool {
 	if !s.Shared(a) {
@@ -51,14 +51,14 @@ func (s *Index) Willing(a *tables.Attempt) bool {
 	return true
 }
 
-// countPartial adds a job with members above a minimum to its VC's tally, or takes it out.
+// CountPartial adds a job with members above a minimum to its VC's tally, or takes it out.
 func (s *Index) CountPartial(j *tables.Job, sign int) {
 	if j.Space >= 0 && int(j.Space) < len(s.Tallies) { // there may be no configuration yet
 		s.Tallies[j.Space].Partials += sign
 	}
 }
 
-// willingBelow reports whether some attempt of a VC with a lower priority may
+// WillingBelow reports whether some attempt of a VC with a lower priority may
 // become opportunistic.
 func (s *Index) WillingBelow(space int32, p cell.Priority) bool {
 	for _, r := range s.Tallies[space].Ranks {
@@ -69,11 +69,11 @@ func (s *Index) WillingBelow(space int32, p cell.Priority) bool {
 	return false
 }
 
-// unheld is how many leaves of a VC's guarantee no gang of a priority or above holds or was
+// Unheld is how many leaves of a VC's guarantee no gang of a priority or above holds or was
 // promised, but for those that leave: more than that no gang of it can get while they stay. What
 // leaves only to wait again counts for lower priorities: it would take the leaves back.
 func (s *Index) Unheld(space int32, p cell.Priority) int64 {
-	free := s.Looks.Owned[space]
+	free := s.Dirty.Owned[space]
 	for _, r := range s.Tallies[space].Ranks {
 		if r.Prio >= p {
 			free -= r.Leaves
@@ -85,6 +85,7 @@ func (s *Index) Unheld(space int32, p cell.Priority) int64 {
 	return max(free, 0)
 }
 
+// CloneTallies copies tallies.
 func CloneTallies(ts []Tally) []Tally {
 	out := slices.Clone(ts)
 	for i := range out {
@@ -94,7 +95,7 @@ func CloneTallies(ts []Tally) []Tally {
 	return out
 }
 
-// equalLent compares counts; none at all are zeros.
+// EqualLent compares counts; none at all are zeros.
 func EqualLent(a, b []int64) bool {
 	for i := range max(len(a), len(b)) {
 		var x, y int64

@@ -7,9 +7,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// limited is what users hold in the VC that was asked about last, as of one event: a walk asks it
-// of each gang.
-type Limited struct {
+// UserHoldings is what users hold in the VC that was asked about last, as of one event: a walk asks
+// it of each gang.
+type UserHoldings struct {
 	seq   uint64
 	space int32
 	of    map[model.Subject]use
@@ -21,17 +21,17 @@ type use struct {
 	Jobs   []model.JobID // that run, or are promised cells; the earliest first
 }
 
-// userHas returns what a user has in a VC.
+// UserHas returns what a user has in a VC.
 func (s *Index) UserHas(space int32, user model.Subject) use {
-	l := &s.Users
+	l := &s.UserHoldings
 	if l.of == nil || l.seq != s.Seq || l.space != space {
-		*l = Limited{seq: s.Seq, space: space, of: map[model.Subject]use{}}
+		*l = UserHoldings{seq: s.Seq, space: space, of: map[model.Subject]use{}}
 		for a := range s.Holding(space) {
 			j := &s.Jobs[a.Job]
 			u := l.of[j.Spec.User]
-			u.Leaves += int64(j.Gangs[a.Id.Gang].Leaves)
-			if i, found := slices.BinarySearch(u.Jobs, j.Id); !found {
-				u.Jobs = slices.Insert(u.Jobs, i, j.Id)
+			u.Leaves += int64(j.Gangs[a.ID.Gang].Leaves)
+			if i, found := slices.BinarySearch(u.Jobs, j.ID); !found {
+				u.Jobs = slices.Insert(u.Jobs, i, j.ID)
 			}
 			l.of[j.Spec.User] = u
 		}
@@ -39,21 +39,22 @@ func (s *Index) UserHas(space int32, user model.Subject) use {
 	return l.of[user]
 }
 
-// userLimits are those of a job's VC; nil where it has none.
+// UserLimits are those of a job's VC; nil where it has none.
 func (s *Index) UserLimits(j *tables.Job) *model.UserLimits {
 	if s.Cluster == nil || j.Space <= 0 || int(j.Space) >= int(s.Cluster.NumSpaces()) {
 		return nil
 	}
-	return s.Vc(j.Space).Users
+	return s.VC(j.Space).Users
 }
 
-// overLimit reports whether a gang that waits must wait for what its user has in the VC.
+// OverLimit reports whether a gang that waits must wait for what its user has in the VC.
 func (s *Index) OverLimit(j *tables.Job, g int32) bool {
 	l := s.UserLimits(j)
 	if l == nil || j.Gangs[g].Attempt != tables.None {
 		return false
 	}
 	u := s.UserHas(j.Space, j.Spec.User)
-	_, runs := slices.BinarySearch(u.Jobs, j.Id)
-	return l.GPUs > 0 && u.Leaves+int64(j.Gangs[g].Leaves) > l.GPUs || l.Running > 0 && !runs && int64(len(u.Jobs)) >= l.Running
+	_, runs := slices.BinarySearch(u.Jobs, j.ID)
+	return l.GPUs > 0 && u.Leaves+int64(j.Gangs[g].Leaves) > l.GPUs || l.Running > 0 && !runs &&
+		int64(len(u.Jobs)) >= l.Running
 }

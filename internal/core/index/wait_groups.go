@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// keeping makes what a Keeper keeps; nil of another policy.
-func (s *Index) Keeping(space int32, u *lineup) model.Keeping {
+// Keeping makes what a Keeper keeps; nil of another policy.
+func (s *Index) Keeping(space int32, u *waitGroups) model.Keeping {
 	k, ok := s.Policies[space].(model.Keeper)
 	if !ok {
 		return nil
@@ -29,7 +29,7 @@ func (s *Index) Keeping(space int32, u *lineup) model.Keeping {
 
 // relay tells what is kept of a gang that is listed now.
 func (s *Index) relay(space int32, e Queued) {
-	if u := s.Lineup(space, e.Prio); u.Kept != nil {
+	if u := s.GroupsOf(space, e.Prio); u.Kept != nil {
 		was := s.Ask(space)
 		s.tell(u.Kept, e)
 		s.Ask(was)
@@ -49,9 +49,9 @@ func (s *Index) tell(k model.Keeping, e Queued) {
 	k.Add(g)
 }
 
-// verifyKept makes what is kept again and compares.
+// VerifyKept makes what is kept again and compares.
 func (s *Index) VerifyKept(add func(string, ...any)) {
-	for space, us := range s.Lines.spaces {
+	for space, us := range s.WaitGroups.spaces {
 		for i := range us {
 			if u := &us[i]; u.Kept != nil && !reflect.DeepEqual(u.Kept, s.Keeping(int32(space), u)) {
 				add("what space %d keeps of those who wait with priority %d is not what they are", space, u.prio)
@@ -60,14 +60,14 @@ func (s *Index) VerifyKept(add func(string, ...any)) {
 	}
 }
 
-// line is the gangs that wait with one priority in one VC and have one party and
+// WaitGroup is the gangs that wait with one priority in one VC and have one party and
 // one shape, in order of submission; in a VC whose policy is Keyed, of all parties and
 // in order of their keys. When the first of them finds nothing, neither
 // do the others: so whoever passes over what does not fit reads lines, not gangs.
 //
 // Gangs that are cases of their own, since they avoid nodes or have a promise,
 // stand in a line without a shape. Opportunistic lines are of all parties.
-type Line struct {
+type WaitGroup struct {
 	lineKey
 	Leaves int32 // that each asks for, where they are of one shape
 	Gangs  []Queued
@@ -80,18 +80,18 @@ type lineKey struct {
 	Extra bool   // members above a minimum
 }
 
-// lineup is the lines of one priority of a VC, in no order; some may be empty.
-type lineup struct {
+// waitGroups is the lines of one priority of a VC, in no order; some may be empty.
+type waitGroups struct {
 	prio  cell.Priority
 	Kept  model.Keeping // of a Keeper that asked; of all gangs but members above a minimum
-	Lines []Line
+	Lines []WaitGroup
 	at    map[lineKey]int32 // where they stand; made when it is needed
 }
 
-// lineups are the lines of all VCs. Opportunistic gangs always stand in them,
+// waitIndex are the lines of all VCs. Opportunistic gangs always stand in them,
 // guaranteed ones where the VC's policy has asked for them.
-type lineups struct {
-	spaces [][]lineup
+type waitIndex struct {
+	spaces [][]waitGroups
 	asked  []model.By // by space: how parties are told apart, 0 while nobody asked
 	empty  int        // lines
 }
@@ -99,10 +99,10 @@ type lineups struct {
 // maxEmpty is how many empty lines may stand until they are dropped.
 const maxEmpty = 64
 
-// relistAll makes the lines anew, after the VCs changed.
+// RelistAll makes the lines anew, after the VCs changed.
 func (s *Index) RelistAll() {
 	n := len(s.Queues)
-	s.Lines = lineups{spaces: make([][]lineup, n), asked: make([]model.By, n)}
+	s.WaitGroups = waitIndex{spaces: make([][]waitGroups, n), asked: make([]model.By, n)}
 	for space, q := range s.Queues {
 		for _, e := range q {
 			s.Jobs[e.Slot].Gangs[e.Gang].Listed = false
@@ -113,10 +113,10 @@ func (s *Index) RelistAll() {
 	}
 }
 
-// askLines makes the lines of a VC's guaranteed gangs; from now on they are kept.
+// AskGroups makes the lines of a VC's guaranteed gangs; from now on they are kept.
 // A policy always asks for the same.
-func (s *Index) AskLines(space int32, by model.By) {
-	if s.Lines.asked[space] == by {
+func (s *Index) AskGroups(space int32, by model.By) {
+	if s.WaitGroups.asked[space] == by {
 		return
 	}
 	q := s.Queues[space]
@@ -124,25 +124,25 @@ func (s *Index) AskLines(space int32, by model.By) {
 	for _, e := range q {
 		s.Unlist(space, e)
 	}
-	s.Lines.asked[space] = by
+	s.WaitGroups.asked[space] = by
 	for _, e := range q {
 		s.List(space, e)
 	}
 }
 
-// lineup returns the lines of a priority, nil when there are none.
-func (s *Index) Lineup(space int32, p cell.Priority) *lineup {
-	for i := range s.Lines.spaces[space] {
-		if u := &s.Lines.spaces[space][i]; u.prio == p {
+// GroupsOf returns the lines of a priority, nil when there are none.
+func (s *Index) GroupsOf(space int32, p cell.Priority) *waitGroups {
+	for i := range s.WaitGroups.spaces[space] {
+		if u := &s.WaitGroups.spaces[space][i]; u.prio == p {
 			return u
 		}
 	}
 	return nil
 }
 
-// list puts a gang that waits into its line.
+// List puts a gang that waits into its line.
 func (s *Index) List(space int32, e Queued) {
-	if e.Prio >= cell.MinGuaranteed && s.Lines.asked[space] == 0 {
+	if e.Prio >= cell.MinGuaranteed && s.WaitGroups.asked[space] == 0 {
 		return
 	}
 	g := &s.Jobs[e.Slot].Gangs[e.Gang]
@@ -152,7 +152,7 @@ func (s *Index) List(space int32, e Queued) {
 	l := s.lineOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.Gangs, e, Queued.Compare); !found {
 		if len(l.Gangs) == 0 {
-			s.Lines.empty--
+			s.WaitGroups.empty--
 		}
 		l.Gangs = slices.Insert(l.Gangs, i, e)
 		l.first = l.first[:min(i, len(l.first))]
@@ -160,8 +160,8 @@ func (s *Index) List(space int32, e Queued) {
 	s.relay(space, e)
 }
 
-// heads returns the first n gangs of a line without what may change while they wait.
-func (s *Index) Heads(l *Line, n int) []model.GangView {
+// Heads returns the first n gangs of a line without what may change while they wait.
+func (s *Index) Heads(l *WaitGroup, n int) []model.GangView {
 	for i := len(l.first); i < n; i++ {
 		g := s.GangView(l.Gangs[i])
 		g.Delayed, g.Moved, g.Note, g.Progress = false, false, nil, nil
@@ -174,7 +174,7 @@ func (s *Index) Heads(l *Line, n int) []model.GangView {
 	return l.first[:n:n]
 }
 
-// policyKey is the key by which a gang stands in its line: zero where the policy has
+// PolicyKey is the key by which a gang stands in its line: zero where the policy has
 // none.
 func (s *Index) PolicyKey(space int32, e Queued) model.Key {
 	k, ok := s.Policies[space].(model.Keyed)
@@ -188,14 +188,14 @@ func (s *Index) PolicyKey(space int32, e Queued) model.Key {
 	return key
 }
 
-// unlist takes a gang out of its line, if it stands in one.
+// Unlist takes a gang out of its line, if it stands in one.
 func (s *Index) Unlist(space int32, e Queued) {
 	g := &s.Jobs[e.Slot].Gangs[e.Gang]
 	if !g.Listed {
 		return
 	}
 	g.Listed = false
-	if u := s.Lineup(space, e.Prio); u.Kept != nil {
+	if u := s.GroupsOf(space, e.Prio); u.Kept != nil {
 		was := s.Ask(space)
 		u.Kept.Drop(model.GangRef{Job: e.Job, Gang: e.Gang})
 		s.Ask(was)
@@ -206,12 +206,12 @@ func (s *Index) Unlist(space int32, e Queued) {
 		l.Gangs = without(l.Gangs, i)
 		l.first = l.first[:min(i, len(l.first))]
 		if len(l.Gangs) == 0 {
-			s.Lines.empty++
+			s.WaitGroups.empty++
 		}
 	}
 }
 
-// relist puts a gang that may have become a case of its own, or is none any more,
+// Relist puts a gang that may have become a case of its own, or is none any more,
 // where it belongs. While a policy reads the lines, one that loses its promise stays in
 // its place: in the line of its shape, which may have been read, it would be passed over,
 // and those behind it would get what it then takes back.
@@ -221,15 +221,15 @@ func (s *Index) Relist(slot, g int32) {
 		return
 	}
 	if s.Calls.Reading && j.Gangs[g].Single {
-		s.Calls.relist = append(s.Calls.relist, model.GangRef{Job: j.Id, Gang: g})
+		s.Calls.relist = append(s.Calls.relist, model.GangRef{Job: j.ID, Gang: g})
 		return
 	}
-	space, e := j.Space, Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: g, Slot: slot}
+	space, e := j.Space, Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: g, Slot: slot}
 	s.Unlist(space, e)
 	s.List(space, e)
 }
 
-// relistMoved puts those where they belong who stayed while a policy read the lines.
+// RelistMoved puts those where they belong who stayed while a policy read the lines.
 func (s *Index) RelistMoved() {
 	s.Calls.Reading = false
 	for _, ref := range s.Calls.relist {
@@ -241,11 +241,11 @@ func (s *Index) RelistMoved() {
 }
 
 // lineOf finds a gang's line, or begins it.
-func (s *Index) lineOf(space int32, e Queued) *Line {
-	u := s.Lineup(space, e.Prio)
+func (s *Index) lineOf(space int32, e Queued) *WaitGroup {
+	u := s.GroupsOf(space, e.Prio)
 	if u == nil {
-		s.Lines.spaces[space] = append(s.Lines.spaces[space], lineup{prio: e.Prio})
-		u = s.Lineup(space, e.Prio)
+		s.WaitGroups.spaces[space] = append(s.WaitGroups.spaces[space], waitGroups{prio: e.Prio})
+		u = s.GroupsOf(space, e.Prio)
 	}
 	if u.at == nil {
 		u.at = make(map[lineKey]int32, len(u.Lines))
@@ -258,8 +258,8 @@ func (s *Index) lineOf(space int32, e Queued) *Line {
 	if !found {
 		i = int32(len(u.Lines))
 		u.at[k] = i
-		u.Lines = append(u.Lines, Line{lineKey: k, Leaves: s.Jobs[e.Slot].Gangs[e.Gang].Leaves})
-		s.Lines.empty++
+		u.Lines = append(u.Lines, WaitGroup{lineKey: k, Leaves: s.Jobs[e.Slot].Gangs[e.Gang].Leaves})
+		s.WaitGroups.empty++
 	}
 	return &u.Lines[i]
 }
@@ -269,7 +269,7 @@ func (s *Index) keyOf(space int32, e Queued) lineKey {
 	j := &s.Jobs[e.Slot]
 	k := lineKey{Extra: j.Spec.Gangs[e.Gang].Extra}
 	if e.Prio >= cell.MinGuaranteed {
-		k.Party = s.Lines.asked[space].Party(j.Spec)
+		k.Party = s.WaitGroups.asked[space].Party(j.Spec)
 	}
 	if g := &j.Gangs[e.Gang]; !g.Single {
 		k.Shape = g.Shape.Text
@@ -277,23 +277,23 @@ func (s *Index) keyOf(space int32, e Queued) lineKey {
 	return k
 }
 
-// dropEmpty drops lines that are empty once they are many; not while one reads
+// DropEmpty drops lines that are empty once they are many; not while one reads
 // them.
 func (s *Index) DropEmpty() {
-	if s.Lines.empty <= maxEmpty {
+	if s.WaitGroups.empty <= maxEmpty {
 		return
 	}
-	s.Lines.empty = 0
-	for _, us := range s.Lines.spaces {
+	s.WaitGroups.empty = 0
+	for _, us := range s.WaitGroups.spaces {
 		for i := range us {
-			us[i].Lines = slices.DeleteFunc(us[i].Lines, func(l Line) bool { return len(l.Gangs) == 0 })
+			us[i].Lines = slices.DeleteFunc(us[i].Lines, func(l WaitGroup) bool { return len(l.Gangs) == 0 })
 			us[i].at = nil
 		}
 	}
 }
 
-func (ls *lineups) Clone() lineups {
-	out := lineups{spaces: slices.Clone(ls.spaces), asked: slices.Clone(ls.asked), empty: ls.empty}
+func (ls *waitIndex) Clone() waitIndex {
+	out := waitIndex{spaces: slices.Clone(ls.spaces), asked: slices.Clone(ls.asked), empty: ls.empty}
 	for i := range out.spaces {
 		out.spaces[i] = slices.Clone(ls.spaces[i])
 		for k := range out.spaces[i] {
@@ -307,10 +307,10 @@ func (ls *lineups) Clone() lineups {
 	return out
 }
 
-// verifyLines compares the lines with the queues.
+// VerifyLines compares the lines with the queues.
 func (s *Index) VerifyLines(add func(string, ...any)) {
 	empty := 0
-	for space, us := range s.Lines.spaces {
+	for space, us := range s.WaitGroups.spaces {
 		listed := 0
 		for _, u := range us {
 			for i := range u.Lines {
@@ -323,20 +323,21 @@ func (s *Index) VerifyLines(add func(string, ...any)) {
 			}
 		}
 		want := s.Queues[space]
-		if s.Lines.asked[space] == 0 {
+		if s.WaitGroups.asked[space] == 0 {
 			want = want[Below(want, cell.MinGuaranteed):]
 		}
 		if listed != len(want) {
 			add("space %d: %d gangs stand in lines, want %d", space, listed, len(want))
 		}
 	}
-	if empty != s.Lines.empty {
-		add("%d lines are empty, counted as %d", empty, s.Lines.empty)
+	if empty != s.WaitGroups.empty {
+		add("%d lines are empty, counted as %d", empty, s.WaitGroups.empty)
 	}
 }
 
-func (s *Index) verifyLine(space int, l *Line, add func(string, ...any)) {
-	if n := len(l.first); n > len(l.Gangs) || n > 0 && !reflect.DeepEqual(l.first, s.Heads(&Line{lineKey: l.lineKey, Gangs: l.Gangs}, n)) {
+func (s *Index) verifyLine(space int, l *WaitGroup, add func(string, ...any)) {
+	if n := len(l.first); n > len(l.Gangs) || n > 0 && !reflect.DeepEqual(l.first,
+		s.Heads(&WaitGroup{lineKey: l.lineKey, Gangs: l.Gangs}, n)) {
 		add("of a line of space %d the first %d gangs were seen as something else", space, n)
 	}
 	for i, e := range l.Gangs {
@@ -348,7 +349,8 @@ func (s *Index) verifyLine(space int, l *Line, add func(string, ...any)) {
 		case e.Key != g.Key:
 			add("gang %d of job %d stands in its line by %v, not by %v", e.Gang, e.Job, e.Key, g.Key)
 		case found && g.Key != s.PolicyKey(int32(space), plain):
-			add("gang %d of job %d stands in its line by %v, but now has %v", e.Gang, e.Job, g.Key, s.PolicyKey(int32(space), plain))
+			add("gang %d of job %d stands in its line by %v, but now has %v", e.Gang, e.Job, g.Key,
+				s.PolicyKey(int32(space), plain))
 		case !found || s.Queues[space][at] != plain:
 			add("gang %d of job %d stands in a line of space %d, but not in its queue", e.Gang, e.Job, space)
 		case !g.Listed || s.keyOf(int32(space), e) != l.lineKey || i > 0 && l.Gangs[i-1].Compare(e) >= 0:
@@ -359,7 +361,7 @@ func (s *Index) verifyLine(space int, l *Line, add func(string, ...any)) {
 	}
 }
 
-// merge reads lines of one priority as if they were one, in order of submission. A line whose shape
+// Merge reads lines of one priority as if they were one, in order of submission. A line whose shape
 // found nothing is left out from then on. Gangs may leave their lines meanwhile.
 type Merge struct {
 	S     *Index
@@ -369,11 +371,11 @@ type Merge struct {
 	Heads collections.Heap[Head] // by gang
 }
 
-// aloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose policy
+// AloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose policy
 // gives nobody any.
 const AloneToo = " alone"
 
-// head is the next gang of one line.
+// Head is the next gang of one line.
 type Head struct {
 	line int32
 	at   int
@@ -383,14 +385,14 @@ type Head struct {
 // Before implements collections.HeapItem.
 func (h Head) Before(o Head) bool { return h.e.Compare(o.e) < 0 }
 
-// add lets a merge read one more line, which is not empty; order is to be called after the last.
-func (m *Merge) Add(line int, l *Line) {
+// Add lets a merge read one more line, which is not empty; order is to be called after the last.
+func (m *Merge) Add(line int, l *WaitGroup) {
 	m.Heads = append(m.Heads, Head{line: int32(line), e: l.Gangs[0]})
 }
 
-// addFull adds all lines of full gangs.
+// AddFull adds all lines of full gangs.
 func (m *Merge) AddFull() {
-	if up := m.S.Lineup(m.Space, m.Prio); up != nil {
+	if up := m.S.GroupsOf(m.Space, m.Prio); up != nil {
 		for i := range up.Lines {
 			if l := &up.Lines[i]; !l.Extra && len(l.Gangs) > 0 {
 				m.Add(i, l)
@@ -400,11 +402,12 @@ func (m *Merge) AddFull() {
 	m.Order()
 }
 
+// Order sorts the heads by what stands first in each.
 func (m *Merge) Order() {
 	slices.SortFunc(m.Heads, func(a, b Head) int { return a.e.Compare(b.e) })
 }
 
-// first returns the next gang; false at the end.
+// First returns the next gang; false at the end.
 func (m *Merge) First(failed map[string]bool) (Queued, bool) {
 	for len(m.Heads) > 0 {
 		h := &m.Heads[0]
@@ -422,9 +425,9 @@ func (m *Merge) First(failed map[string]bool) (Queued, bool) {
 	return Queued{}, false
 }
 
-func (m *Merge) line(h *Head) *Line { return &m.S.Lineup(m.Space, m.Prio).Lines[h.line] }
+func (m *Merge) line(h *Head) *WaitGroup { return &m.S.GroupsOf(m.Space, m.Prio).Lines[h.line] }
 
-// next steps over the gang that first returned.
+// Next steps over the gang that first returned.
 func (m *Merge) Next() {
 	h := &m.Heads[0]
 	gangs := m.line(h).Gangs
@@ -438,7 +441,7 @@ func (m *Merge) Next() {
 	m.settle(gangs)
 }
 
-// pass steps over the gang that first returned, for which there is no room, and so over all of its
+// Pass steps over the gang that first returned, for which there is no room, and so over all of its
 // shape.
 func (m *Merge) Pass() {
 	if m.line(&m.Heads[0]).Shape == "" {

@@ -82,7 +82,8 @@ func (c Carry) Full(n int32) string {
 // Dearer reports whether CPUs or memory, and not GPUs, make a task need n leaves.
 func (c Carry) Dearer(l Ask, n int32) bool {
 	fewer := int64(n - 1)
-	return l.GPU <= fewer*c.GPU && (c.MilliCPU > 0 && l.MilliCPU > fewer*c.MilliCPU || c.MemoryMB > 0 && l.MemoryMB > fewer*c.MemoryMB)
+	return l.GPU <= fewer*c.GPU && (c.MilliCPU > 0 && l.MilliCPU > fewer*c.MilliCPU || c.MemoryMB > 0 &&
+		l.MemoryMB > fewer*c.MemoryMB)
 }
 
 // Share says what comes with one GPU, such as "each GPU (type A100) comes with 4 CPUs, 16 GiB".

@@ -43,7 +43,8 @@ func decodeVersion(kind Kind, version int, data []byte) (Event, error) {
 	case version == 1 && kind == (JobSubmitted{}).event():
 		return decodeSubmitted1(data)
 	}
-	return nil, fmt.Errorf("it has version %d, and this binary reads versions up to %d: use a newer comb", version, kind.version())
+	return nil, fmt.Errorf("it has version %d, and this binary reads versions up to %d: use a newer comb", version,
+		kind.version())
 }
 
 // submitted1 is version 1 of JobSubmitted.

@@ -337,5 +337,5 @@ func (x *Exit) Seen() exit.Seen {
 	return exit.Seen{Code: x.Code, Signal: x.Signal, Cause: string(x.Cause), Own: x.Own, Words: x.Message, Rule: x.Rule}
 }
 
-// zero reports whether a task's program ended with 0.
+// Zero reports whether a task's program ended with 0.
 func (x *Exit) Zero() bool { return x != nil && x.Code == 0 && x.Cause == "" }

@@ -39,8 +39,10 @@ func (d *ModelPair) Compare() ConfigChanges {
 		old = d.Was.Forest()
 	}
 	now := d.Is.Forest()
-	others := append(access.GrantChanges(d.access(), d.After.Access), exit.Changes(d.Before.ExitRules, d.After.ExitRules)...)
-	return ConfigChanges{VCs: d.vcs(), SKUs: d.skus(), Chains: d.chains(old, now), Nodes: d.nodes(old, now), Rules: d.rules(),
+	others := append(access.GrantChanges(d.access(), d.After.Access),
+		exit.Changes(d.Before.ExitRules, d.After.ExitRules)...)
+	return ConfigChanges{VCs: d.vcs(), SKUs: d.skus(), Chains: d.chains(old, now), Nodes: d.nodes(old, now),
+		Rules:       d.rules(),
 		Throughputs: d.throughputs(), Others: append(StorageChanges(d.Before.Storages, d.After.Storages), others...)}
 }
 
@@ -126,8 +128,9 @@ func (d *ModelPair) vcs() []VCChange {
 		if now := VCNow(d.Renamed, v.Name); findVC(d.After, now) != nil {
 			continue
 		}
-		out = append(out, VCChange{Name: v.Name, Kind: Removed, Cells: cellsChanges(d.Before, d.After, v, &cell.VCSpec{}),
-			Pins: pinChanges(v, &cell.VCSpec{}, pinsBefore, pinsAfter)})
+		out = append(out, VCChange{Name: v.Name, Kind: Removed,
+			Cells: cellsChanges(d.Before, d.After, v, &cell.VCSpec{}),
+			Pins:  pinChanges(v, &cell.VCSpec{}, pinsBefore, pinsAfter)})
 	}
 	slices.SortStableFunc(out, func(a, b VCChange) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -177,7 +180,8 @@ func ownCells(c *cell.Cluster, v cell.VCName) *cell.VCSpec {
 	}
 	for _, r := range c.Space(c.SpaceOf(v)).Roots {
 		if r.Pinned == "" {
-			out.Quota = append(out.Quota, cell.QuotaSpec{Chain: c.Forest().Chains[r.Chain].Name, Level: r.Level, Number: 1})
+			out.Quota = append(out.Quota, cell.QuotaSpec{Chain: c.Forest().Chains[r.Chain].Name, Level: r.Level,
+				Number: 1})
 		}
 	}
 	return out
@@ -327,7 +331,8 @@ func (d *ModelPair) chains(old, now *cell.Forest) []ChainChange {
 		default:
 			if was, is := levelsOf(d.Before, c.Name), levelsOf(d.After, c.Name); !slices.Equal(was, is) {
 				c.LevelsBefore, c.LevelsAfter = was, is
-			} else if c.CellsBefore == c.CellsAfter && c.LeavesBefore == c.LeavesAfter && c.LackingBefore == c.LackingAfter {
+			} else if c.CellsBefore == c.CellsAfter && c.LeavesBefore == c.LeavesAfter &&
+				c.LackingBefore == c.LackingAfter {
 				continue
 			}
 		}
@@ -463,14 +468,17 @@ func leavesOfNodes(c *Config, f *cell.Forest) map[cell.NodeName]nodeLeaves {
 func (c *ChainChange) lines() (out []string) {
 	switch {
 	case c.Kind == Added:
-		out = append(out, fmt.Sprintf("chain %s is added: %s with %s", c.Name, Plural(c.CellsAfter, "cell", "cells"), c.Has))
+		out = append(out, fmt.Sprintf("chain %s is added: %s with %s", c.Name, Plural(c.CellsAfter, "cell", "cells"),
+			c.Has))
 	case c.Kind == Removed:
 		return []string{fmt.Sprintf("chain %s is removed, with %s", c.Name, c.Had)}
 	case c.CellsBefore != c.CellsAfter || c.LeavesBefore != c.LeavesAfter:
-		out = append(out, fmt.Sprintf("chain %s changes from %s with %s to %d with %s", c.Name, Plural(c.CellsBefore, "cell", "cells"), c.Had, c.CellsAfter, c.Has))
+		out = append(out, fmt.Sprintf("chain %s changes from %s with %s to %d with %s", c.Name,
+			Plural(c.CellsBefore, "cell", "cells"), c.Had, c.CellsAfter, c.Has))
 	}
 	if len(c.LevelsAfter) > 0 {
-		out = append(out, fmt.Sprintf("chain %s: %s -> %s", c.Name, levelsText(c.LevelsBefore), levelsText(c.LevelsAfter)))
+		out = append(out, fmt.Sprintf("chain %s: %s -> %s", c.Name, levelsText(c.LevelsBefore),
+			levelsText(c.LevelsAfter)))
 	}
 	switch {
 	case c.LackingAfter == c.LackingBefore:
@@ -506,7 +514,8 @@ func nodeSentences(nodes []NodeChange) []string {
 			if len(names) > 1 {
 				verb = "are"
 			}
-			out = append(out, fmt.Sprintf("%s %s %s: %s", Plural(int32(len(names)), "node", "nodes"), verb, kind, fewNames(names)))
+			out = append(out, fmt.Sprintf("%s %s %s: %s", Plural(int32(len(names)), "node", "nodes"), verb, kind,
+				fewNames(names)))
 		}
 	}
 	for _, n := range nodes {
@@ -550,7 +559,8 @@ func (c *VCChange) lines() []string {
 		out = append(out, fmt.Sprintf("%s: %s of %s %d -> %d", name, q.Type, q.Chain, q.Before, q.After))
 	}
 	for _, q := range c.Own {
-		out = append(out, fmt.Sprintf("%s, for its own jobs: %s of %s %d -> %d", name, q.Type, q.Chain, q.Before, q.After))
+		out = append(out, fmt.Sprintf("%s, for its own jobs: %s of %s %d -> %d", name, q.Type, q.Chain, q.Before,
+			q.After))
 	}
 	for _, p := range c.Pins {
 		switch {
@@ -565,9 +575,11 @@ func (c *VCChange) lines() []string {
 	for _, r := range c.Rules {
 		switch {
 		case r.Key == parentKey && r.After == "":
-			out = append(out, fmt.Sprintf("%s is no longer inside %s, and its cells are no part of those of %s", name, r.Before, r.Before))
+			out = append(out, fmt.Sprintf("%s is no longer inside %s, and its cells are no part of those of %s", name,
+				r.Before, r.Before))
 		case r.Key == parentKey:
-			out = append(out, fmt.Sprintf("%s is inside %s, and its cells are part of those of %s", name, r.After, r.After))
+			out = append(out, fmt.Sprintf("%s is inside %s, and its cells are part of those of %s", name, r.After,
+				r.After))
 		default:
 			out = append(out, fmt.Sprintf("%s: %s %s -> %s", name, r.Key, r.Before, r.After))
 		}

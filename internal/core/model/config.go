@@ -147,7 +147,8 @@ const AnyModel = "*"
 
 // Compare orders by model, type and number of GPUs.
 func (t Throughput) Compare(o Throughput) int {
-	return cmp.Or(strings.Compare(t.Model, o.Model), strings.Compare(string(t.SKU), string(o.SKU)), cmp.Compare(t.GPUs, o.GPUs))
+	return cmp.Or(strings.Compare(t.Model, o.Model), strings.Compare(string(t.SKU), string(o.SKU)),
+		cmp.Compare(t.GPUs, o.GPUs))
 }
 
 // VCNow returns a VC's name after renames.
@@ -192,7 +193,8 @@ func NamespaceOf(c *Config, name cell.VCName) string {
 
 // HasInfiniBand reports whether tasks of a VC may have devices of networks with RDMA.
 func HasInfiniBand(c *Config, name cell.VCName) bool {
-	return slices.ContainsFunc(VCsWithin(c.Cluster.VCs, name), func(vc cell.VCName) bool { return OfVC(c, vc).InfiniBand })
+	return slices.ContainsFunc(VCsWithin(c.Cluster.VCs, name),
+		func(vc cell.VCName) bool { return OfVC(c, vc).InfiniBand })
 }
 
 // Namespaces are those that a configuration names, each with the first VC that does.

@@ -6,14 +6,14 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// digest is a running hash over the fields of decisions, each with its length
+// Digest is a running hash over the fields of decisions, each with its length
 // where it has one, in a fixed order. It tells decisions apart that differ by
 // mistake, which is all that verifying a journal needs; it is no defence against
 // somebody who looks for equal digests. Every decision goes through it, so it
 // must neither encode nor allocate.
 type Digest struct{ Hash }
 
-// digestOf is the digest of a batch of decisions.
+// DigestOf is the digest of a batch of decisions.
 func DigestOf(rs []Record) Digest {
 	d := Digest{0x9E3779B97F4A7C15}
 	for i := range rs {

@@ -124,7 +124,10 @@ type WaitingEffect struct {
 
 // Find finds what is said of an attempt; nil if it is none that was there before.
 func (p *ConfigPlan) Find(id AttemptID) *RunningEffect {
-	i, found := slices.BinarySearchFunc(p.Running, id, func(e RunningEffect, id AttemptID) int { return CompareAttempts(e.Attempt, id) })
+	i, found := slices.BinarySearchFunc(p.Running, id, func(e RunningEffect,
+		id AttemptID) int {
+		return CompareAttempts(e.Attempt, id)
+	})
 	if !found {
 		return nil
 	}

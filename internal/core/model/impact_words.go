@@ -25,9 +25,11 @@ func (p *ConfigPlan) Sentences() []string {
 		case w.Fate == CanStart:
 			out = append(out, fmt.Sprintf("waiting job %s could never start, and now can", w.Name.To(p.Reader, w.User)))
 		case w.Fate == Unbooked:
-			out = append(out, fmt.Sprintf("waiting job %s loses the cells kept for it: %s has no backfill any more", w.Name.To(p.Reader, w.User), w.VC))
+			out = append(out, fmt.Sprintf("waiting job %s loses the cells kept for it: %s has no backfill any more",
+				w.Name.To(p.Reader, w.User), w.VC))
 		case !w.Already:
-			out = append(out, fmt.Sprintf("waiting job %s can never start: %s", w.Name.To(p.Reader, w.User), strings.TrimPrefix(w.Reason, "it can never start: ")))
+			out = append(out, fmt.Sprintf("waiting job %s can never start: %s", w.Name.To(p.Reader, w.User),
+				strings.TrimPrefix(w.Reason, "it can never start: ")))
 		}
 	}
 	if len(out) == 0 {
@@ -48,14 +50,16 @@ func (p *ConfigPlan) runningSentences() []string {
 			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.To(p.Reader, r.User), r.Attempt, text))
 		}
 		if r.Settled && r.Fate != DrainsNoMore {
-			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.To(p.Reader, r.User), r.Attempt, drainsNoMore))
+			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.To(p.Reader, r.User), r.Attempt,
+				drainsNoMore))
 		}
 	}
 	said := map[JobID]bool{}
 	for _, r := range p.Running {
 		if r.Never != "" && !said[r.Attempt.Job] {
 			said[r.Attempt.Job] = true
-			out = append(out, fmt.Sprintf("running job %s could not start again: %s", r.Name.To(p.Reader, r.User), strings.TrimPrefix(r.Never, "it can never start: ")))
+			out = append(out, fmt.Sprintf("running job %s could not start again: %s", r.Name.To(p.Reader, r.User),
+				strings.TrimPrefix(r.Never, "it can never start: ")))
 		}
 	}
 	if keep > 0 {
@@ -78,7 +82,8 @@ func (r *RunningEffect) sentence(reader Subject) string {
 		}
 		return fmt.Sprintf("uses %s no longer in the file; it may finish there", lostText(r.Lost))
 	case DrainsLazily:
-		return fmt.Sprintf("uses %s no longer in the file; it may finish there, without the guarantee of %s", lostText(r.Lost), r.VC)
+		return fmt.Sprintf("uses %s no longer in the file; it may finish there, without the guarantee of %s",
+			lostText(r.Lost), r.VC)
 	case DrainsNoMore:
 		return drainsNoMore
 	case Opportunistic:
@@ -129,7 +134,8 @@ func LosesText(unsaved Duration, devices int32) string {
 
 // like reports whether two gangs of one job start under the same conditions.
 func (e *StartEffect) like(o *StartEffect) bool {
-	return e.Attempt.Job == o.Attempt.Job && e.Guaranteed == o.Guaranteed && e.Moves == o.Moves && slices.Equal(e.After, o.After)
+	return e.Attempt.Job == o.Attempt.Job && e.Guaranteed == o.Guaranteed && e.Moves == o.Moves &&
+		slices.Equal(e.After, o.After)
 }
 
 // startSentence says where gangs of a job start, and when.

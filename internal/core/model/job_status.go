@@ -125,16 +125,19 @@ type VCStatus struct {
 	Cells         []QuotaUse    `json:"cells"`
 }
 
-// use returns what is counted of a SKU, in order of name.
+// Use returns what is counted of a SKU, in order of name.
 func (v *VCStatus) Use(c Carry) *VCUse {
-	i, found := slices.BinarySearchFunc(v.SKUs, c.SKU, func(u VCUse, n cell.TypeName) int { return cmp.Compare(u.SKU, n) })
+	i, found := slices.BinarySearchFunc(v.SKUs, c.SKU, func(u VCUse,
+		n cell.TypeName) int {
+		return cmp.Compare(u.SKU, n)
+	})
 	if !found {
 		v.SKUs = slices.Insert(v.SKUs, i, VCUse{Carry: c})
 	}
 	return &v.SKUs[i]
 }
 
-// sum adds up the leaves of all SKUs.
+// Sum adds up the leaves of all SKUs.
 func (v *VCStatus) Sum() {
 	for i := range v.SKUs {
 		u := &v.SKUs[i]

@@ -30,7 +30,7 @@ type Party struct {
 	Length int16
 }
 
-// party returns whose a job is.
+// Party returns whose a job is.
 func (b By) Party(j *Job) Party {
 	var p Party
 	if b&ByUser != 0 {
@@ -63,7 +63,8 @@ func lengthClass(j *Job) int16 {
 
 // Compare orders parties by queue, then user, then app.
 func (p Party) Compare(o Party) int {
-	return cmp.Or(strings.Compare(p.Queue, o.Queue), strings.Compare(string(p.User), string(o.User)), strings.Compare(p.App, o.App), cmp.Compare(p.Length, o.Length))
+	return cmp.Or(strings.Compare(p.Queue, o.Queue), strings.Compare(string(p.User), string(o.User)),
+		strings.Compare(p.App, o.App), cmp.Compare(p.Length, o.Length))
 }
 
 // Line is gangs of one party and one shape that wait.

@@ -31,7 +31,7 @@ type Clear struct {
 // configuration, and nobody else notices. So who calls a policy says so before and after; on
 // the way of each gang a deferred call would cost too much.
 
-// fallback is the policy that serves a VC whose own failed: without parameters it asks for no
+// Fallback is the policy that serves a VC whose own failed: without parameters it asks for no
 // key and keeps nothing.
 const Fallback = "fifo"
 
@@ -629,7 +629,7 @@ type Learner interface {
 	Learn(note []byte, g *GangView) []byte
 }
 
-// compare orders by job, then gang.
+// Compare orders by job, then gang.
 func (a GangRef) Compare(b GangRef) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
 }
@@ -643,11 +643,12 @@ const (
 // Backfills are the modes that VCConfig.Backfill may name, beside "".
 func Backfills() []string { return []string{"none", ModeEasy, ModeConserve} }
 
+// Compare orders the last in the order of the policy first.
 func (a *Ranked) Compare(b *Ranked) int {
 	return cmp.Or(b.Key.Compare(a.Key), cmp.Compare(b.Order, a.Order), cmp.Compare(b.Ref.Gang, a.Ref.Gang))
 }
 
-// add adds a cell to a pool.
+// Add adds a cell to a pool.
 func (p *Pool) Add(c PoolCells) {
 	at, found := slices.BinarySearchFunc(p.Cells, c, func(a, b PoolCells) int {
 		return cmp.Or(cmp.Compare(a.Pinned, b.Pinned), cmp.Compare(a.Part, b.Part))
@@ -665,12 +666,13 @@ type Leaser interface {
 	LeaseEnds(started, now Time) Time
 }
 
+// Compare orders by the first gang.
 func (a *Allocation) Compare(b *Allocation) int { return a.Gangs[0].Compare(b.Gangs[0]) }
 
-// takes reports whether a gang may have cells of its own priority.
+// Takes reports whether a gang may have cells of its own priority.
 func (w *Wish) Takes() bool { return w.Over != nil || w.Shrink }
 
-// shape tells wishes apart of which one may be granted when another is not.
+// Shape tells wishes apart of which one may be granted when another is not.
 func (w *Wish) Shape(of string) string {
 	if w.Within != Anywhere {
 		of += string(rune('0' + w.Within)) // others may be farther apart

@@ -24,7 +24,8 @@ func (p *ConfigPlan) Renamed() (texts []string) {
 
 // succeeds reports whether one that is added has what one that is removed had.
 func succeeds(added, removed *VCChange) bool {
-	if len(added.Cells)+len(added.Pins) == 0 || len(added.Cells) != len(removed.Cells) || len(added.Pins) != len(removed.Pins) {
+	if len(added.Cells)+len(added.Pins) == 0 || len(added.Cells) != len(removed.Cells) ||
+		len(added.Pins) != len(removed.Pins) {
 		return false
 	}
 	for i, c := range added.Cells {

@@ -52,7 +52,10 @@ func FreeText(rooms []Room) string {
 
 // AddRoom adds leaves to a list by SKU, in order of name.
 func AddRoom(rooms []Room, c Carry, free, total int32) []Room {
-	i, found := slices.BinarySearchFunc(rooms, c.SKU, func(r Room, n cell.TypeName) int { return cmp.Compare(r.SKU, n) })
+	i, found := slices.BinarySearchFunc(rooms, c.SKU, func(r Room,
+		n cell.TypeName) int {
+		return cmp.Compare(r.SKU, n)
+	})
 	if !found {
 		rooms = slices.Insert(rooms, i, Room{Carry: c})
 	}

@@ -134,7 +134,8 @@ func StorageChanges(was, is []Storage) (lines []string) {
 		case !ok:
 			lines = append(lines, fmt.Sprintf("storage %s is added: %s", is[i].Name, &is[i]))
 		case before.String() != is[i].String():
-			lines = append(lines, fmt.Sprintf("storage %s changes for tasks started from now on: %s -> %s", is[i].Name, &before, &is[i]))
+			lines = append(lines, fmt.Sprintf("storage %s changes for tasks started from now on: %s -> %s",
+				is[i].Name, &before, &is[i]))
 		}
 	}
 	return lines

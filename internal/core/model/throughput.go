@@ -21,7 +21,8 @@ func CheckThroughputs(list []Throughput, most int32) error {
 	for i, t := range list {
 		switch {
 		case t.Model == "" || t.GPUs < 1 || t.GPUs > most || t.Rate < 1 || t.Rate > MaxRate:
-			return fmt.Errorf("throughput %d of model %q on %d GPUs: a model, GPUs and a rate above 0 are needed", t.Rate, t.Model, t.GPUs)
+			return fmt.Errorf("throughput %d of model %q on %d GPUs: a model, GPUs and a rate above 0 are needed",
+				t.Rate, t.Model, t.GPUs)
 		case i > 0 && list[i-1].Compare(t) >= 0:
 			return fmt.Errorf("throughputs of model %q on %d GPUs are out of order, or there twice", t.Model, t.GPUs)
 		}

@@ -20,7 +20,8 @@ func (d *ModelPair) throughputs() []ThroughputChange {
 			c = ThroughputChange{Model: is[0].Model, SKU: is[0].SKU, GPUs: is[0].GPUs, After: is[0].Rate}
 			is = is[1:]
 		default:
-			c = ThroughputChange{Model: is[0].Model, SKU: is[0].SKU, GPUs: is[0].GPUs, Before: was[0].Rate, After: is[0].Rate}
+			c = ThroughputChange{Model: is[0].Model, SKU: is[0].SKU, GPUs: is[0].GPUs, Before: was[0].Rate,
+				After: is[0].Rate}
 			was, is = was[1:], is[1:]
 		}
 		if c.Before != c.After {
@@ -47,7 +48,8 @@ func throughputSentences(list []ThroughputChange) (out []string) {
 		}
 	}
 	if models > most {
-		out = append(out, fmt.Sprintf("throughputs of %s change", Plural(int32(models-most), "more model", "more models")))
+		out = append(out, fmt.Sprintf("throughputs of %s change",
+			Plural(int32(models-most), "more model", "more models")))
 	}
 	return out
 }

@@ -223,7 +223,8 @@ func WantedCells(members []cell.Member, size int32) int32 {
 	type open struct{ room, cells int32 }
 	var rooms []open
 	var n int32
-	sorted := slices.SortedStableFunc(slices.Values(members), func(a, b cell.Member) int { return cmp.Compare(b.Leaves, a.Leaves) })
+	sorted := slices.SortedStableFunc(slices.Values(members),
+		func(a, b cell.Member) int { return cmp.Compare(b.Leaves, a.Leaves) })
 	for _, m := range sorted {
 		tasks := m.Tasks
 		if m.Leaves >= size {

@@ -5,12 +5,12 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// cache is what a finder remembers of what fits. It follows from the configuration and the health
+// Cache is what a finder remembers of what fits. It follows from the configuration and the health
 // of the cluster, and is forgotten when these change.
 type Cache struct {
 	configs, health uint64                     // of the tables, then
-	lonely          map[loneFit]bool           // what fits the cluster with nothing in use
-	never           map[tables.WhatFits]bool   // by VC and shape: it never fits
+	fitsEmpty       map[loneFit]bool           // what fits the cluster with nothing in use
+	neverFits       map[tables.FitKey]bool     // by VC and shape: it never fits
 	close           map[closeness][]cell.Level // how near a shape can be
 }
 
@@ -24,12 +24,12 @@ func (s *Finder) remembered() *Cache {
 		*c = Cache{configs: s.Configs, health: s.Health}
 	}
 	if c.health != s.Health {
-		c.health, c.lonely = s.Health, nil
+		c.health, c.fitsEmpty = s.Health, nil
 	}
 	return c
 }
 
-// remember notes an answer; where there are too many, the others are forgotten.
+// Remember notes an answer; where there are too many, the others are forgotten.
 func Remember[K comparable, V any](m *map[K]V, key K, v V) V {
 	if *m == nil || len(*m) > maxJudged {
 		*m = map[K]V{}

@@ -26,17 +26,18 @@ var (
 	Nobody    = InTurn{prio: cell.MaxGuaranteed + 1}
 )
 
-// inTurn is a waiting gang's place by priority and submission.
+// InTurn is a waiting gang's place by priority and submission.
 type InTurn struct {
 	prio cell.Priority
 	model.GangRef
 }
 
+// Compare orders by priority, the highest first, then by submission.
 func (a InTurn) Compare(b InTurn) int {
 	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
 }
 
-// moving is what the walks of one Decide tell each other.
+// Moving is what the walks of one Decide tell each other.
 type Moving struct {
 	Movers   InTurn                // who stands before it may move charges
 	Late     InTurn                // at whom the walk of a VC stopped; everybody if at nobody
@@ -47,13 +48,13 @@ type Moving struct {
 	InTheWay uint64                // the last event when charges were first in somebody's way and stayed; 0 before
 }
 
-// postponed is a VC whose walk stopped at a gang for which charges would move.
+// Postponed is a VC whose walk stopped at a gang for which charges would move.
 type Postponed struct {
 	At    InTurn
 	Space int32
 }
 
-// hasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it
+// HasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it
 // has it in this one.
 func (s *Finder) HasTurn(ref model.GangRef) bool {
 	if s.Cluster.Doomed() == 0 {
@@ -68,7 +69,7 @@ func (s *Finder) HasTurn(ref model.GangRef) bool {
 	return s.Charges.Had[ref] == s.Charges.Walks
 }
 
-// postponedMost bounds how often VCs give way to each other in one Decide.
+// PostponedMost bounds how often VCs give way to each other in one Decide.
 const PostponedMost = 64
 
 // mover looks for charges that could lie better for one gang.
@@ -85,12 +86,13 @@ type needed struct {
 	chain int16
 }
 
-// mover returns nil where nothing is charged.
+// Mover returns nil where nothing is charged.
 func (s *Finder) Mover(j *tables.Job, g int32, chains []bool) *mover {
 	if s.Cluster.Doomed() == 0 || j.Spec.Priority < cell.MinGuaranteed {
 		return nil
 	}
-	return &mover{s: s, space: j.Space, at: InTurn{j.Spec.Priority, model.GangRef{Job: j.Id, Gang: g}}, chains: chains, needs: map[needed]bool{}}
+	return &mover{s: s, space: j.Space, at: InTurn{j.Spec.Priority, model.GangRef{Job: j.ID, Gang: g}},
+		chains: chains, needs: map[needed]bool{}}
 }
 
 // moverOf is that of a gang that waits for cells; nil where charges that lie elsewhere are of no
@@ -113,14 +115,16 @@ func (s *Finder) moverOf(j *tables.Job, g int, fits func() bool) *mover {
 // healthy cells are left for all of that; but they may lie on other nodes than it may use, or
 // farther apart.
 func (s *Finder) concerned(j *tables.Job) bool {
-	if j.Spec.Restricted() || slices.ContainsFunc(s.Cluster.Charges(), func(ch cell.Charge) bool { return s.Cluster.Shares(j.Space, ch.Space) }) {
+	if j.Spec.Restricted() || slices.ContainsFunc(s.Cluster.Charges(),
+		func(ch cell.Charge) bool { return s.Cluster.Shares(j.Space, ch.Space) }) {
 		return true
 	}
 	f := s.Cluster.Forest()
-	return slices.ContainsFunc(s.Cluster.Space(j.Space).Roots, func(r cell.Root) bool { return r.Level < f.Chains[r.Chain].NodeLevel })
+	return slices.ContainsFunc(s.Cluster.Space(j.Space).Roots,
+		func(r cell.Root) bool { return r.Level < f.Chains[r.Chain].NodeLevel })
 }
 
-// plan looks how charges could lie so that a plan is found. over says that the search ends here:
+// Plan looks how charges could lie so that a plan is found. over says that the search ends here:
 // with a plan, or since it is not the gang's turn yet.
 func (m *mover) Plan(try func() (Plan, bool)) (p Plan, over, ok bool) {
 	if m == nil {
@@ -208,10 +212,10 @@ func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
 	return sh, ok
 }
 
-// isPostponed reports whether the walk of a VC stops, until others had their chance.
+// IsPostponed reports whether the walk of a VC stops, until others had their chance.
 func (s *Finder) IsPostponed() bool { return s.Charges.Late != Everybody }
 
-// movingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere,
+// MovingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere,
 // in vain: those behind then do without.
 const MovingMost = 64
 
@@ -340,8 +344,9 @@ func (s *Finder) couldLift(j *tables.Job, g int, r *cell.Request) bool {
 	return ok
 }
 
-// mustWalk reports whether a VC's walk may find something. Where bad hardware is charged to
+// MustWalk reports whether a VC's walk may find something. Where bad hardware is charged to
 // somebody, that may lie elsewhere whenever something was settled: somebody may wait no more.
 func (s *Finder) MustWalk(space int32) bool {
-	return s.Look || s.Charges.News && s.Cluster.Doomed() > 0 || s.Looks.Spaces[space] || s.Looks.Itself[space] || s.Looks.Always[space]
+	return s.AllDirty || s.Charges.News && s.Cluster.Doomed() > 0 || s.Dirty.Spaces[space] || s.Dirty.Itself[space] ||
+		s.Dirty.Always[space]
 }

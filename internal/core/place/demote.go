@@ -12,7 +12,7 @@ import (
 // whoever is to have these cells elsewhere makes them give up their guarantee.
 
 const (
-	// maxCleared is how many holders a VC may have at most that planClearing looks at.
+	// MaxCleared is how many holders a VC may have at most that planClearing looks at.
 	MaxCleared = 1024
 	// maxChosen is up to how many choices of them are tried, the smallest first.
 	maxChosen = 12
@@ -21,7 +21,7 @@ const (
 	maxChoices = 48
 )
 
-// anyBelow are the holders of a VC below a priority, whether their jobs allow lazy preemption or
+// AnyBelow are the holders of a VC below a priority, whether their jobs allow lazy preemption or
 // not.
 func (s *Finder) AnyBelow(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, func(*tables.Attempt) bool { return true })
@@ -40,7 +40,7 @@ func (s *Finder) manyBelow(space int32, prio cell.Priority, serves func(*tables.
 	return false
 }
 
-// planClearing makes holders of the VC give up their guarantee, whether their jobs allow that or
+// PlanClearing makes holders of the VC give up their guarantee, whether their jobs allow that or
 // not, and stops those that do not: their cells may be bound where the gang can use them. By
 // their leaves alone it would have found room before: it may run on other nodes only, or needs
 // larger cells than theirs are. Of few holders it finds those with whom fewest are stopped.
@@ -126,7 +126,7 @@ func (s *Finder) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (
 	return s.clearing(ids, res), true
 }
 
-// tied is the allocation of a minimum with which that of a member above it gives up its guarantee.
+// Tied is the allocation of a minimum with which that of a member above it gives up its guarantee.
 func (s *Finder) Tied(id cell.AllocID) cell.AllocID {
 	a := s.Holder(id)
 	if !s.IsExtra(a) {
@@ -141,7 +141,7 @@ func (s *Finder) Tied(id cell.AllocID) cell.AllocID {
 // withAbove puts before each minimum the members above it that run and are not there, since they
 // give up their guarantee with it.
 func (s *Finder) withAbove(ids []cell.AllocID) []cell.AllocID {
-	if s.Partials == 0 {
+	if s.PartialJobs == 0 {
 		return ids
 	}
 	var out []cell.AllocID
@@ -149,7 +149,8 @@ func (s *Finder) withAbove(ids []cell.AllocID) []cell.AllocID {
 		a := s.Holder(id)
 		j := &s.Jobs[a.Job]
 		for g := 1; !s.IsExtra(a) && j.Spec.Partial() && g < len(j.Gangs); g++ {
-			if at := j.Gangs[g].Attempt; at != tables.None && s.holds(&s.Attempts[at], j.Spec.Priority+1) && !slices.Contains(ids, s.Attempts[at].Alloc) {
+			if at := j.Gangs[g].Attempt; at != tables.None && s.holds(&s.Attempts[at], j.Spec.Priority+1) &&
+				!slices.Contains(ids, s.Attempts[at].Alloc) {
 				out = append(out, s.Attempts[at].Alloc)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// extraEligible reports whether a member above the minimum may be placed now: not beside a minimum
+// ExtraEligible reports whether a member above the minimum may be placed now: not beside a minimum
 // of which nothing is known, nor beside one that was made opportunistic, which would be stopped
 // before the member.
 func (s *Finder) ExtraEligible(j *tables.Job) bool {
@@ -22,7 +22,7 @@ func (s *Finder) ExtraEligible(j *tables.Job) bool {
 // extrasBelow returns a rule that names the guaranteed members above a minimum in
 // a VC with a priority below a limit; nil when there are no partial gangs.
 func (s *Finder) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID) bool {
-	if s.Partials == 0 {
+	if s.PartialJobs == 0 {
 		return nil
 	}
 	return func(id cell.AllocID) bool {
@@ -36,14 +36,14 @@ func (s *Finder) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID
 // leave with them, which may save somebody else. One that its own priority may not stop yet can
 // only leave with its minimum.
 func (s *Finder) withExtras(r cell.Request, res cell.Result, due bool) cell.Result {
-	if s.Partials == 0 {
+	if s.PartialJobs == 0 {
 		return res
 	}
 	victims := slices.Clone(res.Victims)
 	for _, v := range res.Victims {
 		a := s.Holder(v)
 		j := &s.Jobs[a.Job]
-		for g := 1; a.Id.Gang == 0 && j.Spec.Partial() && g < len(j.Gangs); g++ {
+		for g := 1; a.ID.Gang == 0 && j.Spec.Partial() && g < len(j.Gangs); g++ {
 			at := j.Gangs[g].Attempt
 			if at == tables.None || j.Spec.Priority == r.Priority && s.Young(&s.Attempts[at], due) {
 				continue
@@ -76,7 +76,7 @@ func (s *Finder) fullGangs(res cell.Result) int {
 	return n
 }
 
-// extraFirst orders members above a minimum before full gangs.
+// ExtraFirst orders members above a minimum before full gangs.
 func (s *Finder) ExtraFirst(a, b *tables.Attempt) int {
 	switch x, y := s.IsExtra(a), s.IsExtra(b); {
 	case x == y:

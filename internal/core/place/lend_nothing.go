@@ -16,7 +16,7 @@ type claim struct {
 	Leaves cell.LeafSet
 }
 
-// claimed are the claims at one moment: they hang on everything that was decided until then, and on
+// Claimed are the claims at one moment: they hang on everything that was decided until then, and on
 // what that costs.
 type Claimed struct {
 	cl  *cell.Cluster // a copy of it, with which a plan is tried, has its own
@@ -25,7 +25,7 @@ type Claimed struct {
 	all []claim
 }
 
-// unlent returns the claims as all ask for them that may run on any node: found once for each
+// Unlent returns the claims as all ask for them that may run on any node: found once for each
 // moment.
 func (s *Finder) Unlent() []claim {
 	if m := &s.Claims; m.cl != s.Cluster || m.seq != s.Seq || m.now != s.Now {
@@ -40,7 +40,7 @@ func (s *Finder) unlentFar(far cell.NodeSet) (out []claim) {
 	var taken cell.LeafSet
 	f := s.Cluster.Forest()
 	for space := int32(1); space < s.Cluster.NumSpaces(); space++ {
-		if s.Vc(space).Lending != model.LendNothing {
+		if s.VC(space).Lending != model.LendNothing {
 			continue
 		}
 		c := claim{Space: space}
@@ -58,7 +58,8 @@ func (s *Finder) unlentFar(far cell.NodeSet) (out []claim) {
 			if len(unbound[int16(i)]) == 0 {
 				continue
 			}
-			q := cell.Request{Space: space, Priority: cell.MaxGuaranteed, Members: unbound[int16(i)], Keep: taken.With(c.Leaves), Preferred: far}
+			q := cell.Request{Space: space, Priority: cell.MaxGuaranteed, Members: unbound[int16(i)],
+				Keep: taken.With(c.Leaves), Preferred: far}
 			q.Blocked = slices.Repeat([]bool{true}, len(f.Chains))
 			q.Blocked[i] = false
 			held, leaves := s.claimCells(q)

@@ -6,24 +6,24 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// fitsEver reports whether a gang could be placed were all cells free and in service.
+// FitsEver reports whether a gang could be placed were all cells free and in service.
 func FitsEver(s *Finder, j *tables.Job, g int) bool {
 	r := s.Request(Want{J: j, G: int32(g)})
 	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
 	return s.mayFit(j, g, r)
 }
 
-// neverFits reports whether a gang could not even be placed in an empty, healthy cluster of this
+// NeverFits reports whether a gang could not even be placed in an empty, healthy cluster of this
 // configuration.
 func (s *Finder) NeverFits(j *tables.Job, g int) bool {
 	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None || j.Gangs[g].Shape.Short {
 		return true // all VCs that are gone are one space: nothing is remembered of them
 	}
-	key := tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
-	if never, ok := s.remembered().never[key]; ok {
+	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
+	if never, ok := s.remembered().neverFits[key]; ok {
 		return never
 	}
-	return Remember(&s.remembered().never, key, !FitsEver(s, j, g))
+	return Remember(&s.remembered().neverFits, key, !FitsEver(s, j, g))
 }
 
 // mayFit reports whether a gang fits the empty cells, or the search ended before it knew: then
@@ -58,7 +58,7 @@ func (s *Finder) packs(j *tables.Job, g int, r cell.Request) bool {
 	return ok || res.Bounded
 }
 
-// pinnedAway reports whether a cell lies in a pinned one that a guaranteed gang
+// PinnedAway reports whether a cell lies in a pinned one that a guaranteed gang
 // may not use: another VC's, or one that it does not name.
 func (s *Finder) PinnedAway(j *tables.Job, g int, id cell.CellID) bool {
 	if j.Spec.Priority < cell.MinGuaranteed {
@@ -68,12 +68,12 @@ func (s *Finder) PinnedAway(j *tables.Job, g int, id cell.CellID) bool {
 	return space != cell.None && (space != s.Space(j.Spec.VC) || !s.RootServes(j, g, &s.Base.Space(space).Roots[root]))
 }
 
-// outside reports whether a gang waits for what outsideReason says.
+// Outside reports whether a gang waits for what outsideReason says.
 func (s *Finder) Outside(w Want) bool {
 	j, g := w.J, w.G
 	gg := &j.Gangs[g]
 	switch {
-	case s.NeverFits(j, int(g)), j.Quarantined, j.Held(), tables.RareOf(j.Odd).After > s.Now,
+	case s.NeverFits(j, int(g)), j.Quarantined, j.Held(), tables.RareOf(j.Rare).After > s.Now,
 		gg.After > s.Now && !WaitsOutDelay(&s.Tables, j, g):
 		return true
 	case gg.Attempt != tables.None:

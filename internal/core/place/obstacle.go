@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// alone reports whether a job wants its nodes for itself and may.
+// Alone reports whether a job wants its nodes for itself and may.
 func (s *Finder) Alone(j *tables.Job) bool {
 	if !j.Spec.Hints.Dedicated {
 		return false
@@ -20,20 +20,21 @@ func (s *Finder) Alone(j *tables.Job) bool {
 	return may
 }
 
-// closed are the nodes that others have for themselves, or for a job that wants to be alone
+// Closed are the nodes that others have for themselves, or for a job that wants to be alone
 // those that somebody uses.
 func (s *Finder) Closed(j *tables.Job) (out cell.NodeSet) {
-	if s.Loners == 0 {
+	if s.DedicatedJobs == 0 {
 		return nil
 	}
 	alone := s.Alone(j)
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		if a.Job == tables.None || s.Jobs[a.Job].Id == j.Id {
+		if a.Job == tables.None || s.Jobs[a.Job].ID == j.ID {
 			continue
 		}
 		other := &s.Jobs[a.Job]
-		mayCome := !s.Alone(other) || other.Spec.Priority < j.Spec.Priority || other.Space != j.Space && j.Spec.Priority >= cell.MinGuaranteed
+		mayCome := !s.Alone(other) || other.Spec.Priority < j.Spec.Priority || other.Space != j.Space &&
+			j.Spec.Priority >= cell.MinGuaranteed
 		if !alone && mayCome {
 			continue
 		}
@@ -46,7 +47,7 @@ func (s *Finder) Closed(j *tables.Job) (out cell.NodeSet) {
 	return out
 }
 
-// wants returns the chains that a gang's members could use, and the pinned cells that they name.
+// Wants returns the chains that a gang's members could use, and the pinned cells that they name.
 func (s *Finder) Wants(j *tables.Job, g int32) (chains []bool, pins []cell.PinnedID) {
 	f := s.Cluster.Forest()
 	chains = make([]bool, len(f.Chains))
@@ -56,7 +57,8 @@ func (s *Finder) Wants(j *tables.Job, g int32) (chains []bool, pins []cell.Pinne
 			continue
 		}
 		for ci := range f.Chains {
-			chains[ci] = chains[ci] || (len(m.SKUs) == 0 || slices.Contains(m.SKUs, f.Chains[ci].SKU)) && s.holdsTask(j, g, m, int16(ci))
+			chains[ci] = chains[ci] || (len(m.SKUs) == 0 || slices.Contains(m.SKUs, f.Chains[ci].SKU)) &&
+				s.holdsTask(j, g, m, int16(ci))
 		}
 	}
 	return chains, pins
@@ -76,24 +78,25 @@ func (s *Finder) holdsTask(j *tables.Job, g int32, m cell.Member, chain int16) b
 		r.Blocked[ci] = ci != int(chain)
 	}
 	task := j.Gangs[g].Shape.Text + "#" + strconv.Itoa(int(m.Leaves)) + "#" + strconv.Itoa(int(chain))
-	return s.CouldEverFit(tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: task}, r)
+	return s.CouldEverFit(tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: task}, r)
 }
 
-// couldEverFit reports whether a request could be met on an empty, healthy cluster, or the search
+// CouldEverFit reports whether a request could be met on an empty, healthy cluster, or the search
 // ended before that was known; it is remembered.
-func (s *Finder) CouldEverFit(key tables.WhatFits, r cell.Request) bool {
-	if never, ok := s.remembered().never[key]; ok {
+func (s *Finder) CouldEverFit(key tables.FitKey, r cell.Request) bool {
+	if never, ok := s.remembered().neverFits[key]; ok {
 		return !never
 	}
 	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
 	res, ok := s.Vacant().Place(&r)
-	return !Remember(&s.remembered().never, key, !ok && !res.Bounded)
+	return !Remember(&s.remembered().neverFits, key, !ok && !res.Bounded)
 }
 
 // fault is what keeps cells from a gang that neither those before nor those behind it
 // have in their hands.
 type fault uint8
 
+// What keeps a gang waiting beside other jobs.
 const (
 	Faultless fault = iota
 	Refused         // nodes refused to start it lately, or are closed to it
@@ -102,7 +105,7 @@ const (
 	lost            // nothing proves whether attempts there still live
 )
 
-// fault says what keeps a gang that does not fit from its cells: what, taken away,
+// Fault says what keeps a gang that does not fit from its cells: what, taken away,
 // makes it fit beside what runs; or bad hardware without which it could not even run alone.
 func (s *Finder) Fault(w Want) fault {
 	j, g := w.J, w.G
@@ -274,17 +277,17 @@ func (s *Finder) fitsEmpty(w Want, q *cell.Request, charged bool) bool {
 	if q.Keep != nil || w.Only != nil || q.Reach != nil {
 		return place()
 	}
-	key := loneFit{tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: w.Gang().Shape.Text}, charged}
-	ok, known := s.remembered().lonely[key]
+	key := loneFit{tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: w.Gang().Shape.Text}, charged}
+	ok, known := s.remembered().fitsEmpty[key]
 	if !known {
-		ok = Remember(&s.remembered().lonely, key, place())
+		ok = Remember(&s.remembered().fitsEmpty, key, place())
 	}
 	return ok
 }
 
 // loneFit is a question about a gang for which nothing is in use.
 type loneFit struct {
-	tables.WhatFits
+	tables.FitKey
 	charged bool
 }
 
@@ -352,11 +355,11 @@ func (s *Finder) lostHolders() (out []cell.AllocID) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b cell.AllocID) int { return state.CompareAttempts(s.Holder(a).Id, s.Holder(b).Id) })
+	slices.SortFunc(out, func(a, b cell.AllocID) int { return state.CompareAttempts(s.Holder(a).ID, s.Holder(b).ID) })
 	return out
 }
 
-// heldBy returns the jobs of the attempts of which nothing is known without which a gang
+// HeldBy returns the jobs of the attempts of which nothing is known without which a gang
 // would find cells: those on leaves that it could have, or for which cells are bound that it
 // needs elsewhere; where neither is so, those that use up what its VC is guaranteed.
 func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
@@ -370,7 +373,7 @@ func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
 	blame := func(id cell.AllocID) {
 		for _, m := range s.MembersOf(id) {
 			if m.State == model.AttemptUnknown { // what is leaving anyway is not to blame
-				by = append(by, m.Id.Job)
+				by = append(by, m.ID.Job)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// want is what cells are asked for: a gang, and what the wish of its policy, the bookings of others
+// Want is what cells are asked for: a gang, and what the wish of its policy, the bookings of others
 // and its turn add to what its job says. It is a value: what finds cells is given it, and asks for
 // another gang with another one.
 type Want struct {
@@ -27,16 +27,16 @@ type Want struct {
 	Due     bool         // its policy's quantum protects nothing from it
 }
 
-// gang is the gang that is wanted.
+// Gang is the gang that is wanted.
 func (w *Want) Gang() *tables.Gang { return &w.J.Gangs[w.G] }
 
-// of asks the same for another gang of the job.
+// Of asks the same for another gang of the job.
 func (w Want) Of(g int32) Want {
 	w.G = g
 	return w
 }
 
-// request asks for cells for one gang, with free leaves only.
+// Request asks for cells for one gang, with free leaves only.
 func (s *Finder) Request(w Want) cell.Request {
 	j := w.J
 	r := cell.Request{Space: j.Space, Priority: j.Spec.Priority, Members: w.Gang().Shape.Members, Keep: w.Keep}
@@ -62,7 +62,7 @@ func (s *Finder) Request(w Want) cell.Request {
 	}
 	r.Spared = s.spared(j, int(w.G))
 	r.Avoided = s.Closed(j)
-	for _, a := range tables.RareOf(w.Gang().Odd).Avoid {
+	for _, a := range tables.RareOf(w.Gang().Rare).Avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.Now {
 			r.Avoided = r.Avoided.Add(i)
 		}
@@ -74,16 +74,16 @@ func (s *Finder) Request(w Want) cell.Request {
 
 // closeness is what it depends on how far apart a gang must be let.
 type closeness struct {
-	tables.WhatFits
+	tables.FitKey
 	near model.Within
 }
 
-// meeting says, by chain, at which level the leaves of a gang must meet: as near as
+// Meeting says, by chain, at which level the leaves of a gang must meet: as near as
 // the wish says or, where it would not fit even the empty cells like that, as near as
 // it would; nil is anywhere. Where the search ends before that is known it would end so later, too.
 func (s *Finder) Meeting(w Want, r cell.Request) []cell.Level {
 	j := w.J
-	key := closeness{tables.WhatFits{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: w.Gang().Shape.Text}, w.Near}
+	key := closeness{tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: w.Gang().Shape.Text}, w.Near}
 	if levels, ok := s.remembered().close[key]; ok {
 		return levels
 	}
@@ -129,7 +129,7 @@ func (s *Finder) nearness(members []cell.Member, near model.Within) []cell.Level
 	return out
 }
 
-// allowedNodes are the nodes that a job may ever use. What it avoids for good is
+// AllowedNodes are the nodes that a job may ever use. What it avoids for good is
 // no obstacle that could go away, so it is left out here, unlike Request.Avoided.
 func (s *Finder) AllowedNodes(spec *model.Job) cell.NodeSet {
 	f := s.Cluster.Forest()
@@ -150,7 +150,7 @@ func (s *Finder) AllowedNodes(spec *model.Job) cell.NodeSet {
 	return out
 }
 
-// lifting returns the request with which holders below a limit may be made to leave: opportunistic
+// Lifting returns the request with which holders below a limit may be made to leave: opportunistic
 // ones anywhere, guaranteed ones of the same VC whose priority is below limit. What leaves anyway
 // costs nothing; what may be alive on a lost node is never counted on.
 func (s *Finder) Lifting(r cell.Request, limit cell.Priority) cell.Request {
@@ -193,11 +193,11 @@ func (s *Finder) cost(a *tables.Attempt) cell.Cost {
 	return c
 }
 
-// inOrder is a cost by which the later submitted of two comes first, where nothing else tells them
+// InOrder is a cost by which the later submitted of two comes first, where nothing else tells them
 // apart: so no choice hangs on where they happen to run.
 func (s *Finder) InOrder(a *tables.Attempt, lost int64) cell.Cost {
 	const gangs = 1 << 14 // more than a job may have
-	at := int64(a.Id.Job)*gangs + int64(a.Id.Gang)
+	at := int64(a.ID.Job)*gangs + int64(a.ID.Gang)
 	early := int64(1<<50) - min(at, 1<<50)
 	return cell.Cost{Lost: lost, Early: early, Earlier: early}
 }
@@ -214,7 +214,7 @@ func (s *Finder) lostWork(a *tables.Attempt) int64 {
 	if from == a.Started {
 		from = a.Placed
 	}
-	g := &s.Jobs[a.Job].Gangs[a.Id.Gang]
+	g := &s.Jobs[a.Job].Gangs[a.ID.Gang]
 	since := int64(s.RanSince(a, from))
 	if since > (1<<62)/int64(max(g.Leaves, 1)) {
 		return 1 << 62
@@ -222,7 +222,7 @@ func (s *Finder) lostWork(a *tables.Attempt) int64 {
 	return since * int64(g.Leaves)
 }
 
-// plan is how one gang could get its cells now.
+// Plan is how one gang could get its cells now.
 type Plan struct {
 	Placement cell.Placement
 	Victims   []cell.AllocID // must die first; empty: the cells are free
@@ -233,12 +233,12 @@ type Plan struct {
 	Shift     cell.Shift     // charges of bad hardware go elsewhere, then
 }
 
-// disturbs reports whether others stop, or have less than they had, or charges move.
+// Disturbs reports whether others stop, or have less than they had, or charges move.
 func (p *Plan) Disturbs() bool {
 	return len(p.Shift.Spared)+len(p.Victims)+len(p.Lazies)+len(p.Cleared)+len(p.Revoked) > 0
 }
 
-// plan finds cells for a gang, from harmless to disruptive: free cells; cells of its VC whose
+// Plan finds cells for a gang, from harmless to disruptive: free cells; cells of its VC whose
 // holders may become opportunistic; cells of holders that are lifted, opportunistic ones first,
 // then rising priorities; and last the same with reservations of lower priority revoked. Where
 // charges of bad hardware keep it from free cells, from stopping opportunistic work alone, or from
@@ -299,7 +299,8 @@ func (s *Finder) planGuaranteed(r *cell.Request) (Plan, bool) {
 	if p, ok := s.planLifting(r, r.Priority); ok {
 		return s.orRevoking(r, p), true
 	}
-	return s.PlanRevoking(s.Reservations(r.Space, r.Priority), func([]int32) (Plan, bool) { return s.PlanHigher(r, r.Priority) })
+	return s.PlanRevoking(s.Reservations(r.Space, r.Priority),
+		func([]int32) (Plan, bool) { return s.PlanHigher(r, r.Priority) })
 }
 
 // orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities
@@ -317,7 +318,10 @@ func (s *Finder) orRevoking(r *cell.Request, p Plan) Plan {
 			}
 		}
 	}
-	if q, ok := s.PlanRevoking(s.Reservations(r.Space, top), func([]int32) (Plan, bool) { return s.PlanHigher(r, top) }); ok {
+	if q, ok := s.PlanRevoking(s.Reservations(r.Space, top), func([]int32) (Plan,
+		bool) {
+		return s.PlanHigher(r, top)
+	}); ok {
 		return q
 	}
 	return p
@@ -340,7 +344,7 @@ func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	if p, ok := s.planLazyLifting(*r, s.lazies(r.Space, prio)); ok {
 		return p, true
 	}
-	if s.Partials > 0 {
+	if s.PartialJobs > 0 {
 		_, p, ok := lowest(s, limits[1:], func(limit cell.Priority) cell.Request {
 			q := s.Lifting(*r, cell.MinGuaranteed)
 			q.Lift.Also = s.extrasBelow(r.Space, limit)
@@ -364,12 +368,13 @@ func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 // lowest finds the lowest of some rising limits with which a request finds cells: it asks the
 // highest first, since where that finds nothing none does, and then by halves. One for which the
 // steps end first counts as too low: then a lower one might do.
-func lowest(s *Finder, limits []cell.Priority, request func(cell.Priority) cell.Request) (limit cell.Priority, p Plan, ok bool) {
+func lowest(s *Finder, limits []cell.Priority, request func(cell.Priority) cell.Request) (limit cell.Priority, p Plan,
+	ok bool) {
 	var q cell.Request
 	var found cell.Result
 	fits := func(i int) bool {
 		try := request(limits[i])
-		if len(s.Promises)+s.Partials == 0 && int64(try.Leaves()) > s.Unheld(try.Space, limits[i]) {
+		if len(s.Promises)+s.PartialJobs == 0 && int64(try.Leaves()) > s.Unheld(try.Space, limits[i]) {
 			return false // by numbers alone
 		}
 		res, ok := s.Cluster.Try(&try)
@@ -395,13 +400,14 @@ func (s *Finder) planLazyLifting(r cell.Request, lazies []cell.AllocID) (Plan, b
 	}
 	q := s.Lifting(r, cell.MinGuaranteed)
 	q.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
-		return s.Cluster.Alloc(id).Opportunistic() && !s.Stuck(id) && !slices.Contains(lazies, id) && (r.Spared == nil || !r.Spared(id))
+		return s.Cluster.Alloc(id).Opportunistic() && !s.Stuck(id) && !slices.Contains(lazies, id) &&
+			(r.Spared == nil || !r.Spared(id))
 	}}
 	done, res, ok := s.Cluster.DemotedFits(&q, lazies, s.Tied)
 	return Plan{Placement: res.Placement, Lazies: done, Victims: res.Victims}, ok
 }
 
-// planLifted is one such try.
+// PlanLifted is one such try.
 func (s *Finder) PlanLifted(q cell.Request) (Plan, bool) {
 	res, ok := s.Cluster.Place(&q)
 	if !ok {
@@ -410,13 +416,13 @@ func (s *Finder) PlanLifted(q cell.Request) (Plan, bool) {
 	return s.PlanOf(q, res, false), true
 }
 
-// planOf is the plan that stops those whom a search found.
+// PlanOf is the plan that stops those whom a search found.
 func (s *Finder) PlanOf(q cell.Request, res cell.Result, due bool) Plan {
 	res = s.withExtras(q, res, due)
 	return Plan{Placement: res.Placement, Victims: res.Victims}
 }
 
-// limits returns 0 (only opportunistic work is lifted), then, rising, one above
+// Limits returns 0 (only opportunistic work is lifted), then, rising, one above
 // each priority below prio that runs in the VC.
 func (s *Finder) Limits(space int32, prio cell.Priority) []cell.Priority {
 	limits := []cell.Priority{cell.MinGuaranteed}
@@ -456,7 +462,7 @@ func (s *Finder) holdersBelow(space int32, prio cell.Priority, serves func(*tabl
 	slices.SortFunc(slots, func(x, y int32) int {
 		a, b := &s.Attempts[x], &s.Attempts[y]
 		return cmp.Or(s.ExtraFirst(a, b), cmp.Compare(s.Jobs[a.Job].Spec.Priority, s.Jobs[b.Job].Spec.Priority),
-			state.CompareAttempts(b.Id, a.Id))
+			state.CompareAttempts(b.ID, a.ID))
 	})
 	out := make([]cell.AllocID, len(slots))
 	for i, slot := range slots {
@@ -465,7 +471,7 @@ func (s *Finder) holdersBelow(space int32, prio cell.Priority, serves func(*tabl
 	return out
 }
 
-// planRevoking tries again as if reservations did not exist, the first named first, and keeps those
+// PlanRevoking tries again as if reservations did not exist, the first named first, and keeps those
 // that need not be revoked, unless that would cost more victims.
 func (s *Finder) PlanRevoking(slots []int32, try func(revoked []int32) (Plan, bool)) (Plan, bool) {
 	if len(slots) == 0 {
@@ -474,7 +480,8 @@ func (s *Finder) PlanRevoking(slots []int32, try func(revoked []int32) (Plan, bo
 	p, ok := s.planWithout(slots, try)
 	for i := len(p.Revoked) - 2; ok && i >= 0 && !s.Cluster.Work().Over(); i-- {
 		fewer := slices.Delete(slices.Clone(p.Revoked), i, i+1)
-		if q, still := s.planWithout(fewer, try); still && len(q.Revoked) == len(fewer) && len(q.Victims) <= len(p.Victims) {
+		if q, still := s.planWithout(fewer, try); still && len(q.Revoked) == len(fewer) &&
+			len(q.Victims) <= len(p.Victims) {
 			p = q
 		}
 	}
@@ -502,7 +509,7 @@ func (s *Finder) planWithout(slots []int32, try func(revoked []int32) (Plan, boo
 	return p, p.Revoked != nil
 }
 
-// planHigher finds free cells, or such as lower priorities can be made to leave.
+// PlanHigher finds free cells, or such as lower priorities can be made to leave.
 func (s *Finder) PlanHigher(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	if res, ok := s.Cluster.Place(r); ok {
 		return Plan{Placement: res.Placement}, true
@@ -510,7 +517,7 @@ func (s *Finder) PlanHigher(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	return s.planLifting(r, prio)
 }
 
-// reservations returns the slots of the VC's reservations below a priority, the lowest and latest
+// Reservations returns the slots of the VC's reservations below a priority, the lowest and latest
 // first.
 func (s *Finder) Reservations(space int32, prio cell.Priority) []int32 {
 	var slots []int32
@@ -523,7 +530,7 @@ func (s *Finder) Reservations(space int32, prio cell.Priority) []int32 {
 	slices.SortFunc(slots, func(x, y int32) int {
 		a, b := &s.Attempts[x], &s.Attempts[y]
 		return cmp.Or(cmp.Compare(s.Jobs[a.Job].Spec.Priority, s.Jobs[b.Job].Spec.Priority),
-			state.CompareAttempts(b.Id, a.Id))
+			state.CompareAttempts(b.ID, a.ID))
 	})
 	return slots
 }

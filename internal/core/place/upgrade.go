@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// laziesAt returns the lazily preempted gangs of one priority of a VC, in order
+// LaziesAt returns the lazily preempted gangs of one priority of a VC, in order
 // of submission: full gangs, or the members above a minimum.
 func (s *Finder) LaziesAt(space int32, prio cell.Priority, extras bool) []index.Queued {
 	q := s.Lazy[space]
@@ -23,7 +23,7 @@ func (s *Finder) LaziesAt(space int32, prio cell.Priority, extras bool) []index.
 	return out
 }
 
-// planUpgrade returns the bindings with which an attempt is guaranteed again, maybe once charges
+// PlanUpgrade returns the bindings with which an attempt is guaranteed again, maybe once charges
 // lie elsewhere.
 func (s *Finder) PlanUpgrade(a *tables.Attempt) (binds []cell.Bind, sh cell.Shift, ok bool) {
 	if binds, ok = s.upgradable(a); ok || s.Cluster.Doomed() == 0 {
@@ -37,11 +37,11 @@ func (s *Finder) PlanUpgrade(a *tables.Attempt) (binds []cell.Bind, sh cell.Shif
 	for ci := range chains {
 		chains[ci] = s.waitsFor(s.Entry(a), int16(ci))
 	}
-	p, _, ok := s.Mover(&s.Jobs[a.Job], a.Id.Gang, chains).Plan(func() (Plan, bool) { return Plan{}, fits() })
+	p, _, ok := s.Mover(&s.Jobs[a.Job], a.ID.Gang, chains).Plan(func() (Plan, bool) { return Plan{}, fits() })
 	return binds, p.Shift, ok
 }
 
-// mayUpgrade reports whether an attempt could be guaranteed again at all.
+// MayUpgrade reports whether an attempt could be guaranteed again at all.
 func (s *Finder) MayUpgrade(a *tables.Attempt) bool {
 	return s.Steady(a) && (!a.Orphaned || s.PartLeft(a))
 }
@@ -49,7 +49,8 @@ func (s *Finder) MayUpgrade(a *tables.Attempt) bool {
 // upgradable returns the bindings with which an attempt is guaranteed again, if there are any.
 func (s *Finder) upgradable(a *tables.Attempt) ([]cell.Bind, bool) {
 	binds, ok := s.Cluster.Upgradable(a.Alloc)
-	return binds, ok && !slices.ContainsFunc(s.MembersOf(a.Alloc), func(m *tables.Attempt) bool { return !s.suits(m, binds) })
+	return binds, ok && !slices.ContainsFunc(s.MembersOf(a.Alloc),
+		func(m *tables.Attempt) bool { return !s.suits(m, binds) })
 }
 
 // suits reports whether an attempt's leaves, in these preassigned cells, are what
@@ -59,7 +60,7 @@ func (s *Finder) suits(a *tables.Attempt, binds []cell.Bind) bool {
 	j := &s.Jobs[a.Job]
 	f, sp := s.Cluster.Forest(), s.Cluster.Space(s.Space(j.Spec.VC))
 	tasks := s.Cluster.Alloc(a.Alloc).Placement.Tasks
-	for i, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for i, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		role := &j.Spec.Roles[j.Tasks[o].Role]
 		for _, l := range tasks[i].Leaves {
 			leaf := f.Leaves[l]
@@ -95,7 +96,7 @@ func (s *Finder) spared(j *tables.Job, g int) func(cell.AllocID) bool {
 	}
 }
 
-// sparesSome reports whether some attempt of a job's VC lost its guarantee and may stand before one
+// SparesSome reports whether some attempt of a job's VC lost its guarantee and may stand before one
 // of the job's gangs.
 func (s *Finder) SparesSome(j *tables.Job) bool {
 	if j.Spec.Priority < cell.MinGuaranteed || j.Space <= 0 || int(j.Space) >= len(s.Lazy) {
@@ -105,11 +106,11 @@ func (s *Finder) SparesSome(j *tables.Job) bool {
 	return len(q) > 0 && q[0].Prio >= j.Spec.Priority
 }
 
-// standsBefore reports whether an attempt lost its guarantee and stands before a gang of its VC: it
+// StandsBefore reports whether an attempt lost its guarantee and stands before a gang of its VC: it
 // has a higher priority, or lost it to a configuration and was submitted before. What gave its
 // guarantee up within its priority did so by its policy, which has another order.
 func (s *Finder) StandsBefore(a *tables.Attempt, j *tables.Job, g int) bool {
-	if !a.Lazy || j.Space <= 0 || a.Cause != 0 && !s.WaitsAgain(a) || a.Id.Job == j.Id {
+	if !a.Lazy || j.Space <= 0 || a.Cause != 0 && !s.WaitsAgain(a) || a.ID.Job == j.ID {
 		return false
 	}
 	o := &s.Jobs[a.Job]
@@ -119,5 +120,6 @@ func (s *Finder) StandsBefore(a *tables.Attempt, j *tables.Job, g int) bool {
 	case o.Spec.Priority > j.Spec.Priority:
 		return !s.IsExtra(a)
 	}
-	return (a.By == nil || a.Cause != 0) && !s.IsExtra(a) && (j.Spec.Gangs[g].Extra || state.CompareAttempts(a.Id, model.AttemptID{Job: j.Id, Gang: int32(g)}) < 0)
+	return (a.By == nil || a.Cause != 0) && !s.IsExtra(a) && (j.Spec.Gangs[g].Extra ||
+		state.CompareAttempts(a.ID, model.AttemptID{Job: j.ID, Gang: int32(g)}) < 0)
 }

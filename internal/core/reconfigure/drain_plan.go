@@ -12,7 +12,7 @@ import (
 
 // draining runs a copy of the state forward, on which a node is drained.
 type draining struct {
-	explain.Forward
+	explain.Forecast
 	node cell.NodeName
 	plan *model.DrainPlan
 	over map[model.AttemptID]model.Time // when those ended that are told of
@@ -28,7 +28,7 @@ func (s Planner) PlanDrain(c model.Cordon) (*model.DrainPlan, *model.Refusal) {
 		return nil, no
 	}
 	p := &model.DrainPlan{Node: c.Node, By: max(c.Drain, s.Now), Jobs: []model.DrainEffect{}}
-	d := draining{Forward: explain.Ahead(s.Explainer, explain.Slow, nil), node: c.Node, plan: p,
+	d := draining{Forecast: explain.NewForecast(s.Explainer, explain.Slow, nil), node: c.Node, plan: p,
 		over: map[model.AttemptID]model.Time{}, runs: map[model.AttemptID]bool{}}
 	d.Draw.Of = 0
 	d.Declared = true
@@ -43,7 +43,7 @@ func (s Planner) PlanDrain(c model.Cordon) (*model.DrainPlan, *model.Refusal) {
 // effect is what is known of an attempt before anything happens.
 func (d *draining) effect(a *tables.Attempt, leaves int32) model.DrainEffect {
 	j := &d.Jobs[a.Job]
-	e := model.DrainEffect{Attempt: a.Id, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Leaves: leaves,
+	e := model.DrainEffect{Attempt: a.ID, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Leaves: leaves,
 		Guaranteed: j.Spec.Priority >= cell.MinGuaranteed && !a.Lazy}
 	if a.State == model.AttemptUnknown {
 		e.Fate = model.StaysUnsure
@@ -121,7 +121,8 @@ func (d *draining) note(log []model.Record) {
 			d.begins(e.Attempt, e.Placement.Tasks, nil, true)
 		case model.JobEnded:
 			for k := range d.plan.Jobs {
-				if t := &d.plan.Jobs[k]; t.Attempt.Job == e.Job && (t.Fate == model.WaitsThere && t.Starts == 0 || t.Fate == "") {
+				if t := &d.plan.Jobs[k]; t.Attempt.Job == e.Job &&
+					(t.Fate == model.WaitsThere && t.Starts == 0 || t.Fate == "") {
 					t.Fate = model.EndsThen
 				}
 			}
@@ -161,8 +162,8 @@ func (d *draining) stopped(e *model.StopSent) {
 	}
 	t.Stopped = d.At
 	j := &d.Jobs[a.Job]
-	t.Unsaved, t.Devices, t.ZeroEnds = state.UnsavedBy(&d.Index, a), j.Gangs[a.Id.Gang].Leaves, state.WhyZeroEnds(j,
-		a.Id.Gang)
+	t.Unsaved, t.Devices, t.ZeroEnds = state.UnsavedBy(&d.Index, a), j.Gangs[a.ID.Gang].Leaves, state.WhyZeroEnds(j,
+		a.ID.Gang)
 }
 
 // ended notes that an attempt is over.

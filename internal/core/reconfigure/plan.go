@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// planner says what becomes of jobs where the configuration changes, or a node is drained.
+// Planner says what becomes of jobs where the configuration changes, or a node is drained.
 type Planner struct{ *explain.Explainer }
 
 // PlanConfig says every effect that a command would have, and changes nothing: it is carried out
@@ -32,7 +32,8 @@ func (s Planner) PlanConfig(c model.Reconfigure) (*model.ConfigPlan, *model.Refu
 // planEffects compares the present with what comes of a change before anything is decided on it,
 // which is the second result.
 func (s Planner) planEffects(ch *change) (*model.ConfigPlan, *explain.Explainer) {
-	p := &model.ConfigPlan{Changed: len(ch.events) > 0, VCs: []model.VCChange{}, Chains: []model.ChainChange{}, SKUs: []model.SKUChange{},
+	p := &model.ConfigPlan{Changed: len(ch.events) > 0, VCs: []model.VCChange{}, Chains: []model.ChainChange{},
+		SKUs:  []model.SKUChange{},
 		Nodes: []model.NodeChange{}, Rules: []model.RuleChange{}, Throughputs: []model.ThroughputChange{},
 		Running: []model.RunningEffect{}, Starting: []model.StartEffect{}, Waiting: []model.WaitingEffect{}, Effects: []string{}}
 	if !p.Changed {
@@ -40,7 +41,8 @@ func (s Planner) planEffects(ch *change) (*model.ConfigPlan, *explain.Explainer)
 		return p, s.Explainer
 	}
 	before := cmp.Or(s.Config, &model.Config{})
-	d := model.ModelPair{Before: before, After: ch.ev.Config, Was: s.Cluster, Is: ch.next, Renamed: ch.ev.Renamed, RenamedNodes: ch.ev.RenamedNodes, Served: s.Serving}
+	d := model.ModelPair{Before: before, After: ch.ev.Config, Was: s.Cluster, Is: ch.next, Renamed: ch.ev.Renamed,
+		RenamedNodes: ch.ev.RenamedNodes, Served: s.Serving}
 	c := d.Compare()
 	p.VCs, p.SKUs, p.Chains, p.Nodes, p.Rules, p.Throughputs, p.Storages = c.VCs, c.SKUs, c.Chains, c.Nodes, c.Rules, c.Throughputs, c.Others
 	after := s.planned(ch)
@@ -70,7 +72,8 @@ func (s Planner) unmoved() []model.RunningEffect {
 func (s Planner) runningEffect(a *tables.Attempt) model.RunningEffect {
 	j := &s.Jobs[a.Job]
 	owed := j.Spec.Priority >= cell.MinGuaranteed
-	e := model.RunningEffect{Attempt: a.Id, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Fate: model.Keeps, Guaranteed: owed && !a.Lazy, Lazy: owed && a.Lazy}
+	e := model.RunningEffect{Attempt: a.ID, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Fate: model.Keeps,
+		Guaranteed: owed && !a.Lazy, Lazy: owed && a.Lazy}
 	if a.Cause != 0 {
 		e.Fate = model.Leaves
 	}
@@ -80,7 +83,7 @@ func (s Planner) runningEffect(a *tables.Attempt) model.RunningEffect {
 // lostOf is how many leaves of an attempt's tasks that live a configuration lacks,
 // where they stand in it.
 func lostOf(j *tables.Job, a *tables.Attempt, now []cell.Task) (n int32) {
-	for k, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if t := &j.Tasks[o]; !t.Dead {
 			n += int32(len(state.LostDevices(t, &now[k])))
 		}
@@ -116,7 +119,7 @@ func (s Planner) movedEffect(ch *change, after *explain.Explainer, m *model.Move
 	e := s.runningEffect(a)
 	e.VC, e.Lost = model.VCNow(ch.ev.Renamed, e.VC), lostOf(j, a, m.Placement.Tasks)
 	if g := int(m.Attempt.Gang); !j.Stop && !j.Spec.Gangs[g].Extra && !s.NeverFits(j, g) {
-		if why := after.WhyNeverFits(after.Find(j.Id), g); why != nil {
+		if why := after.WhyNeverFits(after.Find(j.ID), g); why != nil {
 			e.Never = why.Message
 		}
 	}
@@ -180,9 +183,10 @@ func (s Planner) waitingEffect(after *explain.Explainer, slot int) (model.Waitin
 		}
 		now = cmp.Or(now, after.WhyNeverFits(is, g))
 		then = cmp.Or(then, s.WhyNeverFits(was, g))
-		booked = booked || tables.RareOf(was.Gangs[g].Odd).Booked != nil
+		booked = booked || tables.RareOf(was.Gangs[g].Rare).Booked != nil
 	}
-	e := model.WaitingEffect{Job: is.Id, Name: is.Spec.Name, User: is.Spec.User, VC: is.Spec.VC, Fate: model.NeverStarts, Already: then != nil}
+	e := model.WaitingEffect{Job: is.ID, Name: is.Spec.Name, User: is.Spec.User, VC: is.Spec.VC,
+		Fate: model.NeverStarts, Already: then != nil}
 	switch {
 	case now != nil:
 		e.Reason = now.Message
@@ -253,9 +257,9 @@ func (s Planner) stopEffect(p *model.ConfigPlan, e *model.StopSent) {
 		r.Fate = model.Moves
 	}
 	j := &s.Jobs[a.Job]
-	r.Unsaved, r.Devices = state.UnsavedBy(&s.Index, a), j.Gangs[a.Id.Gang].Leaves
+	r.Unsaved, r.Devices = state.UnsavedBy(&s.Index, a), j.Gangs[a.ID.Gang].Leaves
 	if e.Cause.Resumes() {
-		r.ZeroEnds = state.WhyZeroEnds(j, a.Id.Gang)
+		r.ZeroEnds = state.WhyZeroEnds(j, a.ID.Gang)
 	}
 }
 
@@ -265,7 +269,8 @@ func (s Planner) startEffect(p *model.ConfigPlan, id model.AttemptID, tasks []ce
 	if j == nil {
 		return
 	}
-	e := model.StartEffect{Attempt: id, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Guaranteed: j.Spec.Priority >= cell.MinGuaranteed, Tasks: tasks}
+	e := model.StartEffect{Attempt: id, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC,
+		Guaranteed: j.Spec.Priority >= cell.MinGuaranteed, Tasks: tasks}
 	for _, t := range tasks {
 		if !slices.Contains(e.Nodes, t.Node) {
 			e.Nodes = append(e.Nodes, t.Node)
@@ -289,5 +294,5 @@ func (s Planner) caller(id *model.AttemptID) *model.JobCalled {
 	if j == nil {
 		return nil
 	}
-	return &model.JobCalled{Job: j.Id, Name: j.Spec.Name, User: j.Spec.User}
+	return &model.JobCalled{Job: j.ID, Name: j.Spec.Name, User: j.Spec.User}
 }

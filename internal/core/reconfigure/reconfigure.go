@@ -1,3 +1,6 @@
+// Package reconfigure says what becomes of jobs when the configuration changes or a node is
+// drained: what stays on its cells, what moves, drains or loses its guarantee, and what starts. It
+// must not apply a change but to copies.
 package reconfigure
 
 import (
@@ -12,7 +15,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// checkReconfigure plans how everything that holds cells is carried over. It
+// CheckReconfigure plans how everything that holds cells is carried over. It
 // changes nothing: the plan is in the event. A configuration that is in force
 // already gives no event.
 func (s Planner) CheckReconfigure(c model.Reconfigure, now model.Time) ([]model.Event, model.Answer, *model.Refusal) {
@@ -69,7 +72,8 @@ func (s Planner) change(c *model.Reconfigure, now model.Time) (*change, *model.R
 	if ev.Renamed, ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
 		return nil, no
 	}
-	if s.Config != nil && len(s.Failed)+len(s.Unmade) == 0 && len(ev.Renamed)+len(ev.RenamedNodes) == 0 && sameConfig(s.Config, c.Config) {
+	if s.Config != nil && len(s.Failed)+len(s.Unmade) == 0 && len(ev.Renamed)+len(ev.RenamedNodes) == 0 &&
+		sameConfig(s.Config, c.Config) {
 		return &change{next: next, ev: ev}, nil
 	}
 	var held []model.AttemptID
@@ -88,11 +92,11 @@ func (s Planner) change(c *model.Reconfigure, now model.Time) (*change, *model.R
 // an earlier configuration took.
 func (s Planner) carryAll(next *cell.Cluster, ev model.Configured, held []model.AttemptID) *change {
 	ch := &change{next: next, ev: ev, lent: map[model.JobID]bool{}, missed: map[int32]int{}}
-	ch.back = func(a *tables.Attempt) bool { return s.mayReturn(a) && !slices.Contains(held, a.Id) }
+	ch.back = func(a *tables.Attempt) bool { return s.mayReturn(a) && !slices.Contains(held, a.ID) }
 	for _, slot := range s.carryOrder(ch.back) {
 		a := &s.Attempts[slot]
 		if a.State == model.AttemptReserving {
-			ch.events = append(ch.events, model.Unreserved{Attempt: a.Id, Reason: "the configuration changed"})
+			ch.events = append(ch.events, model.Unreserved{Attempt: a.ID, Reason: "the configuration changed"})
 			continue
 		}
 		s.planMove(ch, a)
@@ -121,7 +125,7 @@ func (s Planner) mayReturn(host *tables.Attempt) bool {
 func (s Planner) lentBefore() (out []model.AttemptID) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Job != tables.None && a.Lazy {
-			out = append(out, a.Id)
+			out = append(out, a.ID)
 		}
 	}
 	return out
@@ -148,9 +152,10 @@ func (s Planner) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 			out = nil
 		}
 	}()
-	after := Planner{s.Later(new(explain.CopyMemory), now)}.planned(ch)
+	after := Planner{s.At(new(explain.CopyMemory), now)}.planned(ch)
 	for _, r := range after.Settle(after.Now) {
-		if e, ok := r.Event.(model.StopSent); ok && e.Cause == model.EndPreempted && slices.Contains(returned, e.Attempt) {
+		if e, ok := r.Event.(model.StopSent); ok && e.Cause == model.EndPreempted &&
+			slices.Contains(returned, e.Attempt) {
 			out = append(out, e.Attempt)
 		}
 	}
@@ -160,7 +165,8 @@ func (s Planner) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 // sameConfig compares by content: an empty list is as good as none, and the order of virtual
 // clusters, cells and nodes says nothing.
 func sameConfig(a, b *model.Config) bool {
-	return a == b || reflect.DeepEqual(a, b) || string(state.AppendLine(nil, a.Ordered())) == string(state.AppendLine(nil, b.Ordered()))
+	return a == b || reflect.DeepEqual(a, b) || string(state.AppendLine(nil,
+		a.Ordered())) == string(state.AppendLine(nil, b.Ordered()))
 }
 
 // carryOrder returns the attempt slots that hold or were promised cells: guaranteed ones and those
@@ -179,11 +185,12 @@ func (s Planner) carryOrder(back func(*tables.Attempt) bool) []int32 {
 	var order []place
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		if a.Job == tables.None || a.Id.Job == 0 {
+		if a.Job == tables.None || a.ID.Job == 0 {
 			continue
 		}
 		host := s.Holder(a.Alloc)
-		p := place{slot: int32(i), prio: s.Jobs[host.Job].Spec.Priority, extra: s.IsExtra(host), leaves: true, of: host.Id, its: a.Id, joined: a.Joined}
+		p := place{slot: int32(i), prio: s.Jobs[host.Job].Spec.Priority, extra: s.IsExtra(host), leaves: true,
+			of: host.ID, its: a.ID, joined: a.Joined}
 		for _, m := range s.MembersOf(a.Alloc) {
 			p.leaves = p.leaves && (m.Cause != 0 || s.IsExtra(m) && !s.MinimumLives(&s.Jobs[m.Job]))
 		}
@@ -193,8 +200,10 @@ func (s Planner) carryOrder(back func(*tables.Attempt) bool) []int32 {
 		order = append(order, p)
 	}
 	slices.SortFunc(order, func(x, y place) int {
-		return cmp.Or(first(x.prio >= cell.MinGuaranteed, y.prio >= cell.MinGuaranteed), first(!x.leaves, !y.leaves), cmp.Compare(y.prio, x.prio),
-			first(!x.extra, !y.extra), state.CompareAttempts(x.of, y.of), first(!x.joined, !y.joined), state.CompareAttempts(x.its, y.its))
+		return cmp.Or(first(x.prio >= cell.MinGuaranteed, y.prio >= cell.MinGuaranteed), first(!x.leaves, !y.leaves),
+			cmp.Compare(y.prio, x.prio),
+			first(!x.extra, !y.extra), state.CompareAttempts(x.of, y.of), first(!x.joined,
+				!y.joined), state.CompareAttempts(x.its, y.its))
 	})
 	out := make([]int32, len(order))
 	for i := range order {
@@ -218,17 +227,17 @@ func first(x, y bool) int {
 func (s Planner) planMove(ch *change, a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
 	if a.Joined { // it stays with whom it shares its leaves with, who stands before it
-		host := s.Holder(a.Alloc).Id
+		host := s.Holder(a.Alloc).ID
 		i := slices.IndexFunc(ch.ev.Moves, func(m model.Move) bool { return m.Attempt == host })
 		m := ch.ev.Moves[i]
-		m.Attempt = a.Id
+		m.Attempt = a.ID
 		ch.ev.Moves, ch.allocs = append(ch.ev.Moves, m), append(ch.allocs, ch.allocs[i])
 		return
 	}
 	vc := ch.next.SpaceOf(model.VCNow(ch.ev.Renamed, j.Spec.VC))
 	started := s.started(ch, a)
 	got := ch.next.Carry(s.Cluster, vc, s.Cluster.Alloc(a.Alloc), started)
-	m := model.Move{Attempt: a.Id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
+	m := model.Move{Attempt: a.ID, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
 	owed := j.Spec.Priority >= cell.MinGuaranteed
 	back := a.Lazy && owed && ch.back(a)
 	if back && vc != cell.None && !got.Other {
@@ -236,15 +245,15 @@ func (s Planner) planMove(ch *change, a *tables.Attempt) {
 	}
 	lazy := m.Lazy || back && !m.Regained
 	switch {
-	case s.IsExtra(a) && owed && ch.lent[a.Id.Job]:
+	case s.IsExtra(a) && owed && ch.lent[a.ID.Job]:
 		lazy, m.Placement.Binds = true, nil // as everywhere, it goes with its minimum
 	case lazy && !got.Other && vc != cell.None:
 		m.Placement.Binds, lazy = ch.rearrange(vc, &m.Placement, started)
 	}
 	m.Lazy, m.Regained = lazy && !a.Lazy, back && !lazy
 	lazy = lazy || a.Lazy && !m.Regained
-	if a.Id.Gang == 0 {
-		ch.lent[a.Id.Job] = lazy
+	if a.ID.Gang == 0 {
+		ch.lent[a.ID.Job] = lazy
 	}
 	alloc := ch.next.Take(max(vc, 0), j.Spec.Priority, m.Placement, false)
 	if lazy {
@@ -260,7 +269,7 @@ func (s Planner) started(ch *change, a *tables.Attempt) []cell.Started {
 	j := &s.Jobs[a.Job]
 	origins := s.Origins(a)
 	var out []cell.Started
-	for k, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		t := j.Tasks[o].Started()
 		t.Node = model.NodeNow(ch.ev.RenamedNodes, t.Node)
 		out = append(out, cell.Started{Task: t, Origin: origins[k], Pinned: j.Spec.Roles[j.Tasks[o].Role].Pinned})

@@ -17,7 +17,8 @@ import (
 // gone and is still known, the new one exists. Those that were made before are
 // left out, so that a file can be applied again. Of several older names of one VC the
 // first counts.
-func (s Planner) effectiveRenames(c *model.Reconfigure, next *cell.Cluster) (vcs []model.Rename, nodes []model.NodeRename, no *model.Refusal) {
+func (s Planner) effectiveRenames(c *model.Reconfigure, next *cell.Cluster) (vcs []model.Rename,
+	nodes []model.NodeRename, no *model.Refusal) {
 	for _, r := range c.Renamed {
 		twice := slices.ContainsFunc(vcs, func(v model.Rename) bool { return v.To == r.To })
 		if !twice && next.SpaceOf(r.From) == cell.None && next.SpaceOf(r.To) != cell.None && s.knowsVC(r.From) {
@@ -25,10 +26,12 @@ func (s Planner) effectiveRenames(c *model.Reconfigure, next *cell.Cluster) (vcs
 		}
 	}
 	for _, r := range c.RenamedNodes {
-		if next.Forest().NodeIndex(r.From) != cell.None || next.Forest().NodeIndex(r.To) == cell.None || !s.knowsNode(r.From) {
+		if next.Forest().NodeIndex(r.From) != cell.None || next.Forest().NodeIndex(r.To) == cell.None ||
+			!s.knowsNode(r.From) {
 			continue
 		}
-		if s.Cluster != nil && s.Cluster.Forest().NodeIndex(r.From) != cell.None && s.Cluster.Forest().NodeIndex(r.To) != cell.None {
+		if s.Cluster != nil && s.Cluster.Forest().NodeIndex(r.From) != cell.None &&
+			s.Cluster.Forest().NodeIndex(r.To) != cell.None {
 			return nil, nil, explain.Refuse(model.Conflict, "the node %q cannot go on as %q: both exist now; a machine has one name, so remove \"formerly\" at %q", r.From, r.To, r.To)
 		}
 		nodes = append(nodes, r)

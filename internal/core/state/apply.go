@@ -84,12 +84,12 @@ func (s *State) askAgain(e model.Decided) {
 func (s *State) settled() {
 	s.Untouch()
 	s.DropEmpty()
-	s.Looked()
+	s.Clean()
 	for len(s.Timers) > 0 && s.Timers[0].At <= s.Now {
 		s.Expire(s.Now)
 	}
 	s.Untouch()
-	s.Looked()
+	s.Clean()
 }
 
 func (s *State) applySubmitted(e model.JobSubmitted) {
@@ -102,13 +102,13 @@ func (s *State) applySubmitted(e model.JobSubmitted) {
 	j := &s.Jobs[slot]
 	*j = s.NewJob(e.ID, e.Job, s.Now, s.Arenas.Rooms.Take())
 	if e.Job.Partial() {
-		s.Partials++
+		s.PartialJobs++
 		s.CountPartial(j, 1)
 	}
 	if e.Job.Hints.Dedicated {
-		s.Loners++
+		s.DedicatedJobs++
 	}
-	s.Looks.Chooses(j, 1)
+	s.Dirty.Chooses(j, 1)
 	s.Slots.Put(e.ID, slot)
 	s.Names.Put(slot, s.Jobs, s.Now, s.Seq)
 	s.NextJob = max(s.NextJob, e.ID+1)
@@ -119,9 +119,10 @@ func (s *State) applySubmitted(e model.JobSubmitted) {
 	}
 }
 
-// newJob lays out a job that waits, in the memory of one that has ended, if any.
+// NewJob lays out a job that waits, in the memory of one that has ended, if any.
 func (s *State) NewJob(id model.JobID, spec *model.Job, now model.Time, in tables.Room) tables.Job {
-	j := tables.Job{Id: id, Spec: spec, Space: s.Space(spec.VC), Submitted: now, Size: spec.UsualSize(), Loner: spec.Hints.Dedicated}
+	j := tables.Job{ID: id, Spec: spec, Space: s.Space(spec.VC), Submitted: now, Size: spec.UsualSize(),
+		Dedicated: spec.Hints.Dedicated}
 	n := 0
 	for r := range spec.Roles {
 		n += int(spec.Roles[r].Tasks)
@@ -152,7 +153,8 @@ func (s *State) newGang(j *tables.Job, g int) tables.Gang {
 			continue
 		}
 		role = j.Tasks[t].Role
-		members = append(members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: s.Carriers(r), Pinned: r.Pinned, Alike: r.OneSKU})
+		members = append(members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: s.Carriers(r), Pinned: r.Pinned,
+			Alike: r.OneSKU})
 	}
 	tables.Agree(members)
 	out.Shape = s.shapeOf(members, j.Spec)
@@ -192,7 +194,7 @@ func (s *State) shapeOf(members []cell.Member, spec *model.Job) *tables.Shape {
 	return fresh
 }
 
-// appendShape writes a shape as text: each name in it with its length, so that no
+// AppendShape writes a shape as text: each name in it with its length, so that no
 // two shapes have one text.
 func AppendShape(b []byte, members []cell.Member, spec *model.Job) []byte {
 	num := func(n int, end byte) { b = append(strconv.AppendInt(b, int64(n), 10), end) }
@@ -233,7 +235,7 @@ func (s *State) applyStopRequested(e model.StopRequested) {
 	slot := s.Slots.Of(e.Job)
 	s.recounting(slot, func() { j.Stop = true })
 	if e.Reason != "" {
-		tables.SetRare(&j.Odd).StopReason = e.Reason
+		tables.SetRare(&j.Rare).StopReason = e.Reason
 	}
 	for g := range j.Gangs {
 		s.Dequeue(slot, int32(g))
@@ -251,12 +253,12 @@ func (s *State) applyCordoned(e model.NodeCordoned) {
 	if s.SetTimer(n.Drain, 0, 0); n.Drain > 0 {
 		s.TouchOn(e.Node)
 	}
-	s.Looks.Drains = index.DrainsOf(s.Nodes)
+	s.Dirty.Drains = index.DrainsOf(s.Nodes)
 	s.blame(n)
-	s.LookAll()
+	s.DirtyAll()
 }
 
-// noted returns what is remembered about a node, to read.
+// Noted returns what is remembered about a node, to read.
 func (s *State) Noted(name cell.NodeName) tables.NodeNote {
 	if i, found := s.findNode(name); found {
 		return s.Nodes[i]
@@ -302,7 +304,7 @@ func setBlame(c *cell.Cluster, node int32, n *tables.NodeNote) {
 	c.SetBlame(node, cell.Suspect, n.Suspect > 0)
 }
 
-// vacant returns the cluster with nothing in use and the present health.
+// Vacant returns the cluster with nothing in use and the present health.
 func (s *State) Vacant() *cell.Cluster {
 	if s.Empty != nil {
 		return s.Empty
@@ -319,7 +321,7 @@ func (s *State) Vacant() *cell.Cluster {
 		}
 	}
 	for i := range s.Attempts {
-		for _, l := range tables.RareOf(s.Attempts[i].Odd).Drains {
+		for _, l := range tables.RareOf(s.Attempts[i].Rare).Drains {
 			s.Empty.SetLeafBad(l, true)
 		}
 	}
@@ -382,7 +384,7 @@ func (s *State) move(m model.Move) {
 		if lazy {
 			s.Cluster.Demote(alloc)
 		}
-		first := j.Gangs[a.Id.Gang].Attempt
+		first := j.Gangs[a.ID.Gang].Attempt
 		s.setAlloc(alloc, first)
 		for at := first; at != tables.None; at = s.Attempts[at].Mate {
 			s.Attempts[at].Alloc = alloc

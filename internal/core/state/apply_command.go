@@ -15,9 +15,9 @@ func (s *State) applyHeld(e model.JobHeld) {
 func (s *State) hold(slot int32, on bool, by model.Subject, reason string) {
 	j := &s.Jobs[slot]
 	s.recounting(slot, func() {
-		tables.SetRare(&j.Odd).Held = nil
+		tables.SetRare(&j.Rare).Held = nil
 		if on {
-			tables.SetRare(&j.Odd).Held = &model.HoldStatus{By: by, Since: s.Now, Reason: reason}
+			tables.SetRare(&j.Rare).Held = &model.HoldStatus{By: by, Since: s.Now, Reason: reason}
 		}
 	})
 	for g := range j.Gangs {
@@ -37,8 +37,9 @@ func (s *State) applyRequeued(e model.JobRequeued) {
 	}
 	slot := s.Slots.Of(e.Job)
 	for g := range j.Gangs {
-		if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].State != model.AttemptReserving && s.Attempts[at].Cause == 0 {
-			tables.SetRare(&s.Attempts[at].Odd).Requeue = true
+		if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].State != model.AttemptReserving &&
+			s.Attempts[at].Cause == 0 {
+			tables.SetRare(&s.Attempts[at].Rare).Requeue = true
 		}
 	}
 	if e.Hold && !j.Held() {
@@ -60,8 +61,8 @@ func (s *State) applyUpdated(e model.JobUpdated) {
 				s.timeLimit(&s.Attempts[at])
 			}
 		}
-		s.Stir(j.Space)
-		s.LookIn(j.Space, j.Spec.Priority) // others may be planned around its end
+		s.ForgetNextChange(j.Space)
+		s.DirtyVC(j.Space, j.Spec.Priority) // others may be planned around its end
 		s.Touch(slot)
 		return
 	}
@@ -77,7 +78,7 @@ func (s *State) applyUpdated(e model.JobUpdated) {
 	s.Touch(slot)
 }
 
-// inBrackets adds a reason to a sentence, if there is one.
+// InBrackets adds a reason to a sentence, if there is one.
 func InBrackets(reason string) string {
 	if reason == "" {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// comesBack reports whether an attempt is being stopped by the platform, and its gang is to have
+// ComesBack reports whether an attempt is being stopped by the platform, and its gang is to have
 // cells again then without a word of its policy: only an order by submission or by a key tells
 // its place before it waits.
 func ComesBack(s *State, a *tables.Attempt) bool {
@@ -20,7 +20,7 @@ func ComesBack(s *State, a *tables.Attempt) bool {
 	if over || !OrdersAhead(&s.Tables, j.Space) || a.Joined || s.Shared(a) || s.IsExtra(a) || s.Moving(a) {
 		return false
 	}
-	if j.Spec.Priority < cell.MinGuaranteed || j.Gangs[a.Id.Gang].Next != tables.None {
+	if j.Spec.Priority < cell.MinGuaranteed || j.Gangs[a.ID.Gang].Next != tables.None {
 		return false
 	}
 	switch a.Cause {
@@ -35,13 +35,13 @@ func ComesBack(s *State, a *tables.Attempt) bool {
 func (s *State) lookBehind(j *tables.Job) {
 	for g := range j.Gangs {
 		if at := j.Gangs[g].Attempt; at != tables.None && ComesBack(s, &s.Attempts[at]) {
-			s.LookIn(j.Space, j.Spec.Priority)
+			s.DirtyVC(j.Space, j.Spec.Priority)
 			return
 		}
 	}
 }
 
-// ordersAhead reports whether a VC's policy orders what waits by submission or by a key.
+// OrdersAhead reports whether a VC's policy orders what waits by submission or by a key.
 func OrdersAhead(s *tables.Tables, space int32) bool {
 	_, straight := s.Policies[space].(model.Straight)
 	_, keyed := s.Policies[space].(model.Keyed)
@@ -52,7 +52,8 @@ func OrdersAhead(s *tables.Tables, space int32) bool {
 // the next decision.
 func (s *State) minimumStands(j *tables.Job) bool {
 	at := j.Gangs[0].Attempt
-	return at != tables.None && s.Attempts[at].State != model.AttemptReserving && (s.Attempts[at].Cause == 0 || s.Attempts[at].Alive == 0)
+	return at != tables.None && s.Attempts[at].State != model.AttemptReserving &&
+		(s.Attempts[at].Cause == 0 || s.Attempts[at].Alive == 0)
 }
 
 // enqueueExtras lets the members above a minimum wait, now that it was placed.
@@ -73,7 +74,7 @@ func (s *State) dequeueExtras(slot int32) {
 	}
 }
 
-// leftOfLimit is how many leaves more a job's user may have in its VC, for gangs that are placed
+// LeftOfLimit is how many leaves more a job's user may have in its VC, for gangs that are placed
 // together.
 func (s *State) LeftOfLimit(j *tables.Job) int64 {
 	l := s.UserLimits(j)
@@ -108,10 +109,10 @@ func (s *State) applyDecision(e model.Event) bool {
 		s.applyUpgraded(e)
 	case model.Doomed:
 		s.Cluster.Doom(s.charged(e.VC, e.Container), e.Root, e.Cell)
-		s.LookAll()
+		s.DirtyAll()
 	case model.Spared:
 		s.Cluster.Spare(s.charged(e.VC, e.Container), e.Root)
-		s.LookAll()
+		s.DirtyAll()
 	case model.AttemptEnded:
 		s.applyAttemptEnded(e)
 	case model.TaskRetried:
@@ -132,7 +133,7 @@ func (s *State) applyDecision(e model.Event) bool {
 		}
 		s.blame(n)
 		s.SetTimer(e.Until, 0, 0)
-		s.LookAll()
+		s.DirtyAll()
 	case model.Quarantined:
 		s.applyQuarantined(e)
 	case model.PolicyFailed:
@@ -196,18 +197,18 @@ func (s *State) applyPlaced(e model.Placed) {
 // begin starts the tasks of an attempt, which has its leaves.
 func (s *State) begin(slot int32, a *tables.Attempt, places []cell.Task) {
 	j := &s.Jobs[slot]
-	s.Dequeue(slot, a.Id.Gang)
-	s.mean(&j.Gangs[a.Id.Gang], nil)
+	s.Dequeue(slot, a.ID.Gang)
+	s.mean(&j.Gangs[a.ID.Gang], nil)
 	a.State, a.Placed, a.Since = model.AttemptStarting, s.Now, s.Seq
-	if tables.RareOf(a.Odd).Victims != nil {
-		tables.SetRare(&a.Odd).Victims = nil
+	if tables.RareOf(a.Rare).Victims != nil {
+		tables.SetRare(&a.Rare).Victims = nil
 	}
-	tasks := j.Spec.Gangs[a.Id.Gang].Tasks
+	tasks := j.Spec.Gangs[a.ID.Gang].Tasks
 	a.Alive = int32(len(tasks))
 	for i, o := range tasks {
 		t := &j.Tasks[o]
 		*t = tables.TaskRun{Role: t.Role, Index: t.Index, Gang: t.Gang, Retries: t.Retries, Progress: t.Progress,
-			State: model.TaskStarting, Attempt: a.Id.N, Place: &places[i]}
+			State: model.TaskStarting, Attempt: a.ID.N, Place: &places[i]}
 	}
 }
 
@@ -220,9 +221,9 @@ func (s *State) newAttempt(slot int32, id model.AttemptID, pl cell.Placement, pr
 	}
 	alloc := s.Cluster.Take(j.Space, j.Spec.Priority, pl, promise)
 	s.setAlloc(alloc, at)
-	s.Attempts[at] = tables.Attempt{Id: id, Job: slot, Alloc: alloc, Mate: tables.None}
-	if b := tables.RareOf(j.Gangs[id.Gang].Odd).Booked; b != nil {
-		s.Attempts[at].Odd = &tables.OddAttempt{Turn: b.Turn}
+	s.Attempts[at] = tables.Attempt{ID: id, Job: slot, Alloc: alloc, Mate: tables.None}
+	if b := tables.RareOf(j.Gangs[id.Gang].Rare).Booked; b != nil {
+		s.Attempts[at].Rare = &tables.AttemptRare{Turn: b.Turn}
 	}
 	s.link(at)
 	return &s.Attempts[at]
@@ -254,7 +255,8 @@ func (s *State) applyReserved(e model.Reserved) {
 	countAgain(s, leaves, -1)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	countAgain(s, leaves, 1)
-	a.State, a.Placed, a.Since, a.Odd = model.AttemptReserving, s.Now, s.Seq, &tables.OddAttempt{Victims: e.Victims, Turn: tables.RareOf(a.Odd).Turn}
+	a.State, a.Placed, a.Since, a.Rare = model.AttemptReserving, s.Now, s.Seq, &tables.AttemptRare{Victims: e.Victims,
+		Turn: tables.RareOf(a.Rare).Turn}
 	s.Promises = append(s.Promises, s.SlotOf(a))
 	s.count(a, 1)
 	s.Relist(slot, e.Attempt.Gang)
@@ -277,7 +279,7 @@ func (s *State) unpromise(slot int32) {
 
 // freeAttempt gives an attempt's cells back, unless others share them, and forgets it.
 func (s *State) freeAttempt(a *tables.Attempt) {
-	g := &s.Jobs[a.Job].Gangs[a.Id.Gang]
+	g := &s.Jobs[a.Job].Gangs[a.ID.Gang]
 	slot, leaves := s.SlotOf(a), int32(tables.None)
 	if slot == g.Next {
 		leaves = g.Attempt
@@ -294,13 +296,13 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 	if alloc := a.Alloc; s.part(slot) {
 		s.count(s.Holder(alloc), 1)
 		s.setMood(s.Holder(alloc))
-		s.LookIn(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // there is room beside those who stay
+		s.DirtyVC(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // there is room beside those who stay
 	} else {
 		s.ByAlloc[alloc] = tables.None
 		s.Release(alloc)
 	}
-	if s.Grew.By(s.Jobs[a.Job].Space); s.Jobs[a.Job].Spec.Priority < cell.MinGuaranteed || s.Cluster.Ailed() {
-		s.Grew.All = true
+	if s.LookAgain.By(s.Jobs[a.Job].Space); s.Jobs[a.Job].Spec.Priority < cell.MinGuaranteed || s.Cluster.Ailed() {
+		s.LookAgain.All = true
 	}
 	s.SpareAttempts = append(s.SpareAttempts, slot)
 	if slot == g.Next {
@@ -309,8 +311,8 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 		g.Attempt = tables.None
 	}
 	countAgain(s, leaves, 1)
-	s.Relist(a.Job, a.Id.Gang)
-	drains := tables.RareOf(a.Odd).Drains
+	s.Relist(a.Job, a.ID.Gang)
+	drains := tables.RareOf(a.Rare).Drains
 	*a = tables.Attempt{Job: tables.None}
 	s.drained(drains)
 }
@@ -324,16 +326,16 @@ func (s *State) applyStopSent(e model.StopSent) {
 	if !a.Lazy || cleared {
 		s.countYield(a)
 	}
-	s.mean(&s.Jobs[a.Job].Gangs[a.Id.Gang], e.Nodes)
+	s.mean(&s.Jobs[a.Job].Gangs[a.ID.Gang], e.Nodes)
 	if e.Cause == model.EndMigrated {
 		s.noteMove(s.Jobs[a.Job].Spec.VC)
 	}
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.Job)
 	}
-	s.LookAtStop(a) // its cells can be promised now
+	s.DirtyByStop(a) // its cells can be promised now
 	j := &s.Jobs[a.Job]
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if t := &j.Tasks[o]; t.State == model.TaskStarting || t.State == model.TaskRunning {
 			t.State = model.TaskStopping
 		}
@@ -374,8 +376,8 @@ func (s *State) applyAttemptEnded(e model.AttemptEnded) {
 // may be of that one.
 func forgetLasting(j *tables.Job) {
 	lives := func(g tables.Gang) bool { return g.Attempt != tables.None || g.Next != tables.None }
-	if tables.RareOf(j.Odd).Lasting != nil && !slices.ContainsFunc(j.Gangs, lives) {
-		tables.SetRare(&j.Odd).Lasting = nil
+	if tables.RareOf(j.Rare).Lasting != nil && !slices.ContainsFunc(j.Gangs, lives) {
+		tables.SetRare(&j.Rare).Lasting = nil
 	}
 }
 
@@ -388,12 +390,12 @@ func (s *State) noteRefusal(j *tables.Job, ordinal int32) {
 	}
 	n := s.node(t.Place.Node)
 	lately := slices.DeleteFunc(slices.Clone(n.Refused), func(r tables.Refusal) bool {
-		return r.Job == j.Id || r.At.Add(refusalsCount) < s.Now
+		return r.Job == j.ID || r.At.Add(refusalsCount) < s.Now
 	})
-	n.Refused = append(lately, tables.Refusal{Job: j.Id, At: s.Now})
+	n.Refused = append(lately, tables.Refusal{Job: j.ID, At: s.Now})
 }
 
-// touchReserving looks again at everybody who waits for cells to be left.
+// TouchReserving looks again at everybody who waits for cells to be left.
 func (s *State) TouchReserving() {
 	for _, slot := range s.Promises {
 		s.Touch(s.Attempts[slot].Job)
@@ -446,8 +448,8 @@ func (s *State) applyJobRetried(e model.JobRetried) {
 	if e.Counted {
 		j.Counted++
 	}
-	if tables.RareOf(j.Odd).After != e.After {
-		tables.SetRare(&j.Odd).After = e.After
+	if tables.RareOf(j.Rare).After != e.After {
+		tables.SetRare(&j.Rare).After = e.After
 	}
 	for i := range j.Tasks {
 		j.Tasks[i].State, j.Tasks[i].Dead, j.Tasks[i].Retries = model.TaskWaiting, false, 0
@@ -466,18 +468,18 @@ func (s *State) applyJobEnded(e model.JobEnded) {
 		s.Dequeue(slot, int32(g))
 	}
 	if j.Spec.Partial() {
-		s.Partials--
+		s.PartialJobs--
 		s.CountPartial(j, -1)
 	}
-	if j.Loner {
-		s.Loners--
+	if j.Dedicated {
+		s.DedicatedJobs--
 	}
-	s.Looks.Chooses(j, -1)
-	s.Slots.Remove(j.Id, slot)
+	s.Dirty.Chooses(j, -1)
+	s.Slots.Remove(j.ID, slot)
 	s.Names.Remove(j, slot)
 	for g := range j.Gangs {
-		if tables.RareOf(j.Gangs[g].Odd).Meant != nil {
-			s.Away--
+		if tables.RareOf(j.Gangs[g].Rare).Meant != nil {
+			s.Migrating--
 		}
 	}
 	s.Ended = append(s.Ended, tables.EndedJob{Job: *j, End: e, At: s.Now})
@@ -488,7 +490,7 @@ func (s *State) applyJobEnded(e model.JobEnded) {
 func (s *State) applyAvoided(e model.NodeAvoided) {
 	j := s.Find(e.Job)
 	g := &j.Gangs[e.Gang]
-	all := slices.Clone(tables.RareOf(g.Odd).Avoid)
+	all := slices.Clone(tables.RareOf(g.Rare).Avoid)
 	i := slices.IndexFunc(all, func(a tables.Avoidance) bool { return a.Node == e.Node })
 	if i < 0 {
 		i = len(all)
@@ -496,8 +498,8 @@ func (s *State) applyAvoided(e model.NodeAvoided) {
 	}
 	all[i].Until = e.Until
 	all[i].Times++
-	tables.SetRare(&g.Odd).Avoid = all
-	s.Looks.Avoiding = max(s.Looks.Avoiding, e.Until)
+	tables.SetRare(&g.Rare).Avoid = all
+	s.Dirty.Avoiding = max(s.Dirty.Avoiding, e.Until)
 	s.Relist(s.Slots.Of(e.Job), e.Gang)
 	s.SetTimer(e.Until, e.Job, e.Gang)
 }
@@ -509,8 +511,8 @@ func (s *State) applyQuarantined(e model.Quarantined) {
 	}
 	s.lookBehind(j)
 	j.Quarantined = true
-	if again := e.Times - 1; again > tables.RareOf(j.Odd).Aside {
-		tables.SetRare(&j.Odd).Aside = again
+	if again := e.Times - 1; again > tables.RareOf(j.Rare).Aside {
+		tables.SetRare(&j.Rare).Aside = again
 	}
 	slot := s.Slots.Of(e.Job)
 	for g := range j.Gangs {
@@ -531,7 +533,8 @@ func (s *State) countYield(a *tables.Attempt) {
 		return
 	}
 	j := &s.Jobs[a.Job]
-	if by := s.Find(a.By.Job); by != nil && by.Spec.VC == j.Spec.VC && by.Spec.Priority == j.Spec.Priority && by.Spec.Priority >= cell.MinGuaranteed {
+	if by := s.Find(a.By.Job); by != nil && by.Spec.VC == j.Spec.VC && by.Spec.Priority == j.Spec.Priority &&
+		by.Spec.Priority >= cell.MinGuaranteed {
 		j.Yielded++
 	}
 }
@@ -551,7 +554,7 @@ func (s *State) applySized(e model.Sized) {
 			s.Enqueue(slot, g)
 		}
 	}
-	s.Stir(j.Space)
+	s.ForgetNextChange(j.Space)
 }
 
 // forgetSizes gives the jobs of VCs that have another policy now the size that they
@@ -567,7 +570,7 @@ func (s *State) forgetSizes(was *model.Config, renamed []model.Rename) {
 			name = renamed[i].From
 		}
 		if cmp.Or(model.OfVC(was, name).Policy, "fifo") != s.PolicyOf(j.Spec.VC) {
-			s.applySized(model.Sized{Job: j.Id, Size: j.Spec.UsualSize()})
+			s.applySized(model.Sized{Job: j.ID, Size: j.Spec.UsualSize()})
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // several tasks come in any order.
 func settleSaved(s *tables.Tables, a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
-	tasks := j.Spec.Gangs[a.Id.Gang].Tasks
+	tasks := j.Spec.Gangs[a.ID.Gang].Tasks
 	did := false
 	for _, o := range tasks {
 		t := &j.Tasks[o]
@@ -32,7 +32,7 @@ func settleSaved(s *tables.Tables, a *tables.Attempt) {
 	}
 }
 
-// isNews reports whether a fact tells something new.
+// IsNews reports whether a fact tells something new.
 func (s *State) IsNews(f model.Fact) bool {
 	switch f := f.(type) {
 	case model.TaskStarted:
@@ -50,7 +50,7 @@ func (s *State) IsNews(f model.Fact) bool {
 		return s.present(f.Attempt, f.Task) != nil
 	case model.Notice:
 		j := s.Find(f.Job)
-		return j != nil && tables.RareOf(j.Odd).News(f)
+		return j != nil && tables.RareOf(j.Rare).News(f)
 	case model.NodeHealth:
 		return s.Cluster != nil && s.Cluster.Forest().NodeIndex(f.Node) != cell.None && s.Noted(f.Node).Down == f.Up
 	case model.LeafHealth:
@@ -113,13 +113,13 @@ func (s *State) applyStarted(e model.TaskStarted) {
 	}
 	if a.Started == 0 {
 		a.Started, a.Checkpoint = s.Now, s.Now
-		s.Stir(j.Space)
+		s.ForgetNextChange(j.Space)
 		s.Rerun(a)
 		if len(s.Booked) > 0 {
-			s.LookIn(j.Space, j.Spec.Priority) // its end is known now, and with it what may start before
-			s.LookIn(j.Space, cell.Opportunistic)
-		} else if j.Spec.Priority < cell.MinGuaranteed && s.Looks.Always[j.Space] && len(s.Queues[j.Space]) > 0 {
-			s.LookIn(j.Space, cell.MinGuaranteed) // what is lent may say who is first, who may hold others up
+			s.DirtyVC(j.Space, j.Spec.Priority) // its end is known now, and with it what may start before
+			s.DirtyVC(j.Space, cell.Opportunistic)
+		} else if j.Spec.Priority < cell.MinGuaranteed && s.Dirty.Always[j.Space] && len(s.Queues[j.Space]) > 0 {
+			s.DirtyVC(j.Space, cell.MinGuaranteed) // what is lent may say who is first, who may hold others up
 		}
 		s.timeLimit(a)
 		s.TimeMinRun(a)
@@ -133,7 +133,7 @@ func (s *State) refreshState(a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
 	before := a.State
 	unknown, starting := false, false
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		t := &j.Tasks[o]
 		unknown = unknown || !t.Dead && t.State == model.TaskIsUnknown
 		starting = starting || !t.Dead && t.State == model.TaskStarting
@@ -150,8 +150,8 @@ func (s *State) refreshState(a *tables.Attempt) {
 	}
 	s.setMood(a)
 	if (before == model.AttemptUnknown) != (a.State == model.AttemptUnknown) {
-		s.LookAll() // it can be lifted again, or no longer
-		s.Stir(j.Space)
+		s.DirtyAll() // it can be lifted again, or no longer
+		s.ForgetNextChange(j.Space)
 		s.Rerun(a)
 	}
 }
@@ -170,7 +170,7 @@ func (s *State) applyExited(id model.AttemptID, ordinal int32, x model.Exit) {
 	case !x.Cause.Accountable():
 		why := string(x.Cause)
 		if x.Cause == model.SuspendTimeout {
-			s.Jobs[a.Job].Gangs[a.Id.Gang].Alone = true
+			s.Jobs[a.Job].Gangs[a.ID.Gang].Alone = true
 			why = fmt.Sprintf("%s of task %s-%d: %s", why, s.Jobs[a.Job].Spec.Roles[t.Role].Name, t.Index, x.Message)
 		}
 		t.State = model.TaskEnded
@@ -210,7 +210,7 @@ func (s *State) applyUnknown(id model.AttemptID, ordinal int32) {
 	t.State = model.TaskIsUnknown
 	s.refreshState(a)
 	s.Touch(a.Job)
-	s.LookAll()
+	s.DirtyAll()
 }
 
 func (s *State) applyProgress(e model.Progress) {
@@ -253,14 +253,14 @@ func (s *State) applyProgress(e model.Progress) {
 		s.Realloc(a)
 	}
 	t.Progress = &p
-	s.Stir(s.Jobs[a.Job].Space) // how long it is measured, or still has to run, may follow from it
+	s.ForgetNextChange(s.Jobs[a.Job].Space) // how long it is measured, or still has to run, may follow from it
 	if _, ok := s.Policies[s.Jobs[a.Job].Space].(model.Watcher); ok {
 		s.Touch(a.Job)
 	}
 }
 
 func (s *State) applyNotice(e model.Notice) {
-	o := tables.SetRare(&s.Find(e.Job).Odd)
+	o := tables.SetRare(&s.Find(e.Job).Rare)
 	if e.About == "" {
 		o.Notices = append(slices.Clip(o.Notices), e.Message)
 		return
@@ -276,7 +276,7 @@ func (s *State) applyNodeHealth(e model.NodeHealth) {
 	n := s.node(e.Node)
 	n.Down, n.Reason = !e.Up, e.Reason
 	s.blame(n)
-	s.LookAll()
+	s.DirtyAll()
 	if e.Up {
 		return
 	}
@@ -286,16 +286,17 @@ func (s *State) applyNodeHealth(e model.NodeHealth) {
 			continue
 		}
 		j := &s.Jobs[a.Job]
-		for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+		for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 			if t := &j.Tasks[o]; !t.Dead && t.Place.Node == e.Node {
-				s.applyUnknown(a.Id, o)
+				s.applyUnknown(a.ID, o)
 			}
 		}
 	}
 }
 
 func (s *State) findLeafNote(f model.LeafHealth) (int, bool) {
-	return slices.BinarySearchFunc(s.Leaves, tables.LeafNote{Node: f.Node, SKU: f.SKU, Device: f.Device, Part: f.Part}, tables.LeafNote.Compare)
+	return slices.BinarySearchFunc(s.Leaves, tables.LeafNote{Node: f.Node, SKU: f.SKU, Device: f.Device,
+		Part: f.Part}, tables.LeafNote.Compare)
 }
 
 func (s *State) applyLeafHealth(e model.LeafHealth) {
@@ -309,7 +310,7 @@ func (s *State) applyLeafHealth(e model.LeafHealth) {
 		s.Leaves[i].Reason = e.Reason // another fault of the same leaf
 	}
 	s.blameLeaf(&note, !e.Good)
-	s.LookAll()
+	s.DirtyAll()
 }
 
 func (s *State) blameLeaf(n *tables.LeafNote, bad bool) {

@@ -20,7 +20,7 @@ func (s *State) applyBooked(e model.Booked) {
 }
 
 func (s *State) setBooking(g *tables.Gang, ref model.GangRef, b *model.Booked) {
-	tables.SetRare(&g.Odd).Booked = b
+	tables.SetRare(&g.Rare).Booked = b
 	s.Bookings = max(s.Bookings, b.Turn)
 	if i, found := slices.BinarySearchFunc(s.Booked, ref, model.GangRef.Compare); !found {
 		s.Booked = slices.Insert(s.Booked, i, ref)
@@ -46,13 +46,14 @@ func (s *State) unbookAll() {
 // that only gangs are that wait, at most with a reservation: that may be revoked.
 func (s *State) verifyBooking(j *tables.Job, g int32, add func(string, ...any)) {
 	gg := &j.Gangs[g]
-	_, listed := slices.BinarySearchFunc(s.Booked, model.GangRef{Job: j.Id, Gang: g}, model.GangRef.Compare)
-	switch b := tables.RareOf(gg.Odd).Booked; {
+	_, listed := slices.BinarySearchFunc(s.Booked, model.GangRef{Job: j.ID, Gang: g}, model.GangRef.Compare)
+	switch b := tables.RareOf(gg.Rare).Booked; {
 	case listed != (b != nil):
-		add("gang %d of job %d: booked %v, listed %v", g, j.Id, b != nil, listed)
-	case b != nil && (!gg.Waiting || gg.Attempt != tables.None && s.Attempts[gg.Attempt].State != model.AttemptReserving):
-		add("gang %d of job %d is booked, but it waits for nothing", g, j.Id)
-	case b != nil && (b.Job != j.Id || b.Gang != g || b.Start == 0 && len(b.Leaves) == 0):
-		add("gang %d of job %d has a booking that is not its: %+v", g, j.Id, *b)
+		add("gang %d of job %d: booked %v, listed %v", g, j.ID, b != nil, listed)
+	case b != nil && (!gg.Waiting || gg.Attempt != tables.None &&
+		s.Attempts[gg.Attempt].State != model.AttemptReserving):
+		add("gang %d of job %d is booked, but it waits for nothing", g, j.ID)
+	case b != nil && (b.Job != j.ID || b.Gang != g || b.Start == 0 && len(b.Leaves) == 0):
+		add("gang %d of job %d has a booking that is not its: %+v", g, j.ID, *b)
 	}
 }

@@ -18,7 +18,8 @@ func (s *State) requeueAll() {
 		for g := range j.Gangs {
 			if j.Spec != nil && j.Gangs[g].Waiting {
 				i := j.Space
-				s.Queues[i] = append(s.Queues[i], index.Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: int32(g), Slot: int32(slot)})
+				s.Queues[i] = append(s.Queues[i], index.Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: int32(g),
+					Slot: int32(slot)})
 			}
 		}
 	}
@@ -28,24 +29,25 @@ func (s *State) requeueAll() {
 	s.RelistAll()
 	s.relistLazy()
 	s.relink()
-	s.ResetLooks()
+	s.ResetDirty()
 	s.Tallies = s.recounted()
-	s.LookAll()
+	s.DirtyAll()
 }
 
+// CompareAttempts orders by job, gang and number.
 func CompareAttempts(a, b model.AttemptID) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
 }
 
-// origins are what the tasks of an attempt were started with. A snapshot of an older
+// Origins are what the tasks of an attempt were started with. A snapshot of an older
 // form did not keep them: then it is what the present cluster says.
 func (s *State) Origins(a *tables.Attempt) []cell.Origin {
-	if kept := tables.RareOf(a.Odd).Origins; kept != nil {
+	if kept := tables.RareOf(a.Rare).Origins; kept != nil {
 		return kept
 	}
 	j := &s.Jobs[a.Job]
-	out := make([]cell.Origin, 0, len(j.Spec.Gangs[a.Id.Gang].Tasks))
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	out := make([]cell.Origin, 0, len(j.Spec.Gangs[a.ID.Gang].Tasks))
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		t := j.Tasks[o].Started()
 		out = append(out, s.Cluster.Origin(&t))
 	}
@@ -70,11 +72,11 @@ func (s *State) keepOrigins(was [][]cell.Origin) {
 		if a.Job == tables.None {
 			continue
 		}
-		if tables.RareOf(a.Odd).Origins != nil {
-			tables.SetRare(&a.Odd).Origins = nil
+		if tables.RareOf(a.Rare).Origins != nil {
+			tables.SetRare(&a.Rare).Origins = nil
 		}
 		if !slices.EqualFunc(was[i], s.Origins(a), cell.Origin.Equal) {
-			tables.SetRare(&a.Odd).Origins = was[i]
+			tables.SetRare(&a.Rare).Origins = was[i]
 		}
 	}
 }
@@ -197,10 +199,10 @@ func (s *State) renameJob(j *tables.Job, e *model.Configured) {
 		}
 	}
 	for g := range j.Gangs {
-		if j.Gangs[g].Odd == nil {
+		if j.Gangs[g].Rare == nil {
 			continue
 		}
-		odd := tables.SetRare(&j.Gangs[g].Odd)
+		odd := tables.SetRare(&j.Gangs[g].Rare)
 		odd.Meant, odd.Avoid = slices.Clone(odd.Meant), slices.Clone(odd.Avoid)
 		for i, n := range odd.Meant {
 			odd.Meant[i] = model.NodeNow(e.RenamedNodes, n)

@@ -33,6 +33,7 @@ type past struct {
 	Mean int64         `json:"mean"`
 }
 
+// MeanBits are the bits behind the point of a mean.
 const MeanBits = 20
 
 // borrows counts an attempt's leaves, by chain, into what its VC borrows now.
@@ -119,7 +120,7 @@ func (s *State) lentOf(space int32, sku cell.TypeName) (n int64) {
 	return n
 }
 
-// owes is by what VCs are compared: parts of 10^9 of the cluster, for each unit of weight.
+// Owes is by what VCs are compared: parts of 10^9 of the cluster, for each unit of weight.
 func (s *State) Owes(space int32) int64 {
 	d := debt{At: s.Now}
 	if i, found := s.findDebt(s.Cluster.Space(space).Name); found {
@@ -132,7 +133,7 @@ func (s *State) Owes(space int32) int64 {
 		sku, of := f.Chains[c].SKU, int64(0)
 		for k := range f.Chains {
 			if f.Chains[k].SKU == sku {
-				of += s.Looks.Chains[k]
+				of += s.Dirty.Chains[k]
 			}
 		}
 		use := s.meanUse(space, &d, sku) + s.lentOf(space, sku)<<MeanBits
@@ -143,7 +144,7 @@ func (s *State) Owes(space int32) int64 {
 	return most
 }
 
-// weight is the part of a VC of what nobody uses, beside others' parts.
+// Weight is the part of a VC of what nobody uses, beside others' parts.
 func (s *State) Weight(space int32) int64 {
 	return int64(max(model.OfVC(s.Config, s.Cluster.Space(space).Name).Weight, 1))
 }

@@ -17,13 +17,13 @@ func (s *State) charged(vc cell.VCName, container bool) int32 {
 	return s.Cluster.SpaceOf(vc)
 }
 
-// drainDue reports whether an attempt has a task on a node that it must leave by now.
+// DrainDue reports whether an attempt has a task on a node that it must leave by now.
 func (s *State) DrainDue(a *tables.Attempt) bool {
-	if s.Looks.Drains == 0 {
+	if s.Dirty.Drains == 0 {
 		return false
 	}
 	j := &s.Jobs[a.Job]
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if t := &j.Tasks[o]; t.Place != nil && !t.Dead {
 			if n := s.Noted(t.Place.Node); n.Cordon && n.Drain > 0 && n.Drain <= s.Now {
 				return true
@@ -41,7 +41,7 @@ func (s *State) On(node cell.NodeName) []model.OnNode {
 		if a.Job == tables.None || a.State == model.AttemptReserving || !s.IsOn(a, node) {
 			continue
 		}
-		one := model.OnNode{Job: a.Id.Job, State: a.State, Attempt: a.Id}
+		one := model.OnNode{Job: a.ID.Job, State: a.State, Attempt: a.ID}
 		for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
 			if t.Node == node {
 				one.Leaves += int32(len(t.Leaves))
@@ -53,7 +53,7 @@ func (s *State) On(node cell.NodeName) []model.OnNode {
 	return out
 }
 
-// orphan is a device that a task still runs on and that the configuration lacks:
+// Orphan is a device that a task still runs on and that the configuration lacks:
 // it drains, and is shown with its node, its VC and its job until it is free.
 type Orphan struct {
 	vc     cell.VCName
@@ -64,8 +64,8 @@ type Orphan struct {
 // drain makes leaves count as bad until an attempt has ended that runs on their
 // devices without holding them.
 func (s *State) drain(a *tables.Attempt, leaves []cell.LeafID) {
-	if leaves != nil || tables.RareOf(a.Odd).Drains != nil {
-		tables.SetRare(&a.Odd).Drains = leaves
+	if leaves != nil || tables.RareOf(a.Rare).Drains != nil {
+		tables.SetRare(&a.Rare).Drains = leaves
 	}
 	for _, l := range leaves {
 		s.setLeafBad(l, true)
@@ -77,11 +77,11 @@ func (s *State) drain(a *tables.Attempt, leaves []cell.LeafID) {
 func (s *State) drained(leaves []cell.LeafID) {
 	for _, l := range leaves {
 		s.setLeafBad(l, s.NotedBad(l) || s.drains(l))
-		s.LookAll()
+		s.DirtyAll()
 	}
 }
 
-// notedBad reports whether a leaf is bad by itself.
+// NotedBad reports whether a leaf is bad by itself.
 func (s *State) NotedBad(l cell.LeafID) bool {
 	_, noted := s.findLeafNote(s.leafOf(l))
 	return noted
@@ -90,11 +90,11 @@ func (s *State) NotedBad(l cell.LeafID) bool {
 // drains reports whether an attempt drains from a leaf that it does not hold.
 func (s *State) drains(l cell.LeafID) bool {
 	return slices.ContainsFunc(s.Attempts, func(a tables.Attempt) bool {
-		return a.Job != tables.None && a.Odd != nil && slices.Contains(a.Odd.Drains, l)
+		return a.Job != tables.None && a.Rare != nil && slices.Contains(a.Rare.Drains, l)
 	})
 }
 
-// orphans lists them in order of node.
+// Orphans lists them in order of node.
 func (s *State) Orphans() []Orphan {
 	var out []Orphan
 	for i := range s.Attempts {
@@ -103,7 +103,7 @@ func (s *State) Orphans() []Orphan {
 			continue
 		}
 		j := &s.Jobs[a.Job]
-		for k, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+		for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 			t := &j.Tasks[o]
 			if t.Dead || s.doneBefore(a, k) {
 				continue
@@ -113,7 +113,10 @@ func (s *State) Orphans() []Orphan {
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y Orphan) int { return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.device, y.device)) })
+	slices.SortFunc(out, func(x, y Orphan) int {
+		return cmp.Or(cmp.Compare(x.Node, y.Node),
+			cmp.Compare(x.device, y.device))
+	})
 	return out
 }
 
@@ -123,16 +126,16 @@ func (s *State) doneBefore(a *tables.Attempt, k int) bool {
 	if !a.Joined {
 		return false
 	}
-	for at := s.First(a); s.Attempts[at].Id != a.Id; at = s.Attempts[at].Mate {
+	for at := s.First(a); s.Attempts[at].ID != a.ID; at = s.Attempts[at].Mate {
 		m := &s.Attempts[at]
-		if o := s.Jobs[m.Job].Spec.Gangs[m.Id.Gang].Tasks[k]; !s.Jobs[m.Job].Tasks[o].Dead {
+		if o := s.Jobs[m.Job].Spec.Gangs[m.ID.Gang].Tasks[k]; !s.Jobs[m.Job].Tasks[o].Dead {
 			return true
 		}
 	}
 	return false
 }
 
-// lostDevices returns the devices that a task was started with and that the
+// LostDevices returns the devices that a task was started with and that the
 // configuration has no leaf for.
 func LostDevices(t *tables.TaskRun, now *cell.Task) []int32 {
 	var lost []int32
@@ -157,7 +160,8 @@ func (s *State) withOrphanNodes(nodes []model.NodeStatus) []model.NodeStatus {
 		if i < 0 {
 			i = len(nodes)
 			note := s.Noted(o.Node)
-			nodes = append(nodes, model.NodeStatus{Name: o.Node, Up: !note.Down, Gone: true, Reason: note.Reason, SKUs: []model.NodeSKU{}})
+			nodes = append(nodes, model.NodeStatus{Name: o.Node, Up: !note.Down, Gone: true, Reason: note.Reason,
+				SKUs: []model.NodeSKU{}})
 		}
 		nodes[i].Orphaned++
 	}
@@ -187,7 +191,8 @@ func (s *State) withOrphanVCs(vcs []model.VCStatus) []model.VCStatus {
 		}
 		v.Active++
 		for g := range j.Gangs {
-			if slot := j.Gangs[g].Attempt; slot != tables.None && s.Attempts[slot].State != model.AttemptReserving && !s.Attempts[slot].Joined {
+			if slot := j.Gangs[g].Attempt; slot != tables.None && s.Attempts[slot].State != model.AttemptReserving &&
+				!s.Attempts[slot].Joined {
 				for _, t := range s.Cluster.Alloc(s.Attempts[slot].Alloc).Placement.Tasks {
 					n := int32(len(t.Leaves))
 					v.Use(s.Carry(t.SKU)).Opportunistic += n

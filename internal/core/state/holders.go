@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
+// LeavesOf lists the leaves of a placement, task by task.
 func LeavesOf(p *cell.Placement) []cell.LeafID {
 	var out []cell.LeafID
 	for _, t := range p.Tasks {
@@ -35,7 +36,7 @@ func (s *State) setMood(a *tables.Attempt) {
 	s.Cluster.SetMood(a.Alloc, mood)
 }
 
-// unsavedBy is how long an attempt has run since its last checkpoint or its start, in whole
+// UnsavedBy is how long an attempt has run since its last checkpoint or its start, in whole
 // milliseconds, for plans: what a decision asks for is decided a microsecond later, which is no
 // work.
 func UnsavedBy(s *index.Index, a *tables.Attempt) model.Duration {
@@ -70,7 +71,8 @@ func (s *State) unlink(slot int32) {
 // relink makes the lists anew, after the VCs changed.
 func (s *State) relink() {
 	s.Holders = make([][]int32, s.Cluster.NumSpaces())
-	s.Running, s.Allocs = make([]index.Runners, s.Cluster.NumSpaces()), make([]index.Allocations, s.Cluster.NumSpaces())
+	s.RunOrders, s.Allocs = make([]index.RunOrder, s.Cluster.NumSpaces()), make([]index.Allocations,
+		s.Cluster.NumSpaces())
 	for i := range s.Attempts {
 		s.Attempts[i].Standing = 0
 		if s.Attempts[i].Job != tables.None {
@@ -86,7 +88,7 @@ func (s *State) verifyHolders(add func(string, ...any)) {
 		for at, slot := range s.Holders[space] {
 			a := &s.Attempts[slot]
 			if listed++; a.Job == tables.None || s.Cluster.Alloc(a.Alloc).Space != int32(space) || a.At != int32(at) {
-				add("attempt %v is listed for space %d at %d, not at %d", a.Id, space, at, a.At)
+				add("attempt %v is listed for space %d at %d, not at %d", a.ID, space, at, a.At)
 				return
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// span is between when and when an attempt should end; 0 is not known, and why
+// Span is between when and when an attempt should end; 0 is not known, and why
 // says so. soon is what the early end rests on, basis the late one.
 type Span struct {
 	Early, Late model.Time
@@ -20,7 +20,7 @@ type Span struct {
 	Why         string
 }
 
-// spanOf judges when an attempt ends: a time limit ends it at the latest; what its tasks report,
+// SpanOf judges when an attempt ends: a time limit ends it at the latest; what its tasks report,
 // else what its job declares or how long the same ran before, says when it likely does. reported is
 // what byReports says; 0 leaves that out.
 func (s *State) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.Duration) Span {
@@ -34,7 +34,7 @@ func (s *State) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.D
 		likely, out.Basis = seen.Mean(), model.ByMeasured
 	}
 	if spec.Hints.Checkpoint && reported == 0 && likely > 0 { // what earlier attempts did is saved
-		likely = max(likely-s.Jobs[a.Job].Gangs[a.Id.Gang].Ran, 1)
+		likely = max(likely-s.Jobs[a.Job].Gangs[a.ID.Gang].Ran, 1)
 	}
 	out.Soon = out.Basis
 	switch {
@@ -61,20 +61,20 @@ func (s *State) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.D
 	return out
 }
 
-// byReports is for how long an attempt will have run when each of its tasks has done the steps that
+// ByReports is for how long an attempt will have run when each of its tasks has done the steps that
 // it announced, at the mean rate since its first report; 0 where none said enough. A task that has
 // reported once is taken to have begun with no step done when its attempt started, if that is the
 // gang's first.
 func ByReports(s *index.Index, a *tables.Attempt) (total model.Duration) {
 	j := &s.Jobs[a.Job]
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		p := j.Tasks[o].Progress
 		if a.Started == 0 || p == nil || p.Total <= 0 || p.StepAt < a.Started {
 			continue
 		}
 		from, since := p.From, p.FromAt
 		if since < a.Started || p.Step <= from {
-			if j.Gangs[a.Id.Gang].Ran > 0 {
+			if j.Gangs[a.ID.Gang].Ran > 0 {
 				continue
 			}
 			from, since = 0, a.Started
@@ -95,7 +95,8 @@ func (s *State) jobOutlook(j *tables.Job) *model.JobOutlook {
 	var done, told int64
 	for i := range j.Tasks {
 		if p := j.Tasks[i].Progress; p != nil && p.Total > 0 {
-			done, told, out.At = done+int64(model.Portion(1000, max(min(p.Step, p.Total), 0), p.Total)), told+1, max(out.At, p.StepAt)
+			done, told, out.At = done+int64(model.Portion(1000, max(min(p.Step, p.Total), 0),
+				p.Total)), told+1, max(out.At, p.StepAt)
 		}
 	}
 	out.Done = int32(done / max(told, 1))
@@ -120,7 +121,7 @@ func (s *State) jobOutlook(j *tables.Job) *model.JobOutlook {
 	return &out
 }
 
-// attemptEnd is when an attempt ends, as its span or its stop says.
+// AttemptEnd is when an attempt ends, as its span or its stop says.
 func AttemptEnd(s *State, a *tables.Attempt) model.JobOutlook {
 	if a.State == model.AttemptStopping {
 		return model.JobOutlook{Ends: a.Told.Add(s.Jobs[a.Job].Spec.Grace), Last: true, Basis: "the grace of its stop"}
@@ -135,7 +136,7 @@ func AttemptEnd(s *State, a *tables.Attempt) model.JobOutlook {
 	return model.JobOutlook{Ends: b.Early, Last: b.Soon == model.ByLimit, Basis: b.Soon.Text()}
 }
 
-// allocEnd is when an allocation is given back by what the jobs of its members
+// AllocEnd is when an allocation is given back by what the jobs of its members
 // declare; 0 when that is not known of all.
 func (s *State) AllocEnd(id cell.AllocID) model.Time {
 	var last model.Time
@@ -153,7 +154,7 @@ func (s *State) AllocEnd(id cell.AllocID) model.Time {
 // mostComing bounds what is told of one job.
 const mostComing = 16
 
-// foresight tells what will happen to jobs that run.
+// Foresight tells what will happen to jobs that run.
 type Foresight struct{ *State }
 
 // coming is all that will happen to a job, as far as that is known: the first thing first, and what
@@ -203,9 +204,9 @@ func (s Foresight) ofAttempt(a *tables.Attempt) (out []model.Coming) {
 // forced are the times at which an attempt that runs is told to stop.
 func (s Foresight) forced(a *tables.Attempt) (out []model.Coming) {
 	j := &s.Jobs[a.Job]
-	if s.Looks.Drains > 0 {
+	if s.Dirty.Drains > 0 {
 		if n, ok := s.drainOf(a, ""); ok {
-			out = append(out, s.drained(j, a.Id.Gang, &n))
+			out = append(out, s.drained(j, a.ID.Gang, &n))
 		}
 	}
 	if j.Spec.TimeLimit > 0 && a.Started > 0 {
@@ -213,10 +214,11 @@ func (s Foresight) forced(a *tables.Attempt) (out []model.Coming) {
 			Message: fmt.Sprintf("its time limit of %s is over: it is stopped, and not tried again",
 				model.SpanText(int64(j.Spec.TimeLimit)))})
 	}
-	if p, ok := s.Policies[j.Space].(model.Leaser); ok && a.Started > 0 && !a.Lazy && j.Spec.Priority >= cell.MinGuaranteed {
+	if p, ok := s.Policies[j.Space].(model.Leaser); ok && a.Started > 0 && !a.Lazy &&
+		j.Spec.Priority >= cell.MinGuaranteed {
 		out = append(out, model.Coming{Kind: model.ComesLease, At: p.LeaseEnds(a.Started, s.Now),
 			Message: fmt.Sprintf("its lease under %s ends: it gets another one, or is stopped and queued again%s",
-				model.OfVC(s.Config, j.Spec.VC).Policy, zeroEnds(j, a.Id.Gang))})
+				model.OfVC(s.Config, j.Spec.VC).Policy, zeroEnds(j, a.ID.Gang))})
 	}
 	return out
 }
@@ -226,18 +228,19 @@ func (s Foresight) stops(a *tables.Attempt) string {
 	j := &s.Jobs[a.Job]
 	text := fmt.Sprintf("it was told to stop (%s): tasks still running then are killed", a.Cause)
 	switch {
-	case j.Stop || a.Cause == model.EndStopped || a.Cause == model.EndTimeLimit || a.Cause == model.EndEarly || j.Completing != nil:
+	case j.Stop || a.Cause == model.EndStopped || a.Cause == model.EndTimeLimit || a.Cause == model.EndEarly ||
+		j.Completing != nil:
 		return text + ", and the job ends"
 	case a.Cause == model.EndCompleted:
 		return text
 	}
-	return text + ", and it is queued again" + zeroEnds(j, a.Id.Gang)
+	return text + ", and it is queued again" + zeroEnds(j, a.ID.Gang)
 }
 
 // zeroEnds says that exit code 0 after a stop is the end of a gang, where it is.
 func zeroEnds(j *tables.Job, g int32) string { return model.ExitZeroText(WhyZeroEnds(j, g)) }
 
-// whyZeroEnds is why exit code 0 after a stop is the end of a gang; "" where it is not, or no task
+// WhyZeroEnds is why exit code 0 after a stop is the end of a gang; "" where it is not, or no task
 // has time to answer.
 func WhyZeroEnds(j *tables.Job, g int32) string {
 	if j.Spec.Grace <= 0 {
@@ -257,7 +260,7 @@ func WhyZeroEnds(j *tables.Job, g int32) string {
 // node does not count.
 func (s Foresight) drainOf(a *tables.Attempt, but cell.NodeName) (first tables.NodeNote, ok bool) {
 	j := &s.Jobs[a.Job]
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if t := &j.Tasks[o]; t.Place != nil && !t.Dead && t.Place.Node != but {
 			if n := s.Noted(t.Place.Node); n.Cordon && n.Drain > 0 && (!ok || n.Drain < first.Drain) {
 				first, ok = n, true
@@ -276,7 +279,7 @@ func (s Foresight) drained(j *tables.Job, g int32, n *tables.NodeNote) model.Com
 // ills are what is declared bad of that which an attempt runs on.
 func (s Foresight) ills(a *tables.Attempt) (out []model.Coming) {
 	j := &s.Jobs[a.Job]
-	for _, o := range j.Spec.Gangs[a.Id.Gang].Tasks {
+	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		t := &j.Tasks[o]
 		if t.Place == nil || t.Dead {
 			continue
@@ -286,7 +289,8 @@ func (s Foresight) ills(a *tables.Attempt) (out []model.Coming) {
 		}
 		if n := s.Noted(t.Place.Node); n.Down {
 			const says = "node %s does not answer%s: the job may still run there, and keeps its devices"
-			out = append(out, model.Coming{Kind: model.ComesBad, Message: fmt.Sprintf(says, n.Name, InBrackets(n.Reason))})
+			out = append(out, model.Coming{Kind: model.ComesBad,
+				Message: fmt.Sprintf(says, n.Name, InBrackets(n.Reason))})
 		}
 		for i := range s.Leaves {
 			if l := &s.Leaves[i]; s.uses(t.Place, l) {
@@ -312,7 +316,7 @@ func (s Foresight) uses(on *cell.Task, l *tables.LeafNote) bool {
 	return false
 }
 
-// warn tells the owners of the jobs that run on a node what a change of it means for them.
+// Warn tells the owners of the jobs that run on a node what a change of it means for them.
 func (s Foresight) Warn(e *model.NodeCordoned) (out []model.Event) {
 	before := s.Noted(e.Node)
 	note := tables.NodeNote{Name: e.Node, Cordoned: e.Reason, Drain: e.Drain}

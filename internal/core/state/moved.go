@@ -28,7 +28,7 @@ func (s *State) findMoved(vc cell.VCName) (int, bool) {
 	return slices.BinarySearchFunc(s.Moved, vc, func(m moved, k cell.VCName) int { return cmp.Compare(m.VC, k) })
 }
 
-// movesOf returns when gangs of a VC were told to move within the hour before an instant.
+// MovesOf returns when gangs of a VC were told to move within the hour before an instant.
 func (s *State) MovesOf(vc cell.VCName, now model.Time) []model.Time {
 	i, found := s.findMoved(vc)
 	if !found {
@@ -37,19 +37,19 @@ func (s *State) MovesOf(vc cell.VCName, now model.Time) []model.Time {
 	return slices.DeleteFunc(slices.Clone(s.Moved[i].Times), func(t model.Time) bool { return t.Add(model.Hour) <= now })
 }
 
-// moving reports whether an attempt is the promise to a gang that has not left yet.
+// Moving reports whether an attempt is the promise to a gang that has not left yet.
 func (s *State) Moving(a *tables.Attempt) bool {
-	g := &s.Jobs[a.Job].Gangs[a.Id.Gang]
-	return g.Next != tables.None && s.Attempts[g.Next].Id == a.Id
+	g := &s.Jobs[a.Job].Gangs[a.ID.Gang]
+	return g.Next != tables.None && s.Attempts[g.Next].ID == a.ID
 }
 
 // mean says where a gang is to run next, when it is told to move; nil else.
 func (s *State) mean(g *tables.Gang, nodes []cell.NodeName) {
-	if tables.RareOf(g.Odd).Meant != nil {
-		s.Away--
+	if tables.RareOf(g.Rare).Meant != nil {
+		s.Migrating--
 	}
 	if g.Intend(nodes); nodes != nil {
-		s.Away++
+		s.Migrating++
 	}
 }
 
@@ -58,12 +58,12 @@ func (s *State) verifyAway(add func(string, ...any)) {
 	n := 0
 	for i := range s.Jobs {
 		for k := range s.Jobs[i].Gangs {
-			if s.Jobs[i].Spec != nil && tables.RareOf(s.Jobs[i].Gangs[k].Odd).Meant != nil {
+			if s.Jobs[i].Spec != nil && tables.RareOf(s.Jobs[i].Gangs[k].Rare).Meant != nil {
 				n++
 			}
 		}
 	}
-	if n != s.Away {
-		add("%d gangs are to run elsewhere, counted as %d", n, s.Away)
+	if n != s.Migrating {
+		add("%d gangs are to run elsewhere, counted as %d", n, s.Migrating)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// policyOf is the name of a VC's policy.
+// PolicyOf is the name of a VC's policy.
 func (s *State) PolicyOf(name cell.VCName) string {
 	if _, failed := s.findFailed(name); failed {
 		return model.Fallback
@@ -18,6 +18,7 @@ func (s *State) PolicyOf(name cell.VCName) string {
 	return cmp.Or(model.OfVC(s.Config, name).Policy, model.Fallback)
 }
 
+// Note is what a policy remembers about its VC (job 0) or a job of it.
 func (s *State) Note(vc cell.VCName, id model.JobID) []byte {
 	policy := s.PolicyOf(vc)
 	if id == 0 {
@@ -44,16 +45,16 @@ func (s *State) applyJobNote(slot int32, e model.Noted) {
 	_, keyed := s.Policies[j.Space].(model.Keyed)
 	if _, keeps := s.Policies[j.Space].(model.Keeper); keyed || keeps {
 		for g := range j.Gangs {
-			if q := (index.Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: int32(g), Slot: slot}); j.Gangs[g].Listed {
+			if q := (index.Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: int32(g), Slot: slot}); j.Gangs[g].Listed {
 				listed = append(listed, q)
 				s.Unlist(j.Space, q)
 			}
 		}
 	}
 	if len(e.Data) > 0 {
-		tables.SetRare(&j.Odd).Note = &tables.Note{Policy: e.Policy, Data: e.Data}
+		tables.SetRare(&j.Rare).Note = &tables.Note{Policy: e.Policy, Data: e.Data}
 	} else if j.Noted() != nil {
-		tables.SetRare(&j.Odd).Note = nil
+		tables.SetRare(&j.Rare).Note = nil
 	}
 	for _, q := range listed {
 		s.List(j.Space, q)
@@ -67,7 +68,7 @@ func (s *State) applyJobNote(slot int32, e model.Noted) {
 
 func (s *State) applyNoted(e model.Noted) {
 	if space := s.Space(e.VC); space > 0 {
-		s.Stir(space)
+		s.ForgetNextChange(space)
 	}
 	if e.Job != 0 {
 		if slot, ok := s.Slots.Get(e.Job); ok {
@@ -95,7 +96,7 @@ func (s *State) forgetNotes() {
 	})
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; j.Spec != nil && j.Noted() != nil && s.PolicyOf(j.Spec.VC) != j.Noted().Policy {
-			tables.SetRare(&j.Odd).Note = nil
+			tables.SetRare(&j.Rare).Note = nil
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (s *State) keepLazy(a *tables.Attempt) {
 	if i, found := slices.BinarySearchFunc(*q, e, index.Queued.Compare); !found {
 		*q = slices.Insert(*q, i, e)
 	}
-	s.LookAll()
+	s.DirtyAll()
 }
 
 // dropLazy takes an attempt out of its VC's list, if it is there.
@@ -60,8 +60,9 @@ func (s *State) verifyLazy(add func(string, ...any)) {
 			continue
 		}
 		lazy++
-		if _, found := slices.BinarySearchFunc(s.Lazy[s.Space(s.Jobs[a.Job].Spec.VC)], s.Entry(a), index.Queued.Compare); !found {
-			add("lazily preempted attempt %v is not listed", a.Id)
+		if _, found := slices.BinarySearchFunc(s.Lazy[s.Space(s.Jobs[a.Job].Spec.VC)], s.Entry(a),
+			index.Queued.Compare); !found {
+			add("lazily preempted attempt %v is not listed", a.ID)
 		}
 	}
 	if listed != lazy {
@@ -69,12 +70,12 @@ func (s *State) verifyLazy(add func(string, ...any)) {
 	}
 }
 
-// waitsAgain reports whether an attempt is being stopped and its gang waits again then, at its
+// WaitsAgain reports whether an attempt is being stopped and its gang waits again then, at its
 // place: nothing ends its job meanwhile, and no user holds it.
 func (s *State) WaitsAgain(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
 	return a.Cause.Resumes() && !j.Stop && j.Completing == nil && !j.Held() && !a.Orphaned &&
-		!s.IsExtra(a) && j.Gangs[a.Id.Gang].Next == tables.None
+		!s.IsExtra(a) && j.Gangs[a.ID.Gang].Next == tables.None
 }
 
 // recounting changes what waitsAgain asks of a job, and counts what is being stopped of it anew.
@@ -85,7 +86,8 @@ func (s *State) recounting(slot int32, change func()) {
 	var leaving []*tables.Attempt
 	for g := range j.Gangs {
 		at := j.Gangs[g].Attempt
-		if at == tables.None || !s.Attempts[at].Cause.Resumes() || s.Shared(&s.Attempts[at]) && s.Counted(&s.Attempts[at]).Id != s.Attempts[at].Id {
+		if at == tables.None || !s.Attempts[at].Cause.Resumes() || s.Shared(&s.Attempts[at]) &&
+			s.Counted(&s.Attempts[at]).ID != s.Attempts[at].ID {
 			continue
 		}
 		leaving = append(leaving, &s.Attempts[at])
@@ -97,6 +99,6 @@ func (s *State) recounting(slot int32, change func()) {
 	for _, a := range leaving {
 		s.count(a, 1)
 	}
-	s.Looks.Freed++
-	s.LookIn(j.Space, cell.MinGuaranteed)
+	s.Dirty.Freed++
+	s.DirtyVC(j.Space, cell.MinGuaranteed)
 }

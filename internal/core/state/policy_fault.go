@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// blaming is deferred around the decisions on one job. What happens while a policy's code
+// Blaming is deferred around the decisions on one job. What happens while a policy's code
 // runs is not the job's doing (Failing).
 func (s *State) Blaming(id model.JobID) {
 	p := recover()
@@ -49,7 +49,7 @@ func (s *State) Replaceable(e model.PolicyFailed) bool {
 	return cmp.Or(c.Policy, model.Fallback) == e.Policy && (e.Policy != model.Fallback || len(c.Params) > 0)
 }
 
-// serving is the configuration by which a VC is served: its own, with the fallback where its
+// Serving is the configuration by which a VC is served: its own, with the fallback where its
 // policy failed.
 func (s *State) Serving(vc cell.VCName) model.VCConfig {
 	c := *model.OfVC(s.Config, vc)
@@ -66,7 +66,7 @@ func (s *State) findFailed(vc cell.VCName) (int, bool) {
 	})
 }
 
-// failedOf returns how the policy of a VC failed; nil where it did not.
+// FailedOf returns how the policy of a VC failed; nil where it did not.
 func (s *State) FailedOf(vc cell.VCName) *model.PolicyFailed {
 	for _, all := range [][]model.PolicyFailed{s.Failed, s.Unmade} {
 		for _, e := range all {
@@ -95,16 +95,16 @@ func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 	s.forgetNotes()
 	s.RelistAll()
 	s.relink()
-	s.ResetLooks()
+	s.ResetDirty()
 	for slot := range s.Jobs {
 		if j := &s.Jobs[slot]; j.Spec != nil && j.Space == space && j.Spec.Partial() && j.Size != j.Spec.UsualSize() {
-			s.applySized(model.Sized{Job: j.Id, Size: j.Spec.UsualSize()})
+			s.applySized(model.Sized{Job: j.ID, Size: j.Spec.UsualSize()})
 		}
 	}
 	for a := range s.Holding(space) {
 		s.TimeMinRun(a)
 	}
-	s.LookAll()
+	s.DirtyAll()
 	s.Again = s.Now + 1 // so that a restart looks, too
 	s.SetTimer(s.Again, 0, 0)
 }
@@ -126,7 +126,7 @@ func (s *State) makePolicy(vc cell.VCName) model.Policy {
 	return p
 }
 
-// maxAside is how often a job is set aside: each time less is decided on it, and in the end
+// MaxAside is how often a job is set aside: each time less is decided on it, and in the end
 // nothing.
 const MaxAside = 3
 
@@ -139,7 +139,7 @@ func (s *State) Aside(id model.JobID, stack string) (model.Quarantined, bool) {
 	}
 	e := model.Quarantined{Job: id, Stack: stack}
 	if j.Quarantined {
-		e.Times = tables.RareOf(j.Odd).Aside + 2
+		e.Times = tables.RareOf(j.Rare).Aside + 2
 	}
 	return e, e.Times <= MaxAside
 }
@@ -197,7 +197,8 @@ func (s *State) breakPromise(events []model.Event, gang model.AttemptID) []model
 	g := &s.Find(gang.Job).Gangs[gang.Gang]
 	for _, at := range []int32{g.Attempt, g.Next} {
 		if at != tables.None && s.Attempts[at].State == model.AttemptReserving {
-			events = append(events, model.Unreserved{Attempt: s.Attempts[at].Id, Reason: "its start was lost with the end of the journal"})
+			events = append(events, model.Unreserved{Attempt: s.Attempts[at].ID,
+				Reason: "its start was lost with the end of the journal"})
 		}
 	}
 	return events

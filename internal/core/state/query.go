@@ -12,9 +12,10 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// brief is what others may know about a job.
+// Brief is what others may know about a job.
 func (s *State) Brief(j *tables.Job) model.JobBrief {
-	b := model.JobBrief{Job: j.Id, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Priority: j.Spec.Priority, Takes: model.TotalText(s.TakenBy(j))}
+	b := model.JobBrief{Job: j.ID, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Priority: j.Spec.Priority,
+		Takes: model.TotalText(s.TakenBy(j))}
 	known := true
 	for g := range j.Gangs {
 		b.Leaves += j.Gangs[g].Leaves
@@ -50,7 +51,7 @@ func goneBy(s *tables.Tables, a *tables.Attempt, end Span) (at model.Time, basis
 	return end.Late, cmp.Or(end.Why, end.Basis.Text())
 }
 
-// phase derives a job's phase: Active while any attempt of it exists.
+// Phase derives a job's phase: Active while any attempt of it exists.
 func (s *State) Phase(j *tables.Job) model.Phase {
 	for g := range j.Gangs {
 		if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].State != model.AttemptReserving {
@@ -67,10 +68,10 @@ func (s *State) Phase(j *tables.Job) model.Phase {
 
 // status is a job as users see it.
 func (s *State) status(j *tables.Job) model.JobStatus {
-	st := model.JobStatus{ID: j.Id, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Priority: j.Spec.Priority,
+	st := model.JobStatus{ID: j.ID, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Priority: j.Spec.Priority,
 		Phase: s.Phase(j), Submitted: j.Submitted, Started: j.Started, Retry: j.Retry, Counted: j.Counted,
-		Preempted: j.Preempted, Yielded: j.Yielded, Stopping: j.Stop, Held: tables.RareOf(j.Odd).Held,
-		Notices: tables.RareOf(j.Odd).Told(), Lasting: len(tables.RareOf(j.Odd).Lasting),
+		Preempted: j.Preempted, Yielded: j.Yielded, Stopping: j.Stop, Held: tables.RareOf(j.Rare).Held,
+		Notices: tables.RareOf(j.Rare).Told(), Lasting: len(tables.RareOf(j.Rare).Lasting),
 		Tasks: s.Arenas.Tasks.Take(len(j.Tasks))[:0], Attempts: s.attemptsOf(j)}
 	st.Leaves, st.GPUs = s.Taken(j)
 	for g := range j.Gangs {
@@ -87,7 +88,8 @@ func (s *State) status(j *tables.Job) model.JobStatus {
 		if t.State != model.TaskWaiting {
 			t.Limits = s.MayUse(j, &j.Tasks[i])
 		}
-		if at := j.Gangs[t.Gang].Attempt; t.State == model.TaskRunning && at != tables.None && s.suspended(&s.Attempts[at]) {
+		if at := j.Gangs[t.Gang].Attempt; t.State == model.TaskRunning && at != tables.None &&
+			s.suspended(&s.Attempts[at]) {
 			t.State = model.TaskSuspended
 		}
 		st.Tasks = append(st.Tasks, t)
@@ -135,8 +137,9 @@ func (s *State) attemptsOf(j *tables.Job) []model.AttemptStatus {
 }
 
 func taskStatus(j *tables.Job, t *tables.TaskRun) model.TaskStatus {
-	out := model.TaskStatus{Role: j.Spec.Roles[t.Role].Name, Index: t.Index, Gang: t.Gang, State: t.State, Attempt: t.Attempt,
-		Exit: t.Exit, Retries: t.Retries, Progress: t.Progress}
+	out := model.TaskStatus{Role: j.Spec.Roles[t.Role].Name, Index: t.Index, Gang: t.Gang, State: t.State,
+		Attempt: t.Attempt,
+		Exit:    t.Exit, Retries: t.Retries, Progress: t.Progress}
 	if t.State != model.TaskWaiting {
 		p := t.Started()
 		out.Node, out.SKU, out.Devices, out.Parts = p.Node, p.SKU, p.Devices, p.Parts
@@ -146,25 +149,26 @@ func taskStatus(j *tables.Job, t *tables.TaskRun) model.TaskStatus {
 	return out
 }
 
-// mayUse is what a task may use as it was started.
+// MayUse is what a task may use as it was started.
 func (s *State) MayUse(j *tables.Job, t *tables.TaskRun) model.Limits {
 	sku := s.Cluster.SKU(t.Started().SKU)
 	if at := j.Gangs[t.Gang].Attempt; at != tables.None {
-		if origins := tables.RareOf(s.Attempts[at].Odd).Origins; origins != nil {
-			sku = origins[slices.IndexFunc(j.Spec.Gangs[t.Gang].Tasks, func(o int32) bool { return &j.Tasks[o] == t })].Leaf
+		if origins := tables.RareOf(s.Attempts[at].Rare).Origins; origins != nil {
+			sku = origins[slices.IndexFunc(j.Spec.Gangs[t.Gang].Tasks,
+				func(o int32) bool { return &j.Tasks[o] == t })].Leaf
 		}
 	}
 	return j.Spec.Roles[t.Role].Launch.Asks().Or(sku, len(t.Started().Devices))
 }
 
 func (s *State) attemptStatus(a *tables.Attempt) model.AttemptStatus {
-	out := model.AttemptStatus{ID: a.Id, State: a.State, Lazy: a.Lazy, Orphaned: a.Orphaned, Cause: a.Cause,
-		Placed: a.Placed, Started: a.Started, Told: a.Told, By: a.By, Message: tables.RareOf(a.Odd).Message}
+	out := model.AttemptStatus{ID: a.ID, State: a.State, Lazy: a.Lazy, Orphaned: a.Orphaned, Cause: a.Cause,
+		Placed: a.Placed, Started: a.Started, Told: a.Told, By: a.By, Message: tables.RareOf(a.Rare).Message}
 	if a.State == model.AttemptRunning && s.suspended(a) {
 		out.State = model.AttemptSuspended
 	}
 	out.Opportunistic = s.Cluster.Alloc(a.Alloc).Opportunistic()
-	for _, v := range tables.RareOf(a.Odd).Victims {
+	for _, v := range tables.RareOf(a.Rare).Victims {
 		if s.Live(v) != nil {
 			out.Victims = append(out.Victims, v)
 		}
@@ -175,12 +179,13 @@ func (s *State) attemptStatus(a *tables.Attempt) model.AttemptStatus {
 // suspended reports whether others have their turn on an attempt's leaves.
 func (s *State) suspended(a *tables.Attempt) bool {
 	r := s.RotationOf(a)
-	return r != nil && a.Cause == 0 && !r.Runs(a.Id, s.Now)
+	return r != nil && a.Cause == 0 && !r.Runs(a.ID, s.Now)
 }
 
 // Statuses returns the jobs that have not ended, in submission order.
 func (s *State) Statuses() []model.JobStatus {
-	out := slices.AppendSeq(make([]model.JobStatus, 0, s.Slots.N), s.Newest(func(model.JobID, *model.Job, model.Phase) bool { return true }))
+	out := slices.AppendSeq(make([]model.JobStatus, 0, s.Slots.N),
+		s.Newest(func(model.JobID, *model.Job, model.Phase) bool { return true }))
 	slices.Reverse(out)
 	return out
 }
@@ -200,7 +205,7 @@ func (s *State) Newest(want func(model.JobID, *model.Job, model.Phase) bool) ite
 // IsHeld reports whether a user holds a job.
 func (s *State) IsHeld(id model.JobID) bool {
 	j := s.Find(id)
-	return j != nil && tables.RareOf(j.Odd).Held != nil
+	return j != nil && tables.RareOf(j.Rare).Held != nil
 }
 
 // newest goes through the numbers of jobs from the highest down, and some of jobs that have ended
@@ -215,7 +220,7 @@ func newest(s *State) iter.Seq[model.JobID] {
 		ids := make([]model.JobID, 0, s.Slots.N)
 		for i := range s.Jobs {
 			if s.Jobs[i].Spec != nil {
-				ids = append(ids, s.Jobs[i].Id)
+				ids = append(ids, s.Jobs[i].ID)
 			}
 		}
 		slices.Sort(ids)
@@ -261,7 +266,7 @@ func (s *State) ByName(user model.Subject, n model.JobName) (model.JobID, bool) 
 	if !ok {
 		return 0, false
 	}
-	return s.Jobs[slot].Id, true
+	return s.Jobs[slot].ID, true
 }
 
 // VCs returns all virtual clusters in order of name.
@@ -307,7 +312,8 @@ func (s *State) vcStatus(space int32) model.VCStatus {
 	if failed != nil {
 		policy, params = model.Fallback, nil
 	}
-	v := model.VCStatus{Name: sp.Name, Policy: policy, Params: params, Failed: failed, Backfill: c.Backfill, MinRun: s.MinRun(space),
+	v := model.VCStatus{Name: sp.Name, Policy: policy, Params: params, Failed: failed, Backfill: c.Backfill,
+		MinRun: s.MinRun(space),
 		Budget: c.Budget, Moves: c.Moves, Cells: []model.QuotaUse{}, SKUs: []model.VCUse{}}
 	if v.Backfill == "none" {
 		v.Backfill = ""
@@ -325,7 +331,10 @@ func (s *State) vcStatus(space int32) model.VCStatus {
 		used, _ := tables.UsedIn(&s.Tables, r, func(int32) {})
 		use.Used += used
 		u := model.QuotaUse{Chain: ch.Name, Type: ch.Types[r.Level-1], Level: r.Level, Pinned: r.Pinned}
-		k := slices.IndexFunc(v.Cells, func(q model.QuotaUse) bool { return q.Chain == u.Chain && q.Level == u.Level && q.Pinned == u.Pinned })
+		k := slices.IndexFunc(v.Cells, func(q model.QuotaUse) bool {
+			return q.Chain == u.Chain &&
+				q.Level == u.Level && q.Pinned == u.Pinned
+		})
 		if k < 0 {
 			k = len(v.Cells)
 			v.Cells = append(v.Cells, u)
@@ -396,7 +405,8 @@ func (s *State) NodeStatuses() []model.NodeStatus {
 func (s *State) nodeSKU(c cell.CellID) model.NodeSKU {
 	f := s.Cluster.Forest()
 	ch := &f.Chains[f.Cells[c].Chain]
-	out := model.NodeSKU{Carry: s.Carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c), Pretended: s.Cluster.SKU(ch.SKU).Pretended}
+	out := model.NodeSKU{Carry: s.Carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c),
+		Pretended: s.Cluster.SKU(ch.SKU).Pretended}
 	for l := f.Cells[c].FirstLeaf; l < f.Cells[c].FirstLeaf+cell.LeafID(out.Total); l++ {
 		if h, _ := s.Cluster.Holder(l); h != cell.None {
 			out.Used++
@@ -414,7 +424,8 @@ func (s *State) nodeSKU(c cell.CellID) model.NodeSKU {
 // leafOf names a leaf as facts do.
 func (s *State) leafOf(l cell.LeafID) model.LeafHealth {
 	f := s.Cluster.Forest()
-	return model.LeafHealth{Node: f.Nodes[f.Cells[f.Leaves[l]].Node].Name, SKU: f.ChainOf(l).SKU, Device: f.Device(l), Part: f.Part(l)}
+	return model.LeafHealth{Node: f.Nodes[f.Cells[f.Leaves[l]].Node].Name, SKU: f.ChainOf(l).SKU, Device: f.Device(l),
+		Part: f.Part(l)}
 }
 
 // LeavesOf names the leaves of a node.
@@ -493,7 +504,7 @@ func (s *State) leafStatus(out *model.CellStatus, l cell.LeafID) {
 		if a == cell.None {
 			continue
 		}
-		out.Job = s.Holder(a).Id.Job
+		out.Job = s.Holder(a).ID.Job
 		out.Priority = s.Cluster.Alloc(a).Priority
 		if s.Cluster.Alloc(a).Lazy {
 			out.Priority = cell.Opportunistic

@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// estimateSteps bounds an estimate: so many times a decision is taken on the
+// EstimateSteps bounds an estimate: so many times a decision is taken on the
 // copy, in each of its runs.
 const EstimateSteps = 400
 
@@ -43,7 +43,8 @@ type HabitWork struct {
 // levels are the keys that parts of a time count to, the nearest first: the last ones are of any
 // time.
 func (w HabitWork) levels(of HabitOf) []key {
-	all := [...]key{{w, of}, {HabitWork{VC: w.VC, Model: w.Model}, of}, {HabitWork{VC: w.VC, User: w.User}, of}, {HabitWork{VC: w.VC}, of}, {HabitWork{}, of}, {HabitWork{VC: w.VC}, ofAny}, {HabitWork{}, ofAny}}
+	all := [...]key{{w, of}, {HabitWork{VC: w.VC, Model: w.Model}, of}, {HabitWork{VC: w.VC, User: w.User}, of},
+		{HabitWork{VC: w.VC}, of}, {HabitWork{}, of}, {HabitWork{VC: w.VC}, ofAny}, {HabitWork{}, ofAny}}
 	if w.Model == "" {
 		return all[2:]
 	}
@@ -57,7 +58,8 @@ type key struct {
 }
 
 func (k key) compare(o key) int {
-	return cmp.Or(cmp.Compare(k.VC, o.VC), cmp.Compare(k.User, o.User), cmp.Compare(k.Model, o.Model), cmp.Compare(k.Of, o.Of))
+	return cmp.Or(cmp.Compare(k.VC, o.VC), cmp.Compare(k.User, o.User), cmp.Compare(k.Model, o.Model),
+		cmp.Compare(k.Of, o.Of))
 }
 
 // row are the last parts of a key, the newest last. It is never changed: copies of a table share
@@ -229,21 +231,22 @@ func noteTaken(s *State, a *tables.Attempt, cause model.EndCause) {
 	s.Habits.Add(WorkOf(j), OfDuration, took, j.Spec.Hints.Duration, true)
 }
 
+// WorkOf says whose work a job is, and of which model: what is known of run times is known of that.
 func WorkOf(j *tables.Job) HabitWork {
 	return HabitWork{VC: j.Spec.VC, User: j.Spec.User, Model: j.Spec.Hints.Model}
 }
 
-// workedBy is how long an attempt has run, with what those before it saved.
+// WorkedBy is how long an attempt has run, with what those before it saved.
 func WorkedBy(s *index.Index, a *tables.Attempt) model.Duration {
 	return s.RanFor(a) + SavedBy(&s.Tables, a)
 }
 
-// savedBy is how long attempts before ran, where their work is kept.
+// SavedBy is how long attempts before ran, where their work is kept.
 func SavedBy(s *tables.Tables, a *tables.Attempt) model.Duration {
 	if !s.Jobs[a.Job].Spec.Hints.Checkpoint {
 		return 0
 	}
-	return s.Jobs[a.Job].Gangs[a.Id.Gang].Ran
+	return s.Jobs[a.Job].Gangs[a.ID.Gang].Ran
 }
 
 // draws is how many copies of the state run forward with other ends: the chances of each attempt
@@ -257,7 +260,7 @@ const (
 	DrawSteps  = 3 * EstimateSteps
 )
 
-// drawnEnd is when an attempt ends in one draw; 0 is not before its limit.
+// DrawnEnd is when an attempt ends in one draw; 0 is not before its limit.
 type DrawnEnd struct {
 	At     model.Time
 	By     model.HabitBasis
@@ -266,8 +269,8 @@ type DrawnEnd struct {
 	Of     int  // earlier attempts like it say so
 }
 
-// oneOf is a place among equal chances, from 0.
+// OneOf is a place among equal chances, from 0.
 type OneOf struct{ Place, Of int32 }
 
-// low is where copies do not draw: one attempt in ten takes less.
+// Low is where copies do not draw: one attempt in ten takes less.
 var Low = OneOf{1, 11}

@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// membersOf returns the members of an allocation, in order of their ids.
+// MembersOf returns the members of an allocation, in order of their ids.
 func (s *State) MembersOf(id cell.AllocID) []*tables.Attempt {
 	var out []*tables.Attempt
 	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
@@ -18,21 +18,21 @@ func (s *State) MembersOf(id cell.AllocID) []*tables.Attempt {
 	return out
 }
 
-// with returns the others of an attempt's allocation.
+// With returns the others of an attempt's allocation.
 func (s *State) With(a *tables.Attempt) []model.AttemptID {
 	if !s.Shared(a) {
 		return nil
 	}
 	var out []model.AttemptID
 	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
-		if id := s.Attempts[at].Id; id != a.Id {
+		if id := s.Attempts[at].ID; id != a.ID {
 			out = append(out, id)
 		}
 	}
 	return out
 }
 
-// stuck reports whether nothing is known of some member of an allocation.
+// Stuck reports whether nothing is known of some member of an allocation.
 func (s *State) Stuck(id cell.AllocID) bool {
 	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
 		if s.Attempts[at].State == model.AttemptUnknown {
@@ -42,7 +42,7 @@ func (s *State) Stuck(id cell.AllocID) bool {
 	return false
 }
 
-// rotationOf is what an attempt follows; nil when it runs all the time and always did.
+// RotationOf is what an attempt follows; nil when it runs all the time and always did.
 func (s *State) RotationOf(a *tables.Attempt) *model.Rotation {
 	if a.Share == 0 {
 		return nil
@@ -55,14 +55,15 @@ func (s *State) join(slot int32, id cell.AllocID) {
 	a := &s.Attempts[slot]
 	a.Alloc = id
 	head := s.ByAlloc[id]
-	if CompareAttempts(a.Id, s.Attempts[head].Id) < 0 {
+	if CompareAttempts(a.ID, s.Attempts[head].ID) < 0 {
 		a.Mate, a.Joined = head, false
 		s.Attempts[head].Joined = true
 		s.ByAlloc[id] = slot
 		return
 	}
 	at := head
-	for next := s.Attempts[at].Mate; next != tables.None && CompareAttempts(s.Attempts[next].Id, a.Id) < 0; next = s.Attempts[at].Mate {
+	for next := s.Attempts[at].Mate; next != tables.None && CompareAttempts(s.Attempts[next].ID,
+		a.ID) < 0; next = s.Attempts[at].Mate {
 		at = next
 	}
 	a.Mate, a.Joined = s.Attempts[at].Mate, true
@@ -111,7 +112,7 @@ func (s *State) applyJoined(e model.Joined) {
 	j := &s.Jobs[slot]
 	at := s.attemptSlot(slot, e.Attempt)
 	j.Gangs[e.Attempt.Gang].N = e.Attempt.N
-	s.Attempts[at] = tables.Attempt{Id: e.Attempt, Job: slot, Mate: tables.None}
+	s.Attempts[at] = tables.Attempt{ID: e.Attempt, Job: slot, Mate: tables.None}
 	s.join(at, s.Live(e.Host).Alloc)
 	s.link(at)
 	s.begin(slot, &s.Attempts[at], e.Placement.Tasks)
@@ -128,7 +129,7 @@ func (s *State) applyRotated(e model.Rotated) {
 	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
 		m := &s.Attempts[at]
 		ran := s.RanFor(m)
-		tables.SetRare(&m.Odd).Ran = ran
+		tables.SetRare(&m.Rare).Ran = ran
 	}
 	if a.Share == 0 {
 		a.Share = s.newShare()
@@ -148,10 +149,10 @@ func (s *State) applyRotated(e model.Rotated) {
 		s.Rerun(m)
 		s.timeLimit(m)
 	}
-	s.Stir(s.Jobs[a.Job].Space)
+	s.ForgetNextChange(s.Jobs[a.Job].Space)
 	if len(s.Booked) > 0 {
-		s.LookIn(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // ends are known differently now
-		s.LookIn(s.Jobs[a.Job].Space, cell.Opportunistic)
+		s.DirtyVC(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // ends are known differently now
+		s.DirtyVC(s.Jobs[a.Job].Space, cell.Opportunistic)
 	}
 }
 
@@ -170,7 +171,7 @@ func (s *State) newShare() int32 {
 // timeLimit looks again when an attempt has run for its job's limit.
 func (s *State) timeLimit(a *tables.Attempt) {
 	if j := &s.Jobs[a.Job]; j.Spec.TimeLimit > 0 && a.Started > 0 {
-		s.SetTimer(s.Reaches(a, j.Spec.TimeLimit), j.Id, a.Id.Gang)
+		s.SetTimer(s.Reaches(a, j.Spec.TimeLimit), j.ID, a.ID.Gang)
 	}
 }
 
@@ -210,20 +211,22 @@ func (s *State) verifyMembers(head *tables.Attempt, add func(string, ...any)) {
 			lives++
 		}
 		k := &s.Jobs[m.Job]
-		if m.Job == tables.None || m.Alloc != head.Alloc || m.Joined != (i > 0) || i > 0 && CompareAttempts(members[i-1].Id, m.Id) >= 0 {
-			add("attempt %v is out of its place among the members of allocation %d", m.Id, head.Alloc)
+		if m.Job == tables.None || m.Alloc != head.Alloc || m.Joined != (i > 0) || i > 0 &&
+			CompareAttempts(members[i-1].ID, m.ID) >= 0 {
+			add("attempt %v is out of its place among the members of allocation %d", m.ID, head.Alloc)
 		}
-		if k.Spec.VC != j.Spec.VC || k.Spec.Priority != j.Spec.Priority || m.Lazy != head.Lazy || m.Orphaned != head.Orphaned {
-			add("attempts %v and %v share leaves and differ in VC, priority or guarantee", head.Id, m.Id)
+		if k.Spec.VC != j.Spec.VC || k.Spec.Priority != j.Spec.Priority || m.Lazy != head.Lazy ||
+			m.Orphaned != head.Orphaned {
+			add("attempts %v and %v share leaves and differ in VC, priority or guarantee", head.ID, m.ID)
 		}
-		if !Alike(&k.Gangs[m.Id.Gang], &j.Gangs[head.Id.Gang]) {
-			add("attempts %v and %v share leaves and differ in shape", head.Id, m.Id)
+		if !Alike(&k.Gangs[m.ID.Gang], &j.Gangs[head.ID.Gang]) {
+			add("attempts %v and %v share leaves and differ in shape", head.ID, m.ID)
 		}
 		if m.Share != head.Share {
-			add("attempts %v and %v share leaves and follow different rotations", head.Id, m.Id)
+			add("attempts %v and %v share leaves and follow different rotations", head.ID, m.ID)
 		}
-		if r := s.RotationOf(m); r != nil && m.Alive > 0 && r.Turn(m.Id) < 0 || r == nil && len(members) > 1 {
-			add("attempt %v has no turn", m.Id)
+		if r := s.RotationOf(m); r != nil && m.Alive > 0 && r.Turn(m.ID) < 0 || r == nil && len(members) > 1 {
+			add("attempt %v has no turn", m.ID)
 		}
 	}
 	r := s.RotationOf(head)
@@ -246,25 +249,26 @@ func (s *State) verifyMembers(head *tables.Attempt, add func(string, ...any)) {
 	}
 }
 
-// alike reports whether two gangs could use the same leaves task by task.
+// Alike reports whether two gangs could use the same leaves task by task.
 func Alike(a, b *tables.Gang) bool {
-	return slices.EqualFunc(a.Shape.Members, b.Shape.Members, func(x, y cell.Member) bool { return x.Tasks == y.Tasks && x.Leaves == y.Leaves })
+	return slices.EqualFunc(a.Shape.Members, b.Shape.Members,
+		func(x, y cell.Member) bool { return x.Tasks == y.Tasks && x.Leaves == y.Leaves })
 }
 
-// shareOf says with whom a gang shares its leaves, and how.
+// ShareOf says with whom a gang shares its leaves, and how.
 func (s *State) ShareOf(j *tables.Job, a *tables.Attempt) model.GangShare {
-	out := model.GangShare{Gang: a.Id.Gang, Name: j.Spec.Gangs[a.Id.Gang].Name, Runs: true}
+	out := model.GangShare{Gang: a.ID.Gang, Name: j.Spec.Gangs[a.ID.Gang].Name, Runs: true}
 	for _, id := range s.With(a) {
 		if !slices.ContainsFunc(out.With, func(b model.JobBrief) bool { return b.Job == id.Job }) {
 			out.With = append(out.With, s.Brief(s.Find(id.Job)))
 		}
 	}
 	if r := s.RotationOf(a); r != nil && len(r.Turns) > 1 {
-		mine := r.Turn(a.Id)
+		mine := r.Turn(a.ID)
 		out.Quantum, out.Turn, out.Turns = r.Quantum, int32(mine)+1, int32(len(r.Turns))
-		out.Runs, out.Next = r.Runs(a.Id, s.Now), r.Change(s.Now)
+		out.Runs, out.Next = r.Runs(a.ID, s.Now), r.Change(s.Now)
 		for range r.Turns {
-			if r.Runs(a.Id, out.Next) != out.Runs {
+			if r.Runs(a.ID, out.Next) != out.Runs {
 				break
 			}
 			out.Next = r.Change(out.Next)

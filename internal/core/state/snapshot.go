@@ -162,7 +162,7 @@ func (s *State) Save() []byte {
 	return out
 }
 
-// appendLine appends a value as one line of JSON.
+// AppendLine appends a value as one line of JSON.
 func AppendLine(out []byte, v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -172,11 +172,12 @@ func AppendLine(out []byte, v any) []byte {
 }
 
 func (s *State) imageOfAttempt(a *tables.Attempt) attemptImage {
-	odd := tables.RareOf(a.Odd)
-	im := attemptImage{ID: a.Id, State: a.State, Cause: a.Cause, By: a.By, Message: odd.Message, Placed: a.Placed, Started: a.Started, Checkpoint: a.Checkpoint, Told: a.Told,
+	odd := tables.RareOf(a.Rare)
+	im := attemptImage{ID: a.ID, State: a.State, Cause: a.Cause, By: a.By, Message: odd.Message, Placed: a.Placed,
+		Started: a.Started, Checkpoint: a.Checkpoint, Told: a.Told,
 		Lazy: a.Lazy, Orphaned: a.Orphaned, Refused: a.Refused, Platform: a.Platform, Alive: a.Alive, Victims: odd.Victims, Drains: odd.Drains, Origins: odd.Origins, Share: a.Share, Ran: odd.Ran, Turn: odd.Turn, Requeue: odd.Requeue}
 	if a.Joined {
-		host := s.Holder(a.Alloc).Id
+		host := s.Holder(a.Alloc).ID
 		im.Host = &host
 		return im
 	}
@@ -210,8 +211,9 @@ func (s *State) numberShares(attempts []attemptImage) []shareImage {
 }
 
 func imageOf(j *tables.Job) *jobImage {
-	odd := tables.RareOf(j.Odd)
-	out := &jobImage{ID: j.Id, Spec: j.Spec, Submitted: j.Submitted, Started: j.Started, Retry: j.Retry, Counted: j.Counted,
+	odd := tables.RareOf(j.Rare)
+	out := &jobImage{ID: j.ID, Spec: j.Spec, Submitted: j.Submitted, Started: j.Started, Retry: j.Retry,
+		Counted:   j.Counted,
 		Preempted: j.Preempted, Yielded: j.Yielded, Stop: j.Stop, StopReason: odd.StopReason, Quarantined: j.Quarantined, Completing: j.Completing,
 		Held: odd.Held, Aside: odd.Aside, After: odd.After, Notices: odd.Notices, Lasting: odd.Lasting, Note: odd.Note}
 	if j.Size != j.Spec.UsualSize() {
@@ -219,13 +221,15 @@ func imageOf(j *tables.Job) *jobImage {
 	}
 	for i := range j.Gangs {
 		g := &j.Gangs[i]
-		odd := tables.RareOf(g.Odd)
-		out.Gangs = append(out.Gangs, gangImage{g.N, g.Done, g.Waiting, g.After, g.Faults, g.Retries, g.Free, g.Ran, odd.Avoid, g.Last, odd.Booked, g.Alone, odd.Meant})
+		odd := tables.RareOf(g.Rare)
+		out.Gangs = append(out.Gangs, gangImage{g.N, g.Done, g.Waiting, g.After, g.Faults, g.Retries, g.Free, g.Ran,
+			odd.Avoid, g.Last, odd.Booked, g.Alone, odd.Meant})
 	}
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
 		b := t.Runs()
-		out.Tasks = append(out.Tasks, taskImage{t.State, t.Dead, t.Attempt, t.Started(), b.Host, b.Pid, b.Ports, t.Exit, t.Retries, t.Progress})
+		out.Tasks = append(out.Tasks, taskImage{t.State, t.Dead, t.Attempt, t.Started(), b.Host, b.Pid, b.Ports,
+			t.Exit, t.Retries, t.Progress})
 	}
 	return out
 }
@@ -236,7 +240,7 @@ func (s *State) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// load fills an empty state from a snapshot.
+// Load fills an empty state from a snapshot.
 func (s *State) Load(snapshot []byte) (err error) {
 	var im image
 	head, rest, _ := bytes.Cut(snapshot, []byte{'\n'})
@@ -293,14 +297,15 @@ func (s *State) loadJob(im *jobImage) {
 	j.Stop, j.Quarantined, j.Completing = im.Stop, im.Quarantined, im.Completing
 	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Lasting != nil ||
 		im.Note != nil || im.Aside != 0 || im.Held != nil {
-		j.Odd = &tables.OddJob{After: im.After, StopReason: im.StopReason, Notices: im.Notices, Lasting: im.Lasting, Note: im.Note, Aside: im.Aside, Held: im.Held}
+		j.Rare = &tables.JobRare{After: im.After, StopReason: im.StopReason, Notices: im.Notices, Lasting: im.Lasting,
+			Note: im.Note, Aside: im.Aside, Held: im.Held}
 	}
 	for i, g := range im.Gangs {
 		t := &j.Gangs[i]
 		t.N, t.Done, t.Waiting, t.After, t.Faults = g.N, g.Done, g.Waiting, g.After, g.Faults
 		t.Retries, t.Free, t.Ran, t.Last, t.Alone = g.Retries, g.Free, g.Ran, g.Last, g.Alone
 		if g.Avoid != nil || g.Meant != nil {
-			t.Odd = &tables.OddGang{Avoid: g.Avoid}
+			t.Rare = &tables.GangRare{Avoid: g.Avoid}
 			s.mean(t, g.Meant)
 		}
 		s.SetTimer(g.After, im.ID, int32(i))
@@ -322,10 +327,10 @@ func (s *State) loadJob(im *jobImage) {
 	}
 	s.SetTimer(im.After, im.ID, 0)
 	if im.Spec.Partial() {
-		s.Partials++
+		s.PartialJobs++
 	}
 	if im.Spec.Hints.Dedicated {
-		s.Loners++
+		s.DedicatedJobs++
 	}
 	s.Slots.Put(im.ID, int32(len(s.Jobs)))
 	s.Jobs = append(s.Jobs, j)
@@ -347,7 +352,7 @@ func (s *State) loadCluster(im *image) {
 		s.SetTimer(n.Suspect, 0, 0)
 		s.SetTimer(n.Drain, 0, 0)
 	}
-	s.Looked()
+	s.Clean()
 }
 
 // loadAttempt puts an attempt back on its cells, or beside whom it shares them with.
@@ -359,11 +364,12 @@ func (s *State) loadAttempt(a *attemptImage) {
 	if promise {
 		s.Promises = append(s.Promises, at)
 	}
-	s.Attempts = append(s.Attempts, tables.Attempt{Id: a.ID, Job: slot, State: a.State, Cause: a.Cause, By: a.By,
+	s.Attempts = append(s.Attempts, tables.Attempt{ID: a.ID, Job: slot, State: a.State, Cause: a.Cause, By: a.By,
 		Placed: a.Placed, Started: a.Started, Checkpoint: a.Checkpoint, Told: a.Told, Lazy: a.Lazy,
 		Orphaned: a.Orphaned, Refused: a.Refused, Platform: a.Platform, Alive: a.Alive, Mate: tables.None, Share: a.Share})
 	if a.Message != "" || a.Victims != nil || a.Ran != 0 || a.Origins != nil || a.Turn != 0 || a.Requeue {
-		s.Attempts[at].Odd = &tables.OddAttempt{Message: a.Message, Victims: a.Victims, Ran: a.Ran, Origins: a.Origins, Turn: a.Turn, Requeue: a.Requeue}
+		s.Attempts[at].Rare = &tables.AttemptRare{Message: a.Message, Victims: a.Victims, Ran: a.Ran,
+			Origins: a.Origins, Turn: a.Turn, Requeue: a.Requeue}
 	}
 	if a.Share != 0 {
 		s.Shares[a.Share-1].Members++

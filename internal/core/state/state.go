@@ -1,3 +1,6 @@
+// Package state is the fold of all events: State applies each of them to the rows and keeps the
+// index beside them. It writes and reads snapshots, verifies itself, and tells the status of jobs,
+// nodes and virtual clusters. It must not search for cells or decide anything.
 package state
 
 import (

@@ -19,7 +19,7 @@ func (s *State) count(a *tables.Attempt, sign int32) {
 	j := &s.Jobs[a.Job]
 	space := s.Cluster.Alloc(a.Alloc).Space
 	t := &s.Tallies[space]
-	s.Stir(space)
+	s.ForgetNextChange(space)
 	if a.Cause != 0 {
 		t.Leaving += sign
 	}
@@ -32,7 +32,7 @@ func (s *State) count(a *tables.Attempt, sign int32) {
 		if a.State != model.AttemptReserving {
 			s.accrue(space)
 			s.borrows(t, a, int64(sign))
-			n := j.Gangs[a.Id.Gang].Leaves
+			n := j.Gangs[a.ID.Gang].Leaves
 			if a.Orphaned { // what drains is nobody's that could be lent
 				n = int32(len(LeavesOf(&s.Cluster.Alloc(a.Alloc).Placement)))
 			}
@@ -40,16 +40,17 @@ func (s *State) count(a *tables.Attempt, sign int32) {
 		}
 		return
 	}
-	i, found := slices.BinarySearchFunc(t.Ranks, j.Spec.Priority, func(r index.Ranks, p cell.Priority) int { return int(r.Prio) - int(p) })
+	i, found := slices.BinarySearchFunc(t.Ranks, j.Spec.Priority,
+		func(r index.Ranks, p cell.Priority) int { return int(r.Prio) - int(p) })
 	if !found {
 		t.Ranks = slices.Insert(t.Ranks, i, index.Ranks{Prio: j.Spec.Priority})
 	}
 	r := &t.Ranks[i]
 	r.All += sign
 	if a.Cause == 0 && !a.Orphaned { // which has fewer leaves than it asked for
-		r.Leaves += int64(sign) * int64(j.Gangs[a.Id.Gang].Leaves)
+		r.Leaves += int64(sign) * int64(j.Gangs[a.ID.Gang].Leaves)
 	} else if s.WaitsAgain(a) {
-		r.Back += int64(sign) * int64(j.Gangs[a.Id.Gang].Leaves)
+		r.Back += int64(sign) * int64(j.Gangs[a.ID.Gang].Leaves)
 	}
 	if s.Willing(a) {
 		r.Willing += sign

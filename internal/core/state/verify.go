@@ -54,10 +54,10 @@ func (s *State) Verify() error {
 			if s.Attempts[i].State == model.AttemptReserving {
 				promised++
 				if !slices.Contains(s.Promises, int32(i)) {
-					add("attempt %v is a reservation and not noted as one", s.Attempts[i].Id)
+					add("attempt %v is a reservation and not noted as one", s.Attempts[i].ID)
 				}
 				if s.Jobs[s.Attempts[i].Job].Quarantined {
-					add("attempt %v is a reservation of a job that was set aside", s.Attempts[i].Id)
+					add("attempt %v is a reservation of a job that was set aside", s.Attempts[i].ID)
 				}
 			}
 			s.verifyAttempt(int32(i), add)
@@ -74,36 +74,38 @@ func (s *State) Verify() error {
 
 func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 	j := &s.Jobs[slot]
-	if named, _ := s.Names.Get(j.Spec.User, j.Spec.Name, s.Jobs); s.Slots.Of(j.Id) != slot || named != slot {
-		add("job %d is not found by its id or name", j.Id)
+	if named, _ := s.Names.Get(j.Spec.User, j.Spec.Name, s.Jobs); s.Slots.Of(j.ID) != slot || named != slot {
+		add("job %d is not found by its id or name", j.ID)
 	}
 	for g := range j.Gangs {
 		gg := &j.Gangs[g]
-		e := index.Queued{Prio: j.Spec.Priority, Job: j.Id, Gang: int32(g), Slot: slot}
+		e := index.Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: int32(g), Slot: slot}
 		at, queuedNow := slices.BinarySearchFunc(s.Queues[s.Space(j.Spec.VC)], e, index.Queued.Compare)
 		if queuedNow && s.Queues[s.Space(j.Spec.VC)][at].Slot != slot {
-			add("gang %d of job %d stands in its queue with slot %d, not %d", g, j.Id, s.Queues[s.Space(j.Spec.VC)][at].Slot, slot)
+			add("gang %d of job %d stands in its queue with slot %d, not %d", g, j.ID,
+				s.Queues[s.Space(j.Spec.VC)][at].Slot, slot)
 		}
 		if gg.Waiting && j.Spec.Gangs[g].Extra && !s.minimumStands(j) {
-			add("gang %d of job %d waits, but its minimum does not run", g, j.Id)
+			add("gang %d of job %d waits, but its minimum does not run", g, j.ID)
 		}
 		if gg.Waiting && !j.Within(int32(g), j.Size) {
-			add("gang %d of job %d waits, but the job has a size of %d", g, j.Id, j.Size)
+			add("gang %d of job %d waits, but the job has a size of %d", g, j.ID, j.Size)
 		}
 		if queuedNow != gg.Waiting {
-			add("gang %d of job %d: waiting %v, in its queue %v", g, j.Id, gg.Waiting, queuedNow)
+			add("gang %d of job %d: waiting %v, in its queue %v", g, j.ID, gg.Waiting, queuedNow)
 		}
 		s.verifyBooking(j, int32(g), add)
 		if gg.Attempt == tables.None {
 			continue
 		}
 		a := &s.Attempts[gg.Attempt]
-		if a.Job != slot || a.Id.Job != j.Id || a.Id.Gang != int32(g) {
-			add("gang %d of job %d points at attempt %v", g, j.Id, a.Id)
+		if a.Job != slot || a.ID.Job != j.ID || a.ID.Gang != int32(g) {
+			add("gang %d of job %d points at attempt %v", g, j.ID, a.ID)
 		}
 		// A job that ends leaves its queue first and gives its promises back next.
-		if reserving := a.State == model.AttemptReserving; reserving != gg.Waiting && !(reserving && (j.Stop || j.Held() || j.Completing != nil)) {
-			add("attempt %v is %s, but its gang waits: %v", a.Id, a.State, gg.Waiting)
+		if reserving := a.State == model.AttemptReserving; reserving != gg.Waiting &&
+			!(reserving && (j.Stop || j.Held() || j.Completing != nil)) {
+			add("attempt %v is %s, but its gang waits: %v", a.ID, a.State, gg.Waiting)
 		}
 	}
 }
@@ -112,15 +114,16 @@ func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {
 	a := &s.Attempts[slot]
 	j := &s.Jobs[a.Job]
 	if s.ByAlloc[a.Alloc] != slot && !a.Joined {
-		add("allocation %d of attempt %v is not its", a.Alloc, a.Id)
+		add("allocation %d of attempt %v is not its", a.Alloc, a.ID)
 	}
 	al := s.Cluster.Alloc(a.Alloc)
 	if al.Promised != (a.State == model.AttemptReserving) || al.Lazy != a.Lazy {
-		add("attempt %v is %s, lazy %v; its allocation: promised %v, lazy %v", a.Id, a.State, a.Lazy, al.Promised, al.Lazy)
+		add("attempt %v is %s, lazy %v; its allocation: promised %v, lazy %v", a.ID, a.State, a.Lazy, al.Promised,
+			al.Lazy)
 	}
-	tasks := j.Spec.Gangs[a.Id.Gang].Tasks
+	tasks := j.Spec.Gangs[a.ID.Gang].Tasks
 	if len(al.Placement.Tasks) != len(tasks) {
-		add("attempt %v has %d tasks on cells, want %d", a.Id, len(al.Placement.Tasks), len(tasks))
+		add("attempt %v has %d tasks on cells, want %d", a.ID, len(al.Placement.Tasks), len(tasks))
 		return
 	}
 	var alive int32
@@ -131,12 +134,12 @@ func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {
 		}
 		want := j.Spec.Roles[t.Role].Leaves
 		if n := int32(len(al.Placement.Tasks[i].Leaves)); n != want && !a.Orphaned {
-			add("task %d of attempt %v has %d leaves, want %d", o, a.Id, n, want)
+			add("task %d of attempt %v has %d leaves, want %d", o, a.ID, n, want)
 		}
-		s.verifyNode(a.Id, &al.Placement.Tasks[i], add)
+		s.verifyNode(a.ID, &al.Placement.Tasks[i], add)
 	}
 	if a.State != model.AttemptReserving && alive != a.Alive {
-		add("attempt %v: %d tasks alive, counted %d", a.Id, alive, a.Alive)
+		add("attempt %v: %d tasks alive, counted %d", a.ID, alive, a.Alive)
 	}
 }
 

@@ -39,7 +39,7 @@ func CopyPooled[T any](values, pool []T) ([]T, []T) {
 // Again copies values into memory that other values had.
 func CopyAgain[T any](to, from []T) []T { return append(to[:0], from...) }
 
-// arenas are what the rows take memory from for small things that never change once they are made:
+// Arenas are what the rows take memory from for small things that never change once they are made:
 // many at once, since taking memory costs as much as filling it. What was handed out is never used
 // again, so clones and readers may keep it. A clone begins with arenas of its own.
 type Arenas struct {
@@ -51,7 +51,7 @@ type Arenas struct {
 	Rooms      rooms // of jobs that are over
 }
 
-// room is memory for the tasks and gangs of a job.
+// Room is memory for the tasks and gangs of a job.
 type Room struct {
 	Tasks []TaskRun
 	Gangs []Gang
@@ -66,7 +66,7 @@ const (
 	keepTasks = 64
 )
 
-// leave keeps the memory of a job that is over, of which nobody knows any more.
+// Leave keeps the memory of a job that is over, of which nobody knows any more.
 func (rs *rooms) Leave(j *Job) {
 	if len(*rs) < keepRooms && cap(j.Tasks) <= keepTasks {
 		clear(j.Tasks)
@@ -75,7 +75,7 @@ func (rs *rooms) Leave(j *Job) {
 	}
 }
 
-// take returns one of them, or an empty one.
+// Take returns one of them, or an empty one.
 func (rs *rooms) Take() Room {
 	last := len(*rs) - 1
 	if last < 0 {

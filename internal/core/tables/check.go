@@ -4,7 +4,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// so reports whether a node is in placement, or out of it, as a command wants to have it.
+// So reports whether a node is in placement, or out of it, as a command wants to have it.
 func (n *NodeNote) So(on bool, drain model.Time, reason string) bool {
 	if !on {
 		return !n.Cordon && n.Suspect == 0 && len(n.Refused) == 0

@@ -45,7 +45,7 @@ type nameCell struct {
 // Hashed implements collections.HashEntry.
 func (c nameCell) Hashed() uint32 { return c.hash }
 
-// get returns the slot of the job of that name of a user; false when there is none.
+// Get returns the slot of the job of that name of a user; false when there is none.
 func (t *nameTable) Get(user model.Subject, name model.JobName, jobs []Job) (int32, bool) {
 	if len(t.Cells) == 0 {
 		return None, false
@@ -59,7 +59,7 @@ func (t *nameTable) Get(user model.Subject, name model.JobName, jobs []Job) (int
 	return None, false
 }
 
-// put adds a job, in place of any other of its user and name. The event with that time and
+// Put adds a job, in place of any other of its user and name. The event with that time and
 // number did it.
 func (t *nameTable) Put(slot int32, jobs []Job, now model.Time, seq uint64) {
 	if t.N == 0 {
@@ -73,7 +73,7 @@ func (t *nameTable) Put(slot int32, jobs []Job, now model.Time, seq uint64) {
 	t.Add(nameCell{j.named, slot + 1})
 }
 
-// remove takes a job out, if it is there.
+// Remove takes a job out, if it is there.
 func (t *nameTable) Remove(j *Job, slot int32) { t.Drop(nameCell{j.named, slot + 1}) }
 
 func (t *nameTable) CloneIn(was *nameTable) nameTable {

@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,14 +9,14 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// carry is what a leaf of a SKU of the cluster carries.
+// Carry is what a leaf of a SKU of the cluster carries.
 func (s *Tables) Carry(n cell.TypeName) model.Carry { return model.CarryOf(s.Cluster.SKU(n)) }
 
-// amountOf says what n leaves of one of some SKUs are, all of the cluster's if there are none:
+// AmountOf says what n leaves of one of some SKUs are, all of the cluster's if there are none:
 // "4 GPUs", or "4 GPUs or 16 CPUs".
 func (s *Tables) AmountOf(skus []cell.TypeName, n int32) string {
 	if len(skus) == 0 {
-		skus = s.SkuNames()
+		skus = s.SKUNames()
 	}
 	var texts []string
 	for _, name := range skus {
@@ -28,32 +27,7 @@ func (s *Tables) AmountOf(skus []cell.TypeName, n int32) string {
 	return strings.Join(texts, " or ")
 }
 
-// needText says what a gang asks for in all, members that may use the same SKUs together.
-func (s *Tables) NeedText(j *Job, g int) string {
-	type part struct {
-		skus   []cell.TypeName
-		leaves int32
-	}
-	var parts []part
-	for _, m := range j.Gangs[g].Shape.Members {
-		i := slices.IndexFunc(parts, func(p part) bool { return slices.Equal(p.skus, m.SKUs) })
-		if i < 0 {
-			i = len(parts)
-			parts = append(parts, part{skus: m.SKUs})
-		}
-		parts[i].leaves += m.Tasks * m.Leaves
-	}
-	texts := make([]string, len(parts))
-	for i, p := range parts {
-		texts[i] = s.AmountOf(p.skus, p.leaves)
-		if len(parts) > 1 && len(p.skus) > 0 {
-			texts[i] += " of " + SkuText(p.skus)
-		}
-	}
-	return model.JoinAnd(texts)
-}
-
-// reach counts the leaves that a gang may ever use of its VC's guarantee; none are guaranteed to an
+// Reach counts the leaves that a gang may ever use of its VC's guarantee; none are guaranteed to an
 // opportunistic one.
 func (s *Tables) Reach(j *Job, g int) (leaves int32) {
 	if j.Spec.Priority < cell.MinGuaranteed {
@@ -68,20 +42,7 @@ func (s *Tables) Reach(j *Job, g int) (leaves int32) {
 	return leaves
 }
 
-// holdersOf are the jobs that hold what a shape could use, and how many of each there are besides.
-type HoldersOf struct {
-	Own, Others         []model.JobID
-	MoreOwn, MoreOthers int
-}
-
-func (h *HoldersOf) More() int { return h.MoreOwn + h.MoreOthers }
-
-// like is what the rooms and the holders of a gang hang on.
-func Like(j *Job, g int) WhatFits {
-	return WhatFits{j.Space, min(j.Spec.Priority, cell.MinGuaranteed), j.Gangs[g].Shape.Text}
-}
-
-// usedIn counts the leaves of a preassigned cell that guaranteed work holds or
+// UsedIn counts the leaves of a preassigned cell that guaranteed work holds or
 // was promised, those that are both once; of the others it names the nodes.
 func UsedIn(s *Tables, r *cell.Root, idle func(node int32)) (used, free int32) {
 	if r.Cell == cell.None {
@@ -101,7 +62,7 @@ func UsedIn(s *Tables, r *cell.Root, idle func(node int32)) (used, free int32) {
 	return used, free
 }
 
-// takenBy counts the leaves of a job's tasks by SKU: where they run or ran last, else the first
+// TakenBy counts the leaves of a job's tasks by SKU: where they run or ran last, else the first
 // that they may use.
 func (s *Tables) TakenBy(j *Job) (rooms []model.Room) {
 	for i := range j.Tasks {
@@ -131,12 +92,12 @@ func (s *Tables) taskTakes(j *Job, t *TaskRun) (model.Carry, int32) {
 		names = r.SKUs
 	}
 	if len(names) == 0 {
-		names = s.SkuNames()
+		names = s.SKUNames()
 	}
 	return s.Carry(names[0]), r.Leaves
 }
 
-// unitsIn says what leaves of a VC's guarantee are, of whatever SKU: a policy that counts
+// UnitsIn says what leaves of a VC's guarantee are, of whatever SKU: a policy that counts
 // them counts all alike.
 func (s *Tables) UnitsIn(space int32, leaves int64) string {
 	var units []string
@@ -155,87 +116,11 @@ func (s *Tables) UnitsIn(space int32, leaves int64) string {
 	return fmt.Sprintf("%d %s", leaves, strings.Join(units, " or "))
 }
 
-// lie is how many leaves of a preassigned cell are free on a node.
-type Lie struct{ Root, Node, Free int32 }
-
-// unboundOn adds where cells of a gang's VC could be bound that are not yet, and reports whether
-// all of these places are taken then.
-func UnboundOn(s *Tables, j *Job, g int, add func(node, free int32)) (exact bool) {
-	type kind struct {
-		chain int16
-		level cell.Level
-	}
-	var kinds []kind
-	var leaves []int32
-	sp, f := s.Cluster.Space(s.Space(j.Spec.VC)), s.Cluster.Forest()
-	for i := range sp.Roots {
-		r := &sp.Roots[i]
-		if r.Cell != cell.None || !s.UsableChain(j, g, r.Chain) || !s.RootServes(j, g, r) {
-			continue
-		}
-		k := slices.Index(kinds, kind{r.Chain, r.Level})
-		if k < 0 {
-			k, kinds, leaves = len(kinds), append(kinds, kind{r.Chain, r.Level}), append(leaves, 0)
-		}
-		leaves[k] += f.Chains[r.Chain].LeavesAt(r.Level)
-	}
-	exact = len(kinds) < 2
-	for k := range kinds {
-		ch, sum := &f.Chains[kinds[k].chain], int32(0)
-		if kinds[k].level > ch.NodeLevel {
-			return false
-		}
-		for _, c := range ch.NodeCells {
-			n := looseIn(s, c, ch.LeavesAt(kinds[k].level))
-			sum += n
-			add(f.Cells[c].Node, min(n, leaves[k]))
-		}
-		exact = exact && sum == leaves[k]
-	}
-	return exact
-}
-
-// looseIn counts the leaves of the cells of a size on a node that could be bound: they are healthy,
-// in no bound cell, and used by opportunistic work at most.
-func looseIn(s *Tables, node cell.CellID, size int32) (n int32) {
-	f := s.Cluster.Forest()
-	first := f.Cells[node].FirstLeaf
-	for from := first; from < first+cell.LeafID(f.NumLeaves(node)); from += cell.LeafID(size) {
-		loose := true
-		for l := from; loose && l < from+cell.LeafID(size); l++ {
-			hold, promised := s.Cluster.Holder(l)
-			space, _ := s.Cluster.RootOver(f.Leaves[l])
-			loose = space == cell.None && promised == cell.None && !s.LeafBad(l) &&
-				(hold == cell.None || s.Cluster.Alloc(hold).Opportunistic())
-		}
-		if loose {
-			n += size
-		}
-	}
-	return n
-}
-
-// fitByNumber reports whether tasks fit by the number of leaves alone, the largest first.
-func FitByNumber(members []cell.Member, on []Lie) bool {
-	left := slices.Clone(on)
-	larger := func(a, b cell.Member) int { return cmp.Compare(b.Leaves, a.Leaves) }
-	for _, m := range slices.SortedStableFunc(slices.Values(members), larger) {
-		for range m.Tasks {
-			i := slices.IndexFunc(left, func(l Lie) bool { return l.Free >= m.Leaves })
-			if i < 0 {
-				return false
-			}
-			left[i].Free -= m.Leaves
-		}
-	}
-	return true
-}
-
 // A task gets as many leaves as cover what it asks for on the SKUs that it may use. A
 // later configuration may let a SKU carry less under the same name: who runs there runs
 // on, and nobody else may start there with less than he asks for.
 
-// carriers returns the SKUs on which the leaves of a role's tasks cover what these ask
+// Carriers returns the SKUs on which the leaves of a role's tasks cover what these ask
 // for: the role's own list while all of it does, noSKU where nothing does.
 func (s *Tables) Carriers(r *model.Role) []cell.TypeName {
 	if s.Cluster == nil || r.Launch.GPU == 0 && r.Launch.MilliCPU == 0 && r.Launch.MemoryMB == 0 {
@@ -244,7 +129,7 @@ func (s *Tables) Carriers(r *model.Role) []cell.TypeName {
 	short := func(n cell.TypeName) bool { return !s.Covers(n, r) }
 	names := r.SKUs
 	if len(names) == 0 {
-		names = s.SkuNames()
+		names = s.SKUNames()
 	}
 	if !slices.ContainsFunc(names, short) {
 		return r.SKUs
@@ -255,7 +140,7 @@ func (s *Tables) Carriers(r *model.Role) []cell.TypeName {
 	return names
 }
 
-// agree leaves members that must run on one SKU those that all of them may use; where there is
+// Agree leaves members that must run on one SKU those that all of them may use; where there is
 // none, each keeps its own.
 func Agree(members []cell.Member) {
 	var all []cell.TypeName
@@ -284,10 +169,10 @@ func Agree(members []cell.Member) {
 	}
 }
 
-// noSKU is a name that no SKU has: whoever asks for it fits nowhere.
+// NoSKU is a name that no SKU has: whoever asks for it fits nowhere.
 const NoSKU cell.TypeName = ""
 
-// covers reports whether the leaves of one task carry what it asks for; of a SKU that is
+// Covers reports whether the leaves of one task carry what it asks for; of a SKU that is
 // not known nothing can be said.
 func (s *Tables) Covers(name cell.TypeName, r *model.Role) bool {
 	sku, n, l := s.Cluster.SKU(name), int64(r.Leaves), &r.Launch
@@ -295,8 +180,8 @@ func (s *Tables) Covers(name cell.TypeName, r *model.Role) bool {
 		(sku.MemoryMB == 0 || sku.MemoryMB*n >= l.MemoryMB)
 }
 
-// skuNames returns the SKUs that the cluster's cells have, sorted.
-func (s *Tables) SkuNames() []cell.TypeName {
+// SKUNames returns the SKUs that the cluster's cells have, sorted.
+func (s *Tables) SKUNames() []cell.TypeName {
 	var out []cell.TypeName
 	for i := range s.Cluster.Forest().Chains {
 		out = append(out, s.Cluster.Forest().Chains[i].SKU)

@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// shape is what decides where a gang fits, with a text that no other shape has.
+// Shape is what decides where a gang fits, with a text that no other shape has.
 type Shape struct {
 	Text    string
 	Members []cell.Member
@@ -18,19 +18,21 @@ type Shape struct {
 	Skus string
 }
 
+// LeafBad reports whether a leaf is out of service, or its node is.
 func (s *Tables) LeafBad(l cell.LeafID) bool {
 	f := s.Cluster.Forest()
 	return s.Cluster.LeafBad(l) || s.Cluster.Blame(f.Cells[f.Leaves[l]].Node) != 0
 }
 
-// whatFits is what the cells being all free, the fit of a gang depends on.
-type WhatFits struct {
+// FitKey is what the cells being all free, the fit of a gang depends on.
+type FitKey struct {
 	Space int32
 	Prio  cell.Priority // 0 for all guaranteed ones
 	Shape string
 }
 
-func SkuText(names []cell.TypeName) string {
+// SKUText names SKUs: "A100 or V100".
+func SKUText(names []cell.TypeName) string {
 	var out []string
 	for _, n := range names {
 		out = append(out, string(n))
@@ -38,22 +40,23 @@ func SkuText(names []cell.TypeName) string {
 	return strings.Join(out, " or ")
 }
 
-// usableChain reports whether any member of a gang could use a chain.
+// UsableChain reports whether any member of a gang could use a chain.
 func (s *Tables) UsableChain(j *Job, g int, chain int16) bool {
 	space := s.Space(j.Spec.VC)
 	for _, m := range j.Gangs[g].Shape.Members {
-		if (m.Pinned != "" || len(m.SKUs) == 0 || slices.Contains(m.SKUs, s.Cluster.Forest().Chains[chain].SKU)) && s.pinFits(m, chain, space) {
+		if (m.Pinned != "" || len(m.SKUs) == 0 || slices.Contains(m.SKUs, s.Cluster.Forest().Chains[chain].SKU)) &&
+			s.pinFits(m, chain, space) {
 			return true
 		}
 	}
 	return false
 }
 
-// rootServes reports whether a preassigned cell is one that a gang's members ask
+// RootServes reports whether a preassigned cell is one that a gang's members ask
 // for: pinned cells only serve those that name them.
 func (s *Tables) RootServes(j *Job, g int, r *cell.Root) bool { return s.PinServes(j, g, r.Pinned) }
 
-// pinServes is rootServes by the name of the pinned cell, "" for cells that are
+// PinServes is rootServes by the name of the pinned cell, "" for cells that are
 // not pinned.
 func (s *Tables) PinServes(j *Job, g int, pin cell.PinnedID) bool {
 	for _, m := range j.Gangs[g].Shape.Members {

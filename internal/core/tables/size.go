@@ -4,13 +4,13 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// within reports whether a gang is one of the first so many members of its job.
+// Within reports whether a gang is one of the first so many members of its job.
 func (j *Job) Within(g int32, size int32) bool {
 	gang := &j.Spec.Gangs[g]
 	return !gang.Extra || int32(len(j.Spec.Gangs[0].Tasks))+g <= size
 }
 
-// canHave reports whether a size makes sense for a gang.
+// CanHave reports whether a size makes sense for a gang.
 func (j *Job) CanHave(g, size int32) bool {
 	if size == model.Pause {
 		return true

@@ -1,3 +1,7 @@
+// Package tables holds the rows of the core: jobs, gangs, attempts, tasks, nodes and leaves, each
+// at a slot that does not move, with the configuration and the cells. What depends on rows and the
+// cluster alone stands here: what a gang asks for, as a shape, and what a leaf carries. It must not
+// know any order of the rows, nor events.
 package tables
 
 import (
@@ -10,116 +14,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// lastEnd says how the last attempt of a gang failed, where the end of a task says it.
-func (j *Job) LastEnd(g int32) string {
-	for _, o := range j.Spec.Gangs[g].Tasks {
-		if t := &j.Tasks[o]; t.Exit != nil && (t.Exit.Code != 0 || t.Exit.Cause != "") {
-			return ": " + exit.Words(j.Spec.Roles[t.Role].Name, t.Index, t.Exit.Seen())
-		}
-	}
-	return ""
-}
-
-const MaxBackOff = 5 * model.Minute
-
-// faultsInARow is how often a gang was delayed lately: an attempt that ran for
-// longer than any back-off starts the count anew.
-func (g *Gang) FaultsInARow() int32 {
-	if g.Last != nil && g.Last.Started > 0 && g.Last.Ended > g.Last.Started.Add(MaxBackOff) {
-		return 0
-	}
-	return g.Faults
-}
-
-// avoidance is how a gang keeps off a node; zero where it does not.
-func (g *Gang) Avoidance(n cell.NodeName) Avoidance {
-	for _, a := range RareOf(g.Odd).Avoid {
-		if a.Node == n {
-			return a
-		}
-	}
-	return Avoidance{}
-}
-
-// counts reports whether a task announced how many steps it has.
-func (t *TaskRun) Counts() bool { return t.Progress != nil && t.Progress.Total > 0 }
-
-// didAll reports whether an attempt of a task reported the last of its steps.
-func (t *TaskRun) DidAll(a *Attempt) bool {
-	return t.Counts() && t.Progress.Step >= t.Progress.Total && t.Progress.StepAt >= a.Started
-}
-
-// finished reports whether a task that was asked to make room had done all its work
-// when it ended: with code 0, and not before the last step that it announced.
-func (t *TaskRun) Finished(a *Attempt, x *model.Exit, hints *model.Hints) bool {
-	return x.Zero() && !x.Saved && (hints.ExitZeroMeansDone || !t.Counts() || t.DidAll(a))
-}
-
-// maxNotices bounds the warnings kept for one job.
-const maxNotices = 20
-
-// maxLasting bounds those that hold while something lasts.
-const maxLasting = 8
-
-// news reports whether a notice says something that is not kept already.
-func (o OddJob) News(f model.Notice) bool {
-	at := slices.IndexFunc(o.Lasting, func(l Lasting) bool { return l.About == f.About })
-	switch {
-	case f.About == "":
-		return len(o.Notices) < maxNotices && !slices.Contains(o.Notices, f.Message)
-	case at < 0:
-		return f.Message != "" && len(o.Lasting) < maxLasting
-	}
-	return o.Lasting[at].Message != f.Message
-}
-
-// told are a job's notices, those behind that hold while something lasts.
-func (o OddJob) Told() []string {
-	if len(o.Lasting) == 0 {
-		return o.Notices
-	}
-	all := slices.Clone(o.Notices)
-	for _, l := range o.Lasting {
-		all = append(all, l.Message)
-	}
-	return all
-}
-
-// compare orders by node, SKU, device and part.
-func (n LeafNote) Compare(o LeafNote) int {
-	return cmp.Or(strings.Compare(string(n.Node), string(o.Node)), strings.Compare(string(n.SKU), string(o.SKU)),
-		cmp.Compare(n.Device, o.Device), cmp.Compare(n.Part, o.Part))
-}
-
-// What policies remember: the last note about each job, and about each VC. A note
-// belongs to the policy that wrote it; another policy of the VC does not see it.
-
-// note is what a policy noted about a job.
-type Note struct {
-	Policy string `json:"policy"`
-	Data   []byte `json:"data"`
-}
-
-// An allocation may have several member attempts: equal in shape, of one VC and one
-// priority, each with all of its leaves, task by task. The cells know one allocation;
-// here its members are linked in order of their ids, and the first of them is whom
-// byAlloc names. Which of them placed it makes no difference later: when one ends the
-// allocation is that of those that are left, and it is given back with the last.
-//
-// What is counted in leaves is counted once, to the first member that was not told to
-// stop. What happens to an allocation happens to all of its members: when it has to
-// make room all are stopped, when it is made opportunistic all are.
-
-// sharing is how the members of one allocation take turns. Attempts name it by its
-// number, from 1, for as long as they live, also when they are alone again.
-type Sharing struct {
-	Rotation model.Rotation
-	Since    model.Time // when it began
-	At       uint64     // the event that said so; only Decide reads it
-	Members  int32      // attempts that name it; 0 is a free slot
-}
-
-// tables are the rows of jobs, gangs, attempts and nodes, with their configuration and cells.
+// Tables are the rows of jobs, gangs, attempts and nodes, with their configuration and cells.
 type Tables struct {
 	configured
 	Seq     uint64 // of the last event
@@ -127,7 +22,7 @@ type Tables struct {
 	Decided model.Time // when the last Decide ran
 	Cluster *cell.Cluster
 	Base    *cell.Cluster // as configured; it never changes, and clones share it
-	// empty is the cluster with nothing in use and the present health, made when it
+	// Empty is the cluster with nothing in use and the present health, made when it
 	// is first asked: what can ever fit.
 	Empty         *cell.Cluster
 	Configs       uint64           // counts configurations, by which caches see that they are stale
@@ -153,10 +48,10 @@ type configured struct { // since the last change of it
 	Exits  exit.Matcher // its exit rules, compiled
 }
 
-// job is one job that has not ended: two lines of a processor's cache. Thousands of them are far
+// Job is one job that has not ended: two lines of a processor's cache. Thousands of them are far
 // away in memory, so what few jobs have stands apart, here and in gangs and attempts.
 type Job struct {
-	Id          model.JobID
+	ID          model.JobID
 	Spec        *model.Job
 	Space       int32 // of its VC, 0 when that is gone
 	Retry       int32
@@ -168,18 +63,18 @@ type Job struct {
 	Stop        bool
 	Quarantined bool
 	Touched     bool // it is to be settled
-	Loner       bool // it wants its nodes for itself
+	Dedicated   bool // it wants its nodes for itself
 	Submitted   model.Time
 	Started     model.Time
 	Gangs       []Gang
 	Tasks       []TaskRun
 	Completing  *model.JobCompleting
-	Odd         *OddJob // nil for most
+	Rare        *JobRare // nil for most
 }
 
-// oddJob is what few jobs have. It never changes, since clones share it: who changes something
+// JobRare is what few jobs have. It never changes, since clones share it: who changes something
 // takes another.
-type OddJob struct {
+type JobRare struct {
 	After      model.Time // no gang is placed before
 	StopReason string
 	Notices    []string
@@ -189,36 +84,19 @@ type OddJob struct {
 	Held       *model.HoldStatus // by a user; nil: it is not
 }
 
-// lasting is a notice that goes when what it is about is over.
+// Lasting is a notice that goes when what it is about is over.
 type Lasting struct {
 	About   string `json:"about"`
 	Message string `json:"message"`
 }
 
-// rare returns what few jobs, gangs or attempts have, to read.
-func RareOf[T any](odd *T) (o T) {
-	if odd != nil {
-		o = *odd
-	}
-	return o
+// Note is what a policy noted about a job.
+type Note struct {
+	Policy string `json:"policy"`
+	Data   []byte `json:"data"`
 }
 
-// alter returns it to change: another one, since clones share the one before.
-func SetRare[T any](odd **T) *T {
-	o := RareOf(*odd)
-	*odd = &o
-	return *odd
-}
-
-// noted is what a policy noted about a job, nil for nothing.
-func (j *Job) Noted() *Note {
-	if j.Odd == nil {
-		return nil
-	}
-	return j.Odd.Note
-}
-
-// gang is one gang's place in its life: it waits (attempt None), or an attempt
+// Gang is one gang's place in its life: it waits (attempt None), or an attempt
 // or reservation exists, or it is over for this attempt of the job (done).
 type Gang struct {
 	Attempt int32 // slot, None
@@ -238,41 +116,41 @@ type Gang struct {
 	After   model.Time           // it is not placed before
 	Ran     model.Duration       // how long its attempts ran that have ended
 	Last    *model.AttemptStatus // the last that ended
-	Odd     *OddGang             // nil for most
+	Rare    *GangRare            // nil for most
 }
 
-// oddGang is what few gangs have; it never changes, as oddJob.
-type OddGang struct {
+// GangRare is what few gangs have; it never changes, as oddJob.
+type GangRare struct {
 	Meant  []cell.NodeName // where it was to run next, since it was told to move; nil else
 	Avoid  []Avoidance
 	Booked *model.Booked // what is promised to it while it waits
 }
 
-// avoids reports whether a gang keeps off a node.
-func (g *Gang) Avoids() bool { return g.Odd != nil && len(g.Odd.Avoid) > 0 }
-
-// intend says where a gang is to run next, when it is told to move; nil else.
-func (g *Gang) Intend(nodes []cell.NodeName) {
-	if nodes != nil || g.Odd != nil && g.Odd.Meant != nil {
-		SetRare(&g.Odd).Meant = nodes
+// Avoidance is how a gang keeps off a node; zero where it does not.
+func (g *Gang) Avoidance(n cell.NodeName) Avoidance {
+	for _, a := range RareOf(g.Rare).Avoid {
+		if a.Node == n {
+			return a
+		}
 	}
+	return Avoidance{}
 }
 
-// avoidance keeps a gang off a node that refused it.
+// Avoidance keeps a gang off a node that refused it.
 type Avoidance struct {
 	Node  cell.NodeName `json:"node"`
 	Until model.Time    `json:"until"`
 	Times int32         `json:"times"`
 }
 
-// attempt is one attempt or reservation.
+// Attempt is one attempt or reservation.
 //
 //	Reserving -> Starting -> Running -> Stopping -> Ended
 //	    |            |          |  ^        ^
 //	    v            +--------->Unknown ----+
 //	 (waits again)
 type Attempt struct {
-	Id         model.AttemptID
+	ID         model.AttemptID
 	Job        int32 // slot, None when this slot is free
 	Alloc      cell.AllocID
 	At         int32 // where it stands among the attempts of its VC
@@ -287,7 +165,7 @@ type Attempt struct {
 	Since      uint64     // the event that gave it what it has; only Decide's assertions read it
 	Rank       model.Key  // by which it stands in the order of its VC, if it is ranked
 	By         *model.AttemptID
-	Odd        *OddAttempt // nil for most
+	Rare       *AttemptRare // nil for most
 	State      model.AttemptState
 	Cause      model.EndCause
 	Standing   standing
@@ -301,13 +179,8 @@ type Attempt struct {
 // standing says whether an attempt is ranked, and whether it may have to stand elsewhere.
 type standing uint8
 
-const (
-	IsRanked standing = 1 << iota
-	IsStale
-)
-
-// oddAttempt is what few attempts have; it never changes, as oddJob.
-type OddAttempt struct {
+// AttemptRare is what few attempts have; it never changes, as oddJob.
+type AttemptRare struct {
 	Message string
 	Ran     model.Duration // before the rotation by which it runs
 	Turn    int64          // of the booking that it had; 0 for none
@@ -317,14 +190,7 @@ type OddAttempt struct {
 	Requeue bool // a user wants its gang to wait again
 }
 
-// say keeps the first message about an attempt's end.
-func (a *Attempt) Say(message string) {
-	if message != "" && RareOf(a.Odd).Message == "" {
-		SetRare(&a.Odd).Message = message
-	}
-}
-
-// taskRun is the present or last run of one task.
+// TaskRun is the present or last run of one task.
 type TaskRun struct {
 	Role     int32
 	Index    int32
@@ -339,7 +205,7 @@ type TaskRun struct {
 	Progress *model.TaskProgress
 }
 
-// begun is what is known of a task since it runs: apart from taskRun, as it is only looked at from
+// Begun is what is known of a task since it runs: apart from taskRun, as it is only looked at from
 // outside.
 type Begun struct {
 	Host  string
@@ -347,23 +213,16 @@ type Begun struct {
 	Ports []int32
 }
 
-// runs is what the start of a task told; zero before.
-func (t *TaskRun) Runs() Begun {
-	if t.Begun == nil {
-		return Begun{}
-	}
-	return *t.Begun
+// Sharing is how the members of one allocation take turns. Attempts name it by its
+// number, from 1, for as long as they live, also when they are alone again.
+type Sharing struct {
+	Rotation model.Rotation
+	Since    model.Time // when it began
+	At       uint64     // the event that said so; only Decide reads it
+	Members  int32      // attempts that name it; 0 is a free slot
 }
 
-// started is where a task was started last; zero before it ever was.
-func (t *TaskRun) Started() cell.Task {
-	if t.Place == nil {
-		return cell.Task{}
-	}
-	return *t.Place
-}
-
-// nodeNote is what facts and commands said about a node.
+// NodeNote is what facts and commands said about a node.
 type NodeNote struct {
 	Name     cell.NodeName `json:"name"`
 	Down     bool          `json:"down,omitempty"`
@@ -378,13 +237,13 @@ type NodeNote struct {
 	Refused  []Refusal     `json:"refused,omitempty"`  // jobs refused there lately, the oldest first
 }
 
-// refusal is one job that a node refused to start.
+// Refusal is one job that a node refused to start.
 type Refusal struct {
 	Job model.JobID `json:"job"`
 	At  model.Time  `json:"at"`
 }
 
-// leafNote is a bad leaf.
+// LeafNote is a bad leaf.
 type LeafNote struct {
 	Node   cell.NodeName `json:"node"`
 	SKU    cell.TypeName `json:"sku"`
@@ -393,16 +252,164 @@ type LeafNote struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
-const None = -1
-
-// endedJob is a job that is over, with how and when: its status is made for who asks.
+// EndedJob is a job that is over, with how and when: its status is made for who asks.
 type EndedJob struct {
 	Job
 	End model.JobEnded
 	At  model.Time
 }
 
-// find returns the job with that id, nil when it is unknown or ended.
+// None is no slot.
+const None = -1
+
+// LastEnd says how the last attempt of a gang failed, where the end of a task says it.
+func (j *Job) LastEnd(g int32) string {
+	for _, o := range j.Spec.Gangs[g].Tasks {
+		if t := &j.Tasks[o]; t.Exit != nil && (t.Exit.Code != 0 || t.Exit.Cause != "") {
+			return ": " + exit.Words(j.Spec.Roles[t.Role].Name, t.Index, t.Exit.Seen())
+		}
+	}
+	return ""
+}
+
+// MaxBackOff bounds how long a gang waits after a fault of the platform.
+const MaxBackOff = 5 * model.Minute
+
+// FaultsInARow is how often a gang was delayed lately: an attempt that ran for
+// longer than any back-off starts the count anew.
+func (g *Gang) FaultsInARow() int32 {
+	if g.Last != nil && g.Last.Started > 0 && g.Last.Ended > g.Last.Started.Add(MaxBackOff) {
+		return 0
+	}
+	return g.Faults
+}
+
+// Counts reports whether a task announced how many steps it has.
+func (t *TaskRun) Counts() bool { return t.Progress != nil && t.Progress.Total > 0 }
+
+// DidAll reports whether an attempt of a task reported the last of its steps.
+func (t *TaskRun) DidAll(a *Attempt) bool {
+	return t.Counts() && t.Progress.Step >= t.Progress.Total && t.Progress.StepAt >= a.Started
+}
+
+// Finished reports whether a task that was asked to make room had done all its work
+// when it ended: with code 0, and not before the last step that it announced.
+func (t *TaskRun) Finished(a *Attempt, x *model.Exit, hints *model.Hints) bool {
+	return x.Zero() && !x.Saved && (hints.ExitZeroMeansDone || !t.Counts() || t.DidAll(a))
+}
+
+// maxNotices bounds the warnings kept for one job.
+const maxNotices = 20
+
+// maxLasting bounds those that hold while something lasts.
+const maxLasting = 8
+
+// News reports whether a notice says something that is not kept already.
+func (o JobRare) News(f model.Notice) bool {
+	at := slices.IndexFunc(o.Lasting, func(l Lasting) bool { return l.About == f.About })
+	switch {
+	case f.About == "":
+		return len(o.Notices) < maxNotices && !slices.Contains(o.Notices, f.Message)
+	case at < 0:
+		return f.Message != "" && len(o.Lasting) < maxLasting
+	}
+	return o.Lasting[at].Message != f.Message
+}
+
+// Told are a job's notices, those behind that hold while something lasts.
+func (o JobRare) Told() []string {
+	if len(o.Lasting) == 0 {
+		return o.Notices
+	}
+	all := slices.Clone(o.Notices)
+	for _, l := range o.Lasting {
+		all = append(all, l.Message)
+	}
+	return all
+}
+
+// Compare orders by node, SKU, device and part.
+func (n LeafNote) Compare(o LeafNote) int {
+	return cmp.Or(strings.Compare(string(n.Node), string(o.Node)), strings.Compare(string(n.SKU), string(o.SKU)),
+		cmp.Compare(n.Device, o.Device), cmp.Compare(n.Part, o.Part))
+}
+
+// What policies remember: the last note about each job, and about each VC. A note
+// belongs to the policy that wrote it; another policy of the VC does not see it.
+
+// An allocation may have several member attempts: equal in shape, of one VC and one
+// priority, each with all of its leaves, task by task. The cells know one allocation;
+// here its members are linked in order of their ids, and the first of them is whom
+// byAlloc names. Which of them placed it makes no difference later: when one ends the
+// allocation is that of those that are left, and it is given back with the last.
+//
+// What is counted in leaves is counted once, to the first member that was not told to
+// stop. What happens to an allocation happens to all of its members: when it has to
+// make room all are stopped, when it is made opportunistic all are.
+
+// rare returns what few jobs, gangs or attempts have, to read.
+func RareOf[T any](odd *T) (o T) {
+	if odd != nil {
+		o = *odd
+	}
+	return o
+}
+
+// alter returns it to change: another one, since clones share the one before.
+func SetRare[T any](odd **T) *T {
+	o := RareOf(*odd)
+	*odd = &o
+	return *odd
+}
+
+// Noted is what a policy noted about a job, nil for nothing.
+func (j *Job) Noted() *Note {
+	if j.Rare == nil {
+		return nil
+	}
+	return j.Rare.Note
+}
+
+// Avoids reports whether a gang keeps off a node.
+func (g *Gang) Avoids() bool { return g.Rare != nil && len(g.Rare.Avoid) > 0 }
+
+// Intend says where a gang is to run next, when it is told to move; nil else.
+func (g *Gang) Intend(nodes []cell.NodeName) {
+	if nodes != nil || g.Rare != nil && g.Rare.Meant != nil {
+		SetRare(&g.Rare).Meant = nodes
+	}
+}
+
+// How an attempt stands in the order of those that run in its VC.
+const (
+	IsRanked standing = 1 << iota
+	IsStale
+)
+
+// Say keeps the first message about an attempt's end.
+func (a *Attempt) Say(message string) {
+	if message != "" && RareOf(a.Rare).Message == "" {
+		SetRare(&a.Rare).Message = message
+	}
+}
+
+// Runs is what the start of a task told; zero before.
+func (t *TaskRun) Runs() Begun {
+	if t.Begun == nil {
+		return Begun{}
+	}
+	return *t.Begun
+}
+
+// Started is where a task was started last; zero before it ever was.
+func (t *TaskRun) Started() cell.Task {
+	if t.Place == nil {
+		return cell.Task{}
+	}
+	return *t.Place
+}
+
+// Find returns the job with that id, nil when it is unknown or ended.
 func (s *Tables) Find(id model.JobID) *Job {
 	if i, ok := s.Slots.Get(id); ok {
 		return &s.Jobs[i]
@@ -410,7 +417,7 @@ func (s *Tables) Find(id model.JobID) *Job {
 	return nil
 }
 
-// live returns the attempt with exactly that id, nil when it is over or unknown.
+// Live returns the attempt with exactly that id, nil when it is over or unknown.
 func (s *Tables) Live(id model.AttemptID) *Attempt {
 	j := s.Find(id.Job)
 	if j == nil || id.Gang < 0 || int(id.Gang) >= len(j.Gangs) {
@@ -418,23 +425,23 @@ func (s *Tables) Live(id model.AttemptID) *Attempt {
 	}
 	g := &j.Gangs[id.Gang]
 	for _, slot := range [...]int32{g.Attempt, g.Next} {
-		if slot != None && s.Attempts[slot].Id == id {
+		if slot != None && s.Attempts[slot].ID == id {
 			return &s.Attempts[slot]
 		}
 	}
 	return nil
 }
 
-// task returns a task of an attempt that runs, nil when the ordinal is not its.
+// Task returns a task of an attempt that runs, nil when the ordinal is not its.
 func (s *Tables) Task(a *Attempt, ordinal int32) *TaskRun {
 	j := &s.Jobs[a.Job]
-	if ordinal < 0 || int(ordinal) >= len(j.Tasks) || j.Tasks[ordinal].Gang != a.Id.Gang {
+	if ordinal < 0 || int(ordinal) >= len(j.Tasks) || j.Tasks[ordinal].Gang != a.ID.Gang {
 		return nil
 	}
 	return &j.Tasks[ordinal]
 }
 
-// space returns the VC's index in the present cluster, 0 when it is gone.
+// Space returns the VC's index in the present cluster, 0 when it is gone.
 func (s *Tables) Space(v cell.VCName) int32 {
 	if s.Cluster == nil {
 		return 0

@@ -1,4 +1,4 @@
 package tables
 
-// held reports whether a job is held: its gangs stand in no queue.
-func (j *Job) Held() bool { return j.Odd != nil && j.Odd.Held != nil }
+// Held reports whether a job is held: its gangs stand in no queue.
+func (j *Job) Held() bool { return j.Rare != nil && j.Rare.Held != nil }

@@ -51,7 +51,7 @@ func withOwnPolicy(t *testing.T, short bool) string {
 	}
 	file := blocks[1]
 	if short {
-		file = "package policy\n\nimport \"github.com/combsched/comb/internal/core/sched\"\n\n" + blocks[0]
+		file = "package policy\n\nimport \"github.com/combsched/comb/internal/core/model\"\n\n" + blocks[0]
 	}
 	dir := t.TempDir()
 	replace := map[string]string{}

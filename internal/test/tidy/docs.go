@@ -104,7 +104,7 @@ func (t *tree) checkGenDoc(f *file, d *ast.GenDecl) {
 const (
 	docsIndex  = "docs/README.md"
 	eventsPage = "docs/events.md"
-	eventsFile = "internal/core/sched/event.go"
+	eventsFile = "internal/core/model/event.go"
 )
 
 var (

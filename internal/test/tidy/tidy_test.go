@@ -124,7 +124,7 @@ func TestRules(t *testing.T) {
 		{"pronoun in a message", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\nconst m = \"no" + "body waits\"\n", "1 personal pronouns, more than 0"},
 		{"a person", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\n// f tells the user w" + "ho asked.\nfunc f() {}\n", ""},
 		{"it", "internal/edge/a.go", "// Package edge speaks.\npackage edge\n\n// f stops a gang that waits; the other waits.\nfunc f() {}\n", ""},
-		{"event", "internal/core/sched/event.go", "// Package sched is here.\npackage sched\nfunc (X) event() Kind { return \"X\" }\n", "event X of"},
+		{"event", "internal/core/model/event.go", "// Package model is here.\npackage model\nfunc (X) event() Kind { return \"X\" }\n", "event X of"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { checkCase(t, c.file, c.src, c.want) })
