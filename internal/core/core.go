@@ -84,7 +84,9 @@ func (s *State) Accept(f model.Fact) []model.Event { return s.in.Accept(f) }
 
 // Actions appends what the executor must do about an event that was just
 // applied; call it after Apply of that very event, or after the whole batch.
-func (s *State) Actions(to []model.Action, e model.Event) []model.Action { return s.in.Actions(to, e) }
+func (s *State) Actions(to []model.Action, e model.Event) []model.Action {
+	return actions{s.in}.of(to, e)
+}
 
 // Apply folds one record into the state. It never fails: a record that does not
 // fit the state is a bug and panics with the numbers.
@@ -200,7 +202,7 @@ func (s *State) On(node cell.NodeName) []model.OnNode { return s.in.On(node) }
 // Outstanding returns the actions of all live attempts, marked Known: what an
 // executor is told after a restart. A stopping attempt is named twice, to be
 // adopted and then stopped.
-func (s *State) Outstanding() []model.Action { return s.in.Outstanding() }
+func (s *State) Outstanding() []model.Action { return actions{s.in}.outstanding() }
 
 // Replaceable reports whether a VC is still served by the policy that failed, and the
 // fallback would be something else.

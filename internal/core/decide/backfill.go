@@ -594,22 +594,6 @@ func (o *bookings) journal(b *book) {
 	o.s.emit(e)
 }
 
-// BookedBefore returns the jobs whose bookings a gang must leave alone although
-// they are not before it in the order: it began to wait, or waits again, after
-// they were promised their cells. Its own job is one when another of its gangs is
-// booked.
-func (s *Pass) BookedBefore(j *tables.Job, g int32) []model.JobID {
-	var out []model.JobID
-	for _, ref := range s.Booked {
-		o := s.Find(ref.Job)
-		if ref != (model.GangRef{Job: j.ID, Gang: g}) && o.Spec.VC == j.Spec.VC &&
-			o.Spec.Priority >= j.Spec.Priority && !slices.Contains(out, o.ID) {
-			out = append(out, o.ID)
-		}
-	}
-	return out
-}
-
 // heldBack ends the bookings of gangs of a priority that their policy does not ask for, and
 // cannot say when it will: else whoever is to start before them waits for them, and they
 // for that.

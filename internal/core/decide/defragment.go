@@ -2,7 +2,6 @@ package decide
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
@@ -172,16 +171,6 @@ func (s *Pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.Allo
 	for i, m := range move {
 		s.sendTo(s.Live(m), places[i], &id)
 	}
-}
-
-// MovesText says how many gangs of a VC may still move for one that waits.
-func (s *Pass) MovesText(name cell.VCName) string {
-	vc := model.OfVC(s.Config, name)
-	if vc.Moves == 0 {
-		return ""
-	}
-	left := max(int(vc.Moves)-len(s.MovesOf(name, s.Now)), 0)
-	return fmt.Sprintf("; %d of %d moves of this hour are left, but no movable job makes room", left, vc.Moves)
 }
 
 // nextClear is when more gangs of a VC may move than at the last decision, if somebody

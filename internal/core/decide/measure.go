@@ -34,22 +34,11 @@ import (
 // Within one Decide more is true: nobody who gained loses again (assertOlder), so
 // no attempt is placed and stopped, or upgraded and made opportunistic.
 
-// Steps is how many steps the searches of a state's decisions and checks have taken so far, the
-// same on every machine. A copy begins at 0.
-func (s *Pass) Steps() (n int64) {
-	for _, c := range []*cell.Cluster{s.Cluster, s.Empty} {
-		if c != nil {
-			n += c.Work().Taken()
-		}
-	}
-	return n
-}
-
 // assertOlder checks that an attempt about to change its standing did not get
 // what it has in the Decide that runs.
 func (s *Pass) assertOlder(a *tables.Attempt) {
 	if a.Since > s.InputsThrough {
-		panic(fmt.Sprintf("sched: attempt %v gains and loses in one decision (event %d, begun after %d)", a.ID,
+		panic(fmt.Sprintf("core: attempt %v gains and loses in one decision (event %d, begun after %d)", a.ID,
 			a.Since, s.InputsThrough))
 	}
 }
@@ -63,14 +52,14 @@ func (s *Pass) assertBehind(by model.AttemptID, loser *tables.Attempt, over bool
 	guaranteed := p.Spec.Priority >= cell.MinGuaranteed
 	switch {
 	case guaranteed && opportunistic && !over && s.StandsBefore(loser, p, int(by.Gang)):
-		panic(fmt.Sprintf("sched: attempt %v (priority %d of %s) would be stopped for %v (priority %d), which stands behind it",
+		panic(fmt.Sprintf("core: attempt %v (priority %d of %s) would be stopped for %v (priority %d), which stands behind it",
 			loser.ID, l.Spec.Priority, l.Spec.VC, by, p.Spec.Priority))
 	case guaranteed && opportunistic:
 	case guaranteed && p.Spec.VC == l.Spec.VC && l.Spec.Priority < p.Spec.Priority &&
 		(over || !p.Spec.Gangs[by.Gang].Extra):
 	case guaranteed && p.Spec.VC == l.Spec.VC && l.Spec.Priority == p.Spec.Priority && over:
 	default:
-		panic(fmt.Sprintf("sched: attempt %v (priority %d of %s) would lose its cells to %v (priority %d of %s), which does not stand before it",
+		panic(fmt.Sprintf("core: attempt %v (priority %d of %s) would lose its cells to %v (priority %d of %s), which does not stand before it",
 			loser.ID, l.Spec.Priority, l.Spec.VC, by, p.Spec.Priority, p.Spec.VC))
 	}
 	s.assertOlder(loser)

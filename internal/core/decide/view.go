@@ -104,45 +104,6 @@ func (w *walker) remember(n *model.Note) {
 	s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: n.Job, Data: n.Data})
 }
 
-// Rank lists the jobs of a VC's waiting gangs, best first; a job appears once
-// for each of its gangs, or more often. In each priority those come first that are promised
-// cells already, and last those that the policy does not wish for now.
-func (s *Pass) Rank(space int32) []model.JobID {
-	var out []model.JobID
-	prio := cell.MaxGuaranteed + 1
-	for space > 0 { // those whose VC is gone are served by nobody
-		next, ok := s.nextPriority(space, prio)
-		if !ok || next < cell.MinGuaranteed {
-			break
-		}
-		prio = next
-		q := s.Queues[space]
-		q = q[index.Below(q, prio+1):index.Below(q, prio)]
-		for _, e := range q {
-			if s.Jobs[e.Slot].Gangs[e.Gang].Attempt != tables.None && !s.Extra(e) {
-				out = append(out, e.Job)
-			}
-		}
-		for wish := range s.Policies[space].Rank(s.ViewAll(space, prio)) {
-			if j := s.Find(wish.Gang.Job); j != nil && j.Gangs[wish.Gang.Gang].Waiting { // not an upgrade
-				out = append(out, wish.Gang.Job)
-			}
-		}
-		out = s.jobsOf(out, q)
-	}
-	return s.jobsOf(out, s.Queues[space])
-}
-
-// jobsOf adds the jobs of waiting gangs to a list, but for members above a minimum: their jobs run.
-func (s *Pass) jobsOf(list []model.JobID, q []index.Queued) []model.JobID {
-	for _, e := range q {
-		if !s.Extra(e) {
-			list = append(list, e.Job)
-		}
-	}
-	return list
-}
-
 // Ordered implements View. The gangs that wait for an upgrade, which are few, get
 // their keys now.
 func (v view) Ordered(from int64) iter.Seq[model.Ranked] {

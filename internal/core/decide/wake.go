@@ -41,8 +41,8 @@ func (s *Pass) changeAfter(space int32) model.Time {
 			at = index.Sooner(at, s.changeOf(p, space, r.Prio))
 		}
 	}
-	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok &&
-		prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
+	for prio, ok := s.NextPriority(space, cell.MaxGuaranteed+1); ok &&
+		prio >= cell.MinGuaranteed; prio, ok = s.NextPriority(space, prio) {
 		if timed {
 			at = index.Sooner(at, s.changeOf(p, space, prio))
 			continue
@@ -88,7 +88,7 @@ func (s *Pass) VerifyWake() error {
 			continue
 		}
 		if at := s.changeAfter(space); at != c.At {
-			errs = append(errs, fmt.Errorf("sched: the order of %s changes by itself at %d, noted is %d",
+			errs = append(errs, fmt.Errorf("core: the order of %s changes by itself at %d, noted is %d",
 				s.Cluster.Space(space).Name, at, c.At))
 		}
 	}

@@ -147,7 +147,7 @@ func (w *walker) again() bool {
 func (w *walker) walk() {
 	s, space := w.s, w.space
 	for prio := cell.MaxGuaranteed + 1; ; {
-		next, ok := s.nextPriority(space, prio)
+		next, ok := s.NextPriority(space, prio)
 		if !ok || next < cell.MinGuaranteed {
 			return
 		}
@@ -247,9 +247,9 @@ func (w *walker) reaches(ref model.GangRef) bool {
 	return !w.over && w.outlook.find(ref) >= 0 // only what is booked for it can be left to a gang
 }
 
-// nextPriority returns the highest priority below p among those that wait for
+// NextPriority returns the highest priority below p among those that wait for
 // cells or for an upgrade.
-func (s *Pass) nextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
+func (s *Pass) NextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
 	next, ok := cell.Opportunistic, false
 	for _, q := range [][]index.Queued{s.Queues[space], s.Lazy[space]} {
 		if i := index.Below(q, p); i < len(q) && (!ok || q[i].Prio > next) {

@@ -8,6 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -158,7 +159,7 @@ func (s *Explainer) checkStop(c model.Stop) ([]model.Event, model.Answer, *model
 // CheckCordon judges a cordon, a drain or their end.
 func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *model.Refusal) {
 	if s.Cluster == nil || s.Cluster.Forest().NodeIndex(c.Node) == cell.None {
-		return nil, model.Answer{}, noNode(&s.State, c.Node)
+		return nil, model.Answer{}, noNode(&s.Status, c.Node)
 	}
 	n := s.Noted(c.Node)
 	if n.Dead && n.Down && !c.On {
@@ -172,7 +173,7 @@ func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *m
 		return nil, model.Answer{Repeated: true}, nil
 	}
 	e := model.NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}
-	events := append([]model.Event{e}, state.Foresight{State: &s.State}.Warn(&e)...)
+	events := append([]model.Event{e}, status.Foresight{Status: &s.Status}.Warn(&e)...)
 	if !c.On && n.Suspect > 0 {
 		events = append(events, model.NodeSuspected{Node: c.Node, Reason: "uncordoned"}) // takes its reason along
 	}
@@ -183,7 +184,7 @@ func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *m
 // task of it that is not known to live has ended by the loss of its node.
 func (s *Explainer) checkDead(c model.DeclareDead) ([]model.Event, model.Answer, *model.Refusal) {
 	if s.Cluster == nil || s.Cluster.Forest().NodeIndex(c.Node) == cell.None {
-		return nil, model.Answer{}, noNode(&s.State, c.Node)
+		return nil, model.Answer{}, noNode(&s.Status, c.Node)
 	}
 	down := s.Noted(c.Node).Down
 	out := []model.Event{model.NodeCordoned{Node: c.Node, On: true, Dead: true, Reason: c.Reason, Meta: c.Meta}}
@@ -207,8 +208,8 @@ func (s *Explainer) checkDead(c model.DeclareDead) ([]model.Event, model.Answer,
 }
 
 // noNode refuses a command about a node that is not in the configuration.
-func noNode(s *state.State, name cell.NodeName) *model.Refusal {
-	if slices.ContainsFunc(s.Orphans(), func(o state.Orphan) bool { return o.Node == name }) {
+func noNode(s *status.Status, name cell.NodeName) *model.Refusal {
+	if slices.ContainsFunc(s.Orphans(), func(o status.Orphan) bool { return o.Node == name }) {
 		return Refuse(model.Conflict,
 			"node %s is no longer in the cluster file: its jobs may finish there; comb job stop ends them", name)
 	}

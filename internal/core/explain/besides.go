@@ -11,6 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -171,7 +172,7 @@ func (t *suggester) named(r *model.Reason, ahead, alone []model.JobID) (nodes []
 
 // oneByOne orders jobs as they go where all that is named goes one after the other: those that
 // wait, then those that run, by number.
-func oneByOne(s *state.State, ids []model.JobID) []model.JobID {
+func oneByOne(s *status.Status, ids []model.JobID) []model.JobID {
 	waits := func(id model.JobID) int { return map[bool]int{true: 0, false: 1}[s.Phase(s.Find(id)) == model.Waiting] }
 	out := slices.Sorted(slices.Values(ids))
 	slices.SortStableFunc(out, func(a, b model.JobID) int { return waits(a) - waits(b) })
@@ -200,7 +201,7 @@ func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, tur
 	}
 	ok := settle()
 	if turns {
-		for _, id := range oneByOne(&t.s.State, jobs) {
+		for _, id := range oneByOne(&t.s.Status, jobs) {
 			if ok {
 				break
 			}

@@ -1,8 +1,8 @@
 package explain
 
-import "testing"
-
 import (
+	"testing"
+
 	"github.com/combsched/comb/internal/core/tables"
 )
 

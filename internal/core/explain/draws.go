@@ -6,6 +6,7 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -13,7 +14,7 @@ import (
 func (f *Forecast) drawn(a *tables.Attempt) state.DrawnEnd {
 	j := &f.Jobs[a.Job]
 	spec, limit, place := j.Spec, j.Spec.TimeLimit, f.Draw.Place(int64(a.ID.Job), int64(a.ID.Gang))
-	reported := state.ByReports(&f.Index, a)
+	reported := status.ByReports(&f.Index, a)
 	seen, measured := f.measured.Of(spec.User, spec.Name)
 	var e state.DrawnEnd
 	var total model.Duration
@@ -55,14 +56,14 @@ func (f *Forecast) drawn(a *tables.Attempt) state.DrawnEnd {
 
 // soonest is when an attempt ends as soon as is likely: where enough earlier ones are known, after
 // the low part that such take of what is declared, else when its span says.
-func (f *Forecast) soonest(a *tables.Attempt, b state.Span) (model.Time, model.HabitBasis) {
+func (f *Forecast) soonest(a *tables.Attempt, b status.Span) (model.Time, model.HabitBasis) {
 	spec := f.Jobs[a.Job].Spec
 	of, declared := state.OfDuration, spec.Hints.Duration
 	if declared == 0 {
 		of, declared = state.OfLimit, spec.TimeLimit
 	}
 	_, measured := f.measured.Of(spec.User, spec.Name)
-	if b.Early == 0 || f.Declared || state.ByReports(&f.Index, a) > 0 || measured && spec.Hints.Duration == 0 {
+	if b.Early == 0 || f.Declared || status.ByReports(&f.Index, a) > 0 || measured && spec.Hints.Duration == 0 {
 		return b.Early, b.Soon
 	}
 	var e state.DrawnEnd

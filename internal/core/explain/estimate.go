@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -276,11 +277,11 @@ func (f *Forecast) expect(a *tables.Attempt) {
 }
 
 // span is when an attempt should end, by all that is known, or by what its job declares alone.
-func (f *Forecast) span(a *tables.Attempt) state.Span {
+func (f *Forecast) span(a *tables.Attempt) status.Span {
 	if f.Declared {
 		return f.SpanOf(a, nil, 0)
 	}
-	return f.SpanOf(a, f.measured, state.ByReports(&f.Index, a))
+	return f.SpanOf(a, f.measured, status.ByReports(&f.Index, a))
 }
 
 // End lets an attempt's tasks die, and remembers what it was planned by.

@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
-	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -34,7 +34,7 @@ func (s *Explainer) Explain(id model.JobID) (model.Explanation, bool) {
 	for _, id := range ahead {
 		e.Ahead = append(e.Ahead, s.Brief(s.Find(id)))
 	}
-	e.Blockers = briefs(&s.State, t.Blockers)
+	e.Blockers = briefs(&s.Status, t.Blockers)
 	if e.BlockersMore = len(e.Blockers) - maxNamed; e.BlockersMore > 0 {
 		e.Blockers = slices.Clone(e.Blockers[:maxNamed])
 	}
@@ -137,7 +137,7 @@ func (s *Explainer) cutShort(j *tables.Job, g int32) (hit cell.Bounds) {
 }
 
 // briefs tells of jobs that stand in somebody's way, the first to end first.
-func briefs(s *state.State, ids []model.JobID) []model.JobBrief {
+func briefs(s *status.Status, ids []model.JobID) []model.JobBrief {
 	var out []model.JobBrief
 	for _, id := range ids {
 		out = append(out, s.Brief(s.Find(id)))

@@ -33,7 +33,7 @@ func (s *Explainer) order(space int32) []model.JobID {
 			spaces: make([][]model.JobID, len(s.Queues)), at: map[model.JobID]int32{}}
 	}
 	if r.spaces[space] == nil && len(s.Queues[space]) > 0 {
-		for _, id := range s.Rank(space) {
+		for _, id := range s.rank(space) {
 			if r.at[id] == 0 {
 				r.spaces[space] = append(r.spaces[space], id)
 				r.at[id] = int32(len(r.spaces[space]))
@@ -90,4 +90,80 @@ func (s *Explainer) InLine(vc cell.VCName) iter.Seq[model.JobID] {
 		return func(func(model.JobID) bool) {}
 	}
 	return slices.Values(s.order(s.Space(vc)))
+}
+
+// rank lists the jobs of a VC's waiting gangs, best first; a job appears once
+// for each of its gangs, or more often. In each priority those come first that are promised
+// cells already, and last those that the policy does not wish for now.
+func (s *Explainer) rank(space int32) []model.JobID {
+	var out []model.JobID
+	prio := cell.MaxGuaranteed + 1
+	for space > 0 { // those whose VC is gone are served by nobody
+		next, ok := s.NextPriority(space, prio)
+		if !ok || next < cell.MinGuaranteed {
+			break
+		}
+		prio = next
+		q := s.Queues[space]
+		q = q[index.Below(q, prio+1):index.Below(q, prio)]
+		for _, e := range q {
+			if s.Jobs[e.Slot].Gangs[e.Gang].Attempt != tables.None && !s.Extra(e) {
+				out = append(out, e.Job)
+			}
+		}
+		for wish := range s.Policies[space].Rank(s.ViewAll(space, prio)) {
+			if j := s.Find(wish.Gang.Job); j != nil && j.Gangs[wish.Gang.Gang].Waiting { // not an upgrade
+				out = append(out, wish.Gang.Job)
+			}
+		}
+		out = s.jobsOf(out, q)
+	}
+	return s.jobsOf(out, s.Queues[space])
+}
+
+// jobsOf adds the jobs of waiting gangs to a list, but for members above a minimum: their jobs run.
+func (s *Explainer) jobsOf(list []model.JobID, q []index.Queued) []model.JobID {
+	for _, e := range q {
+		if !s.Extra(e) {
+			list = append(list, e.Job)
+		}
+	}
+	return list
+}
+
+// movesText says how many gangs of a VC may still move for one that waits.
+func (s *Explainer) movesText(name cell.VCName) string {
+	vc := model.OfVC(s.Config, name)
+	if vc.Moves == 0 {
+		return ""
+	}
+	left := max(int(vc.Moves)-len(s.MovesOf(name, s.Now)), 0)
+	return fmt.Sprintf("; %d of %d moves of this hour are left, but no movable job makes room", left, vc.Moves)
+}
+
+// bookedBefore returns the jobs whose bookings a gang must leave alone although
+// they are not before it in the order: it began to wait, or waits again, after
+// they were promised their cells. Its own job is one when another of its gangs is
+// booked.
+func (s *Explainer) bookedBefore(j *tables.Job, g int32) []model.JobID {
+	var out []model.JobID
+	for _, ref := range s.Booked {
+		o := s.Find(ref.Job)
+		if ref != (model.GangRef{Job: j.ID, Gang: g}) && o.Spec.VC == j.Spec.VC &&
+			o.Spec.Priority >= j.Spec.Priority && !slices.Contains(out, o.ID) {
+			out = append(out, o.ID)
+		}
+	}
+	return out
+}
+
+// Steps is how many steps the searches of a state's decisions and checks have taken so far, the
+// same on every machine. A copy begins at 0.
+func (s *Explainer) Steps() (n int64) {
+	for _, c := range []*cell.Cluster{s.Cluster, s.Empty} {
+		if c != nil {
+			n += c.Work().Taken()
+		}
+	}
+	return n
 }

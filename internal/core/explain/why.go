@@ -373,7 +373,7 @@ func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Re
 		r.Jobs = back
 		return comesBefore(s, r, j)
 	}
-	if kept := s.BookedBefore(j, g); len(r.Jobs) == 0 && len(kept) > 0 {
+	if kept := s.bookedBefore(j, g); len(r.Jobs) == 0 && len(kept) > 0 {
 		r.Jobs = kept
 		if slices.Equal(kept, []model.JobID{j.ID}) {
 			return r.Say(model.PriorityAhead, "it would fit, but its cells are kept for another gang of its job")
@@ -431,12 +431,12 @@ func (s *Explainer) busyReason(r model.Reason, j *tables.Job, g int) model.Reaso
 	case text == "":
 	case j.Spec.Restricted():
 		return r.Say(model.Fragmented, "%s: %s free, but none %s: %s %s there%s", whose, model.FreeText(r.Rooms), text,
-			listed(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "runs", "run"), s.MovesText(j.Spec.VC))
+			listed(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "runs", "run"), s.movesText(j.Spec.VC))
 	case len(r.Rooms) == 1:
 		where = fmt.Sprintf("%s; it needs %s", text, s.shapeText(j, g))
 	}
 	return r.Say(model.Fragmented, "%s: %s free, but %s; %s%s", whose, model.FreeText(r.Rooms), where,
-		usedBy(s, j, r.Jobs, r.More), s.MovesText(j.Spec.VC))
+		usedBy(s, j, r.Jobs, r.More), s.movesText(j.Spec.VC))
 }
 
 func usedBy(s *Explainer, j *tables.Job, jobs []model.JobID, more int) string {

@@ -168,3 +168,78 @@ type Turn struct {
 
 // ForgetNextChange forgets when the order of a VC changes.
 func (s *Index) ForgetNextChange(space int32) { s.Dirty.Changes[space].Known = false }
+
+// UnbookAll forgets all bookings: leaves have other numbers from now on.
+func (s *Index) UnbookAll() {
+	for len(s.Booked) > 0 {
+		last := s.Booked[len(s.Booked)-1]
+		s.Unbook(s.Slots.Of(last.Job), last.Gang)
+	}
+}
+
+// verifyBooking checks that a gang is listed as booked if and only if it is, and
+// that only gangs are that wait, at most with a reservation: that may be revoked.
+func (s *Index) VerifyBooking(j *tables.Job, g int32, add func(string, ...any)) {
+	gg := &j.Gangs[g]
+	_, listed := slices.BinarySearchFunc(s.Booked, model.GangRef{Job: j.ID, Gang: g}, model.GangRef.Compare)
+	switch b := tables.RareOf(gg.Rare).Booked; {
+	case listed != (b != nil):
+		add("gang %d of job %d: booked %v, listed %v", g, j.ID, b != nil, listed)
+	case b != nil && (!gg.Waiting || gg.Attempt != tables.None &&
+		s.Attempts[gg.Attempt].State != model.AttemptReserving):
+		add("gang %d of job %d is booked, but it waits for nothing", g, j.ID)
+	case b != nil && (b.Job != j.ID || b.Gang != g || b.Start == 0 && len(b.Leaves) == 0):
+		add("gang %d of job %d has a booking that is not its: %+v", g, j.ID, *b)
+	}
+}
+
+// mean says where a gang is to run next, when it is told to move; nil else.
+func (s *Index) Mean(g *tables.Gang, nodes []cell.NodeName) {
+	if tables.RareOf(g.Rare).Meant != nil {
+		s.Migrating--
+	}
+	if g.Intend(nodes); nodes != nil {
+		s.Migrating++
+	}
+}
+
+// verifyAway counts again.
+func (s *Index) VerifyMigrating(add func(string, ...any)) {
+	n := 0
+	for i := range s.Jobs {
+		for k := range s.Jobs[i].Gangs {
+			if s.Jobs[i].Spec != nil && tables.RareOf(s.Jobs[i].Gangs[k].Rare).Meant != nil {
+				n++
+			}
+		}
+	}
+	if n != s.Migrating {
+		add("%d gangs are to run elsewhere, counted as %d", n, s.Migrating)
+	}
+}
+
+// minimumStands is what Verify asks instead: a minimum whose last task died has its attempt until
+// the next decision.
+func (s *Index) MinimumStands(j *tables.Job) bool {
+	at := j.Gangs[0].Attempt
+	return at != tables.None && s.Attempts[at].State != model.AttemptReserving &&
+		(s.Attempts[at].Cause == 0 || s.Attempts[at].Alive == 0)
+}
+
+// enqueueExtras lets the members above a minimum wait, now that it was placed.
+func (s *Index) EnqueueExtras(slot int32) {
+	j := &s.Jobs[slot]
+	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
+		if gg := &j.Gangs[g]; !gg.Done && gg.Attempt == tables.None {
+			s.Enqueue(slot, int32(g))
+		}
+	}
+}
+
+// dequeueExtras takes those that wait out of the queue: their minimum ends.
+func (s *Index) DequeueExtras(slot int32) {
+	j := &s.Jobs[slot]
+	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
+		s.Dequeue(slot, int32(g))
+	}
+}

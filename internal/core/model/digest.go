@@ -149,7 +149,7 @@ func (d *Digest) event(e Event) {
 	default:
 		_, version, data, err := EncodeEvent(e)
 		if err != nil {
-			panic(fmt.Sprintf("sched: a decision cannot be encoded: %v", err))
+			panic(fmt.Sprintf("core: a decision cannot be encoded: %v", err))
 		}
 		d.Num(int64(version))
 		d.Text(string(data))

@@ -4,12 +4,12 @@
 package place
 
 import (
-	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/status"
 )
 
 // Finder finds cells in a fold.
 type Finder struct {
-	state.State
+	status.Status
 	Cache         Cache
 	InputsThrough uint64  // the last event before the present decision
 	Charges       Moving  // of bad hardware

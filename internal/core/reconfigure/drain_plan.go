@@ -6,7 +6,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/explain"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -48,7 +48,7 @@ func (d *draining) effect(a *tables.Attempt, leaves int32) model.DrainEffect {
 	if a.State == model.AttemptUnknown {
 		e.Fate = model.StaysUnsure
 	}
-	if end := state.AttemptEnd(&d.State, a); a.Cause == 0 && !end.Last && end.Ends > d.Now && end.Ends <= d.plan.By {
+	if end := status.AttemptEnd(&d.Status, a); a.Cause == 0 && !end.Last && end.Ends > d.Now && end.Ends <= d.plan.By {
 		e.Likely = end.Ends
 	}
 	return e
@@ -162,7 +162,7 @@ func (d *draining) stopped(e *model.StopSent) {
 	}
 	t.Stopped = d.At
 	j := &d.Jobs[a.Job]
-	t.Unsaved, t.Devices, t.ZeroEnds = state.UnsavedBy(&d.Index, a), j.Gangs[a.ID.Gang].Leaves, state.WhyZeroEnds(j,
+	t.Unsaved, t.Devices, t.ZeroEnds = status.UnsavedBy(&d.Index, a), j.Gangs[a.ID.Gang].Leaves, status.WhyZeroEnds(j,
 		a.ID.Gang)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/explain"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/state"
+	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -85,7 +86,7 @@ func (s Planner) runningEffect(a *tables.Attempt) model.RunningEffect {
 func lostOf(j *tables.Job, a *tables.Attempt, now []cell.Task) (n int32) {
 	for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if t := &j.Tasks[o]; !t.Dead {
-			n += int32(len(state.LostDevices(t, &now[k])))
+			n += int32(len(status.LostDevices(t, &now[k])))
 		}
 	}
 	return n
@@ -257,9 +258,9 @@ func (s Planner) stopEffect(p *model.ConfigPlan, e *model.StopSent) {
 		r.Fate = model.Moves
 	}
 	j := &s.Jobs[a.Job]
-	r.Unsaved, r.Devices = state.UnsavedBy(&s.Index, a), j.Gangs[a.ID.Gang].Leaves
+	r.Unsaved, r.Devices = status.UnsavedBy(&s.Index, a), j.Gangs[a.ID.Gang].Leaves
 	if e.Cause.Resumes() {
-		r.ZeroEnds = state.WhyZeroEnds(j, a.ID.Gang)
+		r.ZeroEnds = status.WhyZeroEnds(j, a.ID.Gang)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // fit the state is a bug and panics with the numbers.
 func (s *State) Apply(r model.Record) {
 	if r.Seq != s.Seq+1 {
-		panic(fmt.Sprintf("sched: record %d does not follow %d", r.Seq, s.Seq))
+		panic(fmt.Sprintf("core: record %d does not follow %d", r.Seq, s.Seq))
 	}
 	s.Seq = r.Seq
 	s.Now = max(s.Now, r.Time)
@@ -33,7 +33,7 @@ func (s *State) Apply(r model.Record) {
 	case model.JobUpdated:
 		s.applyUpdated(e)
 	case model.Configured:
-		s.unbookAll() // leaves have other numbers from now on
+		s.UnbookAll() // leaves have other numbers from now on
 		s.Failed = nil
 		s.applyConfigured(e)
 	case model.NodeCordoned:
@@ -52,7 +52,7 @@ func (s *State) Apply(r model.Record) {
 		s.applyLost(e)
 	default:
 		if !s.applyFact(r.Event) && !s.applyDecision(r.Event) {
-			panic(fmt.Sprintf("sched: no rule applies event %T", r.Event))
+			panic(fmt.Sprintf("core: no rule applies event %T", r.Event))
 		}
 	}
 }
@@ -331,7 +331,7 @@ func (s *State) Vacant() *cell.Cluster {
 func (s *State) applyConfigured(e model.Configured) {
 	cl, err := cell.New(&e.Config.Cluster)
 	if err != nil {
-		panic(fmt.Sprintf("sched: a configuration was accepted that cannot be built: %v", err))
+		panic(fmt.Sprintf("core: a configuration was accepted that cannot be built: %v", err))
 	}
 	s.accrueAll()
 	was, origins := s.Config, s.allOrigins()
@@ -344,7 +344,7 @@ func (s *State) applyConfigured(e model.Configured) {
 	}
 	s.Quanta = index.QuantaOf(s.Policies)
 	s.ByAlloc = nil
-	s.rename(&e)
+	renaming{s}.all(&e)
 	s.keepOrigins(origins)
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; j.Spec != nil {
@@ -375,7 +375,7 @@ func (s *State) applyConfigured(e model.Configured) {
 func (s *State) move(m model.Move) {
 	a := s.Live(m.Attempt)
 	if a == nil {
-		panic(fmt.Sprintf("sched: attempt %v moves but does not live", m.Attempt))
+		panic(fmt.Sprintf("core: attempt %v moves but does not live", m.Attempt))
 	}
 	j := &s.Jobs[a.Job]
 	lazy := (m.Lazy || a.Lazy && !m.Regained) && j.Spec.Priority >= cell.MinGuaranteed

@@ -48,32 +48,6 @@ func OrdersAhead(s *tables.Tables, space int32) bool {
 	return straight || keyed
 }
 
-// minimumStands is what Verify asks instead: a minimum whose last task died has its attempt until
-// the next decision.
-func (s *State) minimumStands(j *tables.Job) bool {
-	at := j.Gangs[0].Attempt
-	return at != tables.None && s.Attempts[at].State != model.AttemptReserving &&
-		(s.Attempts[at].Cause == 0 || s.Attempts[at].Alive == 0)
-}
-
-// enqueueExtras lets the members above a minimum wait, now that it was placed.
-func (s *State) enqueueExtras(slot int32) {
-	j := &s.Jobs[slot]
-	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
-		if gg := &j.Gangs[g]; !gg.Done && gg.Attempt == tables.None {
-			s.Enqueue(slot, int32(g))
-		}
-	}
-}
-
-// dequeueExtras takes those that wait out of the queue: their minimum ends.
-func (s *State) dequeueExtras(slot int32) {
-	j := &s.Jobs[slot]
-	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
-		s.Dequeue(slot, int32(g))
-	}
-}
-
 // LeftOfLimit is how many leaves more a job's user may have in its VC, for gangs that are placed
 // together.
 func (s *State) LeftOfLimit(j *tables.Job) int64 {
@@ -153,7 +127,7 @@ func (s *State) applyLazily(e model.LazilyPreempted) {
 		m := &s.Attempts[at]
 		m.Lazy, m.By = true, e.By
 		s.Rerun(m)
-		s.keepLazy(m)
+		s.KeepLazy(m)
 	}
 	s.count(a, 1)
 }
@@ -165,7 +139,7 @@ func (s *State) applyUpgraded(e model.Upgraded) {
 	s.Cluster.Upgrade(a.Alloc, e.Binds)
 	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
 		m := &s.Attempts[at]
-		s.dropLazy(m)
+		s.DropLazy(m)
 		m.Lazy, m.By, m.Since = false, nil, s.Seq
 		s.Rerun(m)
 	}
@@ -190,7 +164,7 @@ func (s *State) applyPlaced(e model.Placed) {
 	s.begin(slot, a, e.Placement.Tasks)
 	s.count(a, 1)
 	if e.Attempt.Gang == 0 {
-		s.enqueueExtras(slot)
+		s.EnqueueExtras(slot)
 	}
 }
 
@@ -198,7 +172,7 @@ func (s *State) applyPlaced(e model.Placed) {
 func (s *State) begin(slot int32, a *tables.Attempt, places []cell.Task) {
 	j := &s.Jobs[slot]
 	s.Dequeue(slot, a.ID.Gang)
-	s.mean(&j.Gangs[a.ID.Gang], nil)
+	s.Mean(&j.Gangs[a.ID.Gang], nil)
 	a.State, a.Placed, a.Since = model.AttemptStarting, s.Now, s.Seq
 	if tables.RareOf(a.Rare).Victims != nil {
 		tables.SetRare(&a.Rare).Victims = nil
@@ -225,7 +199,7 @@ func (s *State) newAttempt(slot int32, id model.AttemptID, pl cell.Placement, pr
 	if b := tables.RareOf(j.Gangs[id.Gang].Rare).Booked; b != nil {
 		s.Attempts[at].Rare = &tables.AttemptRare{Turn: b.Turn}
 	}
-	s.link(at)
+	s.Link(at)
 	return &s.Attempts[at]
 }
 
@@ -233,7 +207,7 @@ func (s *State) newAttempt(slot int32, id model.AttemptID, pl cell.Placement, pr
 func (s *State) attemptSlot(slot int32, id model.AttemptID) int32 {
 	g := &s.Jobs[slot].Gangs[id.Gang]
 	if id.N != g.N+1 {
-		panic(fmt.Sprintf("sched: attempt %v follows attempt %d", id, g.N))
+		panic(fmt.Sprintf("core: attempt %v follows attempt %d", id, g.N))
 	}
 	at := int32(len(s.Attempts))
 	if n := len(s.SpareAttempts); n > 0 {
@@ -290,9 +264,9 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 		s.unpromise(slot)
 	}
 	if a.Lazy {
-		s.dropLazy(a)
+		s.DropLazy(a)
 	}
-	s.unlink(slot)
+	s.Unlink(slot)
 	if alloc := a.Alloc; s.part(slot) {
 		s.count(s.Holder(alloc), 1)
 		s.setMood(s.Holder(alloc))
@@ -326,12 +300,12 @@ func (s *State) applyStopSent(e model.StopSent) {
 	if !a.Lazy || cleared {
 		s.countYield(a)
 	}
-	s.mean(&s.Jobs[a.Job].Gangs[a.ID.Gang], e.Nodes)
+	s.Mean(&s.Jobs[a.Job].Gangs[a.ID.Gang], e.Nodes)
 	if e.Cause == model.EndMigrated {
 		s.noteMove(s.Jobs[a.Job].Spec.VC)
 	}
 	if e.Attempt.Gang == 0 {
-		s.dequeueExtras(a.Job)
+		s.DequeueExtras(a.Job)
 	}
 	s.DirtyByStop(a) // its cells can be promised now
 	j := &s.Jobs[a.Job]
@@ -349,17 +323,17 @@ func (s *State) applyAttemptEnded(e model.AttemptEnded) {
 	g := &j.Gangs[e.Attempt.Gang]
 	noteTaken(s, a, e.Cause)
 	g.Ran += s.RanFor(a)
-	st := s.attemptStatus(a)
+	st := s.AttemptStatus(a)
 	st.State, st.Cause, st.Ended, st.Message = model.AttemptOver, e.Cause, s.Now, cmp.Or(e.Message, st.Message)
 	g.Last = s.Arenas.Attempts.Keep(st)
 	if e.Attempt.Gang == 0 {
-		s.dequeueExtras(a.Job)
+		s.DequeueExtras(a.Job)
 	}
 	if e.Cause == model.EndPreempted && !s.IsExtra(a) {
 		j.Preempted++
 	}
 	if e.Cause != model.EndMigrated {
-		s.mean(g, nil)
+		s.Mean(g, nil)
 	}
 	for _, o := range j.Spec.Gangs[e.Attempt.Gang].Tasks {
 		s.noteRefusal(j, o)

@@ -57,7 +57,7 @@ func (s *State) IsNews(f model.Fact) bool {
 		if s.Cluster == nil || s.Cluster.Forest().FindPart(f.Node, f.SKU, f.Device, f.Part) == cell.None {
 			return false
 		}
-		i, bad := s.findLeafNote(f)
+		i, bad := s.FindLeafNote(f)
 		return bad == f.Good || bad && s.Leaves[i].Reason != f.Reason
 	}
 	return false
@@ -294,13 +294,14 @@ func (s *State) applyNodeHealth(e model.NodeHealth) {
 	}
 }
 
-func (s *State) findLeafNote(f model.LeafHealth) (int, bool) {
+// FindLeafNote finds what is remembered about a leaf, or where it would stand.
+func (s *State) FindLeafNote(f model.LeafHealth) (int, bool) {
 	return slices.BinarySearchFunc(s.Leaves, tables.LeafNote{Node: f.Node, SKU: f.SKU, Device: f.Device,
 		Part: f.Part}, tables.LeafNote.Compare)
 }
 
 func (s *State) applyLeafHealth(e model.LeafHealth) {
-	i, bad := s.findLeafNote(e)
+	i, bad := s.FindLeafNote(e)
 	note := tables.LeafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, Reason: e.Reason}
 	if e.Good && bad {
 		s.Leaves = slices.Delete(s.Leaves, i, i+1)

@@ -27,8 +27,8 @@ func (s *State) requeueAll() {
 		slices.SortFunc(s.Queues[i], index.Queued.Compare)
 	}
 	s.RelistAll()
-	s.relistLazy()
-	s.relink()
+	s.RelistLazy()
+	s.Relink()
 	s.ResetDirty()
 	s.Tallies = s.recounted()
 	s.DirtyAll()
@@ -81,8 +81,11 @@ func (s *State) keepOrigins(was [][]cell.Origin) {
 	}
 }
 
-// rename takes everything that bears an older name along.
-func (s *State) rename(e *model.Configured) {
+// renaming lets what is known of VCs and nodes go along with their new names.
+type renaming struct{ *State }
+
+// all takes everything that bears an older name along.
+func (s renaming) all(e *model.Configured) {
 	if len(e.Renamed)+len(e.RenamedNodes) == 0 {
 		return
 	}
@@ -109,7 +112,7 @@ func (s *State) rename(e *model.Configured) {
 
 // renameNotes lets what policies noted of VCs go along; whoever joins a VC that has a note
 // reads that one.
-func (s *State) renameNotes(renamed []model.Rename) {
+func (s renaming) renameNotes(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findNote(r.From)
 		if !found {
@@ -126,7 +129,7 @@ func (s *State) renameNotes(renamed []model.Rename) {
 
 // renameDebts lets what VCs borrowed go along: two that become one owe what both owed. All
 // were brought up to date before the configuration changed.
-func (s *State) renameDebts(renamed []model.Rename) {
+func (s renaming) renameDebts(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findDebt(r.From)
 		if !found {
@@ -153,7 +156,7 @@ func (s *State) renameDebts(renamed []model.Rename) {
 }
 
 // renameMoves lets what VCs moved within the hour go along, to count for both that become one.
-func (s *State) renameMoves(renamed []model.Rename) {
+func (s renaming) renameMoves(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findMoved(r.From)
 		if !found {
@@ -176,7 +179,7 @@ func takenOver(renamed []model.NodeRename, n cell.NodeName) bool {
 	return slices.ContainsFunc(renamed, func(r model.NodeRename) bool { return r.To == n })
 }
 
-func (s *State) renameJob(j *tables.Job, e *model.Configured) {
+func (s renaming) renameJob(j *tables.Job, e *model.Configured) {
 	spec := *j.Spec
 	spec.VC = model.VCNow(e.Renamed, spec.VC)
 	for _, list := range []*[]cell.NodeName{&spec.AllowedNodes, &spec.AvoidedNodes, &spec.PreferredNodes} {

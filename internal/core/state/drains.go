@@ -1,11 +1,9 @@
 package state
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -33,34 +31,6 @@ func (s *State) DrainDue(a *tables.Attempt) bool {
 	return false
 }
 
-// On returns what runs, or may live, on a node, in order of job.
-func (s *State) On(node cell.NodeName) []model.OnNode {
-	out := []model.OnNode{}
-	for i := range s.Attempts {
-		a := &s.Attempts[i]
-		if a.Job == tables.None || a.State == model.AttemptReserving || !s.IsOn(a, node) {
-			continue
-		}
-		one := model.OnNode{Job: a.ID.Job, State: a.State, Attempt: a.ID}
-		for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
-			if t.Node == node {
-				one.Leaves += int32(len(t.Leaves))
-			}
-		}
-		out = append(out, one)
-	}
-	slices.SortFunc(out, func(a, b model.OnNode) int { return CompareAttempts(a.Attempt, b.Attempt) })
-	return out
-}
-
-// Orphan is a device that a task still runs on and that the configuration lacks:
-// it drains, and is shown with its node, its VC and its job until it is free.
-type Orphan struct {
-	vc     cell.VCName
-	Node   cell.NodeName
-	device int32
-}
-
 // drain makes leaves count as bad until an attempt has ended that runs on their
 // devices without holding them.
 func (s *State) drain(a *tables.Attempt, leaves []cell.LeafID) {
@@ -83,7 +53,7 @@ func (s *State) drained(leaves []cell.LeafID) {
 
 // NotedBad reports whether a leaf is bad by itself.
 func (s *State) NotedBad(l cell.LeafID) bool {
-	_, noted := s.findLeafNote(s.leafOf(l))
+	_, noted := s.FindLeafNote(s.LeafOf(l))
 	return noted
 }
 
@@ -92,133 +62,4 @@ func (s *State) drains(l cell.LeafID) bool {
 	return slices.ContainsFunc(s.Attempts, func(a tables.Attempt) bool {
 		return a.Job != tables.None && a.Rare != nil && slices.Contains(a.Rare.Drains, l)
 	})
-}
-
-// Orphans lists them in order of node.
-func (s *State) Orphans() []Orphan {
-	var out []Orphan
-	for i := range s.Attempts {
-		a := &s.Attempts[i]
-		if a.Job == tables.None || !a.Orphaned {
-			continue
-		}
-		j := &s.Jobs[a.Job]
-		for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
-			t := &j.Tasks[o]
-			if t.Dead || s.doneBefore(a, k) {
-				continue
-			}
-			for _, d := range LostDevices(t, &s.Cluster.Alloc(a.Alloc).Placement.Tasks[k]) {
-				out = append(out, Orphan{j.Spec.VC, t.Place.Node, d})
-			}
-		}
-	}
-	slices.SortFunc(out, func(x, y Orphan) int {
-		return cmp.Or(cmp.Compare(x.Node, y.Node),
-			cmp.Compare(x.device, y.device))
-	})
-	return out
-}
-
-// doneBefore reports whether a task before this one, of an earlier member of the same
-// allocation, lives on its devices: they are listed once.
-func (s *State) doneBefore(a *tables.Attempt, k int) bool {
-	if !a.Joined {
-		return false
-	}
-	for at := s.First(a); s.Attempts[at].ID != a.ID; at = s.Attempts[at].Mate {
-		m := &s.Attempts[at]
-		if o := s.Jobs[m.Job].Spec.Gangs[m.ID.Gang].Tasks[k]; !s.Jobs[m.Job].Tasks[o].Dead {
-			return true
-		}
-	}
-	return false
-}
-
-// LostDevices returns the devices that a task was started with and that the
-// configuration has no leaf for.
-func LostDevices(t *tables.TaskRun, now *cell.Task) []int32 {
-	var lost []int32
-	for i, d := range t.Place.Devices {
-		kept := false
-		for k := range now.Devices {
-			same := i >= len(t.Place.Parts) || k >= len(now.Parts) || t.Place.Parts[i] == now.Parts[k]
-			kept = kept || now.Devices[k] == d && same
-		}
-		if !kept {
-			lost = append(lost, d)
-		}
-	}
-	return lost
-}
-
-// withOrphanNodes adds to the nodes what drains on them, and the nodes that are
-// no longer in the configuration and still run tasks.
-func (s *State) withOrphanNodes(nodes []model.NodeStatus) []model.NodeStatus {
-	for _, o := range s.Orphans() {
-		i := slices.IndexFunc(nodes, func(n model.NodeStatus) bool { return n.Name == o.Node })
-		if i < 0 {
-			i = len(nodes)
-			note := s.Noted(o.Node)
-			nodes = append(nodes, model.NodeStatus{Name: o.Node, Up: !note.Down, Gone: true, Reason: note.Reason,
-				SKUs: []model.NodeSKU{}})
-		}
-		nodes[i].Orphaned++
-	}
-	return nodes
-}
-
-// withOrphanVCs adds to the VCs the devices that drain, and the VCs that are no
-// longer in the configuration and still have jobs.
-func (s *State) withOrphanVCs(vcs []model.VCStatus) []model.VCStatus {
-	at := func(v cell.VCName) *model.VCStatus {
-		i := slices.IndexFunc(vcs, func(st model.VCStatus) bool { return st.Name == v })
-		if i < 0 {
-			i = len(vcs)
-			vcs = append(vcs, model.VCStatus{Name: v, Gone: true, Cells: []model.QuotaUse{}, SKUs: []model.VCUse{}})
-		}
-		return &vcs[i]
-	}
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		if j.Spec == nil || s.Space(j.Spec.VC) > 0 {
-			continue
-		}
-		v := at(j.Spec.VC)
-		if s.Phase(j) != model.Active {
-			v.Waiting++
-			continue
-		}
-		v.Active++
-		for g := range j.Gangs {
-			if slot := j.Gangs[g].Attempt; slot != tables.None && s.Attempts[slot].State != model.AttemptReserving &&
-				!s.Attempts[slot].Joined {
-				for _, t := range s.Cluster.Alloc(s.Attempts[slot].Alloc).Placement.Tasks {
-					n := int32(len(t.Leaves))
-					v.Use(s.Carry(t.SKU)).Opportunistic += n
-					v.Opportunistic += n
-				}
-			}
-		}
-	}
-	for _, o := range s.Orphans() {
-		at(o.vc).Orphaned++
-	}
-	slices.SortFunc(vcs, func(a, b model.VCStatus) int { return cmp.Compare(a.Name, b.Name) })
-	return vcs
-}
-
-// markLost shows in a job's tasks which of their devices drain.
-func (s *State) markLost(j *tables.Job, tasks []model.TaskStatus) {
-	for g := range j.Gangs {
-		slot := j.Gangs[g].Attempt
-		if slot == tables.None || !s.Attempts[slot].Orphaned {
-			continue
-		}
-		for k, o := range j.Spec.Gangs[g].Tasks {
-			if !j.Tasks[o].Dead {
-				tasks[o].Lost = LostDevices(&j.Tasks[o], &s.Cluster.Alloc(s.Attempts[slot].Alloc).Placement.Tasks[k])
-			}
-		}
-	}
 }

@@ -42,28 +42,3 @@ func (s *State) Moving(a *tables.Attempt) bool {
 	g := &s.Jobs[a.Job].Gangs[a.ID.Gang]
 	return g.Next != tables.None && s.Attempts[g.Next].ID == a.ID
 }
-
-// mean says where a gang is to run next, when it is told to move; nil else.
-func (s *State) mean(g *tables.Gang, nodes []cell.NodeName) {
-	if tables.RareOf(g.Rare).Meant != nil {
-		s.Migrating--
-	}
-	if g.Intend(nodes); nodes != nil {
-		s.Migrating++
-	}
-}
-
-// verifyAway counts again.
-func (s *State) verifyAway(add func(string, ...any)) {
-	n := 0
-	for i := range s.Jobs {
-		for k := range s.Jobs[i].Gangs {
-			if s.Jobs[i].Spec != nil && tables.RareOf(s.Jobs[i].Gangs[k].Rare).Meant != nil {
-				n++
-			}
-		}
-	}
-	if n != s.Migrating {
-		add("%d gangs are to run elsewhere, counted as %d", n, s.Migrating)
-	}
-}

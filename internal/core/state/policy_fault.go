@@ -66,18 +66,6 @@ func (s *State) findFailed(vc cell.VCName) (int, bool) {
 	})
 }
 
-// FailedOf returns how the policy of a VC failed; nil where it did not.
-func (s *State) FailedOf(vc cell.VCName) *model.PolicyFailed {
-	for _, all := range [][]model.PolicyFailed{s.Failed, s.Unmade} {
-		for _, e := range all {
-			if e.VC == vc {
-				return &e
-			}
-		}
-	}
-	return nil
-}
-
 // applyPolicyFailed lets the fallback serve a VC. What follows from its policy is made anew,
 // as after a configuration; what the policy remembered and the sizes that it gave are gone.
 // Nothing of the old policy's code may run here.
@@ -94,7 +82,7 @@ func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 	s.Quanta = index.QuantaOf(s.Policies)
 	s.forgetNotes()
 	s.RelistAll()
-	s.relink()
+	s.Relink()
 	s.ResetDirty()
 	for slot := range s.Jobs {
 		if j := &s.Jobs[slot]; j.Spec != nil && j.Space == space && j.Spec.Partial() && j.Size != j.Spec.UsualSize() {
@@ -121,7 +109,7 @@ func (s *State) makePolicy(vc cell.VCName) model.Policy {
 		Why: err.Error()})
 	c.Policy, c.Params = model.Fallback, nil
 	if p, err = s.NewPolicy.Make(c); err != nil {
-		panic(fmt.Sprintf("sched: not even the fallback can be made: %v", err))
+		panic(fmt.Sprintf("core: not even the fallback can be made: %v", err))
 	}
 	return p
 }
@@ -171,12 +159,12 @@ func (s *State) Forgo(lost model.Lost, seen []model.AttemptID) []model.Record {
 			last[gang] = a.N
 		}
 	}
-	for _, j := range s.Statuses() {
-		for g := range s.Find(j.ID).Gangs {
-			gang := model.AttemptID{Job: j.ID, Gang: int32(g)}
+	for _, id := range s.Slots.IDs() {
+		for g := range s.Find(id).Gangs {
+			gang := model.AttemptID{Job: id, Gang: int32(g)}
 			if n := last[gang]; n > 0 {
 				events = s.breakPromise(events, gang)
-				lost.Attempts = append(lost.Attempts, model.AttemptID{Job: j.ID, Gang: int32(g), N: n})
+				lost.Attempts = append(lost.Attempts, model.AttemptID{Job: id, Gang: int32(g), N: n})
 			}
 		}
 	}
@@ -209,7 +197,7 @@ func (s *State) applyLost(e model.Lost) {
 	for _, a := range e.Attempts {
 		j := s.Find(a.Job)
 		if j == nil || a.Gang < 0 || int(a.Gang) >= len(j.Gangs) {
-			panic(fmt.Sprintf("sched: %v, which was seen, is no attempt of a known gang", a))
+			panic(fmt.Sprintf("core: %v, which was seen, is no attempt of a known gang", a))
 		}
 		j.Gangs[a.Gang].N = max(j.Gangs[a.Gang].N, a.N)
 	}

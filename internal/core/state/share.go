@@ -105,7 +105,7 @@ func (s *State) leaveShare(a *tables.Attempt) {
 func (s *State) applyJoined(e model.Joined) {
 	host := s.Live(e.Host)
 	if host == nil || host.State == model.AttemptReserving {
-		panic(fmt.Sprintf("sched: attempt %v joins %v, which does not hold any leaves", e.Attempt, e.Host))
+		panic(fmt.Sprintf("core: attempt %v joins %v, which does not hold any leaves", e.Attempt, e.Host))
 	}
 	s.count(host, -1)
 	slot := s.Slots.Of(e.Attempt.Job)
@@ -114,7 +114,7 @@ func (s *State) applyJoined(e model.Joined) {
 	j.Gangs[e.Attempt.Gang].N = e.Attempt.N
 	s.Attempts[at] = tables.Attempt{ID: e.Attempt, Job: slot, Mate: tables.None}
 	s.join(at, s.Live(e.Host).Alloc)
-	s.link(at)
+	s.Link(at)
 	s.begin(slot, &s.Attempts[at], e.Placement.Tasks)
 	s.count(&s.Attempts[at], 1)
 }
@@ -124,7 +124,7 @@ func (s *State) applyJoined(e model.Joined) {
 func (s *State) applyRotated(e model.Rotated) {
 	a := s.Live(e.Turns[0][0])
 	if err := e.Check(); err != nil || a == nil {
-		panic(fmt.Sprintf("sched: a rotation of %v cannot be: %v", e.Turns, err))
+		panic(fmt.Sprintf("core: a rotation of %v cannot be: %v", e.Turns, err))
 	}
 	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
 		m := &s.Attempts[at]
@@ -177,7 +177,7 @@ func (s *State) timeLimit(a *tables.Attempt) {
 
 // verifyShares checks that the members of allocations are alike, in order, and each
 // once in their rotation, and that numbers of sharings are right.
-func (s *State) verifyShares(add func(string, ...any)) {
+func (s verifier) verifyShares() {
 	named := make([]int32, len(s.Shares))
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
@@ -188,18 +188,18 @@ func (s *State) verifyShares(add func(string, ...any)) {
 			named[a.Share-1]++
 		}
 		if !a.Joined && s.First(a) == int32(i) {
-			s.verifyMembers(a, add)
+			s.verifyMembers(a)
 		}
 	}
 	for i := range s.Shares {
 		if named[i] != s.Shares[i].Members {
-			add("%d attempts follow rotation %d, counted %d", named[i], i, s.Shares[i].Members)
+			s.add("%d attempts follow rotation %d, counted %d", named[i], i, s.Shares[i].Members)
 		}
 	}
 }
 
 // verifyMembers checks the members of one allocation.
-func (s *State) verifyMembers(head *tables.Attempt, add func(string, ...any)) {
+func (s verifier) verifyMembers(head *tables.Attempt) {
 	members := s.MembersOf(head.Alloc)
 	if slices.ContainsFunc(members, func(m *tables.Attempt) bool { return m.Since == s.Seq }) {
 		return // one joined, and its turn comes with the next event
@@ -213,20 +213,20 @@ func (s *State) verifyMembers(head *tables.Attempt, add func(string, ...any)) {
 		k := &s.Jobs[m.Job]
 		if m.Job == tables.None || m.Alloc != head.Alloc || m.Joined != (i > 0) || i > 0 &&
 			CompareAttempts(members[i-1].ID, m.ID) >= 0 {
-			add("attempt %v is out of its place among the members of allocation %d", m.ID, head.Alloc)
+			s.add("attempt %v is out of its place among the members of allocation %d", m.ID, head.Alloc)
 		}
 		if k.Spec.VC != j.Spec.VC || k.Spec.Priority != j.Spec.Priority || m.Lazy != head.Lazy ||
 			m.Orphaned != head.Orphaned {
-			add("attempts %v and %v share leaves and differ in VC, priority or guarantee", head.ID, m.ID)
+			s.add("attempts %v and %v share leaves and differ in VC, priority or guarantee", head.ID, m.ID)
 		}
 		if !Alike(&k.Gangs[m.ID.Gang], &j.Gangs[head.ID.Gang]) {
-			add("attempts %v and %v share leaves and differ in shape", head.ID, m.ID)
+			s.add("attempts %v and %v share leaves and differ in shape", head.ID, m.ID)
 		}
 		if m.Share != head.Share {
-			add("attempts %v and %v share leaves and follow different rotations", head.ID, m.ID)
+			s.add("attempts %v and %v share leaves and follow different rotations", head.ID, m.ID)
 		}
 		if r := s.RotationOf(m); r != nil && m.Alive > 0 && r.Turn(m.ID) < 0 || r == nil && len(members) > 1 {
-			add("attempt %v has no turn", m.ID)
+			s.add("attempt %v has no turn", m.ID)
 		}
 	}
 	r := s.RotationOf(head)
@@ -234,7 +234,7 @@ func (s *State) verifyMembers(head *tables.Attempt, add func(string, ...any)) {
 		return
 	}
 	if err := r.Check(); err != nil {
-		add("allocation %d: %v", head.Alloc, err)
+		s.add("allocation %d: %v", head.Alloc, err)
 	}
 	turns := 0
 	for _, turn := range r.Turns {
@@ -245,7 +245,7 @@ func (s *State) verifyMembers(head *tables.Attempt, add func(string, ...any)) {
 		}
 	}
 	if turns != lives {
-		add("allocation %d has %d live members, %d of them with a turn", head.Alloc, lives, turns)
+		s.add("allocation %d has %d live members, %d of them with a turn", head.Alloc, lives, turns)
 	}
 }
 
@@ -253,26 +253,4 @@ func (s *State) verifyMembers(head *tables.Attempt, add func(string, ...any)) {
 func Alike(a, b *tables.Gang) bool {
 	return slices.EqualFunc(a.Shape.Members, b.Shape.Members,
 		func(x, y cell.Member) bool { return x.Tasks == y.Tasks && x.Leaves == y.Leaves })
-}
-
-// ShareOf says with whom a gang shares its leaves, and how.
-func (s *State) ShareOf(j *tables.Job, a *tables.Attempt) model.GangShare {
-	out := model.GangShare{Gang: a.ID.Gang, Name: j.Spec.Gangs[a.ID.Gang].Name, Runs: true}
-	for _, id := range s.With(a) {
-		if !slices.ContainsFunc(out.With, func(b model.JobBrief) bool { return b.Job == id.Job }) {
-			out.With = append(out.With, s.Brief(s.Find(id.Job)))
-		}
-	}
-	if r := s.RotationOf(a); r != nil && len(r.Turns) > 1 {
-		mine := r.Turn(a.ID)
-		out.Quantum, out.Turn, out.Turns = r.Quantum, int32(mine)+1, int32(len(r.Turns))
-		out.Runs, out.Next = r.Runs(a.ID, s.Now), r.Change(s.Now)
-		for range r.Turns {
-			if r.Runs(a.ID, out.Next) != out.Runs {
-				break
-			}
-			out.Next = r.Change(out.Next)
-		}
-	}
-	return out
 }

@@ -166,7 +166,7 @@ func (s *State) Save() []byte {
 func AppendLine(out []byte, v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("sched: a state cannot be encoded: %v", err))
+		panic(fmt.Sprintf("core: a state cannot be encoded: %v", err))
 	}
 	return append(append(out, data...), '\n')
 }
@@ -260,18 +260,22 @@ func (s *State) Load(snapshot []byte) (err error) {
 	s.Notes, s.Nodes, s.Leaves, s.Again, s.turns, s.Decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
 	s.Bookings, s.AgainFor = im.Bookings, im.AgainFor
 	s.SetTimer(s.Again, 0, 0)
-	if err := s.loadJobs(rest, im.Jobs); err != nil {
+	in := loader{s}
+	if err := in.loadJobs(rest, im.Jobs); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	if im.Config != nil {
-		s.loadCluster(&im)
+		in.loadCluster(&im)
 	}
 	s.Debts, s.Moved, s.Habits = im.Debts, im.Moved, ReadHabits(im.Habits)
 	return s.Verify()
 }
 
+// loader fills a state from a snapshot.
+type loader struct{ *State }
+
 // loadJobs reads a line for each job.
-func (s *State) loadJobs(lines []byte, want int) error {
+func (s loader) loadJobs(lines []byte, want int) error {
 	n := 0
 	for line := range bytes.Lines(lines) {
 		var im jobImage
@@ -287,7 +291,7 @@ func (s *State) loadJobs(lines []byte, want int) error {
 	return nil
 }
 
-func (s *State) loadJob(im *jobImage) {
+func (s loader) loadJob(im *jobImage) {
 	j := s.NewJob(im.ID, im.Spec, im.Submitted, tables.Room{})
 	j.Started, j.Retry, j.Counted, j.Preempted = im.Started, im.Retry, im.Counted, im.Preempted
 	j.Yielded = im.Yielded
@@ -306,7 +310,7 @@ func (s *State) loadJob(im *jobImage) {
 		t.Retries, t.Free, t.Ran, t.Last, t.Alone = g.Retries, g.Free, g.Ran, g.Last, g.Alone
 		if g.Avoid != nil || g.Meant != nil {
 			t.Rare = &tables.GangRare{Avoid: g.Avoid}
-			s.mean(t, g.Meant)
+			s.Mean(t, g.Meant)
 		}
 		s.SetTimer(g.After, im.ID, int32(i))
 		s.loadBooking(t, im.ID, int32(i), g.Booked)
@@ -338,7 +342,7 @@ func (s *State) loadJob(im *jobImage) {
 }
 
 // loadCluster builds the cells and takes those of all attempts again.
-func (s *State) loadCluster(im *image) {
+func (s loader) loadCluster(im *image) {
 	s.applyConfigured(model.Configured{Config: im.Config})
 	s.Cluster.Rebind(im.Bound)
 	for _, sh := range im.Shares {
@@ -356,7 +360,7 @@ func (s *State) loadCluster(im *image) {
 }
 
 // loadAttempt puts an attempt back on its cells, or beside whom it shares them with.
-func (s *State) loadAttempt(a *attemptImage) {
+func (s loader) loadAttempt(a *attemptImage) {
 	slot := s.Slots.Of(a.ID.Job)
 	j := &s.Jobs[slot]
 	at := int32(len(s.Attempts))
@@ -389,12 +393,12 @@ func (s *State) loadAttempt(a *attemptImage) {
 		s.setAlloc(alloc, at)
 		s.Attempts[at].Alloc = alloc
 	}
-	s.link(at)
+	s.Link(at)
 	s.setMood(&s.Attempts[at])
 	s.drain(&s.Attempts[at], a.Drains)
 	s.TimeMinRun(&s.Attempts[at])
 	if a.Lazy {
-		s.keepLazy(&s.Attempts[at])
+		s.KeepLazy(&s.Attempts[at])
 	}
 	s.timeLimit(&s.Attempts[at])
 }

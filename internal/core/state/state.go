@@ -1,6 +1,6 @@
 // Package state is the fold of all events: State applies each of them to the rows and keeps the
-// index beside them. It writes and reads snapshots, verifies itself, and tells the status of jobs,
-// nodes and virtual clusters. It must not search for cells or decide anything.
+// index beside them. It writes and reads snapshots, and verifies itself. It must not search for
+// cells or decide anything.
 package state
 
 import (
@@ -24,26 +24,4 @@ type State struct {
 	Bookings  int64                // the highest turn of a booking
 	turns     int                  // how many decisions in a row asked for another
 	Ended     []tables.EndedJob    // since somebody asked
-}
-
-// TakeEnded returns the final status of the jobs that ended since the last call.
-func (s *State) TakeEnded() []model.JobStatus {
-	if len(s.Ended) == 0 {
-		return nil
-	}
-	out := make([]model.JobStatus, len(s.Ended))
-	for i := range s.Ended {
-		out[i] = s.finalStatus(&s.Ended[i])
-	}
-	s.DropEnded()
-	return out
-}
-
-// DropEnded forgets the jobs that ended, where nobody wants their status.
-func (s *State) DropEnded() {
-	for i := range s.Ended {
-		s.Arenas.Rooms.Leave(&s.Ended[i].Job)
-	}
-	clear(s.Ended)
-	s.Ended = s.Ended[:0]
 }

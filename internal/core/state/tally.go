@@ -80,7 +80,7 @@ func (s *State) recounted() []index.Tally {
 }
 
 // verifyTallies counts again.
-func (s *State) verifyTallies(add func(string, ...any)) {
+func (s verifier) verifyTallies() {
 	was := s.Tallies
 	s.Tallies = s.recounted()
 	for i := range was {
@@ -96,7 +96,7 @@ func (s *State) verifyTallies(add func(string, ...any)) {
 		if got := s.Tallies[i]; got.Partials != want.Partials || got.Leaving != want.Leaving ||
 			got.Borrowed != want.Borrowed || !index.EqualLent(got.Lent, want.Lent) ||
 			!slices.Equal(got.Ranks, want.Ranks) || !got.Holdings.Equal(&want.Holdings) {
-			add("space %d is counted as %v, but has %v", i, got, want)
+			s.add("space %d is counted as %v, but has %v", i, got, want)
 		}
 	}
 }

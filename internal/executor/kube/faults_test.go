@@ -172,7 +172,7 @@ func (d *driver) podOf(at model.AttemptID, n int32) string {
 func (d *driver) hear(f model.Fact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.facts[strings.TrimPrefix(fmt.Sprintf("%T", f), "sched.")]++
+	d.facts[strings.TrimPrefix(fmt.Sprintf("%T", f), "model.")]++
 	switch f := f.(type) {
 	case model.TaskStarted:
 		if g := d.gangs[f.Attempt]; g != nil {

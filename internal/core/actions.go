@@ -1,16 +1,21 @@
-package decide
+package core
 
 import (
 	"slices"
+
+	"github.com/combsched/comb/internal/core/explain"
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Actions appends what the executor must do about an event that was just
+// actions says what the executor is to do.
+type actions struct{ *explain.Explainer }
+
+// of appends what the executor must do about an event that was just
 // applied; call it after Apply of that very event, or after the whole batch.
-func (s *Pass) Actions(to []model.Action, e model.Event) []model.Action {
+func (s actions) of(to []model.Action, e model.Event) []model.Action {
 	switch e := e.(type) {
 	case model.Placed:
 		if a := s.Live(e.Attempt); a != nil && a.Alive > 0 {
@@ -36,7 +41,7 @@ func (s *Pass) Actions(to []model.Action, e model.Event) []model.Action {
 
 // rotationActions tells all who stand in a rotation. One that was replaced in the same
 // batch is told as it is now.
-func (s *Pass) rotationActions(to []model.Action, r *model.Rotation) []model.Action {
+func (s actions) rotationActions(to []model.Action, r *model.Rotation) []model.Action {
 	for _, turn := range r.Turns {
 		for _, id := range turn {
 			if a := s.Live(id); a != nil && a.Alive > 0 && a.Share != 0 {
@@ -47,7 +52,7 @@ func (s *Pass) rotationActions(to []model.Action, r *model.Rotation) []model.Act
 	return to
 }
 
-func (s *Pass) startAction(a *tables.Attempt, known bool) model.Action {
+func (s actions) startAction(a *tables.Attempt, known bool) model.Action {
 	defer s.Blaming(a.ID.Job)
 	j := &s.Jobs[a.Job]
 	tasks := j.Spec.Gangs[a.ID.Gang].Tasks
@@ -73,7 +78,7 @@ func (s *Pass) startAction(a *tables.Attempt, known bool) model.Action {
 }
 
 // rotationToTell is a copy of an attempt's rotation: the state's own changes.
-func (s *Pass) rotationToTell(a *tables.Attempt) *model.Rotation {
+func (s actions) rotationToTell(a *tables.Attempt) *model.Rotation {
 	r := s.RotationOf(a)
 	if r == nil {
 		return nil
@@ -82,10 +87,10 @@ func (s *Pass) rotationToTell(a *tables.Attempt) *model.Rotation {
 	return &c
 }
 
-// Outstanding returns the actions of all live attempts, marked Known: what an
+// outstanding returns the actions of all live attempts, marked Known: what an
 // executor is told after a restart. A stopping attempt is named twice, to be
 // adopted and then stopped.
-func (s *Pass) Outstanding() []model.Action {
+func (s actions) outstanding() []model.Action {
 	var slots []int32
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Job != tables.None && a.State != model.AttemptReserving && a.Alive > 0 {
