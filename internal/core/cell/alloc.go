@@ -1,5 +1,11 @@
 package cell
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
 // Alloc is a set of leaves with a holder that the caller knows. A promised
 // allocation holds nothing yet.
 type Alloc struct {
@@ -118,3 +124,153 @@ func (c *Cluster) countMood(a *Alloc, d int32) {
 
 // Opportunistic reports whether the allocation uses no guarantee.
 func (a *Alloc) Opportunistic() bool { return a.Lazy || a.Priority < MinGuaranteed }
+
+// Take gives the leaves of a placement to a new allocation, which holds them
+// (promise false) or is promised them while others may still hold them. The
+// placement must have come from Place on an equal state; anything else panics.
+func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID {
+	id := AllocID(len(c.allocs))
+	if n := len(c.spare); n > 0 {
+		id, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		c.allocs = append(c.allocs, Alloc{})
+	}
+	c.allocs[id] = Alloc{Space: vc, Priority: p, Promised: promise, Placement: pl, live: true}
+	c.allocs[id].setBinds(pl.Binds)
+	c.allocs[id].setLeaves()
+	for _, b := range pl.Binds {
+		if b.Space != 0 {
+			c.rebindOuter(b)
+			continue
+		}
+		r := &c.spaces[vc].Roots[b.Root]
+		if r.Cell == None && !c.rebind(vc, b.Root, b.Cell) || r.Cell != b.Cell {
+			panic(fmt.Sprintf("cell: root %d of %q cannot be bound to cell %d (is %d)", b.Root, c.spaces[vc].Name, b.Cell, r.Cell))
+		}
+	}
+	for i := range pl.Tasks {
+		for _, l := range pl.Tasks[i].Leaves {
+			at := c.leaves[l].owner(promise)
+			if *at != None {
+				panic(fmt.Sprintf("cell: leaf %d already belongs to allocation %d", l, *at))
+			}
+			*at = id
+		}
+	}
+	a := &c.allocs[id]
+	c.countHeld(a, 1)
+	c.recountAll(a)
+	c.useRoots(id, 1)
+	return id
+}
+
+// Promote lets a promised allocation hold its leaves; nobody else may hold one.
+func (c *Cluster) Promote(id AllocID) {
+	a := &c.allocs[id]
+	a.Promised = false
+	c.countHeld(a, 1)
+	for i := range a.Placement.Tasks {
+		for _, l := range a.Placement.Tasks[i].Leaves {
+			at := &c.leaves[l]
+			if at.hold != None {
+				panic(fmt.Sprintf("cell: leaf %d is still held by allocation %d", l, at.hold))
+			}
+			at.hold, at.resv = id, None
+		}
+	}
+	c.recountAll(a)
+}
+
+// Release ends an allocation: its leaves are free of it and preassigned cells
+// that nobody uses any more are unbound. It reports whether none was.
+func (c *Cluster) Release(id AllocID) (kept bool) {
+	a := &c.allocs[id]
+	for i := 0; ; i++ {
+		leaves, more := c.held(a, i)
+		if !more {
+			break
+		}
+		for _, l := range leaves {
+			*c.leaves[l].owner(a.Promised) = None
+		}
+	}
+	c.recountAll(a)
+	if !a.Lazy {
+		c.useRoots(id, -1)
+	}
+	c.countMood(a, -1)
+	kept = true
+	for _, b := range a.binds() {
+		kept = kept && (b.Space != 0 || c.spaces[a.Space].Roots[b.Root].Cell != None)
+	}
+	c.allocs[id] = Alloc{}
+	c.spare = append(c.spare, id)
+	return kept
+}
+
+// Demote makes a guaranteed allocation opportunistic: it keeps its leaves and
+// gives its preassigned cells back (lazy preemption).
+func (c *Cluster) Demote(id AllocID) {
+	c.useRoots(id, -1)
+	c.countHeld(&c.allocs[id], -1)
+	c.allocs[id].Lazy = true
+	c.recountAll(&c.allocs[id])
+}
+
+// undemote is the inverse of Demote while nothing else changed.
+func (c *Cluster) undemote(id AllocID) {
+	a := &c.allocs[id]
+	a.Lazy = false
+	c.countHeld(a, 1)
+	c.bindAgain(a)
+	c.useRoots(id, 1)
+	c.recountAll(a)
+}
+
+// useRoots counts an allocation's leaves in (sign 1) or out (-1) of the
+// preassigned cells it uses, and unbinds those that are left unused.
+func (c *Cluster) useRoots(id AllocID, sign int32) {
+	a := &c.allocs[id]
+	var room [8]Bind // enough for most
+	binds := append(room[:0], a.binds()...)
+	if len(binds) > 1 {
+		slices.SortFunc(binds, func(x, y Bind) int { return cmp.Or(cmp.Compare(x.Space, y.Space), cmp.Compare(x.Cell, y.Cell)) })
+	}
+	for i := len(binds); i > 0 && binds[i-1].Space != 0; i-- {
+		binds = binds[:i-1] // of a container
+	}
+	if len(binds) == 0 {
+		return
+	}
+	var at Bind
+	var first, end LeafID
+	for i := 0; ; i++ {
+		leaves, more := c.held(a, i)
+		if !more {
+			break
+		}
+		for _, l := range leaves {
+			if l < first || l >= end {
+				at, first, end = c.bindAround(binds, l)
+			}
+			if at.Cell != None {
+				c.spaces[a.Space].Roots[at.Root].Used += sign
+			}
+		}
+	}
+	for _, b := range a.binds() {
+		if b.Space != 0 {
+			continue
+		}
+		if r := &c.spaces[a.Space].Roots[b.Root]; r.Used == 0 && r.Pinned == "" && !r.Doomed {
+			c.unbind(a.Space, b.Root)
+		}
+	}
+}
+
+// Upgrade is the inverse of Demote: the allocation is guaranteed again, in the
+// preassigned cells that binds names. They must come from Upgradable.
+func (c *Cluster) Upgrade(id AllocID, binds []Bind) {
+	c.allocs[id].setBinds(binds)
+	c.undemote(id)
+}

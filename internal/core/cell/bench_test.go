@@ -63,7 +63,7 @@ func BenchmarkPlace(b *testing.B) {
 			end := func() {
 				for used > int32(nodes)*8*9/10 {
 					i := r.IntN(len(live))
-					used -= c.leavesOf(live[i])
+					used -= victims{c}.leavesOf(live[i])
 					c.Release(live[i])
 					live[i] = live[len(live)-1]
 					live = live[:len(live)-1]

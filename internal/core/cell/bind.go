@@ -117,12 +117,6 @@ func (a *candidate) compare(b *candidate, roomy bool) int {
 // untouched reports whether no cell of that size could be better.
 func (a *candidate) untouched() bool { return a.lent == 0 && a.lost == 0 && !a.whole && a.other == 0 }
 
-// source is the free cells of one level of a container.
-type source struct {
-	space int32
-	level Level
-}
-
 // sources lists where a VC's root of a level may be bound: buddy allocation goes
 // from the lowest level up; then to where an unbound root of the container itself
 // could be bound, and so on. What it returns is good until it is called again.

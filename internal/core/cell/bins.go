@@ -5,18 +5,6 @@ import (
 	"slices"
 )
 
-// bin is a node, or the parts of a node that a VC's preassigned cells below node
-// level are: tasks never span bins.
-type bin struct {
-	cell  CellID   // the node-level cell
-	place int32    // in the index: which of equal ones comes first
-	parts []CellID // the VC's cells in it, none for the whole node
-	avail int32    // leaves that this gang could take
-	idle  int32    // of these, free already
-	soft  int32    // leaves in opportunistic use, or left soon
-	used  int32    // leaves of others
-}
-
 type leafState int8
 
 const (
@@ -124,9 +112,6 @@ func (s *search) firstOf(x *binIndex, kind int32, ch *Chain) int32 {
 	}
 	return None
 }
-
-// maxBins bounds how many bins one packing looks at.
-const maxBins = 8192
 
 // bins returns the bins of an index in which a task of n leaves would fit: the fullest first; for
 // opportunistic gangs those with most opportunistic work first, then with least guaranteed work.

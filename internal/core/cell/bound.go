@@ -55,3 +55,47 @@ func (b Bounds) String() string {
 
 // AllBounds returns what every search is bounded by, for the documentation.
 func AllBounds() []string { return boundWords[:] }
+
+// bindSteps bounds the exhaustive search over what could be bound to what.
+const bindSteps = 512
+
+// packSteps bounds the exact packing that is tried when the greedy one fails.
+const packSteps = 20_000
+
+// maxBins bounds how many bins one packing looks at.
+const maxBins = 8192
+
+// maxOptions bounds for how many bins victims are looked for, beside two for
+// each task: those with most free leaves.
+const maxOptions = 24
+
+// setSteps bounds how often the sets of victims that are tried together may fall
+// back on trying every way to bind cells.
+const setSteps = 8 * bindSteps
+
+// placeSteps bounds the ways to bind cells for all parts of a request together.
+const placeSteps = 4 * bindSteps
+
+const (
+	// divideSteps bounds how many ways to divide members among chains are tried, and
+	// askSteps how many sets of members are asked for in a chain.
+	divideSteps = 4096
+	askSteps    = 256
+)
+
+const (
+	// maxExact is up to how many holders every set of victims is tried.
+	maxExact = 12
+	// maxTrim bounds how often a search finds that a victim is needed after all, which
+	// by numbers alone could stay; the dearest are tried first.
+	maxTrim = 64
+)
+
+// The searches for one gang may take gangSteps in a decision, and nodeSteps for each node. Of what
+// is left then, each search for ways to bind cells may take a quarter, and so may asking one holder
+// after the other to give up its guarantee, so that those after it have some. A quarter more is
+// kept for which victims may stay, and for the lowest priority that suffices.
+const (
+	gangSteps = 60_000
+	nodeSteps = 10
+)

@@ -2,8 +2,11 @@ package cell
 
 import "fmt"
 
+// builder makes the cells and spaces of a cluster.
+type builder struct{ *Cluster }
+
 // addPhysical makes the space that everything else is part of. Its roots are whole cells.
-func (c *Cluster) addPhysical() {
+func (c builder) addPhysical() {
 	f := c.f
 	s := Space{Parent: None, unbound: make([][]RootID, f.slots)}
 	c.spaces = []Space{s}
@@ -16,7 +19,7 @@ func (c *Cluster) addPhysical() {
 }
 
 // addWhole adds the largest whole cells at or below a cell.
-func (c *Cluster) addWhole(id CellID) {
+func (c builder) addWhole(id CellID) {
 	if cl := &c.f.Cells[id]; c.f.Whole(id) {
 		c.spaces[0].Roots = append(c.spaces[0].Roots, Root{Chain: cl.Chain, Level: cl.Level, Cell: id})
 		c.setFree(0, id, true)
@@ -29,14 +32,14 @@ func (c *Cluster) addWhole(id CellID) {
 }
 
 // contain makes a space one that others divide.
-func (c *Cluster) contain(space int32) {
+func (c builder) contain(space int32) {
 	s := &c.spaces[space]
 	s.free, s.owed, s.badFree = make([]cellList, c.f.slots), make([]int32, c.f.slots), make([]int32, c.f.slots)
 }
 
 // addVCs makes a space for every VC and one more, a container, for each that has
 // child VCs; then it hands out what they own.
-func (c *Cluster) addVCs(s *Spec) error {
+func (c builder) addVCs(s *Spec) error {
 	inner := map[VCName]int32{} // containers; looked up only
 	for i := range s.VCs {
 		v := &s.VCs[i]
@@ -87,7 +90,7 @@ func (c *Cluster) addVCs(s *Spec) error {
 }
 
 // addQuota gives a space the cells that a VC is promised.
-func (c *Cluster) addQuota(space int32, v *VCSpec) error {
+func (c builder) addQuota(space int32, v *VCSpec) error {
 	for _, q := range v.Quota {
 		ci := c.f.chainIndex(q.Chain)
 		if ci == None || q.Level < 1 || q.Level > c.f.Chains[ci].Top || q.Number < 0 {
@@ -98,7 +101,7 @@ func (c *Cluster) addQuota(space int32, v *VCSpec) error {
 	return nil
 }
 
-func (c *Cluster) addRoots(space int32, r Root, n int32) {
+func (c builder) addRoots(space int32, r Root, n int32) {
 	s := &c.spaces[space]
 	slot := c.f.slot(r.Chain, r.Level)
 	first := RootID(len(s.Roots))
@@ -128,7 +131,7 @@ func (c *Cluster) addRoots(space int32, r Root, n int32) {
 
 // addRest gives the VC that has children what none of them has: as few of its
 // cells as possible are split for the children.
-func (c *Cluster) addRest(own, in int32) error {
+func (c builder) addRest(own, in int32) error {
 	s := &c.spaces[in]
 	for ci := range c.f.Chains {
 		ch := &c.f.Chains[ci]
@@ -158,7 +161,7 @@ func (c *Cluster) addRest(own, in int32) error {
 }
 
 // addPinned binds the pinned cells, which are their VC's own at any depth.
-func (c *Cluster) addPinned(s *Spec) error {
+func (c builder) addPinned(s *Spec) error {
 	pinned := c.pinned()
 	for i := range s.VCs {
 		for _, p := range s.VCs[i].Pinned {
@@ -179,7 +182,7 @@ func (c *Cluster) addPinned(s *Spec) error {
 }
 
 // pinned finds the pinned cells by their names in one pass over all cells.
-func (c *Cluster) pinned() map[PinnedID]CellID {
+func (c builder) pinned() map[PinnedID]CellID {
 	cells := map[PinnedID]CellID{}
 	for i := range c.f.Cells {
 		if p := c.f.names[i].pinned; p != "" {
@@ -190,7 +193,7 @@ func (c *Cluster) pinned() map[PinnedID]CellID {
 }
 
 // acyclic refuses VCs that are each other's parents.
-func (c *Cluster) acyclic() error {
+func (c builder) acyclic() error {
 	for i := range c.spaces {
 		steps := 0
 		for up := int32(i); up != None; up = c.spaces[up].Parent {

@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// carrier takes what runs over to another cluster.
+type carrier struct{ *Cluster }
+
 // Carried is where an allocation of an older cluster stands in a new one.
 type Carried struct {
 	Placement Placement
@@ -75,7 +78,8 @@ func (d Division) Same(e Division) bool {
 func (o Origin) Equal(p Origin) bool {
 	files := slices.Equal(o.Leaf.Files, p.Leaf.Files)
 	o.Leaf.Files, p.Leaf.Files = nil, nil
-	return files && slices.EqualFunc(o.Division, p.Division, slices.Equal[Division]) && reflect.DeepEqual(o.Leaf, p.Leaf)
+	return files && slices.EqualFunc(o.Division, p.Division, slices.Equal[Division]) &&
+		reflect.DeepEqual(o.Leaf, p.Leaf)
 }
 
 // Started is a task as it was started, with its node's name in the new cluster.
@@ -169,7 +173,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 	for i, t := range a.Placement.Tasks {
 		n := Task{Node: started[i].Node, SKU: t.SKU}
 		for k := range started[i].Devices {
-			to, same := c.carryLeaves(&started[i], k)
+			to, same := carrier{c}.carryLeaves(&started[i], k)
 			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.leaves[l].hold != None }) {
 				out.Lost++
 				out.Drains = append(out.Drains, to...) // none where the device is gone
@@ -191,7 +195,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 			n.Leaves = append(n.Leaves, to...)
 		}
 		slices.Sort(n.Leaves)
-		c.nameDevices(&n)
+		carrier{c}.nameDevices(&n)
 		out.Placement.Tasks = append(out.Placement.Tasks, n)
 	}
 	slices.Sort(out.Drains)
@@ -210,7 +214,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 	}
 	if !ok {
 		binds, ok = c.around(vc, &out.Placement)
-		ok = ok && k.pinnedAlike(binds) && (!back || c.asked(vc, &out.Placement, started, binds)) // a pinned cell must be asked for
+		ok = ok && k.pinnedAlike(binds) && (!back || carrier{c}.asked(vc, &out.Placement, started, binds)) // a pinned cell must be asked for
 	}
 	if ok {
 		out.Lazy, out.Placement.Binds = false, binds
@@ -219,7 +223,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 }
 
 // asked reports whether the leaves of tasks lie in the pinned cells that these asked for.
-func (c *Cluster) asked(vc int32, p *Placement, started []Started, binds []Bind) bool {
+func (c carrier) asked(vc int32, p *Placement, started []Started, binds []Bind) bool {
 	for i := range p.Tasks {
 		for _, l := range p.Tasks[i].Leaves {
 			if !slices.ContainsFunc(binds, func(b Bind) bool {
@@ -246,7 +250,7 @@ func address(t *Task, k int) string {
 }
 
 // nameDevices writes the devices and parts of a task's leaves.
-func (c *Cluster) nameDevices(t *Task) {
+func (c carrier) nameDevices(t *Task) {
 	for _, l := range t.Leaves {
 		d, p, isPart := strings.Cut(c.f.Address(c.f.Leaves[l]), ":")
 		device, _ := strconv.Atoi(d)
@@ -262,7 +266,7 @@ func (c *Cluster) nameDevices(t *Task) {
 // that SKU, else one of another SKU for the same device, else all parts of the device,
 // or the whole device of which it was a part. same reports that nothing about it
 // changed but names.
-func (c *Cluster) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
+func (c carrier) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
 	node := c.f.NodeIndex(t.Node)
 	if node == None {
 		return nil, false
@@ -403,7 +407,7 @@ func (k *carrying) containers(o, n int32, was CellID) {
 func (k *carrying) root(cells []CellID, pin PinnedID) Bind {
 	c := k.c
 	for _, id := range cells {
-		root, fresh := c.rootFor(k.vc, id)
+		root, fresh := carrier{c}.rootFor(k.vc, id)
 		switch {
 		case root == None:
 		case c.spaces[k.vc].Roots[root].Pinned == pin:
@@ -454,7 +458,7 @@ func (k *carrying) cells(was CellID) []CellID {
 
 // rootFor returns the root of a VC that is bound to a cell, or binds the first
 // unbound one that may be; None when there is none.
-func (c *Cluster) rootFor(vc int32, cell CellID) (root RootID, fresh bool) {
+func (c carrier) rootFor(vc int32, cell CellID) (root RootID, fresh bool) {
 	if ref := c.owner[cell]; ref.space == vc {
 		return ref.root, false
 	}

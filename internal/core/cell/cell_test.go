@@ -292,7 +292,7 @@ func (c *Cluster) settleHealth() (n int) {
 func (c *Cluster) chargesNeeded() {
 	for _, ch := range c.Charges() {
 		chain := c.rootOf(ch).Chain
-		all, back := c.allAside(append(c.inside(ch), ch))
+		all, back := charging{c}.allAside(append(charging{c}.inside(ch), ch))
 		if slices.Contains(all, ch) && c.sound(c.spaces[ch.Space].Parent, chain) == 0 {
 			panic(fmt.Sprintf("space %d is charged for cell %d without need", ch.Space, ch.Cell))
 		}

@@ -111,8 +111,9 @@ func New(s *Spec) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{f: f, work: &budget.Meter{}, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
-		idle: make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
+	c := &Cluster{f: f, work: &budget.Meter{}, skus: s.SKUs, vcs: int32(len(s.VCs)),
+		owner: make([]rootRef, len(f.Cells)),
+		idle:  make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
 		leaves: make([]leaf, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
 		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]collections.SparseSet, len(f.Chains))}
 	for i := range c.owner {
@@ -130,25 +131,11 @@ func New(s *Spec) (*Cluster, error) {
 	for ci := range f.Chains {
 		c.indexChain(int16(ci))
 	}
-	c.addPhysical()
-	if err := c.addVCs(s); err != nil {
+	builder{c}.addPhysical()
+	if err := (builder{c}).addVCs(s); err != nil {
 		return nil, err
 	}
 	return c, nil
-}
-
-// indexChain puts every node of a chain into its index.
-func (c *Cluster) indexChain(ci int16) {
-	ch := &c.f.Chains[ci]
-	c.bins[ci], c.late[ci] = make([]nodeBin, len(ch.NodeCells)), collections.NewSparseSet(len(ch.NodeCells))
-	if len(ch.NodeCells) == 0 {
-		return
-	}
-	whole := c.kinds[ci].number(c.key(ch, ch.NodeCells[0]))
-	for b := range ch.NodeCells {
-		c.bins[ci][b] = nodeBin{kind: whole, listed: whole, whose: None}
-		c.all[ci].add(whole, int32(b), len(ch.NodeCells))
-	}
 }
 
 // Clone returns an independent copy; the shape and the placements are shared.
@@ -168,15 +155,6 @@ func (c *Cluster) Clone() *Cluster {
 	d.tmp, d.row, d.work = nil, nil, &budget.Meter{}
 	return &d
 }
-
-// The searches for one gang may take gangSteps in a decision, and nodeSteps for each node. Of what
-// is left then, each search for ways to bind cells may take a quarter, and so may asking one holder
-// after the other to give up its guarantee, so that those after it have some. A quarter more is
-// kept for which victims may stay, and for the lowest priority that suffices.
-const (
-	gangSteps = 60_000
-	nodeSteps = 10
-)
 
 // Budget gives what follows, for one gang, a budget of steps, or of what is left in a wider one. It
 // returns the bound before, for EndBudget.
@@ -230,108 +208,6 @@ func (c *Cluster) Holder(l LeafID) (hold, promised AllocID) {
 	return c.leaves[l].hold, c.leaves[l].resv
 }
 
-// Take gives the leaves of a placement to a new allocation, which holds them
-// (promise false) or is promised them while others may still hold them. The
-// placement must have come from Place on an equal state; anything else panics.
-func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID {
-	id := AllocID(len(c.allocs))
-	if n := len(c.spare); n > 0 {
-		id, c.spare = c.spare[n-1], c.spare[:n-1]
-	} else {
-		c.allocs = append(c.allocs, Alloc{})
-	}
-	c.allocs[id] = Alloc{Space: vc, Priority: p, Promised: promise, Placement: pl, live: true}
-	c.allocs[id].setBinds(pl.Binds)
-	c.allocs[id].setLeaves()
-	for _, b := range pl.Binds {
-		if b.Space != 0 {
-			c.rebindOuter(b)
-			continue
-		}
-		r := &c.spaces[vc].Roots[b.Root]
-		if r.Cell == None && !c.rebind(vc, b.Root, b.Cell) || r.Cell != b.Cell {
-			panic(fmt.Sprintf("cell: root %d of %q cannot be bound to cell %d (is %d)", b.Root, c.spaces[vc].Name, b.Cell, r.Cell))
-		}
-	}
-	for i := range pl.Tasks {
-		for _, l := range pl.Tasks[i].Leaves {
-			at := c.leaves[l].owner(promise)
-			if *at != None {
-				panic(fmt.Sprintf("cell: leaf %d already belongs to allocation %d", l, *at))
-			}
-			*at = id
-		}
-	}
-	a := &c.allocs[id]
-	c.countHeld(a, 1)
-	c.recountAll(a)
-	c.useRoots(id, 1)
-	return id
-}
-
-// Promote lets a promised allocation hold its leaves; nobody else may hold one.
-func (c *Cluster) Promote(id AllocID) {
-	a := &c.allocs[id]
-	a.Promised = false
-	c.countHeld(a, 1)
-	for i := range a.Placement.Tasks {
-		for _, l := range a.Placement.Tasks[i].Leaves {
-			at := &c.leaves[l]
-			if at.hold != None {
-				panic(fmt.Sprintf("cell: leaf %d is still held by allocation %d", l, at.hold))
-			}
-			at.hold, at.resv = id, None
-		}
-	}
-	c.recountAll(a)
-}
-
-// Release ends an allocation: its leaves are free of it and preassigned cells
-// that nobody uses any more are unbound. It reports whether none was.
-func (c *Cluster) Release(id AllocID) (kept bool) {
-	a := &c.allocs[id]
-	for i := 0; ; i++ {
-		leaves, more := c.held(a, i)
-		if !more {
-			break
-		}
-		for _, l := range leaves {
-			*c.leaves[l].owner(a.Promised) = None
-		}
-	}
-	c.recountAll(a)
-	if !a.Lazy {
-		c.useRoots(id, -1)
-	}
-	c.countMood(a, -1)
-	kept = true
-	for _, b := range a.binds() {
-		kept = kept && (b.Space != 0 || c.spaces[a.Space].Roots[b.Root].Cell != None)
-	}
-	c.allocs[id] = Alloc{}
-	c.spare = append(c.spare, id)
-	return kept
-}
-
-// Demote makes a guaranteed allocation opportunistic: it keeps its leaves and
-// gives its preassigned cells back (lazy preemption).
-func (c *Cluster) Demote(id AllocID) {
-	c.useRoots(id, -1)
-	c.countHeld(&c.allocs[id], -1)
-	c.allocs[id].Lazy = true
-	c.recountAll(&c.allocs[id])
-}
-
-// undemote is the inverse of Demote while nothing else changed.
-func (c *Cluster) undemote(id AllocID) {
-	a := &c.allocs[id]
-	a.Lazy = false
-	c.countHeld(a, 1)
-	c.bindAgain(a)
-	c.useRoots(id, 1)
-	c.recountAll(a)
-}
-
 // bindAgain binds the preassigned cells of an allocation where they were.
 func (c *Cluster) bindAgain(a *Alloc) {
 	for _, b := range a.binds() {
@@ -341,47 +217,6 @@ func (c *Cluster) bindAgain(a *Alloc) {
 		}
 		if c.spaces[a.Space].Roots[b.Root].Cell == None && !c.rebind(a.Space, b.Root, b.Cell) {
 			panic(fmt.Sprintf("cell: root %d cannot be bound again to cell %d", b.Root, b.Cell))
-		}
-	}
-}
-
-// useRoots counts an allocation's leaves in (sign 1) or out (-1) of the
-// preassigned cells it uses, and unbinds those that are left unused.
-func (c *Cluster) useRoots(id AllocID, sign int32) {
-	a := &c.allocs[id]
-	var room [8]Bind // enough for most
-	binds := append(room[:0], a.binds()...)
-	if len(binds) > 1 {
-		slices.SortFunc(binds, func(x, y Bind) int { return cmp.Or(cmp.Compare(x.Space, y.Space), cmp.Compare(x.Cell, y.Cell)) })
-	}
-	for i := len(binds); i > 0 && binds[i-1].Space != 0; i-- {
-		binds = binds[:i-1] // of a container
-	}
-	if len(binds) == 0 {
-		return
-	}
-	var at Bind
-	var first, end LeafID
-	for i := 0; ; i++ {
-		leaves, more := c.held(a, i)
-		if !more {
-			break
-		}
-		for _, l := range leaves {
-			if l < first || l >= end {
-				at, first, end = c.bindAround(binds, l)
-			}
-			if at.Cell != None {
-				c.spaces[a.Space].Roots[at.Root].Used += sign
-			}
-		}
-	}
-	for _, b := range a.binds() {
-		if b.Space != 0 {
-			continue
-		}
-		if r := &c.spaces[a.Space].Roots[b.Root]; r.Used == 0 && r.Pinned == "" && !r.Doomed {
-			c.unbind(a.Space, b.Root)
 		}
 	}
 }
@@ -578,11 +413,4 @@ func (c *Cluster) Live() int {
 		}
 	}
 	return n
-}
-
-// Upgrade is the inverse of Demote: the allocation is guaranteed again, in the
-// preassigned cells that binds names. They must come from Upgradable.
-func (c *Cluster) Upgrade(id AllocID, binds []Bind) {
-	c.allocs[id].setBinds(binds)
-	c.undemote(id)
 }

@@ -16,13 +16,13 @@ import (
 func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	var done []AllocID
 	var res Result
-	ok, short, had := false, r.Leaves()-c.unheld(r), c.work.Within(c.work.Left(gangSteps)/4)
+	ok, short, had := false, r.Leaves()-victims{c}.unheld(r), c.work.Within(c.work.Left(gangSteps)/4)
 	for _, a := range lazies {
 		if c.work.Over() {
 			break
 		}
-		if c.owns(r, a) {
-			short -= c.leavesOf(a)
+		if (victims{c}).owns(r, a) {
+			short -= victims{c}.leavesOf(a)
 		}
 		c.Demote(a)
 		done = append(done, a)

@@ -3,8 +3,6 @@ package cell
 import (
 	"cmp"
 	"slices"
-
-	"github.com/combsched/comb/internal/base/budget"
 )
 
 // Parts are first placed one after the other, each as close together as it can be, so
@@ -13,50 +11,6 @@ import (
 // depends on their sizes alone, however the others are filled. So each set of sizes is
 // asked for in a chain once, what is in a set that fits does too, and what is around one
 // that does not, neither.
-
-const (
-	// divideSteps bounds how many ways to divide members among chains are tried, and
-	// askSteps how many sets of members are asked for in a chain.
-	divideSteps = 4096
-	askSteps    = 256
-)
-
-// size is tasks that are alike to a chain.
-type size struct {
-	pinned PinnedID
-	leaves int32
-}
-
-// answer is whether a chain can take so many tasks of each size.
-type answer struct {
-	chain int16
-	tasks []int32
-	ok    bool
-	hit   Bounds // a no that these bounds may have to do with
-}
-
-// lot is what is divided among chains: tasks of one part and size; or all tasks of a
-// part, which go to one chain, where a gang must stay close together.
-type lot struct {
-	p     *part
-	each  []int32 // how many tasks of each size go together
-	left  int32   // how many times, that no chain has yet
-	given []int32 // how many times each chain has got them
-	last  int     // of the chains that it may go to
-	may   int     // how many these are
-}
-
-// division is all that is known about the chains, and a way to divide the lots.
-type division struct {
-	s     *search
-	sizes []size
-	asked []answer
-	lots  []lot
-	has   [][]int32 // by chain, tasks of each size
-	seen  budget.Memory
-	steps int
-	asks  int
-}
 
 // divided returns what is to be divided of the gang; nil when all of it goes to one chain.
 func (s *search) divided() *division {

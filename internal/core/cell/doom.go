@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// charging says which cells may be charged with bad hardware, and of whom.
+type charging struct{ *Cluster }
+
 // Ailing returns the next charge of bad hardware that is due: when a container
 // has fewer healthy cells than it owes, an unbound root of the VC with most of
 // them (ties: the first by name) is to be bound to a bad free cell, the one with
@@ -19,7 +22,7 @@ func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
 		for ci := range c.f.Chains {
 			ch := &c.f.Chains[ci]
 			for l := c.sound(int32(up), int16(ci)); l != 0 && l <= ch.Top; l++ {
-				if space, root, id, ok = c.due(int32(up), int16(ci), l); ok {
+				if space, root, id, ok = (charging{c}).due(int32(up), int16(ci), l); ok {
 					return space, root, id, true
 				}
 			}
@@ -48,7 +51,7 @@ func (c *Cluster) SettleHealth() (n int) {
 }
 
 // due finds whom to charge for a bad cell of one level, and which.
-func (c *Cluster) due(up int32, chain int16, l Level) (space int32, root RootID, id CellID, ok bool) {
+func (c charging) due(up int32, chain int16, l Level) (space int32, root RootID, id CellID, ok bool) {
 	slot := c.f.slot(chain, l)
 	space = None
 	for i := range c.spaces {
@@ -77,14 +80,14 @@ func (c *Cluster) due(up int32, chain int16, l Level) (space int32, root RootID,
 
 // beforeOf orders the parts of a container in which charges of a level are looked for: who has
 // most unbound cells, then by name, whether it has children or not.
-func (c *Cluster) beforeOf(slot int, a, b int32) int {
+func (c charging) beforeOf(slot int, a, b int32) int {
 	x, y := &c.spaces[a], &c.spaces[b]
 	return cmp.Or(cmp.Compare(len(y.unbound[slot]), len(x.unbound[slot])), cmp.Compare(x.Name, y.Name))
 }
 
 // illest returns the unhealthy cell of a level under the free cells of a
 // container that comes after `after` in the order of unhealthy leaves, then id.
-func (c *Cluster) illest(up int32, slot int, l Level, after CellID) CellID {
+func (c charging) illest(up int32, slot int, l Level, after CellID) CellID {
 	best := CellID(None)
 	later := func(a, b CellID) bool { return c.sick[a] > c.sick[b] || c.sick[a] == c.sick[b] && a > b }
 	var look func(id CellID)
@@ -120,7 +123,7 @@ func (f *Forest) chainOfSlot(slot int) int {
 	return ci
 }
 
-func (c *Cluster) canDoom(space int32, root RootID, id CellID) bool {
+func (c charging) canDoom(space int32, root RootID, id CellID) bool {
 	if !c.bind(space, root, id) {
 		return false
 	}
@@ -136,21 +139,6 @@ func (c *Cluster) Doom(space int32, root RootID, id CellID) {
 	c.charge(space, root, true)
 }
 
-// charge notes that a root stands for bad hardware, or that it does so no more.
-func (c *Cluster) charge(space int32, root RootID, on bool) {
-	c.spaces[space].Roots[root].Doomed = on
-	ref := rootRef{space, root}
-	i, found := slices.BinarySearchFunc(c.charges, ref, func(a, b rootRef) int {
-		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.root, b.root))
-	})
-	switch {
-	case on && !found:
-		c.charges = slices.Insert(c.charges, i, ref)
-	case !on && found:
-		c.charges = slices.Delete(c.charges, i, i+1)
-	}
-}
-
 // Recovered returns a charge that need not be any more: there are enough healthy cells again, or,
 // where it is in use, there would be when it is left. Before it come those of VCs inside its cell,
 // the innermost first: they may be due only because of it, and it holds them.
@@ -160,23 +148,23 @@ func (c *Cluster) Recovered() []Charge {
 	}
 	more := make([][]int64, len(c.f.Chains))
 	for i := range c.charges { // each is taken away and put back at its place
-		ch := c.chargeAt(i)
+		ch := charging{c}.chargeAt(i)
 		r := c.rootOf(ch)
 		if c.spaces[ch.Space].free == nil && r.Used > 0 {
-			if up := c.spaces[ch.Space].Parent; c.sick[r.Cell] == 0 || c.margins(up, r.Chain)[r.Level-1] >= 1 {
+			if up := c.spaces[ch.Space].Parent; c.sick[r.Cell] == 0 || (charging{c}).margins(up, r.Chain)[r.Level-1] >= 1 {
 				return []Charge{ch} // it is bound for who uses it, like any other
 			}
 			continue
 		}
 		if c.spaces[ch.Space].Parent == 0 && c.sick[r.Cell] > 0 {
 			if more[r.Chain] == nil {
-				more[r.Chain] = c.margins(0, r.Chain)
+				more[r.Chain] = charging{c}.margins(0, r.Chain)
 			}
 			if more[r.Chain][r.Level-1] < 1 {
 				continue // without it there would be too few of its level again
 			}
 		}
-		all, back := c.allAside(append(c.inside(ch), ch))
+		all, back := charging{c}.allAside(append(charging{c}.inside(ch), ch))
 		well := len(all) > 0 && all[len(all)-1] == ch && c.sound(c.spaces[ch.Space].Parent, r.Chain) == 0
 		back()
 		if well {
@@ -188,7 +176,7 @@ func (c *Cluster) Recovered() []Charge {
 
 // inside lists the charges of VCs that are part of one and lie in a charged cell of it, the
 // innermost first.
-func (c *Cluster) inside(ch Charge) (out []Charge) {
+func (c charging) inside(ch Charge) (out []Charge) {
 	if c.spaces[ch.Space].free == nil {
 		return nil
 	}
@@ -206,7 +194,7 @@ func (c *Cluster) inside(ch Charge) (out []Charge) {
 
 // allAside takes charges away, one after the other, but for those that are in use, and returns
 // which, and what puts them back.
-func (c *Cluster) allAside(all []Charge) (was []Charge, back func()) {
+func (c charging) allAside(all []Charge) (was []Charge, back func()) {
 	var backs []func()
 	for _, ch := range all {
 		if c.unused(ch.Space, c.rootOf(ch)) {
@@ -221,14 +209,14 @@ func (c *Cluster) allAside(all []Charge) (was []Charge, back func()) {
 // around it.
 func (c *Cluster) ChargesInUse(space int32) (out []CellID) {
 	for i := range c.charges {
-		if ch := c.chargeAt(i); c.Shares(space, ch.Space) && !c.unused(ch.Space, c.rootOf(ch)) {
+		if ch := (charging{c}).chargeAt(i); c.Shares(space, ch.Space) && !(charging{c}).unused(ch.Space, c.rootOf(ch)) {
 			out = append(out, ch.Cell)
 		}
 	}
 	return out
 }
 
-func (c *Cluster) chargeAt(i int) Charge {
+func (c charging) chargeAt(i int) Charge {
 	ref := c.charges[i]
 	return Charge{ref.space, ref.root, c.spaces[ref.space].Roots[ref.root].Cell}
 }
@@ -246,7 +234,7 @@ func (c *Cluster) Doomed() int { return len(c.charges) }
 // aside takes a charge away, to look what comes of that. back puts it where it was, with the
 // cells of containers around it that went with it: these could be bound elsewhere, or others
 // in their place, and a restart, which asks nothing, would not know of that.
-func (c *Cluster) aside(at Charge) (back func()) {
+func (c charging) aside(at Charge) (back func()) {
 	binds := c.withOuter(at.Space, []Bind{{Root: at.Root, Cell: at.Cell}})
 	c.Spare(at.Space, at.Root)
 	return func() {
@@ -259,7 +247,7 @@ func (c *Cluster) aside(at Charge) (back func()) {
 
 // uncharged takes away all charges of what nobody uses, those inside of others first, and
 // returns what brings them back.
-func (c *Cluster) uncharged() (back func()) {
+func (c charging) uncharged() (back func()) {
 	all := c.Charges()
 	slices.SortStableFunc(all, func(a, b Charge) int { return cmp.Compare(c.depth(b.Space), c.depth(a.Space)) })
 	_, back = c.allAside(all)
@@ -271,7 +259,7 @@ func (c *Cluster) Ill(id CellID) int32 { return c.sick[id] }
 
 // margins returns how many healthy cells of each level, from the lowest, a container
 // has beyond what it owes at and above that level.
-func (c *Cluster) margins(space int32, chain int16) []int64 {
+func (c charging) margins(space int32, chain int16) []int64 {
 	s, ch := &c.spaces[space], &c.f.Chains[chain]
 	out := make([]int64, ch.Top)
 	var left int64
@@ -287,7 +275,7 @@ func (c *Cluster) margins(space int32, chain int16) []int64 {
 }
 
 // unused reports whether nothing of a bound root is in use.
-func (c *Cluster) unused(space int32, r *Root) bool {
+func (c charging) unused(space int32, r *Root) bool {
 	if s := &c.spaces[space]; s.free != nil {
 		return s.free[c.slotOf(r.Cell)].has(r.Cell)
 	}
@@ -297,7 +285,7 @@ func (c *Cluster) unused(space int32, r *Root) bool {
 // Spare is the inverse of Doom; one that is in use stays bound, as any other.
 func (c *Cluster) Spare(space int32, root RootID) {
 	r := &c.spaces[space].Roots[root]
-	if c.unused(space, r) {
+	if (charging{c}).unused(space, r) {
 		c.unbind(space, root)
 		return
 	}

@@ -67,7 +67,10 @@ func (x *exchanger[S]) within(parent CellID, leaves []LeafID) {
 			all = append(all, l)
 		}
 	}
-	slices.SortFunc(all, func(a, b LeafID) int { return cmp.Or(cmp.Compare(x.score(b), x.score(a)), cmp.Compare(a, b)) })
+	slices.SortFunc(all, func(a, b LeafID) int {
+		return cmp.Or(cmp.Compare(x.score(b), x.score(a)),
+			cmp.Compare(a, b))
+	})
 	copy(leaves, all)
 	for _, l := range leaves {
 		x.taken[l] = true

@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// bindSteps bounds the exhaustive search over what could be bound to what.
-const bindSteps = 512
-
 // exhaust tries every way to bind the VC's unbound cells of a chain, best first,
 // until the part can be packed or bindSteps are used up. The greedy search before
 // it finds nearly everything; this one finds the rest on small clusters. In which order

@@ -2,22 +2,18 @@ package cell
 
 import "slices"
 
-const (
-	// maxExact is up to how many holders every set of victims is tried.
-	maxExact = 12
-	// maxTrim bounds how often a search finds that a victim is needed after all, which
-	// by numbers alone could stay; the dearest are tried first.
-	maxTrim = 64
-	// maxPriced is of how many leaves the holders are priced for one gang.
-	maxPriced = 1024
-)
+// victims finds fewer, or cheaper, victims for what was found.
+type victims struct{ *Cluster }
+
+// maxPriced is of how many leaves the holders are priced for one gang.
+const maxPriced = 1024
 
 // fewest improves a result that needs victims. When at most maxExact holders could
 // be lifted it tries every smaller set, and every set of the same size that costs
 // less; else it drops what turns out superfluous, which leaves the set
 // irredundant, but perhaps not the smallest (Result.Cut), and looks on all nodes for
 // cheaper ones.
-func (c *Cluster) fewest(r *Request, res Result) Result {
+func (c victims) fewest(r *Request, res Result) Result {
 	staying := c.staying(res.Victims)
 	if len(staying) == 0 {
 		return res
@@ -59,7 +55,7 @@ func (c *Cluster) fewest(r *Request, res Result) Result {
 }
 
 // leavers are all who leave anyway; their order says nothing.
-func (c *Cluster) leavers() []AllocID {
+func (c victims) leavers() []AllocID {
 	var out []AllocID
 	for i := 0; i < len(c.allocs) && len(out) < int(c.leaving); i++ {
 		if a := &c.allocs[i]; a.live && a.mood == Leaving && !a.Promised {
@@ -70,7 +66,7 @@ func (c *Cluster) leavers() []AllocID {
 }
 
 // staying leaves out those that leave anyway: they cost nothing.
-func (c *Cluster) staying(ids []AllocID) []AllocID {
+func (c victims) staying(ids []AllocID) []AllocID {
 	out := make([]AllocID, 0, len(ids))
 	for _, v := range ids {
 		if c.allocs[v].mood != Leaving {
@@ -82,7 +78,7 @@ func (c *Cluster) staying(ids []AllocID) []AllocID {
 
 // liftable lists what may be lifted, the cheapest first; false when that is more than
 // maxExact.
-func (c *Cluster) liftable(r *Request) ([]AllocID, bool) {
+func (c victims) liftable(r *Request) ([]AllocID, bool) {
 	var out []AllocID
 	for i := range c.allocs {
 		a := &c.allocs[i]
@@ -98,7 +94,7 @@ func (c *Cluster) liftable(r *Request) ([]AllocID, bool) {
 }
 
 // near reports whether an allocation holds a leaf that the gang could use.
-func (c *Cluster) near(r *Request, a *Alloc) bool {
+func (c victims) near(r *Request, a *Alloc) bool {
 	for _, t := range a.Placement.Tasks {
 		if slices.ContainsFunc(r.Members, func(m Member) bool {
 			return m.Pinned != "" || len(m.SKUs) == 0 || slices.Contains(m.SKUs, t.SKU)
@@ -109,14 +105,10 @@ func (c *Cluster) near(r *Request, a *Alloc) bool {
 	return false
 }
 
-// setSteps bounds how often the sets of victims that are tried together may fall
-// back on trying every way to bind cells.
-const setSteps = 8 * bindSteps
-
 // exactly tries every set of victims that is smaller, or as large and cheaper,
 // while those that leave anyway are off their leaves.
-func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
-	e := exact{c: c, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
+func (c victims) exactly(r *Request, res Result, all []AllocID) Result {
+	e := exact{c: c.Cluster, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
 	e.short = r.Leaves() - c.unheld(r)
 	e.gains = make([]int32, len(all))
 	for i, v := range all {
@@ -193,13 +185,13 @@ func (e *exact) lacking() {
 		e.lacks -= c.idle[top]
 	}
 	for i, v := range e.all {
-		e.frees[i] = c.freedBy(v)
+		e.frees[i] = victims{c}.freedBy(v)
 		e.freest = max(e.freest, e.frees[i])
 	}
 }
 
 // freedBy counts the leaves of a holder that are promised to nobody.
-func (c *Cluster) freedBy(id AllocID) int32 {
+func (c victims) freedBy(id AllocID) int32 {
 	var n int32
 	for i := 0; ; i++ {
 		leaves, more := c.held(&c.allocs[id], i)
@@ -226,12 +218,12 @@ func (e *exact) from(i int, gain, freed int32) {
 		return
 	}
 	if len(e.set) == e.k {
-		cost := e.c.sum(e.r, e.set)
+		cost := victims{e.c}.sum(e.r, e.set)
 		if (e.found || e.k == e.size) && cost.Compare(e.best) >= 0 {
 			return
 		}
 		e.vacate(e.set)
-		res, ok := e.c.vacated(e.r)
+		res, ok := victims{e.c}.vacated(e.r)
 		if ok {
 			e.res, e.best, e.found, e.last = res, cost, true, slices.Clone(e.set)
 		}
@@ -250,7 +242,7 @@ func (e *exact) from(i int, gain, freed int32) {
 	}
 }
 
-func (c *Cluster) sum(r *Request, ids []AllocID) Cost {
+func (c victims) sum(r *Request, ids []AllocID) Cost {
 	var sum Cost
 	for _, v := range c.staying(ids) {
 		sum = sum.Plus(r.cost(v))
@@ -266,16 +258,16 @@ func (e *exact) vacate(set []AllocID) {
 		same++
 	}
 	for _, v := range slices.Backward(e.gone[same:]) {
-		e.c.vacate(v, false)
+		victims{e.c}.vacate(v, false)
 	}
 	for _, v := range set[same:] {
-		e.c.vacate(v, true)
+		victims{e.c}.vacate(v, true)
 	}
 	e.gone = append(e.gone[:same], set[same:]...)
 }
 
 // with places a gang as if some holders had left.
-func (c *Cluster) with(r *Request, gone []AllocID) (Result, bool) {
+func (c victims) with(r *Request, gone []AllocID) (Result, bool) {
 	for _, v := range gone {
 		c.vacate(v, true)
 	}
@@ -288,14 +280,14 @@ func (c *Cluster) with(r *Request, gone []AllocID) (Result, bool) {
 
 // vacated places a gang where holders are off their leaves. Mostly that is not enough, so the
 // quick bound comes first.
-func (c *Cluster) vacated(r *Request) (Result, bool) {
+func (c victims) vacated(r *Request) (Result, bool) {
 	q := *r
 	q.Lift, q.Cost, q.wary = nil, nil, true
 	return c.place(&q)
 }
 
 // vacate takes an allocation off the leaves that it holds, or puts it back.
-func (c *Cluster) vacate(id AllocID, on bool) {
+func (c victims) vacate(id AllocID, on bool) {
 	to := id
 	if on {
 		to = None
@@ -321,7 +313,7 @@ type slack struct{ room, own int32 }
 
 // slack has no bound where more may be had than is idle; nor for room when members
 // may go to different chains.
-func (c *Cluster) slack(r *Request, victims, leavers []AllocID) slack {
+func (c victims) slack(r *Request, victims, leavers []AllocID) slack {
 	const much = 1 << 30
 	if r.Gone != nil || r.IgnoreHealth {
 		return slack{much, much}
@@ -352,13 +344,13 @@ func (c *Cluster) slack(r *Request, victims, leavers []AllocID) slack {
 }
 
 // superfluous reports whether there may be enough leaves if a victim stays.
-func (c *Cluster) superfluous(r *Request, v AllocID, spare slack) bool {
+func (c victims) superfluous(r *Request, v AllocID, spare slack) bool {
 	n := c.leavesOf(v)
 	return n <= spare.room && (n <= spare.own || !c.owns(r, v))
 }
 
 // owns reports whether a holder has leaves of the guarantee of a gang's VC.
-func (c *Cluster) owns(r *Request, id AllocID) bool {
+func (c victims) owns(r *Request, id AllocID) bool {
 	a := &c.allocs[id]
 	return a.Space == r.Space && !a.Opportunistic()
 }
@@ -375,7 +367,7 @@ func (r *Request) Leaves() int32 {
 // unheld is how many leaves of a VC's guarantee its own gangs do not hold, but for
 // those that leave anyway: more than that no gang of it gets while they stay. An
 // opportunistic gang may get any.
-func (c *Cluster) unheld(r *Request) int32 {
+func (c victims) unheld(r *Request) int32 {
 	if r.Priority < MinGuaranteed || r.Gone != nil {
 		return 1 << 29
 	}
@@ -387,4 +379,4 @@ func (c *Cluster) unheld(r *Request) int32 {
 	return n - sp.held
 }
 
-func (c *Cluster) leavesOf(id AllocID) int32 { return c.allocs[id].leaves }
+func (c victims) leavesOf(id AllocID) int32 { return c.allocs[id].leaves }

@@ -302,3 +302,17 @@ func (c *Cluster) LiesIn(node, space int32) bool {
 	}
 	return false
 }
+
+// indexChain puts every node of a chain into its index.
+func (c *Cluster) indexChain(ci int16) {
+	ch := &c.f.Chains[ci]
+	c.bins[ci], c.late[ci] = make([]nodeBin, len(ch.NodeCells)), collections.NewSparseSet(len(ch.NodeCells))
+	if len(ch.NodeCells) == 0 {
+		return
+	}
+	whole := c.kinds[ci].number(c.key(ch, ch.NodeCells[0]))
+	for b := range ch.NodeCells {
+		c.bins[ci][b] = nodeBin{kind: whole, listed: whole, whose: None}
+		c.all[ci].add(whole, int32(b), len(ch.NodeCells))
+	}
+}

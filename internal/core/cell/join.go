@@ -94,15 +94,6 @@ func fitting(tasks []task, room int32) int {
 	return sort.Search(len(tasks), func(i int) bool { return tasks[i].leaves <= room })
 }
 
-// nodeRoom is a node with what the gang could take of it.
-type nodeRoom struct {
-	node   CellID
-	own    int32 // of the VC's bound parts
-	room   int32 // with what it could have bound
-	idle   int32 // with all that is idle there and not others', however much it could have bound
-	serves int32 // leaves of the part's tasks
-}
-
 // joinable lists the nodes in which the VC has parts, or could have some: those that serve most of
 // a part first, and of these the tightest: those with least that is idle, since how many cells the
 // VC's container has left does not say how full a node is. What it returns is good until it is

@@ -49,7 +49,7 @@ func Lent(c *Cluster, kept func(VCName) bool, add func(vc int32, chain int16, n 
 		}
 	}
 	for _, vc := range l.order {
-		for _, scope := range c.scopes(vc) {
+		for _, scope := range (carrier{c}).scopes(vc) {
 			l.inside[scope] = append(l.inside[scope], vc)
 		}
 	}

@@ -66,10 +66,6 @@ func (s *search) packLiftingIn(b *bin, p *part) bool {
 	return true
 }
 
-// maxOptions bounds for how many bins victims are looked for, beside two for
-// each task: those with most free leaves.
-const maxOptions = 24
-
 // options returns what n leaves would cost in each bin, the cheapest first.
 func (s *search) options(bins []bin, n int32, tasks int) []option {
 	var out []option
@@ -196,13 +192,6 @@ func (s *search) victimsIn(b *bin, n int32) ([]holder, bool) {
 		kept = append(kept, h)
 	}
 	return kept, true
-}
-
-// holder is an allocation that may be lifted, with its leaves in one bin.
-type holder struct {
-	alloc  AllocID
-	leaves int32
-	cost   Cost
 }
 
 func (s *search) holders(b *bin) (free int32, hs []holder) {

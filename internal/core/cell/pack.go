@@ -7,9 +7,6 @@ import (
 	"github.com/combsched/comb/internal/base/budget"
 )
 
-// packSteps bounds the exact packing that is tried when the greedy one fails.
-const packSteps = 20_000
-
 // pack places all tasks of a part in bins, or none.
 func (s *search) pack(ci int16, bins []bin, p *part) bool {
 	var sum int64
@@ -122,13 +119,6 @@ func (s *search) one(bins []bin, n int32) (int, Level) {
 	return best, bestLevel
 }
 
-// group is the bins under one cell.
-type group struct {
-	anc   CellID
-	avail int32 // leaves
-	fits  int32 // of the part's smallest tasks
-}
-
 // groups are the cells of a level with room for a part, the least room first, so
 // that large holes stay whole.
 type groups struct {
@@ -156,7 +146,10 @@ func (s *search) groups(bins []bin, l Level, p *part) *groups {
 		g.fits += bins[i].avail / small
 	}
 	t.groups = gs.list
-	gs.list = slices.DeleteFunc(gs.list, func(g group) bool { return g.avail < p.total || g.fits < int32(len(p.tasks)) })
+	gs.list = slices.DeleteFunc(gs.list, func(g group) bool {
+		return g.avail < p.total ||
+			g.fits < int32(len(p.tasks))
+	})
 	gs.lead()
 	return &gs
 }

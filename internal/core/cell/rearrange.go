@@ -10,11 +10,11 @@ import "slices"
 // the sake of a VC: its own, then those of the containers that it is part of, the innermost
 // first. The last is the physical cluster.
 func (c *Cluster) Scopes(vc int32) []int32 {
-	return append([]int32{vc}, c.scopes(vc)...)
+	return append([]int32{vc}, carrier{c}.scopes(vc)...)
 }
 
 // scopes are the containers that a VC is part of, the innermost first.
-func (c *Cluster) scopes(vc int32) []int32 {
+func (c carrier) scopes(vc int32) []int32 {
 	var out []int32
 	for up := c.spaces[vc].Parent; up != None; up = c.spaces[up].Parent {
 		out = append(out, up)
@@ -27,15 +27,15 @@ func (c *Cluster) scopes(vc int32) []int32 {
 // chains, and they have a choice. Where a VC, and each of the containers that it is part of,
 // have cells of one level only, one cell can stand around a leaf.
 func (c *Cluster) Rivals(scope int32, kept []AllocID, p *Placement) []AllocID {
-	chains := c.chainsOf(p)
+	chains := carrier{c}.chainsOf(p)
 	may := map[int32]bool{} // by VC; looked up only
 	var out []AllocID
 	for _, id := range kept {
 		a := &c.allocs[id]
 		if _, known := may[a.Space]; !known {
-			may[a.Space] = slices.Contains(c.Scopes(a.Space), scope) && c.choice(a.Space, chains)
+			may[a.Space] = slices.Contains(c.Scopes(a.Space), scope) && carrier{c}.choice(a.Space, chains)
 		}
-		if may[a.Space] && slices.ContainsFunc(c.chainsOf(&a.Placement), func(ci int16) bool { return slices.Contains(chains, ci) }) {
+		if may[a.Space] && slices.ContainsFunc((carrier{c}).chainsOf(&a.Placement), func(ci int16) bool { return slices.Contains(chains, ci) }) {
 			out = append(out, id)
 		}
 	}
@@ -43,7 +43,7 @@ func (c *Cluster) Rivals(scope int32, kept []AllocID, p *Placement) []AllocID {
 }
 
 // chainsOf returns the chains that a placement has leaves in.
-func (c *Cluster) chainsOf(p *Placement) []int16 {
+func (c carrier) chainsOf(p *Placement) []int16 {
 	var out []int16
 	for _, t := range p.Tasks {
 		for _, l := range t.Leaves {
@@ -57,7 +57,7 @@ func (c *Cluster) chainsOf(p *Placement) []int16 {
 
 // choice reports whether a VC, or a container that it is part of, has cells of several levels
 // of one of some chains.
-func (c *Cluster) choice(vc int32, chains []int16) bool {
+func (c carrier) choice(vc int32, chains []int16) bool {
 	for _, space := range c.Scopes(vc) {
 		if space == 0 {
 			break // its cells are where they are
@@ -90,7 +90,7 @@ func (c *Cluster) Rearrange(vc int32, kept []AllocID, p *Placement, started []St
 		c.Demote(id)
 	}
 	ok := s.from(0)
-	if ok = ok && c.asked(vc, p, started, s.foundFor(vc, p)); !ok {
+	if ok = ok && (carrier{c}).asked(vc, p, started, s.foundFor(vc, p)); !ok {
 		for _, id := range slices.Backward(kept) {
 			c.undemote(id)
 		}

@@ -1,50 +1,8 @@
 package cell
 
 import (
-	"cmp"
 	"slices"
 )
-
-// result reads the placement off the search.
-func (s *search) result() Result {
-	var res Result
-	slices.SortFunc(s.placed, func(a, b placedTask) int { return cmp.Compare(a.index, b.index) })
-	f := s.c.f
-	n := 0
-	for i := range s.placed {
-		n += len(s.placed[i].leaves)
-	}
-	devices := carve(&s.t.newDevices, n)
-	res.Placement.Binds = s.t.binds[:0]
-	res.Placement.Tasks = carve(&s.t.newTasks, len(s.placed))
-	for _, p := range s.placed {
-		top := &f.Cells[s.c.leaves[p.leaves[0]].node]
-		ch := &f.Chains[top.Chain]
-		t := Task{Node: f.Nodes[top.Node].Name, SKU: ch.SKU, Leaves: p.leaves}
-		for _, l := range p.leaves {
-			devices = append(devices, f.device[l])
-			if ch.parts {
-				t.Parts = append(t.Parts, f.part[l])
-			}
-		}
-		t.Devices = devices[len(devices)-len(p.leaves) : len(devices) : len(devices)]
-		res.Placement.Tasks = append(res.Placement.Tasks, t)
-		if s.opportunistic() {
-			continue
-		}
-		for _, l := range p.leaves {
-			s.bindOf(&res.Placement, l)
-		}
-	}
-	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
-	res.Placement.Binds = slices.Compact(res.Placement.Binds)
-	s.t.binds = res.Placement.Binds
-	res.Placement.Binds = s.c.withOuter(s.r.Space, append(carve(&s.t.newBinds, len(s.t.binds)), s.t.binds...))
-	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
-		res.Victims = s.c.holdersOf(res.Placement)
-	}
-	return res
-}
 
 // carveMost is for how many values memory is taken at once, and so how many others
 // one that is kept for long can keep.

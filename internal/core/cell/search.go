@@ -3,63 +3,7 @@ package cell
 import (
 	"cmp"
 	"slices"
-
-	"github.com/combsched/comb/internal/base/budget"
 )
-
-// Member is a number of identical tasks of a gang.
-type Member struct {
-	Tasks  int32
-	Leaves int32      // per task, on one node
-	SKUs   []TypeName // sorted; none is any
-	Pinned PinnedID   // only inside that pinned cell; "" is outside of all
-	Alike  bool       // all that have the same SKUs and pin go to one of the SKUs
-}
-
-// Request is one question to Place.
-type Request struct {
-	Space    int32 // the VC
-	Priority Priority
-	Members  []Member
-	// Allowed restricts nodes when not nil; Avoided excludes nodes; among equally
-	// good places those on Preferred nodes come first.
-	Allowed   NodeSet
-	Avoided   NodeSet
-	Preferred NodeSet
-	// Keep are leaves that this gang must not take.
-	Keep LeafSet
-	// Reach says, by chain, how far apart the leaves may be that the gang gets of it:
-	// there is a cell of at most that level around them, and members that could
-	// use several chains go to one; 0 is any distance, and nil that of every chain.
-	Reach []Level
-	// Blocked excludes chains by index, except for pinned members; nil is none.
-	Blocked []bool
-	// Lift says which holders may be made to leave; nil is none. Leaves that
-	// were promised to somebody are never taken.
-	Lift *Lift
-	// Spared names holders of which Lift may not make any leave, and whose leaves this gang may not
-	// have though they leave: they stand before it. nil is none.
-	Spared func(AllocID) bool
-	// Cost orders holders that may be lifted: the least is lifted first. nil is zero.
-	Cost func(AllocID) Cost
-	// Gone says which holders to leave out of the picture, as if they had ended.
-	Gone func(AllocID) bool
-	// The next two are for explanations: what would fit if nothing were bad, and so
-	// nothing charged, and if nothing were in use. Their placements cannot be taken.
-	IgnoreHealth bool
-	IgnoreUse    bool
-	// wary asks for the quick bound first, where most answers are no.
-	wary bool
-}
-
-// Lift says which holders may be made to leave. One that is stuck is never
-// counted on, one that leaves anyway costs nothing and is listed as a victim.
-type Lift struct {
-	Opportunistic bool     // those that use no guarantee, of any VC
-	Below         Priority // guaranteed ones of the same VC with a lower priority
-	// Also names further holders, whatever their mood.
-	Also func(AllocID) bool
-}
 
 // byCounts reports whether counts of cells bound what it can take where no more may be lifted than
 // is soft.
@@ -78,18 +22,6 @@ func (r *Request) allows(id AllocID, a *Alloc) bool {
 		return r.Lift.Opportunistic
 	}
 	return a.Space == r.Space && a.Priority < r.Lift.Below
-}
-
-// Cost is what lifting some holders costs: of as many those of a higher class are spared, then
-// those that were preempted more often, then those that lose more work, then those that come
-// earlier in the order.
-type Cost struct {
-	Class     int32 // the highest of them: opportunistic work is 0
-	Of        int32 // how many are of that
-	Preempted int32
-	Lost      int64 // GPU-microseconds since the last checkpoint
-	Early     int64 // how early the first of them comes in the order
-	Earlier   int64 // the same of all of them, added up: where the first is one, the others count
 }
 
 // Compare orders costs, the least first.
@@ -185,7 +117,7 @@ func (c *Cluster) save(r *Request, res Result) Result {
 	}
 	defer c.EndBudget(c.work.More(1))
 	q := *r // which escapes, as r need not
-	return c.fewest(&q, res)
+	return victims{c}.fewest(&q, res)
 }
 
 func (c *Cluster) place(r *Request) (Result, bool) {
@@ -194,7 +126,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	}
 	res, ok := c.search(r)
 	if !ok && r.IgnoreHealth && len(c.charges) > 0 { // which costs something for each
-		defer c.uncharged()()
+		defer charging{c}.uncharged()()
 		return c.search(r)
 	}
 	return res, ok
@@ -207,53 +139,6 @@ func (c *Cluster) Searches() int {
 		return 0
 	}
 	return c.tmp.asked
-}
-
-func (c *Cluster) search(r *Request) (Result, bool) {
-	t := c.scratch()
-	t.asked++
-	c.work.Step(1)
-	s := &t.search
-	t.request = *r
-	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
-	s.plain = r.Keep == nil && (r.Lift == nil || r.Spared == nil) && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
-		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
-	c.blind = r.IgnoreHealth
-	s.picky = r.Allowed != nil || len(r.Avoided) > 0
-	s.fond = len(r.Preferred) > 0
-	ps := t.partition(r.Members, t.one[:0])
-	s.gang = ps
-	ok := s.parts(ps) || s.divide()
-	var res Result
-	if ok {
-		res = s.result()
-	}
-	res.Bounded, res.Cut = !ok && s.hit&^boundVictimBins != 0, s.hit&boundVictimBins != 0
-	if res.Bounded {
-		c.work.EndedEarly()
-	}
-	if res.Bounded || res.Cut {
-		res.Bounds = s.hit
-	}
-	s.undoBinds(0)
-	t.request, s.gang, s.division = Request{}, nil, nil // which may hold on to much
-	c.blind = false
-	return res, ok
-}
-
-// part is the members of a gang with one set of SKUs and one pin; they go to one
-// chain when they can, else to several. Those of any SKU come first.
-type part struct {
-	skus   []TypeName
-	pinned PinnedID
-	alike  bool   // where several chains are needed they are of one SKU
-	tasks  []task // largest first
-	total  int32
-}
-
-type task struct {
-	index  int32 // in the gang's order
-	leaves int32
 }
 
 func (p *part) smallest() int32 { return p.tasks[len(p.tasks)-1].leaves }
@@ -289,90 +174,6 @@ func (t *scratch) partition(ms []Member, parts []part) []part {
 	return parts
 }
 
-// scratch is memory that searches use again. Marks hold the number of the search
-// that set them.
-type scratch struct {
-	epoch   uint32
-	budget  int      // steps of exhaust that are left, of all searches for one request
-	steps   int      // that were taken, of all there ever were
-	asked   int      // searches, of all there ever were
-	taken   []uint32 // by leaf
-	lifted  []uint32 // by allocation
-	listed  []uint32 // by allocation: the list in which it was put last
-	list    uint32   // the present one
-	avail   []int32  // by cell within a node
-	holders []holder
-	bins    []bin
-	search  search   // the one that runs
-	lifting []uint32 // of node-level cells: when some holder there that does not count as soft may be lifted
-	marked  []CellID // those nodes, now
-	request Request
-	one     [1]part
-	tasks   []task
-	binds   []Bind
-	rooms   []nodeRoom
-	sources []source
-	// what placements are made of: memory for many at once, none of it used twice
-	newLeaves  []LeafID
-	newDevices []int32
-	newTasks   []Task
-	newBinds   []Bind
-	// of groups: by cell, where its group stands and in which round that was said
-	group   []int32
-	inGroup []uint32
-	round   uint32
-	groups  []group
-}
-
-func (c *Cluster) scratch() *scratch {
-	if c.tmp == nil {
-		c.tmp = &scratch{taken: make([]uint32, len(c.f.Leaves))}
-		for i := range c.f.Chains {
-			c.tmp.avail = make([]int32, max(len(c.tmp.avail), len(c.f.Chains[i].inside)))
-		}
-	}
-	t := c.tmp
-	if t.epoch++; t.epoch == 0 {
-		clear(t.taken)
-		clear(t.lifted)
-		clear(t.lifting)
-		t.epoch = 1
-	}
-	if n := len(c.allocs); len(t.lifted) < n {
-		t.lifted = append(t.lifted, make([]uint32, n+n/2+16-len(t.lifted))...)
-	}
-	return t
-}
-
-// search is one Place. Everything it changes in the cluster is in bound.
-type search struct {
-	c        *Cluster
-	r        *Request
-	t        *scratch
-	bound    []RootID  // tentatively bound, in order
-	victims  []AllocID // lifted so far
-	placed   []placedTask
-	plain    bool          // what cells count is what this gang could take
-	fond     bool          // some nodes are preferred
-	picky    bool          // not every node will do
-	looked   bool          // lifts, and the scratch's lifting, are known
-	lifts    bool          // holders may be lifted whose leaves do not count as soft
-	roomy    bool          // how candidates for binding are ranked
-	steps    int           // binds tried by exhaust
-	tried    budget.Memory // what it had bound
-	ways     int           // orders in which parts were tried
-	late     int           // tries once no steps were left
-	hit      Bounds        // a search was cut short, or not all victims were looked at
-	avail    []int32       // what scan counted
-	gang     []part        // all of it
-	division *division     // what is known of chains; nil as long as no part was too much for one
-}
-
-type placedTask struct {
-	index  int32
-	leaves []LeafID
-}
-
 func (s *search) opportunistic() bool { return s.r.Priority < MinGuaranteed }
 
 // parts places one part after the other, going back to another chain of an
@@ -402,11 +203,8 @@ func (s *search) parts(ps []part) bool {
 }
 
 // waySteps bounds how often parts are tried together and apart, before every way to divide
-// them is tried; placeSteps bounds the ways to bind cells for all of them.
-const (
-	waySteps   = 256
-	placeSteps = 4 * bindSteps
-)
+// them is tried.
+const waySteps = 256
 
 // together packs tasks of any SKU as one part with those of a SKU: apart, the
 // first could take the only room that the others have.
@@ -555,4 +353,77 @@ func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	}
 	s.assign(bins, assign, p)
 	return true
+}
+
+func (c *Cluster) search(r *Request) (Result, bool) {
+	t := c.scratch()
+	t.asked++
+	c.work.Step(1)
+	s := &t.search
+	t.request = *r
+	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
+	s.plain = r.Keep == nil && (r.Lift == nil || r.Spared == nil) && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
+		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
+	c.blind = r.IgnoreHealth
+	s.picky = r.Allowed != nil || len(r.Avoided) > 0
+	s.fond = len(r.Preferred) > 0
+	ps := t.partition(r.Members, t.one[:0])
+	s.gang = ps
+	ok := s.parts(ps) || s.divide()
+	var res Result
+	if ok {
+		res = s.result()
+	}
+	res.Bounded, res.Cut = !ok && s.hit&^boundVictimBins != 0, s.hit&boundVictimBins != 0
+	if res.Bounded {
+		c.work.EndedEarly()
+	}
+	if res.Bounded || res.Cut {
+		res.Bounds = s.hit
+	}
+	s.undoBinds(0)
+	t.request, s.gang, s.division = Request{}, nil, nil // which may hold on to much
+	c.blind = false
+	return res, ok
+}
+
+// result reads the placement off the search.
+func (s *search) result() Result {
+	var res Result
+	slices.SortFunc(s.placed, func(a, b placedTask) int { return cmp.Compare(a.index, b.index) })
+	f := s.c.f
+	n := 0
+	for i := range s.placed {
+		n += len(s.placed[i].leaves)
+	}
+	devices := carve(&s.t.newDevices, n)
+	res.Placement.Binds = s.t.binds[:0]
+	res.Placement.Tasks = carve(&s.t.newTasks, len(s.placed))
+	for _, p := range s.placed {
+		top := &f.Cells[s.c.leaves[p.leaves[0]].node]
+		ch := &f.Chains[top.Chain]
+		t := Task{Node: f.Nodes[top.Node].Name, SKU: ch.SKU, Leaves: p.leaves}
+		for _, l := range p.leaves {
+			devices = append(devices, f.device[l])
+			if ch.parts {
+				t.Parts = append(t.Parts, f.part[l])
+			}
+		}
+		t.Devices = devices[len(devices)-len(p.leaves) : len(devices) : len(devices)]
+		res.Placement.Tasks = append(res.Placement.Tasks, t)
+		if s.opportunistic() {
+			continue
+		}
+		for _, l := range p.leaves {
+			s.bindOf(&res.Placement, l)
+		}
+	}
+	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
+	res.Placement.Binds = slices.Compact(res.Placement.Binds)
+	s.t.binds = res.Placement.Binds
+	res.Placement.Binds = s.c.withOuter(s.r.Space, append(carve(&s.t.newBinds, len(s.t.binds)), s.t.binds...))
+	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
+		res.Victims = s.c.holdersOf(res.Placement)
+	}
+	return res
 }

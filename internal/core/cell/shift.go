@@ -89,10 +89,10 @@ func (c *Cluster) Shifted(sh Shift, ask func() bool) bool {
 	var backs []func()
 	defer func() { undoAll(backs) }()
 	for _, ch := range sh.Spared {
-		if !c.unused(ch.Space, &c.spaces[ch.Space].Roots[ch.Root]) {
+		if !(charging{c}).unused(ch.Space, &c.spaces[ch.Space].Roots[ch.Root]) {
 			return false
 		}
-		backs = append(backs, c.aside(ch))
+		backs = append(backs, charging{c}.aside(ch))
 	}
 	for _, ch := range sh.Doomed {
 		if !c.rebind(ch.Space, ch.Root, ch.Cell) {
@@ -135,7 +135,7 @@ func (c *Cluster) Shares(a, b int32) bool { return c.outermost(a) == c.outermost
 func (c *Cluster) Charges() []Charge {
 	out := make([]Charge, 0, len(c.charges))
 	for i := range c.charges {
-		out = append(out, c.chargeAt(i))
+		out = append(out, charging{c}.chargeAt(i))
 	}
 	return out
 }
@@ -186,7 +186,7 @@ func (s *shifting) movable(idle, inner bool) []Charge {
 // try looks for other places of these charges.
 func (s *shifting) try(all []Charge) (Shift, bool) {
 	var back func()
-	s.was, back = s.c.allAside(all)
+	s.was, back = charging{s.c}.allAside(all)
 	fits := len(s.was) > 0 && s.asks()
 	back()
 	s.Helps = s.Helps || fits
@@ -194,7 +194,7 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 		return Shift{}, false
 	}
 	s.choice()
-	_, back = s.c.allAside(all)
+	_, back = charging{s.c}.allAside(all)
 	defer back()
 	defer func() { s.unmake(0) }()
 	n := len(s.was)
@@ -359,7 +359,7 @@ func (s *shifting) whoTakes(ch Charge) (out []int32) {
 	}
 	slot := s.c.f.slot(r.Chain, r.Level)
 	slices.SortStableFunc(out, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(own(a), own(b)), s.c.beforeOf(slot, a, b))
+		return cmp.Or(cmp.Compare(own(a), own(b)), charging{s.c}.beforeOf(slot, a, b))
 	})
 	return out
 }
@@ -401,7 +401,7 @@ func (s *shifting) due(ch Charge) bool {
 	up, r := s.c.spaces[ch.Space].Parent, s.c.rootOf(ch)
 	short := s.c.sound(up, r.Chain)
 	for l := short; l > 0 && l < r.Level; l++ {
-		if _, _, _, smaller := s.c.due(up, r.Chain, l); smaller {
+		if _, _, _, smaller := (charging{s.c}).due(up, r.Chain, l); smaller {
 			return false
 		}
 	}
@@ -413,7 +413,7 @@ func (s *shifting) make(ch Charge) bool {
 	if r := s.c.rootOf(ch); r.Cell != None {
 		ch.Root = s.spare(ch.Space, s.c.f.slot(r.Chain, r.Level))
 	}
-	if ch.Root == None || !s.c.canDoom(ch.Space, ch.Root, ch.Cell) {
+	if ch.Root == None || !(charging{s.c}).canDoom(ch.Space, ch.Root, ch.Cell) {
 		return false
 	}
 	s.c.Doom(ch.Space, ch.Root, ch.Cell)
@@ -508,7 +508,7 @@ func (s *shifting) cells(was Charge) (out []CellID) {
 	r := s.c.rootOf(was)
 	up, slot := s.c.spaces[was.Space].Parent, s.c.f.slot(r.Chain, r.Level)
 	free := s.c.freeAbove(up, was.Cell) != None
-	for id := s.c.illest(up, slot, r.Level, None); id != None && len(out) < shiftCells; id = s.c.illest(up, slot, r.Level, id) {
+	for id := (charging{s.c}).illest(up, slot, r.Level, None); id != None && len(out) < shiftCells; id = (charging{s.c}).illest(up, slot, r.Level, id) {
 		if id != was.Cell && !(free && s.c.dead(id) && s.c.dead(was.Cell)) {
 			out = append(out, id)
 		}

@@ -553,3 +553,18 @@ func (c *Cluster) Rebind(bs []Bound) {
 		}
 	}
 }
+
+// charge notes that a root stands for bad hardware, or that it does so no more.
+func (c *Cluster) charge(space int32, root RootID, on bool) {
+	c.spaces[space].Roots[root].Doomed = on
+	ref := rootRef{space, root}
+	i, found := slices.BinarySearchFunc(c.charges, ref, func(a, b rootRef) int {
+		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.root, b.root))
+	})
+	switch {
+	case on && !found:
+		c.charges = slices.Insert(c.charges, i, ref)
+	case !on && found:
+		c.charges = slices.Delete(c.charges, i, i+1)
+	}
+}

@@ -5,7 +5,7 @@ import "slices"
 // trim makes a set of victims irredundant: it drops them, the dearest first, as long as the gang
 // still fits, while those that leave anyway are off their leaves. Whoever is needed while others
 // leave is needed when some of these stay: one round is enough.
-func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
+func (c victims) trim(r *Request, res Result, spare slack) Result {
 	victims := c.staying(res.Victims)
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
 	slices.SortFunc(may, func(a, b AllocID) int { return r.cost(b).Compare(r.cost(a)) })
@@ -56,7 +56,7 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 
 // maySpare reports whether by numbers, of leaves and node by node, one of some victims may stay if
 // all that is soft leaves.
-func (c *Cluster) maySpare(r *Request, victims []AllocID, spare slack) bool {
+func (c victims) maySpare(r *Request, victims []AllocID, spare slack) bool {
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
 	if len(may) == 0 {
 		return false
@@ -75,7 +75,7 @@ func (c *Cluster) maySpare(r *Request, victims []AllocID, spare slack) bool {
 // cheaper puts cheaper holders in the place of victims, the dearest of these first: they were
 // looked for on some of the nodes, and others may do as well. Of more leaves than maxPriced it
 // looks at so many, evenly spread.
-func (c *Cluster) cheaper(r *Request, res Result) Result {
+func (c victims) cheaper(r *Request, res Result) Result {
 	victims := c.holdersOf(res.Placement)
 	if len(victims) == 0 { // all proved superfluous
 		return res
@@ -143,7 +143,7 @@ func (k *room) at(c *Cluster, node CellID) int32 {
 
 // rooms counts what is idle on the nodes that a gang could use, as it is now, with soft also what
 // is that.
-func (c *Cluster) rooms(r *Request, soft bool) []room {
+func (c victims) rooms(r *Request, soft bool) []room {
 	var out []room
 	for _, m := range r.Members {
 		if m.Pinned == "" && !slices.ContainsFunc(out, func(k room) bool { return k.size == m.Leaves && slices.Equal(k.skus, m.SKUs) }) {
@@ -172,27 +172,27 @@ func (k *room) covers(skus []TypeName) bool {
 }
 
 // roomIn counts the tasks of its size that a chain has room for.
-func (c *Cluster) roomIn(r *Request, ci int16, k *room) int64 {
+func (c victims) roomIn(r *Request, ci int16, k *room) int64 {
 	var n int64
 	c.work.Step(len(c.f.Chains[ci].NodeCells) / 8)
 	for b, id := range c.f.Chains[ci].NodeCells {
 		if c.others(r, ci, int32(b)) {
 			continue
 		}
-		n += int64(k.at(c, id) / k.size)
+		n += int64(k.at(c.Cluster, id) / k.size)
 	}
 	return n
 }
 
 // others reports whether a node lies in a bound cell of another VC.
-func (c *Cluster) others(r *Request, ci int16, bin int32) bool {
+func (c victims) others(r *Request, ci int16, bin int32) bool {
 	w := c.bins[ci][bin].whose
 	return w != None && w != r.Space
 }
 
 // spared reports whether, by numbers alone, there is room for a gang's tasks when a
 // victim stays, whose leaves are counted as idle now.
-func (c *Cluster) spared(r *Request, rooms []room, v AllocID) bool {
+func (c victims) spared(r *Request, rooms []room, v AllocID) bool {
 	own := map[CellID]int32{} // idle leaves by node
 	for _, t := range c.allocs[v].Placement.Tasks {
 		for _, l := range t.Leaves {
@@ -206,7 +206,7 @@ func (c *Cluster) spared(r *Request, rooms []room, v AllocID) bool {
 		left := k.have
 		for node, n := range own { // a sum: the order does not matter
 			if k.covers([]TypeName{c.f.Chains[c.f.Cells[node].Chain].SKU}) {
-				left -= int64(k.at(c, node)/k.size - (k.at(c, node)-n)/k.size)
+				left -= int64(k.at(c.Cluster, node)/k.size - (k.at(c.Cluster, node)-n)/k.size)
 			}
 		}
 		if left < int64(k.need) {

@@ -30,7 +30,7 @@ func (c *Cluster) Regain(vc int32, p *Placement, started []Started) ([]Bind, boo
 		return nil, true
 	}
 	binds, ok := c.around(vc, p)
-	if !ok || !c.asked(vc, p, started, binds) {
+	if !ok || !(carrier{c}).asked(vc, p, started, binds) {
 		return nil, false
 	}
 	return binds, true
@@ -68,7 +68,7 @@ type surround struct {
 func (s *surround) add(vc int32, pl *Placement) {
 	if !slices.Contains(s.spaces, vc) {
 		s.spaces = append(s.spaces, vc)
-		for _, up := range s.c.scopes(vc) {
+		for _, up := range (carrier{s.c}).scopes(vc) {
 			if slices.Contains(s.line, up) {
 				continue
 			}

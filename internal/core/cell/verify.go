@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// verifier compares what is counted with what is.
+type verifier struct{ *Cluster }
+
 // Verify checks every invariant of the cluster and returns all breaches: one
 // owner per leaf, allocations and leaves agree, counters equal what a recount
 // gives, free and bound cells partition each chain, free lists are maximally
@@ -13,15 +16,15 @@ import (
 func (c *Cluster) Verify() error {
 	var errs []error
 	add := func(format string, a ...any) { errs = append(errs, fmt.Errorf("cell: "+format, a...)) }
-	c.verifyAllocs(add)
-	c.verifyCounts(add)
-	c.verifyIndex(add)
-	c.verifyRoots(add)
+	verifier{c}.verifyAllocs(add)
+	verifier{c}.verifyCounts(add)
+	verifier{c}.verifyIndex(add)
+	verifier{c}.verifyRoots(add)
 	for si := range c.spaces {
 		if c.spaces[si].free == nil {
 			continue
 		}
-		c.verifyPartition(int32(si), add)
+		verifier{c}.verifyPartition(int32(si), add)
 		for ci := range c.f.Chains {
 			if !c.safe(int32(si), int16(ci)) {
 				add("chain %q of %q: free cells do not cover the unbound guarantees", c.f.Chains[ci].Name, c.spaces[si].Name)
@@ -31,7 +34,7 @@ func (c *Cluster) Verify() error {
 	return errors.Join(errs...)
 }
 
-func (c *Cluster) verifyAllocs(add func(string, ...any)) {
+func (c verifier) verifyAllocs(add func(string, ...any)) {
 	hold := make([]AllocID, len(c.leaves))
 	resv := make([]AllocID, len(c.leaves))
 	for i := range hold {
@@ -83,7 +86,7 @@ func (c *Cluster) verifyAllocs(add func(string, ...any)) {
 	}
 }
 
-func (c *Cluster) verifyCounts(add func(string, ...any)) {
+func (c verifier) verifyCounts(add func(string, ...any)) {
 	n := len(c.f.Cells)
 	idle, soft, sick := make([]int32, n), make([]int32, n), make([]int32, n)
 	counts := [...][]int32{useIdle: idle, useSoft: soft, useSick: sick}
@@ -121,7 +124,7 @@ func (c *Cluster) verifyCounts(add func(string, ...any)) {
 
 // verifyIndex checks that every bin stands in the class of its key, everywhere it
 // should, and nowhere else.
-func (c *Cluster) verifyIndex(add func(string, ...any)) {
+func (c verifier) verifyIndex(add func(string, ...any)) {
 	for ci := range c.f.Chains {
 		ch := &c.f.Chains[ci]
 		for b, id := range ch.NodeCells {
@@ -145,7 +148,7 @@ func (c *Cluster) verifyIndex(add func(string, ...any)) {
 
 // verifyClasses checks one index; place says where each bin should stand in it, and
 // whether it should.
-func (c *Cluster) verifyClasses(x *binIndex, ci int, place func(int) (int, bool), add func(string, ...any)) {
+func (c verifier) verifyClasses(x *binIndex, ci int, place func(int) (int, bool), add func(string, ...any)) {
 	want, have := 0, 0
 	for _, n := range x.size {
 		have += int(n)
@@ -177,7 +180,7 @@ func (c *Cluster) verifyClasses(x *binIndex, ci int, place func(int) (int, bool)
 	}
 }
 
-func (c *Cluster) verifyRoots(add func(string, ...any)) {
+func (c verifier) verifyRoots(add func(string, ...any)) {
 	owed := make([][]int32, len(c.spaces))
 	for si := range c.spaces {
 		owed[si] = make([]int32, c.f.slots)
@@ -196,7 +199,7 @@ func (c *Cluster) verifyRoots(add func(string, ...any)) {
 	}
 }
 
-func (c *Cluster) verifyRoot(si int32, ri RootID, owed [][]int32, add func(string, ...any)) {
+func (c verifier) verifyRoot(si int32, ri RootID, owed [][]int32, add func(string, ...any)) {
 	s := &c.spaces[si]
 	r := &s.Roots[ri]
 	slot := c.f.slot(r.Chain, r.Level)
@@ -224,7 +227,7 @@ func (c *Cluster) verifyRoot(si int32, ri RootID, owed [][]int32, add func(strin
 	}
 }
 
-func (c *Cluster) countUsed(space int32, r *Root) int32 {
+func (c verifier) countUsed(space int32, r *Root) int32 {
 	var n int32
 	for id := range c.allocs {
 		a := &c.allocs[id]
@@ -245,7 +248,7 @@ func (c *Cluster) countUsed(space int32, r *Root) int32 {
 // verifyPartition checks that the cells of a container are divided: every leaf
 // lies in exactly one free cell or one cell bound to a child, and nothing free is
 // split without need.
-func (c *Cluster) verifyPartition(space int32, add func(string, ...any)) {
+func (c verifier) verifyPartition(space int32, add func(string, ...any)) {
 	s := &c.spaces[space]
 	cover := make([]int8, len(c.f.Leaves))
 	count := func(id CellID, d int8) {
@@ -295,7 +298,7 @@ func (c *Cluster) verifyPartition(space int32, add func(string, ...any)) {
 	}
 }
 
-func (c *Cluster) addBad(bad []int32, id CellID) {
+func (c verifier) addBad(bad []int32, id CellID) {
 	if c.sick[id] > 0 {
 		bad[c.slotOf(id)]++
 	}
@@ -305,7 +308,7 @@ func (c *Cluster) addBad(bad []int32, id CellID) {
 	}
 }
 
-func (c *Cluster) allChildrenFree(s *Space, id CellID) bool {
+func (c verifier) allChildrenFree(s *Space, id CellID) bool {
 	first, step, n := c.f.Children(id)
 	for i := int32(0); i < n; i++ {
 		child := first + CellID(i)*step

@@ -33,3 +33,12 @@ func (s *State) setMood(a *tables.Attempt) {
 	}
 	s.Cluster.SetMood(a.Alloc, mood)
 }
+
+// MembersOf returns the members of an allocation, in order of their ids.
+func (s *State) MembersOf(id cell.AllocID) []*tables.Attempt {
+	var out []*tables.Attempt
+	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
+		out = append(out, &s.Attempts[at])
+	}
+	return out
+}

@@ -9,15 +9,6 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// MembersOf returns the members of an allocation, in order of their ids.
-func (s *State) MembersOf(id cell.AllocID) []*tables.Attempt {
-	var out []*tables.Attempt
-	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
-		out = append(out, &s.Attempts[at])
-	}
-	return out
-}
-
 // With returns the others of an attempt's allocation.
 func (s *State) With(a *tables.Attempt) []model.AttemptID {
 	if !s.Shared(a) {

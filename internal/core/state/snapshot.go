@@ -271,9 +271,6 @@ func (s *State) Load(snapshot []byte) (err error) {
 	return s.Verify()
 }
 
-// loader fills a state from a snapshot.
-type loader struct{ *State }
-
 // loadJobs reads a line for each job.
 func (s loader) loadJobs(lines []byte, want int) error {
 	n := 0

@@ -25,3 +25,6 @@ type State struct {
 	turns     int                  // how many decisions in a row asked for another
 	Ended     []tables.EndedJob    // since somebody asked
 }
+
+// loader fills a state from a snapshot.
+type loader struct{ *State }

@@ -100,3 +100,9 @@ func (s verifier) verifyTallies() {
 		}
 	}
 }
+
+// verifier checks a state, and tells each breach.
+type verifier struct {
+	*State
+	add func(format string, a ...any)
+}

@@ -29,12 +29,6 @@ func (s *State) Verify() error {
 	return errors.Join(errs...)
 }
 
-// verifier checks a state, and tells each breach.
-type verifier struct {
-	*State
-	add func(format string, a ...any)
-}
-
 // all checks everything but the cells.
 func (s verifier) all() {
 	for i := range s.Jobs {

@@ -52,13 +52,6 @@ type gangKey struct {
 	gang int32
 }
 
-// newCrowd is an empty cluster. Without a model everybody has full speed and nothing
-// is kept.
-func newCrowd(p *plan, changed func(model.AttemptID, perf.Speed)) *crowd {
-	return &crowd{model: p.model, costs: p.costs, rooms: map[cell.NodeName]*room{}, live: map[model.AttemptID]*lodger{},
-		family: map[model.JobID][]*lodger{}, last: map[gangKey][]*room{}, gangs: map[model.JobID]int32{}, changed: changed}
-}
-
 // see follows what the core decided: who is gone, who shares, other cells.
 func (c *crowd) see(records []model.Record) {
 	if c.model == nil {

@@ -352,3 +352,10 @@ func (p problems) all() error {
 	}
 	return fmt.Errorf("%s", strings.Join(p, "\n"))
 }
+
+// newCrowd is an empty cluster. Without a model everybody has full speed and nothing
+// is kept.
+func newCrowd(p *plan, changed func(model.AttemptID, perf.Speed)) *crowd {
+	return &crowd{model: p.model, costs: p.costs, rooms: map[cell.NodeName]*room{}, live: map[model.AttemptID]*lodger{},
+		family: map[model.JobID][]*lodger{}, last: map[gangKey][]*room{}, gangs: map[model.JobID]int32{}, changed: changed}
+}

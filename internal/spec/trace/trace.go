@@ -99,9 +99,6 @@ func (c *Curve) At(work model.Duration) int64 {
 	return c.Last + gap
 }
 
-// Text writes At as a decimal number.
-func (c *Curve) Text(work model.Duration) string { return string(appendBillionths(nil, c.At(work))) }
-
 // Outcome is how a job ended; "" is unknown.
 type Outcome string
 

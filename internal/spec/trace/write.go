@@ -379,3 +379,6 @@ func appendText(b []byte, s string) []byte {
 	}
 	return append(b, '"')
 }
+
+// Text writes At as a decimal number.
+func (c *Curve) Text(work model.Duration) string { return string(appendBillionths(nil, c.At(work))) }
