@@ -36,29 +36,6 @@ const (
 	lostItsCells = "what it was booked for is no longer to be had"
 )
 
-// book is a booking in force during one walk.
-type book struct {
-	ref    model.GangRef
-	prio   cell.Priority
-	start  model.Time // as it was told; 0: from now on, since nobody knows until when
-	first  model.Time // the earliest that was told
-	clear  model.Time // when its cells are free of all but those who came after it, not before first
-	free   model.Time // when its cells are free: later than told where somebody started slowly
-	end    model.Time // when it leaves them again
-	turn   int64
-	since  model.Time // when it was booked
-	after  []model.JobID
-	leaves []cell.LeafID
-	set    cell.LeafSet
-	binds  []cell.Bind
-	chains []bool
-	pins   []cell.PinnedID
-	due    bool // its cells are free now: who is in the way should leave any moment
-	over   bool // its gang has started
-	ranked bool // the walk came to its gang: it stands before those that are still to come
-	kept   bool // it keeps its cells under easy as well, since it leaves chains to one before it
-}
-
 // late is how much later than told its cells are free.
 func (b *book) late() model.Duration {
 	if b.start == 0 {
@@ -69,59 +46,6 @@ func (b *book) late() model.Duration {
 
 // timed reports whether it is known when the cells are free.
 func (b *book) timed() bool { return len(b.after) == 0 }
-
-// bookings is the bookings of one VC during one walk.
-type bookings struct {
-	s         *Pass
-	w         *walker
-	space     int32
-	prefer    cell.NodeSet // where the policy of the gang that is tried wants it
-	easy      bool
-	prio      cell.Priority // the lowest priority that was reached
-	books     []book
-	held      []cell.RootID
-	failed    map[passKey]bool
-	crowded   map[string]model.Duration // shapes that found nothing to book beside the bookings of others, with the shortest that did not
-	endless   []model.JobID             // by chain, the first of these: nobody without a limit goes before it
-	waiting   int                       // gangs that found nothing
-	turns     int64                     // of the booking that was made last
-	heldUp    int                       // records of this Decide, when somebody first held others up without a booking; none
-	displaced []model.GangRef           // whose bookings somebody passed who may
-	idle      cell.LeafSet
-	ends      []ending
-	over      []model.Time // by attempt slot: when it has left
-	size      int32        // leaves of the VC
-	told      []int32      // attempts of the VC that were told to stop
-	moved     bool         // ends and idle must be read again
-	passed    []passed
-	heard     heard
-	changes   int    // bookings that ended or moved in this walk
-	aside     uint64 // bookings that hold no cells during a search
-}
-
-// passed is a gang that found nothing at its turn.
-type passed struct {
-	asking
-	changes int // of bookings, before its last try
-}
-
-// heard is what its policy said of a gang's wish: which bookings stand behind it.
-type heard struct {
-	of            model.GangRef
-	asked, behind uint64
-}
-
-// passKey names an attempt to pass: equal shapes that must leave the same
-// bookings alone fare alike.
-type passKey struct {
-	shape string     // with the chains of types that it is not to have
-	mask  uint64     // of the bookings to leave alone
-	by    model.Time // when it must have its cells, 0 for no promise
-	limit bool       // it has one: who has none leaves chains to those for whom nothing can be booked
-	aside uint64     // bookings that hold no cells
-	size  int32      // as it is wished for
-	takes bool       // it may stop some behind it
-}
 
 // Books reports whether a VC books cells for gangs that wait.
 func Books(c *model.VCConfig) bool {

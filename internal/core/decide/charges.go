@@ -1,11 +1,8 @@
 package decide
 
 import (
-	"slices"
-
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/place"
 )
 
 // settleDoomed charges bad hardware to VCs by name when fewer healthy cells are
@@ -23,27 +20,6 @@ func (s *Pass) settleDoomed() {
 		}
 		name, container := s.Cluster.SpaceName(space)
 		s.emit(model.Doomed{VC: name, Root: root, Cell: id, Container: container})
-	}
-}
-
-// walkPostponed walks the VCs that stopped at somebody for whom charges would move, the first of
-// these first: it may move them, with all of its VC who stand before those of others.
-func (s *Pass) walkPostponed(late []place.Postponed) {
-	defer func() { s.Charges.Movers = place.Everybody }()
-	for n := 0; len(late) > 0; n++ {
-		slices.SortFunc(late, func(a, b place.Postponed) int { return a.At.Compare(b.At) })
-		s.Charges.Movers = place.Everybody
-		if len(late) > 1 && n < place.PostponedMost {
-			s.Charges.Movers = late[1].At
-		}
-		first := len(s.Out)
-		at, stopped := s.walkVC(late[0].Space)
-		if askForStopped(s, first, s.Cluster.NumSpaces()); stopped {
-			late[0].At = at
-			delete(s.Charges.Had, at.GangRef)
-			continue
-		}
-		late = late[1:]
 	}
 }
 

@@ -20,14 +20,6 @@ import (
 // while a gang waits for its next try after the platform ended its attempt: it starts then, on
 // cells that are promised to it now.
 
-// comeback is a gang that is being stopped and waits again then.
-type comeback struct {
-	job   model.JobID
-	gang  int32
-	key   model.Key
-	tried bool // in this walk
-}
-
 func (c *comeback) compare(o *comeback) int {
 	return cmp.Or(c.key.Compare(o.key), cmp.Compare(c.job, o.job), cmp.Compare(c.gang, o.gang))
 }

@@ -5,10 +5,12 @@ package decide
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
@@ -131,13 +133,6 @@ func (s *Pass) settleJobs() {
 			s.settle(slot)
 		}
 	}
-}
-
-// emit applies a decision and adds it to what Decide returns.
-func (s *Pass) emit(e model.Event) {
-	r := model.Record{Seq: s.Seq + 1, Time: s.Now, Event: e}
-	s.Apply(r)
-	s.Out = append(s.Out, r)
 }
 
 // settle brings one job up to date with what happened to it.
@@ -428,5 +423,126 @@ func (s *Pass) settleAside(slot, aside int32) {
 	if j := &s.Jobs[slot]; j.Stop && !busy {
 		s.emit(model.JobEnded{Job: id, Phase: model.Stopped, Cause: model.EndStopped,
 			Message: tables.RareOf(j.Rare).StopReason})
+	}
+}
+
+// Wake returns when Decide wants to run again by itself; 0 is never.
+func (s *Pass) Wake() model.Time {
+	var wake model.Time
+	if len(s.Timers) > 0 {
+		wake = s.Timers[0].At
+	}
+	for _, space := range s.Dirty.Timed {
+		wake = index.Sooner(wake, s.NextChange(space))
+	}
+	return wake
+}
+
+// NextChange returns when the order of a VC changes by itself for the first time
+// after the last decision; 0 is never. Where nobody waits the order does not matter.
+func (s *Pass) NextChange(space int32) model.Time {
+	c := &s.Dirty.Changes[space]
+	if c.Known && (c.At == 0 || c.At > s.Decided) {
+		return c.At
+	}
+	*c = index.Turn{Known: true, At: s.changeAfter(space)}
+	return c.At
+}
+
+// changeAfter finds out what nextChange notes.
+func (s *Pass) changeAfter(space int32) model.Time {
+	at := s.nextClear(space)
+	p, timed := s.Policies[space].(model.Timed)
+	if timed && s.Dirty.Tuned[space] {
+		for _, r := range s.Tallies[space].Ranks {
+			at = index.Sooner(at, s.changeOf(p, space, r.Prio))
+		}
+	}
+	for prio, ok := s.NextPriority(space, cell.MaxGuaranteed+1); ok &&
+		prio >= cell.MinGuaranteed; prio, ok = s.NextPriority(space, prio) {
+		if timed {
+			at = index.Sooner(at, s.changeOf(p, space, prio))
+			continue
+		}
+		at = index.Sooner(at, s.NextAge(space, prio))
+	}
+	return at
+}
+
+// changeOf is when a policy's order of one priority changes by itself. A policy that names an
+// instant that has passed would be looked at without end: it is looked at with the next full
+// second, which is the same one for a state that was saved and loaded meanwhile.
+func (s *Pass) changeOf(p model.Timed, space int32, prio cell.Priority) model.Time {
+	was := s.Ask(space)
+	at := p.NextChange(view{s: s, space: space, prio: prio, now: s.Decided})
+	s.Ask(was)
+	if at != 0 && at <= s.Decided {
+		const every = model.Time(model.Second)
+		at = (s.Decided/every + 1) * every
+	}
+	return at
+}
+
+// lookAtChanges looks at the VCs whose order changed by itself since the last
+// decision.
+func (s *Pass) lookAtChanges(now model.Time) {
+	for _, space := range s.Dirty.Timed {
+		if t := s.NextChange(space); t > 0 && t <= now {
+			s.Dirty.Itself[space], s.Dirty.Some = true, true
+			s.Dirty.Exhausted[space].Holds = false
+		}
+	}
+}
+
+// VerifyWake checks that what Wake noted, when the order of each VC changes by itself, follows
+// from the state: after a restart it is found out anew. It holds between decisions, where Verify
+// holds after every event; Verify asks what lets some of it be found out anew.
+func (s *Pass) VerifyWake() error {
+	var errs []error
+	for _, space := range s.Dirty.Timed {
+		c := s.Dirty.Changes[space]
+		if !c.Known || c.At != 0 && c.At <= s.Decided {
+			continue
+		}
+		if at := s.changeAfter(space); at != c.At {
+			errs = append(errs, fmt.Errorf("core: the order of %s changes by itself at %d, noted is %d",
+				s.Cluster.Space(space).Name, at, c.At))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settleTurns gives the turns of an allocation to those of its members that still live.
+func (s *Pass) settleTurns(slot int32) {
+	a := &s.Attempts[slot]
+	r := s.RotationOf(a)
+	if r == nil {
+		return
+	}
+	left := model.Rotation{Quantum: r.Quantum, Epoch: s.Now}
+	for _, turn := range r.Turns {
+		turn = slices.DeleteFunc(slices.Clone(turn), func(id model.AttemptID) bool {
+			m := s.Live(id)
+			return m == nil || m.Alive == 0
+		})
+		if len(turn) > 0 {
+			left.Turns = append(left.Turns, turn)
+		}
+	}
+	if len(left.Turns) < 2 {
+		left.Quantum = 0
+	}
+	if len(left.Turns) > 0 && !left.Equal(r) {
+		s.emit(model.Rotated{Rotation: left})
+	}
+}
+
+// giveBack takes back what is promised to a job that is held.
+func (s *Pass) giveBack(slot int32) {
+	for g := range s.Jobs[slot].Gangs {
+		s.stay(&s.Jobs[slot].Gangs[g], "its job is held")
+		if at := s.Jobs[slot].Gangs[g].Attempt; at != tables.None && s.Attempts[at].State == model.AttemptReserving {
+			s.emit(model.Unreserved{Attempt: s.Attempts[at].ID, Reason: "its job is held"})
+		}
 	}
 }

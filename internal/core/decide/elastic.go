@@ -252,3 +252,229 @@ func (s *Pass) endedWithMinimum(j *tables.Job, g int32) bool {
 	return spec.Extra && j.Gangs[g].Last.Cause == model.EndCompleted && !j.Gangs[0].Done &&
 		j.Tasks[spec.Tasks[0]].State == model.TaskEnded
 }
+
+// An elastic job may have more members than usual as long as nobody else wants what they
+// hold (Wish.Beside): they start on free cells of the nodes on which the job runs, all at
+// once. They are the first to leave for a gang of their priority (Wish.Shrink).
+
+// maxGrowth bounds by how many members a job grows at once.
+const maxGrowth = 64
+
+// Wanted implements View.
+func (v view) Wanted() int64 { return v.s.wanted(v.space) }
+
+// Beside implements View.
+func (v view) Beside(ref model.GangRef) int32 {
+	j := v.s.Find(ref.Job)
+	if j == nil || ref.Gang != 0 || !j.Spec.Partial() || v.s.AttemptOf(ref) == nil || v.s.Dirty.Always[v.space] {
+		return 0
+	}
+	idle := int64(0)
+	for n := range v.s.nodesOf(j).All() {
+		left, _ := v.Idle(n)
+		idle += left
+	}
+	z := v.s.SizesOf(j)
+	more := min(int64(z.Most-z.Now), idle/int64(max(z.Each, 1)), v.Free()/int64(max(z.Each, 1)), maxGrowth)
+	for n := int32(more); n > 0; n-- {
+		if _, ok := v.s.planBeside(j, z.Now+n); ok {
+			return n
+		}
+	}
+	return 0
+}
+
+// wanted counts the leaves that full gangs of a VC ask for which wait for its guarantee,
+// could be placed in it, and were promised none.
+func (s *Pass) wanted(space int32) int64 {
+	var n int64
+	for _, e := range s.Queues[space] {
+		j := &s.Jobs[e.Slot]
+		g := &j.Gangs[e.Gang]
+		if e.Prio >= cell.MinGuaranteed && g.Attempt == tables.None && !s.Extra(e) && s.Eligible(j, e.Gang) &&
+			!s.NeverFits(j, int(e.Gang)) {
+			n += int64(g.Leaves)
+		}
+	}
+	return n
+}
+
+// nodesOf are the nodes on which a job runs.
+func (s *Pass) nodesOf(j *tables.Job) cell.NodeSet {
+	f, out := s.Cluster.Forest(), cell.NodeSet{}
+	for g := range j.Gangs {
+		at := j.Gangs[g].Attempt
+		if at == tables.None || s.Attempts[at].State == model.AttemptReserving || s.Attempts[at].Cause != 0 {
+			continue
+		}
+		for _, t := range s.Cluster.Alloc(s.Attempts[at].Alloc).Placement.Tasks {
+			for _, l := range t.Leaves {
+				out = out.Add(f.Cells[f.Leaves[l]].Node)
+			}
+		}
+	}
+	return out
+}
+
+// planBeside finds free cells for the members that a job of some size would have more, on
+// the nodes on which it runs; false where not all of them fit there.
+func (s *Pass) planBeside(j *tables.Job, size int32) (whole, bool) {
+	w := place.Want{J: j, Only: s.nodesOf(j)}
+	var r cell.Request
+	var gangs []int32
+	left := s.LeftOfLimit(j)
+	for g := int32(1); int(g) < len(j.Gangs); g++ {
+		gg := &j.Gangs[g]
+		if !j.Within(g, size) || j.Within(g, j.Size) {
+			continue
+		}
+		if left -= int64(gg.Leaves); gg.Done || gg.Attempt != tables.None || !s.Eligible(j, g) || left < 0 {
+			return whole{}, false
+		}
+		q := s.Request(w.Of(g))
+		if len(gangs) > 0 {
+			q.Members, q.Avoided = append(r.Members, q.Members...), r.Avoided.With(q.Avoided)
+		} else {
+			q.Members = append([]cell.Member(nil), q.Members...)
+		}
+		r, gangs = q, append(gangs, g)
+	}
+	if len(gangs) == 0 || !s.ExtraEligible(j) {
+		return whole{}, false
+	}
+	res, ok := s.Cluster.Place(&r)
+	return whole{gangs, res.Placement}, ok
+}
+
+// grow gives a job that runs more members beside those that it has, where nobody waits.
+func (w *walker) grow(slot, size int32) {
+	s := w.s
+	j := &s.Jobs[slot]
+	if w.outlook != nil || s.wanted(w.space) > 0 {
+		return
+	}
+	if p, ok := s.planBeside(j, size); ok {
+		s.startWhole(place.Want{J: j, Size: size}, p)
+	}
+}
+
+// Ill implements View.
+func (v view) Ill(ref model.GangRef, members int32) int64 {
+	j := v.s.Find(ref.Job)
+	if j == nil || !v.s.Cluster.Ailed() {
+		return 0
+	}
+	var n int64
+	for g := range j.Gangs {
+		at := j.Gangs[g].Attempt
+		if at == tables.None || int32(g) != ref.Gang && (ref.Gang != 0 || !j.Spec.Partial()) ||
+			!j.Within(int32(g), members) ||
+			v.s.Attempts[at].State == model.AttemptReserving || v.s.Attempts[at].Cause != 0 {
+			continue
+		}
+		for _, t := range v.s.Cluster.Alloc(v.s.Attempts[at].Alloc).Placement.Tasks {
+			for _, l := range t.Leaves {
+				if v.s.LeafBad(l) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// setSize gives a job the size with which it starts.
+func (s *Pass) setSize(w place.Want) {
+	if n := w.Members(); w.J.Spec.Partial() && n != w.J.Size {
+		s.emit(model.Sized{Job: w.J.ID, Size: n})
+	}
+}
+
+// resizes reports whether a wish is for another size of a gang that runs.
+func (s *Pass) resizes(gang model.GangRef, size int32) bool {
+	a := s.AttemptOf(gang)
+	return size == model.Pause || a != nil && !a.Lazy
+}
+
+// resize gives a job that runs another number of members: those above it are stopped,
+// the last first, or more of them wait. Who got cells by this very decision is left alone
+// until the next, which is asked for.
+func (w *walker) resize(wish *model.Wish) {
+	s := w.s
+	a := s.AttemptOf(wish.Gang)
+	if a == nil || a.Cause != 0 || a.Alive == 0 || a.Lazy {
+		return
+	}
+	slot := a.Job
+	if j := &s.Jobs[slot]; j.Quarantined || j.Stop || j.Completing != nil || !j.CanHave(wish.Gang.Gang, wish.Size) {
+		return
+	}
+	if wish.Size == model.Pause {
+		s.pause(a)
+		return
+	}
+	if j := &s.Jobs[slot]; j.Size == wish.Size || s.youngAbove(j, wish.Size) {
+		return
+	} else if a.Since > s.InputsThrough || s.fresh(j, wish.Size) {
+		s.LookAgain.By(s.Jobs[slot].Space)
+		return
+	}
+	if wish.Beside {
+		w.grow(slot, wish.Size)
+		return
+	}
+	s.cutPromises(slot, wish.Size)
+	s.emit(model.Sized{Job: wish.Gang.Job, Size: wish.Size})
+	for g := int32(len(s.Jobs[slot].Gangs)) - 1; g > 0; g-- {
+		j := &s.Jobs[slot]
+		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, wish.Size) {
+			s.stopAttempt(&s.Attempts[at], model.EndResized, nil)
+		}
+	}
+	s.LookAgain.By(s.Jobs[slot].Space) // members may wait now whose turn is over, and leaves be left
+}
+
+// pause stops a gang that can go on later where it was.
+func (s *Pass) pause(a *tables.Attempt) {
+	j := &s.Jobs[a.Job]
+	if a.State != model.AttemptStarting && a.State != model.AttemptRunning || !j.Spec.Hints.Checkpoint ||
+		s.Shared(a) || s.Unsettled(a) {
+		return
+	}
+	if s.LookAgain.By(j.Space); a.Since > s.InputsThrough || s.fresh(j, 0) {
+		return
+	}
+	s.stopAttempt(a, model.EndResized, nil) // what it leaves can be promised now
+}
+
+// youngAbove reports whether a member above a size has not run for its VC's minimum yet.
+func (s *Pass) youngAbove(j *tables.Job, size int32) bool {
+	for g := int32(1); int(g) < len(j.Gangs); g++ {
+		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Cause == 0 &&
+			s.Attempts[at].State != model.AttemptReserving && s.Unsettled(&s.Attempts[at]) {
+			return true
+		}
+	}
+	return false
+}
+
+// fresh reports whether a member above a size got its cells by this very decision.
+func (s *Pass) fresh(j *tables.Job, size int32) bool {
+	for g := int32(1); j.Spec.Partial() && int(g) < len(j.Gangs); g++ {
+		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Since > s.InputsThrough {
+			return true
+		}
+	}
+	return false
+}
+
+// cutPromises takes back what was promised to members above a size.
+func (s *Pass) cutPromises(slot, size int32) {
+	for g := int32(1); int(g) < len(s.Jobs[slot].Gangs); g++ {
+		j := &s.Jobs[slot]
+		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) &&
+			s.Attempts[at].State == model.AttemptReserving {
+			s.emit(model.Unreserved{Attempt: s.Attempts[at].ID, Reason: "its job gets a smaller size"})
+		}
+	}
+}

@@ -249,20 +249,6 @@ func (s *Pass) grown(a *tables.Attempt) bool {
 	return s.IsExtra(a) && !j.Within(a.ID.Gang, j.Spec.UsualSize())
 }
 
-// tailing hears whom a policy names; nothing is made anew for each time that it is asked.
-type tailing struct {
-	s     *Pass
-	j     *tables.Job // for whom they may be lifted
-	vc    *model.VCConfig
-	due   bool // its policy's quantum protects nothing from it
-	firm  bool
-	out   []cell.AllocID
-	left  int64                    // leaves that are still to be heard of
-	also  map[cell.AllocID]int     // members of shared allocations that were named
-	named map[model.JobID]int32    // gangs of jobs that have several: together they stay within the budget
-	each  func(model.GangRef) bool // listen, made once
-}
-
 // listen hears one: what is done about it is not the policy's code.
 func (t *tailing) listen(ref model.GangRef) bool {
 	was := t.s.Ask(0)
@@ -325,31 +311,6 @@ func (s *Pass) membersAbove(by, of *tables.Job, due bool) []cell.AllocID {
 // for the minimum, and has budget.
 func (s *Pass) yields(j *tables.Job, a *tables.Attempt, due bool) bool {
 	return s.yieldsIn(j.Space, s.VC(j.Space), a, due)
-}
-
-// yielding is how many leaves work of a job's priority and VC holds that may have to leave for
-// another job of it: no tail has more.
-func (s *Pass) yielding(j *tables.Job, due bool) int64 {
-	y, cfg := &s.Mem.yielding, s.VC(j.Space)
-	if y.seq == s.Seq && y.prio == j.Spec.Priority && y.due == due {
-		return y.leaves
-	}
-	*y = yielding{seq: s.Seq, prio: j.Spec.Priority, due: due}
-	for i := range s.Attempts {
-		if a := &s.Attempts[i]; a.Job != tables.None && s.Jobs[a.Job].Spec.Priority == y.prio &&
-			s.yieldsIn(j.Space, cfg, a, due) {
-			y.leaves += int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves)
-		}
-	}
-	return y.leaves
-}
-
-// yielding is what one walk counted last, before so many events.
-type yielding struct {
-	seq    uint64
-	prio   cell.Priority
-	due    bool // for a gang that is
-	leaves int64
 }
 
 // yieldsIn is the same for a job of a VC. What this very decision gave stays.
@@ -457,4 +418,21 @@ func (s *Pass) makeLazy(a *tables.Attempt, by model.AttemptID, over bool) {
 	if id.Gang == 0 {
 		s.demoteExtras(slot, &by)
 	}
+}
+
+// yielding is how many leaves work of a job's priority and VC holds that may have to leave for
+// another job of it: no tail has more.
+func (s *Pass) yielding(j *tables.Job, due bool) int64 {
+	y, cfg := &s.Mem.yielding, s.VC(j.Space)
+	if y.seq == s.Seq && y.prio == j.Spec.Priority && y.due == due {
+		return y.leaves
+	}
+	*y = yielding{seq: s.Seq, prio: j.Spec.Priority, due: due}
+	for i := range s.Attempts {
+		if a := &s.Attempts[i]; a.Job != tables.None && s.Jobs[a.Job].Spec.Priority == y.prio &&
+			s.yieldsIn(j.Space, cfg, a, due) {
+			y.leaves += int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves)
+		}
+	}
+	return y.leaves
 }

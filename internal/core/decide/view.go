@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"bytes"
 	"cmp"
 	"iter"
 	"math"
@@ -89,20 +88,6 @@ func (v view) Kept() (model.Keeping, []model.GangView) {
 
 // Note implements View.
 func (v view) Note(id model.JobID) []byte { return v.s.Note(v.VC(), id) }
-
-// remember writes a policy's note down, unless that is what it noted last. It is
-// no change for those who wait.
-func (w *walker) remember(n *model.Note) {
-	s := w.s
-	vc := s.Cluster.Space(w.space).Name
-	if bytes.Equal(s.Note(vc, n.Job), n.Data) || n.Job != 0 && s.Find(n.Job) == nil {
-		return
-	}
-	if w.passed > 0 {
-		w.passed++
-	}
-	s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: n.Job, Data: n.Data})
-}
 
 // Ordered implements View. The gangs that wait for an upgrade, which are few, get
 // their keys now.
@@ -262,3 +247,54 @@ func (v view) Measured() bool { return len(v.s.Config.Throughputs) > 0 }
 
 // Elastic implements View.
 func (v view) Elastic() bool { return v.s.Tallies[v.space].Partials > 0 }
+
+// Undisturbed implements View. Bookings let time say who may start.
+func (v view) Undisturbed() bool {
+	l := &v.s.Dirty
+	return v.w != nil && !v.s.AllDirty && !l.Spaces[v.space] && !l.Always[v.space]
+}
+
+// Backfills implements View.
+func (v view) Backfills() bool { return v.s.Dirty.Always[v.space] }
+
+// Scratch implements View.
+func (v view) Scratch() *any { return &v.s.Mem.scratch }
+
+// Now implements View.
+func (v view) Now() model.Time { return v.now }
+
+// Before implements View.
+func (v view) Before() model.Time { return v.s.Decided }
+
+// VC implements View.
+func (v view) VC() cell.VCName { return v.s.Cluster.Space(v.space).Name }
+
+// Waiting implements View: the gangs that wait, and among them those that wait for
+// an upgrade. The members above a minimum come later, without the policy.
+func (v view) Waiting() iter.Seq[model.GangView] {
+	return func(yield func(model.GangView) bool) {
+		lazies := v.s.LaziesAt(v.space, v.prio, false)
+		c := v.cursor()
+		for e, more := c.next(); more; e, more = c.next() {
+			for ; len(lazies) > 0 && lazies[0].Compare(e) < 0; lazies = lazies[1:] {
+				if !yield(v.waiting(lazies[0], true)) {
+					return
+				}
+			}
+			if !v.s.Extra(e) && !yield(v.waiting(e, false)) {
+				return
+			}
+		}
+		for _, e := range lazies {
+			if !yield(v.waiting(e, true)) {
+				return
+			}
+		}
+	}
+}
+
+// Placed implements View.
+func (v view) Placed(r model.GangRef) bool {
+	j := v.s.Find(r.Job)
+	return j != nil && int(r.Gang) < len(j.Gangs) && j.Gangs[r.Gang].Attempt != tables.None
+}

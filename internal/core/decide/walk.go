@@ -1,8 +1,8 @@
 package decide
 
 import (
+	"bytes"
 	"cmp"
-	"iter"
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
@@ -19,15 +19,6 @@ func (s *Pass) shutIn(w *walker) {
 	s.Dirty.Exhausted[w.space] = index.Exhausted{Holds: straight && w.outlook == nil && w.allBlocked(0),
 		Turns: s.Dirty.Turns, Prio: w.view.prio}
 }
-
-// Undisturbed implements View. Bookings let time say who may start.
-func (v view) Undisturbed() bool {
-	l := &v.s.Dirty
-	return v.w != nil && !v.s.AllDirty && !l.Spaces[v.space] && !l.Always[v.space]
-}
-
-// Backfills implements View.
-func (v view) Backfills() bool { return v.s.Dirty.Always[v.space] }
 
 // walk tries to place who waits with a guarantee: each VC's gangs in order of VC name, by priority
 // and then by the VC's policy.
@@ -74,29 +65,6 @@ func (s *Pass) keepPromise(a *tables.Attempt) {
 	if s.fulfil(a) && s.Jobs[a.Job].Spec.Partial() {
 		s.LookAgain.By(s.Jobs[a.Job].Space) // members above its minimum may wait now whose turn is over
 	}
-}
-
-// walker is one VC's walk.
-type walker struct {
-	s       *Pass
-	space   int32
-	blocked []model.JobID   // by chain: who waits for it first, 0 if nobody
-	pins    []pinWait       // pinned cells that someone earlier waits for
-	failed  map[string]bool // shapes that found nothing since capacity last grew
-	noes    place.Misses
-	freed   uint64       // of looks, when those were forgotten last
-	outlook *bookings    // what is booked; nil without backfill
-	sawIdle bool         // the policy read what is idle on nodes
-	moves   int          // gangs that were stopped to move
-	missed  []missed     // who found no cells, though enough leaves are free
-	passed  uint64       // when a gang that may stop others of its priority first missed; 0 is never
-	view    view         // what the policy sees of the priority that is walked
-	over    bool         // of it: nothing is left to those behind
-	waitOut []model.Wish // of gangs that were heard and wait for their next try
-	back    []comeback   // of one priority, as of an event
-	backAt  uint64
-	backFor cell.Priority
-	yield   func(model.Wish) bool // hear, made once
 }
 
 // walkVC walks one VC. It may stop at a gang for which charges would move (place/charges.go), which
@@ -429,13 +397,6 @@ func (w *walker) fails(shape string) {
 	w.failed[shape] = true
 }
 
-// pinWait is a pinned cell with the job that waits for it; the gangs of one job do not hold each
-// other up.
-type pinWait struct {
-	pin cell.PinnedID
-	by  model.JobID
-}
-
 // pinBlocked reports whether a gang wants a pinned cell that someone earlier
 // waits for.
 func (w *walker) pinBlocked(id model.JobID, g *tables.Gang) bool {
@@ -465,7 +426,8 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	}
 	// What the lazy give back may serve those who were promised cells, and other VCs,
 	// which were walked before: these may stop the lazy now.
-	s.LookAgain.All = s.LookAgain.All || len(p.Lazies)+len(p.Cleared) > 0 || s.bindsIll(j.Space, p.Placement.Binds)
+	s.LookAgain.All = s.LookAgain.All || len(p.Lazies)+len(p.Cleared) > 0 ||
+		bindsIll(s.Cluster, j.Space, p.Placement.Binds)
 	var cleared []model.AttemptID
 	for _, alloc := range p.Cleared {
 		for _, m := range s.MembersOf(alloc) {
@@ -511,9 +473,9 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 
 // bindsIll reports whether bad hardware is bound anew: so much more of what is healthy is left
 // for other VCs, which may have been walked before.
-func (s *Pass) bindsIll(space int32, binds []cell.Bind) bool {
+func bindsIll(c *cell.Cluster, space int32, binds []cell.Bind) bool {
 	return slices.ContainsFunc(binds, func(b cell.Bind) bool {
-		return s.Cluster.Ill(b.Cell) > 0 && s.Cluster.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
+		return c.Ill(b.Cell) > 0 && c.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
 	})
 }
 
@@ -522,16 +484,6 @@ func (s *Pass) stopAll(all []model.AttemptID, by model.AttemptID) {
 	for _, v := range all {
 		s.stopAttempt(s.Live(v), model.EndPreempted, &by)
 	}
-}
-
-// view is what the policy of one VC sees at one priority.
-type view struct {
-	s     *Pass
-	space int32
-	prio  cell.Priority
-	now   model.Time
-	all   bool    // for the order alone: nothing is passed over because it cannot start
-	w     *walker // whose walk it is, if it is one
 }
 
 // View is what the policy of a VC sees at one priority, outside of a walk.
@@ -544,44 +496,37 @@ func (s *Pass) ViewAll(space int32, prio cell.Priority) model.View {
 	return view{s: s, space: space, prio: prio, now: s.Now, all: true}
 }
 
-// Scratch implements View.
-func (v view) Scratch() *any { return &v.s.Mem.scratch }
-
-// Now implements View.
-func (v view) Now() model.Time { return v.now }
-
-// Before implements View.
-func (v view) Before() model.Time { return v.s.Decided }
-
-// VC implements View.
-func (v view) VC() cell.VCName { return v.s.Cluster.Space(v.space).Name }
-
-// Waiting implements View: the gangs that wait, and among them those that wait for
-// an upgrade. The members above a minimum come later, without the policy.
-func (v view) Waiting() iter.Seq[model.GangView] {
-	return func(yield func(model.GangView) bool) {
-		lazies := v.s.LaziesAt(v.space, v.prio, false)
-		c := v.cursor()
-		for e, more := c.next(); more; e, more = c.next() {
-			for ; len(lazies) > 0 && lazies[0].Compare(e) < 0; lazies = lazies[1:] {
-				if !yield(v.waiting(lazies[0], true)) {
-					return
-				}
-			}
-			if !v.s.Extra(e) && !yield(v.waiting(e, false)) {
-				return
-			}
+// walkPostponed walks the VCs that stopped at somebody for whom charges would move, the first of
+// these first: it may move them, with all of its VC who stand before those of others.
+func (s *Pass) walkPostponed(late []place.Postponed) {
+	defer func() { s.Charges.Movers = place.Everybody }()
+	for n := 0; len(late) > 0; n++ {
+		slices.SortFunc(late, func(a, b place.Postponed) int { return a.At.Compare(b.At) })
+		s.Charges.Movers = place.Everybody
+		if len(late) > 1 && n < place.PostponedMost {
+			s.Charges.Movers = late[1].At
 		}
-		for _, e := range lazies {
-			if !yield(v.waiting(e, true)) {
-				return
-			}
+		first := len(s.Out)
+		at, stopped := s.walkVC(late[0].Space)
+		if askForStopped(s, first, s.Cluster.NumSpaces()); stopped {
+			late[0].At = at
+			delete(s.Charges.Had, at.GangRef)
+			continue
 		}
+		late = late[1:]
 	}
 }
 
-// Placed implements View.
-func (v view) Placed(r model.GangRef) bool {
-	j := v.s.Find(r.Job)
-	return j != nil && int(r.Gang) < len(j.Gangs) && j.Gangs[r.Gang].Attempt != tables.None
+// remember writes a policy's note down, unless that is what it noted last. It is
+// no change for those who wait.
+func (w *walker) remember(n *model.Note) {
+	s := w.s
+	vc := s.Cluster.Space(w.space).Name
+	if bytes.Equal(s.Note(vc, n.Job), n.Data) || n.Job != 0 && s.Find(n.Job) == nil {
+		return
+	}
+	if w.passed > 0 {
+		w.passed++
+	}
+	s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: n.Job, Data: n.Data})
 }

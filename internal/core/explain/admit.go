@@ -325,3 +325,42 @@ func (s *Explainer) checkPriority(j *tables.Job, p cell.Priority) *model.Refusal
 	}
 	return nil
 }
+
+// checkCap refuses a priority above that which a job's VC lets its users have.
+func (s *Explainer) checkCap(j *tables.Job, p cell.Priority) *model.Refusal {
+	l := s.UserLimits(j)
+	if l == nil || l.Priority == nil || p <= *l.Priority {
+		return nil
+	}
+	return Refuse(model.Never, "the priority is %d, and jobs in %s may have at most %d", p, j.Spec.VC, *l.Priority)
+}
+
+// checkLimits refuses a job that its VC's limits of users keep out.
+func (s *Explainer) checkLimits(j *tables.Job) *model.Refusal {
+	l := s.UserLimits(j)
+	if l == nil {
+		return nil
+	}
+	if no := s.checkCap(j, j.Spec.Priority); no != nil {
+		return no
+	}
+	for g := range j.Gangs {
+		if n := int64(j.Gangs[g].Leaves); l.GPUs > 0 && n > l.GPUs {
+			why := s.newReason(j, int32(g)).Say(model.UserLimit, "it can never start: it asks for %d GPUs or CPU slots at once, more than the %d of one user in %s", n, l.GPUs, j.Spec.VC)
+			return &model.Refusal{Kind: model.Never, Message: why.Message, Reason: &why}
+		}
+	}
+	if l.Waiting == 0 {
+		return nil
+	}
+	var waits []model.JobID
+	for _, q := range s.Queues[j.Space] {
+		if o := &s.Jobs[q.Slot]; o.Spec.User == j.Spec.User && s.Phase(o) == model.Waiting &&
+			!slices.Contains(waits, o.ID) {
+			if waits = append(waits, o.ID); int64(len(waits)) >= l.Waiting {
+				return Refuse(model.Busy, "%s has %d waiting jobs in %s, the most for one user: stop one, or submit this one when one has started", j.Spec.User, l.Waiting, j.Spec.VC)
+			}
+		}
+	}
+	return nil
+}

@@ -11,13 +11,6 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// ills is what is out of order among the cells that a gang could use.
-type ills struct {
-	nodes    []int32       // something there is bad or suspect, or they are down or cordoned
-	drained  []int32       // nodes that are well, but for what jobs drain from
-	drainers []model.JobID // those jobs, by id
-}
-
 // illsFor looks at the cells that a gang could use, on some nodes, nil for all.
 func (s *Explainer) illsFor(j *tables.Job, g int, on cell.NodeSet) (out ills) {
 	f := s.Cluster.Forest()
@@ -91,18 +84,6 @@ func (s *Explainer) drainsFor(j *tables.Job, g int, a *tables.Attempt, on cell.N
 		return (on == nil || on.Has(f.Cells[at].Node)) && s.UsableChain(j, g, f.Cells[at].Chain) &&
 			!s.PinnedAway(j, g, at)
 	})
-}
-
-// illness is what a list tells of what is out of order among the cells that gangs of one shape
-// could use.
-type illness struct {
-	ills
-	names []cell.NodeName // of its nodes, the drained ones behind
-	rooms []model.Room    // with what is in service alone
-	until model.Time      // of nodes that are all only suspects: when the first takes jobs again
-	away  outages
-	why   string        // why a leaf of the nodes that are named is bad, in brackets
-	crowd []model.JobID // that hold what they could use and do not drain, by id; nil before it is asked for
 }
 
 // illnessOf looks at a gang's cells once for all gangs of its shape.
@@ -231,12 +212,6 @@ func (s *Explainer) illText(j *tables.Job, ill *illness, holders string, crowded
 		return "it would fit if " + strings.Join(ifs, " and ")
 	}
 	return "in its way: " + strings.Join(inWay, ", and ")
-}
-
-// outages are nodes that are out of service, or leaves of them.
-type outages struct {
-	bad  string   // hardware declared bad, on nodes with which nothing else is wrong; "" for none
-	away []string // other nodes, with what is wrong with them, such as "n1, n2 (cordoned)"
 }
 
 // text names them.

@@ -6,6 +6,7 @@ package explain
 import (
 	"slices"
 
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/decide"
 	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
@@ -118,4 +119,72 @@ func (s *Explainer) AsOf(now model.Time) *Explainer {
 	c.Calls, c.UserHoldings, c.Charges, c.Claims = index.Calls{}, index.UserHoldings{}, place.Moving{}, place.Claimed{}
 	c.CopyMemory, c.Whole = nil, false
 	return &c
+}
+
+// said is what was said of shapes since the last configuration.
+type said struct {
+	configs uint64
+	never   map[tables.FitKey]*model.Reason // why one never fits
+	most    map[tables.FitKey]int32         // how many tasks of its size would
+}
+
+// ranking is the order in which the jobs of each VC are served, as of one
+// moment: a cache that lists and explanations share.
+type ranking struct {
+	seq    uint64
+	now    model.Time
+	spaces [][]model.JobID
+	at     map[model.JobID]int32 // place in its VC's order, from 1
+	Common *reasons              // what the reasons of a list share, as of a moment of its own
+}
+
+// reasons is what those of a list have in common, as of one moment: they read the leaves of a
+// virtual cluster once, and count rooms and holders once for each shape. What follows from it is
+// only read.
+type reasons struct {
+	cl      *cell.Cluster
+	seq     uint64
+	now     model.Time
+	used    map[int32][]int32 // leaves in use of the preassigned cells, by space
+	rooms   map[tables.FitKey][]model.Room
+	holders map[tables.FitKey]holdersOf
+	lies    map[int32][]freeOnNode   // where of the preassigned cells leaves are free, by space
+	apart   map[tables.FitKey]string // how what is free lies on nodes
+	ills    map[tables.FitKey]*illness
+	bad     map[cell.NodeName]string // nodes with leaves that were declared bad, with why
+	Read    int                      // leaves, in all, and what was said of them
+}
+
+// illness is what a list tells of what is out of order among the cells that gangs of one shape
+// could use.
+type illness struct {
+	ills
+	names []cell.NodeName // of its nodes, the drained ones behind
+	rooms []model.Room    // with what is in service alone
+	until model.Time      // of nodes that are all only suspects: when the first takes jobs again
+	away  outages
+	why   string        // why a leaf of the nodes that are named is bad, in brackets
+	crowd []model.JobID // that hold what they could use and do not drain, by id; nil before it is asked for
+}
+
+// outages are nodes that are out of service, or leaves of them.
+type outages struct {
+	bad  string   // hardware declared bad, on nodes with which nothing else is wrong; "" for none
+	away []string // other nodes, with what is wrong with them, such as "n1, n2 (cordoned)"
+}
+
+// ills is what is out of order among the cells that a gang could use.
+type ills struct {
+	nodes    []int32       // something there is bad or suspect, or they are down or cordoned
+	drained  []int32       // nodes that are well, but for what jobs drain from
+	drainers []model.JobID // those jobs, by id
+}
+
+// freeOnNode is how many leaves of a preassigned cell are free on a node.
+type freeOnNode struct{ Root, Node, Free int32 }
+
+// holdersOf are the jobs that hold what a shape could use, and how many of each there are besides.
+type holdersOf struct {
+	Own, Others         []model.JobID
+	MoreOwn, MoreOthers int
 }

@@ -9,21 +9,12 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// holdersOf are the jobs that hold what a shape could use, and how many of each there are besides.
-type holdersOf struct {
-	Own, Others         []model.JobID
-	MoreOwn, MoreOthers int
-}
-
 func (h *holdersOf) More() int { return h.MoreOwn + h.MoreOthers }
 
 // fitKeyOf is what the rooms and the holders of a gang hang on.
 func fitKeyOf(j *tables.Job, g int) tables.FitKey {
 	return tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, cell.MinGuaranteed), Shape: j.Gangs[g].Shape.Text}
 }
-
-// freeOnNode is how many leaves of a preassigned cell are free on a node.
-type freeOnNode struct{ Root, Node, Free int32 }
 
 // unboundOn adds where cells of a gang's VC could be bound that are not yet, and reports whether
 // all of these places are taken then.

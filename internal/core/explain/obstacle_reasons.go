@@ -271,3 +271,21 @@ func comesBefore(s *Explainer, r model.Reason, j *tables.Job) model.Reason {
 	return r.Say(model.PriorityAhead, "it would fit, but %s %s being stopped, and then ahead of it in %s",
 		s.jobList(j.Spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.Spec.VC)
 }
+
+// limitReason says by which limit a gang waits.
+func (s *Explainer) limitReason(j *tables.Job, g int32) model.Reason {
+	l, u := s.UserLimits(j), s.UserHas(j.Space, j.Spec.User)
+	r := s.newReason(j, g)
+	r.Jobs, r.More = few(s, u.Jobs)
+	what := "job"
+	if len(j.Gangs) > 1 {
+		what = "gang"
+	}
+	text := fmt.Sprintf("in %s one user gets at most %s: %s uses %d, and this %s asks for %d; in use by ",
+		j.Spec.VC, s.UnitsIn(j.Space, l.GPUs), j.Spec.User, u.Leaves, what, j.Gangs[g].Leaves)
+	if l.GPUs == 0 || u.Leaves+int64(j.Gangs[g].Leaves) <= l.GPUs {
+		text = fmt.Sprintf("in %s one user runs at most %s at a time, and %s runs ", j.Spec.VC,
+			model.Plural(int32(l.Running), "job", "jobs"), j.Spec.User)
+	}
+	return r.Say(model.UserLimit, "%s", text+listed(s, j.Spec.User, r.Jobs, r.More))
+}

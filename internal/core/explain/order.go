@@ -13,16 +13,6 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// ranking is the order in which the jobs of each VC are served, as of one
-// moment: a cache that lists and explanations share.
-type ranking struct {
-	seq    uint64
-	now    model.Time
-	spaces [][]model.JobID
-	at     map[model.JobID]int32 // place in its VC's order, from 1
-	Common *reasons              // what the reasons of a list share, as of a moment of its own
-}
-
 // order returns the waiting jobs of a VC in the order in which they are served:
 // by priority, then by the VC's policy as it would ask now. Opportunistic jobs
 // come last, as submitted.

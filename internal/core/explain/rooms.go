@@ -46,23 +46,6 @@ func (s *Explainer) rooms(j *tables.Job, g int) []model.Room {
 	return out
 }
 
-// reasons is what those of a list have in common, as of one moment: they read the leaves of a
-// virtual cluster once, and count rooms and holders once for each shape. What follows from it is
-// only read.
-type reasons struct {
-	cl      *cell.Cluster
-	seq     uint64
-	now     model.Time
-	used    map[int32][]int32 // leaves in use of the preassigned cells, by space
-	rooms   map[tables.FitKey][]model.Room
-	holders map[tables.FitKey]holdersOf
-	lies    map[int32][]freeOnNode   // where of the preassigned cells leaves are free, by space
-	apart   map[tables.FitKey]string // how what is free lies on nodes
-	ills    map[tables.FitKey]*illness
-	bad     map[cell.NodeName]string // nodes with leaves that were declared bad, with why
-	Read    int                      // leaves, in all, and what was said of them
-}
-
 // inCommon returns it, without what does not hold any more.
 func inCommon(s *Explainer) *reasons {
 	if r := s.Ranks.Common; r != nil && r.cl == s.Cluster && r.seq == s.Seq && r.now == s.Now {

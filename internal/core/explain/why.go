@@ -68,13 +68,6 @@ func (s *Explainer) WhyNeverFits(j *tables.Job, g int) *model.Reason {
 	return place.Remember(&s.told().never, key, s.judgeShape(j, g))
 }
 
-// said is what was said of shapes since the last configuration.
-type said struct {
-	configs uint64
-	never   map[tables.FitKey]*model.Reason // why one never fits
-	most    map[tables.FitKey]int32         // how many tasks of its size would
-}
-
 // told returns it, without what is stale.
 func (s *Explainer) told() *said {
 	if s.said.configs != s.Configs {
