@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -34,11 +33,6 @@ const (
 	tailPiece   = 256 << 10
 	maxTailRead = 64 << 20 // bytes searched for the last lines, a tailPiece at a time
 )
-
-// Logs is the part of an executor.Executor that the server needs.
-type Logs interface {
-	OpenLog(ref executor.LogRef, from int64) (executor.Log, error)
-}
 
 func (s *Server) registerTasks(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
@@ -445,12 +439,6 @@ func (l *logWriter) over(ctx context.Context) (bool, error) {
 		return t.Attempt > 0, nil
 	}
 	return false, nil
-}
-
-// Entry is the part of an executor.Executor that lets users in to their tasks.
-type Entry interface {
-	Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error)
-	Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error)
 }
 
 const (

@@ -5,7 +5,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,22 +15,18 @@ import (
 	"path"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/oidc"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/portal"
 	"github.com/combsched/comb/internal/api/rest"
-	"github.com/combsched/comb/internal/api/server/accounts"
 	"github.com/combsched/comb/internal/base/limiter"
-	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
@@ -124,58 +119,6 @@ type Server struct {
 	portal   *portal.Portal
 	lent     chan struct{} // wakes EndLoans
 	configMu sync.Mutex    // one change of the configuration at a time: If-Match is checked under it
-}
-
-// New makes the server of its parts.
-func New(o Options) *Server {
-	s, _ := build(o)
-	return s
-}
-
-// OpenAPI returns the API's description (OpenAPI 3.1, YAML). It needs no running
-// parts: the routes alone make it.
-func OpenAPI() ([]byte, error) {
-	_, api := build(Options{Version: rest.Version})
-	return api.OpenAPI().YAML()
-}
-
-func build(o Options) (*Server, huma.API) {
-	s := &Server{
-		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
-		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
-		lanes: newReadLimits(), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
-		streams: limiter.Limiter{All: maxStreams, One: maxOneStreams, What: "streams"},
-		lent:    make(chan struct{}, 1), bodies: bodies{slow: map[model.Subject]int{}}, portal: portal.New(),
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	s.warden = &authorizer.Authorizer{People: o.People, Log: s.log,
-		Read: func(ctx context.Context, f func(*core.State)) error { return s.read(ctx, 0, f) },
-		Past: func(ctx context.Context, id model.JobID) (model.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
-	if o.People != nil {
-		o.People.Crowded = s.warden.Crowd
-	}
-	for _, h := range o.Hosts {
-		s.hosts = append(s.hosts, strings.ToLower(h))
-	}
-	if o.Provider != nil {
-		s.hosts = append(s.hosts, o.Provider.Host()) // browsers are sent back to it
-	}
-	api := humago.New(s.mux, apiConfig())
-	api.UseMiddleware(s.checkNeed)
-	s.registerInfo(api)
-	s.registerJobs(api)
-	s.registerTasks(api)
-	registerVisits(s, api)
-	s.registerCluster(api)
-	s.registerConfig(api)
-	s.registerEvents(api)
-	images{s, o.ImageStore}.register(api)
-	accounts.Register(api, accounts.House{Directory: o.People, Warden: s.warden, Fail: s.fail, Provider: o.Provider, Log: s.log,
-		Operation: func(o huma.Operation) huma.Operation { return operation(api, o) }})
-	registerUploads(s, api)
-	return s, api
 }
 
 // apiConfig describes the API. The library's own routes for pages and schemas stay off: the
@@ -313,41 +256,6 @@ type body[T any] struct{ Body T }
 
 func answer[T any](v T) *body[T] { return &body[T]{Body: v} }
 
-func (s *Server) registerInfo(api huma.API) {
-	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "get-info", Method: http.MethodGet, Path: "/info", Summary: "Who answers", Tags: []string{"server"},
-	}), func(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.Info], error) {
-		info := rest.Info{Name: "comb", Version: s.opts.Version, APIVersion: rest.Version,
-			Decisions: model.Version, Cluster: s.opts.Cluster}
-		err := s.read(ctx, in.after(), func(st *core.State) { info.Seq = st.Seq() })
-		if err != nil {
-			return nil, err
-		}
-		return answer(info), nil
-	})
-	// The guard answers this route before it asks for a token; it is registered
-	// so that it is described and so that wrong methods are refused.
-	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "get-health", Method: http.MethodGet, Path: "/health", Summary: "Whether the server lives",
-		Tags: []string{"server"}, Security: []map[string][]string{},
-	}), func(context.Context, *struct{}) (*body[rest.Health], error) {
-		return answer(rest.Health{Status: "ok"}), nil
-	})
-	description := sync.OnceValues(func() ([]byte, error) { return api.OpenAPI().YAML() })
-	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "get-openapi", Method: http.MethodGet, Path: "/openapi.yaml", Summary: "This description", Tags: []string{"server"},
-		Responses: map[string]*huma.Response{"200": {
-			Description: "OpenAPI 3.1", Content: map[string]*huma.MediaType{"application/yaml": {Schema: &huma.Schema{Type: "string"}}},
-		}},
-	}), func(context.Context, *struct{}) (*rawAnswer, error) {
-		text, err := description()
-		if err != nil {
-			return nil, s.fail(err)
-		}
-		return &rawAnswer{ContentType: "application/yaml; charset=utf-8", Body: text}, nil
-	})
-}
-
 // checkName refuses what cannot be a name before anything looks for it.
 func checkName(kind, name string) error {
 	if !rest.ValidName(name) {
@@ -360,4 +268,28 @@ func checkName(kind, name string) error {
 func sortedNames(names []rest.NamedJob) []rest.NamedJob {
 	slices.SortFunc(names, func(a, b rest.NamedJob) int { return int(a.ID - b.ID) })
 	return slices.CompactFunc(names, func(a, b rest.NamedJob) bool { return a.ID == b.ID })
+}
+
+// Logs is the part of an executor.Executor that the server needs.
+type Logs interface {
+	OpenLog(ref executor.LogRef, from int64) (executor.Log, error)
+}
+
+// Entry is the part of an executor.Executor that lets users in to their tasks.
+type Entry interface {
+	Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error)
+	Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error)
+}
+
+// budget counts the bytes of large pieces. Who must wait for room gets it in order.
+type budget struct {
+	mu    sync.Mutex
+	used  int
+	queue []*turn
+}
+
+// turn is a place in the queue; n bytes are its own when ready is closed.
+type turn struct {
+	n     int
+	ready chan struct{}
 }

@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -310,19 +309,6 @@ func (e *eventWriter) write(piece []byte) error {
 		return errSlow
 	}
 	return nil
-}
-
-// budget counts the bytes of large pieces. Who must wait for room gets it in order.
-type budget struct {
-	mu    sync.Mutex
-	used  int
-	queue []*turn
-}
-
-// turn is a place in the queue; n bytes are its own when ready is closed.
-type turn struct {
-	n     int
-	ready chan struct{}
 }
 
 // take takes n bytes, if they count at all, beyond those that are held already; when others

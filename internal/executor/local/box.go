@@ -413,3 +413,11 @@ func (c *caretaker) conclude(o outcome) int {
 	}
 	return exitDone
 }
+
+// unfit is a refusal that is the image's fault, and so the job's, or else the engine's.
+func unfit(image string, err error) *outcome {
+	if errors.Is(err, docker.ErrUnfit) {
+		return &outcome{Job: true, Refused: fmt.Sprintf("the image %s %v", image, err)}
+	}
+	return &outcome{Refused: err.Error()}
+}

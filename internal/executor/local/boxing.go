@@ -188,14 +188,6 @@ func (p *paths) bind(e *Executor, job *model.Job, s *spec) (data []machine.SeenS
 	return data, err
 }
 
-// unfit is a refusal that is the image's fault, and so the job's, or else the engine's.
-func unfit(image string, err error) *outcome {
-	if errors.Is(err, docker.ErrUnfit) {
-		return &outcome{Job: true, Refused: fmt.Sprintf("the image %s %v", image, err)}
-	}
-	return &outcome{Refused: err.Error()}
-}
-
 // folders makes what a container shares with this machine.
 func (b *boxes) folders(t *liveTask, who *task.Account) ([]docker.Mount, error) {
 	jobDir := b.e.place.job(t.at.id.Job)

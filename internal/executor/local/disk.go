@@ -1,34 +1,15 @@
 package local
 
 import (
-	"errors"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/combsched/comb/internal/base/safefile"
 )
 
 // What the server's own disk does not take is no fault of a node, and none of a job: a start that
 // meets it waits with its leaves, where a refusal would be held against the node. It waits in one
 // place, without an event for each try, since the journal is on the same disk.
 
-// diskPause is how often the disk is tried again.
-const diskPause = 500 * time.Millisecond
-
 // diskNotice is told once to each job: the same text twice is not kept.
 const diskNotice = "a start waits for room on the disk of the server's data directory; free some space there and it goes on by itself"
-
-// ofDisk reports whether an error is of the disk that holds the jobs folder: full, at its quota,
-// read-only or broken.
-func ofDisk(err error) bool {
-	for _, e := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
 
 // unable is a refusal for an error with the server's own files.
 func unable(doing string, err error) *outcome {
@@ -97,30 +78,5 @@ func (e *Executor) diskTrouble(why string) {
 func (e *Executor) diskWell() {
 	if e.diskWaits.CompareAndSwap(true, false) {
 		e.o.Log.Info("starts go on: the disk of the data directory takes them again")
-	}
-}
-
-// patiently does what may fail for want of the server's disk until it succeeds, fails for another
-// reason, or the start is stopped.
-func (s *supervisor) patiently(f func() error) error {
-	for {
-		err := f()
-		if !ofDisk(err) {
-			return err
-		}
-		if s.trouble != err.Error() {
-			s.trouble = err.Error()
-			s.note("the start waits for the server's disk: %v", err)
-		}
-		select {
-		case sig := <-s.signals:
-			s.stopped = s.stopped || sig != sigOrder // an order that the disk does not take comes as a plain end
-		case <-time.After(diskPause):
-		}
-		var order stopOrder
-		s.stopped = s.stopped || safefile.Read(s.dir, stopFile, &order) == nil
-		if s.stopped {
-			return err
-		}
 	}
 }

@@ -86,42 +86,6 @@ func (t *liveTask) surroundings(caller []string, who *task.Account) []string {
 	return []string{"PATH=" + t.e.o.Path, "HOME=" + home, "LANG=C.UTF-8"}
 }
 
-// within returns an environment with the surroundings that it does not set itself.
-func within(env, surroundings []string) []string {
-	set := map[string]bool{}
-	for _, v := range env {
-		name, _, _ := strings.Cut(v, "=")
-		set[name] = true
-	}
-	out := slices.Clone(env)
-	for _, v := range surroundings {
-		if name, _, _ := strings.Cut(v, "="); !set[name] {
-			set[name] = true
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// setEnv replaces a variable or appends it.
-func setEnv(env []string, name, value string) []string {
-	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
-	if i >= 0 {
-		env[i] = name + "=" + value
-		return env
-	}
-	return append(env, name+"="+value)
-}
-
-// reserved names belong to the platform: a job that could set them could take
-// devices that are not its own, or hide from its supervisor.
-func reserved(name string) bool {
-	if strings.HasPrefix(name, "PAI_") || strings.HasPrefix(name, "COMB_") {
-		return true
-	}
-	return name == "CUDA_DEVICE_ORDER" || slices.ContainsFunc(deviceKinds(), func(k deviceKind) bool { return slices.Contains(k.vars, name) })
-}
-
 // loopback is the address of tasks that share this machine's network.
 func loopback(int32) string { return localHost }
 
@@ -164,24 +128,6 @@ func platformEnv(t *liveTask, seen paths) []model.EnvVar {
 		env = append(env, model.EnvVar{Name: "COMB_MEMBERS_FILE", Value: seen.members})
 	}
 	return env
-}
-
-// deviceKind says which variables choose devices of a kind, and which values
-// hide them all.
-type deviceKind struct {
-	kind cell.DeviceKind
-	vars []string
-	none []string
-}
-
-// deviceKinds are the kinds whose devices a task could otherwise find by itself.
-// Every task gets every variable: its own devices', and "none" of the others.
-func deviceKinds() []deviceKind {
-	return []deviceKind{
-		{cell.NVIDIA, []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, []string{"", "void"}},
-		{cell.AMD, []string{"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}, []string{"", ""}},
-		{cell.TPU, []string{"TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"}, []string{"", ""}},
-	}
 }
 
 // deviceEnv shows a task exactly its devices. A leaf with several devices stands
@@ -257,12 +203,4 @@ func renumbered(place cell.Task) cell.Task {
 		out.Devices[i] = int32(slices.Index(seen, d))
 	}
 	return out
-}
-
-func join(list []int32) string {
-	text := make([]string, len(list))
-	for i, n := range list {
-		text[i] = fmt.Sprint(n)
-	}
-	return strings.Join(text, ",")
 }

@@ -222,15 +222,6 @@ func New(o Options) (*Executor, error) {
 	return e, nil
 }
 
-func findShell() string {
-	for _, path := range []string{"/bin/bash", "/usr/bin/bash", "/bin/sh"} {
-		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return path
-		}
-	}
-	return ""
-}
-
 // safeName keeps letters, digits and "-" of a name, as a part of a file name.
 func safeName(name string) string {
 	keep := []byte(name)

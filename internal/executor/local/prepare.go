@@ -25,8 +25,7 @@ import (
 )
 
 const (
-	sigOrder = unix.SIGUSR1 // to a supervisor: read the stop
-	sigEnd   = unix.SIGTERM // to a supervisor: end yourself and the task
+	sigEnd = unix.SIGTERM // to a supervisor: end yourself and the task
 
 	localHost = "127.0.0.1" // where tasks of this machine reach each other
 )

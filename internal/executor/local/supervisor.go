@@ -636,3 +636,45 @@ func (s *supervisor) record(o outcome) {
 		time.Sleep(time.Second)
 	}
 }
+
+// ofDisk reports whether an error is of the disk that holds the jobs folder: full, at its quota,
+// read-only or broken.
+func ofDisk(err error) bool {
+	for _, e := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// diskPause is how often the disk is tried again.
+const diskPause = 500 * time.Millisecond
+
+// patiently does what may fail for want of the server's disk until it succeeds, fails for another
+// reason, or the start is stopped.
+func (s *supervisor) patiently(f func() error) error {
+	for {
+		err := f()
+		if !ofDisk(err) {
+			return err
+		}
+		if s.trouble != err.Error() {
+			s.trouble = err.Error()
+			s.note("the start waits for the server's disk: %v", err)
+		}
+		select {
+		case sig := <-s.signals:
+			s.stopped = s.stopped || sig != sigOrder // an order that the disk does not take comes as a plain end
+		case <-time.After(diskPause):
+		}
+		var order stopOrder
+		s.stopped = s.stopped || safefile.Read(s.dir, stopFile, &order) == nil
+		if s.stopped {
+			return err
+		}
+	}
+}
+
+// sigOrder tells a supervisor to read the order to stop.
+const sigOrder = unix.SIGUSR1
