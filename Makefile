@@ -180,7 +180,7 @@ race: ## runs the tests of all packages with goroutines under the race detector,
 	CGO_ENABLED=1 COMB_TURN=$$(git rev-list --count HEAD) $(GO) test -vet=off -race -short -p 4 -timeout $(HANGS) ./internal/executor/local $(RACED) # live tests wait most of their time
 
 measure: ## prints what the structure comes to: packages, the largest types, circles of files, wide comments
-	@$(GO) test -count=1 -run '^TestMeasure$$' ./internal/test/tidy | grep -v '^ok'
+	@$(GO) test -count=1 -v -run '^TestMeasure$$' ./internal/test/tidy | grep -vE '^(ok|PASS|=== |--- )'
 
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...
