@@ -193,7 +193,7 @@ type walker struct {
 	pins    []pinWait       // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	noes    place.Misses
-	freed   uint64       // of looks, when those were forgotten last
+	freed   uint64       // of Dirty, when those were forgotten last
 	outlook *bookings    // what is booked; nil without backfill
 	sawIdle bool         // the policy read what is idle on nodes
 	moves   int          // gangs that were stopped to move

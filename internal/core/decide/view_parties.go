@@ -39,7 +39,7 @@ func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
 	return out
 }
 
-// heads returns the first gangs of a line; beside bookings none says anything of others.
+// heads returns the first gangs of a wait group; beside bookings none says anything of others.
 func (v view) heads(l *index.WaitGroup, n int) []model.GangView {
 	out := v.s.Heads(l, n)
 	if v.besideBookings() {
@@ -100,7 +100,7 @@ func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 	return out
 }
 
-// parties are those that wait, with the lines that they have among some.
+// parties are those that wait, with the wait groups that they have among some.
 type parties struct {
 	v     view
 	lines []index.Chosen

@@ -99,7 +99,7 @@ type dirty struct {
 // who took it or wait for it. It holds until something else changes.
 type Exhausted struct {
 	Holds bool
-	Turns uint64 // of looks, then
+	Turns uint64 // of Dirty, then
 	Prio  cell.Priority
 }
 

@@ -38,10 +38,10 @@ type Index struct {
 	UserHoldings  UserHoldings                  // what users hold
 }
 
-// Calls is what goes on while a policy's code runs, or reads the lines of its VC.
+// Calls is what goes on while a policy's code runs, or reads the wait groups of its VC.
 type Calls struct {
 	Space   int32           // whose policy's code runs; 0 is none
-	Reading bool            // it reads the lines of its VC
+	Reading bool            // it reads the wait groups of its VC
 	relist  []model.GangRef // who was promised cells when that began, and is not any more
 	gang    model.GangView  // whose key is made
 }
@@ -49,7 +49,7 @@ type Calls struct {
 // NotYet is a gang that is promised cells and found no free ones: it does not until more are free,
 // more of its own are, or others have left the preassigned cells that are promised to it.
 type NotYet struct {
-	Idle    uint64 // of looks, then
+	Idle    uint64 // of Dirty, then
 	Missing int32  // leaves, beside its own
 	Used    uint64 // of the leaves that its VC uses in each preassigned cell of the promise
 }

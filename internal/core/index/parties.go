@@ -15,7 +15,7 @@ type Chosen struct{ Line, Party int32 }
 // FewParties are found faster by looking at each.
 const FewParties = 8
 
-// LeavesOfGroup sums what the gangs of a line want.
+// LeavesOfGroup sums what the gangs of a wait group want.
 func (s *Index) LeavesOfGroup(l *WaitGroup) int64 {
 	if l.Shape != "" {
 		return int64(l.Leaves) * int64(len(l.Gangs))

@@ -27,7 +27,7 @@ type Queued struct {
 	Job  model.JobID
 	Gang int32
 	Slot int32
-	Key  model.Key // in the lines of a VC whose policy has one; else zero
+	Key  model.Key // in the wait groups of a VC whose policy has one; else zero
 }
 
 // Compare orders by priority, by key where there is one, then by submission.

@@ -63,10 +63,10 @@ func (s *Index) VerifyKept(add func(string, ...any)) {
 // WaitGroup is the gangs that wait with one priority in one VC and have one party and
 // one shape, in order of submission; in a VC whose policy is Keyed, of all parties and
 // in order of their keys. When the first of them finds nothing, neither
-// do the others: so whoever passes over what does not fit reads lines, not gangs.
+// do the others: so whoever passes over what does not fit reads wait groups, not gangs.
 //
 // Gangs that are cases of their own, since they avoid nodes or have a promise,
-// stand in a line without a shape. Opportunistic lines are of all parties.
+// stand in a wait group without a shape. Opportunistic wait groups are of all parties.
 type WaitGroup struct {
 	lineKey
 	Leaves int32 // that each asks for, where they are of one shape
@@ -80,7 +80,7 @@ type lineKey struct {
 	Extra bool   // members above a minimum
 }
 
-// waitGroups is the lines of one priority of a VC, in no order; some may be empty.
+// waitGroups is the wait groups of one priority of a VC, in no order; some may be empty.
 type waitGroups struct {
 	prio  cell.Priority
 	Kept  model.Keeping // of a Keeper that asked; of all gangs but members above a minimum
@@ -88,7 +88,7 @@ type waitGroups struct {
 	at    map[lineKey]int32 // where they stand; made when it is needed
 }
 
-// waitIndex are the lines of all VCs. Opportunistic gangs always stand in them,
+// waitIndex are the wait groups of all VCs. Opportunistic gangs always stand in them,
 // guaranteed ones where the VC's policy has asked for them.
 type waitIndex struct {
 	spaces [][]waitGroups
@@ -96,10 +96,10 @@ type waitIndex struct {
 	empty  int        // lines
 }
 
-// maxEmpty is how many empty lines may stand until they are dropped.
+// maxEmpty is how many empty wait groups may stand until they are dropped.
 const maxEmpty = 64
 
-// RelistAll makes the lines anew, after the VCs changed.
+// RelistAll makes the wait groups anew, after the VCs changed.
 func (s *Index) RelistAll() {
 	n := len(s.Queues)
 	s.WaitGroups = waitIndex{spaces: make([][]waitGroups, n), asked: make([]model.By, n)}
@@ -113,7 +113,7 @@ func (s *Index) RelistAll() {
 	}
 }
 
-// AskGroups makes the lines of a VC's guaranteed gangs; from now on they are kept.
+// AskGroups makes the wait groups of a VC's guaranteed gangs; from now on they are kept.
 // A policy always asks for the same.
 func (s *Index) AskGroups(space int32, by model.By) {
 	if s.WaitGroups.asked[space] == by {
@@ -130,7 +130,7 @@ func (s *Index) AskGroups(space int32, by model.By) {
 	}
 }
 
-// GroupsOf returns the lines of a priority, nil when there are none.
+// GroupsOf returns the wait groups of a priority, nil when there are none.
 func (s *Index) GroupsOf(space int32, p cell.Priority) *waitGroups {
 	for i := range s.WaitGroups.spaces[space] {
 		if u := &s.WaitGroups.spaces[space][i]; u.prio == p {
@@ -140,7 +140,7 @@ func (s *Index) GroupsOf(space int32, p cell.Priority) *waitGroups {
 	return nil
 }
 
-// List puts a gang that waits into its line.
+// List puts a gang that waits into its wait group.
 func (s *Index) List(space int32, e Queued) {
 	if e.Prio >= cell.MinGuaranteed && s.WaitGroups.asked[space] == 0 {
 		return
@@ -160,7 +160,7 @@ func (s *Index) List(space int32, e Queued) {
 	s.relay(space, e)
 }
 
-// Heads returns the first n gangs of a line without what may change while they wait.
+// Heads returns the first n gangs of a wait group without what may change while they wait.
 func (s *Index) Heads(l *WaitGroup, n int) []model.GangView {
 	for i := len(l.first); i < n; i++ {
 		g := s.GangView(l.Gangs[i])
@@ -174,7 +174,7 @@ func (s *Index) Heads(l *WaitGroup, n int) []model.GangView {
 	return l.first[:n:n]
 }
 
-// PolicyKey is the key by which a gang stands in its line: zero where the policy has
+// PolicyKey is the key by which a gang stands in its wait group: zero where the policy has
 // none.
 func (s *Index) PolicyKey(space int32, e Queued) model.Key {
 	k, ok := s.Policies[space].(model.Keyed)
@@ -188,7 +188,7 @@ func (s *Index) PolicyKey(space int32, e Queued) model.Key {
 	return key
 }
 
-// Unlist takes a gang out of its line, if it stands in one.
+// Unlist takes a gang out of its wait group, if it stands in one.
 func (s *Index) Unlist(space int32, e Queued) {
 	g := &s.Jobs[e.Slot].Gangs[e.Gang]
 	if !g.Listed {
@@ -212,7 +212,7 @@ func (s *Index) Unlist(space int32, e Queued) {
 }
 
 // Relist puts a gang that may have become a case of its own, or is none any more,
-// where it belongs. While a policy reads the lines, one that loses its promise stays in
+// where it belongs. While a policy reads the wait groups, one that loses its promise stays in
 // its place: in the line of its shape, which may have been read, it would be passed over,
 // and those behind it would get what it then takes back.
 func (s *Index) Relist(slot, g int32) {
@@ -229,7 +229,7 @@ func (s *Index) Relist(slot, g int32) {
 	s.List(space, e)
 }
 
-// RelistMoved puts those where they belong who stayed while a policy read the lines.
+// RelistMoved puts those where they belong who stayed while a policy read the wait groups.
 func (s *Index) RelistMoved() {
 	s.Calls.Reading = false
 	for _, ref := range s.Calls.relist {
@@ -277,7 +277,7 @@ func (s *Index) keyOf(space int32, e Queued) lineKey {
 	return k
 }
 
-// DropEmpty drops lines that are empty once they are many; not while one reads
+// DropEmpty drops wait groups that are empty once they are many; not while one reads
 // them.
 func (s *Index) DropEmpty() {
 	if s.WaitGroups.empty <= maxEmpty {
@@ -307,7 +307,7 @@ func (ls *waitIndex) Clone() waitIndex {
 	return out
 }
 
-// VerifyLines compares the lines with the queues.
+// VerifyLines compares the wait groups with the queues.
 func (s *Index) VerifyLines(add func(string, ...any)) {
 	empty := 0
 	for space, us := range s.WaitGroups.spaces {
@@ -361,8 +361,8 @@ func (s *Index) verifyLine(space int, l *WaitGroup, add func(string, ...any)) {
 	}
 }
 
-// Merge reads lines of one priority as if they were one, in order of submission. A line whose shape
-// found nothing is left out from then on. Gangs may leave their lines meanwhile.
+// Merge reads wait groups of one priority as if they were one, in order of submission. A wait group
+// whose shape found nothing is left out from then on. Gangs may leave their wait groups meanwhile.
 type Merge struct {
 	S     *Index
 	Space int32
@@ -390,7 +390,7 @@ func (m *Merge) Add(line int, l *WaitGroup) {
 	m.Heads = append(m.Heads, Head{line: int32(line), e: l.Gangs[0]})
 }
 
-// AddFull adds all lines of full gangs.
+// AddFull adds all wait groups of full gangs.
 func (m *Merge) AddFull() {
 	if up := m.S.GroupsOf(m.Space, m.Prio); up != nil {
 		for i := range up.Lines {

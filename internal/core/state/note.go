@@ -38,7 +38,7 @@ func (s *State) findNote(vc cell.VCName) (int, bool) {
 }
 
 // applyJobNote keeps a note about a job. A key may depend on it, so gangs that wait
-// leave their lines for that moment.
+// leave their wait groups for that moment.
 func (s *State) applyJobNote(slot int32, e model.Noted) {
 	j := &s.Jobs[slot]
 	var listed []index.Queued

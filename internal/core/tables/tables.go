@@ -108,11 +108,11 @@ type Gang struct {
 	Free    int32 // and those that a failure of its task's own was worth without counting
 	Done    bool
 	Waiting bool                 // it is in its queue
-	Listed  bool                 // and in a line
+	Listed  bool                 // and in a wait group
 	Single  bool                 // that has no shape
 	Alone   bool                 // it never shares leaves: a task of it was too slow to suspend
 	Shape   *Shape               // equal shapes have equal placements
-	Key     model.Key            // by which it stands in its line
+	Key     model.Key            // by which it stands in its wait group
 	After   model.Time           // it is not placed before
 	Ran     model.Duration       // how long its attempts ran that have ended
 	Last    *model.AttemptStatus // the last that ended
