@@ -29,7 +29,7 @@ type Streams struct {
 	Term     string // its kind
 }
 
-// Exec runs a command beside a task to its end. The terminal is as it was when it returns.
+// ExecIn runs a command beside a task to its end. The terminal is as it was when it returns.
 func ExecIn(ctx context.Context, client *rest.Client, task rest.TaskName, command []string,
 	s Streams) (end rest.ExecEnd, err error) {
 	request := rest.ExecRequest{Command: command}
@@ -106,7 +106,7 @@ func follow(f *os.File, e *rest.Exec) (stop func()) {
 	}
 }
 
-// Ports reads PORT[:REMOTE].
+// ParsePorts reads PORT[:REMOTE].
 func ParsePorts(text string) (local, remote uint16, err error) {
 	first, second, both := strings.Cut(text, ":")
 	if !both {
@@ -120,7 +120,7 @@ func ParsePorts(text string) (local, remote uint16, err error) {
 	return uint16(l), uint16(r), nil
 }
 
-// Names lists tasks, the first eight of them.
+// TaskNames lists tasks, the first eight of them.
 func TaskNames(tasks []rest.TaskStatus) string {
 	var names []string
 	for _, t := range tasks[:min(len(tasks), 8)] {
@@ -133,7 +133,8 @@ func TaskNames(tasks []rest.TaskStatus) string {
 	return text
 }
 
-// Only is the only one of some tasks of a job that runs; next is what helps where there is none.
+// OnlyTask is the only one of some tasks of a job that runs; next is what helps where there is
+// none.
 func OnlyTask(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next string, err error) {
 	var run []rest.TaskStatus
 	for _, t := range tasks {
@@ -156,8 +157,8 @@ func OnlyTask(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next st
 	return task, "see: comb job get " + j.Ref, rest.NewProblem(http.StatusConflict, rest.CodeConflict, text)
 }
 
-// Forward listens on the first port of this machine's loopback, and carries what connects there to
-// the second port, a task's, until ctx or the task ends. It prints the address, and what
+// ForwardPort listens on the first port of this machine's loopback, and carries what connects there
+// to the second port, a task's, until ctx or the task ends. It prints the address, and what
 // connections failed of.
 func ForwardPort(ctx context.Context, client *rest.Client, task rest.TaskName, ports [2]uint16, s Streams) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0]))))

@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Line is one cell.
+// TreeLine is one cell.
 type TreeLine struct {
 	Cell, State, VC, Job, Health string
 }
@@ -24,8 +24,8 @@ type cellTree struct {
 	away  map[cell.NodeName]string // why a node without bad devices is not in service
 }
 
-// Lines are the cells of a forest from its tops down. A cell without bad devices whose node is out
-// of service says so.
+// CellTree are the cells of a forest from its tops down. A cell without bad devices whose node is
+// out of service says so.
 func CellTree(list *rest.CellList, nodes []rest.NodeStatus) []TreeLine {
 	d := &cellTree{names: map[model.JobID]rest.NamedJob{}, away: map[cell.NodeName]string{}}
 	for i := range nodes {

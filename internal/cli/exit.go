@@ -111,7 +111,7 @@ var Foreign = map[string][]string{
 // Below are words below the jobs that mean another thing there than at the top.
 var Below = map[string][]string{"status": {"job get"}, "info": {"job get"}, "rm": {"job stop"}}
 
-// without are words for what is not there, and what is done instead.
+// foreignWithout are words for what is not there, and what is done instead.
 var foreignWithout = map[string]string{
 	"cp": "comb copies no files: tasks read and write storages (--storage), and --upload gives a job a folder",
 }

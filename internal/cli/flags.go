@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// ErrEmpty is the error of an empty value, where none may be empty.
+// ErrEmptyFlag is the error of an empty value, where none may be empty.
 var ErrEmptyFlag = errors.New("it is empty")
 
 // filled is the value of a flag that chooses things. An empty value would choose all of them, and
@@ -66,8 +66,8 @@ var without = map[string]struct {
 	"dependency": {[]string{"vc", "dry-run"}, "no job waits for another: submit it behind comb job wait JOB"},
 }
 
-// Instead says which flag of a command was meant by one that it has not: by its name, or by letters
-// of which it is one.
+// InsteadOf says which flag of a command was meant by one that it has not: by its name, or by
+// letters of which it is one.
 func InsteadOf(c *cobra.Command, name, letters string) string {
 	for _, word := range []string{letters, name} {
 		w, known := without[word]
@@ -83,7 +83,7 @@ func InsteadOf(c *cobra.Command, name, letters string) string {
 	return NearWord(c, name)
 }
 
-// Near says which flag of a command was meant, if one is near: "; did you mean --gpus?".
+// NearWord says which flag of a command was meant, if one is near: "; did you mean --gpus?".
 func NearWord(c *cobra.Command, word string) string {
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -97,8 +97,8 @@ func NearWord(c *cobra.Command, word string) string {
 	return ""
 }
 
-// Named names the flags of a command where a server's refusal names fields of the request that they
-// became.
+// NamedFlag names the flags of a command where a server's refusal names fields of the request that
+// they became.
 func NamedFlag(c *cobra.Command, err error) error {
 	var p *rest.Problem
 	if !errors.As(err, &p) {

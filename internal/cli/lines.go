@@ -32,7 +32,7 @@ type liveLine struct {
 	from   *LineWriter // of its streams, that printed last
 }
 
-// Writer writes whole lines with a prefix, so that tasks do not mix within
+// LineWriter writes whole lines with a prefix, so that tasks do not mix within
 // a line. Without a prefix bytes pass as they come.
 type LineWriter struct {
 	screen *Screen
@@ -106,9 +106,9 @@ func (w *LineWriter) Finish() {
 	}
 }
 
-// Pair is both streams of a task, standard output first, in the order in which they were printed.
-// What is not the end of a line yet waits for it as long as more is there, so that neither stream
-// goes on within a line of the other.
+// StreamPair is both streams of a task, standard output first, in the order in which they were
+// printed. What is not the end of a line yet waits for it as long as more is there, so that neither
+// stream goes on within a line of the other.
 type StreamPair struct {
 	To   [2]*LineWriter
 	held [2][]byte

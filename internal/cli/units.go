@@ -135,7 +135,7 @@ func (f *DiskFlag) Most() int64 {
 	return int64(f.MemoryFlag)
 }
 
-// ports reads how many ports a task gets of each label.
+// LimitsFlag reads how many ports a task gets of each label.
 // limitsFlag are the limits of each process, by name.
 type LimitsFlag struct{ Of *map[string]string }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Warden knows the rights of the present configuration. Its methods may be called from any
+// Authorizer knows the rights of the present configuration. Its methods may be called from any
 // goroutine.
 type Authorizer struct {
 	People *people.Directory

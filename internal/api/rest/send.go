@@ -17,13 +17,13 @@ const (
 	pause = 2 * time.Second
 )
 
-// Folder sends a folder, unless the server has it already, and returns its digest. say takes what
-// its user should know.
+// SendFolder sends a folder, unless the server has it already, and returns its digest. say takes
+// what its user should know.
 func SendFolder(ctx context.Context, client *Client, dir string, say func(string)) (digest string, err error) {
 	return folder(ctx, client, dir, upload.Open, say)
 }
 
-// Context is Folder for one that an image is built of, with its Dockerfile.
+// SendContext is Folder for one that an image is built of, with its Dockerfile.
 func SendContext(ctx context.Context, client *Client, dir, dockerfile string, say func(string)) (digest string, err error) {
 	return folder(ctx, client, dir, func(dir string, l upload.Limits) (*upload.Folder, error) {
 		return upload.OpenContext(dir, dockerfile, l)

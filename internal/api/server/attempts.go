@@ -39,7 +39,7 @@ type attemptFold struct {
 // more.
 type leafCarry func(cell.TypeName) (int64, bool)
 
-// attempt is one that is kept.
+// foldedAttempt is one that is kept.
 type foldedAttempt struct {
 	rest.PastAttempt
 	exits []model.Exit // as its tasks; none once it has ended

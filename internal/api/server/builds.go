@@ -132,7 +132,7 @@ func (b *imageBuilder) watch(ctx context.Context, a *buildAnswer) func() {
 	return func() { stop(); <-done }
 }
 
-// answer writes lines as they come. One that is not taken ends the build.
+// buildAnswer writes lines as they come. One that is not taken ends the build.
 type buildAnswer struct {
 	mu     sync.Mutex
 	w      http.ResponseWriter

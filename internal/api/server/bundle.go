@@ -33,7 +33,8 @@ func writeBundle(w io.Writer, at time.Time, logs func(yield func(bundledLog) boo
 	return z.Close()
 }
 
-// one writes a log's file. It is begun with the first byte, so that what there is not leaves none.
+// bundleOne writes a log's file. It is begun with the first byte, so that what there is not leaves
+// none.
 func bundleOne(z *zip.Writer, at time.Time, l *bundledLog) error {
 	f := &bundledFile{z: z, at: at, name: l.Name}
 	err := l.Copy(f)
@@ -54,7 +55,7 @@ func bundleOne(z *zip.Writer, at time.Time, l *bundledLog) error {
 	return f.begin()
 }
 
-// file is a file of an archive.
+// bundledFile is a file of an archive.
 type bundledFile struct {
 	z    *zip.Writer
 	at   time.Time

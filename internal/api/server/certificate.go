@@ -23,8 +23,8 @@ const (
 	soon      = 14 * 24 * time.Hour // before its end a certificate is warned of
 )
 
-// Pair is a certificate with its private key, as they are in two files. Its methods may be called
-// from any goroutine; nil is a server without TLS.
+// Certificate is a certificate with its private key, as they are in two files. Its methods may be
+// called from any goroutine; nil is a server without TLS.
 type Certificate struct {
 	certFile, keyFile string
 	now               func() time.Time
@@ -37,16 +37,16 @@ type Certificate struct {
 	warned time.Time // when the end was warned of
 }
 
-// mark tells one state of a file from another.
+// fileMark tells one state of a file from another.
 type fileMark struct {
 	size    int64
 	changed time.Time
 	inode   uint64
 }
 
-// Open reads a certificate with those that lead to its authority, and its key, each from a file of
-// PEM. What is wrong with them is one error, with all there is to mend. Where no file is named
-// there is no pair: nil.
+// OpenCertificate reads a certificate with those that lead to its authority, and its key, each from
+// a file of PEM. What is wrong with them is one error, with all there is to mend. Where no file is
+// named there is no pair: nil.
 func OpenCertificate(certFile, keyFile string, now func() time.Time, log *slog.Logger) (*Certificate, error) {
 	if certFile == "" {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// keep is how long it is told again what the end of a configuration does to what runs: it is worked
-// out on a copy of the state.
+// keepAhead is how long it is told again what the end of a configuration does to what runs: it is
+// worked out on a copy of the state.
 const keepAhead = 10 * time.Second
 
 // Ahead is what the end of the present configuration will do to attempts that run. Its zero value

@@ -130,7 +130,7 @@ func (t *turnedWriter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (t *turnedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// PackInTurn writes an archive for a user: in turn while it packs, and in none while its reader
+// packInTurn writes an archive for a user: in turn while it packs, and in none while its reader
 // takes a piece of it.
 func packInTurn(ctx context.Context, lane *limiter.Limiter, by model.Subject, w io.Writer,
 	pack func(io.Writer) error) error {

@@ -10,7 +10,7 @@ const (
 	needMost  = 16 // of a few that suffice, of which it is asked whether they are needed
 )
 
-// Of returns the changes of a list that suffice, and what came of trying them: of the shortest
+// Fewest returns the changes of a list that suffice, and what came of trying them: of the shortest
 // beginning that suffices, those that are needed. What all of them leave may be of use to others:
 // then one of the first of them alone may do. It is empty where none are found.
 func Fewest[T, R any](list []T, with func(...T) (R, bool)) ([]T, R) {

@@ -5,7 +5,7 @@ import "slices"
 // askFew is how often First asks near the least before it asks for all.
 const askFew = 3
 
-// First returns how many of the first of n suffice, at least so many, or 0 where all do not. It
+// Least returns how many of the first of n suffice, at least so many, or 0 where all do not. It
 // asks for the least first and for a few more, since asking for few is cheap, then for all, and
 // then for ever more than the least. The last yes that it hears is to what it returns.
 func Least(least, n int, suffice func(n int) bool) int {

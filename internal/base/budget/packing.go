@@ -2,7 +2,7 @@ package budget
 
 import "slices"
 
-// Exact puts things, the largest first, into bins with some room: every assignment that differs is
+// Pack puts things, the largest first, into bins with some room: every assignment that differs is
 // tried (equal things and equally filled bins count once), in at most so many steps. It returns
 // which bin each goes to, and the steps; more than the most when these ended the search. room is
 // used up.

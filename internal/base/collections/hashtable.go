@@ -1,13 +1,13 @@
 package collections
 
-// Table is a hash table of small entries that never change while they are in it;
+// HashTable is a hash table of small entries that never change while they are in it;
 // collisions go to the next free cell. A search begins at Home and goes on with After.
 type HashTable[E HashEntry] struct {
 	Cells []E // a power of two of them, at most half of them full; zero is free
 	N     int // entries
 }
 
-// Entry says what its place in a table depends on. The zero entry is none.
+// HashEntry says what its place in a table depends on. The zero entry is none.
 type HashEntry interface {
 	comparable
 	// Hashed is the hash of what the entry is looked for by.

@@ -3,7 +3,7 @@
 // table whose cells its user searches. It must not know what they hold.
 package collections
 
-// Item is a value in a heap.
+// HeapItem is a value in a heap.
 type HeapItem[T any] interface {
 	// Before reports whether the value comes out before another one.
 	Before(T) bool

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Sparse is a set of small numbers as a bitmap with a summary above it: adding, removing and
+// SparseSet is a set of small numbers as a bitmap with a summary above it: adding, removing and
 // finding the next one cost a few words, however many there may be. One that NewSparse did not make
 // has room for none.
 type SparseSet struct {
@@ -13,7 +13,7 @@ type SparseSet struct {
 	sum   []uint64 // a bit for each word that is not zero
 }
 
-// NewSparse returns an empty set with room for the numbers below n.
+// NewSparseSet returns an empty set with room for the numbers below n.
 func NewSparseSet(n int) SparseSet {
 	words := (n + 63) / 64
 	both := make([]uint64, words+(words+63)/64)

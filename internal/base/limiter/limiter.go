@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Seats are places of one kind. The exported fields are set before the first Take or Wait.
+// Limiter are places of one kind. The exported fields are set before the first Take or Wait.
 type Limiter struct {
 	All  int    // places that there are
 	One  int    // of them for one user

@@ -25,7 +25,7 @@ type reportCommands struct{ *cli.App }
 
 const program = "nvidia-smi"
 
-// Row is one line of the report.
+// ReportRow is one line of the report.
 type ReportRow struct {
 	What  string `json:"what"`
 	Value string `json:"value"`
@@ -47,7 +47,7 @@ func (k *reportCommands) all() []*cobra.Command {
 		}}}
 }
 
-// Lab finds out what the machine is.
+// LabReport finds out what the machine is.
 func LabReport(ctx context.Context, version, engine string) []ReportRow {
 	gpu, driver, cuda := gpus(ctx)
 	host, _ := os.Hostname()

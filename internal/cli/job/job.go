@@ -18,7 +18,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// jobCommand is all about jobs.
+// Command is all about jobs.
 func Command(of *cli.App) *cobra.Command {
 	a := &commands{of}
 	c := cli.Noun("job", "Jobs: submit, watch, explain, stop",
@@ -514,7 +514,7 @@ func listJobs(ctx context.Context, client *rest.Client, q rest.JobQuery, all boo
 	return out, err
 }
 
-// jobCommands are the commands of jobs.
+// commands are the commands of jobs.
 type commands struct{ *cli.App }
 
 // redraw shows something whenever it has changed.

@@ -429,10 +429,10 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// simCommands are the commands of traces and simulations.
+// commands are the commands of traces and simulations.
 type commands struct{ *cli.App }
 
-// studyCommands are all of them.
+// Commands are all of them.
 func Commands(of *cli.App) []*cobra.Command {
 	a := &commands{of}
 	return []*cobra.Command{a.scriptCommand(), a.traceCommand(), a.simCommand()}

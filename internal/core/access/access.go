@@ -126,7 +126,7 @@ func GivenTo(grants []Grant, group string) (vcs []string) {
 	return vcs
 }
 
-// Changes says in words what is another grant, a line each; both lists are in order of VC.
+// GrantChanges says in words what is another grant, a line each; both lists are in order of VC.
 func GrantChanges(was, is []Grant) (lines []string) {
 	find := func(list []Grant, vc cell.VCName) string {
 		if i := slices.IndexFunc(list, func(g Grant) bool { return g.VC == vc }); i >= 0 {
@@ -149,7 +149,7 @@ func GrantChanges(was, is []Grant) (lines []string) {
 	return lines
 }
 
-// Table answers for one configuration. Its methods may be called from any goroutine.
+// Rights answers for one configuration. Its methods may be called from any goroutine.
 type Rights struct {
 	byVC   map[cell.VCName][]given       // each VC's own and inherited, the higher roles first
 	any    []given                       // the same of all VCs
@@ -162,7 +162,7 @@ type given struct {
 	role  Role
 }
 
-// NewTable makes the table of a configuration's grants. A VC inherits what those around it give.
+// NewRights makes the table of a configuration's grants. A VC inherits what those around it give.
 // One in which nothing is given, nor around it, is for the group of its own name, as in OpenPAI: so
 // a user is given it without a change of the cluster file.
 func NewRights(grants []Grant, vcs []cell.VCSpec) *Rights {

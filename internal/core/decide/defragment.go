@@ -49,7 +49,7 @@ func (w *walker) defragment() {
 	}
 }
 
-// settle is how long a gang of a VC runs before it moves for another.
+// settleOf is how long a gang of a VC runs before it moves for another.
 func settleOf(c *model.VCConfig) model.Duration { return cmp.Or(c.MinRun, settled) }
 
 // clear lets gangs move so that the one of a wish gets its cells.

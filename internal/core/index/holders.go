@@ -4,7 +4,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// link puts an attempt, or a promise, into the list of its VC.
+// Link puts an attempt, or a promise, into the list of its VC.
 func (s *Index) Link(slot int32) {
 	a := &s.Attempts[slot]
 	list := &s.Holders[s.Cluster.Alloc(a.Alloc).Space]
@@ -12,7 +12,7 @@ func (s *Index) Link(slot int32) {
 	*list = append(*list, slot)
 }
 
-// unlink takes it out again; the last one takes its place.
+// Unlink takes it out again; the last one takes its place.
 func (s *Index) Unlink(slot int32) {
 	a := &s.Attempts[slot]
 	s.Unrun(a)
@@ -24,7 +24,7 @@ func (s *Index) Unlink(slot int32) {
 	*list = (*list)[:last]
 }
 
-// relink makes the lists anew, after the VCs changed.
+// Relink makes the lists anew, after the VCs changed.
 func (s *Index) Relink() {
 	s.Holders = make([][]int32, s.Cluster.NumSpaces())
 	s.RunOrders, s.Allocs = make([]RunOrder, s.Cluster.NumSpaces()), make([]Allocations,
@@ -37,7 +37,7 @@ func (s *Index) Relink() {
 	}
 }
 
-// verifyHolders checks that the lists hold exactly the attempts and promises.
+// VerifyHolders checks that the lists hold exactly the attempts and promises.
 func (s *Index) VerifyHolders(add func(string, ...any)) {
 	listed, all := 0, 0
 	for space := range s.Holders {

@@ -6,7 +6,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// keepLazy puts a lazily preempted attempt into its VC's list.
+// KeepLazy puts a lazily preempted attempt into its VC's list.
 func (s *Index) KeepLazy(a *tables.Attempt) {
 	e := s.Entry(a)
 	q := &s.Lazy[s.Space(s.Jobs[a.Job].Spec.VC)]
@@ -16,7 +16,7 @@ func (s *Index) KeepLazy(a *tables.Attempt) {
 	s.DirtyAll()
 }
 
-// dropLazy takes an attempt out of its VC's list, if it is there.
+// DropLazy takes an attempt out of its VC's list, if it is there.
 func (s *Index) DropLazy(a *tables.Attempt) {
 	q := &s.Lazy[s.Space(s.Jobs[a.Job].Spec.VC)]
 	if i, found := slices.BinarySearchFunc(*q, s.Entry(a), Queued.Compare); found {
@@ -24,7 +24,7 @@ func (s *Index) DropLazy(a *tables.Attempt) {
 	}
 }
 
-// relistLazy builds the lists anew, after the VCs changed.
+// RelistLazy builds the lists anew, after the VCs changed.
 func (s *Index) RelistLazy() {
 	s.Lazy = make([][]Queued, s.Cluster.NumSpaces())
 	for i := range s.Attempts {
@@ -38,7 +38,7 @@ func (s *Index) RelistLazy() {
 	}
 }
 
-// verifyLazy checks that the lists hold exactly the lazily preempted attempts.
+// VerifyLazy checks that the lists hold exactly the lazily preempted attempts.
 func (s *Index) VerifyLazy(add func(string, ...any)) {
 	listed, lazy := 0, 0
 	for i := range s.Lazy {

@@ -116,7 +116,7 @@ type timer struct {
 // Before orders by time, then job.
 func (t timer) Before(o timer) bool { return t.At < o.At || t.At == o.At && t.job < o.job }
 
-// at sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
+// SetTimer sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
 func (s *Index) SetTimer(when model.Time, id model.JobID, gang int32) {
 	if when > s.Now {
 		s.Timers.Push(timer{when, id, gang})
@@ -177,7 +177,7 @@ func (s *Index) UnbookAll() {
 	}
 }
 
-// verifyBooking checks that a gang is listed as booked if and only if it is, and
+// VerifyBooking checks that a gang is listed as booked if and only if it is, and
 // that only gangs are that wait, at most with a reservation: that may be revoked.
 func (s *Index) VerifyBooking(j *tables.Job, g int32, add func(string, ...any)) {
 	gg := &j.Gangs[g]
@@ -193,7 +193,7 @@ func (s *Index) VerifyBooking(j *tables.Job, g int32, add func(string, ...any)) 
 	}
 }
 
-// mean says where a gang is to run next, when it is told to move; nil else.
+// Mean says where a gang is to run next, when it is told to move; nil else.
 func (s *Index) Mean(g *tables.Gang, nodes []cell.NodeName) {
 	if tables.RareOf(g.Rare).Meant != nil {
 		s.Migrating--
@@ -203,7 +203,7 @@ func (s *Index) Mean(g *tables.Gang, nodes []cell.NodeName) {
 	}
 }
 
-// verifyAway counts again.
+// VerifyMigrating counts again.
 func (s *Index) VerifyMigrating(add func(string, ...any)) {
 	n := 0
 	for i := range s.Jobs {
@@ -218,7 +218,7 @@ func (s *Index) VerifyMigrating(add func(string, ...any)) {
 	}
 }
 
-// minimumStands is what Verify asks instead: a minimum whose last task died has its attempt until
+// MinimumStands is what Verify asks instead: a minimum whose last task died has its attempt until
 // the next decision.
 func (s *Index) MinimumStands(j *tables.Job) bool {
 	at := j.Gangs[0].Attempt
@@ -226,7 +226,7 @@ func (s *Index) MinimumStands(j *tables.Job) bool {
 		(s.Attempts[at].Cause == 0 || s.Attempts[at].Alive == 0)
 }
 
-// enqueueExtras lets the members above a minimum wait, now that it was placed.
+// EnqueueExtras lets the members above a minimum wait, now that it was placed.
 func (s *Index) EnqueueExtras(slot int32) {
 	j := &s.Jobs[slot]
 	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
@@ -236,7 +236,7 @@ func (s *Index) EnqueueExtras(slot int32) {
 	}
 }
 
-// dequeueExtras takes those that wait out of the queue: their minimum ends.
+// DequeueExtras takes those that wait out of the queue: their minimum ends.
 func (s *Index) DequeueExtras(slot int32) {
 	j := &s.Jobs[slot]
 	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {

@@ -19,7 +19,7 @@ type Carry struct {
 	Part     cell.PartKind   `json:"part,omitempty"`      // of a device; "" is a whole one
 }
 
-// Of is what one leaf of a SKU carries; of one that is not known, as much as a cluster file
+// CarryOf is what one leaf of a SKU carries; of one that is not known, as much as a cluster file
 // without an entry for it says: one GPU.
 func CarryOf(s cell.SKU) Carry {
 	if s.Device == "" {
@@ -137,7 +137,7 @@ func (a Ask) String() string {
 	return strings.Join(asks, ", ")
 }
 
-// CPUs says thousandths of a CPU, such as "0.5 CPUs".
+// CPUText says thousandths of a CPU, such as "0.5 CPUs".
 func CPUText(milli int64) string {
 	if milli == 1000 {
 		return "1 CPU"
@@ -149,7 +149,7 @@ func CPUText(milli int64) string {
 	return text + " CPUs"
 }
 
-// Memory says MiB, in GiB where these are a whole number or many.
+// MemoryText says MiB, in GiB where these are a whole number or many.
 func MemoryText(mib int64) string {
 	switch {
 	case mib%1024 == 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/exit"
 )
 
-// Pair is two configurations to compare, with what was renamed between them.
+// ModelPair is two configurations to compare, with what was renamed between them.
 type ModelPair struct {
 	Before, After *Config
 	Served        func(cell.VCName) VCConfig // how a VC was served before
@@ -21,7 +21,7 @@ type ModelPair struct {
 	RenamedNodes  []NodeRename
 }
 
-// Changes is what differs between two configurations; lists that are empty are not nil.
+// ConfigChanges is what differs between two configurations; lists that are empty are not nil.
 type ConfigChanges struct {
 	VCs         []VCChange
 	Chains      []ChainChange

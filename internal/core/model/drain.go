@@ -95,8 +95,8 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader Subject, when func(Tim
 	return text + ExitZeroText(e.ZeroEnds)
 }
 
-// ExitZero ends a sentence of a stop: exit code 0 is then the end of a gang, for a reason; "" where
-// there is none.
+// ExitZeroText ends a sentence of a stop: exit code 0 is then the end of a gang, for a reason; ""
+// where there is none.
 func ExitZeroText(why string) string {
 	if why == "" {
 		return ""

@@ -204,7 +204,7 @@ func (p *ConfigPlan) Complete() {
 	}
 }
 
-// Compare orders attempts by job, gang and number.
+// CompareAttempts orders attempts by job, gang and number.
 func CompareAttempts(a, b AttemptID) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
 }

@@ -51,12 +51,12 @@ func (h *Hash) Text(s string) {
 	}
 }
 
-// Four returns the first four bytes of a text.
+// FourLetters returns the first four bytes of a text.
 func FourLetters(s string) uint64 {
 	return uint64(s[0])<<24 | uint64(s[1])<<16 | uint64(s[2])<<8 | uint64(s[3])
 }
 
-// Nums mixes in numbers, two at a time; how many there are is mixed in elsewhere.
+// HashNumbers mixes in numbers, two at a time; how many there are is mixed in elsewhere.
 func HashNumbers[T ~int32](h *Hash, all []T) {
 	for ; len(all) > 1; all = all[2:] {
 		h.Word(uint64(uint32(all[0]))<<32 | uint64(uint32(all[1])))

@@ -126,7 +126,7 @@ func (r *RunningEffect) stopped(reader Subject) string {
 	return text + ": " + LosesText(r.Unsaved, r.Devices) + ExitZeroText(r.ZeroEnds)
 }
 
-// Loses says what a stop costs at most.
+// LosesText says what a stop costs at most.
 func LosesText(unsaved Duration, devices int32) string {
 	return fmt.Sprintf("it loses %s of work on %s, unless it saves that in its grace period", SpanText(int64(unsaved)),
 		Plural(devices, "device", "devices"))

@@ -15,7 +15,7 @@ const (
 	hour        = 60 * minute
 )
 
-// Few lists the first of many names, and says how many more there are.
+// FewText lists the first of many names, and says how many more there are.
 func FewText(names []string, most int) string {
 	if n := len(names) - most; n > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
@@ -23,7 +23,7 @@ func FewText(names []string, most int) string {
 	return strings.Join(names, ", ")
 }
 
-// Span shows a span of so many microseconds in words: "1 h 5 min".
+// SpanText shows a span of so many microseconds in words: "1 h 5 min".
 func SpanText(d int64) string {
 	switch {
 	case d < second:
@@ -36,7 +36,7 @@ func SpanText(d int64) string {
 	return fmt.Sprintf("%d h %d min", d/hour, d%hour/minute)
 }
 
-// AtMost is Span rounded up: to seconds below a minute, else to minutes.
+// AtMostText is Span rounded up: to seconds below a minute, else to minutes.
 func AtMostText(d int64) string {
 	switch n := (d + minute - 1) / minute; {
 	case d <= second:
@@ -50,7 +50,7 @@ func AtMostText(d int64) string {
 	}
 }
 
-// Nodes lists nodes.
+// NodesText lists nodes.
 func NodesText(ns []cell.NodeName) string {
 	if len(ns) == 0 {
 		return "no node"

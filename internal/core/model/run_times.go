@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Measured are the run times of jobs that ended well, by user and by what their
+// MeasuredRuns are the run times of jobs that ended well, by user and by what their
 // names begin with.
 type MeasuredRuns map[nameKey]RunTimes
 

@@ -9,10 +9,10 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Top is the folder in which a container finds its job's storages, each by its name.
+// StorageTop is the folder in which a container finds its job's storages, each by its name.
 const StorageTop = "/mnt"
 
-// Variable is the name of the variable that says where a task finds a storage.
+// StorageVariable is the name of the variable that says where a task finds a storage.
 func StorageVariable(name string) string {
 	return "COMB_STORAGE_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
 }
@@ -46,8 +46,8 @@ func UserFolder(user string) (string, error) {
 	return user, nil
 }
 
-// Of refuses storages that are not of the kind that a server can give its tasks: claims on
-// Kubernetes, folders elsewhere.
+// CheckStorages refuses storages that are not of the kind that a server can give its tasks: claims
+// on Kubernetes, folders elsewhere.
 func CheckStorages(list []Storage, claims bool) error {
 	for _, s := range list {
 		switch {
@@ -60,7 +60,7 @@ func CheckStorages(list []Storage, claims bool) error {
 	return nil
 }
 
-// Find returns the storage of a name.
+// FindStorage returns the storage of a name.
 func FindStorage(list []Storage, name string) (Storage, bool) {
 	i := slices.IndexFunc(list, func(s Storage) bool { return s.Name == name })
 	if i < 0 {
@@ -69,7 +69,7 @@ func FindStorage(list []Storage, name string) (Storage, bool) {
 	return list[i], true
 }
 
-// Within returns a virtual cluster and those that it is inside of, the inner ones first.
+// VCsWithin returns a virtual cluster and those that it is inside of, the inner ones first.
 func VCsWithin(all []cell.VCSpec, name cell.VCName) (vcs []cell.VCName) {
 	for {
 		i := slices.IndexFunc(all, func(v cell.VCSpec) bool { return v.Name == name })
@@ -86,7 +86,7 @@ func (s *Storage) For(vcs []cell.VCName) bool {
 	return len(s.VCs) == 0 || slices.ContainsFunc(vcs, func(vc cell.VCName) bool { return slices.Contains(s.VCs, vc) })
 }
 
-// Names are the names of those that jobs of a virtual cluster may use.
+// StorageNames are the names of those that jobs of a virtual cluster may use.
 func StorageNames(list []Storage, vcs []cell.VCName) (names []string) {
 	for i := range list {
 		if list[i].For(vcs) {
@@ -121,7 +121,7 @@ func (s *Storage) String() string {
 	return text
 }
 
-// Changes says in words what is another one, a line each; both lists are in order of name.
+// StorageChanges says in words what is another one, a line each; both lists are in order of name.
 func StorageChanges(was, is []Storage) (lines []string) {
 	for i := range was {
 		if _, ok := FindStorage(is, was[i].Name); !ok {

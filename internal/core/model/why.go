@@ -11,7 +11,7 @@ import (
 // Code says why a job waits; the core names them.
 type Code string
 
-// Kind names a change that would let a job start; the core names them.
+// SuggestionKind names a change that would let a job start; the core names them.
 type SuggestionKind string
 
 // GangShare says what a gang shares its leaves with. With a quantum they take turns:

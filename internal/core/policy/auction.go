@@ -133,7 +133,7 @@ func whole(gangs []int32, won, fraction int64) int {
 	return len(gangs)
 }
 
-// table is all bids, with logarithms instead of products: the smaller the sum of the
+// auctionTable is all bids, with logarithms instead of products: the smaller the sum of the
 // logarithms of rho, the larger the product of the valuations.
 type auctionTable struct {
 	lots      []int32

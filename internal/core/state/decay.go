@@ -7,10 +7,10 @@ import (
 // digits are the binary digits of a factor behind its point.
 const digits = 32
 
-// Factor is a number from 0 to 1, times 2^32.
+// Decay is a number from 0 to 1, times 2^32.
 type Decay uint64
 
-// One is the factor 1.
+// NoDecay is the factor 1.
 const NoDecay Decay = 1 << digits
 
 // Of multiplies a number that is not negative, rounded down.
@@ -19,8 +19,8 @@ func (f Decay) Of(n int64) int64 {
 	return int64(hi<<digits | lo>>digits)
 }
 
-// After is 2 to the power of -t over the half-life, rounded down: halvings, then the roots of 1/2
-// that the binary digits of the rest name. It is 0 where t is negative.
+// DecayAfter is 2 to the power of -t over the half-life, rounded down: halvings, then the roots of
+// 1/2 that the binary digits of the rest name. It is 0 where t is negative.
 func DecayAfter(t, half int64) Decay {
 	whole := t / half
 	if t < 0 || whole >= digits {

@@ -22,13 +22,13 @@ func (s *State) AttemptStatus(a *tables.Attempt) model.AttemptStatus {
 	return out
 }
 
-// suspended reports whether others have their turn on an attempt's leaves.
+// Suspended reports whether others have their turn on an attempt's leaves.
 func (s *State) Suspended(a *tables.Attempt) bool {
 	r := s.RotationOf(a)
 	return r != nil && a.Cause == 0 && !r.Runs(a.ID, s.Now)
 }
 
-// leafOf names a leaf as facts do.
+// LeafOf names a leaf as facts do.
 func (s *State) LeafOf(l cell.LeafID) model.LeafHealth {
 	f := s.Cluster.Forest()
 	return model.LeafHealth{Node: f.Nodes[f.Cells[f.Leaves[l]].Node].Name, SKU: f.ChainOf(l).SKU, Device: f.Device(l),

@@ -62,15 +62,15 @@ func (k key) compare(o key) int {
 		cmp.Compare(k.Of, o.Of))
 }
 
-// row are the last parts of a key, the newest last. It is never changed: copies of a table share
-// it.
+// habitRow are the last parts of a key, the newest last. It is never changed: copies of a table
+// share it.
 type habitRow struct {
 	key
 	At    int64    `json:"at"` // how many were added to the table until its last one
 	Parts []uint16 `json:"parts"`
 }
 
-// Table holds at most 1,000 keys, sorted, with at most 32 parts of each.
+// Habits holds at most 1,000 keys, sorted, with at most 32 parts of each.
 type Habits struct {
 	rows []*habitRow
 	at   int64
@@ -122,7 +122,7 @@ type HabitRows []*habitRow
 // Rows returns them; Read makes a table of them.
 func (t Habits) Rows() HabitRows { return t.rows }
 
-// Read is a table with these rows.
+// ReadHabits is a table with these rows.
 func ReadHabits(rows HabitRows) Habits {
 	t := Habits{rows: rows}
 	for _, r := range rows {

@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// LoadOf is what a gang asks for where its tasks are of the same SKUs and of no pinned cell, with
+// loadOf is what a gang asks for where its tasks are of the same SKUs and of no pinned cell, with
 // these SKUs; nil where they are not.
 func loadOf(members []cell.Member) (budget.Load, string) {
 	var all []budget.Sized

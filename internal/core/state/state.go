@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// fold is what events say: the tables with their index, and the rest of it.
+// State is what events say: the tables with their index, and the rest of it.
 type State struct {
 	index.Index
 	NewPolicy model.Policies

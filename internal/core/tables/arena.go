@@ -4,11 +4,11 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Size is for how many values memory is taken at once, and so how many others one that is kept for
-// long can keep.
+// ArenaChunk is for how many values memory is taken at once, and so how many others one that is
+// kept for long can keep.
 const ArenaChunk = 16
 
-// Of is memory for values of one type.
+// Arena is memory for values of one type.
 type Arena[T any] struct{ free []T }
 
 // Take returns memory for n values; an append to it goes elsewhere.
@@ -28,15 +28,15 @@ func (s *Arena[T]) Keep(v T) *T {
 	return p
 }
 
-// Copy copies values into the spare room of a pool. It returns the copy, cut so that an append to
-// it cannot reach its neighbour, and the longer pool.
+// CopyPooled copies values into the spare room of a pool. It returns the copy, cut so that an
+// append to it cannot reach its neighbour, and the longer pool.
 func CopyPooled[T any](values, pool []T) ([]T, []T) {
 	n := len(pool)
 	pool = append(pool, values...)
 	return pool[n:len(pool):len(pool)], pool
 }
 
-// Again copies values into memory that other values had.
+// CopyAgain copies values into memory that other values had.
 func CopyAgain[T any](to, from []T) []T { return append(to[:0], from...) }
 
 // Arenas are what the rows take memory from for small things that never change once they are made:

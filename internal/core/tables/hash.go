@@ -6,11 +6,11 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Keyed hashes pairs of texts that strangers choose: with a key that they do not know, they cannot
-// choose such as come to one hash.
+// KeyedHash hashes pairs of texts that strangers choose: with a key that they do not know, they
+// cannot choose such as come to one hash.
 type KeyedHash uint64
 
-// NewKeyed makes a key of two numbers.
+// NewKeyedHash makes a key of two numbers.
 func NewKeyedHash(a, b uint64) KeyedHash {
 	hi, lo := bits.Mul64(a^0x9E3779B97F4A7C15, b^0xD6E8FEB86659FD93)
 	return KeyedHash((hi ^ lo) | 1)

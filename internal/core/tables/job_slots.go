@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Table finds the slots of jobs by id.
+// SlotTable finds the slots of jobs by id.
 type SlotTable struct{ collections.HashTable[entry] }
 
 // entry is one entry; id 0 is none.

@@ -72,7 +72,7 @@ func (s *Tables) TakenBy(j *Job) (rooms []model.Room) {
 	return rooms
 }
 
-// takes counts the leaves and the GPUs of a job's tasks.
+// Taken counts the leaves and the GPUs of a job's tasks.
 func (s *Tables) Taken(j *Job) (leaves int32, gpus int64) {
 	for i := range j.Tasks {
 		c, n := s.taskTakes(j, &j.Tasks[i])

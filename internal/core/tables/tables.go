@@ -347,7 +347,7 @@ func (n LeafNote) Compare(o LeafNote) int {
 // stop. What happens to an allocation happens to all of its members: when it has to
 // make room all are stopped, when it is made opportunistic all are.
 
-// rare returns what few jobs, gangs or attempts have, to read.
+// RareOf returns what few jobs, gangs or attempts have, to read.
 func RareOf[T any](odd *T) (o T) {
 	if odd != nil {
 		o = *odd
@@ -355,7 +355,7 @@ func RareOf[T any](odd *T) (o T) {
 	return o
 }
 
-// alter returns it to change: another one, since clones share the one before.
+// SetRare returns it to change: another one, since clones share the one before.
 func SetRare[T any](odd **T) *T {
 	o := RareOf(*odd)
 	*odd = &o

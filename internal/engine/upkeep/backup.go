@@ -28,8 +28,8 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// Format is the version of the file's layout: a gzip stream of a tar with backup.json first, then
-// files of the data directory, then sums, which has a line "SHA-256 size name" for each entry
+// BackupFormat is the version of the file's layout: a gzip stream of a tar with backup.json first,
+// then files of the data directory, then sums, which has a line "SHA-256 size name" for each entry
 // before it.
 const BackupFormat = 1
 
@@ -41,7 +41,7 @@ const (
 	maxFiles = 4 << 20
 )
 
-// Head is what a backup says of itself.
+// BackupHead is what a backup says of itself.
 type BackupHead struct {
 	Format  int    `json:"format"`
 	Program string `json:"program"` // the version that made it
@@ -52,7 +52,7 @@ type BackupHead struct {
 	Logs    bool   `json:"logs"`    // it has the logs of jobs
 }
 
-// Report is what was made, checked or restored.
+// BackupReport is what was made, checked or restored.
 type BackupReport struct {
 	BackupHead
 	Directory string `json:"directory,omitempty"` // of which it was made, of one that was made now
@@ -61,7 +61,7 @@ type BackupReport struct {
 	Bytes     int64  `json:"bytes"` // of the files in it
 }
 
-// Options say what else goes into a backup.
+// BackupOptions say what else goes into a backup.
 type BackupOptions struct {
 	Logs    bool   // of jobs: not their work and checkpoints
 	Program string // this program's version
@@ -88,7 +88,7 @@ func kept(name string, logs bool) bool {
 		upload != nil && len(upload[1]) <= longestSubject || logs && logFile.MatchString(name)
 }
 
-// Create writes a backup of a data directory to a new file, which is complete or not there.
+// CreateBackup writes a backup of a data directory to a new file, which is complete or not there.
 func CreateBackup(ctx context.Context, data, file string, o BackupOptions) (r BackupReport, err error) {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%s is there already: give another name", file)
@@ -291,7 +291,7 @@ func (p *packer) add(name string, from io.Reader, size int64) error {
 	return nil
 }
 
-// ErrDamaged is the error of a file that is no whole backup.
+// ErrBackupDamaged is the error of a file that is no whole backup.
 var ErrBackupDamaged = errors.New("it is no backup, or not a whole one")
 
 func damaged(format string, args ...any) error {
@@ -307,8 +307,8 @@ type unpacker struct {
 	made   map[string]bool
 }
 
-// Extract makes files of a backup in an empty folder, and returns what it says of itself. Every
-// entry is compared with its sum.
+// ExtractBackup makes files of a backup in an empty folder, and returns what it says of itself.
+// Every entry is compared with its sum.
 func ExtractBackup(ctx context.Context, file, into string) (BackupReport, error) {
 	root, err := os.OpenRoot(into)
 	if err != nil {
@@ -452,8 +452,8 @@ func firstDifference(is, told string) string {
 	return "entries are missing that its sums name"
 }
 
-// Restore makes a data directory of a backup, in a folder that is not there or empty. check looks
-// at it before it gets its name.
+// RestoreBackup makes a data directory of a backup, in a folder that is not there or empty. check
+// looks at it before it gets its name.
 func RestoreBackup(ctx context.Context, file, data string, check func(dir string) error) (r BackupReport, err error) {
 	data, err = filepath.Abs(data)
 	if err != nil {

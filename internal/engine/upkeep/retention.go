@@ -310,7 +310,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Words writes a time as flags take it; 0 is "forever".
+// SpanWords writes a time as flags take it; 0 is "forever".
 func SpanWords(d time.Duration) string {
 	if d <= 0 {
 		return "forever"

@@ -21,14 +21,14 @@ const (
 	unsure  = 30        // looks in a row that the engine may fail at
 )
 
-// Limit says what a container may write.
+// DiskLimit says what a container may write.
 type DiskLimit struct {
 	MB   int64    `json:"mb,omitempty"`   // 0 is any amount
 	Dirs []string `json:"dirs,omitempty"` // folders of this machine that count, beside its own
 }
 
-// For is the limit of a task that asks for so much, 0 for nothing, where most is what one may have
-// and has without asking; 0 is any amount.
+// DiskLimitFor is the limit of a task that asks for so much, 0 for nothing, where most is what one
+// may have and has without asking; 0 is any amount.
 func DiskLimitFor(asked, most int64, dirs ...string) (DiskLimit, error) {
 	if most > 0 && asked > most {
 		return DiskLimit{}, fmt.Errorf("the task asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", asked, most)
@@ -51,7 +51,7 @@ func (l *DiskLimit) Watch(host, name string, over func()) *DiskWatch {
 	return w
 }
 
-// Watch is a container that is measured.
+// DiskWatch is a container that is measured.
 type DiskWatch struct {
 	limit      DiskLimit
 	host, name string

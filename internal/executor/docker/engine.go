@@ -114,7 +114,8 @@ func Reach(host string) (*Engine, error) {
 	return &Engine{c: c, host: host}, nil
 }
 
-// Open connects and agrees on a version of the interface. ErrNoEngine says that nothing answers.
+// OpenEngine connects and agrees on a version of the interface. ErrNoEngine says that nothing
+// answers.
 func OpenEngine(ctx context.Context, host string) (*Engine, error) {
 	e, err := Reach(host)
 	if err != nil {

@@ -84,7 +84,7 @@ func (r *Runtime) Remember(data string) error {
 	return os.WriteFile(path, []byte(r.Engine.Host()+"\n"), 0o600)
 }
 
-// Had reports whether jobs of a data directory have run in containers.
+// HadEngine reports whether jobs of a data directory have run in containers.
 func HadEngine(data string) bool {
 	_, err := os.Lstat(filepath.Join(data, engineFile))
 	return err == nil

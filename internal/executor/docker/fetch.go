@@ -43,7 +43,7 @@ type flight struct {
 	jobs   map[string]*toldProgress // that wait, by folder
 }
 
-// told is a job that waits for a fetch, and is told of it.
+// toldProgress is a job that waits for a fetch, and is told of it.
 type toldProgress struct {
 	want  *ImageWant // of the first of its tasks that waits
 	tasks int        // that wait
@@ -256,7 +256,7 @@ func (p *progress) failed() string {
 	return p.trouble
 }
 
-// Progress is how far the fetching of an image is.
+// PullProgress is how far the fetching of an image is.
 type PullProgress struct {
 	Layers, Here int   // of the image, and those of them that are here
 	Bytes, Total int64 // of the layers that come; Total 0 is not known yet
@@ -319,7 +319,7 @@ func (p *progress) ended(source string) string {
 	return fmt.Sprintf("the image %s was fetched: %d layers, %s in %v", source, n.Layers, SizeText(n.Bytes), time.Since(p.began).Round(100*time.Millisecond))
 }
 
-// Size is a number of bytes in words.
+// SizeText is a number of bytes in words.
 func SizeText(n int64) string {
 	units := []string{"B", "kB", "MB", "GB", "TB"}
 	v, i := float64(n), 0

@@ -23,7 +23,7 @@ const NotesFile = "images.json"
 // DefaultWithin is how long one image may take.
 const DefaultWithin = 30 * time.Minute
 
-// Store is the images of one machine. It implements executor.Images.
+// Images is the images of one machine. It implements executor.Images.
 type Images struct {
 	engine *Engine
 	within time.Duration
@@ -39,7 +39,7 @@ type Images struct {
 	book     book
 }
 
-// Options of a store. Zero values stand for what is in brackets.
+// ImageOptions of a store. Zero values stand for what is in brackets.
 type ImageOptions struct {
 	Within time.Duration // how long one image may take [DefaultWithin]
 	Budget int64         // bytes that images may have; what is least recently used is removed beyond [no limit]
@@ -47,7 +47,7 @@ type ImageOptions struct {
 	Log    *slog.Logger
 }
 
-// Open reads from dir what is known of the machine's images. The store's work ends with the
+// OpenImages reads from dir what is known of the machine's images. The store's work ends with the
 // context.
 func OpenImages(ctx context.Context, dir string, engine *Engine, o ImageOptions) (*Images, error) {
 	if o.Log == nil {
@@ -58,7 +58,7 @@ func OpenImages(ctx context.Context, dir string, engine *Engine, o ImageOptions)
 	return s, s.book.open(dir, o.Log)
 }
 
-// Want is a job that needs an image.
+// ImageWant is a job that needs an image.
 type ImageWant struct {
 	Name string // as the job says it
 	Dir  string // the job's folder, where it is noted what the name stands for
@@ -72,13 +72,13 @@ type ImageWant struct {
 	Tell func(about, text string)
 }
 
-// Login is what a job's registry is asked with.
+// RegistryLogin is what a job's registry is asked with.
 type RegistryLogin struct {
 	Login
 	Secret string // the name of the job's secret with the password; "" is that it stands in the job file
 }
 
-// Fault is why a job cannot have its image, in a sentence that says what to do.
+// ImageFault is why a job cannot have its image, in a sentence that says what to do.
 type ImageFault struct {
 	Say string
 	Job bool // another try would end alike: the job is to be changed
@@ -285,7 +285,7 @@ func repository(name string) string {
 	return ref.Name()
 }
 
-// registry is where an image of that name is fetched from; "" is that it is no name.
+// registryOf is where an image of that name is fetched from; "" is that it is no name.
 func registryOf(name string) string {
 	ref, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOther says that other things are mounted than were meant to be.
+// ErrOtherMount says that other things are mounted than were meant to be.
 var ErrOtherMount = errors.New("is not as the server made it")
 
 // longest bounds what is read of the list of mounts, in bytes.
 const longestMounts = 4 << 20
 
-// Exactly looks at this process's mounts: below the folder top, which is a small file system of the
-// container's own that cannot be written to, there are those named and no others, each once.
+// MountedExactly looks at this process's mounts: below the folder top, which is a small file system
+// of the container's own that cannot be written to, there are those named and no others, each once.
 func MountedExactly(top string, below []string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/proc", &fs); err != nil || fs.Type != unix.PROC_SUPER_MAGIC {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Nets are the networks of one server's containers.
+// Networks are the networks of one server's containers.
 type Networks struct {
 	Engine  *Engine
 	Cluster string // the server's id, in the label and, shortened, in names

@@ -266,7 +266,7 @@ func (s *logStore) Close() {
 	s.marks.Close()
 }
 
-// LastLine is the last line of the log in a folder that says something, for a message: without what
+// lastLine is the last line of the log in a folder that says something, for a message: without what
 // does not print, and cut.
 func lastLine(dir string) string {
 	l, err := readLog(dir, -4096)

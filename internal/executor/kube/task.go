@@ -20,7 +20,7 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// task is one run of one task. What is wanted of it is set under Executor.mu; all else is of the
+// podTask is one run of one task. What is wanted of it is set under Executor.mu; all else is of the
 // worker that settles it, and the queue gives a name to one worker at a time.
 type podTask struct {
 	named

@@ -22,7 +22,7 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// task is the server's side of one task: one goroutine that starts or finds its
+// liveTask is the server's side of one task: one goroutine that starts or finds its
 // supervisor, waits for its end, and tells.
 type liveTask struct {
 	e     *Executor

@@ -23,7 +23,7 @@ type Card struct {
 	File string // its device file, in the folder of device files
 }
 
-// Control is the device file without which no program reaches the driver.
+// NVIDIAControl is the device file without which no program reaches the driver.
 const NVIDIAControl = "nvidiactl"
 
 // Cards asks the driver for its GPUs, by index. It is an error where the driver is not there or

@@ -28,7 +28,7 @@ type Leaf struct {
 	SKU cell.SKU
 }
 
-// Options say what is looked at.
+// GuardOptions say what is looked at.
 type GuardOptions struct {
 	Dir     string        // where it is noted which GPUs there are
 	Boot    string        // the boot id of the machine
@@ -80,7 +80,7 @@ const (
 	lookAgain = time.Second // behind a look that is the first to find something missing
 )
 
-// New makes a guard, which has looked at nothing yet.
+// NewGuard makes a guard, which has looked at nothing yet.
 func NewGuard(o GuardOptions) *Guard {
 	g := &Guard{o: o, again: make(chan struct{}, 1), looking: make(chan struct{}, 1),
 		failed: map[model.LeafHealth]int{}, told: map[model.LeafHealth]string{},
@@ -91,8 +91,8 @@ func NewGuard(o GuardOptions) *Guard {
 	return g
 }
 
-// Real reports whether leaves of a SKU are NVIDIA's GPUs, as the configuration says: not whether
-// any are found.
+// HasRealDevices reports whether leaves of a SKU are NVIDIA's GPUs, as the configuration says: not
+// whether any are found.
 func HasRealDevices(sku *cell.SKU) bool {
 	return sku.Device == cell.NVIDIA && sku.GPU > 0 && !sku.Pretended
 }
@@ -268,7 +268,7 @@ func (g *Guard) ask(ctx context.Context) (map[int32]card, error) {
 	return g.cards, g.err
 }
 
-// Files returns the files of the devices that leaves stand for. In an SKU's file "%d" is each
+// DeviceFiles returns the files of the devices that leaves stand for. In an SKU's file "%d" is each
 // device's index, and "{128}" that index counted from 128.
 func DeviceFiles(sku cell.SKU, place cell.Task) []string {
 	var files []string
@@ -285,7 +285,7 @@ func DeviceFiles(sku cell.SKU, place cell.Task) []string {
 	return files
 }
 
-// Devices returns the indices of the devices that leaves stand for, or are
+// PlacedDevices returns the indices of the devices that leaves stand for, or are
 // parts of, each once. What has no GPU, such as a CPU slot, is one device: its
 // index is the leaf's own.
 func PlacedDevices(sku cell.SKU, place cell.Task) []int32 {

@@ -36,7 +36,7 @@ type Device struct {
 // maxOutput bounds what is taken from a program that lists devices.
 const maxOutput = 1 << 20
 
-// List returns the devices of this machine; none where there is no such program. One that
+// ListGPUs returns the devices of this machine; none where there is no such program. One that
 // fails is an error, because its devices would silently be lost.
 func ListGPUs(ctx context.Context, program string) ([]GPU, error) {
 	path, err := exec.LookPath(program)
@@ -94,7 +94,7 @@ func parseGPUs(text string) ([]GPU, error) {
 	return gpus, nil
 }
 
-// Devices returns what all devices do, by index.
+// NVIDIADevices returns what all devices do, by index.
 func NVIDIADevices(ctx context.Context, program string) (map[int32]*Device, error) {
 	text, err := ask(ctx, program, "--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total")
 	if err != nil {

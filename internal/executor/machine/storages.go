@@ -13,16 +13,16 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Seen is a storage as a task sees it.
+// SeenStorage is a storage as a task sees it.
 type SeenStorage struct {
 	Name, At string
 	ReadOnly bool
 }
 
-// Finder returns a storage that jobs of a virtual cluster may use now.
+// StorageFinder returns a storage that jobs of a virtual cluster may use now.
 type StorageFinder func(vc cell.VCName, name string) (model.Storage, bool)
 
-// Fault is why a storage cannot be used. It says no path of this machine.
+// StorageFault is why a storage cannot be used. It says no path of this machine.
 type StorageFault struct {
 	Say string
 	// User is true where it is about the folder of one user: another node would not help.
@@ -32,12 +32,12 @@ type StorageFault struct {
 // Error implements error.
 func (f *StorageFault) Error() string { return f.Say }
 
-// Owner is the user of the machine that has a user's folder.
+// StorageOwner is the user of the machine that has a user's folder.
 type StorageOwner struct{ UID, GID uint32 }
 
-// All finds the folders of a job's storages on this machine. find returns one that its virtual
-// cluster may use now; nil has none. A user's own folder belongs to an owner; nil is that any user
-// of an image writes there.
+// StoragesOf finds the folders of a job's storages on this machine. find returns one that its
+// virtual cluster may use now; nil has none. A user's own folder belongs to an owner; nil is that
+// any user of an image writes there.
 func StoragesOf(find StorageFinder, job *model.Job, owner *StorageOwner) (list []SeenStorage, err error) {
 	for _, name := range job.Storages {
 		var s model.Storage
@@ -57,7 +57,7 @@ func StoragesOf(find StorageFinder, job *model.Job, owner *StorageOwner) (list [
 	return list, nil
 }
 
-// Inside are storages where a container sees them.
+// StoragesInside are storages where a container sees them.
 func StoragesInside(list []SeenStorage) []SeenStorage {
 	inside := make([]SeenStorage, len(list))
 	for i, s := range list {
@@ -66,8 +66,8 @@ func StoragesInside(list []SeenStorage) []SeenStorage {
 	return inside
 }
 
-// Writable says which storages a process could write although they are read-only: it runs as the
-// server's user. "" is none.
+// WritableStorages says which storages a process could write although they are read-only: it runs
+// as the server's user. "" is none.
 func WritableStorages(list []SeenStorage) string {
 	var names []string
 	for _, s := range list {
@@ -78,8 +78,9 @@ func WritableStorages(list []SeenStorage) string {
 	return strings.Join(names, ", ")
 }
 
-// Folder is the folder of a storage that a user's tasks see; a user's own is made where it is
-// missing. Its errors, each a Fault, name the storage and no path of this machine: users read them.
+// StorageFolder is the folder of a storage that a user's tasks see; a user's own is made where it
+// is missing. Its errors, each a Fault, name the storage and no path of this machine: users read
+// them.
 func StorageFolder(s *model.Storage, user string, owner *StorageOwner) (string, error) {
 	root, err := os.OpenRoot(s.Folder)
 	if err != nil {
@@ -98,10 +99,10 @@ func StorageFolder(s *model.Storage, user string, owner *StorageOwner) (string, 
 	return s.Folder + "/" + user, nil
 }
 
-// Apart refuses storages that hold a file or folder of the platform, or lie in it: jobs would see
-// secrets. Nor may one lie in another, or be the same folder where users have folders of their own:
-// jobs that may use the one would see, and replace, what is in the other. Links are followed, as
-// far as there is something.
+// StoragesApart refuses storages that hold a file or folder of the platform, or lie in it: jobs
+// would see secrets. Nor may one lie in another, or be the same folder where users have folders of
+// their own: jobs that may use the one would see, and replace, what is in the other. Links are
+// followed, as far as there is something.
 func StoragesApart(list []model.Storage, kept ...string) error {
 	for i, s := range list {
 		folder := leadsTo(s.Folder)

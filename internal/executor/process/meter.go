@@ -49,7 +49,7 @@ type task struct {
 // that waited for them, so that the sum over a tree does not fall when one ends.
 type counts struct{ cpu, read, written uint64 } // ticks, bytes, bytes
 
-// New makes a meter that works until ctx is done.
+// NewMeter makes a meter that works until ctx is done.
 func NewMeter(ctx context.Context, every time.Duration) *Meter {
 	return &Meter{ctx: ctx, every: every, came: make(chan struct{}, 1), tasks: map[executor.TaskRef]*task{}}
 }

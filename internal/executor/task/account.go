@@ -25,8 +25,8 @@ type Account struct {
 // longest bounds what is read of a file of an image, in bytes.
 const longest = 1 << 20
 
-// Lookup finds an image's user in this container's /etc/passwd and /etc/group: "" is root, else
-// NAME or number, with :GROUP or :number or without. A number need not be in a file.
+// LookupAccount finds an image's user in this container's /etc/passwd and /etc/group: "" is root,
+// else NAME or number, with :GROUP or :number or without. A number need not be in a file.
 func LookupAccount(text string) (Account, error) { return lookup(text, "/etc/passwd", "/etc/group") }
 
 func lookup(text, passwd, groups string) (Account, error) {
@@ -97,8 +97,8 @@ func lines(path string, fields int) ([][]string, error) {
 	return list, nil
 }
 
-// read reads a plain file, also through links: they lead to nothing that this container does not
-// have. It does not wait for the other end of a pipe.
+// readAccounts reads a plain file, also through links: they lead to nothing that this container
+// does not have. It does not wait for the other end of a pipe.
 func readAccounts(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Caps bound one stream of one task.
+// LogCaps bound one stream of one task.
 type LogCaps struct {
 	FileBytes int64 `json:"file_bytes"` // size of one file
 	Files     int   `json:"files"`      // how many are kept
 	Rate      int64 `json:"rate"`       // bytes a second that are read from the task
 }
 
-// Name names a file of a stream by the offset in the stream of its first
+// LogName names a file of a stream by the offset in the stream of its first
 // byte, so that rotation renames nothing and a reader's offset stays true.
 func LogName(stream string, base int64) string { return fmt.Sprintf("%s.%020d", stream, base) }
 
@@ -55,8 +55,8 @@ type Capture struct {
 	number int    // of this stream in it
 }
 
-// New returns a capture of a stream, to be logged in dir, and the end of its pipe that the task
-// gets.
+// NewCapture returns a capture of a stream, to be logged in dir, and the end of its pipe that the
+// task gets.
 func NewCapture(dir, stream string, caps LogCaps) (*Capture, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

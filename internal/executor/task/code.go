@@ -16,21 +16,21 @@ import (
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
-// File is what a job's upload is called beside its files.
+// CodeFile is what a job's upload is called beside its files.
 const CodeFile = "code.tar"
 
-// Variable says where a task finds its job's code.
+// CodeVariable says where a task finds its job's code.
 const CodeVariable = "COMB_CODE_DIR"
 
-// Order says which code a task finds, and where.
+// Unpacking says which code a task finds, and where.
 type Unpacking struct {
 	Archive string `json:"archive"`
 	Digest  string `json:"digest"`
 	Dir     string `json:"dir"` // an empty folder
 }
 
-// For is the order for a task of a job, whose upload put lays among the job's files, once for all
-// tasks; nil where the job has none. dir is the task's own folder.
+// UnpackingFor is the order for a task of a job, whose upload put lays among the job's files, once
+// for all tasks; nil where the job has none. dir is the task's own folder.
 func UnpackingFor(job *model.Job, files, dir string, put func(*model.Job, string) error) (*Unpacking, error) {
 	if job.Upload == "" {
 		return nil, nil
@@ -51,7 +51,7 @@ func (o *Unpacking) WorkDir(asked, dir string) string {
 	return filepath.Join(dir, asked)
 }
 
-// ErrStopped says that the task was stopped meanwhile.
+// ErrUnpackStopped says that the task was stopped meanwhile.
 var ErrUnpackStopped = errors.New("it was stopped while its code was unpacked")
 
 // Unpack unpacks the code, by this very program. start starts a program with the rights of the
@@ -106,7 +106,7 @@ func wait(pid int, stopped func() bool) (status syscall.WaitStatus, err error) {
 	}
 }
 
-// Main is the child: `comb unpack ARCHIVE DIR DIGEST`.
+// UnpackMain is the child: `comb unpack ARCHIVE DIR DIGEST`.
 func UnpackMain(args []string) int {
 	if len(args) != 3 {
 		fmt.Fprintln(os.Stderr, "unpack takes an archive, a folder and a digest; the server starts it")

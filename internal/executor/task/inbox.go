@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pause is between looks where the kernel does not tell. It lets each user have so many watches
-// (128, where nothing else is set), and all containers' process 1s are one user.
+// inboxPause is between looks where the kernel does not tell. It lets each user have so many
+// watches (128, where nothing else is set), and all containers' process 1s are one user.
 const inboxPause = 100 * time.Millisecond
 
-// Watch calls tell, from a goroutine that never ends, whenever a file of one of the names is
+// WatchInbox calls tell, from a goroutine that never ends, whenever a file of one of the names is
 // renamed into the folder, and when so many were that some may have been missed.
 func WatchInbox(dir string, names []string, tell func()) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)

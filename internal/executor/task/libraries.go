@@ -16,14 +16,14 @@ import (
 	"github.com/combsched/comb/internal/executor/docker"
 )
 
-// Set are copies of this machine's libraries, in a folder that containers see: those of the
+// Libraries are copies of this machine's libraries, in a folder that containers see: those of the
 // machine may be replaced while they are used. The zero value is that this program needs none.
 type Libraries struct {
 	folder string
 	loader string // the name of the program in it that starts this one
 }
 
-// Own copies into a folder of dir what this process was started with.
+// CollectLibraries copies into a folder of dir what this process was started with.
 func CollectLibraries(dir string) (l Libraries, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -170,8 +170,8 @@ func (l Libraries) Needed(b *docker.Box, at string) {
 // own folder.
 func by(loader string) []string { return []string{loader, "--library-path", filepath.Dir(loader)} }
 
-// Self is how this program is started once more: by the loader that started it, if there was
-// one.
+// OwnLibraries is how this program is started once more: by the loader that started it, if there
+// was one.
 func OwnLibraries() ([]string, error) {
 	self, err := os.Executable()
 	if err == nil && strings.HasPrefix(filepath.Base(self), "ld-") {

@@ -12,10 +12,10 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Longest is the longest line that is read, in bytes.
+// LongestProgress is the longest line that is read, in bytes.
 const LongestProgress = 4096
 
-// Parse reads one line. The attempt and the task are the caller's to fill in.
+// ParseProgress reads one line. The attempt and the task are the caller's to fill in.
 func ParseProgress(line []byte) (model.Progress, error) {
 	var r report
 	if err := json.Unmarshal(quoteNoNumbers(line), &r); err != nil {
@@ -25,7 +25,7 @@ func ParseProgress(line []byte) (model.Progress, error) {
 		Iteration: model.Duration(bounded(r.Iteration.value() * float64(model.Second))), MemoryMB: r.Memory.count()}, nil
 }
 
-// Fill gives a report what it does not say and one before it, which is told no more, did.
+// FillProgress gives a report what it does not say and one before it, which is told no more, did.
 func FillProgress(f, before *model.Progress) {
 	f.Step, f.Total, f.Loss = cmp.Or(f.Step, before.Step), cmp.Or(f.Total, before.Total), cmp.Or(f.Loss, before.Loss)
 	f.Iteration, f.MemoryMB = cmp.Or(f.Iteration, before.Iteration), cmp.Or(f.MemoryMB, before.MemoryMB)

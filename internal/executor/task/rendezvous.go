@@ -18,13 +18,13 @@ const (
 	longer    = 2 * time.Millisecond  // for each task of the gang
 )
 
-// ErrStopped says that the wait was given up because the caller asked for that.
+// ErrMeetStopped says that the wait was given up because the caller asked for that.
 var ErrMeetStopped = errors.New("stopped")
 
 // Placeholder stands for the address of a task, by its ordinal, until that is known.
 func Placeholder(task int32) string { return fmt.Sprintf("task-%d.gang.comb.invalid", task) }
 
-// All leaves the address of a task, its own, in the folder and waits until every task of the gang
+// Meet leaves the address of a task, its own, in the folder and waits until every task of the gang
 // has left one there, at most two minutes behind the last that did: a large gang takes its time. It
 // returns what puts all of them in the place of their placeholders. ErrStopped says that stop
 // returned true before.

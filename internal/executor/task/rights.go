@@ -14,18 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Needed are the capabilities that Keep wants process 1 to have been started with, as engines
-// name them: to become another user, to start the task as its user without capabilities, and
-// to signal it.
+// NeededCapabilities are the capabilities that Keep wants process 1 to have been started with, as
+// engines name them: to become another user, to start the task as its user without capabilities,
+// and to signal it.
 func NeededCapabilities() []string { return []string{"SETUID", "SETGID", "SETPCAP", "KILL"} }
 
 func needed() uint32 {
 	return 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_KILL
 }
 
-// Keep makes this whole process another user, in no other group, that has only the capabilities
-// of Needed. It must run as root. A program that was built with cgo cannot give up the rights of
-// threads that it has: it is started anew, by the words of again, and has to call Keep once more.
+// KeepCapabilities makes this whole process another user, in no other group, that has only the
+// capabilities of Needed. It must run as root. A program that was built with cgo cannot give up the
+// rights of threads that it has: it is started anew, by the words of again, and has to call Keep
+// once more.
 func KeepCapabilities(id int, again []string) error {
 	if os.Geteuid() == id {
 		return kept(id)
@@ -91,7 +92,7 @@ func kept(id int) error {
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
-// Strip makes sure that no program which this thread starts has a capability, also
+// StripCapabilities makes sure that no program which this thread starts has a capability, also
 // one of root. The thread must not be used for anything else afterwards.
 func StripCapabilities() error {
 	for c := range uintptr(64) {
@@ -116,9 +117,9 @@ func threadGroups(ids []uint32) error {
 	return nil
 }
 
-// As calls f with files seen as a user sees them: the kernel shows what it hides of the processes
-// of one user from another, such as how they ended. It says nothing where that is impossible. This
-// process is in no group: see Keep.
+// RunAs calls f with files seen as a user sees them: the kernel shows what it hides of the
+// processes of one user from another, such as how they ended. It says nothing where that is
+// impossible. This process is in no group: see Keep.
 func RunAs(a *Account, f func()) {
 	runtime.LockOSThread()
 	uid, gid := unix.Geteuid(), unix.Getegid()

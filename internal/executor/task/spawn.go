@@ -15,7 +15,7 @@ import (
 	"github.com/combsched/comb/internal/executor/cgroup"
 )
 
-// Fault is why the kernel did not start a program, once all before that had been done.
+// SpawnFault is why the kernel did not start a program, once all before that had been done.
 type SpawnFault struct{ syscall.Errno }
 
 // Unwrap lets errors.Is find the number.
@@ -26,8 +26,8 @@ func (f SpawnFault) OfMachine() bool {
 	return slices.Contains([]syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}, f.Errno)
 }
 
-// In starts a program in the group of a name below each parent, without a right to gain. It forks
-// from a thread that is in the version 1 groups: the child is born in them, without a helper
+// Spawn starts a program in the group of a name below each parent, without a right to gain. It
+// forks from a thread that is in the version 1 groups: the child is born in them, without a helper
 // process in between and without this process itself being counted. The thread goes back
 // afterwards. With a credential the program has no capability, either. A Fault is the program's
 // own, or its words'.

@@ -88,7 +88,7 @@ func (c *converter) accessOf(vc string) (members []string) {
 	return slices.Compact(members)
 }
 
-// groupName reports whether a group can be called so.
+// paiGroupName reports whether a group can be called so.
 func paiGroupName(name string) bool {
 	return name != everyone && plain(name) && len(name) <= 64 && strings.Trim(name, "-_.") == name
 }

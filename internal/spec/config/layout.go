@@ -51,7 +51,7 @@ func plain(name string) bool {
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
 }
 
-// device is the maker of a machine's devices, in the keys of a SKU.
+// paiDevice is the maker of a machine's devices, in the keys of a SKU.
 type paiDevice struct {
 	kind     string // nvidia, amd, tpu or other
 	resource string // what the device plugin calls them, where the kind does not say it

@@ -91,7 +91,7 @@ type converter struct {
 	problems document.Problems
 }
 
-// machine is a worker of layout.yaml.
+// paiMachine is a worker of layout.yaml.
 type paiMachine struct {
 	name, sku string
 	at        *document.Node

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options are the limits of a depot; zero values stand for the defaults in brackets.
+// DepotOptions are the limits of a depot; zero values stand for the defaults in brackets.
 type DepotOptions struct {
 	Limits Limits        // of one upload [Default]
 	Quota  int64         // bytes of all uploads of one subject [10 GiB]
@@ -67,7 +67,7 @@ const (
 	fresh  = ".new" // of one that is not there in full
 )
 
-// Open opens a depot, and makes its folder. What was not received in full is removed.
+// OpenDepot opens a depot, and makes its folder. What was not received in full is removed.
 func OpenDepot(dir string, o DepotOptions) (*Depot, error) {
 	if o.Limits.Bytes <= 0 {
 		o.Limits.Bytes = Default.Bytes
@@ -102,7 +102,7 @@ func OpenDepot(dir string, o DepotOptions) (*Depot, error) {
 // Limits are those of one upload, and of all of a subject in bytes.
 func (d *Depot) Limits() (Limits, int64) { return d.o.Limits, d.o.Quota }
 
-// Key names an upload among those of all subjects, as Sweep takes it.
+// DepotKey names an upload among those of all subjects, as Sweep takes it.
 func DepotKey(subject, digest string) string {
 	return filepath.Join(folder(subject), strings.TrimPrefix(digest, "sha256:")+suffix)
 }

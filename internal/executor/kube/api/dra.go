@@ -140,7 +140,7 @@ type Given struct {
 	Device string `json:"device"`
 }
 
-// Devices are those of a driver on a node that its slices have, by name.
+// DRADevices are those of a driver on a node that its slices have, by name.
 func DRADevices(list []Slice, node, driver string) map[string]Device {
 	newest := map[string]int64{}
 	of := func(s *Slice) bool { return s.Spec.Driver == driver && s.Spec.NodeName == node }
@@ -160,7 +160,7 @@ func DRADevices(list []Slice, node, driver string) map[string]Device {
 	return out
 }
 
-// Names are what a SKU's driver calls the devices of some indices.
+// DRANames are what a SKU's driver calls the devices of some indices.
 func DRANames(d cell.DRA, indices []int32) []string {
 	out := make([]string, len(indices))
 	for i, n := range indices {
@@ -210,8 +210,8 @@ func Claims(d cell.DRA, name string, have map[string]Device, names []string) (li
 	return list, nil
 }
 
-// Named is how some devices of a driver are named in claims, if their names count from 0 and some
-// attribute tells each from the others. The class is called as the driver is.
+// DRANamed is how some devices of a driver are named in claims, if their names count from 0 and
+// some attribute tells each from the others. The class is called as the driver is.
 func DRANamed(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
 	if len(devices) == 0 {
 		return d, false

@@ -22,7 +22,7 @@ type Host struct {
 	Worker bool // it runs jobs
 }
 
-// Lists are what an installation of OpenPAI takes: master.csv, worker.csv and config.yaml.
+// HostLists are what an installation of OpenPAI takes: master.csv, worker.csv and config.yaml.
 type HostLists struct {
 	Hosts []Host // masters first, in the order of their files
 	User  string // signs in; "" is what ssh takes
@@ -35,7 +35,7 @@ const (
 	maxHosts = 10_000
 )
 
-// Read reads the lists of a folder, and says all that is wrong with them.
+// ReadHosts reads the lists of a folder, and says all that is wrong with them.
 func ReadHosts(dir string) (*HostLists, error) {
 	l := &HostLists{}
 	at := map[string]int{} // hosts by name

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Verdict is what was found of a machine.
+// HostVerdict is what was found of a machine.
 type HostVerdict struct {
 	Name     string   `json:"name"`
 	IP       string   `json:"ip"`
@@ -36,7 +36,7 @@ const (
 	leastKernel  = "4.18"
 )
 
-// Judge says what is wrong with each machine, and with all of them together.
+// JudgeHosts says what is wrong with each machine, and with all of them together.
 func JudgeHosts(l *HostLists, answers []HostAnswer) []HostVerdict {
 	out := make([]HostVerdict, len(answers))
 	machines, masters := map[string]string{}, 0

@@ -45,7 +45,7 @@ command -v kubelet >/dev/null && say kubelet "$(kubelet --version | awk '{print 
 say end yes
 `
 
-// Answer is what a machine said of itself; Err is why it said nothing.
+// HostAnswer is what a machine said of itself; Err is why it said nothing.
 type HostAnswer struct {
 	Host  Host
 	Err   error
@@ -60,7 +60,7 @@ const (
 	maxAnswer = 256 << 10
 )
 
-// Ask asks all machines by the ssh of this one, with what its user's configuration says (keys,
+// AskHosts asks all machines by the ssh of this one, with what its user's configuration says (keys,
 // ports, known hosts), or another one that is a file.
 func AskHosts(ctx context.Context, l *HostLists, config string) []HostAnswer {
 	out := make([]HostAnswer, len(l.Hosts))
