@@ -17,7 +17,7 @@ import (
 
 // How long a job takes elsewhere than where it was measured, or than what it declares: on another
 // number of GPUs, or on another type. Chronus profiles on one and two nodes and extrapolates; here
-// the offline model says what speeds are to each other (throughput.go of sched), and where it knows
+// the offline model says what speeds are to each other (perf/throughputs.go), and where it knows
 // nothing, speed is taken to be linear in GPUs and the same on every type. What was extrapolated
 // from what is part of the job's note:
 //
