@@ -6,7 +6,6 @@ import (
 	"github.com/combsched/comb/internal/core/explain"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -97,7 +96,7 @@ func (s actions) outstanding() []model.Action {
 			slots = append(slots, int32(i))
 		}
 	}
-	slices.SortFunc(slots, func(x, y int32) int { return state.CompareAttempts(s.Attempts[x].ID, s.Attempts[y].ID) })
+	slices.SortFunc(slots, func(x, y int32) int { return model.CompareAttempts(s.Attempts[x].ID, s.Attempts[y].ID) })
 	var out []model.Action
 	for _, slot := range slots {
 		a := &s.Attempts[slot]

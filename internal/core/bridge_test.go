@@ -7,7 +7,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -64,7 +63,7 @@ func (s *State) Held() []Held {
 		}
 		out = append(out, h)
 	}
-	slices.SortFunc(out, func(a, b Held) int { return state.CompareAttempts(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b Held) int { return model.CompareAttempts(a.ID, b.ID) })
 	return out
 }
 

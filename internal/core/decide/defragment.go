@@ -9,7 +9,6 @@ import (
 	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -134,7 +133,7 @@ func (s *Pass) relocate(j *tables.Job, beside cell.Placement, movers []cell.Allo
 	slices.SortFunc(movers, func(x, y cell.AllocID) int { // the largest is the hardest to place
 		a, b := s.Holder(x), s.Holder(y)
 		return cmp.Or(cmp.Compare(s.Jobs[b.Job].Gangs[b.ID.Gang].Leaves, s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves),
-			state.CompareAttempts(a.ID, b.ID))
+			model.CompareAttempts(a.ID, b.ID))
 	})
 	var out []cell.Placement
 	for _, id := range movers {
@@ -161,7 +160,7 @@ func (s *Pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.Allo
 	for _, v := range movers {
 		move = append(move, s.Holder(v).ID)
 	}
-	slices.SortFunc(victims, state.CompareAttempts)
+	slices.SortFunc(victims, model.CompareAttempts)
 	s.emit(model.Reserved{Attempt: id, Placement: res.Placement, Victims: victims})
 	for i, m := range move {
 		s.sendTo(s.Live(m), places[i], &id)

@@ -11,7 +11,6 @@ import (
 	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -155,7 +154,7 @@ func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 	}
 	slices.SortFunc(out, func(x, y int32) int {
 		a, b := &s.Attempts[x], &s.Attempts[y]
-		return cmp.Or(s.ExtraFirst(a, b), state.CompareAttempts(b.ID, a.ID))
+		return cmp.Or(s.ExtraFirst(a, b), model.CompareAttempts(b.ID, a.ID))
 	})
 	return out
 }
@@ -225,7 +224,7 @@ func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.Al
 			t.out = append(t.out, a.Alloc)
 		}
 	}
-	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return state.CompareAttempts(s.Holder(y).ID, s.Holder(x).ID) })
+	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return model.CompareAttempts(s.Holder(y).ID, s.Holder(x).ID) })
 	if wish.Over != nil {
 		was := s.Ask(j.Space)
 		wish.Over(t.each)

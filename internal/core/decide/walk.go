@@ -9,7 +9,6 @@ import (
 	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -465,7 +464,7 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	if p.Over || s.Tallies[j.Space].Partials > 0 {
 		s.LookAgain.By(j.Space) // what the victims leave over may serve a gang that could not have stopped them
 	}
-	slices.SortFunc(victims, state.CompareAttempts)
+	slices.SortFunc(victims, model.CompareAttempts)
 	s.emit(model.Reserved{Attempt: id, Placement: p.Placement, Victims: victims})
 	s.stopAll(victims, id)
 	s.stopAll(cleared, id) // those that are victims, too, were stopped

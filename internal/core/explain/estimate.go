@@ -169,7 +169,7 @@ type plannedEnd struct {
 
 // Before orders by time, then attempt.
 func (p plannedEnd) Before(o plannedEnd) bool {
-	return p.At < o.At || p.At == o.At && state.CompareAttempts(p.id, o.id) < 0
+	return p.At < o.At || p.At == o.At && model.CompareAttempts(p.id, o.id) < 0
 }
 
 // run goes on until the gang has its cells; it returns when that is.

@@ -147,7 +147,7 @@ func (s *Explainer) overFor(j *tables.Job, g int32) (out []*tables.Attempt, due 
 		}
 		break
 	}
-	slices.SortFunc(out, func(a, b *tables.Attempt) int { return state.CompareAttempts(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b *tables.Attempt) int { return model.CompareAttempts(a.ID, b.ID) })
 	return out, due
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -355,7 +354,7 @@ func (s *Finder) lostHolders() (out []cell.AllocID) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b cell.AllocID) int { return state.CompareAttempts(s.Holder(a).ID, s.Holder(b).ID) })
+	slices.SortFunc(out, func(a, b cell.AllocID) int { return model.CompareAttempts(s.Holder(a).ID, s.Holder(b).ID) })
 	return out
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/combsched/comb/internal/base/budget"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -462,7 +461,7 @@ func (s *Finder) holdersBelow(space int32, prio cell.Priority, serves func(*tabl
 	slices.SortFunc(slots, func(x, y int32) int {
 		a, b := &s.Attempts[x], &s.Attempts[y]
 		return cmp.Or(s.ExtraFirst(a, b), cmp.Compare(s.Jobs[a.Job].Spec.Priority, s.Jobs[b.Job].Spec.Priority),
-			state.CompareAttempts(b.ID, a.ID))
+			model.CompareAttempts(b.ID, a.ID))
 	})
 	out := make([]cell.AllocID, len(slots))
 	for i, slot := range slots {
@@ -530,7 +529,7 @@ func (s *Finder) Reservations(space int32, prio cell.Priority) []int32 {
 	slices.SortFunc(slots, func(x, y int32) int {
 		a, b := &s.Attempts[x], &s.Attempts[y]
 		return cmp.Or(cmp.Compare(s.Jobs[a.Job].Spec.Priority, s.Jobs[b.Job].Spec.Priority),
-			state.CompareAttempts(b.ID, a.ID))
+			model.CompareAttempts(b.ID, a.ID))
 	})
 	return slots
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -121,5 +120,5 @@ func (s *Finder) StandsBefore(a *tables.Attempt, j *tables.Job, g int) bool {
 		return !s.IsExtra(a)
 	}
 	return (a.By == nil || a.Cause != 0) && !s.IsExtra(a) && (j.Spec.Gangs[g].Extra ||
-		state.CompareAttempts(a.ID, model.AttemptID{Job: j.ID, Gang: int32(g)}) < 0)
+		model.CompareAttempts(a.ID, model.AttemptID{Job: j.ID, Gang: int32(g)}) < 0)
 }

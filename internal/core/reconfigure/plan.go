@@ -8,7 +8,6 @@ import (
 	"github.com/combsched/comb/internal/core/decide"
 	"github.com/combsched/comb/internal/core/explain"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
 )
@@ -65,7 +64,7 @@ func (s Planner) unmoved() []model.RunningEffect {
 		}
 		out = append(out, e)
 	}
-	slices.SortFunc(out, func(a, b model.RunningEffect) int { return state.CompareAttempts(a.Attempt, b.Attempt) })
+	slices.SortFunc(out, func(a, b model.RunningEffect) int { return model.CompareAttempts(a.Attempt, b.Attempt) })
 	return out
 }
 
@@ -109,7 +108,7 @@ func (s Planner) runningEffects(ch *change, after *explain.Explainer) []model.Ru
 	for i := range ch.ev.Moves {
 		out = append(out, s.movedEffect(ch, after, &ch.ev.Moves[i]))
 	}
-	slices.SortFunc(out, func(a, b model.RunningEffect) int { return state.CompareAttempts(a.Attempt, b.Attempt) })
+	slices.SortFunc(out, func(a, b model.RunningEffect) int { return model.CompareAttempts(a.Attempt, b.Attempt) })
 	return out
 }
 

@@ -202,8 +202,8 @@ func (s Planner) carryOrder(back func(*tables.Attempt) bool) []int32 {
 	slices.SortFunc(order, func(x, y place) int {
 		return cmp.Or(first(x.prio >= cell.MinGuaranteed, y.prio >= cell.MinGuaranteed), first(!x.leaves, !y.leaves),
 			cmp.Compare(y.prio, x.prio),
-			first(!x.extra, !y.extra), state.CompareAttempts(x.of, y.of), first(!x.joined,
-				!y.joined), state.CompareAttempts(x.its, y.its))
+			first(!x.extra, !y.extra), model.CompareAttempts(x.of, y.of), first(!x.joined,
+				!y.joined), model.CompareAttempts(x.its, y.its))
 	})
 	out := make([]int32, len(order))
 	for i := range order {

@@ -34,11 +34,6 @@ func (s *State) requeueAll() {
 	s.DirtyAll()
 }
 
-// CompareAttempts orders by job, gang and number.
-func CompareAttempts(a, b model.AttemptID) int {
-	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
-}
-
 // Origins are what the tasks of an attempt were started with. A snapshot of an older
 // form did not keep them: then it is what the present cluster says.
 func (s *State) Origins(a *tables.Attempt) []cell.Origin {

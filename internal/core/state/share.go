@@ -46,14 +46,14 @@ func (s *State) join(slot int32, id cell.AllocID) {
 	a := &s.Attempts[slot]
 	a.Alloc = id
 	head := s.ByAlloc[id]
-	if CompareAttempts(a.ID, s.Attempts[head].ID) < 0 {
+	if model.CompareAttempts(a.ID, s.Attempts[head].ID) < 0 {
 		a.Mate, a.Joined = head, false
 		s.Attempts[head].Joined = true
 		s.ByAlloc[id] = slot
 		return
 	}
 	at := head
-	for next := s.Attempts[at].Mate; next != tables.None && CompareAttempts(s.Attempts[next].ID,
+	for next := s.Attempts[at].Mate; next != tables.None && model.CompareAttempts(s.Attempts[next].ID,
 		a.ID) < 0; next = s.Attempts[at].Mate {
 		at = next
 	}
@@ -203,7 +203,7 @@ func (s verifier) verifyMembers(head *tables.Attempt) {
 		}
 		k := &s.Jobs[m.Job]
 		if m.Job == tables.None || m.Alloc != head.Alloc || m.Joined != (i > 0) || i > 0 &&
-			CompareAttempts(members[i-1].ID, m.ID) >= 0 {
+			model.CompareAttempts(members[i-1].ID, m.ID) >= 0 {
 			s.add("attempt %v is out of its place among the members of allocation %d", m.ID, head.Alloc)
 		}
 		if k.Spec.VC != j.Spec.VC || k.Spec.Priority != j.Spec.Priority || m.Lazy != head.Lazy ||

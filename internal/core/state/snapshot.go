@@ -149,7 +149,7 @@ func (s *State) Save() []byte {
 			im.Attempts = append(im.Attempts, s.imageOfAttempt(a))
 		}
 	}
-	slices.SortFunc(im.Attempts, func(a, b attemptImage) int { return CompareAttempts(a.ID, b.ID) })
+	slices.SortFunc(im.Attempts, func(a, b attemptImage) int { return model.CompareAttempts(a.ID, b.ID) })
 	im.Shares = s.numberShares(im.Attempts)
 	out := AppendLine(nil, &im)
 	head := len(out)

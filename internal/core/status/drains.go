@@ -6,7 +6,6 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/tables"
 )
 
@@ -26,7 +25,7 @@ func (s *Status) On(node cell.NodeName) []model.OnNode {
 		}
 		out = append(out, one)
 	}
-	slices.SortFunc(out, func(a, b model.OnNode) int { return state.CompareAttempts(a.Attempt, b.Attempt) })
+	slices.SortFunc(out, func(a, b model.OnNode) int { return model.CompareAttempts(a.Attempt, b.Attempt) })
 	return out
 }
 
