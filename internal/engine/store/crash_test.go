@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -129,11 +130,15 @@ func TestKilledInitialisation(t *testing.T) {
 	}
 }
 
+// held is the store of hold: one that nothing names is collected, and its lock file closed.
+var held *Store
+
 // hold opens the store and keeps it until it is killed.
-func hold(dir string) error {
-	if _, err := Open(context.Background(), dir, Options{ReserveBytes: 1 << 20}); err != nil {
+func hold(dir string) (err error) {
+	if held, err = Open(context.Background(), dir, Options{ReserveBytes: 1 << 20}); err != nil {
 		return err
 	}
+	runtime.GC()
 	fmt.Println("open")
 	select {}
 }
