@@ -19,7 +19,7 @@ type Role uint8
 
 // The roles.
 const (
-	Stranger      Role = iota // not signed in for it: no role there
+	Stranger      Role = iota // no role there
 	Viewer                    // sees the jobs of a VC
 	Member                    // submits to it, and reads what its jobs print
 	Manager                   // an administrator of a VC: changes all jobs there
@@ -58,8 +58,8 @@ const (
 // right is a row of the table.
 type right struct {
 	verb   Verb
-	least  Role // that may: in the object's VC, or in any VC where the object has none
-	owner  Role // that the job's own user must have in the VC; noOwner: being its user gives nothing
+	least  Role // lowest role that may: in the object's VC, or in any VC if the object has none
+	owner  Role // lowest role with which the job's own user may; noOwner: being its user gives nothing
 	writes bool // a token for reading only may not
 }
 
@@ -82,7 +82,8 @@ var rights = []right{
 	{ChangeCluster, Administrator, noOwner, true},
 	{SeeImages, Viewer, noOwner, false},
 	{FetchImages, Member, noOwner, true},
-	{BuildImages, Administrator, noOwner, true}, // a Dockerfile runs anything, in no virtual cluster's share
+	// A Dockerfile runs anything, in no VC's share.
+	{BuildImages, Administrator, noOwner, true},
 	{RemoveImages, Administrator, noOwner, true},
 	{SeePeople, Administrator, noOwner, false},
 	{ChangePeople, Administrator, noOwner, true},
@@ -126,7 +127,7 @@ func GivenTo(grants []Grant, group string) (vcs []string) {
 	return vcs
 }
 
-// GrantChanges says in words what is another grant, a line each; both lists are in order of VC.
+// GrantChanges says in words how two lists of grants differ, a line for each VC, in their order.
 func GrantChanges(was, is []Grant) (lines []string) {
 	find := func(list []Grant, vc cell.VCName) string {
 		if i := slices.IndexFunc(list, func(g Grant) bool { return g.VC == vc }); i >= 0 {
@@ -152,9 +153,9 @@ func GrantChanges(was, is []Grant) (lines []string) {
 // Rights answers for one configuration. Its methods may be called from any goroutine.
 type Rights struct {
 	byVC   map[cell.VCName][]given       // each VC's own and inherited, the higher roles first
-	any    []given                       // the same of all VCs
-	around map[cell.VCName][]cell.VCName // each VC, and those that it is inside of
-	named  map[cell.VCName]bool          // VCs of the group of their name: no access is given in them, nor around them
+	any    []given                       // the same, of all VCs together
+	around map[cell.VCName][]cell.VCName // each VC itself, and those that it is inside of
+	named  map[cell.VCName]bool          // VCs without any grant: each is for the group of its name
 }
 
 type given struct {
@@ -163,8 +164,8 @@ type given struct {
 }
 
 // NewRights makes the table of a configuration's grants. A VC inherits what those around it give.
-// One in which nothing is given, nor around it, is for the group of its own name, as in OpenPAI: so
-// a user is given it without a change of the cluster file.
+// A VC without grants, its own or inherited, is for the group of its own name, as in OpenPAI: so
+// a user is given access to it without a change of the cluster file.
 func NewRights(grants []Grant, vcs []cell.VCSpec) *Rights {
 	own := map[cell.VCName][]given{}
 	for i := range grants {
@@ -232,8 +233,8 @@ type Object struct {
 	Owner string // of a job; "" where there is none
 }
 
-// Answer says whether it is allowed. Without Seen the asker must not learn that the object is
-// there.
+// Answer says whether a request is allowed. Without Seen the asker must not learn that the object
+// exists.
 type Answer struct {
 	OK   bool
 	Seen bool

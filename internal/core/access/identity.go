@@ -38,7 +38,7 @@ type User struct {
 	Email   string    `json:"email,omitempty"`
 	Admin   bool      `json:"admin,omitempty"`    // an administrator of the whole cluster
 	Blocked bool      `json:"blocked,omitempty"`  // may not sign in, and none of its tokens is valid
-	Groups  []string  `json:"groups,omitempty"`   // those that administrators put it into: sorted; without Everyone
+	Groups  []string  `json:"groups,omitempty"`   // given by administrators: sorted; without Everyone
 	Hash    string    `json:"password,omitempty"` // of the password; "" is a user without one
 	Created time.Time `json:"created"`
 	IDs
@@ -51,8 +51,8 @@ type User struct {
 // Provided is what an identity provider told of a user at its last sign-in.
 type Provided struct {
 	Issuer  string   `json:"issuer"`
-	Subject string   `json:"subject"`          // with the issuer it is one person, whatever its name becomes
-	Groups  []string `json:"groups,omitempty"` // that it is in by the provider: sorted; without Everyone
+	Subject string   `json:"subject"`          // with the issuer: one person, under any name
+	Groups  []string `json:"groups,omitempty"` // given by the provider: sorted; without Everyone
 }
 
 // AllGroups are those that administrators put the user into and those of its identity provider:
@@ -66,7 +66,7 @@ func (u *User) AllGroups() []string {
 	return slices.Compact(all)
 }
 
-// Group is a set of users; which ones stands with the users.
+// Group is a set of users. Its members are not listed here: each user lists its groups.
 type Group struct {
 	Name        string    `json:"name"`
 	Description string    `json:"description,omitempty"`

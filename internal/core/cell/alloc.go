@@ -16,13 +16,13 @@ type Alloc struct {
 	mood      Mood
 	live      bool
 	leaves    int32  // how many it holds, or was promised
-	first     LeafID // the first of them, when they are one after the other in order of tasks; else None
+	first     LeafID // its first leaf if its leaves are consecutive in the order of tasks, else None
 	Placement Placement
-	bind      [1]Bind // that of the placement, if it has one
+	bind      [1]Bind // the placement's binding if it has exactly one
 }
 
-// binds are those of the placement: most have one, which is read here, since what a
-// placement points to is far away.
+// binds returns the bindings of the placement. Most have one, which is read from the allocation
+// itself: what a placement points to is far away in memory.
 func (a *Alloc) binds() []Bind {
 	if len(a.Placement.Binds) == 1 {
 		return a.bind[:]
@@ -30,15 +30,14 @@ func (a *Alloc) binds() []Bind {
 	return a.Placement.Binds
 }
 
-// setBinds says which preassigned cells it uses.
+// setBinds sets the preassigned cells that it uses.
 func (a *Alloc) setBinds(binds []Bind) {
 	if a.Placement.Binds = binds; len(binds) == 1 {
 		a.bind[0] = binds[0]
 	}
 }
 
-// setLeaves notes how many leaves the placement has, and whether they are one after
-// the other.
+// setLeaves notes how many leaves the placement has, and the first if they are consecutive.
 func (a *Alloc) setLeaves() {
 	a.first = None
 	row := true
@@ -56,11 +55,11 @@ func (a *Alloc) setLeaves() {
 	}
 }
 
-// held returns the leaves of an allocation, some after the others; false behind the
-// last of them. What it returns is good until it is called again.
+// held returns the i-th run of an allocation's leaves; false after the last. The slice is good
+// until the next call.
 func (c *Cluster) held(a *Alloc, i int) ([]LeafID, bool) {
 	switch {
-	case a.first != None && i == 0: // which needs nothing of what the placement points to
+	case a.first != None && i == 0: // needs nothing that the placement points to
 		c.row = c.row[:0]
 		for l := a.first; l < a.first+LeafID(a.leaves); l++ {
 			c.row = append(c.row, l)
@@ -72,20 +71,20 @@ func (c *Cluster) held(a *Alloc, i int) ([]LeafID, bool) {
 	return a.Placement.Tasks[i].Leaves, true
 }
 
-// Mood says what a holder is about to do; the caller knows and tells.
+// Mood says what a holder is about to do; the caller sets it.
 type Mood uint8
 
 // The moods of a holder.
 const (
 	Staying Mood = iota
-	Leaving      // it was told to go: waiting for its leaves costs nothing
-	Stuck        // nothing is known of it: its leaves cannot be counted on
+	Leaving      // it was told to stop: waiting for its leaves costs nothing
+	Stuck        // its state is unknown: its leaves cannot be counted on
 )
 
 // Mood returns what the holder is about to do.
 func (a *Alloc) Mood() Mood { return a.mood }
 
-// SetMood says what a holder is about to do.
+// SetMood sets what a holder is about to do.
 func (c *Cluster) SetMood(id AllocID, m Mood) {
 	a := &c.allocs[id]
 	if a.mood == m {
@@ -97,21 +96,21 @@ func (c *Cluster) SetMood(id AllocID, m Mood) {
 	c.recountAll(a)
 }
 
-// staysOn reports whether an allocation holds leaves of its VC's guarantee and was
-// not told to go.
+// staysOn reports whether an allocation holds leaves of its VC's guarantee and was not told to
+// stop.
 func (a *Alloc) staysOn() bool {
 	return a.live && !a.Promised && !a.Opportunistic() && a.mood != Leaving
 }
 
-// countHeld counts an allocation in (sign 1) or out (-1) of what its VC's gangs hold
-// of the guarantee: around every change of what that depends on.
+// countHeld adds (sign 1) or removes (-1) an allocation in the count of guaranteed leaves that
+// its VC's gangs hold. It is called around every change that this count depends on.
 func (c *Cluster) countHeld(a *Alloc, sign int32) {
 	if a.staysOn() {
 		c.spaces[a.Space].held += sign * a.leaves
 	}
 }
 
-// countMood counts an allocation in (d is 1) or out (-1) of all that its mood matters to.
+// countMood adds (d 1) or removes (-1) an allocation in all counts that depend on its mood.
 func (c *Cluster) countMood(a *Alloc, d int32) {
 	c.countHeld(a, d)
 	switch a.mood {
@@ -125,9 +124,9 @@ func (c *Cluster) countMood(a *Alloc, d int32) {
 // Opportunistic reports whether the allocation uses no guarantee.
 func (a *Alloc) Opportunistic() bool { return a.Lazy || a.Priority < MinGuaranteed }
 
-// Take gives the leaves of a placement to a new allocation, which holds them
-// (promise false) or is promised them while others may still hold them. The
-// placement must have come from Place on an equal state; anything else panics.
+// Take gives the leaves of a placement to a new allocation. With promise it does not hold them
+// yet: others may. The placement must have come from Place on an equal state; anything else
+// panics.
 func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID {
 	id := AllocID(len(c.allocs))
 	if n := len(c.spare); n > 0 {
@@ -164,7 +163,7 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 	return id
 }
 
-// Promote lets a promised allocation hold its leaves; nobody else may hold one.
+// Promote makes a promised allocation hold its leaves, which must be held by no other.
 func (c *Cluster) Promote(id AllocID) {
 	a := &c.allocs[id]
 	a.Promised = false
@@ -181,8 +180,8 @@ func (c *Cluster) Promote(id AllocID) {
 	c.recountAll(a)
 }
 
-// Release ends an allocation: its leaves are free of it and preassigned cells
-// that nobody uses any more are unbound. It reports whether none was.
+// Release ends an allocation. Its leaves are free of it, and preassigned cells that are no longer
+// used are unbound. It reports whether all of them stayed bound.
 func (c *Cluster) Release(id AllocID) (kept bool) {
 	a := &c.allocs[id]
 	for i := 0; ; i++ {
@@ -227,8 +226,8 @@ func (c *Cluster) undemote(id AllocID) {
 	c.recountAll(a)
 }
 
-// useRoots counts an allocation's leaves in (sign 1) or out (-1) of the
-// preassigned cells it uses, and unbinds those that are left unused.
+// useRoots adds (sign 1) or removes (-1) an allocation's leaves in the counts of its preassigned
+// cells, and unbinds those that are left unused.
 func (c *Cluster) useRoots(id AllocID, sign int32) {
 	a := &c.allocs[id]
 	var room [8]Bind // enough for most

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// bindMore tentatively binds unbound preassigned cells of the VC in one chain,
-// at every level that can hold the part's smallest task, until the newly bound
-// cells of a level have room for `want` leaves. It reports whether it bound any;
-// the packing then chooses among all of them, and what it does not use is unbound.
+// bindMore tentatively binds unbound preassigned cells of the VC in one chain, at every level
+// that can hold the part's smallest task, until the newly bound cells of a level have room for
+// `want` leaves. It reports whether it bound any. The packing then chooses among all of them;
+// what it does not use is unbound.
 func (s *search) bindMore(ci int16, p *part, want int32) bool {
 	ch := &s.c.f.Chains[ci]
 	sp := &s.c.spaces[s.r.Space]
@@ -38,8 +38,7 @@ func (s *search) bindMore(ci int16, p *part, want int32) bool {
 	return grown
 }
 
-// roomAt counts what the gang could take of the tentatively bound cells of a
-// level.
+// roomAt counts the leaves that the gang could take of the tentatively bound cells of a level.
 func (s *search) roomAt(ci int16, l Level) int32 {
 	var n int32
 	for _, root := range s.bound {
@@ -68,7 +67,7 @@ func (s *search) room(id CellID) int32 {
 	return n
 }
 
-// available counts them one by one.
+// available is room, counted leaf by leaf.
 func (s *search) available(id CellID) int32 {
 	first := s.c.f.Cells[id].FirstLeaf
 	end := first + LeafID(s.c.f.NumLeaves(id))
@@ -81,22 +80,21 @@ func (s *search) available(id CellID) int32 {
 	return n
 }
 
-// candidate ranks a physical cell for a preassigned one: by how much of the part
-// it could serve with what is free and with what may be lifted, then by what
-// binding it would disturb.
+// candidate is a physical cell for a preassigned one. It is ranked by how much of the part it
+// could serve with free and with preemptible leaves, then by what binding it would disturb.
 type candidate struct {
 	cell   CellID
 	idle   int32  // leaves of the part's tasks that fit on free leaves
-	serves int32  // the same on free and liftable leaves
-	cost   option // of the part's largest task, when holders may be lifted
-	lent   int32  // leaves in opportunistic use
-	lost   int32  // leaves this gang could not use
-	whole  bool   // it is taken out of a larger cell that is healthy
-	other  int32  // leaves on nodes that are not preferred, when some are
+	serves int32  // the same on free and preemptible leaves
+	cost   option // of the part's largest task, if holders may be preempted
+	lent   int32  // preemptible leaves
+	lost   int32  // leaves that this gang could not use
+	whole  bool   // it is split off a larger cell that is healthy, though the chain has bad leaves
+	other  int32  // leaves on nodes that are not preferred, if some are
 }
 
-// compare prefers free leaves to room; roomy searches the other way round, since
-// a VC with few cells may need the one with more room and more victims.
+// compare prefers more free leaves, then more room. A roomy search does it the other way round,
+// since a VC with few cells may need the one with more room and more victims.
 func (a *candidate) compare(b *candidate, roomy bool) int {
 	first, second := cmp.Compare(b.idle, a.idle), cmp.Compare(b.serves, a.serves)
 	if roomy {
@@ -117,9 +115,9 @@ func (a *candidate) compare(b *candidate, roomy bool) int {
 // untouched reports whether no cell of that size could be better.
 func (a *candidate) untouched() bool { return a.lent == 0 && a.lost == 0 && !a.whole && a.other == 0 }
 
-// sources lists where a VC's root of a level may be bound: buddy allocation goes
-// from the lowest level up; then to where an unbound root of the container itself
-// could be bound, and so on. What it returns is good until it is called again.
+// sources lists where a VC's root of a level may be bound. Buddy allocation goes from the lowest
+// level up. Then come the places where an unbound root of the container itself could be bound,
+// and so on. The list is good until the next call.
 func (s *search) sources(ci int16, l Level) []source {
 	ch := &s.c.f.Chains[ci]
 	out := s.t.sources[:0]
@@ -136,11 +134,10 @@ func (s *search) sources(ci int16, l Level) []source {
 	return out
 }
 
-// bindBest binds one root of a level to the best physical cell: from the lowest
-// level with a free cell that serves the part as well as an untouched one would
-// (buddy allocation), or, when what is bad, avoided or in use stands in the way,
-// from a higher one, as long as every other guarantee stays safe (HiveD's safe
-// relaxed allocation). It returns the room that this gave.
+// bindBest binds one root of a level to the best physical cell. It takes the lowest level with a
+// free cell that serves the part as well as an untouched one would (buddy allocation). If bad,
+// avoided or used leaves prevent that, it takes a higher level, as long as every other guarantee
+// stays safe (HiveD's safe relaxed allocation). It returns the room gained.
 func (s *search) bindBest(ci int16, l Level, p *part) (int32, bool) {
 	ch := &s.c.f.Chains[ci]
 	most := s.servedUntouched(ch, l, p)
@@ -178,9 +175,8 @@ func (s *search) bindTo(slot int, id CellID) bool {
 	return true
 }
 
-// bindMany binds as many roots of a level as give room for n leaves, to the best
-// cells first: each is looked at once, and no more of them than needed when they
-// could not be better.
+// bindMany binds as many roots of a level as give room for n leaves, to the best cells first. It
+// looks at each cell once, and at no more than needed while no other could be better.
 func (s *search) bindMany(ci int16, l Level, p *part, n int32) bool {
 	grown := false
 	for _, enough := range []int32{n, 0} {
@@ -198,7 +194,7 @@ func (s *search) bindMany(ci int16, l Level, p *part, n int32) bool {
 	return grown
 }
 
-// servedUntouched is what a free, healthy cell of a level would serve of a part.
+// servedUntouched is how many leaves of a part's tasks a free, healthy cell of a level serves.
 func (s *search) servedUntouched(ch *Chain, l Level, p *part) int32 {
 	if size := p.smallest(); size == p.tasks[0].leaves {
 		node := ch.LeavesAt(min(l, ch.NodeLevel))
@@ -211,8 +207,8 @@ func (s *search) servedUntouched(ch *Chain, l Level, p *part) int32 {
 	return serve(slices.Repeat([]int32{each}, int(ch.LeavesAt(l)/each)), p)
 }
 
-// bestAt returns the best cell of a level at or below the free cells of a
-// source; its cell is None when there is none of use.
+// bestAt returns the best cell of a level at or below the free cells of a source; its cell is
+// None when none is of use.
 func (s *search) bestAt(ch *Chain, src source, l Level, p *part) candidate {
 	best := candidate{cell: None}
 	broken := src.level > l && s.anySick(ch)
@@ -229,7 +225,7 @@ func (s *search) bestAt(ch *Chain, src source, l Level, p *part) candidate {
 	return best
 }
 
-// anySick reports whether anything of a chain is unhealthy.
+// anySick reports whether a chain has bad leaves.
 func (s *search) anySick(ch *Chain) bool {
 	for _, top := range ch.Tops {
 		if s.c.sick[top] > 0 {
@@ -293,7 +289,7 @@ func (s *search) candidate(id CellID, p *part) candidate {
 	return k
 }
 
-// cheapest returns what the largest task that fits any of the bins costs there.
+// cheapest returns the cost, in the cheapest of the bins, of the largest task that fits into one.
 func (s *search) cheapest(bins []bin, p *part) option {
 	for i, t := range p.tasks {
 		if i > 0 && t.leaves == p.tasks[i-1].leaves {
@@ -312,8 +308,8 @@ func (s *search) cheapest(bins []bin, p *part) option {
 	return option{}
 }
 
-// couldFit is a quick upper bound: the free leaves that the VC could ever reach
-// now. With Lift it cannot say no.
+// couldFit reports whether the free leaves that the VC could ever reach now may suffice. It is a
+// quick upper bound, and with Lift none: then it says yes while any cell is unbound.
 func (s *search) couldFit(ci int16, p *part) bool {
 	if !s.growable(ci) {
 		return false // no choice is left
@@ -357,8 +353,8 @@ func (s *search) couldFit(ci int16, p *part) bool {
 	return room >= p.total && fits >= tasks
 }
 
-// fits bounds how many tasks of n leaves the nodes at, around or below a cell
-// could hold; it need not count above enough.
+// fits bounds how many tasks of n leaves fit on the nodes at, around or below a cell. It need not
+// count beyond enough.
 func (s *search) fits(id CellID, n, enough int32) int32 {
 	cl := &s.c.f.Cells[id]
 	if s.c.idle[id] == 0 {
@@ -376,9 +372,9 @@ func (s *search) fits(id CellID, n, enough int32) int32 {
 	return sum
 }
 
-// candidates returns the free cells of a level that are of use, best first; all is
-// false when it stopped because those that cannot be bettered have enough leaves
-// (0 is for all cells).
+// candidates returns up to `most` free cells of a level that are of use, best first. With enough
+// above 0 it stops once the cells that no other could better have that many leaves; all is false
+// then.
 func (s *search) candidates(ci int16, l Level, p *part, most int, enough int32) (out []candidate, all bool) {
 	ch := &s.c.f.Chains[ci]
 	best, got := s.servedUntouched(ch, l, p), int32(0)
@@ -412,8 +408,8 @@ func (s *search) candidates(ci int16, l Level, p *part, most int, enough int32) 
 	return out, enough == 0 || got < enough
 }
 
-// serve returns how many leaves of a part's tasks fit into bins with that room,
-// largest tasks first.
+// serve returns how many leaves of a part's tasks fit into bins with that room, the largest tasks
+// first.
 func serve(room []int32, p *part) int32 {
 	var n, total int32
 	if size := p.smallest(); size == p.tasks[0].leaves { // of equal tasks any order fits as many

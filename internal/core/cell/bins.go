@@ -43,10 +43,10 @@ func (s *search) nodeOK(node int32) bool {
 	return (s.r.Allowed == nil || s.r.Allowed.Has(node)) && !s.r.Avoided.Has(node)
 }
 
-// single places a whole part in one bin of an index: the one with the lowest common ancestor, then
-// the tightest, then the first. Opportunistic gangs go beside other opportunistic work, away from
-// guaranteed work (HiveD's order for them). With want, only a bin whose ancestor is as low as that
-// will do.
+// single places a whole part in one bin of an index: the one with the lowest common ancestor,
+// then the tightest, then the first. Opportunistic gangs go beside other opportunistic work, away
+// from guaranteed work (HiveD's order for them). With want, the ancestor must be at most that
+// high.
 func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 	ch := &s.c.f.Chains[ci]
 	each := ch.LeavesAt(ch.NodeLevel)
@@ -128,7 +128,8 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 		}
 	}
 	kinds := &s.c.kinds[ci]
-	byNode := x.bins != nil && s.r.byCounts() && s.liftsMore() // and not all nodes of a class
+	// With byNode, classes without room are skipped and marked nodes are added one by one.
+	byNode := x.bins != nil && s.r.byCounts() && s.liftsMore()
 	for _, kind := range x.ordered(kinds, 0) {
 		if !x.some(kind) {
 			continue
@@ -171,8 +172,8 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	return out
 }
 
-// liftedBins appends the VC's bound nodes of a chain of which n leaves can be had only by lifting
-// what does not count as soft.
+// liftedBins appends the VC's bound nodes of a chain on which n leaves can be had only by
+// preempting holders that do not count as preemptible.
 func (s *search) liftedBins(out []bin, ci int16, n int32) []bin {
 	s.c.work.Step(len(s.t.marked) / 16)
 	for _, node := range s.t.marked {
@@ -188,9 +189,9 @@ func (s *search) liftedBins(out []bin, ci int16, n int32) []bin {
 	return out
 }
 
-// atMost is how many leaves of some cells of a node are idle, or soft where these may be lifted. A
-// gang can take no more of them, unless that is hidden: so most nodes of a full cluster need no
-// look at their leaves.
+// atMost bounds what the gang can take of some cells of a node: idle leaves and, with Lift,
+// preemptible ones. Only of a hidden node may it take more. So most nodes of a full cluster need
+// no look at their leaves.
 func (s *search) atMost(cells ...CellID) (n int32) {
 	for _, id := range cells {
 		if n += s.c.idle[id]; s.r.Lift != nil {
@@ -200,14 +201,14 @@ func (s *search) atMost(cells ...CellID) (n int32) {
 	return n
 }
 
-// hidden reports whether a gang could take more of a node than counts tell: what is not healthy, or
-// held by others that may be lifted.
+// hidden reports whether the gang could take more of a node than its counts tell: bad leaves, or
+// leaves of further holders that it may preempt.
 func (s *search) hidden(node CellID) bool {
 	return !s.r.byCounts() || s.liftsMore() && s.t.lifting[node] == s.t.epoch
 }
 
-// liftsMore reports whether holders may be lifted whose leaves do not count as soft, and notes on
-// which nodes, once.
+// liftsMore reports whether the request may preempt holders that do not count as preemptible. The
+// first call marks the nodes that these are on.
 func (s *search) liftsMore() bool {
 	r := s.r
 	if s.looked || r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed {
@@ -271,7 +272,7 @@ func (s *search) pinnedBins(ci int16, pin PinnedID) []bin {
 	return bins
 }
 
-// nodeBins appends the bins at or below a cell that can take anything.
+// nodeBins appends the bins at or below a cell in which the gang could take any leaf.
 func (s *search) nodeBins(bins []bin, id CellID) []bin {
 	f := s.c.f
 	cl := &f.Cells[id]
@@ -295,7 +296,7 @@ func (s *search) nodeBins(bins []bin, id CellID) []bin {
 	return bins
 }
 
-// newBin counts what a gang could take of a node, or of parts of it.
+// newBin counts what the gang could take of a node, or of parts of it.
 func (s *search) newBin(id CellID, parts []CellID) bin {
 	s.c.work.Step(1)
 	b := bin{cell: id, parts: parts}
@@ -313,7 +314,7 @@ func (s *search) newBin(id CellID, parts []CellID) bin {
 	return b
 }
 
-// sumCounts sums what parts of a node count.
+// sumCounts sums the counts of a bin's parts.
 func (s *search) sumCounts(b *bin) {
 	c := s.c
 	node := &c.f.Cells[b.cell]
@@ -365,8 +366,8 @@ func (s *search) countLeaves(b *bin, id CellID) {
 	}
 }
 
-// scan counts, for every cell of a bin, the leaves that the gang may take; the
-// counts stand in s.avail at a cell's distance from the node's.
+// scan counts, for every cell of a bin, the leaves that the gang may take. s.avail holds the
+// counts, by a cell's distance from the node's cell.
 func (s *search) scan(b *bin) []int32 {
 	n := len(s.c.f.Chains[s.c.f.Cells[b.cell].Chain].inside)
 	if s.untouched(b) {
@@ -393,8 +394,8 @@ func (s *search) scan(b *bin) []int32 {
 	return avail
 }
 
-// untouched reports whether what cells count is what the gang could take of a
-// whole node: it has nothing of it yet.
+// untouched reports whether the counts of cells are what the gang could take of a whole node: it
+// has nothing of it yet.
 func (s *search) untouched(b *bin) bool {
 	if !s.plain || s.r.Lift != nil || b.parts != nil || s.picky && !s.nodeOK(s.c.f.Cells[b.cell].Node) {
 		return false
@@ -422,8 +423,8 @@ func (s *search) scanCell(avail []int32, base, id CellID) int32 {
 	return sum
 }
 
-// lowest returns the level of the lowest cell of a bin that has n leaves which
-// the gang may take; one above node level when none has.
+// lowest returns the level of the lowest cell of a bin with n leaves that the gang may take; one
+// above node level if none has.
 func (s *search) lowest(b *bin, n int32) Level {
 	ch := &s.c.f.Chains[s.c.f.Cells[b.cell].Chain]
 	best := ch.NodeLevel + 1

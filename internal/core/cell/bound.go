@@ -56,7 +56,7 @@ func (b Bounds) String() string {
 // AllBounds returns what every search is bounded by, for the documentation.
 func AllBounds() []string { return boundWords[:] }
 
-// bindSteps bounds the exhaustive search over what could be bound to what.
+// bindSteps bounds the search that tries every way to bind cells.
 const bindSteps = 512
 
 // packSteps bounds the exact packing that is tried when the greedy one fails.
@@ -65,12 +65,11 @@ const packSteps = 20_000
 // maxBins bounds how many bins one packing looks at.
 const maxBins = 8192
 
-// maxOptions bounds for how many bins victims are looked for, beside two for
-// each task: those with most free leaves.
+// maxOptions bounds in how many bins victims are looked for, besides two for each task: in those
+// with most free leaves.
 const maxOptions = 24
 
-// setSteps bounds how often the sets of victims that are tried together may fall
-// back on trying every way to bind cells.
+// setSteps bounds the ways to bind cells that are tried for all sets of victims together.
 const setSteps = 8 * bindSteps
 
 // placeSteps bounds the ways to bind cells for all parts of a request together.
@@ -84,17 +83,17 @@ const (
 )
 
 const (
-	// maxExact is up to how many holders every set of victims is tried.
+	// With up to maxExact holders to preempt, every set of victims is tried.
 	maxExact = 12
-	// maxTrim bounds how often a search finds that a victim is needed after all, which
-	// by numbers alone could stay; the dearest are tried first.
+	// maxTrim bounds how often a search finds that a victim is needed after all that by numbers
+	// alone could stay; the dearest are tried first.
 	maxTrim = 64
 )
 
-// The searches for one gang may take gangSteps in a decision, and nodeSteps for each node. Of what
-// is left then, each search for ways to bind cells may take a quarter, and so may asking one holder
-// after the other to give up its guarantee, so that those after it have some. A quarter more is
-// kept for which victims may stay, and for the lowest priority that suffices.
+// The searches for one gang may take gangSteps in a decision, and nodeSteps for each node. Of
+// what is left, each search for ways to bind cells may take a quarter, so that those after it
+// have some. So may demoting one holder after the other. A further quarter is kept for finding
+// which victims may stay, and the lowest priority that suffices.
 const (
 	gangSteps = 60_000
 	nodeSteps = 10

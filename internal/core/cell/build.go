@@ -5,7 +5,8 @@ import "fmt"
 // builder makes the cells and spaces of a cluster.
 type builder struct{ *Cluster }
 
-// addPhysical makes the space that everything else is part of. Its roots are whole cells.
+// addPhysical makes the space of the physical cluster, which all others are part of. Its roots
+// are whole cells.
 func (c builder) addPhysical() {
 	f := c.f
 	s := Space{Parent: None, unbound: make([][]RootID, f.slots)}
@@ -31,7 +32,7 @@ func (c builder) addWhole(id CellID) {
 	}
 }
 
-// contain makes a space one that others divide.
+// contain makes a space a container, which others divide.
 func (c builder) contain(space int32) {
 	s := &c.spaces[space]
 	s.free, s.owed, s.badFree = make([]cellList, c.f.slots), make([]int32, c.f.slots), make([]int32, c.f.slots)
@@ -89,7 +90,7 @@ func (c builder) addVCs(s *Spec) error {
 	return c.acyclic()
 }
 
-// addQuota gives a space the cells that a VC is promised.
+// addQuota gives a space the cells that a VC is guaranteed.
 func (c builder) addQuota(space int32, v *VCSpec) error {
 	for _, q := range v.Quota {
 		ci := c.f.chainIndex(q.Chain)
@@ -129,8 +130,8 @@ func (c builder) addRoots(space int32, r Root, n int32) {
 	c.spaces[s.Parent].owed[slot] += n
 }
 
-// addRest gives the VC that has children what none of them has: as few of its
-// cells as possible are split for the children.
+// addRest gives a VC with children the cells that no child has. It splits as few of the VC's
+// cells as possible for the children.
 func (c builder) addRest(own, in int32) error {
 	s := &c.spaces[in]
 	for ci := range c.f.Chains {
@@ -192,7 +193,7 @@ func (c builder) pinned() map[PinnedID]CellID {
 	return cells
 }
 
-// acyclic refuses VCs that are each other's parents.
+// acyclic refuses VCs that are their own ancestors.
 func (c builder) acyclic() error {
 	for i := range c.spaces {
 		steps := 0

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// carrier takes what runs over to another cluster.
+// carrier carries running allocations over to another cluster.
 type carrier struct{ *Cluster }
 
 // Carried is where an allocation of an older cluster stands in a new one.
 type Carried struct {
 	Placement Placement
 	Lost      int32 // leaves that the new cluster lacks
-	Lazy      bool  // its guarantee did not survive: it goes on as opportunistic
-	Other     bool  // and cannot come back: a device is another now, or in other parts
-	// Drains are leaves of devices that this cluster divides otherwise than the one in
-	// which the tasks were started, be that the older one or an earlier one, while several
-	// allocations use parts of them: others hold some of them, and until this one has
-	// ended, too, they serve nobody else.
+	Lazy      bool  // it lost its guarantee and goes on as opportunistic
+	Other     bool  // it cannot regain it: a device is another one now, or divided otherwise
+	// Drains are leaves of devices that this cluster divides otherwise than the one in which the
+	// tasks were started (the older one or an earlier one), while several allocations use parts of
+	// them. Others hold some of these leaves. They serve no other until this allocation has ended as
+	// well.
 	Drains []LeafID
 }
 
@@ -29,24 +29,24 @@ type Carried struct {
 // Later ones may lack its SKU, or divide its devices otherwise.
 type Origin struct {
 	Leaf SKU `json:"leaf"`
-	// Division says how each of the task's devices was divided, in their order. None when
-	// they were whole.
+	// Division says how each of the task's devices was divided, in their order. None when they were
+	// whole.
 	Division []Division `json:"division,omitempty"`
 }
 
-// Division is how a device is divided: its parts, in order of their numbers. None is a
-// device that is whole, that there is not, or of which that is not known.
+// Division is how a device is divided: its parts, in the order of their numbers. None is a device
+// that is whole, does not exist, or of which that is not known.
 type Division []Part
 
 // Part is one of the parts of a device.
 type Part struct {
 	N   int32    `json:"n"`
-	SKU TypeName `json:"sku"` // what tells its size
+	SKU TypeName `json:"sku"` // tells its size
 }
 
-// Same reports whether parts with equal numbers of two divisions are the same: there are
-// as many, with the same numbers, and of the same sizes. A SKU that is in one of them only
-// may have got another name.
+// Same reports whether parts with equal numbers are the same in two divisions: there are as many,
+// with the same numbers and of the same sizes. A SKU that occurs in one of them only may have
+// been renamed.
 func (d Division) Same(e Division) bool {
 	if len(d) == 0 || len(d) != len(e) {
 		return false
@@ -89,7 +89,7 @@ type Started struct {
 	Pinned PinnedID // the pinned cell that it asked for
 }
 
-// Origin returns what the leaves of a task are that was started in this cluster.
+// Origin returns what the leaves are of a task that was started in this cluster.
 func (c *Cluster) Origin(t *Task) Origin {
 	o := Origin{Leaf: c.SKU(t.SKU)}
 	for k := range t.Parts {
@@ -98,8 +98,8 @@ func (c *Cluster) Origin(t *Task) Origin {
 	return o
 }
 
-// Divides reports whether this cluster divides the devices of a task as the one did in
-// which it was started.
+// Divides reports whether this cluster divides a task's devices as the one did in which the task
+// was started.
 func (c *Cluster) Divides(t *Started) bool {
 	for k, d := range t.Devices {
 		now := c.division(t.Node, &t.Origin.Leaf, d)
@@ -110,7 +110,7 @@ func (c *Cluster) Divides(t *Started) bool {
 	return true
 }
 
-// divided is how the k-th device of a task was divided when that was started.
+// divided is how the k-th device of a task was divided when the task was started.
 func (t *Started) divided(k int) Division {
 	if k < len(t.Origin.Division) {
 		return t.Origin.Division[k]
@@ -118,7 +118,7 @@ func (t *Started) divided(k int) Division {
 	return nil
 }
 
-// division returns how a device is divided that has a kind of leaves.
+// division returns how the device of a node with an index is divided. was is a SKU of it.
 func (c *Cluster) division(n NodeName, was *SKU, device int32) Division {
 	node := c.f.NodeIndex(n)
 	if node == None {
@@ -143,29 +143,26 @@ func (c *Cluster) division(n NodeName, was *SKU, device int32) Division {
 	return parts
 }
 
-// alike reports whether equal indices of two SKUs mean the same device. A SKU that was
-// already unknown when it was looked up has no kind: it may be of any.
+// alike reports whether equal indices of two SKUs mean the same device. A SKU that was unknown
+// when it was looked up has no kind: it may be of any.
 func alike(sku, was *SKU) bool {
 	return sku.Name == was.Name || was.Device == "" || sku.Device == was.Device
 }
 
-// Carry finds the leaves and the preassigned cells that an allocation of an
-// older cluster has in this one (HiveD's work-preserving reconfiguration): a
-// leaf is the same when node, SKU and address are. The guarantee survives when
-// the VC still has a preassigned cell of the same type, or of another type in the
-// same place with as many leaves, that is bound, or can safely be bound, to the
-// cell around those leaves; else when other cells of the VC can stand around
-// them. vc is None when the VC is gone. The cluster is unchanged; the caller
-// takes the placement.
+// Carry finds the leaves and the preassigned cells that an allocation of an older cluster has in
+// this one (HiveD's work-preserving reconfiguration). A leaf is the same when node, SKU and
+// address are. The guarantee survives if the VC has a preassigned cell of the same type, or in
+// the same place and with as many leaves, that is bound around those leaves or can safely be.
+// Else it survives if other cells of the VC can stand around them. vc is None when the VC is
+// gone. The cluster is unchanged; the caller takes the placement.
 //
-// started are, by task, all devices that the tasks were started with, what they were
-// then, and the node's name in this cluster: a device that an earlier configuration
-// lacked and this one has again is held again, and guaranteed with the others.
+// started are, by task, all devices that the tasks were started with, what they were then, and
+// the node's name in this cluster. A device that an earlier configuration lacked and this one has
+// again is held again, and guaranteed with the others.
 //
-// A device that is still there under another SKU is the same device: it stays
-// held. The guarantee goes, unless the SKU differs in nothing but its name. Of a device
-// that is in other parts, by number or by size, no part is the same: all of them are held,
-// or drain, and the guarantee goes.
+// A device that is still there under another SKU is the same device and stays held. The guarantee
+// goes, unless the SKU differs in nothing but its name. If a device has other parts, by number or
+// by size, no part is the same: all of them are held, or drain, and the guarantee goes.
 func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Carried {
 	var out Carried
 	moved := map[LeafID]LeafID{}
@@ -214,7 +211,8 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 	}
 	if !ok {
 		binds, ok = c.around(vc, &out.Placement)
-		ok = ok && k.pinnedAlike(binds) && (!back || carrier{c}.asked(vc, &out.Placement, started, binds)) // a pinned cell must be asked for
+		// A pinned cell must be asked for.
+		ok = ok && k.pinnedAlike(binds) && (!back || carrier{c}.asked(vc, &out.Placement, started, binds))
 	}
 	if ok {
 		out.Lazy, out.Placement.Binds = false, binds
@@ -222,7 +220,8 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 	return out
 }
 
-// asked reports whether the leaves of tasks lie in the pinned cells that these asked for.
+// asked reports whether the leaves of each task lie in the pinned cell that it asked for, or in
+// none if it asked for none.
 func (c carrier) asked(vc int32, p *Placement, started []Started, binds []Bind) bool {
 	for i := range p.Tasks {
 		for _, l := range p.Tasks[i].Leaves {
@@ -262,10 +261,9 @@ func (c carrier) nameDevices(t *Task) {
 	}
 }
 
-// carryLeaves returns the leaves that stand for the k-th device of a task: the leaf of
-// that SKU, else one of another SKU for the same device, else all parts of the device,
-// or the whole device of which it was a part. same reports that nothing about it
-// changed but names.
+// carryLeaves returns the leaves that stand for the k-th device of a task: the leaf of that SKU,
+// else one of another SKU for the same device, else all parts of the device, else the whole
+// device of which it was a part. same reports that nothing about it changed but names.
 func (c carrier) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
 	node := c.f.NodeIndex(t.Node)
 	if node == None {
@@ -304,7 +302,7 @@ func (c carrier) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
 	return whole, false
 }
 
-// onlyRenamed reports whether two SKUs carry the same.
+// onlyRenamed reports whether two SKUs differ in nothing but names.
 func onlyRenamed(a, b SKU) bool {
 	return a.GPU == b.GPU && a.MilliCPU == b.MilliCPU && a.MemoryMB == b.MemoryMB && a.Device == b.Device && a.Part == b.Part
 }
@@ -314,12 +312,12 @@ type carrying struct {
 	c, old *Cluster
 	vc     int32 // in c
 	a      *Alloc
-	moved  map[LeafID]LeafID // leaves that it still has
-	fresh  []Bind            // what was bound for it
+	moved  map[LeafID]LeafID // its old leaves and what they are in c
+	fresh  []Bind            // roots bound for it so far
 }
 
-// pinnedAlike reports whether leaves lie in a pinned cell where they did so before, and
-// only there.
+// pinnedAlike reports whether each leaf lies in the pinned cell that it lay in before, or again
+// in none.
 func (k *carrying) pinnedAlike(binds []Bind) bool {
 	c, old := k.c, k.old
 	for _, t := range k.a.Placement.Tasks {
@@ -349,7 +347,7 @@ func (k *carrying) binds() ([]Bind, bool) {
 	ok := true
 	for _, b := range k.a.Placement.Binds {
 		if b.Space != 0 {
-			continue // it comes with what lies in it
+			continue // it is bound with what lies in it
 		}
 		cells := k.cells(b.Cell)
 		if cells == nil {
@@ -377,10 +375,10 @@ func (k *carrying) binds() ([]Bind, bool) {
 	return binds, ok
 }
 
-// containers binds cells of the containers that the VC is part of as they were bound around
-// a preassigned cell before, the outermost first, as far as that may be: others could take
-// the room of those who were carried over already, or are next. was lies in the older
-// container o, which n stands for now: their names may differ.
+// containers binds cells of the containers around the VC as they were bound around a preassigned
+// cell before, the outermost first, as far as possible. Bound elsewhere they could take the room
+// of allocations that were carried over already, or come next. was lies in the older container o,
+// for which n stands now: their names may differ.
 func (k *carrying) containers(o, n int32, was CellID) {
 	c, old := k.c, k.old
 	if o <= 0 || n <= 0 {
@@ -392,7 +390,7 @@ func (k *carrying) containers(o, n int32, was CellID) {
 	k.containers(old.spaces[o].Parent, c.spaces[n].Parent, was)
 	for _, id := range k.cells(was) {
 		if c.freeAbove(n, id) != None || c.spaces[n].rootAtCell(id) != None {
-			return // one is bound there
+			return // a cell is bound there already
 		}
 		list := c.spaces[n].unbound[c.slotOf(id)]
 		if len(list) > 0 && c.bind(n, list[len(list)-1], id) {
@@ -402,8 +400,8 @@ func (k *carrying) containers(o, n int32, was CellID) {
 	}
 }
 
-// root binds the first cell that a root of the VC can stand for; one that is
-// pinned only for what asked for it.
+// root binds the first of some cells that a root of the VC can stand for. With pin it must be the
+// root pinned so, else an unpinned one.
 func (k *carrying) root(cells []CellID, pin PinnedID) Bind {
 	c := k.c
 	for _, id := range cells {
@@ -422,9 +420,9 @@ func (k *carrying) root(cells []CellID, pin PinnedID) Bind {
 	return Bind{Root: None}
 }
 
-// cells returns the cells that may stand for a preassigned cell, the best
-// first: around all its moved leaves, of the same type or with as many leaves;
-// nil when none of the leaves is left, and empty when there is no such cell.
+// cells returns the cells that may stand for a preassigned cell, best first. They lie around all
+// its leaves that are still there, and are of the same type or have as many leaves. It is nil if
+// no leaf is left, and empty if there is no such cell.
 func (k *carrying) cells(was CellID) []CellID {
 	c, old := k.c, k.old.f
 	first := old.Cells[was].FirstLeaf
@@ -456,8 +454,8 @@ func (k *carrying) cells(was CellID) []CellID {
 	return append(named, shaped...)
 }
 
-// rootFor returns the root of a VC that is bound to a cell, or binds the first
-// unbound one that may be; None when there is none.
+// rootFor returns the root of a VC that is bound to a cell, or binds the first unbound one that
+// may be (fresh); None when there is none.
 func (c carrier) rootFor(vc int32, cell CellID) (root RootID, fresh bool) {
 	if ref := c.owner[cell]; ref.space == vc {
 		return ref.root, false

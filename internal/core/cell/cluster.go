@@ -12,10 +12,10 @@ import (
 // Cluster is the physical cells with all spaces and allocations on them. The
 // state of a leaf is one of
 //
-//	Free       nobody holds it and it is promised to nobody
+//	Free       no allocation holds it, and it is promised to none
 //	Used       an allocation holds it
 //	Reserving  an allocation holds it and another was promised it
-//	Reserved   it is promised and nobody holds it any more
+//	Reserved   it is promised, and no allocation holds it any more
 //
 // A leaf is held by at most one allocation and promised to at most one.
 type Cluster struct {
@@ -27,71 +27,72 @@ type Cluster struct {
 	vcs     int32     // spaces that are VCs
 	owner   []rootRef // of each cell: the VC's root that is bound to exactly this cell
 	leaves  []leaf
-	nodes   []Blame // of each node
-	idle    []int32 // of each cell: leaves below that are free and healthy
-	soft    []int32 // of each cell: healthy leaves below that guaranteed work may have by lifting
-	sick    []int32 // of each cell: leaves below that are not healthy
+	nodes   []Blame // by node: why it gets no new work
+	idle    []int32 // of each cell: leaves below that are idle: free and healthy
+	soft    []int32 // of each cell: preemptible leaves below (see Loose)
+	sick    []int32 // of each cell: bad leaves below
 	bins    [][]nodeBin
 	kinds   []kinds                 // by chain
 	all     []binIndex              // by chain: every node
-	late    []collections.SparseSet // by chain: bins that may stand elsewhere there by now
+	late    []collections.SparseSet // by chain: bins whose class in all may be out of date
 	allocs  []Alloc
-	spare   []AllocID     // released ids, last released first
-	rest    int32         // leaves that are free and healthy
-	loose   int32         // healthy leaves that guaranteed work may have by lifting
-	ill     int32         // leaves that are not healthy
-	charges []rootRef     // roots that are bound to bad cells, in order of space and root
-	stuck   int32         // allocations of which nothing is known
-	leaving int32         // allocations that were told to go
-	tmp     *scratch      // of searches; a clone makes its own
-	row     []LeafID      // of held; the same
+	spare   []AllocID     // freed ids, the last freed first
+	rest    int32         // idle leaves: free and healthy
+	loose   int32         // preemptible leaves: healthy, of leaving or opportunistic holders
+	ill     int32         // bad leaves
+	charges []rootRef     // doomed roots, which are bound to bad cells, in order of space and root
+	stuck   int32         // allocations of unknown state
+	leaving int32         // allocations that were told to stop
+	tmp     *scratch      // memory of searches; a clone makes its own
+	row     []LeafID      // memory of held; a clone makes its own
 	work    *budget.Meter // what searches did; a clone counts its own
-	blind   bool          // during a search that imagines that nothing is bad
+	blind   bool          // set during a search that takes bad hardware for healthy
 }
 
-// leaf is what may change about a leaf: together, since a decision reads and writes
-// all of it.
+// leaf is what may change about a leaf. It is one struct because a decision reads and writes all
+// of it.
 type leaf struct {
-	hold AllocID // who holds it
-	resv AllocID // to whom it is promised
+	hold AllocID // the allocation that holds it
+	resv AllocID // the allocation that it is promised to
 	node CellID  // the node-level cell in which it lies
-	at   uint16  // how far behind that its own cell stands, if that is less than far
-	use  leafUse // as counted in its cells
+	at   uint16  // how far its own cell stands behind that in Forest.Cells; far if no less than far
+	use  leafUse // the count in which it stands
 	ail  ailing
 }
 
-// far is more than how far behind its node's cell a leaf's cell can be noted to stand.
+// far marks a leaf whose cell stands too far behind its node's cell for leaf.at.
 const far = 1<<16 - 1
 
-// ailing says why a leaf is not healthy; zero is healthy.
+// ailing says why a leaf is bad; zero is healthy.
 type ailing uint8
 
 const (
-	ailLeaf ailing = 1 << iota // its own fault
-	ailNode                    // its node's
+	ailLeaf ailing = 1 << iota // a fault of its own
+	ailNode                    // a fault of its node
 )
 
-// leafUse says in which count a leaf stands.
+// leafUse says in which count of its cells a leaf stands.
 type leafUse uint8
 
 const (
 	useIdle leafUse = iota
-	useSoft         // held by who leaves, or opportunistically by who may be lifted
+	useSoft         // held, but preemptible: its holder is leaving or opportunistic
 	useBusy
 	useSick
 )
 
-// Rest returns how many healthy leaves are free.
+// Rest returns how many leaves are idle: healthy and free.
 func (c *Cluster) Rest() int32 { return c.rest }
 
-// Loose returns how many healthy leaves opportunistic work holds, or work that leaves:
-// so many more could a guaranteed gang have at nobody's expense who is guaranteed.
+// Loose returns how many leaves are preemptible: healthy, and held by opportunistic work or by
+// work that leaves. A guaranteed gang can have them without displacing guaranteed work that
+// stays.
 func (c *Cluster) Loose() int32 { return c.loose }
 
-// Ailed reports whether any leaf is unhealthy, or any holder stuck.
+// Ailed reports whether any leaf is bad, or the state of any holder unknown.
 func (c *Cluster) Ailed() bool { return c.ill > 0 || c.stuck > 0 }
 
-// Stuck reports whether nothing is known of some holder.
+// Stuck reports whether the state of any holder is unknown.
 func (c *Cluster) Stuck() bool { return c.stuck > 0 }
 
 // Blame says why a node must get no new work; the zero value is healthy.
@@ -156,20 +157,20 @@ func (c *Cluster) Clone() *Cluster {
 	return &d
 }
 
-// Budget gives what follows, for one gang, a budget of steps, or of what is left in a wider one. It
-// returns the bound before, for EndBudget.
+// Budget bounds the steps of what follows, for one gang: by a budget of its own, or by what is
+// left of a wider one. It returns the bound before, for EndBudget.
 func (c *Cluster) Budget() (had int64) {
 	return c.work.Within(gangSteps + int64(nodeSteps*len(c.f.Nodes)))
 }
 
-// EndBudget ends that.
+// EndBudget restores the bound that Budget returned.
 func (c *Cluster) EndBudget(had int64) { c.work.Until(had) }
 
 // Work counts the steps of the searches in a cluster. A copy begins at 0.
 func (c *Cluster) Work() *budget.Meter { return c.work }
 
-// CountWith lets the steps of a copy count as those of the cluster that it is a copy of, in the
-// same budget. Both must be used by one goroutine.
+// CountWith makes the steps of a copy count as those of the cluster that it is a copy of, in the
+// same budget. One goroutine must use both.
 func (c *Cluster) CountWith(of *Cluster) { c.work = of.work }
 
 // Forest returns the shape, which never changes.
@@ -203,7 +204,8 @@ func (c *Cluster) SKU(n TypeName) SKU {
 // Alloc returns a live allocation to read.
 func (c *Cluster) Alloc(a AllocID) *Alloc { return &c.allocs[a] }
 
-// Holder returns who holds a leaf and to whom it is promised, None for nobody.
+// Holder returns the allocation that holds a leaf and the one that it is promised to; None is
+// none.
 func (c *Cluster) Holder(l LeafID) (hold, promised AllocID) {
 	return c.leaves[l].hold, c.leaves[l].resv
 }
@@ -221,8 +223,8 @@ func (c *Cluster) bindAgain(a *Alloc) {
 	}
 }
 
-// bindAround finds the one of some bindings, sorted by cell, around a leaf, and
-// the leaves for which that is so; its cell is None when there is none.
+// bindAround finds which of some bindings, sorted by cell, lies around a leaf, and the range of
+// leaves in that binding's cell. Without one, the cell is None and the range is the leaf alone.
 func (c *Cluster) bindAround(binds []Bind, l LeafID) (b Bind, first, end LeafID) {
 	i, _ := slices.BinarySearchFunc(binds, l, func(b Bind, l LeafID) int { return cmp.Compare(c.f.Cells[b.Cell].FirstLeaf, l+1) })
 	if i > 0 {
@@ -234,7 +236,7 @@ func (c *Cluster) bindAround(binds []Bind, l LeafID) (b Bind, first, end LeafID)
 	return Bind{Cell: None}, l, l + 1
 }
 
-// use says in which count a leaf belongs.
+// use returns the count in which a leaf belongs.
 func (c *Cluster) use(l LeafID) leafUse {
 	at := &c.leaves[l]
 	switch {
@@ -251,10 +253,11 @@ func (c *Cluster) use(l LeafID) leafUse {
 	return useBusy
 }
 
-// soft reports whether the leaves of a holder count as soft.
+// soft reports whether the leaves of a holder count as preemptible.
 func (a *Alloc) soft() bool { return a.mood == Leaving || a.mood == Staying && a.Opportunistic() }
 
-// owner is where a leaf names its holder, or with promised to whom it is promised.
+// owner is where a leaf names its holder or, with promised, the allocation that it is promised
+// to.
 func (l *leaf) owner(promised bool) *AllocID {
 	if promised {
 		return &l.resv
@@ -273,8 +276,8 @@ func (c *Cluster) recountAll(a *Alloc) {
 	}
 }
 
-// recount brings the counts of leaves up to date: run by run of neighbours that
-// change alike.
+// recount brings the counts of leaves up to date. Runs of neighbours that change alike are
+// handled at once.
 func (c *Cluster) recount(leaves []LeafID) {
 	changed := CellID(None) // the node-level cell whose counts changed
 	for i, n := 0, 0; i < len(leaves); i += n {
@@ -304,8 +307,8 @@ func (c *Cluster) recount(leaves []LeafID) {
 	}
 }
 
-// shift adds d for each of some leaves of one node-level cell to a count of its
-// cell and of all cells above it.
+// shift adds d for each of some leaves of one node-level cell to the count of a use: that of
+// their own cells, of all cells above these and of the cluster.
 func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
 	var count []int32
 	n := int32(len(leaves))
@@ -346,7 +349,7 @@ func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
 	}
 }
 
-// SetLeafBad says whether one leaf is at fault by itself.
+// SetLeafBad says whether a leaf is bad by itself, apart from its node.
 func (c *Cluster) SetLeafBad(l LeafID, bad bool) {
 	c.sicken(c.f.Leaves[l], ailLeaf, bad)
 }
@@ -367,13 +370,13 @@ func (c *Cluster) SetBlame(node int32, b Blame, on bool) {
 	}
 }
 
-// sicken says whether the leaves at or below a cell ail from a fault, and changes what
-// depends on it.
+// sicken adds (on) or removes one cause for which the leaves at or below a cell are bad, and
+// updates the counts that depend on it.
 func (c *Cluster) sicken(id CellID, from ailing, on bool) {
 	space, free := c.freeAround(id)
 	first, step, n := c.f.Children(id)
 	if space == None && n > 0 && c.rootOver(id).space == None {
-		for i := range CellID(n) { // free cells and such of VCs may lie in it
+		for i := range CellID(n) { // free cells and cells of VCs may lie in it
 			c.sicken(first+i*step, from, on)
 		}
 		return
@@ -398,10 +401,10 @@ func (c *Cluster) sicken(id CellID, from ailing, on bool) {
 // Blame returns the faults of a node.
 func (c *Cluster) Blame(node int32) Blame { return c.nodes[node] }
 
-// LeafBad reports whether a leaf is at fault by itself.
+// LeafBad reports whether a leaf is bad by itself, apart from its node.
 func (c *Cluster) LeafBad(l LeafID) bool { return c.leaves[l].ail&ailLeaf != 0 }
 
-// Idle returns how many leaves at or below a cell are free and healthy.
+// Idle returns how many leaves at or below a cell are idle: free and healthy.
 func (c *Cluster) Idle(id CellID) int32 { return c.idle[id] }
 
 // Live returns the number of live allocations.

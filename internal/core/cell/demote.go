@@ -5,13 +5,13 @@ import (
 	"sort"
 )
 
-// Searches in which allocations give up their guarantee.
+// Searches in which allocations are demoted: they give up their guarantee and keep their leaves.
 
-// DemotedFits reports whether a gang would fit without lifting anybody if the given allocations
-// became opportunistic, in their order; it returns the shortest prefix that suffices, without those
-// that turn out superfluous. One that is tied to another, which stands behind it, stays among them
-// as long as that does. They must not be about to leave, and what the request lifts must not hold
-// the VC's guarantee. Where the steps end first it is some prefix that suffices. The cluster is
+// DemotedFits reports whether a gang would fit if the given allocations were demoted, in their
+// order, and stayed. It returns the shortest prefix that suffices, without those that turn out to
+// be superfluous. One that is tied to another, which stands behind it, is kept as long as that
+// is. None of them may be leaving, and what the request may preempt must not hold the VC's
+// guarantee. If the steps end first, the prefix may not be the shortest. The cluster is
 // unchanged.
 func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	var done []AllocID
@@ -46,8 +46,8 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) A
 	return done, res, ok
 }
 
-// Demoted makes allocations opportunistic, and returns what makes them guaranteed again while
-// nothing else has changed.
+// Demoted demotes allocations, and returns what makes them guaranteed again while nothing else
+// has changed.
 func (c *Cluster) Demoted(ids []AllocID) (back func()) {
 	for _, id := range ids {
 		c.Demote(id)
@@ -59,9 +59,9 @@ func (c *Cluster) Demoted(ids []AllocID) (back func()) {
 	}
 }
 
-// fewerDemoted gives those of the demoted allocations but the last their cells back, the last
-// first, without which a gang fits; it returns the others, and what the gang gets then, which
-// found says with all of them. Only for that it asks for the fewest victims.
+// fewerDemoted gives the guarantee back to demoted allocations that the gang does not need, the
+// last first; the very last is needed. It returns the others and the gang's result with them.
+// found is the result with all of them. The fewest victims are looked for only at the end.
 func (c *Cluster) fewerDemoted(r *Request, done []AllocID, found Result, tied func(AllocID) AllocID) ([]AllocID, Result) {
 	for i, missed := len(done)-2, 0; i >= 0 && missed < demotedTries && !c.work.Over(); i-- {
 		if to := tied(done[i]); to != None && slices.Contains(done, to) {
@@ -78,12 +78,12 @@ func (c *Cluster) fewerDemoted(r *Request, done []AllocID, found Result, tied fu
 	return done, c.Settle(r, found)
 }
 
-// demotedTries bounds how many are tried in vain for being superfluous.
+// demotedTries bounds how many are tried for being superfluous and are not.
 const demotedTries = 64
 
-// ClearedFits is DemotedFits where all of these, and what the request may lift besides, may be
-// made to leave: the gang may get their leaves as well, and each cell that was bound for them
-// may be bound elsewhere. It tries all of them first, since most often that tells that none help.
+// ClearedFits is DemotedFits where the allocations, like all that the request may preempt, may be
+// made to leave: the gang may get their leaves as well, and each cell that was bound for them may
+// be bound elsewhere. It tries all of them first, since most often that tells that none help.
 func (c *Cluster) ClearedFits(r *Request, ids []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	n := 0 // how many are demoted
 	demote := func(to int) {

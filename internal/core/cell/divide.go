@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Parts are first placed one after the other, each as close together as it can be, so
-// that one may take the only room that another has. Then every way to divide the gang's
-// tasks among the chains is tried. Chains share no cell: whether one can take some tasks
-// depends on their sizes alone, however the others are filled. So each set of sizes is
-// asked for in a chain once, what is in a set that fits does too, and what is around one
-// that does not, neither.
+// Parts are first placed one after the other, each as close together as possible, so that one may
+// take the only room that another has. Then every way to divide the gang's tasks among the chains
+// is tried. Chains share no cell: whether one can take some tasks depends on their sizes alone,
+// however the others are filled. So a chain is asked for each set of sizes once. A subset of a
+// set that fits does fit, too, and a superset of one that does not fit does not.
 
-// divided returns what is to be divided of the gang; nil when all of it goes to one chain.
+// divided returns a division of the gang to be filled; nil when all of it goes to one chain.
 func (s *search) divided() *division {
 	if !s.mixes() {
 		return nil
@@ -60,8 +59,7 @@ func (d *division) count(p *part) []int32 {
 	return out
 }
 
-// known returns the answer for a chain that follows from those before; nil when it
-// must be asked.
+// known returns the answer for a chain that follows from earlier ones; nil when it must be asked.
 func (d *division) known(ci int16, tasks []int32) *answer {
 	within := func(a, b []int32) bool {
 		for i := range a {
@@ -84,8 +82,7 @@ func (d *division) known(ci int16, tasks []int32) *answer {
 	return bounded
 }
 
-// tryChain is inChain, but for what is known; it notes that a chain is too small for a
-// part.
+// tryChain is inChain, but uses what is known. It notes when a chain is too small for a part.
 func (s *search) tryChain(ci int16, p *part) bool {
 	if s.begun(ci) {
 		return s.inChain(ci, p)
@@ -118,7 +115,7 @@ func (s *search) divide() bool {
 	if d == nil {
 		return false
 	}
-	s.hit &= boundVictimBins // whatever was cut short before: all that there is is tried
+	s.hit &= boundVictimBins // it does not matter what was cut short before: everything is tried now
 	for range s.c.f.Chains {
 		d.has = append(d.has, make([]int32, len(d.sizes)))
 	}
@@ -158,8 +155,8 @@ func (d *division) addLots(p *part) {
 	}
 }
 
-// from divides what is left of lot i among the chains not before ci, and then the lots
-// after it; as much as possible goes to the first chain, then less.
+// from divides what is left of lot i among the chains from ci on, and then the lots after it. As
+// much as possible goes to the first chain, then less.
 func (d *division) from(i, ci int) bool {
 	k := &d.lots[i]
 	switch {
@@ -190,7 +187,7 @@ func (d *division) from(i, ci int) bool {
 	return false
 }
 
-// move gives a chain so much of a lot, or takes it back.
+// move gives a chain n units of a lot, or takes them back.
 func (d *division) move(k *lot, ci int, n int32) {
 	k.left -= n
 	k.given[ci] += n
@@ -199,13 +196,13 @@ func (d *division) move(k *lot, ci int, n int32) {
 	}
 }
 
-// mixed reports whether tasks of a part are in a chain of another SKU than this one.
+// mixed reports whether tasks of a part are in a chain of another SKU than that of ci.
 func (d *division) mixed(p *part, ci int) bool {
 	at := d.chainOf(p)
 	return at >= 0 && d.s.c.f.Chains[at].SKU != d.s.c.f.Chains[ci].SKU
 }
 
-// chainOf is the first chain that has got tasks of a part, -1 while none has.
+// chainOf is the first chain that was given tasks of a part; -1 if none was.
 func (d *division) chainOf(p *part) int {
 	first := -1
 	for i := range d.lots {
@@ -219,8 +216,8 @@ func (d *division) chainOf(p *part) int {
 	return first
 }
 
-// fresh reports whether the chains had something else, or a part whose tasks must be of one
-// SKU was in another chain, whenever the lots from the i-th on were to be divided.
+// fresh reports whether the lots from the i-th on were not yet divided in the same situation: the
+// same tasks in each chain, and each part that must be of one SKU in the same chain.
 func (d *division) fresh(i int) bool {
 	key := []int32{int32(i)}
 	for k := range d.s.gang {
@@ -231,7 +228,7 @@ func (d *division) fresh(i int) bool {
 	return d.seen.Add(slices.Concat(append(slices.Clone(d.has), key)...))
 }
 
-// most returns how much of what is left of a lot a chain can take besides what it has.
+// most returns how many units of a lot a chain can take besides what it has.
 func (d *division) most(ci int, k *lot) int32 {
 	fits := func(n int32) bool {
 		tasks := slices.Clone(d.has[ci])
@@ -314,7 +311,7 @@ func (d *division) place() bool {
 	return true
 }
 
-// tasksOf returns the tasks of a lot that a chain has got.
+// tasksOf returns the tasks of a lot that a chain was given.
 func (d *division) tasksOf(k *lot, ci int) []task {
 	var all []task
 	for _, t := range k.p.tasks {
@@ -334,8 +331,8 @@ func (d *division) tasksOf(k *lot, ci int) []task {
 	return all[first*each : (first+k.given[ci])*each]
 }
 
-// takeAll places parts that differ by their pins alone in one chain; where they must
-// stay close together, in each place that is close enough, until one will do.
+// takeAll places parts that differ by their pins alone in one chain. If they must stay close
+// together it tries each place that is close enough, until one will do.
 func (s *search) takeAll(ci int16, ps []part) bool {
 	for i := range ps {
 		slices.SortStableFunc(ps[i].tasks, func(a, b task) int {

@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// charging says which cells may be charged with bad hardware, and of whom.
+// charging decides which roots are charged for bad hardware. A charge binds an unbound root of a
+// VC to a bad cell, so that others keep the healthy ones (HiveD's doomed bad cells).
 type charging struct{ *Cluster }
 
-// Ailing returns the next charge of bad hardware that is due: when a container
-// has fewer healthy cells than it owes, an unbound root of the VC with most of
-// them (ties: the first by name) is to be bound to a bad free cell, the one with
-// fewest unhealthy leaves, so that the guarantees of all others hold on what is
-// healthy (HiveD's doomed bad cells; there the VC is random).
+// Ailing returns the next charge that is due. One is due when a container has fewer healthy cells
+// than it owes. Then the VC with most unbound roots of that level is charged (ties: the first by
+// name; HiveD draws one), on the bad free cell with fewest bad leaves.
 func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
 	for up := range c.spaces {
 		s := &c.spaces[up]
@@ -31,8 +30,8 @@ func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
 	return None, None, None, false
 }
 
-// SettleHealth charges bad hardware, or takes charges back, until nothing is due; it returns how
-// many charges it made. The state's own loop emits an event for each instead.
+// SettleHealth makes charges, or takes them back, until nothing is due, and returns how many it
+// made. The state's own loop emits an event for each instead.
 func (c *Cluster) SettleHealth() (n int) {
 	for {
 		if all := c.Recovered(); all != nil {
@@ -50,7 +49,7 @@ func (c *Cluster) SettleHealth() (n int) {
 	}
 }
 
-// due finds whom to charge for a bad cell of one level, and which.
+// due finds the root to charge for a bad cell of one level, and the cell.
 func (c charging) due(up int32, chain int16, l Level) (space int32, root RootID, id CellID, ok bool) {
 	slot := c.f.slot(chain, l)
 	space = None
@@ -78,15 +77,15 @@ func (c charging) due(up int32, chain int16, l Level) (space int32, root RootID,
 	}
 }
 
-// beforeOf orders the parts of a container in which charges of a level are looked for: who has
-// most unbound cells, then by name, whether it has children or not.
+// beforeOf orders the parts of a container for a charge of a level: most unbound roots first,
+// then by name, whether with children or not.
 func (c charging) beforeOf(slot int, a, b int32) int {
 	x, y := &c.spaces[a], &c.spaces[b]
 	return cmp.Or(cmp.Compare(len(y.unbound[slot]), len(x.unbound[slot])), cmp.Compare(x.Name, y.Name))
 }
 
-// illest returns the unhealthy cell of a level under the free cells of a
-// container that comes after `after` in the order of unhealthy leaves, then id.
+// illest returns a bad cell of a level under the free cells of a container: the first after
+// `after` in the order of bad leaves, fewest first, then of ids. None for `after` starts.
 func (c charging) illest(up int32, slot int, l Level, after CellID) CellID {
 	best := CellID(None)
 	later := func(a, b CellID) bool { return c.sick[a] > c.sick[b] || c.sick[a] == c.sick[b] && a > b }
@@ -139,20 +138,20 @@ func (c *Cluster) Doom(space int32, root RootID, id CellID) {
 	c.charge(space, root, true)
 }
 
-// Recovered returns a charge that need not be any more: there are enough healthy cells again, or,
-// where it is in use, there would be when it is left. Before it come those of VCs inside its cell,
-// the innermost first: they may be due only because of it, and it holds them.
+// Recovered returns a charge that is not needed any more, with those inside its cell before it,
+// the innermost first. There are enough healthy cells again, or, if it is in use, there would be
+// when it is left. The charges inside may be due only because of it, and they keep it in use.
 func (c *Cluster) Recovered() []Charge {
 	if len(c.charges) == 0 {
 		return nil
 	}
 	more := make([][]int64, len(c.f.Chains))
-	for i := range c.charges { // each is taken away and put back at its place
+	for i := range c.charges { // each is taken away and put back in its place
 		ch := charging{c}.chargeAt(i)
 		r := c.rootOf(ch)
 		if c.spaces[ch.Space].free == nil && r.Used > 0 {
 			if up := c.spaces[ch.Space].Parent; c.sick[r.Cell] == 0 || (charging{c}).margins(up, r.Chain)[r.Level-1] >= 1 {
-				return []Charge{ch} // it is bound for who uses it, like any other
+				return []Charge{ch} // it stays bound for its user, like any other
 			}
 			continue
 		}
@@ -161,7 +160,7 @@ func (c *Cluster) Recovered() []Charge {
 				more[r.Chain] = charging{c}.margins(0, r.Chain)
 			}
 			if more[r.Chain][r.Level-1] < 1 {
-				continue // without it there would be too few of its level again
+				continue // without it, too few of its level would be healthy again
 			}
 		}
 		all, back := charging{c}.allAside(append(charging{c}.inside(ch), ch))
@@ -174,8 +173,8 @@ func (c *Cluster) Recovered() []Charge {
 	return nil
 }
 
-// inside lists the charges of VCs that are part of one and lie in a charged cell of it, the
-// innermost first.
+// inside lists the charges that lie in the cell of a charged container, of VCs that are part of
+// it, the innermost first.
 func (c charging) inside(ch Charge) (out []Charge) {
 	if c.spaces[ch.Space].free == nil {
 		return nil
@@ -192,8 +191,8 @@ func (c charging) inside(ch Charge) (out []Charge) {
 	return out
 }
 
-// allAside takes charges away, one after the other, but for those that are in use, and returns
-// which, and what puts them back.
+// allAside takes away charges one after the other, except those in use. It returns which they
+// were, and what puts them back.
 func (c charging) allAside(all []Charge) (was []Charge, back func()) {
 	var backs []func()
 	for _, ch := range all {
@@ -205,8 +204,7 @@ func (c charging) allAside(all []Charge) (was []Charge, back func()) {
 	return was, func() { undoAll(backs) }
 }
 
-// ChargesInUse returns the charged cells in use of the VCs that lie in the same one as a VC, or
-// around it.
+// ChargesInUse returns the charged cells in use of all VCs that share an outermost VC with a VC.
 func (c *Cluster) ChargesInUse(space int32) (out []CellID) {
 	for i := range c.charges {
 		if ch := (charging{c}).chargeAt(i); c.Shares(space, ch.Space) && !(charging{c}).unused(ch.Space, c.rootOf(ch)) {
@@ -221,7 +219,7 @@ func (c charging) chargeAt(i int) Charge {
 	return Charge{ref.space, ref.root, c.spaces[ref.space].Roots[ref.root].Cell}
 }
 
-// Charge is an unbound preassigned cell that stands for a bad one.
+// Charge is a VC's preassigned cell (Root) that stands for a bad physical cell (Cell).
 type Charge struct {
 	Space int32
 	Root  RootID
@@ -231,9 +229,9 @@ type Charge struct {
 // Doomed returns how many charges there are.
 func (c *Cluster) Doomed() int { return len(c.charges) }
 
-// aside takes a charge away, to look what comes of that. back puts it where it was, with the
-// cells of containers around it that went with it: these could be bound elsewhere, or others
-// in their place, and a restart, which asks nothing, would not know of that.
+// aside takes a charge away, to see what follows. back restores it together with the bindings of
+// containers around it that went with it. Else these could be bound elsewhere, or other roots in
+// their place, and a restart, which repeats no trial, would not know.
 func (c charging) aside(at Charge) (back func()) {
 	binds := c.withOuter(at.Space, []Bind{{Root: at.Root, Cell: at.Cell}})
 	c.Spare(at.Space, at.Root)
@@ -245,8 +243,8 @@ func (c charging) aside(at Charge) (back func()) {
 	}
 }
 
-// uncharged takes away all charges of what nobody uses, those inside of others first, and
-// returns what brings them back.
+// uncharged takes away all charges that are not in use, inner ones first, and returns what brings
+// them back.
 func (c charging) uncharged() (back func()) {
 	all := c.Charges()
 	slices.SortStableFunc(all, func(a, b Charge) int { return cmp.Compare(c.depth(b.Space), c.depth(a.Space)) })
@@ -254,11 +252,11 @@ func (c charging) uncharged() (back func()) {
 	return back
 }
 
-// Ill returns how many leaves of a cell get no new work.
+// Ill returns how many leaves of a cell are bad: they get no new work.
 func (c *Cluster) Ill(id CellID) int32 { return c.sick[id] }
 
-// margins returns how many healthy cells of each level, from the lowest, a container
-// has beyond what it owes at and above that level.
+// margins returns by level, from the lowest, how many healthy cells a container has beyond what
+// it owes at and above that level.
 func (c charging) margins(space int32, chain int16) []int64 {
 	s, ch := &c.spaces[space], &c.f.Chains[chain]
 	out := make([]int64, ch.Top)
@@ -282,7 +280,7 @@ func (c charging) unused(space int32, r *Root) bool {
 	return r.Used == 0
 }
 
-// Spare is the inverse of Doom; one that is in use stays bound, as any other.
+// Spare is the inverse of Doom. A root in use stays bound, like any other.
 func (c *Cluster) Spare(space int32, root RootID) {
 	r := &c.spaces[space].Roots[root]
 	if (charging{c}).unused(space, r) {

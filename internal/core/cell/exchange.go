@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// SwapLeaves gives a gang other leaves of the same cells of its VC: of those that are to be had,
-// the ones with the highest score.
+// SwapLeaves exchanges leaves of a gang for others within the same cells of its VC: of those that
+// can be had, the ones with the highest score.
 func SwapLeaves[S cmp.Ordered](f *Forest, p *Placement, free func(LeafID) bool, score func(LeafID) S) {
 	x := exchanger[S]{f: f, free: free, score: score, taken: map[LeafID]bool{}}
 	p.Tasks = slices.Clone(p.Tasks)

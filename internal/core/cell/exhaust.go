@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// exhaust tries every way to bind the VC's unbound cells of a chain, best first,
-// until the part can be packed or bindSteps are used up. The greedy search before
-// it finds nearly everything; this one finds the rest on small clusters. In which order
-// cells were bound does not matter: what is bound is tried once.
+// exhaust tries every way to bind the VC's unbound cells of a chain, best first, until the part
+// can be packed or bindSteps are used up. The greedy search before it finds nearly everything;
+// this one finds the rest on small clusters. The order in which cells are bound does not matter:
+// each set is tried once.
 func (s *search) exhaust(ci int16, p *part) bool {
 	if s.packBound(ci, p, false) {
 		return true
@@ -36,8 +36,8 @@ func (s *search) exhaust(ci int16, p *part) bool {
 	return false
 }
 
-// reachable bounds from above what the VC could have of a part: what its bound cells
-// serve, and of each level the best of what could be bound for those that are not.
+// reachable reports whether the VC could have enough for a part, by an upper bound: what its
+// bound cells serve, and at each level the best cells that its unbound roots could be bound to.
 func (s *search) reachable(ci int16, p *part) bool {
 	ch, sp := &s.c.f.Chains[ci], &s.c.spaces[s.r.Space]
 	levels := make([][]candidate, ch.Top)
@@ -82,7 +82,7 @@ func (s *search) reachable(ci int16, p *part) bool {
 	return got >= p.total
 }
 
-// spent reports whether a search must end for want of steps, and notes it.
+// spent reports whether the search must end since no steps are left, and notes it.
 func (s *search) spent() bool {
 	if !s.c.work.Over() {
 		return false
@@ -102,9 +102,9 @@ func (s *search) enough(ci int16, p *part) bool {
 	return true
 }
 
-// roomFor is enough for n tasks of a size. It counts how many leaves each of them would need of
-// cells below node level that are not bound, and gives these to those that need the fewest: cells
-// of one level are as good as bound then, all at once.
+// roomFor is enough for n tasks of a size. It counts how many leaves of unbound cells below node
+// level each task would need, and gives these to the tasks that need the fewest. It takes them as
+// one sum over all levels.
 func (s *search) roomFor(ci int16, size, n int32) bool {
 	ch, small, whole := &s.c.f.Chains[ci], int32(0), int32(0)
 	for l := Level(1); l <= ch.Top; l++ {
@@ -114,7 +114,7 @@ func (s *search) roomFor(ci int16, size, n int32) bool {
 			whole += leaves / ch.LeavesAt(ch.NodeLevel)
 		}
 	}
-	takes, rooms := make([]int32, size+1), int32(0) // tasks that need so many
+	takes, rooms := make([]int32, size+1), int32(0) // takes: tasks by how many such leaves they need
 	s.c.work.Step(len(ch.NodeCells) / 16)
 	for b, node := range ch.NodeCells {
 		if s.atMost(node) < size && !s.hidden(node) {
@@ -147,8 +147,8 @@ func (s *search) roomFor(ci int16, size, n int32) bool {
 	return n <= 0
 }
 
-// bindAndTry binds one more cell, inside of cells that are bound for the containers, and goes on
-// from there, unless it has been there.
+// bindAndTry binds one more cell, inside cells that are bound for the containers, and goes on
+// from there, unless that set was tried.
 func (s *search) bindAndTry(ci int16, p *part, outer []Bind, id CellID) bool {
 	mark := len(s.bound)
 	bound := s.bindInside(outer, id)
@@ -163,9 +163,8 @@ func (s *search) bindAndTry(ci int16, p *part, outer []Bind, id CellID) bool {
 	return true
 }
 
-// bindInside binds a root around a cell after roots of the containers around that, or
-// none of them. A container whose guarantees healthy cells could meet must not get a cell
-// with which they cannot.
+// bindInside binds roots of the containers around a cell and then a root to the cell, or none of
+// them. If healthy cells can meet a container's guarantees before, they must afterwards.
 func (s *search) bindInside(outer []Bind, id CellID) bool {
 	c, ci := s.c, s.c.f.Cells[id].Chain
 	sound := make([]bool, len(outer))
@@ -193,10 +192,10 @@ func (s *search) bindInside(outer []Bind, id CellID) bool {
 	return false
 }
 
-// choices returns the cells that a root of a level may be bound to, best first, without
-// those that are like another: in a free cell of which nothing is in use, bad or closed to
-// this gang any will do, and where distance does not matter such a free cell is like any
-// other of its size from the node up.
+// choices returns the cells that a root of a level may be bound to, best first, without those
+// that are like another. In a free cell of which nothing is in use, bad or forbidden to the gang,
+// any will do. If distance does not matter, such a free cell of node level or above is like any
+// other of its size.
 func (s *search) choices(ci int16, l Level, p *part) []candidate {
 	type likeness struct {
 		space int32 // the container
@@ -227,11 +226,11 @@ func (s *search) choices(ci int16, l Level, p *part) []candidate {
 	return s.unlike(ci, out)
 }
 
-// alike reports whether leaves that are idle are alike to the gang.
+// alike reports whether all idle leaves are alike to the gang.
 func (s *search) alike() bool { return s.plain && !s.fond && !s.picky }
 
-// unlike drops free nodes with as many idle leaves as others, where distance does not
-// matter and the VC has nothing smaller to bind.
+// unlike drops free nodes with as many idle and preemptible leaves as another, if distance does
+// not matter and the VC has nothing smaller to bind.
 func (s *search) unlike(ci int16, all []candidate) []candidate {
 	if !s.alike() || s.r.Reach != nil || s.narrowest(ci) < wide {
 		return all
@@ -254,9 +253,9 @@ func (s *search) unlike(ci int16, all []candidate) []candidate {
 	})
 }
 
-// step counts one more bind, and reports false, noting which bound was reached, when there
-// were too many. Where every node is allowed, cells that nobody uses are alike: in an empty
-// cluster another choice would not help.
+// step counts one more binding. It reports false when there were too many, and notes which bound
+// was reached. It notes none where every node is allowed and bad leaves are ignored: cells not in
+// use are alike then, and in an empty cluster another choice would not help.
 func (s *search) step() bool {
 	s.steps++
 	s.c.work.Step(1)
@@ -274,8 +273,8 @@ func (s *search) step() bool {
 	return false
 }
 
-// bindings is which cells of a chain are bound for the VC tentatively, in any order, and
-// which are bound for the containers that it is part of.
+// bindings lists the cells of a chain that are tentatively bound for the VC and those bound for
+// the containers around it. The order in which they were bound does not matter.
 func (s *search) bindings(ci int16) []int32 {
 	var out []int32
 	for _, root := range s.bound {
@@ -306,9 +305,9 @@ func (s *search) growable(ci int16) bool {
 	return false
 }
 
-// inVC places one part in the VC's cells of one chain: in those that are bound when no fresh one
-// could be better, else binding more and more of the others, one cell for each task where that will
-// do, else several side by side.
+// inVC places one part in the VC's cells of one chain: in bound ones if no fresh one could be
+// better, else by binding more and more unbound ones. One cell for each task is tried first, then
+// several side by side.
 func (s *search) inVC(ci int16, p *part) bool {
 	grows := s.growable(ci)
 	if s.r.Lift == nil && s.packBound(ci, p, grows) {
@@ -324,10 +323,10 @@ func (s *search) inVC(ci int16, p *part) bool {
 	return grows && s.combines(ci, p) && s.grow(ci, p, true)
 }
 
-// grow binds more and more of the VC's unbound cells of a chain, with joined also
-// several side by side for one task, until the part can be packed.
+// grow binds more and more of the VC's unbound cells of a chain until the part can be packed;
+// with joined also several side by side for one task.
 func (s *search) grow(ci int16, p *part, joined bool) bool {
-	if s.spent() { // a search that comes late tries all the same, but not in every way
+	if s.spent() { // a late search still tries, but not in every way
 		if s.late++; s.late > lateTries {
 			return false
 		}

@@ -2,17 +2,16 @@ package cell
 
 import "slices"
 
-// victims finds fewer, or cheaper, victims for what was found.
+// victims looks for fewer, or cheaper, victims than a search found.
 type victims struct{ *Cluster }
 
-// maxPriced is of how many leaves the holders are priced for one gang.
+// maxPriced bounds the leaves for which holders are priced for one gang.
 const maxPriced = 1024
 
-// fewest improves a result that needs victims. When at most maxExact holders could
-// be lifted it tries every smaller set, and every set of the same size that costs
-// less; else it drops what turns out superfluous, which leaves the set
-// irredundant, but perhaps not the smallest (Result.Cut), and looks on all nodes for
-// cheaper ones.
+// fewest improves a result that needs victims. If at most maxExact holders may be preempted, it
+// tries every smaller set, and every set of the same size that costs less. Else it drops
+// superfluous victims; what is left may not be the fewest (Result.Cut). If the search did not
+// look at all bins, it also looks on all nodes for cheaper victims.
 func (c victims) fewest(r *Request, res Result) Result {
 	staying := c.staying(res.Victims)
 	if len(staying) == 0 {
@@ -54,7 +53,7 @@ func (c victims) fewest(r *Request, res Result) Result {
 	return res
 }
 
-// leavers are all who leave anyway; their order says nothing.
+// leavers lists the holders that are leaving anyway, in no order that means anything.
 func (c victims) leavers() []AllocID {
 	var out []AllocID
 	for i := 0; i < len(c.allocs) && len(out) < int(c.leaving); i++ {
@@ -65,7 +64,7 @@ func (c victims) leavers() []AllocID {
 	return out
 }
 
-// staying leaves out those that leave anyway: they cost nothing.
+// staying returns the holders that are not leaving anyway: only these cost anything.
 func (c victims) staying(ids []AllocID) []AllocID {
 	out := make([]AllocID, 0, len(ids))
 	for _, v := range ids {
@@ -76,8 +75,8 @@ func (c victims) staying(ids []AllocID) []AllocID {
 	return out
 }
 
-// liftable lists what may be lifted, the cheapest first; false when that is more than
-// maxExact.
+// liftable lists the holders that may be preempted, the cheapest first; false if there are more
+// than maxExact.
 func (c victims) liftable(r *Request) ([]AllocID, bool) {
 	var out []AllocID
 	for i := range c.allocs {
@@ -105,8 +104,8 @@ func (c victims) near(r *Request, a *Alloc) bool {
 	return false
 }
 
-// exactly tries every set of victims that is smaller, or as large and cheaper,
-// while those that leave anyway are off their leaves.
+// exactly tries every set of victims that is smaller, or as large and cheaper, while holders that
+// are leaving anyway are off their leaves.
 func (c victims) exactly(r *Request, res Result, all []AllocID) Result {
 	e := exact{c: c.Cluster, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
 	e.short = r.Leaves() - c.unheld(r)
@@ -120,7 +119,7 @@ func (c victims) exactly(r *Request, res Result, all []AllocID) Result {
 	e.lacking()
 	defer e.vacate(nil)
 	c.scratch().budget = setSteps
-	for e.k = 0; e.k <= e.size; e.k++ { // none may do, if the caller did not ask that first
+	for e.k = 0; e.k <= e.size; e.k++ { // no victim at all may do, if the caller did not try that
 		if e.from(0, 0, 0); e.found {
 			e.res.Cut, e.res.Bounds = e.cut != 0, e.cut
 			e.res.Victims = e.last
@@ -136,25 +135,25 @@ type exact struct {
 	c       *Cluster
 	r       *Request
 	all     []AllocID
-	gains   []int32 // leaves of the VC's guarantee that each leaves
-	most    int32   // of these
-	short   int32   // how many of them are missing
-	frees   []int32 // leaves that the gang could take when each has left
+	gains   []int32 // by holder: leaves of the VC's guarantee that it gives back
+	most    int32   // the most of these
+	short   int32   // leaves of the guarantee that the gang lacks
+	frees   []int32 // by holder: leaves that the gang could take once it has left
 	freest  int32   // the most of these
-	lacks   int32   // how many leaves that it could take are missing; 0 is not known
+	lacks   int32   // leaves that the gang lacks of those it could take; 0 is not known
 	set     []AllocID
-	gone    []AllocID // who is off its leaves: the set that was tried last
-	k, size int       // of the sets tried, of the set to better
+	gone    []AllocID // holders that are off their leaves: the set that was tried last
+	k, size int       // size of the sets tried, and of the set to better
 	best    Cost
 	found   bool
-	cut     Bounds // not everything was tried with each set
+	cut     Bounds // bounds reached: not everything was tried with each set
 	res     Result
 	last    []AllocID // the set that res needs
 }
 
-// lacking counts how many leaves the gang lacks, and would get by whom: what is promised
-// to others does not become free. Where one chain holds all of it, that is all the room
-// there is, and a set that gives less need not be tried.
+// lacking counts how many leaves the gang lacks, and how many each holder would free for it; what
+// is promised to others does not become free. If all members must go to one chain, a set that
+// frees fewer need not be tried.
 func (e *exact) lacking() {
 	c, r := e.c, e.r
 	e.frees = make([]int32, len(e.all))
@@ -190,7 +189,7 @@ func (e *exact) lacking() {
 	}
 }
 
-// freedBy counts the leaves of a holder that are promised to nobody.
+// freedBy counts the leaves of a holder that are not promised.
 func (c victims) freedBy(id AllocID) int32 {
 	var n int32
 	for i := 0; ; i++ {
@@ -206,8 +205,8 @@ func (c victims) freedBy(id AllocID) int32 {
 	}
 }
 
-// from extends the set, which leaves so many leaves of the guarantee, and frees so many, by
-// holders not before i and tries it when it is complete.
+// from extends the set by holders from the i-th on, and tries it when it is complete. The set
+// gives back gain leaves of the guarantee, and frees freed leaves.
 func (e *exact) from(i int, gain, freed int32) {
 	if e.c.work.Over() {
 		e.cut |= boundSteps
@@ -250,8 +249,8 @@ func (c victims) sum(r *Request, ids []AllocID) Cost {
 	return sum
 }
 
-// vacate takes a set off its leaves and puts those of the one before back that are not in it:
-// of two sets that are tried one after the other most is the same.
+// vacate takes a set off its leaves, and puts back the holders of the previous set that are not
+// in it. Two sets tried in turn are mostly the same.
 func (e *exact) vacate(set []AllocID) {
 	same := 0
 	for same < min(len(set), len(e.gone)) && set[same] == e.gone[same] {
@@ -278,8 +277,8 @@ func (c victims) with(r *Request, gone []AllocID) (Result, bool) {
 	return res, ok
 }
 
-// vacated places a gang where holders are off their leaves. Mostly that is not enough, so the
-// quick bound comes first.
+// vacated places a gang while holders are off their leaves. Mostly there is no room, so the quick
+// bound comes first.
 func (c victims) vacated(r *Request) (Result, bool) {
 	q := *r
 	q.Lift, q.Cost, q.wary = nil, nil, true
@@ -306,13 +305,13 @@ func (c victims) vacate(id AllocID, on bool) {
 	c.recountAll(a)
 }
 
-// slack bounds how many leaves more than the gang needs there are at most when
-// all victims and those that leave anyway have left: idle anywhere, and not held by
-// its VC's own gangs of the VC's guarantee.
+// slack bounds how many leaves are left over at most when all victims and all that are leaving
+// anyway have left and the gang is placed: room of the idle leaves anywhere, own of the leaves of
+// its VC's guarantee that the VC's own gangs do not hold.
 type slack struct{ room, own int32 }
 
-// slack has no bound where more may be had than is idle; nor for room when members
-// may go to different chains.
+// slack has no bound if the gang may have more than is idle, nor for room if members may go to
+// different chains.
 func (c victims) slack(r *Request, victims, leavers []AllocID) slack {
 	const much = 1 << 30
 	if r.Gone != nil || r.IgnoreHealth {
@@ -355,7 +354,7 @@ func (c victims) owns(r *Request, id AllocID) bool {
 	return a.Space == r.Space && !a.Opportunistic()
 }
 
-// Leaves is how many leaves the gang asks for.
+// Leaves returns how many leaves the gang asks for.
 func (r *Request) Leaves() int32 {
 	var n int32
 	for _, m := range r.Members {
@@ -364,9 +363,9 @@ func (r *Request) Leaves() int32 {
 	return n
 }
 
-// unheld is how many leaves of a VC's guarantee its own gangs do not hold, but for
-// those that leave anyway: more than that no gang of it gets while they stay. An
-// opportunistic gang may get any.
+// unheld is how many leaves of a VC's guarantee its own gangs do not hold, not counting gangs
+// that are leaving. No gang of the VC can have more while the others stay. An opportunistic gang
+// may have any.
 func (c victims) unheld(r *Request) int32 {
 	if r.Priority < MinGuaranteed || r.Gone != nil {
 		return 1 << 29

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Forest is the immutable shape of the physical cluster: all cells of all
-// chains in depth-first order. Cells of one type have equal subtrees, so the
-// children of a cell and the place of a cell inside its ancestor are arithmetic. What
-// is missing in a cell above node level takes places in Cells, of level 0, behind its children.
+// Forest is the immutable shape of the physical cluster: all cells of all chains in depth-first
+// order. Cells of one type have equal subtrees, so the children of a cell and the place of a cell
+// inside its ancestor are arithmetic. If cells are missing in one above node level, entries of
+// level 0 take their places in Cells, behind its children.
 type Forest struct {
 	Chains  []Chain
 	Cells   []Cell
@@ -23,7 +23,7 @@ type Forest struct {
 	lacking map[CellID]remains
 }
 
-// remains is what a cell has in which others are missing.
+// remains is what a cell still has if cells are missing in it.
 type remains struct{ children, leaves int32 }
 
 // Chain is a chain of the forest.
@@ -39,8 +39,8 @@ type Chain struct {
 	leaves    []int32  // leaves of a cell, by level-1
 	fanout    []int32  // children of a cell, by level-1
 	inside    []Level  // levels of a node-level cell's subtree, in depth-first order
-	up        []int32  // of each of these cells: where its parent stands among them, -1 for the first
-	slot0     int      // where its levels begin among the slots
+	up        []int32  // by place in inside: the place of the parent there, -1 for the first
+	slot0     int      // the slot of its level 1
 	parts     bool     // its leaves are parts of devices
 }
 
@@ -55,8 +55,8 @@ type Cell struct {
 	Level     Level
 }
 
-// naming is what the configuration calls a cell: apart from Cell, since a decision
-// reads many cells and no names.
+// naming is what the configuration calls a cell. It is apart from Cell, since a decision reads
+// many cells and no names.
 type naming struct {
 	address string
 	pinned  PinnedID
@@ -71,7 +71,7 @@ type Node struct {
 // LeavesAt returns how many leaves a cell of that level has.
 func (c *Chain) LeavesAt(l Level) int32 { return c.leaves[l-1] }
 
-// Whole reports whether no cell is missing in a cell: only such ones are guaranteed.
+// Whole reports whether no cell is missing in a cell. Only whole cells are guaranteed.
 func (f *Forest) Whole(c CellID) bool {
 	return len(f.lacking) == 0 || f.Cells[c].Node != None || f.lacking[c].children == 0
 }
@@ -173,7 +173,7 @@ func (f *Forest) FindPart(n NodeName, sku TypeName, device, part int32) LeafID {
 	return None
 }
 
-// slot numbers a chain's level among those of all chains.
+// slot numbers the levels of all chains; c and l give one.
 func (f *Forest) slot(chain int16, l Level) int { return f.Chains[chain].slot0 + int(l) - 1 }
 
 // parseLeaf reads a leaf's address: a device index, or device:part.
@@ -232,8 +232,8 @@ func newForest(s *Spec) (*Forest, error) {
 	return f, nil
 }
 
-// gatherNames puts the names of all nodes into one text: every decision reads those of
-// its nodes, and few of them fill a line of a processor's cache when each lies alone.
+// gatherNames puts the names of all nodes into one string. Every decision reads some of them, and
+// side by side they share lines of the processor's cache.
 func (f *Forest) gatherNames() {
 	var all strings.Builder
 	for i := range f.Nodes {
@@ -359,7 +359,8 @@ func (f *Forest) add(s *CellSpec, at place) error {
 	return nil
 }
 
-// fillUp notes what a cell with so many children has, and lets what is missing take its places.
+// fillUp notes what a cell with so many children has, and fills the places of those that are
+// missing.
 func (f *Forest) fillUp(id CellID, children int32) {
 	cl := f.Cells[id]
 	ch := &f.Chains[cl.Chain]

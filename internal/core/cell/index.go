@@ -7,12 +7,12 @@ import (
 	"github.com/combsched/comb/internal/base/collections"
 )
 
-// binKey is, in the order of idle, wide and soft, what bins must have in common to be equally good,
-// wherever they are: idle leaves, the most idle leaves of any cell at the three levels below the
-// node, and leaves that a guaranteed gang could have by lifting opportunistic work.
+// binKey is what bins must have in common to be equally good, wherever they are: their idle
+// leaves, the most idle leaves of any one cell at each of three levels below the node, and their
+// preemptible leaves. Keys are ordered by idle, wide and soft.
 type binKey struct {
 	idle, soft int32
-	wide       uint64 // 16 bits a level, the level below the node first
+	wide       uint64 // 16 bits a level: the level below the node in the highest
 }
 
 // wideLevels is how many levels below the node a key describes.
@@ -37,12 +37,12 @@ func (k *binKey) less(o *binKey) bool {
 	return k.idle < o.idle || k.idle == o.idle && (k.wide < o.wide || k.wide == o.wide && k.soft < o.soft)
 }
 
-// kinds are the keys that bins of one chain have or had. Each has a number that
-// stays, by which all indexes name it.
+// kinds numbers the keys that bins of one chain have or had. A number stays, and all indexes use
+// it.
 type kinds struct {
 	keys  []binKey // by number
 	order []int32  // the numbers, by key
-	table []int32  // by hash: a number and one more; 0 is none; at most half full
+	table []int32  // by hash: a number plus 1; 0 is none; at most half full
 }
 
 // number returns the number of a key.
@@ -76,7 +76,7 @@ func (ks *kinds) home(k *binKey) int {
 	}
 }
 
-// from returns where the numbers of keys that are not less than one begin.
+// from returns where in order the keys begin that are not less than k.
 func (ks *kinds) from(k binKey) int {
 	lo, hi := 0, len(ks.order)
 	for lo < hi {
@@ -96,25 +96,24 @@ func (ks *kinds) clone() kinds {
 // nodeBin is what is noted about a bin.
 type nodeBin struct {
 	kind   int32 // the number of its key
-	listed int32 // that under which it stands in the cluster's index, if it is late there
-	whose  int32 // the VC in one of whose bound cells the node lies, None if in none
-	seat   int32 // where it stands in that VC's index
+	listed int32 // its number in the cluster's index: older than kind while it is late there
+	whose  int32 // the VC that has a bound cell around the node, None if none has
+	seat   int32 // its place in that VC's index
 }
 
-// binIndex finds bins by what they offer. The physical cluster has one for each
-// chain, and so has every VC for the nodes that lie wholly in its bound cells;
-// nodes of which it has only parts are listed apart.
+// binIndex finds bins by what they offer. The physical cluster has one for each chain. So has
+// every VC, for the nodes that lie wholly in its bound cells; nodes of which it has only parts
+// are listed apart.
 //
-// A class holds places. In the cluster's index a place is a bin; in a VC's it is
-// where the node lies in the VC's own preassigned cells, one after the other. So
-// which of equally good nodes a VC takes never depends on where others left room:
-// alone on its cells it would take the same one.
+// A class holds places. In the cluster's index a place is a bin. In a VC's it counts the nodes of
+// the VC's own preassigned cells, one after the other. So which of equally good nodes a VC takes
+// never depends on where others left room: alone on its cells it would take the same one.
 type binIndex struct {
 	classes []collections.SparseSet // by the number of their key
 	size    []int32                 // of each class
 	listed  int32                   // places in all classes
 	parts   []partBin
-	spare   []CellID // memory for the cells of a bin that is listed next
+	spare   []CellID // memory for the cells of the next bin listed
 	bins    []int32  // of VCs, by place: the bin, while it is bound
 }
 
@@ -126,8 +125,8 @@ func (x *binIndex) bin(place int32) int32 {
 	return x.bins[place]
 }
 
-// partBin is a node of which a VC has preassigned cells below node level bound. Whoever
-// reads the cells must have done so before one more is bound or unbound.
+// partBin is a node of which a VC has bound preassigned cells below node level. Its cells are
+// good until one more is bound or unbound.
 type partBin struct {
 	bin   int32
 	cells []CellID // ascending
@@ -136,8 +135,8 @@ type partBin struct {
 // some reports whether any bin is of a kind.
 func (x *binIndex) some(kind int32) bool { return int(kind) < len(x.size) && x.size[kind] > 0 }
 
-// ordered returns the kinds of which the index may have bins, by key, from one on: none
-// where it has only parts of nodes.
+// ordered returns the kinds of which the index may have bins, by key, from a place in that order
+// on. It returns none if the index has only parts of nodes.
 func (x *binIndex) ordered(ks *kinds, from int) []int32 {
 	if x.listed == 0 {
 		return nil
@@ -145,8 +144,8 @@ func (x *binIndex) ordered(ks *kinds, from int) []int32 {
 	return ks.order[from:]
 }
 
-// add puts a place, which is not there, into the class of a kind; there are so many
-// places.
+// add puts a place into the class of a kind, where it must not be yet; places is how many there
+// are in all.
 func (x *binIndex) add(kind, place int32, places int) {
 	for int(kind) >= len(x.size) {
 		x.classes, x.size = append(x.classes, collections.SparseSet{}), append(x.size, 0)
@@ -159,7 +158,7 @@ func (x *binIndex) add(kind, place int32, places int) {
 	x.listed++
 }
 
-// remove takes a place out of the class in which it stands.
+// remove takes a place out of the class of a kind.
 func (x *binIndex) remove(kind, place int32) {
 	x.classes[kind].Remove(place)
 	x.size[kind]--
@@ -232,7 +231,7 @@ func (c *Cluster) key(ch *Chain, node CellID) binKey {
 	return k
 }
 
-// refresh puts a node-level cell where its present counts belong.
+// refresh puts a node-level cell into the class of its present counts.
 func (c *Cluster) refresh(node CellID) {
 	chain, bin := c.f.Cells[node].Chain, c.f.Cells[node].Bin
 	b := &c.bins[chain][bin]
@@ -263,8 +262,8 @@ func (c *Cluster) everywhere(chain int16) *binIndex {
 	return x
 }
 
-// enlist puts the nodes of a newly bound preassigned cell into its VC's index;
-// on false it takes them out.
+// enlist puts the nodes of a newly bound preassigned cell into its VC's index (on), or takes them
+// out.
 func (c *Cluster) enlist(space int32, root RootID, id CellID, on bool) {
 	cl := &c.f.Cells[id]
 	ch := &c.f.Chains[cl.Chain]

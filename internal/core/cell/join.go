@@ -6,21 +6,21 @@ import (
 	"sort"
 )
 
-// combines reports whether the VC has unbound cells below node level, and the part a
-// task that is larger than some of them, or than what some of them still have.
+// combines reports whether joining cells below node level may help: the VC has unbound ones, and
+// the part a task that is larger than some of them, or than what some of them still have.
 func (s *search) combines(ci int16, p *part) bool {
 	least := s.narrowest(ci)
 	return least < p.tasks[0].leaves || least < wide && s.holed(ci) && p.tasks[0].leaves > 1
 }
 
-// holed reports whether cells of a chain may have leaves that the gang cannot use,
-// though nobody uses their guarantee: bad ones, or such as others hold or keep.
+// holed reports whether unbound cells of a chain may have leaves that the gang cannot use: bad
+// ones, or ones that others hold or keep.
 func (s *search) holed(ci int16) bool {
 	ch := &s.c.f.Chains[ci]
 	return s.r.Keep != nil || s.r.Spared != nil || s.c.stuck > 0 || s.anySick(ch) || s.r.Lift == nil && s.anyLent(ch)
 }
 
-// anyLent reports whether anybody who could be lifted is in a chain.
+// anyLent reports whether a chain has preemptible leaves.
 func (s *search) anyLent(ch *Chain) bool {
 	return slices.ContainsFunc(ch.Tops, func(top CellID) bool { return s.c.soft[top] > 0 })
 }
@@ -28,8 +28,8 @@ func (s *search) anyLent(ch *Chain) bool {
 // wide is more leaves than any cell has.
 const wide = 1 << 30
 
-// narrowest returns the size of the VC's smallest unbound cell below node level; a
-// number above all sizes when it has none.
+// narrowest returns the size of the VC's smallest unbound cell below node level; wide if it has
+// none.
 func (s *search) narrowest(ci int16) int32 {
 	ch := &s.c.f.Chains[ci]
 	for l := Level(1); l < ch.NodeLevel; l++ {
@@ -40,9 +40,9 @@ func (s *search) narrowest(ci int16) int32 {
 	return wide
 }
 
-// join binds several cells below node level inside one node, so that a task fits that none of them
-// could hold: quotas below the node combine where they are adjacent. It reports whether it bound
-// any.
+// join binds several cells below node level inside one node, so that a task fits that none of
+// them could hold: quotas below the node combine where they are adjacent. It reports whether it
+// bound any.
 func (s *search) join(ci int16, p *part) bool {
 	ch := &s.c.f.Chains[ci]
 	least, holed := s.narrowest(ci), s.holed(ci)
@@ -54,7 +54,7 @@ func (s *search) join(ci int16, p *part) bool {
 	}
 	first, rest := len(s.bound), p.tasks
 	for _, n := range s.joinable(ci, p) {
-		if len(rest) == 0 || rest[0].leaves <= least { // those that are left need one cell each
+		if len(rest) == 0 || rest[0].leaves <= least { // the others need one cell each
 			break
 		}
 		mark := len(s.bound)
@@ -68,8 +68,8 @@ func (s *search) join(ci int16, p *part) bool {
 	return len(s.bound) > first
 }
 
-// within returns how many leaves the tasks have that fit into a node's room, the
-// largest first, and the other tasks, which are for reading.
+// within returns how many leaves of some tasks fit into a room, the largest tasks first, and the
+// tasks that do not fit. These must not be changed.
 func within(tasks []task, room int32) (leaves int32, others []task) {
 	for i := fitting(tasks, room); i < len(tasks); i = fitting(tasks, room-leaves) {
 		others = append(others, tasks[:i]...)
@@ -81,7 +81,7 @@ func within(tasks []task, room int32) (leaves int32, others []task) {
 	return leaves, append(others, tasks...)
 }
 
-// served is the first of these alone.
+// served is the first result of within.
 func served(tasks []task, room int32) (leaves int32) {
 	for i := fitting(tasks, room); i < len(tasks); i = fitting(tasks, room-leaves) {
 		leaves, tasks = leaves+tasks[i].leaves, tasks[i+1:]
@@ -89,15 +89,15 @@ func served(tasks []task, room int32) (leaves int32) {
 	return leaves
 }
 
-// fitting is the first of some tasks, the largest first, that fits into a room.
+// fitting returns the index of the first task that fits into a room; the largest tasks come
+// first.
 func fitting(tasks []task, room int32) int {
 	return sort.Search(len(tasks), func(i int) bool { return tasks[i].leaves <= room })
 }
 
-// joinable lists the nodes in which the VC has parts, or could have some: those that serve most of
-// a part first, and of these the tightest: those with least that is idle, since how many cells the
-// VC's container has left does not say how full a node is. What it returns is good until it is
-// called again.
+// joinable lists the nodes in which the VC has parts, or could bind some. Those that serve most
+// of a part come first, then the tightest: those with least idle room, since what the VC's
+// container has left does not say how full a node is. The list is good until the next call.
 func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	ch := &s.c.f.Chains[ci]
 	all := s.t.rooms[:0]
@@ -130,9 +130,9 @@ func (s *search) ownRoom(ch *Chain, node CellID) int32 {
 	return s.newBin(node, x.parts[i].cells).avail
 }
 
-// freeRoom is what the gang could take of a node's cells that are free to bind: in free cells of
-// the VC's container, and in cells that it could get around them; and what it could if the
-// container had as many of these as it liked.
+// freeRoom is what the gang could take of a node's cells that are free to bind: free cells of the
+// VC's container, and cells that the container could bind around them. idle is the same if it had
+// as many of these as it liked.
 func (s *search) freeRoom(ch *Chain, node CellID) (room, idle int32) {
 	up := s.c.spaces[s.r.Space].Parent
 	if s.c.openable(up, node) {
@@ -153,8 +153,9 @@ func (s *search) freeRoom(ch *Chain, node CellID) (room, idle int32) {
 	return s.openRoom(ch, node, left, 1), idle
 }
 
-// openRoom is what the gang could take of a node's cells that are free in the VC's container,
-// or that this could have around: so many of a level are left, and one takes each.
+// openRoom is what the gang could take of a node's cells that are free in the VC's container or
+// that this could bind. left counts, by level, the unbound roots of the container; each cell uses
+// up `each` of them.
 func (s *search) openRoom(ch *Chain, node CellID, left []int, each int) int32 {
 	up := s.c.spaces[s.r.Space].Parent
 	var n int32
@@ -188,8 +189,8 @@ func (s *search) roomIn(ch *Chain, space int32, node CellID) int32 {
 	return n
 }
 
-// openable reports whether a cell lies under a free cell of a container, or whether
-// a root of the container could be bound around it, if that is safe.
+// openable reports whether a cell lies under a free cell of a container, or whether a root of the
+// container could be bound around it, if that is safe.
 func (c *Cluster) openable(space int32, id CellID) bool {
 	if c.freeAbove(space, id) != None {
 		return true
@@ -203,8 +204,8 @@ func (c *Cluster) openable(space int32, id CellID) bool {
 	return false
 }
 
-// fillNode binds cells inside a node, large ones first, until they have room for n leaves; it
-// returns how much they got.
+// fillNode binds cells inside a node, large ones first, until they have room for n leaves with
+// what the VC has there. It returns how much that is.
 func (s *search) fillNode(ch *Chain, in nodeRoom, n int32) int32 {
 	node, got := in.node, in.own
 	unbound := s.c.spaces[s.r.Space].unbound
@@ -228,7 +229,7 @@ func (s *search) fillNode(ch *Chain, in nodeRoom, n int32) int32 {
 	return got
 }
 
-// empty reports whether counts tell that the gang could take no leaf below a cell.
+// empty reports whether the counts tell that the gang could take no leaf below a cell.
 func (s *search) empty(id CellID) bool {
 	return s.c.idle[id] == 0 && (s.r.Lift == nil || s.c.soft[id] == 0) && s.counted(s.c.f.Cells[id].Chain)
 }

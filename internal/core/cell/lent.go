@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// lending counts what VCs lend: what they are guaranteed, do not use, and could have only from
-// opportunistic work of other VCs. A cell that no guaranteed work uses is mostly bound to no VC,
-// so whose loan it is follows from counts, for each chain: inside each container, and then in the
-// rest of the cluster, what VCs have there and do not use is set against idle leaves first, and
-// then against opportunistic work of others, VC by VC. Each leaf counts once.
+// lending counts what VCs lend: leaves that they are guaranteed, do not use, and could have only
+// from opportunistic work of other VCs. A cell without guaranteed work is mostly bound to no VC,
+// so the lender follows from counts, for each chain: inside each container, and then in the rest
+// of the cluster. What VCs have there and do not use is set against idle leaves first, and then
+// against opportunistic work of others, VC by VC. Each leaf counts once.
 type lending struct {
 	c      *Cluster
 	add    func(vc int32, chain int16, n int32)
@@ -18,7 +18,7 @@ type lending struct {
 	pools  map[poolOf]*pool  // looked up only
 }
 
-// poolOf is a chain, in a container or with 0 in the cluster.
+// poolOf names a pool: a chain in a container, or in the cluster if scope is 0.
 type poolOf struct {
 	scope int32
 	chain int16
@@ -26,14 +26,14 @@ type poolOf struct {
 
 // pool is the leaves there that lie in no bound cell of a VC, nor of a container inside.
 type pool struct {
-	idle int32           // healthy
+	idle int32           // healthy and free
 	held int32           // by opportunistic work
-	by   map[int32]int32 // that, by its space: 0 for that of VCs that are gone; looked up only
+	by   map[int32]int32 // of held, by the space of the work, 0 if its VC is gone; looked up only
 }
 
-// Lent calls add for what VCs lend of their guarantees, by chain: at most what they do not use, and
-// together at most what opportunistic work holds. Idle leaves are set against what VCs do not use
-// in order, first those of which kept says that all that is idle was kept for them.
+// Lent calls add for what VCs lend of their guarantees, by chain: at most what they do not use,
+// and together at most what opportunistic work holds. Idle leaves are set against what VCs do not
+// use in order; first come the VCs of which kept says that all that is idle was kept for them.
 func Lent(c *Cluster, kept func(VCName) bool, add func(vc int32, chain int16, n int32)) {
 	l := lending{c: c, add: add, inside: map[int32][]int32{}, pools: map[poolOf]*pool{}}
 	chains := l.borrowed()
@@ -70,9 +70,9 @@ func (l *lending) pool(scope int32, chain int16) *pool {
 	return l.pools[at]
 }
 
-// borrowed notes what opportunistic work holds. What it has of a VC's bound cell that VC lends,
-// but to itself, or when its own work was promised it already: that counts as used. It returns
-// the chains with such work.
+// borrowed notes what opportunistic work holds, and returns the chains with such work. What it
+// holds of a VC's bound cell is lent by that VC, unless the work is the VC's own or the leaf is
+// promised already: that counts as used.
 func (l *lending) borrowed() (chains []int16) {
 	c, f := l.c, l.c.f
 	for i := range c.allocs {
@@ -102,7 +102,7 @@ func (l *lending) borrowed() (chains []int16) {
 	return chains
 }
 
-// countIdle counts the idle leaves of pools: a bound cell is taken out of what is around it.
+// countIdle counts the idle leaves of pools. A bound cell is taken out of the pool around it.
 func (l *lending) countIdle() {
 	for space := range l.c.spaces {
 		s := &l.c.spaces[space]
@@ -124,7 +124,7 @@ func (l *lending) countIdle() {
 	}
 }
 
-// scopes are the containers, what is inside others first, and then the cluster.
+// scopes lists the containers, inner ones first, and then the cluster.
 func (l *lending) scopes() (out []int32) {
 	for space := l.c.NumSpaces(); space < int32(len(l.c.spaces)); space++ {
 		out = append(out, space)
@@ -146,8 +146,9 @@ func (l *lending) unbound(chain int16) []int32 {
 	return need
 }
 
-// share sets what VCs have in a pool and do not use against what is there, and takes it from need.
-// What a VC borrows stands on its own guarantee first: it lends nothing to itself.
+// share sets what VCs have in a pool and do not use against what is there, and takes it from
+// need. What a VC borrows there counts against its own guarantee first: it lends nothing to
+// itself.
 func (l *lending) share(need []int32, scope int32, chain int16) {
 	p := l.pools[poolOf{scope, chain}]
 	if p == nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// packLifting places all tasks of a part with holders that may be made to leave:
-// each task goes where it needs the fewest new victims, then the least cost.
+// packLifting places all tasks of a part with victims: each task goes where it needs the fewest
+// new ones, then the least cost.
 func (s *search) packLifting(bins []bin, p *part) bool {
 	if len(bins) == 1 {
 		return s.packLiftingIn(&bins[0], p)
@@ -49,7 +49,7 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 	return true
 }
 
-// packLiftingIn is the same where there is one bin, and so no choice.
+// packLiftingIn is packLifting where there is one bin, and so no choice.
 func (s *search) packLiftingIn(b *bin, p *part) bool {
 	start := s.mark()
 	for _, t := range p.tasks {
@@ -94,9 +94,9 @@ func (s *search) reaches(id AllocID, node CellID) bool {
 	return false
 }
 
-// liftWhole packs a part as if all that may leave had left, and then asks each
-// bin for the fewest victims: the last resort when going from task to task, each
-// to its cheapest bin, left no room for the rest.
+// liftWhole packs a part as if all that may be preempted had left, and then looks for the fewest
+// victims in each bin. It is the last resort: it serves if placing task by task, each in its
+// cheapest bin, left no room for the rest.
 func (s *search) liftWhole(bins []bin, p *part) bool {
 	assign, _, _, ok := s.chooseAny(bins, p)
 	if !ok {
@@ -124,8 +124,8 @@ func (s *search) liftWhole(bins []bin, p *part) bool {
 	return true
 }
 
-// chooseAny is choose without looking for a common ancestor inside a node, which
-// depends on who is lifted.
+// chooseAny is choose without looking for a common ancestor inside a node, which depends on the
+// victims.
 func (s *search) chooseAny(bins []bin, p *part) ([]int, int, Level, bool) {
 	for i := range bins {
 		if bins[i].avail >= p.total {
@@ -162,10 +162,9 @@ func (s *search) option(b *bin, n int32) (option, bool) {
 	return o, ok
 }
 
-// victimsIn finds the victims that make n leaves of a bin free: those with most
-// leaves there first (fewest victims), then the least cost; then whom that made
-// superfluous stays, the dearest first. What it returns stands in the scratch
-// memory until the next call.
+// victimsIn finds the victims that make n leaves of a bin free: those with most leaves there
+// first (fewest victims), then those of the least cost. Then those that became superfluous stay,
+// the dearest first. What it returns is scratch memory, good until the next call.
 func (s *search) victimsIn(b *bin, n int32) ([]holder, bool) {
 	free, holders := s.holders(b)
 	if free >= n {

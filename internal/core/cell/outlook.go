@@ -4,16 +4,15 @@ import (
 	"slices"
 )
 
-// Hold binds unbound preassigned cells of a VC to the physical cells that a plan
-// for later counts on, so that a search meanwhile takes neither the preassigned
-// cell nor the room for another purpose; those that are bound there already stay so
-// when who uses them gives them back. It returns what it holds; when one
-// cannot be bound it changes nothing and reports false. Unhold is the inverse.
+// Hold binds unbound preassigned cells of a VC to the physical cells that a later plan counts on,
+// so that no search uses either of them meanwhile. Cells that are bound there already stay so
+// when their users give them back. It returns the roots that it holds. When one cannot be bound
+// it changes nothing and reports false. Unhold is the inverse.
 func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
 	var held []RootID
 	for _, b := range binds {
 		if b.Space != 0 {
-			continue // it comes with what lies in it
+			continue // it is bound with what lies in it
 		}
 		r := &c.spaces[space].Roots[b.Root]
 		if r.Cell != b.Cell && (r.Cell != None || !c.bind(space, b.Root, b.Cell)) {
@@ -26,13 +25,12 @@ func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
 	return held, true
 }
 
-// HoldAnew is Hold for a plan that was made before: a preassigned cell that is
-// bound elsewhere by now stays there, and one whose physical cell went to another
-// VC is bound to a like one. It returns where they stand now: the plan moves with
-// them, by position.
+// HoldAnew is Hold for a plan that was made before. A preassigned cell that is bound elsewhere by
+// now stays there, and one whose physical cell went to another VC is bound to a like one. now
+// tells where they stand, by position: the plan moves with them.
 func (c *Cluster) HoldAnew(space int32, binds []Bind) (now []Bind, held []RootID, ok bool) {
 	for _, b := range binds {
-		if b.Space != 0 { // it comes with what lies in it
+		if b.Space != 0 { // it is bound with what lies in it
 			now = append(now, b)
 			continue
 		}
@@ -93,22 +91,22 @@ func (c *Cluster) Unhold(space int32, held []RootID) {
 	}
 }
 
-// PlaceLater is Place at a time when some promised allocations have had their
-// leaves and left again: their promises stand in nobody's way.
+// PlaceLater is Place at a time when some promised allocations have had their leaves and left
+// again: their promises no longer count.
 func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
 	defer c.kept(promised)()
 	return c.Place(r)
 }
 
-// PlaceInstead is Place as if one promised allocation had given its promise back: its leaves and
-// its preassigned cells are to be had. The cluster is unchanged.
+// PlaceInstead is Place as if one promised allocation had given its promise back, with its
+// preassigned cells. The cluster is unchanged.
 func (c *Cluster) PlaceInstead(id AllocID, r *Request) (Result, bool) {
 	defer c.Withdrawn([]AllocID{id})()
 	return c.Place(r)
 }
 
-// Withdrawn takes promises out of the picture, with the preassigned cells that are bound for them
-// alone. It returns what brings them back while nothing else has changed.
+// Withdrawn removes promises, with the preassigned cells that are bound for them alone. It
+// returns what brings them back while nothing else has changed.
 func (c *Cluster) Withdrawn(promised []AllocID) (back func()) {
 	again := c.kept(promised)
 	for _, id := range promised {
@@ -123,15 +121,15 @@ func (c *Cluster) Withdrawn(promised []AllocID) (back func()) {
 	}
 }
 
-// FitsLater reports whether PlaceLater finds anything. It does not ask for the fewest
-// victims, which may cost far more.
+// FitsLater reports whether PlaceLater finds anything. It does not look for the fewest victims,
+// which may cost far more.
 func (c *Cluster) FitsLater(r *Request, promised []AllocID) bool {
 	defer c.kept(promised)()
 	_, ok := c.Try(r)
 	return ok
 }
 
-// kept takes promises out of the picture, and returns what brings them back.
+// kept removes promises, and returns what brings them back.
 func (c *Cluster) kept(promised []AllocID) (back func()) {
 	mark := func(to func(AllocID) AllocID) {
 		for _, id := range promised {

@@ -31,7 +31,7 @@ func (s *search) pack(ci int16, bins []bin, p *part) bool {
 
 func (s *search) assign(bins []bin, where []int, p *part) {
 	if b := &bins[where[0]]; s.narrow(s.c.f.Cells[b.cell].Chain) {
-		s.take(0, s.pick(b, p.total)) // which are close together
+		s.take(0, s.pick(b, p.total)) // leaves that are close together
 		s.deal(p)
 		return
 	}
@@ -49,7 +49,7 @@ func (s *search) take(index int32, leaves []LeafID) {
 
 // choose assigns each task of a part to a bin: in the fewest bins, then under the lowest common
 // ancestor, then in the first bins of the given order. It returns how many bins it uses and the
-// level of their common ancestor, one above the top when there is none.
+// level of their common ancestor; one above the top where there is none.
 func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level, ok bool) {
 	if len(bins) == 0 {
 		return nil, 0, 0, false
@@ -94,8 +94,8 @@ func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level
 	return best, fewest, ch.Top + 1, true
 }
 
-// one returns the bin that takes n leaves: the one with the lowest common
-// ancestor, the first of them in the order of bins; -1 if none can.
+// one returns the bin that takes n leaves under the lowest common ancestor, the first such in the
+// order of bins, and that ancestor's level. The bin is -1 if none can.
 func (s *search) one(bins []bin, n int32) (int, Level) {
 	best, bestLevel := -1, Level(0)
 	for i := range bins {
@@ -110,7 +110,7 @@ func (s *search) one(bins []bin, n int32) (int, Level) {
 			if !s.fond {
 				return i, l
 			}
-			l = bestLevel // the order of bins says which is better
+			l = bestLevel // the order of bins decides
 		}
 		if best < 0 || l < bestLevel || l == bestLevel && s.fond && s.likes(bins[i].cell) > s.likes(bins[best].cell) {
 			best, bestLevel = i, l
@@ -119,8 +119,8 @@ func (s *search) one(bins []bin, n int32) (int, Level) {
 	return best, bestLevel
 }
 
-// groups are the cells of a level with room for a part, the least room first, so
-// that large holes stay whole.
+// groups are the cells of a level with room for a part, the least room first, so that large holes
+// stay whole.
 type groups struct {
 	s     *search
 	level Level
@@ -154,7 +154,7 @@ func (s *search) groups(bins []bin, l Level, p *part) *groups {
 	return &gs
 }
 
-// lay makes room for the groups of one level.
+// lay begins a round of groups and makes memory for them.
 func (t *scratch) lay(cells int) {
 	if t.group == nil {
 		t.group, t.inGroup = make([]int32, cells), make([]uint32, cells)
@@ -167,7 +167,7 @@ func (t *scratch) lay(cells int) {
 
 func (g *groups) len() int { return len(g.list) }
 
-// lead moves the group with least room to the front.
+// lead moves the group with the least room to the front.
 func (g *groups) lead() {
 	best := 0
 	for i := range g.list {
@@ -199,10 +199,10 @@ func (g *groups) first(bins []bin) []int {
 	return in
 }
 
-// fill packs a part into some bins: largest task first, each into the open bin
-// that it fills best, else into the emptiest new one; then each bin is exchanged
-// for the tightest unused one that holds its load. When that fails, an exact
-// search within packSteps decides. It returns the bins used.
+// fill packs a part into some bins. The largest task comes first; each goes into the used bin
+// that it fills best, else into the emptiest unused one. Then each used bin is exchanged for the
+// tightest unused one that holds its load. If a task fits nowhere, exact decides. It returns how
+// many bins it used.
 func (s *search) fill(bins []bin, in []int, p *part) (assign []int, used int, ok bool) {
 	s.c.work.Step(len(in) + len(p.tasks))
 	order := slices.Clone(in)
@@ -235,7 +235,7 @@ func (s *search) fill(bins []bin, in []int, p *part) (assign []int, used int, ok
 	return assign, open, true
 }
 
-// bestOpen returns the bin with the least room that still takes n, or -1.
+// bestOpen returns the bin with the least room that still takes n leaves, or -1.
 func bestOpen(left []int32, n int32) int {
 	best := -1
 	for i, l := range left {
@@ -246,9 +246,8 @@ func bestOpen(left []int32, n int32) int {
 	return best
 }
 
-// tighten exchanges used bins (the first `open` of order) for unused ones that
-// hold the same load with less room to spare, or on a preferred node, least load
-// first.
+// tighten exchanges used bins (the first `open` of order) for unused ones that hold the same load
+// on a preferred node or with less room to spare; the least load first.
 func (s *search) tighten(bins []bin, order []int, left []int32, open int) {
 	byLoad := make([]int, open)
 	for i := range byLoad {
@@ -276,8 +275,8 @@ func (s *search) tighten(bins []bin, order []int, left []int32, open int) {
 	}
 }
 
-// exact tries every assignment that differs (equal tasks and equally filled
-// bins count once) until packSteps are used up.
+// exact tries every distinct assignment, equal tasks and equally filled bins counting once, until
+// packSteps are used up.
 func (s *search) exact(bins []bin, order []int, p *part) ([]int, int, bool) {
 	sizes, room := make([]int32, len(p.tasks)), make([]int32, len(order))
 	for i, t := range p.tasks {

@@ -3,9 +3,9 @@ package cell
 // noLevel is above all levels.
 const noLevel = Level(127)
 
-// Preferred nodes decide among placements that are equally good: on as few nodes
-// and as close together. So they are asked for where the search chooses between
-// such, and a gang of which only some tasks fit on them has these there.
+// Preferred nodes decide among placements that are equally good: on as few nodes and as close
+// together. They count wherever the search chooses among such. If only some tasks of a gang fit
+// on preferred nodes, these are placed there.
 
 // likes is 1 for a cell on a preferred node, else 0.
 func (s *search) likes(id CellID) int {
@@ -34,8 +34,8 @@ func (c *Cluster) closer(a, b *Placement) bool {
 	return na < nb || na == nb && la < lb
 }
 
-// spread returns how many nodes a placement uses, and the level of the lowest cell
-// around all of it; one above all levels where there is none.
+// spread returns the number of nodes that a placement uses, and the level of the lowest cell
+// around all of it; noLevel where there is none.
 func (c *Cluster) spread(p *Placement) (nodes int, level Level) {
 	var on NodeSet
 	around := CellID(None)

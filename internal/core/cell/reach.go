@@ -1,7 +1,7 @@
 package cell
 
-// reach is the highest level at which the leaves that a gang gets of a chain may
-// meet; one that is above all levels where it does not matter.
+// reach is the highest level at which the gang's leaves in a chain may meet; noLevel if the
+// distance does not matter.
 func (s *search) reach(ci int16) Level {
 	if s.r.Reach == nil || s.r.Reach[ci] == 0 {
 		return noLevel
@@ -9,11 +9,11 @@ func (s *search) reach(ci int16) Level {
 	return s.r.Reach[ci]
 }
 
-// narrow reports whether a gang must stay below one cell inside a node.
+// narrow reports whether the gang must stay below one cell inside a node.
 func (s *search) narrow(ci int16) bool { return s.reach(ci) < s.c.f.Chains[ci].NodeLevel }
 
-// near reports whether what was placed is within reach, also where several parts
-// share a chain.
+// near reports whether all that was placed is within reach, also where several parts share a
+// chain.
 func (s *search) near() bool {
 	if s.r.Reach == nil {
 		return true
@@ -41,8 +41,8 @@ func (s *search) under(ci int16, at CellID) bool {
 	return true
 }
 
-// liftNear is packing with holders that may be made to leave, below one cell of a
-// level: the one that needs the fewest victims, then the least cost.
+// liftNear packs a part below one cell of a level, with victims: below the cell that needs the
+// fewest, then those of the least cost.
 func (s *search) liftNear(bins []bin, p *part, l Level) bool {
 	if l <= s.c.f.Chains[s.c.f.Cells[bins[0].cell].Chain].NodeLevel {
 		return s.packLifting(s.inside(bins, l), &part{skus: p.skus, pinned: p.pinned, tasks: []task{{leaves: p.total}}, total: p.total}) && s.deal(p)
@@ -68,7 +68,7 @@ func (s *search) liftNear(bins []bin, p *part, l Level) bool {
 	return bestOf != nil && (s.packLifting(bestOf, p) || s.liftWhole(bestOf, p))
 }
 
-// inside cuts bins to the cells of a level in their nodes.
+// inside divides bins at the cells of a level in their nodes.
 func (s *search) inside(bins []bin, l Level) []bin {
 	f := s.c.f
 	var out []bin

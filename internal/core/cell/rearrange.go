@@ -2,18 +2,18 @@ package cell
 
 import "slices"
 
-// When several allocations are carried over, each takes the cells that are best for it alone,
-// and these may be the only ones that serve a later one: of its VC, of one inside the same
-// container, or of any, since all that they are bound to is the physical cluster's.
+// When several allocations are carried over, each takes the cells that are best for it alone.
+// These may be the only ones that serve a later one: of its VC, of one inside the same container,
+// or of any VC, since all are bound within the physical cluster.
 
-// Scopes are the spaces in which cells around what stands already may be taken for others, for
-// the sake of a VC: its own, then those of the containers that it is part of, the innermost
-// first. The last is the physical cluster.
+// Scopes returns the spaces within which allocations may be given other cells for the sake of a
+// VC: its own, then the containers that it is part of, the innermost first. The last is the
+// physical cluster.
 func (c *Cluster) Scopes(vc int32) []int32 {
 	return append([]int32{vc}, carrier{c}.scopes(vc)...)
 }
 
-// scopes are the containers that a VC is part of, the innermost first.
+// scopes returns the containers that a VC is part of, the innermost first.
 func (c carrier) scopes(vc int32) []int32 {
 	var out []int32
 	for up := c.spaces[vc].Parent; up != None; up = c.spaces[up].Parent {
@@ -22,10 +22,10 @@ func (c carrier) scopes(vc int32) []int32 {
 	return out
 }
 
-// Rivals returns those of some guaranteed allocations whose cells may be taken for others in a
-// scope, for the sake of a placement: their VCs are part of the scope, they hold leaves of its
-// chains, and they have a choice. Where a VC, and each of the containers that it is part of,
-// have cells of one level only, one cell can stand around a leaf.
+// Rivals returns those of some guaranteed allocations that may be given other cells within a
+// scope, for the sake of a placement. Their VCs are part of the scope and have a choice, and they
+// hold leaves of the placement's chains. There is no choice if a VC, and each container that it
+// is part of, have cells of one level only: then only one cell can stand around a leaf.
 func (c *Cluster) Rivals(scope int32, kept []AllocID, p *Placement) []AllocID {
 	chains := carrier{c}.chainsOf(p)
 	may := map[int32]bool{} // by VC; looked up only
@@ -55,8 +55,8 @@ func (c carrier) chainsOf(p *Placement) []int16 {
 	return out
 }
 
-// choice reports whether a VC, or a container that it is part of, has cells of several levels
-// of one of some chains.
+// choice reports whether a VC, or a container that it is part of, has cells of several levels in
+// one of some chains.
 func (c carrier) choice(vc int32, chains []int16) bool {
 	for _, space := range c.Scopes(vc) {
 		if space == 0 {
@@ -76,16 +76,17 @@ func (c carrier) choice(vc int32, chains []int16) bool {
 	return false
 }
 
-// Rearrange finds preassigned cells of a VC around a placement for which Carry found none, by
-// taking others around what some allocations hold: each of them may have got one that a
-// later one needs. It tries as many ways as an upgrade does. Where it succeeds these stand in
-// their new cells; started say which pinned cells the placement may stand in.
+// Rearrange finds preassigned cells of a VC around a placement for which Carry found none. It
+// gives some allocations other cells around what they hold, since one of them may have got the
+// cell that the placement needs. It tries as many ways as an upgrade does. On success the
+// allocations stand in their new cells. started says which pinned cells the placement may stand
+// in.
 func (c *Cluster) Rearrange(vc int32, kept []AllocID, p *Placement, started []Started) ([]Bind, bool) {
 	s := surround{c: c, used: make([]bool, len(c.f.Chains))}
 	for _, id := range kept {
 		s.add(c.allocs[id].Space, &c.allocs[id].Placement)
 	}
-	s.add(vc, p) // while all stand as they would without it
+	s.add(vc, p) // while the others stand as they would without it
 	for _, id := range kept {
 		c.Demote(id)
 	}
@@ -102,7 +103,7 @@ func (c *Cluster) Rearrange(vc int32, kept []AllocID, p *Placement, started []St
 	return s.foundFor(vc, p), true
 }
 
-// foundFor are the cells of a VC, and of its containers, that were found around some leaf of a
+// foundFor returns the cells of a VC, and of its containers, that were found around leaves of a
 // placement.
 func (s *surround) foundFor(vc int32, p *Placement) []Bind {
 	c := s.c

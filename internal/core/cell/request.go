@@ -5,63 +5,62 @@ type Request struct {
 	Space    int32 // the VC
 	Priority Priority
 	Members  []Member
-	// Allowed restricts nodes when not nil; Avoided excludes nodes; among equally
-	// good places those on Preferred nodes come first.
+	// Allowed restricts nodes when not nil, Avoided excludes nodes. Among equally good places those
+	// on Preferred nodes come first.
 	Allowed   NodeSet
 	Avoided   NodeSet
 	Preferred NodeSet
-	// Keep are leaves that this gang must not take.
+	// Keep are leaves that the gang must not take.
 	Keep LeafSet
-	// Reach says, by chain, how far apart the leaves may be that the gang gets of it:
-	// there is a cell of at most that level around them, and members that could
-	// use several chains go to one; 0 is any distance, and nil that of every chain.
+	// Reach says, by chain, how far apart the gang's leaves in it may be: some cell of at most that
+	// level lies around them. Members that could use several chains then go to one. 0 is any
+	// distance, and nil any in every chain.
 	Reach []Level
-	// Blocked excludes chains by index, except for pinned members; nil is none.
+	// Blocked excludes chains, by index, except for pinned members; nil is none.
 	Blocked []bool
-	// Lift says which holders may be made to leave; nil is none. Leaves that
-	// were promised to somebody are never taken.
+	// Lift says which holders may be preempted; nil is none. Promised leaves are never taken.
 	Lift *Lift
-	// Spared names holders of which Lift may not make any leave, and whose leaves this gang may not
-	// have though they leave: they stand before it. nil is none.
+	// Spared names holders that Lift must not preempt, since they come before this gang. It may not
+	// have their leaves though they are leaving. nil is none.
 	Spared func(AllocID) bool
-	// Cost orders holders that may be lifted: the least is lifted first. nil is zero.
+	// Cost is what preempting a holder costs: the cheapest are preempted first. nil is no cost.
 	Cost func(AllocID) Cost
-	// Gone says which holders to leave out of the picture, as if they had ended.
+	// Gone says which holders count as ended.
 	Gone func(AllocID) bool
-	// The next two are for explanations: what would fit if nothing were bad, and so
-	// nothing charged, and if nothing were in use. Their placements cannot be taken.
+	// The next two are for explanations: what would fit if nothing were bad, and so no VC charged,
+	// and if nothing were in use. Such placements cannot be taken.
 	IgnoreHealth bool
 	IgnoreUse    bool
-	// wary asks for the quick bound first, where most answers are no.
+	// wary asks for the quick bound first. It is set where most answers are no.
 	wary bool
 }
 
 // Member is a number of identical tasks of a gang.
 type Member struct {
 	Tasks  int32
-	Leaves int32      // per task, on one node
+	Leaves int32      // of each task, on one node
 	SKUs   []TypeName // sorted; none is any
-	Pinned PinnedID   // only inside that pinned cell; "" is outside of all
-	Alike  bool       // all that have the same SKUs and pin go to one of the SKUs
+	Pinned PinnedID   // in this pinned cell only; "" is outside of all pinned cells
+	Alike  bool       // all members with these SKUs and this pin go to one SKU
 }
 
-// Lift says which holders may be made to leave. One that is stuck is never
-// counted on, one that leaves anyway costs nothing and is listed as a victim.
+// Lift says which holders may be preempted. One of unknown state never is, unless Also names it.
+// One that is leaving anyway costs nothing, and is listed among the victims.
 type Lift struct {
-	Opportunistic bool     // those that use no guarantee, of any VC
+	Opportunistic bool     // those without a guarantee, of any VC
 	Below         Priority // guaranteed ones of the same VC with a lower priority
 	// Also names further holders, whatever their mood.
 	Also func(AllocID) bool
 }
 
-// Cost is what lifting some holders costs: of as many those of a higher class are spared, then
-// those that were preempted more often, then those that lose more work, then those that come
-// earlier in the order.
+// Cost is what preempting some holders costs. Costs compare field by field: of equally many
+// victims those of a lower class go first, then those preempted less often, those that lose less
+// work, and those that come later in the order.
 type Cost struct {
-	Class     int32 // the highest of them: opportunistic work is 0
-	Of        int32 // how many are of that
+	Class     int32 // the highest class among them; opportunistic work is 0
+	Of        int32 // holders of that class
 	Preempted int32
 	Lost      int64 // GPU-microseconds since the last checkpoint
-	Early     int64 // how early the first of them comes in the order
-	Earlier   int64 // the same of all of them, added up: where the first is one, the others count
+	Early     int64 // how early the first of them comes in the run order
+	Earlier   int64 // the same, added up: it decides where the first ones come equally early
 }

@@ -4,11 +4,11 @@ import (
 	"slices"
 )
 
-// carveMost is for how many values memory is taken at once, and so how many others
-// one that is kept for long can keep.
+// carveMost is for how many values memory is taken at once. One value that is kept for long keeps
+// that much.
 const carveMost = 32
 
-// carve returns memory for n values; an append beyond them goes elsewhere.
+// carve returns memory for n values, with room for no more: an append copies it.
 func carve[T any](from *[]T, n int) []T {
 	if n == 0 {
 		return nil
@@ -21,7 +21,7 @@ func carve[T any](from *[]T, n int) []T {
 	return out
 }
 
-// bindOf adds the preassigned cell of a leaf to a placement, perhaps once more.
+// bindOf adds the preassigned cell of a leaf to a placement. It may add a cell twice.
 func (s *search) bindOf(pl *Placement, l LeafID) {
 	leaf := s.c.leaves[l].node
 	if cl := &s.c.f.Cells[leaf]; s.c.bins[cl.Chain][cl.Bin].whose != s.r.Space {
@@ -34,8 +34,8 @@ func (s *search) bindOf(pl *Placement, l LeafID) {
 	pl.Binds = append(pl.Binds, Bind{Root: ref.root, Cell: s.c.spaces[ref.space].Roots[ref.root].Cell})
 }
 
-// holdersOf returns who holds a placement's leaves now, in the order of leaves:
-// ids say nothing, since they differ after a restart.
+// holdersOf returns the holders of a placement's leaves, in the order of leaves. The order of
+// their ids means nothing, since ids differ after a restart.
 func (c *Cluster) holdersOf(pl Placement) []AllocID {
 	t := c.tmp
 	t.listed = slices.Grow(t.listed, max(len(c.allocs)-len(t.listed), 0))[:max(len(c.allocs), len(t.listed))]

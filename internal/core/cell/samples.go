@@ -2,20 +2,20 @@ package cell
 
 import "slices"
 
-// Sample is a node-level cell with the idle leaves that a VC may reach of it.
+// Sample is a node-level cell with the idle leaves of it that a VC may reach.
 type Sample struct {
 	Cell CellID
 	Idle int32
 }
 
-// scanMost bounds how many cells Samples reads of those that are free in one chain.
+// scanMost bounds how many free cells of one chain Samples reads.
 const scanMost = 1024
 
 // Samples returns node-level cells with idle leaves that a VC may reach: of every class of its
-// bound nodes, and then of nodes on which its unbound cells could be bound, up to so many. What it
-// costs grows with the classes, not with the nodes. They come in the order of the VC's own
-// preassigned cells, never in the cluster's, and no more that is free than the VC has unbound: so
-// what is seen is the same wherever other VCs are.
+// bound nodes, and then of nodes on which its unbound cells could be bound, up to `each` of them.
+// The cost grows with the classes, not with the nodes. The samples come in the order of the VC's
+// own preassigned cells, never in the cluster's, and no more free ones than the VC has unbound:
+// so they are the same wherever other VCs are.
 func (c *Cluster) Samples(space int32, each int) []Sample {
 	g := sampling{c: c, space: space, each: each}
 	for ci := range c.f.Chains {
@@ -33,9 +33,9 @@ type sampling struct {
 	space int32
 	each  int
 	out   []Sample
-	// Of the chain whose free cells are read: where these begin in out, how many cells more are
-	// read, how many leaves the VC's unbound cells come to, and how many of these no cell that is
-	// wholly idle was read for.
+	// Of the chain whose free cells are read: from is where these begin in out, scan how many more
+	// cells are read, unbound how many leaves the VC's unbound cells have, and left how many of
+	// these were not matched with a wholly idle cell yet.
 	from, scan    int
 	unbound, left int32
 }
@@ -62,8 +62,8 @@ func (g *sampling) bound(ci int) {
 	g.parts(ch, x.parts[:min(len(x.parts), scanMost)])
 }
 
-// parts reads nodes of which the VC has bound no more than parts, up to so many of each number of
-// idle leaves.
+// parts reads nodes of which the VC has only parts bound, up to `each` for each number of idle
+// leaves.
 func (g *sampling) parts(ch *Chain, parts []partBin) {
 	from := len(g.out)
 	for i := range parts {
@@ -77,8 +77,8 @@ func (g *sampling) parts(ch *Chain, parts []partBin) {
 	}
 }
 
-// open reads cells of a chain that are free in the containers around the VC and large enough for
-// the smallest of its cells that are not bound.
+// open reads free cells of a chain in the containers around the VC that are large enough for the
+// smallest of its unbound cells.
 func (g *sampling) open(ci int) {
 	ch, lowest := &g.c.f.Chains[ci], Level(0)
 	g.from, g.scan, g.unbound = len(g.out), scanMost, 0
@@ -131,14 +131,14 @@ func (g *sampling) free(ch *Chain, id CellID) {
 	}
 }
 
-// count counts a free cell that was taken.
+// count counts a free cell that became a sample.
 func (g *sampling) count(id CellID) {
 	if n := g.c.f.NumLeaves(id); g.c.idle[id] == n {
 		g.left -= n
 	}
 }
 
-// alike counts the free nodes of a class that were taken.
+// alike counts the samples of free cells that are of the same class as a node.
 func (g *sampling) alike(id CellID) (n int) {
 	bins := g.c.bins[g.c.f.Cells[id].Chain]
 	for _, s := range g.out[g.from:] {
@@ -149,7 +149,7 @@ func (g *sampling) alike(id CellID) (n int) {
 	return n
 }
 
-// sized counts the samples with so many idle leaves.
+// sized counts the samples with that many idle leaves.
 func sized(list []Sample, idle int32) (n int) {
 	for _, s := range list {
 		if s.Idle == idle {

@@ -2,22 +2,21 @@ package cell
 
 import "github.com/combsched/comb/internal/base/budget"
 
-// scratch is memory that searches use again. Marks hold the number of the search
-// that set them.
+// scratch is memory that searches use again. Marks hold the epoch of the search that set them.
 type scratch struct {
 	epoch   uint32
-	budget  int      // steps of exhaust that are left, of all searches for one request
-	steps   int      // that were taken, of all there ever were
-	asked   int      // searches, of all there ever were
-	taken   []uint32 // by leaf
-	lifted  []uint32 // by allocation
-	listed  []uint32 // by allocation: the list in which it was put last
-	list    uint32   // the present one
-	avail   []int32  // by cell within a node
+	budget  int      // steps of exhaust that are left, for all searches of one request
+	steps   int      // steps of exhaust taken so far, of all searches
+	asked   int      // searches so far
+	taken   []uint32 // by leaf: when it was placed
+	lifted  []uint32 // by allocation: when it was made a victim
+	listed  []uint32 // by allocation: the last list it was put in
+	list    uint32   // number of the present list
+	avail   []int32  // by cell within a node: leaves that the gang may take
 	holders []holder
 	bins    []bin
-	search  search   // the one that runs
-	lifting []uint32 // of node-level cells: when some holder there that does not count as soft may be lifted
+	search  search   // the one that is running
+	lifting []uint32 // by node-level cell: the search in which liftsMore marked it
 	marked  []CellID // those nodes, now
 	request Request
 	one     [1]part
@@ -25,24 +24,24 @@ type scratch struct {
 	binds   []Bind
 	rooms   []nodeRoom
 	sources []source
-	// what placements are made of: memory for many at once, none of it used twice
+	// Memory for what placements are made of: for many at once, none of it used twice.
 	newLeaves  []LeafID
 	newDevices []int32
 	newTasks   []Task
 	newBinds   []Bind
-	// of groups: by cell, where its group stands and in which round that was said
+	// Of groups: by cell, the place of its group, and in which round that was noted.
 	group   []int32
 	inGroup []uint32
 	round   uint32
 	groups  []group
 }
 
-// part is the members of a gang with one set of SKUs and one pin; they go to one
-// chain when they can, else to several. Those of any SKU come first.
+// part is the members of a gang with one set of SKUs and one pin. They go to one chain if they
+// can, else to several. Parts of any SKU come first.
 type part struct {
 	skus   []TypeName
 	pinned PinnedID
-	alike  bool   // where several chains are needed they are of one SKU
+	alike  bool   // if it needs several chains, they are of one SKU
 	tasks  []task // largest first
 	total  int32
 }
@@ -57,57 +56,57 @@ type placedTask struct {
 	leaves []LeafID
 }
 
-// group is the bins under one cell.
+// group is the bins below one cell.
 type group struct {
 	anc   CellID
-	avail int32 // leaves
-	fits  int32 // of the part's smallest tasks
+	avail int32 // leaves that the gang could take
+	fits  int32 // tasks of the part's smallest size that fit, bin by bin
 }
 
-// source is the free cells of one level of a container.
+// source is the free cells of one level in a container.
 type source struct {
 	space int32
 	level Level
 }
 
-// nodeRoom is a node with what the gang could take of it.
+// nodeRoom is a node with the leaves that the gang could take of it.
 type nodeRoom struct {
 	node   CellID
-	own    int32 // of the VC's bound parts
-	room   int32 // with what it could have bound
-	idle   int32 // with all that is idle there and not others', however much it could have bound
-	serves int32 // leaves of the part's tasks
+	own    int32 // in the VC's bound parts
+	room   int32 // with what the VC could bind there
+	idle   int32 // as if the VC could bind all that is free there
+	serves int32 // leaves of the part's tasks that fit into room
 }
 
-// division is all that is known about the chains, and a way to divide the lots.
+// division is what is known about the chains, and a way to divide the lots among them.
 type division struct {
 	s     *search
 	sizes []size
 	asked []answer
 	lots  []lot
-	has   [][]int32 // by chain, tasks of each size
+	has   [][]int32 // by chain: tasks of each size that it was given
 	seen  budget.Memory
 	steps int
 	asks  int
 }
 
-// lot is what is divided among chains: tasks of one part and size; or all tasks of a
-// part, which go to one chain, where a gang must stay close together.
+// lot is what is divided among chains at once: the tasks of one part and size; or, where a gang
+// must stay close together, all tasks of a part, which go to one chain.
 type lot struct {
 	p     *part
-	each  []int32 // how many tasks of each size go together
-	left  int32   // how many times, that no chain has yet
-	given []int32 // how many times each chain has got them
-	last  int     // of the chains that it may go to
-	may   int     // how many these are
+	each  []int32 // tasks of each size in one unit
+	left  int32   // units that no chain has yet
+	given []int32 // by chain: units that it has
+	last  int     // the last chain that it may go to
+	may   int     // how many chains it may go to
 }
 
-// answer is whether a chain can take so many tasks of each size.
+// answer says whether a chain can take so many tasks of each size.
 type answer struct {
 	chain int16
 	tasks []int32
 	ok    bool
-	hit   Bounds // a no that these bounds may have to do with
+	hit   Bounds // for a no: the bounds that may be its cause
 }
 
 // size is tasks that are alike to a chain.
@@ -116,47 +115,47 @@ type size struct {
 	leaves int32
 }
 
-// bin is a node, or the parts of a node that a VC's preassigned cells below node
-// level are: tasks never span bins.
+// bin is a node, or the parts of a node that are a VC's preassigned cells below node level. A
+// task never spans bins.
 type bin struct {
 	cell  CellID   // the node-level cell
-	place int32    // in the index: which of equal ones comes first
-	parts []CellID // the VC's cells in it, none for the whole node
+	place int32    // its place in the index: among equal bins the lowest comes first
+	parts []CellID // the VC's cells in it; nil is the whole node
 	avail int32    // leaves that this gang could take
-	idle  int32    // of these, free already
-	soft  int32    // leaves in opportunistic use, or left soon
-	used  int32    // leaves of others
+	idle  int32    // of these, leaves that are free
+	soft  int32    // preemptible leaves
+	used  int32    // leaves of others that are not preemptible
 }
 
-// holder is an allocation that may be lifted, with its leaves in one bin.
+// holder is an allocation that may be preempted, with its leaves in one bin.
 type holder struct {
 	alloc  AllocID
 	leaves int32
 	cost   Cost
 }
 
-// search is one Place. Everything it changes in the cluster is in bound.
+// search is one Place. All that it changes in the cluster is in bound.
 type search struct {
 	c        *Cluster
 	r        *Request
 	t        *scratch
-	bound    []RootID  // tentatively bound, in order
-	victims  []AllocID // lifted so far
+	bound    []RootID  // roots it bound tentatively, in order
+	victims  []AllocID // victims so far
 	placed   []placedTask
-	plain    bool          // what cells count is what this gang could take
+	plain    bool          // the counts of cells are what this gang could take
 	fond     bool          // some nodes are preferred
-	picky    bool          // not every node will do
+	picky    bool          // not every node is allowed
 	looked   bool          // lifts, and the scratch's lifting, are known
-	lifts    bool          // holders may be lifted whose leaves do not count as soft
-	roomy    bool          // how candidates for binding are ranked
-	steps    int           // binds tried by exhaust
-	tried    budget.Memory // what it had bound
+	lifts    bool          // holders may be preempted that do not count as preemptible
+	roomy    bool          // how candidates for binding are ranked (see candidate)
+	steps    int           // bindings tried by exhaust
+	tried    budget.Memory // sets of bindings that exhaust has tried
 	ways     int           // orders in which parts were tried
-	late     int           // tries once no steps were left
-	hit      Bounds        // a search was cut short, or not all victims were looked at
+	late     int           // times grow was tried after the steps had ended
+	hit      Bounds        // bounds that were reached
 	avail    []int32       // what scan counted
-	gang     []part        // all of it
-	division *division     // what is known of chains; nil as long as no part was too much for one
+	gang     []part        // its parts
+	division *division     // what is known about chains; nil until a part did not fit into one
 }
 
 func (c *Cluster) scratch() *scratch {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// byCounts reports whether counts of cells bound what it can take where no more may be lifted than
-// is soft.
+// byCounts reports whether the idle and preemptible counts of a cell bound what the gang can take
+// of it, as long as it may preempt no more than those count.
 func (r *Request) byCounts() bool { return r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse }
 
-// allows reports whether an allocation may be lifted for a VC.
+// allows reports whether the request may preempt an allocation.
 func (r *Request) allows(id AllocID, a *Alloc) bool {
 	switch {
 	case r.Lift.Also != nil && r.Lift.Also(id):
@@ -30,7 +30,7 @@ func (a Cost) Compare(b Cost) int {
 		cmp.Compare(a.Lost, b.Lost), cmp.Compare(a.Early, b.Early), cmp.Compare(a.Earlier, b.Earlier))
 }
 
-// Plus is what lifting both costs.
+// Plus is the cost of preempting both.
 func (a Cost) Plus(b Cost) Cost {
 	sum := Cost{max(a.Class, b.Class), a.Of, a.Preempted + b.Preempted, a.Lost + b.Lost, max(a.Early, b.Early), a.Earlier + b.Earlier}
 	if b.Class == a.Class {
@@ -44,24 +44,24 @@ func (a Cost) Plus(b Cost) Cost {
 	return sum
 }
 
-// Result is a placement and whom it needs to leave first, in the order of the leaves.
+// Result is a placement and its victims: the holders that must leave first, in the order of their
+// leaves.
 type Result struct {
 	Placement Placement
 	Victims   []AllocID
-	// Bounded is set when nothing was found, but not everything was tried; Cut
-	// when the victims are irredundant, but may not be the fewest.
+	// Bounded is set when nothing was found but not everything was tried. Cut is set when no victim
+	// is superfluous but there may be a set of fewer.
 	Bounded, Cut bool
 	Bounds       Bounds // those that Bounded and Cut are about
 }
 
-// Place finds leaves for a whole gang, or nothing. Without Lift it uses free
-// leaves only: fewest nodes, then the lowest common ancestor, then the tightest
-// fit. With Lift it asks for the fewest victims first; no victim is superfluous, unless
-// the steps end before that is known.
-// The cluster is unchanged afterwards.
+// Place finds leaves for a whole gang, or nothing. Without Lift it uses free leaves only: on the
+// fewest nodes, then under the lowest common ancestor, then where they fit tightest. With Lift it
+// looks for the fewest victims first; no victim is superfluous, unless the steps end before that
+// is known. The cluster is unchanged afterwards.
 //
-// A guaranteed gang uses its VC's preassigned cells: those bound already, and as
-// many unbound ones as it needs, bound to the physical cells that disturb least.
+// A guaranteed gang uses its VC's preassigned cells: those bound already, and as many unbound
+// ones as it needs, bound to the physical cells that disturb least.
 func (c *Cluster) Place(r *Request) (Result, bool) {
 	defer c.EndBudget(c.Budget())
 	c.scratch().budget = placeSteps
@@ -87,8 +87,8 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 	return c.save(r, res), ok
 }
 
-// Try reports whether Place finds leaves, and what it has then before it asks for the
-// fewest victims: Settle does that.
+// Try reports whether Place finds leaves, and what it has found before it looks for the fewest
+// victims. Settle does the rest.
 func (c *Cluster) Try(r *Request) (Result, bool) {
 	defer c.EndBudget(c.Budget())
 	c.scratch().budget = placeSteps
@@ -98,7 +98,7 @@ func (c *Cluster) Try(r *Request) (Result, bool) {
 	return c.Place(r) // which also looks at the preferred nodes alone
 }
 
-// Settle returns what Place finds, after Try found that for the same request in the same
+// Settle returns what Place finds. tried is what Try found for the same request in the same
 // state.
 func (c *Cluster) Settle(r *Request, tried Result) Result {
 	defer c.EndBudget(c.Budget())
@@ -110,7 +110,7 @@ func (c *Cluster) Settle(r *Request, tried Result) Result {
 	return c.save(r, tried)
 }
 
-// save asks for the fewest victims, with what of the budget is kept for that.
+// save looks for the fewest victims, within the part of the budget that is kept for that.
 func (c *Cluster) save(r *Request, res Result) Result {
 	if r.Lift == nil || r.IgnoreUse || len(res.Victims) == 0 {
 		return res
@@ -122,18 +122,18 @@ func (c *Cluster) save(r *Request, res Result) Result {
 
 func (c *Cluster) place(r *Request) (Result, bool) {
 	if r.Space == 0 && r.Priority >= MinGuaranteed {
-		return Result{}, false // its VC is gone: nobody owes it a cell
+		return Result{}, false // its VC is gone: no cell is owed to it
 	}
 	res, ok := c.search(r)
-	if !ok && r.IgnoreHealth && len(c.charges) > 0 { // which costs something for each
+	if !ok && r.IgnoreHealth && len(c.charges) > 0 { // costs something for each charge
 		defer charging{c}.uncharged()()
 		return c.search(r)
 	}
 	return res, ok
 }
 
-// Searches is how often cells were searched for in this cluster so far: the work of a decision,
-// counted. A copy begins at 0.
+// Searches returns how often cells were searched for in this cluster so far: a count of the work
+// of decisions. A copy begins at 0.
 func (c *Cluster) Searches() int {
 	if c.tmp == nil {
 		return 0
@@ -143,7 +143,7 @@ func (c *Cluster) Searches() int {
 
 func (p *part) smallest() int32 { return p.tasks[len(p.tasks)-1].leaves }
 
-// partition divides a gang's tasks among its parts.
+// partition divides a gang's tasks among parts.
 func (t *scratch) partition(ms []Member, parts []part) []part {
 	index := int32(0)
 	t.tasks = t.tasks[:0]
@@ -176,8 +176,8 @@ func (t *scratch) partition(ms []Member, parts []part) []part {
 
 func (s *search) opportunistic() bool { return s.r.Priority < MinGuaranteed }
 
-// parts places one part after the other, going back to another chain of an
-// earlier part when a later one fails. What it misses, divide finds.
+// parts places one part after the other. When a later one fails it goes back to another chain for
+// an earlier one. What it misses, divide finds.
 func (s *search) parts(ps []part) bool {
 	if len(ps) == 0 {
 		return s.near()
@@ -202,12 +202,12 @@ func (s *search) parts(ps []part) bool {
 	return false
 }
 
-// waySteps bounds how often parts are tried together and apart, before every way to divide
-// them is tried.
+// waySteps bounds how often parts are tried together and apart, before every way to divide them
+// is tried.
 const waySteps = 256
 
-// together packs tasks of any SKU as one part with those of a SKU: apart, the
-// first could take the only room that the others have.
+// together packs a part with another one of the same pin and common SKUs as one part: placed
+// alone, the first could take the only leaves that suit the other.
 func (s *search) together(ps []part) bool {
 	p := &ps[0]
 	for i := 1; i < len(ps); i++ {
@@ -238,7 +238,7 @@ func (s *search) usable(ci int, p *part) bool {
 	return len(p.skus) == 0 || slices.Contains(p.skus, s.c.f.Chains[ci].SKU)
 }
 
-// mark remembers how far a search is, to come back to it.
+// mark says how far a search is, so that it can come back to that.
 type mark struct{ bound, placed, victims int }
 
 func (s *search) mark() mark { return mark{len(s.bound), len(s.placed), len(s.victims)} }
@@ -272,11 +272,11 @@ func (s *search) undoBinds(n int) {
 	}
 }
 
-// counted reports whether the counts of a chain's cells say what this gang could
-// take: none of its own tasks is there yet.
+// counted reports whether the counts of a chain's cells are what this gang could take: it has no
+// tasks there yet.
 func (s *search) counted(ci int16) bool { return s.plain && !s.begun(ci) }
 
-// begun reports whether tasks of the gang are in a chain already.
+// begun reports whether tasks of the gang were placed in a chain already.
 func (s *search) begun(ci int16) bool {
 	for i := range s.placed {
 		if s.c.f.Cells[s.c.leaves[s.placed[i].leaves[0]].node].Chain == ci {
@@ -305,13 +305,13 @@ func (s *search) inChain(ci int16, p *part) bool {
 			return true
 		}
 		if !s.growable(ci) {
-			return false // bound cells are all the room there is
+			return false // the gang can have no more than bound cells
 		}
 		if s.spent() || !s.couldFit(ci, p) || !s.enough(ci, p) {
 			return false
 		}
 		if s.r.Lift == nil {
-			break // free leaves are
+			break // a second ranking changes nothing for free leaves
 		}
 	}
 	s.roomy, s.steps, s.tried = false, 0, nil
@@ -322,8 +322,8 @@ func (s *search) inChain(ci int16, p *part) bool {
 	return s.exhaust(ci, p)
 }
 
-// packBound packs a part into the VC's bound cells of a chain; with ideal only
-// if no other cells could hold it closer together.
+// packBound packs a part into the VC's bound cells of a chain; with ideal only if no other cells
+// could hold it closer together.
 func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	ch := &s.c.f.Chains[ci]
 	x := &s.c.spaces[s.r.Space].index[ci]
@@ -382,12 +382,12 @@ func (c *Cluster) search(r *Request) (Result, bool) {
 		res.Bounds = s.hit
 	}
 	s.undoBinds(0)
-	t.request, s.gang, s.division = Request{}, nil, nil // which may hold on to much
+	t.request, s.gang, s.division = Request{}, nil, nil // these may refer to much memory
 	c.blind = false
 	return res, ok
 }
 
-// result reads the placement off the search.
+// result makes a placement of what the search placed.
 func (s *search) result() Result {
 	var res Result
 	slices.SortFunc(s.placed, func(a, b placedTask) int { return cmp.Compare(a.index, b.index) })

@@ -5,29 +5,30 @@ import (
 	"slices"
 )
 
-// Shift is charges of bad hardware that go elsewhere: those that are taken back, the
-// innermost first, and those that are made instead, the outermost first.
+// Shift moves charges for bad hardware: Spared are taken back, the innermost first, and Doomed
+// are made instead, the outermost first.
 type Shift struct{ Spared, Doomed []Charge }
 
-// Shifting asks for whom charges are to go elsewhere, and what that may cost.
+// Shifting asks how charges can be moved for a waiting gang.
 type Shifting struct {
-	Space  int32  // the VC of a waiting gang
-	Chains []bool // that it could use
-	// Idle says of a VC, with all inside it, that nobody waits for cells of a chain; Needs that
-	// somebody does who could find some. Both are asked while the cluster is as it was.
+	Space  int32  // the VC of the waiting gang
+	Chains []bool // by chain: the gang could use it
+	// Idle reports that no gang of a VC, or of those inside it, waits for cells of a chain. Needs
+	// reports that a gang waits there that could find some. Both are asked while the cluster is as
+	// it was.
 	Idle, Needs func(space int32, chain int16) bool
-	// Fits reports whether the gang would find cells. It is asked while charges are elsewhere.
+	// Fits reports whether the gang would find cells. It is asked while charges are moved.
 	Fits func() bool
-	// Helps is said by Shift: without the charges the gang would find cells; and Tries, how often
-	// it asked, where as many ways to bind cells as tryBinds count as one more.
+	// Shift sets Helps and Tries. Helps is set if the gang would find cells without the charges.
+	// Tries is how often Fits was asked, and one more for each tryBinds ways to bind cells tried
+	// therein.
 	Helps bool
 	Tries int
 }
 
-// shiftTries bounds how often Fits is asked for one gang, as Tries counts; shiftCells is to how
-// many other cells a charge may go in its VC, those with fewest bad leaves; pushMost is how many
-// charges are tried elsewhere though they might stay, and up to searchMost are tried at every
-// place.
+// shiftTries bounds Tries for one gang. shiftCells bounds the other cells tried for a charge in
+// its VC, fewest bad leaves first. pushMost bounds the charges that are moved although they might
+// stay. Up to searchMost charges are tried at every place.
 const (
 	shiftTries = 128
 	tryBinds   = 16
@@ -36,24 +37,24 @@ const (
 	searchMost = 8
 )
 
-// shifting is charges that are looked for another place.
+// shifting is a search for other places for charges.
 type shifting struct {
 	*Shifting
 	c           *Cluster
-	home        int32     // the outermost space around the VC
-	was         []Charge  // what was taken away, the innermost first
-	takers      [][]int32 // of each, the VCs that could take it over
-	now         []Charge  // what is made again
-	vain        []Charge  // where a charge was in the way; with more charges it would be, too
-	stuck       int       // the one for which there was no place
-	wasFirst    []Charge  // in the order in which they are made at first
+	home        int32     // the outermost VC around the gang's, or this itself
+	was         []Charge  // charges taken away: innermost first, later in the order they are made
+	takers      [][]int32 // by charge in was: spaces that could take it over
+	now         []Charge  // charges that were made again
+	vain        []Charge  // places where a charge was in the gang's way: with more charges, too
+	stuck       int       // index in was of the charge without a place; None is none
+	wasFirst    []Charge  // was and takers in the order that is tried first
 	takersFirst [][]int32
-	first       []int32 // the outermost spaces whose charges are made before those of others
-	around      bool    // for another VC, else on another cell of its own
-	pushes      int     // so many were tried
-	pushed      int     // the one that may not stay where it was; None before
+	first       []int32 // outermost VCs: their charges are made before those of others
+	around      bool    // the pushed charge goes to another VC, else to another cell of its own
+	pushes      int     // how many charges were pushed
+	pushed      int     // index in was of the charge that may not stay; None before the first
 	tries       int
-	needs       map[taking]bool // what Needs said of the VCs around the gang
+	needs       map[taking]bool // what Needs said of the VCs beside the gang's, within home
 }
 
 type taking struct {
@@ -61,14 +62,14 @@ type taking struct {
 	chain int16
 }
 
-// Shift looks how charges could lie so that a waiting gang finds cells. Those of its VC, of those
-// around it and of all inside these are taken away; who finds nothing even then is in want of other
-// things. Then they are made again, as many as are due: where they were; else on another bad cell,
-// for the same VC; else for another VC of the same container that does not need such cells, or in
-// which the gang itself waits. Where that does not do, those of VCs in which nobody waits change
-// places, too. Without its own charge a VC with children has only healthy cells for these, and
-// binds no bad one: so those inside it alone are tried as well. The cluster is unchanged
-// afterwards.
+// Shift looks how charges could lie so that a waiting gang finds cells. It takes away those of
+// the gang's VC, of the VCs around it and of all inside these. If the gang finds nothing even
+// then, it lacks something else. Then it makes as many again as are due: where they were; else on
+// another bad cell for the same VC; else for another VC of the same container that does not need
+// such cells, or in which the gang itself waits. If that fails, it also moves charges of VCs in
+// which no gang waits. A VC with children but without a charge of its own gives them only healthy
+// cells and binds no bad one: so it also tries to move only the charges inside. The cluster is
+// unchanged afterwards.
 func (c *Cluster) Shift(ask *Shifting) (Shift, bool) {
 	for _, which := range []struct{ idle, inner bool }{{}, {inner: true}, {idle: true}} {
 		s := shifting{Shifting: ask, c: c, home: c.outermost(ask.Space), stuck: None, pushed: None}
@@ -83,8 +84,8 @@ func (c *Cluster) Shift(ask *Shifting) (Shift, bool) {
 	return Shift{}, false
 }
 
-// Shifted asks while charges are elsewhere: not when they cannot be, or others would be due.
-// The cluster is unchanged afterwards.
+// Shifted asks while charges are moved. It does not ask, and reports false, when they cannot be
+// moved or others would become due. The cluster is unchanged afterwards.
 func (c *Cluster) Shifted(sh Shift, ask func() bool) bool {
 	var backs []func()
 	defer func() { undoAll(backs) }()
@@ -120,7 +121,8 @@ func undoAll(backs []func()) {
 	}
 }
 
-// outermost returns the space around a VC that is part of no other; the VC itself, if it is.
+// outermost returns the space around a VC that is part of no other; the VC itself if it is part
+// of none.
 func (c *Cluster) outermost(space int32) int32 {
 	for c.spaces[space].Parent > 0 {
 		space = c.spaces[space].Parent
@@ -128,7 +130,7 @@ func (c *Cluster) outermost(space int32) int32 {
 	return space
 }
 
-// Shares reports whether two VCs are one, or lie in the same one.
+// Shares reports whether two VCs are one, or are part of the same outermost VC.
 func (c *Cluster) Shares(a, b int32) bool { return c.outermost(a) == c.outermost(b) }
 
 // Charges returns all charges, in order of their VCs.
@@ -142,13 +144,14 @@ func (c *Cluster) Charges() []Charge {
 
 func (c *Cluster) rootOf(ch Charge) *Root { return &c.spaces[ch.Space].Roots[ch.Root] }
 
-// dead reports whether nothing of a cell is well.
+// dead reports whether every leaf of a cell is bad.
 func (c *Cluster) dead(id CellID) bool { return c.sick[id] == c.f.NumLeaves(id) }
 
-// movable lists the charges that may be taken away, the innermost first, smaller cells before
-// larger ones, those of the gang's VC before others, which are made again first; with idle those of
-// VCs in which nobody waits, too, only if there are any; with inner those of VCs that are part of
-// others, only if others are charged as well.
+// movable lists the charges that may be taken away: the innermost first, then smaller cells
+// first, then those of VCs around the gang first, so that they are made again last. idle adds
+// those of VCs in which no gang waits, and lists nothing if there are none. inner leaves only
+// those of VCs that are part of others, and lists nothing unless an outermost VC around the gang
+// is charged.
 func (s *shifting) movable(idle, inner bool) []Charge {
 	var out []Charge
 	some := false
@@ -183,7 +186,7 @@ func (s *shifting) movable(idle, inner bool) []Charge {
 	return out
 }
 
-// try looks for other places of these charges.
+// try looks for other places for these charges.
 func (s *shifting) try(all []Charge) (Shift, bool) {
 	var back func()
 	s.was, back = charging{s.c}.allAside(all)
@@ -219,8 +222,9 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	return sh, true
 }
 
-// sooner has all charges made again in another order: those around the one that found no place
-// before others, which may be in its way. It reports false when they were already.
+// sooner changes the order in which charges are made again: those that share the outermost VC of
+// the one without a place come before others, which may be in its way. It reports false when they
+// came first already.
 func (s *shifting) sooner() bool {
 	s.unmake(0)
 	if s.stuck < 0 || s.pushed >= 0 {
@@ -244,9 +248,9 @@ func (s *shifting) sooner() bool {
 	return true
 }
 
-// push has all charges made again with the next one elsewhere, for another VC or else on another
-// cell, though it might stay: so one of those after it may find the place that there was none for.
-// It reports false after the last, or after so many.
+// push makes the next charge go elsewhere although it might stay: to another VC, then to another
+// cell. A charge after it may then find a place. It reports false after the last one, or after
+// pushMost.
 func (s *shifting) push() bool {
 	s.unmake(0)
 	if s.pushed < 0 {
@@ -268,8 +272,8 @@ func (s *shifting) push() bool {
 	return false
 }
 
-// search makes the charges from one on again, each at every place, as far as the tries reach: few
-// of them lie wherever they can.
+// search makes the charges from the i-th on again and tries each at every place, within the
+// tries. It serves few charges.
 func (s *shifting) search(i int) bool {
 	mark := len(s.now)
 	if i == len(s.was) {
@@ -309,8 +313,8 @@ func (s *shifting) search(i int) bool {
 	return false
 }
 
-// others lists the other cells for a charge of its VC; one that is pushed changes no places with a
-// like one.
+// others lists the other cells for a charge of the same VC. A pushed charge does not change
+// places with a like one.
 func (s *shifting) others(i int) []CellID {
 	was := s.was[i]
 	level := s.c.rootOf(was).Level
@@ -321,7 +325,8 @@ func (s *shifting) others(i int) []CellID {
 	})
 }
 
-// choice notes who could take each charge over, and who around the gang needs cells.
+// choice notes which spaces could take over each charge, and what Needs says of VCs near the
+// gang's.
 func (s *shifting) choice() {
 	s.needs = map[taking]bool{}
 	for i := range s.c.spaces {
@@ -337,7 +342,8 @@ func (s *shifting) choice() {
 	}
 }
 
-// whoTakes lists who could take a charge over, as one would be charged; the gang's own last.
+// whoTakes lists the spaces that could take over a charge, in the order in which they would be
+// charged; those around the gang last.
 func (s *shifting) whoTakes(ch Charge) (out []int32) {
 	r := s.c.rootOf(ch)
 	own := func(space int32) int {
@@ -364,8 +370,8 @@ func (s *shifting) whoTakes(ch Charge) (out []int32) {
 	return out
 }
 
-// restore makes the charges [from, to) again. Most may stay where they were: so all are
-// tried there at once, then each half.
+// restore makes the charges [from, to) again. Most may stay where they were: so it tries all
+// there at once, then each half.
 func (s *shifting) restore(from, to int) bool {
 	if from == to {
 		return true
@@ -385,7 +391,8 @@ func (s *shifting) restore(from, to int) bool {
 	return s.restore(from, (from+to)/2) && s.restore((from+to)/2, to)
 }
 
-// stay makes charges again where they were, as far as they are due.
+// stay makes charges again where they were, if they are still due, and reports whether the gang
+// finds cells.
 func (s *shifting) stay(from, to int) bool {
 	for i, ch := range s.was[from:to] {
 		if s.larger(ch); s.due(ch) && (from+i == s.pushed || !s.make(ch)) {
@@ -395,8 +402,8 @@ func (s *shifting) stay(from, to int) bool {
 	return s.asks()
 }
 
-// due reports whether there are still fewer healthy cells than are owed where a charge was, and no
-// smaller one will do.
+// due reports whether a charge is still needed: fewer cells are healthy than are owed, and no
+// charge of a smaller cell will do.
 func (s *shifting) due(ch Charge) bool {
 	up, r := s.c.spaces[ch.Space].Parent, s.c.rootOf(ch)
 	short := s.c.sound(up, r.Chain)
@@ -408,7 +415,7 @@ func (s *shifting) due(ch Charge) bool {
 	return short > 0
 }
 
-// make makes a charge, of a like cell of its VC if that is charged by now.
+// make makes a charge. If its root is charged by now, it takes a like one of the same VC.
 func (s *shifting) make(ch Charge) bool {
 	if r := s.c.rootOf(ch); r.Cell != None {
 		ch.Root = s.spare(ch.Space, s.c.f.slot(r.Chain, r.Level))
@@ -421,7 +428,7 @@ func (s *shifting) make(ch Charge) bool {
 	return true
 }
 
-// spare returns an unbound cell of a VC: one that was not charged before, if there is any.
+// spare returns an unbound root of a space: one that was not charged before, if there is any.
 func (s *shifting) spare(space int32, slot int) RootID {
 	root := RootID(None)
 	for _, id := range s.c.spaces[space].unbound[slot] {
@@ -432,7 +439,7 @@ func (s *shifting) spare(space int32, slot int) RootID {
 	return root
 }
 
-// unmake takes charges back that were made again, but for the first n.
+// unmake takes back the charges that were made again, except the first n.
 func (s *shifting) unmake(n int) {
 	for _, ch := range slices.Backward(s.now[n:]) {
 		s.c.Spare(ch.Space, ch.Root)
@@ -440,7 +447,7 @@ func (s *shifting) unmake(n int) {
 	s.now = s.now[:n]
 }
 
-// asks whether the gang finds cells, as charges lie.
+// asks reports whether the gang finds cells as charges lie, within the tries.
 func (s *shifting) asks() bool {
 	if s.tries >= shiftTries {
 		return false
@@ -452,8 +459,8 @@ func (s *shifting) asks() bool {
 	return ok
 }
 
-// elsewhere makes a charge on another cell for its VC, or for another VC; what is pushed for one of
-// these alone.
+// elsewhere makes a charge on another cell for its VC, or for another VC. A pushed charge gets
+// only the one of these that is tried now.
 func (s *shifting) elsewhere(i int) bool {
 	was := s.was[i]
 	r := s.c.rootOf(was)
@@ -489,7 +496,7 @@ func (s *shifting) elsewhere(i int) bool {
 	return false
 }
 
-// helps makes a charge, unless it is in the way of the gang.
+// helps makes a charge, and takes it back if the gang finds no cells then.
 func (s *shifting) helps(ch Charge) bool {
 	mark := len(s.now)
 	if s.harms(ch) || !s.make(ch) {
@@ -502,8 +509,8 @@ func (s *shifting) helps(ch Charge) bool {
 	return false
 }
 
-// cells lists other bad cells for a charge, those with fewest bad leaves first. Of cells
-// in which nothing is well one is as good as another.
+// cells lists other bad cells for a charge, fewest bad leaves first. Of two free cells that are
+// wholly bad one is as good as the other.
 func (s *shifting) cells(was Charge) (out []CellID) {
 	r := s.c.rootOf(was)
 	up, slot := s.c.spaces[was.Space].Parent, s.c.f.slot(r.Chain, r.Level)
@@ -516,8 +523,8 @@ func (s *shifting) cells(was Charge) (out []CellID) {
 	return out
 }
 
-// settle makes the charges that are due inside those to whom others went. It reports false
-// when somebody else would be charged.
+// settle makes the charges that become due, such as those inside a charge that moved. It reports
+// false when one is due that may not be made.
 func (s *shifting) settle() bool {
 	for {
 		ch, due := s.next()
@@ -536,8 +543,8 @@ func (s *shifting) next() (Charge, bool) {
 	return Charge{space, root, id}, due
 }
 
-// bears reports whether a charge may be made that was not there: around the gang where it harms
-// nobody, inside one that went elsewhere, or where nobody waits.
+// bears reports whether a new charge may be made: within the gang's outermost VC if it harms no
+// gang, elsewhere inside a charge that was moved, or where no gang waits.
 func (s *shifting) bears(ch Charge) bool {
 	if s.c.outermost(ch.Space) == s.home {
 		return !s.harms(ch)
@@ -546,13 +553,13 @@ func (s *shifting) bears(ch Charge) bool {
 	return inside || s.Idle(ch.Space, s.c.rootOf(ch).Chain)
 }
 
-// harms reports whether a charge takes cells from a VC beside the gang's, within the same one, in
-// which somebody waits who could find some.
+// harms reports whether a charge takes cells from a VC beside the gang's, within the same
+// outermost one, in which a gang waits that could find some.
 func (s *shifting) harms(ch Charge) bool {
 	return s.c.outermost(ch.Space) == s.home && !s.c.within(s.Space, ch.Space) && s.needs[taking{ch.Space, s.c.rootOf(ch).Chain}] && !s.like(ch)
 }
 
-// like reports whether a VC had a charge as large and as bad, besides those that it has again.
+// like reports whether a VC had a charge as large and as bad that was not made again yet.
 func (s *shifting) like(ch Charge) bool {
 	level, had := s.c.rootOf(ch).Level, 0
 	for _, was := range s.was {
@@ -568,8 +575,8 @@ func (s *shifting) like(ch Charge) bool {
 	return had > 0
 }
 
-// larger makes those that are due of larger cells than one that was: without them it is due in
-// vain, and with them perhaps not at all.
+// larger makes the charges that are due for larger cells than a given one has. Without them that
+// one would be made in vain, and with them it may not be due.
 func (s *shifting) larger(was Charge) {
 	up, r := s.c.spaces[was.Space].Parent, s.c.rootOf(was)
 	for s.c.sound(up, r.Chain) > r.Level {

@@ -6,15 +6,17 @@ import (
 	"slices"
 )
 
-// Space is a part of the cluster: the physical cluster, whose roots are the top-level cells, or
-// what is whole in them, or a VC, whose roots (its preassigned cells) bind to cells of the space
-// that it is part of while they are in use. A VC with child VCs is there twice: as a container,
-// which the children divide, and as the VC whose jobs use what no child has.
+// Space is the physical cluster or a VC. The roots of the physical cluster are its top-level
+// cells, or the largest whole cells where these lack some. A VC's roots are its preassigned
+// cells. While in use they are bound to cells of the space that the VC is part of. A VC with
+// child VCs has two spaces: a container, which the children divide, and the VC proper, whose jobs
+// use what no child has.
 //
-// Of a container, free holds by slot (chain and level) the cells that no child has, maximally
-// merged and sorted; they lie in its bound roots. owed counts the children's roots that are not
-// bound. The safety invariant, at every chain and level: what is free, or can be split off, or
-// would come with a root that is not bound yet, covers what is owed (HiveD, OSDI'20, section 4);
+// In a container, free holds by slot (chain and level) the cells that no child has, maximally
+// merged and sorted; they lie in its bound roots. owed counts the children's unbound roots. The
+// safety invariant holds at every chain and level: the cells that are free, can be split off, or
+// would come with an unbound root cover what is owed (HiveD, OSDI'20, section 4). It holds for
+// healthy cells alone, too, once VCs are charged for those that are missing (see Doom).
 // and the same for healthy cells, as soon as what is missing is charged to VCs (see Doom).
 type Space struct {
 	Name    VCName // "" is the physical cluster
@@ -23,11 +25,11 @@ type Space struct {
 	unbound [][]RootID // by slot: roots that are not bound, the last first
 	free    []cellList // of containers, by slot
 	owed    []int32    // of containers, by slot
-	badFree []int32    // of containers, by slot: cells in free ones that are not healthy
+	badFree []int32    // of containers, by slot: bad cells at or below free ones
 	at      []rootAt   // of containers: where roots are bound, sorted by cell
 	index   []binIndex // of VCs, by chain
-	widest  []int32    // by chain: the largest task that one of its roots could hold, but for pinned ones
-	held    int32      // of VCs: leaves of the guarantee that its own gangs hold, but for those that leave
+	widest  []int32    // by chain: leaves of the largest task that one unpinned root could hold
+	held    int32      // of VCs: leaves of the guarantee that its gangs hold, but for leaving ones
 }
 
 // Root is one preassigned cell.
@@ -37,7 +39,7 @@ type Root struct {
 	Pinned PinnedID // pinned roots are bound for ever
 	Doomed bool     // bound to a bad cell, since there are too few healthy ones
 	Cell   CellID   // the physical cell it is bound to, None while unbound
-	Used   int32    // leaves below it that guaranteed allocations of the VC hold or were promised, and plans (Hold)
+	Used   int32    // leaves in it of guaranteed allocations, held or promised; +1 for each Hold
 	place  int32    // of its first node in the VC's index
 }
 
@@ -91,7 +93,7 @@ func (l cellList) has(c CellID) bool {
 	return found
 }
 
-// slotOf returns where a cell of that kind stands in a space's lists.
+// slotOf returns the slot of a cell: its place in a space's lists.
 func (c *Cluster) slotOf(id CellID) int {
 	cl := &c.f.Cells[id]
 	return c.f.slot(cl.Chain, cl.Level)
@@ -109,7 +111,7 @@ func (c *Cluster) setFree(space int32, id CellID, on bool) {
 	}
 }
 
-// countBad adds the unhealthy cells at and below a free cell to their counts.
+// countBad adds (sign 1) or removes (-1) the bad cells at and below a free cell in badFree.
 func (c *Cluster) countBad(space int32, id CellID, sign int32) {
 	if c.sick[id] == 0 {
 		return
@@ -121,8 +123,8 @@ func (c *Cluster) countBad(space int32, id CellID, sign int32) {
 	}
 }
 
-// freeAbove returns the free cell of a container that a cell is or lies in; None
-// when there is none.
+// freeAbove returns the free cell of a container that a cell is or lies in; None if there is
+// none.
 func (c *Cluster) freeAbove(space int32, id CellID) CellID {
 	free := c.spaces[space].free
 	cl := &c.f.Cells[id]
@@ -221,8 +223,8 @@ func (s *Space) rootAtCell(id CellID) RootID {
 	return s.at[i].root
 }
 
-// safe reports whether what a container has of a chain still covers what it owes
-// at every level, by splitting from the top down.
+// safe reports whether the cells that a container has of a chain still cover what it owes at
+// every level, when they are split from the top down.
 func (c *Cluster) safe(space int32, chain int16) bool {
 	s, ch := &c.spaces[space], &c.f.Chains[chain]
 	var left int64
@@ -248,8 +250,8 @@ func (s *Space) has(slot int) int {
 	return n
 }
 
-// sound is safe for healthy cells only: it returns the highest level at which
-// there are fewer than are owed, 0 when there is none.
+// sound is safe for healthy cells only. It returns the highest level at which fewer are healthy
+// than are owed; 0 is none.
 func (c *Cluster) sound(space int32, chain int16) Level {
 	s, ch := &c.spaces[space], &c.f.Chains[chain]
 	var all, need int64
@@ -268,7 +270,7 @@ func (c *Cluster) sound(space int32, chain int16) Level {
 	return 0
 }
 
-// container returns where a root takes its cell from.
+// container returns the space that a root takes its cell from.
 func (c *Cluster) container(space int32, r *Root) int32 {
 	if r.Pinned != "" {
 		return 0
@@ -276,15 +278,14 @@ func (c *Cluster) container(space int32, r *Root) int32 {
 	return c.spaces[space].Parent
 }
 
-// bind ties an unbound root to a physical cell. It reports false, and changes
-// nothing, when the cell is not to be had or another guarantee would break: one
-// that healthy cells can meet may not break because of a binding that could go
-// elsewhere.
+// bind ties an unbound root to a physical cell. It reports false, and changes nothing, when the
+// cell cannot be had or another guarantee would break. A guarantee that healthy cells can meet
+// must not break, since this root could be bound elsewhere.
 func (c *Cluster) bind(space int32, root RootID, id CellID) bool {
 	c.work.Step(1)
 	r := &c.spaces[space].Roots[root]
 	up := c.container(space, r)
-	// Where nothing is bad what is safe is sound.
+	// Without bad leaves, safe implies sound.
 	sound := !c.blind && c.ill > 0 && c.sound(up, r.Chain) == 0
 	free := c.open(up, id, false)
 	if free == None {
@@ -306,8 +307,8 @@ func (c *Cluster) bind(space int32, root RootID, id CellID) bool {
 	return true
 }
 
-// rebind is bind for what was decided before: it does not judge again, since on
-// the way to a state that is safe there may be others.
+// rebind is bind for a binding that was decided before. It does not check safety: states on the
+// way to a safe one may be unsafe.
 func (c *Cluster) rebind(space int32, root RootID, id CellID) bool {
 	r := &c.spaces[space].Roots[root]
 	up := c.container(space, r)
@@ -323,7 +324,7 @@ func (c *Cluster) rebind(space int32, root RootID, id CellID) bool {
 	return true
 }
 
-// tie writes a binding down.
+// tie records a binding.
 func (c *Cluster) tie(space int32, root RootID, id CellID) {
 	s := &c.spaces[space]
 	r := &s.Roots[root]
@@ -343,7 +344,7 @@ func (c *Cluster) tie(space int32, root RootID, id CellID) {
 	}
 }
 
-// with adds a root to a list of unbound ones, the last of which is the first to be bound.
+// with adds a root to a list of unbound ones, in descending order: the last is bound first.
 func with(list []RootID, root RootID) []RootID {
 	if n := len(list); n == 0 || list[n-1] > root {
 		return append(list, root)
@@ -352,7 +353,7 @@ func with(list []RootID, root RootID) []RootID {
 	return slices.Insert(list, i, root)
 }
 
-// without takes one out again.
+// without takes a root out of such a list.
 func without(list []RootID, root RootID) []RootID {
 	if n := len(list); list[n-1] == root {
 		return list[:n-1]
@@ -361,9 +362,9 @@ func without(list []RootID, root RootID) []RootID {
 	return slices.Delete(list, i, i+1)
 }
 
-// open makes a cell lie under a free cell of a container, which it returns, binding a root
-// of the container around it when it must (decided: without judging); restore undoes
-// that by itself. It returns None when it cannot.
+// open makes a cell lie under a free cell of a container and returns that free cell; None when it
+// cannot. If it must, it binds a root of the container around the cell: by rebind if decided,
+// else by bind. restore undoes that by itself.
 func (c *Cluster) open(space int32, id CellID, decided bool) CellID {
 	if free := c.freeAbove(space, id); free != None {
 		return free
@@ -385,9 +386,9 @@ func (c *Cluster) open(space int32, id CellID, decided bool) CellID {
 	return None
 }
 
-// openings lists every way to bind roots of a container, and of those around it, so that
-// a cell lies under a free cell of it: the outermost first. Where the cell does already that
-// is one way, with nothing to bind.
+// openings lists every way to bind roots of a container, and of the containers around it, so that
+// a cell lies under a free cell of it. The outermost binding comes first. If the cell lies so
+// already, the only way has nothing to bind.
 func (c *Cluster) openings(space int32, id CellID) [][]Bind {
 	s := &c.spaces[space]
 	if c.freeAbove(space, id) != None {
@@ -438,7 +439,7 @@ type rootRef struct {
 	root  RootID
 }
 
-// rootOver returns the preassigned cell that a physical cell is or lies in.
+// rootOver returns the VC's root that is bound to a cell or to one around it.
 func (c *Cluster) rootOver(id CellID) rootRef {
 	for ; id != None; id = c.f.parent[id] {
 		if c.owner[id].space != None {
@@ -455,8 +456,9 @@ func (c *Cluster) RootOver(id CellID) (space int32, root RootID) {
 	return ref.space, ref.root
 }
 
-// BoundAround is RootOver, or where no VC has the cell itself, the innermost container to which
-// it is left, with the root that is bound around it.
+// BoundAround is RootOver where a VC has the cell. Else it returns the innermost container to
+// which the cell is left, with the root that is bound around it; None and None if that is the
+// physical cluster.
 func (c *Cluster) BoundAround(id CellID) (space int32, root RootID) {
 	if ref := c.rootOver(id); ref.space != None {
 		return ref.space, ref.root
@@ -471,7 +473,7 @@ func (c *Cluster) BoundAround(id CellID) (space int32, root RootID) {
 	return space, root
 }
 
-// rebindOuter binds a container's root as a decision said, unless it is bound.
+// rebindOuter binds a container's root as a decision said, unless it is bound so already.
 func (c *Cluster) rebindOuter(b Bind) {
 	if at := c.spaces[b.Space].Roots[b.Root].Cell; at == b.Cell {
 		return
@@ -480,7 +482,7 @@ func (c *Cluster) rebindOuter(b Bind) {
 	}
 }
 
-// withOuter puts before a VC's binds those of the containers around them.
+// withOuter puts the bindings of the containers around a VC's cells before the VC's own.
 func (c *Cluster) withOuter(space int32, binds []Bind) []Bind {
 	if up := c.spaces[space].Parent; up == None || up == 0 {
 		return binds
@@ -554,7 +556,8 @@ func (c *Cluster) Rebind(bs []Bound) {
 	}
 }
 
-// charge notes that a root stands for bad hardware, or that it does so no more.
+// charge sets (on) or clears that a root is doomed: bound to a bad cell in place of a healthy
+// one.
 func (c *Cluster) charge(space int32, root RootID, on bool) {
 	c.spaces[space].Roots[root].Doomed = on
 	ref := rootRef{space, root}

@@ -52,7 +52,7 @@ type Priority int16
 
 // The priority classes of OpenPAI and the range of HiveD.
 const (
-	Free          Priority = -2 // of a leaf that nobody uses
+	Free          Priority = -2 // of a leaf that is not in use
 	Opportunistic Priority = -1
 	MinGuaranteed Priority = 0
 	MaxGuaranteed Priority = 1000
@@ -90,42 +90,44 @@ type SKU struct {
 	GPU         int64      `json:"gpu"`                     // devices per leaf, 0 for a CPU slot
 	MilliCPU    int64      `json:"milli_cpu"`               // thousandths of a core
 	MemoryMB    int64      `json:"memory_mb"`               // MiB
-	GPUMemoryMB int64      `json:"gpu_memory_mb,omitempty"` // memory of each device in MiB; 0 is not known
+	GPUMemoryMB int64      `json:"gpu_memory_mb,omitempty"` // of each device, MiB; 0 is not known
 	Device      DeviceKind `json:"device"`
 	EnvVar      string     `json:"env_var,omitempty"` // set to the task's device indices
-	Part        PartKind   `json:"part,omitempty"`    // a leaf is this kind of part of a device; "" is a whole one
+	Part        PartKind   `json:"part,omitempty"`    // which part of a device a leaf is; "" is all of it
 	Files       []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
 	DRA         DRA        `json:"dra,omitzero"`
-	Resource    string     `json:"resource,omitempty"`   // what a device plugin of Kubernetes calls a device; "" is as its kind is called
-	InfiniBand  string     `json:"infiniband,omitempty"` // likewise one of a network with RDMA, of which a task may get one
-	Limits      TaskLimits `json:"limits,omitzero"`
-	Groups      []string   `json:"groups,omitempty"` // of the machine, in which its tasks are
-	// Pretended is that its devices do not exist: tasks get their indices, and nothing else.
+	// Resource is what a device plugin of Kubernetes calls a device; "" is the name of its kind.
+	Resource string `json:"resource,omitempty"`
+	// InfiniBand is likewise the name of a network device with RDMA, of which a task may get one.
+	InfiniBand string     `json:"infiniband,omitempty"`
+	Limits     TaskLimits `json:"limits,omitzero"`
+	Groups     []string   `json:"groups,omitempty"` // groups of the machine that its tasks are in
+	// Pretended says that its devices do not exist: tasks get their indices, and nothing else.
 	Pretended bool `json:"pretended,omitempty"`
 }
 
-// Bounds of the number of open files of a process that may be asked for: with fewer programs do not
-// start. How many a node allows is its kernel's to say (fs.nr_open, mostly 1,048,576).
+// Bounds of the number of open files of a process that a task may ask for. With fewer, programs
+// do not start. How many a node allows is decided by its kernel (fs.nr_open, mostly 1,048,576).
 const (
 	LeastFiles = 64
 	MostFiles  = 1 << 30
 )
 
-// TaskLimits are of each process of a task; 0 is what the runtime gives, -1 no limit.
+// TaskLimits are limits of each process of a task; 0 is what the runtime gives, -1 no limit.
 type TaskLimits struct {
 	NoFile    int64 `json:"nofile,omitempty"`     // open files
 	StackMB   int64 `json:"stack_mb,omitempty"`   // MiB
 	MemLockMB int64 `json:"memlock_mb,omitempty"` // MiB of memory that cannot be swapped out
 }
 
-// Or is the limits where they are set, else others.
+// Or returns the limits where they are set, else those of o.
 func (l TaskLimits) Or(o TaskLimits) TaskLimits {
 	return TaskLimits{NoFile: cmp.Or(l.NoFile, o.NoFile), StackMB: cmp.Or(l.StackMB, o.StackMB),
 		MemLockMB: cmp.Or(l.MemLockMB, o.MemLockMB)}
 }
 
-// Above says what of the limits is more than others allow, where these say something; "" is
-// nothing.
+// Above says which limit is more than most allows; "" is none. What most does not set is not
+// bounded.
 func (l TaskLimits) Above(most TaskLimits) string {
 	for _, one := range []struct {
 		name, unit string
@@ -146,7 +148,7 @@ func (l TaskLimits) Above(most TaskLimits) string {
 }
 
 // Powerful reports whether a group of a machine is known to have rights over all of it: no task
-// gets such a one.
+// gets such a group.
 func Powerful(group string) bool {
 	switch group {
 	case "root", "wheel", "sudo", "adm", "shadow", "disk", "kmem", "docker", "lxd", "libvirt", "systemd-journal":
@@ -170,17 +172,17 @@ func FilePattern(pattern string) (head, tail string, first int64, each bool) {
 	return head, tail, first, true
 }
 
-// DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device by
-// device; zero is that they are not.
+// DRA is how tasks in pods are given the devices of a SKU by dynamic resource allocation, device
+// by device; the zero DRA is without it.
 type DRA struct {
-	Class     string `json:"class"`     // of devices, that claims ask for
-	Driver    string `json:"driver"`    // that publishes them
-	Device    string `json:"device"`    // what the driver calls one; "%d" stands for its index on the node
-	Attribute string `json:"attribute"` // that no other device of a node has, by which a claim names it
+	Class     string `json:"class"`     // class of devices that claims ask for
+	Driver    string `json:"driver"`    // driver that publishes them
+	Device    string `json:"device"`    // what the driver calls one; "%d" stands for its index
+	Attribute string `json:"attribute"` // unique among the devices of a node; claims name a device by it
 }
 
-// IndexSpace names what the indices of a node's devices count: those of one kind, which a
-// divided device and a whole one share, or those of one SKU where the kind is nobody's.
+// IndexSpace names the devices that share one numbering on a node: all of one kind, whole or
+// divided, or those of one SKU if the kind is Other.
 func (s *SKU) IndexSpace() string {
 	if s.Device == Other {
 		return string(s.Device) + " " + string(s.Name)
@@ -202,10 +204,10 @@ type ChainSpec struct {
 	Levels []LevelSpec `json:"levels"`
 }
 
-// CellSpec is one physical cell as configured, children and addresses filled in
-// (config does that). Every cell of one type has the same number of children, but above node
-// level some of them may be missing: then it is not whole, and guarantees rest on what is in it.
-// At node level Address is the node's name; at the leaf it is the device index.
+// CellSpec is one physical cell as configured, children and addresses filled in (config does
+// that). Every cell of one type has the same number of children. Above node level some may be
+// missing: then the cell is not whole, and guarantees rest on the cells in it. At node level
+// Address is the node's name; at the leaf it is the device index.
 type CellSpec struct {
 	Type     TypeName   `json:"type"`
 	Address  string     `json:"address"`
@@ -251,8 +253,8 @@ type Task struct {
 	Parts []int32 `json:"parts,omitempty"`
 }
 
-// Bind ties a VC's preassigned cell to the physical cell that now stands for it.
-// Of a VC that is part of others it also says which cells of these lie around it.
+// Bind ties a VC's preassigned cell to the physical cell that stands for it now. If the VC is
+// part of others, its bindings include the cells of these around it.
 type Bind struct {
 	Space int32  `json:"space,omitempty"` // 0 is the VC, else a container that it is part of
 	Root  RootID `json:"root"`

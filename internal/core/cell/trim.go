@@ -2,9 +2,9 @@ package cell
 
 import "slices"
 
-// trim makes a set of victims irredundant: it drops them, the dearest first, as long as the gang
-// still fits, while those that leave anyway are off their leaves. Whoever is needed while others
-// leave is needed when some of these stay: one round is enough.
+// trim drops superfluous victims, the dearest first, as long as the gang still fits, while
+// holders that are leaving anyway are off their leaves. A victim that is needed while all others
+// leave is needed when some of them stay: one round is enough.
 func (c victims) trim(r *Request, res Result, spare slack) Result {
 	victims := c.staying(res.Victims)
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
@@ -54,8 +54,8 @@ func (c victims) trim(r *Request, res Result, spare slack) Result {
 	return res
 }
 
-// maySpare reports whether by numbers, of leaves and node by node, one of some victims may stay if
-// all that is soft leaves.
+// maySpare reports whether by numbers, of leaves and node by node, one of the victims may stay if
+// all that is preemptible leaves.
 func (c victims) maySpare(r *Request, victims []AllocID, spare slack) bool {
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
 	if len(may) == 0 {
@@ -72,8 +72,8 @@ func (c victims) maySpare(r *Request, victims []AllocID, spare slack) bool {
 	return ok
 }
 
-// cheaper puts cheaper holders in the place of victims, the dearest of these first: they were
-// looked for on some of the nodes, and others may do as well. Of more leaves than maxPriced it
+// cheaper replaces victims by cheaper holders, the dearest victims first. The search looked at
+// some of the nodes only, and holders on others may do as well. Of more than maxPriced leaves it
 // looks at so many, evenly spread.
 func (c victims) cheaper(r *Request, res Result) Result {
 	victims := c.holdersOf(res.Placement)
@@ -81,16 +81,17 @@ func (c victims) cheaper(r *Request, res Result) Result {
 		return res
 	}
 	slices.SortFunc(victims, func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) })
-	type priced struct { // with what lifting it costs
+	type priced struct { // with what preempting it costs
 		id   AllocID
 		cost Cost
 	}
 	var others []priced
 	t, most := c.scratch(), r.cost(victims[len(victims)-1])
 	for _, v := range victims {
-		t.lifted[v] = t.epoch // or seen
+		t.lifted[v] = t.epoch // a victim, or seen
 	}
-	for l := 0; l < len(c.leaves); l += (len(c.leaves)+maxPriced-1)/maxPriced | 1 { // odd, lest it is always the same device of a node
+	// The step is odd, so that it does not always meet the same device of a node.
+	for l := 0; l < len(c.leaves); l += (len(c.leaves)+maxPriced-1)/maxPriced | 1 {
 		id := c.leaves[l].hold
 		if id == None || t.lifted[id] == t.epoch {
 			continue
@@ -123,17 +124,17 @@ func (c victims) cheaper(r *Request, res Result) Result {
 	return res
 }
 
-// room is for how many tasks of a size and some SKUs there are idle leaves, node by
-// node, and how many a gang has of that size and above: with less it cannot fit.
+// room counts for how many tasks of a size and some SKUs there are idle leaves (have), node by
+// node, and how many tasks of that size and above the gang has (need). With less it cannot fit.
 type room struct {
 	skus []TypeName // none is any
 	size int32
 	need int32
 	have int64
-	soft bool // what is soft counts as idle
+	soft bool // preemptible leaves count as idle
 }
 
-// at is how many leaves of a node count.
+// at returns how many leaves of a node count.
 func (k *room) at(c *Cluster, node CellID) int32 {
 	if k.soft {
 		return c.idle[node] + c.soft[node]
@@ -141,8 +142,8 @@ func (k *room) at(c *Cluster, node CellID) int32 {
 	return c.idle[node]
 }
 
-// rooms counts what is idle on the nodes that a gang could use, as it is now, with soft also what
-// is that.
+// rooms counts the idle leaves on the nodes that a gang could use, as they are now; with soft
+// also the preemptible ones.
 func (c victims) rooms(r *Request, soft bool) []room {
 	var out []room
 	for _, m := range r.Members {
@@ -166,7 +167,7 @@ func (c victims) rooms(r *Request, soft bool) []room {
 	return out
 }
 
-// covers reports whether what may be of some SKUs can only be where the room is.
+// covers reports whether tasks of some SKUs can go only where the room is.
 func (k *room) covers(skus []TypeName) bool {
 	return len(k.skus) == 0 || len(skus) > 0 && !slices.ContainsFunc(skus, func(n TypeName) bool { return !slices.Contains(k.skus, n) })
 }
@@ -190,8 +191,8 @@ func (c victims) others(r *Request, ci int16, bin int32) bool {
 	return w != None && w != r.Space
 }
 
-// spared reports whether, by numbers alone, there is room for a gang's tasks when a
-// victim stays, whose leaves are counted as idle now.
+// spared reports whether, by numbers alone, there is room for a gang's tasks if a victim stays.
+// The victim's leaves count as idle now.
 func (c victims) spared(r *Request, rooms []room, v AllocID) bool {
 	own := map[CellID]int32{} // idle leaves by node
 	for _, t := range c.allocs[v].Placement.Tasks {

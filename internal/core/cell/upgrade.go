@@ -6,14 +6,12 @@ import (
 	"github.com/combsched/comb/internal/base/budget"
 )
 
-// aroundSteps bounds how many ways to put preassigned cells around an allocation
-// are tried.
+// aroundSteps bounds the ways to put preassigned cells around an allocation that are tried.
 const aroundSteps = 256
 
-// Upgradable says whether an allocation that became opportunistic could be
-// guaranteed again on the leaves that it holds, and in which preassigned cells:
-// those of its VC that are bound around its leaves, and unbound ones that may
-// safely be bound there, small ones first. The cluster is unchanged.
+// Upgradable reports whether a demoted allocation could be guaranteed again on the leaves that it
+// holds, and in which preassigned cells: those of its VC that are bound around its leaves, and
+// unbound ones that may safely be bound there, small ones first. The cluster is unchanged.
 func (c *Cluster) Upgradable(id AllocID) ([]Bind, bool) {
 	a := &c.allocs[id]
 	if !a.Lazy || a.Space == 0 {
@@ -36,9 +34,9 @@ func (c *Cluster) Regain(vc int32, p *Placement, started []Started) ([]Bind, boo
 	return binds, true
 }
 
-// around finds preassigned cells of a VC around all leaves of a placement. It tries
-// every way to bind unbound ones, and cells of the containers that the VC is part of
-// around these, until aroundSteps are used up. The cluster is unchanged.
+// around finds preassigned cells of a VC around all leaves of a placement. It tries every way to
+// bind unbound ones, with cells of the containers around the VC, until aroundSteps are used up.
+// The cluster is unchanged.
 func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
 	s := surround{c: c, used: make([]bool, len(c.f.Chains))}
 	s.add(vc, pl)
@@ -48,20 +46,20 @@ func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
 	return s.found[0], true
 }
 
-// surround is a search for preassigned cells around leaves, each of the VC that it is for.
+// surround is a search for preassigned cells around leaves, each in a cell of its own VC.
 type surround struct {
 	c      *Cluster
 	spaces []int32 // the VCs
-	line   []int32 // the containers that they are part of
+	line   []int32 // by leaf: its VC
 	leaves []LeafID
 	of     []int32  // by leaf, the VC
-	sound  []bool   // by container of the line and chain: before the search
+	sound  []bool   // by container of the line and chain: sound before the search
 	used   []bool   // by chain: something was bound in it
 	binds  []Bind   // of the VCs, so far, each with its space
 	found  [][]Bind // by VC
 	steps  int
-	failed bool          // something was tried that led nowhere
-	tried  budget.Memory // where it was since
+	failed bool          // a binding was tried that led nowhere
+	tried  budget.Memory // states that were reached since
 }
 
 // add says that cells of a VC must stand around a placement.
@@ -85,7 +83,7 @@ func (s *surround) add(vc int32, pl *Placement) {
 	}
 }
 
-// from covers the leaves from the i-th on; what it bound is unbound again.
+// from covers the leaves from the i-th on. What it bound is unbound again.
 func (s *surround) from(i int) bool {
 	if i == len(s.leaves) {
 		return s.judge()
@@ -120,14 +118,14 @@ func (s *surround) from(i int) bool {
 	return false
 }
 
-// uses reports whether a root of a VC is one of those that were chosen.
+// uses reports whether a root of a VC was chosen.
 func (s *surround) uses(root RootID, vc int32) bool {
 	return slices.ContainsFunc(s.binds, func(b Bind) bool { return b.Root == root && b.Space == vc })
 }
 
-// bound goes on with more bindings, the outermost first: the last is a VC's. A container that
-// owes more than it has does so however the search goes on; whether healthy cells are enough
-// is judged at the end, since on the way to that there may be fewer.
+// bound goes on with more bindings, the outermost first; the last is a VC's. A container that
+// owes more than it has will do so however the search goes on: that is checked at once. Whether
+// healthy cells suffice is judged at the end, since on the way there may be fewer.
 func (s *surround) bound(i int, binds []Bind) bool {
 	c, last := s.c, binds[len(binds)-1]
 	ci := c.f.Cells[last.Cell].Chain
@@ -144,7 +142,8 @@ func (s *surround) bound(i int, binds []Bind) bool {
 		ok = s.with(i, last)
 	}
 	for n--; n >= 0; n-- {
-		if b := binds[n]; c.spaces[b.Space].Roots[b.Root].Cell == b.Cell { // else it went with what lay in it
+		// Else it went with what lay in it.
+		if b := binds[n]; c.spaces[b.Space].Roots[b.Root].Cell == b.Cell {
 			c.unbind(b.Space, b.Root)
 		}
 	}
@@ -159,7 +158,7 @@ func (s *surround) with(i int, b Bind) bool {
 }
 
 // state is all that the search reads from the i-th leaf on: what could be bound, what the
-// containers have and owe, and where the leaves that are left lie in their free cells.
+// containers have and owe, and in which free cells the leaves lie.
 func (s *surround) state(i int) []int32 {
 	c, out := s.c, []int32{int32(i)}
 	for _, vc := range s.spaces {
@@ -189,8 +188,8 @@ func (s *surround) state(i int) []int32 {
 // covered stands for a leaf that lies in a cell of its VC; no cell has that number.
 const covered = None - 1
 
-// judge keeps what was bound if it leaves no container without healthy cells that it could
-// meet what it owes with before.
+// judge accepts the bindings unless a container lacks healthy cells now that had enough before
+// the search.
 func (s *surround) judge() bool {
 	for ci := range s.used {
 		for i, up := range s.line {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// verifier compares what is counted with what is.
+// verifier compares what is counted with a recount.
 type verifier struct{ *Cluster }
 
 // Verify checks every invariant of the cluster and returns all breaches: one
@@ -146,8 +146,8 @@ func (c verifier) verifyIndex(add func(string, ...any)) {
 	}
 }
 
-// verifyClasses checks one index; place says where each bin should stand in it, and
-// whether it should.
+// verifyClasses checks one index. place says where each bin should stand in it, and whether it
+// should.
 func (c verifier) verifyClasses(x *binIndex, ci int, place func(int) (int, bool), add func(string, ...any)) {
 	want, have := 0, 0
 	for _, n := range x.size {

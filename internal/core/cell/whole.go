@@ -1,14 +1,14 @@
 package cell
 
-// A gang whose tasks take whole nodes is packed without looking at leaves: all
-// that counts is where nodes are all idle. It gets what choose would give it.
+// A gang whose tasks take whole nodes is packed without looking at leaves: it matters only which
+// nodes are all idle. The result is that of choose.
 
-// wholeKind is the number of the key of a node that is all idle: an empty cluster
-// has no other.
+// wholeKind is the number of the key of a node that is all idle: in an empty cluster it is the
+// only one.
 const wholeKind = 0
 
-// wholes reports whether every task of a part takes a whole node of a chain, and
-// nothing but an index is needed to find them.
+// wholes reports whether every task of a part takes a whole node of a chain, and an index alone
+// tells where these are.
 func (s *search) wholes(x *binIndex, ci int16, p *part) bool {
 	ch := &s.c.f.Chains[ci]
 	each := ch.LeavesAt(ch.NodeLevel)
@@ -16,9 +16,8 @@ func (s *search) wholes(x *binIndex, ci int16, p *part) bool {
 		s.r.Lift == nil && !s.fond && !s.picky && s.counted(ci)
 }
 
-// packWholes places a part whose tasks take whole nodes: under the lowest common
-// ancestor, there where least room is left, on the first nodes. With want, only if
-// they are as close together as that.
+// packWholes places a part whose tasks take whole nodes: under the lowest common ancestor, where
+// the least room is left, on the first nodes. With want, the ancestor must be at most that high.
 func (s *search) packWholes(x *binIndex, ci int16, p *part, want Level) bool {
 	ch := &s.c.f.Chains[ci]
 	if !x.some(wholeKind) || int(x.size[wholeKind]) < len(p.tasks) {
@@ -38,8 +37,8 @@ func (s *search) packWholes(x *binIndex, ci int16, p *part, want Level) bool {
 	return true
 }
 
-// tightest returns the cell of a level with the fewest idle nodes that are enough,
-// the first of equal ones; None when there is none.
+// tightest returns the cell of a level with the fewest idle nodes that are enough, the first of
+// equal ones; None if there is none.
 func (s *search) tightest(x *binIndex, ch *Chain, l Level, enough int32) CellID {
 	t, f := s.t, s.c.f
 	t.lay(len(f.Cells))

@@ -1,6 +1,6 @@
-// Package exit says what the end of a task means: whose doing it was, which side must act, and
-// whether another try is worth it. It holds one table, which docs/exit-codes.md shows. It must not
-// know what a job is.
+// Package exit says what the end of a task means: what caused it, which side must act, and
+// whether another try is worth it. It holds one table, which docs/exit-codes.md shows. It must
+// not know what a job is.
 package exit
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Class says whose doing an end was.
+// Class says what kind of thing caused an end.
 type Class string
 
 // The classes; success has none.
@@ -54,15 +54,15 @@ type Entry struct {
 	Actor  Actor
 	Retry  Retry
 	Means  string // one sentence
-	Next   string // what to do
-	When   string // what is seen of it, in words
+	Next   string // what to do about it
+	When   string // how the platform recognizes it, in words
 	match  fits
 }
 
 // Foreign reports whether Comb never gives this end: FrameworkController or OpenPAI do.
 func (e Entry) Foreign() bool { return e.match == nil }
 
-// Seen is what is known of an end. The words are those of the core's causes.
+// Seen is what is known of an end. Causes are named as the core names them.
 type Seen struct {
 	Code   int32   // exit code; 128+signal when a signal ended it
 	Signal int32   // the signal, 0 if none
@@ -70,7 +70,7 @@ type Seen struct {
 	End    string  // why its attempt, or its job, ended
 	Own    bool    // the task had ended by itself before any stop reached it
 	Words  string  // the last line of its log
-	Rule   *Ruling // of the cluster file, that fits it; nil is none
+	Rule   *Ruling // the rule of the cluster file that fits it; nil is none
 }
 
 // Verdict is what an end means.
@@ -85,13 +85,13 @@ type Verdict struct {
 	Budget int32 // tries that do not count; 0 is no limit
 }
 
-// Free reports whether another try does not count, after so many that did not.
+// Free reports whether one more try does not count, after so many that did not.
 func (v Verdict) Free(tries int32) bool {
 	return (v.Retry == Always || v.Retry == Delayed) && (v.Budget == 0 || tries < v.Budget)
 }
 
-// Final is the side that must act, and what is to be done, once no other try follows: the job has
-// ended. What a rule of the cluster file told to do stays.
+// Final is the side that must act, and what is to be done, once no other try follows because the
+// job has ended. What a rule of the cluster file says to do stays.
 func Final(a Actor, r Retry, next string) (Actor, Retry, string) {
 	if r != Never && strings.HasPrefix(next, again) {
 		if next = "it is not tried again: tell an administrator, then submit the job again"; a != Administrator {
@@ -128,33 +128,33 @@ func Table() []Entry { return append(slices.Clone(table), last) }
 // fits reports whether a line is about an end.
 type fits func(*Seen) bool
 
-// ended is of attempts or jobs that ended for one of these causes.
+// ended fits attempts or jobs that ended for one of these causes.
 func ended(causes ...string) fits {
 	return func(s *Seen) bool { return slices.Contains(causes, s.End) }
 }
 
-// lost is of tasks that the platform ended for one of these causes.
+// lost fits tasks that the platform ended for one of these causes.
 func lost(causes ...string) fits {
 	return func(s *Seen) bool { return slices.Contains(causes, s.Cause) }
 }
 
-// code is of programs that ended with it themselves.
+// code fits programs that exited with it.
 func code(n int32) fits {
 	return func(s *Seen) bool { return s.Signal == 0 && s.Code == n }
 }
 
-// signal is of programs that it ended, or whose shell says so.
+// signal fits programs that it ended, or whose shell exited with its code.
 func signal(n int32) fits {
 	return func(s *Seen) bool { return s.Signal == n || s.Code == 128+n }
 }
 
-// says is of programs that failed with such a last line.
+// says fits programs that failed with such a last line.
 func says(pattern string) fits {
 	r := regexp.MustCompile("(?i)" + pattern)
 	return func(s *Seen) bool { return s.Cause == "" && s.Code != 0 && r.MatchString(s.Words) }
 }
 
-// both is of what two are of.
+// both fits what two matchers fit.
 func both(a, b fits) fits {
 	return func(s *Seen) bool { return a(s) && b(s) }
 }

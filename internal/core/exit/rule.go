@@ -5,13 +5,13 @@ import (
 	"regexp"
 )
 
-// Rule is a line of the cluster file: what an end means whose task failed by itself. All that it
-// names must fit.
+// Rule is a line of the cluster file: what it means when a task fails by itself in some way. All
+// that it names must fit.
 type Rule struct {
 	From   int32  `json:"from,omitempty"`   // exit codes From to To; 0 is any failure
 	To     int32  `json:"to,omitempty"`     //
 	Signal int32  `json:"signal,omitempty"` // 0 is any, or none
-	Log    string `json:"log,omitempty"`    // a regular expression over the last line of its log; "" is any
+	Log    string `json:"log,omitempty"`    // expression over the last line of its log; "" is any
 	Ruling
 }
 
@@ -20,7 +20,7 @@ type Ruling struct {
 	Class  Class  `json:"class"`
 	Means  string `json:"means"`
 	Next   string `json:"next,omitempty"`
-	Budget int32  `json:"budget,omitempty"` // tries that do not count, of a class that is tried again; 0 is no limit
+	Budget int32  `json:"budget,omitempty"` // tries that do not count, if its class is tried again; 0: no limit
 }
 
 // Matcher finds the rule that fits an end. It never changes.
@@ -31,8 +31,8 @@ type compiled struct {
 	log *regexp.Regexp // nil is any
 }
 
-// Compile makes rules ready, in their order, once for all ends to which they will be held. A rule
-// whose expression is none fits nothing: expressions were checked when the file was read.
+// Compile prepares rules, in their order, once for all ends that they are matched with. One with
+// an invalid expression fits nothing: expressions were checked when the file was read.
 func Compile(rules []Rule) Matcher {
 	var m Matcher
 	for _, r := range rules {
@@ -48,8 +48,8 @@ func Compile(rules []Rule) Matcher {
 	return m
 }
 
-// Match returns what the first rule says that fits an end; nil where none does, or where the end is
-// no failure of the task's own.
+// Match returns what the first rule that fits says. It is nil if none fits, or if the task did
+// not fail by itself.
 func (m Matcher) Match(s Seen) *Ruling {
 	if s.Cause != "" || s.Code == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (r *Ruling) ruled(s *Seen) Verdict {
 	return v
 }
 
-// Changes says in words that rules are others.
+// Changes says in words that the rules changed; nil if they did not.
 func Changes(before, after []Rule) []string {
 	same := len(before) == len(after)
 	for i := 0; same && i < len(before); i++ {
@@ -98,8 +98,8 @@ func Changes(before, after []Rule) []string {
 	return []string{fmt.Sprintf("exit rules: %d -> %d, for ends from then on", len(before), len(after))}
 }
 
-// Delay spreads retries after a conflict over 60 to 900 seconds, by the number of what waits and
-// its try instead of a random number.
+// Delay spreads retries after a conflict over 60 to 900 seconds. It hashes the number of what
+// waits and that of its try, in place of a random number.
 func Delay(waiter int64, retry int32) int64 {
 	x := uint64(waiter)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
 	x ^= x >> 31

@@ -12,8 +12,8 @@ const (
 	tellThem = wait + "; tell an administrator if it goes on"
 )
 
-// table is read from the top: what stopped it, what the platform saw, what it said last, its exit
-// code. The words of causes are those of the core.
+// table is read from the top: why a task was stopped, what the platform saw, what the program
+// said last, its exit code. Causes are named as the core names them.
 var table = []Entry{
 	// What its attempt was stopped for.
 	{Code: -101, Phrase: "PodExternalDeleted", Class: Transient, Actor: None, Retry: Always,

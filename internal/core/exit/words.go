@@ -2,7 +2,7 @@ package exit
 
 import "fmt"
 
-// Words say how a task of a role ended that did not succeed: by itself, or by the platform for a
+// Words says how a task of a role ended without success: by itself, or by the platform for a
 // cause.
 func Words(role string, index int32, s Seen) string {
 	text := fmt.Sprintf("task %s-%d failed with exit code %d", role, index, s.Code)

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Cost is how long something takes: for any gang, or times 1 + log2 of its GPUs
-// (Chronus' model of checkpoint and resume).
+// Cost is how long something takes: Base for any gang or, if it Grows, that times 1 + log2 of the
+// gang's GPUs (Chronus' model of checkpoint and resume).
 type Cost struct {
 	Base  model.Duration
 	Grows bool
@@ -37,9 +37,9 @@ func (c Cost) Of(gpus int32) model.Duration {
 	return c.Base + model.Duration(math.Round(float64(c.Base)*math.Log2(float64(max(gpus, 1)))))
 }
 
-// Costs are what changes of a gang cost before it works on.
+// Costs are how long a gang does not work after changes.
 type Costs struct {
 	Restart Cost // each start after the first
-	Migrate Cost // beside that, a start that uses a machine which the one before did not
+	Migrate Cost // in addition, a start on a machine that the start before did not use
 	Suspend Cost // each turn of a gang that takes turns on its GPUs
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Effects are what a model of speeds looks at; a set of them can be switched off.
+// Effects is a set of what a model of speeds looks at; each can be switched off.
 type Effects uint16
 
 // The effects.
@@ -17,8 +17,8 @@ const (
 	OnLocality                     // how close together the GPUs are
 	OnHost                         // other gangs on the same machines
 	OnNIC                          // other gangs that use the network of these machines
-	OnPairs                        // who runs on the same GPUs at the same time
-	OnGPUs                         // how many GPUs the job has of those it asked for
+	OnPairs                        // which gangs run on the same GPUs at the same time
+	OnGPUs                         // how many GPUs the job has of those that it asked for
 	OnCosts                        // what a restart, a migration and a suspension cost
 )
 
@@ -44,8 +44,7 @@ func ParseEffects(text string) (Effects, error) {
 	return set, nil
 }
 
-// Locality is how close together the GPUs of a gang are: the lowest place that holds
-// them all.
+// Locality is how close together the GPUs of a gang are: the lowest place that holds them all.
 type Locality uint8
 
 // The localities, from the closest to the farthest.
@@ -74,22 +73,22 @@ func LocalityNames() string { return strings.Join(localityNames[1:], ", ") }
 // Any is the model that stands for those without an entry of their own.
 const Any = "*"
 
-// Factors are speeds relative to full speed, a factor for each effect: the part of a
-// Model that no published table has. All lists are sorted and hold no two entries for
-// the same thing; Sort makes them so. A model without an entry has that of Any, and
-// full speed where there is none either.
+// Factors are speeds relative to full speed, for each effect: the part of a Model that no
+// published table has. All lists are sorted and hold no two entries for the same thing; Sort
+// makes them so. A model without an entry has that of Any, and full speed if there is none
+// either.
 type Factors struct {
 	Types      []Factor // Key is a GPU type
-	Localities []Factor // Key is the name of a locality; the next closer one that there is counts
+	Localities []Factor // Key is the name of a locality; without an entry the next closer one counts
 	Hosts      []Factor // for each other gang on the most crowded machine
-	NICs       []Factor // the same, of gangs that are on several machines
+	NICs       []Factor // likewise, for each such gang that is on several machines
 	Beside     []Factor // Key is the model that runs on the same GPUs
 	// GPUs are throughputs by number of GPUs, of which only the ratios count.
 	GPUs  []Scale
 	Costs Costs
 }
 
-// Factor is the speed that is left of a model.
+// Factor is the speed that an effect leaves of a model's.
 type Factor struct {
 	Model string
 	Key   string
@@ -100,7 +99,7 @@ func (f Factor) compare(o Factor) int {
 	return cmp.Or(strings.Compare(f.Model, o.Model), strings.Compare(f.Key, o.Key))
 }
 
-// Scale is the throughput of a model on a number of GPUs, relative to any other.
+// Scale is the throughput of a model on a number of GPUs; only ratios of such mean anything.
 type Scale struct {
 	Model string
 	GPUs  int32
@@ -122,7 +121,7 @@ func (f *Factors) Sort() {
 	f.GPUs = slices.CompactFunc(f.GPUs, func(a, b Scale) bool { return a.compare(b) == 0 })
 }
 
-// find is the factor of a model and key, that of Any otherwise; full speed without one.
+// find is the factor of a model and key, else that of Any, else full speed.
 func find(list []Factor, model, key string) Speed {
 	for _, m := range [2]string{model, Any} {
 		if i, found := slices.BinarySearchFunc(list, Factor{Model: m, Key: key}, Factor.compare); found {
@@ -150,8 +149,8 @@ func (f *Factors) locality(model string, l Locality) Speed {
 	return FullSpeed
 }
 
-// gpus is the throughput on some GPUs over that on others; between two entries it is
-// linear, beyond the last it stays, and below the first it falls to 0 with the GPUs.
+// gpus is the throughput on the GPUs that a job has over that on those it wants. It is linear
+// between two entries, stays beyond the last, and below the first falls to 0 with the GPUs.
 func (f *Factors) gpus(model string, has, wants int32) Speed {
 	for _, m := range [2]string{model, Any} {
 		from, _ := slices.BinarySearchFunc(f.GPUs, Scale{Model: m}, Scale.compare)
@@ -205,14 +204,13 @@ func (s Speed) times(o Speed) Speed {
 
 // Model is all that is known of how fast jobs run. Parts that are nil have no effect.
 type Model struct {
-	// Throughputs are a table in Gavel's format, relative to the type Reference: a job's
-	// run time is that on GPUs of this type. Without one it is the type on which the
-	// model is fastest.
+	// Throughputs is a table in Gavel's format. A job's run time is that on GPUs of type Reference;
+	// if that is "", on the type on which the job's model is fastest.
 	Throughputs *Throughputs
 	Reference   string
 	Spreads     *Spreads
 	Factors     *Factors
-	Off         Effects // that are switched off
+	Off         Effects // those that are switched off
 }
 
 // Standing is what the speed of a gang depends on.
@@ -223,14 +221,14 @@ type Standing struct {
 	Nodes       int32  // machines that it is on
 	Locality    Locality
 	HostMates   int32  // other gangs on the most crowded of its machines
-	NICMates    int32  // those of them that are on several machines, if it is as well
-	Beside      []Work // who runs on its GPUs at the same time
+	NICMates    int32  // other such gangs that are on several machines, if this one is as well
+	Beside      []Work // works on its GPUs at the same time
 	TurnsEvery  int64  // length of its turn in microseconds where it takes turns on its GPUs, else 0
 	SuspendCost int64  // of each turn, in microseconds
 }
 
-// Speed is how fast a gang works as it stands: the product of what each effect leaves.
-// It is at least one millionth of full speed.
+// Speed is how fast a gang works: the product of what each effect leaves, and at least one
+// millionth of full speed.
 func (m *Model) Speed(s *Standing) Speed {
 	speed := FullSpeed
 	on := func(e Effects) bool { return m.Off&e == 0 }
@@ -274,7 +272,7 @@ func power(s Speed, n int32) Speed {
 	return out
 }
 
-// worker finds Gavel's name of a GPU type: those of a cluster may be in capitals.
+// worker finds Gavel's name of a GPU type, in any case of letters.
 func (t *Throughputs) worker(name string) string {
 	for _, w := range t.workers {
 		if strings.EqualFold(w, name) {
@@ -284,10 +282,10 @@ func (t *Throughputs) worker(name string) string {
 	return ""
 }
 
-// spread is the end of the name of a worker whose GPUs are on different machines.
+// spread ends the name of a worker that has its GPUs on different machines.
 const spread = "_unconsolidated"
 
-// reference is the rate of a work that its run time was measured with; 0 is unknown.
+// reference is the rate of a work on the type that run times are given for; 0 is unknown.
 func (m *Model) reference(w Work) Rate {
 	if m.Reference != "" {
 		r, _ := m.Throughputs.Rate(m.Throughputs.worker(m.Reference), w)
@@ -302,8 +300,8 @@ func (m *Model) reference(w Work) Rate {
 	return best
 }
 
-// Never reports whether a work cannot run on GPUs of a type, since the table of
-// throughputs says 0 of it there, or where it is on several machines of them.
+// Never reports whether a work cannot run on GPUs of a type: the table of throughputs has 0 for
+// it there or, with apart, for GPUs on several machines.
 func (m *Model) Never(w Work, gpu string, apart bool) bool {
 	if m == nil || m.Throughputs == nil || m.Off&OnType != 0 {
 		return false

@@ -10,10 +10,10 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Offline is what a model of speeds knows of types and numbers of GPUs, as policies may
-// plan by it (model.Config.Throughputs), for the types of a cluster. Effects that are
-// switched off are not in it. Where there is a table of throughputs, it alone counts for
-// the models in it.
+// Offline is what a model of speeds knows of types and numbers of GPUs, for the types of a
+// cluster, as policies may plan by it (model.Config.Throughputs). It lacks effects that are
+// switched off. If both have an entry for the same model, type and number, the table of
+// throughputs counts.
 func (m *Model) Offline(types []cell.TypeName) []model.Throughput {
 	if m == nil || m.Off&OnGPUs != 0 {
 		return nil
@@ -42,8 +42,7 @@ func (m *Model) Offline(types []cell.TypeName) []model.Throughput {
 	return out[:min(len(out), model.MaxThroughputs)]
 }
 
-// typesOf are the types on which a model has speeds of its own; else the one that stands
-// for all.
+// typesOf are the types on which a model has speeds of its own, else "", which stands for all.
 func (f *Factors) typesOf(model string, types []cell.TypeName, off bool) []cell.TypeName {
 	for _, t := range types {
 		if !off && find(f.Types, model, string(t)) != FullSpeed {
@@ -53,9 +52,9 @@ func (f *Factors) typesOf(model string, types []cell.TypeName, off bool) []cell.
 	return []cell.TypeName{""}
 }
 
-// On is the throughput of one model on a number of GPUs of a type, from its part of a
-// table (model.GangView.Speeds): linear between two entries, as on the last beyond it,
-// and falling with the GPUs below the first, but not below 1. It is 0 where nothing is known.
+// On is the throughput of one model on a number of GPUs of a type, from its part of a table
+// (model.GangView.Speeds). It is linear between two entries and constant beyond the last. Below
+// the first it falls with the GPUs, but not below 1. It is 0 if nothing is known.
 func On(speeds []model.Throughput, sku cell.TypeName, gpus int32) int64 {
 	for _, of := range [2]cell.TypeName{sku, ""} {
 		at := sort.Search(len(speeds), func(i int) bool {

@@ -4,17 +4,17 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Pace is how the work of one run goes: at one speed since an instant, with what was
-// done before. A run works from when it began, and on shared leaves in the turns of its
-// attempt; NewPace begins one.
+// Pace is the work of one run: it goes on at one speed since an instant, after what was done
+// before. A run works from its start on; on shared leaves it works in the turns of its attempt.
+// NewPace begins one.
 type Pace struct {
 	from    model.Time
-	startUp model.Duration // that passes from then on before work goes on
-	did     model.Duration // work before it, and millionths of a microsecond of it
+	startUp model.Duration // time from then on that passes without work
+	did     model.Duration // work before from; part is millionths of a microsecond of it
 	part    model.Duration
 	speed   Speed
-	turns   *model.Rotation // nil is all the time
-	id      model.AttemptID // whose turns count
+	turns   *model.Rotation // nil: it runs all the time
+	id      model.AttemptID // the attempt that turns are of
 }
 
 // NewPace begins a run that works at a speed when its start-up is over. Speed 0 is
@@ -57,9 +57,8 @@ func (p *Pace) done(now model.Time) (did, part model.Duration) {
 // never is how long work takes that is not done in any time worth counting.
 const never = model.Duration(1) << 60
 
-// Takes is how long it takes from the last change on until so much work is done in
-// all, rounded up; the turns of others are part of it, and however many they are, the
-// answer is arithmetic.
+// Takes is how long it takes from the last change until so much work is done in all, rounded up.
+// It includes the turns of others. It is computed without a loop over turns.
 func (p *Pace) Takes(work model.Duration) model.Duration {
 	d := p.running(work)
 	if p.turns == nil {
@@ -68,7 +67,7 @@ func (p *Pace) Takes(work model.Duration) model.Duration {
 	return min(model.Duration(p.turns.After(p.id, p.from, d)-p.from), never)
 }
 
-// running is how much of that the run runs.
+// running is how much of that time the run itself runs.
 func (p *Pace) running(work model.Duration) model.Duration {
 	work = max(work-p.did, 0)
 	if work == 0 {
@@ -86,16 +85,15 @@ func (p *Pace) running(work model.Duration) model.Duration {
 	return p.startUp + whole*full + (rest*full-p.part+speed-1)/speed
 }
 
-// Change goes on at another speed, at least 1. What was done counts at the speed that
-// it had.
+// Change continues at another speed, at least 1. Work done so far counts at the speed of its
+// time.
 func (p *Pace) Change(now model.Time, speed Speed) {
 	p.did, p.part = p.done(now)
 	p.startUp = max(p.startUp-p.ran(now), 0)
 	p.from, p.speed = now, max(speed, 1)
 }
 
-// Rotate goes on at another speed and in the turns of an attempt; nil turns are all the
-// time.
+// Rotate continues at another speed and in the turns of an attempt; nil turns are all the time.
 func (p *Pace) Rotate(now model.Time, speed Speed, turns *model.Rotation, id model.AttemptID) {
 	p.Change(now, speed)
 	p.turns, p.id = turns, id

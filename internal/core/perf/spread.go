@@ -56,11 +56,10 @@ func (s *Spreads) Models() []string {
 	return out
 }
 
-// On is the speed of a model on so many GPUs that are spread over so many nodes, by
-// the nearest entry: tables are made for 2, 4 and 8 GPUs on 2 and 4 nodes. More GPUs
-// count as the next size that there is, up to the largest; a number of nodes that
-// has no entry as the largest below it. One node, and a model without an entry, is
-// full speed.
+// On is the speed of a model on a number of GPUs spread over a number of nodes, by the nearest
+// entry: tables are made for 2, 4 and 8 GPUs on 2 and 4 nodes. A number of GPUs without an entry
+// counts as the next larger that has one, or as the largest; a number of nodes as the largest
+// below it. One node, and a model without an entry, is full speed.
 func (s *Spreads) On(model string, gpus, nodes int32) Speed {
 	best := Spread{Speed: FullSpeed}
 	if nodes <= 1 {

@@ -52,9 +52,9 @@ func (w Work) compare(o Work) int {
 	return cmp.Or(strings.Compare(w.Model, o.Model), cmp.Compare(w.Scale, o.Scale))
 }
 
-// Alone is the throughput of a work on one type of worker that it has for itself.
-// A worker is a GPU type, such as "v100", or one whose GPUs are on different nodes,
-// such as "v100_unconsolidated" (Gavel's names).
+// Alone is the throughput of a work that has one type of worker for itself. A worker is a GPU
+// type, such as "v100", or that type with GPUs on different nodes, such as "v100_unconsolidated"
+// (Gavel's names).
 type Alone struct {
 	Worker string
 	Work   Work
@@ -65,8 +65,8 @@ func (a Alone) compare(o Alone) int {
 	return cmp.Or(strings.Compare(a.Worker, o.Worker), a.Work.compare(o.Work))
 }
 
-// Pair is what two works make of the same GPUs: the rate of A beside B. Both 0 is
-// that they do not fit together.
+// Pair is the rates of two works that share the same GPUs. Both are 0 if they do not fit
+// together.
 type Pair struct {
 	Worker string
 	A, B   Work
