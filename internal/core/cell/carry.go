@@ -302,7 +302,7 @@ func (c carrier) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
 	return whole, false
 }
 
-// onlyRenamed reports whether two SKUs differ in nothing but names.
+// onlyRenamed reports whether leaves of two SKUs carry the same.
 func onlyRenamed(a, b SKU) bool {
 	return a.GPU == b.GPU && a.MilliCPU == b.MilliCPU && a.MemoryMB == b.MemoryMB && a.Device == b.Device && a.Part == b.Part
 }

@@ -11,7 +11,8 @@ import (
 // however the others are filled. So a chain is asked for each set of sizes once. A subset of a
 // set that fits does fit, too, and a superset of one that does not fit does not.
 
-// divided returns a division of the gang to be filled; nil when all of it goes to one chain.
+// divided returns a division of the gang among chains, nothing given yet; nil when all of it goes
+// to one chain.
 func (s *search) divided() *division {
 	if !s.mixes() {
 		return nil

@@ -140,7 +140,7 @@ type exact struct {
 	short   int32   // leaves of the guarantee that the gang lacks
 	frees   []int32 // by holder: leaves that the gang could take once it has left
 	freest  int32   // the most of these
-	lacks   int32   // leaves that the gang lacks of those it could take; 0 is not known
+	lacks   int32   // leaves that must be freed in the only chain it can use; 0 is not known
 	set     []AllocID
 	gone    []AllocID // holders that are off their leaves: the set that was tried last
 	k, size int       // size of the sets tried, and of the set to better

@@ -93,7 +93,7 @@ type SKU struct {
 	GPUMemoryMB int64      `json:"gpu_memory_mb,omitempty"` // of each device, MiB; 0 is not known
 	Device      DeviceKind `json:"device"`
 	EnvVar      string     `json:"env_var,omitempty"` // set to the task's device indices
-	Part        PartKind   `json:"part,omitempty"`    // which part of a device a leaf is; "" is all of it
+	Part        PartKind   `json:"part,omitempty"`    // kind of part that a leaf is; "" is a device
 	Files       []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
 	DRA         DRA        `json:"dra,omitzero"`
 	// Resource is what a device plugin of Kubernetes calls a device; "" is the name of its kind.
@@ -178,7 +178,7 @@ type DRA struct {
 	Class     string `json:"class"`     // class of devices that claims ask for
 	Driver    string `json:"driver"`    // driver that publishes them
 	Device    string `json:"device"`    // what the driver calls one; "%d" stands for its index
-	Attribute string `json:"attribute"` // unique among the devices of a node; claims name a device by it
+	Attribute string `json:"attribute"` // unique among devices of a node; claims name one by it
 }
 
 // IndexSpace names the devices that share one numbering on a node: all of one kind, whole or

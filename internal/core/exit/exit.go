@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Class says what kind of thing caused an end.
+// Class is the kind of an end: what caused it, or what another try would bring.
 type Class string
 
 // The classes; success has none.

@@ -37,7 +37,7 @@ func (c Cost) Of(gpus int32) model.Duration {
 	return c.Base + model.Duration(math.Round(float64(c.Base)*math.Log2(float64(max(gpus, 1)))))
 }
 
-// Costs are how long a gang does not work after changes.
+// Costs are the times that changes cost a gang before it works on.
 type Costs struct {
 	Restart Cost // each start after the first
 	Migrate Cost // in addition, a start on a machine that the start before did not use

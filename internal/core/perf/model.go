@@ -221,7 +221,7 @@ type Standing struct {
 	Nodes       int32  // machines that it is on
 	Locality    Locality
 	HostMates   int32  // other gangs on the most crowded of its machines
-	NICMates    int32  // other such gangs that are on several machines, if this one is as well
+	NICMates    int32  // those of HostMates that are on several machines, if this gang is as well
 	Beside      []Work // works on its GPUs at the same time
 	TurnsEvery  int64  // length of its turn in microseconds where it takes turns on its GPUs, else 0
 	SuspendCost int64  // of each turn, in microseconds
