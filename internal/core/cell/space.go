@@ -17,7 +17,6 @@ import (
 // safety invariant holds at every chain and level: the cells that are free, can be split off, or
 // would come with an unbound root cover what is owed (HiveD, OSDI'20, section 4). It holds for
 // healthy cells alone, too, once VCs are charged for those that are missing (see Doom).
-// and the same for healthy cells, as soon as what is missing is charged to VCs (see Doom).
 type Space struct {
 	Name    VCName // "" is the physical cluster
 	Parent  int32  // the container that it is part of, None for the physical cluster

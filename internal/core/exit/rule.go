@@ -20,7 +20,7 @@ type Ruling struct {
 	Class  Class  `json:"class"`
 	Means  string `json:"means"`
 	Next   string `json:"next,omitempty"`
-	Budget int32  `json:"budget,omitempty"` // tries that do not count, if it is tried again; 0: no limit
+	Budget int32  `json:"budget,omitempty"` // tries that do not count, if any follow; 0: no limit
 }
 
 // Matcher finds the rule that fits an end. It never changes.
