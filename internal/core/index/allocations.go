@@ -9,24 +9,25 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Allocations are the leaves that full gangs hold with a guarantee in one VC, as its
-// policy sees them. They follow from the state: they are made when somebody asks, and from
-// then on only those are read again that something happened to.
+// Allocations are the guaranteed allocations of full gangs in one VC, as its policy sees them.
+// They follow from the state: the first query builds them, and later ones read again only the
+// allocations that changed since.
 type Allocations struct {
 	kept  bool
 	at    map[cell.AllocID]*model.Allocation
-	stale []cell.AllocID // to which something happened
+	stale []cell.AllocID // changed since they were last read
 	Ranks []allocRank
 }
 
-// allocRank is those of one priority, in order of the first gang on each.
+// allocRank is the allocations of one priority, in order of the first gang of each.
 type allocRank struct {
 	Prio cell.Priority
 	List []*model.Allocation
-	Lent bool // somebody reads the list: from now on a copy is changed
+	Lent bool // a reader has List: the next change is made to a copy
 }
 
-// maxStale is after how many changes that nobody asked for they are all read again.
+// maxStale is how many changes may pile up unread; one more, and the next query builds everything
+// anew.
 const maxStale = 4096
 
 // Realloc notes that something happened to an attempt's allocation.
@@ -41,7 +42,7 @@ func (s *Index) Realloc(a *tables.Attempt) {
 	}
 }
 
-// AllocationsOf brings those of a VC up to date.
+// AllocationsOf brings the allocations of a VC up to date and returns them.
 func (s *Index) AllocationsOf(space int32) *Allocations {
 	al := &s.Allocs[space]
 	if !al.kept {
@@ -71,7 +72,7 @@ func (s *Index) AllocationsOf(space int32) *Allocations {
 	return al
 }
 
-// rank returns those of a priority, to be changed.
+// rank returns the allocations of a priority, to be changed; a list that a reader has is copied.
 func (al *Allocations) rank(p cell.Priority) *allocRank {
 	i := slices.IndexFunc(al.Ranks, func(r allocRank) bool { return r.Prio == p })
 	if i < 0 {
@@ -85,8 +86,8 @@ func (al *Allocations) rank(p cell.Priority) *allocRank {
 	return r
 }
 
-// allocated returns the first attempt that holds an allocation of a VC which its policy
-// sees; nil where there is none.
+// allocated returns the first member of an allocation of a VC; nil if there is none, or the VC's
+// policy does not see it: it is promised, opportunistic, or of a member above a minimum.
 func (s *Index) allocated(space int32, id cell.AllocID) *tables.Attempt {
 	if int(id) >= len(s.ByAlloc) || s.ByAlloc[id] == tables.None {
 		return nil
@@ -99,7 +100,7 @@ func (s *Index) allocated(space int32, id cell.AllocID) *tables.Attempt {
 	return a
 }
 
-// allocation is what a policy sees of one.
+// allocation is what a policy sees of the allocation whose first member is head.
 func (s *Index) allocation(head *tables.Attempt) *model.Allocation {
 	g := &s.Jobs[head.Job].Gangs[head.ID.Gang]
 	out := &model.Allocation{Leaves: g.Leaves, Shape: g.Shape.Text, Steady: s.Steady(head) && !head.Orphaned,
@@ -146,7 +147,7 @@ func (s *Index) sharer(m *tables.Attempt) model.Sharer {
 	return out
 }
 
-// VerifyAllocations makes them again and compares.
+// VerifyAllocations builds the allocations anew and compares.
 func (s *Index) VerifyAllocations(add func(string, ...any)) {
 	for space := range s.Allocs {
 		if !s.Allocs[space].kept {

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// DrainsOf counts the nodes that drain, or have drained: a cluster without any asks nothing of its
-// attempts.
+// DrainsOf counts the nodes with a drain deadline, passed or to come. While there are none, no
+// attempt is checked for one.
 func DrainsOf(nodes []tables.NodeNote) (n int32) {
 	for i := range nodes {
 		if nodes[i].Cordon && nodes[i].Drain > 0 {
@@ -19,7 +19,7 @@ func DrainsOf(nodes []tables.NodeNote) (n int32) {
 	return n
 }
 
-// TouchOn has what runs on a node settled.
+// TouchOn marks the jobs with a task on a node for the next Decide.
 func (s *Index) TouchOn(node cell.NodeName) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Job != tables.None && a.State != model.AttemptReserving && s.IsOn(a, node) {
@@ -37,8 +37,8 @@ func (s *Index) IsOn(a *tables.Attempt, node cell.NodeName) bool {
 	})
 }
 
-// drainsAt has what runs on the nodes settled whose drain is due at an instant, and reports whether
-// there are any.
+// drainsAt marks the jobs on nodes whose drain is due at that time, and reports whether there are
+// such nodes.
 func (s *Index) drainsAt(at model.Time) bool {
 	due := false
 	for i := range s.Nodes {
@@ -50,8 +50,8 @@ func (s *Index) drainsAt(at model.Time) bool {
 	return due
 }
 
-// Virtual clusters that lend nothing keep their idle cells for their own jobs. Such a VC's cells
-// are bound when they are used, as those of any: so what it could claim is asked for anew at each
+// A VC that lends nothing keeps its idle cells for its own jobs. Like any VC's, its cells are
+// bound only when they are used. So which idle cells it could claim is worked out anew at each
 // decision.
 
 // AllLend reports whether all VCs lend what they do not use.
@@ -60,50 +60,52 @@ func (s *Index) AllLend() bool {
 		func(c model.VCConfig) bool { return c.Lending == model.LendNothing })
 }
 
-// dirty says what the walk must look at: a VC in which nothing changed since its
-// last walk, and whose gangs could use nothing of what changed elsewhere, would
-// only find the same again. What says nothing more precise looks at everything.
+// dirty says what the next walk must look at. A VC is skipped if nothing changed in it since its
+// last walk and its gangs could use nothing that changed elsewhere: it would find the same again.
+// A change that is not narrowed down to VCs marks everything (DirtyAll).
 type dirty struct {
-	lend   bool   // opportunistic gangs: a leaf is free, or one of them came
-	Spaces []bool // guaranteed gangs of a VC
-	Itself []bool // VCs whose order changed by itself
-	Some   bool   // any of these
-	// Always are the VCs whose gangs also depend on time and on what others do.
+	lend   bool   // look at opportunistic gangs: a leaf became free, or a gang arrived
+	Spaces []bool // by space: look at the VC's guaranteed gangs
+	Itself []bool // by space: the VC's order changed as time passed
+	Some   bool   // any of the above
+	// Always, by space, marks VCs with easy or conserve backfill: what their gangs get also depends
+	// on time and on other VCs.
 	Always  []bool
 	Flat    bool    // no VC is part of another
-	Tuned   []bool  // VCs whose policy is a Tuner
-	Firm    []bool  // VCs whose policy is Firm
-	ranks   []bool  // VCs whose policy orders those who run
-	lasts   []bool  // those of them where their keys last
-	Owned   []int64 // leaves that a VC is guaranteed
-	Chains  []int64 // leaves of each chain
-	Timed   []int32 // VCs whose order changes by itself
+	Tuned   []bool  // by space: the policy is a Tuner
+	Firm    []bool  // by space: the policy is Firm
+	ranks   []bool  // by space: the policy orders running gangs
+	lasts   []bool  // by space: their keys hold until a known time, or until something happens to them
+	Owned   []int64 // by space: leaves guaranteed to the VC
+	Chains  []int64 // by chain: its leaves
+	Timed   []int32 // spaces of the VCs whose order changes as time passes
 	Changes []Turn  // by space
-	// Exhausted says where the last walk left nothing to those behind, by space, and turns
-	// counts what concerns every VC.
+	// Exhausted, by space, says where the last walk left nothing to later arrivals. Turns counts the
+	// changes that concern every VC.
 	Exhausted []Exhausted
 	Turns     uint64
-	Freed     uint64 // counts what may leave cells to somebody
-	Idle      uint64 // counts what may leave free cells to somebody that are promised to none
-	// What lets a VC gain by cells that another one leaves unbound: its policy or its jobs say
-	// where, or it has cells that are parts of nodes.
-	Placing  []bool     // VCs whose policy says where
-	parts    []bool     // VCs that own parts of nodes
-	choosy   int32      // jobs that name nodes which they must use, or must not
-	Avoiding model.Time // until when some gang avoids a node
-	Drains   int32      // nodes that drain, or have drained
+	Freed     uint64 // counts changes after which some gang may get cells
+	Idle      uint64 // counts changes that may add free cells promised to no gang
+	// Placing to Avoiding tell whether cells that one VC leaves unbound may help another: its policy
+	// or its jobs say where gangs may run, or it owns parts of nodes.
+	Placing  []bool     // by space: the policy says where gangs may run
+	parts    []bool     // by space: the VC owns cells smaller than a node
+	choosy   int32      // number of jobs that name nodes which they must use, or must not
+	Avoiding model.Time // the latest time until which a gang avoids a node
+	Drains   int32      // number of nodes with a drain deadline, passed or to come
 }
 
-// Exhausted says that the walk of a VC whose policy is Straight found nothing more for
-// anybody: whoever comes later, with that priority or a lower one, stands behind those
-// who took it or wait for it. It holds until something else changes.
+// Exhausted says that the last walk of a VC with a Straight policy left nothing to later arrivals
+// of Prio or below: they stand behind the gangs that took it or wait for it. It holds until
+// something else changes.
 type Exhausted struct {
 	Holds bool
-	Turns uint64 // of Dirty, then
+	Turns uint64 // Dirty.Turns at that walk
 	Prio  cell.Priority
 }
 
-// DirtyVC lets the walk look at the gangs that wait in one VC with a priority.
+// DirtyVC has the next walk look at the guaranteed gangs of a VC, or at opportunistic gangs if p
+// is opportunistic.
 func (s *Index) DirtyVC(space int32, p cell.Priority) {
 	s.Dirty.Some = true
 	if int(space) < len(s.Dirty.Exhausted) {
@@ -116,7 +118,7 @@ func (s *Index) DirtyVC(space int32, p cell.Priority) {
 	}
 }
 
-// DirtyAll lets the walk look at everybody who waits.
+// DirtyAll has the next walk look at every gang that waits.
 func (s *Index) DirtyAll() {
 	s.AllDirty = true
 	s.Dirty.Turns++
@@ -124,8 +126,8 @@ func (s *Index) DirtyAll() {
 	s.Dirty.Idle++
 }
 
-// Arrived lets the walk look at a job that was submitted just now, unless the last walk
-// of its VC left nothing to it.
+// Arrived has the next walk look at a job that was just submitted, unless the last walk of its VC
+// left nothing to its priority.
 func (s *Index) Arrived(space int32, p cell.Priority) {
 	if p >= cell.MinGuaranteed && int(space) < len(s.Dirty.Exhausted) {
 		if at := s.Dirty.Exhausted[space]; at.Holds && at.Turns == s.Dirty.Turns && p <= at.Prio {
@@ -139,7 +141,7 @@ func (s *Index) Arrived(space int32, p cell.Priority) {
 // IsDirty reports whether the walk is due.
 func (s *Index) IsDirty() bool { return s.AllDirty || s.Dirty.Some }
 
-// Clean forgets what was to be looked at.
+// Clean forgets what the walk was to look at.
 func (s *Index) Clean() {
 	s.AllDirty = false
 	if s.Dirty.Some {
@@ -149,17 +151,17 @@ func (s *Index) Clean() {
 	}
 }
 
-// MustLend reports whether the walk of the opportunistic gangs may.
+// MustLend reports whether opportunistic gangs must be looked at.
 func (s *Index) MustLend() bool { return s.AllDirty || s.Dirty.lend || !s.AllLend() }
 
-// ResetDirty begins anew, after the VCs changed.
+// ResetDirty builds Dirty anew, after the VCs or their policies changed.
 func (s *Index) ResetDirty() {
 	n := s.Cluster.NumSpaces()
 	s.Dirty = dirty{Spaces: make([]bool, n), Itself: make([]bool, n), Exhausted: make([]Exhausted, n),
 		Always: make([]bool, n), Tuned: make([]bool, n), Firm: make([]bool, n), Flat: true,
 		ranks: make([]bool, n), lasts: make([]bool, n), Placing: make([]bool, n), parts: make([]bool, n),
 		Owned: make([]int64, n), Changes: make([]Turn, n)}
-	s.NotYet = nil // what counts begins anew
+	s.NotYet = nil // the counters in it begin again at 0
 	s.Dirty.Drains = DrainsOf(s.Nodes)
 	s.Dirty.Chains = make([]int64, len(s.Cluster.Forest().Chains))
 	for _, l := range s.Cluster.Forest().Leaves {
@@ -196,7 +198,8 @@ func (s *Index) ResetDirty() {
 	}
 }
 
-// Chooses counts a job that names nodes, or with -1 forgets it, and notes what its gangs avoid.
+// Chooses counts a job that names nodes, n is 1 or, to forget it, -1. It also notes until when the
+// job's gangs avoid nodes.
 func (l *dirty) Chooses(j *tables.Job, n int32) {
 	if j.Spec == nil {
 		return
@@ -211,10 +214,10 @@ func (l *dirty) Chooses(j *tables.Job, n int32) {
 	}
 }
 
-// lookAtUnbound looks at the VCs that may gain by cells which one VC left unbound, and once more
-// where the walk that left them has passed these VCs already. Where all hardware is in service and
-// nothing is lent, a VC can bind each whole node that it owns whatever the others bind, and one
-// node is as good as the other to a gang that does not say where.
+// lookAtUnbound marks the VCs that may gain from cells which another VC left unbound. It asks for
+// another decision as well, since the present walk may have passed those VCs. VCs are skipped only
+// while all hardware is in service and nothing is lent: then each VC can bind every whole node
+// that it owns whatever others bind, and a gang that names no nodes does as well on any of them.
 func (s *Index) lookAtUnbound() {
 	l := &s.Dirty
 	lent := slices.ContainsFunc(s.Tallies, func(t Tally) bool { return t.Borrowed > 0 })
@@ -232,9 +235,9 @@ func (s *Index) lookAtUnbound() {
 	}
 }
 
-// Release gives an allocation back and looks at who could use what it leaves.
-// Leaves of a guaranteed one, or of a promise, lie in cells of its VC: as long as these stay bound,
-// they serve that VC alone, or opportunistic gangs.
+// Release frees an allocation and marks the gangs that could use its leaves. The leaves of a
+// guaranteed allocation, or of a promise, lie in cells of its VC. While these stay bound, they
+// serve only that VC or opportunistic gangs.
 func (s *Index) Release(id cell.AllocID) {
 	al := s.Cluster.Alloc(id)
 	space, p := al.Space, al.Priority
@@ -256,7 +259,7 @@ func (s *Index) Release(id cell.AllocID) {
 	s.DirtyVC(space, cell.Opportunistic)
 }
 
-// DirtyByStop looks at who could be promised what an attempt will leave.
+// DirtyByStop marks the gangs to which the leaves of a stopping attempt could be promised.
 func (s *Index) DirtyByStop(a *tables.Attempt) {
 	s.Dirty.Freed++
 	if al := s.Cluster.Alloc(a.Alloc); s.Dirty.Flat && !al.Opportunistic() {
@@ -274,7 +277,7 @@ func (s *Index) Touch(slot int32) {
 	}
 }
 
-// Untouch forgets which jobs were to be settled.
+// Untouch takes back all marks of Touch.
 func (s *Index) Untouch() {
 	for _, id := range s.ToSettle {
 		if slot, ok := s.Slots.Get(id); ok {
@@ -284,26 +287,26 @@ func (s *Index) Untouch() {
 	s.ToSettle = s.ToSettle[:0]
 }
 
-// Askers are the VCs for which a decision asks for another one at once. What it gave to one VC
-// leaves the others as they were, so these are not looked at again: what a VC decides, and when,
-// would depend on others.
+// Askers are the VCs for which a decision asks for another one at once. Other VCs are not looked
+// at again: what one VC got left them as they were, and what a VC decides, and when, must not
+// depend on others.
 type Askers struct {
 	All    bool   // every VC asks
-	in     []bool // by space, else
+	in     []bool // by space, unless All
 	forest bool   // VCs are parts of others: then all ask whenever one does
-	// A VC that backfills and orders by what is idle, and how much was out after its walk; 0 is
-	// none.
+	// Space is a VC that backfills and whose order depends on idle leaves, 0 for none. Ordered is how
+	// many records the decision had after that VC's walk: if a later one places a gang, Space asks.
 	Space   int32
 	Ordered int
 }
 
-// Reset forgets all of them.
+// Reset forgets all askers.
 func (a *Askers) Reset(spaces int32, flat bool) {
 	*a = Askers{in: slices.Grow(a.in[:0], int(spaces))[:spaces], forest: !flat}
 	clear(a.in)
 }
 
-// By notes that a VC asks; space 0 is of no VC.
+// By notes that a VC asks; space 0, no VC, has all ask.
 func (a *Askers) By(space int32) {
 	if a.forest || space <= 0 || int(space) >= len(a.in) {
 		a.All = true
@@ -312,10 +315,10 @@ func (a *Askers) By(space int32) {
 	a.in[space] = true
 }
 
-// Any reports whether one asks.
+// Any reports whether some VC asks.
 func (a *Askers) Any() bool { return a.All || slices.Contains(a.in, true) }
 
-// Names lists them, in order of their names; none is all, or nobody.
+// Names lists the VCs that ask, by name; nil if all ask, or none.
 func (a *Askers) Names(c *cell.Cluster) []cell.VCName {
 	var out []cell.VCName
 	for space, asks := range a.in {
@@ -326,8 +329,8 @@ func (a *Askers) Names(c *cell.Cluster) []cell.VCName {
 	return out
 }
 
-// lookFor looks at the VCs for which a decision asked for this one, and at opportunistic work,
-// which that decision left out; none is all VCs.
+// lookFor marks the VCs for which a decision asked for this one, and opportunistic work, which
+// that decision left out. No VCs means all.
 func (s *Index) lookFor(vcs []cell.VCName) {
 	if len(vcs) == 0 {
 		s.DirtyAll()
@@ -343,7 +346,8 @@ func (s *Index) lookFor(vcs []cell.VCName) {
 	}
 }
 
-// Both are the VCs that two decisions asked for; none is all.
+// Both are the VCs for which one of two decisions asked, by name; nil, also as an argument, means
+// all.
 func Both(a, b []cell.VCName) []cell.VCName {
 	if len(a) == 0 || len(b) == 0 {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// A partial gang is gang 0, the minimum, and members above it, each a gang of its own (Gang.Extra).
-// A member above the minimum waits in the queue only while the minimum runs, is placed when all
-// full gangs of its priority had their chance, makes nobody leave but opportunistic work, is the
-// first to be preempted, and ends with its minimum.
+// A partial job has gang 0, the minimum, and members above it, each a gang of its own
+// (Gang.Extra). A member above the minimum waits in the queue only while the minimum runs. It is
+// placed after all full gangs of its priority had their chance, makes only opportunistic work
+// leave, is the first to be preempted, and ends with its minimum.
 
 // Extra reports whether a queued gang is a member above a minimum; the first gang of a job never
 // is.
@@ -28,13 +28,13 @@ func (s *Index) MinimumLives(j *tables.Job) bool {
 		s.Attempts[at].Alive > 0
 }
 
-// IsExtra reports whether an attempt is one of a member above a minimum.
+// IsExtra reports whether an attempt is of a member above a minimum.
 func (s *Index) IsExtra(a *tables.Attempt) bool {
 	return s.PartialJobs > 0 && s.Jobs[a.Job].Spec.Gangs[a.ID.Gang].Extra
 }
 
-// Steady reports whether an attempt, with all that share its leaves, starts or runs and was not
-// told to stop.
+// Steady reports whether an attempt and all that share its leaves start or run, and none was told
+// to stop.
 func (s *Index) Steady(a *tables.Attempt) bool {
 	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
 		if m := &s.Attempts[at]; m.State != model.AttemptStarting && m.State != model.AttemptRunning {
@@ -45,9 +45,9 @@ func (s *Index) Steady(a *tables.Attempt) bool {
 }
 
 // StartedOtherwise reports whether the devices of an attempt had other SKUs, or were divided
-// otherwise, when it was started. Nobody may join it. Whoever did would start on what stands
-// for them now, go where it goes with the next configuration, and that may be less; and
-// whoever takes turns looks for the other's locks under the names that itself knows.
+// otherwise, when it was started. No gang may join it: a newcomer would start on what the present
+// configuration calls these devices and follow that through the next one, which may be less; and
+// members that take turns find each other's locks only under equal device names.
 func (s *Index) StartedOtherwise(a *tables.Attempt) bool {
 	kept := tables.RareOf(a.Rare).Origins
 	j := &s.Jobs[a.Job]
@@ -61,10 +61,10 @@ func (s *Index) StartedOtherwise(a *tables.Attempt) bool {
 	return false
 }
 
-// What the policies see of the gangs that hold cells: who runs in a VC, for how
-// long, and the service that was attained (Tiresias, NSDI'19: GPUs times time).
+// What the policies see of the gangs that hold cells: which run in a VC, for how long, and the
+// service attained (Tiresias, NSDI'19: GPUs times time).
 
-// RanFor is how long an attempt has run by now: on shared leaves only its turns count.
+// RanFor is how long an attempt has run by now; on shared leaves only its own turns count.
 func (s *Index) RanFor(a *tables.Attempt) model.Duration {
 	switch {
 	case a.Started == 0:
@@ -75,8 +75,8 @@ func (s *Index) RanFor(a *tables.Attempt) model.Duration {
 	return tables.RareOf(a.Rare).Ran + s.RanSince(a, max(a.Started, s.Shares[a.Share-1].Since))
 }
 
-// RanSince returns how long an attempt ran from an instant on; before its present
-// rotation it is taken to have run all the time.
+// RanSince is how long an attempt ran since a time. Before its present rotation began it counts as
+// running all the time.
 func (s *Index) RanSince(a *tables.Attempt, from model.Time) model.Duration {
 	if a.Share == 0 {
 		return model.Duration(s.Now - from)
@@ -86,8 +86,8 @@ func (s *Index) RanSince(a *tables.Attempt, from model.Time) model.Duration {
 	return before + sh.Rotation.Ran(a.ID, max(from, sh.Since), s.Now)
 }
 
-// Holding yields the attempts and promises of a VC, in an order that a restart may
-// change: no decision may depend on it.
+// Holding yields the attempts and promises of a VC. A restart may change their order: no decision
+// may depend on it.
 func (s *Index) Holding(space int32) iter.Seq[*tables.Attempt] {
 	return func(yield func(*tables.Attempt) bool) {
 		for _, i := range s.Holders[space] {
@@ -139,8 +139,8 @@ func (s *Index) Shared(a *tables.Attempt) bool { return a.Joined || a.Mate != ta
 // First returns the slot of the first member of an attempt's allocation.
 func (s *Index) First(a *tables.Attempt) int32 { return s.ByAlloc[a.Alloc] }
 
-// Stays returns the first member of an attempt's allocation that was not told to
-// stop; nil when all were.
+// Stays returns the first member of an attempt's allocation that was not told to stop; nil if all
+// were.
 func (s *Index) Stays(a *tables.Attempt) *tables.Attempt {
 	if !s.Shared(a) {
 		if a.Cause == 0 {
@@ -156,8 +156,8 @@ func (s *Index) Stays(a *tables.Attempt) *tables.Attempt {
 	return nil
 }
 
-// Reaches is when an attempt will have run for so long, if the turns stay as they
-// are; an attempt that does not run yet begins now.
+// Reaches is when an attempt will have run for d, if its rotation stays; an attempt that does not
+// run yet is taken to begin now.
 func (s *Index) Reaches(a *tables.Attempt, d model.Duration) model.Time {
 	from := a.Started
 	if from == 0 {
@@ -199,8 +199,8 @@ func (s *Index) SizesOf(j *tables.Job) model.Sizes {
 	return z
 }
 
-// DeviceMemory is the memory of the smallest device of an allocation, in MiB; 0 when
-// that is not known of all.
+// DeviceMemory is the memory of the smallest device of an allocation, in MiB; 0 if that of any
+// device is unknown.
 func (s *Index) DeviceMemory(a *tables.Attempt) int64 {
 	var least int64
 	for i, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
@@ -217,7 +217,7 @@ func (s *Index) Entry(a *tables.Attempt) Queued {
 	return Queued{Prio: s.Jobs[a.Job].Spec.Priority, Job: a.ID.Job, Gang: a.ID.Gang, Slot: a.Job}
 }
 
-// Below returns where the gangs of a priority below p begin.
+// Below is the index of the first gang of a queue with a priority below p.
 func Below(q []Queued, p cell.Priority) int {
 	if len(q) == 0 || q[0].Prio < p {
 		return 0
@@ -231,7 +231,8 @@ func Below(q []Queued, p cell.Priority) int {
 	return i
 }
 
-// PartLeft reports whether an attempt that lost leaves has some that are what they were.
+// PartLeft reports whether an attempt that lost leaves still has some, and these are as they were
+// when it started.
 func (s *Index) PartLeft(a *tables.Attempt) bool {
 	some := slices.ContainsFunc(s.Cluster.Alloc(a.Alloc).Placement.Tasks,
 		func(t cell.Task) bool { return len(t.Leaves) > 0 })

@@ -12,7 +12,7 @@ func (s *Index) Link(slot int32) {
 	*list = append(*list, slot)
 }
 
-// Unlink takes it out again; the last one takes its place.
+// Unlink takes it out again; the last of the list moves to its place.
 func (s *Index) Unlink(slot int32) {
 	a := &s.Attempts[slot]
 	s.Unrun(a)

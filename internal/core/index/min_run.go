@@ -6,11 +6,10 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// A gang runs for a while before others of its own priority and VC may stop it: for the
-// VC's minimum run time and its policy's quantum, whichever is longer. Both are counted
-// from the last start. So a gang that was stopped and comes back gets something done
-// before it is stopped again, however often the order changes. Neither holds up a higher
-// priority, or another VC's guarantee.
+// A gang runs for a while before other gangs of its priority and VC may stop it: for the longer of
+// the VC's minimum run time and its policy's quantum. Both count from the last start. So a gang
+// that was stopped and comes back gets something done before it is stopped again, however often
+// the order changes. Neither holds up a higher priority, or another VC's guarantee.
 
 // QuantaOf returns the quantum of each VC's policy, by space.
 func QuantaOf(policies []model.Policy) []model.Duration {
@@ -23,14 +22,14 @@ func QuantaOf(policies []model.Policy) []model.Duration {
 	return out
 }
 
-// quantum is that of the policy of a VC.
+// quantum is the quantum of a VC's policy.
 func (s *Index) quantum(space int32) model.Duration { return s.Quanta[max(space, 0)] }
 
-// MinRun is how long a gang of a VC runs before its own priority may stop it.
+// MinRun is how long a gang of a VC runs before gangs of its own priority may stop it.
 func (s *Index) MinRun(space int32) model.Duration { return max(s.VC(space).MinRun, s.quantum(space)) }
 
-// Young reports whether an attempt has not run yet for as long as its own priority has to
-// leave it alone: for a gang that is due its policy's quantum does not count.
+// Young reports whether an attempt is still protected from gangs of its own priority. Against a
+// gang that is due the policy's quantum does not count.
 func (s *Index) Young(a *tables.Attempt, due bool) bool {
 	space := s.Jobs[a.Job].Space
 	if due {
@@ -39,19 +38,19 @@ func (s *Index) Young(a *tables.Attempt, due bool) bool {
 	return s.Younger(a, s.MinRun(space))
 }
 
-// Unsettled reports whether an attempt has not run for its VC's minimum yet: before that
-// its policy gives it no other size either.
+// Unsettled reports whether an attempt has not run for its VC's minimum yet. Until then its policy
+// does not change its size either.
 func (s *Index) Unsettled(a *tables.Attempt) bool {
 	return s.Younger(a, s.VC(s.Jobs[a.Job].Space).MinRun)
 }
 
-// Younger reports whether an attempt has run for less than a while.
+// Younger reports whether an attempt has run for less than a duration; never if that is 0.
 func (s *Index) Younger(a *tables.Attempt, least model.Duration) bool {
 	return least > 0 && (a.Started == 0 || a.Started.Add(least) > s.Now)
 }
 
-// TimeMinRun looks again when an attempt has run for its VC's minimum, and for the quantum of
-// its policy: then its own priority may preempt it.
+// TimeMinRun sets timers for when an attempt has run for its VC's minimum, and for its policy's
+// quantum: from then on gangs of its own priority may preempt it.
 func (s *Index) TimeMinRun(a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
 	if s.Config == nil || a.Started == 0 || j.Spec.Priority < cell.MinGuaranteed {
@@ -66,15 +65,15 @@ func (s *Index) TimeMinRun(a *tables.Attempt) {
 	}
 }
 
-// ripens reports whether an attempt of a job that began to run then has run for the minimum
-// of its VC, or the quantum of its policy, at an instant.
+// ripens reports whether an attempt that began to run at started completes its VC's minimum, or
+// its policy's quantum, exactly at that time.
 func (s *Index) ripens(j *tables.Job, started, at model.Time) bool {
 	least, q := s.VC(j.Space).MinRun, s.quantum(j.Space)
 	return j.Spec.Priority >= cell.MinGuaranteed && (least > 0 && started.Add(least) == at || q > least &&
 		started.Add(q) == at)
 }
 
-// Spent reports whether the budget of preemptions of an attempt's job is used up: then it is left
+// Spent reports whether the preemption budget of an attempt's job is used up: then it is left
 // alone however long it has run.
 func (s *Index) Spent(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]

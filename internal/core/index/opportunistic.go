@@ -64,7 +64,7 @@ func (s *Index) VerifyLazy(add func(string, ...any)) {
 }
 
 // WaitsAgain reports whether an attempt is being stopped and its gang waits again then, at its
-// place: nothing ends its job meanwhile, and no user holds it.
+// former place in the order: nothing ends its job meanwhile, and no user holds it.
 func (s *Index) WaitsAgain(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
 	return a.Cause.Resumes() && !j.Stop && j.Completing == nil && !j.Held() && !a.Orphaned &&

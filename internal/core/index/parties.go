@@ -9,13 +9,13 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Chosen is a line, and which party's it is.
+// Chosen is a wait group, by index, and the index of its party.
 type Chosen struct{ Line, Party int32 }
 
-// FewParties are found faster by looking at each.
+// FewParties is up to how many parties a scan finds one faster than a map.
 const FewParties = 8
 
-// LeavesOfGroup sums what the gangs of a wait group want.
+// LeavesOfGroup sums the leaves that the gangs of a wait group ask for.
 func (s *Index) LeavesOfGroup(l *WaitGroup) int64 {
 	if l.Shape != "" {
 		return int64(l.Leaves) * int64(len(l.Gangs))
@@ -27,15 +27,15 @@ func (s *Index) LeavesOfGroup(l *WaitGroup) int64 {
 	return n
 }
 
-// holding is how many leaves of one chain a party's gangs of one priority hold in
-// a VC, or were promised.
+// holding is how many leaves of one chain a party's gangs of one priority hold in a VC, or are
+// promised.
 type holding struct {
 	By     model.By
 	Party  model.Party
 	Prio   cell.Priority
 	Chain  int16
 	Leaves int64
-	// Staying are those of guaranteed gangs that were not told to stop.
+	// Staying counts those of guaranteed gangs that were not told to stop.
 	Staying int64
 }
 
@@ -44,11 +44,11 @@ func (h *holding) compare(o *holding) int {
 		cmp.Compare(h.Chain, o.Chain))
 }
 
-// holdings are the holdings of a VC, sorted, told apart in each way that some
-// policy asked for: from then on they are kept.
+// holdings are the holdings of a VC, sorted, by each kind of party for which some policy asked:
+// from then on they are kept.
 type holdings struct {
 	Asked uint8   // a bit for each By
-	Owned []int64 // the VC's resources; see addResources
+	Owned []int64 // the VC's resources; see AddResources
 	List  []holding
 }
 
@@ -60,16 +60,16 @@ func (hs *holdings) Equal(o *holdings) bool {
 	return hs.Asked == o.Asked && slices.Equal(hs.Owned, o.Owned) && slices.Equal(hs.List, o.List)
 }
 
-// From returns where the holdings of a party begin, or of all with the zero party.
+// From is the index of the first holding of a party; with the zero party, of the first of that By.
 func (hs *holdings) From(by model.By, p model.Party) int {
 	i, _ := slices.BinarySearchFunc(hs.List, holding{By: by, Party: p, Prio: cell.MaxGuaranteed + 1},
 		func(h, k holding) int { return h.compare(&k) })
 	return i
 }
 
-// AddResources adds leaves of a chain to sums of GPUs, MiB of GPU memory,
-// thousandths of cores and MiB, with one more entry for each chain's leaves. It is
-// what the leaves carry, which nobody else can use, and not what tasks ask for.
+// AddResources adds n leaves of a chain to sums of, in this order, GPUs, MiB of GPU memory,
+// thousandths of cores, MiB of memory, and leaves of each chain. It counts what the leaves carry,
+// not what tasks ask for: no other task can use the difference.
 func (s *Index) AddResources(to []int64, chain int, n int64) {
 	sku := s.Cluster.SKU(s.Cluster.Forest().Chains[chain].SKU)
 	to[0] += n * sku.GPU
@@ -79,8 +79,7 @@ func (s *Index) AddResources(to []int64, chain int, n int64) {
 	to[4+chain] += n
 }
 
-// Holdings returns the holdings of a VC; it begins to count those that were not
-// asked for before.
+// Holdings returns the holdings of a VC; the first call for a kind of party begins to count.
 func (s *Index) Holdings(space int32, by model.By) *holdings {
 	hs := &s.Tallies[space].Holdings
 	if hs.Asked>>by&1 == 0 {
@@ -89,7 +88,7 @@ func (s *Index) Holdings(space int32, by model.By) *holdings {
 	return hs
 }
 
-// AskHoldings counts what parties of a VC hold; from now on that is kept.
+// AskHoldings counts what parties of a VC hold; from now on the counts are kept.
 func (s *Index) AskHoldings(space int32, by model.By) {
 	hs, f := &s.Tallies[space].Holdings, s.Cluster.Forest()
 	if hs.Asked == 0 {
@@ -108,8 +107,7 @@ func (s *Index) AskHoldings(space int32, by model.By) {
 	}
 }
 
-// CountHoldings adds an attempt's leaves to what its party holds, or with -1 takes
-// them away.
+// CountHoldings adds an attempt's leaves to its party's holdings, or with sign -1 subtracts them.
 func (s *Index) CountHoldings(hs *holdings, by model.By, a *tables.Attempt, sign int64) {
 	f, spec := s.Cluster.Forest(), s.Jobs[a.Job].Spec
 	h := holding{By: by, Party: by.Party(spec), Prio: spec.Priority}
@@ -132,7 +130,7 @@ func (s *Index) CountHoldings(hs *holdings, by model.By, a *tables.Attempt, sign
 	add()
 }
 
-// hold adds to what a party holds.
+// hold adds to the holdings of a party, and drops an entry that has no leaves left.
 func (hs *holdings) hold(h holding) {
 	if h.Leaves == 0 {
 		return

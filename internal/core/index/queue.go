@@ -21,13 +21,13 @@ func (s *Index) Unbook(slot, g int32) {
 	}
 }
 
-// Queued is one waiting gang in the order of its VC: priority, then submission.
+// Queued is one waiting gang in the order of its VC: by priority, then by submission.
 type Queued struct {
 	Prio cell.Priority
 	Job  model.JobID
 	Gang int32
 	Slot int32
-	Key  model.Key // in the wait groups of a VC whose policy has one; else zero
+	Key  model.Key // set only in the wait groups of a VC whose policy is Keyed
 }
 
 // Compare orders by priority, by key where there is one, then by submission.
@@ -38,8 +38,8 @@ func (a Queued) Compare(b Queued) int {
 	return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
 }
 
-// search finds where an entry stands in a queue, or belongs: most come last and leave
-// first, and a queue may be long and far away in memory.
+// search finds where an entry stands in a queue, or belongs. It tries the ends first: most gangs
+// come last and leave first, and a long queue lies far apart in memory.
 func search(q []Queued, e Queued) (int, bool) {
 	switch n := len(q); {
 	case n == 0 || q[n-1].Compare(e) < 0:
@@ -50,15 +50,15 @@ func search(q []Queued, e Queued) (int, bool) {
 	return slices.BinarySearchFunc(q, e, Queued.Compare)
 }
 
-// Enqueue puts a gang into its queue; a member above a minimum only while that runs
-// and within its job's size.
+// Enqueue puts a gang into its queue and marks its VC for the walk. A member above a minimum is
+// queued only while that minimum runs, and within its job's size.
 func (s *Index) Enqueue(slot, g int32) {
 	if s.Queue(slot, g) {
 		s.DirtyVC(s.Jobs[slot].Space, s.Jobs[slot].Spec.Priority)
 	}
 }
 
-// Queue does it, and reports whether the gang waits now.
+// Queue puts a gang into its queue, and reports whether it waits now.
 func (s *Index) Queue(slot, g int32) bool {
 	j := &s.Jobs[slot]
 	if j.Held() || j.Spec.Gangs[g].Extra && !(s.MinimumLives(j) && j.Within(g, j.Size)) {
@@ -90,14 +90,14 @@ func (s *Index) Dequeue(slot, g int32) {
 		*q = without(*q, i)
 	}
 	s.Unlist(j.Space, e)
-	s.DirtyVC(j.Space, j.Spec.Priority) // whoever stood behind it may go now
+	s.DirtyVC(j.Space, j.Spec.Priority) // gangs behind it may go now
 }
 
-// without removes an element by moving the shorter side: most leave at the front
-// of a queue, however long it is.
+// without removes an element by moving the shorter side: most leave at the front of a queue that
+// may be long.
 func without(q []Queued, i int) []Queued {
 	if len(q) == 1 {
-		return q[:0] // and its memory is used again
+		return q[:0] // so that its memory is used again
 	}
 	if i < len(q)/2 {
 		copy(q[1:i+1], q[:i])
@@ -106,7 +106,7 @@ func without(q []Queued, i int) []Queued {
 	return slices.Delete(q, i, i+1)
 }
 
-// timer says when a gang wants to be looked at, or for job 0 the nodes.
+// timer says when a gang is to be looked at; with job 0, when the nodes are or a decision is due.
 type timer struct {
 	At   model.Time
 	job  model.JobID
@@ -116,16 +116,16 @@ type timer struct {
 // Before orders by time, then job.
 func (t timer) Before(o timer) bool { return t.At < o.At || t.At == o.At && t.job < o.job }
 
-// SetTimer sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
+// SetTimer sets a timer; a time that has passed sets none. Job 0 stands for nodes and decisions.
 func (s *Index) SetTimer(when model.Time, id model.JobID, gang int32) {
 	if when > s.Now {
 		s.Timers.Push(timer{when, id, gang})
 	}
 }
 
-// Expire drops the timers that are due and touches their jobs. Timers are not
-// part of the state, they follow from it. So those that it gives no reason for any
-// more are dropped without a look: a restarted core does not have them.
+// Expire drops the timers that are due and touches their jobs. Timers follow from the state and
+// are not part of it. So a timer for which the state gives no reason any more is dropped without a
+// look: a restarted core would not have it.
 func (s *Index) Expire(now model.Time) {
 	for len(s.Timers) > 0 && s.Timers[0].At <= now {
 		t := s.Timers.Pop()
@@ -159,8 +159,9 @@ func (s *Index) meant(j *tables.Job, t timer) bool {
 		s.ripens(j, started, t.At)
 }
 
-// Turn is when the order of a VC changes by itself; it is known until somebody
-// begins or ceases to wait or to run there, reports something, or something is noted.
+// Turn is when the order of a VC changes as time passes; At 0 is never. It stays known until a
+// gang begins or ceases to wait or to run there, reports something, or something is noted about
+// it.
 type Turn struct {
 	Known bool
 	At    model.Time
@@ -169,7 +170,7 @@ type Turn struct {
 // ForgetNextChange forgets when the order of a VC changes.
 func (s *Index) ForgetNextChange(space int32) { s.Dirty.Changes[space].Known = false }
 
-// UnbookAll forgets all bookings: leaves have other numbers from now on.
+// UnbookAll ends all bookings, since a configuration numbers the leaves anew.
 func (s *Index) UnbookAll() {
 	for len(s.Booked) > 0 {
 		last := s.Booked[len(s.Booked)-1]
@@ -177,8 +178,8 @@ func (s *Index) UnbookAll() {
 	}
 }
 
-// VerifyBooking checks that a gang is listed as booked if and only if it is, and
-// that only gangs are that wait, at most with a reservation: that may be revoked.
+// VerifyBooking checks that a gang is listed as booked if and only if it is, and that a booked
+// gang waits, at most with a reservation: that may be revoked.
 func (s *Index) VerifyBooking(j *tables.Job, g int32, add func(string, ...any)) {
 	gg := &j.Gangs[g]
 	_, listed := slices.BinarySearchFunc(s.Booked, model.GangRef{Job: j.ID, Gang: g}, model.GangRef.Compare)
@@ -193,7 +194,7 @@ func (s *Index) VerifyBooking(j *tables.Job, g int32, add func(string, ...any)) 
 	}
 }
 
-// Mean says where a gang is to run next, when it is told to move; nil else.
+// Mean notes on which nodes a gang that is told to move is to run next; nil ends that.
 func (s *Index) Mean(g *tables.Gang, nodes []cell.NodeName) {
 	if tables.RareOf(g.Rare).Meant != nil {
 		s.Migrating--
@@ -203,7 +204,7 @@ func (s *Index) Mean(g *tables.Gang, nodes []cell.NodeName) {
 	}
 }
 
-// VerifyMigrating counts again.
+// VerifyMigrating counts the gangs that are to move again.
 func (s *Index) VerifyMigrating(add func(string, ...any)) {
 	n := 0
 	for i := range s.Jobs {
@@ -218,15 +219,15 @@ func (s *Index) VerifyMigrating(add func(string, ...any)) {
 	}
 }
 
-// MinimumStands is what Verify asks instead: a minimum whose last task died has its attempt until
-// the next decision.
+// MinimumStands is MinimumLives as Verify asks it: a minimum whose last task died keeps its
+// attempt until the next decision.
 func (s *Index) MinimumStands(j *tables.Job) bool {
 	at := j.Gangs[0].Attempt
 	return at != tables.None && s.Attempts[at].State != model.AttemptReserving &&
 		(s.Attempts[at].Cause == 0 || s.Attempts[at].Alive == 0)
 }
 
-// EnqueueExtras lets the members above a minimum wait, now that it was placed.
+// EnqueueExtras queues the members above a minimum that was just placed.
 func (s *Index) EnqueueExtras(slot int32) {
 	j := &s.Jobs[slot]
 	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
@@ -236,7 +237,7 @@ func (s *Index) EnqueueExtras(slot int32) {
 	}
 }
 
-// DequeueExtras takes those that wait out of the queue: their minimum ends.
+// DequeueExtras takes the members above a minimum that ends out of the queue.
 func (s *Index) DequeueExtras(slot int32) {
 	j := &s.Jobs[slot]
 	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {

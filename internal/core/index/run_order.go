@@ -10,35 +10,35 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// runner is a gang that runs in a VC whose policy is Keyed or a Stander, as Standing
-// shows it; in a row of falling ranks, its rank is the time at which that would be 0.
+// runner is a running gang of a VC whose policy is Keyed or a Stander, as Standing shows it. In a
+// row of falling ranks, its rank is the time at which that would be 0.
 type runner struct {
 	model.Ranked
 	until model.Time // its key holds before then; 0 is for as long as it runs
 	slot  int32      // of its attempt
 }
 
-// compare orders the last in the policy's order first.
+// compare puts the gang that is last in the policy's order first.
 func (a runner) compare(b runner) int { return a.Ranked.Compare(&b.Ranked) }
 
-// row is the gangs of one priority whose ranks fall alike with time, in order: so as time
-// goes by they stay in it, and have no key made anew.
+// row is the running gangs of one priority whose ranks fall at one rate, in order: they stay in
+// that order as time passes, and need no new keys.
 type row struct {
 	prio cell.Priority
-	rate int64 // by how much in a microsecond; 0 of ranks that do not fall
+	rate int64 // how much the rank falls in a microsecond; 0 if it does not
 	list []runner
 }
 
-// RunOrder are the gangs that run in one VC, in order. They follow from the state:
-// they are made when somebody asks, and from then on only those are read again
-// that something happened to, or whose keys no longer hold.
+// RunOrder is the running gangs of one VC, in order. It follows from the state: the first query
+// builds it, and later ones read again only the gangs that changed since, or whose keys no longer
+// hold.
 type RunOrder struct {
 	kept    bool
 	at      model.Time // when the keys were made; those of an Aging or a Falling policy hold longer
-	through model.Time // the last decision before that, after which they hold
-	soonest model.Time // no key ceases to hold before, but where ranks fall; 0 is never
+	through model.Time // the last decision before that; keys hold from it on
+	soonest model.Time // no key ceases to hold before, except falling ranks; 0 is never
 	rows    []row
-	stale   []int32 // attempts that something happened to
+	stale   []int32 // slots of attempts that changed since they were last read
 }
 
 // CloneRunners copies run orders.
@@ -53,7 +53,8 @@ func CloneRunners(rs []RunOrder) []RunOrder {
 	return out
 }
 
-// row finds the row of a priority and a rate, or begins it in the memory of one that is empty.
+// row finds the row of a priority and a rate, or begins it, in the memory of an empty row if there
+// is one.
 func (r *RunOrder) row(p cell.Priority, rate int64) *row {
 	empty := tables.None
 	for i := range r.rows {
@@ -73,7 +74,7 @@ func (r *RunOrder) row(p cell.Priority, rate int64) *row {
 	return w
 }
 
-// at is a gang of a row as it stands now.
+// at is the i-th gang of a row with its rank as of now.
 func (w *row) at(i int, now model.Time) model.Ranked {
 	g := w.list[i].Ranked
 	if w.rate > 0 {
@@ -82,14 +83,15 @@ func (w *row) at(i int, now model.Time) model.Ranked {
 	return g
 }
 
-// reading is how far a row was read, with the gang to which that came.
+// reading is a row that is being read: the gang it has come to, and the index of the next.
 type reading struct {
 	*row
 	next int
 	model.Ranked
 }
 
-// StandingWith goes through the gangs that run with a priority: their rows, merged.
+// StandingWith yields the running gangs of a priority, the last in the policy's order first: their
+// rows, merged.
 func (s *Index) StandingWith(space int32, prio cell.Priority) iter.Seq[model.Ranked] {
 	return func(yield func(model.Ranked) bool) {
 		var room [8]reading
@@ -121,7 +123,8 @@ func (s *Index) StandingWith(space int32, prio cell.Priority) iter.Seq[model.Ran
 	}
 }
 
-// NextAge is when the key of a gang of a priority ceases to hold, of an Aging policy.
+// NextAge is the first time at which the key of a running gang of a priority ceases to hold under
+// an Aging policy; 0 is never.
 func (s *Index) NextAge(space int32, p cell.Priority) model.Time {
 	var next model.Time
 	if _, ages := s.Policies[space].(model.Aging); !ages {
@@ -135,14 +138,14 @@ func (s *Index) NextAge(space int32, p cell.Priority) model.Time {
 	return next
 }
 
-// Runs reports whether an attempt is one that policies see run: a full gang, for
-// what stands above a minimum gives way before them whatever the policy says.
+// Runs reports whether policies see an attempt as running. Members above a minimum are left out:
+// they give way before full gangs, whatever the policy says.
 func (s *Index) Runs(a *tables.Attempt) bool {
 	return !a.Lazy && a.Cause == 0 && (a.State == model.AttemptStarting || a.State == model.AttemptRunning) &&
 		!s.IsExtra(a)
 }
 
-// Rerun notes that something happened to an attempt.
+// Rerun notes that an attempt changed, so that its key and its allocation are read again.
 func (s *Index) Rerun(a *tables.Attempt) {
 	s.Realloc(a)
 	r := &s.RunOrders[s.Cluster.Alloc(a.Alloc).Space]
@@ -153,14 +156,14 @@ func (s *Index) Rerun(a *tables.Attempt) {
 	r.stale = append(r.stale, s.SlotOf(a))
 }
 
-// Unrun takes an attempt that ends out of its row.
+// Unrun takes an attempt out of its row.
 func (s *Index) Unrun(a *tables.Attempt) {
 	if a.Standing&tables.IsRanked == 0 {
 		return
 	}
 	r := &s.RunOrders[s.Cluster.Alloc(a.Alloc).Space]
 	if k, i := r.find(runnerOf(a), s.Jobs[a.Job].Spec.Priority); k != tables.None {
-		if w := &r.rows[k]; i == 0 { // the last in the order: the first to be stopped
+		if w := &r.rows[k]; i == 0 { // the last in the order, which is stopped first
 			w.list = w.list[1:]
 		} else {
 			w.list = slices.Delete(w.list, i, i+1)
@@ -169,7 +172,8 @@ func (s *Index) Unrun(a *tables.Attempt) {
 	a.Standing &^= tables.IsRanked
 }
 
-// find tells in which row a gang of a priority stands, and where; none where in none.
+// find returns the row in which a gang of a priority stands, and its index there; None, None if it
+// stands in none.
 func (r *RunOrder) find(e runner, p cell.Priority) (at, i int) {
 	for k := range r.rows {
 		w := &r.rows[k]
@@ -189,7 +193,7 @@ func runnerOf(a *tables.Attempt) runner {
 	return runner{Ranked: model.Ranked{Ref: ref, Key: a.Rank, Order: int64(ref.Job)}}
 }
 
-// orders says whether a policy orders those who run, and whether their keys last: until
+// orders reports whether a policy orders running gangs, and whether their keys last: until
 // something happens to them, or a time that the policy knows.
 func orders(p model.Policy) (some, last bool) {
 	switch p.(type) {
@@ -201,7 +205,7 @@ func orders(p model.Policy) (some, last bool) {
 	return false, false
 }
 
-// runnersOf brings the rows of a VC up to date.
+// runnersOf brings the rows of a VC up to date and returns them.
 func (s *Index) runnersOf(space int32) []row {
 	r, last := &s.RunOrders[space], s.Dirty.lasts[space]
 	if !s.Dirty.ranks[space] {
@@ -218,7 +222,7 @@ func (s *Index) runnersOf(space int32) []row {
 		s.rekey(space, last)
 	}
 	s.fallen(r)
-	many := len(r.stale) > 32 // which leave their rows at once, and are sorted in
+	many := len(r.stale) > 32 // then they leave their rows together, and one sort puts them back
 	for k := range r.rows {
 		if w := &r.rows[k]; many {
 			w.list = slices.DeleteFunc(w.list, func(e runner) bool { return s.Attempts[e.slot].Standing&tables.IsStale != 0 })
@@ -227,7 +231,7 @@ func (s *Index) runnersOf(space int32) []row {
 	for _, slot := range r.stale {
 		a := &s.Attempts[slot]
 		if a.Job == tables.None || a.Standing&tables.IsStale == 0 || s.Cluster.Alloc(a.Alloc).Space != space {
-			continue // its memory has another attempt
+			continue // its slot has another attempt now
 		}
 		if a.Standing &^= tables.IsStale; many {
 			a.Standing &^= tables.IsRanked
@@ -251,7 +255,8 @@ func (s *Index) runnersOf(space int32) []row {
 	return r.rows
 }
 
-// fallen takes those for stale whose ranks do not fall any more: the last of their rows.
+// fallen marks the gangs whose ranks have fallen as far as they go as stale: they are the last of
+// their rows.
 func (s *Index) fallen(r *RunOrder) {
 	for k := range r.rows {
 		w := &r.rows[k]
@@ -261,7 +266,7 @@ func (s *Index) fallen(r *RunOrder) {
 	}
 }
 
-// goStale lets an attempt be read again.
+// goStale has an attempt read again.
 func (s *Index) goStale(r *RunOrder, slot int32) {
 	if a := &s.Attempts[slot]; a.Standing&tables.IsStale == 0 {
 		a.Standing |= tables.IsStale
@@ -269,8 +274,8 @@ func (s *Index) goStale(r *RunOrder, slot int32) {
 	}
 }
 
-// rekey makes the keys anew that may not hold any more: all, or where keys last those
-// that do not, which are taken for stale.
+// rekey makes keys anew that may not hold any more: all of them, or if keys last, only the expired
+// ones, which become stale.
 func (s *Index) rekey(space int32, last bool) {
 	r := &s.RunOrders[space]
 	r.at, r.through, r.soonest = s.Now, s.Decided, 0
@@ -293,7 +298,7 @@ func (s *Index) rekey(space int32, last bool) {
 	}
 }
 
-// keyed makes the key of an attempt that runs, and says by how much its rank falls.
+// keyed makes the key of a running attempt, and returns at what rate its rank falls.
 func (s *Index) keyed(space, slot int32) (e runner, rate int64) {
 	a := &s.Attempts[slot]
 	g := &s.Calls.gang
@@ -313,8 +318,9 @@ func (s *Index) keyed(space, slot int32) (e runner, rate int64) {
 	return e, rate
 }
 
-// ages is when the key of an attempt changes for the first time after the last decision. A policy
-// counts running time from the start; who takes turns gets to that later.
+// ages is when the key of an attempt changes for the first time after the last decision; 0 is
+// never. A policy counts run time from the start, but an attempt that takes turns reaches each run
+// time later.
 func (s *Index) ages(p model.Aging, a *tables.Attempt, g *model.GangView) model.Time {
 	if a.Share == 0 || a.Started == 0 {
 		return p.Until(s.Decided, g)
@@ -328,9 +334,9 @@ func (s *Index) ages(p model.Aging, a *tables.Attempt, g *model.GangView) model.
 	return s.Reaches(a, model.Duration(at-a.Started))
 }
 
-// falls says by how much the rank of an attempt falls from now on, or until when it stays
-// the same: of a gang that takes turns, or whose rank is too large to be told, for this
-// instant. The attempt gets the time at which its rank would be 0.
+// falls returns at what rate the rank of an attempt falls from now on, and until when its key
+// holds. A gang that takes turns, or whose rank is too large to be computed, gets a key for this
+// instant only. A falling attempt gets as its rank the time at which that would be 0.
 func (s *Index) falls(p model.Falling, a *tables.Attempt, g *model.GangView) (rate int64, until model.Time) {
 	zero, rate := p.Falls(g)
 	left := int64(zero - s.Now)
@@ -347,7 +353,7 @@ func (s *Index) falls(p model.Falling, a *tables.Attempt, g *model.GangView) (ra
 	return 0, s.Now + 1
 }
 
-// standKey is the key of a gang that runs.
+// standKey is the key of a running gang.
 func (s *Index) standKey(space int32, g *model.GangView) model.Key {
 	switch p := s.Policies[space].(type) {
 	case model.Stander:
@@ -358,7 +364,7 @@ func (s *Index) standKey(space int32, g *model.GangView) model.Key {
 	return model.Key{}
 }
 
-// priorities are those of which there are rows.
+// priorities are the priorities of the rows.
 func priorities(rows []row) []cell.Priority {
 	var out []cell.Priority
 	for _, w := range rows {
@@ -369,7 +375,7 @@ func priorities(rows []row) []cell.Priority {
 	return out
 }
 
-// VerifyRunners makes the keys again and compares.
+// VerifyRunners makes the keys anew and compares.
 func (s *Index) VerifyRunners(add func(string, ...any)) {
 	for space := range s.RunOrders {
 		r := &s.RunOrders[space]

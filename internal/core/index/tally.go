@@ -7,29 +7,29 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Tally counts the attempts of one VC, and its jobs with members above a minimum, so that
-// no decision needs to read all of them. Apply keeps it; Verify counts again.
+// Tally counts the attempts of one VC, and its jobs with members above a minimum, so that no
+// decision needs to read all of them. Apply keeps it; Verify counts again.
 type Tally struct {
 	Partials int
 	Leaving  int32   // attempts that were told to stop
 	Borrowed int64   // leaves that opportunistic attempts hold
-	Lent     []int64 // the same by chain, where the configuration has a half-life
+	Lent     []int64 // the same by chain, if the configuration has a half-life
 	Ranks    []Ranks // guaranteed attempts and promises, by rising priority
 	Holdings holdings
 }
 
-// Ranks counts the guaranteed attempts and promises of one priority that were not
-// made opportunistic.
+// Ranks counts the guaranteed attempts and promises of one priority that were not made
+// opportunistic.
 type Ranks struct {
 	Prio    cell.Priority
 	All     int32
 	Willing int32 // those whose jobs allow lazy preemption
-	Leaves  int64 // without those of attempts that were told to stop: they may be promised already
-	Back    int64 // those of attempts that were told to stop and wait again then
+	Leaves  int64 // without attempts that were told to stop: their leaves may be promised already
+	Back    int64 // of attempts that were told to stop and whose gangs wait again then
 }
 
-// Counted returns the member of an allocation to whom its leaves are counted: the first
-// that was not told to stop, or the first when all were.
+// Counted returns the member of an allocation that its leaves count for: the first that was not
+// told to stop, or the first of all when all were.
 func (s *Index) Counted(a *tables.Attempt) *tables.Attempt {
 	if m := s.Stays(a); m != nil {
 		return m
@@ -51,15 +51,16 @@ func (s *Index) Willing(a *tables.Attempt) bool {
 	return true
 }
 
-// CountPartial adds a job with members above a minimum to its VC's tally, or takes it out.
+// CountPartial adds a job with members above a minimum to its VC's tally, or with sign -1
+// subtracts it.
 func (s *Index) CountPartial(j *tables.Job, sign int) {
 	if j.Space >= 0 && int(j.Space) < len(s.Tallies) { // there may be no configuration yet
 		s.Tallies[j.Space].Partials += sign
 	}
 }
 
-// WillingBelow reports whether some attempt of a VC with a lower priority may
-// become opportunistic.
+// WillingBelow reports whether some attempt of a VC with a lower priority may become
+// opportunistic.
 func (s *Index) WillingBelow(space int32, p cell.Priority) bool {
 	for _, r := range s.Tallies[space].Ranks {
 		if r.Prio < p && r.Willing > 0 {
@@ -69,9 +70,10 @@ func (s *Index) WillingBelow(space int32, p cell.Priority) bool {
 	return false
 }
 
-// Unheld is how many leaves of a VC's guarantee no gang of a priority or above holds or was
-// promised, but for those that leave: more than that no gang of it can get while they stay. What
-// leaves only to wait again counts for lower priorities: it would take the leaves back.
+// Unheld is how many leaves of a VC's guarantee are neither held by nor promised to gangs of
+// priority p or above, those that leave not counted. A gang of p can get no more while the others
+// stay. Gangs above p that are stopped only to wait again count as well: they would take their
+// leaves back.
 func (s *Index) Unheld(space int32, p cell.Priority) int64 {
 	free := s.Dirty.Owned[space]
 	for _, r := range s.Tallies[space].Ranks {
@@ -95,7 +97,7 @@ func CloneTallies(ts []Tally) []Tally {
 	return out
 }
 
-// EqualLent compares counts; none at all are zeros.
+// EqualLent compares counts; a missing entry is 0.
 func EqualLent(a, b []int64) bool {
 	for i := range max(len(a), len(b)) {
 		var x, y int64

@@ -7,8 +7,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// UserHoldings is what users hold in the VC that was asked about last, as of one event: a walk asks
-// it of each gang.
+// UserHoldings is a cache of what users hold in the VC that was asked about last, as of one event:
+// a walk asks for it at each gang.
 type UserHoldings struct {
 	seq   uint64
 	space int32
@@ -18,7 +18,7 @@ type UserHoldings struct {
 // use is what a user has in one VC.
 type use struct {
 	Leaves int64
-	Jobs   []model.JobID // that run, or are promised cells; the earliest first
+	Jobs   []model.JobID // that run, or are promised cells; sorted
 }
 
 // UserHas returns what a user has in a VC.
@@ -39,7 +39,7 @@ func (s *Index) UserHas(space int32, user model.Subject) use {
 	return l.of[user]
 }
 
-// UserLimits are those of a job's VC; nil where it has none.
+// UserLimits are the limits of users in a job's VC; nil if it has none.
 func (s *Index) UserLimits(j *tables.Job) *model.UserLimits {
 	if s.Cluster == nil || j.Space <= 0 || int(j.Space) >= int(s.Cluster.NumSpaces()) {
 		return nil
@@ -47,7 +47,7 @@ func (s *Index) UserLimits(j *tables.Job) *model.UserLimits {
 	return s.VC(j.Space).Users
 }
 
-// OverLimit reports whether a gang that waits must wait for what its user has in the VC.
+// OverLimit reports whether a waiting gang must wait because of what its user has in the VC.
 func (s *Index) OverLimit(j *tables.Job, g int32) bool {
 	l := s.UserLimits(j)
 	if l == nil || j.Gangs[g].Attempt != tables.None {

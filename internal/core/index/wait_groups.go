@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Keeping makes what a Keeper keeps; nil of another policy.
+// Keeping builds what a Keeper keeps of the waiting gangs of one priority; nil for another policy.
 func (s *Index) Keeping(space int32, u *waitGroups) model.Keeping {
 	k, ok := s.Policies[space].(model.Keeper)
 	if !ok {
@@ -27,7 +27,7 @@ func (s *Index) Keeping(space int32, u *waitGroups) model.Keeping {
 	return out
 }
 
-// relay tells what is kept of a gang that is listed now.
+// relay tells what is kept of a newly listed gang.
 func (s *Index) relay(space int32, e Queued) {
 	if u := s.GroupsOf(space, e.Prio); u.Kept != nil {
 		was := s.Ask(space)
@@ -49,7 +49,7 @@ func (s *Index) tell(k model.Keeping, e Queued) {
 	k.Add(g)
 }
 
-// VerifyKept makes what is kept again and compares.
+// VerifyKept builds what Keepers keep anew and compares.
 func (s *Index) VerifyKept(add func(string, ...any)) {
 	for space, us := range s.WaitGroups.spaces {
 		for i := range us {
@@ -60,46 +60,47 @@ func (s *Index) VerifyKept(add func(string, ...any)) {
 	}
 }
 
-// WaitGroup is the gangs that wait with one priority in one VC and have one party and
-// one shape, in order of submission; in a VC whose policy is Keyed, of all parties and
-// in order of their keys. When the first of them finds nothing, neither
-// do the others: so whoever passes over what does not fit reads wait groups, not gangs.
+// WaitGroup is the gangs that wait with one priority in one VC and have one party and one shape,
+// in order of submission. If the VC's policy is Keyed it has all parties, in order of keys. If its
+// first gang finds no cells, neither do the rest: so a walk that passes over what does not fit
+// reads wait groups, not gangs.
 //
-// Gangs that are cases of their own, since they avoid nodes or have a promise,
-// stand in a wait group without a shape. Opportunistic wait groups are of all parties.
+// Gangs that avoid nodes or have a promise are cases of their own: they stand in a wait group
+// without a shape. Opportunistic wait groups have all parties.
 type WaitGroup struct {
 	lineKey
-	Leaves int32 // that each asks for, where they are of one shape
+	Leaves int32 // of each gang, where they have one shape
 	Gangs  []Queued
 	first  []model.GangView // the first of them as View.Lines shows them: a cache
 }
 
+// lineKey is what the gangs of a wait group have in common.
 type lineKey struct {
 	Party model.Party
-	Shape string // "": what one of them finds says nothing of the others
+	Shape string // "": what one gang finds says nothing of the rest
 	Extra bool   // members above a minimum
 }
 
 // waitGroups is the wait groups of one priority of a VC, in no order; some may be empty.
 type waitGroups struct {
 	prio  cell.Priority
-	Kept  model.Keeping // of a Keeper that asked; of all gangs but members above a minimum
+	Kept  model.Keeping // what a Keeper keeps, without members above a minimum; nil until it asks
 	Lines []WaitGroup
-	at    map[lineKey]int32 // where they stand; made when it is needed
+	at    map[lineKey]int32 // indices of Lines; nil until needed
 }
 
-// waitIndex are the wait groups of all VCs. Opportunistic gangs always stand in them,
-// guaranteed ones where the VC's policy has asked for them.
+// waitIndex is the wait groups of all VCs. Opportunistic gangs always stand in them, guaranteed
+// ones once the VC's policy has asked for them.
 type waitIndex struct {
 	spaces [][]waitGroups
-	asked  []model.By // by space: how parties are told apart, 0 while nobody asked
-	empty  int        // lines
+	asked  []model.By // by space: what makes a party, 0 while the policy did not ask
+	empty  int        // number of empty wait groups
 }
 
-// maxEmpty is how many empty wait groups may stand until they are dropped.
+// maxEmpty is how many empty wait groups are kept before all of them are dropped.
 const maxEmpty = 64
 
-// RelistAll makes the wait groups anew, after the VCs changed.
+// RelistAll builds the wait groups anew, after the VCs changed.
 func (s *Index) RelistAll() {
 	n := len(s.Queues)
 	s.WaitGroups = waitIndex{spaces: make([][]waitGroups, n), asked: make([]model.By, n)}
@@ -113,8 +114,8 @@ func (s *Index) RelistAll() {
 	}
 }
 
-// AskGroups makes the wait groups of a VC's guaranteed gangs; from now on they are kept.
-// A policy always asks for the same.
+// AskGroups builds the wait groups of a VC's guaranteed gangs; from now on they are kept. A policy
+// always asks for the same kind of party.
 func (s *Index) AskGroups(space int32, by model.By) {
 	if s.WaitGroups.asked[space] == by {
 		return
@@ -147,7 +148,7 @@ func (s *Index) List(space int32, e Queued) {
 	}
 	g := &s.Jobs[e.Slot].Gangs[e.Gang]
 	g.Listed, g.Single = true, g.Attempt != tables.None || g.Avoids()
-	g.Key = s.PolicyKey(space, e) // whatever another policy gave it before
+	g.Key = s.PolicyKey(space, e) // another policy may have given it another one
 	e.Key = g.Key
 	l := s.lineOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.Gangs, e, Queued.Compare); !found {
@@ -160,7 +161,7 @@ func (s *Index) List(space int32, e Queued) {
 	s.relay(space, e)
 }
 
-// Heads returns the first n gangs of a wait group without what may change while they wait.
+// Heads returns the first n gangs of a wait group, without what may change while they wait.
 func (s *Index) Heads(l *WaitGroup, n int) []model.GangView {
 	for i := len(l.first); i < n; i++ {
 		g := s.GangView(l.Gangs[i])
@@ -174,8 +175,7 @@ func (s *Index) Heads(l *WaitGroup, n int) []model.GangView {
 	return l.first[:n:n]
 }
 
-// PolicyKey is the key by which a gang stands in its wait group: zero where the policy has
-// none.
+// PolicyKey is the key by which a gang stands in its wait group; zero if the policy is not Keyed.
 func (s *Index) PolicyKey(space int32, e Queued) model.Key {
 	k, ok := s.Policies[space].(model.Keyed)
 	if !ok || e.Prio < cell.MinGuaranteed || s.Extra(e) {
@@ -211,10 +211,10 @@ func (s *Index) Unlist(space int32, e Queued) {
 	}
 }
 
-// Relist puts a gang that may have become a case of its own, or is none any more,
-// where it belongs. While a policy reads the wait groups, one that loses its promise stays in
-// its place: in the line of its shape, which may have been read, it would be passed over,
-// and those behind it would get what it then takes back.
+// Relist moves a gang to the wait group where it belongs when it becomes a case of its own, or
+// ceases to be one. While a policy reads the wait groups, a gang that loses its promise stays
+// where it is. The group of its shape may have been read already: the gang would be passed over,
+// and gangs behind it would get the cells that it takes back afterwards.
 func (s *Index) Relist(slot, g int32) {
 	j := &s.Jobs[slot]
 	if gg := &j.Gangs[g]; !gg.Listed || gg.Single == (gg.Attempt != tables.None || gg.Avoids()) {
@@ -229,7 +229,7 @@ func (s *Index) Relist(slot, g int32) {
 	s.List(space, e)
 }
 
-// RelistMoved puts those where they belong who stayed while a policy read the wait groups.
+// RelistMoved relists the gangs that stayed in place while a policy read the wait groups.
 func (s *Index) RelistMoved() {
 	s.Calls.Reading = false
 	for _, ref := range s.Calls.relist {
@@ -240,7 +240,7 @@ func (s *Index) RelistMoved() {
 	s.Calls.relist = s.Calls.relist[:0]
 }
 
-// lineOf finds a gang's line, or begins it.
+// lineOf finds a gang's wait group, or begins it.
 func (s *Index) lineOf(space int32, e Queued) *WaitGroup {
 	u := s.GroupsOf(space, e.Prio)
 	if u == nil {
@@ -264,7 +264,7 @@ func (s *Index) lineOf(space int32, e Queued) *WaitGroup {
 	return &u.Lines[i]
 }
 
-// keyOf says what kind of line a gang stands in.
+// keyOf is the key of the wait group in which a gang belongs.
 func (s *Index) keyOf(space int32, e Queued) lineKey {
 	j := &s.Jobs[e.Slot]
 	k := lineKey{Extra: j.Spec.Gangs[e.Gang].Extra}
@@ -277,8 +277,8 @@ func (s *Index) keyOf(space int32, e Queued) lineKey {
 	return k
 }
 
-// DropEmpty drops wait groups that are empty once they are many; not while one reads
-// them.
+// DropEmpty drops the empty wait groups once there are many. It must not be called while a policy
+// reads them.
 func (s *Index) DropEmpty() {
 	if s.WaitGroups.empty <= maxEmpty {
 		return
@@ -361,21 +361,21 @@ func (s *Index) verifyLine(space int, l *WaitGroup, add func(string, ...any)) {
 	}
 }
 
-// Merge reads wait groups of one priority as if they were one, in order of submission. A wait group
-// whose shape found nothing is left out from then on. Gangs may leave their wait groups meanwhile.
+// Merge reads wait groups of one priority as if they were one, in order. A wait group whose shape
+// found nothing is left out from then on. Gangs may leave their wait groups meanwhile.
 type Merge struct {
 	S     *Index
 	Space int32
 	Prio  cell.Priority
-	Alone bool                   // who says so has nodes for himself in this VC
-	Heads collections.Heap[Head] // by gang
+	Alone bool                   // jobs that want their nodes for themselves get that in this VC
+	Heads collections.Heap[Head] // the next gang of each wait group
 }
 
-// AloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose policy
-// gives nobody any.
+// AloneToo, behind a shape's text, marks a shape that found no nodes for itself: that says nothing
+// of VCs whose policy gives no job nodes of its own.
 const AloneToo = " alone"
 
-// Head is the next gang of one line.
+// Head is the next gang of one wait group.
 type Head struct {
 	line int32
 	at   int
@@ -385,12 +385,13 @@ type Head struct {
 // Before implements collections.HeapItem.
 func (h Head) Before(o Head) bool { return h.e.Compare(o.e) < 0 }
 
-// Add lets a merge read one more line, which is not empty; order is to be called after the last.
+// Add lets a merge read one more wait group, which is not empty; Order is to be called after the
+// last.
 func (m *Merge) Add(line int, l *WaitGroup) {
 	m.Heads = append(m.Heads, Head{line: int32(line), e: l.Gangs[0]})
 }
 
-// AddFull adds all wait groups of full gangs.
+// AddFull adds all wait groups of full gangs, and orders.
 func (m *Merge) AddFull() {
 	if up := m.S.GroupsOf(m.Space, m.Prio); up != nil {
 		for i := range up.Lines {
@@ -402,12 +403,12 @@ func (m *Merge) AddFull() {
 	m.Order()
 }
 
-// Order sorts the heads by what stands first in each.
+// Order sorts the wait groups by their next gangs.
 func (m *Merge) Order() {
 	slices.SortFunc(m.Heads, func(a, b Head) int { return a.e.Compare(b.e) })
 }
 
-// First returns the next gang; false at the end.
+// First returns the next gang; false at the end. failed holds the shapes that found nothing.
 func (m *Merge) First(failed map[string]bool) (Queued, bool) {
 	for len(m.Heads) > 0 {
 		h := &m.Heads[0]
@@ -419,7 +420,7 @@ func (m *Merge) First(failed map[string]bool) (Queued, bool) {
 		if h.at < len(l.Gangs) && l.Gangs[h.at] == h.e {
 			return h.e, true
 		}
-		h.at, _ = slices.BinarySearchFunc(l.Gangs, h.e, Queued.Compare) // others left the line, or it did
+		h.at, _ = slices.BinarySearchFunc(l.Gangs, h.e, Queued.Compare) // gangs left the group
 		m.settle(l.Gangs)
 	}
 	return Queued{}, false
@@ -427,7 +428,7 @@ func (m *Merge) First(failed map[string]bool) (Queued, bool) {
 
 func (m *Merge) line(h *Head) *WaitGroup { return &m.S.GroupsOf(m.Space, m.Prio).Lines[h.line] }
 
-// Next steps over the gang that first returned.
+// Next steps over the gang that First returned.
 func (m *Merge) Next() {
 	h := &m.Heads[0]
 	gangs := m.line(h).Gangs
@@ -441,8 +442,7 @@ func (m *Merge) Next() {
 	m.settle(gangs)
 }
 
-// Pass steps over the gang that first returned, for which there is no room, and so over all of its
-// shape.
+// Pass steps over the gang that First returned, which does not fit, and so over all of its shape.
 func (m *Merge) Pass() {
 	if m.line(&m.Heads[0]).Shape == "" {
 		m.Next()
@@ -451,7 +451,7 @@ func (m *Merge) Pass() {
 	m.Heads.Pop() // the line is left out
 }
 
-// settle reads the gang at which the first line stands now.
+// settle reads the gang to which the first wait group has come.
 func (m *Merge) settle(gangs []Queued) {
 	h := &m.Heads[0]
 	if h.at == len(gangs) {
