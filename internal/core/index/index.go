@@ -27,9 +27,9 @@ type Index struct {
 	DedicatedJobs int             // number of jobs that want their nodes for themselves
 	Migrating     int             // number of gangs that are to run on other nodes next
 	Timers        collections.Heap[timer]
-	ToSettle      collections.Heap[model.JobID] // for the next Decide; by id: slots differ after a restart
+	ToSettle      collections.Heap[model.JobID] // by id, for Decide: slots differ after a restart
 	Again         model.Time                    // when the next decision is due; 0 is none
-	AgainFor      []cell.VCName                 // VCs it is for; none means all; never changed in place
+	AgainFor      []cell.VCName                 // VCs it is for; none is all; never changed in place
 	AllDirty      bool                          // the next walk looks at everything
 	Dirty         dirty                         // else: what it looks at
 	LookAgain     Askers                        // VCs for which this decision asks for another

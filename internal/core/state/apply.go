@@ -13,8 +13,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Apply folds one record into the state. It never fails: a record that does not
-// fit the state is a bug and panics with the numbers.
+// Apply folds one record into the state. It never fails: a record that does not fit the state is a
+// bug, and Apply panics with the numbers.
 func (s *State) Apply(r model.Record) {
 	if r.Seq != s.Seq+1 {
 		panic(fmt.Sprintf("core: record %d does not follow %d", r.Seq, s.Seq))
@@ -33,16 +33,16 @@ func (s *State) Apply(r model.Record) {
 	case model.JobUpdated:
 		s.applyUpdated(e)
 	case model.Configured:
-		s.UnbookAll() // leaves have other numbers from now on
+		s.UnbookAll() // a configuration numbers the leaves anew
 		s.Failed = nil
 		s.applyConfigured(e)
 	case model.NodeCordoned:
 		s.applyCordoned(e)
-	case model.Foretold: // what it tells follows from the rest
+	case model.Foretold: // what it says follows from the rest
 	case model.Decided:
 		s.Now, s.Decided = max(s.Now, e.Now), e.Now
 		s.settled()
-		if s.Again <= s.Now { // a look that is still to come stays due
+		if s.Again <= s.Now { // one that is still to come stays due
 			s.Again, s.AgainFor = 0, nil
 		}
 		s.askAgain(e)
@@ -57,12 +57,12 @@ func (s *State) Apply(r model.Record) {
 	}
 }
 
-// maxAgain is how many decisions in a row may ask for another one at once. More are a defect of
-// ours, two that take turns: then one a second is made, so that it neither fills the journal nor
-// keeps the engine from everything else.
+// maxAgain is how many decisions in a row may ask for another one at once. More are a bug: two
+// decisions undo each other. From then on one a second is made, so that this neither fills the
+// journal nor keeps the engine from everything else.
 const maxAgain = 10_000
 
-// askAgain notes that a decision asked for another one, or that none does.
+// askAgain notes whether a decision asks for another one.
 func (s *State) askAgain(e model.Decided) {
 	if !e.Again {
 		s.turns = 0
@@ -74,7 +74,7 @@ func (s *State) askAgain(e model.Decided) {
 	}
 	if s.Again == 0 {
 		s.Again, s.AgainFor = at, e.For
-	} else { // one that is to come is not put off
+	} else { // the earlier of the two counts
 		s.Again, s.AgainFor = min(s.Again, at), index.Both(s.AgainFor, e.For)
 	}
 	s.SetTimer(s.Again, 0, 0)
@@ -119,7 +119,7 @@ func (s *State) applySubmitted(e model.JobSubmitted) {
 	}
 }
 
-// NewJob lays out a job that waits, in the memory of one that has ended, if any.
+// NewJob makes a job that waits, in the memory of an ended job if in has any.
 func (s *State) NewJob(id model.JobID, spec *model.Job, now model.Time, in tables.Room) tables.Job {
 	j := tables.Job{ID: id, Spec: spec, Space: s.Space(spec.VC), Submitted: now, Size: spec.UsualSize(),
 		Dedicated: spec.Hints.Dedicated}
@@ -161,15 +161,15 @@ func (s *State) newGang(j *tables.Job, g int) tables.Gang {
 	return out
 }
 
-// Most jobs look like one that was submitted before: so many shapes are kept, if
-// their texts are no longer than that.
+// Most jobs ask for the same as an earlier one: so up to maxShapes shapes are kept whose texts are
+// no longer than maxShapeText bytes.
 const (
 	maxShapes    = 1024
 	maxShapeText = 256
 )
 
-// shapeOf returns the shape of a gang: that of an earlier one, if it is known. It
-// is asked for at every submission.
+// shapeOf returns the shape of a gang, an earlier gang's if that is known. Each submission asks
+// for it.
 func (s *State) shapeOf(members []cell.Member, spec *model.Job) *tables.Shape {
 	var room [maxShapeText]byte
 	text := AppendShape(room[:0], members, spec)
@@ -183,7 +183,7 @@ func (s *State) shapeOf(members []cell.Member, spec *model.Job) *tables.Shape {
 	for i := range fresh.Members {
 		m := &fresh.Members[i]
 		fresh.Short = fresh.Short || len(m.SKUs) > 0 && m.SKUs[0] == tables.NoSKU
-		m.SKUs = slices.Clone(m.SKUs) // so that no job's description is kept for it
+		m.SKUs = slices.Clone(m.SKUs) // so that the shape keeps no job's description in memory
 	}
 	if len(text) <= maxShapeText {
 		if s.Shapes == nil || len(s.Shapes) >= maxShapes {
@@ -194,8 +194,8 @@ func (s *State) shapeOf(members []cell.Member, spec *model.Job) *tables.Shape {
 	return fresh
 }
 
-// AppendShape writes a shape as text: each name in it with its length, so that no
-// two shapes have one text.
+// AppendShape writes a shape as text. Each name in it has its length before it, so that no two
+// shapes have one text.
 func AppendShape(b []byte, members []cell.Member, spec *model.Job) []byte {
 	num := func(n int, end byte) { b = append(strconv.AppendInt(b, int64(n), 10), end) }
 	text := func(s string) {
@@ -258,7 +258,7 @@ func (s *State) applyCordoned(e model.NodeCordoned) {
 	s.DirtyAll()
 }
 
-// Noted returns what is remembered about a node, to read.
+// Noted returns what facts and commands said about a node, to read.
 func (s *State) Noted(name cell.NodeName) tables.NodeNote {
 	if i, found := s.findNode(name); found {
 		return s.Nodes[i]
@@ -272,7 +272,7 @@ func (s *State) findNode(name cell.NodeName) (int, bool) {
 	})
 }
 
-// node returns what is remembered about a node, for change.
+// node returns what is remembered about a node, to change.
 func (s *State) node(name cell.NodeName) *tables.NodeNote {
 	i, found := s.findNode(name)
 	if !found {
@@ -281,7 +281,7 @@ func (s *State) node(name cell.NodeName) *tables.NodeNote {
 	return &s.Nodes[i]
 }
 
-// blame tells the cells what is remembered about a node.
+// blame tells the cells why a node is out of service, if it is.
 func (s *State) blame(n *tables.NodeNote) {
 	if s.Cluster == nil {
 		return
@@ -304,7 +304,7 @@ func setBlame(c *cell.Cluster, node int32, n *tables.NodeNote) {
 	c.SetBlame(node, cell.Suspect, n.Suspect > 0)
 }
 
-// Vacant returns the cluster with nothing in use and the present health.
+// Vacant is the cluster with nothing in use and the present health; the first call builds it.
 func (s *State) Vacant() *cell.Cluster {
 	if s.Empty != nil {
 		return s.Empty
@@ -349,7 +349,7 @@ func (s *State) applyConfigured(e model.Configured) {
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; j.Spec != nil {
 			j.Space = s.Space(j.Spec.VC)
-			for g := range j.Gangs { // SKUs may carry something else
+			for g := range j.Gangs { // a SKU may carry something else now
 				j.Gangs[g].Shape = s.newGang(j, g).Shape
 			}
 		}
@@ -379,7 +379,7 @@ func (s *State) move(m model.Move) {
 	}
 	j := &s.Jobs[a.Job]
 	lazy := (m.Lazy || a.Lazy && !m.Regained) && j.Spec.Priority >= cell.MinGuaranteed
-	if !a.Joined { // whom it shares its leaves with moves along, next
+	if !a.Joined { // the other members of the allocation move along
 		alloc := s.Cluster.Take(j.Space, j.Spec.Priority, m.Placement, false)
 		if lazy {
 			s.Cluster.Demote(alloc)
@@ -396,7 +396,7 @@ func (s *State) move(m model.Move) {
 	s.TimeMinRun(a)
 }
 
-// setAlloc remembers whose an allocation is.
+// setAlloc notes the slot of the first member of an allocation.
 func (s *State) setAlloc(id cell.AllocID, slot int32) {
 	for int(id) >= len(s.ByAlloc) {
 		s.ByAlloc = append(s.ByAlloc, tables.None)

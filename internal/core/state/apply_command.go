@@ -11,7 +11,7 @@ func (s *State) applyHeld(e model.JobHeld) {
 	}
 }
 
-// hold takes the gangs of a job out of their queues, or puts those back that would wait.
+// hold takes the gangs of a job out of their queues, or queues again those that would wait.
 func (s *State) hold(slot int32, on bool, by model.Subject, reason string) {
 	j := &s.Jobs[slot]
 	s.recounting(slot, func() {
@@ -55,14 +55,14 @@ func (s *State) applyUpdated(e model.JobUpdated) {
 	}
 	slot := s.Slots.Of(e.Job)
 	if e.Priority == nil {
-		j.Spec = e.On(j.Spec) // clones of the state share the one before
+		j.Spec = e.On(j.Spec) // a copy: clones of the state share the one before
 		for g := range j.Gangs {
 			if at := j.Gangs[g].Attempt; at != tables.None {
 				s.timeLimit(&s.Attempts[at])
 			}
 		}
 		s.ForgetNextChange(j.Space)
-		s.DirtyVC(j.Space, j.Spec.Priority) // others may be planned around its end
+		s.DirtyVC(j.Space, j.Spec.Priority) // bookings may depend on when it ends
 		s.Touch(slot)
 		return
 	}
@@ -78,7 +78,7 @@ func (s *State) applyUpdated(e model.JobUpdated) {
 	s.Touch(slot)
 }
 
-// InBrackets adds a reason to a sentence, if there is one.
+// InBrackets is a reason in brackets, to follow a sentence; "" without a reason.
 func InBrackets(reason string) string {
 	if reason == "" {
 		return ""

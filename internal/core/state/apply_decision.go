@@ -11,9 +11,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// ComesBack reports whether an attempt is being stopped by the platform, and its gang is to have
-// cells again then without a word of its policy: only an order by submission or by a key tells
-// its place before it waits.
+// ComesBack reports whether an attempt is being stopped by the platform, and its gang's place in
+// the order is known before it waits again. That is so only if its policy orders by submission or
+// by a key: then the gang can be planned for without asking the policy.
 func ComesBack(s *State, a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
 	over := j.Stop || j.Completing != nil || j.Held() || j.Quarantined || a.State != model.AttemptStopping
@@ -30,8 +30,8 @@ func ComesBack(s *State, a *tables.Attempt) bool {
 	return false
 }
 
-// lookBehind looks at those behind a job's gangs that come back, which will not any more: they are
-// in no queue that they could leave.
+// lookBehind marks the gangs behind a job's gangs that would have come back and now will not.
+// Those stand in no queue, so no Dequeue marks them.
 func (s *State) lookBehind(j *tables.Job) {
 	for g := range j.Gangs {
 		if at := j.Gangs[g].Attempt; at != tables.None && ComesBack(s, &s.Attempts[at]) {
@@ -41,14 +41,14 @@ func (s *State) lookBehind(j *tables.Job) {
 	}
 }
 
-// OrdersAhead reports whether a VC's policy orders what waits by submission or by a key.
+// OrdersAhead reports whether a VC's policy orders waiting gangs by submission or by a key.
 func OrdersAhead(s *tables.Tables, space int32) bool {
 	_, straight := s.Policies[space].(model.Straight)
 	_, keyed := s.Policies[space].(model.Keyed)
 	return straight || keyed
 }
 
-// LeftOfLimit is how many leaves more a job's user may have in its VC, for gangs that are placed
+// LeftOfLimit is how many more leaves a job's user may have in its VC, for gangs that are placed
 // together.
 func (s *State) LeftOfLimit(j *tables.Job) int64 {
 	l := s.UserLimits(j)
@@ -168,7 +168,7 @@ func (s *State) applyPlaced(e model.Placed) {
 	}
 }
 
-// begin starts the tasks of an attempt, which has its leaves.
+// begin starts the tasks of an attempt that has its leaves.
 func (s *State) begin(slot int32, a *tables.Attempt, places []cell.Task) {
 	j := &s.Jobs[slot]
 	s.Dequeue(slot, a.ID.Gang)
@@ -225,7 +225,7 @@ func (s *State) attemptSlot(slot int32, id model.AttemptID) int32 {
 
 func (s *State) applyReserved(e model.Reserved) {
 	slot := s.Slots.Of(e.Attempt.Job)
-	leaves := s.Jobs[slot].Gangs[e.Attempt.Gang].Attempt // with a promise it is counted otherwise
+	leaves := s.Jobs[slot].Gangs[e.Attempt.Gang].Attempt // slot, if it moves: the promise changes its count
 	countAgain(s, leaves, -1)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	countAgain(s, leaves, 1)
@@ -236,14 +236,15 @@ func (s *State) applyReserved(e model.Reserved) {
 	s.Relist(slot, e.Attempt.Gang)
 }
 
-// countAgain counts an attempt of a gang whose promise for the time after it comes or goes.
+// countAgain counts the attempt of a gang that moves, around a change of the promise to which it
+// moves.
 func countAgain(s *State, slot, sign int32) {
 	if slot != tables.None {
 		s.count(&s.Attempts[slot], sign)
 	}
 }
 
-// unpromise forgets that an attempt is a reservation.
+// unpromise takes an attempt off the list of reservations.
 func (s *State) unpromise(slot int32) {
 	i := slices.Index(s.Promises, slot)
 	last := len(s.Promises) - 1
@@ -251,7 +252,7 @@ func (s *State) unpromise(slot int32) {
 	s.Promises = s.Promises[:last]
 }
 
-// freeAttempt gives an attempt's cells back, unless others share them, and forgets it.
+// freeAttempt frees an attempt's slot, and its cells unless other members share them.
 func (s *State) freeAttempt(a *tables.Attempt) {
 	g := &s.Jobs[a.Job].Gangs[a.ID.Gang]
 	slot, leaves := s.SlotOf(a), int32(tables.None)
@@ -270,7 +271,7 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 	if alloc := a.Alloc; s.part(slot) {
 		s.count(s.Holder(alloc), 1)
 		s.setMood(s.Holder(alloc))
-		s.DirtyVC(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // there is room beside those who stay
+		s.DirtyVC(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // gangs may join those that stay
 	} else {
 		s.ByAlloc[alloc] = tables.None
 		s.Release(alloc)
@@ -294,7 +295,7 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 func (s *State) applyStopSent(e model.StopSent) {
 	a := s.Live(e.Attempt)
 	s.count(a, -1)
-	cleared := a.Lazy && a.By != nil && e.By != nil && *a.By == *e.By // who is stopped gave up its guarantee for it
+	cleared := a.Lazy && a.By != nil && e.By != nil && *a.By == *e.By // it was demoted for this preemptor
 	a.Cause, a.By, a.Told = e.Cause, e.By, s.Now
 	s.count(a, 1)
 	if !a.Lazy || cleared {
@@ -346,8 +347,8 @@ func (s *State) applyAttemptEnded(e model.AttemptEnded) {
 	s.TouchReserving()
 }
 
-// forgetLasting drops a job's notices of what lasts with its last attempt: while one lives, they
-// may be of that one.
+// forgetLasting drops a job's lasting notices once it has no attempt: while one lives, they may be
+// about that.
 func forgetLasting(j *tables.Job) {
 	lives := func(g tables.Gang) bool { return g.Attempt != tables.None || g.Next != tables.None }
 	if tables.RareOf(j.Rare).Lasting != nil && !slices.ContainsFunc(j.Gangs, lives) {
@@ -355,8 +356,9 @@ func forgetLasting(j *tables.Job) {
 	}
 }
 
-// noteRefusal counts a refusing node's jobs. An image that does not come counts for none: else a
-// team whose jobs name a registry that is away would put nodes aside for all.
+// noteRefusal counts the jobs that a node refused lately. An image that cannot be fetched does not
+// count: else a team whose jobs name an unreachable registry would put nodes out of service for
+// all.
 func (s *State) noteRefusal(j *tables.Job, ordinal int32) {
 	t := &j.Tasks[ordinal]
 	if t.Exit == nil || t.Exit.Cause != model.StartRefused || t.Exit.Fetch {
@@ -369,7 +371,7 @@ func (s *State) noteRefusal(j *tables.Job, ordinal int32) {
 	n.Refused = append(lately, tables.Refusal{Job: j.ID, At: s.Now})
 }
 
-// TouchReserving looks again at everybody who waits for cells to be left.
+// TouchReserving marks all jobs with a reservation for the next Decide.
 func (s *State) TouchReserving() {
 	for _, slot := range s.Promises {
 		s.Touch(s.Attempts[slot].Job)
@@ -398,7 +400,7 @@ func (s *State) applyTaskRetried(e model.TaskRetried) {
 		}
 	}
 	s.SetTimer(e.After, e.Job, e.Gang)
-	if g.Next != tables.None { // it has left, and starts where it was promised to
+	if g.Next != tables.None { // it has left, and starts on the cells promised to it
 		g.Attempt, g.Next = g.Next, tables.None
 	}
 	s.Enqueue(slot, e.Gang)
@@ -499,9 +501,9 @@ func (s *State) applyQuarantined(e model.Quarantined) {
 	}
 }
 
-// countYield counts a stop against the budget of a job: one by its own priority in its VC, of a
-// full gang that runs with a guarantee. It counts when it is sent, since it is not taken back, and
-// the preemptor may be gone when it is obeyed.
+// countYield counts a preemption against a job's budget: of a full gang that runs with a
+// guarantee, by a gang of its own priority and VC. It counts when the stop is sent: that is not
+// taken back, and the preemptor may be gone when the stop is obeyed.
 func (s *State) countYield(a *tables.Attempt) {
 	if a.Cause != model.EndPreempted || a.By == nil || s.IsExtra(a) {
 		return
@@ -513,8 +515,7 @@ func (s *State) countYield(a *tables.Attempt) {
 	}
 }
 
-// applySized lets the members within the size wait, if their minimum runs, and no
-// others.
+// applySized queues the members within the new size, if their minimum runs, and dequeues the rest.
 func (s *State) applySized(e model.Sized) {
 	slot := s.Slots.Of(e.Job)
 	j := &s.Jobs[slot]
@@ -531,8 +532,7 @@ func (s *State) applySized(e model.Sized) {
 	s.ForgetNextChange(j.Space)
 }
 
-// forgetSizes gives the jobs of VCs that have another policy now the size that they
-// begin with.
+// forgetSizes gives the jobs of VCs whose policy was replaced the size with which they begin.
 func (s *State) forgetSizes(was *model.Config, renamed []model.Rename) {
 	for i := range s.Jobs {
 		j := &s.Jobs[i]

@@ -10,10 +10,10 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// settleSaved looks at a gang that was told to make room and of which the last task has ended. In
-// many gangs one task reports for all: when all ended with 0, and each that announced its steps has
-// done them, those that announced none are done, too. That is known only now, since facts of
-// several tasks come in any order.
+// settleSaved looks at a gang that was told to make room when its last task has ended. In many
+// gangs one task reports for all. So if all ended with code 0, and each that announced its steps
+// has done them, those that announced none are done, too. That is known only now, since facts
+// about several tasks come in any order.
 func settleSaved(s *tables.Tables, a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
 	tasks := j.Spec.Gangs[a.ID.Gang].Tasks
@@ -116,10 +116,10 @@ func (s *State) applyStarted(e model.TaskStarted) {
 		s.ForgetNextChange(j.Space)
 		s.Rerun(a)
 		if len(s.Booked) > 0 {
-			s.DirtyVC(j.Space, j.Spec.Priority) // its end is known now, and with it what may start before
+			s.DirtyVC(j.Space, j.Spec.Priority) // its end is known now, and what may start before it
 			s.DirtyVC(j.Space, cell.Opportunistic)
 		} else if j.Spec.Priority < cell.MinGuaranteed && s.Dirty.Always[j.Space] && len(s.Queues[j.Space]) > 0 {
-			s.DirtyVC(j.Space, cell.MinGuaranteed) // what is lent may say who is first, who may hold others up
+			s.DirtyVC(j.Space, cell.MinGuaranteed) // what is lent may decide which gang is first
 		}
 		s.timeLimit(a)
 		s.TimeMinRun(a)
@@ -150,7 +150,7 @@ func (s *State) refreshState(a *tables.Attempt) {
 	}
 	s.setMood(a)
 	if (before == model.AttemptUnknown) != (a.State == model.AttemptUnknown) {
-		s.DirtyAll() // it can be lifted again, or no longer
+		s.DirtyAll() // it can be preempted again, or no longer
 		s.ForgetNextChange(j.Space)
 		s.Rerun(a)
 	}
@@ -164,7 +164,7 @@ func (s *State) applyExited(id model.AttemptID, ordinal int32, x model.Exit) {
 	a.Alive--
 	switch {
 	case a.Cause.Resumes() && t.Finished(a, &x, &s.Jobs[a.Job].Spec.Hints):
-		t.State = model.TaskSucceeded // within its grace: there is nothing left to run again
+		t.State = model.TaskSucceeded // it ended within its grace with nothing left to do
 	case a.Cause != 0 && !x.Own:
 		t.State = model.TaskEnded
 	case !x.Cause.Accountable():
@@ -237,7 +237,7 @@ func (s *State) applyProgress(e model.Progress) {
 		if p.Use != nil {
 			use.MemoryMB = max(use.MemoryMB, p.Use.MemoryMB)
 		}
-		if s.Shared(a) { // what is seen is of all who are there
+		if s.Shared(a) { // the measured memory is that of all members
 			use.MemoryMB = 0
 			if p.Use != nil {
 				use.MemoryMB = p.Use.MemoryMB
@@ -249,7 +249,7 @@ func (s *State) applyProgress(e model.Progress) {
 		p.Checkpoint = s.Now
 		a.Checkpoint = s.Now
 	}
-	if t.Progress == nil { // from now on it can be watched
+	if t.Progress == nil { // policies see that it reports from now on
 		s.Realloc(a)
 	}
 	t.Progress = &p
@@ -271,7 +271,7 @@ func (s *State) applyNotice(e model.Notice) {
 	}
 }
 
-// applyNodeHealth also makes what runs on a node that went down unknown.
+// applyNodeHealth notes a node's health. If the node is down, the tasks on it become unknown.
 func (s *State) applyNodeHealth(e model.NodeHealth) {
 	n := s.node(e.Node)
 	n.Down, n.Reason = !e.Up, e.Reason
@@ -294,7 +294,7 @@ func (s *State) applyNodeHealth(e model.NodeHealth) {
 	}
 }
 
-// FindLeafNote finds what is remembered about a leaf, or where it would stand.
+// FindLeafNote returns the index of the note about a bad leaf, or where it belongs and false.
 func (s *State) FindLeafNote(f model.LeafHealth) (int, bool) {
 	return slices.BinarySearchFunc(s.Leaves, tables.LeafNote{Node: f.Node, SKU: f.SKU, Device: f.Device,
 		Part: f.Part}, tables.LeafNote.Compare)

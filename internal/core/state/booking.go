@@ -28,7 +28,7 @@ func (s *State) setBooking(g *tables.Gang, ref model.GangRef, b *model.Booked) {
 	s.SetTimer(b.Start, ref.Job, ref.Gang)
 }
 
-// loadBooking takes a booking over from a snapshot.
+// loadBooking takes a booking from a snapshot.
 func (s loader) loadBooking(g *tables.Gang, id model.JobID, at int32, b *model.Booked) {
 	if b != nil {
 		s.setBooking(g, model.GangRef{Job: id, Gang: at}, b)

@@ -34,8 +34,8 @@ func (s *State) requeueAll() {
 	s.DirtyAll()
 }
 
-// Origins are what the tasks of an attempt were started with. A snapshot of an older
-// form did not keep them: then it is what the present cluster says.
+// Origins are what the tasks of an attempt were started with. If they are not kept, they are what
+// the present cluster says.
 func (s *State) Origins(a *tables.Attempt) []cell.Origin {
 	if kept := tables.RareOf(a.Rare).Origins; kept != nil {
 		return kept
@@ -49,7 +49,7 @@ func (s *State) Origins(a *tables.Attempt) []cell.Origin {
 	return out
 }
 
-// allOrigins are those of all attempts, by slot, before the configuration changes.
+// allOrigins are the origins of all attempts, by slot, before the configuration changes.
 func (s *State) allOrigins() [][]cell.Origin {
 	out := make([][]cell.Origin, len(s.Attempts))
 	for i := range s.Attempts {
@@ -60,7 +60,7 @@ func (s *State) allOrigins() [][]cell.Origin {
 	return out
 }
 
-// keepOrigins keeps those that the new cluster no longer tells.
+// keepOrigins keeps the origins that the new cluster no longer tells.
 func (s *State) keepOrigins(was [][]cell.Origin) {
 	for i := range was {
 		a := &s.Attempts[i]
@@ -76,10 +76,10 @@ func (s *State) keepOrigins(was [][]cell.Origin) {
 	}
 }
 
-// renaming lets what is known of VCs and nodes go along with their new names.
+// renaming carries what is known of VCs and nodes over to their new names.
 type renaming struct{ *State }
 
-// all takes everything that bears an older name along.
+// all renames everything that bears an older name.
 func (s renaming) all(e *model.Configured) {
 	if len(e.Renamed)+len(e.RenamedNodes) == 0 {
 		return
@@ -92,7 +92,7 @@ func (s renaming) all(e *model.Configured) {
 	s.renameDebts(e.Renamed)
 	s.renameMoves(e.Renamed)
 	s.renameNotes(e.Renamed)
-	// What was remembered under the new name is of an older machine.
+	// What is noted under the new name is of an older machine.
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n tables.NodeNote) bool { return takenOver(e.RenamedNodes, n.Name) })
 	for i := range s.Nodes {
 		s.Nodes[i].Name = model.NodeNow(e.RenamedNodes, s.Nodes[i].Name)
@@ -105,8 +105,8 @@ func (s renaming) all(e *model.Configured) {
 	slices.SortFunc(s.Leaves, tables.LeafNote.Compare)
 }
 
-// renameNotes lets what policies noted of VCs go along; whoever joins a VC that has a note
-// reads that one.
+// renameNotes carries the notes of policies about VCs over; of two VCs that become one, the note
+// of the one that had the name stays.
 func (s renaming) renameNotes(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findNote(r.From)
@@ -122,8 +122,8 @@ func (s renaming) renameNotes(renamed []model.Rename) {
 	}
 }
 
-// renameDebts lets what VCs borrowed go along: two that become one owe what both owed. All
-// were brought up to date before the configuration changed.
+// renameDebts carries the debts of VCs over; two VCs that become one owe the sum. All debts were
+// brought up to date before the configuration changed.
 func (s renaming) renameDebts(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findDebt(r.From)
@@ -150,7 +150,8 @@ func (s renaming) renameDebts(renamed []model.Rename) {
 	}
 }
 
-// renameMoves lets what VCs moved within the hour go along, to count for both that become one.
+// renameMoves carries over when gangs of VCs moved within the hour; those of two VCs that become
+// one count together.
 func (s renaming) renameMoves(renamed []model.Rename) {
 	for _, r := range renamed {
 		i, found := s.findMoved(r.From)
@@ -169,7 +170,7 @@ func (s renaming) renameMoves(renamed []model.Rename) {
 	}
 }
 
-// takenOver reports whether a node's name now belongs to another one.
+// takenOver reports whether a renamed node takes a name over.
 func takenOver(renamed []model.NodeRename, n cell.NodeName) bool {
 	return slices.ContainsFunc(renamed, func(r model.NodeRename) bool { return r.To == n })
 }
@@ -190,8 +191,8 @@ func (s renaming) renameJob(j *tables.Job, e *model.Configured) {
 			p.Node = model.NodeNow(e.RenamedNodes, p.Node)
 			j.Tasks[t].Place = &p
 			if p.Node != was && j.Tasks[t].State != model.TaskWaiting {
-				// Whoever runs there keeps its turns by the older name: a gang that joined
-				// would look for it by the new one, and they would run at the same time.
+				// Its tasks keep their turns under the older node name. A gang that joined would look for them
+				// under the new one, and both would run at once.
 				j.Gangs[j.Tasks[t].Gang].Alone = true
 			}
 		}

@@ -11,16 +11,16 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// What VCs borrowed over time. Where the configuration has a half-life, opportunistic
-// capacity goes first to the VC that borrows and borrowed least: the dominant share,
-// over the types of leaves, of its mean use, in which what is a half-life ago counts half,
-// together with its use now, divided by its weight. Both parts are leaves, so use now counts
-// at once and one decision does not give everything to one VC.
+// What VCs borrowed over time. If the configuration has a half-life, opportunistic capacity goes
+// first to the VC that owes least. What a VC owes is its dominant share over the types of leaves.
+// For each type that is the mean use, in which use a half-life ago counts half, plus the use now,
+// divided by the VC's weight. Both are in leaves, so that use now counts at once and one decision
+// does not give everything to one VC.
 //
-// The mean m of a use u that did not change for a time t becomes m f + u (1 - f), where
-// f is 2 to the power of -t over the half-life: in fixed point, from events alone.
+// The mean m of a use u that did not change for a time t becomes m f + u (1 - f), where f is 2 to
+// the power of -t over the half-life: in fixed point, from events alone.
 
-// debt is what one VC borrowed, as of a time.
+// debt is what one VC borrowed, as of At.
 type debt struct {
 	VC   cell.VCName `json:"vc"`
 	At   model.Time  `json:"at"`
@@ -33,10 +33,11 @@ type past struct {
 	Mean int64         `json:"mean"`
 }
 
-// MeanBits are the bits behind the point of a mean.
+// MeanBits are the binary digits of a mean behind its point.
 const MeanBits = 20
 
-// borrows counts an attempt's leaves, by chain, into what its VC borrows now.
+// borrows adds an attempt's leaves, by chain, to what its VC borrows now, or with sign -1
+// subtracts them.
 func (s *State) borrows(t *index.Tally, a *tables.Attempt, sign int64) {
 	if s.Config.HalfLife == 0 {
 		return
@@ -80,15 +81,15 @@ func (s *State) accrue(space int32) {
 	d.At, d.Past = s.Now, means
 }
 
-// accrueAll does so for all VCs, before the configuration changes.
+// accrueAll brings the debts of all VCs up to date, before the configuration changes.
 func (s *State) accrueAll() {
 	for space := int32(1); s.Cluster != nil && space < s.Cluster.NumSpaces(); space++ {
 		s.accrue(space)
 	}
 }
 
-// resetDebts follows a configuration: whoever is new, or owed nothing yet, begins now with what it
-// borrows, and who is no more, or has no half-life any more, is forgotten.
+// resetDebts follows a configuration: VCs that are new or owed nothing yet begin with what they
+// borrow now. Debts of VCs that are gone, or all if there is no half-life any more, are dropped.
 func (s *State) resetDebts() {
 	s.Debts = slices.DeleteFunc(s.Debts, func(d debt) bool { return s.Config.HalfLife == 0 || s.Space(d.VC) == 0 })
 	s.accrueAll()
@@ -98,7 +99,7 @@ func (s *State) findDebt(vc cell.VCName) (int, bool) {
 	return slices.BinarySearchFunc(s.Debts, vc, func(d debt, k cell.VCName) int { return cmp.Compare(d.VC, k) })
 }
 
-// meanUse is the mean of one SKU by now.
+// meanUse is the mean of one SKU as of now, times 2^20.
 func (s *State) meanUse(space int32, d *debt, sku cell.TypeName) int64 {
 	var mean int64
 	for _, p := range d.Past {
@@ -120,7 +121,8 @@ func (s *State) lentOf(space int32, sku cell.TypeName) (n int64) {
 	return n
 }
 
-// Owes is by what VCs are compared: parts of 10^9 of the cluster, for each unit of weight.
+// Owes is what a VC owes, by which VCs are compared: its largest share of the leaves of a SKU, in
+// billionths per unit of its weight.
 func (s *State) Owes(space int32) int64 {
 	d := debt{At: s.Now}
 	if i, found := s.findDebt(s.Cluster.Space(space).Name); found {
@@ -144,7 +146,7 @@ func (s *State) Owes(space int32) int64 {
 	return most
 }
 
-// Weight is the part of a VC of what nobody uses, beside others' parts.
+// Weight is a VC's part of idle capacity, relative to other VCs' weights; at least 1.
 func (s *State) Weight(space int32) int64 {
 	return int64(max(model.OfVC(s.Config, s.Cluster.Space(space).Name).Weight, 1))
 }

@@ -19,8 +19,9 @@ func (f Decay) Of(n int64) int64 {
 	return int64(hi<<digits | lo>>digits)
 }
 
-// DecayAfter is 2 to the power of -t over the half-life, rounded down: halvings, then the roots of
-// 1/2 that the binary digits of the rest name. It is 0 where t is negative.
+// DecayAfter is 2 to the power of -t over the half-life, rounded down: as many halvings as
+// half-lives have passed, then a root of 1/2 for each binary digit of the remainder. It is 0 for a
+// negative t.
 func DecayAfter(t, half int64) Decay {
 	whole := t / half
 	if t < 0 || whole >= digits {

@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// charged returns the space that a charge is about.
+// charged is the space of a VC, or of its container: that to which an event charges a cell.
 func (s *State) charged(vc cell.VCName, container bool) int32 {
 	if container {
 		return s.Cluster.ContainerOf(vc)
@@ -15,7 +15,7 @@ func (s *State) charged(vc cell.VCName, container bool) int32 {
 	return s.Cluster.SpaceOf(vc)
 }
 
-// DrainDue reports whether an attempt has a task on a node that it must leave by now.
+// DrainDue reports whether an attempt has a task on a node that it must have left by now.
 func (s *State) DrainDue(a *tables.Attempt) bool {
 	if s.Dirty.Drains == 0 {
 		return false
@@ -31,8 +31,8 @@ func (s *State) DrainDue(a *tables.Attempt) bool {
 	return false
 }
 
-// drain makes leaves count as bad until an attempt has ended that runs on their
-// devices without holding them.
+// drain makes leaves count as bad until an attempt has ended that runs on their devices without
+// holding them.
 func (s *State) drain(a *tables.Attempt, leaves []cell.LeafID) {
 	if leaves != nil || tables.RareOf(a.Rare).Drains != nil {
 		tables.SetRare(&a.Rare).Drains = leaves
@@ -42,8 +42,8 @@ func (s *State) drain(a *tables.Attempt, leaves []cell.LeafID) {
 	}
 }
 
-// drained gives leaves back when an attempt has ended that drained from them, unless
-// others still do, or they are bad by themselves.
+// drained puts leaves back into service when an attempt that ran on their devices without holding
+// them has ended, unless another one does or they are bad themselves.
 func (s *State) drained(leaves []cell.LeafID) {
 	for _, l := range leaves {
 		s.setLeafBad(l, s.NotedBad(l) || s.drains(l))
@@ -51,13 +51,13 @@ func (s *State) drained(leaves []cell.LeafID) {
 	}
 }
 
-// NotedBad reports whether a leaf is bad by itself.
+// NotedBad reports whether a leaf is itself bad.
 func (s *State) NotedBad(l cell.LeafID) bool {
 	_, noted := s.FindLeafNote(s.LeafOf(l))
 	return noted
 }
 
-// drains reports whether an attempt drains from a leaf that it does not hold.
+// drains reports whether some attempt runs on a leaf's device without holding the leaf.
 func (s *State) drains(l cell.LeafID) bool {
 	return slices.ContainsFunc(s.Attempts, func(a tables.Attempt) bool {
 		return a.Job != tables.None && a.Rare != nil && slices.Contains(a.Rare.Drains, l)

@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// LeavesOf lists the leaves of a placement, task by task.
+// LeavesOf returns the leaves of a placement, sorted.
 func LeavesOf(p *cell.Placement) []cell.LeafID {
 	var out []cell.LeafID
 	for _, t := range p.Tasks {
@@ -17,8 +17,8 @@ func LeavesOf(p *cell.Placement) []cell.LeafID {
 	return out
 }
 
-// setMood tells the cells what an attempt is about to do, with those that share its
-// leaves: these leave when all do, and nobody may count on them when one is lost.
+// setMood tells the cells the intent of an attempt and of all that share its leaves: they are
+// leaving if all members are, and of unknown state if one member is.
 func (s *State) setMood(a *tables.Attempt) {
 	mood := a.Mood()
 	if s.Shared(a) {

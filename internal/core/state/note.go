@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// PolicyOf is the name of a VC's policy.
+// PolicyOf is the name of the policy that serves a VC: the fallback if its own failed.
 func (s *State) PolicyOf(name cell.VCName) string {
 	if _, failed := s.findFailed(name); failed {
 		return model.Fallback
@@ -18,7 +18,8 @@ func (s *State) PolicyOf(name cell.VCName) string {
 	return cmp.Or(model.OfVC(s.Config, name).Policy, model.Fallback)
 }
 
-// Note is what a policy remembers about its VC (job 0) or a job of it.
+// Note is what a policy remembers about a job of its VC, or, for job 0, about the VC; nil for
+// nothing.
 func (s *State) Note(vc cell.VCName, id model.JobID) []byte {
 	policy := s.PolicyOf(vc)
 	if id == 0 {
@@ -37,8 +38,8 @@ func (s *State) findNote(vc cell.VCName) (int, bool) {
 	return slices.BinarySearchFunc(s.Notes, vc, func(n model.Noted, k cell.VCName) int { return cmp.Compare(n.VC, k) })
 }
 
-// applyJobNote keeps a note about a job. A key may depend on it, so gangs that wait
-// leave their wait groups for that moment.
+// applyJobNote keeps a note about a job. Its gangs' keys may depend on the note, so gangs that
+// wait leave their wait groups meanwhile.
 func (s *State) applyJobNote(slot int32, e model.Noted) {
 	j := &s.Jobs[slot]
 	var listed []index.Queued
@@ -87,8 +88,8 @@ func (s *State) applyNoted(e model.Noted) {
 	}
 }
 
-// forgetNotes drops the notes of policies that a configuration has replaced, and when gangs of
-// VCs moved that are no more: another one may get that name.
+// forgetNotes drops the notes of policies that a configuration has replaced. It also forgets when
+// gangs moved of VCs that are gone: another VC may get that name.
 func (s *State) forgetNotes() {
 	s.Moved = slices.DeleteFunc(s.Moved, func(m moved) bool { return s.Space(m.VC) == 0 })
 	s.Notes = slices.DeleteFunc(s.Notes, func(n model.Noted) bool {

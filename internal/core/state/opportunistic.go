@@ -5,13 +5,13 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// A lazily preempted attempt keeps its place in its VC's order: it stands in a
-// list of its own beside the queue of those that wait, and a policy ranks both
-// together. When its turn comes and its VC has room around its very leaves, it is
-// guaranteed again. It never blocks anybody and never makes anybody leave.
+// A lazily preempted attempt keeps its place in its VC's order. It stands in a list of its own
+// beside the queue, and a policy ranks both together. When its turn comes and its VC's guarantee
+// has room for the very leaves that it holds, it is guaranteed again. It never blocks other gangs
+// and never makes any leave.
 
-// recounting changes what waitsAgain asks of a job, and counts what is being stopped of it anew.
-// What waits no more leaves its room to others.
+// recounting makes a change to a job on which WaitsAgain depends, and counts its stopping attempts
+// anew. Gangs that then do not wait again leave their capacity to other gangs.
 func (s *State) recounting(slot int32, change func()) {
 	j := &s.Jobs[slot]
 	s.lookBehind(j)

@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Blaming is deferred around the decisions on one job. What happens while a policy's code
-// runs is not the job's doing (Failing).
+// Blaming is deferred around the decisions on one job: it names the job in a panic. A panic in a
+// policy's code is not blamed on the job (Failing).
 func (s *State) Blaming(id model.JobID) {
 	p := recover()
 	if p == nil {
@@ -28,8 +28,9 @@ const (
 	refusalsCount = model.Hour
 )
 
-// Failing names the policy whose code ran when Apply, Decide, Wake or Actions panicked, and
-// its VC; false where none did, or where the fallback did. The state is of no other use then.
+// Failing names the policy whose code ran when Apply, Decide, Wake or Actions panicked, and its
+// VC. It is false if no policy's code ran, or the fallback's did. Nothing else may be asked of the
+// state then.
 func (s *State) Failing() (model.PolicyFailed, bool) {
 	if s.Calls.Space <= 0 || s.Cluster == nil || s.Calls.Space >= s.Cluster.NumSpaces() {
 		return model.PolicyFailed{}, false
@@ -39,8 +40,8 @@ func (s *State) Failing() (model.PolicyFailed, bool) {
 	return e, s.Replaceable(e)
 }
 
-// Replaceable reports whether a VC is still served by the policy that failed, and the
-// fallback would be something else.
+// Replaceable reports whether a VC is still served by the policy that failed, and the fallback
+// would be something else.
 func (s *State) Replaceable(e model.PolicyFailed) bool {
 	if s.Space(e.VC) <= 0 {
 		return false
@@ -49,7 +50,7 @@ func (s *State) Replaceable(e model.PolicyFailed) bool {
 	return cmp.Or(c.Policy, model.Fallback) == e.Policy && (e.Policy != model.Fallback || len(c.Params) > 0)
 }
 
-// Serving is the configuration by which a VC is served: its own, with the fallback where its
+// Serving is the configuration by which a VC is served: its own, with the fallback policy if its
 // policy failed.
 func (s *State) Serving(vc cell.VCName) model.VCConfig {
 	c := *model.OfVC(s.Config, vc)
@@ -66,9 +67,9 @@ func (s *State) findFailed(vc cell.VCName) (int, bool) {
 	})
 }
 
-// applyPolicyFailed lets the fallback serve a VC. What follows from its policy is made anew,
-// as after a configuration; what the policy remembered and the sizes that it gave are gone.
-// Nothing of the old policy's code may run here.
+// applyPolicyFailed lets the fallback serve a VC. What follows from the policy is built anew, as
+// after a configuration; what the policy remembered and the sizes that it gave are lost. Nothing
+// of the failed policy's code may run here.
 func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 	i, found := s.findFailed(e.VC)
 	space := s.Space(e.VC)
@@ -93,12 +94,12 @@ func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 		s.TimeMinRun(a)
 	}
 	s.DirtyAll()
-	s.Again = s.Now + 1 // so that a restart looks, too
+	s.Again = s.Now + 1 // so that a restarted core decides, too
 	s.SetTimer(s.Again, 0, 0)
 }
 
-// makePolicy makes the policy that serves a VC. One that was accepted by another program and
-// cannot be made by this one is replaced by the fallback, which Unmade tells.
+// makePolicy makes the policy that serves a VC. If another program accepted it and this one cannot
+// make it, the fallback serves the VC, and Unmade says so.
 func (s *State) makePolicy(vc cell.VCName) model.Policy {
 	c := s.Serving(vc)
 	p, err := s.NewPolicy.Make(c)
@@ -114,12 +115,11 @@ func (s *State) makePolicy(vc cell.VCName) model.Policy {
 	return p
 }
 
-// MaxAside is how often a job is set aside: each time less is decided on it, and in the end
-// nothing.
+// MaxAside is how often a job is set aside: each time less is decided on it, in the end nothing.
 const MaxAside = 3
 
-// Aside returns the event that sets a job aside once more; false where there is no such job,
-// or nothing is decided on it as it is.
+// Aside returns the event that sets a job aside once more. It is false if there is no such job, or
+// it was set aside as often as may be.
 func (s *State) Aside(id model.JobID, stack string) (model.Quarantined, bool) {
 	j := s.Find(id)
 	if j == nil {
@@ -132,8 +132,8 @@ func (s *State) Aside(id model.JobID, stack string) (model.Quarantined, bool) {
 	return e, e.Times <= MaxAside
 }
 
-// Given reports whether an attempt's number was given out: that of its job, and, while the job
-// has not ended, its own. One that is only promised was not; of a job alone ask for attempt 0.
+// Given reports whether an attempt's number was given out: its job's, and while the job has not
+// ended its own. The number of a mere reservation was not. For a job alone ask with N 0.
 func (s *State) Given(a model.AttemptID) bool {
 	if a.Job <= 0 || a.Job >= s.NextJob {
 		return false
@@ -145,9 +145,9 @@ func (s *State) Given(a model.AttemptID) bool {
 	return a.Gang >= 0 && int(a.Gang) < len(j.Gangs) && a.N <= j.Gangs[a.Gang].N
 }
 
-// Forgo returns what closes the gap that events First to Last of lost leave: it is applied behind
-// the present state, record by record. Seen are attempts of which something was found; whatever
-// they and NextJob say is taken, no number up to theirs is given again.
+// Forgo returns the records that close the gap of lost events, lost.First to lost.Last; they are
+// applied to the present state. seen are attempts of which traces were found. No job or attempt
+// number up to theirs, or up to lost.NextJob, is given out again.
 func (s *State) Forgo(lost model.Lost, seen []model.AttemptID) []model.Record {
 	var events []model.Event
 	lost.NextJob = max(lost.NextJob, s.NextJob)
@@ -179,8 +179,8 @@ func (s *State) Forgo(lost model.Lost, seen []model.AttemptID) []model.Record {
 	return records
 }
 
-// breakPromise takes back the cells that are promised to a gang: the promise has the number of an
-// attempt that was started.
+// breakPromise adds events that take back the cells promised to a gang: the promise has the number
+// of an attempt that was started.
 func (s *State) breakPromise(events []model.Event, gang model.AttemptID) []model.Event {
 	g := &s.Find(gang.Job).Gangs[gang.Gang]
 	for _, at := range []int32{g.Attempt, g.Next} {

@@ -6,7 +6,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// AttemptStatus is what is told of an attempt.
+// AttemptStatus is an attempt as users see it.
 func (s *State) AttemptStatus(a *tables.Attempt) model.AttemptStatus {
 	out := model.AttemptStatus{ID: a.ID, State: a.State, Lazy: a.Lazy, Orphaned: a.Orphaned, Cause: a.Cause,
 		Placed: a.Placed, Started: a.Started, Told: a.Told, By: a.By, Message: tables.RareOf(a.Rare).Message}
@@ -22,13 +22,13 @@ func (s *State) AttemptStatus(a *tables.Attempt) model.AttemptStatus {
 	return out
 }
 
-// Suspended reports whether others have their turn on an attempt's leaves.
+// Suspended reports whether other members have their turn on an attempt's leaves.
 func (s *State) Suspended(a *tables.Attempt) bool {
 	r := s.RotationOf(a)
 	return r != nil && a.Cause == 0 && !r.Runs(a.ID, s.Now)
 }
 
-// LeafOf names a leaf as facts do.
+// LeafOf names a leaf as facts do: node, SKU, device and part.
 func (s *State) LeafOf(l cell.LeafID) model.LeafHealth {
 	f := s.Cluster.Forest()
 	return model.LeafHealth{Node: f.Nodes[f.Cells[f.Leaves[l]].Node].Name, SKU: f.ChainOf(l).SKU, Device: f.Device(l),

@@ -11,37 +11,36 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// EstimateSteps bounds an estimate: so many times a decision is taken on the
-// copy, in each of its runs.
+// EstimateSteps bounds an estimate: how many decisions each of its runs takes on its copy.
 const EstimateSteps = 400
 
 const (
-	kept      = 32     // parts of a key: the last ones
-	keys      = 1_000  // the one to which nothing was added for longest makes room
-	enough    = 16     // parts of a key say something
-	wholePart = 10_000 // the part of what took all that was declared
-	never     = 60_000 // more is not told apart
+	kept      = 32     // run times per key: the latest
+	keys      = 1_000  // a new key displaces the one to which nothing was added for longest
+	enough    = 16     // run times that a key needs to say something
+	wholePart = 10_000 // the part that is all of the declared time
+	never     = 60_000 // larger parts are not told apart
 )
 
-// HabitOf says of what time a part is.
+// HabitOf is the declared time that a part is of.
 type HabitOf int8
 
-// The times that are declared of work.
+// The times that a job may declare.
 const (
-	ofAny   HabitOf = iota // the one that says most
-	OfLimit                // an attempt may take no more
+	ofAny   HabitOf = iota // of those declared, the one that says most
+	OfLimit                // the time limit of an attempt
 	OfDuration
 )
 
-// HabitWork is the virtual cluster, the user and the model of some work; empty is any.
+// HabitWork is the virtual cluster, user and model of some work; empty means any.
 type HabitWork struct {
 	VC    cell.VCName   `json:"vc,omitempty"`
 	User  model.Subject `json:"user,omitempty"`
 	Model string        `json:"model,omitempty"`
 }
 
-// levels are the keys that parts of a time count to, the nearest first: the last ones are of any
-// time.
+// levels are the keys under which a part counts, the most specific first; the last two are of any
+// declared time.
 func (w HabitWork) levels(of HabitOf) []key {
 	all := [...]key{{w, of}, {HabitWork{VC: w.VC, Model: w.Model}, of}, {HabitWork{VC: w.VC, User: w.User}, of},
 		{HabitWork{VC: w.VC}, of}, {HabitWork{}, of}, {HabitWork{VC: w.VC}, ofAny}, {HabitWork{}, ofAny}}
@@ -51,7 +50,7 @@ func (w HabitWork) levels(of HabitOf) []key {
 	return all[:]
 }
 
-// key is whose parts of what a row keeps.
+// key is the work, and the declared time, whose parts a row keeps.
 type key struct {
 	HabitWork
 	Of HabitOf `json:"of"`
@@ -62,15 +61,16 @@ func (k key) compare(o key) int {
 		cmp.Compare(k.Of, o.Of))
 }
 
-// habitRow are the last parts of a key, the newest last. It is never changed: copies of a table
-// share it.
+// habitRow is the latest parts of a key, the newest last, in ten-thousandths of the declared time.
+// It is never changed: copies of a table share it.
 type habitRow struct {
 	key
-	At    int64    `json:"at"` // how many were added to the table until its last one
+	At    int64    `json:"at"` // how many parts the table had got in all by its last one
 	Parts []uint16 `json:"parts"`
 }
 
-// Habits holds at most 1,000 keys, sorted, with at most 32 parts of each.
+// Habits is a table of the parts of their declared times that earlier attempts ran: at most 1,000
+// keys, sorted, with at most 32 parts each.
 type Habits struct {
 	rows []*habitRow
 	at   int64
@@ -79,8 +79,8 @@ type Habits struct {
 // Clone returns a copy, which shares what never changes.
 func (t Habits) Clone() Habits { return Habits{slices.Clone(t.rows), t.at} }
 
-// Add notes how long work took of a time that was declared; most says that no other says more of
-// it.
+// Add notes that work ran for took of a declared time. most says that no other declared time of
+// the job says more.
 func (t *Habits) Add(w HabitWork, of HabitOf, took, declared model.Duration, most bool) {
 	if took <= 0 || declared <= 0 || took > 1<<50 {
 		return
@@ -109,20 +109,20 @@ func (t *Habits) add(k key, p uint16) {
 		return
 	}
 	t.rows = slices.Insert(t.rows, i, &habitRow{k, t.at, []uint16{p}})
-	if len(t.rows) > keys { // of equally old ones the first
+	if len(t.rows) > keys { // of equally old keys the first goes
 		oldest := slices.MinFunc(t.rows, func(a, b *habitRow) int { return cmp.Compare(a.At, b.At) })
 		i, _ := t.find(oldest.key)
 		t.rows = slices.Delete(t.rows, i, i+1)
 	}
 }
 
-// HabitRows are what a snapshot keeps of a table.
+// HabitRows is a table as a snapshot keeps it.
 type HabitRows []*habitRow
 
-// Rows returns them; Read makes a table of them.
+// Rows returns the rows of a table; ReadHabits makes a table of them.
 func (t Habits) Rows() HabitRows { return t.rows }
 
-// ReadHabits is a table with these rows.
+// ReadHabits is the table with these rows.
 func ReadHabits(rows HabitRows) Habits {
 	t := Habits{rows: rows}
 	for _, r := range rows {
@@ -131,16 +131,18 @@ func ReadHabits(rows HabitRows) Habits {
 	return t
 }
 
-// Usual is what parts of a time such work takes that goes on after a part of it.
+// Usual is what parts of its declared time such work took in all, where it ran for longer than
+// what the work at hand has run.
 type Usual struct {
 	parts []uint16 // sorted
-	past  int64
-	N     int // of earlier work, also what took less
+	past  int64    // the part that the work at hand has run
+	N     int // number of earlier attempts, shorter ones included
 }
 
-// Of returns what is known of work that took so long of a time, by the nearest key that has
-// enough parts, some of them larger, or else by none: it may end at any time until all is taken.
-// It is false where no key has enough, or it took more than all.
+// Of returns what is known of work that has run for took of a declared time. It takes the most
+// specific key with enough parts of which some are not smaller. If no key has such, Usual has no
+// parts: the work may end at any time until all is used. It is false if no key has enough parts,
+// or the work has run for all of its declared time.
 func (t Habits) Of(w HabitWork, of HabitOf, took, declared model.Duration) (Usual, bool) {
 	past, known := portion(took, declared), 0
 	for _, k := range w.levels(of) {
@@ -159,13 +161,14 @@ func (t Habits) Of(w HabitWork, of HabitOf, took, declared model.Duration) (Usua
 	return Usual{past: past, N: known}, known > 0 && past < wholePart
 }
 
-// portion is what part of a time was taken.
+// portion is took as a part of a declared time, in ten-thousandths.
 func portion(took, declared model.Duration) int64 {
 	return int64(took) / max(int64(declared)/wholePart, 1)
 }
 
-// Takes is how much of a time work takes in all at a place among n, from 0: the parts divide what
-// may be into equal chances, one below the least and one above the largest as well.
+// Takes is the run time in all at one of n places of equal chance, from 0, the shortest. The parts
+// divide what may happen into equal chances, with one more below the least and one above the
+// largest.
 func (u Usual) Takes(declared model.Duration, place, n int32) model.Duration {
 	m := len(u.parts)
 	if m == 0 {
@@ -175,7 +178,7 @@ func (u Usual) Takes(declared model.Duration, place, n int32) model.Duration {
 	if m > 1 {
 		step = (int64(u.parts[m-1]) - int64(u.parts[0])) / int64(m-1)
 	}
-	at := func(i int) int64 { // the i-th of m+2
+	at := func(i int) int64 { // the i-th of m+2 parts
 		switch {
 		case i == 0:
 			return max(int64(u.parts[0])-step, u.past)
@@ -184,7 +187,7 @@ func (u Usual) Takes(declared model.Duration, place, n int32) model.Duration {
 		}
 		return int64(u.parts[i-1])
 	}
-	num, den := int64(place)*int64(m+1), int64(n-1) // the first place is the least, the last one the most
+	num, den := int64(place)*int64(m+1), int64(n-1) // place 0 is the least part, place n-1 the largest
 	i := int(num / den)
 	low, high := at(i), at(min(i+1, m+1))
 	part := low + (high-low)*(num%den)/den
@@ -194,11 +197,11 @@ func (u Usual) Takes(declared model.Duration, place, n int32) model.Duration {
 	return model.Duration(part * max(int64(declared)/wholePart, 1))
 }
 
-// HabitDraw is one of several draws, from 0. How many there are is prime.
+// HabitDraw is number K, from 0, of Of draws. Of is prime.
 type HabitDraw struct{ K, Of int32 }
 
-// Place is which of as many equal chances some work takes in a draw: in all draws each one once, in
-// an order of its own.
+// Place is which of Of equal chances a part of some work takes in a draw. Over all draws it takes
+// each once, in an order of its own.
 func (d HabitDraw) Place(work, part int64) int32 {
 	h := model.Hash(1)
 	h.Num(work)
@@ -207,11 +210,11 @@ func (d HabitDraw) Place(work, part int64) int32 {
 	return int32((from + uint64(d.K)*stride) % uint64(d.Of))
 }
 
-// What part of the time that it declared work took is noted when an attempt ends by itself or by
-// its user; what was stopped for others goes on later. Estimates draw from it how long others may
-// take.
+// The part of its declared time that an attempt ran is noted when the attempt ends by itself or by
+// its user; what was stopped for other work goes on later. Estimates draw from these parts how
+// long attempts may run.
 
-// noteTaken notes an attempt that ends.
+// noteTaken notes the run time of an attempt that ends.
 func noteTaken(s *State, a *tables.Attempt, cause model.EndCause) {
 	j := &s.Jobs[a.Job]
 	took := WorkedBy(&s.Index, a)
@@ -224,24 +227,25 @@ func noteTaken(s *State, a *tables.Attempt, cause model.EndCause) {
 		return
 	}
 	of := took
-	if cause == model.EndTimeLimit { // which the grace of its stop is no part of
+	if cause == model.EndTimeLimit { // the grace of its stop does not count
 		of = j.Spec.TimeLimit
 	}
 	s.Habits.Add(WorkOf(j), OfLimit, of, j.Spec.TimeLimit, j.Spec.Hints.Duration == 0)
 	s.Habits.Add(WorkOf(j), OfDuration, took, j.Spec.Hints.Duration, true)
 }
 
-// WorkOf says whose work a job is, and of which model: what is known of run times is known of that.
+// WorkOf is the key by which the run times of a job are known.
 func WorkOf(j *tables.Job) HabitWork {
 	return HabitWork{VC: j.Spec.VC, User: j.Spec.User, Model: j.Spec.Hints.Model}
 }
 
-// WorkedBy is how long an attempt has run, with what those before it saved.
+// WorkedBy is how long an attempt has run, plus what earlier attempts saved for it.
 func WorkedBy(s *index.Index, a *tables.Attempt) model.Duration {
 	return s.RanFor(a) + SavedBy(&s.Tables, a)
 }
 
-// SavedBy is how long attempts before ran, where their work is kept.
+// SavedBy is how long earlier attempts of the gang ran, if their work is kept in checkpoints; else
+// 0.
 func SavedBy(s *tables.Tables, a *tables.Attempt) model.Duration {
 	if !s.Jobs[a.Job].Spec.Hints.Checkpoint {
 		return 0
@@ -249,28 +253,28 @@ func SavedBy(s *tables.Tables, a *tables.Attempt) model.Duration {
 	return s.Jobs[a.Job].Gangs[a.ID.Gang].Ran
 }
 
-// draws is how many copies of the state run forward with other ends: the chances of each attempt
-// are divided into as many equal ones, of which each copy takes another. So many draws and what
-// happens are in any order, and what happens is outside all of them in 2 of draws + 1 cases. It is
-// prime, as fewDraws is.
+// Draws is how many copies of the state run forward with different ends: the chances of each
+// attempt are divided into Draws equal ones, and each copy takes another. What really happens is
+// equally likely to fall anywhere among so many draws, so it is outside of all in 2 of Draws + 1
+// cases. Draws and FewDraws are prime.
 const (
 	Draws      = 13
-	FewDraws   = 7     // where copies are dear
-	LargeState = 2_000 // jobs
+	FewDraws   = 7     // where copies are expensive
+	LargeState = 2_000 // from so many jobs on copies are
 	DrawSteps  = 3 * EstimateSteps
 )
 
-// DrawnEnd is when an attempt ends in one draw; 0 is not before its limit.
+// DrawnEnd is when an attempt ends in one draw; At 0 is not before its limit.
 type DrawnEnd struct {
 	At     model.Time
 	By     model.HabitBasis
 	Spread bool // another draw may say something else
 	Open   bool // nothing but its limit is known
-	Of     int  // earlier attempts like it say so
+	Of     int  // on how many earlier attempts that rests
 }
 
-// OneOf is a place among equal chances, from 0.
+// OneOf is a place among Of equal chances, from 0.
 type OneOf struct{ Place, Of int32 }
 
-// Low is where copies do not draw: one attempt in ten takes less.
+// Low is the place taken where copies do not draw: one attempt in ten is shorter.
 var Low = OneOf{1, 11}

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// loadOf is what a gang asks for where its tasks are of the same SKUs and of no pinned cell, with
-// these SKUs; nil where they are not.
+// loadOf is what a gang asks for, with the text of its SKUs, if all its tasks may use the same
+// SKUs and no pinned cell; else nil and "".
 func loadOf(members []cell.Member) (budget.Load, string) {
 	var all []budget.Sized
 	for i := range members {

@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// With returns the others of an attempt's allocation.
+// With returns the other members of an attempt's allocation.
 func (s *State) With(a *tables.Attempt) []model.AttemptID {
 	if !s.Shared(a) {
 		return nil
@@ -23,7 +23,7 @@ func (s *State) With(a *tables.Attempt) []model.AttemptID {
 	return out
 }
 
-// Stuck reports whether nothing is known of some member of an allocation.
+// Stuck reports whether the state of some member of an allocation is unknown.
 func (s *State) Stuck(id cell.AllocID) bool {
 	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
 		if s.Attempts[at].State == model.AttemptUnknown {
@@ -33,7 +33,7 @@ func (s *State) Stuck(id cell.AllocID) bool {
 	return false
 }
 
-// RotationOf is what an attempt follows; nil when it runs all the time and always did.
+// RotationOf is the rotation that an attempt follows; nil if it never took turns.
 func (s *State) RotationOf(a *tables.Attempt) *model.Rotation {
 	if a.Share == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (s *State) RotationOf(a *tables.Attempt) *model.Rotation {
 	return &s.Shares[a.Share-1].Rotation
 }
 
-// join links an attempt with those that hold an allocation.
+// join makes an attempt a member of an allocation; members are linked in order of their ids.
 func (s *State) join(slot int32, id cell.AllocID) {
 	a := &s.Attempts[slot]
 	a.Alloc = id
@@ -61,7 +61,7 @@ func (s *State) join(slot int32, id cell.AllocID) {
 	s.Attempts[at].Mate = slot
 }
 
-// part takes an attempt out of its allocation; it reports whether others are left.
+// part takes an attempt out of its allocation, and reports whether other members are left.
 func (s *State) part(slot int32) bool {
 	a := &s.Attempts[slot]
 	if a.Share != 0 {
@@ -92,7 +92,7 @@ func (s *State) leaveShare(a *tables.Attempt) {
 	a.Share = 0
 }
 
-// applyJoined starts an attempt on the leaves of others.
+// applyJoined starts an attempt on leaves that another one holds.
 func (s *State) applyJoined(e model.Joined) {
 	host := s.Live(e.Host)
 	if host == nil || host.State == model.AttemptReserving {
@@ -110,8 +110,8 @@ func (s *State) applyJoined(e model.Joined) {
 	s.count(&s.Attempts[at], 1)
 }
 
-// applyRotated lets the members of an allocation run by a rotation. What each ran by
-// the one before is summed up.
+// applyRotated lets the members of an allocation follow a rotation. How long each ran before it is
+// kept.
 func (s *State) applyRotated(e model.Rotated) {
 	a := s.Live(e.Turns[0][0])
 	if err := e.Check(); err != nil || a == nil {
@@ -142,13 +142,13 @@ func (s *State) applyRotated(e model.Rotated) {
 	}
 	s.ForgetNextChange(s.Jobs[a.Job].Space)
 	if len(s.Booked) > 0 {
-		s.DirtyVC(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // ends are known differently now
+		s.DirtyVC(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // it ends at another time now
 		s.DirtyVC(s.Jobs[a.Job].Space, cell.Opportunistic)
 	}
 }
 
-// newShare returns the number of a free sharing. Its first member names it before it is
-// counted.
+// newShare returns the number of a free Sharing. Its Members already counts the attempt that gets
+// it.
 func (s *State) newShare() int32 {
 	i := slices.IndexFunc(s.Shares, func(sh tables.Sharing) bool { return sh.Members == 0 })
 	if i < 0 {
@@ -159,15 +159,15 @@ func (s *State) newShare() int32 {
 	return int32(i + 1)
 }
 
-// timeLimit looks again when an attempt has run for its job's limit.
+// timeLimit sets a timer for when an attempt has run for its job's limit.
 func (s *State) timeLimit(a *tables.Attempt) {
 	if j := &s.Jobs[a.Job]; j.Spec.TimeLimit > 0 && a.Started > 0 {
 		s.SetTimer(s.Reaches(a, j.Spec.TimeLimit), j.ID, a.ID.Gang)
 	}
 }
 
-// verifyShares checks that the members of allocations are alike, in order, and each
-// once in their rotation, and that numbers of sharings are right.
+// verifyShares checks that the members of each allocation are alike and in order, that each has
+// one turn in their rotation, and that attempts refer to the rotations they should.
 func (s verifier) verifyShares() {
 	named := make([]int32, len(s.Shares))
 	for i := range s.Attempts {
@@ -193,7 +193,7 @@ func (s verifier) verifyShares() {
 func (s verifier) verifyMembers(head *tables.Attempt) {
 	members := s.MembersOf(head.Alloc)
 	if slices.ContainsFunc(members, func(m *tables.Attempt) bool { return m.Since == s.Seq }) {
-		return // one joined, and its turn comes with the next event
+		return // one has just joined, and gets its turn by the next event
 	}
 	j := &s.Jobs[head.Job]
 	lives := 0

@@ -13,22 +13,21 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// snapshotVersion is written into every snapshot; another one is refused, and
-// the log is folded instead.
+// snapshotVersion is written into every snapshot. A snapshot of another version is refused, and
+// the journal is folded instead.
 const snapshotVersion = 4
 
-// image is a state without what follows from the rest: cells are taken again
-// from the placements, queues and timers are built anew. A snapshot is the image
-// on its first line and then a line for each job, so that it needs no second copy
-// in memory to be written or read. Jobs are in order of id and attempts in order
-// of theirs, so equal states have equal snapshots.
+// image is a state without what follows from the rest: cells are taken again from the placements,
+// and queues and timers are built anew. A snapshot is the image on its first line, then a line for
+// each job, so that writing and reading it need no second copy in memory. Jobs and attempts are in
+// order of their ids, so equal states have equal snapshots.
 type image struct {
 	Version  int                  `json:"version"`
 	Seq      uint64               `json:"seq"`
 	Now      model.Time           `json:"now"`
 	NextJob  model.JobID          `json:"next_job"`
 	Config   *model.Config        `json:"config"`
-	Jobs     int                  `json:"jobs"` // how many lines follow
+	Jobs     int                  `json:"jobs"` // number of lines that follow
 	Attempts []attemptImage       `json:"attempts"`
 	Notes    []model.Noted        `json:"notes,omitempty"`
 	Failed   []model.PolicyFailed `json:"failed,omitempty"`
@@ -73,7 +72,7 @@ type jobImage struct {
 	Notices     []string             `json:"notices"`
 	Lasting     []tables.Lasting     `json:"lasting,omitempty"`
 	Note        *tables.Note         `json:"note,omitempty"`
-	Size        int32                `json:"size,omitempty"` // where it is not the usual one
+	Size        int32                `json:"size,omitempty"` // 0 if it is the usual one
 }
 
 type gangImage struct {
@@ -125,7 +124,7 @@ type attemptImage struct {
 	Victims    []model.AttemptID  `json:"victims"`
 	Drains     []cell.LeafID      `json:"drains,omitempty"`
 	Origins    []cell.Origin      `json:"origins,omitempty"`
-	Host       *model.AttemptID   `json:"host,omitempty"`  // whose leaves it shares, if it is not the first who has them
+	Host       *model.AttemptID   `json:"host,omitempty"`  // first member of its allocation, if another
 	Share      int32              `json:"share,omitempty"` // number in Shares, from 1
 	Ran        model.Duration     `json:"ran,omitempty"`
 	Turn       int64              `json:"turn,omitempty"`
@@ -155,7 +154,7 @@ func (s *State) Save() []byte {
 	head := len(out)
 	for i, id := range ids {
 		out = AppendLine(out, imageOf(s.Find(id)))
-		if i == 63 { // by now it is known about how much the rest will take
+		if i == 63 { // by now the size of the rest can be guessed
 			out = slices.Grow(out, (len(out)-head)/64*len(ids))
 		}
 	}
@@ -183,13 +182,13 @@ func (s *State) imageOfAttempt(a *tables.Attempt) attemptImage {
 	}
 	im.Placement = s.Cluster.Alloc(a.Alloc).Placement
 	if a.Lazy {
-		im.Placement.Binds = nil // it gave them back
+		im.Placement.Binds = nil // it gave its preassigned cells back
 	}
 	return im
 }
 
-// numberShares numbers the rotations in the order in which attempts name them, since
-// their places in memory differ after a restart.
+// numberShares numbers the rotations in the order in which attempts refer to them, since their
+// slots differ after a restart.
 func (s *State) numberShares(attempts []attemptImage) []shareImage {
 	if len(s.Shares) == 0 {
 		return nil
@@ -338,7 +337,7 @@ func (s loader) loadJob(im *jobImage) {
 	s.Names.Put(int32(len(s.Jobs))-1, s.Jobs, s.Now, s.Seq)
 }
 
-// loadCluster builds the cells and takes those of all attempts again.
+// loadCluster builds the cells, and has all attempts take theirs again.
 func (s loader) loadCluster(im *image) {
 	s.applyConfigured(model.Configured{Config: im.Config})
 	s.Cluster.Rebind(im.Bound)
@@ -356,7 +355,7 @@ func (s loader) loadCluster(im *image) {
 	s.Clean()
 }
 
-// loadAttempt puts an attempt back on its cells, or beside whom it shares them with.
+// loadAttempt puts an attempt back on its cells, or beside the other members of its allocation.
 func (s loader) loadAttempt(a *attemptImage) {
 	slot := s.Slots.Of(a.ID.Job)
 	j := &s.Jobs[slot]

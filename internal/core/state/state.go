@@ -1,5 +1,5 @@
 // Package state is the fold of all events: State applies each of them to the rows and keeps the
-// index beside them. It writes and reads snapshots, and verifies itself. It must not search for
+// index up to date. It writes and reads snapshots, and verifies itself. It must not search for
 // cells or decide anything.
 package state
 
@@ -9,21 +9,21 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// State is what events say: the tables with their index, and the rest of it.
+// State is all that the events say: the tables with their index, and the rest.
 type State struct {
 	index.Index
 	NewPolicy model.Policies
 	NextJob   model.JobID
 	Notes     []model.Noted        // what policies remember about their VCs, sorted by VC
 	Failed    []model.PolicyFailed // sorted by VC; never changed in place
-	Unmade    []model.PolicyFailed // see Unmade; never changed in place
-	Promises  []int32              // attempt slots of reservations, in no order
+	Unmade    []model.PolicyFailed // policies that could not be made, by VC; never changed in place
+	Promises  []int32              // slots of the attempts that are reservations, in no order
 	Moved     []moved              // when gangs moved lately, sorted by VC
-	Habits    Habits               // what part of what it declared work took; no decision depends on it
+	Habits    Habits               // how much of its declared time work ran; no decision depends on it
 	Debts     []debt               // what VCs borrowed over time, sorted by VC
-	Bookings  int64                // the highest turn of a booking
-	turns     int                  // how many decisions in a row asked for another
-	Ended     []tables.EndedJob    // since somebody asked
+	Bookings  int64                // the highest Turn of any booking so far
+	turns     int                  // how many decisions in a row asked for another one
+	Ended     []tables.EndedJob    // jobs that ended since they were last taken
 }
 
 // loader fills a state from a snapshot.

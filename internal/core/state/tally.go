@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// count adds an attempt, with all that share its leaves, to its VC's tally, or with -1
-// takes them out. It is called around every change of what the tally depends on.
+// count adds an attempt, once for all that share its leaves, to its VC's tally, or with sign -1
+// subtracts it. It is called before and after every change of what the tally depends on.
 func (s *State) count(a *tables.Attempt, sign int32) {
 	s.Rerun(a)
 	if s.Shared(a) {
@@ -33,7 +33,7 @@ func (s *State) count(a *tables.Attempt, sign int32) {
 			s.accrue(space)
 			s.borrows(t, a, int64(sign))
 			n := j.Gangs[a.ID.Gang].Leaves
-			if a.Orphaned { // what drains is nobody's that could be lent
+			if a.Orphaned { // only the leaves that it still holds can be lent
 				n = int32(len(LeavesOf(&s.Cluster.Alloc(a.Alloc).Placement)))
 			}
 			t.Borrowed += int64(sign) * int64(n)
@@ -47,7 +47,7 @@ func (s *State) count(a *tables.Attempt, sign int32) {
 	}
 	r := &t.Ranks[i]
 	r.All += sign
-	if a.Cause == 0 && !a.Orphaned { // which has fewer leaves than it asked for
+	if a.Cause == 0 && !a.Orphaned { // one that lost cells has fewer leaves than it asked for
 		r.Leaves += int64(sign) * int64(j.Gangs[a.ID.Gang].Leaves)
 	} else if s.WaitsAgain(a) {
 		r.Back += int64(sign) * int64(j.Gangs[a.ID.Gang].Leaves)
@@ -60,7 +60,7 @@ func (s *State) count(a *tables.Attempt, sign int32) {
 	}
 }
 
-// recounted returns the tallies as they follow from the attempts and jobs.
+// recounted returns the tallies as they follow from attempts and jobs.
 func (s *State) recounted() []index.Tally {
 	was := s.Tallies
 	s.Tallies, s.Recount = make([]index.Tally, s.Cluster.NumSpaces()), true
@@ -79,7 +79,7 @@ func (s *State) recounted() []index.Tally {
 	return now
 }
 
-// verifyTallies counts again.
+// verifyTallies counts anew and compares.
 func (s verifier) verifyTallies() {
 	was := s.Tallies
 	s.Tallies = s.recounted()
@@ -101,7 +101,7 @@ func (s verifier) verifyTallies() {
 	}
 }
 
-// verifier checks a state, and tells each breach.
+// verifier checks a state, and adds each breach that it finds.
 type verifier struct {
 	*State
 	add func(format string, a ...any)

@@ -147,8 +147,8 @@ func (s verifier) verifyAttempt(slot int32) {
 	}
 }
 
-// verifyNode checks that a task's leaves are its devices on its node. (Their SKU
-// may have another name since a configuration renamed it.)
+// verifyNode checks that a task's leaves are its devices on its node. Their SKU may have been
+// renamed by a configuration.
 func (s verifier) verifyNode(id model.AttemptID, t *cell.Task) {
 	f := s.Cluster.Forest()
 	for i, l := range t.Leaves {

@@ -4,14 +4,14 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// ArenaChunk is for how many values memory is taken at once, and so how many others one that is
-// kept for long can keep.
+// ArenaChunk is for how many values memory is taken at once. A value that is kept for long keeps
+// at most that many others in memory.
 const ArenaChunk = 16
 
 // Arena is memory for values of one type.
 type Arena[T any] struct{ free []T }
 
-// Take returns memory for n values; an append to it goes elsewhere.
+// Take returns memory for n values; an append to it allocates elsewhere.
 func (s *Arena[T]) Take(n int) []T {
 	if len(s.free) < n {
 		s.free = make([]T, max(n, ArenaChunk))
@@ -28,19 +28,19 @@ func (s *Arena[T]) Keep(v T) *T {
 	return p
 }
 
-// CopyPooled copies values into the spare room of a pool. It returns the copy, cut so that an
-// append to it cannot reach its neighbour, and the longer pool.
+// CopyPooled appends values to a pool. It returns the copy, cut so that an append to it cannot
+// reach its neighbour, and the longer pool.
 func CopyPooled[T any](values, pool []T) ([]T, []T) {
 	n := len(pool)
 	pool = append(pool, values...)
 	return pool[n:len(pool):len(pool)], pool
 }
 
-// CopyAgain copies values into memory that other values had.
+// CopyAgain copies values into the memory of other values, which are lost.
 func CopyAgain[T any](to, from []T) []T { return append(to[:0], from...) }
 
-// Arenas are what the rows take memory from for small things that never change once they are made:
-// many at once, since taking memory costs as much as filling it. What was handed out is never used
+// Arenas are the memory for small things in the rows that never change once made. It is taken for
+// many at once, since taking it costs as much as filling it. Memory once handed out is never used
 // again, so clones and readers may keep it. A clone begins with arenas of its own.
 type Arenas struct {
 	Exits      Arena[model.Exit]
@@ -48,25 +48,26 @@ type Arenas struct {
 	Attempts   Arena[model.AttemptStatus]
 	Tasks      Arena[model.TaskStatus]
 	Completing Arena[model.JobCompleting]
-	Rooms      rooms // of jobs that are over
+	Rooms      rooms // memory of jobs that are over
 }
 
-// Room is memory for the tasks and gangs of a job.
+// Room is memory for the tasks and gangs of one job.
 type Room struct {
 	Tasks []TaskRun
 	Gangs []Gang
 }
 
-// rooms are those that jobs left, the last first.
+// rooms is the memory that ended jobs left, the latest last.
 type rooms []Room
 
-// keepRooms is how many are kept at most, and keepTasks for how many tasks one may be.
+// keepRooms is how many rooms are kept at most; a job with memory for more than keepTasks tasks
+// leaves none.
 const (
 	keepRooms = 1024
 	keepTasks = 64
 )
 
-// Leave keeps the memory of a job that is over, of which nobody knows any more.
+// Leave keeps the memory of a job that is over. Nothing may refer to the job any more.
 func (rs *rooms) Leave(j *Job) {
 	if len(*rs) < keepRooms && cap(j.Tasks) <= keepTasks {
 		clear(j.Tasks)
@@ -75,7 +76,7 @@ func (rs *rooms) Leave(j *Job) {
 	}
 }
 
-// Take returns one of them, or an empty one.
+// Take returns the room left last, or an empty one.
 func (rs *rooms) Take() Room {
 	last := len(*rs) - 1
 	if last < 0 {

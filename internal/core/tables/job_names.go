@@ -5,38 +5,37 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// nameTable finds the slots of the jobs that have not ended by user and name. It keeps hashes and
-// no names: these are read in the jobs, only where hashes agree, and a job that ends is taken out
-// by its hash and slot. Names are chosen by strangers, who could choose such as stand in one long
-// row if they knew how they are hashed: so that depends on a key that is taken anew, from the time
-// and the number of an event, whenever a name comes to an empty table. The order of cells alone
-// does.
+// nameTable finds the slots of the jobs that have not ended by user and name. It keeps hashes, not
+// names: names are read in the jobs, where hashes agree. An ended job is taken out by its hash and
+// slot. Users choose the names, and if they knew the hash they could choose names that collide. So
+// the hash has a key, taken anew from the time and the number of an event whenever a job comes to
+// an empty table. Only the order of the table's cells depends on it.
 type nameTable struct {
 	collections.HashTable[nameCell]
 	key    KeyedHash
-	veil   func(*model.Job) bool // whose names the texts hide; nil is none's
-	Reader model.Subject         // for whom the texts name jobs; "" is the job's user
+	veil   func(*model.Job) bool // whose names texts hide; nil hides none
+	Reader model.Subject         // whose jobs texts name as NAME; "" is the user of the job at hand
 }
 
-// NameFor has the texts of a copy of a state name jobs as their reader does: NAME is the reader's
-// own, USER~NAME another's.
+// NameFor has the texts of a copy of a state name jobs for a reader: the reader's own as NAME,
+// others as USER~NAME.
 func (s *Tables) NameFor(reader model.Subject) { s.Names.Reader = reader }
 
-// Veil hides names of jobs in what a copy of a state says.
+// Veil hides the names of some jobs in the texts of a copy of a state.
 func (s *Tables) Veil(hides func(*model.Job) bool) { s.Names.veil = hides }
 
-// Telling is both for a state itself, until back is called. What the state remembers meanwhile
-// serves every reader: no name of a job is in it.
+// Telling does what NameFor and Veil do to a state itself, until back is called. What the state
+// caches meanwhile serves every reader: no name of a job is in it.
 func (s *Tables) Telling(reader model.Subject, hides func(*model.Job) bool) (back func()) {
 	to, veil := s.Names.Reader, s.Names.veil
 	s.Names.Reader, s.Names.veil = reader, hides
 	return func() { s.Names.Reader, s.Names.veil = to, veil }
 }
 
-// Veiled reports whether it hides that of one.
+// Veiled reports whether texts hide a job's name.
 func (s *Tables) Veiled(j *model.Job) bool { return s.Names.veil != nil && s.Names.veil(j) }
 
-// nameCell is one entry; slot is one more than the job's, 0 is none.
+// nameCell is one entry; slot is the job's slot plus 1, 0 is none.
 type nameCell struct {
 	hash uint32
 	slot int32
@@ -45,7 +44,7 @@ type nameCell struct {
 // Hashed implements collections.HashEntry.
 func (c nameCell) Hashed() uint32 { return c.hash }
 
-// Get returns the slot of the job of that name of a user; false when there is none.
+// Get returns the slot of a user's job of that name; false if there is none.
 func (t *nameTable) Get(user model.Subject, name model.JobName, jobs []Job) (int32, bool) {
 	if len(t.Cells) == 0 {
 		return None, false
@@ -59,8 +58,8 @@ func (t *nameTable) Get(user model.Subject, name model.JobName, jobs []Job) (int
 	return None, false
 }
 
-// Put adds a job, in place of any other of its user and name. The event with that time and
-// number did it.
+// Put adds a job, in place of any other of its user and name. now and seq are the time and number
+// of the event that submitted it.
 func (t *nameTable) Put(slot int32, jobs []Job, now model.Time, seq uint64) {
 	if t.N == 0 {
 		t.key = NewKeyedHash(uint64(now), seq)
@@ -76,6 +75,7 @@ func (t *nameTable) Put(slot int32, jobs []Job, now model.Time, seq uint64) {
 // Remove takes a job out, if it is there.
 func (t *nameTable) Remove(j *Job, slot int32) { t.Drop(nameCell{j.named, slot + 1}) }
 
+// CloneIn returns a copy, in the memory of another table.
 func (t *nameTable) CloneIn(was *nameTable) nameTable {
 	return nameTable{t.HashTable.CloneIn(&was.HashTable), t.key, t.veil, t.Reader}
 }

@@ -10,7 +10,7 @@ import (
 // SlotTable finds the slots of jobs by id.
 type SlotTable struct{ collections.HashTable[entry] }
 
-// entry is one entry; id 0 is none.
+// entry is a job's id and slot; id 0 is none.
 type entry struct {
 	id   model.JobID
 	slot int32
@@ -19,8 +19,8 @@ type entry struct {
 // Hashed implements collections.HashEntry.
 func (c entry) Hashed() uint32 { return hashID(c.id) }
 
-// hashID spreads ids. They are given out one after the other, so they must not be their own hash:
-// they would stand in one long row, whose end every removal would have to look for.
+// hashID spreads ids. They are given out one after the other: if they were their own hashes they
+// would fill neighbouring cells, and each removal would have to look for the end of that run.
 func hashID(id model.JobID) uint32 {
 	const golden = 0x9E3779B97F4A7C15 // multiples of the golden ratio lie evenly (Knuth, 6.4)
 	return uint32(uint64(id) * golden >> 32)
@@ -38,16 +38,16 @@ func (t *SlotTable) Get(id model.JobID) (int32, bool) {
 	return t.Cells[i].slot, t.Cells[i].id != 0
 }
 
-// Of returns the slot of a job that is known.
+// Of returns the slot of a known job.
 func (t *SlotTable) Of(id model.JobID) int32 {
 	slot, _ := t.Get(id)
 	return slot
 }
 
-// Put adds a job that is not there.
+// Put adds a job that is not in the table.
 func (t *SlotTable) Put(id model.JobID, slot int32) { t.Add(entry{id, slot}) }
 
-// Remove takes out one that is.
+// Remove takes out a job that is.
 func (t *SlotTable) Remove(id model.JobID, slot int32) { t.Drop(entry{id, slot}) }
 
 // IDs returns all ids, ascending.

@@ -5,7 +5,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Mood is what an attempt is about to do, as the cells see it.
+// Mood is what the cells know of an attempt's intent: it stays, it is leaving, or its state is
+// unknown.
 func (a *Attempt) Mood() cell.Mood {
 	switch a.State {
 	case model.AttemptUnknown:

@@ -9,11 +9,11 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Carry is what a leaf of a SKU of the cluster carries.
+// Carry is what one leaf of a SKU carries.
 func (s *Tables) Carry(n cell.TypeName) model.Carry { return model.CarryOf(s.Cluster.SKU(n)) }
 
-// AmountOf says what n leaves of one of some SKUs are, all of the cluster's if there are none:
-// "4 GPUs", or "4 GPUs or 16 CPUs".
+// AmountOf says what n leaves of any of the SKUs amount to, such as "4 GPUs" or "4 GPUs or 16
+// CPUs"; no SKUs means all of the cluster's.
 func (s *Tables) AmountOf(skus []cell.TypeName, n int32) string {
 	if len(skus) == 0 {
 		skus = s.SKUNames()
@@ -27,8 +27,8 @@ func (s *Tables) AmountOf(skus []cell.TypeName, n int32) string {
 	return strings.Join(texts, " or ")
 }
 
-// Reach counts the leaves that a gang may ever use of its VC's guarantee; none are guaranteed to an
-// opportunistic one.
+// Reach counts the leaves of its VC's guarantee that a gang could ever use; 0 for an opportunistic
+// gang.
 func (s *Tables) Reach(j *Job, g int) (leaves int32) {
 	if j.Spec.Priority < cell.MinGuaranteed {
 		return 0
@@ -42,8 +42,9 @@ func (s *Tables) Reach(j *Job, g int) (leaves int32) {
 	return leaves
 }
 
-// UsedIn counts the leaves of a preassigned cell that guaranteed work holds or
-// was promised, those that are both once; of the others it names the nodes.
+// UsedIn counts the leaves of a preassigned cell that guaranteed work holds or is promised (used),
+// and the rest (free). It calls idle with the node of each free leaf. A cell that is not bound has
+// neither.
 func UsedIn(s *Tables, r *cell.Root, idle func(node int32)) (used, free int32) {
 	if r.Cell == cell.None {
 		return 0, 0
@@ -62,8 +63,8 @@ func UsedIn(s *Tables, r *cell.Root, idle func(node int32)) (used, free int32) {
 	return used, free
 }
 
-// TakenBy counts the leaves of a job's tasks by SKU: where they run or ran last, else the first
-// that they may use.
+// TakenBy counts the leaves of a job's tasks by what they carry: of the SKU on which the task runs
+// or ran last, else of the first that it may use.
 func (s *Tables) TakenBy(j *Job) (rooms []model.Room) {
 	for i := range j.Tasks {
 		c, n := s.taskTakes(j, &j.Tasks[i])
@@ -97,8 +98,8 @@ func (s *Tables) taskTakes(j *Job, t *TaskRun) (model.Carry, int32) {
 	return s.Carry(names[0]), r.Leaves
 }
 
-// UnitsIn says what leaves of a VC's guarantee are, of whatever SKU: a policy that counts
-// them counts all alike.
+// UnitsIn says leaves of a VC's guarantee in its units, such as "8 CPUs or GPUs": for policies
+// that count leaves of all SKUs alike.
 func (s *Tables) UnitsIn(space int32, leaves int64) string {
 	var units []string
 	sp := s.Cluster.Space(space)
@@ -116,12 +117,12 @@ func (s *Tables) UnitsIn(space int32, leaves int64) string {
 	return fmt.Sprintf("%d %s", leaves, strings.Join(units, " or "))
 }
 
-// A task gets as many leaves as cover what it asks for on the SKUs that it may use. A
-// later configuration may let a SKU carry less under the same name: who runs there runs
-// on, and nobody else may start there with less than he asks for.
+// A task gets as many leaves as cover what it asks for on the SKUs that it may use. A later
+// configuration may let a SKU carry less under the same name. Tasks that run on it run on, but no
+// other task may start there with less than it asks for.
 
-// Carriers returns the SKUs on which the leaves of a role's tasks cover what these ask
-// for: the role's own list while all of it does, noSKU where nothing does.
+// Carriers returns the SKUs on which the leaves of a role's tasks cover what these ask for: the
+// role's own list if all of it does, NoSKU if none does.
 func (s *Tables) Carriers(r *model.Role) []cell.TypeName {
 	if s.Cluster == nil || r.Launch.GPU == 0 && r.Launch.MilliCPU == 0 && r.Launch.MemoryMB == 0 {
 		return r.SKUs
@@ -140,8 +141,8 @@ func (s *Tables) Carriers(r *model.Role) []cell.TypeName {
 	return names
 }
 
-// Agree leaves members that must run on one SKU those that all of them may use; where there is
-// none, each keeps its own.
+// Agree gives members that must all run on one SKU the SKUs that each of them may use. If they
+// have none in common, each keeps its own.
 func Agree(members []cell.Member) {
 	var all []cell.TypeName
 	alike := 0
@@ -169,11 +170,11 @@ func Agree(members []cell.Member) {
 	}
 }
 
-// NoSKU is a name that no SKU has: whoever asks for it fits nowhere.
+// NoSKU is a name that no SKU has: a member that asks for it fits nowhere.
 const NoSKU cell.TypeName = ""
 
-// Covers reports whether the leaves of one task carry what it asks for; of a SKU that is
-// not known nothing can be said.
+// Covers reports whether the leaves of one task carry what it asks for; true for a SKU of which
+// that is not known.
 func (s *Tables) Covers(name cell.TypeName, r *model.Role) bool {
 	sku, n, l := s.Cluster.SKU(name), int64(r.Leaves), &r.Launch
 	return sku.Device == "" || sku.GPU*n >= l.GPU && (sku.MilliCPU == 0 || sku.MilliCPU*n >= l.MilliCPU) &&

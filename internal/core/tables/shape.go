@@ -8,26 +8,27 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Shape is what decides where a gang fits, with a text that no other shape has.
+// Shape is all that decides where a gang fits, with a text that no other shape has.
 type Shape struct {
 	Text    string
 	Members []cell.Member
 	Short   bool // no SKU carries what some member asks for
-	// What it asks for where that can be compared with what others do, with the SKUs.
+	// Load is what the gang asks for and Skus the SKUs, if that can be compared with other gangs'
+	// loads.
 	Load budget.Load
 	Skus string
 }
 
-// LeafBad reports whether a leaf is out of service, or its node is.
+// LeafBad reports whether a leaf or its node is out of service.
 func (s *Tables) LeafBad(l cell.LeafID) bool {
 	f := s.Cluster.Forest()
 	return s.Cluster.LeafBad(l) || s.Cluster.Blame(f.Cells[f.Leaves[l]].Node) != 0
 }
 
-// FitKey is what the cells being all free, the fit of a gang depends on.
+// FitKey is what decides whether a gang fits if all cells are free.
 type FitKey struct {
 	Space int32
-	Prio  cell.Priority // 0 for all guaranteed ones
+	Prio  cell.Priority // 0 for all guaranteed priorities
 	Shape string
 }
 
@@ -52,12 +53,11 @@ func (s *Tables) UsableChain(j *Job, g int, chain int16) bool {
 	return false
 }
 
-// RootServes reports whether a preassigned cell is one that a gang's members ask
-// for: pinned cells only serve those that name them.
+// RootServes reports whether a gang may use a preassigned cell: a pinned one serves only members
+// that name it.
 func (s *Tables) RootServes(j *Job, g int, r *cell.Root) bool { return s.PinServes(j, g, r.Pinned) }
 
-// PinServes is rootServes by the name of the pinned cell, "" for cells that are
-// not pinned.
+// PinServes is RootServes by the name of the pinned cell; "" for cells that are not pinned.
 func (s *Tables) PinServes(j *Job, g int, pin cell.PinnedID) bool {
 	for _, m := range j.Gangs[g].Shape.Members {
 		if m.Pinned == pin {
@@ -67,8 +67,8 @@ func (s *Tables) PinServes(j *Job, g int, pin cell.PinnedID) bool {
 	return false
 }
 
-// pinFits reports whether a pinned member's cell is of a chain; an unpinned
-// member fits every chain of its SKU.
+// pinFits reports whether the pinned cell of a member is in a chain; a member without one fits
+// every chain of its SKU.
 func (s *Tables) pinFits(m cell.Member, chain int16, space int32) bool {
 	if m.Pinned == "" {
 		return true

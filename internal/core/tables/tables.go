@@ -1,7 +1,7 @@
 // Package tables holds the rows of the core: jobs, gangs, attempts, tasks, nodes and leaves, each
-// at a slot that does not move, with the configuration and the cells. What depends on rows and the
-// cluster alone stands here: what a gang asks for, as a shape, and what a leaf carries. It must not
-// know any order of the rows, nor events.
+// at a slot that does not move, with the configuration and the cells. It also holds what depends
+// on rows and the cluster alone: what a gang asks for, as a shape, and what a leaf carries. It
+// must not know any order of the rows, nor events.
 package tables
 
 import (
@@ -17,52 +17,53 @@ import (
 // Tables are the rows of jobs, gangs, attempts and nodes, with their configuration and cells.
 type Tables struct {
 	configured
-	Seq     uint64 // of the last event
+	Seq     uint64 // number of the last event
 	Now     model.Time
 	Decided model.Time // when the last Decide ran
 	Cluster *cell.Cluster
 	Base    *cell.Cluster // as configured; it never changes, and clones share it
-	// Empty is the cluster with nothing in use and the present health, made when it
-	// is first asked: what can ever fit.
+	// Empty is the cluster with nothing in use and the present health: it shows what can ever fit.
+	// nil until first asked for.
 	Empty         *cell.Cluster
-	Configs       uint64           // counts configurations, by which caches see that they are stale
-	Health        uint64           // counts changes of what is in service, in the same way
+	Configs       uint64           // counts configurations: caches compare it
+	Health        uint64           // counts changes of what is in service: caches compare it
 	Policies      []model.Policy   // by space; [0] is unused
 	Quanta        []model.Duration // of these policies
-	Jobs          []Job            // slots; a free slot has no spec
+	Jobs          []Job            // by slot; a free slot has no Spec
 	Spare         []int32          // free slots
 	Slots         SlotTable
 	Names         nameTable
-	Attempts      []Attempt // slots; a free one has no job
+	Attempts      []Attempt // by slot; a free slot has Job None
 	SpareAttempts []int32
-	ByAlloc       []int32           // attempt slot of each cell.AllocID, of its first member
+	ByAlloc       []int32           // by allocation: slot of its first member, or None
 	Shares        []Sharing         // how the members of allocations take turns
 	Nodes         []NodeNote        // what is remembered about nodes, sorted by name
 	Leaves        []LeafNote        // bad leaves, sorted by node, SKU, device, part
-	Shapes        map[string]*Shape // a cache of what jobs asked for lately, by its text
+	Shapes        map[string]*Shape // a cache of the shapes that jobs asked for lately, by Text
 	Arenas        Arenas
 }
 
-type configured struct { // since the last change of it
+type configured struct { // what the last configuration says
 	Config *model.Config
 	Exits  exit.Matcher // its exit rules, compiled
 }
 
-// Job is one job that has not ended: two lines of a processor's cache. Thousands of them are far
-// away in memory, so what few jobs have stands apart, here and in gangs and attempts.
+// Job is one job that has not ended. It fits in two lines of a processor's cache, since thousands
+// of them lie far apart in memory. So what few jobs have stands apart, in Rare; gangs and attempts
+// do the same.
 type Job struct {
 	ID          model.JobID
 	Spec        *model.Job
-	Space       int32 // of its VC, 0 when that is gone
+	Space       int32 // of its VC; 0 if that is gone
 	Retry       int32
 	Counted     int32
 	Preempted   int32
-	Yielded     int32  // stops by its own priority: what its VC's budget bounds
+	Yielded     int32  // stops by its own priority, which its VC's preemption budget bounds
 	named       uint32 // the hash of its name
-	Size        int32  // members that it may have, of a partial job
+	Size        int32  // of a partial job: how many members it may have
 	Stop        bool
 	Quarantined bool
-	Touched     bool // it is to be settled
+	Touched     bool // the next Decide looks at it
 	Dedicated   bool // it wants its nodes for itself
 	Submitted   model.Time
 	Started     model.Time
@@ -72,16 +73,16 @@ type Job struct {
 	Rare        *JobRare // nil for most
 }
 
-// JobRare is what few jobs have. It never changes, since clones share it: who changes something
-// takes another.
+// JobRare is what few jobs have. Clones share it, so it is never changed in place: SetRare makes a
+// copy to change.
 type JobRare struct {
 	After      model.Time // no gang is placed before
 	StopReason string
 	Notices    []string
-	Lasting    []Lasting         // what is told while it lasts
+	Lasting    []Lasting         // notices that hold while something lasts
 	Note       *Note             // of its VC's policy
-	Aside      int32             // how often it was set aside after the first time
-	Held       *model.HoldStatus // by a user; nil: it is not
+	Aside      int32             // how often it was set aside again after the first time
+	Held       *model.HoldStatus // the hold of a user; nil if there is none
 }
 
 // Lasting is a notice that goes when what it is about is over.
@@ -96,37 +97,37 @@ type Note struct {
 	Data   []byte `json:"data"`
 }
 
-// Gang is one gang's place in its life: it waits (attempt None), or an attempt
-// or reservation exists, or it is over for this attempt of the job (done).
+// Gang is the state of one gang: it waits (Attempt is None), or an attempt or reservation exists,
+// or it is over for this attempt of the job (Done).
 type Gang struct {
-	Attempt int32 // slot, None
-	Next    int32 // slot of the promise to which it moves while its attempt leaves, None
-	N       int32 // attempts so far
+	Attempt int32 // slot of its attempt or reservation, or None
+	Next    int32 // slot of the promise to which it moves while its attempt leaves, or None
+	N       int32 // number of attempts so far
 	Leaves  int32
-	Faults  int32 // delayed retries of this attempt of the job: the back-off's exponent after platform faults
-	Retries int32 // counted task retries,
-	Free    int32 // and those that a failure of its task's own was worth without counting
+	Faults  int32 // delayed retries in this attempt of the job: the exponent of the back-off
+	Retries int32 // retries that count against the limit
+	Free    int32 // delayed retries after its own failure that did not count
 	Done    bool
 	Waiting bool                 // it is in its queue
-	Listed  bool                 // and in a wait group
-	Single  bool                 // that has no shape
-	Alone   bool                 // it never shares leaves: a task of it was too slow to suspend
-	Shape   *Shape               // equal shapes have equal placements
-	Key     model.Key            // by which it stands in its wait group
+	Listed  bool                 // it is in a wait group
+	Single  bool                 // the wait group has no shape: the gang is a case of its own
+	Alone   bool                 // it never shares leaves again: say, a task was too slow to suspend
+	Shape   *Shape               // gangs of equal shape fit the same places
+	Key     model.Key            // orders its wait group
 	After   model.Time           // it is not placed before
-	Ran     model.Duration       // how long its attempts ran that have ended
-	Last    *model.AttemptStatus // the last that ended
+	Ran     model.Duration       // run time of its ended attempts
+	Last    *model.AttemptStatus // its last attempt that ended; nil before
 	Rare    *GangRare            // nil for most
 }
 
-// GangRare is what few gangs have; it never changes, as oddJob.
+// GangRare is what few gangs have; like JobRare it is never changed in place.
 type GangRare struct {
-	Meant  []cell.NodeName // where it was to run next, since it was told to move; nil else
+	Meant  []cell.NodeName // nodes to run on next, since it was told to move; nil if it was not
 	Avoid  []Avoidance
-	Booked *model.Booked // what is promised to it while it waits
+	Booked *model.Booked // its booking while it waits; nil without
 }
 
-// Avoidance is how a gang keeps off a node; zero where it does not.
+// Avoidance is how a gang avoids a node; zero if it does not.
 func (g *Gang) Avoidance(n cell.NodeName) Avoidance {
 	for _, a := range RareOf(g.Rare).Avoid {
 		if a.Node == n {
@@ -151,19 +152,19 @@ type Avoidance struct {
 //	 (waits again)
 type Attempt struct {
 	ID         model.AttemptID
-	Job        int32 // slot, None when this slot is free
+	Job        int32 // slot of its job; None if this slot is free
 	Alloc      cell.AllocID
-	At         int32 // where it stands among the attempts of its VC
-	Mate       int32 // the next member of its allocation; a slot or none
-	Share      int32 // by which rotation it runs: its number in State.shares, from 1; 0 is all the time
+	At         int32 // its index among the attempts of its VC (Index.Holders)
+	Mate       int32 // slot of the next member of its allocation, or None
+	Share      int32 // the rotation it follows: index in Tables.Shares plus 1; 0 runs all the time
 	Alive      int32 // tasks not proven dead
-	Left       int32 // of a promise: tasks from the first on whose leaves nobody holds any more; a cache
+	Left       int32 // of a promise: its first tasks whose leaves have no holder any more; a cache
 	Placed     model.Time
 	Started    model.Time
 	Checkpoint model.Time // work is saved up to here
 	Told       model.Time // when it was told to stop
-	Since      uint64     // the event that gave it what it has; only Decide's assertions read it
-	Rank       model.Key  // by which it stands in the order of its VC, if it is ranked
+	Since      uint64     // number of the event that gave it its cells, or its guarantee back
+	Rank       model.Key  // its key in the run order of its VC, if it is ranked
 	By         *model.AttemptID
 	Rare       *AttemptRare // nil for most
 	State      model.AttemptState
@@ -176,18 +177,18 @@ type Attempt struct {
 	Joined     bool // it is not the first member of its allocation
 }
 
-// standing says whether an attempt is ranked, and whether it may have to stand elsewhere.
+// standing says whether an attempt is in the run order, and whether its place there is stale.
 type standing uint8
 
-// AttemptRare is what few attempts have; it never changes, as oddJob.
+// AttemptRare is what few attempts have; like JobRare it is never changed in place.
 type AttemptRare struct {
 	Message string
-	Ran     model.Duration // before the rotation by which it runs
-	Turn    int64          // of the booking that it had; 0 for none
-	Drains  []cell.LeafID  // that count as bad until it has ended
-	Origins []cell.Origin  // of its tasks, where the present cluster does not tell them
+	Ran     model.Duration // run time before its present rotation
+	Turn    int64          // of the booking that it started from; 0 for none
+	Drains  []cell.LeafID  // leaves that count as bad until it has ended
+	Origins []cell.Origin  // what its tasks were started with, if the present cluster does not tell
 	Victims []model.AttemptID
-	Requeue bool // a user wants its gang to wait again
+	Requeue bool // a user wants its gang back in the queue
 }
 
 // TaskRun is the present or last run of one task.
@@ -198,28 +199,28 @@ type TaskRun struct {
 	Attempt  int32
 	Retries  int32
 	State    model.TaskState
-	Dead     bool       // of the present attempt: proven
-	Place    *cell.Task // as it was started: node, SKU and devices; its leaves now are the allocation's; nil before
-	Begun    *Begun     // what its start told; nil before
+	Dead     bool       // its present attempt is proven to have ended
+	Place    *cell.Task // where it was started: node, SKU, devices; nil before. Its leaves: see Alloc
+	Begun    *Begun     // what its start reported; nil before
 	Exit     *model.Exit
 	Progress *model.TaskProgress
 }
 
-// Begun is what is known of a task since it runs: apart from taskRun, as it is only looked at from
-// outside.
+// Begun is what the start of a task reported. It is apart from TaskRun since decisions do not read
+// it.
 type Begun struct {
 	Host  string
 	Pid   int32
 	Ports []int32
 }
 
-// Sharing is how the members of one allocation take turns. Attempts name it by its
-// number, from 1, for as long as they live, also when they are alone again.
+// Sharing is how the members of one allocation take turns. Attempts refer to it by number, from 1,
+// as long as they live, also when one is alone again.
 type Sharing struct {
 	Rotation model.Rotation
-	Since    model.Time // when it began
-	At       uint64     // the event that said so; only Decide reads it
-	Members  int32      // attempts that name it; 0 is a free slot
+	Since    model.Time // when the rotation began
+	At       uint64     // number of the event that began it; only Decide reads it
+	Members  int32      // how many attempts refer to it; 0 is a free slot
 }
 
 // NodeNote is what facts and commands said about a node.
@@ -232,8 +233,8 @@ type NodeNote struct {
 	Cordoned string        `json:"cordoned,omitempty"` // why it is cordoned,
 	By       model.Subject `json:"by,omitempty"`       // by which user,
 	Since    model.Time    `json:"since,omitempty"`    // and since when
-	Drain    model.Time    `json:"drain,omitempty"`    // what runs there leaves it by then; 0: it may stay
-	Dead     bool          `json:"dead,omitempty"`     // a user says so
+	Drain    model.Time    `json:"drain,omitempty"`    // what runs there leaves by then; 0: it stays
+	Dead     bool          `json:"dead,omitempty"`     // a user declared it dead
 	Refused  []Refusal     `json:"refused,omitempty"`  // jobs refused there lately, the oldest first
 }
 
@@ -252,7 +253,7 @@ type LeafNote struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
-// EndedJob is a job that is over, with how and when: its status is made for who asks.
+// EndedJob is a job that is over, with how and when. Its status is made when it is asked for.
 type EndedJob struct {
 	Job
 	End model.JobEnded
@@ -262,7 +263,7 @@ type EndedJob struct {
 // None is no slot.
 const None = -1
 
-// LastEnd says how the last attempt of a gang failed, where the end of a task says it.
+// LastEnd says how a task of a gang's last attempt failed; "" if none did.
 func (j *Job) LastEnd(g int32) string {
 	for _, o := range j.Spec.Gangs[g].Tasks {
 		if t := &j.Tasks[o]; t.Exit != nil && (t.Exit.Code != 0 || t.Exit.Cause != "") {
@@ -275,8 +276,8 @@ func (j *Job) LastEnd(g int32) string {
 // MaxBackOff bounds how long a gang waits after a fault of the platform.
 const MaxBackOff = 5 * model.Minute
 
-// FaultsInARow is how often a gang was delayed lately: an attempt that ran for
-// longer than any back-off starts the count anew.
+// FaultsInARow is how often a gang was delayed lately: an attempt that ran for longer than the
+// longest back-off starts the count anew.
 func (g *Gang) FaultsInARow() int32 {
 	if g.Last != nil && g.Last.Started > 0 && g.Last.Ended > g.Last.Started.Add(MaxBackOff) {
 		return 0
@@ -287,13 +288,13 @@ func (g *Gang) FaultsInARow() int32 {
 // Counts reports whether a task announced how many steps it has.
 func (t *TaskRun) Counts() bool { return t.Progress != nil && t.Progress.Total > 0 }
 
-// DidAll reports whether an attempt of a task reported the last of its steps.
+// DidAll reports whether a task reported the last of its steps in this attempt.
 func (t *TaskRun) DidAll(a *Attempt) bool {
 	return t.Counts() && t.Progress.Step >= t.Progress.Total && t.Progress.StepAt >= a.Started
 }
 
-// Finished reports whether a task that was asked to make room had done all its work
-// when it ended: with code 0, and not before the last step that it announced.
+// Finished reports whether a task that was asked to make room had done all its work when it ended:
+// it ended with code 0, and not before the last step that it announced.
 func (t *TaskRun) Finished(a *Attempt, x *model.Exit, hints *model.Hints) bool {
 	return x.Zero() && !x.Saved && (hints.ExitZeroMeansDone || !t.Counts() || t.DidAll(a))
 }
@@ -301,10 +302,10 @@ func (t *TaskRun) Finished(a *Attempt, x *model.Exit, hints *model.Hints) bool {
 // maxNotices bounds the warnings kept for one job.
 const maxNotices = 20
 
-// maxLasting bounds those that hold while something lasts.
+// maxLasting bounds the notices of one job that hold while something lasts.
 const maxLasting = 8
 
-// News reports whether a notice says something that is not kept already.
+// News reports whether a notice says something that is not kept yet and may be.
 func (o JobRare) News(f model.Notice) bool {
 	at := slices.IndexFunc(o.Lasting, func(l Lasting) bool { return l.About == f.About })
 	switch {
@@ -316,7 +317,7 @@ func (o JobRare) News(f model.Notice) bool {
 	return o.Lasting[at].Message != f.Message
 }
 
-// Told are a job's notices, those behind that hold while something lasts.
+// Told are a job's notices; those that hold while something lasts come last.
 func (o JobRare) Told() []string {
 	if len(o.Lasting) == 0 {
 		return o.Notices
@@ -337,17 +338,17 @@ func (n LeafNote) Compare(o LeafNote) int {
 // What policies remember: the last note about each job, and about each VC. A note
 // belongs to the policy that wrote it; another policy of the VC does not see it.
 
-// An allocation may have several member attempts: equal in shape, of one VC and one
-// priority, each with all of its leaves, task by task. The cells know one allocation;
-// here its members are linked in order of their ids, and the first of them is whom
-// byAlloc names. Which of them placed it makes no difference later: when one ends the
-// allocation is that of those that are left, and it is given back with the last.
+// An allocation may have several member attempts: equal in shape, of one VC and one priority, each
+// on all of its leaves, task by task. The cells know one allocation. Here its members are linked
+// in order of their ids, and ByAlloc names the first. Which of them was placed on the cells makes
+// no difference later: the allocation lives on with the members that are left, and is freed with
+// the last.
 //
-// What is counted in leaves is counted once, to the first member that was not told to
-// stop. What happens to an allocation happens to all of its members: when it has to
-// make room all are stopped, when it is made opportunistic all are.
+// Leaves are counted once, for the first member that was not told to stop. What happens to an
+// allocation happens to all of its members: all are stopped when it has to make room, and all
+// become opportunistic with it.
 
-// RareOf returns what few jobs, gangs or attempts have, to read.
+// RareOf returns the Rare part of a row to read; zero if it has none.
 func RareOf[T any](odd *T) (o T) {
 	if odd != nil {
 		o = *odd
@@ -355,7 +356,8 @@ func RareOf[T any](odd *T) (o T) {
 	return o
 }
 
-// SetRare returns it to change: another one, since clones share the one before.
+// SetRare returns the Rare part of a row to change. It is a copy, since clones share the one
+// before.
 func SetRare[T any](odd **T) *T {
 	o := RareOf(*odd)
 	*odd = &o
@@ -370,17 +372,17 @@ func (j *Job) Noted() *Note {
 	return j.Rare.Note
 }
 
-// Avoids reports whether a gang keeps off a node.
+// Avoids reports whether a gang avoids any node.
 func (g *Gang) Avoids() bool { return g.Rare != nil && len(g.Rare.Avoid) > 0 }
 
-// Intend says where a gang is to run next, when it is told to move; nil else.
+// Intend notes on which nodes a gang is to run next when it is told to move; nil ends that.
 func (g *Gang) Intend(nodes []cell.NodeName) {
 	if nodes != nil || g.Rare != nil && g.Rare.Meant != nil {
 		SetRare(&g.Rare).Meant = nodes
 	}
 }
 
-// How an attempt stands in the order of those that run in its VC.
+// The place of an attempt in the run order of its VC.
 const (
 	IsRanked standing = 1 << iota
 	IsStale
@@ -393,7 +395,7 @@ func (a *Attempt) Say(message string) {
 	}
 }
 
-// Runs is what the start of a task told; zero before.
+// Runs is what the start of a task reported; zero before.
 func (t *TaskRun) Runs() Begun {
 	if t.Begun == nil {
 		return Begun{}
@@ -401,7 +403,7 @@ func (t *TaskRun) Runs() Begun {
 	return *t.Begun
 }
 
-// Started is where a task was started last; zero before it ever was.
+// Started is where a task was started last; zero before its first start.
 func (t *TaskRun) Started() cell.Task {
 	if t.Place == nil {
 		return cell.Task{}
@@ -432,7 +434,8 @@ func (s *Tables) Live(id model.AttemptID) *Attempt {
 	return nil
 }
 
-// Task returns a task of an attempt that runs, nil when the ordinal is not its.
+// Task returns a task of an attempt by its ordinal in the job, nil if it is not of the attempt's
+// gang.
 func (s *Tables) Task(a *Attempt, ordinal int32) *TaskRun {
 	j := &s.Jobs[a.Job]
 	if ordinal < 0 || int(ordinal) >= len(j.Tasks) || j.Tasks[ordinal].Gang != a.ID.Gang {
@@ -441,7 +444,7 @@ func (s *Tables) Task(a *Attempt, ordinal int32) *TaskRun {
 	return &j.Tasks[ordinal]
 }
 
-// Space returns the VC's index in the present cluster, 0 when it is gone.
+// Space is the index of a VC in the present cluster, 0 if it is gone.
 func (s *Tables) Space(v cell.VCName) int32 {
 	if s.Cluster == nil {
 		return 0
