@@ -12,8 +12,8 @@ import (
 // actions says what the executor is to do.
 type actions struct{ *explain.Explainer }
 
-// of appends what the executor must do about an event that was just
-// applied; call it after Apply of that very event, or after the whole batch.
+// of appends what the executor must do about an event that was just applied. Call it after Apply
+// of that very event, or after the whole batch.
 func (s actions) of(to []model.Action, e model.Event) []model.Action {
 	switch e := e.(type) {
 	case model.Placed:
@@ -38,8 +38,8 @@ func (s actions) of(to []model.Action, e model.Event) []model.Action {
 	return to
 }
 
-// rotationActions tells all who stand in a rotation. One that was replaced in the same
-// batch is told as it is now.
+// rotationActions tells a rotation to all its members. One that was replaced in the same batch is
+// told as it is now.
 func (s actions) rotationActions(to []model.Action, r *model.Rotation) []model.Action {
 	for _, turn := range r.Turns {
 		for _, id := range turn {
@@ -76,7 +76,7 @@ func (s actions) startAction(a *tables.Attempt, known bool) model.Action {
 	return model.Action{Attempt: a.ID, Start: start, Known: known}
 }
 
-// rotationToTell is a copy of an attempt's rotation: the state's own changes.
+// rotationToTell is a copy of an attempt's rotation: the state changes its own.
 func (s actions) rotationToTell(a *tables.Attempt) *model.Rotation {
 	r := s.RotationOf(a)
 	if r == nil {
@@ -86,9 +86,8 @@ func (s actions) rotationToTell(a *tables.Attempt) *model.Rotation {
 	return &c
 }
 
-// outstanding returns the actions of all live attempts, marked Known: what an
-// executor is told after a restart. A stopping attempt is named twice, to be
-// adopted and then stopped.
+// outstanding returns the actions of all live attempts, marked Known: what an executor is told
+// after a restart. A stopping attempt has two: one to adopt it, one to stop it.
 func (s actions) outstanding() []model.Action {
 	var slots []int32
 	for i := range s.Attempts {

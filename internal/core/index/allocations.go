@@ -100,7 +100,7 @@ func (s *Index) allocated(space int32, id cell.AllocID) *tables.Attempt {
 	return a
 }
 
-// allocation is what a policy sees of the allocation whose first member is head.
+// allocation is what a policy sees of an allocation, given by its first member.
 func (s *Index) allocation(head *tables.Attempt) *model.Allocation {
 	g := &s.Jobs[head.Job].Gangs[head.ID.Gang]
 	out := &model.Allocation{Leaves: g.Leaves, Shape: g.Shape.Text, Steady: s.Steady(head) && !head.Orphaned,

@@ -37,7 +37,7 @@ func (s *Index) IsOn(a *tables.Attempt, node cell.NodeName) bool {
 	})
 }
 
-// drainsAt marks the jobs on nodes whose drain is due at that time, and reports whether there are
+// drainsAt marks the jobs on nodes with a drain due at that time, and reports whether there are
 // such nodes.
 func (s *Index) drainsAt(at model.Time) bool {
 	due := false
@@ -78,7 +78,7 @@ type dirty struct {
 	lasts   []bool  // by space: their keys hold until a known time, or until something happens to them
 	Owned   []int64 // by space: leaves guaranteed to the VC
 	Chains  []int64 // by chain: its leaves
-	Timed   []int32 // spaces of the VCs whose order changes as time passes
+	Timed   []int32 // spaces of the VCs with an order that changes as time passes
 	Changes []Turn  // by space
 	// Exhausted, by space, says where the last walk left nothing to later arrivals. Turns counts the
 	// changes that concern every VC.
@@ -294,8 +294,9 @@ type Askers struct {
 	All    bool   // every VC asks
 	in     []bool // by space, unless All
 	forest bool   // VCs are parts of others: then all ask whenever one does
-	// Space is a VC that backfills and whose order depends on idle leaves, 0 for none. Ordered is how
-	// many records the decision had after that VC's walk: if a later one places a gang, Space asks.
+	// Space is a VC that backfills in an order which depends on idle leaves, 0 for none. Ordered is
+	// how many records the decision had after that VC's walk: if a later one places a gang, Space
+	// asks.
 	Space   int32
 	Ordered int
 }

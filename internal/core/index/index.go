@@ -41,10 +41,10 @@ type Index struct {
 
 // Calls is the state of a call into a policy's code, or of its reading of the wait groups.
 type Calls struct {
-	Space   int32           // the VC whose policy's code runs; 0 is none
+	Space   int32           // the VC for which policy code runs; 0 is none
 	Reading bool            // the policy reads the wait groups of its VC
 	relist  []model.GangRef // gangs that lost their promise since that began
-	gang    model.GangView  // the gang whose key is being made
+	gang    model.GangView  // the gang that gets a key
 }
 
 // NotYet is the situation in which a gang with a promise found no free cells. The search is not
@@ -68,7 +68,7 @@ func (s *Index) VC(space int32) *model.VCConfig {
 // Holder returns the first member of an allocation.
 func (s *Index) Holder(id cell.AllocID) *tables.Attempt { return &s.Attempts[s.ByAlloc[id]] }
 
-// Ask notes the VC whose policy's code runs from now on, 0 for none. It returns the one before,
+// Ask notes the VC for which policy code runs from now on, 0 for none. It returns the one before,
 // which is to be noted again after the call.
 func (s *Index) Ask(space int32) (before int32) {
 	before, s.Calls.Space = s.Calls.Space, space

@@ -27,7 +27,7 @@ type Queued struct {
 	Job  model.JobID
 	Gang int32
 	Slot int32
-	Key  model.Key // set only in the wait groups of a VC whose policy is Keyed
+	Key  model.Key // set only in the wait groups of a VC with a Keyed policy
 }
 
 // Compare orders by priority, by key where there is one, then by submission.
@@ -219,8 +219,8 @@ func (s *Index) VerifyMigrating(add func(string, ...any)) {
 	}
 }
 
-// MinimumStands is MinimumLives as Verify asks it: a minimum whose last task died keeps its
-// attempt until the next decision.
+// MinimumStands is MinimumLives as Verify asks it: a minimum without a live task keeps its attempt
+// until the next decision.
 func (s *Index) MinimumStands(j *tables.Job) bool {
 	at := j.Gangs[0].Attempt
 	return at != tables.None && s.Attempts[at].State != model.AttemptReserving &&

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// runner is a running gang of a VC whose policy is Keyed or a Stander, as Standing shows it. In a
+// runner is a running gang of a VC with a Keyed policy or a Stander, as Standing shows it. In a
 // row of falling ranks, its rank is the time at which that would be 0.
 type runner struct {
 	model.Ranked
@@ -21,8 +21,8 @@ type runner struct {
 // compare puts the gang that is last in the policy's order first.
 func (a runner) compare(b runner) int { return a.Ranked.Compare(&b.Ranked) }
 
-// row is the running gangs of one priority whose ranks fall at one rate, in order: they stay in
-// that order as time passes, and need no new keys.
+// row is the running gangs of one priority with ranks that fall at one rate, in order: they stay
+// in that order as time passes, and need no new keys.
 type row struct {
 	prio cell.Priority
 	rate int64 // how much the rank falls in a microsecond; 0 if it does not
@@ -30,8 +30,8 @@ type row struct {
 }
 
 // RunOrder is the running gangs of one VC, in order. It follows from the state: the first query
-// builds it, and later ones read again only the gangs that changed since, or whose keys no longer
-// hold.
+// builds it, and later ones read again only the gangs that changed since, or have a key that no
+// longer holds.
 type RunOrder struct {
 	kept    bool
 	at      model.Time // when the keys were made; those of an Aging or a Falling policy hold longer
@@ -255,7 +255,7 @@ func (s *Index) runnersOf(space int32) []row {
 	return r.rows
 }
 
-// fallen marks the gangs whose ranks have fallen as far as they go as stale: they are the last of
+// fallen marks gangs as stale when their rank has fallen as far as it goes: they are the last of
 // their rows.
 func (s *Index) fallen(r *RunOrder) {
 	for k := range r.rows {
@@ -335,7 +335,7 @@ func (s *Index) ages(p model.Aging, a *tables.Attempt, g *model.GangView) model.
 }
 
 // falls returns at what rate the rank of an attempt falls from now on, and until when its key
-// holds. A gang that takes turns, or whose rank is too large to be computed, gets a key for this
+// holds. A gang that takes turns, or has a rank too large to be computed, gets a key for this
 // instant only. A falling attempt gets as its rank the time at which that would be 0.
 func (s *Index) falls(p model.Falling, a *tables.Attempt, g *model.GangView) (rate int64, until model.Time) {
 	zero, rate := p.Falls(g)

@@ -23,9 +23,9 @@ type Tally struct {
 type Ranks struct {
 	Prio    cell.Priority
 	All     int32
-	Willing int32 // those whose jobs allow lazy preemption
+	Willing int32 // those of jobs that allow lazy preemption
 	Leaves  int64 // without attempts that were told to stop: their leaves may be promised already
-	Back    int64 // of attempts that were told to stop and whose gangs wait again then
+	Back    int64 // of attempts that were told to stop and leave their gang waiting again
 }
 
 // Counted returns the member of an allocation that its leaves count for: the first that was not

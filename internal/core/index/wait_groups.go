@@ -361,8 +361,8 @@ func (s *Index) verifyLine(space int, l *WaitGroup, add func(string, ...any)) {
 	}
 }
 
-// Merge reads wait groups of one priority as if they were one, in order. A wait group whose shape
-// found nothing is left out from then on. Gangs may leave their wait groups meanwhile.
+// Merge reads wait groups of one priority as if they were one, in order. A wait group is left out
+// once its shape found nothing. Gangs may leave their wait groups meanwhile.
 type Merge struct {
 	S     *Index
 	Space int32
@@ -371,8 +371,8 @@ type Merge struct {
 	Heads collections.Heap[Head] // the next gang of each wait group
 }
 
-// AloneToo, behind a shape's text, marks a shape that found no nodes for itself: that says nothing
-// of VCs whose policy gives no job nodes of its own.
+// AloneToo, behind a shape's text, marks a shape that found no nodes for itself. That says nothing
+// of VCs with a policy that gives no job nodes of its own.
 const AloneToo = " alone"
 
 // Head is the next gang of one wait group.

@@ -10,18 +10,18 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// draining runs a copy of the state forward, on which a node is drained.
+// draining runs a copy of the state forward on which a node is drained.
 type draining struct {
 	explain.Forecast
 	node cell.NodeName
 	plan *model.DrainPlan
-	over map[model.AttemptID]model.Time // when those ended that are told of
-	runs map[model.AttemptID]bool       // these run again
+	over map[model.AttemptID]model.Time // when attempts of the plan ended
+	runs map[model.AttemptID]bool       // whether their gangs run again
 }
 
-// PlanDrain says what a drain of a node by a time would do to each job that runs there, and to
-// those that give way to them. The copy is run forward: what runs ends at the latest time that its
-// limit allows, what is stopped after its grace. It must not be called in the loop.
+// PlanDrain says what a drain of a node by a deadline would do to each job that runs there, and to
+// the jobs that give way to those. It runs a copy forward: what runs ends at its limit, what is
+// stopped ends after its grace. It must not be called in the loop.
 func (s Planner) PlanDrain(c model.Cordon) (*model.DrainPlan, *model.Refusal) {
 	events, _, no := s.CheckCordon(c)
 	if no != nil {
@@ -54,7 +54,7 @@ func (d *draining) effect(a *tables.Attempt, leaves int32) model.DrainEffect {
 	return e
 }
 
-// said is what is said of a job's gang.
+// said is the plan's entry for the gang of an attempt; nil if there is none.
 func (d *draining) said(id model.AttemptID) *model.DrainEffect {
 	for _, list := range [][]model.DrainEffect{d.plan.Jobs, d.plan.Others} {
 		for i := range list {
@@ -66,7 +66,7 @@ func (d *draining) said(id model.AttemptID) *model.DrainEffect {
 	return nil
 }
 
-// run lets time pass until all that were stopped run again, or nothing changes any more.
+// run lets time pass until every gang that was stopped runs again, or nothing changes any more.
 func (d *draining) run() {
 	d.Seen, d.Began = map[model.AttemptID]model.AttemptState{}, map[model.JobID]model.Time{}
 	for d.Steps < d.Most {
@@ -76,7 +76,7 @@ func (d *draining) run() {
 		if len(d.Ends) > 0 && (next == 0 || d.Ends[0].At < next) {
 			next = d.Ends[0].At
 		}
-		if next == 0 || next > d.At+explain.BookedSlack { // what ends now has ended, and all is decided
+		if next == 0 || next > d.At+explain.BookedSlack { // all that ends now has, and all is decided
 			d.wait()
 		}
 		if next == 0 || d.settled() {
@@ -89,7 +89,7 @@ func (d *draining) run() {
 	}
 }
 
-// settled reports whether it is known of each what becomes of it.
+// settled reports whether the fate of every job in the plan is known.
 func (d *draining) settled() bool {
 	for _, list := range [][]model.DrainEffect{d.plan.Jobs, d.plan.Others} {
 		for i := range list {
@@ -101,7 +101,7 @@ func (d *draining) settled() bool {
 	return true
 }
 
-// note takes from decisions what they mean for those that are told of.
+// note takes from decisions what they mean for the jobs in the plan.
 func (d *draining) note(log []model.Record) {
 	for i := range log {
 		switch e := log[i].Event.(type) {
@@ -130,8 +130,8 @@ func (d *draining) note(log []model.Record) {
 	}
 }
 
-// wait tells of those that wait now for the first time. One that started again, and was stopped
-// once more, is told of no more.
+// wait fills in why gangs wait that were stopped. A gang that started again, and was stopped once
+// more, is not looked at again.
 func (d *draining) wait() {
 	for _, list := range [][]model.DrainEffect{d.plan.Jobs, d.plan.Others} {
 		for i := range list {
@@ -142,7 +142,8 @@ func (d *draining) wait() {
 	}
 }
 
-// stopped notes that an attempt is told to stop: for the drain, or for one that goes on elsewhere.
+// stopped notes that an attempt is told to stop: for the drain, or for a gang of the plan that
+// goes on elsewhere.
 func (d *draining) stopped(e *model.StopSent) {
 	a := d.Live(e.Attempt)
 	if a == nil {
@@ -150,7 +151,7 @@ func (d *draining) stopped(e *model.StopSent) {
 	}
 	t := d.said(e.Attempt)
 	switch {
-	case !e.Cause.Resumes(): // its limit is over, or its job
+	case !e.Cause.Resumes(): // its limit is over, or its job is
 		return
 	case t == nil && e.By != nil && d.said(*e.By) != nil:
 		by := Planner{d.Explainer}.caller(e.By)
@@ -181,7 +182,7 @@ func (d *draining) ended(e *model.AttemptEnded) {
 	}
 }
 
-// begins notes where one goes on that was stopped: it has cells, or a promise of them.
+// begins notes where a gang goes on that was stopped: it has cells, or a promise of them.
 func (d *draining) begins(id model.AttemptID, tasks []cell.Task, victims []model.AttemptID, now bool) {
 	t := d.said(id)
 	if t == nil || t.Attempt == id || t.Stopped == 0 || d.runs[t.Attempt] {
@@ -190,10 +191,10 @@ func (d *draining) begins(id model.AttemptID, tasks []cell.Task, victims []model
 	over, ended := d.over[t.Attempt]
 	switch {
 	case t.Fate == model.StartsAgain:
-	case !ended || d.At <= over+explain.BookedSlack: // decisions follow each other
+	case !ended || d.At <= over+explain.BookedSlack: // the decision follows its end at once
 		t.Fate = model.StartsAgain
 	case !now:
-		return // it is told of when it starts
+		return // its start will be noted
 	default:
 		t.Starts = d.At
 	}
@@ -212,7 +213,8 @@ func (d *draining) begins(id model.AttemptID, tasks []cell.Task, victims []model
 	}
 }
 
-// waits says why a gang waits that was stopped, and whether it would start if the node were back.
+// waits says why a stopped gang waits, and whether it would start if the node were back in
+// service.
 func (d *draining) waits(t *model.DrainEffect) {
 	j := d.Find(t.Attempt.Job)
 	if j == nil || !j.Gangs[t.Attempt.Gang].Waiting {

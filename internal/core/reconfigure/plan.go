@@ -12,11 +12,11 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Planner says what becomes of jobs where the configuration changes, or a node is drained.
+// Planner says what becomes of jobs when the configuration changes or a node is drained.
 type Planner struct{ *explain.Explainer }
 
-// PlanConfig says every effect that a command would have, and changes nothing: it is carried out
-// on a copy, and all is decided there that follows at once.
+// PlanConfig says every effect that a command would have, and changes nothing: the command is
+// carried out on a copy, with every decision that follows at once.
 func (s Planner) PlanConfig(c model.Reconfigure) (*model.ConfigPlan, *model.Refusal) {
 	ch, no := s.change(&c, s.Now)
 	if no != nil {
@@ -29,8 +29,8 @@ func (s Planner) PlanConfig(c model.Reconfigure) (*model.ConfigPlan, *model.Refu
 	return p, nil
 }
 
-// planEffects compares the present with what comes of a change before anything is decided on it,
-// which is the second result.
+// planEffects compares the present with the state after a change, before any decision on that, and
+// returns that state as well.
 func (s Planner) planEffects(ch *change) (*model.ConfigPlan, *explain.Explainer) {
 	p := &model.ConfigPlan{Changed: len(ch.events) > 0, VCs: []model.VCChange{}, Chains: []model.ChainChange{},
 		SKUs:  []model.SKUChange{},
@@ -68,7 +68,7 @@ func (s Planner) unmoved() []model.RunningEffect {
 	return out
 }
 
-// runningEffect is what is said of an attempt that stays as it is.
+// runningEffect is the effect on an attempt that stays as it is.
 func (s Planner) runningEffect(a *tables.Attempt) model.RunningEffect {
 	j := &s.Jobs[a.Job]
 	owed := j.Spec.Priority >= cell.MinGuaranteed
@@ -80,8 +80,8 @@ func (s Planner) runningEffect(a *tables.Attempt) model.RunningEffect {
 	return e
 }
 
-// lostOf is how many leaves of an attempt's tasks that live a configuration lacks,
-// where they stand in it.
+// lostOf is how many leaves of an attempt's live tasks a configuration lacks; now is where the
+// tasks stand in it.
 func lostOf(j *tables.Job, a *tables.Attempt, now []cell.Task) (n int32) {
 	for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if t := &j.Tasks[o]; !t.Dead {
@@ -112,7 +112,7 @@ func (s Planner) runningEffects(ch *change, after *explain.Explainer) []model.Ru
 	return out
 }
 
-// movedEffect is what a change alone makes of one attempt.
+// movedEffect is what a change alone, without later decisions, does to one attempt.
 func (s Planner) movedEffect(ch *change, after *explain.Explainer, m *model.Move) model.RunningEffect {
 	a := s.Live(m.Attempt)
 	j := &s.Jobs[a.Job]
@@ -152,8 +152,8 @@ func (s Planner) planned(ch *change) *explain.Explainer {
 	return after
 }
 
-// waitingEffects asks the present and what follows, for each gang that waits, whether
-// it could ever start.
+// waitingEffects compares, for each job with waiting gangs, whether these could ever start before
+// and after a change.
 func (s Planner) waitingEffects(after *explain.Explainer) []model.WaitingEffect {
 	out := []model.WaitingEffect{}
 	if s.Cluster == nil {
@@ -171,13 +171,13 @@ func (s Planner) waitingEffects(after *explain.Explainer) []model.WaitingEffect 
 	return out
 }
 
-// waitingEffect judges the gangs of one job that wait.
+// waitingEffect judges the waiting gangs of one job.
 func (s Planner) waitingEffect(after *explain.Explainer, slot int) (model.WaitingEffect, bool) {
 	was, is := &s.Jobs[slot], &after.Jobs[slot]
 	var then, now *model.Reason
 	booked := false
 	for g := range is.Gangs {
-		// Extra members wait only beside their minimum; others wait, or will again.
+		// Members above a minimum wait only beside it; full gangs wait, or will again.
 		if gg := &is.Gangs[g]; !gg.Waiting && (gg.Attempt != tables.None || gg.Done || is.Spec.Gangs[g].Extra) {
 			continue
 		}
@@ -199,8 +199,9 @@ func (s Planner) waitingEffect(after *explain.Explainer, slot int) (model.Waitin
 	return e, false
 }
 
-// Report completes the answer to a configuration, when all is decided that follows it at once: its
-// effects are what these records of it say, and those that a plan of the same configuration names.
+// Report completes the answer to a configuration, once every decision is taken that follows it at
+// once. Its effects are what these records say, and those that a plan of the same configuration
+// names.
 func (s Planner) Report(a *model.Answer, records []model.Record) {
 	if a.Plan == nil {
 		return
@@ -217,7 +218,7 @@ func (s Planner) Report(a *model.Answer, records []model.Record) {
 	a.Effects, a.Warnings = p.Effects, p.Renamed()
 }
 
-// aftermath adds to a plan what was decided on it: s is what came of that.
+// aftermath adds to a plan what was decided after the change; s is the state with these records.
 func (s Planner) aftermath(p *model.ConfigPlan, records []model.Record) {
 	for i := range records {
 		switch e := records[i].Event.(type) {
@@ -263,7 +264,7 @@ func (s Planner) stopEffect(p *model.ConfigPlan, e *model.StopSent) {
 	}
 }
 
-// startEffect says of a gang where it starts, maybe when others have stopped.
+// startEffect says where a gang starts: at once, or after the victims have stopped.
 func (s Planner) startEffect(p *model.ConfigPlan, id model.AttemptID, tasks []cell.Task, victims []model.AttemptID) {
 	j := s.Find(id.Job)
 	if j == nil {
@@ -285,7 +286,7 @@ func (s Planner) startEffect(p *model.ConfigPlan, id model.AttemptID, tasks []ce
 	p.Starting = append(p.Starting, e)
 }
 
-// caller names the job of an attempt; nil for none.
+// caller names the job of an attempt; nil for no attempt, or an ended job.
 func (s Planner) caller(id *model.AttemptID) *model.JobCalled {
 	if id == nil {
 		return nil

@@ -1,6 +1,6 @@
 // Package reconfigure says what becomes of jobs when the configuration changes or a node is
-// drained: what stays on its cells, what moves, drains or loses its guarantee, and what starts. It
-// must not apply a change but to copies.
+// drained: which stay on their cells, move, drain or lose their guarantee, and which start. It
+// must apply changes only to copies.
 package reconfigure
 
 import (
@@ -15,9 +15,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// CheckReconfigure plans how everything that holds cells is carried over. It
-// changes nothing: the plan is in the event. A configuration that is in force
-// already gives no event.
+// CheckReconfigure plans how everything that holds cells is carried over. It changes nothing: the
+// plan is in the event. A configuration already in force gives no event.
 func (s Planner) CheckReconfigure(c model.Reconfigure, now model.Time) ([]model.Event, model.Answer, *model.Refusal) {
 	ch, no := s.change(&c, now)
 	if no != nil {
@@ -27,30 +26,31 @@ func (s Planner) CheckReconfigure(c model.Reconfigure, now model.Time) ([]model.
 	return ch.events, model.Answer{Plan: plan}, nil
 }
 
-// change is a new configuration, checked, with how it would come to be.
+// change is a checked new configuration, with the moves that it needs.
 type change struct {
-	next   *cell.Cluster // with what holds cells, where it stands then
+	next   *cell.Cluster // the new cluster, with all allocations carried over
 	ev     model.Configured
-	events []model.Event // what Apply gets; none when nothing changes
-	// lent are the jobs whose first gang is opportunistic there; looked up only.
+	events []model.Event // for Apply; none if nothing changes
+	// lent holds the jobs with a first gang that is opportunistic in next; never ranged over.
 	lent   map[model.JobID]bool
-	allocs []cell.AllocID // by move, what it holds in next
-	kept   []cell.AllocID // those that keep their guarantee
-	missed map[int32]int  // by scope of next, how often others' cells were sought anew in vain; looked up only
-	// back says of an attempt that lost its guarantee to an earlier configuration whether it may
-	// have it again.
+	allocs []cell.AllocID // by move: its allocation in next
+	kept   []cell.AllocID // in next: those that keep their guarantee by bound cells
+	missed map[int32]int  // by scope of next: failed rearrangements; never ranged over
+	// back reports whether an attempt that lost its guarantee to an earlier configuration may get it
+	// back.
 	back func(*tables.Attempt) bool
 }
 
-// rearrangedMost bounds how often that is tried in vain in one scope.
+// rearrangedMost bounds how often a rearrangement may fail in one scope; then it is not tried
+// there any more.
 const rearrangedMost = 16
 
-// regretsMost bounds how often a change is planned anew because of what it gave back.
+// regretsMost bounds how often a change is planned anew because a guarantee given back did harm.
 const regretsMost = 4
 
-// change checks a command and decides what becomes of everything that holds cells: guaranteed
-// attempts first, with those that lost their guarantee to an earlier configuration, by priority,
-// then by age.
+// change checks a command and plans what becomes of everything that holds cells. Guaranteed
+// attempts go first, with those that lost their guarantee to an earlier configuration; by
+// priority, then by age.
 func (s Planner) change(c *model.Reconfigure, now model.Time) (*change, *model.Refusal) {
 	if c.Config == nil {
 		return nil, explain.Refuse(model.Invalid, "there is no configuration")
@@ -88,8 +88,8 @@ func (s Planner) change(c *model.Reconfigure, now model.Time) (*change, *model.R
 	return s.carryAll(next, ev, s.lentBefore()), nil
 }
 
-// carryAll carries over everything that holds cells; those that are held get no guarantee back that
-// an earlier configuration took.
+// carryAll carries over everything that holds cells. The attempts in held do not get back a
+// guarantee that an earlier configuration took.
 func (s Planner) carryAll(next *cell.Cluster, ev model.Configured, held []model.AttemptID) *change {
 	ch := &change{next: next, ev: ev, lent: map[model.JobID]bool{}, missed: map[int32]int{}}
 	ch.back = func(a *tables.Attempt) bool { return s.mayReturn(a) && !slices.Contains(held, a.ID) }
@@ -104,16 +104,16 @@ func (s Planner) carryAll(next *cell.Cluster, ev model.Configured, held []model.
 	s.makeWay(ch)
 	for i := range ch.ev.Moves {
 		if m := &ch.ev.Moves[i]; len(m.Placement.Binds) > 0 {
-			m.Placement.Binds = ch.next.Alloc(ch.allocs[i]).Placement.Binds // which the next ones may have changed
+			m.Placement.Binds = ch.next.Alloc(ch.allocs[i]).Placement.Binds // later moves may change them
 		}
 	}
 	ch.events = append(ch.events, ch.ev)
 	return ch
 }
 
-// mayReturn reports whether the first attempt of an allocation lost its guarantee to a
-// configuration, so that the next one may give it back: what gave it up to another job has it back
-// in its turn, by an upgrade.
+// mayReturn reports whether an allocation, by its first member, lost its guarantee to a
+// configuration and is not stopping: then the next configuration may give it back. One that was
+// demoted for another job gets it back by an upgrade, in its turn.
 func (s Planner) mayReturn(host *tables.Attempt) bool {
 	if !host.Lazy || host.By != nil || s.Jobs[host.Job].Spec.Priority < cell.MinGuaranteed {
 		return false
@@ -121,7 +121,7 @@ func (s Planner) mayReturn(host *tables.Attempt) bool {
 	return !slices.ContainsFunc(s.MembersOf(host.Alloc), func(m *tables.Attempt) bool { return m.Cause != 0 })
 }
 
-// lentBefore are all attempts that lost their guarantee.
+// lentBefore are all attempts that have lost their guarantee.
 func (s Planner) lentBefore() (out []model.AttemptID) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Job != tables.None && a.Lazy {
@@ -131,9 +131,9 @@ func (s Planner) lentBefore() (out []model.AttemptID) {
 	return out
 }
 
-// regrets are the attempts to which a change gives their guarantee back and that are stopped for it
-// at once: a gang of higher priority waits in their virtual cluster, and had found other cells for
-// the same guarantee.
+// regrets are the attempts that a change gives their guarantee back and that are then stopped for
+// it at once. That happens if a gang of higher priority waits in their virtual cluster that would
+// have found other cells for the same guarantee.
 func (s Planner) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 	var returned []model.AttemptID
 	for i := range ch.ev.Moves {
@@ -148,7 +148,7 @@ func (s Planner) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 		return nil
 	}
 	defer func() {
-		if recover() != nil { // the decision itself will meet it, where it is answered
+		if recover() != nil { // the real decision will panic as well, and handle it
 			out = nil
 		}
 	}()
@@ -162,17 +162,17 @@ func (s Planner) regrets(ch *change, now model.Time) (out []model.AttemptID) {
 	return out
 }
 
-// sameConfig compares by content: an empty list is as good as none, and the order of virtual
-// clusters, cells and nodes says nothing.
+// sameConfig compares by content: an empty list equals none, and the order of virtual clusters,
+// cells and nodes does not matter.
 func sameConfig(a, b *model.Config) bool {
 	return a == b || reflect.DeepEqual(a, b) || string(state.AppendLine(nil,
 		a.Ordered())) == string(state.AppendLine(nil, b.Ordered()))
 }
 
-// carryOrder returns the attempt slots that hold or were promised cells: guaranteed ones and those
-// that may be again first, those that leave anyway last of these; by priority, with members above a
-// minimum behind all full gangs of it, then by age. What shares leaves follows what they were given
-// to.
+// carryOrder returns the slots of attempts in the order in which they are carried over. Guaranteed
+// ones, and those that may be again, go first; of these, leaving ones last. Then by priority, full
+// gangs before members above a minimum, then by age. Members of an allocation follow the first of
+// them.
 func (s Planner) carryOrder(back func(*tables.Attempt) bool) []int32 {
 	type place struct {
 		slot    int32
@@ -212,7 +212,7 @@ func (s Planner) carryOrder(back func(*tables.Attempt) bool) []int32 {
 	return out
 }
 
-// first orders what is true before what is not.
+// first orders true before false.
 func first(x, y bool) int {
 	switch {
 	case x == y:
@@ -223,10 +223,10 @@ func first(x, y bool) int {
 	return 1
 }
 
-// planMove decides where an attempt stands in the new cluster, and takes it there.
+// planMove decides where an attempt stands in the new cluster, and takes its cells there.
 func (s Planner) planMove(ch *change, a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
-	if a.Joined { // it stays with whom it shares its leaves with, who stands before it
+	if a.Joined { // it goes with its allocation's first member, planned before it
 		host := s.Holder(a.Alloc).ID
 		i := slices.IndexFunc(ch.ev.Moves, func(m model.Move) bool { return m.Attempt == host })
 		m := ch.ev.Moves[i]
@@ -246,7 +246,7 @@ func (s Planner) planMove(ch *change, a *tables.Attempt) {
 	lazy := m.Lazy || back && !m.Regained
 	switch {
 	case s.IsExtra(a) && owed && ch.lent[a.ID.Job]:
-		lazy, m.Placement.Binds = true, nil // as everywhere, it goes with its minimum
+		lazy, m.Placement.Binds = true, nil // like everywhere, it follows its minimum
 	case lazy && !got.Other && vc != cell.None:
 		m.Placement.Binds, lazy = ch.rearrange(vc, &m.Placement, started)
 	}
@@ -277,9 +277,9 @@ func (s Planner) started(ch *change, a *tables.Attempt) []cell.Started {
 	return out
 }
 
-// makeWay takes other cells for those that keep their guarantee where one that gave its guarantee
-// up could then be guaranteed again. That is decided afterwards, as ever: an upgrade moves no
-// other.
+// makeWay binds guaranteed allocations to other cells if an opportunistic one could then be
+// guaranteed again. The upgrade itself is decided later, as usual: an upgrade never rebinds other
+// allocations.
 func (s Planner) makeWay(ch *change) {
 	var back []cell.AllocID
 	for i := range ch.ev.Moves {
@@ -306,9 +306,9 @@ func (s Planner) makeWay(ch *change) {
 	}
 }
 
-// rearrange finds cells for one that found none while those before it chose what was best for
-// them alone: first by taking others for those of its VC, then for those inside the same
-// container too, last for all. lazy says that there are none.
+// rearrange finds cells for an allocation that found none since those before it chose the best for
+// themselves alone. It rebinds others: first those of its VC, then those inside the same
+// container, last all. lazy reports that nothing helps.
 func (ch *change) rearrange(vc int32, p *cell.Placement, started []cell.Started) (binds []cell.Bind, lazy bool) {
 	fewer := 0
 	for _, scope := range ch.next.Scopes(vc) {

@@ -9,14 +9,13 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// A configuration may say that a VC or a node had another name. Jobs, and what is
-// remembered about nodes, then go along: a job's description is replaced by a copy
-// with the new names, so that nothing else has to know two of them.
+// A configuration may say that a VC or a node had another name. Jobs, and what is remembered about
+// nodes, are then renamed: a job's description is replaced by a copy with the new names, so that
+// no other code has to know two names.
 
-// effectiveRenames returns the renames that mean something now: the older name is
-// gone and is still known, the new one exists. Those that were made before are
-// left out, so that a file can be applied again. Of several older names of one VC the
-// first counts.
+// effectiveRenames returns the renames that mean something now: the older name is gone from the
+// configuration and still known, the new one exists. Renames that were made before are left out,
+// so that a file can be applied again. Of several older names of one VC the first counts.
 func (s Planner) effectiveRenames(c *model.Reconfigure, next *cell.Cluster) (vcs []model.Rename,
 	nodes []model.NodeRename, no *model.Refusal) {
 	for _, r := range c.Renamed {

@@ -161,8 +161,8 @@ func (s *State) newGang(j *tables.Job, g int) tables.Gang {
 	return out
 }
 
-// Most jobs ask for the same as an earlier one: so up to maxShapes shapes are kept whose texts are
-// no longer than maxShapeText bytes.
+// Most jobs ask for the same as an earlier one: so up to maxShapes shapes are kept, those with
+// texts of at most maxShapeText bytes.
 const (
 	maxShapes    = 1024
 	maxShapeText = 256

@@ -225,7 +225,7 @@ func (s *State) attemptSlot(slot int32, id model.AttemptID) int32 {
 
 func (s *State) applyReserved(e model.Reserved) {
 	slot := s.Slots.Of(e.Attempt.Job)
-	leaves := s.Jobs[slot].Gangs[e.Attempt.Gang].Attempt // slot, if it moves: the promise changes its count
+	leaves := s.Jobs[slot].Gangs[e.Attempt.Gang].Attempt // counted another way with a promise
 	countAgain(s, leaves, -1)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	countAgain(s, leaves, 1)
@@ -295,7 +295,7 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 func (s *State) applyStopSent(e model.StopSent) {
 	a := s.Live(e.Attempt)
 	s.count(a, -1)
-	cleared := a.Lazy && a.By != nil && e.By != nil && *a.By == *e.By // it was demoted for this preemptor
+	cleared := a.Lazy && a.By != nil && e.By != nil && *a.By == *e.By // demoted for this preemptor
 	a.Cause, a.By, a.Told = e.Cause, e.By, s.Now
 	s.count(a, 1)
 	if !a.Lazy || cleared {
@@ -357,8 +357,7 @@ func forgetLasting(j *tables.Job) {
 }
 
 // noteRefusal counts the jobs that a node refused lately. An image that cannot be fetched does not
-// count: else a team whose jobs name an unreachable registry would put nodes out of service for
-// all.
+// count: else jobs that name an unreachable registry would put nodes out of service for all.
 func (s *State) noteRefusal(j *tables.Job, ordinal int32) {
 	t := &j.Tasks[ordinal]
 	if t.Exit == nil || t.Exit.Cause != model.StartRefused || t.Exit.Fetch {
@@ -532,7 +531,7 @@ func (s *State) applySized(e model.Sized) {
 	s.ForgetNextChange(j.Space)
 }
 
-// forgetSizes gives the jobs of VCs whose policy was replaced the size with which they begin.
+// forgetSizes gives jobs the size with which they begin where a VC got another policy.
 func (s *State) forgetSizes(was *model.Config, renamed []model.Rename) {
 	for i := range s.Jobs {
 		j := &s.Jobs[i]

@@ -253,7 +253,7 @@ func (s *State) applyProgress(e model.Progress) {
 		s.Realloc(a)
 	}
 	t.Progress = &p
-	s.ForgetNextChange(s.Jobs[a.Job].Space) // how long it is measured, or still has to run, may follow from it
+	s.ForgetNextChange(s.Jobs[a.Job].Space) // how long it is measured, or still runs, may follow
 	if _, ok := s.Policies[s.Jobs[a.Job].Space].(model.Watcher); ok {
 		s.Touch(a.Job)
 	}

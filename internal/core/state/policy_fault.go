@@ -28,9 +28,8 @@ const (
 	refusalsCount = model.Hour
 )
 
-// Failing names the policy whose code ran when Apply, Decide, Wake or Actions panicked, and its
-// VC. It is false if no policy's code ran, or the fallback's did. Nothing else may be asked of the
-// state then.
+// Failing names the policy that ran when Apply, Decide, Wake or Actions panicked, and its VC. It
+// is false if no policy ran, or the fallback did. Nothing else may be asked of the state then.
 func (s *State) Failing() (model.PolicyFailed, bool) {
 	if s.Calls.Space <= 0 || s.Cluster == nil || s.Calls.Space >= s.Cluster.NumSpaces() {
 		return model.PolicyFailed{}, false

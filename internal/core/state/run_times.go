@@ -50,7 +50,7 @@ func (w HabitWork) levels(of HabitOf) []key {
 	return all[:]
 }
 
-// key is the work, and the declared time, whose parts a row keeps.
+// key is the work and the declared time that the parts of a row are of.
 type key struct {
 	HabitWork
 	Of HabitOf `json:"of"`
@@ -136,7 +136,7 @@ func ReadHabits(rows HabitRows) Habits {
 type Usual struct {
 	parts []uint16 // sorted
 	past  int64    // the part that the work at hand has run
-	N     int // number of earlier attempts, shorter ones included
+	N     int      // number of earlier attempts, shorter ones included
 }
 
 // Of returns what is known of work that has run for took of a declared time. It takes the most

@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// On returns what runs, or may live, on a node, in order of job.
+// On returns what runs, or may still run, on a node, in order of attempts.
 func (s *Status) On(node cell.NodeName) []model.OnNode {
 	out := []model.OnNode{}
 	for i := range s.Attempts {
@@ -29,15 +29,15 @@ func (s *Status) On(node cell.NodeName) []model.OnNode {
 	return out
 }
 
-// Orphan is a device that a task still runs on and that the configuration lacks:
-// it drains, and is shown with its node, its VC and its job until it is free.
+// Orphan is a device on which a task still runs and which the configuration lacks. It drains:
+// until it is free it is shown with its node, its VC and its job.
 type Orphan struct {
 	vc     cell.VCName
 	Node   cell.NodeName
 	device int32
 }
 
-// Orphans lists them in order of node.
+// Orphans lists the orphans in order of node and device.
 func (s *Status) Orphans() []Orphan {
 	var out []Orphan
 	for i := range s.Attempts {
@@ -63,8 +63,8 @@ func (s *Status) Orphans() []Orphan {
 	return out
 }
 
-// doneBefore reports whether a task before this one, of an earlier member of the same
-// allocation, lives on its devices: they are listed once.
+// doneBefore reports whether a task of an earlier member of the same allocation lives on the
+// devices of this one: they are listed once.
 func (s *Status) doneBefore(a *tables.Attempt, k int) bool {
 	if !a.Joined {
 		return false
@@ -78,8 +78,8 @@ func (s *Status) doneBefore(a *tables.Attempt, k int) bool {
 	return false
 }
 
-// LostDevices returns the devices that a task was started with and that the
-// configuration has no leaf for.
+// LostDevices returns the devices with which a task was started and for which the configuration
+// has no leaf.
 func LostDevices(t *tables.TaskRun, now *cell.Task) []int32 {
 	var lost []int32
 	for i, d := range t.Place.Devices {
@@ -95,8 +95,8 @@ func LostDevices(t *tables.TaskRun, now *cell.Task) []int32 {
 	return lost
 }
 
-// withOrphanNodes adds to the nodes what drains on them, and the nodes that are
-// no longer in the configuration and still run tasks.
+// withOrphanNodes counts orphans on their nodes, and adds the nodes that the configuration lacks
+// and that still run tasks.
 func (s *Status) withOrphanNodes(nodes []model.NodeStatus) []model.NodeStatus {
 	for _, o := range s.Orphans() {
 		i := slices.IndexFunc(nodes, func(n model.NodeStatus) bool { return n.Name == o.Node })
@@ -111,8 +111,8 @@ func (s *Status) withOrphanNodes(nodes []model.NodeStatus) []model.NodeStatus {
 	return nodes
 }
 
-// withOrphanVCs adds to the VCs the devices that drain, and the VCs that are no
-// longer in the configuration and still have jobs.
+// withOrphanVCs counts orphans in their VCs, and adds the VCs that the configuration lacks and
+// that still have jobs.
 func (s *Status) withOrphanVCs(vcs []model.VCStatus) []model.VCStatus {
 	at := func(v cell.VCName) *model.VCStatus {
 		i := slices.IndexFunc(vcs, func(st model.VCStatus) bool { return st.Name == v })

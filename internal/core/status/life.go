@@ -12,8 +12,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Span is between when and when an attempt should end; 0 is not known, and why
-// says so. soon is what the early end rests on, basis the late one.
+// Span is when an attempt should end: between Early and Late; 0 is unknown, and Why says why. Soon
+// is what Early rests on, Basis what Late rests on.
 type Span struct {
 	Early, Late model.Time
 	Soon, Basis model.HabitBasis
@@ -21,9 +21,9 @@ type Span struct {
 	Why         string
 }
 
-// SpanOf judges when an attempt ends: a time limit ends it at the latest; what its tasks report,
-// else what its job declares or how long the same ran before, says when it likely does. reported is
-// what byReports says; 0 leaves that out.
+// SpanOf judges when an attempt ends. A time limit ends it at the latest. When it likely ends
+// follows from what its tasks report, else from the duration that its job declares, else from the
+// run times of earlier jobs of that name. reported is the result of ByReports; 0 leaves it out.
 func (s *Status) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.Duration) Span {
 	spec := s.Jobs[a.Job].Spec
 	seen, measured := m.Of(spec.User, spec.Name)
@@ -34,7 +34,7 @@ func (s *Status) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.
 	} else if likely == 0 && measured {
 		likely, out.Basis = seen.Mean(), model.ByMeasured
 	}
-	if spec.Hints.Checkpoint && reported == 0 && likely > 0 { // what earlier attempts did is saved
+	if spec.Hints.Checkpoint && reported == 0 && likely > 0 { // earlier attempts saved their work
 		likely = max(likely-s.Jobs[a.Job].Gangs[a.ID.Gang].Ran, 1)
 	}
 	out.Soon = out.Basis
@@ -62,10 +62,10 @@ func (s *Status) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.
 	return out
 }
 
-// ByReports is for how long an attempt will have run when each of its tasks has done the steps that
-// it announced, at the mean rate since its first report; 0 where none said enough. A task that has
-// reported once is taken to have begun with no step done when its attempt started, if that is the
-// gang's first.
+// ByReports is how long an attempt will have run when each of its tasks has done the steps that it
+// announced, at its mean rate since its first report; 0 if no task reported enough. A task with a
+// single report counts as having begun with no step done when its attempt started, if that is the
+// gang's first attempt.
 func ByReports(s *index.Index, a *tables.Attempt) (total model.Duration) {
 	j := &s.Jobs[a.Job]
 	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
@@ -90,7 +90,7 @@ func ByReports(s *index.Index, a *tables.Attempt) (total model.Duration) {
 }
 
 // jobOutlook is how far a job is that runs or is being stopped, and when the last of its gangs
-// ends; nil where nothing is known.
+// ends; nil if nothing is known.
 func (s *Status) jobOutlook(j *tables.Job) *model.JobOutlook {
 	out := model.JobOutlook{}
 	var done, told int64
@@ -122,7 +122,7 @@ func (s *Status) jobOutlook(j *tables.Job) *model.JobOutlook {
 	return &out
 }
 
-// AttemptEnd is when an attempt ends, as its span or its stop says.
+// AttemptEnd is when an attempt ends: by its stop if it is being stopped, else by its span.
 func AttemptEnd(s *Status, a *tables.Attempt) model.JobOutlook {
 	if a.State == model.AttemptStopping {
 		return model.JobOutlook{Ends: a.Told.Add(s.Jobs[a.Job].Spec.Grace), Last: true, Basis: "the grace of its stop"}
@@ -131,14 +131,14 @@ func AttemptEnd(s *Status, a *tables.Attempt) model.JobOutlook {
 	if b.Late == 0 {
 		return model.JobOutlook{Basis: "it " + b.Why}
 	}
-	if b.Early <= s.Now { // later than was thought: only the limit is known
+	if b.Early <= s.Now { // it runs longer than expected: only the limit is known
 		b.Early, b.Soon = b.Late, b.Basis
 	}
 	return model.JobOutlook{Ends: b.Early, Last: b.Soon == model.ByLimit, Basis: b.Soon.Text()}
 }
 
-// AllocEnd is when an allocation is given back by what the jobs of its members
-// declare; 0 when that is not known of all.
+// AllocEnd is when an allocation is freed at the latest, by what the jobs of its members declare;
+// 0 if that is not known of each.
 func (s *Status) AllocEnd(id cell.AllocID) model.Time {
 	var last model.Time
 	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
@@ -152,14 +152,14 @@ func (s *Status) AllocEnd(id cell.AllocID) model.Time {
 	return last
 }
 
-// mostComing bounds what is told of one job.
+// mostComing bounds how many coming events are told of one job.
 const mostComing = 16
 
-// Foresight tells what will happen to jobs that run.
+// Foresight tells what will happen to running jobs.
 type Foresight struct{ *Status }
 
-// coming is all that will happen to a job, as far as that is known: the first thing first, and what
-// has no time last.
+// coming is what will happen to a job, as far as that is known: in order of time, what has no time
+// last.
 func (s Foresight) coming(j *tables.Job) []model.Coming {
 	var out []model.Coming
 	for g := range j.Gangs {
@@ -202,7 +202,8 @@ func (s Foresight) ofAttempt(a *tables.Attempt) (out []model.Coming) {
 	return out
 }
 
-// forced are the times at which an attempt that runs is told to stop.
+// forced are the times at which an attempt will be told to stop: by a drain, its time limit or its
+// lease.
 func (s Foresight) forced(a *tables.Attempt) (out []model.Coming) {
 	j := &s.Jobs[a.Job]
 	if s.Dirty.Drains > 0 {
@@ -238,11 +239,11 @@ func (s Foresight) stops(a *tables.Attempt) string {
 	return text + ", and it is queued again" + zeroEnds(j, a.ID.Gang)
 }
 
-// zeroEnds says that exit code 0 after a stop is the end of a gang, where it is.
+// zeroEnds says that a gang is over if it exits with code 0 after a stop; "" if it is not.
 func zeroEnds(j *tables.Job, g int32) string { return model.ExitZeroText(WhyZeroEnds(j, g)) }
 
-// WhyZeroEnds is why exit code 0 after a stop is the end of a gang; "" where it is not, or no task
-// has time to answer.
+// WhyZeroEnds is why a gang is over if it exits with code 0 after a stop; "" if it is not, or its
+// tasks have no grace to exit in.
 func WhyZeroEnds(j *tables.Job, g int32) string {
 	if j.Spec.Grace <= 0 {
 		return ""
@@ -257,8 +258,8 @@ func WhyZeroEnds(j *tables.Job, g int32) string {
 	return "since checkpoint is off"
 }
 
-// drainOf is the node that an attempt has to leave first, by a deadline that is still to come; one
-// node does not count.
+// drainOf is the node that an attempt has to leave first because of a drain; the node but does not
+// count.
 func (s Foresight) drainOf(a *tables.Attempt, but cell.NodeName) (first tables.NodeNote, ok bool) {
 	j := &s.Jobs[a.Job]
 	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
@@ -277,7 +278,7 @@ func (s Foresight) drained(j *tables.Job, g int32, n *tables.NodeNote) model.Com
 	return model.Coming{Kind: model.ComesDrain, At: n.Drain, Message: text}
 }
 
-// ills are what is declared bad of that which an attempt runs on.
+// ills are the bad nodes and devices that an attempt runs on.
 func (s Foresight) ills(a *tables.Attempt) (out []model.Coming) {
 	j := &s.Jobs[a.Job]
 	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
@@ -317,7 +318,8 @@ func (s Foresight) uses(on *cell.Task, l *tables.LeafNote) bool {
 	return false
 }
 
-// Warn tells the owners of the jobs that run on a node what a change of it means for them.
+// Warn returns the events that tell the owners of jobs on a node what a cordon, drain or its end
+// means for them.
 func (s Foresight) Warn(e *model.NodeCordoned) (out []model.Event) {
 	before := s.Noted(e.Node)
 	note := tables.NodeNote{Name: e.Node, Cordoned: e.Reason, Drain: e.Drain}
@@ -343,9 +345,8 @@ func (s Foresight) Warn(e *model.NodeCordoned) (out []model.Event) {
 	return out
 }
 
-// UnsavedBy is how long an attempt has run since its last checkpoint or its start, in whole
-// milliseconds, for plans: what a decision asks for is decided a microsecond later, which is no
-// work.
+// UnsavedBy is how long an attempt has run since its last checkpoint, or without one since it was
+// placed. It is in whole milliseconds, since plans decide a microsecond after the command.
 func UnsavedBy(s *index.Index, a *tables.Attempt) model.Duration {
 	from := a.Checkpoint
 	if from == a.Started {

@@ -1,5 +1,5 @@
-// Package status tells what users and the engine ask of the state: the status of jobs, gangs,
-// nodes, cells and virtual clusters, until when what runs will run, and what is to come for it. It
+// Package status answers what users and the engine ask of the state: the status of jobs, gangs,
+// nodes, cells and virtual clusters, when running jobs will end, and what will happen to them. It
 // must not change the state.
 package status
 
@@ -19,7 +19,7 @@ import (
 // Status tells the status of jobs, gangs, nodes, cells and virtual clusters.
 type Status struct{ state.State }
 
-// Brief is what others may know about a job.
+// Brief is what other users may know about a job.
 func (s *Status) Brief(j *tables.Job) model.JobBrief {
 	b := model.JobBrief{Job: j.ID, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Priority: j.Spec.Priority,
 		Takes: model.TotalText(s.TakenBy(j))}
@@ -45,8 +45,8 @@ func (s *Status) Brief(j *tables.Job) model.JobBrief {
 	return b
 }
 
-// goneBy is when an attempt has left its cells at the latest, its grace included, and
-// what that rests on: the instant from which others count on these cells.
+// goneBy is when an attempt has left its cells at the latest, its grace included, and what that
+// rests on. From then on the cells count as free for other gangs.
 func goneBy(s *tables.Tables, a *tables.Attempt, end Span) (at model.Time, basis string) {
 	grace := s.Jobs[a.Job].Spec.Grace
 	switch {
@@ -105,13 +105,12 @@ func (s *Status) status(j *tables.Job) model.JobStatus {
 	return st
 }
 
-// waitedFor is the time since a job was submitted, until an instant, less the run time of its
-// longest gang.
+// waitedFor is the time from a job's submission to until, less the run time of its longest gang.
 func waitedFor(st *model.JobStatus, until model.Time) model.Duration {
 	return max(model.Duration(until-st.Submitted)-st.Ran, 0)
 }
 
-// finalStatus is a job that is over as users see it.
+// finalStatus is an ended job as users see it.
 func (s *Status) finalStatus(j *tables.EndedJob) model.JobStatus {
 	e := &j.End
 	st := s.status(&j.Job)
@@ -119,7 +118,7 @@ func (s *Status) finalStatus(j *tables.EndedJob) model.JobStatus {
 	st.Waited = waitedFor(&st, j.At)
 	if e.Cause == model.EndSucceeded || e.Cause == model.EndFailed {
 		if c := j.Completing; c != nil && c.Exit == e.Exit {
-			st.Exit = &c.Exit // which never changes
+			st.Exit = &c.Exit // a completion never changes
 		} else {
 			st.Exit = s.Arenas.Exits.Keep(e.Exit)
 		}
@@ -127,7 +126,7 @@ func (s *Status) finalStatus(j *tables.EndedJob) model.JobStatus {
 	return st
 }
 
-// attemptsOf returns a job's live attempts and the last ended of each gang.
+// attemptsOf returns the live attempts of a job, and for each gang the last that ended.
 func (s *Status) attemptsOf(j *tables.Job) []model.AttemptStatus {
 	out := s.Arenas.Attempts.Take(len(j.Gangs))[:0]
 	for g := range j.Gangs {
@@ -156,7 +155,7 @@ func taskStatus(j *tables.Job, t *tables.TaskRun) model.TaskStatus {
 	return out
 }
 
-// MayUse is what a task may use as it was started.
+// MayUse is how much of its node a task may use, as of its start.
 func (s *Status) MayUse(j *tables.Job, t *tables.TaskRun) model.Limits {
 	sku := s.Cluster.SKU(t.Started().SKU)
 	if at := j.Gangs[t.Gang].Attempt; at != tables.None {
@@ -176,8 +175,8 @@ func (s *Status) Statuses() []model.JobStatus {
 	return out
 }
 
-// Newest goes through the jobs that have not ended and are wanted, in the opposite order. It makes
-// the status of those alone: of very many jobs the first few cost little.
+// Newest goes through the jobs that have not ended and that want accepts, in the opposite order of
+// submission. It makes the status of these alone: the first few of very many jobs cost little.
 func (s *Status) Newest(want func(model.JobID, *model.Job, model.Phase) bool) iter.Seq[model.JobStatus] {
 	return func(yield func(model.JobStatus) bool) {
 		for id := range newest(s) {
@@ -194,8 +193,8 @@ func (s *Status) IsHeld(id model.JobID) bool {
 	return j != nil && tables.RareOf(j.Rare).Held != nil
 }
 
-// newest goes through the numbers of jobs from the highest down, and some of jobs that have ended
-// with them where those are few.
+// newest goes through the ids of jobs from the highest down. If few of these have ended, ended
+// ones are included.
 func newest(s *Status) iter.Seq[model.JobID] {
 	return func(yield func(model.JobID) bool) {
 		if int64(s.NextJob) < 4*int64(s.Slots.N)+1000 {
@@ -246,7 +245,7 @@ func (s *Status) Spec(id model.JobID) (*model.Job, bool) {
 	return j.Spec, true
 }
 
-// ByName returns the job of that name of a user that has not ended.
+// ByName returns a user's job of that name that has not ended.
 func (s *Status) ByName(user model.Subject, n model.JobName) (model.JobID, bool) {
 	slot, ok := s.Names.Get(user, n, s.Jobs)
 	if !ok {
@@ -305,7 +304,7 @@ func (s *Status) vcStatus(space int32) model.VCStatus {
 		v.Backfill = ""
 	}
 	for up := sp.Parent; up > 0 && v.Parent == ""; up = s.Cluster.Space(up).Parent {
-		if name, _ := s.Cluster.SpaceName(up); name != v.Name { // its own jobs have a part of it like any other
+		if name, _ := s.Cluster.SpaceName(up); name != v.Name { // a container has a space for its own jobs
 			v.Parent = name
 		}
 	}
@@ -342,7 +341,7 @@ func (s *Status) vcStatus(space int32) model.VCStatus {
 	return v
 }
 
-// countBorrowed adds the leaves that opportunistic work holds to its VC.
+// countBorrowed adds the leaves that opportunistic work holds to those of its VC.
 func (s *Status) countBorrowed(out []model.VCStatus) {
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
@@ -505,7 +504,7 @@ func (s *Status) TakeEnded() []model.JobStatus {
 	return out
 }
 
-// DropEnded forgets the jobs that ended, where nobody wants their status.
+// DropEnded forgets the jobs that ended, if their status is not wanted.
 func (s *Status) DropEnded() {
 	for i := range s.Ended {
 		s.Arenas.Rooms.Leave(&s.Ended[i].Job)
@@ -514,7 +513,7 @@ func (s *Status) DropEnded() {
 	s.Ended = s.Ended[:0]
 }
 
-// ShareOf says with whom a gang shares its leaves, and how.
+// ShareOf says with which jobs a gang shares its leaves, and how.
 func (s *Status) ShareOf(j *tables.Job, a *tables.Attempt) model.GangShare {
 	out := model.GangShare{Gang: a.ID.Gang, Name: j.Spec.Gangs[a.ID.Gang].Name, Runs: true}
 	for _, id := range s.With(a) {
@@ -536,7 +535,7 @@ func (s *Status) ShareOf(j *tables.Job, a *tables.Attempt) model.GangShare {
 	return out
 }
 
-// FailedOf returns how the policy of a VC failed; nil where it did not.
+// FailedOf is how the policy of a VC failed; nil if it did not.
 func (s *Status) FailedOf(vc cell.VCName) *model.PolicyFailed {
 	for _, all := range [][]model.PolicyFailed{s.Failed, s.Unmade} {
 		for _, e := range all {

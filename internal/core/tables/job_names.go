@@ -13,8 +13,8 @@ import (
 type nameTable struct {
 	collections.HashTable[nameCell]
 	key    KeyedHash
-	veil   func(*model.Job) bool // whose names texts hide; nil hides none
-	Reader model.Subject         // whose jobs texts name as NAME; "" is the user of the job at hand
+	veil   func(*model.Job) bool // the jobs that texts do not name; nil hides none
+	Reader model.Subject         // texts name the jobs of this user as NAME; "" is the user of the job at hand
 }
 
 // NameFor has the texts of a copy of a state name jobs for a reader: the reader's own as NAME,

@@ -158,7 +158,7 @@ type Attempt struct {
 	Mate       int32 // slot of the next member of its allocation, or None
 	Share      int32 // the rotation it follows: index in Tables.Shares plus 1; 0 runs all the time
 	Alive      int32 // tasks not proven dead
-	Left       int32 // of a promise: its first tasks whose leaves have no holder any more; a cache
+	Left       int32 // of a promise: its first tasks with leaves that have no holder any more; a cache
 	Placed     model.Time
 	Started    model.Time
 	Checkpoint model.Time // work is saved up to here
