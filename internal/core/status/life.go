@@ -346,7 +346,8 @@ func (s Foresight) Warn(e *model.NodeCordoned) (out []model.Event) {
 }
 
 // UnsavedBy is how long an attempt has run since its last checkpoint, or without one since it was
-// placed. It is in whole milliseconds, since plans decide a microsecond after the command.
+// placed. It is in whole milliseconds: a stop that follows the command a microsecond later must
+// not show more in a plan.
 func UnsavedBy(s *index.Index, a *tables.Attempt) model.Duration {
 	from := a.Checkpoint
 	if from == a.Started {

@@ -304,7 +304,7 @@ func (s *Status) vcStatus(space int32) model.VCStatus {
 		v.Backfill = ""
 	}
 	for up := sp.Parent; up > 0 && v.Parent == ""; up = s.Cluster.Space(up).Parent {
-		if name, _ := s.Cluster.SpaceName(up); name != v.Name { // a container has a space for its own jobs
+		if name, _ := s.Cluster.SpaceName(up); name != v.Name { // a container has a space of its own, too
 			v.Parent = name
 		}
 	}

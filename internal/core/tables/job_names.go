@@ -14,7 +14,7 @@ type nameTable struct {
 	collections.HashTable[nameCell]
 	key    KeyedHash
 	veil   func(*model.Job) bool // the jobs that texts do not name; nil hides none
-	Reader model.Subject         // texts name the jobs of this user as NAME; "" is the user of the job at hand
+	Reader model.Subject         // texts name this user's jobs NAME; "" is each job's user
 }
 
 // NameFor has the texts of a copy of a state name jobs for a reader: the reader's own as NAME,
