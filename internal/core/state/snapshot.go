@@ -124,7 +124,7 @@ type attemptImage struct {
 	Victims    []model.AttemptID  `json:"victims"`
 	Drains     []cell.LeafID      `json:"drains,omitempty"`
 	Origins    []cell.Origin      `json:"origins,omitempty"`
-	Host       *model.AttemptID   `json:"host,omitempty"`  // its allocation's first member, unless it is
+	Host       *model.AttemptID   `json:"host,omitempty"`  // first member of its allocation; nil: it
 	Share      int32              `json:"share,omitempty"` // number in Shares, from 1
 	Ran        model.Duration     `json:"ran,omitempty"`
 	Turn       int64              `json:"turn,omitempty"`
